@@ -1,0 +1,1 @@
+//! What sizing recommends and a user saves.

@@ -1,0 +1,123 @@
+//! Numbers with a range, a basis and a derivation.
+
+use alloc::{string::String, vec::Vec};
+
+/// A figure with its 80 % range: it should lie between `low` and `high` in 8 of 10 cases.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Estimate {
+    /// The central figure.
+    pub value: f64,
+    /// The lower end.
+    pub low: f64,
+    /// The upper end.
+    pub high: f64,
+}
+
+impl Estimate {
+    /// A figure that arithmetic gives exactly.
+    pub const fn exact(value: f64) -> Self {
+        Self {
+            value,
+            low: value,
+            high: value,
+        }
+    }
+
+    /// A figure with a range given as factors below and above it.
+    pub fn with_factors(value: f64, below: f64, above: f64) -> Self {
+        Self {
+            value,
+            low: value * below,
+            high: value * above,
+        }
+    }
+
+    /// Scaled, with its range; a negative factor is not a scale.
+    #[must_use]
+    pub fn scaled(self, factor: f64) -> Self {
+        Self {
+            value: self.value * factor,
+            low: self.low * factor,
+            high: self.high * factor,
+        }
+    }
+
+    /// `numerator / self`: the range turns around.
+    #[must_use]
+    pub fn inverse(self, numerator: f64) -> Self {
+        Self {
+            value: numerator / self.value,
+            low: numerator / self.high,
+            high: numerator / self.low,
+        }
+    }
+}
+
+/// On what a figure rests.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Basis {
+    /// Arithmetic on what the model and hardware state.
+    Exact,
+    /// Rows measured on this very deployment, given by the user.
+    MeasuredNearby,
+    /// A formula whose constants were fitted on this generation of hardware and this engine.
+    Calibrated,
+    /// A formula used where nothing like it was measured.
+    Extrapolated,
+}
+
+impl Basis {
+    /// The word for people.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Exact => "exact",
+            Self::MeasuredNearby => "measured nearby",
+            Self::Calibrated => "calibrated",
+            Self::Extrapolated => "extrapolated",
+        }
+    }
+}
+
+/// How a number came about: a formula, its inputs, and where each comes from.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Derivation {
+    /// What it is.
+    pub name: String,
+    /// Its value with its unit.
+    pub value: String,
+    /// The formula over the inputs below; empty for a fact.
+    pub formula: String,
+    /// Where a fact or constant comes from; empty for what follows from inputs.
+    pub source: String,
+    /// What it was computed from.
+    pub inputs: Vec<Derivation>,
+}
+
+impl Derivation {
+    /// A fact with its source.
+    pub fn fact(name: impl Into<String>, value: impl Into<String>, source: impl Into<String>) -> Self {
+        Self {
+            name: name.into(),
+            value: value.into(),
+            formula: String::new(),
+            source: source.into(),
+            inputs: Vec::new(),
+        }
+    }
+
+    /// A figure computed by a formula.
+    pub fn computed(
+        name: impl Into<String>,
+        value: impl Into<String>,
+        formula: impl Into<String>,
+        inputs: Vec<Self>,
+    ) -> Self {
+        Self {
+            name: name.into(),
+            value: value.into(),
+            formula: formula.into(),
+            source: String::new(),
+            inputs,
+        }
+    }
+}

@@ -1,0 +1,20 @@
+//! Nouns of gpuwise: what there is, with its invariants, and no decisions.
+//!
+//! Nothing here reads a file, a clock or the environment; nothing here is a
+//! constant of one GPU, model, price or engine: those are rows of the catalogue.
+#![no_std]
+
+extern crate alloc;
+
+pub mod catalogue;
+pub mod deployment;
+pub mod engine;
+pub mod estimate;
+pub mod gpu;
+pub mod layout;
+pub mod model;
+pub mod offer;
+pub mod precision;
+pub mod quality;
+pub mod question;
+pub mod workload;

@@ -1,0 +1,182 @@
+use gpuwise_units::Tokens;
+
+/// How much of the context an attention layer sees.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Window {
+    /// All of it.
+    Full,
+    /// The last tokens up to this many.
+    Sliding(Tokens),
+    /// The current chunk of this many tokens.
+    Chunked(Tokens),
+}
+
+impl Window {
+    /// Tokens seen of a context of `context`.
+    pub fn visible(self, context: f64) -> f64 {
+        match self {
+            Self::Full => context,
+            Self::Sliding(window) => context.min(window.0 as f64),
+            // On average half a chunk.
+            Self::Chunked(chunk) => {
+                if context <= chunk.0 as f64 {
+                    context
+                } else {
+                    chunk.0 as f64 / 2.0
+                }
+            }
+        }
+    }
+
+    /// Tokens that must be kept of a context of `context`.
+    pub fn kept(self, context: u64) -> u64 {
+        match self {
+            Self::Full => context,
+            Self::Sliding(window) | Self::Chunked(window) => context.min(window.0),
+        }
+    }
+}
+
+/// What mixes tokens in a layer.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Mixer {
+    /// Multi-head, grouped-query or multi-query attention.
+    Attention {
+        /// Query heads.
+        heads: u64,
+        /// Key-value heads.
+        kv_heads: u64,
+        /// Dimension of queries and keys.
+        key_dim: u64,
+        /// Dimension of values.
+        value_dim: u64,
+        /// What it sees.
+        window: Window,
+        /// Whether it reads the cache of an earlier layer instead of keeping its own.
+        shares_cache: bool,
+    },
+    /// Multi-head latent attention: one compressed vector a token, the same on all ranks.
+    Latent {
+        /// Query heads.
+        heads: u64,
+        /// Rank of the compressed key-value.
+        kv_rank: u64,
+        /// Rotary part, kept beside it.
+        rotary_dim: u64,
+        /// Non-rotary part of a query head.
+        plain_dim: u64,
+        /// Dimension of a value head.
+        value_dim: u64,
+        /// Width of index keys kept beside it for sparse attention (0: none).
+        index_dim: u64,
+        /// Tokens that sparse attention reads at most (0: all).
+        top_tokens: u64,
+    },
+    /// A local window and, beyond it, one compressed entry for every `ratio` tokens.
+    Compressed {
+        /// Query heads.
+        heads: u64,
+        /// Dimension of the one shared key-value head.
+        dim: u64,
+        /// Local window.
+        window: Tokens,
+        /// Tokens per compressed entry (0: the window only).
+        ratio: u64,
+        /// Width of index keys per compressed entry (0: none).
+        index_dim: u64,
+        /// Compressed entries that attention reads at most (0: all).
+        top_entries: u64,
+    },
+    /// State of constant size: Mamba, gated delta rule, linear attention.
+    Recurrent(RecurrentState),
+    /// No token mixing in this layer.
+    None,
+}
+
+/// The state that one sequence keeps in one recurrent layer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct RecurrentState {
+    /// Heads, split over tensor-parallel ranks.
+    pub heads: u64,
+    /// Elements of recurrent state per head.
+    pub state_per_head: u64,
+    /// Elements kept by the short convolution, all heads together.
+    pub convolution: u64,
+    /// Bytes of a state element where the model fixes them (0: the engine's default).
+    pub state_bytes: u64,
+}
+
+impl Mixer {
+    /// Elements of cache that each further token adds, for ever.
+    pub fn growing_elements_per_token(&self) -> u64 {
+        match *self {
+            Self::Attention {
+                kv_heads,
+                key_dim,
+                value_dim,
+                window: Window::Full,
+                shares_cache: false,
+                ..
+            } => kv_heads * (key_dim + value_dim),
+            Self::Latent {
+                kv_rank, rotary_dim, ..
+            } => kv_rank + rotary_dim,
+            _ => 0,
+        }
+    }
+
+    /// Elements of cache per token inside a window that slides on.
+    pub fn window_elements_per_token(&self) -> u64 {
+        match *self {
+            Self::Attention {
+                kv_heads,
+                key_dim,
+                value_dim,
+                window: Window::Sliding(_) | Window::Chunked(_),
+                shares_cache: false,
+                ..
+            } => kv_heads * (key_dim + value_dim),
+            Self::Compressed { dim, .. } => dim,
+            _ => 0,
+        }
+    }
+}
+
+/// What works on each token alone.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum FeedForward {
+    /// One network for all tokens.
+    Dense {
+        /// Inner width.
+        width: u64,
+        /// Whether a gate multiplies the up projection (3 matrices instead of 2).
+        gated: bool,
+    },
+    /// A router chooses a few of many.
+    Experts {
+        /// Routed experts.
+        count: u64,
+        /// Chosen for a token.
+        chosen: u64,
+        /// Inner width of one.
+        width: u64,
+        /// Width of its input and output (the residual stream, or a latent of it).
+        input: u64,
+        /// Whether experts are gated.
+        gated: bool,
+        /// Inner width of all shared experts together (0: none).
+        shared_width: u64,
+    },
+    /// None in this layer.
+    None,
+}
+
+impl FeedForward {
+    /// The share of routed experts that works on a token; 1 without experts.
+    pub fn chosen_share(&self) -> f64 {
+        match *self {
+            Self::Experts { count, chosen, .. } if count > 0 => chosen as f64 / count as f64,
+            _ => 1.0,
+        }
+    }
+}

@@ -1,0 +1,102 @@
+//! What can be rented or is owned.
+
+use alloc::string::String;
+use gpuwise_units::{Bytes, HourlyPrice};
+
+/// An instance shape at a provider, with its prices.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Offer {
+    /// Who rents it out; `owned` for hosts of one's own.
+    pub provider: String,
+    /// The instance's name.
+    pub instance: String,
+    /// The region.
+    pub region: String,
+    /// Catalogue name of its GPU.
+    pub gpu: String,
+    /// GPUs in thousandths, because fractions are sold too.
+    pub gpu_thousandths: u32,
+    /// Virtual CPUs.
+    pub vcpus: Option<u32>,
+    /// Host memory.
+    pub memory: Option<Bytes>,
+    /// Price on demand; unknown is not 0.
+    pub on_demand: Option<HourlyPrice>,
+    /// Price reserved.
+    pub reserved: Option<HourlyPrice>,
+    /// Price as spot capacity, that may be taken away.
+    pub spot: Option<HourlyPrice>,
+    /// The day of the price list, as text.
+    pub date: String,
+    /// Where the row comes from.
+    pub source: String,
+}
+
+impl Offer {
+    /// Whole GPUs of the instance; 0 for a fraction of one.
+    pub const fn gpus(&self) -> u32 {
+        self.gpu_thousandths / 1000
+    }
+
+    /// The price under these terms.
+    pub fn price(&self, terms: Terms) -> Option<HourlyPrice> {
+        match terms {
+            Terms::OnDemand => self.on_demand,
+            Terms::Reserved => self.reserved,
+            Terms::Spot => self.spot,
+        }
+    }
+}
+
+/// The terms of renting.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Terms {
+    /// Pay by the hour.
+    OnDemand,
+    /// Committed in advance.
+    Reserved,
+    /// May be taken away.
+    Spot,
+}
+
+impl Terms {
+    /// The word for people.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::OnDemand => "on demand",
+            Self::Reserved => "reserved",
+            Self::Spot => "spot",
+        }
+    }
+}
+
+/// A server or instance shape with what surrounds its GPUs.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Host {
+    /// Provider, or `on-prem`.
+    pub provider: String,
+    /// Its name.
+    pub shape: String,
+    /// Catalogue name of its GPU, or the source's where the catalogue has none.
+    pub gpu: String,
+    /// GPUs.
+    pub gpus: u32,
+    /// Virtual CPUs.
+    pub vcpus: Option<u32>,
+    /// Host memory.
+    pub memory: Option<Bytes>,
+    /// NUMA nodes.
+    pub numa_nodes: Option<u32>,
+    /// How its GPUs are linked, as text.
+    pub link: String,
+    /// Network in Gbit/s.
+    pub network_gbit: Option<f64>,
+    /// Local NVMe in 10⁹ bytes.
+    pub nvme_gb: Option<f64>,
+    /// Largest power in kW, as text.
+    pub max_power_kw: String,
+    /// Where the row comes from.
+    pub source: String,
+    /// What to beware of.
+    pub notes: String,
+}

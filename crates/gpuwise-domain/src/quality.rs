@@ -1,0 +1,26 @@
+//! What a lower precision costs in quality, as published evaluations found.
+
+use alloc::string::String;
+
+/// One published evaluation of a quantized model against its baseline.
+#[derive(Debug, Clone, PartialEq)]
+pub struct QualityRow {
+    /// The base model.
+    pub model: String,
+    /// Its family.
+    pub family: String,
+    /// Its parameters, in 10⁹.
+    pub parameters_b: f64,
+    /// The scheme, such as `fp8-dynamic`.
+    pub scheme: String,
+    /// What was evaluated.
+    pub evaluation: String,
+    /// The baseline's score.
+    pub baseline: Option<f64>,
+    /// The quantized model's score.
+    pub quantized: Option<f64>,
+    /// Loss in percent of the baseline; positive is worse.
+    pub loss_percent: f64,
+    /// Where the row comes from.
+    pub source: String,
+}

@@ -1,0 +1,64 @@
+//! A measured or wished-for figure as a question: one row of a table.
+
+use alloc::{string::String, vec::Vec};
+
+/// One row of the question form: a configuration and the metric asked for.
+///
+/// Cells are kept as written where their reading depends on others.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Question {
+    /// Its name.
+    pub id: String,
+    /// The model as written: a name, an alias or a path.
+    pub model: String,
+    /// The GPU as written.
+    pub gpu: String,
+    /// GPUs in all, if stated.
+    pub gpus: Option<u32>,
+    /// Tensor-parallel ranks, if stated.
+    pub tensor: Option<u32>,
+    /// Pipeline stages, if stated.
+    pub pipeline: Option<u32>,
+    /// Data-parallel ranks, if stated.
+    pub data: Option<u32>,
+    /// Precision as written.
+    pub precision: String,
+    /// Engine and version as written.
+    pub engine: String,
+    /// Input tokens of a request.
+    pub input: Option<f64>,
+    /// Output tokens of a request.
+    pub output: Option<f64>,
+    /// The load.
+    pub load: Load,
+    /// The metric's name.
+    pub metric: String,
+    /// The unit in which it is wanted.
+    pub unit: String,
+    /// Further inputs, in order.
+    pub extra: Vec<(String, String)>,
+    /// The measured value, where the row has one.
+    pub value: Option<f64>,
+}
+
+impl Question {
+    /// The first value of a further input.
+    pub fn extra(&self, key: &str) -> Option<&str> {
+        self.extra
+            .iter()
+            .find(|(name, _)| name == key)
+            .map(|(_, value)| value.as_str())
+    }
+}
+
+/// The load cell of a question.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub enum Load {
+    /// Nothing stated: the most that the system can do.
+    #[default]
+    Unstated,
+    /// So many requests in flight, or in the batch.
+    InFlight(f64),
+    /// Requests arriving at random at this rate a second; stages follow each other.
+    Rate(Vec<f64>),
+}

@@ -1,0 +1,121 @@
+//! What is asked of a deployment: traffic, promises and limits.
+
+use alloc::{string::String, vec::Vec};
+use gpuwise_units::{HourlyPrice, Percentile, PerSecond, Seconds, Tokens, Watts};
+
+/// The traffic, the promise and the limits of a plan.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Workload {
+    /// How requests come.
+    pub traffic: Traffic,
+    /// How long they are.
+    pub lengths: Lengths,
+    /// Share of prompt tokens that the prefix cache holds (0 to 1).
+    pub prefix_hit: f64,
+    /// What was promised.
+    pub promise: Promise,
+    /// What the plan may use.
+    pub limits: Limits,
+}
+
+/// How requests come.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Traffic {
+    /// At random at a mean rate; `burstiness` is the squared coefficient of variation of the gaps
+    /// (1 for Poisson).
+    Open {
+        /// Requests a second.
+        rate: PerSecond,
+        /// Squared coefficient of variation of the gaps between requests.
+        burstiness: f64,
+    },
+    /// A fixed number in flight: a new one starts when one ends.
+    Closed {
+        /// Requests in flight.
+        concurrency: u64,
+    },
+}
+
+/// Lengths of requests in tokens.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Lengths {
+    /// Input (ISL).
+    pub input: LengthDistribution,
+    /// Output (OSL).
+    pub output: LengthDistribution,
+}
+
+/// A distribution of lengths by its mean and some quantiles.
+#[derive(Debug, Clone, PartialEq)]
+pub struct LengthDistribution {
+    /// Mean.
+    pub mean: f64,
+    /// Squared coefficient of variation (0: all equal).
+    pub variation: f64,
+    /// The longest.
+    pub longest: Tokens,
+}
+
+impl LengthDistribution {
+    /// All of one length.
+    pub fn fixed(tokens: Tokens) -> Self {
+        Self {
+            mean: tokens.0 as f64,
+            variation: 0.0,
+            longest: tokens,
+        }
+    }
+}
+
+/// A service-level objective: every target must hold.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Promise {
+    /// Time to first token.
+    pub ttft: Option<Target>,
+    /// Time per output token after the first.
+    pub tpot: Option<Target>,
+    /// From request to last token.
+    pub end_to_end: Option<Target>,
+    /// Output tokens a second in all, at least.
+    pub throughput: Option<PerSecond>,
+}
+
+impl Promise {
+    /// Whether nothing is promised.
+    pub fn is_empty(&self) -> bool {
+        self.ttft.is_none()
+            && self.tpot.is_none()
+            && self.end_to_end.is_none()
+            && self.throughput.is_none()
+    }
+}
+
+/// A bound on a latency at a percentile of requests.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Target {
+    /// At which percentile; `None` is the mean.
+    pub percentile: Option<Percentile>,
+    /// At most this.
+    pub at_most: Seconds,
+}
+
+/// What a plan may use.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Limits {
+    /// Only these GPUs (catalogue names); empty: any.
+    pub gpus: Vec<String>,
+    /// Only these providers; empty: any.
+    pub providers: Vec<String>,
+    /// Only regions that begin with one of these; empty: any.
+    pub regions: Vec<String>,
+    /// At most this much an hour.
+    pub budget: Option<HourlyPrice>,
+    /// At most this power for all GPUs.
+    pub power: Option<Watts>,
+    /// Replicas beyond what the load needs.
+    pub spare_replicas: u32,
+    /// Quality that may be lost, in percent; `None`: any that is shown.
+    pub quality_loss: Option<f64>,
+    /// Hosts already owned, as GPU name and GPUs of each.
+    pub owned: Vec<(String, u32)>,
+}

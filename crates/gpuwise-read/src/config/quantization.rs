@@ -1,0 +1,347 @@
+//! How a checkpoint is quantized, from `quantization_config`, or from a scheme's name.
+
+use super::{ConfigError, fields::Fields};
+use gpuwise_domain::{
+    model::Role,
+    precision::{Assignment, Compute, Quantization, Roles, WeightFormat},
+};
+
+pub(super) fn read(root: Fields<'_>, text: Option<Fields<'_>>) -> Result<Option<Quantization>, ConfigError> {
+    let nested = text.map(|t| t.object("quantization_config")).transpose()?.flatten();
+    let config = match root.object("quantization_config")? {
+        Some(own) => Some(own),
+        None => nested,
+    };
+    let Some(config) = config.or(root.object("compression_config")?) else {
+        return short(root, text);
+    };
+    let method = config.text("quant_method")?.unwrap_or("");
+    let algorithm = match config.text("quant_algo")? {
+        Some(own) => own,
+        None => config
+            .object("quantization")?
+            .map(|inner| inner.text("quant_algo"))
+            .transpose()?
+            .flatten()
+            .unwrap_or(""),
+    };
+    let mut quantization = match method {
+        "fp8" | "fbgemm_fp8" => fp8(config)?,
+        "mxfp4" => mxfp4(),
+        "awq" | "gptq" | "gptq_marlin" | "awq_marlin" | "auto-round" => integers(method, config)?,
+        "bitsandbytes" => bitsandbytes(config)?,
+        "compressed-tensors" | "compressed_tensors" => compressed(config)?,
+        "modelopt" | "modelopt_fp4" | "" if !algorithm.is_empty() => by_algorithm(algorithm, config)?,
+        "modelopt" => by_algorithm("FP8", config)?,
+        other => quantization_named(other).ok_or_else(|| ConfigError::Wrong {
+            field: "quantization_config.quant_method".into(),
+            found: format!("{other:?}"),
+            expected: "a method known here: fp8, awq, gptq, bitsandbytes, mxfp4, compressed-tensors or modelopt",
+        })?,
+    };
+    exclude(&mut quantization, config)?;
+    Ok(Some(quantization))
+}
+
+/// Configurations in the catalogue may name the method only.
+fn short(root: Fields<'_>, text: Option<Fields<'_>>) -> Result<Option<Quantization>, ConfigError> {
+    let own = root.text("quant_method")?;
+    let nested = text.map(|t| t.text("quant_method")).transpose()?.flatten();
+    let fp4_experts = root.text("expert_dtype")? == Some("fp4");
+    Ok(match own.or(nested) {
+        Some("fp8") if fp4_experts => Some(Quantization {
+            method: "fp8".into(),
+            assignments: vec![
+                Assignment {
+                    roles: Roles::experts(),
+                    format: WeightFormat::MXFP4,
+                    compute: Compute::Fp8,
+                },
+                block_fp8(),
+            ],
+        }),
+        Some("fp8") => Some(Quantization {
+            method: "fp8".into(),
+            assignments: vec![block_fp8()],
+        }),
+        Some("mxfp4") => Some(mxfp4()),
+        Some("compressed-tensors") => Some(Quantization {
+            method: "compressed-tensors".into(),
+            assignments: vec![Assignment {
+                roles: Roles::experts(),
+                format: WeightFormat::INT4_G32,
+                compute: Compute::Half,
+            }],
+        }),
+        _ => None,
+    })
+}
+
+fn block_fp8() -> Assignment {
+    Assignment {
+        roles: Roles::linear(),
+        format: WeightFormat::FP8_BLOCK,
+        compute: Compute::Fp8,
+    }
+}
+
+fn fp8(config: Fields<'_>) -> Result<Quantization, ConfigError> {
+    let blocks = config.counts("weight_block_size")?.is_some();
+    let format = if blocks { WeightFormat::FP8_BLOCK } else { WeightFormat::FP8 };
+    Ok(Quantization::uniform("fp8", format, Compute::Fp8))
+}
+
+fn mxfp4() -> Quantization {
+    Quantization {
+        method: "mxfp4".into(),
+        assignments: vec![Assignment {
+            roles: Roles::experts(),
+            format: WeightFormat::MXFP4,
+            compute: Compute::Half,
+        }],
+    }
+}
+
+fn integers(method: &str, config: Fields<'_>) -> Result<Quantization, ConfigError> {
+    let bits = config.count(&["bits", "w_bit"])?.unwrap_or(4);
+    // -1 stands for one group a row.
+    let group = match config.raw("group_size") {
+        Some(value) if value.as_i64() == Some(-1) => 0,
+        _ => config.count(&["group_size", "q_group_size"])?.unwrap_or(128),
+    };
+    let zero = config.flag("zero_point")?.unwrap_or(!config.flag("sym")?.unwrap_or(false));
+    let format = match (bits, group) {
+        (8, _) => WeightFormat::INT8_WEIGHT,
+        (4, 32) => WeightFormat::INT4_G32,
+        (4, _) if zero => WeightFormat::INT4_ZERO,
+        (4, _) => WeightFormat::INT4,
+        _ => {
+            return Err(ConfigError::Wrong {
+                field: "quantization_config.bits".into(),
+                found: bits.to_string(),
+                expected: "4 or 8",
+            });
+        }
+    };
+    Ok(Quantization::uniform(method, format, Compute::Half))
+}
+
+fn bitsandbytes(config: Fields<'_>) -> Result<Quantization, ConfigError> {
+    let format = if config.is("load_in_8bit")? { WeightFormat::INT8 } else { WeightFormat::NF4 };
+    Ok(Quantization::uniform("bitsandbytes", format, Compute::Half))
+}
+
+fn compressed(config: Fields<'_>) -> Result<Quantization, ConfigError> {
+    let Some(groups) = config.object("config_groups")? else {
+        return Ok(Quantization::uniform("compressed-tensors", WeightFormat::FP8, Compute::Fp8));
+    };
+    let mut assignments = Vec::new();
+    for name in groups.names() {
+        let Some(serde_json::Value::Object(_)) = groups.raw(name) else { continue };
+        let group = groups.raw(name).unwrap_or(&serde_json::Value::Null);
+        let weights = &group["weights"];
+        let bits = weights["num_bits"].as_u64().unwrap_or(8);
+        let float = weights["type"].as_str() == Some("float");
+        let size = weights["group_size"].as_u64().unwrap_or(0);
+        let activations = &group["input_activations"];
+        let quantized_activations = activations.is_object();
+        let (format, compute) = match (bits, float) {
+            (8, true) => (
+                if weights["strategy"].as_str() == Some("block") { WeightFormat::FP8_BLOCK } else { WeightFormat::FP8 },
+                Compute::Fp8,
+            ),
+            (8, false) if quantized_activations => (WeightFormat::INT8, Compute::Int8),
+            (8, false) => (WeightFormat::INT8_WEIGHT, Compute::Half),
+            (4, true) if size == 32 => (WeightFormat::MXFP4, if quantized_activations { Compute::Fp4 } else { Compute::Half }),
+            (4, true) => (WeightFormat::NVFP4, if quantized_activations { Compute::Fp4 } else { Compute::Half }),
+            (4, false) if size == 32 => (WeightFormat::INT4_G32, Compute::Half),
+            (4, false) if weights["symmetric"].as_bool() == Some(false) => (WeightFormat::INT4_ZERO, Compute::Half),
+            (4, false) => (WeightFormat::INT4, Compute::Half),
+            _ => {
+                return Err(ConfigError::Wrong {
+                    field: format!("quantization_config.config_groups.{name}.weights.num_bits"),
+                    found: bits.to_string(),
+                    expected: "4 or 8",
+                });
+            }
+        };
+        let roles = targets(&group["targets"]);
+        assignments.push(Assignment { roles, format, compute });
+    }
+    // Groups that name modules come before the one that means all of them.
+    assignments.sort_by_key(|assignment| assignment.roles == Roles::linear());
+    Ok(Quantization {
+        method: "compressed-tensors".into(),
+        assignments,
+    })
+}
+
+/// Which roles a group's `targets` mean: `Linear`, or patterns that name modules.
+fn targets(value: &serde_json::Value) -> Roles {
+    let Some(list) = value.as_array() else { return Roles::linear() };
+    let mut roles = Roles::NONE;
+    for pattern in list.iter().filter_map(serde_json::Value::as_str) {
+        if pattern == "Linear" {
+            return Roles::linear();
+        }
+        roles = roles.union(roles_matched(pattern));
+    }
+    if roles.is_empty() { Roles::linear() } else { roles }
+}
+
+fn by_algorithm(algorithm: &str, config: Fields<'_>) -> Result<Quantization, ConfigError> {
+    let (format, compute) = match algorithm.to_ascii_uppercase().as_str() {
+        "NVFP4" => (WeightFormat::NVFP4, Compute::Fp4),
+        "W4A16_NVFP4" | "NVFP4_AWQ" => (WeightFormat::NVFP4, Compute::Half),
+        "FP8" | "FP8_PER_CHANNEL_PER_TOKEN" => (WeightFormat::FP8, Compute::Fp8),
+        "FP8_PB_WO" | "FP8_BLOCK_SCALES" => (WeightFormat::FP8_BLOCK, Compute::Fp8),
+        "MXFP4" | "W4A8_MXFP4_FP8" => (WeightFormat::MXFP4, Compute::Fp8),
+        "W4A16_AWQ" | "W4A8_AWQ" => (WeightFormat::INT4, Compute::Half),
+        "INT8_SQ" | "W8A8_SQ_PER_CHANNEL" => (WeightFormat::INT8, Compute::Int8),
+        "MIXED_PRECISION" => return mixed(config),
+        _ => {
+            return Err(ConfigError::Wrong {
+                field: "quantization_config.quant_algo".into(),
+                found: format!("{algorithm:?}"),
+                expected: "FP8, NVFP4, MXFP4, W4A16_AWQ, INT8_SQ or MIXED_PRECISION",
+            });
+        }
+    };
+    Ok(Quantization::uniform("modelopt", format, compute))
+}
+
+/// Per-module algorithms: each role takes the first that names it.
+fn mixed(config: Fields<'_>) -> Result<Quantization, ConfigError> {
+    let mut assignments: Vec<Assignment> = Vec::new();
+    let mut taken = Roles::NONE;
+    if let Some(layers) = config.object("quantized_layers")? {
+        for name in layers.names() {
+            let roles = roles_matched(name).without(taken);
+            let algorithm = layers.raw(name).and_then(|l| l["quant_algo"].as_str()).unwrap_or("");
+            if roles.is_empty() || algorithm.is_empty() {
+                continue;
+            }
+            let one = by_algorithm(algorithm, config)?;
+            if let Some(first) = one.assignments.first() {
+                assignments.push(Assignment { roles, ..*first });
+                taken = taken.union(roles);
+            }
+        }
+    }
+    if assignments.is_empty() {
+        return Ok(Quantization::uniform("modelopt", WeightFormat::NVFP4, Compute::Fp4));
+    }
+    Ok(Quantization {
+        method: "modelopt".into(),
+        assignments,
+    })
+}
+
+/// Takes the modules that stay unquantized out of every assignment.
+fn exclude(quantization: &mut Quantization, config: Fields<'_>) -> Result<(), ConfigError> {
+    let mut kept = Roles::NONE;
+    let inner = config.object("quantization")?;
+    for list in ["modules_to_not_convert", "ignore", "ignored_layers", "exclude_modules"] {
+        let named = match config.texts(list)? {
+            Some(own) => Some(own),
+            None => inner.map(|i| i.texts(list)).transpose()?.flatten(),
+        };
+        for pattern in named.unwrap_or_default() {
+            // A pattern for one layer only changes little; patterns for all layers count.
+            let one_layer = pattern.contains("layers.") && pattern.split(['.', '/']).any(|part| part.parse::<u32>().is_ok());
+            if !one_layer || pattern.contains("layers.0.") {
+                kept = kept.union(roles_matched(pattern));
+            }
+        }
+    }
+    for assignment in &mut quantization.assignments {
+        assignment.roles = assignment.roles.without(kept);
+    }
+    Ok(())
+}
+
+/// The roles that a module name or pattern means.
+fn roles_matched(pattern: &str) -> Roles {
+    let has = |part: &str| pattern.contains(part);
+    if has("shared_expert") {
+        return Roles::of(&[Role::SharedUp, Role::SharedDown]);
+    }
+    if has("experts") {
+        return Roles::experts();
+    }
+    let mut roles = Roles::NONE;
+    for (part, of) in [
+        ("q_proj", Roles::of(&[Role::Query])),
+        ("k_proj", Roles::of(&[Role::Key])),
+        ("v_proj", Roles::of(&[Role::Value])),
+        ("qkv_proj", Roles::of(&[Role::Query, Role::Key, Role::Value])),
+        ("o_proj", Roles::of(&[Role::AttentionOutput])),
+        ("q_a_proj", Roles::of(&[Role::LatentDown])),
+        ("kv_a_proj", Roles::of(&[Role::LatentDown])),
+        ("q_b_proj", Roles::of(&[Role::LatentQuery])),
+        ("kv_b_proj", Roles::of(&[Role::LatentKeyValue])),
+        ("linear_attn", Roles::of(&[Role::StateInput, Role::StateOutput, Role::StateOther])),
+        ("mamba", Roles::of(&[Role::StateInput, Role::StateOutput, Role::StateOther])),
+        ("gate_up_proj", Roles::of(&[Role::MlpUp])),
+        ("down_proj", Roles::of(&[Role::MlpDown])),
+        ("up_proj", Roles::of(&[Role::MlpUp])),
+    ] {
+        if has(part) {
+            roles = roles.union(of);
+        }
+    }
+    if roles.is_empty() && (has("self_attn") || has("attention")) {
+        roles = Roles::attention();
+    } else if roles.is_empty() && has("mlp") && !has("gate") {
+        roles = Roles::dense();
+    }
+    roles
+}
+
+/// A quantization by the name of its scheme, as users and tables write it.
+pub fn quantization_named(name: &str) -> Option<Quantization> {
+    let uniform = |format, compute| Some(Quantization::uniform(name, format, compute));
+    match name {
+        "fp8" | "fp8-dynamic" | "fp8_dynamic" | "w8a8-fp8" | "float8" => uniform(WeightFormat::FP8, Compute::Fp8),
+        "fp8-block" | "fp8_block" => uniform(WeightFormat::FP8_BLOCK, Compute::Fp8),
+        "int8" | "w8a8" | "int8-w8a8" => uniform(WeightFormat::INT8, Compute::Int8),
+        "int8-w8a16" | "int8_wo" | "w8a16" => uniform(WeightFormat::INT8_WEIGHT, Compute::Half),
+        "awq" | "gptq" | "int4-awq" | "int4-gptq" | "int4-zp" => uniform(WeightFormat::INT4_ZERO, Compute::Half),
+        "int4" | "w4a16" | "int4_wo" | "int4-w4a16" => uniform(WeightFormat::INT4, Compute::Half),
+        "nvfp4" | "fp4" => uniform(WeightFormat::NVFP4, Compute::Fp4),
+        "mxfp4" => uniform(WeightFormat::MXFP4, Compute::Fp4),
+        "mxfp8" => uniform(WeightFormat::MXFP8, Compute::Fp8),
+        "nf4" | "bnb" | "bitsandbytes" => uniform(WeightFormat::NF4, Compute::Half),
+        _ => {
+            let format = format_named(name)?;
+            uniform(format, Compute::Half)
+        }
+    }
+}
+
+/// A weight format by the name of a GGUF type or scheme (`Q4_K_M`, `q8_0`, `F16` …).
+pub fn format_named(name: &str) -> Option<WeightFormat> {
+    let lower = name.to_ascii_lowercase();
+    let base = lower
+        .strip_suffix("_m")
+        .or_else(|| lower.strip_suffix("_s"))
+        .or_else(|| lower.strip_suffix("_l"))
+        .filter(|base| base.starts_with('q'))
+        .unwrap_or(&lower);
+    match base {
+        "f16" | "float16" | "half" => Some(WeightFormat::F16),
+        "bfloat16" => Some(WeightFormat::BF16),
+        "f32" | "float32" => Some(WeightFormat::F32),
+        other => WeightFormat::by_name(other),
+    }
+}
+
+/// Models with experts keep their dense matrices in the native format where only experts were named.
+pub(super) fn narrowed(mut quantization: Quantization, has_experts: bool) -> Quantization {
+    if !has_experts && quantization.assignments.iter().all(|a| a.roles == Roles::experts()) {
+        for assignment in &mut quantization.assignments {
+            assignment.roles = Roles::linear();
+        }
+    }
+    quantization
+}

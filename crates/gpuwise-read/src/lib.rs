@@ -1,0 +1,6 @@
+//! Readers: bytes in, nouns out. Nothing here opens a file or a connection.
+//!
+//! Input may be hostile or cut short: every reader bounds what it allocates,
+//! checks arithmetic, and names the field or offset that was wrong.
+
+pub mod config;

@@ -1,0 +1,31 @@
+//! Quantities that cannot be mixed up.
+//!
+//! Bytes, tokens, parameters, money and simulated time are integers; rates and
+//! estimates are reals with a unit in their type. Text must name its unit:
+//! `80GB` and `80GiB` are different numbers and `80` is neither.
+//!
+//! This crate is `no_std` and depends on nothing that reads a clock, a file or
+//! an environment variable.
+#![no_std]
+
+extern crate alloc;
+
+mod bytes;
+mod count;
+mod error;
+mod money;
+mod percentile;
+mod real;
+mod stream;
+mod text;
+mod time;
+
+pub use bytes::Bytes;
+pub use count::{Parameters, Tokens};
+pub use error::ParseQuantityError;
+pub use money::{Currency, HourlyPrice, Money};
+pub use percentile::Percentile;
+pub use real::{BytesPerSecond, FlopPerSecond, Joules, PerSecond, Seconds, Watts};
+pub use stream::RandomStream;
+pub use text::{group_thousands, significant};
+pub use time::Nanoseconds;

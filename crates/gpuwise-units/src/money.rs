@@ -1,0 +1,159 @@
+use crate::{ParseQuantityError, text};
+use alloc::string::ToString;
+use core::{fmt, str::FromStr};
+
+/// A currency by its ISO 4217 code.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Currency([u8; 3]);
+
+impl Currency {
+    /// United States dollar, in which the shipped price lists are.
+    pub const USD: Self = Self(*b"USD");
+
+    /// The three letters.
+    pub fn code(&self) -> &str {
+        core::str::from_utf8(&self.0).unwrap_or("???")
+    }
+}
+
+impl fmt::Display for Currency {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.code())
+    }
+}
+
+impl FromStr for Currency {
+    type Err = ParseQuantityError;
+
+    fn from_str(given: &str) -> Result<Self, Self::Err> {
+        match given.as_bytes() {
+            [a, b, c] if given.bytes().all(|x| x.is_ascii_uppercase()) => Ok(Self([*a, *b, *c])),
+            _ => Err(ParseQuantityError::new(
+                given,
+                "a currency code of three capital letters, such as `USD`",
+            )),
+        }
+    }
+}
+
+/// An amount of money in millionths of a currency's unit.
+///
+/// Products with quantities are taken in `i128` and rounded once, to the nearest.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Money {
+    /// Millionths of the currency's unit.
+    pub micros: i64,
+    /// The currency.
+    pub currency: Currency,
+}
+
+impl Money {
+    /// From a decimal text such as `32.77`, exactly; more than six decimals are rounded to the nearest.
+    ///
+    /// # Errors
+    /// When the text is not a plain decimal number or is beyond 9 × 10¹² units.
+    pub fn from_decimal(given: &str, currency: Currency) -> Result<Self, ParseQuantityError> {
+        let fail = || ParseQuantityError::new(given, "an amount of money such as `2.50`");
+        let (negative, digits) = match given.trim().strip_prefix('-') {
+            Some(rest) => (true, rest),
+            None => (false, given.trim()),
+        };
+        let (whole, fraction) = digits.split_once('.').unwrap_or((digits, ""));
+        let all_digits = |s: &str| s.bytes().all(|b| b.is_ascii_digit());
+        if (whole.is_empty() && fraction.is_empty()) || !all_digits(whole) || !all_digits(fraction) {
+            return Err(fail());
+        }
+        let whole: i64 = if whole.is_empty() { 0 } else { whole.parse().map_err(|_| fail())? };
+        let mut micros: i64 = 0;
+        for position in 0..6 {
+            let digit = fraction.as_bytes().get(position).map_or(0, |b| b - b'0');
+            micros = micros * 10 + i64::from(digit);
+        }
+        if fraction.as_bytes().get(6).is_some_and(|b| *b >= b'5') {
+            micros += 1;
+        }
+        let total = whole
+            .checked_mul(1_000_000)
+            .and_then(|w| w.checked_add(micros))
+            .ok_or_else(fail)?;
+        Ok(Self {
+            micros: if negative { -total } else { total },
+            currency,
+        })
+    }
+
+    /// As a real number of the currency's unit, for ratios and plots.
+    pub fn as_f64(self) -> f64 {
+        self.micros as f64 / 1e6
+    }
+
+    /// `self × numerator / denominator`, rounded once to the nearest; half away from zero.
+    ///
+    /// # Panics
+    /// When `denominator` is 0.
+    #[must_use]
+    pub fn times(self, numerator: i64, denominator: i64) -> Self {
+        assert!(denominator != 0, "a price is per a quantity that is not 0");
+        let product = i128::from(self.micros) * i128::from(numerator);
+        let denominator = i128::from(denominator);
+        let half = denominator.abs() / 2;
+        let adjusted = if (product < 0) == (denominator < 0) { product.abs() + half } else { -(product.abs() + half) };
+        let quotient = adjusted / denominator.abs();
+        Self {
+            micros: quotient.clamp(i128::from(i64::MIN), i128::from(i64::MAX)) as i64,
+            currency: self.currency,
+        }
+    }
+}
+
+impl fmt::Display for Money {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let value = self.as_f64();
+        let shown = if value.abs() >= 100.0 {
+            text::significant(value, 5)
+        } else if value.abs() >= 1.0 {
+            alloc::format!("{value:.2}")
+        } else {
+            text::significant(value, 3)
+        };
+        write!(f, "{shown} {}", self.currency)
+    }
+}
+
+/// Money per hour.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct HourlyPrice(pub Money);
+
+impl HourlyPrice {
+    /// Dollars an hour, from a decimal text.
+    ///
+    /// # Errors
+    /// As [`Money::from_decimal`].
+    pub fn usd(text: &str) -> Result<Self, ParseQuantityError> {
+        Money::from_decimal(text, Currency::USD).map(Self)
+    }
+}
+
+impl fmt::Display for HourlyPrice {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/h", self.0)
+    }
+}
+
+/// Parses `2.50 USD`; a bare number is refused, because it names no currency.
+impl FromStr for Money {
+    type Err = ParseQuantityError;
+
+    fn from_str(given: &str) -> Result<Self, Self::Err> {
+        let expected = "an amount with its currency, such as `2.50USD`";
+        let trimmed = given.trim();
+        let split = trimmed.len().checked_sub(3).filter(|at| trimmed.is_char_boundary(*at));
+        let (amount, code) = split
+            .map(|at| trimmed.split_at(at))
+            .ok_or_else(|| ParseQuantityError::new(given, expected))?;
+        let currency = code
+            .parse()
+            .map_err(|_| ParseQuantityError::new(given, expected.to_string()))?;
+        Self::from_decimal(amount.trim(), currency)
+    }
+}
