@@ -28,10 +28,15 @@ impl Catalogue {
     /// The GPU of this name or alias, however it is cased and separated.
     pub fn gpu(&self, name: &str) -> Option<&Gpu> {
         let wanted = folded(name);
-        let matches = |gpu: &&Gpu| {
-            folded(&gpu.name) == wanted || gpu.aliases.iter().any(|a| folded(a) == wanted)
+        let known_as = |wanted: &str| {
+            self.gpus.iter().find(|gpu| {
+                folded(&gpu.name) == wanted || gpu.aliases.iter().any(|a| folded(a) == wanted)
+            })
         };
-        self.gpus.iter().find(matches)
+        let bare = VENDORS
+            .iter()
+            .fold(wanted.as_str(), |rest, vendor| rest.strip_prefix(vendor).unwrap_or(rest));
+        known_as(&wanted).or_else(|| known_as(bare))
     }
 
     /// The MIG profiles of a GPU.
@@ -58,6 +63,9 @@ impl Catalogue {
         ranked.into_iter().map(|(_, candidate)| candidate.into()).collect()
     }
 }
+
+/// Words before a GPU's name that say who makes it, in the order in which they stand.
+const VENDORS: [&str; 7] = ["nvidia", "amd", "intel", "google", "aws", "instinct", "tesla"];
 
 /// Lower case, without anything but letters and digits.
 pub fn folded(name: &str) -> String {

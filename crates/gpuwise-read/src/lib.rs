@@ -4,3 +4,5 @@
 //! checks arithmetic, and names the field or offset that was wrong.
 
 pub mod config;
+pub mod catalogue;
+pub mod question;

@@ -39,8 +39,32 @@ pub struct Architecture {
     pub native: WeightFormat,
     /// How the checkpoint is quantized, if it is.
     pub quantization: Option<Quantization>,
+    /// What a tensor header says is stored, where one was read: the truth for sizes, while the
+    /// shapes above say how it is shared.
+    pub stored: Option<StoredWeights>,
     /// What was not stated and had to be assumed, in words for a reader.
     pub assumptions: Vec<String>,
+}
+
+/// Bytes of a checkpoint by role, as its header gives them.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct StoredWeights {
+    /// Bytes per role, scales and zero points included.
+    pub by_role: Vec<(Role, u64)>,
+    /// Elements in all, packed ones counted as what they stand for.
+    pub elements: u64,
+}
+
+impl StoredWeights {
+    /// Bytes of a role; `None` where the header has none of it.
+    pub fn bytes(&self, role: Role) -> Option<u64> {
+        self.by_role.iter().find(|(known, _)| *known == role).map(|(_, bytes)| *bytes)
+    }
+
+    /// All bytes.
+    pub fn total(&self) -> u64 {
+        self.by_role.iter().map(|(_, bytes)| bytes).sum()
+    }
 }
 
 /// `count` equal layers in a row.

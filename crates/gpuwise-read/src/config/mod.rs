@@ -220,6 +220,7 @@ fn finish(parts: Parts, root: Fields<'_>) -> Result<Architecture, ConfigError> {
         prediction: parts.prediction,
         native,
         quantization: quantization.map(|q| quantization::narrowed(q, has_experts)),
+        stored: None,
         assumptions,
     };
     check_total(&architecture)?;

@@ -97,7 +97,7 @@ fn mxfp4() -> Quantization {
         assignments: vec![Assignment {
             roles: Roles::experts(),
             format: WeightFormat::MXFP4,
-            compute: Compute::Half,
+            compute: Compute::Fp4,
         }],
     }
 }

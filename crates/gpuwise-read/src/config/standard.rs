@@ -178,9 +178,14 @@ pub(super) fn read(context: &Context<'_>) -> Result<Parts, ConfigError> {
     let style = style(context)?;
     let hidden = text.need(&["hidden_size", "n_embd", "d_model", "dim"], "width of the model")?;
     let count = text.need(&["num_hidden_layers", "num_layers", "n_layer", "n_layers"], "depth of the model")?;
-    let vocabulary = text.need(&["vocab_size", "padded_vocab_size"], "size of the embedding")?;
+    let mut vocabulary = text.need(&["vocab_size", "padded_vocab_size"], "size of the embedding")?;
     let tied = context.tied(style.tied)?;
     let mut assumptions = Vec::new();
+    if context.model_type == "step3p7" {
+        // The reference reads a flat configuration of this composite type with its class default.
+        assumptions.push(format!("vocabulary of 128815, the class default, instead of {vocabulary}"));
+        vocabulary = 128_815;
+    }
     if !style.known {
         assumptions.push(format!(
             "model_type {:?} is not known: read as a Llama-like decoder from its usual fields",

@@ -1,0 +1,33 @@
+//! Catalogue files to nouns: TOML for GPUs, CSV for what comes in long lists, JSON for models.
+//!
+//! Every row has a source, and every error names the file, the line or row, and the field.
+
+mod gpus;
+mod models;
+mod tables;
+
+pub use gpus::read_gpus;
+pub use models::{ModelCatalogue, ModelEntry, ResolveError};
+pub use tables::{read_collectives, read_hosts, read_mig_profiles, read_offers, read_quality};
+
+/// What is wrong with a catalogue file.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{file}: {place}: {problem}")]
+pub struct CatalogueError {
+    /// The file as the user knows it.
+    pub file: String,
+    /// Line, or name of the row.
+    pub place: String,
+    /// What is wrong and what would be right.
+    pub problem: String,
+}
+
+impl CatalogueError {
+    pub(crate) fn new(file: &str, place: impl Into<String>, problem: impl Into<String>) -> Self {
+        Self {
+            file: file.into(),
+            place: place.into(),
+            problem: problem.into(),
+        }
+    }
+}

@@ -1,0 +1,244 @@
+//! CSV tables of the catalogue.
+
+use super::CatalogueError;
+use gpuwise_domain::{
+    gpu::{Collective, MigProfile},
+    offer::{Host, Offer},
+    quality::QualityRow,
+};
+use gpuwise_units::{Bytes, BytesPerSecond, Currency, HourlyPrice, Money};
+use serde::{Deserialize, de::DeserializeOwned};
+
+fn rows<T: DeserializeOwned>(file: &str, text: &str) -> Result<Vec<(u64, T)>, CatalogueError> {
+    let mut reader = csv::ReaderBuilder::new().trim(csv::Trim::All).from_reader(text.as_bytes());
+    let headers = reader
+        .headers()
+        .map_err(|error| CatalogueError::new(file, "line 1", error.to_string()))?
+        .clone();
+    let mut out = Vec::new();
+    let mut record = csv::StringRecord::new();
+    loop {
+        let line = reader.position().line();
+        match reader.read_record(&mut record) {
+            Ok(false) => return Ok(out),
+            Ok(true) => {
+                let line = record.position().map_or(line, csv::Position::line);
+                let row = record
+                    .deserialize(Some(&headers))
+                    .map_err(|error| CatalogueError::new(file, format!("line {line}"), error.to_string()))?;
+                out.push((line, row));
+            }
+            Err(error) => return Err(CatalogueError::new(file, format!("line {line}"), error.to_string())),
+        }
+    }
+}
+
+#[derive(Deserialize)]
+struct MigRow {
+    gpus: String,
+    profile: String,
+    memory_mib: Option<u64>,
+    units: Option<u32>,
+    compute_slices: u32,
+    memory_slices: u32,
+    board_compute_slices: u32,
+    board_memory_slices: u32,
+    max_instances: u32,
+    source: String,
+}
+
+/// Reads `mig_profiles.csv`. Profiles whose memory no driver was seen to print are left out.
+///
+/// # Errors
+/// When a row is not of this form.
+pub fn read_mig_profiles(file: &str, text: &str) -> Result<Vec<MigProfile>, CatalogueError> {
+    let mut out = Vec::new();
+    for (line, row) in rows::<MigRow>(file, text)? {
+        let (Some(memory), Some(units)) = (row.memory_mib, row.units) else { continue };
+        if row.board_compute_slices == 0 || row.board_memory_slices == 0 {
+            let problem = "`board_compute_slices` and `board_memory_slices` must be at least 1";
+            return Err(CatalogueError::new(file, format!("line {line}"), problem));
+        }
+        out.push(MigProfile {
+            gpus: row.gpus.split('|').map(Into::into).collect(),
+            profile: row.profile,
+            memory: Bytes::from_mib(memory),
+            units,
+            compute_slices: row.compute_slices,
+            memory_slices: row.memory_slices,
+            board_compute_slices: row.board_compute_slices,
+            board_memory_slices: row.board_memory_slices,
+            max_instances: row.max_instances,
+            source: row.source,
+        });
+    }
+    Ok(out)
+}
+
+#[derive(Deserialize)]
+struct CollectiveRow {
+    system: String,
+    operation: String,
+    gpus: u32,
+    message_bytes: u64,
+    bus_gbs: f64,
+    source: String,
+}
+
+/// Reads `collectives.csv`.
+///
+/// # Errors
+/// When a row is not of this form.
+pub fn read_collectives(file: &str, text: &str) -> Result<Vec<Collective>, CatalogueError> {
+    let convert = |(_, row): (u64, CollectiveRow)| Collective {
+        system: row.system,
+        operation: row.operation,
+        gpus: row.gpus,
+        message: Bytes::new(row.message_bytes),
+        bus_bandwidth: BytesPerSecond::new(row.bus_gbs * 1e9),
+        source: row.source,
+    };
+    Ok(rows(file, text)?.into_iter().map(convert).collect())
+}
+
+#[derive(Deserialize)]
+struct HostRow {
+    provider: String,
+    shape: String,
+    gpu: String,
+    gpus: u32,
+    vcpus: Option<u32>,
+    ram_gib: Option<f64>,
+    numa_nodes: Option<u32>,
+    #[serde(default)]
+    link: String,
+    network_gbit: Option<f64>,
+    nvme_gb: Option<f64>,
+    #[serde(default)]
+    max_power_kw: String,
+    source: String,
+    #[serde(default)]
+    notes: String,
+}
+
+/// Reads `hosts.csv`.
+///
+/// # Errors
+/// When a row is not of this form.
+pub fn read_hosts(file: &str, text: &str) -> Result<Vec<Host>, CatalogueError> {
+    let convert = |(_, row): (u64, HostRow)| Host {
+        provider: row.provider,
+        shape: row.shape,
+        gpu: row.gpu,
+        gpus: row.gpus,
+        vcpus: row.vcpus,
+        memory: row.ram_gib.map(|gib| Bytes::from_f64(gib * (1u64 << 30) as f64)),
+        numa_nodes: row.numa_nodes,
+        link: row.link,
+        network_gbit: row.network_gbit,
+        nvme_gb: row.nvme_gb,
+        max_power_kw: row.max_power_kw,
+        source: row.source,
+        notes: row.notes,
+    };
+    Ok(rows(file, text)?.into_iter().map(convert).collect())
+}
+
+#[derive(Deserialize)]
+struct OfferRow {
+    provider: String,
+    instance: String,
+    #[serde(default)]
+    region: String,
+    gpu: String,
+    gpus: f64,
+    vcpus: Option<f64>,
+    ram_gb: Option<f64>,
+    #[serde(default)]
+    usd_per_hour: String,
+    #[serde(default)]
+    reserved_usd_per_hour: String,
+    #[serde(default)]
+    spot_usd_per_hour: String,
+    /// Prices in another currency are refused by name, never converted silently.
+    currency: Option<String>,
+    #[serde(default)]
+    date: String,
+    source: String,
+}
+
+/// Reads `offers.csv`, or a user's own price list of the same form. An empty price is unknown.
+///
+/// # Errors
+/// When a row is not of this form, a price is no amount or negative, or the currency is not USD.
+pub fn read_offers(file: &str, text: &str) -> Result<Vec<Offer>, CatalogueError> {
+    let mut out = Vec::new();
+    for (line, row) in rows::<OfferRow>(file, text)? {
+        let fail = |problem: String| CatalogueError::new(file, format!("line {line}"), problem);
+        if let Some(currency) = row.currency.as_deref().filter(|c| !c.is_empty() && *c != "USD") {
+            return Err(fail(format!(
+                "prices are in {currency}; convert them to USD first, at a rate of your choice"
+            )));
+        }
+        let price = |field: &str, text: &str| -> Result<Option<HourlyPrice>, CatalogueError> {
+            if text.is_empty() {
+                return Ok(None);
+            }
+            let money = Money::from_decimal(text, Currency::USD).map_err(|error| fail(format!("`{field}`: {error}")))?;
+            if money.micros < 0 {
+                return Err(fail(format!("`{field}` is {text}; a price is not negative")));
+            }
+            Ok(Some(HourlyPrice(money)))
+        };
+        if !(row.gpus > 0.0 && row.gpus <= 1024.0) {
+            return Err(fail(format!("`gpus` is {}; expected a number from 0.001 to 1024", row.gpus)));
+        }
+        out.push(Offer {
+            on_demand: price("usd_per_hour", &row.usd_per_hour)?,
+            reserved: price("reserved_usd_per_hour", &row.reserved_usd_per_hour)?,
+            spot: price("spot_usd_per_hour", &row.spot_usd_per_hour)?,
+            provider: row.provider,
+            instance: row.instance,
+            region: row.region,
+            gpu: row.gpu,
+            gpu_thousandths: (row.gpus * 1000.0).round() as u32,
+            vcpus: row.vcpus.map(|v| v as u32),
+            memory: row.ram_gb.map(|gb| Bytes::from_f64(gb * 1e9)),
+            date: row.date,
+            source: row.source,
+        });
+    }
+    Ok(out)
+}
+
+#[derive(Deserialize)]
+struct QualityCsv {
+    model: String,
+    family: String,
+    parameters_b: Option<f64>,
+    scheme: String,
+    evaluation: String,
+    baseline: Option<f64>,
+    quantized: Option<f64>,
+    loss_percent: f64,
+    source: String,
+}
+
+/// Reads `quality.csv`.
+///
+/// # Errors
+/// When a row is not of this form.
+pub fn read_quality(file: &str, text: &str) -> Result<Vec<QualityRow>, CatalogueError> {
+    let convert = |(_, row): (u64, QualityCsv)| QualityRow {
+        model: row.model,
+        family: row.family,
+        parameters_b: row.parameters_b.unwrap_or(0.0),
+        scheme: row.scheme,
+        evaluation: row.evaluation,
+        baseline: row.baseline,
+        quantized: row.quantized,
+        loss_percent: row.loss_percent,
+        source: row.source,
+    };
+    Ok(rows(file, text)?.into_iter().map(convert).collect())
+}

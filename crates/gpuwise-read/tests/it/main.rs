@@ -1,0 +1,3 @@
+//! Readers against reference counts, worked examples and hostile input.
+
+mod models;

@@ -1,0 +1,10 @@
+//! Questions to answers: what a row of a table means, and what the models say to it.
+
+mod engine;
+mod layout;
+mod predict;
+mod reading;
+
+pub use engine::{engine_of, profile_of};
+pub use predict::predict;
+pub use reading::{Reading, Refusal, Wanted, read};

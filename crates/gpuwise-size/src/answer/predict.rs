@@ -1,0 +1,157 @@
+//! The central figure of an answer.
+
+use super::reading::{Pool, Reading, Statistic, Wanted};
+use crate::{
+    constants::Constants,
+    serving::{ClosedLoop, Cycle, Latency, OpenLoop, Quantiles, StaticBatch},
+};
+use gpuwise_domain::question::Load;
+
+/// The figure asked for, in SI units (seconds, tokens or requests a second).
+pub fn predict(reading: &Reading<'_>, constants: &Constants) -> Option<f64> {
+    let cycle = Cycle::new(&reading.setup, constants);
+    let layout = reading.setup.layout;
+    let groups = f64::from(layout.attention_data.max(1)) * f64::from(layout.replicas.max(1));
+    let output = reading.output.unwrap_or(1.0);
+    match reading.wanted {
+        Wanted::BatchLatency | Wanted::BatchThroughput | Wanted::BatchFirstToken => {
+            let batch = batch(reading, groups)?;
+            Some(match reading.wanted {
+                Wanted::BatchFirstToken => batch.first_token(&cycle),
+                Wanted::BatchThroughput => {
+                    (batch.input + batch.output) * batch.size * groups / batch.total(&cycle)
+                }
+                _ => batch.total(&cycle),
+            })
+        }
+        Wanted::PromptSpeed => {
+            let tokens = reading.input?;
+            Some(tokens / cycle.prefill(1.0, tokens, 0.0))
+        }
+        Wanted::DecodeSpeed => Some(1.0 / cycle.decode(1.0, reading.output? / 2.0)),
+        Wanted::OutputThroughputPerGpu if matches!(reading.load, Load::InFlight(_)) => {
+            let batch = batch(reading, groups)?;
+            let total = batch.output * batch.size * groups / batch.total(&cycle);
+            Some(total / f64::from(reading.gpus.max(1)))
+        }
+        _ => match &reading.load {
+            Load::InFlight(requests) => {
+                let latency = match &reading.prefill {
+                    None => closed(reading, &cycle, requests / groups)?,
+                    Some(pool) => disaggregated(reading, &cycle, pool, *requests, groups, constants)?,
+                };
+                Some(of_closed(reading.wanted, &latency, output, groups, reading.gpus))
+            }
+            Load::Rate(stages) => {
+                let rate = stages.iter().sum::<f64>() / stages.len().max(1) as f64;
+                let quantiles = open(reading, &cycle, rate / groups)?;
+                Some(of_open(reading.wanted, &quantiles, output, groups, reading.gpus))
+            }
+            Load::Unstated => None,
+        },
+    }
+}
+
+fn batch(reading: &Reading<'_>, groups: f64) -> Option<StaticBatch> {
+    let Load::InFlight(size) = reading.load else { return None };
+    Some(StaticBatch {
+        size: size / groups,
+        input: reading.input?,
+        output: reading.output.unwrap_or(1.0),
+        capacity: reading.capacity,
+    })
+}
+
+fn closed(reading: &Reading<'_>, cycle: &Cycle, concurrency: f64) -> Option<Latency> {
+    let one = ClosedLoop {
+        concurrency: concurrency.max(1.0),
+        input: reading.input?,
+        cached: 0.0,
+        output: reading.output?,
+        capacity: reading.capacity,
+        one_length: reading.one_length,
+    };
+    Some(one.solve(cycle))
+}
+
+fn disaggregated(
+    reading: &Reading<'_>,
+    cycle: &Cycle,
+    pool: &Pool<'_>,
+    requests: f64,
+    groups: f64,
+    constants: &Constants,
+) -> Option<Latency> {
+    let prefill = Cycle::new(&pool.setup, constants);
+    let (input, output) = (reading.input?, reading.output?);
+    let alone = prefill.prefill(1.0, input, 0.0);
+    let mut decode = Latency::default();
+    let mut running = requests / groups;
+    let pool_groups = pool.workers * f64::from(pool.setup.layout.attention_data.max(1));
+    for _ in 0..6 {
+        let tpot = cycle.decode(running.max(1.0), input + output / 2.0);
+        let rate = running * groups / ((output - 1.0).max(1.0) * tpot);
+        let busy = (rate * alone / pool_groups).min(0.95);
+        let ttft = prefill.first(alone, input) + busy / (1.0 - busy) * alone * 0.5;
+        let life = ttft + output * tpot;
+        running = (requests / groups * output * tpot / life).max(1.0);
+        decode = Latency {
+            ttft,
+            tpot,
+            running,
+            requests: requests / groups / life,
+        };
+    }
+    Some(decode)
+}
+
+fn open(reading: &Reading<'_>, cycle: &Cycle, rate: f64) -> Option<Quantiles> {
+    let one = OpenLoop {
+        rate,
+        burstiness: 1.0,
+        input: reading.input?,
+        cached: 0.0,
+        output: reading.output?,
+        input_variation: 0.0,
+        capacity: reading.capacity,
+    };
+    Some(one.solve(cycle))
+}
+
+fn of_closed(wanted: Wanted, latency: &Latency, output: f64, groups: f64, gpus: u32) -> f64 {
+    match wanted {
+        Wanted::Ttft(statistic) => latency.ttft * spread(statistic, 0.35),
+        Wanted::Tpot(statistic) => latency.tpot * spread(statistic, 0.08),
+        Wanted::EndToEnd(statistic) => latency.end_to_end(output) * spread(statistic, 0.08),
+        Wanted::RequestThroughput => latency.requests * groups,
+        Wanted::OutputThroughputPerGpu => latency.requests * groups * output / f64::from(gpus.max(1)),
+        _ => latency.requests * groups * output,
+    }
+}
+
+/// A quantile over the mean, of a log-normal with this spread.
+fn spread(statistic: Statistic, sigma: f64) -> f64 {
+    match statistic {
+        Statistic::Mean => 1.0,
+        Statistic::Quantile(fraction) => {
+            libm::exp(sigma * crate::serving::normal_quantile(fraction) - sigma * sigma / 2.0)
+        }
+    }
+}
+
+fn of_open(wanted: Wanted, quantiles: &Quantiles, output: f64, groups: f64, gpus: u32) -> f64 {
+    let requests = quantiles.mean.requests * groups;
+    match wanted {
+        Wanted::Ttft(Statistic::Mean) => quantiles.mean.ttft,
+        Wanted::Ttft(Statistic::Quantile(fraction)) => quantiles.ttft(fraction),
+        Wanted::Tpot(Statistic::Mean) => quantiles.mean.tpot,
+        Wanted::Tpot(Statistic::Quantile(fraction)) => quantiles.tpot(fraction, output),
+        Wanted::EndToEnd(Statistic::Mean) => quantiles.mean.end_to_end(output),
+        Wanted::EndToEnd(Statistic::Quantile(fraction)) => {
+            quantiles.ttft(fraction) + (output - 1.0) * quantiles.tpot(fraction, output)
+        }
+        Wanted::RequestThroughput => requests,
+        Wanted::OutputThroughputPerGpu => requests * output / f64::from(gpus.max(1)),
+        _ => requests * output,
+    }
+}

@@ -1,0 +1,433 @@
+//! What a row of a table means: its setup, its load and its lengths, under rules that were written
+//! down before any value was looked at (`docs/decisions/0003-reading-rows.md`).
+
+use super::{
+    engine::{engine_of, profile_of},
+    layout::stated_layout,
+};
+use crate::setup::{Settings, Setup, Weights, exported};
+use alloc::{
+    format,
+    string::{String, ToString},
+    vec::Vec,
+};
+use gpuwise_domain::{
+    catalogue::Catalogue,
+    engine::{Engine, EngineKind},
+    gpu::Device,
+    layout::Layout,
+    model::Architecture,
+    precision::{CacheFormat, Quantization},
+    question::{Load, Question},
+};
+
+/// A question understood.
+#[derive(Debug, Clone)]
+pub struct Reading<'a> {
+    /// How the model is served.
+    pub setup: Setup<'a>,
+    /// The pool that computes prompts, where it is another.
+    pub prefill: Option<Pool<'a>>,
+    /// Whether the row states its layout (else the best that fits is taken).
+    pub layout_stated: bool,
+    /// The load.
+    pub load: Load,
+    /// Prompt tokens.
+    pub input: Option<f64>,
+    /// Output tokens.
+    pub output: Option<f64>,
+    /// What is asked.
+    pub wanted: Wanted,
+    /// GPUs in all.
+    pub gpus: u32,
+    /// Sequences that fit the cache and the engine's limit, on one attention group.
+    pub capacity: f64,
+    /// Whether all requests have one length.
+    pub one_length: bool,
+    /// Whether the row contradicts itself or lacks what decides it, so that it is answered under
+    /// a reading and not fitted.
+    pub doubtful: bool,
+    /// Readings applied, in words.
+    pub notes: Vec<String>,
+}
+
+/// Workers of one kind of a disaggregated deployment.
+#[derive(Debug, Clone)]
+pub struct Pool<'a> {
+    /// How each worker serves.
+    pub setup: Setup<'a>,
+    /// How many there are.
+    pub workers: f64,
+    /// Sequences of one worker's batch, where stated.
+    pub batch: Option<f64>,
+}
+
+/// What is asked.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Wanted {
+    /// Mean time to first token in a loop or under load.
+    Ttft(Statistic),
+    /// Time per output token.
+    Tpot(Statistic),
+    /// From request to last token.
+    EndToEnd(Statistic),
+    /// Generated tokens a second of all GPUs.
+    OutputThroughput,
+    /// The same per GPU.
+    OutputThroughputPerGpu,
+    /// Requests or samples a second.
+    RequestThroughput,
+    /// Prompt and generated tokens of a static batch over its latency.
+    BatchThroughput,
+    /// Latency of a static batch.
+    BatchLatency,
+    /// Time until a static batch has its first tokens.
+    BatchFirstToken,
+    /// Prompt tokens a second of one stream.
+    PromptSpeed,
+    /// Generated tokens a second of one stream.
+    DecodeSpeed,
+}
+
+/// Of a distribution over requests.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Statistic {
+    /// The mean.
+    Mean,
+    /// The value below which this fraction lies.
+    Quantile(f64),
+}
+
+/// Why a question has no answer.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Refusal {
+    /// The metric is not one of serving a language model.
+    #[error("{0}")]
+    NotYet(String),
+    /// The GPU is not in the catalogue.
+    #[error("GPU {name:?} is not in the catalogue; did you mean {like}?")]
+    UnknownGpu {
+        /// As written.
+        name: String,
+        /// Names like it.
+        like: String,
+    },
+    /// The row does not state what is needed.
+    #[error("{0}")]
+    Unstated(String),
+}
+
+/// Reads a question about a model on the catalogue's GPUs.
+///
+/// # Errors
+/// When the metric is not answered yet, the GPU is unknown, or the row states too little.
+pub fn read<'a>(
+    question: &Question,
+    architecture: &'a Architecture,
+    catalogue: &'a Catalogue,
+) -> Result<Reading<'a>, Refusal> {
+    let wanted = wanted(question)?;
+    let gpu = catalogue.gpu(&question.gpu).ok_or_else(|| Refusal::UnknownGpu {
+        name: question.gpu.clone(),
+        like: catalogue.gpus_like(&question.gpu).join(", "),
+    })?;
+    let device = Device::whole(gpu);
+    let mut engine = engine_of(&question.engine).unwrap_or_else(|| Engine::newest(EngineKind::Vllm));
+    if question.extra("mode") == Some("disagg") {
+        // The version is that of the orchestrator's image.
+        engine.release = None;
+    }
+    let profile = profile_of(&engine, question);
+    let domain = gpu.scale_up.as_ref().map_or(8, |link| link.domain);
+    let stated = stated_layout(question, architecture.has_experts(), domain);
+    let mut notes = stated.notes;
+    let layout = stated.layout.unwrap_or(Layout::tensor(question.gpus.unwrap_or(1)));
+    let setup = Setup {
+        architecture,
+        device,
+        weights: weights(question, architecture, &mut notes),
+        cache: cache(question),
+        settings: settings(question, &engine, &device),
+        profile,
+        engine,
+        layout,
+    };
+    let (mut input, mut output) = (question.input, question.output);
+    if is_random_range(question) {
+        // Lengths are drawn from 0.8 to 1 of the nominal ones.
+        input = input.map(|tokens| tokens * 0.9);
+        output = output.map(|tokens| tokens * 0.9);
+    }
+    let mut reading = Reading {
+        prefill: None,
+        layout_stated: stated.layout.is_some(),
+        load: question.load.clone(),
+        input,
+        output,
+        wanted,
+        gpus: stated.gpus.unwrap_or(layout.gpus()),
+        capacity: 0.0,
+        one_length: !is_random_range(question),
+        doubtful: stated.doubtful,
+        notes,
+        setup,
+    };
+    if question.extra("mode") == Some("disagg") {
+        disaggregate(question, &mut reading);
+    }
+    reading.capacity = capacity(&reading.setup, input.unwrap_or(0.0), output.unwrap_or(0.0));
+    Ok(reading)
+}
+
+/// Sweeps of one harness draw lengths from a range below the nominal ones; they are told by their
+/// serving mode together with a stated data-parallel size.
+fn is_random_range(question: &Question) -> bool {
+    let grid = matches!(
+        (question.input.map(|v| v as u64), question.output.map(|v| v as u64)),
+        (Some(1024), Some(1024 | 8192)) | (Some(8192), Some(1024))
+    );
+    question.extra("mode").is_some() && grid && (question.data.is_some() || question.extra("mode") == Some("disagg"))
+}
+
+/// Sequences that one attention group runs at once: what the cache holds of requests half way
+/// through their output, at most the engine's limit, at least one.
+fn capacity(setup: &Setup<'_>, input: f64, output: f64) -> f64 {
+    let plan = crate::memory::plan(setup);
+    let limit = setup.settings.sequences as f64;
+    // Somebody ran this: where our sum says that it cannot fit, memory does not decide.
+    if plan.cache < 0.02 * plan.budget {
+        return limit;
+    }
+    plan.sequences(input + 0.7 * output).clamp(1.0, limit)
+}
+
+fn wanted(question: &Question) -> Result<Wanted, Refusal> {
+    let metric = question.metric.as_str();
+    let statistic = |suffix: &str| -> Option<Statistic> {
+        if suffix == "mean" {
+            return Some(Statistic::Mean);
+        }
+        let percent: f64 = suffix.strip_prefix('p')?.parse().ok()?;
+        (percent > 0.0 && percent < 100.0).then_some(Statistic::Quantile(percent / 100.0))
+    };
+    if let Some((name, suffix)) = metric.split_once('_')
+        && let Some(statistic) = statistic(suffix)
+    {
+        match name {
+            "ttft" => return Ok(Wanted::Ttft(statistic)),
+            "tpot" | "itl" => return Ok(Wanted::Tpot(statistic)),
+            "e2e" | "latency" => return Ok(Wanted::EndToEnd(statistic)),
+            _ => {}
+        }
+    }
+    Ok(match metric {
+        "output_throughput" => Wanted::OutputThroughput,
+        "output_throughput_per_gpu" => Wanted::OutputThroughputPerGpu,
+        "request_throughput" | "sample_throughput" => Wanted::RequestThroughput,
+        "total_token_throughput" => Wanted::BatchThroughput,
+        "batch_latency" | "e2e_latency" => Wanted::BatchLatency,
+        "ttft_batch" | "first_token_latency" => Wanted::BatchFirstToken,
+        "prompt_eval_speed" | "prompt_eval_speed_1024" => Wanted::PromptSpeed,
+        "decode_speed" | "decode_speed_1024" => Wanted::DecodeSpeed,
+        other => {
+            return Err(Refusal::NotYet(format!("metric {other:?} is not answered yet")));
+        }
+    })
+}
+
+fn weights(question: &Question, architecture: &Architecture, notes: &mut Vec<String>) -> Weights {
+    let published = Weights::published(architecture);
+    let gemm = question.extra("gemm").unwrap_or("");
+    let experts = question.extra("moe").unwrap_or("");
+    let written = if architecture.has_experts() && !experts.is_empty() { experts } else { gemm };
+    let precision = if written.is_empty() { question.precision.as_str() } else { written };
+    let wanted = precision_name(precision);
+    let same = |name: &str| {
+        published
+            .quantization
+            .as_ref()
+            .is_some_and(|own| own.assignments.iter().any(|a| class(a.format.name) == class(name)))
+    };
+    match wanted {
+        None => published,
+        Some("bf16" | "fp16" | "fp32") if published.quantization.is_none() => published,
+        Some(name) if same(name) => published,
+        // A model released with four-bit experts is served with them, whatever the label of the kernel.
+        Some("nvfp4") if same("mxfp4") => published,
+        Some("int4") if same("int4-g32") => published,
+        Some("bf16" | "fp16" | "fp32") => {
+            notes.push("weights dequantized to 16 bits, as the row says".into());
+            Weights {
+                native: published.native,
+                quantization: None,
+            }
+        }
+        Some(name) => match named(name) {
+            Some(quantization) => exported(architecture, quantization),
+            None => {
+                notes.push(format!("precision {precision:?} was not understood: weights as published"));
+                published
+            }
+        },
+    }
+}
+
+fn named(name: &str) -> Option<Quantization> {
+    use gpuwise_domain::precision::{Compute, WeightFormat as F};
+    let (format, compute) = match name {
+        "fp8" => (F::FP8, Compute::Fp8),
+        "fp8-block" => (F::FP8_BLOCK, Compute::Fp8),
+        "int8" => (F::INT8, Compute::Int8),
+        "int8-w8a16" => (F::INT8_WEIGHT, Compute::Half),
+        "nvfp4" => (F::NVFP4, Compute::Fp4),
+        "mxfp4" => (F::MXFP4, Compute::Fp4),
+        "int4" => (F::INT4, Compute::Half),
+        "int4-zp" => (F::INT4_ZERO, Compute::Half),
+        "nf4" => (F::NF4, Compute::Half),
+        other => (F::by_name(other)?, Compute::Half),
+    };
+    Some(Quantization::uniform(name, format, compute))
+}
+
+/// Formats that tables do not tell apart.
+fn class(name: &str) -> &str {
+    match name {
+        "fp8" | "fp8-block" | "mxfp8" => "fp8",
+        "int4" | "int4-g32" | "int4-zp" => "int4",
+        other => other,
+    }
+}
+
+/// The scheme that a precision cell names.
+fn precision_name(written: &str) -> Option<&'static str> {
+    let lower = written.to_ascii_lowercase();
+    let weights = lower
+        .split([',', ';'])
+        .find(|part| !part.contains("kv"))
+        .unwrap_or(&lower)
+        .trim();
+    let has = |part: &str| weights.contains(part);
+    Some(if weights.is_empty() || has("unset") {
+        return None;
+    } else if has("nvfp4") || weights == "fp4" || has("float4") {
+        "nvfp4"
+    } else if has("mxfp4") {
+        "mxfp4"
+    } else if has("q4_k") {
+        "q4_k"
+    } else if has("q4_0") {
+        "q4_0"
+    } else if has("q8_0") {
+        "q8_0"
+    } else if has("q5_k") {
+        "q5_k"
+    } else if has("q6_k") {
+        "q6_k"
+    } else if has("fp8_block") {
+        "fp8-block"
+    } else if has("fp8") || has("float8") || has("w8a8-fp8") {
+        "fp8"
+    } else if has("w8a16") {
+        "int8-w8a16"
+    } else if has("int8") || has("w8a8") {
+        "int8"
+    } else if has("int4") || has("w4a16") || has("awq") || has("gptq") || has("uint4") {
+        "int4"
+    } else if has("nf4") || has("bnb") {
+        "nf4"
+    } else if has("bf16") || has("bfloat16") {
+        "bf16"
+    } else if has("fp16") || has("f16") || has("float16") {
+        "fp16"
+    } else if has("fp32") || has("f32") {
+        "fp32"
+    } else {
+        return None;
+    })
+}
+
+fn cache(question: &Question) -> CacheFormat {
+    let lower = question.precision.to_ascii_lowercase();
+    let part = lower.split(',').find(|part| part.contains("kv")).unwrap_or("");
+    if part.contains("fp8") {
+        CacheFormat::FP8
+    } else if part.contains("int8") {
+        CacheFormat::INT8
+    } else {
+        CacheFormat::HALF
+    }
+}
+
+/// Settings that the row states, and the engine's defaults for the rest.
+pub(crate) fn settings(question: &Question, engine: &Engine, device: &Device<'_>) -> Settings {
+    let number = |key: &str| question.extra(key).and_then(|v| v.parse::<f64>().ok());
+    let gib = device
+        .gpu
+        .memory_reported
+        .map_or(device.gpu.memory_marketing_gb, |bytes| bytes.gib());
+    let ampere_data_centre = device.gpu.compute_capability == Some((8, 0));
+    let large = gib >= 70.0 && !ampere_data_centre;
+    let batched = match engine.kind {
+        EngineKind::Vllm if !engine.at_least([0, 8, 0]) => 2048.0,
+        EngineKind::Vllm if large && gib >= 160.0 && engine.at_least([0, 28, 0]) => 16384.0,
+        EngineKind::Vllm if large => 8192.0,
+        EngineKind::Vllm => 2048.0,
+        EngineKind::Sglang if gib < 20.0 => 2048.0,
+        EngineKind::Sglang if gib < 60.0 => 4096.0,
+        EngineKind::Sglang if gib < 160.0 => 8192.0,
+        EngineKind::Sglang => 16384.0,
+        EngineKind::TensorRtLlm => 8192.0,
+        EngineKind::LlamaCpp => 512.0,
+        EngineKind::Transformers | EngineKind::DeepSpeedMii => 1e9,
+    };
+    let sequences = match engine.kind {
+        EngineKind::Vllm if large && engine.at_least([0, 8, 0]) => 1024.0,
+        EngineKind::Vllm => 256.0,
+        EngineKind::TensorRtLlm => 2048.0,
+        _ => 4096.0,
+    };
+    Settings {
+        batched_tokens: number("max_num_batched_tokens").unwrap_or(batched) as u64,
+        sequences: number("max_num_seqs").unwrap_or(sequences) as u64,
+        max_context: number("max_model_len").unwrap_or(0.0) as u64,
+        memory_fraction: number("gpu_memory_utilization")
+            .or(number("mem_fraction_static"))
+            .unwrap_or(0.9),
+        block: 16,
+        eager: question.extra("note").is_some_and(|note| note.contains("enforce_eager")),
+    }
+}
+
+/// Splits a disaggregated row into its pools.
+fn disaggregate(question: &Question, reading: &mut Reading<'_>) {
+    let number = |key: String| question.extra(&key).and_then(|v| v.parse::<f64>().ok());
+    let pool = |side: &str| -> (Layout, f64, Option<f64>) {
+        let get = |name: &str| number(format!("{side}_{name}")).unwrap_or(1.0) as u32;
+        let (mut tensor, data) = (get("tp_size").max(1), get("attention_dp_size").max(1));
+        let (expert_tensor, expert) = (get("moe_tp_size").max(1), get("moe_ep_size").max(1));
+        // With data-parallel attention the tensor size names the same ranks again.
+        if data > 1 && tensor == data {
+            tensor = 1;
+        }
+        let stage = (tensor * data).max(1);
+        let layout = Layout {
+            tensor,
+            pipeline: get("pp_size").max(1),
+            attention_data: data,
+            expert: if expert_tensor * expert <= stage { expert } else { expert.min(stage) },
+            ..Layout::SINGLE
+        };
+        (layout, f64::from(get("num_workers").max(1)), number(format!("{side}_batch_size")))
+    };
+    let (decode, decode_workers, decode_batch) = pool("decode");
+    let (prefill, workers, batch) = pool("prefill");
+    let mut setup = reading.setup.clone();
+    setup.layout = prefill;
+    reading.prefill = Some(Pool { setup, workers, batch });
+    reading.setup.layout = Layout {
+        replicas: decode_workers as u32,
+        ..decode
+    };
+    let _ = decode_batch;
+    reading.notes.push("prefill and decode run apart".to_string());
+}

@@ -1,0 +1,159 @@
+//! The constants of the speed model: what each means, its prior, and its fitted value.
+//!
+//! A constant has one base value, and may be corrected by a factor per hardware generation and
+//! per engine profile. Corrections are pulled towards 1 when fitted, so that an unseen generation
+//! or engine gets the base value: that is the rule for it.
+
+use alloc::{
+    string::{String, ToString},
+    vec,
+    vec::Vec,
+};
+
+macro_rules! parameters {
+    ($($(#[$doc:meta])* $name:ident = $key:literal, $value:literal, $spread:literal, $generation:literal, $engine:literal, $unit:literal, $meaning:literal;)*) => {
+        /// A constant of the speed model.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+        #[repr(usize)]
+        pub enum Parameter {
+            $(#[doc = $meaning] $name),*
+        }
+
+        /// Every constant, in order.
+        pub const PARAMETERS: &[ParameterInfo] = &[
+            $(ParameterInfo {
+                key: $key,
+                parameter: Parameter::$name,
+                default: $value,
+                spread: $spread,
+                generation_spread: $generation,
+                engine_spread: $engine,
+                unit: $unit,
+                meaning: $meaning,
+            }),*
+        ];
+    };
+}
+
+/// What a constant is and how far data may move it.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct ParameterInfo {
+    /// Its name in `constants.toml`.
+    pub key: &'static str,
+    /// Its place.
+    pub parameter: Parameter,
+    /// Its value before any data.
+    pub default: f64,
+    /// Standard deviation of the prior on its logarithm (0: fixed).
+    pub spread: f64,
+    /// The same for corrections per hardware generation (0: none).
+    pub generation_spread: f64,
+    /// The same for corrections per engine profile (0: none).
+    pub engine_spread: f64,
+    /// Its unit.
+    pub unit: &'static str,
+    /// What it means.
+    pub meaning: &'static str,
+}
+
+parameters! {
+    MemoryRate = "memory_rate", 0.80, 0.03, 0.03, 0.0, "share of peak", "achieved share of peak memory bandwidth when reading weights";
+    CacheRate = "cache_rate", 0.75, 0.20, 0.15, 0.15, "share of peak", "achieved share of peak memory bandwidth when reading the key-value cache";
+    HalfRate = "half_rate", 0.78, 0.05, 0.05, 0.0, "share of peak", "achieved share of the BF16 peak in large matmuls";
+    Fp8Rate = "fp8_rate", 0.58, 0.10, 0.05, 0.0, "share of peak", "achieved share of the FP8 or INT8 peak in large matmuls";
+    Fp4Rate = "fp4_rate", 0.45, 0.25, 0.10, 0.0, "share of peak", "achieved share of the FP4 peak in large matmuls";
+    AttentionRate = "attention_rate", 0.40, 0.30, 0.15, 0.0, "share of BF16 peak", "achieved share of the BF16 peak in prefill attention";
+    LatentRate = "latent_rate", 0.50, 0.30, 0.15, 0.0, "share of BF16 peak", "achieved share of the BF16 peak in latent decode attention";
+    ExpertMemoryRate = "expert_memory_rate", 0.75, 0.25, 0.15, 0.15, "share of peak", "achieved share of peak memory bandwidth when reading experts";
+    ExpertComputeRate = "expert_compute_rate", 0.40, 0.40, 0.15, 0.15, "share of peak", "achieved share of the matmul peak in grouped expert matmuls, relative to none";
+    ExpertTile = "expert_tile", 24.0, 0.5, 0.0, 0.0, "tokens", "rows to which a grouped matmul pads an expert's tokens";
+    ExpertImbalance = "expert_imbalance", 1.25, 0.15, 0.0, 0.0, "factor", "work of the busiest expert-parallel rank over the mean";
+    ExpertSkew = "expert_skew", 0.70, 0.15, 0.0, 0.0, "share", "share of further tokens that choose experts independently of the others";
+    ExpertFourBit = "expert_four_bit", 0.90, 0.20, 0.15, 0.20, "factor", "memory rate of four-bit experts over that of wider ones";
+    WeightOnlyRate = "weight_only_rate", 0.80, 0.20, 0.10, 0.0, "factor", "memory rate of weight-only formats over that of plain ones";
+    WeightOnlyCompute = "weight_only_compute", 0.70, 0.30, 0.0, 0.0, "factor", "matmul rate of weight-only formats over that of plain ones";
+    Overlap = "overlap", 3.0, 0.0, 0.0, 0.0, "exponent", "exponent of the smooth maximum of memory and compute time";
+    Kernel = "kernel", 3.0, 0.4, 0.15, 0.25, "µs", "time that one small kernel adds to a step under CUDA graphs";
+    LatentKernels = "latent_kernels", 10.0, 0.3, 0.0, 0.15, "kernels", "small kernels of a latent-attention layer beside its matmuls";
+    ExpertKernels = "expert_kernels", 6.0, 0.3, 0.0, 0.2, "kernels", "kernels of routing, permuting and combining experts";
+    UnstatedSpeculation = "unstated_speculation", 1.25, 0.15, 0.0, 0.0, "tokens", "tokens a step where the model has prediction layers and the row does not say whether they are used";
+    ExpertWeightOnly = "expert_weight_only", 0.80, 0.20, 0.15, 0.15, "factor", "memory rate of experts that are dequantized before multiplying";
+    Stream = "stream", 12.0, 0.5, 0.15, 0.2, "passes", "passes over the activations per layer by norms, rotary and activation kernels";
+    Launch = "launch", 6.0, 0.6, 0.0, 0.4, "µs", "time that one kernel launch costs the host outside of CUDA graphs";
+    StepBase = "step_base", 500.0, 0.8, 0.0, 0.8, "µs", "time of a step that is neither kernels nor bytes: scheduling, sampling";
+    StepSequence = "step_sequence", 8.0, 0.8, 0.0, 0.8, "µs", "the same, per sequence in the batch";
+    ReduceLatency = "reduce_latency", 6.0, 0.4, 0.15, 0.3, "µs", "latency of a small all-reduce over two ranks on a switched link";
+    ReduceRanks = "reduce_ranks", 1.0, 0.5, 0.0, 0.0, "µs", "further latency per rank beyond two";
+    ReduceRate = "reduce_rate", 0.50, 0.30, 0.15, 0.2, "share of link", "achieved share of the link's bandwidth in all-reduce";
+    PcieReduceLatency = "pcie_reduce_latency", 15.0, 0.5, 0.0, 0.0, "µs", "latency of a small all-reduce without a switched link";
+    PcieReduceRate = "pcie_reduce_rate", 0.45, 0.4, 0.0, 0.0, "share of PCIe", "achieved share of the host link's bandwidth in all-reduce";
+    DispatchLatency = "dispatch_latency", 20.0, 0.5, 0.0, 0.3, "µs", "latency of moving tokens to experts and back";
+    DispatchRate = "dispatch_rate", 0.30, 0.5, 0.15, 0.2, "share of link", "achieved share of the link's bandwidth in moving tokens to experts";
+    PrefillBase = "prefill_base", 15.0, 0.6, 0.0, 0.6, "ms", "time to first token beyond steps: tokenizing, transport, admission";
+    PrefillFactor = "prefill_factor", 1.10, 0.15, 0.0, 0.15, "factor", "time of a prefill over that of its parts";
+    PrefillToken = "prefill_token", 1.0, 0.8, 0.0, 0.5, "µs", "time to first token beyond steps, per prompt token";
+    AdmitSteps = "admit_steps", 2.0, 0.8, 0.0, 0.8, "steps", "decode steps that a new request waits for admission";
+    Burst = "burst", 0.10, 0.4, 0.0, 0.5, "share", "share of requests that arrive together with all others";
+    BurstFixed = "burst_fixed", 0.20, 0.4, 0.0, 0.5, "share", "the same where all requests have one length, so that they stay together";
+    MixedFactor = "mixed_factor", 1.0, 0.2, 0.0, 0.25, "factor", "cost of prefill inside decode steps over its cost alone";
+    EraDecode = "era_decode", 1.0, 0.0, 0.0, 0.5, "factor", "decode time of an engine profile over the model";
+    EraPrefill = "era_prefill", 1.0, 0.0, 0.0, 0.5, "factor", "prefill time of an engine profile over the model";
+}
+
+/// Values of the constants, with corrections.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Constants {
+    /// Generations that have corrections.
+    pub generations: Vec<String>,
+    /// Engine profiles that have corrections.
+    pub profiles: Vec<String>,
+    /// Natural logarithms of the base values, by parameter.
+    pub base: Vec<f64>,
+    /// Natural logarithms of corrections, by parameter and generation.
+    pub by_generation: Vec<Vec<f64>>,
+    /// The same by parameter and profile.
+    pub by_profile: Vec<Vec<f64>>,
+}
+
+impl Constants {
+    /// The prior: defaults and no corrections.
+    pub fn prior(generations: &[&str], profiles: &[&str]) -> Self {
+        Self {
+            generations: generations.iter().map(ToString::to_string).collect(),
+            profiles: profiles.iter().map(ToString::to_string).collect(),
+            base: PARAMETERS.iter().map(|p| libm::log(p.default)).collect(),
+            by_generation: vec![vec![0.0; generations.len()]; PARAMETERS.len()],
+            by_profile: vec![vec![0.0; profiles.len()]; PARAMETERS.len()],
+        }
+    }
+
+    /// Where a generation and a profile stand, for [`Constants::get`].
+    pub fn place(&self, generation: &str, profile: &str) -> Place {
+        Place {
+            generation: self.generations.iter().position(|g| g == generation),
+            profile: self.profiles.iter().position(|p| p == profile),
+        }
+    }
+
+    /// The value of a constant at a place.
+    pub fn get(&self, parameter: Parameter, place: Place) -> f64 {
+        let at = parameter as usize;
+        let mut log = self.base[at];
+        if let Some(generation) = place.generation {
+            log += self.by_generation[at][generation];
+        }
+        if let Some(profile) = place.profile {
+            log += self.by_profile[at][profile];
+        }
+        libm::exp(log)
+    }
+}
+
+/// A generation and a profile among those that have corrections.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Place {
+    /// `None`: no correction is known.
+    pub generation: Option<usize>,
+    /// `None`: no correction is known.
+    pub profile: Option<usize>,
+}

@@ -1,0 +1,16 @@
+//! Sizing: what a model needs on a GPU, how fast it answers, what it costs, and which deployments
+//! keep a promise.
+//!
+//! Everything here is a function of its arguments: no clock, no file, no chance.
+#![no_std]
+
+extern crate alloc;
+
+pub mod answer;
+pub mod constants;
+pub mod fit;
+pub mod memory;
+pub mod serving;
+pub mod setup;
+pub mod shard;
+pub mod speed;

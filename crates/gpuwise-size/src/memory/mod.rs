@@ -1,0 +1,111 @@
+//! Memory of one GPU, byte by byte as the engine would report it.
+
+mod cache;
+mod engines;
+mod weights;
+
+pub use cache::{CacheShape, cache_shape};
+pub use engines::overheads;
+pub use weights::{WeightKind, weight_kinds, weights_per_rank};
+
+use crate::setup::Setup;
+use alloc::{string::String, vec::Vec};
+use gpuwise_domain::gpu::Device;
+use gpuwise_units::Bytes;
+
+/// What fills the memory of the fullest GPU.
+#[derive(Debug, Clone, PartialEq)]
+pub struct MemoryPlan {
+    /// Memory that a program sees.
+    pub visible: f64,
+    /// Whether that figure is a fact of the catalogue or estimated from the reported one.
+    pub visible_known: bool,
+    /// What the engine may use of it.
+    pub budget: f64,
+    /// Weights by kind.
+    pub weights: Vec<WeightKind>,
+    /// Everything that is neither weights nor cache.
+    pub overheads: Vec<Overhead>,
+    /// What remains for the cache; negative where it does not fit.
+    pub cache: f64,
+    /// The cache's shape.
+    pub cache_shape: CacheShape,
+}
+
+/// A part of memory that is neither weights nor cache.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Overhead {
+    /// What it is.
+    pub name: &'static str,
+    /// Bytes.
+    pub bytes: f64,
+    /// Whether it lies outside of the engine's budget.
+    pub outside_budget: bool,
+    /// How it is computed.
+    pub formula: String,
+}
+
+impl MemoryPlan {
+    /// All weights.
+    pub fn weight_bytes(&self) -> f64 {
+        self.weights.iter().map(|kind| kind.bytes).sum()
+    }
+
+    /// Tokens that the cache holds, as the engine reports them.
+    pub fn cache_tokens(&self) -> f64 {
+        self.cache_shape.reported_tokens(self.cache)
+    }
+
+    /// Requests of this many tokens that fit at once.
+    pub fn sequences(&self, tokens: f64) -> f64 {
+        self.cache_shape.sequences(self.cache, tokens)
+    }
+}
+
+/// The memory plan of a setup.
+pub fn plan(setup: &Setup<'_>) -> MemoryPlan {
+    let (visible, visible_known) = visible_memory(&setup.device);
+    let weights = weight_kinds(setup);
+    let held: f64 = weights.iter().map(|kind| kind.bytes).sum();
+    let (budget, overheads) = overheads(setup, visible, held);
+    let inside: f64 = overheads
+        .iter()
+        .filter(|o| !o.outside_budget)
+        .map(|o| o.bytes)
+        .sum();
+    MemoryPlan {
+        visible,
+        visible_known,
+        budget,
+        cache: budget - held - inside,
+        cache_shape: cache_shape(setup),
+        weights,
+        overheads,
+    }
+}
+
+/// Memory that a program sees on a device: the catalogue's figure; for a MIG slice what the driver
+/// prints for it less what a context hides; else estimated from what the driver reports.
+pub fn visible_memory(device: &Device<'_>) -> (f64, bool) {
+    let hidden = |reported: f64| 400.0 * 1048576.0 + 0.0017 * reported;
+    if let Some(slice) = device.slice {
+        return (slice.memory.as_f64() - 64.0 * 1048576.0, true);
+    }
+    if let Some(visible) = device.gpu.memory_visible {
+        return (visible.as_f64(), true);
+    }
+    if let Some(reported) = device.gpu.memory_reported {
+        return (reported.as_f64() - hidden(reported.as_f64()), false);
+    }
+    // Vendors that sell 2^30 as a GB, and those that do not, are told by the drivers' figures of
+    // their other parts: AMD and Intel parts report nearly what they are sold with.
+    let binary = matches!(device.gpu.vendor.as_str(), "AMD" | "Intel" | "Google" | "AWS" | "Apple");
+    let scale = if binary { 1073741824.0 } else { 1e9 };
+    let reported = device.gpu.memory_marketing_gb * scale;
+    (reported - hidden(reported), false)
+}
+
+/// Bytes as a whole number, for reports.
+pub fn whole(bytes: f64) -> Bytes {
+    Bytes::from_f64(bytes)
+}

@@ -1,0 +1,149 @@
+//! One way of serving one model: everything that memory and speed depend on.
+
+use alloc::string::String;
+use gpuwise_domain::{
+    engine::Engine,
+    gpu::Device,
+    layout::Layout,
+    model::{Architecture, Mixer, Role, Tensor},
+    precision::{CacheFormat, Compute, Quantization, Roles, WeightFormat},
+};
+
+/// A model on devices under an engine, with its settings.
+#[derive(Debug, Clone)]
+pub struct Setup<'a> {
+    /// The model.
+    pub architecture: &'a Architecture,
+    /// What each rank runs on.
+    pub device: Device<'a>,
+    /// The engine.
+    pub engine: Engine,
+    /// The profile under which the engine's constants are kept.
+    pub profile: String,
+    /// How the model is spread.
+    pub layout: Layout,
+    /// How weights are stored.
+    pub weights: Weights,
+    /// How the cache is stored.
+    pub cache: CacheFormat,
+    /// Settings of the engine.
+    pub settings: Settings,
+}
+
+/// Settings of an engine, as it would be launched.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Settings {
+    /// Tokens of a step at most.
+    pub batched_tokens: u64,
+    /// Sequences of a step at most.
+    pub sequences: u64,
+    /// Longest context.
+    pub max_context: u64,
+    /// Share of memory that the engine may take.
+    pub memory_fraction: f64,
+    /// Tokens of a cache block.
+    pub block: u64,
+    /// Whether steps run without CUDA graphs.
+    pub eager: bool,
+}
+
+/// The stored format of each role's tensors.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Weights {
+    /// For roles that are not quantized.
+    pub native: WeightFormat,
+    /// How the others are.
+    pub quantization: Option<Quantization>,
+}
+
+impl Weights {
+    /// As the checkpoint is published.
+    pub fn published(architecture: &Architecture) -> Self {
+        Self {
+            native: architecture.native,
+            quantization: architecture.quantization.clone(),
+        }
+    }
+
+    /// The format of a tensor.
+    pub fn format(&self, tensor: &Tensor) -> WeightFormat {
+        match self.assignment(tensor) {
+            Some((format, _)) => format,
+            None => self.native,
+        }
+    }
+
+    /// Bytes of one copy set of a tensor.
+    pub fn bytes(&self, tensor: &Tensor) -> u64 {
+        self.format(tensor).bytes(tensor.rows, tensor.columns, tensor.copies)
+    }
+
+    /// In what a tensor's matmul multiplies on a device: the scheme's precision where the silicon
+    /// has it, BF16 otherwise.
+    pub fn compute(&self, tensor: &Tensor, device: &Device<'_>) -> Compute {
+        let wanted = match self.assignment(tensor) {
+            Some((_, compute)) => compute,
+            None if self.native == WeightFormat::F32 => Compute::Full,
+            None => Compute::Half,
+        };
+        // FP4 steps down to FP8 only where the scheme keeps FP8 activations; Marlin-like kernels use BF16.
+        if device.peak(wanted).is_some() { wanted } else { Compute::Half }
+    }
+
+    /// Whether the format is for storage only: dequantized before multiplying.
+    pub fn weight_only(&self, tensor: &Tensor, device: &Device<'_>) -> bool {
+        let format = self.format(tensor);
+        format.bytes_per_element() < 1.9 && self.compute(tensor, device) == Compute::Half
+    }
+
+    fn assignment(&self, tensor: &Tensor) -> Option<(WeightFormat, Compute)> {
+        if !tensor.is_matrix() && !tensor.role.is_routed_expert() {
+            return None;
+        }
+        let assignment = self.quantization.as_ref()?.assignment(tensor.role)?;
+        tensor.is_matrix().then_some((assignment.format, assignment.compute))
+    }
+
+    /// A short name: `bf16`, `fp8`, `nvfp4` (experts)…
+    pub fn name(&self) -> String {
+        let Some(quantization) = &self.quantization else { return self.native.name.into() };
+        let mut names: alloc::vec::Vec<&str> = alloc::vec::Vec::new();
+        for assignment in &quantization.assignments {
+            if !assignment.roles.is_empty() && !names.contains(&assignment.format.name) {
+                names.push(assignment.format.name);
+            }
+        }
+        if names.is_empty() { self.native.name.into() } else { names.join("+") }
+    }
+}
+
+/// The scheme that a published export of this precision uses for this architecture: latent
+/// attention and router stay as they are in four-bit exports, and so does the attention of models
+/// that were trained with four-bit experts.
+pub fn exported(architecture: &Architecture, quantization: Quantization) -> Weights {
+    let four_bit = quantization
+        .assignments
+        .iter()
+        .any(|a| a.format.bytes_per_element() < 0.75);
+    let latent = architecture
+        .attention_layers()
+        .any(|(_, mixer)| matches!(mixer, Mixer::Latent { .. } | Mixer::Compressed { .. }));
+    let mut quantization = quantization;
+    if four_bit && latent {
+        for assignment in &mut quantization.assignments {
+            assignment.roles = assignment.roles.without(Roles::attention());
+        }
+    }
+    Weights {
+        native: architecture.native,
+        quantization: Some(quantization),
+    }
+}
+
+/// Whether a role's tensors are read in every decode step.
+pub const fn read_when_decoding(role: Role) -> bool {
+    !matches!(
+        role,
+        Role::Embedding | Role::Position | Role::Tower | Role::Projector
+    )
+}

@@ -1,0 +1,10 @@
+//! Time of one step of an engine, by operator.
+//!
+//! A step computes `decodes` sequences that each add a token at a mean context, and
+//! `prefill` prompt tokens. Weights are read once, matmuls run at the achieved rate of their
+//! precision, attention reads the cache, ranks exchange activations, and kernels cost time each.
+
+mod collective;
+mod step;
+
+pub use step::{Batch, StepModel, StepTime};
