@@ -26,6 +26,8 @@ pub struct Catalogue {
 
 impl Catalogue {
     /// The GPU of this name or alias, however it is cased and separated.
+    ///
+    /// Digits that are run together (`H10080GB`) are understood where only one GPU can be meant.
     pub fn gpu(&self, name: &str) -> Option<&Gpu> {
         let wanted = folded(name);
         let known_as = |wanted: &str| {
@@ -33,10 +35,18 @@ impl Catalogue {
                 folded(&gpu.name) == wanted || gpu.aliases.iter().any(|a| folded(a) == wanted)
             })
         };
-        let bare = VENDORS
-            .iter()
-            .fold(wanted.as_str(), |rest, vendor| rest.strip_prefix(vendor).unwrap_or(rest));
-        known_as(&wanted).or_else(|| known_as(bare))
+        let bare = VENDORS.iter().fold(wanted.as_str(), |rest, vendor| {
+            rest.strip_prefix(vendor).unwrap_or(rest)
+        });
+        known_as(&wanted).or_else(|| known_as(bare)).or_else(|| {
+            let digits = run_together(bare);
+            let mut like = self.gpus.iter().filter(|gpu| {
+                let mut spellings = core::iter::once(&gpu.name).chain(&gpu.aliases);
+                spellings.any(|s| run_together(s) == digits)
+            });
+            let only = like.next()?;
+            like.next().is_none().then_some(only)
+        })
     }
 
     /// The MIG profiles of a GPU.
@@ -60,15 +70,49 @@ impl Catalogue {
             .collect();
         ranked.sort_unstable();
         ranked.truncate(3);
-        ranked.into_iter().map(|(_, candidate)| candidate.into()).collect()
+        ranked
+            .into_iter()
+            .map(|(_, candidate)| candidate.into())
+            .collect()
     }
 }
 
 /// Words before a GPU's name that say who makes it, in the order in which they stand.
-const VENDORS: [&str; 7] = ["nvidia", "amd", "intel", "google", "aws", "instinct", "tesla"];
+const VENDORS: [&str; 7] = [
+    "nvidia", "amd", "intel", "google", "aws", "instinct", "tesla",
+];
 
-/// Lower case, without anything but letters and digits.
+/// A name as it is compared: lower case, only letters and digits, except that what separates two
+/// digits stays, as a dot or else as a hyphen. So `llama3.1-8b` is `Llama-3.1 8B`, while `opt-1.3b`
+/// is not `opt-13b` and `qwen2-57b` is not `qwen25-7b`. A plus is a word: `command-r+`.
 pub fn folded(name: &str) -> String {
+    let mut out = String::with_capacity(name.len());
+    let mut separator = None;
+    for c in name.chars() {
+        if c == '+' {
+            out.push_str("plus");
+            continue;
+        }
+        if !c.is_alphanumeric() {
+            separator = separator
+                .filter(|s| *s == '.')
+                .or(Some(if c == '.' { '.' } else { '-' }));
+            continue;
+        }
+        if let Some(between) = separator.take()
+            && c.is_ascii_digit()
+            && out.ends_with(|before: char| before.is_ascii_digit())
+        {
+            out.push(between);
+        }
+        out.extend(c.to_lowercase());
+    }
+    out
+}
+
+/// A name without any separator. Different names may agree in it: what is found by it counts only
+/// where it is the one.
+pub fn run_together(name: &str) -> String {
     name.chars()
         .filter(|c| c.is_alphanumeric())
         .flat_map(char::to_lowercase)
@@ -91,4 +135,37 @@ pub fn distance(known: &str, typed: &str) -> usize {
         previous = current;
     }
     previous.last().copied().unwrap_or(usize::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::folded;
+
+    #[test]
+    fn one_name_in_many_spellings() {
+        for (a, b) in [
+            ("llama3.1-8b", "Llama-3.1 8B"),
+            ("llama3.1-8b", "llama_3.1_8b"),
+            ("H100 SXM5 80GB", "h100-sxm5-80gb"),
+            ("RTX-PRO-6000", "rtx pro 6000"),
+            ("meta-llama/Llama-3.1-8B", "meta llama llama 3.1 8b"),
+            ("gpt-oss-20b", "GPT OSS 20B"),
+            ("command-r+", "command-r-plus"),
+        ] {
+            assert_eq!(folded(a), folded(b), "{a} and {b}");
+        }
+    }
+
+    #[test]
+    fn numbers_are_told_apart() {
+        for (a, b) in [
+            ("opt-1.3b", "opt-13b"),
+            ("qwen2-57b", "qwen2.5-7b"),
+            ("qwen2-57b", "qwen25-7b"),
+            ("llama-3-18b", "llama-3.1-8b"),
+            ("command-r+", "command-r"),
+        ] {
+            assert_ne!(folded(a), folded(b), "{a} and {b}");
+        }
+    }
 }

@@ -6,3 +6,8 @@
 pub mod config;
 pub mod catalogue;
 pub mod question;
+pub mod gguf;
+pub mod safetensors;
+pub mod stored;
+pub mod traffic;
+pub mod workload;

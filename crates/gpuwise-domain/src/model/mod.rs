@@ -76,7 +76,9 @@ pub struct LayerRun {
     pub layer: Layer,
 }
 
-/// One decoder layer.
+/// One decoder layer: one mixer and one feed-forward, either of which may be absent.
+///
+/// A block with more of them, side by side or one after the other, is described as several layers.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Layer {
     /// What mixes tokens.

@@ -3,7 +3,7 @@
 use super::CatalogueError;
 use crate::config::{ConfigError, parse_lenient, read_config_value};
 use gpuwise_domain::{
-    catalogue::{distance, folded},
+    catalogue::{distance, folded, run_together},
     model::Architecture,
 };
 use serde_json::{Map, Value};
@@ -30,9 +30,17 @@ pub struct ModelEntry {
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct ModelCatalogue {
     entries: Vec<ModelEntry>,
-    /// Folded name to entry; ids win over aliases.
-    index: BTreeMap<String, usize>,
+    /// Names in lower case, otherwise as they are written.
+    written: BTreeMap<String, Named>,
+    /// Folded names.
+    index: BTreeMap<String, Named>,
+    /// Names without separators to the one entry that they can mean; `None` where several.
+    loose: BTreeMap<String, Option<usize>>,
 }
+
+/// What a name means: an entry, which holds it as its id (first), as an alias, or as the part of its
+/// id after the organisation.
+type Named = (u8, usize);
 
 /// Why a name does not lead to an architecture.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -61,33 +69,51 @@ impl ModelCatalogue {
     /// # Errors
     /// When the file is not a list of models, or a model lacks its id, source or configuration.
     pub fn add(&mut self, file: &str, text: &str) -> Result<(), CatalogueError> {
-        let value = parse_lenient(text).map_err(|error| CatalogueError::new(file, "file", error.to_string()))?;
+        let value = parse_lenient(text)
+            .map_err(|error| CatalogueError::new(file, "file", error.to_string()))?;
         let Value::Array(items) = value else {
-            return Err(CatalogueError::new(file, "file", "expected a list of models"));
+            return Err(CatalogueError::new(
+                file,
+                "file",
+                "expected a list of models",
+            ));
         };
         for (position, item) in items.into_iter().enumerate() {
             let entry = entry(file, position, item)?;
-            let key = folded(&entry.id);
-            let at = match self.entries.iter().position(|known| known.id == entry.id) {
-                Some(at) => {
-                    self.entries[at] = entry;
-                    at
-                }
-                None => {
-                    self.entries.push(entry);
-                    self.entries.len() - 1
-                }
-            };
-            self.index.insert(key, at);
-            for alias in &self.entries[at].aliases {
-                self.index.entry(folded(alias)).or_insert(at);
+            let known = self.entries.iter().position(|known| known.id == entry.id);
+            let at = known.unwrap_or(self.entries.len());
+            if at < self.entries.len() {
+                self.entries[at] = entry;
+            } else {
+                self.entries.push(entry);
             }
-            // The part after the organisation is a name too.
-            if let Some((_, short)) = self.entries[at].id.split_once('/') {
-                self.index.entry(folded(short)).or_insert(at);
-            }
+            self.name(at);
         }
         Ok(())
+    }
+
+    /// Puts the names of an entry into the indexes; of two entries with one name, that which holds
+    /// it more closely keeps it, and else the earlier one.
+    fn name(&mut self, at: usize) {
+        let entry = &self.entries[at];
+        let id = entry.id.as_str();
+        let short = id.split_once('/').map(|(_, short)| (2, short));
+        let aliases = entry.aliases.iter().map(|alias| (1, alias.as_str()));
+        for (rank, name) in [(0, id)].into_iter().chain(aliases).chain(short) {
+            for (index, key) in [
+                (&mut self.written, name.to_lowercase()),
+                (&mut self.index, folded(name)),
+            ] {
+                let held = index.entry(key).or_insert((rank, at));
+                if rank < held.0 {
+                    *held = (rank, at);
+                }
+            }
+            self.loose
+                .entry(run_together(name))
+                .and_modify(|known| *known = known.filter(|known| *known == at))
+                .or_insert(Some(at));
+        }
     }
 
     /// All entries, in the order of their files.
@@ -95,30 +121,27 @@ impl ModelCatalogue {
         &self.entries
     }
 
-    /// The entry of this id or alias.
+    /// The entry of this id or alias; where there is none, the only one that is spelled like it
+    /// but for separators between digits.
     pub fn entry(&self, name: &str) -> Option<&ModelEntry> {
-        self.index.get(&folded(name)).map(|at| &self.entries[*at])
+        let named = self
+            .written
+            .get(&name.to_lowercase())
+            .or_else(|| self.index.get(&folded(name)))
+            .map(|named| named.1);
+        let at = named.or_else(|| self.loose.get(&run_together(name)).copied().flatten())?;
+        self.entries.get(at)
     }
 
-    /// The configuration of an entry, with its base's fields.
+    /// The configuration of an entry, with its base's fields: a patch is merged into them as
+    /// RFC 7386 has it, object by object, and null removes.
     pub fn config(&self, entry: &ModelEntry) -> Option<Value> {
         let mut config = match (&entry.config, &entry.base) {
             (Some(own), _) => own.clone(),
             (None, Some(base)) => self.entry(base)?.config.clone()?,
             (None, None) => return None,
         };
-        if let Value::Object(fields) = &mut config {
-            for (name, value) in &entry.patch {
-                match value {
-                    Value::Null => {
-                        fields.remove(name);
-                    }
-                    value => {
-                        fields.insert(name.clone(), value.clone());
-                    }
-                }
-            }
-        }
+        merge(&mut config, &entry.patch);
         Some(config)
     }
 
@@ -146,7 +169,7 @@ impl ModelCatalogue {
         let mut ranked: Vec<(usize, &str)> = self
             .index
             .iter()
-            .map(|(key, at)| (distance(key, &typed), self.entries[*at].id.as_str()))
+            .map(|(key, (_, at))| (distance(key, &typed), self.entries[*at].id.as_str()))
             .collect();
         ranked.sort_unstable();
         let mut out: Vec<String> = Vec::new();
@@ -159,13 +182,36 @@ impl ModelCatalogue {
     }
 }
 
+/// Merges a patch into an object, object by object; what is no object gives way to one.
+fn merge(target: &mut Value, patch: &Map<String, Value>) {
+    if !target.is_object() {
+        *target = Value::Object(Map::new());
+    }
+    let Value::Object(fields) = target else {
+        return;
+    };
+    for (name, value) in patch {
+        match value {
+            Value::Null => {
+                fields.shift_remove(name);
+            }
+            Value::Object(inner) => merge(fields.entry(name.clone()).or_insert(Value::Null), inner),
+            value => {
+                fields.insert(name.clone(), value.clone());
+            }
+        }
+    }
+}
+
 fn entry(file: &str, position: usize, item: Value) -> Result<ModelEntry, CatalogueError> {
     let name = item["id"].as_str().map_or_else(
         || format!("model {}", position + 1),
         |id| format!("model {id:?}"),
     );
     let fail = |problem: &str| CatalogueError::new(file, name.clone(), problem);
-    let Value::Object(mut fields) = item else { return Err(fail("expected an object")) };
+    let Value::Object(mut fields) = item else {
+        return Err(fail("expected an object"));
+    };
     let mut text = |field: &str| match fields.remove(field) {
         Some(Value::String(text)) if !text.trim().is_empty() => Some(text),
         _ => None,

@@ -1,44 +1,17 @@
 //! Typed access to a `config.json`, with errors that name the field.
 
+use super::ConfigError;
 use serde_json::{Map, Value};
 
-/// What is wrong with a model configuration.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum ConfigError {
-    /// It is not JSON.
-    #[error("not a JSON document: {0}")]
-    Syntax(String),
-    /// It is JSON, but not an object.
-    #[error("a model configuration is a JSON object, this is {0}")]
-    NotAnObject(&'static str),
-    /// A field that is needed is absent.
-    #[error("`{field}` is missing; without it the {purpose} is unknown")]
-    Missing {
-        /// Its usual spelling.
-        field: &'static str,
-        /// What it is needed for.
-        purpose: &'static str,
-    },
-    /// A field holds something that cannot be.
-    #[error("`{field}` is {found}; expected {expected}")]
-    Wrong {
-        /// Its path.
-        field: String,
-        /// What stands there.
-        found: String,
-        /// What would be right.
-        expected: &'static str,
-    },
-    /// Two fields contradict each other.
-    #[error("{0}")]
-    Contradiction(String),
-    /// A kind of model that this release does not size.
-    #[error("`model_type` {0:?} is not a language model")]
-    NotALanguageModel(String),
-}
-
-/// No dimension of a real model is larger; a product of four stays far below 2^63 checks aside.
-const LARGEST_DIMENSION: u64 = 1 << 32;
+/// Widths, heads, experts: the largest that is accepted, 2^20, is far above any real one, so that
+/// products of three stay below 2^63.
+const LARGEST_DIMENSION: u64 = 1 << 20;
+/// Rows of tables and tokens of context, 2^40: they are multiplied by one dimension only.
+const LARGEST_LENGTH: u64 = 1 << 40;
+/// Layers are built one by one.
+const MOST_LAYERS: u64 = 10_000;
+/// Entries of a list that are looked at.
+const LONGEST_LIST: usize = 100_000;
 
 /// An object of a configuration with its path, for error messages.
 #[derive(Debug, Clone, Copy)]
@@ -68,34 +41,77 @@ impl<'a> Fields<'a> {
         self.object.get(name).filter(|value| !value.is_null())
     }
 
-    /// A whole number of at least 1 under the first spelling present.
+    /// A width or a number of things, at least 1, under the first spelling present.
     pub(crate) fn count(&self, names: &[&'static str]) -> Result<Option<u64>, ConfigError> {
-        match self.count_or_zero(names)? {
-            Some(0) => Err(ConfigError::Wrong {
-                field: self.full(names[0]),
-                found: "0".into(),
-                expected: "a whole number of at least 1",
-            }),
-            other => Ok(other),
-        }
+        self.first(names, &DIMENSION)
     }
 
-    /// A whole number of at least 0 under the first spelling present.
+    /// The same, but it may be 0.
     pub(crate) fn count_or_zero(&self, names: &[&'static str]) -> Result<Option<u64>, ConfigError> {
-        for name in names {
-            if let Some(value) = self.raw(name) {
-                return self.whole(name, value).map(Some);
-            }
-        }
-        Ok(None)
+        self.first(names, &DIMENSION_OR_ZERO)
     }
 
-    /// A whole number that must be there.
-    pub(crate) fn need(&self, names: &[&'static str], purpose: &'static str) -> Result<u64, ConfigError> {
+    /// A width or a number of things that must be there.
+    pub(crate) fn need(
+        &self,
+        names: &[&'static str],
+        purpose: &'static str,
+    ) -> Result<u64, ConfigError> {
         self.count(names)?.ok_or(ConfigError::Missing {
-            field: names[0],
+            field: names.first().copied().unwrap_or_default(),
             purpose,
         })
+    }
+
+    /// A number of tokens or of rows of a table.
+    pub(crate) fn length(&self, names: &[&'static str]) -> Result<Option<u64>, ConfigError> {
+        self.first(names, &LENGTH)
+    }
+
+    /// A number of tokens, where 0 stands for none.
+    pub(crate) fn length_or_zero(
+        &self,
+        names: &[&'static str],
+    ) -> Result<Option<u64>, ConfigError> {
+        self.first(names, &LENGTH_OR_ZERO)
+    }
+
+    /// Rows of the embedding.
+    pub(crate) fn vocabulary(&self) -> Result<u64, ConfigError> {
+        self.length(&["vocab_size", "padded_vocab_size"])?
+            .ok_or(ConfigError::Missing {
+                field: "vocab_size",
+                purpose: "size of the embedding",
+            })
+    }
+
+    /// The number of layers.
+    pub(crate) fn layers(&self, names: &[&'static str]) -> Result<u64, ConfigError> {
+        self.first(names, &LAYERS)?.ok_or(ConfigError::Missing {
+            field: names.first().copied().unwrap_or_default(),
+            purpose: "depth of the model",
+        })
+    }
+
+    /// A count that is the same for all layers, or a list with one for each.
+    pub(crate) fn count_at(
+        &self,
+        names: &[&'static str],
+        layer: u64,
+    ) -> Result<Option<u64>, ConfigError> {
+        for name in names {
+            let Some(value) = self.raw(name) else {
+                continue;
+            };
+            let Value::Array(items) = value else {
+                return self.whole(name, value, &DIMENSION_OR_ZERO).map(Some);
+            };
+            let Some(item) = items.get(layer as usize) else {
+                return Err(self.short(name, items.len() as u64, layer + 1));
+            };
+            return self.whole(name, item, &DIMENSION_OR_ZERO).map(Some);
+        }
+        Ok(None)
     }
 
     pub(crate) fn flag(&self, name: &'static str) -> Result<Option<bool>, ConfigError> {
@@ -118,27 +134,31 @@ impl<'a> Fields<'a> {
         }
     }
 
-    /// A real number that is finite and positive.
+    /// A factor: finite, positive, and no larger than a dimension.
     pub(crate) fn real(&self, name: &'static str) -> Result<Option<f64>, ConfigError> {
         match self.raw(name) {
             None => Ok(None),
             Some(value) => match value.as_f64() {
-                Some(real) if real.is_finite() && real > 0.0 => Ok(Some(real)),
-                _ => Err(self.wrong(name, value, "a positive number")),
+                Some(real) if 0.0 < real && real <= LARGEST_DIMENSION as f64 => Ok(Some(real)),
+                _ => Err(self.wrong(name, value, "a number above 0 and up to 2^20")),
             },
         }
     }
 
     /// A list of whole numbers.
     pub(crate) fn counts(&self, name: &'static str) -> Result<Option<Vec<u64>>, ConfigError> {
-        self.list(name)?
-            .map(|items| items.iter().map(|item| self.whole(name, item)).collect())
-            .transpose()
+        let Some(items) = self.list(name)? else {
+            return Ok(None);
+        };
+        let whole = |item| self.whole(name, item, &DIMENSION_OR_ZERO);
+        items.iter().map(whole).collect::<Result<_, _>>().map(Some)
     }
 
     /// A list of texts.
     pub(crate) fn texts(&self, name: &'static str) -> Result<Option<Vec<&'a str>>, ConfigError> {
-        let Some(items) = self.list(name)? else { return Ok(None) };
+        let Some(items) = self.list(name)? else {
+            return Ok(None);
+        };
         let text = |item: &'a Value| {
             item.as_str()
                 .ok_or_else(|| self.wrong(name, item, "a list of texts"))
@@ -146,10 +166,75 @@ impl<'a> Fields<'a> {
         items.iter().map(text).collect::<Result<_, _>>().map(Some)
     }
 
+    /// The text of one layer, from a list with one for each.
+    pub(crate) fn text_at(
+        &self,
+        name: &'static str,
+        layer: u64,
+    ) -> Result<Option<&'a str>, ConfigError> {
+        let Some(items) = self.list(name)? else {
+            return Ok(None);
+        };
+        let Some(item) = items.get(layer as usize) else {
+            return Err(self.short(name, items.len() as u64, layer + 1));
+        };
+        let text = item
+            .as_str()
+            .ok_or_else(|| self.wrong(name, item, "a list of texts"))?;
+        Ok(Some(text))
+    }
+
+    /// One text for each layer.
+    pub(crate) fn texts_of_layers(
+        &self,
+        name: &'static str,
+        layers: u64,
+    ) -> Result<Option<Vec<&'a str>>, ConfigError> {
+        let texts = self.texts(name)?;
+        if let Some(texts) = &texts {
+            self.check_layers(name, texts.len(), layers)?;
+        }
+        Ok(texts)
+    }
+
+    /// One whole number for each layer.
+    pub(crate) fn counts_of_layers(
+        &self,
+        name: &'static str,
+        layers: u64,
+    ) -> Result<Option<Vec<u64>>, ConfigError> {
+        let counts = self.counts(name)?;
+        if let Some(counts) = &counts {
+            self.check_layers(name, counts.len(), layers)?;
+        }
+        Ok(counts)
+    }
+
+    /// A list must have an entry for each layer; some list prediction layers too.
+    fn check_layers(
+        &self,
+        name: &'static str,
+        listed: usize,
+        layers: u64,
+    ) -> Result<(), ConfigError> {
+        let listed = listed as u64;
+        let predicted = self
+            .count_or_zero(&[
+                "num_nextn_predict_layers",
+                "num_mtp_modules",
+                "mtp_num_hidden_layers",
+            ])?
+            .unwrap_or(0);
+        if listed < layers || layers + predicted < listed {
+            return Err(self.short(name, listed, layers));
+        }
+        Ok(())
+    }
+
     pub(crate) fn list(&self, name: &'static str) -> Result<Option<&'a [Value]>, ConfigError> {
         match self.raw(name) {
             None => Ok(None),
-            Some(Value::Array(items)) if items.len() <= 100_000 => Ok(Some(items)),
+            Some(Value::Array(items)) if items.len() <= LONGEST_LIST => Ok(Some(items)),
             Some(other) => Err(self.wrong(name, other, "a list")),
         }
     }
@@ -161,7 +246,10 @@ impl<'a> Fields<'a> {
     pub(crate) fn wrong(&self, name: &str, value: &Value, expected: &'static str) -> ConfigError {
         let mut found = value.to_string();
         if found.len() > 60 {
-            let cut = (0..=57).rev().find(|at| found.is_char_boundary(*at)).unwrap_or(0);
+            let cut = (0..=57)
+                .rev()
+                .find(|at| found.is_char_boundary(*at))
+                .unwrap_or(0);
             found.truncate(cut);
             found.push('…');
         }
@@ -172,6 +260,13 @@ impl<'a> Fields<'a> {
         }
     }
 
+    fn short(&self, name: &str, listed: u64, layers: u64) -> ConfigError {
+        ConfigError::Contradiction(format!(
+            "`{}` has {listed} entries, but the model has {layers} layers: expected one for each",
+            self.full(name)
+        ))
+    }
+
     fn full(&self, name: &str) -> String {
         if self.path.is_empty() {
             name.into()
@@ -180,23 +275,62 @@ impl<'a> Fields<'a> {
         }
     }
 
-    fn whole(&self, name: &str, value: &Value) -> Result<u64, ConfigError> {
-        let expected = "a whole number from 0 to 2^32";
+    fn first(&self, names: &[&'static str], range: &Range) -> Result<Option<u64>, ConfigError> {
+        for name in names {
+            if let Some(value) = self.raw(name) {
+                return self.whole(name, value, range).map(Some);
+            }
+        }
+        Ok(None)
+    }
+
+    fn whole(&self, name: &str, value: &Value, range: &Range) -> Result<u64, ConfigError> {
         let whole = match value {
             Value::Number(number) => number.as_u64().or_else(|| {
                 // Some files write 4096.0.
-                number
-                    .as_f64()
-                    .filter(|real| real.fract() == 0.0 && *real >= 0.0 && *real < 9e15)
-                    .map(|real| real as u64)
+                let exact = |real: &f64| real.fract() == 0.0 && (0.0..9e15).contains(real);
+                number.as_f64().filter(exact).map(|real| real as u64)
             }),
             _ => None,
         };
         whole
-            .filter(|count| *count <= LARGEST_DIMENSION)
-            .ok_or_else(|| self.wrong(name, value, expected))
+            .filter(|count| (range.least..=range.most).contains(count))
+            .ok_or_else(|| self.wrong(name, value, range.words))
     }
 }
+
+/// What a whole number may be, also in words.
+struct Range {
+    least: u64,
+    most: u64,
+    words: &'static str,
+}
+
+const DIMENSION: Range = Range {
+    least: 1,
+    most: LARGEST_DIMENSION,
+    words: "a whole number from 1 to 2^20",
+};
+const DIMENSION_OR_ZERO: Range = Range {
+    least: 0,
+    most: LARGEST_DIMENSION,
+    words: "a whole number from 0 to 2^20",
+};
+const LENGTH: Range = Range {
+    least: 1,
+    most: LARGEST_LENGTH,
+    words: "a whole number from 1 to 2^40",
+};
+const LENGTH_OR_ZERO: Range = Range {
+    least: 0,
+    most: LARGEST_LENGTH,
+    words: "a whole number from 0 to 2^40",
+};
+const LAYERS: Range = Range {
+    least: 1,
+    most: MOST_LAYERS,
+    words: "a whole number from 1 to 10000",
+};
 
 fn kind(value: &Value) -> &'static str {
     match value {

@@ -1,25 +1,44 @@
 //! Hugging Face `config.json` to [`Architecture`].
 //!
-//! Known model types are read as their reference implementation builds them, so that counts are
-//! exact; an unknown type with the usual fields is read as a Llama-like decoder, and the result
-//! says what was assumed.
+//! Known model types are read as their reference implementation builds them (transformers 5.23), so
+//! that counts are exact; an unknown type with the usual fields is read as a Llama-like decoder, and
+//! the result says what was assumed.
+//!
+//! A reader of a family takes a [`Context`] and fills in [`Parts`]; `finish` adds what all have in
+//! common. Layers are described once each and merged into runs where they are equal.
 
 mod build;
 mod classic;
+mod common;
+mod compressed;
+mod dbrx;
+mod delta;
 mod encoder_decoder;
+mod error;
 mod fields;
+mod gemma;
+mod griffin;
 mod hybrid;
+mod json;
+mod kimi;
 mod latent;
+mod lightning;
+mod longcat;
+mod mamba;
+mod mllama;
+mod other_kinds;
 mod quantization;
 mod standard;
 mod towers;
+mod zamba;
 
-pub use fields::ConfigError;
+pub use error::ConfigError;
+pub use json::parse_lenient;
 pub use quantization::{format_named, quantization_named};
 
 use fields::Fields;
 use gpuwise_domain::{
-    model::{Architecture, LayerRun, Tensor},
+    model::{Architecture, Encoder, FeedForward, LayerRun, Tensor, Tower},
     precision::WeightFormat,
 };
 use gpuwise_units::Tokens;
@@ -33,75 +52,18 @@ pub fn read_config(text: &str) -> Result<Architecture, ConfigError> {
     read_config_value(&parse_lenient(text)?)
 }
 
-/// Parses JSON as Python writes it: `NaN` and `Infinity` outside of strings become texts, which no
-/// field that sizing reads accepts, while fields that it skips may hold them.
-///
-/// # Errors
-/// When it is not JSON even so.
-pub fn parse_lenient(text: &str) -> Result<Value, ConfigError> {
-    let syntax = |error: serde_json::Error| ConfigError::Syntax(error.to_string());
-    match serde_json::from_str(text) {
-        Ok(value) => Ok(value),
-        Err(error) if text.contains("NaN") || text.contains("Infinity") => {
-            let quoted = quote_specials(text);
-            serde_json::from_str(&quoted).map_err(|_| syntax(error))
-        }
-        Err(error) => Err(syntax(error)),
-    }
-}
-
-/// Puts quotes around the words that Python's JSON has beyond the standard.
-fn quote_specials(text: &str) -> String {
-    let mut out = String::with_capacity(text.len() + 64);
-    let mut rest = text;
-    while let Some(at) = rest.find(['"', 'N', 'I', '-']) {
-        let (before, from) = rest.split_at(at);
-        out.push_str(before);
-        if from.starts_with('"') {
-            let end = string_end(from);
-            out.push_str(&from[..end]);
-            rest = &from[end..];
-            continue;
-        }
-        let special = ["-Infinity", "Infinity", "NaN"].into_iter().find(|word| from.starts_with(word));
-        let taken = match special {
-            Some(word) => {
-                out.push('"');
-                out.push_str(word);
-                out.push('"');
-                word.len()
-            }
-            None => {
-                out.push_str(&from[..1]);
-                1
-            }
-        };
-        rest = &from[taken..];
-    }
-    out.push_str(rest);
-    out
-}
-
-/// The length of the JSON string that `text` begins with, quotes included.
-fn string_end(text: &str) -> usize {
-    let mut escaped = false;
-    for (at, byte) in text.bytes().enumerate().skip(1) {
-        match byte {
-            b'\\' if !escaped => escaped = true,
-            b'"' if !escaped => return at + 1,
-            _ => escaped = false,
-        }
-    }
-    text.len()
-}
-
 /// Reads a `config.json` that is parsed already.
 ///
 /// # Errors
 /// As [`read_config`].
 pub fn read_config_value(value: &Value) -> Result<Architecture, ConfigError> {
-    let root = Fields::root(value)?;
+    let whole = Fields::root(value)?;
+    // Models that also speak keep what sizing needs in the part that thinks.
+    let root = whole.object("thinker_config")?.unwrap_or(whole);
     let model_type = root.text("model_type")?.unwrap_or("");
+    if other_kinds::is_no_language_model(model_type) {
+        return Err(ConfigError::NotALanguageModel(model_type.into()));
+    }
     if let Some(read) = encoder_decoder::reader(model_type) {
         return finish(read(root)?, root);
     }
@@ -123,9 +85,10 @@ pub fn read_config_value(value: &Value) -> Result<Architecture, ConfigError> {
         root,
         text,
         model_type: text_type,
+        whole_type: model_type,
     };
     let mut parts = decoder(&context)?;
-    parts.towers = towers::towers(&context, model_type)?;
+    towers::add(&context, &mut parts)?;
     finish(parts, root)
 }
 
@@ -134,7 +97,10 @@ pub fn read_config_value(value: &Value) -> Result<Architecture, ConfigError> {
 pub(crate) struct Context<'a> {
     pub(crate) root: Fields<'a>,
     pub(crate) text: Fields<'a>,
+    /// The type of the language model.
     pub(crate) model_type: &'a str,
+    /// The type of the whole, where it has towers too.
+    pub(crate) whole_type: &'a str,
 }
 
 impl Context<'_> {
@@ -158,54 +124,50 @@ pub(crate) struct Parts {
     pub(crate) layers: Vec<LayerRun>,
     pub(crate) outside: Vec<Tensor>,
     pub(crate) prediction: Vec<LayerRun>,
-    pub(crate) encoder: Option<gpuwise_domain::model::Encoder>,
-    pub(crate) towers: Vec<gpuwise_domain::model::Tower>,
+    pub(crate) encoder: Option<Encoder>,
+    pub(crate) towers: Vec<Tower>,
     pub(crate) max_context: Option<u64>,
     pub(crate) assumptions: Vec<String>,
 }
 
+/// A reader of one family.
+type Reader = fn(&Context<'_>) -> Result<Parts, ConfigError>;
+
 fn decoder(context: &Context<'_>) -> Result<Parts, ConfigError> {
-    if let Some(read) = classic::reader(context.model_type) {
+    let model_type = context.model_type;
+    let families = [
+        classic::reader,
+        gemma::reader,
+        delta::reader,
+        kimi::reader,
+        mamba::reader,
+        hybrid::reader,
+        griffin::reader,
+        zamba::reader,
+        lightning::reader,
+        longcat::reader,
+        compressed::reader,
+        dbrx::reader,
+        mllama::reader,
+    ];
+    if let Some(read) = families.iter().find_map(|family| family(model_type)) {
         return read(context);
     }
-    if let Some(read) = hybrid::reader(context.model_type) {
-        return read(context);
-    }
-    if let Some(read) = latent::reader(context)? {
-        return read(context);
+    if latent::is_latent(context)? {
+        return latent::read(context);
     }
     standard::read(context)
 }
 
 fn finish(parts: Parts, root: Fields<'_>) -> Result<Architecture, ConfigError> {
     let text = root.object("text_config")?;
-    let stated = |name: &'static str| -> Result<Option<&str>, ConfigError> {
-        if let Some(inner) = text.map(|t| t.text(name)).transpose()?.flatten() {
-            return Ok(Some(inner));
-        }
-        root.text(name)
-    };
-    let written = match stated("torch_dtype")? {
-        Some(written) => Some(written),
-        None => stated("dtype")?,
-    };
     let mut assumptions = parts.assumptions;
-    let native = match written {
-        Some("float32" | "torch.float32" | "fp32") => WeightFormat::F32,
-        Some("float16" | "torch.float16" | "half" | "fp16") => WeightFormat::F16,
-        Some(other) if other.contains("bfloat16") || other == "bf16" => WeightFormat::BF16,
-        Some("auto") => WeightFormat::BF16,
-        Some(other) => {
-            assumptions.push(format!("weights in bf16, because dtype {other:?} is unknown"));
-            WeightFormat::BF16
-        }
-        None => WeightFormat::BF16,
-    };
+    let native = native_format(root, text, &mut assumptions)?;
     let quantization = quantization::read(root, text)?;
     let has_experts = parts
         .layers
         .iter()
-        .any(|run| matches!(run.layer.feed_forward, gpuwise_domain::model::FeedForward::Experts { .. }));
+        .any(|run| matches!(run.layer.feed_forward, FeedForward::Experts { .. }));
     let architecture = Architecture {
         model_type: parts.model_type,
         hidden: parts.hidden,
@@ -227,14 +189,43 @@ fn finish(parts: Parts, root: Fields<'_>) -> Result<Architecture, ConfigError> {
     Ok(architecture)
 }
 
+fn native_format(
+    root: Fields<'_>,
+    text: Option<Fields<'_>>,
+    assumptions: &mut Vec<String>,
+) -> Result<WeightFormat, ConfigError> {
+    let stated = |name: &'static str| -> Result<Option<&str>, ConfigError> {
+        match text.map(|t| t.text(name)).transpose()?.flatten() {
+            Some(inner) => Ok(Some(inner)),
+            None => root.text(name),
+        }
+    };
+    let written = match stated("torch_dtype")? {
+        Some(written) => Some(written),
+        None => stated("dtype")?,
+    };
+    Ok(match written {
+        Some("float32" | "torch.float32" | "fp32") => WeightFormat::F32,
+        Some("float16" | "torch.float16" | "half" | "fp16") => WeightFormat::F16,
+        Some("bfloat16" | "torch.bfloat16" | "bf16" | "auto") | None => WeightFormat::BF16,
+        Some(other) => {
+            assumptions.push(format!(
+                "weights in bf16, because dtype {other:?} is unknown"
+            ));
+            WeightFormat::BF16
+        }
+    })
+}
+
 /// Refuses shapes whose sizes would overflow: no model has 10^16 parameters.
 fn check_total(architecture: &Architecture) -> Result<(), ConfigError> {
     let mut total: u128 = 0;
     for (repeat, tensor) in architecture.tensors() {
-        total += u128::from(repeat)
-            * u128::from(tensor.rows)
-            * u128::from(tensor.columns)
-            * u128::from(tensor.copies);
+        let factors = [repeat, tensor.rows, tensor.columns, tensor.copies];
+        let elements = factors.iter().fold(1_u128, |product, factor| {
+            product.saturating_mul(u128::from(*factor))
+        });
+        total = total.saturating_add(elements);
     }
     if total > 10_000_000_000_000_000 {
         return Err(ConfigError::Contradiction(format!(

@@ -6,8 +6,14 @@ use gpuwise_domain::{
     precision::{Assignment, Compute, Quantization, Roles, WeightFormat},
 };
 
-pub(super) fn read(root: Fields<'_>, text: Option<Fields<'_>>) -> Result<Option<Quantization>, ConfigError> {
-    let nested = text.map(|t| t.object("quantization_config")).transpose()?.flatten();
+pub(super) fn read(
+    root: Fields<'_>,
+    text: Option<Fields<'_>>,
+) -> Result<Option<Quantization>, ConfigError> {
+    let nested = text
+        .map(|t| t.object("quantization_config"))
+        .transpose()?
+        .flatten();
     let config = match root.object("quantization_config")? {
         Some(own) => Some(own),
         None => nested,
@@ -87,7 +93,11 @@ fn block_fp8() -> Assignment {
 
 fn fp8(config: Fields<'_>) -> Result<Quantization, ConfigError> {
     let blocks = config.counts("weight_block_size")?.is_some();
-    let format = if blocks { WeightFormat::FP8_BLOCK } else { WeightFormat::FP8 };
+    let format = if blocks {
+        WeightFormat::FP8_BLOCK
+    } else {
+        WeightFormat::FP8
+    };
     Ok(Quantization::uniform("fp8", format, Compute::Fp8))
 }
 
@@ -107,9 +117,13 @@ fn integers(method: &str, config: Fields<'_>) -> Result<Quantization, ConfigErro
     // -1 stands for one group a row.
     let group = match config.raw("group_size") {
         Some(value) if value.as_i64() == Some(-1) => 0,
-        _ => config.count(&["group_size", "q_group_size"])?.unwrap_or(128),
+        _ => config
+            .count(&["group_size", "q_group_size"])?
+            .unwrap_or(128),
     };
-    let zero = config.flag("zero_point")?.unwrap_or(!config.flag("sym")?.unwrap_or(false));
+    let zero = config
+        .flag("zero_point")?
+        .unwrap_or(!config.flag("sym")?.unwrap_or(false));
     let format = match (bits, group) {
         (8, _) => WeightFormat::INT8_WEIGHT,
         (4, 32) => WeightFormat::INT4_G32,
@@ -127,46 +141,38 @@ fn integers(method: &str, config: Fields<'_>) -> Result<Quantization, ConfigErro
 }
 
 fn bitsandbytes(config: Fields<'_>) -> Result<Quantization, ConfigError> {
-    let format = if config.is("load_in_8bit")? { WeightFormat::INT8 } else { WeightFormat::NF4 };
+    let format = if config.is("load_in_8bit")? {
+        WeightFormat::INT8
+    } else {
+        WeightFormat::NF4
+    };
     Ok(Quantization::uniform("bitsandbytes", format, Compute::Half))
 }
 
 fn compressed(config: Fields<'_>) -> Result<Quantization, ConfigError> {
     let Some(groups) = config.object("config_groups")? else {
-        return Ok(Quantization::uniform("compressed-tensors", WeightFormat::FP8, Compute::Fp8));
+        return Ok(Quantization::uniform(
+            "compressed-tensors",
+            WeightFormat::FP8,
+            Compute::Fp8,
+        ));
     };
     let mut assignments = Vec::new();
     for name in groups.names() {
-        let Some(serde_json::Value::Object(_)) = groups.raw(name) else { continue };
-        let group = groups.raw(name).unwrap_or(&serde_json::Value::Null);
-        let weights = &group["weights"];
-        let bits = weights["num_bits"].as_u64().unwrap_or(8);
-        let float = weights["type"].as_str() == Some("float");
-        let size = weights["group_size"].as_u64().unwrap_or(0);
-        let activations = &group["input_activations"];
-        let quantized_activations = activations.is_object();
-        let (format, compute) = match (bits, float) {
-            (8, true) => (
-                if weights["strategy"].as_str() == Some("block") { WeightFormat::FP8_BLOCK } else { WeightFormat::FP8 },
-                Compute::Fp8,
-            ),
-            (8, false) if quantized_activations => (WeightFormat::INT8, Compute::Int8),
-            (8, false) => (WeightFormat::INT8_WEIGHT, Compute::Half),
-            (4, true) if size == 32 => (WeightFormat::MXFP4, if quantized_activations { Compute::Fp4 } else { Compute::Half }),
-            (4, true) => (WeightFormat::NVFP4, if quantized_activations { Compute::Fp4 } else { Compute::Half }),
-            (4, false) if size == 32 => (WeightFormat::INT4_G32, Compute::Half),
-            (4, false) if weights["symmetric"].as_bool() == Some(false) => (WeightFormat::INT4_ZERO, Compute::Half),
-            (4, false) => (WeightFormat::INT4, Compute::Half),
-            _ => {
-                return Err(ConfigError::Wrong {
-                    field: format!("quantization_config.config_groups.{name}.weights.num_bits"),
-                    found: bits.to_string(),
-                    expected: "4 or 8",
-                });
-            }
+        let group = groups.raw(name).filter(|group| group.is_object());
+        let Some(group) = group else { continue };
+        let Some((format, compute)) = scheme(group) else {
+            return Err(ConfigError::Wrong {
+                field: format!("quantization_config.config_groups.{name}.weights.num_bits"),
+                found: group["weights"]["num_bits"].to_string(),
+                expected: "4 or 8",
+            });
         };
-        let roles = targets(&group["targets"]);
-        assignments.push(Assignment { roles, format, compute });
+        assignments.push(Assignment {
+            roles: targets(&group["targets"]),
+            format,
+            compute,
+        });
     }
     // Groups that name modules come before the one that means all of them.
     assignments.sort_by_key(|assignment| assignment.roles == Roles::linear());
@@ -176,9 +182,38 @@ fn compressed(config: Fields<'_>) -> Result<Quantization, ConfigError> {
     })
 }
 
+/// How a group's weights are stored and multiplied; `None` for a number of bits that is not known.
+fn scheme(group: &serde_json::Value) -> Option<(WeightFormat, Compute)> {
+    let weights = &group["weights"];
+    let float = weights["type"].as_str() == Some("float");
+    let by_32 = weights["group_size"].as_u64() == Some(32);
+    let activations = group["input_activations"].is_object();
+    let four_bit = if activations {
+        Compute::Fp4
+    } else {
+        Compute::Half
+    };
+    let blocks = weights["strategy"].as_str() == Some("block");
+    let zero_points = weights["symmetric"].as_bool() == Some(false);
+    Some(match (weights["num_bits"].as_u64().unwrap_or(8), float) {
+        (8, true) if blocks => (WeightFormat::FP8_BLOCK, Compute::Fp8),
+        (8, true) => (WeightFormat::FP8, Compute::Fp8),
+        (8, false) if activations => (WeightFormat::INT8, Compute::Int8),
+        (8, false) => (WeightFormat::INT8_WEIGHT, Compute::Half),
+        (4, true) if by_32 => (WeightFormat::MXFP4, four_bit),
+        (4, true) => (WeightFormat::NVFP4, four_bit),
+        (4, false) if by_32 => (WeightFormat::INT4_G32, Compute::Half),
+        (4, false) if zero_points => (WeightFormat::INT4_ZERO, Compute::Half),
+        (4, false) => (WeightFormat::INT4, Compute::Half),
+        _ => return None,
+    })
+}
+
 /// Which roles a group's `targets` mean: `Linear`, or patterns that name modules.
 fn targets(value: &serde_json::Value) -> Roles {
-    let Some(list) = value.as_array() else { return Roles::linear() };
+    let Some(list) = value.as_array() else {
+        return Roles::linear();
+    };
     let mut roles = Roles::NONE;
     for pattern in list.iter().filter_map(serde_json::Value::as_str) {
         if pattern == "Linear" {
@@ -186,7 +221,11 @@ fn targets(value: &serde_json::Value) -> Roles {
         }
         roles = roles.union(roles_matched(pattern));
     }
-    if roles.is_empty() { Roles::linear() } else { roles }
+    if roles.is_empty() {
+        Roles::linear()
+    } else {
+        roles
+    }
 }
 
 fn by_algorithm(algorithm: &str, config: Fields<'_>) -> Result<Quantization, ConfigError> {
@@ -217,7 +256,10 @@ fn mixed(config: Fields<'_>) -> Result<Quantization, ConfigError> {
     if let Some(layers) = config.object("quantized_layers")? {
         for name in layers.names() {
             let roles = roles_matched(name).without(taken);
-            let algorithm = layers.raw(name).and_then(|l| l["quant_algo"].as_str()).unwrap_or("");
+            let algorithm = layers
+                .raw(name)
+                .and_then(|l| l["quant_algo"].as_str())
+                .unwrap_or("");
             if roles.is_empty() || algorithm.is_empty() {
                 continue;
             }
@@ -229,7 +271,11 @@ fn mixed(config: Fields<'_>) -> Result<Quantization, ConfigError> {
         }
     }
     if assignments.is_empty() {
-        return Ok(Quantization::uniform("modelopt", WeightFormat::NVFP4, Compute::Fp4));
+        return Ok(Quantization::uniform(
+            "modelopt",
+            WeightFormat::NVFP4,
+            Compute::Fp4,
+        ));
     }
     Ok(Quantization {
         method: "modelopt".into(),
@@ -241,14 +287,22 @@ fn mixed(config: Fields<'_>) -> Result<Quantization, ConfigError> {
 fn exclude(quantization: &mut Quantization, config: Fields<'_>) -> Result<(), ConfigError> {
     let mut kept = Roles::NONE;
     let inner = config.object("quantization")?;
-    for list in ["modules_to_not_convert", "ignore", "ignored_layers", "exclude_modules"] {
+    for list in [
+        "modules_to_not_convert",
+        "ignore",
+        "ignored_layers",
+        "exclude_modules",
+    ] {
         let named = match config.texts(list)? {
             Some(own) => Some(own),
             None => inner.map(|i| i.texts(list)).transpose()?.flatten(),
         };
         for pattern in named.unwrap_or_default() {
             // A pattern for one layer only changes little; patterns for all layers count.
-            let one_layer = pattern.contains("layers.") && pattern.split(['.', '/']).any(|part| part.parse::<u32>().is_ok());
+            let one_layer = pattern.contains("layers.")
+                && pattern
+                    .split(['.', '/'])
+                    .any(|part| part.parse::<u32>().is_ok());
             if !one_layer || pattern.contains("layers.0.") {
                 kept = kept.union(roles_matched(pattern));
             }
@@ -274,14 +328,23 @@ fn roles_matched(pattern: &str) -> Roles {
         ("q_proj", Roles::of(&[Role::Query])),
         ("k_proj", Roles::of(&[Role::Key])),
         ("v_proj", Roles::of(&[Role::Value])),
-        ("qkv_proj", Roles::of(&[Role::Query, Role::Key, Role::Value])),
+        (
+            "qkv_proj",
+            Roles::of(&[Role::Query, Role::Key, Role::Value]),
+        ),
         ("o_proj", Roles::of(&[Role::AttentionOutput])),
         ("q_a_proj", Roles::of(&[Role::LatentDown])),
         ("kv_a_proj", Roles::of(&[Role::LatentDown])),
         ("q_b_proj", Roles::of(&[Role::LatentQuery])),
         ("kv_b_proj", Roles::of(&[Role::LatentKeyValue])),
-        ("linear_attn", Roles::of(&[Role::StateInput, Role::StateOutput, Role::StateOther])),
-        ("mamba", Roles::of(&[Role::StateInput, Role::StateOutput, Role::StateOther])),
+        (
+            "linear_attn",
+            Roles::of(&[Role::StateInput, Role::StateOutput, Role::StateOther]),
+        ),
+        (
+            "mamba",
+            Roles::of(&[Role::StateInput, Role::StateOutput, Role::StateOther]),
+        ),
         ("gate_up_proj", Roles::of(&[Role::MlpUp])),
         ("down_proj", Roles::of(&[Role::MlpDown])),
         ("up_proj", Roles::of(&[Role::MlpUp])),
@@ -302,11 +365,15 @@ fn roles_matched(pattern: &str) -> Roles {
 pub fn quantization_named(name: &str) -> Option<Quantization> {
     let uniform = |format, compute| Some(Quantization::uniform(name, format, compute));
     match name {
-        "fp8" | "fp8-dynamic" | "fp8_dynamic" | "w8a8-fp8" | "float8" => uniform(WeightFormat::FP8, Compute::Fp8),
+        "fp8" | "fp8-dynamic" | "fp8_dynamic" | "w8a8-fp8" | "float8" => {
+            uniform(WeightFormat::FP8, Compute::Fp8)
+        }
         "fp8-block" | "fp8_block" => uniform(WeightFormat::FP8_BLOCK, Compute::Fp8),
         "int8" | "w8a8" | "int8-w8a8" => uniform(WeightFormat::INT8, Compute::Int8),
         "int8-w8a16" | "int8_wo" | "w8a16" => uniform(WeightFormat::INT8_WEIGHT, Compute::Half),
-        "awq" | "gptq" | "int4-awq" | "int4-gptq" | "int4-zp" => uniform(WeightFormat::INT4_ZERO, Compute::Half),
+        "awq" | "gptq" | "int4-awq" | "int4-gptq" | "int4-zp" => {
+            uniform(WeightFormat::INT4_ZERO, Compute::Half)
+        }
         "int4" | "w4a16" | "int4_wo" | "int4-w4a16" => uniform(WeightFormat::INT4, Compute::Half),
         "nvfp4" | "fp4" => uniform(WeightFormat::NVFP4, Compute::Fp4),
         "mxfp4" => uniform(WeightFormat::MXFP4, Compute::Fp4),
@@ -338,7 +405,12 @@ pub fn format_named(name: &str) -> Option<WeightFormat> {
 
 /// Models with experts keep their dense matrices in the native format where only experts were named.
 pub(super) fn narrowed(mut quantization: Quantization, has_experts: bool) -> Quantization {
-    if !has_experts && quantization.assignments.iter().all(|a| a.roles == Roles::experts()) {
+    if !has_experts
+        && quantization
+            .assignments
+            .iter()
+            .all(|a| a.roles == Roles::experts())
+    {
         for assignment in &mut quantization.assignments {
             assignment.roles = Roles::linear();
         }

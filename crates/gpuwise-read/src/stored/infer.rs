@@ -1,0 +1,130 @@
+//! What a safetensors header alone says of a model: sizes always, heads only where a norm of a
+//! head's width shows them.
+
+use super::{Naming, Place, StoredTensor, module::{Kind, Names}, packing, with_header};
+use crate::config::{ConfigError, read_config_value};
+use gpuwise_domain::model::Architecture;
+use gpuwise_units::Parameters;
+use serde_json::json;
+
+/// More layers do not exist; the limit bounds the work of reading them one by one.
+const MOST_LAYERS: u64 = 4096;
+
+/// Why tensors alone lead to no architecture.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum InferError {
+    /// No decoder's embedding and layers.
+    #[error("the header has no token embedding and numbered layers: it is not that of a language model with usual names")]
+    NotALanguageModel,
+    /// What decides memory for the cache is not in a header.
+    #[error(
+        "the header shows {layers} layers of width {hidden}, a vocabulary of {vocabulary} and {parameters} parameters, but not {unknown}: put the model's config.json beside the file"
+    )]
+    NeedsConfig {
+        /// Layers of the decoder.
+        layers: u64,
+        /// Width of the residual stream.
+        hidden: u64,
+        /// Rows of the embedding.
+        vocabulary: u64,
+        /// Parameters of all tensors.
+        parameters: Parameters,
+        /// What the header does not show.
+        unknown: &'static str,
+    },
+    /// What the header shows makes no model that can be.
+    #[error("the tensors make no configuration of a model that can be")]
+    Config(#[from] ConfigError),
+}
+
+/// The architecture of a dense decoder from its tensors alone, where they show it, with what they
+/// store.
+///
+/// # Errors
+/// When it is no language model, or heads or chosen experts do not show: a configuration is needed.
+pub fn architecture_from_tensors(tensors: &[StoredTensor]) -> Result<Architecture, InferError> {
+    // A layer with a projection of two streams predicts further tokens.
+    let layer_of = |tensor: &StoredTensor| layer_index(&tensor.name);
+    let predicts = |tensor: &&StoredTensor| tensor.name.contains("eh_proj") || tensor.name.contains("shared_head");
+    let first_prediction = tensors.iter().filter(predicts).filter_map(layer_of).min();
+    let last = tensors.iter().filter_map(layer_of).filter(|layer| first_prediction.is_none_or(|first| *layer < first)).max();
+    let embedding = tensors.iter().find(|tensor| tensor.shape.len() == 2 && is_embedding(&tensor.name));
+    let (Some(last @ 0..MOST_LAYERS), Some(embedding)) = (last, embedding) else {
+        return Err(InferError::NotALanguageModel);
+    };
+    let layers = last + 1;
+    let (vocabulary, hidden) = (embedding.shape[0], embedding.last());
+    let names = Names::new(tensors, Naming::HuggingFace, layers);
+    let unknown = |what: &'static str| InferError::NeedsConfig {
+        layers,
+        hidden,
+        vocabulary,
+        parameters: Parameters(parameters(tensors, &names)),
+        unknown: what,
+    };
+    let in_last = |suffix: &str| tensors.iter().find(|t| layer_of(t) == Some(last) && t.name.ends_with(suffix));
+    if tensors.iter().any(|tensor| tensor.name.contains("experts")) {
+        return Err(unknown("how many experts work on a token"));
+    }
+    let shapes = (
+        in_last(".self_attn.q_proj.weight"),
+        in_last(".self_attn.k_proj.weight"),
+        in_last(".self_attn.q_norm.weight"),
+        in_last(".mlp.gate_proj.weight"),
+    );
+    let (Some(query), Some(key), Some(norm), Some(gate)) = shapes else {
+        return Err(unknown("the number of heads"));
+    };
+    let head_dim = norm.elements();
+    let (query, key) = (query.shape[0], key.shape[0]);
+    let heads = query.checked_div(head_dim).filter(|heads| heads * head_dim == query);
+    let kv_heads = key.checked_div(head_dim).filter(|heads| heads * head_dim == key);
+    // One norm over all heads says nothing of their number.
+    let (Some(heads @ 2..), Some(kv_heads)) = (heads, kv_heads) else { return Err(unknown("the number of heads")) };
+    let four_norms = in_last(".pre_feedforward_layernorm.weight").is_some();
+    let config = json!({
+        "model_type": if four_norms { "gemma3_text" } else { "qwen3" },
+        "hidden_size": hidden,
+        "num_hidden_layers": layers,
+        "vocab_size": vocabulary,
+        "num_attention_heads": heads,
+        "num_key_value_heads": kv_heads,
+        "head_dim": head_dim,
+        "intermediate_size": gate.shape[0],
+        "tie_word_embeddings": !tensors.iter().any(|tensor| tensor.name.starts_with("lm_head.")),
+    });
+    let mut architecture = read_config_value(&config)?;
+    architecture.assumptions.push(
+        "no configuration: shapes are those of the tensors, every layer sees the whole context, and the longest context is unknown".into(),
+    );
+    Ok(with_header(architecture, tensors))
+}
+
+fn is_embedding(name: &str) -> bool {
+    ["embed_tokens.weight", "wte.weight", "tok_embeddings.weight", "embed_in.weight", "word_embeddings.weight"]
+        .iter()
+        .any(|ending| name.ends_with(ending))
+}
+
+/// The layer of the decoder in a name.
+fn layer_index(name: &str) -> Option<u64> {
+    let mut parts = name.split('.');
+    while let Some(part) = parts.next() {
+        match part {
+            "layers" | "h" | "blocks" => return parts.next()?.parse().ok(),
+            "visual" | "vision_tower" | "vision_model" | "encoder" | "audio_tower" | "mtp" => return None,
+            _ => {}
+        }
+    }
+    None
+}
+
+fn parameters(tensors: &[StoredTensor], names: &Names<'_>) -> u64 {
+    tensors.iter().fold(0, |sum, tensor| {
+        let elements = match names.place(tensor) {
+            (Place::Prediction | Place::Buffer(_), _) | (_, Kind::Scale) => 0,
+            _ => packing::weight(tensor, names).map_or(1, |weight| weight.per_item).saturating_mul(tensor.elements()),
+        };
+        sum.saturating_add(elements)
+    })
+}

@@ -1,0 +1,65 @@
+//! Points in time as Azure's tables write them.
+
+/// Nanoseconds from 1970 of `2023-11-16 18:17:03.9799600`, with `T` for the space, and a `Z` or an
+/// offset such as `+00:00` after it if need be.
+pub(super) fn nanoseconds(text: &str) -> Option<i128> {
+    let text = text.trim();
+    let (date, time) = text.split_once([' ', 'T'])?;
+    let mut parts = date.split('-');
+    let year: i64 = digits(parts.next()?, 4)?;
+    let month: i64 = digits(parts.next()?, 2)?;
+    let day: i64 = digits(parts.next()?, 2)?;
+    if parts.next().is_some() || !(1..=12).contains(&month) || !(1..=31).contains(&day) {
+        return None;
+    }
+    let (clock, offset) = split_offset(time)?;
+    let (whole, fraction) = clock.split_once('.').unwrap_or((clock, ""));
+    let mut parts = whole.split(':');
+    let hour: i64 = digits(parts.next()?, 2)?;
+    let minute: i64 = digits(parts.next()?, 2)?;
+    let second: i64 = digits(parts.next()?, 2)?;
+    // A leap second counts as the next.
+    if parts.next().is_some() || hour > 23 || minute > 59 || second > 60 {
+        return None;
+    }
+    let seconds = days(year, month, day) * 86_400 + hour * 3600 + minute * 60 + second - offset;
+    Some(i128::from(seconds) * 1_000_000_000 + fraction_of(fraction)?)
+}
+
+/// Exactly so many digits.
+fn digits(text: &str, count: usize) -> Option<i64> {
+    let all = text.len() == count && text.bytes().all(|byte| byte.is_ascii_digit());
+    all.then(|| text.parse().ok())?
+}
+
+/// Up to nine decimals as nanoseconds; more are cut.
+fn fraction_of(text: &str) -> Option<i128> {
+    let all_digits = text.bytes().all(|byte| byte.is_ascii_digit());
+    if !all_digits {
+        return None;
+    }
+    let digit = |position: usize| text.as_bytes().get(position).map_or(0, |byte| i128::from(byte - b'0'));
+    Some((0..9).fold(0, |sum, position| sum * 10 + digit(position)))
+}
+
+/// The time of day, and the seconds that its zone is ahead.
+fn split_offset(time: &str) -> Option<(&str, i64)> {
+    if let Some(clock) = time.strip_suffix(['Z', 'z']) {
+        return Some((clock, 0));
+    }
+    let Some(at) = time.rfind(['+', '-']) else { return Some((time, 0)) };
+    let (clock, offset) = time.split_at(at);
+    let (hours, minutes) = offset[1..].split_once(':').unwrap_or((&offset[1..], "00"));
+    let ahead = digits(hours, 2)? * 3600 + digits(minutes, 2)? * 60;
+    Some((clock, if offset.starts_with('-') { -ahead } else { ahead }))
+}
+
+/// Days from 1970-01-01 in the Gregorian calendar; years begin in March, so that the leap day is
+/// the last.
+fn days(year: i64, month: i64, day: i64) -> i64 {
+    let year = if month <= 2 { year - 1 } else { year };
+    let era = year.div_euclid(400);
+    let of_era = year.rem_euclid(400);
+    let of_year = (153 * ((month + 9) % 12) + 2) / 5 + day - 1;
+    era * 146_097 + of_era * 365 + of_era / 4 - of_era / 100 + of_year - 719_468
+}
