@@ -14,11 +14,17 @@ fuzz_target!(|data: &[u8]| {
         assert!(header.tensor_bytes() <= length, "tensors lie in the file");
         if let Ok(shape) = architecture(&header) {
             let stored = with_gguf(shape, &header).stored;
-            assert!(stored.is_some_and(|stored| stored.total() <= length), "no byte counts twice");
+            assert!(
+                stored.is_some_and(|stored| stored.total() <= length),
+                "no byte counts twice"
+            );
         }
     }
     let half = &data[..data.len() / 2];
     if let Err(GgufError::NeedMore(needed)) = read_header(half, length) {
-        assert!(needed > half.len() as u64 && needed <= length, "it asks for more than it has");
+        assert!(
+            needed > half.len() as u64 && needed <= length,
+            "it asks for more than it has"
+        );
     }
 });

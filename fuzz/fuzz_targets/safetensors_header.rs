@@ -8,7 +8,9 @@ use gpuwise_read::{
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|data: &[u8]| {
-    let Some((first, json)) = data.split_first_chunk::<8>() else { return };
+    let Some((first, json)) = data.split_first_chunk::<8>() else {
+        return;
+    };
     let length = u64::from_le_bytes(*first);
     let _ = header_span(*first, data.len() as u64);
     if let Ok(text) = std::str::from_utf8(json) {

@@ -5,24 +5,37 @@ use gpuwise_read::traffic::{TrafficFile, decompress, read_traffic};
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|data: &[u8]| {
-    let Ok(bytes) = decompress(data, 1 << 20) else { return };
+    let Ok(bytes) = decompress(data, 1 << 20) else {
+        return;
+    };
     assert!(bytes.len() <= 1 << 20, "the limit holds");
-    let Ok(text) = std::str::from_utf8(&bytes) else { return };
+    let Ok(text) = std::str::from_utf8(&bytes) else {
+        return;
+    };
     match read_traffic(text) {
         Ok(TrafficFile::Trace(trace)) => {
             let summary = trace.summary();
             assert!(summary.input.mean.is_finite() && summary.output.variation.is_finite());
-            assert!(summary.rate.is_none_or(f64::is_finite) && summary.burstiness.is_none_or(f64::is_finite));
+            assert!(
+                summary.rate.is_none_or(f64::is_finite)
+                    && summary.burstiness.is_none_or(f64::is_finite)
+            );
         }
         Ok(TrafficFile::Rates(table)) => {
             for model in 0..table.models.len().min(10) {
-                assert!(table.summary(model).is_none_or(|summary| summary.mean.is_finite()));
+                assert!(
+                    table
+                        .summary(model)
+                        .is_none_or(|summary| summary.mean.is_finite())
+                );
             }
         }
         Ok(TrafficFile::Lengths(table)) => {
             for model in 0..table.models.len().min(10) {
                 let lengths = table.distribution(model, "input_tokens", None);
-                assert!(lengths.is_none_or(|lengths| lengths.mean.is_finite() && lengths.variation.is_finite()));
+                assert!(lengths.is_none_or(
+                    |lengths| lengths.mean.is_finite() && lengths.variation.is_finite()
+                ));
             }
         }
         Err(_) => {}

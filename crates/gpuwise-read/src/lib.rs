@@ -3,10 +3,10 @@
 //! Input may be hostile or cut short: every reader bounds what it allocates,
 //! checks arithmetic, and names the field or offset that was wrong.
 
-pub mod config;
 pub mod catalogue;
-pub mod question;
+pub mod config;
 pub mod gguf;
+pub mod question;
 pub mod safetensors;
 pub mod stored;
 pub mod traffic;

@@ -18,7 +18,9 @@ pub enum ArchitectureError {
     #[error("the file holds {0}, not a language model")]
     NotALanguageModel(String),
     /// One part of a split file.
-    #[error("this is part {part} of {parts} of a split file: read all parts and append their headers, because the others hold the remaining tensors")]
+    #[error(
+        "this is part {part} of {parts} of a split file: read all parts and append their headers, because the others hold the remaining tensors"
+    )]
     Part {
         /// The part, from 1.
         part: u64,
@@ -47,10 +49,16 @@ pub enum ArchitectureError {
 /// # Errors
 /// When the file is no language model, is one part of several, or lacks the usual keys.
 pub fn architecture(header: &GgufHeader) -> Result<Architecture, ArchitectureError> {
-    let name = header.text("general.architecture").ok_or(ArchitectureError::Unnamed)?;
+    let name = header
+        .text("general.architecture")
+        .ok_or(ArchitectureError::Unnamed)?;
     refuse_others(header, name)?;
     let keys = Keys::new(header, name);
-    let config = if name == "t5" { mixers::encoder_decoder(&keys)? } else { decoder(&keys)? };
+    let config = if name == "t5" {
+        mixers::encoder_decoder(&keys)?
+    } else {
+        decoder(&keys)?
+    };
     let mut architecture = read_config_value(&Value::Object(config))?;
     if let Some(differing) = differing_layers(&keys) {
         architecture.assumptions.push(differing);
@@ -61,7 +69,10 @@ pub fn architecture(header: &GgufHeader) -> Result<Architecture, ArchitectureErr
 /// The number of layers under a key, if it can be.
 pub(super) fn blocks(keys: &Keys<'_>, key: &str) -> Result<Option<u64>, ArchitectureError> {
     match keys.some(key) {
-        Some(count) if count > MOST_BLOCKS => Err(ArchitectureError::Layers { key: format!("{}.{key}", keys.name), count }),
+        Some(count) if count > MOST_BLOCKS => Err(ArchitectureError::Layers {
+            key: format!("{}.{key}", keys.name),
+            count,
+        }),
         other => Ok(other),
     }
 }
@@ -71,11 +82,16 @@ fn refuse_others(header: &GgufHeader, name: &str) -> Result<(), ArchitectureErro
     if let Some((part, parts)) = header.part()
         && part + 1 != parts
     {
-        return Err(ArchitectureError::Part { part: part + 1, parts });
+        return Err(ArchitectureError::Part {
+            part: part + 1,
+            parts,
+        });
     }
     match header.text("general.type") {
         Some("adapter") => return other("an adapter: give the model that it adapts"),
-        Some("mmproj") => return other("a vision or audio tower: give the language model beside it"),
+        Some("mmproj") => {
+            return other("a vision or audio tower: give the language model beside it");
+        }
         Some("imatrix") => return other("an importance matrix"),
         Some("vocab") => return other("a vocabulary without weights"),
         _ => {}
@@ -91,13 +107,22 @@ fn refuse_others(header: &GgufHeader, name: &str) -> Result<(), ArchitectureErro
 
 /// The fields that decoders share.
 fn decoder(keys: &Keys<'_>) -> Result<Map<String, Value>, ArchitectureError> {
-    let need = |key: &str| keys.some(key).ok_or_else(|| ArchitectureError::Missing(format!("{}.{key}", keys.name)));
-    let blocks = blocks(keys, "block_count")?.ok_or_else(|| ArchitectureError::Missing(format!("{}.block_count", keys.name)))?;
+    let need = |key: &str| {
+        keys.some(key)
+            .ok_or_else(|| ArchitectureError::Missing(format!("{}.{key}", keys.name)))
+    };
+    let blocks = blocks(keys, "block_count")?
+        .ok_or_else(|| ArchitectureError::Missing(format!("{}.block_count", keys.name)))?;
     // Prediction layers are counted among the blocks.
-    let predicted = keys.count("nextn_predict_layers").unwrap_or(0).min(blocks - 1);
+    let predicted = keys
+        .count("nextn_predict_layers")
+        .unwrap_or(0)
+        .min(blocks - 1);
     let layers = blocks - predicted;
     let hidden = need("embedding_length")?;
-    let vocabulary = keys.vocabulary().ok_or_else(|| ArchitectureError::Missing("token_embd.weight".into()))?;
+    let vocabulary = keys
+        .vocabulary()
+        .ok_or_else(|| ArchitectureError::Missing("token_embd.weight".into()))?;
     let mut config = Map::new();
     let mut put = |name: &str, value: Option<u64>| {
         if let Some(value) = value {
@@ -107,13 +132,20 @@ fn decoder(keys: &Keys<'_>) -> Result<Map<String, Value>, ArchitectureError> {
     put("hidden_size", Some(hidden));
     put("num_hidden_layers", Some(layers));
     put("vocab_size", Some(vocabulary));
-    put("num_nextn_predict_layers", Some(predicted).filter(|count| *count > 0));
+    put(
+        "num_nextn_predict_layers",
+        Some(predicted).filter(|count| *count > 0),
+    );
     put("max_position_embeddings", keys.some("context_length"));
     put("num_attention_heads", keys.some("attention.head_count"));
     put("num_key_value_heads", keys.some("attention.head_count_kv"));
     let head_dim = keys.some("attention.key_length");
     put("head_dim", head_dim);
-    put("v_head_dim", keys.some("attention.value_length").filter(|dim| Some(*dim) != head_dim));
+    put(
+        "v_head_dim",
+        keys.some("attention.value_length")
+            .filter(|dim| Some(*dim) != head_dim),
+    );
     put("intermediate_size", keys.some("feed_forward_length"));
     put("sliding_window", keys.some("attention.sliding_window"));
     experts(keys, &mut put);
@@ -137,7 +169,9 @@ fn decoder(keys: &Keys<'_>) -> Result<Map<String, Value>, ArchitectureError> {
 }
 
 fn experts(keys: &Keys<'_>, put: &mut impl FnMut(&str, Option<u64>)) {
-    let Some(count) = keys.some("expert_count") else { return };
+    let Some(count) = keys.some("expert_count") else {
+        return;
+    };
     // Readers of different families look under different names.
     for name in ["num_experts", "n_routed_experts"] {
         put(name, Some(count));
@@ -145,24 +179,45 @@ fn experts(keys: &Keys<'_>, put: &mut impl FnMut(&str, Option<u64>)) {
     put("num_experts_per_tok", keys.some("expert_used_count"));
     // Some files leave a width to the shapes of the tensors.
     let rows = |suffix: &str| keys.layer_shape(suffix)?.iter().rev().nth(1).copied();
-    put("moe_intermediate_size", keys.some("expert_feed_forward_length").or_else(|| rows("ffn_up_exps.weight")));
+    put(
+        "moe_intermediate_size",
+        keys.some("expert_feed_forward_length")
+            .or_else(|| rows("ffn_up_exps.weight")),
+    );
     let shared_count = keys.some("expert_shared_count");
     put("n_shared_experts", shared_count);
     let shared = keys.some("expert_shared_feed_forward_length");
-    let unstated = || if shared_count.is_none() { rows("ffn_up_shexp.weight") } else { None };
+    let unstated = || {
+        if shared_count.is_none() {
+            rows("ffn_up_shexp.weight")
+        } else {
+            None
+        }
+    };
     put("shared_expert_intermediate_size", shared.or_else(unstated));
-    put("first_k_dense_replace", keys.some("leading_dense_block_count"));
-    put("interleave_moe_layer_step", keys.some("interleave_moe_layer_step"));
+    put(
+        "first_k_dense_replace",
+        keys.some("leading_dense_block_count"),
+    );
+    put(
+        "interleave_moe_layer_step",
+        keys.some("interleave_moe_layer_step"),
+    );
 }
 
 fn rotary(keys: &Keys<'_>, hidden: u64, config: &mut Map<String, Value>) {
     let heads = keys.some("attention.head_count");
-    let dim = keys.some("attention.key_length").or_else(|| heads.map(|heads| hidden / heads));
+    let dim = keys
+        .some("attention.key_length")
+        .or_else(|| heads.map(|heads| hidden / heads));
     if let (Some(rotary), Some(dim)) = (keys.some("rope.dimension_count"), dim)
         && 0 < rotary
         && rotary < dim
     {
-        config.insert("partial_rotary_factor".into(), json!(rotary as f64 / dim as f64));
+        config.insert(
+            "partial_rotary_factor".into(),
+            json!(rotary as f64 / dim as f64),
+        );
     }
 }
 
@@ -176,8 +231,13 @@ fn windows(keys: &Keys<'_>, layers: u64, config: &mut Map<String, Value>) {
             let kinds: Vec<&str> = flags
                 .iter()
                 .map(|flag| {
-                    let sliding = *flag == GgufValue::Flag(true) || flag.count().is_some_and(|count| count > 0);
-                    if sliding { "sliding_attention" } else { "full_attention" }
+                    let sliding = *flag == GgufValue::Flag(true)
+                        || flag.count().is_some_and(|count| count > 0);
+                    if sliding {
+                        "sliding_attention"
+                    } else {
+                        "full_attention"
+                    }
                 })
                 .collect();
             config.insert("layer_types".into(), json!(kinds));
@@ -193,8 +253,13 @@ fn windows(keys: &Keys<'_>, layers: u64, config: &mut Map<String, Value>) {
 
 /// Key-value heads a layer, where they differ and every layer has some.
 fn kv_heads_by_layer(keys: &Keys<'_>, layers: u64, config: &mut Map<String, Value>) {
-    let Some(counts) = keys.uneven("attention.head_count_kv") else { return };
-    if counts.len() as u64 >= layers && !counts.contains(&0) && keys.uneven("attention.head_count").is_none() {
+    let Some(counts) = keys.uneven("attention.head_count_kv") else {
+        return;
+    };
+    if counts.len() as u64 >= layers
+        && !counts.contains(&0)
+        && keys.uneven("attention.head_count").is_none()
+    {
         config.insert("num_key_value_heads_per_layer".into(), json!(counts));
     }
 }

@@ -16,8 +16,13 @@ pub(super) struct Cursor<'a> {
 impl<'a> Cursor<'a> {
     pub(super) fn new(bytes: &'a [u8], file_length: u64) -> Self {
         // More bytes than the file has cannot belong to it.
-        let known = usize::try_from(file_length).map_or(bytes.len(), |length| length.min(bytes.len()));
-        Self { bytes: &bytes[..known], position: 0, file_length }
+        let known =
+            usize::try_from(file_length).map_or(bytes.len(), |length| length.min(bytes.len()));
+        Self {
+            bytes: &bytes[..known],
+            position: 0,
+            file_length,
+        }
     }
 
     /// Bytes read so far.
@@ -30,7 +35,12 @@ impl<'a> Cursor<'a> {
         let offset = self.offset();
         let needed = offset.saturating_add(length);
         if needed > self.file_length {
-            return Err(GgufError::CutShort { offset, what, needed, file: self.file_length });
+            return Err(GgufError::CutShort {
+                offset,
+                what,
+                needed,
+                file: self.file_length,
+            });
         }
         if needed > LARGEST_HEADER {
             return Err(GgufError::Wrong {
@@ -53,7 +63,10 @@ impl<'a> Cursor<'a> {
         Ok(taken)
     }
 
-    pub(super) fn array<const N: usize>(&mut self, what: &'static str) -> Result<[u8; N], GgufError> {
+    pub(super) fn array<const N: usize>(
+        &mut self,
+        what: &'static str,
+    ) -> Result<[u8; N], GgufError> {
         let mut array = [0; N];
         array.copy_from_slice(self.take(N as u64, what)?);
         Ok(array)
@@ -86,7 +99,10 @@ impl<'a> Cursor<'a> {
         let bytes = self.take(length, what)?;
         match std::str::from_utf8(bytes) {
             Ok(name) => Ok(name.into()),
-            Err(_) => Err(GgufError::Wrong { offset, problem: format!("{what} is not UTF-8") }),
+            Err(_) => Err(GgufError::Wrong {
+                offset,
+                problem: format!("{what} is not UTF-8"),
+            }),
         }
     }
 }

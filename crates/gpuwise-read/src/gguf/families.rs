@@ -63,26 +63,12 @@ pub(super) fn own_fields(keys: &Keys<'_>, layers: u64, config: &mut Map<String, 
             put("attention_chunk_size", some("attention.chunk_size"));
         }
         "deci" => put("block_configs", blocks(keys, layers)),
-        "falcon" => {
-            let heads = keys.some("attention.head_count_kv").unwrap_or(1);
-            let two_norms = keys.has("attn_norm_2.weight");
-            let new = two_norms || heads > 1;
-            put("new_decoder_architecture", new.into());
-            put("multi_query", (heads == 1).into());
-            put("num_kv_heads", heads.into());
-            if new && !two_norms {
-                put("num_ln_in_parallel_attn", 1.into());
-            }
-        }
-        "starcoder" => put("multi_query", (keys.some("attention.head_count_kv") == Some(1)).into()),
+        "falcon" | "mpt" => classic(keys, config),
+        "starcoder" => put(
+            "multi_query",
+            (keys.some("attention.head_count_kv") == Some(1)).into(),
+        ),
         "starcoder2" => put("use_bias", keys.has("attn_output.bias").into()),
-        "mpt" => {
-            put("no_bias", (!keys.has("attn_output.bias")).into());
-            put("attn_config", json!({ "kv_n_heads": keys.some("attention.head_count_kv") }));
-            if let (Some(width), Some(hidden)) = (keys.some("feed_forward_length"), keys.some("embedding_length")) {
-                put("expansion_ratio", (width / hidden).max(1).into());
-            }
-        }
         "mimo2" => {
             put("swa_head_dim", some("attention.key_length_swa"));
             put("swa_v_head_dim", some("attention.value_length_swa"));
@@ -90,22 +76,54 @@ pub(super) fn own_fields(keys: &Keys<'_>, layers: u64, config: &mut Map<String, 
         "gptj" => put("rotary_dim", some("rope.dimension_count")),
         "stablelm" => {
             put("use_qkv_bias", keys.has("attn_q.bias").into());
-            put("use_parallel_residual", (!keys.has("ffn_norm.weight")).into());
+            put("qk_layernorm", keys.has("attn_q_norm.weight").into());
+            put(
+                "use_parallel_residual",
+                (!keys.has("ffn_norm.weight")).into(),
+            );
         }
-        "chatglm" => put("add_qkv_bias", (keys.has("attn_qkv.bias") || keys.has("attn_q.bias")).into()),
+        "chatglm" => put(
+            "add_qkv_bias",
+            (keys.has("attn_qkv.bias") || keys.has("attn_q.bias")).into(),
+        ),
         "internlm2" => put("bias", keys.has("attn_q.bias").into()),
         "phimoe" => put("lm_head_bias", keys.shape("output.bias").is_some().into()),
         "seed_oss" => put("attention_out_bias", keys.has("attn_output.bias").into()),
         "ernie4_5" | "ernie4_5-moe" => put("use_bias", keys.has("attn_q.bias").into()),
         "granitemoe" => {
             // Its experts are as wide as the feed-forward that is stated.
-            put("shared_intermediate_size", some("expert_shared_feed_forward_length"));
-        }
-        "glm4moe" | "dots1" | "bailingmoe" | "bailingmoe2" | "hunyuan-moe" if keys.some("expert_shared_count").is_some() => {
-            // Shared experts are as many as stated, each as wide as a routed one.
-            put("shared_expert_intermediate_size", some("expert_shared_feed_forward_length"));
+            put(
+                "shared_intermediate_size",
+                some("expert_shared_feed_forward_length"),
+            );
         }
         _ => {}
+    }
+}
+
+/// Falcon and MPT, which state what they are in words of their own.
+fn classic(keys: &Keys<'_>, config: &mut Map<String, Value>) {
+    let mut put = |name: &str, value: Value| {
+        config.insert(name.into(), value);
+    };
+    let kv_heads = keys.some("attention.head_count_kv");
+    if keys.name == "falcon" {
+        let heads = kv_heads.unwrap_or(1);
+        let two_norms = keys.has("attn_norm_2.weight");
+        let new = two_norms || heads > 1;
+        put("new_decoder_architecture", new.into());
+        put("multi_query", (heads == 1).into());
+        put("num_kv_heads", heads.into());
+        if new && !two_norms {
+            put("num_ln_in_parallel_attn", 1.into());
+        }
+        return;
+    }
+    put("no_bias", (!keys.has("attn_output.bias")).into());
+    put("attn_config", json!({ "kv_n_heads": kv_heads }));
+    let width = keys.some("feed_forward_length");
+    if let Some((width, hidden)) = width.zip(keys.some("embedding_length")) {
+        put("expansion_ratio", (width / hidden).max(1).into());
     }
 }
 
@@ -115,7 +133,10 @@ fn blocks(keys: &Keys<'_>, layers: u64) -> Value {
         let counts = keys.counts(key).unwrap_or_default();
         move |layer: usize| counts.get(layer).or(counts.last()).copied().unwrap_or(0)
     };
-    let (heads, kv_heads) = (list("attention.head_count"), list("attention.head_count_kv"));
+    let (heads, kv_heads) = (
+        list("attention.head_count"),
+        list("attention.head_count_kv"),
+    );
     let widths = list("feed_forward_length");
     let hidden = keys.some("embedding_length").unwrap_or(1) as f64;
     let block = |layer: usize| {
@@ -126,7 +147,11 @@ fn blocks(keys: &Keys<'_>, layers: u64) -> Value {
             _ => json!({ "n_heads_in_group": (heads / kv_heads).max(1) }),
         };
         // The factor of which the reader makes this width again.
-        let ffn = if width == 0 { json!({ "no_op": true }) } else { json!({ "ffn_mult": 1.5 * width as f64 / hidden }) };
+        let ffn = if width == 0 {
+            json!({ "no_op": true })
+        } else {
+            json!({ "ffn_mult": 1.5 * width as f64 / hidden })
+        };
         json!({ "attention": attention, "ffn": ffn })
     };
     (0..layers as usize).map(block).collect()

@@ -3,9 +3,19 @@
 use gpuwise_domain::precision::WeightFormat;
 
 /// One bit an element with a 16-bit scale for 128.
-const Q1_0: WeightFormat = WeightFormat { name: "q1_0", block: 128, block_bytes: 18, row_bytes: 0 };
+const Q1_0: WeightFormat = WeightFormat {
+    name: "q1_0",
+    block: 128,
+    block_bytes: 18,
+    row_bytes: 0,
+};
 /// ggml keeps four of NVFP4's blocks together: 64 elements and 4 scales.
-const NVFP4: WeightFormat = WeightFormat { name: "nvfp4", block: 64, block_bytes: 36, row_bytes: 0 };
+const NVFP4: WeightFormat = WeightFormat {
+    name: "nvfp4",
+    block: 64,
+    block_bytes: 36,
+    row_bytes: 0,
+};
 
 /// The format of a type number (gguf 0.19), or why there is none.
 pub(super) fn format(number: u32) -> Result<WeightFormat, String> {
@@ -45,7 +55,9 @@ pub(super) fn format(number: u32) -> Result<WeightFormat, String> {
         40 => NVFP4,
         41 => Q1_0,
         4 | 5 | 31..=33 | 36..=38 => {
-            return Err(format!("ggml type {number} was removed from the format: quantize the model again"));
+            return Err(format!(
+                "ggml type {number} was removed from the format: quantize the model again"
+            ));
         }
         other => {
             return Err(format!(

@@ -18,7 +18,11 @@ impl<'a> Keys<'a> {
             let (layer, suffix) = tensor.name.strip_prefix("blk.")?.split_once('.')?;
             Some((suffix, layer.parse().ok()?))
         });
-        Self { header, name, in_layers: in_layers.collect() }
+        Self {
+            header,
+            name,
+            in_layers: in_layers.collect(),
+        }
     }
 
     pub(super) fn value(&self, key: &str) -> Option<&'a GgufValue> {
@@ -61,19 +65,28 @@ impl<'a> Keys<'a> {
 
     /// The shape of a tensor, outermost first.
     pub(super) fn shape(&self, name: &str) -> Option<&'a [u64]> {
-        let tensor = self.header.tensors.iter().find(|tensor| tensor.name == name)?;
+        let tensor = self
+            .header
+            .tensors
+            .iter()
+            .find(|tensor| tensor.name == name)?;
         Some(&tensor.shape)
     }
 
     /// The shape of the first layer's tensor of this name that there is, outermost first.
     pub(super) fn layer_shape(&self, suffix: &str) -> Option<&'a [u64]> {
-        let (_, layer) = self.in_layers.range((suffix, 0)..=(suffix, u64::MAX)).next()?;
+        let (_, layer) = self
+            .in_layers
+            .range((suffix, 0)..=(suffix, u64::MAX))
+            .next()?;
         self.shape(&format!("blk.{layer}.{suffix}"))
     }
 
     /// Rows of the embedding: of its tensor, else the stated vocabulary, else the tokenizer's.
     pub(super) fn vocabulary(&self) -> Option<u64> {
-        let rows = self.shape("token_embd.weight").and_then(|shape| shape.first().copied());
+        let rows = self
+            .shape("token_embd.weight")
+            .and_then(|shape| shape.first().copied());
         rows.or_else(|| self.some("vocab_size"))
             .or_else(|| self.header.value("tokenizer.ggml.tokens")?.length())
             .filter(|rows| *rows > 0)

@@ -33,7 +33,9 @@ pub enum GgufError {
     #[error("the header goes on after the bytes given: at least the first {0} bytes are needed")]
     NeedMore(u64),
     /// The header goes on after the end of the file.
-    #[error("byte {offset}: {what} needs the file to have {needed} bytes, it has {file}: the file is cut short")]
+    #[error(
+        "byte {offset}: {what} needs the file to have {needed} bytes, it has {file}: the file is cut short"
+    )]
     CutShort {
         /// Where it was read.
         offset: u64,
@@ -90,7 +92,10 @@ pub struct GgufHeader {
 impl GgufHeader {
     /// The value under a key.
     pub fn value(&self, key: &str) -> Option<&GgufValue> {
-        self.metadata.iter().find(|(known, _)| known == key).map(|(_, value)| value)
+        self.metadata
+            .iter()
+            .find(|(known, _)| known == key)
+            .map(|(_, value)| value)
     }
 
     /// The text under a key.
@@ -114,7 +119,9 @@ impl GgufHeader {
 
     /// Bytes of all tensors, without the padding between them.
     pub fn tensor_bytes(&self) -> u64 {
-        self.tensors.iter().fold(0, |sum, tensor| sum.saturating_add(tensor.bytes))
+        self.tensors
+            .iter()
+            .fold(0, |sum, tensor| sum.saturating_add(tensor.bytes))
     }
 
     /// Adds the tensors of the next part of a split file; the first part has the metadata.
@@ -123,14 +130,19 @@ impl GgufHeader {
     /// When the other is not the part after those that are there.
     pub fn append(&mut self, next: Self) -> Result<(), GgufError> {
         let fail = |problem: String| Err(GgufError::Parts(problem));
-        let (Some((number, parts)), Some((next_number, next_parts))) = (self.part(), next.part()) else {
-            return fail("one of them does not say which part it is (`split.no`, `split.count`)".into());
+        let (Some((number, parts)), Some((next_number, next_parts))) = (self.part(), next.part())
+        else {
+            return fail(
+                "one of them does not say which part it is (`split.no`, `split.count`)".into(),
+            );
         };
         if parts != next_parts {
             return fail(format!("one is of {parts}, the other of {next_parts}"));
         }
         if next_number != number + 1 {
-            return fail(format!("part {next_number} does not follow part {number} (counted from 0)"));
+            return fail(format!(
+                "part {next_number} does not follow part {number} (counted from 0)"
+            ));
         }
         self.tensors.extend(next.tensors);
         if let Some(twice) = tensors::duplicate(&self.tensors) {
@@ -170,7 +182,13 @@ pub fn read_header(bytes: &[u8], file_length: u64) -> Result<GgufHeader, GgufErr
     }
     let data_length = file_length.saturating_sub(data_offset);
     let tensors = tensors::check(descriptions, alignment, data_length)?;
-    Ok(GgufHeader { version, metadata, tensors, alignment, data_offset })
+    Ok(GgufHeader {
+        version,
+        metadata,
+        tensors,
+        alignment,
+        data_offset,
+    })
 }
 
 fn version(cursor: &mut Cursor<'_>) -> Result<u32, GgufError> {
@@ -181,12 +199,16 @@ fn version(cursor: &mut Cursor<'_>) -> Result<u32, GgufError> {
     let fail = |problem: &str| Err(GgufError::Version(problem.into()));
     match cursor.u32("the version")? {
         version @ (2 | 3) => Ok(version),
-        1 => fail("GGUF version 1 is not read (its counts have 32 bits, and no file since October 2023 is of it): convert the model again"),
+        1 => fail(
+            "GGUF version 1 is not read (its counts have 32 bits, and no file since October 2023 is of it): convert the model again",
+        ),
         // The bytes of a small number in the other order.
-        other if other & 0xffff == 0 && other != 0 => {
-            fail("a big-endian GGUF file is not read: convert it with gguf_convert_endian.py of llama.cpp")
-        }
-        other => Err(GgufError::Version(format!("GGUF version {other} is not known; 2 and 3 are"))),
+        other if other != 0 && other.trailing_zeros() >= 16 => fail(
+            "a big-endian GGUF file is not read: convert it with gguf_convert_endian.py of llama.cpp",
+        ),
+        other => Err(GgufError::Version(format!(
+            "GGUF version {other} is not known; 2 and 3 are"
+        ))),
     }
 }
 
@@ -194,7 +216,10 @@ fn bounded(cursor: &mut Cursor<'_>, what: &'static str, most: u64) -> Result<u64
     let offset = cursor.offset();
     let count = cursor.u64("a count")?;
     if count > most {
-        return Err(GgufError::Wrong { offset, problem: format!("{count} {what}; at most {most} are read") });
+        return Err(GgufError::Wrong {
+            offset,
+            problem: format!("{count} {what}; at most {most} are read"),
+        });
     }
     Ok(count)
 }
@@ -207,7 +232,10 @@ fn metadata(cursor: &mut Cursor<'_>, count: u64) -> Result<Vec<(String, GgufValu
         let key = cursor.name("a metadata key")?;
         let value = value::read(cursor, &key)?;
         if !seen.insert(key.clone()) {
-            return Err(GgufError::Wrong { offset, problem: format!("the key `{key}` stands twice") });
+            return Err(GgufError::Wrong {
+                offset,
+                problem: format!("the key `{key}` stands twice"),
+            });
         }
         metadata.push((key, value));
     }
@@ -215,7 +243,9 @@ fn metadata(cursor: &mut Cursor<'_>, count: u64) -> Result<Vec<(String, GgufValu
 }
 
 fn alignment(metadata: &[(String, GgufValue)], cursor: &Cursor<'_>) -> Result<u64, GgufError> {
-    let Some((_, value)) = metadata.iter().find(|(key, _)| key == "general.alignment") else { return Ok(32) };
+    let Some((_, value)) = metadata.iter().find(|(key, _)| key == "general.alignment") else {
+        return Ok(32);
+    };
     match value.count() {
         // Beyond a megabyte, padding would be larger than tensors.
         Some(alignment) if alignment.is_power_of_two() && alignment <= 1 << 20 => Ok(alignment),

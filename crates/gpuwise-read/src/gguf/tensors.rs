@@ -24,10 +24,16 @@ pub(super) fn read(cursor: &mut Cursor<'_>, count: u64) -> Result<Vec<Descriptio
 
 fn description(cursor: &mut Cursor<'_>) -> Result<Description, GgufError> {
     let name = cursor.name("the name of a tensor")?;
-    let fail = |name: &str, problem: String| GgufError::Tensor { tensor: name.into(), problem };
+    let fail = |name: &str, problem: String| GgufError::Tensor {
+        tensor: name.into(),
+        problem,
+    };
     let dimensions = cursor.u32("the dimensions of a tensor")?;
     if dimensions > MOST_DIMENSIONS {
-        return Err(fail(&name, format!("{dimensions} dimensions; at most {MOST_DIMENSIONS} exist")));
+        return Err(fail(
+            &name,
+            format!("{dimensions} dimensions; at most {MOST_DIMENSIONS} exist"),
+        ));
     }
     let mut shape = Vec::new();
     for _ in 0..dimensions {
@@ -38,7 +44,15 @@ fn description(cursor: &mut Cursor<'_>) -> Result<Description, GgufError> {
     let format = ggml::format(number).map_err(|problem| fail(&name, problem))?;
     let bytes = packed_bytes(&shape, format).map_err(|problem| fail(&name, problem))?;
     shape.reverse();
-    Ok(Description { tensor: StoredTensor { name, format, shape, bytes }, offset })
+    Ok(Description {
+        tensor: StoredTensor {
+            name,
+            format,
+            shape,
+            bytes,
+        },
+        offset,
+    })
 }
 
 /// Bytes of a shape, innermost dimension first: rows are made of whole blocks.
@@ -50,7 +64,10 @@ fn packed_bytes(shape: &[u64], format: WeightFormat) -> Result<u64, String> {
     let (block, block_bytes) = (u64::from(format.block), u64::from(format.block_bytes));
     let row = shape.first().copied().unwrap_or(1);
     if !row.is_multiple_of(block) {
-        return Err(format!("rows of {row} elements are no multiple of the {block} of a block of {}", format.name));
+        return Err(format!(
+            "rows of {row} elements are no multiple of the {block} of a block of {}",
+            format.name
+        ));
     }
     (elements / block)
         .checked_mul(block_bytes)
@@ -63,16 +80,27 @@ pub(super) fn check(
     alignment: u64,
     data_length: u64,
 ) -> Result<Vec<StoredTensor>, GgufError> {
-    let fail = |tensor: &StoredTensor, problem: String| GgufError::Tensor { tensor: tensor.name.clone(), problem };
+    let fail = |tensor: &StoredTensor, problem: String| GgufError::Tensor {
+        tensor: tensor.name.clone(),
+        problem,
+    };
     let mut order: Vec<&Description> = descriptions.iter().collect();
     order.sort_by_key(|description| (description.offset, description.tensor.bytes));
     let mut free_from = 0;
     for Description { tensor, offset } in order {
         if !offset.is_multiple_of(alignment) {
-            return Err(fail(tensor, format!("offset {offset} is no multiple of the alignment {alignment}")));
+            return Err(fail(
+                tensor,
+                format!("offset {offset} is no multiple of the alignment {alignment}"),
+            ));
         }
         if *offset < free_from {
-            return Err(fail(tensor, format!("it begins at byte {offset} of the data, the tensors before it end at {free_from}")));
+            return Err(fail(
+                tensor,
+                format!(
+                    "it begins at byte {offset} of the data, the tensors before it end at {free_from}"
+                ),
+            ));
         }
         match offset.checked_add(tensor.bytes) {
             Some(end) if end <= data_length => free_from = end,
@@ -87,9 +115,15 @@ pub(super) fn check(
             }
         }
     }
-    let tensors: Vec<StoredTensor> = descriptions.into_iter().map(|description| description.tensor).collect();
+    let tensors: Vec<StoredTensor> = descriptions
+        .into_iter()
+        .map(|description| description.tensor)
+        .collect();
     match duplicate(&tensors) {
-        Some(twice) => Err(GgufError::Tensor { tensor: twice, problem: "its name stands twice".into() }),
+        Some(twice) => Err(GgufError::Tensor {
+            tensor: twice,
+            problem: "its name stands twice".into(),
+        }),
         None => Ok(tensors),
     }
 }
@@ -98,5 +132,8 @@ pub(super) fn check(
 pub(super) fn duplicate(tensors: &[StoredTensor]) -> Option<String> {
     let mut names: Vec<&str> = tensors.iter().map(|tensor| tensor.name.as_str()).collect();
     names.sort_unstable();
-    names.windows(2).find(|pair| pair[0] == pair[1]).map(|pair| pair[0].into())
+    names
+        .windows(2)
+        .find(|pair| pair[0] == pair[1])
+        .map(|pair| pair[0].into())
 }

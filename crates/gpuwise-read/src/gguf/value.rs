@@ -148,7 +148,7 @@ fn number(cursor: &mut Cursor<'_>, scalar: Scalar, bytes: u64) -> Result<GgufVal
         Scalar::Unsigned => GgufValue::Unsigned(unsigned),
         Scalar::Signed => {
             let unused = 64 - 8 * bytes as u32;
-            GgufValue::Signed((unsigned << unused) as i64 >> unused)
+            GgufValue::Signed((unsigned << unused).cast_signed() >> unused)
         }
         Scalar::Real if bytes == 4 => GgufValue::Real(f64::from(f32::from_bits(unsigned as u32))),
         Scalar::Real => GgufValue::Real(f64::from_bits(unsigned)),
@@ -158,16 +158,26 @@ fn number(cursor: &mut Cursor<'_>, scalar: Scalar, bytes: u64) -> Result<GgufVal
 
 fn text(bytes: &[u8]) -> GgufValue {
     if bytes.len() > LONGEST_TEXT {
-        return GgufValue::Skipped { length: bytes.len() as u64 };
+        return GgufValue::Skipped {
+            length: bytes.len() as u64,
+        };
     }
     GgufValue::Text(String::from_utf8_lossy(bytes).into_owned())
 }
 
 /// Reads a list, kept if `keep` and not too long.
-fn list(cursor: &mut Cursor<'_>, key: &str, keep: bool, depth: u32) -> Result<GgufValue, GgufError> {
+fn list(
+    cursor: &mut Cursor<'_>,
+    key: &str,
+    keep: bool,
+    depth: u32,
+) -> Result<GgufValue, GgufError> {
     let offset = cursor.offset();
     if depth > DEEPEST_LIST {
-        return Err(GgufError::Wrong { offset, problem: format!("`{key}` nests lists more than {DEEPEST_LIST} deep") });
+        return Err(GgufError::Wrong {
+            offset,
+            problem: format!("`{key}` nests lists more than {DEEPEST_LIST} deep"),
+        });
     }
     let kind = kind(cursor, key)?;
     let length = cursor.u64("the length of a list")?;
@@ -205,5 +215,9 @@ fn list(cursor: &mut Cursor<'_>, key: &str, keep: bool, depth: u32) -> Result<Gg
             }
         }
     }
-    Ok(if kept && text_bytes <= LARGEST_LIST { GgufValue::List(items) } else { GgufValue::Skipped { length } })
+    Ok(if kept && text_bytes <= LARGEST_LIST {
+        GgufValue::List(items)
+    } else {
+        GgufValue::Skipped { length }
+    })
 }

@@ -4,7 +4,12 @@ use gpuwise_domain::precision::WeightFormat;
 
 /// A format without scales: `block` elements in `block_bytes` bytes.
 const fn plain(name: &'static str, block: u32, block_bytes: u32) -> WeightFormat {
-    WeightFormat { name, block, block_bytes, row_bytes: 0 }
+    WeightFormat {
+        name,
+        block,
+        block_bytes,
+        row_bytes: 0,
+    }
 }
 
 /// One byte each; scales are tensors of their own.

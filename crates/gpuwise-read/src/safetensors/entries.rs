@@ -30,8 +30,8 @@ pub(super) fn parse(json: &[u8]) -> Result<Entries, SafetensorsError> {
     if json.first() != Some(&b'{') {
         return Err(SafetensorsError::Syntax("byte 0 is not `{`".into()));
     }
-    let entries: Entries =
-        serde_json::from_slice(json).map_err(|error| SafetensorsError::Syntax(error.to_string()))?;
+    let entries: Entries = serde_json::from_slice(json)
+        .map_err(|error| SafetensorsError::Syntax(error.to_string()))?;
     match duplicate(entries.tensors.iter().map(|entry| entry.name.as_str())) {
         Some(name) => Err(SafetensorsError::Duplicate(name)),
         None => Ok(entries),
@@ -42,7 +42,10 @@ pub(super) fn parse(json: &[u8]) -> Result<Entries, SafetensorsError> {
 fn duplicate<'a>(names: impl Iterator<Item = &'a str>) -> Option<String> {
     let mut sorted: Vec<&str> = names.collect();
     sorted.sort_unstable();
-    sorted.windows(2).find(|pair| pair[0] == pair[1]).map(|pair| pair[0].into())
+    sorted
+        .windows(2)
+        .find(|pair| pair[0] == pair[1])
+        .map(|pair| pair[0].into())
 }
 
 /// The object of one tensor; a field that stands twice is an error of the derived reader.
@@ -83,10 +86,20 @@ impl<'de> Visitor<'de> for EntriesVisitor {
                 entries.metadata = map.next_value::<Texts>()?.0;
                 continue;
             }
-            let Description { dtype, shape, data_offsets: (begin, end) } = map
+            let Description {
+                dtype,
+                shape,
+                data_offsets: (begin, end),
+            } = map
                 .next_value()
                 .map_err(|error| A::Error::custom(format_args!("tensor `{name}`: {error}")))?;
-            entries.tensors.push(Entry { name, dtype, shape, begin, end });
+            entries.tensors.push(Entry {
+                name,
+                dtype,
+                shape,
+                begin,
+                end,
+            });
         }
         Ok(entries)
     }
@@ -113,7 +126,9 @@ impl<'de> Visitor<'de> for TextsVisitor {
             texts.push(pair);
         }
         match duplicate(texts.iter().map(|(name, _)| name.as_str())) {
-            Some(name) => Err(A::Error::custom(format_args!("`__metadata__.{name}` stands twice"))),
+            Some(name) => Err(A::Error::custom(format_args!(
+                "`__metadata__.{name}` stands twice"
+            ))),
             None => Ok(Texts(texts)),
         }
     }

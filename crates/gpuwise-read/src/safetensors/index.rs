@@ -54,11 +54,17 @@ pub fn read_index(json: &str) -> Result<Index, SafetensorsError> {
     let total_size = match document.metadata.total_size {
         Some(size) if (0.0..1e19).contains(&size) => Some(size as u64),
         Some(size) => {
-            return Err(SafetensorsError::Syntax(format!("`metadata.total_size` is {size}; expected a count of bytes")));
+            return Err(SafetensorsError::Syntax(format!(
+                "`metadata.total_size` is {size}; expected a count of bytes"
+            )));
         }
         None => None,
     };
-    Ok(Index { files, tensors, total_size })
+    Ok(Index {
+        files,
+        tensors,
+        total_size,
+    })
 }
 
 fn is_plain_name(name: &str) -> bool {

@@ -26,7 +26,9 @@ const LENGTH_BYTES: u64 = 8;
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum SafetensorsError {
     /// The header would not fit into the file.
-    #[error("the header says that it has {header} bytes, the file has {file} in all: it is cut short, or no safetensors file")]
+    #[error(
+        "the header says that it has {header} bytes, the file has {file} in all: it is cut short, or no safetensors file"
+    )]
     BeyondFile {
         /// Bytes of the header as stated.
         header: u64,
@@ -34,7 +36,9 @@ pub enum SafetensorsError {
         file: u64,
     },
     /// The header is larger than the format allows.
-    #[error("the header says that it has {0} bytes; the format allows {LARGEST_HEADER}: probably no safetensors file")]
+    #[error(
+        "the header says that it has {0} bytes; the format allows {LARGEST_HEADER}: probably no safetensors file"
+    )]
     TooLarge(u64),
     /// It is not the JSON that the format prescribes.
     #[error("not a safetensors header: {0}")]
@@ -64,7 +68,9 @@ pub enum SafetensorsError {
         span: u64,
     },
     /// The bytes of a tensor do not begin where the ones before end.
-    #[error("tensor `{tensor}` begins at byte {begin} of the data, the tensors before it end at {end}: overlap or hole")]
+    #[error(
+        "tensor `{tensor}` begins at byte {begin} of the data, the tensors before it end at {end}: overlap or hole"
+    )]
     Offset {
         /// The tensor.
         tensor: String,
@@ -84,7 +90,9 @@ pub enum SafetensorsError {
         end: u64,
     },
     /// The tensors need more or fewer bytes than the file has.
-    #[error("the header describes {described} bytes of tensors, the file holds {present}: the file is cut short or was appended to")]
+    #[error(
+        "the header describes {described} bytes of tensors, the file holds {present}: the file is cut short or was appended to"
+    )]
     Length {
         /// Bytes that the header describes.
         described: u64,
@@ -112,7 +120,10 @@ pub fn header_span(first_8_bytes: [u8; 8], file_length: u64) -> Result<u64, Safe
         return Err(SafetensorsError::TooLarge(header));
     }
     if file_length < LENGTH_BYTES || file_length - LENGTH_BYTES < header {
-        return Err(SafetensorsError::BeyondFile { header, file: file_length });
+        return Err(SafetensorsError::BeyondFile {
+            header,
+            file: file_length,
+        });
     }
     Ok(header)
 }
@@ -125,7 +136,10 @@ pub fn read_header(json: &[u8], data_length: u64) -> Result<Header, SafetensorsE
     if json.len() as u64 > LARGEST_HEADER {
         return Err(SafetensorsError::TooLarge(json.len() as u64));
     }
-    let Entries { tensors: entries, metadata } = entries::parse(json)?;
+    let Entries {
+        tensors: entries,
+        metadata,
+    } = entries::parse(json)?;
     check_places(&entries, data_length)?;
     let tensors = entries.into_iter().map(tensor).collect::<Result<_, _>>()?;
     Ok(Header { tensors, metadata })
@@ -133,18 +147,36 @@ pub fn read_header(json: &[u8], data_length: u64) -> Result<Header, SafetensorsE
 
 /// Checks shape against place.
 fn tensor(entry: Entry) -> Result<StoredTensor, SafetensorsError> {
-    let Entry { name, dtype, shape, begin, end } = entry;
+    let Entry {
+        name,
+        dtype,
+        shape,
+        begin,
+        end,
+    } = entry;
     let Some(format) = dtype::format(&dtype) else {
-        return Err(SafetensorsError::UnknownDtype { tensor: name, dtype });
+        return Err(SafetensorsError::UnknownDtype {
+            tensor: name,
+            dtype,
+        });
     };
     let (bytes, span) = match packed_bytes(&shape, format) {
         Ok(bytes) => (bytes, end - begin),
         Err(problem) => return Err(SafetensorsError::Shape(name, problem)),
     };
     if bytes != span {
-        return Err(SafetensorsError::Size { tensor: name, shape: bytes, span });
+        return Err(SafetensorsError::Size {
+            tensor: name,
+            shape: bytes,
+            span,
+        });
     }
-    Ok(StoredTensor { name, format, shape, bytes })
+    Ok(StoredTensor {
+        name,
+        format,
+        shape,
+        bytes,
+    })
 }
 
 /// Bytes of a shape, elements packed without gaps.
@@ -158,7 +190,10 @@ fn packed_bytes(shape: &[u64], format: WeightFormat) -> Result<u64, String> {
         .ok_or_else(|| format!("{shape:?} has more than 2^64 elements"))?;
     let (block, block_bytes) = (u64::from(format.block), u64::from(format.block_bytes));
     if !elements.is_multiple_of(block) {
-        return Err(format!("{elements} elements of {} do not fill whole bytes", format.name));
+        return Err(format!(
+            "{elements} elements of {} do not fill whole bytes",
+            format.name
+        ));
     }
     (elements / block)
         .checked_mul(block_bytes)
@@ -179,12 +214,19 @@ fn check_places(entries: &[Entry], data_length: u64) -> Result<(), SafetensorsEr
             });
         }
         if entry.begin != end {
-            return Err(SafetensorsError::Offset { tensor: entry.name.clone(), begin: entry.begin, end });
+            return Err(SafetensorsError::Offset {
+                tensor: entry.name.clone(),
+                begin: entry.begin,
+                end,
+            });
         }
         end = entry.end;
     }
     if end != data_length {
-        return Err(SafetensorsError::Length { described: end, present: data_length });
+        return Err(SafetensorsError::Length {
+            described: end,
+            present: data_length,
+        });
     }
     Ok(())
 }

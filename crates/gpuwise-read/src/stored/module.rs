@@ -49,17 +49,30 @@ const SCALES: [&str; 30] = [
 ];
 
 /// Endings of a weight; the longest first.
-const WEIGHTS: [&str; 6] = [".weight_packed", ".qweight", ".weight", "_blocks", "_packed", ".W_q"];
+const WEIGHTS: [&str; 6] = [
+    ".weight_packed",
+    ".qweight",
+    ".weight",
+    "_blocks",
+    "_packed",
+    ".W_q",
+];
 
 /// The module of a tensor, and what the tensor is to it. `exists` says whether a name is there.
-pub(super) fn split<'a>(name: &'a str, exists: impl Fn(&str) -> bool) -> (&'a str, Kind) {
+pub(super) fn split(name: &str, exists: impl Fn(&str) -> bool) -> (&str, Kind) {
     // bitsandbytes puts its tables after `.weight`.
     if let Some((module, _)) = name.split_once(".quant_state.") {
-        return (module.strip_suffix(".weight").unwrap_or(module), Kind::Scale);
+        return (
+            module.strip_suffix(".weight").unwrap_or(module),
+            Kind::Scale,
+        );
     }
     for ending in SCALES {
         if let Some(module) = name.strip_suffix(ending) {
-            return (module.strip_suffix(".weight").unwrap_or(module), Kind::Scale);
+            return (
+                module.strip_suffix(".weight").unwrap_or(module),
+                Kind::Scale,
+            );
         }
     }
     // A bare `.scale` is a parameter of its own in some models.
@@ -75,7 +88,10 @@ pub(super) fn split<'a>(name: &'a str, exists: impl Fn(&str) -> bool) -> (&'a st
             return (module, Kind::Weight);
         }
     }
-    match name.strip_suffix(".bias").or_else(|| name.strip_suffix("_bias")) {
+    match name
+        .strip_suffix(".bias")
+        .or_else(|| name.strip_suffix("_bias"))
+    {
         Some(module) => (module, Kind::Bias),
         None => (name, Kind::Weight),
     }
@@ -94,9 +110,20 @@ pub(crate) struct Names<'a> {
 
 impl<'a> Names<'a> {
     pub(super) fn new(tensors: &'a [StoredTensor], naming: Naming, layers: u64) -> Self {
-        let by_name = tensors.iter().map(|tensor| (tensor.name.as_str(), tensor)).collect();
-        let recurrent = tensors.iter().filter_map(|tensor| names::recurrent_module(&tensor.name)).collect();
-        Self { by_name, recurrent, naming, layers }
+        let by_name = tensors
+            .iter()
+            .map(|tensor| (tensor.name.as_str(), tensor))
+            .collect();
+        let recurrent = tensors
+            .iter()
+            .filter_map(|tensor| names::recurrent_module(&tensor.name))
+            .collect();
+        Self {
+            by_name,
+            recurrent,
+            naming,
+            layers,
+        }
     }
 
     /// A tensor by its name.
@@ -106,7 +133,9 @@ impl<'a> Names<'a> {
 
     /// The first tensor of a module under one of these endings.
     pub(super) fn of_module(&self, module: &str, endings: &[&str]) -> Option<&'a StoredTensor> {
-        endings.iter().find_map(|ending| self.get(&format!("{module}{ending}")))
+        endings
+            .iter()
+            .find_map(|ending| self.get(&format!("{module}{ending}")))
     }
 
     /// The module of a tensor, and what the tensor is to it.
@@ -119,7 +148,13 @@ impl<'a> Names<'a> {
         let (module, kind) = self.split(&tensor.name);
         let place = match self.naming {
             Naming::Gguf => gguf_names::place(module, kind, self.layers, self),
-            Naming::HuggingFace => names::place(module, kind, tensor.shape.len(), self.layers, &self.recurrent),
+            Naming::HuggingFace => names::place(
+                module,
+                kind,
+                tensor.shape.len(),
+                self.layers,
+                &self.recurrent,
+            ),
         };
         (place, kind)
     }

@@ -58,14 +58,20 @@ pub(super) fn recurrent_module(name: &str) -> Option<&str> {
     match leaf {
         "A_log" | "dt_bias" | "conv1d" | "q_conv1d" | "k_conv1d" | "output_gate" | "linear_x" => {}
         // LFM2 calls the module and its convolution alike.
-        "conv" if module.ends_with(".conv") => {}
+        "conv" if module.rsplit('.').next() == Some("conv") => {}
         _ => return None,
     }
     Some(module.strip_suffix(".forget_gate").unwrap_or(module))
 }
 
 /// What a module is for.
-pub(super) fn place(module: &str, kind: Kind, dimensions: usize, layers: u64, recurrent: &BTreeSet<&str>) -> Place {
+pub(super) fn place(
+    module: &str,
+    kind: Kind,
+    dimensions: usize,
+    layers: u64,
+    recurrent: &BTreeSet<&str>,
+) -> Place {
     let parts: Vec<&str> = module.split('.').collect();
     let has = |part: &str| parts.contains(&part);
     let leaf = leaf(&parts);
@@ -80,7 +86,12 @@ pub(super) fn place(module: &str, kind: Kind, dimensions: usize, layers: u64, re
     }
     // Causal masks of older decoders are four-dimensional "biases".
     let mask = kind == Kind::Bias && dimensions == 4;
-    if mask || matches!(leaf, "inv_freq" | "masked_bias" | "position_ids" | "cos_cached" | "sin_cached") {
+    if mask
+        || matches!(
+            leaf,
+            "inv_freq" | "masked_bias" | "position_ids" | "cos_cached" | "sin_cached"
+        )
+    {
         return Place::Buffer(Role::AttentionOther);
     }
     let is_encoder = has("encoder");
@@ -98,7 +109,11 @@ pub(super) fn place(module: &str, kind: Kind, dimensions: usize, layers: u64, re
     }
     if has("indexer") || leaf.starts_with("index_") {
         let small = leaf.contains("norm") || kind == Kind::Bias || leaf.ends_with("ape");
-        return Place::Role(if small { Role::AttentionOther } else { Role::Indexer });
+        return Place::Role(if small {
+            Role::AttentionOther
+        } else {
+            Role::Indexer
+        });
     }
     if in_recurrence(module, recurrent) {
         return Place::Role(state(leaf, kind));
@@ -116,12 +131,15 @@ fn leaf<'a>(parts: &[&'a str]) -> &'a str {
 }
 
 fn layer_index(parts: &[&str]) -> Option<u64> {
-    let at = parts.iter().position(|part| matches!(*part, "layers" | "h" | "blocks" | "block"))?;
+    let at = parts
+        .iter()
+        .position(|part| matches!(*part, "layers" | "h" | "blocks" | "block"))?;
     parts.get(at + 1)?.parse().ok()
 }
 
 fn is_cross_attention(part: &str) -> bool {
-    matches!(part, "encoder_attn" | "EncDecAttention" | "crossattention") || part.starts_with("cross_attn")
+    matches!(part, "encoder_attn" | "EncDecAttention" | "crossattention")
+        || part.starts_with("cross_attn")
 }
 
 fn in_recurrence(module: &str, recurrent: &BTreeSet<&str>) -> bool {
@@ -139,12 +157,16 @@ fn in_recurrence(module: &str, recurrent: &BTreeSet<&str>) -> bool {
 fn outside(leaf: &str, parts: &[&str]) -> Option<Role> {
     let in_layer = layer_index(parts).is_some();
     Some(match leaf {
-        "embed_tokens" | "wte" | "tok_embeddings" | "embed_in" | "word_embeddings" => Role::Embedding,
+        "embed_tokens" | "wte" | "tok_embeddings" | "embed_in" | "word_embeddings" => {
+            Role::Embedding
+        }
         "project_in" | "project_out" => Role::Embedding,
         "embeddings" | "shared" | "embed" if !in_layer => Role::Embedding,
         "lm_head" | "embed_out" => Role::Head,
         "head" | "output" if !in_layer => Role::Head,
-        "wpe" | "embed_positions" | "position_embeddings" | "embed_tokens_per_layer" => Role::Position,
+        "wpe" | "embed_positions" | "position_embeddings" | "embed_tokens_per_layer" => {
+            Role::Position
+        }
         "per_layer_model_projection" | "per_layer_input_gate" => Role::MlpUp,
         "per_layer_projection" => Role::MlpDown,
         _ => return None,
@@ -158,8 +180,12 @@ fn state(leaf: &str, kind: Kind) -> Role {
     }
     match leaf {
         "out_proj" | "o_proj" | "linear_out" => Role::StateOutput,
-        "output_gate" | "linear_x" | "linear_y" | "input_gate_weight" | "recurrent_gate_weight" => Role::StateInput,
-        projection if projection.ends_with("_proj") || projection.starts_with("in_proj_") => Role::StateInput,
+        "output_gate" | "linear_x" | "linear_y" | "input_gate_weight" | "recurrent_gate_weight" => {
+            Role::StateInput
+        }
+        projection if projection.ends_with("_proj") || projection.starts_with("in_proj_") => {
+            Role::StateInput
+        }
         _ => Role::StateOther,
     }
 }
@@ -170,7 +196,10 @@ fn feed_forward(leaf: &str, parts: &[&str]) -> Option<Place> {
     if leaf == "tid2eid" {
         return Some(Place::Buffer(Role::Router));
     }
-    if matches!(leaf, "e_score_correction_bias" | "e_score_correction" | "expert") {
+    if matches!(
+        leaf,
+        "e_score_correction_bias" | "e_score_correction" | "expert"
+    ) {
         return Some(Place::Role(Role::Router));
     }
     if let Some(role) = alternating(leaf, parts) {
@@ -180,14 +209,30 @@ fn feed_forward(leaf: &str, parts: &[&str]) -> Option<Place> {
         return Some(Place::Role(Role::Norm));
     }
     let router = leaf == "shared_expert_gate"
-        || any(|part| part == "router" || part == "attn_hc" || part == "ffn_hc" || part.starts_with("hc_"))
+        || any(|part| {
+            part == "router" || part == "attn_hc" || part == "ffn_hc" || part.starts_with("hc_")
+        })
         || matches!(leaf, "fc1_latent_proj" | "fc2_latent_proj" | "wg");
     if router || (leaf == "gate" && any(is_feed_forward)) {
         return Some(Place::Role(Role::Router));
     }
     let is_down = match leaf {
-        "gate_proj" | "up_proj" | "gate_up_proj" | "up_gate_proj" | "w1" | "w3" | "v1" | "wi" | "wi_0" | "wi_1" | "fc1"
-        | "c_fc" | "dense_h_to_4h" | "fc_in" | "input_linear" | "gate_up_proj_adapter_list" => false,
+        "gate_proj"
+        | "up_proj"
+        | "gate_up_proj"
+        | "up_gate_proj"
+        | "w1"
+        | "w3"
+        | "v1"
+        | "wi"
+        | "wi_0"
+        | "wi_1"
+        | "fc1"
+        | "c_fc"
+        | "dense_h_to_4h"
+        | "fc_in"
+        | "input_linear"
+        | "gate_up_proj_adapter_list" => false,
         "down_proj" | "w2" | "fc2" | "dense_4h_to_h" | "fc_out" | "output_linear" => true,
         "wo" | "c_proj" if any(is_feed_forward) => true,
         _ => return None,
@@ -196,9 +241,16 @@ fn feed_forward(leaf: &str, parts: &[&str]) -> Option<Place> {
     if any(is_attention) {
         return None;
     }
-    let [up, down] = if any(|part| part.starts_with("shared_expert") || matches!(part, "share_expert" | "shared_mlp")) {
+    let [up, down] = if any(|part| {
+        part.starts_with("shared_expert") || matches!(part, "share_expert" | "shared_mlp")
+    }) {
         [Role::SharedUp, Role::SharedDown]
-    } else if any(|part| matches!(part, "experts" | "local_experts" | "block_sparse_moe" | "moe")) {
+    } else if any(|part| {
+        matches!(
+            part,
+            "experts" | "local_experts" | "block_sparse_moe" | "moe"
+        )
+    }) {
         [Role::ExpertUp, Role::ExpertDown]
     } else {
         [Role::MlpUp, Role::MlpDown]
@@ -209,9 +261,8 @@ fn feed_forward(leaf: &str, parts: &[&str]) -> Option<Place> {
 /// Gemma-3n's alternating updates of several streams, and its low-rank residual.
 fn alternating(leaf: &str, parts: &[&str]) -> Option<Role> {
     Some(match leaf {
-        "linear_left" => Role::MlpUp,
+        "linear_left" | "altup_projections" | "altup_unembed_projections" => Role::MlpUp,
         "linear_right" => Role::MlpDown,
-        "altup_projections" | "altup_unembed_projections" => Role::MlpUp,
         "correct_output_scale" => Role::Norm,
         _ if parts.contains(&"altup") && !leaf.contains("norm") => Role::Router,
         _ => return None,
@@ -219,16 +270,31 @@ fn alternating(leaf: &str, parts: &[&str]) -> Option<Role> {
 }
 
 fn is_feed_forward(part: &str) -> bool {
-    matches!(part, "mlp" | "feed_forward" | "ffn" | "DenseReluDense" | "block_sparse_moe" | "moe" | "mixer" | "mlp_block")
+    matches!(
+        part,
+        "mlp"
+            | "feed_forward"
+            | "ffn"
+            | "DenseReluDense"
+            | "block_sparse_moe"
+            | "moe"
+            | "mixer"
+            | "mlp_block"
+    )
 }
 
 fn is_attention(part: &str) -> bool {
-    matches!(part, "self_attn" | "attn" | "attention" | "self_attention" | "SelfAttention" | "temporal_block")
+    matches!(
+        part,
+        "self_attn" | "attn" | "attention" | "self_attention" | "SelfAttention" | "temporal_block"
+    )
 }
 
 /// Parts of attention, and what stands beside it.
 fn attention(leaf: &str, parts: &[&str], kind: Kind) -> Place {
-    let inside = parts.iter().any(|part| is_attention(part) || *part == "mixer");
+    let inside = parts
+        .iter()
+        .any(|part| is_attention(part) || *part == "mixer");
     // Biases of projections are no matrices: they stand with the small parts.
     let role = match leaf {
         _ if inside && (kind == Kind::Bias || leaf.contains("norm")) => Role::AttentionOther,
@@ -237,9 +303,19 @@ fn attention(leaf: &str, parts: &[&str], kind: Kind) -> Place {
         "gate_proj" if inside && !parts.contains(&"compressor") => Role::Query,
         "k_proj" | "wk" | "key" | "k" => Role::Key,
         "v_proj" | "wv" | "value" | "v" => Role::Value,
-        "qkv_proj" | "query_key_value" | "Wqkv" | "wqkv" | "c_attn" | "qkv" | "W_pack" => return Place::FusedAttention,
-        "o_proj" | "out_proj" | "dense" | "c_proj" | "wo" | "o" | "o_b_proj" | "wo_b" => Role::AttentionOutput,
-        "q_a_proj" | "kv_a_proj_with_mqa" | "kv_a_proj" | "wq_a" | "wkv_a" | "wkv" | "fused_qkv_a_proj_with_mqa"
+        "qkv_proj" | "query_key_value" | "Wqkv" | "wqkv" | "c_attn" | "qkv" | "W_pack" => {
+            return Place::FusedAttention;
+        }
+        "o_proj" | "out_proj" | "dense" | "c_proj" | "wo" | "o" | "o_b_proj" | "wo_b" => {
+            Role::AttentionOutput
+        }
+        "q_a_proj"
+        | "kv_a_proj_with_mqa"
+        | "kv_a_proj"
+        | "wq_a"
+        | "wkv_a"
+        | "wkv"
+        | "fused_qkv_a_proj_with_mqa"
         | "kv_proj" => Role::LatentDown,
         _ if parts.contains(&"compressor") => match leaf {
             "gate_proj" | "wgate" => Role::LatentDown,

@@ -1,6 +1,9 @@
 //! What the tensors of a quantized weight stand for together.
 
-use super::{StoredTensor, module::{Kind, Names}};
+use super::{
+    StoredTensor,
+    module::{Kind, Names},
+};
 use gpuwise_domain::{model::Architecture, precision::WeightFormat};
 
 /// Endings of the scale of a weight, by the tools that write them.
@@ -16,14 +19,22 @@ const SCALES: [&str; 8] = [
 ];
 
 /// Elements that a tensor stands for: none for scales, and what packed integers hold for weights.
-pub(super) fn elements(tensor: &StoredTensor, kind: Kind, names: &Names<'_>, architecture: &Architecture) -> u64 {
+pub(super) fn elements(
+    tensor: &StoredTensor,
+    kind: Kind,
+    names: &Names<'_>,
+    architecture: &Architecture,
+) -> u64 {
     match kind {
         Kind::Scale => 0,
         Kind::Bias => tensor.elements(),
         Kind::Weight => {
             let packed = weight(tensor, names).map_or(1, |weight| weight.per_item);
             // A header alone does not tell 4-bit from 8-bit integers without zero points.
-            let packed = if packed == 8 && states_8_bit(architecture) && !tensor.name.ends_with(".qweight") {
+            let packed = if packed == 8
+                && states_8_bit(architecture)
+                && !tensor.name.ends_with(".qweight")
+            {
                 4
             } else {
                 packed
@@ -34,9 +45,13 @@ pub(super) fn elements(tensor: &StoredTensor, kind: Kind, names: &Names<'_>, arc
 }
 
 fn states_8_bit(architecture: &Architecture) -> bool {
-    let assignments = architecture.quantization.iter().flat_map(|q| &q.assignments);
+    let assignments = architecture
+        .quantization
+        .iter()
+        .flat_map(|q| &q.assignments);
     let mut formats = assignments.map(|assignment| assignment.format).peekable();
-    formats.peek().is_some() && formats.all(|format| format == WeightFormat::INT8_WEIGHT || format == WeightFormat::INT8)
+    formats.peek().is_some()
+        && formats.all(|format| format == WeightFormat::INT8_WEIGHT || format == WeightFormat::INT8)
 }
 
 /// How a weight is stored, its scales considered.
@@ -60,32 +75,54 @@ pub(super) fn weight(tensor: &StoredTensor, names: &Names<'_>) -> Option<Weight>
     let scale_name = scale.map_or("", |scale| scale.format.name);
     let activations = [".input_scale", ".input_global_scale", "_input_scale"];
     let activations = names.of_module(module, &activations).is_some();
-    let one = |format, per_item| Some(Weight { format, per_item, activations });
+    let one = |format, per_item| {
+        Some(Weight {
+            format,
+            per_item,
+            activations,
+        })
+    };
     match tensor.format.name {
         "fp8" => one(fp8(tensor, scale), 1),
         "fp4" if scale_name == "fp8" => one(WeightFormat::NVFP4, 1),
         "fp4" => one(WeightFormat::MXFP4, 1),
-        "u8" | "i8" => bytes(tensor, module, scale_name, names).and_then(|(format, per_item)| one(format, per_item)),
-        "i32" => integers(tensor, module, scale, names).and_then(|(format, per_item)| one(format, per_item)),
+        "u8" | "i8" => bytes(tensor, module, scale_name, names)
+            .and_then(|(format, per_item)| one(format, per_item)),
+        "i32" => integers(tensor, module, scale, names)
+            .and_then(|(format, per_item)| one(format, per_item)),
         "u16" | "u32" | "u64" | "i16" | "i64" | "bool" | "e8m0" | "complex64" => None,
         _ => one(tensor.format, 1),
     }
 }
 
 fn fp8(tensor: &StoredTensor, scale: Option<&StoredTensor>) -> WeightFormat {
-    let Some(scale) = scale else { return WeightFormat::FP8 };
+    let Some(scale) = scale else {
+        return WeightFormat::FP8;
+    };
     if matches!(scale.format.name, "e8m0" | "u8") {
         return WeightFormat::MXFP8;
     }
     // A scale a row has as many rows as the weight; one for all has one element.
     let rows = |tensor: &StoredTensor| tensor.shape.iter().rev().nth(1).copied().unwrap_or(1);
     let blocks = scale.shape.len() >= 2 && scale.elements() > 1 && rows(scale) < rows(tensor);
-    if blocks { WeightFormat::FP8_BLOCK } else { WeightFormat::FP8 }
+    if blocks {
+        WeightFormat::FP8_BLOCK
+    } else {
+        WeightFormat::FP8
+    }
 }
 
 /// Weights in bytes: one element each, or two.
-fn bytes(tensor: &StoredTensor, module: &str, scale: &str, names: &Names<'_>) -> Option<(WeightFormat, u64)> {
-    if names.of_module(module, &[".weight.absmax", ".absmax"]).is_some() {
+fn bytes(
+    tensor: &StoredTensor,
+    module: &str,
+    scale: &str,
+    names: &Names<'_>,
+) -> Option<(WeightFormat, u64)> {
+    if names
+        .of_module(module, &[".weight.absmax", ".absmax"])
+        .is_some()
+    {
         return Some((WeightFormat::NF4, 2));
     }
     match (tensor.format.name, scale) {
@@ -107,7 +144,10 @@ fn integers(
     let rows = tensor.shape.first().copied().unwrap_or(1);
     let columns = tensor.last();
     let Some(scale) = scale else {
-        return tensor.name.ends_with("weight").then_some((WeightFormat::INT4, 8));
+        return tensor
+            .name
+            .ends_with("weight")
+            .then_some((WeightFormat::INT4, 8));
     };
     let zeros = names.of_module(module, &[".qzeros", ".weight_zero_point"]);
     let (bits, inputs, groups) = if tensor.name.ends_with(".qweight") {
@@ -133,6 +173,10 @@ fn integers(
         (_, false) => WeightFormat::INT4,
     };
     // Other widths (2 and 3 bits) exist; what they stand for follows from their bits.
-    let per_item = if (1..=32).contains(&bits) { 32 / bits } else { 8 };
+    let per_item = if (1..=32).contains(&bits) {
+        32 / bits
+    } else {
+        8
+    };
     Some((format, per_item))
 }

@@ -12,7 +12,11 @@ type Formats = Vec<(Weight, u64)>;
 
 /// Sets the native format and the quantization to what the header shows, where it differs from
 /// what the configuration says.
-pub(super) fn formats(architecture: &mut Architecture, tensors: &[StoredTensor], names: &Names<'_>) {
+pub(super) fn formats(
+    architecture: &mut Architecture,
+    tensors: &[StoredTensor],
+    names: &Names<'_>,
+) {
     let by_role = by_role(tensors, names);
     // A GGUF file has no other configuration with which it could disagree.
     let is_told = names.naming == Naming::HuggingFace;
@@ -21,10 +25,15 @@ pub(super) fn formats(architecture: &mut Architecture, tensors: &[StoredTensor],
         .iter()
         .filter_map(|(role, formats)| dominant(formats).map(|weight| (*role, weight)))
         .collect();
-    let all: u64 = by_role.values().flatten().fold(0, |sum, (_, elements)| sum.saturating_add(*elements));
+    let all: u64 = by_role
+        .values()
+        .flatten()
+        .fold(0, |sum, (_, elements)| sum.saturating_add(*elements));
     let mut differing = Vec::new();
     for (role, weight) in &stored {
-        let elements = by_role[role].iter().fold(0_u64, |sum, (_, elements)| sum.saturating_add(*elements));
+        let elements = by_role[role]
+            .iter()
+            .fold(0_u64, |sum, (_, elements)| sum.saturating_add(*elements));
         // Small parts are often kept in other formats than the configuration lists.
         if elements < all / 100 {
             continue;
@@ -48,7 +57,9 @@ pub(super) fn formats(architecture: &mut Architecture, tensors: &[StoredTensor],
 fn by_role(tensors: &[StoredTensor], names: &Names<'_>) -> BTreeMap<Role, Formats> {
     let mut by_role: BTreeMap<Role, Formats> = BTreeMap::new();
     for tensor in tensors {
-        let Some(weight) = packing::weight(tensor, names) else { continue };
+        let Some(weight) = packing::weight(tensor, names) else {
+            continue;
+        };
         let elements = tensor.elements().saturating_mul(weight.per_item);
         let roles = match names.place(tensor).0 {
             Place::Role(role) => vec![role],
@@ -73,7 +84,13 @@ fn dominant(formats: &Formats) -> Option<Weight> {
 }
 
 fn is_float(format: WeightFormat) -> bool {
-    [WeightFormat::BF16, WeightFormat::F16, WeightFormat::F32, WeightFormat::F64].contains(&format)
+    [
+        WeightFormat::BF16,
+        WeightFormat::F16,
+        WeightFormat::F32,
+        WeightFormat::F64,
+    ]
+    .contains(&format)
 }
 
 /// The floating-point format of most unquantized elements, if any matrix has one.
@@ -88,13 +105,18 @@ fn native(architecture: &mut Architecture, by_role: &BTreeMap<Role, Formats>, is
             if matches!(role, Role::Router | Role::StateOther | Role::AttentionOther) {
                 continue;
             }
-            match floats.iter_mut().find(|(known, _)| known.format == weight.format) {
+            match floats
+                .iter_mut()
+                .find(|(known, _)| known.format == weight.format)
+            {
                 Some((_, sum)) => *sum = sum.saturating_add(*elements),
                 None => floats.push((*weight, *elements)),
             }
         }
     }
-    let Some(stored) = dominant(&floats).map(|weight| weight.format) else { return };
+    let Some(stored) = dominant(&floats).map(|weight| weight.format) else {
+        return;
+    };
     if stored == architecture.native {
         return;
     }
@@ -109,40 +131,64 @@ fn native(architecture: &mut Architecture, by_role: &BTreeMap<Role, Formats>, is
 
 /// The format that the configuration states for a role.
 fn stated(architecture: &Architecture, role: Role) -> WeightFormat {
-    let assigned = architecture.quantization.as_ref().and_then(|quantization| quantization.assignment(role));
+    let assigned = architecture
+        .quantization
+        .as_ref()
+        .and_then(|quantization| quantization.assignment(role));
     assigned.map_or(architecture.native, |assignment| assignment.format)
 }
 
 fn said(differing: &[(Role, WeightFormat, WeightFormat)]) -> String {
     let mut kinds: Vec<String> = Vec::new();
     for (role, stated, stored) in differing {
-        let one = format!("{} in {} instead of {}", role.kind(), stored.name, stated.name);
+        let one = format!(
+            "{} in {} instead of {}",
+            role.kind(),
+            stored.name,
+            stated.name
+        );
         if !kinds.contains(&one) {
             kinds.push(one);
         }
     }
-    format!("the header stores {}: the header is followed", kinds.join(", "))
+    format!(
+        "the header stores {}: the header is followed",
+        kinds.join(", ")
+    )
 }
 
 /// A quantization with what the header stores of each role; `None` where all is native.
-fn quantization(stored: &BTreeMap<Role, Weight>, architecture: &Architecture) -> Option<Quantization> {
+fn quantization(
+    stored: &BTreeMap<Role, Weight>,
+    architecture: &Architecture,
+) -> Option<Quantization> {
     let mut assignments: Vec<Assignment> = Vec::new();
     for (role, weight) in stored {
         if is_float(weight.format) && weight.format == architecture.native {
             continue;
         }
         let compute = compute(weight);
-        let same = |known: &&mut Assignment| known.format == weight.format && known.compute == compute;
+        let same =
+            |known: &&mut Assignment| known.format == weight.format && known.compute == compute;
         match assignments.iter_mut().find(same) {
             Some(known) => known.roles = known.roles.with(*role),
-            None => assignments.push(Assignment { roles: Roles::of(&[*role]), format: weight.format, compute }),
+            None => assignments.push(Assignment {
+                roles: Roles::of(&[*role]),
+                format: weight.format,
+                compute,
+            }),
         }
     }
     let method = match &architecture.quantization {
         Some(stated) => stated.method.clone(),
-        None => assignments.first().map_or(String::new(), |first| first.format.name.into()),
+        None => assignments
+            .first()
+            .map_or(String::new(), |first| first.format.name.into()),
     };
-    (!assignments.is_empty()).then_some(Quantization { method, assignments })
+    (!assignments.is_empty()).then_some(Quantization {
+        method,
+        assignments,
+    })
 }
 
 /// In what matmuls with these weights compute, where the hardware can.

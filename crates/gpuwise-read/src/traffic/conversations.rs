@@ -20,8 +20,8 @@ struct Turn {
 
 /// A JSON list of conversations.
 pub(super) fn read(text: &str) -> Result<Trace, TraceError> {
-    let conversations: Vec<Conversation> =
-        serde_json::from_str(text).map_err(|error| TraceError::line(error.line() as u64, error.to_string()))?;
+    let conversations: Vec<Conversation> = serde_json::from_str(text)
+        .map_err(|error| TraceError::line(error.line() as u64, error.to_string()))?;
     trace(conversations.iter().map(request))
 }
 
@@ -32,20 +32,27 @@ pub(super) fn read_lines(text: &str) -> Result<Trace, TraceError> {
         if line.trim().is_empty() {
             continue;
         }
-        let conversation: Conversation =
-            serde_json::from_str(line).map_err(|error| TraceError::line(number, error.to_string()))?;
+        let conversation: Conversation = serde_json::from_str(line)
+            .map_err(|error| TraceError::line(number, error.to_string()))?;
         requests.push(request(&conversation));
     }
     trace(requests.into_iter())
 }
 
 fn request(conversation: &Conversation) -> Option<Request> {
-    let [question, answer, ..] = conversation.conversations.as_slice() else { return None };
+    let [question, answer, ..] = conversation.conversations.as_slice() else {
+        return None;
+    };
     let tokens = |turn: &Turn| {
         let characters = turn.value.chars().count();
         u32::try_from(characters.div_ceil(CHARACTERS_PER_TOKEN)).unwrap_or(u32::MAX)
     };
-    Some(Request { arrival_seconds: 0.0, input: tokens(question), output: tokens(answer), prefix_blocks: None })
+    Some(Request {
+        arrival_seconds: 0.0,
+        input: tokens(question),
+        output: tokens(answer),
+        prefix_blocks: None,
+    })
 }
 
 fn trace(candidates: impl Iterator<Item = Option<Request>>) -> Result<Trace, TraceError> {
@@ -62,7 +69,9 @@ fn trace(candidates: impl Iterator<Item = Option<Request>>) -> Result<Trace, Tra
         "tokens are estimated as characters / {CHARACTERS_PER_TOKEN}, and the file says nothing of arrivals"
     )];
     if short > 0 {
-        notes.push(format!("{short} conversations without an answer are left out"));
+        notes.push(format!(
+            "{short} conversations without an answer are left out"
+        ));
     }
     finish(TraceKind::ShareGpt, requests, false, notes)
 }

@@ -1,6 +1,8 @@
 //! Traces as JSON lines: Mooncake's and plain ones.
 
-use super::{MOST_REQUESTS, Request, Trace, TraceError, TraceKind, conversations, finish, seconds, tokens};
+use super::{
+    MOST_REQUESTS, Request, Trace, TraceError, TraceKind, conversations, finish, seconds, tokens,
+};
 use serde::Deserialize;
 
 /// Tokens of a block in Mooncake's traces; the last block of a prompt may be partial.
@@ -19,7 +21,11 @@ struct Line {
     arrival_s: Option<f64>,
     #[serde(alias = "input_tokens", alias = "input_toks", alias = "prompt_tokens")]
     isl: Option<f64>,
-    #[serde(alias = "output_tokens", alias = "output_toks", alias = "completion_tokens")]
+    #[serde(
+        alias = "output_tokens",
+        alias = "output_toks",
+        alias = "completion_tokens"
+    )]
     osl: Option<f64>,
     conversations: Option<serde::de::IgnoredAny>,
 }
@@ -32,7 +38,8 @@ pub(super) fn read(text: &str) -> Result<Trace, TraceError> {
         if line.is_empty() {
             continue;
         }
-        let parsed: Line = serde_json::from_str(line).map_err(|error| TraceError::line(number, error.to_string()))?;
+        let parsed: Line = serde_json::from_str(line)
+            .map_err(|error| TraceError::line(number, error.to_string()))?;
         if requests.is_empty() {
             if parsed.conversations.is_some() {
                 return conversations::read_lines(text);
@@ -55,10 +62,18 @@ fn request(line: Line, number: u64, kind: TraceKind) -> Result<Request, TraceErr
     };
     let (arrival, names, input, output) = if kind == TraceKind::Mooncake {
         let milliseconds = need("timestamp", line.timestamp)?;
-        (milliseconds / 1e3, ["timestamp", "input_length", "output_length"], line.input_length, line.output_length)
+        (
+            milliseconds / 1e3,
+            ["timestamp", "input_length", "output_length"],
+            line.input_length,
+            line.output_length,
+        )
     } else {
         let arrival = need("arrival_s", line.arrival_s)?;
-        let (input, output) = (line.isl.or(line.input_length), line.osl.or(line.output_length));
+        let (input, output) = (
+            line.isl.or(line.input_length),
+            line.osl.or(line.output_length),
+        );
         (arrival, ["arrival_s", "isl", "osl"], input, output)
     };
     Ok(Request {

@@ -49,13 +49,18 @@ pub enum TraceError {
     #[error("the trace holds more than {MOST_REQUESTS} requests")]
     TooMany,
     /// A table of ServeGen, where requests were asked for.
-    #[error("this is a table of {0} by window, not of requests: rates and lengths are read from it separately")]
+    #[error(
+        "this is a table of {0} by window, not of requests: rates and lengths are read from it separately"
+    )]
     NotRequests(&'static str),
 }
 
 impl TraceError {
     fn line(line: u64, problem: impl Into<String>) -> Self {
-        Self::Line { line, problem: problem.into() }
+        Self::Line {
+            line,
+            problem: problem.into(),
+        }
     }
 }
 
@@ -145,7 +150,10 @@ pub fn read_trace(text: &str) -> Result<Trace, TraceError> {
 pub fn read_traffic(text: &str) -> Result<TrafficFile, TraceError> {
     // Files saved on Windows begin with a mark.
     let text = text.trim_start_matches('\u{feff}');
-    let (line, first) = match (1..).zip(text.lines()).find(|(_, line)| !line.trim().is_empty()) {
+    let (line, first) = match (1..)
+        .zip(text.lines())
+        .find(|(_, line)| !line.trim().is_empty())
+    {
         Some((line, first)) => (line, first.trim()),
         None => return Err(TraceError::Empty),
     };
@@ -155,7 +163,10 @@ pub fn read_traffic(text: &str) -> Result<TrafficFile, TraceError> {
     if first.starts_with('{') {
         return lines::read(text).map(TrafficFile::Trace);
     }
-    let columns: Vec<String> = first.split(',').map(|name| name.trim().trim_matches('"').to_ascii_lowercase()).collect();
+    let columns: Vec<String> = first
+        .split(',')
+        .map(|name| name.trim().trim_matches('"').to_ascii_lowercase())
+        .collect();
     let has = |name: &str| columns.iter().any(|column| column == name);
     if has("t_s") && has("rate_rps") {
         return servegen::rates(text).map(TrafficFile::Rates);
@@ -165,17 +176,29 @@ pub fn read_traffic(text: &str) -> Result<TrafficFile, TraceError> {
     }
     match tables::layout(&columns) {
         Some(layout) => tables::read(text, &layout).map(TrafficFile::Trace),
-        None => Err(TraceError::Unknown { line, found: shortened(first) }),
+        None => Err(TraceError::Unknown {
+            line,
+            found: shortened(first),
+        }),
     }
 }
 
 fn shortened(line: &str) -> String {
     let short: String = line.chars().take(60).collect();
-    if short.len() < line.len() { format!("{short:?}…") } else { format!("{short:?}") }
+    if short.len() < line.len() {
+        format!("{short:?}…")
+    } else {
+        format!("{short:?}")
+    }
 }
 
 /// Puts requests in order, counts time from the first, and checks that there are any.
-fn finish(kind: TraceKind, mut requests: Vec<Request>, timed: bool, mut notes: Vec<String>) -> Result<Trace, TraceError> {
+fn finish(
+    kind: TraceKind,
+    mut requests: Vec<Request>,
+    timed: bool,
+    mut notes: Vec<String>,
+) -> Result<Trace, TraceError> {
     if requests.is_empty() {
         return Err(TraceError::Empty);
     }
@@ -187,8 +210,17 @@ fn finish(kind: TraceKind, mut requests: Vec<Request>, timed: bool, mut notes: V
     for request in &mut requests {
         request.arrival_seconds -= first;
     }
-    let block_tokens = requests.iter().any(|request| request.prefix_blocks.is_some()).then_some(lines::BLOCK_TOKENS);
-    Ok(Trace { kind, requests, timed, block_tokens, notes })
+    let block_tokens = requests
+        .iter()
+        .any(|request| request.prefix_blocks.is_some())
+        .then_some(lines::BLOCK_TOKENS);
+    Ok(Trace {
+        kind,
+        requests,
+        timed,
+        block_tokens,
+        notes,
+    })
 }
 
 /// A number of tokens that can be.
@@ -196,7 +228,10 @@ fn tokens(line: u64, field: &str, value: f64) -> Result<u32, TraceError> {
     if value.is_finite() && (0.0..=f64::from(u32::MAX)).contains(&value) && value.fract() == 0.0 {
         Ok(value as u32)
     } else {
-        Err(TraceError::line(line, format!("`{field}` is {value}; expected a whole number of tokens from 0")))
+        Err(TraceError::line(
+            line,
+            format!("`{field}` is {value}; expected a whole number of tokens from 0"),
+        ))
     }
 }
 
@@ -205,6 +240,9 @@ fn seconds(line: u64, field: &str, value: f64) -> Result<f64, TraceError> {
     if value.is_finite() && value.abs() <= 1e12 {
         Ok(value)
     } else {
-        Err(TraceError::line(line, format!("`{field}` is {value}; expected a time in seconds")))
+        Err(TraceError::line(
+            line,
+            format!("`{field}` is {value}; expected a time in seconds"),
+        ))
     }
 }

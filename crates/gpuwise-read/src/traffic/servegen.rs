@@ -120,9 +120,19 @@ pub(super) fn rates(text: &str) -> Result<RateTable, TraceError> {
     let mut table = RateTable::default();
     let mut models = Models::default();
     each_row(text, |line, row: RateRow| {
-        not_negative(line, [("t_s", row.t_s), ("rate_rps", row.rate_rps), ("cv", row.cv.unwrap_or(0.0))])?;
+        not_negative(
+            line,
+            [
+                ("t_s", row.t_s),
+                ("rate_rps", row.rate_rps),
+                ("cv", row.cv.unwrap_or(0.0)),
+            ],
+        )?;
         let model = models.index(&mut table.models, row.category, row.model);
-        let law = row.dist.filter(|name| !name.is_empty()).zip(row.p1.zip(row.p2));
+        let law = row
+            .dist
+            .filter(|name| !name.is_empty())
+            .zip(row.p1.zip(row.p2));
         table.windows.push(RateWindow {
             model,
             client: row.client,
@@ -141,7 +151,10 @@ pub(super) fn lengths(text: &str) -> Result<LengthTable, TraceError> {
     let mut table = LengthTable::default();
     let mut models = Models::default();
     each_row(text, |line, row: LengthRow| {
-        not_negative(line, [("t_s", row.t_s), ("mean", row.mean), ("max", row.max)])?;
+        not_negative(
+            line,
+            [("t_s", row.t_s), ("mean", row.mean), ("max", row.max)],
+        )?;
         not_negative(line, [("p50", row.p50), ("p95", row.p95), ("p95", row.p95)])?;
         let model = models.index(&mut table.models, row.category, row.model);
         table.windows.push(LengthWindow {
@@ -164,8 +177,15 @@ fn each_row<T: DeserializeOwned>(
     text: &str,
     mut take: impl FnMut(u64, T) -> Result<usize, TraceError>,
 ) -> Result<(), TraceError> {
-    let mut reader = csv::ReaderBuilder::new().trim(csv::Trim::All).from_reader(text.as_bytes());
-    let wrong = |error: csv::Error| TraceError::line(error.position().map_or(0, csv::Position::line), error.to_string());
+    let mut reader = csv::ReaderBuilder::new()
+        .trim(csv::Trim::All)
+        .from_reader(text.as_bytes());
+    let wrong = |error: csv::Error| {
+        TraceError::line(
+            error.position().map_or(0, csv::Position::line),
+            error.to_string(),
+        )
+    };
     let headers = reader.headers().map_err(wrong)?.clone();
     let mut rows = 0;
     for record in reader.records() {
@@ -179,15 +199,23 @@ fn each_row<T: DeserializeOwned>(
             return Err(TraceError::TooMany);
         }
     }
-    if rows == 0 { Err(TraceError::Empty) } else { Ok(()) }
+    if rows == 0 {
+        Err(TraceError::Empty)
+    } else {
+        Ok(())
+    }
 }
 
 fn not_negative(line: u64, fields: [(&str, f64); 3]) -> Result<(), TraceError> {
     // Products of two stay far below what a real number holds.
-    match fields.iter().find(|(_, value)| !(0.0..=1e12).contains(value)) {
-        Some((field, value)) => {
-            Err(TraceError::line(line, format!("`{field}` is {value}; expected a number from 0 to 10^12")))
-        }
+    match fields
+        .iter()
+        .find(|(_, value)| !(0.0..=1e12).contains(value))
+    {
+        Some((field, value)) => Err(TraceError::line(
+            line,
+            format!("`{field}` is {value}; expected a number from 0 to 10^12"),
+        )),
         None => Ok(()),
     }
 }
@@ -224,7 +252,11 @@ impl RateTable {
         let (first, last) = (*starts.first()?, *starts.last()?);
         let gaps = starts.windows(2).map(|pair| pair[1] - pair[0]);
         let shortest = gaps.fold(f64::INFINITY, f64::min);
-        let window_seconds = if shortest.is_finite() && shortest > 0.0 { shortest } else { WINDOW_SECONDS };
+        let window_seconds = if shortest.is_finite() && shortest > 0.0 {
+            shortest
+        } else {
+            WINDOW_SECONDS
+        };
         let count = ((last - first) / window_seconds + 1.0).max(1.0);
         let (busiest_start, busiest) = by_start
             .iter()
@@ -244,7 +276,9 @@ impl RateTable {
     /// What each client of a model sends, as the sum of its rates.
     fn by_client(&self, name: &str) -> BTreeMap<u32, f64> {
         let mut sent = BTreeMap::new();
-        let Some(model) = self.models.iter().position(|known| known == name) else { return sent };
+        let Some(model) = self.models.iter().position(|known| known == name) else {
+            return sent;
+        };
         for window in self.windows.iter().filter(|window| window.model == model) {
             if let Some(client) = window.client {
                 *sent.entry(client).or_default() += window.rate;
@@ -261,9 +295,18 @@ impl LengthTable {
     /// clients send most requests, so that without rates the result is that of a typical client,
     /// not of a typical request. The spread within a window is that of the log-normal law with its
     /// median and 95th percentile, which is an estimate.
-    pub fn distribution(&self, model: usize, field: &str, rates: Option<&RateTable>) -> Option<LengthDistribution> {
-        let sent = rates.map(|rates| rates.by_client(self.models.get(model).map_or("", String::as_str)));
-        let windows = self.windows.iter().filter(|window| window.model == model && window.field == field);
+    pub fn distribution(
+        &self,
+        model: usize,
+        field: &str,
+        rates: Option<&RateTable>,
+    ) -> Option<LengthDistribution> {
+        let sent =
+            rates.map(|rates| rates.by_client(self.models.get(model).map_or("", String::as_str)));
+        let windows = self
+            .windows
+            .iter()
+            .filter(|window| window.model == model && window.field == field);
         let (mut weights, mut sum, mut squares, mut longest) = (0.0, 0.0, 0.0, 0.0_f64);
         for window in windows {
             let weight = match &sent {
@@ -279,8 +322,16 @@ impl LengthTable {
             return None;
         }
         let mean: f64 = sum / weights;
-        let variation = if mean > 0.0 { (squares / weights / (mean * mean) - 1.0).max(0.0) } else { 0.0 };
-        Some(LengthDistribution { mean, variation, longest: Tokens(longest as u64) })
+        let variation = if mean > 0.0 {
+            (squares / weights / (mean * mean) - 1.0).max(0.0)
+        } else {
+            0.0
+        };
+        Some(LengthDistribution {
+            mean,
+            variation,
+            longest: Tokens(longest as u64),
+        })
     }
 }
 

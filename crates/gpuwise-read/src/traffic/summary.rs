@@ -49,7 +49,11 @@ pub struct LengthSummary {
 impl Trace {
     /// The trace in figures. Percentiles interpolate linearly, as numpy's.
     pub fn summary(&self) -> TraceSummary {
-        let arrivals: Vec<f64> = self.requests.iter().map(|request| request.arrival_seconds).collect();
+        let arrivals: Vec<f64> = self
+            .requests
+            .iter()
+            .map(|request| request.arrival_seconds)
+            .collect();
         let seconds = arrivals.last().copied().unwrap_or(0.0);
         let gaps = arrivals.len().saturating_sub(1);
         let rate = (self.timed && seconds > 0.0).then(|| gaps as f64 / seconds);
@@ -72,7 +76,11 @@ impl Trace {
     fn prefix_hit(&self) -> Option<f64> {
         let mut seen = BTreeSet::new();
         let (mut hits, mut all) = (0_u64, 0_u64);
-        for blocks in self.requests.iter().filter_map(|request| request.prefix_blocks.as_ref()) {
+        for blocks in self
+            .requests
+            .iter()
+            .filter_map(|request| request.prefix_blocks.as_ref())
+        {
             for block in blocks {
                 all += 1;
                 hits += u64::from(!seen.insert(*block));
@@ -85,12 +93,18 @@ impl Trace {
 impl TraceSummary {
     /// Requests at random at the mean rate with the trace's burstiness, if it has times.
     pub fn traffic(&self) -> Option<Traffic> {
-        Some(Traffic::Open { rate: PerSecond::new(self.rate?), burstiness: self.burstiness? })
+        Some(Traffic::Open {
+            rate: PerSecond::new(self.rate?),
+            burstiness: self.burstiness?,
+        })
     }
 
     /// Lengths as a workload states them.
     pub fn lengths(&self) -> Lengths {
-        Lengths { input: self.input.distribution(), output: self.output.distribution() }
+        Lengths {
+            input: self.input.distribution(),
+            output: self.output.distribution(),
+        }
     }
 }
 
@@ -98,11 +112,17 @@ impl LengthSummary {
     /// Of at least one length; of none, zeros.
     fn of(mut lengths: Vec<u32>) -> Self {
         lengths.sort_unstable();
-        let mean = lengths.iter().map(|length| f64::from(*length)).sum::<f64>() / lengths.len().max(1) as f64;
+        let mean = lengths.iter().map(|length| f64::from(*length)).sum::<f64>()
+            / lengths.len().max(1) as f64;
         let quantile = |fraction: f64| {
             let place = fraction * lengths.len().saturating_sub(1) as f64;
             let below = place as usize;
-            let at = |index: usize| lengths.get(index).or(lengths.last()).map_or(0.0, |length| f64::from(*length));
+            let at = |index: usize| {
+                lengths
+                    .get(index)
+                    .or(lengths.last())
+                    .map_or(0.0, |length| f64::from(*length))
+            };
             at(below) + (at(below + 1) - at(below)) * (place - below as f64)
         };
         Self {
@@ -117,7 +137,11 @@ impl LengthSummary {
 
     /// As a workload states it.
     pub fn distribution(&self) -> LengthDistribution {
-        LengthDistribution { mean: self.mean, variation: self.variation, longest: Tokens(self.max) }
+        LengthDistribution {
+            mean: self.mean,
+            variation: self.variation,
+            longest: Tokens(self.max),
+        }
     }
 }
 
@@ -128,7 +152,10 @@ fn squared_variation(values: impl Iterator<Item = f64> + Clone) -> f64 {
     if mean <= 0.0 {
         return 0.0;
     }
-    let variance = values.map(|value| (value - mean) * (value - mean)).sum::<f64>() / count;
+    let variance = values
+        .map(|value| (value - mean) * (value - mean))
+        .sum::<f64>()
+        / count;
     variance / (mean * mean)
 }
 

@@ -1,6 +1,8 @@
 //! Traces as CSV: Azure's, BurstGPT's and plain ones.
 
-use super::{MOST_REQUESTS, Request, Trace, TraceError, TraceKind, finish, seconds, timestamp, tokens};
+use super::{
+    MOST_REQUESTS, Request, Trace, TraceError, TraceKind, finish, seconds, timestamp, tokens,
+};
 
 /// Which columns mean what.
 #[derive(Debug)]
@@ -15,21 +17,51 @@ pub(super) struct Layout {
 
 /// Names of the columns of each kind, in lower case, the first present counts.
 const KINDS: [(TraceKind, [&[&str]; 3]); 3] = [
-    (TraceKind::Azure, [&["timestamp"], &["contexttokens"], &["generatedtokens"]]),
-    (TraceKind::BurstGpt, [&["timestamp"], &["request tokens"], &["response tokens"]]),
+    (
+        TraceKind::Azure,
+        [&["timestamp"], &["contexttokens"], &["generatedtokens"]],
+    ),
+    (
+        TraceKind::BurstGpt,
+        [&["timestamp"], &["request tokens"], &["response tokens"]],
+    ),
     (
         TraceKind::Plain,
         [
-            &["arrival_s", "arrival_seconds", "arrival", "arrived_at", "timestamp_s"],
-            &["isl", "input_tokens", "input_length", "input", "prompt_tokens", "num_prefill_tokens"],
-            &["osl", "output_tokens", "output_length", "output", "completion_tokens", "num_decode_tokens"],
+            &[
+                "arrival_s",
+                "arrival_seconds",
+                "arrival",
+                "arrived_at",
+                "timestamp_s",
+            ],
+            &[
+                "isl",
+                "input_tokens",
+                "input_length",
+                "input",
+                "prompt_tokens",
+                "num_prefill_tokens",
+            ],
+            &[
+                "osl",
+                "output_tokens",
+                "output_length",
+                "output",
+                "completion_tokens",
+                "num_decode_tokens",
+            ],
         ],
     ),
 ];
 
 /// The layout of a table with these columns (in lower case), if it is one of those known.
 pub(super) fn layout(columns: &[String]) -> Option<Layout> {
-    let position = |names: &[&str]| names.iter().find_map(|name| columns.iter().position(|column| column == name));
+    let position = |names: &[&str]| {
+        names
+            .iter()
+            .find_map(|name| columns.iter().position(|column| column == name))
+    };
     KINDS.iter().find_map(|(kind, [arrival, input, output])| {
         let at = [position(arrival)?, position(input)?, position(output)?];
         Some(Layout {
@@ -53,7 +85,10 @@ pub(super) fn read(text: &str, layout: &Layout) -> Result<Trace, TraceError> {
     let mut first_time = None;
     loop {
         let more = reader.read_record(&mut record).map_err(|error| {
-            TraceError::line(error.position().map_or(0, csv::Position::line), error.to_string())
+            TraceError::line(
+                error.position().map_or(0, csv::Position::line),
+                error.to_string(),
+            )
         })?;
         if !more {
             break;
@@ -72,7 +107,9 @@ pub(super) fn read(text: &str, layout: &Layout) -> Result<Trace, TraceError> {
     }
     let mut notes = Vec::new();
     if failed > 0 {
-        notes.push(format!("{failed} failed requests (no response tokens) are left out"));
+        notes.push(format!(
+            "{failed} failed requests (no response tokens) are left out"
+        ));
     }
     finish(layout.kind, requests, true, notes)
 }
@@ -91,13 +128,19 @@ fn request(
     };
     let number = |column: usize, name: &str| -> Result<f64, TraceError> {
         let cell = cell(column, name)?;
-        cell.parse().map_err(|_| TraceError::line(line, format!("`{name}` is {cell:?}; expected a number")))
+        cell.parse()
+            .map_err(|_| TraceError::line(line, format!("`{name}` is {cell:?}; expected a number")))
     };
     let [arrival, input, output] = &layout.names;
     let arrival_seconds = if layout.kind == TraceKind::Azure {
         let cell = cell(layout.arrival, arrival)?;
         let time = timestamp::nanoseconds(cell).ok_or_else(|| {
-            TraceError::line(line, format!("`{arrival}` is {cell:?}; expected a time such as 2023-11-16 18:17:03.97996"))
+            TraceError::line(
+                line,
+                format!(
+                    "`{arrival}` is {cell:?}; expected a time such as 2023-11-16 18:17:03.97996"
+                ),
+            )
         })?;
         // Whole differences first: seconds since 1970 leave no room for microseconds.
         (time - *first_time.get_or_insert(time)) as f64 / 1e9

@@ -38,7 +38,11 @@ fn fraction_of(text: &str) -> Option<i128> {
     if !all_digits {
         return None;
     }
-    let digit = |position: usize| text.as_bytes().get(position).map_or(0, |byte| i128::from(byte - b'0'));
+    let digit = |position: usize| {
+        text.as_bytes()
+            .get(position)
+            .map_or(0, |byte| i128::from(byte - b'0'))
+    };
     Some((0..9).fold(0, |sum, position| sum * 10 + digit(position)))
 }
 
@@ -47,11 +51,20 @@ fn split_offset(time: &str) -> Option<(&str, i64)> {
     if let Some(clock) = time.strip_suffix(['Z', 'z']) {
         return Some((clock, 0));
     }
-    let Some(at) = time.rfind(['+', '-']) else { return Some((time, 0)) };
+    let Some(at) = time.rfind(['+', '-']) else {
+        return Some((time, 0));
+    };
     let (clock, offset) = time.split_at(at);
     let (hours, minutes) = offset[1..].split_once(':').unwrap_or((&offset[1..], "00"));
     let ahead = digits(hours, 2)? * 3600 + digits(minutes, 2)? * 60;
-    Some((clock, if offset.starts_with('-') { -ahead } else { ahead }))
+    Some((
+        clock,
+        if offset.starts_with('-') {
+            -ahead
+        } else {
+            ahead
+        },
+    ))
 }
 
 /// Days from 1970-01-01 in the Gregorian calendar; years begin in March, so that the leap day is

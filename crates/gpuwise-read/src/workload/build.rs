@@ -4,7 +4,9 @@ use super::{
     FieldError, WorkloadFields, WorkloadFile,
     quantities::{self, LONGEST_REQUEST},
 };
-use gpuwise_domain::workload::{LengthDistribution, Lengths, Limits, Promise, Target, Traffic, Workload};
+use gpuwise_domain::workload::{
+    LengthDistribution, Lengths, Limits, Promise, Target, Traffic, Workload,
+};
 use gpuwise_units::ParseQuantityError;
 
 impl WorkloadFields {
@@ -16,19 +18,34 @@ impl WorkloadFields {
         let traffic = self.traffic()?;
         let lengths = self.lengths()?;
         let promise = self.promise(&lengths)?;
-        let prefix_hit = parsed("prefix_hit", self.prefix_hit.as_deref(), quantities::share)?.unwrap_or(0.0);
+        let prefix_hit =
+            parsed("prefix_hit", self.prefix_hit.as_deref(), quantities::share)?.unwrap_or(0.0);
         Ok(WorkloadFile {
             model: named("model", self.model.as_deref())?,
             engine: named("engine", self.engine.as_deref())?,
             precision: named("precision", self.precision.as_deref())?,
-            workload: Workload { traffic, lengths, prefix_hit, promise, limits: self.limits()? },
+            workload: Workload {
+                traffic,
+                lengths,
+                prefix_hit,
+                promise,
+                limits: self.limits()?,
+            },
         })
     }
 
     fn traffic(&self) -> Result<Traffic, FieldError> {
         let rate = parsed("rate", self.rate.as_deref(), quantities::rate)?;
-        let concurrency = parsed("concurrency", self.concurrency.as_deref(), quantities::concurrency)?;
-        let burstiness = parsed("burstiness", self.burstiness.as_deref(), quantities::burstiness)?;
+        let concurrency = parsed(
+            "concurrency",
+            self.concurrency.as_deref(),
+            quantities::concurrency,
+        )?;
+        let burstiness = parsed(
+            "burstiness",
+            self.burstiness.as_deref(),
+            quantities::burstiness,
+        )?;
         match (rate, concurrency) {
             (Some(_), Some(_)) => Err(FieldError::new(
                 "concurrency",
@@ -43,24 +60,37 @@ impl WorkloadFields {
                 "it describes how requests come at a rate; with `concurrency` the next comes when one ends",
             )),
             (None, Some(concurrency)) => Ok(Traffic::Closed { concurrency }),
-            (Some(rate), None) => Ok(Traffic::Open { rate, burstiness: burstiness.unwrap_or(1.0) }),
+            (Some(rate), None) => Ok(Traffic::Open {
+                rate,
+                burstiness: burstiness.unwrap_or(1.0),
+            }),
         }
     }
 
     fn lengths(&self) -> Result<Lengths, FieldError> {
         let input = one_length(
             ["isl", "isl_variation", "isl_longest"],
-            [self.isl.as_deref(), self.isl_variation.as_deref(), self.isl_longest.as_deref()],
+            [
+                self.isl.as_deref(),
+                self.isl_variation.as_deref(),
+                self.isl_longest.as_deref(),
+            ],
         )?;
         let output = one_length(
             ["osl", "osl_variation", "osl_longest"],
-            [self.osl.as_deref(), self.osl_variation.as_deref(), self.osl_longest.as_deref()],
+            [
+                self.osl.as_deref(),
+                self.osl_variation.as_deref(),
+                self.osl_longest.as_deref(),
+            ],
         )?;
         let longest = input.longest.0 + output.longest.0;
         if longest > LONGEST_REQUEST {
             return Err(FieldError::new(
                 "isl",
-                format!("prompt and output make up to {longest} tokens; more than {LONGEST_REQUEST} are not served by any model"),
+                format!(
+                    "prompt and output make up to {longest} tokens; more than {LONGEST_REQUEST} are not served by any model"
+                ),
             ));
         }
         Ok(Lengths { input, output })
@@ -88,19 +118,30 @@ impl WorkloadFields {
             ));
         }
         if promise.tpot.is_some() && lengths.output.longest.0 <= 1 {
-            return Err(FieldError::new("tpot", "with one output token there is no time between tokens"));
+            return Err(FieldError::new(
+                "tpot",
+                "with one output token there is no time between tokens",
+            ));
         }
         Ok(promise)
     }
 
     fn limits(&self) -> Result<Limits, FieldError> {
         let spare = parsed("spare_replicas", self.spare_replicas.as_deref(), |text| {
-            text.trim().parse::<u32>().ok().filter(|count| *count <= 1_000_000).ok_or_else(|| ParseQuantityError {
-                text: text.into(),
-                expected: "a whole number of replicas".into(),
-            })
+            text.trim()
+                .parse::<u32>()
+                .ok()
+                .filter(|count| *count <= 1_000_000)
+                .ok_or_else(|| ParseQuantityError {
+                    text: text.into(),
+                    expected: "a whole number of replicas".into(),
+                })
         })?;
-        let owned = self.owned.iter().map(|host| quantities::owned(host)).collect::<Result<_, _>>();
+        let owned = self
+            .owned
+            .iter()
+            .map(|host| quantities::owned(host))
+            .collect::<Result<_, _>>();
         Ok(Limits {
             gpus: listed("gpus", &self.gpus)?,
             providers: listed("providers", &self.providers)?,
@@ -108,14 +149,20 @@ impl WorkloadFields {
             budget: parsed("budget", self.budget.as_deref(), quantities::budget)?,
             power: parsed("power", self.power.as_deref(), quantities::power)?,
             spare_replicas: spare.unwrap_or(0),
-            quality_loss: parsed("quality_loss", self.quality_loss.as_deref(), quantities::percent)?,
+            quality_loss: parsed(
+                "quality_loss",
+                self.quality_loss.as_deref(),
+                quantities::percent,
+            )?,
             owned: owned.map_err(|error| FieldError::new("owned", error.to_string()))?,
         })
     }
 }
 
 fn of_which(target: &Target) -> String {
-    target.percentile.map_or("the mean".into(), |percentile| percentile.to_string())
+    target
+        .percentile
+        .map_or("the mean".into(), |percentile| percentile.to_string())
 }
 
 /// Reads a field if it is there.
@@ -124,15 +171,25 @@ fn parsed<T>(
     text: Option<&str>,
     read: impl Fn(&str) -> Result<T, ParseQuantityError>,
 ) -> Result<Option<T>, FieldError> {
-    text.map(read).transpose().map_err(|error| FieldError::new(field, error.to_string()))
+    text.map(read)
+        .transpose()
+        .map_err(|error| FieldError::new(field, error.to_string()))
 }
 
-fn one_length(fields: [&'static str; 3], texts: [Option<&str>; 3]) -> Result<LengthDistribution, FieldError> {
-    let mean = parsed(fields[0], texts[0], quantities::tokens)?
-        .ok_or_else(|| FieldError::new(fields[0], "missing; expected a number of tokens such as `2000` or `2k`"))?;
+fn one_length(
+    fields: [&'static str; 3],
+    texts: [Option<&str>; 3],
+) -> Result<LengthDistribution, FieldError> {
+    let mean = parsed(fields[0], texts[0], quantities::tokens)?.ok_or_else(|| {
+        FieldError::new(
+            fields[0],
+            "missing; expected a number of tokens such as `2000` or `2k`",
+        )
+    })?;
     let variation = parsed(fields[1], texts[1], quantities::burstiness)?.unwrap_or(0.0);
     let longest = parsed(fields[2], texts[2], quantities::tokens)?;
-    quantities::lengths_of(mean, variation, longest).map_err(|problem| FieldError::new(fields[2], problem))
+    quantities::lengths_of(mean, variation, longest)
+        .map_err(|problem| FieldError::new(fields[2], problem))
 }
 
 /// A name that says something.

@@ -1,6 +1,9 @@
 //! The fields of a workload as texts.
 
-use serde::{Deserialize, Deserializer, de::{self, SeqAccess, Visitor}};
+use serde::{
+    Deserialize, Deserializer,
+    de::{self, SeqAccess, Visitor},
+};
 use std::fmt;
 
 /// A workload before its quantities are read: what a file says, or flags.
@@ -97,7 +100,11 @@ impl WorkloadFields {
         let kept = |old: Option<String>| if traffic_is_new { None } else { old };
         let list = |old: Vec<String>, new: Vec<String>| if new.is_empty() { old } else { new };
         // A burstiness belongs to a rate.
-        let burstiness = over.burstiness.or(if over.concurrency.is_some() { None } else { self.burstiness });
+        let burstiness = over.burstiness.or(if over.concurrency.is_some() {
+            None
+        } else {
+            self.burstiness
+        });
         Self {
             model: over.model.or(self.model),
             engine: over.engine.or(self.engine),
@@ -182,7 +189,11 @@ impl<'de> Visitor<'de> for ListVisitor {
     }
 
     fn visit_str<E: de::Error>(self, text: &str) -> Result<Self::Value, E> {
-        Ok(text.split(',').map(|part| part.trim().to_string()).filter(|part| !part.is_empty()).collect())
+        Ok(text
+            .split(',')
+            .map(|part| part.trim().to_string())
+            .filter(|part| !part.is_empty())
+            .collect())
     }
 
     fn visit_unit<E: de::Error>(self) -> Result<Self::Value, E> {

@@ -19,7 +19,9 @@ mod fields;
 mod quantities;
 
 pub use fields::WorkloadFields;
-pub use quantities::{budget, burstiness, concurrency, lengths_of, owned, percent, power, rate, share, target, tokens};
+pub use quantities::{
+    budget, burstiness, concurrency, lengths_of, owned, percent, power, rate, share, target, tokens,
+};
 
 use gpuwise_domain::workload::Workload;
 
@@ -51,7 +53,10 @@ pub struct FieldError {
 
 impl FieldError {
     fn new(field: &'static str, problem: impl Into<String>) -> Self {
-        Self { field, problem: problem.into() }
+        Self {
+            field,
+            problem: problem.into(),
+        }
     }
 }
 
@@ -110,19 +115,34 @@ pub fn read_workload(file: &str, text: &str) -> Result<WorkloadFile, WorkloadErr
 /// # Errors
 /// When it is not of its form, or a field is unknown.
 pub fn read_fields(file: &str, text: &str) -> Result<WorkloadFields, WorkloadError> {
-    let syntax = |line: Option<u64>, problem: String| WorkloadError::Syntax { file: file.into(), line, problem };
+    let syntax = |line: Option<u64>, problem: String| WorkloadError::Syntax {
+        file: file.into(),
+        line,
+        problem,
+    };
     if text.len() > LARGEST_FILE {
-        return Err(syntax(None, format!("{} bytes; a workload has at most {LARGEST_FILE}", text.len())));
+        return Err(syntax(
+            None,
+            format!(
+                "{} bytes; a workload has at most {LARGEST_FILE}",
+                text.len()
+            ),
+        ));
     }
     let Some(form) = form(file, text) else {
-        return Err(syntax(None, "the form is not known; expected a name that ends in .toml, .json, .yaml or .yml".into()));
+        return Err(syntax(
+            None,
+            "the form is not known; expected a name that ends in .toml, .json, .yaml or .yml"
+                .into(),
+        ));
     };
     match form {
         Form::Toml => toml::from_str(text).map_err(|error| {
             let line = error.span().map(|span| line_at(text, span.start));
             syntax(line, error.message().into())
         }),
-        Form::Json => serde_json::from_str(text).map_err(|error| syntax(Some(error.line() as u64), error.to_string())),
+        Form::Json => serde_json::from_str(text)
+            .map_err(|error| syntax(Some(error.line() as u64), error.to_string())),
         Form::Yaml => serde_saphyr::from_str(text).map_err(|error| {
             let line = error.location().map(|location| location.line());
             syntax(line, first_line(&error.to_string()))
@@ -149,7 +169,7 @@ fn first_line(message: &str) -> String {
 
 fn line_at(text: &str, byte: usize) -> u64 {
     let before = text.as_bytes().get(..byte).unwrap_or(text.as_bytes());
-    1 + before.iter().filter(|byte| **byte == b'\n').count() as u64
+    before.split(|byte| *byte == b'\n').count() as u64
 }
 
 /// The line on which a field is set, in any of the forms.
@@ -159,10 +179,15 @@ fn line_of(text: &str, field: &str) -> Option<u64> {
         [field, dashed.as_str()].iter().any(|name| {
             line.match_indices(name).any(|(at, _)| {
                 let before = line[..at].trim_end_matches(['"', '\'']).trim();
-                let after = line[at + name.len()..].trim_start_matches(['"', '\'']).trim_start();
+                let after = line[at + name.len()..]
+                    .trim_start_matches(['"', '\''])
+                    .trim_start();
                 (before.is_empty() || before.ends_with(['{', ','])) && after.starts_with(['=', ':'])
             })
         })
     };
-    (1..).zip(text.lines()).find(|(_, line)| sets(line)).map(|(number, _)| number)
+    (1..)
+        .zip(text.lines())
+        .find(|(_, line)| sets(line))
+        .map(|(number, _)| number)
 }

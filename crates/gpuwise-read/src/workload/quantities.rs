@@ -1,13 +1,19 @@
 //! Quantities of a workload from texts: the same for files and flags.
 
 use gpuwise_domain::workload::{LengthDistribution, Target};
-use gpuwise_units::{HourlyPrice, Money, Nanoseconds, ParseQuantityError, Percentile, PerSecond, Seconds, Tokens, Watts};
+use gpuwise_units::{
+    HourlyPrice, Money, Nanoseconds, ParseQuantityError, PerSecond, Percentile, Seconds, Tokens,
+    Watts,
+};
 
 /// Requests longer than this do not exist, prompt and output together.
 pub(super) const LONGEST_REQUEST: u64 = 10_000_000;
 
 fn wrong(text: &str, expected: impl Into<String>) -> ParseQuantityError {
-    ParseQuantityError { text: text.into(), expected: expected.into() }
+    ParseQuantityError {
+        text: text.into(),
+        expected: expected.into(),
+    }
 }
 
 /// A bound on a latency: `p95:1s`, `mean:40ms`.
@@ -22,7 +28,9 @@ pub fn target(text: &str) -> Result<Target, ParseQuantityError> {
         if trimmed.parse::<Nanoseconds>().is_ok() {
             return Err(wrong(
                 text,
-                format!("a target: say of which requests, such as `p95:{trimmed}` (95 of 100) or `mean:{trimmed}`"),
+                format!(
+                    "a target: say of which requests, such as `p95:{trimmed}` (95 of 100) or `mean:{trimmed}`"
+                ),
             ));
         }
         return Err(wrong(text, "a target such as `p95:1s` or `mean:40ms`"));
@@ -36,7 +44,10 @@ pub fn target(text: &str) -> Result<Target, ParseQuantityError> {
     if time == Nanoseconds(0) {
         return Err(wrong(text, "a target above 0"));
     }
-    Ok(Target { percentile, at_most: time.seconds() })
+    Ok(Target {
+        percentile,
+        at_most: time.seconds(),
+    })
 }
 
 /// Something a second: `8/s`, `600/min`; more than 0.
@@ -83,7 +94,10 @@ pub fn tokens(text: &str) -> Result<Tokens, ParseQuantityError> {
 pub fn burstiness(text: &str) -> Result<f64, ParseQuantityError> {
     match text.trim().parse::<f64>() {
         Ok(value) if (0.0..=1e6).contains(&value) => Ok(value),
-        _ => Err(wrong(text, "a squared coefficient of variation from 0, such as `1`")),
+        _ => Err(wrong(
+            text,
+            "a squared coefficient of variation from 0, such as `1`",
+        )),
     }
 }
 
@@ -108,7 +122,10 @@ pub fn share(text: &str) -> Result<f64, ParseQuantityError> {
 /// # Errors
 /// When the sign is missing, or it is outside of 0 to 100.
 pub fn percent(text: &str) -> Result<f64, ParseQuantityError> {
-    let value = text.trim().strip_suffix('%').map(|percent| percent.trim().parse::<f64>());
+    let value = text
+        .trim()
+        .strip_suffix('%')
+        .map(|percent| percent.trim().parse::<f64>());
     match value {
         Some(Ok(value)) if (0.0..=100.0).contains(&value) => Ok(value),
         _ => Err(wrong(text, "percent from 0 to 100, such as `1%`")),
@@ -121,7 +138,10 @@ pub fn percent(text: &str) -> Result<f64, ParseQuantityError> {
 /// When the currency or `/h` is missing, or it is not above 0.
 pub fn budget(text: &str) -> Result<HourlyPrice, ParseQuantityError> {
     const EXPECTED: &str = "an amount an hour with its currency, such as `25USD/h`";
-    let amount = text.trim().strip_suffix("/h").ok_or_else(|| wrong(text, EXPECTED))?;
+    let amount = text
+        .trim()
+        .strip_suffix("/h")
+        .ok_or_else(|| wrong(text, EXPECTED))?;
     let money: Money = amount.trim().parse().map_err(|_| wrong(text, EXPECTED))?;
     if money.micros <= 0 {
         return Err(wrong(text, "an amount above 0"));
@@ -135,7 +155,9 @@ pub fn budget(text: &str) -> Result<HourlyPrice, ParseQuantityError> {
 /// When the unit is missing, or it is not above 0.
 pub fn power(text: &str) -> Result<Watts, ParseQuantityError> {
     let trimmed = text.trim();
-    let unit_at = trimmed.find(|c: char| c.is_ascii_alphabetic()).unwrap_or(trimmed.len());
+    let unit_at = trimmed
+        .find(|c: char| c.is_ascii_alphabetic())
+        .unwrap_or(trimmed.len());
     let (number, unit) = trimmed.split_at(unit_at);
     let scale = match unit {
         "W" => 1.0,
@@ -147,7 +169,10 @@ pub fn power(text: &str) -> Result<Watts, ParseQuantityError> {
     if watts > 0.0 && watts <= 1e12 {
         Ok(Watts::new(watts))
     } else {
-        Err(wrong(text, "a power with its unit, such as `700W` or `10kW`"))
+        Err(wrong(
+            text,
+            "a power with its unit, such as `700W` or `10kW`",
+        ))
     }
 }
 
@@ -158,7 +183,10 @@ pub fn power(text: &str) -> Result<Watts, ParseQuantityError> {
 pub fn owned(text: &str) -> Result<(String, u32), ParseQuantityError> {
     let (gpu, count) = text.rsplit_once(':').unwrap_or((text, "1"));
     match (gpu.trim(), count.trim().parse()) {
-        ("", _) | (_, Ok(0) | Err(_)) => Err(wrong(text, "a GPU and how many a host has, such as `H100:8`")),
+        ("", _) | (_, Ok(0) | Err(_)) => Err(wrong(
+            text,
+            "a GPU and how many a host has, such as `H100:8`",
+        )),
         (gpu, Ok(count)) => Ok((gpu.into(), count)),
     }
 }
@@ -168,15 +196,27 @@ pub fn owned(text: &str) -> Result<(String, u32), ParseQuantityError> {
 ///
 /// # Errors
 /// When the longest is shorter than the mean, or all are equal and it is longer.
-pub fn lengths_of(mean: Tokens, variation: f64, longest: Option<Tokens>) -> Result<LengthDistribution, String> {
+pub fn lengths_of(
+    mean: Tokens,
+    variation: f64,
+    longest: Option<Tokens>,
+) -> Result<LengthDistribution, String> {
     let longest = longest.unwrap_or(mean);
     if longest < mean {
-        return Err(format!("the longest, {longest}, is shorter than the mean, {mean}"));
+        return Err(format!(
+            "the longest, {longest}, is shorter than the mean, {mean}"
+        ));
     }
     if variation > 0.0 && longest == mean {
-        return Err(format!("lengths vary, so the longest is more than the mean of {mean}: say how long it is"));
+        return Err(format!(
+            "lengths vary, so the longest is more than the mean of {mean}: say how long it is"
+        ));
     }
-    Ok(LengthDistribution { mean: mean.0 as f64, variation, longest })
+    Ok(LengthDistribution {
+        mean: mean.0 as f64,
+        variation,
+        longest,
+    })
 }
 
 /// For messages.

@@ -21,7 +21,15 @@ pub(crate) struct Writer {
 
 impl Writer {
     pub(crate) fn new() -> Self {
-        Self { version: 3, alignment: 32, entries: Vec::new(), entry_count: 0, tensors: Vec::new(), tensor_count: 0, data: 0 }
+        Self {
+            version: 3,
+            alignment: 32,
+            entries: Vec::new(),
+            entry_count: 0,
+            tensors: Vec::new(),
+            tensor_count: 0,
+            data: 0,
+        }
     }
 
     fn text(out: &mut Vec<u8>, text: &str) {
@@ -49,7 +57,10 @@ impl Writer {
     }
 
     pub(crate) fn counts(self, key: &str, counts: &[u32]) -> Self {
-        let items: Vec<u8> = counts.iter().flat_map(|count| count.to_le_bytes()).collect();
+        let items: Vec<u8> = counts
+            .iter()
+            .flat_map(|count| count.to_le_bytes())
+            .collect();
         self.list(key, 4, counts.len() as u64, &items)
     }
 
@@ -102,7 +113,10 @@ impl Writer {
         out.extend(self.entry_count.to_le_bytes());
         out.extend(&self.entries);
         out.extend(&self.tensors);
-        out.resize((out.len() as u64).div_ceil(self.alignment) as usize * self.alignment as usize, 0);
+        out.resize(
+            (out.len() as u64).div_ceil(self.alignment) as usize * self.alignment as usize,
+            0,
+        );
         let length = out.len() as u64 + self.data;
         (out, length)
     }
@@ -147,7 +161,8 @@ pub(crate) fn llama() -> Writer {
 }
 
 /// Parameters of [`llama`]: tables, norms and layers.
-const LLAMA_PARAMETERS: u64 = 2 * 40 * 64 + 64 + 2 * (2 * 64 + 2 * 64 * 64 + 2 * 64 * 32 + 3 * 64 * 96);
+const LLAMA_PARAMETERS: u64 =
+    2 * 40 * 64 + 64 + 2 * (2 * 64 + 2 * 64 * 64 + 2 * 64 * 32 + 3 * 64 * 96);
 
 #[track_caller]
 fn check(writer: &Writer, expect: &str) {
@@ -161,18 +176,41 @@ fn check(writer: &Writer, expect: &str) {
 #[test]
 fn a_llama_is_read_exactly() {
     let header = llama().read().expect("it is valid");
-    assert_eq!((header.version, header.alignment, header.data_offset % 32), (3, 32, 0));
-    assert_eq!(header.value("tokenizer.ggml.tokens"), Some(&GgufValue::Skipped { length: 40 }));
+    assert_eq!(
+        (header.version, header.alignment, header.data_offset % 32),
+        (3, 32, 0)
+    );
+    assert_eq!(
+        header.value("tokenizer.ggml.tokens"),
+        Some(&GgufValue::Skipped { length: 40 })
+    );
     assert_eq!(header.tensor_bytes(), 4 * LLAMA_PARAMETERS);
     let embedding = &header.tensors[0];
-    assert_eq!((embedding.name.as_str(), embedding.shape.as_slice()), ("token_embd.weight", &[40, 64][..]));
+    assert_eq!(
+        (embedding.name.as_str(), embedding.shape.as_slice()),
+        ("token_embd.weight", &[40, 64][..])
+    );
     let shape = architecture(&header).expect("it is a Llama");
-    assert_eq!((shape.hidden, shape.vocabulary, shape.layer_count(), shape.tied_head), (64, 40, 2, false));
+    assert_eq!(
+        (
+            shape.hidden,
+            shape.vocabulary,
+            shape.layer_count(),
+            shape.tied_head
+        ),
+        (64, 40, 2, false)
+    );
     assert_eq!(shape.parameters().0, LLAMA_PARAMETERS);
     assert_eq!(shape.cache_elements_per_token(), 2 * 2 * 2 * 16);
     let model = with_gguf(shape, &header);
-    let stored = model.stored.as_ref().expect("the header says what is stored");
-    assert_eq!((stored.total(), stored.elements), (4 * LLAMA_PARAMETERS, LLAMA_PARAMETERS));
+    let stored = model
+        .stored
+        .as_ref()
+        .expect("the header says what is stored");
+    assert_eq!(
+        (stored.total(), stored.elements),
+        (4 * LLAMA_PARAMETERS, LLAMA_PARAMETERS)
+    );
     assert_eq!(stored.bytes(Role::Head), Some(4 * 40 * 64));
     assert_eq!(stored.bytes(Role::Key), Some(4 * 2 * 64 * 32));
     assert_eq!(model.native, WeightFormat::F32);
@@ -189,10 +227,18 @@ fn version_2_is_the_same() {
 #[test]
 fn other_files() {
     let magic = read_header(b"PK\x03\x04 and more", 1000).expect_err("a zip file is none");
-    assert!(magic.to_string().starts_with("not a GGUF file: it begins with the bytes [50, 4b, 03, 04]"), "{magic}");
+    assert!(
+        magic
+            .to_string()
+            .starts_with("not a GGUF file: it begins with the bytes [50, 4b, 03, 04]"),
+        "{magic}"
+    );
     for (version, expect) in [
         (1, "error: GGUF version 1 is not read"),
-        (3_u32.swap_bytes(), "error: a big-endian GGUF file is not read"),
+        (
+            3_u32.swap_bytes(),
+            "error: a big-endian GGUF file is not read",
+        ),
         (4, "error: GGUF version 4 is not known"),
         (0, "error: GGUF version 0 is not known"),
     ] {
@@ -206,38 +252,116 @@ fn other_files() {
 fn hostile_headers() {
     let new = Writer::new;
     check(&new(), "0 tensors");
-    check(&new().count("a", 1).count("a", 2), "error: byte 41: the key `a` stands twice");
-    check(&new().entry("a", 13, &[]), "error: byte 33: `a` has a value of type 13");
-    check(&new().list("a", 4, u64::MAX, &[]), "error: byte 49: a list needs the file to have");
-    check(&new().list("a", 4, 1 << 60, &[]), "error: byte 49: a list needs the file to have");
-    check(&new().list("a", 8, 1 << 40, &[]), "error: byte 49: a list needs the file to have");
+    check(
+        &new().count("a", 1).count("a", 2),
+        "error: byte 41: the key `a` stands twice",
+    );
+    check(
+        &new().entry("a", 13, &[]),
+        "error: byte 33: `a` has a value of type 13",
+    );
+    check(
+        &new().list("a", 4, u64::MAX, &[]),
+        "error: byte 49: a list needs the file to have",
+    );
+    check(
+        &new().list("a", 4, 1 << 60, &[]),
+        "error: byte 49: a list needs the file to have",
+    );
+    check(
+        &new().list("a", 8, 1 << 40, &[]),
+        "error: byte 49: a list needs the file to have",
+    );
     let mut nested = Vec::new();
     for _ in 0..6 {
         nested.extend(9_u32.to_le_bytes());
         nested.extend(1_u64.to_le_bytes());
     }
     nested.extend([0; 12]);
-    check(&new().entry("a", 9, &nested), "error: byte 85: `a` nests lists more than 4 deep");
-    check(&new().entry("a", 8, &u64::MAX.to_le_bytes()), "error: byte 45: a text needs the file");
-    check(&new().count("general.alignment", 0), "error: byte 57: `general.alignment` is 0");
-    check(&new().count("general.alignment", 48), "error: byte 57: `general.alignment` is 48");
-    check(&new().say("general.alignment", "x"), "error: byte 62: `general.alignment` is \"x\"");
-    check(&new().described("t", &[1; 5], 0, 0), "error: tensor `t`: 5 dimensions");
-    check(&new().described("t", &[1 << 63, 2], 0, 0), "error: tensor `t`: its shape [9223372036854775808, 2] has more than 2^64 elements");
-    check(&new().described("t", &[1 << 62], 28, 0), "error: tensor `t`: its shape [4611686018427387904] has more than 2^64 bytes");
-    check(&new().described("t", &[1 << 40], 0, 0), "error: tensor `t`: its 4398046511104 bytes from byte 0 of the data end after the 0 bytes");
-    check(&new().described("t", &[4], 0, u64::MAX - 31), "error: tensor `t`: its 16 bytes");
-    check(&new().tensor("t", &[33], 2, 32), "error: tensor `t`: rows of 33 elements are no multiple of the 32 of a block of q4_0");
-    check(&new().tensor("t", &[32], 4, 32), "error: tensor `t`: ggml type 4 was removed");
-    check(&new().tensor("t", &[32], 37, 32), "error: tensor `t`: ggml type 37 was removed");
-    check(&new().tensor("t", &[32], 97, 32), "error: tensor `t`: ggml type 97 is not known");
-    check(&new().float("t", &[8]).float("t", &[8]), "error: tensor `t`: its name stands twice");
+    check(
+        &new().entry("a", 9, &nested),
+        "error: byte 85: `a` nests lists more than 4 deep",
+    );
+    check(
+        &new().entry("a", 8, &u64::MAX.to_le_bytes()),
+        "error: byte 45: a text needs the file",
+    );
+    check(
+        &new().count("general.alignment", 0),
+        "error: byte 57: `general.alignment` is 0",
+    );
+    check(
+        &new().count("general.alignment", 48),
+        "error: byte 57: `general.alignment` is 48",
+    );
+    check(
+        &new().say("general.alignment", "x"),
+        "error: byte 62: `general.alignment` is \"x\"",
+    );
+}
+
+#[test]
+fn hostile_tensors() {
+    let new = Writer::new;
+    check(
+        &new().described("t", &[1; 5], 0, 0),
+        "error: tensor `t`: 5 dimensions",
+    );
+    check(
+        &new().described("t", &[1 << 63, 2], 0, 0),
+        "error: tensor `t`: its shape [9223372036854775808, 2] has more than 2^64 elements",
+    );
+    check(
+        &new().described("t", &[1 << 62], 28, 0),
+        "error: tensor `t`: its shape [4611686018427387904] has more than 2^64 bytes",
+    );
+    check(
+        &new().described("t", &[1 << 40], 0, 0),
+        "error: tensor `t`: its 4398046511104 bytes from byte 0 of the data end after the 0 bytes",
+    );
+    check(
+        &new().described("t", &[4], 0, u64::MAX - 31),
+        "error: tensor `t`: its 16 bytes",
+    );
+    check(
+        &new().tensor("t", &[33], 2, 32),
+        "error: tensor `t`: rows of 33 elements are no multiple of the 32 of a block of q4_0",
+    );
+    check(
+        &new().tensor("t", &[32], 4, 32),
+        "error: tensor `t`: ggml type 4 was removed",
+    );
+    check(
+        &new().tensor("t", &[32], 37, 32),
+        "error: tensor `t`: ggml type 37 was removed",
+    );
+    check(
+        &new().tensor("t", &[32], 97, 32),
+        "error: tensor `t`: ggml type 97 is not known",
+    );
+    check(
+        &new().float("t", &[8]).float("t", &[8]),
+        "error: tensor `t`: its name stands twice",
+    );
     let mut unaligned = new().described("t", &[4], 0, 8);
     unaligned.data = 64;
-    check(&unaligned, "error: tensor `t`: offset 8 is no multiple of the alignment 32");
-    let mut overlapping = new().described("t", &[16], 0, 0).described("u", &[4], 0, 32);
+    check(
+        &unaligned,
+        "error: tensor `t`: offset 8 is no multiple of the alignment 32",
+    );
+    let mut overlapping = new()
+        .described("t", &[16], 0, 0)
+        .described("u", &[4], 0, 32);
     overlapping.data = 64;
-    check(&overlapping, "error: tensor `u`: it begins at byte 32 of the data, the tensors before it end at 64");
+    check(
+        &overlapping,
+        "error: tensor `u`: it begins at byte 32 of the data, the tensors before it end at 64",
+    );
+}
+
+#[test]
+fn hostile_counts_and_names() {
+    let new = Writer::new;
     let mut counts = new();
     counts.tensor_count = u64::MAX;
     check(&counts, "error: byte 8: 18446744073709551615 tensors");
@@ -245,12 +369,18 @@ fn hostile_headers() {
     counts.entry_count = 1 << 40;
     check(&counts, "error: byte 16: 1099511627776 metadata entries");
     let long = "k".repeat(70_000);
-    check(&new().count(&long, 1), "error: byte 24: a metadata key of 70000 bytes");
+    check(
+        &new().count(&long, 1),
+        "error: byte 24: a metadata key of 70000 bytes",
+    );
     let (mut bytes, length) = new().count("ab", 1).finish();
     bytes[32] = 0xff;
     assert_eq!(
         read_header(&bytes, length),
-        Err(GgufError::Wrong { offset: 24, problem: "a metadata key is not UTF-8".into() })
+        Err(GgufError::Wrong {
+            offset: 24,
+            problem: "a metadata key is not UTF-8".into()
+        })
     );
 }
 
@@ -260,7 +390,10 @@ fn a_file_cut_short() {
     let cut = read_header(&bytes, length - 1).expect_err("the last tensor does not fit");
     assert!(cut.to_string().ends_with("the file is cut short"), "{cut}");
     let within = read_header(&bytes[..500], 500).expect_err("the header does not fit");
-    assert!(matches!(within, GgufError::CutShort { file: 500, .. }), "{within}");
+    assert!(
+        matches!(within, GgufError::CutShort { file: 500, .. }),
+        "{within}"
+    );
 }
 
 /// Every prefix asks for more, and more than it has; following its wishes ends at the header.
@@ -272,7 +405,10 @@ fn prefixes_ask_for_more() {
     let end = without_padding.expect("the whole is enough");
     for given in 0..end {
         match read_header(&bytes[..given], length) {
-            Err(GgufError::NeedMore(needed)) => assert!(given as u64 <= needed - 1 && needed <= end as u64, "{given}: {needed}"),
+            Err(GgufError::NeedMore(needed)) => assert!(
+                (given as u64) < needed && needed <= end as u64,
+                "{given}: {needed}"
+            ),
             other => panic!("{given}: {other:?}"),
         }
     }
@@ -312,8 +448,14 @@ fn values_keep_their_kind() {
     assert_eq!(header.value("i64"), Some(&GgufValue::Signed(i64::MIN)));
     assert!(matches!(header.value("f64"), Some(GgufValue::Real(real)) if real.is_nan()));
     assert_eq!(header.text("bad"), Some("\u{fffd}x"));
-    assert_eq!(header.value("list").and_then(GgufValue::counts), Some(vec![1, 2, 3]));
-    assert_eq!(header.value("long"), Some(&GgufValue::Skipped { length: 2000 }));
+    assert_eq!(
+        header.value("list").and_then(GgufValue::counts),
+        Some(vec![1, 2, 3])
+    );
+    assert_eq!(
+        header.value("long"),
+        Some(&GgufValue::Skipped { length: 2000 })
+    );
     assert_eq!(header.value("tags").and_then(GgufValue::length), Some(2));
 }
 
@@ -321,12 +463,44 @@ fn values_keep_their_kind() {
 fn formats_have_the_sizes_of_ggml() {
     // Type, elements, bytes: as gguf 0.19 has them.
     for (kind, elements, bytes) in [
-        (0, 1, 4), (1, 1, 2), (2, 32, 18), (3, 32, 20), (6, 32, 22), (7, 32, 24), (8, 32, 34), (10, 256, 84), (11, 256, 110),
-        (12, 256, 144), (13, 256, 176), (14, 256, 210), (15, 256, 292), (16, 256, 66), (17, 256, 74), (18, 256, 98),
-        (19, 256, 50), (20, 32, 18), (21, 256, 110), (22, 256, 82), (23, 256, 136), (24, 1, 1), (25, 1, 2), (26, 1, 4),
-        (27, 1, 8), (28, 1, 8), (29, 256, 56), (30, 1, 2), (34, 256, 54), (35, 256, 66), (39, 32, 17), (40, 64, 36), (41, 128, 18),
+        (0, 1, 4),
+        (1, 1, 2),
+        (2, 32, 18),
+        (3, 32, 20),
+        (6, 32, 22),
+        (7, 32, 24),
+        (8, 32, 34),
+        (10, 256, 84),
+        (11, 256, 110),
+        (12, 256, 144),
+        (13, 256, 176),
+        (14, 256, 210),
+        (15, 256, 292),
+        (16, 256, 66),
+        (17, 256, 74),
+        (18, 256, 98),
+        (19, 256, 50),
+        (20, 32, 18),
+        (21, 256, 110),
+        (22, 256, 82),
+        (23, 256, 136),
+        (24, 1, 1),
+        (25, 1, 2),
+        (26, 1, 4),
+        (27, 1, 8),
+        (28, 1, 8),
+        (29, 256, 56),
+        (30, 1, 2),
+        (34, 256, 54),
+        (35, 256, 66),
+        (39, 32, 17),
+        (40, 64, 36),
+        (41, 128, 18),
     ] {
-        let header = Writer::new().tensor("t", &[elements, 3], kind, 3 * bytes).read().expect("a known type");
+        let header = Writer::new()
+            .tensor("t", &[elements, 3], kind, 3 * bytes)
+            .read()
+            .expect("a known type");
         assert_eq!(header.tensors[0].bytes, 3 * bytes, "type {kind}");
     }
 }
@@ -343,8 +517,13 @@ fn split_files_are_joined() {
             .expect("it is valid")
     };
     let mut first = part(0, "a");
-    let alone = architecture(&first).expect_err("half a model is none").to_string();
-    assert!(alone.starts_with("this is part 1 of 2 of a split file"), "{alone}");
+    let alone = architecture(&first)
+        .expect_err("half a model is none")
+        .to_string();
+    assert!(
+        alone.starts_with("this is part 1 of 2 of a split file"),
+        "{alone}"
+    );
     assert!(first.clone().append(part(0, "b")).is_err());
     assert!(first.clone().append(part(1, "a")).is_err());
     assert_eq!(first.append(part(1, "b")), Ok(()));
@@ -354,17 +533,46 @@ fn split_files_are_joined() {
 
 #[test]
 fn files_that_hold_no_language_model() {
-    let error = |writer: Writer| architecture(&writer.read().expect("it is valid")).expect_err("it is none").to_string();
-    assert_eq!(error(Writer::new()), "`general.architecture` is missing: the header does not say what the model is");
-    assert!(error(Writer::new().say("general.architecture", "clip")).contains("a vision or audio tower"));
+    let error = |writer: Writer| {
+        architecture(&writer.read().expect("it is valid"))
+            .expect_err("it is none")
+            .to_string()
+    };
+    assert_eq!(
+        error(Writer::new()),
+        "`general.architecture` is missing: the header does not say what the model is"
+    );
+    assert!(
+        error(Writer::new().say("general.architecture", "clip"))
+            .contains("a vision or audio tower")
+    );
     assert!(error(Writer::new().say("general.architecture", "bert")).contains("an encoder"));
-    assert!(error(Writer::new().say("general.architecture", "llama").say("general.type", "adapter")).contains("an adapter"));
-    assert_eq!(error(Writer::new().say("general.architecture", "llama")), "`llama.block_count` is missing");
-    let no_width = Writer::new().say("general.architecture", "llama").count("llama.block_count", 1);
+    assert!(
+        error(
+            Writer::new()
+                .say("general.architecture", "llama")
+                .say("general.type", "adapter")
+        )
+        .contains("an adapter")
+    );
+    assert_eq!(
+        error(Writer::new().say("general.architecture", "llama")),
+        "`llama.block_count` is missing"
+    );
+    let no_width = Writer::new()
+        .say("general.architecture", "llama")
+        .count("llama.block_count", 1);
     assert_eq!(error(no_width), "`llama.embedding_length` is missing");
-    let many = Writer::new().say("general.architecture", "llama").count("llama.block_count", u32::MAX);
-    assert_eq!(error(many), "`llama.block_count` is 4294967295; no model has more than 4096 layers");
-    let zero = Writer::new().say("general.architecture", "llama").count("llama.block_count", 0);
+    let many = Writer::new()
+        .say("general.architecture", "llama")
+        .count("llama.block_count", u32::MAX);
+    assert_eq!(
+        error(many),
+        "`llama.block_count` is 4294967295; no model has more than 4096 layers"
+    );
+    let zero = Writer::new()
+        .say("general.architecture", "llama")
+        .count("llama.block_count", 0);
     assert_eq!(error(zero), "`llama.block_count` is missing");
 }
 
@@ -380,8 +588,18 @@ fn unknown_architectures_are_read_like_llama_and_say_so() {
         .read()
         .expect("it is valid");
     let shape = architecture(&header).expect("the usual keys are there");
-    assert_eq!((shape.layer_count(), shape.vocabulary, shape.tied_head), (3, 50, true));
-    assert!(shape.assumptions.iter().any(|said| said.contains("\"novel\" is not known")), "{:?}", shape.assumptions);
+    assert_eq!(
+        (shape.layer_count(), shape.vocabulary, shape.tied_head),
+        (3, 50, true)
+    );
+    assert!(
+        shape
+            .assumptions
+            .iter()
+            .any(|said| said.contains("\"novel\" is not known")),
+        "{:?}",
+        shape.assumptions
+    );
 }
 
 /// Latent attention in both forms in which llama.cpp has written it.
@@ -414,7 +632,9 @@ fn latent_attention() {
         .count("deepseek2.attention.value_length", 32)
         .count("deepseek2.attention.key_length_mla", 24)
         .count("deepseek2.attention.value_length_mla", 16);
-    let shape = |writer: Writer| architecture(&writer.read().expect("it is valid")).expect("it is a DeepSeek");
+    let shape = |writer: Writer| {
+        architecture(&writer.read().expect("it is valid")).expect("it is a DeepSeek")
+    };
     let (old, new) = (shape(old), shape(new));
     assert_eq!(old, new);
     assert_eq!(old.cache_elements_per_token(), 3 * (32 + 8));
@@ -437,7 +657,10 @@ fn layers_of_a_searched_architecture_may_lack_parts() {
     assert_eq!(shape.layer_count(), 3);
     // Two layers keep a cache: of two heads, and of one.
     assert_eq!(shape.cache_elements_per_token(), 2 * 64 * (2 + 1));
-    assert_eq!(shape.parameters_of(|role| role == Role::MlpDown).0, 256 * (512 + 1024));
+    assert_eq!(
+        shape.parameters_of(|role| role == Role::MlpDown).0,
+        256 * (512 + 1024)
+    );
 }
 
 proptest! {

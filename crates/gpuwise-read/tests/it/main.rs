@@ -3,10 +3,10 @@
 mod config_errors;
 mod config_mutations;
 mod config_sums;
-mod models;
-mod shared_models;
 mod gguf;
+mod models;
 mod safetensors;
+mod shared_models;
 mod stored;
 mod traffic;
 mod workload;

@@ -32,9 +32,17 @@ fn check_one(fields: &str, data_length: u64, expect: &str) {
 
 #[test]
 fn valid_headers() {
-    check(VALID, 44, "a.weight bf16 [4, 4] 32; b fp32 [] 4; c fp8 [2, 4] 8");
+    check(
+        VALID,
+        44,
+        "a.weight bf16 [4, 4] 32; b fp32 [] 4; c fp8 [2, 4] 8",
+    );
     check("{}", 0, "");
-    check("{\"t\":{\"dtype\":\"F16\",\"shape\":[0,7],\"data_offsets\":[0,0]}}    ", 0, "t fp16 [0, 7] 0");
+    check(
+        "{\"t\":{\"dtype\":\"F16\",\"shape\":[0,7],\"data_offsets\":[0,0]}}    ",
+        0,
+        "t fp16 [0, 7] 0",
+    );
     let header = read_header(VALID.as_bytes(), 44).expect("it is valid");
     assert_eq!(header.metadata, [("format".to_string(), "pt".to_string())]);
     for (dtype, shape, bytes) in [
@@ -55,7 +63,11 @@ fn valid_headers() {
         ("F4", "[2,32]", 32),
         ("F6_E3M2", "[4,4]", 12),
     ] {
-        check_one(&format!(r#""dtype":"{dtype}","shape":{shape},"data_offsets":[0,{bytes}]"#), bytes, "t ");
+        check_one(
+            &format!(r#""dtype":"{dtype}","shape":{shape},"data_offsets":[0,{bytes}]"#),
+            bytes,
+            "t ",
+        );
     }
 }
 
@@ -72,33 +84,117 @@ fn hostile_headers() {
     check("[]", 0, "error: not a safetensors header: byte 0");
     check(" {}", 0, "error: not a safetensors header: byte 0");
     check("", 0, "error: not a safetensors header: byte 0");
-    check("{\"t\":1}", 0, "error: not a safetensors header: tensor `t`: invalid type");
+    check(
+        "{\"t\":1}",
+        0,
+        "error: not a safetensors header: tensor `t`: invalid type",
+    );
     check("{} x", 0, "error: not a safetensors header: trailing");
     let twice = r#"{"t":{"dtype":"U8","shape":[1],"data_offsets":[0,1]},"t":{"dtype":"U8","shape":[1],"data_offsets":[0,1]}}"#;
     check(twice, 1, "error: tensor `t` stands twice");
-    check(r#"{"__metadata__":{},"__metadata__":{}}"#, 0, "error: not a safetensors header: `__metadata__` stands twice");
-    check(r#"{"__metadata__":{"a":"1","a":"2"}}"#, 0, "error: not a safetensors header: `__metadata__.a` stands twice");
-    check_one(r#""dtype":"U8","dtype":"U8","shape":[1],"data_offsets":[0,1]"#, 1, "error: not a safetensors header: tensor `t`: duplicate field");
-    check_one(r#""dtype":"F3","shape":[1],"data_offsets":[0,1]"#, 1, "error: tensor `t`: unknown dtype \"F3\"");
-    check_one(r#""dtype":"U8","shape":[-1],"data_offsets":[0,1]"#, 1, "error: not a safetensors header: tensor `t`");
-    check_one(r#""dtype":"U8","shape":[1.5],"data_offsets":[0,1]"#, 1, "error: not a safetensors header: tensor `t`");
-    check_one(r#""dtype":"U8","shape":[1],"data_offsets":[0,2]"#, 2, "error: tensor `t`: its shape makes 1 bytes, its data_offsets 2");
-    check_one(r#""dtype":"U8","shape":[1],"data_offsets":[1,0]"#, 1, "error: tensor `t`: data_offsets [1, 0] are not in order");
-    check_one(r#""dtype":"U8","shape":[1],"data_offsets":[0]"#, 1, "error: not a safetensors header");
-    check_one(r#""dtype":"U8","shape":[1],"data_offsets":[0,1]"#, 0, "error: the header describes 1 bytes of tensors, the file holds 0");
-    check_one(r#""dtype":"U8","shape":[1],"data_offsets":[0,1]"#, 9, "error: the header describes 1 bytes of tensors, the file holds 9");
-    check_one(r#""dtype":"U8","shape":[1],"data_offsets":[4,5]"#, 5, "error: tensor `t` begins at byte 4 of the data, the tensors before it end at 0");
-    check_one(r#""dtype":"F4","shape":[3],"data_offsets":[0,2]"#, 2, "error: tensor `t`: its shape is impossible: 3 elements of fp4");
+    check(
+        r#"{"__metadata__":{},"__metadata__":{}}"#,
+        0,
+        "error: not a safetensors header: `__metadata__` stands twice",
+    );
+    check(
+        r#"{"__metadata__":{"a":"1","a":"2"}}"#,
+        0,
+        "error: not a safetensors header: `__metadata__.a` stands twice",
+    );
+}
+
+#[test]
+fn hostile_tensors() {
+    check_one(
+        r#""dtype":"U8","dtype":"U8","shape":[1],"data_offsets":[0,1]"#,
+        1,
+        "error: not a safetensors header: tensor `t`: duplicate field",
+    );
+    check_one(
+        r#""dtype":"F3","shape":[1],"data_offsets":[0,1]"#,
+        1,
+        "error: tensor `t`: unknown dtype \"F3\"",
+    );
+    check_one(
+        r#""dtype":"U8","shape":[-1],"data_offsets":[0,1]"#,
+        1,
+        "error: not a safetensors header: tensor `t`",
+    );
+    check_one(
+        r#""dtype":"U8","shape":[1.5],"data_offsets":[0,1]"#,
+        1,
+        "error: not a safetensors header: tensor `t`",
+    );
+    check_one(
+        r#""dtype":"U8","shape":[1],"data_offsets":[0,2]"#,
+        2,
+        "error: tensor `t`: its shape makes 1 bytes, its data_offsets 2",
+    );
+    check_one(
+        r#""dtype":"U8","shape":[1],"data_offsets":[1,0]"#,
+        1,
+        "error: tensor `t`: data_offsets [1, 0] are not in order",
+    );
+    check_one(
+        r#""dtype":"U8","shape":[1],"data_offsets":[0]"#,
+        1,
+        "error: not a safetensors header",
+    );
+    check_one(
+        r#""dtype":"U8","shape":[1],"data_offsets":[0,1]"#,
+        0,
+        "error: the header describes 1 bytes of tensors, the file holds 0",
+    );
+    check_one(
+        r#""dtype":"U8","shape":[1],"data_offsets":[0,1]"#,
+        9,
+        "error: the header describes 1 bytes of tensors, the file holds 9",
+    );
+    check_one(
+        r#""dtype":"U8","shape":[1],"data_offsets":[4,5]"#,
+        5,
+        "error: tensor `t` begins at byte 4 of the data, the tensors before it end at 0",
+    );
+    check_one(
+        r#""dtype":"F4","shape":[3],"data_offsets":[0,2]"#,
+        2,
+        "error: tensor `t`: its shape is impossible: 3 elements of fp4",
+    );
     let two_63 = 1_u64 << 63;
-    check_one(&format!(r#""dtype":"U8","shape":[{two_63},2],"data_offsets":[0,0]"#), 0, "error: tensor `t`: its shape is impossible");
-    check_one(&format!(r#""dtype":"U8","shape":[{two_63},{two_63},0],"data_offsets":[0,0]"#), 0, "error: tensor `t`: its shape is impossible");
-    check_one(&format!(r#""dtype":"F64","shape":[{two_63}],"data_offsets":[0,0]"#), 0, "error: tensor `t`: its shape is impossible");
-    check_one(r#""dtype":"U8","shape":[18446744073709551616],"data_offsets":[0,0]"#, 0, "error: not a safetensors header");
+    check_one(
+        &format!(r#""dtype":"U8","shape":[{two_63},2],"data_offsets":[0,0]"#),
+        0,
+        "error: tensor `t`: its shape is impossible",
+    );
+    check_one(
+        &format!(r#""dtype":"U8","shape":[{two_63},{two_63},0],"data_offsets":[0,0]"#),
+        0,
+        "error: tensor `t`: its shape is impossible",
+    );
+    check_one(
+        &format!(r#""dtype":"F64","shape":[{two_63}],"data_offsets":[0,0]"#),
+        0,
+        "error: tensor `t`: its shape is impossible",
+    );
+    check_one(
+        r#""dtype":"U8","shape":[18446744073709551616],"data_offsets":[0,0]"#,
+        0,
+        "error: not a safetensors header",
+    );
     let many = vec!["1"; 65].join(",");
-    check_one(&format!(r#""dtype":"U8","shape":[{many}],"data_offsets":[0,1]"#), 1, "error: tensor `t`: its shape is impossible: 65 dimensions");
+    check_one(
+        &format!(r#""dtype":"U8","shape":[{many}],"data_offsets":[0,1]"#),
+        1,
+        "error: tensor `t`: its shape is impossible: 65 dimensions",
+    );
     let deep = format!(r#"{{"t":{}{}}}"#, "[".repeat(100_000), "]".repeat(100_000));
     check(&deep, 0, "error: not a safetensors header");
-    let deep = format!(r#"{{"t":{{"x":{}{},"dtype":"U8","shape":[],"data_offsets":[0,1]}}}}"#, "[".repeat(1_000), "]".repeat(1_000));
+    let deep = format!(
+        r#"{{"t":{{"x":{}{},"dtype":"U8","shape":[],"data_offsets":[0,1]}}}}"#,
+        "[".repeat(1_000),
+        "]".repeat(1_000)
+    );
     // A field that is not read may nest as it likes; what matters is that nothing overflows.
     let _ = read_header(deep.as_bytes(), 1);
 }
@@ -106,7 +202,11 @@ fn hostile_headers() {
 #[test]
 fn overlapping_tensors_are_refused() {
     let json = r#"{"a":{"dtype":"U8","shape":[4],"data_offsets":[0,4]},"b":{"dtype":"U8","shape":[4],"data_offsets":[2,6]}}"#;
-    check(json, 6, "error: tensor `b` begins at byte 2 of the data, the tensors before it end at 4");
+    check(
+        json,
+        6,
+        "error: tensor `b` begins at byte 2 of the data, the tensors before it end at 4",
+    );
 }
 
 #[test]
@@ -120,13 +220,19 @@ fn spans_of_the_header() {
     assert!(span(LARGEST_HEADER + 1, u64::MAX).is_err());
     assert!(span(u64::MAX, u64::MAX).is_err());
     let page = header_span(*b"<!DOCTYP", 5_000).expect_err("a web page is no safetensors file");
-    assert!(page.to_string().contains("probably no safetensors file"), "{page}");
+    assert!(
+        page.to_string().contains("probably no safetensors file"),
+        "{page}"
+    );
 }
 
 #[test]
 fn every_prefix_is_an_error() {
     for length in 0..VALID.len() {
-        assert!(read_header(&VALID.as_bytes()[..length], 44).is_err(), "{length}");
+        assert!(
+            read_header(&VALID.as_bytes()[..length], 44).is_err(),
+            "{length}"
+        );
     }
 }
 
@@ -136,19 +242,53 @@ fn indices() {
         r#"{"metadata":{"total_size":16060522496},"weight_map":{"lm_head.weight":"model-00002-of-00002.safetensors","a":"model-00001-of-00002.safetensors","b":"model-00002-of-00002.safetensors"}}"#,
     )
     .expect("it is valid");
-    assert_eq!(index.files, ["model-00002-of-00002.safetensors", "model-00001-of-00002.safetensors"]);
+    assert_eq!(
+        index.files,
+        [
+            "model-00002-of-00002.safetensors",
+            "model-00001-of-00002.safetensors"
+        ]
+    );
     assert_eq!((index.tensors, index.total_size), (3, Some(16_060_522_496)));
-    assert_eq!(read_index(r#"{"weight_map":{}}"#).expect("no metadata").total_size, None);
-    assert_eq!(read_index(r#"{"metadata":{"total_size":2.0},"weight_map":{}}"#).expect("a real").total_size, Some(2));
+    assert_eq!(
+        read_index(r#"{"weight_map":{}}"#)
+            .expect("no metadata")
+            .total_size,
+        None
+    );
+    assert_eq!(
+        read_index(r#"{"metadata":{"total_size":2.0},"weight_map":{}}"#)
+            .expect("a real")
+            .total_size,
+        Some(2)
+    );
     for (hostile, expect) in [
         ("", "not a safetensors header"),
         ("{}", "not a safetensors header: missing field `weight_map`"),
-        (r#"{"weight_map":{"a":1}}"#, "not a safetensors header: invalid type"),
-        (r#"{"weight_map":{"a":"../../etc/passwd"}}"#, "not a safetensors header: `weight_map` names the file"),
-        (r#"{"weight_map":{"a":"/etc/passwd"}}"#, "not a safetensors header: `weight_map` names the file"),
-        (r#"{"weight_map":{"a":"C:x"}}"#, "not a safetensors header: `weight_map` names the file"),
-        (r#"{"weight_map":{"a":".."}}"#, "not a safetensors header: `weight_map` names the file"),
-        (r#"{"metadata":{"total_size":-1},"weight_map":{}}"#, "not a safetensors header: `metadata.total_size` is -1"),
+        (
+            r#"{"weight_map":{"a":1}}"#,
+            "not a safetensors header: invalid type",
+        ),
+        (
+            r#"{"weight_map":{"a":"../../etc/passwd"}}"#,
+            "not a safetensors header: `weight_map` names the file",
+        ),
+        (
+            r#"{"weight_map":{"a":"/etc/passwd"}}"#,
+            "not a safetensors header: `weight_map` names the file",
+        ),
+        (
+            r#"{"weight_map":{"a":"C:x"}}"#,
+            "not a safetensors header: `weight_map` names the file",
+        ),
+        (
+            r#"{"weight_map":{"a":".."}}"#,
+            "not a safetensors header: `weight_map` names the file",
+        ),
+        (
+            r#"{"metadata":{"total_size":-1},"weight_map":{}}"#,
+            "not a safetensors header: `metadata.total_size` is -1",
+        ),
     ] {
         let error = read_index(hostile).expect_err(hostile).to_string();
         assert!(error.starts_with(expect), "{hostile}: {error}");
