@@ -4,6 +4,7 @@ use crate::{
     gpu::{Collective, Gpu, MigProfile},
     offer::{Host, Offer},
     quality::QualityRow,
+    question::Benchmark,
 };
 use alloc::{string::String, vec::Vec};
 
@@ -22,6 +23,8 @@ pub struct Catalogue {
     pub offers: Vec<Offer>,
     /// Quality of lower precisions.
     pub quality: Vec<QualityRow>,
+    /// What published benchmarks send.
+    pub benchmarks: Vec<Benchmark>,
 }
 
 impl Catalogue {

@@ -62,3 +62,20 @@ pub enum Load {
     /// Requests arriving at random at this rate a second; stages follow each other.
     Rate(Vec<f64>),
 }
+
+/// What a published benchmark sends, for rows that name it and not its lengths.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Benchmark {
+    /// How the names of its variants begin.
+    pub prefix: String,
+    /// Mean prompt tokens.
+    pub input: f64,
+    /// Mean output tokens.
+    pub output: f64,
+    /// Beams that are decoded for each request.
+    pub beams: f64,
+    /// Its bound on end-to-end latency in seconds, where it has one.
+    pub latency_promise: Option<f64>,
+    /// Where the row comes from.
+    pub source: String,
+}

@@ -10,6 +10,7 @@ pub mod answer;
 pub mod constants;
 pub mod fit;
 pub mod memory;
+pub mod micro;
 pub mod serving;
 pub mod setup;
 pub mod shard;

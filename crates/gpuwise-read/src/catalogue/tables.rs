@@ -5,6 +5,7 @@ use gpuwise_domain::{
     gpu::{Collective, MigProfile},
     offer::{Host, Offer},
     quality::QualityRow,
+    question::Benchmark,
 };
 use gpuwise_units::{Bytes, BytesPerSecond, Currency, HourlyPrice, Money};
 use serde::{Deserialize, de::DeserializeOwned};
@@ -238,6 +239,32 @@ pub fn read_quality(file: &str, text: &str) -> Result<Vec<QualityRow>, Catalogue
         baseline: row.baseline,
         quantized: row.quantized,
         loss_percent: row.loss_percent,
+        source: row.source,
+    };
+    Ok(rows(file, text)?.into_iter().map(convert).collect())
+}
+
+#[derive(Deserialize)]
+struct BenchmarkRow {
+    benchmark: String,
+    input_tokens: f64,
+    output_tokens: f64,
+    beams: f64,
+    latency_promise_s: Option<f64>,
+    source: String,
+}
+
+/// Reads `benchmarks.csv`.
+///
+/// # Errors
+/// When a row is not of this form.
+pub fn read_benchmarks(file: &str, text: &str) -> Result<Vec<Benchmark>, CatalogueError> {
+    let convert = |(_, row): (u64, BenchmarkRow)| Benchmark {
+        prefix: row.benchmark,
+        input: row.input_tokens,
+        output: row.output_tokens,
+        beams: row.beams,
+        latency_promise: row.latency_promise_s,
         source: row.source,
     };
     Ok(rows(file, text)?.into_iter().map(convert).collect())

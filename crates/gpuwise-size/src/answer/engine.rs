@@ -96,14 +96,30 @@ pub fn profile_of(engine: &Engine, question: &Question) -> String {
     let static_batch = is_static_batch(&question.metric);
     let name = match engine.kind {
         EngineKind::Vllm if submitted => "vllm-submitted",
+        // Builds between releases, run for models that no release had tuned yet.
+        EngineKind::Vllm if engine.written.contains("nightly") => "vllm-nightly",
         EngineKind::TensorRtLlm if submitted => "trtllm-submitted",
         EngineKind::Vllm => {
             let old_release = engine.release.is_some_and(|r| r.numbers < [0, 8, 0]);
-            if old_release || old_month || (unstated && static_batch) { "vllm-2024" } else { "vllm" }
+            // Since 0.14 a step is planned while the one before it runs.
+            let waits = engine.release.is_some_and(|r| r.numbers < [0, 14, 0]);
+            if old_release || old_month || (unstated && static_batch) {
+                "vllm-2024"
+            } else if waits {
+                "vllm-sync"
+            } else {
+                "vllm"
+            }
         }
         EngineKind::TensorRtLlm => {
             let old_release = engine.release.is_some_and(|r| r.numbers < [0, 20, 0]);
-            if old_release || old_month || static_batch { "trtllm-2024" } else { "trtllm" }
+            if old_release || old_month || static_batch {
+                "trtllm-2024"
+            } else if engine.written.contains("-dev") {
+                "trtllm-dev"
+            } else {
+                "trtllm"
+            }
         }
         EngineKind::Sglang => "sglang",
         EngineKind::LlamaCpp => "llamacpp-2024",

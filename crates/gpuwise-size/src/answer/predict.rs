@@ -2,14 +2,14 @@
 
 use super::reading::{Pool, Reading, Statistic, Wanted};
 use crate::{
-    constants::Constants,
+    constants::{Constants, Parameter as P},
     serving::{ClosedLoop, Cycle, Latency, OpenLoop, Quantiles, StaticBatch},
 };
 use gpuwise_domain::question::Load;
 
 /// The figure asked for, in SI units (seconds, tokens or requests a second).
 pub fn predict(reading: &Reading<'_>, constants: &Constants) -> Option<f64> {
-    let cycle = Cycle::new(&reading.setup, constants);
+    let cycle = Cycle::new(&reading.setup, reading.shape.clone(), constants);
     let layout = reading.setup.layout;
     let groups = f64::from(layout.attention_data.max(1)) * f64::from(layout.replicas.max(1));
     let output = reading.output.unwrap_or(1.0);
@@ -42,12 +42,19 @@ pub fn predict(reading: &Reading<'_>, constants: &Constants) -> Option<f64> {
                 };
                 Some(of_closed(reading.wanted, &latency, output, groups, reading.gpus))
             }
+            Load::Rate(_) if reading.promise.is_some() => {
+                let (latency, share) = saturated(reading, &cycle, constants)?;
+                Some(of_promised(reading, &latency, share, constants))
+            }
             Load::Rate(stages) => {
                 let rate = stages.iter().sum::<f64>() / stages.len().max(1) as f64;
                 let quantiles = open(reading, &cycle, rate / groups)?;
                 Some(of_open(reading.wanted, &quantiles, output, groups, reading.gpus))
             }
-            Load::Unstated => None,
+            Load::Unstated => {
+                let (latency, _) = saturated(reading, &cycle, constants)?;
+                Some(of_closed(reading.wanted, &latency, output, groups, reading.gpus))
+            }
         },
     }
 }
@@ -63,6 +70,10 @@ fn batch(reading: &Reading<'_>, groups: f64) -> Option<StaticBatch> {
 }
 
 fn closed(reading: &Reading<'_>, cycle: &Cycle, concurrency: f64) -> Option<Latency> {
+    closed_of(reading, cycle, concurrency)
+}
+
+fn closed_of(reading: &Reading<'_>, cycle: &Cycle, concurrency: f64) -> Option<Latency> {
     let one = ClosedLoop {
         concurrency: concurrency.max(1.0),
         input: reading.input?,
@@ -82,7 +93,7 @@ fn disaggregated(
     groups: f64,
     constants: &Constants,
 ) -> Option<Latency> {
-    let prefill = Cycle::new(&pool.setup, constants);
+    let prefill = Cycle::new(&pool.setup, pool.shape.clone(), constants);
     let (input, output) = (reading.input?, reading.output?);
     let alone = prefill.prefill(1.0, input, 0.0);
     let mut decode = Latency::default();
@@ -116,6 +127,53 @@ fn open(reading: &Reading<'_>, cycle: &Cycle, rate: f64) -> Option<Quantiles> {
         capacity: reading.capacity,
     };
     Some(one.solve(cycle))
+}
+
+/// The most that a group does: all that fit run at once, or as many as keep the promise on time
+/// per token. Also the share of the promise that the mean time per token takes.
+fn saturated(reading: &Reading<'_>, cycle: &Cycle, constants: &Constants) -> Option<(Latency, f64)> {
+    let place = constants.place(&reading.setup.device.gpu.generation, &reading.setup.profile);
+    let share = constants.get(P::PromiseShare, place).min(1.0);
+    let solve = |concurrency: f64| closed_of(reading, cycle, concurrency);
+    let most = reading.capacity / reading.beams;
+    let Some((_, tpot)) = reading.promise else { return Some((solve(most)?, 1.0)) };
+    let bound = tpot * share;
+    if solve(most)?.tpot <= bound {
+        let latency = solve(most)?;
+        return Some((latency, latency.tpot / tpot));
+    }
+    let (mut low, mut high) = (1.0f64, most);
+    for _ in 0..9 {
+        let middle = libm::sqrt(low * high);
+        if solve(middle)?.tpot <= bound {
+            low = middle;
+        } else {
+            high = middle;
+        }
+    }
+    let latency = solve(low)?;
+    Some((latency, latency.tpot / tpot))
+}
+
+/// Latencies of a run that was driven up to its promise: time per token as the steps give it, time
+/// to first token as the share of its bound that such runs show.
+fn of_promised(reading: &Reading<'_>, latency: &Latency, share: f64, constants: &Constants) -> f64 {
+    let place = constants.place(&reading.setup.device.gpu.generation, &reading.setup.profile);
+    let (first, each) = reading.promise.unwrap_or((1.0, 1.0));
+    let output = reading.output.unwrap_or(1.0);
+    let mean_first = (first * constants.get(P::PromiseFirst, place)).max(0.3 * latency.ttft);
+    let tail = |statistic| spread(statistic, 0.45);
+    match reading.wanted {
+        Wanted::Ttft(statistic) => mean_first * tail(statistic),
+        Wanted::Tpot(Statistic::Mean) => latency.tpot,
+        Wanted::Tpot(statistic) => (latency.tpot * spread(statistic, 0.10)).min(each),
+        Wanted::EndToEnd(Statistic::Mean) => mean_first + output * latency.tpot,
+        Wanted::EndToEnd(statistic) => {
+            // Lengths of real prompts' answers spread widely.
+            (mean_first + output * latency.tpot) * spread(statistic, 0.55)
+        }
+        _ => share,
+    }
 }
 
 fn of_closed(wanted: Wanted, latency: &Latency, output: f64, groups: f64, gpus: u32) -> f64 {

@@ -5,10 +5,14 @@ use super::{
     engine::{engine_of, profile_of},
     layout::stated_layout,
 };
-use crate::setup::{Settings, Setup, Weights, exported};
+use crate::{
+    setup::{Settings, Setup, Weights, exported},
+    speed::StepShape,
+};
 use alloc::{
     format,
     string::{String, ToString},
+    sync::Arc,
     vec::Vec,
 };
 use gpuwise_domain::{
@@ -26,6 +30,8 @@ use gpuwise_domain::{
 pub struct Reading<'a> {
     /// How the model is served.
     pub setup: Setup<'a>,
+    /// Its operators.
+    pub shape: Arc<StepShape>,
     /// The pool that computes prompts, where it is another.
     pub prefill: Option<Pool<'a>>,
     /// Whether the row states its layout (else the best that fits is taken).
@@ -44,6 +50,10 @@ pub struct Reading<'a> {
     pub capacity: f64,
     /// Whether all requests have one length.
     pub one_length: bool,
+    /// Sequences that the engine decodes for each request (beams).
+    pub beams: f64,
+    /// Bounds in seconds on time to first token and time per token that the run was driven up to.
+    pub promise: Option<(f64, f64)>,
     /// Whether the row contradicts itself or lacks what decides it, so that it is answered under
     /// a reading and not fitted.
     pub doubtful: bool,
@@ -56,6 +66,8 @@ pub struct Reading<'a> {
 pub struct Pool<'a> {
     /// How each worker serves.
     pub setup: Setup<'a>,
+    /// Its operators.
+    pub shape: Arc<StepShape>,
     /// How many there are.
     pub workers: f64,
     /// Sequences of one worker's batch, where stated.
@@ -141,8 +153,22 @@ pub fn read<'a>(
     let domain = gpu.scale_up.as_ref().map_or(8, |link| link.domain);
     let stated = stated_layout(question, architecture.has_experts(), domain);
     let mut notes = stated.notes;
+    let benchmark = question
+        .extra("benchmark")
+        .and_then(|name| catalogue.benchmarks.iter().find(|b| name.starts_with(b.prefix.as_str())));
     let layout = stated.layout.unwrap_or(Layout::tensor(question.gpus.unwrap_or(1)));
-    let setup = Setup {
+    // llama.cpp deals whole layers out over GPUs since 2024; before, it split every matrix by rows.
+    let by_layers = engine.month.is_none_or(|month| month.year >= 2024);
+    let layout = if engine.kind == EngineKind::LlamaCpp && by_layers {
+        Layout {
+            tensor: 1,
+            pipeline: layout.tensor * layout.pipeline,
+            ..layout
+        }
+    } else {
+        layout
+    };
+    let mut setup = Setup {
         architecture,
         device,
         weights: weights(question, architecture, &mut notes),
@@ -152,7 +178,26 @@ pub fn read<'a>(
         engine,
         layout,
     };
-    let (mut input, mut output) = (question.input, question.output);
+    let mut input = question.input.or(benchmark.map(|b| b.input));
+    let mut output = question.output.or(benchmark.map(|b| b.output));
+    if let Some(tokens) = question.extra("tokens").and_then(|v| v.parse::<f64>().ok()) {
+        input = input.or(Some(tokens));
+        output = output.or(Some(tokens));
+    }
+    if question.metric == "e2e_latency" && output == Some(1.0) {
+        // The row repeats the lengths of its companion that times the first token.
+        notes.push("one output token read as as many as the prompt has".into());
+        output = input;
+    }
+    let mut load = question.load.clone();
+    if setup.engine.kind == EngineKind::LlamaCpp && matches!(load, Load::InFlight(_)) {
+        // These tables' throughput times latency is the length of one request: the batch is that
+        // of the prompt's computation.
+        load = Load::InFlight(1.0);
+    }
+    if stated.layout.is_none() && setup.engine.kind != EngineKind::LlamaCpp {
+        setup.layout = smallest_layout(&setup, question.gpus.unwrap_or(1));
+    }
     if is_random_range(question) {
         // Lengths are drawn from 0.8 to 1 of the nominal ones.
         input = input.map(|tokens| tokens * 0.9);
@@ -160,14 +205,17 @@ pub fn read<'a>(
     }
     let mut reading = Reading {
         prefill: None,
+        shape: Arc::new(StepShape::new(&setup)),
         layout_stated: stated.layout.is_some(),
-        load: question.load.clone(),
+        load,
         input,
         output,
         wanted,
         gpus: stated.gpus.unwrap_or(layout.gpus()),
         capacity: 0.0,
-        one_length: !is_random_range(question),
+        one_length: !is_random_range(question) && benchmark.is_none(),
+        beams: benchmark.map_or(1.0, |b| b.beams),
+        promise: promise(question),
         doubtful: stated.doubtful,
         notes,
         setup,
@@ -175,7 +223,14 @@ pub fn read<'a>(
     if question.extra("mode") == Some("disagg") {
         disaggregate(question, &mut reading);
     }
+    reading.shape = Arc::new(StepShape::new(&reading.setup));
     reading.capacity = capacity(&reading.setup, input.unwrap_or(0.0), output.unwrap_or(0.0));
+    if let Load::InFlight(requests) = reading.load {
+        // Nobody keeps many times more requests in flight than run: where our sum says so, prompts
+        // share what we count for each.
+        let groups = f64::from(reading.setup.layout.attention_data * reading.setup.layout.replicas);
+        reading.capacity = reading.capacity.max(requests / groups.max(1.0) / 3.0);
+    }
     Ok(reading)
 }
 
@@ -187,6 +242,31 @@ fn is_random_range(question: &Question) -> bool {
         (Some(1024), Some(1024 | 8192)) | (Some(8192), Some(1024))
     );
     question.extra("mode").is_some() && grid && (question.data.is_some() || question.extra("mode") == Some("disagg"))
+}
+
+/// The fewest tensor-parallel ranks that leave the cache a third of the memory, and as many
+/// replicas as there are GPUs for.
+fn smallest_layout(setup: &Setup<'_>, gpus: u32) -> Layout {
+    let mut tensor = 1;
+    while tensor < gpus.min(8) {
+        let mut candidate = setup.clone();
+        candidate.layout = Layout::tensor(tensor);
+        let plan = crate::memory::plan(&candidate);
+        if plan.cache > 0.33 * plan.budget {
+            break;
+        }
+        tensor *= 2;
+    }
+    Layout {
+        replicas: (gpus / tensor).max(1),
+        ..Layout::tensor(tensor)
+    }
+}
+
+/// The bounds that a benchmark's rules set.
+fn promise(question: &Question) -> Option<(f64, f64)> {
+    let seconds = |key: &str| question.extra(key).and_then(|v| v.parse::<f64>().ok()).map(|ms| ms / 1e3);
+    Some((seconds("slo_ttft_ms")?, seconds("slo_tpot_ms")?))
 }
 
 /// Sequences that one attention group runs at once: what the cache holds of requests half way
@@ -423,7 +503,12 @@ fn disaggregate(question: &Question, reading: &mut Reading<'_>) {
     let (prefill, workers, batch) = pool("prefill");
     let mut setup = reading.setup.clone();
     setup.layout = prefill;
-    reading.prefill = Some(Pool { setup, workers, batch });
+    reading.prefill = Some(Pool {
+        shape: Arc::new(StepShape::new(&setup)),
+        setup,
+        workers,
+        batch,
+    });
     reading.setup.layout = Layout {
         replicas: decode_workers as u32,
         ..decode

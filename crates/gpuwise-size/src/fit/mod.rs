@@ -38,6 +38,9 @@ pub struct Effort {
     pub steps: usize,
     /// Residual (in logarithm) beyond which a row counts linearly.
     pub huber: f64,
+    /// How much more predictions that are too high count than those that are too low by the same
+    /// factor: 0 alike, 1 as in a mean relative error.
+    pub asymmetry: f64,
 }
 
 /// Fits constants to rows.
@@ -54,16 +57,16 @@ pub fn fit(
     let all: Vec<usize> = (0..rows.len()).collect();
     let mut constants = start.clone();
     let mut predicted = predict(&constants, &all);
-    let mut cost = total_cost(&constants, rows, &predicted, effort.huber);
+    let mut cost = total_cost(&constants, rows, &predicted, effort);
     let mut damping = 1e-2;
     for _ in 0..effort.steps {
         let columns = jacobian(&constants, rows, &freedoms, &predicted, predict);
         let mut improved = false;
         for _ in 0..6 {
-            let step = step(&constants, rows, &freedoms, &columns, &predicted, effort.huber, damping);
+            let step = step(&constants, rows, &freedoms, &columns, &predicted, effort, damping);
             let candidate = moved(&constants, &freedoms, &step);
             let next = predict(&candidate, &all);
-            let next_cost = total_cost(&candidate, rows, &next, effort.huber);
+            let next_cost = total_cost(&candidate, rows, &next, effort);
             if next_cost < cost {
                 let gain = (cost - next_cost) / cost;
                 constants = candidate;
@@ -185,7 +188,7 @@ fn step(
     freedoms: &[Freedom],
     columns: &[Column],
     predicted: &[f64],
-    huber: f64,
+    effort: Effort,
     damping: f64,
 ) -> Vec<f64> {
     let count = freedoms.len();
@@ -205,7 +208,7 @@ fn step(
         if !residual.is_finite() {
             continue;
         }
-        let weight = rows[index].weight * huber_weight(residual, huber);
+        let weight = rows[index].weight * row_weight(residual, effort);
         for (a, (i, si)) in entries.iter().enumerate() {
             gradient[*i] += weight * si * residual;
             for (j, sj) in &entries[a..] {
@@ -226,18 +229,27 @@ fn step(
     solve_symmetric(normal, negative)
 }
 
-fn huber_weight(residual: f64, huber: f64) -> f64 {
+/// Outliers count linearly, and high predictions count more than low ones if asked.
+fn row_weight(residual: f64, effort: Effort) -> f64 {
     let size = libm::fabs(residual);
-    if size <= huber { 1.0 } else { huber / size }
+    let outlier = if size <= effort.huber { 1.0 } else { effort.huber / size };
+    outlier * side(residual, effort)
 }
 
-fn total_cost(constants: &Constants, rows: &[Row], predicted: &[f64], huber: f64) -> f64 {
+fn side(residual: f64, effort: Effort) -> f64 {
+    let factor = libm::exp(effort.asymmetry * residual).clamp(0.5, 2.0);
+    if factor.is_finite() { factor } else { 1.0 }
+}
+
+fn total_cost(constants: &Constants, rows: &[Row], predicted: &[f64], effort: Effort) -> f64 {
+    let huber = effort.huber;
     let mut cost = 0.0;
     for (row, value) in rows.iter().zip(predicted) {
         let residual = libm::fabs(value - row.target);
         // A row without a prediction costs as much as one that is wrong by e.
         let residual = if residual.is_finite() { residual } else { 1.0 };
         cost += row.weight
+            * side(value - row.target, effort)
             * if residual <= huber {
                 0.5 * residual * residual
             } else {

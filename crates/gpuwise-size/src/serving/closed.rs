@@ -51,9 +51,8 @@ impl ClosedLoop {
         let alone = cycle.prefill(1.0, self.input, self.cached) + cycle.base + cycle.per_token * self.input;
         let mut running = slots;
         let mut latency = Latency::default();
-        for _ in 0..4 {
-            let decode = cycle.decode(running, context);
-            let mixed = cycle.mixed_cost(running, context, self.input, self.cached);
+        for _ in 0..3 {
+            let (decode, mixed) = cycle.decode_and_mixed(running, context, self.input, self.cached);
             let others = (slots - 1.0).max(0.0);
             let together = if self.one_length { cycle.burst_fixed } else { cycle.burst } / 2.0;
             let tpot = decode + (1.0 - together) * (running - 1.0).max(0.0) / self.output.max(1.0) * mixed;

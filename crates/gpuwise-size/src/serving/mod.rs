@@ -12,8 +12,9 @@ pub use stat::StaticBatch;
 use crate::{
     constants::{Constants, Parameter as P},
     setup::Setup,
-    speed::{Batch, StepModel},
+    speed::{Batch, StepModel, StepShape},
 };
+use alloc::sync::Arc;
 use gpuwise_domain::engine::EngineKind;
 
 /// Tokens of a decode step and sequence. TensorRT-LLM's published recipes switch prediction layers
@@ -49,11 +50,11 @@ pub struct Cycle {
 
 impl Cycle {
     /// The cycle of a setup.
-    pub fn new(setup: &Setup<'_>, constants: &Constants) -> Self {
+    pub fn new(setup: &Setup<'_>, shape: Arc<StepShape>, constants: &Constants) -> Self {
         let place = constants.place(&setup.device.gpu.generation, &setup.profile);
         let get = |parameter| constants.get(parameter, place);
         Self {
-            steps: StepModel::new(setup, constants),
+            steps: StepModel::new(setup, shape, constants),
             chunk: setup.settings.batched_tokens as f64,
             prefill_first: setup.engine.kind == EngineKind::Sglang,
             base: get(P::PrefillBase) * 1e-3,
@@ -96,10 +97,12 @@ impl Cycle {
         prefill + self.base + self.per_token * tokens
     }
 
-    /// Seconds that one prompt adds to decode steps of `sequences` at `context`.
-    fn mixed_cost(&self, sequences: f64, context: f64, tokens: f64, cached: f64) -> f64 {
+    /// Seconds of a decode step of `sequences` at `context`, and seconds that one prompt adds to
+    /// such steps.
+    fn decode_and_mixed(&self, sequences: f64, context: f64, tokens: f64, cached: f64) -> (f64, f64) {
         if self.prefill_first {
-            return self.prefill(1.0, tokens, cached) * self.mixed;
+            let decode = self.decode(sequences, context);
+            return (decode, self.prefill(1.0, tokens, cached) * self.mixed);
         }
         let steps = libm::ceil(tokens / self.chunk).max(1.0);
         let decoding = Batch {
@@ -113,7 +116,9 @@ impl Cycle {
             finished: 1.0 / steps,
             ..decoding
         };
-        let more = self.steps.time(&both).total() - self.steps.time(&decoding).total();
-        more.max(0.0) * steps * self.steps.prefill_factor() * self.mixed
+        let decode = self.steps.time(&decoding).total();
+        let more = self.steps.time(&both).total() - decode;
+        let mixed = more.max(0.0) * steps * self.steps.prefill_factor() * self.mixed;
+        (decode / self.tokens_per_step, mixed)
     }
 }

@@ -45,8 +45,7 @@ impl OpenLoop {
     pub fn largest_rate(&self, cycle: &Cycle) -> f64 {
         let context = self.cached + self.input + self.output / 2.0;
         let slots = self.capacity.max(1.0);
-        let decode = cycle.decode(slots, context);
-        let mixed = cycle.mixed_cost(slots, context, self.input, self.cached);
+        let (decode, mixed) = cycle.decode_and_mixed(slots, context, self.input, self.cached);
         // Every step ends slots/output requests, each of which brings a prompt.
         slots / (self.output.max(1.0) * decode + slots * mixed)
     }
@@ -58,11 +57,10 @@ impl OpenLoop {
         let load = self.rate / largest.max(1e-12);
         let context = self.cached + self.input + self.output / 2.0;
         let mut running = 1.0f64;
-        let mut decode = cycle.decode(1.0, context);
-        let mut mixed = cycle.mixed_cost(1.0, context, self.input, self.cached);
+        let (mut decode, mut mixed) = cycle.decode_and_mixed(1.0, context, self.input, self.cached);
         let mut tpot = decode;
         // Little's law: as many run as arrive while one lives.
-        for _ in 0..60 {
+        for _ in 0..40 {
             let share = (self.rate * mixed).min(0.95);
             let next = decode / (1.0 - share);
             let wanted = (self.rate * self.output * next).clamp(0.05, self.capacity);
@@ -71,8 +69,7 @@ impl OpenLoop {
             }
             running = 0.5 * (running + wanted);
             tpot = next;
-            decode = cycle.decode(running.max(1.0), context);
-            mixed = cycle.mixed_cost(running.max(1.0), context, self.input, self.cached);
+            (decode, mixed) = cycle.decode_and_mixed(running.max(1.0), context, self.input, self.cached);
         }
         let busy = (self.rate * mixed).min(0.95);
         let service = mixed;

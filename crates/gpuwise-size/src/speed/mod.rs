@@ -7,4 +7,5 @@
 mod collective;
 mod step;
 
-pub use step::{Batch, StepModel, StepTime};
+pub(crate) use step::matmul_seconds;
+pub use step::{Batch, StepModel, StepShape, StepTime};

@@ -1,11 +1,13 @@
 use super::collective::Links;
 use crate::{
     constants::{Constants, Parameter as P, Place},
+    micro,
     setup::Setup,
     shard::{piece_share, shard},
 };
-use alloc::vec::Vec;
+use alloc::{sync::Arc, vec::Vec};
 use gpuwise_domain::{
+    engine::EngineKind,
     layout::Layout,
     model::{FeedForward, LayerRun, Mixer, Role, Tensor, Window},
     precision::Compute,
@@ -114,17 +116,39 @@ struct ExpertWork {
     input: f64,
 }
 
+/// The operators of a setup: what follows from its shapes alone, whatever the constants are.
+#[derive(Debug, Clone)]
+pub struct StepShape {
+    layers: Vec<LayerWork>,
+    head: Option<Matmul>,
+}
+
+impl StepShape {
+    /// The operators of a setup.
+    pub fn new(setup: &Setup<'_>) -> Self {
+        Self {
+            layers: setup
+                .architecture
+                .layers
+                .iter()
+                .map(|run| layer_work(run, setup))
+                .collect(),
+            head: head_work(setup),
+        }
+    }
+}
+
 /// Evaluates step times of one setup.
 #[derive(Debug, Clone)]
 pub struct StepModel {
-    layers: Vec<LayerWork>,
-    head: Option<Matmul>,
+    shape: Arc<StepShape>,
     rates: Rates,
     links: Links,
     layout: Layout,
     hidden: f64,
     units: f64,
     eager: bool,
+    stages_overlap: bool,
 }
 
 /// Constants at this place, in SI units.
@@ -150,6 +174,7 @@ pub(crate) struct Rates {
     weight_only_memory: f64,
     weight_only_compute: f64,
     overlap: f64,
+    tile_exponent: f64,
     kernel: f64,
     stream: f64,
     launch: f64,
@@ -190,6 +215,7 @@ impl Rates {
             weight_only_memory: get(P::WeightOnlyRate),
             weight_only_compute: get(P::WeightOnlyCompute),
             overlap: get(P::Overlap),
+            tile_exponent: get(P::TileExponent),
             kernel: get(P::Kernel) * 1e-6,
             stream: get(P::Stream) * 2.0 / bandwidth,
             launch: get(P::Launch) * 1e-6,
@@ -229,37 +255,33 @@ fn smooth_max(a: f64, b: f64, power: f64) -> f64 {
 }
 
 impl StepModel {
-    /// The operators of a setup, with the constants of its generation and engine profile.
-    pub fn new(setup: &Setup<'_>, constants: &Constants) -> Self {
+    /// A setup's operators with the constants of its generation and engine profile.
+    pub fn new(setup: &Setup<'_>, shape: Arc<StepShape>, constants: &Constants) -> Self {
         let place = constants.place(&setup.device.gpu.generation, &setup.profile);
         let rates = Rates::new(setup, constants, place);
         let layout = setup.layout;
-        let layers = setup
-            .architecture
-            .layers
-            .iter()
-            .map(|run| layer_work(run, setup))
-            .collect();
-        let head = head_work(setup);
         Self {
-            layers,
-            head,
+            shape,
             rates,
             links: Links::new(setup, constants, place),
             layout,
             hidden: setup.architecture.hidden as f64,
             units: f64::from(setup.device.units().unwrap_or(100)),
             eager: setup.settings.eager,
+            stages_overlap: setup.engine.kind != EngineKind::LlamaCpp,
         }
     }
 
     /// Seconds of a step; pipeline stages follow each other with their share of the batch.
     pub fn time(&self, batch: &Batch) -> StepTime {
         let stages = f64::from(self.layout.pipeline.max(1));
+        // Engines that keep all stages busy work on a part of the batch in each; llama.cpp passes
+        // the whole batch from stage to stage.
+        let parts = if self.stages_overlap { stages } else { 1.0 };
         let part = Batch {
-            decodes: batch.decodes / stages,
-            prefill: batch.prefill / stages,
-            finished: batch.finished / stages,
+            decodes: batch.decodes / parts,
+            prefill: batch.prefill / parts,
+            finished: batch.finished / parts,
             ..*batch
         };
         let tokens = part.decodes + part.prefill;
@@ -269,10 +291,10 @@ impl StepModel {
         let decode_share = part.decodes / tokens;
         let era = self.rates.era_decode * decode_share + self.rates.era_prefill * (1.0 - decode_share);
         let mut total = StepTime::default();
-        for layer in &self.layers {
+        for layer in &self.shape.layers {
             total.add(self.layer(layer, &part), layer.count * era);
         }
-        if let Some(head) = &self.head {
+        if let Some(head) = &self.shape.head {
             total.dense += self.matmul(head, part.decodes + part.finished) * era;
         }
         total.communication += self.links.hop(tokens * self.hidden * 2.0) * (stages - 1.0);
@@ -318,20 +340,9 @@ impl StepModel {
             (rates.memory, rates.compute(matmul.compute))
         };
         let reading = matmul.bytes / memory;
-        let used = self.tile_use(tokens, matmul.rows);
+        let used = tile_use(tokens, matmul.rows, self.units, rates.tile_exponent);
         let computing = matmul.flop * padded(tokens) / (compute * used);
         rates.smooth_max(reading, computing)
-    }
-
-    /// The share of compute units that a matmul's tiles keep busy: tiles of 128 × 128 over the
-    /// units, softened, because kernels split the inner dimension when tiles are few.
-    fn tile_use(&self, tokens: f64, rows: f64) -> f64 {
-        let tiles = libm::ceil(tokens / 128.0) * libm::ceil(rows / 128.0);
-        if tiles >= self.units {
-            1.0
-        } else {
-            libm::sqrt(tiles / self.units)
-        }
     }
 
     fn mixer(&self, mixer: &MixerWork, batch: &Batch) -> f64 {
@@ -390,6 +401,32 @@ impl StepModel {
     pub fn prefill_factor(&self) -> f64 {
         self.rates.prefill_factor
     }
+}
+
+/// The share of compute units that a matmul's tiles keep busy: tiles of 128 × 128 over the units,
+/// softened by an exponent, because kernels split the inner dimension when tiles are few.
+fn tile_use(tokens: f64, rows: f64, units: f64, exponent: f64) -> f64 {
+    let tiles = libm::ceil(tokens / 128.0) * libm::ceil(rows / 128.0);
+    if tiles >= units { 1.0 } else { libm::pow(tiles / units, exponent) }
+}
+
+/// Seconds of a single matmul, launch left out.
+pub(crate) fn matmul_seconds(matmul: &micro::Matmul<'_>, constants: &Constants, place: Place) -> f64 {
+    let get = |parameter| constants.get(parameter, place);
+    let device = &matmul.device;
+    let (element, rate) = match matmul.compute {
+        Compute::Full | Compute::Half => (2.0, get(P::HalfRate)),
+        Compute::Fp8 | Compute::Int8 => (1.0, get(P::Fp8Rate)),
+        Compute::Fp4 => (0.5625, get(P::Fp4Rate)),
+    };
+    let peak = device.peak(matmul.compute).map_or(f64::NAN, |r| r.get());
+    let (m, n, k) = (matmul.tokens, matmul.rows, matmul.columns);
+    let bytes = (m * k + k * n) * element + m * n * 2.0;
+    let reading = bytes / (device.bandwidth().get() * get(P::MemoryRate));
+    let units = f64::from(device.units().unwrap_or(100));
+    let used = tile_use(m, n, units, get(P::TileExponent));
+    let computing = 2.0 * padded(m) * n * k / (peak * rate * used);
+    smooth_max(reading, computing, get(P::Overlap))
 }
 
 /// Tokens as a matmul computes them: padded to a tile of 16.
