@@ -1,1 +1,411 @@
-//! What sizing recommends and a user saves.
+//! What sizing recommends: deployments with their memory, speed and cost, and why others are not
+//! recommended.
+
+use crate::{
+    engine::{EngineKind, Release},
+    estimate::{Basis, Derivation, Estimate},
+    layout::Layout,
+    offer::Terms,
+    workload::Workload,
+};
+use alloc::{string::String, vec::Vec};
+use gpuwise_units::{Bytes, HourlyPrice, Percentile};
+
+/// The answer to "which GPUs does this model need under this traffic?".
+#[derive(Debug, Clone, PartialEq)]
+pub struct Sizing {
+    /// The model as understood.
+    pub model: ModelSummary,
+    /// The traffic, the promise and the limits as understood.
+    pub workload: Workload,
+    /// What deployments are ranked by.
+    pub objective: Objective,
+    /// Feasible deployments, best first, one of a kind each (GPU, layout and precision).
+    pub deployments: Vec<Deployment>,
+    /// Cost, latency and energy of every feasible candidate, for the front.
+    pub points: Vec<FrontPoint>,
+    /// Alternatives that people ask for and that are not there, with the reason.
+    pub dropped: Vec<Dropped>,
+    /// Candidates that were looked at.
+    pub considered: u64,
+    /// Load against latency of the best deployment.
+    pub curve: Vec<LoadPoint>,
+    /// What was assumed, in sentences.
+    pub notes: Vec<String>,
+}
+
+/// A model in a few figures.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct ModelSummary {
+    /// As the user named it, or the catalogue's name for it.
+    pub name: String,
+    /// Where its shape was read.
+    pub origin: String,
+    /// `model_type` of its configuration.
+    pub model_type: String,
+    /// Parameters of everything that is loaded.
+    pub parameters: u64,
+    /// Parameters that one token uses.
+    pub active_parameters: u64,
+    /// Layers.
+    pub layers: u64,
+    /// Weight format as published.
+    pub published: String,
+    /// Bytes of the published weights.
+    pub weight_bytes: Bytes,
+    /// Bytes that one token adds to the key-value cache of the whole model at 16 bits.
+    pub cache_bytes_per_token: u64,
+    /// Longest context, where stated.
+    pub max_context: Option<u64>,
+    /// What was assumed because its configuration does not say.
+    pub assumptions: Vec<String>,
+}
+
+/// What deployments are ranked by.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
+pub enum Objective {
+    /// Money an hour.
+    #[default]
+    Cost,
+    /// End-to-end latency.
+    Latency,
+    /// Joules per output token.
+    Energy,
+}
+
+impl Objective {
+    /// The word for people and flags.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Cost => "cost",
+            Self::Latency => "latency",
+            Self::Energy => "energy",
+        }
+    }
+}
+
+/// One way of serving the model, with everything that starting it needs.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Deployment {
+    /// The model, as [`ModelSummary::name`].
+    pub model: String,
+    /// The engine.
+    pub engine: EngineKind,
+    /// Its release; `None` where the engine has none that we know.
+    pub release: Option<Release>,
+    /// Catalogue name of the GPU.
+    pub gpu: String,
+    /// MIG profile, where each rank runs on a slice.
+    pub slice: Option<String>,
+    /// How the model is spread; with a prefill pool this is the decode pool.
+    pub layout: Layout,
+    /// Workers that compute prompts only, in disaggregated serving.
+    pub prefill: Option<PrefillPool>,
+    /// Weight format, such as `bf16` or `fp8`.
+    pub weights: String,
+    /// Whether the weights are as published (else they are quantized for this).
+    pub weights_published: bool,
+    /// Format of the key-value cache.
+    pub cache: String,
+    /// What the weight format costs in quality.
+    pub quality: Quality,
+    /// Engine settings that were assumed.
+    pub settings: Settings,
+    /// Draft tokens a step by prediction layers or a draft model; 0: none.
+    pub draft_tokens: u32,
+    /// LoRA adapters served beside the base, and their largest rank.
+    pub adapters: Option<Adapters>,
+    /// Where it is rented; `None` where no offer has this GPU.
+    pub rental: Option<Rental>,
+    /// Memory of the fullest GPU.
+    pub memory: MemoryReport,
+    /// Latency and throughput under the workload.
+    pub figures: Figures,
+    /// What it costs; parts are unknown where the price is.
+    pub cost: Cost,
+    /// On what the figures rest.
+    pub basis: Basis,
+    /// What limits it, in a clause: `memory bandwidth: 71 % of a decode step reads weights`.
+    pub bottleneck: String,
+    /// How much more it bears.
+    pub headroom: Headroom,
+    /// How its figures came about.
+    pub derivations: Vec<Derivation>,
+}
+
+impl Deployment {
+    /// GPUs or slices in all, spares and prefill workers included.
+    pub fn devices(&self) -> u32 {
+        let prefill = self.prefill.as_ref().map_or(0, |p| p.layout.gpus());
+        self.layout.gpus() + prefill
+    }
+}
+
+/// Workers that compute prompts only.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PrefillPool {
+    /// How the model is spread in them; `replicas` is the number of workers.
+    pub layout: Layout,
+}
+
+/// LoRA adapters.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Adapters {
+    /// How many are loaded at once.
+    pub count: u32,
+    /// Their largest rank.
+    pub rank: u32,
+}
+
+/// Settings of an engine, as it would be launched.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Settings {
+    /// Tokens of a step at most.
+    pub batched_tokens: u64,
+    /// Sequences of a step at most.
+    pub sequences: u64,
+    /// Longest context.
+    pub max_context: u64,
+    /// Share of memory that the engine may take.
+    pub memory_fraction: f64,
+    /// Tokens of a cache block.
+    pub block: u64,
+    /// Whether steps run without CUDA graphs.
+    pub eager: bool,
+}
+
+/// What a lower precision costs, as a published evaluation found.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Quality {
+    /// The weights are as published: nothing is lost.
+    Published,
+    /// Lost percent of the baseline's score in a named evaluation.
+    Loss {
+        /// Percent of the baseline; negative is a gain.
+        percent: f64,
+        /// Evaluation, the model that was evaluated, and the scheme.
+        evaluation: String,
+        /// Whether it is that of this very model, or of its nearest relative.
+        same_model: bool,
+        /// Where it was published.
+        source: String,
+    },
+    /// No published evaluation was found.
+    Unknown,
+}
+
+/// Instances that are rented or owned.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Rental {
+    /// Who rents it out.
+    pub provider: String,
+    /// The instance shape.
+    pub instance: String,
+    /// The region.
+    pub region: String,
+    /// Under which terms the price is.
+    pub terms: Terms,
+    /// How many instances.
+    pub instances: u32,
+    /// GPUs of one instance, in thousandths.
+    pub gpu_thousandths: u32,
+    /// GPUs (or slices) paid for and idle.
+    pub idle: u32,
+    /// The price of one instance; unknown is not 0.
+    pub price: Option<HourlyPrice>,
+    /// Day of the price list.
+    pub date: String,
+    /// Where the price comes from.
+    pub source: String,
+}
+
+/// Memory of the fullest GPU or slice, byte by byte.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct MemoryReport {
+    /// GPU or slice.
+    pub device: String,
+    /// What the driver reports.
+    pub reported: Option<Bytes>,
+    /// What a program sees.
+    pub visible: Bytes,
+    /// Whether that is a fact of the catalogue, or estimated.
+    pub visible_known: bool,
+    /// What the engine may use.
+    pub budget: Bytes,
+    /// Weights by kind.
+    pub weights: Vec<MemoryPart>,
+    /// Everything else but the cache.
+    pub overheads: Vec<MemoryPart>,
+    /// What remains for the key-value cache or state; 0 where it does not fit.
+    pub cache: Bytes,
+    /// What is short, where weights and overheads do not fit.
+    pub shortfall: Bytes,
+    /// Tokens that the cache holds, as the engine reports them.
+    pub cache_tokens: u64,
+    /// Requests of the asked length that fit at once.
+    pub sequences: f64,
+}
+
+/// A part of memory.
+#[derive(Debug, Clone, PartialEq)]
+pub struct MemoryPart {
+    /// What it is.
+    pub name: String,
+    /// How much.
+    pub bytes: Bytes,
+    /// Whether it lies outside of the engine's budget.
+    pub outside_budget: bool,
+    /// How it is computed.
+    pub formula: String,
+}
+
+impl MemoryReport {
+    /// All weights.
+    pub fn weight_bytes(&self) -> Bytes {
+        Bytes::new(self.weights.iter().map(|part| part.bytes.count()).sum())
+    }
+
+    /// All overheads.
+    pub fn overhead_bytes(&self) -> Bytes {
+        Bytes::new(self.overheads.iter().map(|part| part.bytes.count()).sum())
+    }
+}
+
+/// What users see, with 80 % ranges.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Figures {
+    /// Seconds to first token at `ttft_at`.
+    pub ttft: Estimate,
+    /// The percentile; `None` is the mean.
+    pub ttft_at: Option<Percentile>,
+    /// Seconds per output token after the first.
+    pub tpot: Estimate,
+    /// The percentile; `None` is the mean.
+    pub tpot_at: Option<Percentile>,
+    /// Seconds from request to last token.
+    pub end_to_end: Estimate,
+    /// The percentile; `None` is the mean.
+    pub end_to_end_at: Option<Percentile>,
+    /// Requests a second, all replicas.
+    pub requests: Estimate,
+    /// Output tokens a second, all replicas.
+    pub output_throughput: Estimate,
+    /// Sequences decoding at once on one attention group, in the mean.
+    pub running: f64,
+    /// Load over the most that keeps the promise (0 to 1); with a closed load over the most that fits.
+    pub utilization: f64,
+    /// Watts of all GPUs, where their limit is known.
+    pub power: Option<Estimate>,
+    /// Joules of all GPUs per output token.
+    pub joules_per_token: Option<Estimate>,
+}
+
+/// What a deployment costs.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub struct Cost {
+    /// All instances, an hour; unknown where a price is.
+    pub per_hour: Option<HourlyPrice>,
+    /// Currency units per 10⁶ input tokens.
+    pub per_million_input: Option<f64>,
+    /// Currency units per 10⁶ output tokens.
+    pub per_million_output: Option<f64>,
+}
+
+/// How much more a deployment bears.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Headroom {
+    /// The largest rate (requests a second) that keeps the promise.
+    pub rate: f64,
+    /// That over the asked rate; with a closed load, requests that fit over those asked.
+    pub factor: f64,
+    /// Which test fails first beyond it.
+    pub limited_by: String,
+}
+
+/// A feasible candidate on the cost–latency front.
+#[derive(Debug, Clone, PartialEq)]
+pub struct FrontPoint {
+    /// `2 × H100 SXM5 80GB TP2 fp8`.
+    pub label: String,
+    /// The GPU.
+    pub gpu: String,
+    /// Currency units an hour; unknown prices have none.
+    pub per_hour: Option<f64>,
+    /// Seconds to first token at the asked percentile.
+    pub ttft: f64,
+    /// Seconds per output token at the asked percentile.
+    pub tpot: f64,
+    /// Seconds from request to last token.
+    pub end_to_end: f64,
+    /// Joules per output token.
+    pub joules_per_token: Option<f64>,
+    /// Whether no other point is cheaper and faster.
+    pub on_front: bool,
+}
+
+/// A point of the load–latency curve.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct LoadPoint {
+    /// Requests a second (or in flight, where the load is closed).
+    pub load: f64,
+    /// Seconds to first token at the asked percentile.
+    pub ttft: Estimate,
+    /// Seconds per output token at the asked percentile.
+    pub tpot: Estimate,
+    /// Whether the promise is kept.
+    pub kept: bool,
+}
+
+/// A candidate that is not there.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Dropped {
+    /// `4 × L40S TP4 bf16`.
+    pub label: String,
+    /// The GPU.
+    pub gpu: String,
+    /// Which test it failed.
+    pub test: Test,
+    /// By how much, in a clause: `weights 131 GiB, 45 GiB visible on each of 2`.
+    pub shortfall: String,
+    /// What would cure it, where something would.
+    pub cure: Option<String>,
+    /// How near it came: needed over had; the smaller the nearer.
+    pub ratio: f64,
+}
+
+/// The tests that a candidate passes, in order.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Test {
+    /// Engine and hardware support it; heads divide.
+    Support,
+    /// Weights, overheads and one request fit.
+    Memory,
+    /// The rate can be served at all.
+    Throughput,
+    /// Time to first token.
+    Ttft,
+    /// Time per output token.
+    Tpot,
+    /// End-to-end latency.
+    EndToEnd,
+    /// Budget, power, provider, region, quality.
+    Limits,
+    /// It works, but others are better.
+    Dominated,
+}
+
+impl Test {
+    /// The word for people.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Support => "support",
+            Self::Memory => "memory",
+            Self::Throughput => "throughput",
+            Self::Ttft => "TTFT",
+            Self::Tpot => "TPOT",
+            Self::EndToEnd => "end to end",
+            Self::Limits => "limits",
+            Self::Dominated => "dominated",
+        }
+    }
+}

@@ -1,6 +1,7 @@
 //! One way of serving one model: everything that memory and speed depend on.
 
 use alloc::string::String;
+pub use gpuwise_domain::deployment::Settings;
 use gpuwise_domain::{
     engine::Engine,
     gpu::Device,
@@ -28,23 +29,6 @@ pub struct Setup<'a> {
     pub cache: CacheFormat,
     /// Settings of the engine.
     pub settings: Settings,
-}
-
-/// Settings of an engine, as it would be launched.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Settings {
-    /// Tokens of a step at most.
-    pub batched_tokens: u64,
-    /// Sequences of a step at most.
-    pub sequences: u64,
-    /// Longest context.
-    pub max_context: u64,
-    /// Share of memory that the engine may take.
-    pub memory_fraction: f64,
-    /// Tokens of a cache block.
-    pub block: u64,
-    /// Whether steps run without CUDA graphs.
-    pub eager: bool,
 }
 
 /// The stored format of each role's tensors.
