@@ -7,4 +7,4 @@ mod reading;
 
 pub use engine::{engine_of, profile_of};
 pub use predict::predict;
-pub use reading::{Reading, Refusal, Wanted, read};
+pub use reading::{Reading, Refusal, Statistic, Wanted, read};
