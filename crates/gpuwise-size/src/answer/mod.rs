@@ -6,5 +6,5 @@ mod predict;
 mod reading;
 
 pub use engine::{engine_of, profile_of};
-pub use predict::predict;
+pub use predict::{Kind, Outcome, figure, predict, solve};
 pub use reading::{Reading, Refusal, Statistic, Wanted, read};

@@ -7,55 +7,115 @@ use crate::{
 };
 use gpuwise_domain::question::Load;
 
+/// What a run comes to: every figure of one configuration and load follows from it.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Outcome {
+    /// A static batch: seconds to its first tokens, and to its end.
+    Batch {
+        /// Requests of one attention group.
+        size: f64,
+        /// Seconds until it has its first tokens.
+        first: f64,
+        /// Seconds until it is done.
+        total: f64,
+    },
+    /// Tokens a second of one stream.
+    Speed(f64),
+    /// A closed loop's means, for one attention group.
+    Closed(Latency),
+    /// An open loop's distribution, for one attention group.
+    Open(Quantiles),
+    /// A run driven up to a promise, and the share of it that the mean time per token takes.
+    Promised(Latency, f64),
+}
+
+/// How a reading is solved; readings of one configuration, load and kind share an [`Outcome`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Kind {
+    /// A static batch.
+    Batch,
+    /// One stream's prompt.
+    Prompt,
+    /// One stream's answer.
+    Decode,
+    /// Requests under load.
+    Serving,
+}
+
+impl Reading<'_> {
+    /// How it is solved.
+    pub fn kind(&self) -> Kind {
+        match self.wanted {
+            Wanted::BatchLatency | Wanted::BatchThroughput | Wanted::BatchFirstToken => Kind::Batch,
+            Wanted::PromptSpeed => Kind::Prompt,
+            Wanted::DecodeSpeed => Kind::Decode,
+            Wanted::OutputThroughputPerGpu if matches!(self.load, Load::InFlight(_)) => Kind::Batch,
+            _ => Kind::Serving,
+        }
+    }
+
+    fn groups(&self) -> f64 {
+        let layout = self.setup.layout;
+        f64::from(layout.attention_data.max(1)) * f64::from(layout.replicas.max(1))
+    }
+}
+
 /// The figure asked for, in SI units (seconds, tokens or requests a second).
 pub fn predict(reading: &Reading<'_>, constants: &Constants) -> Option<f64> {
+    Some(figure(reading, &solve(reading, constants)?, constants))
+}
+
+/// Solves a reading; `None` where it lacks lengths.
+pub fn solve(reading: &Reading<'_>, constants: &Constants) -> Option<Outcome> {
     let cycle = Cycle::new(&reading.setup, reading.shape.clone(), constants);
-    let layout = reading.setup.layout;
-    let groups = f64::from(layout.attention_data.max(1)) * f64::from(layout.replicas.max(1));
-    let output = reading.output.unwrap_or(1.0);
-    match reading.wanted {
-        Wanted::BatchLatency | Wanted::BatchThroughput | Wanted::BatchFirstToken => {
+    let groups = reading.groups();
+    match reading.kind() {
+        Kind::Batch => {
             let batch = batch(reading, groups)?;
-            Some(match reading.wanted {
-                Wanted::BatchFirstToken => batch.first_token(&cycle),
-                Wanted::BatchThroughput => {
-                    (batch.input + batch.output) * batch.size * groups / batch.total(&cycle)
-                }
-                _ => batch.total(&cycle),
+            Some(Outcome::Batch {
+                size: batch.size,
+                first: batch.first_token(&cycle),
+                total: batch.total(&cycle),
             })
         }
-        Wanted::PromptSpeed => {
+        Kind::Prompt => {
             let tokens = reading.input?;
-            Some(tokens / cycle.prefill(1.0, tokens, 0.0))
+            Some(Outcome::Speed(tokens / cycle.prefill(1.0, tokens, 0.0)))
         }
-        Wanted::DecodeSpeed => Some(1.0 / cycle.decode(1.0, reading.output? / 2.0)),
-        Wanted::OutputThroughputPerGpu if matches!(reading.load, Load::InFlight(_)) => {
-            let batch = batch(reading, groups)?;
-            let total = batch.output * batch.size * groups / batch.total(&cycle);
-            Some(total / f64::from(reading.gpus.max(1)))
-        }
-        _ => match &reading.load {
-            Load::InFlight(requests) => {
-                let latency = match &reading.prefill {
-                    None => closed(reading, &cycle, requests / groups)?,
-                    Some(pool) => disaggregated(reading, &cycle, pool, *requests, groups, constants)?,
-                };
-                Some(of_closed(reading.wanted, &latency, output, groups, reading.gpus))
-            }
+        Kind::Decode => Some(Outcome::Speed(1.0 / cycle.decode(1.0, reading.output? / 2.0))),
+        Kind::Serving => match &reading.load {
+            Load::InFlight(requests) => Some(Outcome::Closed(match &reading.prefill {
+                None => closed(reading, &cycle, requests / groups)?,
+                Some(pool) => disaggregated(reading, &cycle, pool, *requests, groups, constants)?,
+            })),
             Load::Rate(_) if reading.promise.is_some() => {
                 let (latency, share) = saturated(reading, &cycle, constants)?;
-                Some(of_promised(reading, &latency, share, constants))
+                Some(Outcome::Promised(latency, share))
             }
             Load::Rate(stages) => {
                 let rate = stages.iter().sum::<f64>() / stages.len().max(1) as f64;
-                let quantiles = open(reading, &cycle, rate / groups)?;
-                Some(of_open(reading.wanted, &quantiles, output, groups, reading.gpus))
+                Some(Outcome::Open(open(reading, &cycle, rate / groups)?))
             }
-            Load::Unstated => {
-                let (latency, _) = saturated(reading, &cycle, constants)?;
-                Some(of_closed(reading.wanted, &latency, output, groups, reading.gpus))
-            }
+            Load::Unstated => Some(Outcome::Closed(saturated(reading, &cycle, constants)?.0)),
         },
+    }
+}
+
+/// The figure that a reading asks of its outcome.
+pub fn figure(reading: &Reading<'_>, outcome: &Outcome, constants: &Constants) -> f64 {
+    let groups = reading.groups();
+    let (input, output) = (reading.input.unwrap_or(0.0), reading.output.unwrap_or(1.0));
+    match *outcome {
+        Outcome::Batch { size, first, total } => match reading.wanted {
+            Wanted::BatchFirstToken => first,
+            Wanted::BatchThroughput => (input + output) * size * groups / total,
+            Wanted::OutputThroughputPerGpu => output * size * groups / total / f64::from(reading.gpus.max(1)),
+            _ => total,
+        },
+        Outcome::Speed(speed) => speed,
+        Outcome::Closed(latency) => of_closed(reading.wanted, &latency, output, groups, reading.gpus),
+        Outcome::Open(quantiles) => of_open(reading.wanted, &quantiles, output, groups, reading.gpus),
+        Outcome::Promised(latency, share) => of_promised(reading, &latency, share, constants),
     }
 }
 
@@ -70,10 +130,6 @@ fn batch(reading: &Reading<'_>, groups: f64) -> Option<StaticBatch> {
 }
 
 fn closed(reading: &Reading<'_>, cycle: &Cycle, concurrency: f64) -> Option<Latency> {
-    closed_of(reading, cycle, concurrency)
-}
-
-fn closed_of(reading: &Reading<'_>, cycle: &Cycle, concurrency: f64) -> Option<Latency> {
     let one = ClosedLoop {
         concurrency: concurrency.max(1.0),
         input: reading.input?,
@@ -134,7 +190,7 @@ fn open(reading: &Reading<'_>, cycle: &Cycle, rate: f64) -> Option<Quantiles> {
 fn saturated(reading: &Reading<'_>, cycle: &Cycle, constants: &Constants) -> Option<(Latency, f64)> {
     let place = constants.place(&reading.setup.device.gpu.generation, &reading.setup.profile);
     let share = constants.get(P::PromiseShare, place).min(1.0);
-    let solve = |concurrency: f64| closed_of(reading, cycle, concurrency);
+    let solve = |concurrency: f64| closed(reading, cycle, concurrency);
     let most = reading.capacity / reading.beams;
     let Some((_, tpot)) = reading.promise else { return Some((solve(most)?, 1.0)) };
     let bound = tpot * share;

@@ -4,7 +4,10 @@
 //! every correction to 1 (ridge), outliers count less (Huber), and steps are damped
 //! (Levenberg–Marquardt). The same rows give the same constants, bit by bit.
 
+mod sample;
 mod solve;
+
+pub use sample::{LeaveOut, Sample, family, rows};
 
 use crate::constants::{Constants, PARAMETERS};
 use alloc::{vec, vec::Vec};
@@ -59,8 +62,14 @@ pub fn fit(
     let mut predicted = predict(&constants, &all);
     let mut cost = total_cost(&constants, rows, &predicted, effort);
     let mut damping = 1e-2;
+    // Rows that a freedom touches; those that it turned out not to move are dropped.
+    let mut touched: Vec<Vec<usize>> = freedoms.iter().map(|freedom| touched_rows(*freedom, rows)).collect();
     for _ in 0..effort.steps {
-        let columns = jacobian(&constants, rows, &freedoms, &predicted, predict);
+        let columns = jacobian(&constants, &freedoms, &touched, &predicted, predict);
+        for (kept, column) in touched.iter_mut().zip(&columns) {
+            let moved = |at: &usize| column.slopes.get(*at).is_some_and(|slope| *slope != 0.0);
+            *kept = (0..column.rows.len()).filter(moved).map(|at| column.rows[at]).collect();
+        }
         let mut improved = false;
         for _ in 0..6 {
             let step = step(&constants, rows, &freedoms, &columns, &predicted, effort, damping);
@@ -143,33 +152,34 @@ struct Column {
     slopes: Vec<f64>,
 }
 
+fn touched_rows(freedom: Freedom, rows: &[Row]) -> Vec<usize> {
+    let here = |row: &Row| match freedom {
+        Freedom::Base(_) => true,
+        Freedom::Generation(_, generation) => row.generation == Some(generation),
+        Freedom::Profile(_, profile) => row.profile == Some(profile),
+    };
+    (0..rows.len()).filter(|at| here(&rows[*at])).collect()
+}
+
 fn jacobian(
     constants: &Constants,
-    rows: &[Row],
     freedoms: &[Freedom],
+    touched: &[Vec<usize>],
     predicted: &[f64],
     predict: &dyn Fn(&Constants, &[usize]) -> Vec<f64>,
 ) -> Vec<Column> {
     const DELTA: f64 = 1e-3;
     freedoms
         .iter()
-        .map(|freedom| {
-            let touched: Vec<usize> = rows
-                .iter()
-                .enumerate()
-                .filter(|(index, row)| {
-                    let here = match *freedom {
-                        Freedom::Base(_) => true,
-                        Freedom::Generation(_, g) => row.generation == Some(g),
-                        Freedom::Profile(_, p) => row.profile == Some(p),
-                    };
-                    here && predicted[*index].is_finite()
-                })
-                .map(|(index, _)| index)
-                .collect();
+        .zip(touched)
+        .map(|(freedom, touched)| {
+            let rows: Vec<usize> = touched.iter().copied().filter(|at| predicted[*at].is_finite()).collect();
+            if rows.is_empty() {
+                return Column { rows, slopes: Vec::new() };
+            }
             let shifted = moved(constants, core::slice::from_ref(freedom), &[DELTA]);
-            let values = predict(&shifted, &touched);
-            let slopes = touched
+            let values = predict(&shifted, &rows);
+            let slopes = rows
                 .iter()
                 .zip(&values)
                 .map(|(row, value)| {
@@ -177,7 +187,7 @@ fn jacobian(
                     if slope.is_finite() { slope } else { 0.0 }
                 })
                 .collect();
-            Column { rows: touched, slopes }
+            Column { rows, slopes }
         })
         .collect()
 }

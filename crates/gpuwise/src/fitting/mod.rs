@@ -1,0 +1,106 @@
+//! Fitting constants to measured rows with all the threads there are, and judging them.
+
+mod anchors;
+mod folds;
+mod parallel;
+
+pub(crate) use anchors::{Anchor, read_anchors};
+pub(crate) use folds::{Folded, cross_validate, errors_to_ranges};
+pub(crate) use parallel::Evaluator;
+
+use gpuwise_domain::engine::EngineKind;
+use gpuwise_size::{
+    constants::Constants,
+    fit::{self, Effort, Row, Sample},
+    micro,
+};
+
+/// Steps of a fit from the priors.
+const STEPS: usize = 16;
+
+/// How hard to fit: outliers and the side of errors as `docs/decisions/0003` says.
+pub(crate) const fn effort(steps: usize) -> Effort {
+    Effort {
+        steps,
+        huber: 0.3,
+        asymmetry: 0.3,
+    }
+}
+
+/// Samples and anchors of one set of constants.
+pub(crate) struct Material<'a> {
+    pub(crate) samples: Vec<Sample<'a>>,
+    pub(crate) anchors: Vec<Anchor<'a>>,
+}
+
+impl<'a> Material<'a> {
+    /// The priors for everything that the rows name.
+    pub(crate) fn prior(&self) -> Constants {
+        let mut generations: Vec<&str> = self
+            .samples
+            .iter()
+            .map(|s| s.reading.setup.device.gpu.generation.as_str())
+            .chain(self.anchors.iter().map(|a| a.matmul.device.gpu.generation.as_str()))
+            .collect();
+        generations.sort_unstable();
+        generations.dedup();
+        let mut profiles: Vec<&str> = self.samples.iter().map(|s| s.reading.setup.profile.as_str()).collect();
+        if !self.anchors.is_empty() {
+            profiles.push(micro::PROFILE);
+        }
+        profiles.sort_unstable();
+        profiles.dedup();
+        Constants::prior(&generations, &profiles)
+    }
+
+    /// The rows of samples, then of anchors.
+    pub(crate) fn rows(&self, constants: &Constants) -> Vec<Row> {
+        let mut rows = fit::rows(&self.samples, constants);
+        rows.extend(self.anchors.iter().map(|anchor| anchor.row(constants)));
+        rows
+    }
+
+    /// Only samples (and anchors) that `keep` keeps.
+    pub(crate) fn subset(&self, keep: impl Fn(&Sample<'a>) -> bool, anchors: impl Fn(&Anchor<'a>) -> bool) -> Self {
+        Self {
+            samples: self.samples.iter().filter(|s| keep(s)).cloned().collect(),
+            anchors: self.anchors.iter().filter(|a| anchors(a)).cloned().collect(),
+        }
+    }
+
+    /// Fits constants, from the priors or from where another fit ended.
+    pub(crate) fn fit(&self, from: Option<&Constants>, steps: Option<usize>) -> Constants {
+        let prior = self.prior();
+        let start = from.map_or_else(|| prior.clone(), |known| carried(&prior, known));
+        let rows = self.rows(&start);
+        let evaluator = Evaluator::new(self);
+        fit::fit(&start, &rows, effort(steps.unwrap_or(STEPS)), &|constants, indices| {
+            evaluator.logarithms(constants, indices)
+        })
+    }
+}
+
+/// Values of `known` for the places that `prior` has.
+fn carried(prior: &Constants, known: &Constants) -> Constants {
+    let mut out = prior.clone();
+    out.base.clone_from(&known.base);
+    for at in 0..out.base.len() {
+        for (index, generation) in prior.generations.iter().enumerate() {
+            if let Some(other) = known.generations.iter().position(|g| g == generation) {
+                out.by_generation[at][index] = known.by_generation[at][other];
+            }
+        }
+        for (index, profile) in prior.profiles.iter().enumerate() {
+            if let Some(other) = known.profiles.iter().position(|p| p == profile) {
+                out.by_profile[at][index] = known.by_profile[at][other];
+            }
+        }
+    }
+    out
+}
+
+/// Whether an engine has constants of its own: llama.cpp's kernels share nothing with those of
+/// servers.
+pub(crate) fn is_local(kind: EngineKind) -> bool {
+    kind == EngineKind::LlamaCpp
+}
