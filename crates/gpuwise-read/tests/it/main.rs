@@ -3,6 +3,7 @@
 mod config_errors;
 mod config_mutations;
 mod config_sums;
+mod engine_facts;
 mod gguf;
 mod models;
 mod safetensors;

@@ -1,0 +1,449 @@
+//! What an engine does in each of its releases: defaults, flags, requirements and behaviours, as
+//! the catalogue states them, and launch commands read with them.
+
+mod condition;
+mod context;
+mod launch;
+
+pub use condition::{Comparison, Condition, Quantity, State, Term};
+pub use context::{Backend, Context, Usage, Vendor};
+pub use launch::{Launch, NotUnderstood, PoolRole};
+
+use crate::{
+    catalogue::distance,
+    engine::{EngineKind, Release},
+};
+use alloc::{string::String, vec::Vec};
+use core::fmt;
+
+/// The facts of one engine.
+#[derive(Debug, Clone, PartialEq)]
+pub struct EngineFacts {
+    /// Which.
+    pub engine: EngineKind,
+    /// Its name for people.
+    pub title: String,
+    /// The newest release that the facts cover.
+    pub latest: Release,
+    /// The day on which they were looked at, as text.
+    pub checked: String,
+    /// What was looked at.
+    pub source: String,
+    /// Defaults.
+    pub settings: Vec<SettingFact>,
+    /// Flags of its server, and keys of its settings file.
+    pub flags: Vec<FlagFact>,
+    /// What it needs to support what.
+    pub support: Vec<SupportFact>,
+    /// What it does, by name.
+    pub behaviours: Vec<BehaviourFact>,
+    /// How its server is started.
+    pub commands: Vec<CommandFact>,
+    /// Where its container images are.
+    pub images: Vec<ImageFact>,
+}
+
+/// Releases in which a fact holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Span {
+    /// From this one; `None`: from the oldest covered.
+    pub since: Option<Release>,
+    /// Before this one; `None`: still.
+    pub until: Option<Release>,
+}
+
+impl Span {
+    /// Whether it holds in a release.
+    pub fn holds(&self, release: Release) -> bool {
+        self.since.is_none_or(|since| since <= release)
+            && self.until.is_none_or(|until| release < until)
+    }
+}
+
+/// A default value.
+#[derive(Debug, Clone, PartialEq)]
+pub struct SettingFact {
+    /// The setting.
+    pub name: String,
+    /// In which releases.
+    pub span: Span,
+    /// Under which conditions.
+    pub when: Condition,
+    /// Its value; a text may be a formula.
+    pub value: Value,
+    /// What to beware of.
+    pub note: String,
+    /// Where it was read.
+    pub source: String,
+}
+
+/// A value of a setting.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Value {
+    /// On or off.
+    Switch(bool),
+    /// A number.
+    Number(f64),
+    /// A word, or a formula over what is known at start.
+    Text(String),
+}
+
+impl Value {
+    /// The number, if it is one.
+    pub fn number(&self) -> Option<f64> {
+        match self {
+            Self::Number(number) => Some(*number),
+            _ => None,
+        }
+    }
+
+    /// Whether it is on, if it is a switch.
+    pub fn switch(&self) -> Option<bool> {
+        match self {
+            Self::Switch(on) => Some(*on),
+            _ => None,
+        }
+    }
+
+    /// The text, if it is one.
+    pub fn text(&self) -> Option<&str> {
+        match self {
+            Self::Text(text) => Some(text),
+            _ => None,
+        }
+    }
+}
+
+impl fmt::Display for Value {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Switch(on) => f.write_str(if *on { "on" } else { "off" }),
+            Self::Number(number) => write!(f, "{number}"),
+            Self::Text(text) => f.write_str(text),
+        }
+    }
+}
+
+/// A flag of a server, or a key of its settings file (`yaml:kv_cache_config.dtype`).
+#[derive(Debug, Clone, PartialEq)]
+pub struct FlagFact {
+    /// As it is written; a name without dashes is a positional argument.
+    pub name: String,
+    /// Other spellings.
+    pub aliases: Vec<String>,
+    /// The setting that it sets.
+    pub setting: String,
+    /// What follows it.
+    pub kind: FlagKind,
+    /// In which releases.
+    pub span: Span,
+    /// What to beware of.
+    pub note: String,
+    /// Where it was read.
+    pub source: String,
+}
+
+/// What follows a flag.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum FlagKind {
+    /// Nothing: it switches.
+    Switch,
+    /// A whole number.
+    Integer,
+    /// A number.
+    Real,
+    /// A text.
+    Text,
+    /// A JSON object.
+    Json,
+    /// One of these.
+    Choice(Vec<String>),
+}
+
+/// What a feature needs.
+#[derive(Debug, Clone, PartialEq)]
+pub struct SupportFact {
+    /// `weights:fp8`, `kv:fp8`, `mode:ep` …
+    pub feature: String,
+    /// In which releases.
+    pub span: Span,
+    /// What must hold.
+    pub needs: Condition,
+    /// What to beware of.
+    pub note: String,
+    /// Where it was read.
+    pub source: String,
+}
+
+/// Something that an engine does.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct BehaviourFact {
+    /// Its name here.
+    pub name: String,
+    /// In which releases.
+    pub span: Span,
+    /// What it is.
+    pub note: String,
+    /// Where it was read.
+    pub source: String,
+}
+
+/// How a server is started.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CommandFact {
+    /// The words before model and flags: `vllm serve`.
+    pub words: Vec<String>,
+    /// In which releases.
+    pub span: Span,
+    /// Where it was read.
+    pub source: String,
+}
+
+/// A container image of an engine.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ImageFact {
+    /// The repository without tag.
+    pub repository: String,
+    /// The tag, with `{release}` in it.
+    pub tag: String,
+    /// For whose GPUs.
+    pub vendor: Vendor,
+    /// In which releases.
+    pub span: Span,
+    /// Where it was read.
+    pub source: String,
+}
+
+/// Whether an engine supports a feature.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Verdict {
+    /// It does.
+    Supported,
+    /// It does not on this hardware or in this setting: what it needs.
+    Needs(Condition),
+    /// Only from this release on.
+    Since(Release),
+    /// No longer since this release.
+    Until(Release),
+    /// The facts do not say.
+    Unknown,
+}
+
+impl Verdict {
+    /// Whether it is known to be refused.
+    pub fn refused(&self) -> bool {
+        matches!(self, Self::Needs(_) | Self::Since(_) | Self::Until(_))
+    }
+}
+
+impl EngineFacts {
+    /// The release asked for, or the newest.
+    pub fn resolve(&self, release: Option<Release>) -> Release {
+        release.unwrap_or(self.latest)
+    }
+
+    /// The default of a setting in a release (`None`: the newest); `None` where no row holds.
+    pub fn setting(
+        &self,
+        name: &str,
+        release: Option<Release>,
+        context: &Context,
+    ) -> Option<&Value> {
+        self.setting_fact(name, release, context)
+            .map(|fact| &fact.value)
+    }
+
+    /// The row that gives the default of a setting: the first whose releases and conditions hold.
+    pub fn setting_fact(
+        &self,
+        name: &str,
+        release: Option<Release>,
+        context: &Context,
+    ) -> Option<&SettingFact> {
+        let release = self.resolve(release);
+        let context = self.completed(release, context);
+        self.settings.iter().find(|fact| {
+            fact.name == name && fact.span.holds(release) && fact.when.holds(&context) == Some(true)
+        })
+    }
+
+    /// The flag of this spelling in a release.
+    pub fn flag(&self, name: &str, release: Option<Release>) -> Option<&FlagFact> {
+        let release = self.resolve(release);
+        let folded = self.folded(name);
+        let named = |by_alias: bool| {
+            self.flags
+                .iter()
+                .filter(|flag| flag.span.holds(release))
+                .find(|flag| {
+                    let same = |spelling: &str| spelling == name || self.folded(spelling) == folded;
+                    if by_alias {
+                        flag.aliases.iter().any(|alias| same(alias))
+                    } else {
+                        same(&flag.name)
+                    }
+                })
+        };
+        named(false).or_else(|| named(true))
+    }
+
+    /// The flag of the command line that sets a setting in a release.
+    pub fn flag_for(&self, setting: &str, release: Option<Release>) -> Option<&FlagFact> {
+        self.setting_of(setting, release, |name| name.starts_with('-'))
+    }
+
+    /// The key of the settings file that sets a setting in a release, as `yaml:a.b`.
+    pub fn key_for(&self, setting: &str, release: Option<Release>) -> Option<&FlagFact> {
+        self.setting_of(setting, release, |name| name.starts_with("yaml:"))
+    }
+
+    fn setting_of(
+        &self,
+        setting: &str,
+        release: Option<Release>,
+        form: impl Fn(&str) -> bool,
+    ) -> Option<&FlagFact> {
+        let release = self.resolve(release);
+        self.flags
+            .iter()
+            .find(|flag| flag.setting == setting && form(&flag.name) && flag.span.holds(release))
+    }
+
+    /// Flags of a release that are spelled like this one, best first.
+    pub fn flags_like(&self, name: &str, release: Option<Release>) -> Vec<String> {
+        let release = self.resolve(release);
+        let bare = |text: &str| self.folded(text.trim_start_matches('-'));
+        let typed = bare(name);
+        let mut ranked: Vec<(usize, &str)> = self
+            .flags
+            .iter()
+            .filter(|flag| flag.span.holds(release) && flag.name.starts_with('-'))
+            .map(|flag| {
+                // Both ways round: flags are both cut short and spelled out.
+                let known = bare(&flag.name);
+                let apart = distance(&known, &typed).min(distance(&typed, &known));
+                (apart, flag.name.as_str())
+            })
+            .filter(|(apart, _)| *apart <= typed.len())
+            .collect();
+        ranked.sort_unstable();
+        ranked.dedup();
+        ranked.truncate(3);
+        ranked.into_iter().map(|(_, flag)| flag.into()).collect()
+    }
+
+    /// Whether the engine supports a feature, such as `weights:fp8`.
+    pub fn supports(&self, feature: &str, release: Option<Release>, context: &Context) -> Verdict {
+        let release = self.resolve(release);
+        let context = self.completed(release, context);
+        let rows = || self.support.iter().filter(|fact| fact.feature == feature);
+        let current: Vec<&SupportFact> = rows().filter(|fact| fact.span.holds(release)).collect();
+        if current
+            .iter()
+            .any(|fact| fact.needs.holds(&context) == Some(true))
+        {
+            return Verdict::Supported;
+        }
+        if current
+            .iter()
+            .any(|fact| fact.needs.holds(&context).is_none())
+        {
+            return Verdict::Unknown;
+        }
+        if let Some(first) = current.first() {
+            return Verdict::Needs(first.needs.clone());
+        }
+        let later = rows()
+            .filter_map(|fact| fact.span.since)
+            .filter(|since| *since > release)
+            .min();
+        let earlier = rows()
+            .filter_map(|fact| fact.span.until)
+            .filter(|until| *until <= release)
+            .max();
+        match (later, earlier) {
+            (Some(since), _) => Verdict::Since(since),
+            (None, Some(until)) => Verdict::Until(until),
+            (None, None) => Verdict::Unknown,
+        }
+    }
+
+    /// Whether the engine behaves so in a release.
+    pub fn behaves(&self, name: &str, release: Option<Release>) -> bool {
+        self.behaviour(name, release).is_some()
+    }
+
+    /// What is known of a behaviour in a release.
+    pub fn behaviour(&self, name: &str, release: Option<Release>) -> Option<&BehaviourFact> {
+        let release = self.resolve(release);
+        self.behaviours
+            .iter()
+            .find(|fact| fact.name == name && fact.span.holds(release))
+    }
+
+    /// The words that start its server in a release.
+    pub fn command(&self, release: Option<Release>) -> Option<&CommandFact> {
+        let release = self.resolve(release);
+        self.commands.iter().find(|fact| fact.span.holds(release))
+    }
+
+    /// Its container image with tag for a vendor's GPUs.
+    pub fn image(&self, vendor: Vendor, release: Option<Release>) -> Option<String> {
+        let release = self.resolve(release);
+        let fact = self
+            .images
+            .iter()
+            .find(|fact| fact.vendor == vendor && fact.span.holds(release))?;
+        let tag = fact.tag.replace("{release}", &self.spelled(release));
+        Some(alloc::format!("{}:{tag}", fact.repository))
+    }
+
+    /// A release as this engine writes it: `0.33.0`, `b11434`.
+    pub fn spelled(&self, release: Release) -> String {
+        match (self.engine, release.numbers) {
+            (EngineKind::LlamaCpp, [0, 0, build]) => alloc::format!("b{build}"),
+            _ => alloc::format!("{release}"),
+        }
+    }
+
+    /// The context with what the engine itself decides in a release.
+    fn completed(&self, release: Release, context: &Context) -> Context {
+        let mut context = context.clone();
+        if context.backend.is_none() {
+            let row = self
+                .settings
+                .iter()
+                .find(|fact| fact.name == "backend" && fact.span.holds(release));
+            context.backend = row.and_then(|fact| Backend::by_name(fact.value.text()?));
+        }
+        context
+    }
+
+    /// Spellings that the engine takes for the same.
+    fn folded(&self, name: &str) -> String {
+        let dashes = self
+            .behaviours
+            .iter()
+            .any(|fact| fact.name == "underscores_in_flags");
+        if dashes {
+            name.replace('_', "-")
+        } else {
+            name.into()
+        }
+    }
+}
+
+/// A release as an engine writes it: numbers with dots, or the build number of llama.cpp (`b11434`,
+/// kept as the last number).
+pub fn release_of(engine: EngineKind, text: &str) -> Option<Release> {
+    let text = text.trim();
+    if engine == EngineKind::LlamaCpp
+        && let Some(build) = text.strip_prefix('b')
+    {
+        let build = build.parse().ok()?;
+        return Some(Release {
+            numbers: [0, 0, build],
+        });
+    }
+    text.parse().ok()
+}
