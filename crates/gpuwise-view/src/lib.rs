@@ -1,0 +1,13 @@
+//! What gpuwise shows: results in, text out.
+//!
+//! Terminal text, Markdown, CSV, JSON, SVG and one-file HTML reports of the nouns in
+//! `gpuwise-domain`. Nothing here reads a file, a clock, the environment or a terminal: width and
+//! colour are arguments ([`Style`]).
+
+pub mod figures;
+mod markup;
+mod style;
+pub mod table;
+
+pub use markup::{escape, escape_markdown};
+pub use style::{State, Style};

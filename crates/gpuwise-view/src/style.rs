@@ -1,0 +1,126 @@
+//! How terminal text is laid out.
+
+use unicode_width::UnicodeWidthStr;
+
+/// The terminal as the caller knows it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Style {
+    /// Columns of the terminal; no line is wider, down to 40 columns.
+    pub width: usize,
+    /// Whether marks of state are coloured.
+    pub colour: bool,
+}
+
+impl Default for Style {
+    /// 100 columns, no colour: what a pipe gets.
+    fn default() -> Self {
+        Self {
+            width: 100,
+            colour: false,
+        }
+    }
+}
+
+/// A state with a mark of its own shape, so that colour is never the only carrier.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum State {
+    /// As wished.
+    Good,
+    /// Works, with something to know.
+    Warning,
+    /// Does not work.
+    Bad,
+}
+
+impl State {
+    const ALL: [Self; 3] = [Self::Good, Self::Warning, Self::Bad];
+
+    /// Its mark.
+    pub const fn mark(self) -> &'static str {
+        match self {
+            Self::Good => "✓",
+            Self::Warning => "▲",
+            Self::Bad => "✗",
+        }
+    }
+
+    const fn sequence(self) -> &'static str {
+        match self {
+            Self::Good => "\u{1b}[32m",
+            Self::Warning => "\u{1b}[33m",
+            Self::Bad => "\u{1b}[31m",
+        }
+    }
+}
+
+impl Style {
+    /// The usable width: at least 40 columns.
+    pub fn columns(self) -> usize {
+        self.width.clamp(40, 4096)
+    }
+
+    /// Colours the marks of state in finished text, where colour is wanted.
+    #[must_use]
+    pub fn finish(self, text: String) -> String {
+        if !self.colour {
+            return text;
+        }
+        State::ALL.iter().fold(text, |text, state| {
+            let coloured = format!("{}{}\u{1b}[0m", state.sequence(), state.mark());
+            text.replace(state.mark(), &coloured)
+        })
+    }
+
+    /// Wraps a paragraph at words; later lines begin with `indent` spaces.
+    #[must_use]
+    pub fn wrap(self, paragraph: &str, indent: usize) -> String {
+        let width = self.columns();
+        let mut out = String::new();
+        let mut column = 0;
+        for word in paragraph.split(' ') {
+            for (piece, part) in pieces(word, width - indent).enumerate() {
+                let wide = part.width();
+                let space = usize::from(column > 0 && piece == 0);
+                if column > 0 && (piece > 0 || column + space + wide > width) {
+                    out.truncate(out.trim_end_matches(' ').len());
+                    out.push('\n');
+                    out.push_str(&" ".repeat(indent));
+                    column = indent;
+                } else if space == 1 {
+                    out.push(' ');
+                    column += 1;
+                }
+                out.push_str(part);
+                column += wide;
+            }
+        }
+        out
+    }
+}
+
+/// A word cut where it is wider than a line.
+fn pieces(word: &str, width: usize) -> impl Iterator<Item = &str> {
+    let mut rest = Some(word);
+    std::iter::from_fn(move || {
+        let text = rest?;
+        let mut wide = 0;
+        for (at, character) in text.char_indices() {
+            let mut buffer = [0; 4];
+            wide += character.encode_utf8(&mut buffer).width();
+            if wide > width && at > 0 {
+                let (piece, tail) = text.split_at(at);
+                rest = Some(tail);
+                return Some(piece);
+            }
+        }
+        rest = None;
+        Some(text)
+    })
+}
+
+/// Text of one line: control characters (escape sequences, line breaks) become spaces.
+pub(crate) fn clean(text: &str) -> String {
+    text.chars()
+        .map(|c| if c.is_control() { ' ' } else { c })
+        .collect()
+}
