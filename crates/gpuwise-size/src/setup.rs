@@ -1,7 +1,7 @@
 //! One way of serving one model: everything that memory and speed depend on.
 
 use alloc::string::String;
-pub use gpuwise_domain::deployment::Settings;
+pub use gpuwise_domain::deployment::{Adapters, Settings};
 use gpuwise_domain::{
     engine::Engine,
     gpu::Device,
@@ -29,6 +29,31 @@ pub struct Setup<'a> {
     pub cache: CacheFormat,
     /// Settings of the engine.
     pub settings: Settings,
+    /// Drafting, where it is stated; `None`: what the engine does by itself.
+    pub draft: Option<Draft>,
+    /// LoRA adapters loaded beside the base.
+    pub adapters: Option<Adapters>,
+}
+
+/// Speculative decoding: `tokens` are drafted a step, each accepted with this probability given
+/// that those before it were.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Draft {
+    /// Tokens drafted a step; 0: none.
+    pub tokens: u32,
+    /// Probability that a drafted token is accepted (0 to 1).
+    pub acceptance: f64,
+}
+
+impl Draft {
+    /// Tokens that a step yields in the mean: `(1 − α^(k+1)) / (1 − α)` (Leviathan et al. 2023, eq. 1).
+    pub fn tokens_per_step(self) -> f64 {
+        let next = f64::from(self.tokens) + 1.0;
+        if self.acceptance >= 1.0 {
+            return next;
+        }
+        (1.0 - libm::pow(self.acceptance, next)) / (1.0 - self.acceptance)
+    }
 }
 
 /// The stored format of each role's tensors.
@@ -59,7 +84,8 @@ impl Weights {
 
     /// Bytes of one copy set of a tensor.
     pub fn bytes(&self, tensor: &Tensor) -> u64 {
-        self.format(tensor).bytes(tensor.rows, tensor.columns, tensor.copies)
+        self.format(tensor)
+            .bytes(tensor.rows, tensor.columns, tensor.copies)
     }
 
     /// In what a tensor's matmul multiplies on a device: the scheme's precision where the silicon
@@ -71,7 +97,11 @@ impl Weights {
             None => Compute::Half,
         };
         // FP4 steps down to FP8 only where the scheme keeps FP8 activations; Marlin-like kernels use BF16.
-        if device.peak(wanted).is_some() { wanted } else { Compute::Half }
+        if device.peak(wanted).is_some() {
+            wanted
+        } else {
+            Compute::Half
+        }
     }
 
     /// Whether the format is for storage only: dequantized before multiplying.
@@ -85,19 +115,27 @@ impl Weights {
             return None;
         }
         let assignment = self.quantization.as_ref()?.assignment(tensor.role)?;
-        tensor.is_matrix().then_some((assignment.format, assignment.compute))
+        tensor
+            .is_matrix()
+            .then_some((assignment.format, assignment.compute))
     }
 
     /// A short name: `bf16`, `fp8`, `nvfp4` (experts)…
     pub fn name(&self) -> String {
-        let Some(quantization) = &self.quantization else { return self.native.name.into() };
+        let Some(quantization) = &self.quantization else {
+            return self.native.name.into();
+        };
         let mut names: alloc::vec::Vec<&str> = alloc::vec::Vec::new();
         for assignment in &quantization.assignments {
             if !assignment.roles.is_empty() && !names.contains(&assignment.format.name) {
                 names.push(assignment.format.name);
             }
         }
-        if names.is_empty() { self.native.name.into() } else { names.join("+") }
+        if names.is_empty() {
+            self.native.name.into()
+        } else {
+            names.join("+")
+        }
     }
 }
 

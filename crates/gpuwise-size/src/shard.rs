@@ -51,8 +51,16 @@ pub fn shard(tensor: &Tensor, layout: &Layout) -> Shard {
             let upward = tensor.rows <= tensor.columns;
             Shard {
                 // Expert matrices are split along their inner width.
-                rows: if upward { whole.rows / within } else { whole.rows },
-                columns: if upward { whole.columns } else { whole.columns / within },
+                rows: if upward {
+                    whole.rows / within
+                } else {
+                    whole.rows
+                },
+                columns: if upward {
+                    whole.columns
+                } else {
+                    whole.columns / within
+                },
                 copies: whole.copies / groups,
             }
         }

@@ -25,9 +25,12 @@ pub fn engine_of(written: &str) -> Option<Engine> {
     } else {
         return None;
     };
-    let words = || lower.split(|c: char| c.is_whitespace() || matches!(c, ',' | '(' | ')' | '-' | '+'));
+    let words =
+        || lower.split(|c: char| c.is_whitespace() || matches!(c, ',' | '(' | ')' | '-' | '+'));
     // The engine's own version stands behind its name; other versions in the text are of other things.
-    let name_at = words().position(|word| engine_word(word, kind)).unwrap_or(0);
+    let name_at = words()
+        .position(|word| engine_word(word, kind))
+        .unwrap_or(0);
     let release = words().skip(name_at).find_map(release);
     Some(Engine {
         kind,
@@ -50,7 +53,9 @@ fn engine_word(word: &str, kind: EngineKind) -> bool {
 
 fn release(word: &str) -> Option<Release> {
     let word = word.trim_start_matches('v');
-    let year = word.starts_with("20") && word.len() >= 4 && word.as_bytes()[..4].iter().all(u8::is_ascii_digit);
+    let year = word.starts_with("20")
+        && word.len() >= 4
+        && word.as_bytes()[..4].iter().all(u8::is_ascii_digit);
     if year { None } else { word.parse().ok() }
 }
 
@@ -80,9 +85,19 @@ fn month(lower: &str) -> Option<Month> {
 pub(crate) fn is_static_batch(metric: &str) -> bool {
     matches!(
         metric,
-        "batch_latency" | "total_token_throughput" | "ttft_batch" | "e2e_latency" | "first_token_latency"
-            | "output_throughput_per_gpu" | "avg_power"
+        "batch_latency"
+            | "total_token_throughput"
+            | "ttft_batch"
+            | "e2e_latency"
+            | "first_token_latency"
+            | "output_throughput_per_gpu"
+            | "avg_power"
     )
+}
+
+/// The profile of an engine as people run it.
+pub fn profile_of_engine(engine: &Engine) -> String {
+    profile_of(engine, &Question::default())
 }
 
 /// The profile of an engine: its kind and, where its behaviour changed much, its age.
@@ -90,7 +105,7 @@ pub(crate) fn is_static_batch(metric: &str) -> bool {
 /// Rows of benchmark submissions (they name a scenario) are tuned by hand and have their own.
 pub fn profile_of(engine: &Engine, question: &Question) -> String {
     let submitted = question.extra("scenario").is_some();
-    let year = engine.month.map(|m| m.index());
+    let year = engine.month.map(gpuwise_domain::engine::Month::index);
     let old_month = year.is_some_and(|index| index < 2025 * 12 + 2);
     let unstated = engine.release.is_none() && engine.month.is_none();
     let static_batch = is_static_batch(&question.metric);

@@ -25,12 +25,22 @@ pub(crate) fn stated_layout(question: &Question, has_experts: bool, domain: u32)
     let number = |key: &str| question.extra(key).and_then(|v| v.parse::<u32>().ok());
     if let Some(text) = question.extra("parallelism").or(question.extra("mapping")) {
         if let Some(layout) = named_layout(text, question.gpus) {
-            return StatedLayout { layout: Some(layout), gpus: question.gpus, notes, doubtful: false };
+            return StatedLayout {
+                layout: Some(layout),
+                gpus: question.gpus,
+                notes,
+                doubtful: false,
+            };
         }
         notes.push(format!("layout {text:?} was not understood"));
     }
     let Some(mut tensor) = question.tensor else {
-        return StatedLayout { layout: None, gpus: question.gpus, notes, doubtful: false };
+        return StatedLayout {
+            layout: None,
+            gpus: question.gpus,
+            notes,
+            doubtful: false,
+        };
     };
     let pipeline = question.pipeline.unwrap_or(1);
     let mut gpus = question.gpus;
@@ -40,12 +50,20 @@ pub(crate) fn stated_layout(question: &Question, has_experts: bool, domain: u32)
     let mut doubtful = false;
     if has_experts && expert_tensor * expert > 0 {
         let stated = tensor * question.data.unwrap_or(1);
-        if question.data.is_some() && expert_tensor == expert && expert > 1 && stated == expert * expert {
+        if question.data.is_some()
+            && expert_tensor == expert
+            && expert > 1
+            && stated == expert * expert
+        {
             // The same group is listed as tensor and as expert ranks, and the product as GPUs.
             notes.push(format!(
                 "{stated} GPUs read as {expert}: equal moe_tp and moe_ep name one group of ranks"
             ));
-            attention_data = if question.data.unwrap_or(1) > 1 { expert } else { 1 };
+            attention_data = if question.data.unwrap_or(1) > 1 {
+                expert
+            } else {
+                1
+            };
             tensor = expert / attention_data;
             expert_groups = expert;
             gpus = Some(expert);
@@ -99,7 +117,12 @@ pub(crate) fn stated_layout(question: &Question, has_experts: bool, domain: u32)
         expert: expert_groups.max(1),
         decode_context: decode_context(question),
     };
-    StatedLayout { layout: Some(layout), gpus, notes, doubtful }
+    StatedLayout {
+        layout: Some(layout),
+        gpus,
+        notes,
+        doubtful,
+    }
 }
 
 /// `DCP8` in a note.
@@ -107,7 +130,11 @@ fn decode_context(question: &Question) -> u32 {
     question
         .extra("note")
         .and_then(|note| note.split("DCP").nth(1))
-        .map(|rest| rest.chars().take_while(char::is_ascii_digit).collect::<String>())
+        .map(|rest| {
+            rest.chars()
+                .take_while(char::is_ascii_digit)
+                .collect::<String>()
+        })
         .and_then(|digits| digits.parse().ok())
         .unwrap_or(1)
 }
@@ -118,10 +145,16 @@ fn named_layout(text: &str, gpus: Option<u32>) -> Option<Layout> {
     let mut layout = Layout::SINGLE;
     let mut rest = lower.as_str();
     while !rest.is_empty() {
-        let letters = rest.len() - rest.trim_start_matches(|c: char| c.is_ascii_alphabetic()).len();
+        let letters = rest.len()
+            - rest
+                .trim_start_matches(|c: char| c.is_ascii_alphabetic())
+                .len();
         let (name, after) = rest.split_at(letters);
         let digits = after.len() - after.trim_start_matches(|c: char| c.is_ascii_digit()).len();
-        let count: u32 = after[..digits].parse().ok().filter(|n| (1..=1024).contains(n))?;
+        let count: u32 = after[..digits]
+            .parse()
+            .ok()
+            .filter(|n| (1..=1024).contains(n))?;
         match name {
             "tp" => layout.tensor = count,
             "pp" => layout.pipeline = count,

@@ -5,6 +5,6 @@ mod layout;
 mod predict;
 mod reading;
 
-pub use engine::{engine_of, profile_of};
+pub use engine::{engine_of, profile_of, profile_of_engine};
 pub use predict::{Kind, Outcome, figure, predict, solve};
-pub use reading::{Reading, Refusal, Statistic, Wanted, read};
+pub use reading::{Reading, Refusal, Statistic, Wanted, default_settings, read, weights_named};

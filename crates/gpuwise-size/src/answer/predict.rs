@@ -82,7 +82,9 @@ pub fn solve(reading: &Reading<'_>, constants: &Constants) -> Option<Outcome> {
             let tokens = reading.input?;
             Some(Outcome::Speed(tokens / cycle.prefill(1.0, tokens, 0.0)))
         }
-        Kind::Decode => Some(Outcome::Speed(1.0 / cycle.decode(1.0, reading.output? / 2.0))),
+        Kind::Decode => Some(Outcome::Speed(
+            1.0 / cycle.decode(1.0, reading.output? / 2.0),
+        )),
         Kind::Serving => match &reading.load {
             Load::InFlight(requests) => Some(Outcome::Closed(match &reading.prefill {
                 None => closed(reading, &cycle, requests / groups)?,
@@ -109,18 +111,26 @@ pub fn figure(reading: &Reading<'_>, outcome: &Outcome, constants: &Constants) -
         Outcome::Batch { size, first, total } => match reading.wanted {
             Wanted::BatchFirstToken => first,
             Wanted::BatchThroughput => (input + output) * size * groups / total,
-            Wanted::OutputThroughputPerGpu => output * size * groups / total / f64::from(reading.gpus.max(1)),
+            Wanted::OutputThroughputPerGpu => {
+                output * size * groups / total / f64::from(reading.gpus.max(1))
+            }
             _ => total,
         },
         Outcome::Speed(speed) => speed,
-        Outcome::Closed(latency) => of_closed(reading.wanted, &latency, output, groups, reading.gpus),
-        Outcome::Open(quantiles) => of_open(reading.wanted, &quantiles, output, groups, reading.gpus),
+        Outcome::Closed(latency) => {
+            of_closed(reading.wanted, &latency, output, groups, reading.gpus)
+        }
+        Outcome::Open(quantiles) => {
+            of_open(reading.wanted, &quantiles, output, groups, reading.gpus)
+        }
         Outcome::Promised(latency, share) => of_promised(reading, &latency, share, constants),
     }
 }
 
 fn batch(reading: &Reading<'_>, groups: f64) -> Option<StaticBatch> {
-    let Load::InFlight(size) = reading.load else { return None };
+    let Load::InFlight(size) = reading.load else {
+        return None;
+    };
     Some(StaticBatch {
         size: size / groups,
         input: reading.input?,
@@ -187,12 +197,18 @@ fn open(reading: &Reading<'_>, cycle: &Cycle, rate: f64) -> Option<Quantiles> {
 
 /// The most that a group does: all that fit run at once, or as many as keep the promise on time
 /// per token. Also the share of the promise that the mean time per token takes.
-fn saturated(reading: &Reading<'_>, cycle: &Cycle, constants: &Constants) -> Option<(Latency, f64)> {
+fn saturated(
+    reading: &Reading<'_>,
+    cycle: &Cycle,
+    constants: &Constants,
+) -> Option<(Latency, f64)> {
     let place = constants.place(&reading.setup.device.gpu.generation, &reading.setup.profile);
     let share = constants.get(P::PromiseShare, place).min(1.0);
     let solve = |concurrency: f64| closed(reading, cycle, concurrency);
     let most = reading.capacity / reading.beams;
-    let Some((_, tpot)) = reading.promise else { return Some((solve(most)?, 1.0)) };
+    let Some((_, tpot)) = reading.promise else {
+        return Some((solve(most)?, 1.0));
+    };
     let bound = tpot * share;
     if solve(most)?.tpot <= bound {
         let latency = solve(most)?;
@@ -238,7 +254,9 @@ fn of_closed(wanted: Wanted, latency: &Latency, output: f64, groups: f64, gpus: 
         Wanted::Tpot(statistic) => latency.tpot * spread(statistic, 0.08),
         Wanted::EndToEnd(statistic) => latency.end_to_end(output) * spread(statistic, 0.08),
         Wanted::RequestThroughput => latency.requests * groups,
-        Wanted::OutputThroughputPerGpu => latency.requests * groups * output / f64::from(gpus.max(1)),
+        Wanted::OutputThroughputPerGpu => {
+            latency.requests * groups * output / f64::from(gpus.max(1))
+        }
         _ => latency.requests * groups * output,
     }
 }

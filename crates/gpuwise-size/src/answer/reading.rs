@@ -139,12 +139,15 @@ pub fn read<'a>(
     catalogue: &'a Catalogue,
 ) -> Result<Reading<'a>, Refusal> {
     let wanted = wanted(question)?;
-    let gpu = catalogue.gpu(&question.gpu).ok_or_else(|| Refusal::UnknownGpu {
-        name: question.gpu.clone(),
-        like: catalogue.gpus_like(&question.gpu).join(", "),
-    })?;
+    let gpu = catalogue
+        .gpu(&question.gpu)
+        .ok_or_else(|| Refusal::UnknownGpu {
+            name: question.gpu.clone(),
+            like: catalogue.gpus_like(&question.gpu).join(", "),
+        })?;
     let device = Device::whole(gpu);
-    let mut engine = engine_of(&question.engine).unwrap_or_else(|| Engine::newest(EngineKind::Vllm));
+    let mut engine =
+        engine_of(&question.engine).unwrap_or_else(|| Engine::newest(EngineKind::Vllm));
     if question.extra("mode") == Some("disagg") {
         // The version is that of the orchestrator's image.
         engine.release = None;
@@ -153,10 +156,15 @@ pub fn read<'a>(
     let domain = gpu.scale_up.as_ref().map_or(8, |link| link.domain);
     let stated = stated_layout(question, architecture.has_experts(), domain);
     let mut notes = stated.notes;
-    let benchmark = question
-        .extra("benchmark")
-        .and_then(|name| catalogue.benchmarks.iter().find(|b| name.starts_with(b.prefix.as_str())));
-    let layout = stated.layout.unwrap_or(Layout::tensor(question.gpus.unwrap_or(1)));
+    let benchmark = question.extra("benchmark").and_then(|name| {
+        catalogue
+            .benchmarks
+            .iter()
+            .find(|b| name.starts_with(b.prefix.as_str()))
+    });
+    let layout = stated
+        .layout
+        .unwrap_or(Layout::tensor(question.gpus.unwrap_or(1)));
     // llama.cpp deals whole layers out over GPUs since 2024; before, it split every matrix by rows.
     let by_layers = engine.month.is_none_or(|month| month.year >= 2024);
     let layout = if engine.kind == EngineKind::LlamaCpp && by_layers {
@@ -177,6 +185,8 @@ pub fn read<'a>(
         profile,
         engine,
         layout,
+        draft: None,
+        adapters: None,
     };
     let mut input = question.input.or(benchmark.map(|b| b.input));
     let mut output = question.output.or(benchmark.map(|b| b.output));
@@ -238,10 +248,15 @@ pub fn read<'a>(
 /// serving mode together with a stated data-parallel size.
 fn is_random_range(question: &Question) -> bool {
     let grid = matches!(
-        (question.input.map(|v| v as u64), question.output.map(|v| v as u64)),
+        (
+            question.input.map(|v| v as u64),
+            question.output.map(|v| v as u64)
+        ),
         (Some(1024), Some(1024 | 8192)) | (Some(8192), Some(1024))
     );
-    question.extra("mode").is_some() && grid && (question.data.is_some() || question.extra("mode") == Some("disagg"))
+    question.extra("mode").is_some()
+        && grid
+        && (question.data.is_some() || question.extra("mode") == Some("disagg"))
 }
 
 /// The fewest tensor-parallel ranks that leave the cache a third of the memory, and as many
@@ -265,7 +280,12 @@ fn smallest_layout(setup: &Setup<'_>, gpus: u32) -> Layout {
 
 /// The bounds that a benchmark's rules set.
 fn promise(question: &Question) -> Option<(f64, f64)> {
-    let seconds = |key: &str| question.extra(key).and_then(|v| v.parse::<f64>().ok()).map(|ms| ms / 1e3);
+    let seconds = |key: &str| {
+        question
+            .extra(key)
+            .and_then(|v| v.parse::<f64>().ok())
+            .map(|ms| ms / 1e3)
+    };
     Some((seconds("slo_ttft_ms")?, seconds("slo_tpot_ms")?))
 }
 
@@ -310,7 +330,9 @@ fn wanted(question: &Question) -> Result<Wanted, Refusal> {
         "prompt_eval_speed" | "prompt_eval_speed_1024" => Wanted::PromptSpeed,
         "decode_speed" | "decode_speed_1024" => Wanted::DecodeSpeed,
         other => {
-            return Err(Refusal::NotYet(format!("metric {other:?} is not answered yet")));
+            return Err(Refusal::NotYet(format!(
+                "metric {other:?} is not answered yet"
+            )));
         }
     })
 }
@@ -319,14 +341,23 @@ fn weights(question: &Question, architecture: &Architecture, notes: &mut Vec<Str
     let published = Weights::published(architecture);
     let gemm = question.extra("gemm").unwrap_or("");
     let experts = question.extra("moe").unwrap_or("");
-    let written = if architecture.has_experts() && !experts.is_empty() { experts } else { gemm };
-    let precision = if written.is_empty() { question.precision.as_str() } else { written };
+    let written = if architecture.has_experts() && !experts.is_empty() {
+        experts
+    } else {
+        gemm
+    };
+    let precision = if written.is_empty() {
+        question.precision.as_str()
+    } else {
+        written
+    };
     let wanted = precision_name(precision);
     let same = |name: &str| {
-        published
-            .quantization
-            .as_ref()
-            .is_some_and(|own| own.assignments.iter().any(|a| class(a.format.name) == class(name)))
+        published.quantization.as_ref().is_some_and(|own| {
+            own.assignments
+                .iter()
+                .any(|a| class(a.format.name) == class(name))
+        })
     };
     match wanted {
         None => published,
@@ -342,13 +373,23 @@ fn weights(question: &Question, architecture: &Architecture, notes: &mut Vec<Str
                 quantization: None,
             }
         }
-        Some(name) => match named(name) {
-            Some(quantization) => exported(architecture, quantization),
-            None => {
-                notes.push(format!("precision {precision:?} was not understood: weights as published"));
-                published
-            }
+        Some(name) => if let Some(quantization) = named(name) { exported(architecture, quantization) } else {
+            notes.push(format!(
+                "precision {precision:?} was not understood: weights as published"
+            ));
+            published
         },
+    }
+}
+
+/// The weights of a published export in this precision; `None` where the name is not one.
+pub fn weights_named(architecture: &Architecture, written: &str) -> Option<Weights> {
+    match precision_name(written)? {
+        "bf16" | "fp16" | "fp32" => Some(Weights {
+            native: architecture.native,
+            quantization: None,
+        }),
+        name => Some(exported(architecture, named(name)?)),
     }
 }
 
@@ -428,7 +469,10 @@ fn precision_name(written: &str) -> Option<&'static str> {
 
 fn cache(question: &Question) -> CacheFormat {
     let lower = question.precision.to_ascii_lowercase();
-    let part = lower.split(',').find(|part| part.contains("kv")).unwrap_or("");
+    let part = lower
+        .split(',')
+        .find(|part| part.contains("kv"))
+        .unwrap_or("");
     if part.contains("fp8") {
         CacheFormat::FP8
     } else if part.contains("int8") {
@@ -441,40 +485,55 @@ fn cache(question: &Question) -> CacheFormat {
 /// Settings that the row states, and the engine's defaults for the rest.
 pub(crate) fn settings(question: &Question, engine: &Engine, device: &Device<'_>) -> Settings {
     let number = |key: &str| question.extra(key).and_then(|v| v.parse::<f64>().ok());
-    let gib = device
-        .gpu
-        .memory_reported
-        .map_or(device.gpu.memory_marketing_gb, |bytes| bytes.gib());
-    let ampere_data_centre = device.gpu.compute_capability == Some((8, 0));
-    let large = gib >= 70.0 && !ampere_data_centre;
-    let batched = match engine.kind {
-        EngineKind::Vllm if !engine.at_least([0, 8, 0]) => 2048.0,
-        EngineKind::Vllm if large && gib >= 160.0 && engine.at_least([0, 28, 0]) => 16384.0,
-        EngineKind::Vllm if large => 8192.0,
-        EngineKind::Vllm => 2048.0,
-        EngineKind::Sglang if gib < 20.0 => 2048.0,
-        EngineKind::Sglang if gib < 60.0 => 4096.0,
-        EngineKind::Sglang if gib < 160.0 => 8192.0,
-        EngineKind::Sglang => 16384.0,
-        EngineKind::TensorRtLlm => 8192.0,
-        EngineKind::LlamaCpp => 512.0,
-        EngineKind::Transformers | EngineKind::DeepSpeedMii => 1e9,
-    };
-    let sequences = match engine.kind {
-        EngineKind::Vllm if large && engine.at_least([0, 8, 0]) => 1024.0,
-        EngineKind::Vllm => 256.0,
-        EngineKind::TensorRtLlm => 2048.0,
-        _ => 4096.0,
-    };
+    let usual = default_settings(engine, device);
     Settings {
-        batched_tokens: number("max_num_batched_tokens").unwrap_or(batched) as u64,
-        sequences: number("max_num_seqs").unwrap_or(sequences) as u64,
+        batched_tokens: number("max_num_batched_tokens").map_or(usual.batched_tokens, |v| v as u64),
+        sequences: number("max_num_seqs").map_or(usual.sequences, |v| v as u64),
         max_context: number("max_model_len").unwrap_or(0.0) as u64,
         memory_fraction: number("gpu_memory_utilization")
             .or(number("mem_fraction_static"))
-            .unwrap_or(0.9),
+            .unwrap_or(usual.memory_fraction),
+        eager: question
+            .extra("note")
+            .is_some_and(|note| note.contains("enforce_eager")),
+        ..usual
+    }
+}
+
+/// What an engine does by itself on a device.
+pub fn default_settings(engine: &Engine, device: &Device<'_>) -> Settings {
+    let gib = device
+        .gpu
+        .memory_reported
+        .map_or(device.gpu.memory_marketing_gb, gpuwise_units::Bytes::gib);
+    let ampere_data_centre = device.gpu.compute_capability == Some((8, 0));
+    let large = gib >= 70.0 && !ampere_data_centre;
+    let batched_tokens = match engine.kind {
+        EngineKind::Vllm if !engine.at_least([0, 8, 0]) => 2048,
+        EngineKind::Vllm if large && gib >= 160.0 && engine.at_least([0, 28, 0]) => 16384,
+        EngineKind::Vllm if large => 8192,
+        EngineKind::Vllm => 2048,
+        EngineKind::Sglang if gib < 20.0 => 2048,
+        EngineKind::Sglang if gib < 60.0 => 4096,
+        EngineKind::Sglang if gib < 160.0 => 8192,
+        EngineKind::Sglang => 16384,
+        EngineKind::TensorRtLlm => 8192,
+        EngineKind::LlamaCpp => 512,
+        EngineKind::Transformers | EngineKind::DeepSpeedMii => 1_000_000_000,
+    };
+    let sequences = match engine.kind {
+        EngineKind::Vllm if large && engine.at_least([0, 8, 0]) => 1024,
+        EngineKind::Vllm => 256,
+        EngineKind::TensorRtLlm => 2048,
+        _ => 4096,
+    };
+    Settings {
+        batched_tokens,
+        sequences,
+        max_context: 0,
+        memory_fraction: 0.9,
         block: 16,
-        eager: question.extra("note").is_some_and(|note| note.contains("enforce_eager")),
+        eager: false,
     }
 }
 
@@ -494,10 +553,18 @@ fn disaggregate(question: &Question, reading: &mut Reading<'_>) {
             tensor,
             pipeline: get("pp_size").max(1),
             attention_data: data,
-            expert: if expert_tensor * expert <= stage { expert } else { expert.min(stage) },
+            expert: if expert_tensor * expert <= stage {
+                expert
+            } else {
+                expert.min(stage)
+            },
             ..Layout::SINGLE
         };
-        (layout, f64::from(get("num_workers").max(1)), number(format!("{side}_batch_size")))
+        (
+            layout,
+            f64::from(get("num_workers").max(1)),
+            number(format!("{side}_batch_size")),
+        )
     };
     let (decode, decode_workers, decode_batch) = pool("decode");
     let (prefill, workers, batch) = pool("prefill");
@@ -514,5 +581,7 @@ fn disaggregate(question: &Question, reading: &mut Reading<'_>) {
         ..decode
     };
     let _ = decode_batch;
-    reading.notes.push("prefill and decode run apart".to_string());
+    reading
+        .notes
+        .push("prefill and decode run apart".to_string());
 }

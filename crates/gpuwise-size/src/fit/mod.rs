@@ -63,16 +63,24 @@ pub fn fit(
     let mut cost = total_cost(&constants, rows, &predicted, effort);
     let mut damping = 1e-2;
     // Rows that a freedom touches; those that it turned out not to move are dropped.
-    let mut touched: Vec<Vec<usize>> = freedoms.iter().map(|freedom| touched_rows(*freedom, rows)).collect();
+    let mut touched: Vec<Vec<usize>> = freedoms
+        .iter()
+        .map(|freedom| touched_rows(*freedom, rows))
+        .collect();
     for _ in 0..effort.steps {
         let columns = jacobian(&constants, &freedoms, &touched, &predicted, predict);
         for (kept, column) in touched.iter_mut().zip(&columns) {
             let moved = |at: &usize| column.slopes.get(*at).is_some_and(|slope| *slope != 0.0);
-            *kept = (0..column.rows.len()).filter(moved).map(|at| column.rows[at]).collect();
+            *kept = (0..column.rows.len())
+                .filter(moved)
+                .map(|at| column.rows[at])
+                .collect();
         }
         let mut improved = false;
         for _ in 0..6 {
-            let step = step(&constants, rows, &freedoms, &columns, &predicted, effort, damping);
+            let step = step(
+                &constants, rows, &freedoms, &columns, &predicted, effort, damping,
+            );
             let candidate = moved(&constants, &freedoms, &step);
             let next = predict(&candidate, &all);
             let next_cost = total_cost(&candidate, rows, &next, effort);
@@ -103,8 +111,12 @@ fn freedoms(constants: &Constants, rows: &[Row]) -> Vec<Freedom> {
     let mut out = Vec::new();
     let seen_generation = |g: usize| rows.iter().any(|row| row.generation == Some(g));
     let seen_profile = |p: usize| rows.iter().any(|row| row.profile == Some(p));
-    let generations: Vec<usize> = (0..constants.generations.len()).filter(|g| seen_generation(*g)).collect();
-    let profiles: Vec<usize> = (0..constants.profiles.len()).filter(|p| seen_profile(*p)).collect();
+    let generations: Vec<usize> = (0..constants.generations.len())
+        .filter(|g| seen_generation(*g))
+        .collect();
+    let profiles: Vec<usize> = (0..constants.profiles.len())
+        .filter(|p| seen_profile(*p))
+        .collect();
     for (at, info) in PARAMETERS.iter().enumerate() {
         if info.spread > 0.0 {
             out.push(Freedom::Base(at));
@@ -126,7 +138,10 @@ fn prior(constants: &Constants, freedom: Freedom) -> (f64, f64) {
             constants.base[at] - libm::log(PARAMETERS[at].default),
             PARAMETERS[at].spread,
         ),
-        Freedom::Generation(at, g) => (constants.by_generation[at][g], PARAMETERS[at].generation_spread),
+        Freedom::Generation(at, g) => (
+            constants.by_generation[at][g],
+            PARAMETERS[at].generation_spread,
+        ),
         Freedom::Profile(at, p) => (constants.by_profile[at][p], PARAMETERS[at].engine_spread),
     };
     (value / spread, 1.0 / spread)
@@ -173,9 +188,16 @@ fn jacobian(
         .iter()
         .zip(touched)
         .map(|(freedom, touched)| {
-            let rows: Vec<usize> = touched.iter().copied().filter(|at| predicted[*at].is_finite()).collect();
+            let rows: Vec<usize> = touched
+                .iter()
+                .copied()
+                .filter(|at| predicted[*at].is_finite())
+                .collect();
             if rows.is_empty() {
-                return Column { rows, slopes: Vec::new() };
+                return Column {
+                    rows,
+                    slopes: Vec::new(),
+                };
             }
             let shifted = moved(constants, core::slice::from_ref(freedom), &[DELTA]);
             let values = predict(&shifted, &rows);
@@ -242,7 +264,11 @@ fn step(
 /// Outliers count linearly, and high predictions count more than low ones if asked.
 fn row_weight(residual: f64, effort: Effort) -> f64 {
     let size = libm::fabs(residual);
-    let outlier = if size <= effort.huber { 1.0 } else { effort.huber / size };
+    let outlier = if size <= effort.huber {
+        1.0
+    } else {
+        effort.huber / size
+    };
     outlier * side(residual, effort)
 }
 

@@ -84,7 +84,10 @@ impl Sample<'_> {
             self.configuration(),
             q.input,
             q.output,
-            q.extra.iter().filter(|(key, _)| key != "note").collect::<Vec<_>>()
+            q.extra
+                .iter()
+                .filter(|(key, _)| key != "note")
+                .collect::<Vec<_>>()
         )
     }
 
@@ -182,7 +185,8 @@ pub fn rows(samples: &[Sample<'_>], constants: &Constants) -> Vec<Row> {
             let setup = &sample.reading.setup;
             let place = constants.place(&setup.device.gpu.generation, &setup.profile);
             let own = importance(sample.class()) * likeness(sample);
-            let shared = repeats[identities[at].as_str()] * libm::pow(sizes[clusters[at].as_str()], CLUSTER_POWER);
+            let shared = repeats[identities[at].as_str()]
+                * libm::pow(sizes[clusters[at].as_str()], CLUSTER_POWER);
             Row {
                 generation: place.generation,
                 profile: place.profile,

@@ -67,7 +67,9 @@ impl MetricClass {
             Wanted::BatchLatency | Wanted::BatchThroughput => Self::Batch,
             Wanted::PromptSpeed => Self::PromptSpeed,
             Wanted::DecodeSpeed => Self::DecodeSpeed,
-            Wanted::OutputThroughput | Wanted::OutputThroughputPerGpu | Wanted::RequestThroughput => Self::Throughput,
+            Wanted::OutputThroughput
+            | Wanted::OutputThroughputPerGpu
+            | Wanted::RequestThroughput => Self::Throughput,
         }
     }
 
@@ -130,13 +132,22 @@ impl Ranges {
         let find = |profile: &str, extrapolated: bool| {
             self.rows
                 .iter()
-                .find(|row| row.class == class && row.profile == profile && row.extrapolated == extrapolated)
+                .find(|row| {
+                    row.class == class && row.profile == profile && row.extrapolated == extrapolated
+                })
                 .map(|row| row.range)
         };
-        let wide = || find("", true).unwrap_or(Range { low: 0.4, high: 2.5 });
+        let wide = || {
+            find("", true).unwrap_or(Range {
+                low: 0.4,
+                high: 2.5,
+            })
+        };
         if extrapolated {
             return wide();
         }
-        find(profile, false).or_else(|| find("", false)).unwrap_or_else(wide)
+        find(profile, false)
+            .or_else(|| find("", false))
+            .unwrap_or_else(wide)
     }
 }

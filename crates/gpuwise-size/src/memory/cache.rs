@@ -49,7 +49,10 @@ pub fn cache_shape(setup: &Setup<'_>) -> CacheShape {
         if let Some(group) = group_of(&run.layer.mixer, setup) {
             match groups.iter_mut().find(|g| same_kind(g, &group)) {
                 Some(known) => known.layers += count,
-                None => groups.push(CacheGroup { layers: count, ..group }),
+                None => groups.push(CacheGroup {
+                    layers: count,
+                    ..group
+                }),
             }
         }
         if run.layer.cross_attention > 0 {
@@ -101,7 +104,10 @@ fn group_of(mixer: &Mixer, setup: &Setup<'_>) -> Option<CacheGroup> {
         window,
     };
     match *mixer {
-        Mixer::Attention { shares_cache: true, .. } | Mixer::None => None,
+        Mixer::Attention {
+            shares_cache: true, ..
+        }
+        | Mixer::None => None,
         Mixer::Attention {
             kv_heads,
             key_dim,
@@ -110,7 +116,10 @@ fn group_of(mixer: &Mixer, setup: &Setup<'_>) -> Option<CacheGroup> {
             ..
         } => {
             let heads = kv_heads as f64 * piece_share(kv_heads, tensor);
-            Some(cache(heads * (key_dim + value_dim) as f64 * element, window))
+            Some(cache(
+                heads * (key_dim + value_dim) as f64 * element,
+                window,
+            ))
         }
         Mixer::Latent {
             kv_rank,
@@ -125,7 +134,11 @@ fn group_of(mixer: &Mixer, setup: &Setup<'_>) -> Option<CacheGroup> {
             } else {
                 (kv_rank + rotary_dim) as f64 * element
             };
-            let index = if index_dim > 0 { index_dim as f64 + 4.0 } else { 0.0 };
+            let index = if index_dim > 0 {
+                index_dim as f64 + 4.0
+            } else {
+                0.0
+            };
             Some(cache(latent + index, Window::Full))
         }
         Mixer::Compressed {
@@ -150,7 +163,11 @@ fn group_of(mixer: &Mixer, setup: &Setup<'_>) -> Option<CacheGroup> {
         }
         Mixer::Recurrent(state) => {
             let share = piece_share(state.heads, tensor);
-            let bytes = if state.state_bytes == 0 { 2 } else { state.state_bytes } as f64;
+            let bytes = if state.state_bytes == 0 {
+                2
+            } else {
+                state.state_bytes
+            } as f64;
             let recurrent = state.heads as f64 * state.state_per_head as f64 * bytes;
             Some(CacheGroup {
                 layers: 0.0,
@@ -213,7 +230,11 @@ impl CacheShape {
         }
         if !self.pooled {
             let per_token = self.all_token_bytes();
-            let tokens = if per_token > 0.0 { bytes / per_token } else { 0.0 };
+            let tokens = if per_token > 0.0 {
+                bytes / per_token
+            } else {
+                0.0
+            };
             return libm::floor(tokens / self.block) * self.block * self.context_ranks;
         }
         self.pooled_tokens(bytes) * self.context_ranks
@@ -221,8 +242,13 @@ impl CacheShape {
 
     /// vLLM's hybrid manager: groups of equally many layers draw pages of one size from one pool.
     fn pooled_tokens(&self, bytes: f64) -> f64 {
-        let caching: Vec<&CacheGroup> = self.groups.iter().filter(|g| g.token_bytes > 0.0).collect();
-        let states: Vec<&CacheGroup> = self.groups.iter().filter(|g| g.token_bytes == 0.0).collect();
+        let caching: Vec<&CacheGroup> =
+            self.groups.iter().filter(|g| g.token_bytes > 0.0).collect();
+        let states: Vec<&CacheGroup> = self
+            .groups
+            .iter()
+            .filter(|g| g.token_bytes == 0.0)
+            .collect();
         let page_token = caching.iter().map(|g| g.token_bytes).fold(0.0, f64::max);
         let state = states.iter().map(|g| g.state_bytes).fold(0.0, f64::max);
         if page_token == 0.0 {
@@ -235,15 +261,26 @@ impl CacheShape {
             self.block
         };
         let page = block * page_token;
-        let fewest = self.groups.iter().map(|g| g.layers).fold(f64::INFINITY, f64::min);
+        let fewest = self
+            .groups
+            .iter()
+            .map(|g| g.layers)
+            .fold(f64::INFINITY, f64::min);
         let most = self.groups.iter().map(|g| g.layers).fold(0.0, f64::max);
         let group_layers = if most < fewest * 1.25 { most } else { fewest }.max(1.0);
-        let groups: f64 = self.groups.iter().map(|g| libm::ceil(g.layers / group_layers)).sum();
+        let groups: f64 = self
+            .groups
+            .iter()
+            .map(|g| libm::ceil(g.layers / group_layers))
+            .sum();
         let blocks = libm::floor(bytes / (page * group_layers));
         if state > 0.0 {
             // Reported at the longest context: each state group keeps one page a request.
             let context = self.max_context;
-            let full: f64 = caching.iter().map(|g| libm::ceil(g.layers / group_layers)).sum();
+            let full: f64 = caching
+                .iter()
+                .map(|g| libm::ceil(g.layers / group_layers))
+                .sum();
             let per_request = full * libm::ceil(context / block) + (groups - full);
             return blocks / per_request * context;
         }

@@ -33,7 +33,10 @@ fn part(name: &'static str, bytes: f64, formula: impl Into<String>) -> Overhead 
 
 /// Bytes of the rotary table, which vLLM keeps for every position that the model states.
 fn rotary(setup: &Setup<'_>) -> f64 {
-    let positions = setup.architecture.max_context.map_or(0.0, |tokens| tokens.0 as f64);
+    let positions = setup
+        .architecture
+        .max_context
+        .map_or(0.0, |tokens| tokens.0 as f64);
     positions * setup.architecture.rotary_elements as f64 * 2.0
 }
 
@@ -57,10 +60,13 @@ fn layer_activations(layer: &Layer, setup: &Setup<'_>, tokens: f64) -> f64 {
     let hidden = setup.architecture.hidden as f64;
     let tensor = f64::from(setup.layout.tensor);
     match layer.feed_forward {
-        FeedForward::Dense { width, .. } => 2.0 * tokens * (3.0 * width as f64 / tensor + 4.0 * hidden),
+        FeedForward::Dense { width, .. } => {
+            2.0 * tokens * (3.0 * width as f64 / tensor + 4.0 * hidden)
+        }
         FeedForward::Experts { chosen, width, .. } => {
             let within = f64::from(setup.layout.expert_tensor());
-            2.0 * tokens * chosen as f64 * (3.0 * width as f64 / within + hidden) + 8.0 * tokens * hidden
+            2.0 * tokens * chosen as f64 * (3.0 * width as f64 / within + hidden)
+                + 8.0 * tokens * hidden
         }
         FeedForward::None => 8.0 * tokens * hidden,
     }
@@ -76,7 +82,11 @@ fn vllm(setup: &Setup<'_>, visible: f64) -> (f64, Vec<Overhead>) {
     let activation = sampler.max(forward);
     let parallel = setup.layout.stage_gpus() > 1;
     let mut parts = vec![
-        part("rotary table", rotary(setup), "positions × rotary elements × 2 B"),
+        part(
+            "rotary table",
+            rotary(setup),
+            "positions × rotary elements × 2 B",
+        ),
         part(
             "activations",
             activation,
@@ -88,13 +98,25 @@ fn vllm(setup: &Setup<'_>, visible: f64) -> (f64, Vec<Overhead>) {
     ];
     if engine.at_least([0, 12, 0]) {
         parts.push(part("hidden buffers", 4.0 * tokens * hidden, "4·T·h"));
-        parts.push(part("context and kernels", 0.5 * GIB, "0.5 GiB, fitted on logged capacities"));
+        parts.push(part(
+            "context and kernels",
+            0.5 * GIB,
+            "0.5 GiB, fitted on logged capacities",
+        ));
     } else {
         let bytes = if parallel { 0.55 } else { 0.13 } * GIB;
-        parts.push(part("context and collectives", bytes, "0.13 GiB, 0.55 with several ranks"));
+        parts.push(part(
+            "context and collectives",
+            bytes,
+            "0.13 GiB, 0.55 with several ranks",
+        ));
     }
     if engine.at_least([0, 21, 0]) && !setup.settings.eager {
-        parts.push(part("CUDA graphs", 0.36 * GIB, "estimate subtracted since 0.21"));
+        parts.push(part(
+            "CUDA graphs",
+            0.36 * GIB,
+            "estimate subtracted since 0.21",
+        ));
     }
     parts.extend(encoder(setup));
     (budget, parts)
@@ -106,8 +128,15 @@ fn encoder(setup: &Setup<'_>) -> Option<Overhead> {
     let patches = tower.largest_patches? as f64;
     let tensor = f64::from(setup.layout.tensor);
     let bytes = 2.0 * patches * (6.0 * tower.hidden as f64 + 2.0 * tower.width as f64 / tensor)
-        + 2.0 * tower.largest_item.map_or(0.0, |t| t.0 as f64) * setup.architecture.hidden as f64 * 2.0;
-    Some(part("encoder profile", bytes, "patches of the largest item × (6·h + 2·f/TP) × 2 B"))
+        + 2.0
+            * tower.largest_item.map_or(0.0, |t| t.0 as f64)
+            * setup.architecture.hidden as f64
+            * 2.0;
+    Some(part(
+        "encoder profile",
+        bytes,
+        "patches of the largest item × (6·h + 2·f/TP) × 2 B",
+    ))
 }
 
 fn sglang(setup: &Setup<'_>, visible: f64) -> (f64, Vec<Overhead>) {
@@ -137,18 +166,39 @@ fn sglang(setup: &Setup<'_>, visible: f64) -> (f64, Vec<Overhead>) {
     let stated = setup.settings.memory_fraction;
     let by_default = 1.0 - reserved * MIB / visible;
     // A fraction of 0.9 is what other engines default to; SGLang derives its own.
-    let fraction = if (stated - 0.9).abs() < 1e-9 { by_default } else { stated };
-    let parts = vec![part("rotary table", rotary(setup), "positions × rotary elements × 2 B")];
+    let fraction = if (stated - 0.9).abs() < 1e-9 {
+        by_default
+    } else {
+        stated
+    };
+    let parts = vec![part(
+        "rotary table",
+        rotary(setup),
+        "positions × rotary elements × 2 B",
+    )];
     (visible * fraction, parts)
 }
 
 fn tensorrt(setup: &Setup<'_>, visible: f64, weights: f64) -> (f64, Vec<Overhead>) {
     let (_, forward) = activations(setup, false);
-    let workspace = forward + 1.0 * GIB + if setup.layout.stage_gpus() > 1 { 0.6 * GIB } else { 0.0 };
+    let workspace = forward
+        + 1.0 * GIB
+        + if setup.layout.stage_gpus() > 1 {
+            0.6 * GIB
+        } else {
+            0.0
+        };
     // The fraction is of what is free after weights and workspace.
     let free = (visible - weights - workspace).max(0.0);
-    let parts = vec![part("workspace and context", workspace, "forward activations + 1 GiB, 1.6 with several ranks")];
-    (weights + workspace + free * setup.settings.memory_fraction, parts)
+    let parts = vec![part(
+        "workspace and context",
+        workspace,
+        "forward activations + 1 GiB, 1.6 with several ranks",
+    )];
+    (
+        weights + workspace + free * setup.settings.memory_fraction,
+        parts,
+    )
 }
 
 fn llamacpp(setup: &Setup<'_>, visible: f64) -> (f64, Vec<Overhead>) {
@@ -163,21 +213,36 @@ fn llamacpp(setup: &Setup<'_>, visible: f64) -> (f64, Vec<Overhead>) {
             FeedForward::None => 0.0,
         })
         .fold(0.0, f64::max);
-    let compute = (architecture.vocabulary as f64 * 4.0).max(4.0 * width + 8.0 * architecture.hidden as f64) * batch;
+    let compute = (architecture.vocabulary as f64 * 4.0)
+        .max(4.0 * width + 8.0 * architecture.hidden as f64)
+        * batch;
     let gpus = f64::from(setup.layout.replica_gpus());
     let context = (0.35 + 0.55 * (gpus - 1.0) / gpus) * GIB;
     let parts = vec![
-        part("compute buffer", compute, "max(4·V, 4·f + 8·h) × micro-batch"),
-        part("context", context, "0.35 GiB and 0.55 GiB for each further GPU"),
+        part(
+            "compute buffer",
+            compute,
+            "max(4·V, 4·f + 8·h) × micro-batch",
+        ),
+        part(
+            "context",
+            context,
+            "0.35 GiB and 0.55 GiB for each further GPU",
+        ),
     ];
     (visible, parts)
 }
 
 fn transformers(setup: &Setup<'_>, visible: f64) -> (f64, Vec<Overhead>) {
     let (_, forward) = activations(setup, false);
-    let logits = setup.architecture.vocabulary as f64 * 4.0 * setup.settings.sequences.min(64) as f64;
+    let logits =
+        setup.architecture.vocabulary as f64 * 4.0 * setup.settings.sequences.min(64) as f64;
     let parts = vec![
-        part("activations", forward.min(4.0 * GIB) + logits, "widest layer and logits"),
+        part(
+            "activations",
+            forward.min(4.0 * GIB) + logits,
+            "widest layer and logits",
+        ),
         part("context", 0.5 * GIB, "0.5 GiB"),
     ];
     (visible * 0.95, parts)

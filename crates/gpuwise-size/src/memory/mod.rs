@@ -2,10 +2,12 @@
 
 mod cache;
 mod engines;
+mod report;
 mod weights;
 
 pub use cache::{CacheShape, cache_shape};
 pub use engines::overheads;
+pub use report::{explain, report};
 pub use weights::{WeightKind, weight_kinds, weights_per_rank};
 
 use crate::setup::Setup;
@@ -99,7 +101,10 @@ pub fn visible_memory(device: &Device<'_>) -> (f64, bool) {
     }
     // Vendors that sell 2^30 as a GB, and those that do not, are told by the drivers' figures of
     // their other parts: AMD and Intel parts report nearly what they are sold with.
-    let binary = matches!(device.gpu.vendor.as_str(), "AMD" | "Intel" | "Google" | "AWS" | "Apple");
+    let binary = matches!(
+        device.gpu.vendor.as_str(),
+        "AMD" | "Intel" | "Google" | "AWS" | "Apple"
+    );
     let scale = if binary { 1073741824.0 } else { 1e9 };
     let reported = device.gpu.memory_marketing_gb * scale;
     (reported - hidden(reported), false)

@@ -50,7 +50,10 @@ pub fn weight_kinds(setup: &Setup<'_>) -> Vec<WeightKind> {
     for (role, bytes) in by_role {
         match kinds.iter_mut().find(|k| k.kind == role.kind()) {
             Some(kind) => kind.bytes += bytes,
-            None => kinds.push(WeightKind { kind: role.kind(), bytes }),
+            None => kinds.push(WeightKind {
+                kind: role.kind(),
+                bytes,
+            }),
         }
     }
     kinds
@@ -69,7 +72,11 @@ fn edge_tensors<'a>(setup: &'a Setup<'_>) -> Vec<&'a Tensor> {
     if setup.architecture.tied_head {
         back.extend(front.iter().filter(|t| t.role == Role::Embedding));
     }
-    if sum(&front) >= sum(&back) { front } else { back }
+    if sum(&front) >= sum(&back) {
+        front
+    } else {
+        back
+    }
 }
 
 fn bytes_on_rank(tensor: &Tensor, setup: &Setup<'_>) -> f64 {

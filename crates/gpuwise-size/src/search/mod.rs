@@ -1,5 +1,285 @@
 //! Enumerating deployments, testing them against the promise, and ranking what remains.
 
+mod candidates;
+mod dropped;
+mod evaluate;
+mod figures;
+mod offers;
+mod power;
+mod quality;
+mod rank;
+mod report;
 mod request;
+mod service;
+mod support;
 
 pub use request::{Choices, Fixed, Request};
+
+use alloc::{format, string::String, vec::Vec};
+use candidates::WeightChoice;
+use evaluate::{Evaluated, Failure, evaluate};
+use gpuwise_domain::{
+    deployment::{ModelSummary, Quality, Rental, Sizing, Test},
+    gpu::Device,
+    layout::Layout,
+};
+
+/// A candidate before it is judged.
+#[derive(Debug, Clone)]
+pub(crate) struct Candidate<'a> {
+    pub(crate) device: Device<'a>,
+    pub(crate) layout: Layout,
+    pub(crate) choice: usize,
+}
+
+/// A candidate that keeps the promise, with what it costs.
+#[derive(Debug, Clone)]
+pub(crate) struct Feasible<'a> {
+    pub(crate) candidate: Candidate<'a>,
+    pub(crate) evaluated: Evaluated<'a>,
+    pub(crate) rental: Option<Rental>,
+    pub(crate) figures: figures::Worked,
+}
+
+/// A candidate that does not.
+#[derive(Debug, Clone)]
+pub(crate) struct Failed<'a> {
+    pub(crate) candidate: Candidate<'a>,
+    pub(crate) failure: Failure,
+}
+
+/// Every candidate, judged.
+pub(crate) struct Judged<'a> {
+    pub(crate) choices: Vec<WeightChoice>,
+    pub(crate) feasible: Vec<Feasible<'a>>,
+    pub(crate) failed: Vec<Failed<'a>>,
+}
+
+/// Sizes a model under a workload: ranked deployments, or why there are none.
+///
+/// Infeasible is an answer: `deployments` is empty and `dropped` says what is short.
+pub fn plan(request: &Request<'_>) -> Sizing {
+    let judged = judge(request);
+    let considered = (judged.feasible.len() + judged.failed.len()) as u64;
+    let ranked = rank::ranked(request, &judged);
+    let deployments: Vec<_> = ranked
+        .iter()
+        .map(|at| report::deployment(request, &judged, *at))
+        .collect();
+    let curve = ranked
+        .first()
+        .map(|at| figures::curve(request, &judged.feasible[*at]))
+        .unwrap_or_default();
+    Sizing {
+        model: summary(request),
+        workload: request.workload.clone(),
+        objective: request.choices.objective,
+        points: rank::points(&judged),
+        dropped: dropped::dropped(request, &judged, &ranked),
+        considered,
+        curve,
+        notes: notes(request, &judged),
+        deployments,
+    }
+}
+
+fn judge<'a>(request: &Request<'a>) -> Judged<'a> {
+    let choices = candidates::weight_choices(request);
+    let caches = candidates::cache_choices(request);
+    let max_context = context(request);
+    let mut feasible = Vec::new();
+    let mut failed = Vec::new();
+    for device in candidates::devices(request) {
+        let offers = offers::offers_of(request, &device.gpu.name);
+        for layout in candidates::layouts(request, &device) {
+            for (choice, weights) in choices.iter().enumerate() {
+                for cache in &caches {
+                    let candidate = Candidate {
+                        device,
+                        layout,
+                        choice,
+                    };
+                    let setup =
+                        candidates::setup(request, device, layout, weights, *cache, max_context);
+                    let verdict = evaluate(request, setup).and_then(|evaluated| {
+                        let layout = evaluated.setup.layout;
+                        let rental = offers::cheapest(
+                            request,
+                            &offers,
+                            &device,
+                            layout.replicas,
+                            layout.replica_gpus(),
+                        );
+                        let figures = figures::worked(request, &evaluated, rental.as_ref());
+                        limits(request, &evaluated, &figures, &weights.quality)?;
+                        Ok((evaluated, rental, figures))
+                    });
+                    match verdict {
+                        Ok((evaluated, rental, figures)) => feasible.push(Feasible {
+                            candidate,
+                            evaluated,
+                            rental,
+                            figures,
+                        }),
+                        Err(failure) => failed.push(Failed { candidate, failure }),
+                    }
+                }
+            }
+        }
+    }
+    Judged {
+        choices,
+        feasible,
+        failed,
+    }
+}
+
+/// The longest context to serve: as asked, else the longest request, rounded up to 1,024 tokens
+/// and at most what the model was made for.
+fn context(request: &Request<'_>) -> u64 {
+    let fixed = request
+        .choices
+        .fixed
+        .as_ref()
+        .and_then(|fixed| fixed.max_context);
+    if let Some(tokens) = request.choices.max_context.or(fixed) {
+        return tokens;
+    }
+    let longest = service::longest(request.workload) as u64;
+    let rounded = longest.div_ceil(1024) * 1024;
+    match request.architecture.max_context {
+        Some(most) if most.0 >= longest => rounded.min(most.0),
+        _ => rounded,
+    }
+}
+
+/// Budget, power and quality.
+fn limits(
+    request: &Request<'_>,
+    evaluated: &Evaluated<'_>,
+    figures: &figures::Worked,
+    quality: &Quality,
+) -> Result<(), Failure> {
+    let limits = &request.workload.limits;
+    let fail = |shortfall: String, cure: &str, ratio: f64| {
+        Err(Failure {
+            test: Test::Limits,
+            shortfall,
+            cure: Some(cure.into()),
+            ratio,
+        })
+    };
+    if let Some(most) = limits.quality_loss {
+        match quality {
+            Quality::Published => {}
+            Quality::Loss { percent, .. } if *percent <= most => {}
+            Quality::Loss {
+                percent,
+                evaluation,
+                ..
+            } => {
+                let what = format!("loses {percent:.2} % ({evaluation}), {most} % allowed");
+                return fail(
+                    what,
+                    "a larger --max-quality-loss",
+                    percent / most.max(1e-9),
+                );
+            }
+            Quality::Unknown => {
+                return fail(
+                    "quality loss unknown".into(),
+                    "an evaluation of your own",
+                    1.0,
+                );
+            }
+        }
+    }
+    if let (Some(budget), Some(hour)) = (limits.budget, figures.cost.per_hour)
+        && offers::over_budget(hour, budget)
+    {
+        let ratio = hour.0.as_f64() / budget.0.as_f64().max(1e-9);
+        return fail(
+            format!("costs {hour}, {budget} allowed"),
+            "a larger --budget",
+            ratio,
+        );
+    }
+    if let (Some(cap), Some(power)) = (limits.power, figures.power)
+        && power > cap.get()
+    {
+        let what = format!("draws {power:.0} W, {:.0} W allowed", cap.get());
+        return fail(
+            what,
+            "a larger --power, or a lower load",
+            power / cap.get().max(1e-9),
+        );
+    }
+    let owned = limits
+        .owned
+        .iter()
+        .find(|(name, _)| *name == evaluated.setup.device.gpu.name);
+    if let (Some((_, gpus)), None) = (owned, &figures.rented) {
+        let wanted = evaluated.setup.layout.gpus();
+        let what = format!("needs {wanted} GPUs or slices, you own {gpus} GPUs");
+        return fail(
+            what,
+            "more hosts, or a lower load",
+            f64::from(wanted) / f64::from((*gpus).max(1)),
+        );
+    }
+    Ok(())
+}
+
+fn summary(request: &Request<'_>) -> ModelSummary {
+    model_summary(&request.name, &request.origin, request.architecture)
+}
+
+/// A model in a few figures.
+pub fn model_summary(
+    name: &str,
+    origin: &str,
+    architecture: &gpuwise_domain::model::Architecture,
+) -> ModelSummary {
+    let weights = crate::setup::Weights::published(architecture);
+    let bytes: u64 = match &architecture.stored {
+        Some(stored) => stored.total(),
+        None => architecture
+            .tensors()
+            .map(|(count, tensor)| count * weights.bytes(tensor))
+            .sum(),
+    };
+    ModelSummary {
+        name: name.into(),
+        origin: origin.into(),
+        model_type: architecture.model_type.clone(),
+        parameters: architecture.parameters().0,
+        active_parameters: architecture.active_parameters().0,
+        layers: architecture.layer_count(),
+        published: weights.name(),
+        weight_bytes: gpuwise_units::Bytes::new(bytes),
+        cache_bytes_per_token: 2
+            * (architecture.cache_elements_per_token() + architecture.window_elements_per_token()),
+        max_context: architecture.max_context.map(|tokens| tokens.0),
+        assumptions: architecture.assumptions.clone(),
+    }
+}
+
+fn notes(request: &Request<'_>, judged: &Judged<'_>) -> Vec<String> {
+    let mut out = request.architecture.assumptions.clone();
+    let longest = service::longest(request.workload);
+    if let Some(most) = request.architecture.max_context
+        && longest > most.0 as f64
+    {
+        out.push(format!(
+            "requests of {longest:.0} tokens are longer than the {} that the model was made for",
+            most.0
+        ));
+    }
+    if judged.feasible.iter().all(|f| f.rental.is_none()) && !judged.feasible.is_empty() {
+        out.push(
+            "no offer in the catalogue has these GPUs under these limits: prices are unknown"
+                .into(),
+        );
+    }
+    out
+}

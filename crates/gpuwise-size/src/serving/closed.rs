@@ -48,14 +48,21 @@ impl ClosedLoop {
     pub fn solve(&self, cycle: &Cycle) -> Latency {
         let context = self.cached + self.input + self.output / 2.0;
         let slots = self.concurrency.min(self.capacity).max(1.0);
-        let alone = cycle.prefill(1.0, self.input, self.cached) + cycle.base + cycle.per_token * self.input;
+        let alone = cycle.prefill(1.0, self.input, self.cached)
+            + cycle.base
+            + cycle.token_cost * self.input;
         let mut running = slots;
         let mut latency = Latency::default();
         for _ in 0..3 {
             let (decode, mixed) = cycle.decode_and_mixed(running, context, self.input, self.cached);
             let others = (slots - 1.0).max(0.0);
-            let together = if self.one_length { cycle.burst_fixed } else { cycle.burst } / 2.0;
-            let tpot = decode + (1.0 - together) * (running - 1.0).max(0.0) / self.output.max(1.0) * mixed;
+            let together = if self.one_length {
+                cycle.burst_fixed
+            } else {
+                cycle.burst
+            } / 2.0;
+            let tpot =
+                decode + (1.0 - together) * (running - 1.0).max(0.0) / self.output.max(1.0) * mixed;
             let busy = (others / slots).min(1.0);
             let ttft = alone + busy * 0.5 * cycle.admit * tpot + together * others * mixed;
             let life = ttft + (self.output - 1.0).max(0.0) * tpot;
@@ -66,7 +73,8 @@ impl ClosedLoop {
                 running,
                 requests: slots / life.max(1e-9),
             };
-            running = (slots * (self.output - 1.0).max(0.0) * tpot / life.max(1e-12)).clamp(1.0, slots);
+            running =
+                (slots * (self.output - 1.0).max(0.0) * tpot / life.max(1e-12)).clamp(1.0, slots);
         }
         latency
     }

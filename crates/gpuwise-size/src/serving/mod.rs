@@ -17,11 +17,16 @@ use crate::{
 use alloc::sync::Arc;
 use gpuwise_domain::engine::EngineKind;
 
-/// Tokens of a decode step and sequence. TensorRT-LLM's published recipes switch prediction layers
-/// on for models that have them, and tables do not say so.
-fn tokens_per_step(setup: &Setup<'_>, unstated: f64) -> f64 {
-    let may_predict = !setup.architecture.prediction.is_empty() && setup.engine.kind == EngineKind::TensorRtLlm;
-    if may_predict { unstated } else { 1.0 }
+/// Tokens of a decode step and sequence, and drafted tokens that a step checks beside them.
+/// TensorRT-LLM's published recipes switch prediction layers on for models that have them, and
+/// tables do not say so.
+fn drafting(setup: &Setup<'_>, unstated: f64) -> (f64, f64) {
+    if let Some(draft) = setup.draft {
+        return (draft.tokens_per_step(), f64::from(draft.tokens));
+    }
+    let may_predict =
+        !setup.architecture.prediction.is_empty() && setup.engine.kind == EngineKind::TensorRtLlm;
+    (if may_predict { unstated } else { 1.0 }, 0.0)
 }
 
 /// The engine's cycle: steps, and how prompts enter them.
@@ -36,7 +41,7 @@ pub struct Cycle {
     /// Seconds before the first step and after it: tokenizing, transport, admission.
     base: f64,
     /// The same per prompt token.
-    per_token: f64,
+    token_cost: f64,
     /// Steps that a request waits for admission.
     admit: f64,
     /// Share of requests that arrive together.
@@ -46,6 +51,10 @@ pub struct Cycle {
     mixed: f64,
     /// Tokens that a sequence gains in a decode step.
     tokens_per_step: f64,
+    /// Drafted tokens that a step checks for each sequence.
+    drafted: f64,
+    /// Layers of the model, of which a prediction layer costs one.
+    layers: f64,
 }
 
 impl Cycle {
@@ -53,30 +62,37 @@ impl Cycle {
     pub fn new(setup: &Setup<'_>, shape: Arc<StepShape>, constants: &Constants) -> Self {
         let place = constants.place(&setup.device.gpu.generation, &setup.profile);
         let get = |parameter| constants.get(parameter, place);
+        let (tokens_per_step, drafted) = drafting(setup, get(P::UnstatedSpeculation));
         Self {
             steps: StepModel::new(setup, shape, constants),
             chunk: setup.settings.batched_tokens as f64,
             prefill_first: setup.engine.kind == EngineKind::Sglang,
             base: get(P::PrefillBase) * 1e-3,
-            per_token: get(P::PrefillToken) * 1e-6,
+            token_cost: get(P::PrefillToken) * 1e-6,
             admit: get(P::AdmitSteps),
             burst: get(P::Burst).min(1.0),
             burst_fixed: get(P::BurstFixed).min(1.0),
             mixed: get(P::MixedFactor),
-            tokens_per_step: tokens_per_step(setup, get(P::UnstatedSpeculation)),
+            tokens_per_step,
+            drafted,
+            layers: (setup.architecture.layer_count() as f64).max(1.0),
         }
     }
 
     /// Seconds of a decode step of `sequences` at a mean `context`.
     pub fn decode(&self, sequences: f64, context: f64) -> f64 {
-        self.steps
-            .time(&Batch {
-                decodes: sequences,
-                context,
-                ..Batch::default()
-            })
-            .total()
-            / self.tokens_per_step
+        let step = self.steps.time(&Batch {
+            decodes: sequences * (1.0 + self.drafted),
+            context,
+            ..Batch::default()
+        });
+        self.per_token(step.total())
+    }
+
+    /// Seconds of a step over the tokens that it yields; each drafted token passes one prediction
+    /// layer first.
+    fn per_token(&self, step: f64) -> f64 {
+        step * (1.0 + self.drafted / self.layers) / self.tokens_per_step
     }
 
     /// Seconds to compute `tokens` of prompts, `context` of them cached before, with no decoding.
@@ -94,19 +110,25 @@ impl Cycle {
 
     /// Seconds from request to first token, given what its prefill takes.
     pub fn first(&self, prefill: f64, tokens: f64) -> f64 {
-        prefill + self.base + self.per_token * tokens
+        prefill + self.base + self.token_cost * tokens
     }
 
     /// Seconds of a decode step of `sequences` at `context`, and seconds that one prompt adds to
     /// such steps.
-    fn decode_and_mixed(&self, sequences: f64, context: f64, tokens: f64, cached: f64) -> (f64, f64) {
+    pub(crate) fn decode_and_mixed(
+        &self,
+        sequences: f64,
+        context: f64,
+        tokens: f64,
+        cached: f64,
+    ) -> (f64, f64) {
         if self.prefill_first {
             let decode = self.decode(sequences, context);
             return (decode, self.prefill(1.0, tokens, cached) * self.mixed);
         }
         let steps = libm::ceil(tokens / self.chunk).max(1.0);
         let decoding = Batch {
-            decodes: sequences,
+            decodes: sequences * (1.0 + self.drafted),
             context,
             ..Batch::default()
         };
@@ -119,6 +141,6 @@ impl Cycle {
         let decode = self.steps.time(&decoding).total();
         let more = self.steps.time(&both).total() - decode;
         let mixed = more.max(0.0) * steps * self.steps.prefill_factor() * self.mixed;
-        (decode / self.tokens_per_step, mixed)
+        (self.per_token(decode), mixed)
     }
 }

@@ -69,7 +69,8 @@ impl OpenLoop {
             }
             running = 0.5 * (running + wanted);
             tpot = next;
-            (decode, mixed) = cycle.decode_and_mixed(running.max(1.0), context, self.input, self.cached);
+            (decode, mixed) =
+                cycle.decode_and_mixed(running.max(1.0), context, self.input, self.cached);
         }
         let busy = (self.rate * mixed).min(0.95);
         let service = mixed;
@@ -77,7 +78,9 @@ impl OpenLoop {
         // Prompts queue for each other (Kingman), and wait for the step under way.
         let wait = busy / (1.0 - busy) * service * variability
             + (running / (running + 1.0)) * 0.5 * tpot * cycle.admit.min(4.0);
-        let alone = cycle.prefill(1.0, self.input, self.cached) + cycle.base + cycle.per_token * self.input;
+        let alone = cycle.prefill(1.0, self.input, self.cached)
+            + cycle.base
+            + cycle.token_cost * self.input;
         // While decoding goes on, a prompt takes the mixed step's time.
         let first = alone + running / (running + 1.0) * decode;
         Quantiles {
@@ -117,6 +120,8 @@ pub(crate) fn normal_quantile(fraction: f64) -> f64 {
     let p = fraction.clamp(1e-9, 1.0 - 1e-9);
     let tail = if p < 0.5 { p } else { 1.0 - p };
     let t = libm::sqrt(-2.0 * libm::log(tail));
-    let value = t - (2.515517 + t * (0.802853 + t * 0.010328)) / (1.0 + t * (1.432788 + t * (0.189269 + t * 0.001308)));
+    let value = t
+        - (2.515517 + t * (0.802853 + t * 0.010328))
+            / (1.0 + t * (1.432788 + t * (0.189269 + t * 0.001308)));
     if p < 0.5 { -value } else { value }
 }

@@ -31,26 +31,26 @@ impl Links {
         let gpu = setup.device.gpu;
         let ranks = f64::from(layout.tensor);
         let stage = layout.stage_gpus();
-        let switched = gpu.scale_up.as_ref().filter(|link| stage <= link.domain.max(1));
-        let host = gpu.host_link.map_or(UNKNOWN_HOST_LINK, |link| link.get());
-        let (latency, rate, link) = match switched {
-            Some(link) => {
-                let further = (ranks - 2.0).max(0.0) * get(P::ReduceRanks);
-                (
-                    (get(P::ReduceLatency) + further) * 1e-6,
-                    link.bandwidth.get() * get(P::ReduceRate),
-                    link.bandwidth.get(),
-                )
-            }
-            None => {
-                // Through the host every further rank shares the same lanes.
-                let further = (ranks / 2.0).max(1.0);
-                (
-                    get(P::PcieReduceLatency) * further * 1e-6,
-                    host * get(P::PcieReduceRate) / further,
-                    host,
-                )
-            }
+        let switched = gpu
+            .scale_up
+            .as_ref()
+            .filter(|link| stage <= link.domain.max(1));
+        let host = gpu.host_link.map_or(UNKNOWN_HOST_LINK, gpuwise_units::BytesPerSecond::get);
+        let (latency, rate, link) = if let Some(link) = switched {
+            let further = (ranks - 2.0).max(0.0) * get(P::ReduceRanks);
+            (
+                (get(P::ReduceLatency) + further) * 1e-6,
+                link.bandwidth.get() * get(P::ReduceRate),
+                link.bandwidth.get(),
+            )
+        } else {
+            // Through the host every further rank shares the same lanes.
+            let further = (ranks / 2.0).max(1.0);
+            (
+                get(P::PcieReduceLatency) * further * 1e-6,
+                host * get(P::PcieReduceRate) / further,
+                host,
+            )
         };
         Self {
             ranks,

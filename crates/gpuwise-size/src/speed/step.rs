@@ -98,7 +98,10 @@ enum MixerWork {
         top: f64,
     },
     /// Bytes of state read and written per sequence, operations per prompt token.
-    Recurrent { bytes: f64, flop: f64 },
+    Recurrent {
+        bytes: f64,
+        flop: f64,
+    },
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -190,15 +193,22 @@ impl Rates {
         let get = |parameter| constants.get(parameter, place);
         let device = &setup.device;
         let bandwidth = device.bandwidth().get();
-        let peak = |compute| device.peak(compute).map_or(f64::NAN, gpuwise_units::FlopPerSecond::get);
-        let half = device.peak(Compute::Half).or(device.peak(Compute::Full)).map_or(1e12, |r| r.get());
+        let peak = |compute| {
+            device
+                .peak(compute)
+                .map_or(f64::NAN, gpuwise_units::FlopPerSecond::get)
+        };
+        let half = device
+            .peak(Compute::Half)
+            .or(device.peak(Compute::Full))
+            .map_or(1e12, gpuwise_units::FlopPerSecond::get);
         let or_half = |rate: f64| if rate.is_finite() { rate } else { half };
         let integers_or_fp8 = device.peak(Compute::Fp8).or(device.peak(Compute::Int8));
         Self {
             memory: bandwidth * get(P::MemoryRate),
             cache: bandwidth * get(P::CacheRate),
             half: half * get(P::HalfRate),
-            fp8: integers_or_fp8.map_or(half, |r| r.get()) * get(P::Fp8Rate),
+            fp8: integers_or_fp8.map_or(half, gpuwise_units::FlopPerSecond::get) * get(P::Fp8Rate),
             fp4: or_half(peak(Compute::Fp4)) * get(P::Fp4Rate),
             full: or_half(peak(Compute::Full)) * get(P::HalfRate),
             attention: half * get(P::AttentionRate),
@@ -289,7 +299,8 @@ impl StepModel {
             return StepTime::default();
         }
         let decode_share = part.decodes / tokens;
-        let era = self.rates.era_decode * decode_share + self.rates.era_prefill * (1.0 - decode_share);
+        let era =
+            self.rates.era_decode * decode_share + self.rates.era_prefill * (1.0 - decode_share);
         let mut total = StepTime::default();
         for layer in &self.shape.layers {
             total.add(self.layer(layer, &part), layer.count * era);
@@ -335,7 +346,10 @@ impl StepModel {
     fn matmul(&self, matmul: &Matmul, tokens: f64) -> f64 {
         let rates = &self.rates;
         let (memory, compute) = if matmul.weight_only {
-            (rates.memory * rates.weight_only_memory, rates.compute(matmul.compute) * rates.weight_only_compute)
+            (
+                rates.memory * rates.weight_only_memory,
+                rates.compute(matmul.compute) * rates.weight_only_compute,
+            )
         } else {
             (rates.memory, rates.compute(matmul.compute))
         };
@@ -360,7 +374,11 @@ impl StepModel {
                 let limit = |context: f64| if top > 0.0 { context.min(top) } else { context };
                 let seen = limit(window.visible(batch.context));
                 let reading = batch.decodes * seen * bytes / rates.cache;
-                let rate = if latent { rates.latent } else { rates.attention };
+                let rate = if latent {
+                    rates.latent
+                } else {
+                    rates.attention
+                };
                 let computing = batch.decodes * seen * decode_flop / rate;
                 let prefill_seen = limit(prefill_visible(window, batch.prefill_context));
                 let prefill = batch.prefill * prefill_seen * prefill_flop / rates.attention;
@@ -381,15 +399,31 @@ impl StepModel {
         // Tokens choose alike: each further one counts as a part of an independent choice.
         let choices = 1.0 + rates.expert_skew * (all - 1.0).max(0.0);
         let touched = 1.0 - libm::pow(1.0 - chosen_share, choices);
-        let imbalance = if groups > 1.0 { rates.expert_imbalance } else { 1.0 };
+        let imbalance = if groups > 1.0 {
+            rates.expert_imbalance
+        } else {
+            1.0
+        };
         let local = experts.count * touched / groups;
-        let mut memory_factor = if experts.four_bit { rates.expert_four_bit } else { 1.0 };
+        let mut memory_factor = if experts.four_bit {
+            rates.expert_four_bit
+        } else {
+            1.0
+        };
         if experts.weight_only {
             memory_factor *= rates.expert_weight_only;
         }
-        let compute_factor = if experts.weight_only { rates.weight_only_compute } else { 1.0 };
+        let compute_factor = if experts.weight_only {
+            rates.weight_only_compute
+        } else {
+            1.0
+        };
         let reading = local * experts.bytes / within / (rates.expert_memory * memory_factor)
-            * if groups > 1.0 { libm::pow(imbalance, 0.5) } else { 1.0 };
+            * if groups > 1.0 {
+                libm::pow(imbalance, 0.5)
+            } else {
+                1.0
+            };
         let per_expert = all * experts.chosen / (experts.count * touched);
         let rows = libm::hypot(per_expert, rates.expert_tile);
         let computing = local * rows * experts.flop / within * imbalance
@@ -407,11 +441,19 @@ impl StepModel {
 /// softened by an exponent, because kernels split the inner dimension when tiles are few.
 fn tile_use(tokens: f64, rows: f64, units: f64, exponent: f64) -> f64 {
     let tiles = libm::ceil(tokens / 128.0) * libm::ceil(rows / 128.0);
-    if tiles >= units { 1.0 } else { libm::pow(tiles / units, exponent) }
+    if tiles >= units {
+        1.0
+    } else {
+        libm::pow(tiles / units, exponent)
+    }
 }
 
 /// Seconds of a single matmul, launch left out.
-pub(crate) fn matmul_seconds(matmul: &micro::Matmul<'_>, constants: &Constants, place: Place) -> f64 {
+pub(crate) fn matmul_seconds(
+    matmul: &micro::Matmul<'_>,
+    constants: &Constants,
+    place: Place,
+) -> f64 {
     let get = |parameter| constants.get(parameter, place);
     let device = &matmul.device;
     let (element, rate) = match matmul.compute {
@@ -419,7 +461,7 @@ pub(crate) fn matmul_seconds(matmul: &micro::Matmul<'_>, constants: &Constants, 
         Compute::Fp8 | Compute::Int8 => (1.0, get(P::Fp8Rate)),
         Compute::Fp4 => (0.5625, get(P::Fp4Rate)),
     };
-    let peak = device.peak(matmul.compute).map_or(f64::NAN, |r| r.get());
+    let peak = device.peak(matmul.compute).map_or(f64::NAN, gpuwise_units::FlopPerSecond::get);
     let (m, n, k) = (matmul.tokens, matmul.rows, matmul.columns);
     let bytes = (m * k + k * n) * element + m * n * 2.0;
     let reading = bytes / (device.bandwidth().get() * get(P::MemoryRate));
@@ -431,7 +473,11 @@ pub(crate) fn matmul_seconds(matmul: &micro::Matmul<'_>, constants: &Constants, 
 
 /// Tokens as a matmul computes them: padded to a tile of 16.
 fn padded(tokens: f64) -> f64 {
-    if tokens < 256.0 { libm::ceil(tokens / 16.0) * 16.0 } else { tokens }
+    if tokens < 256.0 {
+        libm::ceil(tokens / 16.0) * 16.0
+    } else {
+        tokens
+    }
 }
 
 fn prefill_visible(window: Window, context: f64) -> f64 {
@@ -443,7 +489,11 @@ fn prefill_visible(window: Window, context: f64) -> f64 {
 
 fn head_work(setup: &Setup<'_>) -> Option<Matmul> {
     let architecture = setup.architecture;
-    let role = if architecture.tied_head { Role::Embedding } else { Role::Head };
+    let role = if architecture.tied_head {
+        Role::Embedding
+    } else {
+        Role::Head
+    };
     let tensor = architecture
         .outside
         .iter()
@@ -505,7 +555,11 @@ fn layer_work(run: &LayerRun, setup: &Setup<'_>) -> LayerWork {
     }
     let has_mixer = !matches!(layer.mixer, Mixer::None);
     let has_feed_forward = !matches!(layer.feed_forward, FeedForward::None);
-    let small_norms = layer.tensors.iter().filter(|t| t.role == Role::AttentionOther).count();
+    let small_norms = layer
+        .tensors
+        .iter()
+        .filter(|t| t.role == Role::AttentionOther)
+        .count();
     let tensor_parallel = setup.layout.tensor > 1;
     LayerWork {
         count: run.count as f64,
@@ -577,7 +631,11 @@ fn mixer_work(mixer: &Mixer, setup: &Setup<'_>) -> MixerWork {
             ..
         } => {
             let heads_here = heads as f64 * piece_share(heads, tensor);
-            let compressed = if top_entries > 0 { top_entries as f64 } else { 0.0 };
+            let compressed = if top_entries > 0 {
+                top_entries as f64
+            } else {
+                0.0
+            };
             let _ = ratio;
             MixerWork::Attention {
                 bytes: dim as f64 * element,
@@ -590,7 +648,11 @@ fn mixer_work(mixer: &Mixer, setup: &Setup<'_>) -> MixerWork {
         }
         Mixer::Recurrent(state) => {
             let share = piece_share(state.heads, tensor);
-            let bytes = if state.state_bytes == 0 { 2 } else { state.state_bytes } as f64;
+            let bytes = if state.state_bytes == 0 {
+                2
+            } else {
+                state.state_bytes
+            } as f64;
             let elements = state.heads as f64 * state.state_per_head as f64 * share;
             MixerWork::Recurrent {
                 // Read and written.
@@ -603,7 +665,15 @@ fn mixer_work(mixer: &Mixer, setup: &Setup<'_>) -> MixerWork {
 }
 
 fn expert_work(layer: &gpuwise_domain::model::Layer, setup: &Setup<'_>) -> Option<ExpertWork> {
-    let FeedForward::Experts { count, chosen, input, .. } = layer.feed_forward else { return None };
+    let FeedForward::Experts {
+        count,
+        chosen,
+        input,
+        ..
+    } = layer.feed_forward
+    else {
+        return None;
+    };
     let mut work = ExpertWork {
         count: count as f64,
         chosen: chosen as f64,

@@ -1,0 +1,211 @@
+//! What there is to choose from: devices, layouts, formats.
+
+use super::{quality::quality_of, request::Request};
+use crate::{
+    answer::{default_settings, profile_of_engine, weights_named},
+    setup::{Draft, Setup, Weights},
+};
+use alloc::{string::String, vec, vec::Vec};
+use gpuwise_domain::{deployment::Quality, gpu::Device, layout::Layout, precision::CacheFormat};
+
+/// GPUs that a host joins without a switched link.
+const HOST_GPUS: u32 = 8;
+/// Replicas larger than this are not tried: nobody rents them by an instance.
+const LARGEST_REPLICA: u32 = 16;
+
+/// Weights as they may be stored.
+#[derive(Debug, Clone)]
+pub(crate) struct WeightChoice {
+    pub(crate) name: String,
+    pub(crate) weights: Weights,
+    pub(crate) published: bool,
+    pub(crate) quality: Quality,
+}
+
+/// GPUs and slices that the limits allow. GPUs that are announced only are left out unless named.
+pub(crate) fn devices<'a>(request: &Request<'a>) -> Vec<Device<'a>> {
+    let limits = &request.workload.limits;
+    let mut out = Vec::new();
+    for gpu in &request.catalogue.gpus {
+        let named = limits.gpus.contains(&gpu.name)
+            || limits.owned.iter().any(|(name, _)| *name == gpu.name);
+        let any = limits.gpus.is_empty() && limits.owned.is_empty();
+        if !(named || any && !gpu.announced) {
+            continue;
+        }
+        out.push(Device::whole(gpu));
+        if request.choices.slices {
+            // Profiles with media engines (`+me`, `.gfx`) have the same memory and compute.
+            let plain = request
+                .catalogue
+                .mig_profiles(gpu)
+                .filter(|p| !p.profile.contains('+'));
+            out.extend(plain.map(|slice| Device {
+                gpu,
+                slice: Some(slice),
+            }));
+        }
+    }
+    out
+}
+
+/// The formats that are tried: as published, and lower ones to choose.
+pub(crate) fn weight_choices(request: &Request<'_>) -> Vec<WeightChoice> {
+    let architecture = request.architecture;
+    let published = Weights::published(architecture);
+    let own = published.name();
+    let mut out = Vec::new();
+    let asked = &request.choices.weights;
+    if asked.is_empty() || asked.contains(&own) {
+        out.push(WeightChoice {
+            name: own.clone(),
+            weights: published.clone(),
+            published: true,
+            quality: Quality::Published,
+        });
+    }
+    let lower: Vec<String> = if !asked.is_empty() {
+        asked.clone()
+    } else if published.quantization.is_none() {
+        vec!["fp8".into(), "int4".into(), "nvfp4".into()]
+    } else {
+        Vec::new()
+    };
+    for name in lower {
+        if name == own {
+            continue;
+        }
+        let Some(weights) = weights_named(architecture, &name) else {
+            continue;
+        };
+        if weights == published {
+            continue;
+        }
+        out.push(WeightChoice {
+            quality: quality_of(request, &name),
+            name,
+            weights,
+            published: false,
+        });
+    }
+    out
+}
+
+/// Cache formats that are tried.
+pub(crate) fn cache_choices(request: &Request<'_>) -> Vec<CacheFormat> {
+    let named: Vec<CacheFormat> = request
+        .choices
+        .cache
+        .iter()
+        .filter_map(|name| CacheFormat::by_name(name))
+        .collect();
+    if named.is_empty() {
+        vec![CacheFormat::HALF]
+    } else {
+        named
+    }
+}
+
+/// Layouts of one replica on a device.
+pub(crate) fn layouts(request: &Request<'_>, device: &Device<'_>) -> Vec<Layout> {
+    if let Some(layout) = request
+        .choices
+        .fixed
+        .as_ref()
+        .and_then(|fixed| fixed.layout)
+    {
+        return vec![Layout {
+            replicas: 1,
+            ..layout
+        }];
+    }
+    if device.slice.is_some() {
+        return vec![Layout::SINGLE];
+    }
+    let domain = device
+        .gpu
+        .scale_up
+        .as_ref()
+        .map_or(HOST_GPUS, |link| link.domain.max(1));
+    let joined = if request.choices.hosts {
+        LARGEST_REPLICA
+    } else {
+        domain.clamp(1, HOST_GPUS)
+    };
+    let host = joined.max(HOST_GPUS).min(LARGEST_REPLICA);
+    let mut out = vec![Layout::SINGLE];
+    let mut ranks = 2;
+    while ranks <= host {
+        if ranks <= joined {
+            out.push(Layout::tensor(ranks));
+        }
+        if request.architecture.has_experts() && ranks <= joined {
+            out.push(Layout {
+                expert: ranks,
+                ..Layout::tensor(ranks)
+            });
+            out.push(Layout {
+                attention_data: ranks,
+                expert: ranks,
+                ..Layout::SINGLE
+            });
+        }
+        // Stages pass little: they join what no fast link does.
+        let mut stages = 2;
+        while stages <= ranks && stages <= 4 {
+            let tensor = ranks / stages;
+            let slow_link = device.gpu.scale_up.is_none() || tensor <= joined && ranks > joined;
+            if tensor >= 1 && (slow_link || request.choices.hosts) {
+                out.push(Layout {
+                    pipeline: stages,
+                    ..Layout::tensor(tensor)
+                });
+            }
+            stages *= 2;
+        }
+        ranks *= 2;
+    }
+    out.sort_by_key(|layout| (layout.replica_gpus(), *layout));
+    out.dedup();
+    out
+}
+
+/// One replica under one choice of each.
+pub(crate) fn setup<'a>(
+    request: &Request<'a>,
+    device: Device<'a>,
+    layout: Layout,
+    choice: &WeightChoice,
+    cache: CacheFormat,
+    max_context: u64,
+) -> Setup<'a> {
+    let engine = request.choices.engine.clone();
+    let mut settings = default_settings(&engine, &device);
+    settings.max_context = max_context;
+    if let Some(fixed) = &request.choices.fixed {
+        settings.memory_fraction = fixed.memory_fraction.unwrap_or(settings.memory_fraction);
+        settings.batched_tokens = fixed.batched_tokens.unwrap_or(settings.batched_tokens);
+        settings.sequences = fixed.sequences.unwrap_or(settings.sequences);
+        settings.block = fixed.block.unwrap_or(settings.block);
+        settings.eager = fixed.eager.unwrap_or(settings.eager);
+    }
+    let draft = Draft {
+        tokens: request.choices.draft_tokens,
+        acceptance: request.choices.acceptance.unwrap_or(USUAL_ACCEPTANCE),
+    };
+    Setup {
+        architecture: request.architecture,
+        profile: profile_of_engine(&engine),
+        engine,
+        device,
+        layout,
+        weights: choice.weights.clone(),
+        cache,
+        settings,
+        draft: Some(draft),
+        adapters: request.choices.adapters,
+    }
+}
+
+/// Share of drafted tokens that prediction layers and draft models usually get right.
+const USUAL_ACCEPTANCE: f64 = 0.7;

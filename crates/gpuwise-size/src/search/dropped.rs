@@ -1,0 +1,194 @@
+//! Why alternatives are not there: of every GPU that people would ask for, the candidate that came
+//! nearest.
+
+use super::{Failed, Judged, rank, request::Request};
+use alloc::{
+    collections::BTreeMap,
+    format,
+    string::{String, ToString},
+    vec::Vec,
+};
+use gpuwise_domain::deployment::{Dropped, Test};
+use gpuwise_units::significant;
+
+/// How many alternatives are explained unasked.
+const SHOWN: usize = 5;
+/// How many candidates of a GPU are explained when asked.
+const ASKED: usize = 12;
+
+/// The alternatives to explain: those asked for in full, else of the GPUs with most offers that
+/// are not among those shown.
+pub(crate) fn dropped(request: &Request<'_>, judged: &Judged<'_>, shown: &[usize]) -> Vec<Dropped> {
+    let mut out = Vec::new();
+    for wanted in &request.choices.why_not {
+        let Some(gpu) = request.catalogue.gpu(wanted) else {
+            continue;
+        };
+        let mut of_gpu: Vec<&Failed<'_>> = judged
+            .failed
+            .iter()
+            .filter(|f| f.candidate.device.gpu.name == gpu.name)
+            .collect();
+        of_gpu.sort_by(|a, b| nearer(a, b));
+        out.extend(
+            of_gpu
+                .into_iter()
+                .take(ASKED)
+                .map(|failed| failure(judged, failed)),
+        );
+        if let Some(cheapest) = cheapest_of(judged, &gpu.name) {
+            out.push(dominated(judged, cheapest, shown));
+        }
+    }
+    if !request.choices.why_not.is_empty() {
+        return out;
+    }
+    let mut popularity: BTreeMap<&str, usize> = BTreeMap::new();
+    for offer in &request.catalogue.offers {
+        *popularity.entry(offer.gpu.as_str()).or_default() += 1;
+    }
+    let mut names: Vec<(&str, usize)> = popularity.into_iter().collect();
+    names.sort_by(|a, b| b.1.cmp(&a.1).then(a.0.cmp(b.0)));
+    let is_shown = |name: &str| {
+        shown
+            .iter()
+            .any(|at| judged.feasible[*at].candidate.device.gpu.name == name)
+    };
+    for (name, _) in names {
+        if out.len() >= SHOWN {
+            break;
+        }
+        if is_shown(name) {
+            continue;
+        }
+        if let Some(cheapest) = cheapest_of(judged, name) {
+            out.push(dominated(judged, cheapest, shown));
+            continue;
+        }
+        let nearest = judged
+            .failed
+            .iter()
+            .filter(|f| f.candidate.device.gpu.name == name)
+            .min_by(|a, b| nearer(a, b));
+        if let Some(nearest) = nearest {
+            out.push(failure(judged, nearest));
+        }
+    }
+    if shown.is_empty() && out.is_empty() {
+        let mut all: Vec<&Failed<'_>> = judged.failed.iter().collect();
+        all.sort_by(|a, b| nearer(a, b));
+        out.extend(
+            all.into_iter()
+                .take(SHOWN)
+                .map(|failed| failure(judged, failed)),
+        );
+    }
+    out
+}
+
+/// What failed later and by less came nearer; support comes first because nothing else was looked at.
+fn nearer(a: &Failed<'_>, b: &Failed<'_>) -> core::cmp::Ordering {
+    b.failure
+        .test
+        .cmp(&a.failure.test)
+        .then(a.failure.ratio.total_cmp(&b.failure.ratio))
+        .then(a.candidate.layout.cmp(&b.candidate.layout))
+}
+
+fn label(judged: &Judged<'_>, failed: &Failed<'_>) -> String {
+    let candidate = &failed.candidate;
+    let gpus = candidate.layout.replica_gpus();
+    let layout = if gpus > 1 {
+        format!(" {}", candidate.layout)
+    } else {
+        String::new()
+    };
+    format!(
+        "{gpus} × {}{layout} {}",
+        candidate.device.name(),
+        judged.choices[candidate.choice].name
+    )
+}
+
+fn failure(judged: &Judged<'_>, failed: &Failed<'_>) -> Dropped {
+    Dropped {
+        label: label(judged, failed),
+        gpu: failed.candidate.device.gpu.name.clone(),
+        test: failed.failure.test,
+        shortfall: failed.failure.shortfall.clone(),
+        cure: failed.failure.cure.clone().or_else(|| cure(judged, failed)),
+        ratio: failed.failure.ratio,
+    }
+}
+
+/// The smallest change that passes on the same GPU: lower precision, or more ranks; else the
+/// cheapest GPU that passes.
+fn cure(judged: &Judged<'_>, failed: &Failed<'_>) -> Option<String> {
+    let same_gpu = judged
+        .feasible
+        .iter()
+        .filter(|f| f.candidate.device.gpu.name == failed.candidate.device.gpu.name)
+        .min_by_key(|f| (f.evaluated.setup.layout.replica_gpus(), f.candidate.choice));
+    if let Some(feasible) = same_gpu {
+        return Some(rank::label(judged, feasible));
+    }
+    match failed.failure.test {
+        Test::Memory => Some(format!(
+            "{} times the memory",
+            significant(failed.failure.ratio, 2)
+        )),
+        Test::Ttft | Test::Tpot | Test::EndToEnd => Some(format!(
+            "a bound {} times as long",
+            significant(failed.failure.ratio, 2)
+        )),
+        _ => None,
+    }
+}
+
+fn cheapest_of(judged: &Judged<'_>, gpu: &str) -> Option<usize> {
+    let hour = |at: &usize| {
+        let figures = &judged.feasible[*at].figures;
+        figures
+            .cost
+            .per_hour
+            .map_or(f64::INFINITY, |h| h.0.as_f64())
+    };
+    (0..judged.feasible.len())
+        .filter(|at| judged.feasible[*at].candidate.device.gpu.name == gpu)
+        .min_by(|a, b| hour(a).total_cmp(&hour(b)))
+}
+
+fn dominated(judged: &Judged<'_>, at: usize, shown: &[usize]) -> Dropped {
+    let feasible = &judged.feasible[at];
+    let hour = |at: usize| judged.feasible[at].figures.cost.per_hour;
+    let best = shown.first().and_then(|at| hour(*at));
+    let (shortfall, ratio) = match (hour(at), best) {
+        (Some(own), Some(best)) => {
+            let ratio = own.0.as_f64() / best.0.as_f64().max(1e-9);
+            (
+                format!(
+                    "keeps the promise for {own}, {} times the best",
+                    significant(ratio, 2)
+                ),
+                ratio,
+            )
+        }
+        (Some(own), None) => (format!("keeps the promise for {own}"), 1.0),
+        (None, _) => (
+            "keeps the promise; no offer of it is known under these limits".to_string(),
+            f64::INFINITY,
+        ),
+    };
+    let cure = feasible
+        .rental
+        .is_none()
+        .then(|| "a price of your own (--prices)".to_string());
+    Dropped {
+        label: rank::label(judged, feasible),
+        gpu: feasible.candidate.device.gpu.name.clone(),
+        test: Test::Dominated,
+        shortfall,
+        cure,
+        ratio,
+    }
+}

@@ -1,0 +1,292 @@
+//! Testing one candidate: support, memory, then the promise; and how many replicas the load needs.
+
+use super::{
+    request::Request,
+    service::{Demand, LARGEST_LOAD, Service, longest},
+    support::obstacle_of,
+};
+use crate::{
+    memory::{self, MemoryPlan},
+    serving::{Cycle, OpenLoop},
+    setup::Setup,
+    speed::StepShape,
+};
+use alloc::{format, string::String, sync::Arc};
+use gpuwise_domain::{
+    deployment::Test,
+    workload::{Target, Traffic, Workload},
+};
+use gpuwise_units::significant;
+
+const GIB: f64 = 1073741824.0;
+/// Steps of a bisection: finer than any range.
+const BISECTIONS: usize = 12;
+/// More replicas than this are an answer to another question.
+const MOST_REPLICAS: u32 = 10_000;
+
+/// A candidate that passed.
+#[derive(Debug, Clone)]
+pub(crate) struct Evaluated<'a> {
+    /// One replica's setup; `layout.replicas` is what the load needs, spares included.
+    pub(crate) setup: Setup<'a>,
+    pub(crate) plan: MemoryPlan,
+    pub(crate) cycle: Cycle,
+    /// Sequences that run at once on one attention group.
+    pub(crate) capacity: f64,
+    pub(crate) demand: Demand,
+    /// One attention group at its share of the load.
+    pub(crate) service: Service,
+    /// The most that one attention group bears: requests a second, or in flight.
+    pub(crate) bears: f64,
+    /// Which test fails first beyond it.
+    pub(crate) limited_by: Test,
+}
+
+impl Evaluated<'_> {
+    /// Attention groups of one replica.
+    pub(crate) fn groups(&self) -> f64 {
+        f64::from(self.setup.layout.attention_data.max(1))
+    }
+
+    /// The load of one attention group.
+    pub(crate) fn share(&self, workload: &Workload) -> f64 {
+        share(
+            &workload.traffic,
+            f64::from(self.setup.layout.replicas) * self.groups(),
+        )
+    }
+
+    /// What an attention group does at another load.
+    pub(crate) fn at(&self, workload: &Workload, load: f64) -> Service {
+        serve(
+            &self.cycle,
+            self.demand,
+            &workload.traffic,
+            load,
+            self.capacity,
+        )
+    }
+}
+
+/// A candidate that failed.
+#[derive(Debug, Clone)]
+pub(crate) struct Failure {
+    pub(crate) test: Test,
+    pub(crate) shortfall: String,
+    pub(crate) cure: Option<String>,
+    /// Needed over had.
+    pub(crate) ratio: f64,
+}
+
+/// Tests a setup of one replica.
+pub(crate) fn evaluate<'a>(
+    request: &Request<'a>,
+    setup: Setup<'a>,
+) -> Result<Evaluated<'a>, Failure> {
+    if let Some(obstacle) = obstacle_of(&setup) {
+        return Err(Failure {
+            test: Test::Support,
+            shortfall: obstacle.what,
+            cure: obstacle.cure,
+            ratio: f64::INFINITY,
+        });
+    }
+    let workload = request.workload;
+    let demand = Demand::of(workload);
+    let plan = memory::plan(&setup);
+    fits(&plan, workload)?;
+    let limit = setup.settings.sequences as f64;
+    let capacity = plan.sequences(demand.held()).clamp(1.0, limit);
+    let shape = Arc::new(StepShape::new(&setup));
+    let constants = request.knowledge.constants(setup.engine.kind);
+    let cycle = Cycle::new(&setup, shape, constants);
+    let groups = f64::from(setup.layout.attention_data.max(1));
+    let (bears, limited_by) = most(&cycle, demand, workload, capacity)?;
+    let wanted = share(&workload.traffic, 1.0);
+    let needed = libm::ceil(wanted / (bears * groups) - 1e-9).max(1.0);
+    if needed > f64::from(MOST_REPLICAS) {
+        return Err(Failure {
+            test: Test::Throughput,
+            shortfall: format!(
+                "one replica bears {} of {} a second",
+                significant(bears * groups, 3),
+                significant(wanted, 3)
+            ),
+            cure: None,
+            ratio: needed,
+        });
+    }
+    let needed = needed as u32;
+    let mut setup = setup;
+    setup.layout.replicas = match request
+        .choices
+        .fixed
+        .as_ref()
+        .and_then(|fixed| fixed.layout)
+    {
+        Some(layout) => layout.replicas.max(1),
+        None => needed + workload.limits.spare_replicas,
+    };
+    let load = share(&workload.traffic, f64::from(setup.layout.replicas) * groups);
+    let service = serve(&cycle, demand, &workload.traffic, load, capacity);
+    let evaluated = Evaluated {
+        setup,
+        plan,
+        cycle,
+        capacity,
+        demand,
+        service,
+        bears,
+        limited_by,
+    };
+    throughput(evaluated, workload)
+}
+
+fn throughput<'a>(evaluated: Evaluated<'a>, workload: &Workload) -> Result<Evaluated<'a>, Failure> {
+    let Some(wanted) = workload.promise.throughput else {
+        return Ok(evaluated);
+    };
+    let groups = f64::from(evaluated.setup.layout.replicas) * evaluated.groups();
+    let given = evaluated.service.latency().requests * groups * evaluated.demand.output;
+    if given >= wanted.get() * 0.999 {
+        return Ok(evaluated);
+    }
+    Err(Failure {
+        test: Test::Throughput,
+        shortfall: format!(
+            "{} of {} tokens/s",
+            significant(given, 3),
+            significant(wanted.get(), 3)
+        ),
+        cure: Some("more requests in flight".into()),
+        ratio: wanted.get() / given.max(1e-9),
+    })
+}
+
+/// Weights, overheads and one request of the longest kind.
+fn fits(plan: &MemoryPlan, workload: &Workload) -> Result<(), Failure> {
+    let tokens = longest(workload);
+    let request = plan.cache_shape.sequence_bytes(tokens);
+    if plan.cache >= request && plan.cache > 0.0 {
+        return Ok(());
+    }
+    let needed = plan.budget - plan.cache + request;
+    let held = plan.weight_bytes();
+    let what = if plan.cache <= 0.0 {
+        format!(
+            "needs {} GiB a GPU ({} GiB weights) of {} GiB that the engine may use",
+            significant(needed / GIB, 3),
+            significant(held / GIB, 3),
+            significant(plan.budget / GIB, 3)
+        )
+    } else {
+        format!(
+            "one request of {} tokens needs {} GiB of cache, {} GiB are left",
+            significant(tokens, 3),
+            significant(request / GIB, 3),
+            significant(plan.cache / GIB, 3)
+        )
+    };
+    Err(Failure {
+        test: Test::Memory,
+        shortfall: what,
+        cure: None,
+        ratio: needed / plan.budget.max(1.0),
+    })
+}
+
+/// The load of one of so many groups.
+fn share(traffic: &Traffic, groups: f64) -> f64 {
+    match traffic {
+        Traffic::Open { rate, .. } => rate.get() / groups,
+        Traffic::Closed { concurrency } => *concurrency as f64 / groups,
+    }
+}
+
+fn serve(cycle: &Cycle, demand: Demand, traffic: &Traffic, load: f64, capacity: f64) -> Service {
+    match traffic {
+        Traffic::Open { .. } => Service::open(cycle, demand, load, capacity),
+        Traffic::Closed { .. } => Service::closed(cycle, demand, load, capacity),
+    }
+}
+
+/// The most that a group bears with the promise kept, and what fails beyond.
+fn most(
+    cycle: &Cycle,
+    demand: Demand,
+    workload: &Workload,
+    capacity: f64,
+) -> Result<(f64, Test), Failure> {
+    let promise = &workload.promise;
+    let open = matches!(workload.traffic, Traffic::Open { .. });
+    let ceiling = if open {
+        largest(cycle, demand, capacity) * LARGEST_LOAD * 0.999
+    } else {
+        capacity
+    };
+    let alone = if open { ceiling * 1e-3 } else { 1.0 };
+    let at = |load: f64| serve(cycle, demand, &workload.traffic, load, capacity);
+    if let Some((test, ratio, value, target)) = at(alone).broken(promise) {
+        return Err(Failure {
+            test,
+            shortfall: missed(test, value, target),
+            cure: None,
+            ratio,
+        });
+    }
+    let service = at(ceiling);
+    let Some((mut test, ..)) = service.broken(promise) else {
+        return Ok((ceiling, if open { Test::Throughput } else { Test::Memory }));
+    };
+    let (mut low, mut high) = (alone, ceiling);
+    for _ in 0..BISECTIONS {
+        let middle = if high > 8.0 * low {
+            libm::sqrt(low * high)
+        } else {
+            0.5 * (low + high)
+        };
+        let service = at(middle);
+        match service.broken(promise) {
+            None if service.stable() => low = middle,
+            broken => {
+                test = broken.map_or(Test::Throughput, |(test, ..)| test);
+                high = middle;
+            }
+        }
+    }
+    Ok((low, test))
+}
+
+fn largest(cycle: &Cycle, demand: Demand, capacity: f64) -> f64 {
+    let one = OpenLoop {
+        rate: 0.0,
+        burstiness: demand.burstiness,
+        input: demand.input,
+        cached: demand.cached,
+        output: demand.output,
+        input_variation: demand.input_variation,
+        capacity,
+    };
+    one.largest_rate(cycle)
+}
+
+fn missed(test: Test, value: f64, target: Target) -> String {
+    let at = target
+        .percentile
+        .map_or_else(|| "mean".into(), |p| format!("{p}"));
+    format!(
+        "{at} {} of one request alone is {} of {} allowed",
+        test.name(),
+        seconds(value),
+        seconds(target.at_most.get())
+    )
+}
+
+/// A time in the unit that a reader would say.
+pub(crate) fn seconds(value: f64) -> String {
+    if value < 1.0 {
+        format!("{} ms", significant(value * 1e3, 3))
+    } else {
+        format!("{} s", significant(value, 3))
+    }
+}

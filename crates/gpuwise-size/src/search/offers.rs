@@ -1,0 +1,151 @@
+//! What the replicas of a candidate cost: instances in their real sizes.
+
+use super::request::Request;
+use alloc::{string::String, vec::Vec};
+use gpuwise_domain::{
+    deployment::Rental,
+    gpu::Device,
+    offer::{Offer, Terms},
+};
+use gpuwise_units::{Currency, HourlyPrice, Money};
+
+/// Offers of a GPU that the limits allow, cheapest per GPU first, unknown prices last.
+pub(crate) fn offers_of<'a>(request: &Request<'a>, gpu: &str) -> Vec<&'a Offer> {
+    let limits = &request.workload.limits;
+    let allowed = |offer: &&Offer| {
+        offer.gpu == gpu
+            && (limits.providers.is_empty()
+                || limits
+                    .providers
+                    .iter()
+                    .any(|p| p.eq_ignore_ascii_case(&offer.provider)))
+            && (limits.regions.is_empty()
+                || limits
+                    .regions
+                    .iter()
+                    .any(|r| offer.region.starts_with(r.as_str())))
+            && offer.gpus() >= 1
+    };
+    let mut out: Vec<&Offer> = request.catalogue.offers.iter().filter(allowed).collect();
+    let terms = request.choices.terms;
+    let per_gpu = |offer: &Offer| match offer.price(terms) {
+        Some(price) => price.0.as_f64() / f64::from(offer.gpus()),
+        None => f64::INFINITY,
+    };
+    out.sort_by(|a, b| {
+        let name = |offer: &Offer| {
+            (
+                offer.provider.clone(),
+                offer.instance.clone(),
+                offer.region.clone(),
+            )
+        };
+        per_gpu(a)
+            .total_cmp(&per_gpu(b))
+            .then_with(|| name(a).cmp(&name(b)))
+    });
+    out
+}
+
+/// How many slices of a profile, or whole GPUs, an offer or host with so many GPUs has.
+fn devices_in(gpus: u32, device: &Device<'_>) -> u32 {
+    gpus * device.slice.map_or(1, |slice| slice.max_instances)
+}
+
+/// The cheapest way to place so many replicas of so many devices each.
+///
+/// A replica stays on one instance unless it is larger than the offer and hosts may be joined.
+pub(crate) fn cheapest(
+    request: &Request<'_>,
+    offers: &[&Offer],
+    device: &Device<'_>,
+    replicas: u32,
+    per_replica: u32,
+) -> Option<Rental> {
+    if let Some(rental) = owned(request, device, replicas, per_replica) {
+        return Some(rental);
+    }
+    let terms = request.choices.terms;
+    let placed = offers.iter().filter_map(|offer| {
+        let has = devices_in(offer.gpus(), device);
+        let instances = instances(has, replicas, per_replica, request.choices.hosts)?;
+        let price = offer.price(terms);
+        let total = price.map_or(f64::INFINITY, |p| p.0.as_f64() * f64::from(instances));
+        Some((total, instances, *offer, has))
+    });
+    let (_, instances, offer, has) =
+        placed.min_by(|a, b| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1)))?;
+    Some(Rental {
+        provider: offer.provider.clone(),
+        instance: offer.instance.clone(),
+        region: offer.region.clone(),
+        terms,
+        instances,
+        gpu_thousandths: offer.gpu_thousandths,
+        idle: (instances * has).saturating_sub(replicas * per_replica),
+        price: offer.price(terms),
+        date: offer.date.clone(),
+        source: offer.source.clone(),
+    })
+}
+
+fn instances(has: u32, replicas: u32, per_replica: u32, hosts: bool) -> Option<u32> {
+    let per_instance = has / per_replica.max(1);
+    if per_instance >= 1 {
+        return Some(replicas.div_ceil(per_instance));
+    }
+    (hosts && has > 0).then(|| replicas * per_replica.div_ceil(has))
+}
+
+/// Hosts of one's own: nothing more is paid for them, and what they cost is not known here.
+fn owned(
+    request: &Request<'_>,
+    device: &Device<'_>,
+    replicas: u32,
+    per_replica: u32,
+) -> Option<Rental> {
+    let (_, gpus) = request.workload.limits.owned.iter().find(|(name, gpus)| {
+        *name == device.gpu.name && devices_in(*gpus, device) >= replicas * per_replica
+    })?;
+    Some(Rental {
+        provider: "owned".into(),
+        instance: String::from("your host"),
+        region: String::new(),
+        terms: Terms::Reserved,
+        instances: 1,
+        gpu_thousandths: gpus * 1000,
+        idle: devices_in(*gpus, device) - replicas * per_replica,
+        price: None,
+        date: String::new(),
+        source: "as given".into(),
+    })
+}
+
+/// Money an hour for all instances; unknown where the price is.
+pub(crate) fn per_hour(rental: &Rental) -> Option<HourlyPrice> {
+    let price = rental.price?;
+    Some(HourlyPrice(price.0.times(i64::from(rental.instances), 1)))
+}
+
+/// Currency units per 10⁶ input and output tokens: the hour's price is split by the time that
+/// prompts and answers take, then spread over the tokens that are served.
+pub(crate) fn per_million(
+    hour: HourlyPrice,
+    prefill_share: f64,
+    inputs_per_second: f64,
+    outputs_per_second: f64,
+) -> (Option<f64>, Option<f64>) {
+    let price = hour.0.as_f64();
+    let of =
+        |share: f64, tokens: f64| (tokens > 0.0).then(|| price * share * 1e6 / (3600.0 * tokens));
+    (
+        of(prefill_share, inputs_per_second),
+        of(1.0 - prefill_share, outputs_per_second),
+    )
+}
+
+/// Whether an hour costs more than a budget in the same currency.
+pub(crate) fn over_budget(hour: HourlyPrice, budget: HourlyPrice) -> bool {
+    let same = |money: Money, currency: Currency| money.currency == currency;
+    same(hour.0, budget.0.currency) && hour.0.micros > budget.0.micros
+}

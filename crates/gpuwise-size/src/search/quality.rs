@@ -1,0 +1,100 @@
+//! The published evaluation that tells most about a lower precision of a model.
+
+use super::request::Request;
+use alloc::{format, string::String};
+use gpuwise_domain::{catalogue::folded, deployment::Quality, quality::QualityRow};
+
+/// Relatives whose size differs by more than this factor say nothing.
+const LARGEST_SIZE_RATIO: f64 = 4.0;
+
+/// What a format costs in quality for the request's model: the row of this very model, else of the
+/// relative of its family nearest in size.
+pub(crate) fn quality_of(request: &Request<'_>, format: &str) -> Quality {
+    let name = folded(base_name(&request.name));
+    let parameters = request.architecture.parameters().0 as f64 / 1e9;
+    let rows = || {
+        request
+            .catalogue
+            .quality
+            .iter()
+            .filter(|row| scheme_is(&row.scheme, format))
+    };
+    let own = rows().filter(|row| same_model(&folded(base_name(&row.model)), &name));
+    if let Some(row) = most_telling(own) {
+        return loss(row, true);
+    }
+    let family = rows()
+        .filter(|row| !row.family.is_empty() && name.contains(&folded(&row.family)))
+        .filter(|row| {
+            row.parameters_b > 0.0 && ratio(row.parameters_b, parameters) <= LARGEST_SIZE_RATIO
+        });
+    let nearest = family
+        .clone()
+        .map(|row| (row.family.len(), ratio(row.parameters_b, parameters)))
+        .min_by(|a, b| b.0.cmp(&a.0).then(a.1.total_cmp(&b.1)));
+    let Some((length, distance)) = nearest else {
+        return Quality::Unknown;
+    };
+    let same_distance = family.filter(|row| {
+        row.family.len() == length && ratio(row.parameters_b, parameters) <= distance
+    });
+    most_telling(same_distance).map_or(Quality::Unknown, |row| loss(row, false))
+}
+
+fn loss(row: &QualityRow, same_model: bool) -> Quality {
+    Quality::Loss {
+        percent: row.loss_percent,
+        evaluation: format!("{}, {} {}", row.evaluation, row.model, row.scheme),
+        same_model,
+        source: row.source.clone(),
+    }
+}
+
+/// Averages over several tasks say more than one task; of several, the worst.
+fn most_telling<'a>(rows: impl Iterator<Item = &'a QualityRow>) -> Option<&'a QualityRow> {
+    rows.max_by(|a, b| {
+        let average = |row: &QualityRow| row.evaluation.to_ascii_lowercase().contains("average");
+        (average(a), a.loss_percent)
+            .partial_cmp(&(average(b), b.loss_percent))
+            .unwrap_or(core::cmp::Ordering::Equal)
+    })
+}
+
+fn scheme_is(scheme: &str, format: &str) -> bool {
+    let begins = |prefix: &str| {
+        scheme
+            .strip_prefix(prefix)
+            .is_some_and(|rest| rest.is_empty() || rest.starts_with('-'))
+    };
+    match format {
+        "fp8" | "fp8-block" => begins("fp8"),
+        "int8" => scheme == "int8",
+        "int4" | "int4-g32" | "int4-zp" => begins("int4"),
+        other => {
+            begins(other)
+                || scheme == format!("gguf-{other}")
+                || scheme == format!("gguf-{other}_m")
+        }
+    }
+}
+
+fn ratio(a: f64, b: f64) -> f64 {
+    if a > b { a / b } else { b / a }
+}
+
+/// The name without its owner.
+fn base_name(name: &str) -> &str {
+    name.rsplit('/').next().unwrap_or(name)
+}
+
+/// Equal but for a suffix that says how it was tuned.
+fn same_model(a: &str, b: &str) -> bool {
+    let bare = |name: &str| -> String {
+        ["instruct", "chat", "it", "base", "hf"]
+            .iter()
+            .fold(String::from(name), |rest, suffix| {
+                String::from(rest.strip_suffix(suffix).unwrap_or(&rest))
+            })
+    };
+    bare(a) == bare(b)
+}

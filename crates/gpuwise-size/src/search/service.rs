@@ -1,0 +1,182 @@
+//! One attention group under a share of the workload: latencies at percentiles, and how much it
+//! bears.
+
+use crate::serving::{ClosedLoop, Cycle, Latency, OpenLoop, Quantiles, normal_quantile};
+use gpuwise_domain::{
+    deployment::Test,
+    workload::{LengthDistribution, Promise, Target, Traffic, Workload},
+};
+use gpuwise_units::Percentile;
+
+/// Load beyond which queues grow without bound in practice.
+pub(crate) const LARGEST_LOAD: f64 = 0.95;
+/// Spread of a closed loop's time to first token over requests, in logarithm: a request meets the
+/// others' prompts at random.
+const CLOSED_TTFT_SPREAD: f64 = 0.35;
+/// The same of time per token.
+const CLOSED_TPOT_SPREAD: f64 = 0.08;
+
+/// Requests as one attention group sees them.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Demand {
+    pub(crate) input: f64,
+    pub(crate) cached: f64,
+    pub(crate) output: f64,
+    pub(crate) input_variation: f64,
+    pub(crate) output_variation: f64,
+    pub(crate) burstiness: f64,
+    pub(crate) fixed: bool,
+}
+
+impl Demand {
+    pub(crate) fn of(workload: &Workload) -> Self {
+        let lengths = &workload.lengths;
+        let cached = lengths.input.mean * workload.prefix_hit;
+        Self {
+            input: (lengths.input.mean - cached).max(1.0),
+            cached,
+            output: lengths.output.mean,
+            input_variation: lengths.input.variation,
+            output_variation: lengths.output.variation,
+            burstiness: match workload.traffic {
+                Traffic::Open { burstiness, .. } => burstiness,
+                Traffic::Closed { .. } => 1.0,
+            },
+            fixed: lengths.input.variation == 0.0 && lengths.output.variation == 0.0,
+        }
+    }
+
+    /// Tokens of a request half way through its answer, which is what the cache holds in the mean.
+    pub(crate) fn held(&self) -> f64 {
+        self.input + self.cached + 0.7 * self.output
+    }
+}
+
+/// A group at its load.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Service {
+    kind: Kind,
+    demand: Demand,
+}
+
+#[derive(Debug, Clone, Copy)]
+enum Kind {
+    Open(Quantiles),
+    Closed(Latency),
+}
+
+impl Service {
+    pub(crate) fn open(cycle: &Cycle, demand: Demand, rate: f64, capacity: f64) -> Self {
+        let one = OpenLoop {
+            rate,
+            burstiness: demand.burstiness,
+            input: demand.input,
+            cached: demand.cached,
+            output: demand.output,
+            input_variation: demand.input_variation,
+            capacity,
+        };
+        Self {
+            kind: Kind::Open(one.solve(cycle)),
+            demand,
+        }
+    }
+
+    pub(crate) fn closed(cycle: &Cycle, demand: Demand, concurrency: f64, capacity: f64) -> Self {
+        let one = ClosedLoop {
+            concurrency: concurrency.max(1.0),
+            input: demand.input,
+            cached: demand.cached,
+            output: demand.output,
+            capacity,
+            one_length: demand.fixed,
+        };
+        Self {
+            kind: Kind::Closed(one.solve(cycle)),
+            demand,
+        }
+    }
+
+    pub(crate) fn latency(&self) -> Latency {
+        match self.kind {
+            Kind::Open(quantiles) => quantiles.mean,
+            Kind::Closed(latency) => latency,
+        }
+    }
+
+    /// Whether queues stay bounded.
+    pub(crate) fn stable(&self) -> bool {
+        match self.kind {
+            Kind::Open(quantiles) => quantiles.load < LARGEST_LOAD,
+            Kind::Closed(_) => true,
+        }
+    }
+
+    pub(crate) fn ttft(&self, percentile: Option<Percentile>) -> f64 {
+        let Some(fraction) = percentile.map(Percentile::fraction) else {
+            return self.latency().ttft;
+        };
+        let longer = length_quantile(self.demand.input_variation, fraction);
+        match self.kind {
+            // Longer prompts take longer; what they wait does not depend on their own length.
+            Kind::Open(quantiles) => {
+                let own = quantiles.mean.ttft - quantiles.wait;
+                quantiles.ttft(fraction) + own * (longer - 1.0).max(0.0)
+            }
+            Kind::Closed(latency) => {
+                latency.ttft * longer.max(log_normal(CLOSED_TTFT_SPREAD, fraction))
+            }
+        }
+    }
+
+    pub(crate) fn tpot(&self, percentile: Option<Percentile>) -> f64 {
+        let Some(fraction) = percentile.map(Percentile::fraction) else {
+            return self.latency().tpot;
+        };
+        match self.kind {
+            Kind::Open(quantiles) => quantiles.tpot(fraction, self.demand.output),
+            Kind::Closed(latency) => latency.tpot * log_normal(CLOSED_TPOT_SPREAD, fraction),
+        }
+    }
+
+    pub(crate) fn end_to_end(&self, percentile: Option<Percentile>) -> f64 {
+        let longer = percentile.map_or(1.0, |p| {
+            length_quantile(self.demand.output_variation, p.fraction())
+        });
+        let tokens = (self.demand.output * longer.max(1.0) - 1.0).max(0.0);
+        self.ttft(percentile) + tokens * self.tpot(percentile)
+    }
+
+    /// The first target that does not hold, with the value over its bound.
+    pub(crate) fn broken(&self, promise: &Promise) -> Option<(Test, f64, f64, Target)> {
+        let check =
+            |test: Test, target: Option<Target>, value: &dyn Fn(Option<Percentile>) -> f64| {
+                let target = target?;
+                let value = value(target.percentile);
+                let bound = target.at_most.get();
+                (value > bound).then_some((test, value / bound, value, target))
+            };
+        check(Test::Ttft, promise.ttft, &|p| self.ttft(p))
+            .or_else(|| check(Test::Tpot, promise.tpot, &|p| self.tpot(p)))
+            .or_else(|| check(Test::EndToEnd, promise.end_to_end, &|p| self.end_to_end(p)))
+    }
+}
+
+/// A quantile over the mean of lengths with this squared coefficient of variation, taken as
+/// log-normal: σ² = ln(1 + c²).
+fn length_quantile(variation: f64, fraction: f64) -> f64 {
+    if variation <= 0.0 {
+        return 1.0;
+    }
+    log_normal(libm::sqrt(libm::log(1.0 + variation)), fraction)
+}
+
+fn log_normal(sigma: f64, fraction: f64) -> f64 {
+    libm::exp(sigma * normal_quantile(fraction) - sigma * sigma / 2.0)
+}
+
+/// The longest request, in tokens of prompt and answer.
+pub(crate) fn longest(workload: &Workload) -> f64 {
+    let of = |lengths: &LengthDistribution| (lengths.longest.0 as f64).max(lengths.mean);
+    of(&workload.lengths.input) + of(&workload.lengths.output)
+}

@@ -1,0 +1,160 @@
+//! Whether engine and hardware can run a setup at all.
+
+use crate::setup::Setup;
+use alloc::{format, string::String};
+use gpuwise_domain::{
+    engine::EngineKind,
+    model::{FeedForward, Mixer},
+    precision::Compute,
+};
+
+/// What is in the way, and what would cure it.
+pub(crate) struct Obstacle {
+    pub(crate) what: String,
+    pub(crate) cure: Option<String>,
+}
+
+fn obstacle(what: String, cure: &str) -> Option<Obstacle> {
+    let cure = (!cure.is_empty()).then(|| cure.into());
+    Some(Obstacle { what, cure })
+}
+
+/// The first thing in the way of a setup.
+pub(crate) fn obstacle_of(setup: &Setup<'_>) -> Option<Obstacle> {
+    vendor(setup)
+        .or_else(|| silicon(setup))
+        .or_else(|| slice(setup))
+        .or_else(|| divisible(setup))
+}
+
+fn vendor(setup: &Setup<'_>) -> Option<Obstacle> {
+    let vendor = setup.device.gpu.vendor.as_str();
+    let runs = match setup.engine.kind {
+        EngineKind::TensorRtLlm => vendor == "NVIDIA",
+        EngineKind::Sglang => matches!(vendor, "NVIDIA" | "AMD" | "Intel"),
+        EngineKind::LlamaCpp => !matches!(vendor, "Google" | "AWS"),
+        EngineKind::DeepSpeedMii => vendor == "NVIDIA",
+        EngineKind::Vllm | EngineKind::Transformers => vendor != "Apple",
+    };
+    if runs {
+        return None;
+    }
+    let what = format!("{} does not run on {vendor} hardware", setup.engine.kind);
+    obstacle(what, "another engine (--engine)")
+}
+
+fn silicon(setup: &Setup<'_>) -> Option<Obstacle> {
+    let gpu = setup.device.gpu;
+    let quantization = setup.weights.quantization.as_ref();
+    for assignment in quantization.iter().flat_map(|q| &q.assignments) {
+        let wanted = assignment.compute;
+        let published = setup.architecture.quantization.as_ref() == quantization;
+        if matches!(wanted, Compute::Fp8 | Compute::Fp4)
+            && !published
+            && gpu.peak.of(wanted).is_none()
+        {
+            let what = format!("{} has no {} matmuls", gpu.name, wanted.name());
+            return obstacle(
+                what,
+                "weight-only quantization (--precision int4), or 16 bits",
+            );
+        }
+    }
+    if setup.cache.name == "fp8" && gpu.vendor == "NVIDIA" && gpu.peak.of(Compute::Fp8).is_none() {
+        let what = format!(
+            "an FP8 key-value cache needs FP8 silicon, which {} has not",
+            gpu.name
+        );
+        return obstacle(what, "a 16-bit key-value cache (--kv fp16)");
+    }
+    None
+}
+
+fn slice(setup: &Setup<'_>) -> Option<Obstacle> {
+    let slice = setup.device.slice?;
+    if setup.layout.replica_gpus() <= 1 {
+        return None;
+    }
+    let what = format!(
+        "MIG slices ({}) have no peer-to-peer, so one replica stays on one",
+        slice.profile
+    );
+    obstacle(what, "a larger slice or the whole GPU")
+}
+
+fn divisible(setup: &Setup<'_>) -> Option<Obstacle> {
+    let layout = setup.layout;
+    let tensor = u64::from(layout.tensor.max(1));
+    if u64::from(layout.pipeline) > setup.architecture.layer_count() {
+        return obstacle(
+            format!("PP{} has more stages than layers", layout.pipeline),
+            "fewer stages",
+        );
+    }
+    for run in &setup.architecture.layers {
+        let heads = match run.layer.mixer {
+            Mixer::Attention { heads, .. }
+            | Mixer::Latent { heads, .. }
+            | Mixer::Compressed { heads, .. } => heads,
+            Mixer::Recurrent(state) => state.heads,
+            Mixer::None => tensor,
+        };
+        if !heads.is_multiple_of(tensor) {
+            return obstacle(
+                format!("{heads} heads do not divide by TP{tensor}"),
+                "a TP that divides the heads",
+            );
+        }
+        if let Mixer::Attention { kv_heads, .. } = run.layer.mixer
+            && !(kv_heads.is_multiple_of(tensor) || tensor.is_multiple_of(kv_heads.max(1)))
+        {
+            let what =
+                format!("{kv_heads} key-value heads neither divide by TP{tensor} nor divide it");
+            return obstacle(what, "another TP");
+        }
+        match run.layer.feed_forward {
+            FeedForward::Experts { count, width, .. } => {
+                if !count.is_multiple_of(u64::from(layout.expert.max(1))) {
+                    return obstacle(
+                        format!("{count} experts do not divide by EP{}", layout.expert),
+                        "another EP",
+                    );
+                }
+                let parts = u64::from(layout.expert_tensor());
+                if !width.is_multiple_of(parts) {
+                    return obstacle(
+                        format!("experts {width} wide do not divide by {parts}"),
+                        "expert parallelism",
+                    );
+                }
+                if let Some(block) = block_of(setup)
+                    && !(width / parts).is_multiple_of(block)
+                {
+                    let what = format!(
+                        "experts split to {} lie across blocks of {block}",
+                        width / parts
+                    );
+                    return obstacle(what, "expert parallelism");
+                }
+            }
+            FeedForward::Dense { width, .. } if !width.is_multiple_of(tensor) => {
+                return obstacle(
+                    format!("a width of {width} does not divide by TP{tensor}"),
+                    "another TP",
+                );
+            }
+            _ => {}
+        }
+    }
+    None
+}
+
+/// Features that share one scale in block formats.
+fn block_of(setup: &Setup<'_>) -> Option<u64> {
+    let quantization = setup.weights.quantization.as_ref()?;
+    let block_wise = quantization
+        .assignments
+        .iter()
+        .any(|a| a.format.name == "fp8-block");
+    block_wise.then_some(128)
+}
