@@ -6,6 +6,7 @@
 pub mod catalogue;
 pub mod config;
 pub mod gguf;
+pub mod launch;
 pub mod question;
 pub mod safetensors;
 pub mod stored;

@@ -1,5 +1,6 @@
 //! A launch command understood.
 
+use super::Span;
 use crate::{
     deployment::{Adapters, Settings},
     engine::{EngineKind, Release},
@@ -83,6 +84,8 @@ pub enum NotUnderstood {
         flag: String,
         /// Engine and release.
         engine: String,
+        /// The releases that have it, where any does.
+        elsewhere: Option<Span>,
         /// Flags like it.
         like: Vec<String>,
     },
@@ -102,12 +105,23 @@ pub enum NotUnderstood {
 impl fmt::Display for NotUnderstood {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Flag { flag, engine, like } => {
+            Self::Flag {
+                flag,
+                engine,
+                elsewhere,
+                like,
+            } => {
                 write!(f, "`{flag}` is no flag of {engine} that we know")?;
-                if !like.is_empty() {
-                    write!(f, "; did you mean {}?", like.join(", "))?;
+                match elsewhere {
+                    Some(Span {
+                        until: Some(until), ..
+                    }) => write!(f, ": it went with {until}"),
+                    Some(Span {
+                        since: Some(since), ..
+                    }) => write!(f, ": it came with {since}"),
+                    _ if like.is_empty() => Ok(()),
+                    _ => write!(f, "; did you mean {}?", like.join(", ")),
                 }
-                Ok(())
             }
             Self::Choice {
                 flag,

@@ -287,6 +287,21 @@ impl EngineFacts {
         named(false).or_else(|| named(true))
     }
 
+    /// The releases that have a flag of this spelling, where the one asked about has not: the part
+    /// of them that is over or to come is what is left of the span.
+    pub fn flag_elsewhere(&self, name: &str, release: Option<Release>) -> Option<Span> {
+        let release = self.resolve(release);
+        let folded = self.folded(name);
+        let flag = self.flags.iter().find(|flag| {
+            let mut spellings = core::iter::once(&flag.name).chain(&flag.aliases);
+            !flag.span.holds(release) && spellings.any(|spelling| self.folded(spelling) == folded)
+        })?;
+        Some(Span {
+            since: flag.span.since.filter(|since| *since > release),
+            until: flag.span.until.filter(|until| *until <= release),
+        })
+    }
+
     /// The flag of the command line that sets a setting in a release.
     pub fn flag_for(&self, setting: &str, release: Option<Release>) -> Option<&FlagFact> {
         self.setting_of(setting, release, |name| name.starts_with('-'))

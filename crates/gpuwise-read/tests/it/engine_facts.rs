@@ -1,5 +1,11 @@
 //! Engine facts: every file of the catalogue is understood whole, and lookups pick the right row.
 
+#![expect(
+    clippy::unwrap_used,
+    clippy::too_many_lines,
+    reason = "tables of cases"
+)]
+
 use gpuwise_domain::{
     engine::Release,
     facts::{Context, EngineFacts, Usage, Value, Vendor, Verdict},

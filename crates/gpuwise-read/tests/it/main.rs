@@ -5,6 +5,7 @@ mod config_mutations;
 mod config_sums;
 mod engine_facts;
 mod gguf;
+mod launch;
 mod models;
 mod safetensors;
 mod shared_models;
