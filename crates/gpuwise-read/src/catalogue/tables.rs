@@ -81,25 +81,29 @@ struct CollectiveRow {
     system: String,
     operation: String,
     gpus: u32,
-    message_bytes: u64,
-    bus_gbs: f64,
+    message_bytes: Option<u64>,
+    bus_gbs: String,
     source: String,
 }
 
-/// Reads `collectives.csv`.
+/// Reads `collectives.csv`. Rows that state no size or a range of bandwidths are left out: they are
+/// there for people to compare.
 ///
 /// # Errors
 /// When a row is not of this form.
 pub fn read_collectives(file: &str, text: &str) -> Result<Vec<Collective>, CatalogueError> {
-    let convert = |(_, row): (u64, CollectiveRow)| Collective {
-        system: row.system,
-        operation: row.operation,
-        gpus: row.gpus,
-        message: Bytes::new(row.message_bytes),
-        bus_bandwidth: BytesPerSecond::new(row.bus_gbs * 1e9),
-        source: row.source,
+    let convert = |(_, row): (u64, CollectiveRow)| {
+        let bandwidth: f64 = row.bus_gbs.parse().ok()?;
+        Some(Collective {
+            system: row.system,
+            operation: row.operation,
+            gpus: row.gpus,
+            message: Bytes::new(row.message_bytes?),
+            bus_bandwidth: BytesPerSecond::new(bandwidth * 1e9),
+            source: row.source,
+        })
     };
-    Ok(rows(file, text)?.into_iter().map(convert).collect())
+    Ok(rows(file, text)?.into_iter().filter_map(convert).collect())
 }
 
 #[derive(Deserialize)]

@@ -1,0 +1,70 @@
+//! The catalogue that the binary carries.
+
+use super::Kind;
+use gpuwise_domain::engine::EngineKind;
+
+macro_rules! files {
+    ($($kind:ident $path:literal),* $(,)?) => {
+        /// Every catalogue file by what it holds, its name and its text.
+        pub(super) const FILES: &[(Kind, &str, &str)] = &[
+            $((Kind::$kind, $path, include_str!(concat!("../../../../catalogue/", $path)))),*
+        ];
+    };
+}
+
+files! {
+    Gpus "gpus.toml",
+    MigProfiles "mig_profiles.csv",
+    Hosts "hosts.csv",
+    Collectives "collectives.csv",
+    Offers "offers.csv",
+    Quality "quality.csv",
+    Benchmarks "benchmarks.csv",
+    Models "models/classic.json",
+    Models "models/cohere.json",
+    Models "models/deepseek.json",
+    Models "models/falcon.json",
+    Models "models/gemma.json",
+    Models "models/glm.json",
+    Models "models/gpt_oss.json",
+    Models "models/granite.json",
+    Models "models/kimi.json",
+    Models "models/llama.json",
+    Models "models/mimo_step.json",
+    Models "models/minimax.json",
+    Models "models/mistral.json",
+    Models "models/nemotron.json",
+    Models "models/olmo.json",
+    Models "models/other.json",
+    Models "models/phi.json",
+    Models "models/qwen.json",
+    Models "models/t5_whisper.json",
+    Models "models/vision_language.json",
+}
+
+/// The file of an engine's facts.
+pub(super) fn engine(kind: EngineKind) -> Option<(&'static str, &'static str)> {
+    Some(match kind {
+        EngineKind::Vllm => (
+            "engines/vllm.toml",
+            include_str!("../../../../catalogue/engines/vllm.toml"),
+        ),
+        EngineKind::Sglang => (
+            "engines/sglang.toml",
+            include_str!("../../../../catalogue/engines/sglang.toml"),
+        ),
+        EngineKind::TensorRtLlm => (
+            "engines/trtllm.toml",
+            include_str!("../../../../catalogue/engines/trtllm.toml"),
+        ),
+        EngineKind::LlamaCpp => (
+            "engines/llamacpp.toml",
+            include_str!("../../../../catalogue/engines/llamacpp.toml"),
+        ),
+        EngineKind::Transformers => (
+            "engines/transformers.toml",
+            include_str!("../../../../catalogue/engines/transformers.toml"),
+        ),
+        EngineKind::DeepSpeedMii => return None,
+    })
+}

@@ -1,0 +1,38 @@
+//! A user's rows over those of the catalogue: the same row is replaced, another one added.
+
+use gpuwise_domain::{
+    catalogue::folded,
+    gpu::{Gpu, MigProfile},
+    offer::{Host, Offer},
+    question::Benchmark,
+};
+
+/// Puts rows over others: each takes the place of all earlier ones that are the same by `same`.
+///
+/// Rows of one file never replace each other, as lists sell one shape at several prices.
+pub(super) fn over<T>(known: &mut Vec<T>, added: Vec<T>, same: impl Fn(&T, &T) -> bool) {
+    if !known.is_empty() {
+        known.retain(|row| !added.iter().any(|new| same(row, new)));
+    }
+    known.extend(added);
+}
+
+pub(super) fn same_gpu(a: &Gpu, b: &Gpu) -> bool {
+    folded(&a.name) == folded(&b.name)
+}
+
+pub(super) fn same_profile(a: &MigProfile, b: &MigProfile) -> bool {
+    a.profile == b.profile && a.gpus.iter().any(|gpu| b.gpus.contains(gpu))
+}
+
+pub(super) fn same_host(a: &Host, b: &Host) -> bool {
+    a.provider == b.provider && a.shape == b.shape
+}
+
+pub(super) fn same_offer(a: &Offer, b: &Offer) -> bool {
+    a.provider == b.provider && a.instance == b.instance && a.region == b.region && a.gpu == b.gpu
+}
+
+pub(super) fn same_benchmark(a: &Benchmark, b: &Benchmark) -> bool {
+    a.prefix == b.prefix
+}

@@ -1,0 +1,220 @@
+//! Loading the catalogue: what the binary carries, and what the user adds to it.
+
+mod embedded;
+mod merge;
+
+use crate::error::Problem;
+use anyhow::Context as _;
+use gpuwise_domain::{catalogue::Catalogue, engine::EngineKind, facts::EngineFacts};
+use gpuwise_read::catalogue::{self as read, CatalogueError, ModelCatalogue};
+use std::{
+    env, fs,
+    path::{Path, PathBuf},
+};
+
+/// The catalogue with everything that users added.
+#[derive(Debug)]
+pub(crate) struct Loaded {
+    /// Hardware, offers, quality.
+    pub(crate) catalogue: Catalogue,
+    /// Models by name.
+    pub(crate) models: ModelCatalogue,
+    /// The user's files that were read, in order.
+    pub(crate) files: Vec<PathBuf>,
+}
+
+/// Where a user's rows are.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Overrides {
+    /// Files, or directories of files, of the catalogue's form; later ones win.
+    pub(crate) places: Vec<PathBuf>,
+    /// Price lists of one's own: their offers stand beside those of the catalogue.
+    pub(crate) prices: Vec<PathBuf>,
+}
+
+impl Overrides {
+    /// `$GPUWISE_CATALOGUE` (a path, or several as in `$PATH`), else `catalogue` in the user's
+    /// configuration directory where there is one.
+    pub(crate) fn from_environment() -> Self {
+        let places = match env::var_os("GPUWISE_CATALOGUE") {
+            Some(paths) => env::split_paths(&paths)
+                .filter(|path| !path.as_os_str().is_empty())
+                .collect(),
+            None => user_directory()
+                .map(|directory| directory.join("catalogue"))
+                .filter(|directory| directory.is_dir())
+                .into_iter()
+                .collect(),
+        };
+        Self {
+            places,
+            prices: Vec::new(),
+        }
+    }
+}
+
+/// The user's configuration directory of gpuwise: `$XDG_CONFIG_HOME/gpuwise`, `~/.config/gpuwise`,
+/// or `%APPDATA%\gpuwise`.
+pub(crate) fn user_directory() -> Option<PathBuf> {
+    let set = |name: &str| {
+        env::var_os(name)
+            .filter(|value| !value.is_empty())
+            .map(PathBuf::from)
+    };
+    let base = if cfg!(windows) {
+        set("APPDATA")
+    } else {
+        // A relative path is to be ignored, as the XDG base directory specification says.
+        set("XDG_CONFIG_HOME")
+            .filter(|path| path.is_absolute())
+            .or_else(|| set("HOME").map(|home| home.join(".config")))
+    };
+    base.map(|base| base.join("gpuwise"))
+}
+
+/// What a catalogue file holds, which its name says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Kind {
+    Gpus,
+    MigProfiles,
+    Hosts,
+    Collectives,
+    Offers,
+    Quality,
+    Benchmarks,
+    Models,
+}
+
+impl Kind {
+    /// `gpus-of-ours.toml` holds GPUs, `offers.csv` offers, any `.json` models.
+    fn of(path: &Path) -> Option<Self> {
+        let name = path.file_name()?.to_str()?;
+        let (stem, extension) = name.rsplit_once('.')?;
+        let starts = |kind: &str| {
+            stem == kind
+                || stem
+                    .strip_prefix(kind)
+                    .is_some_and(|rest| rest.starts_with(['-', '_', '.']))
+        };
+        match extension {
+            "toml" if starts("gpus") => Some(Self::Gpus),
+            "json" => Some(Self::Models),
+            "csv" if starts("mig_profiles") => Some(Self::MigProfiles),
+            "csv" if starts("hosts") => Some(Self::Hosts),
+            "csv" if starts("collectives") => Some(Self::Collectives),
+            "csv" if starts("offers") || starts("prices") => Some(Self::Offers),
+            "csv" if starts("quality") => Some(Self::Quality),
+            "csv" if starts("benchmarks") => Some(Self::Benchmarks),
+            _ => None,
+        }
+    }
+}
+
+/// Reads the catalogue that the binary carries and puts the user's rows over it.
+///
+/// # Errors
+/// When a file of the user's cannot be read, or a row of it is wrong.
+pub(crate) fn load(overrides: &Overrides) -> anyhow::Result<Loaded> {
+    let mut loaded = Loaded {
+        catalogue: Catalogue::default(),
+        models: ModelCatalogue::default(),
+        files: Vec::new(),
+    };
+    for (kind, file, text) in embedded::FILES {
+        add(&mut loaded, *kind, file, text).context("the catalogue that gpuwise carries")?;
+    }
+    for place in &overrides.places {
+        for file in files_of(place)? {
+            let kind = Kind::of(&file).ok_or_else(|| unknown_kind(&file))?;
+            add_file(&mut loaded, kind, file)?;
+        }
+    }
+    for file in &overrides.prices {
+        add_file(&mut loaded, Kind::Offers, file.clone())?;
+    }
+    Ok(loaded)
+}
+
+fn add_file(loaded: &mut Loaded, kind: Kind, file: PathBuf) -> anyhow::Result<()> {
+    let text = fs::read_to_string(&file).map_err(|error| {
+        Problem::new(format!("cannot read catalogue file {}", file.display())).because(error)
+    })?;
+    add(loaded, kind, &file.display().to_string(), &text)?;
+    loaded.files.push(file);
+    Ok(())
+}
+
+/// The catalogue files at a place: itself, or those of a directory in the order of their names.
+pub(crate) fn files_of(place: &Path) -> anyhow::Result<Vec<PathBuf>> {
+    let unreadable = |error| {
+        Problem::new(format!("cannot read the catalogue at {}", place.display())).because(error)
+    };
+    if !fs::metadata(place).map_err(unreadable)?.is_dir() {
+        return Ok(vec![place.to_path_buf()]);
+    }
+    let mut found = Vec::new();
+    for entry in fs::read_dir(place).map_err(unreadable)? {
+        let path = entry.map_err(unreadable)?.path();
+        if path.is_dir() && path.file_name().is_some_and(|name| name == "models") {
+            found.extend(files_of(&path)?);
+        } else if path.is_file() && Kind::of(&path).is_some() {
+            found.push(path);
+        }
+    }
+    found.sort();
+    Ok(found)
+}
+
+fn unknown_kind(file: &Path) -> Problem {
+    Problem::new(format!("{}: its name does not say which catalogue file it is", file.display())).hint(
+        "names begin with gpus (.toml), mig_profiles, hosts, collectives, offers, quality or benchmarks (.csv), or end in .json for models",
+    )
+}
+
+fn add(loaded: &mut Loaded, kind: Kind, file: &str, text: &str) -> Result<(), CatalogueError> {
+    let catalogue = &mut loaded.catalogue;
+    match kind {
+        Kind::Gpus => merge::over(
+            &mut catalogue.gpus,
+            read::read_gpus(file, text)?,
+            merge::same_gpu,
+        ),
+        Kind::MigProfiles => merge::over(
+            &mut catalogue.mig,
+            read::read_mig_profiles(file, text)?,
+            merge::same_profile,
+        ),
+        Kind::Hosts => merge::over(
+            &mut catalogue.hosts,
+            read::read_hosts(file, text)?,
+            merge::same_host,
+        ),
+        Kind::Collectives => catalogue
+            .collectives
+            .extend(read::read_collectives(file, text)?),
+        Kind::Offers => merge::over(
+            &mut catalogue.offers,
+            read::read_offers(file, text)?,
+            merge::same_offer,
+        ),
+        Kind::Quality => catalogue.quality.extend(read::read_quality(file, text)?),
+        Kind::Benchmarks => merge::over(
+            &mut catalogue.benchmarks,
+            read::read_benchmarks(file, text)?,
+            merge::same_benchmark,
+        ),
+        Kind::Models => loaded.models.add(file, text)?,
+    }
+    Ok(())
+}
+
+/// What the engine's releases do, for engines of which the catalogue knows facts.
+///
+/// # Errors
+/// When there are none for this engine, or they cannot be read.
+pub(crate) fn engine_facts(kind: EngineKind) -> anyhow::Result<EngineFacts> {
+    let (file, text) = embedded::engine(kind).ok_or_else(|| {
+        Problem::new(format!("the catalogue has no facts about {}", kind.title()))
+    })?;
+    Ok(read::read_engine_facts(file, text)?)
+}

@@ -1,0 +1,28 @@
+//! gpuwise: from a language model and a promise to the right GPUs.
+//!
+//! The one place where files, the environment and the terminal are seen; everything else is a
+//! function of its arguments.
+
+mod catalogue;
+mod cli;
+mod commands;
+mod error;
+mod output;
+
+use clap::Parser;
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    let arguments = match cli::Cli::try_parse() {
+        Ok(arguments) => arguments,
+        Err(error) => return output::usage(&error),
+    };
+    match commands::run(arguments) {
+        Ok(commands::Answer::Yes) => ExitCode::SUCCESS,
+        Ok(commands::Answer::No) => ExitCode::from(1),
+        Err(error) => {
+            output::error(&error);
+            ExitCode::from(2)
+        }
+    }
+}
