@@ -91,7 +91,8 @@ pub fn cache_shape(setup: &Setup<'_>) -> CacheShape {
 }
 
 fn same_kind(a: &CacheGroup, b: &CacheGroup) -> bool {
-    a.window == b.window && a.token_bytes == b.token_bytes && a.state_bytes == b.state_bytes
+    let same = |x: f64, y: f64| x.to_bits() == y.to_bits();
+    a.window == b.window && same(a.token_bytes, b.token_bytes) && same(a.state_bytes, b.state_bytes)
 }
 
 fn group_of(mixer: &Mixer, setup: &Setup<'_>) -> Option<CacheGroup> {

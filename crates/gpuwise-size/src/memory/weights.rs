@@ -41,7 +41,9 @@ pub fn weight_kinds(setup: &Setup<'_>) -> Vec<WeightKind> {
         encoder.outside.iter().for_each(|tensor| add(tensor, 1.0));
     }
     let edge = edge_tensors(setup);
-    edge.iter().for_each(|tensor| add(tensor, 1.0));
+    for tensor in edge {
+        add(tensor, 1.0);
+    }
     for tower in &setup.architecture.towers {
         tower.tensors.iter().for_each(|tensor| add(tensor, 1.0));
     }

@@ -132,7 +132,7 @@ pub(crate) fn layouts(request: &Request<'_>, device: &Device<'_>) -> Vec<Layout>
     } else {
         domain.clamp(1, HOST_GPUS)
     };
-    let host = joined.max(HOST_GPUS).min(LARGEST_REPLICA);
+    let host = joined.clamp(HOST_GPUS, LARGEST_REPLICA);
     let mut out = vec![Layout::SINGLE];
     let mut ranks = 2;
     while ranks <= host {

@@ -14,9 +14,9 @@ pub(crate) struct Obstacle {
     pub(crate) cure: Option<String>,
 }
 
-fn obstacle(what: String, cure: &str) -> Option<Obstacle> {
+fn obstacle(what: String, cure: &str) -> Obstacle {
     let cure = (!cure.is_empty()).then(|| cure.into());
-    Some(Obstacle { what, cure })
+    Obstacle { what, cure }
 }
 
 /// The first thing in the way of a setup.
@@ -30,17 +30,16 @@ pub(crate) fn obstacle_of(setup: &Setup<'_>) -> Option<Obstacle> {
 fn vendor(setup: &Setup<'_>) -> Option<Obstacle> {
     let vendor = setup.device.gpu.vendor.as_str();
     let runs = match setup.engine.kind {
-        EngineKind::TensorRtLlm => vendor == "NVIDIA",
+        EngineKind::TensorRtLlm | EngineKind::DeepSpeedMii => vendor == "NVIDIA",
         EngineKind::Sglang => matches!(vendor, "NVIDIA" | "AMD" | "Intel"),
         EngineKind::LlamaCpp => !matches!(vendor, "Google" | "AWS"),
-        EngineKind::DeepSpeedMii => vendor == "NVIDIA",
         EngineKind::Vllm | EngineKind::Transformers => vendor != "Apple",
     };
     if runs {
         return None;
     }
     let what = format!("{} does not run on {vendor} hardware", setup.engine.kind);
-    obstacle(what, "another engine (--engine)")
+    Some(obstacle(what, "another engine (--engine)"))
 }
 
 fn silicon(setup: &Setup<'_>) -> Option<Obstacle> {
@@ -54,10 +53,10 @@ fn silicon(setup: &Setup<'_>) -> Option<Obstacle> {
             && gpu.peak.of(wanted).is_none()
         {
             let what = format!("{} has no {} matmuls", gpu.name, wanted.name());
-            return obstacle(
+            return Some(obstacle(
                 what,
                 "weight-only quantization (--precision int4), or 16 bits",
-            );
+            ));
         }
     }
     if setup.cache.name == "fp8" && gpu.vendor == "NVIDIA" && gpu.peak.of(Compute::Fp8).is_none() {
@@ -65,7 +64,7 @@ fn silicon(setup: &Setup<'_>) -> Option<Obstacle> {
             "an FP8 key-value cache needs FP8 silicon, which {} has not",
             gpu.name
         );
-        return obstacle(what, "a 16-bit key-value cache (--kv fp16)");
+        return Some(obstacle(what, "a 16-bit key-value cache (--kv fp16)"));
     }
     None
 }
@@ -79,17 +78,17 @@ fn slice(setup: &Setup<'_>) -> Option<Obstacle> {
         "MIG slices ({}) have no peer-to-peer, so one replica stays on one",
         slice.profile
     );
-    obstacle(what, "a larger slice or the whole GPU")
+    Some(obstacle(what, "a larger slice or the whole GPU"))
 }
 
 fn divisible(setup: &Setup<'_>) -> Option<Obstacle> {
     let layout = setup.layout;
     let tensor = u64::from(layout.tensor.max(1));
     if u64::from(layout.pipeline) > setup.architecture.layer_count() {
-        return obstacle(
+        return Some(obstacle(
             format!("PP{} has more stages than layers", layout.pipeline),
             "fewer stages",
-        );
+        ));
     }
     for run in &setup.architecture.layers {
         let heads = match run.layer.mixer {
@@ -100,32 +99,32 @@ fn divisible(setup: &Setup<'_>) -> Option<Obstacle> {
             Mixer::None => tensor,
         };
         if !heads.is_multiple_of(tensor) {
-            return obstacle(
+            return Some(obstacle(
                 format!("{heads} heads do not divide by TP{tensor}"),
                 "a TP that divides the heads",
-            );
+            ));
         }
         if let Mixer::Attention { kv_heads, .. } = run.layer.mixer
             && !(kv_heads.is_multiple_of(tensor) || tensor.is_multiple_of(kv_heads.max(1)))
         {
             let what =
                 format!("{kv_heads} key-value heads neither divide by TP{tensor} nor divide it");
-            return obstacle(what, "another TP");
+            return Some(obstacle(what, "another TP"));
         }
         match run.layer.feed_forward {
             FeedForward::Experts { count, width, .. } => {
                 if !count.is_multiple_of(u64::from(layout.expert.max(1))) {
-                    return obstacle(
+                    return Some(obstacle(
                         format!("{count} experts do not divide by EP{}", layout.expert),
                         "another EP",
-                    );
+                    ));
                 }
                 let parts = u64::from(layout.expert_tensor());
                 if !width.is_multiple_of(parts) {
-                    return obstacle(
+                    return Some(obstacle(
                         format!("experts {width} wide do not divide by {parts}"),
                         "expert parallelism",
-                    );
+                    ));
                 }
                 if let Some(block) = block_of(setup)
                     && !(width / parts).is_multiple_of(block)
@@ -134,14 +133,14 @@ fn divisible(setup: &Setup<'_>) -> Option<Obstacle> {
                         "experts split to {} lie across blocks of {block}",
                         width / parts
                     );
-                    return obstacle(what, "expert parallelism");
+                    return Some(obstacle(what, "expert parallelism"));
                 }
             }
             FeedForward::Dense { width, .. } if !width.is_multiple_of(tensor) => {
-                return obstacle(
+                return Some(obstacle(
                     format!("a width of {width} does not divide by TP{tensor}"),
                     "another TP",
-                );
+                ));
             }
             _ => {}
         }

@@ -258,7 +258,7 @@ fn smooth_max(a: f64, b: f64, power: f64) -> f64 {
         return large;
     }
     let ratio = small / large;
-    if power == 3.0 {
+    if (power - 3.0).abs() < 1e-9 {
         return large * libm::cbrt(1.0 + ratio * ratio * ratio);
     }
     large * libm::pow(1.0 + libm::pow(ratio, power), 1.0 / power)

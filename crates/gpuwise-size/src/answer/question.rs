@@ -1,0 +1,124 @@
+//! A question to its answer: value, range, basis, and what was read into it.
+
+use super::{
+    predict::{Outcome, figure, solve},
+    reading::{Reading, Refusal, read},
+};
+use crate::knowledge::{Correction, Knowledge, MetricClass, Observation, Range};
+use alloc::{
+    format,
+    string::{String, ToString},
+};
+use gpuwise_domain::{
+    catalogue::{Catalogue, folded},
+    estimate::{Basis, Estimate},
+    model::{Architecture, Mixer},
+    question::{Load, Question},
+};
+
+/// What is said to a question.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Answer {
+    /// The figure in the question's unit with its 80 % range; `None` where there is no answer.
+    pub estimate: Option<Estimate>,
+    /// On what it rests.
+    pub basis: Option<Basis>,
+    /// What was read into the question, or why there is no answer.
+    pub reason: String,
+}
+
+impl Answer {
+    /// No answer, and why.
+    pub fn none(reason: impl Into<String>) -> Self {
+        Self {
+            estimate: None,
+            basis: None,
+            reason: reason.into(),
+        }
+    }
+}
+
+/// Answers a question about a model.
+pub fn answer(
+    question: &Question,
+    architecture: &Architecture,
+    catalogue: &Catalogue,
+    knowledge: &Knowledge,
+) -> Answer {
+    let reading = match read(question, architecture, catalogue) {
+        Ok(reading) => reading,
+        Err(refusal) => return Answer::none(refusal.to_string()),
+    };
+    let constants = knowledge.constants(reading.setup.engine.kind);
+    match solve(&reading, constants) {
+        Some(outcome) => from_outcome(question, &reading, &outcome, knowledge),
+        None => Answer::none(missing(&reading).to_string()),
+    }
+}
+
+/// The answer to a question whose run was solved.
+pub fn from_outcome(question: &Question, reading: &Reading<'_>, outcome: &Outcome, knowledge: &Knowledge) -> Answer {
+    let constants = knowledge.constants(reading.setup.engine.kind);
+    let value = figure(reading, outcome, constants);
+    if !value.is_finite() || value <= 0.0 {
+        return Answer::none("the model gives no finite figure for this row");
+    }
+    let class = MetricClass::of(reading.wanted);
+    let basis = basis(reading, knowledge);
+    let correction = knowledge.feedback.correction(&observation(question, reading, 0.0));
+    let extrapolated = basis == Basis::Extrapolated;
+    let Range { low, high } = knowledge.ranges.get(class, &reading.setup.profile, extrapolated);
+    let scale = if question.unit == "ms" { 1e3 } else { 1.0 };
+    let (estimate, basis) = match correction {
+        None => (Estimate::with_factors(value * scale, low, high), basis),
+        Some(Correction { shift, width, .. }) => {
+            let value = value * scale * libm::exp(shift);
+            let estimate = Estimate::with_factors(value, libm::pow(low, width), libm::pow(high, width));
+            (estimate, Basis::MeasuredNearby)
+        }
+    };
+    let mut reason = reading.notes.join("; ");
+    if let Some(Correction { shift, rows, .. }) = correction {
+        let note = format!("corrected by {:+.0} % from {rows} rows of your own", (libm::exp(shift) - 1.0) * 100.0);
+        reason = if reason.is_empty() { note } else { format!("{reason}; {note}") };
+    }
+    Answer {
+        estimate: Some(estimate),
+        basis: Some(basis),
+        reason,
+    }
+}
+
+/// What a reading rests on: extrapolated where its generation, its engine or its kind of layers
+/// were in no fitted row, or the row contradicts itself.
+fn basis(reading: &Reading<'_>, knowledge: &Knowledge) -> Basis {
+    let setup = &reading.setup;
+    let fitted = knowledge.was_fitted(setup.engine.kind, &setup.device.gpu.generation, &setup.profile);
+    let unseen = setup
+        .architecture
+        .attention_layers()
+        .any(|(_, mixer)| matches!(mixer, Mixer::Recurrent(_) | Mixer::Compressed { .. }));
+    if fitted && !unseen && !reading.doubtful { Basis::Calibrated } else { Basis::Extrapolated }
+}
+
+/// A row as an observation with ln(measured / predicted).
+pub fn observation(question: &Question, reading: &Reading<'_>, residual: f64) -> Observation {
+    let setup = &reading.setup;
+    Observation {
+        gpu: setup.device.gpu.name.clone(),
+        profile: setup.profile.clone(),
+        model: folded(&question.model),
+        weights: setup.weights.name(),
+        class: MetricClass::of(reading.wanted),
+        residual,
+        load: match reading.load {
+            Load::InFlight(requests) => Some(requests / f64::from(reading.gpus.max(1))),
+            _ => None,
+        },
+    }
+}
+
+fn missing(reading: &Reading<'_>) -> Refusal {
+    let what = if reading.input.is_none() { "isl" } else { "osl" };
+    Refusal::Unstated(format!("the row states no {what}, and names no benchmark whose lengths are known"))
+}

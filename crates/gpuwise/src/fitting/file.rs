@@ -1,0 +1,213 @@
+//! `constants.toml`: fitted constants with their ranges, what they were fitted on, and how well.
+
+use anyhow::{Context, anyhow, bail};
+use gpuwise_size::{
+    constants::{Constants, PARAMETERS},
+    knowledge::{Feedback, Knowledge, MetricClass, Range, RangeRow, Ranges},
+};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// The file.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct ConstantsFile {
+    /// Sets of constants: `serving`, and `local` for llama.cpp.
+    pub(crate) set: Vec<ConstantSet>,
+}
+
+/// One set.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct ConstantSet {
+    pub(crate) name: String,
+    /// Rows that it was fitted on, and how many different questions they ask.
+    pub(crate) rows: u64,
+    pub(crate) questions: u64,
+    /// Timed matmuls beside them.
+    pub(crate) matmuls: u64,
+    /// Numbers that could move.
+    pub(crate) freedoms: u64,
+    pub(crate) generations: Vec<String>,
+    pub(crate) profiles: Vec<String>,
+    /// Tables that the rows come from, with their number.
+    pub(crate) sources: BTreeMap<String, u64>,
+    pub(crate) constant: Vec<ConstantRow>,
+    #[serde(default)]
+    pub(crate) range: Vec<RangeCell>,
+    #[serde(default)]
+    pub(crate) error: Vec<ErrorRow>,
+}
+
+/// A constant: its base value, and factors where they differ from 1.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct ConstantRow {
+    pub(crate) key: String,
+    pub(crate) value: f64,
+    pub(crate) unit: String,
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub(crate) by_generation: BTreeMap<String, f64>,
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub(crate) by_profile: BTreeMap<String, f64>,
+}
+
+/// Factors of an 80 % range.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct RangeCell {
+    pub(crate) class: String,
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub(crate) profile: String,
+    pub(crate) extrapolated: bool,
+    pub(crate) low: f64,
+    pub(crate) high: f64,
+    pub(crate) rows: u64,
+}
+
+/// How well constants predict what they have not seen.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct ErrorRow {
+    /// What was left out: `configuration`, `gpu`, `model`, `engine`.
+    pub(crate) left_out: String,
+    pub(crate) class: String,
+    pub(crate) questions: u64,
+    /// Mean and median of |predicted − measured| / measured, in percent.
+    pub(crate) mean_percent: f64,
+    pub(crate) median_percent: f64,
+}
+
+/// Reads the file into what predictions rest on.
+///
+/// # Errors
+/// When it is not of this form or misses a constant.
+pub(crate) fn read_knowledge(file: &str, text: &str) -> anyhow::Result<Knowledge> {
+    let parsed: ConstantsFile = toml::from_str(text).with_context(|| format!("{file} is not a file of constants"))?;
+    let mut ranges = Ranges::default();
+    let mut serving = None;
+    let mut local = None;
+    for set in &parsed.set {
+        let constants = constants_of(file, set)?;
+        ranges.rows.extend(ranges_of(file, set)?);
+        match set.name.as_str() {
+            "serving" => serving = Some(constants),
+            "local" => local = Some(constants),
+            other => bail!("{file}: set {other:?} is not known; it is `serving` or `local`"),
+        }
+    }
+    Ok(Knowledge {
+        serving: serving.ok_or_else(|| anyhow!("{file}: the set `serving` is missing"))?,
+        local: local.ok_or_else(|| anyhow!("{file}: the set `local` is missing"))?,
+        ranges,
+        feedback: Feedback::default(),
+    })
+}
+
+fn constants_of(file: &str, set: &ConstantSet) -> anyhow::Result<Constants> {
+    let names = |list: &'_ [String]| -> Vec<String> { list.to_vec() };
+    let (generations, profiles) = (names(&set.generations), names(&set.profiles));
+    let as_str = |list: &[String]| -> Vec<&'static str> { list.iter().map(|_| "").collect() };
+    let mut constants = Constants::prior(&as_str(&generations), &as_str(&profiles));
+    for (at, info) in PARAMETERS.iter().enumerate() {
+        let Some(row) = set.constant.iter().find(|row| row.key == info.key) else {
+            bail!("{file}: constant {:?} is missing in set {:?}", info.key, set.name);
+        };
+        constants.base[at] = logarithm(file, &row.key, row.value)?;
+        for (index, generation) in generations.iter().enumerate() {
+            if let Some(factor) = row.by_generation.get(generation) {
+                constants.by_generation[at][index] = logarithm(file, &row.key, *factor)?;
+            }
+        }
+        for (index, profile) in profiles.iter().enumerate() {
+            if let Some(factor) = row.by_profile.get(profile) {
+                constants.by_profile[at][index] = logarithm(file, &row.key, *factor)?;
+            }
+        }
+    }
+    constants.generations = generations;
+    constants.profiles = profiles;
+    Ok(constants)
+}
+
+fn logarithm(file: &str, key: &str, value: f64) -> anyhow::Result<f64> {
+    if value.is_finite() && value > 0.0 {
+        return Ok(libm::log(value));
+    }
+    bail!("{file}: constant {key:?} is {value}; it must be positive")
+}
+
+fn ranges_of(file: &str, set: &ConstantSet) -> anyhow::Result<Vec<RangeRow>> {
+    set.range
+        .iter()
+        .map(|cell| {
+            let class = MetricClass::by_key(&cell.class)
+                .ok_or_else(|| anyhow!("{file}: metric class {:?} is not known", cell.class))?;
+            Ok(RangeRow {
+                class,
+                profile: cell.profile.clone(),
+                extrapolated: cell.extrapolated,
+                range: Range {
+                    low: cell.low,
+                    high: cell.high,
+                },
+                rows: cell.rows,
+            })
+        })
+        .collect()
+}
+
+/// Five significant digits: more would be noise, and the file is read by people.
+fn rounded(value: f64) -> f64 {
+    format!("{value:.4e}").parse().unwrap_or(value)
+}
+
+/// Constants and ranges as rows of the file.
+pub(crate) fn constant_rows(constants: &Constants) -> Vec<ConstantRow> {
+    let factors = |names: &[String], logs: &[f64]| -> BTreeMap<String, f64> {
+        names
+            .iter()
+            .zip(logs)
+            .filter(|(_, log)| log.abs() > 5e-5)
+            .map(|(name, log)| (name.clone(), rounded(log.exp())))
+            .collect()
+    };
+    PARAMETERS
+        .iter()
+        .enumerate()
+        .map(|(at, info)| ConstantRow {
+            key: info.key.into(),
+            value: rounded(constants.base[at].exp()),
+            unit: info.unit.into(),
+            by_generation: factors(&constants.generations, &constants.by_generation[at]),
+            by_profile: factors(&constants.profiles, &constants.by_profile[at]),
+        })
+        .collect()
+}
+
+/// Ranges as cells of the file.
+pub(crate) fn range_cells(ranges: &Ranges) -> Vec<RangeCell> {
+    ranges
+        .rows
+        .iter()
+        .map(|row| RangeCell {
+            class: row.class.key().into(),
+            profile: row.profile.clone(),
+            extrapolated: row.extrapolated,
+            low: rounded(row.range.low),
+            high: rounded(row.range.high),
+            rows: row.rows,
+        })
+        .collect()
+}
+
+/// The text of the file.
+///
+/// # Errors
+/// Never for files made here; TOML refuses what it cannot write.
+pub(crate) fn write(file: &ConstantsFile) -> anyhow::Result<String> {
+    let head = "# Fitted constants of the speed model. Written by `gpuwise calibrate --refit`; not edited by hand.\n\
+                # What each means and its prior: docs/reference/constants.md. Factors by generation and by\n\
+                # engine profile multiply the value. Errors are of constants refitted without what was left out.\n\n";
+    Ok(format!("{head}{}", toml::to_string(file)?))
+}
