@@ -4,17 +4,21 @@
 mod condition;
 mod context;
 mod launch;
+mod rows;
 
 pub use condition::{Comparison, Condition, Quantity, State, Term};
 pub use context::{Backend, Context, Usage, Vendor};
 pub use launch::{Launch, NotUnderstood, PoolRole};
+pub use rows::{
+    BehaviourFact, CommandFact, FlagFact, FlagKind, ImageFact, SettingFact, Span, SupportFact,
+    Value,
+};
 
 use crate::{
     catalogue::distance,
     engine::{EngineKind, Release},
 };
 use alloc::{string::String, vec::Vec};
-use core::fmt;
 
 /// The facts of one engine.
 #[derive(Debug, Clone, PartialEq)]
@@ -41,177 +45,6 @@ pub struct EngineFacts {
     pub commands: Vec<CommandFact>,
     /// Where its container images are.
     pub images: Vec<ImageFact>,
-}
-
-/// Releases in which a fact holds.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Span {
-    /// From this one; `None`: from the oldest covered.
-    pub since: Option<Release>,
-    /// Before this one; `None`: still.
-    pub until: Option<Release>,
-}
-
-impl Span {
-    /// Whether it holds in a release.
-    pub fn holds(&self, release: Release) -> bool {
-        self.since.is_none_or(|since| since <= release)
-            && self.until.is_none_or(|until| release < until)
-    }
-}
-
-/// A default value.
-#[derive(Debug, Clone, PartialEq)]
-pub struct SettingFact {
-    /// The setting.
-    pub name: String,
-    /// In which releases.
-    pub span: Span,
-    /// Under which conditions.
-    pub when: Condition,
-    /// Its value; a text may be a formula.
-    pub value: Value,
-    /// What to beware of.
-    pub note: String,
-    /// Where it was read.
-    pub source: String,
-}
-
-/// A value of a setting.
-#[derive(Debug, Clone, PartialEq)]
-pub enum Value {
-    /// On or off.
-    Switch(bool),
-    /// A number.
-    Number(f64),
-    /// A word, or a formula over what is known at start.
-    Text(String),
-}
-
-impl Value {
-    /// The number, if it is one.
-    pub fn number(&self) -> Option<f64> {
-        match self {
-            Self::Number(number) => Some(*number),
-            _ => None,
-        }
-    }
-
-    /// Whether it is on, if it is a switch.
-    pub fn switch(&self) -> Option<bool> {
-        match self {
-            Self::Switch(on) => Some(*on),
-            _ => None,
-        }
-    }
-
-    /// The text, if it is one.
-    pub fn text(&self) -> Option<&str> {
-        match self {
-            Self::Text(text) => Some(text),
-            _ => None,
-        }
-    }
-}
-
-impl fmt::Display for Value {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Switch(on) => f.write_str(if *on { "on" } else { "off" }),
-            Self::Number(number) => write!(f, "{number}"),
-            Self::Text(text) => f.write_str(text),
-        }
-    }
-}
-
-/// A flag of a server, or a key of its settings file (`yaml:kv_cache_config.dtype`).
-#[derive(Debug, Clone, PartialEq)]
-pub struct FlagFact {
-    /// As it is written; a name without dashes is a positional argument.
-    pub name: String,
-    /// Other spellings.
-    pub aliases: Vec<String>,
-    /// The setting that it sets.
-    pub setting: String,
-    /// What follows it.
-    pub kind: FlagKind,
-    /// In which releases.
-    pub span: Span,
-    /// What to beware of.
-    pub note: String,
-    /// Where it was read.
-    pub source: String,
-}
-
-/// What follows a flag.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum FlagKind {
-    /// Nothing: it switches.
-    Switch,
-    /// A whole number.
-    Integer,
-    /// A number.
-    Real,
-    /// A text.
-    Text,
-    /// A JSON object.
-    Json,
-    /// One of these.
-    Choice(Vec<String>),
-}
-
-/// What a feature needs.
-#[derive(Debug, Clone, PartialEq)]
-pub struct SupportFact {
-    /// `weights:fp8`, `kv:fp8`, `mode:ep` …
-    pub feature: String,
-    /// In which releases.
-    pub span: Span,
-    /// What must hold.
-    pub needs: Condition,
-    /// What to beware of.
-    pub note: String,
-    /// Where it was read.
-    pub source: String,
-}
-
-/// Something that an engine does.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct BehaviourFact {
-    /// Its name here.
-    pub name: String,
-    /// In which releases.
-    pub span: Span,
-    /// What it is.
-    pub note: String,
-    /// Where it was read.
-    pub source: String,
-}
-
-/// How a server is started.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct CommandFact {
-    /// The words before model and flags: `vllm serve`.
-    pub words: Vec<String>,
-    /// In which releases.
-    pub span: Span,
-    /// Where it was read.
-    pub source: String,
-}
-
-/// A container image of an engine.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ImageFact {
-    /// The repository without tag.
-    pub repository: String,
-    /// The tag, with `{release}` in it.
-    pub tag: String,
-    /// For whose GPUs.
-    pub vendor: Vendor,
-    /// In which releases.
-    pub span: Span,
-    /// Where it was read.
-    pub source: String,
 }
 
 /// Whether an engine supports a feature.

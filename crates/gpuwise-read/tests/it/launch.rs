@@ -1,10 +1,6 @@
 //! Launch commands as people paste them.
 
-#![expect(
-    clippy::unwrap_used,
-    clippy::too_many_lines,
-    reason = "tables of cases"
-)]
+#![expect(clippy::unwrap_used, reason = "tables of cases")]
 
 use crate::engine_facts::facts;
 use gpuwise_domain::{
