@@ -1,5 +1,7 @@
 //! Quantities: parsing, printing and exact arithmetic.
 
+mod architecture;
+
 use gpuwise_units::{Bytes, Currency, Money, Nanoseconds, Parameters, Percentile, PerSecond, Seconds, Tokens, significant};
 use proptest::prelude::*;
 use std::str::FromStr;

@@ -1,0 +1,372 @@
+//! The rings: which crate may depend on which, and what the pure crates may bring with them.
+//!
+//! It lives in the tests of the innermost crate, which build fastest; it reads `cargo metadata`,
+//! so that every crate of the workspace is held to it. `docs/decisions/0001-rings-and-purity.md`
+//! says why the rings are there.
+
+use serde_json::Value;
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    path::{Path, PathBuf},
+    process::Command,
+};
+
+/// A crate of the workspace and where it stands.
+struct Place {
+    name: &'static str,
+    ring: Ring,
+    /// Crates of the workspace that it may name; those under them are included.
+    may_name: &'static [&'static str],
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Ring {
+    /// Pure and `no_std`.
+    Core,
+    /// Pure, on the standard library: its clippy configuration forbids what is not pure.
+    Pure,
+    /// Saved documents: no promise beyond the direction of its arrows.
+    Seam,
+    /// Puts all together.
+    Top,
+}
+
+const PLACES: &[Place] = &[
+    Place {
+        name: "gpuwise-units",
+        ring: Ring::Core,
+        may_name: &[],
+    },
+    Place {
+        name: "gpuwise-domain",
+        ring: Ring::Core,
+        may_name: &["gpuwise-units"],
+    },
+    Place {
+        name: "gpuwise-size",
+        ring: Ring::Core,
+        may_name: &["gpuwise-domain"],
+    },
+    Place {
+        name: "gpuwise-read",
+        ring: Ring::Pure,
+        may_name: &["gpuwise-domain"],
+    },
+    Place {
+        name: "gpuwise-view",
+        ring: Ring::Pure,
+        may_name: &["gpuwise-domain"],
+    },
+    Place {
+        name: "gpuwise-wire",
+        ring: Ring::Seam,
+        may_name: &["gpuwise-domain"],
+    },
+    Place {
+        name: "gpuwise",
+        ring: Ring::Top,
+        may_name: &[
+            "gpuwise-read",
+            "gpuwise-size",
+            "gpuwise-view",
+            "gpuwise-wire",
+        ],
+    },
+];
+
+/// Crates from outside that run inside the pure crates: (name, whether `no_std` crates may have
+/// it, why it is there and why it is pure).
+const ALLOWED: &[(&str, bool, &str)] = &[
+    ("thiserror", true, "error texts; a derive"),
+    (
+        "libm",
+        true,
+        "elementary functions that are equal on every platform",
+    ),
+    (
+        "rand_chacha",
+        true,
+        "seeded streams that stay the same from version to version",
+    ),
+    (
+        "rand_core",
+        true,
+        "traits of rand_chacha, without its operating-system source",
+    ),
+    ("ppv-lite86", true, "vector arithmetic of rand_chacha"),
+    ("zerocopy", true, "views of bytes for ppv-lite86"),
+    ("serde", false, "derives of file formats"),
+    ("serde_core", false, "traits of serde"),
+    (
+        "serde_json",
+        false,
+        "reads and writes JSON values in memory",
+    ),
+    ("itoa", false, "prints integers for serde_json and csv"),
+    ("zmij", false, "prints reals for serde_json"),
+    ("ryu", false, "prints reals for csv"),
+    ("memchr", false, "finds bytes"),
+    (
+        "indexmap",
+        false,
+        "keeps the order of keys: its iteration is not by hash",
+    ),
+    (
+        "hashbrown",
+        false,
+        "table under indexmap, never iterated itself",
+    ),
+    ("foldhash", false, "hash of hashbrown"),
+    ("equivalent", false, "key comparison of indexmap"),
+    ("toml", false, "reads the catalogue from text"),
+    ("toml_datetime", false, "dates of toml"),
+    ("toml_parser", false, "grammar of toml"),
+    ("toml_writer", false, "writes toml"),
+    ("serde_spanned", false, "places in toml, for error texts"),
+    ("winnow", false, "parser combinators of toml"),
+    ("csv", false, "reads and writes tables in memory"),
+    ("csv-core", false, "grammar of csv"),
+    (
+        "serde-saphyr",
+        false,
+        "reads YAML workloads, with bounds on aliases and depth",
+    ),
+    ("granit-parser", false, "grammar of serde-saphyr"),
+    ("arraydeque", false, "fixed queue of granit-parser"),
+    ("smallvec", false, "short lists of serde-saphyr"),
+    ("num-traits", false, "numbers of serde-saphyr"),
+    ("encoding_rs", false, "byte order marks of YAML"),
+    ("encoding_rs_io", false, "the same over a reader in memory"),
+    ("annotate-snippets", false, "shows where YAML is wrong"),
+    (
+        "anstyle",
+        false,
+        "style values of annotate-snippets; asks no terminal",
+    ),
+    ("flate2", false, "unpacks .gz bytes in memory"),
+    ("zlib-rs", false, "inflate in Rust, for flate2"),
+    ("simdutf8", false, "checks UTF-8"),
+    ("cfg-if", false, "conditional compilation"),
+    (
+        "core_detect",
+        false,
+        "asks the processor which instructions it has, for zlib-rs",
+    ),
+    ("scopeguard", false, "runs a closure at the end of a scope"),
+    (
+        "comfy-table",
+        false,
+        "lays out tables; without its `tty` feature it asks no terminal",
+    ),
+    ("unicode-width", false, "columns that a character takes"),
+    ("unicode-segmentation", false, "where text may be cut"),
+];
+
+/// What `cargo metadata` says, as names.
+struct Metadata {
+    root: PathBuf,
+    members: BTreeSet<String>,
+    /// Normal and build dependencies by package id; `None`: a macro, which does not run with us.
+    dependencies: BTreeMap<String, Vec<String>>,
+    names: BTreeMap<String, String>,
+    macros: BTreeSet<String>,
+}
+
+fn text(value: &Value) -> String {
+    value.as_str().unwrap_or_default().to_owned()
+}
+
+fn list(value: &Value) -> impl Iterator<Item = &Value> {
+    value.as_array().into_iter().flatten()
+}
+
+impl Metadata {
+    fn read() -> Self {
+        let host = Command::new("rustc")
+            .arg("-vV")
+            .output()
+            .expect("rustc -vV runs");
+        let host = String::from_utf8(host.stdout).expect("rustc prints UTF-8");
+        let host = host
+            .lines()
+            .find_map(|line| line.strip_prefix("host: "))
+            .expect("rustc -vV names its host");
+        let output = Command::new(env!("CARGO"))
+            .args([
+                "metadata",
+                "--format-version=1",
+                "--offline",
+                "--filter-platform",
+                host,
+            ])
+            .current_dir(env!("CARGO_MANIFEST_DIR"))
+            .output()
+            .expect("cargo metadata runs");
+        assert!(
+            output.status.success(),
+            "cargo metadata: {}",
+            String::from_utf8_lossy(&output.stderr)
+        );
+        let json: Value =
+            serde_json::from_slice(&output.stdout).expect("cargo metadata prints JSON");
+        let is_macro = |package: &Value| {
+            list(&package["targets"])
+                .any(|target| list(&target["kind"]).any(|kind| kind == "proc-macro"))
+        };
+        let names: BTreeMap<String, String> = list(&json["packages"])
+            .map(|package| (text(&package["id"]), text(&package["name"])))
+            .collect();
+        let runs =
+            |dependency: &&Value| list(&dependency["dep_kinds"]).any(|kind| kind["kind"].is_null());
+        Self {
+            root: PathBuf::from(text(&json["workspace_root"])),
+            members: list(&json["workspace_members"])
+                .map(|id| names[&text(id)].clone())
+                .collect(),
+            dependencies: list(&json["resolve"]["nodes"])
+                .map(|node| {
+                    let under = list(&node["deps"])
+                        .filter(runs)
+                        .map(|dependency| text(&dependency["pkg"]));
+                    (text(&node["id"]), under.collect())
+                })
+                .collect(),
+            macros: list(&json["packages"])
+                .filter(|p| is_macro(p))
+                .map(|p| text(&p["id"]))
+                .collect(),
+            names,
+        }
+    }
+
+    fn id(&self, name: &str) -> &str {
+        let found = self.names.iter().find(|(_, of)| *of == name);
+        found
+            .unwrap_or_else(|| {
+                panic!("{name} is in the table but not in the workspace: remove its row")
+            })
+            .0
+    }
+
+    /// Names of what a crate depends on itself.
+    fn direct(&self, name: &str) -> BTreeSet<&str> {
+        self.dependencies[self.id(name)]
+            .iter()
+            .map(|id| self.names[id].as_str())
+            .collect()
+    }
+
+    /// Names of all that runs inside a crate, itself and macros left out.
+    fn under(&self, name: &str) -> BTreeSet<&str> {
+        let mut seen = BTreeSet::new();
+        let mut open = vec![self.id(name)];
+        while let Some(id) = open.pop() {
+            for next in &self.dependencies[id] {
+                if !self.macros.contains(next) && seen.insert(next.as_str()) {
+                    open.push(next);
+                }
+            }
+        }
+        seen.into_iter().map(|id| self.names[id].as_str()).collect()
+    }
+}
+
+fn place(name: &str) -> Option<&'static Place> {
+    PLACES.iter().find(|place| place.name == name)
+}
+
+/// The crates that a place may name, with those under them.
+fn reachable(place: &Place) -> BTreeSet<&'static str> {
+    let mut reach = BTreeSet::new();
+    for name in place.may_name {
+        reach.insert(*name);
+        reach.extend(self::place(name).map(reachable).unwrap_or_default());
+    }
+    reach
+}
+
+#[test]
+fn arrows_go_down_only() {
+    let metadata = Metadata::read();
+    let mut wrong = Vec::new();
+    for name in &metadata.members {
+        let Some(place) = place(name) else {
+            wrong.push(format!(
+                "{name} has no row in PLACES: say in which ring it is and what it may name"
+            ));
+            continue;
+        };
+        let may = reachable(place);
+        for other in metadata.direct(name) {
+            if metadata.members.contains(other) && !may.contains(other) {
+                wrong.push(format!(
+                    "{name} depends on {other}, which is not under it: move what is shared down, or hand it in as an argument"
+                ));
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "\n{}\n", wrong.join("\n"));
+}
+
+#[test]
+fn pure_crates_bring_only_what_is_listed() {
+    let metadata = Metadata::read();
+    let mut wrong = Vec::new();
+    let mut used = BTreeSet::new();
+    for place in PLACES
+        .iter()
+        .filter(|place| matches!(place.ring, Ring::Core | Ring::Pure))
+    {
+        for other in metadata.under(place.name) {
+            if metadata.members.contains(other) {
+                continue;
+            }
+            used.insert(other);
+            match ALLOWED.iter().find(|(name, ..)| *name == other) {
+                None => wrong.push(format!(
+                    "{} brings {other}, which is not in ALLOWED: show that it reads no clock, file or environment and starts no thread, then add it with the reason; else depend on it further out",
+                    place.name
+                )),
+                Some((_, false, _)) if place.ring == Ring::Core => wrong.push(format!(
+                    "{} is no_std and brings {other}, which ALLOWED keeps to crates on the standard library",
+                    place.name
+                )),
+                Some(_) => {}
+            }
+        }
+    }
+    for (name, ..) in ALLOWED {
+        if !used.contains(name) {
+            wrong.push(format!(
+                "{name} is in ALLOWED and no pure crate brings it: remove its row"
+            ));
+        }
+    }
+    assert!(wrong.is_empty(), "\n{}\n", wrong.join("\n"));
+}
+
+fn contains(path: &Path, wanted: &str) -> bool {
+    std::fs::read_to_string(path).is_ok_and(|text| text.contains(wanted))
+}
+
+#[test]
+fn pure_crates_are_held_pure() {
+    let root = Metadata::read().root;
+    let mut wrong = Vec::new();
+    for place in PLACES {
+        let folder = root.join("crates").join(place.name);
+        match place.ring {
+            Ring::Core if !contains(&folder.join("src/lib.rs"), "\n#![no_std]\n") => {
+                wrong.push(format!("{}: src/lib.rs must say #![no_std]", place.name));
+            }
+            Ring::Pure if !contains(&folder.join("clippy.toml"), "std::time::Instant") => {
+                wrong.push(format!(
+                    "{}: needs the clippy.toml of gpuwise-read, which forbids files, clocks, threads and hash order",
+                    place.name
+                ));
+            }
+            _ => {}
+        }
+    }
+    assert!(wrong.is_empty(), "\n{}\n", wrong.join("\n"));
+}
