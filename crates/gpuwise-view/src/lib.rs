@@ -5,7 +5,9 @@
 //! colour are arguments ([`Style`]).
 
 pub mod figures;
+pub mod launch;
 mod markup;
+pub mod plan;
 mod style;
 pub mod table;
 

@@ -71,17 +71,27 @@ impl Style {
         })
     }
 
-    /// Wraps a paragraph at words; later lines begin with `indent` spaces.
+    /// Wraps a paragraph at words; later lines begin with `indent` spaces. Control characters in it
+    /// become spaces.
     #[must_use]
     pub fn wrap(self, paragraph: &str, indent: usize) -> String {
+        self.wrap_after("", paragraph, indent)
+    }
+
+    /// Wraps a paragraph that follows a lead on its first line.
+    #[must_use]
+    pub fn wrap_after(self, lead: &str, paragraph: &str, indent: usize) -> String {
+        let paragraph = &clean(paragraph);
         let width = self.columns();
-        let mut out = String::new();
-        let mut column = 0;
-        for word in paragraph.split(' ') {
+        let mut out = String::from(lead);
+        let mut column = lead.width();
+        let mut first = true;
+        for word in words(paragraph) {
             for (piece, part) in pieces(word, width - indent).enumerate() {
                 let wide = part.width();
-                let space = usize::from(column > 0 && piece == 0);
-                if column > 0 && (piece > 0 || column + space + wide > width) {
+                let space = usize::from(!first && piece == 0);
+                let beyond = piece > 0 || column + space + wide > width;
+                if beyond && !first && column > indent {
                     out.truncate(out.trim_end_matches(' ').len());
                     out.push('\n');
                     out.push_str(&" ".repeat(indent));
@@ -92,10 +102,39 @@ impl Style {
                 }
                 out.push_str(part);
                 column += wide;
+                first = false;
             }
         }
         out
     }
+}
+
+/// Units that stay on the line of their number.
+const UNITS: [&str; 12] = [
+    "%", "×", "B", "KiB", "MiB", "GiB", "TiB", "µs", "ms", "s", "min", "h",
+];
+
+/// The words of a paragraph; a number and its unit are one.
+fn words(paragraph: &str) -> impl Iterator<Item = &str> {
+    let mut rest = Some(paragraph);
+    std::iter::from_fn(move || {
+        let text = rest?;
+        let mut end = text.find(' ').unwrap_or(text.len());
+        if text
+            .get(..end)
+            .is_some_and(|word| word.ends_with(|c: char| c.is_ascii_digit()))
+        {
+            let after = text.get(end + 1..).unwrap_or("");
+            let next = after
+                .find(' ')
+                .map_or(after, |at| after.get(..at).unwrap_or(after));
+            if UNITS.contains(&next.trim_end_matches([',', ';', '.', ':'])) {
+                end += 1 + next.len();
+            }
+        }
+        rest = text.get(end + 1..);
+        text.get(..end)
+    })
 }
 
 /// A word cut where it is wider than a line.

@@ -91,7 +91,8 @@ impl Column {
         if self.unit.is_empty() {
             self.title.clone()
         } else {
-            format!("{}, {}", self.title, self.unit)
+            let separator = if self.unit.starts_with('/') { " " } else { ", " };
+            format!("{}{separator}{}", self.title, self.unit)
         }
     }
 }

@@ -71,9 +71,9 @@ fn marks_are_coloured_only_where_wanted() {
 proptest! {
     #[test]
     fn no_line_is_wider_than_the_terminal(
-        cells in proptest::collection::vec(proptest::collection::vec("\\PC{0,40}", 1..9), 1..6),
+        cells in proptest::collection::vec(proptest::collection::vec("[ -~À-ÿ一-龥Α-ω–×µ█]{0,40}", 1..9), 1..6),
         titles in proptest::collection::vec("[a-zA-Z$/%µ]{1,14}", 1..9),
-        note in "\\PC{0,200}",
+        note in "[ -~À-ÿ一-龥Α-ω–×µ█]{0,200}",
         width in 40_usize..130,
         wrap in proptest::option::of(4_usize..20),
     ) {

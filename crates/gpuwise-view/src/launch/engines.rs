@@ -1,0 +1,166 @@
+//! What each engine is told.
+
+mod llamacpp;
+mod sglang;
+mod trtllm;
+mod vllm;
+
+use super::{
+    EmitError, Form,
+    arguments::{Arguments, Script, Server},
+    engine_at,
+};
+use gpuwise_domain::{
+    deployment::Deployment,
+    engine::EngineKind,
+    facts::{Context, EngineFacts, PoolRole, Value},
+    layout::Layout,
+};
+
+/// What is told to a server of one pool.
+struct Pool<'a> {
+    deployment: &'a Deployment,
+    facts: &'a EngineFacts,
+    context: Context,
+    layout: Layout,
+    role: Option<PoolRole>,
+}
+
+impl Pool<'_> {
+    /// The release's default of a setting on this GPU and layout.
+    fn default(&self, setting: &str) -> Option<&Value> {
+        self.facts.setting(setting, self.deployment.release, &self.context)
+    }
+
+    /// Its default as a number.
+    fn default_number(&self, setting: &str) -> Option<f64> {
+        self.default(setting).and_then(Value::number)
+    }
+
+    /// Draft tokens are the generating pool's business.
+    fn draft_tokens(&self) -> u32 {
+        if self.role == Some(PoolRole::Prefill) { 0 } else { self.deployment.draft_tokens }
+    }
+}
+
+pub(super) fn script(
+    deployment: &Deployment,
+    facts: &EngineFacts,
+    context: &Context,
+    form: Form,
+) -> Result<Script, EmitError> {
+    let mut pools = vec![(deployment.layout, deployment.prefill.map(|_| PoolRole::Decode))];
+    if let Some(prefill) = &deployment.prefill {
+        pools.insert(0, (prefill.layout, Some(PoolRole::Prefill)));
+    }
+    let mut notes = vec![headline(deployment, facts)];
+    let mut servers = Vec::new();
+    for (layout, role) in pools {
+        let pool = Pool {
+            deployment,
+            facts,
+            context: context.clone().laid_out(&layout),
+            layout,
+            role,
+        };
+        servers.push(server(&pool, form, &mut notes)?);
+    }
+    if deployment.prefill.is_some() {
+        notes.push("a router in front sends each request to a prefill server, then to a decode server".into());
+    }
+    let mut once = Vec::new();
+    notes.retain(|note| {
+        let new = !once.contains(note);
+        once.push(note.clone());
+        new
+    });
+    Ok(Script { servers, notes })
+}
+
+/// The flags of a pool's server.
+fn server(pool: &Pool<'_>, form: Form, notes: &mut Vec<String>) -> Result<Server, EmitError> {
+    let command = pool.facts.command(pool.deployment.release).ok_or_else(|| EmitError::NoCommand {
+        engine: engine_at(pool.deployment, pool.facts),
+    })?;
+    let mut arguments = Arguments::new(pool.facts, pool.deployment.release);
+    let mut words = command.words.clone();
+    let model = pool.deployment.model.clone();
+    match pool.facts.engine {
+        EngineKind::Vllm => {
+            words.push(model);
+            vllm::flags(pool, &mut arguments, notes)?;
+        }
+        EngineKind::Sglang => {
+            words.push(model);
+            sglang::flags(pool, &mut arguments, notes)?;
+        }
+        EngineKind::TensorRtLlm => {
+            words.push(model);
+            trtllm::flags(pool, &mut arguments, notes)?;
+        }
+        EngineKind::LlamaCpp => llamacpp::flags(pool, &mut arguments, notes)?,
+        EngineKind::Transformers | EngineKind::DeepSpeedMii => {
+            return Err(arguments.unsupported("only vllm, sglang, trtllm and llamacpp are started by gpuwise"));
+        }
+    }
+    let contained = matches!(form, Form::Docker | Form::Kubernetes);
+    if contained && arguments.has("host") {
+        arguments.set("host", "0.0.0.0")?;
+    }
+    let mut port = pool.default_number("port").map_or(8000, |port| port as u16);
+    if pool.role == Some(PoolRole::Prefill) && !contained {
+        // Both pools may stand on one host.
+        port += 100;
+        arguments.set("port", port)?;
+    }
+    let file = (!arguments.keys.is_empty()).then(|| ("extra_llm_api_options.yaml", super::shell::yaml(&arguments.keys)));
+    if let Some((name, _)) = file {
+        let path = if contained { format!("/config/{name}") } else { name.to_string() };
+        arguments.set("config_file", path)?;
+    }
+    Ok(Server {
+        role: pool.role,
+        replicas: pool.layout.replicas,
+        gpus: pool.layout.replica_gpus(),
+        words,
+        flags: arguments.flags,
+        file,
+        port,
+    })
+}
+
+/// `m on 4 × H100 SXM5 80GB (TP4), vLLM 0.33.0, weights fp8, KV cache bf16`.
+fn headline(deployment: &Deployment, facts: &EngineFacts) -> String {
+    let device = match &deployment.slice {
+        Some(slice) => format!("{} {slice}", deployment.gpu),
+        None => deployment.gpu.clone(),
+    };
+    let devices = deployment.devices();
+    format!(
+        "{} on {devices} × {device} ({}), {}, weights {}, KV cache {}",
+        deployment.model,
+        deployment.layout,
+        engine_at(deployment, facts),
+        deployment.weights,
+        deployment.cache,
+    )
+}
+
+/// What has to be told where a format cannot be made when loading.
+fn quantized_elsewhere(pool: &Pool<'_>, notes: &mut Vec<String>) {
+    notes.push(format!(
+        "{} is not published in {} and is not quantized on loading here: put the name of a checkpoint in {} in its place",
+        pool.deployment.model, pool.deployment.weights, pool.deployment.weights,
+    ));
+}
+
+/// A sentence on what the engine does by default: `engine defaults: chunked prefill on, …`.
+fn defaults_note(pool: &Pool<'_>, settings: &[(&str, &str)], notes: &mut Vec<String>) {
+    let said: Vec<String> = settings
+        .iter()
+        .filter_map(|(setting, words)| Some(format!("{words} {}", pool.default(setting)?)))
+        .collect();
+    if !said.is_empty() {
+        notes.push(format!("by default: {}", said.join(", ")));
+    }
+}

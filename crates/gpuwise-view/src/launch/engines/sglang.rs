@@ -1,0 +1,105 @@
+//! SGLang: sequences and tokens are stated for all attention groups together.
+
+use super::{Pool, defaults_note, quantized_elsewhere};
+use crate::launch::{EmitError, arguments::Arguments};
+use gpuwise_domain::facts::PoolRole;
+
+pub(super) fn flags(
+    pool: &Pool<'_>,
+    arguments: &mut Arguments<'_>,
+    notes: &mut Vec<String>,
+) -> Result<(), EmitError> {
+    let settings = &pool.deployment.settings;
+    let groups = u64::from(pool.layout.attention_data.max(1));
+    layout(pool, arguments)?;
+    weights(pool, arguments, notes)?;
+    let cache = match pool.deployment.cache.as_str() {
+        "bf16" => "auto",
+        "fp8" if arguments.takes("kv_cache_dtype", "fp8_e4m3") => "fp8_e4m3",
+        "fp8" => "fp8_e5m2",
+        "nvfp4" if !arguments.takes("kv_cache_dtype", "nvfp4") => "fp4_e2m1",
+        other => other,
+    };
+    arguments.set("kv_cache_dtype", cache)?;
+    arguments.set("mem_fraction_static", settings.memory_fraction)?;
+    if settings.max_context > 0 {
+        arguments.set("max_model_len", settings.max_context)?;
+    }
+    arguments.set("max_num_seqs", settings.sequences.saturating_mul(groups))?;
+    arguments.set("max_num_batched_tokens", settings.batched_tokens.saturating_mul(groups))?;
+    if pool.default_number("page_size").is_some_and(|page| page as u64 != settings.block) {
+        arguments.set("block_size", settings.block)?;
+    }
+    if settings.eager {
+        arguments.switch("enforce_eager")?;
+    }
+    let drafts = pool.draft_tokens();
+    if drafts > 0 {
+        arguments.set("speculative_method", "NEXTN")?;
+        arguments.set("speculative_num_steps", drafts)?;
+        arguments.set("speculative_eagle_topk", 1)?;
+        // The token that is verified counts too.
+        arguments.set("num_speculative_tokens", drafts + 1)?;
+        notes.push("drafts come from the model's own prediction layers".into());
+    }
+    if let Some(adapters) = pool.deployment.adapters {
+        if arguments.has("enable_lora") {
+            arguments.switch("enable_lora")?;
+        }
+        arguments.set("max_loras", adapters.count)?;
+        arguments.set("max_lora_rank", adapters.rank)?;
+        notes.push("add the adapters with --lora-paths NAME=PATH …".into());
+    }
+    if let Some(role) = pool.role {
+        let role = if role == PoolRole::Prefill { "prefill" } else { "decode" };
+        arguments.set("disaggregation_mode", role)?;
+    }
+    let defaults = [
+        ("enable_prefix_caching", "prefix caching"),
+        ("schedule_policy", "scheduling"),
+        ("page_size", "tokens of a KV block:"),
+    ];
+    defaults_note(pool, &defaults, notes);
+    Ok(())
+}
+
+fn layout(pool: &Pool<'_>, arguments: &mut Arguments<'_>) -> Result<(), EmitError> {
+    let layout = &pool.layout;
+    arguments.set("tensor_parallel_size", layout.stage_gpus())?;
+    arguments.ranks("pipeline_parallel_size", layout.pipeline)?;
+    arguments.ranks("decode_context_parallel_size", layout.decode_context)?;
+    if layout.attention_data > 1 {
+        if arguments.has("attention_data_parallel_size") {
+            arguments.set("attention_data_parallel_size", layout.attention_data)?;
+        } else {
+            arguments.set("data_parallel_size", layout.attention_data)?;
+            arguments.switch("enable_dp_attention")?;
+        }
+    }
+    if layout.expert > 1 {
+        if arguments.has("expert_parallel") {
+            arguments.switch("expert_parallel")?;
+        }
+        arguments.set("expert_parallel_size", layout.expert)?;
+    }
+    Ok(())
+}
+
+fn weights(pool: &Pool<'_>, arguments: &mut Arguments<'_>, notes: &mut Vec<String>) -> Result<(), EmitError> {
+    if pool.deployment.weights_published {
+        return Ok(());
+    }
+    let (setting, name) = match pool.deployment.weights.as_str() {
+        "fp8" => ("quantization", "fp8"),
+        "nf4" => ("quantization", "bitsandbytes"),
+        "bf16" => ("weight_dtype", "bfloat16"),
+        "fp16" => ("weight_dtype", "float16"),
+        "fp32" => ("weight_dtype", "float32"),
+        _ => ("", ""),
+    };
+    if arguments.takes(setting, name) {
+        return arguments.set(setting, name);
+    }
+    quantized_elsewhere(pool, notes);
+    Ok(())
+}

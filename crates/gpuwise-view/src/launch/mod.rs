@@ -1,0 +1,218 @@
+//! From a deployment to what starts it: a command line, a container or a manifest, with exactly the
+//! settings that were assumed, every flag held against the engine's release.
+
+mod arguments;
+mod containers;
+mod engines;
+mod kubernetes;
+mod shell;
+
+use gpuwise_domain::{
+    deployment::Deployment,
+    engine::EngineKind,
+    facts::{Context, EngineFacts, Vendor},
+};
+
+/// In what form a deployment is started.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Form {
+    /// A vLLM command.
+    Vllm,
+    /// An SGLang command.
+    Sglang,
+    /// A `trtllm-serve` command with its settings file.
+    TensorRtLlm,
+    /// A `llama-server` command.
+    LlamaCpp,
+    /// `docker run` of the engine's image.
+    Docker,
+    /// Kubernetes manifests.
+    Kubernetes,
+}
+
+impl Form {
+    /// Every form.
+    pub const ALL: [Self; 6] = [
+        Self::Vllm,
+        Self::Sglang,
+        Self::TensorRtLlm,
+        Self::LlamaCpp,
+        Self::Docker,
+        Self::Kubernetes,
+    ];
+
+    /// The word for flags.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Vllm => "vllm",
+            Self::Sglang => "sglang",
+            Self::TensorRtLlm => "trtllm",
+            Self::LlamaCpp => "llamacpp",
+            Self::Docker => "docker",
+            Self::Kubernetes => "k8s",
+        }
+    }
+
+    /// The form of this name.
+    pub fn by_name(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|form| form.name() == name)
+    }
+
+    /// The engine that it is a command of; the others start any.
+    pub const fn engine(self) -> Option<EngineKind> {
+        match self {
+            Self::Vllm => Some(EngineKind::Vllm),
+            Self::Sglang => Some(EngineKind::Sglang),
+            Self::TensorRtLlm => Some(EngineKind::TensorRtLlm),
+            Self::LlamaCpp => Some(EngineKind::LlamaCpp),
+            Self::Docker | Self::Kubernetes => None,
+        }
+    }
+}
+
+/// Why a deployment cannot be started in a form.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum EmitError {
+    /// It was sized for another engine, whose memory and speed differ.
+    #[error(
+        "this deployment was sized for {engine}; {form} starts another engine, with other memory and speed: \
+         plan again for it, or emit {own}"
+    )]
+    OtherEngine {
+        /// The form asked for.
+        form: &'static str,
+        /// The engine of the deployment.
+        engine: EngineKind,
+        /// The form of that engine.
+        own: &'static str,
+    },
+    /// The engine has no server that we can write a command of.
+    #[error("{engine}: no server command of this release is known; name a newer release")]
+    NoCommand {
+        /// Engine and release.
+        engine: String,
+    },
+    /// A setting that the release has no flag for.
+    #[error("{engine} has no flag for {setting}, which this deployment needs ({value}){releases}")]
+    NoFlag {
+        /// Engine and release.
+        engine: String,
+        /// The setting.
+        setting: String,
+        /// Its value.
+        value: String,
+        /// `: --x came with 0.10.0`, where a release has it.
+        releases: String,
+    },
+    /// A value that the flag does not take in this release.
+    #[error("{engine} does not take `{flag} {value}`; it takes {choices}")]
+    NoChoice {
+        /// Engine and release.
+        engine: String,
+        /// The flag.
+        flag: String,
+        /// The value.
+        value: String,
+        /// What it takes.
+        choices: String,
+    },
+    /// Something that the engine cannot do.
+    #[error("{engine} cannot be started so: {problem}")]
+    Unsupported {
+        /// Engine and release.
+        engine: String,
+        /// What, and what can be.
+        problem: String,
+    },
+    /// No image is known.
+    #[error("no container image of {engine} for {vendor} GPUs is known; emit {own} and build one")]
+    NoImage {
+        /// Engine and release.
+        engine: String,
+        /// Whose GPUs.
+        vendor: &'static str,
+        /// The form that needs none.
+        own: &'static str,
+    },
+    /// A replica spans hosts.
+    #[error(
+        "a replica takes {gpus} GPUs and {instance} has {host}: one container cannot hold it; emit {own} and \
+         start it on every host"
+    )]
+    SpansHosts {
+        /// GPUs of a replica.
+        gpus: u32,
+        /// The instance.
+        instance: String,
+        /// Its GPUs.
+        host: u32,
+        /// The form that spans hosts.
+        own: &'static str,
+    },
+}
+
+/// Writes what starts a deployment. `context` is that of its GPU (or slice) and layout.
+///
+/// The text ends with a line end; what the engine does by default, and what is left to do, stands
+/// in comments before the command.
+///
+/// # Errors
+/// When the form is of another engine, or the release lacks a flag or value that is needed.
+pub fn emit(
+    form: Form,
+    deployment: &Deployment,
+    facts: &EngineFacts,
+    context: &Context,
+) -> Result<String, EmitError> {
+    let other = form.engine().is_some_and(|engine| engine != deployment.engine);
+    if other || facts.engine != deployment.engine {
+        return Err(EmitError::OtherEngine {
+            form: form.name(),
+            engine: deployment.engine,
+            own: own_form(deployment.engine),
+        });
+    }
+    let script = engines::script(deployment, facts, context, form)?;
+    match form {
+        Form::Docker => containers::docker(&script, deployment, facts, context),
+        Form::Kubernetes => kubernetes::manifests(&script, deployment, facts, context),
+        _ => Ok(shell::commands(&script)),
+    }
+}
+
+/// The form that is the engine's own command.
+fn own_form(engine: EngineKind) -> &'static str {
+    let own = Form::ALL.into_iter().find(|form| form.engine() == Some(engine));
+    own.map_or("table", Form::name)
+}
+
+/// Engine and release in words.
+fn engine_at(deployment: &Deployment, facts: &EngineFacts) -> String {
+    let release = facts.resolve(deployment.release);
+    format!("{} {}", facts.title, facts.spelled(release))
+}
+
+/// Whose GPUs a context is of; unstated ones are taken for NVIDIA's.
+fn vendor(context: &Context) -> Vendor {
+    context.vendor.unwrap_or(Vendor::Nvidia)
+}
+
+/// GPUs of one host, where the deployment is rented as whole ones.
+fn host_gpus(deployment: &Deployment) -> Option<(&str, u32)> {
+    let rental = deployment.rental.as_ref()?;
+    let gpus = rental.gpu_thousandths / 1000;
+    (gpus > 0).then_some((rental.instance.as_str(), gpus))
+}
+
+/// Refuses a server that one container cannot hold.
+fn within_host(deployment: &Deployment, gpus: u32) -> Result<(), EmitError> {
+    match host_gpus(deployment) {
+        Some((instance, host)) if gpus > host => Err(EmitError::SpansHosts {
+            gpus,
+            instance: instance.into(),
+            host,
+            own: own_form(deployment.engine),
+        }),
+        _ => Ok(()),
+    }
+}

@@ -1,0 +1,304 @@
+//! A plan: the first screen, and its Markdown, CSV and JSON.
+
+mod json;
+mod tables;
+mod why_not;
+pub mod words;
+
+pub use json::{deployment_json, memory_json, sizing_json};
+pub use tables::{deployments, dropped, front};
+pub use why_not::{why_not, why_not_markdown};
+
+use crate::{markup::escape_markdown, style::Style, table::Table};
+use gpuwise_domain::{
+    deployment::{Deployment, Dropped, Sizing},
+    engine::EngineKind,
+};
+use std::fmt::Write as _;
+use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
+
+/// Alternatives named on the first screen.
+const ALTERNATIVES: usize = 3;
+
+/// The first screen: the question as understood, ranked deployments, what limits the best one, why
+/// others are not there, and what to type next; or what is short where nothing keeps the promise.
+pub fn text(sizing: &Sizing, style: Style) -> String {
+    let mut out = String::new();
+    for (label, line) in question(sizing) {
+        out += &labelled(style, label, &line);
+    }
+    out.push('\n');
+    match sizing.deployments.first() {
+        Some(best) => {
+            out += &deployments(sizing).to_text(style);
+            out.push('\n');
+            for (label, line) in about_best(sizing, best) {
+                out += &labelled(style, label, &line);
+            }
+            out += &alternatives(sizing, style);
+            out.push('\n');
+            for (label, line) in next_steps(sizing, best) {
+                out += &command(style, label, &line);
+            }
+        }
+        None => out += &infeasible(sizing, style),
+    }
+    out
+}
+
+/// The plan as a Markdown document with every table.
+pub fn markdown(sizing: &Sizing) -> String {
+    let mut out = format!("# Serving {}\n\n", escape_markdown(&sizing.model.name));
+    let list = |out: &mut String, pairs: &[(&str, String)]| {
+        for (label, line) in pairs {
+            let _ = writeln!(out, "- **{label}**: {}", escape_markdown(line));
+        }
+        out.push('\n');
+    };
+    list(&mut out, &question(sizing));
+    let section = |out: &mut String, title: &str, table: &Table| {
+        let _ = write!(out, "## {title}\n\n{}\n", table.to_markdown());
+    };
+    if let Some(best) = sizing.deployments.first() {
+        section(&mut out, "Deployments", &deployments(sizing));
+        let _ = write!(out, "## The best one\n\n");
+        list(&mut out, &about_best(sizing, best));
+        section(&mut out, "Cost against latency", &front(sizing, false));
+    } else {
+        let _ = write!(
+            out,
+            "## No deployment keeps the promise\n\n{}\n\n",
+            escape_markdown(&verdict(sizing))
+        );
+    }
+    if !sizing.dropped.is_empty() {
+        section(&mut out, "Not there", &dropped(&nearest(sizing)));
+    }
+    if !sizing.notes.is_empty() {
+        let _ = write!(out, "## Assumed\n\n");
+        for note in &sizing.notes {
+            let _ = writeln!(out, "- {}", escape_markdown(note));
+        }
+    }
+    out.trim_end().to_string() + "\n"
+}
+
+/// The ranked deployments as CSV; where there are none, what was dropped and why.
+pub fn csv(sizing: &Sizing) -> String {
+    if sizing.deployments.is_empty() && !sizing.dropped.is_empty() {
+        return dropped(&nearest(sizing)).to_csv();
+    }
+    deployments(sizing).to_csv()
+}
+
+/// The question as understood, by label.
+pub(crate) fn question(sizing: &Sizing) -> Vec<(&'static str, String)> {
+    let mut promise = words::promise(&sizing.workload.promise);
+    for limit in words::limits(&sizing.workload.limits) {
+        let _ = write!(promise, "; {limit}");
+    }
+    let _ = write!(promise, "; ranked by {}", sizing.objective.name());
+    let mut lines = vec![
+        ("Model", words::model(&sizing.model)),
+        ("Traffic", words::traffic(&sizing.workload)),
+        ("Promise", promise),
+    ];
+    let assumed: Vec<&str> = sizing
+        .model
+        .assumptions
+        .iter()
+        .map(String::as_str)
+        .collect();
+    if !assumed.is_empty() {
+        lines.push(("Assumed", assumed.join("; ")));
+    }
+    lines
+}
+
+/// What limits the best deployment, what it bears, where it is rented.
+pub(crate) fn about_best(sizing: &Sizing, best: &Deployment) -> Vec<(&'static str, String)> {
+    let mut lines = Vec::new();
+    if !best.bottleneck.is_empty() {
+        lines.push(("Limit", format!("1 is limited by {}", best.bottleneck)));
+    }
+    lines.push(("Bears", words::headroom(sizing, best)));
+    let place = best.rental.as_ref().map_or_else(
+        || "no offer in the price list has this GPU".into(),
+        words::rental,
+    );
+    lines.push(("Offer", format!("{place}; {}", words::engine(best))));
+    lines
+}
+
+fn alternatives(sizing: &Sizing, style: Style) -> String {
+    let list = distinct(sizing);
+    if list.is_empty() {
+        return String::new();
+    }
+    let mut head = format!(
+        "Not there, of {} looked at",
+        crate::figures::count(sizing.considered)
+    );
+    if list.len() > ALTERNATIVES {
+        let _ = write!(head, " ({} more: --why-not GPU)", list.len() - ALTERNATIVES);
+    }
+    let mut out = format!("\n{}\n", ellipsis(&head, style.columns()));
+    let shown: Vec<&Dropped> = list.iter().copied().take(ALTERNATIVES).collect();
+    let widest = shown
+        .iter()
+        .map(|d| d.label.width())
+        .max()
+        .unwrap_or(0)
+        .min(28);
+    for dropped in shown {
+        let label = crate::style::clean(&dropped.label);
+        let pad = " ".repeat(widest.saturating_sub(label.width()));
+        let line = format!(
+            "  {label}{pad}  {}",
+            crate::style::clean(&words::dropped(dropped))
+        );
+        out += &ellipsis(&line, style.columns());
+        out.push('\n');
+    }
+    out
+}
+
+/// What to type to see why, to prove it, and to start it.
+pub(crate) fn next_steps(sizing: &Sizing, best: &Deployment) -> [(&'static str, String); 3] {
+    let start = match best.engine {
+        EngineKind::Vllm | EngineKind::Sglang | EngineKind::TensorRtLlm | EngineKind::LlamaCpp => {
+            format!("add --emit {}   (or docker, k8s)", best.engine.name())
+        }
+        other => format!("{other} has no launch command here; choose one with --engine vllm"),
+    };
+    let notes = match sizing.notes.len() {
+        0 => String::new(),
+        1 => "   (and what was assumed, 1 note)".into(),
+        many => format!("   (and what was assumed, {many} notes)"),
+    };
+    [
+        ("Why", format!("add --explain{notes}")),
+        (
+            "Proof",
+            format!(
+                "gpuwise evidence {} --gpu {}",
+                words::quoted(&sizing.model.name),
+                words::quoted(&best.gpu)
+            ),
+        ),
+        ("Start", start),
+    ]
+}
+
+fn infeasible(sizing: &Sizing, style: Style) -> String {
+    let mut out = style.wrap(&verdict(sizing), 2);
+    out.push('\n');
+    let nearest = nearest(sizing);
+    if !nearest.is_empty() {
+        let shown: Vec<&Dropped> = nearest.iter().copied().take(5).collect();
+        let _ = write!(out, "\nNearest\n{}", dropped(&shown).to_text(style));
+        if nearest.len() > shown.len() {
+            let _ = writeln!(
+                out,
+                "{} more: --why-not GPU, or --format md.",
+                nearest.len() - shown.len()
+            );
+        }
+    }
+    for note in &sizing.notes {
+        out += &labelled(style, "Note", note);
+    }
+    out
+}
+
+/// What is short, and the change that is nearest to a cure.
+pub(crate) fn verdict(sizing: &Sizing) -> String {
+    let mut out = format!(
+        "No deployment of {} looked at keeps the promise.",
+        crate::figures::count(sizing.considered)
+    );
+    let nearest = nearest(sizing);
+    if let Some(first) = nearest.first() {
+        let _ = write!(
+            out,
+            " Nearest: {} fails {}: {}.",
+            first.label,
+            first.test.name(),
+            first.shortfall
+        );
+    }
+    if let Some((candidate, cure)) = nearest.iter().find_map(|d| Some((d, d.cure.as_ref()?))) {
+        let _ = write!(out, " Smallest cure: {cure} ({}).", candidate.label);
+    }
+    out
+}
+
+/// Dropped candidates, the nearest first.
+pub(crate) fn nearest(sizing: &Sizing) -> Vec<&Dropped> {
+    let mut list: Vec<&Dropped> = sizing.dropped.iter().collect();
+    let ratio = |dropped: &Dropped| {
+        if dropped.ratio > 0.0 {
+            dropped.ratio
+        } else {
+            f64::INFINITY
+        }
+    };
+    list.sort_by(|a, b| ratio(a).total_cmp(&ratio(b)));
+    list
+}
+
+/// Dropped candidates in the given order, the first of each GPU before the second of any.
+fn distinct(sizing: &Sizing) -> Vec<&Dropped> {
+    let mut seen: Vec<&str> = Vec::new();
+    let (mut first, mut rest) = (Vec::new(), Vec::new());
+    for dropped in &sizing.dropped {
+        if seen.contains(&dropped.gpu.as_str()) {
+            rest.push(dropped);
+        } else {
+            seen.push(&dropped.gpu);
+            first.push(dropped);
+        }
+    }
+    first.append(&mut rest);
+    first
+}
+
+/// `Model    text`, wrapped under itself.
+pub(crate) fn labelled(style: Style, label: &str, text: &str) -> String {
+    style.wrap_after(&format!("{label:<8} "), text, 9) + "\n"
+}
+
+/// A command; one that is too wide continues with a backslash before an option, so that it can be
+/// copied.
+fn command(style: Style, label: &str, text: &str) -> String {
+    let split = text
+        .find(" --gpu ")
+        .filter(|_| text.width() + 9 > style.columns());
+    match split.map(|at| text.split_at(at)) {
+        Some((first, second)) => {
+            labelled(style, label, &format!("{first} \\"))
+                + &labelled(style, "", &format!(" {second}"))
+        }
+        None => labelled(style, label, text),
+    }
+}
+
+/// Cut to a width, with `…` where something is lost.
+pub(crate) fn ellipsis(text: &str, width: usize) -> String {
+    if text.width() <= width {
+        return text.into();
+    }
+    let mut out = String::new();
+    let mut used = 0;
+    for character in text.chars() {
+        let wide = character.width().unwrap_or(0);
+        if used + wide + 1 > width {
+            break;
+        }
+        used += wide;
+        out.push(character);
+    }
+    out.truncate(out.trim_end().len());
+    out.push('…');
+    out
+}

@@ -1,0 +1,325 @@
+//! Sentences about a plan that every form shares.
+
+use crate::figures::{self, bytes, count, number, percent, seconds};
+use gpuwise_domain::{
+    deployment::{Deployment, Dropped, ModelSummary, Quality, Rental, Sizing},
+    workload::{LengthDistribution, Limits, Promise, Target, Traffic, Workload},
+};
+use gpuwise_units::{Parameters, Percentile, Tokens};
+use std::fmt::Write as _;
+
+/// `Llama 70B: 70.6B parameters, bf16 131 GiB, context 131,072`.
+pub fn model(model: &ModelSummary) -> String {
+    let mut parts = vec![format!("{} parameters", Parameters(model.parameters))];
+    if model.active_parameters > 0 && model.active_parameters < model.parameters {
+        parts.push(format!(
+            "{} active a token",
+            Parameters(model.active_parameters)
+        ));
+    }
+    let weights = format!("{} {}", model.published, bytes(model.weight_bytes));
+    parts.push(weights.trim_start().into());
+    if let Some(context) = model.max_context {
+        parts.push(format!("context {}", Tokens(context)));
+    }
+    format!("{}: {}", model.name, parts.join(", "))
+}
+
+/// `8 requests/s at random, 2000 tokens in, 300 out`.
+pub fn traffic(workload: &Workload) -> String {
+    let mut parts = vec![match workload.traffic {
+        Traffic::Open { rate, burstiness } if (burstiness - 1.0).abs() < 1e-9 => {
+            format!("{} requests/s at random", number(rate.get()))
+        }
+        Traffic::Open { rate, burstiness } => {
+            format!(
+                "{} requests/s, gaps with squared variation {}",
+                number(rate.get()),
+                number(burstiness)
+            )
+        }
+        Traffic::Closed { concurrency } => format!("{} requests in flight", count(concurrency)),
+    }];
+    parts.push(format!("{} in", length(&workload.lengths.input, "tokens ")));
+    parts.push(format!("{} out", length(&workload.lengths.output, "")));
+    if workload.prefix_hit > 0.0 {
+        parts.push(format!(
+            "{} of prompt tokens in the prefix cache",
+            percent(workload.prefix_hit)
+        ));
+    }
+    parts.join(", ")
+}
+
+fn length(lengths: &LengthDistribution, unit: &str) -> String {
+    let mean = number(lengths.mean);
+    let longest = lengths.longest.0;
+    let text = if longest as f64 > lengths.mean * 1.001 {
+        format!("{mean} {unit}(longest {})", count(longest))
+    } else {
+        format!("{mean} {unit}")
+    };
+    text.trim_end().into()
+}
+
+/// `TTFT p95 ≤ 1 s, TPOT p95 ≤ 40 ms`; says so where nothing is promised.
+pub fn promise(promise: &Promise) -> String {
+    let target = |name: &str, target: &Target| {
+        format!(
+            "{name} {} ≤ {}",
+            percentile(target.percentile),
+            seconds(target.at_most.get())
+        )
+    };
+    let mut parts = Vec::new();
+    for (name, bound) in [
+        ("TTFT", &promise.ttft),
+        ("TPOT", &promise.tpot),
+        ("end to end", &promise.end_to_end),
+    ] {
+        parts.extend(bound.as_ref().map(|bound| target(name, bound)));
+    }
+    if let Some(rate) = promise.throughput {
+        parts.push(format!("at least {} output tokens/s", number(rate.get())));
+    }
+    if parts.is_empty() {
+        "no latency promised".into()
+    } else {
+        parts.join(", ")
+    }
+}
+
+/// What a plan may use, in clauses; none where anything may be.
+pub fn limits(limits: &Limits) -> Vec<String> {
+    let mut parts = Vec::new();
+    let mut list = |what: &str, names: &[String]| {
+        if !names.is_empty() {
+            parts.push(format!("{what} {}", names.join(", ")));
+        }
+    };
+    list("only", &limits.gpus);
+    list("from", &limits.providers);
+    list("in", &limits.regions);
+    let owned: Vec<String> = limits
+        .owned
+        .iter()
+        .map(|(gpu, gpus)| format!("{gpus} × {gpu}"))
+        .collect();
+    list("owned:", &owned);
+    parts.extend(limits.budget.map(|budget| format!("at most {budget}")));
+    parts.extend(
+        limits
+            .power
+            .map(|power| format!("at most {} W", number(power.get()))),
+    );
+    parts.extend(
+        limits
+            .quality_loss
+            .map(|loss| format!("at most {} % of quality lost", number(loss))),
+    );
+    if limits.spare_replicas > 0 {
+        parts.push(format!("{} spare replicas", limits.spare_replicas));
+    }
+    parts
+}
+
+/// `p95`, or `mean`.
+pub fn percentile(percentile: Option<Percentile>) -> String {
+    percentile.map_or_else(|| "mean".into(), |p| p.to_string())
+}
+
+/// The GPU with its slice.
+pub fn device(deployment: &Deployment) -> String {
+    match &deployment.slice {
+        Some(slice) => format!("{} {slice}", deployment.gpu),
+        None => deployment.gpu.clone(),
+    }
+}
+
+/// `2 × H100 SXM5 80GB`; with a prefill pool `1 + 2 × H100 SXM5 80GB`, prefill workers first.
+pub fn devices(deployment: &Deployment) -> String {
+    match &deployment.prefill {
+        Some(pool) => format!(
+            "{} + {} × {}",
+            pool.layout.gpus(),
+            deployment.layout.gpus(),
+            device(deployment)
+        ),
+        None => format!("{} × {}", deployment.devices(), device(deployment)),
+    }
+}
+
+/// `2×TP4`, narrow for tables; with a prefill pool `TP2 | TP4`, prefill first.
+pub fn layout(deployment: &Deployment) -> String {
+    let narrow = |layout: gpuwise_domain::layout::Layout| layout.to_string().replace(" × ", "×");
+    match &deployment.prefill {
+        Some(pool) => format!("{} + {}", narrow(pool.layout), narrow(deployment.layout)),
+        None => narrow(deployment.layout),
+    }
+}
+
+/// `2 × H100 SXM5 80GB, TP2, fp8 weights`: a deployment in a clause.
+pub fn deployment(deployment: &Deployment) -> String {
+    format!(
+        "{}, {}, {} weights",
+        devices(deployment),
+        layout(deployment),
+        deployment.weights
+    )
+}
+
+/// `vLLM 0.11.0`.
+pub fn engine(deployment: &Deployment) -> String {
+    match deployment.release {
+        Some(release) => format!("{} {release}", deployment.engine),
+        None => deployment.engine.to_string(),
+    }
+}
+
+/// `2 × gpu_2x_h100 of lambda in us-east-1, on demand, prices of 2026-07-20`.
+pub fn rental(rental: &Rental) -> String {
+    let mut text = format!(
+        "{} × {} of {}",
+        rental.instances, rental.instance, rental.provider
+    );
+    if !rental.region.is_empty() {
+        let _ = write!(text, " in {}", rental.region);
+    }
+    let _ = write!(text, ", {}", rental.terms.name());
+    text += &rental.price.map_or_else(
+        || ", price unknown".into(),
+        |price| format!(", {price} each"),
+    );
+    if !rental.date.is_empty() {
+        let _ = write!(text, " ({})", rental.date);
+    }
+    if rental.idle > 0 {
+        let _ = write!(text, "; {} GPUs paid for and idle", rental.idle);
+    }
+    text
+}
+
+/// What the weight format costs; `None` where the weights are as published.
+pub fn quality(deployment: &Deployment) -> Option<String> {
+    if deployment.weights_published {
+        return None;
+    }
+    let text = match &deployment.quality {
+        Quality::Published => return None,
+        Quality::Unknown => "loss of quality unknown, no published evaluation".into(),
+        Quality::Loss {
+            percent,
+            evaluation,
+            same_model,
+            ..
+        } => {
+            let relative = if *same_model {
+                ""
+            } else {
+                ", of the nearest relative"
+            };
+            let verb = if *percent < 0.0 { "gain" } else { "lose" };
+            format!(
+                "{verb} {} % in {evaluation}{relative}",
+                number(percent.abs())
+            )
+        }
+    };
+    Some(format!(
+        "{} weights are not as published: {text}",
+        deployment.weights
+    ))
+}
+
+/// `11.3 requests/s, 1.41 × the asked; then TPOT fails`.
+pub fn headroom(sizing: &Sizing, deployment: &Deployment) -> String {
+    let headroom = &deployment.headroom;
+    let closed = matches!(sizing.workload.traffic, Traffic::Closed { .. });
+    let unit = if closed {
+        "requests in flight"
+    } else {
+        "requests/s"
+    };
+    let mut text = format!("{} × what is asked", number(headroom.factor));
+    if headroom.rate > 0.0 {
+        text = format!("up to {} {unit}, {text}", number(headroom.rate));
+    }
+    if !headroom.limited_by.is_empty() {
+        let _ = write!(text, "; beyond that {} fails first", headroom.limited_by);
+    }
+    text
+}
+
+/// `80 % ranges; 1–3 calibrated, 4 extrapolated`.
+pub fn basis(deployments: &[Deployment]) -> String {
+    let mut groups: Vec<(&'static str, Vec<usize>)> = Vec::new();
+    for (index, deployment) in deployments.iter().enumerate() {
+        let name = deployment.basis.name();
+        match groups.iter_mut().find(|(other, _)| *other == name) {
+            Some((_, ranks)) => ranks.push(index + 1),
+            None => groups.push((name, vec![index + 1])),
+        }
+    }
+    let text: Vec<String> = match groups.as_slice() {
+        [(name, _)] => vec![(*name).to_string()],
+        many => many
+            .iter()
+            .map(|(name, ranks)| format!("{} {name}", spans(ranks)))
+            .collect(),
+    };
+    format!("80 % ranges in brackets; {}.", text.join(", "))
+}
+
+/// `1–3, 5`.
+fn spans(ranks: &[usize]) -> String {
+    let mut out: Vec<(usize, usize)> = Vec::new();
+    for rank in ranks {
+        match out.last_mut() {
+            Some((_, end)) if *end + 1 == *rank => *end = *rank,
+            _ => out.push((*rank, *rank)),
+        }
+    }
+    let one = |(start, end): &(usize, usize)| {
+        if start == end {
+            start.to_string()
+        } else {
+            format!("{start}–{end}")
+        }
+    };
+    out.iter().map(one).collect::<Vec<_>>().join(", ")
+}
+
+/// `memory: weights 131 GiB, 45 GiB on each of 2. Would do: fp8 weights`.
+pub fn dropped(dropped: &Dropped) -> String {
+    let mut text = format!("{}: {}", dropped.test.name(), dropped.shortfall);
+    if let Some(cure) = &dropped.cure {
+        let _ = write!(text, "; cure: {cure}");
+    }
+    text
+}
+
+/// The currency of the priced deployments, if it is one.
+pub fn currency(deployments: &[Deployment]) -> Option<String> {
+    let mut codes = deployments
+        .iter()
+        .filter_map(|d| d.cost.per_hour)
+        .map(|price| price.0.currency.code().to_string());
+    let first = codes.next()?;
+    codes.all(|code| code == first).then_some(first)
+}
+
+/// `$/h`; `/h` where there is no price, or currencies differ.
+pub fn per(currency: Option<&str>, what: &str) -> String {
+    let sign = currency.map_or_else(String::new, figures::currency_sign);
+    format!("{}/{what}", sign.trim_end())
+}
+
+/// A name as one word of a shell.
+pub fn quoted(name: &str) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "-_./:@+,".contains(c);
+    if !name.is_empty() && name.chars().all(plain) {
+        name.into()
+    } else {
+        format!("'{}'", name.replace('\'', r"'\''"))
+    }
+}
