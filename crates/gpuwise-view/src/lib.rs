@@ -4,9 +4,11 @@
 //! `gpuwise-domain`. Nothing here reads a file, a clock, the environment or a terminal: width and
 //! colour are arguments ([`Style`]).
 
+pub mod explain;
 pub mod figures;
 pub mod launch;
 mod markup;
+pub mod memory;
 pub mod plan;
 mod style;
 pub mod table;

@@ -81,32 +81,38 @@ impl Style {
     /// Wraps a paragraph that follows a lead on its first line.
     #[must_use]
     pub fn wrap_after(self, lead: &str, paragraph: &str, indent: usize) -> String {
-        let paragraph = &clean(paragraph);
-        let width = self.columns();
-        let mut out = String::from(lead);
-        let mut column = lead.width();
-        let mut first = true;
-        for word in words(paragraph) {
-            for (piece, part) in pieces(word, width - indent).enumerate() {
-                let wide = part.width();
-                let space = usize::from(!first && piece == 0);
-                let beyond = piece > 0 || column + space + wide > width;
-                if beyond && !first && column > indent {
-                    out.truncate(out.trim_end_matches(' ').len());
-                    out.push('\n');
-                    out.push_str(&" ".repeat(indent));
-                    column = indent;
-                } else if space == 1 {
-                    out.push(' ');
-                    column += 1;
-                }
-                out.push_str(part);
-                column += wide;
-                first = false;
-            }
-        }
-        out
+        let lines = lines(paragraph, self.columns(), lead.width(), indent);
+        let separator = format!("\n{}", " ".repeat(indent));
+        format!("{lead}{}", lines.join(&separator))
     }
+}
+
+/// The lines of a paragraph, `lead` columns being taken on the first and `indent` on the others.
+pub(crate) fn lines(paragraph: &str, width: usize, lead: usize, indent: usize) -> Vec<String> {
+    let paragraph = clean(paragraph);
+    let mut out = Vec::new();
+    let mut line = String::new();
+    let mut column = lead;
+    let mut fresh = true;
+    for word in words(&paragraph) {
+        for (piece, part) in pieces(word, width.saturating_sub(indent).max(1)).enumerate() {
+            let wide = part.width();
+            let space = usize::from(!fresh && piece == 0);
+            if (piece > 0 || column + space + wide > width) && (!fresh || column > indent) {
+                out.push(line.trim_end().to_string());
+                line.clear();
+                column = indent;
+            } else if space == 1 {
+                line.push(' ');
+                column += 1;
+            }
+            line.push_str(part);
+            column += wide;
+            fresh = false;
+        }
+    }
+    out.push(line.trim_end().to_string());
+    out
 }
 
 /// Units that stay on the line of their number.

@@ -52,6 +52,20 @@ impl Server {
     }
 }
 
+/// A value as it is written behind a flag.
+pub(super) struct Told(String);
+
+macro_rules! told {
+    ($($kind:ty),*) => {$(
+        impl From<$kind> for Told {
+            fn from(value: $kind) -> Self {
+                Self(value.to_string())
+            }
+        }
+    )*};
+}
+told!(&str, String, u16, u32, u64, f64, Value);
+
 /// Flags of a server as they are gathered.
 pub(super) struct Arguments<'a> {
     facts: &'a EngineFacts,
@@ -89,8 +103,8 @@ impl<'a> Arguments<'a> {
     }
 
     /// Sets a setting.
-    pub(super) fn set(&mut self, setting: &str, value: impl ToString) -> Result<(), EmitError> {
-        let value = value.to_string();
+    pub(super) fn set(&mut self, setting: &str, value: impl Into<Told>) -> Result<(), EmitError> {
+        let Told(value) = value.into();
         let flag = self
             .facts
             .flag_for(setting, Some(self.release))
@@ -114,12 +128,18 @@ impl<'a> Arguments<'a> {
 
     /// Sets a setting where it is more than one rank.
     pub(super) fn ranks(&mut self, setting: &str, ranks: u32) -> Result<(), EmitError> {
-        if ranks > 1 { self.set(setting, ranks) } else { Ok(()) }
+        if ranks > 1 {
+            self.set(setting, ranks)
+        } else {
+            Ok(())
+        }
     }
 
     /// Sets a key of the settings file.
     pub(super) fn key(&mut self, setting: &str, value: Value) -> Result<(), EmitError> {
-        let plain = value.as_str().map_or_else(|| value.to_string(), String::from);
+        let plain = value
+            .as_str()
+            .map_or_else(|| value.to_string(), String::from);
         let key = self
             .facts
             .key_for(setting, Some(self.release))
@@ -130,7 +150,10 @@ impl<'a> Arguments<'a> {
         }
         match path.split_once('.') {
             Some((object, key)) => {
-                let inner = self.keys.entry(object).or_insert_with(|| Value::Object(Map::new()));
+                let inner = self
+                    .keys
+                    .entry(object)
+                    .or_insert_with(|| Value::Object(Map::new()));
                 if let Value::Object(inner) = inner {
                     inner.insert(key.into(), value);
                 }
@@ -151,19 +174,25 @@ impl<'a> Arguments<'a> {
     }
 
     fn missing(&self, setting: &str, value: &str) -> EmitError {
-        let flags = self.facts.flags.iter().filter(|flag| flag.setting == setting);
+        let flags = self
+            .facts
+            .flags
+            .iter()
+            .filter(|flag| flag.setting == setting);
         let said = flags.map(|flag| match (flag.span.since, flag.span.until) {
             (Some(since), _) if since > self.release => {
                 format!(": `{}` came with {}", flag.name, self.facts.spelled(since))
             }
-            (_, Some(until)) => format!(": `{}` went with {}", flag.name, self.facts.spelled(until)),
+            (_, Some(until)) => {
+                format!(": `{}` went with {}", flag.name, self.facts.spelled(until))
+            }
             _ => String::new(),
         });
         EmitError::NoFlag {
             engine: self.engine.clone(),
             setting: setting.replace('_', " "),
             value: value.into(),
-            releases: said.last().unwrap_or_default(),
+            releases: said.max().unwrap_or_default(),
         }
     }
 

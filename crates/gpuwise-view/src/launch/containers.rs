@@ -45,7 +45,15 @@ pub(super) fn docker(
         words.extend(["--shm-size".into(), SHARED_MEMORY.0.into()]);
         words.extend(["-p".into(), format!("{0}:{0}", server.port)]);
         words.extend(["--env".into(), "HF_TOKEN".into()]);
-        let _ = write!(out, "{}", words.iter().map(|word| quoted(word)).collect::<Vec<_>>().join(" "));
+        let _ = write!(
+            out,
+            "{}",
+            words
+                .iter()
+                .map(|word| quoted(word))
+                .collect::<Vec<_>>()
+                .join(" ")
+        );
         // These have a variable that the shell must read.
         out.push_str(" -v \"$HOME/.cache/huggingface:/root/.cache/huggingface\"");
         if let Some((name, _)) = &server.file {
@@ -71,15 +79,20 @@ pub(super) fn image(
     context: &Context,
 ) -> Result<String, EmitError> {
     let vendor = vendor(context);
-    facts.image(vendor, deployment.release).ok_or_else(|| EmitError::NoImage {
-        engine: engine_at(deployment, facts),
-        vendor: vendor.name(),
-        own: own_form(deployment.engine),
-    })
+    facts
+        .image(vendor, deployment.release)
+        .ok_or_else(|| EmitError::NoImage {
+            engine: engine_at(deployment, facts),
+            vendor: vendor.name(),
+            own: own_form(deployment.engine),
+        })
 }
 
 /// The program and what follows it. llama.cpp's images start their server themselves.
-pub(super) fn entry_point<'a>(facts: &EngineFacts, server: &'a Server) -> (Option<&'a str>, &'a [String]) {
+pub(super) fn entry_point<'a>(
+    facts: &EngineFacts,
+    server: &'a Server,
+) -> (Option<&'a str>, &'a [String]) {
     match server.words.split_first() {
         Some((_, rest)) if facts.engine == EngineKind::LlamaCpp => (None, rest),
         Some((program, rest)) => (Some(program), rest),
@@ -92,13 +105,22 @@ fn devices(deployment: &Deployment, context: &Context, server: &Server) -> Vec<S
     match vendor(context) {
         Vendor::Nvidia if deployment.slice.is_some() => {
             // Slices go by GPU and instance, both from 0.
-            let slices: Vec<String> = (0..server.gpus).map(|instance| format!("0:{instance}")).collect();
+            let slices: Vec<String> = (0..server.gpus)
+                .map(|instance| format!("0:{instance}"))
+                .collect();
             vec!["--gpus".into(), format!("\"device={}\"", slices.join(","))]
         }
         Vendor::Nvidia => vec!["--gpus".into(), server.gpus.to_string()],
-        Vendor::Amd => ["--device", "/dev/kfd", "--device", "/dev/dri", "--group-add", "video"]
-            .map(String::from)
-            .to_vec(),
+        Vendor::Amd => [
+            "--device",
+            "/dev/kfd",
+            "--device",
+            "/dev/dri",
+            "--group-add",
+            "video",
+        ]
+        .map(String::from)
+        .to_vec(),
         Vendor::Intel => ["--device", "/dev/dri"].map(String::from).to_vec(),
     }
 }

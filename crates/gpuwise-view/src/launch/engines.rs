@@ -29,7 +29,8 @@ struct Pool<'a> {
 impl Pool<'_> {
     /// The release's default of a setting on this GPU and layout.
     fn default(&self, setting: &str) -> Option<&Value> {
-        self.facts.setting(setting, self.deployment.release, &self.context)
+        self.facts
+            .setting(setting, self.deployment.release, &self.context)
     }
 
     /// Its default as a number.
@@ -39,7 +40,11 @@ impl Pool<'_> {
 
     /// Draft tokens are the generating pool's business.
     fn draft_tokens(&self) -> u32 {
-        if self.role == Some(PoolRole::Prefill) { 0 } else { self.deployment.draft_tokens }
+        if self.role == Some(PoolRole::Prefill) {
+            0
+        } else {
+            self.deployment.draft_tokens
+        }
     }
 }
 
@@ -49,7 +54,10 @@ pub(super) fn script(
     context: &Context,
     form: Form,
 ) -> Result<Script, EmitError> {
-    let mut pools = vec![(deployment.layout, deployment.prefill.map(|_| PoolRole::Decode))];
+    let mut pools = vec![(
+        deployment.layout,
+        deployment.prefill.map(|_| PoolRole::Decode),
+    )];
     if let Some(prefill) = &deployment.prefill {
         pools.insert(0, (prefill.layout, Some(PoolRole::Prefill)));
     }
@@ -66,7 +74,10 @@ pub(super) fn script(
         servers.push(server(&pool, form, &mut notes)?);
     }
     if deployment.prefill.is_some() {
-        notes.push("a router in front sends each request to a prefill server, then to a decode server".into());
+        notes.push(
+            "a router in front sends each request to a prefill server, then to a decode server"
+                .into(),
+        );
     }
     let mut once = Vec::new();
     notes.retain(|note| {
@@ -79,9 +90,12 @@ pub(super) fn script(
 
 /// The flags of a pool's server.
 fn server(pool: &Pool<'_>, form: Form, notes: &mut Vec<String>) -> Result<Server, EmitError> {
-    let command = pool.facts.command(pool.deployment.release).ok_or_else(|| EmitError::NoCommand {
-        engine: engine_at(pool.deployment, pool.facts),
-    })?;
+    let command =
+        pool.facts
+            .command(pool.deployment.release)
+            .ok_or_else(|| EmitError::NoCommand {
+                engine: engine_at(pool.deployment, pool.facts),
+            })?;
     let mut arguments = Arguments::new(pool.facts, pool.deployment.release);
     let mut words = command.words.clone();
     let model = pool.deployment.model.clone();
@@ -100,7 +114,8 @@ fn server(pool: &Pool<'_>, form: Form, notes: &mut Vec<String>) -> Result<Server
         }
         EngineKind::LlamaCpp => llamacpp::flags(pool, &mut arguments, notes)?,
         EngineKind::Transformers | EngineKind::DeepSpeedMii => {
-            return Err(arguments.unsupported("only vllm, sglang, trtllm and llamacpp are started by gpuwise"));
+            return Err(arguments
+                .unsupported("only vllm, sglang, trtllm and llamacpp are started by gpuwise"));
         }
     }
     let contained = matches!(form, Form::Docker | Form::Kubernetes);
@@ -113,9 +128,18 @@ fn server(pool: &Pool<'_>, form: Form, notes: &mut Vec<String>) -> Result<Server
         port += 100;
         arguments.set("port", port)?;
     }
-    let file = (!arguments.keys.is_empty()).then(|| ("extra_llm_api_options.yaml", super::shell::yaml(&arguments.keys)));
+    let file = (!arguments.keys.is_empty()).then(|| {
+        (
+            "extra_llm_api_options.yaml",
+            super::shell::yaml(&arguments.keys),
+        )
+    });
     if let Some((name, _)) = file {
-        let path = if contained { format!("/config/{name}") } else { name.to_string() };
+        let path = if contained {
+            format!("/config/{name}")
+        } else {
+            name.to_string()
+        };
         arguments.set("config_file", path)?;
     }
     Ok(Server {

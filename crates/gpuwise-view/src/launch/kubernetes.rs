@@ -22,7 +22,9 @@ pub(super) fn manifests(
 ) -> Result<String, EmitError> {
     let image = image(deployment, facts, context)?;
     let mut out = comments(script);
-    out.push_str("# gated models need: kubectl create secret generic hf-token --from-literal=token=…\n");
+    out.push_str(
+        "# gated models need: kubectl create secret generic hf-token --from-literal=token=…\n",
+    );
     for (index, server) in script.servers.iter().enumerate() {
         within_host(deployment, server.gpus)?;
         let name = name(deployment, server);
@@ -30,7 +32,10 @@ pub(super) fn manifests(
             out.push_str("---\n");
         }
         if let Some((file, text)) = &server.file {
-            let _ = write!(out, "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: {name}\ndata:\n  {file}: |\n");
+            let _ = write!(
+                out,
+                "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: {name}\ndata:\n  {file}: |\n"
+            );
             for line in text.lines() {
                 let _ = writeln!(out, "    {line}");
             }
@@ -49,7 +54,14 @@ pub(super) fn manifests(
 }
 
 /// The Deployment of one pool.
-fn workload(out: &mut String, name: &str, image: &str, facts: &EngineFacts, server: &Server, resource: &str) {
+fn workload(
+    out: &mut String,
+    name: &str,
+    image: &str,
+    facts: &EngineFacts,
+    server: &Server,
+    resource: &str,
+) {
     let _ = write!(
         out,
         "apiVersion: apps/v1\nkind: Deployment\nmetadata:\n  name: {name}\n  labels:\n    app: {name}\nspec:\n  \
@@ -79,14 +91,20 @@ fn workload(out: &mut String, name: &str, image: &str, facts: &EngineFacts, serv
         gpus = server.gpus,
     );
     // Loading takes minutes; afterwards a server answers at once.
-    for (probe, period, failures) in [("startup", 10, 180), ("readiness", 5, 3), ("liveness", 10, 6)] {
+    for (probe, period, failures) in [
+        ("startup", 10, 180),
+        ("readiness", 5, 3),
+        ("liveness", 10, 6),
+    ] {
         let _ = write!(
             out,
             "          {probe}Probe:\n            httpGet:\n              path: /health\n              port: http\n            \
              periodSeconds: {period}\n            failureThreshold: {failures}\n"
         );
     }
-    out.push_str("          volumeMounts:\n            - name: shm\n              mountPath: /dev/shm\n");
+    out.push_str(
+        "          volumeMounts:\n            - name: shm\n              mountPath: /dev/shm\n",
+    );
     if server.file.is_some() {
         out.push_str("            - name: config\n              mountPath: /config\n");
     }
@@ -96,7 +114,10 @@ fn workload(out: &mut String, name: &str, image: &str, facts: &EngineFacts, serv
         SHARED_MEMORY.1
     );
     if server.file.is_some() {
-        let _ = write!(out, "        - name: config\n          configMap:\n            name: {name}\n");
+        let _ = write!(
+            out,
+            "        - name: config\n          configMap:\n            name: {name}\n"
+        );
     }
 }
 
@@ -113,7 +134,11 @@ fn resource(deployment: &Deployment, context: &Context) -> String {
 
 /// A name by DNS rules from the model's: lower case, letters, digits and hyphens, at most 63.
 fn name(deployment: &Deployment, server: &Server) -> String {
-    let base = deployment.model.rsplit('/').next().unwrap_or(&deployment.model);
+    let base = deployment
+        .model
+        .rsplit('/')
+        .next()
+        .unwrap_or(&deployment.model);
     let mut name = String::new();
     for c in base.chars().take(48).map(|c| c.to_ascii_lowercase()) {
         if c.is_ascii_alphanumeric() {
@@ -124,7 +149,16 @@ fn name(deployment: &Deployment, server: &Server) -> String {
     }
     let name = name.trim_end_matches('-');
     // It has to begin with a letter.
-    let prefix = if name.starts_with(|c: char| c.is_ascii_alphabetic()) { "" } else { "model-" };
-    let pool = server.pool().map_or(String::new(), |pool| format!("-{pool}"));
-    format!("{prefix}{}{pool}", if name.is_empty() { "server" } else { name })
+    let prefix = if name.starts_with(|c: char| c.is_ascii_alphabetic()) {
+        ""
+    } else {
+        "model-"
+    };
+    let pool = server
+        .pool()
+        .map_or(String::new(), |pool| format!("-{pool}"));
+    format!(
+        "{prefix}{}{pool}",
+        if name.is_empty() { "server" } else { name }
+    )
 }

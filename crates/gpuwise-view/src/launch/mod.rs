@@ -164,7 +164,9 @@ pub fn emit(
     facts: &EngineFacts,
     context: &Context,
 ) -> Result<String, EmitError> {
-    let other = form.engine().is_some_and(|engine| engine != deployment.engine);
+    let other = form
+        .engine()
+        .is_some_and(|engine| engine != deployment.engine);
     if other || facts.engine != deployment.engine {
         return Err(EmitError::OtherEngine {
             form: form.name(),
@@ -182,7 +184,9 @@ pub fn emit(
 
 /// The form that is the engine's own command.
 fn own_form(engine: EngineKind) -> &'static str {
-    let own = Form::ALL.into_iter().find(|form| form.engine() == Some(engine));
+    let own = Form::ALL
+        .into_iter()
+        .find(|form| form.engine() == Some(engine));
     own.map_or("table", Form::name)
 }
 

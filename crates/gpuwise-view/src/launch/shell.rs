@@ -28,7 +28,11 @@ pub(super) fn commands(script: &Script) -> String {
 }
 
 fn own_gpus(gpus: u32) -> String {
-    if gpus == 1 { "a GPU of its own".into() } else { format!("{gpus} GPUs of its own") }
+    if gpus == 1 {
+        "a GPU of its own".into()
+    } else {
+        format!("{gpus} GPUs of its own")
+    }
 }
 
 /// Notes as comments.
@@ -42,7 +46,11 @@ pub(super) fn comments(script: &Script) -> String {
 
 /// One command over several lines, a flag on each.
 pub(super) fn command(words: &[String], server: &Server) -> String {
-    let mut out = words.iter().map(|word| quoted(word)).collect::<Vec<_>>().join(" ");
+    let mut out = words
+        .iter()
+        .map(|word| quoted(word))
+        .collect::<Vec<_>>()
+        .join(" ");
     for (flag, value) in &server.flags {
         let _ = write!(out, " \\\n  {flag}");
         if let Some(value) = value {
@@ -93,5 +101,7 @@ fn plain_scalar(text: &str) -> bool {
     let word = text.chars().all(|c| c.is_ascii_alphanumeric() || c == '_');
     let reserved = ["true", "false", "null", "yes", "no", "on", "off", "y", "n"];
     word && text.starts_with(|c: char| c.is_ascii_alphabetic())
-        && !reserved.iter().any(|taken| taken.eq_ignore_ascii_case(text))
+        && !reserved
+            .iter()
+            .any(|taken| taken.eq_ignore_ascii_case(text))
 }

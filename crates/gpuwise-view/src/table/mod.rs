@@ -91,7 +91,11 @@ impl Column {
         if self.unit.is_empty() {
             self.title.clone()
         } else {
-            let separator = if self.unit.starts_with('/') { " " } else { ", " };
+            let separator = if self.unit.starts_with('/') {
+                " "
+            } else {
+                ", "
+            };
             format!("{}{separator}{}", self.title, self.unit)
         }
     }

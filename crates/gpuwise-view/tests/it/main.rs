@@ -6,5 +6,7 @@
 
 mod figures;
 mod fixture;
+mod launch;
+mod memory;
 mod plan;
 mod table;

@@ -13,7 +13,8 @@ pub(super) fn flags(
 ) -> Result<(), EmitError> {
     let (layout, settings) = (&pool.layout, &pool.deployment.settings);
     if pool.role.is_some() {
-        return Err(arguments.unsupported("prefill and decode are not served apart: start servers that do both"));
+        return Err(arguments
+            .unsupported("prefill and decode are not served apart: start servers that do both"));
     }
     if layout.attention_data > 1 || layout.expert > 1 || layout.decode_context > 1 {
         return Err(arguments.unsupported(format!(
@@ -21,13 +22,18 @@ pub(super) fn flags(
         )));
     }
     if layout.tensor > 1 && layout.pipeline > 1 {
-        return Err(arguments.unsupported(format!("{layout}: it splits either layers (PP) or rows (TP), not both")));
+        return Err(arguments.unsupported(format!(
+            "{layout}: it splits either layers (PP) or rows (TP), not both"
+        )));
     }
-    model(pool, arguments, notes)?;
+    model(pool, arguments, notes);
     arguments.set("n_gpu_layers", ALL_LAYERS)?;
     let gpus = layout.replica_gpus();
     if gpus > 1 {
-        arguments.set("split_mode", if layout.tensor > 1 { "row" } else { "layer" })?;
+        arguments.set(
+            "split_mode",
+            if layout.tensor > 1 { "row" } else { "layer" },
+        )?;
         arguments.set("tensor_split", vec!["1"; gpus as usize].join(","))?;
     }
     let cache = match pool.deployment.cache.as_str() {
@@ -40,7 +46,10 @@ pub(super) fn flags(
     arguments.set("max_num_seqs", settings.sequences)?;
     if settings.max_context > 0 {
         // Every slot has its part of it.
-        arguments.set("max_model_len", settings.max_context.saturating_mul(settings.sequences))?;
+        arguments.set(
+            "max_model_len",
+            settings.max_context.saturating_mul(settings.sequences),
+        )?;
     }
     let logical = pool.default_number("n_batch").unwrap_or(0.0) as u64;
     arguments.set("n_batch", logical.max(settings.batched_tokens))?;
@@ -52,22 +61,34 @@ pub(super) fn flags(
     if pool.deployment.adapters.is_some() {
         notes.push("add the adapters with --lora PATH, one flag each".into());
     }
-    let defaults = [("flash_attn", "flash attention"), ("cont_batching", "continuous batching")];
+    let defaults = [
+        ("flash_attn", "flash attention"),
+        ("cont_batching", "continuous batching"),
+    ];
     defaults_note(pool, &defaults, notes);
     Ok(())
 }
 
 /// A GGUF file, or a repository with one in this format.
-fn model(pool: &Pool<'_>, arguments: &mut Arguments<'_>, notes: &mut Vec<String>) -> Result<(), EmitError> {
+fn model(pool: &Pool<'_>, arguments: &mut Arguments<'_>, notes: &mut Vec<String>) {
     let model = &pool.deployment.model;
     if model.to_ascii_lowercase().ends_with(".gguf") {
-        arguments.flags.push(("--model".into(), Some(model.clone())));
-        return Ok(());
+        arguments
+            .flags
+            .push(("--model".into(), Some(model.clone())));
+        return;
     }
     let format = pool.deployment.weights.to_ascii_uppercase();
     // Mixtures are named by the size they come in.
-    let format = if format.ends_with("_K") { format!("{format}_M") } else { format };
-    arguments.flags.push(("--hf-repo".into(), Some(format!("{model}:{format}"))));
-    notes.push(format!("llama.cpp reads GGUF: put the repository of a GGUF conversion of {model} in its place"));
-    Ok(())
+    let format = if format.ends_with("_K") {
+        format!("{format}_M")
+    } else {
+        format
+    };
+    arguments
+        .flags
+        .push(("--hf-repo".into(), Some(format!("{model}:{format}"))));
+    notes.push(format!(
+        "llama.cpp reads GGUF: put the repository of a GGUF conversion of {model} in its place"
+    ));
 }

@@ -26,8 +26,14 @@ pub(super) fn flags(
         arguments.set("max_model_len", settings.max_context)?;
     }
     arguments.set("max_num_seqs", settings.sequences.saturating_mul(groups))?;
-    arguments.set("max_num_batched_tokens", settings.batched_tokens.saturating_mul(groups))?;
-    if pool.default_number("page_size").is_some_and(|page| page as u64 != settings.block) {
+    arguments.set(
+        "max_num_batched_tokens",
+        settings.batched_tokens.saturating_mul(groups),
+    )?;
+    if pool
+        .default_number("page_size")
+        .is_some_and(|page| page as u64 != settings.block)
+    {
         arguments.set("block_size", settings.block)?;
     }
     if settings.eager {
@@ -37,7 +43,7 @@ pub(super) fn flags(
     if drafts > 0 {
         arguments.set("speculative_method", "NEXTN")?;
         arguments.set("speculative_num_steps", drafts)?;
-        arguments.set("speculative_eagle_topk", 1)?;
+        arguments.set("speculative_eagle_topk", 1u32)?;
         // The token that is verified counts too.
         arguments.set("num_speculative_tokens", drafts + 1)?;
         notes.push("drafts come from the model's own prediction layers".into());
@@ -51,7 +57,11 @@ pub(super) fn flags(
         notes.push("add the adapters with --lora-paths NAME=PATH …".into());
     }
     if let Some(role) = pool.role {
-        let role = if role == PoolRole::Prefill { "prefill" } else { "decode" };
+        let role = if role == PoolRole::Prefill {
+            "prefill"
+        } else {
+            "decode"
+        };
         arguments.set("disaggregation_mode", role)?;
     }
     let defaults = [
@@ -85,7 +95,11 @@ fn layout(pool: &Pool<'_>, arguments: &mut Arguments<'_>) -> Result<(), EmitErro
     Ok(())
 }
 
-fn weights(pool: &Pool<'_>, arguments: &mut Arguments<'_>, notes: &mut Vec<String>) -> Result<(), EmitError> {
+fn weights(
+    pool: &Pool<'_>,
+    arguments: &mut Arguments<'_>,
+    notes: &mut Vec<String>,
+) -> Result<(), EmitError> {
     if pool.deployment.weights_published {
         return Ok(());
     }

@@ -2,7 +2,7 @@
 
 use super::{Pool, defaults_note, quantized_elsewhere};
 use crate::launch::{EmitError, arguments::Arguments};
-use gpuwise_domain::facts::PoolRole;
+use gpuwise_domain::facts::{PoolRole, Value as Fact};
 use serde_json::{Value, json};
 
 pub(super) fn flags(
@@ -25,16 +25,30 @@ pub(super) fn flags(
     if settings.max_context > 0 {
         arguments.set("max_model_len", settings.max_context)?;
     }
-    arguments.set("kv_cache_free_gpu_memory_fraction", settings.memory_fraction)?;
-    let cache = if pool.deployment.cache == "bf16" { "auto" } else { &pool.deployment.cache };
+    arguments.set(
+        "kv_cache_free_gpu_memory_fraction",
+        settings.memory_fraction,
+    )?;
+    let cache = if pool.deployment.cache == "bf16" {
+        "auto"
+    } else {
+        &pool.deployment.cache
+    };
     arguments.key("kv_cache_dtype", cache.into())?;
-    if pool.default_number("block_size").is_some_and(|block| block as u64 != settings.block) {
+    if pool
+        .default_number("block_size")
+        .is_some_and(|block| block as u64 != settings.block)
+    {
         arguments.key("block_size", settings.block.into())?;
     }
     if layout.attention_data > 1 {
         arguments.key("enable_dp_attention", true.into())?;
     }
-    if pool.default("enable_chunked_prefill").and_then(|value| value.switch()) != Some(true) {
+    if pool
+        .default("enable_chunked_prefill")
+        .and_then(Fact::switch)
+        != Some(true)
+    {
         // Without it a prompt longer than a step is refused.
         arguments.key("enable_chunked_prefill", true.into())?;
     }
@@ -43,15 +57,25 @@ pub(super) fn flags(
     }
     let drafts = pool.draft_tokens();
     if drafts > 0 {
-        arguments.key("speculative_config", json!({"decoding_type": "MTP", "num_nextn_predict_layers": drafts}))?;
+        arguments.key(
+            "speculative_config",
+            json!({"decoding_type": "MTP", "num_nextn_predict_layers": drafts}),
+        )?;
         notes.push("drafts come from the model's own prediction layers".into());
     }
     if let Some(adapters) = pool.deployment.adapters {
         arguments.key("enable_lora", true.into())?;
-        arguments.key("lora_config", json!({"max_lora_rank": adapters.rank, "max_loras": adapters.count}))?;
+        arguments.key(
+            "lora_config",
+            json!({"max_lora_rank": adapters.rank, "max_loras": adapters.count}),
+        )?;
     }
     if let Some(role) = pool.role {
-        let role = if role == PoolRole::Prefill { "CONTEXT" } else { "GENERATION" };
+        let role = if role == PoolRole::Prefill {
+            "CONTEXT"
+        } else {
+            "GENERATION"
+        };
         arguments.set("disaggregation_mode", role)?;
         arguments.key("disaggregation_transfer_backend", "DEFAULT".into())?;
     }

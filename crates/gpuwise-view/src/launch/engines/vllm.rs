@@ -2,7 +2,7 @@
 
 use super::{Pool, defaults_note, quantized_elsewhere};
 use crate::launch::{EmitError, arguments::Arguments};
-use gpuwise_domain::facts::PoolRole;
+use gpuwise_domain::facts::{PoolRole, Value as Fact};
 use serde_json::json;
 
 pub(super) fn flags(
@@ -38,10 +38,17 @@ pub(super) fn flags(
     }
     arguments.set("max_num_seqs", settings.sequences)?;
     arguments.set("max_num_batched_tokens", settings.batched_tokens)?;
-    if pool.default("enable_chunked_prefill").and_then(|value| value.switch()) == Some(false) {
+    if pool
+        .default("enable_chunked_prefill")
+        .and_then(Fact::switch)
+        == Some(false)
+    {
         arguments.switch("enable_chunked_prefill")?;
     }
-    if pool.default_number("block_size").is_some_and(|block| block as u64 != settings.block) {
+    if pool
+        .default_number("block_size")
+        .is_some_and(|block| block as u64 != settings.block)
+    {
         arguments.set("block_size", settings.block)?;
     }
     if settings.eager {
@@ -55,8 +62,15 @@ pub(super) fn flags(
         notes.push("add the adapters with --lora-modules NAME=PATH …".into());
     }
     if let Some(role) = pool.role {
-        let role = if role == PoolRole::Prefill { "kv_producer" } else { "kv_consumer" };
-        arguments.set("kv_transfer_config", json!({"kv_connector": "NixlConnector", "kv_role": role}))?;
+        let role = if role == PoolRole::Prefill {
+            "kv_producer"
+        } else {
+            "kv_consumer"
+        };
+        arguments.set(
+            "kv_transfer_config",
+            json!({"kv_connector": "NixlConnector", "kv_role": role}),
+        )?;
     }
     let defaults = [
         ("enable_chunked_prefill", "chunked prefill"),
@@ -69,7 +83,11 @@ pub(super) fn flags(
 }
 
 /// What can be quantized when loading is; the rest needs a checkpoint.
-fn weights(pool: &Pool<'_>, arguments: &mut Arguments<'_>, notes: &mut Vec<String>) -> Result<(), EmitError> {
+fn weights(
+    pool: &Pool<'_>,
+    arguments: &mut Arguments<'_>,
+    notes: &mut Vec<String>,
+) -> Result<(), EmitError> {
     if pool.deployment.weights_published {
         return Ok(());
     }
@@ -91,13 +109,20 @@ fn weights(pool: &Pool<'_>, arguments: &mut Arguments<'_>, notes: &mut Vec<Strin
     Ok(())
 }
 
-fn drafts(pool: &Pool<'_>, arguments: &mut Arguments<'_>, notes: &mut Vec<String>) -> Result<(), EmitError> {
+fn drafts(
+    pool: &Pool<'_>,
+    arguments: &mut Arguments<'_>,
+    notes: &mut Vec<String>,
+) -> Result<(), EmitError> {
     let tokens = pool.draft_tokens();
     if tokens == 0 {
         return Ok(());
     }
     if arguments.has("speculative_config") {
-        arguments.set("speculative_config", json!({"method": "mtp", "num_speculative_tokens": tokens}))?;
+        arguments.set(
+            "speculative_config",
+            json!({"method": "mtp", "num_speculative_tokens": tokens}),
+        )?;
         notes.push(
             "drafts come from the model's own prediction layers; for a draft model, name it: \
              {\"method\": \"draft_model\", \"model\": …}"
@@ -110,6 +135,7 @@ fn drafts(pool: &Pool<'_>, arguments: &mut Arguments<'_>, notes: &mut Vec<String
 
 /// The smallest rank that the flag takes and that holds the adapters'.
 fn rank(arguments: &mut Arguments<'_>, wanted: u32) -> Result<(), EmitError> {
-    let taken = (wanted..=wanted.saturating_mul(4)).find(|rank| arguments.takes("max_lora_rank", &rank.to_string()));
+    let taken = (wanted..=wanted.saturating_mul(4))
+        .find(|rank| arguments.takes("max_lora_rank", &rank.to_string()));
     arguments.set("max_lora_rank", taken.unwrap_or(wanted))
 }
