@@ -1,20 +1,21 @@
-//! What engines keep besides weights and cache, by version.
+//! What engines keep besides weights and cache.
 
-use super::Overhead;
+use super::{
+    Overhead, Part,
+    vllm::{self, layer_activations, rotary},
+    weights::allocator_slack,
+};
 use crate::setup::Setup;
 use alloc::{format, string::String, vec, vec::Vec};
-use gpuwise_domain::{
-    engine::EngineKind,
-    model::{FeedForward, Layer},
-};
+use gpuwise_domain::{engine::EngineKind, model::FeedForward};
 
-const GIB: f64 = 1073741824.0;
+pub(super) const GIB: f64 = 1073741824.0;
 const MIB: f64 = 1048576.0;
 
 /// The budget of the engine in bytes, and its overheads.
 pub fn overheads(setup: &Setup<'_>, visible: f64, weights: f64) -> (f64, Vec<Overhead>) {
     match setup.engine.kind {
-        EngineKind::Vllm => vllm(setup, visible),
+        EngineKind::Vllm => vllm::overheads(setup, visible, weights),
         EngineKind::Sglang => sglang(setup, visible),
         EngineKind::TensorRtLlm => tensorrt(setup, visible, weights),
         EngineKind::LlamaCpp => llamacpp(setup, visible),
@@ -22,123 +23,23 @@ pub fn overheads(setup: &Setup<'_>, visible: f64, weights: f64) -> (f64, Vec<Ove
     }
 }
 
-fn part(name: &'static str, bytes: f64, formula: impl Into<String>) -> Overhead {
-    Overhead {
-        name,
-        bytes,
-        outside_budget: false,
-        formula: formula.into(),
-    }
+pub(super) fn part(kind: Part, name: &'static str, bytes: f64, formula: impl Into<String>) -> Overhead {
+    Overhead { kind, name, bytes, outside_budget: false, formula: formula.into() }
 }
 
-/// Bytes of the rotary table, which vLLM keeps for every position that the model states.
-fn rotary(setup: &Setup<'_>) -> f64 {
-    let positions = setup
-        .architecture
-        .max_context
-        .map_or(0.0, |tokens| tokens.0 as f64);
-    positions * setup.architecture.rotary_elements as f64 * 2.0
-}
-
-/// Logits and what sorting them takes, and the widest layer's activations, in the profile run.
-fn activations(setup: &Setup<'_>, sorts: bool) -> (f64, f64) {
+/// Activations of the widest layer in the largest step.
+fn widest_layer(setup: &Setup<'_>) -> f64 {
     let tokens = setup.settings.batched_tokens as f64;
-    let sequences = setup.settings.sequences as f64;
-    let hidden = setup.architecture.hidden as f64;
-    let vocabulary = setup.architecture.vocabulary as f64;
-    let sampler = if sorts { 38.4 } else { 10.0 } * sequences * vocabulary + 2.0 * tokens * hidden;
-    let forward = setup
+    setup
         .architecture
         .layers
         .iter()
         .map(|run| layer_activations(&run.layer, setup, tokens))
-        .fold(0.0, f64::max);
-    (sampler, forward)
+        .fold(0.0, f64::max)
 }
 
-fn layer_activations(layer: &Layer, setup: &Setup<'_>, tokens: f64) -> f64 {
-    let hidden = setup.architecture.hidden as f64;
-    let tensor = f64::from(setup.layout.tensor);
-    match layer.feed_forward {
-        FeedForward::Dense { width, .. } => {
-            2.0 * tokens * (3.0 * width as f64 / tensor + 4.0 * hidden)
-        }
-        FeedForward::Experts { chosen, width, .. } => {
-            let within = f64::from(setup.layout.expert_tensor());
-            2.0 * tokens * chosen as f64 * (3.0 * width as f64 / within + hidden)
-                + 8.0 * tokens * hidden
-        }
-        FeedForward::None => 8.0 * tokens * hidden,
-    }
-}
-
-fn vllm(setup: &Setup<'_>, visible: f64) -> (f64, Vec<Overhead>) {
-    let engine = &setup.engine;
-    let budget = visible * setup.settings.memory_fraction;
-    let first_generation = !engine.at_least([0, 8, 0]);
-    let tokens = setup.settings.batched_tokens as f64;
-    let hidden = setup.architecture.hidden as f64;
-    let (sampler, forward) = activations(setup, !first_generation);
-    let activation = sampler.max(forward);
-    let parallel = setup.layout.stage_gpus() > 1;
-    let mut parts = vec![
-        part(
-            "rotary table",
-            rotary(setup),
-            "positions × rotary elements × 2 B",
-        ),
-        part(
-            "activations",
-            activation,
-            format!(
-                "max(sampler 38.4·S·V + 2·T·h, forward) with S = {}, T = {}",
-                setup.settings.sequences, setup.settings.batched_tokens
-            ),
-        ),
-    ];
-    if engine.at_least([0, 12, 0]) {
-        parts.push(part("hidden buffers", 4.0 * tokens * hidden, "4·T·h"));
-        parts.push(part(
-            "context and kernels",
-            0.5 * GIB,
-            "0.5 GiB, fitted on logged capacities",
-        ));
-    } else {
-        let bytes = if parallel { 0.55 } else { 0.13 } * GIB;
-        parts.push(part(
-            "context and collectives",
-            bytes,
-            "0.13 GiB, 0.55 with several ranks",
-        ));
-    }
-    if engine.at_least([0, 21, 0]) && !setup.settings.eager {
-        parts.push(part(
-            "CUDA graphs",
-            0.36 * GIB,
-            "estimate subtracted since 0.21",
-        ));
-    }
-    parts.extend(encoder(setup));
-    (budget, parts)
-}
-
-/// The profile run of a tower on its largest item, and the cache of its outputs.
-fn encoder(setup: &Setup<'_>) -> Option<Overhead> {
-    let tower = setup.architecture.towers.first()?;
-    let patches = tower.largest_patches? as f64;
-    let tensor = f64::from(setup.layout.tensor);
-    let bytes = 2.0 * patches * (6.0 * tower.hidden as f64 + 2.0 * tower.width as f64 / tensor)
-        + 2.0
-            * tower.largest_item.map_or(0.0, |t| t.0 as f64)
-            * setup.architecture.hidden as f64
-            * 2.0;
-    Some(part(
-        "encoder profile",
-        bytes,
-        "patches of the largest item × (6·h + 2·f/TP) × 2 B",
-    ))
-}
-
+/// SGLang reserves activations, graphs and collectives up front: the static fraction is what holds
+/// weights and cache.
 fn sglang(setup: &Setup<'_>, visible: f64) -> (f64, Vec<Overhead>) {
     let gib = visible / GIB;
     let tensor = f64::from(setup.layout.tensor);
@@ -166,39 +67,48 @@ fn sglang(setup: &Setup<'_>, visible: f64) -> (f64, Vec<Overhead>) {
     let stated = setup.settings.memory_fraction;
     let by_default = 1.0 - reserved * MIB / visible;
     // A fraction of 0.9 is what other engines default to; SGLang derives its own.
-    let fraction = if (stated - 0.9).abs() < 1e-9 {
-        by_default
-    } else {
-        stated
-    };
-    let parts = vec![part(
-        "rotary table",
+    let fraction = if (stated - 0.9).abs() < 1e-9 { by_default } else { stated };
+    // The fraction is of what is free once the process and its collectives have started.
+    let several = setup.layout.stage_gpus() * setup.layout.pipeline > 1;
+    let started = if several { 1.6 } else { 0.5 } * GIB;
+    let parts = vec![
         rotary(setup),
-        "positions × rotary elements × 2 B",
-    )];
+        part(
+            Part::Allocator,
+            "allocator blocks",
+            allocator_slack(setup),
+            "weights of 10 MiB and more in blocks of 2 MiB",
+        ),
+        part(
+            Part::NonTorch,
+            "context and collectives",
+            started * fraction,
+            "what is taken before weights load, by the static fraction",
+        ),
+        Overhead {
+            outside_budget: true,
+            ..part(
+                Part::Activations,
+                "activations and graphs",
+                visible * (1.0 - fraction),
+                "what the static fraction leaves",
+            )
+        },
+    ];
     (visible * fraction, parts)
 }
 
+/// TensorRT-LLM's fraction is of what is free after weights and workspace.
 fn tensorrt(setup: &Setup<'_>, visible: f64, weights: f64) -> (f64, Vec<Overhead>) {
-    let (_, forward) = activations(setup, false);
-    let workspace = forward
-        + 1.0 * GIB
-        + if setup.layout.stage_gpus() > 1 {
-            0.6 * GIB
-        } else {
-            0.0
-        };
-    // The fraction is of what is free after weights and workspace.
-    let free = (visible - weights - workspace).max(0.0);
-    let parts = vec![part(
-        "workspace and context",
-        workspace,
-        "forward activations + 1 GiB, 1.6 with several ranks",
-    )];
-    (
-        weights + workspace + free * setup.settings.memory_fraction,
-        parts,
-    )
+    let several = setup.layout.stage_gpus() > 1;
+    let activations = widest_layer(setup);
+    let context = if several { 1.6 } else { 1.0 } * GIB;
+    let free = (visible - weights - activations - context).max(0.0);
+    let parts = vec![
+        part(Part::Activations, "workspace", activations, "activations of the widest layer"),
+        part(Part::NonTorch, "context", context, "1 GiB, 1.6 with several ranks"),
+    ];
+    (weights + activations + context + free * setup.settings.memory_fraction, parts)
 }
 
 fn llamacpp(setup: &Setup<'_>, visible: f64) -> (f64, Vec<Overhead>) {
@@ -213,37 +123,32 @@ fn llamacpp(setup: &Setup<'_>, visible: f64) -> (f64, Vec<Overhead>) {
             FeedForward::None => 0.0,
         })
         .fold(0.0, f64::max);
-    let compute = (architecture.vocabulary as f64 * 4.0)
-        .max(4.0 * width + 8.0 * architecture.hidden as f64)
-        * batch;
-    let gpus = f64::from(setup.layout.replica_gpus());
+    let hidden = architecture.hidden as f64;
+    let compute = (architecture.vocabulary as f64 * 4.0).max(4.0 * width + 8.0 * hidden) * batch;
+    let gpus = f64::from(setup.layout.replica_gpus().max(1));
     let context = (0.35 + 0.55 * (gpus - 1.0) / gpus) * GIB;
     let parts = vec![
         part(
+            Part::Activations,
             "compute buffer",
             compute,
-            "max(4·V, 4·f + 8·h) × micro-batch",
+            format!("max(4·V, 4·f + 8·h) × {batch} tokens"),
         ),
-        part(
-            "context",
-            context,
-            "0.35 GiB and 0.55 GiB for each further GPU",
-        ),
+        part(Part::NonTorch, "context", context, "0.35 GiB and 0.55 GiB for each further GPU"),
     ];
     (visible, parts)
 }
 
 fn transformers(setup: &Setup<'_>, visible: f64) -> (f64, Vec<Overhead>) {
-    let (_, forward) = activations(setup, false);
-    let logits =
-        setup.architecture.vocabulary as f64 * 4.0 * setup.settings.sequences.min(64) as f64;
+    let logits = setup.architecture.vocabulary as f64 * 4.0 * setup.settings.sequences.min(64) as f64;
     let parts = vec![
         part(
+            Part::Activations,
             "activations",
-            forward.min(4.0 * GIB) + logits,
+            widest_layer(setup).min(4.0 * GIB) + logits,
             "widest layer and logits",
         ),
-        part("context", 0.5 * GIB, "0.5 GiB"),
+        part(Part::NonTorch, "context", 0.5 * GIB, "0.5 GiB"),
     ];
     (visible * 0.95, parts)
 }

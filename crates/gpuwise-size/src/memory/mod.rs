@@ -2,18 +2,22 @@
 
 mod cache;
 mod engines;
+mod explain;
+mod pool;
 mod report;
+mod vllm;
 mod weights;
 
-pub use cache::{CacheShape, cache_shape};
+pub use cache::{CacheGroup, CacheShape, cache_shape, longest_context};
 pub use engines::overheads;
-pub use report::{explain, report};
-pub use weights::{WeightKind, weight_kinds, weights_per_rank};
+pub use explain::explain;
+pub use pool::Pool;
+pub use report::report;
+pub use weights::{WeightKind, allocator_slack, published_bytes, weight_kinds, weights_per_rank};
 
 use crate::setup::Setup;
 use alloc::{string::String, vec::Vec};
 use gpuwise_domain::gpu::Device;
-use gpuwise_units::Bytes;
 
 /// What fills the memory of the fullest GPU.
 #[derive(Debug, Clone, PartialEq)]
@@ -37,6 +41,8 @@ pub struct MemoryPlan {
 /// A part of memory that is neither weights nor cache.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Overhead {
+    /// Under which heading engines log it.
+    pub kind: Part,
     /// What it is.
     pub name: &'static str,
     /// Bytes.
@@ -47,7 +53,27 @@ pub struct Overhead {
     pub formula: String,
 }
 
+/// Under which heading an engine logs an overhead.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Part {
+    /// Kept from loading on, and logged with the weights: tables of positions.
+    Rotary,
+    /// Logged with the weights: what the allocator gives beyond what is asked for.
+    Allocator,
+    /// The peak of a step beyond the weights.
+    Activations,
+    /// What is not PyTorch's: contexts, kernels, collectives.
+    NonTorch,
+    /// CUDA graphs.
+    Graphs,
+}
+
 impl MemoryPlan {
+    /// The overheads of a heading.
+    pub fn overhead(&self, kind: Part) -> f64 {
+        self.overheads.iter().filter(|o| o.kind == kind).map(|o| o.bytes).sum()
+    }
+
     /// All weights.
     pub fn weight_bytes(&self) -> f64 {
         self.weights.iter().map(|kind| kind.bytes).sum()
@@ -110,7 +136,3 @@ pub fn visible_memory(device: &Device<'_>) -> (f64, bool) {
     (reported - hidden(reported), false)
 }
 
-/// Bytes as a whole number, for reports.
-pub fn whole(bytes: f64) -> Bytes {
-    Bytes::from_f64(bytes)
-}

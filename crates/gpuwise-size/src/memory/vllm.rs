@@ -1,0 +1,202 @@
+//! What vLLM keeps besides weights and cache, by release.
+//!
+//! The rules are those of its memory profile: it runs the largest step that its settings allow,
+//! takes PyTorch's peak, adds what else the process took, and leaves the rest of its budget to the
+//! cache. What changed from release to release stands in `catalogue/engines/vllm.toml`.
+
+use super::{
+    Overhead, Part,
+    engines::{GIB, part},
+    longest_context,
+    weights::allocator_slack,
+};
+use crate::setup::Setup;
+use alloc::{format, vec, vec::Vec};
+use gpuwise_domain::model::{FeedForward, Layer, Mixer, Tower};
+
+/// Bytes for each logit where the profile sorts them in PyTorch: 16- and 32-bit logits (6), sorted
+/// values with 64-bit places (12), the sort's second buffers (12) and its segments (8), and what
+/// rounding adds. Checked against logged peaks of 0.6 to 0.11 at S·V from 38 to 155 million: 38.4.
+const SORTED: f64 = 38.4;
+/// The same where a kernel finds the threshold without sorting: logits in 16 and 32 bits,
+/// probabilities, and the noise that they are divided by.
+const UNSORTED: f64 = 14.0;
+/// The same where the kernel samples from probabilities: logits in 16 and 32 bits, probabilities.
+const SAMPLED_IN_KERNEL: f64 = 10.0;
+/// The same where the profile leaves top-k and top-p out: logits in 16 and 32 bits.
+const PLAIN: f64 = 6.0;
+
+/// Context, kernels and collectives of the first releases and the second engine's, fitted on logged
+/// profiles: a single rank, and each of several, whose collectives then lay inside of the budget.
+const CONTEXT_ONE: f64 = 0.13 * GIB;
+const CONTEXT_SEVERAL: f64 = 0.55 * GIB;
+/// The same for the first engine with several ranks.
+const CONTEXT_FIRST_SEVERAL: f64 = 0.25 * GIB;
+/// What the profile counts and no tensor explains since 0.12, as a share of the weights that a rank
+/// holds: fitted on nine logged capacities of 0.15.1 (0.018 to 0.035 of 11 to 53 GiB).
+const UNEXPLAINED: f64 = 0.03;
+/// The estimate of CUDA graphs, as logged for sixteen of them.
+const GRAPHS: f64 = 0.36 * GIB;
+
+/// What of vLLM's behaviour decides memory.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Behaviour {
+    /// The first engine (V0).
+    first: bool,
+    /// The newer model runner.
+    second_runner: bool,
+}
+
+fn behaviour(setup: &Setup<'_>) -> Behaviour {
+    let engine = &setup.engine;
+    let hybrid = setup.architecture.attention_layers().any(|(_, m)| matches!(m, Mixer::Recurrent(_)));
+    let dense = !setup.architecture.has_experts() && !hybrid;
+    Behaviour {
+        first: !engine.at_least([0, 8, 0]),
+        second_runner: engine.at_least([0, 29, 0]) || engine.at_least([0, 25, 0]) && dense,
+    }
+}
+
+/// Bytes that sampling takes for each logit of the profile's step.
+fn bytes_per_logit(setup: &Setup<'_>, behaviour: Behaviour) -> f64 {
+    let engine = &setup.engine;
+    if behaviour.second_runner && !engine.at_least([0, 33, 0]) {
+        return PLAIN;
+    }
+    let capability = setup.device.gpu.compute_capability;
+    if engine.at_least([0, 21, 0]) && capability.is_some_and(|c| c >= (7, 5)) {
+        return SAMPLED_IN_KERNEL;
+    }
+    if engine.at_least([0, 17, 0]) { UNSORTED } else { SORTED }
+}
+
+/// The budget in bytes, and what lies in it besides weights and cache.
+pub(super) fn overheads(setup: &Setup<'_>, visible: f64, weights: f64) -> (f64, Vec<Overhead>) {
+    let behaviour = behaviour(setup);
+    let slack = allocator_slack(setup);
+    let mut parts = vec![
+        rotary(setup),
+        part(Part::Allocator, "allocator blocks", slack, "weights of 10 MiB and more in blocks of 2 MiB"),
+        activations(setup, behaviour),
+    ];
+    let several = setup.layout.stage_gpus() * setup.layout.pipeline > 1;
+    if setup.engine.at_least([0, 12, 0]) {
+        parts.push(part(
+            Part::NonTorch,
+            "context and kernels",
+            UNEXPLAINED * weights,
+            "0.03 × weights, fitted on logged capacities",
+        ));
+    } else {
+        let (bytes, formula) = match (several, behaviour.first) {
+            (false, _) => (CONTEXT_ONE, "0.13 GiB on one rank, fitted on logged profiles"),
+            (true, true) => (CONTEXT_FIRST_SEVERAL, "0.25 GiB on each of several ranks, as logged"),
+            (true, false) => (CONTEXT_SEVERAL, "0.55 GiB on each of several ranks, fitted on logged profiles"),
+        };
+        parts.push(part(Part::NonTorch, "context and collectives", bytes, formula));
+    }
+    // Before 0.20 graphs came out of what the budget leaves; the newer runner does not estimate them.
+    let reserved = setup.engine.at_least([0, 20, 0]) && !behaviour.second_runner;
+    if !setup.settings.eager {
+        let formula = if reserved { "the engine's estimate, subtracted since 0.20" } else { "outside of the budget" };
+        parts.push(Overhead { outside_budget: !reserved, ..part(Part::Graphs, "CUDA graphs", GRAPHS, formula) });
+    }
+    (visible * setup.settings.memory_fraction, parts)
+}
+
+/// The rotary table, kept for every position that the model states.
+pub(super) fn rotary(setup: &Setup<'_>) -> Overhead {
+    let positions = setup.architecture.max_context.map_or(0.0, |tokens| tokens.0 as f64);
+    let elements = setup.architecture.rotary_elements as f64;
+    part(
+        Part::Rotary,
+        "rotary table",
+        positions * elements * 2.0,
+        format!("{positions} positions × {elements} elements × 2 B"),
+    )
+}
+
+/// PyTorch's peak beyond the weights in the profile's step: either the widest layer, or logits and
+/// what sampling makes of them, or the tower on its largest items.
+fn activations(setup: &Setup<'_>, behaviour: Behaviour) -> Overhead {
+    let tokens = setup.settings.batched_tokens as f64;
+    let hidden = setup.architecture.hidden as f64;
+    let vocabulary = setup.architecture.vocabulary as f64;
+    let sequences = sampled(setup, behaviour);
+    let each = bytes_per_logit(setup, behaviour);
+    // The step's output, and since 0.12 its input beside it.
+    let buffers = if setup.engine.at_least([0, 12, 0]) { 4.0 } else { 2.0 };
+    let sampler = each * sequences * vocabulary + buffers * tokens * hidden;
+    let forward = setup
+        .architecture
+        .layers
+        .iter()
+        .map(|run| layer_activations(&run.layer, setup, tokens))
+        .fold(0.0, f64::max);
+    // The first engine merges a multimodal step's embeddings with the text's.
+    let towers = &setup.architecture.towers;
+    let merged = if behaviour.first && !towers.is_empty() { 2.0 * tokens * hidden } else { 0.0 };
+    let towers = towers.iter().map(|tower| tower_peak(tower, setup, behaviour));
+    let (mut encoder, mut kept) = (0.0_f64, 0.0_f64);
+    for (peak, rest) in towers {
+        encoder = encoder.max(peak);
+        kept = kept.max(rest);
+    }
+    part(
+        Part::Activations,
+        "activations",
+        (sampler.max(forward + merged) + kept).max(encoder),
+        format!(
+            "the largest of sampling ({each} B × {sequences} sequences × {vocabulary} logits + {buffers} B × \
+             {tokens} tokens × {hidden}), the widest layer, and the tower's largest items"
+        ),
+    )
+}
+
+/// Sequences that the profile samples for.
+fn sampled(setup: &Setup<'_>, behaviour: Behaviour) -> f64 {
+    let tokens = setup.settings.batched_tokens as f64;
+    let sequences = (setup.settings.sequences as f64).min(tokens);
+    // The first engine profiles only as many multimodal sequences as have room for a largest item.
+    let items = setup.architecture.towers.iter().filter_map(|tower| tower.largest_item);
+    match items.map(|item| item.0 as f64).reduce(f64::max) {
+        Some(item) if behaviour.first => sequences.min(libm::floor(tokens / item)).max(1.0),
+        _ => sequences,
+    }
+}
+
+/// What a layer makes of a step: projections of its feed-forward, inputs, outputs and residuals.
+pub(super) fn layer_activations(layer: &Layer, setup: &Setup<'_>, tokens: f64) -> f64 {
+    let hidden = setup.architecture.hidden as f64;
+    let tensor = f64::from(setup.layout.tensor.max(1));
+    match layer.feed_forward {
+        FeedForward::Dense { width, .. } => 2.0 * tokens * (3.0 * width as f64 / tensor + 4.0 * hidden),
+        FeedForward::Experts { chosen, width, .. } => {
+            let within = f64::from(setup.layout.expert_tensor());
+            2.0 * tokens * chosen as f64 * (3.0 * width as f64 / within + hidden) + 8.0 * tokens * hidden
+        }
+        FeedForward::None => 8.0 * tokens * hidden,
+    }
+}
+
+/// The peak of a tower on the items that a step may hold, and what stays of it beside the step:
+/// pixels or frames, and embeddings. The newer runner does not profile towers.
+fn tower_peak(tower: &Tower, setup: &Setup<'_>, behaviour: Behaviour) -> (f64, f64) {
+    let (Some(patches), Some(item)) = (tower.largest_patches, tower.largest_item) else { return (0.0, 0.0) };
+    if behaviour.second_runner {
+        return (0.0, 0.0);
+    }
+    let tokens = setup.settings.batched_tokens as f64;
+    let item = (item.0 as f64).max(1.0);
+    // An item that no request has room for is made smaller before the first engine takes it.
+    let room = if behaviour.first { tokens } else { longest_context(setup) };
+    let scale = (room / item).min(1.0);
+    let items = libm::floor(tokens / item).max(1.0);
+    let patches = patches as f64 * items * scale;
+    let embeddings = items * item * scale * setup.architecture.hidden as f64 * 2.0;
+    let tensor = f64::from(setup.layout.tensor.max(1));
+    // Pixels of a patch of 14 × 14 in three colours, in 16 bits.
+    let pixels = patches * 3.0 * 14.0 * 14.0 * 2.0;
+    let width = 6.0 * tower.hidden as f64 + 2.0 * tower.width as f64 / tensor;
+    (2.0 * patches * width + pixels + embeddings, pixels + embeddings)
+}
