@@ -10,9 +10,12 @@ use super::{
 use gpuwise_domain::{
     deployment::Deployment,
     engine::EngineKind,
-    facts::{Context, EngineFacts, Vendor},
+    facts::{Context, EngineFacts, PoolRole, Vendor},
 };
 use std::fmt::Write as _;
+
+/// How far the port of a prefill server lies from its engine's own.
+pub(super) const PREFILL_PORT: u16 = 100;
 
 /// Memory that ranks of one server exchange messages through.
 pub(super) const SHARED_MEMORY: (&str, &str) = ("16g", "16Gi");
@@ -43,7 +46,10 @@ pub(super) fn docker(
         let mut words: Vec<String> = vec!["docker".into(), "run".into(), "--rm".into()];
         words.extend(devices(deployment, context, server));
         words.extend(["--shm-size".into(), SHARED_MEMORY.0.into()]);
-        words.extend(["-p".into(), format!("{0}:{0}", server.port)]);
+        words.extend([
+            "-p".into(),
+            format!("{}:{}", published(server), server.port),
+        ]);
         words.extend(["--env".into(), "HF_TOKEN".into()]);
         let _ = write!(
             out,
@@ -70,6 +76,14 @@ pub(super) fn docker(
         out.push_str(&command(&words, server));
     }
     Ok(out)
+}
+
+/// The port of the host: both pools may stand on one.
+fn published(server: &Server) -> u16 {
+    match server.role {
+        Some(PoolRole::Prefill) => server.port + PREFILL_PORT,
+        _ => server.port,
+    }
 }
 
 /// The engine's image for this vendor.

@@ -8,7 +8,8 @@ mod vllm;
 use super::{
     EmitError, Form,
     arguments::{Arguments, Script, Server},
-    engine_at,
+    containers::PREFILL_PORT,
+    engine_at, host_gpus,
 };
 use gpuwise_domain::{
     deployment::Deployment,
@@ -125,8 +126,20 @@ fn server(pool: &Pool<'_>, form: Form, notes: &mut Vec<String>) -> Result<Server
     let mut port = pool.default_number("port").map_or(8000, |port| port as u16);
     if pool.role == Some(PoolRole::Prefill) && !contained {
         // Both pools may stand on one host.
-        port += 100;
+        port += PREFILL_PORT;
         arguments.set("port", port)?;
+    }
+    if let Some((instance, host)) =
+        host_gpus(pool.deployment).filter(|(_, host)| pool.layout.replica_gpus() > *host)
+    {
+        let gpus = pool.layout.replica_gpus();
+        let hosts = gpus.div_ceil(host);
+        let how = if arguments.has("nnodes") {
+            format!(" (--nnodes {hosts}, --node-rank 0 to {})", hosts - 1)
+        } else {
+            String::new()
+        };
+        notes.push(format!("a replica takes {gpus} GPUs and {instance} has {host}: start it on {hosts} hosts together{how}"));
     }
     let file = (!arguments.keys.is_empty()).then(|| {
         (

@@ -34,7 +34,13 @@ pub(super) fn manifests(
         if let Some((file, text)) = &server.file {
             let _ = write!(
                 out,
-                "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: {name}\ndata:\n  {file}: |\n"
+                r"apiVersion: v1
+kind: ConfigMap
+metadata:
+  name: {name}
+data:
+  {file}: |
+"
             );
             for line in text.lines() {
                 let _ = writeln!(out, "    {line}");
@@ -45,9 +51,20 @@ pub(super) fn manifests(
         workload(&mut out, &name, &image, facts, server, &resource);
         let _ = write!(
             out,
-            "---\napiVersion: v1\nkind: Service\nmetadata:\n  name: {name}\nspec:\n  selector:\n    app: {name}\n  \
-             ports:\n    - name: http\n      port: {0}\n      targetPort: http\n",
-            server.port
+            r"---
+apiVersion: v1
+kind: Service
+metadata:
+  name: {name}
+spec:
+  selector:
+    app: {name}
+  ports:
+    - name: http
+      port: {port}
+      targetPort: http
+",
+            port = server.port
         );
     }
     Ok(out)
@@ -64,30 +81,77 @@ fn workload(
 ) {
     let _ = write!(
         out,
-        "apiVersion: apps/v1\nkind: Deployment\nmetadata:\n  name: {name}\n  labels:\n    app: {name}\nspec:\n  \
-         replicas: {}\n  selector:\n    matchLabels:\n      app: {name}\n  strategy:\n    # A new pod would wait for \
-         GPUs that the old one holds.\n    rollingUpdate:\n      maxSurge: 0\n      maxUnavailable: 1\n  template:\n    \
-         metadata:\n      labels:\n        app: {name}\n    spec:\n      containers:\n        - name: server\n          \
-         image: {}\n",
-        server.replicas,
-        json!(image)
+        r"apiVersion: apps/v1
+kind: Deployment
+metadata:
+  name: {name}
+  labels:
+    app: {name}
+spec:
+  replicas: {replicas}
+  selector:
+    matchLabels:
+      app: {name}
+  strategy:
+    # A new pod would wait for GPUs that the old one holds.
+    rollingUpdate:
+      maxSurge: 0
+      maxUnavailable: 1
+  template:
+    metadata:
+      labels:
+        app: {name}
+    spec:
+      # Variables of a service that is named like an engine would set its port.
+      enableServiceLinks: false
+      containers:
+        - name: server
+          image: {image}
+",
+        replicas = server.replicas,
+        image = json!(image)
     );
     let (entry, rest) = entry_point(facts, server);
     if let Some(entry) = entry {
         let _ = writeln!(out, "          command: [{}]", json!(entry));
     }
     out.push_str("          args:\n");
-    let words = rest.iter().map(String::as_str).chain(server.arguments());
-    for word in words {
+    for word in rest.iter().map(String::as_str).chain(server.arguments()) {
         let _ = writeln!(out, "            - {}", json!(word));
     }
+    surroundings(out, server, resource);
+    if server.file.is_some() {
+        let _ = write!(
+            out,
+            r"        - name: config
+          configMap:
+            name: {name}
+"
+        );
+    }
+}
+
+/// Ports, token, GPUs, probes and volumes of a container; the volumes come last.
+fn surroundings(out: &mut String, server: &Server, resource: &str) {
     let _ = write!(
         out,
-        "          ports:\n            - name: http\n              containerPort: {}\n          env:\n            - \
-         name: HF_TOKEN\n              valueFrom:\n                secretKeyRef:\n                  name: hf-token\n                  \
-         key: token\n                  optional: true\n          resources:\n            requests:\n              \
-         {resource}: {gpus}\n            limits:\n              {resource}: {gpus}\n",
-        server.port,
+        r"          ports:
+            - name: http
+              containerPort: {port}
+          env:
+            - name: HF_TOKEN
+              valueFrom:
+                secretKeyRef:
+                  name: hf-token
+                  key: token
+                  optional: true
+          resources:
+            requests:
+              {resource}: {gpus}
+            limits:
+              {resource}: {gpus}
+",
+        port = server.port,
         gpus = server.gpus,
     );
     // Loading takes minutes; afterwards a server answers at once.
@@ -98,27 +162,36 @@ fn workload(
     ] {
         let _ = write!(
             out,
-            "          {probe}Probe:\n            httpGet:\n              path: /health\n              port: http\n            \
-             periodSeconds: {period}\n            failureThreshold: {failures}\n"
+            r"          {probe}Probe:
+            httpGet:
+              path: /health
+              port: http
+            periodSeconds: {period}
+            failureThreshold: {failures}
+"
         );
     }
-    out.push_str(
-        "          volumeMounts:\n            - name: shm\n              mountPath: /dev/shm\n",
-    );
-    if server.file.is_some() {
-        out.push_str("            - name: config\n              mountPath: /config\n");
+    let mounts: &[(&str, &str)] = match server.file {
+        Some(_) => &[("shm", "/dev/shm"), ("config", "/config")],
+        None => &[("shm", "/dev/shm")],
+    };
+    out.push_str("          volumeMounts:\n");
+    for (name, path) in mounts {
+        let _ = writeln!(
+            out,
+            "            - name: {name}\n              mountPath: {path}"
+        );
     }
     let _ = write!(
         out,
-        "      volumes:\n        - name: shm\n          emptyDir:\n            medium: Memory\n            sizeLimit: {}\n",
+        r"      volumes:
+        - name: shm
+          emptyDir:
+            medium: Memory
+            sizeLimit: {}
+",
         SHARED_MEMORY.1
     );
-    if server.file.is_some() {
-        let _ = write!(
-            out,
-            "        - name: config\n          configMap:\n            name: {name}\n"
-        );
-    }
 }
 
 /// What a pod asks for: whole GPUs or slices, as device plugins name them.

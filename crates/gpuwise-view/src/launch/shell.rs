@@ -39,7 +39,8 @@ fn own_gpus(gpus: u32) -> String {
 pub(super) fn comments(script: &Script) -> String {
     let mut out = String::new();
     for note in &script.notes {
-        let _ = writeln!(out, "# {note}");
+        // A name with a line end would go on as a command.
+        let _ = writeln!(out, "# {}", note.replace(char::is_control, " "));
     }
     out
 }
