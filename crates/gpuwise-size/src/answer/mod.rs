@@ -2,11 +2,14 @@
 
 mod engine;
 mod layout;
+mod memory;
 mod predict;
 mod question;
 mod reading;
+mod releases;
 
 pub use engine::{engine_of, profile_of, profile_of_engine};
+pub use memory::{MemoryAnswer, predict_memory};
 pub use predict::{Kind, Outcome, figure, predict, solve};
 pub use question::{Answer, answer, from_outcome, observation};
 pub use reading::{Reading, Refusal, Statistic, Wanted, default_settings, read, weights_named};

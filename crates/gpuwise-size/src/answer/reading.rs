@@ -261,7 +261,7 @@ fn is_random_range(question: &Question) -> bool {
 
 /// The fewest tensor-parallel ranks that leave the cache a third of the memory, and as many
 /// replicas as there are GPUs for.
-fn smallest_layout(setup: &Setup<'_>, gpus: u32) -> Layout {
+pub(crate) fn smallest_layout(setup: &Setup<'_>, gpus: u32) -> Layout {
     let mut tensor = 1;
     while tensor < gpus.min(8) {
         let mut candidate = setup.clone();
@@ -337,7 +337,7 @@ fn wanted(question: &Question) -> Result<Wanted, Refusal> {
     })
 }
 
-fn weights(question: &Question, architecture: &Architecture, notes: &mut Vec<String>) -> Weights {
+pub(crate) fn weights(question: &Question, architecture: &Architecture, notes: &mut Vec<String>) -> Weights {
     let published = Weights::published(architecture);
     let gemm = question.extra("gemm").unwrap_or("");
     let experts = question.extra("moe").unwrap_or("");
@@ -467,7 +467,7 @@ fn precision_name(written: &str) -> Option<&'static str> {
     })
 }
 
-fn cache(question: &Question) -> CacheFormat {
+pub(crate) fn cache(question: &Question) -> CacheFormat {
     let lower = question.precision.to_ascii_lowercase();
     let part = lower
         .split(',')

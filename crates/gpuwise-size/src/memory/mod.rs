@@ -92,7 +92,11 @@ impl MemoryPlan {
 
 /// The memory plan of a setup.
 pub fn plan(setup: &Setup<'_>) -> MemoryPlan {
-    let (visible, visible_known) = visible_memory(&setup.device);
+    plan_of_visible(setup, visible_memory(&setup.device))
+}
+
+/// The same where an engine saw so many bytes; beside them whether that is a fact.
+pub fn plan_of_visible(setup: &Setup<'_>, (visible, visible_known): (f64, bool)) -> MemoryPlan {
     let weights = weight_kinds(setup);
     let held: f64 = weights.iter().map(|kind| kind.bytes).sum();
     let (budget, overheads) = overheads(setup, visible, held);

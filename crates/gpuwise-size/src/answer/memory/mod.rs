@@ -1,0 +1,220 @@
+//! Questions about memory: sizes that arithmetic gives, and what engines log.
+
+mod ranges;
+mod read;
+
+use super::reading::Refusal;
+use crate::{
+    memory::{MemoryPlan, Part, cache_shape, published_bytes},
+    setup::Setup,
+};
+use alloc::{
+    format,
+    string::{String, ToString},
+};
+use gpuwise_domain::{catalogue::Catalogue, estimate::Basis, layout::Layout, model::Architecture, question::Question};
+use gpuwise_units::significant;
+use ranges::Spread;
+use read::{Read, number, read};
+
+const GIB: f64 = 1073741824.0;
+
+/// The answer to a question about memory.
+#[derive(Debug, Clone, PartialEq)]
+pub struct MemoryAnswer {
+    /// The figure in the question's unit.
+    pub value: f64,
+    /// The lower end of its 80 % range.
+    pub low: f64,
+    /// The upper end.
+    pub high: f64,
+    /// On what it rests.
+    pub basis: Basis,
+    /// How the question was read, and what the figure is.
+    pub reason: String,
+}
+
+/// What is asked about memory.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Wanted {
+    Parameters,
+    WeightBytes,
+    FileBytes,
+    TokenBytes,
+    CacheTokens,
+    CacheTokensOfStated,
+    CacheBytes,
+    CacheOfContext,
+    WeightsPerGpu,
+    Activations,
+    NonTorch,
+    TotalPerGpu,
+    OutOfMemory,
+}
+
+impl Wanted {
+    fn by_metric(metric: &str) -> Option<Self> {
+        Some(match metric {
+            "parameter_count" => Self::Parameters,
+            "weight_bytes" => Self::WeightBytes,
+            "model_size_file" => Self::FileBytes,
+            "kv_bytes_per_token" => Self::TokenBytes,
+            "kv_cache_capacity" => Self::CacheTokens,
+            "kv_cache_capacity_given_memory" => Self::CacheTokensOfStated,
+            "kv_cache_memory_per_gpu" => Self::CacheBytes,
+            "kv_cache_size" => Self::CacheOfContext,
+            "weights_memory_per_gpu" => Self::WeightsPerGpu,
+            "activation_peak_per_gpu" => Self::Activations,
+            "non_torch_memory_per_gpu" => Self::NonTorch,
+            "total_gpu_memory" => Self::TotalPerGpu,
+            "oom" => Self::OutOfMemory,
+            _ => return None,
+        })
+    }
+
+    /// Whether the answer depends on a GPU.
+    const fn needs_gpu(self) -> bool {
+        matches!(
+            self,
+            Self::CacheTokens | Self::CacheBytes | Self::TotalPerGpu | Self::OutOfMemory
+        )
+    }
+}
+
+/// Answers a question about memory; `None` where the metric is not one of memory.
+///
+/// The value is in the question's own unit, with an 80 % range.
+///
+/// # Errors
+/// Inside: when the GPU is unknown, or the row states too little or is about training.
+pub fn predict_memory(
+    question: &Question,
+    architecture: &Architecture,
+    catalogue: &Catalogue,
+) -> Option<Result<MemoryAnswer, Refusal>> {
+    let wanted = Wanted::by_metric(&question.metric)?;
+    Some(answer(wanted, question, architecture, catalogue))
+}
+
+fn answer(
+    wanted: Wanted,
+    question: &Question,
+    architecture: &Architecture,
+    catalogue: &Catalogue,
+) -> Result<MemoryAnswer, Refusal> {
+    if wanted == Wanted::OutOfMemory && question.extra("method").is_some() {
+        return Err(Refusal::NotYet("memory of training is not answered yet".into()));
+    }
+    let adjusted = read::adjusted(question, architecture);
+    let read = read(question, &adjusted, catalogue, wanted.needs_gpu())?;
+    let plan = read.plan();
+    let setup = &read.setup;
+    let say = |value: f64, spread: Spread, what: &str| read.said(question, value, spread, what);
+    Ok(match wanted {
+        Wanted::Parameters => {
+            let stored = adjusted.stored.as_ref().map(|stored| stored.elements);
+            let count = stored.unwrap_or(adjusted.parameters().0);
+            say(count as f64, ranges::EXACT, "every tensor once, a tied head once")
+        }
+        Wanted::WeightBytes => say(published_bytes(setup), ranges::EXACT, "elements × bytes of their format"),
+        Wanted::FileBytes => say(published_bytes(setup), ranges::FILE, "elements × bytes of their format"),
+        Wanted::TokenBytes => {
+            let bytes = adjusted.cache_elements_per_token() as f64 * setup.cache.bytes_per_element();
+            say(bytes, ranges::EXACT, "elements of the layers that keep the whole context × bytes of each")
+        }
+        Wanted::CacheOfContext => {
+            let tokens = context(question, setup);
+            let what = format!("bytes per token in all layers × a context of {tokens} tokens");
+            say(context_bytes(setup, tokens), ranges::EXACT, &what)
+        }
+        Wanted::CacheTokensOfStated => {
+            let gib = number(question, "kv_cache_memory_per_gpu_gib")
+                .ok_or_else(|| Refusal::Unstated("the row states no kv_cache_memory_per_gpu_gib".into()))?;
+            let tokens = plan.cache_shape.reported_tokens(gib * GIB);
+            say(tokens, ranges::given(&plan.cache_shape), "stated bytes ÷ bytes per token")
+        }
+        Wanted::CacheTokens | Wanted::CacheBytes => cache_left(wanted, question, &read, &plan),
+        Wanted::WeightsPerGpu => {
+            let kept = plan.overhead(Part::Rotary) + plan.overhead(Part::Allocator);
+            let what = "weights, table of positions, allocator blocks";
+            say(plan.weight_bytes() + kept, ranges::WEIGHTS, what)
+        }
+        Wanted::Activations => {
+            let what = "the profile's peak beyond the weights";
+            say(plan.overhead(Part::Activations), ranges::activations(read.settled), what)
+        }
+        Wanted::NonTorch => {
+            let what = "contexts, kernels and collectives";
+            say(plan.overhead(Part::NonTorch), ranges::NON_TORCH, what)
+        }
+        Wanted::TotalPerGpu => say(plan.visible, ranges::VISIBLE, "memory that a program sees"),
+        Wanted::OutOfMemory => out_of_memory(question, &read, &plan),
+    })
+}
+
+/// Bytes or tokens that a profile leaves to the cache. What the profile may find more or less is a
+/// share of the budget, so that a small rest is uncertain and a large one is not.
+fn cache_left(wanted: Wanted, question: &Question, read: &Read<'_>, plan: &MemoryPlan) -> MemoryAnswer {
+    let (below, above) = ranges::left(read);
+    let figure = |bytes: f64| match wanted {
+        Wanted::CacheTokens => plan.cache_shape.reported_tokens(bytes.max(0.0)),
+        _ => bytes.max(0.0),
+    };
+    let spread = Spread { basis: Basis::Calibrated, ..ranges::EXACT };
+    let what = if plan.cache < 0.0 {
+        "weights and overheads do not fit: short by the range's upper end and more".to_string()
+    } else {
+        format!(
+            "{} GiB of {} GiB that the engine may use",
+            significant(plan.cache / GIB, 4),
+            significant(plan.budget / GIB, 4)
+        )
+    };
+    let mut answer = read.said(question, figure(plan.cache), spread, &what);
+    let scale = read::scale(&question.unit);
+    answer.low = figure(plan.cache - below * plan.budget) / scale;
+    answer.high = figure(plan.cache + above * plan.budget) / scale;
+    if !read.settled {
+        answer.basis = Basis::Extrapolated;
+    }
+    answer
+}
+
+/// The context that a run allocates its cache for: as set, else what the row's tokens need.
+fn context(question: &Question, setup: &Setup<'_>) -> f64 {
+    let asked = question.input.unwrap_or(0.0) + question.output.unwrap_or(0.0);
+    number(question, "n_ctx").unwrap_or(if setup.settings.max_context > 0 {
+        setup.settings.max_context as f64
+    } else {
+        asked.max(512.0)
+    })
+}
+
+/// Bytes of the whole model's cache for one context, in all layers.
+fn context_bytes(setup: &Setup<'_>, tokens: f64) -> f64 {
+    let whole = Setup { layout: Layout::SINGLE, ..setup.clone() };
+    let shape = cache_shape(&whole);
+    shape.all_token_bytes() * tokens + shape.state_bytes()
+}
+
+/// Whether a run ends out of memory: 1 where the fullest GPU lacks room for weights, overheads and
+/// one context. Within 7 % of what it sees both are possible.
+fn out_of_memory(question: &Question, read: &Read<'_>, plan: &MemoryPlan) -> MemoryAnswer {
+    let setup = &read.setup;
+    let tokens = context(question, setup);
+    let needed = plan.cache_shape.sequence_bytes(tokens);
+    let left = plan.cache - needed;
+    let value = if left < 0.0 { 1.0 } else { 0.0 };
+    let sure = left.abs() > ranges::FITS * plan.visible;
+    let what = format!(
+        "the fullest GPU has {} GiB {} after weights, overheads and {tokens} tokens",
+        significant(left.abs() / GIB, 3),
+        if left < 0.0 { "too little" } else { "left" },
+    );
+    let spread = Spread { basis: Basis::Calibrated, ..ranges::EXACT };
+    let mut answer = read.said(question, value, spread, &what);
+    if !sure {
+        (answer.low, answer.high) = (0.0, 1.0);
+    }
+    answer
+}

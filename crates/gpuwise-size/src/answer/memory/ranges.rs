@@ -1,0 +1,63 @@
+//! How far logged values lay from ours: the ends of 80 % ranges.
+//!
+//! Factors are the 10 % and 90 % points of logged over predicted, by what is asked and by whether
+//! the row states the release and the limits of the step; widened where fewer than ten rows speak.
+
+use super::read::Read;
+use crate::memory::CacheShape;
+use gpuwise_domain::{engine::EngineKind, estimate::Basis};
+
+/// The ends of a range as factors on the figure, and what it rests on.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Spread {
+    /// For the lower end.
+    pub(super) low: f64,
+    /// For the upper end.
+    pub(super) high: f64,
+    /// On what the figure rests.
+    pub(super) basis: Basis,
+}
+
+const fn spread(low: f64, high: f64, basis: Basis) -> Spread {
+    Spread { low, high, basis }
+}
+
+/// Arithmetic.
+pub(super) const EXACT: Spread = spread(1.0, 1.0, Basis::Exact);
+/// Files hold a header besides tensors, and logs round to two places.
+pub(super) const FILE: Spread = spread(0.998, 1.004, Basis::Exact);
+/// Weights as engines log them.
+pub(super) const WEIGHTS: Spread = spread(0.985, 1.02, Basis::Calibrated);
+/// What is not PyTorch's: logs of one setting differ by several times.
+pub(super) const NON_TORCH: Spread = spread(0.4, 2.2, Basis::Calibrated);
+/// Memory that a program sees, by driver.
+pub(super) const VISIBLE: Spread = spread(0.995, 1.005, Basis::Exact);
+/// Share of memory within which a run may fit or not.
+pub(super) const FITS: f64 = 0.07;
+
+/// Peaks of a profile.
+pub(super) const fn activations(settled: bool) -> Spread {
+    if settled {
+        spread(0.95, 1.06, Basis::Calibrated)
+    } else {
+        spread(0.6, 1.6, Basis::Extrapolated)
+    }
+}
+
+/// Tokens in stated bytes.
+pub(super) const fn given(shape: &CacheShape) -> Spread {
+    if shape.pool.is_some() {
+        spread(0.93, 1.07, Basis::Calibrated)
+    } else {
+        spread(0.985, 1.005, Basis::Calibrated)
+    }
+}
+
+/// What a profile may leave less or more than ours, as shares of the budget.
+pub(super) fn left(read: &Read<'_>) -> (f64, f64) {
+    match (read.setup.engine.kind, read.settled, read.release_stated) {
+        (EngineKind::Vllm, true, _) => (0.02, 0.015),
+        (EngineKind::Vllm, false, true) => (0.08, 0.03),
+        _ => (0.12, 0.06),
+    }
+}
