@@ -7,6 +7,8 @@
 extern crate alloc;
 
 pub mod answer;
+#[cfg(doctest)]
+mod concepts;
 pub mod constants;
 pub mod fit;
 pub mod knowledge;

@@ -1,0 +1,23 @@
+//! The worked examples of `docs/concepts`, run as tests.
+
+macro_rules! pages {
+    ($($page:ident: $file:literal,)*) => {
+        $(
+            #[doc = include_str!(concat!("../../../docs/concepts/", $file))]
+            mod $page {}
+        )*
+    };
+}
+
+pages! {
+    collectives: "collectives.md",
+    decode_step: "decode-step.md",
+    engine_memory: "engine-memory.md",
+    experts: "experts.md",
+    kv_cache: "kv-cache.md",
+    mixed_steps: "mixed-steps.md",
+    prefill: "prefill.md",
+    queueing: "queueing.md",
+    ranges: "ranges.md",
+    weights: "weights.md",
+}

@@ -1,0 +1,58 @@
+// What the worked examples of the concept pages share. They run as tests of `gpuwise-size`.
+
+use gpuwise_domain::{engine::*, gpu::*, layout::*, model::*, precision::*};
+use gpuwise_read::catalogue::{ModelCatalogue, read_gpus};
+use gpuwise_size::{constants::*, setup::*};
+
+/// A model of the catalogue, by the file that it lies in and its id.
+pub fn model(file: &str, id: &str) -> Architecture {
+    let path = format!("{}/../../catalogue/models/{file}", env!("CARGO_MANIFEST_DIR"));
+    let mut models = ModelCatalogue::default();
+    models.add(file, &std::fs::read_to_string(path).unwrap()).unwrap();
+    models.resolve(id).unwrap().1
+}
+
+/// A GPU of the catalogue.
+pub fn gpu(name: &str) -> Gpu {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../catalogue/gpus.toml");
+    let gpus = read_gpus("gpus.toml", &std::fs::read_to_string(path).unwrap()).unwrap();
+    gpus.into_iter().find(|gpu| gpu.name == name).unwrap()
+}
+
+/// The model as published, tensor parallel over `ranks` of these GPUs, under the newest vLLM.
+pub fn setup<'a>(architecture: &'a Architecture, gpu: &'a Gpu, ranks: u32) -> Setup<'a> {
+    Setup {
+        architecture,
+        device: Device::whole(gpu),
+        engine: Engine::newest(EngineKind::Vllm),
+        profile: String::new(),
+        layout: Layout::tensor(ranks),
+        weights: Weights::published(architecture),
+        cache: CacheFormat::HALF,
+        settings: Settings {
+            batched_tokens: 8192,
+            sequences: 1024,
+            max_context: 8192,
+            memory_fraction: 0.9,
+            block: 16,
+            eager: false,
+        },
+        draft: None,
+        adapters: None,
+    }
+}
+
+/// Constants with these base values, whatever the fitted ones are.
+pub fn constants(values: &[(Parameter, f64)]) -> Constants {
+    let mut constants = Constants::prior(&[], &[]);
+    for (parameter, value) in values {
+        constants.base[*parameter as usize] = value.ln();
+    }
+    constants
+}
+
+/// Fails where two figures differ by more than one percent.
+pub fn near(figure: f64, by_hand: f64) {
+    let off = (figure / by_hand - 1.0).abs();
+    assert!(off < 0.01, "{figure} is not {by_hand}");
+}
