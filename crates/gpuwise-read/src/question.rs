@@ -152,3 +152,15 @@ fn extra(cell: &str) -> Vec<(String, String)> {
         })
         .collect()
 }
+
+/// A load as a cell of the table, the inverse of reading it.
+pub fn load_cell(load: &Load) -> String {
+    match load {
+        Load::Unstated => String::new(),
+        Load::InFlight(requests) => requests.to_string(),
+        Load::Rate(stages) => {
+            let rates: Vec<String> = stages.iter().map(|rate| format!("{rate}/s")).collect();
+            format!("rate={}", rates.join(" then "))
+        }
+    }
+}

@@ -58,14 +58,14 @@ pub struct ParameterInfo {
 
 parameters! {
     MemoryRate = "memory_rate", 0.80, 0.05, 0.05, 0.0, "share of peak", "achieved share of peak memory bandwidth when reading weights";
-    CacheRate = "cache_rate", 0.70, 0.15, 0.07, 0.15, "share of peak", "achieved share of peak memory bandwidth when reading the key-value cache";
+    CacheRate = "cache_rate", 0.70, 0.15, 0.07, 0.075, "share of peak", "achieved share of peak memory bandwidth when reading the key-value cache";
     HalfRate = "half_rate", 0.78, 0.08, 0.08, 0.0, "share of peak", "achieved share of the BF16 peak in large matmuls";
     Fp8Rate = "fp8_rate", 0.58, 0.10, 0.08, 0.0, "share of peak", "achieved share of the FP8 or INT8 peak in large matmuls";
     Fp4Rate = "fp4_rate", 0.45, 0.20, 0.08, 0.0, "share of peak", "achieved share of the FP4 peak in large matmuls";
     AttentionRate = "attention_rate", 0.45, 0.20, 0.08, 0.0, "share of BF16 peak", "achieved share of the BF16 peak in prefill attention";
     LatentRate = "latent_rate", 0.50, 0.20, 0.08, 0.0, "share of BF16 peak", "achieved share of the BF16 peak in latent decode attention";
-    ExpertMemoryRate = "expert_memory_rate", 0.70, 0.15, 0.07, 0.12, "share of peak", "achieved share of peak memory bandwidth when reading experts";
-    ExpertComputeRate = "expert_compute_rate", 0.45, 0.30, 0.10, 0.12, "share of peak", "achieved share of the matmul peak in grouped expert matmuls, relative to none";
+    ExpertMemoryRate = "expert_memory_rate", 0.70, 0.15, 0.07, 0.2, "share of peak", "achieved share of peak memory bandwidth when reading experts";
+    ExpertComputeRate = "expert_compute_rate", 0.45, 0.30, 0.10, 0.2, "share of peak", "achieved share of the matmul peak in grouped expert matmuls, relative to none";
     ExpertTile = "expert_tile", 24.0, 0.5, 0.0, 0.0, "tokens", "rows to which a grouped matmul pads an expert's tokens";
     ExpertImbalance = "expert_imbalance", 1.25, 0.15, 0.0, 0.0, "factor", "work of the busiest expert-parallel rank over the mean";
     ExpertSkew = "expert_skew", 0.70, 0.15, 0.0, 0.0, "share", "share of further tokens that choose experts independently of the others";
@@ -74,18 +74,18 @@ parameters! {
     WeightOnlyCompute = "weight_only_compute", 0.70, 0.30, 0.0, 0.0, "factor", "matmul rate of weight-only formats over that of plain ones";
     Overlap = "overlap", 3.0, 0.0, 0.0, 0.0, "exponent", "exponent of the smooth maximum of memory and compute time";
     TileExponent = "tile_exponent", 0.45, 0.3, 0.0, 0.0, "exponent", "how much few tiles of a matmul leave compute units idle";
-    Kernel = "kernel", 3.5, 0.3, 0.12, 0.15, "µs", "time that one small kernel adds to a step under CUDA graphs";
-    LatentKernels = "latent_kernels", 10.0, 0.3, 0.0, 0.15, "kernels", "small kernels of a latent-attention layer beside its matmuls";
-    ExpertKernels = "expert_kernels", 6.0, 0.3, 0.0, 0.2, "kernels", "kernels of routing, permuting and combining experts";
+    Kernel = "kernel", 3.5, 0.3, 0.12, 0.075, "µs", "time that one small kernel adds to a step under CUDA graphs";
+    LatentKernels = "latent_kernels", 10.0, 0.3, 0.0, 0.075, "kernels", "small kernels of a latent-attention layer beside its matmuls";
+    ExpertKernels = "expert_kernels", 6.0, 0.3, 0.0, 0.3, "kernels", "kernels of routing, permuting and combining experts";
     UnstatedSpeculation = "unstated_speculation", 1.25, 0.15, 0.0, 0.0, "tokens", "tokens a step where the model has prediction layers and the row does not say whether they are used";
     ExpertWeightOnly = "expert_weight_only", 0.85, 0.15, 0.08, 0.12, "factor", "memory rate of experts that are dequantized before multiplying";
-    Stream = "stream", 10.0, 0.4, 0.08, 0.12, "passes", "passes over the activations per layer by norms, rotary and activation kernels";
+    Stream = "stream", 10.0, 0.4, 0.08, 0.06, "passes", "passes over the activations per layer by norms, rotary and activation kernels";
     Launch = "launch", 6.0, 0.6, 0.0, 0.4, "µs", "time that one kernel launch costs the host outside of CUDA graphs";
-    StepBase = "step_base", 500.0, 0.5, 0.0, 0.5, "µs", "time of a step that is neither kernels nor bytes: scheduling, sampling";
-    StepSequence = "step_sequence", 8.0, 0.5, 0.0, 0.5, "µs", "the same, per sequence in the batch";
-    ReduceLatency = "reduce_latency", 7.0, 0.3, 0.12, 0.25, "µs", "latency of a small all-reduce over two ranks on a switched link";
+    StepBase = "step_base", 500.0, 0.5, 0.0, 0.3, "µs", "time of a step that is neither kernels nor bytes: scheduling, sampling";
+    StepSequence = "step_sequence", 8.0, 0.5, 0.0, 0.3, "µs", "the same, per sequence in the batch";
+    ReduceLatency = "reduce_latency", 7.0, 0.3, 0.12, 0.12, "µs", "latency of a small all-reduce over two ranks on a switched link";
     ReduceRanks = "reduce_ranks", 1.0, 0.5, 0.0, 0.0, "µs", "further latency per rank beyond two";
-    ReduceRate = "reduce_rate", 0.50, 0.20, 0.10, 0.15, "share of link", "achieved share of the link's bandwidth in all-reduce";
+    ReduceRate = "reduce_rate", 0.50, 0.20, 0.10, 0.075, "share of link", "achieved share of the link's bandwidth in all-reduce";
     PcieReduceLatency = "pcie_reduce_latency", 15.0, 0.5, 0.0, 0.0, "µs", "latency of a small all-reduce without a switched link";
     PcieReduceRate = "pcie_reduce_rate", 0.45, 0.4, 0.0, 0.0, "share of PCIe", "achieved share of the host link's bandwidth in all-reduce";
     DispatchLatency = "dispatch_latency", 20.0, 0.5, 0.0, 0.3, "µs", "latency of moving tokens to experts and back";
@@ -96,11 +96,11 @@ parameters! {
     AdmitSteps = "admit_steps", 2.0, 0.8, 0.0, 0.8, "steps", "decode steps that a new request waits for admission";
     Burst = "burst", 0.10, 0.4, 0.0, 0.5, "share", "share of requests that arrive together with all others";
     BurstFixed = "burst_fixed", 0.20, 0.4, 0.0, 0.5, "share", "the same where all requests have one length, so that they stay together";
-    MixedFactor = "mixed_factor", 1.0, 0.1, 0.0, 0.12, "factor", "cost of prefill inside decode steps over its cost alone";
+    MixedFactor = "mixed_factor", 1.0, 0.1, 0.0, 0.2, "factor", "cost of prefill inside decode steps over its cost alone";
     PromiseShare = "promise_share", 0.80, 0.2, 0.0, 0.2, "share", "mean time per token over its bound where a run was driven up to a bound";
     PromiseFirst = "promise_first", 0.20, 0.3, 0.0, 0.3, "share", "mean time to first token over its bound in such runs";
-    EraDecode = "era_decode", 1.0, 0.0, 0.0, 0.25, "factor", "decode time of an engine profile over the model";
-    EraPrefill = "era_prefill", 1.0, 0.0, 0.0, 0.30, "factor", "prefill time of an engine profile over the model";
+    EraDecode = "era_decode", 1.0, 0.0, 0.0, 0.06, "factor", "decode time of an engine profile over the model";
+    EraPrefill = "era_prefill", 1.0, 0.0, 0.0, 0.15, "factor", "prefill time of an engine profile over the model";
 }
 
 /// Values of the constants, with corrections.

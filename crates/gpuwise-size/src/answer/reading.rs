@@ -236,13 +236,16 @@ pub fn read<'a>(
     reading.shape = Arc::new(StepShape::new(&reading.setup));
     reading.capacity = capacity(&reading.setup, input.unwrap_or(0.0), output.unwrap_or(0.0));
     if let Load::InFlight(requests) = reading.load {
-        // Nobody keeps many times more requests in flight than run: where our sum says so, prompts
+        // Nobody publishes runs in which most requests wait for memory: where our sum says so, they
         // share what we count for each.
         let groups = f64::from(reading.setup.layout.attention_data * reading.setup.layout.replicas);
-        reading.capacity = reading.capacity.max(requests / groups.max(1.0) / 3.0);
+        reading.capacity = reading.capacity.max(LEAST_RUNNING * requests / groups.max(1.0));
     }
     Ok(reading)
 }
+
+/// Of the requests kept in flight at least this share is taken to run.
+const LEAST_RUNNING: f64 = 0.85;
 
 /// Sweeps of one harness draw lengths from a range below the nominal ones; they are told by their
 /// serving mode together with a stated data-parallel size.

@@ -2,9 +2,10 @@
 
 use super::Row;
 use crate::{
-    answer::{Kind, Reading},
+    answer::{Kind, Reading, Statistic, Wanted},
     constants::Constants,
     knowledge::MetricClass,
+    memory::weight_kinds,
 };
 use alloc::{
     collections::BTreeMap,
@@ -123,6 +124,27 @@ impl Sample<'_> {
                 format!("part {}", (hash >> 7) % CONFIGURATION_FOLDS + 1)
             }
         }
+    }
+
+    /// Whether the measured time is shorter than reading the weights once for each step at the peak
+    /// bandwidth, which no engine does without drafting.
+    pub fn defies_physics(&self) -> bool {
+        let setup = &self.reading.setup;
+        let architecture = setup.architecture;
+        if architecture.has_experts() || !architecture.prediction.is_empty() || setup.draft.is_some() {
+            return false;
+        }
+        let steps = match self.reading.wanted {
+            Wanted::Tpot(Statistic::Mean) => 1.0,
+            Wanted::BatchLatency => (self.reading.output.unwrap_or(1.0) - 1.0).max(0.0),
+            _ => return false,
+        };
+        let layers: f64 = weight_kinds(setup)
+            .iter()
+            .filter(|kind| matches!(kind.kind, "attention" | "MLP"))
+            .map(|kind| kind.bytes)
+            .sum();
+        self.measured < steps * layers / setup.device.bandwidth().get()
     }
 
     /// Its metric's class.

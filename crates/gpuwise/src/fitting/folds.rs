@@ -17,8 +17,6 @@ const OWN_RANGE: usize = 60;
 pub(crate) struct Folded {
     /// The predicted value of each sample in SI units; NaN where there is none.
     pub(crate) predicted: Vec<f64>,
-    /// Groups left out, with their rows.
-    pub(crate) groups: Vec<(String, usize)>,
 }
 
 /// Leaves out one group after another, refits everything without it, and predicts it.
@@ -28,32 +26,51 @@ pub(crate) fn cross_validate(
     by: LeaveOut,
     progress: &dyn Fn(&str, usize, usize),
 ) -> Folded {
-    let groups: BTreeSet<String> = material.samples.iter().map(|s| s.fold(by)).collect();
+    let folds = folds_of(material, by);
+    let groups: BTreeSet<&String> = folds.iter().collect();
     let mut predicted = vec![f64::NAN; material.samples.len()];
-    let mut sizes = Vec::new();
     for (number, group) in groups.iter().enumerate() {
         progress(group, number + 1, groups.len());
+        // A GPU's timed matmuls are left out with its rows.
+        let gpus: BTreeSet<&str> = (0..material.samples.len())
+            .filter(|at| folds[*at] == **group)
+            .map(|at| material.samples[at].reading.setup.device.gpu.name.as_str())
+            .collect();
         let training = material.subset(
-            |sample| sample.fold(by) != *group,
-            |anchor| by != LeaveOut::Gpu || anchor.matmul.device.gpu.name != *group,
+            |at| folds[at] != **group,
+            |anchor| by != LeaveOut::Gpu || !gpus.contains(anchor.matmul.device.gpu.name.as_str()),
         );
         if training.samples.is_empty() {
             continue;
         }
         let constants = training.fit(Some(full), Some(FOLD_STEPS));
         let left: Vec<usize> = (0..material.samples.len())
-            .filter(|at| material.samples[*at].fold(by) == *group)
+            .filter(|at| folds[*at] == **group)
             .collect();
         let values = Evaluator::new(material).logarithms(&constants, &left);
         for (at, value) in left.iter().zip(values) {
             predicted[*at] = value.exp();
         }
-        sizes.push((group.clone(), left.len()));
     }
-    Folded {
-        predicted,
-        groups: sizes,
+    Folded { predicted }
+}
+
+/// Each sample's group. Groups of fewer rows than a hundredth of all are left out together: they
+/// hardly move the constants, and each would cost a fit.
+fn folds_of(material: &Material<'_>, by: LeaveOut) -> Vec<String> {
+    let mut sizes: BTreeMap<String, usize> = BTreeMap::new();
+    for sample in &material.samples {
+        *sizes.entry(sample.fold(by)).or_default() += 1;
     }
+    let least = material.samples.len() / 100;
+    material
+        .samples
+        .iter()
+        .map(|sample| {
+            let fold = sample.fold(by);
+            if sizes.get(&fold).is_some_and(|size| *size < least) { "the small groups".into() } else { fold }
+        })
+        .collect()
 }
 
 /// Ranges from errors on configurations left out, and wider ones from whole GPUs and models left out.

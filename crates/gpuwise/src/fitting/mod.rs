@@ -1,12 +1,17 @@
 //! Fitting constants to measured rows with all the threads there are, and judging them.
 
 mod anchors;
+mod file;
 mod folds;
 mod parallel;
+mod refit;
 
-pub(crate) use anchors::{Anchor, read_anchors};
-pub(crate) use folds::{Folded, cross_validate, errors_to_ranges};
-pub(crate) use parallel::Evaluator;
+pub(crate) use file::read_knowledge;
+pub(crate) use refit::{LeftOut, left_out, refit};
+
+use anchors::{Anchor, read_anchors};
+use folds::{cross_validate, errors_to_ranges};
+use parallel::Evaluator;
 
 use gpuwise_domain::engine::EngineKind;
 use gpuwise_size::{
@@ -61,9 +66,10 @@ impl<'a> Material<'a> {
     }
 
     /// Only samples (and anchors) that `keep` keeps.
-    pub(crate) fn subset(&self, keep: impl Fn(&Sample<'a>) -> bool, anchors: impl Fn(&Anchor<'a>) -> bool) -> Self {
+    pub(crate) fn subset(&self, keep: impl Fn(usize) -> bool, anchors: impl Fn(&Anchor<'a>) -> bool) -> Self {
+        let kept = (0..self.samples.len()).filter(|at| keep(*at));
         Self {
-            samples: self.samples.iter().filter(|s| keep(s)).cloned().collect(),
+            samples: kept.map(|at| self.samples[at].clone()).collect(),
             anchors: self.anchors.iter().filter(|a| anchors(a)).cloned().collect(),
         }
     }

@@ -1,0 +1,106 @@
+//! `gpuwise accuracy`: our numbers against measured ones.
+
+use super::{Answer, Context};
+use crate::{
+    accuracy::{By, Compared, table},
+    catalogue::{self, Loaded},
+    cli::Format,
+    fitting::{self, LeftOut},
+    knowledge, output,
+    questions::{Asked, Models, answers, models_of, read_tables},
+};
+use gpuwise_size::answer::engine_of;
+use std::path::PathBuf;
+
+/// Flags of `gpuwise accuracy`.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Flags {
+    /// Tables of questions with their measured values
+    #[arg(required = true, value_name = "MEASURED")]
+    measured: Vec<PathBuf>,
+    /// Group errors by these
+    #[arg(long, value_enum, value_delimiter = ',')]
+    by: Vec<By>,
+    /// Predict each group by constants refitted without it (takes minutes)
+    #[arg(long, value_enum, value_name = "GROUP")]
+    leave_out: Option<LeftOut>,
+    /// Tables of timed matmuls to refit with (system, dtype, m, n, k, ms)
+    #[arg(long, value_name = "FILE", requires = "leave_out")]
+    matmuls: Vec<PathBuf>,
+}
+
+pub(crate) fn run(context: &Context, flags: &Flags) -> anyhow::Result<Answer> {
+    let asked = read_tables(&flags.measured)?;
+    let loaded = catalogue::load(&context.overrides)?;
+    let models = models_of(&asked, &loaded);
+    let rows = match flags.leave_out {
+        None => {
+            let knowledge = knowledge::load(&loaded)?;
+            let answers = answers(&asked, &models, &loaded, &knowledge);
+            asked
+                .iter()
+                .zip(answers)
+                .map(|(row, answer)| {
+                    let mut compared = blank(row, &loaded);
+                    compared.predicted = answer.estimate.map(|e| (e.value, e.low, e.high));
+                    compared.basis = answer.basis;
+                    compared
+                })
+                .collect()
+        }
+        Some(by) => left_out(&asked, &models, &loaded, flags, by)?,
+    };
+    let shown: Vec<By> = if flags.by.is_empty() { vec![By::Metric, By::Source] } else { flags.by.clone() };
+    for (position, by) in shown.iter().enumerate() {
+        if position > 0 && matches!(context.global.format, Format::Table | Format::Md) {
+            output::data("\n")?;
+        }
+        if context.global.format == Format::Md {
+            output::data(&format!("### By {}\n\n", by.title()))?;
+        }
+        context.output.table(&table(&rows, *by))?;
+    }
+    Ok(Answer::Yes)
+}
+
+/// Rows predicted by constants that were refitted without their group.
+fn left_out(
+    asked: &[Asked],
+    models: &Models,
+    loaded: &Loaded,
+    flags: &Flags,
+    by: LeftOut,
+) -> anyhow::Result<Vec<Compared>> {
+    let knowledge = knowledge::fitted()?;
+    let predicted = fitting::left_out(asked, models, loaded, &flags.matmuls, by)?;
+    Ok(asked
+        .iter()
+        .zip(predicted)
+        .map(|(row, value)| {
+            let mut compared = blank(row, loaded);
+            compared.predicted = value.map(|value| value.with_range(&knowledge, by));
+            compared
+        })
+        .collect())
+}
+
+/// A row before it is predicted.
+fn blank(row: &Asked, loaded: &Loaded) -> Compared {
+    let q = &row.question;
+    let gpu = loaded.catalogue.gpu(&q.gpu).map_or_else(|| q.gpu.clone(), |gpu| gpu.name.clone());
+    let engine = engine_of(&q.engine).map_or_else(|| q.engine.clone(), |engine| engine.kind.title().into());
+    Compared {
+        identity: format!(
+            "{}|{}|{}|{:?}|{:?}|{:?}|{:?}|{}|{}|{:?}|{:?}|{:?}|{}|{:?}",
+            row.source, q.model, q.gpu, q.gpus, q.tensor, q.pipeline, q.data, q.precision, q.engine, q.input, q.output, q.load, q.metric, q.extra
+        ),
+        source: row.source.clone(),
+        metric: q.metric.clone(),
+        gpu,
+        model: q.model.clone(),
+        engine,
+        measured: q.value.unwrap_or(f64::NAN),
+        predicted: None,
+        basis: None,
+    }
+}

@@ -1,0 +1,63 @@
+//! What predictions rest on: the fitted constants that the binary carries, and the user's own rows.
+
+use crate::{
+    catalogue::{Loaded, user_directory},
+    error::Problem,
+    fitting::read_knowledge,
+    questions::{Asked, models_of, read_tables},
+};
+use gpuwise_size::{
+    answer::{figure, observation, read, solve},
+    knowledge::{Knowledge, Observation},
+};
+use std::path::PathBuf;
+
+const EMBEDDED: &str = include_str!("../../../catalogue/constants.toml");
+
+/// Where a user's measured rows are kept.
+pub(crate) fn feedback_file() -> Option<PathBuf> {
+    user_directory().map(|directory| directory.join("measured.csv"))
+}
+
+/// The constants, corrected by the user's rows where there are any.
+///
+/// # Errors
+/// When the user's file of rows cannot be read.
+pub(crate) fn load(loaded: &Loaded) -> anyhow::Result<Knowledge> {
+    let mut knowledge = fitted()?;
+    let Some(file) = feedback_file().filter(|file| file.is_file()) else { return Ok(knowledge) };
+    let rows = read_tables(std::slice::from_ref(&file)).map_err(|error| {
+        Problem::new("the rows that were measured here cannot be read")
+            .because(error)
+            .hint(format!("correct or remove {}", file.display()))
+    })?;
+    knowledge.feedback.observations = observations(&rows, loaded, &knowledge);
+    Ok(knowledge)
+}
+
+/// The constants that the binary carries.
+///
+/// # Errors
+/// Never in a release: a test reads them.
+pub(crate) fn fitted() -> anyhow::Result<Knowledge> {
+    read_knowledge("catalogue/constants.toml", EMBEDDED)
+}
+
+/// Rows with a measured value as observations of ln(measured / predicted); rows that cannot be
+/// answered say nothing.
+pub(crate) fn observations(rows: &[Asked], loaded: &Loaded, knowledge: &Knowledge) -> Vec<Observation> {
+    let models = models_of(rows, loaded);
+    rows.iter()
+        .filter_map(|row| {
+            let question = &row.question;
+            let architecture = models.get(&question.model)?.as_ref().ok()?;
+            let reading = read(question, architecture, &loaded.catalogue).ok()?;
+            let constants = knowledge.constants(reading.setup.engine.kind);
+            let scale = if question.unit == "ms" { 1e-3 } else { 1.0 };
+            let measured = question.value.filter(|value| *value > 0.0)? * scale;
+            let predicted = figure(&reading, &solve(&reading, constants)?, constants);
+            let residual = (measured / predicted).ln();
+            residual.is_finite().then(|| observation(question, &reading, residual))
+        })
+        .collect()
+}
