@@ -1,8 +1,12 @@
 // What the worked examples of the concept pages share. They run as tests of `gpuwise-size`.
 
-use gpuwise_domain::{engine::*, gpu::*, layout::*, model::*, precision::*};
+use gpuwise_domain::{
+    catalogue::*, deployment::Sizing, engine::*, gpu::*, layout::*, model::*, offer::*, precision::*,
+    workload::*,
+};
 use gpuwise_read::catalogue::{ModelCatalogue, read_gpus};
-use gpuwise_size::{constants::*, setup::*};
+use gpuwise_size::{constants::*, knowledge::*, search::*, setup::*};
+use gpuwise_units::{HourlyPrice, Tokens};
 
 /// A model of the catalogue, by the file that it lies in and its id.
 pub fn model(file: &str, id: &str) -> Architecture {
@@ -49,6 +53,53 @@ pub fn constants(values: &[(Parameter, f64)]) -> Constants {
         constants.base[*parameter as usize] = value.ln();
     }
     constants
+}
+
+/// Llama-3.1-8B for 1,000 tokens in and 200 out at a rate, where one H100 rents for so many dollars
+/// an hour.
+pub fn plan(dollars: &str, rate: &str) -> Sizing {
+    let model = model("llama.json", "meta-llama/Llama-3.1-8B");
+    let h100 = gpu("H100 SXM5 80GB");
+    let offer = Offer {
+        provider: "a provider".into(),
+        instance: "one H100".into(),
+        region: "here".into(),
+        gpu: h100.name.clone(),
+        gpu_thousandths: 1000,
+        vcpus: None,
+        memory: None,
+        on_demand: Some(HourlyPrice::usd(dollars).unwrap()),
+        reserved: None,
+        spot: None,
+        date: "2026-11-01".into(),
+        source: "made up".into(),
+    };
+    let catalogue = Catalogue { gpus: vec![h100], offers: vec![offer], ..Catalogue::default() };
+    let workload = Workload {
+        traffic: Traffic::Open { rate: rate.parse().unwrap(), burstiness: 1.0 },
+        lengths: Lengths {
+            input: LengthDistribution::fixed(Tokens(1000)),
+            output: LengthDistribution::fixed(Tokens(200)),
+        },
+        prefix_hit: 0.0,
+        promise: Promise::default(),
+        limits: Limits::default(),
+    };
+    let knowledge = Knowledge {
+        serving: constants(&[]),
+        local: constants(&[]),
+        ranges: Ranges::default(),
+        feedback: Feedback::default(),
+    };
+    gpuwise_size::search::plan(&Request {
+        name: "Llama-3.1-8B".into(),
+        origin: "catalogue".into(),
+        architecture: &model,
+        workload: &workload,
+        catalogue: &catalogue,
+        knowledge: &knowledge,
+        choices: Choices::usual(Engine::newest(EngineKind::Vllm)),
+    })
 }
 
 /// Fails where two figures differ by more than one percent.

@@ -11,7 +11,9 @@ macro_rules! pages {
 
 pages! {
     collectives: "collectives.md",
+    cost: "cost.md",
     decode_step: "decode-step.md",
+    energy: "energy.md",
     engine_memory: "engine-memory.md",
     experts: "experts.md",
     kv_cache: "kv-cache.md",
