@@ -11,6 +11,7 @@ mod markup;
 pub mod memory;
 pub mod plan;
 mod style;
+pub mod svg;
 pub mod table;
 
 pub use markup::{escape, escape_markdown};

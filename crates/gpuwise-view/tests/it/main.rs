@@ -9,4 +9,5 @@ mod fixture;
 mod launch;
 mod memory;
 mod plan;
+mod svg;
 mod table;

@@ -1,0 +1,205 @@
+//! Load against latency: a panel each for TTFT and TPOT, with the range as a band and the limit
+//! marked.
+
+use super::canvas::{Anchor, Axis, Canvas, FONT, Picture, WIDTH, colour};
+use crate::{
+    figures::{TimeUnit, number, seconds},
+    plan::words,
+};
+use gpuwise_domain::{
+    deployment::{LoadPoint, Sizing},
+    estimate::Estimate,
+    workload::{Target, Traffic},
+};
+
+const LEFT: f64 = 50.0;
+const RIGHT: f64 = WIDTH - 14.0;
+const PANEL: f64 = 150.0;
+const FIRST: f64 = 46.0;
+const GAP: f64 = 46.0;
+
+/// One latency over the load.
+struct Panel<'a> {
+    title: String,
+    pick: fn(&LoadPoint) -> &Estimate,
+    promise: Option<&'a Target>,
+    top: f64,
+}
+
+/// Latency of the best deployment over the load; `None` where there is no curve.
+pub fn load(sizing: &Sizing, id: &str) -> Option<Picture> {
+    let best = sizing.deployments.first()?;
+    let curve: Vec<&LoadPoint> = sizing
+        .curve
+        .iter()
+        .filter(|p| p.load.is_finite() && p.load >= 0.0)
+        .collect();
+    if curve.len() < 2 {
+        return None;
+    }
+    let loads = Axis::up_to(curve.iter().map(|p| p.load).fold(0.0, f64::max), 6);
+    let kept = curve
+        .iter()
+        .filter(|p| p.kept)
+        .map(|p| p.load)
+        .fold(0.0, f64::max);
+    let asked = match sizing.workload.traffic {
+        Traffic::Open { rate, .. } => rate.get(),
+        Traffic::Closed { concurrency } => concurrency as f64,
+    };
+    let promise = &sizing.workload.promise;
+    let panels = [
+        Panel {
+            title: format!("TTFT {}", words::percentile(best.figures.ttft_at)),
+            pick: |point| &point.ttft,
+            promise: promise.ttft.as_ref(),
+            top: FIRST,
+        },
+        Panel {
+            title: format!("TPOT {}", words::percentile(best.figures.tpot_at)),
+            pick: |point| &point.tpot,
+            promise: promise.tpot.as_ref(),
+            top: FIRST + PANEL + GAP,
+        },
+    ];
+    let mut canvas = Canvas::default();
+    for panel in &panels {
+        draw(&mut canvas, panel, &curve, &loads);
+        marks(&mut canvas, panel, &loads, asked, kept);
+    }
+    let bottom = FIRST + PANEL * 2.0 + GAP;
+    for mark in &loads.marks {
+        canvas.text(
+            across(&loads, *mark),
+            bottom + 18.0,
+            Anchor::Middle,
+            "m",
+            &number(*mark),
+        );
+    }
+    let unit = match sizing.workload.traffic {
+        Traffic::Open { .. } => "requests/s",
+        Traffic::Closed { .. } => "requests in flight",
+    };
+    canvas.text(
+        RIGHT,
+        bottom + 36.0,
+        Anchor::End,
+        "",
+        &format!("load, {unit}"),
+    );
+    canvas.text(LEFT, bottom + 36.0, Anchor::Start, "m", "band: 80 % range");
+    let description = format!(
+        "Latency of {} over the load. Asked: {} {unit}; the promise is kept up to {} {unit}.",
+        words::deployment(best),
+        number(asked),
+        number(kept)
+    );
+    Some(canvas.finish(
+        id,
+        "Load against latency".into(),
+        description,
+        bottom + 46.0,
+    ))
+}
+
+fn across(loads: &Axis, load: f64) -> f64 {
+    LEFT + (load / loads.end).clamp(0.0, 1.0) * (RIGHT - LEFT)
+}
+
+/// The band, the line and the axis. What is far beyond the promise is cut off at the top.
+fn draw(canvas: &mut Canvas, panel: &Panel<'_>, curve: &[&LoadPoint], loads: &Axis) {
+    let finite = |value: f64| if value.is_finite() { value } else { f64::MAX };
+    let highest = curve
+        .iter()
+        .map(|p| finite((panel.pick)(p).high))
+        .fold(0.0, f64::max);
+    let lowest = curve
+        .iter()
+        .map(|p| finite((panel.pick)(p).value))
+        .fold(f64::MAX, f64::min);
+    let reference = panel
+        .promise
+        .map_or(lowest * 3.0, |target| target.at_most.get());
+    let most = highest.min(reference.max(lowest) * 1.8);
+    let unit = TimeUnit::of([most]);
+    let axis = Axis::up_to(most * unit.per_second(), 4);
+    let floor = panel.top + PANEL;
+    let up = |value: f64| floor - (value * unit.per_second() / axis.end).clamp(0.0, 1.0) * PANEL;
+    for mark in &axis.marks {
+        let y = floor - mark / axis.end * PANEL;
+        canvas.line(
+            (LEFT, y),
+            (RIGHT, y),
+            if *mark == 0.0 { "a" } else { "g" },
+            "",
+        );
+        canvas.text(
+            LEFT - 6.0,
+            y + FONT * 0.35,
+            Anchor::End,
+            "m",
+            &number(*mark),
+        );
+    }
+    canvas.text(
+        4.0,
+        panel.top - 14.0,
+        Anchor::Start,
+        "b",
+        &format!("{}, {}", panel.title, unit.symbol()),
+    );
+    let place = |point: &LoadPoint, value: f64| (across(loads, point.load), up(finite(value)));
+    let mut band: Vec<(f64, f64)> = curve
+        .iter()
+        .map(|p| place(p, (panel.pick)(p).high))
+        .collect();
+    band.extend(curve.iter().rev().map(|p| place(p, (panel.pick)(p).low)));
+    canvas.area(
+        &band,
+        &format!("fill=\"{}\" fill-opacity=\"0.3\"", colour::SKY),
+        "80 % range",
+    );
+    let line: Vec<(f64, f64)> = curve
+        .iter()
+        .map(|p| place(p, (panel.pick)(p).value))
+        .collect();
+    canvas.path(&line, "class=\"l\" stroke-width=\"2\"");
+    if let Some(target) = panel.promise {
+        let y = up(target.at_most.get());
+        let attributes = format!(
+            "fill=\"none\" stroke=\"{}\" stroke-width=\"1.5\" stroke-dasharray=\"5 3\"",
+            colour::VERMILION
+        );
+        canvas.path(&[(LEFT, y), (RIGHT, y)], &attributes);
+        let text = format!("promised {}", seconds(target.at_most.get()));
+        canvas.text(LEFT + 4.0, y - 5.0, Anchor::Start, "", &text);
+    }
+}
+
+/// Where one is asked to be, and up to where the promise is kept.
+fn marks(canvas: &mut Canvas, panel: &Panel<'_>, loads: &Axis, asked: f64, kept: f64) {
+    let floor = panel.top + PANEL;
+    let (asked_at, kept_at) = (across(loads, asked), across(loads, kept));
+    let text_y = panel.top - 2.0;
+    if asked > 0.0 && asked <= loads.end {
+        canvas.line((asked_at, panel.top), (asked_at, floor), "a", "1 3");
+        canvas.text(
+            asked_at - 4.0,
+            text_y,
+            Anchor::End,
+            "m",
+            &format!("asked {}", number(asked)),
+        );
+    }
+    if kept > 0.0 && kept < loads.end * 0.99 {
+        canvas.line((kept_at, panel.top), (kept_at, floor), "a", "");
+        let text = format!("kept up to {}", number(kept));
+        let near_edge = RIGHT - kept_at < super::canvas::text_width(&text) + 4.0;
+        if near_edge {
+            canvas.text(RIGHT, text_y, Anchor::End, "", &text);
+        } else {
+            canvas.text(kept_at + 4.0, text_y, Anchor::Start, "", &text);
+        }
+    }
+}

@@ -1,0 +1,12 @@
+//! Small pictures: real text, a title and a description, labels beside what they name, colours that
+//! colour-blind readers tell apart, light and dark.
+
+mod canvas;
+mod front;
+mod load;
+mod memory;
+
+pub use canvas::{Picture, STYLE};
+pub use front::front;
+pub use load::load;
+pub use memory::memory;
