@@ -3,11 +3,20 @@
 //! The one place where files, the environment and the terminal are seen; everything else is a
 //! function of its arguments.
 
+mod accuracy;
 mod catalogue;
 mod cli;
 mod commands;
+mod engine;
 mod error;
+mod fitting;
+mod knowledge;
+mod model;
+mod names;
 mod output;
+mod questions;
+mod workload;
+mod write;
 
 use clap::Parser;
 use std::process::ExitCode;

@@ -127,3 +127,13 @@ pub(crate) fn usage(error: &clap::Error) -> ExitCode {
     let _ = error.print();
     ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(2))
 }
+
+/// Shows what is being done on one line of a terminal's stderr; an empty text clears the line.
+#[cfg(feature = "hub")]
+pub(crate) fn progress(text: &str) {
+    let mut stderr = io::stderr().lock();
+    if stderr.is_terminal() {
+        let _ = write!(stderr, "\r\u{1b}[K{}", one_line(text));
+        let _ = stderr.flush();
+    }
+}

@@ -33,6 +33,15 @@ pub(crate) struct Overrides {
 }
 
 impl Overrides {
+    /// With price lists of the user's own.
+    #[must_use]
+    pub(crate) fn with_prices(&self, prices: &[PathBuf]) -> Self {
+        Self {
+            prices: prices.to_vec(),
+            ..self.clone()
+        }
+    }
+
     /// `$GPUWISE_CATALOGUE` (a path, or several as in `$PATH`), else `catalogue` in the user's
     /// configuration directory where there is one.
     pub(crate) fn from_environment() -> Self {

@@ -1,11 +1,20 @@
 //! What each command does.
 
+pub(crate) mod accuracy;
+pub(crate) mod calibrate;
+mod completions;
 mod gpus;
+mod memory;
 mod models;
+mod offers;
+mod plan;
+pub(crate) mod predict;
 
 use crate::{
-    catalogue::Overrides,
-    cli::{Cli, Command, Global},
+    catalogue::{Loaded, Overrides},
+    cli::{Cli, Command, Global, ModelFlags},
+    error::Problem,
+    model::{self, ResolvedModel},
     output::Output,
 };
 
@@ -35,7 +44,40 @@ pub(crate) fn run(arguments: Cli) -> anyhow::Result<Answer> {
         global: arguments.global,
     };
     match arguments.command {
+        Command::Plan(flags) => plan::run(&context, &flags),
+        Command::Memory(flags) => memory::run(&context, &flags),
         Command::Gpus(flags) => gpus::run(&context, &flags),
         Command::Models(flags) => models::run(&context, &flags),
+        Command::Offers(flags) => offers::run(&context, &flags),
+        Command::Predict(flags) => predict::run(&context, &flags),
+        Command::Accuracy(flags) => accuracy::run(&context, &flags),
+        Command::Calibrate(flags) => calibrate::run(&context, &flags),
+        Command::Completions(flags) => completions::completions(&flags),
+        Command::Man(flags) => completions::man(&flags),
+    }
+}
+
+/// The model of a command: by flags, or as a file or launch command names it.
+///
+/// # Errors
+/// When none is named, or it cannot be found or read.
+fn model(
+    flags: &ModelFlags,
+    named: Option<&str>,
+    loaded: &Loaded,
+    context: &Context,
+) -> anyhow::Result<ResolvedModel> {
+    match (flags.model.as_deref(), flags.numbers.given()) {
+        (Some(name), true) => Err(Problem::new(format!("model {name:?} and numbers are given; one of them is enough"))
+            .hint("leave --params, --layers and the like out, or the name")
+            .into()),
+        (Some(name), false) => model::resolve(name, &loaded.models, context.global.offline),
+        (None, true) => flags.numbers.resolve(),
+        (None, false) => match named {
+            Some(name) => model::resolve(name, &loaded.models, context.global.offline),
+            None => Err(Problem::new("no model is named")
+                .hint("name one of `gpuwise models`, a directory with a config.json, a GGUF file, or --params and --layers")
+                .into()),
+        },
     }
 }

@@ -1,0 +1,38 @@
+//! `gpuwise completions` and `gpuwise man`: what shells and `man` read, from the same definition.
+
+use super::Answer;
+use crate::{
+    cli::{Cli, Completions, Man},
+    error::Problem,
+    output,
+};
+use clap::CommandFactory as _;
+
+pub(crate) fn completions(flags: &Completions) -> anyhow::Result<Answer> {
+    let mut script = Vec::new();
+    clap_complete::generate(flags.shell, &mut Cli::command(), "gpuwise", &mut script);
+    output::data(&String::from_utf8_lossy(&script))?;
+    Ok(Answer::Yes)
+}
+
+pub(crate) fn man(flags: &Man) -> anyhow::Result<Answer> {
+    let mut command = Cli::command();
+    command.build();
+    let command = match &flags.name {
+        None => command,
+        Some(name) => {
+            let names: Vec<String> = command
+                .get_subcommands()
+                .map(|known| known.get_name().to_owned())
+                .collect();
+            command.find_subcommand(name).cloned().ok_or_else(|| {
+                Problem::new(format!("there is no command {name:?}"))
+                    .hint(format!("commands are {}", names.join(", ")))
+            })?
+        }
+    };
+    let mut page = Vec::new();
+    clap_mangen::Man::new(command).render(&mut page)?;
+    output::data(&String::from_utf8_lossy(&page))?;
+    Ok(Answer::Yes)
+}

@@ -1,0 +1,123 @@
+//! Whether so many requests of such a length fit a setup.
+
+use gpuwise_domain::{
+    deployment::MemoryReport,
+    gpu::Device,
+    layout::Layout,
+    model::{Architecture, Mixer},
+};
+use gpuwise_size::{
+    memory::{self, MemoryPlan},
+    setup::Setup,
+};
+use gpuwise_units::Bytes;
+
+/// GPUs of one host.
+const HOST: u32 = 8;
+
+/// What has to fit.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Wanted {
+    /// Tokens of a request.
+    pub(super) context: u64,
+    /// Requests at once.
+    pub(super) concurrency: u64,
+}
+
+/// A setup with its memory.
+#[derive(Debug, Clone)]
+pub(super) struct Fit<'a> {
+    pub(super) setup: Setup<'a>,
+    pub(super) plan: MemoryPlan,
+    pub(super) report: MemoryReport,
+    pub(super) wanted: Wanted,
+}
+
+impl<'a> Fit<'a> {
+    pub(super) fn new(setup: Setup<'a>, wanted: Wanted) -> Self {
+        let plan = memory::plan(&setup);
+        Self {
+            report: memory::report(&plan, &setup, wanted.context as f64),
+            plan,
+            setup,
+            wanted,
+        }
+    }
+
+    /// The same with one thing changed.
+    pub(super) fn with(&self, change: impl FnOnce(&mut Setup<'a>)) -> Self {
+        let mut setup = self.setup.clone();
+        change(&mut setup);
+        Self::new(setup, self.wanted)
+    }
+
+    /// The same for another load.
+    pub(super) fn under(&self, wanted: Wanted) -> Self {
+        let mut setup = self.setup.clone();
+        setup.settings.max_context = wanted.context;
+        Self::new(setup, wanted)
+    }
+
+    /// Requests of the asked length that fit at once, on all attention groups.
+    pub(super) fn requests(&self) -> f64 {
+        if self.plan.cache <= 0.0 {
+            return 0.0;
+        }
+        self.plan.sequences(self.wanted.context as f64)
+            * f64::from(self.setup.layout.attention_data.max(1))
+    }
+
+    /// Whether all of it fits.
+    pub(super) fn fits(&self) -> bool {
+        self.requests() >= self.wanted.concurrency as f64
+    }
+
+    /// What is short on each GPU.
+    pub(super) fn short(&self) -> Bytes {
+        if self.fits() {
+            return Bytes::ZERO;
+        }
+        let groups = f64::from(self.setup.layout.attention_data.max(1));
+        let each = self
+            .plan
+            .cache_shape
+            .sequence_bytes(self.wanted.context as f64);
+        Bytes::from_f64(each * (self.wanted.concurrency as f64 / groups).ceil() - self.plan.cache)
+    }
+
+    /// GPUs or slices of one replica.
+    pub(super) fn gpus(&self) -> u32 {
+        self.setup.layout.replica_gpus()
+    }
+}
+
+/// Tensor-parallel layouts of a host into which heads divide, the smallest first. Slices have no
+/// peers.
+pub(super) fn tensor_layouts(
+    device: &Device<'_>,
+    architecture: &Architecture,
+) -> impl Iterator<Item = Layout> {
+    let most = if device.slice.is_some() { 1 } else { HOST };
+    let divides = divisors(architecture);
+    (0..4)
+        .map(|power| 1_u32 << power)
+        .filter(move |ranks| *ranks <= most && divides(*ranks))
+        .map(Layout::tensor)
+}
+
+fn divisors(architecture: &Architecture) -> impl Fn(u32) -> bool + use<> {
+    let heads: Vec<u64> = architecture
+        .attention_layers()
+        .filter_map(|(_, mixer)| match mixer {
+            Mixer::Attention { heads, .. }
+            | Mixer::Latent { heads, .. }
+            | Mixer::Compressed { heads, .. } => Some(*heads),
+            _ => None,
+        })
+        .collect();
+    move |ranks| {
+        heads
+            .iter()
+            .all(|heads| heads.is_multiple_of(u64::from(ranks)))
+    }
+}

@@ -1,0 +1,229 @@
+//! `gpuwise memory`: what fills a GPU's memory, and whether a model fits.
+
+mod cures;
+mod fit;
+mod show;
+
+use super::{Answer, Context};
+use crate::{
+    catalogue, cli, engine,
+    error::Problem,
+    model::{self, ResolvedModel},
+    names,
+};
+use anyhow::Context as _;
+use fit::{Fit, Wanted};
+use gpuwise_domain::{
+    catalogue::Catalogue,
+    deployment::Settings,
+    engine::{Engine, EngineKind},
+    gpu::Device,
+    layout::Layout,
+    precision::CacheFormat,
+};
+use gpuwise_read::workload as quantities;
+use gpuwise_size::{
+    answer::{default_settings, profile_of_engine},
+    setup::{Draft, Setup, Weights},
+};
+
+/// The longest context where neither flag nor model says one.
+const CONTEXT: u64 = 8192;
+/// Share of drafted tokens that are usually accepted; memory does not depend on it.
+const ACCEPTANCE: f64 = 0.7;
+
+pub(crate) fn run(context: &Context, flags: &cli::Memory) -> anyhow::Result<Answer> {
+    let loaded = catalogue::load(&context.overrides)?;
+    let model = super::model(&flags.model, None, &loaded, context)?;
+    let mut notes = model.architecture.assumptions.clone();
+    let wanted = wanted(flags, &model, &mut notes)?;
+    let build = Build::new(flags, &model, wanted)?;
+    let devices = devices(flags, &loaded.catalogue)?;
+    let fits: Vec<Fit<'_>> = devices
+        .into_iter()
+        .map(|device| build.fit(device, flags))
+        .collect();
+    show::show(
+        context,
+        flags,
+        &model,
+        wanted,
+        &fits,
+        &notes,
+        &loaded.catalogue,
+    )?;
+    Ok(if fits.iter().any(Fit::fits) {
+        Answer::Yes
+    } else {
+        Answer::No
+    })
+}
+
+fn wanted(
+    flags: &cli::Memory,
+    model: &ResolvedModel,
+    notes: &mut Vec<String>,
+) -> anyhow::Result<Wanted> {
+    let most = model.architecture.max_context.map(|tokens| tokens.0);
+    let context = match &flags.context {
+        Some(text) => quantities::tokens(text).context("--context")?.0,
+        None => {
+            let context = most.map_or(CONTEXT, |most| most.min(CONTEXT));
+            notes.push(format!(
+                "assumed because it was not said: --context {context}"
+            ));
+            context
+        }
+    };
+    if let Some(most) = most.filter(|most| *most < context) {
+        notes.push(format!(
+            "a context of {context} is longer than the {most} that the model was made for"
+        ));
+    }
+    let concurrency = match &flags.concurrency {
+        Some(text) => quantities::concurrency(text).context("--concurrency")?,
+        None => {
+            notes.push("assumed because it was not said: --concurrency 1".into());
+            1
+        }
+    };
+    Ok(Wanted {
+        context,
+        concurrency,
+    })
+}
+
+/// The GPUs named; without a name those that are rented out.
+fn devices<'a>(flags: &cli::Memory, catalogue: &'a Catalogue) -> anyhow::Result<Vec<Device<'a>>> {
+    if !flags.gpu.is_empty() {
+        return flags
+            .gpu
+            .iter()
+            .map(|text| names::device(catalogue, "--gpu", text))
+            .collect();
+    }
+    let rented = |name: &str| catalogue.offers.iter().any(|offer| offer.gpu == name);
+    let gpus = catalogue
+        .gpus
+        .iter()
+        .filter(|gpu| !gpu.announced && rented(&gpu.name));
+    Ok(gpus.map(Device::whole).collect())
+}
+
+/// What all devices have in common.
+struct Build<'a> {
+    model: &'a ResolvedModel,
+    wanted: Wanted,
+    engine: Engine,
+    weights: Weights,
+    cache: CacheFormat,
+    draft: Option<Draft>,
+    adapters: Option<gpuwise_domain::deployment::Adapters>,
+    memory_fraction: Option<f64>,
+}
+
+impl<'a> Build<'a> {
+    fn new(flags: &cli::Memory, model: &'a ResolvedModel, wanted: Wanted) -> anyhow::Result<Self> {
+        let engine_flags = &flags.engine;
+        let architecture = &model.architecture;
+        let fraction = engine_flags.memory_fraction.as_deref();
+        let memory_fraction = fraction
+            .map(quantities::share)
+            .transpose()
+            .context("--memory-fraction")?;
+        if memory_fraction == Some(0.0) {
+            return Err(
+                Problem::new("--memory-fraction is 0: the engine may use no memory").into(),
+            );
+        }
+        Ok(Self {
+            model,
+            wanted,
+            engine: match &engine_flags.engine {
+                Some(text) => engine::engine(text)?,
+                None => Engine::newest(EngineKind::Vllm),
+            },
+            weights: match &engine_flags.precision {
+                Some(format) => engine::weights(architecture, format)?,
+                None => Weights::published(architecture),
+            },
+            cache: match &engine_flags.kv {
+                Some(format) => engine::cache(format)?,
+                None => CacheFormat::HALF,
+            },
+            draft: engine_flags
+                .draft_tokens
+                .filter(|tokens| *tokens > 0)
+                .map(|tokens| Draft {
+                    tokens,
+                    acceptance: ACCEPTANCE,
+                }),
+            adapters: engine_flags
+                .lora
+                .as_deref()
+                .map(engine::adapters)
+                .transpose()?,
+            memory_fraction,
+        })
+    }
+
+    /// The setup on a device in the layout that was asked for; where none was, in the smallest one
+    /// that fits, when many devices are compared.
+    fn fit<'d>(&'d self, device: Device<'d>, flags: &cli::Memory) -> Fit<'d> {
+        let asked = layout(&flags.layout, self.model.architecture.has_experts());
+        let stated = Fit::new(
+            self.setup(device, asked.unwrap_or(Layout::SINGLE), flags),
+            self.wanted,
+        );
+        if asked.is_some() || !flags.gpu.is_empty() || stated.fits() {
+            return stated;
+        }
+        let larger = fit::tensor_layouts(&device, &self.model.architecture).skip(1);
+        let mut fits =
+            larger.map(|layout| Fit::new(self.setup(device, layout, flags), self.wanted));
+        fits.find(Fit::fits).unwrap_or(stated)
+    }
+
+    fn setup<'d>(&'d self, device: Device<'d>, layout: Layout, flags: &cli::Memory) -> Setup<'d> {
+        let usual = default_settings(&self.engine, &device);
+        let settings = Settings {
+            batched_tokens: flags
+                .engine
+                .max_batched_tokens
+                .unwrap_or(usual.batched_tokens),
+            sequences: flags.engine.max_seqs.unwrap_or(usual.sequences),
+            max_context: self.wanted.context,
+            memory_fraction: self.memory_fraction.unwrap_or(usual.memory_fraction),
+            eager: flags.engine.eager || usual.eager,
+            ..usual
+        };
+        Setup {
+            architecture: &self.model.architecture,
+            device,
+            profile: profile_of_engine(&self.engine),
+            engine: self.engine.clone(),
+            layout,
+            weights: self.weights.clone(),
+            cache: self.cache,
+            settings,
+            draft: self.draft,
+            adapters: self.adapters,
+        }
+    }
+}
+
+/// The layout that flags state.
+fn layout(flags: &cli::LayoutFlags, experts: bool) -> Option<Layout> {
+    let stated = [flags.tp, flags.pp, flags.dp, flags.ep]
+        .iter()
+        .any(Option::is_some);
+    stated.then(|| Layout {
+        tensor: flags.tp.unwrap_or(1),
+        pipeline: flags.pp.unwrap_or(1),
+        attention_data: flags.dp.unwrap_or(1),
+        expert: if experts { flags.ep.unwrap_or(1) } else { 1 },
+        ..Layout::SINGLE
+    })
+}
+
+pub(super) use model::ResolvedModel as Model;

@@ -1,0 +1,230 @@
+//! What a plan may choose, by flags and by what runs already.
+
+use crate::{
+    catalogue::{self},
+    cli, engine,
+    error::Problem,
+    names,
+    workload::Asked,
+};
+use anyhow::Context as _;
+use gpuwise_domain::{
+    catalogue::Catalogue,
+    deployment::Sizing,
+    engine::{Engine, EngineKind},
+    facts::{EngineFacts, Launch},
+    model::Architecture,
+};
+use gpuwise_read::{launch, workload as quantities};
+use gpuwise_size::search::{Choices, Fixed};
+use gpuwise_view::{launch::Form, plan::words};
+
+/// What runs already, as its launch command says.
+#[derive(Debug)]
+pub(super) struct Running {
+    pub(super) launch: Launch,
+}
+
+impl Running {
+    /// Reads a launch command.
+    ///
+    /// # Errors
+    /// When it starts no engine that is known, or a value of it cannot be read.
+    pub(super) fn read(command: &str) -> anyhow::Result<Self> {
+        let facts = EngineKind::ALL
+            .into_iter()
+            .filter(|kind| *kind != EngineKind::DeepSpeedMii)
+            .map(catalogue::engine_facts)
+            .collect::<anyhow::Result<Vec<EngineFacts>>>()?;
+        let launch = launch::parse(command, &facts, None).context("--from")?;
+        Ok(Self { launch })
+    }
+
+    fn engine(&self) -> Engine {
+        let mut engine = Engine::newest(self.launch.engine);
+        engine.release = self.launch.release;
+        engine
+    }
+
+    fn fixed(&self, architecture: &Architecture) -> Fixed {
+        let launch = &self.launch;
+        Fixed {
+            layout: Some(launch.layout(architecture.has_experts())),
+            memory_fraction: launch.memory_fraction,
+            batched_tokens: launch.max_num_batched_tokens,
+            sequences: launch.max_num_seqs,
+            max_context: launch.max_model_len,
+            block: launch.block_size,
+            eager: launch.eager.then_some(true),
+        }
+    }
+}
+
+/// The choices, and what was assumed or left aside.
+///
+/// # Errors
+/// When a flag is wrong or contradicts another.
+pub(super) fn choices(
+    flags: &cli::Plan,
+    asked: &Asked,
+    running: Option<&Running>,
+    architecture: &Architecture,
+    catalogue: &Catalogue,
+) -> anyhow::Result<(Choices, Vec<String>)> {
+    let mut notes = Vec::new();
+    let (engine, result) = (&flags.engine, &flags.result);
+    let mut choices = Choices::usual(chosen_engine(flags, asked, running)?);
+    choices.objective = result.objective.into();
+    choices.terms = flags.limits.terms.into();
+    choices.top = usize::from(result.top.max(result.pick));
+    choices.slices = !result.no_slices;
+    choices.hosts = result.multi_host;
+    choices.disaggregated = result.disaggregated;
+    choices.draft_tokens = engine.draft_tokens.unwrap_or(0);
+    choices.adapters = engine.lora.as_deref().map(engine::adapters).transpose()?;
+    let context = engine
+        .context
+        .as_deref()
+        .map(quantities::tokens)
+        .transpose()
+        .context("--context")?;
+    choices.max_context = context.map(|tokens| tokens.0);
+    choices.weights.clone_from(&engine.precision);
+    if choices.weights.is_empty() {
+        choices.weights.extend(asked.precision.clone());
+    }
+    choices.cache.clone_from(&engine.kv);
+    if let Some(running) = running {
+        apply(running, architecture, &mut choices, &mut notes);
+    }
+    for format in &mut choices.weights {
+        engine::weights(architecture, format)?;
+        *format = format.to_ascii_lowercase();
+    }
+    for format in &mut choices.cache {
+        *format = engine::cache(format)?.name.into();
+    }
+    for name in &result.why_not {
+        choices
+            .why_not
+            .push(names::gpu(catalogue, "--why-not", name)?.name.clone());
+    }
+    Ok((choices, notes))
+}
+
+/// The engine of a flag, of what runs, of the workload file, or of the form to emit; else vLLM.
+fn chosen_engine(
+    flags: &cli::Plan,
+    asked: &Asked,
+    running: Option<&Running>,
+) -> anyhow::Result<Engine> {
+    let form = flags
+        .result
+        .emit
+        .as_deref()
+        .and_then(Form::by_name)
+        .and_then(Form::engine);
+    let stated = match (&flags.engine.engine, running, &asked.engine) {
+        (Some(text), ..) => Some(engine::engine(text)?),
+        (None, Some(running), _) => Some(running.engine()),
+        (None, None, Some(text)) => Some(engine::engine(text)?),
+        (None, None, None) => None,
+    };
+    match (stated, form) {
+        (Some(engine), Some(form)) if engine.kind != form => Err(Problem::new(format!(
+            "--emit is of {form}, the plan is for {}",
+            engine.kind
+        ))
+        .hint(format!(
+            "--emit docker and k8s work for every engine; or plan for {form} with --engine {}",
+            form.name()
+        ))
+        .into()),
+        (Some(engine), _) => Ok(engine),
+        (None, form) => Ok(Engine::newest(form.unwrap_or(EngineKind::Vllm))),
+    }
+}
+
+/// What a launch command fixes.
+fn apply(
+    running: &Running,
+    architecture: &Architecture,
+    choices: &mut Choices,
+    notes: &mut Vec<String>,
+) {
+    let launch = &running.launch;
+    choices.fixed = Some(running.fixed(architecture));
+    if choices.weights.is_empty() {
+        choices.weights.extend(formats(launch, architecture, notes));
+    }
+    if choices.cache.is_empty()
+        && let Some(format) = launch
+            .kv_cache_dtype
+            .as_deref()
+            .filter(|format| *format != "auto")
+    {
+        match engine::cache(format) {
+            Ok(format) => choices.cache.push(format.name.into()),
+            Err(_) => notes.push(format!(
+                "--from: the KV cache's format {format:?} is not known; 16 bits are assumed"
+            )),
+        }
+    }
+    choices.draft_tokens = choices.draft_tokens.max(launch.draft_tokens.unwrap_or(0));
+    choices.adapters = choices.adapters.or(launch.adapters);
+    notes.extend(launch.unknown.iter().map(|what| format!("--from: {what}")));
+}
+
+/// The weight format of a launch command, where it changes that of the checkpoint.
+fn formats(
+    launch: &Launch,
+    architecture: &Architecture,
+    notes: &mut Vec<String>,
+) -> Option<String> {
+    let published = gpuwise_size::setup::Weights::published(architecture).name();
+    let Some(stated) = launch.quantization.as_deref() else {
+        return Some(published);
+    };
+    // A quantized checkpoint states its own scheme.
+    if architecture.quantization.is_some() {
+        return Some(published);
+    }
+    if engine::weights(architecture, stated).is_ok() {
+        return Some(stated.into());
+    }
+    notes.push(format!(
+        "--from: quantization {stated:?} is not known; weights as published are assumed"
+    ));
+    Some(published)
+}
+
+/// What runs beside the best that could.
+pub(super) fn compared(running: &Sizing, free: &Sizing) -> String {
+    let price = |sizing: &Sizing| {
+        sizing
+            .deployments
+            .first()
+            .and_then(|best| best.cost.per_hour)
+    };
+    let Some(best) = free.deployments.first() else {
+        return "Nothing else keeps the promise either.".into();
+    };
+    let name = words::deployment(best);
+    let cost = price(free).map_or_else(String::new, |price| format!(" at {price}"));
+    match (running.deployments.first(), price(running), price(free)) {
+        (None, ..) => format!("What runs does not keep the promise. What does: {name}{cost}."),
+        (Some(own), ..) if words::deployment(own) == name => "What runs is the right size.".into(),
+        (Some(_), Some(own), Some(other)) if other.0.currency == own.0.currency => {
+            let share = other.0.as_f64() / own.0.as_f64().max(1e-9);
+            if share > 0.97 {
+                format!("What runs is about the right size: the best other is {name}{cost}.")
+            } else {
+                format!(
+                    "Cheaper: {name}{cost}, {:.0} % of what runs.",
+                    share * 100.0
+                )
+            }
+        }
+        (Some(_), ..) => format!("The best other is {name}{cost}."),
+    }
+}

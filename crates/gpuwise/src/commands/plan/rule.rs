@@ -1,0 +1,114 @@
+//! `--rule liqid`: a rule of thumb beside the result, and where the difference comes from.
+
+use gpuwise_domain::deployment::{Deployment, Sizing};
+use gpuwise_units::Bytes;
+use gpuwise_view::{
+    Style, figures,
+    table::{Cell, Column, Table},
+};
+use serde_json::{Value, json as object};
+
+/// What the rule adds for everything that is not weights.
+const MARGIN: f64 = 1.25;
+
+/// Bytes by the rule: parameters × bits / 8 × 1.25.
+fn by_rule(sizing: &Sizing) -> f64 {
+    sizing.model.parameters as f64 * bits(sizing) / 8.0 * MARGIN
+}
+
+/// Bits of a weight as published, from bytes and parameters.
+fn bits(sizing: &Sizing) -> f64 {
+    let model = &sizing.model;
+    (model.weight_bytes.as_f64() * 8.0 / (model.parameters.max(1) as f64)).round()
+}
+
+fn in_all(deployment: &Deployment, bytes: Bytes) -> f64 {
+    bytes.as_f64() * f64::from(deployment.layout.replica_gpus())
+}
+
+fn table(sizing: &Sizing, best: &Deployment) -> Table {
+    let rule = by_rule(sizing);
+    let report = &best.memory;
+    let weights = in_all(best, report.weight_bytes());
+    let other = in_all(best, report.overhead_bytes());
+    let running = best.figures.running * f64::from(best.layout.attention_data.max(1));
+    let held = sizing.workload.lengths.input.mean + sizing.workload.lengths.output.mean;
+    let cache = running * held * sizing.model.cache_bytes_per_token as f64;
+    let mut table = Table::new(vec![
+        Column::left("part", "memory of one replica"),
+        Column::right("rule_bytes", "rule").unit("GiB"),
+        Column::right("ours_bytes", "ours").unit("GiB"),
+        Column::left("why", "why").wrap(30),
+    ]);
+    let size = |bytes: f64| Cell::new(figures::gib(Bytes::from_f64(bytes)), bytes);
+    let mut row = |part: &str, rule: f64, ours: f64, why: String| {
+        table.push(vec![
+            Cell::text(part),
+            size(rule),
+            size(ours),
+            Cell::text(why),
+        ])
+    };
+    row(
+        "weights",
+        rule / MARGIN,
+        weights,
+        format!(
+            "{} parameters; ours {}, on {} GPUs",
+            figures::number(sizing.model.parameters as f64 / 1e9) + "B",
+            best.weights,
+            best.layout.replica_gpus()
+        ),
+    );
+    row(
+        "everything else",
+        rule - rule / MARGIN,
+        other + cache,
+        "the rule adds a quarter whatever the traffic; ours is context, activations, graphs and the cache below".into(),
+    );
+    row(
+        "of it KV cache in use",
+        0.0,
+        cache,
+        format!("{running:.0} requests running, {held:.0} tokens each"),
+    );
+    row("in all", rule, weights + other + cache, String::new());
+    let (visible, gpus) = (report.visible.as_f64(), best.layout.replica_gpus());
+    let by_memory = (rule / visible.max(1.0)).ceil();
+    table.footnote(format!(
+        "Liqid's rule: parameters × bits / 8 × 1.25. By it {by_memory:.0} × {} would do; ours takes {gpus} for a replica, because latency and \
+         traffic decide beside memory.",
+        report.device
+    ));
+    table
+}
+
+pub(super) fn text(sizing: &Sizing, style: Style) -> String {
+    match sizing.deployments.first() {
+        Some(best) => table(sizing, best).to_text(style),
+        None => alone(sizing),
+    }
+}
+
+pub(super) fn markdown(sizing: &Sizing) -> String {
+    match sizing.deployments.first() {
+        Some(best) => table(sizing, best).to_markdown(),
+        None => alone(sizing),
+    }
+}
+
+fn alone(sizing: &Sizing) -> String {
+    format!(
+        "Liqid's rule: parameters × bits / 8 × 1.25 = {}\n",
+        Bytes::from_f64(by_rule(sizing))
+    )
+}
+
+pub(super) fn json(sizing: &Sizing) -> Value {
+    object!({
+        "name": "liqid",
+        "formula": "parameters × bits / 8 × 1.25",
+        "bytes": by_rule(sizing),
+        "parts": sizing.deployments.first().map_or(Value::Null, |best| table(sizing, best).to_json()),
+    })
+}

@@ -1,0 +1,271 @@
+//! The workload of a plan: flags over a file, a trace, and what is assumed where neither says.
+
+use crate::{
+    cli::{LimitFlags, Plan, PromiseFlags, TrafficFlags},
+    error::Problem,
+    names,
+};
+use anyhow::Context as _;
+use gpuwise_domain::{
+    catalogue::Catalogue,
+    workload::{Traffic, Workload},
+};
+use gpuwise_read::{
+    traffic::{self, Trace},
+    workload::{FieldError, WorkloadError, WorkloadFields, read_fields, read_workload},
+};
+use std::{
+    fs,
+    path::{Path, PathBuf},
+};
+
+/// Where nothing is said of the traffic.
+const RATE: &str = "1/s";
+const ISL: &str = "1000";
+const OSL: &str = "200";
+
+/// A trace is some gigabytes at most, unpacked.
+const LARGEST_TRACE: u64 = 4 << 30;
+
+/// A workload with what else its file says, and what was assumed.
+#[derive(Debug)]
+pub(crate) struct Asked {
+    pub(crate) model: Option<String>,
+    pub(crate) engine: Option<String>,
+    pub(crate) precision: Option<String>,
+    pub(crate) workload: Workload,
+    pub(crate) notes: Vec<String>,
+}
+
+/// Reads the workload of a plan.
+///
+/// # Errors
+/// When a file cannot be read, or a quantity is missing, cannot be, or contradicts another.
+pub(crate) fn read(flags: &Plan, catalogue: &Catalogue) -> anyhow::Result<Asked> {
+    let given = fields(&flags.traffic, &flags.promise, &flags.limits);
+    let mut notes = Vec::new();
+    let mut file = None;
+    let mut base = WorkloadFields::default();
+    if let Some(path) = &flags.traffic.workload {
+        let text = fs::read_to_string(path).map_err(|error| {
+            Problem::new(format!("cannot read workload file {}", path.display())).because(error)
+        })?;
+        base = read_fields(&path.display().to_string(), &text)?;
+        file = Some((path.clone(), text));
+    }
+    if let Some(path) = &flags.traffic.trace {
+        base = base.overridden_by(of_trace(path, &mut notes)?);
+    }
+    let merged = assumed(base.overridden_by(given.clone()), &mut notes);
+    let read = merged
+        .read()
+        .map_err(|wrong| blamed(wrong, &given, file.as_ref()))?;
+    let mut workload = read.workload;
+    canonical(&mut workload, catalogue)?;
+    Ok(Asked {
+        model: read.model,
+        engine: read.engine,
+        precision: read.precision,
+        workload,
+        notes,
+    })
+}
+
+fn fields(traffic: &TrafficFlags, promise: &PromiseFlags, limits: &LimitFlags) -> WorkloadFields {
+    // A budget is an amount an hour, which the flag's name may leave unsaid.
+    let hourly = |text: &String| {
+        if text.contains('/') {
+            text.clone()
+        } else {
+            format!("{text}/h")
+        }
+    };
+    WorkloadFields {
+        rate: traffic.rate.clone(),
+        burstiness: traffic.burstiness.clone(),
+        concurrency: traffic.concurrency.clone(),
+        isl: traffic.isl.clone(),
+        osl: traffic.osl.clone(),
+        prefix_hit: traffic.prefix_hit.clone(),
+        ttft: promise.ttft.clone(),
+        tpot: promise.tpot.clone(),
+        e2e: promise.e2e.clone(),
+        throughput: promise.throughput.clone(),
+        gpus: limits.gpu.clone(),
+        providers: limits.provider.clone(),
+        regions: limits.region.clone(),
+        budget: limits.budget.as_ref().map(hourly),
+        power: limits.power.clone(),
+        spare_replicas: limits.spare.clone(),
+        quality_loss: limits.max_quality_loss.clone(),
+        owned: limits.owned.clone(),
+        ..WorkloadFields::default()
+    }
+}
+
+/// Traffic and lengths where nothing says them.
+fn assumed(mut fields: WorkloadFields, notes: &mut Vec<String>) -> WorkloadFields {
+    let mut said = Vec::new();
+    if fields.rate.is_none() && fields.concurrency.is_none() {
+        fields.rate = Some(RATE.into());
+        said.push(format!("{RATE} requests (--rate)"));
+    }
+    if fields.isl.is_none() {
+        fields.isl = Some(ISL.into());
+        said.push(format!("{ISL} tokens in (--isl)"));
+    }
+    if fields.osl.is_none() {
+        fields.osl = Some(OSL.into());
+        said.push(format!("{OSL} tokens out (--osl)"));
+    }
+    if !said.is_empty() {
+        notes.push(format!(
+            "assumed of the traffic, because it was not said: {}",
+            said.join(", ")
+        ));
+    }
+    fields
+}
+
+/// The error with the place of the field: its flag, or its line in the file.
+fn blamed(
+    wrong: FieldError,
+    given: &WorkloadFields,
+    file: Option<&(PathBuf, String)>,
+) -> anyhow::Error {
+    let alone = WorkloadFields {
+        ..WorkloadFields::default()
+    }
+    .overridden_by(given.clone());
+    let by_flag = file.is_none() || is_given(&alone, wrong.field);
+    if !by_flag
+        && let Some((path, text)) = file
+        && let Err(error @ WorkloadError::Field { .. }) =
+            read_workload(&path.display().to_string(), text)
+    {
+        return error.into();
+    }
+    Problem::new(format!("{}: {}", flag_of(wrong.field), wrong.problem)).into()
+}
+
+fn is_given(fields: &WorkloadFields, field: &str) -> bool {
+    match field {
+        "rate" => fields.rate.is_some(),
+        "burstiness" => fields.burstiness.is_some(),
+        "concurrency" => fields.concurrency.is_some(),
+        "isl" => fields.isl.is_some(),
+        "osl" => fields.osl.is_some(),
+        "prefix_hit" => fields.prefix_hit.is_some(),
+        "ttft" => fields.ttft.is_some(),
+        "tpot" => fields.tpot.is_some(),
+        "e2e" => fields.e2e.is_some(),
+        "throughput" => fields.throughput.is_some(),
+        "gpus" => !fields.gpus.is_empty(),
+        "providers" => !fields.providers.is_empty(),
+        "regions" => !fields.regions.is_empty(),
+        "budget" => fields.budget.is_some(),
+        "power" => fields.power.is_some(),
+        "spare_replicas" => fields.spare_replicas.is_some(),
+        "quality_loss" => fields.quality_loss.is_some(),
+        "owned" => !fields.owned.is_empty(),
+        _ => false,
+    }
+}
+
+/// The flag of a field.
+fn flag_of(field: &str) -> String {
+    match field {
+        "gpus" => "--gpu".into(),
+        "providers" => "--provider".into(),
+        "regions" => "--region".into(),
+        "spare_replicas" => "--spare".into(),
+        "quality_loss" => "--max-quality-loss".into(),
+        other => format!("--{}", other.replace('_', "-")),
+    }
+}
+
+/// The fields that a trace makes.
+fn of_trace(path: &Path, notes: &mut Vec<String>) -> anyhow::Result<WorkloadFields> {
+    let shown = path.display().to_string();
+    let trace = trace(path)?;
+    notes.extend(trace.notes.iter().map(|note| format!("{shown}: {note}")));
+    let summary = trace.summary();
+    let lengths = summary.lengths();
+    let tokens = |mean: f64| format!("{:.0}", mean.max(1.0));
+    let mut fields = WorkloadFields {
+        isl: Some(tokens(lengths.input.mean)),
+        osl: Some(tokens(lengths.output.mean)),
+        isl_longest: Some(
+            lengths
+                .input
+                .longest
+                .0
+                .max(lengths.input.mean.round() as u64)
+                .max(1)
+                .to_string(),
+        ),
+        osl_longest: Some(
+            lengths
+                .output
+                .longest
+                .0
+                .max(lengths.output.mean.round() as u64)
+                .max(1)
+                .to_string(),
+        ),
+        isl_variation: Some(lengths.input.variation.to_string()),
+        osl_variation: Some(lengths.output.variation.to_string()),
+        prefix_hit: summary.prefix_hit.map(|share| share.to_string()),
+        ..WorkloadFields::default()
+    };
+    if let Some(Traffic::Open { rate, burstiness }) = summary.traffic() {
+        fields.rate = Some(format!("{}/s", rate.get()));
+        fields.burstiness = Some(burstiness.to_string());
+    }
+    notes.push(format!(
+        "{shown}: {} requests of a {} trace",
+        summary.requests,
+        trace.kind.name()
+    ));
+    Ok(fields)
+}
+
+fn trace(path: &Path) -> anyhow::Result<Trace> {
+    let shown = path.display().to_string();
+    let bytes = fs::read(path)
+        .map_err(|error| Problem::new(format!("cannot read trace {shown}")).because(error))?;
+    let bytes = traffic::decompress(&bytes, LARGEST_TRACE).with_context(|| shown.clone())?;
+    let text = std::str::from_utf8(&bytes)
+        .map_err(|_| Problem::new(format!("trace {shown} is no text in UTF-8")))?;
+    traffic::read_trace(text).with_context(|| shown)
+}
+
+/// Names as the catalogue writes them, and a budget in the currency of offers.
+fn canonical(workload: &mut Workload, catalogue: &Catalogue) -> anyhow::Result<()> {
+    let limits = &mut workload.limits;
+    for name in &mut limits.gpus {
+        *name = names::gpu(catalogue, "--gpu", name)?.name.clone();
+    }
+    for (name, _) in &mut limits.owned {
+        *name = names::gpu(catalogue, "--owned", name)?.name.clone();
+    }
+    limits.providers = names::providers(catalogue, &limits.providers)?;
+    names::regions(catalogue, &limits.regions)?;
+    let priced = catalogue
+        .offers
+        .iter()
+        .find_map(|offer| offer.on_demand.or(offer.reserved).or(offer.spot));
+    if let (Some(budget), Some(price)) = (limits.budget, priced)
+        && budget.0.currency != price.0.currency
+    {
+        let (asked, known) = (budget.0.currency, price.0.currency);
+        return Err(
+            Problem::new(format!("--budget is in {asked}, prices are in {known}"))
+                .hint(format!(
+                    "convert the budget to {known} at a rate of your choice"
+                ))
+                .into(),
+        );
+    }
+    Ok(())
+}
