@@ -1,0 +1,172 @@
+//! Versioned documents: what crosses a process or is saved.
+//!
+//! A document names its schema, `gpuwise.deployment/v1`. Reading one back gives the very noun that
+//! was written, to the last bit of every figure; what a version does not know is refused, with the
+//! place. Key names carry units, money is a decimal text with its currency, and what is unknown is
+//! null, never 0.
+//!
+//! The same types give the JSON Schemas for editors and other programs.
+
+mod deployment;
+mod mirror;
+mod quantities;
+mod schema;
+mod sizing;
+mod workload;
+mod workload_file;
+
+use deployment::DeploymentDocument;
+use gpuwise_domain::deployment::{Deployment, Sizing};
+use mirror::Mirror;
+use serde::{Deserialize, Serialize, de::DeserializeOwned};
+use sizing::SizingDocument;
+use utoipa::ToSchema;
+
+pub use schema::{deployment_schema, sizing_schema, workload_schema};
+
+/// The schema of saved deployments.
+pub const DEPLOYMENT_SCHEMA: &str = "gpuwise.deployment/v1";
+
+/// The schema of saved sizings.
+pub const SIZING_SCHEMA: &str = "gpuwise.sizing/v1";
+
+/// A saved document is some kilobytes, a sizing with all its candidates some megabytes.
+const LARGEST_DOCUMENT: usize = 64 << 20;
+
+/// Why a document could not be read.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum WireError {
+    /// It is no JSON.
+    #[error("line {line}, column {column}: {problem}")]
+    Syntax {
+        /// Line, from 1.
+        line: usize,
+        /// Column, from 1.
+        column: usize,
+        /// What is wrong.
+        problem: String,
+    },
+    /// It is not what was expected, or of a version that this program does not know.
+    #[error("`schema` is {found}; this program reads {readable:?} here")]
+    Schema {
+        /// What the document says.
+        found: String,
+        /// What can be read.
+        readable: &'static str,
+    },
+    /// A field is missing, unknown or cannot be.
+    #[error("`{path}`: {problem}")]
+    Field {
+        /// Where in the document.
+        path: String,
+        /// What is wrong.
+        problem: String,
+    },
+    /// It is too large.
+    #[error("{length} bytes; a document has at most {LARGEST_DOCUMENT}")]
+    TooLarge {
+        /// Its bytes.
+        length: usize,
+    },
+}
+
+/// A saved deployment.
+#[derive(Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+struct DeploymentFile {
+    /// `gpuwise.deployment/v1`.
+    schema: String,
+    /// The deployment.
+    deployment: DeploymentDocument,
+}
+
+/// A saved sizing.
+#[derive(Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+struct SizingFile {
+    /// `gpuwise.sizing/v1`.
+    schema: String,
+    /// The sizing.
+    sizing: SizingDocument,
+}
+
+/// A deployment as a document (`gpuwise.deployment/v1`), indented, with a line end.
+pub fn to_json(deployment: &Deployment) -> String {
+    written(&DeploymentFile {
+        schema: DEPLOYMENT_SCHEMA.into(),
+        deployment: Mirror::of(deployment),
+    })
+}
+
+/// Reads a saved deployment.
+///
+/// # Errors
+/// When it is no JSON, of another schema or version, or a field is missing, unknown or cannot be.
+pub fn from_json(text: &str) -> Result<Deployment, WireError> {
+    let file: DeploymentFile = read(text, DEPLOYMENT_SCHEMA)?;
+    Ok(file.deployment.noun())
+}
+
+/// A sizing as a document (`gpuwise.sizing/v1`), indented, with a line end.
+pub fn sizing_to_json(sizing: &Sizing) -> String {
+    written(&SizingFile {
+        schema: SIZING_SCHEMA.into(),
+        sizing: Mirror::of(sizing),
+    })
+}
+
+/// Reads a saved sizing.
+///
+/// # Errors
+/// As [`from_json`].
+pub fn sizing_from_json(text: &str) -> Result<Sizing, WireError> {
+    let file: SizingFile = read(text, SIZING_SCHEMA)?;
+    Ok(file.sizing.noun())
+}
+
+fn written(document: &impl Serialize) -> String {
+    // Writing to memory fails only for maps with keys that are no texts; documents have none.
+    let mut text = serde_json::to_string_pretty(document).unwrap_or_default();
+    text.push('\n');
+    text
+}
+
+/// Only the version of a document, whatever else it holds.
+#[derive(Deserialize)]
+struct Head {
+    schema: Option<serde_json::Value>,
+}
+
+fn read<T: DeserializeOwned>(text: &str, readable: &'static str) -> Result<T, WireError> {
+    if text.len() > LARGEST_DOCUMENT {
+        return Err(WireError::TooLarge { length: text.len() });
+    }
+    let head: Head = serde_json::from_str(text).map_err(|error| syntax(&error))?;
+    if head.schema.as_ref().and_then(serde_json::Value::as_str) != Some(readable) {
+        let found = head
+            .schema
+            .map_or_else(|| "missing".into(), |found| found.to_string());
+        return Err(WireError::Schema { found, readable });
+    }
+    let mut deserializer = serde_json::Deserializer::from_str(text);
+    serde_path_to_error::deserialize(&mut deserializer).map_err(|error| {
+        let path = error.path().to_string();
+        let inner = error.into_inner();
+        if inner.is_data() {
+            WireError::Field {
+                path,
+                problem: inner.to_string(),
+            }
+        } else {
+            syntax(&inner)
+        }
+    })
+}
+
+fn syntax(error: &serde_json::Error) -> WireError {
+    WireError::Syntax {
+        line: error.line(),
+        column: error.column(),
+        problem: error.to_string(),
+    }
+}

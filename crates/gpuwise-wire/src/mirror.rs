@@ -1,0 +1,95 @@
+//! Documents as mirrors of nouns: one list of fields gives the form and both directions.
+
+/// A document type and the noun that it is the form of.
+pub(crate) trait Mirror: Sized {
+    /// The noun.
+    type Noun;
+    /// Its form.
+    fn of(noun: &Self::Noun) -> Self;
+    /// The noun again.
+    fn noun(self) -> Self::Noun;
+}
+
+macro_rules! same {
+    ($($kind:ty),*) => {$(
+        impl Mirror for $kind {
+            type Noun = Self;
+            fn of(noun: &Self) -> Self {
+                noun.clone()
+            }
+            fn noun(self) -> Self {
+                self
+            }
+        }
+    )*};
+}
+same!(bool, u32, u64, String);
+
+impl<M: Mirror> Mirror for Option<M> {
+    type Noun = Option<M::Noun>;
+    fn of(noun: &Self::Noun) -> Self {
+        noun.as_ref().map(M::of)
+    }
+    fn noun(self) -> Self::Noun {
+        self.map(M::noun)
+    }
+}
+
+impl<M: Mirror> Mirror for Vec<M> {
+    type Noun = Vec<M::Noun>;
+    fn of(noun: &Self::Noun) -> Self {
+        noun.iter().map(M::of).collect()
+    }
+    fn noun(self) -> Self::Noun {
+        self.into_iter().map(M::noun).collect()
+    }
+}
+
+/// A struct: `key (field of the noun): type of the document`.
+macro_rules! document {
+    ($(#[$doc:meta])* $name:ident = $noun:ident {
+        $($(#[$field_doc:meta])* $key:ident ($field:ident): $kind:ty,)*
+    }) => {
+        $(#[$doc])*
+        #[derive(Debug, Clone, PartialEq, serde::Serialize, serde::Deserialize, utoipa::ToSchema)]
+        #[serde(deny_unknown_fields)]
+        pub(crate) struct $name {
+            $($(#[$field_doc])* pub(crate) $key: $kind,)*
+        }
+
+        impl crate::mirror::Mirror for $name {
+            type Noun = $noun;
+            fn of(noun: &$noun) -> Self {
+                Self { $($key: crate::mirror::Mirror::of(&noun.$field),)* }
+            }
+            fn noun(self) -> $noun {
+                $noun { $($field: crate::mirror::Mirror::noun(self.$key),)* }
+            }
+        }
+    };
+}
+
+/// An enumeration by its words.
+macro_rules! words {
+    ($(#[$doc:meta])* $name:ident = $noun:ident {
+        $($(#[$variant_doc:meta])* $variant:ident = $word:tt,)*
+    }) => {
+        $(#[$doc])*
+        #[derive(Debug, Clone, Copy, PartialEq, serde::Serialize, serde::Deserialize, utoipa::ToSchema)]
+        pub(crate) enum $name {
+            $($(#[$variant_doc])* #[serde(rename = $word)] $variant,)*
+        }
+
+        impl crate::mirror::Mirror for $name {
+            type Noun = $noun;
+            fn of(noun: &$noun) -> Self {
+                match noun { $($noun::$variant => Self::$variant,)* }
+            }
+            fn noun(self) -> $noun {
+                match self { $(Self::$variant => $noun::$variant,)* }
+            }
+        }
+    };
+}
+
+pub(crate) use {document, words};

@@ -1,0 +1,86 @@
+//! JSON Schemas from the types of the documents.
+
+use crate::{
+    DEPLOYMENT_SCHEMA, DeploymentFile, SIZING_SCHEMA, SizingFile, workload_file::WorkloadFile,
+};
+use serde_json::{Map, Value, json};
+use utoipa::ToSchema;
+
+/// The dialect that the schemas are written in.
+const DIALECT: &str = "https://json-schema.org/draft/2020-12/schema";
+
+/// The JSON Schema of saved deployments, indented, with a line end.
+pub fn deployment_schema() -> String {
+    schema::<DeploymentFile>("A saved deployment", Some(DEPLOYMENT_SCHEMA))
+}
+
+/// The JSON Schema of saved sizings, indented, with a line end.
+pub fn sizing_schema() -> String {
+    schema::<SizingFile>("A saved sizing", Some(SIZING_SCHEMA))
+}
+
+/// The JSON Schema of workload files, indented, with a line end.
+pub fn workload_schema() -> String {
+    schema::<WorkloadFile>("A workload", None)
+}
+
+/// A type with everything that it refers to, `version` being what its `schema` field says.
+fn schema<T: ToSchema>(title: &str, version: Option<&str>) -> String {
+    let mut parts = Vec::new();
+    T::schemas(&mut parts);
+    let mut definitions: Vec<(String, Value)> = parts
+        .into_iter()
+        .map(|(name, part)| (name, serde_json::to_value(part).unwrap_or_default()))
+        .collect();
+    definitions.sort_by(|left, right| left.0.cmp(&right.0));
+    definitions.dedup_by(|left, right| left.0 == right.0);
+    let mut root = Map::new();
+    root.insert("$schema".into(), DIALECT.into());
+    root.insert("title".into(), title.into());
+    if let Value::Object(own) = serde_json::to_value(T::schema()).unwrap_or_default() {
+        root.extend(own);
+    }
+    if let (Some(version), Some(field)) = (
+        version,
+        root.get_mut("properties").and_then(|p| p.get_mut("schema")),
+    ) {
+        *field = json!({"const": version});
+    }
+    root.insert(
+        "$defs".into(),
+        Value::Object(definitions.into_iter().collect()),
+    );
+    let mut root = Value::Object(root);
+    rebase(&mut root);
+    let mut text = serde_json::to_string_pretty(&root).unwrap_or_default();
+    text.push('\n');
+    text
+}
+
+/// References within one file instead of those of an API description; objects closed, and integers
+/// without the signed formats that such descriptions give them.
+fn rebase(value: &mut Value) {
+    match value {
+        Value::Object(object) => {
+            if object.get("properties").is_some_and(Value::is_object)
+                && object.get("type") == Some(&json!("object"))
+            {
+                object.insert("additionalProperties".into(), false.into());
+            }
+            let signed = |format: &Value| [json!("int32"), json!("int64")].contains(format);
+            if object.get("format").is_some_and(signed) {
+                object.shift_remove("format");
+            }
+            for (key, inner) in object.iter_mut() {
+                match inner {
+                    Value::String(target) if key == "$ref" => {
+                        *target = target.replace("#/components/schemas/", "#/$defs/");
+                    }
+                    _ => rebase(inner),
+                }
+            }
+        }
+        Value::Array(items) => items.iter_mut().for_each(rebase),
+        _ => {}
+    }
+}
