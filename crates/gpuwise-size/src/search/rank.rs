@@ -14,6 +14,8 @@ use gpuwise_domain::deployment::{FrontPoint, Objective};
 const POINTS: usize = 160;
 /// Of the deployments shown, so many may be of a lower precision than published.
 const ALTERNATIVES: usize = 2;
+/// And only where they need less than this share of what the best as published needs.
+const WORTHWHILE: f64 = 0.95;
 
 /// Indices of feasible candidates to show, best first.
 ///
@@ -33,7 +35,7 @@ pub(crate) fn ranked(request: &Request<'_>, judged: &Judged<'_>) -> Vec<usize> {
         .into_iter()
         .filter(|at| seen.insert(kind(judged, &judged.feasible[*at])))
         .collect();
-    let top = request.choices.top;
+    let (top, objective) = (request.choices.top, request.choices.objective);
     let chosen =
         request.workload.limits.quality_loss.is_some() || !request.choices.weights.is_empty();
     if chosen {
@@ -43,9 +45,11 @@ pub(crate) fn ranked(request: &Request<'_>, judged: &Judged<'_>) -> Vec<usize> {
         .into_iter()
         .partition(|at| judged.choices[judged.feasible[*at].candidate.choice].published);
     let best = published.first().map(|at| &judged.feasible[*at]);
+    // A lower precision is worth showing where it saves more than a rounding.
     let worth = |at: &&usize| {
         best.is_none_or(|best| {
-            better(request.choices.objective, &judged.feasible[**at], best) == Ordering::Less
+            let (own, published) = (key(objective, &judged.feasible[**at]), key(objective, best));
+            own < WORTHWHILE * published || published.is_infinite() && own.is_finite()
         })
     };
     let alternatives: Vec<usize> = lower
@@ -84,18 +88,22 @@ fn better(objective: Objective, a: &Feasible<'_>, b: &Feasible<'_>) -> Ordering 
             .as_ref()
             .is_none_or(|rental| rental.provider != "owned")
     };
-    let key = |f: &Feasible<'_>| match objective {
-        Objective::Cost => cost(f),
-        Objective::Latency => f.figures.end_to_end,
-        Objective::Energy => f.figures.joules.unwrap_or(f64::INFINITY),
-    };
     let devices = |f: &Feasible<'_>| f.evaluated.setup.layout.gpus();
     owned(a)
         .cmp(&owned(b))
-        .then(key(a).total_cmp(&key(b)))
+        .then(key(objective, a).total_cmp(&key(objective, b)))
         .then(cost(a).total_cmp(&cost(b)))
         .then(devices(a).cmp(&devices(b)))
         .then(a.figures.end_to_end.total_cmp(&b.figures.end_to_end))
+}
+
+/// What a deployment is ranked by.
+fn key(objective: Objective, feasible: &Feasible<'_>) -> f64 {
+    match objective {
+        Objective::Cost => cost(feasible),
+        Objective::Latency => feasible.figures.end_to_end,
+        Objective::Energy => feasible.figures.joules.unwrap_or(f64::INFINITY),
+    }
 }
 
 fn cost(feasible: &Feasible<'_>) -> f64 {

@@ -1,0 +1,4 @@
+//! Integration tests of sizing.
+
+mod fixture;
+mod search;
