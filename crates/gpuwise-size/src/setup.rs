@@ -7,7 +7,7 @@ use gpuwise_domain::{
     gpu::Device,
     layout::Layout,
     model::{Architecture, Mixer, Role, Tensor},
-    precision::{CacheFormat, Compute, Quantization, Roles, WeightFormat},
+    precision::{Assignment, CacheFormat, Compute, Quantization, Roles, WeightFormat},
 };
 
 /// A model on devices under an engine, with its settings.
@@ -139,27 +139,63 @@ impl Weights {
     }
 }
 
-/// The scheme that a published export of this precision uses for this architecture: latent
-/// attention and router stay as they are in four-bit exports, and so does the attention of models
-/// that were trained with four-bit experts.
+/// The scheme that a published export of this precision uses for this architecture.
+///
+/// GGUF files quantize embedding and head too. Four-bit exports leave latent attention as it is,
+/// recurrent mixers with the attention beside them, and the shared experts of such models; so does
+/// the attention of models that were trained with four-bit experts.
 pub fn exported(architecture: &Architecture, quantization: Quantization) -> Weights {
+    if let Some(file) = gguf(&quantization) {
+        return Weights { native: architecture.native, quantization: Some(file) };
+    }
     let four_bit = quantization
         .assignments
         .iter()
         .any(|a| a.format.bytes_per_element() < 0.75);
-    let latent = architecture
-        .attention_layers()
-        .any(|(_, mixer)| matches!(mixer, Mixer::Latent { .. } | Mixer::Compressed { .. }));
+    let any = |wanted: fn(&Mixer) -> bool| architecture.attention_layers().any(|(_, mixer)| wanted(mixer));
+    let latent = any(|mixer| matches!(mixer, Mixer::Latent { .. } | Mixer::Compressed { .. }));
+    let recurrent = any(|mixer| matches!(mixer, Mixer::Recurrent(_)));
+    let mut left = Roles::NONE;
+    if four_bit && (latent || recurrent) {
+        left = left.union(Roles::attention());
+    }
+    if four_bit && recurrent && architecture.has_experts() {
+        left = left.with(Role::SharedUp).with(Role::SharedDown);
+    }
     let mut quantization = quantization;
-    if four_bit && latent {
-        for assignment in &mut quantization.assignments {
-            assignment.roles = assignment.roles.without(Roles::attention());
-        }
+    for assignment in &mut quantization.assignments {
+        assignment.roles = assignment.roles.without(left);
     }
     Weights {
         native: architecture.native,
         quantization: Some(quantization),
     }
+}
+
+/// The scheme of a GGUF file: the head in Q6_K unless it has eight bits, and, in the four- and
+/// five-bit K-mixes, values and down projections of half of the layers in Q6_K. Half Q4_K and half
+/// Q6_K are stood in for by Q5_K, which lies 0.03 bits below their mean.
+fn gguf(quantization: &Quantization) -> Option<Quantization> {
+    let first = quantization.assignments.first()?;
+    let format = first.format;
+    let wider = match format {
+        WeightFormat::Q4_K => WeightFormat::Q5_K,
+        WeightFormat::Q5_K => WeightFormat::Q6_K,
+        WeightFormat::Q4_0 | WeightFormat::Q6_K | WeightFormat::Q8_0 => format,
+        _ => return None,
+    };
+    let head = if format == WeightFormat::Q8_0 { format } else { WeightFormat::Q6_K };
+    let widened = if wider == format { Roles::NONE } else { Roles::of(&[Role::Value, Role::MlpDown]) };
+    let rest = Roles::linear().with(Role::Embedding).without(widened);
+    let assignment = |roles: Roles, format: WeightFormat| Assignment { roles, format, compute: first.compute };
+    Some(Quantization {
+        method: quantization.method.clone(),
+        assignments: alloc::vec![
+            assignment(rest, format),
+            assignment(widened, wider),
+            assignment(Roles::NONE.with(Role::Head), head),
+        ],
+    })
 }
 
 /// Whether a role's tensors are read in every decode step.

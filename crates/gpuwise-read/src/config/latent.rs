@@ -86,8 +86,9 @@ pub(super) fn latent_attention(
     ]);
     let index_dim = text.count(&["index_head_dim"])?;
     let index_heads = text.count(&["index_n_heads"])?;
+    let indexed = has_indexer(context, index)?;
     if let (Some(index_heads), Some(dim)) = (index_heads, index_dim)
-        && has_indexer(context, index)?
+        && indexed
     {
         tensors.extend(indexer(
             hidden,
@@ -102,7 +103,8 @@ pub(super) fn latent_attention(
         rotary_dim,
         plain_dim,
         value_dim,
-        index_dim: index_dim.filter(|_| index_heads.is_some()).unwrap_or(0),
+        // A layer that takes the index of an earlier one keeps no index keys.
+        index_dim: index_dim.filter(|_| indexed && index_heads.is_some()).unwrap_or(0),
         top_tokens: text.length(&["index_topk"])?.unwrap_or(0),
     };
     Ok((mixer, tensors))

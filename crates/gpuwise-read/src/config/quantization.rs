@@ -337,14 +337,8 @@ fn roles_matched(pattern: &str) -> Roles {
         ("kv_a_proj", Roles::of(&[Role::LatentDown])),
         ("q_b_proj", Roles::of(&[Role::LatentQuery])),
         ("kv_b_proj", Roles::of(&[Role::LatentKeyValue])),
-        (
-            "linear_attn",
-            Roles::of(&[Role::StateInput, Role::StateOutput, Role::StateOther]),
-        ),
-        (
-            "mamba",
-            Roles::of(&[Role::StateInput, Role::StateOutput, Role::StateOther]),
-        ),
+        ("linear_attn", state_roles(pattern)),
+        ("mamba", state_roles(pattern)),
         ("gate_up_proj", Roles::of(&[Role::MlpUp])),
         ("down_proj", Roles::of(&[Role::MlpDown])),
         ("up_proj", Roles::of(&[Role::MlpUp])),
@@ -357,6 +351,27 @@ fn roles_matched(pattern: &str) -> Roles {
         roles = Roles::attention();
     } else if roles.is_empty() && has("mlp") && !has("gate") {
         roles = Roles::dense();
+    }
+    roles
+}
+
+/// The parts of a recurrent mixer that a pattern means: all of it unless it names parts. The narrow
+/// projections of decays and gates count with the other small parts.
+fn state_roles(pattern: &str) -> Roles {
+    let has = |part: &str| pattern.contains(part);
+    let small = ["in_proj_a", "in_proj_b", "conv1d", "dt_bias", "norm"].into_iter().any(has);
+    let mut roles = Roles::NONE;
+    if has("in_proj_qkv") || has("in_proj_z") || (has("in_proj") && !small) {
+        roles = roles.with(Role::StateInput);
+    }
+    if has("out_proj") {
+        roles = roles.with(Role::StateOutput);
+    }
+    if small {
+        roles = roles.with(Role::StateOther);
+    }
+    if roles.is_empty() {
+        return Roles::of(&[Role::StateInput, Role::StateOutput, Role::StateOther]);
     }
     roles
 }

@@ -1,6 +1,6 @@
 //! The key-value cache of one rank: what a token and a sequence take.
 
-use super::{pool::Pool, weights::prediction_runs};
+use super::{pool::Pool, weights::{fullest_share, prediction_runs}};
 use crate::{setup::Setup, shard::piece_share};
 use alloc::vec::Vec;
 use gpuwise_domain::{
@@ -90,9 +90,7 @@ pub fn longest_context(setup: &Setup<'_>) -> f64 {
 }
 
 fn groups(setup: &Setup<'_>) -> Vec<CacheGroup> {
-    let stages = u64::from(setup.layout.pipeline.max(1));
-    let total = setup.architecture.layer_count().max(1);
-    let share = total.div_ceil(stages) as f64 / total as f64;
+    let share = fullest_share(setup);
     let mut groups: Vec<CacheGroup> = Vec::new();
     let layers = setup.architecture.layers.iter().map(|run| (run, share));
     // Drafting layers cache too; they lie on the last stage.

@@ -2,7 +2,7 @@
 
 use super::{
     Overhead, Part,
-    vllm::{self, layer_activations, rotary},
+    vllm::{self, rotary, widest_layer},
     weights::allocator_slack,
 };
 use crate::setup::Setup;
@@ -25,17 +25,6 @@ pub fn overheads(setup: &Setup<'_>, visible: f64, weights: f64) -> (f64, Vec<Ove
 
 pub(super) fn part(kind: Part, name: &'static str, bytes: f64, formula: impl Into<String>) -> Overhead {
     Overhead { kind, name, bytes, outside_budget: false, formula: formula.into() }
-}
-
-/// Activations of the widest layer in the largest step.
-fn widest_layer(setup: &Setup<'_>) -> f64 {
-    let tokens = setup.settings.batched_tokens as f64;
-    setup
-        .architecture
-        .layers
-        .iter()
-        .map(|run| layer_activations(&run.layer, setup, tokens))
-        .fold(0.0, f64::max)
 }
 
 /// SGLang reserves activations, graphs and collectives up front: the static fraction is what holds
@@ -101,7 +90,7 @@ fn sglang(setup: &Setup<'_>, visible: f64) -> (f64, Vec<Overhead>) {
 /// TensorRT-LLM's fraction is of what is free after weights and workspace.
 fn tensorrt(setup: &Setup<'_>, visible: f64, weights: f64) -> (f64, Vec<Overhead>) {
     let several = setup.layout.stage_gpus() > 1;
-    let activations = widest_layer(setup);
+    let activations = widest_layer(setup, setup.settings.batched_tokens as f64);
     let context = if several { 1.6 } else { 1.0 } * GIB;
     let free = (visible - weights - activations - context).max(0.0);
     let parts = vec![
@@ -145,7 +134,7 @@ fn transformers(setup: &Setup<'_>, visible: f64) -> (f64, Vec<Overhead>) {
         part(
             Part::Activations,
             "activations",
-            widest_layer(setup).min(4.0 * GIB) + logits,
+            widest_layer(setup, setup.settings.batched_tokens as f64).min(4.0 * GIB) + logits,
             "widest layer and logits",
         ),
         part(Part::NonTorch, "context", 0.5 * GIB, "0.5 GiB"),

@@ -13,6 +13,7 @@ pub use engines::overheads;
 pub use explain::explain;
 pub use pool::Pool;
 pub use report::report;
+pub use vllm::peak_without_sampling;
 pub use weights::{WeightKind, allocator_slack, published_bytes, weight_kinds, weights_per_rank};
 
 use crate::setup::Setup;

@@ -12,7 +12,10 @@ use super::{
 };
 use crate::setup::Setup;
 use alloc::{format, vec, vec::Vec};
-use gpuwise_domain::model::{FeedForward, Layer, Mixer, Tower};
+use gpuwise_domain::{
+    engine::EngineKind,
+    model::{FeedForward, Layer, Mixer, Tower},
+};
 
 /// Bytes for each logit where the profile sorts them in PyTorch: 16- and 32-bit logits (6), sorted
 /// values with 64-bit places (12), the sort's second buffers (12) and its segments (8), and what
@@ -26,12 +29,13 @@ const SAMPLED_IN_KERNEL: f64 = 10.0;
 /// The same where the profile leaves top-k and top-p out: logits in 16 and 32 bits.
 const PLAIN: f64 = 6.0;
 
-/// Context, kernels and collectives of the first releases and the second engine's, fitted on logged
-/// profiles: a single rank, and each of several, whose collectives then lay inside of the budget.
-const CONTEXT_ONE: f64 = 0.13 * GIB;
-const CONTEXT_SEVERAL: f64 = 0.55 * GIB;
-/// The same for the first engine with several ranks.
-const CONTEXT_FIRST_SEVERAL: f64 = 0.25 * GIB;
+/// Context and kernels of a single rank before 0.12, fitted on logged profiles.
+const CONTEXT: f64 = 0.13 * GIB;
+/// What collectives take for each peer while they lie inside of the budget (before 0.11): over a
+/// direct link, and over the host. Fitted on logged profiles of two ranks; those of four and eight
+/// show it for each peer.
+const PEER_DIRECT: f64 = 0.42 * GIB;
+const PEER_HOST: f64 = 0.12 * GIB;
 /// What the profile counts and no tensor explains since 0.12, as a share of the weights that a rank
 /// holds: fitted on nine logged capacities of 0.15.1 (0.018 to 0.035 of 11 to 53 GiB).
 const UNEXPLAINED: f64 = 0.03;
@@ -79,7 +83,6 @@ pub(super) fn overheads(setup: &Setup<'_>, visible: f64, weights: f64) -> (f64, 
         part(Part::Allocator, "allocator blocks", slack, "weights of 10 MiB and more in blocks of 2 MiB"),
         activations(setup, behaviour),
     ];
-    let several = setup.layout.stage_gpus() * setup.layout.pipeline > 1;
     if setup.engine.at_least([0, 12, 0]) {
         parts.push(part(
             Part::NonTorch,
@@ -88,12 +91,7 @@ pub(super) fn overheads(setup: &Setup<'_>, visible: f64, weights: f64) -> (f64, 
             "0.03 × weights, fitted on logged capacities",
         ));
     } else {
-        let (bytes, formula) = match (several, behaviour.first) {
-            (false, _) => (CONTEXT_ONE, "0.13 GiB on one rank, fitted on logged profiles"),
-            (true, true) => (CONTEXT_FIRST_SEVERAL, "0.25 GiB on each of several ranks, as logged"),
-            (true, false) => (CONTEXT_SEVERAL, "0.55 GiB on each of several ranks, fitted on logged profiles"),
-        };
-        parts.push(part(Part::NonTorch, "context and collectives", bytes, formula));
+        parts.push(context(setup));
     }
     // Before 0.20 graphs came out of what the budget leaves; the newer runner does not estimate them.
     let reserved = setup.engine.at_least([0, 20, 0]) && !behaviour.second_runner;
@@ -102,6 +100,21 @@ pub(super) fn overheads(setup: &Setup<'_>, visible: f64, weights: f64) -> (f64, 
         parts.push(Overhead { outside_budget: !reserved, ..part(Part::Graphs, "CUDA graphs", GRAPHS, formula) });
     }
     (visible * setup.settings.memory_fraction, parts)
+}
+
+/// Context, kernels and, where they lie inside of the budget, collectives.
+fn context(setup: &Setup<'_>) -> Overhead {
+    let inside = !setup.engine.at_least([0, 11, 0]);
+    let ranks = f64::from((setup.layout.stage_gpus() * setup.layout.pipeline).max(1));
+    let peers = if inside { ranks - 1.0 } else { 0.0 };
+    let direct = setup.device.gpu.scale_up.is_some();
+    let each = if direct { PEER_DIRECT } else { PEER_HOST };
+    let formula = if peers > 0.0 {
+        format!("0.13 GiB and {:.2} GiB for each of {peers} peers, fitted on logged profiles", each / GIB)
+    } else {
+        "0.13 GiB, fitted on logged profiles".into()
+    };
+    part(Part::NonTorch, "context and collectives", CONTEXT + each * peers, formula)
 }
 
 /// The rotary table, kept for every position that the model states.
@@ -127,12 +140,7 @@ fn activations(setup: &Setup<'_>, behaviour: Behaviour) -> Overhead {
     // The step's output, and since 0.12 its input beside it.
     let buffers = if setup.engine.at_least([0, 12, 0]) { 4.0 } else { 2.0 };
     let sampler = each * sequences * vocabulary + buffers * tokens * hidden;
-    let forward = setup
-        .architecture
-        .layers
-        .iter()
-        .map(|run| layer_activations(&run.layer, setup, tokens))
-        .fold(0.0, f64::max);
+    let forward = widest_layer(setup, tokens);
     // The first engine merges a multimodal step's embeddings with the text's.
     let towers = &setup.architecture.towers;
     let merged = if behaviour.first && !towers.is_empty() { 2.0 * tokens * hidden } else { 0.0 };
@@ -153,6 +161,25 @@ fn activations(setup: &Setup<'_>, behaviour: Behaviour) -> Overhead {
     )
 }
 
+/// The peak on ranks that do not sample: the first engine gathers logits on one of several ranks,
+/// and the others log a smaller peak. `None` where every rank samples.
+pub fn peak_without_sampling(setup: &Setup<'_>) -> Option<f64> {
+    let first = setup.engine.kind == EngineKind::Vllm && behaviour(setup).first;
+    if !first || setup.layout.tensor <= 1 {
+        return None;
+    }
+    let tokens = setup.settings.batched_tokens as f64;
+    let tensor = f64::from(setup.layout.tensor);
+    let own_logits = 2.0 * setup.settings.sequences as f64 * setup.architecture.vocabulary as f64 / tensor;
+    Some(widest_layer(setup, tokens) + own_logits)
+}
+
+/// Activations of the widest layer in a step of so many tokens.
+pub(super) fn widest_layer(setup: &Setup<'_>, tokens: f64) -> f64 {
+    let layers = setup.architecture.layers.iter();
+    layers.map(|run| layer_activations(&run.layer, setup, tokens)).fold(0.0, f64::max)
+}
+
 /// Sequences that the profile samples for.
 fn sampled(setup: &Setup<'_>, behaviour: Behaviour) -> f64 {
     let tokens = setup.settings.batched_tokens as f64;
@@ -166,7 +193,7 @@ fn sampled(setup: &Setup<'_>, behaviour: Behaviour) -> f64 {
 }
 
 /// What a layer makes of a step: projections of its feed-forward, inputs, outputs and residuals.
-pub(super) fn layer_activations(layer: &Layer, setup: &Setup<'_>, tokens: f64) -> f64 {
+fn layer_activations(layer: &Layer, setup: &Setup<'_>, tokens: f64) -> f64 {
     let hidden = setup.architecture.hidden as f64;
     let tensor = f64::from(setup.layout.tensor.max(1));
     match layer.feed_forward {

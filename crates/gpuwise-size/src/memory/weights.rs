@@ -57,12 +57,14 @@ pub fn weight_kinds(setup: &Setup<'_>) -> Vec<WeightKind> {
         Some(known) => known.bytes += bytes,
         None => kinds.push(WeightKind { kind, bytes }),
     };
-    for known in &roles {
+    // llama.cpp looks tokens up on the host; a tied head needs its own copy on the GPU.
+    let on_host = setup.engine.kind == EngineKind::LlamaCpp && !setup.architecture.tied_head;
+    for known in roles.iter().filter(|known| !(on_host && known.role == Role::Embedding)) {
         add(known.role.kind(), known.rank);
     }
     let drafts = prediction_runs(setup)
         .flat_map(|run| run.layer.tensors.iter().map(move |t| (run.count, t)))
-        .map(|(count, tensor)| count as f64 * bytes_on_rank(tensor, setup))
+        .map(|(count, tensor)| count as f64 * draft_bytes(tensor, setup))
         .sum::<f64>();
     if drafts > 0.0 {
         add("prediction layers", drafts);
@@ -93,9 +95,7 @@ pub fn published_bytes(setup: &Setup<'_>) -> f64 {
 }
 
 fn by_shape(setup: &Setup<'_>) -> Vec<RoleBytes> {
-    let stages = u64::from(setup.layout.pipeline.max(1));
-    let layers = setup.architecture.layer_count().max(1);
-    let share = layers.div_ceil(stages) as f64 / layers as f64;
+    let share = fullest_share(setup);
     let mut roles: Vec<RoleBytes> = Vec::new();
     let mut add = |tensor: &Tensor, on_rank: f64, in_all: f64| {
         let rank = bytes_on_rank(tensor, setup) * on_rank;
@@ -130,10 +130,28 @@ fn by_shape(setup: &Setup<'_>) -> Vec<RoleBytes> {
     roles
 }
 
+/// The share of layers on the fullest pipeline stage. llama.cpp deals the output out as one more
+/// layer.
+pub(super) fn fullest_share(setup: &Setup<'_>) -> f64 {
+    let stages = u64::from(setup.layout.pipeline.max(1));
+    let layers = setup.architecture.layer_count().max(1);
+    let output = u64::from(setup.engine.kind == EngineKind::LlamaCpp);
+    let dealt = (layers + output).div_ceil(stages);
+    (dealt.min(layers) as f64) / layers as f64
+}
+
 /// Prediction layers, where speculation loads them.
 pub(super) fn prediction_runs<'a>(setup: &'a Setup<'_>) -> impl Iterator<Item = &'a LayerRun> {
     let drafts = setup.draft.is_some_and(|draft| draft.tokens > 0);
     setup.architecture.prediction.iter().filter(move |_| drafts)
+}
+
+/// Bytes of a prediction layer's tensor on the rank: four-bit exports leave these layers as they are.
+fn draft_bytes(tensor: &Tensor, setup: &Setup<'_>) -> f64 {
+    let quantized = setup.weights.format(tensor);
+    let native = setup.weights.native;
+    let format = if quantized.bytes_per_element() < 0.75 { native } else { quantized };
+    shard(tensor, &setup.layout).elements() * format.bytes_per_element()
 }
 
 /// Tensors outside of layers on the fullest stage: all of them without pipeline stages, else the
@@ -142,6 +160,9 @@ fn edge_tensors<'a>(setup: &'a Setup<'_>) -> Vec<&'a Tensor> {
     let outside = setup.architecture.outside.iter();
     if setup.layout.pipeline <= 1 {
         return outside.collect();
+    }
+    if setup.engine.kind == EngineKind::LlamaCpp {
+        return Vec::new();
     }
     let first = |t: &&Tensor| matches!(t.role, Role::Embedding | Role::Position);
     let sum = |tensors: &[&Tensor]| tensors.iter().map(|t| t.elements()).sum::<u64>();

@@ -5,7 +5,7 @@ mod read;
 
 use super::reading::Refusal;
 use crate::{
-    memory::{MemoryPlan, Part, cache_shape, published_bytes},
+    memory::{MemoryPlan, Part, cache_shape, peak_without_sampling, published_bytes},
     setup::Setup,
 };
 use alloc::{
@@ -137,11 +137,16 @@ fn answer(
         Wanted::WeightsPerGpu => {
             let kept = plan.overhead(Part::Rotary) + plan.overhead(Part::Allocator);
             let what = "weights, table of positions, allocator blocks";
-            say(plan.weight_bytes() + kept, ranges::WEIGHTS, what)
+            say(plan.weight_bytes() + kept, ranges::weights(setup), what)
         }
         Wanted::Activations => {
             let what = "the profile's peak beyond the weights";
-            say(plan.overhead(Part::Activations), ranges::activations(read.settled), what)
+            let mut answer = say(plan.overhead(Part::Activations), ranges::activations(read.settled), what);
+            if let Some(other) = peak_without_sampling(setup) {
+                answer.low = answer.low.min(0.9 * other / read::scale(&question.unit));
+                answer.reason.push_str("; ranks that do not sample log less");
+            }
+            answer
         }
         Wanted::NonTorch => {
             let what = "contexts, kernels and collectives";
@@ -174,6 +179,13 @@ fn cache_left(wanted: Wanted, question: &Question, read: &Read<'_>, plan: &Memor
     let scale = read::scale(&question.unit);
     answer.low = figure(plan.cache - below * plan.budget) / scale;
     answer.high = figure(plan.cache + above * plan.budget) / scale;
+    // The first engine's ranks log what each has; the smallest decides the tokens.
+    if wanted == Wanted::CacheBytes
+        && let Some(other) = peak_without_sampling(&read.setup)
+    {
+        let more = plan.cache + (plan.overhead(Part::Activations) - other).max(0.0);
+        answer.high = answer.high.max(figure(more + above * plan.budget) / scale);
+    }
     if !read.settled {
         answer.basis = Basis::Extrapolated;
     }

@@ -4,7 +4,10 @@
 //! the row states the release and the limits of the step; widened where fewer than ten rows speak.
 
 use super::read::Read;
-use crate::memory::CacheShape;
+use crate::{
+    memory::CacheShape,
+    setup::{Setup, Weights},
+};
 use gpuwise_domain::{engine::EngineKind, estimate::Basis};
 
 /// The ends of a range as factors on the figure, and what it rests on.
@@ -26,14 +29,24 @@ const fn spread(low: f64, high: f64, basis: Basis) -> Spread {
 pub(super) const EXACT: Spread = spread(1.0, 1.0, Basis::Exact);
 /// Files hold a header besides tensors, and logs round to two places.
 pub(super) const FILE: Spread = spread(0.998, 1.004, Basis::Exact);
-/// Weights as engines log them.
-pub(super) const WEIGHTS: Spread = spread(0.985, 1.02, Basis::Calibrated);
 /// What is not PyTorch's: logs of one setting differ by several times.
 pub(super) const NON_TORCH: Spread = spread(0.4, 2.2, Basis::Calibrated);
 /// Memory that a program sees, by driver.
 pub(super) const VISIBLE: Spread = spread(0.995, 1.005, Basis::Exact);
 /// Share of memory within which a run may fit or not.
 pub(super) const FITS: f64 = 0.07;
+
+/// Weights as engines log them. Exports in four bits differ in what they leave as it is.
+pub(super) fn weights(setup: &Setup<'_>) -> Spread {
+    let published = setup.weights == Weights::published(setup.architecture);
+    let four_bit = setup.weights.quantization.iter().flat_map(|q| &q.assignments);
+    let four_bit = four_bit.into_iter().any(|a| a.format.bytes_per_element() < 0.75);
+    match (published, four_bit) {
+        (_, false) => spread(0.99, 1.01, Basis::Calibrated),
+        (true, true) => spread(0.92, 1.03, Basis::Calibrated),
+        (false, true) => spread(0.90, 1.06, Basis::Extrapolated),
+    }
+}
 
 /// Peaks of a profile.
 pub(super) const fn activations(settled: bool) -> Spread {

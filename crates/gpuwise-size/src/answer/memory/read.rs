@@ -119,7 +119,7 @@ pub(super) fn read<'a>(
         architecture,
         device,
         weights: weights(question, architecture, &mut notes),
-        cache: cache_format(question, architecture, &engine, gpu),
+        cache: cache_format(question, architecture, &engine),
         settings: settings(question, &engine, &device),
         profile: profile_of(&engine, question),
         layout: read_layout.layout.unwrap_or(Layout::tensor(gpus)),
@@ -157,7 +157,10 @@ fn gpu_of<'a>(question: &Question, catalogue: &'a Catalogue, needed: bool) -> Re
     if let Some(gpu) = catalogue.gpu(&question.gpu) {
         return Ok(gpu);
     }
-    let stand_in = if needed { None } else { catalogue.gpus.first() };
+    let engine = question.engine.to_ascii_lowercase();
+    let vendor = if engine.contains("rocm") || engine.contains("atom") { "AMD" } else { "NVIDIA" };
+    let mut alike = catalogue.gpus.iter().filter(|gpu| gpu.vendor == vendor);
+    let stand_in = if needed { None } else { alike.next().or(catalogue.gpus.first()) };
     stand_in.ok_or_else(|| {
         if question.gpu.trim().is_empty() {
             return Refusal::Unstated("the row names no GPU, and the answer depends on it".into());
@@ -186,16 +189,20 @@ fn engine(question: &Question, stated: Option<Engine>, notes: &mut Vec<String>) 
     engine
 }
 
-/// The cache's format: as stated; else FP8 where the engine chooses its FP8 layout for models with
-/// sparse attention (vLLM since 0.11), 16 bits elsewhere.
-fn cache_format(question: &Question, architecture: &Architecture, engine: &Engine, gpu: &Gpu) -> CacheFormat {
-    let stated = question.precision.to_ascii_lowercase().contains("kv");
+/// The cache's format: as stated; else FP8 where vLLM chooses it by itself, 16 bits elsewhere.
+///
+/// It does for sparse attention, which has an FP8 layout of its own (since 0.11), and for
+/// checkpoints that state an FP8 cache, as the common recipe for NVFP4 weights does (since 0.12).
+fn cache_format(question: &Question, architecture: &Architecture, engine: &Engine) -> CacheFormat {
+    let precision = question.precision.to_ascii_lowercase();
+    let stated = precision.contains("kv");
     let sparse = architecture
         .attention_layers()
         .any(|(_, mixer)| matches!(mixer, Mixer::Latent { top_tokens: 1.., .. }));
-    let chooses = engine.kind == EngineKind::Vllm && engine.at_least([0, 11, 0]);
-    let _ = gpu;
-    if sparse && chooses && !stated { CacheFormat::FP8 } else { cache(question) }
+    let vllm = engine.kind == EngineKind::Vllm && !stated;
+    let by_layout = sparse && engine.at_least([0, 11, 0]);
+    let by_recipe = precision.contains("nvfp4") && engine.at_least([0, 12, 0]);
+    if vllm && (by_layout || by_recipe) { CacheFormat::FP8 } else { cache(question) }
 }
 
 /// Prediction layers, where the note says that they draft.
