@@ -6,6 +6,7 @@
 
 pub mod explain;
 pub mod figures;
+pub mod html;
 pub mod launch;
 mod markup;
 pub mod memory;

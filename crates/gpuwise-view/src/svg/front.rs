@@ -6,6 +6,7 @@ use crate::{
     plan::words,
 };
 use gpuwise_domain::deployment::{FrontPoint, Sizing};
+use std::collections::BTreeSet;
 
 const LEFT: f64 = 50.0;
 const RIGHT: f64 = WIDTH - 14.0;
@@ -30,78 +31,123 @@ impl Plot {
     }
 }
 
-/// A scatter of every priced candidate; `None` where none has a price.
+/// Hollow points drawn at most, so that a picture of many candidates stays small.
+const OTHERS: usize = 200;
+
+/// A scatter of priced candidates: those on the front, and the nearest of the others; `None` where
+/// none has a price.
 pub fn front(sizing: &Sizing, id: &str) -> Option<Picture> {
     let priced: Vec<&FrontPoint> = sizing
         .points
         .iter()
         .filter(|p| p.per_hour.is_some())
         .collect();
-    if priced.is_empty() {
-        return None;
-    }
-    let unit = TimeUnit::of(priced.iter().map(|p| p.end_to_end));
-    let most = |values: &mut dyn Iterator<Item = f64>| values.fold(0.0, f64::max);
-    let plot = Plot {
-        cost: Axis::up_to(most(&mut priced.iter().filter_map(|p| p.per_hour)), 5),
-        latency: Axis::up_to(
-            most(&mut priced.iter().map(|p| p.end_to_end * unit.per_second())),
-            5,
-        ),
-        unit,
-    };
+    let (best, others): (Vec<&FrontPoint>, Vec<&FrontPoint>) =
+        priced.iter().partition(|p| p.on_front);
+    let plot = plot(&best, &priced)?;
     let currency = words::currency(&sizing.deployments);
     let mut canvas = Canvas::default();
     axes(&mut canvas, &plot, &words::per(currency.as_deref(), "h"));
-    let mut line: Vec<(&FrontPoint, (f64, f64))> = priced
+    let mut line: Vec<(&FrontPoint, (f64, f64))> = best
         .iter()
-        .filter(|point| point.on_front)
         .filter_map(|point| Some((*point, plot.place(point)?)))
         .collect();
     line.sort_by(|a, b| a.1.0.total_cmp(&b.1.0));
-    stairs(&mut canvas, &line);
-    let mut taken: Vec<Frame> = Vec::new();
-    for point in &priced {
-        if let Some((x, y)) = plot.place(point) {
-            taken.push((x - 6.0, y - 6.0, x + 6.0, y + 6.0));
-            let hint = hint(point, &plot);
-            if point.on_front {
-                canvas.dot(
-                    (x, y),
-                    5.0,
-                    &format!("fill=\"{}\" stroke=\"var(--gw-ground)\"", colour::BLUE),
-                    &hint,
-                );
-            } else {
-                canvas.dot((x, y), 3.5, "class=\"h\" stroke-width=\"1.5\"", &hint);
-            }
-        }
+    let path = stairs(&line);
+    if path.len() > 1 {
+        let attributes = format!(
+            "fill=\"none\" stroke=\"{}\" stroke-width=\"1.5\"",
+            colour::SKY
+        );
+        canvas.path(&path, &attributes);
     }
-    let path = stairs_through(&line);
+    let mut taken: Vec<Frame> = Vec::new();
+    let thinned = thinned(&others, &plot);
+    for (point, (x, y)) in &thinned {
+        canvas.dot(
+            (*x, *y),
+            3.5,
+            "class=\"h\" stroke-width=\"1.5\"",
+            &hint(point, &plot),
+        );
+        taken.push(around((*x, *y)));
+    }
+    for (point, at) in &line {
+        let attributes = format!("fill=\"{}\" stroke=\"var(--gw-ground)\"", colour::BLUE);
+        canvas.dot(*at, 5.0, &attributes, &hint(point, &plot));
+        taken.push(around(*at));
+    }
     for (point, at) in &line {
         label(&mut canvas, &point.label, *at, &path, &mut taken);
     }
-    let unpriced = sizing.points.len() - priced.len();
-    let mut foot = BOTTOM + 56.0;
-    canvas.text(
-        LEFT,
-        foot,
-        Anchor::Start,
-        "m",
-        "filled: none is cheaper and faster; hollow: the others",
+    let foot = footnotes(
+        &mut canvas,
+        thinned.len(),
+        others.len(),
+        sizing.points.len() - priced.len(),
     );
-    if unpriced > 0 {
-        foot += FONT * 1.4;
-        canvas.text(
-            LEFT,
-            foot,
-            Anchor::Start,
-            "m",
-            &format!("{unpriced} without a price are not drawn"),
-        );
+    Some(canvas.finish(
+        id,
+        "Cost against latency".into(),
+        description(&line, &plot),
+        foot + 8.0,
+    ))
+}
+
+/// Axes that show the front and what is near to it.
+fn plot(best: &[&FrontPoint], priced: &[&FrontPoint]) -> Option<Plot> {
+    let cost =
+        |points: &[&FrontPoint]| points.iter().filter_map(|p| p.per_hour).fold(0.0, f64::max);
+    let latency = |points: &[&FrontPoint]| points.iter().map(|p| p.end_to_end).fold(0.0, f64::max);
+    let shown = if best.is_empty() { priced } else { best };
+    let least = shown.iter().filter_map(|p| p.per_hour).reduce(f64::min)?;
+    let most_cost = (cost(shown) * 1.15).max(least * 3.0).min(cost(priced));
+    let most_latency = (latency(shown) * 1.5).min(latency(priced));
+    let unit = TimeUnit::of([most_latency]);
+    Some(Plot {
+        cost: Axis::up_to(most_cost, 5),
+        latency: Axis::up_to(most_latency * unit.per_second(), 5),
+        unit,
+    })
+}
+
+/// Points that are not on the front, one of those that would cover each other.
+fn thinned<'a>(others: &[&'a FrontPoint], plot: &Plot) -> Vec<(&'a FrontPoint, (f64, f64))> {
+    let mut cells: BTreeSet<(u64, u64)> = BTreeSet::new();
+    let mut out: Vec<(&FrontPoint, (f64, f64))> = others
+        .iter()
+        .filter_map(|point| Some((*point, plot.place(point)?)))
+        .filter(|(_, (x, y))| *x <= RIGHT && *y >= TOP)
+        .filter(|(_, (x, y))| cells.insert(((x / 6.0) as u64, (y / 6.0) as u64)))
+        .collect();
+    // The nearest to the lower left corner: cheap and fast.
+    out.sort_by(|a, b| (a.1.0 - a.1.1).total_cmp(&(b.1.0 - b.1.1)));
+    out.truncate(OTHERS);
+    out
+}
+
+fn around((x, y): (f64, f64)) -> Frame {
+    (x - 6.0, y - 6.0, x + 6.0, y + 6.0)
+}
+
+/// What the marks mean and what is not drawn; the height of the last line.
+fn footnotes(canvas: &mut Canvas, drawn: usize, others: usize, unpriced: usize) -> f64 {
+    let mut lines = vec!["filled: none is cheaper and faster; hollow: others".to_string()];
+    if drawn < others {
+        lines.push(format!(
+            "{} of the others are dearer, slower or too close to draw",
+            others - drawn
+        ));
     }
-    let description = description(&line, &plot);
-    Some(canvas.finish(id, "Cost against latency".into(), description, foot + 8.0))
+    if unpriced > 0 {
+        lines.push(format!("{unpriced} without a price are not drawn"));
+    }
+    let mut y = BOTTOM + 56.0 - FONT * 1.4;
+    for line in lines {
+        y += FONT * 1.4;
+        canvas.text(LEFT, y, Anchor::Start, "m", &line);
+    }
+    y
 }
 
 fn axes(canvas: &mut Canvas, plot: &Plot, money: &str) {
@@ -137,27 +183,18 @@ fn axes(canvas: &mut Canvas, plot: &Plot, money: &str) {
     );
 }
 
-/// The front as stairs: between two points only the worse of both is to be had.
-fn stairs_through(line: &[(&FrontPoint, (f64, f64))]) -> Vec<(f64, f64)> {
+/// The front as stairs: between two points only the worse of both is to be had. Points that are on
+/// the front for another reason than end-to-end latency are passed by.
+fn stairs(line: &[(&FrontPoint, (f64, f64))]) -> Vec<(f64, f64)> {
     let mut path: Vec<(f64, f64)> = Vec::new();
     for (_, (x, y)) in line {
-        if let Some((_, before)) = path.last().copied() {
-            path.push((*x, before));
+        match path.last().copied() {
+            Some((_, before)) if *y <= before => {}
+            Some((_, before)) => path.extend([(*x, before), (*x, *y)]),
+            None => path.push((*x, *y)),
         }
-        path.push((*x, *y));
     }
     path
-}
-
-fn stairs(canvas: &mut Canvas, line: &[(&FrontPoint, (f64, f64))]) {
-    let path = stairs_through(line);
-    if path.len() > 1 {
-        let attributes = format!(
-            "fill=\"none\" stroke=\"{}\" stroke-width=\"1.5\"",
-            colour::SKY
-        );
-        canvas.path(&path, &attributes);
-    }
 }
 
 /// A label at the first place around its point where nothing is; rather on the stairs than not at
@@ -186,7 +223,7 @@ fn label(
         (x + 16.0, y + 36.0, Anchor::Start),
         (x + 20.0, y - 44.0, Anchor::Start),
     ];
-    let own = (x - 6.0, y - 6.0, x + 6.0, y + 6.0);
+    let own = around((x, y));
     for clear in [true, false] {
         for (left, base, anchor) in places {
             let start = match anchor {

@@ -1,6 +1,7 @@
 //! Tables: columns and rows once, shown as terminal text, Markdown, CSV and JSON.
 
 mod fit;
+mod html;
 mod text;
 
 use crate::{figures::MISSING, markup::escape_markdown, style::clean};

@@ -82,6 +82,12 @@ pub(crate) fn deployment(row: &Row) -> Deployment {
         .price
         .map(|text| HourlyPrice(Money::from_decimal(text, "USD".parse().unwrap()).unwrap()));
     let dollars = price.map(|p| p.0.as_f64());
+    let (visible, stored) = match row.gpu {
+        "H200 SXM 141GB" => (139.8, 33.0),
+        "MI300X 192GB" => (191.5, 66.0),
+        _ if row.weights == "bf16" => (79.2, 33.0),
+        _ => (79.2, 33.5),
+    };
     let (t, o) = (row.ttft, row.tpot);
     Deployment {
         model: "meta-llama/Llama-3.1-70B-Instruct".into(),
@@ -128,11 +134,7 @@ pub(crate) fn deployment(row: &Row) -> Deployment {
             date: "2026-07-20".into(),
             source: "price list".into(),
         }),
-        memory: memory(
-            row.gpu,
-            79.2,
-            if row.weights == "bf16" { 33.0 } else { 33.5 },
-        ),
+        memory: memory(row.gpu, visible, stored),
         figures: Figures {
             ttft: estimate(t.0, t.1, t.2),
             ttft_at: Some(Percentile::P95),

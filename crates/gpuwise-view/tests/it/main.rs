@@ -6,6 +6,7 @@
 
 mod figures;
 mod fixture;
+mod html;
 mod launch;
 mod memory;
 mod plan;

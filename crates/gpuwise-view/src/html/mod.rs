@@ -1,0 +1,283 @@
+//! A plan as one self-contained page: no script, no network, light and dark, readable on paper.
+
+mod tree;
+
+use crate::{
+    figures::{self, amount, percent, ranged_seconds},
+    markup::escape,
+    plan::{self, words},
+    svg::{self, Picture},
+};
+use gpuwise_domain::{
+    deployment::{Deployment, Dropped, Sizing},
+    estimate::Estimate,
+};
+use std::fmt::Write as _;
+
+const STYLE: &str = include_str!("style.css");
+/// Rows of what is not there, at most.
+const ALTERNATIVES: usize = 60;
+/// Bytes of derivations, at most: the page stays below 300 kB.
+const DERIVATIONS: usize = 120_000;
+
+/// The report of a plan; `made` says by what and when, as the caller wants it said.
+pub fn report(sizing: &Sizing, made: &str) -> String {
+    let name = escape(&sizing.model.name);
+    let mut out = format!(
+        "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
+         <meta name=\"viewport\" content=\"width=device-width,initial-scale=1\">\n\
+         <meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'\">\n\
+         <title>GPUs for {name}</title>\n<style>\n{STYLE}{}\n</style>\n</head>\n<body>\n<main>\n",
+        svg::STYLE
+    );
+    let verdict = plan::verdict(sizing);
+    // The sentence that answers; those that follow say what is short.
+    let verdict = verdict.split_once(". ").unwrap_or((&verdict, ""));
+    let answer = escape(&answer(sizing, verdict));
+    let _ = writeln!(
+        out,
+        "<header>\n<h1>GPUs for {name}</h1>\n<p class=\"answer\">{answer}</p>"
+    );
+    if let Some(best) = sizing.deployments.first() {
+        out += &headline(best);
+    } else if !verdict.1.is_empty() {
+        let _ = writeln!(out, "<p class=\"lead\">{}</p>", escape(verdict.1));
+    }
+    out += &facts(&plan::question(sizing));
+    let sections = sections(sizing);
+    out += "<nav aria-label=\"Contents\">";
+    for section in &sections {
+        let _ = write!(out, "<a href=\"#{}\">{}</a> ", section.id, section.title);
+    }
+    out += "</nav>\n</header>\n";
+    for Section { id, title, body } in &sections {
+        let _ = write!(
+            out,
+            "<section id=\"{id}\" aria-labelledby=\"{id}-title\">\n<h2 id=\"{id}-title\">{title}</h2>\n{body}</section>\n"
+        );
+    }
+    let _ = write!(
+        out,
+        "<footer><p class=\"note\">{}</p></footer>\n</main>\n</body>\n</html>\n",
+        escape(made)
+    );
+    out
+}
+
+struct Section {
+    id: &'static str,
+    title: &'static str,
+    body: String,
+}
+
+/// One sentence that answers the question; `verdict` where nothing keeps the promise.
+fn answer(sizing: &Sizing, verdict: (&str, &str)) -> String {
+    let Some(best) = sizing.deployments.first() else {
+        return format!("{}.", verdict.0.trim_end_matches('.'));
+    };
+    let price = match (&best.rental, best.cost.per_hour) {
+        (Some(rental), Some(price)) => format!(
+            " from {} for {} {} an hour",
+            rental.provider,
+            amount(price.0.as_f64()),
+            price.0.currency
+        ),
+        (Some(rental), None) => format!(" from {}, at a price that is not known,", rental.provider),
+        (None, _) => ", for which no offer is known,".into(),
+    };
+    let verb = if best.devices() == 1 {
+        "serves"
+    } else {
+        "serve"
+    };
+    let quantized = if best.weights_published {
+        String::new()
+    } else {
+        format!(" with {} weights", best.weights)
+    };
+    let promise = if sizing.workload.promise.is_empty() {
+        "this traffic"
+    } else {
+        "this traffic within the promise"
+    };
+    format!(
+        "{}{quantized}{price} {verb} {promise}.",
+        words::devices(best)
+    )
+}
+
+/// The figures that people remember.
+fn headline(best: &Deployment) -> String {
+    let mut out = String::from("<dl class=\"figures\">\n");
+    let mut add = |label: &str, value: &str, more: &str| {
+        let more = if more.is_empty() {
+            String::new()
+        } else {
+            format!("<small>{}</small>", escape(more))
+        };
+        let _ = writeln!(
+            out,
+            "<div><dt>{}</dt><dd>{}{more}</dd></div>",
+            escape(label),
+            escape(value)
+        );
+    };
+    let currency = best
+        .cost
+        .per_hour
+        .map(|price| figures::currency_sign(price.0.currency.code()));
+    let money = |value: f64| format!("{}{}", currency.as_deref().unwrap_or(""), amount(value));
+    let price = best
+        .cost
+        .per_hour
+        .map_or_else(|| "unknown".into(), |price| money(price.0.as_f64()));
+    add(
+        "an hour",
+        &price,
+        &best
+            .rental
+            .as_ref()
+            .map_or_else(String::new, |r| r.terms.name().into()),
+    );
+    let mut latency = |name: &str, at: &str, estimate: &Estimate| {
+        let text = ranged_seconds(estimate);
+        let (value, range) = text.split_once(" (").unwrap_or((&text, ""));
+        let unit = value.split_once(' ').map_or("", |(_, unit)| unit);
+        let more = match range.trim_end_matches(')') {
+            "" => String::new(),
+            range => format!("{range} {unit} in 8 of 10 cases"),
+        };
+        add(&format!("{name} {at}"), value, &more);
+    };
+    let result = &best.figures;
+    latency("TTFT", &words::percentile(result.ttft_at), &result.ttft);
+    latency("TPOT", &words::percentile(result.tpot_at), &result.tpot);
+    let bears = format!(
+        "bears {} × this traffic",
+        figures::number(best.headroom.factor)
+    );
+    add("load", &percent(result.utilization), &bears);
+    if let (Some(input), Some(output)) = (best.cost.per_million_input, best.cost.per_million_output)
+    {
+        let more = format!("{} a million input tokens", money(input));
+        add("a million output tokens", &money(output), &more);
+    }
+    out + "</dl>\n"
+}
+
+fn facts(pairs: &[(&str, String)]) -> String {
+    let mut out = String::from("<dl class=\"facts\">\n");
+    for (label, text) in pairs {
+        let _ = writeln!(out, "<dt>{label}</dt><dd>{}</dd>", escape(text));
+    }
+    out + "</dl>\n"
+}
+
+fn sections(sizing: &Sizing) -> Vec<Section> {
+    let mut out = Vec::new();
+    if let Some(best) = sizing.deployments.first() {
+        let mut body = plan::deployments(sizing).to_html("Ranked deployments");
+        body += &facts(&plan::about_best(sizing, best));
+        out.push(Section {
+            id: "deployments",
+            title: "Deployments",
+            body,
+        });
+        let pictures = [
+            svg::front(sizing, "front-picture").map(|p| (p, "Every candidate that keeps the promise; the line is the front: nothing below it and left of it.")),
+            svg::load(sizing, "load-picture").map(|p| (p, "The best deployment as the load grows.")),
+        ];
+        let body: String = pictures
+            .into_iter()
+            .flatten()
+            .map(|(picture, caption)| figure(&picture, caption))
+            .collect();
+        if !body.is_empty() {
+            let body = format!("<div class=\"pictures\">\n{body}</div>\n");
+            out.push(Section {
+                id: "trade",
+                title: "Cost, latency and load",
+                body,
+            });
+        }
+        out.push(Section {
+            id: "memory",
+            title: "Memory of one GPU",
+            body: memory(sizing),
+        });
+        let body = tree::derivations(&sizing.deployments, DERIVATIONS);
+        if !body.is_empty() {
+            out.push(Section {
+                id: "derivations",
+                title: "How the figures came about",
+                body,
+            });
+        }
+    }
+    if !sizing.dropped.is_empty() {
+        out.push(Section {
+            id: "not-there",
+            title: "Why others are not there",
+            body: alternatives(sizing),
+        });
+    }
+    if !sizing.notes.is_empty() {
+        let items = sizing.notes.iter().fold(String::new(), |mut items, note| {
+            let _ = writeln!(items, "<li>{}</li>", escape(note));
+            items
+        });
+        out.push(Section {
+            id: "assumed",
+            title: "What was assumed",
+            body: format!("<ul>\n{items}</ul>\n"),
+        });
+    }
+    out
+}
+
+fn figure(picture: &Picture, caption: &str) -> String {
+    format!(
+        "<figure>\n{}<figcaption>{}</figcaption>\n</figure>\n",
+        picture.to_inline(),
+        escape(caption)
+    )
+}
+
+/// A picture for each deployment whose memory differs from those before it.
+fn memory(sizing: &Sizing) -> String {
+    let mut out = String::from("<div class=\"pictures\">\n");
+    let mut seen: Vec<&Deployment> = Vec::new();
+    for (index, deployment) in sizing.deployments.iter().enumerate() {
+        if seen.iter().any(|other| other.memory == deployment.memory) {
+            continue;
+        }
+        seen.push(deployment);
+        let picture = svg::memory(&deployment.memory, &format!("memory-{}", index + 1));
+        let verdict = crate::memory::verdict(&deployment.memory);
+        let caption = format!(
+            "{}. {}: {verdict}.",
+            index + 1,
+            words::deployment(deployment)
+        );
+        out += &figure(&picture, &caption);
+    }
+    out + "</div>\n"
+}
+
+fn alternatives(sizing: &Sizing) -> String {
+    let nearest = plan::nearest(sizing);
+    let shown: Vec<&Dropped> = nearest.iter().copied().take(ALTERNATIVES).collect();
+    let mut out = format!(
+        "<p>{} candidates were looked at; the nearest first.</p>\n",
+        figures::count(sizing.considered)
+    );
+    out += &plan::dropped(&shown).to_html("Candidates that are not among the deployments");
+    if nearest.len() > shown.len() {
+        let _ = writeln!(
+            out,
+            "<p class=\"note\">{} more are left out here; <code>--why-not GPU</code> has all of one GPU.</p>",
+            nearest.len() - shown.len()
+        );
+    }
+    out
+}
