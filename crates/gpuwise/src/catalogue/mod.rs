@@ -1,5 +1,6 @@
 //! Loading the catalogue: what the binary carries, and what the user adds to it.
 
+pub(crate) mod check;
 mod embedded;
 mod merge;
 
@@ -13,7 +14,7 @@ use std::{
 };
 
 /// The catalogue with everything that users added.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Loaded {
     /// Hardware, offers, quality.
     pub(crate) catalogue: Catalogue,
@@ -124,11 +125,7 @@ impl Kind {
 /// # Errors
 /// When a file of the user's cannot be read, or a row of it is wrong.
 pub(crate) fn load(overrides: &Overrides) -> anyhow::Result<Loaded> {
-    let mut loaded = Loaded {
-        catalogue: Catalogue::default(),
-        models: ModelCatalogue::default(),
-        files: Vec::new(),
-    };
+    let mut loaded = Loaded::default();
     for (kind, file, text) in embedded::FILES {
         add(&mut loaded, *kind, file, text).context("the catalogue that gpuwise carries")?;
     }

@@ -1,41 +1,198 @@
 //! `gpuwise models`: the models of the catalogue.
 
-use super::{Answer, Context};
-use crate::{catalogue, cli::Models};
-use gpuwise_domain::catalogue::folded;
-use gpuwise_read::catalogue::ModelEntry;
-use gpuwise_view::table::{Cell, Column, Table};
+use super::{Answer, Context, gpus::source};
+use crate::{
+    catalogue,
+    cli::{Format, Models},
+    error::Problem,
+};
+use gpuwise_domain::{catalogue::folded, deployment::ModelSummary, model::Architecture};
+use gpuwise_read::catalogue::{ModelCatalogue, ModelEntry};
+use gpuwise_size::search::model_summary;
+use gpuwise_units::{Parameters, Tokens};
+use gpuwise_view::{
+    figures,
+    table::{Cell, Column, Table},
+};
 
 pub(crate) fn run(context: &Context, flags: &Models) -> anyhow::Result<Answer> {
     let loaded = catalogue::load(&context.overrides)?;
-    let wanted = flags.pattern.as_deref().map(folded);
-    let mut table = Table::new(vec![
-        Column::left("model", "model"),
-        Column::left("aliases", "aliases").priority(2).wrap(20),
-        Column::left("source", "source").priority(1).wrap(20),
-    ]);
-    for entry in loaded.models.entries().iter().filter(|entry| {
-        wanted
-            .as_deref()
-            .is_none_or(|wanted| matches(entry, wanted))
-    }) {
-        table.push(vec![
-            Cell::text(&entry.id),
-            Cell::text(entry.aliases.join(", ")),
-            Cell::text(&entry.source),
-        ]);
+    let models = &loaded.models;
+    let listed = listed(models, flags.pattern.as_deref());
+    match (listed.as_slice(), &flags.pattern) {
+        ([], Some(pattern)) => Err(Problem::new(format!(
+            "no model of the catalogue is like {pattern:?}"
+        ))
+        .did_you_mean(&models.names_like(pattern))
+        .hint("`gpuwise models` lists all")
+        .into()),
+        ([one], Some(_)) if matches!(context.global.format, Format::Table | Format::Md) => {
+            context.output.table(&details(models, one)?)?;
+            Ok(Answer::Yes)
+        }
+        (many, _) => {
+            context.output.table(&table(models, many))?;
+            Ok(Answer::Yes)
+        }
     }
-    context.output.table(&table)?;
-    Ok(if table.is_empty() {
-        Answer::No
-    } else {
-        Answer::Yes
-    })
 }
 
-fn matches(entry: &ModelEntry, wanted: &str) -> bool {
-    let spellings = std::iter::once(&entry.id).chain(&entry.aliases);
-    spellings
-        .into_iter()
-        .any(|spelling| folded(spelling).contains(wanted))
+/// Models that hold the pattern; where it is exactly an id or alias, that one.
+fn listed<'a>(models: &'a ModelCatalogue, pattern: Option<&str>) -> Vec<&'a ModelEntry> {
+    let Some(pattern) = pattern else {
+        return models.entries().iter().collect();
+    };
+    let wanted = folded(pattern);
+    let named = |entry: &&ModelEntry| {
+        folded(&entry.id) == wanted || entry.aliases.iter().any(|alias| folded(alias) == wanted)
+    };
+    if let Some(exact) = models.entries().iter().find(named) {
+        return vec![exact];
+    }
+    let holds = |text: &String| folded(text).contains(&wanted);
+    let found: Vec<&ModelEntry> = models
+        .entries()
+        .iter()
+        .filter(|entry| holds(&entry.id) || entry.aliases.iter().any(holds))
+        .collect();
+    if found.is_empty() {
+        models.entry(pattern).into_iter().collect()
+    } else {
+        found
+    }
+}
+
+fn summary(models: &ModelCatalogue, entry: &ModelEntry) -> Option<(ModelSummary, Architecture)> {
+    let (_, architecture) = models.resolve(&entry.id).ok()?;
+    Some((
+        model_summary(&entry.id, &entry.source, &architecture),
+        architecture,
+    ))
+}
+
+fn table(models: &ModelCatalogue, entries: &[&ModelEntry]) -> Table {
+    let mut table = Table::new(vec![
+        Column::left("model", "model").wrap(28),
+        Column::right("parameters", "parameters"),
+        Column::right("active_parameters", "active").priority(60),
+        Column::left("published", "weights").priority(80),
+        Column::right("weight_bytes", "size").unit("GiB"),
+        Column::right("kv_cache_bytes_per_token", "KV cache")
+            .unit("KiB/token")
+            .priority(90),
+        Column::right("max_context_tokens", "context")
+            .unit("tokens")
+            .priority(70),
+        Column::left("source", "source").wrap(14),
+        Column::raw("aliases"),
+        Column::raw("model_type"),
+        Column::raw("layers"),
+    ]);
+    for entry in entries {
+        let mut row = vec![Cell::text(&entry.id)];
+        match summary(models, entry) {
+            Some((summary, _)) => {
+                row.extend([
+                    Cell::new(
+                        Parameters(summary.parameters).to_string(),
+                        summary.parameters,
+                    ),
+                    Cell::new(
+                        Parameters(summary.active_parameters).to_string(),
+                        summary.active_parameters,
+                    ),
+                    Cell::text(&summary.published),
+                    Cell::new(
+                        figures::gib(summary.weight_bytes),
+                        summary.weight_bytes.count(),
+                    ),
+                    Cell::new(
+                        figures::number(summary.cache_bytes_per_token as f64 / 1024.0),
+                        summary.cache_bytes_per_token,
+                    ),
+                    Cell::of(summary.max_context, Cell::count),
+                    source(&entry.source),
+                    Cell::text(entry.aliases.join("; ")),
+                    Cell::text(&summary.model_type),
+                    Cell::count(summary.layers),
+                ]);
+            }
+            None => {
+                row.extend((0..6).map(|_| Cell::missing()));
+                row.push(source(&entry.source));
+            }
+        }
+        table.push(row);
+    }
+    table.footnote("KV cache at 16 bits. `gpuwise models NAME` shows one with its whole source.");
+    table
+}
+
+/// One model with everything that follows from its configuration.
+fn details(models: &ModelCatalogue, entry: &ModelEntry) -> anyhow::Result<Table> {
+    let (_, architecture) = models.resolve(&entry.id)?;
+    let summary = model_summary(&entry.id, &entry.source, &architecture);
+    let mut table = Table::new(vec![
+        Column::left("fact", &entry.id),
+        Column::left("value", "").wrap(40),
+    ]);
+    let mut facts = vec![
+        ("also called", entry.aliases.join(", ")),
+        ("architecture", summary.model_type.clone()),
+        (
+            "parameters",
+            exact(
+                summary.parameters,
+                &Parameters(summary.parameters).to_string(),
+            ),
+        ),
+        (
+            "active for a token",
+            exact(
+                summary.active_parameters,
+                &Parameters(summary.active_parameters).to_string(),
+            ),
+        ),
+        (
+            "layers, width",
+            format!("{}, {}", summary.layers, architecture.hidden),
+        ),
+        ("vocabulary", figures::count(architecture.vocabulary)),
+        (
+            "weights as published",
+            format!(
+                "{}, {}",
+                summary.published,
+                figures::bytes(summary.weight_bytes)
+            ),
+        ),
+        (
+            "KV cache of a token",
+            format!(
+                "{} bytes at 16 bits",
+                figures::count(summary.cache_bytes_per_token)
+            ),
+        ),
+        (
+            "longest context",
+            summary.max_context.map_or_else(
+                || figures::MISSING.into(),
+                |most| format!("{} tokens", Tokens(most)),
+            ),
+        ),
+        ("assumed", summary.assumptions.join("; ")),
+        ("source", entry.source.clone()),
+    ];
+    if let Some(base) = &entry.base {
+        facts.push(("shape of", base.clone()));
+    }
+    facts.retain(|(_, value)| !value.is_empty());
+    for (fact, value) in facts {
+        table.push(vec![Cell::text(fact), Cell::text(value)]);
+    }
+    Ok(table)
+}
+
+fn exact(count: u64, short: &str) -> String {
+    format!("{} ({short})", figures::count(count))
 }
