@@ -23,6 +23,8 @@ pub struct Context {
     pub data: u32,
     /// Pipeline stages.
     pub pipeline: u32,
+    /// Longest context that the engine is started with, where known.
+    pub max_context: Option<u64>,
     /// Served, or called from a program.
     pub usage: Usage,
     /// Whether it runs on the CPU.
@@ -46,6 +48,7 @@ impl Default for Context {
             tensor: 1,
             data: 1,
             pipeline: 1,
+            max_context: None,
             usage: Usage::Server,
             on_cpu: false,
             chunked_prefill: false,

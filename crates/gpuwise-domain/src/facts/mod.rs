@@ -3,11 +3,14 @@
 
 mod condition;
 mod context;
+mod defaults;
+mod formula;
 mod launch;
 mod rows;
 
 pub use condition::{Comparison, Condition, Quantity, State, Term};
 pub use context::{Backend, Context, Usage, Vendor};
+pub use defaults::{UNLIMITED, default_settings};
 pub use launch::{Launch, NotUnderstood, PoolRole};
 pub use rows::{
     BehaviourFact, CommandFact, FlagFact, FlagKind, ImageFact, SettingFact, Span, SupportFact,
@@ -254,9 +257,13 @@ impl EngineFacts {
         }
     }
 
-    /// The context with what the engine itself decides in a release.
+    /// The context as the engine counts, with what it decides itself in a release.
     fn completed(&self, release: Release, context: &Context) -> Context {
         let mut context = context.clone();
+        if matches!(self.engine, EngineKind::Sglang | EngineKind::TensorRtLlm) {
+            // These count attention groups within the tensor-parallel ranks.
+            context.tensor = context.tensor.saturating_mul(context.data.max(1));
+        }
         if context.backend.is_none() {
             let row = self
                 .settings

@@ -3,12 +3,16 @@
 #![expect(
     clippy::unwrap_used,
     clippy::too_many_lines,
+    clippy::float_cmp,
     reason = "tables of cases"
 )]
 
 use gpuwise_domain::{
     engine::Release,
-    facts::{Context, EngineFacts, Usage, Value, Vendor, Verdict},
+    facts::{
+        Context, EngineFacts, UNLIMITED, Usage, Value, Vendor, Verdict, default_settings,
+        release_of,
+    },
 };
 use gpuwise_read::catalogue::read_engine_facts;
 use std::{fs, path::PathBuf};
@@ -326,4 +330,62 @@ fn broken_files_say_where() {
             .to_string();
         assert!(error.starts_with(expected), "{error}");
     }
+}
+
+/// Batched tokens, sequences, share of memory and cache block that engines take by themselves.
+#[test]
+fn settings_that_engines_take_by_themselves() {
+    let check = |engine: &str, at: &str, context: &Context, expected: (u64, u64, f64, u64)| {
+        let facts = facts(engine);
+        let settings = default_settings(&facts, release_of(facts.engine, at), context);
+        let found = (
+            settings.batched_tokens,
+            settings.sequences,
+            settings.memory_fraction,
+            settings.block,
+        );
+        assert_eq!(found, expected, "{engine} {at} on {context:?}");
+    };
+    let l4 = on(22.5, (8, 9));
+    let l40s = on(45.0, (8, 9));
+    let a100 = on(80.0, (8, 0));
+    let h100 = on(79.6, (9, 0));
+    let h200 = on(140.4, (9, 0));
+    let b200 = on(179.1, (10, 0));
+    for at in ["0.9.0", "0.15.0", "0.19.0"] {
+        check("vllm", at, &l4, (2048, 256, 0.9, 16));
+        check("vllm", at, &l40s, (2048, 256, 0.9, 16));
+        check("vllm", at, &a100, (2048, 256, 0.9, 16));
+        check("vllm", at, &h100, (8192, 1024, 0.9, 16));
+        check("vllm", at, &h200, (8192, 1024, 0.9, 16));
+        check("vllm", at, &b200, (8192, 1024, 0.9, 16));
+    }
+    check("vllm", "0.6.0", &h100, (2048, 256, 0.9, 16));
+    check("vllm", "0.8.0", &l4, (2048, 1024, 0.9, 16));
+    check("vllm", "0.8.0", &b200, (2048, 1024, 0.9, 16));
+    check("vllm", "0.8.5", &a100, (8192, 1024, 0.9, 16));
+    check("vllm", "0.27.0", &b200, (8192, 1024, 0.92, 16));
+    for at in ["0.28.0", "0.33.0"] {
+        check("vllm", at, &l40s, (2048, 256, 0.92, 16));
+        check("vllm", at, &h200, (8192, 1024, 0.92, 16));
+        check("vllm", at, &b200, (16384, 1024, 0.92, 16));
+    }
+    // 1 - (512 + 1.5·8192 + 2·256 + 128) / (79.6·1024), and the floor of 10 GiB below it.
+    check("sglang", "0.5.23", &h100, (8192, 4096, 0.835, 1));
+    // Of memory in steps: 2.8 GiB and a tenth for the one rank.
+    check("sglang", "0.5.0", &l4, (2048, 4096, 0.871, 1));
+    let groups = Context {
+        data: 8,
+        ..h100.clone()
+    };
+    // 512 + 1.5·8192 + 2·512 + 128·8 + 4.5·512·8 MiB are kept; each group has its part of a step.
+    check("sglang", "0.5.23", &groups, (1024, 4096, 0.592, 1));
+    check("trtllm", "1.2.1", &h100, (8192, 2048, 0.9, 32));
+    check("llamacpp", "b11434", &h100, (512, 4, 1.0, 1));
+    check(
+        "transformers",
+        "4.55.0",
+        &h100,
+        (UNLIMITED, UNLIMITED, 1.0, 1),
+    );
 }
