@@ -10,6 +10,7 @@ pub mod catalogue;
 pub mod deployment;
 pub mod engine;
 pub mod estimate;
+pub mod evidence;
 pub mod facts;
 pub mod gpu;
 pub mod layout;

@@ -10,6 +10,7 @@ pub mod answer;
 #[cfg(doctest)]
 mod concepts;
 pub mod constants;
+pub mod evidence;
 pub mod fit;
 pub mod knowledge;
 pub mod memory;

@@ -3,11 +3,13 @@
 //! Every row has a source, and every error names the file, the line or row, and the field.
 
 mod engines;
+mod evidence;
 mod gpus;
 mod models;
 mod tables;
 
 pub use engines::read_engine_facts;
+pub use evidence::read_evidence;
 pub use gpus::read_gpus;
 pub use models::{ModelCatalogue, ModelEntry, ResolveError};
 pub use tables::{read_benchmarks, read_collectives, read_hosts, read_mig_profiles, read_offers, read_quality};

@@ -49,9 +49,10 @@ impl CacheGroup {
     }
 
     fn same_kind(&self, other: &Self) -> bool {
+        let equal = |a: f64, b: f64| libm::fabs(a - b) < 1e-6;
         self.window == other.window
-            && self.token_bytes == other.token_bytes
-            && self.state_bytes == other.state_bytes
+            && equal(self.token_bytes, other.token_bytes)
+            && equal(self.state_bytes, other.state_bytes)
     }
 }
 

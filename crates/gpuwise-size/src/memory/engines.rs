@@ -59,7 +59,7 @@ fn sglang(setup: &Setup<'_>, visible: f64) -> (f64, Vec<Overhead>) {
     let fraction = if (stated - 0.9).abs() < 1e-9 { by_default } else { stated };
     // The fraction is of what is free once the process and its collectives have started.
     let several = setup.layout.stage_gpus() * setup.layout.pipeline > 1;
-    let started = if several { 1.6 } else { 0.5 } * GIB;
+    let taken = if several { 1.6 } else { 0.5 } * GIB;
     let parts = vec![
         rotary(setup),
         part(
@@ -71,7 +71,7 @@ fn sglang(setup: &Setup<'_>, visible: f64) -> (f64, Vec<Overhead>) {
         part(
             Part::NonTorch,
             "context and collectives",
-            started * fraction,
+            taken * fraction,
             "what is taken before weights load, by the static fraction",
         ),
         Overhead {

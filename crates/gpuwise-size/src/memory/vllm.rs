@@ -104,9 +104,10 @@ pub(super) fn overheads(setup: &Setup<'_>, visible: f64, weights: f64) -> (f64, 
 
 /// Context, kernels and, where they lie inside of the budget, collectives.
 fn context(setup: &Setup<'_>) -> Overhead {
-    let inside = !setup.engine.at_least([0, 11, 0]);
+    // Since 0.11 they start outside of it; what the first collectives add is still counted.
+    let most = if setup.engine.at_least([0, 11, 0]) { 1.0 } else { f64::INFINITY };
     let ranks = f64::from((setup.layout.stage_gpus() * setup.layout.pipeline).max(1));
-    let peers = if inside { ranks - 1.0 } else { 0.0 };
+    let peers = (ranks - 1.0).min(most);
     let direct = setup.device.gpu.scale_up.is_some();
     let each = if direct { PEER_DIRECT } else { PEER_HOST };
     let formula = if peers > 0.0 {
