@@ -3,7 +3,6 @@
 #![expect(
     clippy::unwrap_used,
     clippy::too_many_lines,
-    clippy::float_cmp,
     reason = "tables of cases"
 )]
 
