@@ -8,6 +8,7 @@ import json
 import os
 import re
 import shlex
+import signal
 import subprocess
 import sys
 import tempfile
@@ -69,11 +70,14 @@ def main():
     # The log level is raised by the environment, so that the command stays as it was emitted.
     environment = {**os.environ, "LLAMA_ARG_LOG_VERBOSITY": "4"}
     with tempfile.TemporaryFile("w+") as log:
-        server = subprocess.Popen(["bash", "-c", "exec " + command], env=environment, stdout=log, stderr=log)
+        server = subprocess.Popen(
+            ["bash", "-c", command], env=environment, stdout=log, stderr=log, start_new_session=True
+        )
         try:
             wait_for(f"http://127.0.0.1:{port}", server, log)
         finally:
-            server.terminate()
+            # The shell and the server that it started.
+            os.killpg(server.pid, signal.SIGTERM)
             server.wait(30)
         log.seek(0)
         text = log.read()

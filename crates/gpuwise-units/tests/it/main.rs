@@ -1,6 +1,7 @@
 //! Quantities: parsing, printing and exact arithmetic.
 
 mod architecture;
+mod documents;
 
 use gpuwise_units::{Bytes, Currency, Money, Nanoseconds, Parameters, Percentile, PerSecond, Seconds, Tokens, significant};
 use proptest::prelude::*;

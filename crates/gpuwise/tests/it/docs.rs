@@ -1,0 +1,240 @@
+//! The documentation shows what the program prints: sessions in fenced `console` blocks are run
+//! again, and generated pages are generated again. `GPUWISE_UPDATE_DOCS=1` writes instead of
+//! comparing.
+//!
+//! In a block, a line that begins with `$ ` is a command for `sh`, continued while lines end in a
+//! backslash; what follows is its output, errors included. A line `…` stands for any lines, and
+//! `[exit code N]` ends the output of a command that did not end with 0. Each page has a folder of
+//! its own, with the files of `docs/guides/files` in it.
+
+use gpuwise_size::constants::PARAMETERS;
+use std::{
+    env,
+    fmt::Write as _,
+    fs,
+    path::{Path, PathBuf},
+    process::Command,
+};
+
+const ELLIPSIS: &str = "…";
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+fn updating() -> bool {
+    env::var_os("GPUWISE_UPDATE_DOCS").is_some()
+}
+
+/// Compares a page with what it should be, or writes it.
+fn hold(page: &Path, shown: &str, wanted: &str) {
+    if shown == wanted {
+        return;
+    }
+    if updating() {
+        fs::write(page, wanted).expect("a page that can be written");
+        return;
+    }
+    let at = shown
+        .lines()
+        .zip(wanted.lines())
+        .take_while(|(a, b)| a == b)
+        .count();
+    panic!(
+        "{}, line {}: not what the program prints\nshown:   {}\nprinted: {}\nrun GPUWISE_UPDATE_DOCS=1 cargo test -p gpuwise docs, and review the difference",
+        page.display(),
+        at + 1,
+        shown.lines().nth(at).unwrap_or("(end)"),
+        wanted.lines().nth(at).unwrap_or("(end)"),
+    );
+}
+
+/// A folder for the commands of a page, removed at the end.
+struct Folder(PathBuf);
+
+impl Folder {
+    fn new(page: &Path) -> Self {
+        let name = page
+            .file_stem()
+            .expect("a page has a name")
+            .to_string_lossy()
+            .into_owned();
+        let folder = env::temp_dir().join(format!("gpuwise-docs-{}-{name}", std::process::id()));
+        fs::create_dir_all(&folder).expect("a folder for a page");
+        let copied = Command::new("cp")
+            .arg("-r")
+            .arg(root().join("docs/guides/files/."))
+            .arg(&folder)
+            .status();
+        assert!(
+            copied.is_ok_and(|status| status.success()),
+            "the files of the guides are copied"
+        );
+        Self(folder)
+    }
+
+    /// What a command prints.
+    fn run(&self, command: &str) -> String {
+        let binaries = Path::new(env!("CARGO_BIN_EXE_gpuwise"))
+            .parent()
+            .expect("a folder of binaries");
+        let mut path = binaries.as_os_str().to_owned();
+        path.push(":/usr/local/bin:/usr/bin:/bin");
+        let command = command.replace("cargo run --release -p gpuwise --", "gpuwise");
+        let done = Command::new("sh")
+            .args(["-c", &format!("{{ {command}\n}} 2>&1")])
+            .env_clear()
+            .envs([
+                ("HOME", "."),
+                ("NO_COLOR", "1"),
+                ("COLUMNS", "100"),
+                ("LC_ALL", "C.UTF-8"),
+            ])
+            .env("XDG_CONFIG_HOME", self.0.join("config"))
+            .env("HF_ENDPOINT", "http://127.0.0.1:9")
+            .env("PATH", path)
+            .current_dir(&self.0)
+            .output()
+            .expect("sh runs");
+        let mut text = String::from_utf8(done.stdout).expect("the program prints UTF-8");
+        if !text.is_empty() && !text.ends_with('\n') {
+            text.push('\n');
+        }
+        if !done.status.success() {
+            let code = done
+                .status
+                .code()
+                .map_or("by a signal".into(), |code| code.to_string());
+            writeln!(text, "[exit code {code}]").expect("text can be written to a string");
+        }
+        // Spaces at the ends of lines are invisible, and editors take them away.
+        text.lines()
+            .map(|line| format!("{}\n", line.trim_end()))
+            .collect()
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+/// Whether lines are as shown, where `…` stands for any of them.
+fn alike(shown: &[&str], printed: &[&str]) -> bool {
+    match shown.split_first() {
+        None => printed.is_empty(),
+        Some((&ELLIPSIS, rest)) => {
+            (0..=printed.len()).any(|skipped| alike(rest, &printed[skipped..]))
+        }
+        Some((first, rest)) => printed
+            .split_first()
+            .is_some_and(|(line, others)| line == first && alike(rest, others)),
+    }
+}
+
+/// The page with what its commands print now.
+fn played(page: &Path, text: &str) -> String {
+    let folder = Folder::new(page);
+    let mut out = String::new();
+    let mut lines = text.lines().peekable();
+    let mut inside = false;
+    while let Some(line) = lines.next() {
+        out.extend([line, "\n"]);
+        if line.starts_with("```") {
+            inside = line == "```console";
+        }
+        let Some(first) = line.strip_prefix("$ ").filter(|_| inside) else {
+            continue;
+        };
+        let mut command = first.to_owned();
+        while command.ends_with('\\') {
+            let next = lines.next().expect("a command that goes on");
+            out.extend([next, "\n"]);
+            command.extend(["\n", next]);
+        }
+        let mut shown = Vec::new();
+        while let Some(next) = lines.next_if(|next| !next.starts_with("$ ") && *next != "```") {
+            shown.push(next);
+        }
+        let printed = folder.run(&command);
+        if alike(&shown, &printed.lines().collect::<Vec<_>>()) {
+            shown.iter().for_each(|line| out.extend([line, "\n"]));
+        } else {
+            out.push_str(&printed);
+        }
+    }
+    out
+}
+
+fn pages() -> Vec<PathBuf> {
+    let guides = fs::read_dir(root().join("docs/guides"))
+        .into_iter()
+        .flatten()
+        .flatten();
+    let mut pages: Vec<PathBuf> = guides.map(|entry| entry.path()).collect();
+    pages.retain(|path| path.extension().is_some_and(|extension| extension == "md"));
+    pages.extend([
+        root().join("README.md"),
+        root().join("docs/reference/cli.md"),
+    ]);
+    pages.sort();
+    pages
+}
+
+#[test]
+fn docs_show_what_is_printed() {
+    for page in pages() {
+        let text = fs::read_to_string(&page).expect("a readable page");
+        hold(&page, &text, &played(&page, &text));
+    }
+}
+
+#[test]
+fn docs_have_every_command() {
+    let page = root().join("docs/reference/cli.md");
+    let text = fs::read_to_string(&page).expect("a readable page");
+    let help = Folder::new(&page).run("gpuwise --help");
+    let listed = help.lines().skip_while(|line| *line != "Commands:").skip(1);
+    for line in listed.take_while(|line| !line.is_empty()) {
+        let name = line.split_whitespace().next().expect("a command's name");
+        assert!(
+            name == "help" || text.contains(&format!("\n$ gpuwise {name} --help\n")),
+            "{}: says nothing of `gpuwise {name}`: add a section with `$ gpuwise {name} --help`",
+            page.display()
+        );
+    }
+}
+
+#[test]
+fn docs_have_every_constant() {
+    let page = root().join("docs/reference/constants.md");
+    let text = fs::read_to_string(&page).expect("a readable page");
+    let (head, _) = text.split_once("\n| ").expect("a page with a table");
+    let mut wanted = format!(
+        "{head}\n| constant | meaning | unit | prior | spread | by generation | by engine |\n"
+    );
+    wanted.push_str("|---|---|---|--:|--:|--:|--:|\n");
+    let spread = |value: f64| {
+        if value == 0.0 {
+            "–".into()
+        } else {
+            format!("{value}")
+        }
+    };
+    for parameter in PARAMETERS {
+        writeln!(
+            wanted,
+            "| `{}` | {} | {} | {} | {} | {} | {} |",
+            parameter.key,
+            parameter.meaning,
+            parameter.unit,
+            parameter.default,
+            spread(parameter.spread),
+            spread(parameter.generation_spread),
+            spread(parameter.engine_spread),
+        )
+        .expect("text can be written to a string");
+    }
+    hold(&page, &text, &wanted);
+}
