@@ -120,7 +120,27 @@ impl EngineFacts {
                     }
                 })
         };
-        named(false).or_else(|| named(true))
+        named(false)
+            .or_else(|| named(true))
+            .or_else(|| self.abbreviated(&folded, release))
+    }
+
+    /// The only long flag that begins so, where the engine takes beginnings.
+    fn abbreviated(&self, folded: &str, release: Release) -> Option<&FlagFact> {
+        // `--tp` is the shortest in use.
+        if folded.len() < 4
+            || !folded.starts_with("--")
+            || !self.behaves("flags_abbreviated", Some(release))
+        {
+            return None;
+        }
+        let mut like = self.flags.iter().filter(|flag| {
+            let mut spellings = core::iter::once(&flag.name).chain(&flag.aliases);
+            flag.span.holds(release)
+                && spellings.any(|spelling| self.folded(spelling).starts_with(folded))
+        });
+        let only = like.next()?;
+        like.next().is_none().then_some(only)
     }
 
     /// The releases that have a flag of this spelling, where the one asked about has not: the part

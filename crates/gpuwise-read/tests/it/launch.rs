@@ -153,6 +153,8 @@ fn settings_in_engines_own_terms() {
     ] {
         assert_eq!(settings(command), full, "{command}");
     }
+    let short = "python -m sglang.launch_server --model m --mem-frac 0.5 --context-len 3";
+    assert_eq!(settings(short), defaults, "beginnings of flags");
     assert_eq!(settings("vllm serve m"), defaults);
     assert_eq!(
         settings("vllm serve m --max-model-len auto --max-model-len -1"),

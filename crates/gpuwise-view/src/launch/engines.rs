@@ -14,7 +14,7 @@ use super::{
 use gpuwise_domain::{
     deployment::Deployment,
     engine::EngineKind,
-    facts::{Context, EngineFacts, PoolRole, Value},
+    facts::{Context, EngineFacts, PoolRole, Value, Verdict},
     layout::Layout,
 };
 
@@ -141,6 +141,7 @@ fn server(pool: &Pool<'_>, form: Form, notes: &mut Vec<String>) -> Result<Server
         };
         notes.push(format!("a replica takes {gpus} GPUs and {instance} has {host}: start it on {hosts} hosts together{how}"));
     }
+    unsupported(pool, notes);
     let file = (!arguments.keys.is_empty()).then(|| {
         (
             "extra_llm_api_options.yaml",
@@ -199,5 +200,38 @@ fn defaults_note(pool: &Pool<'_>, settings: &[(&str, &str)], notes: &mut Vec<Str
         .collect();
     if !said.is_empty() {
         notes.push(format!("by default: {}", said.join(", ")));
+    }
+}
+
+/// Says what the release does not support on this GPU by what is known, though it has the flags.
+fn unsupported(pool: &Pool<'_>, notes: &mut Vec<String>) {
+    let (deployment, layout) = (pool.deployment, &pool.layout);
+    let weights = format!("weights:{}", deployment.weights);
+    let cache = format!("kv:{}", deployment.cache);
+    let features = [
+        (true, weights.as_str()),
+        (true, cache.as_str()),
+        (layout.tensor > 1, "mode:tp"),
+        (layout.pipeline > 1, "mode:pp"),
+        (layout.expert > 1, "mode:ep"),
+        (layout.decode_context > 1, "mode:dcp"),
+        (pool.role.is_some(), "mode:disaggregated"),
+        (pool.draft_tokens() > 0, "mode:speculative"),
+        (deployment.adapters.is_some(), "mode:lora"),
+    ];
+    for (_, feature) in features.into_iter().filter(|(used, _)| *used) {
+        let needs = match pool
+            .facts
+            .supports(feature, deployment.release, &pool.context)
+        {
+            Verdict::Needs(condition) => format!("needs {condition}"),
+            Verdict::Since(release) => format!("came with {}", pool.facts.spelled(release)),
+            Verdict::Until(release) => format!("went with {}", pool.facts.spelled(release)),
+            Verdict::Supported | Verdict::Unknown => continue,
+        };
+        notes.push(format!(
+            "beware: {feature} {needs} in {}",
+            engine_at(deployment, pool.facts)
+        ));
     }
 }

@@ -290,6 +290,20 @@ fn what_a_release_cannot_do_is_said() {
     );
 }
 
+#[test]
+fn what_the_silicon_lacks_is_said_before_the_command() {
+    let context = Context {
+        compute_capability: Some((8, 0)),
+        ..hopper()
+    };
+    let mut deployment = sized(EngineKind::Vllm, "0.33.0", Layout::SINGLE);
+    deployment.cache = "fp8".into();
+    let text = emit(Form::Vllm, &deployment, facts(EngineKind::Vllm), &context).unwrap();
+    let expected = "# beware: kv:fp8 needs compute_capability>=8.9 in vLLM 0.33.0\n";
+    assert!(text.contains(expected), "{text}");
+    assert!(!emitted(Form::Vllm, &deployment).unwrap().contains("beware"));
+}
+
 fn layouts() -> impl Strategy<Value = Layout> {
     (0u32..4, 0u32..3, 0u32..4, any::<bool>()).prop_map(|(tensor, pipeline, data, expert)| {
         let mut layout = Layout {
