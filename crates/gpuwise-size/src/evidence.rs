@@ -134,7 +134,7 @@ fn gpu_distance(name: &str, sought: &Sought<'_>) -> Option<(f64, String)> {
     if gpu.name == wanted.name {
         return Some((0.0, "the same GPU".to_string()));
     }
-    let bandwidth = |gpu: &Gpu| gpu.bandwidth.0;
+    let bandwidth = |gpu: &Gpu| gpu.bandwidth.get();
     let ratio = factor(bandwidth(gpu), bandwidth(wanted));
     let share = bandwidth(gpu) / bandwidth(wanted).max(1.0);
     if gpu.generation == wanted.generation {
