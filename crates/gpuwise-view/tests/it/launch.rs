@@ -135,6 +135,7 @@ fn a_llamacpp_command() {
     deployment.weights = "q4_k".into();
     deployment.cache = "q8_0".into();
     deployment.settings.sequences = 8;
+    deployment.memory.cache_tokens = 300_000;
     deployment.settings.batched_tokens = 512;
     insta::assert_snapshot!(emitted(Form::LlamaCpp, &deployment).unwrap());
 }
@@ -291,6 +292,22 @@ fn what_a_release_cannot_do_is_said() {
 }
 
 #[test]
+fn llamacpp_has_as_many_slots_as_its_cache_holds() {
+    for (sequences, cache_tokens, expected) in [
+        (4096, 100_000, "--parallel 3 \\\n  --ctx-size 98304 "),
+        (4096, u64::MAX, "--parallel 256 \\\n  --ctx-size 8388608 "),
+        (2, 100_000, "--parallel 2 \\\n  --ctx-size 65536 "),
+        (2, 0, "--parallel 1 \\\n  --ctx-size 32768 "),
+    ] {
+        let mut deployment = sized(EngineKind::LlamaCpp, "b11434", Layout::SINGLE);
+        deployment.settings.sequences = sequences;
+        deployment.memory.cache_tokens = cache_tokens;
+        let text = emitted(Form::LlamaCpp, &deployment).unwrap();
+        assert!(text.contains(expected), "{text}");
+    }
+}
+
+#[test]
 fn what_the_silicon_lacks_is_said_before_the_command() {
     let context = Context {
         compute_capability: Some((8, 0)),
@@ -378,6 +395,9 @@ fn deployments() -> impl Strategy<Value = Deployment> {
                                 ..Layout::SINGLE
                             }
                         };
+                        // As many slots as the cache holds and the server takes.
+                        deployment.settings.sequences = sequences % 256 + 1;
+                        deployment.memory.cache_tokens = u64::MAX;
                         // It has no such settings.
                         deployment.settings.memory_fraction = 0.9;
                         deployment.settings.block = 16;

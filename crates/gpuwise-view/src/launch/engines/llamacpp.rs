@@ -43,13 +43,11 @@ pub(super) fn flags(
     };
     arguments.set("cache_type_k", cache)?;
     arguments.set("cache_type_v", cache)?;
-    arguments.set("max_num_seqs", settings.sequences)?;
+    let slots = slots(pool, notes);
+    arguments.set("max_num_seqs", slots)?;
     if settings.max_context > 0 {
         // Every slot has its part of it.
-        arguments.set(
-            "max_model_len",
-            settings.max_context.saturating_mul(settings.sequences),
-        )?;
+        arguments.set("max_model_len", settings.max_context.saturating_mul(slots))?;
     }
     let logical = pool.default_number("n_batch").unwrap_or(0.0) as u64;
     arguments.set("n_batch", logical.max(settings.batched_tokens))?;
@@ -67,6 +65,28 @@ pub(super) fn flags(
     ];
     defaults_note(pool, &defaults, notes);
     Ok(())
+}
+
+/// Sequences at once: no more than it can be built for, nor than the cache holds, which is allocated
+/// whole at start.
+fn slots(pool: &Pool<'_>, notes: &mut Vec<String>) -> u64 {
+    let (settings, memory) = (&pool.deployment.settings, &pool.deployment.memory);
+    let held = memory.cache_tokens.checked_div(settings.max_context);
+    let most = pool
+        .default_number("parallel_limit")
+        .map(|limit| limit as u64);
+    let slots = settings
+        .sequences
+        .min(held.unwrap_or(u64::MAX))
+        .min(most.unwrap_or(u64::MAX))
+        .max(1);
+    if slots < settings.sequences {
+        notes.push(format!(
+            "{slots} slots: as many as the cache holds of {} tokens each, and no more than the server takes",
+            settings.max_context
+        ));
+    }
+    slots
 }
 
 /// A GGUF file, or a repository with one in this format.
