@@ -6,21 +6,64 @@ use std::process::Stdio;
 #[test]
 fn memory_says_what_fits_and_what_would_cure_the_rest() {
     let place = Place::new();
-    let fits = ["memory", "llama-3.1-8b", "--gpu", "H100", "--context", "8192", "--concurrency", "8"];
+    let fits = [
+        "memory",
+        "llama-3.1-8b",
+        "--gpu",
+        "H100",
+        "--context",
+        "8192",
+        "--concurrency",
+        "8",
+    ];
     let yes = place.run(&fits);
     assert_eq!(yes.code, 0, "{}{}", yes.out, yes.err);
-    assert!(yes.out.lines().all(|line| line.chars().count() <= 100), "{}", yes.out);
-    let short = ["memory", "llama-3.1-70b", "--gpu", "L40S", "--context", "8192", "--concurrency", "8"];
+    assert!(
+        yes.out.lines().all(|line| line.chars().count() <= 100),
+        "{}",
+        yes.out
+    );
+    let short = [
+        "memory",
+        "llama-3.1-70b",
+        "--gpu",
+        "L40S",
+        "--context",
+        "8192",
+        "--concurrency",
+        "8",
+    ];
     let no = place.run(&short);
     assert_eq!(no.code, 1, "{}{}", no.out, no.err);
-    assert!(no.out.contains("GiB short") && no.out.contains("cheapest cure:"), "{}", no.out);
+    assert!(
+        no.out.contains("GiB short") && no.out.contains("cheapest cure:"),
+        "{}",
+        no.out
+    );
     // The cure that is named cures.
     let value = place.json(&short);
     let device = &value["devices"][0];
     assert_eq!(device["fits"], false);
-    assert!(device["short_bytes"].as_u64().is_some_and(|bytes| bytes > 90 << 30), "{value}");
-    let cure = device["cures"].as_array().and_then(|cures| cures.first()).expect("a cure")["what"].as_str().expect("text").to_owned();
-    let flags: Vec<&str> = cure.split_once('(').and_then(|(_, rest)| rest.split_once(')')).expect("flags").0.split(' ').collect();
+    assert!(
+        device["short_bytes"]
+            .as_u64()
+            .is_some_and(|bytes| bytes > 90 << 30),
+        "{value}"
+    );
+    let cure = device["cures"]
+        .as_array()
+        .and_then(|cures| cures.first())
+        .expect("a cure")["what"]
+        .as_str()
+        .expect("text")
+        .to_owned();
+    let flags: Vec<&str> = cure
+        .split_once('(')
+        .and_then(|(_, rest)| rest.split_once(')'))
+        .expect("flags")
+        .0
+        .split(' ')
+        .collect();
     let cured = place.run(&[&short[..], &flags].concat());
     assert_eq!(cured.code, 0, "{cure}: {}{}", cured.out, cured.err);
 }
@@ -31,9 +74,15 @@ fn memory_of_many_gpus_and_of_slices() {
     let all = place.json(&["memory", "llama-3.1-70b"]);
     let devices = all["devices"].as_array().expect("devices");
     assert!(devices.len() > 10);
-    assert!(devices.iter().any(|device| device["fits"] == true && device["gpus"].as_u64() > Some(1)));
+    assert!(
+        devices
+            .iter()
+            .any(|device| device["fits"] == true && device["gpus"].as_u64() > Some(1))
+    );
     let slice = place.json(&["memory", "llama-3.2-1b", "--gpu", "A100 SXM4 80GB 1g.10gb"]);
-    let visible = slice["devices"][0]["memory"]["visible_bytes"].as_u64().expect("visible bytes");
+    let visible = slice["devices"][0]["memory"]["visible_bytes"]
+        .as_u64()
+        .expect("visible bytes");
     assert!((8 << 30..11 << 30).contains(&visible), "{slice}");
 }
 
@@ -44,13 +93,24 @@ fn every_form_of_a_list() {
         for format in ["table", "json", "csv", "md"] {
             let ran = place.run(&[command, "--format", format]);
             assert_eq!(ran.code, 0, "{command} {format}: {}", ran.err);
-            assert!(ran.err.is_empty() && ran.out.ends_with('\n'), "{command} {format}");
+            assert!(
+                ran.err.is_empty() && ran.out.ends_with('\n'),
+                "{command} {format}"
+            );
             match format {
-                "table" => assert!(ran.out.lines().all(|line| line.chars().count() <= 100), "{command}"),
+                "table" => assert!(
+                    ran.out.lines().all(|line| line.chars().count() <= 100),
+                    "{command}"
+                ),
                 "json" => {
                     let rows: serde_json::Value = serde_json::from_str(&ran.out).expect("JSON");
                     let rows = rows.as_array().expect("rows");
-                    assert!(rows.iter().all(|row| row["source"].as_str().is_some_and(|source| !source.is_empty())), "{command}");
+                    assert!(
+                        rows.iter().all(|row| row["source"]
+                            .as_str()
+                            .is_some_and(|source| !source.is_empty())),
+                        "{command}"
+                    );
                 }
                 "csv" => assert!(ran.out.lines().count() > 20, "{command}"),
                 _ => assert!(ran.out.starts_with('|'), "{command}"),
@@ -64,7 +124,12 @@ fn offers_are_sorted_with_unknown_prices_last() {
     let place = Place::new();
     place.write("own.csv", "provider,instance,region,gpu,gpus,usd_per_hour,source\nme,free,here,L4,1,,mine\nme,cheap,here,L4,1,0.01,mine\n");
     let rows = place.json(&["offers", "L4", "--prices", "own.csv"]);
-    let names: Vec<&str> = rows.as_array().expect("rows").iter().filter_map(|row| row["instance"].as_str()).collect();
+    let names: Vec<&str> = rows
+        .as_array()
+        .expect("rows")
+        .iter()
+        .filter_map(|row| row["instance"].as_str())
+        .collect();
     assert_eq!(names.first(), Some(&"cheap"));
     assert_eq!(names.last(), Some(&"free"));
     let cheap = place.json(&["offers", "--prices", "own.csv", "--max-price", "0.02USD"]);
@@ -77,7 +142,10 @@ fn rows_of_the_user_stand_over_the_catalogue() {
     let row = "[[gpu]]\nname = \"L4\"\nvendor = \"NVIDIA\"\ngeneration = \"Ada Lovelace\"\nmemory_kind = \"GDDR6\"\nmemory_gb = 99\nbandwidth = 300\npeak = { bf16 = 121 }\nsource = \"mine\"\n\n\
                [[gpu]]\nname = \"Mine 1\"\nvendor = \"NVIDIA\"\ngeneration = \"Hopper\"\nmemory_kind = \"HBM3\"\nmemory_gb = 80\nbandwidth = 3000\npeak = { bf16 = 900 }\nsource = \"mine\"\n";
     place.write("mine/gpus.toml", row);
-    place.write("mine/models/own.json", r#"[{"id": "acme/own", "source": "mine", "base": "meta-llama/Llama-3.1-8B"}]"#);
+    place.write(
+        "mine/models/own.json",
+        r#"[{"id": "acme/own", "source": "mine", "base": "meta-llama/Llama-3.1-8B"}]"#,
+    );
     // In a place of one's choice, and in the configuration directory.
     for folder in ["mine", ".config/gpuwise/catalogue"] {
         if folder != "mine" {
@@ -89,12 +157,21 @@ fn rows_of_the_user_stand_over_the_catalogue() {
             command.env("GPUWISE_CATALOGUE", place.path("mine"));
         }
         let rows: serde_json::Value = serde_json::from_str(&ran(&mut command).out).expect("JSON");
-        let named = |name: &str| rows.as_array().expect("rows").iter().filter(|row| row["gpu"] == name).collect::<Vec<_>>();
+        let named = |name: &str| {
+            rows.as_array()
+                .expect("rows")
+                .iter()
+                .filter(|row| row["gpu"] == name)
+                .collect::<Vec<_>>()
+        };
         assert_eq!(named("L4").len(), 1, "{folder}");
         assert_eq!(named("L4")[0]["memory_gb"], 99.0, "{folder}");
         assert_eq!(named("Mine 1").len(), 1, "{folder}");
     }
-    assert_eq!(place.run(&["memory", "acme/own", "--gpu", "Mine 1"]).code, 0);
+    assert_eq!(
+        place.run(&["memory", "acme/own", "--gpu", "Mine 1"]).code,
+        0
+    );
 }
 
 #[test]
@@ -109,11 +186,20 @@ fn every_problem_of_a_catalogue_file_is_said_with_its_line() {
         "# mine\n[[gpu]]\nname = \"A\"\nbandwidth = 3\n\n[[gpu]]\nname = \"B\"\nvendor = \"NVIDIA\"\ngeneration = \"Hopper\"\nmemory_kind = \"HBM3\"\nmemory_gb = 80\nbandwidth = -1\npeak = { bf16 = 900 }\nsource = \"mine\"\n",
     );
     place.write("own.json", "[\n  {\"id\": \"a/one\", \"source\": \"mine\", \"base\": \"no/such\"},\n  {\"id\": \"a/two\", \"config\": {}}\n]\n");
-    for (file, lines) in [("offers.csv", vec![3, 4, 5]), ("gpus.toml", vec![2, 6]), ("own.json", vec![2, 3])] {
+    for (file, lines) in [
+        ("offers.csv", vec![3, 4, 5]),
+        ("gpus.toml", vec![2, 6]),
+        ("own.json", vec![2, 3]),
+    ] {
         let ran = place.run(&["gpus", "--check", file, "--format", "json"]);
         assert_eq!(ran.code, 2, "{}", ran.out);
         let found: serde_json::Value = serde_json::from_str(&ran.out).expect("JSON");
-        let mut said: Vec<u64> = found.as_array().expect("rows").iter().filter_map(|row| row["line"].as_u64()).collect();
+        let mut said: Vec<u64> = found
+            .as_array()
+            .expect("rows")
+            .iter()
+            .filter_map(|row| row["line"].as_u64())
+            .collect();
         said.sort_unstable();
         said.dedup();
         assert_eq!(said, lines, "{file}: {}", ran.out);
@@ -128,23 +214,49 @@ fn scripts_and_pages_for_shells() {
     for shell in ["bash", "zsh", "fish", "powershell", "elvish"] {
         let ran = place.run(&["completions", shell]);
         assert_eq!(ran.code, 0, "{}", ran.err);
-        assert!(ran.out.contains("gpuwise") && ran.out.contains("memory"), "{shell}");
+        assert!(
+            ran.out.contains("gpuwise") && ran.out.contains("memory"),
+            "{shell}"
+        );
     }
     let page = place.run(&["man", "plan"]);
-    assert!(page.out.starts_with(".ie") || page.out.contains(".TH"), "{}", page.out);
+    assert!(
+        page.out.starts_with(".ie") || page.out.contains(".TH"),
+        "{}",
+        page.out
+    );
     assert!(page.out.contains("\\-\\-ttft"), "{}", page.out);
 }
 
 #[test]
 fn help_fits_a_hundred_columns() {
     let place = Place::new();
-    let commands = ["", "plan", "memory", "gpus", "models", "offers", "predict", "accuracy", "calibrate", "completions", "man"];
+    let commands = [
+        "",
+        "plan",
+        "memory",
+        "gpus",
+        "models",
+        "offers",
+        "predict",
+        "accuracy",
+        "calibrate",
+        "completions",
+        "man",
+    ];
     for command in commands {
         for help in ["-h", "--help"] {
-            let arguments: Vec<&str> = [command, help].into_iter().filter(|word| !word.is_empty()).collect();
+            let arguments: Vec<&str> = [command, help]
+                .into_iter()
+                .filter(|word| !word.is_empty())
+                .collect();
             let ran = place.run(&arguments);
             assert_eq!(ran.code, 0, "{}", ran.err);
-            let wide: Vec<&str> = ran.out.lines().filter(|line| line.chars().count() > 100).collect();
+            let wide: Vec<&str> = ran
+                .out
+                .lines()
+                .filter(|line| line.chars().count() > 100)
+                .collect();
             assert!(wide.is_empty(), "{command} {help}: {wide:?}");
         }
     }
@@ -153,11 +265,20 @@ fn help_fits_a_hundred_columns() {
 #[test]
 fn a_reader_that_leaves_is_no_error() {
     let place = Place::new();
-    let mut child = place.command(&["models", "--format", "csv"]).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("it runs");
+    let mut child = place
+        .command(&["models", "--format", "csv"])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("it runs");
     drop(child.stdout.take());
     let output = child.wait_with_output().expect("it ends");
     assert_eq!(output.status.code(), Some(0));
-    assert!(output.stderr.is_empty(), "{}", String::from_utf8_lossy(&output.stderr));
+    assert!(
+        output.stderr.is_empty(),
+        "{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
 }
 
 #[test]

@@ -43,10 +43,23 @@ impl Place {
     /// The binary without anything of this machine's user.
     pub(crate) fn command(&self, arguments: &[&str]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_gpuwise"));
-        command.args(arguments).arg("--offline").current_dir(self.folder.path()).stdin(Stdio::null());
+        command
+            .args(arguments)
+            .arg("--offline")
+            .current_dir(self.folder.path())
+            .stdin(Stdio::null());
         let cleared = [
-            "GPUWISE_CATALOGUE", "HF_HUB_CACHE", "HUGGINGFACE_HUB_CACHE", "HF_HOME", "HF_TOKEN", "HF_ENDPOINT", "XDG_CACHE_HOME",
-            "XDG_CONFIG_HOME", "NO_COLOR", "COLUMNS", "RUST_BACKTRACE",
+            "GPUWISE_CATALOGUE",
+            "HF_HUB_CACHE",
+            "HUGGINGFACE_HUB_CACHE",
+            "HF_HOME",
+            "HF_TOKEN",
+            "HF_ENDPOINT",
+            "XDG_CACHE_HOME",
+            "XDG_CONFIG_HOME",
+            "NO_COLOR",
+            "COLUMNS",
+            "RUST_BACKTRACE",
         ];
         for name in cleared {
             command.env_remove(name);
@@ -63,13 +76,22 @@ impl Place {
     pub(crate) fn json(&self, arguments: &[&str]) -> Value {
         let ran = self.run(&[arguments, &["--format", "json"]].concat());
         assert!(ran.err.is_empty(), "{arguments:?}: {}", ran.err);
-        serde_json::from_str(&ran.out).unwrap_or_else(|error| panic!("{arguments:?}: {error}: {}", ran.out))
+        serde_json::from_str(&ran.out)
+            .unwrap_or_else(|error| panic!("{arguments:?}: {error}: {}", ran.out))
     }
 
     /// Names of the files in the folder.
     pub(crate) fn files(&self) -> Vec<String> {
         let entries = fs::read_dir(self.folder.path()).expect("a folder");
-        let mut names: Vec<String> = entries.map(|entry| entry.expect("an entry").file_name().to_string_lossy().into_owned()).collect();
+        let mut names: Vec<String> = entries
+            .map(|entry| {
+                entry
+                    .expect("an entry")
+                    .file_name()
+                    .to_string_lossy()
+                    .into_owned()
+            })
+            .collect();
         names.sort();
         names
     }
@@ -139,7 +161,10 @@ pub(crate) fn tensors(layers: std::ops::Range<u64>, outside: bool) -> Vec<(Strin
 }
 
 pub(crate) fn elements(tensors: &[(String, Vec<u64>)]) -> u64 {
-    tensors.iter().map(|(_, shape)| shape.iter().product::<u64>()).sum()
+    tensors
+        .iter()
+        .map(|(_, shape)| shape.iter().product::<u64>())
+        .sum()
 }
 
 /// The header of a safetensors file with these tensors in BF16, and the bytes that follow it.
@@ -148,7 +173,10 @@ pub(crate) fn header(tensors: &[(String, Vec<u64>)]) -> (Vec<u8>, u64) {
     let mut fields = Map::new();
     for (name, shape) in tensors {
         let bytes = 2 * shape.iter().product::<u64>();
-        fields.insert(name.clone(), json!({"dtype": "BF16", "shape": shape, "data_offsets": [at, at + bytes]}));
+        fields.insert(
+            name.clone(),
+            json!({"dtype": "BF16", "shape": shape, "data_offsets": [at, at + bytes]}),
+        );
         at += bytes;
     }
     (Value::Object(fields).to_string().into_bytes(), at)
@@ -158,9 +186,11 @@ pub(crate) fn header(tensors: &[(String, Vec<u64>)]) -> (Vec<u8>, u64) {
 pub(crate) fn safetensors(path: &Path, tensors: &[(String, Vec<u64>)]) {
     let (header, data) = header(tensors);
     let mut file = File::create(path).expect("a file");
-    file.write_all(&(header.len() as u64).to_le_bytes()).expect("written");
+    file.write_all(&(header.len() as u64).to_le_bytes())
+        .expect("written");
     file.write_all(&header).expect("written");
-    file.set_len(8 + header.len() as u64 + data).expect("a sparse file");
+    file.set_len(8 + header.len() as u64 + data)
+        .expect("a sparse file");
 }
 
 /// A GGUF file of [`config`]'s shape in F16: `part` of `parts`, counted from 0, with these tensors.
