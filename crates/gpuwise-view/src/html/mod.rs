@@ -177,7 +177,9 @@ fn sections(sizing: &Sizing) -> Vec<Section> {
     let mut out = Vec::new();
     if let Some(best) = sizing.deployments.first() {
         let mut body = plan::deployments(sizing).to_html("Ranked deployments");
-        body += &facts(&plan::about_best(sizing, best));
+        let mut about = plan::about_best(sizing, best);
+        about.push(("Engine", words::engine(best)));
+        body += &facts(&about);
         out.push(Section {
             id: "deployments",
             title: "Deployments",

@@ -63,7 +63,9 @@ pub fn markdown(sizing: &Sizing) -> String {
     if let Some(best) = sizing.deployments.first() {
         section(&mut out, "Deployments", &deployments(sizing));
         let _ = write!(out, "## The best one\n\n");
-        list(&mut out, &about_best(sizing, best));
+        let mut about = about_best(sizing, best);
+        about.push(("Engine", words::engine(best)));
+        list(&mut out, &about);
         section(&mut out, "Cost against latency", &front(sizing, false));
     } else {
         let _ = write!(
@@ -127,7 +129,7 @@ pub(crate) fn about_best(sizing: &Sizing, best: &Deployment) -> Vec<(&'static st
         || "no offer in the price list has this GPU".into(),
         words::rental,
     );
-    lines.push(("Offer", format!("{place}; {}", words::engine(best))));
+    lines.push(("Offer", place));
     lines
 }
 
@@ -168,7 +170,11 @@ fn alternatives(sizing: &Sizing, style: Style) -> String {
 pub(crate) fn next_steps(sizing: &Sizing, best: &Deployment) -> [(&'static str, String); 3] {
     let start = match best.engine {
         EngineKind::Vllm | EngineKind::Sglang | EngineKind::TensorRtLlm | EngineKind::LlamaCpp => {
-            format!("add --emit {}   (or docker, k8s)", best.engine.name())
+            format!(
+                "add --emit {}   (or docker, k8s; {})",
+                best.engine.name(),
+                words::engine(best)
+            )
         }
         other => format!("{other} has no launch command here; choose one with --engine vllm"),
     };

@@ -56,12 +56,14 @@ fn columns(sizing: &Sizing, units: &Units) -> Vec<Column> {
             "ttft_seconds",
             format!("TTFT {}", at(first.map(|f| f.ttft_at))),
         )
-        .unit(units.ttft.symbol()),
+        .unit(units.ttft.symbol())
+        .wrap(10),
         Column::right(
             "tpot_seconds",
             format!("TPOT {}", at(first.map(|f| f.tpot_at))),
         )
-        .unit(units.tpot.symbol()),
+        .unit(units.tpot.symbol())
+        .wrap(10),
         Column::right("load", "load").priority(50),
         Column::right("price_per_hour", "price").unit(money("h")),
         Column::left("provider", "offer").priority(85).wrap(8),
@@ -261,9 +263,14 @@ fn footnotes(sizing: &Sizing, table: &mut Table) {
         let idle = deployment.rental.as_ref().map_or(0, |rental| rental.idle);
         if idle > 0 {
             let all = idle + deployment.devices();
+            let what = if deployment.slice.is_some() {
+                "slices"
+            } else {
+                "GPUs"
+            };
             let _ = write!(
                 reading,
-                " {}: {idle} of {all} GPUs paid for are idle.",
+                " {}: {idle} of {all} {what} paid for are idle.",
                 index + 1
             );
         }

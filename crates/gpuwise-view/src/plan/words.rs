@@ -149,9 +149,14 @@ pub fn devices(deployment: &Deployment) -> String {
     }
 }
 
-/// `2×TP4`, narrow for tables; with a prefill pool `TP2 | TP4`, prefill first.
+/// `2×TP4`, narrow for tables; with a prefill pool `TP2 + TP4`, prefill first.
 pub fn layout(deployment: &Deployment) -> String {
-    let narrow = |layout: gpuwise_domain::layout::Layout| layout.to_string().replace(" × ", "×");
+    let narrow = |layout: gpuwise_domain::layout::Layout| {
+        layout
+            .to_string()
+            .replace(" × ", "×")
+            .replace("1 GPU", "TP1")
+    };
     match &deployment.prefill {
         Some(pool) => format!("{} + {}", narrow(pool.layout), narrow(deployment.layout)),
         None => narrow(deployment.layout),
@@ -176,7 +181,7 @@ pub fn engine(deployment: &Deployment) -> String {
     }
 }
 
-/// `2 × gpu_2x_h100 of lambda in us-east-1, on demand, prices of 2026-07-20`.
+/// `2 × gpu_2x_h100 of lambda in us-east-1, on demand, list of 2026-07-20`.
 pub fn rental(rental: &Rental) -> String {
     let mut text = format!(
         "{} × {} of {}",
@@ -190,11 +195,13 @@ pub fn rental(rental: &Rental) -> String {
         || ", price unknown".into(),
         |price| format!(", {price} each"),
     );
-    if !rental.date.is_empty() {
-        let _ = write!(text, " ({})", rental.date);
+    if rental.date.starts_with(|c: char| c.is_ascii_digit()) {
+        let _ = write!(text, ", list of {}", rental.date);
+    } else if !rental.date.is_empty() {
+        let _ = write!(text, ", list {}", rental.date);
     }
     if rental.idle > 0 {
-        let _ = write!(text, "; {} GPUs paid for and idle", rental.idle);
+        let _ = write!(text, "; {} paid for and idle", rental.idle);
     }
     text
 }
@@ -291,11 +298,16 @@ fn spans(ranks: &[usize]) -> String {
 
 /// `memory: weights 131 GiB, 45 GiB on each of 2. Would do: fp8 weights`.
 pub fn dropped(dropped: &Dropped) -> String {
-    let mut text = format!("{}: {}", dropped.test.name(), dropped.shortfall);
+    let test = dropped.test.name();
+    let mut clause = if dropped.shortfall.contains(test) {
+        dropped.shortfall.clone()
+    } else {
+        format!("{test}: {}", dropped.shortfall)
+    };
     if let Some(cure) = &dropped.cure {
-        let _ = write!(text, "; cure: {cure}");
+        let _ = write!(clause, "; cure: {cure}");
     }
-    text
+    clause
 }
 
 /// The currency of the priced deployments, if it is one.

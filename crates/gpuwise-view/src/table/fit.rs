@@ -47,27 +47,31 @@ pub(super) fn fit(mut needs: Vec<Need>, available: usize) -> Vec<(usize, usize)>
     }
 }
 
-/// Widths that fit, taking from the column that is widest beyond its floor.
+/// Widths that fit: from the widest column that can give all that is missing, so that one column
+/// is wrapped and not all; else from each that is widest beyond its floor.
 fn squeeze(needs: &[Need], available: usize) -> Option<Vec<usize>> {
     let gaps = GAP * needs.len().saturating_sub(1);
-    let least: usize = needs.iter().map(|need| need.floor.min(need.natural)).sum();
-    if least + gaps > available && !needs.is_empty() {
-        return None;
-    }
+    let spare = |width: usize, need: &Need| width.saturating_sub(need.floor);
     let mut widths: Vec<usize> = needs.iter().map(|need| need.natural).collect();
-    while widths.iter().sum::<usize>() + gaps > available {
-        let spare = |(width, need): (&usize, &Need)| width.saturating_sub(need.floor);
-        let most = widths
-            .iter()
-            .zip(needs)
-            .map(spare)
-            .max()
-            .filter(|spare| *spare > 0)?;
-        let slot = widths
+    let missing =
+        |widths: &[usize]| (widths.iter().sum::<usize>() + gaps).saturating_sub(available);
+    let whole = missing(&widths);
+    let giver = widths
+        .iter_mut()
+        .zip(needs)
+        .filter(|(width, need)| spare(**width, need) >= whole)
+        .max_by_key(|(width, _)| **width);
+    if let Some((width, _)) = giver {
+        *width -= whole;
+        return Some(widths);
+    }
+    while missing(&widths) > 0 {
+        let (width, _) = widths
             .iter_mut()
             .zip(needs)
-            .find(|(width, need)| width.saturating_sub(need.floor) == most);
-        *slot?.0 -= 1;
+            .filter(|(width, need)| spare(**width, need) > 0)
+            .max_by_key(|(width, need)| spare(**width, need))?;
+        *width -= 1;
     }
     Some(widths)
 }

@@ -95,12 +95,18 @@ impl Table {
             .unwrap_or(0)
             .max(head)
             .max(1);
+        // Words are kept whole, unless they are very long.
+        let words = self
+            .rows
+            .iter()
+            .filter_map(|row| row.get(index))
+            .flat_map(|cell| cell.shown.split(' '));
+        let word = words.map(UnicodeWidthStr::width).max().unwrap_or(0);
+        let floor = |least: usize| natural.min(least.max(head).max(word.min(least * 2)));
         Need {
             index,
             natural,
-            floor: column
-                .wrap
-                .map_or(natural, |least| natural.min(least.max(head))),
+            floor: column.wrap.map_or(natural, floor),
             priority: column.priority,
         }
     }
