@@ -53,7 +53,9 @@ impl Shape {
     /// Whether weights and activations have the same shape, as fine-tuned models have.
     fn same(&self, other: &Self) -> bool {
         let near = |a: f64, b: f64| libm::fabs(a - b) <= 0.005 * a.max(b);
-        self.layers == other.layers && self.hidden == other.hidden && near(self.parameters, other.parameters)
+        self.layers == other.layers
+            && self.hidden == other.hidden
+            && near(self.parameters, other.parameters)
     }
 }
 
@@ -91,9 +93,15 @@ pub fn nearest<'a>(
     let mut gpus: BTreeMap<&str, Option<(f64, String)>> = BTreeMap::new();
     let mut found: Vec<Nearby<'a>> = Vec::new();
     for row in rows {
-        let model = models.entry(&row.model).or_insert_with(|| model_distance(&row.model, sought, shape_of));
-        let Some((model, of_model)) = model else { continue };
-        let gpu = gpus.entry(&row.gpu).or_insert_with(|| gpu_distance(&row.gpu, sought));
+        let model = models
+            .entry(&row.model)
+            .or_insert_with(|| model_distance(&row.model, sought, shape_of));
+        let Some((model, of_model)) = model else {
+            continue;
+        };
+        let gpu = gpus
+            .entry(&row.gpu)
+            .or_insert_with(|| gpu_distance(&row.gpu, sought));
         let Some((gpu, of_gpu)) = gpu else { continue };
         found.push(Nearby {
             row,
@@ -119,7 +127,8 @@ fn model_distance(
     if shape.same(&sought.shape) {
         return Some((SAME_SHAPE, "a model of the same shape".to_string()));
     }
-    let ratio = factor(shape.active, sought.shape.active).max(factor(shape.parameters, sought.shape.parameters));
+    let ratio = factor(shape.active, sought.shape.active)
+        .max(factor(shape.parameters, sought.shape.parameters));
     let size = format!(
         "another model, {:.2} times the parameters and {:.2} times those active",
         shape.parameters / sought.shape.parameters.max(1.0),
@@ -129,7 +138,9 @@ fn model_distance(
 }
 
 fn gpu_distance(name: &str, sought: &Sought<'_>) -> Option<(f64, String)> {
-    let Some(wanted) = sought.gpu else { return Some((0.0, "any GPU".to_string())) };
+    let Some(wanted) = sought.gpu else {
+        return Some((0.0, "any GPU".to_string()));
+    };
     let gpu = sought.catalogue.gpu(name)?;
     if gpu.name == wanted.name {
         return Some((0.0, "the same GPU".to_string()));
@@ -138,10 +149,16 @@ fn gpu_distance(name: &str, sought: &Sought<'_>) -> Option<(f64, String)> {
     let ratio = factor(bandwidth(gpu), bandwidth(wanted));
     let share = bandwidth(gpu) / bandwidth(wanted).max(1.0);
     if gpu.generation == wanted.generation {
-        let why = format!("the same generation ({}), {share:.2} times the bandwidth", gpu.generation);
+        let why = format!(
+            "the same generation ({}), {share:.2} times the bandwidth",
+            gpu.generation
+        );
         return Some((SAME_GENERATION + libm::log2(ratio), why));
     }
-    let why = format!("another generation ({}), {share:.2} times the bandwidth", gpu.generation);
+    let why = format!(
+        "another generation ({}), {share:.2} times the bandwidth",
+        gpu.generation
+    );
     (ratio <= FARTHEST).then(|| (OTHER_GENERATION + libm::log2(ratio), why))
 }
 

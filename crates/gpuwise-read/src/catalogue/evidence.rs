@@ -35,8 +35,11 @@ struct Row {
 /// When the bytes are damaged, a row is not of this form, or its value is no positive number.
 pub fn read_evidence(file: &str, bytes: &[u8]) -> Result<Vec<EvidenceRow>, CatalogueError> {
     let wrong = |place: String, problem: String| CatalogueError::new(file, place, problem);
-    let plain = decompress(bytes, LIMIT).map_err(|error| wrong("the whole file".into(), error.to_string()))?;
-    let mut reader = csv::ReaderBuilder::new().trim(csv::Trim::All).from_reader(plain.as_ref());
+    let plain = decompress(bytes, LIMIT)
+        .map_err(|error| wrong("the whole file".into(), error.to_string()))?;
+    let mut reader = csv::ReaderBuilder::new()
+        .trim(csv::Trim::All)
+        .from_reader(plain.as_ref());
     let headers = reader
         .headers()
         .map_err(|error| wrong("line 1".into(), error.to_string()))?
@@ -55,10 +58,16 @@ pub fn read_evidence(file: &str, bytes: &[u8]) -> Result<Vec<EvidenceRow>, Catal
             .deserialize(Some(&headers))
             .map_err(|error| wrong(place(), error.to_string()))?;
         if !row.value.is_finite() || row.value <= 0.0 {
-            return Err(wrong(place(), format!("`value` must be a positive number, found {}", row.value)));
+            return Err(wrong(
+                place(),
+                format!("`value` must be a positive number, found {}", row.value),
+            ));
         }
         if row.source.is_empty() {
-            return Err(wrong(place(), "`source` is empty: say where the row comes from".into()));
+            return Err(wrong(
+                place(),
+                "`source` is empty: say where the row comes from".into(),
+            ));
         }
         rows.push(noun(row));
     }

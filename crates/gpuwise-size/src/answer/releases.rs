@@ -43,8 +43,13 @@ const VLLM: &[(u16, u8, [u32; 3])] = &[
 pub(crate) fn release_of(engine: &Engine) -> Option<Release> {
     let month = engine.month.filter(|_| engine.kind == EngineKind::Vllm)?;
     let at = (month.year, month.month);
-    let newest = VLLM.last().is_some_and(|(year, month, _)| (*year, *month) < at);
-    let known = VLLM.iter().rev().find(|(year, month, _)| (*year, *month) <= at);
+    let newest = VLLM
+        .last()
+        .is_some_and(|(year, month, _)| (*year, *month) < at);
+    let known = VLLM
+        .iter()
+        .rev()
+        .find(|(year, month, _)| (*year, *month) <= at);
     let numbers = known.or(VLLM.first()).map(|(_, _, numbers)| *numbers)?;
     (!newest).then_some(Release { numbers })
 }
@@ -59,10 +64,14 @@ pub(crate) fn first_engine(engine: &mut Engine, said: &str) {
     let named = words.find(|word| matches!(*word, "V0" | "V1"));
     match (named, engine.release) {
         (Some("V0"), release) if release.is_none_or(|r| r.numbers > last_first) => {
-            engine.release = Some(Release { numbers: last_first });
+            engine.release = Some(Release {
+                numbers: last_first,
+            });
         }
         (Some("V1"), Some(release)) if release.numbers < first_second => {
-            engine.release = Some(Release { numbers: first_second });
+            engine.release = Some(Release {
+                numbers: first_second,
+            });
         }
         _ => {}
     }
@@ -87,7 +96,11 @@ pub(crate) fn vllm_settings(setup: &mut Setup<'_>, fraction: bool, tokens: bool,
         let large = large(setup);
         // 0.8.0 to 0.8.3 took the same for every GPU.
         let all = since([0, 8, 0]) && !since([0, 8, 4]);
-        setup.settings.sequences = if since([0, 8, 0]) && (large || all) { 1024 } else { 256 };
+        setup.settings.sequences = if since([0, 8, 0]) && (large || all) {
+            1024
+        } else {
+            256
+        };
         if since([0, 10, 1]) {
             setup.settings.sequences = setup.settings.sequences.min(setup.settings.batched_tokens);
         }
@@ -111,7 +124,11 @@ fn second_tokens(setup: &Setup<'_>) -> u64 {
     if !large(setup) {
         return 2048;
     }
-    if setup.engine.at_least([0, 28, 0]) && gib(setup) >= 160.0 { 16384 } else { 8192 }
+    if setup.engine.at_least([0, 28, 0]) && gib(setup) >= 160.0 {
+        16384
+    } else {
+        8192
+    }
 }
 
 /// Whether the release counts the GPU as large: by name until 0.8.5 (H100, H200), by memory since,
@@ -129,5 +146,6 @@ fn large(setup: &Setup<'_>) -> bool {
 /// Memory of the GPU as the driver reports it, in GiB.
 fn gib(setup: &Setup<'_>) -> f64 {
     let gpu = setup.device.gpu;
-    gpu.memory_reported.map_or(gpu.memory_marketing_gb, gpuwise_units::Bytes::gib)
+    gpu.memory_reported
+        .map_or(gpu.memory_marketing_gb, gpuwise_units::Bytes::gib)
 }

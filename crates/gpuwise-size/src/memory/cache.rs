@@ -1,6 +1,9 @@
 //! The key-value cache of one rank: what a token and a sequence take.
 
-use super::{pool::Pool, weights::{fullest_share, prediction_runs}};
+use super::{
+    pool::Pool,
+    weights::{fullest_share, prediction_runs},
+};
 use crate::{setup::Setup, shard::piece_share};
 use alloc::vec::Vec;
 use gpuwise_domain::{
@@ -41,11 +44,21 @@ pub struct CacheGroup {
 
 impl CacheGroup {
     const fn caching(token_bytes: f64, window: Window) -> Self {
-        Self { layers: 0.0, token_bytes, state_bytes: 0.0, window }
+        Self {
+            layers: 0.0,
+            token_bytes,
+            state_bytes: 0.0,
+            window,
+        }
     }
 
     const fn state(state_bytes: f64) -> Self {
-        Self { layers: 0.0, token_bytes: 0.0, state_bytes, window: Window::Full }
+        Self {
+            layers: 0.0,
+            token_bytes: 0.0,
+            state_bytes,
+            window: Window::Full,
+        }
     }
 
     fn same_kind(&self, other: &Self) -> bool {
@@ -69,7 +82,9 @@ pub fn cache_shape(setup: &Setup<'_>) -> CacheShape {
     };
     let states = groups.iter().any(|group| group.state_bytes > 0.0);
     let caches = groups.iter().any(|group| group.token_bytes > 0.0);
-    let full = groups.iter().any(|group| group.token_bytes > 0.0 && group.window == Window::Full);
+    let full = groups
+        .iter()
+        .any(|group| group.token_bytes > 0.0 && group.window == Window::Full);
     // Layers that all keep as many tokens need no pool, whatever their widths.
     let mixed = caches && (states || windowed && (full || groups.len() > 1));
     let pool = (kind == EngineKind::Vllm && mixed && !windows_ignored).then(|| Pool::of(setup));
@@ -102,11 +117,17 @@ fn groups(setup: &Setup<'_>) -> Vec<CacheGroup> {
         if let Some(group) = group_of(&run.layer.mixer, setup, drafted) {
             match groups.iter_mut().find(|known| known.same_kind(&group)) {
                 Some(known) => known.layers += count,
-                None => groups.push(CacheGroup { layers: count, ..group }),
+                None => groups.push(CacheGroup {
+                    layers: count,
+                    ..group
+                }),
             }
         }
         if let Some(cross) = cross_attention(run, setup) {
-            groups.push(CacheGroup { layers: count, ..cross });
+            groups.push(CacheGroup {
+                layers: count,
+                ..cross
+            });
         }
     }
     groups
@@ -121,27 +142,59 @@ fn cross_attention(run: &LayerRun, setup: &Setup<'_>) -> Option<CacheGroup> {
         .as_ref()
         .and_then(|encoder| encoder.positions)
         .map_or(512.0, |tokens| tokens.0 as f64);
-    (width > 0.0).then(|| CacheGroup::state(2.0 * width * setup.cache.bytes_per_element() * positions))
+    (width > 0.0)
+        .then(|| CacheGroup::state(2.0 * width * setup.cache.bytes_per_element() * positions))
 }
 
 fn group_of(mixer: &Mixer, setup: &Setup<'_>, drafted: f64) -> Option<CacheGroup> {
     let element = setup.cache.bytes_per_element();
     let tensor = setup.layout.tensor;
     match *mixer {
-        Mixer::Attention { shares_cache: true, .. } | Mixer::None => None,
-        Mixer::Attention { kv_heads, key_dim, value_dim, window, .. } => {
-            let heads = kv_heads as f64 * piece_share(kv_heads, tensor);
-            Some(CacheGroup::caching(heads * (key_dim + value_dim) as f64 * element, window))
+        Mixer::Attention {
+            shares_cache: true, ..
         }
-        Mixer::Latent { kv_rank, rotary_dim, index_dim, .. } => {
+        | Mixer::None => None,
+        Mixer::Attention {
+            kv_heads,
+            key_dim,
+            value_dim,
+            window,
+            ..
+        } => {
+            let heads = kv_heads as f64 * piece_share(kv_heads, tensor);
+            Some(CacheGroup::caching(
+                heads * (key_dim + value_dim) as f64 * element,
+                window,
+            ))
+        }
+        Mixer::Latent {
+            kv_rank,
+            rotary_dim,
+            index_dim,
+            ..
+        } => {
             let latent = latent_bytes(setup, kv_rank as f64, rotary_dim as f64);
             // An index key is FP8 with a scale.
-            let index = if index_dim > 0 { index_dim as f64 + 4.0 } else { 0.0 };
+            let index = if index_dim > 0 {
+                index_dim as f64 + 4.0
+            } else {
+                0.0
+            };
             Some(CacheGroup::caching(latent + index, Window::Full))
         }
-        Mixer::Compressed { dim, window, ratio, index_dim, .. } => {
+        Mixer::Compressed {
+            dim,
+            window,
+            ratio,
+            index_dim,
+            ..
+        } => {
             // Beyond the window one entry for every `ratio` tokens.
-            let per_token = if ratio == 0 { 0.0 } else { (dim as f64 * element + index_dim as f64) / ratio as f64 };
+            let per_token = if ratio == 0 {
+                0.0
+            } else {
+                (dim as f64 * element + index_dim as f64) / ratio as f64
+            };
             Some(CacheGroup {
                 state_bytes: window.0 as f64 * dim as f64 * element,
                 ..CacheGroup::caching(per_token, Window::Full)
@@ -149,12 +202,22 @@ fn group_of(mixer: &Mixer, setup: &Setup<'_>, drafted: f64) -> Option<CacheGroup
         }
         Mixer::Recurrent(state) => {
             let share = piece_share(state.heads, tensor);
-            let bytes = if state.state_bytes == 0 { 2 } else { state.state_bytes } as f64;
+            let bytes = if state.state_bytes == 0 {
+                2
+            } else {
+                state.state_bytes
+            } as f64;
             let recurrent = state.heads as f64 * state.state_per_head as f64 * bytes;
             let convolution = state.convolution as f64 * 2.0;
             // A drafted token that is refused needs the state before it.
-            let copies = if setup.engine.kind == EngineKind::Vllm { 1.0 } else { 1.0 + drafted };
-            Some(CacheGroup::state((recurrent + convolution) * share * copies))
+            let copies = if setup.engine.kind == EngineKind::Vllm {
+                1.0
+            } else {
+                1.0 + drafted
+            };
+            Some(CacheGroup::state(
+                (recurrent + convolution) * share * copies,
+            ))
         }
     }
 }
@@ -162,10 +225,15 @@ fn group_of(mixer: &Mixer, setup: &Setup<'_>, drafted: f64) -> Option<CacheGroup
 /// Bytes of a latent entry. Sparse attention on NVIDIA parts has a layout of its own in FP8: 512
 /// bytes, a 32-bit scale for each 128 of them, and the rotary part in 16 bits.
 fn latent_bytes(setup: &Setup<'_>, rank: f64, rotary: f64) -> f64 {
-    let sparse = setup
-        .architecture
-        .attention_layers()
-        .any(|(_, mixer)| matches!(mixer, Mixer::Latent { top_tokens: 1.., .. }));
+    let sparse = setup.architecture.attention_layers().any(|(_, mixer)| {
+        matches!(
+            mixer,
+            Mixer::Latent {
+                top_tokens: 1..,
+                ..
+            }
+        )
+    });
     let nvidia = setup.device.gpu.vendor.eq_ignore_ascii_case("nvidia");
     if setup.cache == CacheFormat::FP8 && sparse && nvidia {
         return rank + 4.0 * libm::ceil(rank / 128.0) + 2.0 * rotary;
@@ -179,7 +247,11 @@ impl CacheShape {
         self.groups
             .iter()
             .map(|group| {
-                let kept = if self.windows_ignored { tokens } else { group.window.kept(tokens as u64) as f64 };
+                let kept = if self.windows_ignored {
+                    tokens
+                } else {
+                    group.window.kept(tokens as u64) as f64
+                };
                 group.layers * (group.token_bytes * kept / self.context_ranks + group.state_bytes)
             })
             .sum()
@@ -227,7 +299,11 @@ impl CacheShape {
             return pool.reported_tokens(self, bytes) * self.context_ranks;
         }
         let per_token = self.all_token_bytes();
-        let tokens = if per_token > 0.0 { bytes / per_token } else { 0.0 };
+        let tokens = if per_token > 0.0 {
+            bytes / per_token
+        } else {
+            0.0
+        };
         libm::floor(tokens / self.block) * self.block * self.context_ranks
     }
 }

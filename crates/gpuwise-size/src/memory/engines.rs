@@ -23,8 +23,19 @@ pub fn overheads(setup: &Setup<'_>, visible: f64, weights: f64) -> (f64, Vec<Ove
     }
 }
 
-pub(super) fn part(kind: Part, name: &'static str, bytes: f64, formula: impl Into<String>) -> Overhead {
-    Overhead { kind, name, bytes, outside_budget: false, formula: formula.into() }
+pub(super) fn part(
+    kind: Part,
+    name: &'static str,
+    bytes: f64,
+    formula: impl Into<String>,
+) -> Overhead {
+    Overhead {
+        kind,
+        name,
+        bytes,
+        outside_budget: false,
+        formula: formula.into(),
+    }
 }
 
 /// SGLang reserves activations, graphs and collectives up front: the static fraction is what holds
@@ -56,7 +67,11 @@ fn sglang(setup: &Setup<'_>, visible: f64) -> (f64, Vec<Overhead>) {
     let stated = setup.settings.memory_fraction;
     let by_default = 1.0 - reserved * MIB / visible;
     // A fraction of 0.9 is what other engines default to; SGLang derives its own.
-    let fraction = if (stated - 0.9).abs() < 1e-9 { by_default } else { stated };
+    let fraction = if (stated - 0.9).abs() < 1e-9 {
+        by_default
+    } else {
+        stated
+    };
     // The fraction is of what is free once the process and its collectives have started.
     let several = setup.layout.stage_gpus() * setup.layout.pipeline > 1;
     let taken = if several { 1.6 } else { 0.5 } * GIB;
@@ -94,10 +109,23 @@ fn tensorrt(setup: &Setup<'_>, visible: f64, weights: f64) -> (f64, Vec<Overhead
     let context = if several { 1.6 } else { 1.0 } * GIB;
     let free = (visible - weights - activations - context).max(0.0);
     let parts = vec![
-        part(Part::Activations, "workspace", activations, "activations of the widest layer"),
-        part(Part::NonTorch, "context", context, "1 GiB, 1.6 with several ranks"),
+        part(
+            Part::Activations,
+            "workspace",
+            activations,
+            "activations of the widest layer",
+        ),
+        part(
+            Part::NonTorch,
+            "context",
+            context,
+            "1 GiB, 1.6 with several ranks",
+        ),
     ];
-    (weights + activations + context + free * setup.settings.memory_fraction, parts)
+    (
+        weights + activations + context + free * setup.settings.memory_fraction,
+        parts,
+    )
 }
 
 fn llamacpp(setup: &Setup<'_>, visible: f64) -> (f64, Vec<Overhead>) {
@@ -123,13 +151,19 @@ fn llamacpp(setup: &Setup<'_>, visible: f64) -> (f64, Vec<Overhead>) {
             compute,
             format!("max(4·V, 4·f + 8·h) × {batch} tokens"),
         ),
-        part(Part::NonTorch, "context", context, "0.35 GiB and 0.55 GiB for each further GPU"),
+        part(
+            Part::NonTorch,
+            "context",
+            context,
+            "0.35 GiB and 0.55 GiB for each further GPU",
+        ),
     ];
     (visible, parts)
 }
 
 fn transformers(setup: &Setup<'_>, visible: f64) -> (f64, Vec<Overhead>) {
-    let logits = setup.architecture.vocabulary as f64 * 4.0 * setup.settings.sequences.min(64) as f64;
+    let logits =
+        setup.architecture.vocabulary as f64 * 4.0 * setup.settings.sequences.min(64) as f64;
     let parts = vec![
         part(
             Part::Activations,

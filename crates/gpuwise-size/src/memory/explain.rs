@@ -17,7 +17,8 @@ pub fn explain(plan: &MemoryPlan, setup: &Setup<'_>) -> Derivation {
     let inside = plan.overheads.iter().filter(|o| !o.outside_budget);
     let mut inputs = vec![budget(plan, setup), weights(plan, setup)];
     inputs.extend(inside.filter(|o| o.bytes >= 1.0).map(|o| {
-        let mut overhead = Derivation::computed(o.name, bytes(o.bytes), o.formula.clone(), Vec::new());
+        let mut overhead =
+            Derivation::computed(o.name, bytes(o.bytes), o.formula.clone(), Vec::new());
         overhead.source = engine_source(setup);
         overhead
     }));
@@ -47,21 +48,30 @@ fn budget(plan: &MemoryPlan, setup: &Setup<'_>) -> Derivation {
     };
     let mut visible = Derivation::fact("visible memory", bytes(plan.visible), source);
     if !plan.visible_known {
-        visible.formula = "memory as reported − 400 MiB − 0.17 %, as drivers keep of other parts".to_string();
+        visible.formula =
+            "memory as reported − 400 MiB − 0.17 %, as drivers keep of other parts".to_string();
     }
     let fraction = Derivation::fact(
         "memory fraction",
         significant(setup.settings.memory_fraction, 4),
         engine_source(setup),
     );
-    Derivation::computed("budget", bytes(plan.budget), "the engine's share of visible memory", vec![visible, fraction])
+    Derivation::computed(
+        "budget",
+        bytes(plan.budget),
+        "the engine's share of visible memory",
+        vec![visible, fraction],
+    )
 }
 
 fn weights(plan: &MemoryPlan, setup: &Setup<'_>) -> Derivation {
     let source = if setup.architecture.stored.is_some() {
         "header of the checkpoint".to_string()
     } else {
-        format!("shapes of the model's configuration ({})", setup.architecture.model_type)
+        format!(
+            "shapes of the model's configuration ({})",
+            setup.architecture.model_type
+        )
     };
     let kinds = plan
         .weights
@@ -72,14 +82,21 @@ fn weights(plan: &MemoryPlan, setup: &Setup<'_>) -> Derivation {
     Derivation::computed(
         "weights of a GPU",
         bytes(plan.weight_bytes()),
-        format!("elements on the fullest rank of {layout} × bytes of {}", setup.weights.name()),
+        format!(
+            "elements on the fullest rank of {layout} × bytes of {}",
+            setup.weights.name()
+        ),
         kinds,
     )
 }
 
 fn per_token(plan: &MemoryPlan, setup: &Setup<'_>) -> Derivation {
     let shape = &plan.cache_shape;
-    let groups = shape.groups.iter().map(|group| layer_group(group, setup)).collect();
+    let groups = shape
+        .groups
+        .iter()
+        .map(|group| layer_group(group, setup))
+        .collect();
     Derivation::computed(
         "bytes per token on a GPU",
         format!("{} B", significant(shape.token_bytes(), 9)),
@@ -98,7 +115,10 @@ fn layer_group(group: &CacheGroup, setup: &Setup<'_>) -> Derivation {
         };
         (
             format!("{layers} layers that keep {kept}"),
-            format!("{} B per token and layer", significant(group.token_bytes, 7)),
+            format!(
+                "{} B per token and layer",
+                significant(group.token_bytes, 7)
+            ),
         )
     } else {
         (
@@ -106,7 +126,11 @@ fn layer_group(group: &CacheGroup, setup: &Setup<'_>) -> Derivation {
             format!("{} per request and layer", bytes(group.state_bytes)),
         )
     };
-    Derivation::fact(name, value, format!("model configuration; cache format {}", setup.cache.name))
+    Derivation::fact(
+        name,
+        value,
+        format!("model configuration; cache format {}", setup.cache.name),
+    )
 }
 
 fn engine_source(setup: &Setup<'_>) -> String {
@@ -121,5 +145,9 @@ fn bytes(count: f64) -> String {
 }
 
 fn signed(count: f64) -> String {
-    if count < 0.0 { format!("short by {}", bytes(-count)) } else { bytes(count) }
+    if count < 0.0 {
+        format!("short by {}", bytes(-count))
+    } else {
+        bytes(count)
+    }
 }

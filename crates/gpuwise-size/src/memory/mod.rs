@@ -72,7 +72,11 @@ pub enum Part {
 impl MemoryPlan {
     /// The overheads of a heading.
     pub fn overhead(&self, kind: Part) -> f64 {
-        self.overheads.iter().filter(|o| o.kind == kind).map(|o| o.bytes).sum()
+        self.overheads
+            .iter()
+            .filter(|o| o.kind == kind)
+            .map(|o| o.bytes)
+            .sum()
     }
 
     /// All weights.
@@ -140,4 +144,3 @@ pub fn visible_memory(device: &Device<'_>) -> (f64, bool) {
     let reported = device.gpu.memory_marketing_gb * scale;
     (reported - hidden(reported), false)
 }
-

@@ -38,7 +38,11 @@ impl Pool {
     pub(super) fn of(setup: &Setup<'_>) -> Self {
         let drafted = setup.draft.map_or(0.0, |draft| f64::from(draft.tokens));
         Self {
-            padding: if setup.engine.at_least([0, 17, 0]) { 1.5 } else { 1.25 },
+            padding: if setup.engine.at_least([0, 17, 0]) {
+                1.5
+            } else {
+                1.25
+            },
             by_requests: setup.engine.at_least([0, 21, 0]),
             state_pages: 1.0 + drafted,
             batched_tokens: setup.settings.batched_tokens as f64,
@@ -46,18 +50,44 @@ impl Pool {
     }
 
     fn pages(&self, shape: &CacheShape) -> Option<Pages> {
-        let widest = shape.groups.iter().map(|g| g.token_bytes).fold(0.0, f64::max);
-        let state = shape.groups.iter().map(|g| g.state_bytes).fold(0.0, f64::max);
+        let widest = shape
+            .groups
+            .iter()
+            .map(|g| g.token_bytes)
+            .fold(0.0, f64::max);
+        let state = shape
+            .groups
+            .iter()
+            .map(|g| g.state_bytes)
+            .fold(0.0, f64::max);
         if widest <= 0.0 {
             return None;
         }
         // With states the attention block grows until its page holds a state.
         let block = (libm::ceil(state / widest / shape.block) * shape.block).max(shape.block);
-        let fewest = shape.groups.iter().map(|g| g.layers).fold(f64::INFINITY, f64::min);
+        let fewest = shape
+            .groups
+            .iter()
+            .map(|g| g.layers)
+            .fold(f64::INFINITY, f64::min);
         let most = shape.groups.iter().map(|g| g.layers).fold(0.0, f64::max);
-        let group_layers = if most < fewest * self.padding { most } else { fewest }.max(1.0);
-        let groups = shape.groups.iter().map(|g| libm::ceil(g.layers / group_layers)).sum();
-        Some(Pages { page: block * widest, block, group_layers, groups })
+        let group_layers = if most < fewest * self.padding {
+            most
+        } else {
+            fewest
+        }
+        .max(1.0);
+        let groups = shape
+            .groups
+            .iter()
+            .map(|g| libm::ceil(g.layers / group_layers))
+            .sum();
+        Some(Pages {
+            page: block * widest,
+            block,
+            group_layers,
+            groups,
+        })
     }
 
     /// Blocks that one request of so many tokens holds at most.
@@ -77,7 +107,9 @@ impl Pool {
                         let kept = (window.0 as f64 - 1.0 + reserve).min(tokens);
                         (libm::ceil(kept / block) + 1.0).min(full.max(1.0) + 1.0)
                     }
-                    Window::Chunked(chunk) => libm::ceil((chunk.0 as f64 + reserve).min(tokens) / block),
+                    Window::Chunked(chunk) => {
+                        libm::ceil((chunk.0 as f64 + reserve).min(tokens) / block)
+                    }
                 }
         };
         shape.groups.iter().map(of).sum()
@@ -85,11 +117,18 @@ impl Pool {
 
     /// Tokens as the engine reports them.
     pub(super) fn reported_tokens(&self, shape: &CacheShape, bytes: f64) -> f64 {
-        let Some(pages) = self.pages(shape) else { return 0.0 };
+        let Some(pages) = self.pages(shape) else {
+            return 0.0;
+        };
         let blocks = libm::floor(bytes / (pages.page * pages.group_layers));
         if self.by_requests {
             let context = shape.max_context.max(1.0);
-            let each = self.request_blocks(shape, pages, context / shape.context_ranks, self.batched_tokens);
+            let each = self.request_blocks(
+                shape,
+                pages,
+                context / shape.context_ranks,
+                self.batched_tokens,
+            );
             return libm::floor(blocks / each.max(1.0) * context / shape.context_ranks);
         }
         libm::floor(blocks / pages.groups) * pages.block
@@ -97,9 +136,14 @@ impl Pool {
 
     /// Requests of so many tokens that fit.
     pub(super) fn sequences(&self, shape: &CacheShape, bytes: f64, tokens: f64) -> f64 {
-        let Some(pages) = self.pages(shape) else { return 0.0 };
+        let Some(pages) = self.pages(shape) else {
+            return 0.0;
+        };
         let blocks = libm::floor(bytes / (pages.page * pages.group_layers));
         // While decoding, a window keeps little beside itself.
-        blocks / self.request_blocks(shape, pages, tokens / shape.context_ranks, 0.0).max(1.0)
+        blocks
+            / self
+                .request_blocks(shape, pages, tokens / shape.context_ranks, 0.0)
+                .max(1.0)
     }
 }

@@ -53,7 +53,10 @@ struct Behaviour {
 
 fn behaviour(setup: &Setup<'_>) -> Behaviour {
     let engine = &setup.engine;
-    let hybrid = setup.architecture.attention_layers().any(|(_, m)| matches!(m, Mixer::Recurrent(_)));
+    let hybrid = setup
+        .architecture
+        .attention_layers()
+        .any(|(_, m)| matches!(m, Mixer::Recurrent(_)));
     let dense = !setup.architecture.has_experts() && !hybrid;
     Behaviour {
         first: !engine.at_least([0, 8, 0]),
@@ -71,7 +74,11 @@ fn bytes_per_logit(setup: &Setup<'_>, behaviour: Behaviour) -> f64 {
     if engine.at_least([0, 21, 0]) && capability.is_some_and(|c| c >= (7, 5)) {
         return SAMPLED_IN_KERNEL;
     }
-    if engine.at_least([0, 17, 0]) { UNSORTED } else { SORTED }
+    if engine.at_least([0, 17, 0]) {
+        UNSORTED
+    } else {
+        SORTED
+    }
 }
 
 /// The budget in bytes, and what lies in it besides weights and cache.
@@ -80,7 +87,12 @@ pub(super) fn overheads(setup: &Setup<'_>, visible: f64, weights: f64) -> (f64, 
     let slack = allocator_slack(setup);
     let mut parts = vec![
         rotary(setup),
-        part(Part::Allocator, "allocator blocks", slack, "weights of 10 MiB and more in blocks of 2 MiB"),
+        part(
+            Part::Allocator,
+            "allocator blocks",
+            slack,
+            "weights of 10 MiB and more in blocks of 2 MiB",
+        ),
         activations(setup, behaviour),
     ];
     if setup.engine.at_least([0, 12, 0]) {
@@ -96,8 +108,15 @@ pub(super) fn overheads(setup: &Setup<'_>, visible: f64, weights: f64) -> (f64, 
     // Before 0.20 graphs came out of what the budget leaves; the newer runner does not estimate them.
     let reserved = setup.engine.at_least([0, 20, 0]) && !behaviour.second_runner;
     if !setup.settings.eager {
-        let formula = if reserved { "the engine's estimate, subtracted since 0.20" } else { "outside of the budget" };
-        parts.push(Overhead { outside_budget: !reserved, ..part(Part::Graphs, "CUDA graphs", GRAPHS, formula) });
+        let formula = if reserved {
+            "the engine's estimate, subtracted since 0.20"
+        } else {
+            "outside of the budget"
+        };
+        parts.push(Overhead {
+            outside_budget: !reserved,
+            ..part(Part::Graphs, "CUDA graphs", GRAPHS, formula)
+        });
     }
     (visible * setup.settings.memory_fraction, parts)
 }
@@ -105,22 +124,37 @@ pub(super) fn overheads(setup: &Setup<'_>, visible: f64, weights: f64) -> (f64, 
 /// Context, kernels and, where they lie inside of the budget, collectives.
 fn context(setup: &Setup<'_>) -> Overhead {
     // Since 0.11 they start outside of it; what the first collectives add is still counted.
-    let most = if setup.engine.at_least([0, 11, 0]) { 1.0 } else { f64::INFINITY };
+    let most = if setup.engine.at_least([0, 11, 0]) {
+        1.0
+    } else {
+        f64::INFINITY
+    };
     let ranks = f64::from((setup.layout.stage_gpus() * setup.layout.pipeline).max(1));
     let peers = (ranks - 1.0).min(most);
     let direct = setup.device.gpu.scale_up.is_some();
     let each = if direct { PEER_DIRECT } else { PEER_HOST };
     let formula = if peers > 0.0 {
-        format!("0.13 GiB and {:.2} GiB for each of {peers} peers, fitted on logged profiles", each / GIB)
+        format!(
+            "0.13 GiB and {:.2} GiB for each of {peers} peers, fitted on logged profiles",
+            each / GIB
+        )
     } else {
         "0.13 GiB, fitted on logged profiles".into()
     };
-    part(Part::NonTorch, "context and collectives", CONTEXT + each * peers, formula)
+    part(
+        Part::NonTorch,
+        "context and collectives",
+        CONTEXT + each * peers,
+        formula,
+    )
 }
 
 /// The rotary table, kept for every position that the model states.
 pub(super) fn rotary(setup: &Setup<'_>) -> Overhead {
-    let positions = setup.architecture.max_context.map_or(0.0, |tokens| tokens.0 as f64);
+    let positions = setup
+        .architecture
+        .max_context
+        .map_or(0.0, |tokens| tokens.0 as f64);
     let elements = setup.architecture.rotary_elements as f64;
     part(
         Part::Rotary,
@@ -139,13 +173,23 @@ fn activations(setup: &Setup<'_>, behaviour: Behaviour) -> Overhead {
     let sequences = sampled(setup, behaviour);
     let each = bytes_per_logit(setup, behaviour);
     // The step's output, and since 0.12 its input beside it.
-    let buffers = if setup.engine.at_least([0, 12, 0]) { 4.0 } else { 2.0 };
+    let buffers = if setup.engine.at_least([0, 12, 0]) {
+        4.0
+    } else {
+        2.0
+    };
     let sampler = each * sequences * vocabulary + buffers * tokens * hidden;
     let forward = widest_layer(setup, tokens);
     // The first engine merges a multimodal step's embeddings with the text's.
     let towers = &setup.architecture.towers;
-    let merged = if behaviour.first && !towers.is_empty() { 2.0 * tokens * hidden } else { 0.0 };
-    let towers = towers.iter().map(|tower| tower_peak(tower, setup, behaviour));
+    let merged = if behaviour.first && !towers.is_empty() {
+        2.0 * tokens * hidden
+    } else {
+        0.0
+    };
+    let towers = towers
+        .iter()
+        .map(|tower| tower_peak(tower, setup, behaviour));
     let (mut encoder, mut kept) = (0.0_f64, 0.0_f64);
     for (peak, rest) in towers {
         encoder = encoder.max(peak);
@@ -171,14 +215,17 @@ pub fn peak_without_sampling(setup: &Setup<'_>) -> Option<f64> {
     }
     let tokens = setup.settings.batched_tokens as f64;
     let tensor = f64::from(setup.layout.tensor);
-    let own_logits = 2.0 * setup.settings.sequences as f64 * setup.architecture.vocabulary as f64 / tensor;
+    let own_logits =
+        2.0 * setup.settings.sequences as f64 * setup.architecture.vocabulary as f64 / tensor;
     Some(widest_layer(setup, tokens) + own_logits)
 }
 
 /// Activations of the widest layer in a step of so many tokens.
 pub(super) fn widest_layer(setup: &Setup<'_>, tokens: f64) -> f64 {
     let layers = setup.architecture.layers.iter();
-    layers.map(|run| layer_activations(&run.layer, setup, tokens)).fold(0.0, f64::max)
+    layers
+        .map(|run| layer_activations(&run.layer, setup, tokens))
+        .fold(0.0, f64::max)
 }
 
 /// Sequences that the profile samples for.
@@ -186,7 +233,11 @@ fn sampled(setup: &Setup<'_>, behaviour: Behaviour) -> f64 {
     let tokens = setup.settings.batched_tokens as f64;
     let sequences = (setup.settings.sequences as f64).min(tokens);
     // The first engine profiles only as many multimodal sequences as have room for a largest item.
-    let items = setup.architecture.towers.iter().filter_map(|tower| tower.largest_item);
+    let items = setup
+        .architecture
+        .towers
+        .iter()
+        .filter_map(|tower| tower.largest_item);
     match items.map(|item| item.0 as f64).reduce(f64::max) {
         Some(item) if behaviour.first => sequences.min(libm::floor(tokens / item)).max(1.0),
         _ => sequences,
@@ -198,10 +249,13 @@ fn layer_activations(layer: &Layer, setup: &Setup<'_>, tokens: f64) -> f64 {
     let hidden = setup.architecture.hidden as f64;
     let tensor = f64::from(setup.layout.tensor.max(1));
     match layer.feed_forward {
-        FeedForward::Dense { width, .. } => 2.0 * tokens * (3.0 * width as f64 / tensor + 4.0 * hidden),
+        FeedForward::Dense { width, .. } => {
+            2.0 * tokens * (3.0 * width as f64 / tensor + 4.0 * hidden)
+        }
         FeedForward::Experts { chosen, width, .. } => {
             let within = f64::from(setup.layout.expert_tensor());
-            2.0 * tokens * chosen as f64 * (3.0 * width as f64 / within + hidden) + 8.0 * tokens * hidden
+            2.0 * tokens * chosen as f64 * (3.0 * width as f64 / within + hidden)
+                + 8.0 * tokens * hidden
         }
         FeedForward::None => 8.0 * tokens * hidden,
     }
@@ -210,14 +264,20 @@ fn layer_activations(layer: &Layer, setup: &Setup<'_>, tokens: f64) -> f64 {
 /// The peak of a tower on the items that a step may hold, and what stays of it beside the step:
 /// pixels or frames, and embeddings. The newer runner does not profile towers.
 fn tower_peak(tower: &Tower, setup: &Setup<'_>, behaviour: Behaviour) -> (f64, f64) {
-    let (Some(patches), Some(item)) = (tower.largest_patches, tower.largest_item) else { return (0.0, 0.0) };
+    let (Some(patches), Some(item)) = (tower.largest_patches, tower.largest_item) else {
+        return (0.0, 0.0);
+    };
     if behaviour.second_runner {
         return (0.0, 0.0);
     }
     let tokens = setup.settings.batched_tokens as f64;
     let item = (item.0 as f64).max(1.0);
     // An item that no request has room for is made smaller before the first engine takes it.
-    let room = if behaviour.first { tokens } else { longest_context(setup) };
+    let room = if behaviour.first {
+        tokens
+    } else {
+        longest_context(setup)
+    };
     let scale = (room / item).min(1.0);
     let items = libm::floor(tokens / item).max(1.0);
     let patches = patches as f64 * items * scale;
@@ -226,5 +286,8 @@ fn tower_peak(tower: &Tower, setup: &Setup<'_>, behaviour: Behaviour) -> (f64, f
     // Pixels of a patch of 14 × 14 in three colours, in 16 bits.
     let pixels = patches * 3.0 * 14.0 * 14.0 * 2.0;
     let width = 6.0 * tower.hidden as f64 + 2.0 * tower.width as f64 / tensor;
-    (2.0 * patches * width + pixels + embeddings, pixels + embeddings)
+    (
+        2.0 * patches * width + pixels + embeddings,
+        pixels + embeddings,
+    )
 }

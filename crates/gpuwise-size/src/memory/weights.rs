@@ -47,7 +47,11 @@ pub fn weight_kinds(setup: &Setup<'_>) -> Vec<WeightKind> {
                 }
                 Some(known) => (known.rank, known.whole) = (bytes, bytes),
                 // Stored, but not among the shapes: every rank may hold it.
-                None => roles.push(RoleBytes { role: *role, rank: bytes, whole: bytes }),
+                None => roles.push(RoleBytes {
+                    role: *role,
+                    rank: bytes,
+                    whole: bytes,
+                }),
             }
         }
     }
@@ -59,7 +63,10 @@ pub fn weight_kinds(setup: &Setup<'_>) -> Vec<WeightKind> {
     };
     // llama.cpp looks tokens up on the host; a tied head needs its own copy on the GPU.
     let on_host = setup.engine.kind == EngineKind::LlamaCpp && !setup.architecture.tied_head;
-    for known in roles.iter().filter(|known| !(on_host && known.role == Role::Embedding)) {
+    for known in roles
+        .iter()
+        .filter(|known| !(on_host && known.role == Role::Embedding))
+    {
         add(known.role.kind(), known.rank);
     }
     let drafts = prediction_runs(setup)
@@ -105,12 +112,19 @@ fn by_shape(setup: &Setup<'_>) -> Vec<RoleBytes> {
                 known.rank += rank;
                 known.whole += whole;
             }
-            None => roles.push(RoleBytes { role: tensor.role, rank, whole }),
+            None => roles.push(RoleBytes {
+                role: tensor.role,
+                rank,
+                whole,
+            }),
         }
     };
     for run in &setup.architecture.layers {
         let count = run.count as f64;
-        run.layer.tensors.iter().for_each(|t| add(t, count * share, count));
+        run.layer
+            .tensors
+            .iter()
+            .for_each(|t| add(t, count * share, count));
     }
     if let Some(encoder) = &setup.architecture.encoder {
         for run in &encoder.layers {
@@ -120,7 +134,11 @@ fn by_shape(setup: &Setup<'_>) -> Vec<RoleBytes> {
         encoder.outside.iter().for_each(|t| add(t, 1.0, 1.0));
     }
     let edge = edge_tensors(setup);
-    let held = |tensor: &Tensor| edge.iter().filter(|known| core::ptr::eq(**known, tensor)).count();
+    let held = |tensor: &Tensor| {
+        edge.iter()
+            .filter(|known| core::ptr::eq(**known, tensor))
+            .count()
+    };
     for tensor in &setup.architecture.outside {
         add(tensor, held(tensor) as f64, 1.0);
     }
@@ -150,7 +168,11 @@ pub(super) fn prediction_runs<'a>(setup: &'a Setup<'_>) -> impl Iterator<Item = 
 fn draft_bytes(tensor: &Tensor, setup: &Setup<'_>) -> f64 {
     let quantized = setup.weights.format(tensor);
     let native = setup.weights.native;
-    let format = if quantized.bytes_per_element() < 0.75 { native } else { quantized };
+    let format = if quantized.bytes_per_element() < 0.75 {
+        native
+    } else {
+        quantized
+    };
     shard(tensor, &setup.layout).elements() * format.bytes_per_element()
 }
 
@@ -170,7 +192,11 @@ fn edge_tensors<'a>(setup: &'a Setup<'_>) -> Vec<&'a Tensor> {
     if setup.architecture.tied_head {
         back.extend(front.iter().filter(|t| t.role == Role::Embedding));
     }
-    if sum(&front) >= sum(&back) { front } else { back }
+    if sum(&front) >= sum(&back) {
+        front
+    } else {
+        back
+    }
 }
 
 fn bytes_on_rank(tensor: &Tensor, setup: &Setup<'_>) -> f64 {
@@ -187,7 +213,9 @@ pub fn weights_per_rank(setup: &Setup<'_>) -> f64 {
 /// Slots of LoRA adapters: for every projection of attention and dense feed-forwards a pair of
 /// 16-bit matrices of the rank's width, split as the projection is.
 fn adapter_bytes(setup: &Setup<'_>) -> f64 {
-    let Some(adapters) = setup.adapters else { return 0.0 };
+    let Some(adapters) = setup.adapters else {
+        return 0.0;
+    };
     let targets = Roles::attention().union(Roles::dense());
     let stages = f64::from(setup.layout.pipeline.max(1));
     let each: f64 = setup
@@ -239,9 +267,17 @@ fn layer_slack(layer: &Layer, setup: &Setup<'_>) -> f64 {
         };
         let together = matches!(
             key,
-            Role::Query | Role::MlpUp | Role::SharedUp | Role::ExpertUp | Role::ExpertDown | Role::LatentDown
+            Role::Query
+                | Role::MlpUp
+                | Role::SharedUp
+                | Role::ExpertUp
+                | Role::ExpertDown
+                | Role::LatentDown
         );
-        match merged.iter_mut().find(|(known, _)| together && *known == key) {
+        match merged
+            .iter_mut()
+            .find(|(known, _)| together && *known == key)
+        {
             Some((_, sum)) => *sum += bytes,
             None => merged.push((key, bytes)),
         }

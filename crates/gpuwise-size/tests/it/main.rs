@@ -1,4 +1,7 @@
 //! Integration tests of sizing.
 
 mod fixture;
+mod evidence;
+mod memory;
+mod memory_shapes;
 mod search;

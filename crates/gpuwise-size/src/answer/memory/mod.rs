@@ -12,7 +12,9 @@ use alloc::{
     format,
     string::{String, ToString},
 };
-use gpuwise_domain::{catalogue::Catalogue, estimate::Basis, layout::Layout, model::Architecture, question::Question};
+use gpuwise_domain::{
+    catalogue::Catalogue, estimate::Basis, layout::Layout, model::Architecture, question::Question,
+};
 use gpuwise_units::significant;
 use ranges::Spread;
 use read::{Read, number, read};
@@ -103,7 +105,9 @@ fn answer(
     catalogue: &Catalogue,
 ) -> Result<MemoryAnswer, Refusal> {
     if wanted == Wanted::OutOfMemory && question.extra("method").is_some() {
-        return Err(Refusal::NotYet("memory of training is not answered yet".into()));
+        return Err(Refusal::NotYet(
+            "memory of training is not answered yet".into(),
+        ));
     }
     let adjusted = read::adjusted(question, architecture);
     let read = read(question, &adjusted, catalogue, wanted.needs_gpu())?;
@@ -114,13 +118,30 @@ fn answer(
         Wanted::Parameters => {
             let stored = adjusted.stored.as_ref().map(|stored| stored.elements);
             let count = stored.unwrap_or(adjusted.parameters().0);
-            say(count as f64, ranges::EXACT, "every tensor once, a tied head once")
+            say(
+                count as f64,
+                ranges::EXACT,
+                "every tensor once, a tied head once",
+            )
         }
-        Wanted::WeightBytes => say(published_bytes(setup), ranges::EXACT, "elements × bytes of their format"),
-        Wanted::FileBytes => say(published_bytes(setup), ranges::FILE, "elements × bytes of their format"),
+        Wanted::WeightBytes => say(
+            published_bytes(setup),
+            ranges::EXACT,
+            "elements × bytes of their format",
+        ),
+        Wanted::FileBytes => say(
+            published_bytes(setup),
+            ranges::FILE,
+            "elements × bytes of their format",
+        ),
         Wanted::TokenBytes => {
-            let bytes = adjusted.cache_elements_per_token() as f64 * setup.cache.bytes_per_element();
-            say(bytes, ranges::EXACT, "elements of the layers that keep the whole context × bytes of each")
+            let bytes =
+                adjusted.cache_elements_per_token() as f64 * setup.cache.bytes_per_element();
+            say(
+                bytes,
+                ranges::EXACT,
+                "elements of the layers that keep the whole context × bytes of each",
+            )
         }
         Wanted::CacheOfContext => {
             let tokens = context(question, setup);
@@ -128,10 +149,15 @@ fn answer(
             say(context_bytes(setup, tokens), ranges::EXACT, &what)
         }
         Wanted::CacheTokensOfStated => {
-            let gib = number(question, "kv_cache_memory_per_gpu_gib")
-                .ok_or_else(|| Refusal::Unstated("the row states no kv_cache_memory_per_gpu_gib".into()))?;
+            let gib = number(question, "kv_cache_memory_per_gpu_gib").ok_or_else(|| {
+                Refusal::Unstated("the row states no kv_cache_memory_per_gpu_gib".into())
+            })?;
             let tokens = plan.cache_shape.reported_tokens(gib * GIB);
-            say(tokens, ranges::given(&plan.cache_shape), "stated bytes ÷ bytes per token")
+            say(
+                tokens,
+                ranges::given(&plan.cache_shape),
+                "stated bytes ÷ bytes per token",
+            )
         }
         Wanted::CacheTokens | Wanted::CacheBytes => cache_left(wanted, question, &read, &plan),
         Wanted::WeightsPerGpu => {
@@ -141,10 +167,16 @@ fn answer(
         }
         Wanted::Activations => {
             let what = "the profile's peak beyond the weights";
-            let mut answer = say(plan.overhead(Part::Activations), ranges::activations(read.settled), what);
+            let mut answer = say(
+                plan.overhead(Part::Activations),
+                ranges::activations(read.settled),
+                what,
+            );
             if let Some(other) = peak_without_sampling(setup) {
                 answer.low = answer.low.min(0.9 * other / read::scale(&question.unit));
-                answer.reason.push_str("; ranks that do not sample log less");
+                answer
+                    .reason
+                    .push_str("; ranks that do not sample log less");
             }
             answer
         }
@@ -159,13 +191,21 @@ fn answer(
 
 /// Bytes or tokens that a profile leaves to the cache. What the profile may find more or less is a
 /// share of the budget, so that a small rest is uncertain and a large one is not.
-fn cache_left(wanted: Wanted, question: &Question, read: &Read<'_>, plan: &MemoryPlan) -> MemoryAnswer {
+fn cache_left(
+    wanted: Wanted,
+    question: &Question,
+    read: &Read<'_>,
+    plan: &MemoryPlan,
+) -> MemoryAnswer {
     let (below, above) = ranges::left(read);
     let figure = |bytes: f64| match wanted {
         Wanted::CacheTokens => plan.cache_shape.reported_tokens(bytes.max(0.0)),
         _ => bytes.max(0.0),
     };
-    let spread = Spread { basis: Basis::Calibrated, ..ranges::EXACT };
+    let spread = Spread {
+        basis: Basis::Calibrated,
+        ..ranges::EXACT
+    };
     let what = if plan.cache < 0.0 {
         "weights and overheads do not fit: short by the range's upper end and more".to_string()
     } else {
@@ -204,7 +244,10 @@ fn context(question: &Question, setup: &Setup<'_>) -> f64 {
 
 /// Bytes of the whole model's cache for one context, in all layers.
 fn context_bytes(setup: &Setup<'_>, tokens: f64) -> f64 {
-    let whole = Setup { layout: Layout::SINGLE, ..setup.clone() };
+    let whole = Setup {
+        layout: Layout::SINGLE,
+        ..setup.clone()
+    };
     let shape = cache_shape(&whole);
     shape.all_token_bytes() * tokens + shape.state_bytes()
 }
@@ -223,7 +266,10 @@ fn out_of_memory(question: &Question, read: &Read<'_>, plan: &MemoryPlan) -> Mem
         significant(left.abs() / GIB, 3),
         if left < 0.0 { "too little" } else { "left" },
     );
-    let spread = Spread { basis: Basis::Calibrated, ..ranges::EXACT };
+    let spread = Spread {
+        basis: Basis::Calibrated,
+        ..ranges::EXACT
+    };
     let mut answer = read.said(question, value, spread, &what);
     if !sure {
         (answer.low, answer.high) = (0.0, 1.0);

@@ -39,8 +39,14 @@ pub(super) const FITS: f64 = 0.07;
 /// Weights as engines log them. Exports in four bits differ in what they leave as it is.
 pub(super) fn weights(setup: &Setup<'_>) -> Spread {
     let published = setup.weights == Weights::published(setup.architecture);
-    let four_bit = setup.weights.quantization.iter().flat_map(|q| &q.assignments);
-    let four_bit = four_bit.into_iter().any(|a| a.format.bytes_per_element() < 0.75);
+    let four_bit = setup
+        .weights
+        .quantization
+        .iter()
+        .flat_map(|q| &q.assignments);
+    let four_bit = four_bit
+        .into_iter()
+        .any(|a| a.format.bytes_per_element() < 0.75);
     match (published, four_bit) {
         (_, false) => spread(0.99, 1.01, Basis::Calibrated),
         (true, true) => spread(0.92, 1.03, Basis::Calibrated),

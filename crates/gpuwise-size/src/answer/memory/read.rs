@@ -40,12 +40,20 @@ pub(super) struct Read<'a> {
 impl Read<'_> {
     /// The plan, on memory as stated or as the catalogue has it.
     pub(super) fn plan(&self) -> MemoryPlan {
-        let visible = self.visible.map_or_else(|| visible_memory(&self.setup.device), |bytes| (bytes, true));
+        let visible = self
+            .visible
+            .map_or_else(|| visible_memory(&self.setup.device), |bytes| (bytes, true));
         plan_of_visible(&self.setup, visible)
     }
 
     /// An answer in the question's unit: `value` is in bytes where the unit is one of bytes.
-    pub(super) fn said(&self, question: &Question, value: f64, spread: Spread, what: &str) -> MemoryAnswer {
+    pub(super) fn said(
+        &self,
+        question: &Question,
+        value: f64,
+        spread: Spread,
+        what: &str,
+    ) -> MemoryAnswer {
         let value = value / scale(&question.unit);
         let mut reason = String::from(what);
         for note in &self.notes {
@@ -77,18 +85,30 @@ pub(super) fn scale(unit: &str) -> f64 {
 
 /// A number among the further inputs.
 pub(super) fn number(question: &Question, key: &str) -> Option<f64> {
-    question.extra(key)?.parse().ok().filter(|number: &f64| number.is_finite() && *number > 0.0)
+    question
+        .extra(key)?
+        .parse()
+        .ok()
+        .filter(|number: &f64| number.is_finite() && *number > 0.0)
 }
 
 /// The model as the row's note has it: `ssm dtype fp16` sets the width of recurrent states.
-pub(super) fn adjusted<'a>(question: &Question, architecture: &'a Architecture) -> Cow<'a, Architecture> {
+pub(super) fn adjusted<'a>(
+    question: &Question,
+    architecture: &'a Architecture,
+) -> Cow<'a, Architecture> {
     let note = question.extra("note").unwrap_or("").to_ascii_lowercase();
-    let width = note.split("ssm dtype ").nth(1).and_then(|rest| match rest.split([' ', ',', ';']).next() {
-        Some("fp16" | "bf16" | "float16" | "bfloat16") => Some(2),
-        Some("fp32" | "float32") => Some(4),
-        _ => None,
-    });
-    let Some(width) = width else { return Cow::Borrowed(architecture) };
+    let width =
+        note.split("ssm dtype ")
+            .nth(1)
+            .and_then(|rest| match rest.split([' ', ',', ';']).next() {
+                Some("fp16" | "bf16" | "float16" | "bfloat16") => Some(2),
+                Some("fp32" | "float32") => Some(4),
+                _ => None,
+            });
+    let Some(width) = width else {
+        return Cow::Borrowed(architecture);
+    };
     let mut adjusted = architecture.clone();
     for run in &mut adjusted.layers {
         if let Mixer::Recurrent(state) = &mut run.layer.mixer {
@@ -138,7 +158,10 @@ pub(super) fn read<'a>(
     }
     if setup.engine.kind == EngineKind::LlamaCpp {
         // llama.cpp deals whole layers out over GPUs; what a machine has, it uses.
-        setup.layout = Layout { pipeline: gpus.max(1), ..Layout::SINGLE };
+        setup.layout = Layout {
+            pipeline: gpus.max(1),
+            ..Layout::SINGLE
+        };
     } else if read_layout.layout.is_none() && gpus > 1 {
         setup.layout = smallest_layout(&setup, gpus);
     }
@@ -153,14 +176,26 @@ pub(super) fn read<'a>(
 }
 
 /// The GPU; any where the answer does not depend on it.
-fn gpu_of<'a>(question: &Question, catalogue: &'a Catalogue, needed: bool) -> Result<&'a Gpu, Refusal> {
+fn gpu_of<'a>(
+    question: &Question,
+    catalogue: &'a Catalogue,
+    needed: bool,
+) -> Result<&'a Gpu, Refusal> {
     if let Some(gpu) = catalogue.gpu(&question.gpu) {
         return Ok(gpu);
     }
     let engine = question.engine.to_ascii_lowercase();
-    let vendor = if engine.contains("rocm") || engine.contains("atom") { "AMD" } else { "NVIDIA" };
+    let vendor = if engine.contains("rocm") || engine.contains("atom") {
+        "AMD"
+    } else {
+        "NVIDIA"
+    };
     let mut alike = catalogue.gpus.iter().filter(|gpu| gpu.vendor == vendor);
-    let stand_in = if needed { None } else { alike.next().or(catalogue.gpus.first()) };
+    let stand_in = if needed {
+        None
+    } else {
+        alike.next().or(catalogue.gpus.first())
+    };
     stand_in.ok_or_else(|| {
         if question.gpu.trim().is_empty() {
             return Refusal::Unstated("the row names no GPU, and the answer depends on it".into());
@@ -181,10 +216,16 @@ fn engine(question: &Question, stated: Option<Engine>, notes: &mut Vec<String>) 
     if engine.release.is_none()
         && let Some(release) = release_of(&engine)
     {
-        notes.push(format!("release not stated: read as {release}, the newest of that month"));
+        notes.push(format!(
+            "release not stated: read as {release}, the newest of that month"
+        ));
         engine.release = Some(release);
     }
-    let said = format!("{} {}", question.engine, question.extra("note").unwrap_or(""));
+    let said = format!(
+        "{} {}",
+        question.engine,
+        question.extra("note").unwrap_or("")
+    );
     first_engine(&mut engine, &said);
     engine
 }
@@ -196,19 +237,32 @@ fn engine(question: &Question, stated: Option<Engine>, notes: &mut Vec<String>) 
 fn cache_format(question: &Question, architecture: &Architecture, engine: &Engine) -> CacheFormat {
     let precision = question.precision.to_ascii_lowercase();
     let stated = precision.contains("kv");
-    let sparse = architecture
-        .attention_layers()
-        .any(|(_, mixer)| matches!(mixer, Mixer::Latent { top_tokens: 1.., .. }));
+    let sparse = architecture.attention_layers().any(|(_, mixer)| {
+        matches!(
+            mixer,
+            Mixer::Latent {
+                top_tokens: 1..,
+                ..
+            }
+        )
+    });
     let vllm = engine.kind == EngineKind::Vllm && !stated;
     let by_layout = sparse && engine.at_least([0, 11, 0]);
     let by_recipe = precision.contains("nvfp4") && engine.at_least([0, 12, 0]);
-    if vllm && (by_layout || by_recipe) { CacheFormat::FP8 } else { cache(question) }
+    if vllm && (by_layout || by_recipe) {
+        CacheFormat::FP8
+    } else {
+        cache(question)
+    }
 }
 
 /// Prediction layers, where the note says that they draft.
 fn draft(question: &Question) -> Option<Draft> {
     let note = question.extra("note")?.to_ascii_lowercase();
-    note.contains("mtp").then_some(Draft { tokens: 1, acceptance: 0.0 })
+    note.contains("mtp").then_some(Draft {
+        tokens: 1,
+        acceptance: 0.0,
+    })
 }
 
 /// `block 64` or `attention block size 832` in the note, or a key of its own.
