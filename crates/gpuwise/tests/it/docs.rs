@@ -85,12 +85,11 @@ impl Folder {
             .args(["-c", &format!("{{ {command}\n}} 2>&1")])
             .env_clear()
             .envs([
-                ("HOME", "."),
+                ("HOME", "~"),
                 ("NO_COLOR", "1"),
                 ("COLUMNS", "100"),
                 ("LC_ALL", "C.UTF-8"),
             ])
-            .env("XDG_CONFIG_HOME", self.0.join("config"))
             .env("HF_ENDPOINT", "http://127.0.0.1:9")
             .env("PATH", path)
             .current_dir(&self.0)
