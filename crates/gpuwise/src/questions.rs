@@ -4,7 +4,7 @@ use crate::{catalogue::Loaded, error::Problem};
 use gpuwise_domain::{model::Architecture, question::Question};
 use gpuwise_read::question::read_questions;
 use gpuwise_size::{
-    answer::{Answer, from_outcome, read, solve},
+    answer::{Answer, about_memory, from_outcome, read, solve},
     fit::Sample,
     knowledge::Knowledge,
 };
@@ -151,6 +151,9 @@ fn some_answers(rows: &[Asked], models: &Models, loaded: &Loaded, knowledge: &Kn
                 Some(Err(why)) => return Answer::none(why.clone()),
                 None => return Answer::none("no model is named"),
             };
+            if let Some(answer) = about_memory(question, architecture, &loaded.catalogue) {
+                return answer;
+            }
             let reading = match read(question, architecture, &loaded.catalogue) {
                 Ok(reading) => reading,
                 Err(refusal) => return Answer::none(refusal.to_string()),

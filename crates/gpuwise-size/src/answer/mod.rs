@@ -11,5 +11,5 @@ mod releases;
 pub use engine::{engine_of, profile_of, profile_of_engine};
 pub use memory::{MemoryAnswer, predict_memory};
 pub use predict::{Kind, Outcome, figure, predict, solve};
-pub use question::{Answer, answer, from_outcome, observation};
+pub use question::{Answer, about_memory, answer, from_outcome, observation};
 pub use reading::{Reading, Refusal, Statistic, Wanted, default_settings, read, weights_named};

@@ -1,6 +1,7 @@
 //! A question to its answer: value, range, basis, and what was read into it.
 
 use super::{
+    memory::predict_memory,
     predict::{Outcome, figure, solve},
     reading::{Reading, Refusal, read},
 };
@@ -45,6 +46,9 @@ pub fn answer(
     catalogue: &Catalogue,
     knowledge: &Knowledge,
 ) -> Answer {
+    if let Some(answer) = about_memory(question, architecture, catalogue) {
+        return answer;
+    }
     let reading = match read(question, architecture, catalogue) {
         Ok(reading) => reading,
         Err(refusal) => return Answer::none(refusal.to_string()),
@@ -54,6 +58,22 @@ pub fn answer(
         Some(outcome) => from_outcome(question, &reading, &outcome, knowledge),
         None => Answer::none(missing(&reading).to_string()),
     }
+}
+
+/// The answer to a question about memory; `None` where it is about speed.
+pub fn about_memory(question: &Question, architecture: &Architecture, catalogue: &Catalogue) -> Option<Answer> {
+    Some(match predict_memory(question, architecture, catalogue)? {
+        Ok(memory) => Answer {
+            estimate: Some(Estimate {
+                value: memory.value,
+                low: memory.low,
+                high: memory.high,
+            }),
+            basis: Some(memory.basis),
+            reason: memory.reason,
+        },
+        Err(refusal) => Answer::none(refusal.to_string()),
+    })
 }
 
 /// The answer to a question whose run was solved.

@@ -69,7 +69,11 @@ pub(crate) fn dropped(request: &Request<'_>, judged: &Judged<'_>, shown: &[usize
             .failed
             .iter()
             .filter(|f| f.candidate.device.gpu.name == name)
-            .min_by(|a, b| nearer(a, b));
+            .min_by(|a, b| {
+                // What is not asked for, a lower precision, explains less.
+                let lower = |f: &Failed<'_>| !judged.choices[f.candidate.choice].published;
+                lower(a).cmp(&lower(b)).then(nearer(a, b))
+            });
         if let Some(nearest) = nearest {
             out.push(failure(judged, nearest));
         }
@@ -148,14 +152,16 @@ fn cure(judged: &Judged<'_>, failed: &Failed<'_>) -> Option<String> {
 fn cheapest_of(judged: &Judged<'_>, gpu: &str) -> Option<usize> {
     let hour = |at: &usize| {
         let figures = &judged.feasible[*at].figures;
-        figures
-            .cost
-            .per_hour
-            .map_or(f64::INFINITY, |h| h.0.as_f64())
+        figures.cost.per_hour.map_or(f64::INFINITY, |h| h.0.as_f64())
     };
+    let lower = |at: &usize| !judged.choices[judged.feasible[*at].candidate.choice].published;
+    let devices = |at: &usize| judged.feasible[*at].evaluated.devices();
     (0..judged.feasible.len())
         .filter(|at| judged.feasible[*at].candidate.device.gpu.name == gpu)
-        .min_by(|a, b| hour(a).total_cmp(&hour(b)))
+        .min_by(|a, b| {
+            let kind = lower(a).cmp(&lower(b));
+            kind.then(hour(a).total_cmp(&hour(b))).then(devices(a).cmp(&devices(b)))
+        })
 }
 
 fn dominated(judged: &Judged<'_>, at: usize, shown: &[usize]) -> Dropped {

@@ -1,6 +1,7 @@
 //! Testing one candidate: support, memory, then the promise; and how many replicas the load needs.
 
 use super::{
+    disaggregated::{self, Stages},
     request::Request,
     service::{Demand, LARGEST_LOAD, Service, longest},
     support::obstacle_of,
@@ -40,6 +41,8 @@ pub(crate) struct Evaluated<'a> {
     pub(crate) bears: f64,
     /// Which test fails first beyond it.
     pub(crate) limited_by: Test,
+    /// The workers that compute prompts, where they are others.
+    pub(crate) stages: Option<Stages>,
 }
 
 impl Evaluated<'_> {
@@ -56,15 +59,34 @@ impl Evaluated<'_> {
         )
     }
 
-    /// What an attention group does at another load.
-    pub(crate) fn at(&self, workload: &Workload, load: f64) -> Service {
-        serve(
-            &self.cycle,
-            self.demand,
-            &workload.traffic,
-            load,
-            self.capacity,
-        )
+    /// What an attention group does at another load; `None` where that is more than it bears.
+    pub(crate) fn at(&self, workload: &Workload, load: f64) -> Option<Service> {
+        let service = match &self.stages {
+            Some(stages) => {
+                let groups = f64::from(self.setup.layout.replicas) * self.groups();
+                disaggregated::serve(&self.cycle, stages, self.demand, workload, load, groups)?
+            }
+            None => serve(&self.cycle, self.demand, &workload.traffic, load, self.capacity),
+        };
+        service.stable().then_some(service)
+    }
+
+    /// GPUs or slices of all workers.
+    pub(crate) fn devices(&self) -> u32 {
+        let prefill = self.stages.as_ref().map_or(0, |stages| stages.pool.layout.gpus());
+        self.setup.layout.gpus() + prefill
+    }
+
+    /// The largest group of GPUs that must stay on one host, and how many such groups hold all.
+    pub(crate) fn placement(&self) -> (u32, u32) {
+        let layout = self.setup.layout;
+        match &self.stages {
+            None => (layout.replicas, layout.replica_gpus()),
+            Some(stages) => {
+                let largest = layout.replica_gpus().max(stages.pool.layout.replica_gpus());
+                (self.devices().div_ceil(largest), largest)
+            }
+        }
     }
 }
 
@@ -138,6 +160,7 @@ pub(crate) fn evaluate<'a>(
         service,
         bears,
         limited_by,
+        stages: None,
     };
     throughput(evaluated, workload)
 }
@@ -164,7 +187,7 @@ fn throughput<'a>(evaluated: Evaluated<'a>, workload: &Workload) -> Result<Evalu
 }
 
 /// Weights, overheads and one request of the longest kind.
-fn fits(plan: &MemoryPlan, workload: &Workload) -> Result<(), Failure> {
+pub(crate) fn fits(plan: &MemoryPlan, workload: &Workload) -> Result<(), Failure> {
     let tokens = longest(workload);
     let request = plan.cache_shape.sequence_bytes(tokens);
     if plan.cache >= request && plan.cache > 0.0 {

@@ -76,7 +76,7 @@ pub(crate) fn worked(
         compute: prefill_share,
     };
     let watts = power::watts(&evaluated.setup.device, activity)
-        .map(|watts| watts * f64::from(layout.gpus()));
+        .map(|watts| watts * f64::from(evaluated.devices()));
     let output_rate = requests * demand.output;
     let hour = rental.and_then(offers::per_hour);
     let (input_price, output_price) = match hour {
@@ -227,10 +227,7 @@ pub(crate) fn curve(request: &Request<'_>, feasible: &Feasible<'_>) -> Vec<LoadP
     (1..=CURVE)
         .filter_map(|at| {
             let load = most * at as f64 / CURVE as f64;
-            let service = evaluated.at(workload, load);
-            if !service.stable() {
-                return None;
-            }
+            let service = evaluated.at(workload, load)?;
             let (ttft_at, tpot_at) = (
                 promise.ttft.and_then(|t| t.percentile),
                 promise.tpot.and_then(|t| t.percentile),

@@ -1,6 +1,7 @@
 //! Enumerating deployments, testing them against the promise, and ranking what remains.
 
 mod candidates;
+mod disaggregated;
 mod dropped;
 mod evaluate;
 mod figures;
@@ -22,6 +23,7 @@ use gpuwise_domain::{
     deployment::{ModelSummary, Quality, Rental, Sizing, Test},
     gpu::Device,
     layout::Layout,
+    offer::Offer,
 };
 
 /// A candidate before it is judged.
@@ -91,30 +93,13 @@ fn judge<'a>(request: &Request<'a>) -> Judged<'a> {
     let mut failed = Vec::new();
     for device in candidates::devices(request) {
         let offers = offers::offers_of(request, &device.gpu.name);
-        for layout in candidates::layouts(request, &device) {
-            for (choice, weights) in choices.iter().enumerate() {
-                for cache in &caches {
-                    let candidate = Candidate {
-                        device,
-                        layout,
-                        choice,
-                    };
-                    let setup =
-                        candidates::setup(request, device, layout, weights, *cache, max_context);
-                    let verdict = evaluate(request, setup).and_then(|evaluated| {
-                        let layout = evaluated.setup.layout;
-                        let rental = offers::cheapest(
-                            request,
-                            &offers,
-                            &device,
-                            layout.replicas,
-                            layout.replica_gpus(),
-                        );
-                        let figures = figures::worked(request, &evaluated, rental.as_ref());
-                        limits(request, &evaluated, &figures, &weights.quality)?;
-                        Ok((evaluated, rental, figures))
-                    });
-                    match verdict {
+        let layouts = candidates::layouts(request, &device);
+        for (choice, weights) in choices.iter().enumerate() {
+            for cache in &caches {
+                let setup = |layout| candidates::setup(request, device, layout, weights, *cache, max_context);
+                let mut judge = |layout, verdict: Result<Evaluated<'a>, Failure>| {
+                    let candidate = Candidate { device, layout, choice };
+                    match verdict.and_then(|evaluated| priced(request, evaluated, &offers, &weights.quality)) {
                         Ok((evaluated, rental, figures)) => feasible.push(Feasible {
                             candidate,
                             evaluated,
@@ -123,6 +108,14 @@ fn judge<'a>(request: &Request<'a>) -> Judged<'a> {
                         }),
                         Err(failure) => failed.push(Failed { candidate, failure }),
                     }
+                };
+                for layout in &layouts {
+                    judge(*layout, evaluate(request, setup(*layout)));
+                }
+                if request.choices.disaggregated && device.slice.is_none() {
+                    let setups = layouts.iter().map(|layout| setup(*layout)).collect();
+                    let pools = disaggregated::evaluate(request, setups);
+                    judge(Layout::SINGLE, pools.ok_or_else(disaggregated::none_found));
                 }
             }
         }
@@ -132,6 +125,21 @@ fn judge<'a>(request: &Request<'a>) -> Judged<'a> {
         feasible,
         failed,
     }
+}
+
+/// A candidate that keeps the promise, with its offer and what it costs, if limits allow it.
+fn priced<'a>(
+    request: &Request<'a>,
+    evaluated: Evaluated<'a>,
+    offers: &[&Offer],
+    quality: &Quality,
+) -> Result<(Evaluated<'a>, Option<Rental>, figures::Worked), Failure> {
+    let (groups, of) = evaluated.placement();
+    let device = evaluated.setup.device;
+    let rental = offers::cheapest(request, offers, &device, groups, of);
+    let figures = figures::worked(request, &evaluated, rental.as_ref());
+    limits(request, &evaluated, &figures, quality)?;
+    Ok((evaluated, rental, figures))
 }
 
 /// The longest context to serve: as asked, else the longest request, rounded up to 1,024 tokens
@@ -219,7 +227,7 @@ fn limits(
         .iter()
         .find(|(name, _)| *name == evaluated.setup.device.gpu.name);
     if let (Some((_, gpus)), None) = (owned, &figures.rented) {
-        let wanted = evaluated.setup.layout.gpus();
+        let wanted = evaluated.devices();
         let what = format!("needs {wanted} GPUs or slices, you own {gpus} GPUs");
         return fail(
             what,

@@ -74,9 +74,10 @@ pub(crate) fn ranked(request: &Request<'_>, judged: &Judged<'_>) -> Vec<usize> {
 fn kind(judged: &Judged<'_>, feasible: &Feasible<'_>) -> String {
     let candidate = &feasible.candidate;
     format!(
-        "{}|{}|{}",
+        "{}|{}|{}|{}",
         candidate.device.gpu.name,
         candidate.device.slice.is_some(),
+        feasible.evaluated.stages.is_some(),
         judged.choices[candidate.choice].name
     )
 }
@@ -88,7 +89,7 @@ fn better(objective: Objective, a: &Feasible<'_>, b: &Feasible<'_>) -> Ordering 
             .as_ref()
             .is_none_or(|rental| rental.provider != "owned")
     };
-    let devices = |f: &Feasible<'_>| f.evaluated.setup.layout.gpus();
+    let devices = |f: &Feasible<'_>| f.evaluated.devices();
     owned(a)
         .cmp(&owned(b))
         .then(key(objective, a).total_cmp(&key(objective, b)))
@@ -118,10 +119,14 @@ fn cost(feasible: &Feasible<'_>) -> f64 {
 pub(crate) fn label(judged: &Judged<'_>, feasible: &Feasible<'_>) -> String {
     let setup = &feasible.evaluated.setup;
     let layout = setup.layout;
-    let mut text = format!("{} × {}", layout.gpus(), setup.device.name());
+    let mut text = format!("{} × {}", feasible.evaluated.devices(), setup.device.name());
     if layout.replica_gpus() > 1 {
         text.push(' ');
         text.push_str(&layout.to_string());
+    }
+    if let Some(stages) = &feasible.evaluated.stages {
+        let prefill = stages.pool.layout;
+        text.push_str(&format!(" + prefill {} × {prefill}", prefill.replicas));
     }
     text.push(' ');
     text.push_str(&judged.choices[feasible.candidate.choice].name);

@@ -35,7 +35,7 @@ pub(crate) fn deployment(request: &Request<'_>, judged: &Judged<'_>, at: usize) 
         gpu: setup.device.gpu.name.clone(),
         slice: setup.device.slice.map(|slice| slice.profile.clone()),
         layout: setup.layout,
-        prefill: None,
+        prefill: evaluated.stages.as_ref().map(|stages| stages.pool),
         weights: choice.name.clone(),
         weights_published: choice.published,
         cache: setup.cache.name.into(),

@@ -97,6 +97,14 @@ impl Service {
         }
     }
 
+    /// A decode group whose prompts are computed elsewhere.
+    pub(crate) fn apart(quantiles: Quantiles, demand: Demand) -> Self {
+        Self {
+            kind: Kind::Open(quantiles),
+            demand,
+        }
+    }
+
     pub(crate) fn latency(&self) -> Latency {
         match self.kind {
             Kind::Open(quantiles) => quantiles.mean,

@@ -241,3 +241,19 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn pools_apart_keep_prompts_out_of_decode_steps() {
+    let mut case = Case::new("meta-llama/Llama-3.1-70B");
+    case.workload = workload(8.0, 2.0, 0.03);
+    case.choices.disaggregated = true;
+    case.choices.top = 20;
+    let sizing = case.on(&["H100 SXM5 80GB", "H200 SXM 141GB"]).plan();
+    let apart: Vec<_> = sizing.deployments.iter().filter(|d| d.prefill.is_some()).collect();
+    assert!(!apart.is_empty());
+    for deployment in apart {
+        assert!(deployment.figures.ttft.value <= 2.0 && deployment.figures.tpot.value <= 0.03);
+        let rental = deployment.rental.as_ref().expect("an offer");
+        assert!(rental.instances * rental.gpu_thousandths / 1000 >= deployment.devices());
+    }
+}
