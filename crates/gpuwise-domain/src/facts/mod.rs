@@ -127,11 +127,10 @@ impl EngineFacts {
 
     /// The only long flag that begins so, where the engine takes beginnings.
     fn abbreviated(&self, folded: &str, release: Release) -> Option<&FlagFact> {
-        // `--tp` is the shortest in use.
-        if folded.len() < 4
-            || !folded.starts_with("--")
-            || !self.behaves("flags_abbreviated", Some(release))
-        {
+        // `--tp` is the shortest in use. What another release has whole is no beginning of another.
+        let whole_elsewhere = self.flag_elsewhere(folded, Some(release)).is_some();
+        let taken = self.behaves("flags_abbreviated", Some(release));
+        if folded.len() < 4 || !folded.starts_with("--") || whole_elsewhere || !taken {
             return None;
         }
         let mut like = self.flags.iter().filter(|flag| {
