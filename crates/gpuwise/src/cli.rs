@@ -81,6 +81,8 @@ pub(crate) enum Command {
     Models(Models),
     /// List what can be rented, with prices
     Offers(Offers),
+    /// Show the published measurements nearest to a model and GPU, beside our figures
+    Evidence(Box<Evidence>),
     /// Answer many questions at once
     Predict(predict::Flags),
     /// Compare predictions with measured values, by GPU, model and metric
@@ -447,6 +449,25 @@ pub(crate) enum OfferOrder {
     Provider,
     /// GPU, then price of one
     Gpu,
+}
+
+/// Shows the published measurements nearest to a question, each with its source, beside our figure
+/// for exactly that row. They are evidence, never the prediction.
+///
+/// Exit code 1: none is near.
+#[derive(Debug, Args)]
+pub(crate) struct Evidence {
+    #[command(flatten)]
+    pub(crate) model: ModelFlags,
+    /// On this GPU, else on one of its generation or of similar bandwidth
+    #[arg(long, value_name = "GPU")]
+    pub(crate) gpu: Option<String>,
+    /// Only of metrics whose name holds this, such as ttft or throughput
+    #[arg(long, value_name = "NAME")]
+    pub(crate) metric: Option<String>,
+    /// Measurements to show
+    #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u16).range(1..=10_000))]
+    pub(crate) top: u16,
 }
 
 #[derive(Debug, Args)]

@@ -68,3 +68,6 @@ pub(super) fn engine(kind: EngineKind) -> Option<(&'static str, &'static str)> {
         EngineKind::DeepSpeedMii => return None,
     })
 }
+
+/// Published measurements, compressed.
+pub(super) const EVIDENCE: &[u8] = include_bytes!("../../../../catalogue/evidence.csv.gz");

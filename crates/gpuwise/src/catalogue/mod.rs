@@ -6,7 +6,9 @@ mod merge;
 
 use crate::error::Problem;
 use anyhow::Context as _;
-use gpuwise_domain::{catalogue::Catalogue, engine::EngineKind, facts::EngineFacts};
+use gpuwise_domain::{
+    catalogue::Catalogue, engine::EngineKind, evidence::EvidenceRow, facts::EngineFacts,
+};
 use gpuwise_read::catalogue::{self as read, CatalogueError, ModelCatalogue};
 use std::{
     env, fs,
@@ -223,4 +225,12 @@ pub(crate) fn engine_facts(kind: EngineKind) -> anyhow::Result<EngineFacts> {
         Problem::new(format!("the catalogue has no facts about {}", kind.title()))
     })?;
     Ok(read::read_engine_facts(file, text)?)
+}
+
+/// The published measurements that the binary carries.
+///
+/// # Errors
+/// When they cannot be read.
+pub(crate) fn evidence() -> anyhow::Result<Vec<EvidenceRow>> {
+    Ok(read::read_evidence("evidence.csv.gz", embedded::EVIDENCE)?)
 }

@@ -3,6 +3,7 @@
 pub(crate) mod accuracy;
 pub(crate) mod calibrate;
 mod completions;
+mod evidence;
 mod gpus;
 mod memory;
 mod models;
@@ -49,6 +50,7 @@ pub(crate) fn run(arguments: Cli) -> anyhow::Result<Answer> {
         Command::Gpus(flags) => gpus::run(&context, &flags),
         Command::Models(flags) => models::run(&context, &flags),
         Command::Offers(flags) => offers::run(&context, &flags),
+        Command::Evidence(flags) => evidence::run(&context, &flags),
         Command::Predict(flags) => predict::run(&context, &flags),
         Command::Accuracy(flags) => accuracy::run(&context, &flags),
         Command::Calibrate(flags) => calibrate::run(&context, &flags),

@@ -5,12 +5,7 @@ mod fit;
 mod show;
 
 use super::{Answer, Context};
-use crate::{
-    catalogue, cli, engine,
-    error::Problem,
-    model::{self, ResolvedModel},
-    names,
-};
+use crate::{catalogue, cli, engine, error::Problem, model::ResolvedModel, names};
 use anyhow::Context as _;
 use fit::{Fit, Wanted};
 use gpuwise_domain::{
@@ -225,5 +220,3 @@ fn layout(flags: &cli::LayoutFlags, experts: bool) -> Option<Layout> {
         ..Layout::SINGLE
     })
 }
-
-pub(super) use model::ResolvedModel as Model;

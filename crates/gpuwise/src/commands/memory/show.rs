@@ -1,11 +1,10 @@
 //! The answer of `gpuwise memory` as text and data.
 
 use super::{
-    Model,
     cures::{Cure, cures},
     fit::{Fit, Wanted},
 };
-use crate::{cli, commands::Context, output};
+use crate::{cli, commands::Context, model::ResolvedModel, output};
 use gpuwise_domain::{catalogue::Catalogue, deployment::MemoryReport};
 use gpuwise_size::{memory, search::model_summary};
 use gpuwise_units::Tokens;
@@ -21,7 +20,7 @@ use std::fmt::Write as _;
 pub(super) fn show(
     context: &Context,
     flags: &cli::Memory,
-    model: &Model,
+    model: &ResolvedModel,
     wanted: Wanted,
     fits: &[Fit<'_>],
     notes: &[String],
@@ -116,7 +115,7 @@ fn asked(wanted: Wanted) -> String {
     )
 }
 
-fn heading(model: &Model, wanted: Wanted, fits: &[Fit<'_>], style: Style) -> String {
+fn heading(model: &ResolvedModel, wanted: Wanted, fits: &[Fit<'_>], style: Style) -> String {
     let summary = model_summary(&model.name, &model.origin, &model.architecture);
     let mut out = style.wrap(&words::model(&summary), 2) + "\n";
     let mut line = asked(wanted);
@@ -243,7 +242,7 @@ fn table(fits: &[Fit<'_>], wanted: Wanted) -> Table {
 
 fn document(
     flags: &cli::Memory,
-    model: &Model,
+    model: &ResolvedModel,
     wanted: Wanted,
     fits: &[Fit<'_>],
     notes: &[String],

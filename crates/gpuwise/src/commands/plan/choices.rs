@@ -198,6 +198,14 @@ fn formats(
     Some(published)
 }
 
+/// Whether what runs bears the load that is asked of it.
+pub(super) fn bears(running: &Sizing) -> bool {
+    running
+        .deployments
+        .first()
+        .is_some_and(|best| best.headroom.factor >= 0.999)
+}
+
 /// What runs beside the best that could.
 pub(super) fn compared(running: &Sizing, free: &Sizing) -> String {
     let price = |sizing: &Sizing| {
@@ -211,20 +219,37 @@ pub(super) fn compared(running: &Sizing, free: &Sizing) -> String {
     };
     let name = words::deployment(best);
     let cost = price(free).map_or_else(String::new, |price| format!(" at {price}"));
-    match (running.deployments.first(), price(running), price(free)) {
-        (None, ..) => format!("What runs does not keep the promise. What does: {name}{cost}."),
-        (Some(own), ..) if words::deployment(own) == name => "What runs is the right size.".into(),
-        (Some(_), Some(own), Some(other)) if other.0.currency == own.0.currency => {
+    let Some(own) = running.deployments.first() else {
+        return format!("What runs does not keep the promise. What does: {name}{cost}.");
+    };
+    let on = match running.workload.limits.gpus.as_slice() {
+        [_] => String::new(),
+        _ => format!(
+            " (taken to be on {}, because --gpu does not say it)",
+            own.gpu
+        ),
+    };
+    if !bears(running) {
+        let most = gpuwise_units::significant(own.headroom.factor * 100.0, 2);
+        return format!(
+            "What runs{on} bears {most} % of the load. What bears all of it: {name}{cost}."
+        );
+    }
+    if words::deployment(own) == name {
+        return format!("What runs{on} is the right size.");
+    }
+    match (price(running), price(free)) {
+        (Some(own), Some(other)) if other.0.currency == own.0.currency => {
             let share = other.0.as_f64() / own.0.as_f64().max(1e-9);
             if share > 0.97 {
-                format!("What runs is about the right size: the best other is {name}{cost}.")
+                format!("What runs{on} is about the right size: the best other is {name}{cost}.")
             } else {
                 format!(
-                    "Cheaper: {name}{cost}, {:.0} % of what runs.",
+                    "Cheaper than what runs{on}: {name}{cost}, {:.0} % of its price.",
                     share * 100.0
                 )
             }
         }
-        (Some(_), ..) => format!("The best other is {name}{cost}."),
+        _ => format!("The best other than what runs{on} is {name}{cost}."),
     }
 }

@@ -90,7 +90,7 @@ fn finish(
             concat!("gpuwise ", env!("CARGO_PKG_VERSION")),
         ))?;
     }
-    let feasible = !sizing.deployments.is_empty();
+    let feasible = !sizing.deployments.is_empty() && (free.is_none() || choices::bears(sizing));
     if feasible && let Some(file) = files.saved {
         file.finish(&gpuwise_wire::to_json(picked(sizing, result.pick)?))?;
     }
@@ -162,6 +162,14 @@ fn shown(
             }
             if let Some(cli::RuleName::Liqid) = result.rule {
                 out += &format!("\n{}", rule::text(sizing, style));
+            }
+            // The first screen says only how many notes there are; what was left aside of a
+            // command that runs is part of the answer.
+            if (result.explain || free.is_some()) && !sizing.deployments.is_empty() {
+                for note in &sizing.notes {
+                    out += &format!("\n{}", style.wrap(&format!("note: {note}"), 6));
+                }
+                out.push('\n');
             }
             output::data(&out)
         }

@@ -1,7 +1,7 @@
 //! `--rule liqid`: a rule of thumb beside the result, and where the difference comes from.
 
 use gpuwise_domain::deployment::{Deployment, Sizing};
-use gpuwise_units::Bytes;
+use gpuwise_units::{Bytes, Parameters};
 use gpuwise_view::{
     Style, figures,
     table::{Cell, Column, Table},
@@ -20,6 +20,14 @@ fn by_rule(sizing: &Sizing) -> f64 {
 fn bits(sizing: &Sizing) -> f64 {
     let model = &sizing.model;
     (model.weight_bytes.as_f64() * 8.0 / (model.parameters.max(1) as f64)).round()
+}
+
+fn counted(count: u32, what: &str) -> String {
+    if count == 1 {
+        format!("1 {what}")
+    } else {
+        format!("{count} {what}s")
+    }
 }
 
 fn in_all(deployment: &Deployment, bytes: Bytes) -> f64 {
@@ -54,10 +62,11 @@ fn table(sizing: &Sizing, best: &Deployment) -> Table {
         rule / MARGIN,
         weights,
         format!(
-            "{} parameters; ours {}, on {} GPUs",
-            figures::number(sizing.model.parameters as f64 / 1e9) + "B",
+            "{} parameters, by the rule of {:.0} bits; ours {} on {}",
+            Parameters(sizing.model.parameters),
+            bits(sizing),
             best.weights,
-            best.layout.replica_gpus()
+            counted(best.layout.replica_gpus(), "GPU")
         ),
     );
     row(
@@ -73,11 +82,23 @@ fn table(sizing: &Sizing, best: &Deployment) -> Table {
         format!("{running:.0} requests running, {held:.0} tokens each"),
     );
     row("in all", rule, weights + other + cache, String::new());
-    let (visible, gpus) = (report.visible.as_f64(), best.layout.replica_gpus());
-    let by_memory = (rule / visible.max(1.0)).ceil();
+    let gpus = best.layout.replica_gpus();
+    let by_memory = (rule / report.visible.as_f64().max(1.0)).ceil();
+    let verdict = match by_memory.total_cmp(&f64::from(gpus)) {
+        std::cmp::Ordering::Equal => "ours takes as many for a replica".to_owned(),
+        std::cmp::Ordering::Less => {
+            format!("ours takes {gpus} for a replica: traffic and latency decide beside memory")
+        }
+        std::cmp::Ordering::Greater => format!(
+            "ours takes {gpus} for a replica: less than the rule adds is needed beside the weights"
+        ),
+    };
+    let replicas = match best.layout.replicas {
+        0 | 1 => String::new(),
+        count => format!("; and the load needs {count} replicas, of which the rule says nothing"),
+    };
     table.footnote(format!(
-        "Liqid's rule: parameters × bits / 8 × 1.25. By it {by_memory:.0} × {} would do; ours takes {gpus} for a replica, because latency and \
-         traffic decide beside memory.",
+        "Liqid's rule: parameters × bits / 8 × 1.25. By it {by_memory:.0} × {} would do; {verdict}{replicas}.",
         report.device
     ));
     table
