@@ -259,6 +259,8 @@ pub struct Quantization {
     pub method: String,
     /// What is stored how.
     pub assignments: Vec<Assignment>,
+    /// The format of the key-value cache that the checkpoint asks for, if it does.
+    pub cache: Option<CacheFormat>,
 }
 
 impl Quantization {
@@ -271,6 +273,7 @@ impl Quantization {
                 format,
                 compute,
             }],
+            cache: None,
         }
     }
 

@@ -189,6 +189,7 @@ fn gguf(quantization: &Quantization) -> Option<Quantization> {
     let rest = Roles::linear().with(Role::Embedding).without(widened);
     let assignment = |roles: Roles, format: WeightFormat| Assignment { roles, format, compute: first.compute };
     Some(Quantization {
+        cache: None,
         method: quantization.method.clone(),
         assignments: alloc::vec![
             assignment(rest, format),

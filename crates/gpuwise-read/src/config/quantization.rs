@@ -3,7 +3,7 @@
 use super::{ConfigError, fields::Fields};
 use gpuwise_domain::{
     model::Role,
-    precision::{Assignment, Compute, Quantization, Roles, WeightFormat},
+    precision::{Assignment, CacheFormat, Compute, Quantization, Roles, WeightFormat},
 };
 
 pub(super) fn read(
@@ -46,7 +46,19 @@ pub(super) fn read(
         })?,
     };
     exclude(&mut quantization, config)?;
+    quantization.cache = cache_asked_for(config);
     Ok(Some(quantization))
+}
+
+/// The cache's format that a checkpoint asks for: `kv_cache_scheme` or `kv_cache_quant_algo`.
+fn cache_asked_for(config: Fields<'_>) -> Option<CacheFormat> {
+    let field = |name: &str| config.raw(name).or_else(|| config.raw("quantization").map(|inner| &inner[name]));
+    if let Some(scheme) = field("kv_cache_scheme").filter(|scheme| scheme.is_object()) {
+        let float = scheme["type"].as_str() == Some("float") && scheme["num_bits"].as_u64() == Some(8);
+        return float.then_some(CacheFormat::FP8);
+    }
+    let named = field("kv_cache_quant_algo")?.as_str()?.to_ascii_lowercase();
+    matches!(named.as_str(), "fp8" | "nvfp4").then(|| CacheFormat::by_name(&named)).flatten()
 }
 
 /// Configurations in the catalogue may name the method only.
@@ -56,6 +68,7 @@ fn short(root: Fields<'_>, text: Option<Fields<'_>>) -> Result<Option<Quantizati
     let fp4_experts = root.text("expert_dtype")? == Some("fp4");
     Ok(match own.or(nested) {
         Some("fp8") if fp4_experts => Some(Quantization {
+            cache: None,
             method: "fp8".into(),
             assignments: vec![
                 Assignment {
@@ -67,11 +80,13 @@ fn short(root: Fields<'_>, text: Option<Fields<'_>>) -> Result<Option<Quantizati
             ],
         }),
         Some("fp8") => Some(Quantization {
+            cache: None,
             method: "fp8".into(),
             assignments: vec![block_fp8()],
         }),
         Some("mxfp4") => Some(mxfp4()),
         Some("compressed-tensors") => Some(Quantization {
+            cache: None,
             method: "compressed-tensors".into(),
             assignments: vec![Assignment {
                 roles: Roles::experts(),
@@ -103,6 +118,7 @@ fn fp8(config: Fields<'_>) -> Result<Quantization, ConfigError> {
 
 fn mxfp4() -> Quantization {
     Quantization {
+        cache: None,
         method: "mxfp4".into(),
         assignments: vec![Assignment {
             roles: Roles::experts(),
@@ -177,6 +193,7 @@ fn compressed(config: Fields<'_>) -> Result<Quantization, ConfigError> {
     // Groups that name modules come before the one that means all of them.
     assignments.sort_by_key(|assignment| assignment.roles == Roles::linear());
     Ok(Quantization {
+        cache: None,
         method: "compressed-tensors".into(),
         assignments,
     })
@@ -278,6 +295,7 @@ fn mixed(config: Fields<'_>) -> Result<Quantization, ConfigError> {
         ));
     }
     Ok(Quantization {
+        cache: None,
         method: "modelopt".into(),
         assignments,
     })

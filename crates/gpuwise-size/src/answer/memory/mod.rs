@@ -3,7 +3,7 @@
 mod ranges;
 mod read;
 
-use super::reading::Refusal;
+use super::reading::{Refusal, cache};
 use crate::{
     memory::{MemoryPlan, Part, cache_shape, peak_without_sampling, published_bytes},
     setup::Setup,
@@ -135,8 +135,8 @@ fn answer(
             "elements × bytes of their format",
         ),
         Wanted::TokenBytes => {
-            let bytes =
-                adjusted.cache_elements_per_token() as f64 * setup.cache.bytes_per_element();
+            let format = cache(question);
+            let bytes = adjusted.cache_elements_per_token() as f64 * format.bytes_per_element();
             say(
                 bytes,
                 ranges::EXACT,

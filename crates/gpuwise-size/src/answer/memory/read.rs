@@ -9,7 +9,7 @@ use crate::{
         releases::{first_engine, release_of, vllm_settings},
     },
     memory::{MemoryPlan, plan_of_visible, visible_memory},
-    setup::{Draft, Setup},
+    setup::{Draft, Setup, Weights},
 };
 use alloc::{borrow::Cow, format, string::String, vec::Vec};
 use gpuwise_domain::{
@@ -135,11 +135,12 @@ pub(super) fn read<'a>(
     let read_layout = stated_layout(question, architecture.has_experts(), domain);
     notes.extend(read_layout.notes);
     let gpus = question.gpus.unwrap_or(1);
+    let weights = weights(question, architecture, &mut notes);
     let mut setup = Setup {
         architecture,
         device,
-        weights: weights(question, architecture, &mut notes),
-        cache: cache_format(question, architecture, &engine),
+        cache: cache_format(question, architecture, &weights, &engine),
+        weights,
         settings: settings(question, &engine, &device),
         profile: profile_of(&engine, question),
         layout: read_layout.layout.unwrap_or(Layout::tensor(gpus)),
@@ -233,27 +234,31 @@ fn engine(question: &Question, stated: Option<Engine>, notes: &mut Vec<String>) 
 /// The cache's format: as stated; else FP8 where vLLM chooses it by itself, 16 bits elsewhere.
 ///
 /// It does for sparse attention, which has an FP8 layout of its own (since 0.11), and for
-/// checkpoints that state an FP8 cache, as the common recipe for NVFP4 weights does (since 0.12).
-fn cache_format(question: &Question, architecture: &Architecture, engine: &Engine) -> CacheFormat {
+/// checkpoints of ModelOpt that ask for it (since 0.12), as the common recipe for NVFP4 weights does.
+fn cache_format(
+    question: &Question,
+    architecture: &Architecture,
+    weights: &Weights,
+    engine: &Engine,
+) -> CacheFormat {
     let precision = question.precision.to_ascii_lowercase();
-    let stated = precision.contains("kv");
-    let sparse = architecture.attention_layers().any(|(_, mixer)| {
-        matches!(
-            mixer,
-            Mixer::Latent {
-                top_tokens: 1..,
-                ..
-            }
-        )
-    });
-    let vllm = engine.kind == EngineKind::Vllm && !stated;
-    let by_layout = sparse && engine.at_least([0, 11, 0]);
-    let by_recipe = precision.contains("nvfp4") && engine.at_least([0, 12, 0]);
-    if vllm && (by_layout || by_recipe) {
-        CacheFormat::FP8
-    } else {
-        cache(question)
+    if precision.contains("kv") || engine.kind != EngineKind::Vllm {
+        return cache(question);
     }
+    let sparse = architecture.attention_layers().any(|(_, mixer)| {
+        matches!(mixer, Mixer::Latent { top_tokens: 1.., .. })
+    });
+    if sparse && engine.at_least([0, 11, 0]) {
+        return CacheFormat::FP8;
+    }
+    let published = *weights == Weights::published(architecture);
+    let quantization = weights.quantization.as_ref().filter(|q| q.method == "modelopt");
+    let asked_for = match quantization {
+        Some(quantization) if published => quantization.cache,
+        _ if !published && precision.contains("nvfp4") => Some(CacheFormat::FP8),
+        _ => None,
+    };
+    asked_for.filter(|_| engine.at_least([0, 12, 0])).unwrap_or(cache(question))
 }
 
 /// Prediction layers, where the note says that they draft.
