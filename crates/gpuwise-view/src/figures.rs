@@ -39,6 +39,12 @@ pub fn bytes(value: Bytes) -> String {
 /// GiB without the unit, for columns that share it; two decimals at most, so that parts add up.
 pub fn gib(value: Bytes) -> String {
     let gib = value.gib();
+    if gib == 0.0 {
+        return "0".into();
+    }
+    if gib < 0.005 {
+        return "< 0.01".into();
+    }
     if gib >= 100.0 {
         format!("{gib:.0}")
     } else if gib >= 10.0 {

@@ -193,7 +193,7 @@ pub fn rental(rental: &Rental) -> String {
     let _ = write!(text, ", {}", rental.terms.name());
     text += &rental.price.map_or_else(
         || ", price unknown".into(),
-        |price| format!(", {price} each"),
+        |price| format!(", {} {}/h each", figures::hourly(price), price.0.currency),
     );
     if rental.date.starts_with(|c: char| c.is_ascii_digit()) {
         let _ = write!(text, ", list of {}", rental.date);

@@ -221,15 +221,19 @@ pub(super) fn cut(text: &str, width: f64) -> String {
     crate::plan::ellipsis(&crate::style::clean(text), most)
 }
 
-/// A linear axis from zero: its end, and round marks on it.
+/// An axis with round marks: linear from zero, or logarithmic where values span decades.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Axis {
+    /// Where it begins; above zero only where it is logarithmic.
+    pub(super) start: f64,
+    /// Where it ends.
     pub(super) end: f64,
+    /// Marks on it.
     pub(super) marks: Vec<f64>,
 }
 
 impl Axis {
-    /// An axis that reaches a little beyond `most` with about `count` marks.
+    /// A linear axis that reaches a little beyond `most` with about `count` marks.
     pub(super) fn up_to(most: f64, count: usize) -> Self {
         let most = if most.is_finite() && most > 0.0 {
             most
@@ -248,6 +252,57 @@ impl Axis {
             .map(|index| index as f64 * step)
             .take_while(|mark| *mark <= end)
             .collect();
-        Self { end, marks }
+        Self {
+            start: 0.0,
+            end,
+            marks,
+        }
+    }
+
+    /// A logarithmic axis where the values span more than a decade, else a linear one.
+    pub(super) fn spanning(least: f64, most: f64, count: usize) -> Self {
+        if !(least > 0.0 && most.is_finite() && most > least * 12.0) {
+            return Self::up_to(most, count);
+        }
+        let (start, end) = (least * 0.8, most * 1.15);
+        let decades = (start.log10().floor() as i32)..=(end.log10().ceil() as i32);
+        // Over many decades only their beginnings are marked.
+        let factors: &[f64] = if most > least * 3000.0 {
+            &[1.0]
+        } else {
+            &[1.0, 2.0, 5.0]
+        };
+        let marks = decades
+            .flat_map(|decade| {
+                factors
+                    .iter()
+                    .map(move |factor| factor * 10_f64.powi(decade))
+            })
+            .filter(|mark| (start..=end).contains(mark))
+            .collect();
+        Self { start, end, marks }
+    }
+
+    /// Whether it is logarithmic.
+    pub(super) fn logarithmic(&self) -> bool {
+        self.start > 0.0
+    }
+
+    /// Where a value lies: 0 at its beginning, 1 at its end.
+    pub(super) fn share(&self, value: f64) -> f64 {
+        if self.logarithmic() {
+            (value / self.start).ln() / (self.end / self.start).ln()
+        } else {
+            value / self.end
+        }
+    }
+
+    /// What its title says about its scale.
+    pub(super) fn scale(&self) -> &'static str {
+        if self.logarithmic() {
+            ", log scale"
+        } else {
+            ""
+        }
     }
 }

@@ -24,8 +24,13 @@ struct Plot {
 
 impl Plot {
     fn place(&self, point: &FrontPoint) -> Option<(f64, f64)> {
-        let x = point.per_hour? / self.cost.end;
-        let y = point.end_to_end * self.unit.per_second() / self.latency.end;
+        self.at(point.per_hour, point.end_to_end)
+    }
+
+    /// Where a price and a latency are; `None` without a price.
+    fn at(&self, per_hour: Option<f64>, end_to_end: f64) -> Option<(f64, f64)> {
+        let x = self.cost.share(per_hour?);
+        let y = self.latency.share(end_to_end * self.unit.per_second());
         (x.is_finite() && y.is_finite())
             .then_some((LEFT + x * (RIGHT - LEFT), BOTTOM - y * (BOTTOM - TOP)))
     }
@@ -61,24 +66,32 @@ pub fn front(sizing: &Sizing, id: &str) -> Option<Picture> {
         );
         canvas.path(&path, &attributes);
     }
-    let mut taken: Vec<Frame> = Vec::new();
+    let mut around_points = Obstacles {
+        hard: Vec::new(),
+        soft: Vec::new(),
+    };
+    around_points
+        .soft
+        .extend(path.windows(2).map(segment_frame));
     let thinned = thinned(&others, &plot);
-    for (point, (x, y)) in &thinned {
-        canvas.dot(
-            (*x, *y),
-            3.5,
-            "class=\"h\" stroke-width=\"1.5\"",
-            &hint(point, &plot),
-        );
-        taken.push(around((*x, *y)));
+    for (point, at) in &thinned {
+        canvas.dot(*at, 3.0, "class=\"h\"", &hint(point, &plot));
+        around_points.soft.push(around(*at, 4.0));
     }
     for (point, at) in &line {
         let attributes = format!("fill=\"{}\" stroke=\"var(--gw-ground)\"", colour::BLUE);
         canvas.dot(*at, 5.0, &attributes, &hint(point, &plot));
-        taken.push(around(*at));
+        around_points.hard.push(around(*at, 6.0));
     }
+    ranks(&mut canvas, sizing, &plot, &mut around_points);
     for (point, at) in &line {
-        label(&mut canvas, &point.label, *at, &path, &mut taken);
+        label(
+            &mut canvas,
+            &cut(&point.label, 250.0),
+            "",
+            *at,
+            &mut around_points,
+        );
     }
     let foot = footnotes(
         &mut canvas,
@@ -104,9 +117,17 @@ fn plot(best: &[&FrontPoint], priced: &[&FrontPoint]) -> Option<Plot> {
     let most_cost = (cost(shown) * 1.15).max(least * 3.0).min(cost(priced));
     let most_latency = (latency(shown) * 1.5).min(latency(priced));
     let unit = TimeUnit::of([most_latency]);
+    let fastest = shown
+        .iter()
+        .map(|p| p.end_to_end)
+        .fold(most_latency, f64::min);
     Some(Plot {
-        cost: Axis::up_to(most_cost, 5),
-        latency: Axis::up_to(most_latency * unit.per_second(), 5),
+        cost: Axis::spanning(least, most_cost, 5),
+        latency: Axis::spanning(
+            fastest * unit.per_second(),
+            most_latency * unit.per_second(),
+            5,
+        ),
         unit,
     })
 }
@@ -126,16 +147,45 @@ fn thinned<'a>(others: &[&'a FrontPoint], plot: &Plot) -> Vec<(&'a FrontPoint, (
     out
 }
 
-fn around((x, y): (f64, f64)) -> Frame {
-    (x - 6.0, y - 6.0, x + 6.0, y + 6.0)
+fn around((x, y): (f64, f64), radius: f64) -> Frame {
+    (x - radius, y - radius, x + radius, y + radius)
+}
+
+/// What a label must not cover, and what it should not.
+struct Obstacles {
+    /// Labels and points of the front.
+    hard: Vec<Frame>,
+    /// The line of the front and the other points.
+    soft: Vec<Frame>,
+}
+
+/// A ring and the rank around each deployment that is recommended.
+fn ranks(canvas: &mut Canvas, sizing: &Sizing, plot: &Plot, obstacles: &mut Obstacles) {
+    for (index, deployment) in sizing.deployments.iter().enumerate() {
+        let per_hour = deployment.cost.per_hour.map(|price| price.0.as_f64());
+        let Some((x, y)) = plot.at(per_hour, deployment.figures.end_to_end.value) else {
+            continue;
+        };
+        if x > RIGHT || y < TOP {
+            continue;
+        }
+        let attributes = format!(
+            "fill=\"none\" stroke=\"{}\" stroke-width=\"2\"",
+            colour::VERMILION
+        );
+        let hint = format!("{}. {}", index + 1, words::deployment(deployment));
+        canvas.dot((x, y), 8.0, &attributes, &hint);
+        obstacles.hard.push(around((x, y), 8.0));
+        label(canvas, &(index + 1).to_string(), "b", (x, y), obstacles);
+    }
 }
 
 /// What the marks mean and what is not drawn; the height of the last line.
 fn footnotes(canvas: &mut Canvas, drawn: usize, others: usize, unpriced: usize) -> f64 {
-    let mut lines = vec!["filled: none is cheaper and faster; hollow: others".to_string()];
+    let mut lines = vec!["blue: none is cheaper and faster; ringed: ranked".to_string()];
     if drawn < others {
         lines.push(format!(
-            "{} of the others are dearer, slower or too close to draw",
+            "{} more are dearer, slower or too close to draw",
             others - drawn
         ));
     }
@@ -152,13 +202,8 @@ fn footnotes(canvas: &mut Canvas, drawn: usize, others: usize, unpriced: usize) 
 
 fn axes(canvas: &mut Canvas, plot: &Plot, money: &str) {
     for mark in &plot.latency.marks {
-        let y = BOTTOM - mark / plot.latency.end * (BOTTOM - TOP);
-        canvas.line(
-            (LEFT, y),
-            (RIGHT, y),
-            if *mark == 0.0 { "a" } else { "g" },
-            "",
-        );
+        let y = BOTTOM - plot.latency.share(*mark) * (BOTTOM - TOP);
+        canvas.line((LEFT, y), (RIGHT, y), "g", "");
         canvas.text(
             LEFT - 6.0,
             y + FONT * 0.35,
@@ -167,20 +212,20 @@ fn axes(canvas: &mut Canvas, plot: &Plot, money: &str) {
             &number(*mark),
         );
     }
+    canvas.line((LEFT, BOTTOM), (RIGHT, BOTTOM), "a", "");
     for mark in &plot.cost.marks {
-        let x = LEFT + mark / plot.cost.end * (RIGHT - LEFT);
+        let x = LEFT + plot.cost.share(*mark) * (RIGHT - LEFT);
         canvas.line((x, BOTTOM), (x, BOTTOM + 4.0), "a", "");
         canvas.text(x, BOTTOM + 18.0, Anchor::Middle, "m", &number(*mark));
     }
-    let title = format!("end-to-end latency, {}", plot.unit.symbol());
-    canvas.text(4.0, 16.0, Anchor::Start, "", &title);
-    canvas.text(
-        RIGHT,
-        BOTTOM + 36.0,
-        Anchor::End,
-        "",
-        &format!("price, {money}"),
+    let title = format!(
+        "end-to-end latency, {}{}",
+        plot.unit.symbol(),
+        plot.latency.scale()
     );
+    canvas.text(4.0, 16.0, Anchor::Start, "", &title);
+    let title = format!("price, {money}{}", plot.cost.scale());
+    canvas.text(RIGHT, BOTTOM + 36.0, Anchor::End, "", &title);
 }
 
 /// The front as stairs: between two points only the worse of both is to be had. Points that are on
@@ -197,24 +242,23 @@ fn stairs(line: &[(&FrontPoint, (f64, f64))]) -> Vec<(f64, f64)> {
     path
 }
 
-/// A label at the first place around its point where nothing is; rather on the stairs than not at
-/// all, and rather not at all than on another.
+/// A label at the first place around its point where nothing is; rather on the line or another
+/// point than not at all, and rather not at all than on another label.
 fn label(
     canvas: &mut Canvas,
     text: &str,
+    classes: &str,
     (x, y): (f64, f64),
-    path: &[(f64, f64)],
-    taken: &mut Vec<Frame>,
+    obstacles: &mut Obstacles,
 ) {
-    let text = cut(text, 250.0);
-    let width = text_width(&text);
+    let width = text_width(text);
     let places = [
-        (x + 9.0, y - 7.0, Anchor::Start),
-        (x - 9.0, y + 20.0, Anchor::End),
-        (x + 9.0, y + FONT * 0.35, Anchor::Start),
-        (x - 9.0, y + FONT * 0.35, Anchor::End),
-        (x + 9.0, y + 20.0, Anchor::Start),
-        (x - 9.0, y - 9.0, Anchor::End),
+        (x + 10.0, y - 7.0, Anchor::Start),
+        (x - 10.0, y + 18.0, Anchor::End),
+        (x + 11.0, y + FONT * 0.35, Anchor::Start),
+        (x - 11.0, y + FONT * 0.35, Anchor::End),
+        (x + 10.0, y + 18.0, Anchor::Start),
+        (x - 10.0, y - 8.0, Anchor::End),
         (x, y - 12.0, Anchor::Middle),
         (x, y + 22.0, Anchor::Middle),
         (x + 16.0, y - 26.0, Anchor::Start),
@@ -222,8 +266,9 @@ fn label(
         (x - 16.0, y - 28.0, Anchor::End),
         (x + 16.0, y + 36.0, Anchor::Start),
         (x + 20.0, y - 44.0, Anchor::Start),
+        (x + 20.0, y + 54.0, Anchor::Start),
     ];
-    let own = around((x, y));
+    let own = |frame: &Frame| *frame == around((x, y), 6.0) || *frame == around((x, y), 8.0);
     for clear in [true, false] {
         for (left, base, anchor) in places {
             let start = match anchor {
@@ -236,21 +281,19 @@ fn label(
                 && frame.2 <= WIDTH - 2.0
                 && frame.1 >= TOP - 14.0
                 && frame.3 <= BOTTOM;
-            let free = taken
+            let free = obstacles
+                .hard
                 .iter()
-                .all(|other| *other == own || !overlap(*other, frame));
-            let off_path = !clear
-                || path
-                    .windows(2)
-                    .all(|ends| !overlap(segment_frame(ends), frame));
-            if inside && free && off_path {
+                .all(|other| own(other) || !overlap(*other, frame));
+            let alone = !clear || obstacles.soft.iter().all(|other| !overlap(*other, frame));
+            if inside && free && alone {
                 // Away from its point a label needs a line to it.
                 if (base - y).abs() > 23.0 {
                     let edge = if base < y { frame.3 } else { frame.1 };
                     canvas.line((x, y), (x.clamp(frame.0, frame.2), edge), "h", "");
                 }
-                canvas.text(left, base, anchor, "", &text);
-                taken.push(frame);
+                canvas.text(left, base, anchor, classes, text);
+                obstacles.hard.push(frame);
                 return;
             }
         }

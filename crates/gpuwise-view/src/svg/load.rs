@@ -38,11 +38,17 @@ pub fn load(sizing: &Sizing, id: &str) -> Option<Picture> {
         return None;
     }
     let loads = Axis::up_to(curve.iter().map(|p| p.load).fold(0.0, f64::max), 6);
-    let kept = curve
+    // Where the search found the limit it is known better than from the points of the curve.
+    let last = curve
         .iter()
         .filter(|p| p.kept)
         .map(|p| p.load)
         .fold(0.0, f64::max);
+    let kept = if best.headroom.rate > 0.0 {
+        best.headroom.rate
+    } else {
+        last
+    };
     let asked = match sizing.workload.traffic {
         Traffic::Open { rate, .. } => rate.get(),
         Traffic::Closed { concurrency } => concurrency as f64,
@@ -122,6 +128,12 @@ fn draw(canvas: &mut Canvas, panel: &Panel<'_>, curve: &[&LoadPoint], loads: &Ax
         .promise
         .map_or(lowest * 3.0, |target| target.at_most.get());
     let most = highest.min(reference.max(lowest) * 1.8);
+    // The promise is shown where the curve comes near to it.
+    let promise = panel
+        .promise
+        .map(|target| target.at_most.get())
+        .filter(|seconds| *seconds <= most * 3.0);
+    let most = promise.map_or(most, |seconds| most.max(seconds));
     let unit = TimeUnit::of([most]);
     let axis = Axis::up_to(most * unit.per_second(), 4);
     let floor = panel.top + PANEL;
@@ -165,15 +177,26 @@ fn draw(canvas: &mut Canvas, panel: &Panel<'_>, curve: &[&LoadPoint], loads: &Ax
         .map(|p| place(p, (panel.pick)(p).value))
         .collect();
     canvas.path(&line, "class=\"l\" stroke-width=\"2\"");
-    if let Some(target) = panel.promise {
-        let y = up(target.at_most.get());
+    if let Some(promised) = promise {
+        let y = up(promised);
         let attributes = format!(
             "fill=\"none\" stroke=\"{}\" stroke-width=\"1.5\" stroke-dasharray=\"5 3\"",
             colour::VERMILION
         );
         canvas.path(&[(LEFT, y), (RIGHT, y)], &attributes);
-        let text = format!("promised {}", seconds(target.at_most.get()));
-        canvas.text(LEFT + 4.0, y - 5.0, Anchor::Start, "", &text);
+        // Below the line where it is at the top, so as not to stand in the title.
+        let text_y = if y < panel.top + FONT {
+            y + FONT + 2.0
+        } else {
+            y - 5.0
+        };
+        canvas.text(
+            LEFT + 4.0,
+            text_y,
+            Anchor::Start,
+            "",
+            &format!("promised {}", seconds(promised)),
+        );
     }
 }
 
@@ -184,13 +207,14 @@ fn marks(canvas: &mut Canvas, panel: &Panel<'_>, loads: &Axis, asked: f64, kept:
     let text_y = panel.top - 2.0;
     if asked > 0.0 && asked <= loads.end {
         canvas.line((asked_at, panel.top), (asked_at, floor), "a", "1 3");
-        canvas.text(
-            asked_at - 4.0,
-            text_y,
-            Anchor::End,
-            "m",
-            &format!("asked {}", number(asked)),
-        );
+        // At the foot, so that it stands beside no other mark.
+        let text = format!("asked {}", number(asked));
+        let left = asked_at - 4.0 - super::canvas::text_width(&text);
+        if left > LEFT {
+            canvas.text(asked_at - 4.0, floor - 6.0, Anchor::End, "", &text);
+        } else {
+            canvas.text(asked_at + 4.0, floor - 6.0, Anchor::Start, "", &text);
+        }
     }
     if kept > 0.0 && kept < loads.end * 0.99 {
         canvas.line((kept_at, panel.top), (kept_at, floor), "a", "");

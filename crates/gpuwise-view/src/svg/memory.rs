@@ -2,7 +2,7 @@
 
 use super::canvas::{Anchor, Canvas, FONT, Picture, WIDTH, colour, cut};
 use crate::{
-    figures::{gib, percent},
+    figures::{bytes, gib, percent},
     memory::{Kind, Segment, capacity, segments, verdict},
 };
 use gpuwise_domain::deployment::MemoryReport;
@@ -121,7 +121,7 @@ fn labels(
     }
     for (segment, y) in segments.iter().zip(&heights) {
         let share = segment.bytes.as_f64() / report.visible.as_f64().max(1.0);
-        let figure = format!("{} GiB, {}", gib(segment.bytes), percent(share));
+        let figure = format!("{}, {}", bytes(segment.bytes), percent(share));
         let room = WIDTH - LABELS - 8.0 - 118.0;
         let middle = centre(segment);
         canvas.path(

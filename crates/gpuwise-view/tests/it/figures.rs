@@ -47,6 +47,8 @@ fn plain_figures() {
     check(amount(0.0), "0");
     check(gib(Bytes::from_mib(81_559)), "79.6");
     check(gib(Bytes::from_mib(300)), "0.29");
+    check(gib(Bytes::from_mib(2)), "< 0.01");
+    check(gib(Bytes::ZERO), "0");
 }
 
 #[test]

@@ -88,7 +88,7 @@ fn the_limit_of_the_load_is_marked() {
     let text = svg::load(&fixture::sizing(), "load").unwrap().to_svg();
     for expected in [
         "asked 8",
-        "kept up to 11",
+        "kept up to 11.3",
         "promised 1 s",
         "promised 40 ms",
         "TTFT p95, s",
