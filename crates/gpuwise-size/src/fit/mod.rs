@@ -44,6 +44,9 @@ pub struct Effort {
     /// How much more predictions that are too high count than those that are too low by the same
     /// factor: 0 alike, 1 as in a mean relative error.
     pub asymmetry: f64,
+    /// How much further generations may lie apart than their priors say: 1 for servers; more where
+    /// backends of other vendors are hardly tuned.
+    pub generation_scale: f64,
 }
 
 /// Fits constants to rows.
@@ -132,7 +135,7 @@ fn freedoms(constants: &Constants, rows: &[Row]) -> Vec<Freedom> {
 }
 
 /// Departure of a freedom from its prior, in standard deviations, and the derivative of that.
-fn prior(constants: &Constants, freedom: Freedom) -> (f64, f64) {
+fn prior(constants: &Constants, freedom: Freedom, generation_scale: f64) -> (f64, f64) {
     let (value, spread) = match freedom {
         Freedom::Base(at) => (
             constants.base[at] - libm::log(PARAMETERS[at].default),
@@ -140,7 +143,7 @@ fn prior(constants: &Constants, freedom: Freedom) -> (f64, f64) {
         ),
         Freedom::Generation(at, g) => (
             constants.by_generation[at][g],
-            PARAMETERS[at].generation_spread,
+            generation_scale * PARAMETERS[at].generation_spread,
         ),
         Freedom::Profile(at, p) => (constants.by_profile[at][p], PARAMETERS[at].engine_spread),
     };
@@ -252,7 +255,7 @@ fn step(
         for j in 0..i {
             normal[i * count + j] = normal[j * count + i];
         }
-        let (departure, slope) = prior(constants, freedoms[i]);
+        let (departure, slope) = prior(constants, freedoms[i], effort.generation_scale);
         gradient[i] += departure * slope;
         normal[i * count + i] += slope * slope;
         normal[i * count + i] *= 1.0 + damping;
@@ -293,7 +296,7 @@ fn total_cost(constants: &Constants, rows: &[Row], predicted: &[f64], effort: Ef
             };
     }
     for freedom in freedoms(constants, rows) {
-        let (departure, _) = prior(constants, freedom);
+        let (departure, _) = prior(constants, freedom, effort.generation_scale);
         cost += 0.5 * departure * departure;
     }
     cost

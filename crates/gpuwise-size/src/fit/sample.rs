@@ -83,8 +83,8 @@ impl Sample<'_> {
         format!(
             "{kind}|{}|{:?}|{:?}|{load}|{:?}",
             self.configuration(),
-            q.input,
-            q.output,
+            self.reading.input,
+            self.reading.output,
             q.extra
                 .iter()
                 .filter(|(key, _)| key != "note")

@@ -202,6 +202,12 @@ impl Rates {
             .peak(Compute::Half)
             .or(device.peak(Compute::Full))
             .map_or(1e12, gpuwise_units::FlopPerSecond::get);
+        // llama.cpp adds up in 16 bits, at which parts that halve 32-bit sums run at full rate: half
+        // of what they do in 8-bit integers.
+        let half = match (setup.engine.kind, device.peak(Compute::Int8)) {
+            (EngineKind::LlamaCpp, Some(integers)) => half.max(integers.get() / 2.0),
+            _ => half,
+        };
         let or_half = |rate: f64| if rate.is_finite() { rate } else { half };
         let integers_or_fp8 = device.peak(Compute::Fp8).or(device.peak(Compute::Int8));
         Self {

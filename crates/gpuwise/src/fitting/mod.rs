@@ -24,11 +24,12 @@ use gpuwise_size::{
 const STEPS: usize = 16;
 
 /// How hard to fit: outliers and the side of errors as `docs/decisions/0003` says.
-pub(crate) const fn effort(steps: usize) -> Effort {
+const fn effort(steps: usize, local: bool) -> Effort {
     Effort {
         steps,
         huber: 0.3,
         asymmetry: 0.3,
+        generation_scale: if local { 5.0 } else { 1.0 },
     }
 }
 
@@ -80,7 +81,8 @@ impl<'a> Material<'a> {
         let start = from.map_or_else(|| prior.clone(), |known| carried(&prior, known));
         let rows = self.rows(&start);
         let evaluator = Evaluator::new(self);
-        fit::fit(&start, &rows, effort(steps.unwrap_or(STEPS)), &|constants, indices| {
+        let local = self.samples.iter().all(|s| is_local(s.reading.setup.engine.kind));
+        fit::fit(&start, &rows, effort(steps.unwrap_or(STEPS), local), &|constants, indices| {
             evaluator.logarithms(constants, indices)
         })
     }
