@@ -27,6 +27,9 @@ pub(super) fn derivations(deployments: &[Deployment], most: usize) -> String {
             "<div class=\"tree\">\n<h3>{title}</h3>\n{group}</div>\n"
         );
     }
+    if out.matches("<h3>").count() > 1 {
+        out += "<p class=\"note paper\">The derivations of the other deployments are in this page on a screen.</p>\n";
+    }
     if left_out > 0 {
         let _ = writeln!(
             out,
