@@ -6,7 +6,10 @@ use crate::{
     setup::{Draft, Setup, Weights},
 };
 use alloc::{string::String, vec, vec::Vec};
-use gpuwise_domain::{deployment::Quality, gpu::Device, layout::Layout, precision::CacheFormat};
+use gpuwise_domain::{
+    deployment::Quality, engine::EngineKind, facts, gpu::Device, layout::Layout,
+    precision::CacheFormat,
+};
 
 /// GPUs that a host joins without a switched link.
 const HOST_GPUS: u32 = 8;
@@ -180,8 +183,21 @@ pub(crate) fn setup<'a>(
     max_context: u64,
 ) -> Setup<'a> {
     let engine = request.choices.engine.clone();
-    let mut settings = default_settings(&engine, &device);
+    let mut settings = match request.facts {
+        Some(facts) => {
+            let context = facts::Context {
+                max_context: Some(max_context),
+                ..facts::Context::of(&device, &layout)
+            };
+            facts::default_settings(facts, engine.release, &context)
+        }
+        None => default_settings(&engine, &device),
+    };
     settings.max_context = max_context;
+    if engine.kind == EngineKind::LlamaCpp {
+        // Its slots are a setting that everybody sets; the cache is split evenly among them.
+        settings.sequences = LLAMACPP_SLOTS;
+    }
     if let Some(fixed) = &request.choices.fixed {
         settings.memory_fraction = fixed.memory_fraction.unwrap_or(settings.memory_fraction);
         settings.batched_tokens = fixed.batched_tokens.unwrap_or(settings.batched_tokens);
@@ -206,6 +222,9 @@ pub(crate) fn setup<'a>(
         adapters: request.choices.adapters,
     }
 }
+
+/// Slots of a llama.cpp server that sizing starts: beyond them its batches gain little.
+const LLAMACPP_SLOTS: u64 = 32;
 
 /// Share of drafted tokens that prediction layers and draft models usually get right.
 const USUAL_ACCEPTANCE: f64 = 0.7;

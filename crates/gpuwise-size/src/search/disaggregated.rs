@@ -49,7 +49,7 @@ pub(crate) fn evaluate<'a>(request: &Request<'a>, setups: Vec<Setup<'a>>) -> Opt
     let demand = Demand::of(workload);
     let workers: Vec<(Setup<'a>, memory::MemoryPlan, Cycle)> = setups
         .into_iter()
-        .filter(|setup| obstacle_of(setup).is_none())
+        .filter(|setup| obstacle_of(setup, request.facts).is_none())
         .filter_map(|setup| {
             let plan = memory::plan(&setup);
             fits(&plan, workload).ok()?;

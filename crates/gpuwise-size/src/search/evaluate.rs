@@ -105,7 +105,7 @@ pub(crate) fn evaluate<'a>(
     request: &Request<'a>,
     setup: Setup<'a>,
 ) -> Result<Evaluated<'a>, Failure> {
-    if let Some(obstacle) = obstacle_of(&setup) {
+    if let Some(obstacle) = obstacle_of(&setup, request.facts) {
         return Err(Failure {
             test: Test::Support,
             shortfall: obstacle.what,

@@ -6,6 +6,7 @@ use gpuwise_domain::{
     catalogue::Catalogue,
     deployment::{Adapters, Objective},
     engine::Engine,
+    facts::EngineFacts,
     layout::Layout,
     model::Architecture,
     offer::Terms,
@@ -27,6 +28,8 @@ pub struct Request<'a> {
     pub catalogue: &'a Catalogue,
     /// Fitted constants, ranges and what the user measured.
     pub knowledge: &'a Knowledge,
+    /// What the engine does and supports by release; `None`: only what hardware forbids is tested.
+    pub facts: Option<&'a EngineFacts>,
     /// What may be chosen.
     pub choices: Choices,
 }

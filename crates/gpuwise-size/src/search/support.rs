@@ -1,9 +1,10 @@
 //! Whether engine and hardware can run a setup at all.
 
 use crate::setup::Setup;
-use alloc::{format, string::String};
+use alloc::{format, string::String, vec::Vec};
 use gpuwise_domain::{
     engine::EngineKind,
+    facts::{Context, EngineFacts, Verdict},
     model::{FeedForward, Mixer},
     precision::Compute,
 };
@@ -20,8 +21,9 @@ fn obstacle(what: String, cure: &str) -> Obstacle {
 }
 
 /// The first thing in the way of a setup.
-pub(crate) fn obstacle_of(setup: &Setup<'_>) -> Option<Obstacle> {
+pub(crate) fn obstacle_of(setup: &Setup<'_>, facts: Option<&EngineFacts>) -> Option<Obstacle> {
     vendor(setup)
+        .or_else(|| facts.and_then(|facts| release(setup, facts)))
         .or_else(|| silicon(setup))
         .or_else(|| slice(setup))
         .or_else(|| divisible(setup))
@@ -40,6 +42,47 @@ fn vendor(setup: &Setup<'_>) -> Option<Obstacle> {
     }
     let what = format!("{} does not run on {vendor} hardware", setup.engine.kind);
     Some(obstacle(what, "another engine (--engine)"))
+}
+
+/// What the engine's release does not support on this hardware.
+fn release(setup: &Setup<'_>, facts: &EngineFacts) -> Option<Obstacle> {
+    let context = Context::of(&setup.device, &setup.layout);
+    let published = setup.architecture.quantization.as_ref() == setup.weights.quantization.as_ref();
+    let mut features: Vec<String> = Vec::new();
+    if !published {
+        features.extend(formats(setup).map(|name| format!("weights:{name}")));
+    }
+    if setup.cache.name != "bf16" {
+        features.push(format!("kv:{}", setup.cache.name));
+    }
+    let layout = setup.layout;
+    let modes = [
+        ("mode:tp", layout.tensor > 1),
+        ("mode:pp", layout.pipeline > 1),
+        ("mode:ep", layout.expert > 1),
+        ("mode:dcp", layout.decode_context > 1),
+    ];
+    features.extend(modes.into_iter().filter(|(_, used)| *used).map(|(name, _)| String::from(name)));
+    let release = setup.engine.release;
+    features.into_iter().find_map(|feature| {
+        let what = match facts.supports(&feature, release, &context) {
+            Verdict::Needs(needs) => format!("{} needs {needs} for {feature}", setup.engine.kind),
+            Verdict::Since(since) => format!("{} has {feature} since {since}", setup.engine.kind),
+            Verdict::Until(until) => format!("{} had {feature} until {until}", setup.engine.kind),
+            Verdict::Supported | Verdict::Unknown => return None,
+        };
+        Some(obstacle(what, "another precision or layout, or another release (--engine)"))
+    })
+}
+
+/// Names of the weight formats, block formats by their plain name.
+fn formats<'a>(setup: &'a Setup<'_>) -> impl Iterator<Item = &'a str> {
+    let assignments = setup.weights.quantization.iter().flat_map(|q| &q.assignments);
+    assignments.map(|a| match a.format.name {
+        "fp8-block" => "fp8",
+        "int4-g32" | "int4-zp" => "int4",
+        name => name,
+    })
 }
 
 fn silicon(setup: &Setup<'_>) -> Option<Obstacle> {

@@ -73,6 +73,7 @@ impl Case {
             workload: &self.workload,
             catalogue: &self.catalogue,
             knowledge: &self.knowledge,
+            facts: None,
             choices: self.choices.clone(),
         })
     }

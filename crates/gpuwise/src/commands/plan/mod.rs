@@ -3,6 +3,7 @@
 mod choices;
 mod emit;
 mod rule;
+mod show;
 
 use super::{Answer, Context};
 use crate::{
@@ -13,7 +14,7 @@ use crate::{
 use choices::Running;
 use gpuwise_domain::deployment::{Deployment, Sizing};
 use gpuwise_size::search::{self, Request};
-use gpuwise_view::{explain, plan as view};
+use gpuwise_view::plan as view;
 
 pub(crate) fn run(context: &Context, flags: &cli::Plan) -> anyhow::Result<Answer> {
     let result = &flags.result;
@@ -41,6 +42,9 @@ pub(crate) fn run(context: &Context, flags: &cli::Plan) -> anyhow::Result<Answer
         &loaded.catalogue,
     )?;
     let knowledge = knowledge::load(&loaded)?;
+    let facts = catalogue::engine_facts(choices.engine.kind)?;
+    let mut choices = choices;
+    choices.engine.release.get_or_insert(facts.resolve(None));
     let request = Request {
         name: model.name.clone(),
         origin: model.origin.clone(),
@@ -48,6 +52,7 @@ pub(crate) fn run(context: &Context, flags: &cli::Plan) -> anyhow::Result<Answer
         workload: &asked.workload,
         catalogue: &loaded.catalogue,
         knowledge: &knowledge,
+        facts: Some(&facts),
         choices,
     };
     let mut sizing = search::plan(&request);
@@ -105,7 +110,7 @@ fn finish(
             output::say(view::text(sizing, context.output.style).trim_end());
         }
     } else {
-        shown(context, flags, sizing, free, loaded)?;
+        show::show(context, flags, sizing, free, loaded)?;
     }
     Ok(if feasible { Answer::Yes } else { Answer::No })
 }
@@ -121,92 +126,4 @@ fn picked(sizing: &Sizing, pick: u16) -> anyhow::Result<&Deployment> {
         .hint("a larger --top shows more")
         .into()
     })
-}
-
-fn shown(
-    context: &Context,
-    flags: &cli::Plan,
-    sizing: &Sizing,
-    free: Option<&Sizing>,
-    loaded: &Loaded,
-) -> anyhow::Result<()> {
-    let style = context.output.style;
-    let result = &flags.result;
-    let why_not = result
-        .why_not
-        .iter()
-        .map(|name| {
-            Ok(crate::names::gpu(&loaded.catalogue, "--why-not", name)?
-                .name
-                .as_str())
-        })
-        .collect::<anyhow::Result<Vec<&str>>>()?;
-    let best = sizing
-        .deployments
-        .get(usize::from(result.pick).saturating_sub(1));
-    let derivations = best
-        .filter(|_| result.explain)
-        .map(|best| best.derivations.as_slice());
-    match context.global.format {
-        cli::Format::Table => {
-            let mut out = view::text(sizing, style);
-            if let Some(free) = free {
-                out += &format!("\n{}", style.wrap(&choices::compared(sizing, free), 2));
-                out.push('\n');
-            }
-            for gpu in &why_not {
-                out += &format!("\n{}", view::why_not(sizing, gpu, style));
-            }
-            if let Some(derivations) = derivations {
-                out += &format!("\n{}", explain::text(derivations, style));
-            }
-            if let Some(cli::RuleName::Liqid) = result.rule {
-                out += &format!("\n{}", rule::text(sizing, style));
-            }
-            // The first screen says only how many notes there are; what was left aside of a
-            // command that runs is part of the answer.
-            if (result.explain || free.is_some()) && !sizing.deployments.is_empty() {
-                for note in &sizing.notes {
-                    out += &format!("\n{}", style.wrap(&format!("note: {note}"), 6));
-                }
-                out.push('\n');
-            }
-            output::data(&out)
-        }
-        cli::Format::Md => {
-            let mut out = view::markdown(sizing);
-            if let Some(free) = free {
-                out += &format!(
-                    "\n{}\n",
-                    gpuwise_view::escape_markdown(&choices::compared(sizing, free))
-                );
-            }
-            for gpu in &why_not {
-                out += &format!("\n{}", view::why_not_markdown(sizing, gpu));
-            }
-            if let Some(derivations) = derivations {
-                out += &format!(
-                    "\n## How it came about\n\n{}",
-                    explain::markdown(derivations)
-                );
-            }
-            if let Some(cli::RuleName::Liqid) = result.rule {
-                out += &format!("\n{}", rule::markdown(sizing));
-            }
-            output::data(&out)
-        }
-        cli::Format::Csv => output::data(&view::csv(sizing)),
-        cli::Format::Json => {
-            let mut value = view::sizing_json(sizing);
-            if let serde_json::Value::Object(fields) = &mut value {
-                if let Some(free) = free {
-                    fields.insert("instead".into(), view::sizing_json(free));
-                }
-                if let Some(cli::RuleName::Liqid) = result.rule {
-                    fields.insert("rule".into(), rule::json(sizing));
-                }
-            }
-            output::json(&value)
-        }
-    }
 }
