@@ -9,6 +9,7 @@ mod fixture;
 mod html;
 mod launch;
 mod memory;
+mod names;
 mod plan;
 mod svg;
 mod table;
