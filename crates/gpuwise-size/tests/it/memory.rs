@@ -13,7 +13,8 @@ use gpuwise_domain::{
 use gpuwise_size::{
     answer::{default_settings, engine_of, predict_memory},
     memory::{
-        MemoryPlan, Part, cache_shape, explain, plan, published_bytes, report, weights_per_rank,
+        MemoryPlan, Part, cache_shape, explain, plan, published_bytes, report, visible_memory,
+        weights_per_rank,
     },
     setup::{Draft, Setup, Weights},
 };
@@ -438,6 +439,89 @@ fn sparse_attention_keeps_index_keys_only_in_layers_that_score() {
     );
     let token: f64 = 78.0 * 576.0 + 21.0 * 132.0;
     assert_eq!(said(&question), (GIB / token / 64.0).floor() * 64.0);
+}
+
+#[test]
+fn notes_of_a_row_count() {
+    let capacity = |name: &str, engine: &str, note: &str| {
+        let extra = [("kv_cache_memory_per_gpu_gib", "20"), ("note", note)];
+        said(&asked(
+            "kv_cache_capacity_given_memory",
+            name,
+            "",
+            engine,
+            "tokens",
+            &extra,
+        ))
+    };
+    let hybrid = "Qwen/Qwen3.5-27B";
+    let (wide, narrow) = (
+        capacity(hybrid, "vllm 0.26.0", "ssm dtype fp32"),
+        capacity(hybrid, "vllm 0.26.0", "ssm dtype fp16"),
+    );
+    assert!(
+        narrow > wide,
+        "narrower states leave more room: {narrow} and {wide}"
+    );
+    // Without the manager every layer keeps all tokens: 24 layers × 2,048 bytes.
+    let off = capacity("openai/gpt-oss-20b", "vllm 0.26.0", "hybrid kv manager off");
+    assert!((off - 20.0 * GIB / (24.0 * 2048.0)).abs() <= 16.0, "{off}");
+    let on = capacity("openai/gpt-oss-20b", "vllm 0.26.0", "hybrid kv manager on");
+    assert!(on > 1.8 * off, "{on} and {off}");
+    // The first engine profiles a whole prompt.
+    let peak = |note: &str| {
+        let extra = [("max_model_len", "32768"), ("note", note)];
+        said(&asked(
+            "activation_peak_per_gpu",
+            "Qwen/Qwen2.5-1.5B-Instruct",
+            "T4",
+            "vllm 0.8.5",
+            "GiB",
+            &extra,
+        ))
+    };
+    assert!(
+        (peak("V0 engine") - 2.02).abs() < 0.01,
+        "{}",
+        peak("V0 engine")
+    );
+    assert!(peak("") < 1.5);
+}
+
+#[test]
+fn encoder_decoders_keep_the_encoders_output() {
+    // 32 layers × 2 × 1,280 × 2 bytes for a token, and for 1,500 positions once.
+    with_setup(
+        &model("openai/whisper-large-v3"),
+        "vllm 0.15.1",
+        Layout::SINGLE,
+        |setup| {
+            let shape = cache_shape(&setup);
+            assert_eq!(shape.token_bytes(), 163_840.0);
+            assert_eq!(shape.state_bytes(), 163_840.0 * 1500.0);
+        },
+    );
+}
+
+#[test]
+fn slices_have_what_the_driver_prints_for_them() {
+    let catalogue = catalogue();
+    let gpu = catalogue.gpu("H100 SXM5 80GB").expect("an H100");
+    let slice = catalogue
+        .mig_profiles(gpu)
+        .find(|slice| slice.profile.starts_with("3g"))
+        .expect("a 3g slice");
+    let (visible, known) = visible_memory(&Device {
+        gpu,
+        slice: Some(slice),
+    });
+    let whole = visible_memory(&Device::whole(gpu)).0;
+    assert!(known && visible < slice.memory.as_f64());
+    assert!(
+        visible > 0.45 * whole && visible < 0.55 * whole,
+        "{}",
+        visible / GIB
+    );
 }
 
 #[test]

@@ -17,7 +17,7 @@ use gpuwise_domain::{
     engine::{Engine, EngineKind},
     gpu::{Device, Gpu},
     layout::Layout,
-    model::{Architecture, Mixer},
+    model::{Architecture, Mixer, Window},
     precision::CacheFormat,
     question::Question,
 };
@@ -92,27 +92,32 @@ pub(super) fn number(question: &Question, key: &str) -> Option<f64> {
         .filter(|number: &f64| number.is_finite() && *number > 0.0)
 }
 
-/// The model as the row's note has it: `ssm dtype fp16` sets the width of recurrent states.
+/// The model as the row's note has it: `ssm dtype fp16` sets the width of recurrent states, and
+/// `hybrid kv manager off` lets layers with a window keep the whole context.
 pub(super) fn adjusted<'a>(
     question: &Question,
     architecture: &'a Architecture,
 ) -> Cow<'a, Architecture> {
     let note = question.extra("note").unwrap_or("").to_ascii_lowercase();
-    let width =
-        note.split("ssm dtype ")
-            .nth(1)
-            .and_then(|rest| match rest.split([' ', ',', ';']).next() {
-                Some("fp16" | "bf16" | "float16" | "bfloat16") => Some(2),
-                Some("fp32" | "float32") => Some(4),
-                _ => None,
-            });
-    let Some(width) = width else {
-        return Cow::Borrowed(architecture);
+    let after = |words: &str| {
+        let rest = note.split(words).nth(1).unwrap_or("").trim_start();
+        rest.split([' ', ',', ';']).next().unwrap_or("")
     };
+    let width = match after("ssm dtype") {
+        "fp16" | "bf16" | "float16" | "bfloat16" => Some(2),
+        "fp32" | "float32" => Some(4),
+        _ => None,
+    };
+    let whole = matches!(after("hybrid kv manager"), "off" | "disabled");
+    if width.is_none() && !whole {
+        return Cow::Borrowed(architecture);
+    }
     let mut adjusted = architecture.clone();
     for run in &mut adjusted.layers {
-        if let Mixer::Recurrent(state) = &mut run.layer.mixer {
-            state.state_bytes = width;
+        match (&mut run.layer.mixer, width) {
+            (Mixer::Recurrent(state), Some(width)) => state.state_bytes = width,
+            (Mixer::Attention { window, .. }, _) if whole => *window = Window::Full,
+            _ => {}
         }
     }
     Cow::Owned(adjusted)
@@ -246,19 +251,30 @@ fn cache_format(
         return cache(question);
     }
     let sparse = architecture.attention_layers().any(|(_, mixer)| {
-        matches!(mixer, Mixer::Latent { top_tokens: 1.., .. })
+        matches!(
+            mixer,
+            Mixer::Latent {
+                top_tokens: 1..,
+                ..
+            }
+        )
     });
     if sparse && engine.at_least([0, 11, 0]) {
         return CacheFormat::FP8;
     }
     let published = *weights == Weights::published(architecture);
-    let quantization = weights.quantization.as_ref().filter(|q| q.method == "modelopt");
+    let quantization = weights
+        .quantization
+        .as_ref()
+        .filter(|q| q.method == "modelopt");
     let asked_for = match quantization {
         Some(quantization) if published => quantization.cache,
         _ if !published && precision.contains("nvfp4") => Some(CacheFormat::FP8),
         _ => None,
     };
-    asked_for.filter(|_| engine.at_least([0, 12, 0])).unwrap_or(cache(question))
+    asked_for
+        .filter(|_| engine.at_least([0, 12, 0]))
+        .unwrap_or(cache(question))
 }
 
 /// Prediction layers, where the note says that they draft.
