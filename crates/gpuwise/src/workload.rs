@@ -59,7 +59,7 @@ pub(crate) fn read(flags: &Plan, catalogue: &Catalogue) -> anyhow::Result<Asked>
     let merged = assumed(base.overridden_by(given.clone()), &mut notes);
     let read = merged
         .read()
-        .map_err(|wrong| blamed(wrong, &given, file.as_ref()))?;
+        .map_err(|wrong| blamed(&wrong, &given, file.as_ref()))?;
     let mut workload = read.workload;
     canonical(&mut workload, catalogue)?;
     Ok(Asked {
@@ -129,15 +129,11 @@ fn assumed(mut fields: WorkloadFields, notes: &mut Vec<String>) -> WorkloadField
 
 /// The error with the place of the field: its flag, or its line in the file.
 fn blamed(
-    wrong: FieldError,
+    wrong: &FieldError,
     given: &WorkloadFields,
     file: Option<&(PathBuf, String)>,
 ) -> anyhow::Error {
-    let alone = WorkloadFields {
-        ..WorkloadFields::default()
-    }
-    .overridden_by(given.clone());
-    let by_flag = file.is_none() || is_given(&alone, wrong.field);
+    let by_flag = file.is_none() || is_given(given, wrong.field);
     if !by_flag
         && let Some((path, text)) = file
         && let Err(error @ WorkloadError::Field { .. }) =

@@ -11,7 +11,7 @@ use serde_json::Value;
 use std::{
     collections::{BTreeMap, BTreeSet},
     fs,
-    path::Path,
+    path::{Path, PathBuf},
 };
 
 /// Something wrong in a catalogue file.
@@ -37,17 +37,22 @@ pub(crate) struct Checked {
     pub(crate) files: usize,
 }
 
-/// Checks one file of the user's, as it would stand over the catalogue.
+/// Checks files of the user's, as they would stand over the catalogue.
 ///
 /// # Errors
 /// When it cannot be read, or its name does not say what it holds.
-pub(crate) fn check_file(path: &Path, loaded: &Loaded) -> anyhow::Result<Checked> {
+pub(crate) fn check_files(paths: &[PathBuf], loaded: &Loaded) -> anyhow::Result<Checked> {
     let mut sources = Vec::new();
-    for file in files_of(path)? {
-        sources.push(user_source(&file)?);
-    }
-    if sources.is_empty() {
-        return Err(Problem::new(format!("{} holds no catalogue files", path.display())).into());
+    for path in paths {
+        let files = files_of(path)?;
+        if files.is_empty() {
+            return Err(
+                Problem::new(format!("{} holds no catalogue files", path.display())).into(),
+            );
+        }
+        for file in files {
+            sources.push(user_source(&file)?);
+        }
     }
     Ok(checked(&sources, loaded))
 }
@@ -56,7 +61,7 @@ pub(crate) fn check_file(path: &Path, loaded: &Loaded) -> anyhow::Result<Checked
 ///
 /// # Errors
 /// When a file cannot be read.
-pub(crate) fn check_all(places: &[std::path::PathBuf]) -> anyhow::Result<Checked> {
+pub(crate) fn check_all(places: &[PathBuf]) -> anyhow::Result<Checked> {
     let mut sources: Vec<Source> = embedded::FILES
         .iter()
         .map(|(kind, file, text)| Source {
@@ -289,14 +294,11 @@ fn rows(kind: Kind, file: &str, text: &str) -> Result<(), CatalogueError> {
 
 /// Each model for itself.
 fn json(source: &Source, models: &mut ModelCatalogue, findings: &mut Vec<Finding>) {
-    let items = match parse_lenient(&source.text) {
-        Ok(Value::Array(items)) => items,
-        Ok(_) | Err(_) => {
-            if let Err(error) = models.add(&source.file, &source.text) {
-                findings.push(finding(&source.file, None, &error));
-            }
-            return;
+    let Ok(Value::Array(items)) = parse_lenient(&source.text) else {
+        if let Err(error) = models.add(&source.file, &source.text) {
+            findings.push(finding(&source.file, None, &error));
         }
+        return;
     };
     let mut seen = BTreeSet::new();
     for item in items {
@@ -349,7 +351,7 @@ fn references(source: &Source, catalogue: &Catalogue, findings: &mut Vec<Finding
             if catalogue.gpus.iter().any(|gpu| gpu.name == name.trim()) {
                 continue;
             }
-            let like = catalogue
+            let similar = catalogue
                 .gpu(name)
                 .map_or_else(|| catalogue.gpus_like(name), |gpu| vec![gpu.name.clone()]);
             findings.push(Finding {
@@ -357,7 +359,7 @@ fn references(source: &Source, catalogue: &Catalogue, findings: &mut Vec<Finding
                 line,
                 problem: format!(
                     "GPU {name:?} is not in the catalogue under this name; did you mean {}?",
-                    like.join(", ")
+                    similar.join(", ")
                 ),
             });
         }

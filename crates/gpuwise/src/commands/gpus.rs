@@ -4,7 +4,7 @@ use super::{Answer, Context};
 use crate::{
     catalogue::{
         self, Loaded,
-        check::{Checked, check_all, check_file},
+        check::{Checked, check_all, check_files},
     },
     cli::{Format, Gpus},
     error::Problem,
@@ -21,11 +21,11 @@ use gpuwise_view::{
     figures,
     table::{Cell, Column, Table},
 };
-use std::path::Path;
+use std::path::PathBuf;
 
 pub(crate) fn run(context: &Context, flags: &Gpus) -> anyhow::Result<Answer> {
-    if let Some(file) = &flags.check {
-        return check(context, file.as_deref());
+    if let Some(paths) = &flags.check {
+        return check(context, paths);
     }
     let loaded = catalogue::load(&context.overrides)?;
     let catalogue = &loaded.catalogue;
@@ -40,7 +40,7 @@ pub(crate) fn run(context: &Context, flags: &Gpus) -> anyhow::Result<Answer> {
             );
         }
         ([one], Some(_)) if matches!(context.global.format, Format::Table | Format::Md) => {
-            details(context, one, &loaded)?
+            details(context, one, &loaded)?;
         }
         (many, _) => context.output.table(&table(many, catalogue))?,
     }
@@ -319,10 +319,11 @@ fn facts_of(gpu: &Gpu) -> Vec<(&'static str, String)> {
 }
 
 /// Every problem of a file, or of all that are in use.
-fn check(context: &Context, file: Option<&Path>) -> anyhow::Result<Answer> {
-    let Checked { findings, files } = match file {
-        Some(path) => check_file(path, &catalogue::load(&catalogue::Overrides::default())?)?,
-        None => check_all(&context.overrides.places)?,
+fn check(context: &Context, paths: &[PathBuf]) -> anyhow::Result<Answer> {
+    let Checked { findings, files } = if paths.is_empty() {
+        check_all(&context.overrides.places)?
+    } else {
+        check_files(paths, &catalogue::load(&catalogue::Overrides::default())?)?
     };
     let mut table = Table::new(vec![
         Column::left("file", "file").wrap(20),

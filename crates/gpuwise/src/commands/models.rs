@@ -90,42 +90,36 @@ fn table(models: &ModelCatalogue, entries: &[&ModelEntry]) -> Table {
     ]);
     for entry in entries {
         let mut row = vec![Cell::text(&entry.id)];
-        match summary(models, entry) {
-            Some((summary, _)) => {
-                row.extend([
-                    Cell::new(
-                        Parameters(summary.parameters).to_string(),
-                        summary.parameters,
-                    ),
-                    Cell::new(
-                        Parameters(summary.active_parameters).to_string(),
-                        summary.active_parameters,
-                    ),
-                    Cell::text(&summary.published),
-                    Cell::new(
-                        figures::gib(summary.weight_bytes),
-                        summary.weight_bytes.count(),
-                    ),
-                    Cell::new(
-                        figures::number(summary.cache_bytes_per_token as f64 / 1024.0),
-                        summary.cache_bytes_per_token,
-                    ),
-                    Cell::of(summary.max_context, Cell::count),
-                    source(&entry.source),
-                    Cell::text(entry.aliases.join("; ")),
-                    Cell::text(&summary.model_type),
-                    Cell::count(summary.layers),
-                ]);
-            }
-            None => {
-                row.extend((0..6).map(|_| Cell::missing()));
-                row.push(source(&entry.source));
-            }
+        if let Some((summary, _)) = summary(models, entry) {
+            row.extend(cells(&summary, entry));
+        } else {
+            row.extend((0..6).map(|_| Cell::missing()));
+            row.push(source(&entry.source));
         }
         table.push(row);
     }
     table.footnote("KV cache at 16 bits. `gpuwise models NAME` shows one with its whole source.");
     table
+}
+
+fn cells(summary: &ModelSummary, entry: &ModelEntry) -> [Cell; 10] {
+    let parameters = |count: u64| Cell::new(Parameters(count).to_string(), count);
+    let cache = summary.cache_bytes_per_token;
+    [
+        parameters(summary.parameters),
+        parameters(summary.active_parameters),
+        Cell::text(&summary.published),
+        Cell::new(
+            figures::gib(summary.weight_bytes),
+            summary.weight_bytes.count(),
+        ),
+        Cell::new(figures::number(cache as f64 / 1024.0), cache),
+        Cell::of(summary.max_context, Cell::count),
+        source(&entry.source),
+        Cell::text(entry.aliases.join("; ")),
+        Cell::text(&summary.model_type),
+        Cell::count(summary.layers),
+    ]
 }
 
 /// One model with everything that follows from its configuration.

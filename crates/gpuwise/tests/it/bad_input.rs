@@ -315,6 +315,11 @@ fn quantities_that_cannot_be() {
             &parts,
         );
     }
+}
+
+#[test]
+fn numbers_that_make_no_model() {
+    let place = Place::new();
     for (flags, parts) in [
         (vec!["--layers", "32"], vec!["--params or --hidden"]),
         (vec!["--params", "8e9"], vec!["--layers is missing"]),

@@ -5,3 +5,5 @@ mod answers;
 mod bad_input;
 mod models;
 mod support;
+mod hub;
+mod plan;

@@ -40,12 +40,18 @@ impl Place {
         path
     }
 
-    /// The binary without anything of this machine's user.
+    /// The binary without anything of this machine's user, and without the network.
     pub(crate) fn command(&self, arguments: &[&str]) -> Command {
+        let mut command = self.online(arguments);
+        command.arg("--offline");
+        command
+    }
+
+    /// The same, allowed to use the network.
+    pub(crate) fn online(&self, arguments: &[&str]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_gpuwise"));
         command
             .args(arguments)
-            .arg("--offline")
             .current_dir(self.folder.path())
             .stdin(Stdio::null());
         let cleared = [

@@ -60,27 +60,25 @@ fn wanted(
     notes: &mut Vec<String>,
 ) -> anyhow::Result<Wanted> {
     let most = model.architecture.max_context.map(|tokens| tokens.0);
-    let context = match &flags.context {
-        Some(text) => quantities::tokens(text).context("--context")?.0,
-        None => {
-            let context = most.map_or(CONTEXT, |most| most.min(CONTEXT));
-            notes.push(format!(
-                "assumed because it was not said: --context {context}"
-            ));
-            context
-        }
+    let context = if let Some(text) = &flags.context {
+        quantities::tokens(text).context("--context")?.0
+    } else {
+        let context = most.map_or(CONTEXT, |most| most.min(CONTEXT));
+        notes.push(format!(
+            "assumed because it was not said: --context {context}"
+        ));
+        context
     };
     if let Some(most) = most.filter(|most| *most < context) {
         notes.push(format!(
             "a context of {context} is longer than the {most} that the model was made for"
         ));
     }
-    let concurrency = match &flags.concurrency {
-        Some(text) => quantities::concurrency(text).context("--concurrency")?,
-        None => {
-            notes.push("assumed because it was not said: --concurrency 1".into());
-            1
-        }
+    let concurrency = if let Some(text) = &flags.concurrency {
+        quantities::concurrency(text).context("--concurrency")?
+    } else {
+        notes.push("assumed because it was not said: --concurrency 1".into());
+        1
     };
     Ok(Wanted {
         context,

@@ -36,7 +36,17 @@ impl Running {
             .filter(|kind| *kind != EngineKind::DeepSpeedMii)
             .map(catalogue::engine_facts)
             .collect::<anyhow::Result<Vec<EngineFacts>>>()?;
-        let launch = launch::parse(command, &facts, None).context("--from")?;
+        let mut launch = launch::parse(command, &facts, None).context("--from")?;
+        // llama.cpp names a file of a repository by its format: `org/name:Q4_K_M`.
+        if launch.engine == EngineKind::LlamaCpp
+            && let Some((model, format)) = launch
+                .model
+                .as_deref()
+                .and_then(|model| model.rsplit_once(':'))
+        {
+            launch.quantization = Some(format.into());
+            launch.model = Some(model.into());
+        }
         Ok(Self { launch })
     }
 
@@ -125,9 +135,8 @@ fn chosen_engine(
         .and_then(Form::by_name)
         .and_then(Form::engine);
     let stated = match (&flags.engine.engine, running, &asked.engine) {
-        (Some(text), ..) => Some(engine::engine(text)?),
         (None, Some(running), _) => Some(running.engine()),
-        (None, None, Some(text)) => Some(engine::engine(text)?),
+        (Some(text), ..) | (None, None, Some(text)) => Some(engine::engine(text)?),
         (None, None, None) => None,
     };
     match (stated, form) {
@@ -155,7 +164,7 @@ fn apply(
     let launch = &running.launch;
     choices.fixed = Some(running.fixed(architecture));
     if choices.weights.is_empty() {
-        choices.weights.extend(formats(launch, architecture, notes));
+        choices.weights.push(format(launch, architecture, notes));
     }
     if choices.cache.is_empty()
         && let Some(format) = launch
@@ -176,26 +185,21 @@ fn apply(
 }
 
 /// The weight format of a launch command, where it changes that of the checkpoint.
-fn formats(
-    launch: &Launch,
-    architecture: &Architecture,
-    notes: &mut Vec<String>,
-) -> Option<String> {
+fn format(launch: &Launch, architecture: &Architecture, notes: &mut Vec<String>) -> String {
     let published = gpuwise_size::setup::Weights::published(architecture).name();
-    let Some(stated) = launch.quantization.as_deref() else {
-        return Some(published);
-    };
-    // A quantized checkpoint states its own scheme.
-    if architecture.quantization.is_some() {
-        return Some(published);
+    match launch.quantization.as_deref() {
+        // A quantized checkpoint states its own scheme.
+        Some(stated) if architecture.quantization.is_none() => {
+            if engine::weights(architecture, stated).is_ok() {
+                return stated.into();
+            }
+            notes.push(format!(
+                "--from: quantization {stated:?} is not known; weights as published are assumed"
+            ));
+            published
+        }
+        _ => published,
     }
-    if engine::weights(architecture, stated).is_ok() {
-        return Some(stated.into());
-    }
-    notes.push(format!(
-        "--from: quantization {stated:?} is not known; weights as published are assumed"
-    ));
-    Some(published)
 }
 
 /// Whether what runs bears the load that is asked of it.

@@ -55,7 +55,7 @@ fn table(sizing: &Sizing, best: &Deployment) -> Table {
             size(rule),
             size(ours),
             Cell::text(why),
-        ])
+        ]);
     };
     row(
         "weights",

@@ -1,0 +1,217 @@
+//! Flags of `gpuwise plan`.
+
+use super::ModelFlags;
+use clap::{Args, ValueEnum};
+use gpuwise_domain::{deployment::Objective, offer::Terms};
+use std::path::PathBuf;
+
+#[derive(Debug, Args)]
+pub(crate) struct Plan {
+    #[command(flatten)]
+    pub(crate) model: ModelFlags,
+    #[command(flatten, next_help_heading = "Traffic")]
+    pub(crate) traffic: TrafficFlags,
+    #[command(flatten, next_help_heading = "Promise")]
+    pub(crate) promise: PromiseFlags,
+    #[command(flatten, next_help_heading = "Limits")]
+    pub(crate) limits: LimitFlags,
+    #[command(flatten, next_help_heading = "Engine and precision")]
+    pub(crate) engine: EngineFlags,
+    #[command(flatten, next_help_heading = "Result")]
+    pub(crate) result: ResultFlags,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct TrafficFlags {
+    /// Requests that come at random, such as 8, 8/s or 600/min
+    #[arg(long, value_name = "RATE")]
+    pub(crate) rate: Option<String>,
+    /// Squared coefficient of variation of the gaps between them; 1 is Poisson
+    #[arg(long, value_name = "CV2")]
+    pub(crate) burstiness: Option<String>,
+    /// Requests in flight at all times, in place of a rate
+    #[arg(long, value_name = "N")]
+    pub(crate) concurrency: Option<String>,
+    /// Input sequence length: mean tokens of a prompt, such as 2000 or 2k
+    #[arg(long, value_name = "TOKENS")]
+    pub(crate) isl: Option<String>,
+    /// Output sequence length: mean tokens generated
+    #[arg(long, value_name = "TOKENS")]
+    pub(crate) osl: Option<String>,
+    /// Share of prompt tokens that the prefix cache holds, such as 0.3 or 30%
+    #[arg(long, value_name = "SHARE")]
+    pub(crate) prefix_hit: Option<String>,
+    /// A trace of requests (Azure, BurstGPT, Mooncake, ShareGPT, or arrival_s,isl,osl; also .gz)
+    #[arg(long, value_name = "FILE")]
+    pub(crate) trace: Option<PathBuf>,
+    /// A workload file (.toml, .json, .yaml); flags win over it
+    #[arg(long, value_name = "FILE")]
+    pub(crate) workload: Option<PathBuf>,
+    /// A launch command that runs already, such as 'vllm serve MODEL -tp 4': is it the right size?
+    #[arg(long, value_name = "COMMAND")]
+    pub(crate) from: Option<String>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct PromiseFlags {
+    /// Time to first token, such as p95:1s or mean:400ms
+    #[arg(long, value_name = "TARGET")]
+    pub(crate) ttft: Option<String>,
+    /// Time per output token after the first, such as p95:40ms
+    #[arg(long, value_name = "TARGET")]
+    pub(crate) tpot: Option<String>,
+    /// From request to last token, such as p99:30s
+    #[arg(long, value_name = "TARGET")]
+    pub(crate) e2e: Option<String>,
+    /// Output tokens a second in all, at least, such as 5000/s
+    #[arg(long, value_name = "RATE")]
+    pub(crate) throughput: Option<String>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct LimitFlags {
+    /// Only these GPUs; repeat, or separate by commas
+    #[arg(long, value_name = "GPU", value_delimiter = ',')]
+    pub(crate) gpu: Vec<String>,
+    /// Only these providers
+    #[arg(long, value_name = "NAME", value_delimiter = ',')]
+    pub(crate) provider: Vec<String>,
+    /// Only regions that begin with one of these
+    #[arg(long, value_name = "NAME", value_delimiter = ',')]
+    pub(crate) region: Vec<String>,
+    /// Hosts already owned, as GPU and how many, such as H100:8
+    #[arg(long, value_name = "GPU:N", value_delimiter = ',')]
+    pub(crate) owned: Vec<String>,
+    /// At most this much an hour, such as 20USD
+    #[arg(long, value_name = "MONEY")]
+    pub(crate) budget: Option<String>,
+    /// At most this much power for all GPUs, such as 10kW
+    #[arg(long, value_name = "POWER")]
+    pub(crate) power: Option<String>,
+    /// Replicas beyond what the load needs
+    #[arg(long, value_name = "N")]
+    pub(crate) spare: Option<String>,
+    /// Quality that a lower precision may lose, such as 1%; what is unknown is left out then
+    #[arg(long, value_name = "PERCENT")]
+    pub(crate) max_quality_loss: Option<String>,
+    /// A price list of one's own (CSV with the columns of `gpuwise offers --format csv`)
+    #[arg(long, value_name = "FILE")]
+    pub(crate) prices: Vec<PathBuf>,
+    /// Under which terms to rent
+    #[arg(long, value_enum, default_value_t = TermsName::OnDemand)]
+    pub(crate) terms: TermsName,
+}
+
+/// The engine and number formats of a command.
+#[derive(Debug, Args)]
+pub(crate) struct EngineFlags {
+    /// vllm, sglang, trtllm, llamacpp or transformers, with its release if need be: vllm@0.20
+    #[arg(long, value_name = "NAME[@RELEASE]")]
+    pub(crate) engine: Option<String>,
+    /// Weight formats to choose from, such as bf16, fp8, int4, nvfp4 [default: as published, lower
+    /// ones offered beside]
+    #[arg(long, value_name = "FORMAT", value_delimiter = ',')]
+    pub(crate) precision: Vec<String>,
+    /// Format of the key-value cache, such as fp16 or fp8
+    #[arg(long, value_name = "FORMAT", value_delimiter = ',')]
+    pub(crate) kv: Vec<String>,
+    /// Tokens drafted a step by prediction layers or a draft model
+    #[arg(long, value_name = "N")]
+    pub(crate) draft_tokens: Option<u32>,
+    /// LoRA adapters served beside the base, and their largest rank, such as 4@16
+    #[arg(long, value_name = "N@RANK")]
+    pub(crate) lora: Option<String>,
+    /// Longest context to serve [default: the longest request]
+    #[arg(long, value_name = "TOKENS")]
+    pub(crate) context: Option<String>,
+}
+
+#[derive(Debug, Args)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a flag of its own")]
+pub(crate) struct ResultFlags {
+    /// What to rank by
+    #[arg(long, value_enum, default_value_t = ObjectiveName::Cost)]
+    pub(crate) objective: ObjectiveName,
+    /// Deployments to show
+    #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u16).range(1..=100))]
+    pub(crate) top: u16,
+    /// Let a replica span hosts
+    #[arg(long)]
+    pub(crate) multi_host: bool,
+    /// Also try prefill and decode on pools of their own
+    #[arg(long)]
+    pub(crate) disaggregated: bool,
+    /// Leave MIG slices out
+    #[arg(long)]
+    pub(crate) no_slices: bool,
+    /// Show how every number came about
+    #[arg(long)]
+    pub(crate) explain: bool,
+    /// Show why a GPU is not among the deployments
+    #[arg(long, value_name = "GPU", value_delimiter = ',')]
+    pub(crate) why_not: Vec<String>,
+    /// Show a rule of thumb beside the result
+    #[arg(long, value_enum, value_name = "NAME")]
+    pub(crate) rule: Option<RuleName>,
+    /// Print the launch command or manifest of the picked deployment, and nothing else
+    #[arg(long, value_name = "FORM", value_parser = ["vllm", "sglang", "trtllm", "llamacpp", "docker", "k8s"])]
+    pub(crate) emit: Option<String>,
+    /// Save the picked deployment as a document that later steps read
+    #[arg(long, value_name = "FILE")]
+    pub(crate) save: Option<PathBuf>,
+    /// Which of the deployments to emit or save
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=100))]
+    pub(crate) pick: u16,
+    /// Write a report into one self-contained HTML file
+    #[arg(long, value_name = "FILE")]
+    pub(crate) html: Option<PathBuf>,
+}
+
+/// Terms of renting.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum TermsName {
+    /// Pay by the hour
+    OnDemand,
+    /// Committed in advance
+    Reserved,
+    /// May be taken away
+    Spot,
+}
+
+impl From<TermsName> for Terms {
+    fn from(name: TermsName) -> Self {
+        match name {
+            TermsName::OnDemand => Self::OnDemand,
+            TermsName::Reserved => Self::Reserved,
+            TermsName::Spot => Self::Spot,
+        }
+    }
+}
+
+/// What to rank by.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum ObjectiveName {
+    /// Money an hour
+    Cost,
+    /// Time from request to last token
+    Latency,
+    /// Joules per output token
+    Energy,
+}
+
+impl From<ObjectiveName> for Objective {
+    fn from(name: ObjectiveName) -> Self {
+        match name {
+            ObjectiveName::Cost => Self::Cost,
+            ObjectiveName::Latency => Self::Latency,
+            ObjectiveName::Energy => Self::Energy,
+        }
+    }
+}
+
+/// Rules of thumb.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum RuleName {
+    /// Parameters × bits / 8 × 1.25
+    Liqid,
+}

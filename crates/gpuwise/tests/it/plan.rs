@@ -1,0 +1,284 @@
+//! `gpuwise plan` from end to end.
+
+use crate::support::Place;
+use serde_json::Value;
+
+const ASKED: [&str; 12] = [
+    "plan",
+    "llama-3.1-8b",
+    "--rate",
+    "8",
+    "--isl",
+    "2000",
+    "--osl",
+    "300",
+    "--ttft",
+    "p95:2s",
+    "--tpot",
+    "p95:80ms",
+];
+
+fn with<'a>(flags: &[&'a str]) -> Vec<&'a str> {
+    [&ASKED[..], flags].concat()
+}
+
+#[test]
+fn the_first_screen_answers() {
+    let place = Place::new();
+    let ran = place.run(&ASKED);
+    assert_eq!(ran.code, 0, "{}", ran.err);
+    assert!(ran.err.is_empty(), "{}", ran.err);
+    assert!(
+        ran.out.lines().all(|line| line.chars().count() <= 100),
+        "{}",
+        ran.out
+    );
+    assert!(ran.out.lines().count() <= 45, "{}", ran.out);
+    for part in [
+        "Model",
+        "Traffic",
+        "8 requests/s",
+        "TTFT p95",
+        "--explain",
+        "gpuwise evidence",
+        "--emit",
+    ] {
+        assert!(ran.out.contains(part), "{part} is not in {}", ran.out);
+    }
+}
+
+#[test]
+fn two_runs_are_equal_in_every_form() {
+    let place = Place::new();
+    for format in ["table", "json", "csv", "md"] {
+        let first = place.run(&with(&[
+            "--format",
+            format,
+            "--explain",
+            "--why-not",
+            "L4",
+            "--rule",
+            "liqid",
+        ]));
+        assert_eq!(first.code, 0, "{format}: {}", first.err);
+        let second = place.run(&with(&[
+            "--format",
+            format,
+            "--explain",
+            "--why-not",
+            "L4",
+            "--rule",
+            "liqid",
+        ]));
+        assert_eq!(first.out, second.out, "{format}");
+    }
+}
+
+#[test]
+fn limits_are_kept() {
+    let place = Place::new();
+    let value = place.json(&with(&[
+        "--gpu",
+        "H100,L40S",
+        "--provider",
+        "aws",
+        "--top",
+        "3",
+    ]));
+    let deployments = value["deployments"].as_array().expect("deployments");
+    assert!(!deployments.is_empty() && deployments.len() <= 3);
+    let text = Value::Array(deployments.clone()).to_string();
+    assert!(!text.contains("lambda") && !text.contains("A100"), "{text}");
+}
+
+#[test]
+fn infeasible_is_an_answer() {
+    let place = Place::new();
+    let ran = place.run(&[
+        "plan",
+        "llama-3.1-405b",
+        "--rate",
+        "5",
+        "--isl",
+        "1k",
+        "--osl",
+        "100",
+        "--gpu",
+        "T4",
+        "--emit",
+        "vllm",
+        "--save",
+        "d.json",
+    ]);
+    assert_eq!(ran.code, 1, "{}{}", ran.out, ran.err);
+    assert!(ran.out.is_empty(), "no launch command: {}", ran.out);
+    assert!(ran.err.contains("No deployment"), "{}", ran.err);
+    assert!(place.files().is_empty(), "{:?}", place.files());
+    let table = place.run(&[
+        "plan",
+        "llama-3.1-405b",
+        "--rate",
+        "5",
+        "--isl",
+        "1k",
+        "--osl",
+        "100",
+        "--gpu",
+        "T4",
+    ]);
+    assert_eq!(table.code, 1);
+    assert!(table.out.contains("No deployment"), "{}", table.out);
+}
+
+#[test]
+fn what_is_emitted_is_read_back() {
+    let place = Place::new();
+    for form in ["vllm", "sglang", "trtllm", "llamacpp"] {
+        let emitted = place.run(&[
+            "plan",
+            "llama-3.1-8b",
+            "--rate",
+            "1",
+            "--gpu",
+            "H100",
+            "--emit",
+            form,
+        ]);
+        assert_eq!(emitted.code, 0, "{form}: {}", emitted.err);
+        let back = place.run(&[
+            "plan",
+            "--from",
+            &emitted.out,
+            "--gpu",
+            "H100",
+            "--rate",
+            "1",
+        ]);
+        assert_eq!(
+            back.code, 0,
+            "{form}: {}{}{}",
+            emitted.out, back.out, back.err
+        );
+        assert!(
+            back.out.contains("What runs is the right size"),
+            "{form}: {}{}",
+            emitted.out,
+            back.out
+        );
+    }
+    for form in ["docker", "k8s"] {
+        let emitted = place.run(&[
+            "plan",
+            "llama-3.1-8b",
+            "--rate",
+            "1",
+            "--gpu",
+            "H100",
+            "--emit",
+            form,
+        ]);
+        assert!(
+            emitted.code == 0 && emitted.out.contains("Llama-3.1-8B"),
+            "{form}: {}",
+            emitted.err
+        );
+    }
+}
+
+#[test]
+fn a_command_that_is_too_small_is_told_so() {
+    let place = Place::new();
+    let command = "vllm serve meta-llama/Llama-3.1-8B -tp 1 --frobnicate";
+    let ran = place.run(&[
+        "plan", "--from", command, "--gpu", "L4", "--rate", "500", "--isl", "2k", "--osl", "500",
+    ]);
+    assert_eq!(ran.code, 1, "{}{}", ran.out, ran.err);
+    let fine = place.run(&["plan", "--from", command, "--gpu", "L4", "--rate", "0.1"]);
+    assert_eq!(fine.code, 0, "{}{}", fine.out, fine.err);
+    assert!(fine.out.contains("--frobnicate"), "{}", fine.out);
+}
+
+#[test]
+fn files_are_written_whole() {
+    let place = Place::new();
+    let ran = place.run(&with(&[
+        "--save",
+        "d.json",
+        "--pick",
+        "2",
+        "--html",
+        "report.html",
+    ]));
+    assert_eq!(ran.code, 0, "{}", ran.err);
+    assert_eq!(place.files(), ["d.json", "report.html"]);
+    let saved = std::fs::read_to_string(place.path("d.json")).expect("a file");
+    let saved: Value = serde_json::from_str(&saved).expect("JSON");
+    assert!(
+        saved.to_string().contains("gpuwise.deployment/v1"),
+        "{saved}"
+    );
+    let report = std::fs::read_to_string(place.path("report.html")).expect("a file");
+    assert!(report.len() < 300_000 && report.starts_with("<!doctype html>"));
+    assert!(!report.contains("http://") || !report.contains("<script"));
+}
+
+#[test]
+fn a_workload_file_with_flags_over_it() {
+    let place = Place::new();
+    place.write("w.toml", "model = \"llama-3.1-8b\"\nrate = \"8/s\"\nisl = 2000\nosl = 300\nttft = \"p95:2s\"\ntpot = \"p95:80ms\"\ngpus = [\"H100\"]\n");
+    place.write("w.yaml", "model: llama-3.1-8b\nrate: 8/s\nisl: 2000\nosl: 300\nttft: p95:2s\ntpot: p95:80ms\ngpus: [H100]\n");
+    let by_flags = place.run(&with(&["--gpu", "H100"]));
+    for file in ["w.toml", "w.yaml"] {
+        assert_eq!(
+            place.run(&["plan", "--workload", file]).out,
+            by_flags.out,
+            "{file}"
+        );
+    }
+    let other = place.json(&[
+        "plan",
+        "--workload",
+        "w.toml",
+        "--rate",
+        "2",
+        "--gpu",
+        "L40S",
+    ]);
+    let text = other["deployments"].to_string();
+    assert!(text.contains("L40S") && !text.contains("H100"), "{text}");
+}
+
+#[test]
+fn a_trace_gives_rate_and_lengths() {
+    let place = Place::new();
+    let rows: String = (0..200)
+        .map(|at| format!("{},1000,100\n", f64::from(at) * 0.5))
+        .collect();
+    place.write("trace.csv", format!("arrival_s,isl,osl\n{rows}"));
+    let ran = place.run(&["plan", "llama-3.1-8b", "--trace", "trace.csv"]);
+    assert_eq!(ran.code, 0, "{}", ran.err);
+    assert!(
+        ran.out.contains("2 requests/s") && ran.out.contains("1000 tokens in"),
+        "{}",
+        ran.out
+    );
+}
+
+#[test]
+fn prices_of_ones_own_are_rented() {
+    let place = Place::new();
+    let list = place.run(&["offers", "L4", "--format", "csv"]);
+    place.write("list.csv", &list.out);
+    assert_eq!(
+        place.run(&with(&["--prices", "list.csv"])).code,
+        0,
+        "what `offers` writes is a price list"
+    );
+    place.write("own.csv", "provider,instance,region,gpu,gpus,usd_per_hour,source\nbasement,rack,home,H100 SXM5 80GB,8,0.08,mine\n");
+    let value = place.json(&with(&["--prices", "own.csv"]));
+    assert_eq!(
+        value["deployments"][0]["rental"]["provider"], "basement",
+        "{}",
+        value["deployments"][0]["rental"]
+    );
+}
