@@ -1,0 +1,122 @@
+//! A plan in the form that was asked for.
+
+use super::{choices, rule};
+use crate::{catalogue::Loaded, cli, commands::Context, names, output};
+use gpuwise_domain::{deployment::Sizing, estimate::Derivation};
+use gpuwise_view::{Style, escape_markdown, explain, plan as view};
+use serde_json::Value;
+
+/// A plan with what else was asked about it.
+struct Shown<'a> {
+    sizing: &'a Sizing,
+    /// What could run instead of what runs.
+    free: Option<&'a Sizing>,
+    /// GPUs whose absence is to be explained.
+    why_not: Vec<&'a str>,
+    derivations: Option<&'a [Derivation]>,
+    rule: bool,
+}
+
+/// Writes the plan.
+///
+/// # Errors
+/// When a GPU is not known, or stdout cannot be written.
+pub(super) fn show(
+    context: &Context,
+    flags: &cli::Plan,
+    sizing: &Sizing,
+    free: Option<&Sizing>,
+    loaded: &Loaded,
+) -> anyhow::Result<()> {
+    let result = &flags.result;
+    let absent = result.why_not.iter().map(|name| {
+        let gpu = names::gpu(&loaded.catalogue, "--why-not", name)?;
+        Ok(gpu.name.as_str())
+    });
+    let picked = sizing
+        .deployments
+        .get(usize::from(result.pick).saturating_sub(1));
+    let shown = Shown {
+        sizing,
+        free,
+        why_not: absent.collect::<anyhow::Result<_>>()?,
+        derivations: picked
+            .filter(|_| result.explain)
+            .map(|picked| picked.derivations.as_slice()),
+        rule: result.rule == Some(cli::RuleName::Liqid),
+    };
+    match context.global.format {
+        cli::Format::Table => output::data(&shown.text(context.output.style)),
+        cli::Format::Md => output::data(&shown.markdown()),
+        cli::Format::Csv => output::data(&view::csv(sizing)),
+        cli::Format::Json => output::json(&shown.json()),
+    }
+}
+
+impl Shown<'_> {
+    fn text(&self, style: Style) -> String {
+        let mut parts = vec![view::text(self.sizing, style)];
+        if let Some(free) = self.free {
+            parts.push(style.wrap(&choices::compared(self.sizing, free), 2) + "\n");
+        }
+        parts.extend(
+            self.why_not
+                .iter()
+                .map(|gpu| view::why_not(self.sizing, gpu, style)),
+        );
+        parts.extend(
+            self.derivations
+                .map(|derivations| explain::text(derivations, style)),
+        );
+        if self.rule {
+            parts.push(rule::text(self.sizing, style));
+        }
+        // The first screen says only how many notes there are; what was left aside of a command
+        // that runs is part of the answer.
+        let explained = self.derivations.is_some() || self.free.is_some();
+        if explained && !self.sizing.deployments.is_empty() && !self.sizing.notes.is_empty() {
+            let notes = self.sizing.notes.iter();
+            parts.push(
+                notes
+                    .map(|note| style.wrap(&format!("note: {note}"), 6) + "\n")
+                    .collect(),
+            );
+        }
+        parts.join("\n")
+    }
+
+    fn markdown(&self) -> String {
+        let mut parts = vec![view::markdown(self.sizing)];
+        if let Some(free) = self.free {
+            parts.push(escape_markdown(&choices::compared(self.sizing, free)) + "\n");
+        }
+        parts.extend(
+            self.why_not
+                .iter()
+                .map(|gpu| view::why_not_markdown(self.sizing, gpu)),
+        );
+        let explained = self.derivations.map(explain::markdown);
+        parts.extend(explained.map(|text| format!("## How it came about\n\n{text}")));
+        if self.rule {
+            parts.push(format!(
+                "## A rule of thumb\n\n{}",
+                rule::markdown(self.sizing)
+            ));
+        }
+        parts.join("\n")
+    }
+
+    fn json(&self) -> Value {
+        let mut value = view::sizing_json(self.sizing);
+        if let Value::Object(fields) = &mut value {
+            fields.extend(
+                self.free
+                    .map(|free| ("instead".into(), view::sizing_json(free))),
+            );
+            if self.rule {
+                fields.insert("rule".into(), rule::json(self.sizing));
+            }
+        }
+        value
+    }
+}
