@@ -198,7 +198,7 @@ pub fn rental(rental: &Rental) -> String {
     if rental.date.starts_with(|c: char| c.is_ascii_digit()) {
         let _ = write!(text, ", list of {}", rental.date);
     } else if !rental.date.is_empty() {
-        let _ = write!(text, ", list {}", rental.date);
+        let _ = write!(text, ", price list {}", rental.date);
     }
     if rental.idle > 0 {
         let _ = write!(text, "; {} paid for and idle", rental.idle);
@@ -238,7 +238,7 @@ pub fn quality(deployment: &Deployment) -> Option<String> {
     ))
 }
 
-/// `11.3 requests/s, 1.41 × the asked; then TPOT fails`.
+/// `11.3 requests/s, 1.41 × the asked; limited by TPOT`.
 pub fn headroom(sizing: &Sizing, deployment: &Deployment) -> String {
     let headroom = &deployment.headroom;
     let closed = matches!(sizing.workload.traffic, Traffic::Closed { .. });
@@ -252,7 +252,7 @@ pub fn headroom(sizing: &Sizing, deployment: &Deployment) -> String {
         text = format!("up to {} {unit}, {text}", number(headroom.rate));
     }
     if !headroom.limited_by.is_empty() {
-        let _ = write!(text, "; beyond that {} fails first", headroom.limited_by);
+        let _ = write!(text, "; limited by {}", headroom.limited_by);
     }
     text
 }
