@@ -259,9 +259,9 @@ impl Axis {
         }
     }
 
-    /// A logarithmic axis where the values span more than a decade, else a linear one.
+    /// A logarithmic axis where the values span about a decade, else a linear one.
     pub(super) fn spanning(least: f64, most: f64, count: usize) -> Self {
-        if !(least > 0.0 && most.is_finite() && most > least * 12.0) {
+        if !(least > 0.0 && most.is_finite() && most > least * 8.0) {
             return Self::up_to(most, count);
         }
         let (start, end) = (least * 0.8, most * 1.15);
