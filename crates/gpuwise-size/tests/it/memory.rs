@@ -1,4 +1,5 @@
 //! Memory against sums worked out by hand, and against what engines logged.
+#![allow(clippy::float_cmp, reason = "whole numbers of bytes are exact")]
 
 use crate::fixture::{catalogue, model};
 use gpuwise_domain::{

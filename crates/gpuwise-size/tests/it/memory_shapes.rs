@@ -1,4 +1,5 @@
 //! Memory of made-up models against an independent sum of their tensors' shapes.
+#![allow(clippy::float_cmp, reason = "whole numbers of bytes are exact")]
 
 use crate::fixture::catalogue;
 use gpuwise_domain::{gpu::Device, layout::Layout, model::Architecture, precision::CacheFormat};
