@@ -54,6 +54,19 @@ pub(crate) fn release_of(engine: &Engine) -> Option<Release> {
     (!newest).then_some(Release { numbers })
 }
 
+/// A release written without its patch (`0.6`) is the newest patch of it.
+pub(crate) fn newest_patch(engine: &Engine) -> Option<Release> {
+    let release = engine.release.filter(|_| engine.kind == EngineKind::Vllm)?;
+    let short = engine
+        .written
+        .split(|c: char| !c.is_ascii_digit() && c != '.')
+        .any(|word| word.matches('.').count() == 1 && word.parse() == Ok(release));
+    let [major, minor, _] = release.numbers;
+    let mut patches = VLLM.iter().rev().map(|(_, _, numbers)| *numbers);
+    let newest = patches.find(|numbers| numbers[..2] == [major, minor])?;
+    short.then_some(Release { numbers: newest })
+}
+
 /// `V0` and `V1` in a row name the first and the second engine, whatever the release's default is.
 pub(crate) fn first_engine(engine: &mut Engine, said: &str) {
     if engine.kind != EngineKind::Vllm {

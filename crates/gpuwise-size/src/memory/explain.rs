@@ -8,7 +8,7 @@ use alloc::{
     vec,
     vec::Vec,
 };
-use gpuwise_domain::{estimate::Derivation, model::Window};
+use gpuwise_domain::{engine::EngineKind, estimate::Derivation, model::Window};
 use gpuwise_units::{Bytes, significant};
 
 /// The tokens that the cache of the fullest GPU holds, down to shapes, settings and the catalogue's
@@ -133,10 +133,16 @@ fn layer_group(group: &CacheGroup, setup: &Setup<'_>) -> Derivation {
     )
 }
 
+/// The engine's release, and the rows of the catalogue that say how it behaves.
 fn engine_source(setup: &Setup<'_>) -> String {
+    let kind = setup.engine.kind;
+    let rules = match kind {
+        EngineKind::DeepSpeedMii => "recalled".to_string(),
+        _ => format!("catalogue/engines/{}.toml", kind.name()),
+    };
     match setup.engine.release {
-        Some(release) => format!("{} {release}", setup.engine.kind),
-        None => format!("{}, newest release known", setup.engine.kind),
+        Some(release) => format!("{kind} {release}, {rules}"),
+        None => format!("{kind}, newest release known, {rules}"),
     }
 }
 

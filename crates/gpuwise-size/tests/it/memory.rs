@@ -383,6 +383,7 @@ type Logged = (
 
 const H100: &str = "H100 SXM5 80GB";
 const S128: &[(&str, &str)] = &[("max_num_seqs", "128")];
+const A100: &[(&str, &str)] = &[("gpu_memory_utilization", "0.90"), ("gpu_memory_gib", "79.14")];
 const TOKENS: (&str, &str) = ("kv_cache_capacity", "tokens");
 const WEIGHTS: (&str, &str) = ("weights_memory_per_gpu", "GiB");
 
@@ -402,6 +403,10 @@ const LOGGED: &[Logged] = &[
         &[("gpu_memory_utilization", "0.98")], WEIGHTS, 13.9476, (0.001, 0.001)),
     ("deepseek-ai/DeepSeek-R1-Distill-Qwen-14B", "GeForce RTX 4090", 2, "vllm 0.7 (2025-02)",
         &[("gpu_memory_utilization", "0.98")], TOKENS, 81_536.0, (0.01, 0.01)),
+    // A log of vLLM 0.6 in a public file: the first engine samples 256 sequences in its profile.
+    ("meta-llama/Llama-3.1-8B", "A100 SXM4 80GB", 1, "vllm 0.6", A100, WEIGHTS, 14.99, (0.001, 0.001)),
+    ("meta-llama/Llama-3.1-8B", "A100 SXM4 80GB", 1, "vllm 0.6", A100, ("activation_peak_per_gpu", "GiB"), 1.19, (0.005, 0.005)),
+    ("meta-llama/Llama-3.1-8B", "A100 SXM4 80GB", 1, "vllm 0.6", A100, ("kv_cache_memory_per_gpu", "GiB"), 54.93, (0.001, 0.001)),
     // vllm-project/vllm pull request 12569.
     ("neuralmagic/Meta-Llama-3.1-70B-Instruct-quantized.w8a8", "", 1, "vllm V1 (2025-01)",
         &[("max_model_len", "2048")], WEIGHTS, 67.7229, (0.001, 0.001)),

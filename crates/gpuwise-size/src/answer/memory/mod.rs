@@ -10,7 +10,7 @@ use crate::{
 };
 use alloc::{
     format,
-    string::{String, ToString},
+    string::String,
 };
 use gpuwise_domain::{
     catalogue::Catalogue, estimate::Basis, layout::Layout, model::Architecture, question::Question,
@@ -206,19 +206,23 @@ fn cache_left(
         basis: Basis::Calibrated,
         ..ranges::EXACT
     };
-    let what = if plan.cache < 0.0 {
-        "weights and overheads do not fit: short by the range's upper end and more".to_string()
-    } else {
-        format!(
-            "{} GiB of {} GiB that the engine may use",
-            significant(plan.cache / GIB, 4),
-            significant(plan.budget / GIB, 4)
-        )
-    };
-    let mut answer = read.said(question, figure(plan.cache), spread, &what);
+    // Whoever logged a cache had one: where our sum leaves none, the smallest that serves is meant.
+    let least = 0.02 * plan.budget;
+    let left = plan.cache.max(least);
+    let mut what = format!(
+        "{} GiB of {} GiB that the engine may use",
+        significant(left / GIB, 4),
+        significant(plan.budget / GIB, 4)
+    );
+    if plan.cache < least {
+        what.push_str(
+            ", read as the least that serves: by our sum weights and overheads leave none",
+        );
+    }
+    let mut answer = read.said(question, figure(left), spread, &what);
     let scale = read::scale(&question.unit);
-    answer.low = figure(plan.cache - below * plan.budget) / scale;
-    answer.high = figure(plan.cache + above * plan.budget) / scale;
+    answer.low = figure(left - below * plan.budget) / scale;
+    answer.high = figure(left + above * plan.budget) / scale;
     // The first engine's ranks log what each has; the smallest decides the tokens.
     if wanted == Wanted::CacheBytes
         && let Some(other) = peak_without_sampling(&read.setup)
@@ -226,7 +230,7 @@ fn cache_left(
         let more = plan.cache + (plan.overhead(Part::Activations) - other).max(0.0);
         answer.high = answer.high.max(figure(more + above * plan.budget) / scale);
     }
-    if !read.settled {
+    if !read.settled || plan.cache < least {
         answer.basis = Basis::Extrapolated;
     }
     answer

@@ -6,7 +6,7 @@ use crate::{
         engine::{engine_of, profile_of},
         layout::stated_layout,
         reading::{Refusal, cache, settings, smallest_layout, weights},
-        releases::{first_engine, release_of, vllm_settings},
+        releases::{first_engine, newest_patch, release_of, vllm_settings},
     },
     memory::{MemoryPlan, plan_of_visible, visible_memory},
     setup::{Draft, Setup, Weights},
@@ -227,6 +227,7 @@ fn engine(question: &Question, stated: Option<Engine>, notes: &mut Vec<String>) 
         ));
         engine.release = Some(release);
     }
+    engine.release = newest_patch(&engine).or(engine.release);
     let said = format!(
         "{} {}",
         question.engine,
