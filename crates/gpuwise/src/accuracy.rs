@@ -131,17 +131,17 @@ fn median(values: &mut [f64]) -> f64 {
 
 /// A table of errors by metric and group.
 pub(crate) fn table(rows: &[Compared], by: By) -> Table {
-    let mut columns = vec![Column::left("metric", "metric")];
+    let mut columns = vec![Column::left("metric", "metric").wrap(20)];
     if by != By::Metric {
-        columns.push(Column::left("group", by.title()).wrap(24));
+        columns.push(Column::left("group", by.title()).wrap(16));
     }
     columns.extend([
-        Column::right("questions", "questions"),
-        Column::right("answered", "answered"),
-        Column::right("mean_error_percent", "mean error").unit("%"),
-        Column::right("median_error_percent", "median").unit("%"),
-        Column::right("bias_percent", "bias").unit("%"),
-        Column::right("inside_percent", "in range").unit("%"),
+        Column::right("questions", "asked"),
+        Column::right("answered", "told"),
+        Column::right("mean_error_percent", "mean %"),
+        Column::right("median_error_percent", "median %"),
+        Column::right("bias_percent", "bias %"),
+        Column::right("inside_percent", "in range %"),
         Column::right("high_over_low", "high/low"),
     ]);
     let mut groups: BTreeMap<(String, String), Vec<&Compared>> = BTreeMap::new();
@@ -169,5 +169,6 @@ pub(crate) fn table(rows: &[Compared], by: By) -> Table {
         ]);
         table.push(cells);
     }
+    table.footnote("asked: different questions; told: answered; errors |predicted − measured| / measured; bias: mean ln(predicted / measured); in range: measured values inside the 80 % range");
     table
 }

@@ -13,6 +13,7 @@ use alloc::{
 use gpuwise_domain::{
     catalogue::{Catalogue, folded},
     estimate::{Basis, Estimate},
+    layout::Layout,
     model::{Architecture, Mixer},
     question::{Load, Question},
 };
@@ -134,6 +135,11 @@ pub fn observation(question: &Question, reading: &Reading<'_>, residual: f64) ->
         load: match reading.load {
             Load::InFlight(requests) => Some(requests / f64::from(reading.gpus.max(1))),
             _ => None,
+        },
+        shape: reading.input.zip(reading.output).map(|(input, output)| input / output.max(1.0)),
+        layout: Layout {
+            replicas: 1,
+            ..setup.layout
         },
     }
 }

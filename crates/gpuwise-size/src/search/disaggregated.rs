@@ -124,7 +124,7 @@ fn prefill_worker<'a>((setup, plan, cycle): &Ready<'a>, demand: Demand, workload
     if let Some(target) = workload.promise.ttft {
         // At its busiest a prompt waits as long as it takes, some times more at a high percentile.
         let wait = BUSIEST / (1.0 - BUSIEST) * alone * 0.5;
-        let fraction = target.percentile.map_or(0.63, |p| p.fraction());
+        let fraction = target.percentile.map_or(0.63, gpuwise_units::Percentile::fraction);
         let first = cycle.first(alone, demand.input) + transfer(setup, demand) + wait * libm::log(1.0 / (1.0 - fraction));
         if first > target.at_most.get() {
             return None;

@@ -11,6 +11,7 @@ use gpuwise_domain::{
     catalogue::folded,
     deployment::{Cost, Figures, LoadPoint, Rental},
     estimate::{Basis, Estimate},
+    layout::Layout,
     model::Mixer,
     workload::Traffic,
 };
@@ -143,6 +144,8 @@ fn correction(
         class,
         residual: 0.0,
         load: Some(evaluated.service.latency().running / f64::from(layout.replica_gpus())),
+        shape: Some((evaluated.demand.input + evaluated.demand.cached) / evaluated.demand.output.max(1.0)),
+        layout: Layout { replicas: 1, ..layout },
     })
 }
 

@@ -126,7 +126,7 @@ pub(crate) fn label(judged: &Judged<'_>, feasible: &Feasible<'_>) -> String {
     }
     if let Some(stages) = &feasible.evaluated.stages {
         let prefill = stages.pool.layout;
-        text.push_str(&format!(" + prefill {} × {prefill}", prefill.replicas));
+        text = format!("{text} + prefill {prefill}");
     }
     text.push(' ');
     text.push_str(&judged.choices[feasible.candidate.choice].name);

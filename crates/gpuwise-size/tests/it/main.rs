@@ -1,5 +1,6 @@
 //! Integration tests of sizing.
 
+mod feedback;
 mod fixture;
 mod evidence;
 mod memory;
