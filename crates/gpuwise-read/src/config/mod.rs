@@ -4,7 +4,7 @@
 //! that counts are exact; an unknown type with the usual fields is read as a Llama-like decoder, and
 //! the result says what was assumed.
 //!
-//! A reader of a family takes a [`Context`] and fills in [`Parts`]; `finish` adds what all have in
+//! A reader of a family takes a `Context` and fills in `Parts`; `finish` adds what all have in
 //! common. Layers are described once each and merged into runs where they are equal.
 
 mod build;
