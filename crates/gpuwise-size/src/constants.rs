@@ -75,6 +75,7 @@ parameters! {
     Overlap = "overlap", 3.0, 0.0, 0.0, 0.0, "exponent", "exponent of the smooth maximum of memory and compute time";
     TileExponent = "tile_exponent", 0.45, 0.3, 0.0, 0.0, "exponent", "how much few tiles of a matmul leave compute units idle";
     Kernel = "kernel", 3.5, 0.3, 0.12, 0.075, "µs", "time that one small kernel adds to a step under CUDA graphs";
+    BlockMatmul = "block_matmul", 5.0, 0.6, 0.2, 0.25, "µs", "time that scaling activations by blocks adds to a matmul of block-scaled FP8 weights";
     LatentKernels = "latent_kernels", 10.0, 0.3, 0.0, 0.075, "kernels", "small kernels of a latent-attention layer beside its matmuls";
     ExpertKernels = "expert_kernels", 6.0, 0.3, 0.0, 0.3, "kernels", "kernels of routing, permuting and combining experts";
     UnstatedSpeculation = "unstated_speculation", 1.25, 0.15, 0.0, 0.0, "tokens", "tokens a step where the model has prediction layers and the row does not say whether they are used";

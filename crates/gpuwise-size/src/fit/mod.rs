@@ -24,6 +24,9 @@ pub struct Row {
     pub weight: f64,
     /// Logarithm of the measured value.
     pub target: f64,
+    /// How much more a prediction that is too high counts than one that is too low by the same
+    /// factor: 0 alike, 1 as in a mean relative error.
+    pub asymmetry: f64,
 }
 
 /// One number that may move.
@@ -41,9 +44,6 @@ pub struct Effort {
     pub steps: usize,
     /// Residual (in logarithm) beyond which a row counts linearly.
     pub huber: f64,
-    /// How much more predictions that are too high count than those that are too low by the same
-    /// factor: 0 alike, 1 as in a mean relative error.
-    pub asymmetry: f64,
     /// How much further generations may lie apart than their priors say: 1 for servers; more where
     /// backends of other vendors are hardly tuned.
     pub generation_scale: f64,
@@ -243,7 +243,7 @@ fn step(
         if !residual.is_finite() {
             continue;
         }
-        let weight = rows[index].weight * row_weight(residual, effort);
+        let weight = rows[index].weight * row_weight(residual, rows[index].asymmetry, effort);
         for (a, (i, si)) in entries.iter().enumerate() {
             gradient[*i] += weight * si * residual;
             for (j, sj) in &entries[a..] {
@@ -265,18 +265,18 @@ fn step(
 }
 
 /// Outliers count linearly, and high predictions count more than low ones if asked.
-fn row_weight(residual: f64, effort: Effort) -> f64 {
+fn row_weight(residual: f64, asymmetry: f64, effort: Effort) -> f64 {
     let size = libm::fabs(residual);
     let outlier = if size <= effort.huber {
         1.0
     } else {
         effort.huber / size
     };
-    outlier * side(residual, effort)
+    outlier * side(residual, asymmetry)
 }
 
-fn side(residual: f64, effort: Effort) -> f64 {
-    let factor = libm::exp(effort.asymmetry * residual).clamp(0.5, 2.0);
+fn side(residual: f64, asymmetry: f64) -> f64 {
+    let factor = libm::exp(asymmetry * residual).clamp(0.5, 2.0);
     if factor.is_finite() { factor } else { 1.0 }
 }
 
@@ -288,7 +288,7 @@ fn total_cost(constants: &Constants, rows: &[Row], predicted: &[f64], effort: Ef
         // A row without a prediction costs as much as one that is wrong by e.
         let residual = if residual.is_finite() { residual } else { 1.0 };
         cost += row.weight
-            * side(value - row.target, effort)
+            * side(value - row.target, row.asymmetry)
             * if residual <= huber {
                 0.5 * residual * residual
             } else {

@@ -185,6 +185,15 @@ fn likeness(sample: &Sample<'_>) -> f64 {
     }
 }
 
+/// Accuracy is judged by mean relative errors, in which too high by a factor counts more than too low
+/// by it; of times to first token, whose errors are large, that is most of the mean.
+const fn asymmetry(class: MetricClass) -> f64 {
+    match class {
+        MetricClass::Ttft | MetricClass::TtftTail => 0.8,
+        _ => 0.3,
+    }
+}
+
 /// Rows for fitting, in the order of the samples.
 pub fn rows(samples: &[Sample<'_>], constants: &Constants) -> Vec<Row> {
     let identities: Vec<String> = samples.iter().map(Sample::identity).collect();
@@ -214,6 +223,7 @@ pub fn rows(samples: &[Sample<'_>], constants: &Constants) -> Vec<Row> {
                 profile: place.profile,
                 weight: ROW_PRECISION * own / shared,
                 target: libm::log(sample.measured),
+                asymmetry: asymmetry(sample.class()),
             }
         })
         .collect()

@@ -5,7 +5,10 @@
 //! precision, attention reads the cache, ranks exchange activations, and kernels cost time each.
 
 mod collective;
+mod rates;
 mod step;
+mod work;
 
-pub(crate) use step::matmul_seconds;
-pub use step::{Batch, StepModel, StepShape, StepTime};
+pub(crate) use rates::matmul_seconds;
+pub use step::{Batch, StepModel, StepTime};
+pub use work::StepShape;

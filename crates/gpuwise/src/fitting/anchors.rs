@@ -28,6 +28,7 @@ impl Anchor<'_> {
             profile: place.profile,
             weight: WEIGHT,
             target: self.measured.ln(),
+            asymmetry: 0.0,
         }
     }
 }

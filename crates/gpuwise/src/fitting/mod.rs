@@ -28,7 +28,6 @@ const fn effort(steps: usize, local: bool) -> Effort {
     Effort {
         steps,
         huber: 0.3,
-        asymmetry: 0.3,
         generation_scale: if local { 5.0 } else { 1.0 },
     }
 }

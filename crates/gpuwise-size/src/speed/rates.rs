@@ -1,0 +1,176 @@
+//! Achieved rates of a device under an engine: peaks times fitted shares.
+
+use crate::{
+    constants::{Constants, Parameter as P, Place},
+    micro,
+    setup::Setup,
+};
+use gpuwise_domain::{engine::EngineKind, model::Window, precision::Compute};
+
+/// Constants at this place, in SI units.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Rates {
+    pub(super) memory: f64,
+    pub(super) cache: f64,
+    pub(super) half: f64,
+    fp8: f64,
+    fp4: f64,
+    pub(super) full: f64,
+    pub(super) attention: f64,
+    pub(super) latent: f64,
+    pub(super) expert_memory: f64,
+    pub(super) expert_compute: f64,
+    pub(super) expert_tile: f64,
+    pub(super) expert_imbalance: f64,
+    pub(super) expert_skew: f64,
+    pub(super) expert_four_bit: f64,
+    pub(super) expert_weight_only: f64,
+    pub(super) expert_kernels: f64,
+    pub(super) latent_kernels: f64,
+    pub(super) weight_only_memory: f64,
+    pub(super) weight_only_compute: f64,
+    pub(super) overlap: f64,
+    pub(super) tile_exponent: f64,
+    pub(super) kernel: f64,
+    pub(super) block_matmul: f64,
+    pub(super) stream: f64,
+    pub(super) launch: f64,
+    pub(super) step_base: f64,
+    pub(super) step_sequence: f64,
+    pub(super) prefill_factor: f64,
+    pub(super) era_decode: f64,
+    pub(super) era_prefill: f64,
+}
+
+impl Rates {
+    pub(super) fn new(setup: &Setup<'_>, constants: &Constants, place: Place) -> Self {
+        let get = |parameter| constants.get(parameter, place);
+        let device = &setup.device;
+        let bandwidth = device.bandwidth().get();
+        let peak = |compute| {
+            device
+                .peak(compute)
+                .map_or(f64::NAN, gpuwise_units::FlopPerSecond::get)
+        };
+        let half = device
+            .peak(Compute::Half)
+            .or(device.peak(Compute::Full))
+            .map_or(1e12, gpuwise_units::FlopPerSecond::get);
+        // llama.cpp adds up in 16 bits, at which parts that halve 32-bit sums run at full rate: half
+        // of what they do in 8-bit integers.
+        let half = match (setup.engine.kind, device.peak(Compute::Int8)) {
+            (EngineKind::LlamaCpp, Some(integers)) => half.max(integers.get() / 2.0),
+            _ => half,
+        };
+        let or_half = |rate: f64| if rate.is_finite() { rate } else { half };
+        let integers_or_fp8 = device.peak(Compute::Fp8).or(device.peak(Compute::Int8));
+        Self {
+            memory: bandwidth * get(P::MemoryRate),
+            cache: bandwidth * get(P::CacheRate),
+            half: half * get(P::HalfRate),
+            fp8: integers_or_fp8.map_or(half, gpuwise_units::FlopPerSecond::get) * get(P::Fp8Rate),
+            fp4: or_half(peak(Compute::Fp4)) * get(P::Fp4Rate),
+            full: or_half(peak(Compute::Full)) * get(P::HalfRate),
+            attention: half * get(P::AttentionRate),
+            latent: half * get(P::LatentRate),
+            expert_memory: bandwidth * get(P::ExpertMemoryRate),
+            expert_compute: get(P::ExpertComputeRate),
+            expert_tile: get(P::ExpertTile),
+            expert_imbalance: get(P::ExpertImbalance),
+            expert_skew: get(P::ExpertSkew).min(1.0),
+            expert_four_bit: get(P::ExpertFourBit),
+            expert_weight_only: get(P::ExpertWeightOnly),
+            expert_kernels: get(P::ExpertKernels),
+            latent_kernels: get(P::LatentKernels),
+            weight_only_memory: get(P::WeightOnlyRate),
+            weight_only_compute: get(P::WeightOnlyCompute),
+            overlap: get(P::Overlap),
+            tile_exponent: get(P::TileExponent),
+            kernel: get(P::Kernel) * 1e-6,
+            block_matmul: get(P::BlockMatmul) * 1e-6,
+            stream: get(P::Stream) * 2.0 / bandwidth,
+            launch: get(P::Launch) * 1e-6,
+            step_base: get(P::StepBase) * 1e-6,
+            step_sequence: get(P::StepSequence) * 1e-6,
+            prefill_factor: get(P::PrefillFactor),
+            era_decode: get(P::EraDecode),
+            era_prefill: get(P::EraPrefill),
+        }
+    }
+
+    pub(super) fn compute(&self, compute: Compute) -> f64 {
+        match compute {
+            Compute::Full => self.full,
+            Compute::Half => self.half,
+            Compute::Fp8 | Compute::Int8 => self.fp8,
+            Compute::Fp4 => self.fp4,
+        }
+    }
+
+    pub(super) fn smooth_max(&self, a: f64, b: f64) -> f64 {
+        smooth_max(a, b, self.overlap)
+    }
+}
+
+/// `(a^p + b^p)^(1/p)`: close to the larger, above it where both are alike.
+pub(super) fn smooth_max(a: f64, b: f64, power: f64) -> f64 {
+    let (large, small) = if a > b { (a, b) } else { (b, a) };
+    if small <= large * 1e-3 {
+        return large;
+    }
+    let ratio = small / large;
+    if (power - 3.0).abs() < 1e-9 {
+        return large * libm::cbrt(1.0 + ratio * ratio * ratio);
+    }
+    large * libm::pow(1.0 + libm::pow(ratio, power), 1.0 / power)
+}
+
+/// The share of compute units that a matmul's tiles keep busy: tiles of 128 × 128 over the units,
+/// softened by an exponent, because kernels split the inner dimension when tiles are few.
+pub(super) fn tile_use(tokens: f64, rows: f64, units: f64, exponent: f64) -> f64 {
+    let tiles = libm::ceil(tokens / 128.0) * libm::ceil(rows / 128.0);
+    if tiles >= units {
+        1.0
+    } else {
+        libm::pow(tiles / units, exponent)
+    }
+}
+
+/// Seconds of a single matmul, launch left out.
+pub(crate) fn matmul_seconds(
+    matmul: &micro::Matmul<'_>,
+    constants: &Constants,
+    place: Place,
+) -> f64 {
+    let get = |parameter| constants.get(parameter, place);
+    let device = &matmul.device;
+    let (element, rate) = match matmul.compute {
+        Compute::Full | Compute::Half => (2.0, get(P::HalfRate)),
+        Compute::Fp8 | Compute::Int8 => (1.0, get(P::Fp8Rate)),
+        Compute::Fp4 => (0.5625, get(P::Fp4Rate)),
+    };
+    let peak = device.peak(matmul.compute).map_or(f64::NAN, gpuwise_units::FlopPerSecond::get);
+    let (m, n, k) = (matmul.tokens, matmul.rows, matmul.columns);
+    let bytes = (m * k + k * n) * element + m * n * 2.0;
+    let reading = bytes / (device.bandwidth().get() * get(P::MemoryRate));
+    let units = f64::from(device.units().unwrap_or(100));
+    let used = tile_use(m, n, units, get(P::TileExponent));
+    let computing = 2.0 * padded(m) * n * k / (peak * rate * used);
+    smooth_max(reading, computing, get(P::Overlap))
+}
+
+/// Tokens as a matmul computes them: padded to a tile of 16.
+pub(super) fn padded(tokens: f64) -> f64 {
+    if tokens < 256.0 {
+        libm::ceil(tokens / 16.0) * 16.0
+    } else {
+        tokens
+    }
+}
+
+pub(super) fn prefill_visible(window: Window, context: f64) -> f64 {
+    match window {
+        Window::Full => context,
+        Window::Sliding(w) | Window::Chunked(w) => context.min(w.0 as f64),
+    }
+}

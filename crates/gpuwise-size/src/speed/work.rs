@@ -1,0 +1,307 @@
+//! The operators of one step: what each reads and computes, whatever the constants are.
+
+use crate::{
+    setup::Setup,
+    shard::{piece_share, shard},
+};
+use alloc::vec::Vec;
+use gpuwise_domain::{
+    model::{FeedForward, LayerRun, Mixer, Role, Tensor, Window},
+    precision::Compute,
+};
+
+/// A matmul on one rank.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Matmul {
+    /// Bytes of its weights.
+    pub(super) bytes: f64,
+    /// Operations per token.
+    pub(super) flop: f64,
+    pub(super) rows: f64,
+    pub(super) compute: Compute,
+    pub(super) weight_only: bool,
+    /// Whether activations are scaled by blocks first.
+    pub(super) blocks: bool,
+}
+
+/// The operators of one layer on one rank.
+#[derive(Debug, Clone)]
+pub(super) struct LayerWork {
+    pub(super) count: f64,
+    pub(super) matmuls: Vec<Matmul>,
+    pub(super) mixer: MixerWork,
+    pub(super) experts: Option<ExpertWork>,
+    /// Kernels beyond matmuls.
+    pub(super) kernels: f64,
+    /// All-reduces after it over the tensor group.
+    pub(super) reductions: f64,
+}
+
+#[derive(Debug, Clone, Copy)]
+pub(super) enum MixerWork {
+    None,
+    /// Bytes of cache per context token, operations per query and context token when decoding and
+    /// in prefill, and what is seen.
+    Attention {
+        bytes: f64,
+        decode_flop: f64,
+        prefill_flop: f64,
+        window: Window,
+        latent: bool,
+        /// At most this much context is read (0: all).
+        top: f64,
+    },
+    /// Bytes of state read and written per sequence, operations per prompt token.
+    Recurrent {
+        bytes: f64,
+        flop: f64,
+    },
+}
+
+#[derive(Debug, Clone, Copy)]
+pub(super) struct ExpertWork {
+    /// Experts in all.
+    pub(super) count: f64,
+    pub(super) chosen: f64,
+    /// Bytes of one expert, whole.
+    pub(super) bytes: f64,
+    /// Operations per token and expert.
+    pub(super) flop: f64,
+    pub(super) compute: Compute,
+    pub(super) weight_only: bool,
+    pub(super) four_bit: bool,
+    pub(super) input: f64,
+}
+
+/// The operators of a setup: what follows from its shapes alone, whatever the constants are.
+#[derive(Debug, Clone)]
+pub struct StepShape {
+    pub(super) layers: Vec<LayerWork>,
+    pub(super) head: Option<Matmul>,
+}
+
+impl StepShape {
+    /// The operators of a setup.
+    pub fn new(setup: &Setup<'_>) -> Self {
+        Self {
+            layers: setup
+                .architecture
+                .layers
+                .iter()
+                .map(|run| layer_work(run, setup))
+                .collect(),
+            head: head_work(setup),
+        }
+    }
+}
+
+pub(super) fn head_work(setup: &Setup<'_>) -> Option<Matmul> {
+    let architecture = setup.architecture;
+    let role = if architecture.tied_head {
+        Role::Embedding
+    } else {
+        Role::Head
+    };
+    let tensor = architecture
+        .outside
+        .iter()
+        .find(|t| t.role == role && t.is_matrix())?;
+    Some(matmul_work(&[tensor], setup))
+}
+
+/// Tensors that one kernel multiplies by, such as query, key and value.
+pub(super) fn matmul_work(tensors: &[&Tensor], setup: &Setup<'_>) -> Matmul {
+    let mut work = Matmul {
+        bytes: 0.0,
+        flop: 0.0,
+        rows: 0.0,
+        compute: Compute::Half,
+        weight_only: false,
+        blocks: false,
+    };
+    for tensor in tensors {
+        let part = shard(tensor, &setup.layout);
+        let share = part.elements() / (tensor.elements() as f64).max(1.0);
+        work.bytes += setup.weights.bytes(tensor) as f64 * share;
+        work.flop += 2.0 * part.elements();
+        work.rows += part.rows * part.copies;
+        work.compute = setup.weights.compute(tensor, &setup.device);
+        work.weight_only = setup.weights.weight_only(tensor, &setup.device);
+        work.blocks = matches!(setup.weights.format(tensor).name, "fp8-block" | "mxfp8");
+    }
+    work
+}
+
+/// Roles that are multiplied together, in the order of the layer.
+pub(super) const MATMULS: &[&[Role]] = &[
+    &[Role::Query, Role::Key, Role::Value],
+    &[Role::LatentDown],
+    &[Role::LatentQuery],
+    &[Role::LatentKeyValue],
+    &[Role::Indexer],
+    &[Role::StateInput],
+    &[Role::AttentionOutput],
+    &[Role::StateOutput],
+    &[Role::CrossAttention],
+    &[Role::MlpUp],
+    &[Role::MlpDown],
+    &[Role::Router],
+    &[Role::SharedUp],
+    &[Role::SharedDown],
+];
+
+pub(super) fn layer_work(run: &LayerRun, setup: &Setup<'_>) -> LayerWork {
+    let layer = &run.layer;
+    let mut matmuls = Vec::new();
+    for roles in MATMULS {
+        let tensors: Vec<&Tensor> = layer
+            .tensors
+            .iter()
+            .filter(|t| roles.contains(&t.role) && t.is_matrix())
+            .collect();
+        if !tensors.is_empty() {
+            matmuls.push(matmul_work(&tensors, setup));
+        }
+    }
+    let has_mixer = !matches!(layer.mixer, Mixer::None);
+    let has_feed_forward = !matches!(layer.feed_forward, FeedForward::None);
+    let small_norms = layer
+        .tensors
+        .iter()
+        .filter(|t| t.role == Role::AttentionOther)
+        .count();
+    let tensor_parallel = setup.layout.tensor > 1;
+    LayerWork {
+        count: run.count as f64,
+        mixer: mixer_work(&layer.mixer, setup),
+        experts: expert_work(layer, setup),
+        // Norms, rotary, cache write, attention, activation.
+        kernels: if has_mixer { 4.0 } else { 0.0 }
+            + if has_feed_forward { 2.0 } else { 0.0 }
+            + if small_norms > 0 { 1.0 } else { 0.0 },
+        reductions: if tensor_parallel {
+            f64::from(u8::from(has_mixer)) + f64::from(u8::from(has_feed_forward))
+        } else {
+            0.0
+        },
+        matmuls,
+    }
+}
+
+pub(super) fn mixer_work(mixer: &Mixer, setup: &Setup<'_>) -> MixerWork {
+    let element = setup.cache.bytes_per_element();
+    let tensor = setup.layout.tensor;
+    let context_ranks = f64::from(setup.layout.decode_context.max(1));
+    match *mixer {
+        Mixer::Attention {
+            heads,
+            kv_heads,
+            key_dim,
+            value_dim,
+            window,
+            ..
+        } => {
+            let heads_here = heads as f64 * piece_share(heads, tensor);
+            let kv_here = kv_heads as f64 * piece_share(kv_heads, tensor);
+            let dims = (key_dim + value_dim) as f64;
+            MixerWork::Attention {
+                bytes: kv_here * dims * element / context_ranks,
+                decode_flop: 2.0 * heads_here * dims,
+                prefill_flop: 2.0 * heads_here * dims,
+                window,
+                latent: false,
+                top: 0.0,
+            }
+        }
+        Mixer::Latent {
+            heads,
+            kv_rank,
+            rotary_dim,
+            plain_dim,
+            value_dim,
+            index_dim,
+            top_tokens,
+        } => {
+            let heads_here = heads as f64 * piece_share(heads, tensor);
+            MixerWork::Attention {
+                bytes: (kv_rank + rotary_dim) as f64 * element / context_ranks + index_dim as f64,
+                decode_flop: 2.0 * heads_here * (2 * kv_rank + rotary_dim) as f64,
+                prefill_flop: 2.0 * heads_here * (plain_dim + rotary_dim + value_dim) as f64,
+                window: Window::Full,
+                latent: true,
+                top: top_tokens as f64,
+            }
+        }
+        Mixer::Compressed {
+            heads,
+            dim,
+            window,
+            ratio,
+            top_entries,
+            ..
+        } => {
+            let heads_here = heads as f64 * piece_share(heads, tensor);
+            let compressed = if top_entries > 0 {
+                top_entries as f64
+            } else {
+                0.0
+            };
+            let _ = ratio;
+            MixerWork::Attention {
+                bytes: dim as f64 * element,
+                decode_flop: 4.0 * heads_here * dim as f64,
+                prefill_flop: 4.0 * heads_here * dim as f64,
+                window: Window::Full,
+                latent: true,
+                top: window.0 as f64 + compressed,
+            }
+        }
+        Mixer::Recurrent(state) => {
+            let share = piece_share(state.heads, tensor);
+            let bytes = if state.state_bytes == 0 {
+                2
+            } else {
+                state.state_bytes
+            } as f64;
+            let elements = state.heads as f64 * state.state_per_head as f64 * share;
+            MixerWork::Recurrent {
+                // Read and written.
+                bytes: 2.0 * elements * bytes + 2.0 * state.convolution as f64 * share * 2.0,
+                flop: 6.0 * elements,
+            }
+        }
+        Mixer::None => MixerWork::None,
+    }
+}
+
+pub(super) fn expert_work(layer: &gpuwise_domain::model::Layer, setup: &Setup<'_>) -> Option<ExpertWork> {
+    let FeedForward::Experts {
+        count,
+        chosen,
+        input,
+        ..
+    } = layer.feed_forward
+    else {
+        return None;
+    };
+    let mut work = ExpertWork {
+        count: count as f64,
+        chosen: chosen as f64,
+        bytes: 0.0,
+        flop: 0.0,
+        compute: Compute::Half,
+        weight_only: false,
+        four_bit: false,
+        input: input as f64,
+    };
+    for tensor in layer.tensors.iter().filter(|t| t.role.is_routed_expert()) {
+        work.bytes += setup.weights.bytes(tensor) as f64 / count as f64;
+        if tensor.is_matrix() {
+            work.flop += 2.0 * tensor.elements() as f64 / count as f64;
+            work.four_bit = setup.weights.format(tensor).bytes_per_element() < 0.75;
+            work.compute = setup.weights.compute(tensor, &setup.device);
+            work.weight_only = setup.weights.weight_only(tensor, &setup.device);
+        }
+    }
+    Some(work)
+}
