@@ -98,6 +98,7 @@ pub fn plan(dollars: &str, rate: &str) -> Sizing {
         workload: &workload,
         catalogue: &catalogue,
         knowledge: &knowledge,
+        facts: None,
         choices: Choices::usual(Engine::newest(EngineKind::Vllm)),
     })
 }
