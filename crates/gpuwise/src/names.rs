@@ -76,7 +76,11 @@ fn is_profile(word: &str) -> bool {
 ///
 /// # Errors
 /// When no offer is of one of them.
-pub(crate) fn providers(catalogue: &Catalogue, names: &[String]) -> anyhow::Result<Vec<String>> {
+pub(crate) fn providers(
+    catalogue: &Catalogue,
+    flag: &str,
+    names: &[String],
+) -> anyhow::Result<Vec<String>> {
     let known: BTreeSet<&str> = catalogue
         .offers
         .iter()
@@ -86,7 +90,7 @@ pub(crate) fn providers(catalogue: &Catalogue, names: &[String]) -> anyhow::Resu
         let found = known.iter().find(|known| folded(known) == folded(name));
         found.map(|known| (*known).to_owned()).ok_or_else(|| {
             let all: Vec<&str> = known.iter().copied().collect();
-            Problem::new(format!("--provider {name}: no offer is of this provider"))
+            Problem::new(format!("{flag} {name}: no offer is of this provider"))
                 .hint(format!("providers are {}", all.join(", ")))
                 .into()
         })
@@ -98,7 +102,11 @@ pub(crate) fn providers(catalogue: &Catalogue, names: &[String]) -> anyhow::Resu
 ///
 /// # Errors
 /// When none has.
-pub(crate) fn regions(catalogue: &Catalogue, prefixes: &[String]) -> anyhow::Result<()> {
+pub(crate) fn regions(
+    catalogue: &Catalogue,
+    flag: &str,
+    prefixes: &[String],
+) -> anyhow::Result<()> {
     for prefix in prefixes {
         if catalogue
             .offers
@@ -115,7 +123,7 @@ pub(crate) fn regions(catalogue: &Catalogue, prefixes: &[String]) -> anyhow::Res
             .collect();
         let all: Vec<&str> = known.into_iter().collect();
         return Err(
-            Problem::new(format!("--region {prefix}: no offer is in such a region"))
+            Problem::new(format!("{flag} {prefix}: no offer is in such a region"))
                 .hint(format!("regions are {}", all.join(", ")))
                 .into(),
         );

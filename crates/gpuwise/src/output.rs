@@ -54,12 +54,15 @@ impl Output {
     }
 }
 
-/// Columns of the terminal; 100 where there is none.
+/// Columns as `COLUMNS` states them, else those of the terminal; 100 where there is none.
 fn width() -> usize {
     let stated = std::env::var("COLUMNS")
         .ok()
         .and_then(|columns| columns.parse().ok());
+    let terminal =
+        || terminal_size::terminal_size_of(io::stdout()).map(|(width, _)| usize::from(width.0));
     stated
+        .or_else(terminal)
         .filter(|columns| (20..=1000).contains(columns))
         .unwrap_or(100)
 }

@@ -61,7 +61,7 @@ pub(crate) fn read(flags: &Plan, catalogue: &Catalogue) -> anyhow::Result<Asked>
         .read()
         .map_err(|wrong| blamed(&wrong, &given, file.as_ref()))?;
     let mut workload = read.workload;
-    canonical(&mut workload, catalogue)?;
+    canonical(&mut workload, catalogue, &given)?;
     Ok(Asked {
         model: read.model,
         engine: read.engine,
@@ -237,16 +237,28 @@ fn trace(path: &Path) -> anyhow::Result<Trace> {
 }
 
 /// Names as the catalogue writes them, and a budget in the currency of offers.
-fn canonical(workload: &mut Workload, catalogue: &Catalogue) -> anyhow::Result<()> {
+fn canonical(
+    workload: &mut Workload,
+    catalogue: &Catalogue,
+    given: &WorkloadFields,
+) -> anyhow::Result<()> {
+    // What no flag gave stands in the workload file.
+    let from = |field: &str| {
+        if is_given(given, field) {
+            flag_of(field)
+        } else {
+            format!("--workload: `{field}`")
+        }
+    };
     let limits = &mut workload.limits;
     for name in &mut limits.gpus {
-        *name = names::gpu(catalogue, "--gpu", name)?.name.clone();
+        *name = names::gpu(catalogue, &from("gpus"), name)?.name.clone();
     }
     for (name, _) in &mut limits.owned {
-        *name = names::gpu(catalogue, "--owned", name)?.name.clone();
+        *name = names::gpu(catalogue, &from("owned"), name)?.name.clone();
     }
-    limits.providers = names::providers(catalogue, &limits.providers)?;
-    names::regions(catalogue, &limits.regions)?;
+    limits.providers = names::providers(catalogue, &from("providers"), &limits.providers)?;
+    names::regions(catalogue, &from("regions"), &limits.regions)?;
     let priced = catalogue
         .offers
         .iter()
@@ -255,13 +267,14 @@ fn canonical(workload: &mut Workload, catalogue: &Catalogue) -> anyhow::Result<(
         && budget.0.currency != price.0.currency
     {
         let (asked, known) = (budget.0.currency, price.0.currency);
-        return Err(
-            Problem::new(format!("--budget is in {asked}, prices are in {known}"))
-                .hint(format!(
-                    "convert the budget to {known} at a rate of your choice"
-                ))
-                .into(),
-        );
+        return Err(Problem::new(format!(
+            "{} is in {asked}, prices are in {known}",
+            from("budget")
+        ))
+        .hint(format!(
+            "convert the budget to {known} at a rate of your choice"
+        ))
+        .into());
     }
     Ok(())
 }

@@ -2,7 +2,8 @@
 
 use crate::error::Problem;
 use std::{
-    io::Write as _,
+    fs,
+    io::{self, Write as _},
     path::{Path, PathBuf},
 };
 use tempfile::NamedTempFile;
@@ -11,11 +12,11 @@ use tempfile::NamedTempFile;
 #[derive(Debug)]
 pub(crate) struct Pending {
     path: PathBuf,
-    file: NamedTempFile,
 }
 
 impl Pending {
-    /// Prepares a file beside the one that it becomes.
+    /// Makes sure that the file could be written now. Nothing is left of the trial, so that
+    /// nothing is left either when the work is interrupted.
     ///
     /// # Errors
     /// When it could not be written.
@@ -28,57 +29,60 @@ impl Pending {
             .hint("name a file in it")
             .into());
         }
-        let folder = path
-            .parent()
-            .filter(|parent| !parent.as_os_str().is_empty())
-            .unwrap_or(Path::new("."));
-        let unwritable = |error| {
+        if fs::metadata(path).is_ok_and(|metadata| metadata.permissions().readonly()) {
+            return Err(
+                Problem::new(format!("cannot write {}: it is read-only", path.display()))
+                    .hint("name another file, or make it writable")
+                    .into(),
+            );
+        }
+        beside(path).map_err(|error| {
             Problem::new(format!("cannot write {}", path.display()))
                 .because(error)
                 .hint("name a file in a directory that exists and that you may write to")
-        };
-        let read_only =
-            std::fs::metadata(path).is_ok_and(|metadata| metadata.permissions().readonly());
-        if read_only {
-            return Err(
-                Problem::new(format!("cannot write {}: it is read-only", path.display())).into(),
-            );
-        }
-        let file = tempfile::Builder::new()
-            .prefix(".gpuwise-")
-            .tempfile_in(folder)
-            .map_err(unwritable)?;
-        Ok(Self {
-            path: path.into(),
-            file,
-        })
+        })?;
+        Ok(Self { path: path.into() })
     }
 
-    /// Writes the text and puts the file in its place.
+    /// Writes the text into a file beside, and puts that in the place of the file.
     ///
     /// # Errors
     /// When it cannot be written; nothing is left then.
-    pub(crate) fn finish(mut self, text: &str) -> anyhow::Result<()> {
-        let unwritable =
-            |error| Problem::new(format!("cannot write {}", self.path.display())).because(error);
-        self.file.write_all(text.as_bytes()).map_err(unwritable)?;
-        self.file.as_file().sync_all().map_err(unwritable)?;
-        share(self.file.as_file()).map_err(unwritable)?;
-        self.file.persist(&self.path).map_err(|error| {
-            Problem::new(format!("cannot write {}", self.path.display())).because(error.error)
-        })?;
-        Ok(())
+    pub(crate) fn finish(self, text: &str) -> anyhow::Result<()> {
+        let write = || -> io::Result<()> {
+            let mut file = beside(&self.path)?;
+            file.write_all(text.as_bytes())?;
+            share(file.as_file())?;
+            file.as_file().sync_all()?;
+            file.persist(&self.path).map_err(|error| error.error)?;
+            Ok(())
+        };
+        write().map_err(|error| {
+            Problem::new(format!("cannot write {}", self.path.display()))
+                .because(error)
+                .into()
+        })
     }
+}
+
+/// A new file in the same directory, which goes away unless it is kept.
+fn beside(path: &Path) -> io::Result<NamedTempFile> {
+    let folder = path
+        .parent()
+        .filter(|parent| !parent.as_os_str().is_empty());
+    tempfile::Builder::new()
+        .prefix(".gpuwise-")
+        .tempfile_in(folder.unwrap_or(Path::new(".")))
 }
 
 /// Temporary files are private; a result is as readable as any new file usually is.
 #[cfg(unix)]
-fn share(file: &std::fs::File) -> std::io::Result<()> {
+fn share(file: &fs::File) -> io::Result<()> {
     use std::os::unix::fs::PermissionsExt as _;
-    file.set_permissions(std::fs::Permissions::from_mode(0o644))
+    file.set_permissions(fs::Permissions::from_mode(0o644))
 }
 
 #[cfg(not(unix))]
-fn share(_file: &std::fs::File) -> std::io::Result<()> {
+fn share(_file: &fs::File) -> io::Result<()> {
     Ok(())
 }

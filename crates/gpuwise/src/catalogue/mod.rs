@@ -144,11 +144,36 @@ pub(crate) fn load(overrides: &Overrides) -> anyhow::Result<Loaded> {
 }
 
 fn add_file(loaded: &mut Loaded, kind: Kind, file: PathBuf) -> anyhow::Result<()> {
+    let shown = file.display().to_string();
     let text = fs::read_to_string(&file).map_err(|error| {
-        Problem::new(format!("cannot read catalogue file {}", file.display())).because(error)
+        Problem::new(format!("cannot read catalogue file {shown}")).because(error)
     })?;
-    add(loaded, kind, &file.display().to_string(), &text)?;
+    match kind {
+        Kind::Offers => add_offers(&mut loaded.catalogue, &shown, &text)?,
+        kind => add(loaded, kind, &shown, &text)?,
+    }
     loaded.files.push(file);
+    Ok(())
+}
+
+/// A price list of the user's: its GPUs may be called by any of their names.
+fn add_offers(catalogue: &mut Catalogue, file: &str, text: &str) -> anyhow::Result<()> {
+    let mut offers = read::read_offers(file, text)?;
+    for offer in &mut offers {
+        let Some(gpu) = catalogue.gpu(&offer.gpu) else {
+            let line = text.lines().position(|line| line.contains(&offer.gpu));
+            let line = line.map_or_else(String::new, |at| format!(" line {}:", at + 1));
+            return Err(Problem::new(format!(
+                "{file}:{line} GPU {:?} is not in the catalogue",
+                offer.gpu
+            ))
+            .did_you_mean(&catalogue.gpus_like(&offer.gpu))
+            .hint("`gpuwise gpus` lists those that are known; a file of your own adds more")
+            .into());
+        };
+        offer.gpu.clone_from(&gpu.name);
+    }
+    merge::over(&mut catalogue.offers, offers, merge::same_offer);
     Ok(())
 }
 

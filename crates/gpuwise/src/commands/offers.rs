@@ -24,8 +24,8 @@ pub(crate) fn run(context: &Context, flags: &Offers) -> anyhow::Result<Answer> {
         .as_deref()
         .map(|name| names::gpu(catalogue, "GPU", name))
         .transpose()?;
-    let providers = names::providers(catalogue, &flags.provider)?;
-    names::regions(catalogue, &flags.region)?;
+    let providers = names::providers(catalogue, "--provider", &flags.provider)?;
+    names::regions(catalogue, "--region", &flags.region)?;
     let most = flags.max_price.as_deref().map(price).transpose()?;
     let terms = flags.terms.into();
     let mut offers: Vec<&Offer> = catalogue

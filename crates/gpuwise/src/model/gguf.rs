@@ -62,6 +62,7 @@ pub(super) fn resolve(path: &Path, name: String) -> anyhow::Result<ResolvedModel
         name,
         origin,
         architecture: stored::with_gguf(architecture, &whole),
+        gguf: true,
     })
 }
 

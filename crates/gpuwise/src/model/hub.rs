@@ -68,6 +68,7 @@ pub(super) fn resolve(id: &str) -> anyhow::Result<ResolvedModel> {
         name: id.into(),
         origin,
         architecture,
+        gguf: false,
     })
 }
 

@@ -155,6 +155,7 @@ fn configuration(path: &Path, name: String) -> anyhow::Result<ResolvedModel> {
         name,
         origin: format!("configuration {}", shown(path)),
         architecture: checkpoint::architecture(Some((&shown(path), &text)), None)?,
+        gguf: false,
     })
 }
 
@@ -260,6 +261,7 @@ impl Weights {
                 name,
                 origin: origin(0),
                 architecture,
+                gguf: false,
             });
         }
         let tensors = self.tensors()?;
@@ -267,6 +269,7 @@ impl Weights {
             name,
             origin: origin(self.files.len()),
             architecture: checkpoint::architecture(config, Some(&tensors))?,
+            gguf: false,
         })
     }
 

@@ -13,7 +13,7 @@ mod source;
 pub(crate) use numbers::Numbers;
 
 use crate::error::Problem;
-use gpuwise_domain::model::Architecture;
+use gpuwise_domain::{engine::EngineKind, model::Architecture};
 use gpuwise_read::catalogue::{ModelCatalogue, ResolveError};
 use std::path::Path;
 
@@ -26,6 +26,19 @@ pub(crate) struct ResolvedModel {
     pub(crate) origin: String,
     /// Its shape.
     pub(crate) architecture: Architecture,
+    /// Whether it is stored as GGUF, which llama.cpp serves.
+    pub(crate) gguf: bool,
+}
+
+impl ResolvedModel {
+    /// The engine that people serve it with, where none is asked for.
+    pub(crate) fn usual_engine(&self) -> EngineKind {
+        if self.gguf {
+            EngineKind::LlamaCpp
+        } else {
+            EngineKind::Vllm
+        }
+    }
 }
 
 /// Finds a model.
@@ -62,6 +75,7 @@ pub(crate) fn resolve(
                 name: entry.id.clone(),
                 origin: format!("catalogue: {}", entry.source),
                 architecture,
+                gguf: false,
             });
         }
         Err(error @ ResolveError::Config { .. }) => return Err(error.into()),

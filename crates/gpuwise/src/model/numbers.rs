@@ -140,6 +140,7 @@ impl Numbers {
             name: format!("{made} model"),
             origin: "numbers on the command line".into(),
             architecture,
+            gguf: false,
         })
     }
 

@@ -365,6 +365,13 @@ fn numbers_that_make_no_model() {
         (vec!["--concurrency", "none"], vec!["--concurrency"]),
         (vec!["--memory-fraction", "9"], vec!["--memory-fraction"]),
         (vec!["--tp", "0"], vec!["--tp"]),
+        (vec!["--tp", "3"], vec!["--tp 3", "divide by 2, 4, 8"]),
+        (vec!["--pp", "33"], vec!["--pp 33", "32 layers"]),
+        (vec!["--ep", "2"], vec!["--ep 2", "no experts"]),
+        (
+            vec!["--gpu", "A100 SXM4 80GB 1g.10gb", "--tp", "2"],
+            vec!["slice"],
+        ),
     ] {
         check(
             &place,
@@ -388,6 +395,8 @@ fn files_that_cannot_be_read() {
     );
     place.write("typo.toml", "rat = 8\n");
     place.write("w.ini", "rate = 8\n");
+    place.write("gpu.yaml", "rate: 8\nisl: 10\nosl: 10\ngpus: [L5]\n");
+    place.write("whose.csv", "provider,instance,region,gpu,gpus,usd_per_hour,source\nme,a,here,L4,1,0.5,mine\nme,a,here,L5,1,0.5,mine\n");
     place.write("euro.csv", "provider,instance,region,gpu,gpus,usd_per_hour,currency,source\nme,a,here,L4,1,0.5,EUR,mine\n");
     place.write(
         "minus.csv",
@@ -404,6 +413,14 @@ fn files_that_cannot_be_read() {
             vec!["typo.toml, line 1", "rat"],
         ),
         (vec!["--workload", "w.ini"], vec!["w.ini", ".toml"]),
+        (
+            vec!["--workload", "gpu.yaml"],
+            vec!["--workload", "gpus", "L5", "did you mean"],
+        ),
+        (
+            vec!["--prices", "whose.csv"],
+            vec!["whose.csv: line 3", "L5", "did you mean"],
+        ),
         (vec!["--prices", "none.csv"], vec!["none.csv"]),
         (
             vec!["--prices", "euro.csv"],

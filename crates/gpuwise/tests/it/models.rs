@@ -172,6 +172,9 @@ fn gguf_whole_and_split() {
     ] {
         assert_eq!(sizes(&place, &[model]), (all(), bytes(&whole)), "{model}");
     }
+    // llama.cpp serves it, where no other engine is asked for.
+    let value = place.json(&["memory", "tiny.gguf", "--gpu", "L4"]);
+    assert_eq!(value["devices"][0]["engine"], "llamacpp");
     fs::remove_file(place.path("split/tiny-00002-of-00002.gguf")).expect("removed");
     let ran = place.run(&["memory", "split", "--gpu", "L4"]);
     assert_eq!(ran.code, 2);

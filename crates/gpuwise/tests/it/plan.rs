@@ -274,7 +274,7 @@ fn prices_of_ones_own_are_rented() {
         0,
         "what `offers` writes is a price list"
     );
-    place.write("own.csv", "provider,instance,region,gpu,gpus,usd_per_hour,source\nbasement,rack,home,H100 SXM5 80GB,8,0.08,mine\n");
+    place.write("own.csv", "provider,instance,region,gpu,gpus,usd_per_hour,source\nbasement,rack,home,H100,8,0.08,mine\n");
     let value = place.json(&with(&["--prices", "own.csv"]));
     assert_eq!(
         value["deployments"][0]["rental"]["provider"], "basement",

@@ -98,14 +98,15 @@ pub(super) fn tensor_layouts(
     architecture: &Architecture,
 ) -> impl Iterator<Item = Layout> {
     let most = if device.slice.is_some() { 1 } else { HOST };
-    let divides = divisors(architecture);
+    let divides = heads_divide(architecture);
     (0..4)
         .map(|power| 1_u32 << power)
         .filter(move |ranks| *ranks <= most && divides(*ranks))
         .map(Layout::tensor)
 }
 
-fn divisors(architecture: &Architecture) -> impl Fn(u32) -> bool + use<> {
+/// Whether attention heads divide over so many ranks.
+pub(super) fn heads_divide(architecture: &Architecture) -> impl Fn(u32) -> bool + use<> {
     let heads: Vec<u64> = architecture
         .attention_layers()
         .filter_map(|(_, mixer)| match mixer {

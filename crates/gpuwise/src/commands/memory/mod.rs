@@ -9,12 +9,8 @@ use crate::{catalogue, cli, engine, error::Problem, model::ResolvedModel, names}
 use anyhow::Context as _;
 use fit::{Fit, Wanted};
 use gpuwise_domain::{
-    catalogue::Catalogue,
-    deployment::Settings,
-    engine::{Engine, EngineKind},
-    gpu::Device,
-    layout::Layout,
-    precision::CacheFormat,
+    catalogue::Catalogue, deployment::Settings, engine::Engine, gpu::Device, layout::Layout,
+    model::Architecture, precision::CacheFormat,
 };
 use gpuwise_read::workload as quantities;
 use gpuwise_size::{
@@ -34,6 +30,18 @@ pub(crate) fn run(context: &Context, flags: &cli::Memory) -> anyhow::Result<Answ
     let wanted = wanted(flags, &model, &mut notes)?;
     let build = Build::new(flags, &model, wanted)?;
     let devices = devices(flags, &loaded.catalogue)?;
+    let gpus = build.layout.map_or(1, |layout| layout.replica_gpus());
+    if let Some(slice) = devices
+        .iter()
+        .find(|device| device.slice.is_some() && gpus > 1)
+    {
+        return Err(Problem::new(format!(
+            "--gpu '{}' is a slice, and slices have no peers: a model stays on one",
+            slice.name()
+        ))
+        .hint("leave the layout out, or name the whole GPU")
+        .into());
+    }
     let fits: Vec<Fit<'_>> = devices
         .into_iter()
         .map(|device| build.fit(device, flags))
@@ -113,6 +121,7 @@ struct Build<'a> {
     draft: Option<Draft>,
     adapters: Option<gpuwise_domain::deployment::Adapters>,
     memory_fraction: Option<f64>,
+    layout: Option<Layout>,
 }
 
 impl<'a> Build<'a> {
@@ -134,7 +143,7 @@ impl<'a> Build<'a> {
             wanted,
             engine: match &engine_flags.engine {
                 Some(text) => engine::engine(text)?,
-                None => Engine::newest(EngineKind::Vllm),
+                None => Engine::newest(model.usual_engine()),
             },
             weights: match &engine_flags.precision {
                 Some(format) => engine::weights(architecture, format)?,
@@ -157,13 +166,14 @@ impl<'a> Build<'a> {
                 .map(engine::adapters)
                 .transpose()?,
             memory_fraction,
+            layout: layout(&flags.layout, architecture)?,
         })
     }
 
     /// The setup on a device in the layout that was asked for; where none was, in the smallest one
     /// that fits, when many devices are compared.
     fn fit<'d>(&'d self, device: Device<'d>, flags: &cli::Memory) -> Fit<'d> {
-        let asked = layout(&flags.layout, self.model.architecture.has_experts());
+        let asked = self.layout;
         let stated = Fit::new(
             self.setup(device, asked.unwrap_or(Layout::SINGLE), flags),
             self.wanted,
@@ -205,16 +215,57 @@ impl<'a> Build<'a> {
     }
 }
 
-/// The layout that flags state.
-fn layout(flags: &cli::LayoutFlags, experts: bool) -> Option<Layout> {
-    let stated = [flags.tp, flags.pp, flags.dp, flags.ep]
+/// The layout that flags state; `None` where they state none.
+///
+/// # Errors
+/// When the model cannot be spread so.
+fn layout(flags: &cli::LayoutFlags, architecture: &Architecture) -> anyhow::Result<Option<Layout>> {
+    if [flags.tp, flags.pp, flags.dp, flags.ep]
         .iter()
-        .any(Option::is_some);
-    stated.then(|| Layout {
+        .all(Option::is_none)
+    {
+        return Ok(None);
+    }
+    let layout = Layout {
         tensor: flags.tp.unwrap_or(1),
         pipeline: flags.pp.unwrap_or(1),
         attention_data: flags.dp.unwrap_or(1),
-        expert: if experts { flags.ep.unwrap_or(1) } else { 1 },
+        expert: flags.ep.unwrap_or(1),
         ..Layout::SINGLE
-    })
+    };
+    let wrong = |what: String| Err(Problem::new(what).into());
+    if layout.expert > 1 && !architecture.has_experts() {
+        return wrong(format!(
+            "--ep {}: this model has no experts to spread",
+            layout.expert
+        ));
+    }
+    if !layout.stage_gpus().is_multiple_of(layout.expert) {
+        return wrong(format!(
+            "--ep {}: experts are spread over the {} GPUs of a stage (--tp × --dp), which it has to divide",
+            layout.expert,
+            layout.stage_gpus()
+        ));
+    }
+    let layers = architecture.layer_count();
+    if u64::from(layout.pipeline) > layers {
+        return wrong(format!(
+            "--pp {}: this model has {layers} layers",
+            layout.pipeline
+        ));
+    }
+    if !fit::heads_divide(architecture)(layout.tensor) {
+        let fitting = fit::heads_divide(architecture);
+        let some: Vec<String> = (2..=64)
+            .filter(|ranks| fitting(*ranks))
+            .map(|ranks| ranks.to_string())
+            .collect();
+        return Err(Problem::new(format!(
+            "--tp {}: the attention heads do not divide by it",
+            layout.tensor
+        ))
+        .hint(format!("they divide by {}", some.join(", ")))
+        .into());
+    }
+    Ok(Some(layout))
 }

@@ -4,6 +4,7 @@ use crate::{
     catalogue::{self},
     cli, engine,
     error::Problem,
+    model::ResolvedModel,
     names,
     workload::Asked,
 };
@@ -78,12 +79,13 @@ pub(super) fn choices(
     flags: &cli::Plan,
     asked: &Asked,
     running: Option<&Running>,
-    architecture: &Architecture,
+    model: &ResolvedModel,
     catalogue: &Catalogue,
 ) -> anyhow::Result<(Choices, Vec<String>)> {
+    let architecture = &model.architecture;
     let mut notes = Vec::new();
     let (engine, result) = (&flags.engine, &flags.result);
-    let mut choices = Choices::usual(chosen_engine(flags, asked, running)?);
+    let mut choices = Choices::usual(chosen_engine(flags, asked, running, model)?);
     choices.objective = result.objective.into();
     choices.terms = flags.limits.terms.into();
     choices.top = usize::from(result.top.max(result.pick));
@@ -122,11 +124,13 @@ pub(super) fn choices(
     Ok((choices, notes))
 }
 
-/// The engine of a flag, of what runs, of the workload file, or of the form to emit; else vLLM.
+/// The engine of a flag, of what runs, of the workload file, or of the form to emit; else the
+/// model's usual one.
 fn chosen_engine(
     flags: &cli::Plan,
     asked: &Asked,
     running: Option<&Running>,
+    model: &ResolvedModel,
 ) -> anyhow::Result<Engine> {
     let form = flags
         .result
@@ -150,7 +154,7 @@ fn chosen_engine(
         ))
         .into()),
         (Some(engine), _) => Ok(engine),
-        (None, form) => Ok(Engine::newest(form.unwrap_or(EngineKind::Vllm))),
+        (None, form) => Ok(Engine::newest(form.unwrap_or(model.usual_engine()))),
     }
 }
 

@@ -34,13 +34,8 @@ pub(crate) fn run(context: &Context, flags: &cli::Plan) -> anyhow::Result<Answer
         .and_then(|running| running.launch.model.clone())
         .or_else(|| asked.model.clone());
     let model = super::model(&flags.model, named.as_deref(), &loaded, context)?;
-    let (choices, notes) = choices::choices(
-        flags,
-        &asked,
-        running.as_ref(),
-        &model.architecture,
-        &loaded.catalogue,
-    )?;
+    let (choices, notes) =
+        choices::choices(flags, &asked, running.as_ref(), &model, &loaded.catalogue)?;
     let knowledge = knowledge::load(&loaded)?;
     let facts = catalogue::engine_facts(choices.engine.kind)?;
     let mut choices = choices;
