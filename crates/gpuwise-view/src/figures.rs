@@ -54,13 +54,15 @@ pub fn gib(value: Bytes) -> String {
     }
 }
 
-/// A share of 1 as `71 %`; below one percent with one digit more.
+/// A share of 1 as `71 %`; below one percent with one digit more, and `<0.1 %` for what that hides.
 pub fn percent(share: f64) -> String {
     if !share.is_finite() {
         return MISSING.into();
     }
     let value = share * 100.0;
-    if value != 0.0 && value.abs() < 0.995 {
+    if value > 0.0 && value < 0.05 {
+        "<0.1 %".into()
+    } else if value != 0.0 && value.abs() < 0.995 {
         format!("{} %", significant(value, 1))
     } else {
         format!("{value:.0} %")
