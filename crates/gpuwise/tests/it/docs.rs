@@ -3,9 +3,10 @@
 //! comparing.
 //!
 //! In a block, a line that begins with `$ ` is a command for `sh`, continued while lines end in a
-//! backslash; what follows is its output, errors included. A line `…` stands for any lines, and
-//! `[exit code N]` ends the output of a command that did not end with 0. Each page has a folder of
-//! its own, with the files of `docs/guides/files` in it.
+//! backslash; what follows is its output, errors included. `[exit code N]` ends the output of a
+//! command that did not end with 0; a command that now ends otherwise is not written over, unless
+//! its output is taken away first. Each page has a folder of its own, with the files of
+//! `docs/guides/files` in it.
 
 use gpuwise_size::constants::PARAMETERS;
 use std::{
@@ -15,8 +16,6 @@ use std::{
     path::{Path, PathBuf},
     process::Command,
 };
-
-const ELLIPSIS: &str = "…";
 
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
@@ -119,17 +118,12 @@ impl Drop for Folder {
     }
 }
 
-/// Whether lines are as shown, where `…` stands for any of them.
-fn alike(shown: &[&str], printed: &[&str]) -> bool {
-    match shown.split_first() {
-        None => printed.is_empty(),
-        Some((&ELLIPSIS, rest)) => {
-            (0..=printed.len()).any(|skipped| alike(rest, &printed[skipped..]))
-        }
-        Some((first, rest)) => printed
-            .split_first()
-            .is_some_and(|(line, others)| line == first && alike(rest, others)),
-    }
+/// How a command ended, by the last line of its output.
+fn ending<'a>(lines: &[&'a str]) -> Option<&'a str> {
+    lines
+        .last()
+        .copied()
+        .filter(|line| line.starts_with("[exit code "))
 }
 
 /// The page with what its commands print now.
@@ -157,11 +151,13 @@ fn played(page: &Path, text: &str) -> String {
             shown.push(next);
         }
         let printed = folder.run(&command);
-        if alike(&shown, &printed.lines().collect::<Vec<_>>()) {
-            shown.iter().for_each(|line| out.extend([line, "\n"]));
-        } else {
-            out.push_str(&printed);
-        }
+        let ends = ending(&printed.lines().collect::<Vec<_>>()) == ending(&shown);
+        assert!(
+            ends || shown.is_empty(),
+            "{}: `{command}` ends otherwise than shown:\n{printed}",
+            page.display()
+        );
+        out.push_str(&printed);
     }
     out
 }
