@@ -106,9 +106,11 @@ impl Folder {
             writeln!(text, "[exit code {code}]").expect("text can be written to a string");
         }
         // Spaces at the ends of lines are invisible, and editors take them away.
-        text.lines()
-            .map(|line| format!("{}\n", line.trim_end()))
-            .collect()
+        let mut trimmed = String::new();
+        for line in text.lines() {
+            trimmed.extend([line.trim_end(), "\n"]);
+        }
+        trimmed
     }
 }
 
