@@ -73,6 +73,15 @@ impl MetricClass {
         }
     }
 
+    /// The class of the mean of what this is a tail of.
+    const fn of_mean(self) -> Option<Self> {
+        match self {
+            Self::TtftTail => Some(Self::Ttft),
+            Self::TpotTail => Some(Self::Tpot),
+            _ => None,
+        }
+    }
+
     /// Its key in files.
     pub const fn key(self) -> &'static str {
         match self {
@@ -127,18 +136,17 @@ pub struct Ranges {
 }
 
 impl Ranges {
-    /// The range of a metric: that of the profile, else that of all profiles, else a factor of 2.5.
+    /// The range of a metric: that of the profile; for a tail without one, that of the profile's
+    /// mean, opened; else that of all profiles; else a factor of 2.5.
     pub fn get(&self, class: MetricClass, profile: &str, extrapolated: bool) -> Range {
-        let find = |profile: &str, extrapolated: bool| {
+        let find = |class: MetricClass, profile: &str, extrapolated: bool| {
             self.rows
                 .iter()
-                .find(|row| {
-                    row.class == class && row.profile == profile && row.extrapolated == extrapolated
-                })
+                .find(|row| row.class == class && row.profile == profile && row.extrapolated == extrapolated)
                 .map(|row| row.range)
         };
         let wide = || {
-            find("", true).unwrap_or(Range {
+            find(class, "", true).unwrap_or(Range {
                 low: 0.4,
                 high: 2.5,
             })
@@ -146,8 +154,19 @@ impl Ranges {
         if extrapolated {
             return wide();
         }
-        find(profile, false)
-            .or_else(|| find("", false))
+        find(class, profile, false)
+            .or_else(|| find(class.of_mean()?, profile, false).map(Range::opened))
+            .or_else(|| find(class, "", false))
             .unwrap_or_else(wide)
+    }
+}
+
+impl Range {
+    /// A quarter wider in logarithm.
+    fn opened(self) -> Self {
+        Self {
+            low: libm::pow(self.low, 1.25),
+            high: libm::pow(self.high, 1.25),
+        }
     }
 }

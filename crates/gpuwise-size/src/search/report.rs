@@ -191,7 +191,7 @@ fn tpot(
         significant(evaluated.service.latency().running, 3),
         "Little's law at the asked load",
     );
-    let steps = vec![
+    let mut steps = vec![
         part(
             "matmuls of attention and MLP",
             step.dense,
@@ -231,6 +231,8 @@ fn tpot(
             ),
         ),
     ];
+    // What a model or layout has not needs no explanation.
+    steps.retain(|step| !step.value.starts_with("0 "));
     let decode = Derivation::computed(
         "decode step",
         milliseconds(step.total()),
