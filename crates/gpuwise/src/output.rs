@@ -126,9 +126,10 @@ fn one_line(text: &str) -> String {
 
 /// What the command line's parser says: help and versions to stdout, errors to stderr.
 pub(crate) fn usage(error: &clap::Error) -> ExitCode {
-    // A reader that left is no error.
-    let _ = error.print();
-    ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(2))
+    match error.print() {
+        Err(failed) if failed.kind() != io::ErrorKind::BrokenPipe => ExitCode::from(2),
+        _ => ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(2)),
+    }
 }
 
 /// Shows what is being done on one line of a terminal's stderr; an empty text clears the line.

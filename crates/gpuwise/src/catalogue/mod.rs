@@ -259,3 +259,46 @@ pub(crate) fn engine_facts(kind: EngineKind) -> anyhow::Result<EngineFacts> {
 pub(crate) fn evidence() -> anyhow::Result<Vec<EvidenceRow>> {
     Ok(read::read_evidence("evidence.csv.gz", embedded::EVIDENCE)?)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::{Kind, embedded};
+    use std::{collections::BTreeSet, path::Path};
+
+    #[test]
+    fn every_model_file_is_carried() {
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../catalogue/models");
+        let there: BTreeSet<String> = std::fs::read_dir(folder)
+            .expect("the catalogue")
+            .map(|entry| {
+                format!(
+                    "models/{}",
+                    entry.expect("an entry").file_name().to_string_lossy()
+                )
+            })
+            .collect();
+        let carried = embedded::FILES
+            .iter()
+            .filter(|(kind, ..)| *kind == Kind::Models);
+        assert_eq!(
+            there,
+            carried.map(|(_, file, _)| (*file).to_owned()).collect()
+        );
+    }
+
+    #[test]
+    fn files_say_by_their_names_what_they_hold() {
+        for (name, kind) in [
+            ("gpus.toml", Some(Kind::Gpus)),
+            ("gpus-of-ours.toml", Some(Kind::Gpus)),
+            ("gpusize.toml", None),
+            ("offers.csv", Some(Kind::Offers)),
+            ("prices_2026.csv", Some(Kind::Offers)),
+            ("mine.json", Some(Kind::Models)),
+            ("notes.txt", None),
+            ("offers", None),
+        ] {
+            assert_eq!(Kind::of(Path::new(name)), kind, "{name}");
+        }
+    }
+}

@@ -1,6 +1,6 @@
 //! `gpuwise evidence`: the published measurements nearest to a question, beside our figures.
 
-use super::{Answer, Context};
+use super::{Answer, Context, sources::Sources};
 use crate::{
     catalogue, catalogue::Loaded, cli::Evidence, error::Problem, knowledge, names, output,
 };
@@ -110,7 +110,7 @@ fn table(found: &[Nearby<'_>], loaded: &Loaded, knowledge: &Knowledge, empty: &s
         Column::raw("note"),
     ])
     .when_empty(empty);
-    let mut sources: Vec<&str> = Vec::new();
+    let mut sources = Sources::default();
     for near in found {
         let row = near.row;
         let ours = ours(row, loaded, knowledge);
@@ -134,7 +134,7 @@ fn table(found: &[Nearby<'_>], loaded: &Loaded, knowledge: &Knowledge, empty: &s
                 Cell::new(figures::ranged(&estimate), estimate.value)
             }),
             Cell::text(&near.why),
-            Cell::new(mark(&row.source, &mut sources), row.source.as_str()),
+            sources.cell(&row.source),
             Cell::text(&row.unit),
             real(estimate.map(|estimate| estimate.low)),
             real(estimate.map(|estimate| estimate.high)),
@@ -151,22 +151,8 @@ fn table(found: &[Nearby<'_>], loaded: &Loaded, knowledge: &Knowledge, empty: &s
         ]);
     }
     table.footnote("Ours is our figure for exactly that row, with its 80 % range, in the same unit; – where the row does not say what it depends on.");
-    for (at, source) in sources.iter().enumerate() {
-        table.footnote(format!("[{}] {source}", at + 1));
-    }
+    sources.footnotes(&mut table);
     table
-}
-
-/// The number of a source, whose whole name is below the table.
-fn mark<'a>(source: &'a str, sources: &mut Vec<&'a str>) -> String {
-    let at = sources
-        .iter()
-        .position(|known| *known == source)
-        .unwrap_or_else(|| {
-            sources.push(source);
-            sources.len() - 1
-        });
-    format!("[{}]", at + 1)
 }
 
 /// The catalogue's name of a row's GPU, else as it is published.

@@ -80,7 +80,7 @@ pub(super) fn listed<'a>(catalogue: &'a Catalogue, pattern: Option<&str>) -> Vec
 
 /// The first of several sources, and how many more there are.
 pub(super) fn source(text: &str) -> Cell {
-    const LONGEST: usize = 34;
+    const LONGEST: usize = 18;
     let mut clauses = text
         .split(';')
         .map(str::trim)

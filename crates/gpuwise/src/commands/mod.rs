@@ -10,6 +10,7 @@ mod models;
 mod offers;
 mod plan;
 pub(crate) mod predict;
+mod sources;
 
 use crate::{
     catalogue::{Loaded, Overrides},

@@ -72,7 +72,7 @@ fn summary(models: &ModelCatalogue, entry: &ModelEntry) -> Option<(ModelSummary,
 
 fn table(models: &ModelCatalogue, entries: &[&ModelEntry]) -> Table {
     let mut table = Table::new(vec![
-        Column::left("model", "model").wrap(28),
+        Column::left("model", "model").wrap(16),
         Column::right("parameters", "parameters"),
         Column::right("active_parameters", "active").priority(60),
         Column::left("published", "weights").priority(80),

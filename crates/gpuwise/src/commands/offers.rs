@@ -1,6 +1,6 @@
 //! `gpuwise offers`: what can be rented.
 
-use super::{Answer, Context};
+use super::{Answer, Context, sources::Sources};
 use crate::{
     catalogue,
     cli::{OfferOrder, Offers},
@@ -98,10 +98,10 @@ fn ordered(order: OfferOrder, terms: Terms, a: &Offer, b: &Offer) -> Ordering {
 
 fn table(offers: &[&Offer]) -> Table {
     let mut table = Table::new(vec![
-        Column::left("provider", "provider").wrap(8),
-        Column::left("instance", "instance").wrap(14),
-        Column::left("region", "region").priority(60).wrap(9),
-        Column::left("gpu", "GPU").wrap(12),
+        Column::left("provider", "provider"),
+        Column::left("instance", "instance").wrap(11),
+        Column::left("region", "region").priority(90).wrap(7),
+        Column::left("gpu", "GPU").wrap(10),
         Column::right("gpus", "GPUs"),
         Column::right("usd_per_hour", "on demand").unit("USD/h"),
         Column::right("reserved_usd_per_hour", "reserved")
@@ -112,13 +112,14 @@ fn table(offers: &[&Offer]) -> Table {
             .priority(50),
         Column::right("usd_per_gpu_hour", "per GPU")
             .unit("USD/h")
-            .priority(70),
-        Column::left("date", "prices of").priority(80),
-        Column::left("source", "source").priority(30).wrap(18),
+            .priority(85),
+        Column::left("date", "prices of").priority(55),
+        Column::left("source", "source").priority(95),
         Column::raw("vcpus"),
         Column::raw("ram_gb"),
     ])
     .when_empty("No offer is like this.");
+    let mut sources = Sources::default();
     for offer in offers {
         let money = |price: Option<HourlyPrice>| {
             Cell::of(price, |price| {
@@ -141,12 +142,8 @@ fn table(offers: &[&Offer]) -> Table {
             money(offer.reserved),
             money(offer.spot),
             Cell::of(each, |each| Cell::new(figures::amount(each), each)),
-            if offer.date.is_empty() {
-                Cell::missing()
-            } else {
-                Cell::text(&offer.date)
-            },
-            Cell::text(&offer.source),
+            date(&offer.date),
+            sources.cell(&offer.source),
             Cell::of(offer.vcpus, |vcpus| Cell::count(vcpus.into())),
             Cell::of(offer.memory, |memory| {
                 Cell::new(figures::bytes(memory), memory.as_f64() / 1e9)
@@ -156,5 +153,15 @@ fn table(offers: &[&Offer]) -> Table {
     if offers.iter().any(|offer| offer.on_demand.is_none()) {
         table.footnote("– is a price that no list we read gives; it is not 0.");
     }
+    sources.footnotes(&mut table);
     table
+}
+
+/// The day of a price list; what is no day is said in one word.
+fn date(text: &str) -> Cell {
+    match text.split_once('(') {
+        _ if text.is_empty() => Cell::missing(),
+        Some((word, _)) => Cell::new(word, text),
+        None => Cell::text(text),
+    }
 }
