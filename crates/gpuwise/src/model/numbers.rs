@@ -137,11 +137,19 @@ impl Numbers {
             ));
         }
         Ok(ResolvedModel {
-            name: format!("{made} model"),
+            name: format!("your-model-{made}"),
             origin: "numbers on the command line".into(),
             architecture,
             gguf: false,
         })
+    }
+
+    /// The width with which layers and embedding have so many parameters:
+    /// `12 · layers · hidden² + 2 · vocabulary · hidden`.
+    fn width(&self, params: f64, layers: f64) -> f64 {
+        let square = ELEMENTS_PER_LAYER * layers * (self.experts.unwrap_or(1) as f64).sqrt();
+        let linear = 2.0 * self.vocab.unwrap_or(VOCABULARY) as f64;
+        ((linear * linear + 4.0 * square * params).sqrt() - linear) / (2.0 * square)
     }
 
     fn shape(&self) -> anyhow::Result<Shape> {
@@ -162,10 +170,14 @@ impl Numbers {
         let hidden = match (self.hidden, self.params) {
             (Some(given), _) => given,
             (None, Some(params)) => {
-                let experts = self.experts.unwrap_or(1) as f64;
-                let wide =
-                    (params as f64 / (ELEMENTS_PER_LAYER * layers as f64 * experts.sqrt())).sqrt();
-                let hidden = ((wide / HEAD as f64).round() as u64).max(1) * HEAD;
+                let wide = self.width(params as f64, layers as f64);
+                // A multiple of so many heads that they divide over GPUs.
+                let step = if wide > 1.5 * (HEAD * KV_HEADS) as f64 {
+                    HEAD * KV_HEADS
+                } else {
+                    HEAD
+                };
+                let hidden = ((wide / step as f64).round() as u64).max(1) * step;
                 assume("--hidden", hidden, "from parameters and layers")
             }
             (None, None) => {

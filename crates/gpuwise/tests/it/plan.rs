@@ -251,10 +251,13 @@ fn a_workload_file_with_flags_over_it() {
 #[test]
 fn a_trace_gives_rate_and_lengths() {
     let place = Place::new();
-    let rows: String = (0..200)
-        .map(|at| format!("{},1000,100\n", f64::from(at) * 0.5))
+    let rows: Vec<String> = (0..200)
+        .map(|at| format!("{},1000,100", f64::from(at) * 0.5))
         .collect();
-    place.write("trace.csv", format!("arrival_s,isl,osl\n{rows}"));
+    place.write(
+        "trace.csv",
+        format!("arrival_s,isl,osl\n{}\n", rows.join("\n")),
+    );
     let ran = place.run(&["plan", "llama-3.1-8b", "--trace", "trace.csv"]);
     assert_eq!(ran.code, 0, "{}", ran.err);
     assert!(

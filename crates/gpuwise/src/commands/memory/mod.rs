@@ -9,8 +9,14 @@ use crate::{catalogue, cli, engine, error::Problem, model::ResolvedModel, names}
 use anyhow::Context as _;
 use fit::{Fit, Wanted};
 use gpuwise_domain::{
-    catalogue::Catalogue, deployment::Settings, engine::Engine, gpu::Device, layout::Layout,
-    model::Architecture, precision::CacheFormat,
+    catalogue::Catalogue,
+    deployment::Settings,
+    engine::Engine,
+    facts::{self, Verdict},
+    gpu::Device,
+    layout::Layout,
+    model::Architecture,
+    precision::CacheFormat,
 };
 use gpuwise_read::workload as quantities;
 use gpuwise_size::{
@@ -46,6 +52,7 @@ pub(crate) fn run(context: &Context, flags: &cli::Memory) -> anyhow::Result<Answ
         .into_iter()
         .map(|device| build.fit(device, flags))
         .collect();
+    notes.extend(unsupported(&fits));
     show::show(
         context,
         flags,
@@ -111,6 +118,39 @@ fn devices<'a>(flags: &cli::Memory, catalogue: &'a Catalogue) -> anyhow::Result<
     Ok(gpus.map(Device::whole).collect())
 }
 
+/// What the engine's release does not do with these formats on these GPUs: the memory is what it
+/// would be.
+fn unsupported(fits: &[Fit<'_>]) -> Vec<String> {
+    let Some(engine) = fits.first().map(|fit| &fit.setup.engine) else {
+        return Vec::new();
+    };
+    let Ok(facts) = catalogue::engine_facts(engine.kind) else {
+        return Vec::new();
+    };
+    let mut notes = Vec::new();
+    for fit in fits {
+        let setup = &fit.setup;
+        let context = facts::Context::of(&setup.device, &setup.layout);
+        let published = setup.architecture.quantization == setup.weights.quantization;
+        let weights = (!published).then(|| format!("weights:{}", setup.weights.name()));
+        let cache = (setup.cache != CacheFormat::HALF).then(|| format!("kv:{}", setup.cache.name));
+        for feature in weights.into_iter().chain(cache) {
+            let why = match facts.supports(&feature, engine.release, &context) {
+                Verdict::Needs(needs) => format!("it needs {needs}"),
+                Verdict::Since(since) => format!("{} has it since {since}", engine.kind),
+                Verdict::Until(until) => format!("{} had it until {until}", engine.kind),
+                Verdict::Supported | Verdict::Unknown => continue,
+            };
+            let device = setup.device.name();
+            notes.push(format!(
+                "{} does not run {feature} on {device}: {why}",
+                engine.kind
+            ));
+        }
+    }
+    notes
+}
+
 /// What all devices have in common.
 struct Build<'a> {
     model: &'a ResolvedModel,
@@ -138,13 +178,17 @@ impl<'a> Build<'a> {
                 Problem::new("--memory-fraction is 0: the engine may use no memory").into(),
             );
         }
+        let mut engine = match &engine_flags.engine {
+            Some(text) => engine::engine(text)?,
+            None => Engine::newest(model.usual_engine()),
+        };
+        if let (None, Ok(facts)) = (engine.release, catalogue::engine_facts(engine.kind)) {
+            engine.release = Some(facts.resolve(None));
+        }
         Ok(Self {
             model,
             wanted,
-            engine: match &engine_flags.engine {
-                Some(text) => engine::engine(text)?,
-                None => Engine::newest(model.usual_engine()),
-            },
+            engine,
             weights: match &engine_flags.precision {
                 Some(format) => engine::weights(architecture, format)?,
                 None => Weights::published(architecture),
@@ -170,8 +214,8 @@ impl<'a> Build<'a> {
         })
     }
 
-    /// The setup on a device in the layout that was asked for; where none was, in the smallest one
-    /// that fits, when many devices are compared.
+    /// The setup on a device in the layout that was asked for; where none was, and many devices are
+    /// compared, in the smallest one that fits, else in the largest.
     fn fit<'d>(&'d self, device: Device<'d>, flags: &cli::Memory) -> Fit<'d> {
         let asked = self.layout;
         let stated = Fit::new(
@@ -182,9 +226,14 @@ impl<'a> Build<'a> {
             return stated;
         }
         let larger = fit::tensor_layouts(&device, &self.model.architecture).skip(1);
-        let mut fits =
-            larger.map(|layout| Fit::new(self.setup(device, layout, flags), self.wanted));
-        fits.find(Fit::fits).unwrap_or(stated)
+        let mut largest = stated;
+        for layout in larger {
+            largest = Fit::new(self.setup(device, layout, flags), self.wanted);
+            if largest.fits() {
+                break;
+            }
+        }
+        largest
     }
 
     fn setup<'d>(&'d self, device: Device<'d>, layout: Layout, flags: &cli::Memory) -> Setup<'d> {
