@@ -100,8 +100,8 @@ parameters! {
     MixedFactor = "mixed_factor", 1.0, 0.1, 0.0, 0.2, "factor", "cost of prefill inside decode steps over its cost alone";
     PromiseShare = "promise_share", 0.80, 0.2, 0.0, 0.2, "share", "mean time per token over its bound where a run was driven up to a bound";
     PromiseFirst = "promise_first", 0.20, 0.3, 0.0, 0.3, "share", "mean time to first token over its bound in such runs";
-    EraDecode = "era_decode", 1.0, 0.0, 0.15, 0.06, "factor", "decode time of an engine profile over the model";
-    EraPrefill = "era_prefill", 1.0, 0.0, 0.15, 0.15, "factor", "prefill time of an engine profile over the model";
+    EraDecode = "era_decode", 1.0, 0.0, 0.03, 0.06, "factor", "decode time of an engine profile over the model";
+    EraPrefill = "era_prefill", 1.0, 0.0, 0.03, 0.15, "factor", "prefill time of an engine profile over the model";
 }
 
 /// Values of the constants, with corrections.

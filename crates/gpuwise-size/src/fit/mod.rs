@@ -39,14 +39,14 @@ enum Freedom {
 
 /// How long and how hard to fit.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Effort {
+pub struct Effort<'a> {
     /// Steps at most.
     pub steps: usize,
     /// Residual (in logarithm) beyond which a row counts linearly.
     pub huber: f64,
-    /// How much further generations may lie apart than their priors say: 1 for servers; more where
-    /// backends of other vendors are hardly tuned.
-    pub generation_scale: f64,
+    /// How much further each generation may lie from the others than its prior says: 1, or more
+    /// where engines are hardly tuned for it.
+    pub generation_scales: &'a [f64],
 }
 
 /// Fits constants to rows.
@@ -56,7 +56,7 @@ pub struct Effort {
 pub fn fit(
     start: &Constants,
     rows: &[Row],
-    effort: Effort,
+    effort: Effort<'_>,
     predict: &dyn Fn(&Constants, &[usize]) -> Vec<f64>,
 ) -> Constants {
     let freedoms = freedoms(start, rows);
@@ -135,7 +135,7 @@ fn freedoms(constants: &Constants, rows: &[Row]) -> Vec<Freedom> {
 }
 
 /// Departure of a freedom from its prior, in standard deviations, and the derivative of that.
-fn prior(constants: &Constants, freedom: Freedom, generation_scale: f64) -> (f64, f64) {
+fn prior(constants: &Constants, freedom: Freedom, scales: &[f64]) -> (f64, f64) {
     let (value, spread) = match freedom {
         Freedom::Base(at) => (
             constants.base[at] - libm::log(PARAMETERS[at].default),
@@ -143,7 +143,7 @@ fn prior(constants: &Constants, freedom: Freedom, generation_scale: f64) -> (f64
         ),
         Freedom::Generation(at, g) => (
             constants.by_generation[at][g],
-            generation_scale * PARAMETERS[at].generation_spread,
+            scales.get(g).unwrap_or(&1.0) * PARAMETERS[at].generation_spread,
         ),
         Freedom::Profile(at, p) => (constants.by_profile[at][p], PARAMETERS[at].engine_spread),
     };
@@ -223,7 +223,7 @@ fn step(
     freedoms: &[Freedom],
     columns: &[Column],
     predicted: &[f64],
-    effort: Effort,
+    effort: Effort<'_>,
     damping: f64,
 ) -> Vec<f64> {
     let count = freedoms.len();
@@ -255,7 +255,7 @@ fn step(
         for j in 0..i {
             normal[i * count + j] = normal[j * count + i];
         }
-        let (departure, slope) = prior(constants, freedoms[i], effort.generation_scale);
+        let (departure, slope) = prior(constants, freedoms[i], effort.generation_scales);
         gradient[i] += departure * slope;
         normal[i * count + i] += slope * slope;
         normal[i * count + i] *= 1.0 + damping;
@@ -265,7 +265,7 @@ fn step(
 }
 
 /// Outliers count linearly, and high predictions count more than low ones if asked.
-fn row_weight(residual: f64, asymmetry: f64, effort: Effort) -> f64 {
+fn row_weight(residual: f64, asymmetry: f64, effort: Effort<'_>) -> f64 {
     let size = libm::fabs(residual);
     let outlier = if size <= effort.huber {
         1.0
@@ -280,7 +280,7 @@ fn side(residual: f64, asymmetry: f64) -> f64 {
     if factor.is_finite() { factor } else { 1.0 }
 }
 
-fn total_cost(constants: &Constants, rows: &[Row], predicted: &[f64], effort: Effort) -> f64 {
+fn total_cost(constants: &Constants, rows: &[Row], predicted: &[f64], effort: Effort<'_>) -> f64 {
     let huber = effort.huber;
     let mut cost = 0.0;
     for (row, value) in rows.iter().zip(predicted) {
@@ -296,7 +296,7 @@ fn total_cost(constants: &Constants, rows: &[Row], predicted: &[f64], effort: Ef
             };
     }
     for freedom in freedoms(constants, rows) {
-        let (departure, _) = prior(constants, freedom, effort.generation_scale);
+        let (departure, _) = prior(constants, freedom, effort.generation_scales);
         cost += 0.5 * departure * departure;
     }
     cost

@@ -7,7 +7,7 @@ use crate::{
 };
 use alloc::{string::String, vec, vec::Vec};
 use gpuwise_domain::{
-    deployment::Quality, engine::EngineKind, facts, gpu::Device, layout::Layout,
+    deployment::Quality, engine::EngineKind, facts, gpu::{Device, MigProfile}, layout::Layout,
     precision::CacheFormat,
 };
 
@@ -38,11 +38,13 @@ pub(crate) fn devices<'a>(request: &Request<'a>) -> Vec<Device<'a>> {
         }
         out.push(Device::whole(gpu));
         if request.choices.slices {
-            // Profiles with media engines (`+me`, `.gfx`) have the same memory and compute.
+            // Profiles with media engines (`+me`, `.gfx`) have the same memory and compute, and one that
+            // takes the whole board is the GPU itself.
+            let whole = |p: &MigProfile| p.compute_slices >= p.board_compute_slices;
             let plain = request
                 .catalogue
                 .mig_profiles(gpu)
-                .filter(|p| !p.profile.contains('+'));
+                .filter(|p| !p.profile.contains('+') && !whole(p));
             out.extend(plain.map(|slice| Device {
                 gpu,
                 slice: Some(slice),

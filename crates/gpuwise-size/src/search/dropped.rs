@@ -141,10 +141,14 @@ fn cure(judged: &Judged<'_>, failed: &Failed<'_>) -> Option<String> {
             "{} times the memory",
             significant(failed.failure.ratio, 2)
         )),
-        Test::Ttft | Test::Tpot | Test::EndToEnd => Some(format!(
-            "a bound {} times as long",
-            significant(failed.failure.ratio, 2)
-        )),
+        Test::Ttft | Test::Tpot | Test::EndToEnd => {
+            let longer = (failed.failure.ratio - 1.0) * 100.0;
+            Some(if longer < 100.0 {
+                format!("a bound {} % longer", significant(libm::ceil(longer), 2))
+            } else {
+                format!("a bound {} times as long", significant(failed.failure.ratio, 2))
+            })
+        }
         _ => None,
     }
 }

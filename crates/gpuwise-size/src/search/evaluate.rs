@@ -22,8 +22,10 @@ use gpuwise_units::significant;
 const GIB: f64 = 1073741824.0;
 /// Steps of a bisection: finer than any range.
 const BISECTIONS: usize = 12;
-/// More replicas than this are an answer to another question.
-const MOST_REPLICAS: u32 = 10_000;
+/// More GPUs than this for one model are an answer to another question.
+const MOST_GPUS: f64 = 4096.0;
+/// Nor are more replicas than this of a candidate that hardly bears anything.
+const MOST_REPLICAS: f64 = 256.0;
 
 /// A candidate that passed.
 #[derive(Debug, Clone)]
@@ -126,13 +128,16 @@ pub(crate) fn evaluate<'a>(
     let (bears, limited_by) = most(&cycle, demand, workload, capacity)?;
     let wanted = share(&workload.traffic, 1.0);
     let needed = libm::ceil(wanted / (bears * groups) - 1e-9).max(1.0);
-    if needed > f64::from(MOST_REPLICAS) {
+    let gpus = needed * f64::from(setup.layout.replica_gpus());
+    // More than hosts full of them, of a part that is bettered many times over, is no advice.
+    if gpus > MOST_GPUS || needed > MOST_REPLICAS && bears * groups < wanted / MOST_REPLICAS {
         return Err(Failure {
             test: Test::Throughput,
             shortfall: format!(
-                "one replica bears {} of {} a second",
+                "one replica bears {} of {} a second: {} GPUs",
                 significant(bears * groups, 3),
-                significant(wanted, 3)
+                significant(wanted, 3),
+                significant(gpus, 3)
             ),
             cure: None,
             ratio: needed,

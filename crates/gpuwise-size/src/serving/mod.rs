@@ -99,13 +99,13 @@ impl Cycle {
     pub fn prefill(&self, prompts: f64, tokens: f64, cached: f64) -> f64 {
         let all = prompts * tokens;
         let steps = libm::ceil(all / self.chunk).max(1.0);
-        let time = self.steps.time(&Batch {
+        let chunk = Batch {
             prefill: all / steps,
             prefill_context: cached + tokens / 2.0,
             finished: prompts / steps,
             ..Batch::default()
-        });
-        time.total() * steps * self.steps.prefill_factor()
+        };
+        self.steps.through(&chunk, steps) * self.steps.prefill_factor()
     }
 
     /// Seconds from request to first token, given what its prefill takes.

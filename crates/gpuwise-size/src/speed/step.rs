@@ -87,10 +87,29 @@ impl StepModel {
 
     /// Seconds of a step; pipeline stages follow each other with their share of the batch.
     pub fn time(&self, batch: &Batch) -> StepTime {
-        let stages = f64::from(self.layout.pipeline.max(1));
         // Engines that keep all stages busy work on a part of the batch in each; llama.cpp passes
         // the whole batch from stage to stage.
-        let parts = if self.stages_overlap { stages } else { 1.0 };
+        let parts = if self.stages_overlap { self.stages() } else { 1.0 };
+        self.in_parts(batch, parts)
+    }
+
+    /// Seconds for `chunks` equal chunks of prompts to pass through all stages: the first passes
+    /// them one by one, the others follow it a stage behind.
+    pub fn through(&self, batch: &Batch, chunks: f64) -> f64 {
+        let one = self.in_parts(batch, 1.0).total();
+        if self.stages_overlap {
+            one * (chunks + self.stages() - 1.0) / self.stages()
+        } else {
+            one * chunks
+        }
+    }
+
+    fn stages(&self) -> f64 {
+        f64::from(self.layout.pipeline.max(1))
+    }
+
+    fn in_parts(&self, batch: &Batch, parts: f64) -> StepTime {
+        let stages = self.stages();
         let part = Batch {
             decodes: batch.decodes / parts,
             prefill: batch.prefill / parts,
@@ -151,7 +170,7 @@ impl StepModel {
         let rates = &self.rates;
         let (memory, compute) = if matmul.weight_only {
             (
-                rates.memory * rates.weight_only_memory,
+                (rates.memory * rates.weight_only_memory).min(rates.reachable),
                 rates.compute(matmul.compute) * rates.weight_only_compute,
             )
         } else {
@@ -222,7 +241,8 @@ impl StepModel {
         } else {
             1.0
         };
-        let reading = local * experts.bytes / within / (rates.expert_memory * memory_factor)
+        let rate = (rates.expert_memory * memory_factor).min(rates.reachable);
+        let reading = local * experts.bytes / within / rate
             * if groups > 1.0 {
                 libm::pow(imbalance, 0.5)
             } else {

@@ -5,12 +5,13 @@ use gpuwise_domain::{
     catalogue::Catalogue,
     deployment::{Objective, Quality, Sizing, Test},
     engine::{Engine, EngineKind},
+    layout::Layout,
     model::Architecture,
     workload::{LengthDistribution, Lengths, Limits, Promise, Target, Traffic, Workload},
 };
 use gpuwise_size::{
     knowledge::Knowledge,
-    search::{Choices, Request, plan},
+    search::{Choices, Fixed, Request, plan},
 };
 use gpuwise_units::{HourlyPrice, Percentile, PerSecond, Seconds, Tokens};
 use proptest::prelude::*;
@@ -256,5 +257,56 @@ fn pools_apart_keep_prompts_out_of_decode_steps() {
         assert!(deployment.figures.ttft.value <= 2.0 && deployment.figures.tpot.value <= 0.03);
         let rental = deployment.rental.as_ref().expect("an offer");
         assert!(rental.instances * rental.gpu_thousandths / 1000 >= deployment.devices());
+    }
+}
+
+#[test]
+fn nothing_decodes_faster_than_memory_can_be_read() {
+    let mut case = Case::new("meta-llama/Llama-3.1-8B");
+    // A set of constants as bold as a fit could make it.
+    for log in &mut case.knowledge.serving.base {
+        *log += 0.4;
+    }
+    case.choices.top = 40;
+    case.workload = workload(0.01, 20.0, 5.0);
+    let weights = 7.0e9 * 2.0;
+    for deployment in case.plan().deployments.iter().filter(|d| d.weights == "bf16") {
+        let gpu = case.catalogue.gpu(&deployment.gpu).expect("a GPU");
+        let share = if deployment.slice.is_some() { 0.125 } else { 1.0 };
+        let floor = weights / f64::from(deployment.layout.replica_gpus()) / gpu.bandwidth.get();
+        assert!(
+            deployment.figures.tpot.value >= floor.min(floor / share),
+            "{}: {} below {floor}",
+            deployment.gpu,
+            deployment.figures.tpot.value
+        );
+    }
+}
+
+#[test]
+fn stages_do_not_shorten_one_prompt() {
+    let case = Case::new("meta-llama/Llama-3.1-70B");
+    let first = |layout: Layout| {
+        let mut case = Case::new("meta-llama/Llama-3.1-70B");
+        case.architecture = case.architecture.clone();
+        case.workload = workload(0.01, 100.0, 10.0);
+        case.choices.weights = vec!["fp8".into()];
+        case.choices.slices = false;
+        case.choices.fixed = Some(Fixed {
+            layout: Some(layout),
+            ..Fixed::default()
+        });
+        let sizing = case.on(&["H200 SXM 141GB"]).plan();
+        sizing.deployments.first().map(|d| d.figures.ttft.value)
+    };
+    let staged = first(Layout {
+        pipeline: 4,
+        ..Layout::SINGLE
+    });
+    let whole = first(Layout::SINGLE);
+    if let (Some(staged), Some(whole)) = (staged, whole) {
+        assert!(staged > 0.9 * whole, "{staged} with four stages, {whole} with one");
+    } else {
+        panic!("both fit: {staged:?} {whole:?} {}", case.architecture.layer_count());
     }
 }

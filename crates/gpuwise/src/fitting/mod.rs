@@ -23,12 +23,16 @@ use gpuwise_size::{
 /// Steps of a fit from the priors.
 const STEPS: usize = 16;
 
-/// How hard to fit: outliers and the side of errors as `docs/decisions/0003` says.
-const fn effort(steps: usize, local: bool) -> Effort {
+/// How much further generations lie apart for which engines are hardly tuned: those of vendors that
+/// few serve on, and all of them for llama.cpp, whose backends differ.
+const UNTUNED: f64 = 5.0;
+
+/// How hard to fit: outliers as `docs/decisions/0003` says.
+const fn effort(steps: usize, generation_scales: &[f64]) -> Effort<'_> {
     Effort {
         steps,
         huber: 0.3,
-        generation_scale: if local { 5.0 } else { 1.0 },
+        generation_scales,
     }
 }
 
@@ -74,14 +78,27 @@ impl<'a> Material<'a> {
         }
     }
 
+    fn generation_scales(&self, constants: &Constants) -> Vec<f64> {
+        let tuned = |generation: &String| {
+            self.samples.iter().any(|sample| {
+                let setup = &sample.reading.setup;
+                setup.device.gpu.generation == *generation
+                    && setup.device.gpu.vendor == "NVIDIA"
+                    && !is_local(setup.engine.kind)
+            })
+        };
+        let generations = constants.generations.iter();
+        generations.map(|generation| if tuned(generation) { 1.0 } else { UNTUNED }).collect()
+    }
+
     /// Fits constants, from the priors or from where another fit ended.
     pub(crate) fn fit(&self, from: Option<&Constants>, steps: Option<usize>) -> Constants {
         let prior = self.prior();
         let start = from.map_or_else(|| prior.clone(), |known| carried(&prior, known));
         let rows = self.rows(&start);
         let evaluator = Evaluator::new(self);
-        let local = self.samples.iter().all(|s| is_local(s.reading.setup.engine.kind));
-        fit::fit(&start, &rows, effort(steps.unwrap_or(STEPS), local), &|constants, indices| {
+        let scales = self.generation_scales(&start);
+        fit::fit(&start, &rows, effort(steps.unwrap_or(STEPS), &scales), &|constants, indices| {
             evaluator.logarithms(constants, indices)
         })
     }
