@@ -23,16 +23,15 @@ fn memory_says_what_fits_and_what_would_cure_the_rest() {
         "{}",
         yes.out
     );
-    let short = [
+    let load = [
         "memory",
         "llama-3.1-70b",
-        "--gpu",
-        "L40S",
         "--context",
         "8192",
         "--concurrency",
         "8",
     ];
+    let short = [&load[..], &["--gpu", "L40S"]].concat();
     let no = place.run(&short);
     assert_eq!(no.code, 1, "{}{}", no.out, no.err);
     assert!(
@@ -57,14 +56,24 @@ fn memory_says_what_fits_and_what_would_cure_the_rest() {
         .as_str()
         .expect("text")
         .to_owned();
-    let flags: Vec<&str> = cure
+    let flags = cure
         .split_once('(')
         .and_then(|(_, rest)| rest.split_once(')'))
         .expect("flags")
-        .0
-        .split(' ')
-        .collect();
-    let cured = place.run(&[&short[..], &flags].concat());
+        .0;
+    // Outside of quotes, blanks separate words.
+    let words = flags
+        .split('\'')
+        .enumerate()
+        .flat_map(|(at, part)| match at % 2 {
+            0 => part.split_whitespace().collect(),
+            _ => vec![part],
+        });
+    let mut flags: Vec<&str> = words.collect();
+    if !flags.contains(&"--gpu") {
+        flags.extend(["--gpu", "L40S"]);
+    }
+    let cured = place.run(&[&load[..], &flags].concat());
     assert_eq!(cured.code, 0, "{cure}: {}{}", cured.out, cured.err);
 }
 

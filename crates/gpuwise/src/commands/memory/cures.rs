@@ -74,16 +74,39 @@ fn lower_weights<'a>(fit: &Fit<'a>, format: &str) -> Option<Fit<'a>> {
     Some(fit.with(|setup| setup.weights = weights))
 }
 
-/// More of the same GPU, or the cheapest other one of which one to eight are enough.
+/// More of the same GPU, and the cheapest other one of which one to eight are enough, where that
+/// costs less: by price, unknown ones last.
 fn more_gpus(fit: &Fit<'_>, catalogue: &Catalogue) -> Vec<Cure> {
     let device = fit.setup.device;
+    let priced = |gpu: &Gpu| {
+        let layout = smallest(fit, gpu)?;
+        let price =
+            cheapest(catalogue, gpu).map(|price| price.saturating_mul(i64::from(layout.tensor)));
+        Some((price, layout))
+    };
+    let own = priced(device.gpu);
+    let own_price = own.and_then(|(price, _)| price);
+    let others = catalogue.gpus.iter().filter(|gpu| {
+        !gpu.announced && gpu.name != device.gpu.name && gpu.vendor == device.gpu.vendor
+    });
+    let other = others
+        .filter_map(|gpu| {
+            let (price, layout) = priced(gpu)?;
+            Some((price?, layout, gpu))
+        })
+        .min_by_key(|(price, ..)| *price)
+        .filter(|(price, ..)| own_price.is_none_or(|own| *price < own));
     let mut out = Vec::new();
-    let own = smallest(fit, device.gpu);
-    if let Some(layout) = own {
-        out.push(whole(format!(
-            "{} (--tp {})",
-            counted(layout.tensor, &device.gpu.name),
-            layout.tensor
+    if let Some((price, layout, gpu)) = other {
+        let flags = format!("--gpu '{}'{}", gpu.name, tensor_flag(layout));
+        out.push(whole(gpus(layout, gpu, flags.trim(), Some(price))));
+    }
+    if let Some((price, layout)) = own {
+        out.push(whole(gpus(
+            layout,
+            device.gpu,
+            tensor_flag(layout).trim(),
+            price,
         )));
     } else if device.slice.is_some() && fit.with(|setup| setup.device.slice = None).fits() {
         out.push(whole(format!(
@@ -91,37 +114,24 @@ fn more_gpus(fit: &Fit<'_>, catalogue: &Catalogue) -> Vec<Cure> {
             device.gpu.name
         )));
     }
-    let rented = catalogue.gpus.iter().filter(|gpu| {
-        !gpu.announced && gpu.name != device.gpu.name && gpu.vendor == device.gpu.vendor
-    });
-    let priced = rented.filter_map(|gpu| {
-        let layout = smallest(fit, gpu)?;
-        let price = cheapest(catalogue, gpu)?.saturating_mul(i64::from(layout.tensor));
-        Some((price, layout, gpu))
-    });
-    let own_price = own.and_then(|layout| {
-        Some(cheapest(catalogue, device.gpu)?.saturating_mul(i64::from(layout.tensor)))
-    });
-    if let Some((price, layout, gpu)) = priced.min_by_key(|(price, ..)| *price)
-        && own_price.is_none_or(|own| price < own)
-    {
-        let dollars = gpuwise_view::figures::amount(price as f64 / 1e6);
-        let tensor = if layout.tensor > 1 {
-            format!(" --tp {}", layout.tensor)
-        } else {
-            String::new()
-        };
-        out.push(whole(format!(
-            "{} (--gpu '{}'{tensor}), from {dollars} USD/h",
-            counted(layout.tensor, &gpu.name),
-            gpu.name
-        )));
-    }
     out
 }
 
-fn counted(count: u32, name: &str) -> String {
-    format!("{count} × {name}")
+fn tensor_flag(layout: Layout) -> String {
+    if layout.tensor > 1 {
+        format!(" --tp {}", layout.tensor)
+    } else {
+        String::new()
+    }
+}
+
+/// `4 × L40S (--tp 4), from 6.20 USD/h`.
+fn gpus(layout: Layout, gpu: &Gpu, flags: &str, price: Option<i64>) -> String {
+    let price = price.map_or_else(String::new, |micros| {
+        let dollars = gpuwise_view::figures::amount(micros as f64 / 1e6);
+        format!(", from {dollars} USD/h")
+    });
+    format!("{} × {} ({flags}){price}", layout.tensor, gpu.name)
 }
 
 /// The smallest tensor-parallel layout of a GPU that fits.
