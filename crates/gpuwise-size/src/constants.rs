@@ -79,6 +79,7 @@ parameters! {
     LatentKernels = "latent_kernels", 10.0, 0.3, 0.0, 0.075, "kernels", "small kernels of a latent-attention layer beside its matmuls";
     ExpertKernels = "expert_kernels", 6.0, 0.3, 0.0, 0.3, "kernels", "kernels of routing, permuting and combining experts";
     UnstatedSpeculation = "unstated_speculation", 1.25, 0.15, 0.0, 0.0, "tokens", "tokens a step where the model has prediction layers and the row does not say whether they are used";
+    SweptSpeculation = "swept_speculation", 1.6, 0.15, 0.0, 0.0, "tokens", "tokens a step in sweeps of releases whose recipes draft with a model's prediction layers";
     ExpertWeightOnly = "expert_weight_only", 0.85, 0.15, 0.08, 0.12, "factor", "memory rate of experts that are dequantized before multiplying";
     Stream = "stream", 10.0, 0.4, 0.08, 0.06, "passes", "passes over the activations per layer by norms, rotary and activation kernels";
     Launch = "launch", 6.0, 0.6, 0.0, 0.4, "µs", "time that one kernel launch costs the host outside of CUDA graphs";

@@ -210,22 +210,36 @@ fn saturated(
         return Some((solve(most)?, 1.0));
     };
     let bound = tpot * share;
-    if solve(most)?.tpot <= bound {
-        let latency = solve(most)?;
-        return Some((latency, latency.tpot / tpot));
-    }
     let (mut low, mut high) = (1.0f64, most);
-    for _ in 0..9 {
-        let middle = libm::sqrt(low * high);
-        if solve(middle)?.tpot <= bound {
-            low = middle;
-        } else {
-            high = middle;
+    if solve(most)?.tpot <= bound {
+        low = most;
+    } else {
+        for _ in 0..9 {
+            let middle = libm::sqrt(low * high);
+            if solve(middle)?.tpot <= bound {
+                low = middle;
+            } else {
+                high = middle;
+            }
         }
     }
-    let latency = solve(low)?;
+    // Beyond the knee more requests at once only wait: the fewest that serve nearly as many.
+    let enough = KNEE * solve(low)?.requests;
+    let (mut few, mut many) = (1.0f64, low);
+    for _ in 0..7 {
+        let middle = libm::sqrt(few * many);
+        if solve(middle)?.requests >= enough {
+            many = middle;
+        } else {
+            few = middle;
+        }
+    }
+    let latency = solve(many)?;
     Some((latency, latency.tpot / tpot))
 }
+
+/// The share of the largest throughput at which a run under a promise is set.
+const KNEE: f64 = 0.96;
 
 /// Latencies of a run that was driven up to its promise: time per token as the steps give it, time
 /// to first token as the share of its bound that such runs show.

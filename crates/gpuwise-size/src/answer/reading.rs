@@ -200,6 +200,11 @@ pub fn read<'a>(
         output = input;
     }
     let mut load = question.load.clone();
+    let scenario = question.extra("scenario").unwrap_or("");
+    if scenario.eq_ignore_ascii_case("SingleStream") && load == Load::Unstated {
+        // By the benchmark's rules the next request is sent when the last one is answered.
+        load = Load::InFlight(1.0);
+    }
     if setup.engine.kind == EngineKind::LlamaCpp && matches!(load, Load::InFlight(_)) {
         // These tables' throughput times latency is the length of one request: the batch is that
         // of the prompt's computation.

@@ -19,15 +19,22 @@ use gpuwise_domain::engine::EngineKind;
 
 /// Tokens of a decode step and sequence, and drafted tokens that a step checks beside them.
 /// TensorRT-LLM's published recipes switch prediction layers on for models that have them, and
-/// tables do not say so.
-fn drafting(setup: &Setup<'_>, unstated: f64) -> (f64, f64) {
+/// tables do not say so; sweeps of some of its images do throughout
+/// (`docs/decisions/0003-reading-rows.md`, rule 14).
+fn drafting(setup: &Setup<'_>, unstated: f64, swept: f64) -> (f64, f64) {
     if let Some(draft) = setup.draft {
         return (draft.tokens_per_step(), f64::from(draft.tokens));
     }
-    let may_predict =
-        !setup.architecture.prediction.is_empty() && setup.engine.kind == EngineKind::TensorRtLlm;
-    (if may_predict { unstated } else { 1.0 }, 0.0)
+    if setup.architecture.prediction.is_empty() || setup.engine.kind != EngineKind::TensorRtLlm {
+        return (1.0, 0.0);
+    }
+    let sweeps_draft = setup.engine.written.contains(SWEEPS_DRAFT);
+    (if sweeps_draft { swept } else { unstated }, 0.0)
 }
+
+/// The image whose published sweeps draft with prediction layers wherever a model has them.
+const SWEEPS_DRAFT: &str = "1.2.0rc6.post3";
+
 
 /// The engine's cycle: steps, and how prompts enter them.
 #[derive(Debug, Clone)]
@@ -62,7 +69,7 @@ impl Cycle {
     pub fn new(setup: &Setup<'_>, shape: Arc<StepShape>, constants: &Constants) -> Self {
         let place = constants.place(&setup.device.gpu.generation, &setup.profile);
         let get = |parameter| constants.get(parameter, place);
-        let (tokens_per_step, drafted) = drafting(setup, get(P::UnstatedSpeculation));
+        let (tokens_per_step, drafted) = drafting(setup, get(P::UnstatedSpeculation), get(P::SweptSpeculation));
         Self {
             steps: StepModel::new(setup, shape, constants),
             chunk: setup.settings.batched_tokens as f64,
