@@ -3,7 +3,7 @@
 use crate::{
     catalogue::{Loaded, user_directory},
     error::Problem,
-    fitting::read_knowledge,
+    fitting::{ConstantsFile, read_file, read_knowledge},
     questions::{Asked, models_of, read_tables},
 };
 use gpuwise_size::{
@@ -60,4 +60,12 @@ pub(crate) fn observations(rows: &[Asked], loaded: &Loaded, knowledge: &Knowledg
             residual.is_finite().then(|| observation(question, &reading, residual))
         })
         .collect()
+}
+
+/// The file of constants that the binary carries, with what they were fitted on.
+///
+/// # Errors
+/// Never in a release: a test reads it.
+pub(crate) fn file() -> anyhow::Result<ConstantsFile> {
+    read_file("catalogue/constants.toml", EMBEDDED)
 }

@@ -2,7 +2,7 @@
 
 use super::{Answer, Context};
 use crate::{
-    accuracy::{By, Compared, table},
+    accuracy::{By, Compared, Section, report, table},
     catalogue::{self, Loaded},
     cli::Format,
     fitting::{self, LeftOut},
@@ -25,14 +25,21 @@ pub(crate) struct Flags {
     #[arg(long, value_enum, value_name = "GROUP")]
     leave_out: Option<LeftOut>,
     /// Tables of timed matmuls to refit with (system, dtype, m, n, k, ms)
-    #[arg(long, value_name = "FILE", requires = "leave_out")]
+    #[arg(long, value_name = "FILE")]
     matmuls: Vec<PathBuf>,
+    /// Write the report as Markdown: configurations, GPUs and model families left out in turn, every
+    /// group of rows, and what is not answered (takes many minutes)
+    #[arg(long, conflicts_with_all = ["by", "leave_out"])]
+    report: bool,
 }
 
 pub(crate) fn run(context: &Context, flags: &Flags) -> anyhow::Result<Answer> {
     let asked = read_tables(&flags.measured)?;
     let loaded = catalogue::load(&context.overrides)?;
     let models = models_of(&asked, &loaded);
+    if flags.report {
+        return write_report(&asked, &models, &loaded, flags);
+    }
     let rows = match flags.leave_out {
         None => {
             let knowledge = knowledge::load(&loaded)?;
@@ -50,7 +57,11 @@ pub(crate) fn run(context: &Context, flags: &Flags) -> anyhow::Result<Answer> {
         }
         Some(by) => left_out(&asked, &models, &loaded, flags, by)?,
     };
-    let shown: Vec<By> = if flags.by.is_empty() { vec![By::Metric, By::Source] } else { flags.by.clone() };
+    let shown: Vec<By> = if flags.by.is_empty() {
+        vec![By::Metric, By::Source]
+    } else {
+        flags.by.clone()
+    };
     for (position, by) in shown.iter().enumerate() {
         if position > 0 && matches!(context.global.format, Format::Table | Format::Md) {
             output::data("\n")?;
@@ -60,6 +71,34 @@ pub(crate) fn run(context: &Context, flags: &Flags) -> anyhow::Result<Answer> {
         }
         context.output.table(&table(&rows, *by))?;
     }
+    Ok(Answer::Yes)
+}
+
+fn write_report(asked: &[Asked], models: &Models, loaded: &Loaded, flags: &Flags) -> anyhow::Result<Answer> {
+    let mut sections = Vec::new();
+    for by in [LeftOut::Configuration, LeftOut::Gpu, LeftOut::Model] {
+        output::say(&format!("leaving out one {} after another", by.name()));
+        sections.push(Section {
+            left_out: by,
+            rows: left_out(asked, models, loaded, flags, by)?,
+        });
+    }
+    let answers = answers(asked, models, loaded, &knowledge::fitted()?);
+    let mut plain = Vec::new();
+    let mut refused = Vec::new();
+    for (at, (row, answer)) in asked.iter().zip(answers).enumerate() {
+        let metric = row.question.metric.clone();
+        match answer.estimate {
+            None => refused.push((metric, answer.reason)),
+            Some(estimate) if sections[0].rows[at].predicted.is_none() => {
+                let mut compared = blank(row, loaded);
+                compared.predicted = Some((estimate.value, estimate.low, estimate.high));
+                plain.push(compared);
+            }
+            Some(_) => {}
+        }
+    }
+    output::data(&report(&knowledge::file()?, &sections, &plain, &refused))?;
     Ok(Answer::Yes)
 }
 
@@ -87,12 +126,29 @@ fn left_out(
 /// A row before it is predicted.
 fn blank(row: &Asked, loaded: &Loaded) -> Compared {
     let q = &row.question;
-    let gpu = loaded.catalogue.gpu(&q.gpu).map_or_else(|| q.gpu.clone(), |gpu| gpu.name.clone());
-    let engine = engine_of(&q.engine).map_or_else(|| q.engine.clone(), |engine| engine.kind.title().into());
+    let gpu = loaded
+        .catalogue
+        .gpu(&q.gpu)
+        .map_or_else(|| q.gpu.clone(), |gpu| gpu.name.clone());
+    let engine =
+        engine_of(&q.engine).map_or_else(|| q.engine.clone(), |engine| engine.kind.title().into());
     Compared {
         identity: format!(
             "{}|{}|{}|{:?}|{:?}|{:?}|{:?}|{}|{}|{:?}|{:?}|{:?}|{}|{:?}",
-            row.source, q.model, q.gpu, q.gpus, q.tensor, q.pipeline, q.data, q.precision, q.engine, q.input, q.output, q.load, q.metric, q.extra
+            row.source,
+            q.model,
+            q.gpu,
+            q.gpus,
+            q.tensor,
+            q.pipeline,
+            q.data,
+            q.precision,
+            q.engine,
+            q.input,
+            q.output,
+            q.load,
+            q.metric,
+            q.extra
         ),
         source: row.source.clone(),
         metric: q.metric.clone(),

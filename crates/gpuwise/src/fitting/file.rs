@@ -78,12 +78,20 @@ pub(crate) struct ErrorRow {
     pub(crate) median_percent: f64,
 }
 
+/// Reads the file as it is.
+///
+/// # Errors
+/// When it is not of this form.
+pub(crate) fn read_file(file: &str, text: &str) -> anyhow::Result<ConstantsFile> {
+    toml::from_str(text).with_context(|| format!("{file} is not a file of constants"))
+}
+
 /// Reads the file into what predictions rest on.
 ///
 /// # Errors
 /// When it is not of this form or misses a constant.
 pub(crate) fn read_knowledge(file: &str, text: &str) -> anyhow::Result<Knowledge> {
-    let parsed: ConstantsFile = toml::from_str(text).with_context(|| format!("{file} is not a file of constants"))?;
+    let parsed = read_file(file, text)?;
     let mut ranges = Ranges::default();
     let mut serving = None;
     let mut local = None;

@@ -6,7 +6,7 @@ mod folds;
 mod parallel;
 mod refit;
 
-pub(crate) use file::read_knowledge;
+pub(crate) use file::{ConstantsFile, read_file, read_knowledge};
 pub(crate) use refit::{LeftOut, left_out, refit};
 
 use anchors::{Anchor, read_anchors};

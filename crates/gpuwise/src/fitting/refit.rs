@@ -33,6 +33,10 @@ pub(crate) enum LeftOut {
 }
 
 impl LeftOut {
+    pub(crate) const fn name(self) -> &'static str {
+        self.of().name()
+    }
+
     const fn of(self) -> LeaveOut {
         match self {
             Self::Gpu => LeaveOut::Gpu,

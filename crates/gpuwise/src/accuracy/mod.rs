@@ -1,5 +1,9 @@
 //! Predicted against measured values: errors by group.
 
+mod report;
+
+pub(crate) use report::{Section, report};
+
 use gpuwise_domain::estimate::Basis;
 use gpuwise_view::table::{Cell, Column, Table};
 use std::collections::BTreeMap;
@@ -98,7 +102,7 @@ pub(crate) fn errors<'a>(rows: impl Iterator<Item = &'a Compared>) -> Errors {
         relative.push((value - measured).abs() / measured);
         widths.push(high / low);
         bias += (value / measured).ln();
-        if (low..=high).contains(&measured) {
+        if (low..=high).contains(measured) {
             inside += 1.0;
         }
     }
