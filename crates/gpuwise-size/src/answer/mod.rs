@@ -3,6 +3,7 @@
 mod engine;
 mod layout;
 mod memory;
+mod precision;
 mod predict;
 mod question;
 mod reading;
@@ -10,6 +11,7 @@ mod releases;
 
 pub use engine::{engine_of, profile_of, profile_of_engine};
 pub use memory::{MemoryAnswer, predict_memory};
+pub use precision::weights_named;
 pub use predict::{Kind, Outcome, figure, predict, solve};
 pub use question::{Answer, about_memory, answer, from_outcome, observation};
-pub use reading::{Reading, Refusal, Statistic, Wanted, default_settings, read, weights_named};
+pub use reading::{Reading, Refusal, Statistic, Wanted, default_settings, read};

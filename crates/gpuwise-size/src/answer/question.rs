@@ -62,7 +62,11 @@ pub fn answer(
 }
 
 /// The answer to a question about memory; `None` where it is about speed.
-pub fn about_memory(question: &Question, architecture: &Architecture, catalogue: &Catalogue) -> Option<Answer> {
+pub fn about_memory(
+    question: &Question,
+    architecture: &Architecture,
+    catalogue: &Catalogue,
+) -> Option<Answer> {
     Some(match predict_memory(question, architecture, catalogue)? {
         Ok(memory) => Answer {
             estimate: Some(Estimate {
@@ -78,7 +82,12 @@ pub fn about_memory(question: &Question, architecture: &Architecture, catalogue:
 }
 
 /// The answer to a question whose run was solved.
-pub fn from_outcome(question: &Question, reading: &Reading<'_>, outcome: &Outcome, knowledge: &Knowledge) -> Answer {
+pub fn from_outcome(
+    question: &Question,
+    reading: &Reading<'_>,
+    outcome: &Outcome,
+    knowledge: &Knowledge,
+) -> Answer {
     let constants = knowledge.constants(reading.setup.engine.kind);
     let value = figure(reading, outcome, constants);
     if !value.is_finite() || value <= 0.0 {
@@ -86,22 +95,34 @@ pub fn from_outcome(question: &Question, reading: &Reading<'_>, outcome: &Outcom
     }
     let class = MetricClass::of(reading.wanted);
     let basis = basis(reading, knowledge);
-    let correction = knowledge.feedback.correction(&observation(question, reading, 0.0));
+    let correction = knowledge
+        .feedback
+        .correction(&observation(question, reading, 0.0));
     let extrapolated = basis == Basis::Extrapolated;
-    let Range { low, high } = knowledge.ranges.get(class, &reading.setup.profile, extrapolated);
+    let Range { low, high } = knowledge
+        .ranges
+        .get(class, &reading.setup.profile, extrapolated);
     let scale = if question.unit == "ms" { 1e3 } else { 1.0 };
     let (estimate, basis) = match correction {
         None => (Estimate::with_factors(value * scale, low, high), basis),
         Some(Correction { shift, width, .. }) => {
             let value = value * scale * libm::exp(shift);
-            let estimate = Estimate::with_factors(value, libm::pow(low, width), libm::pow(high, width));
+            let estimate =
+                Estimate::with_factors(value, libm::pow(low, width), libm::pow(high, width));
             (estimate, Basis::MeasuredNearby)
         }
     };
     let mut reason = reading.notes.join("; ");
     if let Some(Correction { shift, rows, .. }) = correction {
-        let note = format!("corrected by {:+.0} % from {rows} rows of your own", (libm::exp(shift) - 1.0) * 100.0);
-        reason = if reason.is_empty() { note } else { format!("{reason}; {note}") };
+        let note = format!(
+            "corrected by {:+.0} % from {rows} rows of your own",
+            (libm::exp(shift) - 1.0) * 100.0
+        );
+        reason = if reason.is_empty() {
+            note
+        } else {
+            format!("{reason}; {note}")
+        };
     }
     Answer {
         estimate: Some(estimate),
@@ -114,12 +135,20 @@ pub fn from_outcome(question: &Question, reading: &Reading<'_>, outcome: &Outcom
 /// were in no fitted row, or the row contradicts itself.
 fn basis(reading: &Reading<'_>, knowledge: &Knowledge) -> Basis {
     let setup = &reading.setup;
-    let fitted = knowledge.was_fitted(setup.engine.kind, &setup.device.gpu.generation, &setup.profile);
+    let fitted = knowledge.was_fitted(
+        setup.engine.kind,
+        &setup.device.gpu.generation,
+        &setup.profile,
+    );
     let unseen = setup
         .architecture
         .attention_layers()
         .any(|(_, mixer)| matches!(mixer, Mixer::Recurrent(_) | Mixer::Compressed { .. }));
-    if fitted && !unseen && !reading.doubtful { Basis::Calibrated } else { Basis::Extrapolated }
+    if fitted && !unseen && !reading.doubtful {
+        Basis::Calibrated
+    } else {
+        Basis::Extrapolated
+    }
 }
 
 /// A row as an observation with ln(measured / predicted).
@@ -136,7 +165,10 @@ pub fn observation(question: &Question, reading: &Reading<'_>, residual: f64) ->
             Load::InFlight(requests) => Some(requests / f64::from(reading.gpus.max(1))),
             _ => None,
         },
-        shape: reading.input.zip(reading.output).map(|(input, output)| input / output.max(1.0)),
+        shape: reading
+            .input
+            .zip(reading.output)
+            .map(|(input, output)| input / output.max(1.0)),
         layout: Layout {
             replicas: 1,
             ..setup.layout
@@ -145,6 +177,12 @@ pub fn observation(question: &Question, reading: &Reading<'_>, residual: f64) ->
 }
 
 fn missing(reading: &Reading<'_>) -> Refusal {
-    let what = if reading.input.is_none() { "isl" } else { "osl" };
-    Refusal::Unstated(format!("the row states no {what}, and names no benchmark whose lengths are known"))
+    let what = if reading.input.is_none() {
+        "isl"
+    } else {
+        "osl"
+    };
+    Refusal::Unstated(format!(
+        "the row states no {what}, and names no benchmark whose lengths are known"
+    ))
 }

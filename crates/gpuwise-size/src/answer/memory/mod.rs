@@ -3,15 +3,12 @@
 mod ranges;
 mod read;
 
-use super::reading::{Refusal, cache};
+use super::{precision::cache, reading::Refusal};
 use crate::{
     memory::{MemoryPlan, Part, cache_shape, peak_without_sampling, published_bytes},
     setup::Setup,
 };
-use alloc::{
-    format,
-    string::String,
-};
+use alloc::{format, string::String};
 use gpuwise_domain::{
     catalogue::Catalogue, estimate::Basis, layout::Layout, model::Architecture, question::Question,
 };

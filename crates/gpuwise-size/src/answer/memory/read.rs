@@ -5,7 +5,8 @@ use crate::{
     answer::{
         engine::{engine_of, profile_of},
         layout::stated_layout,
-        reading::{Refusal, cache, settings, smallest_layout, weights},
+        precision::{cache, weights},
+        reading::{Refusal, settings, smallest_layout},
         releases::{first_engine, newest_patch, release_of, vllm_settings},
     },
     memory::{MemoryPlan, plan_of_visible, visible_memory},
