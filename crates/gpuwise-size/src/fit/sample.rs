@@ -131,7 +131,10 @@ impl Sample<'_> {
     pub fn defies_physics(&self) -> bool {
         let setup = &self.reading.setup;
         let architecture = setup.architecture;
-        if architecture.has_experts() || !architecture.prediction.is_empty() || setup.draft.is_some() {
+        if architecture.has_experts()
+            || !architecture.prediction.is_empty()
+            || setup.draft.is_some()
+        {
             return false;
         }
         let steps = match self.reading.wanted {

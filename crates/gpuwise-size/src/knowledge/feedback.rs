@@ -75,8 +75,13 @@ impl Feedback {
             if !same || row.class != question.class {
                 continue;
             }
-            let layout = if row.layout == question.layout { 1.0 } else { OTHER_LAYOUT };
-            let weight = layout * nearness(row.load, question.load) * nearness(row.shape, question.shape);
+            let layout = if row.layout == question.layout {
+                1.0
+            } else {
+                OTHER_LAYOUT
+            };
+            let weight =
+                layout * nearness(row.load, question.load) * nearness(row.shape, question.shape);
             sum += weight * row.residual;
             weights += weight;
             rows += 1;

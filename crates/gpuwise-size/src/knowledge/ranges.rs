@@ -142,7 +142,9 @@ impl Ranges {
         let find = |class: MetricClass, profile: &str, extrapolated: bool| {
             self.rows
                 .iter()
-                .find(|row| row.class == class && row.profile == profile && row.extrapolated == extrapolated)
+                .find(|row| {
+                    row.class == class && row.profile == profile && row.extrapolated == extrapolated
+                })
                 .map(|row| row.range)
         };
         let wide = || {

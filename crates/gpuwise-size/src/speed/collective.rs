@@ -35,7 +35,9 @@ impl Links {
             .scale_up
             .as_ref()
             .filter(|link| stage <= link.domain.max(1));
-        let host = gpu.host_link.map_or(UNKNOWN_HOST_LINK, gpuwise_units::BytesPerSecond::get);
+        let host = gpu
+            .host_link
+            .map_or(UNKNOWN_HOST_LINK, gpuwise_units::BytesPerSecond::get);
         let (latency, rate, link) = if let Some(link) = switched {
             let further = (ranks - 2.0).max(0.0) * get(P::ReduceRanks);
             (

@@ -153,7 +153,9 @@ pub(crate) fn matmul_seconds(
         Compute::Fp8 | Compute::Int8 => (1.0, get(P::Fp8Rate)),
         Compute::Fp4 => (0.5625, get(P::Fp4Rate)),
     };
-    let peak = device.peak(matmul.compute).map_or(f64::NAN, gpuwise_units::FlopPerSecond::get);
+    let peak = device
+        .peak(matmul.compute)
+        .map_or(f64::NAN, gpuwise_units::FlopPerSecond::get);
     let (m, n, k) = (matmul.tokens, matmul.rows, matmul.columns);
     let bytes = (m * k + k * n) * element + m * n * 2.0;
     let reading = bytes / (device.bandwidth().get() * get(P::MemoryRate));

@@ -89,7 +89,11 @@ impl StepModel {
     pub fn time(&self, batch: &Batch) -> StepTime {
         // Engines that keep all stages busy work on a part of the batch in each; llama.cpp passes
         // the whole batch from stage to stage.
-        let parts = if self.stages_overlap { self.stages() } else { 1.0 };
+        let parts = if self.stages_overlap {
+            self.stages()
+        } else {
+            1.0
+        };
         self.in_parts(batch, parts)
     }
 

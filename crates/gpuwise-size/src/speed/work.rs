@@ -274,7 +274,10 @@ pub(super) fn mixer_work(mixer: &Mixer, setup: &Setup<'_>) -> MixerWork {
     }
 }
 
-pub(super) fn expert_work(layer: &gpuwise_domain::model::Layer, setup: &Setup<'_>) -> Option<ExpertWork> {
+pub(super) fn expert_work(
+    layer: &gpuwise_domain::model::Layer,
+    setup: &Setup<'_>,
+) -> Option<ExpertWork> {
     let FeedForward::Experts {
         count,
         chosen,

@@ -25,16 +25,30 @@ fn kept(residuals: &[f64]) -> Feedback {
 
 #[test]
 fn rows_that_agree_are_believed_and_narrow_the_range() {
-    let correction = kept(&[0.2; 5]).correction(&row(0.0, 8.0)).expect("a correction");
-    assert!((0.18..0.2).contains(&correction.shift), "{}", correction.shift);
-    assert!((0.6..0.75).contains(&correction.width), "{}", correction.width);
+    let correction = kept(&[0.2; 5])
+        .correction(&row(0.0, 8.0))
+        .expect("a correction");
+    assert!(
+        (0.18..0.2).contains(&correction.shift),
+        "{}",
+        correction.shift
+    );
+    assert!(
+        (0.6..0.75).contains(&correction.width),
+        "{}",
+        correction.width
+    );
     assert_eq!(correction.rows, 5);
 }
 
 #[test]
 fn one_row_is_believed_less_than_five() {
-    let one = kept(&[0.2]).correction(&row(0.0, 8.0)).expect("a correction");
-    let five = kept(&[0.2; 5]).correction(&row(0.0, 8.0)).expect("a correction");
+    let one = kept(&[0.2])
+        .correction(&row(0.0, 8.0))
+        .expect("a correction");
+    let five = kept(&[0.2; 5])
+        .correction(&row(0.0, 8.0))
+        .expect("a correction");
     assert!(one.shift < five.shift && one.width > five.width);
 }
 

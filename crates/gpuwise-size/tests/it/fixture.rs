@@ -1,7 +1,9 @@
 //! The catalogue of the repository, and constants before any data.
 
-use gpuwise_domain::{catalogue::Catalogue, model::Architecture};
-use gpuwise_read::catalogue::{ModelCatalogue, read_gpus, read_mig_profiles, read_offers, read_quality};
+use gpuwise_domain::{catalogue::Catalogue, facts::EngineFacts, model::Architecture};
+use gpuwise_read::catalogue::{
+    ModelCatalogue, read_engine_facts, read_gpus, read_mig_profiles, read_offers, read_quality,
+};
 use gpuwise_size::{
     constants::Constants,
     knowledge::{Feedback, Knowledge, Ranges},
@@ -19,7 +21,8 @@ fn text(file: &str) -> String {
 pub(crate) fn catalogue() -> Catalogue {
     Catalogue {
         gpus: read_gpus("gpus.toml", &text("gpus.toml")).expect("GPUs"),
-        mig: read_mig_profiles("mig_profiles.csv", &text("mig_profiles.csv")).expect("MIG profiles"),
+        mig: read_mig_profiles("mig_profiles.csv", &text("mig_profiles.csv"))
+            .expect("MIG profiles"),
         offers: read_offers("offers.csv", &text("offers.csv")).expect("offers"),
         quality: read_quality("quality.csv", &text("quality.csv")).expect("quality"),
         ..Catalogue::default()
@@ -37,11 +40,18 @@ pub(crate) fn model(name: &str) -> Architecture {
         files.sort();
         for file in files {
             let text = fs::read_to_string(&file).expect("a file of models");
-            models.add(&file.display().to_string(), &text).expect("models");
+            models
+                .add(&file.display().to_string(), &text)
+                .expect("models");
         }
         models
     });
     models.resolve(name).expect("a model of the catalogue").1
+}
+
+/// What an engine does and supports by release.
+pub(crate) fn engine_facts(engine: &str) -> EngineFacts {
+    read_engine_facts(engine, &text(&format!("engines/{engine}.toml"))).expect("facts of an engine")
 }
 
 /// Constants before any data, so that tests do not move when constants are refitted.

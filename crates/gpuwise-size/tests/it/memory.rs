@@ -383,7 +383,10 @@ type Logged = (
 
 const H100: &str = "H100 SXM5 80GB";
 const S128: &[(&str, &str)] = &[("max_num_seqs", "128")];
-const A100: &[(&str, &str)] = &[("gpu_memory_utilization", "0.90"), ("gpu_memory_gib", "79.14")];
+const A100: &[(&str, &str)] = &[
+    ("gpu_memory_utilization", "0.90"),
+    ("gpu_memory_gib", "79.14"),
+];
 const TOKENS: (&str, &str) = ("kv_cache_capacity", "tokens");
 const WEIGHTS: (&str, &str) = ("weights_memory_per_gpu", "GiB");
 

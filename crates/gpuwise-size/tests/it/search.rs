@@ -13,7 +13,7 @@ use gpuwise_size::{
     knowledge::Knowledge,
     search::{Choices, Fixed, Request, plan},
 };
-use gpuwise_units::{HourlyPrice, Percentile, PerSecond, Seconds, Tokens};
+use gpuwise_units::{HourlyPrice, PerSecond, Percentile, Seconds, Tokens};
 use proptest::prelude::*;
 
 fn workload(rate: f64, ttft: f64, tpot: f64) -> Workload {
@@ -42,16 +42,16 @@ fn workload(rate: f64, ttft: f64, tpot: f64) -> Workload {
     }
 }
 
-struct Case {
-    architecture: Architecture,
-    catalogue: Catalogue,
-    knowledge: Knowledge,
-    workload: Workload,
-    choices: Choices,
+pub(crate) struct Case {
+    pub(crate) architecture: Architecture,
+    pub(crate) catalogue: Catalogue,
+    pub(crate) knowledge: Knowledge,
+    pub(crate) workload: Workload,
+    pub(crate) choices: Choices,
 }
 
 impl Case {
-    fn new(name: &str) -> Self {
+    pub(crate) fn new(name: &str) -> Self {
         Self {
             architecture: model(name),
             catalogue: catalogue(),
@@ -61,13 +61,17 @@ impl Case {
         }
     }
 
-    fn on(mut self, gpus: &[&str]) -> Self {
+    pub(crate) fn on(mut self, gpus: &[&str]) -> Self {
         self.workload.limits.gpus = gpus.iter().map(ToString::to_string).collect();
         self
     }
 
-    fn plan(&self) -> Sizing {
-        plan(&Request {
+    pub(crate) fn plan(&self) -> Sizing {
+        plan(&self.request())
+    }
+
+    pub(crate) fn request(&self) -> Request<'_> {
+        Request {
             name: "test/model".into(),
             origin: "test".into(),
             architecture: &self.architecture,
@@ -76,7 +80,7 @@ impl Case {
             knowledge: &self.knowledge,
             facts: None,
             choices: self.choices.clone(),
-        })
+        }
     }
 }
 
@@ -85,22 +89,47 @@ fn a_plan_keeps_its_promise() {
     let sizing = Case::new("meta-llama/Llama-3.1-8B").plan();
     assert!(!sizing.deployments.is_empty());
     for deployment in &sizing.deployments {
-        assert!(deployment.figures.ttft.value <= 2.0, "{}: TTFT", deployment.gpu);
-        assert!(deployment.figures.tpot.value <= 0.05, "{}: TPOT", deployment.gpu);
-        assert!(deployment.headroom.factor >= 1.0, "{}: headroom", deployment.gpu);
+        assert!(
+            deployment.figures.ttft.value <= 2.0,
+            "{}: TTFT",
+            deployment.gpu
+        );
+        assert!(
+            deployment.figures.tpot.value <= 0.05,
+            "{}: TPOT",
+            deployment.gpu
+        );
+        assert!(
+            deployment.headroom.factor >= 1.0,
+            "{}: headroom",
+            deployment.gpu
+        );
         assert!(deployment.figures.ttft.low <= deployment.figures.ttft.value);
         assert!(deployment.figures.ttft.high >= deployment.figures.ttft.value);
         let memory = &deployment.memory;
         let inside = memory.weight_bytes().count() + memory.cache.count();
-        assert!(inside <= memory.visible.count(), "{}: memory", deployment.gpu);
+        assert!(
+            inside <= memory.visible.count(),
+            "{}: memory",
+            deployment.gpu
+        );
     }
 }
 
 #[test]
 fn the_cheapest_comes_first_and_nothing_is_quantized_silently() {
     let sizing = Case::new("meta-llama/Llama-3.1-8B").plan();
-    let published: Vec<_> = sizing.deployments.iter().filter(|d| d.weights_published).collect();
-    assert!(sizing.deployments.first().is_some_and(|best| best.weights_published));
+    let published: Vec<_> = sizing
+        .deployments
+        .iter()
+        .filter(|d| d.weights_published)
+        .collect();
+    assert!(
+        sizing
+            .deployments
+            .first()
+            .is_some_and(|best| best.weights_published)
+    );
     let prices: Vec<_> = published.iter().filter_map(|d| d.cost.per_hour).collect();
     assert!(prices.is_sorted(), "{prices:?}");
     for other in sizing.deployments.iter().filter(|d| !d.weights_published) {
@@ -111,12 +140,23 @@ fn the_cheapest_comes_first_and_nothing_is_quantized_silently() {
 #[test]
 fn an_offer_is_rented_in_its_real_size() {
     for deployment in Case::new("meta-llama/Llama-3.1-70B").plan().deployments {
-        let Some(rental) = deployment.rental else { continue };
+        let Some(rental) = deployment.rental else {
+            continue;
+        };
         let slices = if deployment.slice.is_some() { 7 } else { 1 };
         let paid = rental.instances * rental.gpu_thousandths / 1000 * slices;
-        assert!(paid >= deployment.layout.gpus(), "{} {paid}", rental.instance);
+        assert!(
+            paid >= deployment.layout.gpus(),
+            "{} {paid}",
+            rental.instance
+        );
         if deployment.slice.is_none() {
-            assert_eq!(rental.idle, paid - deployment.layout.gpus(), "{}", rental.instance);
+            assert_eq!(
+                rental.idle,
+                paid - deployment.layout.gpus(),
+                "{}",
+                rental.instance
+            );
         }
     }
 }
@@ -127,7 +167,11 @@ fn what_does_not_fit_says_by_how_much() {
     assert!(sizing.deployments.is_empty());
     let dropped = sizing.dropped.first().expect("a reason");
     assert_eq!((dropped.gpu.as_str(), dropped.test), ("T4", Test::Memory));
-    assert!(dropped.ratio > 1.0 && dropped.shortfall.contains("GiB"), "{}", dropped.shortfall);
+    assert!(
+        dropped.ratio > 1.0 && dropped.shortfall.contains("GiB"),
+        "{}",
+        dropped.shortfall
+    );
 }
 
 #[test]
@@ -136,7 +180,11 @@ fn a_promise_beyond_the_hardware_names_the_test() {
     case.workload = workload(1.0, 2.0, 0.001);
     let sizing = case.on(&["A100 SXM4 80GB"]).plan();
     assert!(sizing.deployments.is_empty());
-    assert!(sizing.dropped.iter().any(|d| d.test == Test::Tpot), "{:?}", sizing.dropped);
+    assert!(
+        sizing.dropped.iter().any(|d| d.test == Test::Tpot),
+        "{:?}",
+        sizing.dropped
+    );
 }
 
 #[test]
@@ -145,7 +193,11 @@ fn a_gpu_without_the_silicon_gets_no_fp8() {
     case.choices.weights = vec!["fp8".into()];
     let sizing = case.plan();
     assert!(sizing.deployments.is_empty());
-    assert!(sizing.dropped.iter().all(|d| d.test == Test::Support), "{:?}", sizing.dropped);
+    assert!(
+        sizing.dropped.iter().all(|d| d.test == Test::Support),
+        "{:?}",
+        sizing.dropped
+    );
 }
 
 #[test]
@@ -158,7 +210,10 @@ fn a_slice_holds_one_replica_and_no_tensor_parallelism() {
     for deployment in sliced.clone() {
         assert_eq!(deployment.layout.replica_gpus(), 1);
     }
-    assert!(sliced.count() > 0, "a small model at a small load belongs on a slice");
+    assert!(
+        sliced.count() > 0,
+        "a small model at a small load belongs on a slice"
+    );
 }
 
 #[test]
@@ -167,7 +222,12 @@ fn a_budget_is_kept() {
     let budget = HourlyPrice::usd("1.50").expect("a price");
     case.workload.limits.budget = Some(budget);
     for deployment in case.plan().deployments {
-        assert!(deployment.cost.per_hour.is_none_or(|hour| hour.0.micros <= budget.0.micros));
+        assert!(
+            deployment
+                .cost
+                .per_hour
+                .is_none_or(|hour| hour.0.micros <= budget.0.micros)
+        );
     }
 }
 
@@ -200,9 +260,16 @@ fn the_front_has_no_dominated_point() {
     assert!(!front.is_empty());
     for point in &front {
         let better = sizing.points.iter().find(|other| {
-            other.per_hour < point.per_hour && other.per_hour.is_some() && other.end_to_end < point.end_to_end
+            other.per_hour < point.per_hour
+                && other.per_hour.is_some()
+                && other.end_to_end < point.end_to_end
         });
-        assert!(better.is_none(), "{} is dominated by {:?}", point.label, better);
+        assert!(
+            better.is_none(),
+            "{} is dominated by {:?}",
+            point.label,
+            better
+        );
     }
 }
 
@@ -251,7 +318,11 @@ fn pools_apart_keep_prompts_out_of_decode_steps() {
     case.choices.disaggregated = true;
     case.choices.top = 20;
     let sizing = case.on(&["H100 SXM5 80GB", "H200 SXM 141GB"]).plan();
-    let apart: Vec<_> = sizing.deployments.iter().filter(|d| d.prefill.is_some()).collect();
+    let apart: Vec<_> = sizing
+        .deployments
+        .iter()
+        .filter(|d| d.prefill.is_some())
+        .collect();
     assert!(!apart.is_empty());
     for deployment in apart {
         assert!(deployment.figures.ttft.value <= 2.0 && deployment.figures.tpot.value <= 0.03);
@@ -270,9 +341,18 @@ fn nothing_decodes_faster_than_memory_can_be_read() {
     case.choices.top = 40;
     case.workload = workload(0.01, 20.0, 5.0);
     let weights = 7.0e9 * 2.0;
-    for deployment in case.plan().deployments.iter().filter(|d| d.weights == "bf16") {
+    for deployment in case
+        .plan()
+        .deployments
+        .iter()
+        .filter(|d| d.weights == "bf16")
+    {
         let gpu = case.catalogue.gpu(&deployment.gpu).expect("a GPU");
-        let share = if deployment.slice.is_some() { 0.125 } else { 1.0 };
+        let share = if deployment.slice.is_some() {
+            0.125
+        } else {
+            1.0
+        };
         let floor = weights / f64::from(deployment.layout.replica_gpus()) / gpu.bandwidth.get();
         assert!(
             deployment.figures.tpot.value >= floor.min(floor / share),
@@ -305,8 +385,14 @@ fn stages_do_not_shorten_one_prompt() {
     });
     let whole = first(Layout::SINGLE);
     if let (Some(staged), Some(whole)) = (staged, whole) {
-        assert!(staged > 0.9 * whole, "{staged} with four stages, {whole} with one");
+        assert!(
+            staged > 0.9 * whole,
+            "{staged} with four stages, {whole} with one"
+        );
     } else {
-        panic!("both fit: {staged:?} {whole:?} {}", case.architecture.layer_count());
+        panic!(
+            "both fit: {staged:?} {whole:?} {}",
+            case.architecture.layer_count()
+        );
     }
 }
