@@ -45,6 +45,9 @@ document! {
         settings(settings): SettingsDocument,
         /// Draft tokens a step; 0: none.
         draft_tokens(draft_tokens): u32,
+        /// Host memory of each GPU that keeps prefixes which its cache has no room for; 0: none.
+        #[serde(default)]
+        host_cache_bytes(host_cache): ByteCount,
         /// LoRA adapters served beside the base.
         adapters(adapters): Option<AdaptersDocument>,
         /// Where it is rented; null where no offer has this GPU.

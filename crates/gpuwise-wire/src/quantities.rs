@@ -133,6 +133,14 @@ number! {
     /// Bytes.
     ByteCount(u64) = Bytes, |bytes| bytes.count(), Bytes::new;
 }
+
+/// What documents leave out that were written before a field was there.
+impl Default for ByteCount {
+    fn default() -> Self {
+        Self(0)
+    }
+}
+
 number! {
     /// Tokens.
     TokenCount(u64) = Tokens, |tokens| tokens.0, Tokens;

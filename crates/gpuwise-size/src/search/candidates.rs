@@ -7,7 +7,11 @@ use crate::{
 };
 use alloc::{string::String, vec, vec::Vec};
 use gpuwise_domain::{
-    deployment::Quality, engine::EngineKind, facts, gpu::{Device, MigProfile}, layout::Layout,
+    deployment::Quality,
+    engine::EngineKind,
+    facts,
+    gpu::{Device, MigProfile},
+    layout::Layout,
     precision::CacheFormat,
 };
 

@@ -45,16 +45,22 @@ struct Worker<'a> {
 /// and format; `None` where no pair keeps the promise, or the load is not a rate.
 pub(crate) fn evaluate<'a>(request: &Request<'a>, setups: Vec<Setup<'a>>) -> Option<Evaluated<'a>> {
     let workload = request.workload;
-    let Traffic::Open { rate, .. } = workload.traffic else { return None };
+    let Traffic::Open { rate, .. } = workload.traffic else {
+        return None;
+    };
     let demand = Demand::of(workload);
     let workers: Vec<(Setup<'a>, memory::MemoryPlan, Cycle)> = setups
         .into_iter()
-        .filter(|setup| obstacle_of(setup, request.facts).is_none())
+        .filter(|setup| obstacle_of(setup, request).is_none())
         .filter_map(|setup| {
             let plan = memory::plan(&setup);
             fits(&plan, workload).ok()?;
             let shape = Arc::new(StepShape::new(&setup));
-            let cycle = Cycle::new(&setup, shape, request.knowledge.constants(setup.engine.kind));
+            let cycle = Cycle::new(
+                &setup,
+                shape,
+                request.knowledge.constants(setup.engine.kind),
+            );
             Some((setup, plan, cycle))
         })
         .collect();
@@ -81,8 +87,7 @@ pub(crate) fn evaluate<'a>(request: &Request<'a>, setups: Vec<Setup<'a>>) -> Opt
         },
     };
     let groups = f64::from(setup.layout.attention_data.max(1));
-    let bears = (decode.takes * decode_workers)
-        .min(prefill.takes * prefill_workers)
+    let bears = (decode.takes * decode_workers).min(prefill.takes * prefill_workers)
         / (f64::from(setup.layout.replicas) * groups);
     let stages = Stages {
         pool,
@@ -90,12 +95,23 @@ pub(crate) fn evaluate<'a>(request: &Request<'a>, setups: Vec<Setup<'a>>) -> Opt
         transfer: transfer(&prefill.setup, demand),
     };
     let load = rate.get() / (f64::from(setup.layout.replicas) * groups);
-    let service = serve(&decode.cycle, &stages, demand, workload, load, f64::from(setup.layout.replicas) * groups)?;
+    let service = serve(
+        &decode.cycle,
+        &stages,
+        demand,
+        workload,
+        load,
+        f64::from(setup.layout.replicas) * groups,
+    )?;
     if service.broken(&workload.promise).is_some() {
         return None;
     }
     Some(Evaluated {
-        limited_by: if decode.takes * decode_workers < prefill.takes * prefill_workers { Test::Tpot } else { Test::Ttft },
+        limited_by: if decode.takes * decode_workers < prefill.takes * prefill_workers {
+            Test::Tpot
+        } else {
+            Test::Ttft
+        },
         setup,
         plan: decode.plan,
         cycle: decode.cycle,
@@ -118,14 +134,22 @@ pub(crate) struct Stages {
 
 type Ready<'a> = (Setup<'a>, memory::MemoryPlan, Cycle);
 
-fn prefill_worker<'a>((setup, plan, cycle): &Ready<'a>, demand: Demand, workload: &Workload) -> Option<Worker<'a>> {
+fn prefill_worker<'a>(
+    (setup, plan, cycle): &Ready<'a>,
+    demand: Demand,
+    workload: &Workload,
+) -> Option<Worker<'a>> {
     let alone = cycle.prefill(1.0, demand.input, demand.cached);
     let groups = f64::from(setup.layout.attention_data.max(1));
     if let Some(target) = workload.promise.ttft {
         // At its busiest a prompt waits as long as it takes, some times more at a high percentile.
         let wait = BUSIEST / (1.0 - BUSIEST) * alone * 0.5;
-        let fraction = target.percentile.map_or(0.63, gpuwise_units::Percentile::fraction);
-        let first = cycle.first(alone, demand.input) + transfer(setup, demand) + wait * libm::log(1.0 / (1.0 - fraction));
+        let fraction = target
+            .percentile
+            .map_or(0.63, gpuwise_units::Percentile::fraction);
+        let first = cycle.first(alone, demand.input)
+            + transfer(setup, demand)
+            + wait * libm::log(1.0 / (1.0 - fraction));
         if first > target.at_most.get() {
             return None;
         }
@@ -141,12 +165,21 @@ fn prefill_worker<'a>((setup, plan, cycle): &Ready<'a>, demand: Demand, workload
     })
 }
 
-fn decode_worker<'a>((setup, plan, cycle): &Ready<'a>, demand: Demand, workload: &Workload) -> Option<Worker<'a>> {
+fn decode_worker<'a>(
+    (setup, plan, cycle): &Ready<'a>,
+    demand: Demand,
+    workload: &Workload,
+) -> Option<Worker<'a>> {
     let context = demand.input + demand.cached + demand.output / 2.0;
-    let capacity = plan.sequences(demand.held()).clamp(1.0, setup.settings.sequences as f64);
+    let capacity = plan
+        .sequences(demand.held())
+        .clamp(1.0, setup.settings.sequences as f64);
     let holds = |running: f64| {
         let tpot = cycle.decode(running, context);
-        workload.promise.tpot.is_none_or(|target| tpot <= target.at_most.get())
+        workload
+            .promise
+            .tpot
+            .is_none_or(|target| tpot <= target.at_most.get())
             && workload
                 .promise
                 .end_to_end
@@ -185,7 +218,11 @@ fn decode_worker<'a>((setup, plan, cycle): &Ready<'a>, demand: Demand, workload:
 /// Seconds to move a prompt's cache to a decode worker over the slower of the links that a GPU has.
 fn transfer(setup: &Setup<'_>, demand: Demand) -> f64 {
     let bytes = memory::cache_shape(setup).sequence_bytes(demand.input + demand.cached);
-    setup.device.gpu.host_link.map_or(0.0, |link| bytes / (link.get() * TRANSFER))
+    setup
+        .device
+        .gpu
+        .host_link
+        .map_or(0.0, |link| bytes / (link.get() * TRANSFER))
 }
 
 /// Both pools at a rate of one decode group, of so many.
@@ -197,7 +234,9 @@ pub(crate) fn serve(
     rate: f64,
     groups: f64,
 ) -> Option<Service> {
-    let Traffic::Open { burstiness, .. } = workload.traffic else { return None };
+    let Traffic::Open { burstiness, .. } = workload.traffic else {
+        return None;
+    };
     let context = demand.input + demand.cached + demand.output / 2.0;
     let mut running = 1.0f64;
     let mut tpot = cycle.decode(1.0, context);

@@ -146,7 +146,10 @@ fn cure(judged: &Judged<'_>, failed: &Failed<'_>) -> Option<String> {
             Some(if longer < 100.0 {
                 format!("a bound {} % longer", significant(libm::ceil(longer), 2))
             } else {
-                format!("a bound {} times as long", significant(failed.failure.ratio, 2))
+                format!(
+                    "a bound {} times as long",
+                    significant(failed.failure.ratio, 2)
+                )
             })
         }
         _ => None,
@@ -156,7 +159,10 @@ fn cure(judged: &Judged<'_>, failed: &Failed<'_>) -> Option<String> {
 fn cheapest_of(judged: &Judged<'_>, gpu: &str) -> Option<usize> {
     let hour = |at: &usize| {
         let figures = &judged.feasible[*at].figures;
-        figures.cost.per_hour.map_or(f64::INFINITY, |h| h.0.as_f64())
+        figures
+            .cost
+            .per_hour
+            .map_or(f64::INFINITY, |h| h.0.as_f64())
     };
     let lower = |at: &usize| !judged.choices[judged.feasible[*at].candidate.choice].published;
     let devices = |at: &usize| judged.feasible[*at].evaluated.devices();
@@ -164,7 +170,8 @@ fn cheapest_of(judged: &Judged<'_>, gpu: &str) -> Option<usize> {
         .filter(|at| judged.feasible[*at].candidate.device.gpu.name == gpu)
         .min_by(|a, b| {
             let kind = lower(a).cmp(&lower(b));
-            kind.then(hour(a).total_cmp(&hour(b))).then(devices(a).cmp(&devices(b)))
+            kind.then(hour(a).total_cmp(&hour(b)))
+                .then(devices(a).cmp(&devices(b)))
         })
 }
 

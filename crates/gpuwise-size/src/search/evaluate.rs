@@ -68,14 +68,23 @@ impl Evaluated<'_> {
                 let groups = f64::from(self.setup.layout.replicas) * self.groups();
                 disaggregated::serve(&self.cycle, stages, self.demand, workload, load, groups)?
             }
-            None => serve(&self.cycle, self.demand, &workload.traffic, load, self.capacity),
+            None => serve(
+                &self.cycle,
+                self.demand,
+                &workload.traffic,
+                load,
+                self.capacity,
+            ),
         };
         service.stable().then_some(service)
     }
 
     /// GPUs or slices of all workers.
     pub(crate) fn devices(&self) -> u32 {
-        let prefill = self.stages.as_ref().map_or(0, |stages| stages.pool.layout.gpus());
+        let prefill = self
+            .stages
+            .as_ref()
+            .map_or(0, |stages| stages.pool.layout.gpus());
         self.setup.layout.gpus() + prefill
     }
 
@@ -107,7 +116,7 @@ pub(crate) fn evaluate<'a>(
     request: &Request<'a>,
     setup: Setup<'a>,
 ) -> Result<Evaluated<'a>, Failure> {
-    if let Some(obstacle) = obstacle_of(&setup, request.facts) {
+    if let Some(obstacle) = obstacle_of(&setup, request) {
         return Err(Failure {
             test: Test::Support,
             shortfall: obstacle.what,

@@ -144,8 +144,13 @@ fn correction(
         class,
         residual: 0.0,
         load: Some(evaluated.service.latency().running / f64::from(layout.replica_gpus())),
-        shape: Some((evaluated.demand.input + evaluated.demand.cached) / evaluated.demand.output.max(1.0)),
-        layout: Layout { replicas: 1, ..layout },
+        shape: Some(
+            (evaluated.demand.input + evaluated.demand.cached) / evaluated.demand.output.max(1.0),
+        ),
+        layout: Layout {
+            replicas: 1,
+            ..layout
+        },
     })
 }
 

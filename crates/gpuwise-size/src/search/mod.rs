@@ -6,6 +6,7 @@ mod dropped;
 mod evaluate;
 mod figures;
 mod offers;
+mod offload;
 mod power;
 mod quality;
 mod rank;
@@ -80,7 +81,10 @@ pub fn plan(request: &Request<'_>) -> Sizing {
         dropped: dropped::dropped(request, &judged, &ranked),
         considered,
         curve,
-        notes: notes(request, &judged),
+        notes: notes(request, &judged)
+            .into_iter()
+            .chain(offload::note(request, &judged, &ranked))
+            .collect(),
         deployments,
     }
 }
@@ -96,10 +100,18 @@ fn judge<'a>(request: &Request<'a>) -> Judged<'a> {
         let layouts = candidates::layouts(request, &device);
         for (choice, weights) in choices.iter().enumerate() {
             for cache in &caches {
-                let setup = |layout| candidates::setup(request, device, layout, weights, *cache, max_context);
+                let setup = |layout| {
+                    candidates::setup(request, device, layout, weights, *cache, max_context)
+                };
                 let mut judge = |layout, verdict: Result<Evaluated<'a>, Failure>| {
-                    let candidate = Candidate { device, layout, choice };
-                    match verdict.and_then(|evaluated| priced(request, evaluated, &offers, &weights.quality)) {
+                    let candidate = Candidate {
+                        device,
+                        layout,
+                        choice,
+                    };
+                    match verdict
+                        .and_then(|evaluated| priced(request, evaluated, &offers, &weights.quality))
+                    {
                         Ok((evaluated, rental, figures)) => feasible.push(Feasible {
                             candidate,
                             evaluated,

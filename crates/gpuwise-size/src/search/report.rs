@@ -1,6 +1,6 @@
 //! A feasible candidate as the deployment that is shown, saved and launched.
 
-use super::{Feasible, Judged, figures, request::Request};
+use super::{Feasible, Judged, figures, offload, request::Request};
 use crate::{
     constants::{PARAMETERS, Parameter as P},
     memory,
@@ -17,7 +17,7 @@ use gpuwise_domain::{
     estimate::{Basis, Derivation},
     workload::Traffic,
 };
-use gpuwise_units::significant;
+use gpuwise_units::{Bytes, significant};
 
 /// The deployment of the candidate at this index.
 pub(crate) fn deployment(request: &Request<'_>, judged: &Judged<'_>, at: usize) -> Deployment {
@@ -42,6 +42,7 @@ pub(crate) fn deployment(request: &Request<'_>, judged: &Judged<'_>, at: usize) 
         quality: choice.quality.clone(),
         settings: setup.settings,
         draft_tokens: setup.draft.map_or(0, |draft| draft.tokens),
+        host_cache: Bytes::new(request.choices.offload),
         adapters: setup.adapters,
         rental: feasible.rental.clone(),
         memory: memory::report(&evaluated.plan, setup, held),
@@ -121,14 +122,19 @@ fn derivations(
     figures: &Figures,
     basis: Basis,
 ) -> Vec<Derivation> {
-    vec![
+    let plan = &feasible.evaluated.plan;
+    let mut out = vec![
         tpot(request, feasible, figures, basis),
         ttft(request, feasible, figures, basis),
-        memory::explain(&feasible.evaluated.plan, &feasible.evaluated.setup),
+        memory::explain(plan, &feasible.evaluated.setup),
+    ];
+    out.extend(offload::derivation(plan, request.choices.offload));
+    out.extend([
         replicas(request, feasible),
         money(feasible),
         power(feasible),
-    ]
+    ]);
+    out
 }
 
 /// The constants that a setup's step rests on, each with what it was fitted on.

@@ -60,7 +60,7 @@ pub struct Choices {
     pub acceptance: Option<f64>,
     /// LoRA adapters.
     pub adapters: Option<Adapters>,
-    /// Host memory in bytes per GPU into which the cache may overflow.
+    /// Host memory in bytes per GPU that keeps prefixes which the cache has no room for; 0: none.
     pub offload: u64,
     /// Longest context to serve; `None`: the longest request.
     pub max_context: Option<u64>,

@@ -1,5 +1,6 @@
 //! Whether engine and hardware can run a setup at all.
 
+use super::request::Request;
 use crate::setup::Setup;
 use alloc::{format, string::String, vec::Vec};
 use gpuwise_domain::{
@@ -21,9 +22,14 @@ fn obstacle(what: String, cure: &str) -> Obstacle {
 }
 
 /// The first thing in the way of a setup.
-pub(crate) fn obstacle_of(setup: &Setup<'_>, facts: Option<&EngineFacts>) -> Option<Obstacle> {
+pub(crate) fn obstacle_of(setup: &Setup<'_>, request: &Request<'_>) -> Option<Obstacle> {
     vendor(setup)
-        .or_else(|| facts.and_then(|facts| release(setup, facts)))
+        .or_else(|| {
+            let offload = request.choices.offload > 0;
+            request
+                .facts
+                .and_then(|facts| release(setup, facts, offload))
+        })
         .or_else(|| silicon(setup))
         .or_else(|| slice(setup))
         .or_else(|| divisible(setup))
@@ -45,7 +51,7 @@ fn vendor(setup: &Setup<'_>) -> Option<Obstacle> {
 }
 
 /// What the engine's release does not support on this hardware.
-fn release(setup: &Setup<'_>, facts: &EngineFacts) -> Option<Obstacle> {
+fn release(setup: &Setup<'_>, facts: &EngineFacts, offload: bool) -> Option<Obstacle> {
     let context = Context::of(&setup.device, &setup.layout);
     let published = setup.architecture.quantization.as_ref() == setup.weights.quantization.as_ref();
     let mut features: Vec<String> = Vec::new();
@@ -61,8 +67,14 @@ fn release(setup: &Setup<'_>, facts: &EngineFacts) -> Option<Obstacle> {
         ("mode:pp", layout.pipeline > 1),
         ("mode:ep", layout.expert > 1),
         ("mode:dcp", layout.decode_context > 1),
+        ("mode:kv_offload", offload),
     ];
-    features.extend(modes.into_iter().filter(|(_, used)| *used).map(|(name, _)| String::from(name)));
+    features.extend(
+        modes
+            .into_iter()
+            .filter(|(_, used)| *used)
+            .map(|(name, _)| String::from(name)),
+    );
     let release = setup.engine.release;
     features.into_iter().find_map(|feature| {
         let what = match facts.supports(&feature, release, &context) {
@@ -71,13 +83,21 @@ fn release(setup: &Setup<'_>, facts: &EngineFacts) -> Option<Obstacle> {
             Verdict::Until(until) => format!("{} had {feature} until {until}", setup.engine.kind),
             Verdict::Supported | Verdict::Unknown => return None,
         };
-        Some(obstacle(what, "another precision or layout, or another release (--engine)"))
+        let cure = match feature.as_str() {
+            "mode:kv_offload" => "no --kv-offload, or another release (--engine)",
+            _ => "another precision or layout, or another release (--engine)",
+        };
+        Some(obstacle(what, cure))
     })
 }
 
 /// Names of the weight formats, block formats by their plain name.
 fn formats<'a>(setup: &'a Setup<'_>) -> impl Iterator<Item = &'a str> {
-    let assignments = setup.weights.quantization.iter().flat_map(|q| &q.assignments);
+    let assignments = setup
+        .weights
+        .quantization
+        .iter()
+        .flat_map(|q| &q.assignments);
     assignments.map(|a| match a.format.name {
         "fp8-block" => "fp8",
         "int4-g32" | "int4-zp" => "int4",

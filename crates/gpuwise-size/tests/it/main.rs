@@ -1,8 +1,9 @@
 //! Integration tests of sizing.
 
+mod evidence;
 mod feedback;
 mod fixture;
-mod evidence;
 mod memory;
 mod memory_shapes;
+mod offload;
 mod search;

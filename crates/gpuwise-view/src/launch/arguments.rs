@@ -5,6 +5,7 @@ use gpuwise_domain::{
     engine::Release,
     facts::{EngineFacts, FlagKind, PoolRole},
 };
+use gpuwise_units::Bytes;
 use serde_json::{Map, Value};
 
 /// All servers of a deployment, and what to know about them.
@@ -33,6 +34,8 @@ pub(super) struct Server {
     pub(super) file: Option<(&'static str, String)>,
     /// Where it listens.
     pub(super) port: u16,
+    /// Host memory for prefixes that its GPUs' caches have no room for; 0: none.
+    pub(super) host_cache: Bytes,
 }
 
 impl Server {

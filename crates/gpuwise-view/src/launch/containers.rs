@@ -17,8 +17,14 @@ use std::fmt::Write as _;
 /// How far the port of a prefill server lies from its engine's own.
 pub(super) const PREFILL_PORT: u16 = 100;
 
-/// Memory that ranks of one server exchange messages through.
-pub(super) const SHARED_MEMORY: (&str, &str) = ("16g", "16Gi");
+/// GiB that ranks of one server exchange messages through.
+const SHARED_MEMORY: u64 = 16;
+
+/// Shared memory of a server in GiB: that for messages, and the prefixes that are kept on the host,
+/// which engines map there.
+pub(super) fn shared_gib(server: &Server) -> u64 {
+    SHARED_MEMORY + server.host_cache.count().div_ceil(1 << 30)
+}
 
 pub(super) fn docker(
     script: &Script,
@@ -45,7 +51,7 @@ pub(super) fn docker(
         }
         let mut words: Vec<String> = vec!["docker".into(), "run".into(), "--rm".into()];
         words.extend(devices(deployment, context, server));
-        words.extend(["--shm-size".into(), SHARED_MEMORY.0.into()]);
+        words.extend(["--shm-size".into(), format!("{}g", shared_gib(server))]);
         words.extend([
             "-p".into(),
             format!("{}:{}", published(server), server.port),

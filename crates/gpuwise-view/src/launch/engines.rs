@@ -17,6 +17,7 @@ use gpuwise_domain::{
     facts::{Context, EngineFacts, PoolRole, Value, Verdict},
     layout::Layout,
 };
+use gpuwise_units::Bytes;
 
 /// What is told to a server of one pool.
 struct Pool<'a> {
@@ -46,6 +47,20 @@ impl Pool<'_> {
         } else {
             self.deployment.draft_tokens
         }
+    }
+
+    /// Host memory of each GPU for prefixes, which the pool that computes prompts reuses.
+    fn host_cache(&self) -> Bytes {
+        if self.role == Some(PoolRole::Decode) {
+            Bytes::ZERO
+        } else {
+            self.deployment.host_cache
+        }
+    }
+
+    /// The same for so many of its GPUs.
+    fn host_cache_of(&self, gpus: u32) -> Bytes {
+        Bytes::new(self.host_cache().count().saturating_mul(u64::from(gpus)))
     }
 }
 
@@ -164,6 +179,7 @@ fn server(pool: &Pool<'_>, form: Form, notes: &mut Vec<String>) -> Result<Server
         flags: arguments.flags,
         file,
         port,
+        host_cache: pool.host_cache_of(pool.layout.replica_gpus()),
     })
 }
 
@@ -192,6 +208,14 @@ fn quantized_elsewhere(pool: &Pool<'_>, notes: &mut Vec<String>) {
     ));
 }
 
+/// What has to be told where the release has no flag for host memory that keeps prefixes.
+fn host_cache_elsewhere(pool: &Pool<'_>, how: &str, notes: &mut Vec<String>) {
+    notes.push(format!(
+        "the host memory for prefixes ({} a GPU) has to be configured: {how}",
+        pool.host_cache()
+    ));
+}
+
 /// A sentence on what the engine does by default: `engine defaults: chunked prefill on, …`.
 fn defaults_note(pool: &Pool<'_>, settings: &[(&str, &str)], notes: &mut Vec<String>) {
     let said: Vec<String> = settings
@@ -217,6 +241,7 @@ fn unsupported(pool: &Pool<'_>, notes: &mut Vec<String>) {
         (layout.decode_context > 1, "mode:dcp"),
         (pool.role.is_some(), "mode:disaggregated"),
         (pool.draft_tokens() > 0, "mode:speculative"),
+        (pool.host_cache() > Bytes::ZERO, "mode:kv_offload"),
         (deployment.adapters.is_some(), "mode:lora"),
     ];
     for (_, feature) in features.into_iter().filter(|(used, _)| *used) {

@@ -3,7 +3,7 @@
 use super::{
     EmitError,
     arguments::{Script, Server},
-    containers::{SHARED_MEMORY, entry_point, image},
+    containers::{entry_point, image, shared_gib},
     shell::comments,
     vendor, within_host,
 };
@@ -11,6 +11,7 @@ use gpuwise_domain::{
     deployment::Deployment,
     facts::{Context, EngineFacts, Vendor},
 };
+use gpuwise_units::Bytes;
 use serde_json::json;
 use std::fmt::Write as _;
 
@@ -147,12 +148,13 @@ fn surroundings(out: &mut String, server: &Server, resource: &str) {
                   optional: true
           resources:
             requests:
-              {resource}: {gpus}
+{memory}              {resource}: {gpus}
             limits:
               {resource}: {gpus}
 ",
         port = server.port,
         gpus = server.gpus,
+        memory = memory(server),
     );
     // Loading takes minutes; afterwards a server answers at once.
     for (probe, period, failures) in [
@@ -188,10 +190,21 @@ fn surroundings(out: &mut String, server: &Server, resource: &str) {
         - name: shm
           emptyDir:
             medium: Memory
-            sizeLimit: {}
+            sizeLimit: {}Gi
 ",
-        SHARED_MEMORY.1
+        shared_gib(server)
     );
+}
+
+/// The host memory that a pod needs for certain, where prefixes are kept there.
+fn memory(server: &Server) -> String {
+    if server.host_cache == Bytes::ZERO {
+        return String::new();
+    }
+    format!(
+        "              # Prefixes kept on the host, and shared memory; the engine's own comes on top.\n              memory: {}Gi\n",
+        shared_gib(server)
+    )
 }
 
 /// What a pod asks for: whole GPUs or slices, as device plugins name them.

@@ -15,6 +15,7 @@ use gpuwise_domain::{
     deployment::{Deployment, Dropped, Sizing},
     engine::EngineKind,
 };
+use gpuwise_units::Bytes;
 use std::fmt::Write as _;
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
@@ -130,6 +131,13 @@ pub(crate) fn about_best(sizing: &Sizing, best: &Deployment) -> Vec<(&'static st
         words::rental,
     );
     lines.push(("Offer", place));
+    if best.host_cache > Bytes::ZERO {
+        let host = format!(
+            "{} of host memory a GPU keeps prefixes for reuse; no more requests run at once",
+            crate::figures::bytes(best.host_cache)
+        );
+        lines.push(("Host", host));
+    }
     lines
 }
 

@@ -10,6 +10,7 @@ use gpuwise_domain::{
     layout::Layout,
 };
 use gpuwise_read::{catalogue::read_engine_facts, launch};
+use gpuwise_units::Bytes;
 use gpuwise_view::launch::{EmitError, Form, emit};
 use proptest::prelude::*;
 use std::{fs, path::PathBuf, sync::LazyLock};
@@ -486,4 +487,87 @@ fn an_unstated_release_is_the_newest() {
     let stated = emitted(Form::Vllm, &deployment);
     deployment.release = None::<Release>;
     assert_eq!(emitted(Form::Vllm, &deployment), stated);
+}
+
+/// A deployment whose GPUs keep prefixes in 64 GiB of host memory each.
+fn offloaded(engine: EngineKind, release: &str, layout: Layout) -> Deployment {
+    Deployment {
+        host_cache: Bytes::new(64 << 30),
+        ..sized(engine, release, layout)
+    }
+}
+
+#[test]
+fn host_memory_for_prefixes_is_told_as_each_release_takes_it() {
+    let two = Layout::tensor(2);
+    for (engine, release, form, expected) in [
+        (
+            EngineKind::Vllm,
+            "0.33.0",
+            Form::Vllm,
+            "--kv-offloading-size 128 --kv-offloading-backend native",
+        ),
+        (
+            EngineKind::Vllm,
+            "0.11.0",
+            Form::Vllm,
+            "has to be configured: name OffloadingConnector",
+        ),
+        (
+            EngineKind::Sglang,
+            "0.5.23",
+            Form::Sglang,
+            "--enable-hierarchical-cache --hicache-size 68",
+        ),
+        (
+            EngineKind::Sglang,
+            "0.4.5",
+            Form::Sglang,
+            "has to be configured: --hicache-ratio",
+        ),
+        (
+            EngineKind::TensorRtLlm,
+            "1.2.1",
+            Form::TensorRtLlm,
+            "host_cache_size: 68719476736",
+        ),
+        (
+            EngineKind::LlamaCpp,
+            "b11434",
+            Form::LlamaCpp,
+            "--cache-ram 131072",
+        ),
+        (EngineKind::Vllm, "0.33.0", Form::Docker, "--shm-size 144g"),
+        (
+            EngineKind::Vllm,
+            "0.33.0",
+            Form::Kubernetes,
+            "memory: 144Gi",
+        ),
+        (
+            EngineKind::Vllm,
+            "0.33.0",
+            Form::Kubernetes,
+            "sizeLimit: 144Gi",
+        ),
+    ] {
+        let text = emitted(form, &offloaded(engine, release, two)).unwrap();
+        let joined = text.replace(" \\\n  ", " ").replace("\n# ", " ");
+        assert!(joined.contains(expected), "{expected} is not in {text}");
+        let without = emitted(form, &sized(engine, release, two)).unwrap();
+        assert!(
+            !without.contains("hicache") && !without.contains("memory: "),
+            "{without}"
+        );
+    }
+}
+
+#[test]
+fn prefixes_are_kept_where_prompts_are_computed() {
+    let mut deployment = offloaded(EngineKind::Sglang, "0.5.23", Layout::SINGLE);
+    deployment.prefill = Some(PrefillPool {
+        layout: Layout::SINGLE,
+    });
+    let text = emitted(Form::Sglang, &deployment).unwrap();
+    assert_eq!(text.matches("--hicache-size").count(), 1, "{text}");
 }

@@ -6,7 +6,7 @@ use gpuwise_domain::{
     engine::{EngineKind, Release},
     estimate::Basis,
 };
-use gpuwise_units::{Currency, HourlyPrice, Money};
+use gpuwise_units::{Bytes, Currency, HourlyPrice, Money};
 use gpuwise_wire::{from_json, sizing_from_json, sizing_to_json, to_json};
 use proptest::{prelude::*, strategy::ValueTree};
 
@@ -82,6 +82,25 @@ fn forms_of_values() {
 }
 
 #[test]
+fn fields_that_came_later_may_be_left_out() {
+    let plain = Deployment {
+        host_cache: Bytes::new(64 << 30),
+        ..plain()
+    };
+    let text = to_json(&plain);
+    for (field, without) in [(
+        "    \"host_cache_bytes\": 68719476736,\n",
+        Deployment {
+            host_cache: Bytes::ZERO,
+            ..plain.clone()
+        },
+    )] {
+        assert!(text.contains(field), "{field} is not in {text}");
+        assert_eq!(from_json(&text.replace(field, "")), Ok(without));
+    }
+}
+
+#[test]
 fn errors_say_where_and_what() {
     let text = to_json(&plain());
     let check = |from: &str, to: &str, expected: &str| {
@@ -122,8 +141,8 @@ fn errors_say_where_and_what() {
         "`deployment.release`: invalid value: string \"new\", expected a release such as",
     );
     check(
-        "\"infinity\"",
-        "\"much\"",
+        "\"rate_per_second\": \"infinity\"",
+        "\"rate_per_second\": \"much\"",
         "`deployment.headroom.rate_per_second`: ",
     );
     check(

@@ -253,6 +253,7 @@ pub(crate) fn deployment() -> impl Strategy<Value = Deployment> {
             layout(),
             option::of(layout()),
             any::<u32>(),
+            bytes(),
             option::of(adapters),
         ),
         (text(), any::<bool>(), text(), quality(), settings()),
@@ -261,7 +262,7 @@ pub(crate) fn deployment() -> impl Strategy<Value = Deployment> {
     )
         .prop_map(|(what, how, formats, results, reasons)| {
             let (model, engine, release, gpu, slice) = what;
-            let (layout, prefill, draft_tokens, adapters) = how;
+            let (layout, prefill, draft_tokens, host_cache, adapters) = how;
             let (weights, weights_published, cache, quality, settings) = formats;
             let (rental, memory, figures, cost) = results;
             let (basis, bottleneck, headroom, derivations) = reasons;
@@ -279,6 +280,7 @@ pub(crate) fn deployment() -> impl Strategy<Value = Deployment> {
                 quality,
                 settings,
                 draft_tokens,
+                host_cache,
                 adapters,
                 rental,
                 memory,

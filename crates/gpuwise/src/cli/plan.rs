@@ -115,6 +115,9 @@ pub(crate) struct EngineFlags {
     /// Format of the key-value cache, such as fp16 or fp8
     #[arg(long, value_name = "FORMAT", value_delimiter = ',')]
     pub(crate) kv: Vec<String>,
+    /// Host memory of each GPU that keeps prefixes its KV cache has no room for, such as 64GiB
+    #[arg(long, value_name = "BYTES")]
+    pub(crate) kv_offload: Option<String>,
     /// Tokens drafted a step by prediction layers or a draft model
     #[arg(long, value_name = "N")]
     pub(crate) draft_tokens: Option<u32>,

@@ -285,3 +285,41 @@ fn prices_of_ones_own_are_rented() {
         value["deployments"][0]["rental"]
     );
 }
+
+#[test]
+fn host_memory_for_prefixes_is_said_saved_and_emitted() {
+    let place = Place::new();
+    let flags = ["--gpu", "H100", "--no-slices", "--kv-offload", "64GiB"];
+    let value = place.json(&with(&flags));
+    assert_eq!(
+        value["deployments"][0]["host_kv_bytes_per_gpu"],
+        64u64 << 30
+    );
+    let said = value["notes"].to_string();
+    assert!(said.contains("lets no more requests run at once"), "{said}");
+    let shown = place.run(&with(&flags));
+    assert!(
+        shown.out.contains("64 GiB of host memory a GPU"),
+        "{}",
+        shown.out
+    );
+    let emitted = place.run(&with(
+        &[&flags[..], &["--emit", "vllm", "--save", "d.json"]].concat(),
+    ));
+    assert!(
+        emitted.out.contains("--kv-offloading-size 64"),
+        "{}",
+        emitted.out
+    );
+    let saved = std::fs::read_to_string(place.path("d.json")).expect("a saved deployment");
+    assert!(
+        saved.contains("\"host_cache_bytes\": 68719476736"),
+        "{saved}"
+    );
+    let old = place.run(&with(&[&flags[..], &["--engine", "vllm@0.10.0"]].concat()));
+    assert_eq!(old.code, 1, "{}", old.out);
+    assert!(old.out.contains("mode:kv_offload"), "{}", old.out);
+    let wrong = place.run(&with(&["--kv-offload", "64"]));
+    assert_eq!(wrong.code, 2, "{}", wrong.out);
+    assert!(wrong.err.contains("--kv-offload"), "{}", wrong.err);
+}

@@ -2,6 +2,7 @@
 
 use super::{Pool, defaults_note};
 use crate::launch::{EmitError, arguments::Arguments};
+use gpuwise_units::Bytes;
 
 /// More layers than any model has: all of them on GPUs, in every build.
 const ALL_LAYERS: u32 = 999;
@@ -55,6 +56,10 @@ pub(super) fn flags(
     if pool.draft_tokens() > 0 {
         arguments.set("num_speculative_tokens", pool.draft_tokens())?;
         notes.push("name the draft model with --model-draft".into());
+    }
+    if pool.host_cache() > Bytes::ZERO {
+        let mebibytes = pool.host_cache_of(gpus).count() >> 20;
+        arguments.set("kv_offloading_size_mib", mebibytes)?;
     }
     if pool.deployment.adapters.is_some() {
         notes.push("add the adapters with --lora PATH, one flag each".into());

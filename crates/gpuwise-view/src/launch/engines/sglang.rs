@@ -1,8 +1,9 @@
 //! SGLang: sequences and tokens are stated for all attention groups together.
 
-use super::{Pool, defaults_note, quantized_elsewhere};
+use super::{Pool, defaults_note, host_cache_elsewhere, quantized_elsewhere};
 use crate::launch::{EmitError, arguments::Arguments};
 use gpuwise_domain::facts::PoolRole;
+use gpuwise_units::Bytes;
 
 pub(super) fn flags(
     pool: &Pool<'_>,
@@ -48,6 +49,7 @@ pub(super) fn flags(
         arguments.set("num_speculative_tokens", drafts + 1)?;
         notes.push("drafts come from the model's own prediction layers".into());
     }
+    host_cache(pool, arguments, notes)?;
     if let Some(adapters) = pool.deployment.adapters {
         if arguments.has("enable_lora") {
             arguments.switch("enable_lora")?;
@@ -93,6 +95,25 @@ fn layout(pool: &Pool<'_>, arguments: &mut Arguments<'_>) -> Result<(), EmitErro
         arguments.set("expert_parallel_size", layout.expert)?;
     }
     Ok(())
+}
+
+/// The flag takes whole GB (10⁹ bytes) of each rank.
+fn host_cache(
+    pool: &Pool<'_>,
+    arguments: &mut Arguments<'_>,
+    notes: &mut Vec<String>,
+) -> Result<(), EmitError> {
+    let gigabytes = pool.host_cache().count() / 1_000_000_000;
+    if pool.host_cache() == Bytes::ZERO {
+        return Ok(());
+    }
+    arguments.switch("enable_hierarchical_cache")?;
+    if gigabytes == 0 || !arguments.has("kv_offloading_size_gib") {
+        let how = "--hicache-ratio is what it takes over the cache of the GPU";
+        host_cache_elsewhere(pool, how, notes);
+        return Ok(());
+    }
+    arguments.set("kv_offloading_size_gib", gigabytes)
 }
 
 fn weights(

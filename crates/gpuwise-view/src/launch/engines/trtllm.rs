@@ -3,6 +3,7 @@
 use super::{Pool, defaults_note, quantized_elsewhere};
 use crate::launch::{EmitError, arguments::Arguments};
 use gpuwise_domain::facts::{PoolRole, Value as Fact};
+use gpuwise_units::Bytes;
 use serde_json::{Value, json};
 
 pub(super) fn flags(
@@ -62,6 +63,9 @@ pub(super) fn flags(
             json!({"decoding_type": "MTP", "num_nextn_predict_layers": drafts}),
         )?;
         notes.push("drafts come from the model's own prediction layers".into());
+    }
+    if pool.host_cache() > Bytes::ZERO {
+        arguments.key("kv_offloading_size_bytes", pool.host_cache().count().into())?;
     }
     if let Some(adapters) = pool.deployment.adapters {
         arguments.key("enable_lora", true.into())?;

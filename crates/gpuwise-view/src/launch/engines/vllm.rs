@@ -1,8 +1,9 @@
 //! vLLM.
 
-use super::{Pool, defaults_note, quantized_elsewhere};
+use super::{Pool, defaults_note, host_cache_elsewhere, quantized_elsewhere};
 use crate::launch::{EmitError, arguments::Arguments};
 use gpuwise_domain::facts::{PoolRole, Value as Fact};
+use gpuwise_units::Bytes;
 use serde_json::json;
 
 pub(super) fn flags(
@@ -55,6 +56,7 @@ pub(super) fn flags(
         arguments.switch("enforce_eager")?;
     }
     drafts(pool, arguments, notes)?;
+    host_cache(pool, arguments, notes)?;
     if let Some(adapters) = pool.deployment.adapters {
         arguments.switch("enable_lora")?;
         arguments.set("max_loras", adapters.count)?;
@@ -131,6 +133,31 @@ fn drafts(
         return Ok(());
     }
     arguments.set("num_speculative_tokens", tokens)
+}
+
+/// The flag counts the host memory of all ranks of an engine together; a connector that passes the
+/// cache on to another pool takes its place.
+fn host_cache(
+    pool: &Pool<'_>,
+    arguments: &mut Arguments<'_>,
+    notes: &mut Vec<String>,
+) -> Result<(), EmitError> {
+    if pool.host_cache() == Bytes::ZERO {
+        return Ok(());
+    }
+    if pool.role.is_some() {
+        let how = "name NixlConnector and OffloadingConnector together as a MultiConnector in --kv-transfer-config";
+        host_cache_elsewhere(pool, how, notes);
+        return Ok(());
+    }
+    if !arguments.has("kv_offloading_size_gib") {
+        let how = "name OffloadingConnector in --kv-transfer-config";
+        host_cache_elsewhere(pool, how, notes);
+        return Ok(());
+    }
+    let ranks = pool.layout.tensor * pool.layout.pipeline;
+    arguments.set("kv_offloading_size_gib", pool.host_cache_of(ranks).gib())?;
+    arguments.set("kv_offloading_backend", "native")
 }
 
 /// The smallest rank that the flag takes and that holds the adapters'.

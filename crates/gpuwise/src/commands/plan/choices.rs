@@ -18,6 +18,7 @@ use gpuwise_domain::{
 };
 use gpuwise_read::{launch, workload as quantities};
 use gpuwise_size::search::{Choices, Fixed};
+use gpuwise_units::Bytes;
 use gpuwise_view::{launch::Form, plan::words};
 
 /// What runs already, as its launch command says.
@@ -93,6 +94,7 @@ pub(super) fn choices(
     choices.hosts = result.multi_host;
     choices.disaggregated = result.disaggregated;
     choices.draft_tokens = engine.draft_tokens.unwrap_or(0);
+    choices.offload = offload(engine.kv_offload.as_deref())?;
     choices.adapters = engine.lora.as_deref().map(engine::adapters).transpose()?;
     let context = engine
         .context
@@ -122,6 +124,15 @@ pub(super) fn choices(
             .push(names::gpu(catalogue, "--why-not", name)?.name.clone());
     }
     Ok((choices, notes))
+}
+
+/// Reads `64GiB`; nothing is 0.
+fn offload(text: Option<&str>) -> anyhow::Result<u64> {
+    let bytes = text
+        .map(str::parse::<Bytes>)
+        .transpose()
+        .context("--kv-offload")?;
+    Ok(bytes.unwrap_or(Bytes::ZERO).count())
 }
 
 /// The engine of a flag, of what runs, of the workload file, or of the form to emit; else the
