@@ -284,6 +284,27 @@ pub fn model_summary(
     }
 }
 
+/// Where no GPU that was allowed will do: the best of all others, in a sentence.
+fn elsewhere(request: &Request<'_>) -> Option<String> {
+    let limits = &request.workload.limits;
+    if limits.gpus.is_empty() && limits.owned.is_empty() {
+        return None;
+    }
+    let mut workload = request.workload.clone();
+    workload.limits.gpus.clear();
+    workload.limits.owned.clear();
+    let free = Request {
+        workload: &workload,
+        ..request.clone()
+    };
+    let judged = judge(&free);
+    let best = rank::ranked(&free, &judged).into_iter().next()?;
+    let feasible = &judged.feasible[best];
+    let price = feasible.figures.cost.per_hour;
+    let price = price.map_or_else(|| "at an unknown price".into(), |hour| format!("at {hour}"));
+    Some(format!("of all GPUs the best that will do is {} {price}", rank::label(&judged, feasible)))
+}
+
 fn notes(request: &Request<'_>, judged: &Judged<'_>) -> Vec<String> {
     let mut out = request.architecture.assumptions.clone();
     let longest = service::longest(request.workload);
@@ -294,6 +315,9 @@ fn notes(request: &Request<'_>, judged: &Judged<'_>) -> Vec<String> {
             "requests of {longest:.0} tokens are longer than the {} that the model was made for",
             most.0
         ));
+    }
+    if judged.feasible.is_empty() {
+        out.extend(elsewhere(request));
     }
     if judged.feasible.iter().all(|f| f.rental.is_none()) && !judged.feasible.is_empty() {
         out.push(

@@ -90,11 +90,17 @@ fn better(objective: Objective, a: &Feasible<'_>, b: &Feasible<'_>) -> Ordering 
             .is_none_or(|rental| rental.provider != "owned")
     };
     let devices = |f: &Feasible<'_>| f.evaluated.devices();
+    let share = |f: &Feasible<'_>| match f.candidate.device.slice {
+        Some(_) => 1.0 + f.candidate.device.compute_share(),
+        None => 0.0,
+    };
     owned(a)
         .cmp(&owned(b))
         .then(key(objective, a).total_cmp(&key(objective, b)))
         .then(cost(a).total_cmp(&cost(b)))
         .then(devices(a).cmp(&devices(b)))
+        // Of slices at one price the smallest: what is left serves others.
+        .then(share(a).total_cmp(&share(b)))
         .then(a.figures.end_to_end.total_cmp(&b.figures.end_to_end))
 }
 

@@ -396,3 +396,10 @@ fn stages_do_not_shorten_one_prompt() {
         );
     }
 }
+
+#[test]
+fn where_no_allowed_gpu_will_do_the_best_of_all_is_named() {
+    let sizing = Case::new("meta-llama/Llama-3.1-70B").on(&["T4"]).plan();
+    assert!(sizing.deployments.is_empty());
+    assert!(sizing.notes.iter().any(|note| note.contains("the best that will do is")), "{:?}", sizing.notes);
+}
