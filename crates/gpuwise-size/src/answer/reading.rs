@@ -22,7 +22,7 @@ use gpuwise_domain::{
     gpu::Device,
     layout::Layout,
     model::Architecture,
-    question::{Load, Question},
+    question::{Benchmark, Load, Question},
 };
 
 /// A question understood.
@@ -162,20 +162,7 @@ pub fn read<'a>(
             .iter()
             .find(|b| name.starts_with(b.prefix.as_str()))
     });
-    let layout = stated
-        .layout
-        .unwrap_or(Layout::tensor(question.gpus.unwrap_or(1)));
-    // llama.cpp deals whole layers out over GPUs since 2024; before, it split every matrix by rows.
-    let by_layers = engine.month.is_none_or(|month| month.year >= 2024);
-    let layout = if engine.kind == EngineKind::LlamaCpp && by_layers {
-        Layout {
-            tensor: 1,
-            pipeline: layout.tensor * layout.pipeline,
-            ..layout
-        }
-    } else {
-        layout
-    };
+    let layout = laid_out(&engine, stated.layout.unwrap_or(Layout::tensor(question.gpus.unwrap_or(1))));
     let mut setup = Setup {
         architecture,
         device,
@@ -188,35 +175,10 @@ pub fn read<'a>(
         draft: None,
         adapters: None,
     };
-    let mut input = question.input.or(benchmark.map(|b| b.input));
-    let mut output = question.output.or(benchmark.map(|b| b.output));
-    if let Some(tokens) = question.extra("tokens").and_then(|v| v.parse::<f64>().ok()) {
-        input = input.or(Some(tokens));
-        output = output.or(Some(tokens));
-    }
-    if question.metric == "e2e_latency" && output == Some(1.0) {
-        // The row repeats the lengths of its companion that times the first token.
-        notes.push("one output token read as as many as the prompt has".into());
-        output = input;
-    }
-    let mut load = question.load.clone();
-    let scenario = question.extra("scenario").unwrap_or("");
-    if scenario.eq_ignore_ascii_case("SingleStream") && load == Load::Unstated {
-        // By the benchmark's rules the next request is sent when the last one is answered.
-        load = Load::InFlight(1.0);
-    }
-    if setup.engine.kind == EngineKind::LlamaCpp && matches!(load, Load::InFlight(_)) {
-        // These tables' throughput times latency is the length of one request: the batch is that
-        // of the prompt's computation.
-        load = Load::InFlight(1.0);
-    }
+    let (input, output) = lengths(question, benchmark, &mut notes);
+    let load = load(question, setup.engine.kind);
     if stated.layout.is_none() && setup.engine.kind != EngineKind::LlamaCpp {
         setup.layout = smallest_layout(&setup, question.gpus.unwrap_or(1));
-    }
-    if is_random_range(question) {
-        // Lengths are drawn from 0.8 to 1 of the nominal ones.
-        input = input.map(|tokens| tokens * 0.9);
-        output = output.map(|tokens| tokens * 0.9);
     }
     let mut reading = Reading {
         prefill: None,
@@ -249,6 +211,52 @@ pub fn read<'a>(
             .max(LEAST_RUNNING * requests / groups.max(1.0));
     }
     Ok(reading)
+}
+
+/// The layout as an engine understands it: llama.cpp deals whole layers out over GPUs since 2024;
+/// before, it split every matrix by rows.
+fn laid_out(engine: &Engine, layout: Layout) -> Layout {
+    let by_layers = engine.month.is_none_or(|month| month.year >= 2024);
+    if engine.kind != EngineKind::LlamaCpp || !by_layers {
+        return layout;
+    }
+    Layout {
+        tensor: 1,
+        pipeline: layout.tensor * layout.pipeline,
+        ..layout
+    }
+}
+
+/// Input and output tokens of a request.
+fn lengths(
+    question: &Question,
+    benchmark: Option<&Benchmark>,
+    notes: &mut Vec<String>,
+) -> (Option<f64>, Option<f64>) {
+    let stated = question.extra("tokens").and_then(|v| v.parse::<f64>().ok());
+    let input = question.input.or(benchmark.map(|b| b.input)).or(stated);
+    let mut output = question.output.or(benchmark.map(|b| b.output)).or(stated);
+    if question.metric == "e2e_latency" && output == Some(1.0) {
+        // The row repeats the lengths of its companion that times the first token.
+        notes.push("one output token read as as many as the prompt has".into());
+        output = input;
+    }
+    // Lengths drawn from 0.8 to 1 of the nominal ones.
+    let scale = if is_random_range(question) { 0.9 } else { 1.0 };
+    (input.map(|tokens| tokens * scale), output.map(|tokens| tokens * scale))
+}
+
+/// The load that a row means.
+fn load(question: &Question, engine: EngineKind) -> Load {
+    let scenario = question.extra("scenario").unwrap_or("");
+    match &question.load {
+        // By the benchmark's rules the next request is sent when the last one is answered.
+        Load::Unstated if scenario.eq_ignore_ascii_case("SingleStream") => Load::InFlight(1.0),
+        // These tables' throughput times latency is the length of one request: the batch is that of
+        // the prompt's computation.
+        Load::InFlight(_) if engine == EngineKind::LlamaCpp => Load::InFlight(1.0),
+        stated => stated.clone(),
+    }
 }
 
 /// Of the requests kept in flight at least this share is taken to run.
