@@ -40,8 +40,6 @@ pub(crate) enum By {
 }
 
 impl By {
-    pub(crate) const ALL: [Self; 5] = [Self::Metric, Self::Source, Self::Gpu, Self::Model, Self::Engine];
-
     pub(crate) const fn title(self) -> &'static str {
         match self {
             Self::Source => "table",
@@ -98,7 +96,9 @@ pub(crate) fn errors<'a>(rows: impl Iterator<Item = &'a Compared>) -> Errors {
     let mut widths = Vec::new();
     let (mut bias, mut inside) = (0.0, 0.0);
     for (row, measured) in &questions {
-        let Some((value, low, high)) = row.predicted else { continue };
+        let Some((value, low, high)) = row.predicted else {
+            continue;
+        };
         relative.push((value - measured).abs() / measured);
         widths.push(high / low);
         bias += (value / measured).ln();
@@ -150,13 +150,20 @@ pub(crate) fn table(rows: &[Compared], by: By) -> Table {
     ]);
     let mut groups: BTreeMap<(String, String), Vec<&Compared>> = BTreeMap::new();
     for row in rows {
-        groups.entry((row.metric.clone(), by.of(row))).or_default().push(row);
+        groups
+            .entry((row.metric.clone(), by.of(row)))
+            .or_default()
+            .push(row);
     }
     let mut table = Table::new(columns);
     for ((metric, group), rows) in groups {
         let errors = errors(rows.into_iter());
         let figure = |value: f64, decimals: usize| {
-            if errors.answered == 0 { Cell::missing() } else { Cell::new(format!("{value:.decimals$}"), value) }
+            if errors.answered == 0 {
+                Cell::missing()
+            } else {
+                Cell::new(format!("{value:.decimals$}"), value)
+            }
         };
         let mut cells = vec![Cell::text(metric)];
         if by != By::Metric {

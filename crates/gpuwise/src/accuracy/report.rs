@@ -28,7 +28,12 @@ pub(crate) fn report(
             LeftOut::Engine => "Whole engines left out",
         };
         let _ = writeln!(out, "\n## {title}\n");
-        let fitted: Vec<Compared> = section.rows.iter().filter(|row| row.predicted.is_some()).cloned().collect();
+        let fitted: Vec<Compared> = section
+            .rows
+            .iter()
+            .filter(|row| row.predicted.is_some())
+            .cloned()
+            .collect();
         let groupings: &[By] = match section.left_out {
             LeftOut::Configuration => &[By::Metric, By::Source, By::Engine, By::Gpu, By::Model],
             LeftOut::Gpu => &[By::Metric, By::Gpu],
@@ -40,7 +45,10 @@ pub(crate) fn report(
             out.push_str(&table(&fitted, *by).to_markdown());
         }
     }
-    let _ = writeln!(out, "\n## What is not fitted: memory, counts, and rows that contradict themselves\n");
+    let _ = writeln!(
+        out,
+        "\n## What is not fitted: memory, counts, and rows that contradict themselves\n"
+    );
     out.push_str(&table(plain, By::Source).to_markdown());
     let _ = writeln!(out, "\n## What is not answered\n");
     out.push_str(&refusals(refused).to_markdown());
@@ -77,7 +85,11 @@ fn fitted_on(out: &mut String, file: &ConstantsFile) {
         Column::left("sources", "tables"),
     ]);
     for set in &file.set {
-        let sources: Vec<String> = set.sources.iter().map(|(name, rows)| format!("{name} ({rows})")).collect();
+        let sources: Vec<String> = set
+            .sources
+            .iter()
+            .map(|(name, rows)| format!("{name} ({rows})"))
+            .collect();
         sets.push(vec![
             Cell::text(&set.name),
             Cell::count(set.rows),
@@ -101,7 +113,11 @@ fn refusals(refused: &[(String, String)]) -> Table {
         Column::right("rows", "rows"),
     ]);
     for ((metric, reason), rows) in counts {
-        table.push(vec![Cell::text(metric), Cell::text(reason), Cell::count(rows)]);
+        table.push(vec![
+            Cell::text(metric),
+            Cell::text(reason),
+            Cell::count(rows),
+        ]);
     }
     table
 }

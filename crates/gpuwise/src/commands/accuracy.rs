@@ -62,6 +62,7 @@ pub(crate) fn run(context: &Context, flags: &Flags) -> anyhow::Result<Answer> {
     } else {
         flags.by.clone()
     };
+    let fitted = fitted_numbers()?;
     for (position, by) in shown.iter().enumerate() {
         if position > 0 && matches!(context.global.format, Format::Table | Format::Md) {
             output::data("\n")?;
@@ -69,12 +70,32 @@ pub(crate) fn run(context: &Context, flags: &Flags) -> anyhow::Result<Answer> {
         if context.global.format == Format::Md {
             output::data(&format!("### By {}\n\n", by.title()))?;
         }
-        context.output.table(&table(&rows, *by))?;
+        let mut shown = table(&rows, *by);
+        shown.footnote(fitted.clone());
+        context.output.table(&shown)?;
     }
     Ok(Answer::Yes)
 }
 
-fn write_report(asked: &[Asked], models: &Models, loaded: &Loaded, flags: &Flags) -> anyhow::Result<Answer> {
+/// How many numbers the predictions rest on.
+fn fitted_numbers() -> anyhow::Result<String> {
+    let sets = knowledge::file()?.set;
+    let parts: Vec<String> = sets
+        .iter()
+        .map(|set| format!("{} {} on {} rows", set.freedoms, set.name, set.rows))
+        .collect();
+    Ok(format!(
+        "fitted numbers: {}; none is of one model or deployment",
+        parts.join(", ")
+    ))
+}
+
+fn write_report(
+    asked: &[Asked],
+    models: &Models,
+    loaded: &Loaded,
+    flags: &Flags,
+) -> anyhow::Result<Answer> {
     let mut sections = Vec::new();
     for by in [LeftOut::Configuration, LeftOut::Gpu, LeftOut::Model] {
         output::say(&format!("leaving out one {} after another", by.name()));

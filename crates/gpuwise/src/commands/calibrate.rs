@@ -2,7 +2,7 @@
 
 use super::{Answer, Context};
 use crate::{
-    accuracy::{By, Compared, errors},
+    accuracy::{Compared, errors},
     catalogue,
     error::Problem,
     fitting::{self, LeftOut},
@@ -45,7 +45,10 @@ pub(crate) fn run(context: &Context, flags: &Flags) -> anyhow::Result<Answer> {
         return forget();
     }
     let asked = read_tables(&flags.measured)?;
-    if !asked.iter().any(|row| row.question.value.is_some_and(|value| value > 0.0)) {
+    if !asked
+        .iter()
+        .any(|row| row.question.value.is_some_and(|value| value > 0.0))
+    {
         return Err(Problem::new("no row has a measured value")
             .hint("the column `value` holds what was measured, in the unit of the column `unit`")
             .into());
@@ -68,7 +71,9 @@ pub(crate) fn run(context: &Context, flags: &Flags) -> anyhow::Result<Answer> {
 
 fn forget() -> anyhow::Result<Answer> {
     if let Some(file) = knowledge::feedback_file().filter(|file| file.is_file()) {
-        fs::remove_file(&file).map_err(|error| Problem::new(format!("cannot remove {}", file.display())).because(error))?;
+        fs::remove_file(&file).map_err(|error| {
+            Problem::new(format!("cannot remove {}", file.display())).because(error)
+        })?;
         output::say(&format!("forgot {}", file.display()));
     }
     Ok(Answer::Yes)
@@ -111,8 +116,14 @@ fn cross_validate(
     ]);
     let mut groups: BTreeMap<(String, String), Vec<&Compared>> = BTreeMap::new();
     for row in &rows {
-        groups.entry((row.metric.clone(), "all".into())).or_default().push(row);
-        groups.entry((row.metric.clone(), row.gpu.clone())).or_default().push(row);
+        groups
+            .entry((row.metric.clone(), "all".into()))
+            .or_default()
+            .push(row);
+        groups
+            .entry((row.metric.clone(), row.gpu.clone()))
+            .or_default()
+            .push(row);
     }
     for ((metric, group), rows) in groups {
         let errors = errors(rows.into_iter());
@@ -127,10 +138,14 @@ fn cross_validate(
     }
     table.footnote(format!(
         "each group was predicted by constants refitted without it; {} numbers could move",
-        predicted.iter().flatten().map(|value| value.freedoms).max().unwrap_or(0)
+        predicted
+            .iter()
+            .flatten()
+            .map(|value| value.freedoms)
+            .max()
+            .unwrap_or(0)
     ));
     context.output.table(&table)?;
-    let _ = By::ALL;
     Ok(Answer::Yes)
 }
 
@@ -142,19 +157,32 @@ fn keep(context: &Context, asked: &[Asked], loaded: &catalogue::Loaded) -> anyho
     let fitted = knowledge::fitted()?;
     let observations = knowledge::observations(asked, loaded, &fitted);
     if observations.is_empty() {
-        return Err(Problem::new("none of these rows can be compared with a prediction")
-            .hint("`gpuwise predict FILE` gives the reason for each row")
-            .into());
+        return Err(
+            Problem::new("none of these rows can be compared with a prediction")
+                .hint("`gpuwise predict FILE` gives the reason for each row")
+                .into(),
+        );
     }
-    let kept = if file.is_file() { fs::read_to_string(&file).unwrap_or_default() } else { String::new() };
+    let kept = if file.is_file() {
+        fs::read_to_string(&file).unwrap_or_default()
+    } else {
+        String::new()
+    };
     if let Some(folder) = file.parent() {
-        fs::create_dir_all(folder)
-            .map_err(|error| Problem::new(format!("cannot make {}", folder.display())).because(error))?;
+        fs::create_dir_all(folder).map_err(|error| {
+            Problem::new(format!("cannot make {}", folder.display())).because(error)
+        })?;
     }
     Pending::new(&file)?.finish(&appended(&kept, asked)?)?;
     let mut groups: BTreeMap<(String, String, String, String, &str), Vec<f64>> = BTreeMap::new();
     for row in &observations {
-        let key = (row.gpu.clone(), row.model.clone(), row.weights.clone(), row.profile.clone(), row.class.key());
+        let key = (
+            row.gpu.clone(),
+            row.model.clone(),
+            row.weights.clone(),
+            row.profile.clone(),
+            row.class.key(),
+        );
         groups.entry(key).or_default().push(row.residual);
     }
     let mut table = Table::new(vec![
@@ -178,7 +206,10 @@ fn keep(context: &Context, asked: &[Asked], loaded: &catalogue::Loaded) -> anyho
             Cell::new(format!("{mean:.2}"), mean),
         ]);
     }
-    table.footnote(format!("kept in {}; `gpuwise calibrate --forget` removes them", shown(&file)));
+    table.footnote(format!(
+        "kept in {}; `gpuwise calibrate --forget` removes them",
+        shown(&file)
+    ));
     context.output.table(&table)?;
     Ok(Answer::Yes)
 }
@@ -188,8 +219,22 @@ fn shown(path: &Path) -> String {
 }
 
 const HEADER: [&str; 16] = [
-    "id", "model", "gpu", "num_gpus", "tp", "pp", "dp", "precision", "engine", "isl", "osl",
-    "batch_or_concurrency", "metric", "unit", "extra", "value",
+    "id",
+    "model",
+    "gpu",
+    "num_gpus",
+    "tp",
+    "pp",
+    "dp",
+    "precision",
+    "engine",
+    "isl",
+    "osl",
+    "batch_or_concurrency",
+    "metric",
+    "unit",
+    "extra",
+    "value",
 ];
 
 /// The kept rows and these, as one table.
@@ -202,7 +247,11 @@ fn appended(kept: &str, asked: &[Asked]) -> anyhow::Result<String> {
         let q = &row.question;
         let whole = |value: Option<u32>| value.map_or_else(String::new, |v| v.to_string());
         let real = |value: Option<f64>| value.map_or_else(String::new, |v| v.to_string());
-        let extra: Vec<String> = q.extra.iter().map(|(key, value)| format!("{key}={value}")).collect();
+        let extra: Vec<String> = q
+            .extra
+            .iter()
+            .map(|(key, value)| format!("{key}={value}"))
+            .collect();
         writer.write_record([
             q.id.clone(),
             q.model.clone(),

@@ -36,7 +36,12 @@ pub(crate) fn run(context: &Context, flags: &Flags) -> anyhow::Result<Exit> {
         Column::left("reason", "reason").priority(2).wrap(20),
     ]);
     for (row, answer) in asked.iter().zip(&answers) {
-        table.push(cells(&row.question.id, &row.question.metric, &row.question.unit, answer));
+        table.push(cells(
+            &row.question.id,
+            &row.question.metric,
+            &row.question.unit,
+            answer,
+        ));
     }
     match context.global.format {
         // A table of many rows is for programs.
