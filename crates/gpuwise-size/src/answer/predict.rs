@@ -223,23 +223,9 @@ fn saturated(
             }
         }
     }
-    // Beyond the knee more requests at once only wait: the fewest that serve nearly as many.
-    let enough = KNEE * solve(low)?.requests;
-    let (mut few, mut many) = (1.0f64, low);
-    for _ in 0..7 {
-        let middle = libm::sqrt(few * many);
-        if solve(middle)?.requests >= enough {
-            many = middle;
-        } else {
-            few = middle;
-        }
-    }
-    let latency = solve(many)?;
+    let latency = solve(low)?;
     Some((latency, latency.tpot / tpot))
 }
-
-/// The share of the largest throughput at which a run under a promise is set.
-const KNEE: f64 = 0.96;
 
 /// Latencies of a run that was driven up to its promise: time per token as the steps give it, time
 /// to first token as the share of its bound that such runs show.
