@@ -99,6 +99,7 @@ pub fn plan(dollars: &str, rate: &str) -> Sizing {
         catalogue: &catalogue,
         knowledge: &knowledge,
         facts: None,
+        draft: None,
         choices: Choices::usual(Engine::newest(EngineKind::Vllm)),
     })
 }

@@ -113,6 +113,8 @@ pub struct Deployment {
     pub settings: Settings,
     /// Draft tokens a step by prediction layers or a draft model; 0: none.
     pub draft_tokens: u32,
+    /// The model that drafts; `None`: prediction layers of the model itself, where anything drafts.
+    pub draft_model: Option<String>,
     /// Host memory of each GPU that keeps prefixes which its cache has no room for; 0: none.
     pub host_cache: Bytes,
     /// LoRA adapters served beside the base, and their largest rank.

@@ -30,7 +30,7 @@ pub struct Setup<'a> {
     /// Settings of the engine.
     pub settings: Settings,
     /// Drafting, where it is stated; `None`: what the engine does by itself.
-    pub draft: Option<Draft>,
+    pub draft: Option<Draft<'a>>,
     /// LoRA adapters loaded beside the base.
     pub adapters: Option<Adapters>,
 }
@@ -38,14 +38,33 @@ pub struct Setup<'a> {
 /// Speculative decoding: `tokens` are drafted a step, each accepted with this probability given
 /// that those before it were.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Draft {
+pub struct Draft<'a> {
     /// Tokens drafted a step; 0: none.
     pub tokens: u32,
     /// Probability that a drafted token is accepted (0 to 1).
     pub acceptance: f64,
+    /// The model that drafts; `None`: prediction layers of the model itself.
+    pub model: Option<&'a Architecture>,
 }
 
-impl Draft {
+impl Setup<'_> {
+    /// The model that drafts as a setup of its own, where one does: its weights as published, over
+    /// the tensor-parallel ranks of a stage, with the model's cache format and settings.
+    pub fn drafter(&self) -> Option<Self> {
+        let draft = self.draft.filter(|draft| draft.tokens > 0)?;
+        let architecture = draft.model?;
+        Some(Self {
+            architecture,
+            weights: Weights::published(architecture),
+            layout: Layout::tensor(self.layout.tensor),
+            draft: None,
+            adapters: None,
+            ..self.clone()
+        })
+    }
+}
+
+impl Draft<'_> {
     /// Tokens that a step yields in the mean: `(1 − α^(k+1)) / (1 − α)` (Leviathan et al. 2023, eq. 1).
     pub fn tokens_per_step(self) -> f64 {
         let next = f64::from(self.tokens) + 1.0;
@@ -146,13 +165,20 @@ impl Weights {
 /// the attention of models that were trained with four-bit experts.
 pub fn exported(architecture: &Architecture, quantization: Quantization) -> Weights {
     if let Some(file) = gguf(&quantization) {
-        return Weights { native: architecture.native, quantization: Some(file) };
+        return Weights {
+            native: architecture.native,
+            quantization: Some(file),
+        };
     }
     let four_bit = quantization
         .assignments
         .iter()
         .any(|a| a.format.bytes_per_element() < 0.75);
-    let any = |wanted: fn(&Mixer) -> bool| architecture.attention_layers().any(|(_, mixer)| wanted(mixer));
+    let any = |wanted: fn(&Mixer) -> bool| {
+        architecture
+            .attention_layers()
+            .any(|(_, mixer)| wanted(mixer))
+    };
     let latent = any(|mixer| matches!(mixer, Mixer::Latent { .. } | Mixer::Compressed { .. }));
     let recurrent = any(|mixer| matches!(mixer, Mixer::Recurrent(_)));
     let mut left = Roles::NONE;
@@ -184,10 +210,22 @@ fn gguf(quantization: &Quantization) -> Option<Quantization> {
         WeightFormat::Q4_0 | WeightFormat::Q6_K | WeightFormat::Q8_0 => format,
         _ => return None,
     };
-    let head = if format == WeightFormat::Q8_0 { format } else { WeightFormat::Q6_K };
-    let widened = if wider == format { Roles::NONE } else { Roles::of(&[Role::Value, Role::MlpDown]) };
+    let head = if format == WeightFormat::Q8_0 {
+        format
+    } else {
+        WeightFormat::Q6_K
+    };
+    let widened = if wider == format {
+        Roles::NONE
+    } else {
+        Roles::of(&[Role::Value, Role::MlpDown])
+    };
     let rest = Roles::linear().with(Role::Embedding).without(widened);
-    let assignment = |roles: Roles, format: WeightFormat| Assignment { roles, format, compute: first.compute };
+    let assignment = |roles: Roles, format: WeightFormat| Assignment {
+        roles,
+        format,
+        compute: first.compute,
+    };
     Some(Quantization {
         cache: None,
         method: quantization.method.clone(),

@@ -45,6 +45,9 @@ document! {
         settings(settings): SettingsDocument,
         /// Draft tokens a step; 0: none.
         draft_tokens(draft_tokens): u32,
+        /// The model that drafts; null where prediction layers of the model itself do, or nothing.
+        #[serde(default)]
+        draft_model(draft_model): Option<String>,
         /// Host memory of each GPU that keeps prefixes which its cache has no room for; 0: none.
         #[serde(default)]
         host_cache_bytes(host_cache): ByteCount,

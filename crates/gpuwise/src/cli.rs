@@ -4,7 +4,9 @@ mod memory;
 mod plan;
 
 pub(crate) use memory::{LayoutFlags, Memory};
-pub(crate) use plan::{LimitFlags, Plan, PromiseFlags, RuleName, TermsName, TrafficFlags};
+pub(crate) use plan::{
+    EngineFlags, LimitFlags, Plan, PromiseFlags, RuleName, TermsName, TrafficFlags,
+};
 
 use crate::commands::{accuracy, calibrate, predict};
 use crate::model::Numbers;

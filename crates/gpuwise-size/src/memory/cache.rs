@@ -113,24 +113,27 @@ fn groups(setup: &Setup<'_>) -> Vec<CacheGroup> {
     let drafts = prediction_runs(setup).map(|run| (run, 1.0));
     let drafted = setup.draft.map_or(0.0, |draft| f64::from(draft.tokens));
     for (run, share) in layers.chain(drafts) {
-        let count = run.count as f64 * share;
+        let layers = run.count as f64 * share;
         if let Some(group) = group_of(&run.layer.mixer, setup, drafted) {
-            match groups.iter_mut().find(|known| known.same_kind(&group)) {
-                Some(known) => known.layers += count,
-                None => groups.push(CacheGroup {
-                    layers: count,
-                    ..group
-                }),
-            }
+            gather(&mut groups, CacheGroup { layers, ..group });
         }
         if let Some(cross) = cross_attention(run, setup) {
-            groups.push(CacheGroup {
-                layers: count,
-                ..cross
-            });
+            groups.push(CacheGroup { layers, ..cross });
         }
     }
+    // A model that drafts caches every token beside the model's own cache.
+    for group in setup.drafter().iter().flat_map(self::groups) {
+        gather(&mut groups, group);
+    }
     groups
+}
+
+/// Adds layers to those of their kind.
+fn gather(groups: &mut Vec<CacheGroup>, group: CacheGroup) {
+    match groups.iter_mut().find(|known| known.same_kind(&group)) {
+        Some(known) => known.layers += group.layers,
+        None => groups.push(group),
+    }
 }
 
 /// What a decoder layer keeps of the encoder's output, once for each request.

@@ -16,7 +16,8 @@ const MIB: f64 = 1048576.0;
 /// Bytes of one kind of weights on one rank.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct WeightKind {
-    /// The kind, as [`Role::kind`] names it; `prediction layers` and `LoRA adapters` beside those.
+    /// The kind, as [`Role::kind`] names it; `prediction layers`, `draft model` and `LoRA adapters`
+    /// beside those.
     pub kind: &'static str,
     /// Bytes.
     pub bytes: f64,
@@ -75,6 +76,9 @@ pub fn weight_kinds(setup: &Setup<'_>) -> Vec<WeightKind> {
         .sum::<f64>();
     if drafts > 0.0 {
         add("prediction layers", drafts);
+    }
+    if let Some(drafter) = setup.drafter() {
+        add("draft model", weights_per_rank(&drafter));
     }
     let adapters = adapter_bytes(setup);
     if adapters > 0.0 {
@@ -158,9 +162,11 @@ pub(super) fn fullest_share(setup: &Setup<'_>) -> f64 {
     (dealt.min(layers) as f64) / layers as f64
 }
 
-/// Prediction layers, where speculation loads them.
+/// Prediction layers, where speculation loads them: a model that drafts takes their place.
 pub(super) fn prediction_runs<'a>(setup: &'a Setup<'_>) -> impl Iterator<Item = &'a LayerRun> {
-    let drafts = setup.draft.is_some_and(|draft| draft.tokens > 0);
+    let drafts = setup
+        .draft
+        .is_some_and(|draft| draft.tokens > 0 && draft.model.is_none());
     setup.architecture.prediction.iter().filter(move |_| drafts)
 }
 
@@ -254,7 +260,10 @@ pub fn allocator_slack(setup: &Setup<'_>) -> f64 {
         .iter()
         .map(|tensor| block_slack(bytes_on_rank(tensor, setup)))
         .sum();
-    layers / stages + outside
+    let drafter = setup
+        .drafter()
+        .map_or(0.0, |drafter| allocator_slack(&drafter));
+    layers / stages + outside + drafter
 }
 
 fn layer_slack(layer: &Layer, setup: &Setup<'_>) -> f64 {

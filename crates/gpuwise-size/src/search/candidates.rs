@@ -1,9 +1,9 @@
 //! What there is to choose from: devices, layouts, formats.
 
-use super::{quality::quality_of, request::Request};
+use super::{drafts, quality::quality_of, request::Request};
 use crate::{
     answer::{default_settings, profile_of_engine, weights_named},
-    setup::{Draft, Setup, Weights},
+    setup::{Setup, Weights},
 };
 use alloc::{string::String, vec, vec::Vec};
 use gpuwise_domain::{
@@ -211,10 +211,6 @@ pub(crate) fn setup<'a>(
         settings.block = fixed.block.unwrap_or(settings.block);
         settings.eager = fixed.eager.unwrap_or(settings.eager);
     }
-    let draft = Draft {
-        tokens: request.choices.draft_tokens,
-        acceptance: request.choices.acceptance.unwrap_or(USUAL_ACCEPTANCE),
-    };
     Setup {
         architecture: request.architecture,
         profile: profile_of_engine(&engine),
@@ -224,7 +220,7 @@ pub(crate) fn setup<'a>(
         weights: choice.weights.clone(),
         cache,
         settings,
-        draft: Some(draft),
+        draft: Some(drafts::draft(request)),
         adapters: request.choices.adapters,
     }
 }
@@ -233,4 +229,4 @@ pub(crate) fn setup<'a>(
 const LLAMACPP_SLOTS: u64 = 32;
 
 /// Share of drafted tokens that prediction layers and draft models usually get right.
-const USUAL_ACCEPTANCE: f64 = 0.7;
+pub(crate) const USUAL_ACCEPTANCE: f64 = 0.7;

@@ -40,6 +40,8 @@ pub(crate) struct Worked {
     pub(crate) prefill_share: f64,
     /// A decode step at the load, by parts.
     pub(crate) step: StepTime,
+    /// Seconds of a decode step that the model which drafts takes, where one does.
+    pub(crate) drafts: Option<f64>,
 }
 
 /// The figures of a candidate at its share of the load.
@@ -104,6 +106,7 @@ pub(crate) fn worked(
         rented: rental.map(|_| ()),
         prefill_share,
         step,
+        drafts: evaluated.cycle.drafting(running, context),
     }
 }
 
@@ -114,8 +117,9 @@ pub(crate) fn basis(request: &Request<'_>, evaluated: &Evaluated<'_>) -> Basis {
     let fitted = request
         .knowledge
         .was_fitted(setup.engine.kind, generation, &setup.profile);
-    // Slices, and states instead of caches, were in no row that was fitted.
+    // Slices, models that draft, and states instead of caches, were in no row that was fitted.
     let unseen = setup.device.slice.is_some()
+        || setup.drafter().is_some()
         || setup
             .architecture
             .attention_layers()

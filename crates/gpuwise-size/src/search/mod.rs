@@ -2,6 +2,7 @@
 
 mod candidates;
 mod disaggregated;
+mod drafts;
 mod dropped;
 mod evaluate;
 mod figures;
@@ -15,7 +16,7 @@ mod request;
 mod service;
 mod support;
 
-pub use request::{Choices, Fixed, Request};
+pub use request::{Choices, DraftModel, Fixed, Request};
 
 use alloc::{format, string::String, vec::Vec};
 use candidates::WeightChoice;
@@ -84,6 +85,7 @@ pub fn plan(request: &Request<'_>) -> Sizing {
         notes: notes(request, &judged)
             .into_iter()
             .chain(offload::note(request, &judged, &ranked))
+            .chain(drafts::notes(request))
             .collect(),
         deployments,
     }
@@ -302,7 +304,10 @@ fn elsewhere(request: &Request<'_>) -> Option<String> {
     let feasible = &judged.feasible[best];
     let price = feasible.figures.cost.per_hour;
     let price = price.map_or_else(|| "at an unknown price".into(), |hour| format!("at {hour}"));
-    Some(format!("of all GPUs the best that will do is {} {price}", rank::label(&judged, feasible)))
+    Some(format!(
+        "of all GPUs the best that will do is {} {price}",
+        rank::label(&judged, feasible)
+    ))
 }
 
 fn notes(request: &Request<'_>, judged: &Judged<'_>) -> Vec<String> {

@@ -1,6 +1,6 @@
 //! A feasible candidate as the deployment that is shown, saved and launched.
 
-use super::{Feasible, Judged, figures, offload, request::Request};
+use super::{Feasible, Judged, drafts, figures, offload, request::Request};
 use crate::{
     constants::{PARAMETERS, Parameter as P},
     memory,
@@ -42,6 +42,7 @@ pub(crate) fn deployment(request: &Request<'_>, judged: &Judged<'_>, at: usize) 
         quality: choice.quality.clone(),
         settings: setup.settings,
         draft_tokens: setup.draft.map_or(0, |draft| draft.tokens),
+        draft_model: drafts::name(request),
         host_cache: Bytes::new(request.choices.offload),
         adapters: setup.adapters,
         rental: feasible.rental.clone(),
@@ -59,7 +60,8 @@ pub(crate) fn deployment(request: &Request<'_>, judged: &Judged<'_>, at: usize) 
 fn bottleneck(feasible: &Feasible<'_>) -> String {
     let worked = &feasible.figures;
     let decode = 1.0 - worked.prefill_share;
-    let total = worked.step.total().max(1e-12);
+    let drafts = worked.drafts.unwrap_or(0.0);
+    let total = (worked.step.total() + drafts).max(1e-12);
     let parts = [
         (worked.prefill_share, "computing prompts"),
         (
@@ -82,6 +84,7 @@ fn bottleneck(feasible: &Feasible<'_>) -> String {
             decode * worked.step.overhead / total,
             "launching kernels and scheduling",
         ),
+        (decode * drafts / total, "steps of the draft model"),
     ];
     let largest = parts.iter().max_by(|a, b| a.0.total_cmp(&b.0));
     largest.map_or_else(String::new, |(share, what)| {
@@ -252,7 +255,10 @@ fn tpot(
         format!("TPOT, {at} ({})", basis.name()),
         range(&figures.tpot),
         "(decode step + other requests' prompts in it) / tokens a step, at the percentile",
-        vec![decode, running],
+        [decode, running]
+            .into_iter()
+            .chain(drafts::derivation(request, feasible))
+            .collect(),
     )
 }
 

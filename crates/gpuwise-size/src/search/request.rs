@@ -30,8 +30,20 @@ pub struct Request<'a> {
     pub knowledge: &'a Knowledge,
     /// What the engine does and supports by release; `None`: only what hardware forbids is tested.
     pub facts: Option<&'a EngineFacts>,
+    /// The model that drafts, where [`Choices::draft_tokens`] are drafted; `None`: the model's own
+    /// prediction layers.
+    pub draft: Option<DraftModel<'a>>,
     /// What may be chosen.
     pub choices: Choices,
+}
+
+/// A smaller model that drafts for another.
+#[derive(Debug, Clone)]
+pub struct DraftModel<'a> {
+    /// Its name as it is shown and launched.
+    pub name: String,
+    /// Its shape.
+    pub architecture: &'a Architecture,
 }
 
 /// What may be chosen.

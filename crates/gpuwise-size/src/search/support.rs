@@ -33,6 +33,11 @@ pub(crate) fn obstacle_of(setup: &Setup<'_>, request: &Request<'_>) -> Option<Ob
         .or_else(|| silicon(setup))
         .or_else(|| slice(setup))
         .or_else(|| divisible(setup))
+        .or_else(|| {
+            let obstacle = divisible(&setup.drafter()?)?;
+            let what = format!("the draft model: {}", obstacle.what);
+            Some(Obstacle { what, ..obstacle })
+        })
 }
 
 fn vendor(setup: &Setup<'_>) -> Option<Obstacle> {
@@ -68,6 +73,7 @@ fn release(setup: &Setup<'_>, facts: &EngineFacts, offload: bool) -> Option<Obst
         ("mode:ep", layout.expert > 1),
         ("mode:dcp", layout.decode_context > 1),
         ("mode:kv_offload", offload),
+        ("mode:speculative_draft_model", setup.drafter().is_some()),
     ];
     features.extend(
         modes
@@ -85,6 +91,7 @@ fn release(setup: &Setup<'_>, facts: &EngineFacts, offload: bool) -> Option<Obst
         };
         let cure = match feature.as_str() {
             "mode:kv_offload" => "no --kv-offload, or another release (--engine)",
+            "mode:speculative_draft_model" => "no --draft-model, or another release (--engine)",
             _ => "another precision or layout, or another release (--engine)",
         };
         Some(obstacle(what, cure))

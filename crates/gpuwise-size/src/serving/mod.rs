@@ -35,7 +35,6 @@ fn drafting(setup: &Setup<'_>, unstated: f64, swept: f64) -> (f64, f64) {
 /// The image whose published sweeps draft with prediction layers wherever a model has them.
 const SWEEPS_DRAFT: &str = "1.2.0rc6.post3";
 
-
 /// The engine's cycle: steps, and how prompts enter them.
 #[derive(Debug, Clone)]
 pub struct Cycle {
@@ -60,8 +59,11 @@ pub struct Cycle {
     tokens_per_step: f64,
     /// Drafted tokens that a step checks for each sequence.
     drafted: f64,
-    /// Layers of the model, of which a prediction layer costs one.
-    layers: f64,
+    /// What a drafted token costs as a share of the model's step: one of its layers, where
+    /// prediction layers draft.
+    layer_share: f64,
+    /// Steps of the model that drafts, where one does.
+    draft_model: Option<StepModel>,
 }
 
 impl Cycle {
@@ -69,7 +71,12 @@ impl Cycle {
     pub fn new(setup: &Setup<'_>, shape: Arc<StepShape>, constants: &Constants) -> Self {
         let place = constants.place(&setup.device.gpu.generation, &setup.profile);
         let get = |parameter| constants.get(parameter, place);
-        let (tokens_per_step, drafted) = drafting(setup, get(P::UnstatedSpeculation), get(P::SweptSpeculation));
+        let (tokens_per_step, drafted) =
+            drafting(setup, get(P::UnstatedSpeculation), get(P::SweptSpeculation));
+        let draft_model = setup.drafter().map(|setup| {
+            let shape = Arc::new(StepShape::new(&setup));
+            StepModel::new(&setup, shape, constants)
+        });
         Self {
             steps: StepModel::new(setup, shape, constants),
             chunk: setup.settings.batched_tokens as f64,
@@ -82,24 +89,63 @@ impl Cycle {
             mixed: get(P::MixedFactor),
             tokens_per_step,
             drafted,
-            layers: (setup.architecture.layer_count() as f64).max(1.0),
+            layer_share: if draft_model.is_some() {
+                0.0
+            } else {
+                1.0 / (setup.architecture.layer_count() as f64).max(1.0)
+            },
+            draft_model,
         }
     }
 
     /// Seconds of a decode step of `sequences` at a mean `context`.
     pub fn decode(&self, sequences: f64, context: f64) -> f64 {
-        let step = self.steps.time(&Batch {
-            decodes: sequences * (1.0 + self.drafted),
+        let step = self.step(&Batch {
+            decodes: sequences,
             context,
             ..Batch::default()
         });
-        self.per_token(step.total())
+        self.per_token(step)
+    }
+
+    /// Seconds of a step of a batch: drafts, then the model that checks them.
+    fn step(&self, batch: &Batch) -> f64 {
+        let checked = Batch {
+            decodes: batch.decodes * (1.0 + self.drafted),
+            ..*batch
+        };
+        self.steps.time(&checked).total() + self.drafts(batch)
+    }
+
+    /// Seconds of a step that the model which drafts takes: it reads prompts with the first token
+    /// that it drafts, and takes a step of its own for each further one.
+    fn drafts(&self, batch: &Batch) -> f64 {
+        let Some(model) = &self.draft_model else {
+            return 0.0;
+        };
+        let further = Batch {
+            decodes: batch.decodes,
+            context: batch.context,
+            ..Batch::default()
+        };
+        model.time(batch).total() + (self.drafted - 1.0) * model.time(&further).total()
+    }
+
+    /// Seconds of a decode step of `sequences` at a mean `context` that the model which drafts
+    /// takes; `None` where none does.
+    pub(crate) fn drafting(&self, sequences: f64, context: f64) -> Option<f64> {
+        let batch = Batch {
+            decodes: sequences,
+            context,
+            ..Batch::default()
+        };
+        self.draft_model.as_ref().map(|_| self.drafts(&batch))
     }
 
     /// Seconds of a step over the tokens that it yields; each drafted token passes one prediction
-    /// layer first.
+    /// layer first, where no other model drafts.
     fn per_token(&self, step: f64) -> f64 {
-        step * (1.0 + self.drafted / self.layers) / self.tokens_per_step
+        step * (1.0 + self.drafted * self.layer_share) / self.tokens_per_step
     }
 
     /// Seconds to compute `tokens` of prompts, `context` of them cached before, with no decoding.
@@ -112,7 +158,8 @@ impl Cycle {
             finished: prompts / steps,
             ..Batch::default()
         };
-        self.steps.through(&chunk, steps) * self.steps.prefill_factor()
+        let through = |model: &StepModel| model.through(&chunk, steps) * model.prefill_factor();
+        through(&self.steps) + self.draft_model.as_ref().map_or(0.0, through)
     }
 
     /// Seconds from request to first token, given what its prefill takes.
@@ -135,7 +182,7 @@ impl Cycle {
         }
         let steps = libm::ceil(tokens / self.chunk).max(1.0);
         let decoding = Batch {
-            decodes: sequences * (1.0 + self.drafted),
+            decodes: sequences,
             context,
             ..Batch::default()
         };
@@ -145,8 +192,8 @@ impl Cycle {
             finished: 1.0 / steps,
             ..decoding
         };
-        let decode = self.steps.time(&decoding).total();
-        let more = self.steps.time(&both).total() - decode;
+        let decode = self.step(&decoding);
+        let more = self.step(&both) - decode;
         let mixed = more.max(0.0) * steps * self.steps.prefill_factor() * self.mixed;
         (self.per_token(decode), mixed)
     }

@@ -1,5 +1,6 @@
 //! Integration tests of sizing.
 
+mod drafts;
 mod evidence;
 mod feedback;
 mod fixture;

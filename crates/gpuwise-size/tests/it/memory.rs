@@ -192,6 +192,7 @@ fn prediction_layers_are_loaded_where_they_draft() {
             setup.draft = Some(Draft {
                 tokens: 1,
                 acceptance: 0.7,
+                model: None,
             });
             let with = (weights_per_rank(&setup), cache_shape(&setup).token_bytes());
             assert!(

@@ -16,7 +16,7 @@ use gpuwise_size::{
 use gpuwise_units::{HourlyPrice, PerSecond, Percentile, Seconds, Tokens};
 use proptest::prelude::*;
 
-fn workload(rate: f64, ttft: f64, tpot: f64) -> Workload {
+pub(crate) fn workload(rate: f64, ttft: f64, tpot: f64) -> Workload {
     let target = |seconds: f64| {
         Some(Target {
             percentile: Some(Percentile::P95),
@@ -79,6 +79,7 @@ impl Case {
             catalogue: &self.catalogue,
             knowledge: &self.knowledge,
             facts: None,
+            draft: None,
             choices: self.choices.clone(),
         }
     }
@@ -401,5 +402,12 @@ fn stages_do_not_shorten_one_prompt() {
 fn where_no_allowed_gpu_will_do_the_best_of_all_is_named() {
     let sizing = Case::new("meta-llama/Llama-3.1-70B").on(&["T4"]).plan();
     assert!(sizing.deployments.is_empty());
-    assert!(sizing.notes.iter().any(|note| note.contains("the best that will do is")), "{:?}", sizing.notes);
+    assert!(
+        sizing
+            .notes
+            .iter()
+            .any(|note| note.contains("the best that will do is")),
+        "{:?}",
+        sizing.notes
+    );
 }

@@ -49,6 +49,12 @@ impl Pool<'_> {
         }
     }
 
+    /// The model that drafts them; `None` where the model's own prediction layers do.
+    fn draft_model(&self) -> Option<&str> {
+        let drafts = self.draft_tokens() > 0;
+        self.deployment.draft_model.as_deref().filter(|_| drafts)
+    }
+
     /// Host memory of each GPU for prefixes, which the pool that computes prompts reuses.
     fn host_cache(&self) -> Bytes {
         if self.role == Some(PoolRole::Decode) {
@@ -241,6 +247,7 @@ fn unsupported(pool: &Pool<'_>, notes: &mut Vec<String>) {
         (layout.decode_context > 1, "mode:dcp"),
         (pool.role.is_some(), "mode:disaggregated"),
         (pool.draft_tokens() > 0, "mode:speculative"),
+        (pool.draft_model().is_some(), "mode:speculative_draft_model"),
         (pool.host_cache() > Bytes::ZERO, "mode:kv_offload"),
         (deployment.adapters.is_some(), "mode:lora"),
     ];

@@ -123,6 +123,7 @@ pub fn deployment_json(deployment: &Deployment) -> Value {
             "eager": settings.eager,
         },
         "draft_tokens": deployment.draft_tokens,
+        "draft_model": deployment.draft_model,
         "host_kv_bytes_per_gpu": deployment.host_cache.count(),
         "adapters": deployment.adapters.map(|a| json!({ "count": a.count, "rank": a.rank })),
         "rental": deployment.rental.as_ref().map(rental),

@@ -131,6 +131,12 @@ pub(crate) fn about_best(sizing: &Sizing, best: &Deployment) -> Vec<(&'static st
         words::rental,
     );
     lines.push(("Offer", place));
+    if let Some(model) = &best.draft_model {
+        lines.push((
+            "Drafts",
+            format!("{model}, {} tokens a step", best.draft_tokens),
+        ));
+    }
     if best.host_cache > Bytes::ZERO {
         let host = format!(
             "{} of host memory a GPU keeps prefixes for reuse; no more requests run at once",

@@ -121,6 +121,7 @@ pub(crate) fn deployment(row: &Row) -> Deployment {
             eager: false,
         },
         draft_tokens: 0,
+        draft_model: None,
         host_cache: Bytes::ZERO,
         adapters: None,
         rental: Some(Rental {

@@ -571,3 +571,70 @@ fn prefixes_are_kept_where_prompts_are_computed() {
     let text = emitted(Form::Sglang, &deployment).unwrap();
     assert_eq!(text.matches("--hicache-size").count(), 1, "{text}");
 }
+
+#[test]
+fn draft_models_are_told_as_each_release_takes_them() {
+    for (engine, release, expected) in [
+        (
+            EngineKind::Vllm,
+            "0.33.0",
+            r#"--speculative-config '{"method":"draft_model","model":"org/Draft-1B","num_speculative_tokens":4}'"#,
+        ),
+        (
+            EngineKind::Vllm,
+            "0.7.3",
+            "--speculative-model org/Draft-1B --num-speculative-tokens 4",
+        ),
+        (
+            EngineKind::Vllm,
+            "0.11.0",
+            "beware: mode:speculative_draft_model came with 0.15",
+        ),
+        (
+            EngineKind::Sglang,
+            "0.5.23",
+            "--speculative-algorithm STANDALONE --speculative-draft-model-path org/Draft-1B \
+             --speculative-num-steps 4 --speculative-eagle-topk 1 --speculative-num-draft-tokens 5",
+        ),
+        (
+            EngineKind::TensorRtLlm,
+            "1.2.1",
+            "speculative_config:\n  decoding_type: DraftTarget\n  max_draft_len: 4\n  speculative_model_dir: \"org/Draft-1B\"\n",
+        ),
+        (
+            EngineKind::TensorRtLlm,
+            "1.3.0",
+            "decoding_type: Draft_Target\n  max_draft_len: 4\n  speculative_model: \"org/Draft-1B\"\n",
+        ),
+        (
+            EngineKind::LlamaCpp,
+            "b11434",
+            "--spec-draft-n-max 4 --model-draft org/Draft-1B --n-gpu-layers-draft 999 \
+             --cache-type-k-draft f16 --cache-type-v-draft f16",
+        ),
+    ] {
+        let deployment = Deployment {
+            draft_tokens: 4,
+            draft_model: Some("org/Draft-1B".into()),
+            ..sized(engine, release, Layout::SINGLE)
+        };
+        let text = emitted(own_form(engine), &deployment).unwrap();
+        let joined = text.replace(" \\\n  ", " ");
+        assert!(joined.contains(expected), "{expected} is not in {text}");
+        let read = launch::parse(&text, &FACTS, deployment.release).unwrap();
+        assert_eq!(
+            (read.draft_tokens, read.draft_model.as_deref()),
+            (Some(4), Some("org/Draft-1B")),
+            "{text}"
+        );
+        let none = Deployment {
+            draft_tokens: 0,
+            ..deployment
+        };
+        assert!(
+            !emitted(own_form(engine), &none)
+                .unwrap()
+                .contains("Draft-1B")
+        );
+    }
+}

@@ -85,16 +85,26 @@ fn forms_of_values() {
 fn fields_that_came_later_may_be_left_out() {
     let plain = Deployment {
         host_cache: Bytes::new(64 << 30),
+        draft_model: Some("org/draft".into()),
         ..plain()
     };
     let text = to_json(&plain);
-    for (field, without) in [(
-        "    \"host_cache_bytes\": 68719476736,\n",
-        Deployment {
-            host_cache: Bytes::ZERO,
-            ..plain.clone()
-        },
-    )] {
+    for (field, without) in [
+        (
+            "    \"host_cache_bytes\": 68719476736,\n",
+            Deployment {
+                host_cache: Bytes::ZERO,
+                ..plain.clone()
+            },
+        ),
+        (
+            "    \"draft_model\": \"org/draft\",\n",
+            Deployment {
+                draft_model: None,
+                ..plain.clone()
+            },
+        ),
+    ] {
         assert!(text.contains(field), "{field} is not in {text}");
         assert_eq!(from_json(&text.replace(field, "")), Ok(without));
     }

@@ -253,6 +253,7 @@ pub(crate) fn deployment() -> impl Strategy<Value = Deployment> {
             layout(),
             option::of(layout()),
             any::<u32>(),
+            option::of(text()),
             bytes(),
             option::of(adapters),
         ),
@@ -262,7 +263,7 @@ pub(crate) fn deployment() -> impl Strategy<Value = Deployment> {
     )
         .prop_map(|(what, how, formats, results, reasons)| {
             let (model, engine, release, gpu, slice) = what;
-            let (layout, prefill, draft_tokens, host_cache, adapters) = how;
+            let (layout, prefill, draft_tokens, draft_model, host_cache, adapters) = how;
             let (weights, weights_published, cache, quality, settings) = formats;
             let (rental, memory, figures, cost) = results;
             let (basis, bottleneck, headroom, derivations) = reasons;
@@ -280,6 +281,7 @@ pub(crate) fn deployment() -> impl Strategy<Value = Deployment> {
                 quality,
                 settings,
                 draft_tokens,
+                draft_model,
                 host_cache,
                 adapters,
                 rental,

@@ -67,6 +67,9 @@ pub(crate) struct MemoryEngineFlags {
     /// Tokens drafted a step by prediction layers or a draft model
     #[arg(long, value_name = "N")]
     pub(crate) draft_tokens: Option<u32>,
+    /// The model that drafts them, named as a model is [default: the model's own prediction layers]
+    #[arg(long, value_name = "MODEL")]
+    pub(crate) draft_model: Option<String>,
     /// LoRA adapters served beside the base, and their largest rank, such as 4@16
     #[arg(long, value_name = "N@RANK")]
     pub(crate) lora: Option<String>,

@@ -121,6 +121,12 @@ pub(crate) struct EngineFlags {
     /// Tokens drafted a step by prediction layers or a draft model
     #[arg(long, value_name = "N")]
     pub(crate) draft_tokens: Option<u32>,
+    /// The model that drafts them, named as a model is [default: the model's own prediction layers]
+    #[arg(long, value_name = "MODEL")]
+    pub(crate) draft_model: Option<String>,
+    /// Share of drafted tokens that are accepted, such as 0.6 or 60% [default: 0.7]
+    #[arg(long, value_name = "SHARE")]
+    pub(crate) acceptance: Option<String>,
     /// LoRA adapters served beside the base, and their largest rank, such as 4@16
     #[arg(long, value_name = "N@RANK")]
     pub(crate) lora: Option<String>,

@@ -19,6 +19,7 @@ use crate::{
     model::{self, ResolvedModel},
     output::Output,
 };
+use anyhow::Context as _;
 
 /// Whether the answer is yes; that it is no is not an error.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -83,4 +84,27 @@ fn model(
                 .into()),
         },
     }
+}
+
+/// The model that drafts, as `--draft-model` names it.
+///
+/// # Errors
+/// When no tokens are drafted, or it cannot be found or read.
+fn draft_model(
+    name: Option<&str>,
+    tokens: u32,
+    loaded: &Loaded,
+    context: &Context,
+) -> anyhow::Result<Option<ResolvedModel>> {
+    let Some(name) = name else { return Ok(None) };
+    if tokens == 0 {
+        return Err(Problem::new(format!(
+            "--draft-model {name}: nothing says how many tokens it drafts a step"
+        ))
+        .hint("add --draft-tokens 4")
+        .into());
+    }
+    model::resolve(name, &loaded.models, context.global.offline)
+        .map(Some)
+        .context("--draft-model")
 }

@@ -323,3 +323,98 @@ fn host_memory_for_prefixes_is_said_saved_and_emitted() {
     assert_eq!(wrong.code, 2, "{}", wrong.out);
     assert!(wrong.err.contains("--kv-offload"), "{}", wrong.err);
 }
+
+#[test]
+fn draft_models_are_sized_saved_emitted_and_read_back() {
+    let place = Place::new();
+    let flags = [
+        "plan",
+        "llama-3.1-70b",
+        "--rate",
+        "0.5",
+        "--isl",
+        "1k",
+        "--osl",
+        "200",
+        "--gpu",
+        "H100",
+        "--no-slices",
+        "--precision",
+        "bf16",
+    ];
+    let drafted = [
+        "--draft-model",
+        "llama-3.2-1b",
+        "--draft-tokens",
+        "4",
+        "--acceptance",
+        "80%",
+    ];
+    let with = |more: &[&'static str]| [&flags[..], more].concat();
+    let plain = place.json(&with(&[]));
+    let value = place.json(&with(&drafted));
+    assert!(plain["deployments"][0]["draft_model"].is_null());
+    assert_eq!(
+        value["deployments"][0]["draft_model"],
+        "meta-llama/Llama-3.2-1B"
+    );
+    assert_eq!(value["deployments"][0]["draft_tokens"], 4);
+    let held = value["deployments"][0]["memory"]["weights"].to_string();
+    assert!(held.contains("draft model"), "{held}");
+    let emitted = place.run(&with(
+        &[&drafted[..], &["--emit", "vllm", "--save", "d.json"]].concat(),
+    ));
+    assert!(
+        emitted.out.contains(r#""method":"draft_model""#),
+        "{}",
+        emitted.out
+    );
+    let saved = std::fs::read_to_string(place.path("d.json")).expect("a saved deployment");
+    assert!(
+        saved.contains("\"draft_model\": \"meta-llama/Llama-3.2-1B\""),
+        "{saved}"
+    );
+    let back = place.json(&[
+        "plan",
+        "--from",
+        &emitted.out,
+        "--rate",
+        "0.1",
+        "--gpu",
+        "H100",
+    ]);
+    let said = back["notes"].to_string();
+    assert!(
+        said.contains("Llama-3.2-1B drafts 4 tokens a step"),
+        "{said}"
+    );
+    for (wrong, expected) in [
+        (vec!["--draft-model", "llama-3.2-1b"], "--draft-tokens 4"),
+        (vec!["--acceptance", "0.7"], "nothing is drafted"),
+        (
+            vec!["--draft-model", "no-such-model", "--draft-tokens", "2"],
+            "--draft-model",
+        ),
+    ] {
+        let ran = place.run(&with(&wrong));
+        assert_eq!(ran.code, 2, "{wrong:?}: {}", ran.out);
+        assert!(
+            ran.err.contains(expected),
+            "{expected} is not in {}",
+            ran.err
+        );
+    }
+    let memory = place.run(&[
+        "memory",
+        "llama-3.1-70b",
+        "--gpu",
+        "H100",
+        "--tp",
+        "4",
+        "--draft-tokens",
+        "4",
+        "--draft-model",
+        "llama-3.2-1b",
+    ]);
+    assert!(memory.out.contains("draft model"), "{}", memory.out);
+}

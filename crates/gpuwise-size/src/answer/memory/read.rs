@@ -280,11 +280,12 @@ fn cache_format(
 }
 
 /// Prediction layers, where the note says that they draft.
-fn draft(question: &Question) -> Option<Draft> {
+fn draft(question: &Question) -> Option<Draft<'static>> {
     let note = question.extra("note")?.to_ascii_lowercase();
     note.contains("mtp").then_some(Draft {
         tokens: 1,
         acceptance: 0.0,
+        model: None,
     })
 }
 

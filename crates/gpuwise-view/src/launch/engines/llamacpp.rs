@@ -55,7 +55,10 @@ pub(super) fn flags(
     arguments.set("n_ubatch", settings.batched_tokens)?;
     if pool.draft_tokens() > 0 {
         arguments.set("num_speculative_tokens", pool.draft_tokens())?;
-        notes.push("name the draft model with --model-draft".into());
+        match pool.draft_model() {
+            Some(model) => draft_model(model, cache, arguments, notes)?,
+            None => notes.push("name the draft model with --model-draft".into()),
+        }
     }
     if pool.host_cache() > Bytes::ZERO {
         let mebibytes = pool.host_cache_of(gpus).count() >> 20;
@@ -69,6 +72,25 @@ pub(super) fn flags(
         ("cont_batching", "continuous batching"),
     ];
     defaults_note(pool, &defaults, notes);
+    Ok(())
+}
+
+/// A GGUF file of the model that drafts, whole on the GPUs, with the model's cache format.
+fn draft_model(
+    model: &str,
+    cache: &str,
+    arguments: &mut Arguments<'_>,
+    notes: &mut Vec<String>,
+) -> Result<(), EmitError> {
+    arguments.set("draft_model", model)?;
+    arguments.set("draft_n_gpu_layers", ALL_LAYERS)?;
+    arguments.set("draft_cache_type_k", cache)?;
+    arguments.set("draft_cache_type_v", cache)?;
+    if !model.to_ascii_lowercase().ends_with(".gguf") {
+        notes.push(format!(
+            "llama.cpp reads GGUF: put the file of a GGUF conversion of {model} in its place"
+        ));
+    }
     Ok(())
 }
 

@@ -40,15 +40,7 @@ pub(super) fn flags(
     if settings.eager {
         arguments.switch("enforce_eager")?;
     }
-    let drafts = pool.draft_tokens();
-    if drafts > 0 {
-        arguments.set("speculative_method", "NEXTN")?;
-        arguments.set("speculative_num_steps", drafts)?;
-        arguments.set("speculative_eagle_topk", 1u32)?;
-        // The token that is verified counts too.
-        arguments.set("num_speculative_tokens", drafts + 1)?;
-        notes.push("drafts come from the model's own prediction layers".into());
-    }
+    drafts(pool, arguments, notes)?;
     host_cache(pool, arguments, notes)?;
     if let Some(adapters) = pool.deployment.adapters {
         if arguments.has("enable_lora") {
@@ -95,6 +87,28 @@ fn layout(pool: &Pool<'_>, arguments: &mut Arguments<'_>) -> Result<(), EmitErro
         arguments.set("expert_parallel_size", layout.expert)?;
     }
     Ok(())
+}
+
+fn drafts(
+    pool: &Pool<'_>,
+    arguments: &mut Arguments<'_>,
+    notes: &mut Vec<String>,
+) -> Result<(), EmitError> {
+    let drafts = pool.draft_tokens();
+    if drafts == 0 {
+        return Ok(());
+    }
+    if let Some(model) = pool.draft_model() {
+        arguments.set("speculative_method", "STANDALONE")?;
+        arguments.set("draft_model", model)?;
+    } else {
+        arguments.set("speculative_method", "NEXTN")?;
+        notes.push("drafts come from the model's own prediction layers".into());
+    }
+    arguments.set("speculative_num_steps", drafts)?;
+    arguments.set("speculative_eagle_topk", 1u32)?;
+    // The token that is verified counts too.
+    arguments.set("num_speculative_tokens", drafts + 1)
 }
 
 /// The flag takes whole GB (10⁹ bytes) of each rank.

@@ -56,14 +56,7 @@ pub(super) fn flags(
     if settings.eager {
         arguments.key("enforce_eager", Value::Null)?;
     }
-    let drafts = pool.draft_tokens();
-    if drafts > 0 {
-        arguments.key(
-            "speculative_config",
-            json!({"decoding_type": "MTP", "num_nextn_predict_layers": drafts}),
-        )?;
-        notes.push("drafts come from the model's own prediction layers".into());
-    }
+    drafts(pool, arguments, notes)?;
     if pool.host_cache() > Bytes::ZERO {
         arguments.key("kv_offloading_size_bytes", pool.host_cache().count().into())?;
     }
@@ -94,4 +87,32 @@ pub(super) fn flags(
     ];
     defaults_note(pool, &defaults, notes);
     Ok(())
+}
+
+fn drafts(
+    pool: &Pool<'_>,
+    arguments: &mut Arguments<'_>,
+    notes: &mut Vec<String>,
+) -> Result<(), EmitError> {
+    let drafts = pool.draft_tokens();
+    if drafts == 0 {
+        return Ok(());
+    }
+    let Some(model) = pool.draft_model() else {
+        notes.push("drafts come from the model's own prediction layers".into());
+        return arguments.key(
+            "speculative_config",
+            json!({"decoding_type": "MTP", "num_nextn_predict_layers": drafts}),
+        );
+    };
+    let release = pool.deployment.release;
+    let told = if pool.facts.behaves("draft_target_by_directory", release) {
+        notes.push(format!(
+            "put the directory that {model} was loaded into in its place"
+        ));
+        json!({"decoding_type": "DraftTarget", "max_draft_len": drafts, "speculative_model_dir": model})
+    } else {
+        json!({"decoding_type": "Draft_Target", "max_draft_len": drafts, "speculative_model": model})
+    };
+    arguments.key("speculative_config", told)
 }

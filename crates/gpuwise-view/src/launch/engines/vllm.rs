@@ -120,19 +120,27 @@ fn drafts(
     if tokens == 0 {
         return Ok(());
     }
-    if arguments.has("speculative_config") {
-        arguments.set(
-            "speculative_config",
-            json!({"method": "mtp", "num_speculative_tokens": tokens}),
-        )?;
-        notes.push(
-            "drafts come from the model's own prediction layers; for a draft model, name it: \
-             {\"method\": \"draft_model\", \"model\": …}"
-                .into(),
-        );
-        return Ok(());
+    if !arguments.has("speculative_config") {
+        if let Some(model) = pool.draft_model() {
+            arguments.set("draft_model", model)?;
+        }
+        return arguments.set("num_speculative_tokens", tokens);
     }
-    arguments.set("num_speculative_tokens", tokens)
+    if let Some(model) = pool.draft_model() {
+        return arguments.set(
+            "speculative_config",
+            json!({"method": "draft_model", "model": model, "num_speculative_tokens": tokens}),
+        );
+    }
+    notes.push(
+        "drafts come from the model's own prediction layers; for a draft model, name it: \
+         {\"method\": \"draft_model\", \"model\": …}"
+            .into(),
+    );
+    arguments.set(
+        "speculative_config",
+        json!({"method": "mtp", "num_speculative_tokens": tokens}),
+    )
 }
 
 /// The flag counts the host memory of all ranks of an engine together; a connector that passes the

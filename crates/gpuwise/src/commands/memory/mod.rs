@@ -34,7 +34,13 @@ pub(crate) fn run(context: &Context, flags: &cli::Memory) -> anyhow::Result<Answ
     let model = super::model(&flags.model, None, &loaded, context)?;
     let mut notes = model.architecture.assumptions.clone();
     let wanted = wanted(flags, &model, &mut notes)?;
-    let build = Build::new(flags, &model, wanted)?;
+    let draft = super::draft_model(
+        flags.engine.draft_model.as_deref(),
+        flags.engine.draft_tokens.unwrap_or(0),
+        &loaded,
+        context,
+    )?;
+    let build = Build::new(flags, &model, draft.as_ref(), wanted)?;
     let devices = devices(flags, &loaded.catalogue)?;
     let gpus = build.layout.map_or(1, |layout| layout.replica_gpus());
     if let Some(slice) = devices
@@ -158,14 +164,19 @@ struct Build<'a> {
     engine: Engine,
     weights: Weights,
     cache: CacheFormat,
-    draft: Option<Draft>,
+    draft: Option<Draft<'a>>,
     adapters: Option<gpuwise_domain::deployment::Adapters>,
     memory_fraction: Option<f64>,
     layout: Option<Layout>,
 }
 
 impl<'a> Build<'a> {
-    fn new(flags: &cli::Memory, model: &'a ResolvedModel, wanted: Wanted) -> anyhow::Result<Self> {
+    fn new(
+        flags: &cli::Memory,
+        model: &'a ResolvedModel,
+        draft: Option<&'a ResolvedModel>,
+        wanted: Wanted,
+    ) -> anyhow::Result<Self> {
         let engine_flags = &flags.engine;
         let architecture = &model.architecture;
         let fraction = engine_flags.memory_fraction.as_deref();
@@ -203,6 +214,7 @@ impl<'a> Build<'a> {
                 .map(|tokens| Draft {
                     tokens,
                     acceptance: ACCEPTANCE,
+                    model: draft.map(|model| &model.architecture),
                 }),
             adapters: engine_flags
                 .lora

@@ -1,8 +1,10 @@
 //! What a plan may choose, by flags and by what runs already.
 
 use crate::{
-    catalogue::{self},
-    cli, engine,
+    catalogue::{self, Loaded},
+    cli,
+    commands::Context,
+    engine,
     error::Problem,
     model::ResolvedModel,
     names,
@@ -58,6 +60,19 @@ impl Running {
         engine
     }
 
+    /// The model that drafts, where it is a whole model and no head on the model itself.
+    fn draft_model(&self) -> Option<&str> {
+        let launch = &self.launch;
+        let whole = match launch.draft_method.as_deref() {
+            Some(method) => {
+                let method = method.to_ascii_lowercase().replace(['_', '-'], "");
+                matches!(method.as_str(), "draftmodel" | "drafttarget" | "standalone")
+            }
+            None => launch.engine == EngineKind::LlamaCpp,
+        };
+        launch.draft_model.as_deref().filter(|_| whole)
+    }
+
     fn fixed(&self, architecture: &Architecture) -> Fixed {
         let launch = &self.launch;
         Fixed {
@@ -108,6 +123,12 @@ pub(super) fn choices(
         choices.weights.extend(asked.precision.clone());
     }
     choices.cache.clone_from(&engine.kv);
+    choices.acceptance = engine
+        .acceptance
+        .as_deref()
+        .map(quantities::share)
+        .transpose()
+        .context("--acceptance")?;
     if let Some(running) = running {
         apply(running, architecture, &mut choices, &mut notes);
     }
@@ -124,6 +145,45 @@ pub(super) fn choices(
             .push(names::gpu(catalogue, "--why-not", name)?.name.clone());
     }
     Ok((choices, notes))
+}
+
+/// The model that drafts: by its flag, or as what runs names it.
+///
+/// # Errors
+/// When the flag's cannot be found or read, or nothing is drafted.
+pub(super) fn draft_model(
+    flags: &cli::EngineFlags,
+    running: Option<&Running>,
+    choices: &Choices,
+    loaded: &Loaded,
+    context: &Context,
+    notes: &mut Vec<String>,
+) -> anyhow::Result<Option<ResolvedModel>> {
+    let tokens = choices.draft_tokens;
+    if let (Some(share), 0) = (&flags.acceptance, tokens) {
+        return Err(
+            Problem::new(format!("--acceptance {share}: nothing is drafted"))
+                .hint("add --draft-tokens 4, and --draft-model NAME where a model drafts")
+                .into(),
+        );
+    }
+    if let Some(name) = flags.draft_model.as_deref() {
+        return super::super::draft_model(Some(name), tokens, loaded, context);
+    }
+    let Some(name) = running
+        .and_then(Running::draft_model)
+        .filter(|_| tokens > 0)
+    else {
+        return Ok(None);
+    };
+    let model = super::super::draft_model(Some(name), tokens, loaded, context);
+    if model.is_err() {
+        notes.push(format!(
+            "--from: the shape of the draft model {name} is not known; drafts are counted as those of \
+             prediction layers, or name a model like it with --draft-model"
+        ));
+    }
+    Ok(model.unwrap_or_default())
 }
 
 /// Reads `64GiB`; nothing is 0.

@@ -13,7 +13,7 @@ use crate::{
 };
 use choices::Running;
 use gpuwise_domain::deployment::{Deployment, Sizing};
-use gpuwise_size::search::{self, Request};
+use gpuwise_size::search::{self, DraftModel, Request};
 use gpuwise_view::plan as view;
 
 pub(crate) fn run(context: &Context, flags: &cli::Plan) -> anyhow::Result<Answer> {
@@ -34,8 +34,16 @@ pub(crate) fn run(context: &Context, flags: &cli::Plan) -> anyhow::Result<Answer
         .and_then(|running| running.launch.model.clone())
         .or_else(|| asked.model.clone());
     let model = super::model(&flags.model, named.as_deref(), &loaded, context)?;
-    let (choices, notes) =
+    let (choices, mut notes) =
         choices::choices(flags, &asked, running.as_ref(), &model, &loaded.catalogue)?;
+    let draft = choices::draft_model(
+        &flags.engine,
+        running.as_ref(),
+        &choices,
+        &loaded,
+        context,
+        &mut notes,
+    )?;
     let knowledge = knowledge::load(&loaded)?;
     let facts = catalogue::engine_facts(choices.engine.kind)?;
     let mut choices = choices;
@@ -48,6 +56,10 @@ pub(crate) fn run(context: &Context, flags: &cli::Plan) -> anyhow::Result<Answer
         catalogue: &loaded.catalogue,
         knowledge: &knowledge,
         facts: Some(&facts),
+        draft: draft.as_ref().map(|model| DraftModel {
+            name: model.name.clone(),
+            architecture: &model.architecture,
+        }),
         choices,
     };
     let mut sizing = search::plan(&request);

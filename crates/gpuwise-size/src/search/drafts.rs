@@ -1,0 +1,85 @@
+//! A model that drafts for another.
+
+use super::{Feasible, candidates::USUAL_ACCEPTANCE, request::Request};
+use crate::setup::Draft;
+use alloc::{format, string::String, vec, vec::Vec};
+use gpuwise_domain::estimate::Derivation;
+use gpuwise_units::significant;
+
+/// Drafting as it is asked for.
+pub(crate) fn draft<'a>(request: &Request<'a>) -> Draft<'a> {
+    Draft {
+        tokens: request.choices.draft_tokens,
+        acceptance: request.choices.acceptance.unwrap_or(USUAL_ACCEPTANCE),
+        model: request.draft.as_ref().map(|draft| draft.architecture),
+    }
+}
+
+/// The name of the model that drafts, where one does.
+pub(crate) fn name(request: &Request<'_>) -> Option<String> {
+    let drafts = request.choices.draft_tokens > 0;
+    let draft = request.draft.as_ref().filter(|_| drafts);
+    draft.map(|draft| draft.name.clone())
+}
+
+/// What drafting rests on, where a model drafts.
+pub(crate) fn notes(request: &Request<'_>) -> Vec<String> {
+    let (Some(name), Some(model)) = (name(request), &request.draft) else {
+        return Vec::new();
+    };
+    let draft = draft(request);
+    let assumed = match request.choices.acceptance {
+        Some(_) => "",
+        None => ", assumed because --acceptance does not say it",
+    };
+    let mut out = vec![format!(
+        "{name} drafts {} tokens a step, of which each is accepted with {} % once those before it are{assumed}: \
+         {} tokens a step in the mean",
+        draft.tokens,
+        significant(draft.acceptance * 100.0, 3),
+        significant(draft.tokens_per_step(), 3)
+    )];
+    let (own, other) = (
+        request.architecture.vocabulary,
+        model.architecture.vocabulary,
+    );
+    if own != other {
+        out.push(format!(
+            "{name} has a vocabulary of {other} tokens and the model one of {own}: engines draft only with a model \
+             of the same tokenizer, and some only with the same size"
+        ));
+    }
+    out
+}
+
+/// The seconds of a decode step that the model which drafts takes; `None` where none does.
+pub(crate) fn derivation(request: &Request<'_>, feasible: &Feasible<'_>) -> Option<Derivation> {
+    let seconds = feasible.figures.drafts.filter(|seconds| *seconds > 0.0)?;
+    let draft = draft(request);
+    let fact = |name: &str, value: String, source: &str| Derivation::fact(name, value, source);
+    Some(Derivation::computed(
+        "drafts",
+        format!("{} ms", significant(seconds * 1e3, 3)),
+        "drafted tokens × a decode step of the draft model",
+        vec![
+            fact(
+                "drafted tokens a step",
+                format!("{}", draft.tokens),
+                "as asked",
+            ),
+            fact(
+                "tokens a step",
+                significant(draft.tokens_per_step(), 3),
+                "(1 − α^(k+1)) / (1 − α) with α the share accepted and k drafted tokens",
+            ),
+            fact(
+                "share accepted",
+                significant(draft.acceptance, 3),
+                match request.choices.acceptance {
+                    Some(_) => "as asked",
+                    None => "assumed",
+                },
+            ),
+        ],
+    ))
+}
