@@ -95,7 +95,11 @@ pub struct Derivation {
 
 impl Derivation {
     /// A fact with its source.
-    pub fn fact(name: impl Into<String>, value: impl Into<String>, source: impl Into<String>) -> Self {
+    pub fn fact(
+        name: impl Into<String>,
+        value: impl Into<String>,
+        source: impl Into<String>,
+    ) -> Self {
         Self {
             name: name.into(),
             value: value.into(),

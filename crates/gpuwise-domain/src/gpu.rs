@@ -169,7 +169,10 @@ impl<'a> Device<'a> {
 
     /// Peak matmul rate of the device in this precision.
     pub fn peak(&self, compute: Compute) -> Option<FlopPerSecond> {
-        self.gpu.peak.of(compute).map(|rate| rate * self.compute_share())
+        self.gpu
+            .peak
+            .of(compute)
+            .map(|rate| rate * self.compute_share())
     }
 
     /// Compute units of the device.

@@ -210,7 +210,9 @@ impl Roles {
     /// Matrices of every decoder layer that quantizers touch by default: projections and experts,
     /// neither router, norms, embedding, head nor towers.
     pub fn linear() -> Self {
-        Self::attention().union(Self::dense()).union(Self::experts())
+        Self::attention()
+            .union(Self::dense())
+            .union(Self::experts())
     }
 
     /// Projections of attention and recurrent mixers.
@@ -296,19 +298,47 @@ pub struct CacheFormat {
 
 impl CacheFormat {
     /// BF16 or FP16.
-    pub const HALF: Self = Self { name: "bf16", block: 1, block_bytes: 2 };
+    pub const HALF: Self = Self {
+        name: "bf16",
+        block: 1,
+        block_bytes: 2,
+    };
     /// FP8, scales negligible.
-    pub const FP8: Self = Self { name: "fp8", block: 1, block_bytes: 1 };
+    pub const FP8: Self = Self {
+        name: "fp8",
+        block: 1,
+        block_bytes: 1,
+    };
     /// INT8.
-    pub const INT8: Self = Self { name: "int8", block: 1, block_bytes: 1 };
+    pub const INT8: Self = Self {
+        name: "int8",
+        block: 1,
+        block_bytes: 1,
+    };
     /// FP4 with an FP8 scale for 16.
-    pub const NVFP4: Self = Self { name: "nvfp4", block: 16, block_bytes: 9 };
+    pub const NVFP4: Self = Self {
+        name: "nvfp4",
+        block: 16,
+        block_bytes: 9,
+    };
     /// Single precision.
-    pub const FULL: Self = Self { name: "fp32", block: 1, block_bytes: 4 };
+    pub const FULL: Self = Self {
+        name: "fp32",
+        block: 1,
+        block_bytes: 4,
+    };
     /// llama.cpp's q8_0.
-    pub const Q8_0: Self = Self { name: "q8_0", block: 32, block_bytes: 34 };
+    pub const Q8_0: Self = Self {
+        name: "q8_0",
+        block: 32,
+        block_bytes: 34,
+    };
     /// llama.cpp's q4_0.
-    pub const Q4_0: Self = Self { name: "q4_0", block: 32, block_bytes: 18 };
+    pub const Q4_0: Self = Self {
+        name: "q4_0",
+        block: 32,
+        block_bytes: 18,
+    };
     /// Every format known by name.
     pub const ALL: &'static [Self] = &[
         Self::HALF,

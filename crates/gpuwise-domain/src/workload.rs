@@ -1,7 +1,7 @@
 //! What is asked of a deployment: traffic, promises and limits.
 
 use alloc::{string::String, vec::Vec};
-use gpuwise_units::{HourlyPrice, Percentile, PerSecond, Seconds, Tokens, Watts};
+use gpuwise_units::{HourlyPrice, PerSecond, Percentile, Seconds, Tokens, Watts};
 
 /// The traffic, the promise and the limits of a plan.
 #[derive(Debug, Clone, PartialEq)]

@@ -57,7 +57,10 @@ pub fn read_questions(text: &str) -> Result<Vec<Question>, QuestionError> {
         .from_reader(text.trim_start_matches('\u{feff}').as_bytes());
     let headers = reader
         .headers()
-        .map_err(|error| QuestionError { line: 1, problem: error.to_string() })?
+        .map_err(|error| QuestionError {
+            line: 1,
+            problem: error.to_string(),
+        })?
         .clone();
     for needed in ["id", "model", "metric"] {
         if !headers.iter().any(|name| name == needed) {
@@ -79,7 +82,10 @@ pub fn read_questions(text: &str) -> Result<Vec<Question>, QuestionError> {
         let line = record.position().map_or(0, csv::Position::line);
         let row: Row = record
             .deserialize(Some(&headers))
-            .map_err(|error| QuestionError { line, problem: error.to_string() })?;
+            .map_err(|error| QuestionError {
+                line,
+                problem: error.to_string(),
+            })?;
         questions.push(question(row).map_err(|problem| QuestionError { line, problem })?);
     }
     Ok(questions)
@@ -87,7 +93,9 @@ pub fn read_questions(text: &str) -> Result<Vec<Question>, QuestionError> {
 
 fn question(row: Row) -> Result<Question, String> {
     let count = |field: &str, cell: &str| -> Result<Option<u32>, String> {
-        Ok(number(field, cell)?.map(|value| value as u32).filter(|value| *value > 0))
+        Ok(number(field, cell)?
+            .map(|value| value as u32)
+            .filter(|value| *value > 0))
     };
     Ok(Question {
         gpus: count("num_gpus", &row.num_gpus)?,
@@ -98,7 +106,11 @@ fn question(row: Row) -> Result<Question, String> {
         output: number("osl", &row.osl)?,
         load: load(&row.batch_or_concurrency)?,
         extra: extra(&row.extra),
-        value: row.value.parse().ok().filter(|value: &f64| value.is_finite()),
+        value: row
+            .value
+            .parse()
+            .ok()
+            .filter(|value: &f64| value.is_finite()),
         id: row.id,
         model: row.model,
         gpu: row.gpu,
@@ -115,14 +127,18 @@ fn number(field: &str, cell: &str) -> Result<Option<f64>, String> {
     }
     match cell.parse::<f64>() {
         Ok(value) if value.is_finite() && (0.0..=1e15).contains(&value) => Ok(Some(value)),
-        _ => Err(format!("`{field}` is {cell:?}; expected a number from 0 to 10^15, or nothing")),
+        _ => Err(format!(
+            "`{field}` is {cell:?}; expected a number from 0 to 10^15, or nothing"
+        )),
     }
 }
 
 /// `16`, `rate=8/s`, `rate=8/s then 20/s`, or nothing.
 fn load(cell: &str) -> Result<Load, String> {
     let expected = || {
-        format!("`batch_or_concurrency` is {cell:?}; expected a number, `rate=8/s`, `rate=8/s then 20/s`, or nothing")
+        format!(
+            "`batch_or_concurrency` is {cell:?}; expected a number, `rate=8/s`, `rate=8/s then 20/s`, or nothing"
+        )
     };
     if cell.is_empty() {
         return Ok(Load::Unstated);
@@ -132,7 +148,8 @@ fn load(cell: &str) -> Result<Load, String> {
             .split("then")
             .map(|stage| stage.trim().strip_suffix("/s")?.trim().parse().ok())
             .collect();
-        let rates = rates.filter(|r: &Vec<f64>| r.iter().all(|rate| rate.is_finite() && *rate > 0.0));
+        let rates =
+            rates.filter(|r: &Vec<f64>| r.iter().all(|rate| rate.is_finite() && *rate > 0.0));
         return rates.map(Load::Rate).ok_or_else(expected);
     }
     match cell.parse::<f64>() {

@@ -101,7 +101,8 @@ impl FromStr for Bytes {
     type Err = ParseQuantityError;
 
     fn from_str(given: &str) -> Result<Self, Self::Err> {
-        const EXPECTED: &str = "a size with its unit, such as `80GiB` (2^30 bytes) or `80GB` (10^9)";
+        const EXPECTED: &str =
+            "a size with its unit, such as `80GiB` (2^30 bytes) or `80GB` (10^9)";
         let (value, unit) = text::number_and_unit(given, EXPECTED)?;
         let scale = match unit {
             "B" | "bytes" => 1.0,

@@ -60,10 +60,15 @@ impl Money {
         };
         let (whole, fraction) = digits.split_once('.').unwrap_or((digits, ""));
         let all_digits = |s: &str| s.bytes().all(|b| b.is_ascii_digit());
-        if (whole.is_empty() && fraction.is_empty()) || !all_digits(whole) || !all_digits(fraction) {
+        if (whole.is_empty() && fraction.is_empty()) || !all_digits(whole) || !all_digits(fraction)
+        {
             return Err(fail());
         }
-        let whole: i64 = if whole.is_empty() { 0 } else { whole.parse().map_err(|_| fail())? };
+        let whole: i64 = if whole.is_empty() {
+            0
+        } else {
+            whole.parse().map_err(|_| fail())?
+        };
         let mut micros: i64 = 0;
         for position in 0..6 {
             let digit = fraction.as_bytes().get(position).map_or(0, |b| b - b'0');
@@ -97,7 +102,11 @@ impl Money {
         let product = i128::from(self.micros) * i128::from(numerator);
         let denominator = i128::from(denominator);
         let half = denominator.abs() / 2;
-        let adjusted = if (product < 0) == (denominator < 0) { product.abs() + half } else { -(product.abs() + half) };
+        let adjusted = if (product < 0) == (denominator < 0) {
+            product.abs() + half
+        } else {
+            -(product.abs() + half)
+        };
         let quotient = adjusted / denominator.abs();
         Self {
             micros: quotient.clamp(i128::from(i64::MIN), i128::from(i64::MAX)) as i64,
@@ -147,7 +156,10 @@ impl FromStr for Money {
     fn from_str(given: &str) -> Result<Self, Self::Err> {
         let expected = "an amount with its currency, such as `2.50USD`";
         let trimmed = given.trim();
-        let split = trimmed.len().checked_sub(3).filter(|at| trimmed.is_char_boundary(*at));
+        let split = trimmed
+            .len()
+            .checked_sub(3)
+            .filter(|at| trimmed.is_char_boundary(*at));
         let (amount, code) = split
             .map(|at| trimmed.split_at(at))
             .ok_or_else(|| ParseQuantityError::new(given, expected))?;

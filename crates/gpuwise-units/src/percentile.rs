@@ -25,7 +25,8 @@ impl Percentile {
     /// From percent, rounded to hundredths of a percent.
     pub fn from_percent(percent: f64) -> Option<Self> {
         let hundredths = (percent * 100.0 + 0.5) as u16;
-        (percent > 0.0 && percent < 100.0 && (1..10_000).contains(&hundredths)).then_some(Self(hundredths))
+        (percent > 0.0 && percent < 100.0 && (1..10_000).contains(&hundredths))
+            .then_some(Self(hundredths))
     }
 
     /// As a fraction of 1.
@@ -48,6 +49,8 @@ impl FromStr for Percentile {
             .strip_prefix(['p', 'P'])
             .and_then(|digits| digits.parse::<f64>().ok())
             .and_then(Self::from_percent)
-            .ok_or_else(|| ParseQuantityError::new(given, "a percentile such as `p50`, `p95` or `p99.9`"))
+            .ok_or_else(|| {
+                ParseQuantityError::new(given, "a percentile such as `p50`, `p95` or `p99.9`")
+            })
     }
 }

@@ -59,7 +59,8 @@ pub fn significant(value: f64, digits: usize) -> String {
     let scientific = format!("{value:.*e}", digits.saturating_sub(1));
     let (mantissa, exponent) = scientific.split_once('e').unwrap_or((&scientific, "0"));
     let exponent: i32 = exponent.parse().unwrap_or(0);
-    let decimals = usize::try_from(i32::try_from(digits).unwrap_or(i32::MAX) - 1 - exponent).unwrap_or(0);
+    let decimals =
+        usize::try_from(i32::try_from(digits).unwrap_or(i32::MAX) - 1 - exponent).unwrap_or(0);
     let rounded: f64 = format!("{mantissa}e{exponent}").parse().unwrap_or(value);
     let mut plain = format!("{rounded:.decimals$}");
     if plain.contains('.') {

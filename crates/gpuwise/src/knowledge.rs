@@ -25,7 +25,9 @@ pub(crate) fn feedback_file() -> Option<PathBuf> {
 /// When the user's file of rows cannot be read.
 pub(crate) fn load(loaded: &Loaded) -> anyhow::Result<Knowledge> {
     let mut knowledge = fitted()?;
-    let Some(file) = feedback_file().filter(|file| file.is_file()) else { return Ok(knowledge) };
+    let Some(file) = feedback_file().filter(|file| file.is_file()) else {
+        return Ok(knowledge);
+    };
     let rows = read_tables(std::slice::from_ref(&file)).map_err(|error| {
         Problem::new("the rows that were measured here cannot be read")
             .because(error)
@@ -45,7 +47,11 @@ pub(crate) fn fitted() -> anyhow::Result<Knowledge> {
 
 /// Rows with a measured value as observations of ln(measured / predicted); rows that cannot be
 /// answered say nothing.
-pub(crate) fn observations(rows: &[Asked], loaded: &Loaded, knowledge: &Knowledge) -> Vec<Observation> {
+pub(crate) fn observations(
+    rows: &[Asked],
+    loaded: &Loaded,
+    knowledge: &Knowledge,
+) -> Vec<Observation> {
     let models = models_of(rows, loaded);
     rows.iter()
         .filter_map(|row| {
@@ -57,7 +63,9 @@ pub(crate) fn observations(rows: &[Asked], loaded: &Loaded, knowledge: &Knowledg
             let measured = question.value.filter(|value| *value > 0.0)? * scale;
             let predicted = figure(&reading, &solve(&reading, constants)?, constants);
             let residual = (measured / predicted).ln();
-            residual.is_finite().then(|| observation(question, &reading, residual))
+            residual
+                .is_finite()
+                .then(|| observation(question, &reading, residual))
         })
         .collect()
 }

@@ -51,7 +51,8 @@ fn files(paths: &[PathBuf]) -> anyhow::Result<Vec<PathBuf>> {
             out.push(path.clone());
             continue;
         }
-        let unreadable = |error| Problem::new(format!("cannot read {}", path.display())).because(error);
+        let unreadable =
+            |error| Problem::new(format!("cannot read {}", path.display())).because(error);
         let mut found = Vec::new();
         for entry in fs::read_dir(path).map_err(unreadable)? {
             let file = entry.map_err(unreadable)?.path();
@@ -74,7 +75,10 @@ pub(crate) fn read_text(path: &Path) -> anyhow::Result<String> {
     let cannot = |error| Problem::new(format!("cannot read {}", path.display())).because(error);
     let mut bytes = Vec::new();
     if path.as_os_str() == "-" {
-        std::io::stdin().lock().read_to_end(&mut bytes).map_err(cannot)?;
+        std::io::stdin()
+            .lock()
+            .read_to_end(&mut bytes)
+            .map_err(cannot)?;
     } else {
         bytes = fs::read(path).map_err(cannot)?;
     }
@@ -85,13 +89,18 @@ pub(crate) fn read_text(path: &Path) -> anyhow::Result<String> {
             .map_err(cannot)?;
         bytes = unpacked;
     }
-    String::from_utf8(bytes)
-        .map_err(|error| Problem::new(format!("{} is not text in UTF-8", path.display())).because(error).into())
+    String::from_utf8(bytes).map_err(|error| {
+        Problem::new(format!("{} is not text in UTF-8", path.display()))
+            .because(error)
+            .into()
+    })
 }
 
 /// The table's name: the file's, without folder and endings.
 fn source_name(path: &Path) -> String {
-    let name = path.file_name().map_or_else(|| "-".into(), |name| name.to_string_lossy().into_owned());
+    let name = path
+        .file_name()
+        .map_or_else(|| "-".into(), |name| name.to_string_lossy().into_owned());
     let name = name.strip_suffix(".gz").unwrap_or(&name);
     name.strip_suffix(".csv").unwrap_or(name).into()
 }
@@ -122,7 +131,12 @@ fn model(name: &str, loaded: &Loaded) -> Result<Architecture, String> {
 }
 
 /// Answers rows, in order, over all threads.
-pub(crate) fn answers(asked: &[Asked], models: &Models, loaded: &Loaded, knowledge: &Knowledge) -> Vec<Answer> {
+pub(crate) fn answers(
+    asked: &[Asked],
+    models: &Models,
+    loaded: &Loaded,
+    knowledge: &Knowledge,
+) -> Vec<Answer> {
     let threads = thread::available_parallelism().map_or(1, NonZero::get);
     let size = asked.len().div_ceil(threads).max(1);
     thread::scope(|scope| {
@@ -141,7 +155,12 @@ pub(crate) fn answers(asked: &[Asked], models: &Models, loaded: &Loaded, knowled
 }
 
 /// Answers rows; those that one run answers are solved once.
-fn some_answers(rows: &[Asked], models: &Models, loaded: &Loaded, knowledge: &Knowledge) -> Vec<Answer> {
+fn some_answers(
+    rows: &[Asked],
+    models: &Models,
+    loaded: &Loaded,
+    knowledge: &Knowledge,
+) -> Vec<Answer> {
     let mut solved = BTreeMap::new();
     rows.iter()
         .map(|row| {
@@ -170,7 +189,9 @@ fn some_answers(rows: &[Asked], models: &Models, loaded: &Loaded, knowledge: &Kn
                 .or_insert_with(|| solve(&sample.reading, constants));
             match outcome {
                 Some(outcome) => from_outcome(question, &sample.reading, outcome, knowledge),
-                None => Answer::none("the row states no lengths, and names no benchmark whose lengths are known"),
+                None => Answer::none(
+                    "the row states no lengths, and names no benchmark whose lengths are known",
+                ),
             }
         })
         .collect()

@@ -119,7 +119,9 @@ impl Mixer {
                 ..
             } => kv_heads * (key_dim + value_dim),
             Self::Latent {
-                kv_rank, rotary_dim, ..
+                kv_rank,
+                rotary_dim,
+                ..
             } => kv_rank + rotary_dim,
             _ => 0,
         }

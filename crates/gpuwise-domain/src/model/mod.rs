@@ -58,7 +58,10 @@ pub struct StoredWeights {
 impl StoredWeights {
     /// Bytes of a role; `None` where the header has none of it.
     pub fn bytes(&self, role: Role) -> Option<u64> {
-        self.by_role.iter().find(|(known, _)| *known == role).map(|(_, bytes)| *bytes)
+        self.by_role
+            .iter()
+            .find(|(known, _)| *known == role)
+            .map(|(_, bytes)| *bytes)
     }
 
     /// All bytes.
@@ -150,7 +153,11 @@ impl Architecture {
 
     /// All parameters, each tensor once, a tied head once, without prediction layers and scales.
     pub fn parameters(&self) -> Parameters {
-        Parameters(self.tensors().map(|(repeat, t)| repeat * t.elements()).sum())
+        Parameters(
+            self.tensors()
+                .map(|(repeat, t)| repeat * t.elements())
+                .sum(),
+        )
     }
 
     /// Parameters of the tensors with one of these roles.
@@ -169,7 +176,11 @@ impl Architecture {
         for run in &self.layers {
             let chosen = run.layer.feed_forward.chosen_share();
             for tensor in &run.layer.tensors {
-                let share = if tensor.role.is_routed_expert() { chosen } else { 1.0 };
+                let share = if tensor.role.is_routed_expert() {
+                    chosen
+                } else {
+                    1.0
+                };
                 active += run.count as f64 * tensor.elements() as f64 * share;
             }
         }

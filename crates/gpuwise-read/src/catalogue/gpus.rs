@@ -74,9 +74,9 @@ struct Peak {
 /// When it is not TOML of this form, or a row has no source or an impossible figure.
 pub fn read_gpus(file: &str, text: &str) -> Result<Vec<Gpu>, CatalogueError> {
     let parsed: File = toml::from_str(text).map_err(|error| {
-        let line = error
-            .span()
-            .map_or(0, |span| text[..span.start.min(text.len())].lines().count().max(1));
+        let line = error.span().map_or(0, |span| {
+            text[..span.start.min(text.len())].lines().count().max(1)
+        });
         CatalogueError::new(file, format!("line {line}"), error.message().to_string())
     })?;
     parsed.gpu.into_iter().map(|row| gpu(file, row)).collect()
@@ -89,7 +89,11 @@ fn gpu(file: &str, row: Row) -> Result<Gpu, CatalogueError> {
     };
     let positive = |field: &str, value: f64| {
         let ok = value.is_finite() && value > 0.0;
-        if ok { Ok(value) } else { Err(wrong(field, "a positive number")) }
+        if ok {
+            Ok(value)
+        } else {
+            Err(wrong(field, "a positive number"))
+        }
     };
     if row.source.trim().is_empty() {
         return Err(wrong("source", "where the row comes from"));
@@ -125,7 +129,13 @@ fn gpu(file: &str, row: Row) -> Result<Gpu, CatalogueError> {
             aliases.push(label);
         }
     }
-    let _ = (row.pci_ids, row.l2_mb, row.clock_mhz, row.pcie, row.list_price);
+    let _ = (
+        row.pci_ids,
+        row.l2_mb,
+        row.clock_mhz,
+        row.pcie,
+        row.list_price,
+    );
     Ok(Gpu {
         scale_up: match (row.link, row.link_bandwidth) {
             (Some(name), Some(bandwidth)) => Some(ScaleUp {

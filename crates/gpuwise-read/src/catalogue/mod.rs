@@ -12,7 +12,9 @@ pub use engines::read_engine_facts;
 pub use evidence::read_evidence;
 pub use gpus::read_gpus;
 pub use models::{ModelCatalogue, ModelEntry, ResolveError};
-pub use tables::{read_benchmarks, read_collectives, read_hosts, read_mig_profiles, read_offers, read_quality};
+pub use tables::{
+    read_benchmarks, read_collectives, read_hosts, read_mig_profiles, read_offers, read_quality,
+};
 
 /// What is wrong with a catalogue file.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

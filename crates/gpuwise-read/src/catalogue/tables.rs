@@ -11,7 +11,9 @@ use gpuwise_units::{Bytes, BytesPerSecond, Currency, HourlyPrice, Money};
 use serde::{Deserialize, de::DeserializeOwned};
 
 fn rows<T: DeserializeOwned>(file: &str, text: &str) -> Result<Vec<(u64, T)>, CatalogueError> {
-    let mut reader = csv::ReaderBuilder::new().trim(csv::Trim::All).from_reader(text.as_bytes());
+    let mut reader = csv::ReaderBuilder::new()
+        .trim(csv::Trim::All)
+        .from_reader(text.as_bytes());
     let headers = reader
         .headers()
         .map_err(|error| CatalogueError::new(file, "line 1", error.to_string()))?
@@ -24,12 +26,18 @@ fn rows<T: DeserializeOwned>(file: &str, text: &str) -> Result<Vec<(u64, T)>, Ca
             Ok(false) => return Ok(out),
             Ok(true) => {
                 let line = record.position().map_or(line, csv::Position::line);
-                let row = record
-                    .deserialize(Some(&headers))
-                    .map_err(|error| CatalogueError::new(file, format!("line {line}"), error.to_string()))?;
+                let row = record.deserialize(Some(&headers)).map_err(|error| {
+                    CatalogueError::new(file, format!("line {line}"), error.to_string())
+                })?;
                 out.push((line, row));
             }
-            Err(error) => return Err(CatalogueError::new(file, format!("line {line}"), error.to_string())),
+            Err(error) => {
+                return Err(CatalogueError::new(
+                    file,
+                    format!("line {line}"),
+                    error.to_string(),
+                ));
+            }
         }
     }
 }
@@ -55,7 +63,9 @@ struct MigRow {
 pub fn read_mig_profiles(file: &str, text: &str) -> Result<Vec<MigProfile>, CatalogueError> {
     let mut out = Vec::new();
     for (line, row) in rows::<MigRow>(file, text)? {
-        let (Some(memory), Some(units)) = (row.memory_mib, row.units) else { continue };
+        let (Some(memory), Some(units)) = (row.memory_mib, row.units) else {
+            continue;
+        };
         if row.board_compute_slices == 0 || row.board_memory_slices == 0 {
             let problem = "`board_compute_slices` and `board_memory_slices` must be at least 1";
             return Err(CatalogueError::new(file, format!("line {line}"), problem));
@@ -137,7 +147,9 @@ pub fn read_hosts(file: &str, text: &str) -> Result<Vec<Host>, CatalogueError> {
         gpu: row.gpu,
         gpus: row.gpus,
         vcpus: row.vcpus,
-        memory: row.ram_gib.map(|gib| Bytes::from_f64(gib * (1u64 << 30) as f64)),
+        memory: row
+            .ram_gib
+            .map(|gib| Bytes::from_f64(gib * (1u64 << 30) as f64)),
         numa_nodes: row.numa_nodes,
         link: row.link,
         network_gbit: row.network_gbit,
@@ -180,7 +192,11 @@ pub fn read_offers(file: &str, text: &str) -> Result<Vec<Offer>, CatalogueError>
     let mut out = Vec::new();
     for (line, row) in rows::<OfferRow>(file, text)? {
         let fail = |problem: String| CatalogueError::new(file, format!("line {line}"), problem);
-        if let Some(currency) = row.currency.as_deref().filter(|c| !c.is_empty() && *c != "USD") {
+        if let Some(currency) = row
+            .currency
+            .as_deref()
+            .filter(|c| !c.is_empty() && *c != "USD")
+        {
             return Err(fail(format!(
                 "prices are in {currency}; convert them to USD first, at a rate of your choice"
             )));
@@ -189,14 +205,20 @@ pub fn read_offers(file: &str, text: &str) -> Result<Vec<Offer>, CatalogueError>
             if text.is_empty() {
                 return Ok(None);
             }
-            let money = Money::from_decimal(text, Currency::USD).map_err(|error| fail(format!("`{field}`: {error}")))?;
+            let money = Money::from_decimal(text, Currency::USD)
+                .map_err(|error| fail(format!("`{field}`: {error}")))?;
             if money.micros < 0 {
-                return Err(fail(format!("`{field}` is {text}; a price is not negative")));
+                return Err(fail(format!(
+                    "`{field}` is {text}; a price is not negative"
+                )));
             }
             Ok(Some(HourlyPrice(money)))
         };
         if !(row.gpus > 0.0 && row.gpus <= 1024.0) {
-            return Err(fail(format!("`gpus` is {}; expected a number from 0.001 to 1024", row.gpus)));
+            return Err(fail(format!(
+                "`gpus` is {}; expected a number from 0.001 to 1024",
+                row.gpus
+            )));
         }
         out.push(Offer {
             on_demand: price("usd_per_hour", &row.usd_per_hour)?,

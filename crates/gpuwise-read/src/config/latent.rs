@@ -104,7 +104,9 @@ pub(super) fn latent_attention(
         plain_dim,
         value_dim,
         // A layer that takes the index of an earlier one keeps no index keys.
-        index_dim: index_dim.filter(|_| indexed && index_heads.is_some()).unwrap_or(0),
+        index_dim: index_dim
+            .filter(|_| indexed && index_heads.is_some())
+            .unwrap_or(0),
         top_tokens: text.length(&["index_topk"])?.unwrap_or(0),
     };
     Ok((mixer, tensors))

@@ -52,13 +52,20 @@ pub(super) fn read(
 
 /// The cache's format that a checkpoint asks for: `kv_cache_scheme` or `kv_cache_quant_algo`.
 fn cache_asked_for(config: Fields<'_>) -> Option<CacheFormat> {
-    let field = |name: &str| config.raw(name).or_else(|| config.raw("quantization").map(|inner| &inner[name]));
+    let field = |name: &str| {
+        config
+            .raw(name)
+            .or_else(|| config.raw("quantization").map(|inner| &inner[name]))
+    };
     if let Some(scheme) = field("kv_cache_scheme").filter(|scheme| scheme.is_object()) {
-        let float = scheme["type"].as_str() == Some("float") && scheme["num_bits"].as_u64() == Some(8);
+        let float =
+            scheme["type"].as_str() == Some("float") && scheme["num_bits"].as_u64() == Some(8);
         return float.then_some(CacheFormat::FP8);
     }
     let named = field("kv_cache_quant_algo")?.as_str()?.to_ascii_lowercase();
-    matches!(named.as_str(), "fp8" | "nvfp4").then(|| CacheFormat::by_name(&named)).flatten()
+    matches!(named.as_str(), "fp8" | "nvfp4")
+        .then(|| CacheFormat::by_name(&named))
+        .flatten()
 }
 
 /// Configurations in the catalogue may name the method only.
@@ -377,7 +384,9 @@ fn roles_matched(pattern: &str) -> Roles {
 /// projections of decays and gates count with the other small parts.
 fn state_roles(pattern: &str) -> Roles {
     let has = |part: &str| pattern.contains(part);
-    let small = ["in_proj_a", "in_proj_b", "conv1d", "dt_bias", "norm"].into_iter().any(has);
+    let small = ["in_proj_a", "in_proj_b", "conv1d", "dt_bias", "norm"]
+        .into_iter()
+        .any(has);
     let mut roles = Roles::NONE;
     if has("in_proj_qkv") || has("in_proj_z") || (has("in_proj") && !small) {
         roles = roles.with(Role::StateInput);

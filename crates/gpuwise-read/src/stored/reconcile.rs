@@ -186,7 +186,10 @@ fn quantization(
             .map_or(String::new(), |first| first.format.name.into()),
     };
     (!assignments.is_empty()).then_some(Quantization {
-        cache: architecture.quantization.as_ref().and_then(|stated| stated.cache),
+        cache: architecture
+            .quantization
+            .as_ref()
+            .and_then(|stated| stated.cache),
         method,
         assignments,
     })

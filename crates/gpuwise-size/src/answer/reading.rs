@@ -162,7 +162,12 @@ pub fn read<'a>(
             .iter()
             .find(|b| name.starts_with(b.prefix.as_str()))
     });
-    let layout = laid_out(&engine, stated.layout.unwrap_or(Layout::tensor(question.gpus.unwrap_or(1))));
+    let layout = laid_out(
+        &engine,
+        stated
+            .layout
+            .unwrap_or(Layout::tensor(question.gpus.unwrap_or(1))),
+    );
     let mut setup = Setup {
         architecture,
         device,
@@ -243,7 +248,10 @@ fn lengths(
     }
     // Lengths drawn from 0.8 to 1 of the nominal ones.
     let scale = if is_random_range(question) { 0.9 } else { 1.0 };
-    (input.map(|tokens| tokens * scale), output.map(|tokens| tokens * scale))
+    (
+        input.map(|tokens| tokens * scale),
+        output.map(|tokens| tokens * scale),
+    )
 }
 
 /// The load that a row means.

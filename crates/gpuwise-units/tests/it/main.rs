@@ -3,7 +3,10 @@
 mod architecture;
 mod documents;
 
-use gpuwise_units::{Bytes, Currency, Money, Nanoseconds, Parameters, Percentile, PerSecond, Seconds, Tokens, significant};
+use gpuwise_units::{
+    Bytes, Currency, Money, Nanoseconds, Parameters, PerSecond, Percentile, Seconds, Tokens,
+    significant,
+};
 use proptest::prelude::*;
 use std::str::FromStr;
 
@@ -19,7 +22,9 @@ fn sizes_name_their_unit() {
     check::<Bytes>("81559MiB", Some("79.6 GiB"));
     check::<Bytes>("512B", Some("512 B"));
     check::<Bytes>("1.5TiB", Some("1.5 TiB"));
-    for wrong in ["80", "80G", "80 gb", "-1GB", "NaN GB", "inf GB", "GB", "", "1e30GB", "9e9TB"] {
+    for wrong in [
+        "80", "80G", "80 gb", "-1GB", "NaN GB", "inf GB", "GB", "", "1e30GB", "9e9TB",
+    ] {
         check::<Bytes>(wrong, None);
     }
 }

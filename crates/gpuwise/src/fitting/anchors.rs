@@ -37,7 +37,10 @@ impl Anchor<'_> {
 ///
 /// # Errors
 /// When a column is missing or a cell is no number.
-pub(crate) fn read_anchors<'a>(text: &str, catalogue: &'a Catalogue) -> anyhow::Result<Vec<Anchor<'a>>> {
+pub(crate) fn read_anchors<'a>(
+    text: &str,
+    catalogue: &'a Catalogue,
+) -> anyhow::Result<Vec<Anchor<'a>>> {
     let mut reader = csv::Reader::from_reader(text.as_bytes());
     let mut kept = Vec::new();
     let mut seen = 0usize;
@@ -45,7 +48,8 @@ pub(crate) fn read_anchors<'a>(text: &str, catalogue: &'a Catalogue) -> anyhow::
         let record = record.with_context(|| format!("line {}", line + 2))?;
         let number = |at: usize| -> anyhow::Result<f64> {
             let cell = record.get(at).unwrap_or("");
-            cell.parse().with_context(|| format!("line {}: {cell:?} is not a number", line + 2))
+            cell.parse()
+                .with_context(|| format!("line {}: {cell:?} is not a number", line + 2))
         };
         let compute = match record.get(1) {
             Some("bf16" | "float16" | "bfloat16") => Compute::Half,
@@ -58,7 +62,9 @@ pub(crate) fn read_anchors<'a>(text: &str, catalogue: &'a Catalogue) -> anyhow::
             continue;
         }
         let system = record.get(0).unwrap_or("").replace('_', " ");
-        let Some(gpu) = catalogue.gpu(&system) else { continue };
+        let Some(gpu) = catalogue.gpu(&system) else {
+            continue;
+        };
         seen += 1;
         if !seen.is_multiple_of(EVERY) {
             continue;

@@ -119,7 +119,11 @@ fn constants_of(file: &str, set: &ConstantSet) -> anyhow::Result<Constants> {
     let mut constants = Constants::prior(&as_str(&generations), &as_str(&profiles));
     for (at, info) in PARAMETERS.iter().enumerate() {
         let Some(row) = set.constant.iter().find(|row| row.key == info.key) else {
-            bail!("{file}: constant {:?} is missing in set {:?}", info.key, set.name);
+            bail!(
+                "{file}: constant {:?} is missing in set {:?}",
+                info.key,
+                set.name
+            );
         };
         constants.base[at] = logarithm(file, &row.key, row.value)?;
         for (index, generation) in generations.iter().enumerate() {

@@ -68,7 +68,11 @@ fn folds_of(material: &Material<'_>, by: LeaveOut) -> Vec<String> {
         .iter()
         .map(|sample| {
             let fold = sample.fold(by);
-            if sizes.get(&fold).is_some_and(|size| *size < least) { "the small groups".into() } else { fold }
+            if sizes.get(&fold).is_some_and(|size| *size < least) {
+                "the small groups".into()
+            } else {
+                fold
+            }
         })
         .collect()
 }
@@ -99,9 +103,15 @@ pub(crate) fn errors_to_ranges(samples: &[Sample<'_>], near: &[f64], far: &[&[f6
             }
         };
         push("", false, residuals(near, None));
-        let wide: Vec<f64> = far.iter().flat_map(|predicted| residuals(predicted, None)).collect();
+        let wide: Vec<f64> = far
+            .iter()
+            .flat_map(|predicted| residuals(predicted, None))
+            .collect();
         push("", true, wide);
-        let profiles: BTreeSet<&str> = samples.iter().map(|s| s.reading.setup.profile.as_str()).collect();
+        let profiles: BTreeSet<&str> = samples
+            .iter()
+            .map(|s| s.reading.setup.profile.as_str())
+            .collect();
         for profile in profiles {
             let own = residuals(near, Some(profile));
             if own.len() >= OWN_RANGE {

@@ -49,11 +49,19 @@ impl<'a> Material<'a> {
             .samples
             .iter()
             .map(|s| s.reading.setup.device.gpu.generation.as_str())
-            .chain(self.anchors.iter().map(|a| a.matmul.device.gpu.generation.as_str()))
+            .chain(
+                self.anchors
+                    .iter()
+                    .map(|a| a.matmul.device.gpu.generation.as_str()),
+            )
             .collect();
         generations.sort_unstable();
         generations.dedup();
-        let mut profiles: Vec<&str> = self.samples.iter().map(|s| s.reading.setup.profile.as_str()).collect();
+        let mut profiles: Vec<&str> = self
+            .samples
+            .iter()
+            .map(|s| s.reading.setup.profile.as_str())
+            .collect();
         if !self.anchors.is_empty() {
             profiles.push(micro::PROFILE);
         }
@@ -70,11 +78,20 @@ impl<'a> Material<'a> {
     }
 
     /// Only samples (and anchors) that `keep` keeps.
-    pub(crate) fn subset(&self, keep: impl Fn(usize) -> bool, anchors: impl Fn(&Anchor<'a>) -> bool) -> Self {
+    pub(crate) fn subset(
+        &self,
+        keep: impl Fn(usize) -> bool,
+        anchors: impl Fn(&Anchor<'a>) -> bool,
+    ) -> Self {
         let kept = (0..self.samples.len()).filter(|at| keep(*at));
         Self {
             samples: kept.map(|at| self.samples[at].clone()).collect(),
-            anchors: self.anchors.iter().filter(|a| anchors(a)).cloned().collect(),
+            anchors: self
+                .anchors
+                .iter()
+                .filter(|a| anchors(a))
+                .cloned()
+                .collect(),
         }
     }
 
@@ -88,7 +105,9 @@ impl<'a> Material<'a> {
             })
         };
         let generations = constants.generations.iter();
-        generations.map(|generation| if tuned(generation) { 1.0 } else { UNTUNED }).collect()
+        generations
+            .map(|generation| if tuned(generation) { 1.0 } else { UNTUNED })
+            .collect()
     }
 
     /// Fits constants, from the priors or from where another fit ended.
@@ -98,9 +117,12 @@ impl<'a> Material<'a> {
         let rows = self.rows(&start);
         let evaluator = Evaluator::new(self);
         let scales = self.generation_scales(&start);
-        fit::fit(&start, &rows, effort(steps.unwrap_or(STEPS), &scales), &|constants, indices| {
-            evaluator.logarithms(constants, indices)
-        })
+        fit::fit(
+            &start,
+            &rows,
+            effort(steps.unwrap_or(STEPS), &scales),
+            &|constants, indices| evaluator.logarithms(constants, indices),
+        )
     }
 }
 

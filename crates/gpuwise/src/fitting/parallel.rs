@@ -58,10 +58,16 @@ impl<'m, 'a> Evaluator<'m, 'a> {
                     let index = indices[*at];
                     let value = match samples.get(index) {
                         Some(sample) => {
-                            let outcome = outcome.get_or_insert_with(|| solve(&sample.reading, constants));
-                            outcome.map_or(f64::NAN, |outcome| figure(&sample.reading, &outcome, constants))
+                            let outcome =
+                                outcome.get_or_insert_with(|| solve(&sample.reading, constants));
+                            outcome.map_or(f64::NAN, |outcome| {
+                                figure(&sample.reading, &outcome, constants)
+                            })
                         }
-                        None => micro::matmul(&self.material.anchors[index - samples.len()].matmul, constants),
+                        None => micro::matmul(
+                            &self.material.anchors[index - samples.len()].matmul,
+                            constants,
+                        ),
                     };
                     (*at, value.ln())
                 })

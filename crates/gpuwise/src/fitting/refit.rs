@@ -69,14 +69,25 @@ impl Unseen {
 }
 
 /// Rows that can be fitted, with their places among those asked.
-fn samples<'a>(asked: &'a [Asked], models: &'a Models, loaded: &'a Loaded, local: bool) -> (Vec<Sample<'a>>, Vec<usize>) {
+fn samples<'a>(
+    asked: &'a [Asked],
+    models: &'a Models,
+    loaded: &'a Loaded,
+    local: bool,
+) -> (Vec<Sample<'a>>, Vec<usize>) {
     let mut samples = Vec::new();
     let mut places = Vec::new();
     for (at, row) in asked.iter().enumerate() {
         let question = &row.question;
-        let Some(Ok(architecture)) = models.get(&question.model) else { continue };
-        let Ok(reading) = read(question, architecture, &loaded.catalogue) else { continue };
-        let Some(value) = question.value.filter(|value| *value > 0.0) else { continue };
+        let Some(Ok(architecture)) = models.get(&question.model) else {
+            continue;
+        };
+        let Ok(reading) = read(question, architecture, &loaded.catalogue) else {
+            continue;
+        };
+        let Some(value) = question.value.filter(|value| *value > 0.0) else {
+            continue;
+        };
         if reading.doubtful || is_local(reading.setup.engine.kind) != local {
             continue;
         }
@@ -112,7 +123,11 @@ fn material<'a>(
     local: bool,
 ) -> anyhow::Result<(Material<'a>, Vec<usize>)> {
     let (samples, places) = samples(asked, models, loaded, local);
-    let anchors = if local { Vec::new() } else { anchors(matmuls, loaded)? };
+    let anchors = if local {
+        Vec::new()
+    } else {
+        anchors(matmuls, loaded)?
+    };
     Ok((Material { samples, anchors }, places))
 }
 
@@ -139,7 +154,11 @@ pub(crate) fn left_out(
         let freedoms = freedom_count(&full, &material.rows(&full));
         let folded = cross_validate(&material, &full, by.of(), &progress("refitting"));
         for ((sample, place), value) in material.samples.iter().zip(places).zip(folded.predicted) {
-            let scale = if sample.question.unit == "ms" { 1e3 } else { 1.0 };
+            let scale = if sample.question.unit == "ms" {
+                1e3
+            } else {
+                1.0
+            };
             out[place] = value.is_finite().then(|| Unseen {
                 value: value * scale,
                 identity: format!("{}|{}", sample.source, sample.identity()),
@@ -154,7 +173,12 @@ pub(crate) fn left_out(
 }
 
 /// Refits both sets of constants with their ranges, as the text of `constants.toml`.
-pub(crate) fn refit(asked: &[Asked], models: &Models, loaded: &Loaded, matmuls: &[PathBuf]) -> anyhow::Result<String> {
+pub(crate) fn refit(
+    asked: &[Asked],
+    models: &Models,
+    loaded: &Loaded,
+    matmuls: &[PathBuf],
+) -> anyhow::Result<String> {
     let mut sets = Vec::new();
     for (name, local) in [("serving", false), ("local", true)] {
         let (material, _) = material(asked, models, loaded, matmuls, local)?;
@@ -169,11 +193,16 @@ fn set(name: &str, material: &Material<'_>) -> ConstantSet {
     let mut error = Vec::new();
     let mut ranges = Ranges::default();
     if !material.samples.is_empty() {
-        let fold = |by: LeaveOut, what: &'static str| cross_validate(material, &full, by, &progress(what));
+        let fold =
+            |by: LeaveOut, what: &'static str| cross_validate(material, &full, by, &progress(what));
         let configurations = fold(LeaveOut::Configuration, "configurations");
         let gpus = fold(LeaveOut::Gpu, "GPUs");
         let families = fold(LeaveOut::Model, "model families");
-        ranges = errors_to_ranges(&material.samples, &configurations.predicted, &[&gpus.predicted, &families.predicted]);
+        ranges = errors_to_ranges(
+            &material.samples,
+            &configurations.predicted,
+            &[&gpus.predicted, &families.predicted],
+        );
         for (by, folded) in [
             (LeaveOut::Configuration, &configurations),
             (LeaveOut::Gpu, &gpus),
@@ -215,7 +244,9 @@ fn error_rows(material: &Material<'_>, left_out: &str, predicted: &[f64]) -> Vec
         .filter_map(|class| {
             let mut errors: Vec<f64> = unique
                 .values()
-                .filter(|(at, _)| material.samples[*at].class() == class && predicted[*at].is_finite())
+                .filter(|(at, _)| {
+                    material.samples[*at].class() == class && predicted[*at].is_finite()
+                })
                 .map(|(at, measured)| (predicted[*at] - measured).abs() / measured * 100.0)
                 .collect();
             errors.sort_by(f64::total_cmp);

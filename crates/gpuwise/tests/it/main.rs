@@ -1,9 +1,9 @@
 //! The built binary, as people and scripts see it.
 
-mod docs;
 mod answers;
 mod bad_input;
-mod models;
-mod support;
+mod docs;
 mod hub;
+mod models;
 mod plan;
+mod support;
