@@ -61,6 +61,9 @@ pub fn answer(
     }
 }
 
+/// How far an exact figure may lie from its printed form.
+const LAST_DIGIT: f64 = 1e-6;
+
 /// The answer to a question about memory; `None` where it is about speed.
 pub fn about_memory(
     question: &Question,
@@ -71,8 +74,9 @@ pub fn about_memory(
         Ok(memory) => Answer {
             estimate: Some(Estimate {
                 value: memory.value,
-                low: memory.low,
-                high: memory.high,
+                // Logs print a few digits: an exact figure may differ in the last of them.
+                low: memory.low.min(memory.value * (1.0 - LAST_DIGIT)),
+                high: memory.high.max(memory.value * (1.0 + LAST_DIGIT)),
             }),
             basis: Some(memory.basis),
             reason: memory.reason,
