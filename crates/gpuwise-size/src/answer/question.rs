@@ -71,16 +71,23 @@ pub fn about_memory(
     catalogue: &Catalogue,
 ) -> Option<Answer> {
     Some(match predict_memory(question, architecture, catalogue)? {
-        Ok(memory) => Answer {
-            estimate: Some(Estimate {
-                value: memory.value,
-                // Logs print a few digits: an exact figure may differ in the last of them.
-                low: memory.low.min(memory.value * (1.0 - LAST_DIGIT)),
-                high: memory.high.max(memory.value * (1.0 + LAST_DIGIT)),
-            }),
-            basis: Some(memory.basis),
-            reason: memory.reason,
-        },
+        Ok(memory) => {
+            // Logs print a few digits: what is no whole number may differ in the last of them.
+            let digit = if libm::floor(memory.value).to_bits() == memory.value.to_bits() {
+                0.0
+            } else {
+                LAST_DIGIT
+            };
+            Answer {
+                estimate: Some(Estimate {
+                    value: memory.value,
+                    low: memory.low.min(memory.value * (1.0 - digit)),
+                    high: memory.high.max(memory.value * (1.0 + digit)),
+                }),
+                basis: Some(memory.basis),
+                reason: memory.reason,
+            }
+        }
         Err(refusal) => Answer::none(refusal.to_string()),
     })
 }
