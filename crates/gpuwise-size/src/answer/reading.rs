@@ -22,6 +22,7 @@ use gpuwise_domain::{
     gpu::Device,
     layout::Layout,
     model::Architecture,
+    precision::CacheFormat,
     question::{Benchmark, Load, Question},
 };
 
@@ -172,7 +173,7 @@ pub fn read<'a>(
         architecture,
         device,
         weights: weights(question, architecture, &mut notes),
-        cache: cache(question),
+        cache: served_cache(question, &profile),
         settings: settings(question, &engine, &device),
         profile,
         engine,
@@ -216,6 +217,19 @@ pub fn read<'a>(
             .max(LEAST_RUNNING * requests / groups.max(1.0));
     }
     Ok(reading)
+}
+
+/// The cache format that a row means. TensorRT-LLM's recipe for FP8 and FP4 checkpoints quantizes the
+/// cache too, and its performance tables and submissions are made with it.
+fn served_cache(question: &Question, profile: &str) -> CacheFormat {
+    let precision = question.precision.to_ascii_lowercase();
+    let quantized = precision.contains("fp8") || precision.contains("fp4");
+    match profile {
+        "trtllm-2024" | "trtllm-submitted" if quantized && !precision.contains("kv") => {
+            CacheFormat::FP8
+        }
+        _ => cache(question),
+    }
 }
 
 /// The layout as an engine understands it: llama.cpp deals whole layers out over GPUs since 2024;
