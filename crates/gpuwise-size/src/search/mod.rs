@@ -25,6 +25,7 @@ use gpuwise_domain::{
     deployment::{ModelSummary, Quality, Rental, Sizing, Test},
     gpu::Device,
     layout::Layout,
+    model::{Architecture, LayerRun},
     offer::Offer,
 };
 
@@ -63,6 +64,11 @@ pub(crate) struct Judged<'a> {
 ///
 /// Infeasible is an answer: `deployments` is empty and `dropped` says what is short.
 pub fn plan(request: &Request<'_>) -> Sizing {
+    let merged = with_equal_layers_merged(request.architecture);
+    let request = &Request {
+        architecture: &merged,
+        ..request.clone()
+    };
     let judged = judge(request);
     let considered = (judged.feasible.len() + judged.failed.len()) as u64;
     let ranked = rank::ranked(request, &judged);
@@ -89,6 +95,21 @@ pub fn plan(request: &Request<'_>) -> Sizing {
             .collect(),
         deployments,
     }
+}
+
+/// The model with equal layers as one run each, wherever they stand: memory and speed are sums over
+/// layers in whatever order, and thousands of candidates take each sum.
+fn with_equal_layers_merged(architecture: &Architecture) -> Architecture {
+    let mut merged = architecture.clone();
+    let mut runs: Vec<LayerRun> = Vec::new();
+    for run in merged.layers {
+        match runs.iter_mut().find(|known| known.layer == run.layer) {
+            Some(known) => known.count += run.count,
+            None => runs.push(run),
+        }
+    }
+    merged.layers = runs;
+    merged
 }
 
 fn judge<'a>(request: &Request<'a>) -> Judged<'a> {
@@ -257,11 +278,7 @@ fn summary(request: &Request<'_>) -> ModelSummary {
 }
 
 /// A model in a few figures.
-pub fn model_summary(
-    name: &str,
-    origin: &str,
-    architecture: &gpuwise_domain::model::Architecture,
-) -> ModelSummary {
+pub fn model_summary(name: &str, origin: &str, architecture: &Architecture) -> ModelSummary {
     let weights = crate::setup::Weights::published(architecture);
     let bytes: u64 = match &architecture.stored {
         Some(stored) => stored.total(),

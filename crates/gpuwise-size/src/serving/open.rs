@@ -64,7 +64,7 @@ impl OpenLoop {
             let share = (self.rate * mixed).min(0.95);
             let next = decode / (1.0 - share);
             let wanted = (self.rate * self.output * next).clamp(0.05, self.capacity);
-            if (wanted - running).abs() < 1e-4 * running && (next - tpot).abs() < 1e-5 * tpot {
+            if (wanted - running).abs() < 2e-3 * running && (next - tpot).abs() < 2e-4 * tpot {
                 break;
             }
             running = 0.5 * (running + wanted);
