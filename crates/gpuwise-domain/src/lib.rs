@@ -19,4 +19,5 @@ pub mod offer;
 pub mod precision;
 pub mod quality;
 pub mod question;
+pub mod request;
 pub mod workload;

@@ -25,6 +25,8 @@ enum Ring {
     Core,
     /// Pure, on the standard library: its clippy configuration forbids what is not pure.
     Pure,
+    /// Sees and acts outside: no promise but the direction of its arrows.
+    Edge,
     /// Saved documents: no promise beyond the direction of its arrows.
     Seam,
     /// Puts all together.
@@ -58,15 +60,27 @@ const PLACES: &[Place] = &[
         may_name: &["gpuwise-domain"],
     },
     Place {
+        name: "gpuwise-sim",
+        ring: Ring::Pure,
+        may_name: &["gpuwise-domain", "gpuwise-size"],
+    },
+    Place {
         name: "gpuwise-wire",
         ring: Ring::Seam,
         may_name: &["gpuwise-domain"],
     },
     Place {
+        name: "gpuwise-probe",
+        ring: Ring::Edge,
+        may_name: &["gpuwise-wire", "gpuwise-read"],
+    },
+    Place {
         name: "gpuwise",
         ring: Ring::Top,
         may_name: &[
+            "gpuwise-probe",
             "gpuwise-read",
+            "gpuwise-sim",
             "gpuwise-size",
             "gpuwise-view",
             "gpuwise-wire",

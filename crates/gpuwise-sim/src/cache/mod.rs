@@ -1,0 +1,1 @@
+//! Cache memory in blocks: who holds what, what is found again, what goes first.

@@ -1,0 +1,1 @@
+//! Replicas behind a router: where requests go, what fails, what is retried.

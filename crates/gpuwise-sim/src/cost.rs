@@ -1,0 +1,96 @@
+//! What a step costs in time, as the engine asks for it.
+
+/// The work of one step on one rank.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct StepWork {
+    /// Sequences that decode a token.
+    pub decodes: u32,
+    /// Tokens of context that they attend to, in all.
+    pub context: u64,
+    /// Prompt tokens computed.
+    pub prefill: u32,
+    /// Context that those attend to, summed over them: a chunk of `n` tokens after `c` cached ones
+    /// adds `n·c + n·(n+1)/2`.
+    pub prefill_context: u64,
+    /// Prompts that end in this step.
+    pub finished: u32,
+}
+
+/// A decode step's time as a function of the total context: `base + slope · context` picoseconds, as
+/// long as the context stays below `until`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Piece {
+    /// Picoseconds at no context; negative where the piece is part of a curve.
+    pub base: i64,
+    /// Picoseconds per token of context.
+    pub slope: u64,
+    /// The total context at which another piece begins.
+    pub until: u64,
+}
+
+impl Piece {
+    /// Picoseconds of a step at a total context.
+    pub fn at(&self, context: u64) -> u64 {
+        let time = i128::from(self.base) + i128::from(self.slope) * i128::from(context);
+        u64::try_from(time.max(1)).unwrap_or(u64::MAX)
+    }
+}
+
+/// Step times of one deployment. Implementations may remember what they computed; equal work costs
+/// equal time however often and in whatever order it is asked.
+pub trait StepCost {
+    /// Picoseconds of decode steps of `sequences` around a total `context`.
+    fn decode(&mut self, sequences: u32, context: u64) -> Piece;
+
+    /// Picoseconds of a step that computes prompts, beside decodes or alone.
+    fn mixed(&mut self, work: &StepWork) -> u64;
+
+    /// Nanoseconds from the client to the engine's queue and from the engine to the client that are
+    /// not spent in steps: tokenizing, transport, detokenizing.
+    fn around(&self, input: u32) -> Around;
+}
+
+/// What a request spends outside of steps.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Around {
+    /// Nanoseconds before it is in the queue.
+    pub before: u64,
+    /// Nanoseconds from the end of a step until its token is at the client.
+    pub after: u64,
+}
+
+/// Every step takes a constant, with a part for each token computed and each token of context: for
+/// tests, and for oracles that have a closed form.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Linear {
+    /// Picoseconds of any step.
+    pub step: u64,
+    /// Picoseconds per sequence that decodes.
+    pub sequence: u64,
+    /// Picoseconds per prompt token.
+    pub token: u64,
+    /// Picoseconds per token of context.
+    pub context: u64,
+}
+
+impl StepCost for Linear {
+    fn decode(&mut self, sequences: u32, _context: u64) -> Piece {
+        let base = self.step + self.sequence * u64::from(sequences);
+        Piece {
+            base: i64::try_from(base).unwrap_or(i64::MAX),
+            slope: self.context,
+            until: u64::MAX,
+        }
+    }
+
+    fn mixed(&mut self, work: &StepWork) -> u64 {
+        self.step
+            + self.sequence * u64::from(work.decodes)
+            + self.token * u64::from(work.prefill)
+            + self.context * (work.context + work.prefill_context)
+    }
+
+    fn around(&self, _input: u32) -> Around {
+        Around::default()
+    }
+}

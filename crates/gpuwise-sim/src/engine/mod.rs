@@ -1,0 +1,1 @@
+//! One serving engine: continuous batching step by step, in closed form where nothing changes.

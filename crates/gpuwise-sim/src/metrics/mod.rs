@@ -1,0 +1,1 @@
+//! What a run came to: exact distributions, goodput, use of memory and money.

@@ -1,0 +1,1 @@
+//! Requests to come: generators, traces, and what is done to them.
