@@ -2,6 +2,7 @@
 
 mod closed;
 mod open;
+mod single;
 mod stat;
 
 pub use closed::{ClosedLoop, Latency};

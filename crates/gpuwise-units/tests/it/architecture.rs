@@ -130,6 +130,11 @@ const ALLOWED: &[(&str, bool, &str)] = &[
         false,
         "table under indexmap, never iterated itself",
     ),
+    (
+        "rustc-hash",
+        false,
+        "a fixed hash for look-ups in inner loops",
+    ),
     ("foldhash", false, "hash of hashbrown"),
     ("equivalent", false, "key comparison of indexmap"),
     ("toml", false, "reads the catalogue from text"),

@@ -1,5 +1,9 @@
 //! What a step costs in time, as the engine asks for it.
 
+mod sized;
+
+pub use sized::Sized;
+
 /// The work of one step on one rank.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct StepWork {

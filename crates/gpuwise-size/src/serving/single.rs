@@ -1,0 +1,44 @@
+//! Single steps of the cycle, for those who follow an engine step by step instead of asking for its
+//! steady state.
+
+use super::Cycle;
+use crate::speed::Batch;
+
+impl Cycle {
+    /// Seconds of one step in which `sequences` decode over a mean `context`: drafts and what checks
+    /// them included, whatever it yields.
+    pub fn decode_step(&self, sequences: f64, context: f64) -> f64 {
+        let step = self.step(&Batch {
+            decodes: sequences,
+            context,
+            ..Batch::default()
+        });
+        step * (1.0 + self.drafted * self.layer_share)
+    }
+
+    /// Seconds of one step that computes prompts, beside decodes or alone.
+    pub fn mixed_step(&self, batch: &Batch) -> f64 {
+        if batch.decodes <= 0.0 {
+            return self.step(batch) * self.steps.prefill_factor();
+        }
+        let decode = self.decode_step(batch.decodes, batch.context);
+        let alone = self.step(&Batch {
+            decodes: batch.decodes,
+            context: batch.context,
+            ..Batch::default()
+        });
+        let more = (self.step(batch) - alone).max(0.0);
+        decode + more * self.steps.prefill_factor() * self.mixed
+    }
+
+    /// Tokens that a step yields for each sequence where the engine drafts and nothing is known of
+    /// single drafts: the mean; and tokens drafted a step where that is stated.
+    pub fn yields(&self) -> (f64, f64) {
+        (self.tokens_per_step, self.drafted)
+    }
+
+    /// Seconds of a request outside of steps: tokenizing, transport, admission.
+    pub fn outside(&self, input: f64) -> f64 {
+        self.base + self.token_cost * input
+    }
+}
