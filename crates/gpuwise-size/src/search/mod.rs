@@ -11,11 +11,13 @@ mod offload;
 mod power;
 mod quality;
 mod rank;
+mod rebuilt;
 mod report;
 mod request;
 mod service;
 mod support;
 
+pub use rebuilt::{RebuildError, setups};
 pub use request::{Choices, DraftModel, Fixed, Request};
 
 use alloc::{format, string::String, vec::Vec};
