@@ -9,8 +9,10 @@ use gpuwise_units::Nanoseconds;
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Request {
     /// When the client means to send it, from the start of the traffic. A request of a session waits
-    /// for the one before it: it is sent at the later of both.
+    /// for the one before it, and `think` after that: it is sent at the later of both.
     pub due: Nanoseconds,
+    /// In a session, how long the client waits after the answer before it; 0: not at all.
+    pub think: Nanoseconds,
     /// Tokens of the prompt (ISL).
     pub input: u32,
     /// Tokens to generate (OSL).
@@ -30,6 +32,17 @@ pub struct Request {
     pub adapter: u16,
     /// The stage of a load test that it belongs to.
     pub stage: u16,
+}
+
+impl Request {
+    /// Tokens of its prompt that its segments cover.
+    pub fn covered(&self) -> u64 {
+        self.prefix
+            .iter()
+            .flatten()
+            .map(|segment| u64::from(segment.tokens))
+            .sum()
+    }
 }
 
 /// A stretch of a prompt that other prompts may repeat.
