@@ -20,4 +20,5 @@ pub mod precision;
 pub mod quality;
 pub mod question;
 pub mod request;
+pub mod run;
 pub mod workload;

@@ -1,0 +1,84 @@
+//! Load against latency: runs at rising loads, and where the promise breaks.
+
+use alloc::{string::String, vec::Vec};
+use gpuwise_units::Percentile;
+
+/// In what loads are counted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LoadUnit {
+    /// Requests a second.
+    RequestsPerSecond,
+    /// Requests in flight.
+    InFlight,
+}
+
+impl LoadUnit {
+    /// As reports name it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::RequestsPerSecond => "requests/s",
+            Self::InFlight => "requests in flight",
+        }
+    }
+}
+
+/// Runs at rising loads.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Ladder {
+    /// In what loads are counted.
+    pub unit: LoadUnit,
+    /// At which percentile times to first token are; `None` is the mean.
+    pub ttft_at: Option<Percentile>,
+    /// At which percentile times per output token are.
+    pub tpot_at: Option<Percentile>,
+    /// At which percentile end-to-end latencies are.
+    pub end_to_end_at: Option<Percentile>,
+    /// The loads, rising.
+    pub rungs: Vec<Rung>,
+    /// The load that is expected, where one is.
+    pub expected: Option<f64>,
+    /// Where it breaks; `None` where nothing was promised, or no load keeps it.
+    pub knee: Option<Knee>,
+}
+
+/// One load.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Rung {
+    /// What it is, where it is more than its load: `one replica lost`.
+    pub name: Option<String>,
+    /// The load.
+    pub load: f64,
+    /// Time to first token, in seconds; `None` where nothing was served.
+    pub ttft: Option<f64>,
+    /// Time per output token, in seconds.
+    pub tpot: Option<f64>,
+    /// End to end, in seconds.
+    pub end_to_end: Option<f64>,
+    /// Requests a second that met every target.
+    pub goodput: Option<f64>,
+    /// Output tokens a second, over the steady window.
+    pub output_tokens: Option<f64>,
+    /// Requests in flight on average.
+    pub in_flight: Option<f64>,
+    /// Share of requests that were not served (0 to 1).
+    pub unserved: f64,
+    /// Whether the promise is kept; `None` where nothing was promised.
+    pub kept: Option<bool>,
+    /// Whether more came than was served; `None` where it cannot be told.
+    pub saturated: Option<bool>,
+}
+
+/// The largest load that keeps the promise.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Knee {
+    /// The load.
+    pub load: f64,
+    /// Lower end of its range.
+    pub low: f64,
+    /// Upper end of its range.
+    pub high: f64,
+    /// Runs with seeds of their own on which the range rests; 1 where it is the next load that fails.
+    pub seeds: u64,
+    /// What gives way first, in a clause: `TTFT p95, as the queue of prefills grows`.
+    pub gives_way: String,
+}
