@@ -95,6 +95,7 @@ parameters! {
     PrefillBase = "prefill_base", 15.0, 0.6, 0.0, 0.6, "ms", "time to first token beyond steps: tokenizing, transport, admission";
     PrefillFactor = "prefill_factor", 1.10, 0.15, 0.0, 0.15, "factor", "time of a prefill over that of its parts";
     PrefillToken = "prefill_token", 1.0, 0.8, 0.0, 0.5, "µs", "time to first token beyond steps, per prompt token";
+    FrontEnd = "front_end", 2.0, 0.0, 0.0, 0.0, "ms", "time of a request outside of queues and steps, where steps are followed one by one: tokenizing, transport";
     AdmitSteps = "admit_steps", 2.0, 0.8, 0.0, 0.8, "steps", "decode steps that a new request waits for admission";
     Burst = "burst", 0.10, 0.4, 0.0, 0.5, "share", "share of requests that arrive together with all others";
     BurstFixed = "burst_fixed", 0.20, 0.4, 0.0, 0.5, "share", "the same where all requests have one length, so that they stay together";

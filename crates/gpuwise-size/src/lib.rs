@@ -15,6 +15,7 @@ pub mod fit;
 pub mod knowledge;
 pub mod memory;
 pub mod micro;
+pub mod power;
 pub mod search;
 pub mod serving;
 pub mod setup;

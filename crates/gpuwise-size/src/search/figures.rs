@@ -1,9 +1,10 @@
 //! The figures of a feasible candidate: latency, throughput, power and money, with ranges.
 
-use super::{Feasible, evaluate::Evaluated, offers, power, request::Request};
+use super::{Feasible, evaluate::Evaluated, offers, request::Request};
 use crate::{
     answer::{Statistic, Wanted},
     knowledge::{Correction, MetricClass, Observation, Range},
+    power,
     speed::{Batch, StepTime},
 };
 use alloc::vec::Vec;

@@ -8,7 +8,6 @@ mod evaluate;
 mod figures;
 mod offers;
 mod offload;
-mod power;
 mod quality;
 mod rank;
 mod rebuilt;

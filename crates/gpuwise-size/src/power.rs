@@ -17,18 +17,18 @@ const COMPUTE: f64 = 0.60;
 const IDLE: f64 = 0.15;
 
 /// What keeps a GPU busy.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Activity {
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Activity {
     /// Share of time in which anything runs (0 to 1).
-    pub(crate) busy: f64,
+    pub busy: f64,
     /// Share of that in which memory bandwidth is in use.
-    pub(crate) memory: f64,
+    pub memory: f64,
     /// Share of that in which matmul units are in use.
-    pub(crate) compute: f64,
+    pub compute: f64,
 }
 
 /// Watts of one whole GPU or slice; `None` where the GPU's limit is not known.
-pub(crate) fn watts(device: &Device<'_>, activity: Activity) -> Option<f64> {
+pub fn watts(device: &Device<'_>, activity: Activity) -> Option<f64> {
     let share = device.slice.map_or(1.0, |_| device.compute_share());
     let limit = device.gpu.power_limit?.get() * share;
     let idle = device
