@@ -145,6 +145,15 @@ impl Deployment {
     }
 }
 
+/// A deployment as it is saved: with what it was sized for.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Saved {
+    /// The deployment.
+    pub deployment: Deployment,
+    /// The traffic, the promise and the limits; `None` where they were not saved.
+    pub workload: Option<Workload>,
+}
+
 /// Workers that compute prompts only.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PrefillPool {

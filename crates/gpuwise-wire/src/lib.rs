@@ -16,11 +16,12 @@ mod workload;
 mod workload_file;
 
 use deployment::DeploymentDocument;
-use gpuwise_domain::deployment::{Deployment, Sizing};
+use gpuwise_domain::deployment::{Saved, Sizing};
 use mirror::Mirror;
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use sizing::SizingDocument;
 use utoipa::ToSchema;
+use workload::WorkloadDocument;
 
 pub use schema::{deployment_schema, sizing_schema, workload_schema};
 
@@ -78,6 +79,9 @@ struct DeploymentFile {
     schema: String,
     /// The deployment.
     deployment: DeploymentDocument,
+    /// What it was sized for, where that was saved.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    workload: Option<WorkloadDocument>,
 }
 
 /// A saved sizing.
@@ -91,10 +95,11 @@ struct SizingFile {
 }
 
 /// A deployment as a document (`gpuwise.deployment/v1`), indented, with a line end.
-pub fn to_json(deployment: &Deployment) -> String {
+pub fn to_json(saved: &Saved) -> String {
     written(&DeploymentFile {
         schema: DEPLOYMENT_SCHEMA.into(),
-        deployment: Mirror::of(deployment),
+        deployment: Mirror::of(&saved.deployment),
+        workload: saved.workload.as_ref().map(Mirror::of),
     })
 }
 
@@ -102,9 +107,12 @@ pub fn to_json(deployment: &Deployment) -> String {
 ///
 /// # Errors
 /// When it is no JSON, of another schema or version, or a field is missing, unknown or cannot be.
-pub fn from_json(text: &str) -> Result<Deployment, WireError> {
+pub fn from_json(text: &str) -> Result<Saved, WireError> {
     let file: DeploymentFile = read(text, DEPLOYMENT_SCHEMA)?;
-    Ok(file.deployment.noun())
+    Ok(Saved {
+        deployment: file.deployment.noun(),
+        workload: file.workload.map(Mirror::noun),
+    })
 }
 
 /// A sizing as a document (`gpuwise.sizing/v1`), indented, with a line end.

@@ -1,8 +1,8 @@
 //! Deployments and sizings come back as they were, and others are refused.
 
-use crate::nouns::{deployment, sizing};
+use crate::nouns::{deployment, saved, sizing};
 use gpuwise_domain::{
-    deployment::{Cost, Deployment, Headroom, Quality},
+    deployment::{Cost, Deployment, Headroom, Quality, Saved},
     engine::{EngineKind, Release},
     estimate::Basis,
 };
@@ -14,9 +14,9 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
     #[test]
-    fn deployments_come_back(deployment in deployment()) {
-        let text = to_json(&deployment);
-        prop_assert_eq!(from_json(&text), Ok(deployment));
+    fn deployments_come_back(saved in saved()) {
+        let text = to_json(&saved);
+        prop_assert_eq!(from_json(&text), Ok(saved));
     }
 
     #[test]
@@ -27,8 +27,8 @@ proptest! {
 
     /// A document that is cut anywhere is refused.
     #[test]
-    fn a_document_that_is_cut_short(deployment in deployment(), share in 0.0f64..0.999) {
-        let text = to_json(&deployment);
+    fn a_document_that_is_cut_short(saved in saved(), share in 0.0f64..0.999) {
+        let text = to_json(&saved);
         let cut: String = text.trim_end().chars().take((text.trim_end().chars().count() as f64 * share) as usize).collect();
         prop_assert!(from_json(&cut).is_err());
     }
@@ -62,9 +62,17 @@ fn plain() -> Deployment {
     }
 }
 
+/// Without what it was sized for.
+fn alone(deployment: Deployment) -> Saved {
+    Saved {
+        deployment,
+        workload: None,
+    }
+}
+
 #[test]
 fn forms_of_values() {
-    let text = to_json(&plain());
+    let text = to_json(&alone(plain()));
     for expected in [
         "{\n  \"schema\": \"gpuwise.deployment/v1\",\n  \"deployment\": {\n    \"model\": ",
         "\"engine\": \"llamacpp\"",
@@ -88,7 +96,7 @@ fn fields_that_came_later_may_be_left_out() {
         draft_model: Some("org/draft".into()),
         ..plain()
     };
-    let text = to_json(&plain);
+    let text = to_json(&alone(plain.clone()));
     for (field, without) in [
         (
             "    \"host_cache_bytes\": 68719476736,\n",
@@ -106,13 +114,13 @@ fn fields_that_came_later_may_be_left_out() {
         ),
     ] {
         assert!(text.contains(field), "{field} is not in {text}");
-        assert_eq!(from_json(&text.replace(field, "")), Ok(without));
+        assert_eq!(from_json(&text.replace(field, "")), Ok(alone(without)));
     }
 }
 
 #[test]
 fn errors_say_where_and_what() {
-    let text = to_json(&plain());
+    let text = to_json(&alone(plain()));
     let check = |from: &str, to: &str, expected: &str| {
         assert!(text.contains(from), "{from}");
         let error = from_json(&text.replacen(from, to, 1))

@@ -3,8 +3,8 @@
 use gpuwise_domain::{
     deployment::{
         Adapters, Cost, Deployment, Dropped, Figures, FrontPoint, Headroom, LoadPoint, MemoryPart,
-        MemoryReport, ModelSummary, Objective, PrefillPool, Quality, Rental, Settings, Sizing,
-        Test,
+        MemoryReport, ModelSummary, Objective, PrefillPool, Quality, Rental, Saved, Settings,
+        Sizing, Test,
     },
     engine::{EngineKind, Release},
     estimate::{Basis, Derivation, Estimate},
@@ -294,6 +294,15 @@ pub(crate) fn deployment() -> impl Strategy<Value = Deployment> {
                 derivations,
             }
         })
+}
+
+pub(crate) fn saved() -> impl Strategy<Value = Saved> {
+    (deployment().boxed(), option::of(workload().boxed())).prop_map(|(deployment, workload)| {
+        Saved {
+            deployment,
+            workload,
+        }
+    })
 }
 
 fn workload() -> impl Strategy<Value = Workload> {

@@ -112,9 +112,9 @@ proptest::proptest! {
     #![proptest_config(proptest::prelude::ProptestConfig::with_cases(32))]
 
     #[test]
-    fn documents_are_as_their_schema_says(deployment in nouns::deployment()) {
+    fn documents_are_as_their_schema_says(saved in nouns::saved()) {
         let schema: Value = serde_json::from_str(&deployment_schema()).unwrap();
-        let document: Value = serde_json::from_str(&to_json(&deployment)).unwrap();
+        let document: Value = serde_json::from_str(&to_json(&saved)).unwrap();
         proptest::prop_assert_eq!(fits(&document, &schema, &schema, ""), Ok(()));
     }
 }

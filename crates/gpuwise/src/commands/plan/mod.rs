@@ -12,7 +12,7 @@ use crate::{
     write::Pending,
 };
 use choices::Running;
-use gpuwise_domain::deployment::{Deployment, Sizing};
+use gpuwise_domain::deployment::{Deployment, Saved, Sizing};
 use gpuwise_size::search::{self, DraftModel, Request};
 use gpuwise_view::plan as view;
 
@@ -104,7 +104,10 @@ fn finish(
     }
     let feasible = !sizing.deployments.is_empty() && (free.is_none() || choices::bears(sizing));
     if feasible && let Some(file) = files.saved {
-        file.finish(&gpuwise_wire::to_json(picked(sizing, result.pick)?))?;
+        file.finish(&gpuwise_wire::to_json(&Saved {
+            deployment: picked(sizing, result.pick)?.clone(),
+            workload: Some(sizing.workload.clone()),
+        }))?;
     }
     if let Some(form) = &result.emit {
         if feasible {
