@@ -24,7 +24,10 @@ const MOST_REMEMBERED: usize = 1 << 19;
 #[derive(Debug, Clone)]
 pub struct Sized {
     cycle: Cycle,
-    around: [f64; 2],
+    /// Seconds that a request spends outside of queues and steps.
+    front: f64,
+    /// Factor on every step, and on what prompts add beyond that.
+    corrections: [f64; 2],
     pieces: IndexMap<(u32, i32), Piece, FxBuildHasher>,
     chunks: IndexMap<ChunkKey, Chunk, FxBuildHasher>,
 }
@@ -40,21 +43,34 @@ struct Chunk {
 }
 
 impl Sized {
-    /// The step times of a setup's cycle. A request spends `outside` seconds, and `outside_token`
-    /// seconds for each prompt token, outside of steps before it is queued.
-    pub fn new(cycle: Cycle, outside: f64, outside_token: f64) -> Self {
+    /// The step times of a setup's cycle; a request spends `front` seconds on its way to the queue.
+    pub fn new(cycle: Cycle, front: f64) -> Self {
         Self {
             cycle,
-            around: [outside, outside_token],
+            front,
+            corrections: [1.0; 2],
             pieces: IndexMap::default(),
             chunks: IndexMap::default(),
+        }
+    }
+
+    /// The same with every step `steps` times as long, and with what prompts add to steps `prompts`
+    /// times as long beyond that.
+    #[must_use]
+    pub fn corrected(self, steps: f64, prompts: f64) -> Self {
+        Self {
+            corrections: [steps, prompts],
+            pieces: IndexMap::default(),
+            chunks: IndexMap::default(),
+            ..self
         }
     }
 
     fn piece(&self, sequences: u32, knot: i32) -> Piece {
         let count = f64::from(sequences);
         let (low, high) = (context_of(knot), context_of(knot + 1));
-        let at = |context: f64| self.cycle.decode_step(count, context) * SECOND;
+        let scale = self.corrections[0] * SECOND;
+        let at = |context: f64| self.cycle.decode_step(count, context) * scale;
         let (first, last) = (at(low), at(high));
         let (from, until) = (
             libm::ceil(low * count) as u64,
@@ -72,6 +88,7 @@ impl Sized {
         let (decodes, prefill, finished, knot, prefill_knot) = key;
         // The mean context of decodes is taken in the middle of its piece.
         let context = 0.5 * (context_of(knot) + context_of(knot + 1));
+        let scale = self.corrections[0] * self.corrections[1] * SECOND;
         let step = |prefill_context: f64| {
             let batch = Batch {
                 decodes: f64::from(decodes),
@@ -85,7 +102,7 @@ impl Sized {
             } else {
                 0.0
             };
-            (self.cycle.mixed_step(&batch) - alone) * SECOND
+            (self.cycle.mixed_step(&batch) - alone) * scale
         };
         let (low, high) = (context_of(prefill_knot), context_of(prefill_knot + 1));
         let (first, last) = (step(low), step(high));
@@ -168,10 +185,9 @@ impl StepCost for Sized {
         alone + libm::round((chunk.base + chunk.slope * prefill_mean).max(1.0)) as u64
     }
 
-    fn around(&self, input: u32) -> Around {
-        let seconds = self.around[0] + self.around[1] * f64::from(input);
+    fn around(&self, _input: u32) -> Around {
         Around {
-            before: libm::round(seconds * 1e9) as u64,
+            before: libm::round(self.front * 1e9) as u64,
             after: 0,
         }
     }

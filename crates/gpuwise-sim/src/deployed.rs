@@ -1,0 +1,202 @@
+//! A sized setup as the engine that is simulated: its rules by release, its memory in blocks, its
+//! step times.
+
+use crate::{
+    cache::PoolSettings,
+    cost::Sized,
+    engine::{
+        Capacity, Policy, Role, Settings, SglangOrder, SglangRules, Speculation, TensorRtLlmRules,
+        VllmRules,
+    },
+};
+use gpuwise_domain::engine::EngineKind;
+use gpuwise_size::{
+    constants::{Constants, Parameter as P},
+    memory::longest_context,
+    serving::Cycle,
+    setup::Setup,
+    speed::StepShape,
+};
+use std::sync::Arc;
+
+/// Most prompt tokens of a prefill step of SGLang (`max_prefill_tokens`).
+const SGLANG_PREFILL_TOKENS: u32 = 16384;
+
+/// An engine that is ready to be simulated.
+#[derive(Debug, Clone)]
+pub struct Deployed {
+    /// Its rules and limits.
+    pub settings: Settings,
+    /// Its step times.
+    pub cost: Sized,
+    /// Where the simulation departs from the engine, in sentences.
+    pub notes: Vec<String>,
+}
+
+/// Factors by which measurements of a user's own correct step times; 1 where there are none.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Corrections {
+    /// On steps.
+    pub steps: f64,
+    /// On what prompts add to them, beyond that.
+    pub prompts: f64,
+}
+
+impl Default for Corrections {
+    fn default() -> Self {
+        Self {
+            steps: 1.0,
+            prompts: 1.0,
+        }
+    }
+}
+
+/// Why a setup cannot be simulated.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum NotSimulated {
+    /// The rules of the engine's scheduler are not modelled.
+    #[error("{0} is not simulated: only vLLM, SGLang, TensorRT-LLM and llama.cpp are")]
+    Engine(EngineKind),
+    /// There is no room for a cache.
+    #[error("weights and overheads leave no memory for the key-value cache: `gpuwise memory` says what is short")]
+    NoCache,
+}
+
+/// The engine of one replica, whose cache holds `cache_tokens` tokens on each attention group.
+///
+/// # Errors
+/// When the engine's scheduler is not modelled, or its memory holds no cache.
+pub fn deployed(
+    setup: &Setup<'_>,
+    cache_tokens: u64,
+    role: Role,
+    constants: &Constants,
+    corrections: Corrections,
+    seed: u64,
+) -> Result<Deployed, NotSimulated> {
+    let mut notes = Vec::new();
+    let settings = settings(setup, cache_tokens, role, seed, &mut notes)?;
+    let shape = Arc::new(StepShape::new(setup));
+    let cycle = Cycle::new(setup, shape, constants);
+    let (yields, drafted) = cycle.yields();
+    if yields > 1.0 && drafted == 0.0 {
+        notes.push(format!(
+            "the engine is taken to yield {yields:.2} tokens a step by prediction layers, which the simulation spreads evenly over steps"
+        ));
+    }
+    let place = constants.place(&setup.device.gpu.generation, &setup.profile);
+    let front = constants.get(P::FrontEnd, place) * 1e-3;
+    Ok(Deployed {
+        settings,
+        cost: Sized::new(cycle, front).corrected(corrections.steps, corrections.prompts),
+        notes,
+    })
+}
+
+fn settings(
+    setup: &Setup<'_>,
+    cache_tokens: u64,
+    role: Role,
+    seed: u64,
+    notes: &mut Vec<String>,
+) -> Result<Settings, NotSimulated> {
+    let engine = &setup.engine;
+    let vllm = engine.kind == EngineKind::Vllm;
+    let stated = setup.settings;
+    let batched = clamped(stated.batched_tokens);
+    let (policy, block, batch) = match engine.kind {
+        EngineKind::Vllm => (Policy::Vllm(vllm_rules(setup)), stated.block, batched),
+        EngineKind::Sglang => (
+            Policy::Sglang(SglangRules {
+                chunked_prefill: Some(batched),
+                ..sglang_rules()
+            }),
+            1,
+            SGLANG_PREFILL_TOKENS.max(batched),
+        ),
+        EngineKind::TensorRtLlm => (
+            Policy::TensorRtLlm(TensorRtLlmRules {
+                capacity: Capacity::GuaranteedNoEvict,
+                chunked_context: false,
+            }),
+            stated.block,
+            batched,
+        ),
+        EngineKind::LlamaCpp => {
+            notes.push(
+                "llama.cpp's slots are simulated as sequences of one batch; its prompt cache by slot is not".into(),
+            );
+            let rules = VllmRules {
+                reserve_full_prompt: true,
+                ..VllmRules::default()
+            };
+            (Policy::Vllm(rules), 1, batched)
+        }
+        other => return Err(NotSimulated::Engine(other)),
+    };
+    let block = clamped(block.max(1));
+    let blocks = cache_tokens / u64::from(block);
+    if blocks < 2 {
+        return Err(NotSimulated::NoCache);
+    }
+    Ok(Settings {
+        policy,
+        ranks: setup.layout.attention_data.max(1),
+        max_sequences: clamped(stated.sequences),
+        max_batched_tokens: batch,
+        max_context: clamped(longest_context(setup).max(1.0) as u64),
+        cache: PoolSettings {
+            blocks,
+            block_tokens: block,
+            caching: engine.kind != EngineKind::LlamaCpp,
+            null_block: vllm,
+            unhashed_first: vllm && engine.at_least([0, 23, 0]),
+        },
+        overlap: match engine.kind {
+            EngineKind::Vllm => engine.at_least([0, 14, 0]),
+            EngineKind::LlamaCpp => false,
+            _ => true,
+        },
+        ends_by_stop: false,
+        speculation: setup
+            .draft
+            .filter(|draft| draft.tokens > 0)
+            .map(|draft| Speculation {
+                drafts: draft.tokens,
+                acceptance: draft.acceptance,
+                seed,
+            }),
+        role,
+        max_adapters: setup.adapters.map(|adapters| adapters.count),
+        max_queued: None,
+        max_queued_tokens: None,
+    })
+}
+
+/// The rules of a release of vLLM.
+fn vllm_rules(setup: &Setup<'_>) -> VllmRules {
+    VllmRules {
+        reserve_full_prompt: setup.engine.at_least([0, 19, 0]),
+        ..VllmRules::default()
+    }
+}
+
+/// SGLang's usual rules.
+fn sglang_rules() -> SglangRules {
+    SglangRules {
+        chunked_prefill: None,
+        mixed_chunk: false,
+        order: SglangOrder::Arrival,
+        conservativeness: 1.0,
+        initial_ratio: 0.7,
+        least_ratio: 0.14,
+        ratio_steps: 600,
+        output_clip: 4096,
+        retract_steps: 20,
+        ignore_end: false,
+    }
+}
+
+fn clamped(value: u64) -> u32 {
+    u32::try_from(value).unwrap_or(u32::MAX)
+}
