@@ -1,6 +1,7 @@
 //! ShareGPT: conversations as texts, of which the first question and answer make a request.
 
-use super::{MOST_REQUESTS, Request, Trace, TraceError, TraceKind, finish};
+use super::{MOST_REQUESTS, Trace, TraceError, TraceKind, lines::in_line};
+use gpuwise_domain::request::Request;
 use serde::Deserialize;
 
 /// Characters of a token in English text, roughly; a tokenizer would tell.
@@ -32,8 +33,8 @@ pub(super) fn read_lines(text: &str) -> Result<Trace, TraceError> {
         if line.trim().is_empty() {
             continue;
         }
-        let conversation: Conversation = serde_json::from_str(line)
-            .map_err(|error| TraceError::line(number, error.to_string()))?;
+        let conversation: Conversation =
+            serde_json::from_str(line).map_err(|error| in_line(number, &error))?;
         requests.push(request(&conversation));
     }
     trace(requests.into_iter())
@@ -48,10 +49,9 @@ fn request(conversation: &Conversation) -> Option<Request> {
         u32::try_from(characters.div_ceil(CHARACTERS_PER_TOKEN)).unwrap_or(u32::MAX)
     };
     Some(Request {
-        arrival_seconds: 0.0,
         input: tokens(question),
         output: tokens(answer),
-        prefix_blocks: None,
+        ..Request::default()
     })
 }
 
@@ -73,5 +73,5 @@ fn trace(candidates: impl Iterator<Item = Option<Request>>) -> Result<Trace, Tra
             "{short} conversations without an answer are left out"
         ));
     }
-    finish(TraceKind::ShareGpt, requests, false, notes)
+    Trace::new(TraceKind::ShareGpt, requests, false, notes)
 }

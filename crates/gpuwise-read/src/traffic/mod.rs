@@ -3,17 +3,23 @@
 //! The kind of a file shows in its first line: Azure's and BurstGPT's tables, Mooncake's lines,
 //! ShareGPT's conversations, ServeGen's rates and lengths, and plain tables of arrivals.
 
+mod columns;
 mod conversations;
 mod decompress;
 mod lines;
+mod prefixes;
+mod rows;
 mod servegen;
 mod summary;
 mod tables;
-mod timestamp;
+pub(crate) mod timestamp;
 
 pub use decompress::{DecompressError, decompress};
 pub use servegen::{LengthTable, LengthWindow, RateSummary, RateTable, RateWindow};
 pub use summary::{LengthSummary, TraceSummary};
+
+use gpuwise_domain::request::Request;
+use gpuwise_units::Nanoseconds;
 
 /// More requests than any published trace; the limit bounds memory.
 pub const MOST_REQUESTS: usize = 20_000_000;
@@ -42,6 +48,16 @@ pub enum TraceError {
         /// What is wrong and what would be right.
         problem: String,
     },
+    /// The bytes are no text.
+    #[error("line {line}, byte {column} of it: this is no text in UTF-8; {hint}")]
+    NotText {
+        /// Line in the file, from 1.
+        line: u64,
+        /// Byte in the line, from 1.
+        column: u64,
+        /// What to do.
+        hint: &'static str,
+    },
     /// No requests.
     #[error("the trace holds no requests")]
     Empty,
@@ -62,19 +78,6 @@ impl TraceError {
             problem: problem.into(),
         }
     }
-}
-
-/// One request.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Request {
-    /// Seconds after the first request; 0 where the file says nothing of time.
-    pub arrival_seconds: f64,
-    /// Tokens of the prompt.
-    pub input: u32,
-    /// Tokens generated.
-    pub output: u32,
-    /// Ids of the prompt's blocks in order, equal where the prompt up to there is equal.
-    pub prefix_blocks: Option<Vec<u64>>,
 }
 
 /// From what a trace was read.
@@ -110,12 +113,16 @@ impl TraceKind {
 pub struct Trace {
     /// From what it was read.
     pub kind: TraceKind,
-    /// The requests.
+    /// The requests; the first is due at 0, and where the file says nothing of time all are.
     pub requests: Vec<Request>,
     /// Whether the file says when requests came.
     pub timed: bool,
     /// Tokens of a block, where blocks are given.
     pub block_tokens: Option<u32>,
+    /// Names of tenants, in the order of their numbers from 1.
+    pub tenants: Vec<String>,
+    /// Names of LoRA adapters, in the order of their numbers from 1.
+    pub adapters: Vec<String>,
     /// What was estimated, sorted or left out, in words for a reader.
     pub notes: Vec<String>,
 }
@@ -192,57 +199,64 @@ fn shortened(line: &str) -> String {
     }
 }
 
-/// Puts requests in order, counts time from the first, and checks that there are any.
-fn finish(
-    kind: TraceKind,
-    mut requests: Vec<Request>,
-    timed: bool,
-    mut notes: Vec<String>,
-) -> Result<Trace, TraceError> {
-    if requests.is_empty() {
-        return Err(TraceError::Empty);
+impl Trace {
+    /// A trace of these requests: put in order, counted from the first. Times mean nothing where it is
+    /// not `timed`.
+    ///
+    /// # Errors
+    /// When there are none.
+    pub fn new(
+        kind: TraceKind,
+        mut requests: Vec<Request>,
+        timed: bool,
+        mut notes: Vec<String>,
+    ) -> Result<Self, TraceError> {
+        if timed && !requests.is_sorted_by_key(|request| request.due) {
+            requests.sort_by_key(|request| request.due);
+            notes.push(rows::SORTED.into());
+        }
+        let Some(first) = requests.first().map(|request| request.due) else {
+            return Err(TraceError::Empty);
+        };
+        for request in &mut requests {
+            let due = if timed { request.due.0 - first.0 } else { 0 };
+            request.due = Nanoseconds(due);
+        }
+        Ok(Self {
+            kind,
+            requests,
+            timed,
+            block_tokens: None,
+            tenants: Vec::new(),
+            adapters: Vec::new(),
+            notes,
+        })
     }
-    if timed && !requests.is_sorted_by(|a, b| a.arrival_seconds <= b.arrival_seconds) {
-        requests.sort_by(|a, b| a.arrival_seconds.total_cmp(&b.arrival_seconds));
-        notes.push("requests were not in the order of their arrival: sorted".into());
+
+    /// The requests, as a simulated or a measured service gets them.
+    pub fn into_requests(self) -> Vec<Request> {
+        self.requests
     }
-    let first = requests[0].arrival_seconds;
-    for request in &mut requests {
-        request.arrival_seconds -= first;
-    }
-    let block_tokens = requests
-        .iter()
-        .any(|request| request.prefix_blocks.is_some())
-        .then_some(lines::BLOCK_TOKENS);
-    Ok(Trace {
-        kind,
-        requests,
-        timed,
-        block_tokens,
-        notes,
+}
+
+/// The text of a trace's bytes.
+///
+/// # Errors
+/// When they are no UTF-8, with the line and column of the first that is not.
+pub fn text(bytes: &[u8]) -> Result<&str, TraceError> {
+    std::str::from_utf8(bytes).map_err(|error| {
+        let before = bytes.get(..error.valid_up_to()).unwrap_or(bytes);
+        let line = before.iter().filter(|byte| **byte == b'\n').count() as u64 + 1;
+        let column = before.rsplit(|byte| *byte == b'\n').next().unwrap_or(&[]);
+        let wide = bytes.starts_with(&[0xff, 0xfe]) || bytes.starts_with(&[0xfe, 0xff]);
+        TraceError::NotText {
+            line,
+            column: column.len() as u64 + 1,
+            hint: if wide {
+                "it begins as UTF-16 does: save it as UTF-8"
+            } else {
+                "save it as UTF-8"
+            },
+        }
     })
-}
-
-/// A number of tokens that can be.
-fn tokens(line: u64, field: &str, value: f64) -> Result<u32, TraceError> {
-    if value.is_finite() && (0.0..=f64::from(u32::MAX)).contains(&value) && value.fract() == 0.0 {
-        Ok(value as u32)
-    } else {
-        Err(TraceError::line(
-            line,
-            format!("`{field}` is {value}; expected a whole number of tokens from 0"),
-        ))
-    }
-}
-
-/// A time in seconds that can be: some 30,000 years bound what differences can lose.
-fn seconds(line: u64, field: &str, value: f64) -> Result<f64, TraceError> {
-    if value.is_finite() && value.abs() <= 1e12 {
-        Ok(value)
-    } else {
-        Err(TraceError::line(
-            line,
-            format!("`{field}` is {value}; expected a time in seconds"),
-        ))
-    }
 }

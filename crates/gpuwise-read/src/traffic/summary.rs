@@ -1,6 +1,6 @@
 //! What of a trace decides the size of a deployment.
 
-use super::Trace;
+use super::{Trace, prefixes};
 use gpuwise_domain::workload::{LengthDistribution, Lengths, Traffic};
 use gpuwise_units::{PerSecond, Tokens};
 use std::collections::BTreeSet;
@@ -25,7 +25,8 @@ pub struct TraceSummary {
     pub input: LengthSummary,
     /// Tokens generated.
     pub output: LengthSummary,
-    /// Share of blocks that an infinite prefix cache would hold, where the trace gives blocks.
+    /// Share of blocks that an infinite prefix cache would hold where the trace gives blocks, and of
+    /// prompt tokens where it gives prefix groups.
     pub prefix_hit: Option<f64>,
 }
 
@@ -52,7 +53,7 @@ impl Trace {
         let arrivals: Vec<f64> = self
             .requests
             .iter()
-            .map(|request| request.arrival_seconds)
+            .map(|request| request.due.seconds().get())
             .collect();
         let seconds = arrivals.last().copied().unwrap_or(0.0);
         let gaps = arrivals.len().saturating_sub(1);
@@ -72,21 +73,30 @@ impl Trace {
         }
     }
 
-    /// Blocks that an earlier request had, of all blocks.
+    /// Prompt tokens that an earlier request had, of all; where blocks are given, blocks of all
+    /// blocks, as such traces are told of. `None` where the trace says nothing of what is shared.
     fn prefix_hit(&self) -> Option<f64> {
         let mut seen = BTreeSet::new();
         let (mut hits, mut all) = (0_u64, 0_u64);
-        for blocks in self
-            .requests
-            .iter()
-            .filter_map(|request| request.prefix_blocks.as_ref())
-        {
-            for block in blocks {
-                all += 1;
-                hits += u64::from(!seen.insert(*block));
+        let mut told = false;
+        for request in &self.requests {
+            let (mut chain, mut hit) = (0_u64, true);
+            for segment in request.prefix.iter().flatten() {
+                told = true;
+                let weight = match self.block_tokens {
+                    Some(_) => 1,
+                    None => u64::from(segment.tokens),
+                };
+                chain = prefixes::chained(chain, *segment);
+                hit &= !seen.insert(chain);
+                hits += if hit { weight } else { 0 };
+                all += if self.block_tokens.is_some() { 1 } else { 0 };
+            }
+            if self.block_tokens.is_none() {
+                all += u64::from(request.input);
             }
         }
-        (all > 0).then(|| hits as f64 / all as f64)
+        (told && all > 0).then(|| hits as f64 / all as f64)
     }
 }
 

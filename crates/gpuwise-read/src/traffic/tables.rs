@@ -1,76 +1,41 @@
 //! Traces as CSV: Azure's, BurstGPT's and plain ones.
 
 use super::{
-    MOST_REQUESTS, Request, Trace, TraceError, TraceKind, finish, seconds, timestamp, tokens,
+    Trace, TraceError, TraceKind,
+    columns::{Field, Row, field, kind_of, name},
+    rows::{Rows, cell},
 };
+
+/// Longest row; what is longer lacks a quote.
+const LONGEST_ROW: usize = 1 << 20;
 
 /// Which columns mean what.
 #[derive(Debug)]
 pub(super) struct Layout {
     kind: TraceKind,
-    arrival: usize,
-    input: usize,
-    output: usize,
-    /// The names of these columns, for messages.
-    names: [String; 3],
+    /// Column, its field, and how early its name stands among the field's.
+    columns: Vec<(usize, Field, usize)>,
 }
-
-/// Names of the columns of each kind, in lower case, the first present counts.
-const KINDS: [(TraceKind, [&[&str]; 3]); 3] = [
-    (
-        TraceKind::Azure,
-        [&["timestamp"], &["contexttokens"], &["generatedtokens"]],
-    ),
-    (
-        TraceKind::BurstGpt,
-        [&["timestamp"], &["request tokens"], &["response tokens"]],
-    ),
-    (
-        TraceKind::Plain,
-        [
-            &[
-                "arrival_s",
-                "arrival_seconds",
-                "arrival",
-                "arrived_at",
-                "timestamp_s",
-            ],
-            &[
-                "isl",
-                "input_tokens",
-                "input_length",
-                "input",
-                "prompt_tokens",
-                "num_prefill_tokens",
-            ],
-            &[
-                "osl",
-                "output_tokens",
-                "output_length",
-                "output",
-                "completion_tokens",
-                "num_decode_tokens",
-            ],
-        ],
-    ),
-];
 
 /// The layout of a table with these columns (in lower case), if it is one of those known.
 pub(super) fn layout(columns: &[String]) -> Option<Layout> {
-    let position = |names: &[&str]| {
-        names
+    let columns: Vec<(usize, Field, usize)> = columns
+        .iter()
+        .enumerate()
+        .filter_map(|(place, column)| field(column).map(|(field, rank)| (place, field, rank)))
+        .collect();
+    let first = |wanted: Field| {
+        columns
             .iter()
-            .find_map(|name| columns.iter().position(|column| column == name))
+            .filter(|(_, field, _)| *field == wanted)
+            .min_by_key(|(_, _, rank)| *rank)
     };
-    KINDS.iter().find_map(|(kind, [arrival, input, output])| {
-        let at = [position(arrival)?, position(input)?, position(output)?];
-        Some(Layout {
-            kind: *kind,
-            arrival: at[0],
-            input: at[1],
-            output: at[2],
-            names: at.map(|column| columns[column].clone()),
-        })
+    first(Field::Arrival)?;
+    first(Field::Output)?;
+    let (_, _, rank) = first(Field::Input)?;
+    Some(Layout {
+        kind: kind_of(name(Field::Input, *rank)),
+        columns,
     })
 }
 
@@ -80,9 +45,7 @@ pub(super) fn read(text: &str, layout: &Layout) -> Result<Trace, TraceError> {
         .trim(csv::Trim::All)
         .from_reader(text.as_bytes());
     let mut record = csv::StringRecord::new();
-    let mut requests = Vec::new();
-    let mut failed: u64 = 0;
-    let mut first_time = None;
+    let mut rows = Rows::new(layout.kind);
     loop {
         let more = reader.read_record(&mut record).map_err(|error| {
             TraceError::line(
@@ -94,63 +57,31 @@ pub(super) fn read(text: &str, layout: &Layout) -> Result<Trace, TraceError> {
             break;
         }
         let line = record.position().map_or(0, csv::Position::line);
-        let request = request(&record, line, layout, &mut first_time)?;
-        // BurstGPT marks failures by an empty response.
-        if layout.kind == TraceKind::BurstGpt && request.output == 0 {
-            failed += 1;
-            continue;
-        }
-        if requests.len() >= MOST_REQUESTS {
-            return Err(TraceError::TooMany);
-        }
-        requests.push(request);
-    }
-    let mut notes = Vec::new();
-    if failed > 0 {
-        notes.push(format!(
-            "{failed} failed requests (no response tokens) are left out"
-        ));
-    }
-    finish(layout.kind, requests, true, notes)
-}
-
-fn request(
-    record: &csv::StringRecord,
-    line: u64,
-    layout: &Layout,
-    first_time: &mut Option<i128>,
-) -> Result<Request, TraceError> {
-    let cell = |column: usize, name: &str| {
-        record
-            .get(column)
-            .filter(|cell| !cell.is_empty())
-            .ok_or_else(|| TraceError::line(line, format!("`{name}` is missing")))
-    };
-    let number = |column: usize, name: &str| -> Result<f64, TraceError> {
-        let cell = cell(column, name)?;
-        cell.parse()
-            .map_err(|_| TraceError::line(line, format!("`{name}` is {cell:?}; expected a number")))
-    };
-    let [arrival, input, output] = &layout.names;
-    let arrival_seconds = if layout.kind == TraceKind::Azure {
-        let cell = cell(layout.arrival, arrival)?;
-        let time = timestamp::nanoseconds(cell).ok_or_else(|| {
-            TraceError::line(
+        if record.as_slice().len() > LONGEST_ROW {
+            return Err(TraceError::line(
                 line,
                 format!(
-                    "`{arrival}` is {cell:?}; expected a time such as 2023-11-16 18:17:03.97996"
+                    "a row of {} bytes; expected at most {LONGEST_ROW}: a quote is missing, or it is no table",
+                    record.as_slice().len()
                 ),
-            )
-        })?;
-        // Whole differences first: seconds since 1970 leave no room for microseconds.
-        (time - *first_time.get_or_insert(time)) as f64 / 1e9
-    } else {
-        seconds(line, arrival, number(layout.arrival, arrival)?)?
-    };
-    Ok(Request {
-        arrival_seconds,
-        input: tokens(line, input, number(layout.input, input)?)?,
-        output: tokens(line, output, number(layout.output, output)?)?,
-        prefix_blocks: None,
-    })
+            ));
+        }
+        let mut row = Row::default();
+        for (column, field, rank) in &layout.columns {
+            if let Some(value) = record.get(*column).and_then(cell) {
+                row.put(*field, *rank, value);
+            }
+        }
+        // A missing cell is named as the column is, not as the first of its names.
+        for wanted in [Field::Arrival, Field::Input, Field::Output] {
+            if row.get(wanted).is_none() {
+                let column = layout.columns.iter().find(|(_, field, _)| *field == wanted);
+                let rank = column.map_or(0, |(_, _, rank)| *rank);
+                let problem = format!("`{}` is missing", name(wanted, rank));
+                return Err(TraceError::line(line, problem));
+            }
+        }
+        rows.push(line, &row, None)?;
+    }
+    rows.finish(Vec::new())
 }

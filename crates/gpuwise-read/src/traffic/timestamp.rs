@@ -1,8 +1,36 @@
-//! Points in time as Azure's tables write them.
+//! Points in time: numbers in a unit, and dates with times as Azure's tables write them.
+
+/// A decimal number times a power of ten, exactly: `1777142984.5786855` with 9 places is in
+/// nanoseconds from seconds. What is smaller than one is rounded.
+pub(super) fn decimal(text: &str, places: u32) -> Option<i128> {
+    let text = text.trim();
+    let (negative, digits) = match text.as_bytes().first()? {
+        b'-' => (true, &text[1..]),
+        b'+' => (false, &text[1..]),
+        _ => (false, text),
+    };
+    let (whole, fraction) = digits.split_once('.').unwrap_or((digits, ""));
+    let plain = |part: &str| part.bytes().all(|byte| byte.is_ascii_digit());
+    if whole.len() + fraction.len() == 0 || !plain(whole) || !plain(fraction) {
+        // Exponents, infinities and what is no number.
+        return super::columns::scaled(text.parse().ok()?, places);
+    }
+    if whole.len() > 24 {
+        return None;
+    }
+    let digit =
+        |place: usize| i128::from(fraction.as_bytes().get(place).map_or(0, |byte| byte - b'0'));
+    let start = whole
+        .bytes()
+        .fold(0, |sum, byte| sum * 10 + i128::from(byte - b'0'));
+    let sum = (0..places as usize).fold(start, |sum, place| sum * 10 + digit(place));
+    let rounded = sum + i128::from(digit(places as usize) >= 5);
+    Some(if negative { -rounded } else { rounded })
+}
 
 /// Nanoseconds from 1970 of `2023-11-16 18:17:03.9799600`, with `T` for the space, and a `Z` or an
 /// offset such as `+00:00` after it if need be.
-pub(super) fn nanoseconds(text: &str) -> Option<i128> {
+pub(crate) fn nanoseconds(text: &str) -> Option<i128> {
     let text = text.trim();
     let (date, time) = text.split_once([' ', 'T'])?;
     let mut parts = date.split('-');

@@ -34,7 +34,9 @@ fn check(text: &str, expect: &str) {
                 let _ = write!(
                     said,
                     " {}:{}/{}",
-                    request.arrival_seconds, request.input, request.output
+                    request.due.seconds().get(),
+                    request.input,
+                    request.output
                 );
             }
             trace
@@ -112,7 +114,10 @@ fn what_cannot_be_is_named_with_its_line() {
         |row: &str, expect: &str| check(&format!("arrival_s,isl,osl\n0,1,1\n{row}\n"), expect);
     plain("1,2", "error: line 3: `osl` is missing");
     plain("1,,3", "error: line 3: `isl` is missing");
-    plain("1,x,3", "error: line 3: `isl` is \"x\"; expected a number");
+    plain(
+        "1,x,3",
+        "error: line 3: `isl` is \"x\"; expected a whole number of tokens",
+    );
     plain(
         "1,-2,3",
         "error: line 3: `isl` is -2; expected a whole number of tokens",
@@ -123,7 +128,7 @@ fn what_cannot_be_is_named_with_its_line() {
     );
     plain(
         "1,5e9,3",
-        "error: line 3: `isl` is 5000000000; expected a whole number of tokens",
+        "error: line 3: `isl` is 5e9; expected a whole number of tokens",
     );
     plain(
         "NaN,2,3",
@@ -135,7 +140,7 @@ fn what_cannot_be_is_named_with_its_line() {
     );
     plain(
         "1e300,2,3",
-        "error: line 3: `arrival_s` is 1000000000000000",
+        "error: line 3: `arrival_s` is 1e300; expected a time in seconds",
     );
     let azure = |time: &str| {
         check(
@@ -162,13 +167,13 @@ fn what_cannot_be_is_named_with_its_line() {
     check("{\"a\":0}", "error: line 1: `arrival_s` is missing");
     check(
         &MOONCAKE.replace("30500", "\"x\""),
-        "error: line 4: invalid type",
+        "error: line 4: `timestamp` is \"x\"; expected a time in milliseconds",
     );
     check(
         &MOONCAKE.replace("[4]", "[-4]"),
-        "error: line 4: invalid value",
+        "error: line 4: column 79: invalid value",
     );
-    check("{", "error: line 1: EOF");
+    check("{", "error: line 1: column 1: EOF");
     check("[1]", "error: line 1: invalid type");
     check(&"[".repeat(100_000), "error: line 1: ");
 }
@@ -446,7 +451,7 @@ proptest! {
             Ok(TrafficFile::Trace(trace)) => {
                 let summary = trace.summary();
                 prop_assert!(summary.input.mean.is_finite() && summary.rate.is_none_or(f64::is_finite));
-                prop_assert!(trace.requests.is_sorted_by(|a, b| a.arrival_seconds <= b.arrival_seconds));
+                prop_assert!(trace.requests.is_sorted_by(|a, b| a.due <= b.due));
             }
             Ok(TrafficFile::Rates(table)) => { table.summary(0); }
             Ok(TrafficFile::Lengths(table)) => { table.distribution(0, "input_tokens", None); }
