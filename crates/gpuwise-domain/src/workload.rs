@@ -67,6 +67,30 @@ impl LengthDistribution {
     }
 }
 
+/// What is known of traffic beyond its means, where it was measured.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct TrafficDetail {
+    /// Mean requests a second of consecutive hours; empty: unknown.
+    pub hourly: Vec<PerSecond>,
+    /// When the first of these hours begins, as it was written.
+    pub hourly_from: Option<String>,
+    /// Requests a second in the busiest hour, or in as much as was seen.
+    pub peak: Option<PerSecond>,
+    /// Quantiles of prompts, rising; empty: unknown.
+    pub input: Vec<LengthQuantile>,
+    /// Quantiles of outputs, rising; empty: unknown.
+    pub output: Vec<LengthQuantile>,
+}
+
+/// A length that so many requests do not exceed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct LengthQuantile {
+    /// The share of requests.
+    pub percentile: Percentile,
+    /// At most this long.
+    pub tokens: Tokens,
+}
+
 /// A service-level objective: every target must hold.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Promise {

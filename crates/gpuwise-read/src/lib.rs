@@ -3,10 +3,12 @@
 //! Input may be hostile or cut short: every reader bounds what it allocates,
 //! checks arithmetic, and names the field or offset that was wrong.
 
+pub mod access_log;
 pub mod catalogue;
 pub mod config;
 pub mod gguf;
 pub mod launch;
+pub mod metrics;
 pub mod question;
 pub mod safetensors;
 pub mod stored;

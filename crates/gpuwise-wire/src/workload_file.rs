@@ -73,6 +73,16 @@ pub(crate) struct WorkloadFile {
     osl_longest: Option<Scalar>,
     /// Share of prompt tokens found in the prefix cache: `0.3`, `30%`.
     prefix_hit: Option<Scalar>,
+    /// Requests a second in the busiest hour: `20/s`.
+    peak_rate: Option<Scalar>,
+    /// Mean rates of consecutive hours: `["3/s", "5.2/s"]`.
+    rates: Option<TextList>,
+    /// When the first of these hours begins: `2026-11-20T00:00:00Z`.
+    rates_from: Option<Scalar>,
+    /// Quantiles of prompts, rising: `["p50:900", "p95:4k"]`.
+    isl_quantiles: Option<TextList>,
+    /// Quantiles of outputs, rising: `["p50:200", "p95:900"]`.
+    osl_quantiles: Option<TextList>,
     /// Time to first token: `p95:1s`.
     ttft: Option<Scalar>,
     /// Time per output token after the first: `mean:40ms`.

@@ -8,7 +8,7 @@ use crate::{
 use anyhow::Context as _;
 use gpuwise_domain::{
     catalogue::Catalogue,
-    workload::{Traffic, Workload},
+    workload::{Traffic, TrafficDetail, Workload},
 };
 use gpuwise_read::{
     traffic::{self, Trace},
@@ -34,6 +34,8 @@ pub(crate) struct Asked {
     pub(crate) engine: Option<String>,
     pub(crate) precision: Option<String>,
     pub(crate) workload: Workload,
+    /// What was measured of the traffic beyond its means.
+    pub(crate) detail: TrafficDetail,
     pub(crate) notes: Vec<String>,
 }
 
@@ -62,11 +64,21 @@ pub(crate) fn read(flags: &Plan, catalogue: &Catalogue) -> anyhow::Result<Asked>
         .map_err(|wrong| blamed(&wrong, &given, file.as_ref()))?;
     let mut workload = read.workload;
     canonical(&mut workload, catalogue, &given)?;
+    if let (Traffic::Open { rate, .. }, Some(peak)) = (&workload.traffic, read.detail.peak)
+        && peak > *rate
+    {
+        notes.push(format!(
+            "sized for the mean rate; the busiest hour has {:.3}/s (--rate {:.3} sizes for it)",
+            peak.get(),
+            peak.get()
+        ));
+    }
     Ok(Asked {
         model: read.model,
         engine: read.engine,
         precision: read.precision,
         workload,
+        detail: read.detail,
         notes,
     })
 }

@@ -5,9 +5,13 @@ use super::{
     quantities::{self, LONGEST_REQUEST},
 };
 use gpuwise_domain::workload::{
-    LengthDistribution, Lengths, Limits, Promise, Target, Traffic, Workload,
+    LengthDistribution, LengthQuantile, Lengths, Limits, Promise, Target, Traffic, TrafficDetail,
+    Workload,
 };
-use gpuwise_units::ParseQuantityError;
+use gpuwise_units::{ParseQuantityError, PerSecond};
+
+/// A year of hours.
+const MOST_HOURS: usize = 24 * 366;
 
 impl WorkloadFields {
     /// Reads the quantities.
@@ -18,6 +22,7 @@ impl WorkloadFields {
         let traffic = self.traffic()?;
         let lengths = self.lengths()?;
         let promise = self.promise(&lengths)?;
+        let detail = self.detail(&lengths)?;
         let prefix_hit =
             parsed("prefix_hit", self.prefix_hit.as_deref(), quantities::share)?.unwrap_or(0.0);
         Ok(WorkloadFile {
@@ -31,6 +36,26 @@ impl WorkloadFields {
                 promise,
                 limits: self.limits()?,
             },
+            detail,
+        })
+    }
+
+    fn detail(&self, lengths: &Lengths) -> Result<TrafficDetail, FieldError> {
+        if self.rates.len() > MOST_HOURS {
+            return Err(FieldError::new(
+                "rates",
+                format!("{} hours; at most {MOST_HOURS} are read", self.rates.len()),
+            ));
+        }
+        let hourly = self.rates.iter().map(|text| hourly_rate(text));
+        Ok(TrafficDetail {
+            hourly: hourly
+                .collect::<Result<_, _>>()
+                .map_err(|error| FieldError::new("rates", error.to_string()))?,
+            hourly_from: named("rates_from", self.rates_from.as_deref())?,
+            peak: parsed("peak_rate", self.peak_rate.as_deref(), quantities::rate)?,
+            input: quantiles("isl_quantiles", &self.isl_quantiles, &lengths.input)?,
+            output: quantiles("osl_quantiles", &self.osl_quantiles, &lengths.output)?,
         })
     }
 
@@ -190,6 +215,53 @@ fn one_length(
     let longest = parsed(fields[2], texts[2], quantities::tokens)?;
     quantities::lengths_of(mean, variation, longest)
         .map_err(|problem| FieldError::new(fields[2], problem))
+}
+
+/// The rate of an hour, in which nothing may have come.
+fn hourly_rate(text: &str) -> Result<PerSecond, ParseQuantityError> {
+    let rate: PerSecond = text.parse()?;
+    if rate.get() == 0.0 {
+        Ok(rate)
+    } else {
+        quantities::rate(text)
+    }
+}
+
+/// Quantiles that rise, up to the longest.
+fn quantiles(
+    field: &'static str,
+    texts: &[String],
+    lengths: &LengthDistribution,
+) -> Result<Vec<LengthQuantile>, FieldError> {
+    let read: Vec<LengthQuantile> = texts
+        .iter()
+        .map(|text| quantities::length_quantile(text))
+        .collect::<Result<_, _>>()
+        .map_err(|error| FieldError::new(field, error.to_string()))?;
+    let falls = read
+        .windows(2)
+        .find(|pair| pair[1].percentile <= pair[0].percentile || pair[1].tokens < pair[0].tokens);
+    if let Some([before, after]) = falls {
+        return Err(FieldError::new(
+            field,
+            format!(
+                "{}:{} follows {}:{}; expected rising quantiles",
+                after.percentile, after.tokens.0, before.percentile, before.tokens.0
+            ),
+        ));
+    }
+    match read.last() {
+        Some(last) if last.tokens > lengths.longest && lengths.variation > 0.0 => {
+            Err(FieldError::new(
+                field,
+                format!(
+                    "{} is {}, which is longer than the longest, {}",
+                    last.percentile, last.tokens, lengths.longest
+                ),
+            ))
+        }
+        _ => Ok(read),
+    }
 }
 
 /// A name that says something.

@@ -52,6 +52,21 @@ pub struct WorkloadFields {
     /// Share of prompt tokens found in the prefix cache: `0.3`, `30%`.
     #[serde(deserialize_with = "scalar", alias = "prefix-hit")]
     pub prefix_hit: Option<String>,
+    /// Requests a second in the busiest hour: `20/s`.
+    #[serde(deserialize_with = "scalar", alias = "peak-rate")]
+    pub peak_rate: Option<String>,
+    /// Mean rates of consecutive hours.
+    #[serde(deserialize_with = "list")]
+    pub rates: Vec<String>,
+    /// When the first of these hours begins.
+    #[serde(deserialize_with = "scalar", alias = "rates-from")]
+    pub rates_from: Option<String>,
+    /// Quantiles of prompts: `p50:900`, rising.
+    #[serde(deserialize_with = "list", alias = "isl-quantiles")]
+    pub isl_quantiles: Vec<String>,
+    /// Quantiles of outputs: `p50:200`, rising.
+    #[serde(deserialize_with = "list", alias = "osl-quantiles")]
+    pub osl_quantiles: Vec<String>,
     /// Time to first token: `p95:1s`.
     #[serde(deserialize_with = "scalar")]
     pub ttft: Option<String>,
@@ -99,6 +114,7 @@ impl WorkloadFields {
         let traffic_is_new = over.rate.is_some() || over.concurrency.is_some();
         let kept = |old: Option<String>| if traffic_is_new { None } else { old };
         let list = |old: Vec<String>, new: Vec<String>| if new.is_empty() { old } else { new };
+        let (input_is_new, output_is_new) = (over.isl.is_some(), over.osl.is_some());
         // A burstiness belongs to a rate.
         let burstiness = over.burstiness.or(if over.concurrency.is_some() {
             None
@@ -119,6 +135,24 @@ impl WorkloadFields {
             isl_longest: over.isl_longest.or(self.isl_longest),
             osl_longest: over.osl_longest.or(self.osl_longest),
             prefix_hit: over.prefix_hit.or(self.prefix_hit),
+            // What was measured beside a rate or a mean does not fit another.
+            peak_rate: over.peak_rate.or(kept(self.peak_rate)),
+            rates: if traffic_is_new {
+                over.rates
+            } else {
+                list(self.rates, over.rates)
+            },
+            rates_from: over.rates_from.or(kept(self.rates_from)),
+            isl_quantiles: if input_is_new {
+                over.isl_quantiles
+            } else {
+                list(self.isl_quantiles, over.isl_quantiles)
+            },
+            osl_quantiles: if output_is_new {
+                over.osl_quantiles
+            } else {
+                list(self.osl_quantiles, over.osl_quantiles)
+            },
             ttft: over.ttft.or(self.ttft),
             tpot: over.tpot.or(self.tpot),
             e2e: over.e2e.or(self.e2e),

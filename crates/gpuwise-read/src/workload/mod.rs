@@ -13,6 +13,9 @@
 //! budget = "25USD/h"
 //! gpus = ["H100", "L40S"]
 //! ```
+//!
+//! What was measured of the traffic may stand there too: the rate of each hour, the busiest, and
+//! quantiles of lengths (`isl_quantiles = ["p50:900", "p95:4k"]`).
 
 mod build;
 mod fields;
@@ -20,10 +23,11 @@ mod quantities;
 
 pub use fields::WorkloadFields;
 pub use quantities::{
-    budget, burstiness, concurrency, lengths_of, owned, percent, power, rate, share, target, tokens,
+    budget, burstiness, concurrency, length_quantile, lengths_of, owned, percent, power, rate,
+    share, target, tokens,
 };
 
-use gpuwise_domain::workload::Workload;
+use gpuwise_domain::workload::{TrafficDetail, Workload};
 
 /// A workload is some dozen lines; the limit bounds what its parser may be made to do.
 const LARGEST_FILE: usize = 1 << 20;
@@ -39,6 +43,8 @@ pub struct WorkloadFile {
     pub precision: Option<String>,
     /// What is asked.
     pub workload: Workload,
+    /// What was measured of the traffic beyond its means.
+    pub detail: TrafficDetail,
 }
 
 /// A field that cannot be, or contradicts another.

@@ -1,6 +1,6 @@
 //! Quantities of a workload from texts: the same for files and flags.
 
-use gpuwise_domain::workload::{LengthDistribution, Target};
+use gpuwise_domain::workload::{LengthDistribution, LengthQuantile, Target};
 use gpuwise_units::{
     HourlyPrice, Money, Nanoseconds, ParseQuantityError, PerSecond, Percentile, Seconds, Tokens,
     Watts,
@@ -85,6 +85,21 @@ pub fn tokens(text: &str) -> Result<Tokens, ParseQuantityError> {
     } else {
         Err(wrong(text, "a number of tokens from 1 to 10M"))
     }
+}
+
+/// A quantile of lengths: `p95:4000`.
+///
+/// # Errors
+/// When the percentile or the number of tokens is missing or cannot be.
+pub fn length_quantile(text: &str) -> Result<LengthQuantile, ParseQuantityError> {
+    let (percentile, length) = text
+        .trim()
+        .split_once(':')
+        .ok_or_else(|| wrong(text, "a percentile and tokens, such as `p95:4000`"))?;
+    Ok(LengthQuantile {
+        percentile: percentile.trim().parse()?,
+        tokens: tokens(length.trim())?,
+    })
 }
 
 /// A squared coefficient of variation: 0 for equal ones, 1 for Poisson.
