@@ -1,1 +1,3 @@
 //! Sees and acts outside of this process: sends load to serving engines, and asks them for their metrics.
+
+pub mod bench;

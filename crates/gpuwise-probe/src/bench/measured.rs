@@ -1,0 +1,58 @@
+//! What a request came to.
+
+use super::{
+    chunk::{Timings, Usage},
+    failure::Failure,
+};
+use gpuwise_domain::request::RequestRecord;
+use gpuwise_units::Nanoseconds;
+
+/// A request that was sent, with all that was seen of it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Measured {
+    /// When it was due, sent and answered, and how it ended. Its output is what the server counted,
+    /// where that can be; else the pieces that brought tokens.
+    pub record: RequestRecord,
+    /// When each piece that brought tokens was read; several of one read have one time.
+    pub pieces: Box<[Nanoseconds]>,
+    /// What the server counted.
+    pub usage: Option<Usage>,
+    /// What the server says that it took, where it does.
+    pub timings: Option<Timings>,
+    /// Tokens of the prompt that were asked for.
+    pub asked_input: u32,
+    /// Tokens that were asked to be generated.
+    pub asked_output: u32,
+    /// How long its connection took to make, where it needed one of its own; latencies hold it.
+    pub connect: Option<Nanoseconds>,
+    /// Why it has no whole answer.
+    pub failure: Option<Failure>,
+    /// Why the server's counts were not believed.
+    pub doubt: Option<Doubt>,
+}
+
+/// What is wrong with the token counts of a server.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum Doubt {
+    /// Fewer tokens than pieces that brought tokens.
+    #[error(
+        "the server counted fewer tokens than the pieces that brought some: these were counted"
+    )]
+    TooFew,
+    /// More tokens than were asked for.
+    #[error("the server counted more tokens than were asked for: pieces were counted")]
+    TooMany,
+    /// No counts at all.
+    #[error("the server counted no tokens: pieces of the answer were counted")]
+    Absent,
+}
+
+impl Measured {
+    /// The gaps between pieces that brought tokens, in order.
+    pub fn gaps(&self) -> impl Iterator<Item = Nanoseconds> {
+        self.pieces.windows(2).filter_map(|pair| match pair {
+            [before, after] => Some(Nanoseconds(after.0.saturating_sub(before.0))),
+            _ => None,
+        })
+    }
+}

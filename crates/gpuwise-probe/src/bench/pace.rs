@@ -1,0 +1,297 @@
+//! When each request is sent: a thread of its own, which does nothing else.
+
+use super::{body::Bodies, clock::Clock, prompt::Prompts, stop::Stop};
+use bytes::Bytes;
+use gpuwise_domain::request::Request;
+use gpuwise_units::Nanoseconds;
+use std::{
+    collections::{BTreeMap, VecDeque},
+    sync::mpsc::{Receiver, RecvTimeoutError},
+    time::Duration,
+};
+use tokio::sync::mpsc::UnboundedSender;
+
+/// The thread looks up at least so often, to see whether it is to stop.
+const LONGEST_SLEEP: Duration = Duration::from_millis(100);
+/// In a closed loop, so many requests may wait for others of their sessions.
+const MOST_PARKED: usize = 100_000;
+
+/// When requests are sent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Pacing {
+    /// When they are due, with at most so many in flight. One that must wait counts from when it
+    /// was due.
+    Scheduled {
+        /// `None`: any number.
+        at_most: Option<u32>,
+    },
+    /// So many in flight at all times: one is due when another ends.
+    InFlight(u32),
+}
+
+/// A request with its body, unless that repeats an answer that has not come yet.
+#[derive(Debug)]
+pub(crate) struct Ready {
+    pub(crate) number: u64,
+    pub(crate) request: Request,
+    pub(crate) body: Option<Bytes>,
+}
+
+/// A request that is to be sent now.
+#[derive(Debug)]
+pub(crate) struct Job {
+    pub(crate) number: u64,
+    pub(crate) request: Request,
+    pub(crate) due: Nanoseconds,
+    pub(crate) body: Bytes,
+}
+
+/// A request that has ended.
+#[derive(Debug)]
+pub(crate) struct Freed {
+    pub(crate) at: Nanoseconds,
+    pub(crate) session: Option<u32>,
+    /// What its answer is called, and its text.
+    pub(crate) answer: Option<(u64, String)>,
+}
+
+/// Sends requests on their way when they are due.
+pub(crate) struct Pacer {
+    pub(crate) clock: Clock,
+    pub(crate) pacing: Pacing,
+    /// Nothing is sent after this.
+    pub(crate) until: Option<Nanoseconds>,
+    pub(crate) stop: Stop,
+    pub(crate) prompts: Prompts,
+    pub(crate) bodies: Bodies,
+    pub(crate) source: Receiver<Ready>,
+    pub(crate) workers: Vec<UnboundedSender<Job>>,
+    pub(crate) freed: Receiver<Freed>,
+    /// When the traffic starts.
+    pub(crate) start: Nanoseconds,
+    pub(crate) state: State,
+}
+
+/// Where the pacer stands.
+#[derive(Debug, Default)]
+pub(crate) struct State {
+    /// Requests that were made beforehand, in order.
+    ahead: VecDeque<Ready>,
+    exhausted: bool,
+    in_flight: u32,
+    /// Sessions with a request in flight, and those that wait for it.
+    sessions: BTreeMap<u32, VecDeque<Ready>>,
+    parked: usize,
+    /// Requests whose predecessor has ended, by when they are due.
+    released: BTreeMap<(Nanoseconds, u64), Ready>,
+    answers: BTreeMap<u64, String>,
+    /// When places in flight came free, in a closed loop.
+    free: VecDeque<Nanoseconds>,
+    sent: u64,
+    next_worker: usize,
+}
+
+impl State {
+    /// Before the start, with what was made beforehand.
+    pub(crate) fn ahead(ready: impl Iterator<Item = Ready>) -> Self {
+        Self {
+            ahead: ready.collect(),
+            ..Self::default()
+        }
+    }
+}
+
+enum Next {
+    Sent,
+    Wait(Duration),
+    Ended,
+}
+
+impl Pacer {
+    /// Runs until all is sent and has ended, or it is to stop. Returns how many were sent.
+    pub(crate) fn run(mut self) -> u64 {
+        if let Pacing::InFlight(places) = self.pacing {
+            self.state.free = vec![self.start; places as usize].into();
+        }
+        loop {
+            while let Ok(freed) = self.freed.try_recv() {
+                self.release(freed);
+            }
+            if self.stop.is_set() {
+                break;
+            }
+            match self.next() {
+                Next::Sent => {}
+                Next::Ended => break,
+                Next::Wait(duration) => {
+                    match self.freed.recv_timeout(duration.min(LONGEST_SLEEP)) {
+                        Ok(freed) => self.release(freed),
+                        Err(RecvTimeoutError::Timeout) => {}
+                        Err(RecvTimeoutError::Disconnected) => break,
+                    }
+                }
+            }
+        }
+        self.state.sent
+    }
+
+    fn next(&mut self) -> Next {
+        let now = self.clock.now();
+        let over = self.until.is_some_and(|until| now >= until);
+        if over {
+            self.state.released.clear();
+            self.state.parked = 0;
+            self.state.ahead.clear();
+            self.state.exhausted = true;
+        }
+        match self.pacing {
+            Pacing::Scheduled { at_most } => self.next_scheduled(now, at_most),
+            Pacing::InFlight(_) => self.next_in_flight(now),
+        }
+    }
+
+    fn next_scheduled(&mut self, now: Nanoseconds, at_most: Option<u32>) -> Next {
+        if at_most.is_some_and(|most| self.state.in_flight >= most) {
+            return Next::Wait(LONGEST_SLEEP);
+        }
+        self.look_ahead();
+        let fresh = self.state.ahead.front().map(|ready| self.due(ready));
+        let released = self.state.released.keys().next().map(|(due, _)| *due);
+        let due = match (fresh, released) {
+            (None, None) => return self.idle(),
+            (Some(fresh), Some(released)) => fresh.min(released),
+            (Some(due), None) | (None, Some(due)) => due,
+        };
+        if due > now {
+            return Next::Wait(Duration::from_nanos(due.0 - now.0));
+        }
+        if released == Some(due) {
+            if let Some((_, ready)) = self.state.released.pop_first() {
+                self.send(ready, due);
+            }
+        } else if let Some(ready) = self.state.ahead.pop_front()
+            && let Some(ready) = self.parked(ready)
+        {
+            self.send(ready, due);
+        }
+        Next::Sent
+    }
+
+    fn next_in_flight(&mut self, now: Nanoseconds) -> Next {
+        let Some(since) = self.state.free.front().copied() else {
+            return Next::Wait(LONGEST_SLEEP);
+        };
+        if since > now {
+            return Next::Wait(Duration::from_nanos(since.0 - now.0));
+        }
+        if let Some((_, ready)) = self.state.released.pop_first() {
+            self.state.free.pop_front();
+            self.send(ready, since);
+            return Next::Sent;
+        }
+        while self.state.parked < MOST_PARKED {
+            self.look_ahead();
+            let Some(ready) = self.state.ahead.pop_front() else {
+                break;
+            };
+            if let Some(ready) = self.parked(ready) {
+                self.state.free.pop_front();
+                self.send(ready, since);
+                return Next::Sent;
+            }
+        }
+        self.idle()
+    }
+
+    /// Nothing can be sent: waits for what is in flight.
+    fn idle(&self) -> Next {
+        if self.state.in_flight == 0 && self.state.parked == 0 {
+            Next::Ended
+        } else {
+            Next::Wait(LONGEST_SLEEP)
+        }
+    }
+
+    fn due(&self, ready: &Ready) -> Nanoseconds {
+        self.start + ready.request.due
+    }
+
+    fn look_ahead(&mut self) {
+        if !self.state.ahead.is_empty() || self.state.exhausted {
+            return;
+        }
+        match self.source.recv() {
+            Ok(ready) => self.state.ahead.push_back(ready),
+            Err(_) => self.state.exhausted = true,
+        }
+    }
+
+    /// The request, unless it waits for an earlier one of its session.
+    fn parked(&mut self, ready: Ready) -> Option<Ready> {
+        let Some(session) = ready.request.session else {
+            return Some(ready);
+        };
+        match self.state.sessions.get_mut(&session) {
+            Some(waiting) => {
+                waiting.push_back(ready);
+                self.state.parked += 1;
+                None
+            }
+            None => Some(ready),
+        }
+    }
+
+    fn send(&mut self, ready: Ready, due: Nanoseconds) {
+        let Ready {
+            number,
+            request,
+            body,
+        } = ready;
+        if let Some(session) = request.session {
+            self.state.sessions.entry(session).or_default();
+        }
+        let body = body.unwrap_or_else(|| {
+            let turns = self.prompts.turns(number, &request, &self.state.answers);
+            self.bodies.of(&turns, request.output)
+        });
+        let job = Job {
+            number,
+            request,
+            due,
+            body,
+        };
+        self.state.in_flight += 1;
+        self.state.sent += 1;
+        self.state.next_worker = (self.state.next_worker + 1) % self.workers.len().max(1);
+        if let Some(worker) = self.workers.get(self.state.next_worker) {
+            // A worker that is gone has its reason in the result of its thread.
+            let _ = worker.send(job);
+        }
+    }
+
+    fn release(&mut self, freed: Freed) {
+        self.state.in_flight = self.state.in_flight.saturating_sub(1);
+        if matches!(self.pacing, Pacing::InFlight(_)) {
+            self.state.free.push_back(freed.at);
+        }
+        if let Some((name, text)) = freed.answer {
+            self.state.answers.insert(name, text);
+        }
+        let Some(session) = freed.session else { return };
+        let next = self
+            .state
+            .sessions
+            .get_mut(&session)
+            .and_then(VecDeque::pop_front);
+        match next {
+            None => {
+                self.state.sessions.remove(&session);
+            }
+            Some(ready) => {
+                self.state.parked = self.state.parked.saturating_sub(1);
+                let due = self.due(&ready).max(freed.at);
+                self.state.released.insert((due, ready.number), ready);
+            }
+        }
+    }
+}
