@@ -199,7 +199,8 @@ pub fn read<'a>(
         one_length: !is_random_range(question) && benchmark.is_none(),
         beams: benchmark.map_or(1.0, |b| b.beams),
         promise: promise(question),
-        doubtful: stated.doubtful,
+        // A trace is no steady load: its rows are for those who follow requests one by one.
+        doubtful: stated.doubtful || question.extra("trace").is_some(),
         notes,
         setup,
     };
