@@ -7,6 +7,7 @@
 extern crate alloc;
 
 pub mod catalogue;
+pub mod client;
 pub mod deployment;
 pub mod engine;
 pub mod estimate;

@@ -1,1 +1,85 @@
-//! Requests to come: generators, traces, and what is done to them.
+//! Requests to come: generators, recorded traces, and what is done to them.
+//!
+//! Traffic is a [`Source`]: requests in the order in which they are due, made one at a time, so that
+//! ten million of them need no memory. Every source is a function of its arguments and a seed, with a
+//! random stream of its own for every purpose: another law of lengths moves no arrival.
+
+mod arrivals;
+mod curve;
+mod error;
+mod generate;
+mod lengths;
+mod prefix;
+mod recorded;
+pub mod sample;
+
+pub use arrivals::{Arrivals, Rate, Shape, Stage, State};
+pub use curve::Curve;
+pub use error::TrafficError;
+pub use generate::{Extent, Generator, Pattern, from_workload};
+pub use lengths::{LengthLaw, Lengths};
+pub use prefix::PrefixPool;
+pub use recorded::Recorded;
+
+use gpuwise_domain::request::Request;
+
+/// Requests in the order in which they are due.
+pub trait Source: Iterator<Item = Request> {
+    /// How many are still to come, where that is known.
+    fn remaining(&self) -> Option<u64> {
+        None
+    }
+
+    /// What a client waits for beside the clock.
+    fn pacing(&self) -> Pacing {
+        Pacing::default()
+    }
+
+    /// The same behind a pointer.
+    fn boxed(self) -> Traffic
+    where
+        Self: Sized + Send + 'static,
+    {
+        Box::new(self)
+    }
+}
+
+/// Traffic of any kind.
+pub type Traffic = Box<dyn Source + Send>;
+
+impl<S: Source + ?Sized> Source for Box<S> {
+    fn remaining(&self) -> Option<u64> {
+        (**self).remaining()
+    }
+
+    fn pacing(&self) -> Pacing {
+        (**self).pacing()
+    }
+}
+
+/// What a client waits for beside the clock. Who sends the requests keeps to it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Pacing {
+    /// Requests are sent when they are due, at most so many at a time.
+    Scheduled {
+        /// Requests in flight, at most; those held back still count from when they were due.
+        cap: Option<u32>,
+    },
+    /// So many are always in flight: the next is sent when one ends.
+    InFlight(u32),
+}
+
+impl Default for Pacing {
+    fn default() -> Self {
+        Self::Scheduled { cap: None }
+    }
+}
+
+/// Every bit of the result depends on every bit of the argument, and no two have one result: names of
+/// contents that are told apart.
+pub(super) const fn mixed(value: u64) -> u64 {
+    let value = value.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    let value = (value ^ (value >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    let value = (value ^ (value >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    value ^ (value >> 31)
+}
