@@ -104,9 +104,14 @@ impl Cursor {
             (None, Some(number)) => Some(link(link(at.chain, PRIVATE), number)),
             (None, None) => None,
         };
+        let end = match answer {
+            Some(_) => at.tokens + u64::from(request.output),
+            None => u64::MAX,
+        };
         Tail {
             name,
             tokens: at.tokens,
+            end,
         }
     }
 }
@@ -118,6 +123,8 @@ pub(super) struct Tail {
     pub(super) name: Option<u64>,
     /// Tokens before it.
     pub(super) tokens: u64,
+    /// Tokens to its end, all before it included.
+    pub(super) end: u64,
 }
 
 fn shared(chain: u64, content: u64, tokens: u64) -> u64 {

@@ -440,10 +440,15 @@ impl Pool {
             own: 0,
         };
         if own > 0 {
-            match holding.cursor.tail(request, number).name {
-                Some(name) => self.compute(&mut held, name, own as u32),
-                None => held.own = own as u32,
+            let tail = holding.cursor.tail(request, number);
+            let first = tail.tokens / self.block_tokens + u64::from(shared);
+            let nameable = own.min((tail.end / self.block_tokens).saturating_sub(first));
+            match tail.name {
+                Some(name) if nameable > 0 => self.compute(&mut held, name, nameable as u32),
+                _ => held.own = nameable as u32,
             }
+            // More than the answer was to have: drafts, or tokens after its end.
+            held.own += (own - nameable) as u32;
         }
         self.queue.push_back(u64::from(held.own));
         if held.shared > 0 {

@@ -1,1 +1,4 @@
 //! Tests of simulated serving.
+
+mod cache;
+mod naive_pool;
