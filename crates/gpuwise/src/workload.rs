@@ -44,7 +44,8 @@ pub(crate) struct Asked {
 /// # Errors
 /// When a file cannot be read, or a quantity is missing, cannot be, or contradicts another.
 pub(crate) fn read(flags: &Plan, catalogue: &Catalogue) -> anyhow::Result<Asked> {
-    let given = fields(&flags.traffic, &flags.promise, &flags.limits);
+    let promise = flags.promise.unfolded()?;
+    let given = fields(&flags.traffic, &promise, &flags.limits);
     let mut notes = Vec::new();
     let mut file = None;
     let mut base = WorkloadFields::default();
@@ -112,6 +113,45 @@ fn fields(traffic: &TrafficFlags, promise: &PromiseFlags, limits: &LimitFlags) -
         quality_loss: limits.max_quality_loss.clone(),
         owned: limits.owned.clone(),
         ..WorkloadFields::default()
+    }
+}
+
+impl PromiseFlags {
+    /// With what `--slo` says in flags of their own.
+    ///
+    /// # Errors
+    /// When a target is none, or is given twice.
+    pub(crate) fn unfolded(&self) -> anyhow::Result<Self> {
+        let mut out = Self {
+            slo: Vec::new(),
+            ..self.clone()
+        };
+        for target in &self.slo {
+            let (name, bound) = target.split_once('=').unwrap_or((target, ""));
+            let slot = match name.trim().to_ascii_lowercase().as_str() {
+                "ttft" => &mut out.ttft,
+                "tpot" => &mut out.tpot,
+                "e2e" => &mut out.e2e,
+                "throughput" => &mut out.throughput,
+                _ => {
+                    return Err(Problem::new(format!("--slo {target}: no target is named {name:?}"))
+                        .hint("write ttft=p95:1s, tpot=p95:40ms, e2e=p99:30s or throughput=5000/s, with commas between")
+                        .into());
+                }
+            };
+            if bound.is_empty() {
+                return Err(Problem::new(format!("--slo {target}: nothing stands after {name}="))
+                    .hint("write a bound, such as ttft=p95:1s")
+                    .into());
+            }
+            if let Some(other) = slot.replace(bound.trim().into()) {
+                return Err(Problem::new(format!(
+                    "--slo {target}: {name} is given twice, {other} before"
+                ))
+                .into());
+            }
+        }
+        Ok(out)
     }
 }
 

@@ -52,8 +52,11 @@ pub(crate) struct TrafficFlags {
     pub(crate) from: Option<String>,
 }
 
-#[derive(Debug, Args)]
+#[derive(Debug, Clone, Default, Args)]
 pub(crate) struct PromiseFlags {
+    /// All targets at once, such as ttft=p95:1s,tpot=p95:40ms (also e2e, throughput)
+    #[arg(long, value_name = "TARGETS", value_delimiter = ',')]
+    pub(crate) slo: Vec<String>,
     /// Time to first token, such as p95:1s or mean:400ms
     #[arg(long, value_name = "TARGET")]
     pub(crate) ttft: Option<String>,
