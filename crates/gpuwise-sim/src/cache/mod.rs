@@ -11,7 +11,8 @@
 //!   others to its front or its back ([`PoolSettings::unhashed_first`]). A block that several hold is
 //!   free when the last lets go.
 //! - Of several copies of the same content only the first is found. A request that computes a copy
-//!   keeps to itself what it computes of that stretch from there on.
+//!   keeps to itself what it computes of that stretch from there on. (vLLM finds every copy; a test
+//!   bounds the difference to 1 % of the tokens found.)
 //!
 //! # Representation
 //! No block is an object. What nobody else can ask for is a count, and a stretch of the free queue is
@@ -20,9 +21,11 @@
 //! always let go, and thus evicted, first.
 
 mod chain;
+mod find;
 mod holding;
 mod pool;
 mod queue;
+mod settle;
 mod unit;
 
 pub use holding::{Hit, Holding};

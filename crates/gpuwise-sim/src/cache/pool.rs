@@ -2,8 +2,7 @@
 
 use super::{
     Hit, Holding, PoolSettings, PoolStatistics, Short,
-    chain::{Cursor, Stretch},
-    holding::Held,
+    chain::Cursor,
     queue::{FreeQueue, NONE},
     unit::Unit,
 };
@@ -14,13 +13,15 @@ use std::hash::{BuildHasherDefault, Hasher};
 /// The KV cache blocks of one engine rank.
 #[derive(Debug, Clone)]
 pub struct Pool {
-    settings: PoolSettings,
-    block_tokens: u64,
-    total: u64,
-    queue: FreeQueue,
-    units: Vec<Unit>,
-    spare: Vec<u32>,
-    names: IndexMap<u64, u32, BuildHasherDefault<AsIs>>,
+    pub(super) settings: PoolSettings,
+    pub(super) block_tokens: u64,
+    pub(super) total: u64,
+    pub(super) queue: FreeQueue,
+    pub(super) units: Vec<Unit>,
+    /// Places of `units` that are not used.
+    pub(super) spare: Vec<u32>,
+    /// Units by name, as far as any of them is present.
+    pub(super) names: IndexMap<u64, u32, BuildHasherDefault<AsIs>>,
     statistics: PoolStatistics,
 }
 
@@ -204,117 +205,6 @@ impl Pool {
             })
     }
 
-    fn look(&self, request: &Request, asked: u32, resumed: Option<u64>) -> Hit {
-        let mut hit = Hit {
-            resumed,
-            asked,
-            ..Hit::default()
-        };
-        if !self.settings.caching || (request.prefix.is_none() && resumed.is_none()) {
-            return hit;
-        }
-        let most = u64::from(asked).saturating_sub(1) / self.block_tokens;
-        let mut cursor = Cursor::start(request);
-        let mut whole = true;
-        while let Some((stretch, after)) = cursor.next(request, self.block_tokens) {
-            whole = self.look_at(stretch, most, &mut hit);
-            if !whole {
-                break;
-            }
-            cursor = after;
-        }
-        if whole && resumed.is_some() {
-            let tail = cursor.tail(request, resumed);
-            if let Some(name) = tail.name {
-                let stretch = self.open_stretch(name, tail.tokens);
-                self.look_at(stretch, most, &mut hit);
-            }
-        }
-        hit.tokens = (hit.blocks * self.block_tokens) as u32;
-        hit
-    }
-
-    /// Adds what is found of a stretch; false where it is not found wholly.
-    fn look_at(&self, stretch: Stretch, most: u64, hit: &mut Hit) -> bool {
-        let Some(&at) = self.names.get(&stretch.name) else {
-            return false;
-        };
-        let unit = &self.units[at as usize];
-        let there = u64::from(unit.present).min(most.saturating_sub(stretch.first));
-        hit.blocks += there;
-        hit.free_blocks += there.saturating_sub(u64::from(unit.held()));
-        there == stretch.end - stretch.first
-    }
-
-    /// A stretch without a known end.
-    const fn open_stretch(&self, name: u64, tokens: u64) -> Stretch {
-        Stretch {
-            name,
-            first: tokens / self.block_tokens,
-            end: u64::MAX,
-        }
-    }
-
-    fn take_hit(&mut self, request: &Request, hit: &Hit, holding: &mut Holding) {
-        while holding.full < hit.blocks {
-            let Some((stretch, after)) = holding.cursor.next(request, self.block_tokens) else {
-                break;
-            };
-            let Some((unit, shared)) = self.take_unit(stretch, hit.blocks) else {
-                return;
-            };
-            holding.full += u64::from(shared);
-            holding.units.push(Held {
-                unit,
-                shared,
-                own: 0,
-            });
-            if holding.full < stretch.end {
-                return;
-            }
-            holding.cursor = after;
-        }
-        if holding.full < hit.blocks && hit.resumed.is_some() {
-            let tail = holding.cursor.tail(request, hit.resumed);
-            if let Some(name) = tail.name {
-                holding.tail = self.take_unit(self.open_stretch(name, tail.tokens), hit.blocks);
-                holding.full += holding.tail.map_or(0, |(_, shared)| u64::from(shared));
-            }
-        }
-    }
-
-    /// Holds what is present of a stretch, up to a block of the request.
-    fn take_unit(&mut self, stretch: Stretch, most: u64) -> Option<(u32, u32)> {
-        let at = *self.names.get(&stretch.name)?;
-        let present = u64::from(self.units[at as usize].present);
-        let shared = present.min(most.saturating_sub(stretch.first)) as u32;
-        if shared == 0 {
-            return None;
-        }
-        let unit = &mut self.units[at as usize];
-        unit.hold(shared);
-        // The newest run begins where the held part ended.
-        while unit.newest != NONE {
-            let newest = unit.newest;
-            let run = *self.queue.run(newest);
-            if run.from >= shared {
-                break;
-            }
-            let covered = u64::from(shared - run.from);
-            if covered < run.blocks {
-                self.queue.shrink(newest, covered);
-                self.queue.run_mut(newest).from = shared;
-                break;
-            }
-            self.queue.remove(newest);
-            unit.newest = run.older;
-            if run.older != NONE {
-                self.queue.run_mut(run.older).newer = NONE;
-            }
-        }
-        Some((at, shared))
-    }
-
     /// Overwrites blocks of a unit, from its end.
     fn evict(&mut self, at: u32, unit_at: u32, blocks: u64) {
         self.statistics.evicted_blocks += blocks;
@@ -336,153 +226,11 @@ impl Pool {
             self.spare.push(unit_at);
         }
     }
-
-    /// Settles whose the content of the full blocks up to `target` is.
-    fn settle(&mut self, holding: &mut Holding, request: &Request, target: u64) {
-        if !self.settings.caching {
-            return;
-        }
-        while holding.full < target {
-            let Some((stretch, after)) = holding.cursor.next(request, self.block_tokens) else {
-                holding.full = target;
-                return;
-            };
-            if holding.full == stretch.first {
-                holding.units.push(Held {
-                    unit: NONE,
-                    shared: 0,
-                    own: 0,
-                });
-            }
-            let more = target.min(stretch.end) - holding.full;
-            holding.full += more;
-            if let Some(held) = holding.units.last_mut() {
-                self.compute(held, stretch.name, more as u32);
-            }
-            if holding.full == stretch.end {
-                holding.cursor = after;
-            }
-        }
-    }
-
-    /// More blocks of a stretch are computed by one that holds a part of it.
-    fn compute(&mut self, held: &mut Held, name: u64, blocks: u32) {
-        if held.own > 0 {
-            held.own += blocks;
-        } else if held.shared > 0 {
-            let unit = &mut self.units[held.unit as usize];
-            if unit.present == held.shared {
-                unit.grow(blocks);
-                held.shared += blocks;
-            } else {
-                held.own += blocks;
-            }
-        } else if self.names.contains_key(&name) {
-            held.own += blocks;
-        } else {
-            held.unit = self.add_unit(Unit::new(name, blocks));
-            held.shared = blocks;
-        }
-    }
-
-    fn add_unit(&mut self, unit: Unit) -> u32 {
-        let name = unit.name;
-        let at = if let Some(at) = self.spare.pop() {
-            self.units[at as usize] = unit;
-            at
-        } else {
-            self.units.push(unit);
-            (self.units.len() - 1) as u32
-        };
-        self.names.insert(name, at);
-        at
-    }
-
-    fn let_go(&mut self, holding: Holding, request: &Request, tokens: u64, number: Option<u64>) {
-        let mut holding = holding;
-        self.grown(&mut holding, tokens);
-        self.settle(&mut holding, request, tokens / self.block_tokens);
-        let named: u64 = holding
-            .units
-            .iter()
-            .map(|held| u64::from(held.shared) + u64::from(held.own))
-            .sum();
-        let again = holding.tail.map_or(0, |(_, shared)| u64::from(shared));
-        let full = if self.settings.caching {
-            (tokens / self.block_tokens)
-                .min(holding.blocks)
-                .max(named + again)
-        } else {
-            0
-        };
-        let unhashed = holding.blocks.saturating_sub(full);
-        if self.settings.unhashed_first {
-            self.queue.push_front(unhashed);
-        } else {
-            self.queue.push_back(unhashed);
-        }
-        self.let_tail_go(&holding, request, full - named - again, number);
-        for held in holding.units.iter().rev() {
-            self.queue.push_back(u64::from(held.own));
-            if held.shared > 0 {
-                self.let_unit_go(held.unit, held.shared);
-            }
-        }
-        debug_assert!(self.queue.blocks() <= self.total);
-    }
-
-    /// Lets go of the content after all segments: `own` full blocks behind what was found again.
-    fn let_tail_go(&mut self, holding: &Holding, request: &Request, own: u64, number: Option<u64>) {
-        let (unit, shared) = holding.tail.unwrap_or((NONE, 0));
-        let mut held = Held {
-            unit,
-            shared,
-            own: 0,
-        };
-        if own > 0 {
-            let tail = holding.cursor.tail(request, number);
-            let first = tail.tokens / self.block_tokens + u64::from(shared);
-            let nameable = own.min((tail.end / self.block_tokens).saturating_sub(first));
-            match tail.name {
-                Some(name) if nameable > 0 => self.compute(&mut held, name, nameable as u32),
-                _ => held.own = nameable as u32,
-            }
-            // More than the answer was to have: drafts, or tokens after its end.
-            held.own += (own - nameable) as u32;
-        }
-        self.queue.push_back(u64::from(held.own));
-        if held.shared > 0 {
-            self.let_unit_go(held.unit, held.shared);
-        }
-    }
-
-    fn let_unit_go(&mut self, at: u32, shared: u32) {
-        let unit = &mut self.units[at as usize];
-        let before = unit.held();
-        unit.drop(shared);
-        let from = unit.held();
-        let blocks = before - from;
-        if blocks == 0 {
-            return;
-        }
-        let newest = unit.newest;
-        if newest != NONE && newest == self.queue.back() {
-            self.queue.widen(newest, blocks);
-            self.queue.run_mut(newest).from = from;
-            return;
-        }
-        let run = self.queue.push_unit(at, from, blocks);
-        self.queue.run_mut(run).older = newest;
-        if newest != NONE {
-            self.queue.run_mut(newest).newer = run;
-        }
-        unit.newest = run;
-    }
 }
 
 /// The names are well mixed already.
 #[derive(Debug, Clone, Copy, Default)]
-struct AsIs(u64);
+pub(super) struct AsIs(u64);
 
 impl Hasher for AsIs {
     fn finish(&self) -> u64 {

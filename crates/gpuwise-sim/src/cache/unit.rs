@@ -1,6 +1,7 @@
 //! Content that somebody may ask for again.
 
 use super::queue::NONE;
+use std::cmp::Ordering;
 
 /// The blocks that end within one stretch of content: how many of them are there, and who holds them.
 #[derive(Debug, Clone)]
@@ -39,19 +40,19 @@ impl Unit {
 
     /// One more holds so many leading blocks.
     pub(super) fn hold(&mut self, blocks: u32) {
-        if blocks == self.held {
-            self.holders += 1;
-        } else if blocks > self.held {
-            if self.holders > 0 {
-                self.shallower.push((self.held, self.holders));
+        match blocks.cmp(&self.held) {
+            Ordering::Equal => self.holders += 1,
+            Ordering::Greater => {
+                if self.holders > 0 {
+                    self.shallower.push((self.held, self.holders));
+                }
+                self.held = blocks;
+                self.holders = 1;
             }
-            self.held = blocks;
-            self.holders = 1;
-        } else {
-            match self.shallower.binary_search_by_key(&blocks, |own| own.0) {
+            Ordering::Less => match self.shallower.binary_search_by_key(&blocks, |own| own.0) {
                 Ok(at) => self.shallower[at].1 += 1,
                 Err(at) => self.shallower.insert(at, (blocks, 1)),
-            }
+            },
         }
     }
 

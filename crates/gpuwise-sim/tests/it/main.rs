@@ -1,4 +1,5 @@
 //! Tests of simulated serving.
 
 mod cache;
+mod cache_naive;
 mod naive_pool;
