@@ -1,1 +1,36 @@
-//! One serving engine: continuous batching step by step, in closed form where nothing changes.
+//! One serving engine that batches continuously: what is in each step, and what becomes of requests.
+//!
+//! # How it is driven
+//! A [`Replica`] is told of requests by [`Replica::submit`] and of the passing of time by
+//! [`Replica::advance`]; it tells a [`Sink`] what happens. Times are picoseconds from the start of
+//! the run. What a step takes is asked of a [`crate::cost::StepCost`].
+//!
+//! # Rules
+//! A step is planned by the rules of the engine that is modelled: [`Policy`]. With
+//! [`Settings::overlap`] the step behind the one that runs is planned already, so that a request that
+//! arrives joins the one after it; and blocks of a request that ends are free for the second plan
+//! after its last step.
+//!
+//! # Speed
+//! While all running sequences decode and nobody can join, steps differ only by their context, which
+//! grows by one token for each sequence. Such steps are one event: their durations are summed in
+//! closed form until a sequence ends, the cost changes its piece, the cache is full, or a request
+//! comes that may join. Nothing is kept or written for each token or for each decoding sequence.
+
+mod decodes;
+mod rank;
+mod replica;
+mod sequence;
+mod settings;
+mod sglang;
+mod sink;
+mod step;
+mod vllm;
+mod waiting;
+
+pub use replica::{Load, Replica, Statistics, Ticket};
+pub use settings::{
+    Capacity, Policy, Role, Settings, SettingsError, SglangOrder, SglangRules, Speculation,
+    TensorRtLlmRules, VllmRules,
+};
+pub use sink::{Deaf, Done, Sink, StepRun};
