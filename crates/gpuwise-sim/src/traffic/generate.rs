@@ -1,10 +1,8 @@
 //! Traffic by the laws of its arrivals and lengths.
 
 use super::{
-    Arrivals, Lengths, Pacing, PrefixPool, Source, TrafficError,
-    arrivals::{Clock, nanoseconds},
-    lengths::Drawn,
-    prefix::Shared,
+    Arrivals, Lengths, Pacing, PrefixPool, Source, TrafficError, arrivals::nanoseconds,
+    clock::Clock, lengths::Drawn, prefix::Shared,
 };
 use gpuwise_domain::{
     request::Request,
@@ -111,7 +109,7 @@ impl Generator {
         let clock = pattern
             .arrivals
             .clone()
-            .map(|arrivals| Clock::new(arrivals, seed, 0));
+            .map(|arrivals| Clock::new(arrivals, extent.duration.is_some(), seed, 0));
         Ok(Self {
             clock,
             pacing,

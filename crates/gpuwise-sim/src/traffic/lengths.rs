@@ -170,6 +170,11 @@ impl Drawn {
         }
     }
 
+    /// Other lengths from now on, by the same streams.
+    pub(super) fn change(&mut self, lengths: Lengths) {
+        self.lengths = lengths;
+    }
+
     /// Tokens of a prompt and of its answer.
     pub(super) fn draw(&mut self) -> (u32, u32) {
         match &self.lengths {

@@ -5,6 +5,11 @@
 //! random stream of its own for every purpose: another law of lengths moves no arrival.
 
 mod arrivals;
+mod change;
+mod clients;
+mod clock;
+mod combine;
+mod conversations;
 mod curve;
 mod error;
 mod generate;
@@ -12,14 +17,22 @@ mod lengths;
 mod prefix;
 mod recorded;
 pub mod sample;
+mod summary;
+mod users;
 
 pub use arrivals::{Arrivals, Rate, Shape, Stage, State};
+pub use change::{Change, Changed, Label};
+pub use clients::{Excerpt, Superposed};
+pub use combine::{Contents, Merged, Repeated, Resampled, Spliced};
+pub use conversations::{Conversations, SystemPrompts, Talk};
 pub use curve::Curve;
 pub use error::TrafficError;
 pub use generate::{Extent, Generator, Pattern, from_workload};
 pub use lengths::{LengthLaw, Lengths};
 pub use prefix::PrefixPool;
 pub use recorded::Recorded;
+pub use summary::{LengthFigures, Summary};
+pub use users::{SharedPrefix, Users};
 
 use gpuwise_domain::request::Request;
 
@@ -33,6 +46,17 @@ pub trait Source: Iterator<Item = Request> {
     /// What a client waits for beside the clock.
     fn pacing(&self) -> Pacing {
         Pacing::default()
+    }
+
+    /// The same with a change made; changes are made in the order in which they are given.
+    ///
+    /// # Errors
+    /// When a number of the change cannot be.
+    fn changed(self, change: Change) -> Result<Changed<Self>, TrafficError>
+    where
+        Self: Sized,
+    {
+        Changed::new(self, change)
     }
 
     /// The same behind a pointer.

@@ -74,6 +74,22 @@ pub fn gap(stream: &mut RandomStream, law: GapLaw) -> f64 {
     gap.min(LONGEST_GAP)
 }
 
+/// The time from any moment to the next request at a rate of 1, where gaps follow this law: a share of
+/// a gap that is the likelier met, the longer it is. Of equal gaps, a whole one.
+pub fn first_gap(stream: &mut RandomStream, law: GapLaw) -> f64 {
+    let met = match law {
+        GapLaw::Constant => return 1.0,
+        GapLaw::Exponential => return gap(stream, law),
+        GapLaw::Gamma { shape } => gamma(stream, shape + 1.0) * (shape + 1.0) / shape,
+        GapLaw::Weibull { shape } => {
+            let power = 1.0 + 1.0 / shape;
+            libm::pow(gamma(stream, power) * power, 1.0 / shape) / libm::tgamma(power)
+        }
+        GapLaw::LogNormal { sigma } => libm::exp(sigma * normal(stream) + sigma * sigma / 2.0),
+    };
+    met.min(LONGEST_GAP) * open_uniform(stream)
+}
+
 /// Zipf's law: 0 is drawn most, `k` with weight (k+1)^-exponent. By rejection from the integral of the
 /// weights (Hörmann and Derflinger), so that no table is kept.
 #[derive(Debug, Clone, Copy, PartialEq)]
