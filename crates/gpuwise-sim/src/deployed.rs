@@ -58,7 +58,9 @@ pub enum NotSimulated {
     #[error("{0} is not simulated: only vLLM, SGLang, TensorRT-LLM and llama.cpp are")]
     Engine(EngineKind),
     /// There is no room for a cache.
-    #[error("weights and overheads leave no memory for the key-value cache: `gpuwise memory` says what is short")]
+    #[error(
+        "weights and overheads leave no memory for the key-value cache: `gpuwise memory` says what is short"
+    )]
     NoCache,
 }
 

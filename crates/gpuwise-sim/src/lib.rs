@@ -6,6 +6,7 @@
 pub mod cache;
 pub mod cluster;
 pub mod cost;
+pub mod deployed;
 pub mod engine;
 pub mod metrics;
 pub mod traffic;
