@@ -1,0 +1,183 @@
+#!/usr/bin/env python3
+"""Our engine beside other simulators of serving: same requests, same step times, one core, one run.
+
+    benches/peers/run.py                       # install, build, check the means, time, print tables
+    benches/peers/run.py --only inference-lab --requests 10000,50000,200000
+    benches/peers/run.py --check               # the means alone
+
+What is missing is installed under target/peers (`--folder`): a crate by cargo, a wheel by pip, a Go
+program from a checkout (`--blis`, else cloned). A peer that cannot be installed is named and left
+out. README.md beside this file says what is compared and what is switched off.
+
+Nothing is timed before the means of TTFT and end-to-end latency agree within 1 %; the exit code is 1
+where they do not, or where a tool lost requests.
+"""
+
+import argparse
+import os
+import platform
+import shutil
+import statistics
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(Path(__file__).resolve().parent))
+
+from tools import Aisimulate, Blis, InferenceLab, Ours, Unavailable  # noqa: E402
+from workload import arrivals  # noqa: E402
+
+TOLERANCE = 0.01
+
+
+def measured(command, folder, core):
+    """Runs a command to its end: (wall seconds, processor seconds, peak MB, standard output)."""
+    pinned = ["taskset", "-c", str(core), *command] if core is not None else command
+    with open(folder / "out", "w+b") as out, open(folder / "err", "w+b") as err:
+        started = time.perf_counter()
+        child = subprocess.Popen(pinned, cwd=folder, stdout=out, stderr=err)
+        _, status, usage = os.wait4(child.pid, 0)
+        wall = time.perf_counter() - started
+        out.seek(0)
+        err.seek(0)
+        text = out.read().decode(errors="replace")
+        if os.waitstatus_to_exitcode(status) != 0:
+            sys.exit(f"{' '.join(map(str, command))}\nfailed:\n{text}{err.read().decode(errors='replace')}")
+    return wall, usage.ru_utime + usage.ru_stime, usage.ru_maxrss / 1000, text
+
+
+def once(tool, cost, count, args):
+    """One run of a tool on so many requests: what it took, and the means that it tells."""
+    folder = args.folder / "work" / tool.key
+    folder.mkdir(parents=True, exist_ok=True)
+    command = tool.command(cost, count, folder)
+    wall, processor, peak, text = measured(command, folder, args.core)
+    result = tool.result(text, folder)
+    if result["requests"] != count:
+        sys.exit(f"{tool.name}: {result['requests']} of {count} requests were served")
+    return {"wall": wall, "processor": processor, "peak": peak, **result}
+
+
+def check(peers, ours, args):
+    """Means of each peer beside ours at the same step times; whether all agree."""
+    count = args.requests[0]
+    print(f"\nMeans over the same {count:,} requests, before anything is timed:\n")
+    print("| tool | step time | TTFT, ms | ours | difference | end to end, ms | ours | difference | |")
+    print("|---|---|--:|--:|--:|--:|--:|--:|---|")
+    agreed = True
+    for tool in peers:
+        for cost in tool.costs:
+            theirs, own = once(tool, cost, count, args), once(ours, cost, count, args)
+            cells, worst = [], 0.0
+            for key in ("ttft", "e2e"):
+                off = theirs[key] / own[key] - 1
+                worst = max(worst, abs(off))
+                cells += [f"{theirs[key] * 1e3:.3f}", f"{own[key] * 1e3:.3f}", f"{off:+.3%}"]
+            verdict = "kept" if worst <= TOLERANCE else "DIFFERS"
+            agreed &= worst <= TOLERANCE
+            print(f"| {tool.name} | {cost} | {' | '.join(cells)} | {verdict} |", flush=True)
+    return agreed
+
+
+def timed(peers, ours, args):
+    """Runs all tools in turn, so often, and prints what each took."""
+    smallest, largest = args.requests[0], args.requests[-1]
+    runs = {}
+    for turn in range(args.repeat):
+        for tool in [ours, *peers]:
+            for count in args.requests:
+                if count > tool.most and count != smallest:
+                    continue
+                cost = tool.costs[0]
+                runs.setdefault((tool.key, count), []).append(once(tool, cost, count, args))
+            print(f"turn {turn + 1}: {tool.name}", file=sys.stderr, flush=True)
+    print(f"\n{args.repeat} turns, tools in turn; medians, lowest to highest in brackets:\n")
+    print("| tool | requests | wall, s | processor, s | peak, MB | requests/s, whole command | requests/s, start left out | ours is faster by |")
+    print("|---|--:|--:|--:|--:|--:|--:|--:|")
+    best = {}
+    for tool in [ours, *peers]:
+        for count in args.requests:
+            rows = runs.get((tool.key, count))
+            if not rows:
+                continue
+            wall, processor, peak = (spread([row[key] for row in rows]) for key in ("wall", "processor", "peak"))
+            whole = spread([count / row["processor"] for row in rows], digits=3)
+            first = runs[tool.key, smallest]
+            inner, factor = "–", "–"
+            if count != smallest:
+                pairs = [(count - smallest) / (b["processor"] - a["processor"]) for a, b in zip(first, rows)]
+                middle = statistics.median(pairs)
+                best.setdefault(count, {})[tool.key] = middle
+                inner = spread(pairs, digits=3)
+                own = best[count].get(ours.key)
+                factor = "–" if own is None or tool is ours else f"{own / middle:.1f}"
+            print(f"| {tool.name} | {count:,} | {wall} | {processor} | {peak} | {whole} | {inner} | {factor} |")
+    print(f"\nRequests/s are of processor time. *Start left out*: the requests beyond {smallest:,} by the time beyond that of {smallest:,}.")
+    return largest
+
+
+def spread(values, digits=3):
+    """Median, lowest and highest, in so many digits."""
+
+    def short(value):
+        return f"{float(f'{value:.{digits}g}'):,.10g}"
+
+    return f"{short(statistics.median(values))} ({short(min(values))}–{short(max(values))})"
+
+
+def machine():
+    model = platform.processor() or "unknown processor"
+    try:
+        for row in Path("/proc/cpuinfo").read_text().splitlines():
+            if row.startswith("model name"):
+                model = row.split(":", 1)[1].strip()
+                break
+    except OSError:
+        pass
+    return f"{model}, {os.cpu_count()} logical cores, load {os.getloadavg()[0]:.1f}"
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--folder", type=Path, default=ROOT / "target" / "peers", help="where peers are installed")
+    parser.add_argument("--blis", type=Path, help="a checkout of inference-sim/inference-sim; cloned where not given")
+    parser.add_argument("--only", action="append", choices=["inference-lab", "aisimulate", "blis"], help="this peer; may be repeated")
+    parser.add_argument("--requests", default="10000,50000", help="rising numbers of requests, the first is the start")
+    parser.add_argument("--repeat", type=int, default=5, help="turns of all tools")
+    parser.add_argument("--core", type=int, default=(os.cpu_count() or 1) - 1, help="the core that all run on")
+    parser.add_argument("--check", action="store_true", help="compare the means and stop")
+    args = parser.parse_args()
+    args.folder = args.folder.resolve()
+    args.requests = sorted(int(count) for count in args.requests.split(","))
+    if shutil.which("taskset") is None:
+        args.core = None
+    args.folder.mkdir(parents=True, exist_ok=True)
+
+    ours = Ours(ROOT)
+    ours.prepare()
+    peers = []
+    for tool in (InferenceLab(args.folder), Aisimulate(args.folder), Blis(args.folder, args.blis)):
+        if args.only and tool.key not in args.only:
+            continue
+        try:
+            tool.prepare()
+            peers.append(tool)
+        except Unavailable as reason:
+            print(f"SKIPPED: {tool.name}: {reason}", file=sys.stderr)
+    # One of them draws its own arrivals and takes no others: it gives them to all.
+    source = next((tool.arrivals for tool in peers if tool.key == "inference-lab"), None)
+    for count in args.requests:
+        arrivals(args.folder / "work", count, source)
+    print(time.strftime("%Y-%m-%d") + ", " + machine())
+    for tool in [ours, *peers]:
+        print(f"- {tool.name}: {tool.version()}")
+    agreed = check(peers, ours, args)
+    if args.check or not agreed:
+        sys.exit(0 if agreed else 1)
+    timed(peers, ours, args)
+
+
+if __name__ == "__main__":
+    main()
