@@ -10,6 +10,7 @@ pub mod gguf;
 pub mod launch;
 pub mod metrics;
 pub mod question;
+pub mod results;
 pub mod safetensors;
 pub mod stored;
 pub mod traffic;

@@ -2,11 +2,14 @@
 
 mod memory;
 mod plan;
+mod workload;
 
 pub(crate) use memory::{LayoutFlags, Memory};
 pub(crate) use plan::{
     EngineFlags, LimitFlags, Plan, PromiseFlags, RuleName, TermsName, TrafficFlags,
 };
+
+pub(crate) use workload::{FromLog, FromMetrics, Workload, WorkloadFrom};
 
 use crate::commands::{accuracy, calibrate, predict};
 use crate::model::Numbers;
@@ -120,6 +123,8 @@ pub(crate) enum Command {
     Accuracy(accuracy::Flags),
     /// Correct predictions by rows measured on your own system, or refit the constants
     Calibrate(calibrate::Flags),
+    /// Write a workload file from the traffic that you have: server metrics or access logs
+    Workload(Workload),
     /// Print a completion script for a shell
     Completions(Completions),
     /// Print the manual page of gpuwise or of one command

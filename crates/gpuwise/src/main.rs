@@ -9,6 +9,7 @@ mod cli;
 mod commands;
 mod engine;
 mod error;
+mod fetch;
 mod fitting;
 mod knowledge;
 mod model;

@@ -7,6 +7,7 @@ mod rows;
 mod time;
 
 pub use fields::{Field, Mapping};
+pub use time::{nanoseconds_of, rfc3339};
 
 use crate::traffic::{MOST_REQUESTS, Trace, TraceKind};
 use gpuwise_domain::request::Request;

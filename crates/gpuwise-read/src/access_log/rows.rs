@@ -298,7 +298,7 @@ fn arrival(value: &Value) -> Option<i64> {
             Some(whole) if whole >= 100_000_000_000_000_000 => i64::try_from(whole).ok(),
             _ => time::of_number(number.as_f64()?),
         },
-        Value::String(text) => time::of_text(text),
+        Value::String(text) => time::nanoseconds_of(text),
         _ => None,
     }
 }

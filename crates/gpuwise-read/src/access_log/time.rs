@@ -27,8 +27,8 @@ pub(super) fn of_number(value: f64) -> Option<i64> {
 }
 
 /// Nanoseconds from 1970 of a text: a number, ISO 8601, or `21/Nov/2026:16:00:00 +0100`. Without a
-/// zone it is taken for UTC.
-pub(super) fn of_text(text: &str) -> Option<i64> {
+/// zone it is taken for UTC. `None` where it is no time from 1970 to 2262.
+pub fn nanoseconds_of(text: &str) -> Option<i64> {
     let text = text.trim().trim_matches(['[', ']']);
     if let Ok(whole) = text.parse::<u64>()
         && whole >= 100_000_000_000_000_000
@@ -68,4 +68,24 @@ fn iso(text: &str) -> Option<String> {
         text = format!("{text}:{offset}");
     }
     Some(text)
+}
+
+/// A time in whole seconds since 1970 as `2026-11-21T16:00:00Z`.
+pub fn rfc3339(seconds: i64) -> String {
+    let (days, of_day) = (seconds.div_euclid(86_400), seconds.rem_euclid(86_400));
+    // Years begin in March, so that the leap day is the last of 400 years' days.
+    let shifted = days + 719_468;
+    let (era, of_era) = (shifted.div_euclid(146_097), shifted.rem_euclid(146_097));
+    let year_of_era = (of_era - of_era / 1460 + of_era / 36_524 - of_era / 146_096) / 365;
+    let of_year = of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
+    let march_month = (5 * of_year + 2) / 153;
+    let day = of_year - (153 * march_month + 2) / 5 + 1;
+    let month = if march_month < 10 { march_month + 3 } else { march_month - 9 };
+    let year = year_of_era + era * 400 + i64::from(month <= 2);
+    format!(
+        "{year:04}-{month:02}-{day:02}T{:02}:{:02}:{:02}Z",
+        of_day / 3600,
+        of_day / 60 % 60,
+        of_day % 60
+    )
 }

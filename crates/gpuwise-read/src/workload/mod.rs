@@ -20,8 +20,10 @@
 mod build;
 mod fields;
 mod quantities;
+mod write;
 
 pub use fields::WorkloadFields;
+pub use write::Written;
 pub use quantities::{
     budget, burstiness, concurrency, length_quantile, lengths_of, owned, percent, power, rate,
     share, target, tokens,

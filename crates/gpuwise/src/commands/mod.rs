@@ -11,6 +11,7 @@ mod offers;
 mod plan;
 pub(crate) mod predict;
 mod sources;
+mod workload;
 
 use crate::{
     catalogue::{Loaded, Overrides},
@@ -56,6 +57,7 @@ pub(crate) fn run(arguments: Cli) -> anyhow::Result<Answer> {
         Command::Predict(flags) => predict::run(&context, &flags),
         Command::Accuracy(flags) => accuracy::run(&context, &flags),
         Command::Calibrate(flags) => calibrate::run(&context, &flags),
+        Command::Workload(flags) => workload::run(&context, &flags),
         Command::Completions(flags) => completions::completions(&flags),
         Command::Man(flags) => completions::man(&flags),
     }

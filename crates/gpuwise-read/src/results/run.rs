@@ -1,0 +1,91 @@
+//! Our own runs.
+
+use super::{Asked, Figures, Measurement, ResultsError, Tool};
+use gpuwise_domain::run::{Metric, Origin, RunReport};
+use gpuwise_units::Percentile;
+
+/// What a run of `gpuwise bench` measured.
+///
+/// # Errors
+/// When it was simulated, or nothing was answered.
+pub fn of_run(report: &RunReport) -> Result<Measurement, ResultsError> {
+    let incomplete = |problem: &str| ResultsError::Incomplete {
+        tool: Tool::Gpuwise,
+        problem: problem.into(),
+    };
+    if report.origin == Origin::Simulated {
+        return Err(incomplete(
+            "this run was simulated: only what was measured can correct predictions",
+        ));
+    }
+    let answered = report
+        .distribution(Metric::EndToEnd)
+        .ok_or_else(|| incomplete("no request of the steady window was answered"))?;
+    let outcomes = report.all().map(|group| group.outcomes);
+    let asked = Asked {
+        rate: report.traffic.offered.map(|rate| rate.get()),
+        cap: report.traffic.in_flight.map(|most| most as f64),
+        requests: report.traffic.requests as f64,
+        seconds: Some(report.span.whole().get()),
+        end_to_end: Some(answered.mean),
+    };
+    let (load, latencies, notes) = asked.load();
+    let mut figures = Figures::of(answered.count as f64);
+    let each = [
+        ("ttft", Metric::Ttft),
+        ("tpot", Metric::Tpot),
+        ("e2e", Metric::EndToEnd),
+    ];
+    for (name, metric) in each {
+        let Some(distribution) = report.distribution(metric).filter(|_| latencies) else {
+            continue;
+        };
+        figures.latency(name, "mean", Some(distribution.mean));
+        for percentile in [
+            Percentile::P50,
+            Percentile::P90,
+            Percentile::P95,
+            Percentile::P99,
+        ] {
+            figures.latency(name, &percentile.to_string(), distribution.at(percentile));
+        }
+    }
+    let steady = &report.steady;
+    figures.throughput(
+        &load,
+        "output_throughput",
+        "tokens/s",
+        steady.output_tokens.map(|rate| rate.get()),
+    );
+    figures.throughput(
+        &load,
+        "request_throughput",
+        "requests/s",
+        steady.requests.map(|rate| rate.get()),
+    );
+    let (metrics, notes) = figures.done(notes);
+    let engine = report.subject.engine.as_ref().map(|engine| {
+        let release = report.subject.release.as_deref().unwrap_or("");
+        format!("{engine} {release}").trim_end().to_owned()
+    });
+    let model = Some(&report.subject.model).filter(|name| !name.is_empty());
+    Ok(Measurement {
+        tool: Tool::Gpuwise,
+        model: model.cloned(),
+        engine,
+        load,
+        input: report
+            .distribution(Metric::Input)
+            .map(|lengths| lengths.mean)
+            .or(report.traffic.input),
+        output: report
+            .distribution(Metric::Output)
+            .map(|lengths| lengths.mean)
+            .or(report.traffic.output),
+        requests: answered.count,
+        failed: outcomes.map(|outcomes| outcomes.unserved()),
+        metrics,
+        place: String::new(),
+        notes,
+    })
+}
