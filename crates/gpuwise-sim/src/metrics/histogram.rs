@@ -100,7 +100,7 @@ impl Histogram {
         (self.count > 0).then_some((self.minimum, self.maximum))
     }
 
-    /// The values at ranks from 0 in rising order, one for each.
+    /// The values at ranks from 0 in rising order, one for each; the first and the last are exact.
     pub fn at_ranks(&self, ranks: &[u64]) -> Vec<f64> {
         let mut out = Vec::with_capacity(ranks.len());
         let mut below = 0_u64;
@@ -114,7 +114,11 @@ impl Histogram {
                 below += weight;
                 bucket = buckets.next();
             }
-            out.push(bucket.map_or(self.maximum as f64, |(place, _)| self.middle(place)));
+            out.push(match bucket {
+                Some(_) if *rank == 0 => self.minimum as f64,
+                Some((place, _)) if *rank + 1 < self.count => self.middle(place),
+                _ => self.maximum as f64,
+            });
         }
         out
     }
@@ -154,7 +158,7 @@ impl Histogram {
     }
 
     fn place(&self, value: u64) -> usize {
-        let shift = (63 - (value | 1).leading_zeros()).saturating_sub(self.bits);
+        let shift = (value | 1).ilog2().saturating_sub(self.bits);
         ((shift as usize) << self.bits) + (value >> shift) as usize
     }
 

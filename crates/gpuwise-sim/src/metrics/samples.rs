@@ -182,16 +182,22 @@ impl Samples {
         }
     }
 
-    /// The values at rising ranks, each below the count.
+    /// The values at ranks, each below the count.
     fn at_ranks(&mut self, ranks: &[u64]) -> Vec<f64> {
+        let mut rising = ranks.to_vec();
+        rising.sort_unstable();
+        rising.dedup();
         if let Some(histogram) = &self.counted {
-            return histogram.at_ranks(ranks);
+            let values = histogram.at_ranks(&rising);
+            let at = |rank: &u64| values.get(rising.partition_point(|other| other < rank));
+            return ranks.iter().filter_map(at).copied().collect();
         }
-        place_ranks(&mut self.values, 0, ranks);
-        let at = |rank: &u64| self.values.get(*rank as usize).copied();
+        place_ranks(&mut self.values, 0, &rising);
+        let at = |rank: &u64| self.values.get(*rank as usize);
         ranks
             .iter()
-            .map(|rank| at(rank).unwrap_or_default() as f64)
+            .filter_map(at)
+            .map(|value| *value as f64)
             .collect()
     }
 

@@ -153,7 +153,7 @@ impl Timeline {
         self.cell(last.max(first)).tokens += fractions - rate * duration;
         self.cell(first).tokens += 1 << TOKEN_BITS;
         if rate > 0 {
-            self.hold(Quantity::Tokens, first, last, rate as i128);
+            self.hold(Quantity::Tokens, first, last, rate.cast_signed());
         }
     }
 
@@ -271,7 +271,9 @@ impl Timeline {
         let chunks = self.cells.chunks(FINER).zip(&self.first_tokens).take(used);
         for (at, (cells, waits)) in chunks.enumerate() {
             let mut sum = Cell::default();
-            cells.iter().for_each(|cell| sum.add(cell));
+            for cell in cells {
+                sum.add(cell);
+            }
             let mut after = before;
             after.add(&sum);
             let start = at as u64 * width;

@@ -2,4 +2,5 @@
 
 mod cache;
 mod cache_naive;
+mod metrics;
 mod naive_pool;
