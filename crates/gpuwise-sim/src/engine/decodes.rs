@@ -115,6 +115,7 @@ impl Decodes {
         let sequence = table.get_mut(slot);
         let computed = self.computed(sequence.base);
         sequence.computed = computed;
+        sequence.finish = NEVER;
         sequence.generated = (computed + 1).saturating_sub(sequence.request.input);
         self.count -= 1;
         self.computed -= u64::from(computed);

@@ -34,6 +34,8 @@ pub(super) struct Rank {
     pub(super) sglang: SglangState,
     /// Running sequences of each adapter, [0] being the base model.
     pub(super) adapters: Vec<u32>,
+    /// Adapters of those whose last token was planned last.
+    ended: Vec<u16>,
     /// Sequences among the decodes that have yielded their last token, which nobody knows yet.
     pub(super) stopping: u32,
     /// Decodes that got no token in the step planned last.
@@ -81,6 +83,7 @@ impl Rank {
             next: Step::default(),
             sglang: SglangState::new(&settings.policy),
             adapters: Vec::new(),
+            ended: Vec::new(),
             stopping: 0,
             behind: 0,
             given_up: Vec::new(),
@@ -221,7 +224,9 @@ impl Rank {
                 .join(&mut self.table, slot, computed, remaining);
         } else {
             sequence.state = State::Ending;
-            self.leave_adapter(slot);
+            if !self.adapters.is_empty() {
+                self.ended.push(sequence.request.adapter);
+            }
         }
     }
 
@@ -247,8 +252,11 @@ impl Rank {
                 self.stopping += 1;
             } else {
                 self.decodes.leave(&mut self.table, slot);
-                self.table.get_mut(slot).state = State::Ending;
-                self.leave_adapter(slot);
+                let sequence = self.table.get_mut(slot);
+                sequence.state = State::Ending;
+                if !self.adapters.is_empty() {
+                    self.ended.push(sequence.request.adapter);
+                }
             }
         }
     }
@@ -269,10 +277,17 @@ impl Rank {
         adapter == 0 || there || others < most as usize
     }
 
-    fn leave_adapter(&mut self, slot: u32) {
-        let adapter = usize::from(self.table.get(slot).request.adapter);
-        if let Some(count) = self.adapters.get_mut(adapter) {
+    fn leave_adapter(&mut self, adapter: u16) {
+        if let Some(count) = self.adapters.get_mut(usize::from(adapter)) {
             *count = count.saturating_sub(1);
+        }
+    }
+
+    /// Sequences whose last token was planned before need no adapter in the plan that begins.
+    pub(super) fn begin_plan(&mut self) {
+        self.turn += 1;
+        while let Some(adapter) = self.ended.pop() {
+            self.leave_adapter(adapter);
         }
     }
 
@@ -297,6 +312,7 @@ impl Rank {
             step.work.context += steps * u64::from(step.work.decodes);
         }
         self.collect_ends(&mut step);
+        step.steady &= step.ending.is_empty();
         *(if next {
             &mut self.next
         } else {
@@ -355,7 +371,8 @@ impl Rank {
             self.behind -= 1;
         }
         if sequence.state != State::Ending {
-            self.leave_adapter(slot);
+            let adapter = sequence.request.adapter;
+            self.leave_adapter(adapter);
         }
     }
 
@@ -410,7 +427,10 @@ impl Rank {
     fn end<S: Sink>(&mut self, slot: u32, now: u64, sink: &mut S) {
         match self.table.get(slot).state {
             State::Ending | State::Decode | State::Draft => self.leave_batch(slot),
-            State::Waiting => self.waiting.left(&self.table, slot),
+            State::Waiting => {
+                self.waiting.left(&self.table, slot);
+                self.forget(slot);
+            }
             _ => return,
         }
         let hold = self.settings.role == Role::Prefill && !self.table.get(slot).given_up;
@@ -562,7 +582,8 @@ impl Rank {
         let Policy::Vllm(rules) = &self.settings.policy else {
             return false;
         };
-        !rules.chunked_prefill && request.input > self.settings.max_batched_tokens
+        !rules.chunked_prefill
+            && self.most_tokens(request) > u64::from(self.settings.max_batched_tokens)
     }
 
     /// Those that have no token in the step that begins had their last one by now.
@@ -622,6 +643,7 @@ impl Rank {
         self.next.clear();
         self.sglang = SglangState::new(&self.settings.policy);
         self.adapters.clear();
+        self.ended.clear();
         self.given_up.clear();
         self.stopping = 0;
         self.behind = 0;

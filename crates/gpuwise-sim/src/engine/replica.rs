@@ -372,9 +372,16 @@ impl<C: StepCost> Replica<C> {
             start = flight.start;
         } else {
             for rank in &mut self.ranks {
-                let step = core::mem::take(&mut rank.current);
-                rank.current = rank.plan(self.now, step, sink);
-                rank.mark_dropped(start);
+                // A plan in which all lose their places is followed by another at once.
+                loop {
+                    let preempted = rank.counts.preemptions;
+                    let step = core::mem::take(&mut rank.current);
+                    rank.current = rank.plan(self.now, step, sink);
+                    rank.mark_dropped(start);
+                    if !rank.current.is_empty() || rank.counts.preemptions == preempted {
+                        break;
+                    }
+                }
             }
         }
         if self.ranks.iter().all(|rank| rank.current.is_empty()) {
@@ -597,7 +604,7 @@ impl Rank {
         step: super::step::Step,
         sink: &mut S,
     ) -> super::step::Step {
-        self.turn += 1;
+        self.begin_plan();
         let mut plan = Plan { now, sink, step };
         match self.settings.policy.clone() {
             Policy::Vllm(rules) => self.plan_vllm(&mut plan, &rules),

@@ -274,9 +274,9 @@ impl Rank {
         self.stopping += stopping;
         for &slot in behind.iter() {
             let sequence = self.table.get(slot);
-            let (computed, finish) = (sequence.computed, sequence.finish);
-            let remaining =
-                (finish != NEVER).then(|| sequence.wanted.saturating_sub(sequence.generated));
+            let computed = sequence.computed;
+            let rest = sequence.wanted.saturating_sub(sequence.generated);
+            let remaining = (rest > 0).then_some(rest);
             self.decodes
                 .join(&mut self.table, slot, computed, remaining);
         }

@@ -1,0 +1,240 @@
+//! An engine as one would first write it: one step after the other, one token after the other.
+
+mod vllm;
+
+use crate::naive_pool::{NaiveHolding, NaivePool};
+use gpuwise_domain::request::Request;
+use gpuwise_sim::{
+    cost::{StepCost, StepWork},
+    engine::{Policy, Settings},
+};
+use std::collections::VecDeque;
+
+/// What became of a request.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Record {
+    pub(crate) number: u64,
+    pub(crate) scheduled: u64,
+    pub(crate) first_token: u64,
+    pub(crate) end: u64,
+    pub(crate) cached: u64,
+    pub(crate) preemptions: u16,
+}
+
+#[derive(Debug, Clone)]
+struct Sequence {
+    number: u64,
+    request: Request,
+    arrival: u64,
+    holding: NaiveHolding,
+    /// Tokens in the cache by the end of the planned steps.
+    computed: u64,
+    /// Tokens yielded by the end of the planned steps.
+    generated: u64,
+    /// Tokens that are out.
+    out: u64,
+    preemptions: u16,
+    /// Whether it computes a prompt, or what it lost.
+    reading: bool,
+    cached: Option<u64>,
+    scheduled: Option<u64>,
+    first_token: Option<u64>,
+}
+
+impl Sequence {
+    fn tokens(&self) -> u64 {
+        u64::from(self.request.input) + self.generated
+    }
+}
+
+/// What a step does for a sequence.
+#[derive(Debug, Clone, Copy)]
+struct Share {
+    number: u64,
+    tokens: u64,
+    before: u64,
+    yields: bool,
+    /// Whether it is a decode, not part of a prompt.
+    decode: bool,
+}
+
+type Batch = Vec<Share>;
+
+/// One rank.
+#[derive(Debug)]
+struct Rank {
+    settings: Settings,
+    pool: NaivePool,
+    total: u64,
+    waiting: VecDeque<Sequence>,
+    running: Vec<Sequence>,
+    arrivals: u64,
+    done: Vec<Record>,
+    now: u64,
+    greatest: Greatest,
+}
+
+/// The most that was ever in a step.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Greatest {
+    pub(crate) tokens: u64,
+    pub(crate) sequences: usize,
+    pub(crate) preemptions: u64,
+}
+
+impl Rank {
+    fn new(settings: &Settings) -> Self {
+        let cache = settings.cache;
+        let total = cache.blocks - u64::from(cache.null_block);
+        Self {
+            settings: settings.clone(),
+            pool: NaivePool::new(
+                total as usize,
+                cache.block_tokens as usize,
+                cache.caching,
+                cache.unhashed_first,
+            ),
+            total,
+            waiting: VecDeque::new(),
+            running: Vec::new(),
+            arrivals: 0,
+            done: Vec::new(),
+            now: 0,
+            greatest: Greatest::default(),
+        }
+    }
+
+    fn submit(&mut self, number: u64, request: Request) {
+        self.arrivals += 1;
+        self.waiting.push_back(Sequence {
+            number,
+            request,
+            arrival: self.arrivals,
+            holding: NaiveHolding::default(),
+            computed: 0,
+            generated: 0,
+            out: 0,
+            preemptions: 0,
+            reading: true,
+            cached: None,
+            scheduled: None,
+            first_token: None,
+        });
+    }
+
+    /// Whether all tokens of a sequence are known to be planned.
+    fn ends(&self, sequence: &Sequence) -> bool {
+        let late = self.settings.overlap && self.settings.ends_by_stop;
+        let wanted = u64::from(sequence.request.output);
+        let known = if late { sequence.out } else { sequence.generated };
+        known >= wanted
+    }
+
+    fn plan(&mut self) -> Batch {
+        let batch = match self.settings.policy.clone() {
+            Policy::Vllm(rules) => self.plan_vllm(&rules),
+            Policy::Sglang(_) | Policy::TensorRtLlm(_) => unimplemented!("not yet"),
+        };
+        let tokens = batch.iter().map(|share| share.tokens).sum();
+        self.greatest.tokens = self.greatest.tokens.max(tokens);
+        self.greatest.sequences = self.greatest.sequences.max(self.running.len());
+        batch
+    }
+
+    /// Tokens come out.
+    fn output(&mut self, batch: &Batch, now: u64) {
+        for share in batch.iter().filter(|share| share.yields) {
+            let running = self.running.iter().position(|own| own.number == share.number);
+            let waiting = self.waiting.iter().position(|own| own.number == share.number);
+            let sequence = match (running, waiting) {
+                (Some(at), _) => &mut self.running[at],
+                (None, Some(at)) => &mut self.waiting[at],
+                (None, None) => continue,
+            };
+            sequence.out += 1;
+            sequence.first_token.get_or_insert(now);
+            if sequence.out < u64::from(sequence.request.output) {
+                continue;
+            }
+            let ended = match (running, waiting) {
+                (Some(at), _) => self.running.remove(at),
+                (None, Some(at)) => self.waiting.remove(at).expect("found"),
+                (None, None) => continue,
+            };
+            self.pool.release(ended.holding, &ended.request, ended.number, ended.computed);
+            self.done.push(Record {
+                number: ended.number,
+                scheduled: ended.scheduled.expect("it ran"),
+                first_token: ended.first_token.expect("it is out"),
+                end: now,
+                cached: ended.cached.expect("it ran"),
+                preemptions: ended.preemptions,
+            });
+        }
+    }
+}
+
+fn work(batch: &Batch) -> StepWork {
+    let mut work = StepWork::default();
+    for share in batch {
+        let context = share.tokens * share.before + share.tokens * (share.tokens + 1) / 2;
+        if share.decode {
+            work.decodes += 1;
+            work.context += context;
+        } else {
+            work.prefill += share.tokens as u32;
+            work.prefill_context += context;
+            work.finished += u32::from(share.yields);
+        }
+    }
+    work
+}
+
+fn time<C: StepCost>(cost: &mut C, batch: &Batch) -> u64 {
+    let work = work(batch);
+    if work.prefill > 0 {
+        cost.mixed(&work)
+    } else {
+        let context = work.context.max(1);
+        cost.decode(work.decodes.max(1), context).at(context)
+    }
+}
+
+/// What the naive engine makes of requests that come at given times.
+pub(crate) fn run<C: StepCost>(
+    settings: &Settings,
+    cost: &mut C,
+    arrivals: &[(u64, Request)],
+) -> (Vec<Record>, Greatest) {
+    let mut rank = Rank::new(settings);
+    let mut coming = (0..).zip(arrivals).peekable();
+    let mut now = 0;
+    let mut current: Batch = Vec::new();
+    loop {
+        while let Some((number, (_, request))) = coming.next_if(|(_, own)| own.0 <= now) {
+            rank.submit(number, request.clone());
+        }
+        rank.now = now;
+        while current.is_empty() {
+            let preempted = rank.greatest.preemptions;
+            current = rank.plan();
+            if rank.greatest.preemptions == preempted {
+                break;
+            }
+        }
+        if current.is_empty() {
+            let Some((_, (time, _))) = coming.peek() else { break };
+            now = *time;
+            continue;
+        }
+        let next = if settings.overlap { rank.plan() } else { Vec::new() };
+        now += time(cost, &current);
+        rank.output(&current, now);
+        current = next;
+    }
+    assert!(rank.waiting.is_empty() && rank.running.is_empty(), "all were served");
+    assert_eq!(rank.pool.free(), rank.total, "all blocks are free");
+    assert_eq!(rank.pool.holders(), 0);
+    rank.done.sort();
+    (rank.done, rank.greatest)
+}
