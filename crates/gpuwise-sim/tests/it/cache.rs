@@ -209,6 +209,23 @@ fn an_answer_is_found_by_the_next_prompt_of_its_session() {
 }
 
 #[test]
+fn what_a_request_computes_beyond_its_answer_is_no_part_of_it() {
+    // Of drafts, or after the end of the text: 64 tokens where the answer is to have 32.
+    let mut pool = Pool::new(settings(100, 16));
+    let first = Request {
+        answer: Some(50),
+        output: 32,
+        ..request(64, &[(1, 64)])
+    };
+    let hit = pool.find(&first);
+    let mut holding = pool.hold(&first, &hit);
+    pool.extend(&mut holding, &first, 128).expect("fits");
+    pool.release(holding, &first, 128);
+    let second = request(200, &[(1, 64), (50, 32), (2, 104)]);
+    assert_eq!(pool.find(&second).tokens, 96);
+}
+
+#[test]
 fn a_preempted_request_finds_its_own_blocks_until_they_are_used() {
     let check = |used_by_others: u64, found: u32| {
         let mut pool = Pool::new(settings(10, 16));
