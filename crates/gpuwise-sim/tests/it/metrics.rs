@@ -44,7 +44,7 @@ fn check_against_plain(samples: &mut Samples, mut values: Vec<u64>, relative: f6
     assert!(close(found.maximum, values[values.len() - 1] as f64, 0.0));
     let deviation = variance.sqrt();
     assert!(
-        (found.deviation - deviation).abs() <= relative * mean + 1e-6 * mean + 1e-9,
+        (found.deviation - deviation).abs() <= (relative + 1e-6) * (mean + deviation) + 1e-9,
         "{} {deviation}",
         found.deviation
     );
