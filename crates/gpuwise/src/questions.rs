@@ -21,6 +21,8 @@ use std::{
 #[derive(Debug, Clone)]
 pub(crate) struct Asked {
     pub(crate) source: String,
+    /// The folder of the table: traces that rows name lie beside it.
+    pub(crate) folder: PathBuf,
     pub(crate) question: Question,
 }
 
@@ -34,10 +36,12 @@ pub(crate) fn read_tables(paths: &[PathBuf]) -> anyhow::Result<Vec<Asked>> {
     for path in files(paths)? {
         let text = read_text(&path)?;
         let source = source_name(&path);
+        let folder = path.parent().map(Path::to_path_buf).unwrap_or_default();
         let questions = read_questions(&text)
             .map_err(|error| Problem::new(format!("{}", path.display())).because(error))?;
         out.extend(questions.into_iter().map(|question| Asked {
             source: source.clone(),
+            folder: folder.clone(),
             question,
         }));
     }

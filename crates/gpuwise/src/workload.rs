@@ -8,7 +8,7 @@ use crate::{
 use anyhow::Context as _;
 use gpuwise_domain::{
     catalogue::Catalogue,
-    workload::{Traffic, TrafficDetail, Workload},
+    workload::{Target, Traffic, TrafficDetail, Workload},
 };
 use gpuwise_read::{
     traffic::{self, Trace},
@@ -45,46 +45,110 @@ pub(crate) struct Asked {
 /// When a file cannot be read, or a quantity is missing, cannot be, or contradicts another.
 pub(crate) fn read(flags: &Plan, catalogue: &Catalogue) -> anyhow::Result<Asked> {
     let promise = flags.promise.unfolded()?;
-    let given = fields(&flags.traffic, &promise, &flags.limits);
-    let mut notes = Vec::new();
-    let mut file = None;
-    let mut base = WorkloadFields::default();
-    if let Some(path) = &flags.traffic.workload {
-        let text = fs::read_to_string(path).map_err(|error| {
-            Problem::new(format!("cannot read workload file {}", path.display())).because(error)
-        })?;
-        base = read_fields(&path.display().to_string(), &text)?;
-        file = Some((path.clone(), text));
-    }
-    if let Some(path) = &flags.traffic.trace {
-        base = base.overridden_by(of_trace(path, &mut notes)?);
-    }
-    let merged = assumed(base.overridden_by(given.clone()), &mut notes);
-    let read = merged
-        .read()
-        .map_err(|wrong| blamed(&wrong, &given, file.as_ref()))?;
-    let mut workload = read.workload;
-    canonical(&mut workload, catalogue, &given)?;
-    if let (Traffic::Open { rate, .. }, Some(peak)) = (&workload.traffic, read.detail.peak)
+    let given = fields(&flags.traffic, &promise, Some(&flags.limits));
+    let mut asked = asked(&flags.traffic, &given, None)?;
+    canonical(&mut asked.workload, catalogue, &given)?;
+    if let (Traffic::Open { rate, .. }, Some(peak)) = (&asked.workload.traffic, asked.detail.peak)
         && peak > *rate
     {
-        notes.push(format!(
+        asked.notes.push(format!(
             "sized for the mean rate; the busiest hour has {:.3}/s (--rate {:.3} sizes for it)",
             peak.get(),
             peak.get()
         ));
     }
+    Ok(asked)
+}
+
+/// Reads the workload that something is tried under: flags over a trace, over a workload file, over
+/// what was saved.
+///
+/// # Errors
+/// As [`read`].
+pub(crate) fn read_over(
+    traffic: &TrafficFlags,
+    promise: &PromiseFlags,
+    saved: Option<&Workload>,
+) -> anyhow::Result<Asked> {
+    let given = fields(traffic, &promise.unfolded()?, None);
+    asked(traffic, &given, saved)
+}
+
+fn asked(
+    traffic: &TrafficFlags,
+    given: &WorkloadFields,
+    saved: Option<&Workload>,
+) -> anyhow::Result<Asked> {
+    let mut notes = Vec::new();
+    let mut file = None;
+    let mut base = saved.map(of_saved).unwrap_or_default();
+    if let Some(path) = &traffic.workload {
+        let text = fs::read_to_string(path).map_err(|error| {
+            Problem::new(format!("cannot read workload file {}", path.display())).because(error)
+        })?;
+        base = base.overridden_by(read_fields(&path.display().to_string(), &text)?);
+        file = Some((path.clone(), text));
+    }
+    if let Some(path) = &traffic.trace {
+        base = base.overridden_by(of_trace(path, &mut notes)?);
+    }
+    let merged = assumed(base.overridden_by(given.clone()), &mut notes);
+    let read = merged
+        .read()
+        .map_err(|wrong| blamed(&wrong, given, file.as_ref()))?;
     Ok(Asked {
         model: read.model,
         engine: read.engine,
         precision: read.precision,
-        workload,
+        workload: read.workload,
         detail: read.detail,
         notes,
     })
 }
 
-fn fields(traffic: &TrafficFlags, promise: &PromiseFlags, limits: &LimitFlags) -> WorkloadFields {
+/// Traffic and promise of a saved workload as fields, for others to override.
+fn of_saved(workload: &Workload) -> WorkloadFields {
+    let (input, output) = (&workload.lengths.input, &workload.lengths.output);
+    let (rate, burstiness, concurrency) = match workload.traffic {
+        Traffic::Open { rate, burstiness } => (
+            Some(format!("{}/s", rate.get())),
+            Some(burstiness.to_string()),
+            None,
+        ),
+        Traffic::Closed { concurrency } => (None, None, Some(concurrency.to_string())),
+    };
+    let target = |target: Option<Target>| {
+        let target = target?;
+        let at = target.percentile.map_or("mean".into(), |p| p.to_string());
+        Some(format!("{at}:{}s", target.at_most.get()))
+    };
+    WorkloadFields {
+        rate,
+        burstiness,
+        concurrency,
+        isl: Some(input.mean.to_string()),
+        osl: Some(output.mean.to_string()),
+        isl_variation: Some(input.variation.to_string()),
+        osl_variation: Some(output.variation.to_string()),
+        isl_longest: Some(input.longest.0.to_string()),
+        osl_longest: Some(output.longest.0.to_string()),
+        prefix_hit: Some(workload.prefix_hit.to_string()),
+        ttft: target(workload.promise.ttft),
+        tpot: target(workload.promise.tpot),
+        e2e: target(workload.promise.end_to_end),
+        throughput: workload
+            .promise
+            .throughput
+            .map(|rate| format!("{}/s", rate.get())),
+        ..WorkloadFields::default()
+    }
+}
+
+fn fields(
+    traffic: &TrafficFlags,
+    promise: &PromiseFlags,
+    limits: Option<&LimitFlags>,
+) -> WorkloadFields {
     // A budget is an amount an hour, which the flag's name may leave unsaid.
     let hourly = |text: &String| {
         if text.contains('/') {
@@ -93,7 +157,7 @@ fn fields(traffic: &TrafficFlags, promise: &PromiseFlags, limits: &LimitFlags) -
             format!("{text}/h")
         }
     };
-    WorkloadFields {
+    let given = WorkloadFields {
         rate: traffic.rate.clone(),
         burstiness: traffic.burstiness.clone(),
         concurrency: traffic.concurrency.clone(),
@@ -104,6 +168,10 @@ fn fields(traffic: &TrafficFlags, promise: &PromiseFlags, limits: &LimitFlags) -
         tpot: promise.tpot.clone(),
         e2e: promise.e2e.clone(),
         throughput: promise.throughput.clone(),
+        ..WorkloadFields::default()
+    };
+    let Some(limits) = limits else { return given };
+    WorkloadFields {
         gpus: limits.gpu.clone(),
         providers: limits.provider.clone(),
         regions: limits.region.clone(),
@@ -112,7 +180,7 @@ fn fields(traffic: &TrafficFlags, promise: &PromiseFlags, limits: &LimitFlags) -
         spare_replicas: limits.spare.clone(),
         quality_loss: limits.max_quality_loss.clone(),
         owned: limits.owned.clone(),
-        ..WorkloadFields::default()
+        ..given
     }
 }
 
@@ -140,9 +208,11 @@ impl PromiseFlags {
                 }
             };
             if bound.is_empty() {
-                return Err(Problem::new(format!("--slo {target}: nothing stands after {name}="))
-                    .hint("write a bound, such as ttft=p95:1s")
-                    .into());
+                return Err(
+                    Problem::new(format!("--slo {target}: nothing stands after {name}="))
+                        .hint("write a bound, such as ttft=p95:1s")
+                        .into(),
+                );
             }
             if let Some(other) = slot.replace(bound.trim().into()) {
                 return Err(Problem::new(format!(
@@ -278,7 +348,11 @@ fn of_trace(path: &Path, notes: &mut Vec<String>) -> anyhow::Result<WorkloadFiel
     Ok(fields)
 }
 
-fn trace(path: &Path) -> anyhow::Result<Trace> {
+/// Reads a trace of requests.
+///
+/// # Errors
+/// When the file cannot be read, or is no trace.
+pub(crate) fn trace(path: &Path) -> anyhow::Result<Trace> {
     let shown = path.display().to_string();
     let bytes = fs::read(path)
         .map_err(|error| Problem::new(format!("cannot read trace {shown}")).because(error))?;

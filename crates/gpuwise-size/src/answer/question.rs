@@ -38,6 +38,15 @@ impl Answer {
             reason: reason.into(),
         }
     }
+
+    /// A figure that has no range.
+    pub fn exactly(value: f64, reason: impl Into<String>) -> Self {
+        Self {
+            estimate: Some(Estimate::exact(value)),
+            basis: None,
+            reason: reason.into(),
+        }
+    }
 }
 
 /// Answers a question about a model.
@@ -100,7 +109,22 @@ pub fn from_outcome(
     knowledge: &Knowledge,
 ) -> Answer {
     let constants = knowledge.constants(reading.setup.engine.kind);
-    let value = figure(reading, outcome, constants);
+    with_value(
+        question,
+        reading,
+        figure(reading, outcome, constants),
+        knowledge,
+    )
+}
+
+/// The answer to a question whose central figure was found in another way than by formulas, in SI
+/// units: the user's own corrections and the range are those of its metric.
+pub fn with_value(
+    question: &Question,
+    reading: &Reading<'_>,
+    value: f64,
+    knowledge: &Knowledge,
+) -> Answer {
     if !value.is_finite() || value <= 0.0 {
         return Answer::none("the model gives no finite figure for this row");
     }
