@@ -289,7 +289,7 @@ impl Pacer {
             }
             Some(ready) => {
                 self.state.parked = self.state.parked.saturating_sub(1);
-                let due = self.due(&ready).max(freed.at);
+                let due = self.due(&ready).max(freed.at + ready.request.think);
                 self.state.released.insert((due, ready.number), ready);
             }
         }
