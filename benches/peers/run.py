@@ -83,39 +83,44 @@ def check(peers, ours, args):
 
 def timed(peers, ours, args):
     """Runs all tools in turn, so often, and prints what each took."""
-    smallest, largest = args.requests[0], args.requests[-1]
+    cases = [(tool, tool.costs[0]) for tool in [ours, *peers]]
+    if not args.matched:
+        cases += [(tool, "own") for tool in peers]
     runs = {}
     for turn in range(args.repeat):
-        for tool in [ours, *peers]:
-            for count in args.requests:
-                if count > tool.most and count != smallest:
-                    continue
-                cost = tool.costs[0]
-                runs.setdefault((tool.key, count), []).append(once(tool, cost, count, args))
-            print(f"turn {turn + 1}: {tool.name}", file=sys.stderr, flush=True)
-    print(f"\n{args.repeat} turns, tools in turn; medians, lowest to highest in brackets:\n")
-    print("| tool | requests | wall, s | processor, s | peak, MB | requests/s, whole command | requests/s, start left out | ours is faster by |")
-    print("|---|--:|--:|--:|--:|--:|--:|--:|")
-    best = {}
-    for tool in [ours, *peers]:
-        for count in args.requests:
-            rows = runs.get((tool.key, count))
-            if not rows:
-                continue
+        for tool, cost in cases:
+            print(f"turn {turn + 1} of {args.repeat}: {tool.name}, {cost}", file=sys.stderr, flush=True)
+            for count in counts(tool, args):
+                runs.setdefault((tool.key, cost, count), []).append(once(tool, cost, count, args))
+    print(f"\n{args.repeat} turns, all tools in each; medians, lowest to highest in brackets:\n")
+    print("| tool | step time | requests | wall, s | processor, s | peak, MB | requests/s | requests/s, start left out | ours does as many times that |")
+    print("|---|---|--:|--:|--:|--:|--:|--:|--:|")
+    fastest = None
+    for tool, cost in cases:
+        first = counts(tool, args)[0]
+        for count in counts(tool, args):
+            rows = runs[tool.key, cost, count]
             wall, processor, peak = (spread([row[key] for row in rows]) for key in ("wall", "processor", "peak"))
-            whole = spread([count / row["processor"] for row in rows], digits=3)
-            first = runs[tool.key, smallest]
+            whole = spread([count / row["processor"] for row in rows])
             inner, factor = "–", "–"
-            if count != smallest:
-                pairs = [(count - smallest) / (b["processor"] - a["processor"]) for a, b in zip(first, rows)]
-                middle = statistics.median(pairs)
-                best.setdefault(count, {})[tool.key] = middle
-                inner = spread(pairs, digits=3)
-                own = best[count].get(ours.key)
-                factor = "–" if own is None or tool is ours else f"{own / middle:.1f}"
-            print(f"| {tool.name} | {count:,} | {wall} | {processor} | {peak} | {whole} | {inner} | {factor} |")
-    print(f"\nRequests/s are of processor time. *Start left out*: the requests beyond {smallest:,} by the time beyond that of {smallest:,}.")
-    return largest
+            if count != first:
+                starts = [row["processor"] for row in runs[tool.key, cost, first]]
+                rates = [(count - first) / (row["processor"] - start) for start, row in zip(starts, rows)]
+                inner = spread(rates)
+                if tool is ours:
+                    fastest = statistics.median(rates)
+                else:
+                    factor = f"{fastest / statistics.median(rates):.1f}"
+            print(f"| {tool.name} | {cost} | {count:,} | {wall} | {processor} | {peak} | {whole} | {inner} | {factor} |")
+    print(
+        "\nRequests/s are of processor time: once of the whole command, once of the requests beyond the"
+        "\nfirst row of a tool by the time beyond that of the first row. Ours is compared by its last row."
+    )
+
+
+def counts(tool, args):
+    """Numbers of requests of a tool: a slow one gets fewer."""
+    return [max(count // tool.slow, 1) for count in args.requests]
 
 
 def spread(values, digits=3):
@@ -147,6 +152,7 @@ def main():
     parser.add_argument("--requests", default="10000,50000", help="rising numbers of requests, the first is the start")
     parser.add_argument("--repeat", type=int, default=5, help="turns of all tools")
     parser.add_argument("--core", type=int, default=(os.cpu_count() or 1) - 1, help="the core that all run on")
+    parser.add_argument("--matched", action="store_true", help="leave out the peers' own step times")
     parser.add_argument("--check", action="store_true", help="compare the means and stop")
     args = parser.parse_args()
     args.folder = args.folder.resolve()
@@ -168,7 +174,7 @@ def main():
             print(f"SKIPPED: {tool.name}: {reason}", file=sys.stderr)
     # One of them draws its own arrivals and takes no others: it gives them to all.
     source = next((tool.arrivals for tool in peers if tool.key == "inference-lab"), None)
-    for count in args.requests:
+    for count in {count for tool in [ours, *peers] for count in counts(tool, args)}:
         arrivals(args.folder / "work", count, source)
     print(time.strftime("%Y-%m-%d") + ", " + machine())
     for tool in [ours, *peers]:

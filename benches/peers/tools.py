@@ -29,7 +29,7 @@ def installed(command, log, **options):
 class Ours:
     """The engine of this repository, with a recorder of everything that a report holds."""
 
-    key, name, costs, most = "gpuwise", "gpuwise", ["linear", "fixed"], 10**9
+    key, name, costs, slow = "gpuwise", "gpuwise", ["linear", "fixed"], 1
 
     def __init__(self, root):
         self.root = root
@@ -63,7 +63,7 @@ class Ours:
 class InferenceLab:
     """A Rust crate. It takes no file of arrivals, so everybody else takes the arrivals that it draws."""
 
-    key, name, costs, most = "inference-lab", "inference-lab", ["linear"], 10**9
+    key, name, costs, slow = "inference-lab", "inference-lab", ["linear"], 1
     release = "1.0.0"
 
     def __init__(self, folder):
@@ -77,29 +77,30 @@ class InferenceLab:
                 self.folder / "inference-lab.log",
                 env={**os.environ, "CARGO_TARGET_DIR": str(self.folder / "inference-lab-build")},
             )
-        deployment, _ = self.files()
-        deployment.parent.mkdir(parents=True, exist_ok=True)
-        cost = COSTS["linear"]
-        deployment.write_text(
+
+    def deployment(self, cost, folder):
+        path = folder / f"deployment-{cost}.toml"
+        text = (
             'model = "qwen3-14b-fp8"\n'
             "[scheduler]\n"
             f"max_num_batched_tokens = {MAX_BATCHED_TOKENS}\nmax_num_seqs = {MAX_SEQUENCES}\n"
             f'policy = "fcfs"\nenable_chunked_prefill = true\nblock_size = {BLOCK}\n'
             "[hardware.gh200]\ntp = 1\n"
-            f'step_cost = {{ model = "linear", t0 = {cost["step"]:e}, tp = {cost["token"]:e}, '
-            f'td = {cost["sequence"]:e}, tk = {cost["context"]:e} }}\n'
         )
-
-    def files(self, count=0):
-        work = self.folder / "work" / self.key
-        return work / "deployment.toml", work / f"workload-{count}.toml"
+        if cost != "own":
+            told = COSTS[cost]
+            text += (
+                f'step_cost = {{ model = "linear", t0 = {told["step"]:e}, tp = {told["token"]:e}, '
+                f'td = {told["sequence"]:e}, tk = {told["context"]:e} }}\n'
+            )
+        path.write_text(text)
+        return path
 
     def version(self):
         return f"crate {self.release}"
 
-    def workload(self, count):
-        path = self.files(count)[1]
-        path.parent.mkdir(parents=True, exist_ok=True)
+    def workload(self, count, folder):
+        path = folder / f"workload-{count}.toml"
         path.write_text(
             f'arrival_pattern = "poisson"\narrival_rate = {RATE}\nnum_requests = {count}\nseed = {SEED}\n'
             f'input_len_dist = {{ type = "fixed", value = {INPUT} }}\n'
@@ -109,15 +110,19 @@ class InferenceLab:
 
     def arrivals(self, count):
         """The arrivals of its Poisson process, in seconds (told to a tenth of a millisecond)."""
-        rows = self.folder / "work" / self.key / f"requests-{count}.csv"
-        command = [*self.command("linear", count, rows.parent), "--request-csv", rows]
+        work = self.folder / "work" / self.key
+        work.mkdir(parents=True, exist_ok=True)
+        rows = work / f"requests-{count}.csv"
+        command = [*self.command("linear", count, work), "--request-csv", rows]
         subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
         with open(rows, newline="") as file:
             return sorted(float(row["arrival"]) for row in csv.DictReader(file))
 
-    def command(self, _cost, count, folder):
-        deployment = self.files()[0]
-        return [self.program, "--config", deployment, "--workload", self.workload(count), "--quiet", "--no-color", "--output", folder / "summary.json"]
+    def command(self, cost, count, folder):
+        return [
+            self.program, "--config", self.deployment(cost, folder), "--workload", self.workload(count, folder),
+            "--quiet", "--no-color", "--output", folder / "summary.json",
+        ]  # fmt: skip
 
     def result(self, _text, folder):
         found = json.loads((folder / "summary.json").read_text())
@@ -132,7 +137,7 @@ class InferenceLab:
 class Aisimulate:
     """A wheel; its engine is Dynamo's mocker in Rust."""
 
-    key, name, costs, most = "aisimulate", "AISimulate", ["fixed"], 10**6
+    key, name, costs, slow = "aisimulate", "AISimulate", ["fixed"], 1
     release = "0.13.0.dev202610270000000085"
     # What a prediction with configured step times imports; the wheel asks for much more.
     needs = ["psutil>=7,<8", "pydantic>=2.5", "pyyaml>=6", "ijson>=3.4,<4", "packaging", "numpy>=2.1,<3", "pandas>=2.2.3"]
@@ -155,7 +160,10 @@ class Aisimulate:
         return f"wheel {self.release}"
 
     def command(self, cost, count, folder):
-        told = COSTS[cost]
+        timing, parallel = {"type": "default"}, {"tensor": 4}
+        if cost != "own":
+            told, parallel = COSTS[cost], {}
+            timing = {"type": "fixed", "prefill_ms": told["prefill"] * 1e3, "decode_ms": told["decode"] * 1e3}
         config = {
             "engine": {
                 "model": "Qwen/Qwen3-32B",
@@ -166,7 +174,8 @@ class Aisimulate:
                     "aggregated": {
                         "scheduler": {"max_batched_tokens": MAX_BATCHED_TOKENS, "max_sequences": MAX_SEQUENCES},
                         "kv_cache": {"block_size": BLOCK, "bytes_per_token": 262144, "capacity": {"type": "fixed", "blocks": BLOCKS}},
-                        "timing": {"type": "fixed", "prefill_ms": told["prefill"] * 1e3, "decode_ms": told["decode"] * 1e3},
+                        "timing": timing,
+                        "parallelism": parallel,
                     }
                 },
             },
@@ -193,7 +202,7 @@ class Aisimulate:
 class Blis:
     """A Go program, built from a checkout."""
 
-    key, name, costs, most = "blis", "BLIS", ["linear"], 50_000
+    key, name, costs, slow = "blis", "BLIS", ["linear"], 5
     source, commit = "https://github.com/inference-sim/inference-sim", "f90a1e3a"
 
     def __init__(self, folder, checkout):
@@ -215,7 +224,7 @@ class Blis:
 
     def command(self, cost, count, folder):
         trace = folder.parent / f"blis-{count}"
-        zeros = "0,0,0"
+        told = [] if cost == "own" else ["--alpha-coeffs", "0,0,0", "--beta-coeffs", self.coefficients(cost)]
         return [
             self.program, "replay", "--model", "qwen/qwen3-14b", "--hardware", "H100", "--tp", "1",
             "--defaults-filepath", self.checkout / "defaults.yaml",
@@ -224,7 +233,7 @@ class Blis:
             "--trace-header", f"{trace}.yaml", "--trace-data", f"{trace}.csv",
             "--max-num-seqs", str(MAX_SEQUENCES), "--max-num-batched-tokens", str(MAX_BATCHED_TOKENS),
             "--block-size-in-tokens", str(BLOCK), "--total-kv-blocks", str(BLOCKS),
-            "--latency-model", "trained-physics", "--alpha-coeffs", zeros, "--beta-coeffs", self.coefficients(cost),
+            "--latency-model", "trained-physics", *told,
         ]  # fmt: skip
 
     def coefficients(self, cost):
