@@ -10,6 +10,7 @@
 mod deployment;
 mod mirror;
 mod quantities;
+mod run;
 mod schema;
 mod sizing;
 mod workload;
@@ -17,19 +18,24 @@ mod workload_file;
 
 use deployment::DeploymentDocument;
 use gpuwise_domain::deployment::{Saved, Sizing};
+use gpuwise_domain::run::RunSet;
 use mirror::Mirror;
+use run::RunSetDocument;
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use sizing::SizingDocument;
 use utoipa::ToSchema;
 use workload::WorkloadDocument;
 
-pub use schema::{deployment_schema, sizing_schema, workload_schema};
+pub use schema::{deployment_schema, run_schema, sizing_schema, workload_schema};
 
 /// The schema of saved deployments.
 pub const DEPLOYMENT_SCHEMA: &str = "gpuwise.deployment/v1";
 
 /// The schema of saved sizings.
 pub const SIZING_SCHEMA: &str = "gpuwise.sizing/v1";
+
+/// The schema of saved runs.
+pub const RUN_SCHEMA: &str = "gpuwise.run/v1";
 
 /// A saved document is some kilobytes, a sizing with all its candidates some megabytes.
 const LARGEST_DOCUMENT: usize = 64 << 20;
@@ -94,6 +100,16 @@ struct SizingFile {
     sizing: SizingDocument,
 }
 
+/// Saved runs.
+#[derive(Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+struct RunFile {
+    /// `gpuwise.run/v1`.
+    schema: String,
+    /// One run, or the runs of one ladder of loads.
+    result: RunSetDocument,
+}
+
 /// A deployment as a document (`gpuwise.deployment/v1`), indented, with a line end.
 pub fn to_json(saved: &Saved) -> String {
     written(&DeploymentFile {
@@ -130,6 +146,23 @@ pub fn sizing_to_json(sizing: &Sizing) -> String {
 pub fn sizing_from_json(text: &str) -> Result<Sizing, WireError> {
     let file: SizingFile = read(text, SIZING_SCHEMA)?;
     Ok(file.sizing.noun())
+}
+
+/// Runs as a document (`gpuwise.run/v1`), indented, with a line end.
+pub fn runs_to_json(runs: &RunSet) -> String {
+    written(&RunFile {
+        schema: RUN_SCHEMA.into(),
+        result: Mirror::of(runs),
+    })
+}
+
+/// Reads saved runs.
+///
+/// # Errors
+/// As [`from_json`].
+pub fn runs_from_json(text: &str) -> Result<RunSet, WireError> {
+    let file: RunFile = read(text, RUN_SCHEMA)?;
+    Ok(file.result.noun())
 }
 
 fn written(document: &impl Serialize) -> String {

@@ -6,7 +6,8 @@ use gpuwise_domain::{
     facts::release_of,
 };
 use gpuwise_units::{
-    Bytes, Currency, HourlyPrice, Money, PerSecond, Percentile, Seconds, Tokens, Watts,
+    Bytes, Currency, HourlyPrice, Joules, Money, Nanoseconds, PerSecond, Percentile, Seconds,
+    Tokens, Watts,
 };
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de, de::Visitor};
 use std::fmt;
@@ -158,6 +159,15 @@ number! {
     WattsNumber(Real) = Watts, |watts| Real(watts.get()), |real| Watts::new(real.0);
 }
 
+number! {
+    /// Joules.
+    JoulesNumber(Real) = Joules, |joules| Real(joules.get()), |real| Joules::new(real.0);
+}
+number! {
+    /// Nanoseconds.
+    NanosecondCount(u64) = Nanoseconds, |time| time.0, Nanoseconds;
+}
+
 /// A quantity as a text.
 macro_rules! text {
     ($(#[$doc:meta])* $name:ident = $noun:ty, $pattern:literal, $expected:literal, $out:expr, $back:expr;) => {
@@ -221,6 +231,22 @@ text! {
     "a price such as \"98.32 USD\", with at most six decimals",
     |price| decimal(price.0),
     |text| price(text).map(HourlyPrice);
+}
+text! {
+    /// An amount: a decimal number and a currency, `98.32 USD`.
+    MoneyText = Money,
+    "^-?[0-9]+(\\.[0-9]{1,6})? [A-Z]{3}$",
+    "an amount such as \"98.32 USD\", with at most six decimals",
+    |money| decimal(*money),
+    price;
+}
+text! {
+    /// A percentile, `p95`.
+    PercentileText = Percentile,
+    "^p[0-9]{1,2}(\\.[0-9]{1,2})?$",
+    "a percentile such as p95 or p99.9",
+    |percentile| percentile.to_string(),
+    |text| text.parse().ok();
 }
 text! {
     /// Of a distribution over requests: a percentile, `p95`, or `mean`.

@@ -1,7 +1,8 @@
 //! JSON Schemas from the types of the documents.
 
 use crate::{
-    DEPLOYMENT_SCHEMA, DeploymentFile, SIZING_SCHEMA, SizingFile, workload_file::WorkloadFile,
+    DEPLOYMENT_SCHEMA, DeploymentFile, RUN_SCHEMA, RunFile, SIZING_SCHEMA, SizingFile,
+    workload_file::WorkloadFile,
 };
 use serde_json::{Map, Value, json};
 use utoipa::ToSchema;
@@ -17,6 +18,11 @@ pub fn deployment_schema() -> String {
 /// The JSON Schema of saved sizings, indented, with a line end.
 pub fn sizing_schema() -> String {
     schema::<SizingFile>("A saved sizing", Some(SIZING_SCHEMA))
+}
+
+/// The JSON Schema of saved runs, indented, with a line end.
+pub fn run_schema() -> String {
+    schema::<RunFile>("Saved runs, simulated or measured", Some(RUN_SCHEMA))
 }
 
 /// The JSON Schema of workload files, indented, with a line end.

@@ -5,4 +5,5 @@
 
 mod documents;
 mod nouns;
+mod runs;
 mod schemas;

@@ -2,7 +2,7 @@
 
 use crate::nouns;
 use gpuwise_read::workload::read_fields;
-use gpuwise_wire::{deployment_schema, sizing_schema, to_json, workload_schema};
+use gpuwise_wire::{deployment_schema, run_schema, sizing_schema, to_json, workload_schema};
 use serde_json::Value;
 use std::{collections::BTreeSet, env, fs, path::PathBuf};
 
@@ -12,6 +12,7 @@ fn committed_schemas_are_those_of_the_code() {
     for (name, schema) in [
         ("deployment.v1.json", deployment_schema()),
         ("sizing.v1.json", sizing_schema()),
+        ("run.v1.json", run_schema()),
         ("workload.json", workload_schema()),
     ] {
         let path = folder.join(name);
@@ -28,7 +29,7 @@ fn committed_schemas_are_those_of_the_code() {
 }
 
 /// Whether a value is as a schema says, as far as the schemas here go.
-fn fits(value: &Value, schema: &Value, root: &Value, path: &str) -> Result<(), String> {
+pub(crate) fn fits(value: &Value, schema: &Value, root: &Value, path: &str) -> Result<(), String> {
     if let Some(target) = schema["$ref"].as_str() {
         let name = target
             .strip_prefix("#/$defs/")
@@ -139,7 +140,12 @@ fn open_objects(value: &Value, path: &str, found: &mut Vec<String>) {
 
 #[test]
 fn objects_refuse_what_they_do_not_know() {
-    for schema in [deployment_schema(), sizing_schema(), workload_schema()] {
+    for schema in [
+        deployment_schema(),
+        sizing_schema(),
+        run_schema(),
+        workload_schema(),
+    ] {
         let schema: Value = serde_json::from_str(&schema).unwrap();
         let mut found = Vec::new();
         open_objects(&schema, "", &mut found);

@@ -1,0 +1,81 @@
+//! Load against latency.
+
+use crate::{
+    mirror::{document, words},
+    quantities::{Real, Statistic},
+};
+use gpuwise_domain::run::{Knee, Ladder, LoadUnit, Rung};
+
+words! {
+    /// In what loads are counted.
+    LoadUnitWord = LoadUnit {
+        /// Requests a second.
+        RequestsPerSecond = "requests_per_second",
+        /// Requests in flight.
+        InFlight = "in_flight",
+    }
+}
+
+document! {
+    /// Runs at rising loads.
+    LadderDocument = Ladder {
+        /// In what loads are counted.
+        unit(unit): LoadUnitWord,
+        /// At which percentile times to first token are, or the mean.
+        ttft_at(ttft_at): Statistic,
+        /// At which percentile times per output token are.
+        tpot_at(tpot_at): Statistic,
+        /// At which percentile end-to-end latencies are.
+        end_to_end_at(end_to_end_at): Statistic,
+        /// The loads, rising.
+        rungs(rungs): Vec<RungDocument>,
+        /// The load that is expected.
+        expected(expected): Option<Real>,
+        /// Where it breaks.
+        knee(knee): Option<KneeDocument>,
+    }
+}
+
+document! {
+    /// One load.
+    RungDocument = Rung {
+        /// What it is, where it is more than its load.
+        name(name): Option<String>,
+        /// The load.
+        load(load): Real,
+        /// Time to first token.
+        ttft_seconds(ttft): Option<Real>,
+        /// Time per output token.
+        tpot_seconds(tpot): Option<Real>,
+        /// End to end.
+        end_to_end_seconds(end_to_end): Option<Real>,
+        /// Requests a second that met every target.
+        goodput_per_second(goodput): Option<Real>,
+        /// Output tokens a second.
+        output_tokens_per_second(output_tokens): Option<Real>,
+        /// Requests in flight on average.
+        mean_in_flight(in_flight): Option<Real>,
+        /// Share of requests that were not served (0 to 1).
+        unserved_share(unserved): Real,
+        /// Whether the promise is kept.
+        kept(kept): Option<bool>,
+        /// Whether more came than was served.
+        saturated(saturated): Option<bool>,
+    }
+}
+
+document! {
+    /// The largest load that keeps the promise.
+    KneeDocument = Knee {
+        /// The load.
+        load(load): Real,
+        /// Lower end of its range.
+        low(low): Real,
+        /// Upper end of its range.
+        high(high): Real,
+        /// Seeds on which the range rests.
+        seeds(seeds): u64,
+        /// What gives way first, in a clause.
+        gives_way(gives_way): String,
+    }
+}
