@@ -183,6 +183,9 @@ struct Asked {
     end_to_end: Option<f64>,
 }
 
+/// Of fewer requests pauses of the client may take most of the time.
+const FEWEST: f64 = 20.0;
+
 /// A run is saturated when it takes this much longer than sending and serving its last request.
 const SATURATED: f64 = 1.25;
 
@@ -195,7 +198,9 @@ impl Asked {
                 let sending = self.requests / rate;
                 let usual = sending + self.end_to_end.unwrap_or(0.0);
                 let slow = self.seconds.is_some_and(|seconds| {
-                    self.end_to_end.is_some() && seconds > SATURATED * usual
+                    self.end_to_end.is_some()
+                        && self.requests >= FEWEST
+                        && seconds > SATURATED * usual
                 });
                 match (slow, cap) {
                     (false, None) => (Load::Rate(vec![rate]), true, Vec::new()),

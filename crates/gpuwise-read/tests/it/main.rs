@@ -3,13 +3,16 @@
 // Tests read the catalogue and find their data by the environment; the crate itself must not.
 #![allow(clippy::disallowed_methods, clippy::disallowed_types)]
 
+mod access_log;
 mod config_errors;
 mod config_mutations;
 mod config_sums;
 mod engine_facts;
 mod gguf;
 mod launch;
+mod metrics;
 mod models;
+mod results;
 mod safetensors;
 mod shared_models;
 mod stored;

@@ -6,6 +6,9 @@ use gpuwise_read::{
 };
 use gpuwise_view::table::{Cell, Column, Table};
 
+/// Fewer requests than this are no traffic yet.
+const FEW: f64 = 100.0;
+
 /// Traffic as it was seen.
 #[derive(Debug, Default)]
 pub(super) struct Seen {
@@ -146,6 +149,12 @@ impl Seen {
             latency("in the queue", &observed.queue),
         ];
         let mut notes = Vec::new();
+        if observed.requests < FEW {
+            notes.push(format!(
+                "{:.0} requests are few: this may be a warm-up, and percentiles say little",
+                observed.requests
+            ));
+        }
         if let Some(failed) = observed.failed.filter(|failed| *failed > 0.0) {
             notes.push(format!(
                 "{failed:.0} requests failed and are not among these"
