@@ -118,8 +118,8 @@ impl Failure {
         }
     }
 
-    /// What an error of the operating system or of TLS means for a connection that is being made.
-    pub(crate) fn of_connect(error: &io::Error) -> Self {
+    /// What an error means while TLS is agreed on.
+    pub(crate) fn of_tls(error: &io::Error) -> Self {
         if let Some(tls) = error
             .get_ref()
             .and_then(|inner| inner.downcast_ref::<tokio_rustls::rustls::Error>())
@@ -131,6 +131,11 @@ impl Failure {
                 other => Self::Tls(other.to_string()),
             };
         }
+        Self::Tls(error.to_string())
+    }
+
+    /// What an error of the operating system means for a connection that is being made.
+    pub(crate) fn of_connect(error: &io::Error) -> Self {
         match error.kind() {
             io::ErrorKind::ConnectionRefused => Self::Refused,
             io::ErrorKind::TimedOut => Self::TimedOut(Stage::Connecting),

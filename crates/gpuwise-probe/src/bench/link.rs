@@ -86,7 +86,7 @@ impl Link {
                 let secured = connector
                     .connect(name.clone(), stamped)
                     .await
-                    .map_err(|error| Failure::of_connect(&error))?;
+                    .map_err(|error| Failure::of_tls(&error))?;
                 speak(secured).await?
             }
         };

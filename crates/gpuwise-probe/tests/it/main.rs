@@ -1,0 +1,9 @@
+//! Load on servers that behave, and on those that do not.
+
+mod bad_servers;
+mod events;
+mod good_servers;
+mod prompts;
+mod scripted;
+mod targets;
+mod tls;
