@@ -3,6 +3,7 @@
 //! The kind of a file shows in its first line: Azure's and BurstGPT's tables, Mooncake's lines,
 //! ShareGPT's conversations, ServeGen's rates and lengths, and plain tables of arrivals.
 
+mod clients;
 mod columns;
 mod conversations;
 mod decompress;

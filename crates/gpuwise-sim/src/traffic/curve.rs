@@ -4,7 +4,8 @@ use super::TrafficError;
 use gpuwise_domain::client::LengthFigures;
 use std::sync::Arc;
 
-/// Points along the slowest twentieth of requests.
+/// Points between the median and the 95th percentile, and beyond it.
+const MIDDLE: usize = 16;
 const TAIL: usize = 24;
 
 /// A quantile function through points; between them the logarithm goes straight.
@@ -38,37 +39,25 @@ impl Curve {
         Ok(Self(points.iter().map(|(q, x)| (*q, x.max(1.0))).collect()))
     }
 
-    /// With this median, 95th percentile and maximum; the mean is met by how late the tail grows, and
-    /// by how short the shorter half is where that does not suffice.
+    /// With this median, 95th percentile and maximum. The mean is met by how late the tail grows; where
+    /// that does not suffice by how short the shorter half is, and then by how late lengths grow from the
+    /// median on.
     pub fn of(figures: &LengthFigures) -> Self {
-        let p50 = figures.p50.max(1.0);
-        let p95 = figures.p95.max(p50);
-        let max = figures.max.max(p95);
-        let shape = |tail: f64, low: f64| {
-            let below = |share: f64| (p50 * libm::pow(p50 / p95, low * share)).max(1.0);
-            let mut points = vec![
-                (0.0, below(1.4)),
-                (0.05, below(1.0)),
-                (0.5, p50),
-                (0.95, p95),
-            ];
-            points.extend((1..=TAIL).map(|step| {
-                let part = step as f64 / TAIL as f64;
-                let length = p95 * libm::pow(max / p95, libm::pow(part, tail));
-                (0.95 + 0.05 * part, length)
-            }));
-            Self(points.into())
-        };
         let mean = figures.mean;
-        let (early, late) = (0.02, 50.0);
-        // The mean falls as the tail grows later, and as the shorter half is shorter.
-        if shape(late, 1.0).mean() > mean {
-            return bisect(0.0, 20.0, |low| shape(late, low), mean).unwrap_or(shape(late, 20.0));
+        let shape = |tail: f64, low: f64, middle: f64| shaped(figures, tail, low, middle);
+        let (early, late, straight) = (0.02, 50.0, 1.0);
+        // The mean falls as the tail and the middle grow later, and as the shorter half is shorter.
+        if shape(late, 20.0, straight).mean() > mean {
+            bisect((straight, late), |middle| shape(late, 20.0, middle), mean)
+        } else if shape(late, 1.0, straight).mean() > mean {
+            bisect((0.0, 20.0), |low| shape(late, low, straight), mean)
+        } else if shape(early, 0.0, straight).mean() < mean {
+            bisect((early, straight), |middle| shape(early, 0.0, middle), mean)
+        } else if shape(early, 1.0, straight).mean() < mean {
+            bisect((0.0, 20.0), |low| shape(early, low, straight), mean)
+        } else {
+            bisect((early, late), |tail| shape(tail, 1.0, straight), mean)
         }
-        if shape(early, 1.0).mean() < mean {
-            return bisect(0.0, 1.0, |low| shape(early, low), mean).unwrap_or(shape(early, 0.0));
-        }
-        bisect(early, late, |tail| shape(tail, 1.0), mean).unwrap_or(shape(1.0, 1.0))
     }
 
     /// The length below which requests lie with this probability.
@@ -113,19 +102,35 @@ pub(super) fn log_mean(from: f64, to: f64) -> f64 {
     }
 }
 
+/// The curve through a median, a 95th percentile and a maximum. Beyond the last two lengths grow by a
+/// power of how far one is; the shorter half falls as fast as the middle rises, times `low`.
+fn shaped(figures: &LengthFigures, tail: f64, low: f64, middle: f64) -> Curve {
+    let p50 = figures.p50.max(1.0);
+    let p95 = figures.p95.max(p50);
+    let max = figures.max.max(p95);
+    let below = |share: f64| (p50 * libm::pow(p50 / p95, low * share)).max(1.0);
+    let mut points = vec![(0.0, below(1.4)), (0.05, below(1.0)), (0.5, p50)];
+    let mut grow = |from: (f64, f64), to: (f64, f64), steps: usize, late: f64| {
+        points.extend((1..=steps).map(|step| {
+            let part = step as f64 / steps as f64;
+            let length = from.1 * libm::pow(to.1 / from.1, libm::pow(part, late));
+            (from.0 + (to.0 - from.0) * part, length)
+        }));
+    };
+    grow((0.5, p50), (0.95, p95), MIDDLE, middle);
+    grow((0.95, p95), (1.0, max), TAIL, tail);
+    Curve(points.into())
+}
+
 /// The curve between two arguments whose mean is as wanted; the mean falls with the argument.
-fn bisect(low: f64, high: f64, curve: impl Fn(f64) -> Curve, mean: f64) -> Option<Curve> {
-    let (mut low, mut high) = (low, high);
-    let mut found = None;
-    for _ in 0..60 {
+fn bisect((mut low, mut high): (f64, f64), curve: impl Fn(f64) -> Curve, mean: f64) -> Curve {
+    for _ in 0..50 {
         let middle = f64::midpoint(low, high);
-        let made = curve(middle);
-        if made.mean() > mean {
+        if curve(middle).mean() > mean {
             low = middle;
         } else {
             high = middle;
         }
-        found = Some(made);
     }
-    found
+    curve(high)
 }
