@@ -5,6 +5,8 @@
 //! clock that both share. The client adds the difference: the way through the kernel, and all that it
 //! waits for itself.
 
+#![allow(clippy::print_stdout, reason = "a bench shows what it measured")]
+
 mod server;
 
 use gpuwise_domain::request::{Outcome, Request};
@@ -159,7 +161,7 @@ fn options(address: &str) -> Options {
         key: None,
         trust: Trust::default(),
         stream: true,
-        timeout: Duration::from_secs(120),
+        timeout: Duration::from_mins(2),
         patience: Duration::from_secs(10),
         retry_after: false,
         extra: serde_json::Map::new(),

@@ -161,7 +161,7 @@ fn number(text: &str, before: &str) -> Option<u32> {
     digits.parse().ok()
 }
 
-struct Stream {
+struct Answer {
     stream: TcpStream,
     words: usize,
     tokens: u32,
@@ -173,7 +173,7 @@ fn write_tokens(
     jobs: &mpsc::Receiver<Asked>,
     stopped: &mpsc::Receiver<()>,
 ) -> Vec<Written> {
-    let mut streams: Vec<Option<Stream>> = Vec::new();
+    let mut streams: Vec<Option<Answer>> = Vec::new();
     let mut due: BinaryHeap<Reverse<(u64, usize)>> = BinaryHeap::new();
     let mut log = Vec::with_capacity(2_000_000);
     let gap = timing.gap.as_nanos() as u64;
@@ -198,7 +198,7 @@ fn write_tokens(
                 asked.at + timing.first.as_nanos() as u64 + apart,
                 place,
             )));
-            streams.push(Some(Stream {
+            streams.push(Some(Answer {
                 stream: asked.stream,
                 words: asked.words,
                 tokens: asked.tokens,

@@ -86,14 +86,12 @@ impl Client {
             }
         };
         self.replenish();
-        match found {
-            Some(link) => Ok((link, None)),
-            None => {
-                let link = self.open().await?;
-                let took = link.took;
-                Ok((link, Some(took)))
-            }
+        if let Some(link) = found {
+            return Ok((link, None));
         }
+        let link = self.open().await?;
+        let took = link.took;
+        Ok((link, Some(took)))
     }
 
     /// Makes connections beforehand where few are idle.

@@ -9,7 +9,7 @@ use super::{
 };
 use bytes::Bytes;
 use gpuwise_units::Nanoseconds;
-use http_body_util::{BodyExt as _, Limited};
+use http_body_util::{BodyExt as _, Collected, Limited};
 use hyper::{Method, Response, StatusCode, body::Incoming, header};
 use std::{
     sync::{
@@ -23,7 +23,7 @@ use std::{
 const RETRIES: u16 = 5;
 /// After so long where it does not say when, and at most after so long.
 const RETRY_AFTER: Duration = Duration::from_secs(1);
-const LONGEST_RETRY: Duration = Duration::from_secs(60);
+const LONGEST_RETRY: Duration = Duration::from_mins(1);
 /// After its end was said, a stream is read for so long, so that its connection can be kept.
 const PATIENCE_WITH_ENDS: Duration = Duration::from_secs(1);
 
@@ -172,7 +172,7 @@ async fn attempt(
     let stream = sending.bodies.stream && !kind.starts_with("application/json");
     if kind.starts_with("text/html") {
         let body = Limited::new(response.into_body(), 4096).collect().await;
-        let text = body.map(|body| body.to_bytes()).unwrap_or_default();
+        let text = body.map(Collected::to_bytes).unwrap_or_default();
         let text = super::chunk::shortened(&String::from_utf8_lossy(&text));
         return Err(Failure::Garbage(
             client.without_key(&format!("a web page: {text}")),

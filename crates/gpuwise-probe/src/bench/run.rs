@@ -4,7 +4,7 @@ use super::{
     client::Client,
     clock::Clock,
     measured::Measured,
-    pace::{Freed, Pacer, Pacing, Ready, State},
+    pace::{Freed, Job, Pacer, Pacing, Ready, State},
     prepare::Prepared,
     prompt::Prompts,
     stop::Stop,
@@ -17,13 +17,14 @@ use std::{
     ops::ControlFlow,
     sync::{
         Arc,
-        atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed},
-        mpsc::{self, RecvTimeoutError, SyncSender},
+        atomic::{AtomicU64, Ordering::Relaxed},
+        mpsc::{self, Receiver, RecvTimeoutError, SyncSender},
     },
-    thread,
+    thread::{self, JoinHandle},
     time::Duration,
 };
 use thiserror::Error;
+use tokio::sync::mpsc::UnboundedSender;
 
 /// Requests that are made before they are due.
 const MADE_AHEAD: usize = 256;
@@ -62,6 +63,10 @@ pub struct Progress {
 
 /// What happens during a run.
 #[derive(Debug)]
+#[expect(
+    clippy::large_enum_variant,
+    reason = "handed over one at a time, never kept"
+)]
 pub enum Happening {
     /// A request has ended.
     Measured(Measured),
@@ -115,58 +120,16 @@ pub fn run(
     prepared: &Prepared,
     load: Load,
     stop: &Stop,
-    mut observe: impl FnMut(Happening) -> ControlFlow<()>,
+    observe: impl FnMut(Happening) -> ControlFlow<()>,
 ) -> Result<Ended, RunError> {
-    // Its own, so that stopping this run stops no other.
-    let halt = Stop::default();
     let clock = Clock::start();
-    let mut route = prepared.route.clone();
-    route.clock = clock;
-    let threads = load.threads.max(1);
-    let counters = Arc::new(Counters::default());
-    let opened = Arc::new(AtomicUsize::new(0));
-    let (freed_sender, freed) = mpsc::channel();
-    let (measured_sender, measured) = mpsc::channel();
-    let (ready_sender, ready) = mpsc::channel();
-    let mut workers = Vec::new();
-    let mut handles = Vec::new();
-    for place in 0..threads {
-        let (jobs_sender, jobs) = tokio::sync::mpsc::unbounded_channel();
-        workers.push(jobs_sender);
-        let share = load.connections / threads + usize::from(place < load.connections % threads);
-        let worker = worker(
-            prepared,
-            &route,
-            &counters,
-            &halt,
-            share,
-            &freed_sender,
-            &measured_sender,
-        );
-        let client = Arc::clone(&worker.client);
-        let opened = Arc::clone(&opened);
-        let ready = ready_sender.clone();
-        handles.push(spawn("client", move || {
-            let ended = worker.run(jobs, &ready);
-            opened.fetch_add(client.opened.load(Relaxed), Relaxed);
-            ended
-        })?);
-    }
-    drop((freed_sender, measured_sender, ready_sender));
+    let mut fleet = Fleet::start(prepared, clock, load.threads.max(1), load.connections)?;
     let prompts = prepared.prompts();
-    let (made_sender, source) = mpsc::sync_channel(MADE_AHEAD);
-    let making = maker(
-        prepared,
-        prompts.clone(),
-        load.requests,
-        load.first_number,
-        made_sender,
-    );
+    let (made, source) = mpsc::sync_channel(MADE_AHEAD);
+    let numbers = load.first_number..;
+    let making = maker(prepared, prompts.clone(), numbers.zip(load.requests), made);
     let maker = spawn("prompts", making)?;
-    // A worker that has no runtime has ended, and its sender with it.
-    for _ in 0..threads {
-        let _ = ready.recv();
-    }
+    fleet.wait();
     let state = State::ahead(source.iter().take(MADE_AHEAD));
     let start = clock.now() + LEAD;
     let pacer = Pacer {
@@ -175,79 +138,137 @@ pub fn run(
         until: load
             .until
             .map(|until| start + Nanoseconds(u64::try_from(until.as_nanos()).unwrap_or(u64::MAX))),
-        stop: halt.clone(),
+        stop: fleet.halt.clone(),
         prompts,
         bodies: prepared.sending.bodies.clone(),
         source,
-        workers,
-        freed,
+        workers: std::mem::take(&mut fleet.jobs),
+        freed: fleet.freed.take().ok_or(RunError::Fault)?,
         start,
         state,
     };
     let pacing = spawn("pace", move || pacer.run())?;
-    let mut stopped = false;
-    let mut next_tick = clock.now();
-    loop {
-        let happening = match measured.recv_timeout(clock.until(next_tick)) {
-            Ok(one) => Happening::Measured(since(one, start)),
-            Err(RecvTimeoutError::Disconnected) => break,
-            Err(RecvTimeoutError::Timeout) => {
-                let now = clock.now();
-                next_tick = now + TICK;
-                Happening::Tick(Progress {
-                    elapsed: Nanoseconds(now.0.saturating_sub(start.0)),
-                    in_flight: counters.in_flight.load(Relaxed),
-                    pieces: counters.pieces.load(Relaxed),
-                })
-            }
-        };
-        if observe(happening).is_break() || stop.is_set() {
-            stopped = true;
-            halt.set();
-        }
-    }
+    let stopped = fleet.watch(clock, start, stop, observe);
     let span = Nanoseconds(clock.now().0.saturating_sub(start.0));
     let sent = pacing.join().map_err(|_| RunError::Fault)?;
-    for handle in handles {
-        handle
-            .join()
-            .map_err(|_| RunError::Fault)?
-            .map_err(RunError::Thread)?;
-    }
+    let connections = fleet.join()?;
     maker.join().map_err(|_| RunError::Fault)?;
     Ok(Ended {
         sent,
         span,
-        connections: opened.load(Relaxed) as u64,
+        connections,
         stopped,
         start,
         clock: clock.origin(),
     })
 }
 
-fn worker(
-    prepared: &Prepared,
-    route: &super::link::Route,
-    counters: &Arc<Counters>,
-    stop: &Stop,
-    connections: usize,
-    freed: &mpsc::Sender<Freed>,
-    measured: &mpsc::Sender<Measured>,
-) -> Worker {
-    // An eighth of what was made beforehand stays idle, so that bursts find connections.
-    let client = Client::new(
-        route.clone(),
-        prepared.key.clone(),
-        (connections / 8).max(2),
-    );
-    Worker {
-        client: Arc::new(client),
-        sending: Arc::clone(&prepared.sending),
-        counters: Arc::clone(counters),
-        stop: stop.clone(),
-        freed: freed.clone(),
-        measured: measured.clone(),
-        connections,
+/// The threads that send and read, and what they say.
+struct Fleet {
+    /// Stops this run, and no other.
+    halt: Stop,
+    counters: Arc<Counters>,
+    jobs: Vec<UnboundedSender<Job>>,
+    freed: Option<Receiver<Freed>>,
+    measured: Receiver<Measured>,
+    ready: Receiver<()>,
+    clients: Vec<Arc<Client>>,
+    handles: Vec<JoinHandle<io::Result<()>>>,
+}
+
+impl Fleet {
+    fn start(
+        prepared: &Prepared,
+        clock: Clock,
+        threads: usize,
+        connections: usize,
+    ) -> Result<Self, RunError> {
+        let mut route = prepared.route.clone();
+        route.clock = clock;
+        let (freed_sender, freed) = mpsc::channel();
+        let (measured_sender, measured) = mpsc::channel();
+        let (ready_sender, ready) = mpsc::channel();
+        let mut fleet = Self {
+            halt: Stop::default(),
+            counters: Arc::default(),
+            jobs: Vec::new(),
+            freed: Some(freed),
+            measured,
+            ready,
+            clients: Vec::new(),
+            handles: Vec::new(),
+        };
+        for place in 0..threads {
+            let (sender, jobs) = tokio::sync::mpsc::unbounded_channel();
+            let share = connections / threads + usize::from(place < connections % threads);
+            // An eighth of what is made beforehand stays idle, so that bursts find connections.
+            let client = Client::new(route.clone(), prepared.key.clone(), (share / 8).max(2));
+            let client = Arc::new(client);
+            let worker = Worker {
+                client: Arc::clone(&client),
+                sending: Arc::clone(&prepared.sending),
+                counters: Arc::clone(&fleet.counters),
+                stop: fleet.halt.clone(),
+                freed: freed_sender.clone(),
+                measured: measured_sender.clone(),
+                connections: share,
+            };
+            let ready = ready_sender.clone();
+            fleet.jobs.push(sender);
+            fleet.clients.push(client);
+            let work = move || worker.run(jobs, &ready);
+            fleet.handles.push(spawn("client", work)?);
+        }
+        Ok(fleet)
+    }
+
+    /// Until all have made their connections. One that cannot run has ended, and counts too.
+    fn wait(&self) {
+        for _ in &self.handles {
+            let _ = self.ready.recv();
+        }
+    }
+
+    /// Hands on what is measured until all has ended; whether it was stopped.
+    fn watch(
+        &self,
+        clock: Clock,
+        start: Nanoseconds,
+        stop: &Stop,
+        mut observe: impl FnMut(Happening) -> ControlFlow<()>,
+    ) -> bool {
+        let mut next_tick = clock.now();
+        loop {
+            let happening = match self.measured.recv_timeout(clock.until(next_tick)) {
+                Ok(one) => Happening::Measured(since(one, start)),
+                Err(RecvTimeoutError::Disconnected) => return self.halt.is_set(),
+                Err(RecvTimeoutError::Timeout) => {
+                    let now = clock.now();
+                    next_tick = now + TICK;
+                    Happening::Tick(Progress {
+                        elapsed: Nanoseconds(now.0.saturating_sub(start.0)),
+                        in_flight: self.counters.in_flight.load(Relaxed),
+                        pieces: self.counters.pieces.load(Relaxed),
+                    })
+                }
+            };
+            if observe(happening).is_break() || stop.is_set() {
+                self.halt.set();
+            }
+        }
+    }
+
+    /// Waits for the threads; connections that they made.
+    fn join(self) -> Result<u64, RunError> {
+        for handle in self.handles {
+            let ended = handle.join().map_err(|_| RunError::Fault)?;
+            ended.map_err(RunError::Thread)?;
+        }
+        let opened = self
+            .clients
+            .iter()
+            .map(|client| client.opened.load(Relaxed));
+        Ok(opened.sum::<usize>() as u64)
     }
 }
 
@@ -255,15 +276,13 @@ fn worker(
 fn maker(
     prepared: &Prepared,
     prompts: Prompts,
-    requests: Box<dyn Iterator<Item = Request> + Send>,
-    first_number: u64,
+    requests: impl Iterator<Item = (u64, Request)> + Send + 'static,
     made: SyncSender<Ready>,
 ) -> impl FnOnce() + Send + 'static {
     let bodies = prepared.sending.bodies.clone();
     move || {
         let nothing = std::collections::BTreeMap::new();
-        for (place, request) in requests.enumerate() {
-            let number = first_number + place as u64;
+        for (number, request) in requests {
             // What repeats an answer is made when that has come.
             let body = (request.session.is_none() || request.prefix.is_none()).then(|| {
                 let turns = prompts.turns(number, &request, &nothing);

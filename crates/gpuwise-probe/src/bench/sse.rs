@@ -34,6 +34,7 @@ pub struct EventTooLong;
 /// assert_eq!(seen, [b"a".to_vec(), b"b".to_vec()]);
 /// ```
 #[derive(Debug, Clone, Default)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a state of its own")]
 pub struct EventStream {
     /// The line that has not ended yet.
     line: Vec<u8>,
@@ -64,12 +65,11 @@ impl EventStream {
         while let Some(end) = bytes.iter().position(|byte| matches!(byte, b'\n' | b'\r')) {
             let (line, rest) = bytes.split_at(end);
             bytes = match rest {
-                [b'\r', b'\n', rest @ ..] => rest,
                 [b'\r'] => {
                     self.after_return = true;
                     &[]
                 }
-                [_, rest @ ..] => rest,
+                [b'\r', b'\n', rest @ ..] | [_, rest @ ..] => rest,
                 [] => &[],
             };
             if self.line.is_empty() {

@@ -16,6 +16,13 @@ use std::{
 };
 use tokio::{sync::mpsc::UnboundedReceiver, task::JoinSet};
 
+/// What ends a request.
+enum Ended<R> {
+    Answered(R),
+    TimedOut,
+    Stopped,
+}
+
 /// What all requests of a worker share.
 #[derive(Debug)]
 pub(crate) struct Worker {
@@ -62,11 +69,6 @@ impl Worker {
         let mut seen = Seen::new(job.request.answer.is_some());
         self.counters.in_flight.fetch_add(1, Relaxed);
         let mut stop = self.stop.watch();
-        enum Ended<R> {
-            Answered(R),
-            TimedOut,
-            Stopped,
-        }
         let ended = tokio::select! {
             biased;
             answered = exchange(&self.client, &self.sending, &job.body, &mut seen, &self.counters.pieces) => Ended::Answered(answered),

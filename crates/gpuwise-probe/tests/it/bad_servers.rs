@@ -18,7 +18,7 @@ use std::{
 fn hang() -> bool {
     let never = Mutex::new(());
     let guard = never.lock().expect("a lock");
-    let _ended = Condvar::new().wait_timeout(guard, Duration::from_secs(3600));
+    let _ended = Condvar::new().wait_timeout(guard, Duration::from_hours(1));
     false
 }
 
@@ -327,7 +327,7 @@ fn keys_are_sent_and_never_shown() {
     let said = unprepared(options(&server.address)).to_string();
     assert!(said.contains("401, a key is needed"), "{said}");
     let mut wrong = options(&server.address);
-    wrong.key = key("sk-another");
+    wrong.key = Some(key("sk-another"));
     let said = unprepared(wrong.clone()).to_string();
     assert!(
         said.contains("[key] is wrong") && !said.contains("sk-another"),
@@ -335,7 +335,7 @@ fn keys_are_sent_and_never_shown() {
     );
     assert!(!format!("{wrong:?}").contains("sk-another"));
     let mut right = options(&server.address);
-    right.key = key(&format!("{secret}\n"));
+    right.key = Some(key(&format!("{secret}\n")));
     let prepared = prepared(&server, right);
     assert!(!format!("{prepared:?}").contains(secret));
     let (measured, _) = sent(&prepared, load(requests(1, 20, 4), AS_DUE));

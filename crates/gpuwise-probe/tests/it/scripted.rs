@@ -221,8 +221,8 @@ pub(crate) fn options(address: &str) -> Options {
     }
 }
 
-pub(crate) fn key(text: &str) -> Option<Secret> {
-    Some(Secret::new(text).expect("a key"))
+pub(crate) fn key(text: &str) -> Secret {
+    Secret::new(text).expect("a key")
 }
 
 pub(crate) fn prepared(server: &Server, options: Options) -> Prepared {

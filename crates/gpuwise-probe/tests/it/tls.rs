@@ -61,8 +61,8 @@ fn serve(name: &str) -> (u16, String) {
 }
 
 #[track_caller]
-fn check(port: u16, trust: Trust, expected: Result<(), &str>) {
-    let mut options = options(&format!("https://127.0.0.1:{port}/v1"));
+fn check(at: u16, trust: Trust, expected: Result<(), &str>) {
+    let mut options = options(&format!("https://127.0.0.1:{at}/v1"));
     options.trust = trust;
     match (prepare(options), expected) {
         (Ok(_), Ok(())) => {}
