@@ -17,4 +17,5 @@ mod safetensors;
 mod shared_models;
 mod stored;
 mod traffic;
+mod traffic_columns;
 mod workload;
