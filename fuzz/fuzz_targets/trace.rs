@@ -1,7 +1,7 @@
 //! A trace of any kind, packed or not.
 #![no_main]
 
-use gpuwise_read::traffic::{TrafficFile, decompress, read_traffic};
+use gpuwise_read::traffic::{TrafficFile, decompress, read_traffic, text};
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|data: &[u8]| {
@@ -9,11 +9,15 @@ fuzz_target!(|data: &[u8]| {
         return;
     };
     assert!(bytes.len() <= 1 << 20, "the limit holds");
-    let Ok(text) = std::str::from_utf8(&bytes) else {
+    let Ok(text) = text(&bytes) else {
         return;
     };
     match read_traffic(text) {
         Ok(TrafficFile::Trace(trace)) => {
+            assert!(trace.requests.is_sorted_by_key(|request| request.due));
+            for request in &trace.requests {
+                assert!(request.covered() <= u64::from(request.input));
+            }
             let summary = trace.summary();
             assert!(summary.input.mean.is_finite() && summary.output.variation.is_finite());
             assert!(
@@ -28,6 +32,10 @@ fuzz_target!(|data: &[u8]| {
                         .summary(model)
                         .is_none_or(|summary| summary.mean.is_finite())
                 );
+                for client in table.clients(model, None) {
+                    let windows = &client.windows;
+                    assert!(windows.is_sorted_by_key(|window| window.start));
+                }
             }
         }
         Ok(TrafficFile::Lengths(table)) => {

@@ -142,7 +142,7 @@ pub(super) fn read(text: &str) -> Result<Trace, TraceError> {
         if rows.is_none() && parsed.conversation {
             return conversations::read_lines(text);
         }
-        let rows = rows.get_or_insert_with(|| Rows::new(parsed.kind()));
+        let rows = rows.get_or_insert_with(|| Rows::new(parsed.kind(), text));
         let names = match rows.kind {
             TraceKind::Mooncake => ["timestamp", "input_length", "output_length"],
             _ => [Field::Arrival, Field::Input, Field::Output].map(|field| name(field, 0)),

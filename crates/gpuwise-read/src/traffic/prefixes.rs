@@ -2,6 +2,7 @@
 
 use super::{Trace, TraceKind};
 use gpuwise_domain::request::Segment;
+use std::collections::BTreeSet;
 
 /// Tokens of a block in Mooncake's traces; the last block of a prompt may be partial.
 pub(super) const BLOCK_TOKENS: u32 = 512;
@@ -119,13 +120,9 @@ fn groups(trace: &mut Trace) {
         Some([segment]) => Some((segment.content, segment.tokens)),
         _ => None,
     };
-    let mut lengths: Vec<(u64, u32)> = trace
-        .requests
-        .iter()
-        .filter_map(|request| alone(&request.prefix))
-        .collect();
-    lengths.sort_unstable();
-    lengths.dedup();
+    let prefixes = trace.requests.iter().map(|request| &request.prefix);
+    let lengths: BTreeSet<(u64, u32)> = prefixes.filter_map(alone).collect();
+    let lengths = Vec::from_iter(lengths);
     if !lengths.windows(2).any(|pair| same_group(pair)) {
         return;
     }

@@ -52,11 +52,18 @@ impl Names {
     }
 }
 
+/// Bytes of the shortest row.
+const SHORTEST_ROW: usize = 6;
+
 impl Rows {
-    pub(super) fn new(kind: TraceKind) -> Self {
+    /// For the rows of a text: room for all at once, as growing by doubling would take three times as
+    /// much.
+    pub(super) fn new(kind: TraceKind, text: &str) -> Self {
+        let lines = text.bytes().filter(|byte| *byte == b'\n').count() + 1;
+        let rows = lines.min(text.len() / SHORTEST_ROW).min(MOST_REQUESTS);
         Self {
             kind,
-            requests: Vec::new(),
+            requests: Vec::with_capacity(rows),
             rounds: Vec::new(),
             first_time: None,
             sessions: BTreeMap::new(),

@@ -45,7 +45,7 @@ pub(super) fn read(text: &str, layout: &Layout) -> Result<Trace, TraceError> {
         .trim(csv::Trim::All)
         .from_reader(text.as_bytes());
     let mut record = csv::StringRecord::new();
-    let mut rows = Rows::new(layout.kind);
+    let mut rows = Rows::new(layout.kind, text);
     loop {
         let more = reader.read_record(&mut record).map_err(|error| {
             TraceError::line(
