@@ -25,6 +25,7 @@ mod settings;
 mod sglang;
 mod sink;
 mod step;
+mod tensorrt_llm;
 mod vllm;
 mod waiting;
 

@@ -4,7 +4,7 @@ use super::{
     Ticket,
     decodes::Decodes,
     sequence::{NEVER, NONE, State, Table},
-    settings::{Policy, Role, Settings},
+    settings::{Capacity, Policy, Role, Settings},
     sglang::SglangState,
     sink::{Done, Sink},
     step::Step,
@@ -43,6 +43,10 @@ pub(super) struct Rank {
     /// Given up while they ran.
     given_up: Vec<(u32, u32)>,
     arrivals: u64,
+    late: bool,
+    /// KV blocks that running sequences will have when they end, less those that they have:
+    /// TensorRT-LLM keeps them free.
+    pub(super) promised: u64,
     /// Counts the plans.
     pub(super) turn: u64,
     /// Output tokens that running sequences are still to yield, and the uncomputed rest of prompts.
@@ -58,6 +62,8 @@ pub(super) struct Counts {
     pub(super) prompt_tokens: u64,
     pub(super) output_tokens: u64,
     pub(super) preemptions: u64,
+    /// Sequences that failed.
+    pub(super) broken: u64,
 }
 
 /// What a plan is made with.
@@ -88,6 +94,10 @@ impl Rank {
             behind: 0,
             given_up: Vec::new(),
             arrivals: 0,
+            // SGLang asks whether a sequence has ended when its tokens are out, whatever ends it.
+            late: settings.overlap
+                && (settings.ends_by_stop || matches!(settings.policy, Policy::Sglang(_))),
+            promised: 0,
             turn: 0,
             owed: 0,
             counts: Counts::default(),
@@ -98,7 +108,7 @@ impl Rank {
 
     /// Whether ends are seen a step late.
     pub(super) fn late_ends(&self) -> bool {
-        self.settings.overlap && self.settings.ends_by_stop
+        self.late
     }
 
     /// Most tokens that a request ever has in the cache.
@@ -162,6 +172,13 @@ impl Rank {
             sequence.cached = found;
         }
         enough
+    }
+
+    /// As [`Self::begin`]; what it computes is found only when it is said to be.
+    pub(super) fn begin_with(&mut self, slot: u32, hit: &Hit, tokens: u64) {
+        let enough = self.begin(slot, hit, u64::from(hit.tokens));
+        debug_assert!(enough, "what is found needs no blocks");
+        self.take_for(slot, tokens);
     }
 
     /// A sequence joins those that run.
@@ -236,6 +253,7 @@ impl Rank {
         work.decodes = self.decodes.count();
         work.context = self.decodes.context();
         plan.step.tokens += work.decodes - self.stopping;
+        plan.step.wasted = self.stopping;
         self.decodes.advance(1);
         let mut step = core::mem::take(&mut plan.step);
         self.collect_ends(&mut step);
@@ -303,6 +321,8 @@ impl Rank {
         let taken = self.pool.take(blocks);
         debug_assert!(taken, "the steps were counted by what is free");
         self.decodes.advance(steps);
+        self.promised = self.promised.saturating_sub(blocks);
+        self.sglang.decoded(steps);
         let mut step = core::mem::take(if next {
             &mut self.next
         } else {
@@ -322,6 +342,13 @@ impl Rank {
 
     /// A running sequence loses its place: it goes to the front of the queue and computes anew.
     pub(super) fn preempt<S: Sink>(&mut self, plan: &mut Plan<'_, S>, slot: u32) {
+        self.lose_place(plan, slot, u64::MAX);
+        self.waiting.push_front(&self.table, slot);
+    }
+
+    /// A running sequence goes back to the queue, where its caller puts it; of what it computed up to
+    /// `kept` tokens can be found again.
+    pub(super) fn lose_place<S: Sink>(&mut self, plan: &mut Plan<'_, S>, slot: u32, kept: u64) {
         self.leave_batch(slot);
         let turn = self.turn;
         let sequence = self.table.get_mut(slot);
@@ -337,8 +364,12 @@ impl Rank {
                 u64::from(sequence.computed)
             };
             self.pool.grown(&mut holding, tokens);
-            self.pool
-                .preempt(holding, &sequence.request, hashed, sequence.number);
+            self.pool.preempt(
+                holding,
+                &sequence.request,
+                hashed.min(kept),
+                sequence.number,
+            );
         }
         if sequence.generated > 0 {
             plan.step.dropped.push((slot, sequence.generation));
@@ -351,7 +382,6 @@ impl Rank {
         self.owed += u64::from(sequence.goal) - unread;
         plan.sink.preempted(plan.now, sequence.number);
         self.counts.preemptions += 1;
-        self.waiting.push_front(&self.table, slot);
     }
 
     /// Takes a sequence out of all lists of those that run.
@@ -362,6 +392,13 @@ impl Rank {
                 self.decodes.leave(&mut self.table, slot);
             }
             State::Prefill => self.prefills.retain(|own| *own != slot),
+            _ => {}
+        }
+        match &self.settings.policy {
+            Policy::Sglang(_) => self.sglang.forget(slot),
+            Policy::TensorRtLlm(rules) if rules.capacity == Capacity::GuaranteedNoEvict => {
+                self.unpromise(slot);
+            }
             _ => {}
         }
         self.table.stop(slot);
@@ -384,6 +421,11 @@ impl Rank {
         self.owed = self
             .owed
             .saturating_sub(tokens + u64::from(step.work.prefill));
+        for &(slot, generation, tokens) in &step.read {
+            if let Some(at) = self.table.place(slot, generation) {
+                self.settle(at, tokens);
+            }
+        }
         for &(slot, generation) in &step.firsts {
             let Some(at) = self.table.place(slot, generation) else {
                 continue;
@@ -410,7 +452,8 @@ impl Rank {
         for &(since, count) in &step.stalled {
             sink.gaps(now, now.saturating_sub(since), count);
         }
-        if step.ending.len() > 1 && !step.firsts.is_empty() {
+        let in_order = matches!(self.settings.policy, Policy::Vllm(_));
+        if in_order && step.ending.len() > 1 && !step.firsts.is_empty() {
             step.ending
                 .sort_by_key(|(slot, _)| self.table.get(*slot).order);
         }
@@ -423,10 +466,22 @@ impl Rank {
         self.current = step;
     }
 
+    /// What was computed of a prompt can be found from now on.
+    fn settle(&mut self, slot: u32, tokens: u64) {
+        let sequence = self.table.get_mut(slot);
+        if let Some(holding) = &mut sequence.holding {
+            let there = self.pool.extend(holding, &sequence.request, tokens);
+            debug_assert!(there.is_ok(), "its blocks were taken");
+        }
+    }
+
     /// A sequence whose last token is out leaves.
     fn end<S: Sink>(&mut self, slot: u32, now: u64, sink: &mut S) {
         match self.table.get(slot).state {
-            State::Ending | State::Decode | State::Draft => self.leave_batch(slot),
+            State::Ending | State::Decode | State::Draft => {
+                self.leave_batch(slot);
+                self.sglang.left(self.table.get(slot).wanted <= 1);
+            }
             State::Waiting => {
                 self.waiting.left(&self.table, slot);
                 self.forget(slot);
@@ -521,6 +576,19 @@ impl Rank {
         Some(done)
     }
 
+    /// A running sequence fails.
+    pub(super) fn break_off<S: Sink>(&mut self, plan: &mut Plan<'_, S>, slot: u32) {
+        self.counts.broken += 1;
+        self.leave_batch(slot);
+        self.forget(slot);
+        self.free(slot);
+        if !self.table.get(slot).given_up {
+            let done = self.done(slot, plan.now, Outcome::Failed);
+            plan.sink.ended(done);
+        }
+        self.table.vacate(slot);
+    }
+
     /// What a sequence is not to compute and to yield any more.
     fn forget(&mut self, slot: u32) {
         let sequence = self.table.get(slot);
@@ -564,9 +632,11 @@ impl Rank {
 
     /// Whether a request that came may be in the next plan, where the others could not.
     pub(super) fn may_join(&mut self, slot: u32) -> bool {
-        if self.settings.max_adapters.is_some() || !matches!(self.settings.policy, Policy::Vllm(_))
-        {
+        if self.settings.max_adapters.is_some() {
             return true;
+        }
+        if let Policy::Sglang(_) = self.settings.policy {
+            return !self.sglang.closed();
         }
         self.table.running() < self.settings.max_sequences
             && self.waiting.head(&self.table) == Some(slot)
@@ -579,15 +649,33 @@ impl Rank {
 
     /// Whether a request can be in no step, even alone.
     pub(super) fn never_joins(&self, request: &Request) -> bool {
-        let Policy::Vllm(rules) = &self.settings.policy else {
-            return false;
-        };
-        !rules.chunked_prefill
-            && self.most_tokens(request) > u64::from(self.settings.max_batched_tokens)
+        let (input, wanted) = (u64::from(request.input), u64::from(self.wanted(request)));
+        let budget = u64::from(self.settings.max_batched_tokens);
+        let cache = &self.settings.cache;
+        match &self.settings.policy {
+            Policy::Vllm(rules) => !rules.chunked_prefill && self.most_tokens(request) > budget,
+            Policy::Sglang(rules) => {
+                let output = wanted.min(u64::from(rules.output_clip));
+                input + output >= self.pool.total() * u64::from(cache.block_tokens)
+                    || rules
+                        .chunked_prefill
+                        .is_some_and(|chunk| chunk < cache.block_tokens)
+            }
+            Policy::TensorRtLlm(rules) => {
+                let most = match rules.capacity {
+                    Capacity::GuaranteedNoEvict => input,
+                    Capacity::MaxUtilization => input + wanted,
+                };
+                let chunks = rules.chunked_context && budget >= u64::from(cache.block_tokens);
+                self.pool.blocks_for(input + wanted) > self.pool.total()
+                    || (most > budget && !chunks)
+            }
+        }
     }
 
     /// Those that have no token in the step that begins had their last one by now.
     pub(super) fn mark_dropped(&mut self, now: u64) {
+        self.sglang.starts(now);
         for &(slot, generation) in &self.current.dropped {
             if let Some(at) = self.table.place(slot, generation) {
                 let sequence = self.table.get_mut(at);
@@ -646,6 +734,7 @@ impl Rank {
         self.ended.clear();
         self.given_up.clear();
         self.stopping = 0;
+        self.promised = 0;
         self.behind = 0;
         self.owed = 0;
     }

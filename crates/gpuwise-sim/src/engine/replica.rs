@@ -374,11 +374,13 @@ impl<C: StepCost> Replica<C> {
             for rank in &mut self.ranks {
                 // A plan in which all lose their places is followed by another at once.
                 loop {
-                    let preempted = rank.counts.preemptions;
+                    let lost = rank.counts.preemptions + rank.counts.broken;
                     let step = core::mem::take(&mut rank.current);
                     rank.current = rank.plan(self.now, step, sink);
                     rank.mark_dropped(start);
-                    if !rank.current.is_empty() || rank.counts.preemptions == preempted {
+                    if !rank.current.is_empty()
+                        || rank.counts.preemptions + rank.counts.broken == lost
+                    {
                         break;
                     }
                 }
@@ -608,7 +610,8 @@ impl Rank {
         let mut plan = Plan { now, sink, step };
         match self.settings.policy.clone() {
             Policy::Vllm(rules) => self.plan_vllm(&mut plan, &rules),
-            Policy::Sglang(_) | Policy::TensorRtLlm(_) => {}
+            Policy::Sglang(rules) => self.plan_sglang(&mut plan, &rules),
+            Policy::TensorRtLlm(rules) => self.plan_tensorrt_llm(&mut plan, &rules),
         }
         plan.step
     }

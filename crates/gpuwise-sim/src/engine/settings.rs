@@ -173,6 +173,16 @@ pub enum SettingsError {
         /// Its value.
         value: f64,
     },
+    /// Too few tokens in a step for a token of each sequence.
+    #[error(
+        "a step of {tokens} tokens cannot hold a token of each of {sequences} sequences: raise the first or lower the second"
+    )]
+    Budget {
+        /// Tokens in a step.
+        tokens: u32,
+        /// Sequences.
+        sequences: u32,
+    },
     /// Speculation under rules that are not modelled with it.
     #[error(
         "speculative decoding is modelled under vLLM's rules only: leave it out or change the engine"
@@ -222,7 +232,12 @@ impl Settings {
                     });
                 }
             }
-            Policy::TensorRtLlm(_) => {}
+            Policy::TensorRtLlm(_) => {
+                let (tokens, sequences) = (self.max_batched_tokens, self.max_sequences);
+                if tokens < sequences {
+                    return Err(SettingsError::Budget { tokens, sequences });
+                }
+            }
         }
         if let Some(speculation) = self.speculation {
             share("the acceptance of drafts", speculation.acceptance)?;

@@ -12,6 +12,10 @@ pub(super) struct Step {
     pub(super) work: StepWork,
     /// Output tokens, those left out that come after an end nobody knew.
     pub(super) tokens: u32,
+    /// Decodes that come after an end nobody knew.
+    pub(super) wasted: u32,
+    /// Prompts computed up to so many tokens, which can be found when the step is over.
+    pub(super) read: Vec<(u32, u32, u64)>,
     /// Sequences that yield their first token since they had to compute anew.
     pub(super) firsts: Vec<Entry>,
     /// Sequences that yield their last token.
@@ -36,12 +40,14 @@ impl Step {
 
     /// Decodes whose token before is not at the beginning of the step.
     pub(super) fn irregular(&self) -> u32 {
-        self.late.len() as u32 + self.stalled.iter().map(|group| group.1).sum::<u32>()
+        self.wasted + self.late.len() as u32 + self.stalled.iter().map(|group| group.1).sum::<u32>()
     }
 
     pub(super) fn clear(&mut self) {
         self.work = StepWork::default();
         self.tokens = 0;
+        self.wasted = 0;
+        self.read.clear();
         self.firsts.clear();
         self.ending.clear();
         self.dropped.clear();

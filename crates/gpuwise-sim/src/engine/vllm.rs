@@ -35,6 +35,7 @@ impl Rank {
         step.steady = step.work.prefill == 0
             && step.work.decodes > 0
             && step.ending.is_empty()
+            && step.wasted == 0
             && step.late.is_empty()
             && !room.preempted
             && !room.unsteady;
@@ -239,7 +240,9 @@ impl Rank {
                 } else if sequence.behind {
                     sequence.behind = false;
                     self.behind -= 1;
-                    plan.step.late.push(entry);
+                    if sequence.finish != NEVER {
+                        plan.step.late.push(entry);
+                    }
                 }
             }
             at = after;

@@ -5,7 +5,10 @@ use gpuwise_domain::request::{Outcome, Request, Segment};
 use gpuwise_sim::{
     cache::PoolSettings,
     cost::{Around, Piece, StepCost, StepWork},
-    engine::{Done, Policy, Replica, Role, Settings, Sink, StepRun, VllmRules},
+    engine::{
+        Capacity, Done, Policy, Replica, Role, Settings, SglangOrder, SglangRules, Sink, StepRun,
+        TensorRtLlmRules, VllmRules,
+    },
 };
 use gpuwise_units::Nanoseconds;
 use proptest::prelude::*;
@@ -83,9 +86,11 @@ impl Sink for Witness {
 
 impl Witness {
     pub(crate) fn records(&self) -> Vec<Record> {
+        let completed = |done: &&Done| done.outcome == Outcome::Completed;
         let mut records: Vec<Record> = self
             .done
             .iter()
+            .filter(completed)
             .map(|done| Record {
                 number: done.number,
                 scheduled: done.scheduled.expect("it ran"),
@@ -101,7 +106,11 @@ impl Witness {
 }
 
 /// What the engine makes of requests that come at given times.
-pub(crate) fn serve<C: StepCost>(settings: &Settings, cost: C, arrivals: &[(u64, Request)]) -> (Witness, Replica<C>) {
+pub(crate) fn serve<C: StepCost>(
+    settings: &Settings,
+    cost: C,
+    arrivals: &[(u64, Request)],
+) -> (Witness, Replica<C>) {
     let mut replica = Replica::new(settings.clone(), cost).expect("good settings");
     let mut witness = Witness::default();
     for (number, (time, request)) in (0..).zip(arrivals) {
@@ -165,7 +174,8 @@ fn requests() -> impl Strategy<Value = Vec<(u64, Request)>> {
                     due: Nanoseconds(0),
                     input: prefix.map_or(input, |(length, _, own)| length + own),
                     output,
-                    prefix: prefix.map(|(tokens, content, _)| Box::from([Segment { content, tokens }])),
+                    prefix: prefix
+                        .map(|(tokens, content, _)| Box::from([Segment { content, tokens }])),
                     answer: answer.then_some(7),
                     priority,
                     adapter,
@@ -185,20 +195,67 @@ fn vllm() -> impl Strategy<Value = Policy> {
         any::<bool>(),
         prop_oneof![2 => Just(0.0), 1 => Just(0.1)],
     );
-    rules.prop_map(|(chunked_prefill, long_prefill_threshold, priority, reserve_full_prompt, watermark)| {
-        Policy::Vllm(VllmRules {
-            chunked_prefill,
-            long_prefill_threshold,
-            priority,
-            reserve_full_prompt,
-            watermark,
+    rules.prop_map(
+        |(chunked_prefill, long_prefill_threshold, priority, reserve_full_prompt, watermark)| {
+            Policy::Vllm(VllmRules {
+                chunked_prefill,
+                long_prefill_threshold,
+                priority,
+                reserve_full_prompt,
+                watermark,
+            })
+        },
+    )
+}
+
+fn sglang() -> impl Strategy<Value = Policy> {
+    let rules = (
+        prop_oneof![Just(None), (16..80_u32).prop_map(Some)],
+        prop::bool::weighted(0.3),
+        prop_oneof![
+            Just(SglangOrder::Arrival),
+            (0..12_u32).prop_map(|until| SglangOrder::LongestPrefix { until })
+        ],
+        prop_oneof![Just(1.0), Just(0.3), Just(1.6)],
+        1..60_u32,
+        prop_oneof![Just(4096_u32), 1..30_u32],
+        prop::bool::weighted(0.2),
+    );
+    rules.prop_map(
+        |(chunk, mixed_chunk, order, conservativeness, ratio_steps, clip, ignore_end)| {
+            Policy::Sglang(SglangRules {
+                chunked_prefill: chunk,
+                mixed_chunk,
+                order,
+                conservativeness,
+                initial_ratio: 0.7,
+                least_ratio: 0.14,
+                ratio_steps,
+                output_clip: clip,
+                retract_steps: 20,
+                ignore_end,
+            })
+        },
+    )
+}
+
+fn tensorrt_llm() -> impl Strategy<Value = Policy> {
+    (any::<bool>(), any::<bool>()).prop_map(|(guaranteed, chunked_context)| {
+        let capacity = if guaranteed {
+            Capacity::GuaranteedNoEvict
+        } else {
+            Capacity::MaxUtilization
+        };
+        Policy::TensorRtLlm(TensorRtLlmRules {
+            capacity,
+            chunked_context,
         })
     })
 }
 
 fn scenario(policy: impl Strategy<Value = Policy>) -> impl Strategy<Value = Settings> {
     let cache = (
-        prop_oneof![1 => 450..600_u64, 2 => 460..2000_u64],
+        prop_oneof![3 => 60..300_u64, 1 => 450..2000_u64],
         prop_oneof![Just(1_u32), Just(4), Just(16)],
         any::<bool>(),
         any::<bool>(),
@@ -211,33 +268,51 @@ fn scenario(policy: impl Strategy<Value = Policy>) -> impl Strategy<Value = Sett
         (any::<bool>(), any::<bool>()),
         prop::option::weighted(0.2, 1..3_u32),
     )
-        .prop_map(|(policy, sequences, tokens, cache, (overlap, stop), adapters)| {
-            let (all, block_tokens, caching, first) = cache;
-            Settings {
-                max_sequences: sequences,
-                max_batched_tokens: tokens,
-                cache: PoolSettings {
-                    blocks: all / u64::from(block_tokens),
-                    block_tokens,
-                    caching,
-                    null_block: false,
-                    unhashed_first: first,
-                },
-                overlap,
-                ends_by_stop: stop,
-                max_adapters: adapters,
-                ..settings(policy)
-            }
-        })
+        .prop_map(
+            |(policy, sequences, tokens, cache, (overlap, stop), adapters)| {
+                let (all, block_tokens, caching, first) = cache;
+                let adapters = adapters.filter(|_| matches!(policy, Policy::Vllm(_)));
+                let tensorrt = matches!(policy, Policy::TensorRtLlm(_));
+                let tokens = if tensorrt {
+                    tokens.max(sequences)
+                } else {
+                    tokens
+                };
+                Settings {
+                    max_sequences: sequences,
+                    max_batched_tokens: tokens,
+                    cache: PoolSettings {
+                        blocks: all / u64::from(block_tokens),
+                        block_tokens,
+                        caching,
+                        null_block: false,
+                        unhashed_first: first,
+                    },
+                    overlap,
+                    ends_by_stop: stop,
+                    max_adapters: adapters,
+                    ..settings(policy)
+                }
+            },
+        )
 }
 
 fn cost() -> impl Strategy<Value = Jagged> {
-    (1..8_u32, 1..3000_u64, prop_oneof![Just(50), 1..500_u64])
-        .prop_map(|(pad, piece, step)| Jagged { pad, piece, step: step + 10 })
+    (1..8_u32, 1..3000_u64, prop_oneof![Just(50), 1..500_u64]).prop_map(|(pad, piece, step)| {
+        Jagged {
+            pad,
+            piece,
+            step: step + 10,
+        }
+    })
 }
 
 /// Both engines on the same requests; those that can never be served are left out.
-fn compare(settings: &Settings, cost: Jagged, requests: &[(u64, Request)]) -> Result<(), TestCaseError> {
+fn compare(
+    settings: &Settings,
+    cost: Jagged,
+    requests: &[(u64, Request)],
+) -> Result<(), TestCaseError> {
     let arrivals: Vec<(u64, Request)> = {
         let (witness, _) = serve(settings, cost, requests);
         let impossible: Vec<u64> = witness
@@ -246,47 +321,73 @@ fn compare(settings: &Settings, cost: Jagged, requests: &[(u64, Request)]) -> Re
             .filter(|done| done.outcome == Outcome::Impossible)
             .map(|done| done.number)
             .collect();
-        let possible = (0..).zip(requests).filter(|(number, _)| !impossible.contains(number));
+        let possible = (0..)
+            .zip(requests)
+            .filter(|(number, _)| !impossible.contains(number));
         possible.map(|(_, own)| own.clone()).collect()
     };
     let (witness, replica) = serve(settings, cost, &arrivals);
-    let (records, greatest) = naive::run(settings, &mut cost.clone(), &arrivals);
+    let (records, broken, greatest) = naive::run(settings, &mut cost.clone(), &arrivals);
     prop_assert_eq!(witness.records(), records);
+    let failed = witness
+        .done
+        .iter()
+        .filter(|done| done.outcome == Outcome::Failed);
+    prop_assert_eq!(
+        failed.map(|done| done.number).collect::<Vec<_>>(),
+        broken.clone()
+    );
     prop_assert_eq!(witness.preempted, greatest.preemptions);
     check(settings, &witness, &replica, &arrivals)
 }
 
 /// What must be after every run.
-fn check(settings: &Settings, witness: &Witness, replica: &Replica<Jagged>, arrivals: &[(u64, Request)]) -> Result<(), TestCaseError> {
+fn check(
+    settings: &Settings,
+    witness: &Witness,
+    replica: &Replica<Jagged>,
+    arrivals: &[(u64, Request)],
+) -> Result<(), TestCaseError> {
     let load = replica.load(u64::MAX);
     prop_assert_eq!((load.waiting, load.running, load.kv_used), (0, 0, 0));
     prop_assert_eq!(load.outstanding_tokens, 0);
     prop_assert_eq!(witness.done.len(), arrivals.len());
     let mut tokens = 0;
+    let mut failed = false;
     for done in &witness.done {
         let (time, request) = &arrivals[done.number as usize];
         prop_assert_eq!(done.submitted, *time);
         prop_assert!(done.scheduled >= Some(*time));
         prop_assert!(done.scheduled <= done.first_token && done.first_token <= Some(done.end));
-        prop_assert_eq!(done.generated, request.output);
         prop_assert_eq!(&done.request, request);
+        if done.outcome == Outcome::Failed {
+            failed = true;
+            continue;
+        }
+        prop_assert_eq!(done.generated, request.output);
         tokens += u64::from(request.output);
     }
-    let statistics = replica.statistics();
-    prop_assert_eq!(statistics.output_tokens, tokens);
-    prop_assert_eq!(witness.firsts, arrivals.len() as u64);
-    if !settings.ends_by_stop {
+    if !failed {
+        let statistics = replica.statistics();
+        prop_assert_eq!(statistics.output_tokens, tokens);
+        prop_assert_eq!(witness.firsts, arrivals.len() as u64);
         prop_assert_eq!(witness.gaps + witness.firsts, tokens);
     }
     for run in &witness.runs {
         prop_assert!(run.running <= settings.max_sequences * settings.ranks);
-        prop_assert!(run.decodes + run.prefill <= settings.max_batched_tokens * settings.ranks || !matches!(settings.policy, Policy::Vllm(_)));
+        prop_assert!(
+            run.decodes + run.prefill <= settings.max_batched_tokens * settings.ranks
+                || !matches!(settings.policy, Policy::Vllm(_))
+        );
     }
     // It never idles while work waits.
     let mut last = 0;
     for run in &witness.runs {
         if run.start > last {
-            let waits = witness.done.iter().any(|done| done.submitted < run.start && done.end > run.start);
+            let waits = witness
+                .done
+                .iter()
+                .any(|done| done.submitted < run.start && done.end > run.start);
             prop_assert!(!waits, "idle from {} to {}", last, run.start);
         }
         last = run.end();
@@ -300,6 +401,24 @@ proptest! {
     #[test]
     fn vllm_is_equal_to_the_naive_engine(
         settings in scenario(vllm()),
+        cost in cost(),
+        requests in requests(),
+    ) {
+        compare(&settings, cost, &requests)?;
+    }
+
+    #[test]
+    fn sglang_is_equal_to_the_naive_engine(
+        settings in scenario(sglang()),
+        cost in cost(),
+        requests in requests(),
+    ) {
+        compare(&settings, cost, &requests)?;
+    }
+
+    #[test]
+    fn tensorrt_llm_is_equal_to_the_naive_engine(
+        settings in scenario(tensorrt_llm()),
         cost in cost(),
         requests in requests(),
     ) {

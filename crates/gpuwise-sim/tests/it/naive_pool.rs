@@ -14,6 +14,12 @@ pub(crate) struct NaiveHolding {
     settled: Vec<bool>,
 }
 
+impl NaiveHolding {
+    pub(crate) fn blocks(&self) -> u64 {
+        self.ids.len() as u64
+    }
+}
+
 #[derive(Debug, Clone, Default)]
 struct Block {
     key: Option<u64>,

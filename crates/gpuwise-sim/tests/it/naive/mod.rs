@@ -1,5 +1,7 @@
 //! An engine as one would first write it: one step after the other, one token after the other.
 
+mod sglang;
+mod tensorrt_llm;
 mod vllm;
 
 use crate::naive_pool::{NaiveHolding, NaivePool};
@@ -72,6 +74,9 @@ struct Rank {
     done: Vec<Record>,
     now: u64,
     greatest: Greatest,
+    sglang: sglang::Memory,
+    /// Requests that failed.
+    broken: Vec<u64>,
 }
 
 /// The most that was ever in a step.
@@ -101,6 +106,8 @@ impl Rank {
             done: Vec::new(),
             now: 0,
             greatest: Greatest::default(),
+            sglang: sglang::Memory::default(),
+            broken: Vec::new(),
         }
     }
 
@@ -122,18 +129,28 @@ impl Rank {
         });
     }
 
+    fn is_sglang(&self) -> bool {
+        matches!(self.settings.policy, Policy::Sglang(_))
+    }
+
     /// Whether all tokens of a sequence are known to be planned.
     fn ends(&self, sequence: &Sequence) -> bool {
-        let late = self.settings.overlap && self.settings.ends_by_stop;
+        let unknown = self.settings.ends_by_stop || self.is_sglang();
+        let late = self.settings.overlap && unknown;
         let wanted = u64::from(sequence.request.output);
-        let known = if late { sequence.out } else { sequence.generated };
+        let known = if late {
+            sequence.out
+        } else {
+            sequence.generated
+        };
         known >= wanted
     }
 
     fn plan(&mut self) -> Batch {
         let batch = match self.settings.policy.clone() {
             Policy::Vllm(rules) => self.plan_vllm(&rules),
-            Policy::Sglang(_) | Policy::TensorRtLlm(_) => unimplemented!("not yet"),
+            Policy::Sglang(rules) => self.plan_sglang(&rules),
+            Policy::TensorRtLlm(rules) => self.plan_tensorrt_llm(&rules),
         };
         let tokens = batch.iter().map(|share| share.tokens).sum();
         self.greatest.tokens = self.greatest.tokens.max(tokens);
@@ -143,9 +160,30 @@ impl Rank {
 
     /// Tokens come out.
     fn output(&mut self, batch: &Batch, now: u64) {
+        let at_once = matches!(self.settings.policy, Policy::Vllm(_));
+        for share in batch.iter().filter(|share| !share.decode && !at_once) {
+            if let Some(one) = self
+                .running
+                .iter_mut()
+                .find(|own| own.number == share.number)
+                && (share.yields || matches!(self.settings.policy, Policy::Sglang(_)))
+            {
+                let tokens = share.before + share.tokens;
+                assert!(
+                    self.pool
+                        .extend(&mut one.holding, &one.request, one.number, tokens)
+                );
+            }
+        }
         for share in batch.iter().filter(|share| share.yields) {
-            let running = self.running.iter().position(|own| own.number == share.number);
-            let waiting = self.waiting.iter().position(|own| own.number == share.number);
+            let running = self
+                .running
+                .iter()
+                .position(|own| own.number == share.number);
+            let waiting = self
+                .waiting
+                .iter()
+                .position(|own| own.number == share.number);
             let sequence = match (running, waiting) {
                 (Some(at), _) => &mut self.running[at],
                 (None, Some(at)) => &mut self.waiting[at],
@@ -156,12 +194,16 @@ impl Rank {
             if sequence.out < u64::from(sequence.request.output) {
                 continue;
             }
+            if running.is_some() {
+                self.sglang.left(u64::from(sequence.request.output) <= 1);
+            }
             let ended = match (running, waiting) {
                 (Some(at), _) => self.running.remove(at),
                 (None, Some(at)) => self.waiting.remove(at).expect("found"),
                 (None, None) => continue,
             };
-            self.pool.release(ended.holding, &ended.request, ended.number, ended.computed);
+            self.pool
+                .release(ended.holding, &ended.request, ended.number, ended.computed);
             self.done.push(Record {
                 number: ended.number,
                 scheduled: ended.scheduled.expect("it ran"),
@@ -205,7 +247,7 @@ pub(crate) fn run<C: StepCost>(
     settings: &Settings,
     cost: &mut C,
     arrivals: &[(u64, Request)],
-) -> (Vec<Record>, Greatest) {
+) -> (Vec<Record>, Vec<u64>, Greatest) {
     let mut rank = Rank::new(settings);
     let mut coming = (0..).zip(arrivals).peekable();
     let mut now = 0;
@@ -216,25 +258,34 @@ pub(crate) fn run<C: StepCost>(
         }
         rank.now = now;
         while current.is_empty() {
-            let preempted = rank.greatest.preemptions;
+            let lost = rank.greatest.preemptions + rank.broken.len() as u64;
             current = rank.plan();
-            if rank.greatest.preemptions == preempted {
+            if rank.greatest.preemptions + rank.broken.len() as u64 == lost {
                 break;
             }
         }
         if current.is_empty() {
-            let Some((_, (time, _))) = coming.peek() else { break };
+            let Some((_, (time, _))) = coming.peek() else {
+                break;
+            };
             now = *time;
             continue;
         }
-        let next = if settings.overlap { rank.plan() } else { Vec::new() };
+        let next = if settings.overlap {
+            rank.plan()
+        } else {
+            Vec::new()
+        };
         now += time(cost, &current);
         rank.output(&current, now);
         current = next;
     }
-    assert!(rank.waiting.is_empty() && rank.running.is_empty(), "all were served");
+    assert!(
+        rank.waiting.is_empty() && rank.running.is_empty(),
+        "all were served"
+    );
     assert_eq!(rank.pool.free(), rank.total, "all blocks are free");
     assert_eq!(rank.pool.holders(), 0);
     rank.done.sort();
-    (rank.done, rank.greatest)
+    (rank.done, rank.broken, rank.greatest)
 }

@@ -32,7 +32,11 @@ impl Rank {
             if !self.allocate(number, more, rules, &mut making) {
                 break;
             }
-            at = self.running.iter().position(|own| own.number == number).expect("it runs");
+            at = self
+                .running
+                .iter()
+                .position(|own| own.number == number)
+                .expect("it runs");
             let sequence = &self.running[at];
             making.batch.push(Share {
                 number,
@@ -48,7 +52,11 @@ impl Rank {
             self.admit_vllm(rules, &mut making);
         }
         for share in &making.batch {
-            let sequence = self.running.iter_mut().find(|own| own.number == share.number).expect("it runs");
+            let sequence = self
+                .running
+                .iter_mut()
+                .find(|own| own.number == share.number)
+                .expect("it runs");
             sequence.computed += share.tokens;
             sequence.generated += u64::from(share.yields);
             sequence.reading &= !share.yields;
@@ -68,11 +76,16 @@ impl Rank {
     /// Blocks for a running sequence, at the cost of others; false if it lost its own place.
     fn allocate(&mut self, number: u64, more: u64, rules: &VllmRules, making: &mut Making) -> bool {
         loop {
-            let one = self.running.iter_mut().find(|own| own.number == number).expect("it runs");
+            let one = self
+                .running
+                .iter_mut()
+                .find(|own| own.number == number)
+                .expect("it runs");
             let all = one.computed + more;
             // Full blocks of prompts are found at once, those of answers when they are let go.
             let enough = if one.reading {
-                self.pool.extend(&mut one.holding, &one.request, number, all)
+                self.pool
+                    .extend(&mut one.holding, &one.request, number, all)
             } else {
                 self.pool.grow(&mut one.holding, all)
             };
@@ -81,20 +94,30 @@ impl Rank {
             }
             making.preempted = true;
             let at = if rules.priority {
-                let key = |at: &usize| (self.running[*at].request.priority, self.running[*at].arrival);
+                let key = |at: &usize| {
+                    (
+                        self.running[*at].request.priority,
+                        self.running[*at].arrival,
+                    )
+                };
                 (0..self.running.len()).max_by_key(key).expect("one runs")
             } else {
                 self.running.len() - 1
             };
             let mut victim = self.running.remove(at);
             let mut computed = victim.computed;
-            if let Some(at) = making.batch.iter().position(|share| share.number == victim.number) {
+            if let Some(at) = making
+                .batch
+                .iter()
+                .position(|share| share.number == victim.number)
+            {
                 let share = making.batch.remove(at);
                 making.budget += share.tokens;
                 computed += if victim.reading { share.tokens } else { 0 };
             }
             let holding = std::mem::take(&mut victim.holding);
-            self.pool.release(holding, &victim.request, victim.number, computed);
+            self.pool
+                .release(holding, &victim.request, victim.number, computed);
             victim.computed = 0;
             victim.preemptions += 1;
             self.greatest.preemptions += 1;
@@ -111,7 +134,12 @@ impl Rank {
         let mut aside = Vec::new();
         while making.budget > 0 && self.running.len() < self.settings.max_sequences as usize {
             let first = if rules.priority {
-                let key = |at: &usize| (self.waiting[*at].request.priority, self.waiting[*at].arrival);
+                let key = |at: &usize| {
+                    (
+                        self.waiting[*at].request.priority,
+                        self.waiting[*at].arrival,
+                    )
+                };
                 (0..self.waiting.len()).min_by_key(key)
             } else {
                 (!self.waiting.is_empty()).then_some(0)
@@ -131,15 +159,26 @@ impl Rank {
                 break;
             }
             let some = some.min(making.budget);
-            let held = if rules.reserve_full_prompt { one.tokens() } else { found + some };
+            let held = if rules.reserve_full_prompt {
+                one.tokens()
+            } else {
+                found + some
+            };
             let needed = held.div_ceil(u64::from(self.settings.cache.block_tokens)) - blocks + free;
-            let kept = if self.running.is_empty() { 0 } else { watermark };
+            let kept = if self.running.is_empty() {
+                0
+            } else {
+                watermark
+            };
             if needed + kept > self.pool.free() {
                 break;
             }
             let mut one = self.waiting.remove(at).expect("found");
             one.holding = self.pool.hold(&one.request, one.number, one.tokens());
-            assert!(self.pool.extend(&mut one.holding, &one.request, one.number, found + some));
+            assert!(
+                self.pool
+                    .extend(&mut one.holding, &one.request, one.number, found + some)
+            );
             one.computed = found;
             one.reading = true;
             one.cached.get_or_insert(found);
@@ -160,7 +199,9 @@ impl Rank {
     }
 
     fn adapter_fits(&self, adapter: u16) -> bool {
-        let Some(most) = self.settings.max_adapters else { return true };
+        let Some(most) = self.settings.max_adapters else {
+            return true;
+        };
         let mut others: Vec<u16> = self
             .running
             .iter()
