@@ -4,7 +4,7 @@ use crate::{
     catalogue::{Loaded, user_directory},
     error::Problem,
     fitting::{ConstantsFile, read_file, read_knowledge},
-    questions::{Asked, models_of, read_tables},
+    questions::{Asked, canonical, models_of, read_tables},
 };
 use gpuwise_size::{
     answer::{figure, observation, read, solve},
@@ -45,6 +45,15 @@ pub(crate) fn fitted() -> anyhow::Result<Knowledge> {
     read_knowledge("catalogue/constants.toml", EMBEDDED)
 }
 
+/// A row that says something, by its place among the rows.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Observed {
+    /// The row's place, from 0.
+    pub(crate) row: usize,
+    /// What it says.
+    pub(crate) observation: Observation,
+}
+
 /// Rows with a measured value as observations of ln(measured / predicted); rows that cannot be
 /// answered say nothing.
 pub(crate) fn observations(
@@ -52,22 +61,30 @@ pub(crate) fn observations(
     loaded: &Loaded,
     knowledge: &Knowledge,
 ) -> Vec<Observation> {
+    let observed = observed(rows, loaded, knowledge);
+    observed.into_iter().map(|row| row.observation).collect()
+}
+
+/// The same with the places of their rows.
+pub(crate) fn observed(rows: &[Asked], loaded: &Loaded, knowledge: &Knowledge) -> Vec<Observed> {
     let models = models_of(rows, loaded);
-    rows.iter()
-        .filter_map(|row| {
-            let question = &row.question;
-            let architecture = models.get(&question.model)?.as_ref().ok()?;
-            let reading = read(question, architecture, &loaded.catalogue).ok()?;
-            let constants = knowledge.constants(reading.setup.engine.kind);
-            let scale = if question.unit == "ms" { 1e-3 } else { 1.0 };
-            let measured = question.value.filter(|value| *value > 0.0)? * scale;
-            let predicted = figure(&reading, &solve(&reading, constants)?, constants);
-            let residual = (measured / predicted).ln();
-            residual
-                .is_finite()
-                .then(|| observation(question, &reading, residual))
+    let each = rows.iter().enumerate().filter_map(|(row, asked)| {
+        let question = &asked.question;
+        let architecture = models.get(&question.model)?.as_ref().ok()?;
+        let reading = read(question, architecture, &loaded.catalogue).ok()?;
+        let constants = knowledge.constants(reading.setup.engine.kind);
+        let scale = if question.unit == "ms" { 1e-3 } else { 1.0 };
+        let measured = question.value.filter(|value| *value > 0.0)? * scale;
+        let outcome = solve(&reading, constants)?;
+        let predicted = figure(&reading, &outcome, constants);
+        let residual = (measured / predicted).ln();
+        let named = canonical(question, loaded);
+        residual.is_finite().then(|| Observed {
+            row,
+            observation: observation(&named, &reading, Some(&outcome), residual),
         })
-        .collect()
+    });
+    each.collect()
 }
 
 /// The file of constants that the binary carries, with what they were fitted on.

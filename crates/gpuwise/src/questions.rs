@@ -134,6 +134,16 @@ fn model(name: &str, loaded: &Loaded) -> Result<Architecture, String> {
     }
 }
 
+/// The question with the catalogue's name of its model, so that rows and plans that name one model
+/// differently speak of the same.
+pub(crate) fn canonical(question: &Question, loaded: &Loaded) -> Question {
+    let entry = loaded.models.entry(&question.model);
+    Question {
+        model: entry.map_or_else(|| question.model.clone(), |entry| entry.id.clone()),
+        ..question.clone()
+    }
+}
+
 /// Answers rows, in order, over all threads.
 pub(crate) fn answers(
     asked: &[Asked],
@@ -192,7 +202,10 @@ fn some_answers(
                 .entry(sample.run())
                 .or_insert_with(|| solve(&sample.reading, constants));
             match outcome {
-                Some(outcome) => from_outcome(question, &sample.reading, outcome, knowledge),
+                Some(outcome) => {
+                    let named = canonical(question, loaded);
+                    from_outcome(&named, &sample.reading, outcome, knowledge)
+                }
                 None => Answer::none(
                     "the row states no lengths, and names no benchmark whose lengths are known",
                 ),

@@ -12,6 +12,6 @@ mod releases;
 pub use engine::{engine_of, profile_of, profile_of_engine};
 pub use memory::{MemoryAnswer, predict_memory};
 pub use precision::weights_named;
-pub use predict::{Kind, Outcome, figure, predict, solve};
+pub use predict::{Kind, Outcome, figure, in_flight, predict, solve};
 pub use question::{Answer, about_memory, answer, from_outcome, observation, with_value};
 pub use reading::{Reading, Refusal, Statistic, Wanted, default_settings, read};

@@ -127,6 +127,20 @@ pub fn figure(reading: &Reading<'_>, outcome: &Outcome, constants: &Constants) -
     }
 }
 
+/// Sequences in flight per GPU: as the load states them, or as they follow from a rate. `None`
+/// where neither does.
+pub fn in_flight(reading: &Reading<'_>, outcome: &Outcome) -> Option<f64> {
+    let gpus = f64::from(reading.gpus.max(1));
+    match (&reading.load, outcome) {
+        (Load::InFlight(requests), _) => Some(requests / gpus),
+        (Load::Rate(_), Outcome::Open(quantiles)) => {
+            let running = quantiles.mean.running * reading.groups() / gpus;
+            (running.is_finite() && running > 0.0).then_some(running)
+        }
+        _ => None,
+    }
+}
+
 fn batch(reading: &Reading<'_>, groups: f64) -> Option<StaticBatch> {
     let Load::InFlight(size) = reading.load else {
         return None;

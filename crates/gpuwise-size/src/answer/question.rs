@@ -2,7 +2,7 @@
 
 use super::{
     memory::predict_memory,
-    predict::{Outcome, figure, solve},
+    predict::{Outcome, figure, in_flight, solve},
     reading::{Reading, Refusal, read},
 };
 use crate::knowledge::{Correction, Knowledge, MetricClass, Observation, Range};
@@ -109,10 +109,11 @@ pub fn from_outcome(
     knowledge: &Knowledge,
 ) -> Answer {
     let constants = knowledge.constants(reading.setup.engine.kind);
-    with_value(
-        question,
+    let value = figure(reading, outcome, constants);
+    corrected(
         reading,
-        figure(reading, outcome, constants),
+        &observation(question, reading, Some(outcome), 0.0),
+        (value, &question.unit),
         knowledge,
     )
 }
@@ -125,19 +126,32 @@ pub fn with_value(
     value: f64,
     knowledge: &Knowledge,
 ) -> Answer {
+    corrected(
+        reading,
+        &observation(question, reading, None, 0.0),
+        (value, &question.unit),
+        knowledge,
+    )
+}
+
+/// A figure in SI units with its unit, corrected by the user's own rows, with its range.
+fn corrected(
+    reading: &Reading<'_>,
+    like: &Observation,
+    (value, unit): (f64, &str),
+    knowledge: &Knowledge,
+) -> Answer {
     if !value.is_finite() || value <= 0.0 {
         return Answer::none("the model gives no finite figure for this row");
     }
     let class = MetricClass::of(reading.wanted);
     let basis = basis(reading, knowledge);
-    let correction = knowledge
-        .feedback
-        .correction(&observation(question, reading, 0.0));
+    let correction = knowledge.feedback.correction(like);
     let extrapolated = basis == Basis::Extrapolated;
     let Range { low, high } = knowledge
         .ranges
         .get(class, &reading.setup.profile, extrapolated);
-    let scale = if question.unit == "ms" { 1e3 } else { 1.0 };
+    let scale = if unit == "ms" { 1e3 } else { 1.0 };
     let (estimate, basis) = match correction {
         None => (Estimate::with_factors(value * scale, low, high), basis),
         Some(Correction { shift, width, .. }) => {
@@ -186,8 +200,14 @@ fn basis(reading: &Reading<'_>, knowledge: &Knowledge) -> Basis {
     }
 }
 
-/// A row as an observation with ln(measured / predicted).
-pub fn observation(question: &Question, reading: &Reading<'_>, residual: f64) -> Observation {
+/// A row as an observation with ln(measured / predicted). Its outcome, where it is known, says how
+/// many sequences a rate keeps in flight.
+pub fn observation(
+    question: &Question,
+    reading: &Reading<'_>,
+    outcome: Option<&Outcome>,
+    residual: f64,
+) -> Observation {
     let setup = &reading.setup;
     Observation {
         gpu: setup.device.gpu.name.clone(),
@@ -196,8 +216,9 @@ pub fn observation(question: &Question, reading: &Reading<'_>, residual: f64) ->
         weights: setup.weights.name(),
         class: MetricClass::of(reading.wanted),
         residual,
-        load: match reading.load {
-            Load::InFlight(requests) => Some(requests / f64::from(reading.gpus.max(1))),
+        load: match (&reading.load, outcome) {
+            (_, Some(outcome)) => in_flight(reading, outcome),
+            (Load::InFlight(requests), None) => Some(requests / f64::from(reading.gpus.max(1))),
             _ => None,
         },
         shape: reading

@@ -27,7 +27,7 @@ pub struct Observation {
     pub class: MetricClass,
     /// ln(measured / predicted).
     pub residual: f64,
-    /// Sequences in flight per GPU, where the load states them.
+    /// Sequences in flight per GPU, as the load states them or as a rate keeps them.
     pub load: Option<f64>,
     /// Input over output tokens, where stated.
     pub shape: Option<f64>,

@@ -1,5 +1,9 @@
 //! `gpuwise calibrate`: what was measured corrects what is predicted.
 
+mod held_back;
+mod keep;
+mod results;
+
 use super::{Answer, Context};
 use crate::{
     accuracy::{Compared, errors},
@@ -7,22 +11,23 @@ use crate::{
     error::Problem,
     fitting::{self, LeftOut},
     knowledge, output,
-    questions::{Asked, models_of, read_tables},
+    questions::{Asked, models_of},
     write::Pending,
 };
 use gpuwise_view::table::{Cell, Column, Table};
-use std::{
-    collections::BTreeMap,
-    fs,
-    path::{Path, PathBuf},
-};
+use std::{collections::BTreeMap, fs, path::PathBuf};
 
 /// Flags of `gpuwise calibrate`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Flags {
-    /// Tables of questions with their measured values
+    /// Result files of load generators, or tables of questions with their measured values
+    ///
+    /// Result files are those of `gpuwise bench`, vLLM bench, SGLang bench, InferenceX, GuideLLM,
+    /// inference-perf and AIPerf.
     #[arg(required_unless_present = "forget", value_name = "MEASURED")]
     measured: Vec<PathBuf>,
+    #[command(flatten, next_help_heading = "What result files do not say")]
+    setting: results::SettingFlags,
     /// Forget the rows kept so far
     #[arg(long, conflicts_with_all = ["refit", "cross_validate"])]
     forget: bool,
@@ -44,7 +49,7 @@ pub(crate) fn run(context: &Context, flags: &Flags) -> anyhow::Result<Answer> {
     if flags.forget {
         return forget();
     }
-    let asked = read_tables(&flags.measured)?;
+    let asked = results::read(&flags.measured, &flags.setting)?;
     if !asked
         .iter()
         .any(|row| row.question.value.is_some_and(|value| value > 0.0))
@@ -66,7 +71,7 @@ pub(crate) fn run(context: &Context, flags: &Flags) -> anyhow::Result<Answer> {
         }
         return Ok(Answer::Yes);
     }
-    keep(context, &asked, &loaded)
+    keep::keep(context, &asked, &loaded)
 }
 
 fn forget() -> anyhow::Result<Answer> {
@@ -147,129 +152,4 @@ fn cross_validate(
     ));
     context.output.table(&table)?;
     Ok(Answer::Yes)
-}
-
-/// Keeps rows as the user's own, and says what they change.
-fn keep(context: &Context, asked: &[Asked], loaded: &catalogue::Loaded) -> anyhow::Result<Answer> {
-    let file = knowledge::feedback_file().ok_or_else(|| {
-        Problem::new("there is no place for rows of your own").hint("set HOME or XDG_CONFIG_HOME")
-    })?;
-    let fitted = knowledge::fitted()?;
-    let observations = knowledge::observations(asked, loaded, &fitted);
-    if observations.is_empty() {
-        return Err(
-            Problem::new("none of these rows can be compared with a prediction")
-                .hint("`gpuwise predict FILE` gives the reason for each row")
-                .into(),
-        );
-    }
-    let kept = if file.is_file() {
-        fs::read_to_string(&file).unwrap_or_default()
-    } else {
-        String::new()
-    };
-    if let Some(folder) = file.parent() {
-        fs::create_dir_all(folder).map_err(|error| {
-            Problem::new(format!("cannot make {}", folder.display())).because(error)
-        })?;
-    }
-    Pending::new(&file)?.finish(&appended(&kept, asked)?)?;
-    let mut groups: BTreeMap<(String, String, String, String, &str), Vec<f64>> = BTreeMap::new();
-    for row in &observations {
-        let key = (
-            row.gpu.clone(),
-            row.model.clone(),
-            row.weights.clone(),
-            row.profile.clone(),
-            row.class.key(),
-        );
-        groups.entry(key).or_default().push(row.residual);
-    }
-    let mut table = Table::new(vec![
-        Column::left("gpu", "GPU"),
-        Column::left("model", "model").wrap(16),
-        Column::left("weights", "weights"),
-        Column::left("engine", "engine"),
-        Column::left("metric", "metric"),
-        Column::right("rows", "rows"),
-        Column::right("measured_over_predicted", "measured / predicted"),
-    ]);
-    for ((gpu, model, weights, engine, class), residuals) in groups {
-        let mean = (residuals.iter().sum::<f64>() / residuals.len() as f64).exp();
-        table.push(vec![
-            Cell::text(gpu),
-            Cell::text(model),
-            Cell::text(weights),
-            Cell::text(engine),
-            Cell::text(class),
-            Cell::count(residuals.len() as u64),
-            Cell::new(format!("{mean:.2}"), mean),
-        ]);
-    }
-    table.footnote(format!(
-        "kept in {}; `gpuwise calibrate --forget` removes them",
-        shown(&file)
-    ));
-    context.output.table(&table)?;
-    Ok(Answer::Yes)
-}
-
-fn shown(path: &Path) -> String {
-    path.display().to_string()
-}
-
-const HEADER: [&str; 16] = [
-    "id",
-    "model",
-    "gpu",
-    "num_gpus",
-    "tp",
-    "pp",
-    "dp",
-    "precision",
-    "engine",
-    "isl",
-    "osl",
-    "batch_or_concurrency",
-    "metric",
-    "unit",
-    "extra",
-    "value",
-];
-
-/// The kept rows and these, as one table.
-fn appended(kept: &str, asked: &[Asked]) -> anyhow::Result<String> {
-    let mut writer = csv::Writer::from_writer(kept.as_bytes().to_vec());
-    if kept.is_empty() {
-        writer.write_record(HEADER)?;
-    }
-    for row in asked.iter().filter(|row| row.question.value.is_some()) {
-        let q = &row.question;
-        let whole = |value: Option<u32>| value.map_or_else(String::new, |v| v.to_string());
-        let real = |value: Option<f64>| value.map_or_else(String::new, |v| v.to_string());
-        let extra: Vec<String> = q
-            .extra
-            .iter()
-            .map(|(key, value)| format!("{key}={value}"))
-            .collect();
-        writer.write_record([
-            q.id.clone(),
-            q.model.clone(),
-            q.gpu.clone(),
-            whole(q.gpus),
-            whole(q.tensor),
-            whole(q.pipeline),
-            whole(q.data),
-            q.precision.clone(),
-            q.engine.clone(),
-            real(q.input),
-            real(q.output),
-            gpuwise_read::question::load_cell(&q.load),
-            q.metric.clone(),
-            q.unit.clone(),
-            extra.join("; "),
-            real(q.value),
-        ])?;
-    }
-    Ok(String::from_utf8(writer.into_inner()?)?)
 }
