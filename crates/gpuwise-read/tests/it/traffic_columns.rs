@@ -35,7 +35,9 @@ fn said(trace: &Trace) -> String {
             ("g", Some(i64::from(request.stage)).filter(|n| *n != 0)),
             (
                 "w",
-                Some((request.think.0 / 1_000_000) as i64).filter(|n| *n != 0),
+                i64::try_from(request.think.0 / 1_000_000)
+                    .ok()
+                    .filter(|n| *n != 0),
             ),
         ] {
             if let Some(value) = value {

@@ -1,7 +1,10 @@
 //! What is done to traffic on its way: replayed faster, thinned, grown, cut, relabelled.
 
-use super::{Pacing, Source, TrafficError, mixed, sample};
-use gpuwise_domain::request::{Request, Segment};
+use super::{Pacing, Source, TrafficError, arrivals::check_gaps, mixed, sample};
+use gpuwise_domain::{
+    client::GapLaw,
+    request::{Request, Segment},
+};
 use gpuwise_units::{Nanoseconds, RandomStream, group_thousands};
 use std::fmt;
 
@@ -62,6 +65,16 @@ pub enum Change {
         /// Seed.
         seed: u64,
     },
+    /// Clients think before each request for a time of this mean and law: after the answer before it in
+    /// a session, or after the answer that made room where a number is kept in flight.
+    Think {
+        /// Mean.
+        mean: Nanoseconds,
+        /// Law.
+        law: GapLaw,
+        /// Seed.
+        seed: u64,
+    },
     /// Sent at another pace: at most so many at a time, or always so many.
     Paced(Pacing),
 }
@@ -101,6 +114,12 @@ impl Change {
                 let time = every.seconds().get();
                 let expected = "a time from 1 ms to 100 years";
                 TrafficError::range("the period of growth", time, 1e-3..=3.2e9, expected)
+            }
+            Self::Think { mean, law, .. } => {
+                check_gaps(*law)?;
+                let time = mean.seconds().get();
+                let expected = "a time of at most 100 years";
+                TrafficError::range("the time to think", time, 0.0..=3.2e9, expected)
             }
             Self::Labels { shares, .. } => {
                 for (share, _) in shares {
@@ -168,6 +187,10 @@ impl Change {
             Self::Unshared => {
                 request.prefix = None;
                 request.answer = None;
+            }
+            Self::Think { mean, law, seed } => {
+                let mut stream = RandomStream::new(*seed, "traffic thinking", number);
+                request.think = scaled(*mean, sample::gap(&mut stream, *law));
             }
             Self::Labels { shares, seed } => {
                 let sum: f64 = shares.iter().map(|(share, _)| share).sum();
@@ -352,6 +375,7 @@ impl fmt::Display for Change {
             }
             Self::Apart(_) => out.write_str("contents of its own"),
             Self::Unshared => out.write_str("nothing shared"),
+            Self::Think { mean, .. } => write!(out, "clients think {mean}"),
             Self::Labels { shares, .. } => write!(out, "labelled by {} shares", shares.len()),
             Self::Paced(Pacing::InFlight(count)) => write!(out, "{count} in flight"),
             Self::Paced(Pacing::Scheduled { cap: Some(cap) }) => {

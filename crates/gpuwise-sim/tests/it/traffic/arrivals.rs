@@ -74,7 +74,7 @@ fn stages_send_what_they_say() {
         let of = |stage: u16| made.iter().filter(move |request| request.stage == stage);
         assert_eq!((of(0).count(), of(1).count(), of(2).count()), (300, 0, 300));
         // The last of a stage ends it.
-        let last = |stage: u16| of(stage).last().map(|request| request.due.0);
+        let last = |stage: u16| of(stage).next_back().map(|request| request.due.0);
         assert!(last(0).is_some_and(|due| due.abs_diff(60_000_000_000) < 10));
         assert!(last(2).is_some_and(|due| due.abs_diff(100_000_000_000) < 10));
     }

@@ -66,24 +66,20 @@ fn generated(gaps: GapLaw, rate: Rate) -> Generator {
     Generator::new(&pattern, Extent::requests(5_000), 42).expect("a sound pattern")
 }
 
-#[test]
-fn nothing_moves() {
-    let eight = || Rate::Constant(rate(8.0));
+fn states() -> Rate {
     let state = |per_second: f64, dwell: f64| State {
         rate: rate(per_second),
         dwell: time(dwell),
     };
-    let stages = Rate::Stages(vec![
-        Stage {
-            rate: rate(5.0),
-            duration: time(100.0),
-        },
-        Stage {
-            rate: rate(10.0),
-            duration: time(100.0),
-        },
-    ]);
-    let users = SharedPrefix {
+    Rate::Modulated(vec![state(2.0, 30.0), state(40.0, 5.0)])
+}
+
+fn users() -> Users {
+    let stage = |per_second: f64| Stage {
+        rate: rate(per_second),
+        duration: time(100.0),
+    };
+    let spec = SharedPrefix {
         system_prompts: 4,
         users_per_prompt: 3,
         system_tokens: 100,
@@ -93,12 +89,16 @@ fn nothing_moves() {
         repeat_question: false,
         grow: Some(4_000),
     };
-    let exact = Arrivals {
+    let arrivals = Arrivals {
         gaps: GapLaw::Exponential,
-        rate: stages,
+        rate: Rate::Stages(vec![stage(5.0), stage(10.0)]),
         exact: true,
     };
-    let talk = Conversations {
+    Users::new(spec, arrivals, Extent::default(), 42).expect("a sound load")
+}
+
+fn talk() -> Talk {
+    let laws = Conversations {
         starts: Arrivals::poisson(rate(1.0)),
         rounds: LengthLaw::Samples([1, 2, 5].into()),
         think: time(20.0),
@@ -112,6 +112,10 @@ fn nothing_moves() {
         answer: LengthLaw::Fixed(80),
         longest: 4_096,
     };
+    Talk::new(laws, Extent::requests(2_000), 42).expect("sound laws")
+}
+
+fn clients() -> Superposed {
     let client = |number: u32, gaps: GapLaw| Client {
         number,
         windows: vec![ClientWindow {
@@ -131,17 +135,24 @@ fn nothing_moves() {
         duration: time(600.0),
         scale: 2.0,
     };
+    Superposed::new(&clients, excerpt, Some(&lengths()), 42).expect("sound clients")
+}
+
+#[test]
+fn nothing_moves() {
+    let eight = || Rate::Constant(rate(8.0));
     let recorded = Recorded::new(generated(GapLaw::Exponential, eight()).collect());
+    let growth = Change::Growth {
+        by: 0.1,
+        every: time(60.0),
+    };
     let changed = recorded
         .clone()
         .changed(Change::Thin { keep: 0.5, seed: 1 })
-        .and_then(|thin| {
-            thin.changed(Change::Growth {
-                by: 0.1,
-                every: time(60.0),
-            })
-        })
-        .and_then(|grown| grown.changed(Change::Apart(5)));
+        .and_then(|thin| thin.changed(growth))
+        .and_then(|grown| grown.changed(Change::Apart(5)))
+        .expect("sound changes");
+    let resampled = Resampled::new(recorded, time(30.0), 42).expect("a sound trace");
     let got = [
         ("poisson", hash(generated(GapLaw::Exponential, eight()))),
         ("constant", hash(generated(GapLaw::Constant, eight()))),
@@ -149,30 +160,12 @@ fn nothing_moves() {
             "gamma",
             hash(generated(GapLaw::Gamma { shape: 0.25 }, eight())),
         ),
-        (
-            "modulated",
-            hash(generated(
-                GapLaw::Exponential,
-                Rate::Modulated(vec![state(2.0, 30.0), state(40.0, 5.0)]),
-            )),
-        ),
-        (
-            "users",
-            hash(Users::new(users, exact, Extent::default(), 42).expect("sound")),
-        ),
-        (
-            "talk",
-            hash(Talk::new(talk, Extent::requests(2_000), 42).expect("sound")),
-        ),
-        (
-            "clients",
-            hash(Superposed::new(&clients, excerpt, Some(&lengths()), 42).expect("sound")),
-        ),
-        ("changed", hash(changed.expect("sound"))),
-        (
-            "resampled",
-            hash(Resampled::new(recorded, time(30.0), 42).expect("sound")),
-        ),
+        ("modulated", hash(generated(GapLaw::Exponential, states()))),
+        ("users", hash(users())),
+        ("talk", hash(talk())),
+        ("clients", hash(clients())),
+        ("changed", hash(changed)),
+        ("resampled", hash(resampled)),
     ];
     let got: Vec<String> = got
         .iter()

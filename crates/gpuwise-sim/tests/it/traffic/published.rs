@@ -1,4 +1,8 @@
 //! Published traces, where they are at hand.
+#![expect(
+    clippy::disallowed_methods,
+    reason = "tests find published data by the environment; the crate itself must not"
+)]
 
 use super::{near, time};
 use gpuwise_domain::request::Request;

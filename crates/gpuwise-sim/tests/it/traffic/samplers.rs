@@ -38,21 +38,21 @@ fn gamma_below(shape: f64, x: f64) -> f64 {
     if x < shape + 1.0 {
         let mut term = 1.0 / shape;
         let mut sum = term;
-        for n in 1..500 {
-            term *= x / (shape + f64::from(n));
+        for step in 1..500 {
+            term *= x / (shape + f64::from(step));
             sum += term;
         }
         return front * sum;
     }
-    let (mut c, mut d) = (1e300, 1.0 / (x + 1.0 - shape));
-    let mut fraction = d;
-    for n in 1..500 {
-        let n = f64::from(n);
-        let a = n * (shape - n);
-        let b = x + 1.0 - shape + 2.0 * n;
-        d = 1.0 / (b + a * d);
-        c = b + a / c;
-        fraction *= c * d;
+    let (mut above, mut below) = (1e300, 1.0 / (x + 1.0 - shape));
+    let mut fraction = below;
+    for step in 1..500 {
+        let step = f64::from(step);
+        let numerator = step * (shape - step);
+        let denominator = x + 1.0 - shape + 2.0 * step;
+        below = 1.0 / (denominator + numerator * below);
+        above = denominator + numerator / above;
+        fraction *= above * below;
     }
     1.0 - front * fraction
 }
