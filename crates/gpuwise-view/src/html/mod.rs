@@ -1,12 +1,13 @@
 //! A plan as one self-contained page: no script, no network, light and dark, readable on paper.
 
+mod shell;
 mod tree;
 
 use crate::{
     figures::{self, amount, percent, ranged_seconds},
     markup::escape,
     plan::{self, words},
-    svg::{self, Picture},
+    svg,
 };
 use gpuwise_domain::{
     deployment::{Deployment, Dropped, Sizing},
@@ -14,7 +15,8 @@ use gpuwise_domain::{
 };
 use std::fmt::Write as _;
 
-const STYLE: &str = include_str!("style.css");
+pub(crate) use shell::{Page, Section, facts, figure};
+
 /// Rows of what is not there, at most.
 const ALTERNATIVES: usize = 60;
 /// Bytes of derivations, at most: the page stays below 300 kB.
@@ -22,52 +24,23 @@ const DERIVATIONS: usize = 120_000;
 
 /// The report of a plan; `made` says by what and when, as the caller wants it said.
 pub fn report(sizing: &Sizing, made: &str) -> String {
-    let name = escape(&sizing.model.name);
-    let mut out = format!(
-        "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
-         <meta name=\"viewport\" content=\"width=device-width,initial-scale=1\">\n\
-         <meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'\">\n\
-         <title>GPUs for {name}</title>\n<style>\n{STYLE}{}\n</style>\n</head>\n<body>\n<main>\n",
-        svg::STYLE
-    );
     let verdict = plan::verdict(sizing);
     // The sentence that answers; those that follow say what is short.
     let verdict = verdict.split_once(". ").unwrap_or((&verdict, ""));
-    let answer = escape(&answer(sizing, verdict));
-    let _ = writeln!(
-        out,
-        "<header>\n<h1>GPUs for {name}</h1>\n<p class=\"answer\">{answer}</p>"
-    );
+    let mut head = String::new();
     if let Some(best) = sizing.deployments.first() {
-        out += &headline(best);
+        head += &headline(best);
     } else if !verdict.1.is_empty() {
-        let _ = writeln!(out, "<p class=\"lead\">{}</p>", escape(verdict.1));
+        let _ = writeln!(head, "<p class=\"lead\">{}</p>", escape(verdict.1));
     }
-    out += &facts(&plan::question(sizing));
-    let sections = sections(sizing);
-    out += "<nav aria-label=\"Contents\">";
-    for section in &sections {
-        let _ = write!(out, "<a href=\"#{}\">{}</a> ", section.id, section.title);
+    head += &facts(&plan::question(sizing));
+    Page {
+        title: format!("GPUs for {}", sizing.model.name),
+        answer: answer(sizing, verdict),
+        head,
+        sections: sections(sizing),
     }
-    out += "</nav>\n</header>\n";
-    for Section { id, title, body } in &sections {
-        let _ = write!(
-            out,
-            "<section id=\"{id}\" aria-labelledby=\"{id}-title\">\n<h2 id=\"{id}-title\">{title}</h2>\n{body}</section>\n"
-        );
-    }
-    let _ = write!(
-        out,
-        "<footer><p class=\"note\">{}</p></footer>\n</main>\n</body>\n</html>\n",
-        escape(made)
-    );
-    out
-}
-
-struct Section {
-    id: &'static str,
-    title: &'static str,
-    body: String,
+    .finish(made)
 }
 
 /// One sentence that answers the question; `verdict` where nothing keeps the promise.
@@ -165,14 +138,6 @@ fn headline(best: &Deployment) -> String {
     out + "</dl>\n"
 }
 
-fn facts(pairs: &[(&str, String)]) -> String {
-    let mut out = String::from("<dl class=\"facts\">\n");
-    for (label, text) in pairs {
-        let _ = writeln!(out, "<dt>{label}</dt><dd>{}</dd>", escape(text));
-    }
-    out + "</dl>\n"
-}
-
 fn sections(sizing: &Sizing) -> Vec<Section> {
     let mut out = Vec::new();
     if let Some(best) = sizing.deployments.first() {
@@ -235,14 +200,6 @@ fn sections(sizing: &Sizing) -> Vec<Section> {
         });
     }
     out
-}
-
-fn figure(picture: &Picture, caption: &str) -> String {
-    format!(
-        "<figure>\n{}<figcaption>{}</figcaption>\n</figure>\n",
-        picture.to_inline(),
-        escape(caption)
-    )
 }
 
 /// A picture for each deployment whose memory differs from those before it.

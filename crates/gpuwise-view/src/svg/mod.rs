@@ -5,8 +5,10 @@ mod canvas;
 mod front;
 mod load;
 mod memory;
+mod run;
 
 pub use canvas::{Picture, STYLE};
 pub use front::front;
 pub use load::load;
 pub use memory::memory;
+pub use run::{Panel, distribution, ladder, over_time};

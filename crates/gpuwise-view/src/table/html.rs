@@ -69,7 +69,7 @@ fn side(column: &Column) -> &'static str {
 }
 
 /// Marks of state in their colours.
-fn marked(text: &str) -> String {
+pub(crate) fn marked(text: &str) -> String {
     [
         (State::Good, "good"),
         (State::Warning, "warning"),

@@ -4,6 +4,8 @@ mod fit;
 mod html;
 mod text;
 
+pub(crate) use html::marked;
+
 use crate::{figures::MISSING, markup::escape_markdown, style::clean};
 use serde_json::{Map, Value};
 use std::fmt::Write as _;

@@ -1,0 +1,84 @@
+//! What every page has: its head, its sections and their list.
+
+use crate::{
+    markup::escape,
+    svg::{self, Picture},
+};
+use std::fmt::Write as _;
+
+const STYLE: &str = include_str!("style.css");
+
+/// A page before it is written.
+pub(crate) struct Page {
+    /// Its title.
+    pub title: String,
+    /// The sentence that answers.
+    pub answer: String,
+    /// Markup below it.
+    pub head: String,
+    /// Its parts.
+    pub sections: Vec<Section>,
+}
+
+/// A part of a page.
+pub(crate) struct Section {
+    /// Its address.
+    pub id: &'static str,
+    /// Its title.
+    pub title: &'static str,
+    /// Its markup.
+    pub body: String,
+}
+
+impl Page {
+    /// The page; `made` says by what and when.
+    pub(crate) fn finish(self, made: &str) -> String {
+        let title = escape(&self.title);
+        let mut out = format!(
+            "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
+             <meta name=\"viewport\" content=\"width=device-width,initial-scale=1\">\n\
+             <meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'\">\n\
+             <title>{title}</title>\n<style>\n{STYLE}{}\n</style>\n</head>\n<body>\n<main>\n\
+             <header>\n<h1>{title}</h1>\n<p class=\"answer\">{}</p>\n{}",
+            svg::STYLE,
+            crate::table::marked(&escape(&self.answer)),
+            self.head
+        );
+        out += "<nav aria-label=\"Contents\">";
+        for section in &self.sections {
+            let _ = write!(out, "<a href=\"#{}\">{}</a> ", section.id, section.title);
+        }
+        out += "</nav>\n</header>\n";
+        for Section { id, title, body } in &self.sections {
+            let _ = write!(
+                out,
+                "<section id=\"{id}\" aria-labelledby=\"{id}-title\">\n<h2 id=\"{id}-title\">{title}</h2>\n{body}</section>\n"
+            );
+        }
+        let _ = write!(
+            out,
+            "<footer><p class=\"note\">{}</p></footer>\n</main>\n</body>\n</html>\n",
+            escape(made)
+        );
+        out
+    }
+}
+
+/// Pairs of a label and a text.
+pub(crate) fn facts(pairs: &[(&str, String)]) -> String {
+    let mut out = String::from("<dl class=\"facts\">\n");
+    for (label, text) in pairs {
+        let text = crate::table::marked(&escape(text));
+        let _ = writeln!(out, "<dt>{label}</dt><dd>{text}</dd>");
+    }
+    out + "</dl>\n"
+}
+
+/// A picture with its caption.
+pub(crate) fn figure(picture: &Picture, caption: &str) -> String {
+    format!(
+        "<figure>\n{}<figcaption>{}</figcaption>\n</figure>\n",
+        picture.to_inline(),
+        escape(caption)
+    )
+}

@@ -1,0 +1,158 @@
+//! The distribution of a metric: which share of requests is at most so slow, with percentiles marked.
+
+use super::plot::{LEFT, Plot, RIGHT, bound_stroke};
+use crate::{
+    figures::{TimeUnit, number},
+    run::words,
+    svg::canvas::{Anchor, Axis, Canvas, FONT, Picture, colour, text_width},
+};
+use gpuwise_domain::run::{Distribution, Metric, MetricUnit, RunReport};
+use gpuwise_units::Percentile;
+
+const TOP: f64 = 36.0;
+const HEIGHT: f64 = 170.0;
+/// Percentiles with a dot and a number.
+const MARKED: [Percentile; 3] = [Percentile::P50, Percentile::P95, Percentile::P99];
+
+/// The distribution of a metric over all requests; `None` where there are fewer than two values.
+pub fn distribution(report: &RunReport, metric: Metric, id: &str) -> Option<Picture> {
+    let values = report.distribution(metric)?;
+    if values.count < 2 || values.maximum <= 0.0 {
+        return None;
+    }
+    let verdict = report
+        .attainment
+        .verdicts
+        .iter()
+        .find(|verdict| words::metric(verdict.about) == Some(metric));
+    // The last percent would press all others to the left.
+    let far = values.at(Percentile::P99).unwrap_or(values.maximum);
+    let bound = verdict.map(|verdict| verdict.bound);
+    let most = bound
+        .filter(|bound| *bound < far * 3.0)
+        .unwrap_or(0.0)
+        .max(far * 1.05);
+    let (unit, factor) = match metric.unit() {
+        MetricUnit::Seconds => {
+            let unit = TimeUnit::of([most]);
+            (unit.symbol(), unit.per_second())
+        }
+        MetricUnit::Tokens => ("tokens", 1.0),
+    };
+    let least = values
+        .at(Percentile::from_percent(1.0)?)
+        .unwrap_or(values.minimum);
+    let plot = Plot {
+        x: Axis::spanning(least * factor, most * factor, 6),
+        y: Axis {
+            start: 0.0,
+            end: 100.0,
+            marks: vec![0.0, 25.0, 50.0, 75.0, 100.0],
+        },
+        top: TOP,
+        height: HEIGHT,
+    };
+    let mut canvas = Canvas::default();
+    plot.upright(
+        &mut canvas,
+        &format!("{}, % of {}", metric.name(), what(metric)),
+    );
+    plot.level(
+        &mut canvas,
+        &format!("{}, {unit}{}", metric.name(), plot.x.scale()),
+    );
+    let line = line(values, &plot, factor);
+    canvas.path(&line, "class=\"l\" stroke-width=\"2\"");
+    if let Some(verdict) = verdict.filter(|verdict| verdict.bound <= most) {
+        draw_bound(
+            &mut canvas,
+            &plot,
+            verdict.bound * factor,
+            &crate::figures::seconds(verdict.bound),
+        );
+    }
+    draw_marks(&mut canvas, &plot, values, factor, unit);
+    Some(canvas.finish(
+        id,
+        format!("Distribution of {}", metric.name()),
+        description(values, metric, factor, unit),
+        TOP + HEIGHT + 46.0,
+    ))
+}
+
+fn what(metric: Metric) -> &'static str {
+    match metric {
+        Metric::InterToken => "gaps",
+        _ => "requests",
+    }
+}
+
+/// Through every percentile that there are enough values for, from the lowest.
+fn line(values: &Distribution, plot: &Plot, factor: f64) -> Vec<(f64, f64)> {
+    let mut points = vec![plot.at(values.minimum * factor, 0.0)];
+    for quantile in values.quantiles.iter().filter(|q| values.supports(q.at)) {
+        points.push(plot.at(quantile.value * factor, quantile.at.fraction() * 100.0));
+    }
+    if values.maximum * factor <= plot.x.end {
+        points.push(plot.at(values.maximum * factor, 100.0));
+    }
+    points
+}
+
+fn draw_bound(canvas: &mut Canvas, plot: &Plot, value: f64, text: &str) {
+    let x = plot.across(value);
+    canvas.path(&[(x, plot.top), (x, plot.floor())], &bound_stroke());
+    let text = format!("promised {text}");
+    let y = plot.floor() - 8.0;
+    if x - 5.0 - text_width(&text) > LEFT {
+        canvas.text(x - 5.0, y, Anchor::End, "", &text);
+    } else {
+        canvas.text(x + 5.0, y, Anchor::Start, "", &text);
+    }
+}
+
+/// Dots with their values, each label on a line of its own.
+fn draw_marks(canvas: &mut Canvas, plot: &Plot, values: &Distribution, factor: f64, unit: &str) {
+    let mut last = f64::INFINITY;
+    for at in MARKED.into_iter().rev() {
+        let Some(value) = values.at(at) else {
+            continue;
+        };
+        let (x, y) = plot.at(value * factor, at.fraction() * 100.0);
+        let text = format!("{at} {} {unit}", number(value * factor));
+        canvas.dot((x, y), 3.5, &format!("fill=\"{}\"", colour::BLUE), &text);
+        let mut base = y + FONT * 0.35 + 8.0;
+        if last.is_finite() && base < last + FONT + 3.0 {
+            base = last + FONT + 3.0;
+        }
+        last = base;
+        // The curve rises to the right: there is room below and right of it.
+        if x + 9.0 + text_width(&text) <= RIGHT {
+            canvas.text(x + 9.0, base, Anchor::Start, "", &text);
+        } else {
+            canvas.text(RIGHT, base + 6.0, Anchor::End, "", &text);
+            last += 6.0;
+        }
+    }
+}
+
+fn description(values: &Distribution, metric: Metric, factor: f64, unit: &str) -> String {
+    let mut parts = vec![format!("mean {} {unit}", number(values.mean * factor))];
+    for at in MARKED {
+        parts.extend(
+            values
+                .at(at)
+                .map(|value| format!("{at} {} {unit}", number(value * factor))),
+        );
+    }
+    parts.push(format!(
+        "highest {} {unit}",
+        number(values.maximum * factor)
+    ));
+    format!(
+        "{} of {} values: {}.",
+        metric.name(),
+        crate::figures::count(values.count),
+        parts.join(", ")
+    )
+}

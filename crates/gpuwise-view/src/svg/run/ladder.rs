@@ -1,0 +1,226 @@
+//! Load against latency as it was run: points that kept the promise and points that did not, and the
+//! knee between.
+
+use super::plot::Plot;
+use crate::{
+    figures::{TimeUnit, number, seconds},
+    plan::words::percentile,
+    svg::canvas::{Anchor, Axis, Canvas, Picture, colour},
+};
+use gpuwise_domain::{
+    run::{Ladder, Rung},
+    workload::Promise,
+};
+use gpuwise_units::Percentile;
+
+const FIRST: f64 = 44.0;
+const PANEL: f64 = 120.0;
+const GAP: f64 = 40.0;
+
+/// One latency over the load.
+struct Panel {
+    title: String,
+    pick: fn(&Rung) -> Option<f64>,
+    bound: Option<f64>,
+}
+
+/// Latencies and goodput over the load; `None` where fewer than two loads were served.
+pub fn ladder(ladder: &Ladder, promise: &Promise, id: &str) -> Option<Picture> {
+    let plain: Vec<&Rung> = ladder
+        .rungs
+        .iter()
+        .filter(|rung| rung.name.is_none() && rung.load.is_finite() && rung.load >= 0.0)
+        .collect();
+    if plain.iter().filter(|rung| rung.ttft.is_some()).count() < 2 {
+        return None;
+    }
+    let title = |name: &str, at: Option<Percentile>| format!("{name} {}", percentile(at));
+    let bound = |target: &Option<gpuwise_domain::workload::Target>| {
+        target.as_ref().map(|target| target.at_most.get())
+    };
+    let panels = [
+        Panel {
+            title: title("TTFT", ladder.ttft_at),
+            pick: |rung| rung.ttft,
+            bound: bound(&promise.ttft),
+        },
+        Panel {
+            title: title("TPOT", ladder.tpot_at),
+            pick: |rung| rung.tpot,
+            bound: bound(&promise.tpot),
+        },
+    ];
+    let most = plain.iter().map(|rung| rung.load).fold(0.0, f64::max);
+    let loads = Axis::up_to(most, 6);
+    let mut canvas = Canvas::default();
+    let mut top = FIRST;
+    let mut last = None;
+    for panel in &panels {
+        if let Some(plot) = draw(&mut canvas, panel, &plain, &loads, top) {
+            posts(&mut canvas, &plot, ladder, last.is_none());
+            top += PANEL + GAP;
+            last = Some(plot);
+        }
+    }
+    if plain.iter().any(|rung| rung.goodput.is_some()) && !promise.is_empty() {
+        last = Some(goodput(&mut canvas, &plain, &loads, top, ladder));
+        top += PANEL + GAP;
+    }
+    last?.level(&mut canvas, &format!("load, {}", ladder.unit.name()));
+    Some(canvas.finish(
+        id,
+        "Load against latency".into(),
+        description(ladder, &plain),
+        top + 10.0,
+    ))
+}
+
+fn draw(
+    canvas: &mut Canvas,
+    panel: &Panel,
+    rungs: &[&Rung],
+    loads: &Axis,
+    top: f64,
+) -> Option<Plot> {
+    let points: Vec<(&Rung, f64)> = rungs
+        .iter()
+        .filter_map(|rung| Some((*rung, (panel.pick)(rung)?)))
+        .filter(|(_, value)| value.is_finite())
+        .collect();
+    if points.is_empty() {
+        return None;
+    }
+    let highest = points.iter().map(|(_, value)| *value).fold(0.0, f64::max);
+    let lowest = points
+        .iter()
+        .map(|(_, value)| *value)
+        .fold(f64::MAX, f64::min);
+    // What is far beyond the promise is cut off at the top.
+    let most = highest.min(panel.bound.unwrap_or(lowest * 4.0).max(lowest) * 2.0);
+    let bound = panel.bound.filter(|bound| *bound <= most * 3.0);
+    let most = most.max(bound.unwrap_or(0.0) * 1.1);
+    let unit = TimeUnit::of([most]);
+    let factor = unit.per_second();
+    let plot = Plot {
+        x: loads.clone(),
+        y: Axis::up_to(most * factor, 4),
+        top,
+        height: PANEL,
+    };
+    plot.upright(canvas, &format!("{}, {}", panel.title, unit.symbol()));
+    let line: Vec<(f64, f64)> = points
+        .iter()
+        .map(|(rung, value)| plot.at(rung.load, value * factor))
+        .collect();
+    canvas.path(&line, "class=\"l\" stroke-width=\"2\"");
+    if let Some(bound) = bound {
+        plot.bound(
+            canvas,
+            bound * factor,
+            &format!("promised {}", seconds(bound)),
+        );
+    }
+    for (rung, value) in &points {
+        let hint = format!("{}: {}", number(rung.load), seconds(*value));
+        mark(canvas, plot.at(rung.load, value * factor), rung.kept, &hint);
+    }
+    Some(plot)
+}
+
+/// A dot where the promise was kept, a cross where it was not.
+fn mark(canvas: &mut Canvas, (x, y): (f64, f64), kept: Option<bool>, hint: &str) {
+    if kept == Some(false) {
+        let stroke = format!(
+            "fill=\"none\" stroke=\"{}\" stroke-width=\"2\"",
+            colour::VERMILION
+        );
+        canvas.path(&[(x - 4.0, y - 4.0), (x + 4.0, y + 4.0)], &stroke);
+        canvas.path(&[(x - 4.0, y + 4.0), (x + 4.0, y - 4.0)], &stroke);
+    } else {
+        let hue = if kept.is_some() {
+            colour::GREEN
+        } else {
+            colour::BLUE
+        };
+        canvas.dot((x, y), 3.8, &format!("fill=\"{hue}\""), hint);
+    }
+}
+
+/// Where one is expected to be, and up to where the promise is kept with its range.
+fn posts(canvas: &mut Canvas, plot: &Plot, ladder: &Ladder, named: bool) {
+    if let Some(knee) = ladder.knee.as_ref().filter(|knee| knee.load <= plot.x.end) {
+        let (low, high) = (plot.across(knee.low), plot.across(knee.high));
+        if high - low > 1.0 {
+            canvas.rectangle(
+                (low, plot.top),
+                (high - low, plot.height),
+                &format!("fill=\"{}\" fill-opacity=\"0.18\"", colour::GREEN),
+                "range of the knee",
+            );
+        }
+        let text = if named {
+            format!("kept up to {}", number(knee.load))
+        } else {
+            String::new()
+        };
+        plot.post(canvas, knee.load, &text, "");
+    }
+    if let Some(expected) = ladder.expected.filter(|load| *load <= plot.x.end) {
+        let x = plot.across(expected);
+        canvas.line((x, plot.top), (x, plot.floor()), "a", "1 3");
+        if named {
+            canvas.text(x - 4.0, plot.floor() - 6.0, Anchor::End, "", "expected");
+        }
+    }
+}
+
+fn goodput(canvas: &mut Canvas, rungs: &[&Rung], loads: &Axis, top: f64, ladder: &Ladder) -> Plot {
+    let most = rungs
+        .iter()
+        .filter_map(|rung| rung.goodput)
+        .fold(0.0, f64::max);
+    let plot = Plot {
+        x: loads.clone(),
+        y: Axis::up_to(most, 4),
+        top,
+        height: PANEL,
+    };
+    plot.upright(canvas, "goodput, requests/s that met every target");
+    let line: Vec<(f64, f64)> = rungs
+        .iter()
+        .filter_map(|rung| Some(plot.at(rung.load, rung.goodput?)))
+        .collect();
+    canvas.path(&line, "class=\"l\" stroke-width=\"2\"");
+    for rung in rungs {
+        if let Some(value) = rung.goodput {
+            let hint = format!("{}: {} requests/s", number(rung.load), number(value));
+            mark(canvas, plot.at(rung.load, value), rung.kept, &hint);
+        }
+    }
+    posts(canvas, &plot, ladder, false);
+    plot
+}
+
+fn description(ladder: &Ladder, rungs: &[&Rung]) -> String {
+    let points: Vec<String> = rungs
+        .iter()
+        .map(|rung| {
+            let time = |value: Option<f64>| value.map_or("–".into(), seconds);
+            format!(
+                "at {} TTFT {}, TPOT {}{}",
+                number(rung.load),
+                time(rung.ttft),
+                time(rung.tpot),
+                match rung.kept {
+                    Some(false) => ", missed",
+                    _ => "",
+                }
+            )
+        })
+        .collect();
+    format!(
+        "{} {} Dots keep the promise, crosses miss it.",
+        crate::run::ladder_answer(ladder),
+        points.join("; ") + "."
+    )
+}

@@ -1,0 +1,103 @@
+//! A frame with two axes.
+
+use crate::{
+    figures::number,
+    svg::canvas::{Anchor, Axis, Canvas, FONT, WIDTH, colour, text_width},
+};
+
+pub(super) const LEFT: f64 = 50.0;
+pub(super) const RIGHT: f64 = WIDTH - 14.0;
+
+/// A frame on the canvas.
+#[derive(Debug, Clone)]
+pub(super) struct Plot {
+    pub x: Axis,
+    pub y: Axis,
+    pub top: f64,
+    pub height: f64,
+}
+
+impl Plot {
+    pub(super) fn floor(&self) -> f64 {
+        self.top + self.height
+    }
+
+    /// Where a value is across, at most at the edges.
+    pub(super) fn across(&self, value: f64) -> f64 {
+        LEFT + self.x.share(value).clamp(0.0, 1.0) * (RIGHT - LEFT)
+    }
+
+    /// Where a value is above the floor, at most at the edges.
+    pub(super) fn up(&self, value: f64) -> f64 {
+        self.floor() - self.y.share(value).clamp(0.0, 1.0) * self.height
+    }
+
+    pub(super) fn at(&self, x: f64, y: f64) -> (f64, f64) {
+        (self.across(x), self.up(y))
+    }
+
+    /// Lines and marks of the upright axis, and its title above.
+    pub(super) fn upright(&self, canvas: &mut Canvas, title: &str) {
+        for mark in &self.y.marks {
+            let y = self.up(*mark);
+            let class = if *mark == 0.0 { "a" } else { "g" };
+            canvas.line((LEFT, y), (RIGHT, y), class, "");
+            canvas.text(
+                LEFT - 6.0,
+                y + FONT * 0.35,
+                Anchor::End,
+                "m",
+                &number(*mark),
+            );
+        }
+        canvas.text(4.0, self.top - 12.0, Anchor::Start, "b", title);
+    }
+
+    /// Marks of the level axis, and its title below them.
+    pub(super) fn level(&self, canvas: &mut Canvas, title: &str) {
+        let mut end = f64::NEG_INFINITY;
+        for mark in &self.x.marks {
+            let (x, text) = (self.across(*mark), number(*mark));
+            let half = text_width(&text) / 2.0;
+            if x - half < end + 6.0 {
+                continue;
+            }
+            end = x + half;
+            canvas.text(x, self.floor() + 17.0, Anchor::Middle, "m", &text);
+        }
+        canvas.text(RIGHT, self.floor() + 35.0, Anchor::End, "", title);
+    }
+
+    /// A bound across the frame with its name.
+    pub(super) fn bound(&self, canvas: &mut Canvas, value: f64, text: &str) {
+        let y = self.up(value);
+        canvas.path(&[(LEFT, y), (RIGHT, y)], &bound_stroke());
+        let below = y < self.top + FONT + 4.0;
+        let base = if below { y + FONT + 2.0 } else { y - 5.0 };
+        canvas.text(LEFT + 4.0, base, Anchor::Start, "", text);
+    }
+
+    /// A line upright through the frame with its name at the top, on the side that has room.
+    pub(super) fn post(&self, canvas: &mut Canvas, value: f64, text: &str, dashes: &str) {
+        let x = self.across(value);
+        canvas.line((x, self.top), (x, self.floor()), "a", dashes);
+        beside(canvas, x, self.top + FONT - 2.0, text);
+    }
+}
+
+/// Text right of a place, or left of it where there is no room.
+pub(super) fn beside(canvas: &mut Canvas, x: f64, y: f64, text: &str) {
+    if x + 5.0 + text_width(text) > RIGHT {
+        canvas.text(x - 5.0, y, Anchor::End, "", text);
+    } else {
+        canvas.text(x + 5.0, y, Anchor::Start, "", text);
+    }
+}
+
+/// How a bound is drawn.
+pub(super) fn bound_stroke() -> String {
+    format!(
+        "fill=\"none\" stroke=\"{}\" stroke-width=\"1.5\" stroke-dasharray=\"5 3\"",
+        colour::VERMILION
+    )
+}
