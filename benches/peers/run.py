@@ -26,7 +26,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
-from tools import Aisimulate, Blis, InferenceLab, Ours, Unavailable  # noqa: E402
+from tools import Aisimulate, Blis, InferenceLab, InferenceLabEngine, Ours, Unavailable  # noqa: E402
 from workload import arrivals  # noqa: E402
 
 TOLERANCE = 0.01
@@ -83,7 +83,9 @@ def check(peers, ours, args):
 
 def timed(peers, ours, args):
     """Runs all tools in turn, so often, and prints what each took."""
-    cases = [(tool, tool.costs[0]) for tool in [ours, *peers]]
+    wanted = {cost for tool in peers for cost in tool.costs}
+    cases = [(ours, cost) for cost in ours.costs if cost in wanted]
+    cases += [(tool, cost) for tool in peers for cost in tool.costs]
     if not args.matched:
         cases += [(tool, "own") for tool in peers]
     runs = {}
@@ -95,7 +97,7 @@ def timed(peers, ours, args):
     print(f"\n{args.repeat} turns, all tools in each; medians, lowest to highest in brackets:\n")
     print("| tool | step time | requests | wall, s | processor, s | peak, MB | requests/s | requests/s, start left out | ours does as many times that |")
     print("|---|---|--:|--:|--:|--:|--:|--:|--:|")
-    fastest = None
+    own_rates = {}
     for tool, cost in cases:
         first = counts(tool, args)[0]
         for count in counts(tool, args):
@@ -108,13 +110,14 @@ def timed(peers, ours, args):
                 rates = [(count - first) / (row["processor"] - start) for start, row in zip(starts, rows)]
                 inner = spread(rates)
                 if tool is ours:
-                    fastest = statistics.median(rates)
-                else:
-                    factor = f"{fastest / statistics.median(rates):.1f}"
+                    own_rates[cost] = statistics.median(rates)
+                elif cost in own_rates:
+                    factor = f"{own_rates[cost] / statistics.median(rates):.1f}"
             print(f"| {tool.name} | {cost} | {count:,} | {wall} | {processor} | {peak} | {whole} | {inner} | {factor} |")
     print(
         "\nRequests/s are of processor time: once of the whole command, once of the requests beyond the"
-        "\nfirst row of a tool by the time beyond that of the first row. Ours is compared by its last row."
+        "\nfirst row of a tool by the time beyond that of the first row. Each peer is compared with the last"
+        "\nof our rows that has its step times."
     )
 
 
@@ -147,8 +150,9 @@ def machine():
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--folder", type=Path, default=ROOT / "target" / "peers", help="where peers are installed")
+    parser.add_argument("--ours", type=Path, help="our example `peer`, built already")
     parser.add_argument("--blis", type=Path, help="a checkout of inference-sim/inference-sim; cloned where not given")
-    parser.add_argument("--only", action="append", choices=["inference-lab", "aisimulate", "blis"], help="this peer; may be repeated")
+    parser.add_argument("--only", action="append", choices=["inference-lab", "inference-lab-engine", "aisimulate", "blis"], help="this peer; may be repeated")
     parser.add_argument("--requests", default="10000,50000", help="rising numbers of requests, the first is the start")
     parser.add_argument("--repeat", type=int, default=5, help="turns of all tools")
     parser.add_argument("--core", type=int, default=(os.cpu_count() or 1) - 1, help="the core that all run on")
@@ -161,10 +165,10 @@ def main():
         args.core = None
     args.folder.mkdir(parents=True, exist_ok=True)
 
-    ours = Ours(ROOT)
+    ours = Ours(ROOT, args.ours and args.ours.resolve())
     ours.prepare()
     peers = []
-    for tool in (InferenceLab(args.folder), Aisimulate(args.folder), Blis(args.folder, args.blis)):
+    for tool in (InferenceLab(args.folder), InferenceLabEngine(args.folder), Aisimulate(args.folder), Blis(args.folder, args.blis)):
         if args.only and tool.key not in args.only:
             continue
         try:

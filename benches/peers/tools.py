@@ -29,12 +29,15 @@ def installed(command, log, **options):
 class Ours:
     """The engine of this repository, with a recorder of everything that a report holds."""
 
-    key, name, costs, slow = "gpuwise", "gpuwise", ["linear", "fixed"], 1
+    key, name, costs, slow = "gpuwise", "gpuwise", ["linear", "ahead", "fixed"], 1
 
-    def __init__(self, root):
+    def __init__(self, root, program=None):
         self.root = root
+        self.program = program
 
     def prepare(self):
+        if self.program:
+            return
         built = ["cargo", "build", "--quiet", "--release", "--locked", "-p", "gpuwise-sim", "--example", "peer"]
         subprocess.run(built, cwd=self.root, check=True)
         target = Path(os.environ.get("CARGO_TARGET_DIR", self.root / "target"))
@@ -46,6 +49,7 @@ class Ours:
 
     def command(self, cost, count, folder):
         told = [f"{name}={value!r}" for name, value in COSTS[cost].items()]
+        told += [f"overlap={str(cost == 'ahead').lower()}"]
         told += [f"max_sequences={MAX_SEQUENCES}", f"max_batched_tokens={MAX_BATCHED_TOKENS}"]
         told += [f"block_tokens={BLOCK}", f"blocks={BLOCKS}"]
         return [self.program, folder.parent / f"arrivals-{count}.csv", *told]
@@ -63,7 +67,7 @@ class Ours:
 class InferenceLab:
     """A Rust crate. It takes no file of arrivals, so everybody else takes the arrivals that it draws."""
 
-    key, name, costs, slow = "inference-lab", "inference-lab", ["linear"], 1
+    key, name, costs, slow = "inference-lab", "inference-lab", ["ahead"], 1
     release = "1.0.0"
 
     def __init__(self, folder):
@@ -113,7 +117,7 @@ class InferenceLab:
         work = self.folder / "work" / self.key
         work.mkdir(parents=True, exist_ok=True)
         rows = work / f"requests-{count}.csv"
-        command = [*self.command("linear", count, work), "--request-csv", rows]
+        command = [*self.command("ahead", count, work), "--request-csv", rows]
         subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
         with open(rows, newline="") as file:
             return sorted(float(row["arrival"]) for row in csv.DictReader(file))
@@ -131,6 +135,39 @@ class InferenceLab:
             "requests": found["requests"]["completed"],
             "ttft": latency["ttft_ms"]["mean"] / 1e3,
             "e2e": latency["e2e_ms"]["mean"] / 1e3,
+        }
+
+
+class InferenceLabEngine(InferenceLab):
+    """The engine of that crate as a library: optimised for speed, no summary each simulated second."""
+
+    key, name, costs, slow = "inference-lab-engine", "inference-lab's engine alone", ["linear"], 1
+
+    def __init__(self, folder):
+        super().__init__(folder)
+        self.program = folder / "driver" / "target" / "release" / "inference-lab-driver"
+
+    def prepare(self):
+        if self.program.exists():
+            return
+        place = self.folder / "driver"
+        shutil.copytree(Path(__file__).parent / "inference_lab", place, dirs_exist_ok=True)
+        installed(
+            ["cargo", "build", "--release", "--quiet", "--target-dir", place / "target"],
+            self.folder / "driver.log",
+            cwd=place,
+        )
+
+    def command(self, cost, count, folder):
+        return [self.program, self.deployment(cost, folder), folder.parent / f"arrivals-{count}.csv"]
+
+    def result(self, text, _folder):
+        found = json.loads(text)
+        return {
+            "requests": found["finished"],
+            "ttft": found["ttft"]["mean"],
+            "e2e": found["e2e"]["mean"],
+            "inside": found["simulated_s"],
         }
 
 
