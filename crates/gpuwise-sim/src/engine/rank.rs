@@ -655,8 +655,7 @@ impl Rank {
         match &self.settings.policy {
             Policy::Vllm(rules) => !rules.chunked_prefill && self.most_tokens(request) > budget,
             Policy::Sglang(rules) => {
-                let output = wanted.min(u64::from(rules.output_clip));
-                input + output >= self.pool.total() * u64::from(cache.block_tokens)
+                input + wanted >= self.pool.total() * u64::from(cache.block_tokens)
                     || rules
                         .chunked_prefill
                         .is_some_and(|chunk| chunk < cache.block_tokens)

@@ -68,6 +68,12 @@ struct Flight {
     planned: bool,
 }
 
+impl Flight {
+    fn is_many(&self) -> bool {
+        self.planned && self.steps > 1
+    }
+}
+
 /// One serving engine.
 #[derive(Debug)]
 pub struct Replica<C> {
@@ -163,7 +169,7 @@ impl<C: StepCost> Replica<C> {
                 outcome,
             }));
         }
-        let at = self.choose_rank();
+        let at = self.choose_rank(now);
         let Some(rank) = self.ranks.get_mut(at) else {
             unreachable!("an engine has a rank")
         };
@@ -196,13 +202,15 @@ impl<C: StepCost> Replica<C> {
 
     /// The rank that a request goes to: the least of its requests in flight, those that wait counting
     /// more the fuller its cache is.
-    fn choose_rank(&self) -> usize {
+    fn choose_rank(&self, now: u64) -> usize {
         if self.ranks.len() == 1 {
             return 0;
         }
+        let more = self.steps_planned(now) - 1;
         let score = |rank: &Rank| {
             let waiting = f64::from(rank.waiting.count());
-            let full = rank.pool.used() as f64 / rank.pool.total().max(1) as f64;
+            let used = rank.pool.used() + rank.decodes.blocks_in(more);
+            let full = used as f64 / rank.pool.total().max(1) as f64;
             waiting + f64::from(rank.table.running()) + 6.0 * waiting * (full - 0.5).max(0.0)
         };
         let scores = self.ranks.iter().map(score).enumerate();
@@ -333,10 +341,7 @@ impl<C: StepCost> Replica<C> {
 
     /// Steps of the flight that are over at `now`.
     fn steps_done(&self, now: u64) -> u64 {
-        let Some(flight) = self
-            .flight
-            .filter(|flight| flight.planned && flight.steps > 1)
-        else {
+        let Some(flight) = self.flight.filter(Flight::is_many) else {
             return 0;
         };
         let until = now.saturating_sub(flight.start);
@@ -348,17 +353,21 @@ impl<C: StepCost> Replica<C> {
         }
     }
 
-    /// A request comes at `now` that may join: no more steps are planned than are already.
-    fn cut(&mut self, now: u64) {
-        let Some(flight) = self
-            .flight
-            .as_mut()
-            .filter(|flight| flight.planned && flight.steps > 1)
-        else {
-            return;
+    /// Steps of the flight that are over at `now`, and the one that runs then.
+    fn steps_planned(&self, now: u64) -> u64 {
+        let Some(flight) = self.flight.filter(Flight::is_many) else {
+            return 1;
         };
         let until = now.saturating_sub(flight.start);
-        let steps = steps_to_reach(flight.first, flight.increment, until, flight.steps).max(1);
+        steps_to_reach(flight.first, flight.increment, until, flight.steps).max(1)
+    }
+
+    /// A request comes at `now` that may join: no more steps are planned than are already.
+    fn cut(&mut self, now: u64) {
+        let steps = self.steps_planned(now);
+        let Some(flight) = self.flight.as_mut().filter(|own| own.is_many()) else {
+            return;
+        };
         self.extension -= flight.steps - steps;
         flight.steps = steps;
         flight.end = flight.start + span(flight.first, flight.increment, steps);

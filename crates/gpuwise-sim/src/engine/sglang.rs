@@ -181,8 +181,7 @@ impl Rank {
         }
         let blocks = self.decodes.blocks();
         if rules.mixed_chunk && running > 0 && self.pool.take(blocks) {
-            plan.step.stalled = core::mem::take(&mut self.sglang.groups);
-            self.advance(plan);
+            self.resume_decodes(plan);
         } else {
             let before: u32 = self.sglang.groups.iter().map(|group| group.1).sum();
             if running > before {
@@ -359,13 +358,17 @@ impl Rank {
         if self.decodes.count() == 0 || !self.pool.take(blocks) {
             return;
         }
-        let mut groups = core::mem::take(&mut self.sglang.groups);
+        self.resume_decodes(plan);
+    }
+
+    /// The decodes, some of which waited for steps of prompts, yield a token each.
+    fn resume_decodes<S>(&mut self, plan: &mut Plan<'_, S>) {
         let mut left = self.decodes.count() - self.stopping;
-        for group in &mut groups {
-            group.1 = group.1.min(left);
-            left -= group.1;
+        for (since, count) in self.sglang.groups.drain(..) {
+            let some = count.min(left);
+            left -= some;
+            plan.step.stalled.push((since, some));
         }
-        plan.step.stalled = groups;
         self.advance(plan);
     }
 

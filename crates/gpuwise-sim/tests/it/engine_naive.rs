@@ -424,4 +424,15 @@ proptest! {
     ) {
         compare(&settings, cost, &requests)?;
     }
+
+    #[test]
+    fn ranks_in_lock_are_equal_to_naive_ones(
+        settings in scenario(prop_oneof![vllm(), sglang()]),
+        ranks in 2..5_u32,
+        cost in cost(),
+        requests in requests(),
+    ) {
+        let settings = Settings { ranks, ..settings };
+        compare(&settings, cost, &requests)?;
+    }
 }

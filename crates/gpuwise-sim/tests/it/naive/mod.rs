@@ -242,50 +242,88 @@ fn time<C: StepCost>(cost: &mut C, batch: &Batch) -> u64 {
     }
 }
 
+/// The rank that a request goes to.
+fn choose(ranks: &[Rank]) -> usize {
+    let score = |rank: &Rank| {
+        let (waiting, running) = (rank.waiting.len() as f64, rank.running.len() as f64);
+        let full = (rank.total - rank.pool.free()) as f64 / rank.total as f64;
+        waiting + running + 6.0 * waiting * (full - 0.5).max(0.0)
+    };
+    let mut best = 0;
+    for at in 1..ranks.len() {
+        if score(&ranks[at]) < score(&ranks[best]) {
+            best = at;
+        }
+    }
+    best
+}
+
+/// Plans until there is something to compute, or nothing that can be.
+fn plan_some(rank: &mut Rank) -> Batch {
+    loop {
+        let lost = rank.greatest.preemptions + rank.broken.len() as u64;
+        let batch = rank.plan();
+        if !batch.is_empty() || rank.greatest.preemptions + rank.broken.len() as u64 == lost {
+            return batch;
+        }
+    }
+}
+
 /// What the naive engine makes of requests that come at given times.
 pub(crate) fn run<C: StepCost>(
     settings: &Settings,
     cost: &mut C,
     arrivals: &[(u64, Request)],
 ) -> (Vec<Record>, Vec<u64>, Greatest) {
-    let mut rank = Rank::new(settings);
+    let mut ranks: Vec<Rank> = (0..settings.ranks).map(|_| Rank::new(settings)).collect();
     let mut coming = (0..).zip(arrivals).peekable();
     let mut now = 0;
-    let mut current: Batch = Vec::new();
+    let mut current: Vec<Batch> = vec![Vec::new(); ranks.len()];
     loop {
         while let Some((number, (_, request))) = coming.next_if(|(_, own)| own.0 <= now) {
-            rank.submit(number, request.clone());
+            let at = choose(&ranks);
+            ranks[at].submit(number, request.clone());
         }
-        rank.now = now;
-        while current.is_empty() {
-            let lost = rank.greatest.preemptions + rank.broken.len() as u64;
-            current = rank.plan();
-            if rank.greatest.preemptions + rank.broken.len() as u64 == lost {
-                break;
-            }
+        for rank in &mut ranks {
+            rank.now = now;
         }
-        if current.is_empty() {
+        if current.iter().all(Vec::is_empty) {
+            current = ranks.iter_mut().map(plan_some).collect();
+        }
+        if current.iter().all(Vec::is_empty) {
             let Some((_, (time, _))) = coming.peek() else {
                 break;
             };
             now = *time;
             continue;
         }
-        let next = if settings.overlap {
-            rank.plan()
-        } else {
-            Vec::new()
-        };
-        now += time(cost, &current);
-        rank.output(&current, now);
+        let mut next = vec![Vec::new(); ranks.len()];
+        if settings.overlap {
+            next = ranks.iter_mut().map(Rank::plan).collect();
+        }
+        // Ranks that have nothing to do compute a token for nothing.
+        now += current.iter().map(|batch| time(cost, batch)).max().expect("a rank");
+        while let Some((number, (_, request))) = coming.next_if(|(_, own)| own.0 < now) {
+            let at = choose(&ranks);
+            ranks[at].submit(number, request.clone());
+        }
+        for (rank, batch) in ranks.iter_mut().zip(&current) {
+            rank.output(batch, now);
+        }
         current = next;
     }
-    assert!(
-        rank.waiting.is_empty() && rank.running.is_empty(),
-        "all were served"
-    );
-    assert_eq!(rank.pool.free(), rank.total, "all blocks are free");
-    assert_eq!(rank.pool.holders(), 0);
-    rank.done.sort();
-    (rank.done, rank.broken, rank.greatest)
+    let (mut done, mut broken, mut greatest) = (Vec::new(), Vec::new(), Greatest::default());
+    for rank in &mut ranks {
+        let served = rank.waiting.is_empty() && rank.running.is_empty();
+        assert!(served, "all were served");
+        assert_eq!(rank.pool.free(), rank.total, "all blocks are free");
+        assert_eq!(rank.pool.holders(), 0);
+        done.append(&mut rank.done);
+        broken.append(&mut rank.broken);
+        greatest.preemptions += rank.greatest.preemptions;
+        greatest.tokens = greatest.tokens.max(rank.greatest.tokens);
+        greatest.sequences = greatest.sequences.max(rank.greatest.sequences);
+    }
+    done.sort();
+    (done, broken, greatest)
 }
