@@ -7,7 +7,7 @@ use super::{
     settings::{Capacity, Policy, Role, Settings},
     sglang::SglangState,
     sink::{Done, Sink},
-    step::Step,
+    step::{Entry, Step},
     waiting::Waiting,
 };
 use crate::cache::{Hit, Pool};
@@ -28,9 +28,11 @@ pub(super) struct Rank {
     pub(super) prefills: Vec<u32>,
     pub(super) pool: Pool,
     /// The step that runs.
-    pub(super) current: Step,
+    pub(super) current: Box<Step>,
     /// The step planned behind it.
-    pub(super) next: Step,
+    pub(super) next: Box<Step>,
+    /// An empty one.
+    pub(super) spare: Option<Box<Step>>,
     pub(super) sglang: SglangState,
     /// Running sequences of each adapter, [0] being the base model.
     pub(super) adapters: Vec<u32>,
@@ -71,7 +73,7 @@ pub(super) struct Plan<'a, S> {
     pub(super) now: u64,
     pub(super) sink: &'a mut S,
     /// The step that is planned, taken out of the rank.
-    pub(super) step: Step,
+    pub(super) step: Box<Step>,
 }
 
 impl Rank {
@@ -85,8 +87,9 @@ impl Rank {
             decodes: Decodes::new(settings.cache.block_tokens),
             prefills: Vec::new(),
             pool: Pool::new(settings.cache),
-            current: Step::default(),
-            next: Step::default(),
+            current: Box::default(),
+            next: Box::default(),
+            spare: None,
             sglang: SglangState::new(&settings.policy),
             adapters: Vec::new(),
             ended: Vec::new(),
@@ -255,16 +258,14 @@ impl Rank {
         plan.step.tokens += work.decodes - self.stopping;
         plan.step.wasted = self.stopping;
         self.decodes.advance(1);
-        let mut step = core::mem::take(&mut plan.step);
-        self.collect_ends(&mut step);
-        plan.step = step;
+        self.collect_ends(&mut plan.step.ending);
     }
 
     /// Notes who yielded its last token in the step planned last.
-    fn collect_ends(&mut self, step: &mut Step) {
+    fn collect_ends(&mut self, ending: &mut Vec<Entry>) {
         let late = self.late_ends();
         while let Some(slot) = self.decodes.pop_end(&self.table) {
-            step.ending.push((slot, self.table.get(slot).generation));
+            ending.push((slot, self.table.get(slot).generation));
             if late {
                 self.table.get_mut(slot).finish = NEVER;
                 self.stopping += 1;
@@ -323,21 +324,27 @@ impl Rank {
         self.decodes.advance(steps);
         self.promised = self.promised.saturating_sub(blocks);
         self.sglang.decoded(steps);
-        let mut step = core::mem::take(if next {
-            &mut self.next
-        } else {
-            &mut self.current
-        });
+        let mut ending = core::mem::take(&mut self.last_step(next).ending);
+        self.collect_ends(&mut ending);
+        let step = self.last_step(next);
+        step.steady &= ending.is_empty();
+        step.ending = ending;
         if next {
             step.work.context += steps * u64::from(step.work.decodes);
         }
-        self.collect_ends(&mut step);
-        step.steady &= step.ending.is_empty();
-        *(if next {
+    }
+
+    pub(super) fn last_step(&mut self, next: bool) -> &mut Box<Step> {
+        if next {
             &mut self.next
         } else {
             &mut self.current
-        }) = step;
+        }
+    }
+
+    /// An empty step, whose place a filled one takes later.
+    pub(super) fn blank(&mut self) -> Box<Step> {
+        self.spare.take().unwrap_or_default()
     }
 
     /// A running sequence loses its place: it goes to the front of the queue and computes anew.
@@ -415,7 +422,8 @@ impl Rank {
 
     /// The steps that ran are over: their tokens come out at `now`, whose ends leave.
     pub(super) fn output<S: Sink>(&mut self, now: u64, steps: u64, sink: &mut S) {
-        let mut step = core::mem::take(&mut self.current);
+        let blank = self.blank();
+        let mut step = core::mem::replace(&mut self.current, blank);
         let tokens = steps * u64::from(step.tokens);
         self.counts.output_tokens += tokens;
         self.owed = self
@@ -463,7 +471,7 @@ impl Rank {
             }
         }
         step.clear();
-        self.current = step;
+        self.spare = Some(step);
     }
 
     /// What was computed of a prompt can be found from now on.

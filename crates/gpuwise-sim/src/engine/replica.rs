@@ -384,8 +384,7 @@ impl<C: StepCost> Replica<C> {
                 // A plan in which all lose their places is followed by another at once.
                 loop {
                     let lost = rank.counts.preemptions + rank.counts.broken;
-                    let step = core::mem::take(&mut rank.current);
-                    rank.current = rank.plan(self.now, step, sink);
+                    rank.plan(self.now, false, sink);
                     rank.mark_dropped(start);
                     if !rank.current.is_empty()
                         || rank.counts.preemptions + rank.counts.broken == lost
@@ -401,8 +400,7 @@ impl<C: StepCost> Replica<C> {
         }
         if self.settings.overlap {
             for rank in &mut self.ranks {
-                let step = core::mem::take(&mut rank.next);
-                rank.next = rank.plan(self.now, step, sink);
+                rank.plan(self.now, true, sink);
             }
         }
         self.flight = Some(self.fly(start));
@@ -608,20 +606,19 @@ fn steps_to_reach(first: u64, increment: u64, until: u64, most: u64) -> u64 {
 }
 
 impl Rank {
-    /// Plans a step by the rules of its engine.
-    fn plan<S: Sink>(
-        &mut self,
-        now: u64,
-        step: super::step::Step,
-        sink: &mut S,
-    ) -> super::step::Step {
+    /// Plans a step by the rules of its engine: the one behind the step that runs, or that itself.
+    fn plan<S: Sink>(&mut self, now: u64, next: bool, sink: &mut S) {
         self.begin_plan();
+        let blank = self.blank();
+        let place = self.last_step(next);
+        let step = core::mem::replace(place, blank);
         let mut plan = Plan { now, sink, step };
         match self.settings.policy.clone() {
             Policy::Vllm(rules) => self.plan_vllm(&mut plan, &rules),
             Policy::Sglang(rules) => self.plan_sglang(&mut plan, &rules),
             Policy::TensorRtLlm(rules) => self.plan_tensorrt_llm(&mut plan, &rules),
         }
-        plan.step
+        let blank = core::mem::replace(self.last_step(next), plan.step);
+        self.spare = Some(blank);
     }
 }
