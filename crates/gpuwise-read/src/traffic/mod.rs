@@ -182,13 +182,16 @@ pub fn read_traffic(text: &str) -> Result<TrafficFile, TraceError> {
     if has("t_s") && has("field") && has("mean") {
         return servegen::lengths(text).map(TrafficFile::Lengths);
     }
-    match tables::layout(&columns) {
-        Some(layout) => tables::read(text, &layout).map(TrafficFile::Trace),
-        None => Err(TraceError::Unknown {
+    if let Some(layout) = tables::layout(&columns) {
+        return tables::read(text, &layout).map(TrafficFile::Trace);
+    }
+    Err(match tables::lacking(&columns) {
+        Some(problem) => TraceError::line(line, problem),
+        None => TraceError::Unknown {
             line,
             found: shortened(first),
-        }),
-    }
+        },
+    })
 }
 
 fn shortened(line: &str) -> String {

@@ -39,6 +39,33 @@ pub(super) fn layout(columns: &[String]) -> Option<Layout> {
     })
 }
 
+/// What such columns lack of a trace, if they look like one.
+pub(super) fn lacking(columns: &[String]) -> Option<String> {
+    let has = |wanted: Field| {
+        let mut fields = columns.iter().filter_map(|column| field(column));
+        fields.any(|(field, _)| field == wanted)
+    };
+    if !has(Field::Input) && !has(Field::Output) {
+        return None;
+    }
+    let lacking: Vec<String> = [
+        (Field::Arrival, "arrivals"),
+        (Field::Input, "prompt tokens"),
+        (Field::Output, "generated tokens"),
+    ]
+    .iter()
+    .filter(|(field, _)| !has(*field))
+    .map(|(field, what)| {
+        format!(
+            "no column of {what}: name it `{}` or `{}`",
+            name(*field, 0),
+            name(*field, 1)
+        )
+    })
+    .collect();
+    Some(lacking.join("; "))
+}
+
 pub(super) fn read(text: &str, layout: &Layout) -> Result<Trace, TraceError> {
     let mut reader = csv::ReaderBuilder::new()
         .flexible(true)

@@ -222,6 +222,14 @@ fn sessions_keep_the_order_of_their_rounds() {
 
 #[test]
 fn what_cannot_be_is_named_with_its_column() {
+    check(
+        "isl,osl\n1,1\n",
+        "error: line 1: no column of arrivals: name it `arrival_s` or `arrival_seconds`",
+    );
+    check(
+        "timestamp,prompt_tokens\n1,1\n",
+        "error: line 1: no column of generated tokens: name it `osl` or `output_tokens`",
+    );
     let row = |row: &str, expect: &str| {
         let header = "arrival_s,isl,osl,session,round,prefix_group,prefix_tokens,tenant,priority,stage,think_s";
         check(
