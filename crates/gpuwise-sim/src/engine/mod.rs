@@ -24,6 +24,7 @@ mod sequence;
 mod settings;
 mod sglang;
 mod sink;
+mod speculation;
 mod step;
 mod tensorrt_llm;
 mod vllm;

@@ -52,7 +52,7 @@ pub(super) struct Rank {
     /// Counts the plans.
     pub(super) turn: u64,
     /// Output tokens that running sequences are still to yield, and the uncomputed rest of prompts.
-    owed: u64,
+    pub(super) owed: u64,
     pub(super) counts: Counts,
     /// Scratch of plans.
     pub(super) scratch: Vec<u32>,
@@ -361,9 +361,10 @@ impl Rank {
         let sequence = self.table.get_mut(slot);
         sequence.preemptions = sequence.preemptions.saturating_add(1);
         let mut tokens = u64::from(sequence.computed);
-        if sequence.turn == turn {
+        if sequence.turn == turn && sequence.state != State::Draft {
             tokens += u64::from(sequence.planned);
         }
+        sequence.drafted = 0;
         if let Some(mut holding) = sequence.holding.take() {
             let hashed = if sequence.state == State::Prefill {
                 tokens

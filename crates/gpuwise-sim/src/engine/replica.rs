@@ -519,6 +519,9 @@ impl<C: StepCost> Replica<C> {
         }
         self.now = flight.end;
         self.due = true;
+        for rank in &mut self.ranks {
+            rank.verify();
+        }
         self.tell(&flight, sink);
         for rank in &mut self.ranks {
             rank.output(self.now, u64::from(flight.steps as u32), sink);
@@ -553,8 +556,8 @@ impl<C: StepCost> Replica<C> {
         };
         for rank in &self.ranks {
             let step = &rank.current;
-            run.decodes += step.work.decodes;
-            run.regular += step.work.decodes.saturating_sub(step.irregular());
+            run.decodes += step.sequences();
+            run.regular += step.sequences().saturating_sub(step.irregular());
             run.tokens += step.tokens;
             run.prefill += step.work.prefill;
             run.context += step.work.context;

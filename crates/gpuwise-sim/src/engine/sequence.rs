@@ -3,6 +3,7 @@
 use super::Ticket;
 use crate::cache::Holding;
 use gpuwise_domain::request::Request;
+use gpuwise_units::RandomStream;
 
 /// No sequence; no time.
 pub(super) const NONE: u32 = u32::MAX;
@@ -64,6 +65,10 @@ pub(super) struct Sequence {
     /// The plan it was last part of, and its tokens in it.
     pub(super) turn: u64,
     pub(super) planned: u32,
+    /// Tokens of drafts in flight, see [`super::speculation`].
+    pub(super) drafted: u32,
+    /// Its chances.
+    pub(super) draws: Option<Box<RandomStream>>,
     pub(super) cached: u32,
     pub(super) preemptions: u16,
     /// Whether it decodes and got no token in the plan before.
@@ -155,6 +160,8 @@ impl Table {
             finish: 0,
             turn: 0,
             planned: 0,
+            drafted: 0,
+            draws: None,
             cached: 0,
             preemptions: 0,
             behind: false,

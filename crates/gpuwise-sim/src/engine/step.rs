@@ -1,5 +1,6 @@
 //! One planned step of a rank.
 
+use super::speculation::Drafted;
 use crate::cost::StepWork;
 
 /// A place and its generation: a sequence that may be gone when it is looked at.
@@ -27,7 +28,9 @@ pub(super) struct Step {
     /// Groups that waited for steps of prompts alone: (since, how many).
     pub(super) stalled: Vec<(u64, u32)>,
     /// Sequences whose drafts are verified.
-    pub(super) drafts: Vec<Entry>,
+    pub(super) drafts: Vec<Drafted>,
+    /// How many of these there were, once they are.
+    pub(super) verified: u32,
     /// Whether the next step is the same with a token more for each, if nothing comes.
     pub(super) steady: bool,
 }
@@ -36,6 +39,15 @@ impl Step {
     /// Whether there is nothing to compute.
     pub(super) fn is_empty(&self) -> bool {
         self.work.decodes == 0 && self.work.prefill == 0
+    }
+
+    /// Sequences that decode.
+    pub(super) fn sequences(&self) -> u32 {
+        if self.verified > 0 {
+            self.verified
+        } else {
+            self.work.decodes
+        }
     }
 
     /// Decodes whose token before is not at the beginning of the step.
@@ -54,6 +66,7 @@ impl Step {
         self.late.clear();
         self.stalled.clear();
         self.drafts.clear();
+        self.verified = 0;
         self.steady = false;
     }
 }

@@ -36,6 +36,7 @@ impl Rank {
             && step.work.decodes > 0
             && step.ending.is_empty()
             && step.wasted == 0
+            && step.drafts.is_empty()
             && step.late.is_empty()
             && !room.preempted
             && !room.unsteady;
@@ -62,7 +63,7 @@ impl Rank {
         rules: &VllmRules,
         room: &mut Room,
     ) -> bool {
-        if self.behind > 0 {
+        if self.behind > 0 || self.settings.speculation.is_some() {
             return false;
         }
         let Some(left) = room.budget.checked_sub(self.decodes.count()) else {
@@ -138,6 +139,7 @@ impl Rank {
                 State::Prefill => (sequence.goal - sequence.computed)
                     .min(threshold)
                     .min(room.budget),
+                State::Draft => self.draft_tokens(at).min(room.budget),
                 _ => 0,
             };
             if more == 0 {
@@ -191,6 +193,9 @@ impl Rank {
 
     /// Takes the blocks for `more` tokens of a running sequence, if they are there.
     fn grow(&mut self, slot: u32, more: u32) -> bool {
+        if self.table.get(slot).state == State::Draft {
+            return self.grow_drafts(slot, more);
+        }
         let sequence = self.table.get_mut(slot);
         if sequence.state == State::Decode {
             let computed = u64::from(self.decodes.computed(sequence.base));
@@ -249,6 +254,7 @@ impl Rank {
         }
         room.unsteady |= !behind.is_empty();
         self.hold_back(plan, &mut behind);
+        self.run_drafts(plan);
         self.scratch = behind;
         let mut slots = core::mem::take(&mut self.prefills);
         slots.retain(|&slot| {

@@ -97,6 +97,11 @@ impl Waiting {
         self.tokens -= table.get(slot).unread();
     }
 
+    /// One of them has so many tokens more to compute.
+    pub(super) fn grew(&mut self, tokens: u32) {
+        self.tokens += u64::from(tokens);
+    }
+
     /// All of them, in order.
     pub(super) fn each<'a>(&'a self, table: &'a Table) -> impl Iterator<Item = u32> + 'a {
         let line = self.line.iter().copied();

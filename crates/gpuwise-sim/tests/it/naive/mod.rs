@@ -10,7 +10,8 @@ use gpuwise_sim::{
     cost::{StepCost, StepWork},
     engine::{Policy, Settings},
 };
-use std::collections::VecDeque;
+use gpuwise_units::RandomStream;
+use std::collections::{BTreeMap, VecDeque};
 
 /// What became of a request.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -38,6 +39,10 @@ struct Sequence {
     preemptions: u16,
     /// Whether it computes a prompt, or what it lost.
     reading: bool,
+    /// Drafts in flight.
+    drafted: u64,
+    /// Times that it joined.
+    joined: u64,
     cached: Option<u64>,
     scheduled: Option<u64>,
     first_token: Option<u64>,
@@ -58,6 +63,8 @@ struct Share {
     yields: bool,
     /// Whether it is a decode, not part of a prompt.
     decode: bool,
+    /// Whether it verifies drafts, and the place in the batch that it has.
+    drafts: Option<u64>,
 }
 
 type Batch = Vec<Share>;
@@ -77,6 +84,7 @@ struct Rank {
     sglang: sglang::Memory,
     /// Requests that failed.
     broken: Vec<u64>,
+    draws: BTreeMap<u64, RandomStream>,
 }
 
 /// The most that was ever in a step.
@@ -108,6 +116,7 @@ impl Rank {
             greatest: Greatest::default(),
             sglang: sglang::Memory::default(),
             broken: Vec::new(),
+            draws: BTreeMap::new(),
         }
     }
 
@@ -123,6 +132,8 @@ impl Rank {
             out: 0,
             preemptions: 0,
             reading: true,
+            drafted: 0,
+            joined: 0,
             cached: None,
             scheduled: None,
             first_token: None,
@@ -175,7 +186,10 @@ impl Rank {
                 );
             }
         }
-        for share in batch.iter().filter(|share| share.yields) {
+        for share in batch
+            .iter()
+            .filter(|share| share.yields || share.drafts.is_some())
+        {
             let running = self
                 .running
                 .iter()
@@ -189,7 +203,20 @@ impl Rank {
                 (None, Some(at)) => &mut self.waiting[at],
                 (None, None) => continue,
             };
-            sequence.out += 1;
+            match share.drafts {
+                Some(joined) => {
+                    let yielded = draw(&self.settings, &mut self.draws, share);
+                    let rest = u64::from(sequence.request.output) - sequence.out;
+                    let yielded = yielded.min(rest);
+                    sequence.generated += yielded;
+                    sequence.out += yielded;
+                    if running.is_some() && joined == sequence.joined {
+                        sequence.computed += yielded;
+                        sequence.drafted -= share.tokens;
+                    }
+                }
+                None => sequence.out += 1,
+            }
             sequence.first_token.get_or_insert(now);
             if sequence.out < u64::from(sequence.request.output) {
                 continue;
@@ -216,11 +243,28 @@ impl Rank {
     }
 }
 
+/// How many tokens of a share are right.
+fn draw(settings: &Settings, draws: &mut BTreeMap<u64, RandomStream>, share: &Share) -> u64 {
+    let own = settings.speculation.expect("drafts");
+    let stream = draws
+        .entry(share.number)
+        .or_insert_with(|| RandomStream::new(own.seed, "drafts", share.number));
+    let mut yielded = 1;
+    while yielded < share.tokens && stream.uniform() < own.acceptance {
+        yielded += 1;
+    }
+    yielded
+}
+
 fn work(batch: &Batch) -> StepWork {
     let mut work = StepWork::default();
     for share in batch {
         let context = share.tokens * share.before + share.tokens * (share.tokens + 1) / 2;
-        if share.decode {
+        if share.drafts.is_some() {
+            // The context is read once for all tokens of a sequence.
+            work.decodes += share.tokens as u32;
+            work.context += share.before + share.tokens;
+        } else if share.decode {
             work.decodes += 1;
             work.context += context;
         } else {
@@ -302,7 +346,11 @@ pub(crate) fn run<C: StepCost>(
             next = ranks.iter_mut().map(Rank::plan).collect();
         }
         // Ranks that have nothing to do compute a token for nothing.
-        now += current.iter().map(|batch| time(cost, batch)).max().expect("a rank");
+        now += current
+            .iter()
+            .map(|batch| time(cost, batch))
+            .max()
+            .expect("a rank");
         while let Some((number, (_, request))) = coming.next_if(|(_, own)| own.0 < now) {
             let at = choose(&ranks);
             ranks[at].submit(number, request.clone());

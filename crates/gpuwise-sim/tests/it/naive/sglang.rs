@@ -203,6 +203,7 @@ impl Rank {
             before: one.computed,
             yields,
             decode: false,
+            drafts: None,
         });
         let paged = some.next_multiple_of(page) as i64;
         making.input -= paged;
@@ -251,6 +252,7 @@ impl Rank {
                 before: one.computed,
                 yields: true,
                 decode: true,
+                drafts: None,
             });
         }
         batch

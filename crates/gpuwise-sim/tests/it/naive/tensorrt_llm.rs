@@ -47,6 +47,7 @@ impl Rank {
                 before: one.computed,
                 yields: true,
                 decode: true,
+                drafts: None,
             });
             budget -= 1;
         }
@@ -68,6 +69,7 @@ impl Rank {
                     before,
                     yields: some == left,
                     decode: false,
+                    drafts: None,
                 });
                 budget -= some;
             }
@@ -135,6 +137,7 @@ impl Rank {
             before: found,
             yields: some == left,
             decode: false,
+            drafts: None,
         });
         self.running.push(one);
         true

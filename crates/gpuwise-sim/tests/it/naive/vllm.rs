@@ -22,9 +22,22 @@ impl Rank {
         let mut at = 0;
         while at < self.running.len() && making.budget > 0 {
             let sequence = &self.running[at];
-            let left = sequence.tokens() - sequence.computed;
+            let drafts = self.settings.speculation.filter(|_| !sequence.reading);
+            let left = match drafts {
+                Some(own) => 1 + u64::from(own.drafts),
+                None => sequence.tokens() - sequence.computed,
+            };
+            let threshold = if drafts.is_some() {
+                u64::MAX
+            } else {
+                threshold
+            };
             let more = left.min(threshold).min(making.budget);
-            if more == 0 || self.ends(sequence) {
+            let wanted = u64::from(sequence.request.output);
+            let yields_last =
+                drafts.is_some() && sequence.drafted > 0 && sequence.generated + 1 >= wanted;
+            let late = self.settings.overlap && self.settings.ends_by_stop;
+            if more == 0 || self.ends(sequence) || (yields_last && !late) {
                 at += 1;
                 continue;
             }
@@ -41,9 +54,10 @@ impl Rank {
             making.batch.push(Share {
                 number,
                 tokens: more,
-                before: sequence.computed,
-                yields: more == left,
+                before: sequence.computed + sequence.drafted,
+                yields: more == left && drafts.is_none(),
                 decode: !sequence.reading,
+                drafts: drafts.map(|_| sequence.joined),
             });
             making.budget -= more;
             at += 1;
@@ -57,6 +71,10 @@ impl Rank {
                 .iter_mut()
                 .find(|own| own.number == share.number)
                 .expect("it runs");
+            if share.drafts.is_some() {
+                sequence.drafted += share.tokens;
+                continue;
+            }
             sequence.computed += share.tokens;
             sequence.generated += u64::from(share.yields);
             sequence.reading &= !share.yields;
@@ -81,7 +99,9 @@ impl Rank {
                 .iter_mut()
                 .find(|own| own.number == number)
                 .expect("it runs");
-            let all = one.computed + more;
+            let most = u64::from(one.request.input) + u64::from(one.request.output)
+                - u64::from(!(self.settings.overlap && self.settings.ends_by_stop));
+            let all = (one.computed + one.drafted + more).min(most);
             // Full blocks of prompts are found at once, those of answers when they are let go.
             let enough = if one.reading {
                 self.pool
@@ -119,6 +139,7 @@ impl Rank {
             self.pool
                 .release(holding, &victim.request, victim.number, computed);
             victim.computed = 0;
+            victim.drafted = 0;
             victim.preemptions += 1;
             self.greatest.preemptions += 1;
             let own = victim.number == number;
@@ -181,6 +202,7 @@ impl Rank {
             );
             one.computed = found;
             one.reading = true;
+            one.joined += 1;
             one.cached.get_or_insert(found);
             one.scheduled.get_or_insert(self.now);
             making.budget -= some;
@@ -190,6 +212,7 @@ impl Rank {
                 before: found,
                 yields: some == left,
                 decode: false,
+                drafts: None,
             });
             self.running.push(one);
         }
