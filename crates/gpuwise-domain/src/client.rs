@@ -33,9 +33,9 @@ impl GapLaw {
     /// The gamma law with this squared coefficient of variation: 0 gives equal gaps, 1 Poisson
     /// arrivals.
     pub fn of_variation(variation: f64) -> Self {
-        if variation <= 0.0 {
+        if variation <= 1e-6 {
             Self::Constant
-        } else if variation == 1.0 {
+        } else if (variation - 1.0).abs() <= 1e-9 {
             Self::Exponential
         } else {
             Self::Gamma {
