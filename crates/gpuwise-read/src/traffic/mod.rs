@@ -250,7 +250,7 @@ impl Trace {
 pub fn text(bytes: &[u8]) -> Result<&str, TraceError> {
     std::str::from_utf8(bytes).map_err(|error| {
         let before = bytes.get(..error.valid_up_to()).unwrap_or(bytes);
-        let line = before.iter().filter(|byte| **byte == b'\n').count() as u64 + 1;
+        let line = before.split(|byte| *byte == b'\n').count() as u64;
         let column = before.rsplit(|byte| *byte == b'\n').next().unwrap_or(&[]);
         let wide = bytes.starts_with(&[0xff, 0xfe]) || bytes.starts_with(&[0xfe, 0xff]);
         TraceError::NotText {

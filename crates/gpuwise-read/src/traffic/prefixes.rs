@@ -123,7 +123,7 @@ fn groups(trace: &mut Trace) {
     let prefixes = trace.requests.iter().map(|request| &request.prefix);
     let lengths: BTreeSet<(u64, u32)> = prefixes.filter_map(alone).collect();
     let lengths = Vec::from_iter(lengths);
-    if !lengths.windows(2).any(|pair| same_group(pair)) {
+    if !lengths.windows(2).any(same_group) {
         return;
     }
     let mut coarse: u64 = 0;

@@ -90,7 +90,7 @@ impl Trace {
                 chain = prefixes::chained(chain, *segment);
                 hit &= !seen.insert(chain);
                 hits += if hit { weight } else { 0 };
-                all += if self.block_tokens.is_some() { 1 } else { 0 };
+                all += u64::from(self.block_tokens.is_some());
             }
             if self.block_tokens.is_none() {
                 all += u64::from(request.input);
