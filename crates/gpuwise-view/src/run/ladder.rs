@@ -8,6 +8,7 @@ use crate::{
     table::{Cell, Column, Table},
 };
 use gpuwise_domain::run::{Ladder, Rung};
+use std::fmt::Write as _;
 
 /// One sentence that answers: up to which load the promise is kept, and what gives way.
 pub fn ladder_answer(ladder: &Ladder) -> String {
@@ -58,10 +59,10 @@ pub fn ladder_answer(ladder: &Ladder) -> String {
         _ => format!("The SLO is kept up to {} {unit}{range}", number(knee.load)),
     };
     if !knee.gives_way.is_empty() {
-        out += &format!("; then gives way: {}", knee.gives_way);
+        let _ = write!(out, "; then gives way: {}", knee.gives_way);
     }
     if knee.seeds > 1 {
-        out += &format!(" ({} seeds)", knee.seeds);
+        let _ = write!(out, " ({} seeds)", knee.seeds);
     }
     out + "."
 }

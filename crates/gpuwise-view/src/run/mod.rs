@@ -33,6 +33,11 @@ pub fn text(report: &RunReport, style: Style) -> String {
     out.push('\n');
     for (label, line) in words::figures(report) {
         out += &style.finish(labelled(style, label, &line));
+        if label == words::REQUESTS {
+            for reason in words::reasons(report) {
+                out += &labelled(style, "", &reason);
+            }
+        }
     }
     let groups = groups(report);
     if !groups.is_empty() {
@@ -53,7 +58,7 @@ pub fn set_text(runs: &RunSet, style: Style) -> String {
     }
     if let Some(report) = telling(runs) {
         if runs.ladder.is_some() {
-            let _ = writeln!(out, "\n{}", at_load(report));
+            let _ = writeln!(out, "\n{}\n", style.wrap(&at_load(report), 2));
         }
         out += &text(report, style);
     }

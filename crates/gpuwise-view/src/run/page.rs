@@ -13,8 +13,15 @@ use gpuwise_domain::run::{Comparison, Metric, RunReport, RunSet};
 use gpuwise_units::{PerSecond, Percentile};
 use std::fmt::Write as _;
 
+/// Latencies of the head.
+const TOLD: [Metric; 3] = [Metric::Ttft, Metric::Tpot, Metric::EndToEnd];
 /// Distributions that are drawn.
-const DRAWN: [Metric; 3] = [Metric::Ttft, Metric::Tpot, Metric::EndToEnd];
+const DRAWN: [Metric; 4] = [
+    Metric::Ttft,
+    Metric::Tpot,
+    Metric::EndToEnd,
+    Metric::InterToken,
+];
 
 /// The page of runs; `made` says by what and when, as the caller wants it said.
 pub fn page(runs: &RunSet, made: &str) -> String {
@@ -90,7 +97,7 @@ fn headline(report: &RunReport) -> String {
             escape(value)
         );
     };
-    for metric in DRAWN {
+    for metric in TOLD {
         let Some(values) = report.distribution(metric) else {
             continue;
         };
@@ -122,7 +129,7 @@ fn headline(report: &RunReport) -> String {
     );
     if let Some(share) = report.attainment.share {
         let goodput = format!("goodput {} requests/s", rate(report.attainment.goodput));
-        add("met every target", &percent(share), &goodput);
+        add("met every target", &words::precise(share), &goodput);
     }
     if let Some(busy) = report.engine.busy {
         let batch = report.engine.batch.map_or(String::new(), |batch| {
@@ -202,6 +209,9 @@ fn caption(metric: Metric) -> &'static str {
         }
         Metric::Tpot => {
             "Which share of requests had their tokens at most so far apart, on average."
+        }
+        Metric::InterToken => {
+            "Which share of the gaps between tokens, of all requests pooled, was at most so long."
         }
         _ => "Which share of requests was finished within so long.",
     }

@@ -281,7 +281,7 @@ fn whole_rows(table: &mut Table, run: &str, report: &RunReport) {
         "money",
         "sum",
         money.as_ref().map_or("", |money| money.currency.code()),
-        money.map(|money| money.as_f64()),
+        money.map(gpuwise_units::Money::as_f64),
     );
 }
 

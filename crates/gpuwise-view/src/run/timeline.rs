@@ -11,6 +11,7 @@ use gpuwise_domain::{
     run::{Moment, TimelineEvent},
 };
 use gpuwise_units::Nanoseconds;
+use std::fmt::Write as _;
 
 /// What happened to a request and when: its moments, where its time went, and a bar of it. Moments
 /// that the record knows need not be among the events.
@@ -86,21 +87,22 @@ fn headline(record: &RequestRecord) -> String {
         count(u64::from(record.input))
     );
     if let Some(cached) = record.cached {
-        out += &format!(" ({} cached)", count(u64::from(cached)));
+        let _ = write!(out, " ({} cached)", count(u64::from(cached)));
     }
-    out += &format!(
+    let _ = write!(
+        out,
         ", {} out, {}",
         count(u64::from(record.output)),
         record.outcome.name()
     );
     if let Some(replica) = record.replica {
-        out += &format!(" on replica {replica}");
+        let _ = write!(out, " on replica {replica}");
     }
     if let Some(session) = record.session {
-        out += &format!(", session {session}");
+        let _ = write!(out, ", session {session}");
     }
     if record.tenant > 0 {
-        out += &format!(", tenant {}", record.tenant);
+        let _ = write!(out, ", tenant {}", record.tenant);
     }
     for (times, what) in [
         (record.preemptions, "preempted"),
@@ -108,8 +110,12 @@ fn headline(record: &RequestRecord) -> String {
     ] {
         match times {
             0 => {}
-            1 => out += &format!(", {what} once"),
-            many => out += &format!(", {what} {many} times"),
+            1 => {
+                let _ = write!(out, ", {what} once");
+            }
+            many => {
+                let _ = write!(out, ", {what} {many} times");
+            }
         }
     }
     out + "."
@@ -128,7 +134,8 @@ fn latency(record: &RequestRecord) -> String {
         let mut text = format!("TTFT {}", seconds(ttft.seconds().get()));
         if let (Some(queued), Some(scheduled)) = (record.queued(), record.scheduled) {
             let first = record.first_token.unwrap_or(scheduled);
-            text += &format!(
+            let _ = write!(
+                text,
                 " (client {}, queue {}, prefill {})",
                 seconds(elapsed(record.due, record.sent)),
                 seconds(queued.seconds().get()),

@@ -8,10 +8,12 @@ use crate::{
 use gpuwise_domain::{
     request::Outcome,
     run::{
-        EngineUse, Gauge, Method, Metric, Origin, Promised, RunReport, Spent, Throughput, Verdict,
+        EngineUse, Gauge, Method, Metric, Origin, Promised, Reason, RunReport, Spent, Throughput,
+        Verdict,
     },
 };
 use gpuwise_units::{PerSecond, Percentile, group_thousands};
+use std::fmt::Write as _;
 
 /// `Llama 70B on 2 × H100 SXM5 80GB, simulated`: for titles.
 pub fn title(report: &RunReport) -> String {
@@ -61,13 +63,13 @@ pub fn answer(report: &RunReport) -> String {
         None => return unpromised(report),
     };
     if let Some(share) = attainment.share {
-        out += &format!("; {} of requests met every target", precise(share));
+        let _ = write!(out, "; {} of requests met every target", precise(share));
     }
     out + "."
 }
 
 /// A share that is told with one digit more where it is near to all.
-fn precise(share: f64) -> String {
+pub(super) fn precise(share: f64) -> String {
     if (0.9..1.0).contains(&share) {
         let tenths = (share * 1000.0).floor() / 10.0;
         format!("{tenths:.1} %")
@@ -133,7 +135,8 @@ pub fn verdict(verdict: &Verdict) -> String {
 /// What was run, by label.
 pub fn question(report: &RunReport) -> Vec<(&'static str, String)> {
     let mut lines = vec![("Served", subject(report)), ("Traffic", traffic(report))];
-    if !report.attainment.promise.is_empty() {
+    // Otherwise the answer tells it.
+    if report.attainment.verdicts.is_empty() && !report.attainment.promise.is_empty() {
         lines.push(("Promise", promise(&report.attainment.promise)));
     }
     lines
@@ -144,21 +147,21 @@ pub fn subject(report: &RunReport) -> String {
     let subject = &report.subject;
     let mut out = subject.model.clone();
     if let Some(deployment) = &subject.deployment {
-        out += &format!(" on {deployment}");
+        let _ = write!(out, " on {deployment}");
     } else if let (Some(gpus), Some(gpu)) = (subject.gpus, &subject.gpu) {
-        out += &format!(" on {gpus} × {gpu}");
+        let _ = write!(out, " on {gpus} × {gpu}");
     }
     if let Some(server) = &subject.server {
-        out += &format!(" at {server}");
+        let _ = write!(out, " at {server}");
     }
     if let Some(engine) = &subject.engine {
-        out += &format!(", {engine}");
+        let _ = write!(out, ", {engine}");
         if let Some(release) = &subject.release {
-            out += &format!(" {release}");
+            let _ = write!(out, " {release}");
         }
     }
     if let Some(replicas) = subject.replicas.filter(|replicas| *replicas > 1) {
-        out += &format!(", {replicas} replicas");
+        let _ = write!(out, ", {replicas} replicas");
     }
     out + &match &report.origin {
         Origin::Simulated => format!("; simulated, seed {}", report.repeat.seed),
@@ -171,16 +174,19 @@ pub fn traffic(report: &RunReport) -> String {
     let traffic = &report.traffic;
     let mut out = format!("{}: {} requests", traffic.words, count(traffic.requests));
     if let Some(input) = traffic.input {
-        out += &format!(", {} tokens in", number(input));
+        let _ = write!(out, ", {} tokens in", number(input));
     }
     if let Some(output) = traffic.output {
-        out += &format!(", {} out", number(output));
+        let _ = write!(out, ", {} out", number(output));
     }
     if let Some(most) = traffic.in_flight {
-        out += &format!(", at most {} in flight", count(most));
+        let _ = write!(out, ", at most {} in flight", count(most));
     }
     out
 }
+
+/// The label of requests by outcome; their reasons follow it.
+pub(super) const REQUESTS: &str = "Requests";
 
 /// What came of it, by label.
 pub fn figures(report: &RunReport) -> Vec<(&'static str, String)> {
@@ -200,23 +206,7 @@ pub fn figures(report: &RunReport) -> Vec<(&'static str, String)> {
     if !engine.is_empty() {
         lines.push(("Engine", engine));
     }
-    lines.push(("Requests", outcomes(report)));
-    for reason in &report.reasons {
-        let first = if reason.first.is_empty() {
-            String::new()
-        } else {
-            format!(" (first: {})", reason.first)
-        };
-        lines.push((
-            "",
-            format!(
-                "{} {}: {}{first}",
-                count(reason.count),
-                reason.outcome.name(),
-                reason.text
-            ),
-        ));
-    }
+    lines.push((REQUESTS, outcomes(report)));
     if let Some(line) = spent(&report.spent) {
         lines.push(("Spent", line));
     }
@@ -227,13 +217,31 @@ pub fn figures(report: &RunReport) -> Vec<(&'static str, String)> {
     lines
 }
 
+/// Why requests were not served, a line each.
+pub fn reasons(report: &RunReport) -> Vec<String> {
+    let line = |reason: &Reason| {
+        let first = if reason.first.is_empty() {
+            String::new()
+        } else {
+            format!(" (first: {})", reason.first)
+        };
+        format!(
+            "{} {}: {}{first}",
+            count(reason.count),
+            reason.outcome.name(),
+            reason.text
+        )
+    };
+    report.reasons.iter().map(line).collect()
+}
+
 fn goodput_line(goodput: PerSecond, report: &RunReport) -> String {
     let of = report
         .traffic
         .offered
         .map(|offered| format!(" of {} offered", number(offered.get())));
     format!(
-        "{} requests/s met every target{}",
+        "{}{} requests/s met every target",
         number(goodput.get()),
         of.unwrap_or_default()
     )
@@ -249,12 +257,13 @@ pub fn throughput(found: &Throughput, report: &RunReport) -> String {
         rate(found.input_tokens)
     );
     if let Some(in_flight) = found.in_flight {
-        out += &format!(", {} in flight", number(in_flight));
+        let _ = write!(out, ", {} in flight", number(in_flight));
     }
     if let Some(gpus) = report.subject.gpus.filter(|gpus| *gpus > 1)
         && let Some(tokens) = found.output_tokens
     {
-        out += &format!(
+        let _ = write!(
+            out,
             "; {} output tokens/s a GPU",
             number(tokens.get() / gpus as f64)
         );

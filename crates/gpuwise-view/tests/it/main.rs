@@ -11,5 +11,7 @@ mod launch;
 mod memory;
 mod names;
 mod plan;
+mod run;
+mod run_fixture;
 mod svg;
 mod table;

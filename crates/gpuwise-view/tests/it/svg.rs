@@ -34,23 +34,25 @@ fn everything_lies_within_the_picture() {
         .map(|s| pictures(&s))
         .concat();
     for picture in all.iter().chain([&short]) {
-        let text = picture.to_inline();
-        let height = numbers(text.split("viewBox=\"0 0 ").nth(1).unwrap())[1];
-        for element in text
-            .split('<')
-            .filter(|element| element.starts_with("text "))
-        {
-            let place = numbers(element);
-            assert!(place[0] >= 0.0 && place[0] <= 420.0, "{element}");
-            assert!(
-                place[1] >= 10.0 && place[1] <= height,
-                "{element} of {height}"
-            );
-            assert!(
-                !element.contains("NaN") && !element.contains("inf"),
-                "{element}"
-            );
-        }
+        check_inside(picture);
+    }
+}
+
+/// Checks that every text lies within a picture and is a number where it should be.
+pub(crate) fn check_inside(picture: &Picture) {
+    let text = picture.to_inline();
+    let height = numbers(text.split("viewBox=\"0 0 ").nth(1).unwrap())[1];
+    assert!(!text.contains("NaN") && !text.contains("inf"), "{text}");
+    for element in text
+        .split('<')
+        .filter(|element| element.starts_with("text "))
+    {
+        let place = numbers(element);
+        assert!(place[0] >= 0.0 && place[0] <= 420.0, "{element}");
+        assert!(
+            place[1] >= 10.0 && place[1] <= height,
+            "{element} of {height}"
+        );
     }
 }
 

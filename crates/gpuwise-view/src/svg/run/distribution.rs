@@ -4,7 +4,7 @@ use super::plot::{LEFT, Plot, RIGHT, bound_stroke};
 use crate::{
     figures::{TimeUnit, number},
     run::words,
-    svg::canvas::{Anchor, Axis, Canvas, FONT, Picture, colour, text_width},
+    svg::canvas::{Anchor, Axis, Canvas, FONT, Picture, text_width},
 };
 use gpuwise_domain::run::{Distribution, Metric, MetricUnit, RunReport};
 use gpuwise_units::Percentile;
@@ -71,7 +71,8 @@ pub fn distribution(report: &RunReport, metric: Metric, id: &str) -> Option<Pict
             &crate::figures::seconds(verdict.bound),
         );
     }
-    draw_marks(&mut canvas, &plot, values, factor, unit);
+    let bound = bound.map(|bound| plot.across(bound * factor));
+    draw_marks(&mut canvas, &plot, values, (factor, unit), bound);
     Some(canvas.finish(
         id,
         format!("Distribution of {}", metric.name()),
@@ -112,7 +113,13 @@ fn draw_bound(canvas: &mut Canvas, plot: &Plot, value: f64, text: &str) {
 }
 
 /// Dots with their values, each label on a line of its own.
-fn draw_marks(canvas: &mut Canvas, plot: &Plot, values: &Distribution, factor: f64, unit: &str) {
+fn draw_marks(
+    canvas: &mut Canvas,
+    plot: &Plot,
+    values: &Distribution,
+    (factor, unit): (f64, &str),
+    bound: Option<f64>,
+) {
     let mut last = f64::INFINITY;
     for at in MARKED.into_iter().rev() {
         let Some(value) = values.at(at) else {
@@ -120,14 +127,18 @@ fn draw_marks(canvas: &mut Canvas, plot: &Plot, values: &Distribution, factor: f
         };
         let (x, y) = plot.at(value * factor, at.fraction() * 100.0);
         let text = format!("{at} {} {unit}", number(value * factor));
-        canvas.dot((x, y), 3.5, &format!("fill=\"{}\"", colour::BLUE), &text);
+        canvas.dot((x, y), 3.5, "fill=\"var(--gw-line)\"", &text);
         let mut base = y + FONT * 0.35 + 8.0;
         if last.is_finite() && base < last + FONT + 3.0 {
             base = last + FONT + 3.0;
         }
         last = base;
-        // The curve rises to the right: there is room below and right of it.
-        if x + 9.0 + text_width(&text) <= RIGHT {
+        // The curve rises to the right: there is room below and right of it, else above and left.
+        let end = x + 9.0 + text_width(&text);
+        let crossed = bound.is_some_and(|bound| bound > x && bound < end);
+        if crossed && x - 7.0 - text_width(&text) > LEFT && at == Percentile::P50 {
+            canvas.text(x - 7.0, y - 2.0, Anchor::End, "", &text);
+        } else if end <= RIGHT {
             canvas.text(x + 9.0, base, Anchor::Start, "", &text);
         } else {
             canvas.text(RIGHT, base + 6.0, Anchor::End, "", &text);

@@ -140,7 +140,7 @@ fn mark(canvas: &mut Canvas, (x, y): (f64, f64), kept: Option<bool>, hint: &str)
         let hue = if kept.is_some() {
             colour::GREEN
         } else {
-            colour::BLUE
+            "var(--gw-line)"
         };
         canvas.dot((x, y), 3.8, &format!("fill=\"{hue}\""), hint);
     }

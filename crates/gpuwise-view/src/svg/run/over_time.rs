@@ -139,13 +139,11 @@ fn stairs(plot: &Plot, time: &Time, values: &[f64]) -> Vec<(f64, f64)> {
     points
 }
 
+/// Points of a line.
+type Line = [(f64, f64)];
+
 /// Fills between two stairs.
-fn fill(
-    canvas: &mut Canvas,
-    (lower, upper): (&[(f64, f64)], &[(f64, f64)]),
-    hue: &str,
-    hint: &str,
-) {
+fn fill(canvas: &mut Canvas, lower: &Line, upper: &Line, hue: &str, hint: &str) {
     let outline: Vec<(f64, f64)> = upper.iter().chain(lower.iter().rev()).copied().collect();
     canvas.area(
         &outline,
@@ -172,27 +170,24 @@ fn in_flight(series: &Series, time: &Time, id: &str) -> Option<Picture> {
     let mut canvas = Canvas::default();
     frame(&mut canvas, &plot, time, "requests in flight");
     let zero = stairs(&plot, time, &vec![0.0; all.len()]);
-    match &parts {
-        Some(parts) => {
-            let running: Vec<f64> = parts.iter().map(|(running, _)| *running).collect();
-            let sum: Vec<f64> = parts.iter().map(|(a, b)| a + b).collect();
-            let (low, high) = (stairs(&plot, time, &running), stairs(&plot, time, &sum));
-            fill(&mut canvas, (&zero, &low), colour::SKY, "running");
-            fill(&mut canvas, (&low, &high), colour::ORANGE, "waiting");
-            name(
-                &mut canvas,
-                &plot,
-                time,
-                &vec![0.0; all.len()],
-                &running,
-                "running",
-            );
-            name(&mut canvas, &plot, time, &running, &sum, "waiting");
-        }
-        None => {
-            let high = stairs(&plot, time, &all);
-            fill(&mut canvas, (&zero, &high), colour::SKY, "in flight");
-        }
+    if let Some(parts) = &parts {
+        let running: Vec<f64> = parts.iter().map(|(running, _)| *running).collect();
+        let sum: Vec<f64> = parts.iter().map(|(a, b)| a + b).collect();
+        let (low, high) = (stairs(&plot, time, &running), stairs(&plot, time, &sum));
+        fill(&mut canvas, &zero, &low, colour::SKY, "running");
+        fill(&mut canvas, &low, &high, colour::ORANGE, "waiting");
+        name(
+            &mut canvas,
+            &plot,
+            time,
+            &vec![0.0; all.len()],
+            &running,
+            "running",
+        );
+        name(&mut canvas, &plot, time, &running, &sum, "waiting");
+    } else {
+        let high = stairs(&plot, time, &all);
+        fill(&mut canvas, &zero, &high, colour::SKY, "in flight");
     }
     let mean = all.iter().sum::<f64>() / all.len() as f64;
     let description = format!(
@@ -262,7 +257,7 @@ fn cache(series: &Series, time: &Time, id: &str) -> Option<Picture> {
     frame(&mut canvas, &plot, time, "KV cache in use, %");
     let zero = stairs(&plot, time, &vec![0.0; used.len()]);
     let high = stairs(&plot, time, &used);
-    fill(&mut canvas, (&zero, &high), colour::GREEN, "in use");
+    fill(&mut canvas, &zero, &high, colour::GREEN, "in use");
     let most = used.iter().copied().fold(0.0, f64::max);
     let description = format!(
         "Share of the key-value cache in use over time: {} % at most.",
@@ -323,7 +318,7 @@ fn ttft(series: &Series, time: &Time, report: &RunReport, id: &str) -> Option<Pi
     );
     for (values, hue, text) in [
         (&late, colour::ORANGE, "p95"),
-        (&middle, colour::BLUE, "p50"),
+        (&middle, "var(--gw-line)", "p50"),
     ] {
         let drawn = lines(&plot, time, values);
         for line in &drawn {
