@@ -16,10 +16,13 @@ pub(super) fn is_result(root: Node<'_>) -> bool {
     let timed = [
         "mean_ttft_ms",
         "median_ttft_ms",
-        "median_ttft",
-        "mean_ttft",
-        "median_e2el",
+        "mean_tpot_ms",
+        "median_tpot_ms",
         "mean_e2el_ms",
+        "mean_ttft",
+        "median_ttft",
+        "median_tpot",
+        "median_e2el",
     ];
     root.any(&timed).number().is_some()
         || (root.at("request_throughput").number().is_some()

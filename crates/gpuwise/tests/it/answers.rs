@@ -250,6 +250,7 @@ fn help_fits_a_hundred_columns() {
         "predict",
         "accuracy",
         "calibrate",
+        "workload",
         "completions",
         "man",
     ];

@@ -5,5 +5,6 @@ mod bad_input;
 mod docs;
 mod hub;
 mod models;
+mod observe;
 mod plan;
 mod support;
