@@ -133,7 +133,6 @@ pub(crate) fn usage(error: &clap::Error) -> ExitCode {
 }
 
 /// Shows what is being done on one line of a terminal's stderr; an empty text clears the line.
-#[cfg(feature = "hub")]
 pub(crate) fn progress(text: &str) {
     let mut stderr = io::stderr().lock();
     if stderr.is_terminal() {

@@ -21,7 +21,7 @@ pub(crate) struct Plan {
     pub(crate) result: ResultFlags,
 }
 
-#[derive(Debug, Args)]
+#[derive(Debug, Clone, Args)]
 pub(crate) struct TrafficFlags {
     /// Requests that come at random, such as 8, 8/s or 600/min
     #[arg(long, value_name = "RATE")]

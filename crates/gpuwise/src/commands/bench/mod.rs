@@ -1,0 +1,430 @@
+//! `gpuwise bench`: load on a real server, and whether it keeps the promise.
+
+mod growth;
+mod loads;
+mod point;
+mod records;
+mod show;
+mod traffic;
+
+use super::{Answer, Context};
+use crate::{
+    cli::{Bench, InterfaceName, ServerFlags},
+    error::Problem,
+    output,
+    simulation::time,
+    write::Pending,
+};
+use gpuwise_domain::run::{Origin, Repeat, RunSet, Subject};
+use gpuwise_probe::bench::{
+    self, Failure, Interface, Options, PrepareError, Prepared, Secret, Stop, Target, Trust,
+};
+use loads::{Loads, Tried};
+use point::{Finished, Session};
+use records::Records;
+use std::{
+    env, fs,
+    path::Path,
+    thread,
+    time::{Duration, Instant, SystemTime, UNIX_EPOCH},
+};
+
+/// Between two tries whether a server is there.
+const BETWEEN_TRIES: Duration = Duration::from_millis(500);
+/// A server that was given more than it serves is left alone for so long.
+const RECOVERY: Duration = Duration::from_secs(2);
+
+/// Runs the command.
+///
+/// # Errors
+/// When the input is wrong, the server cannot be measured, or nothing could be.
+pub(super) fn run(context: &Context, flags: &Bench) -> anyhow::Result<Answer> {
+    if context.global.offline {
+        return Err(Problem::new("bench sends requests over the network")
+            .hint("leave --offline out")
+            .into());
+    }
+    let files = Files::new(flags)?;
+    let loads = Loads::of(
+        flags.traffic.rate.as_deref(),
+        flags.traffic.concurrency.as_deref(),
+    )?;
+    let seed = context.global.seed;
+    let several = traffic::many(&loads);
+    let first = traffic::point(flags, first(&loads), several, seed)?;
+    let target = Target::parse(&flags.url)?;
+    let prompt_seed = flags.shape.prompt_seed.unwrap_or_else(by_the_clock);
+    let options = options(flags, target.clone(), prompt_seed, first.longest_input)?;
+    if let Err(error) = bench::allow_connections() {
+        output::say(&format!(
+            "note: few connections can be open at once: {error}"
+        ));
+    }
+    let stop = Stop::default();
+    if let Err(error) = stop.at_interrupt() {
+        output::say(&format!(
+            "note: Ctrl-C will lose what was measured: {error}"
+        ));
+    }
+    let started = started();
+    let prepared = ready(&options, &flags.server, &stop)?;
+    if let Some(longest) = prepared.longest_context
+        && u64::from(first.longest_input) >= longest
+    {
+        output::say(&format!(
+            "note: prompts of up to {} tokens are longer than the context of {longest} that the server states",
+            first.longest_input
+        ));
+    }
+    let mut session = Session {
+        subject: Subject {
+            model: prepared.model.clone(),
+            engine: prepared.engine.clone(),
+            server: Some(prepared.server.clone()),
+            ..Subject::default()
+        },
+        origin: Origin::Measured {
+            started,
+            client: Some(client()),
+        },
+        repeat: Repeat {
+            version: env!("CARGO_PKG_VERSION").into(),
+            arguments: arguments(flags, &target, prompt_seed),
+            seed,
+        },
+        promise: first.workload.promise.clone(),
+        prepared: &prepared,
+        stop: &stop,
+        sent: 0,
+        records: files.records.is_some().then(Records::new),
+        gives_up: matches!(loads, Loads::Range(..)),
+    };
+    let (runs, answer) = measure(&mut session, flags, &loads, first, seed)?;
+    files.write(&runs, session.records)?;
+    show::show(context, &runs)?;
+    let served = runs
+        .reports
+        .iter()
+        .filter_map(|report| report.all())
+        .any(|all| all.outcomes.completed > 0);
+    if served {
+        Ok(answer)
+    } else {
+        Err(nothing(&runs))
+    }
+}
+
+/// Sends all loads. The answer is yes where the promise is kept: at every load that was stated, at
+/// some load of a range.
+fn measure(
+    session: &mut Session<'_>,
+    flags: &Bench,
+    loads: &Loads,
+    first: traffic::Point,
+    seed: u64,
+) -> anyhow::Result<(RunSet, Answer)> {
+    let mut reports = Vec::new();
+    let mut tried = Vec::new();
+    let mut next = Some(first);
+    let mut load = self::first(loads);
+    let unit = load.map(|(unit, _)| unit);
+    let mut kept = true;
+    while let Some(point) = next.take() {
+        let finished = session.run(point)?;
+        let carried = carried(&finished);
+        kept &= finished.report.attainment.kept != Some(false);
+        reports.push(finished.report);
+        if let Some((_, at)) = load {
+            tried.push(Tried { load: at, carried });
+        }
+        if finished.interrupted {
+            break;
+        }
+        load = following(loads, &tried, flags.shape.points);
+        if let Some(load) = load {
+            if finished.gave_up {
+                thread::sleep(RECOVERY);
+            }
+            // Another seed: other gaps, and other lengths where they vary.
+            next = Some(traffic::point(
+                flags,
+                Some(load),
+                true,
+                seed + tried.len() as u64,
+            )?);
+        }
+    }
+    let searched = matches!(loads, Loads::Range(..));
+    let yes = if searched {
+        loads::knee(&tried).is_some()
+    } else {
+        kept
+    };
+    let ladder = unit.map(|unit| show::ladder(unit, &mut reports, &tried, &session.promise));
+    let answer = if yes { Answer::Yes } else { Answer::No };
+    Ok((RunSet { reports, ladder }, answer))
+}
+
+fn first(loads: &Loads) -> Option<(gpuwise_domain::run::LoadUnit, f64)> {
+    match loads {
+        Loads::Stated => None,
+        Loads::List(unit, list) => list.first().map(|load| (*unit, *load)),
+        Loads::Range(unit, low, _) => Some((*unit, *low)),
+    }
+}
+
+fn following(
+    loads: &Loads,
+    tried: &[Tried],
+    most: u32,
+) -> Option<(gpuwise_domain::run::LoadUnit, f64)> {
+    match loads {
+        Loads::Stated => None,
+        Loads::List(unit, list) => list.get(tried.len()).map(|load| (*unit, *load)),
+        Loads::Range(unit, low, high) => {
+            loads::next(*unit, *low, *high, tried, most).map(|load| (*unit, load))
+        }
+    }
+}
+
+/// Whether a load was carried: the promise kept, and no more came than was served.
+fn carried(finished: &Finished) -> bool {
+    let report = &finished.report;
+    let saturated = report.saturation.is_some_and(|signs| signs.saturated);
+    let served = report
+        .all()
+        .is_some_and(|all| all.outcomes.completed > 0 && all.outcomes.unserved() == 0);
+    match report.attainment.kept {
+        Some(kept) => kept && !finished.gave_up,
+        None => served && !saturated && !finished.gave_up,
+    }
+}
+
+fn nothing(runs: &RunSet) -> anyhow::Error {
+    let reason = runs
+        .reports
+        .iter()
+        .flat_map(|report| &report.reasons)
+        .map(|reason| format!("{}, {} times", reason.first, reason.count))
+        .next();
+    let problem = Problem::new("nothing could be measured: no request was answered whole");
+    match reason {
+        Some(reason) => problem.hint(format!("the most frequent reason: {reason}")),
+        None => problem.hint("send for longer: --duration 60s"),
+    }
+    .into()
+}
+
+/// Asks the server until it is ready, for as long as was said.
+fn ready(options: &Options, flags: &ServerFlags, stop: &Stop) -> anyhow::Result<Prepared> {
+    let until = Instant::now() + duration("--wait", &flags.wait)?;
+    loop {
+        let error = match bench::prepare(options.clone()) {
+            Ok(prepared) => return Ok(prepared),
+            Err(error) => error,
+        };
+        let may_come = matches!(
+            &error,
+            PrepareError::Server {
+                failure: Failure::Refused | Failure::Busy { .. } | Failure::Closed(_),
+                ..
+            }
+        );
+        if !may_come || Instant::now() >= until || stop.is_set() {
+            return Err(unready(error));
+        }
+        output::progress(&format!("waiting for {}", options.target.shown()));
+        thread::sleep(BETWEEN_TRIES);
+    }
+}
+
+fn unready(error: PrepareError) -> anyhow::Error {
+    output::progress("");
+    let hint = match &error {
+        PrepareError::Server { failure, .. } => match failure {
+            Failure::Refused => {
+                Some("is it running, and is this its port? --wait 5min waits for it to start")
+            }
+            Failure::Key { .. } => Some("give its key by --key-env NAME or --key-file FILE"),
+            Failure::Certificate(_) => {
+                Some("trust its authority with --ca-file FILE, or any certificate with --insecure")
+            }
+            Failure::Tls(_) | Failure::Closed(_) => {
+                Some("does it speak https or http? Write the one that it speaks")
+            }
+            Failure::Redirect { .. } => {
+                Some("give the address that it redirects to, if that is the server you mean")
+            }
+            Failure::TimedOut(_) => {
+                Some("it accepts connections and does not answer; --wait 5min waits longer")
+            }
+            Failure::Status { code: 404, .. } => {
+                Some("give the address up to /v1, such as http://localhost:8000/v1")
+            }
+            _ => None,
+        },
+        PrepareError::NoModel { .. } => Some("name it: --model NAME"),
+        _ => None,
+    };
+    let problem = Problem::new("the server cannot be measured").because(error);
+    match hint {
+        Some(hint) => problem.hint(hint),
+        None => problem,
+    }
+    .into()
+}
+
+fn options(
+    flags: &Bench,
+    target: Target,
+    prompt_seed: u64,
+    longest_input: u32,
+) -> anyhow::Result<Options> {
+    let server = &flags.server;
+    let read = |path: &Path, what: &str| {
+        fs::read(path).map_err(|error| {
+            Problem::new(format!("cannot read {what} {}", path.display())).because(error)
+        })
+    };
+    let authorities = server
+        .ca_file
+        .as_deref()
+        .map(|path| read(path, "certificates"))
+        .transpose()?;
+    let extra = match &server.body {
+        None => serde_json::Map::new(),
+        Some(text) => serde_json::from_str(text).map_err(|error| {
+            Problem::new(format!("--body: {error}"))
+                .hint("write a JSON object, such as '{\"temperature\":0}'")
+        })?,
+    };
+    Ok(Options {
+        target,
+        interface: server.interface.map(|name| match name {
+            InterfaceName::Chat => Interface::Chat,
+            InterfaceName::Completions => Interface::Completions,
+        }),
+        model: server.model.clone(),
+        key: key(server)?,
+        trust: Trust {
+            authorities,
+            any: server.insecure,
+        },
+        stream: !server.no_stream,
+        timeout: duration("--timeout", &server.timeout)?,
+        patience: duration("--wait", &server.wait)?.max(Duration::from_secs(1)),
+        retry_after: server.retry_after,
+        extra,
+        prompt_seed,
+        longest_input,
+    })
+}
+
+/// The key, which stands in an environment variable or a file so that no list of processes shows it.
+fn key(flags: &ServerFlags) -> anyhow::Result<Option<Secret>> {
+    let text = match (&flags.key_env, &flags.key_file) {
+        (Some(name), _) => env::var(name).map_err(|error| {
+            Problem::new(format!("--key-env {name}: {error}")).hint(format!(
+                "export {name}, or name the variable that holds the key"
+            ))
+        })?,
+        (None, Some(path)) => fs::read_to_string(path).map_err(|error| {
+            Problem::new(format!("cannot read key file {}", path.display())).because(error)
+        })?,
+        (None, None) => return Ok(None),
+    };
+    if text.trim().is_empty() {
+        return Err(Problem::new("the key is empty").into());
+    }
+    Ok(Some(Secret::new(&text)?))
+}
+
+fn duration(flag: &str, text: &str) -> anyhow::Result<Duration> {
+    Ok(Duration::from_nanos(time(flag, text)?.0))
+}
+
+fn by_the_clock() -> u64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH);
+    since.map_or(0, |since| since.as_nanos() as u64)
+}
+
+/// Arguments that do the same again, without what may be secret in an address.
+fn arguments(flags: &Bench, target: &Target, prompt_seed: u64) -> Vec<String> {
+    let mut arguments: Vec<String> = env::args_os()
+        .skip(1)
+        .map(|argument| {
+            let argument = argument.to_string_lossy().into_owned();
+            if argument == flags.url {
+                target.shown()
+            } else {
+                argument
+            }
+        })
+        .collect();
+    if flags.shape.prompt_seed.is_none() {
+        arguments.extend(["--prompt-seed".into(), prompt_seed.to_string()]);
+    }
+    arguments
+}
+
+/// The machine of the client in words.
+fn client() -> String {
+    let cores = thread::available_parallelism().map_or(1, usize::from);
+    format!("{cores} cores, {} {}", env::consts::OS, env::consts::ARCH)
+}
+
+/// Now, in RFC 3339.
+fn started() -> String {
+    let seconds = SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .map_or(0, |since| since.as_secs());
+    let (days, rest) = (seconds / 86_400, seconds % 86_400);
+    // Years that begin in March have their leap day last; 400 of them have 146,097 days.
+    let shifted = days + 719_468;
+    let (era, day) = (shifted / 146_097, shifted % 146_097);
+    let year = (day - day / 1460 + day / 36_524 - day / 146_096) / 365;
+    let day = day - (365 * year + year / 4 - year / 100);
+    let month = (5 * day + 2) / 153;
+    let date = day - (153 * month + 2) / 5 + 1;
+    let month = if month < 10 { month + 3 } else { month - 9 };
+    let year = era * 400 + year + u64::from(month <= 2);
+    format!(
+        "{year:04}-{month:02}-{date:02}T{:02}:{:02}:{:02}Z",
+        rest / 3600,
+        rest / 60 % 60,
+        rest % 60
+    )
+}
+
+/// Files that are going to be written.
+struct Files {
+    save: Option<Pending>,
+    html: Option<Pending>,
+    records: Option<Pending>,
+}
+
+impl Files {
+    /// Makes sure that they can be, before the server is kept busy.
+    fn new(flags: &Bench) -> anyhow::Result<Self> {
+        let pending =
+            |path: &Option<std::path::PathBuf>| path.as_deref().map(Pending::new).transpose();
+        Ok(Self {
+            save: pending(&flags.result.save)?,
+            html: pending(&flags.result.html)?,
+            records: pending(&flags.result.records)?,
+        })
+    }
+
+    fn write(self, runs: &RunSet, records: Option<Records>) -> anyhow::Result<()> {
+        if let Some(file) = self.save {
+            file.finish(&show::document(runs))?;
+        }
+        if let Some(file) = self.html {
+            file.finish(&show::html(runs))?;
+        }
+        if let (Some(file), Some(records)) = (self.records, records) {
+            file.finish(&records.text())?;
+        }
+        Ok(())
+    }
+}

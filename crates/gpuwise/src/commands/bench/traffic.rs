@@ -1,0 +1,335 @@
+//! What is sent: as simulations have it, or conversations, or prompts that begin alike.
+
+use super::loads::Loads;
+use crate::{
+    cli::{Bench, ChangeFlags, TrafficFlags},
+    error::Problem,
+    simulation::{Sent, time},
+};
+use gpuwise_domain::{
+    client::GapLaw,
+    request::{Request, Segment},
+    run::LoadUnit,
+    workload::{Traffic, Workload},
+};
+use gpuwise_sim::traffic::{
+    Arrivals, Conversations, Extent, LengthLaw, Pacing, Source as _, SystemPrompts, Talk,
+};
+use gpuwise_units::{Nanoseconds, PerSecond, RandomStream, significant};
+
+/// How long a load lasts where nobody says it.
+const USUAL: &str = "60s";
+/// And each of several.
+const USUAL_OF_MANY: &str = "30s";
+/// What is left out at the beginning, at most, where nobody says how much.
+const LONGEST_WARM_UP: f64 = 10.0;
+
+/// The traffic of one load.
+pub(super) struct Point {
+    /// In order of due time.
+    pub(super) requests: Box<dyn Iterator<Item = Request> + Send>,
+    pub(super) pacing: Pacing,
+    /// Nothing is sent after this.
+    pub(super) until: Option<Nanoseconds>,
+    pub(super) warm_up: Nanoseconds,
+    /// In words.
+    pub(super) words: String,
+    pub(super) offered: Option<PerSecond>,
+    pub(super) workload: Workload,
+    pub(super) tenants: Vec<String>,
+    pub(super) notes: Vec<String>,
+    /// The longest prompt that may come.
+    pub(super) longest_input: u32,
+}
+
+/// Prompts that begin alike.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Shared {
+    tokens: u32,
+    groups: u32,
+}
+
+/// The traffic of a load; `None`: as stated.
+///
+/// # Errors
+/// When a quantity is missing or cannot be, or a file cannot be read.
+pub(super) fn point(
+    flags: &Bench,
+    load: Option<(LoadUnit, f64)>,
+    many: bool,
+    seed: u64,
+) -> anyhow::Result<Point> {
+    let traffic = stated(flags, load)?;
+    let changes = lasting(flags, many);
+    let sent = Sent::new(&traffic, &changes, &flags.promise, None)?;
+    let shared = flags
+        .shape
+        .shared_prefix
+        .as_deref()
+        .map(shared)
+        .transpose()?;
+    let lengths = &sent.workload.lengths;
+    let (longest_input, longest_output) = (
+        tokens(lengths.input.longest.0),
+        tokens(lengths.output.longest.0),
+    );
+    let duration = changes
+        .duration
+        .as_deref()
+        .map(|text| time("--duration", text))
+        .transpose()?;
+    let limit = limit(flags)?;
+    let mut words = sent.words.clone();
+    let offered = match sent.workload.traffic {
+        Traffic::Open { rate, .. } => Some(rate),
+        Traffic::Closed { .. } => None,
+    };
+    let (requests, mut pacing, longest_input): (Box<dyn Iterator<Item = Request> + Send>, _, _) =
+        if let Some(turns) = flags.shape.turns {
+            let talk = Conversation {
+                turns,
+                think: flags
+                    .shape
+                    .think
+                    .as_deref()
+                    .map_or(Ok(Nanoseconds(0)), |text| time("--think", text))?,
+                shared,
+                question: tokens(lengths.input.mean.round() as u64),
+                answer: tokens(lengths.output.mean.round() as u64),
+            };
+            words += &format!(", conversations of {turns} rounds");
+            let (source, pacing) = talk.source(&sent, &changes, duration, seed)?;
+            (
+                Box::new(source),
+                pacing,
+                turns.saturating_mul(talk.question + talk.answer),
+            )
+        } else {
+            let source = sent.source(seed, 1.0)?;
+            let pacing = source.pacing();
+            match shared {
+                Some(shared) => {
+                    shared.fits(&sent)?;
+                    (Box::new(shared.over(source, seed)), pacing, longest_input)
+                }
+                None => (Box::new(source), pacing, longest_input),
+            }
+        };
+    if let Some(shared) = shared {
+        words += &format!(
+            ", {} tokens shared in {} groups",
+            shared.tokens, shared.groups
+        );
+    }
+    if let (Pacing::Scheduled { cap }, Some(most)) = (&mut pacing, limit) {
+        *cap = Some(most);
+        words += &format!(", at most {most} in flight");
+    }
+    let span = duration.map(|span| span.seconds().get());
+    let warm_up = match (&changes.warm_up, &traffic.trace, span) {
+        (None, None, Some(span)) => Nanoseconds(((0.1 * span).min(LONGEST_WARM_UP) * 1e9) as u64),
+        _ => sent.warm_up(1.0),
+    };
+    let _ = longest_output;
+    Ok(Point {
+        requests,
+        pacing,
+        // A closed loop has no end of its own.
+        until: duration,
+        warm_up,
+        words,
+        offered,
+        tenants: std::iter::once(String::new())
+            .chain(sent.tenants.iter().cloned())
+            .collect(),
+        notes: sent.notes.clone(),
+        workload: sent.workload,
+        longest_input,
+    })
+}
+
+/// Traffic flags of one load.
+fn stated(flags: &Bench, load: Option<(LoadUnit, f64)>) -> anyhow::Result<TrafficFlags> {
+    let mut traffic = flags.traffic.clone();
+    match load {
+        Some((LoadUnit::RequestsPerSecond, rate)) => {
+            traffic.rate = Some(format!("{rate}/s"));
+            traffic.concurrency = None;
+        }
+        Some((LoadUnit::InFlight, count)) => {
+            traffic.concurrency = Some(format!("{count:.0}"));
+            traffic.rate = None;
+        }
+        // Both: a rate with at most so many in flight.
+        None if traffic.rate.is_some() => traffic.concurrency = None,
+        None => {}
+    }
+    if let Some(law) = &flags.shape.arrivals {
+        traffic.burstiness = Some(burstiness(law)?);
+    }
+    if traffic.trace.is_some() && traffic.burstiness.is_some() && flags.shape.arrivals.is_some() {
+        return Err(
+            Problem::new("--arrivals contradicts --trace, which says when requests came")
+                .hint("leave one of them out")
+                .into(),
+        );
+    }
+    Ok(traffic)
+}
+
+/// The squared variation of gaps of a law of arrivals.
+fn burstiness(law: &str) -> anyhow::Result<String> {
+    match law {
+        "poisson" => Ok("1".into()),
+        "constant" => Ok("0".into()),
+        other => match other.strip_prefix("gamma:") {
+            Some(variation) => Ok(variation.into()),
+            None => Err(Problem::new(format!("--arrivals {other}: no such law"))
+                .hint("write poisson, constant, or gamma:4 for gaps with a squared variation of 4")
+                .into()),
+        },
+    }
+}
+
+/// How long it lasts: a real server is not kept busy for longer than asked.
+fn lasting(flags: &Bench, many: bool) -> ChangeFlags {
+    let mut changes = flags.changes.clone();
+    if changes.requests.is_none() && changes.duration.is_none() && flags.traffic.trace.is_none() {
+        changes.duration = Some(if many { USUAL_OF_MANY } else { USUAL }.into());
+    }
+    changes
+}
+
+/// The most in flight where a rate is given too.
+fn limit(flags: &Bench) -> anyhow::Result<Option<u32>> {
+    match (&flags.traffic.rate, &flags.traffic.concurrency) {
+        (Some(_), Some(text)) => match text.parse() {
+            Ok(0) | Err(_) => Err(Problem::new(format!(
+                "--concurrency {text}: expected a whole number from 1"
+            ))
+            .into()),
+            Ok(count) => Ok(Some(count)),
+        },
+        _ => Ok(None),
+    }
+}
+
+fn shared(text: &str) -> anyhow::Result<Shared> {
+    let wrong = || {
+        Problem::new(format!(
+            "--shared-prefix {text}: expected tokens and groups"
+        ))
+        .hint("write 500@4 for 500 shared tokens in 4 groups")
+    };
+    let (tokens, groups) = text.split_once('@').unwrap_or((text, "1"));
+    let tokens = tokens.trim().parse().map_err(|_| wrong())?;
+    let groups = groups.trim().parse().map_err(|_| wrong())?;
+    if tokens == 0 || groups == 0 {
+        return Err(wrong().into());
+    }
+    Ok(Shared { tokens, groups })
+}
+
+fn tokens(count: u64) -> u32 {
+    u32::try_from(count).unwrap_or(u32::MAX)
+}
+
+impl Shared {
+    /// Whether prompts are longer than what they share.
+    fn fits(self, sent: &Sent) -> anyhow::Result<()> {
+        let mean = sent.workload.lengths.input.mean;
+        if f64::from(self.tokens) < mean {
+            return Ok(());
+        }
+        Err(Problem::new(format!(
+            "--shared-prefix {}: prompts have {} tokens",
+            self.tokens,
+            significant(mean, 4)
+        ))
+        .hint("give a longer --isl, of which the shared tokens are a part")
+        .into())
+    }
+
+    /// Requests, each of a group drawn at random.
+    fn over(
+        self,
+        requests: impl Iterator<Item = Request> + Send + 'static,
+        seed: u64,
+    ) -> impl Iterator<Item = Request> + Send + 'static {
+        requests.zip(0u64..).map(move |(mut request, number)| {
+            let mut stream = RandomStream::new(seed, "bench groups", number);
+            let group = stream.below(u64::from(self.groups));
+            request.prefix = Some(Box::new([Segment {
+                content: group,
+                tokens: self.tokens,
+            }]));
+            request.input = request.input.max(self.tokens + 1);
+            request
+        })
+    }
+}
+
+/// Conversations in which each prompt repeats all that was said.
+struct Conversation {
+    turns: u32,
+    think: Nanoseconds,
+    shared: Option<Shared>,
+    question: u32,
+    answer: u32,
+}
+
+impl Conversation {
+    fn source(
+        &self,
+        sent: &Sent,
+        changes: &ChangeFlags,
+        duration: Option<Nanoseconds>,
+        seed: u64,
+    ) -> anyhow::Result<(Talk, Pacing)> {
+        let (starts, pacing) = match sent.workload.traffic {
+            // So many requests a second in all, whatever the rounds of a conversation.
+            Traffic::Open { rate, burstiness } => (
+                Arrivals::gamma(
+                    PerSecond::new(rate.get() / f64::from(self.turns)),
+                    burstiness,
+                ),
+                Pacing::Scheduled { cap: None },
+            ),
+            // One begins whenever there is a place.
+            Traffic::Closed { concurrency } => (
+                Arrivals::gamma(PerSecond::new(1e6), 0.0),
+                Pacing::InFlight(tokens(concurrency)),
+            ),
+        };
+        let closed = matches!(pacing, Pacing::InFlight(_));
+        let extent = Extent {
+            requests: changes.requests.or(closed.then_some(u64::from(u32::MAX))),
+            duration: duration.filter(|_| !closed),
+        };
+        let system = self
+            .shared
+            .map_or_else(SystemPrompts::default, |shared| SystemPrompts {
+                count: u64::from(shared.groups),
+                tokens: shared.tokens,
+                skew: 0.0,
+            });
+        let laws = Conversations {
+            starts,
+            rounds: LengthLaw::Fixed(self.turns),
+            think: self.think,
+            thinking: GapLaw::of_variation(0.0),
+            system,
+            question: LengthLaw::Fixed(self.question),
+            answer: LengthLaw::Fixed(self.answer),
+            longest: u32::MAX,
+        };
+        let talk = Talk::new(laws, extent, seed)
+            .map_err(|error| Problem::new("the conversations cannot be made").because(error))?;
+        Ok((talk, pacing))
+    }
+}
+
+/// Whether several loads are tried.
+pub(super) fn many(loads: &Loads) -> bool {
+    !matches!(loads, Loads::Stated)
+}
