@@ -15,6 +15,11 @@ pub(super) struct Decodes {
     count: u32,
     /// Sum of tokens computed, over all.
     computed: u64,
+    /// How many are still to yield tokens, and the sum of the counts of steps at which they have.
+    yielding: u64,
+    finishes: u64,
+    /// The most tokens that any of them was to yield since none did.
+    most_wanted: u32,
     /// How many have computed so many tokens more than there were steps, modulo the block.
     phases: Vec<u32>,
     /// (count of steps at the last token, order, slot), smallest first; some are out of date.
@@ -27,6 +32,9 @@ impl Decodes {
             steps: 0,
             count: 0,
             computed: 0,
+            yielding: 0,
+            finishes: 0,
+            most_wanted: 0,
             phases: vec![0; block_tokens.max(1) as usize],
             ends: BinaryHeap::new(),
         }
@@ -34,6 +42,24 @@ impl Decodes {
 
     pub(super) fn count(&self) -> u32 {
         self.count
+    }
+
+    /// Tokens that they are still to yield.
+    pub(super) fn remaining(&self) -> u64 {
+        self.finishes - self.yielding * self.steps
+    }
+
+    /// No less than what any of them is to yield in all.
+    pub(super) fn most_wanted(&self) -> u32 {
+        self.most_wanted
+    }
+
+    /// One of them yielded its last token, which nobody knows yet.
+    pub(super) fn ended(&mut self, table: &mut Table, slot: u32) {
+        let sequence = table.get_mut(slot);
+        self.yielding -= 1;
+        self.finishes -= sequence.finish;
+        sequence.finish = NEVER;
     }
 
     /// Tokens of context that the next step attends to.
@@ -99,7 +125,10 @@ impl Decodes {
         sequence.state = State::Decode;
         sequence.base = u64::from(computed).wrapping_sub(self.steps);
         sequence.finish = remaining.map_or(NEVER, |more| self.steps + u64::from(more));
+        self.most_wanted = if self.count == 0 { 0 } else { self.most_wanted }.max(sequence.wanted);
         if sequence.finish != NEVER {
+            self.yielding += 1;
+            self.finishes += sequence.finish;
             self.ends
                 .push(Reverse((sequence.finish, sequence.order, slot)));
         }
@@ -115,6 +144,10 @@ impl Decodes {
         let sequence = table.get_mut(slot);
         let computed = self.computed(sequence.base);
         sequence.computed = computed;
+        if sequence.finish != NEVER {
+            self.yielding -= 1;
+            self.finishes -= sequence.finish;
+        }
         sequence.finish = NEVER;
         sequence.generated = (computed + 1).saturating_sub(sequence.request.input);
         self.count -= 1;
@@ -158,6 +191,8 @@ impl Decodes {
     pub(super) fn clear(&mut self) {
         self.count = 0;
         self.computed = 0;
+        self.yielding = 0;
+        self.finishes = 0;
         self.phases.fill(0);
         self.ends.clear();
     }

@@ -18,6 +18,10 @@
 //! comes that may join. Nothing is kept or written for each token or for each decoding sequence.
 
 mod decodes;
+mod flight;
+mod leaving;
+mod memory;
+mod questions;
 mod rank;
 mod replica;
 mod sequence;

@@ -3,89 +3,14 @@
 use super::{
     rank::{Plan, Rank},
     sequence::{NEVER, NONE, State},
-    settings::{Policy, SglangOrder, SglangRules},
+    settings::{SglangOrder, SglangRules},
     sink::Sink,
 };
+use crate::cache::Holding;
 use gpuwise_domain::request::Request;
 
 /// Shared tokens up to which a request is looked for in the queue too, and from which it is held back.
 const SHARED_IN_QUEUE: u32 = 32;
-
-/// What its rules remember from step to step.
-#[derive(Debug, Default)]
-pub(super) struct SglangState {
-    first_ratio: f64,
-    least_ratio: f64,
-    decay: f64,
-    /// The share of the remaining output that admission keeps free, as of `steps` decode steps ago.
-    from_ratio: f64,
-    steps: u64,
-    /// The one sequence whose prompt is computed in chunks.
-    chunked: Option<u32>,
-    /// No request joins until a sequence has left.
-    full: bool,
-    /// A sequence has left since the decode step planned last.
-    left: bool,
-    /// Decodes that wait for steps of prompts: (since, how many); [`NEVER`]: from the step that is
-    /// planned.
-    groups: Vec<(u64, u32)>,
-}
-
-impl SglangState {
-    pub(super) fn new(policy: &Policy) -> Self {
-        let Policy::Sglang(rules) = policy else {
-            return Self::default();
-        };
-        let first_ratio = (rules.initial_ratio * rules.conservativeness).min(1.0);
-        let least_ratio = (first_ratio * rules.least_ratio).min(1.0);
-        Self {
-            first_ratio,
-            least_ratio,
-            decay: (first_ratio - least_ratio) / f64::from(rules.ratio_steps.max(1)),
-            from_ratio: first_ratio,
-            ..Self::default()
-        }
-    }
-
-    fn ratio(&self) -> f64 {
-        (self.from_ratio - self.decay * self.steps as f64).max(self.least_ratio)
-    }
-
-    fn set_ratio(&mut self, ratio: f64) {
-        self.from_ratio = ratio;
-        self.steps = 0;
-    }
-
-    /// Steps of decodes were planned.
-    pub(super) fn decoded(&mut self, steps: u64) {
-        self.steps += steps;
-    }
-
-    /// A sequence left; `at_once` with its first token.
-    pub(super) fn left(&mut self, at_once: bool) {
-        self.left = true;
-        self.full &= !at_once;
-    }
-
-    /// The planned step begins.
-    pub(super) fn starts(&mut self, now: u64) {
-        for group in &mut self.groups {
-            group.0 = group.0.min(now);
-        }
-    }
-
-    /// A sequence leaves the batch otherwise than by its end.
-    pub(super) fn forget(&mut self, slot: u32) {
-        if self.chunked == Some(slot) {
-            self.chunked = None;
-        }
-    }
-
-    /// Whether no request can join before a sequence leaves.
-    pub(super) fn closed(&self) -> bool {
-        self.full && self.chunked.is_none()
-    }
-}
 
 /// What is left of a step of prompts, in tokens.
 struct Room {
@@ -105,7 +30,7 @@ impl Room {
     }
 
     fn spent(&mut self, tokens: u32) {
-        let paged = u64::from(tokens).next_multiple_of(self.page) as i64;
+        let paged = u64::from(tokens).next_multiple_of(self.page).cast_signed();
         self.input -= paged;
         self.chunk -= paged;
         self.joined += 1;
@@ -199,6 +124,9 @@ impl Rank {
 
     /// Output tokens that the decodes are to yield, no more than `clip` of each.
     fn remaining(&self, clip: u32) -> u64 {
+        if self.decodes.most_wanted() <= clip {
+            return self.decodes.remaining();
+        }
         let mut all = 0;
         let mut at = self.table.first();
         while at != NONE {
@@ -225,8 +153,9 @@ impl Rank {
         let rest = i64::from(sequence.goal - sequence.computed);
         let fits = room.chunk.min(room.total(self.pool.free()) as i64);
         let fits = if fits <= 0 { room.chunk } else { fits };
-        let held = sequence.holding.as_ref().map_or(0, |own| own.blocks());
-        let there = ((held + self.pool.free()) * room.page) as i64 - i64::from(sequence.computed);
+        let held = sequence.holding.as_ref().map_or(0, Holding::blocks);
+        let there =
+            ((held + self.pool.free()) * room.page).cast_signed() - i64::from(sequence.computed);
         let some = rest.min(fits).min(there);
         if some <= 0 {
             return;
@@ -295,7 +224,7 @@ impl Rank {
             self.sglang.full = true;
             return false;
         }
-        let paged = u64::from(rest).next_multiple_of(room.page) as i64;
+        let paged = u64::from(rest).next_multiple_of(room.page).cast_signed();
         if paged >= room.input && room.joined > 0 {
             return false;
         }
