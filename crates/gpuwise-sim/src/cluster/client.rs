@@ -135,8 +135,13 @@ impl<S: Source> Client<S> {
         if matches!(self.pacing, Pacing::InFlight(_)) {
             self.taken += 1;
         }
-        if at <= now {
+        if at <= now && at == due {
             return Pulled::Now(number);
+        }
+        if at <= now {
+            // Others may have been due before its session let it go.
+            self.ready.push(Reverse((at, number)));
+            return Pulled::Later;
         }
         wake(at, number, flights, timers);
         Pulled::Later

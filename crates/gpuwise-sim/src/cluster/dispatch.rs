@@ -86,7 +86,7 @@ where
             && flight.place == Place::Gateway
         {
             let gateway = &mut self.pools[usize::from(flight.pool)].gateway;
-            gateway.remove(flight.waits, number, flight.input);
+            gateway.remove(flight.waits, flight.input);
         }
     }
 

@@ -1,5 +1,6 @@
 //! Requests that a client means to send or has sent, until their end is told.
 
+use super::gateway::Key;
 use crate::engine::Ticket;
 use gpuwise_domain::request::Request;
 use std::collections::VecDeque;
@@ -41,7 +42,7 @@ pub(super) struct Flight {
     /// When its client gives up.
     pub(super) deadline: u64,
     /// The key by which it waits at the gateway.
-    pub(super) waits: (i16, u64),
+    pub(super) waits: Key,
     pub(super) place: Place,
     /// The replica that serves it, or is to.
     pub(super) replica: u16,
@@ -121,7 +122,7 @@ impl Flights {
             sent: None,
             wake: 0,
             deadline: u64::MAX,
-            waits: (0, 0),
+            waits: (0, 0, 0),
             place: Place::Client,
             replica: NOWHERE,
             ticket: None,

@@ -1,13 +1,18 @@
 //! Requests that wait at a gateway for a replica.
 
 use super::scenario::{Admission, Held, HeldOrder};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
-/// They are in the order of (priority, turn, number).
+/// Priority, turn, and the order in which they came.
+pub(super) type Key = (i16, u64, u64);
+
+/// They are in the order of their keys.
 #[derive(Debug, Default)]
 pub(super) struct Gateway {
-    waiting: BTreeSet<(i16, u64, u64)>,
+    waiting: BTreeMap<Key, u64>,
     tokens: u64,
+    /// How many came.
+    came: u64,
     /// The turn of the last that was taken.
     turn: u64,
     /// Of each tenant the turn after its last.
@@ -41,13 +46,15 @@ impl Gateway {
     }
 
     /// Lets one wait; returns what to take it out by.
-    pub(super) fn push(&mut self, admission: &Admission, waiting: Waiting) -> (i16, u64) {
-        let key = match &admission.order {
+    pub(super) fn push(&mut self, admission: &Admission, waiting: Waiting) -> Key {
+        let (priority, turn) = match &admission.order {
             HeldOrder::Arrival => (0, 0),
             HeldOrder::Priority => (waiting.priority, 0),
             HeldOrder::Weights(weights) => (0, self.fair_turn(weights, waiting)),
         };
-        self.waiting.insert((key.0, key.1, waiting.number));
+        let key = (priority, turn, self.came);
+        self.came += 1;
+        self.waiting.insert(key, waiting.number);
         self.tokens += u64::from(waiting.input);
         self.most = self.most.max(self.waiting.len());
         key
@@ -67,12 +74,12 @@ impl Gateway {
 
     /// The first.
     pub(super) fn first(&self) -> Option<u64> {
-        self.waiting.first().map(|(_, _, number)| *number)
+        self.waiting.first_key_value().map(|(_, number)| *number)
     }
 
     /// Takes one out.
-    pub(super) fn remove(&mut self, key: (i16, u64), number: u64, input: u32) {
-        if self.waiting.remove(&(key.0, key.1, number)) {
+    pub(super) fn remove(&mut self, key: Key, input: u32) {
+        if self.waiting.remove(&key).is_some() {
             self.tokens -= u64::from(input);
             self.turn = self.turn.max(key.1);
         }
@@ -83,11 +90,11 @@ impl Gateway {
 mod tests {
     use super::*;
 
-    fn drain(gateway: &mut Gateway, keys: &BTreeMap<u64, ((i16, u64), u32)>) -> Vec<u64> {
+    fn drain(gateway: &mut Gateway, keys: &BTreeMap<u64, (Key, u32)>) -> Vec<u64> {
         std::iter::from_fn(|| {
             let first = gateway.first()?;
             let (key, input) = keys[&first];
-            gateway.remove(key, first, input);
+            gateway.remove(key, input);
             Some(first)
         })
         .collect()
@@ -174,7 +181,7 @@ mod tests {
         assert!(!gateway.has_room(&admission(Held::MostTokens(100)), 60));
         gateway.push(&admission(Held::All), waiting(1));
         assert!(!gateway.has_room(&admission(Held::Most(2)), 60));
-        gateway.remove(key, 0, 60);
+        gateway.remove(key, 60);
         assert!(gateway.has_room(&admission(Held::MostTokens(120)), 60));
         assert_eq!((gateway.len(), gateway.most), (1, 2));
     }
