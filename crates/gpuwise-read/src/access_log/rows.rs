@@ -58,7 +58,7 @@ impl<'a> Rows<'a> {
         }
         let delimiter = [b',', b';', b'\t']
             .into_iter()
-            .max_by_key(|delimiter| first.iter().filter(|byte| *byte == delimiter).count())
+            .max_by_key(|delimiter| first.split(|byte| byte == delimiter).count())
             .filter(|delimiter| first.contains(delimiter));
         let Some(delimiter) = delimiter else {
             return Err(AccessLogError::OtherKind(format!(

@@ -184,10 +184,12 @@ impl Vocabulary {
     }
 
     /// The vocabulary in which these names are written.
-    pub fn spoken<'a>(names: impl Iterator<Item = &'a str> + Clone) -> Option<&'static Self> {
-        VOCABULARIES
-            .iter()
-            .find(|vocabulary| names.clone().any(|name| vocabulary.owns(name)))
+    pub fn spoken<'a>(names: impl Iterator<Item = &'a str>) -> Option<&'static Self> {
+        // A page may have metrics of more than one: the first in the list counts.
+        names
+            .filter_map(|name| VOCABULARIES.iter().position(|one| one.owns(name)))
+            .min()
+            .and_then(|place| VOCABULARIES.get(place))
     }
 
     fn owns(&self, name: &str) -> bool {

@@ -34,126 +34,140 @@ pub(super) fn read(root: Node<'_>) -> Result<Vec<Measurement>, ResultsError> {
     Ok(out)
 }
 
-fn one(benchmark: Node<'_>, number: u32, model: Option<&str>) -> Result<Measurement, ResultsError> {
-    let place = format!("benchmark {number}");
-    let metrics = benchmark.at("metrics");
-    let good = |name: &str| metrics.at(name).at("successful");
-    let count = |which: &str| metrics.at("request_totals").at(which).number();
-    let requests = count("successful")
-        .or_else(|| good("request_latency").at("count").number())
-        .unwrap_or(0.0);
-    if requests < 1.0 {
-        return Err(ResultsError::Incomplete {
+/// One benchmark of a report.
+struct Benchmark<'a> {
+    node: Node<'a>,
+    place: String,
+}
+
+impl<'a> Benchmark<'a> {
+    fn incomplete(&self, problem: &str) -> ResultsError {
+        ResultsError::Incomplete {
             tool: Tool::GuideLlm,
-            problem: format!("{place}: no request was answered"),
-        });
+            problem: format!("{}: {problem}", self.place),
+        }
     }
-    let strategy = benchmark.any(&[
-        "config strategy",
-        "args strategy",
-        "scheduler strategy",
-        "config profile",
-    ]);
-    let mean = |name: &str| good(name).at("mean").number();
-    let kind = strategy.any(&["type_", "kind"]).text().unwrap_or("");
-    let streams = strategy.any(&["streams", "max_concurrency"]).number();
-    let (rate, cap) = match kind {
-        "synchronous" => (None, Some(1.0)),
-        "concurrent" => (None, streams),
-        "throughput" => (None, None),
-        "constant" | "poisson" | "async" => {
-            let rate = strategy.at("rate").number().filter(|rate| *rate > 0.0);
-            if rate.is_none() {
-                return Err(ResultsError::Incomplete {
-                    tool: Tool::GuideLlm,
-                    problem: format!("{place}: strategy {kind:?} has no `rate`"),
-                });
+
+    /// A metric's statistics over answered requests.
+    fn good(&self, name: &str) -> Node<'a> {
+        self.node.at("metrics").at(name).at("successful")
+    }
+
+    fn mean(&self, name: &str) -> Option<f64> {
+        self.good(name).at("mean").number()
+    }
+
+    /// Seconds of a latency in milliseconds.
+    fn seconds(&self, name: &str, statistic: &str) -> Option<f64> {
+        let milliseconds = self.good(name).path(statistic).number();
+        milliseconds.map(|value| value / 1e3)
+    }
+
+    /// Requests that ended so.
+    fn count(&self, which: &str) -> Option<f64> {
+        self.node.path("metrics request_totals").at(which).number()
+    }
+
+    /// The rate asked for, and the most in flight.
+    fn strategy(&self) -> Result<(Option<f64>, Option<f64>), ResultsError> {
+        let strategy = self.node.any(&[
+            "config strategy",
+            "args strategy",
+            "scheduler strategy",
+            "config profile",
+        ]);
+        let kind = strategy.any(&["type_", "kind"]).text().unwrap_or("");
+        let streams = strategy.any(&["streams", "max_concurrency"]).number();
+        match kind {
+            "synchronous" => Ok((None, Some(1.0))),
+            "concurrent" => Ok((None, streams)),
+            "throughput" => Ok((None, None)),
+            "constant" | "poisson" | "async" => {
+                let rate = strategy.at("rate").number().filter(|rate| *rate > 0.0);
+                match rate {
+                    // Its limit is some thousands unless it is set: no limit.
+                    Some(rate) => Ok((Some(rate), streams.filter(|cap| *cap < 512.0))),
+                    None => Err(self.incomplete(&format!("strategy {kind:?} has no `rate`"))),
+                }
             }
-            // Its limit is some thousands unless it is set: no limit.
-            (rate, streams.filter(|cap| *cap < 512.0))
+            other => Err(self.incomplete(&format!(
+                "strategy {other:?} is none that is read (synchronous, concurrent, throughput, constant, poisson)"
+            ))),
         }
-        other => {
-            return Err(ResultsError::Incomplete {
-                tool: Tool::GuideLlm,
-                problem: format!(
-                    "{place}: strategy {other:?} is none that is read (synchronous, concurrent, throughput, constant, poisson)"
-                ),
-            });
-        }
-    };
-    let asked = Asked {
-        rate,
-        cap,
-        requests,
-        seconds: benchmark.at("duration").number(),
-        end_to_end: mean("request_latency"),
-    };
-    let (load, latencies, mut notes) = asked.load();
-    let mut figures = Figures::of(requests);
-    let milliseconds =
-        |name: &str, statistic: &str| good(name).path(statistic).number().map(|value| value / 1e3);
-    if latencies {
+    }
+
+    fn latencies(&self, figures: &mut Figures, notes: &mut Vec<String>) {
+        const ITL: &str = "inter_token_latency_ms";
         for (statistic, name) in STATISTICS {
             figures.latency(
                 "ttft",
                 name,
-                milliseconds("time_to_first_token_ms", statistic),
+                self.seconds("time_to_first_token_ms", statistic),
             );
-            figures.latency(
-                "e2e",
-                name,
-                good("request_latency").path(statistic).number(),
-            );
+            let end_to_end = self.good("request_latency").path(statistic).number();
+            figures.latency("e2e", name, end_to_end);
             // A percentile over tokens: long requests count more than short ones.
-            figures.latency(
-                "tpot",
-                name,
-                milliseconds("inter_token_latency_ms", statistic),
-            );
+            figures.latency("tpot", name, self.seconds(ITL, statistic));
         }
-        if milliseconds("inter_token_latency_ms", "mean").is_some() {
-            notes.push("TPOT is what GuideLLM calls inter-token latency; its own TPOT counts the first token".into());
-        } else if let (Some(all), Some(first), Some(tokens)) = (
-            milliseconds("time_per_output_token_ms", "mean"),
-            milliseconds("time_to_first_token_ms", "mean"),
-            mean("output_token_count").filter(|tokens| *tokens > 1.0),
-        ) {
-            figures.latency(
-                "tpot",
-                "mean",
-                Some((all * tokens - first) / (tokens - 1.0)),
+        if self.seconds(ITL, "mean").is_some() {
+            notes.push(
+                "TPOT is what GuideLLM calls inter-token latency; its own TPOT counts the first token"
+                    .into(),
             );
+        } else if let (Some(all), Some(first), Some(tokens)) = (
+            self.seconds("time_per_output_token_ms", "mean"),
+            self.seconds("time_to_first_token_ms", "mean"),
+            self.mean("output_token_count")
+                .filter(|tokens| *tokens > 1.0),
+        ) {
+            let tpot = (all * tokens - first) / (tokens - 1.0);
+            figures.latency("tpot", "mean", Some(tpot));
             notes.push("GuideLLM's TPOT counts the first token: TTFT taken out of it".into());
         }
     }
-    figures.throughput(
+}
+
+fn one(node: Node<'_>, number: u32, model: Option<&str>) -> Result<Measurement, ResultsError> {
+    let benchmark = Benchmark {
+        node,
+        place: format!("benchmark {number}"),
+    };
+    let requests = benchmark
+        .count("successful")
+        .or_else(|| benchmark.good("request_latency").at("count").number())
+        .filter(|requests| *requests >= 1.0)
+        .ok_or_else(|| benchmark.incomplete("no request was answered"))?;
+    let (rate, cap) = benchmark.strategy()?;
+    let asked = Asked {
+        rate,
+        cap,
+        requests,
+        seconds: node.at("duration").number(),
+        end_to_end: benchmark.mean("request_latency"),
+    };
+    let (load, latencies, mut notes) = asked.load();
+    let mut figures = Figures::of(requests);
+    if latencies {
+        benchmark.latencies(&mut figures, &mut notes);
+    }
+    figures.throughputs(
         &load,
-        "output_throughput",
-        "tokens/s",
-        mean("output_tokens_per_second"),
+        benchmark.mean("output_tokens_per_second"),
+        benchmark.mean("requests_per_second"),
     );
-    figures.throughput(
-        &load,
-        "request_throughput",
-        "requests/s",
-        mean("requests_per_second"),
-    );
-    let (metrics_read, notes) = figures.done(notes);
+    let (metrics, notes) = figures.done(notes);
+    let named = node.any(&["config backend model"]).text().or(model);
     Ok(Measurement {
         tool: Tool::GuideLlm,
-        model: benchmark
-            .any(&["config backend model"])
-            .text()
-            .or(model)
-            .map(Into::into),
+        model: named.map(Into::into),
         engine: None,
         load,
-        input: mean("prompt_token_count"),
-        output: mean("output_token_count"),
+        input: benchmark.mean("prompt_token_count"),
+        output: benchmark.mean("output_token_count"),
         requests: requests as u64,
-        failed: count("errored").map(|failed| failed as u64),
-        metrics: metrics_read,
-        place,
+        failed: benchmark.count("errored").map(|failed| failed as u64),
+        metrics,
+        place: benchmark.place,
         notes,
     })
 }

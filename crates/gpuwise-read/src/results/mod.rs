@@ -273,17 +273,23 @@ impl Figures {
         });
     }
 
-    fn throughput(&mut self, load: &Load, name: &str, unit: &'static str, value: Option<f64>) {
+    /// Output tokens and requests a second.
+    fn throughputs(&mut self, load: &Load, tokens: Option<f64>, requests: Option<f64>) {
         // Below saturation a rate serves what it sends: that measures nothing.
         if matches!(load, Load::Rate(_)) {
             return;
         }
-        if let Some(value) = value.filter(|value| value.is_finite() && *value > 0.0) {
-            self.metrics.push(MetricValue {
-                name: name.into(),
-                value,
-                unit,
-            });
+        for (name, unit, value) in [
+            ("output_throughput", "tokens/s", tokens),
+            ("request_throughput", "requests/s", requests),
+        ] {
+            if let Some(value) = value.filter(|value| value.is_finite() && *value > 0.0) {
+                self.metrics.push(MetricValue {
+                    name: name.into(),
+                    value,
+                    unit,
+                });
+            }
         }
     }
 

@@ -2,7 +2,7 @@
 
 use super::{Asked, Figures, Measurement, ResultsError, Tool};
 use gpuwise_domain::run::{Metric, Origin, RunReport};
-use gpuwise_units::Percentile;
+use gpuwise_units::{PerSecond, Percentile};
 
 /// What a run of `gpuwise bench` measured.
 ///
@@ -23,7 +23,7 @@ pub fn of_run(report: &RunReport) -> Result<Measurement, ResultsError> {
         .ok_or_else(|| incomplete("no request of the steady window was answered"))?;
     let outcomes = report.all().map(|group| group.outcomes);
     let asked = Asked {
-        rate: report.traffic.offered.map(|rate| rate.get()),
+        rate: report.traffic.offered.map(PerSecond::get),
         cap: report.traffic.in_flight.map(|most| most as f64),
         requests: report.traffic.requests as f64,
         seconds: Some(report.span.whole().get()),
@@ -31,37 +31,14 @@ pub fn of_run(report: &RunReport) -> Result<Measurement, ResultsError> {
     };
     let (load, latencies, notes) = asked.load();
     let mut figures = Figures::of(answered.count as f64);
-    let each = [
-        ("ttft", Metric::Ttft),
-        ("tpot", Metric::Tpot),
-        ("e2e", Metric::EndToEnd),
-    ];
-    for (name, metric) in each {
-        let Some(distribution) = report.distribution(metric).filter(|_| latencies) else {
-            continue;
-        };
-        figures.latency(name, "mean", Some(distribution.mean));
-        for percentile in [
-            Percentile::P50,
-            Percentile::P90,
-            Percentile::P95,
-            Percentile::P99,
-        ] {
-            figures.latency(name, &percentile.to_string(), distribution.at(percentile));
-        }
+    if latencies {
+        collect(report, &mut figures);
     }
     let steady = &report.steady;
-    figures.throughput(
+    figures.throughputs(
         &load,
-        "output_throughput",
-        "tokens/s",
-        steady.output_tokens.map(|rate| rate.get()),
-    );
-    figures.throughput(
-        &load,
-        "request_throughput",
-        "requests/s",
-        steady.requests.map(|rate| rate.get()),
+        steady.output_tokens.map(PerSecond::get),
+        steady.requests.map(PerSecond::get),
     );
     let (metrics, notes) = figures.done(notes);
     let engine = report.subject.engine.as_ref().map(|engine| {
@@ -88,4 +65,26 @@ pub fn of_run(report: &RunReport) -> Result<Measurement, ResultsError> {
         place: String::new(),
         notes,
     })
+}
+
+fn collect(report: &RunReport, figures: &mut Figures) {
+    const PERCENTILES: [Percentile; 4] = [
+        Percentile::P50,
+        Percentile::P90,
+        Percentile::P95,
+        Percentile::P99,
+    ];
+    for (name, metric) in [
+        ("ttft", Metric::Ttft),
+        ("tpot", Metric::Tpot),
+        ("e2e", Metric::EndToEnd),
+    ] {
+        let Some(distribution) = report.distribution(metric) else {
+            continue;
+        };
+        figures.latency(name, "mean", Some(distribution.mean));
+        for percentile in PERCENTILES {
+            figures.latency(name, &percentile.to_string(), distribution.at(percentile));
+        }
+    }
 }

@@ -43,6 +43,34 @@ fn tool(root: Node<'_>) -> Tool {
     }
 }
 
+/// Seconds of a latency under its name with a statistic; some have two names.
+fn latency(root: Node<'_>, statistic: &str, names: &[&str]) -> Option<f64> {
+    names.iter().find_map(|name| {
+        let milliseconds = root.at(&format!("{statistic}_{name}_ms")).number();
+        milliseconds
+            .map(|value| value / 1e3)
+            .or_else(|| root.at(&format!("{statistic}_{name}")).number())
+    })
+}
+
+const END_TO_END: [&str; 2] = ["e2el", "e2e_latency"];
+
+fn latencies(root: Node<'_>, figures: &mut Figures, notes: &mut Vec<String>) {
+    let mut has_tpot = false;
+    for (statistic, name) in STATISTICS {
+        figures.latency("ttft", name, latency(root, statistic, &["ttft"]));
+        let tpot = latency(root, statistic, &["tpot"]);
+        has_tpot |= tpot.is_some();
+        figures.latency("tpot", name, tpot);
+        figures.latency("e2e", name, latency(root, statistic, &END_TO_END));
+    }
+    // The pooled mean is that of requests weighted by their lengths; its tails are single gaps.
+    if let (false, Some(itl)) = (has_tpot, latency(root, "mean", &["itl"])) {
+        figures.latency("itl", "mean", Some(itl));
+        notes.push("TPOT is the mean gap between tokens, pooled over requests".into());
+    }
+}
+
 pub(super) fn read(root: Node<'_>) -> Result<Measurement, ResultsError> {
     let tool = tool(root);
     let completed = root.at("completed").number().unwrap_or(0.0);
@@ -52,63 +80,36 @@ pub(super) fn read(root: Node<'_>) -> Result<Measurement, ResultsError> {
             problem: "`completed` is 0 or missing: no request was answered".into(),
         });
     }
-    // Seconds of a latency under its name with a statistic.
-    let latency = |statistic: &str, names: &[&str]| {
-        names.iter().find_map(|name| {
-            root.at(&format!("{statistic}_{name}_ms"))
-                .number()
-                .map(|value| value / 1e3)
-                .or_else(|| root.at(&format!("{statistic}_{name}")).number())
-        })
-    };
-    let end_to_end = ["e2el", "e2e_latency"];
+    let sent = root.at("num_prompts").number();
     let asked = Asked {
-        rate: root.at("request_rate").number(),
+        rate: root.at("request_rate").number().filter(|rate| *rate > 0.0),
         cap: root.at("max_concurrency").number(),
-        requests: root.at("num_prompts").number().unwrap_or(completed),
+        requests: sent.unwrap_or(completed),
         seconds: root.at("duration").number(),
-        end_to_end: latency("mean", &end_to_end).or(latency("median", &end_to_end)),
+        end_to_end: latency(root, "mean", &END_TO_END)
+            .or_else(|| latency(root, "median", &END_TO_END)),
     };
-    let (load, latencies, mut notes) = asked.load();
+    let (load, has_latencies, mut notes) = asked.load();
     let mut figures = Figures::of(completed);
-    if latencies {
-        let mut has_tpot = false;
-        for (statistic, name) in STATISTICS {
-            figures.latency("ttft", name, latency(statistic, &["ttft"]));
-            let tpot = latency(statistic, &["tpot"]);
-            has_tpot |= tpot.is_some();
-            figures.latency("tpot", name, tpot);
-            figures.latency("e2e", name, latency(statistic, &end_to_end));
-        }
-        // The pooled mean is that of requests weighted by their lengths; its tails are single gaps.
-        if let (false, Some(itl)) = (has_tpot, latency("mean", &["itl"])) {
-            figures.latency("itl", "mean", Some(itl));
-            notes.push("TPOT is the mean gap between tokens, pooled over requests".into());
-        }
+    if has_latencies {
+        latencies(root, &mut figures, &mut notes);
     }
-    figures.throughput(
+    figures.throughputs(
         &load,
-        "output_throughput",
-        "tokens/s",
         root.at("output_throughput").number(),
-    );
-    figures.throughput(
-        &load,
-        "request_throughput",
-        "requests/s",
         root.at("request_throughput").number(),
     );
-    let burstiness = root
-        .at("burstiness")
-        .number()
-        .filter(|_| asked.rate.is_some());
-    if let Some(shape) = burstiness.filter(|shape| (*shape - 1.0).abs() > 1e-9 && *shape > 0.0) {
+    let shape = root.at("burstiness").number();
+    let shape = shape.filter(|shape| asked.rate.is_some() && *shape > 0.0);
+    if let Some(shape) = shape.filter(|shape| (*shape - 1.0).abs() > 1e-9) {
         notes.push(format!(
             "gaps between requests had a squared variation of {:.2}, not 1",
             1.0 / shape
         ));
     }
     let mean = |total: &str| root.at(total).number().map(|tokens| tokens / completed);
+    let unanswered = sent.filter(|sent| *sent >= completed);
+    let failed = root.at("failed").number();
     let (metrics, notes) = figures.done(notes);
     Ok(Measurement {
         tool,
@@ -118,14 +119,9 @@ pub(super) fn read(root: Node<'_>) -> Result<Measurement, ResultsError> {
         input: mean("total_input_tokens"),
         output: mean("total_output_tokens"),
         requests: completed as u64,
-        failed: root
-            .at("failed")
-            .number()
-            .map(|failed| failed as u64)
-            .or_else(|| {
-                let sent = root.at("num_prompts").number()?;
-                (sent >= completed).then_some((sent - completed) as u64)
-            }),
+        failed: failed
+            .or(unanswered.map(|sent| sent - completed))
+            .map(|failed| failed as u64),
         metrics,
         place: String::new(),
         notes,

@@ -4,6 +4,7 @@ use gpuwise_read::access_log::{
     AccessLog, AccessLogError, Mapping, nanoseconds_of, read_access_log, rfc3339,
 };
 use gpuwise_units::Nanoseconds;
+use std::fmt::Write as _;
 
 fn read(text: &str, map: &str, model: Option<&str>) -> Result<AccessLog, AccessLogError> {
     read_access_log(text.as_bytes(), &Mapping::read(map)?, model)
@@ -58,7 +59,7 @@ fn a_mapping_wins() {
         "arrival=when, isl=a.b, osl=c, tenant=who, session=chat",
         None,
     )
-    .unwrap();
+    .expect("it is there");
     assert_eq!(
         entries(&log),
         [(5_000_000_000, 11, 2), (6_000_000_000, 12, 3)]
@@ -86,14 +87,16 @@ fn wrong_mappings_are_named() {
         assert!(error.contains(expected), "{error}");
     }
     let text = "{\"ts\":1,\"prompt_tokens\":5,\"completion_tokens\":1}\n";
-    let error = read(text, "isl=nowhere", None).unwrap_err().to_string();
+    let error = read(text, "isl=nowhere", None)
+        .expect_err("it is refused")
+        .to_string();
     assert!(
         error.contains("the tokens of a prompt")
             && error.contains("completion_tokens, prompt_tokens, ts"),
         "{error}"
     );
     let error = read("{\"ts\":1,\"x\":5}\n", "", None)
-        .unwrap_err()
+        .expect_err("it is refused")
         .to_string();
     assert!(
         error.contains("no column holds the tokens of a prompt; the log has ts, x"),
@@ -108,7 +111,7 @@ fn failures_are_counted_and_left_out() {
                 {\"ts\":3,\"status\":200,\"prompt_tokens\":5,\"completion_tokens\":0}\n\
                 {\"ts\":4,\"status\":\"failure\",\"prompt_tokens\":5,\"completion_tokens\":4}\n\
                 {\"ts\":5,\"status\":\"success\",\"prompt_tokens\":15,\"completion_tokens\":4,\"cached_tokens\":8}\n";
-    let log = read(text, "", None).unwrap();
+    let log = read(text, "", None).expect("it is there");
     assert_eq!((log.entries.len(), log.failed, log.bad), (2, 3, 0));
     assert_eq!(log.prefix_hit(), Some(0.5));
 }
@@ -119,12 +122,12 @@ fn few_bad_lines_are_survived_and_many_are_not() {
     let mut bytes = b"server started\n".to_vec();
     bytes.extend(good.repeat(18).as_bytes());
     bytes.extend(b"{\"ts\":\xff}\n");
-    let log = read_access_log(&bytes, &Mapping::default(), None).unwrap();
+    let log = read_access_log(&bytes, &Mapping::default(), None).expect("it is there");
     assert_eq!((log.lines, log.bad), (20, 2));
     assert!(matches!(&log.first_bad, Some((1, problem)) if problem.contains("no JSON")));
     bytes.extend(b"{\"ts\":1,\"prompt_tokens\":-5,\"completion_tokens\":1}\n");
     let error = read_access_log(&bytes, &Mapping::default(), None)
-        .unwrap_err()
+        .expect_err("it is refused")
         .to_string();
     assert!(
         error.contains("3 of 21 lines cannot be read, first line 1"),
@@ -138,11 +141,13 @@ fn other_models_are_left_out() {
         format!("{{\"ts\":1,\"model\":\"{model}\",\"prompt_tokens\":5,\"completion_tokens\":1}}\n")
     };
     let text = line("a") + &line("b") + &line("a");
-    let log = read(&text, "", Some("a")).unwrap();
+    let log = read(&text, "", Some("a")).expect("it is there");
     assert_eq!((log.entries.len(), log.other_models), (2, 1));
-    let all = read(&text, "", None).unwrap();
+    let all = read(&text, "", None).expect("it is there");
     assert_eq!(all.models, [("a".to_owned(), 2), ("b".to_owned(), 1)]);
-    let error = read(&text, "", Some("c")).unwrap_err().to_string();
+    let error = read(&text, "", Some("c"))
+        .expect_err("it is refused")
+        .to_string();
     assert!(error.contains("3 are of a, b"), "{error}");
 }
 
@@ -162,7 +167,7 @@ fn other_files_are_refused() {
 
 #[test]
 fn a_log_without_times_has_lengths() {
-    let log = read("prompt_tokens,completion_tokens\n10,5\n20,7\n", "", None).unwrap();
+    let log = read("prompt_tokens,completion_tokens\n10,5\n20,7\n", "", None).expect("it is there");
     assert!(!log.timed && !log.trace().timed);
     assert_eq!(log.counts(1.0), Vec::<f64>::new());
 }
@@ -171,9 +176,12 @@ fn a_log_without_times_has_lengths() {
 fn windows_count_requests() {
     let mut text = String::from("ts,isl,osl\n");
     for second in [0, 1, 2, 10, 11, 25] {
-        text += &format!("{},1,1\n", 1_700_000_000 + second);
+        let _ = writeln!(text, "{},1,1", 1_700_000_000 + second);
     }
-    assert_eq!(read(&text, "", None).unwrap().counts(10.0), [3.0, 2.0]);
+    assert_eq!(
+        read(&text, "", None).expect("it is there").counts(10.0),
+        [3.0, 2.0]
+    );
 }
 
 #[test]

@@ -1,10 +1,13 @@
 //! Metrics pages: the text form, what engines mean, and what histograms tell.
 
+#![expect(clippy::float_cmp, reason = "what is read is exact")]
+
 use gpuwise_read::metrics::{
     Exposition, Histogram, Kind, ObservedError, Quantity, Vocabulary, burstiness, histogram_of,
     hourly, observe, parse, read_answer,
 };
 use proptest::prelude::*;
+use std::fmt::Write as _;
 
 fn page(text: &str) -> Exposition<'_> {
     parse(text).unwrap_or_else(|error| panic!("{error}: {text}"))
@@ -99,8 +102,8 @@ proptest! {
             }
         }
         prop_assert!(seen.quantiles.windows(2).all(|pair| pair[0].value <= pair[1].value));
-        let longest = f64::from(*sorted.last().unwrap());
-        prop_assert!(seen.longest.unwrap() >= longest.min(10_000.0));
+        let longest = f64::from(*sorted.last().expect("it is there"));
+        prop_assert!(seen.longest.expect("it is there") >= longest.min(10_000.0));
         prop_assert_eq!(seen.open, longest > 10_000.0);
     }
 }
@@ -114,19 +117,22 @@ fn vllm(separator: &str, scale: f64, extra: &str) -> String {
     ] {
         for (le, count) in [("100", 2.0), ("1000", 7.0), ("+Inf", 8.0)] {
             for engine in ["0", "1"] {
-                text += &format!(
-                    "vllm{separator}{name}_bucket{{engine=\"{engine}\",le=\"{le}\",model_name=\"m\"}} {}\n",
+                let _ = writeln!(
+                    text,
+                    "vllm{separator}{name}_bucket{{engine=\"{engine}\",le=\"{le}\",model_name=\"m\"}} {}",
                     count * scale
                 );
             }
         }
         for engine in ["0", "1"] {
-            text += &format!(
-                "vllm{separator}{name}_sum{{engine=\"{engine}\",model_name=\"m\"}} {}\n",
+            let _ = writeln!(
+                text,
+                "vllm{separator}{name}_sum{{engine=\"{engine}\",model_name=\"m\"}} {}",
                 sum * scale
             );
-            text += &format!(
-                "vllm{separator}{name}_count{{engine=\"{engine}\",model_name=\"m\"}} {}\n",
+            let _ = writeln!(
+                text,
+                "vllm{separator}{name}_count{{engine=\"{engine}\",model_name=\"m\"}} {}",
                 8.0 * scale
             );
         }
@@ -144,13 +150,17 @@ fn engines_of_one_server_add_up() {
              process_start_time_seconds 1700000000\n"
         );
         let text = vllm(separator, 1.0, &extra);
-        let seen = observe(&page(&text), None).unwrap();
+        let seen = observe(&page(&text), None).expect("it is there");
         assert_eq!(seen.requests, 16.0);
         assert_eq!(seen.model.as_deref(), Some("m"));
         assert_eq!(seen.prefix_hit, Some(0.25));
-        assert!((seen.cache_use.unwrap() - 0.3).abs() < 1e-12);
+        assert!((seen.cache_use.expect("it is there") - 0.3).abs() < 1e-12);
         assert_eq!(seen.started, Some(1.7e9));
-        let lengths = seen.input.unwrap().distribution(None).unwrap();
+        let lengths = seen
+            .input
+            .expect("it is there")
+            .distribution(None)
+            .expect("it is there");
         assert_eq!(lengths.mean, 500.0);
         assert!(lengths.open);
     }
@@ -159,11 +169,11 @@ fn engines_of_one_server_add_up() {
 #[test]
 fn between_two_pages_only_what_is_new_counts() {
     let (then, now) = (vllm(":", 1.0, ""), vllm(":", 3.0, ""));
-    let then = observe(&page(&then), None).unwrap();
-    let now = observe(&page(&now), None).unwrap();
-    let since = now.since(&then).unwrap();
+    let then = observe(&page(&then), None).expect("it is there");
+    let now = observe(&page(&now), None).expect("it is there");
+    let since = now.since(&then).expect("it is there");
     assert_eq!(since.requests, 32.0);
-    assert_eq!(since.input.unwrap().mean(), Some(500.0));
+    assert_eq!(since.input.expect("it is there").mean(), Some(500.0));
     assert_eq!(
         then.since(&now),
         None,
@@ -179,9 +189,15 @@ fn the_open_bucket_is_bounded_by_what_is_known() {
         count: 10.0,
     };
     // One request has what the others leave of the sum at most.
-    assert_eq!(histogram.distribution(None).unwrap().longest, Some(5000.0));
     assert_eq!(
-        histogram.distribution(Some(4096.0)).unwrap().longest,
+        histogram.distribution(None).expect("it is there").longest,
+        Some(5000.0)
+    );
+    assert_eq!(
+        histogram
+            .distribution(Some(4096.0))
+            .expect("it is there")
+            .longest,
         Some(4096.0)
     );
 }
@@ -213,14 +229,14 @@ fn what_says_nothing_is_an_error_and_no_zero() {
 fn counters_alone_give_means() {
     let text = "sglang:prompt_tokens_total{model_name=\"m\"} 5000\nsglang:generation_tokens_total{model_name=\"m\"} 900\n\
                 sglang:num_requests_total{model_name=\"m\"} 10\nsglang:cached_tokens_total{model_name=\"m\"} 1250\n";
-    let seen = observe(&page(text), None).unwrap();
+    let seen = observe(&page(text), None).expect("it is there");
     assert_eq!((seen.counted.0, seen.counted.1), (Some(500.0), Some(90.0)));
     assert_eq!(seen.prefix_hit, Some(0.25));
 }
 
 #[test]
 fn names_are_known_in_every_spelling() {
-    let vocabulary = Vocabulary::of("vllm").unwrap();
+    let vocabulary = Vocabulary::of("vllm").expect("it is there");
     let names = vocabulary.candidates(Quantity::PrefixHits);
     for name in [
         "vllm:prefix_cache_hits_total",
@@ -234,15 +250,15 @@ fn names_are_known_in_every_spelling() {
 #[test]
 fn bursts_show_in_counts() {
     // Every window alike: no bursts at all.
-    let even = burstiness(&[10.0; 20], 5.0).unwrap();
+    let even = burstiness(&[10.0; 20], 5.0).expect("it is there");
     assert_eq!(even.value, 0.0);
     // 0 and 40 by turns: variance 421, mean 20.
     let bursts: Vec<f64> = (0..20)
         .map(|window| if window % 2 == 0 { 0.0 } else { 40.0 })
         .collect();
-    assert!((burstiness(&bursts, 5.0).unwrap().value - 421.05 / 20.0).abs() < 0.01);
+    assert!((burstiness(&bursts, 5.0).expect("it is there").value - 421.05 / 20.0).abs() < 0.01);
     // In long windows it is a changing rate: 1 + 2·cv² of it.
-    let slow = burstiness(&bursts, 600.0).unwrap();
+    let slow = burstiness(&bursts, 600.0).expect("it is there");
     assert!(slow.at_least && (slow.value - (1.0 + 2.0 * (421.05 - 20.0) / 400.0)).abs() < 0.01);
     assert_eq!(burstiness(&[3.0; 5], 5.0), None, "too few");
     assert_eq!(
@@ -254,9 +270,9 @@ fn bursts_show_in_counts() {
 #[test]
 fn answers_of_a_prometheus_server() {
     let text = r#"{"status":"success","data":{"resultType":"matrix","result":[{"metric":{"le":"10"},"values":[[1,"2"],[2,"NaN"]]},{"metric":{"le":"+Inf"},"value":[1,"3"]}]}}"#;
-    let series = read_answer(text).unwrap();
+    let series = read_answer(text).expect("it is there");
     assert_eq!(series[0].points, [(1.0, 2.0)]);
-    let histogram = histogram_of(&series, Some(30.0)).unwrap();
+    let histogram = histogram_of(&series, Some(30.0)).expect("it is there");
     assert_eq!((histogram.count, histogram.mean()), (3.0, Some(10.0)));
     for (text, expected) in [
         (
@@ -287,29 +303,52 @@ fn samples() -> Option<std::path::PathBuf> {
 #[test]
 fn pages_of_real_servers() {
     let Some(folder) = samples() else { return };
-    let read = |name: &str| std::fs::read_to_string(folder.join(name)).unwrap();
+    let read = |name: &str| std::fs::read_to_string(folder.join(name)).expect("it is there");
     let sglang = read("sglang_gemma2_9b_2104req.prom");
-    let seen = observe(&page(&sglang), None).unwrap();
+    let seen = observe(&page(&sglang), None).expect("it is there");
     assert_eq!(seen.requests, 2104.0);
     assert_eq!(seen.model.as_deref(), Some("google/gemma-2-9b-it"));
-    assert!((seen.input.as_ref().unwrap().mean().unwrap() - 500_552.0 / 2104.0).abs() < 1e-9);
-    assert_eq!(seen.ttft.as_ref().unwrap().count, 2124.0);
+    assert!(
+        (seen
+            .input
+            .as_ref()
+            .expect("it is there")
+            .mean()
+            .expect("it is there")
+            - 500_552.0 / 2104.0)
+            .abs()
+            < 1e-9
+    );
+    assert_eq!(seen.ttft.as_ref().expect("it is there").count, 2124.0);
     assert_eq!(seen.context, Some(8192.0));
     // Percent in that release.
-    assert!((seen.prefix_hit.unwrap() - 0.1061).abs() < 1e-12);
-    let lengths = seen.output.unwrap().distribution(seen.context).unwrap();
+    assert!((seen.prefix_hit.expect("it is there") - 0.1061).abs() < 1e-12);
+    let lengths = seen
+        .output
+        .expect("it is there")
+        .distribution(seen.context)
+        .expect("it is there");
     assert_eq!((lengths.longest, lengths.open), (Some(2000.0), false));
     let tgi = read("tgi_datadog_excerpt.prom");
-    let seen = observe(&page(&tgi), None).unwrap();
+    let seen = observe(&page(&tgi), None).expect("it is there");
     assert_eq!((seen.requests, seen.failed), (109.0, Some(2.0)));
     assert!(seen.output.is_none());
-    assert!((seen.max_tokens.unwrap().mean().unwrap() - 5120.0 / 109.0).abs() < 1e-9);
+    assert!(
+        (seen
+            .max_tokens
+            .expect("it is there")
+            .mean()
+            .expect("it is there")
+            - 5120.0 / 109.0)
+            .abs()
+            < 1e-9
+    );
     let idle = read("vllm_opt125m_v1_idle.prom");
-    let error = observe(&page(&idle), None).unwrap_err();
+    let error = observe(&page(&idle), None).expect_err("it is refused");
     assert!(matches!(error, ObservedError::Idle { .. }), "{error}");
     // Its own warm-up request, counted without histograms of lengths.
     let warm = read("sglang_llama31_8b_fp8_idle.prom");
-    let seen = observe(&page(&warm), None).unwrap();
+    let seen = observe(&page(&warm), None).expect("it is there");
     assert_eq!((seen.requests, seen.counted), (1.0, (Some(7.0), Some(8.0))));
     let triton = read("triton_tensorrtllm_inflight_batcher.prom");
     assert!(matches!(

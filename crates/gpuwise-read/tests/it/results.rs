@@ -2,6 +2,7 @@
 
 use gpuwise_domain::question::Load;
 use gpuwise_read::results::{Measurement, Setting, Tool, read_results};
+use std::fmt::Write as _;
 
 fn one(text: &str) -> Measurement {
     let mut all = read_results(text).unwrap_or_else(|error| panic!("{error}: {text}"));
@@ -18,7 +19,7 @@ fn figures(measurement: &Measurement) -> String {
     };
     let mut out = format!("{} {load}:", measurement.tool);
     for metric in &measurement.metrics {
-        out += &format!(" {}={:.4}", metric.name, metric.value);
+        let _ = write!(out, " {}={:.4}", metric.name, metric.value);
     }
     out
 }
@@ -105,7 +106,7 @@ fn sglang_writes_lines() {
         )
     };
     let both = format!("{}\n{}\n", line("Infinity"), line("10.0"));
-    let read = read_results(&both).unwrap();
+    let read = read_results(&both).expect("it is there");
     assert_eq!(
         figures(&read[0]),
         "SGLang bench 16 in flight: ttft_mean=30.0000 e2e_mean=900.0000 itl_mean=15.0000 output_throughput=200.0000"
@@ -208,7 +209,7 @@ fn what_the_file_does_not_say_comes_from_flags() {
         data: Some(3),
         ..Setting::default()
     };
-    let rows = seen.questions(&full, "bench").unwrap();
+    let rows = seen.questions(&full, "bench").expect("it is there");
     let row = &rows[0];
     assert_eq!(
         (row.id.as_str(), row.metric.as_str(), row.value),
@@ -223,7 +224,9 @@ fn what_the_file_does_not_say_comes_from_flags() {
         (Load::Rate(vec![4.0]), Some(500.0), "ms")
     );
     let check = |setting: Setting, measurement: &Measurement, flag: &str| {
-        let error = measurement.questions(&setting, "x").unwrap_err();
+        let error = measurement
+            .questions(&setting, "x")
+            .expect_err("it is refused");
         assert_eq!(error.flag, flag, "{error}");
     };
     check(Setting::default(), &seen, "--tp");
@@ -262,9 +265,15 @@ fn published_files() {
         eprintln!("SKIPPED: GPUWISE_DATA names no folder with serving/results");
         return;
     };
-    let read = |name: &str| read_results(&std::fs::read_to_string(folder.join(name)).unwrap());
+    let read = |name: &str| {
+        read_results(&std::fs::read_to_string(folder.join(name)).expect("it is there"))
+    };
     let check = |name: &str, expected: &str| {
-        let shown: Vec<String> = read(name).unwrap().iter().map(figures).collect();
+        let shown: Vec<String> = read(name)
+            .expect("it is there")
+            .iter()
+            .map(figures)
+            .collect();
         assert_eq!(shown.join("\n"), expected, "{name}");
     };
     check(
@@ -275,14 +284,14 @@ fn published_files() {
         "inference_perf_batch_stage_0_lifecycle.json",
         "inference-perf [1.0]/s: ttft_mean=33.3190 tpot_mean=3.4776 e2e_mean=483.2282 ttft_p50=32.9181 tpot_p50=3.4682 e2e_p50=482.4238 ttft_p90=38.9777 tpot_p90=3.5061 e2e_p90=490.6290 ttft_p95=40.1042 tpot_p95=3.5363 e2e_p95=491.5854",
     );
-    let saturated = read("inference_perf_batch_stage_6_lifecycle.json").unwrap();
+    let saturated = read("inference_perf_batch_stage_6_lifecycle.json").expect("it is there");
     assert_eq!(
         saturated[0].load,
         Load::Unstated,
         "{:?}",
         saturated[0].notes
     );
-    let mock = read("guidellm_report_v2_mock_server.json").unwrap();
+    let mock = read("guidellm_report_v2_mock_server.json").expect("it is there");
     assert_eq!(
         mock.iter().map(|one| one.load.clone()).collect::<Vec<_>>(),
         [Load::Rate(vec![2.0]), Load::Rate(vec![4.0])]
@@ -292,26 +301,26 @@ fn published_files() {
             .metrics
             .iter()
             .find(|metric| metric.name == "tpot_mean")
-            .unwrap()
+            .expect("it is there")
             .value
             - 1.150846)
             .abs()
             < 1e-6
     );
-    let fixture = read("inference_perf_lifecycle_fixture.yaml").unwrap();
+    let fixture = read("inference_perf_lifecycle_fixture.yaml").expect("it is there");
     assert_eq!(
         (fixture[0].requests, fixture[0].load.clone()),
         (3, Load::Rate(vec![1.0]))
     );
     assert!(
         read("inference_perf_batch_summary_lifecycle.json")
-            .unwrap_err()
+            .expect_err("it is refused")
             .to_string()
             .contains("its stages")
     );
     assert!(
         read("inference_perf_batch_stage_0_prometheus.json")
-            .unwrap_err()
+            .expect_err("it is refused")
             .to_string()
             .contains("Prometheus")
     );

@@ -2,6 +2,9 @@
 
 mod answers;
 mod bad_input;
+#[cfg(feature = "bench")]
+mod bench;
+mod corrections;
 mod docs;
 mod hub;
 mod models;

@@ -36,12 +36,12 @@ fn point(asked: &Asked) -> String {
     )
 }
 
+/// GPU, model, weights, engine profile and class of metrics.
+type System = (String, String, String, String, MetricClass);
+
 /// Tries rows on each other, by system and class of metrics.
 pub(super) fn tried(asked: &[Asked], observed: &[Observed], ranges: &Ranges) -> Vec<Tried> {
-    let mut groups: BTreeMap<
-        (String, String, String, String, MetricClass),
-        Vec<(String, &Observation)>,
-    > = BTreeMap::new();
+    let mut groups: BTreeMap<System, Vec<(String, &Observation)>> = BTreeMap::new();
     for row in observed {
         let seen = &row.observation;
         let key = (

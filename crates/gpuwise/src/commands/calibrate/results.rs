@@ -61,15 +61,14 @@ fn document(path: &Path) -> anyhow::Result<Option<String>> {
     if path.is_dir() || path.as_os_str() == "-" {
         return Ok(None);
     }
-    let name = path.to_string_lossy();
+    let name = path.to_string_lossy().to_ascii_lowercase();
     let name = name.strip_suffix(".gz").unwrap_or(&name);
-    if name.ends_with(".csv") {
+    let ending = name.rsplit_once('.').map_or("", |(_, ending)| ending);
+    if ending == "csv" {
         return Ok(None);
     }
     let text = read_text(path)?;
-    let named = [".json", ".jsonl", ".yaml", ".yml"]
-        .iter()
-        .any(|ending| name.ends_with(ending));
+    let named = matches!(ending, "json" | "jsonl" | "yaml" | "yml");
     Ok((named || text.trim_start().starts_with(['{', '['])).then_some(text))
 }
 

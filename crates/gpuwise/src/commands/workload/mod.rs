@@ -66,17 +66,12 @@ fn give(
     } else {
         written.to_toml()
     };
-    match target {
-        Some(target) => {
-            target.finish(&text)?;
-            if let Some(path) = path {
-                output::say(&format!("\nwritten to {}", path.display()));
-            }
-        }
-        None => {
-            output::say("");
-            output::data(&text)?;
-        }
+    if let (Some(target), Some(path)) = (target, path) {
+        target.finish(&text)?;
+        output::say(&format!("\nwritten to {}", path.display()));
+    } else {
+        output::say("");
+        output::data(&text)?;
     }
     Ok(Answer::Yes)
 }

@@ -2,7 +2,7 @@
 
 use super::{
     metrics::{now, time_of},
-    seen::{Lengths, Seen, duration},
+    seen::{Lengths, NOT_THERE, Seen, duration},
 };
 use crate::{cli::FromMetrics, commands::Context, error::Problem, fetch::Client};
 use anyhow::Context as _;
@@ -16,6 +16,14 @@ use gpuwise_read::{
 
 /// Windows that are asked for at most: what a server gives in one answer.
 const MOST_WINDOWS: f64 = 11_000.0;
+
+const LATENCIES: [(&str, Quantity); 5] = [
+    ("TTFT", Quantity::Ttft),
+    ("TPOT", Quantity::Tpot),
+    ("gap between tokens", Quantity::Itl),
+    ("end to end", Quantity::EndToEnd),
+    ("in the queue", Quantity::Queue),
+];
 
 /// A server with what is asked of it.
 struct Server<'a> {
@@ -206,22 +214,6 @@ impl Server<'_> {
         longest: Option<f64>,
         model: Option<String>,
     ) -> anyhow::Result<Seen> {
-        let of = |quantity: Quantity| -> anyhow::Result<Option<Histogram>> {
-            match present(vocabulary, names, quantity, "_count") {
-                Some(name) => self.histogram(name),
-                None => Ok(None),
-            }
-        };
-        let increase = |quantity: Quantity| -> anyhow::Result<Option<f64>> {
-            match present(vocabulary, names, quantity, "") {
-                Some(name) => self.number(&format!(
-                    "sum(increase({name}{{{}}}[{}]))",
-                    self.labels, self.range
-                )),
-                None => Ok(None),
-            }
-        };
-        let (input, output) = (of(Quantity::PromptLength)?, of(Quantity::OutputLength)?);
         let counter = present(vocabulary, names, Quantity::PromptLength, "_count")
             .or_else(|| present(vocabulary, names, Quantity::EndToEnd, "_count"))
             .map(|name| format!("{name}_count"))
@@ -242,22 +234,20 @@ impl Server<'_> {
                     .into(),
             );
         }
-        let lengths = |histogram: Option<Histogram>| {
-            histogram
+        let of = |quantity: Quantity| -> anyhow::Result<Option<Lengths>> {
+            let Some(name) = present(vocabulary, names, quantity, "_count") else {
+                return Ok(None);
+            };
+            let histogram = self.histogram(name)?;
+            Ok(histogram
                 .and_then(|histogram| histogram.distribution(longest))
-                .map(Lengths::from)
+                .map(Lengths::from))
         };
-        let queries = increase(Quantity::PrefixQueries)?.filter(|queries| *queries > 0.0);
-        let hits = increase(Quantity::PrefixHits)?;
+        let queries = self.increase(vocabulary, names, Quantity::PrefixQueries)?;
+        let hits = self.increase(vocabulary, names, Quantity::PrefixHits)?;
         let mut latencies = Vec::new();
-        for (name, quantity) in [
-            ("TTFT", Quantity::Ttft),
-            ("TPOT", Quantity::Tpot),
-            ("gap between tokens", Quantity::Itl),
-            ("end to end", Quantity::EndToEnd),
-            ("in the queue", Quantity::Queue),
-        ] {
-            latencies.extend(lengths(of(quantity)?).map(|seen| (name, seen)));
+        for (name, quantity) in LATENCIES {
+            latencies.extend(of(quantity)?.map(|seen| (name, seen)));
         }
         let mut seen = Seen {
             source: format!("{}'s metrics on a Prometheus server", vocabulary.engine),
@@ -267,11 +257,12 @@ impl Server<'_> {
             rate: Some(requests / (windows * step)),
             hourly: hourly(&counts, step),
             hourly_from: Some(rfc3339((self.end - windows * step) as i64)),
-            input: lengths(input),
-            no_input: Some("unknown: not among these metrics".into()),
-            output: lengths(output),
-            no_output: Some("unknown: not among these metrics".into()),
+            input: of(Quantity::PromptLength)?,
+            no_input: Some(NOT_THERE.into()),
+            output: of(Quantity::OutputLength)?,
+            no_output: Some(NOT_THERE.into()),
             prefix_hit: queries
+                .filter(|queries| *queries > 0.0)
                 .zip(hits)
                 .map(|(queries, hits)| (hits / queries).clamp(0.0, 1.0)),
             latencies,
@@ -284,6 +275,22 @@ impl Server<'_> {
             ));
         }
         Ok(seen)
+    }
+
+    /// How much a counter grew over the whole range.
+    fn increase(
+        &self,
+        vocabulary: &Vocabulary,
+        names: &[String],
+        quantity: Quantity,
+    ) -> anyhow::Result<Option<f64>> {
+        match present(vocabulary, names, quantity, "") {
+            Some(name) => self.number(&format!(
+                "sum(increase({name}{{{}}}[{}]))",
+                self.labels, self.range
+            )),
+            None => Ok(None),
+        }
     }
 
     /// Requests in each window, and how many windows the server knows nothing of.

@@ -9,6 +9,9 @@ use gpuwise_view::table::{Cell, Column, Table};
 /// Fewer requests than this are no traffic yet.
 const FEW: f64 = 100.0;
 
+/// Why lengths are unknown.
+pub(super) const NOT_THERE: &str = "unknown: not among these metrics";
+
 /// Traffic as it was seen.
 #[derive(Debug, Default)]
 pub(super) struct Seen {
@@ -111,80 +114,91 @@ impl Lengths {
     }
 }
 
+/// Lengths by a histogram, else their mean by counters.
+fn lengths(
+    histogram: &Option<Histogram>,
+    counted: Option<f64>,
+    bound: Option<f64>,
+) -> Option<Lengths> {
+    let seen = histogram
+        .as_ref()
+        .and_then(|histogram| histogram.distribution(bound))
+        .map(Lengths::from);
+    seen.or_else(|| {
+        let mean = histogram.as_ref().and_then(Histogram::mean).or(counted)?;
+        Some(Lengths {
+            mean,
+            ..Lengths::default()
+        })
+    })
+}
+
+/// What a reader of the figures must know.
+fn remarkable(observed: &Observed) -> Vec<String> {
+    let mut notes = Vec::new();
+    if observed.requests < FEW {
+        notes.push(format!(
+            "{:.0} requests are few: this may be a warm-up, and percentiles say little",
+            observed.requests
+        ));
+    }
+    if let Some(failed) = observed.failed.filter(|failed| *failed > 0.0) {
+        notes.push(format!(
+            "{failed:.0} requests failed and are not among these"
+        ));
+    }
+    let aborted = observed
+        .reasons
+        .iter()
+        .find(|(reason, _)| reason == "abort");
+    if let Some((_, aborted)) = aborted.filter(|(_, count)| *count > 0.0) {
+        notes.push(format!(
+            "{aborted:.0} requests were aborted by their clients"
+        ));
+    }
+    if let Some(preempted) = observed.preempted.filter(|count| *count > 0.0) {
+        notes.push(format!(
+            "{preempted:.0} times a request lost its place: the KV cache is short"
+        ));
+    }
+    notes
+}
+
 impl Seen {
     /// What a server's metrics say, rates apart.
     pub(super) fn of_metrics(observed: &Observed, context: Option<f64>) -> Self {
         let bound = context.or(observed.context);
-        let lengths = |histogram: &Option<Histogram>, counted: Option<f64>| {
-            let seen = histogram
-                .as_ref()
-                .and_then(|histogram| histogram.distribution(bound))
-                .map(Lengths::from);
-            seen.or_else(|| {
-                let mean = histogram.as_ref().and_then(Histogram::mean).or(counted)?;
-                Some(Lengths {
-                    mean,
-                    ..Lengths::default()
-                })
-            })
-        };
-        let output = lengths(&observed.output, observed.counted.1);
+        let output = lengths(&observed.output, observed.counted.1, bound);
         let allowed = observed.max_tokens.as_ref().and_then(Histogram::mean);
         let no_output = match (&output, allowed) {
             (Some(_), _) => None,
             (None, Some(allowed)) => Some(format!(
-                "unknown: not among these metrics; requests allow {allowed:.0} at most on average"
+                "{NOT_THERE}; requests allow {allowed:.0} at most on average"
             )),
-            (None, None) => Some("unknown: not among these metrics".into()),
-        };
-        let latency = |name: &'static str, histogram: &Option<Histogram>| {
-            let seen = histogram.as_ref()?.distribution(None)?;
-            Some((name, Lengths::from(seen)))
+            (None, None) => Some(NOT_THERE.into()),
         };
         let latencies = [
-            latency("TTFT", &observed.ttft),
-            latency("TPOT", &observed.tpot),
-            latency("gap between tokens", &observed.itl),
-            latency("end to end", &observed.end_to_end),
-            latency("in the queue", &observed.queue),
+            ("TTFT", &observed.ttft),
+            ("TPOT", &observed.tpot),
+            ("gap between tokens", &observed.itl),
+            ("end to end", &observed.end_to_end),
+            ("in the queue", &observed.queue),
         ];
-        let mut notes = Vec::new();
-        if observed.requests < FEW {
-            notes.push(format!(
-                "{:.0} requests are few: this may be a warm-up, and percentiles say little",
-                observed.requests
-            ));
-        }
-        if let Some(failed) = observed.failed.filter(|failed| *failed > 0.0) {
-            notes.push(format!(
-                "{failed:.0} requests failed and are not among these"
-            ));
-        }
-        if let Some((_, aborted)) = observed
-            .reasons
-            .iter()
-            .find(|(reason, count)| reason == "abort" && *count > 0.0)
-        {
-            notes.push(format!(
-                "{aborted:.0} requests were aborted by their clients"
-            ));
-        }
-        if let Some(preempted) = observed.preempted.filter(|count| *count > 0.0) {
-            notes.push(format!(
-                "{preempted:.0} times a request lost its place: the KV cache is short"
-            ));
-        }
+        let latencies = latencies.into_iter().filter_map(|(name, histogram)| {
+            let seen = histogram.as_ref()?.distribution(None)?;
+            Some((name, Lengths::from(seen)))
+        });
         Self {
             source: format!("metrics of {}", observed.engine),
             model: observed.model.clone(),
             requests: observed.requests,
-            no_input: Some("unknown: not among these metrics".into()),
-            input: lengths(&observed.input, observed.counted.0),
+            no_input: Some(NOT_THERE.into()),
+            input: lengths(&observed.input, observed.counted.0, bound),
             output,
             no_output,
             prefix_hit: observed.prefix_hit,
-            latencies: latencies.into_iter().flatten().collect(),
-            notes,
+            latencies: latencies.collect(),
+            notes: remarkable(observed),
             ..Self::default()
         }
     }

@@ -1,0 +1,140 @@
+//! Result files correct predictions and plans.
+
+use crate::{observe::refused, support::Place};
+use serde_json::Value;
+
+/// vLLM's result at so many in flight, a third slower per token than whatever `tpot` says.
+fn result(concurrency: u32, tpot: f64) -> String {
+    format!(
+        "{{\"backend\":\"vllm\",\"model_id\":\"llama-3.1-8b\",\"num_prompts\":200,\"request_rate\":\"inf\",\"max_concurrency\":{concurrency},\
+         \"duration\":100.0,\"completed\":200,\"total_input_tokens\":200000,\"total_output_tokens\":40000,\"output_throughput\":400.0,\
+         \"mean_tpot_ms\":{tpot}}}"
+    )
+}
+
+/// The figures of one row, as `predict` gives them.
+fn predicted(place: &Place, concurrency: u32) -> (f64, f64, f64, String) {
+    place.write(
+        "ask.csv",
+        format!("id,model,gpu,num_gpus,tp,engine,isl,osl,batch_or_concurrency,metric,unit\na,meta-llama/Llama-3.1-8B,H100,1,1,vllm,1000,200,{concurrency},tpot_mean,ms\n"),
+    );
+    let ran = place.run(&["predict", "ask.csv"]);
+    assert_eq!(ran.code, 0, "{}", ran.err);
+    let line = ran.out.lines().nth(1).expect("an answer").to_owned();
+    let cells: Vec<&str> = line.split(',').collect();
+    let number = |at: usize| cells[at].parse::<f64>().expect("a number");
+    (number(2), number(3), number(4), cells[6].to_owned())
+}
+
+fn plan(place: &Place) -> Value {
+    let plan = place.json(&[
+        "plan",
+        "llama-3.1-8b",
+        "--rate",
+        "4",
+        "--isl",
+        "1000",
+        "--osl",
+        "200",
+        "--gpu",
+        "H100",
+        "--engine",
+        "vllm",
+        "--precision",
+        "bf16",
+        "--top",
+        "1",
+        "--no-slices",
+    ]);
+    plan["deployments"][0].clone()
+}
+
+#[test]
+fn a_result_file_corrects_predictions_and_plans() {
+    let place = Place::new();
+    let points = [4, 8, 16, 32];
+    let mut files = Vec::new();
+    for concurrency in points {
+        let (value, ..) = predicted(&place, concurrency);
+        let name = format!("bench-{concurrency}.json");
+        place.write(&name, result(concurrency, value * 1.3));
+        files.push(name);
+    }
+    let before = plan(&place);
+    let mut arguments = vec!["calibrate", "--gpu", "H100", "--tp", "1"];
+    arguments.extend(files.iter().map(String::as_str));
+    let table = place.json(&arguments);
+    let rows = table.as_array().expect("rows").clone();
+    let tpot = rows
+        .iter()
+        .find(|row| row["metric"] == "tpot")
+        .expect("a row on TPOT");
+    assert_eq!(
+        (tpot["points"].as_u64(), tpot["rows"].as_u64()),
+        (Some(4), Some(4)),
+        "{tpot}"
+    );
+    assert!(
+        (tpot["error_before_percent"].as_f64().expect("a number") - 23.08).abs() < 0.1,
+        "{tpot}"
+    );
+    // Points that were held back: most of the error is gone.
+    assert!(
+        tpot["error_after_percent"].as_f64().expect("a number") < 5.0,
+        "{tpot}"
+    );
+    let (value, low, high, basis) = predicted(&place, 12);
+    assert_eq!(basis, "measured nearby");
+    place.run(&["calibrate", "--forget"]);
+    let (plain, plain_low, plain_high, _) = predicted(&place, 12);
+    assert!((value / plain - 1.3).abs() < 0.05, "{value} {plain}");
+    assert!(high / low < plain_high / plain_low, "the range narrows");
+    // The plan takes the same rows by itself.
+    place.run(&arguments);
+    let after = plan(&place);
+    let tpot = |deployment: &Value| deployment["figures"]["tpot_seconds"]["value"].as_f64();
+    let (before_tpot, after_tpot) = (
+        tpot(&before).expect("a TPOT"),
+        tpot(&after).expect("a TPOT"),
+    );
+    assert!(after_tpot > 1.1 * before_tpot, "{before_tpot} {after_tpot}");
+    assert_eq!(after["basis"], "measured nearby");
+}
+
+#[test]
+fn what_a_result_file_does_not_say_is_asked_for() {
+    let place = Place::new();
+    place.write("bench.json", result(8, 20.0));
+    refused(
+        &place.run(&["calibrate", "bench.json"]),
+        &["bench.json", "--tp", "--deployment"],
+    );
+    refused(
+        &place.run(&["calibrate", "bench.json", "--tp", "1"]),
+        &["--gpu"],
+    );
+    place.write("other.json", "{\"some\":\"thing\"}");
+    refused(
+        &place.run(&["calibrate", "other.json"]),
+        &["no load generator", "`some`"],
+    );
+    // A saved deployment says all of it.
+    let saved = place.run(&[
+        "plan",
+        "llama-3.1-8b",
+        "--gpu",
+        "H100",
+        "--engine",
+        "vllm",
+        "--save",
+        "d.json",
+    ]);
+    assert_eq!(saved.code, 0, "{}", saved.err);
+    let ran = place.run(&["calibrate", "bench.json", "--deployment", "d.json"]);
+    assert_eq!(ran.code, 0, "{}", ran.err);
+    assert!(
+        ran.out.contains("tpot") && ran.out.contains("measure at two loads"),
+        "{}",
+        ran.out
+    );
+}
