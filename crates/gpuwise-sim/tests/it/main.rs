@@ -4,6 +4,8 @@ mod cache;
 mod cache_naive;
 mod cluster;
 mod engine_naive;
+mod engine_oracles;
+mod engine_rules;
 mod metrics;
 mod naive;
 mod naive_pool;
