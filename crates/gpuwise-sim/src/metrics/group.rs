@@ -78,6 +78,13 @@ impl Members {
         self.samples.get_mut(metric as usize)
     }
 
+    /// Whether values are counted and not kept.
+    fn is_counted(&self) -> bool {
+        self.samples
+            .first()
+            .is_some_and(|samples| !samples.is_exact())
+    }
+
     /// From now on histograms.
     pub(super) fn count_all(&mut self) {
         for samples in &mut self.samples {
@@ -129,11 +136,14 @@ impl Division {
             self.groups.insert(first, all.clone());
         }
         let full = self.groups.len() >= GROUPS && !self.groups.contains_key(&key);
-        Some(
-            self.groups
-                .entry(if full { OTHERS } else { key })
-                .or_default(),
-        )
+        let members = self
+            .groups
+            .entry(if full { OTHERS } else { key })
+            .or_default();
+        if all.is_counted() && !members.is_counted() {
+            members.count_all();
+        }
+        Some(members)
     }
 
     /// The group of a request that was recorded already; `None` where all are alike so far.

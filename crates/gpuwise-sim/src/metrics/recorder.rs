@@ -174,7 +174,8 @@ impl Recorder {
         self.bound_memory();
     }
 
-    /// Gaps between tokens of one request in nanoseconds, as they were measured.
+    /// Gaps between tokens of one request in nanoseconds, as they were measured; after
+    /// [`Recorder::request`] of it.
     pub fn request_gaps(&mut self, record: &RequestRecord, gaps: &[u64]) {
         if record.due < self.settings.steady_from || record.outcome != Outcome::Completed {
             return;
@@ -329,7 +330,7 @@ impl Recorder {
     /// Once all values together are a histogram, those of each group are, so that memory stays
     /// bounded however many groups there are.
     fn bound_memory(&mut self) {
-        if self.sums.requests == EXACT_VALUES as u64 {
+        if self.sums.requests == EXACT_VALUES as u64 + 1 {
             self.all.count_all();
             self.tenants.count_all();
             self.stages.count_all();

@@ -413,6 +413,30 @@ fn groups_come_to_light() {
 }
 
 #[test]
+fn beyond_a_million_every_group_is_counted() {
+    let mut recorder = Recorder::new(RecorderSettings::default());
+    for number in 0..1_000_000 {
+        recorder.request(&record(number, number, number + 5, number + 9));
+    }
+    let kept = recorder.clone().finish(frame());
+    let method = |report: &RunReport, at: usize| {
+        report.groups[at].distribution(Metric::Ttft).unwrap().method
+    };
+    assert_eq!(method(&kept, 0), Method::Exact);
+    for number in 1_000_000..1_000_010 {
+        let mut late = record(number, number, number + 5, number + 9);
+        late.tenant = 3 + (number % 2) as u16;
+        recorder.request(&late);
+    }
+    let counted = recorder.finish(frame());
+    assert_eq!(counted.groups.len(), 4);
+    for at in 0..4 {
+        assert_eq!(method(&counted, at), Method::Histogram { digits: 3 });
+    }
+    assert_eq!(counted.distribution(Metric::Ttft).unwrap().count, 1_000_010);
+}
+
+#[test]
 fn a_queue_that_grows_is_a_sign() {
     let mut random = RandomStream::new(7, "test", 0);
     let mut records = |growth: f64| -> Vec<RequestRecord> {
