@@ -1,10 +1,18 @@
 //! The command line.
 
+#[cfg(feature = "bench")]
+mod bench;
 mod memory;
 mod plan;
+mod simulate;
 mod workload;
 
+#[cfg(feature = "bench")]
+pub(crate) use bench::{Bench, InterfaceName, ServerFlags};
 pub(crate) use memory::{LayoutFlags, Memory};
+pub(crate) use simulate::{
+    ChangeFlags, ClusterFlags, RouterName, RunResultFlags, Simulate, Validate,
+};
 pub(crate) use plan::{
     EngineFlags, LimitFlags, Plan, PromiseFlags, RuleName, TermsName, TrafficFlags,
 };
@@ -97,6 +105,33 @@ pub(crate) enum Command {
     /// Exit code 0: they fit. 1: they do not; what is short and the cheapest cure are said. 2: the
     /// input is wrong.
     Memory(Box<Memory>),
+    /// Send load to an OpenAI-compatible server and measure what comes back
+    ///
+    /// At a rate, at several, or at a number in flight; with a range, such as --rate 2..40, the largest
+    /// load is looked for that keeps the promise. Requests are scheduled beforehand and sent when they
+    /// are due, whatever the server does, and latencies count from then; prompts are random words, as
+    /// long as the server counts them. Ctrl-C ends it and keeps what was measured.
+    ///
+    /// Exit code 0: the promise is kept, or nothing was promised. 1: it is missed. 2: the input is
+    /// wrong, or nothing could be measured.
+    #[cfg(feature = "bench")]
+    Bench(Box<Bench>),
+    /// Run a saved deployment under traffic, request by request
+    ///
+    /// Follows every request through routers, queues, batches and caches of the engines as their
+    /// schedulers would, and says what users would see, what the engines did and what it took.
+    ///
+    /// Exit code 0: the promise is kept, or nothing was promised. 1: it is missed. 2: the input is
+    /// wrong.
+    Simulate(Box<Simulate>),
+    /// Try a saved deployment at light, expected and heavy load, and find where it breaks
+    ///
+    /// Simulates it at half the expected load and more, until it breaks; finds the largest load that
+    /// keeps the promise, under several seeds; and tries bursts, long prompts, a cold cache and a lost
+    /// replica.
+    ///
+    /// Exit code 0: the promise is kept at the expected load. 1: it is not. 2: the input is wrong.
+    Validate(Box<Validate>),
     /// List GPUs of the catalogue, or check catalogue files
     ///
     /// Each with where its facts come from; one that is named alone in full. Rows are added or

@@ -16,6 +16,7 @@ mod model;
 mod names;
 mod output;
 mod questions;
+mod simulation;
 mod workload;
 mod write;
 

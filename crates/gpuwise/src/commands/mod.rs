@@ -1,6 +1,8 @@
 //! What each command does.
 
 pub(crate) mod accuracy;
+#[cfg(feature = "bench")]
+mod bench;
 pub(crate) mod calibrate;
 mod completions;
 mod evidence;
@@ -10,7 +12,9 @@ mod models;
 mod offers;
 mod plan;
 pub(crate) mod predict;
+mod simulate;
 mod sources;
+mod validate;
 mod workload;
 
 use crate::{
@@ -50,6 +54,10 @@ pub(crate) fn run(arguments: Cli) -> anyhow::Result<Answer> {
     match arguments.command {
         Command::Plan(flags) => plan::run(&context, &flags),
         Command::Memory(flags) => memory::run(&context, &flags),
+        #[cfg(feature = "bench")]
+        Command::Bench(flags) => bench::run(&context, &flags),
+        Command::Simulate(flags) => simulate::run(&context, &flags),
+        Command::Validate(flags) => validate::run(&context, &flags),
         Command::Gpus(flags) => gpus::run(&context, &flags),
         Command::Models(flags) => models::run(&context, &flags),
         Command::Offers(flags) => offers::run(&context, &flags),

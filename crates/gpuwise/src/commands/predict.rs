@@ -6,6 +6,7 @@ use crate::{
     cli::Format,
     knowledge, output,
     questions::{answers, models_of, read_tables},
+    simulation::simulated,
 };
 use gpuwise_size::answer::Answer;
 use gpuwise_view::table::{Cell, Column, Table};
@@ -17,6 +18,9 @@ pub(crate) struct Flags {
     /// Tables of questions (CSV, also .gz; `-` is standard input; a directory stands for its files)
     #[arg(required = true, value_name = "QUESTIONS")]
     questions: Vec<PathBuf>,
+    /// Follow questions with a rate or a trace request by request, in place of formulas
+    #[arg(long)]
+    simulate: bool,
 }
 
 pub(crate) fn run(context: &Context, flags: &Flags) -> anyhow::Result<Exit> {
@@ -25,6 +29,12 @@ pub(crate) fn run(context: &Context, flags: &Flags) -> anyhow::Result<Exit> {
     let knowledge = knowledge::load(&loaded)?;
     let models = models_of(&asked, &loaded);
     let answers = answers(&asked, &models, &loaded, &knowledge);
+    let answers = if flags.simulate {
+        let seed = context.global.seed;
+        simulated(&asked, answers, &models, &loaded, &knowledge, seed)
+    } else {
+        answers
+    };
     let mut table = Table::new(vec![
         Column::left("id", "id"),
         Column::left("metric", "metric"),

@@ -1,0 +1,169 @@
+//! Flags of `gpuwise simulate` and `gpuwise validate`.
+
+use super::{PromiseFlags, TrafficFlags};
+use clap::{Args, ValueEnum};
+use std::path::PathBuf;
+
+#[derive(Debug, Args)]
+pub(crate) struct Simulate {
+    /// A saved deployment (`gpuwise plan … --save deployment.json`)
+    #[arg(value_name = "DEPLOYMENT")]
+    pub(crate) deployment: PathBuf,
+    #[command(flatten, next_help_heading = "Traffic")]
+    pub(crate) traffic: TrafficFlags,
+    #[command(flatten, next_help_heading = "Traffic, changed")]
+    pub(crate) changes: ChangeFlags,
+    #[command(flatten, next_help_heading = "Promise")]
+    pub(crate) promise: PromiseFlags,
+    #[command(flatten, next_help_heading = "Cluster")]
+    pub(crate) cluster: ClusterFlags,
+    #[command(flatten, next_help_heading = "Result")]
+    pub(crate) result: RunResultFlags,
+}
+
+/// What is done to traffic before it is sent.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct ChangeFlags {
+    /// Requests to send [default: all of a trace; else as many as 10 minutes bring, 1,000 to 20,000]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    pub(crate) requests: Option<u64>,
+    /// Send for so long, such as 10min
+    #[arg(long, value_name = "TIME", conflicts_with = "requests")]
+    pub(crate) duration: Option<String>,
+    /// Replay a trace so many times as fast
+    #[arg(long, value_name = "FACTOR")]
+    pub(crate) speed_up: Option<f64>,
+    /// Keep each request of a trace with this probability, such as 0.25 or 25%
+    #[arg(long, value_name = "SHARE")]
+    pub(crate) thin: Option<String>,
+    /// Replay a trace so many times, one after the other
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) repeat: Option<u32>,
+    /// Growth of the rate an hour, such as 10%
+    #[arg(long, value_name = "PERCENT")]
+    pub(crate) growth: Option<String>,
+    /// Leave out of the figures what comes before, such as 60s
+    #[arg(long, value_name = "TIME")]
+    pub(crate) warm_up: Option<String>,
+}
+
+impl ChangeFlags {
+    /// So many requests, nothing else.
+    pub(crate) const fn of_requests(requests: Option<u64>) -> Self {
+        Self {
+            requests,
+            duration: None,
+            speed_up: None,
+            thin: None,
+            repeat: None,
+            growth: None,
+            warm_up: None,
+        }
+    }
+}
+
+/// Replicas and what is between them and the clients.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct ClusterFlags {
+    /// Replicas, in place of those of the deployment
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=4096))]
+    pub(crate) replicas: Option<u32>,
+    /// Which replica a request goes to
+    #[arg(long, value_enum, default_value_t = RouterName::LeastOutstanding)]
+    pub(crate) router: RouterName,
+    /// How old the router's knowledge of replicas is, such as 100ms
+    #[arg(long, value_name = "TIME")]
+    pub(crate) signal_age: Option<String>,
+    /// Requests that clients give up on after so long, such as 60s
+    #[arg(long, value_name = "TIME")]
+    pub(crate) timeout: Option<String>,
+    /// Times that a client sends a refused or lost request again, after a growing pause
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    pub(crate) retries: u32,
+    /// Requests that wait at a replica at most; more are refused
+    #[arg(long, value_name = "N")]
+    pub(crate) max_queued: Option<u32>,
+    /// Kill a replica, such as 0@300s; it starts again after --start-up
+    #[arg(long, value_name = "REPLICA@TIME")]
+    pub(crate) fail: Vec<String>,
+    /// Mean time between failures of a replica, such as 200h
+    #[arg(long, value_name = "TIME")]
+    pub(crate) mtbf: Option<String>,
+    /// Time that a replica takes to start, such as 3min
+    #[arg(long, value_name = "TIME", default_value = "3min")]
+    pub(crate) start_up: String,
+    /// Link from prefill to decode pool, as its bandwidth of each GPU, such as 50GB/s
+    #[arg(long, value_name = "BANDWIDTH")]
+    pub(crate) kv_link: Option<String>,
+}
+
+/// How requests are spread over replicas.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum RouterName {
+    /// One after the other
+    RoundRobin,
+    /// The one with the fewest requests
+    LeastOutstanding,
+    /// The better of two drawn at random
+    PowerOfTwo,
+    /// At random
+    Random,
+    /// By session, on a ring
+    Session,
+    /// By the longest prefix that was sent there
+    PrefixAware,
+    /// By cached blocks and load
+    KvAware,
+}
+
+/// What is done with a run.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct RunResultFlags {
+    /// Show the life of one request, by its number in the traffic
+    #[arg(long, value_name = "NUMBER")]
+    pub(crate) request: Option<u64>,
+    /// Save the run as a document (gpuwise.run/v1)
+    #[arg(long, value_name = "FILE")]
+    pub(crate) save: Option<PathBuf>,
+    /// Write a report into one self-contained HTML file
+    #[arg(long, value_name = "FILE")]
+    pub(crate) html: Option<PathBuf>,
+    /// Write a trace that Perfetto and chrome://tracing open
+    #[arg(long, value_name = "FILE")]
+    pub(crate) chrome_trace: Option<PathBuf>,
+    /// Write what became of every request (CSV)
+    #[arg(long, value_name = "FILE")]
+    pub(crate) records: Option<PathBuf>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Validate {
+    /// A saved deployment (`gpuwise plan … --save deployment.json`)
+    #[arg(value_name = "DEPLOYMENT")]
+    pub(crate) deployment: PathBuf,
+    #[command(flatten, next_help_heading = "Traffic")]
+    pub(crate) traffic: TrafficFlags,
+    #[command(flatten, next_help_heading = "Promise")]
+    pub(crate) promise: PromiseFlags,
+    #[command(flatten, next_help_heading = "Cluster")]
+    pub(crate) cluster: ClusterFlags,
+    #[command(flatten, next_help_heading = "Effort and result")]
+    pub(crate) effort: EffortFlags,
+}
+
+/// How much is simulated.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct EffortFlags {
+    /// Runs with seeds of their own, on which the range of the knee rests
+    #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=100))]
+    pub(crate) seeds: u32,
+    /// Requests of each run [default: as many as 10 minutes bring, 1,000 to 20,000]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(10..))]
+    pub(crate) requests: Option<u64>,
+    /// Save all runs as a document (gpuwise.run/v1)
+    #[arg(long, value_name = "FILE")]
+    pub(crate) save: Option<PathBuf>,
+    /// Write a report into one self-contained HTML file
+    #[arg(long, value_name = "FILE")]
+    pub(crate) html: Option<PathBuf>,
+}

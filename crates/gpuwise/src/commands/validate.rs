@@ -1,0 +1,457 @@
+//! `gpuwise validate`: a saved deployment at light, expected and heavy load, under what may go wrong,
+//! and where it breaks.
+
+use super::{Answer, Context};
+use crate::{
+    catalogue, cli, knowledge, output,
+    simulation::{self, Cluster, Run, Sent, Shapes, Simulated},
+    write::Pending,
+};
+use gpuwise_domain::{
+    deployment::{Deployment, Saved},
+    run::{Knee, Ladder, LoadUnit, Metric, Promised, RunReport, RunSet, Rung},
+    workload::{Promise, Target},
+};
+use gpuwise_sim::traffic::Change;
+use gpuwise_size::constants::Constants;
+use gpuwise_units::{Nanoseconds, Percentile, significant};
+use gpuwise_view::run as view;
+
+/// Loads of the ladder as multiples of the expected one; beyond them it climbs until it breaks.
+const LOADS: [f64; 4] = [0.5, 1.0, 1.5, 2.0];
+/// The ladder climbs to this multiple at most, each time by this factor, and down alike.
+const HIGHEST: f64 = 256.0;
+const CLIMB: f64 = 2.0;
+const LOWEST: f64 = 1.0 / 256.0;
+/// Halvings of the logarithm between the last load that holds and the first that does not.
+const BISECTIONS: usize = 6;
+/// Gaps of bursts: squared coefficient of variation.
+const BURSTS: f64 = 8.0;
+/// How much longer prompts get.
+const LONGER: f64 = 2.0;
+/// Below this share of the knee the formulas of `plan` hold for steady traffic.
+const CALM: f64 = 0.7;
+
+pub(crate) fn run(context: &Context, flags: &cli::Validate) -> anyhow::Result<Answer> {
+    let effort = &flags.effort;
+    let html = effort.html.as_deref().map(Pending::new).transpose()?;
+    let saved_file = effort.save.as_deref().map(Pending::new).transpose()?;
+    let loaded = catalogue::load(&context.overrides)?;
+    let knowledge = knowledge::load(&loaded)?;
+    let saved = simulation::read(&flags.deployment)?;
+    let shapes = Shapes::of(&saved.deployment, &loaded, context.global.offline)?;
+    let seed = context.global.seed;
+    let simulated = Simulated::new(&saved.deployment, &shapes, &loaded, &knowledge, seed)?;
+    let changes = cli::ChangeFlags::of_requests(effort.requests);
+    let sent = Sent::new(
+        &flags.traffic,
+        &changes,
+        &flags.promise,
+        saved.workload.as_ref(),
+    )?;
+    let trial = Trial {
+        simulated: &simulated,
+        cluster: Cluster::of(&flags.cluster)?,
+        promise: sent.workload.promise.clone(),
+        sent,
+        constants: knowledge.constants(saved.deployment.engine),
+        seeds: (0..u64::from(effort.seeds))
+            .map(|more| seed.wrapping_add(more))
+            .collect(),
+    };
+    let found = trial.run()?;
+    let set = RunSet {
+        reports: found.reports.clone(),
+        ladder: Some(found.ladder.clone()),
+    };
+    if let Some(file) = saved_file {
+        file.finish(&gpuwise_wire::runs_to_json(&set))?;
+    }
+    if let Some(file) = html {
+        file.finish(&view::page(
+            &set,
+            concat!("gpuwise ", env!("CARGO_PKG_VERSION")),
+        ))?;
+    }
+    show(context, &set, &found, &trial, &saved)?;
+    Ok(if found.expected_kept {
+        Answer::Yes
+    } else {
+        Answer::No
+    })
+}
+
+/// What is tried.
+struct Trial<'a> {
+    simulated: &'a Simulated<'a>,
+    cluster: Cluster,
+    promise: Promise,
+    sent: Sent,
+    constants: &'a Constants,
+    seeds: Vec<u64>,
+}
+
+/// What came of it.
+struct Found {
+    reports: Vec<RunReport>,
+    ladder: Ladder,
+    /// At the expected load, under every seed.
+    expected_kept: bool,
+    /// The report at the expected load.
+    expected: Option<RunReport>,
+}
+
+impl Trial<'_> {
+    fn one(&self, load: f64, seed: u64) -> Run<'_> {
+        Run {
+            simulated: self.simulated,
+            cluster: self.cluster.clone(),
+            sent: self.sent.clone(),
+            load,
+            seed,
+            promise: self.promise.clone(),
+        }
+    }
+
+    fn many(&self, runs: &[Run<'_>], what: &str) -> anyhow::Result<Vec<RunReport>> {
+        output::progress(&format!("simulating {what}"));
+        let results = simulation::run_many(runs, self.constants, &|| {});
+        output::progress("");
+        results
+    }
+
+    fn run(&self) -> anyhow::Result<Found> {
+        let mut rungs: Vec<(f64, RunReport)> = Vec::new();
+        let runs: Vec<_> = LOADS
+            .iter()
+            .map(|load| self.one(*load, self.seeds[0]))
+            .collect();
+        for (load, report) in LOADS.iter().zip(self.many(&runs, "light to heavy load")?) {
+            rungs.push((*load, report));
+        }
+        // Each seed's expected load decides whether the promise holds.
+        let runs: Vec<_> = self.seeds.iter().map(|seed| self.one(1.0, *seed)).collect();
+        let expected = self.many(&runs, "the expected load")?;
+        let expected_kept = expected.iter().all(holds);
+        self.climb(&mut rungs)?;
+        let knee = self.knee(&rungs)?;
+        let mut named = self.trouble()?;
+        rungs.sort_by(|a, b| a.0.total_cmp(&b.0));
+        let scale = self.sent.expected();
+        let mut list: Vec<Rung> = rungs
+            .iter()
+            .map(|(load, report)| rung(None, load * scale, report, &self.promise))
+            .collect();
+        list.extend(
+            named
+                .iter()
+                .map(|(name, report)| rung(Some(name.clone()), scale, report, &self.promise)),
+        );
+        let at = |target: Option<Target>| target.and_then(|target| target.percentile);
+        let ladder = Ladder {
+            unit: if self.sent.is_closed() {
+                LoadUnit::InFlight
+            } else {
+                LoadUnit::RequestsPerSecond
+            },
+            ttft_at: at(self.promise.ttft),
+            tpot_at: at(self.promise.tpot),
+            end_to_end_at: at(self.promise.end_to_end),
+            rungs: list,
+            expected: Some(scale),
+            knee,
+        };
+        let expected = rungs
+            .iter()
+            .find(|(load, _)| *load == 1.0)
+            .map(|(_, report)| report.clone());
+        let mut reports: Vec<RunReport> = rungs.into_iter().map(|(_, report)| report).collect();
+        reports.extend(named.drain(..).map(|(_, report)| report));
+        Ok(Found {
+            reports,
+            ladder,
+            expected_kept,
+            expected,
+        })
+    }
+
+    /// Climbs until a load does not hold, and descends until one does.
+    fn climb(&self, rungs: &mut Vec<(f64, RunReport)>) -> anyhow::Result<()> {
+        let mut load = LOADS[LOADS.len() - 1];
+        while rungs.iter().all(|(_, report)| holds(report)) && load < HIGHEST {
+            load *= CLIMB;
+            let observed = self.many(
+                &[self.one(load, self.seeds[0])],
+                &format!("{load} × the load"),
+            )?;
+            rungs.extend(observed.into_iter().map(|report| (load, report)));
+        }
+        let mut load = LOADS[0];
+        while !rungs.iter().any(|(_, report)| holds(report)) && load > LOWEST {
+            load /= CLIMB;
+            let observed = self.many(
+                &[self.one(load, self.seeds[0])],
+                &format!("{load} × the load"),
+            )?;
+            rungs.extend(observed.into_iter().map(|report| (load, report)));
+        }
+        Ok(())
+    }
+
+    /// The largest load that holds, by bisection under each seed.
+    fn knee(&self, rungs: &[(f64, RunReport)]) -> anyhow::Result<Option<Knee>> {
+        let first_broken = rungs
+            .iter()
+            .filter(|(_, report)| !holds(report))
+            .map(|(load, _)| *load)
+            .fold(f64::INFINITY, f64::min);
+        let last_held = rungs
+            .iter()
+            .filter(|(load, report)| holds(report) && *load < first_broken)
+            .map(|(load, _)| *load)
+            .fold(0.0, f64::max);
+        if last_held <= 0.0 || !first_broken.is_finite() {
+            return Ok(None);
+        }
+        // Other seeds may break sooner or later than the first.
+        let mut bounds: Vec<(f64, f64)> = self
+            .seeds
+            .iter()
+            .map(|_| (last_held / 1.3, first_broken * 1.3))
+            .collect();
+        let mut broken = None;
+        for step in 0..BISECTIONS {
+            let middles: Vec<f64> = bounds
+                .iter()
+                .map(|(low, high)| (low * high).sqrt())
+                .collect();
+            let runs: Vec<_> = middles
+                .iter()
+                .zip(&self.seeds)
+                .map(|(load, seed)| self.one(*load, *seed))
+                .collect();
+            let what = format!("the knee, {} of {BISECTIONS}", step + 1);
+            for ((bound, middle), report) in
+                bounds.iter_mut().zip(middles).zip(self.many(&runs, &what)?)
+            {
+                if holds(&report) {
+                    bound.0 = middle;
+                } else {
+                    bound.1 = middle;
+                    broken = Some(report);
+                }
+            }
+        }
+        let mut knees: Vec<f64> = bounds.iter().map(|(low, _)| *low).collect();
+        knees.sort_by(f64::total_cmp);
+        let scale = self.sent.expected();
+        let (Some(low), Some(high)) = (knees.first(), knees.last()) else {
+            return Ok(None);
+        };
+        let broken = broken.as_ref().or_else(|| {
+            rungs
+                .iter()
+                .find(|(load, _)| *load == first_broken)
+                .map(|(_, report)| report)
+        });
+        Ok(Some(Knee {
+            load: knees[knees.len() / 2] * scale,
+            low: low * scale,
+            high: high * scale,
+            seeds: knees.len() as u64,
+            gives_way: broken.map_or_else(String::new, gives_way),
+        }))
+    }
+
+    /// The expected load under what may go wrong.
+    fn trouble(&self) -> anyhow::Result<Vec<(String, RunReport)>> {
+        let seed = self.seeds[0];
+        let usual = || self.one(1.0, seed);
+        let mut tried: Vec<(&str, Run<'_>)> = Vec::new();
+        if let Some(sent) = self.sent.burstier(BURSTS) {
+            tried.push(("bursts", Run { sent, ..usual() }));
+        }
+        let longer = Change::Stretch {
+            input: LONGER,
+            output: 1.0,
+        };
+        let sent = self.sent.with(longer, "prompts twice as long");
+        tried.push(("prompts twice as long", Run { sent, ..usual() }));
+        if self.sent.workload.prefix_hit > 0.0 {
+            let sent = self.sent.with(Change::Unshared, "prompts share nothing");
+            tried.push(("nothing shared: a cold cache", Run { sent, ..usual() }));
+        }
+        let cluster = self.cluster.without_one(self.middle());
+        tried.push(("one replica lost", Run { cluster, ..usual() }));
+        let (names, runs): (Vec<&str>, Vec<Run<'_>>) = tried.into_iter().unzip();
+        let observed = self.many(&runs, "what may go wrong")?;
+        Ok(names.into_iter().map(str::to_owned).zip(observed).collect())
+    }
+
+    /// A moment in the middle of a run at the expected load.
+    fn middle(&self) -> Nanoseconds {
+        let warm_up = self.sent.warm_up(1.0).seconds().get();
+        let seconds = if warm_up > 0.0 { 4.0 * warm_up } else { 60.0 };
+        Nanoseconds((seconds * 1e9) as u64)
+    }
+}
+
+/// Whether the promise holds; without one, whether the service keeps up.
+fn holds(report: &RunReport) -> bool {
+    let saturated = report.saturation.is_some_and(|sign| sign.saturated);
+    match report.attainment.kept {
+        Some(kept) => kept && !saturated,
+        None => !saturated && report.all().is_some_and(|all| all.outcomes.unserved() == 0),
+    }
+}
+
+fn rung(name: Option<String>, load: f64, report: &RunReport, promise: &Promise) -> Rung {
+    let at = |metric: Metric, target: Option<Target>| -> Option<f64> {
+        let distribution = report.distribution(metric)?;
+        match target.and_then(|target| target.percentile) {
+            Some(percentile) => distribution.at(percentile),
+            None if target.is_some() => Some(distribution.mean),
+            None => distribution.at(Percentile::P95).or(Some(distribution.mean)),
+        }
+    };
+    let outcomes = report.all().map(|all| all.outcomes).unwrap_or_default();
+    Rung {
+        name,
+        load,
+        ttft: at(Metric::Ttft, promise.ttft),
+        tpot: at(Metric::Tpot, promise.tpot),
+        end_to_end: at(Metric::EndToEnd, promise.end_to_end),
+        goodput: report.attainment.goodput.map(gpuwise_units::PerSecond::get),
+        output_tokens: report
+            .steady
+            .output_tokens
+            .map(gpuwise_units::PerSecond::get),
+        in_flight: report.steady.in_flight,
+        unserved: outcomes.unserved() as f64 / (outcomes.total() as f64).max(1.0),
+        kept: report.attainment.kept,
+        saturated: report.saturation.map(|sign| sign.saturated),
+    }
+}
+
+/// What breaks first in a run that does not hold, and why.
+fn gives_way(report: &RunReport) -> String {
+    let first = report
+        .attainment
+        .verdicts
+        .iter()
+        .filter(|verdict| verdict.kept == Some(false))
+        .max_by(|a, b| {
+            let over = |v: &gpuwise_domain::run::Verdict| match (v.found, v.about) {
+                (Some(found), Promised::Throughput) => v.bound / found.max(1e-12),
+                (Some(found), _) => found / v.bound,
+                (None, _) => f64::INFINITY,
+            };
+            over(a).total_cmp(&over(b))
+        });
+    let what = first.map_or_else(
+        || "the queue grows without bound".to_owned(),
+        |verdict| match verdict.at {
+            Some(percentile) => format!("{} {percentile}", verdict.about.name()),
+            None => format!("{} mean", verdict.about.name()),
+        },
+    );
+    match &report.limited_by {
+        Some(cause) => format!("{what}, by {cause}"),
+        None => what,
+    }
+}
+
+fn show(
+    context: &Context,
+    set: &RunSet,
+    found: &Found,
+    trial: &Trial<'_>,
+    saved: &Saved,
+) -> anyhow::Result<()> {
+    match context.global.format {
+        cli::Format::Json => output::data(&gpuwise_wire::runs_to_json(set))?,
+        cli::Format::Csv => output::data(&view::ladder(&found.ladder).to_csv())?,
+        cli::Format::Md => output::data(&view::set_markdown(set))?,
+        cli::Format::Table => {
+            let mut text = view::set_text(set, context.output.style);
+            text += &verdict(found, trial, &saved.deployment);
+            output::data(&text)?;
+        }
+    }
+    Ok(())
+}
+
+/// The margin, and how the formulas of `plan` compare.
+fn verdict(found: &Found, trial: &Trial<'_>, deployment: &Deployment) -> String {
+    let mut text = String::new();
+    let scale = trial.sent.expected();
+    if let Some(knee) = &found.ladder.knee {
+        text += &format!(
+            "\nMargin: {} × the expected load ({} to {} over {} seeds)\n",
+            significant(knee.load / scale, 3),
+            significant(knee.low / scale, 3),
+            significant(knee.high / scale, 3),
+            knee.seeds
+        );
+    }
+    if let Some(lines) = against_plan(found, trial, deployment) {
+        text += &lines;
+    }
+    text
+}
+
+/// What `plan` computed beside what was simulated, and which of both to believe.
+fn against_plan(found: &Found, trial: &Trial<'_>, deployment: &Deployment) -> Option<String> {
+    let report = found.expected.as_ref()?;
+    let of = |metric: Metric, at: Option<Percentile>| -> Option<f64> {
+        let distribution = report.distribution(metric)?;
+        at.map_or(Some(distribution.mean), |percentile| {
+            distribution.at(percentile)
+        })
+    };
+    let figures = &deployment.figures;
+    let milliseconds = |seconds: f64| format!("{} ms", significant(seconds * 1e3, 3));
+    let mut text = String::from("\nBeside the formulas of `plan`, at the expected load:\n");
+    let mut differs = false;
+    for (name, estimate, at, simulated) in [
+        (
+            "TTFT",
+            figures.ttft,
+            figures.ttft_at,
+            of(Metric::Ttft, figures.ttft_at),
+        ),
+        (
+            "TPOT",
+            figures.tpot,
+            figures.tpot_at,
+            of(Metric::Tpot, figures.tpot_at),
+        ),
+    ] {
+        let simulated = simulated?;
+        let inside = (estimate.low..=estimate.high).contains(&simulated);
+        differs |= !inside;
+        let at = at.map_or("mean".into(), |percentile| percentile.to_string());
+        text += &format!(
+            "  {name} {at}: {} ({} to {}) computed, {} simulated{}\n",
+            milliseconds(estimate.value),
+            milliseconds(estimate.low),
+            milliseconds(estimate.high),
+            milliseconds(simulated),
+            if inside { "" } else { ": outside of the range" }
+        );
+    }
+    let share = found
+        .ladder
+        .knee
+        .as_ref()
+        .map(|knee| trial.sent.expected() / knee.load);
+    text += &match (differs, share) {
+        (false, _) => "  They agree within the range.\n".to_owned(),
+        (true, Some(share)) if share > CALM => format!(
+            "  Believe the simulation: at {} % of the knee queues decide, which the formulas treat as steady.\n",
+            significant(share * 100.0, 2)
+        ),
+        (true, _) => "  Believe the simulation: both take the same step times, and it follows this traffic request by request.\n".to_owned(),
+    };
+    Some(text)
+}

@@ -1,0 +1,216 @@
+//! Replicas, routers and clients by flags.
+
+use super::{deployment::Simulated, traffic::time};
+use crate::{
+    cli::{ClusterFlags, RouterName},
+    error::Problem,
+};
+use gpuwise_sim::{
+    cluster::{
+        Duration, Failure, Failures, Link, Pool, RemotePrefill, Retry, Scenario, StartUp,
+        routers::{CacheAware, KvAware, Measure, Routing},
+    },
+    cost::Sized,
+};
+use gpuwise_units::Nanoseconds;
+
+/// Latency of any transfer over a link between replicas.
+const LINK_LATENCY: Nanoseconds = Nanoseconds(20_000);
+
+/// What is between the clients and the engines.
+#[derive(Debug, Clone)]
+pub(crate) struct Cluster {
+    /// Replicas, in place of the deployment's.
+    pub(crate) replicas: Option<u32>,
+    routing: Routing,
+    signal_age: Nanoseconds,
+    time_out: Option<Nanoseconds>,
+    retry: Option<Retry>,
+    max_queued: Option<u32>,
+    /// When replicas die.
+    pub(crate) failures: Failures,
+    start: StartUp,
+    link: Option<f64>,
+}
+
+impl Cluster {
+    /// As flags have it.
+    ///
+    /// # Errors
+    /// When a quantity cannot be.
+    pub(crate) fn of(flags: &ClusterFlags) -> anyhow::Result<Self> {
+        let optional = |flag: &str, text: &Option<String>| {
+            text.as_deref().map(|text| time(flag, text)).transpose()
+        };
+        let start = time("--start-up", &flags.start_up)?;
+        Ok(Self {
+            replicas: flags.replicas,
+            routing: routing(flags.router),
+            signal_age: optional("--signal-age", &flags.signal_age)?.unwrap_or_default(),
+            time_out: optional("--timeout", &flags.timeout)?,
+            retry: (flags.retries > 0).then(|| Retry {
+                most: u16::try_from(flags.retries).unwrap_or(u16::MAX),
+                ..Retry::default()
+            }),
+            max_queued: flags.max_queued,
+            failures: failures(flags)?,
+            start: StartUp {
+                engine: Some(Duration::fixed(start.seconds().get())),
+                ..StartUp::INSTANT
+            },
+            link: flags.kv_link.as_deref().map(bandwidth).transpose()?,
+        })
+    }
+
+    /// The scenario of a deployment.
+    ///
+    /// # Errors
+    /// When a pool for prompts has no link.
+    pub(crate) fn scenario(
+        &self,
+        simulated: &Simulated<'_>,
+        seed: u64,
+    ) -> anyhow::Result<Scenario<Sized>> {
+        let replicas = self
+            .replicas
+            .unwrap_or(simulated.deployment.layout.replicas);
+        let mut engine = simulated.engine.settings.clone();
+        engine.max_queued = self.max_queued.or(engine.max_queued);
+        let mut pool = Pool {
+            routing: self.routing.clone(),
+            signal_age: self.signal_age,
+            failures: self.failures.clone(),
+            start: self.start,
+            ..Pool::new(engine, simulated.engine.cost.clone(), count(replicas))
+        };
+        let mut pools = Vec::new();
+        if let (Some(prefill), Some(layout)) = (&simulated.prefill, simulated.deployment.prefill) {
+            let gpus = f64::from(simulated.setup.layout.replica_gpus());
+            pool.prefill = Some(RemotePrefill {
+                pool: 1,
+                threshold: 1,
+                link: Link {
+                    name: "KV link".into(),
+                    bytes_per_second: gpus * self.link.unwrap_or(usual_link(simulated)),
+                    latency: LINK_LATENCY,
+                },
+                bytes_per_token: cache_bytes(simulated),
+            });
+            pools.push(Pool {
+                name: "prefill".into(),
+                ..Pool::new(
+                    prefill.settings.clone(),
+                    prefill.cost.clone(),
+                    count(layout.layout.replicas),
+                )
+            });
+        }
+        pools.insert(0, pool);
+        let mut scenario = Scenario::new(pools.remove(0), seed);
+        scenario.pools.append(&mut pools);
+        scenario.time_out = self.time_out;
+        scenario.retry.clone_from(&self.retry);
+        Ok(scenario)
+    }
+
+    /// The same with replica 0 lost from a moment on, until it has started again.
+    #[must_use]
+    pub(crate) fn without_one(&self, from: Nanoseconds) -> Self {
+        Self {
+            failures: Failures::Listed(vec![Failure {
+                replica: 0,
+                at: from,
+                returns: true,
+            }]),
+            ..self.clone()
+        }
+    }
+}
+
+fn count(replicas: u32) -> u16 {
+    u16::try_from(replicas).unwrap_or(u16::MAX)
+}
+
+fn routing(name: RouterName) -> Routing {
+    match name {
+        RouterName::RoundRobin => Routing::RoundRobin,
+        RouterName::LeastOutstanding => Routing::Least(Measure::Requests),
+        RouterName::PowerOfTwo => Routing::TwoChoices(Measure::Requests),
+        RouterName::Random => Routing::Random,
+        RouterName::Session => Routing::Session,
+        RouterName::PrefixAware => Routing::CacheAware(CacheAware::default()),
+        RouterName::KvAware => Routing::KvAware(KvAware::default()),
+    }
+}
+
+fn failures(flags: &ClusterFlags) -> anyhow::Result<Failures> {
+    if let Some(text) = &flags.mtbf {
+        if !flags.fail.is_empty() {
+            return Err(Problem::new(
+                "--fail and --mtbf are given; failures are either scripted or drawn",
+            )
+            .into());
+        }
+        return Ok(Failures::Random {
+            between: time("--mtbf", text)?.seconds().get(),
+            repair: 0.0,
+        });
+    }
+    if flags.fail.is_empty() {
+        return Ok(Failures::None);
+    }
+    let mut out = Vec::new();
+    for text in &flags.fail {
+        let wrong = || {
+            Problem::new(format!(
+                "--fail {text}: expected a replica's number and a time"
+            ))
+            .hint("write 0@300s to kill the first replica after 300 s")
+        };
+        let (replica, at) = text.split_once('@').ok_or_else(wrong)?;
+        out.push(Failure {
+            replica: replica.trim().parse().map_err(|_| wrong())?,
+            at: time("--fail", at)?,
+            returns: true,
+        });
+    }
+    out.sort_by_key(|failure| failure.at);
+    Ok(Failures::Listed(out))
+}
+
+/// Bytes a second of a text such as `50GB/s` or `400Gbit/s`.
+fn bandwidth(text: &str) -> anyhow::Result<f64> {
+    let wrong = || {
+        Problem::new(format!(
+            "--kv-link {text}: expected a bandwidth with its unit"
+        ))
+        .hint("write 50GB/s or 400Gbit/s")
+    };
+    let (number, factor) = [
+        ("Gbit/s", 1e9 / 8.0),
+        ("GB/s", 1e9),
+        ("GiB/s", 1073741824.0),
+        ("MB/s", 1e6),
+    ]
+    .into_iter()
+    .find_map(|(unit, factor)| Some((text.trim().strip_suffix(unit)?, factor)))
+    .ok_or_else(wrong)?;
+    let value: f64 = number.trim().parse().map_err(|_| wrong())?;
+    if value.is_finite() && value > 0.0 {
+        Ok(value * factor)
+    } else {
+        Err(wrong().into())
+    }
+}
+
+/// What a GPU moves a second to another host where nobody says it: 400 Gbit/s.
+fn usual_link(_simulated: &Simulated<'_>) -> f64 {
+    50e9
+}
+
+/// Bytes of cache that a token takes in all ranks of a replica.
+fn cache_bytes(simulated: &Simulated<'_>) -> u64 {
+    let setup = &simulated.setup;
+    let elements = setup.architecture.cache_elements_per_token() as f64;
+    (elements * setup.cache.bytes_per_element()) as u64
+}

@@ -1,0 +1,198 @@
+//! A saved deployment as what is simulated: its setups, its engines, its price.
+
+use crate::{catalogue::Loaded, error::Problem, model};
+use gpuwise_domain::{
+    deployment::{Deployment, Saved},
+    model::Architecture,
+    run::Subject,
+};
+use gpuwise_sim::{
+    deployed::{Corrections, Deployed, deployed},
+    engine::Role,
+};
+use gpuwise_size::{
+    answer::Wanted,
+    knowledge::{Knowledge, MetricClass, Observation},
+    memory, search,
+    setup::Setup,
+};
+use std::{fs, path::Path};
+
+/// Reads a saved deployment.
+///
+/// # Errors
+/// When the file cannot be read, or is no saved deployment.
+pub(crate) fn read(path: &Path) -> anyhow::Result<Saved> {
+    let shown = path.display();
+    let text = fs::read_to_string(path).map_err(|error| {
+        Problem::new(format!("cannot read deployment {shown}"))
+            .because(error)
+            .hint("`gpuwise plan … --save deployment.json` writes one")
+    })?;
+    gpuwise_wire::from_json(&text).map_err(|error| {
+        Problem::new(format!("{shown} is no saved deployment"))
+            .because(error)
+            .hint("`gpuwise plan … --save deployment.json` writes one")
+            .into()
+    })
+}
+
+/// The shapes of the models that a deployment names.
+#[derive(Debug)]
+pub(crate) struct Shapes {
+    model: Architecture,
+    drafter: Option<Architecture>,
+}
+
+impl Shapes {
+    /// Finds them.
+    ///
+    /// # Errors
+    /// When a model cannot be found or read.
+    pub(crate) fn of(
+        deployment: &Deployment,
+        loaded: &Loaded,
+        offline: bool,
+    ) -> anyhow::Result<Self> {
+        let find = |name: &str| -> anyhow::Result<Architecture> {
+            Ok(model::resolve(name, &loaded.models, offline)?.architecture)
+        };
+        Ok(Self {
+            model: find(&deployment.model)?,
+            drafter: deployment.draft_model.as_deref().map(find).transpose()?,
+        })
+    }
+}
+
+/// A deployment that can be simulated.
+#[derive(Debug, Clone)]
+pub(crate) struct Simulated<'a> {
+    /// The deployment.
+    pub(crate) deployment: Deployment,
+    /// One replica's setup.
+    pub(crate) setup: Setup<'a>,
+    /// One replica of the pool that serves, or decodes.
+    pub(crate) engine: Deployed,
+    /// One replica of the pool that computes prompts, where it is another.
+    pub(crate) prefill: Option<Deployed>,
+    /// What the simulation assumes, in sentences.
+    pub(crate) notes: Vec<String>,
+}
+
+impl<'a> Simulated<'a> {
+    /// The engines of a deployment, with what the user's own measurements say of its steps.
+    ///
+    /// # Errors
+    /// When the catalogue lacks what it names, or its engine is not simulated.
+    pub(crate) fn new(
+        deployment: &Deployment,
+        shapes: &'a Shapes,
+        loaded: &'a Loaded,
+        knowledge: &Knowledge,
+        seed: u64,
+    ) -> anyhow::Result<Self> {
+        let (setup, prefill) = search::setups(
+            deployment,
+            &shapes.model,
+            shapes.drafter.as_ref(),
+            None,
+            &loaded.catalogue,
+        )
+        .map_err(|error| Problem::new("the deployment cannot be simulated").because(error))?;
+        let corrections = corrections(deployment, &setup, knowledge);
+        let constants = knowledge.constants(deployment.engine);
+        let build = |setup: &Setup<'_>, tokens: u64, role: Role| {
+            deployed(setup, tokens, role, constants, corrections, seed)
+                .map_err(|error| Problem::new("the deployment cannot be simulated").because(error))
+        };
+        let tokens = deployment.memory.cache_tokens;
+        let role = if prefill.is_some() {
+            Role::Decode
+        } else {
+            Role::Whole
+        };
+        let engine = build(&setup, tokens, role)?;
+        let prefill = match &prefill {
+            Some(setup) => {
+                let tokens = memory::plan(setup).cache_tokens().max(0.0) as u64;
+                Some(build(setup, tokens, Role::Prefill)?)
+            }
+            None => None,
+        };
+        let mut notes = engine.notes.clone();
+        if corrections != Corrections::default() {
+            notes.push(format!(
+                "steps are {:+.0} % and prompts {:+.0} % longer than our constants say, as your own measurements show",
+                (corrections.steps - 1.0) * 100.0,
+                (corrections.steps * corrections.prompts - 1.0) * 100.0
+            ));
+        }
+        Ok(Self {
+            deployment: deployment.clone(),
+            setup,
+            engine,
+            prefill,
+            notes,
+        })
+    }
+
+    /// The subject of a report.
+    pub(crate) fn subject(&self) -> Subject {
+        let deployment = &self.deployment;
+        Subject {
+            model: deployment.model.clone(),
+            deployment: Some(words(deployment)),
+            engine: Some(deployment.engine.name().into()),
+            release: deployment.release.map(|release| release.to_string()),
+            gpu: Some(deployment.gpu.clone()),
+            gpus: Some(u64::from(deployment.devices())),
+            replicas: Some(u64::from(deployment.layout.replicas)),
+            server: None,
+        }
+    }
+}
+
+/// A deployment in words: `2 × H100 SXM5 80GB, TP2, fp8 weights`.
+pub(crate) fn words(deployment: &Deployment) -> String {
+    let slice = deployment
+        .slice
+        .as_ref()
+        .map_or_else(String::new, |slice| format!(" {slice}"));
+    let mut text = format!(
+        "{} × {}{slice}, {}, {} weights",
+        deployment.devices(),
+        deployment.gpu,
+        deployment.layout,
+        deployment.weights
+    );
+    if let Some(prefill) = &deployment.prefill {
+        text += &format!(", prompts on {}", prefill.layout);
+    }
+    text
+}
+
+/// What the user's own rows say of steps and of prompts.
+fn corrections(deployment: &Deployment, setup: &Setup<'_>, knowledge: &Knowledge) -> Corrections {
+    let shift = |wanted: Wanted| {
+        let observation = Observation {
+            gpu: setup.device.gpu.name.clone(),
+            profile: setup.profile.clone(),
+            model: gpuwise_domain::catalogue::folded(&deployment.model),
+            weights: setup.weights.name(),
+            class: MetricClass::of(wanted),
+            residual: 0.0,
+            load: None,
+            shape: None,
+            layout: setup.layout,
+        };
+        let found = knowledge.feedback.correction(&observation);
+        found.map_or(0.0, |correction| correction.shift)
+    };
+    use gpuwise_size::answer::Statistic::Mean;
+    let (steps, first) = (shift(Wanted::Tpot(Mean)), shift(Wanted::Ttft(Mean)));
+    Corrections {
+        steps: steps.exp(),
+        // The time to first token is made of steps too: what remains is the prompt's own.
+        prompts: (first - steps).exp(),
+    }
+}

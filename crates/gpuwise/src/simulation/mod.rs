@@ -1,0 +1,14 @@
+//! Deployments under traffic, simulated: what `simulate`, `validate`, `predict --simulate` and
+//! `plan --simulate` have in common.
+
+mod cluster;
+mod deployment;
+mod questions;
+mod run;
+mod traffic;
+
+pub(crate) use cluster::Cluster;
+pub(crate) use deployment::{Shapes, Simulated, read};
+pub(crate) use questions::simulated;
+pub(crate) use run::{Run, run, run_many};
+pub(crate) use traffic::{Sent, time};

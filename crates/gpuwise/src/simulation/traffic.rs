@@ -1,0 +1,455 @@
+//! The traffic of a simulation, by flags, a trace, a workload file, or as it was saved.
+
+use crate::{
+    cli::{ChangeFlags, PromiseFlags, TrafficFlags},
+    error::Problem,
+    workload,
+};
+use gpuwise_domain::{
+    client::GapLaw,
+    workload::{LengthDistribution, LengthQuantile, Traffic, Workload},
+};
+use gpuwise_read::workload::{percent, share};
+use gpuwise_sim::traffic::{
+    self as sim, Arrivals, Change, Contents, Curve, Extent, Generator, LengthLaw, Lengths, Pattern,
+    PrefixPool, Rate, Recorded, Repeated, Source as _, Stage,
+};
+use gpuwise_units::{Nanoseconds, PerSecond, group_thousands, significant};
+use std::path::Path;
+
+/// Requests of a run where nobody says how many: as many as so much time brings …
+const USUAL_SPAN: f64 = 600.0;
+/// … but at least and at most so many.
+const USUAL_REQUESTS: (f64, f64) = (1000.0, 20_000.0);
+/// Warm-up that is left out at most, where nobody says how much.
+const LONGEST_WARM_UP: f64 = 60.0;
+
+/// What is sent, again and again under other seeds and at other rates.
+#[derive(Debug, Clone)]
+pub(crate) struct Sent {
+    kind: Kind,
+    changes: Vec<Change>,
+    extent: Extent,
+    /// The workload as it was understood; of a trace its means.
+    pub(crate) workload: Workload,
+    /// What it is, in words.
+    pub(crate) words: String,
+    /// What is left out at the beginning; `None`: a tenth, 60 s at most.
+    warm_up: Option<Nanoseconds>,
+    /// Names of tenants, from 1.
+    pub(crate) tenants: Vec<String>,
+    /// What was assumed, in sentences.
+    pub(crate) notes: Vec<String>,
+}
+
+#[derive(Debug, Clone)]
+enum Kind {
+    Recorded { trace: Recorded, repeat: u32 },
+    Generated(Pattern),
+}
+
+impl Sent {
+    /// The traffic that flags and a saved workload ask for.
+    ///
+    /// # Errors
+    /// When a file cannot be read, or a quantity is missing or cannot be.
+    pub(crate) fn new(
+        traffic: &TrafficFlags,
+        changes: &ChangeFlags,
+        promise: &PromiseFlags,
+        saved: Option<&Workload>,
+    ) -> anyhow::Result<Self> {
+        if traffic.from.is_some() {
+            return Err(Problem::new(
+                "--from is for `gpuwise plan`: a deployment says already how it is launched",
+            )
+            .hint("`gpuwise plan MODEL --from '…' --save deployment.json` makes a deployment of a launch command")
+            .into());
+        }
+        let asked = workload::read_over(traffic, promise, saved)?;
+        let mut notes = asked.notes;
+        let mut list = listed(changes)?;
+        let (kind, words, tenants) = if let Some(path) = &traffic.trace {
+            recorded(path, traffic, changes, &asked.workload, &mut list)?
+        } else {
+            no_trace(changes)?;
+            let pattern = pattern(&asked.workload, &asked.detail)?;
+            (
+                Kind::Generated(pattern),
+                generated_words(&asked.workload, &asked.detail.hourly),
+                Vec::new(),
+            )
+        };
+        if let Kind::Recorded { .. } = kind {
+            // What was assumed of traffic is in the trace.
+            notes.retain(|note| {
+                !note.starts_with("assumed of the traffic") && !note.ends_with(" trace")
+            });
+        }
+        let extent = extent(changes, &kind, &asked.workload)?;
+        Ok(Self {
+            kind,
+            changes: list,
+            extent,
+            workload: asked.workload,
+            words,
+            warm_up: changes
+                .warm_up
+                .as_deref()
+                .map(|text| time("--warm-up", text))
+                .transpose()?,
+            tenants,
+            notes,
+        })
+    }
+
+    /// The requests under a seed, at `load` times the rate (or number in flight).
+    ///
+    /// # Errors
+    /// When a number cannot be.
+    pub(crate) fn source(&self, seed: u64, load: f64) -> anyhow::Result<sim::Traffic> {
+        let source = match &self.kind {
+            Kind::Recorded { trace, repeat } => {
+                Repeated::new(trace.clone(), u64::from(*repeat), Contents::Distinct).boxed()
+            }
+            Kind::Generated(pattern) => {
+                let mut pattern = pattern.clone();
+                if let (None, Some(count)) = (&pattern.arrivals, pattern.in_flight) {
+                    let count = (f64::from(count) * load).round().max(1.0);
+                    pattern.in_flight = Some(count as u32);
+                }
+                Generator::new(&pattern, self.extent_at(load), seed)
+                    .map_err(cannot)?
+                    .boxed()
+            }
+        };
+        let mut source = source;
+        let open = !self.is_closed();
+        if open && load != 1.0 {
+            source = source
+                .changed(Change::Faster(load))
+                .map_err(cannot)?
+                .boxed();
+        }
+        for change in &self.changes {
+            let change = match change.clone() {
+                Change::Thin { keep, .. } => Change::Thin { keep, seed },
+                other => other,
+            };
+            source = source.changed(change).map_err(cannot)?.boxed();
+        }
+        if let (Kind::Recorded { .. }, Some(count)) = (&self.kind, self.extent.requests) {
+            source = source
+                .changed(Change::First(count))
+                .map_err(cannot)?
+                .boxed();
+        }
+        if let (Kind::Recorded { .. }, Some(to)) = (&self.kind, self.extent.duration) {
+            let window = Change::Window {
+                from: Nanoseconds(0),
+                to,
+            };
+            source = source.changed(window).map_err(cannot)?.boxed();
+        }
+        Ok(source)
+    }
+
+    /// With one more change, made last.
+    #[must_use]
+    pub(crate) fn with(&self, change: Change, words: &str) -> Self {
+        let mut out = self.clone();
+        out.changes.push(change);
+        out.words = format!("{}, {words}", out.words);
+        out
+    }
+
+    /// With gaps of this squared coefficient of variation, where the traffic is generated.
+    #[must_use]
+    pub(crate) fn burstier(&self, variation: f64) -> Option<Self> {
+        let mut out = self.clone();
+        let Kind::Generated(Pattern {
+            arrivals: Some(arrivals),
+            ..
+        }) = &mut out.kind
+        else {
+            return None;
+        };
+        arrivals.gaps = GapLaw::of_variation(variation);
+        out.words = format!("{}, gaps with CV² {variation}", out.words);
+        Some(out)
+    }
+
+    /// Whether a number of requests is kept in flight.
+    pub(crate) fn is_closed(&self) -> bool {
+        matches!(&self.kind, Kind::Generated(Pattern { arrivals: None, .. }))
+    }
+
+    /// Requests a second, or in flight where the load is closed, at `load` 1.
+    pub(crate) fn expected(&self) -> f64 {
+        match self.workload.traffic {
+            Traffic::Open { rate, .. } => rate.get(),
+            Traffic::Closed { concurrency } => concurrency as f64,
+        }
+    }
+
+    /// What is left out at the beginning of a run at `load`.
+    pub(crate) fn warm_up(&self, load: f64) -> Nanoseconds {
+        if let Some(stated) = self.warm_up {
+            return stated;
+        }
+        if matches!(self.kind, Kind::Recorded { .. }) {
+            return Nanoseconds(0);
+        }
+        let seconds = match (self.extent_at(load), self.workload.traffic) {
+            (
+                Extent {
+                    duration: Some(time),
+                    ..
+                },
+                _,
+            ) => time.seconds().get(),
+            (
+                Extent {
+                    requests: Some(count),
+                    ..
+                },
+                Traffic::Open { rate, .. },
+            ) => count as f64 / (rate.get() * load),
+            _ => 0.0,
+        };
+        let seconds = (0.1 * seconds).min(LONGEST_WARM_UP);
+        Nanoseconds((seconds * 1e9) as u64)
+    }
+
+    /// How much is sent at `load` times the rate: as long, where a duration is said.
+    fn extent_at(&self, load: f64) -> Extent {
+        match self.extent.duration {
+            // The rate is changed after the requests are made.
+            Some(time) => Extent::lasting(Nanoseconds((time.0 as f64 * load) as u64)),
+            None => self.extent,
+        }
+    }
+}
+
+fn cannot(error: sim::TrafficError) -> anyhow::Error {
+    Problem::new("the traffic cannot be made")
+        .because(error)
+        .into()
+}
+
+/// Changes by flags, in the order in which they are made.
+fn listed(flags: &ChangeFlags) -> anyhow::Result<Vec<Change>> {
+    let mut list = Vec::new();
+    if let Some(factor) = flags.speed_up {
+        list.push(Change::Faster(factor));
+    }
+    if let Some(text) = &flags.thin {
+        let keep = share(text).map_err(|error| Problem::new(format!("--thin: {error}")))?;
+        list.push(Change::Thin { keep, seed: 0 });
+    }
+    if let Some(text) = &flags.growth {
+        let by = percent(text).map_err(|error| Problem::new(format!("--growth: {error}")))?;
+        list.push(Change::Growth {
+            by: by / 100.0,
+            every: Nanoseconds(3_600_000_000_000),
+        });
+    }
+    Ok(list)
+}
+
+/// Flags that are for traces only.
+fn no_trace(flags: &ChangeFlags) -> anyhow::Result<()> {
+    let wrong = [
+        ("--repeat", flags.repeat.is_some()),
+        ("--thin", flags.thin.is_some()),
+        ("--speed-up", flags.speed_up.is_some()),
+    ];
+    match wrong.iter().find(|(_, given)| *given) {
+        Some((name, _)) => Err(
+            Problem::new(format!("{name} changes a trace, and none is given"))
+                .hint("add --trace FILE, or say another --rate")
+                .into(),
+        ),
+        None => Ok(()),
+    }
+}
+
+/// A trace as it was recorded, or at another rate where one is said.
+fn recorded(
+    path: &Path,
+    flags: &TrafficFlags,
+    changes: &ChangeFlags,
+    workload: &Workload,
+    list: &mut Vec<Change>,
+) -> anyhow::Result<(Kind, String, Vec<String>)> {
+    let trace = workload::trace(path)?;
+    let shown = path.display();
+    for (name, given) in [
+        ("--isl", flags.isl.is_some()),
+        ("--osl", flags.osl.is_some()),
+        ("--burstiness", flags.burstiness.is_some()),
+        ("--prefix-hit", flags.prefix_hit.is_some()),
+    ] {
+        if given {
+            return Err(Problem::new(format!(
+                "{name} contradicts --trace {shown}, which says it request by request"
+            ))
+            .hint(format!("leave {name} out, or the trace"))
+            .into());
+        }
+    }
+    let mut words = format!(
+        "{shown}, {} requests",
+        group_thousands(&trace.requests.len().to_string())
+    );
+    let own = trace.summary().traffic();
+    if let (Some(_), Some(Traffic::Open { rate, .. })) = (&flags.rate, own)
+        && let Traffic::Open { rate: wanted, .. } = workload.traffic
+    {
+        let factor = wanted.get() / rate.get();
+        list.insert(0, Change::Faster(factor));
+        words += &format!(
+            " at {} requests/s ({} × as fast)",
+            significant(wanted.get(), 3),
+            significant(factor, 3)
+        );
+    }
+    if let Some(factor) = changes.speed_up {
+        words += &format!(", {factor} × as fast");
+    }
+    if let Some(keep) = &changes.thin {
+        words += &format!(", {keep} of them");
+    }
+    let repeat = changes.repeat.unwrap_or(1);
+    if repeat > 1 {
+        words += &format!(", {repeat} times");
+    }
+    if let Some(concurrency) = &flags.concurrency {
+        let count = match workload.traffic {
+            Traffic::Closed { concurrency } => u32::try_from(concurrency).unwrap_or(u32::MAX),
+            Traffic::Open { .. } => 1,
+        };
+        list.push(Change::Paced(sim::Pacing::InFlight(count)));
+        words += &format!(", {concurrency} in flight");
+    } else if !trace.timed {
+        return Err(
+            Problem::new(format!("{shown} does not say when requests came"))
+                .hint("say --concurrency N, or --isl, --osl and --rate in its place")
+                .into(),
+        );
+    }
+    let tenants = trace.tenants.clone();
+    let kind = Kind::Recorded {
+        trace: Recorded::new(trace.into_requests()),
+        repeat,
+    };
+    Ok((kind, words, tenants))
+}
+
+/// The laws of a workload; with quantiles of lengths and hourly rates where they are known.
+fn pattern(
+    workload: &Workload,
+    detail: &gpuwise_domain::workload::TrafficDetail,
+) -> anyhow::Result<Pattern> {
+    let law =
+        |given: &LengthDistribution, quantiles: &[LengthQuantile]| -> anyhow::Result<LengthLaw> {
+            if quantiles.is_empty() {
+                return LengthLaw::of(given).map_err(cannot);
+            }
+            let mut points = vec![(0.0, 1.0)];
+            points.extend(
+                quantiles
+                    .iter()
+                    .map(|q| (q.percentile.fraction(), q.tokens.0 as f64)),
+            );
+            points.push((1.0, given.longest.0 as f64));
+            Ok(LengthLaw::Quantiles(
+                Curve::through(&points).map_err(cannot)?,
+            ))
+        };
+    let lengths = Lengths::Each {
+        input: law(&workload.lengths.input, &detail.input)?,
+        output: law(&workload.lengths.output, &detail.output)?,
+    };
+    let prefix = PrefixPool::new(workload.prefix_hit, &lengths).map_err(cannot)?;
+    let (arrivals, in_flight) = match workload.traffic {
+        Traffic::Open { rate, burstiness } => {
+            let mut arrivals = Arrivals::gamma(rate, burstiness);
+            if !detail.hourly.is_empty() {
+                arrivals.rate = Rate::Cycle(hours(&detail.hourly));
+            }
+            (Some(arrivals), None)
+        }
+        Traffic::Closed { concurrency } => {
+            (None, Some(u32::try_from(concurrency).unwrap_or(u32::MAX)))
+        }
+    };
+    Ok(Pattern {
+        arrivals,
+        in_flight,
+        lengths,
+        prefix: (prefix.share > 0.0).then_some(prefix),
+    })
+}
+
+fn hours(rates: &[PerSecond]) -> Vec<Stage> {
+    let hour = Nanoseconds(3_600_000_000_000);
+    rates
+        .iter()
+        .map(|rate| Stage {
+            rate: *rate,
+            duration: hour,
+        })
+        .collect()
+}
+
+fn generated_words(workload: &Workload, hourly: &[PerSecond]) -> String {
+    match workload.traffic {
+        Traffic::Open { .. } if !hourly.is_empty() => {
+            format!("rates of {} hours, over and over", hourly.len())
+        }
+        Traffic::Open { rate, burstiness } => {
+            let law = if burstiness == 1.0 {
+                "Poisson".into()
+            } else if burstiness == 0.0 {
+                "equal gaps".into()
+            } else {
+                format!("gamma gaps with CV² {}", significant(burstiness, 3))
+            };
+            format!("{law}, {} requests/s", significant(rate.get(), 3))
+        }
+        Traffic::Closed { concurrency } => format!("{concurrency} requests in flight"),
+    }
+}
+
+/// How much is sent where nobody says it.
+fn usual(workload: &Workload) -> Extent {
+    let (low, high) = USUAL_REQUESTS;
+    let count = match workload.traffic {
+        Traffic::Open { rate, .. } => rate.get() * USUAL_SPAN,
+        Traffic::Closed { concurrency } => concurrency as f64 * 20.0,
+    };
+    Extent::requests(count.clamp(low, high) as u64)
+}
+
+fn extent(flags: &ChangeFlags, kind: &Kind, workload: &Workload) -> anyhow::Result<Extent> {
+    if let Some(count) = flags.requests {
+        return Ok(Extent::requests(count));
+    }
+    if let Some(text) = &flags.duration {
+        return Ok(Extent::lasting(time("--duration", text)?));
+    }
+    Ok(match kind {
+        Kind::Recorded { .. } => Extent::default(),
+        Kind::Generated(_) => usual(workload),
+    })
+}
+
+/// A time of a flag.
+///
+/// # Errors
+/// When it is none.
+pub(crate) fn time(flag: &str, text: &str) -> anyhow::Result<Nanoseconds> {
+    text.parse()
+        .map_err(|error| Problem::new(format!("{flag}: {error}")).into())
+}
