@@ -35,6 +35,10 @@ TOLERANCE = 0.01
 def measured(command, folder, core):
     """Runs a command to its end: (wall seconds, processor seconds, peak MB, standard output)."""
     pinned = ["taskset", "-c", str(core), *command] if core is not None else command
+    # Peak memory by GNU time where it is: a child of Python begins with Python's own.
+    gnu = shutil.which("time")
+    if gnu:
+        pinned = [gnu, "--format", "%M", "--output", folder / "peak", *pinned]
     with open(folder / "out", "w+b") as out, open(folder / "err", "w+b") as err:
         started = time.perf_counter()
         child = subprocess.Popen(pinned, cwd=folder, stdout=out, stderr=err)
@@ -45,7 +49,8 @@ def measured(command, folder, core):
         text = out.read().decode(errors="replace")
         if os.waitstatus_to_exitcode(status) != 0:
             sys.exit(f"{' '.join(map(str, command))}\nfailed:\n{text}{err.read().decode(errors='replace')}")
-    return wall, usage.ru_utime + usage.ru_stime, usage.ru_maxrss / 1000, text
+    kilobytes = int((folder / "peak").read_text()) if gnu else usage.ru_maxrss
+    return wall, usage.ru_utime + usage.ru_stime, kilobytes * 1.024 / 1000, text
 
 
 def once(tool, cost, count, args):
@@ -110,20 +115,22 @@ def timed(peers, ours, args):
                 rates = [(count - first) / (row["processor"] - start) for start, row in zip(starts, rows)]
                 inner = spread(rates)
                 if tool is ours:
-                    own_rates[cost] = statistics.median(rates)
+                    if count == args.requests[-1]:
+                        own_rates[cost] = statistics.median(rates)
                 elif cost in own_rates:
                     factor = f"{own_rates[cost] / statistics.median(rates):.1f}"
             print(f"| {tool.name} | {cost} | {count:,} | {wall} | {processor} | {peak} | {whole} | {inner} | {factor} |")
     print(
         "\nRequests/s are of processor time: once of the whole command, once of the requests beyond the"
-        "\nfirst row of a tool by the time beyond that of the first row. Each peer is compared with the last"
-        "\nof our rows that has its step times."
+        "\nfirst row of a tool by the time beyond that of the first row. Each peer is compared with ours at"
+        "\nits step times and the largest number of requests that both had."
     )
 
 
 def counts(tool, args):
-    """Numbers of requests of a tool: a slow one gets fewer."""
-    return [max(count // tool.slow, 1) for count in args.requests]
+    """Numbers of requests of a tool: a slow one gets fewer, ours more besides."""
+    more = [10 * args.requests[-1]] if isinstance(tool, Ours) else []
+    return [max(count // tool.slow, 1) for count in args.requests] + more
 
 
 def spread(values, digits=3):
@@ -179,7 +186,7 @@ def main():
     # One of them draws its own arrivals and takes no others: it gives them to all.
     source = next((tool.arrivals for tool in peers if tool.key == "inference-lab"), None)
     for count in {count for tool in [ours, *peers] for count in counts(tool, args)}:
-        arrivals(args.folder / "work", count, source)
+        arrivals(args.folder / "work", count, source if count <= args.requests[-1] else None)
     print(time.strftime("%Y-%m-%d") + ", " + machine())
     for tool in [ours, *peers]:
         print(f"- {tool.name}: {tool.version()}")

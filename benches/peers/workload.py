@@ -15,9 +15,10 @@ BLOCK = 16
 BLOCKS = 20_000
 # Seconds of a step. `linear`: any step, each prompt token, each decoding sequence, each token of its
 # context. `ahead`: the same, each step planned while the one before it runs, so that who arrives
-# during a step is in the next but one. `fixed`: a step that computes prompts, plus one that decodes.
+# during a step is in the next but one. `fixed`: a step that computes prompts, plus one that decodes;
+# no round numbers, so that no arrival falls on the end of a step, where tools may differ.
 LINEAR = {"step": 8e-3, "token": 25e-6, "sequence": 20e-6, "context": 20e-9}
-COSTS = {"linear": LINEAR, "ahead": LINEAR, "fixed": {"prefill": 26e-3, "decode": 8.6e-3}}
+COSTS = {"linear": LINEAR, "ahead": LINEAR, "fixed": {"prefill": 26.0173e-3, "decode": 8.6137e-3}}
 
 
 def arrivals(folder, count, source=None):
