@@ -19,7 +19,7 @@ pub(crate) use plan::{
 
 pub(crate) use workload::{FromLog, FromMetrics, Workload, WorkloadFrom};
 
-use crate::commands::{accuracy, calibrate, predict};
+use crate::commands::{accuracy, calibrate, compare, predict};
 use crate::model::Numbers;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use std::path::PathBuf;
@@ -152,6 +152,10 @@ pub(crate) enum Command {
     /// Each with its source, and our figure for exactly that row. They are evidence, never the
     /// prediction. Exit code 1: none is near.
     Evidence(Box<Evidence>),
+    /// Show predicted, simulated and measured figures side by side
+    ///
+    /// A saved deployment beside what was measured of it, or runs beside one another.
+    Compare(compare::Flags),
     /// Answer many questions at once
     Predict(predict::Flags),
     /// Compare predictions with measured values, by GPU, model and metric

@@ -4,6 +4,7 @@ pub(crate) mod accuracy;
 #[cfg(feature = "bench")]
 mod bench;
 pub(crate) mod calibrate;
+pub(crate) mod compare;
 mod completions;
 mod evidence;
 mod gpus;
@@ -62,6 +63,7 @@ pub(crate) fn run(arguments: Cli) -> anyhow::Result<Answer> {
         Command::Models(flags) => models::run(&context, &flags),
         Command::Offers(flags) => offers::run(&context, &flags),
         Command::Evidence(flags) => evidence::run(&context, &flags),
+        Command::Compare(flags) => compare::run(&context, &flags),
         Command::Predict(flags) => predict::run(&context, &flags),
         Command::Accuracy(flags) => accuracy::run(&context, &flags),
         Command::Calibrate(flags) => calibrate::run(&context, &flags),

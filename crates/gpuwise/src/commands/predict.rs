@@ -6,7 +6,7 @@ use crate::{
     cli::Format,
     knowledge, output,
     questions::{answers, models_of, read_tables},
-    simulation::simulated,
+    simulation::{Simulate, simulated},
 };
 use gpuwise_size::answer::Answer;
 use gpuwise_view::table::{Cell, Column, Table};
@@ -31,7 +31,8 @@ pub(crate) fn run(context: &Context, flags: &Flags) -> anyhow::Result<Exit> {
     let answers = answers(&asked, &models, &loaded, &knowledge);
     let answers = if flags.simulate {
         let seed = context.global.seed;
-        simulated(&asked, answers, &models, &loaded, &knowledge, seed)
+        let which = Simulate::Dynamic;
+        simulated(&asked, answers, &models, &loaded, &knowledge, seed, which)
     } else {
         answers
     };

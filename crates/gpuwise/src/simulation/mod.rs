@@ -9,6 +9,6 @@ mod traffic;
 
 pub(crate) use cluster::Cluster;
 pub(crate) use deployment::{Shapes, Simulated, read};
-pub(crate) use questions::simulated;
+pub(crate) use questions::{Simulate, simulated};
 pub(crate) use run::{Run, run, run_many};
 pub(crate) use traffic::{Sent, time};

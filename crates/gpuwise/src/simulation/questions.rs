@@ -38,10 +38,21 @@ use std::{collections::BTreeMap, num::NonZero, thread};
 
 /// A stage that does not say how long it lasts.
 const STAGE: f64 = 600.0;
+/// Requests of a closed loop, as multiples of those in flight.
+const ROUNDS: u64 = 20;
 /// Groups of users with one system prompt, where a row names a shared prompt and no number of them.
 const PROMPTS: u32 = 10;
 
-/// Simulated answers to rows, in order; rows that have neither a rate nor a trace keep theirs.
+/// Which rows are simulated.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Simulate {
+    /// Those with a rate or a trace.
+    Dynamic,
+    /// Those with a number in flight too.
+    Everything,
+}
+
+/// Simulated answers to rows, in order; rows that are not simulated keep theirs.
 pub(crate) fn simulated(
     asked: &[Asked],
     computed: Vec<Answer>,
@@ -49,11 +60,13 @@ pub(crate) fn simulated(
     loaded: &Loaded,
     knowledge: &Knowledge,
     seed: u64,
+    which: Simulate,
 ) -> Vec<Answer> {
     // Rows that one run answers are neighbours of one key.
     let mut runs: BTreeMap<String, Vec<usize>> = BTreeMap::new();
     for (at, row) in asked.iter().enumerate() {
-        if is_dynamic(&row.question) {
+        let closed = matches!(row.question.load, Load::InFlight(_));
+        if is_dynamic(&row.question) || closed && which == Simulate::Everything {
             runs.entry(key(row)).or_default().push(at);
         }
     }
@@ -217,8 +230,10 @@ fn traffic(row: &Asked, reading: &Reading<'_>, seed: u64) -> anyhow::Result<Traf
         let trace = workload::trace(&row.folder.join(name))?;
         return Ok(Recorded::new(trace.into_requests()).boxed());
     }
-    let Load::Rate(rates) = &reading.load else {
-        anyhow::bail!("the row has no rate");
+    let rates = match &reading.load {
+        Load::Rate(rates) => rates,
+        Load::InFlight(count) => return closed(reading, *count, seed),
+        Load::Unstated => anyhow::bail!("the row has no load"),
     };
     let number = |name: &str| {
         question
@@ -279,6 +294,20 @@ fn traffic(row: &Asked, reading: &Reading<'_>, seed: u64) -> anyhow::Result<Traf
         grow: None,
     };
     Ok(Users::new(spec, arrivals, Extent::default(), seed)?.boxed())
+}
+
+/// So many in flight, long enough that the first round weighs little.
+fn closed(reading: &Reading<'_>, count: f64, seed: u64) -> anyhow::Result<Traffic> {
+    let (Some(input), Some(output)) = (reading.input, reading.output) else {
+        anyhow::bail!("the row states no isl or no osl");
+    };
+    let lengths = Lengths::Each {
+        input: LengthLaw::Fixed(input.round().max(1.0) as u32),
+        output: LengthLaw::Fixed(output.round().max(1.0) as u32),
+    };
+    let in_flight = count.round().clamp(1.0, 1e6) as u32;
+    let requests = Extent::requests((u64::from(in_flight) * ROUNDS).clamp(50, 20_000));
+    Ok(Generator::new(&Pattern::closed(in_flight, lengths), requests, seed)?.boxed())
 }
 
 /// The answer to one row of a run.

@@ -2,7 +2,7 @@
 
 mod held_back;
 mod keep;
-mod results;
+pub(crate) mod results;
 
 use super::{Answer, Context};
 use crate::{

@@ -40,11 +40,33 @@ pub(crate) struct SettingFlags {
     dp: Option<u32>,
 }
 
+impl SettingFlags {
+    /// What a saved deployment says.
+    pub(crate) fn of_deployment(path: &Path) -> Self {
+        Self {
+            deployment: Some(path.into()),
+            ..Self::default()
+        }
+    }
+
+    /// Nothing, where only what was measured counts.
+    pub(crate) fn unsaid() -> Self {
+        let unsaid = || Some("unsaid".to_owned());
+        Self {
+            model: unsaid(),
+            gpu: unsaid(),
+            engine: unsaid(),
+            tp: Some(1),
+            ..Self::default()
+        }
+    }
+}
+
 /// Reads tables and result files, in the order given.
 ///
 /// # Errors
 /// When a file cannot be read, or does not say what flags do not say either.
-pub(super) fn read(paths: &[PathBuf], flags: &SettingFlags) -> anyhow::Result<Vec<Asked>> {
+pub(crate) fn read(paths: &[PathBuf], flags: &SettingFlags) -> anyhow::Result<Vec<Asked>> {
     let setting = setting(flags)?;
     let mut out = Vec::new();
     for path in paths {

@@ -1,0 +1,289 @@
+//! `gpuwise compare`: predicted, simulated and measured side by side; or runs beside one another.
+
+use super::{
+    Answer, Context,
+    calibrate::results::{self, SettingFlags},
+};
+use crate::{
+    catalogue, cli,
+    error::Problem,
+    knowledge, output,
+    questions::{Asked, answers, models_of, read_text},
+    simulation::{Simulate, simulated},
+    write::Pending,
+};
+use gpuwise_domain::{
+    estimate::Estimate,
+    question::{Load, Question},
+    run::{Comparison, ComparisonRow, ComparisonUnit},
+};
+use gpuwise_size::answer::Answer as Said;
+use gpuwise_units::significant;
+use gpuwise_view::run as view;
+use gpuwise_wire::DEPLOYMENT_SCHEMA;
+use std::path::{Path, PathBuf};
+
+/// Flags of `gpuwise compare`.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Flags {
+    /// A saved deployment and what was measured of it; or two and more runs, simulated or measured
+    ///
+    /// Runs are documents of `gpuwise simulate` and `gpuwise bench`, or result files of other load
+    /// generators.
+    #[arg(required = true, value_name = "FILE")]
+    files: Vec<PathBuf>,
+    /// Write the comparison into one self-contained HTML file
+    #[arg(long, value_name = "FILE")]
+    html: Option<PathBuf>,
+}
+
+pub(crate) fn run(context: &Context, flags: &Flags) -> anyhow::Result<Answer> {
+    let html = flags.html.as_deref().map(Pending::new).transpose()?;
+    let mut deployment: Option<&PathBuf> = None;
+    let mut runs = Vec::new();
+    for path in &flags.files {
+        if is_deployment(path)? {
+            if let Some(other) = deployment.replace(path) {
+                return Err(Problem::new(format!(
+                    "{} and {} are both deployments",
+                    other.display(),
+                    path.display()
+                ))
+                .hint("give one deployment and what was measured of it")
+                .into());
+            }
+        } else {
+            runs.push(path.clone());
+        }
+    }
+    let found = match deployment {
+        Some(deployment) => with_deployment(context, deployment, &runs)?,
+        None => side_by_side(&runs)?,
+    };
+    if let Some(file) = html {
+        let title = match deployment {
+            Some(deployment) => format!("{} beside what was measured", deployment.display()),
+            None => "Runs side by side".into(),
+        };
+        file.finish(&view::comparison_page(
+            &found,
+            &title,
+            concat!("gpuwise ", env!("CARGO_PKG_VERSION")),
+        ))?;
+    }
+    match context.global.format {
+        cli::Format::Table => {
+            output::data(&view::comparison_text(&found, context.output.style))?;
+        }
+        _ => context.output.table(&view::comparison(&found))?,
+    }
+    Ok(Answer::Yes)
+}
+
+/// Whether a file is a saved deployment.
+fn is_deployment(path: &Path) -> anyhow::Result<bool> {
+    let text = read_text(path)?;
+    let beginning: String = text.chars().take(400).collect();
+    Ok(beginning.contains(DEPLOYMENT_SCHEMA))
+}
+
+/// What formulas and the simulation say of each measured figure.
+fn with_deployment(
+    context: &Context,
+    deployment: &Path,
+    runs: &[PathBuf],
+) -> anyhow::Result<Comparison> {
+    if runs.is_empty() {
+        return Err(Problem::new(format!(
+            "{} alone: nothing was measured of it",
+            deployment.display()
+        ))
+        .hint("add a result of `gpuwise bench --save` or of another load generator")
+        .into());
+    }
+    let asked = results::read(runs, &SettingFlags::of_deployment(deployment))?;
+    let loaded = catalogue::load(&context.overrides)?;
+    let knowledge = knowledge::load(&loaded)?;
+    let models = models_of(&asked, &loaded);
+    let predicted = answers(&asked, &models, &loaded, &knowledge);
+    output::progress("simulating");
+    let followed = simulated(
+        &asked,
+        predicted.clone(),
+        &models,
+        &loaded,
+        &knowledge,
+        context.global.seed,
+        Simulate::Everything,
+    );
+    output::progress("");
+    let mut rows = Vec::new();
+    let mut errors = [Vec::new(), Vec::new()];
+    for ((row, predicted), followed) in asked.iter().zip(&predicted).zip(&followed) {
+        let question = &row.question;
+        let (unit, scale) = unit_of(question);
+        let measured = question.value.map(|value| value * scale);
+        let scaled = |said: &Said| said.estimate.map(|estimate| estimate.scaled(scale));
+        let values = vec![
+            scaled(predicted),
+            scaled(followed),
+            measured.map(Estimate::exact),
+        ];
+        for (errors, value) in errors.iter_mut().zip(&values) {
+            if let (Some(value), Some(measured)) = (value, measured.filter(|m| *m > 0.0)) {
+                errors.push((value.value / measured - 1.0).abs() * 100.0);
+            }
+        }
+        rows.push(ComparisonRow {
+            name: name_of(question),
+            unit,
+            values,
+        });
+    }
+    let mut notes = Vec::new();
+    for (what, errors) in ["predicted", "simulated"].into_iter().zip(&mut errors) {
+        if let Some(median) = median(errors) {
+            notes.push(format!(
+                "{what} against measured: median error {} % over {} figures",
+                significant(median, 2),
+                errors.len()
+            ));
+        }
+    }
+    if let Some(why) = predicted.iter().find(|said| said.estimate.is_none()) {
+        notes.push(format!("a figure that is missing: {}", why.reason));
+    }
+    Ok(Comparison {
+        columns: ["predicted", "simulated", "measured"]
+            .map(str::to_owned)
+            .to_vec(),
+        reference: Some(2),
+        rows,
+        notes,
+    })
+}
+
+/// Runs beside one another, by load and metric.
+fn side_by_side(runs: &[PathBuf]) -> anyhow::Result<Comparison> {
+    if runs.len() < 2 {
+        return Err(Problem::new("one run alone has nothing beside it")
+            .hint("give a saved deployment beside it, or another run")
+            .into());
+    }
+    let files: Vec<Vec<Asked>> = runs
+        .iter()
+        .map(|path| results::read(std::slice::from_ref(path), &SettingFlags::unsaid()))
+        .collect::<Result<_, _>>()?;
+    // One load each: runs are compared as a whole; else equal loads are beside one another.
+    let single = files.iter().all(|rows| {
+        let first = rows.first().map(|row| &row.question.load);
+        rows.iter().all(|row| Some(&row.question.load) == first)
+    });
+    let key = |question: &Question| {
+        if single {
+            question.metric.clone()
+        } else {
+            name_of(question)
+        }
+    };
+    let mut rows: Vec<ComparisonRow> = Vec::new();
+    for (column, asked) in files.iter().enumerate() {
+        for row in asked {
+            let (unit, scale) = unit_of(&row.question);
+            let name = if single {
+                metric_name(&row.question)
+            } else {
+                key(&row.question)
+            };
+            let value = row
+                .question
+                .value
+                .map(|value| Estimate::exact(value * scale));
+            let at = rows
+                .iter()
+                .position(|known| known.name == name)
+                .unwrap_or_else(|| {
+                    rows.push(ComparisonRow {
+                        name,
+                        unit,
+                        values: vec![None; files.len()],
+                    });
+                    rows.len() - 1
+                });
+            rows[at].values[column] = value;
+        }
+    }
+    let columns = runs
+        .iter()
+        .map(|path| {
+            path.file_stem()
+                .map_or_else(String::new, |stem| stem.to_string_lossy().into_owned())
+        })
+        .collect();
+    let mut notes = Vec::new();
+    if single {
+        let loads: Vec<String> = files
+            .iter()
+            .filter_map(|rows| Some(load_of(&rows.first()?.question)))
+            .collect();
+        if loads.windows(2).any(|pair| pair[0] != pair[1]) {
+            notes.push(format!("their loads differ: {}", loads.join(", ")));
+        }
+    }
+    Ok(Comparison {
+        columns,
+        reference: Some(0),
+        rows,
+        notes,
+    })
+}
+
+fn median(values: &mut [f64]) -> Option<f64> {
+    values.sort_by(f64::total_cmp);
+    values.get(values.len() / 2).copied()
+}
+
+fn unit_of(question: &Question) -> (ComparisonUnit, f64) {
+    match question.unit.as_str() {
+        "ms" => (ComparisonUnit::Seconds, 1e-3),
+        "s" => (ComparisonUnit::Seconds, 1.0),
+        unit if unit.ends_with("/s") => (ComparisonUnit::PerSecond, 1.0),
+        _ => (ComparisonUnit::Number, 1.0),
+    }
+}
+
+/// `8/s TTFT p95`.
+fn name_of(question: &Question) -> String {
+    let load = load_of(question);
+    let metric = metric_name(question);
+    if load.is_empty() {
+        metric
+    } else {
+        format!("{load}: {metric}")
+    }
+}
+
+fn load_of(question: &Question) -> String {
+    match &question.load {
+        Load::Unstated => String::new(),
+        Load::InFlight(count) => format!("{} in flight", significant(*count, 3)),
+        Load::Rate(rates) => {
+            let rates: Vec<String> = rates.iter().map(|rate| significant(*rate, 3)).collect();
+            format!("{}/s", rates.join(" then "))
+        }
+    }
+}
+
+fn metric_name(question: &Question) -> String {
+    let (name, statistic) = question
+        .metric
+        .rsplit_once('_')
+        .unwrap_or((&question.metric, ""));
+    match name {
+        "ttft" => format!("TTFT {statistic}"),
+        "tpot" => format!("TPOT {statistic}"),
+        "itl" => format!("inter-token {statistic}"),
+        "e2e" => format!("end to end {statistic}"),
+        _ => question.metric.replace('_', " "),
+    }
+}
