@@ -14,7 +14,7 @@ mod run;
 mod serving;
 mod setting;
 
-pub use run::of_run;
+pub use run::{of_any_run, of_run};
 pub use setting::{Setting, SettingError};
 
 use gpuwise_domain::question::Load;

@@ -18,6 +18,18 @@ pub fn of_run(report: &RunReport) -> Result<Measurement, ResultsError> {
             "this run was simulated: only what was measured can correct predictions",
         ));
     }
+    of_any_run(report)
+}
+
+/// What a run came to, simulated or measured.
+///
+/// # Errors
+/// When nothing was answered.
+pub fn of_any_run(report: &RunReport) -> Result<Measurement, ResultsError> {
+    let incomplete = |problem: &str| ResultsError::Incomplete {
+        tool: Tool::Gpuwise,
+        problem: problem.into(),
+    };
     let answered = report
         .distribution(Metric::EndToEnd)
         .ok_or_else(|| incomplete("no request of the steady window was answered"))?;

@@ -7,7 +7,7 @@ use crate::{
 };
 use anyhow::Context as _;
 use gpuwise_domain::deployment::Deployment;
-use gpuwise_read::results::{Measurement, Setting, of_run, read_results};
+use gpuwise_read::results::{Measurement, Setting, of_any_run, of_run, read_results};
 use gpuwise_wire::{RUN_SCHEMA, from_json, runs_from_json};
 use std::path::{Path, PathBuf};
 
@@ -38,6 +38,9 @@ pub(crate) struct SettingFlags {
     /// Replicas behind the address that was measured
     #[arg(long, value_name = "N")]
     dp: Option<u32>,
+    /// Whether simulated runs are taken too, which correct nothing.
+    #[arg(skip)]
+    simulated: bool,
 }
 
 impl SettingFlags {
@@ -45,6 +48,7 @@ impl SettingFlags {
     pub(crate) fn of_deployment(path: &Path) -> Self {
         Self {
             deployment: Some(path.into()),
+            simulated: true,
             ..Self::default()
         }
     }
@@ -57,6 +61,7 @@ impl SettingFlags {
             gpu: unsaid(),
             engine: unsaid(),
             tp: Some(1),
+            simulated: true,
             ..Self::default()
         }
     }
@@ -71,7 +76,7 @@ pub(crate) fn read(paths: &[PathBuf], flags: &SettingFlags) -> anyhow::Result<Ve
     let mut out = Vec::new();
     for path in paths {
         match document(path)? {
-            Some(text) => out.extend(rows(path, &text, &setting)?),
+            Some(text) => out.extend(rows(path, &text, &setting, flags.simulated)?),
             None => out.extend(read_tables(std::slice::from_ref(path))?),
         }
     }
@@ -94,13 +99,13 @@ fn document(path: &Path) -> anyhow::Result<Option<String>> {
     Ok((named || text.trim_start().starts_with(['{', '['])).then_some(text))
 }
 
-fn rows(path: &Path, text: &str, setting: &Setting) -> anyhow::Result<Vec<Asked>> {
+fn rows(path: &Path, text: &str, setting: &Setting, simulated: bool) -> anyhow::Result<Vec<Asked>> {
     let shown = path.display().to_string();
     let source = path
         .file_stem()
         .map_or_else(|| shown.clone(), |stem| stem.to_string_lossy().into_owned());
     let mut out = Vec::new();
-    for measurement in measurements(text).with_context(|| shown.clone())? {
+    for measurement in measurements(text, simulated).with_context(|| shown.clone())? {
         let place = if measurement.place.is_empty() {
             shown.clone()
         } else {
@@ -130,7 +135,7 @@ fn rows(path: &Path, text: &str, setting: &Setting) -> anyhow::Result<Vec<Asked>
     Ok(out)
 }
 
-fn measurements(text: &str) -> anyhow::Result<Vec<Measurement>> {
+fn measurements(text: &str, simulated: bool) -> anyhow::Result<Vec<Measurement>> {
     if !text.contains(RUN_SCHEMA) {
         return Ok(read_results(text)?);
     }
@@ -139,7 +144,8 @@ fn measurements(text: &str) -> anyhow::Result<Vec<Measurement>> {
     let mut out = Vec::new();
     for (number, report) in (1..).zip(&runs.reports) {
         let place = format!("run {number}");
-        match of_run(report) {
+        let read = if simulated { of_any_run } else { of_run };
+        match read(report) {
             Ok(mut measurement) => {
                 if several {
                     measurement.place = place;
