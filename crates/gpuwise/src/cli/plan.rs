@@ -153,6 +153,9 @@ pub(crate) struct ResultFlags {
     /// Also try prefill and decode on pools of their own
     #[arg(long)]
     pub(crate) disaggregated: bool,
+    /// Try the deployments under the traffic, request by request, and leave out those that break
+    #[arg(long)]
+    pub(crate) simulate: bool,
     /// Leave MIG slices out
     #[arg(long)]
     pub(crate) no_slices: bool,

@@ -62,6 +62,21 @@ impl Cluster {
         })
     }
 
+    /// What a plan is tried with: least-loaded routing, patient clients, no failures.
+    pub(crate) fn usual() -> Self {
+        Self {
+            replicas: None,
+            routing: routing(RouterName::LeastOutstanding),
+            signal_age: Nanoseconds::default(),
+            time_out: None,
+            retry: None,
+            max_queued: None,
+            failures: Failures::None,
+            start: StartUp::INSTANT,
+            link: None,
+        }
+    }
+
     /// The scenario of a deployment.
     ///
     /// # Errors

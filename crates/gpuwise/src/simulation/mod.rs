@@ -8,7 +8,7 @@ mod run;
 mod traffic;
 
 pub(crate) use cluster::Cluster;
-pub(crate) use deployment::{Shapes, Simulated, read};
+pub(crate) use deployment::{Shapes, Simulated, read, words};
 pub(crate) use questions::{Simulate, simulated};
 pub(crate) use run::{Run, run, run_many};
 pub(crate) use traffic::{Sent, time};

@@ -4,6 +4,7 @@ mod choices;
 mod emit;
 mod rule;
 mod show;
+mod simulated;
 
 use super::{Answer, Context};
 use crate::{
@@ -62,7 +63,15 @@ pub(crate) fn run(context: &Context, flags: &cli::Plan) -> anyhow::Result<Answer
         }),
         choices,
     };
+    let mut request = request;
+    if result.simulate {
+        request.choices.top *= simulated::TRIED;
+    }
     let mut sizing = search::plan(&request);
+    if result.simulate {
+        let (offline, seed) = (context.global.offline, context.global.seed);
+        simulated::ranked(&mut sizing, flags, &loaded, &knowledge, offline, seed)?;
+    }
     sizing
         .notes
         .splice(0..0, asked.notes.into_iter().chain(notes));
