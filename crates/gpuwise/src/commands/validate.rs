@@ -275,8 +275,17 @@ impl Trial<'_> {
             input: LONGER,
             output: 1.0,
         };
-        let sent = self.sent.with(longer, "prompts twice as long");
-        tried.push(("prompts twice as long", Run { sent, ..usual() }));
+        let sent = self.sent.with(
+            longer,
+            "prompts twice as long, the context raised to hold them",
+        );
+        let cluster = self.cluster.with_any_context();
+        let run = Run {
+            sent,
+            cluster,
+            ..usual()
+        };
+        tried.push(("prompts twice as long", run));
         if self.sent.workload.prefix_hit > 0.0 {
             let sent = self.sent.with(Change::Unshared, "prompts share nothing");
             tried.push(("nothing shared: a cold cache", Run { sent, ..usual() }));

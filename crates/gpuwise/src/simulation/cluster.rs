@@ -31,6 +31,8 @@ pub(crate) struct Cluster {
     pub(crate) failures: Failures,
     start: StartUp,
     link: Option<f64>,
+    /// Whether the context is as long as the traffic needs, whatever the deployment serves.
+    any_context: bool,
 }
 
 impl Cluster {
@@ -59,6 +61,7 @@ impl Cluster {
                 ..StartUp::INSTANT
             },
             link: flags.kv_link.as_deref().map(bandwidth).transpose()?,
+            any_context: false,
         })
     }
 
@@ -74,6 +77,7 @@ impl Cluster {
             failures: Failures::None,
             start: StartUp::INSTANT,
             link: None,
+            any_context: false,
         }
     }
 
@@ -91,6 +95,9 @@ impl Cluster {
             .unwrap_or(simulated.deployment.layout.replicas);
         let mut engine = simulated.engine.settings.clone();
         engine.max_queued = self.max_queued.or(engine.max_queued);
+        if self.any_context {
+            engine.max_context = u32::MAX;
+        }
         let mut pool = Pool {
             routing: self.routing.clone(),
             signal_age: self.signal_age,
@@ -126,6 +133,15 @@ impl Cluster {
         scenario.time_out = self.time_out;
         scenario.retry.clone_from(&self.retry);
         Ok(scenario)
+    }
+
+    /// The same with a context that is long enough for whatever comes.
+    #[must_use]
+    pub(crate) fn with_any_context(&self) -> Self {
+        Self {
+            any_context: true,
+            ..self.clone()
+        }
     }
 
     /// The same with replica 0 lost from a moment on, until it has started again.
