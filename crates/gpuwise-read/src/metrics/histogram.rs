@@ -43,6 +43,11 @@ pub struct Distribution {
     pub quantiles: Vec<Quantile>,
 }
 
+/// Whether a number can be counted, or measured, by a server: sums and squares of it are numbers too.
+pub(super) fn is_plausible(value: f64) -> bool {
+    value.abs() <= 1e18
+}
+
 /// Fractions at which distributions are kept.
 pub const FRACTIONS: [f64; 8] = [0.05, 0.1, 0.25, 0.5, 0.75, 0.9, 0.95, 0.99];
 
@@ -59,13 +64,14 @@ impl Histogram {
             page.samples
                 .iter()
                 .filter(move |sample| sample.name == full)
-                .filter(|sample| wanted(sample) && sample.value.is_finite())
+                .filter(|sample| wanted(sample) && is_plausible(sample.value))
         };
         let total = |suffix: &str| named(suffix).map(|sample| sample.value).sum::<f64>();
         let mut buckets: Vec<(f64, f64)> = Vec::new();
         for sample in named("_bucket") {
             let bound = sample.label("le").and_then(|le| le.parse::<f64>().ok());
-            let Some(bound) = bound.filter(|bound| !bound.is_nan()) else {
+            let possible = |bound: &f64| *bound == f64::INFINITY || is_plausible(*bound);
+            let Some(bound) = bound.filter(possible) else {
                 continue;
             };
             let place = buckets.partition_point(|(other, _)| *other < bound);

@@ -2,7 +2,7 @@
 
 use super::{
     exposition::{Exposition, Sample},
-    histogram::Histogram,
+    histogram::{Histogram, is_plausible},
     vocabulary::{Quantity, Vocabulary},
 };
 use std::collections::BTreeSet;
@@ -206,7 +206,7 @@ impl Reader<'_, '_> {
             .iter()
             .filter(|sample| {
                 sample.name == named.name
-                    && sample.value.is_finite()
+                    && is_plausible(sample.value)
                     && self.is_wanted(sample)
                     && named
                         .label
@@ -233,7 +233,7 @@ impl Reader<'_, '_> {
         let named = self.page.named(name);
         named
             .map(|sample| sample.value)
-            .find(|value| value.is_finite() && *value > 0.0)
+            .find(|value| is_plausible(*value) && *value > 0.0)
     }
 
     fn reasons(&self) -> Vec<(String, f64)> {
@@ -303,7 +303,7 @@ impl Reader<'_, '_> {
                 .page
                 .samples
                 .iter()
-                .filter_map(|sample| sample.seconds)
+                .filter_map(|sample| sample.seconds.filter(|seconds| is_plausible(*seconds)))
                 .reduce(f64::max),
             input,
             output,
