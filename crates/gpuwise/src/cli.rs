@@ -11,7 +11,7 @@ mod workload;
 pub(crate) use bench::{Bench, InterfaceName, ServerFlags};
 pub(crate) use memory::{LayoutFlags, Memory};
 pub(crate) use simulate::{
-    ChangeFlags, ClusterFlags, RouterName, RunResultFlags, Simulate, Validate,
+    ChangeFlags, ClusterFlags, RouterName, RunResultFlags, SharingName, Simulate, Validate,
 };
 pub(crate) use plan::{
     EngineFlags, LimitFlags, Plan, PromiseFlags, RuleName, TermsName, TrafficFlags,

@@ -92,6 +92,15 @@ pub(crate) struct ClusterFlags {
     /// Time that a replica takes to start, such as 3min
     #[arg(long, value_name = "TIME", default_value = "3min")]
     pub(crate) start_up: String,
+    /// Another saved deployment on the same GPUs, under the traffic that it was saved with
+    #[arg(long, value_name = "DEPLOYMENT")]
+    pub(crate) beside: Option<PathBuf>,
+    /// How both share the GPUs
+    #[arg(long, value_enum, requires = "beside", default_value_t = SharingName::TimeSlices)]
+    pub(crate) sharing: SharingName,
+    /// With --sharing mps: how many times as long steps take beside the other; it is not known
+    #[arg(long, value_name = "FACTOR", requires = "beside")]
+    pub(crate) interference: Option<f64>,
     /// Link from prefill to decode pool, as its bandwidth of each GPU, such as 50GB/s
     #[arg(long, value_name = "BANDWIDTH")]
     pub(crate) kv_link: Option<String>,
@@ -114,6 +123,17 @@ pub(crate) enum RouterName {
     PrefixAware,
     /// By cached blocks and load
     KvAware,
+}
+
+/// How engines share a GPU.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum SharingName {
+    /// MIG slices of their own: nobody disturbs anyone
+    Slices,
+    /// In turns
+    TimeSlices,
+    /// At the same time; how much they disturb each other must be measured
+    Mps,
 }
 
 /// What is done with a run.

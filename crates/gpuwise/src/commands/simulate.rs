@@ -31,8 +31,22 @@ pub(crate) fn run(context: &Context, flags: &cli::Simulate) -> anyhow::Result<An
         &flags.promise,
         saved.workload.as_ref(),
     )?;
+    let beside = flags.cluster.beside.as_deref();
+    let other = beside.map(simulation::read).transpose()?;
+    let other_shapes = other
+        .as_ref()
+        .map(|saved| Shapes::of(&saved.deployment, &loaded, context.global.offline))
+        .transpose()?;
+    let beside = match (&other, &other_shapes) {
+        (Some(saved), Some(shapes)) => Some((
+            Simulated::new(&saved.deployment, shapes, &loaded, &knowledge, seed)?,
+            Sent::of_saved(saved)?,
+        )),
+        _ => None,
+    };
     let one = Run {
         simulated: &simulated,
+        beside: beside.as_ref().map(|(simulated, sent)| (simulated, sent)),
         cluster: Cluster::of(&flags.cluster)?,
         promise: sent.workload.promise.clone(),
         sent,

@@ -105,6 +105,7 @@ impl Trial<'_> {
     fn one(&self, load: f64, seed: u64) -> Run<'_> {
         Run {
             simulated: self.simulated,
+            beside: None,
             cluster: self.cluster.clone(),
             sent: self.sent.clone(),
             load,

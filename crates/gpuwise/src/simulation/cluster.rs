@@ -2,12 +2,13 @@
 
 use super::{deployment::Simulated, traffic::time};
 use crate::{
-    cli::{ClusterFlags, RouterName},
+    cli::{ClusterFlags, RouterName, SharingName},
     error::Problem,
 };
 use gpuwise_sim::{
     cluster::{
-        Duration, Failure, Failures, Link, Pool, RemotePrefill, Retry, Scenario, StartUp,
+        Duration, Failure, Failures, Link, Pool, RemotePrefill, Retry, Scenario, Sharing, StartUp,
+        Together,
         routers::{CacheAware, KvAware, Measure, Routing},
     },
     cost::Sized,
@@ -16,6 +17,11 @@ use gpuwise_units::Nanoseconds;
 
 /// Latency of any transfer over a link between replicas.
 const LINK_LATENCY: Nanoseconds = Nanoseconds(20_000);
+
+/// The tenant of a deployment that shares its GPUs.
+pub(super) const FIRST: u16 = 1;
+/// The tenant of the one beside it.
+pub(super) const BESIDE: u16 = 2;
 
 /// What is between the clients and the engines.
 #[derive(Debug, Clone)]
@@ -31,6 +37,8 @@ pub(crate) struct Cluster {
     pub(crate) failures: Failures,
     start: StartUp,
     link: Option<f64>,
+    /// How deployments that stand beside one another share GPUs.
+    sharing: Sharing,
     /// Whether the context is as long as the traffic needs, whatever the deployment serves.
     any_context: bool,
 }
@@ -61,6 +69,7 @@ impl Cluster {
                 ..StartUp::INSTANT
             },
             link: flags.kv_link.as_deref().map(bandwidth).transpose()?,
+            sharing: sharing(flags)?,
             any_context: false,
         })
     }
@@ -77,19 +86,47 @@ impl Cluster {
             failures: Failures::None,
             start: StartUp::INSTANT,
             link: None,
+            sharing: Sharing::Slices,
             any_context: false,
         }
     }
 
-    /// The scenario of a deployment.
+    /// The scenario of a deployment, and of one that stands beside it on the same GPUs: requests of
+    /// tenant [`BESIDE`] are its own.
     ///
     /// # Errors
-    /// When a pool for prompts has no link.
+    /// When one that computes prompts elsewhere stands beside another.
     pub(crate) fn scenario(
         &self,
         simulated: &Simulated<'_>,
+        beside: Option<&Simulated<'_>>,
         seed: u64,
     ) -> anyhow::Result<Scenario<Sized>> {
+        if let Some(other) = beside {
+            if simulated.prefill.is_some() || other.prefill.is_some() {
+                return Err(Problem::new(
+                    "--beside: deployments with a prefill pool of their own do not share GPUs here",
+                )
+                .hint("simulate them apart")
+                .into());
+            }
+            let mut scenario = self.scenario(simulated, None, seed)?;
+            let mut second = self.scenario(other, None, seed)?;
+            scenario.pools.append(&mut second.pools);
+            for (pool, (name, tenant)) in scenario
+                .pools
+                .iter_mut()
+                .zip([("first", FIRST), ("second", BESIDE)])
+            {
+                pool.name = name.into();
+                pool.tenants = vec![tenant];
+            }
+            scenario.together = Some(Together {
+                pools: vec![0, 1],
+                sharing: self.sharing,
+            });
+            return Ok(scenario);
+        }
         let replicas = self
             .replicas
             .unwrap_or(simulated.deployment.layout.replicas);
@@ -172,6 +209,20 @@ fn routing(name: RouterName) -> Routing {
         RouterName::PrefixAware => Routing::CacheAware(CacheAware::default()),
         RouterName::KvAware => Routing::KvAware(KvAware::default()),
     }
+}
+
+fn sharing(flags: &ClusterFlags) -> anyhow::Result<Sharing> {
+    let sharing = match flags.sharing {
+        SharingName::Slices => Sharing::Slices,
+        SharingName::TimeSlices => Sharing::TimeSlices,
+        SharingName::Mps => Sharing::Mps {
+            interference: flags.interference,
+        },
+    };
+    if flags.interference.is_some() && flags.sharing != SharingName::Mps {
+        return Err(Problem::new("--interference is for --sharing mps: slices do not disturb each other, and turns are followed").into());
+    }
+    Ok(sharing)
 }
 
 fn failures(flags: &ClusterFlags) -> anyhow::Result<Failures> {

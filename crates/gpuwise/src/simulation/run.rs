@@ -1,16 +1,21 @@
 //! One run, and many at once.
 
-use super::{cluster::Cluster, deployment::Simulated, traffic::Sent};
+use super::{
+    cluster::{BESIDE, Cluster, FIRST},
+    deployment::Simulated,
+    traffic::Sent,
+};
 use crate::error::Problem;
 use gpuwise_domain::{
     request::{Outcome, RequestRecord},
     run::{EngineUse, Origin, Repeat, RunReport, Spent},
-    workload::{Promise, Traffic},
+    workload::{self, Promise},
 };
 use gpuwise_sim::{
     cluster::{self, Observer},
     engine::StepRun,
     metrics::{Frame, Recorder, RecorderSettings},
+    traffic::{Change, Label, Merged, Source as _, Traffic},
 };
 use gpuwise_size::{
     constants::Constants,
@@ -26,6 +31,8 @@ use std::{num::NonZero, sync::Arc, thread};
 pub(crate) struct Run<'a> {
     /// On what.
     pub(crate) simulated: &'a Simulated<'a>,
+    /// What stands beside it on the same GPUs, under which traffic.
+    pub(crate) beside: Option<(&'a Simulated<'a>, &'a Sent)>,
     /// With what between it and the clients.
     pub(crate) cluster: Cluster,
     /// Under which traffic.
@@ -47,8 +54,9 @@ pub(crate) fn run(
     constants: &Constants,
     listener: &mut impl Observer,
 ) -> anyhow::Result<RunReport> {
-    let scenario = run.cluster.scenario(run.simulated, run.seed)?;
-    let source = run.sent.source(run.seed, run.load)?;
+    let beside = run.beside.map(|(simulated, _)| simulated);
+    let scenario = run.cluster.scenario(run.simulated, beside, run.seed)?;
+    let source = source(run)?;
     let replicas: u32 = scenario
         .pools
         .iter()
@@ -80,7 +88,7 @@ pub(crate) fn run(
         replicas,
         cache_blocks: blocks,
         measured: false,
-        tenants: names(&run.sent.tenants),
+        tenants: names(run),
         stages: Vec::new(),
     });
     let reasons = Reasons {
@@ -169,22 +177,61 @@ pub(crate) fn run_many(
     out.into_iter().map(|(_, observed)| observed).collect()
 }
 
-/// Names by number; tenant 0 is whoever is not told apart.
-fn names(tenants: &[String]) -> Vec<String> {
+/// The requests: those of both deployments, where two stand side by side.
+fn source(run: &Run<'_>) -> anyhow::Result<Traffic> {
+    let own = run.sent.source(run.seed, run.load)?;
+    let Some((_, other)) = run.beside else {
+        return Ok(own);
+    };
+    let cannot = |error| Problem::new("the traffic cannot be made").because(error);
+    let labelled = |source: Traffic, tenant: u16| {
+        let label = Label {
+            tenant,
+            ..Label::default()
+        };
+        let change = Change::Labels {
+            shares: vec![(1.0, label)],
+            seed: run.seed,
+        };
+        source.changed(change).map_err(cannot)
+    };
+    let other = other.source(run.seed.wrapping_add(1), run.load)?;
+    let other = other.changed(Change::Apart(1)).map_err(cannot)?.boxed();
+    let sources = vec![
+        labelled(own, FIRST)?.boxed(),
+        labelled(other, BESIDE)?.boxed(),
+    ];
+    Ok(Merged::new(sources).boxed())
+}
+
+/// Names of tenants by number; tenant 0 is whoever is not told apart.
+fn names(run: &Run<'_>) -> Vec<String> {
+    let others = || "others".to_owned();
+    if let Some((beside, _)) = run.beside {
+        let own = &run.simulated.deployment.model;
+        return vec![others(), own.clone(), beside.deployment.model.clone()];
+    }
+    let tenants = &run.sent.tenants;
     if tenants.is_empty() {
         return Vec::new();
     }
-    std::iter::once("others".to_owned())
+    std::iter::once(others())
         .chain(tenants.iter().cloned())
         .collect()
 }
 
 fn frame(run: &Run<'_>) -> Frame {
     let mut notes = run.sent.notes.clone();
+    if let Some((beside, sent)) = run.beside {
+        notes.push(format!(
+            "{} stands beside it on the same GPUs, under {}",
+            beside.deployment.model, sent.words
+        ));
+    }
     notes.extend(run.simulated.notes.iter().cloned());
     let (offered, in_flight) = match run.sent.workload.traffic {
-        Traffic::Open { rate, .. } => (Some(PerSecond::new(rate.get() * run.load)), None),
-        Traffic::Closed { concurrency } => {
+        workload::Traffic::Open { rate, .. } => (Some(PerSecond::new(rate.get() * run.load)), None),
+        workload::Traffic::Closed { concurrency } => {
             (None, Some((concurrency as f64 * run.load).round() as u64))
         }
     };
@@ -246,7 +293,7 @@ fn spent(run: &Run<'_>, report: &RunReport, constants: &Constants) -> Spent {
 fn power(run: &Run<'_>, used: &EngineUse, seconds: f64, constants: &Constants) -> Option<f64> {
     let setup = &run.simulated.setup;
     let (busy, batch) = (used.busy?, used.batch?.mean);
-    if run.simulated.prefill.is_some() {
+    if run.simulated.prefill.is_some() || run.beside.is_some() {
         // What each pool does is not told apart.
         return None;
     }

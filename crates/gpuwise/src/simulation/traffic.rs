@@ -7,7 +7,8 @@ use crate::{
 };
 use gpuwise_domain::{
     client::GapLaw,
-    workload::{LengthDistribution, LengthQuantile, Traffic, Workload},
+    deployment::Saved,
+    workload::{LengthDistribution, LengthQuantile, Traffic, TrafficDetail, Workload},
 };
 use gpuwise_read::workload::{percent, share};
 use gpuwise_sim::traffic::{
@@ -100,6 +101,28 @@ impl Sent {
                 .transpose()?,
             tenants,
             notes,
+        })
+    }
+
+    /// The traffic that a deployment was saved with.
+    ///
+    /// # Errors
+    /// When it was saved with none, or a number of it cannot be.
+    pub(crate) fn of_saved(saved: &Saved) -> anyhow::Result<Self> {
+        let workload = saved.workload.as_ref().ok_or_else(|| {
+            Problem::new("--beside: the deployment was saved without its traffic")
+                .hint("`gpuwise plan … --save FILE` saves both")
+        })?;
+        let kind = Kind::Generated(pattern(workload, &TrafficDetail::default())?);
+        Ok(Self {
+            kind,
+            changes: Vec::new(),
+            extent: usual(workload),
+            words: generated_words(workload, &[]),
+            workload: workload.clone(),
+            warm_up: None,
+            tenants: Vec::new(),
+            notes: Vec::new(),
         })
     }
 
@@ -347,10 +370,7 @@ fn recorded(
 }
 
 /// The laws of a workload; with quantiles of lengths and hourly rates where they are known.
-fn pattern(
-    workload: &Workload,
-    detail: &gpuwise_domain::workload::TrafficDetail,
-) -> anyhow::Result<Pattern> {
+fn pattern(workload: &Workload, detail: &TrafficDetail) -> anyhow::Result<Pattern> {
     let law =
         |given: &LengthDistribution, quantiles: &[LengthQuantile]| -> anyhow::Result<LengthLaw> {
             if quantiles.is_empty() {

@@ -58,6 +58,7 @@ pub(super) fn ranked(
         };
         let run = Run {
             simulated: &simulated,
+            beside: None,
             cluster: Cluster::usual(),
             promise: sizing.workload.promise.clone(),
             sent: sent.clone(),
