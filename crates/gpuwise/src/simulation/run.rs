@@ -227,6 +227,7 @@ fn frame(run: &Run<'_>) -> Frame {
             "{} stands beside it on the same GPUs, under {}",
             beside.deployment.model, sent.words
         ));
+        notes.extend(crowded(run.simulated, beside));
     }
     notes.extend(run.simulated.notes.iter().cloned());
     let (offered, in_flight) = match run.sent.workload.traffic {
@@ -262,6 +263,29 @@ fn frame(run: &Run<'_>) -> Frame {
         limited_by: None,
         notes,
     }
+}
+
+/// Requests a second of what stands beside it.
+fn beside_rate(run: &Run<'_>) -> f64 {
+    match run.beside.map(|(_, sent)| sent.workload.traffic) {
+        Some(workload::Traffic::Open { rate, .. }) => rate.get(),
+        _ => 0.0,
+    }
+}
+
+/// That two engines take more memory than there is, where they share whole GPUs.
+fn crowded(one: &Simulated<'_>, other: &Simulated<'_>) -> Option<String> {
+    if one.deployment.slice.is_some() || other.deployment.slice.is_some() {
+        return None;
+    }
+    let (first, second) = (&one.deployment.memory, &other.deployment.memory);
+    let both = first.budget.gib() + second.budget.gib();
+    (both > first.visible.gib()).then(|| {
+        format!(
+            "together they may take {both:.0} GiB of {:.0} on each GPU: start them with smaller memory fractions, and size them for these",
+            first.visible.gib()
+        )
+    })
 }
 
 /// GPUs or slices of all replicas.
