@@ -71,9 +71,10 @@ fn answer(writer: &mut dyn Write, tokens: u64) {
     for _ in 0..tokens {
         body += "data: {\"choices\":[{\"delta\":{\"content\":\"ba \"}}]}\n\n";
     }
-    body += &format!(
+    let counts = format!(
         "data: {{\"choices\":[],\"usage\":{{\"completion_tokens\":{tokens}}}}}\n\ndata: [DONE]\n\n"
     );
+    body += &counts;
     let length = body.len();
     let _ = write!(
         writer,

@@ -6,7 +6,7 @@ use gpuwise_units::PerSecond;
 
 /// The search ends where the knee is known this well.
 const CLOSE: f64 = 1.06;
-/// A ladder climbs by this factor.
+/// A ladder climbs by this factor at least …
 const STEP: f64 = 2.0;
 
 /// Which loads are tried.
@@ -112,9 +112,12 @@ pub(crate) fn next(unit: LoadUnit, low: f64, high: f64, tried: &[Tried], most: u
         return None;
     }
     let next = if worst.is_infinite() {
-        let up = (best * STEP).min(high);
+        // … and so that it leaves half of the loads for what lies between.
+        let rungs = f64::from(most.div_ceil(2));
+        let step = (high / low).powf(1.0 / rungs).max(STEP);
+        let up = best * step;
         // No tiny last rung.
-        if up * STEP.sqrt() > high { high } else { up }
+        if up * step.sqrt() > high { high } else { up }
     } else if worst > best && best > 0.0 {
         (worst * best).sqrt()
     } else {
@@ -122,7 +125,7 @@ pub(crate) fn next(unit: LoadUnit, low: f64, high: f64, tried: &[Tried], most: u
     };
     let next = rounded(unit, next);
     let known = worst.is_finite() && worst / best <= CLOSE;
-    let repeated = tried.iter().any(|one| one.load == next);
+    let repeated = tried.iter().any(|one| one.load.total_cmp(&next).is_eq());
     (!known && !repeated).then_some(next)
 }
 
@@ -205,13 +208,13 @@ mod tests {
 
     #[test]
     fn a_range_is_climbed_and_then_halved() {
-        assert_eq!(search(2.0, 40.0, 100.0, 8), [2.0, 4.0, 8.0, 16.0, 40.0]);
-        assert_eq!(search(2.0, 40.0, 1.0, 8), [2.0]);
-        assert_eq!(
-            search(2.0, 40.0, 11.0, 8),
-            [2.0, 4.0, 8.0, 16.0, 11.3, 9.51, 10.4]
-        );
-        assert_eq!(search(2.0, 40.0, 11.0, 4).len(), 4);
+        assert_eq!(search(5.0, 80.0, 100.0, 8), [5.0, 10.0, 20.0, 40.0, 80.0]);
+        assert_eq!(search(5.0, 80.0, 100.0, 4), [5.0, 20.0, 80.0]);
+        assert_eq!(search(4.0, 6.0, 100.0, 8), [4.0, 6.0]);
+        assert_eq!(search(5.0, 80.0, 1.0, 8), [5.0]);
+        let found = search(5.0, 80.0, 23.0, 8);
+        assert_eq!(found, [5.0, 10.0, 20.0, 40.0, 28.3, 23.8, 21.8, 22.8]);
+        assert_eq!(search(5.0, 80.0, 23.0, 4).len(), 4);
     }
 
     #[test]

@@ -3,34 +3,24 @@
 mod growth;
 mod loads;
 mod point;
+mod ready;
 mod records;
 mod show;
 mod traffic;
 
 use super::{Answer, Context};
-use crate::{
-    cli::{Bench, InterfaceName, ServerFlags},
-    error::Problem,
-    output,
-    simulation::time,
-    write::Pending,
-};
+use crate::{cli::Bench, error::Problem, output, write::Pending};
 use gpuwise_domain::run::{Origin, Repeat, RunSet, Subject};
-use gpuwise_probe::bench::{
-    self, Failure, Interface, Options, PrepareError, Prepared, Secret, Stop, Target, Trust,
-};
+use gpuwise_probe::bench::{self, Prepared, Stop, Target};
 use loads::{Loads, Tried};
 use point::{Finished, Session};
+use ready::{options, ready};
 use records::Records;
 use std::{
-    env, fs,
-    path::Path,
-    thread,
-    time::{Duration, Instant, SystemTime, UNIX_EPOCH},
+    env, thread,
+    time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
-/// Between two tries whether a server is there.
-const BETWEEN_TRIES: Duration = Duration::from_millis(500);
 /// A server that was given more than it serves is left alone for so long.
 const RECOVERY: Duration = Duration::from_secs(2);
 
@@ -55,27 +45,10 @@ pub(super) fn run(context: &Context, flags: &Bench) -> anyhow::Result<Answer> {
     let target = Target::parse(&flags.url)?;
     let prompt_seed = flags.shape.prompt_seed.unwrap_or_else(by_the_clock);
     let options = options(flags, target.clone(), prompt_seed, first.longest_input)?;
-    if let Err(error) = bench::allow_connections() {
-        output::say(&format!(
-            "note: few connections can be open at once: {error}"
-        ));
-    }
-    let stop = Stop::default();
-    if let Err(error) = stop.at_interrupt() {
-        output::say(&format!(
-            "note: Ctrl-C will lose what was measured: {error}"
-        ));
-    }
+    let stop = stop();
     let started = started();
     let prepared = ready(&options, &flags.server, &stop)?;
-    if let Some(longest) = prepared.longest_context
-        && u64::from(first.longest_input) >= longest
-    {
-        output::say(&format!(
-            "note: prompts of up to {} tokens are longer than the context of {longest} that the server states",
-            first.longest_input
-        ));
-    }
+    warn_of_long_prompts(&prepared, first.longest_input);
     let mut session = Session {
         subject: Subject {
             model: prepared.model.clone(),
@@ -111,6 +84,32 @@ pub(super) fn run(context: &Context, flags: &Bench) -> anyhow::Result<Answer> {
         Ok(answer)
     } else {
         Err(nothing(&runs))
+    }
+}
+
+/// What Ctrl-C stops; and as many connections as the system allows.
+fn stop() -> Stop {
+    if let Err(error) = bench::allow_connections() {
+        output::say(&format!(
+            "note: few connections can be open at once: {error}"
+        ));
+    }
+    let stop = Stop::default();
+    if let Err(error) = stop.at_interrupt() {
+        output::say(&format!(
+            "note: Ctrl-C will lose what was measured: {error}"
+        ));
+    }
+    stop
+}
+
+fn warn_of_long_prompts(prepared: &Prepared, longest_input: u32) {
+    if let Some(context) = prepared.longest_context
+        && u64::from(longest_input) >= context
+    {
+        output::say(&format!(
+            "note: prompts of up to {longest_input} tokens are longer than the context of {context} that the server states"
+        ));
     }
 }
 
@@ -213,134 +212,6 @@ fn nothing(runs: &RunSet) -> anyhow::Error {
         None => problem.hint("send for longer: --duration 60s"),
     }
     .into()
-}
-
-/// Asks the server until it is ready, for as long as was said.
-fn ready(options: &Options, flags: &ServerFlags, stop: &Stop) -> anyhow::Result<Prepared> {
-    let until = Instant::now() + duration("--wait", &flags.wait)?;
-    loop {
-        let error = match bench::prepare(options.clone()) {
-            Ok(prepared) => return Ok(prepared),
-            Err(error) => error,
-        };
-        let may_come = matches!(
-            &error,
-            PrepareError::Server {
-                failure: Failure::Refused | Failure::Busy { .. } | Failure::Closed(_),
-                ..
-            }
-        );
-        if !may_come || Instant::now() >= until || stop.is_set() {
-            return Err(unready(error));
-        }
-        output::progress(&format!("waiting for {}", options.target.shown()));
-        thread::sleep(BETWEEN_TRIES);
-    }
-}
-
-fn unready(error: PrepareError) -> anyhow::Error {
-    output::progress("");
-    let hint = match &error {
-        PrepareError::Server { failure, .. } => match failure {
-            Failure::Refused => {
-                Some("is it running, and is this its port? --wait 5min waits for it to start")
-            }
-            Failure::Key { .. } => Some("give its key by --key-env NAME or --key-file FILE"),
-            Failure::Certificate(_) => {
-                Some("trust its authority with --ca-file FILE, or any certificate with --insecure")
-            }
-            Failure::Tls(_) | Failure::Closed(_) => {
-                Some("does it speak https or http? Write the one that it speaks")
-            }
-            Failure::Redirect { .. } => {
-                Some("give the address that it redirects to, if that is the server you mean")
-            }
-            Failure::TimedOut(_) => {
-                Some("it accepts connections and does not answer; --wait 5min waits longer")
-            }
-            Failure::Status { code: 404, .. } => {
-                Some("give the address up to /v1, such as http://localhost:8000/v1")
-            }
-            _ => None,
-        },
-        PrepareError::NoModel { .. } => Some("name it: --model NAME"),
-        _ => None,
-    };
-    let problem = Problem::new("the server cannot be measured").because(error);
-    match hint {
-        Some(hint) => problem.hint(hint),
-        None => problem,
-    }
-    .into()
-}
-
-fn options(
-    flags: &Bench,
-    target: Target,
-    prompt_seed: u64,
-    longest_input: u32,
-) -> anyhow::Result<Options> {
-    let server = &flags.server;
-    let read = |path: &Path, what: &str| {
-        fs::read(path).map_err(|error| {
-            Problem::new(format!("cannot read {what} {}", path.display())).because(error)
-        })
-    };
-    let authorities = server
-        .ca_file
-        .as_deref()
-        .map(|path| read(path, "certificates"))
-        .transpose()?;
-    let extra = match &server.body {
-        None => serde_json::Map::new(),
-        Some(text) => serde_json::from_str(text).map_err(|error| {
-            Problem::new(format!("--body: {error}"))
-                .hint("write a JSON object, such as '{\"temperature\":0}'")
-        })?,
-    };
-    Ok(Options {
-        target,
-        interface: server.interface.map(|name| match name {
-            InterfaceName::Chat => Interface::Chat,
-            InterfaceName::Completions => Interface::Completions,
-        }),
-        model: server.model.clone(),
-        key: key(server)?,
-        trust: Trust {
-            authorities,
-            any: server.insecure,
-        },
-        stream: !server.no_stream,
-        timeout: duration("--timeout", &server.timeout)?,
-        patience: duration("--wait", &server.wait)?.max(Duration::from_secs(1)),
-        retry_after: server.retry_after,
-        extra,
-        prompt_seed,
-        longest_input,
-    })
-}
-
-/// The key, which stands in an environment variable or a file so that no list of processes shows it.
-fn key(flags: &ServerFlags) -> anyhow::Result<Option<Secret>> {
-    let text = match (&flags.key_env, &flags.key_file) {
-        (Some(name), _) => env::var(name).map_err(|error| {
-            Problem::new(format!("--key-env {name}: {error}")).hint(format!(
-                "export {name}, or name the variable that holds the key"
-            ))
-        })?,
-        (None, Some(path)) => fs::read_to_string(path).map_err(|error| {
-            Problem::new(format!("cannot read key file {}", path.display())).because(error)
-        })?,
-        (None, None) => return Ok(None),
-    };
-    if text.trim().is_empty() {
-        return Err(Problem::new("the key is empty").into());
-    }
-    Ok(Some(Secret::new(&text)?))
-}
-
-fn duration(flag: &str, text: &str) -> anyhow::Result<Duration> {
-    Ok(Duration::from_nanos(time(flag, text)?.0))
 }
 
 fn by_the_clock() -> u64 {

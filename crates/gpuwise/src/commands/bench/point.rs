@@ -72,29 +72,17 @@ impl Session<'_> {
             steady_from: point.warm_up,
             promise: self.promise.clone(),
             measured: true,
-            tenants: point.tenants,
+            tenants: point.tenants.clone(),
             ..RecorderSettings::default()
         });
         let mut sums = Sums::default();
         let mut live = Live::default();
         let mut gave_up = false;
+        let (words, first) = (point.words.clone(), self.sent);
         let warm_up = point.warm_up.seconds().get();
-        let connections = connections(&point.pacing, point.offered.map(|rate| rate.get()));
-        let load = Load {
-            requests: point.requests,
-            pacing: match point.pacing {
-                Pacing::Scheduled { cap } => bench::Pacing::Scheduled { at_most: cap },
-                Pacing::InFlight(count) => bench::Pacing::InFlight(count),
-            },
-            until: point.until.map(|until| Duration::from_nanos(until.0)),
-            first_number: self.sent,
-            connections,
-            threads: threads(),
-        };
-        let open = matches!(point.pacing, Pacing::Scheduled { .. });
+        let watch = self.gives_up && matches!(point.pacing, Pacing::Scheduled { .. });
+        let (load, said) = self.load(point);
         let records = &mut self.records;
-        let first = self.sent;
-        let watch = self.gives_up && open;
         let ended = bench::run(self.prepared, load, self.stop, |happening| {
             match happening {
                 Happening::Measured(measured) => {
@@ -106,7 +94,7 @@ impl Session<'_> {
                     record(&mut recorder, measured, first);
                 }
                 Happening::Tick(progress) => {
-                    live.tick(&progress, &point.words, recorder.outcomes());
+                    live.tick(&progress, &words, recorder.outcomes());
                     if watch && live.growth.saturated(warm_up) {
                         gave_up = true;
                         return ControlFlow::Break(());
@@ -119,45 +107,81 @@ impl Session<'_> {
         let ended =
             ended.map_err(|error| Problem::new("the load cannot be sent").because(error))?;
         self.sent += ended.sent;
-        let mut notes = point.notes;
-        notes.extend(self.prepared.notes.iter().cloned());
-        sums.notes(&ended, &mut notes);
-        if gave_up {
-            notes.push("ended early: requests in flight and times to first token only grew".into());
-        } else if ended.stopped {
-            notes.push("interrupted: what was in flight is counted as unfinished".into());
-        }
-        let report = recorder.finish(Frame {
-            subject: self.subject.clone(),
-            origin: self.origin.clone(),
-            repeat: self.repeat.clone(),
-            words: point.words,
-            offered: point
-                .offered
-                .and_then(|_| sums.offered(point.until, &ended)),
-            in_flight: match point.pacing {
-                Pacing::Scheduled { cap } => cap.map(u64::from),
-                Pacing::InFlight(count) => Some(u64::from(count)),
-            },
-            spent: Spent::default(),
-            tokens: Some(sums.counts),
-            engine: None,
-            limited_by: None,
-            notes,
-        });
+        let report = recorder.finish(self.frame(said, &sums, &ended, gave_up));
         Ok(Finished {
             report,
             gave_up,
             interrupted: ended.stopped && !gave_up,
         })
     }
+
+    /// A load as it is sent, and what a report says of it.
+    fn load(&self, point: Point) -> (Load, Said) {
+        let load = Load {
+            connections: connections(point.pacing, point.offered.map(PerSecond::get)),
+            requests: point.requests,
+            pacing: match point.pacing {
+                Pacing::Scheduled { cap } => bench::Pacing::Scheduled { at_most: cap },
+                Pacing::InFlight(count) => bench::Pacing::InFlight(count),
+            },
+            until: point.until.map(|until| Duration::from_nanos(until.0)),
+            first_number: self.sent,
+            threads: threads(),
+        };
+        let said = Said {
+            words: point.words,
+            open: point.offered.is_some(),
+            until: point.until,
+            in_flight: match point.pacing {
+                Pacing::Scheduled { cap } => cap.map(u64::from),
+                Pacing::InFlight(count) => Some(u64::from(count)),
+            },
+            notes: point.notes,
+        };
+        (load, said)
+    }
+
+    fn frame(&self, said: Said, sums: &Sums, ended: &Ended, gave_up: bool) -> Frame {
+        let mut notes = said.notes;
+        notes.extend(self.prepared.notes.iter().cloned());
+        sums.notes(ended, &mut notes);
+        if gave_up {
+            notes.push("ended early: requests in flight and times to first token only grew".into());
+        } else if ended.stopped {
+            notes.push("interrupted: what was in flight is counted as unfinished".into());
+        }
+        let offered = said.open.then(|| sums.offered(said.until, ended)).flatten();
+        Frame {
+            subject: self.subject.clone(),
+            origin: self.origin.clone(),
+            repeat: self.repeat.clone(),
+            words: said.words,
+            offered,
+            in_flight: said.in_flight,
+            spent: Spent::default(),
+            tokens: Some(sums.counts),
+            engine: None,
+            limited_by: None,
+            notes,
+        }
+    }
+}
+
+/// What a report says of a load.
+struct Said {
+    words: String,
+    /// Requests come at a rate.
+    open: bool,
+    until: Option<Nanoseconds>,
+    in_flight: Option<u64>,
+    notes: Vec<String>,
 }
 
 /// Connections that a load needs, as far as it can be told.
-fn connections(pacing: &Pacing, rate: Option<f64>) -> usize {
+fn connections(pacing: Pacing, rate: Option<f64>) -> usize {
     match (pacing, rate) {
         (Pacing::InFlight(count) | Pacing::Scheduled { cap: Some(count) }, _) => {
-            (*count as usize).min(8192)
+            (count as usize).min(8192)
         }
         (_, Some(rate)) => ((rate * SECONDS_OF_CONNECTIONS) as usize).clamp(8, MOST_CONNECTIONS),
         _ => MOST_CONNECTIONS / 4,

@@ -6,7 +6,7 @@ use gpuwise_domain::{
     run::{Distribution, Knee, Ladder, LoadUnit, Metric, RunReport, RunSet, Rung, Verdict},
     workload::{Promise, Target},
 };
-use gpuwise_units::Percentile;
+use gpuwise_units::{PerSecond, Percentile};
 use gpuwise_view::run as view;
 
 /// The percentile of a curve where nothing is promised.
@@ -37,8 +37,8 @@ pub(super) fn ladder(
             ttft: value(report, Metric::Ttft, ttft_at),
             tpot: value(report, Metric::Tpot, tpot_at),
             end_to_end: value(report, Metric::EndToEnd, end_to_end_at),
-            goodput: report.attainment.goodput.map(|rate| rate.get()),
-            output_tokens: report.steady.output_tokens.map(|rate| rate.get()),
+            goodput: report.attainment.goodput.map(PerSecond::get),
+            output_tokens: report.steady.output_tokens.map(PerSecond::get),
             in_flight: report.steady.in_flight,
             unserved: unserved(report),
             kept: report.attainment.kept,
@@ -75,7 +75,8 @@ fn unserved(report: &RunReport) -> f64 {
 
 fn knee(pairs: &[(f64, RunReport)], tried: &[Tried]) -> Option<Knee> {
     let (load, next) = loads::knee(tried)?;
-    let failing = next.and_then(|next| pairs.iter().find(|(load, _)| *load == next));
+    let failing =
+        next.and_then(|next| pairs.iter().find(|(load, _)| load.total_cmp(&next).is_eq()));
     let gives_way = failing.map_or_else(
         || "nothing: the highest load that was tried is carried".to_owned(),
         |(_, report)| gives_way(report),

@@ -62,90 +62,104 @@ pub(super) fn point(
     let traffic = stated(flags, load)?;
     let changes = lasting(flags, many);
     let sent = Sent::new(&traffic, &changes, &flags.promise, None)?;
-    let shared = flags
-        .shape
-        .shared_prefix
-        .as_deref()
-        .map(shared)
-        .transpose()?;
-    let lengths = &sent.workload.lengths;
-    let (longest_input, longest_output) = (
-        tokens(lengths.input.longest.0),
-        tokens(lengths.output.longest.0),
-    );
-    let duration = changes
-        .duration
-        .as_deref()
-        .map(|text| time("--duration", text))
-        .transpose()?;
-    let limit = limit(flags)?;
-    let mut words = sent.words.clone();
+    let until = optional_time("--duration", changes.duration.as_deref())?;
     let offered = match sent.workload.traffic {
         Traffic::Open { rate, .. } => Some(rate),
         Traffic::Closed { .. } => None,
     };
-    let (requests, mut pacing, longest_input): (Box<dyn Iterator<Item = Request> + Send>, _, _) =
-        if let Some(turns) = flags.shape.turns {
-            let talk = Conversation {
-                turns,
-                think: flags
-                    .shape
-                    .think
-                    .as_deref()
-                    .map_or(Ok(Nanoseconds(0)), |text| time("--think", text))?,
-                shared,
-                question: tokens(lengths.input.mean.round() as u64),
-                answer: tokens(lengths.output.mean.round() as u64),
-            };
-            words += &format!(", conversations of {turns} rounds");
-            let (source, pacing) = talk.source(&sent, &changes, duration, seed)?;
-            (
-                Box::new(source),
-                pacing,
-                turns.saturating_mul(talk.question + talk.answer),
-            )
-        } else {
-            let source = sent.source(seed, 1.0)?;
-            let pacing = source.pacing();
-            match shared {
-                Some(shared) => {
-                    shared.fits(&sent)?;
-                    (Box::new(shared.over(source, seed)), pacing, longest_input)
-                }
-                None => (Box::new(source), pacing, longest_input),
-            }
-        };
-    if let Some(shared) = shared {
-        words += &format!(
-            ", {} tokens shared in {} groups",
-            shared.tokens, shared.groups
-        );
-    }
-    if let (Pacing::Scheduled { cap }, Some(most)) = (&mut pacing, limit) {
+    let mut words = vec![sent.words.clone()];
+    let Shaped {
+        requests,
+        mut pacing,
+        longest_input,
+    } = shaped(flags, &sent, &changes, until, seed, &mut words)?;
+    if let (Pacing::Scheduled { cap }, Some(most)) = (&mut pacing, limit(flags)?) {
         *cap = Some(most);
-        words += &format!(", at most {most} in flight");
+        words.push(format!("at most {most} in flight"));
     }
-    let span = duration.map(|span| span.seconds().get());
-    let warm_up = match (&changes.warm_up, &traffic.trace, span) {
-        (None, None, Some(span)) => Nanoseconds(((0.1 * span).min(LONGEST_WARM_UP) * 1e9) as u64),
+    let warm_up = match (&changes.warm_up, &traffic.trace, until) {
+        (None, None, Some(until)) => {
+            let tenth = 0.1 * until.seconds().get();
+            Nanoseconds((tenth.min(LONGEST_WARM_UP) * 1e9) as u64)
+        }
         _ => sent.warm_up(1.0),
     };
-    let _ = longest_output;
+    let nobody = std::iter::once(String::new());
     Ok(Point {
         requests,
         pacing,
         // A closed loop has no end of its own.
-        until: duration,
+        until,
         warm_up,
-        words,
+        words: words.join(", "),
         offered,
-        tenants: std::iter::once(String::new())
-            .chain(sent.tenants.iter().cloned())
-            .collect(),
+        tenants: nobody.chain(sent.tenants.iter().cloned()).collect(),
         notes: sent.notes.clone(),
         workload: sent.workload,
         longest_input,
     })
+}
+
+/// Requests, and how they are sent.
+struct Shaped {
+    requests: Box<dyn Iterator<Item = Request> + Send>,
+    pacing: Pacing,
+    longest_input: u32,
+}
+
+/// Requests as the workload has them, or conversations, or with beginnings that they share.
+fn shaped(
+    flags: &Bench,
+    sent: &Sent,
+    changes: &ChangeFlags,
+    until: Option<Nanoseconds>,
+    seed: u64,
+    words: &mut Vec<String>,
+) -> anyhow::Result<Shaped> {
+    let text = flags.shape.shared_prefix.as_deref();
+    let shared = text.map(shared).transpose()?;
+    let lengths = &sent.workload.lengths;
+    let made = if let Some(turns) = flags.shape.turns {
+        let think = optional_time("--think", flags.shape.think.as_deref())?;
+        let talk = Conversation {
+            turns,
+            think: think.unwrap_or_default(),
+            shared,
+            question: tokens(lengths.input.mean.round() as u64),
+            answer: tokens(lengths.output.mean.round() as u64),
+        };
+        words.push(format!("conversations of {turns} rounds"));
+        let (source, pacing) = talk.source(sent, changes, until, seed)?;
+        let round = talk.question.saturating_add(talk.answer);
+        Shaped {
+            requests: Box::new(source),
+            pacing,
+            longest_input: turns.saturating_mul(round),
+        }
+    } else {
+        let source = sent.source(seed, 1.0)?;
+        let pacing = source.pacing();
+        let requests: Box<dyn Iterator<Item = Request> + Send> = match shared {
+            Some(shared) => {
+                shared.fits(sent)?;
+                Box::new(shared.over(source, seed))
+            }
+            None => Box::new(source),
+        };
+        Shaped {
+            requests,
+            pacing,
+            longest_input: tokens(lengths.input.longest.0),
+        }
+    };
+    if let Some(Shared { tokens, groups }) = shared {
+        words.push(format!("{tokens} tokens shared in {groups} groups"));
+    }
+    Ok(made)
+}
+
+fn optional_time(flag: &str, text: Option<&str>) -> anyhow::Result<Option<Nanoseconds>> {
+    text.map(|text| time(flag, text)).transpose()
 }
 
 /// Traffic flags of one load.
