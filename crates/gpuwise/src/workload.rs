@@ -354,12 +354,29 @@ fn of_trace(path: &Path, notes: &mut Vec<String>) -> anyhow::Result<WorkloadFiel
 /// When the file cannot be read, or is no trace.
 pub(crate) fn trace(path: &Path) -> anyhow::Result<Trace> {
     let shown = path.display().to_string();
+    let bytes = bytes_of(path)?;
+    let text = traffic::text(&bytes).with_context(|| shown.clone())?;
+    traffic::read_trace(text).with_context(|| shown)
+}
+
+/// Reads a file of traffic of any kind.
+///
+/// # Errors
+/// When the file cannot be read, or is of no known kind.
+pub(crate) fn traffic_file(path: &Path) -> anyhow::Result<traffic::TrafficFile> {
+    let shown = path.display().to_string();
+    let bytes = bytes_of(path)?;
+    let text = traffic::text(&bytes).with_context(|| shown.clone())?;
+    traffic::read_traffic(text).with_context(|| shown)
+}
+
+fn bytes_of(path: &Path) -> anyhow::Result<Vec<u8>> {
+    let shown = path.display().to_string();
     let bytes = fs::read(path)
         .map_err(|error| Problem::new(format!("cannot read trace {shown}")).because(error))?;
-    let bytes = traffic::decompress(&bytes, LARGEST_TRACE).with_context(|| shown.clone())?;
-    let text = std::str::from_utf8(&bytes)
-        .map_err(|_| Problem::new(format!("trace {shown} is no text in UTF-8")))?;
-    traffic::read_trace(text).with_context(|| shown)
+    Ok(traffic::decompress(&bytes, LARGEST_TRACE)
+        .with_context(|| shown)?
+        .into_owned())
 }
 
 /// Names as the catalogue writes them, and a budget in the currency of offers.

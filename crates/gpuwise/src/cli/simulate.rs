@@ -28,7 +28,7 @@ pub(crate) struct ChangeFlags {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     pub(crate) requests: Option<u64>,
     /// Send for so long, such as 10min
-    #[arg(long, value_name = "TIME", conflicts_with = "requests")]
+    #[arg(long, value_name = "TIME")]
     pub(crate) duration: Option<String>,
     /// Replay a trace so many times as fast
     #[arg(long, value_name = "FACTOR")]
@@ -42,6 +42,15 @@ pub(crate) struct ChangeFlags {
     /// Growth of the rate an hour, such as 10%
     #[arg(long, value_name = "PERCENT")]
     pub(crate) growth: Option<String>,
+    /// Where --trace is ServeGen's table of rates by client: its table of token lengths
+    #[arg(long, value_name = "FILE")]
+    pub(crate) lengths: Option<PathBuf>,
+    /// The clients of this model of the table, such as language/m-large
+    #[arg(long, value_name = "MODEL")]
+    pub(crate) clients_of: Option<String>,
+    /// When in the table to begin, such as 8h; --duration says how long [default: 1h]
+    #[arg(long, value_name = "TIME")]
+    pub(crate) start: Option<String>,
     /// Leave out of the figures what comes before, such as 60s
     #[arg(long, value_name = "TIME")]
     pub(crate) warm_up: Option<String>,
@@ -57,6 +66,9 @@ impl ChangeFlags {
             thin: None,
             repeat: None,
             growth: None,
+            lengths: None,
+            clients_of: None,
+            start: None,
             warm_up: None,
         }
     }

@@ -1,6 +1,7 @@
 //! Deployments under traffic, simulated: what `simulate`, `validate`, `predict --simulate` and
 //! `plan --simulate` have in common.
 
+mod clients;
 mod cluster;
 mod deployment;
 mod questions;

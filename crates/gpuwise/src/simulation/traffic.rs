@@ -1,5 +1,6 @@
 //! The traffic of a simulation, by flags, a trace, a workload file, or as it was saved.
 
+use super::clients::{self, Clients};
 use crate::{
     cli::{ChangeFlags, PromiseFlags, TrafficFlags},
     error::Problem,
@@ -10,7 +11,10 @@ use gpuwise_domain::{
     deployment::Saved,
     workload::{LengthDistribution, LengthQuantile, Traffic, TrafficDetail, Workload},
 };
-use gpuwise_read::workload::{percent, share};
+use gpuwise_read::{
+    traffic::RateTable,
+    workload::{percent, share},
+};
 use gpuwise_sim::traffic::{
     self as sim, Arrivals, Change, Contents, Curve, Extent, Generator, LengthLaw, Lengths, Pattern,
     PrefixPool, Rate, Recorded, Repeated, Source as _, Stage,
@@ -46,6 +50,7 @@ pub(crate) struct Sent {
 #[derive(Debug, Clone)]
 enum Kind {
     Recorded { trace: Recorded, repeat: u32 },
+    Clients(Clients),
     Generated(Pattern),
 }
 
@@ -66,6 +71,11 @@ impl Sent {
             )
             .hint("`gpuwise plan MODEL --from '…' --save deployment.json` makes a deployment of a launch command")
             .into());
+        }
+        if let Some(path) = &traffic.trace
+            && let Some(table) = clients::table(path)?
+        {
+            return Self::of_clients(path, &table, traffic, changes, promise, saved);
         }
         let asked = workload::read_over(traffic, promise, saved)?;
         let mut notes = asked.notes;
@@ -104,6 +114,40 @@ impl Sent {
         })
     }
 
+    /// The traffic of ServeGen's clients.
+    fn of_clients(
+        path: &Path,
+        table: &RateTable,
+        traffic: &TrafficFlags,
+        changes: &ChangeFlags,
+        promise: &PromiseFlags,
+        saved: Option<&Workload>,
+    ) -> anyhow::Result<Self> {
+        let without = TrafficFlags {
+            trace: None,
+            ..traffic.clone()
+        };
+        let asked = workload::read_over(&without, promise, saved)?;
+        let (clients, workload, words) =
+            clients::read(path, table, traffic, changes, asked.workload)?;
+        Ok(Self {
+            kind: Kind::Clients(clients),
+            changes: listed(changes)?,
+            extent: changes
+                .requests
+                .map_or_else(Extent::default, Extent::requests),
+            workload,
+            words,
+            warm_up: changes
+                .warm_up
+                .as_deref()
+                .map(|text| time("--warm-up", text))
+                .transpose()?,
+            tenants: Vec::new(),
+            notes: Vec::new(),
+        })
+    }
+
     /// The traffic that a deployment was saved with.
     ///
     /// # Errors
@@ -135,6 +179,7 @@ impl Sent {
             Kind::Recorded { trace, repeat } => {
                 Repeated::new(trace.clone(), u64::from(*repeat), Contents::Distinct).boxed()
             }
+            Kind::Clients(clients) => clients.source(seed, load)?,
             Kind::Generated(pattern) => {
                 let mut pattern = pattern.clone();
                 if let (None, Some(count)) = (&pattern.arrivals, pattern.in_flight) {
@@ -148,7 +193,7 @@ impl Sent {
         };
         let mut source = source;
         let open = !self.is_closed();
-        if open && load != 1.0 {
+        if open && load != 1.0 && !matches!(self.kind, Kind::Clients(_)) {
             source = source
                 .changed(Change::Faster(load))
                 .map_err(cannot)?
@@ -161,7 +206,8 @@ impl Sent {
             };
             source = source.changed(change).map_err(cannot)?.boxed();
         }
-        if let (Kind::Recorded { .. }, Some(count)) = (&self.kind, self.extent.requests) {
+        let generated = matches!(self.kind, Kind::Generated(_));
+        if let (false, Some(count)) = (generated, self.extent.requests) {
             source = source
                 .changed(Change::First(count))
                 .map_err(cannot)?
@@ -220,7 +266,7 @@ impl Sent {
         if let Some(stated) = self.warm_up {
             return stated;
         }
-        if matches!(self.kind, Kind::Recorded { .. }) {
+        if !matches!(self.kind, Kind::Generated(_)) {
             return Nanoseconds(0);
         }
         let seconds = match (self.extent_at(load), self.workload.traffic) {
@@ -248,7 +294,10 @@ impl Sent {
     fn extent_at(&self, load: f64) -> Extent {
         match self.extent.duration {
             // The rate is changed after the requests are made.
-            Some(time) => Extent::lasting(Nanoseconds((time.0 as f64 * load) as u64)),
+            Some(time) => Extent {
+                duration: Some(Nanoseconds((time.0 as f64 * load) as u64)),
+                ..self.extent
+            },
             None => self.extent,
         }
     }
@@ -453,14 +502,20 @@ fn usual(workload: &Workload) -> Extent {
 }
 
 fn extent(flags: &ChangeFlags, kind: &Kind, workload: &Workload) -> anyhow::Result<Extent> {
-    if let Some(count) = flags.requests {
-        return Ok(Extent::requests(count));
-    }
-    if let Some(text) = &flags.duration {
-        return Ok(Extent::lasting(time("--duration", text)?));
+    let duration = flags
+        .duration
+        .as_deref()
+        .map(|text| time("--duration", text))
+        .transpose()?;
+    if flags.requests.is_some() || duration.is_some() {
+        // What is met first ends it.
+        return Ok(Extent {
+            requests: flags.requests,
+            duration,
+        });
     }
     Ok(match kind {
-        Kind::Recorded { .. } => Extent::default(),
+        Kind::Recorded { .. } | Kind::Clients(_) => Extent::default(),
         Kind::Generated(_) => usual(workload),
     })
 }
