@@ -39,6 +39,25 @@ pub(crate) struct ChangeFlags {
     /// Replay a trace so many times, one after the other
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) repeat: Option<u32>,
+    /// Replay this trace after the other; may be repeated
+    #[arg(long, value_name = "FILE", requires = "trace")]
+    pub(crate) then: Vec<PathBuf>,
+    /// Draw stretches of a trace of this length at random, such as 10min, in place of its order
+    #[arg(long, value_name = "TIME", requires = "trace")]
+    pub(crate) resample: Option<String>,
+    /// Rates one after the other, such as 2/s@10min,6/s@10min; the report tells them apart
+    #[arg(long, value_name = "RATE@TIME", value_delimiter = ',', conflicts_with_all = ["trace", "rate", "concurrency"])]
+    pub(crate) stages: Vec<String>,
+    /// Rates that change at random, with their mean times (Markov-modulated Poisson), such as
+    /// 2/s@5min,20/s@30s
+    #[arg(long, value_name = "RATE@TIME", value_delimiter = ',', conflicts_with_all = ["trace", "rate", "concurrency", "stages"])]
+    pub(crate) states: Vec<String>,
+    /// Rounds of conversations: each prompt repeats what was said before
+    #[arg(long, value_name = "N", conflicts_with = "trace", value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    pub(crate) turns: Option<u32>,
+    /// Time that a client thinks after an answer, in the mean, such as 20s
+    #[arg(long, value_name = "TIME", requires = "turns", default_value = "10s")]
+    pub(crate) think: String,
     /// Growth of the rate an hour, such as 10%
     #[arg(long, value_name = "PERCENT")]
     pub(crate) growth: Option<String>,
@@ -58,13 +77,19 @@ pub(crate) struct ChangeFlags {
 
 impl ChangeFlags {
     /// So many requests, nothing else.
-    pub(crate) const fn of_requests(requests: Option<u64>) -> Self {
+    pub(crate) fn of_requests(requests: Option<u64>) -> Self {
         Self {
             requests,
             duration: None,
             speed_up: None,
             thin: None,
             repeat: None,
+            then: Vec::new(),
+            resample: None,
+            stages: Vec::new(),
+            states: Vec::new(),
+            turns: None,
+            think: String::new(),
             growth: None,
             lengths: None,
             clients_of: None,

@@ -11,7 +11,7 @@ use gpuwise_sim::{
     engine::Role,
 };
 use gpuwise_size::{
-    answer::Wanted,
+    answer::{Statistic, Wanted},
     knowledge::{Knowledge, MetricClass, Observation},
     memory, search,
     setup::Setup,
@@ -158,17 +158,17 @@ pub(crate) fn words(deployment: &Deployment) -> String {
         .slice
         .as_ref()
         .map_or_else(String::new, |slice| format!(" {slice}"));
-    let mut text = format!(
-        "{} × {}{slice}, {}, {} weights",
+    let prompts = deployment
+        .prefill
+        .as_ref()
+        .map_or_else(String::new, |pool| format!(", prompts on {}", pool.layout));
+    format!(
+        "{} × {}{slice}, {}, {} weights{prompts}",
         deployment.devices(),
         deployment.gpu,
         deployment.layout,
         deployment.weights
-    );
-    if let Some(prefill) = &deployment.prefill {
-        text += &format!(", prompts on {}", prefill.layout);
-    }
-    text
+    )
 }
 
 /// What the user's own rows say of steps and of prompts.
@@ -188,8 +188,10 @@ fn corrections(deployment: &Deployment, setup: &Setup<'_>, knowledge: &Knowledge
         let found = knowledge.feedback.correction(&observation);
         found.map_or(0.0, |correction| correction.shift)
     };
-    use gpuwise_size::answer::Statistic::Mean;
-    let (steps, first) = (shift(Wanted::Tpot(Mean)), shift(Wanted::Ttft(Mean)));
+    let (steps, first) = (
+        shift(Wanted::Tpot(Statistic::Mean)),
+        shift(Wanted::Ttft(Statistic::Mean)),
+    );
     Corrections {
         steps: steps.exp(),
         // The time to first token is made of steps too: what remains is the prompt's own.

@@ -6,6 +6,7 @@ mod cluster;
 mod deployment;
 mod questions;
 mod run;
+mod shapes;
 mod traffic;
 
 pub(crate) use cluster::Cluster;

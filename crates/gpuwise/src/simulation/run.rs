@@ -89,7 +89,7 @@ pub(crate) fn run(
         cache_blocks: blocks,
         measured: false,
         tenants: names(run),
-        stages: Vec::new(),
+        stages: run.sent.stages.clone(),
     });
     let reasons = Reasons {
         recorder: &mut recorder,
@@ -231,7 +231,10 @@ fn frame(run: &Run<'_>) -> Frame {
     }
     notes.extend(run.simulated.notes.iter().cloned());
     let (offered, in_flight) = match run.sent.workload.traffic {
-        workload::Traffic::Open { rate, .. } => (Some(PerSecond::new(rate.get() * run.load)), None),
+        workload::Traffic::Open { rate, .. } => (
+            Some(PerSecond::new((rate.get() + beside_rate(run)) * run.load)),
+            None,
+        ),
         workload::Traffic::Closed { concurrency } => {
             (None, Some((concurrency as f64 * run.load).round() as u64))
         }

@@ -1,6 +1,9 @@
 //! The traffic of a simulation, by flags, a trace, a workload file, or as it was saved.
 
-use super::clients::{self, Clients};
+use super::{
+    clients::{self, Clients},
+    shapes::{Replay, generated, generated_words, pattern},
+};
 use crate::{
     cli::{ChangeFlags, PromiseFlags, TrafficFlags},
     error::Problem,
@@ -9,17 +12,17 @@ use crate::{
 use gpuwise_domain::{
     client::GapLaw,
     deployment::Saved,
-    workload::{LengthDistribution, LengthQuantile, Traffic, TrafficDetail, Workload},
+    workload::{Traffic, TrafficDetail, Workload},
 };
 use gpuwise_read::{
     traffic::RateTable,
     workload::{percent, share},
 };
 use gpuwise_sim::traffic::{
-    self as sim, Arrivals, Change, Contents, Curve, Extent, Generator, LengthLaw, Lengths, Pattern,
-    PrefixPool, Rate, Recorded, Repeated, Source as _, Stage,
+    self as sim, Arrivals, Change, Conversations, Extent, Generator, Pattern, Rate, Recorded,
+    Source as _, Talk,
 };
-use gpuwise_units::{Nanoseconds, PerSecond, group_thousands, significant};
+use gpuwise_units::{Nanoseconds, group_thousands, significant};
 use std::path::Path;
 
 /// Requests of a run where nobody says how many: as many as so much time brings …
@@ -43,14 +46,18 @@ pub(crate) struct Sent {
     warm_up: Option<Nanoseconds>,
     /// Names of tenants, from 1.
     pub(crate) tenants: Vec<String>,
+    /// Names of stages, from 0.
+    pub(crate) stages: Vec<String>,
     /// What was assumed, in sentences.
     pub(crate) notes: Vec<String>,
 }
 
+/// What traffic is made of.
 #[derive(Debug, Clone)]
-enum Kind {
-    Recorded { trace: Recorded, repeat: u32 },
+pub(super) enum Kind {
+    Recorded(Replay),
     Clients(Clients),
+    Talks(Conversations),
     Generated(Pattern),
 }
 
@@ -77,21 +84,17 @@ impl Sent {
         {
             return Self::of_clients(path, &table, traffic, changes, promise, saved);
         }
-        let asked = workload::read_over(traffic, promise, saved)?;
-        let mut notes = asked.notes;
+        let mut asked = workload::read_over(traffic, promise, saved)?;
+        let mut notes = std::mem::take(&mut asked.notes);
         let mut list = listed(changes)?;
         let (kind, words, tenants) = if let Some(path) = &traffic.trace {
             recorded(path, traffic, changes, &asked.workload, &mut list)?
         } else {
             no_trace(changes)?;
-            let pattern = pattern(&asked.workload, &asked.detail)?;
-            (
-                Kind::Generated(pattern),
-                generated_words(&asked.workload, &asked.detail.hourly),
-                Vec::new(),
-            )
+            let (kind, words) = generated(changes, &mut asked.workload, &asked.detail)?;
+            (kind, words, Vec::new())
         };
-        if let Kind::Recorded { .. } = kind {
+        if let Kind::Recorded(_) = kind {
             // What was assumed of traffic is in the trace.
             notes.retain(|note| {
                 !note.starts_with("assumed of the traffic") && !note.ends_with(" trace")
@@ -110,6 +113,7 @@ impl Sent {
                 .map(|text| time("--warm-up", text))
                 .transpose()?,
             tenants,
+            stages: changes.stages.clone(),
             notes,
         })
     }
@@ -144,6 +148,7 @@ impl Sent {
                 .map(|text| time("--warm-up", text))
                 .transpose()?,
             tenants: Vec::new(),
+            stages: Vec::new(),
             notes: Vec::new(),
         })
     }
@@ -166,6 +171,7 @@ impl Sent {
             workload: workload.clone(),
             warm_up: None,
             tenants: Vec::new(),
+            stages: Vec::new(),
             notes: Vec::new(),
         })
     }
@@ -176,8 +182,10 @@ impl Sent {
     /// When a number cannot be.
     pub(crate) fn source(&self, seed: u64, load: f64) -> anyhow::Result<sim::Traffic> {
         let source = match &self.kind {
-            Kind::Recorded { trace, repeat } => {
-                Repeated::new(trace.clone(), u64::from(*repeat), Contents::Distinct).boxed()
+            Kind::Recorded(replay) => replay.source(seed)?,
+            Kind::Talks(laws) => {
+                let made = Talk::new(laws.clone(), self.extent_at(load), seed);
+                made.map_err(cannot)?.boxed()
             }
             Kind::Clients(clients) => clients.source(seed, load)?,
             Kind::Generated(pattern) => {
@@ -206,14 +214,14 @@ impl Sent {
             };
             source = source.changed(change).map_err(cannot)?.boxed();
         }
-        let generated = matches!(self.kind, Kind::Generated(_));
+        let generated = matches!(self.kind, Kind::Generated(_) | Kind::Talks(_));
         if let (false, Some(count)) = (generated, self.extent.requests) {
             source = source
                 .changed(Change::First(count))
                 .map_err(cannot)?
                 .boxed();
         }
-        if let (Kind::Recorded { .. }, Some(to)) = (&self.kind, self.extent.duration) {
+        if let (Kind::Recorded(_), Some(to)) = (&self.kind, self.extent.duration) {
             let window = Change::Window {
                 from: Nanoseconds(0),
                 to,
@@ -266,7 +274,7 @@ impl Sent {
         if let Some(stated) = self.warm_up {
             return stated;
         }
-        if !matches!(self.kind, Kind::Generated(_)) {
+        if !matches!(self.kind, Kind::Generated(_) | Kind::Talks(_)) {
             return Nanoseconds(0);
         }
         let seconds = match (self.extent_at(load), self.workload.traffic) {
@@ -303,7 +311,7 @@ impl Sent {
     }
 }
 
-fn cannot(error: sim::TrafficError) -> anyhow::Error {
+pub(super) fn cannot(error: sim::TrafficError) -> anyhow::Error {
     Problem::new("the traffic cannot be made")
         .because(error)
         .into()
@@ -411,84 +419,33 @@ fn recorded(
         );
     }
     let tenants = trace.tenants.clone();
-    let kind = Kind::Recorded {
-        trace: Recorded::new(trace.into_requests()),
-        repeat,
-    };
-    Ok((kind, words, tenants))
-}
-
-/// The laws of a workload; with quantiles of lengths and hourly rates where they are known.
-fn pattern(workload: &Workload, detail: &TrafficDetail) -> anyhow::Result<Pattern> {
-    let law =
-        |given: &LengthDistribution, quantiles: &[LengthQuantile]| -> anyhow::Result<LengthLaw> {
-            if quantiles.is_empty() {
-                return LengthLaw::of(given).map_err(cannot);
-            }
-            let mut points = vec![(0.0, 1.0)];
-            points.extend(
-                quantiles
-                    .iter()
-                    .map(|q| (q.percentile.fraction(), q.tokens.0 as f64)),
-            );
-            points.push((1.0, given.longest.0 as f64));
-            Ok(LengthLaw::Quantiles(
-                Curve::through(&points).map_err(cannot)?,
+    let mut traces = vec![Recorded::new(trace.into_requests())];
+    for next in &changes.then {
+        let trace = workload::trace(next)?;
+        if !trace.timed {
+            return Err(Problem::new(format!(
+                "--then {}: it does not say when requests came",
+                next.display()
             ))
-        };
-    let lengths = Lengths::Each {
-        input: law(&workload.lengths.input, &detail.input)?,
-        output: law(&workload.lengths.output, &detail.output)?,
-    };
-    let prefix = PrefixPool::new(workload.prefix_hit, &lengths).map_err(cannot)?;
-    let (arrivals, in_flight) = match workload.traffic {
-        Traffic::Open { rate, burstiness } => {
-            let mut arrivals = Arrivals::gamma(rate, burstiness);
-            if !detail.hourly.is_empty() {
-                arrivals.rate = Rate::Cycle(hours(&detail.hourly));
-            }
-            (Some(arrivals), None)
+            .into());
         }
-        Traffic::Closed { concurrency } => {
-            (None, Some(u32::try_from(concurrency).unwrap_or(u32::MAX)))
-        }
-    };
-    Ok(Pattern {
-        arrivals,
-        in_flight,
-        lengths,
-        prefix: (prefix.share > 0.0).then_some(prefix),
-    })
-}
-
-fn hours(rates: &[PerSecond]) -> Vec<Stage> {
-    let hour = Nanoseconds(3_600_000_000_000);
-    rates
-        .iter()
-        .map(|rate| Stage {
-            rate: *rate,
-            duration: hour,
-        })
-        .collect()
-}
-
-fn generated_words(workload: &Workload, hourly: &[PerSecond]) -> String {
-    match workload.traffic {
-        Traffic::Open { .. } if !hourly.is_empty() => {
-            format!("rates of {} hours, over and over", hourly.len())
-        }
-        Traffic::Open { rate, burstiness } => {
-            let law = if burstiness == 1.0 {
-                "Poisson".into()
-            } else if burstiness == 0.0 {
-                "equal gaps".into()
-            } else {
-                format!("gamma gaps with CV² {}", significant(burstiness, 3))
-            };
-            format!("{law}, {} requests/s", significant(rate.get(), 3))
-        }
-        Traffic::Closed { concurrency } => format!("{concurrency} requests in flight"),
+        words += &format!(", then {}", next.display());
+        traces.push(Recorded::new(trace.into_requests()));
     }
+    let resample = changes
+        .resample
+        .as_deref()
+        .map(|text| time("--resample", text))
+        .transpose()?;
+    if let Some(length) = resample {
+        words += &format!(", stretches of {length} drawn at random");
+    }
+    let replay = Replay {
+        traces,
+        repeat,
+        resample,
+    };
+    Ok((Kind::Recorded(replay), words, tenants))
 }
 
 /// How much is sent where nobody says it.
@@ -515,8 +472,17 @@ fn extent(flags: &ChangeFlags, kind: &Kind, workload: &Workload) -> anyhow::Resu
         });
     }
     Ok(match kind {
-        Kind::Recorded { .. } | Kind::Clients(_) => Extent::default(),
-        Kind::Generated(_) => usual(workload),
+        Kind::Recorded(_) | Kind::Clients(_) => Extent::default(),
+        // Stages have an end of their own.
+        Kind::Generated(Pattern {
+            arrivals:
+                Some(Arrivals {
+                    rate: Rate::Stages(_),
+                    ..
+                }),
+            ..
+        }) => Extent::default(),
+        Kind::Generated(_) | Kind::Talks(_) => usual(workload),
     })
 }
 
