@@ -39,7 +39,7 @@ struct Session {
     /// When the last ended.
     end: Option<u64>,
     /// Those behind it.
-    behind: Option<Box<VecDeque<u64>>>,
+    behind: VecDeque<u64>,
 }
 
 /// What to do with a request that was pulled.
@@ -123,7 +123,7 @@ impl<S: Source> Client<S> {
         if let Some(session) = session {
             let session = self.sessions.entry(session).or_default();
             if session.busy {
-                session.behind.get_or_insert_default().push_back(number);
+                session.behind.push_back(number);
                 return Pulled::Later;
             }
             session.busy = true;
@@ -184,13 +184,7 @@ impl<S: Source> Client<S> {
         };
         session.end = Some(now);
         session.busy = false;
-        let Some(behind) = &mut session.behind else {
-            return;
-        };
-        let number = behind.pop_front();
-        if behind.is_empty() {
-            session.behind = None;
-        }
+        let number = session.behind.pop_front();
         if let Some(flight) = number.and_then(|number| flights.get_mut(number)) {
             session.busy = true;
             let think = flight.request.as_ref().map_or(0, |request| request.think.0);

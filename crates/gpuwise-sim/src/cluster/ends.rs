@@ -112,10 +112,10 @@ where
 
     /// A client gives up.
     pub(super) fn time_out(&mut self, time: u64, number: u64) {
-        let waits = |flight: &&Flight| {
+        let waits = |flight: &Flight| {
             flight.deadline == time && !matches!(flight.place, Place::Client | Place::Over)
         };
-        if self.flights.get(number).filter(waits).is_some() {
+        if self.flights.get(number).is_some_and(waits) {
             let ending = self.withdraw(number, Outcome::TimedOut);
             self.conclude(number, ending);
         }

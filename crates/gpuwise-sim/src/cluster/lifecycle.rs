@@ -329,12 +329,11 @@ where
         let is_busy = |replica: &u16| self.slots[usize::from(*replica)].turn.is_some();
         let busy = members.iter().filter(|member| is_busy(member)).count() as u64;
         let slowness = match together.sharing {
-            Sharing::Slices => ALONE,
             Sharing::TimeSlices => ALONE * busy.max(1),
             Sharing::Mps { interference } if busy > 1 => {
                 libm::round(interference.unwrap_or(1.0) * ALONE as f64) as u64
             }
-            Sharing::Mps { .. } => ALONE,
+            Sharing::Slices | Sharing::Mps { .. } => ALONE,
         };
         let now = self.now;
         for member in members {

@@ -115,9 +115,9 @@ impl Failures {
             return None;
         };
         let mut chance = RandomStream::new(seed, "replica failure", entity(replica, nth));
-        let lives = exponential(&mut chance, between);
-        let lies = exponential(&mut chance, repair);
-        Some((nanoseconds(lives), nanoseconds(lies)))
+        let life = exponential(&mut chance, between);
+        let repair = exponential(&mut chance, repair);
+        Some((nanoseconds(life), nanoseconds(repair)))
     }
 }
 

@@ -62,7 +62,7 @@ impl Rule {
             let known = self.memory.longest(ask.request, |_| true);
             let enough = self.settings.threshold * f64::from(ask.request.input);
             let cached = (known.tokens as f64 > enough)
-                .then(|| place_of(known.holders.first()?, candidates))
+                .then(|| place_of(*known.holders.first()?, candidates))
                 .flatten();
             cached.or_else(|| least(candidates, Measure::Requests))?
         };
@@ -90,9 +90,9 @@ impl Rule {
 }
 
 /// The place of an open candidate of this number.
-fn place_of(replica: &u16, candidates: &[Candidate]) -> Option<usize> {
+fn place_of(replica: u16, candidates: &[Candidate]) -> Option<usize> {
     let place = candidates
-        .binary_search_by_key(replica, |candidate| candidate.replica)
+        .binary_search_by_key(&replica, |candidate| candidate.replica)
         .ok()?;
     candidates[place].open.then_some(place)
 }
@@ -113,7 +113,7 @@ impl Blind {
     }
 
     pub(super) fn pick(&mut self, ask: &Ask<'_>, candidates: &[Candidate]) -> Option<usize> {
-        let open = |replica: u16| place_of(&replica, candidates).is_some();
+        let open = |replica: u16| place_of(replica, candidates).is_some();
         let Known { holders, .. } = self.memory.longest(ask.request, open);
         let place = any(candidates, &mut self.chance, |_, one| {
             one.open && (holders.is_empty() || holders.contains(&one.replica))

@@ -134,8 +134,8 @@ mod tests {
             ([0, 0, 0], 1.0, 2.0, 0),
         ] {
             let settings = KvAware {
-                credit,
                 scale,
+                credit,
                 ..KvAware::default()
             };
             let mut rule = Rule::new(settings, RandomStream::new(1, "kv", 0));
