@@ -46,7 +46,7 @@ pub(crate) struct Asked {
 pub(crate) fn read(flags: &Plan, catalogue: &Catalogue) -> anyhow::Result<Asked> {
     let promise = flags.promise.unfolded()?;
     let given = fields(&flags.traffic, &promise, Some(&flags.limits));
-    let mut asked = asked(&flags.traffic, &given, None)?;
+    let mut asked = asked(&flags.traffic, &given, None, None)?;
     canonical(&mut asked.workload, catalogue, &given)?;
     if let (Traffic::Open { rate, .. }, Some(peak)) = (&asked.workload.traffic, asked.detail.peak)
         && peak > *rate
@@ -61,7 +61,7 @@ pub(crate) fn read(flags: &Plan, catalogue: &Catalogue) -> anyhow::Result<Asked>
 }
 
 /// Reads the workload that something is tried under: flags over a trace, over a workload file, over
-/// what was saved.
+/// what was saved. `trace` is the trace of the flags where it was read already.
 ///
 /// # Errors
 /// As [`read`].
@@ -69,15 +69,17 @@ pub(crate) fn read_over(
     traffic: &TrafficFlags,
     promise: &PromiseFlags,
     saved: Option<&Workload>,
+    trace: Option<&Trace>,
 ) -> anyhow::Result<Asked> {
     let given = fields(traffic, &promise.unfolded()?, None);
-    asked(traffic, &given, saved)
+    asked(traffic, &given, saved, trace)
 }
 
 fn asked(
     traffic: &TrafficFlags,
     given: &WorkloadFields,
     saved: Option<&Workload>,
+    read: Option<&Trace>,
 ) -> anyhow::Result<Asked> {
     let mut notes = Vec::new();
     let mut file = None;
@@ -90,7 +92,14 @@ fn asked(
         file = Some((path.clone(), text));
     }
     if let Some(path) = &traffic.trace {
-        base = base.overridden_by(of_trace(path, &mut notes)?);
+        let own;
+        let trace = if let Some(trace) = read {
+            trace
+        } else {
+            own = trace(path)?;
+            &own
+        };
+        base = base.overridden_by(of_trace(path, trace, &mut notes));
     }
     let merged = assumed(base.overridden_by(given.clone()), &mut notes);
     let read = merged
@@ -303,9 +312,8 @@ fn flag_of(field: &str) -> String {
 }
 
 /// The fields that a trace makes.
-fn of_trace(path: &Path, notes: &mut Vec<String>) -> anyhow::Result<WorkloadFields> {
+fn of_trace(path: &Path, trace: &Trace, notes: &mut Vec<String>) -> WorkloadFields {
     let shown = path.display().to_string();
-    let trace = trace(path)?;
     notes.extend(trace.notes.iter().map(|note| format!("{shown}: {note}")));
     let summary = trace.summary();
     let lengths = summary.lengths();
@@ -345,7 +353,7 @@ fn of_trace(path: &Path, notes: &mut Vec<String>) -> anyhow::Result<WorkloadFiel
         summary.requests,
         trace.kind.name()
     ));
-    Ok(fields)
+    fields
 }
 
 /// Reads a trace of requests.

@@ -44,25 +44,6 @@ impl Clients {
     }
 }
 
-/// The table of rates that `--trace` names, if it is one.
-///
-/// # Errors
-/// When the file cannot be read, or is no traffic.
-pub(super) fn table(path: &Path) -> anyhow::Result<Option<RateTable>> {
-    Ok(match workload::traffic_file(path)? {
-        TrafficFile::Rates(table) => Some(table),
-        TrafficFile::Trace(_) => None,
-        TrafficFile::Lengths(_) => {
-            return Err(Problem::new(format!(
-                "{} is a table of lengths, not of rates",
-                path.display()
-            ))
-            .hint("give the table of rates to --trace and this one to --lengths")
-            .into());
-        }
-    })
-}
-
 /// The clients that flags ask for, with the workload in its means and the words for it.
 ///
 /// # Errors

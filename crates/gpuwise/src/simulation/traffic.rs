@@ -15,7 +15,7 @@ use gpuwise_domain::{
     workload::{Traffic, TrafficDetail, Workload},
 };
 use gpuwise_read::{
-    traffic::RateTable,
+    traffic::{RateTable, Trace, TrafficFile},
     workload::{percent, share},
 };
 use gpuwise_sim::traffic::{
@@ -79,16 +79,29 @@ impl Sent {
             .hint("`gpuwise plan MODEL --from '…' --save deployment.json` makes a deployment of a launch command")
             .into());
         }
-        if let Some(path) = &traffic.trace
-            && let Some(table) = clients::table(path)?
-        {
-            return Self::of_clients(path, &table, traffic, changes, promise, saved);
+        let mut trace = None;
+        if let Some(path) = &traffic.trace {
+            match workload::traffic_file(path)? {
+                TrafficFile::Trace(read) => trace = Some((path, read)),
+                TrafficFile::Rates(table) => {
+                    return Self::of_clients(path, &table, traffic, changes, promise, saved);
+                }
+                TrafficFile::Lengths(_) => {
+                    return Err(Problem::new(format!(
+                        "{} is a table of lengths, not of rates",
+                        path.display()
+                    ))
+                    .hint("give the table of rates to --trace and this one to --lengths")
+                    .into());
+                }
+            }
         }
-        let mut asked = workload::read_over(traffic, promise, saved)?;
+        let read = trace.as_ref().map(|(_, trace)| trace);
+        let mut asked = workload::read_over(traffic, promise, saved, read)?;
         let mut notes = std::mem::take(&mut asked.notes);
         let mut list = listed(changes)?;
-        let (kind, words, tenants) = if let Some(path) = &traffic.trace {
-            recorded(path, traffic, changes, &asked.workload, &mut list)?
+        let (kind, words, tenants) = if let Some((path, trace)) = trace {
+            recorded(path, trace, traffic, changes, &asked.workload, &mut list)?
         } else {
             no_trace(changes)?;
             let (kind, words) = generated(changes, &mut asked.workload, &asked.detail)?;
@@ -131,7 +144,7 @@ impl Sent {
             trace: None,
             ..traffic.clone()
         };
-        let asked = workload::read_over(&without, promise, saved)?;
+        let asked = workload::read_over(&without, promise, saved, None)?;
         let (clients, workload, words) =
             clients::read(path, table, traffic, changes, asked.workload)?;
         Ok(Self {
@@ -357,12 +370,12 @@ fn no_trace(flags: &ChangeFlags) -> anyhow::Result<()> {
 /// A trace as it was recorded, or at another rate where one is said.
 fn recorded(
     path: &Path,
+    trace: Trace,
     flags: &TrafficFlags,
     changes: &ChangeFlags,
     workload: &Workload,
     list: &mut Vec<Change>,
 ) -> anyhow::Result<(Kind, String, Vec<String>)> {
-    let trace = workload::trace(path)?;
     let shown = path.display();
     for (name, given) in [
         ("--isl", flags.isl.is_some()),
