@@ -26,7 +26,7 @@ impl StepCost for Jagged {
         let padded = u64::from(sequences.next_multiple_of(self.pad));
         let part = context / self.piece;
         Piece {
-            base: (self.step + 7 * padded) as i64 - (part % 5) as i64,
+            base: (self.step + 7 * padded).cast_signed() - (part % 5).cast_signed(),
             slope: 1 + part % 3,
             until: (part + 1) * self.piece,
         }

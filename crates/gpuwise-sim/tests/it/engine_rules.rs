@@ -282,7 +282,7 @@ fn what_can_never_be_served_is_refused_and_so_is_what_comes_to_a_full_queue() {
 
 #[test]
 fn settings_that_no_engine_could_run_with_are_errors() {
-    let check = |settings: Settings| Replica::new(settings, COST).err().expect("an error");
+    let check = |settings: Settings| Replica::new(settings, COST).expect_err("an error");
     let zero = Settings {
         max_sequences: 0,
         ..vllm()

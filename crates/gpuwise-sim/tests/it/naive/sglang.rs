@@ -85,7 +85,6 @@ impl Rank {
     fn prompts(&mut self, rules: &SglangRules, ratio: f64) -> Batch {
         let decoding = self.decoding();
         let most = self.settings.max_sequences as usize;
-        let page = u64::from(self.settings.cache.block_tokens);
         let clip = u64::from(rules.output_clip);
         if self.sglang.chunked.is_none() {
             if self.sglang.full || self.waiting.is_empty() {
@@ -108,7 +107,7 @@ impl Rank {
             .map(rest)
             .sum();
         let mixed = if rules.mixed_chunk {
-            decoding as i64
+            i64::try_from(decoding).expect("few")
         } else {
             0
         };
@@ -122,24 +121,7 @@ impl Rank {
         };
         let mut open = true;
         if let Some(number) = self.sglang.chunked {
-            let fits = making.chunk.min(self.total(&making) as i64);
-            let fits = if fits <= 0 { making.chunk } else { fits };
-            let free = self.pool.free();
-            let one = self
-                .running
-                .iter_mut()
-                .find(|own| own.number == number)
-                .expect("it runs");
-            let there = (one.computed.div_ceil(page) + free) * page - one.computed;
-            let left = one.tokens() - one.computed;
-            let some = (left as i64).min(fits).min(there as i64);
-            open = false;
-            if some > 0 {
-                assert!(self.pool.grow(&mut one.holding, one.computed + some as u64));
-                let one = one.clone();
-                self.give(&mut making, &one, some as u64, clip);
-                open = self.sglang.chunked.is_none() && !self.is_over(&making);
-            }
+            open = self.read_on(&mut making, number, clip);
         }
         if open {
             self.order(rules);
@@ -149,36 +131,7 @@ impl Rank {
                 self.sglang.full = true;
                 break;
             }
-            let one = &self.waiting[0];
-            let (blocks, free) = self.pool.find(&one.request, one.number, one.tokens());
-            let left = one.tokens() - blocks * page;
-            let total = (left + rest(one)) as f64;
-            if total >= self.total(&making) - (free * page) as f64 {
-                self.sglang.full = true;
-                break;
-            }
-            let paged = left.next_multiple_of(page) as i64;
-            if paged >= making.input && !making.batch.is_empty() {
-                break;
-            }
-            let some = if paged <= making.chunk {
-                left
-            } else {
-                making.chunk.max(0) as u64 / page * page
-            };
-            if some == 0 {
-                break;
-            }
-            let mut one = self.waiting.pop_front().expect("it waits");
-            one.holding = self.pool.hold(&one.request, one.number, one.tokens());
-            one.computed = blocks * page;
-            assert!(self.pool.grow(&mut one.holding, one.computed + some));
-            one.reading = true;
-            one.cached.get_or_insert(one.computed);
-            one.scheduled.get_or_insert(self.now);
-            self.running.push(one.clone());
-            self.give(&mut making, &one, some, clip);
-            open = self.sglang.chunked.is_none() && !self.is_over(&making);
+            open = self.let_in(&mut making, clip);
         }
         if !making.batch.is_empty()
             && rules.mixed_chunk
@@ -188,6 +141,65 @@ impl Rank {
             making.batch.extend(all);
         }
         making.batch
+    }
+
+    /// The prompt that is computed in chunks goes on; true if others may follow.
+    fn read_on(&mut self, making: &mut Making, number: u64, clip: u64) -> bool {
+        let page = u64::from(self.settings.cache.block_tokens);
+        let fits = making.chunk.min(self.total(making) as i64);
+        let fits = if fits <= 0 { making.chunk } else { fits };
+        let free = self.pool.free();
+        let one = self
+            .running
+            .iter_mut()
+            .find(|own| own.number == number)
+            .expect("it runs");
+        let there = (one.computed.div_ceil(page) + free) * page - one.computed;
+        let left = one.tokens() - one.computed;
+        let some = left.min(there).cast_signed().min(fits);
+        if some <= 0 {
+            return false;
+        }
+        let some = some.cast_unsigned();
+        assert!(self.pool.grow(&mut one.holding, one.computed + some));
+        let one = one.clone();
+        self.give(making, &one, some, clip);
+        self.sglang.chunked.is_none() && !self.is_over(making)
+    }
+
+    /// The head of the queue joins if it can; true if others may follow.
+    fn let_in(&mut self, making: &mut Making, clip: u64) -> bool {
+        let page = u64::from(self.settings.cache.block_tokens);
+        let one = &self.waiting[0];
+        let (blocks, free) = self.pool.find(&one.request, one.number, one.tokens());
+        let left = one.tokens() - blocks * page;
+        let rest = u64::from(one.request.output) - one.generated;
+        if (left + rest.min(clip)) as f64 >= self.total(making) - (free * page) as f64 {
+            self.sglang.full = true;
+            return false;
+        }
+        let paged = left.next_multiple_of(page).cast_signed();
+        if paged >= making.input && !making.batch.is_empty() {
+            return false;
+        }
+        let some = if paged <= making.chunk {
+            left
+        } else {
+            making.chunk.max(0).cast_unsigned() / page * page
+        };
+        if some == 0 {
+            return false;
+        }
+        let mut one = self.waiting.pop_front().expect("it waits");
+        one.holding = self.pool.hold(&one.request, one.number, one.tokens());
+        one.computed = blocks * page;
+        assert!(self.pool.grow(&mut one.holding, one.computed + some));
+        one.reading = true;
+        one.cached.get_or_insert(one.computed);
+        one.scheduled.get_or_insert(self.now);
+        self.running.push(one.clone());
+        self.give(making, &one, some, clip);
+        self.sglang.chunked.is_none() && !self.is_over(making)
     }
 
     fn is_over(&self, making: &Making) -> bool {
@@ -205,7 +217,7 @@ impl Rank {
             decode: false,
             drafts: None,
         });
-        let paged = some.next_multiple_of(page) as i64;
+        let paged = some.next_multiple_of(page).cast_signed();
         making.input -= paged;
         making.chunk -= paged;
         if yields {

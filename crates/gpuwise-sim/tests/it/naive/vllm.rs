@@ -1,7 +1,6 @@
 //! vLLM V1, sequence by sequence.
 
 use super::{Batch, Rank, Share};
-use crate::naive_pool::NaiveHolding;
 use gpuwise_sim::engine::VllmRules;
 
 /// A step in the making.
