@@ -5,6 +5,8 @@
 
 pub mod cache;
 pub mod cluster;
+#[cfg(doctest)]
+mod concepts;
 pub mod cost;
 pub mod deployed;
 pub mod engine;
