@@ -59,7 +59,7 @@ pub(crate) struct Freed {
 pub(crate) struct Pacer {
     pub(crate) clock: Clock,
     pub(crate) pacing: Pacing,
-    /// Nothing is sent after this.
+    /// Nothing that is due later is sent.
     pub(crate) until: Option<Nanoseconds>,
     pub(crate) stop: Stop,
     pub(crate) prompts: Prompts,
@@ -79,8 +79,7 @@ pub(crate) struct State {
     ahead: VecDeque<Ready>,
     exhausted: bool,
     in_flight: u32,
-    /// Sessions with a request in flight, and those that wait for it.
-    sessions: BTreeMap<u32, VecDeque<Ready>>,
+    sessions: BTreeMap<u32, Session>,
     parked: usize,
     /// Requests whose predecessor has ended, by when they are due.
     released: BTreeMap<(Nanoseconds, u64), Ready>,
@@ -91,12 +90,36 @@ pub(crate) struct State {
     next_worker: usize,
 }
 
+/// A session that has sent something.
+#[derive(Debug, Default)]
+struct Session {
+    /// One of its requests is in flight.
+    busy: bool,
+    /// When the last one ended.
+    ended: Nanoseconds,
+    /// Those that wait for it.
+    waiting: VecDeque<Ready>,
+}
+
 impl State {
     /// Before the start, with what was made beforehand.
     pub(crate) fn ahead(ready: impl Iterator<Item = Ready>) -> Self {
         Self {
             ahead: ready.collect(),
             ..Self::default()
+        }
+    }
+
+    /// Sends nothing fresh any more; in a closed loop nothing at all is due then.
+    fn end(&mut self, closed: bool) {
+        self.ahead.clear();
+        self.exhausted = true;
+        if closed {
+            self.released.clear();
+            for session in self.sessions.values_mut() {
+                session.waiting.clear();
+            }
+            self.parked = 0;
         }
     }
 }
@@ -137,12 +160,18 @@ impl Pacer {
 
     fn next(&mut self) -> Next {
         let now = self.clock.now();
-        let over = self.until.is_some_and(|until| now >= until);
+        // What is late was due before, and is sent all the same: else a slow client hid it.
+        let over = match (self.until, self.pacing) {
+            (None, _) => false,
+            (Some(until), Pacing::InFlight(_)) => now >= until,
+            (Some(until), Pacing::Scheduled { .. }) => {
+                self.look_ahead();
+                let next = self.state.ahead.front().map(|ready| self.due(ready));
+                next.is_some_and(|due| due >= until)
+            }
+        };
         if over {
-            self.state.released.clear();
-            self.state.parked = 0;
-            self.state.ahead.clear();
-            self.state.exhausted = true;
+            self.state.end(matches!(self.pacing, Pacing::InFlight(_)));
         }
         match self.pacing {
             Pacing::Scheduled { at_most } => self.next_scheduled(now, at_most),
@@ -170,7 +199,7 @@ impl Pacer {
                 self.send(ready, due);
             }
         } else if let Some(ready) = self.state.ahead.pop_front()
-            && let Some(ready) = self.parked(ready)
+            && let Some((ready, due)) = self.sendable(ready, now)
         {
             self.send(ready, due);
         }
@@ -184,9 +213,12 @@ impl Pacer {
         if since > now {
             return Next::Wait(Duration::from_nanos(since.0 - now.0));
         }
-        if let Some((_, ready)) = self.state.released.pop_first() {
+        let released = self.state.released.first_key_value().map(|(key, _)| *key);
+        if let Some((due, _)) = released.filter(|(due, _)| *due <= now)
+            && let Some((_, ready)) = self.state.released.pop_first()
+        {
             self.state.free.pop_front();
-            self.send(ready, since);
+            self.send(ready, since.max(due));
             return Next::Sent;
         }
         while self.state.parked < MOST_PARKED {
@@ -194,13 +226,16 @@ impl Pacer {
             let Some(ready) = self.state.ahead.pop_front() else {
                 break;
             };
-            if let Some(ready) = self.parked(ready) {
+            if let Some((ready, due)) = self.sendable(ready, now) {
                 self.state.free.pop_front();
-                self.send(ready, since);
+                self.send(ready, since.max(due));
                 return Next::Sent;
             }
         }
-        self.idle()
+        match self.state.released.first_key_value() {
+            Some(((due, _), _)) => Next::Wait(Duration::from_nanos(due.0.saturating_sub(now.0))),
+            None => self.idle(),
+        }
     }
 
     /// Nothing can be sent: waits for what is in flight.
@@ -212,8 +247,12 @@ impl Pacer {
         }
     }
 
+    /// When a request is due by itself; in a closed loop at once.
     fn due(&self, ready: &Ready) -> Nanoseconds {
-        self.start + ready.request.due
+        match self.pacing {
+            Pacing::Scheduled { .. } => self.start + ready.request.due,
+            Pacing::InFlight(_) => self.start,
+        }
     }
 
     fn look_ahead(&mut self) {
@@ -226,19 +265,28 @@ impl Pacer {
         }
     }
 
-    /// The request, unless it waits for an earlier one of its session.
-    fn parked(&mut self, ready: Ready) -> Option<Ready> {
+    /// The request and when it is due, if that is now; else it waits for an earlier one of its
+    /// session, or until its client has thought.
+    fn sendable(&mut self, ready: Ready, now: Nanoseconds) -> Option<(Ready, Nanoseconds)> {
+        let mut due = self.due(&ready);
         let Some(session) = ready.request.session else {
-            return Some(ready);
+            return Some((ready, due));
         };
-        match self.state.sessions.get_mut(&session) {
-            Some(waiting) => {
-                waiting.push_back(ready);
+        if let Some(session) = self.state.sessions.get_mut(&session) {
+            if session.busy {
+                session.waiting.push_back(ready);
                 self.state.parked += 1;
-                None
+                return None;
             }
-            None => Some(ready),
+            due = due.max(session.ended + ready.request.think);
+            // Whatever comes meanwhile of this session waits for this one.
+            session.busy = true;
         }
+        if due > now {
+            self.state.released.insert((due, ready.number), ready);
+            return None;
+        }
+        Some((ready, due))
     }
 
     fn send(&mut self, ready: Ready, due: Nanoseconds) {
@@ -248,7 +296,7 @@ impl Pacer {
             body,
         } = ready;
         if let Some(session) = request.session {
-            self.state.sessions.entry(session).or_default();
+            self.state.sessions.entry(session).or_default().busy = true;
         }
         let body = body.unwrap_or_else(|| {
             let turns = self.prompts.turns(number, &request, &self.state.answers);
@@ -277,21 +325,17 @@ impl Pacer {
         if let Some((name, text)) = freed.answer {
             self.state.answers.insert(name, text);
         }
-        let Some(session) = freed.session else { return };
-        let next = self
-            .state
-            .sessions
-            .get_mut(&session)
-            .and_then(VecDeque::pop_front);
-        match next {
-            None => {
-                self.state.sessions.remove(&session);
-            }
-            Some(ready) => {
-                self.state.parked = self.state.parked.saturating_sub(1);
-                let due = self.due(&ready).max(freed.at + ready.request.think);
-                self.state.released.insert((due, ready.number), ready);
-            }
+        let session = freed.session;
+        let Some(session) = session.and_then(|name| self.state.sessions.get_mut(&name)) else {
+            return;
+        };
+        session.busy = false;
+        session.ended = freed.at;
+        if let Some(ready) = session.waiting.pop_front() {
+            session.busy = true;
+            self.state.parked = self.state.parked.saturating_sub(1);
+            let due = self.due(&ready).max(freed.at + ready.request.think);
+            self.state.released.insert((due, ready.number), ready);
         }
     }
 }

@@ -39,7 +39,7 @@ pub struct Load {
     pub requests: Box<dyn Iterator<Item = Request> + Send>,
     /// When to send it.
     pub pacing: Pacing,
-    /// Nothing is sent after this time from the start; what is in flight then is waited for.
+    /// Nothing that is due later from the start is sent; what is in flight then is waited for.
     pub until: Option<Duration>,
     /// The number of the first request. Prompts differ by number, so that runs after one another
     /// have different ones.

@@ -124,6 +124,42 @@ fn nothing_is_sent_after_its_time() {
 }
 
 #[test]
+fn what_was_due_in_time_is_sent_however_late() {
+    let server = Server::start(answer);
+    let prepared = prepared(&server, options(&server.address));
+    // One at a time goes through, so that most are sent long after the time is over.
+    let mut traffic = requests(30, 30, 2);
+    traffic[29].due = after(1);
+    let mut load = load(traffic, Pacing::Scheduled { at_most: Some(1) });
+    load.until = Some(std::time::Duration::from_nanos(1_000_000));
+    let (measured, ended) = sent(&prepared, load);
+    assert_eq!((measured.len(), ended.sent), (29, 29));
+}
+
+#[test]
+fn a_client_thinks_also_where_its_next_request_is_due_long_after_the_answer() {
+    let server = Server::start(answer);
+    let prepared = prepared(&server, options(&server.address));
+    let mut traffic = requests(3, 30, 2);
+    for (place, request) in (0..).zip(&mut traffic) {
+        request.session = Some(3);
+        request.due = after(100 * place);
+        request.think = after(150 * place);
+    }
+    for pacing in [AS_DUE, Pacing::InFlight(2)] {
+        let (measured, _) = sent(&prepared, load(traffic.clone(), pacing));
+        for (place, pair) in (1..).zip(measured.windows(2)) {
+            let (before, one) = (&pair[0].record, &pair[1].record);
+            assert!(
+                one.due.0 >= before.end.0 + after(150 * place).0,
+                "{pacing:?}"
+            );
+            assert!(one.sent >= one.due);
+        }
+    }
+}
+
+#[test]
 fn prompts_are_as_long_as_the_server_counts() {
     // Two tokens for every word, and seven around them.
     let server = Server::start(|asked, writer| {
