@@ -11,6 +11,11 @@
 //! arrives joins the one after it; and blocks of a request that ends are free for the second plan
 //! after its last step.
 //!
+//! Not modelled: budgets of encoders, `prefill_schedule_interval`, the steps that ranks in lock go on
+//! for after their last work, counts of the rank balancer that are some time old, and SGLang's
+//! dfs-weight, lof, random, routing-key, hrrn and shortest-prefill-first orders. Times are good for
+//! 213 days.
+//!
 //! # Speed
 //! While all running sequences decode and nobody can join, steps differ only by their context, which
 //! grows by one token for each sequence. Such steps are one event: their durations are summed in

@@ -70,6 +70,7 @@ pub struct StepRun {
     pub decodes: u32,
     /// Of those, how many had their token before at the beginning of the first step: for these, and
     /// for all in later steps, the gap between tokens is the step. Others come as [`Sink::gaps`].
+    /// Drafts that are right come with the token before them, without a gap.
     pub regular: u32,
     /// Output tokens of each step.
     pub tokens: u32,
