@@ -10,33 +10,10 @@ impl Rank {
 
     pub(super) fn plan_tensorrt_llm(&mut self, rules: &TensorRtLlmRules) -> Batch {
         let mut batch = Vec::new();
-        let mut paused = false;
-        let decoding = |rank: &Self, own: &Sequence| !own.reading && !rank.ends(own);
-        loop {
-            let begins = |own: &&Sequence| {
-                decoding(self, own)
-                    && self.blocks_of(own.computed + 1) > self.blocks_of(own.computed)
-            };
-            if self.running.iter().filter(begins).count() as u64 <= self.pool.free() {
-                break;
-            }
-            let open = (0..self.running.len()).filter(|at| !self.ends(&self.running[*at]));
-            let last = open
-                .max_by_key(|at| self.running[*at].arrival)
-                .expect("one decodes");
-            let mut victim = self.running.remove(last);
-            let holding = std::mem::take(&mut victim.holding);
-            self.pool
-                .release(holding, &victim.request, victim.number, victim.computed);
-            victim.computed = 0;
-            victim.preemptions += 1;
-            self.greatest.preemptions += 1;
-            self.waiting.push_front(victim);
-            paused = true;
-        }
+        let paused = self.pause();
         let mut budget = u64::from(self.settings.max_batched_tokens);
         for at in 0..self.running.len() {
-            if !decoding(self, &self.running[at]) {
+            if !self.decodes(&self.running[at]) {
                 continue;
             }
             let one = &mut self.running[at];
@@ -86,6 +63,37 @@ impl Rank {
             one.reading &= !share.yields;
         }
         batch
+    }
+
+    fn decodes(&self, own: &Sequence) -> bool {
+        !own.reading && !self.ends(own)
+    }
+
+    /// The latest arrivals lose their places while the next step does not fit.
+    fn pause(&mut self) -> bool {
+        let mut paused = false;
+        loop {
+            let begins = |own: &&Sequence| {
+                self.decodes(own) && self.blocks_of(own.computed + 1) > self.blocks_of(own.computed)
+            };
+            if self.running.iter().filter(begins).count() as u64 <= self.pool.free() {
+                break;
+            }
+            let open = (0..self.running.len()).filter(|at| !self.ends(&self.running[*at]));
+            let last = open
+                .max_by_key(|at| self.running[*at].arrival)
+                .expect("one decodes");
+            let mut victim = self.running.remove(last);
+            let holding = std::mem::take(&mut victim.holding);
+            self.pool
+                .release(holding, &victim.request, victim.number, victim.computed);
+            victim.computed = 0;
+            victim.preemptions += 1;
+            self.greatest.preemptions += 1;
+            self.waiting.push_front(victim);
+            paused = true;
+        }
+        paused
     }
 
     fn part(&self, rules: &TensorRtLlmRules, left: u64, budget: u64) -> u64 {
