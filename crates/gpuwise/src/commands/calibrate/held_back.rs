@@ -70,6 +70,7 @@ pub(super) fn tried(asked: &[Asked], observed: &[Observed], ranges: &Ranges) -> 
                 .filter_map(|(_, seen)| Some(all.correction(seen)?.width))
                 .collect();
             let width = widths.iter().sum::<f64>() / widths.len().max(1) as f64;
+            let named = shown(asked, observed, &model);
             Tried {
                 points: points.len(),
                 rows: rows.len(),
@@ -81,13 +82,26 @@ pub(super) fn tried(asked: &[Asked], observed: &[Observed], ranges: &Ranges) -> 
                     (range.low.powf(width), range.high.powf(width)),
                 ],
                 gpu,
-                model,
+                model: named,
                 weights,
                 engine,
                 class,
             }
         })
         .collect()
+}
+
+/// A model as its rows name it, without its publisher: observations fold names.
+fn shown(asked: &[Asked], observed: &[Observed], model: &str) -> String {
+    observed
+        .iter()
+        .find(|row| row.observation.model == model)
+        .and_then(|row| asked.get(row.row))
+        .map_or(model, |asked| asked.question.model.as_str())
+        .rsplit('/')
+        .next()
+        .unwrap_or(model)
+        .to_owned()
 }
 
 /// |predicted − measured| / measured after a shift, from ln(measured / predicted).

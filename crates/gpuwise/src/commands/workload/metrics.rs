@@ -128,9 +128,12 @@ fn once(
     match covered {
         Some(seconds) => {
             seen.rate = Some(observed.requests / seconds);
-            seen.notes.push(
-                "the rate is the mean since counting began, idle hours and nights included".into(),
-            );
+            if span.is_none() {
+                seen.notes.push(
+                    "the rate is the mean since counting began, idle hours and nights included"
+                        .into(),
+                );
+            }
         }
         None => {
             seen.no_rate = Some(match (since, taken) {
