@@ -164,7 +164,9 @@ impl Histogram {
                     let inside = ((wanted - before) / part.count).clamp(0.0, 1.0);
                     return Some(Quantile {
                         fraction,
-                        value: part.low + (part.high - part.low) * libm::pow(inside, power),
+                        // Rounding must not lead out of the bucket.
+                        value: (part.low + (part.high - part.low) * libm::pow(inside, power))
+                            .clamp(part.low, part.high),
                         low: part.low,
                         high: part.high,
                     });
