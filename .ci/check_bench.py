@@ -157,7 +157,7 @@ def own_times(check, gpuwise, wide):
 
 def shapes(check, gpuwise, wide):
     runs, rows, _ = bench(
-        gpuwise, wide, "--concurrency", 2, "--isl", 40, "--osl", 16, "--turns", 3, "--requests", 24
+        gpuwise, wide, "--concurrency", 2, "--isl", 40, "--osl", 16, "--turns", 3, "--think", "0s", "--requests", 24
     )
     one = runs["runs"][0]
     check.that(one["groups"][0]["outcomes"]["completed"] == 24, "conversations are answered")

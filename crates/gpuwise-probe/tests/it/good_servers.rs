@@ -131,7 +131,7 @@ fn what_was_due_in_time_is_sent_however_late() {
     let mut traffic = requests(30, 30, 2);
     traffic[29].due = after(1);
     let mut load = load(traffic, Pacing::Scheduled { at_most: Some(1) });
-    load.until = Some(std::time::Duration::from_nanos(1_000_000));
+    load.until = Some(std::time::Duration::from_millis(1));
     let (measured, ended) = sent(&prepared, load);
     assert_eq!((measured.len(), ended.sent), (29, 29));
 }

@@ -79,13 +79,6 @@ pub(crate) struct ShapeFlags {
     /// Prompts begin with so many tokens that they share, in so many groups, such as 500@4
     #[arg(long, value_name = "TOKENS@GROUPS")]
     pub(crate) shared_prefix: Option<String>,
-    /// Conversations of so many rounds, each prompt of which repeats all that was said; --isl is what is
-    /// new in a round
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
-    pub(crate) turns: Option<u32>,
-    /// In a conversation, the time between an answer and the next prompt
-    #[arg(long, value_name = "TIME", requires = "turns")]
-    pub(crate) think: Option<String>,
     /// Seed of the words of prompts; with another seed no prompt was ever sent before [default: the
     /// clock, so that no cache is warm from an earlier run]
     #[arg(long, value_name = "N")]

@@ -61,7 +61,12 @@ pub(super) fn point(
 ) -> anyhow::Result<Point> {
     let traffic = stated(flags, load)?;
     let changes = lasting(flags, many);
-    let sent = Sent::new(&traffic, &changes, &flags.promise, None)?;
+    // Conversations are made here: they may also be kept in flight, and share their beginnings.
+    let single = ChangeFlags {
+        turns: None,
+        ..changes.clone()
+    };
+    let sent = Sent::new(&traffic, &single, &flags.promise, None)?;
     let until = optional_time("--duration", changes.duration.as_deref())?;
     let offered = match sent.workload.traffic {
         Traffic::Open { rate, .. } => Some(rate),
@@ -119,11 +124,11 @@ fn shaped(
     let text = flags.shape.shared_prefix.as_deref();
     let shared = text.map(shared).transpose()?;
     let lengths = &sent.workload.lengths;
-    let made = if let Some(turns) = flags.shape.turns {
-        let think = optional_time("--think", flags.shape.think.as_deref())?;
+    let made = if let Some(turns) = changes.turns {
+        let think = time("--think", &changes.think)?;
         let talk = Conversation {
             turns,
-            think: think.unwrap_or_default(),
+            think,
             shared,
             question: tokens(lengths.input.mean.round() as u64),
             answer: tokens(lengths.output.mean.round() as u64),
