@@ -184,6 +184,8 @@ fn likeness(sample: &Sample<'_>) -> f64 {
         Kind::Prompt | Kind::Decode => 0.4,
         Kind::Serving if sample.reading.promise.is_some() => 0.5,
         Kind::Serving if sample.question.extra("scenario").is_some() => 0.5,
+        // Runs that state their engine, its settings and their load in full.
+        Kind::Serving if sample.question.extra("multi_turn").is_some() => 4.0,
         Kind::Serving => 1.0,
     }
 }
