@@ -213,7 +213,11 @@ fn burstiness(law: &str) -> anyhow::Result<String> {
 /// How long it lasts: a real server is not kept busy for longer than asked.
 fn lasting(flags: &Bench, many: bool) -> ChangeFlags {
     let mut changes = flags.changes.clone();
-    if changes.requests.is_none() && changes.duration.is_none() && flags.traffic.trace.is_none() {
+    let has_end = changes.requests.is_some()
+        || changes.duration.is_some()
+        || !changes.stages.is_empty()
+        || flags.traffic.trace.is_some();
+    if !has_end {
         changes.duration = Some(if many { USUAL_OF_MANY } else { USUAL }.into());
     }
     changes
