@@ -12,7 +12,7 @@ use std::{
 /// What a server answers to the nth request for a path; `None`: nothing, for ever.
 type Answers = dyn Fn(&str, usize) -> Option<(u16, String, String)> + Send + Sync;
 
-/// Serves until the test ends; gives the address, and the heads of what was asked.
+/// Serves until the test ends; gives the address, and what was asked.
 fn server(
     answers: impl Fn(&str, usize) -> Option<(u16, String, String)> + Send + Sync + 'static,
 ) -> (String, Arc<Mutex<Vec<String>>>) {
@@ -24,7 +24,6 @@ fn server(
     thread::spawn(move || {
         let mut silent = Vec::new();
         for stream in listener.incoming().flatten() {
-            // A client that leaves ends its own connection only.
             if let Ok(Some(stream)) = serve(stream, &answers, &log) {
                 silent.push(stream);
             }

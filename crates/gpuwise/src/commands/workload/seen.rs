@@ -116,16 +116,15 @@ impl Lengths {
 
 /// Lengths by a histogram, else their mean by counters.
 fn lengths(
-    histogram: &Option<Histogram>,
+    histogram: Option<&Histogram>,
     counted: Option<f64>,
     bound: Option<f64>,
 ) -> Option<Lengths> {
     let seen = histogram
-        .as_ref()
         .and_then(|histogram| histogram.distribution(bound))
         .map(Lengths::from);
     seen.or_else(|| {
-        let mean = histogram.as_ref().and_then(Histogram::mean).or(counted)?;
+        let mean = histogram.and_then(Histogram::mean).or(counted)?;
         Some(Lengths {
             mean,
             ..Lengths::default()
@@ -168,7 +167,7 @@ impl Seen {
     /// What a server's metrics say, rates apart.
     pub(super) fn of_metrics(observed: &Observed, context: Option<f64>) -> Self {
         let bound = context.or(observed.context);
-        let output = lengths(&observed.output, observed.counted.1, bound);
+        let output = lengths(observed.output.as_ref(), observed.counted.1, bound);
         let allowed = observed.max_tokens.as_ref().and_then(Histogram::mean);
         let no_output = match (&output, allowed) {
             (Some(_), _) => None,
@@ -193,7 +192,7 @@ impl Seen {
             model: observed.model.clone(),
             requests: observed.requests,
             no_input: Some(NOT_THERE.into()),
-            input: lengths(&observed.input, observed.counted.0, bound),
+            input: lengths(observed.input.as_ref(), observed.counted.0, bound),
             output,
             no_output,
             prefix_hit: observed.prefix_hit,
