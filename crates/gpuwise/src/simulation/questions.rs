@@ -6,7 +6,7 @@
 
 use crate::{
     catalogue::Loaded,
-    questions::{Asked, Models},
+    questions::{Asked, Models, canonical},
     workload,
 };
 use gpuwise_domain::{
@@ -151,7 +151,8 @@ fn group(
     };
     rows.iter()
         .map(|at| {
-            let question = &asked[*at].question;
+            // Rows of the user's own are found by the catalogue's name of a model.
+            let question = &canonical(&asked[*at].question, loaded);
             let answer = match read(question, architecture, &loaded.catalogue) {
                 Ok(reading) => answer(question, &reading, &report, knowledge),
                 Err(_) => special(question, &report),
