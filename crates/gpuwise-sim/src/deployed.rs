@@ -3,7 +3,7 @@
 
 use crate::{
     cache::PoolSettings,
-    cost::Sized,
+    cost::{Graphs, Sized},
     engine::{
         Capacity, Policy, Role, Settings, SglangOrder, SglangRules, Speculation, TensorRtLlmRules,
         VllmRules,
@@ -90,7 +90,9 @@ pub fn deployed(
     let front = constants.get(P::FrontEnd, place) * 1e-3;
     Ok(Deployed {
         settings,
-        cost: Sized::new(cycle, front).corrected(corrections.steps, corrections.prompts),
+        cost: Sized::new(cycle, front)
+            .corrected(corrections.steps, corrections.prompts)
+            .captured(graphs(setup)),
         notes,
     })
 }
@@ -173,6 +175,39 @@ fn settings(
         max_queued: None,
         max_queued_tokens: None,
     })
+}
+
+/// The graphs that an engine captures: vLLM up to twice its sequences, 512 of them at most (1,024 on
+/// parts of compute capability 10.0 since 0.28); SGLang by memory; llama.cpp none of this kind.
+fn graphs(setup: &Setup<'_>) -> Graphs {
+    if setup.settings.eager {
+        return Graphs::default();
+    }
+    let gib = setup.device.gpu.memory_reported.map_or(
+        setup.device.gpu.memory_marketing_gb,
+        gpuwise_units::Bytes::gib,
+    );
+    let largest = match setup.engine.kind {
+        EngineKind::Vllm => {
+            let wide = setup.device.gpu.compute_capability == Some((10, 0))
+                && setup.engine.at_least([0, 28, 0]);
+            let most = if wide { 1024 } else { 512 };
+            let sequences = clamped(setup.settings.sequences).saturating_mul(2);
+            sequences
+                .min(most)
+                .min(clamped(setup.settings.batched_tokens))
+        }
+        EngineKind::Sglang => match gib {
+            _ if gib < 20.0 => 8,
+            _ if gib < 35.0 => 48,
+            _ if gib < 60.0 => 32,
+            _ if gib < 160.0 => 256,
+            _ => 512,
+        },
+        EngineKind::TensorRtLlm => clamped(setup.settings.sequences).min(128),
+        _ => 0,
+    };
+    Graphs { largest }
 }
 
 /// The rules of a release of vLLM.

@@ -1,7 +1,9 @@
 //! What a step costs in time, as the engine asks for it.
 
+mod graphs;
 mod sized;
 
+pub use graphs::Graphs;
 pub use sized::Sized;
 
 /// The work of one step on one rank.

@@ -6,7 +6,7 @@
 //! prompt adds is computed once for each pair of decodes and tokens, and is affine in the context
 //! that the chunk attends to.
 
-use super::{Around, Piece, StepCost, StepWork};
+use super::{Around, Graphs, Piece, StepCost, StepWork};
 use gpuwise_size::{serving::Cycle, speed::Batch};
 use indexmap::IndexMap;
 use rustc_hash::FxBuildHasher;
@@ -28,6 +28,7 @@ pub struct Sized {
     front: f64,
     /// Factor on every step, and on what prompts add beyond that.
     corrections: [f64; 2],
+    graphs: Graphs,
     pieces: IndexMap<(u32, i32), Piece, FxBuildHasher>,
     chunks: IndexMap<ChunkKey, Chunk, FxBuildHasher>,
 }
@@ -49,6 +50,7 @@ impl Sized {
             cycle,
             front,
             corrections: [1.0; 2],
+            graphs: Graphs::default(),
             pieces: IndexMap::default(),
             chunks: IndexMap::default(),
         }
@@ -66,11 +68,24 @@ impl Sized {
         }
     }
 
+    /// The same with decode steps padded to the sizes of captured graphs.
+    #[must_use]
+    pub fn captured(self, graphs: Graphs) -> Self {
+        Self {
+            graphs,
+            pieces: IndexMap::default(),
+            chunks: IndexMap::default(),
+            ..self
+        }
+    }
+
     fn piece(&self, sequences: u32, knot: i32) -> Piece {
         let count = f64::from(sequences);
         let (low, high) = (context_of(knot), context_of(knot + 1));
         let scale = self.corrections[0] * SECOND;
-        let at = |context: f64| self.cycle.decode_step(count, context) * scale;
+        let padded = f64::from(self.graphs.padded(sequences));
+        // Rows that pad attend to nothing.
+        let at = |context: f64| self.cycle.padded_step(count, padded, context) * scale;
         let (first, last) = (at(low), at(high));
         let (from, until) = (
             libm::ceil(low * count) as u64,

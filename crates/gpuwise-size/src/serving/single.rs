@@ -16,6 +16,28 @@ impl Cycle {
         step * (1.0 + self.drafted * self.layer_share)
     }
 
+    /// The same where the step is computed for `padded` sequences, of which all but `sequences` attend
+    /// to nothing and yield nothing. Rows that pad are all alike: they choose the same experts, and the
+    /// host has no work with them.
+    pub fn padded_step(&self, sequences: f64, padded: f64, context: f64) -> f64 {
+        let more = padded - sequences;
+        if more <= 0.0 {
+            return self.decode_step(sequences, context);
+        }
+        let thinned = context * sequences / padded;
+        let experts = |decodes: f64, context: f64| {
+            let batch = Batch {
+                decodes,
+                context,
+                ..Batch::default()
+            };
+            self.steps.time(&batch).experts
+        };
+        let spared = more * self.steps.sequence_seconds() + experts(padded, thinned)
+            - experts(sequences, context);
+        self.decode_step(padded, thinned) - spared
+    }
+
     /// Seconds of one step that computes prompts, beside decodes or alone.
     pub fn mixed_step(&self, batch: &Batch) -> f64 {
         if batch.decodes <= 0.0 {

@@ -259,6 +259,11 @@ impl StepModel {
         rates.smooth_max(reading, computing)
     }
 
+    /// Seconds of the host for each sequence of a step.
+    pub fn sequence_seconds(&self) -> f64 {
+        self.rates.step_sequence
+    }
+
     /// Factor on prefill for what its parts do not show.
     pub fn prefill_factor(&self) -> f64 {
         self.rates.prefill_factor
