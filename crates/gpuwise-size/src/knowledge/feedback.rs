@@ -64,6 +64,12 @@ impl Feedback {
     /// The correction for a question; `None` where no row has the GPU, engine, model and precision
     /// and metric class.
     pub fn correction(&self, question: &Observation) -> Option<Correction> {
+        let own = self.of_class(question, question.class);
+        // Where no tail was measured, it moves with the mean.
+        own.or_else(|| self.of_class(question, question.class.mean()?))
+    }
+
+    fn of_class(&self, question: &Observation, class: MetricClass) -> Option<Correction> {
         let mut sum = 0.0;
         let mut weights = 0.0;
         let mut rows = 0;
@@ -72,7 +78,7 @@ impl Feedback {
                 && row.profile == question.profile
                 && row.model == question.model
                 && row.weights == question.weights;
-            if !same || row.class != question.class {
+            if !same || row.class != class {
                 continue;
             }
             let layout = if row.layout == question.layout {

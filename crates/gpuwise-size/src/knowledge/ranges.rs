@@ -49,6 +49,15 @@ impl MetricClass {
         Self::DecodeSpeed,
     ];
 
+    /// The class of the mean, where this is one of a high percentile.
+    pub const fn mean(self) -> Option<Self> {
+        match self {
+            Self::TtftTail => Some(Self::Ttft),
+            Self::TpotTail => Some(Self::Tpot),
+            _ => None,
+        }
+    }
+
     /// The class of what is asked.
     pub const fn of(wanted: Wanted) -> Self {
         const fn tail(statistic: Statistic) -> bool {

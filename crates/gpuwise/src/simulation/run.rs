@@ -91,9 +91,12 @@ pub(crate) fn run(
         tenants: names(run),
         stages: run.sent.stages.clone(),
     });
+    let cache = run.simulated.engine.settings.cache;
     let reasons = Reasons {
         recorder: &mut recorder,
         context: run.simulated.engine.settings.max_context,
+        cache: cache.blocks.saturating_sub(u64::from(cache.null_block))
+            * u64::from(cache.block_tokens),
     };
     cluster::run(&scenario, source, &mut (reasons, listener))
         .map_err(|error| Problem::new("the deployment cannot be simulated").because(error))?;
@@ -106,7 +109,10 @@ pub(crate) fn run(
 /// Records, and says why requests can never be served.
 struct Reasons<'a> {
     recorder: &'a mut Recorder,
+    /// Tokens of a request at most.
     context: u32,
+    /// Tokens that the cache of one rank holds.
+    cache: u64,
 }
 
 impl Observer for Reasons<'_> {
@@ -115,17 +121,26 @@ impl Observer for Reasons<'_> {
         if record.outcome != Outcome::Impossible {
             return;
         }
-        let tokens = u64::from(record.input) + u64::from(record.output);
-        let text = if tokens > u64::from(self.context) {
-            format!(
-                "longer than the context of {} tokens that the deployment serves (`gpuwise plan --context` sets it)",
-                group_thousands(&self.context.to_string())
-            )
+        let grouped = |tokens: u64| group_thousands(&tokens.to_string());
+        let context = format!(
+            "longer, prompt and answer together, than the context of {} tokens that the deployment serves \
+             (`gpuwise plan --context` sets it)",
+            grouped(u64::from(self.context))
+        );
+        // What became of it does not say how long its answer was to be.
+        let text = if self.cache >= u64::from(self.context) || record.input > self.context {
+            context
         } else {
-            "larger than all of the KV cache".to_owned()
+            format!(
+                "larger than all of the KV cache, {} tokens, or {context}",
+                grouped(self.cache)
+            )
         };
         self.recorder.reason(record.outcome, &text, || {
-            format!("request {}: {tokens} tokens", record.number)
+            format!(
+                "request {}: a prompt of {} tokens",
+                record.number, record.input
+            )
         });
     }
 
