@@ -123,7 +123,7 @@ impl Observer for Reasons<'_> {
         }
         let grouped = |tokens: u64| group_thousands(&tokens.to_string());
         let context = format!(
-            "longer, prompt and answer together, than the context of {} tokens that the deployment serves \
+            "longer than the context of {} tokens that the deployment serves, prompt and answer together \
              (`gpuwise plan --context` sets it)",
             grouped(u64::from(self.context))
         );
