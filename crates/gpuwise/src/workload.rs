@@ -8,7 +8,7 @@ use crate::{
 use anyhow::Context as _;
 use gpuwise_domain::{
     catalogue::Catalogue,
-    workload::{Target, Traffic, TrafficDetail, Workload},
+    workload::{LengthDistribution, Target, Traffic, TrafficDetail, Workload},
 };
 use gpuwise_read::{
     traffic::{self, Trace},
@@ -23,6 +23,9 @@ use std::{
 const RATE: &str = "1/s";
 const ISL: &str = "1000";
 const OSL: &str = "200";
+
+/// Tokens of a prompt or an answer beyond which no model serves it.
+const LONGEST_PART: u64 = 5_000_000;
 
 /// A trace is some gigabytes at most, unpacked.
 const LARGEST_TRACE: u64 = 4 << 30;
@@ -99,12 +102,23 @@ fn asked(
             own = trace(path)?;
             &own
         };
-        base = base.overridden_by(of_trace(path, trace, &mut notes));
+        let fields = of_trace(path, trace, read.is_some(), &mut notes);
+        base = base.overridden_by(fields);
     }
     let merged = assumed(base.overridden_by(given.clone()), &mut notes);
-    let read = merged
-        .read()
-        .map_err(|wrong| blamed(&wrong, given, file.as_ref()))?;
+    let read = merged.read().map_err(|wrong| {
+        let traced = matches!(wrong.field, "isl" | "osl" | "rate");
+        match &traffic.trace {
+            Some(path) if traced && !is_given(given, wrong.field) => Problem::new(format!(
+                "{}: its {} {}",
+                path.display(),
+                wrong.field,
+                wrong.problem
+            ))
+            .into(),
+            _ => blamed(&wrong, given, file.as_ref()),
+        }
+    })?;
     Ok(Asked {
         model: read.model,
         engine: read.engine,
@@ -311,34 +325,24 @@ fn flag_of(field: &str) -> String {
     }
 }
 
-/// The fields that a trace makes.
-fn of_trace(path: &Path, trace: &Trace, notes: &mut Vec<String>) -> WorkloadFields {
+/// The fields that a trace makes; `each`: its requests are sent one by one, and these are only their
+/// summary, which a request that nobody can serve does not spoil.
+fn of_trace(path: &Path, trace: &Trace, each: bool, notes: &mut Vec<String>) -> WorkloadFields {
     let shown = path.display().to_string();
     notes.extend(trace.notes.iter().map(|note| format!("{shown}: {note}")));
     let summary = trace.summary();
     let lengths = summary.lengths();
-    let tokens = |mean: f64| format!("{:.0}", mean.max(1.0));
+    let most = if each { LONGEST_PART } else { u64::MAX };
+    let mean = |law: &LengthDistribution| format!("{:.0}", law.mean.clamp(1.0, (most / 2) as f64));
+    let longest = |law: &LengthDistribution| {
+        let mean = law.mean.round() as u64;
+        law.longest.0.max(mean).clamp(1, most).to_string()
+    };
     let mut fields = WorkloadFields {
-        isl: Some(tokens(lengths.input.mean)),
-        osl: Some(tokens(lengths.output.mean)),
-        isl_longest: Some(
-            lengths
-                .input
-                .longest
-                .0
-                .max(lengths.input.mean.round() as u64)
-                .max(1)
-                .to_string(),
-        ),
-        osl_longest: Some(
-            lengths
-                .output
-                .longest
-                .0
-                .max(lengths.output.mean.round() as u64)
-                .max(1)
-                .to_string(),
-        ),
+        isl: Some(mean(&lengths.input)),
+        osl: Some(mean(&lengths.output)),
+        isl_longest: Some(longest(&lengths.input)),
+        osl_longest: Some(longest(&lengths.output)),
         isl_variation: Some(lengths.input.variation.to_string()),
         osl_variation: Some(lengths.output.variation.to_string()),
         prefix_hit: summary.prefix_hit.map(|share| share.to_string()),
@@ -349,8 +353,13 @@ fn of_trace(path: &Path, trace: &Trace, notes: &mut Vec<String>) -> WorkloadFiel
         fields.burstiness = Some(burstiness.to_string());
     }
     notes.push(format!(
-        "{shown}: {} requests of a {} trace",
+        "{shown}: {} requests of {} {} trace",
         summary.requests,
+        if trace.kind.name().starts_with('A') {
+            "an"
+        } else {
+            "a"
+        },
         trace.kind.name()
     ));
     fields

@@ -17,6 +17,8 @@ use gpuwise_units::Nanoseconds;
 
 /// Latency of any transfer over a link between replicas.
 const LINK_LATENCY: Nanoseconds = Nanoseconds(20_000);
+/// Bytes that a GPU moves a second to another host where nobody says it: 400 Gbit/s.
+const USUAL_LINK: f64 = 50e9;
 
 /// The tenant of a deployment that shares its GPUs.
 pub(super) const FIRST: u16 = 1;
@@ -102,31 +104,67 @@ impl Cluster {
         beside: Option<&Simulated<'_>>,
         seed: u64,
     ) -> anyhow::Result<Scenario<Sized>> {
-        if let Some(other) = beside {
-            if simulated.prefill.is_some() || other.prefill.is_some() {
-                return Err(Problem::new(
-                    "--beside: deployments with a prefill pool of their own do not share GPUs here",
-                )
-                .hint("simulate them apart")
-                .into());
-            }
-            let mut scenario = self.scenario(simulated, None, seed)?;
-            let mut second = self.scenario(other, None, seed)?;
-            scenario.pools.append(&mut second.pools);
-            for (pool, (name, tenant)) in scenario
-                .pools
-                .iter_mut()
-                .zip([("first", FIRST), ("second", BESIDE)])
-            {
-                pool.name = name.into();
-                pool.tenants = vec![tenant];
-            }
-            scenario.together = Some(Together {
-                pools: vec![0, 1],
-                sharing: self.sharing,
-            });
-            return Ok(scenario);
+        self.failures_exist(simulated)?;
+        match beside {
+            Some(other) => self.together(simulated, other, seed),
+            None => Ok(self.alone(simulated, seed)),
         }
+    }
+
+    /// That replicas which shall die are there.
+    fn failures_exist(&self, simulated: &Simulated<'_>) -> anyhow::Result<()> {
+        let Failures::Listed(list) = &self.failures else {
+            return Ok(());
+        };
+        let replicas = count(
+            self.replicas
+                .unwrap_or(simulated.deployment.layout.replicas),
+        );
+        match list.iter().find(|failure| failure.replica >= replicas) {
+            Some(failure) => Err(Problem::new(format!(
+                "--fail {}@{}: there are {replicas} replicas",
+                failure.replica, failure.at
+            ))
+            .hint("replicas are counted from 0")
+            .into()),
+            None => Ok(()),
+        }
+    }
+
+    /// Two deployments on the same GPUs.
+    fn together(
+        &self,
+        simulated: &Simulated<'_>,
+        other: &Simulated<'_>,
+        seed: u64,
+    ) -> anyhow::Result<Scenario<Sized>> {
+        if simulated.prefill.is_some() || other.prefill.is_some() {
+            return Err(Problem::new(
+                "--beside: deployments with a prefill pool of their own do not share GPUs here",
+            )
+            .hint("simulate them apart")
+            .into());
+        }
+        let mut scenario = self.alone(simulated, seed);
+        let mut second = self.alone(other, seed);
+        scenario.pools.append(&mut second.pools);
+        for (pool, (name, tenant)) in scenario
+            .pools
+            .iter_mut()
+            .zip([("first", FIRST), ("second", BESIDE)])
+        {
+            pool.name = name.into();
+            pool.tenants = vec![tenant];
+        }
+        scenario.together = Some(Together {
+            pools: vec![0, 1],
+            sharing: self.sharing,
+        });
+        Ok(scenario)
+    }
+
+    /// One deployment: the pool that serves, and the one that computes prompts where it is another.
+    fn alone(&self, simulated: &Simulated<'_>, seed: u64) -> Scenario<Sized> {
         let replicas = self
             .replicas
             .unwrap_or(simulated.deployment.layout.replicas);
@@ -142,7 +180,7 @@ impl Cluster {
             start: self.start,
             ..Pool::new(engine, simulated.engine.cost.clone(), count(replicas))
         };
-        let mut pools = Vec::new();
+        let mut prompts = None;
         if let (Some(prefill), Some(layout)) = (&simulated.prefill, simulated.deployment.prefill) {
             let gpus = f64::from(simulated.setup.layout.replica_gpus());
             pool.prefill = Some(RemotePrefill {
@@ -150,12 +188,12 @@ impl Cluster {
                 threshold: 1,
                 link: Link {
                     name: "KV link".into(),
-                    bytes_per_second: gpus * self.link.unwrap_or(usual_link(simulated)),
+                    bytes_per_second: gpus * self.link.unwrap_or(USUAL_LINK),
                     latency: LINK_LATENCY,
                 },
                 bytes_per_token: cache_bytes(simulated),
             });
-            pools.push(Pool {
+            prompts = Some(Pool {
                 name: "prefill".into(),
                 ..Pool::new(
                     prefill.settings.clone(),
@@ -164,12 +202,11 @@ impl Cluster {
                 )
             });
         }
-        pools.insert(0, pool);
-        let mut scenario = Scenario::new(pools.remove(0), seed);
-        scenario.pools.append(&mut pools);
+        let mut scenario = Scenario::new(pool, seed);
+        scenario.pools.extend(prompts);
         scenario.time_out = self.time_out;
         scenario.retry.clone_from(&self.retry);
-        Ok(scenario)
+        scenario
     }
 
     /// The same with a context that is long enough for whatever comes.
@@ -233,8 +270,12 @@ fn failures(flags: &ClusterFlags) -> anyhow::Result<Failures> {
             )
             .into());
         }
+        let between = time("--mtbf", text)?;
+        if between.0 == 0 {
+            return Err(Problem::new(format!("--mtbf {text}: expected a time above 0")).into());
+        }
         return Ok(Failures::Random {
-            between: time("--mtbf", text)?.seconds().get(),
+            between: between.seconds().get(),
             repair: 0.0,
         });
     }
@@ -283,11 +324,6 @@ fn bandwidth(text: &str) -> anyhow::Result<f64> {
     } else {
         Err(wrong().into())
     }
-}
-
-/// What a GPU moves a second to another host where nobody says it: 400 Gbit/s.
-fn usual_link(_simulated: &Simulated<'_>) -> f64 {
-    50e9
 }
 
 /// Bytes of cache that a token takes in all ranks of a replica.

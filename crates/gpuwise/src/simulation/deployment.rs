@@ -29,12 +29,27 @@ pub(crate) fn read(path: &Path) -> anyhow::Result<Saved> {
             .because(error)
             .hint("`gpuwise plan … --save deployment.json` writes one")
     })?;
-    gpuwise_wire::from_json(&text).map_err(|error| {
+    let wrong = |error: anyhow::Error| {
         Problem::new(format!("{shown} is no saved deployment"))
             .because(error)
             .hint("`gpuwise plan … --save deployment.json` writes one")
-            .into()
-    })
+    };
+    let saved = gpuwise_wire::from_json(&text).map_err(|error| wrong(error.into()))?;
+    let layout = saved.deployment.layout;
+    let nothing = [
+        ("replicas", layout.replicas),
+        ("tensor", layout.tensor),
+        ("pipeline", layout.pipeline),
+    ]
+    .into_iter()
+    .find(|(_, count)| *count == 0);
+    match nothing {
+        Some((name, _)) => Err(wrong(anyhow::anyhow!(
+            "`deployment.layout.{name}` is 0: nothing would run"
+        ))
+        .into()),
+        None => Ok(saved),
+    }
 }
 
 /// The shapes of the models that a deployment names.

@@ -5,6 +5,7 @@ mod clients;
 mod cluster;
 mod deployment;
 mod questions;
+mod recorded;
 mod run;
 mod shapes;
 mod traffic;

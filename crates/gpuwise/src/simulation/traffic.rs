@@ -2,6 +2,7 @@
 
 use super::{
     clients::{self, Clients},
+    recorded::{recorded, uncontradicted},
     shapes::{Replay, generated, generated_words, pattern},
 };
 use crate::{
@@ -15,14 +16,14 @@ use gpuwise_domain::{
     workload::{Traffic, TrafficDetail, Workload},
 };
 use gpuwise_read::{
-    traffic::{RateTable, Trace, TrafficFile},
+    traffic::{RateTable, TrafficFile},
     workload::{percent, share},
 };
 use gpuwise_sim::traffic::{
-    self as sim, Arrivals, Change, Conversations, Extent, Generator, Pattern, Rate, Recorded,
-    Source as _, Talk,
+    self as sim, Arrivals, Change, Conversations, Extent, Generator, Pattern, Rate, Source as _,
+    Talk,
 };
-use gpuwise_units::{Nanoseconds, group_thousands, significant};
+use gpuwise_units::Nanoseconds;
 use std::path::Path;
 
 /// Requests of a run where nobody says how many: as many as so much time brings …
@@ -82,7 +83,10 @@ impl Sent {
         let mut trace = None;
         if let Some(path) = &traffic.trace {
             match workload::traffic_file(path)? {
-                TrafficFile::Trace(read) => trace = Some((path, read)),
+                TrafficFile::Trace(read) => {
+                    uncontradicted(path, traffic)?;
+                    trace = Some((path, read));
+                }
                 TrafficFile::Rates(table) => {
                     return Self::of_clients(path, &table, traffic, changes, promise, saved);
                 }
@@ -96,6 +100,7 @@ impl Sent {
                 }
             }
         }
+        no_clients(changes)?;
         let read = trace.as_ref().map(|(_, trace)| trace);
         let mut asked = workload::read_over(traffic, promise, saved, read)?;
         let mut notes = std::mem::take(&mut asked.notes);
@@ -140,6 +145,7 @@ impl Sent {
         promise: &PromiseFlags,
         saved: Option<&Workload>,
     ) -> anyhow::Result<Self> {
+        only_clients(path, traffic, changes)?;
         let without = TrafficFlags {
             trace: None,
             ..traffic.clone()
@@ -338,6 +344,9 @@ fn listed(flags: &ChangeFlags) -> anyhow::Result<Vec<Change>> {
     }
     if let Some(text) = &flags.thin {
         let keep = share(text).map_err(|error| Problem::new(format!("--thin: {error}")))?;
+        if keep <= 0.0 {
+            return Err(Problem::new(format!("--thin {text}: no request would be left")).into());
+        }
         list.push(Change::Thin { keep, seed: 0 });
     }
     if let Some(text) = &flags.growth {
@@ -350,7 +359,7 @@ fn listed(flags: &ChangeFlags) -> anyhow::Result<Vec<Change>> {
     Ok(list)
 }
 
-/// Flags that are for traces only.
+/// Flags that change traces of requests only.
 fn no_trace(flags: &ChangeFlags) -> anyhow::Result<()> {
     let wrong = [
         ("--repeat", flags.repeat.is_some()),
@@ -367,98 +376,42 @@ fn no_trace(flags: &ChangeFlags) -> anyhow::Result<()> {
     }
 }
 
-/// A trace as it was recorded, or at another rate where one is said.
-fn recorded(
-    path: &Path,
-    trace: Trace,
-    flags: &TrafficFlags,
-    changes: &ChangeFlags,
-    workload: &Workload,
-    list: &mut Vec<Change>,
-) -> anyhow::Result<(Kind, String, Vec<String>)> {
-    let shown = path.display();
-    for (name, given) in [
-        ("--isl", flags.isl.is_some()),
-        ("--osl", flags.osl.is_some()),
-        ("--burstiness", flags.burstiness.is_some()),
-        ("--prefix-hit", flags.prefix_hit.is_some()),
-    ] {
-        if given {
-            return Err(Problem::new(format!(
-                "{name} contradicts --trace {shown}, which says it request by request"
-            ))
-            .hint(format!("leave {name} out, or the trace"))
-            .into());
-        }
+/// Flags that are for tables of clients only.
+fn no_clients(flags: &ChangeFlags) -> anyhow::Result<()> {
+    let wrong = [
+        ("--lengths", flags.lengths.is_some()),
+        ("--clients-of", flags.clients_of.is_some()),
+        ("--start", flags.start.is_some()),
+    ];
+    match wrong.iter().find(|(_, given)| *given) {
+        Some((name, _)) => Err(Problem::new(format!(
+            "{name} is for ServeGen's table of rates by client, and none is given"
+        ))
+        .hint("give the table with --trace")
+        .into()),
+        None => Ok(()),
     }
-    let mut words = format!(
-        "{shown}, {} requests",
-        group_thousands(&trace.requests.len().to_string())
-    );
-    let own = trace.summary().traffic();
-    if let (Some(_), Some(Traffic::Open { rate, .. })) = (&flags.rate, own)
-        && let Traffic::Open { rate: wanted, .. } = workload.traffic
-    {
-        let factor = wanted.get() / rate.get();
-        list.insert(0, Change::Faster(factor));
-        words += &format!(
-            " at {} requests/s ({} × as fast)",
-            significant(wanted.get(), 3),
-            significant(factor, 3)
-        );
+}
+
+/// Flags that a table of clients has no use for.
+fn only_clients(path: &Path, traffic: &TrafficFlags, flags: &ChangeFlags) -> anyhow::Result<()> {
+    let wrong = [
+        ("--concurrency", traffic.concurrency.is_some()),
+        ("--burstiness", traffic.burstiness.is_some()),
+        ("--prefix-hit", traffic.prefix_hit.is_some()),
+        ("--repeat", flags.repeat.is_some()),
+        ("--then", !flags.then.is_empty()),
+        ("--resample", flags.resample.is_some()),
+    ];
+    match wrong.iter().find(|(_, given)| *given) {
+        Some((name, _)) => Err(Problem::new(format!(
+            "{name} contradicts --trace {}, which tells of clients and not of requests",
+            path.display()
+        ))
+        .hint(format!("leave {name} out"))
+        .into()),
+        None => Ok(()),
     }
-    if let Some(factor) = changes.speed_up {
-        words += &format!(", {factor} × as fast");
-    }
-    if let Some(keep) = &changes.thin {
-        words += &format!(", {keep} of them");
-    }
-    let repeat = changes.repeat.unwrap_or(1);
-    if repeat > 1 {
-        words += &format!(", {repeat} times");
-    }
-    if let Some(concurrency) = &flags.concurrency {
-        let count = match workload.traffic {
-            Traffic::Closed { concurrency } => u32::try_from(concurrency).unwrap_or(u32::MAX),
-            Traffic::Open { .. } => 1,
-        };
-        list.push(Change::Paced(sim::Pacing::InFlight(count)));
-        words += &format!(", {concurrency} in flight");
-    } else if !trace.timed {
-        return Err(
-            Problem::new(format!("{shown} does not say when requests came"))
-                .hint("say --concurrency N, or --isl, --osl and --rate in its place")
-                .into(),
-        );
-    }
-    let tenants = trace.tenants.clone();
-    let mut traces = vec![Recorded::new(trace.into_requests())];
-    for next in &changes.then {
-        let trace = workload::trace(next)?;
-        if !trace.timed {
-            return Err(Problem::new(format!(
-                "--then {}: it does not say when requests came",
-                next.display()
-            ))
-            .into());
-        }
-        words += &format!(", then {}", next.display());
-        traces.push(Recorded::new(trace.into_requests()));
-    }
-    let resample = changes
-        .resample
-        .as_deref()
-        .map(|text| time("--resample", text))
-        .transpose()?;
-    if let Some(length) = resample {
-        words += &format!(", stretches of {length} drawn at random");
-    }
-    let replay = Replay {
-        traces,
-        repeat,
-        resample,
-    };
-    Ok((Kind::Recorded(replay), words, tenants))
 }
 
 /// How much is sent where nobody says it.

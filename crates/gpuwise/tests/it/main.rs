@@ -10,4 +10,5 @@ mod hub;
 mod models;
 mod observe;
 mod plan;
+mod simulate;
 mod support;

@@ -1,6 +1,13 @@
 //! `gpuwise validate`: a saved deployment at light, expected and heavy load, under what may go wrong,
 //! and where it breaks.
 
+mod judge;
+mod show;
+
+use self::{
+    judge::{gives_way, holds, rung},
+    show::show,
+};
 use super::{Answer, Context};
 use crate::{
     catalogue, cli, knowledge, output,
@@ -8,13 +15,12 @@ use crate::{
     write::Pending,
 };
 use gpuwise_domain::{
-    deployment::{Deployment, Saved},
-    run::{Knee, Ladder, LoadUnit, Metric, Promised, RunReport, RunSet, Rung},
+    run::{Knee, Ladder, LoadUnit, RunReport, RunSet, Rung},
     workload::{Promise, Target},
 };
 use gpuwise_sim::traffic::Change;
 use gpuwise_size::constants::Constants;
-use gpuwise_units::{Nanoseconds, Percentile, significant};
+use gpuwise_units::Nanoseconds;
 use gpuwise_view::run as view;
 
 /// Loads of the ladder as multiples of the expected one; beyond them it climbs until it breaks.
@@ -29,8 +35,6 @@ const BISECTIONS: usize = 6;
 const BURSTS: f64 = 8.0;
 /// How much longer prompts get.
 const LONGER: f64 = 2.0;
-/// Below this share of the knee the formulas of `plan` hold for steady traffic.
-const CALM: f64 = 0.7;
 
 pub(crate) fn run(context: &Context, flags: &cli::Validate) -> anyhow::Result<Answer> {
     let effort = &flags.effort;
@@ -130,14 +134,37 @@ impl Trial<'_> {
         for (load, report) in LOADS.iter().zip(self.many(&runs, "light to heavy load")?) {
             rungs.push((*load, report));
         }
+        let expected = rungs
+            .iter()
+            .find(|(load, _)| *load == 1.0)
+            .map(|(_, report)| report.clone());
         // Each seed's expected load decides whether the promise holds.
-        let runs: Vec<_> = self.seeds.iter().map(|seed| self.one(1.0, *seed)).collect();
-        let expected = self.many(&runs, "the expected load")?;
-        let expected_kept = expected.iter().all(holds);
+        let others = self.seeds.iter().skip(1);
+        let others: Vec<_> = others.map(|seed| self.one(1.0, *seed)).collect();
+        let others = self.many(&others, "the expected load")?;
+        let expected_kept = expected.iter().chain(&others).all(holds);
         self.climb(&mut rungs)?;
         let knee = self.knee(&rungs)?;
-        let mut named = self.trouble()?;
+        let named = self.trouble(expected.as_ref())?;
         rungs.sort_by(|a, b| a.0.total_cmp(&b.0));
+        let ladder = self.ladder(&rungs, &named, knee);
+        let mut reports: Vec<RunReport> = rungs.into_iter().map(|(_, report)| report).collect();
+        reports.extend(named.into_iter().map(|(_, report)| report));
+        Ok(Found {
+            reports,
+            ladder,
+            expected_kept,
+            expected,
+        })
+    }
+
+    /// The rungs by load, then those under what may go wrong.
+    fn ladder(
+        &self,
+        rungs: &[(f64, RunReport)],
+        named: &[(String, RunReport)],
+        knee: Option<Knee>,
+    ) -> Ladder {
         let scale = self.sent.expected();
         let mut list: Vec<Rung> = rungs
             .iter()
@@ -149,7 +176,7 @@ impl Trial<'_> {
                 .map(|(name, report)| rung(Some(name.clone()), scale, report, &self.promise)),
         );
         let at = |target: Option<Target>| target.and_then(|target| target.percentile);
-        let ladder = Ladder {
+        Ladder {
             unit: if self.sent.is_closed() {
                 LoadUnit::InFlight
             } else {
@@ -161,19 +188,7 @@ impl Trial<'_> {
             rungs: list,
             expected: Some(scale),
             knee,
-        };
-        let expected = rungs
-            .iter()
-            .find(|(load, _)| *load == 1.0)
-            .map(|(_, report)| report.clone());
-        let mut reports: Vec<RunReport> = rungs.into_iter().map(|(_, report)| report).collect();
-        reports.extend(named.drain(..).map(|(_, report)| report));
-        Ok(Found {
-            reports,
-            ladder,
-            expected_kept,
-            expected,
-        })
+        }
     }
 
     /// Climbs until a load does not hold, and descends until one does.
@@ -265,7 +280,7 @@ impl Trial<'_> {
     }
 
     /// The expected load under what may go wrong.
-    fn trouble(&self) -> anyhow::Result<Vec<(String, RunReport)>> {
+    fn trouble(&self, expected: Option<&RunReport>) -> anyhow::Result<Vec<(String, RunReport)>> {
         let seed = self.seeds[0];
         let usual = || self.one(1.0, seed);
         let mut tried: Vec<(&str, Run<'_>)> = Vec::new();
@@ -291,177 +306,17 @@ impl Trial<'_> {
             let sent = self.sent.with(Change::Unshared, "prompts share nothing");
             tried.push(("nothing shared: a cold cache", Run { sent, ..usual() }));
         }
-        let cluster = self.cluster.without_one(self.middle());
+        let cluster = self.cluster.without_one(middle(expected));
         tried.push(("one replica lost", Run { cluster, ..usual() }));
         let (names, runs): (Vec<&str>, Vec<Run<'_>>) = tried.into_iter().unzip();
         let observed = self.many(&runs, "what may go wrong")?;
         Ok(names.into_iter().map(str::to_owned).zip(observed).collect())
     }
-
-    /// A moment in the middle of a run at the expected load.
-    fn middle(&self) -> Nanoseconds {
-        let warm_up = self.sent.warm_up(1.0).seconds().get();
-        let seconds = if warm_up > 0.0 { 4.0 * warm_up } else { 60.0 };
-        Nanoseconds((seconds * 1e9) as u64)
-    }
 }
 
-/// Whether the promise holds; without one, whether the service keeps up.
-fn holds(report: &RunReport) -> bool {
-    let saturated = report.saturation.is_some_and(|sign| sign.saturated);
-    match report.attainment.kept {
-        Some(kept) => kept && !saturated,
-        None => !saturated && report.all().is_some_and(|all| all.outcomes.unserved() == 0),
-    }
-}
-
-fn rung(name: Option<String>, load: f64, report: &RunReport, promise: &Promise) -> Rung {
-    let at = |metric: Metric, target: Option<Target>| -> Option<f64> {
-        let distribution = report.distribution(metric)?;
-        match target.and_then(|target| target.percentile) {
-            Some(percentile) => distribution.at(percentile),
-            None if target.is_some() => Some(distribution.mean),
-            None => distribution.at(Percentile::P95).or(Some(distribution.mean)),
-        }
-    };
-    let outcomes = report.all().map(|all| all.outcomes).unwrap_or_default();
-    Rung {
-        name,
-        load,
-        ttft: at(Metric::Ttft, promise.ttft),
-        tpot: at(Metric::Tpot, promise.tpot),
-        end_to_end: at(Metric::EndToEnd, promise.end_to_end),
-        goodput: report.attainment.goodput.map(gpuwise_units::PerSecond::get),
-        output_tokens: report
-            .steady
-            .output_tokens
-            .map(gpuwise_units::PerSecond::get),
-        in_flight: report.steady.in_flight,
-        unserved: outcomes.unserved() as f64 / (outcomes.total() as f64).max(1.0),
-        kept: report.attainment.kept,
-        saturated: report.saturation.map(|sign| sign.saturated),
-    }
-}
-
-/// What breaks first in a run that does not hold, and why.
-fn gives_way(report: &RunReport) -> String {
-    let first = report
-        .attainment
-        .verdicts
-        .iter()
-        .filter(|verdict| verdict.kept == Some(false))
-        .max_by(|a, b| {
-            let over = |v: &gpuwise_domain::run::Verdict| match (v.found, v.about) {
-                (Some(found), Promised::Throughput) => v.bound / found.max(1e-12),
-                (Some(found), _) => found / v.bound,
-                (None, _) => f64::INFINITY,
-            };
-            over(a).total_cmp(&over(b))
-        });
-    let what = first.map_or_else(
-        || "the queue grows without bound".to_owned(),
-        |verdict| match verdict.at {
-            Some(percentile) => format!("{} {percentile}", verdict.about.name()),
-            None => format!("{} mean", verdict.about.name()),
-        },
-    );
-    match &report.limited_by {
-        Some(cause) => format!("{what}, by {cause}"),
-        None => what,
-    }
-}
-
-fn show(
-    context: &Context,
-    set: &RunSet,
-    found: &Found,
-    trial: &Trial<'_>,
-    saved: &Saved,
-) -> anyhow::Result<()> {
-    match context.global.format {
-        cli::Format::Json => output::data(&gpuwise_wire::runs_to_json(set))?,
-        cli::Format::Csv => output::data(&view::ladder(&found.ladder).to_csv())?,
-        cli::Format::Md => output::data(&view::set_markdown(set))?,
-        cli::Format::Table => {
-            let mut text = view::set_text(set, context.output.style);
-            text += &verdict(found, trial, &saved.deployment);
-            output::data(&text)?;
-        }
-    }
-    Ok(())
-}
-
-/// The margin, and how the formulas of `plan` compare.
-fn verdict(found: &Found, trial: &Trial<'_>, deployment: &Deployment) -> String {
-    let mut text = String::new();
-    let scale = trial.sent.expected();
-    if let Some(knee) = &found.ladder.knee {
-        text += &format!(
-            "\nMargin: {} × the expected load ({} to {} over {} seeds)\n",
-            significant(knee.load / scale, 3),
-            significant(knee.low / scale, 3),
-            significant(knee.high / scale, 3),
-            knee.seeds
-        );
-    }
-    if let Some(lines) = against_plan(found, trial, deployment) {
-        text += &lines;
-    }
-    text
-}
-
-/// What `plan` computed beside what was simulated, and which of both to believe.
-fn against_plan(found: &Found, trial: &Trial<'_>, deployment: &Deployment) -> Option<String> {
-    let report = found.expected.as_ref()?;
-    let of = |metric: Metric, at: Option<Percentile>| -> Option<f64> {
-        let distribution = report.distribution(metric)?;
-        at.map_or(Some(distribution.mean), |percentile| {
-            distribution.at(percentile)
-        })
-    };
-    let figures = &deployment.figures;
-    let milliseconds = |seconds: f64| format!("{} ms", significant(seconds * 1e3, 3));
-    let mut text = String::from("\nBeside the formulas of `plan`, at the expected load:\n");
-    let mut differs = false;
-    for (name, estimate, at, simulated) in [
-        (
-            "TTFT",
-            figures.ttft,
-            figures.ttft_at,
-            of(Metric::Ttft, figures.ttft_at),
-        ),
-        (
-            "TPOT",
-            figures.tpot,
-            figures.tpot_at,
-            of(Metric::Tpot, figures.tpot_at),
-        ),
-    ] {
-        let simulated = simulated?;
-        let inside = (estimate.low..=estimate.high).contains(&simulated);
-        differs |= !inside;
-        let at = at.map_or("mean".into(), |percentile| percentile.to_string());
-        text += &format!(
-            "  {name} {at}: {} ({} to {}) computed, {} simulated{}\n",
-            milliseconds(estimate.value),
-            milliseconds(estimate.low),
-            milliseconds(estimate.high),
-            milliseconds(simulated),
-            if inside { "" } else { ": outside of the range" }
-        );
-    }
-    let share = found
-        .ladder
-        .knee
-        .as_ref()
-        .map(|knee| trial.sent.expected() / knee.load);
-    text += &match (differs, share) {
-        (false, _) => "  They agree within the range.\n".to_owned(),
-        (true, Some(share)) if share > CALM => format!(
-            "  Believe the simulation: at {} % of the knee queues decide, which the formulas treat as steady.\n",
-            significant(share * 100.0, 2)
-        ),
-        (true, _) => "  Believe the simulation: both take the same step times, and it follows this traffic request by request.\n".to_owned(),
-    };
-    Some(text)
+/// The moment in the middle of what a run was sent.
+fn middle(report: Option<&RunReport>) -> Nanoseconds {
+    report.map_or_else(Nanoseconds::default, |report| {
+        Nanoseconds(report.span.first_due.0.midpoint(report.span.last_due.0))
+    })
 }
