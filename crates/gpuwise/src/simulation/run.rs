@@ -128,13 +128,16 @@ impl Observer for Reasons<'_> {
             grouped(u64::from(self.context))
         );
         // What became of it does not say how long its answer was to be.
+        let cache = format!(
+            "larger than all of the KV cache, {} tokens",
+            grouped(self.cache)
+        );
         let text = if self.cache >= u64::from(self.context) || record.input > self.context {
             context
+        } else if u64::from(record.input) > self.cache {
+            cache
         } else {
-            format!(
-                "larger than all of the KV cache, {} tokens, or {context}",
-                grouped(self.cache)
-            )
+            format!("{cache}, or {context}")
         };
         self.recorder.reason(record.outcome, &text, || {
             format!(
