@@ -147,7 +147,7 @@ fn requests_that_can_never_be_served_are_counted_and_told() {
     place.write("t.csv", "arrival_s,isl,osl\n0,100,5\n1,5000,5\n");
     let found = report(&place, 1, &["--trace", "t.csv"]);
     let reason = found.reasons.first().expect("a reason");
-    assert_eq!(reason.text, "larger than all of the KV cache");
+    assert_eq!(reason.text, "larger than all of the KV cache, 4,080 tokens");
     assert_eq!(outcomes(&found).impossible, 1);
 }
 
