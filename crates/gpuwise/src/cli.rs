@@ -10,11 +10,11 @@ mod workload;
 #[cfg(feature = "bench")]
 pub(crate) use bench::{Bench, InterfaceName, ServerFlags};
 pub(crate) use memory::{LayoutFlags, Memory};
-pub(crate) use simulate::{
-    ChangeFlags, ClusterFlags, RouterName, RunResultFlags, SharingName, Simulate, Validate,
-};
 pub(crate) use plan::{
     EngineFlags, LimitFlags, Plan, PromiseFlags, RuleName, TermsName, TrafficFlags,
+};
+pub(crate) use simulate::{
+    ChangeFlags, ClusterFlags, RouterName, RunResultFlags, SharingName, Simulate, Validate,
 };
 
 pub(crate) use workload::{FromLog, FromMetrics, Workload, WorkloadFrom};

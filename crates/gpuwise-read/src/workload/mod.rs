@@ -23,11 +23,11 @@ mod quantities;
 mod write;
 
 pub use fields::WorkloadFields;
-pub use write::Written;
 pub use quantities::{
     budget, burstiness, concurrency, length_quantile, lengths_of, owned, percent, power, rate,
     share, target, tokens,
 };
+pub use write::Written;
 
 use gpuwise_domain::workload::{TrafficDetail, Workload};
 
