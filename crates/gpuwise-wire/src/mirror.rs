@@ -54,10 +54,6 @@ macro_rules! document {
         #[derive(Debug, Clone, PartialEq, serde::Serialize, serde::Deserialize, utoipa::ToSchema)]
         #[serde(deny_unknown_fields)]
         #[allow(clippy::struct_field_names, reason = "keys of documents name their units")]
-        #[allow(
-            clippy::struct_field_names,
-            reason = "keys carry their units, whatever the others are"
-        )]
         pub(crate) struct $name {
             $($(#[$field_doc])* pub(crate) $key: $kind,)*
         }

@@ -1,4 +1,9 @@
 //! Saved runs come back as they were.
+#![allow(
+    clippy::many_single_char_names,
+    clippy::too_many_lines,
+    reason = "one strategy that draws every field of a report"
+)]
 
 use gpuwise_domain::{
     request::Outcome,

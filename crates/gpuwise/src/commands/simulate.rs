@@ -15,6 +15,7 @@ use gpuwise_domain::{
 use gpuwise_sim::{cluster::Observer, engine::StepRun};
 use gpuwise_units::Nanoseconds;
 use gpuwise_view::run as view;
+use std::fmt::Write as _;
 
 pub(crate) fn run(context: &Context, flags: &cli::Simulate) -> anyhow::Result<Answer> {
     let result = &flags.result;
@@ -61,20 +62,20 @@ pub(crate) fn run(context: &Context, flags: &cli::Simulate) -> anyhow::Result<An
         &mut listener,
     );
     output::progress("");
-    let set = RunSet {
+    let runs = RunSet {
         reports: vec![observed?],
         ladder: None,
     };
-    files.finish(&set, &listener)?;
+    files.finish(&runs, &listener)?;
     if let Some(number) = result.request {
         return timeline(number, &listener, context);
     }
-    let report = &set.reports[0];
+    let report = &runs.reports[0];
     match context.global.format {
         cli::Format::Table => output::data(&view::text(report, context.output.style))?,
         cli::Format::Md => output::data(&view::markdown(report))?,
         cli::Format::Csv => output::data(&view::csv(report))?,
-        cli::Format::Json => output::data(&gpuwise_wire::runs_to_json(&set))?,
+        cli::Format::Json => output::data(&gpuwise_wire::runs_to_json(&runs))?,
     }
     Ok(if report.attainment.kept == Some(false) {
         Answer::No
@@ -224,8 +225,9 @@ fn records_csv(records: &[RequestRecord]) -> String {
     sorted.sort_by_key(|record| record.number);
     for record in sorted {
         let or_empty = |at: Option<Nanoseconds>| at.map(seconds).unwrap_or_default();
-        out += &format!(
-            "{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{}\n",
+        let _ = writeln!(
+            out,
+            "{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{}",
             record.number,
             seconds(record.due),
             seconds(record.sent),

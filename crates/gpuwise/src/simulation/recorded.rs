@@ -13,6 +13,7 @@ use gpuwise_domain::workload::{Traffic, Workload};
 use gpuwise_read::traffic::Trace;
 use gpuwise_sim::traffic::{Change, Pacing, Recorded};
 use gpuwise_units::significant;
+use std::fmt::Write as _;
 use std::path::Path;
 
 /// A trace as it was recorded, or at another rate where one is said; with the words for it and the
@@ -31,20 +32,20 @@ pub(super) fn recorded(
     let mut words = path.display().to_string();
     words += &paced(path, &trace, flags, workload, list)?;
     if let Some(factor) = changes.speed_up {
-        words += &format!(", {factor} × as fast");
+        let _ = write!(words, ", {factor} × as fast");
     }
     if let Some(keep) = &changes.thin {
-        words += &format!(", {keep} of them");
+        let _ = write!(words, ", {keep} of them");
     }
     let repeat = changes.repeat.unwrap_or(1);
     if repeat > 1 {
-        words += &format!(", {repeat} times");
+        let _ = write!(words, ", {repeat} times");
     }
     let tenants = trace.tenants.clone();
     let mut traces = vec![Recorded::new(trace.into_requests())];
     for next in &changes.then {
         traces.push(spliced(next)?);
-        words += &format!(", then {}", next.display());
+        let _ = write!(words, ", then {}", next.display());
     }
     let resample = changes
         .resample
@@ -52,7 +53,7 @@ pub(super) fn recorded(
         .map(|text| time("--resample", text))
         .transpose()?;
     if let Some(length) = resample {
-        words += &format!(", stretches of {length} drawn at random");
+        let _ = write!(words, ", stretches of {length} drawn at random");
     }
     let replay = Replay {
         traces,
@@ -98,7 +99,8 @@ fn paced(
     {
         let factor = wanted.get() / rate.get();
         list.insert(0, Change::Faster(factor));
-        words += &format!(
+        let _ = write!(
+            words,
             " at {} requests/s ({} × as fast)",
             significant(wanted.get(), 3),
             significant(factor, 3)
@@ -110,7 +112,7 @@ fn paced(
             Traffic::Open { .. } => 1,
         };
         list.push(Change::Paced(Pacing::InFlight(count)));
-        words += &format!(", {concurrency} in flight");
+        let _ = write!(words, ", {concurrency} in flight");
     } else if !trace.timed {
         return Err(Problem::new(format!(
             "{} does not say when requests came",

@@ -4,6 +4,7 @@ use super::{
     cluster::{BESIDE, Cluster, FIRST},
     deployment::Simulated,
     traffic::Sent,
+    traffic::is_one,
 };
 use crate::error::Problem;
 use gpuwise_domain::{
@@ -257,7 +258,7 @@ fn frame(run: &Run<'_>) -> Frame {
             (None, Some((concurrency as f64 * run.load).round() as u64))
         }
     };
-    let words = if run.load == 1.0 {
+    let words = if is_one(run.load) {
         run.sent.words.clone()
     } else {
         format!("{}, at {} × its rate", run.sent.words, run.load)

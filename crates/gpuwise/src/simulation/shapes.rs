@@ -1,6 +1,6 @@
 //! What generated and replayed traffic is made of.
 
-use super::traffic::{Kind, cannot, time};
+use super::traffic::{Kind, cannot, is_one, time};
 use crate::{cli::ChangeFlags, error::Problem};
 use gpuwise_domain::{
     client::GapLaw,
@@ -12,6 +12,7 @@ use gpuwise_sim::traffic::{
     Rate, Recorded, Repeated, Resampled, Source as _, Spliced, Stage, State, SystemPrompts,
 };
 use gpuwise_units::{Nanoseconds, PerSecond, significant};
+use std::fmt::Write as _;
 
 /// Traces, one after the other.
 #[derive(Debug, Clone)]
@@ -94,7 +95,10 @@ pub(super) fn generated(
     scale(&mut starts.rate, 1.0 / f64::from(turns));
     let law = |given: &LengthDistribution| LengthLaw::of(given).map_err(cannot);
     let think = time("--think", &changes.think)?;
-    words += &format!(", in conversations of {turns} rounds, {think} to think");
+    let _ = write!(
+        words,
+        ", in conversations of {turns} rounds, {think} to think"
+    );
     let laws = Conversations {
         starts,
         rounds: LengthLaw::Fixed(turns),
@@ -148,10 +152,14 @@ fn scale(rate: &mut Rate, factor: f64) {
             scaled(to);
         }
         Rate::Stages(stages) | Rate::Cycle(stages) => {
-            stages.iter_mut().for_each(|stage| scaled(&mut stage.rate));
+            for stage in stages {
+                scaled(&mut stage.rate);
+            }
         }
         Rate::Modulated(states) => {
-            states.iter_mut().for_each(|state| scaled(&mut state.rate));
+            for state in states {
+                scaled(&mut state.rate);
+            }
         }
     }
 }
@@ -216,7 +224,7 @@ pub(super) fn generated_words(workload: &Workload, hourly: &[PerSecond]) -> Stri
             format!("rates of {} hours, over and over", hourly.len())
         }
         Traffic::Open { rate, burstiness } => {
-            let law = if burstiness == 1.0 {
+            let law = if is_one(burstiness) {
                 "Poisson".into()
             } else if burstiness == 0.0 {
                 "equal gaps".into()

@@ -220,7 +220,7 @@ impl Sent {
         };
         let mut source = source;
         let open = !self.is_closed();
-        if open && load != 1.0 && !matches!(self.kind, Kind::Clients(_)) {
+        if open && !is_one(load) && !matches!(self.kind, Kind::Clients(_)) {
             source = source
                 .changed(Change::Faster(load))
                 .map_err(cannot)?
@@ -438,9 +438,10 @@ fn extent(flags: &ChangeFlags, kind: &Kind, workload: &Workload) -> anyhow::Resu
         });
     }
     Ok(match kind {
-        Kind::Recorded(_) | Kind::Clients(_) => Extent::default(),
-        // Stages have an end of their own.
-        Kind::Generated(Pattern {
+        // Traces and stages have an end of their own.
+        Kind::Recorded(_)
+        | Kind::Clients(_)
+        | Kind::Generated(Pattern {
             arrivals:
                 Some(Arrivals {
                     rate: Rate::Stages(_),
@@ -459,4 +460,9 @@ fn extent(flags: &ChangeFlags, kind: &Kind, workload: &Workload) -> anyhow::Resu
 pub(crate) fn time(flag: &str, text: &str) -> anyhow::Result<Nanoseconds> {
     text.parse()
         .map_err(|error| Problem::new(format!("{flag}: {error}")).into())
+}
+
+/// Whether a factor changes nothing, to the last bit.
+pub(super) fn is_one(factor: f64) -> bool {
+    factor.to_bits() == 1.0f64.to_bits()
 }

@@ -64,20 +64,20 @@ pub(crate) fn run(context: &Context, flags: &cli::Validate) -> anyhow::Result<An
             .collect(),
     };
     let found = trial.run()?;
-    let set = RunSet {
+    let all = RunSet {
         reports: found.reports.clone(),
         ladder: Some(found.ladder.clone()),
     };
     if let Some(file) = saved_file {
-        file.finish(&gpuwise_wire::runs_to_json(&set))?;
+        file.finish(&gpuwise_wire::runs_to_json(&all))?;
     }
     if let Some(file) = html {
         file.finish(&view::page(
-            &set,
+            &all,
             concat!("gpuwise ", env!("CARGO_PKG_VERSION")),
         ))?;
     }
-    show(context, &set, &found, &trial, &saved)?;
+    show(context, &all, &found, &trial, &saved)?;
     Ok(if found.expected_kept {
         Answer::Yes
     } else {
@@ -127,16 +127,16 @@ impl Trial<'_> {
 
     fn run(&self) -> anyhow::Result<Found> {
         let mut rungs: Vec<(f64, RunReport)> = Vec::new();
-        let runs: Vec<_> = LOADS
+        let list: Vec<_> = LOADS
             .iter()
             .map(|load| self.one(*load, self.seeds[0]))
             .collect();
-        for (load, report) in LOADS.iter().zip(self.many(&runs, "light to heavy load")?) {
+        for (load, report) in LOADS.iter().zip(self.many(&list, "light to heavy load")?) {
             rungs.push((*load, report));
         }
         let expected = rungs
             .iter()
-            .find(|(load, _)| *load == 1.0)
+            .find(|(load, _)| (*load - 1.0).abs() < f64::EPSILON)
             .map(|(_, report)| report.clone());
         // Each seed's expected load decides whether the promise holds.
         let others = self.seeds.iter().skip(1);
@@ -241,14 +241,14 @@ impl Trial<'_> {
                 .iter()
                 .map(|(low, high)| (low * high).sqrt())
                 .collect();
-            let runs: Vec<_> = middles
+            let list: Vec<_> = middles
                 .iter()
                 .zip(&self.seeds)
                 .map(|(load, seed)| self.one(*load, *seed))
                 .collect();
             let what = format!("the knee, {} of {BISECTIONS}", step + 1);
             for ((bound, middle), report) in
-                bounds.iter_mut().zip(middles).zip(self.many(&runs, &what)?)
+                bounds.iter_mut().zip(middles).zip(self.many(&list, &what)?)
             {
                 if holds(&report) {
                     bound.0 = middle;
@@ -267,7 +267,7 @@ impl Trial<'_> {
         let broken = broken.as_ref().or_else(|| {
             rungs
                 .iter()
-                .find(|(load, _)| *load == first_broken)
+                .find(|(load, _)| *load >= first_broken)
                 .map(|(_, report)| report)
         });
         Ok(Some(Knee {
@@ -297,8 +297,8 @@ impl Trial<'_> {
         );
         let cluster = self.cluster.with_any_context();
         let run = Run {
-            sent,
             cluster,
+            sent,
             ..usual()
         };
         tried.push(("prompts twice as long", run));

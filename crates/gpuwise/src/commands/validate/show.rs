@@ -8,6 +8,7 @@ use gpuwise_domain::{
 };
 use gpuwise_units::{Percentile, significant};
 use gpuwise_view::run as view;
+use std::fmt::Write as _;
 
 /// Below this share of the knee the formulas of `plan` hold for steady traffic.
 const CALM: f64 = 0.7;
@@ -41,8 +42,9 @@ fn verdict(found: &Found, trial: &Trial<'_>, deployment: &Deployment) -> String 
     let mut text = String::new();
     let scale = trial.sent.expected();
     if let Some(knee) = &found.ladder.knee {
-        text += &format!(
-            "\nMargin: {} × the expected load ({} to {} over {} seeds)\n",
+        let _ = writeln!(
+            text,
+            "\nMargin: {} × the expected load ({} to {} over {} seeds)",
             significant(knee.load / scale, 3),
             significant(knee.low / scale, 3),
             significant(knee.high / scale, 3),
@@ -86,8 +88,9 @@ fn against_plan(found: &Found, trial: &Trial<'_>, deployment: &Deployment) -> Op
         let inside = (estimate.low..=estimate.high).contains(&simulated);
         differs |= !inside;
         let at = at.map_or("mean".into(), |percentile| percentile.to_string());
-        text += &format!(
-            "  {name} {at}: {} ({} to {}) computed, {} simulated{}\n",
+        let _ = writeln!(
+            text,
+            "  {name} {at}: {} ({} to {}) computed, {} simulated{}",
             milliseconds(estimate.value),
             milliseconds(estimate.low),
             milliseconds(estimate.high),
@@ -100,7 +103,7 @@ fn against_plan(found: &Found, trial: &Trial<'_>, deployment: &Deployment) -> Op
         .knee
         .as_ref()
         .map(|knee| trial.sent.expected() / knee.load);
-    text += &match (differs, share) {
+    let advice = match (differs, share) {
         (false, _) => "  They agree within the range.\n".to_owned(),
         (true, Some(share)) if share > CALM => format!(
             "  Believe the simulation: at {} % of the knee queues decide, which the formulas treat as steady.\n",
@@ -108,5 +111,6 @@ fn against_plan(found: &Found, trial: &Trial<'_>, deployment: &Deployment) -> Op
         ),
         (true, _) => "  Believe the simulation: both take the same step times, and it follows this traffic request by request.\n".to_owned(),
     };
+    text.push_str(&advice);
     Some(text)
 }

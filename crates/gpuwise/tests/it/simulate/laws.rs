@@ -1,8 +1,9 @@
 //! Traffic whose rate changes, conversations, clients of tables, spliced and resampled traces, and
 //! neighbours on the same GPUs.
 
-use super::{outcomes, place, report, simulate};
+use super::{outcomes, place, report, same, simulate};
 use gpuwise_domain::run::{Metric, Part, RunReport};
+use std::fmt::Write as _;
 
 const EASY: [&str; 2] = ["--slo", "ttft=p50:600s,tpot=p50:600s"];
 
@@ -78,9 +79,9 @@ fn traces_are_spliced_and_resampled() {
     };
     let spliced = of(&["--then", "b.csv"]);
     assert_eq!(outcomes(&spliced).completed, 5);
-    assert_eq!(
+    same(
         spliced.distribution(Metric::Input).expect("values").maximum,
-        700.0
+        700.0,
     );
     assert!(
         spliced.span.last_due.seconds().get() >= 5.0,
@@ -89,7 +90,7 @@ fn traces_are_spliced_and_resampled() {
     );
     let mut trace = String::from("arrival_s,isl,osl\n");
     for number in 0..60 {
-        trace += &format!("{number},{},5\n", 50 + number);
+        writeln!(trace, "{number},{},5", 50 + number).expect("written");
     }
     place.write("a.csv", trace);
     let drawn = of(&["--resample", "5s"]);

@@ -1,5 +1,14 @@
 //! Saved deployments under traffic: `simulate`, `validate`, `predict --simulate`.
+#![allow(
+    clippy::float_cmp,
+    clippy::format_push_string,
+    clippy::cast_lossless,
+    clippy::similar_names,
+    clippy::cloned_ref_to_slice_refs,
+    reason = "tests compare figures that are exact, and write small tables"
+)]
 
+mod compared;
 mod laws;
 mod predicted;
 mod refused;
@@ -59,6 +68,16 @@ pub(crate) fn report(place: &Place, code: i32, flags: &[&str]) -> RunReport {
     } = gpuwise_wire::runs_from_json(&ran.out).expect("a document of runs");
     assert!(ladder.is_none() && reports.len() == 1, "{flags:?}");
     reports.remove(0)
+}
+
+/// That both are the same number.
+#[track_caller]
+pub(crate) fn same(found: f64, expected: f64) {
+    let difference = (found - expected).abs();
+    assert!(
+        difference <= 1e-9 * expected.abs().max(1.0),
+        "{found} is not {expected}"
+    );
 }
 
 /// What became of the requests of a run.

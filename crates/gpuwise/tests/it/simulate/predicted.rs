@@ -1,7 +1,7 @@
 //! `gpuwise predict --simulate`: rows with a rate or a trace, followed request by request.
 
 use crate::support::Place;
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, fmt::Write as _};
 
 const HEADER: &str =
     "id,model,gpu,num_gpus,engine,isl,osl,batch_or_concurrency,metric,unit,extra,value\n";
@@ -80,7 +80,7 @@ fn rows_with_a_trace_are_replayed() {
     let place = Place::new();
     let mut trace = String::from("arrival_s,isl,osl\n");
     for number in 0..40 {
-        trace += &format!("{},500,20\n", f64::from(number) * 0.5);
+        writeln!(trace, "{},500,20", f64::from(number) * 0.5).expect("written");
     }
     place.write("t.csv", trace);
     let mut questions = HEADER.to_owned();

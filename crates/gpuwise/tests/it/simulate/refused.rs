@@ -1,13 +1,13 @@
 //! Traffic, deployments and flags that cannot be: one line that names what is wrong, and no file.
 
-use super::{deployment, outcomes, place, report, simulate};
+use super::{deployment, outcomes, place, report, same, simulate};
 use crate::support::{Place, Ran};
 use gpuwise_domain::request::Outcome;
 use serde_json::Value;
 
 /// What a command says that must fail.
 #[track_caller]
-fn refused(place: &Place, arguments: &[&str], parts: &[&str]) {
+pub(super) fn refused(place: &Place, arguments: &[&str], parts: &[&str]) {
     let before = place.files();
     let Ran { code, out, err } = place.run(arguments);
     assert_eq!(code, 2, "{arguments:?}: {err}{out}");
@@ -104,7 +104,7 @@ fn unsorted_traces_are_sorted_and_that_is_said() {
     place.write("t.csv", "arrival_s,isl,osl\n3,100,5\n1,200,5\n2,300,5\n");
     let report = report(&place, 0, &["--trace", "t.csv"]);
     assert_eq!(outcomes(&report).completed, 3);
-    assert_eq!(report.span.last_due.seconds().get(), 2.0);
+    same(report.span.last_due.seconds().get(), 2.0);
     assert!(
         report.notes.iter().any(|note| note.contains("sort")),
         "{:?}",

@@ -1,6 +1,6 @@
 //! Generated traffic: answers, exit codes, seeds, clusters and files.
 
-use super::{deployment, joined, masked, outcomes, place, report, simulate};
+use super::{deployment, joined, masked, outcomes, place, report, same, simulate};
 use crate::support::ran;
 use gpuwise_domain::{
     request::Outcome,
@@ -138,8 +138,8 @@ fn loads_of_each_kind() {
         0,
         &["--requests", "40", "--isl", "64", "--osl", "8"],
     );
-    assert_eq!(mean(&lengths, Metric::Input), 64.0);
-    assert_eq!(mean(&lengths, Metric::Output), 8.0);
+    same(mean(&lengths, Metric::Input), 64.0);
+    same(mean(&lengths, Metric::Output), 8.0);
     let cached = report(&place, 0, &["--requests", "60", "--prefix-hit", "0.5"]);
     assert!(
         cached.engine.cache_hit.expect("a share") > 0.2,
@@ -171,7 +171,7 @@ fn loads_of_each_kind() {
     );
     assert!(grows.span.last_due < steady.span.last_due);
     let warm = report(&place, 0, &["--requests", "40", "--warm-up", "5s"]);
-    assert_eq!(warm.span.steady_from.seconds().get(), 5.0);
+    same(warm.span.steady_from.seconds().get(), 5.0);
 }
 
 #[test]
@@ -341,8 +341,8 @@ fn traces_of_runs_are_events_that_nest() {
             }
             "X" => {
                 // Steps of a replica follow one another, to the precision of what is written.
-                let track = format!("{}/{}", event["pid"], event["tid"]);
-                let end = steps.entry(track).or_default();
+                let thread = format!("{}/{}", event["pid"], event["tid"]);
+                let end = steps.entry(thread).or_default();
                 assert!(
                     number(event, "ts") >= *end - 1e-2,
                     "{event} begins before {end}"
@@ -375,12 +375,12 @@ fn files_hold_the_run() {
     let report = report(&place, 0, &flags);
     let saved = fs::read_to_string(place.path("s.json")).expect("a document");
     let saved = gpuwise_wire::runs_from_json(&saved).expect("runs");
-    assert_eq!(saved.reports, [report.clone()]);
+    assert_eq!(saved.reports, std::slice::from_ref(&report));
     let rows = records(&place);
     assert_eq!(rows.len(), 60);
     for (number, row) in rows.iter().enumerate() {
         let at = |name: &str| row[name].parse::<f64>().expect("a number");
-        assert_eq!(at("number"), number as f64);
+        same(at("number"), number as f64);
         assert_eq!(row["outcome"], Outcome::Completed.name());
         let moments = ["due_s", "sent_s", "scheduled_s", "first_token_s", "end_s"].map(at);
         assert!(moments.is_sorted(), "{row:?}");

@@ -1,6 +1,6 @@
 //! Traces of every kind that is read, and what is done to them before they are sent.
 
-use super::{outcomes, place, report, simulate};
+use super::{outcomes, place, report, same, simulate};
 use crate::support::Place;
 use gpuwise_domain::run::{Metric, Part, RunReport};
 
@@ -63,11 +63,11 @@ fn mean(report: &RunReport, metric: Metric) -> f64 {
 fn azure() {
     let report = sent(AZURE, &[]);
     assert_eq!(outcomes(&report).completed, 4);
-    assert_eq!(
+    same(
         mean(&report, Metric::Input),
-        (480 + 318 + 110 + 800) as f64 / 4.0
+        (480.0 + 318.0 + 110.0 + 800.0) / 4.0,
     );
-    assert_eq!(report.span.last_due.seconds().get(), 2.0);
+    same(report.span.last_due.seconds().get(), 2.0);
     assert_eq!(report.engine.cache_hit, Some(0.0));
 }
 
@@ -75,7 +75,7 @@ fn azure() {
 fn mooncake_blocks_are_found_in_the_cache() {
     let report = sent(MOONCAKE, &[]);
     assert_eq!(outcomes(&report).completed, 4);
-    assert_eq!(report.span.last_due.seconds().get(), 12.0);
+    same(report.span.last_due.seconds().get(), 12.0);
     // Two of four prompts find two blocks of 512 tokens.
     assert_eq!(report.engine.cache_hit, Some(2.0 * 1024.0 / 4400.0));
 }
@@ -84,7 +84,7 @@ fn mooncake_blocks_are_found_in_the_cache() {
 fn burst_gpt_and_its_failures() {
     let report = sent(BURST_GPT, &[]);
     assert_eq!(outcomes(&report).completed, 2);
-    assert_eq!(mean(&report, Metric::Output), 20.5);
+    same(mean(&report, Metric::Output), 20.5);
     assert!(
         report.notes.iter().any(|note| note.contains("1 failed")),
         "{:?}",
@@ -107,7 +107,7 @@ fn share_gpt_has_no_times() {
         assert!(notes.contains(part), "{notes}");
     }
     // One after the other.
-    assert_eq!(report.engine.batch.expect("a batch").highest, 1.0);
+    same(report.engine.batch.expect("a batch").highest, 1.0);
 }
 
 #[test]
@@ -125,15 +125,15 @@ fn conversations_and_tenants_of_a_plain_table() {
     let lines = r#"{"arrival_s": 0, "isl": 100, "osl": 5}
 {"arrival_s": 1, "isl": 200, "osl": 5}
 "#;
-    assert_eq!(mean(&sent(lines, &[]), Metric::Input), 150.0);
+    same(mean(&sent(lines, &[]), Metric::Input), 150.0);
 }
 
 #[test]
 fn traces_are_thinned_repeated_and_sped_up() {
     let last = |report: &RunReport| report.span.last_due.seconds().get();
     let count = |report: &RunReport| outcomes(report).total();
-    assert_eq!(last(&sent(AZURE, &["--speed-up", "4"])), 0.5);
-    assert_eq!(last(&sent(AZURE, &["--rate", "1"])), 3.0);
+    same(last(&sent(AZURE, &["--speed-up", "4"])), 0.5);
+    same(last(&sent(AZURE, &["--rate", "1"])), 3.0);
     let twice = sent(AZURE, &["--repeat", "3"]);
     assert_eq!(count(&twice), 12);
     assert!(last(&twice) > 6.0, "{}", last(&twice));
@@ -146,7 +146,7 @@ fn traces_are_thinned_repeated_and_sped_up() {
     let grown = sent(AZURE, &["--repeat", "10", "--growth", "100%"]);
     assert!(last(&grown) < last(&sent(AZURE, &["--repeat", "10"])));
     let paced = sent(AZURE, &["--repeat", "5", "--concurrency", "2"]);
-    assert_eq!(paced.engine.batch.expect("a batch").highest, 2.0);
+    same(paced.engine.batch.expect("a batch").highest, 2.0);
     assert_eq!(count(&paced), 20);
 }
 

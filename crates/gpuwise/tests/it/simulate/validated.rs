@@ -3,7 +3,7 @@
 use super::{masked, place};
 use crate::support::{Place, Ran, ran};
 use gpuwise_domain::run::{Ladder, LoadUnit, RunSet};
-use std::fs;
+use std::{fmt::Write as _, fs};
 
 /// Few requests and seeds, so that it takes a moment.
 const SMALL: [&str; 4] = ["--requests", "60", "--seeds", "2"];
@@ -161,12 +161,14 @@ fn traces_are_validated_too() {
     let place = place();
     let mut trace = String::from("arrival_s,isl,osl\n");
     for number in 0..60 {
-        trace += &format!(
-            "{},{},{}\n",
+        writeln!(
+            trace,
+            "{},{},{}",
             f64::from(number) * 0.25,
             200 + 10 * (number % 30),
             20 + number % 40
-        );
+        )
+        .expect("written");
     }
     place.write("t.csv", trace);
     let ladder = found(&place, 0, &["--trace", "t.csv"]);
