@@ -68,9 +68,11 @@ pub(crate) fn run(context: &Context, flags: &cli::Plan) -> anyhow::Result<Answer
         request.choices.top *= simulated::TRIED;
     }
     let mut sizing = search::plan(&request);
+    let mut tried = None;
     if result.simulate {
         let (offline, seed) = (context.global.offline, context.global.seed);
-        simulated::ranked(&mut sizing, flags, &loaded, &knowledge, offline, seed)?;
+        let said = simulated::ranked(&mut sizing, flags, &loaded, &knowledge, offline, seed)?;
+        tried = Some(said);
     }
     sizing
         .notes
@@ -80,14 +82,19 @@ pub(crate) fn run(context: &Context, flags: &cli::Plan) -> anyhow::Result<Answer
         free.choices.fixed = None;
         search::plan(&free)
     });
-    finish(
+    let answer = finish(
         context,
         flags,
         &sizing,
         free.as_ref(),
         &loaded,
         Files { html, saved },
-    )
+    )?;
+    let shown = context.global.format == cli::Format::Table && result.emit.is_none();
+    if let Some(said) = tried.filter(|_| shown) {
+        output::data(&format!("Tried    {said}\n"))?;
+    }
+    Ok(answer)
 }
 
 /// Files to be written.

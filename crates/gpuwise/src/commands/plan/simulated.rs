@@ -17,7 +17,8 @@ use gpuwise_units::{Percentile, significant};
 pub(super) const TRIED: usize = 3;
 
 /// Tries the deployments of a sizing in their order; keeps the first `top` that hold, with the
-/// simulated figures in place of computed ones, and says of the others why they do not.
+/// simulated figures in place of computed ones, and says of the others why they do not. Gives the
+/// sentence that says so.
 ///
 /// # Errors
 /// When a model cannot be found, or a number of the traffic cannot be.
@@ -28,7 +29,7 @@ pub(super) fn ranked(
     knowledge: &Knowledge,
     offline: bool,
     seed: u64,
-) -> anyhow::Result<()> {
+) -> anyhow::Result<String> {
     let changes = cli::ChangeFlags::of_requests(None);
     let sent = Sent::new(
         &flags.traffic,
@@ -77,13 +78,14 @@ pub(super) fn ranked(
         put(&mut deployment, &report);
         kept.push(deployment);
     }
-    sizing.notes.push(format!(
+    let said = format!(
         "latencies are simulated, request by request, under {}: of {tried} deployments tried {} hold",
         sent.words,
         kept.len()
-    ));
+    );
+    sizing.notes.push(said.clone());
     sizing.deployments = kept;
-    Ok(())
+    Ok(said)
 }
 
 /// Simulated figures in place of computed ones; ranges keep their width.
