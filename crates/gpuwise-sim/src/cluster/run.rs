@@ -19,7 +19,7 @@ use std::collections::{BTreeMap, VecDeque};
 /// Runs a scenario under traffic and tells an observer.
 ///
 /// At equal times steps of engines end before anything else happens, and steps are planned after all
-/// else; the rest is in the order of [`Kind`] and number.
+/// else; the rest is in the order of kind and number.
 ///
 /// # Errors
 /// A scenario that cannot be run.
