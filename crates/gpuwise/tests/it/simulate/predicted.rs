@@ -97,3 +97,25 @@ fn rows_with_a_trace_are_replayed() {
     assert_eq!(found["gone"][0], "", "{found:?}");
     assert!(found["gone"][3].contains("none.csv"), "{found:?}");
 }
+
+#[test]
+fn llama_cpp_serves_as_many_as_are_in_flight() {
+    let place = Place::new();
+    let mut questions = HEADER.to_owned();
+    for load in ["1", "4", "16"] {
+        let asked = row(
+            load,
+            &format!("500,100,{load}"),
+            "tpot_mean",
+            "max_num_seqs=16",
+        );
+        questions += &asked.replace("vllm 0.33.0", "llamacpp");
+    }
+    place.write("q.csv", questions);
+    let found = answers(&place, &[]);
+    let value = |load: &str| number(&found[load][0]);
+    assert!(
+        value("1") < value("4") && value("4") < value("16"),
+        "{found:?}"
+    );
+}
