@@ -182,7 +182,7 @@ pub fn read<'a>(
         adapters: None,
     };
     let (input, output) = lengths(question, benchmark, &mut notes);
-    let load = load(question, setup.engine.kind);
+    let load = load(question, setup.engine.kind, wanted);
     if stated.layout.is_none() && setup.engine.kind != EngineKind::LlamaCpp {
         setup.layout = smallest_layout(&setup, question.gpus.unwrap_or(1));
     }
@@ -270,16 +270,30 @@ fn lengths(
 }
 
 /// The load that a row means.
-fn load(question: &Question, engine: EngineKind) -> Load {
+fn load(question: &Question, engine: EngineKind, wanted: Wanted) -> Load {
     let scenario = question.extra("scenario").unwrap_or("");
     match &question.load {
         // By the benchmark's rules the next request is sent when the last one is answered.
         Load::Unstated if scenario.eq_ignore_ascii_case("SingleStream") => Load::InFlight(1.0),
         // These tables' throughput times latency is the length of one request: the batch is that of
         // the prompt's computation.
-        Load::InFlight(_) if engine == EngineKind::LlamaCpp => Load::InFlight(1.0),
+        Load::InFlight(_) if engine == EngineKind::LlamaCpp && is_of_a_batch(wanted) => {
+            Load::InFlight(1.0)
+        }
         stated => stated.clone(),
     }
+}
+
+/// Whether a metric is one of a static batch, and not of requests that a server answers.
+const fn is_of_a_batch(wanted: Wanted) -> bool {
+    !matches!(
+        wanted,
+        Wanted::Ttft(_)
+            | Wanted::Tpot(_)
+            | Wanted::EndToEnd(_)
+            | Wanted::RequestThroughput
+            | Wanted::OutputThroughput
+    )
 }
 
 /// Of the requests kept in flight at least this share is taken to run.
