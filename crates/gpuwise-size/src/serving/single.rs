@@ -58,9 +58,4 @@ impl Cycle {
     pub fn yields(&self) -> (f64, f64) {
         (self.tokens_per_step, self.drafted)
     }
-
-    /// Seconds of a request outside of steps: tokenizing, transport, admission.
-    pub fn outside(&self, input: f64) -> f64 {
-        self.base + self.token_cost * input
-    }
 }
