@@ -18,6 +18,7 @@ pub mod layout;
 pub mod model;
 pub mod offer;
 pub mod precision;
+pub mod profile;
 pub mod quality;
 pub mod question;
 pub mod request;

@@ -65,6 +65,11 @@ const PLACES: &[Place] = &[
         may_name: &["gpuwise-domain", "gpuwise-size"],
     },
     Place {
+        name: "gpuwise-measure",
+        ring: Ring::Pure,
+        may_name: &["gpuwise-domain", "gpuwise-size"],
+    },
+    Place {
         name: "gpuwise-wire",
         ring: Ring::Seam,
         may_name: &["gpuwise-domain"],
@@ -75,9 +80,16 @@ const PLACES: &[Place] = &[
         may_name: &["gpuwise-wire", "gpuwise-read"],
     },
     Place {
+        name: "gpuwise-store",
+        ring: Ring::Edge,
+        may_name: &["gpuwise-wire"],
+    },
+    Place {
         name: "gpuwise",
         ring: Ring::Top,
         may_name: &[
+            "gpuwise-measure",
+            "gpuwise-store",
             "gpuwise-probe",
             "gpuwise-read",
             "gpuwise-sim",

@@ -1,0 +1,4 @@
+//! What profiles and telemetry say: figures, findings, tier choice, audit and proof.
+//!
+//! Nothing here opens a file, reads a clock or draws unseeded chance: readers bring
+//! [timelines](gpuwise_domain::profile::timeline::Timeline) and series, callers bring the time.
