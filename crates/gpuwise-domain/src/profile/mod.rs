@@ -1,5 +1,7 @@
 //! What profilers and telemetry saw of a job, and what is concluded from it.
 
 pub mod figure;
+pub mod figures;
 pub mod finding;
+pub mod kernel_rules;
 pub mod timeline;

@@ -1,0 +1,40 @@
+//! What the names of kernels say: rules as data, for a classifier to apply once per name.
+
+use super::figures::TensorCores;
+use alloc::{string::String, vec::Vec};
+
+/// All rules for names of kernels.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct KernelRules {
+    /// Patterns of kernels that communicate (the wide list); any that matches decides.
+    pub communication: Vec<NamePattern>,
+    /// The part of them that other tools count as communication (`nccl`, `rccl`).
+    pub communication_nccl: Vec<NamePattern>,
+    /// What kind a kernel is; the first that matches decides.
+    pub kinds: Vec<KindRule>,
+    /// Whether a kernel uses tensor cores; the first that matches decides.
+    pub tensor_cores: Vec<TensorCoreRule>,
+}
+
+/// A pattern of names, in any case of letters. `*` stands for any text; `^` at its beginning
+/// for the beginning of the name; `\b` at its beginning for the beginning of a word.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct NamePattern(pub String);
+
+/// What kind of kernel has such a name.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct KindRule {
+    /// The kind (`gemm`).
+    pub kind: String,
+    /// Patterns; any that matches decides.
+    pub patterns: Vec<NamePattern>,
+}
+
+/// Whether a kernel of such a name uses tensor cores.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TensorCoreRule {
+    /// Whether it does.
+    pub tensor_cores: TensorCores,
+    /// Patterns; any that matches decides.
+    pub patterns: Vec<NamePattern>,
+}
