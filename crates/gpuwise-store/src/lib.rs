@@ -1,1 +1,40 @@
 //! Keeps runs, figures, findings and proposals, in SQLite by default or in PostgreSQL by URL.
+//!
+//! One SQL text serves both. Everything here blocks: the driver runs on a runtime of its own, so
+//! that callers need none. A run is known by a hash of what it is: bringing it twice keeps one.
+
+mod connect;
+mod error;
+mod hash;
+mod migrate;
+mod proposals;
+mod runs;
+mod save;
+mod series;
+
+pub use error::StoreError;
+pub use hash::RunId;
+pub use proposals::StoredProposal;
+pub use runs::{Filter, RunRow, StoredRun};
+pub use save::{NewRun, Saved};
+pub use series::Point;
+
+use sqlx::AnyPool;
+use tokio::runtime::Runtime;
+
+/// An open database.
+#[derive(Debug)]
+pub struct Store {
+    pool: AnyPool,
+    runtime: Runtime,
+    kind: Kind,
+}
+
+/// Which database it is; only the connection differs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// A file.
+    Sqlite,
+    /// A server.
+    Postgres,
+}

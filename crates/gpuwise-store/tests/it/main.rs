@@ -1,1 +1,5 @@
-//! Tests of the crate from outside.
+//! Tests of the database, the same on SQLite and on a real PostgreSQL where there is one.
+
+mod postgres;
+mod runs;
+mod support;

@@ -1,0 +1,190 @@
+//! Opening: where the database is, and how it is spoken to.
+
+use crate::{Kind, Store, error::StoreError, migrate};
+use sqlx::{
+    AnyConnection, Connection as _,
+    any::{AnyConnectOptions, AnyPoolOptions},
+};
+use std::{fmt::Write as _, path::Path, str::FromStr as _, sync::Once, time::Duration};
+
+/// How long a writer waits for another.
+const BUSY: Duration = Duration::from_secs(30);
+
+/// How long a server may take to answer at all.
+const ACQUIRE: Duration = Duration::from_secs(15);
+
+static DRIVERS: Once = Once::new();
+
+impl Store {
+    /// Opens a database and brings its tables up to date: a path, `sqlite:PATH`, or
+    /// `postgres://user@host/name`. A file that is not there is made.
+    ///
+    /// # Errors
+    /// When there is no such database, it refuses, or a newer program has written it.
+    pub fn open(address: &str) -> Result<Self, StoreError> {
+        DRIVERS.call_once(sqlx::any::install_default_drivers);
+        let shown = without_password(address);
+        let (url, kind) = url_of(address).ok_or_else(|| StoreError::Address {
+            address: shown.clone(),
+        })?;
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()
+            .map_err(StoreError::Runtime)?;
+        let open = |source| StoreError::Open {
+            address: shown.clone(),
+            source,
+        };
+        let options = AnyConnectOptions::from_str(&url).map_err(open)?;
+        // A pool tries again until its time is up, and then says only that; one connection says why.
+        runtime.block_on(tried(&options, kind)).map_err(open)?;
+        let connections = match kind {
+            Kind::Sqlite => 1,
+            Kind::Postgres => 4,
+        };
+        let pool = runtime
+            .block_on(
+                AnyPoolOptions::new()
+                    .max_connections(connections)
+                    .acquire_timeout(ACQUIRE)
+                    .after_connect(move |connection, _| {
+                        Box::pin(async move {
+                            for setting in settings(kind) {
+                                sqlx::query(*setting).execute(&mut *connection).await?;
+                            }
+                            Ok(())
+                        })
+                    })
+                    .connect_with(options),
+            )
+            .map_err(open)?;
+        runtime.block_on(migrate::up_to_date(&pool))?;
+        Ok(Self {
+            pool,
+            runtime,
+            kind,
+        })
+    }
+
+    /// Gives freed space back to the system and lets the planner see what is there.
+    ///
+    /// # Errors
+    /// When the database refuses.
+    pub fn tidy(&self) -> Result<(), StoreError> {
+        let statements: &[&'static str] = match self.kind {
+            Kind::Sqlite => &["VACUUM", "PRAGMA optimize"],
+            Kind::Postgres => &["VACUUM ANALYZE"],
+        };
+        for statement in statements {
+            self.runtime
+                .block_on(sqlx::query(*statement).execute(&self.pool))
+                .map_err(crate::error::failed("tidying"))?;
+        }
+        Ok(())
+    }
+}
+
+/// Opens one connection, tells it what each is told, and closes it.
+async fn tried(options: &AnyConnectOptions, kind: Kind) -> Result<(), sqlx::Error> {
+    let mut connection = AnyConnection::connect_with(options).await?;
+    for setting in settings(kind) {
+        sqlx::query(*setting).execute(&mut connection).await?;
+    }
+    connection.close().await
+}
+
+/// What each connection is told first. SQLite: readers beside a writer, foreign keys as declared.
+fn settings(kind: Kind) -> &'static [&'static str] {
+    const _: () = assert!(BUSY.as_millis() == 30_000, "as in the text below");
+    match kind {
+        Kind::Sqlite => &[
+            "PRAGMA busy_timeout = 30000",
+            "PRAGMA journal_mode = WAL",
+            "PRAGMA synchronous = NORMAL",
+            "PRAGMA foreign_keys = ON",
+        ],
+        Kind::Postgres => &["SET client_min_messages TO warning"],
+    }
+}
+
+/// The driver's URL for an address.
+fn url_of(address: &str) -> Option<(String, Kind)> {
+    if address.starts_with("postgres://") || address.starts_with("postgresql://") {
+        return Some((address.into(), Kind::Postgres));
+    }
+    let path = match address.strip_prefix("sqlite:") {
+        Some(rest) => rest.strip_prefix("//").unwrap_or(rest),
+        None if address.contains("://") => return None,
+        None => address,
+    };
+    if path.is_empty() {
+        return None;
+    }
+    let path = std::path::absolute(Path::new(path)).ok()?;
+    let mut url = String::from("sqlite://");
+    for byte in path.to_str()?.bytes() {
+        match byte {
+            b'/' | b'.' | b'-' | b'_' | b'~' | b'0'..=b'9' | b'a'..=b'z' | b'A'..=b'Z' => {
+                url.push(char::from(byte));
+            }
+            _ => {
+                // Writing to a text cannot fail.
+                let _ = write!(url, "%{byte:02X}");
+            }
+        }
+    }
+    url.push_str("?mode=rwc");
+    Some((url, Kind::Sqlite))
+}
+
+/// An address as it may be shown.
+fn without_password(address: &str) -> String {
+    let Some((scheme, rest)) = address.split_once("://") else {
+        return address.into();
+    };
+    match rest.split_once('@') {
+        Some((user, host)) => {
+            let user = user.split(':').next().unwrap_or_default();
+            format!("{scheme}://{user}@{host}")
+        }
+        None => address.into(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses() {
+        let check = |address: &str, expect: Option<(&str, Kind)>| {
+            assert_eq!(
+                url_of(address),
+                expect.map(|(url, kind)| (url.to_owned(), kind)),
+                "{address}"
+            );
+        };
+        let sqlite = |url| Some((url, Kind::Sqlite));
+        check("/a/b.db", sqlite("sqlite:///a/b.db?mode=rwc"));
+        check(
+            "sqlite:/a/b c?.db",
+            sqlite("sqlite:///a/b%20c%3F.db?mode=rwc"),
+        );
+        check("sqlite:///a.db", sqlite("sqlite:///a.db?mode=rwc"));
+        check(
+            "postgres://me@host/x",
+            Some(("postgres://me@host/x", Kind::Postgres)),
+        );
+        check("mysql://host/x", None);
+        check("sqlite:", None);
+    }
+
+    #[test]
+    fn passwords_are_not_shown() {
+        assert_eq!(
+            without_password("postgres://me:secret@host/x"),
+            "postgres://me@host/x"
+        );
+        assert_eq!(without_password("/a/b.db"), "/a/b.db");
+    }
+}

@@ -1,0 +1,74 @@
+//! What can go wrong between us and the database.
+
+/// Why the database did not do what was asked.
+#[derive(Debug, thiserror::Error)]
+pub enum StoreError {
+    /// The address is none that we know.
+    #[error("`{address}` is no database: give a file, sqlite:FILE or postgres://user@host/name")]
+    Address {
+        /// What was given, without its password.
+        address: String,
+    },
+    /// The database cannot be opened.
+    #[error("database {address} cannot be opened")]
+    Open {
+        /// Which, without its password.
+        address: String,
+        /// What the driver says.
+        #[source]
+        source: sqlx::Error,
+    },
+    /// A statement failed.
+    #[error("database: {deed} failed")]
+    Statement {
+        /// What was being done.
+        deed: &'static str,
+        /// What the driver says.
+        #[source]
+        source: sqlx::Error,
+    },
+    /// A newer program has changed the tables.
+    #[error(
+        "the database has tables of version {found}, this program knows {known}: a newer gpuwise wrote it"
+    )]
+    Newer {
+        /// The version found.
+        found: i64,
+        /// The newest that this program knows.
+        known: i64,
+    },
+    /// A migration that was applied reads differently now.
+    #[error(
+        "migration {version} was applied with another text: the database was made by a changed build"
+    )]
+    Changed {
+        /// Which.
+        version: i64,
+    },
+    /// What is stored cannot be read back.
+    #[error("run {run}: {what} cannot be read back: {problem}")]
+    Stored {
+        /// Of which run.
+        run: String,
+        /// What.
+        what: &'static str,
+        /// Why.
+        problem: String,
+    },
+    /// There is none, or more than one, by this name.
+    #[error("{count} runs have an id that begins with `{prefix}`")]
+    Which {
+        /// What was asked for.
+        prefix: String,
+        /// How many there are.
+        count: usize,
+    },
+    /// The runtime of the driver cannot be started.
+    #[error("the database driver cannot be started")]
+    Runtime(#[source] std::io::Error),
+}
+
+/// A statement's failure with the deed that it was part of.
+pub(crate) fn failed(deed: &'static str) -> impl FnOnce(sqlx::Error) -> StoreError {
+    move |source| StoreError::Statement { deed, source }
+}

@@ -1,0 +1,302 @@
+//! Reading runs back, and letting them go.
+
+use crate::{
+    Store,
+    error::{StoreError, failed},
+};
+use gpuwise_domain::profile::figure::{Figure, Scope, Value};
+use sqlx::{AnyConnection, Row as _, any::AnyRow};
+use std::{collections::BTreeMap, fmt::Write as _};
+
+/// Which runs.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Filter {
+    /// Those with all of these labels.
+    pub labels: BTreeMap<String, String>,
+    /// Those from one source (`profile`).
+    pub source: Option<String>,
+    /// Those that ran on this product.
+    pub hardware: Option<String>,
+    /// Those brought at this time or later, in nanoseconds since 1970.
+    pub since_ns: Option<i64>,
+    /// Those brought before this time.
+    pub before_ns: Option<i64>,
+    /// At most so many, the newest.
+    pub limit: Option<u32>,
+}
+
+/// A run in a list.
+#[derive(Debug, Clone, PartialEq)]
+pub struct RunRow {
+    /// Its id.
+    pub id: String,
+    /// Where it comes from.
+    pub source: String,
+    /// What people call it.
+    pub name: String,
+    /// When it ran, in nanoseconds since 1970, where known.
+    pub started_at_ns: Option<i64>,
+    /// When it was brought.
+    pub imported_at_ns: i64,
+    /// What people sort it by.
+    pub labels: BTreeMap<String, String>,
+    /// Products it ran on.
+    pub hardware: Vec<String>,
+    /// The class of its first finding.
+    pub first_finding: Option<String>,
+}
+
+/// A run with all that is kept of it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct StoredRun {
+    /// As in a list.
+    pub row: RunRow,
+    /// Files it was made from.
+    pub files: Vec<String>,
+    /// What was missing in them.
+    pub missing: Vec<String>,
+    /// Software and versions.
+    pub software: Vec<(String, String)>,
+    /// Figures, in the order in which they were saved.
+    pub figures: Vec<Figure>,
+    /// Findings, as documents.
+    pub findings: Vec<String>,
+}
+
+/// The condition of a filter; the labels follow, two parameters each.
+const MATCHING: &str = "(CAST($1 AS TEXT) IS NULL OR r.source = $1) \
+  AND (CAST($2 AS TEXT) IS NULL OR EXISTS (SELECT 1 FROM run_hardware h WHERE h.run = r.run AND h.product = $2)) \
+  AND (CAST($3 AS BIGINT) IS NULL OR r.imported_at_ns >= $3) \
+  AND (CAST($4 AS BIGINT) IS NULL OR r.imported_at_ns < $4)";
+
+impl Filter {
+    /// The text of the condition and the number of its last parameter.
+    pub(crate) fn condition(&self) -> (String, usize) {
+        let mut text = MATCHING.to_owned();
+        let mut last = 4;
+        for _ in &self.labels {
+            // Writing to a text cannot fail.
+            let _ = write!(
+                text,
+                " AND EXISTS (SELECT 1 FROM run_labels l \
+                 WHERE l.run = r.run AND l.name = ${} AND l.value = ${})",
+                last + 1,
+                last + 2
+            );
+            last += 2;
+        }
+        (text, last)
+    }
+
+    /// Binds what [`Filter::condition`] asks for.
+    pub(crate) fn bind<'q>(
+        &'q self,
+        query: sqlx::query::Query<'q, sqlx::Any, sqlx::any::AnyArguments>,
+    ) -> sqlx::query::Query<'q, sqlx::Any, sqlx::any::AnyArguments> {
+        let mut query = query
+            .bind(self.source.as_deref())
+            .bind(self.hardware.as_deref())
+            .bind(self.since_ns)
+            .bind(self.before_ns);
+        for (name, value) in &self.labels {
+            query = query.bind(name).bind(value);
+        }
+        query
+    }
+}
+
+impl Store {
+    /// Runs that match, the newest first.
+    ///
+    /// # Errors
+    /// When the database refuses.
+    pub fn list(&self, filter: &Filter) -> Result<Vec<RunRow>, StoreError> {
+        self.runtime
+            .block_on(async {
+                let mut connection = self.pool.acquire().await?;
+                list(&mut connection, filter).await
+            })
+            .map_err(failed("listing runs"))
+    }
+
+    /// The run whose id begins so.
+    ///
+    /// # Errors
+    /// When there is none or more than one, or the database refuses.
+    pub fn run(&self, prefix: &str) -> Result<StoredRun, StoreError> {
+        const DEED: &str = "reading a run";
+        let which = |count| StoreError::Which {
+            prefix: prefix.into(),
+            count,
+        };
+        if prefix.is_empty() || !prefix.bytes().all(|byte| byte.is_ascii_hexdigit()) {
+            return Err(which(0));
+        }
+        self.runtime.block_on(async {
+            let mut connection = self.pool.acquire().await.map_err(failed(DEED))?;
+            let found = sqlx::query("SELECT run FROM runs WHERE id LIKE $1")
+                .bind(prefix.to_ascii_lowercase() + "%")
+                .fetch_all(&mut *connection)
+                .await
+                .map_err(failed(DEED))?;
+            let [row] = found.as_slice() else {
+                return Err(which(found.len()));
+            };
+            let key: i64 = row.try_get(0).map_err(failed(DEED))?;
+            stored(&mut connection, key).await.map_err(failed(DEED))
+        })
+    }
+
+    /// Forgets runs and all that is kept of them; says how many.
+    ///
+    /// # Errors
+    /// When the database refuses; then none is forgotten.
+    pub fn forget(&self, ids: &[String]) -> Result<u64, StoreError> {
+        self.runtime
+            .block_on(async {
+                let mut transaction = self.pool.begin().await?;
+                let mut gone = 0;
+                for id in ids {
+                    gone += sqlx::query("DELETE FROM runs WHERE id = $1")
+                        .bind(id)
+                        .execute(&mut *transaction)
+                        .await?
+                        .rows_affected();
+                }
+                sqlx::query(
+                    "DELETE FROM names WHERE name NOT IN (SELECT figure FROM figures) \
+                     AND name NOT IN (SELECT part FROM figures WHERE part IS NOT NULL)",
+                )
+                .execute(&mut *transaction)
+                .await?;
+                transaction.commit().await?;
+                Ok(gone)
+            })
+            .map_err(failed("forgetting runs"))
+    }
+}
+
+async fn list(connection: &mut AnyConnection, filter: &Filter) -> Result<Vec<RunRow>, sqlx::Error> {
+    let (condition, last) = filter.condition();
+    let sql = format!(
+        "SELECT r.run, r.id, r.source, r.name, r.started_at_ns, r.imported_at_ns, \
+         (SELECT f.class FROM findings f WHERE f.run = r.run AND f.position = 0) AS first_finding \
+         FROM runs r WHERE {condition} ORDER BY r.imported_at_ns DESC, r.id LIMIT ${}",
+        last + 1
+    );
+    let query = filter
+        .bind(sqlx::query(sqlx::AssertSqlSafe(sql)))
+        .bind(filter.limit.map_or(i64::MAX, i64::from));
+    let rows = query.fetch_all(&mut *connection).await?;
+    let mut runs = Vec::with_capacity(rows.len());
+    for row in rows {
+        let key: i64 = row.try_get(0)?;
+        runs.push(run_row(connection, key, &row).await?);
+    }
+    Ok(runs)
+}
+
+async fn run_row(
+    connection: &mut AnyConnection,
+    key: i64,
+    row: &AnyRow,
+) -> Result<RunRow, sqlx::Error> {
+    let mut labels = BTreeMap::new();
+    for label in sqlx::query("SELECT name, value FROM run_labels WHERE run = $1 ORDER BY name")
+        .bind(key)
+        .fetch_all(&mut *connection)
+        .await?
+    {
+        labels.insert(label.try_get(0)?, label.try_get(1)?);
+    }
+    let mut hardware = Vec::new();
+    for product in sqlx::query("SELECT product FROM run_hardware WHERE run = $1 ORDER BY product")
+        .bind(key)
+        .fetch_all(&mut *connection)
+        .await?
+    {
+        hardware.push(product.try_get(0)?);
+    }
+    Ok(RunRow {
+        id: row.try_get(1)?,
+        source: row.try_get(2)?,
+        name: row.try_get(3)?,
+        started_at_ns: row.try_get(4)?,
+        imported_at_ns: row.try_get(5)?,
+        labels,
+        hardware,
+        first_finding: row.try_get(6)?,
+    })
+}
+
+async fn stored(connection: &mut AnyConnection, key: i64) -> Result<StoredRun, sqlx::Error> {
+    let row = sqlx::query(
+        "SELECT r.run, r.id, r.source, r.name, r.started_at_ns, r.imported_at_ns, \
+         (SELECT f.class FROM findings f WHERE f.run = r.run AND f.position = 0) AS first_finding, \
+         r.files, r.missing FROM runs r WHERE r.run = $1",
+    )
+    .bind(key)
+    .fetch_one(&mut *connection)
+    .await?;
+    let (files, missing): (String, String) = (row.try_get(7)?, row.try_get(8)?);
+    let texts = |text: &str| {
+        serde_json::from_str::<Vec<String>>(text).map_err(|error| sqlx::Error::Decode(error.into()))
+    };
+    let mut software = Vec::new();
+    for row in
+        sqlx::query("SELECT name, version FROM run_software WHERE run = $1 ORDER BY name, version")
+            .bind(key)
+            .fetch_all(&mut *connection)
+            .await?
+    {
+        software.push((row.try_get(0)?, row.try_get(1)?));
+    }
+    let mut findings = Vec::new();
+    for row in sqlx::query("SELECT document FROM findings WHERE run = $1 ORDER BY position")
+        .bind(key)
+        .fetch_all(&mut *connection)
+        .await?
+    {
+        findings.push(row.try_get(0)?);
+    }
+    Ok(StoredRun {
+        files: texts(&files)?,
+        missing: texts(&missing)?,
+        software,
+        figures: figures(connection, key).await?,
+        findings,
+        row: run_row(connection, key, &row).await?,
+    })
+}
+
+async fn figures(connection: &mut AnyConnection, key: i64) -> Result<Vec<Figure>, sqlx::Error> {
+    let rows = sqlx::query(
+        "SELECT n.text, f.rank, f.device, p.text AS part, f.integer_value, f.real_value, f.unknown \
+         FROM figures f JOIN names n ON n.name = f.figure LEFT JOIN names p ON p.name = f.part \
+         WHERE f.run = $1 ORDER BY f.position",
+    )
+    .bind(key)
+    .fetch_all(&mut *connection)
+    .await?;
+    rows.iter().map(figure).collect()
+}
+
+fn figure(row: &AnyRow) -> Result<Figure, sqlx::Error> {
+    let rank: Option<i64> = row.try_get(1)?;
+    let integer: Option<i64> = row.try_get(4)?;
+    let real: Option<f64> = row.try_get(5)?;
+    let unknown: Option<String> = row.try_get(6)?;
+    Ok(Figure {
+        name: row.try_get(0)?,
+        scope: Scope {
+            rank: rank.and_then(|rank| u32::try_from(rank).ok()),
+            device: row.try_get(2)?,
+            part: row.try_get(3)?,
+        },
+        value: match (integer, real) {
+            (Some(value), _) => Value::Integer(value),
+            (None, Some(value)) => Value::Real(value),
+            (None, None) => Value::Unknown(unknown.unwrap_or_default()),
+        },
+    })
+}
