@@ -179,7 +179,7 @@ fn what_is_no_database_is_refused() {
         let mut text = error.to_string();
         let mut source = std::error::Error::source(&error);
         while let Some(inner) = source {
-            text.push_str(&format!(": {inner}"));
+            text = format!("{text}: {inner}");
             source = inner.source();
         }
         assert!(text.contains(expect), "{address}: {text}");

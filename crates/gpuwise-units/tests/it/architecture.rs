@@ -132,6 +132,7 @@ const ALLOWED: &[(&str, bool, &str)] = &[
     ("zmij", false, "prints reals for serde_json"),
     ("ryu", false, "prints reals for csv"),
     ("memchr", false, "finds bytes"),
+    ("quick-xml", false, "pulls events out of XML text in memory"),
     (
         "indexmap",
         false,
