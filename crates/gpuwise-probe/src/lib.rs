@@ -1,3 +1,5 @@
 //! Sees and acts outside of this process: sends load to serving engines, and asks them for their metrics.
 
 pub mod bench;
+#[cfg(feature = "metrics")]
+pub mod prometheus;
