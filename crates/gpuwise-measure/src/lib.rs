@@ -2,3 +2,5 @@
 //!
 //! Nothing here opens a file, reads a clock or draws unseeded chance: readers bring
 //! [timelines](gpuwise_domain::profile::timeline::Timeline) and series, callers bring the time.
+
+pub mod figures;

@@ -7,6 +7,7 @@ pub mod access_log;
 pub mod catalogue;
 pub mod config;
 pub mod gguf;
+pub mod kernel_rules;
 pub mod launch;
 pub mod metrics;
 pub mod question;

@@ -14,6 +14,27 @@ pub struct KernelRules {
     pub kinds: Vec<KindRule>,
     /// Whether a kernel uses tensor cores; the first that matches decides.
     pub tensor_cores: Vec<TensorCoreRule>,
+    /// What calls, operators and annotations on the host are for.
+    pub host: HostRules,
+}
+
+/// What host spans are for, by name; each list decides by any pattern that matches.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct HostRules {
+    /// Ranges in which data is fetched.
+    pub loader: Vec<NamePattern>,
+    /// Calls that wait for the device.
+    pub synchronisation: Vec<NamePattern>,
+    /// Calls that copy or fill memory.
+    pub copy_calls: Vec<NamePattern>,
+    /// Calls that launch kernels or graphs.
+    pub launch_calls: Vec<NamePattern>,
+    /// Operators and ranges that run work of the forward pass again.
+    pub recomputation: Vec<NamePattern>,
+    /// Ranges that are steps of a loop, beside `ProfilerStep#n`.
+    pub steps: Vec<NamePattern>,
+    /// Calls and operators of the optimiser.
+    pub optimizer: Vec<NamePattern>,
 }
 
 /// A pattern of names, in any case of letters. `*` stands for any text; `^` at its beginning
@@ -26,6 +47,8 @@ pub struct NamePattern(pub String);
 pub struct KindRule {
     /// The kind (`gemm`).
     pub kind: String,
+    /// Whether it computes what tensor cores could.
+    pub eligible: bool,
     /// Patterns; any that matches decides.
     pub patterns: Vec<NamePattern>,
 }
