@@ -4,3 +4,4 @@
 //! [timelines](gpuwise_domain::profile::timeline::Timeline) and series, callers bring the time.
 
 pub mod figures;
+pub mod regress;
