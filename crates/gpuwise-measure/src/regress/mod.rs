@@ -74,8 +74,33 @@ pub fn changes(values: &[f64], settings: Settings) -> Vec<Change> {
     let calm = noise::without_outliers(values, scatter);
     let penalty = settings.penalty * libm::log(values.len() as f64);
     let scaled: Vec<f64> = calm.iter().map(|value| value / scatter).collect();
-    let starts = segments::starts(&scaled, penalty, settings.runs_at_least);
+    let mut starts = segments::starts(&scaled, penalty, settings.runs_at_least);
+    sharpen(&calm, &mut starts, settings.runs_at_least);
     merged(&calm, starts, scatter, settings)
+}
+
+/// Runs at the head of a stretch that are nearer to the level before belong there; a stretch that is
+/// too short without them is none.
+fn sharpen(values: &[f64], starts: &mut Vec<usize>, shortest: usize) {
+    let mut index = 1;
+    while index < starts.len() {
+        let from = starts[index - 1];
+        let to = starts.get(index + 1).copied().unwrap_or(values.len());
+        let (before, after) = (
+            mean(&values[from..starts[index]]),
+            mean(&values[starts[index]..to]),
+        );
+        let moved = values[starts[index]..to]
+            .iter()
+            .take_while(|value| (**value - before).abs() < (**value - after).abs())
+            .count();
+        starts[index] += moved;
+        if to - starts[index] < shortest {
+            starts.remove(index);
+        } else {
+            index += 1;
+        }
+    }
 }
 
 /// Changes between the stretches; those that are too small are no cuts, the smallest first.
@@ -87,8 +112,7 @@ fn merged(values: &[f64], mut starts: Vec<usize>, scatter: f64, settings: Settin
                 let at = starts[index];
                 let to = starts.get(index + 1).copied().unwrap_or(values.len());
                 let (before, after) = (mean(&values[from..at]), mean(&values[at..to]));
-                let error = scatter
-                    * libm::sqrt(1.0 / (at - from) as f64 + 1.0 / (to - at) as f64);
+                let error = scatter * libm::sqrt(1.0 / (at - from) as f64 + 1.0 / (to - at) as f64);
                 Change {
                     at,
                     before,

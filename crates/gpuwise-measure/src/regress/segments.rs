@@ -39,34 +39,36 @@ pub(super) fn starts(values: &[f64], penalty: f64, shortest: usize) -> Vec<usize
     let count = values.len();
     let sums = Sums::new(values);
     let mut least = vec![f64::INFINITY; count + 1];
-    let mut last = vec![0; count + 1];
+    let mut from_where = vec![0; count + 1];
     least[0] = -penalty;
-    let mut candidates = vec![0];
+    // Starts of a last stretch, each with the end at which it was seen to be beaten.
+    let mut candidates: Vec<(usize, Option<usize>)> = vec![(0, None)];
     for end in shortest..=count {
-        for from in &candidates {
-            if end - from >= shortest {
-                let cost = least[*from] + sums.cost(*from, end) + penalty;
-                if cost < least[end] {
-                    least[end] = cost;
-                    last[end] = *from;
-                }
+        // Beaten by a stretch that starts at some end, it is of no use as soon as that one is long
+        // enough to be one.
+        candidates.retain(|(_, beaten)| beaten.is_none_or(|at| end < at + shortest));
+        for (from, _) in &candidates {
+            let cost = least[*from] + sums.cost(*from, end) + penalty;
+            if cost < least[end] {
+                least[end] = cost;
+                from_where[end] = *from;
             }
         }
-        // What is dearer than the best even without its penalty can begin no later stretch; one too
-        // short to be judged yet stays.
-        candidates.retain(|from| {
-            end - from < shortest || least[*from] + sums.cost(*from, end) <= least[end]
-        });
+        for (from, beaten) in &mut candidates {
+            if beaten.is_none() && least[*from] + sums.cost(*from, end) > least[end] {
+                *beaten = Some(end);
+            }
+        }
         let next = end + 1 - shortest;
-        if next > 0 && least[next].is_finite() {
-            candidates.push(next);
+        if next >= shortest {
+            candidates.push((next, None));
         }
     }
-    let mut found = vec![last[count]];
+    let mut found = vec![from_where[count]];
     while let Some(&start) = found.last()
         && start > 0
     {
-        found.push(last[start]);
+        found.push(from_where[start]);
     }
     found.reverse();
     found
@@ -83,7 +85,10 @@ mod tests {
         (shortest..values.len().saturating_sub(shortest - 1))
             .map(|cut| {
                 let mean = values[..cut].iter().sum::<f64>() / cut as f64;
-                let first: f64 = values[..cut].iter().map(|value| (value - mean).powi(2)).sum();
+                let first: f64 = values[..cut]
+                    .iter()
+                    .map(|value| (value - mean).powi(2))
+                    .sum();
                 first + penalty + cheapest(&values[cut..], penalty, shortest)
             })
             .fold(whole, f64::min)
@@ -92,7 +97,11 @@ mod tests {
     fn cost(values: &[f64], starts: &[usize], penalty: f64) -> f64 {
         let sums = Sums::new(values);
         let ends = starts.iter().skip(1).copied().chain([values.len()]);
-        let stretches: f64 = starts.iter().zip(ends).map(|(from, to)| sums.cost(*from, to)).sum();
+        let stretches: f64 = starts
+            .iter()
+            .zip(ends)
+            .map(|(from, to)| sums.cost(*from, to))
+            .sum();
         stretches + penalty * (starts.len() - 1) as f64
     }
 
