@@ -4,4 +4,5 @@
 //! [timelines](gpuwise_domain::profile::timeline::Timeline) and series, callers bring the time.
 
 pub mod figures;
+pub mod memory_snapshot;
 pub mod regress;

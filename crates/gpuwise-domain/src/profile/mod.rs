@@ -4,4 +4,5 @@ pub mod figure;
 pub mod figures;
 pub mod finding;
 pub mod kernel_rules;
+pub mod memory_snapshot;
 pub mod timeline;

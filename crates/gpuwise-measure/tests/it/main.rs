@@ -1,3 +1,8 @@
 //! Tests of the crate from outside.
 
+// Tests read the sample data, which they find by the environment; the crate itself must not.
+#![allow(clippy::disallowed_methods, clippy::disallowed_types)]
+
+mod memory_snapshot;
 mod regress;
+mod sample_data;

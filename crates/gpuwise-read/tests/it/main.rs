@@ -12,6 +12,7 @@ mod gguf;
 mod launch;
 mod metrics;
 mod models;
+mod pickle;
 mod results;
 mod safetensors;
 mod shared_models;

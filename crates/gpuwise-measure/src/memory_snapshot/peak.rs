@@ -1,0 +1,257 @@
+//! Live bytes over the recorded history, walked back from the total at its end.
+//!
+//! The history is a ring: its beginning is lost, so no sum from the front is right. The total at the
+//! end is known from the segments; undoing each event gives the total before it.
+
+use gpuwise_domain::profile::memory_snapshot::{
+    AllocatorAction, AllocatorEvent, BlockState, MemorySnapshot,
+};
+use gpuwise_domain::profile::timeline::Index;
+use std::collections::BTreeMap;
+
+/// Figures of the recorded history of one device; bytes unless said. Counts of bytes are signed: a
+/// history that does not fit its end may go below zero, and that must be seen.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct TraceFigures {
+    /// The device's number.
+    pub device: u64,
+    /// Events recorded.
+    pub event_count: u64,
+    /// Events by action, as the file spells it.
+    pub actions: BTreeMap<String, u64>,
+    /// Live at the end: the sum over its segments.
+    pub end_live: i64,
+    /// Live before the first event.
+    pub start_live: i64,
+    /// Most that was live.
+    pub peak_live: i64,
+    /// How many events had happened when the peak was first reached.
+    pub peak_at_event: usize,
+    /// When that was, in microseconds since 1970, where stated; at the peak's last event.
+    pub peak_at_us: Option<i64>,
+    /// Taken from the driver at that time, walked back likewise.
+    pub reserved_at_peak: i64,
+    /// Most that was taken from the driver.
+    pub peak_reserved: i64,
+    /// Time-weighted mean of live bytes; absent without times.
+    pub mean_live: Option<f64>,
+    /// From the first event to the last, in microseconds.
+    pub time_span_us: i64,
+    /// Who holds the memory at the peak, the largest first.
+    pub sites_at_peak: Vec<AllocationSite>,
+    /// Live at the peak, but allocated before the recording began: nobody is known to hold it.
+    pub unattributed_at_peak: i64,
+    /// Requests that found no memory.
+    pub out_of_memory: Vec<OutOfMemory>,
+}
+
+impl TraceFigures {
+    /// Taken from the driver but not in use at the peak.
+    pub fn slack_at_peak(&self) -> i64 {
+        self.reserved_at_peak - self.peak_live
+    }
+}
+
+/// Memory that one place in the code holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct AllocationSite {
+    /// The call stack, in the snapshot's stacks.
+    pub stack: Index,
+    /// Allocations.
+    pub count: u64,
+    /// Bytes.
+    pub bytes: u64,
+}
+
+/// A request that found no memory.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct OutOfMemory {
+    /// When, in microseconds since 1970, where stated.
+    pub at_us: Option<i64>,
+    /// Bytes asked for.
+    pub asked: u64,
+    /// Bytes that the device still had, where stated.
+    pub device_free: Option<u64>,
+    /// Who asked.
+    pub stack: Index,
+}
+
+/// Live bytes after an event.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct LivePoint {
+    /// When, in microseconds since 1970, where stated.
+    pub at_us: Option<i64>,
+    /// In blocks in use.
+    pub live: i64,
+    /// Taken from the driver.
+    pub reserved: i64,
+}
+
+/// What an event adds to (live, reserved).
+fn change(event: &AllocatorEvent) -> (i64, i64) {
+    let bytes = i64::try_from(event.bytes).unwrap_or(i64::MAX);
+    match event.action {
+        AllocatorAction::Alloc => (bytes, 0),
+        AllocatorAction::FreeCompleted => (-bytes, 0),
+        AllocatorAction::SegmentAlloc | AllocatorAction::SegmentMap => (0, bytes),
+        AllocatorAction::SegmentFree | AllocatorAction::SegmentUnmap => (0, -bytes),
+        AllocatorAction::FreeRequested
+        | AllocatorAction::OutOfMemory
+        | AllocatorAction::Snapshot
+        | AllocatorAction::Other(_) => (0, 0),
+    }
+}
+
+impl LivePoint {
+    /// Live bytes of a device over its history: one point before the first event and one after each.
+    pub fn timeline(snapshot: &MemorySnapshot, device: usize) -> Vec<Self> {
+        let events = snapshot.traces.get(device).map_or(&[][..], |events| events);
+        let number = i64::try_from(device).unwrap_or(i64::MAX);
+        let of_device = || snapshot.segments.iter().filter(|s| s.device == number);
+        let sum = |bytes: &mut dyn Iterator<Item = u64>| {
+            i64::try_from(bytes.fold(0, u64::saturating_add)).unwrap_or(i64::MAX)
+        };
+        let mut live = sum(&mut of_device().map(|segment| segment.allocated_bytes));
+        let mut reserved = sum(&mut of_device().map(|segment| segment.total_bytes));
+        let mut points = Vec::with_capacity(events.len() + 1);
+        for event in events.iter().rev() {
+            points.push(Self {
+                at_us: event.at_us,
+                live,
+                reserved,
+            });
+            let (more, taken) = change(event);
+            live = live.saturating_sub(more);
+            reserved = reserved.saturating_sub(taken);
+        }
+        points.push(Self {
+            at_us: events.first().and_then(|event| event.at_us),
+            live,
+            reserved,
+        });
+        points.reverse();
+        points
+    }
+}
+
+pub(super) fn trace_figures(
+    snapshot: &MemorySnapshot,
+    device: usize,
+    events: &[AllocatorEvent],
+) -> TraceFigures {
+    let points = LivePoint::timeline(snapshot, device);
+    let mut figures = TraceFigures {
+        device: device as u64,
+        event_count: events.len() as u64,
+        time_span_us: time_span(events),
+        mean_live: mean_live(&points),
+        end_live: points.last().map_or(0, |point| point.live),
+        start_live: points.first().map_or(0, |point| point.live),
+        peak_reserved: points.iter().map(|point| point.reserved).max().unwrap_or(0),
+        ..TraceFigures::default()
+    };
+    for event in events {
+        *figures
+            .actions
+            .entry(event.action.name().into())
+            .or_default() += 1;
+        if event.action == AllocatorAction::OutOfMemory {
+            figures.out_of_memory.push(OutOfMemory {
+                at_us: event.at_us,
+                asked: event.bytes,
+                device_free: event.device_free,
+                stack: event.stack,
+            });
+        }
+    }
+    // The first of the largest: `max_by_key` would take the last.
+    let peak = points.iter().enumerate().rev();
+    if let Some((index, point)) = peak.max_by_key(|(_, point)| point.live) {
+        figures.peak_live = point.live;
+        figures.peak_at_event = index;
+        figures.peak_at_us = point.at_us;
+        figures.reserved_at_peak = point.reserved;
+    }
+    let held = held_at(snapshot, device, events, figures.peak_at_event);
+    let known = held.iter().map(|site| site.bytes).sum::<u64>();
+    figures.unattributed_at_peak = figures
+        .peak_live
+        .saturating_sub(i64::try_from(known).unwrap_or(i64::MAX));
+    figures.sites_at_peak = held;
+    figures
+}
+
+fn time_span(events: &[AllocatorEvent]) -> i64 {
+    let time = |event: Option<&AllocatorEvent>| event.and_then(|e| e.at_us).unwrap_or(0);
+    time(events.last()).saturating_sub(time(events.first()))
+}
+
+/// Time-weighted mean; each point holds until the next.
+fn mean_live(points: &[LivePoint]) -> Option<f64> {
+    let mut weighted = 0.0;
+    let mut total = 0.0;
+    for pair in points.windows(2) {
+        let [from, to] = pair else { continue };
+        let length = to.at_us?.checked_sub(from.at_us?)?.max(0) as f64;
+        weighted += from.live as f64 * length;
+        total += length;
+    }
+    (total > 0.0).then(|| weighted / total)
+}
+
+/// Who holds what after the first `count` events: allocations that were not freed by then. What was
+/// there before the recording and still is at its end is known by the blocks of the segments.
+fn held_at(
+    snapshot: &MemorySnapshot,
+    device: usize,
+    events: &[AllocatorEvent],
+    count: usize,
+) -> Vec<AllocationSite> {
+    let (before, after) = events.split_at(count.min(events.len()));
+    let mut live: BTreeMap<u64, (u64, Index)> = BTreeMap::new();
+    let number = i64::try_from(device).unwrap_or(i64::MAX);
+    for segment in snapshot.segments.iter().filter(|s| s.device == number) {
+        for block in &segment.blocks {
+            if let (BlockState::Allocated, Some(address)) = (&block.state, block.address) {
+                let bytes = block.requested_bytes.unwrap_or(block.bytes);
+                live.insert(address, (bytes, block.stack));
+            }
+        }
+    }
+    // Back from the end: what was allocated later was not there; what was freed later was, but by whom
+    // it was allocated only an earlier event tells.
+    for event in after.iter().rev() {
+        match event.action {
+            AllocatorAction::Alloc => drop(live.remove(&event.address)),
+            AllocatorAction::FreeCompleted => {
+                live.insert(event.address, (event.bytes, Index::NONE));
+            }
+            _ => {}
+        }
+    }
+    let mut allocated: BTreeMap<u64, Index> = BTreeMap::new();
+    for event in before {
+        if event.action == AllocatorAction::Alloc {
+            allocated.insert(event.address, event.stack);
+        }
+    }
+    let mut sites: BTreeMap<Index, (u64, u64)> = BTreeMap::new();
+    for (address, (bytes, stack)) in live {
+        let stack = allocated.get(&address).copied().unwrap_or(stack);
+        if stack != Index::NONE {
+            let (allocations, sum) = sites.entry(stack).or_default();
+            *allocations += 1;
+            *sum = sum.saturating_add(bytes);
+        }
+    }
+    let sites = sites.into_iter();
+    let mut sites: Vec<AllocationSite> = sites
+        .map(|(stack, (count, bytes))| AllocationSite {
+            stack,
+            count,
+            bytes,
+        })
+        .collect();
+    sites.sort_by(|a, b| b.bytes.cmp(&a.bytes).then(a.stack.cmp(&b.stack)));
+    sites
+}
