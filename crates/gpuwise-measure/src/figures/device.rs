@@ -18,7 +18,7 @@ pub(super) fn figures(
     ordered: &Ordered,
     host: &HostTimes,
     settings: &Settings<'_>,
-) -> DeviceFigures {
+) -> (DeviceFigures, Times) {
     let pieces = &ordered.pieces;
     let mut busy = Intervals::default();
     for piece in pieces {
@@ -34,13 +34,17 @@ pub(super) fn figures(
             .work(timeline)
             .map_or(WorkClass::Kernel, |work| work.class)
     };
-    let (wide, _) = classes::figures(pieces, busy_ns, class, |piece| piece.traits.communication);
+    let (wide, unions) =
+        classes::figures(pieces, busy_ns, class, |piece| piece.traits.communication);
     let (nccl, _) = classes::figures(pieces, busy_ns, class, |piece| {
         piece.traits.communication_nccl
     });
     let kernels = kernels::figures(timeline, pieces, settings.names);
     let below = |limit: i64| pieces.iter().filter(|p| p.duration() < limit).count() as u64;
-    DeviceFigures {
+    let (idle, host_waits) = window.map_or_else(Default::default, |window| {
+        idle::split(timeline, pieces, &busy, window, host)
+    });
+    let figures = DeviceFigures {
         device: None,
         name: None,
         work_count: pieces.len() as u64,
@@ -48,9 +52,7 @@ pub(super) fn figures(
         window,
         busy_ns,
         idle_ns: window.map_or(0, Window::length) - busy_ns,
-        idle: window.map_or_else(Default::default, |window| {
-            idle::split(timeline, pieces, &busy, window, host)
-        }),
+        idle,
         classes: wide,
         classes_nccl: nccl,
         below_1us: below(MICROSECOND_NS),
@@ -65,7 +67,25 @@ pub(super) fn figures(
         occupancy_percent: kernels.occupancy,
         sm_efficiency_percent: kernels.sm_efficiency,
         concurrency: concurrency(ordered, busy_ns),
-    }
+    };
+    let exposed_communication = unions.communication.without(&unions.computation);
+    let times = Times {
+        busy,
+        exposed_communication,
+        host_waits,
+    };
+    (figures, times)
+}
+
+/// When a device was what.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Times {
+    /// Something ran.
+    pub(super) busy: Intervals,
+    /// It communicated and computed nothing.
+    pub(super) exposed_communication: Intervals,
+    /// It waited for the host.
+    pub(super) host_waits: Intervals,
 }
 
 fn streams(timeline: &Timeline, ordered: &Ordered) -> u32 {

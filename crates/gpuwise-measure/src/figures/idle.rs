@@ -22,14 +22,15 @@ struct Parts {
     unlinked: i64,
 }
 
-/// Splits the idle time of a window. `pieces` are in order of start, `busy` is their union.
+/// Splits the idle time of a window, and says when it waited for the host. `pieces` are in order of
+/// start, `busy` is their union.
 pub(super) fn split(
     timeline: &Timeline,
     pieces: &[Piece],
     busy: &Intervals,
     window: Window,
     host: &HostTimes,
-) -> IdleSplit {
+) -> (IdleSplit, Intervals) {
     let mut found = IdleSplit::default();
     let mut waits = Intervals::default();
     let mut gaps = Vec::new();
@@ -78,7 +79,7 @@ pub(super) fn split(
         });
         by_length(&mut found.longest);
     }
-    found
+    (found, waits)
 }
 
 /// What came next at `start`, and the call that launched it: of several that began at once the one

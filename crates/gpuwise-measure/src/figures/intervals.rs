@@ -46,6 +46,12 @@ impl Intervals {
         Some((self.ranges.first()?.0, self.ranges.last()?.1))
     }
 
+    /// Whether a moment lies in the set.
+    pub fn holds(&self, at: i64) -> bool {
+        let first = self.ranges.partition_point(|range| range.1 <= at);
+        self.ranges.get(first).is_some_and(|range| range.0 <= at)
+    }
+
     /// Nanoseconds in all.
     pub fn length(&self) -> i64 {
         self.ranges

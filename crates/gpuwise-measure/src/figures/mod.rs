@@ -4,21 +4,34 @@
 //! [`gpuwise_domain::profile::figures`].
 
 mod classes;
+mod collectives;
+pub mod definitions;
 mod device;
+pub mod flat;
+pub mod flops;
 mod host;
 mod idle;
 pub mod intervals;
 mod kernels;
+mod memory;
 pub mod names;
 mod ordered;
+mod steps;
 
+pub use collectives::{RankCollective, stragglers};
 pub use names::Classifier;
 
-use gpuwise_domain::profile::{
-    figures::{DeviceFigures, RankFigures, Window},
-    timeline::Timeline,
+use device::Times;
+use gpuwise_domain::{
+    gpu::PeakRates,
+    profile::{
+        figures::{DeviceFigures, ProfileFigures, RankFigures, Window},
+        timeline::Timeline,
+    },
 };
+use host::HostTimes;
 use ordered::Ordered;
+use std::collections::BTreeMap;
 
 /// What is to be measured, and by which rules.
 #[derive(Debug, Clone, Copy)]
@@ -29,6 +42,8 @@ pub struct Settings<'a> {
     pub window: Option<Window>,
     /// Only the device of this number; all when absent.
     pub device: Option<i64>,
+    /// Dense peaks of devices, by their name as files state it.
+    pub peaks: &'a BTreeMap<String, PeakRates>,
 }
 
 /// One file to be measured.
@@ -36,43 +51,91 @@ pub struct Settings<'a> {
 pub struct Input<'a> {
     /// The file as the user named it.
     pub file: &'a str,
+    /// Its rank, where the user or the file's name says so.
+    pub rank: Option<u32>,
     /// Its bytes, unpacked.
     pub file_bytes: u64,
     /// What it holds.
     pub timeline: &'a Timeline,
 }
 
+/// What one file says: its figures, and what is laid beside other ranks.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Measured {
+    /// Its figures.
+    pub figures: RankFigures,
+    /// Its communication kernels in order of time.
+    pub collectives: Vec<RankCollective>,
+}
+
 /// Measures one file.
-pub fn of_rank(input: &Input<'_>, settings: &Settings<'_>) -> RankFigures {
+pub fn of_rank(input: &Input<'_>, settings: &Settings<'_>) -> Measured {
     let timeline = input.timeline;
-    let host = host::HostTimes::new(timeline, settings.names);
+    let host = HostTimes::new(timeline, settings.names);
     let ordered = Ordered::new(timeline, settings);
-    let mut devices = Vec::new();
-    let numbers = ordered.devices(timeline);
-    for &device in &numbers {
+    let mut devices: Vec<(DeviceFigures, Times)> = Vec::new();
+    for device in ordered.devices(timeline) {
         let part = ordered.of_device(timeline, device);
-        let mut figures = device::figures(timeline, &part, &host, settings);
+        let (mut figures, times) = device::figures(timeline, &part, &host, settings);
         if let Some(known) = timeline.devices.get(usize::from(device)) {
             figures.device = Some(known.number);
             figures.name.clone_from(&known.name);
         }
-        devices.push(figures);
+        devices.push((figures, times));
     }
-    let whole = match devices.as_slice() {
-        [only] => DeviceFigures {
-            device: None,
-            ..only.clone()
-        },
+    let (whole, times) = match devices.as_slice() {
+        [(only, times)] => (
+            DeviceFigures {
+                device: None,
+                ..only.clone()
+            },
+            times.clone(),
+        ),
         _ => device::figures(timeline, &ordered, &host, settings),
     };
-    RankFigures {
+    let (source, marked) = steps::marked(timeline, settings.names);
+    let stepping = steps::union(&marked);
+    let collectives = collectives::of_rank(timeline, &ordered);
+    let figures = RankFigures {
         file: input.file.to_owned(),
         format: timeline.format,
-        rank: timeline.rank.as_ref().map(|rank| rank.number),
+        rank: timeline
+            .rank
+            .as_ref()
+            .map_or(input.rank, |rank| Some(rank.number)),
         file_bytes: input.file_bytes,
         event_count: timeline.event_count,
+        categories: Vec::new(),
         whole,
-        devices,
-        ..RankFigures::default()
+        devices: devices.into_iter().map(|(figures, _)| figures).collect(),
+        host: host::figures(timeline, &host, stepping.as_ref(), settings.names),
+        steps: steps::figures(source, marked, &times, &host),
+        flops: flops::figures(timeline, &ordered, &host, settings),
+        memory: memory::figures(timeline),
+        collectives: collectives::kinds(&collectives),
+        critical_path: None,
+    };
+    Measured {
+        figures,
+        collectives,
+    }
+}
+
+/// Puts ranks beside one another.
+pub fn of_profile(measured: Vec<Measured>) -> ProfileFigures {
+    let numbered: Vec<(u32, &[RankCollective])> = (0..)
+        .zip(&measured)
+        .map(|(place, one)| {
+            (
+                one.figures.rank.unwrap_or(place),
+                one.collectives.as_slice(),
+            )
+        })
+        .collect();
+    let stragglers = stragglers(&numbered);
+    ProfileFigures {
+        ranks: measured.into_iter().map(|one| one.figures).collect(),
+        stragglers,
+        missing: Vec::new(),
     }
 }

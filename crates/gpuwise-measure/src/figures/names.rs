@@ -19,6 +19,7 @@ pub struct Classifier {
     copy_calls: Vec<Pattern>,
     launch_calls: Vec<Pattern>,
     recomputation: Vec<Pattern>,
+    steps: Vec<Pattern>,
 }
 
 #[derive(Debug, Clone)]
@@ -68,6 +69,11 @@ pub const COPY_KIND: &str = "copy";
 /// The kind of fills.
 pub const FILL_KIND: &str = "fill";
 
+/// Whether a kind is that of copies or fills.
+pub(crate) fn is_memory(kind: u16) -> bool {
+    kind == 1 || kind == 2
+}
+
 impl Classifier {
     /// From rules.
     pub fn new(rules: &KernelRules) -> Self {
@@ -98,6 +104,7 @@ impl Classifier {
             copy_calls: all(&rules.host.copy_calls),
             launch_calls: all(&rules.host.launch_calls),
             recomputation: all(&rules.host.recomputation),
+            steps: all(&rules.host.steps),
         }
     }
 
@@ -145,6 +152,11 @@ impl Classifier {
         self.kinds
             .get(usize::from(kind))
             .map_or(OTHER_KIND, |kind| &kind.name)
+    }
+
+    /// Whether a range of this name is a step of a loop, beside `ProfilerStep#n`.
+    pub(crate) fn is_step(&self, name: &str) -> bool {
+        any(&self.steps, &Lowered::new(name))
     }
 
     /// What a call, operator or annotation of this name is for.
