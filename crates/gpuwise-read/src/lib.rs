@@ -8,6 +8,7 @@ pub mod catalogue;
 pub mod config;
 pub mod gguf;
 pub mod kernel_rules;
+pub mod kineto;
 pub mod launch;
 pub mod memory_snapshot;
 pub mod metrics;

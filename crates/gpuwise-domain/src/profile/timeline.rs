@@ -44,6 +44,12 @@ pub struct Timeline {
     pub samples: Vec<CounterSample>,
     /// Events of the file in all, read or not.
     pub event_count: u64,
+    /// Complete spans of the file by category as it spells them, read or not, in order of first use.
+    pub categories: Vec<(String, u64)>,
+    /// Bytes of the file, uncompressed.
+    pub bytes: u64,
+    /// Devices that the file describes, whether or not work ran on them.
+    pub described_devices: Vec<Device>,
     /// What the file had and this trace has not, each with its count.
     pub losses: Vec<Loss>,
 }

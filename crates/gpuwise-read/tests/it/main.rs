@@ -9,6 +9,7 @@ mod config_mutations;
 mod config_sums;
 mod engine_facts;
 mod gguf;
+mod kineto;
 mod launch;
 mod metrics;
 mod models;

@@ -1,0 +1,76 @@
+//! One event: its fields as they are written.
+
+use super::lex::{Cursor, Stop, Text};
+
+/// The fields of an event that say something here; the last of equal keys counts.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Event<'a> {
+    /// `X`, `i`, `M`, `C`, …; 0 where there is none.
+    pub(super) phase: u8,
+    pub(super) category: Text<'a>,
+    pub(super) name: Text<'a>,
+    /// As written: a number, or a text with its quotes.
+    pub(super) process: &'a [u8],
+    pub(super) thread: &'a [u8],
+    pub(super) start: Option<&'a [u8]>,
+    pub(super) duration: Option<&'a [u8]>,
+    /// The object under `args`, braces included.
+    pub(super) args: &'a [u8],
+    /// Its kind is not looked at here: only phase and category are set.
+    pub(super) skipped: bool,
+}
+
+/// Spans of Python functions: most of a trace `with_stack`, and in no figure.
+pub(super) const PYTHON_FUNCTION: &[u8] = b"python_function";
+
+/// Passes one event; the cursor stands at its brace.
+pub(super) fn event<'a>(cursor: &mut Cursor<'a>) -> Result<Event<'a>, Stop> {
+    let mut event = Event::default();
+    cursor.expect(b'{')?;
+    if cursor.peek()? == b'}' {
+        cursor.at += 1;
+        return Ok(event);
+    }
+    loop {
+        let key = cursor.text()?.raw;
+        cursor.expect(b':')?;
+        let is_text = cursor.peek()? == b'"';
+        match key {
+            b"ph" if is_text => {
+                event.phase = cursor.text()?.raw.first().copied().unwrap_or(0);
+                if matches!(event.phase, b's' | b'f' | b't') {
+                    return skip(cursor, event);
+                }
+            }
+            b"cat" if is_text => {
+                event.category = cursor.text()?;
+                if event.phase == b'X' && event.category.raw == PYTHON_FUNCTION {
+                    return skip(cursor, event);
+                }
+            }
+            b"name" if is_text => event.name = cursor.text()?,
+            b"pid" => event.process = cursor.value()?,
+            b"tid" => event.thread = cursor.value()?,
+            b"ts" => event.start = Some(cursor.value()?),
+            b"dur" => event.duration = Some(cursor.value()?),
+            b"args" => event.args = cursor.value()?,
+            _ => {
+                cursor.value()?;
+            }
+        }
+        match cursor.peek()? {
+            b',' => cursor.at += 1,
+            b'}' => {
+                cursor.at += 1;
+                return Ok(event);
+            }
+            _ => return Err(Stop::Bad),
+        }
+    }
+}
+
+fn skip<'a>(cursor: &mut Cursor<'a>, mut event: Event<'a>) -> Result<Event<'a>, Stop> {
+    cursor.leave(1)?;
+    event.skipped = true;
+    Ok(event)
+}
