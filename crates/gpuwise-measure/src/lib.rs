@@ -6,3 +6,5 @@
 pub mod figures;
 pub mod memory_snapshot;
 pub mod regress;
+pub mod learn;
+pub mod matmul;

@@ -11,6 +11,7 @@ pub mod kernel_rules;
 pub mod kineto;
 pub mod launch;
 pub mod memory_snapshot;
+pub mod matmul;
 pub mod metrics;
 pub mod pickle;
 pub mod question;

@@ -5,4 +5,5 @@ pub mod figures;
 pub mod finding;
 pub mod kernel_rules;
 pub mod memory_snapshot;
+pub mod matmul;
 pub mod timeline;

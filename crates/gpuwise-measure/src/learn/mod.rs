@@ -1,0 +1,33 @@
+//! Learning from rows of numbers: regression trees on binned features, grown into forests or boosted,
+//! and interpolation between neighbours.
+//!
+//! Everything is a function of its rows, settings and seed, and the same to the byte on every machine.
+
+pub mod boost;
+pub mod nearby;
+mod table;
+pub mod tree;
+
+pub use table::{Binned, Table};
+
+/// The value below which this share of the values lies, linear between neighbours; NaN of none.
+pub fn quantile(values: &[f64], share: f64) -> f64 {
+    let mut sorted = values.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    let Some(last) = sorted.len().checked_sub(1) else {
+        return f64::NAN;
+    };
+    let at = share.clamp(0.0, 1.0) * last as f64;
+    let (below, above) = (libm::floor(at) as usize, libm::ceil(at) as usize);
+    sorted[below] + (sorted[above] - sorted[below]) * (at - below as f64)
+}
+
+/// The median; NaN of no values.
+pub fn median(values: &[f64]) -> f64 {
+    quantile(values, 0.5)
+}
+
+/// The mean; NaN of no values.
+pub fn mean(values: &[f64]) -> f64 {
+    values.iter().sum::<f64>() / values.len() as f64
+}
