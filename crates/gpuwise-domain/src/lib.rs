@@ -23,4 +23,5 @@ pub mod quality;
 pub mod question;
 pub mod request;
 pub mod run;
+pub mod telemetry;
 pub mod workload;

@@ -18,5 +18,6 @@ pub mod question;
 pub mod results;
 pub mod safetensors;
 pub mod stored;
+pub mod telemetry;
 pub mod traffic;
 pub mod workload;

@@ -65,6 +65,21 @@ pub struct Sample<'a> {
 }
 
 impl Sample<'_> {
+    /// The same, with texts of its own.
+    pub fn into_owned<'b>(self) -> Sample<'b> {
+        let owned = |text: Cow<'_, str>| Cow::Owned(text.into_owned());
+        Sample {
+            name: owned(self.name),
+            labels: self
+                .labels
+                .into_iter()
+                .map(|(name, text)| (owned(name), owned(text)))
+                .collect(),
+            value: self.value,
+            seconds: self.seconds,
+        }
+    }
+
     /// The value of a label.
     pub fn label(&self, name: &str) -> Option<&str> {
         self.labels
@@ -130,6 +145,67 @@ pub fn parse(text: &str) -> Result<Exposition<'_>, ExpositionError> {
         return Err(ExpositionError::Empty);
     }
     Ok(page)
+}
+
+/// Reads a page of metrics line by line: lines that cannot be are handed back with what is wrong, and
+/// the rest counts. Labels that somebody cut out of a pasted line (`...`) are taken as not there; such
+/// lines are counted.
+///
+/// # Errors
+/// When it is another kind of document, or too large.
+pub fn parse_leniently(text: &str) -> Result<Lenient<'_>, ExpositionError> {
+    if text.len() > LARGEST_TEXT {
+        return Err(ExpositionError::TooLarge);
+    }
+    let text = text.trim_start_matches('\u{feff}');
+    if let Some(found) = other_kind(text) {
+        return Err(ExpositionError::OtherKind { found });
+    }
+    let open_metrics = text.trim_end().ends_with("# EOF");
+    let mut out = Lenient::default();
+    for line in text.lines().map(str::trim) {
+        if let Some(comment) = line.strip_prefix('#') {
+            if let Err(problem) = comment_line(comment, &mut out.page) {
+                out.problems.push((line, problem));
+            }
+            continue;
+        }
+        if line.is_empty() {
+            continue;
+        }
+        if out.page.samples.len() >= MOST_SAMPLES {
+            return Err(ExpositionError::TooLarge);
+        }
+        let mut read = sample(line);
+        if read.is_err() && line.contains("...") {
+            let whole = line.replace(",...", "").replace("...,", "");
+            if let Ok(cut) = sample(&whole) {
+                out.shortened += 1;
+                read = Ok(cut.into_owned());
+            }
+        }
+        match read {
+            Ok(mut sample) => {
+                if !open_metrics {
+                    sample.seconds = sample.seconds.map(|milliseconds| milliseconds / 1e3);
+                }
+                out.page.samples.push(sample);
+            }
+            Err(problem) => out.problems.push((line, problem)),
+        }
+    }
+    Ok(out)
+}
+
+/// A page of which some lines could not be read.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Lenient<'a> {
+    /// What could be read.
+    pub page: Exposition<'a>,
+    /// Lines that could not, with what is wrong.
+    pub problems: Vec<(&'a str, String)>,
+    /// Lines in which labels had been cut out.
+    pub shortened: u64,
 }
 
 fn other_kind(text: &str) -> Option<&'static str> {

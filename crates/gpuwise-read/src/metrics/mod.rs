@@ -24,7 +24,9 @@ mod prometheus;
 mod vocabulary;
 
 pub use counts::{Burstiness, burstiness, hourly};
-pub use exposition::{Exposition, ExpositionError, Kind, LARGEST_TEXT, Sample, parse};
+pub use exposition::{
+    Exposition, ExpositionError, Kind, LARGEST_TEXT, Lenient, Sample, parse, parse_leniently,
+};
 pub use histogram::{Distribution, FRACTIONS, Histogram, Quantile};
 pub use observed::{Observed, ObservedError, observe};
 pub use prometheus::{AnswerError, QuerySeries, histogram as histogram_of, read_answer};

@@ -47,6 +47,12 @@ pub enum Quantity {
     Failed,
     /// Counter: requests that lost their place.
     Preempted,
+    /// Counter: tokens or blocks that the prefix cache gave up.
+    Evicted,
+    /// Gauge: slots of a batch that are computed for nothing.
+    EmptySlots,
+    /// Gauge: slots of a batch that generate.
+    FullSlots,
 }
 
 /// An engine's names.
@@ -95,6 +101,7 @@ pub const VOCABULARIES: &[Vocabulary] = &[
             (Q::OutputTokens, "generation_tokens"),
             (Q::Finished, "request_success"),
             (Q::Preempted, "num_preemptions"),
+            (Q::Evicted, "kv_block_idle_before_evict_seconds_count"),
         ],
     },
     Vocabulary {
@@ -123,6 +130,8 @@ pub const VOCABULARIES: &[Vocabulary] = &[
             (Q::OutputTokens, "generation_tokens"),
             (Q::Finished, "num_requests"),
             (Q::Failed, "num_aborted_requests"),
+            (Q::Preempted, "num_retracted_requests"),
+            (Q::Evicted, "evicted_tokens"),
         ],
     },
     Vocabulary {
@@ -153,6 +162,15 @@ pub const VOCABULARIES: &[Vocabulary] = &[
                 Q::CacheUse,
                 "kv_cache_block_metrics{kv_cache_block_type=fraction}",
             ),
+            // Static batching: tensorrtllm_backend@0b9d7d5 README.
+            (
+                Q::EmptySlots,
+                "v1_metrics{v1_specific_metric=empty_generation_slots}",
+            ),
+            (
+                Q::FullSlots,
+                "v1_metrics{v1_specific_metric=total_generation_tokens}",
+            ),
         ],
     },
     Vocabulary {
@@ -167,12 +185,23 @@ pub const VOCABULARIES: &[Vocabulary] = &[
             (Q::CacheUse, "kv_cache_usage_ratio"),
         ],
     },
+    // triton-inference-server/server docs/user_guide/metrics.md.
+    Vocabulary {
+        engine: "triton",
+        prefix: "nv_inference_",
+        model_labels: &["model"],
+        names: &[
+            (Q::Waiting, "pending_request_count"),
+            (Q::Finished, "request_success"),
+            (Q::Failed, "request_failure"),
+        ],
+    },
 ];
 
 /// The name of a metric on a page, with the one label that picks it where it needs one.
-pub(super) struct Named {
-    pub(super) name: String,
-    pub(super) label: Option<(&'static str, &'static str)>,
+pub(crate) struct Named {
+    pub(crate) name: String,
+    pub(crate) label: Option<(&'static str, &'static str)>,
 }
 
 impl Vocabulary {
@@ -192,7 +221,7 @@ impl Vocabulary {
             .and_then(|place| VOCABULARIES.get(place))
     }
 
-    fn owns(&self, name: &str) -> bool {
+    pub(crate) fn owns(&self, name: &str) -> bool {
         let stem = self.prefix.trim_end_matches([':', '_']);
         name.strip_prefix(stem)
             .is_some_and(|rest| rest.starts_with([':', '_']))
@@ -208,7 +237,7 @@ impl Vocabulary {
             .collect()
     }
 
-    fn spelled(&self, quantity: Quantity) -> Vec<Named> {
+    pub(crate) fn spelled(&self, quantity: Quantity) -> Vec<Named> {
         let stem = self.prefix.trim_end_matches([':', '_']);
         let counted = matches!(
             quantity,
@@ -219,6 +248,7 @@ impl Vocabulary {
                 | Q::Finished
                 | Q::Failed
                 | Q::Preempted
+                | Q::Evicted
         );
         let mut out = Vec::new();
         for (_, name) in self.names.iter().filter(|(of, _)| *of == quantity) {

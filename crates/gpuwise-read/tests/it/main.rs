@@ -18,6 +18,7 @@ mod results;
 mod safetensors;
 mod shared_models;
 mod stored;
+mod telemetry;
 mod traffic;
 mod traffic_columns;
 mod workload;
