@@ -6,3 +6,7 @@
 mod memory_snapshot;
 mod regress;
 mod sample_data;
+
+mod figures;
+mod support;
+mod traces;
