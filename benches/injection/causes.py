@@ -521,17 +521,20 @@ def memory_events(trace):
 
 def fragmentation(trace, plan, random):
     events = memory_events(trace)
-    if len(events) < 20:
+    total = int(trace.device.get("totalGlobalMem") or 0)
+    if len(events) < 20 or not total:
         return None
-    slack = random.uniform(0.3, 0.6)
+    slack, full = random.uniform(0.3, 0.6), random.uniform(0.82, 0.89)
 
     def finish(x):
         peak = max(int(raw["args"]["Total Allocated"]) for raw in events)
         top = max(int(raw["args"]["Total Reserved"]) for raw in events)
-        want = max(peak / (1 - slack), top)
+        reserved, tensors = full * total / top, full * total * (1 - slack) / peak
         for raw in events:
-            raw["args"]["Total Reserved"] = int(int(raw["args"]["Total Reserved"]) * want / top)
-    return Planted(["fragmentation"], 0, 0, lambda x: Change(), finish, f"slack {slack:.2f}")
+            raw["args"]["Total Reserved"] = int(int(raw["args"]["Total Reserved"]) * reserved)
+            for key in ("Total Allocated", "Bytes"):
+                raw["args"][key] = int(int(raw["args"][key]) * tensors)
+    return Planted(["fragmentation"], 0, 0, lambda x: Change(), finish, f"slack {slack:.2f} of {full:.2f}")
 
 
 def memory_capacity(trace, plan, random):

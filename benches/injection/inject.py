@@ -28,14 +28,16 @@ APART = [{"throttled_clock", "tensor_cores", "low_occupancy", "small_kernels"}, 
 
 GROUPS = {
     name: [f"{name}.json.gz"] for name in (
-        "tb_resnet50_nw0_a", "tb_resnet50_nw0_b", "tb_resnet50_nw4_a", "tl_h100_Falconsai_nsfw_image_detection",
-        "tl_h100_gaunernst_bert-small-uncased", "tl_mi300_Falconsai_nsfw_image_detection",
-        "tl_mi300_gaunernst_bert-small-uncased", "tl_mi300_Qwen_Qwen1.5-0.5B-Chat",
-        "tl_mi300_facebook_timesformer-base-finetuned-k400", "tl_mi300_resnet_act_checkpoint", "deepseek_train",
-        "hta_ns_resolution", "hta_trace_diff_control", "hta_negative_queue", "param_linear", "param_resnet",
-        "tl_vllm_decode_full", "tl_torch_compile_triton", "tl_h100_google_owlv2-large-patch14-ensemble")}
+        "tl_h100_Falconsai_nsfw_image_detection", "tl_h100_gaunernst_bert-small-uncased",
+        "tl_mi300_Falconsai_nsfw_image_detection", "tl_mi300_gaunernst_bert-small-uncased", "deepseek_train",
+        "tl_mi300_Qwen_Qwen1.5-0.5B-Chat", "tl_vllm_decode_full", "tl_torch_compile_triton")}
 GROUPS["dlrm_8rank"] = [f"dlrm_8rank/rank{r}.json.gz" for r in range(8)]
 GROUPS["hta_sampled_2rank"] = [f"hta_sampled_2rank/rank{r}.json.gz" for r in range(2)]
+GROUPS.update({
+    name: [f"{name}.json.gz"] for name in (
+        "tb_resnet50_nw4_a", "hta_ns_resolution", "tl_mi300_facebook_timesformer-base-finetuned-k400",
+        "hta_negative_queue", "param_linear", "tl_mi300_resnet_act_checkpoint", "hta_trace_diff_control",
+        "tb_resnet50_nw0_a", "param_resnet", "tl_h100_google_owlv2-large-patch14-ensemble", "tb_resnet50_nw0_b")})
 MANY_RANKS = ("straggler", "communication", "host_bound")
 
 
