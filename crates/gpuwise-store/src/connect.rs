@@ -138,7 +138,7 @@ fn url_of(address: &str) -> Option<(String, Kind)> {
 }
 
 /// An address as it may be shown.
-fn without_password(address: &str) -> String {
+pub fn without_password(address: &str) -> String {
     let Some((scheme, rest)) = address.split_once("://") else {
         return address.into();
     };

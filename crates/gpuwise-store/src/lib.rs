@@ -12,6 +12,7 @@ mod runs;
 mod save;
 mod series;
 
+pub use connect::without_password as shown;
 pub use error::StoreError;
 pub use hash::RunId;
 pub use proposals::StoredProposal;
