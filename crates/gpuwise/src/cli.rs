@@ -19,6 +19,8 @@ pub(crate) use simulate::{
 
 pub(crate) use workload::{FromLog, FromMetrics, Workload, WorkloadFrom};
 
+#[cfg(feature = "database")]
+use crate::commands::runs;
 use crate::commands::{accuracy, calibrate, compare, predict};
 use crate::model::Numbers;
 use clap::{Args, Parser, Subcommand, ValueEnum};
@@ -162,6 +164,11 @@ pub(crate) enum Command {
     Accuracy(accuracy::Flags),
     /// Correct predictions by rows measured on your own system, or refit the constants
     Calibrate(calibrate::Flags),
+    /// List, compare and watch over what was measured before
+    ///
+    /// Runs are kept by `gpuwise profile --save`, in a database of your own or one that a team shares.
+    #[cfg(feature = "database")]
+    Runs(runs::Flags),
     /// Write a workload file from the traffic that you have: server metrics or access logs
     Workload(Workload),
     /// Print a completion script for a shell

@@ -13,6 +13,8 @@ mod models;
 mod offers;
 mod plan;
 pub(crate) mod predict;
+#[cfg(feature = "database")]
+pub(crate) mod runs;
 mod simulate;
 mod sources;
 mod validate;
@@ -67,6 +69,8 @@ pub(crate) fn run(arguments: Cli) -> anyhow::Result<Answer> {
         Command::Predict(flags) => predict::run(&context, &flags),
         Command::Accuracy(flags) => accuracy::run(&context, &flags),
         Command::Calibrate(flags) => calibrate::run(&context, &flags),
+        #[cfg(feature = "database")]
+        Command::Runs(flags) => runs::run(&context, &flags),
         Command::Workload(flags) => workload::run(&context, &flags),
         Command::Completions(flags) => completions::completions(&flags),
         Command::Man(flags) => completions::man(&flags),

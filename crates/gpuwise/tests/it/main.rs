@@ -10,5 +10,7 @@ mod hub;
 mod models;
 mod observe;
 mod plan;
+#[cfg(feature = "database")]
+mod runs;
 mod simulate;
 mod support;

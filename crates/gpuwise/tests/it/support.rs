@@ -63,6 +63,8 @@ impl Place {
             "HF_ENDPOINT",
             "XDG_CACHE_HOME",
             "XDG_CONFIG_HOME",
+            "XDG_DATA_HOME",
+            "GPUWISE_DATABASE",
             "NO_COLOR",
             "COLUMNS",
             "RUST_BACKTRACE",

@@ -105,7 +105,9 @@ fn head(before: &StoredRun, after: &StoredRun) -> String {
     let old: BTreeMap<_, _> = before.software.iter().cloned().collect();
     for (name, version) in &after.software {
         match old.get(name) {
-            Some(was) if was != version => lines.push(format!("{name}: {was} before, {version} after")),
+            Some(was) if was != version => {
+                lines.push(format!("{name}: {was} before, {version} after"))
+            }
             _ => {}
         }
     }

@@ -50,7 +50,10 @@ pub(super) fn run(context: &Context, flags: &Flags) -> anyhow::Result<Answer> {
         let ids: Vec<String> = gone.iter().map(|run| run.id.clone()).collect();
         let count = store.forget(&ids)?;
         store.tidy()?;
-        output::say(&format!("{count} runs forgotten, {} kept", runs.len() - gone.len()));
+        output::say(&format!(
+            "{count} runs forgotten, {} kept",
+            runs.len() - gone.len()
+        ));
     } else {
         output::say(&format!(
             "{} of {} runs would be forgotten; --apply does it",

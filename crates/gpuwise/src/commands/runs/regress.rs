@@ -4,7 +4,7 @@ use super::{Answer, Context, DatabaseFlags, FilterFlags, list, none, words};
 use clap::Args;
 use gpuwise_domain::profile::figure::{Better, Figure, Scope};
 use gpuwise_measure::{
-    figures::definition,
+    figures::definitions::definition,
     regress::{Change, Settings, changes},
 };
 use gpuwise_store::{Filter, Point, RunRow, Store};
@@ -89,11 +89,7 @@ pub(super) fn run(context: &Context, flags: &Flags) -> anyhow::Result<Answer> {
 }
 
 /// The figures to hold against one another: those of the newest run of the group.
-fn watched(
-    store: &Store,
-    runs: &[RunRow],
-    flags: &Flags,
-) -> anyhow::Result<Vec<(String, Scope)>> {
+fn watched(store: &Store, runs: &[RunRow], flags: &Flags) -> anyhow::Result<Vec<(String, Scope)>> {
     let Some(newest) = runs.first() else {
         return Ok(Vec::new());
     };
@@ -129,13 +125,14 @@ fn points(
 
 /// Changes of a series that are to be told, each with whether it is for the worse.
 fn moved(points: &[Point], figure: &str, flags: &Flags) -> Vec<(Change, bool)> {
-    let better = definition(figure)
-        .and_then(|known| known.better)
-        .unwrap_or(if flags.higher_is_better {
-            Better::Higher
-        } else {
-            Better::Lower
-        });
+    let better =
+        definition(figure)
+            .and_then(|known| known.better)
+            .unwrap_or(if flags.higher_is_better {
+                Better::Higher
+            } else {
+                Better::Lower
+            });
     let values: Vec<f64> = points.iter().map(|point| point.value).collect();
     let settings = Settings {
         share_at_least: flags.least / 100.0,
@@ -173,7 +170,9 @@ fn table(found: &[Found], groups: &BTreeMap<(String, String), Vec<RunRow>>) -> T
         Column::right("change_share", "change"),
         Column::left("since_run", "since run"),
         Column::left("since", "at, UTC").priority(4),
-        Column::left("software", "software changed").wrap(14).priority(2),
+        Column::left("software", "software changed")
+            .wrap(14)
+            .priority(2),
         Column::left("hardware", "hardware").wrap(10).priority(1),
         Column::raw("worse"),
         Column::raw("strength"),

@@ -73,7 +73,9 @@ fn figures(run: &StoredRun) -> Table {
         Column::left("figure", "figure"),
         Column::left("of", "of").wrap(24),
         Column::right("value", "value"),
-        Column::left("unknown_because", "because").wrap(20).priority(1),
+        Column::left("unknown_because", "because")
+            .wrap(20)
+            .priority(1),
     ]);
     for figure in &run.figures {
         let reason = match &figure.value {

@@ -12,7 +12,12 @@ use std::{
 #[derive(Debug, Clone, Args)]
 pub(crate) struct DatabaseFlags {
     /// Database of runs and proposals: a file, or postgres://user@host/name [default: runs.db in the user's data directory]
-    #[arg(long, env = "GPUWISE_DATABASE", value_name = "FILE|URL", hide_env_values = true)]
+    #[arg(
+        long,
+        env = "GPUWISE_DATABASE",
+        value_name = "FILE|URL",
+        hide_env_values = true
+    )]
     database: Option<String>,
 }
 

@@ -1,11 +1,9 @@
 //! Figures and times as people read them.
 
 use gpuwise_domain::profile::figure::{Scope, Value};
+use gpuwise_measure::figures::definitions::definition;
 use gpuwise_units::Bytes;
-use gpuwise_view::{
-    figures,
-    table::Cell,
-};
+use gpuwise_view::{figures, table::Cell};
 
 /// A time as `2026-11-21 19:41`, in UTC.
 pub(super) fn time(at_ns: i64) -> String {
@@ -23,23 +21,32 @@ pub(super) fn time_cell(at_ns: Option<i64>) -> Cell {
     }
 }
 
-/// A value in the unit that a figure's name ends with.
+/// A value in the unit of its figure; a name that gpuwise does not define says its unit at its end.
 pub(super) fn value(name: &str, value: f64) -> String {
-    if name.ends_with("_ns") {
-        let seconds = figures::seconds(value.abs() / 1e9);
-        return if value < 0.0 {
-            format!("-{seconds}")
+    let unit = definition(name).map_or_else(
+        || match name.rsplit('_').next() {
+            Some("percent" | "pct") => "%",
+            Some(ending @ ("ns" | "bytes" | "seconds")) => ending,
+            _ => "",
+        },
+        |known| known.unit,
+    );
+    let time = |seconds: f64| {
+        let text = figures::seconds(seconds.abs());
+        if seconds < 0.0 {
+            format!("-{text}")
         } else {
-            seconds
-        };
+            text
+        }
+    };
+    match unit {
+        "ns" => time(value / 1e9),
+        "seconds" | "s" => time(value),
+        "bytes" if value >= 0.0 => figures::bytes(Bytes::new(value as u64)),
+        "%" => format!("{} %", figures::number(value)),
+        "count" if value >= 0.0 && value.fract() == 0.0 => figures::count(value as u64),
+        _ => figures::number(value),
     }
-    if name.ends_with("_bytes") && value >= 0.0 {
-        return figures::bytes(Bytes::new(value as u64));
-    }
-    if name.ends_with("_percent") || name.ends_with("_pct") {
-        return format!("{} %", figures::number(value));
-    }
-    figures::number(value)
 }
 
 /// A figure's cell: what people see, and the value in full.

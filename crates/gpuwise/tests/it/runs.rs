@@ -1,0 +1,167 @@
+//! Runs that were kept: listed, compared, watched over, forgotten.
+
+use crate::support::Place;
+use gpuwise_domain::profile::figure::{Figure, Scope, Summary, Value};
+use gpuwise_store::{NewRun, RunId, Store};
+
+const HOUR_NS: i64 = 3_600_000_000_000;
+
+/// A run at an hour: its idle share, and the driver it ran under.
+fn kept(store: &Store, hour: i64, idle: f64, driver: &str) -> String {
+    let figure = |name: &str, value| Figure {
+        name: name.into(),
+        scope: Scope::default(),
+        value,
+    };
+    let run = NewRun {
+        id: RunId::of(&hour.to_be_bytes()),
+        source: "profile".into(),
+        name: "train".into(),
+        imported_at_ns: hour * HOUR_NS,
+        labels: [("branch".to_owned(), "main".to_owned())].into(),
+        summary: Summary {
+            started_at_ns: Some(hour * HOUR_NS),
+            hardware: vec!["NVIDIA H100".into()],
+            software: vec![("driver".into(), driver.into())],
+            figures: vec![
+                figure("idle_pct", Value::Real(idle)),
+                figure("span_ns", Value::Integer(1_000_000_000)),
+            ],
+            ..Summary::default()
+        },
+        finding_documents: vec![],
+    };
+    store.save(&run).expect("saves");
+    run.id.to_string()
+}
+
+/// Ten calm runs and, with the eleventh, a new level.
+fn history(place: &Place) -> Vec<String> {
+    let store = Store::open(place.path("runs.db").to_str().expect("a path")).expect("opens");
+    (0..16)
+        .map(|hour| {
+            let wobble = [0.0, 0.3, -0.2, 0.1][hour as usize % 4];
+            let (idle, driver) = if hour < 10 {
+                (10.0, "570")
+            } else {
+                (14.0, "580")
+            };
+            kept(&store, hour, idle + wobble, driver)
+        })
+        .collect()
+}
+
+#[test]
+fn a_figure_that_got_worse_is_a_no_and_names_the_run_and_the_driver() {
+    let place = Place::new();
+    let ids = history(&place);
+    let ran = place.run(&["runs", "regress", "--database", "runs.db"]);
+    assert_eq!(ran.code, 1, "{}", ran.err);
+    assert!(ran.out.contains(&ids[10][..8]), "{}", ran.out);
+    assert!(ran.out.contains("570 → 580"), "{}", ran.out);
+    assert!(ran.out.contains("idle_pct") && !ran.out.contains("span_ns"));
+    // The runs before it alone are calm.
+    let calm = [
+        "runs",
+        "regress",
+        "--database",
+        "runs.db",
+        "--figure",
+        "span_ns",
+    ];
+    assert_eq!(place.run(&calm).code, 0);
+}
+
+#[test]
+fn two_runs_are_compared() {
+    let place = Place::new();
+    let ids = history(&place);
+    let ran = place.run(&[
+        "runs",
+        "diff",
+        &ids[0][..10],
+        &ids[12],
+        "--database",
+        "runs.db",
+    ]);
+    assert_eq!(ran.code, 0, "{}", ran.err);
+    assert!(
+        ran.out.contains("driver: 570 before, 580 after"),
+        "{}",
+        ran.out
+    );
+    assert!(ran.out.contains("+40.0 %"), "{}", ran.out);
+    assert!(!ran.out.contains("span_ns"), "did not change: {}", ran.out);
+}
+
+#[test]
+fn lists_filters_and_exports() {
+    let place = Place::new();
+    history(&place);
+    let lines = |arguments: &[&str]| {
+        let ran = place.run(
+            &[
+                &["runs"],
+                arguments,
+                &["--database", "runs.db", "--format", "csv"],
+            ]
+            .concat(),
+        );
+        (ran.code, ran.out.lines().count())
+    };
+    assert_eq!(lines(&["list"]), (0, 17));
+    assert_eq!(lines(&["list", "--last", "3"]), (0, 4));
+    assert_eq!(lines(&["list", "--label", "branch=main"]), (0, 17));
+    assert_eq!(lines(&["list", "--label", "branch=other"]).0, 1);
+    assert_eq!(lines(&["export", "--figure", "idle_pct"]), (0, 17));
+}
+
+#[test]
+fn pruning_is_tried_before_it_is_done() {
+    let place = Place::new();
+    history(&place);
+    let prune = ["runs", "prune", "--keep-last", "4", "--database", "runs.db"];
+    let tried = place.run(&prune);
+    assert!(
+        tried.err.contains("12 of 16 runs would be forgotten"),
+        "{}",
+        tried.err
+    );
+    let done = place.run(&[&prune[..], &["--apply"]].concat());
+    assert!(
+        done.err.contains("12 runs forgotten, 4 kept"),
+        "{}",
+        done.err
+    );
+    let left = place.run(&["runs", "list", "--database", "runs.db", "--format", "csv"]);
+    assert_eq!(left.out.lines().count(), 5);
+}
+
+#[test]
+fn what_is_not_there_is_said() {
+    let place = Place::new();
+    let check = |arguments: &[&str], code: i32, expect: &str| {
+        let ran = place.run(&[arguments, &["--database", "runs.db"]].concat());
+        assert_eq!(ran.code, code, "{}", ran.err);
+        assert!((ran.err + &ran.out).contains(expect), "{arguments:?}");
+    };
+    check(&["runs", "list"], 1, "gpuwise profile --save");
+    check(
+        &["runs", "show", "abc"],
+        2,
+        "0 runs have an id that begins with `abc`",
+    );
+    check(&["runs", "regress"], 2, "no run matches in runs.db");
+    check(
+        &["runs", "list", "--label", "main"],
+        2,
+        "a label is NAME=VALUE",
+    );
+    place.write(
+        "other.db",
+        "not a database, and long enough to be looked at",
+    );
+    let ran = place.run(&["runs", "list", "--database", "other.db"]);
+    assert_eq!(ran.code, 2);
+    assert!(ran.err.contains("file is not a database"), "{}", ran.err);
+}
