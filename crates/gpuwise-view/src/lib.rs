@@ -11,6 +11,7 @@ pub mod launch;
 mod markup;
 pub mod memory;
 pub mod plan;
+pub mod profile;
 pub mod run;
 mod style;
 pub mod svg;

@@ -15,7 +15,7 @@ use gpuwise_domain::{
 };
 use std::fmt::Write as _;
 
-pub(crate) use shell::{Page, Section, facts, figure};
+pub(crate) use shell::{Live, Page, Section, facts, figure};
 
 /// Rows of what is not there, at most.
 const ALTERNATIVES: usize = 60;

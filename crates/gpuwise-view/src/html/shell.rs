@@ -20,6 +20,19 @@ pub(crate) struct Page {
     pub sections: Vec<Section>,
 }
 
+/// What a page has beyond text and pictures.
+#[derive(Debug, Default)]
+pub(crate) struct Live<'a> {
+    /// Rules of its own.
+    pub style: &'a str,
+    /// Its script; runs at the end of the page.
+    pub script: &'a str,
+    /// The script's SHA-256 as base64: the page runs nothing else.
+    pub hash: &'a str,
+    /// What the script reads: the id of its element and its text, which must be base64.
+    pub data: Option<(&'a str, &'a str)>,
+}
+
 /// A part of a page.
 pub(crate) struct Section {
     /// Its address.
@@ -33,14 +46,25 @@ pub(crate) struct Section {
 impl Page {
     /// The page; `made` says by what and when.
     pub(crate) fn finish(self, made: &str) -> String {
+        self.finish_live(made, &Live::default())
+    }
+
+    /// The page with a script.
+    pub(crate) fn finish_live(self, made: &str, live: &Live) -> String {
         let title = escape(&self.title);
         let mut out = format!(
             "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
              <meta name=\"viewport\" content=\"width=device-width,initial-scale=1\">\n\
-             <meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'\">\n\
-             <title>{title}</title>\n<style>\n{STYLE}{}\n</style>\n</head>\n<body>\n<main>\n\
+             <meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'{}\">\n\
+             <title>{title}</title>\n<style>\n{STYLE}{}{}\n</style>\n</head>\n<body>\n<main>\n\
              <header>\n<h1>{title}</h1>\n<p class=\"answer\">{}</p>\n{}",
+            if live.hash.is_empty() {
+                String::new()
+            } else {
+                format!("; script-src 'sha256-{}'", live.hash)
+            },
             svg::STYLE,
+            live.style,
             crate::table::marked(&escape(&self.answer)),
             self.head
         );
@@ -57,9 +81,16 @@ impl Page {
         }
         let _ = write!(
             out,
-            "<footer><p class=\"note\">{}</p></footer>\n</main>\n</body>\n</html>\n",
+            "<footer><p class=\"note\">{}</p></footer>\n</main>\n",
             escape(made)
         );
+        if let Some((id, data)) = live.data {
+            let _ = writeln!(out, "<script type=\"text/plain\" id=\"{id}\">{data}</script>");
+        }
+        if !live.script.is_empty() {
+            let _ = writeln!(out, "<script>{}</script>", live.script);
+        }
+        out += "</body>\n</html>\n";
         out
     }
 }

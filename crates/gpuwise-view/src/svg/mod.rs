@@ -5,10 +5,12 @@ mod canvas;
 mod front;
 mod load;
 mod memory;
+mod profile;
 mod run;
 
 pub use canvas::{Picture, STYLE};
 pub use front::front;
 pub use load::load;
 pub use memory::memory;
+pub(crate) use profile::{MemoryOverTime, memory_over_time, steps};
 pub use run::{Panel, distribution, ladder, over_time};

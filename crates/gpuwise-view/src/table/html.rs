@@ -1,13 +1,24 @@
 //! A table of a page.
 
-use super::{Align, Column, Table};
+use super::{Align, Cell, Column, Table};
 use crate::{markup::escape, style::State};
+use serde_json::Value;
 use std::fmt::Write as _;
 
 impl Table {
     /// A table of a page, with a caption for those who do not see it, in a box that scrolls by
     /// itself where it is too wide; footnotes below.
     pub fn to_html(&self, caption: &str) -> String {
+        self.to_html_with(caption, None)
+    }
+
+    /// The same for pages whose script sorts and copies: keys and values in full precision go with
+    /// the cells, and what names a row becomes a button where `link` has a number for its value.
+    pub(crate) fn to_live_html(&self, caption: &str, link: &dyn Fn(&str) -> Option<u32>) -> String {
+        self.to_html_with(caption, Some(link))
+    }
+
+    fn to_html_with(&self, caption: &str, live: Option<&dyn Fn(&str) -> Option<u32>>) -> String {
         if self.is_empty() {
             return format!("<p>{}</p>\n", escape(&self.empty));
         }
@@ -31,8 +42,13 @@ impl Table {
             };
             let _ = write!(
                 out,
-                "<th scope=\"col\"{}>{}{unit}</th>",
+                "<th scope=\"col\"{}{}>{}{unit}</th>",
                 side(column),
+                if live.is_some() {
+                    format!(" data-k=\"{}\"", escape(&column.key))
+                } else {
+                    String::new()
+                },
                 escape(&column.title)
             );
         }
@@ -43,11 +59,17 @@ impl Table {
                 let (Some(column), Some(cell)) = (self.columns.get(*index), row.get(*index)) else {
                     continue;
                 };
-                let text = marked(&escape(cell.shown()));
+                let mut text = marked(&escape(cell.shown()));
+                let value = live.map_or_else(String::new, |_| value(cell));
+                if let (true, Some(link), Some(raw)) = (Some(*index) == name, live, cell.raw().as_str())
+                    && let Some(number) = link(raw)
+                {
+                    text = format!("<button type=\"button\" class=\"link\" data-name=\"{number}\">{text}</button>");
+                }
                 let _ = if Some(*index) == name {
-                    write!(out, "<th scope=\"row\">{text}</th>")
+                    write!(out, "<th scope=\"row\"{value}>{text}</th>")
                 } else {
-                    write!(out, "<td{}>{text}</td>", side(column))
+                    write!(out, "<td{}{value}>{text}</td>", side(column))
                 };
             }
             out += "</tr>\n";
@@ -58,6 +80,19 @@ impl Table {
         }
         out
     }
+}
+
+/// The value of a cell as an attribute, where it is not what people see.
+fn value(cell: &Cell) -> String {
+    let raw = match cell.raw() {
+        Value::Null => String::new(),
+        Value::String(text) => text.clone(),
+        other => other.to_string(),
+    };
+    if raw == cell.shown() {
+        return String::new();
+    }
+    format!(" data-v=\"{}\"", escape(&raw))
 }
 
 fn side(column: &Column) -> &'static str {

@@ -3,7 +3,7 @@
 mod distribution;
 mod ladder;
 mod over_time;
-mod plot;
+pub(super) mod plot;
 
 pub use distribution::distribution;
 pub use ladder::ladder;

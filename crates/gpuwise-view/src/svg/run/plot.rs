@@ -5,12 +5,12 @@ use crate::{
     svg::canvas::{Anchor, Axis, Canvas, FONT, WIDTH, colour, text_width},
 };
 
-pub(super) const LEFT: f64 = 50.0;
-pub(super) const RIGHT: f64 = WIDTH - 14.0;
+pub(in crate::svg) const LEFT: f64 = 50.0;
+pub(in crate::svg) const RIGHT: f64 = WIDTH - 14.0;
 
 /// A frame on the canvas.
 #[derive(Debug, Clone)]
-pub(super) struct Plot {
+pub(in crate::svg) struct Plot {
     pub x: Axis,
     pub y: Axis,
     pub top: f64,
@@ -18,26 +18,26 @@ pub(super) struct Plot {
 }
 
 impl Plot {
-    pub(super) fn floor(&self) -> f64 {
+    pub(in crate::svg) fn floor(&self) -> f64 {
         self.top + self.height
     }
 
     /// Where a value is across, at most at the edges.
-    pub(super) fn across(&self, value: f64) -> f64 {
+    pub(in crate::svg) fn across(&self, value: f64) -> f64 {
         LEFT + self.x.share(value).clamp(0.0, 1.0) * (RIGHT - LEFT)
     }
 
     /// Where a value is above the floor, at most at the edges.
-    pub(super) fn up(&self, value: f64) -> f64 {
+    pub(in crate::svg) fn up(&self, value: f64) -> f64 {
         self.floor() - self.y.share(value).clamp(0.0, 1.0) * self.height
     }
 
-    pub(super) fn at(&self, x: f64, y: f64) -> (f64, f64) {
+    pub(in crate::svg) fn at(&self, x: f64, y: f64) -> (f64, f64) {
         (self.across(x), self.up(y))
     }
 
     /// Lines and marks of the upright axis, and its title above.
-    pub(super) fn upright(&self, canvas: &mut Canvas, title: &str) {
+    pub(in crate::svg) fn upright(&self, canvas: &mut Canvas, title: &str) {
         for mark in &self.y.marks {
             let y = self.up(*mark);
             let class = if *mark == 0.0 { "a" } else { "g" };
@@ -54,7 +54,7 @@ impl Plot {
     }
 
     /// Marks of the level axis, and its title below them.
-    pub(super) fn level(&self, canvas: &mut Canvas, title: &str) {
+    pub(in crate::svg) fn level(&self, canvas: &mut Canvas, title: &str) {
         let mut end = f64::NEG_INFINITY;
         for mark in &self.x.marks {
             let (x, text) = (self.across(*mark), number(*mark));
@@ -69,7 +69,7 @@ impl Plot {
     }
 
     /// A bound across the frame with its name.
-    pub(super) fn bound(&self, canvas: &mut Canvas, value: f64, text: &str) {
+    pub(in crate::svg) fn bound(&self, canvas: &mut Canvas, value: f64, text: &str) {
         let y = self.up(value);
         canvas.path(&[(LEFT, y), (RIGHT, y)], &bound_stroke());
         let below = y < self.top + FONT + 4.0;
@@ -78,7 +78,7 @@ impl Plot {
     }
 
     /// A line upright through the frame with its name at the top, on the side that has room.
-    pub(super) fn post(&self, canvas: &mut Canvas, value: f64, text: &str, dashes: &str) {
+    pub(in crate::svg) fn post(&self, canvas: &mut Canvas, value: f64, text: &str, dashes: &str) {
         let x = self.across(value);
         canvas.line((x, self.top), (x, self.floor()), "a", dashes);
         beside(canvas, x, self.top + FONT - 2.0, text);
@@ -86,7 +86,7 @@ impl Plot {
 }
 
 /// Text right of a place, or left of it where there is no room.
-pub(super) fn beside(canvas: &mut Canvas, x: f64, y: f64, text: &str) {
+pub(in crate::svg) fn beside(canvas: &mut Canvas, x: f64, y: f64, text: &str) {
     if x + 5.0 + text_width(text) > RIGHT {
         canvas.text(x - 5.0, y, Anchor::End, "", text);
     } else {
@@ -95,7 +95,7 @@ pub(super) fn beside(canvas: &mut Canvas, x: f64, y: f64, text: &str) {
 }
 
 /// How a bound is drawn.
-pub(super) fn bound_stroke() -> String {
+pub(in crate::svg) fn bound_stroke() -> String {
     format!(
         "fill=\"none\" stroke=\"{}\" stroke-width=\"1.5\" stroke-dasharray=\"5 3\"",
         colour::VERMILION

@@ -1,0 +1,77 @@
+//! Columns of integers in few bytes, and bytes as text of a page.
+
+use flate2::{Compression, write::DeflateEncoder};
+use std::io::Write as _;
+
+/// Bytes of columns, one after the other.
+#[derive(Debug, Default)]
+pub(super) struct Columns {
+    bytes: Vec<u8>,
+}
+
+impl Columns {
+    /// Integers from 0 up, seven bits a byte, low ones first.
+    pub(super) fn plain(&mut self, values: impl Iterator<Item = u64>) {
+        for mut value in values {
+            while value > 127 {
+                self.bytes.push((value & 127) as u8 | 128);
+                value >>= 7;
+            }
+            self.bytes.push(value as u8);
+        }
+    }
+
+    /// Integers that rise, each as what it is above the one before.
+    pub(super) fn rising(&mut self, values: impl Iterator<Item = i64>) {
+        let mut last = 0;
+        self.plain(values.map(|value| {
+            let step = value.saturating_sub(last).max(0);
+            last = last.max(value);
+            step as u64
+        }));
+    }
+
+    /// Integers of either sign, each as its difference to the one before.
+    pub(super) fn moving(&mut self, values: impl Iterator<Item = i64>) {
+        let mut last = 0_i64;
+        self.plain(values.map(|value| {
+            let step = value.wrapping_sub(last);
+            last = value;
+            if step < 0 {
+                step.unsigned_abs().saturating_mul(2).saturating_sub(1)
+            } else {
+                (step as u64).saturating_mul(2)
+            }
+        }));
+    }
+
+    /// The length of the header, the header, the columns: deflated, as base64.
+    pub(super) fn finish(self, header: &str) -> String {
+        // Beyond some megabytes the last percent costs more than it is worth.
+        let level = if self.bytes.len() > 2_000_000 { 6 } else { 9 };
+        let mut encoder = DeflateEncoder::new(Vec::new(), Compression::new(level));
+        let length = u32::try_from(header.len()).unwrap_or(u32::MAX);
+        // Writing to memory does not fail.
+        let _ = encoder.write_all(&length.to_le_bytes());
+        let _ = encoder.write_all(header.as_bytes());
+        let _ = encoder.write_all(&self.bytes);
+        base64(&encoder.finish().unwrap_or_default())
+    }
+}
+
+const LETTERS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+
+/// Bytes as base64 with padding.
+fn base64(bytes: &[u8]) -> String {
+    let mut out = String::with_capacity(bytes.len().div_ceil(3) * 4);
+    for chunk in bytes.chunks(3) {
+        let byte = |at: usize| u32::from(chunk.get(at).copied().unwrap_or(0));
+        let bits = byte(0) << 16 | byte(1) << 8 | byte(2);
+        for place in 0..4 {
+            let letter = (bits >> (18 - 6 * place)) & 63;
+            let letter = LETTERS.get(letter as usize).copied().unwrap_or(b'=');
+            out.push(if place > chunk.len() { '=' } else { char::from(letter) });
+        }
+    }
+    out
+}

@@ -1,0 +1,62 @@
+//! Profiles: what a job did on its GPUs, as one page and as an annotated trace.
+
+mod detail;
+mod html;
+mod palette;
+
+
+use gpuwise_domain::profile::{figure::Summary, figures::ProfileFigures, timeline::Timeline};
+
+pub use html::{report, report_within};
+
+
+/// One profile, of one or many ranks, with everything that was concluded from it.
+#[derive(Clone, Copy)]
+pub struct Profile<'a> {
+    /// What it is called on the page: a file's name, `before`.
+    pub label: &'a str,
+    /// What each rank did, in the order of [`ProfileFigures::ranks`].
+    pub timelines: &'a [Timeline],
+    /// Figures of each rank.
+    pub figures: &'a ProfileFigures,
+    /// Figures one by one, findings, and what is missing.
+    pub summary: &'a Summary,
+    /// The kind of a kernel or copy by its name (`gemm`, `communication`, `copy`, `other`).
+    pub kind_of: &'a dyn Fn(&str) -> String,
+}
+
+impl std::fmt::Debug for Profile<'_> {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        out.debug_struct("Profile")
+            .field("label", &self.label)
+            .field("ranks", &self.timelines.len())
+            .finish_non_exhaustive()
+    }
+}
+
+impl Profile<'_> {
+    /// What a rank is called: by its number where that is known, else by its file.
+    fn rank_label(&self, index: usize) -> String {
+        let figures = self.figures.ranks.get(index);
+        let stated = self.timelines.get(index).and_then(|timeline| timeline.rank.as_ref());
+        let number = figures.and_then(|figures| figures.rank).or_else(|| stated.map(|rank| rank.number));
+        match (number, figures) {
+            (Some(number), _) => format!("rank {number}"),
+            (None, Some(figures)) if !figures.file.is_empty() => {
+                figures.file.rsplit('/').next().unwrap_or_default().into()
+            }
+            _ => format!("file {}", index + 1),
+        }
+    }
+}
+
+/// A time of a profile as a reader would say it: `480 ms`, `3.2 µs`.
+pub(crate) fn duration(nanoseconds: i64) -> String {
+    if nanoseconds < 0 {
+        return format!("−{}", duration(nanoseconds.saturating_neg()));
+    }
+    if nanoseconds < 1000 {
+        return format!("{nanoseconds} ns");
+    }
+    crate::figures::seconds(nanoseconds as f64 * 1e-9)
+}
