@@ -2,13 +2,20 @@
 //! looking at it in a browser: `profile_page OUT.html FILE… [--diff FILE]`, `profile_page OUT.html
 //! --made EVENTS`.
 
-#![allow(clippy::disallowed_methods, clippy::disallowed_types, clippy::unwrap_used, clippy::print_stdout)]
+#![allow(
+    clippy::disallowed_methods,
+    clippy::disallowed_types,
+    clippy::unwrap_used,
+    clippy::print_stdout
+)]
 
 use gpuwise_domain::profile::{
     figure::{Scope, Summary},
     figures::ProfileFigures,
     finding::{Evidence, Finding, Gain, Place},
-    timeline::{Device, HostSpan, Index, MemoryEvent, NameId, Stream, Thread, Timeline, Work, WorkClass},
+    timeline::{
+        Device, HostSpan, Index, MemoryEvent, NameId, Stream, Thread, Timeline, Work, WorkClass,
+    },
 };
 use gpuwise_measure::figures::{Classifier, Input, Settings, flat, of_profile, of_rank};
 use gpuwise_read::{kernel_rules, kineto};
@@ -27,25 +34,52 @@ struct Loaded {
 
 fn measure(label: &str, named: Vec<(String, Timeline)>, names: &Classifier) -> Loaded {
     let peaks = BTreeMap::new();
-    let settings = Settings { names, window: None, device: None, peaks: &peaks };
+    let settings = Settings {
+        names,
+        window: None,
+        device: None,
+        peaks: &peaks,
+    };
     let measured = named.iter().map(|(file, timeline)| {
-        of_rank(&Input { file, rank: None, file_bytes: 0, timeline }, &settings)
+        of_rank(
+            &Input {
+                file,
+                rank: None,
+                file_bytes: 0,
+                timeline,
+            },
+            &settings,
+        )
     });
     let figures = of_profile(measured.collect());
     let timelines: Vec<Timeline> = named.into_iter().map(|(_, timeline)| timeline).collect();
     let summary = Summary {
-        hardware: timelines.iter().flat_map(|t| &t.devices).filter_map(|d| d.name.clone()).take(1).collect(),
+        hardware: timelines
+            .iter()
+            .flat_map(|t| &t.devices)
+            .filter_map(|d| d.name.clone())
+            .take(1)
+            .collect(),
         figures: flat::figures(&figures),
         findings: gaps_as_finding(&figures),
         ..Summary::default()
     };
-    Loaded { label: label.into(), timelines, figures, summary }
+    Loaded {
+        label: label.into(),
+        timelines,
+        figures,
+        summary,
+    }
 }
 
 /// Something to jump to.
 fn gaps_as_finding(figures: &ProfileFigures) -> Vec<Finding> {
-    let Some(rank) = figures.ranks.first() else { return Vec::new() };
-    let Some(device) = rank.devices.first() else { return Vec::new() };
+    let Some(rank) = figures.ranks.first() else {
+        return Vec::new();
+    };
+    let Some(device) = rank.devices.first() else {
+        return Vec::new();
+    };
     let share = device.idle_ns as f64 / device.span_ns().max(1) as f64;
     if share < 0.05 {
         return Vec::new();
@@ -60,7 +94,10 @@ fn gaps_as_finding(figures: &ProfileFigures) -> Vec<Finding> {
     vec![Finding {
         class: "idle".into(),
         scope: Scope::default(),
-        statement: format!("The GPU stands still for {:.0} % of the time.", share * 100.0),
+        statement: format!(
+            "The GPU stands still for {:.0} % of the time.",
+            share * 100.0
+        ),
         evidence: vec![Evidence {
             figure: "idle_ns".into(),
             value: device.idle_ns as f64,
@@ -68,7 +105,10 @@ fn gaps_as_finding(figures: &ProfileFigures) -> Vec<Finding> {
             threshold: None,
         }],
         places: device.idle.longest.iter().map(place).collect(),
-        gain: Gain::Time { low: share * 0.6, high: share },
+        gain: Gain::Time {
+            low: share * 0.6,
+            high: share,
+        },
         advice: vec!["Look at the longest gaps.".into()],
     }]
 }
@@ -77,16 +117,43 @@ fn gaps_as_finding(figures: &ProfileFigures) -> Vec<Finding> {
 fn made(events: usize) -> Timeline {
     let mut chance = RandomStream::new(7, "made profile", 0);
     let mut timeline = Timeline {
-        devices: vec![Device { number: 0, name: Some("Made \"GPU\" <1>".into()), ..Device::default() }],
-        streams: vec![Stream { device: 0, number: 7 }, Stream { device: 0, number: 20 }],
-        threads: vec![Thread { process: 1, thread: 1, name: Some("main</script>".into()) }],
+        devices: vec![Device {
+            number: 0,
+            name: Some("Made \"GPU\" <1>".into()),
+            ..Device::default()
+        }],
+        streams: vec![
+            Stream {
+                device: 0,
+                number: 7,
+            },
+            Stream {
+                device: 0,
+                number: 20,
+            },
+        ],
+        threads: vec![Thread {
+            process: 1,
+            thread: 1,
+            name: Some("main</script>".into()),
+        }],
         ..Timeline::default()
     };
-    let kernels: Vec<NameId> = ["ampere_gemm_128x64</script><script>throw 1</script>", "elementwise_kernel<float, 4>", "ncclDevKernel_AllReduce", "Memcpy HtoD (Pageable -> Device)", "flash_fwd_kernel\u{1b}[31m", "layer_norm \"quoted\" & 'more'"]
-        .iter()
-        .map(|name| timeline.names.add(name))
-        .collect();
-    let (operator, call) = (timeline.names.add("aten::mm"), timeline.names.add("cudaLaunchKernel"));
+    let kernels: Vec<NameId> = [
+        "ampere_gemm_128x64</script><script>throw 1</script>",
+        "elementwise_kernel<float, 4>",
+        "ncclDevKernel_AllReduce",
+        "Memcpy HtoD (Pageable -> Device)",
+        "flash_fwd_kernel\u{1b}[31m",
+        "layer_norm \"quoted\" & 'more'",
+    ]
+    .iter()
+    .map(|name| timeline.names.add(name))
+    .collect();
+    let (operator, call) = (
+        timeline.names.add("aten::mm"),
+        timeline.names.add("cudaLaunchKernel"),
+    );
     let count = events / 3;
     let (mut host, mut device) = ([0_i64; 1], [0_i64; 2]);
     for index in 0..count {
@@ -95,12 +162,30 @@ fn made(events: usize) -> Timeline {
         if index % 400 == 0 {
             host[0] = host[0].max(device[0]) + if step % 7 == 3 { 900_000 } else { 20_000 };
             let name = timeline.names.add(&format!("ProfilerStep#{step}"));
-            timeline.annotations.push(HostSpan { start_ns: host[0], end_ns: host[0] + 400 * 9_000, name, thread: 0, operands: Index::NONE });
+            timeline.annotations.push(HostSpan {
+                start_ns: host[0],
+                end_ns: host[0] + 400 * 9_000,
+                name,
+                thread: 0,
+                operands: Index::NONE,
+            });
         }
         let start = host[0] + 300 + next(900);
         let launch = start + 1_000 + next(1_000);
-        timeline.operators.push(HostSpan { start_ns: start, end_ns: launch + 4_000, name: operator, thread: 0, operands: Index::NONE });
-        timeline.calls.push(HostSpan { start_ns: launch, end_ns: launch + 2_500, name: call, thread: 0, operands: Index::NONE });
+        timeline.operators.push(HostSpan {
+            start_ns: start,
+            end_ns: launch + 4_000,
+            name: operator,
+            thread: 0,
+            operands: Index::NONE,
+        });
+        timeline.calls.push(HostSpan {
+            start_ns: launch,
+            end_ns: launch + 2_500,
+            name: call,
+            thread: 0,
+            operands: Index::NONE,
+        });
         host[0] = launch + 4_000;
         let which = usize::try_from(next(6)).unwrap();
         let stream = usize::from(which == 2);
@@ -114,11 +199,21 @@ fn made(events: usize) -> Timeline {
             call: Index::of(index),
             operator: Index::of(index),
             detail: Index::NONE,
-            class: if which == 3 { WorkClass::Copy } else { WorkClass::Kernel },
+            class: if which == 3 {
+                WorkClass::Copy
+            } else {
+                WorkClass::Kernel
+            },
         });
         if index % 50 == 0 {
             let allocated = 2_000_000_000 + (index as u64 % 400) * 10_000_000;
-            timeline.memory.push(MemoryEvent { at_ns: start, device: Some(0), bytes: 512, allocated: Some(allocated), reserved: Some(7_000_000_000) });
+            timeline.memory.push(MemoryEvent {
+                at_ns: start,
+                device: Some(0),
+                bytes: 512,
+                allocated: Some(allocated),
+                reserved: Some(7_000_000_000),
+            });
         }
     }
     timeline.event_count = events as u64;
@@ -136,12 +231,19 @@ fn main() {
         (path.rsplit('/').next().unwrap_or(path).to_owned(), timeline)
     };
     let (first, second) = match rest.split_first() {
-        Some((flag, count)) if flag == "--made" => {
-            (vec![("made.json".to_owned(), made(count[0].parse().unwrap()))], None)
-        }
+        Some((flag, count)) if flag == "--made" => (
+            vec![("made.json".to_owned(), made(count[0].parse().unwrap()))],
+            None,
+        ),
         _ => {
-            let at = rest.iter().position(|one| one == "--diff").unwrap_or(rest.len());
-            (rest[..at].iter().map(read).collect(), rest.get(at + 1).map(|other| vec![read(other)]))
+            let at = rest
+                .iter()
+                .position(|one| one == "--diff")
+                .unwrap_or(rest.len());
+            (
+                rest[..at].iter().map(read).collect(),
+                rest.get(at + 1).map(|other| vec![read(other)]),
+            )
         }
     };
     let label = first[0].0.clone();
@@ -149,7 +251,13 @@ fn main() {
     let other = second.map(|named| measure(&named[0].0.clone(), named, &names));
     let kind_of = |name: &str| names.kind_name(names.kernel(name).kind).to_owned();
     fn profile<'a>(loaded: &'a Loaded, kind_of: &'a dyn Fn(&str) -> String) -> Profile<'a> {
-        Profile { label: &loaded.label, timelines: &loaded.timelines, figures: &loaded.figures, summary: &loaded.summary, kind_of }
+        Profile {
+            label: &loaded.label,
+            timelines: &loaded.timelines,
+            figures: &loaded.figures,
+            summary: &loaded.summary,
+            kind_of,
+        }
     }
     let began = Instant::now();
     let other = other.as_ref().map(|loaded| profile(loaded, &kind_of));

@@ -85,7 +85,10 @@ impl Page {
             escape(made)
         );
         if let Some((id, data)) = live.data {
-            let _ = writeln!(out, "<script type=\"text/plain\" id=\"{id}\">{data}</script>");
+            let _ = writeln!(
+                out,
+                "<script type=\"text/plain\" id=\"{id}\">{data}</script>"
+            );
         }
         if !live.script.is_empty() {
             let _ = writeln!(out, "<script>{}</script>", live.script);

@@ -21,9 +21,16 @@ fn launch(shape: &LaunchShape) -> String {
     let parts = [
         shape.grid.map(|grid| format!("grid {}", size(grid))),
         shape.block.map(|block| format!("block {}", size(block))),
-        shape.registers_per_thread.map(|registers| format!("{registers} registers")),
-        shape.shared_memory.filter(|size| *size > 0).map(|size| format!("{} shared", bytes(Bytes::new(size)))),
-        shape.occupancy_percent.map(|occupancy| format!("occupancy {} %", number(occupancy))),
+        shape
+            .registers_per_thread
+            .map(|registers| format!("{registers} registers")),
+        shape
+            .shared_memory
+            .filter(|size| *size > 0)
+            .map(|size| format!("{} shared", bytes(Bytes::new(size)))),
+        shape
+            .occupancy_percent
+            .map(|occupancy| format!("occupancy {} %", number(occupancy))),
     ];
     joined(parts)
 }
@@ -44,11 +51,17 @@ fn collective(of: &Collective) -> String {
     joined([
         of.name.clone(),
         of.elements_in.map(|elements| {
-            let kind = of.element_type.as_deref().map_or(String::new(), |kind| format!(" of {kind}"));
+            let kind = of
+                .element_type
+                .as_deref()
+                .map_or(String::new(), |kind| format!(" of {kind}"));
             format!("{} elements{kind}", count(elements))
         }),
         of.group_size.map(|size| format!("{size} ranks")),
-        of.group.as_deref().filter(|group| !group.is_empty()).map(|group| format!("group {group}")),
+        of.group
+            .as_deref()
+            .filter(|group| !group.is_empty())
+            .map(|group| format!("group {group}")),
         of.sequence.map(|sequence| format!("number {sequence}")),
     ])
 }

@@ -4,11 +4,9 @@ mod detail;
 mod html;
 mod palette;
 
-
 use gpuwise_domain::profile::{figure::Summary, figures::ProfileFigures, timeline::Timeline};
 
 pub use html::{report, report_within};
-
 
 /// One profile, of one or many ranks, with everything that was concluded from it.
 #[derive(Clone, Copy)]
@@ -38,8 +36,13 @@ impl Profile<'_> {
     /// What a rank is called: by its number where that is known, else by its file.
     fn rank_label(&self, index: usize) -> String {
         let figures = self.figures.ranks.get(index);
-        let stated = self.timelines.get(index).and_then(|timeline| timeline.rank.as_ref());
-        let number = figures.and_then(|figures| figures.rank).or_else(|| stated.map(|rank| rank.number));
+        let stated = self
+            .timelines
+            .get(index)
+            .and_then(|timeline| timeline.rank.as_ref());
+        let number = figures
+            .and_then(|figures| figures.rank)
+            .or_else(|| stated.map(|rank| rank.number));
         match (number, figures) {
             (Some(number), _) => format!("rank {number}"),
             (None, Some(figures)) if !figures.file.is_empty() => {
@@ -54,6 +57,9 @@ impl Profile<'_> {
 pub(crate) fn duration(nanoseconds: i64) -> String {
     if nanoseconds < 0 {
         return format!("−{}", duration(nanoseconds.saturating_neg()));
+    }
+    if nanoseconds == 0 {
+        return "0".into();
     }
     if nanoseconds < 1000 {
         return format!("{nanoseconds} ns");

@@ -73,3 +73,42 @@ pub(super) fn colour(index: u8) -> Entry {
         .copied()
         .unwrap_or(entry("other", "#c3c9cf", "#565e66"))
 }
+
+/// Rules for everything on a page that has a colour of the palette: `k` and its index.
+pub(super) fn style() -> String {
+    let rule = |index: usize, ground: &str| {
+        format!(".k{index}{{background:{ground};color:{}}}", text_on(ground))
+    };
+    let all = |pick: fn(&Entry) -> &'static str| -> String {
+        PALETTE
+            .iter()
+            .enumerate()
+            .map(|(index, entry)| rule(index, pick(entry)))
+            .collect()
+    };
+    format!(
+        "{}@media (prefers-color-scheme:dark){{{}}}",
+        all(|entry| entry.light),
+        all(|entry| entry.dark)
+    )
+}
+
+/// Black or white, whichever is read better on a colour `#rrggbb`.
+fn text_on(colour: &str) -> &'static str {
+    let part = |at: usize| {
+        let digits = colour.get(at..at + 2).unwrap_or("00");
+        let value = f64::from(u8::from_str_radix(digits, 16).unwrap_or(0)) / 255.0;
+        // Relative luminance of WCAG 2.
+        if value <= 0.040_45 {
+            value / 12.92
+        } else {
+            ((value + 0.055) / 1.055).powf(2.4)
+        }
+    };
+    let luminance = 0.2126 * part(1) + 0.7152 * part(3) + 0.0722 * part(5);
+    if (luminance + 0.05) / 0.05 > 1.05 / (luminance + 0.05) {
+        "#000"
+    } else {
+        "#fff"
+    }
+}

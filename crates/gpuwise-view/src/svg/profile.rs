@@ -36,28 +36,46 @@ pub(crate) fn memory_over_time(memory: &MemoryOverTime, id: &str) -> Option<Pict
         return None;
     }
     // The capacity is drawn where it is near enough to be seen beside the line.
-    let capacity = memory.capacity.map(|bytes| bytes as f64).filter(|bytes| *bytes < most * 3.0);
+    let capacity = memory
+        .capacity
+        .map(|bytes| bytes as f64)
+        .filter(|bytes| *bytes < most * 3.0);
     let top = capacity.map_or(most, |capacity| capacity.max(most));
-    let (unit, scale) = if top >= GIB { ("GiB", GIB) } else { ("MiB", MIB) };
+    let (unit, scale) = if top >= GIB {
+        ("GiB", GIB)
+    } else {
+        ("MiB", MIB)
+    };
     let time = TimeUnit::of([end as f64 * 1e-9]);
     let factor = time.per_second() * 1e-9;
     let plot = plot(end as f64 * factor, top / scale);
     let mut canvas = Canvas::default();
     plot.upright(&mut canvas, &format!("memory of {}, {unit}", memory.device));
-    plot.level(&mut canvas, &format!("{} from the beginning", time.symbol()));
+    plot.level(
+        &mut canvas,
+        &format!("{} from the beginning", time.symbol()),
+    );
     let lines = [
         (&memory.reserved, colour::SKY, "reserved"),
         (&memory.allocated, colour::BLUE, "in tensors"),
     ];
     let mut told = Vec::new();
     for (points, stroke, name) in lines {
-        let Some(highest) = points.iter().map(|point| point.1).max() else { continue };
+        let Some(highest) = points.iter().map(|point| point.1).max() else {
+            continue;
+        };
         let points: Vec<(f64, f64)> = stairs(points, end)
             .into_iter()
             .map(|(at, bytes)| plot.at(at as f64 * factor, bytes as f64 / scale))
             .collect();
-        canvas.path(&points, &format!("fill=\"none\" stroke=\"{stroke}\" stroke-width=\"1.75\""));
-        told.push(format!("{name} at most {} {unit}", number(highest as f64 / scale)));
+        canvas.path(
+            &points,
+            &format!("fill=\"none\" stroke=\"{stroke}\" stroke-width=\"1.75\""),
+        );
+        told.push(format!(
+            "{name} at most {} {unit}",
+            number(highest as f64 / scale)
+        ));
     }
     if let Some(capacity) = capacity {
         plot.bound(&mut canvas, capacity / scale, "capacity");
@@ -129,7 +147,10 @@ pub(crate) fn steps(bars: &[StepBar], median: i64, id: &str) -> Option<Picture> 
         ..plot(1.0, most as f64 * factor)
     };
     let mut canvas = Canvas::default();
-    plot.upright(&mut canvas, &format!("duration of a step, {}", unit.symbol()));
+    plot.upright(
+        &mut canvas,
+        &format!("duration of a step, {}", unit.symbol()),
+    );
     let width = (plot.across(1.0) - plot.across(0.0)).min(40.0) * 0.8;
     for (index, (number, whole, busy)) in shown.iter().enumerate() {
         let x = plot.across(index as f64 + 0.5) - width / 2.0;
@@ -142,7 +163,10 @@ pub(crate) fn steps(bars: &[StepBar], median: i64, id: &str) -> Option<Picture> 
             let y = plot.up(value as f64 * factor);
             canvas.rectangle((x, y), (width, plot.floor() - y), fill, &hint);
         };
-        bar(*whole, &format!("fill=\"{}\" fill-opacity=\".35\"", colour::BLUE));
+        bar(
+            *whole,
+            &format!("fill=\"{}\" fill-opacity=\".35\"", colour::BLUE),
+        );
         bar((*busy).min(*whole), &format!("fill=\"{}\"", colour::BLUE));
     }
     plot.bound(
@@ -162,7 +186,11 @@ pub(crate) fn steps(bars: &[StepBar], median: i64, id: &str) -> Option<Picture> 
     Some(canvas.finish(
         id,
         "Duration of steps".into(),
-        format!("{} steps, median {}", bars.len(), seconds(median as f64 * 1e-9)),
+        format!(
+            "{} steps, median {}",
+            bars.len(),
+            seconds(median as f64 * 1e-9)
+        ),
         plot.floor() + 26.0,
     ))
 }

@@ -61,10 +61,13 @@ impl Table {
                 };
                 let mut text = marked(&escape(cell.shown()));
                 let value = live.map_or_else(String::new, |_| value(cell));
-                if let (true, Some(link), Some(raw)) = (Some(*index) == name, live, cell.raw().as_str())
+                if let (true, Some(link), Some(raw)) =
+                    (Some(*index) == name, live, cell.raw().as_str())
                     && let Some(number) = link(raw)
                 {
-                    text = format!("<button type=\"button\" class=\"link\" data-name=\"{number}\">{text}</button>");
+                    text = format!(
+                        "<button type=\"button\" class=\"link\" data-name=\"{number}\">{text}</button>"
+                    );
                 }
                 let _ = if Some(*index) == name {
                     write!(out, "<th scope=\"row\"{value}>{text}</th>")

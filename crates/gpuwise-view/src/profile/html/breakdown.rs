@@ -28,8 +28,16 @@ pub(super) fn parts(device: &DeviceFigures) -> Vec<Part> {
         (name, colour, value)
     };
     vec![
-        ("computing", palette::COMPUTATION, device.busy_ns - exposed - copies),
-        ("communicating, nothing computed", palette::COMMUNICATION, exposed),
+        (
+            "computing",
+            palette::COMPUTATION,
+            device.busy_ns - exposed - copies,
+        ),
+        (
+            "communicating, nothing computed",
+            palette::COMMUNICATION,
+            exposed,
+        ),
         ("copying, nothing else", palette::COPY, copies),
         gap(GapPart::Loader, idle.causes.loader_ns),
         gap(GapPart::Synchronisation, idle.causes.synchronisation_ns),
@@ -41,7 +49,11 @@ pub(super) fn parts(device: &DeviceFigures) -> Vec<Part> {
         gap(GapPart::Unlinked, idle.unlinked_ns),
         gap(GapPart::Edge, idle.edge_ns),
         // Where the split was not made, idle time is still told.
-        ("idle, not split", palette::OTHER_WAIT, device.idle_ns - idle.sum_ns()),
+        (
+            "idle, not split",
+            palette::OTHER_WAIT,
+            device.idle_ns - idle.sum_ns(),
+        ),
     ]
 }
 
@@ -81,14 +93,21 @@ pub(super) fn section(profiles: &[Profile]) -> String {
     }
     out += "</div>\n";
     if devices.len() > BARS {
-        let _ = writeln!(out, "<p class=\"note\">{} more devices are in the table of ranks.</p>", devices.len() - BARS);
+        let _ = writeln!(
+            out,
+            "<p class=\"note\">{} more devices are in the table of ranks.</p>",
+            devices.len() - BARS
+        );
     }
     out += &table(&devices).to_live_html("Where the time of each device went", &|_| None);
     out
 }
 
 fn bar(name: &str, device: &DeviceFigures, longest: i64) -> String {
-    let parts: Vec<Part> = parts(device).into_iter().filter(|part| part.2 > 0).collect();
+    let parts: Vec<Part> = parts(device)
+        .into_iter()
+        .filter(|part| part.2 > 0)
+        .collect();
     let told: Vec<String> = parts
         .iter()
         .map(|(name, _, value)| format!("{name} {}", percent(share(*value, device.span_ns()))))
@@ -142,14 +161,19 @@ fn table(devices: &[(String, DeviceFigures)]) -> Table {
         if values.iter().all(|value| value.0 == 0) {
             continue;
         }
-        let name = all.first().and_then(|parts| parts.get(at)).map_or("", |part| part.0);
+        let name = all
+            .first()
+            .and_then(|parts| parts.get(at))
+            .map_or("", |part| part.0);
         let mut row = vec![Cell::text(name)];
         if several {
             let mean = values.iter().map(|value| value.1).sum::<f64>() / values.len().max(1) as f64;
             let by = |a: &(usize, f64), b: &(usize, f64)| a.1.total_cmp(&b.1);
             let numbered = || values.iter().map(|value| value.1).enumerate();
             row.push(percent_cell(mean));
-            row.push(Cell::of(numbered().min_by(by), |least| percent_cell(least.1)));
+            row.push(Cell::of(numbered().min_by(by), |least| {
+                percent_cell(least.1)
+            }));
             let most = numbered().max_by(by);
             row.push(Cell::of(most, |most| percent_cell(most.1)));
             let on = most.and_then(|most| devices.get(most.0));

@@ -144,12 +144,17 @@ function rowsOf(track) {
   const open = new Float64Array(DEEPEST + 1);
   const depth = new Uint8Array(n);
   const counts = new Uint32Array(DEEPEST + 1);
+  // Rows from `top` on are free.
   let top = 0;
   for (let i = 0; i < n; i++) {
+    // The highest row that is free: within a span that is the next below it.
     while (top > 0 && open[top - 1] <= start[i]) top--;
-    depth[i] = Math.min(top, DEEPEST);
-    counts[depth[i]]++;
-    if (top < DEEPEST) open[top++] = end[i];
+    let level = 0;
+    while (level < top && open[level] > start[i]) level++;
+    if (level === top && top < DEEPEST) top++;
+    if (level < DEEPEST) open[level] = end[i];
+    depth[i] = level;
+    counts[level]++;
   }
   track.hidden = counts[DEEPEST];
   if (counts[0] === n) return [new Row(track, 0, null)];

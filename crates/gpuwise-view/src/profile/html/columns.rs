@@ -70,7 +70,11 @@ fn base64(bytes: &[u8]) -> String {
         for place in 0..4 {
             let letter = (bits >> (18 - 6 * place)) & 63;
             let letter = LETTERS.get(letter as usize).copied().unwrap_or(b'=');
-            out.push(if place > chunk.len() { '=' } else { char::from(letter) });
+            out.push(if place > chunk.len() {
+                '='
+            } else {
+                char::from(letter)
+            });
         }
     }
     out

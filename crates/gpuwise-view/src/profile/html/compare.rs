@@ -20,7 +20,11 @@ use std::{cmp::Reverse, collections::BTreeMap};
 const CHANGED: usize = 40;
 
 /// What changed from `other` to `profile`.
-pub(super) fn section(profile: &Profile, other: &Profile, link: &dyn Fn(&str) -> Option<u32>) -> String {
+pub(super) fn section(
+    profile: &Profile,
+    other: &Profile,
+    link: &dyn Fn(&str) -> Option<u32>,
+) -> String {
     let mut out = figures(profile, other).to_live_html("Figures side by side", &|_| None);
     out += "<h3>Kernels that changed most</h3>\n";
     out += &kernels(profile, other).to_live_html("Kernels that changed most", link);
@@ -52,11 +56,31 @@ fn figures(profile: &Profile, other: &Profile) -> Table {
         (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)
     };
     let step = |profile: &Profile| {
-        let steps = profile.figures.ranks.iter().filter_map(|rank| rank.steps.as_ref());
+        let steps = profile
+            .figures
+            .ranks
+            .iter()
+            .filter_map(|rank| rank.steps.as_ref());
         steps.map(|steps| steps.median_ns).max()
     };
-    let span = |profile: &Profile| profile.figures.ranks.iter().map(|rank| rank.whole.span_ns()).max();
-    let kernel = |profile: &Profile| Some(profile.figures.ranks.iter().map(|rank| rank.whole.kernel_time_ns).sum());
+    let span = |profile: &Profile| {
+        profile
+            .figures
+            .ranks
+            .iter()
+            .map(|rank| rank.whole.span_ns())
+            .max()
+    };
+    let kernel = |profile: &Profile| {
+        Some(
+            profile
+                .figures
+                .ranks
+                .iter()
+                .map(|rank| rank.whole.kernel_time_ns)
+                .sum(),
+        )
+    };
     let times: [(&str, Option<i64>, Option<i64>); 3] = [
         ("median step", step(other), step(profile)),
         ("profiled span", span(other), span(profile)),
@@ -68,7 +92,10 @@ fn figures(profile: &Profile, other: &Profile) -> Table {
                 Cell::text(name),
                 Cell::of(before, time_cell),
                 Cell::of(after, time_cell),
-                change(before.map(|value| value as f64), after.map(|value| value as f64)),
+                change(
+                    before.map(|value| value as f64),
+                    after.map(|value| value as f64),
+                ),
             ]);
         }
     }
@@ -76,24 +103,36 @@ fn figures(profile: &Profile, other: &Profile) -> Table {
     let shares: [(&str, Pick); 8] = [
         ("GPU busy", |device| device.busy_ns),
         ("computing", |device| device.classes.computation_ns),
-        ("communication not hidden", |device| device.classes.exposed_communication_ns()),
-        ("copies not hidden", |device| device.classes.exposed_memory_ns),
+        ("communication not hidden", |device| {
+            device.classes.exposed_communication_ns()
+        }),
+        ("copies not hidden", |device| {
+            device.classes.exposed_memory_ns
+        }),
         ("idle: data loading", |device| device.idle.causes.loader_ns),
-        ("idle: synchronisation", |device| device.idle.causes.synchronisation_ns),
+        ("idle: synchronisation", |device| {
+            device.idle.causes.synchronisation_ns
+        }),
         ("idle: framework", |device| device.idle.causes.framework_ns),
-        ("idle: launching", |device| device.idle.in_call_ns + device.idle.kernel_wait_ns),
+        ("idle: launching", |device| {
+            device.idle.in_call_ns + device.idle.kernel_wait_ns
+        }),
     ];
     for (name, part) in shares {
         let (before, after) = (mean(other, &part), mean(profile, &part));
         if before.unwrap_or(0.0) == 0.0 && after.unwrap_or(0.0) == 0.0 {
             continue;
         }
-        let points = before.zip(after).map(|(before, after)| (after - before) * 100.0);
+        let points = before
+            .zip(after)
+            .map(|(before, after)| (after - before) * 100.0);
         table.push(vec![
             Cell::text(name),
             Cell::of(before, percent_cell),
             Cell::of(after, percent_cell),
-            Cell::of(points, |points| Cell::new(format!("{points:+.1} points"), points)),
+            Cell::of(points, |points| {
+                Cell::new(format!("{points:+.1} points"), points)
+            }),
         ]);
     }
     table
@@ -111,13 +150,29 @@ fn change(before: Option<f64>, after: Option<f64>) -> Cell {
 }
 
 fn signed(share: f64) -> String {
-    let sign = if share > 0.0 { "+" } else if share < 0.0 { "−" } else { "" };
+    let sign = if share > 0.0 {
+        "+"
+    } else if share < 0.0 {
+        "−"
+    } else {
+        ""
+    };
     format!("{sign}{}", percent(share.abs()))
 }
 
 fn by_name<'a>(profile: &'a Profile) -> BTreeMap<&'a str, (u64, i64)> {
     let mut all: BTreeMap<&str, (u64, i64)> = BTreeMap::new();
-    for KernelFigures { name, count, sum_ns, .. } in profile.figures.ranks.iter().flat_map(|rank| &rank.whole.kernels) {
+    for KernelFigures {
+        name,
+        count,
+        sum_ns,
+        ..
+    } in profile
+        .figures
+        .ranks
+        .iter()
+        .flat_map(|rank| &rank.whole.kernels)
+    {
         let sum = all.entry(name).or_default();
         sum.0 += count;
         sum.1 += sum_ns;
@@ -131,7 +186,9 @@ fn kernels(profile: &Profile, other: &Profile) -> Table {
     names.sort_unstable();
     names.dedup();
     let of = |all: &BTreeMap<&str, (u64, i64)>, name: &str| all.get(name).copied();
-    let difference = |name: &str| of(&after, name).map_or(0, |sum| sum.1) - of(&before, name).map_or(0, |sum| sum.1);
+    let difference = |name: &str| {
+        of(&after, name).map_or(0, |sum| sum.1) - of(&before, name).map_or(0, |sum| sum.1)
+    };
     names.sort_by_key(|name| Reverse(difference(name).abs()));
     let mut table = Table::new(vec![
         Column::left("name", "kernel or copy"),
@@ -170,10 +227,17 @@ fn every(profile: &Profile, other: &Profile) -> Table {
     let whole = Scope::default();
     let values = |figures: &[Figure]| -> BTreeMap<String, f64> {
         let known = figures.iter().filter(|figure| figure.scope == whole);
-        known.filter_map(|figure| Some((figure.name.clone(), figure.value.real()?))).collect()
+        known
+            .filter_map(|figure| Some((figure.name.clone(), figure.value.real()?)))
+            .collect()
     };
     let before = values(&other.summary.figures);
-    for figure in profile.summary.figures.iter().filter(|figure| figure.scope == whole) {
+    for figure in profile
+        .summary
+        .figures
+        .iter()
+        .filter(|figure| figure.scope == whole)
+    {
         if matches!(figure.value, Value::Unknown(_)) {
             continue;
         }

@@ -22,7 +22,13 @@ pub(super) fn section(profile: &Profile, clock: &Clock, first_rank: usize, prefi
     }
     let mut out = String::from("<ol class=\"findings\">\n");
     for (index, finding) in findings.iter().enumerate() {
-        out += &one(profile, finding, clock, first_rank, &format!("{prefix}finding-{}", index + 1));
+        out += &one(
+            profile,
+            finding,
+            clock,
+            first_rank,
+            &format!("{prefix}finding-{}", index + 1),
+        );
     }
     out += "</ol>\n";
     if findings.len() > 1 {
@@ -49,7 +55,11 @@ fn one(profile: &Profile, finding: &Finding, clock: &Clock, first_rank: usize, i
     }
     if !finding.evidence.is_empty() {
         let told: Vec<String> = finding.evidence.iter().map(evidence).collect();
-        let _ = writeln!(out, "<p class=\"note\">{}</p>", escape(&format!("It rests on {}.", told.join("; "))));
+        let _ = writeln!(
+            out,
+            "<p class=\"note\">{}</p>",
+            escape(&format!("It rests on {}.", told.join("; ")))
+        );
     }
     let buttons: Vec<String> = finding
         .places
@@ -69,12 +79,19 @@ fn one(profile: &Profile, finding: &Finding, clock: &Clock, first_rank: usize, i
 
 fn button(profile: &Profile, place: &Place, clock: &Clock, first_rank: usize) -> String {
     let ranks = &profile.figures.ranks;
-    let rank = place.rank.and_then(|number| ranks.iter().position(|rank| rank.rank == Some(number))).unwrap_or(0);
+    let rank = place
+        .rank
+        .and_then(|number| ranks.iter().position(|rank| rank.rank == Some(number)))
+        .unwrap_or(0);
     let group = first_rank + rank;
     let from = clock.at(group, place.start_ns);
     let to = clock.at(group, place.end_ns);
     let what = crate::style::clean(&place.what);
-    let whose = if ranks.len() > 1 { format!(" ({})", profile.rank_label(rank)) } else { String::new() };
+    let whose = if ranks.len() > 1 {
+        format!(" ({})", profile.rank_label(rank))
+    } else {
+        String::new()
+    };
     format!(
         "<button type=\"button\" data-from=\"{from}\" data-to=\"{to}\" data-group=\"{group}\" data-what=\"{}\">at {}, {}: {}{}</button>",
         escape(&what),
@@ -100,7 +117,11 @@ pub(in crate::profile) fn gain(gain: Gain) -> String {
         if (high - low).abs() < 0.005 {
             percent(high)
         } else {
-            format!("{} to {}", percent(low).trim_end_matches(" %"), percent(high))
+            format!(
+                "{} to {}",
+                percent(low).trim_end_matches(" %"),
+                percent(high)
+            )
         }
     };
     match gain {
@@ -109,9 +130,15 @@ pub(in crate::profile) fn gain(gain: Gain) -> String {
             format!("A cure frees {} of device memory.", bytes(Bytes::new(high)))
         }
         Gain::Memory { low, high } => {
-            format!("A cure frees {} to {} of device memory.", bytes(Bytes::new(low)), bytes(Bytes::new(high)))
+            format!(
+                "A cure frees {} to {} of device memory.",
+                bytes(Bytes::new(low)),
+                bytes(Bytes::new(high))
+            )
         }
-        Gain::Device { low, high } => format!("{} of the device could serve others.", range(low, high)),
+        Gain::Device { low, high } => {
+            format!("{} of the device could serve others.", range(low, high))
+        }
         Gain::Safety => "It is about correctness or safety: no gain in time is claimed.".into(),
         Gain::Unknown => "What a cure would gain cannot be told from this input.".into(),
     }
@@ -127,7 +154,11 @@ fn scope(profile: &Profile, finding: &Finding) -> String {
     if let Some(device) = finding.scope.device {
         parts.push(format!("GPU {device}"));
     }
-    if parts.is_empty() { String::new() } else { format!(" On {}.", parts.join(", ")) }
+    if parts.is_empty() {
+        String::new()
+    } else {
+        format!(" On {}.", parts.join(", "))
+    }
 }
 
 fn evidence(evidence: &Evidence) -> String {
@@ -138,9 +169,17 @@ fn evidence(evidence: &Evidence) -> String {
         "" | "count" | "ratio" => number(value),
         unit => format!("{} {unit}", number(value)),
     };
-    let name = evidence.figure.trim_end_matches("_ns").trim_end_matches("_pct").replace('_', " ");
+    let name = evidence
+        .figure
+        .trim_end_matches("_ns")
+        .trim_end_matches("_pct")
+        .replace('_', " ");
     match evidence.threshold {
-        Some(threshold) => format!("{name} {} (threshold {})", value(evidence.value), value(threshold)),
+        Some(threshold) => format!(
+            "{name} {} (threshold {})",
+            value(evidence.value),
+            value(threshold)
+        ),
         None => format!("{name} {}", value(evidence.value)),
     }
 }

@@ -24,7 +24,12 @@ pub fn report(profile: &Profile, against: Option<&Profile>, made: &str) -> Strin
 }
 
 /// The same with at most so many spans in its timeline; beyond, short ones are merged or left out.
-pub fn report_within(profile: &Profile, against: Option<&Profile>, made: &str, most: usize) -> String {
+pub fn report_within(
+    profile: &Profile,
+    against: Option<&Profile>,
+    made: &str,
+    most: usize,
+) -> String {
     let mut profiles = vec![*profile];
     profiles.extend(against.copied());
     let timelines = profiles.iter().flat_map(|profile| profile.timelines);
@@ -43,7 +48,7 @@ pub fn report_within(profile: &Profile, against: Option<&Profile>, made: &str, m
     page.finish_live(
         made,
         &Live {
-            style: script::STYLE,
+            style: &script::style(),
             script: &script,
             hash: script::HASH,
             data: (packed.spans > 0).then_some(("packed", packed.text.as_str())),

@@ -24,7 +24,11 @@ pub(super) fn answer(profile: &Profile, against: Option<&Profile>) -> String {
         && let (Some(now), Some(before)) = (pace(profile), pace(other))
         && now.1 == before.1
     {
-        let what = if now.1 { "A step takes" } else { "The profiled time is" };
+        let what = if now.1 {
+            "A step takes"
+        } else {
+            "The profiled time is"
+        };
         let change = now.0 as f64 / before.0 as f64 - 1.0;
         let way = if change < 0.0 { "less" } else { "more" };
         return format!(
@@ -52,7 +56,11 @@ pub(super) fn answer(profile: &Profile, against: Option<&Profile>) -> String {
 /// The median step where there are steps, else the profiled span; and which it is.
 fn pace(profile: &Profile) -> Option<(i64, bool)> {
     let ranks = &profile.figures.ranks;
-    let step = ranks.iter().filter_map(|rank| rank.steps.as_ref()).map(|steps| steps.median_ns).max();
+    let step = ranks
+        .iter()
+        .filter_map(|rank| rank.steps.as_ref())
+        .map(|steps| steps.median_ns)
+        .max();
     let span = ranks.iter().map(|rank| rank.whole.span_ns()).max();
     match step {
         Some(step) if step > 0 => Some((step, true)),
@@ -84,7 +92,12 @@ pub(super) fn head(profile: &Profile) -> String {
         } else {
             format!("<small>{}</small>", escape(more))
         };
-        let _ = writeln!(out, "<div><dt>{}</dt><dd>{}{more}</dd></div>", escape(label), escape(value));
+        let _ = writeln!(
+            out,
+            "<div><dt>{}</dt><dd>{}{more}</dd></div>",
+            escape(label),
+            escape(value)
+        );
     };
     for (label, value, more) in remembered(profile) {
         add(label, &value, &more);
@@ -101,7 +114,12 @@ fn spread(values: &[f64]) -> String {
     if values.len() < 2 {
         return String::new();
     }
-    format!("{} to {} over {} devices", percent(least), percent(most), values.len())
+    format!(
+        "{} to {} over {} devices",
+        percent(least),
+        percent(most),
+        values.len()
+    )
 }
 
 fn mean(values: &[f64]) -> Option<f64> {
@@ -110,19 +128,34 @@ fn mean(values: &[f64]) -> Option<f64> {
 
 fn remembered(profile: &Profile) -> Vec<(&'static str, String, String)> {
     let mut out = Vec::new();
-    let all: Vec<&DeviceFigures> = devices(profile).filter(|device| device.span_ns() > 0).collect();
+    let all: Vec<&DeviceFigures> = devices(profile)
+        .filter(|device| device.span_ns() > 0)
+        .collect();
     let of = |part: &dyn Fn(&DeviceFigures) -> i64| -> Vec<f64> {
-        all.iter().map(|device| share(part(device), device.span_ns())).collect()
+        all.iter()
+            .map(|device| share(part(device), device.span_ns()))
+            .collect()
     };
     if let Some((_, span)) = busy(profile) {
         let ranks = profile.figures.ranks.len();
-        let more = if ranks > 1 { format!("{ranks} ranks") } else { String::new() };
+        let more = if ranks > 1 {
+            format!("{ranks} ranks")
+        } else {
+            String::new()
+        };
         out.push(("profiled", duration(span), more));
         let values = of(&|device| device.busy_ns);
-        out.push(("GPU busy", mean(&values).map_or(MISSING.into(), percent), spread(&values)));
+        out.push((
+            "GPU busy",
+            mean(&values).map_or(MISSING.into(), percent),
+            spread(&values),
+        ));
     }
     let communication = of(&|device| device.classes.exposed_communication_ns());
-    if all.iter().any(|device| device.classes.communication_count > 0) {
+    if all
+        .iter()
+        .any(|device| device.classes.communication_count > 0)
+    {
         let text = mean(&communication).map_or(MISSING.into(), percent);
         out.push(("communication not hidden", text, spread(&communication)));
     }
@@ -131,21 +164,39 @@ fn remembered(profile: &Profile) -> Vec<(&'static str, String, String)> {
         let text = mean(&loader).map_or(MISSING.into(), percent);
         out.push(("idle for data loading", text, spread(&loader)));
     }
-    let steps = profile.figures.ranks.iter().filter_map(|rank| rank.steps.as_ref());
-    if let Some(steps) = steps.max_by_key(|steps| steps.median_ns).filter(|steps| !steps.steps.is_empty()) {
+    let steps = profile
+        .figures
+        .ranks
+        .iter()
+        .filter_map(|rank| rank.steps.as_ref());
+    if let Some(steps) = steps
+        .max_by_key(|steps| steps.median_ns)
+        .filter(|steps| !steps.steps.is_empty())
+    {
         let more = match steps.spread {
-            Some(spread) => format!("{} steps, middle half within {}", steps.steps.len(), percent(spread)),
+            Some(spread) => format!(
+                "{} steps, middle half within {}",
+                steps.steps.len(),
+                percent(spread)
+            ),
             None => format!("{} steps", steps.steps.len()),
         };
         out.push(("median step", duration(steps.median_ns), more));
     }
     let flops = profile.figures.ranks.first().map(|rank| &rank.flops);
     if let Some(mfu) = flops.and_then(|flops| flops.mfu.or(flops.hfu)) {
-        let name = if flops.is_some_and(|flops| flops.mfu.is_some()) { "MFU" } else { "HFU" };
+        let name = if flops.is_some_and(|flops| flops.mfu.is_some()) {
+            "MFU"
+        } else {
+            "HFU"
+        };
         out.push((name, percent(mfu), "of the dense peak".into()));
     }
     let memory = profile.figures.ranks.iter().flat_map(|rank| &rank.memory);
-    let peak = memory.filter(|memory| memory.device.is_some()).filter_map(|memory| memory.peak_allocated).max();
+    let peak = memory
+        .filter(|memory| memory.device.is_some())
+        .filter_map(|memory| memory.peak_allocated)
+        .max();
     if let Some(peak) = peak {
         out.push(("peak memory", bytes(Bytes::new(peak)), "in tensors".into()));
     }
@@ -163,22 +214,36 @@ fn question(profile: &Profile) -> Vec<(&'static str, String)> {
     match files.as_slice() {
         [] => {}
         [first, second, third, rest @ ..] if !rest.is_empty() => {
-            out.push(("Files", format!("{first}, {second}, {third} and {} more", rest.len())));
+            out.push((
+                "Files",
+                format!("{first}, {second}, {third} and {} more", rest.len()),
+            ));
         }
-        files => out.push((if files.len() == 1 { "File" } else { "Files" }, files.join(", "))),
+        files => out.push((
+            if files.len() == 1 { "File" } else { "Files" },
+            files.join(", "),
+        )),
     }
     if !summary.hardware.is_empty() {
         out.push(("Hardware", summary.hardware.join(", ")));
     }
     if !summary.software.is_empty() {
-        let pairs: Vec<String> = summary.software.iter().map(|(name, version)| format!("{name} {version}")).collect();
+        let pairs: Vec<String> = summary
+            .software
+            .iter()
+            .map(|(name, version)| format!("{name} {version}"))
+            .collect();
         out.push(("Software", pairs.join(", ")));
     }
     let work: u64 = ranks.iter().map(|rank| rank.whole.work_count).sum();
     let events: u64 = ranks.iter().map(|rank| rank.event_count).sum();
     out.push((
         "Events",
-        format!("{}, of them {} pieces of GPU work", crate::figures::count(events), crate::figures::count(work)),
+        format!(
+            "{}, of them {} pieces of GPU work",
+            crate::figures::count(events),
+            crate::figures::count(work)
+        ),
     ));
     if let Some(text) = kernels(ranks) {
         out.push(("Kernels", text));
@@ -205,7 +270,9 @@ fn kernels(ranks: &[RankFigures]) -> Option<String> {
                 .map(|rank| rank.whole.span_ns())
                 .max()
                 .filter(|span| *span > 0)
-                .map_or(MISSING.into(), |span| number(work as f64 / (span as f64 * 1e-9)))
+                .map_or(MISSING.into(), |span| number(
+                    work as f64 / (span as f64 * 1e-9)
+                ))
         )
     })
 }

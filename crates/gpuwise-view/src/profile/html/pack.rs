@@ -66,10 +66,21 @@ pub(super) fn pack(profiles: &[Profile], clock: &Clock, linked: &[&str], most: u
 }
 
 impl Packer<'_> {
-    fn rank(&mut self, profile: &Profile, index: usize, timeline: &Timeline, several: bool, share: usize) {
+    fn rank(
+        &mut self,
+        profile: &Profile,
+        index: usize,
+        timeline: &Timeline,
+        several: bool,
+        share: usize,
+    ) {
         let group = self.groups.len();
         let label = profile.rank_label(index);
-        let label = if several { format!("{}: {label}", profile.label) } else { label };
+        let label = if several {
+            format!("{}: {label}", profile.label)
+        } else {
+            label
+        };
         let host_count = tracks::host_count(timeline);
         let work_share = share.saturating_sub(host_count.min(share / HOST_SHARE));
         self.steps(profile, index, group);
@@ -77,11 +88,20 @@ impl Packer<'_> {
         let host_share = share.saturating_sub(timeline.work.len().min(work_share));
         let (host, dropped) = Host::of(timeline, host_share);
         self.dropped += dropped;
-        self.devices(profile, index, timeline, group, &host, &mut details, work_share);
+        self.devices(
+            profile,
+            index,
+            timeline,
+            group,
+            &host,
+            &mut details,
+            work_share,
+        );
         self.memory(timeline, group);
         self.samples(timeline, group);
         self.host(timeline, group, &host);
-        self.groups.push(json!({"label": crate::style::clean(&label), "details": details.texts}));
+        self.groups
+            .push(json!({"label": crate::style::clean(&label), "details": details.texts}));
     }
 
     /// A track of spans without links: steps, idle causes, the critical path.
@@ -89,7 +109,8 @@ impl Packer<'_> {
         if spans.is_empty() {
             return;
         }
-        self.tracks.push(json!({"g": group, "kind": "span", "label": label, "n": spans.len()}));
+        self.tracks
+            .push(json!({"g": group, "kind": "span", "label": label, "n": spans.len()}));
         self.times(group, spans.iter().map(|span| (span.0, span.1)));
         let numbers: Vec<u64> = spans
             .iter()
@@ -101,12 +122,16 @@ impl Packer<'_> {
 
     fn times(&mut self, group: usize, spans: impl Iterator<Item = (i64, i64)> + Clone) {
         let clock = self.clock;
-        self.columns.rising(spans.clone().map(|(start, _)| clock.at(group, start)));
-        self.columns.plain(spans.map(|(start, end)| end.saturating_sub(start).max(0) as u64));
+        self.columns
+            .rising(spans.clone().map(|(start, _)| clock.at(group, start)));
+        self.columns
+            .plain(spans.map(|(start, end)| end.saturating_sub(start).max(0) as u64));
     }
 
     fn steps(&mut self, profile: &Profile, index: usize, group: usize) {
-        let Some(figures) = profile.figures.ranks.get(index) else { return };
+        let Some(figures) = profile.figures.ranks.get(index) else {
+            return;
+        };
         if let Some(steps) = &figures.steps {
             self.plain(group, "steps", &tracks::steps(steps));
         }
@@ -126,25 +151,41 @@ impl Packer<'_> {
         details: &mut Details,
         share: usize,
     ) {
-        let mut names = NamesOf::new(timeline, |name: &str| palette::of_kind(&(profile.kind_of)(name)));
+        let mut names = NamesOf::new(timeline, |name: &str| {
+            palette::of_kind(&(profile.kind_of)(name))
+        });
         let mut fills = NamesOf::new(timeline, |_: &str| palette::FILL);
         let mut copies = NamesOf::new(timeline, |_: &str| palette::COPY);
         let several = timeline.devices.len() > 1;
-        let idle = profile.figures.ranks.get(index).map(|figures| &figures.devices);
+        let idle = profile
+            .figures
+            .ranks
+            .get(index)
+            .map(|figures| &figures.devices);
         let pieces = tracks::pieces(timeline, share);
         self.merged += pieces.merged;
         for (number, device) in timeline.devices.iter().enumerate() {
-            let prefix = if several { format!("GPU {} ", device.number) } else { String::new() };
-            let figures = idle.and_then(|all| all.iter().find(|one| one.device == Some(device.number)));
+            let prefix = if several {
+                format!("GPU {} ", device.number)
+            } else {
+                String::new()
+            };
+            let figures =
+                idle.and_then(|all| all.iter().find(|one| one.device == Some(device.number)));
             if let Some(figures) = figures {
-                self.plain(group, &format!("{prefix}longest gaps"), &tracks::gaps(&figures.idle));
+                self.plain(
+                    group,
+                    &format!("{prefix}longest gaps"),
+                    &tracks::gaps(&figures.idle),
+                );
             }
             for (stream, pieces) in timeline.streams.iter().zip(&pieces.streams) {
                 if usize::from(stream.device) != number || pieces.is_empty() {
                     continue;
                 }
                 let label = format!("{prefix}stream {}", stream.number);
-                self.tracks.push(json!({"g": group, "kind": "work", "label": label, "n": pieces.len()}));
+                self.tracks
+                    .push(json!({"g": group, "kind": "work", "label": label, "n": pieces.len()}));
                 self.times(group, pieces.iter().map(|piece| (piece.start, piece.end)));
                 let mut numbers = Vec::with_capacity(pieces.len());
                 for piece in pieces {
@@ -154,23 +195,38 @@ impl Packer<'_> {
                             WorkClass::Copy => copies.number(work.name, &mut self.names),
                             WorkClass::Set => fills.number(work.name, &mut self.names),
                         },
-                        (count, _) => self.names.number(&format!("{count} short pieces of work"), palette::COMPUTATION),
+                        (count, _) => self.names.number(
+                            &format!("{count} short pieces of work"),
+                            palette::COMPUTATION,
+                        ),
                     };
                     numbers.push(u64::from(number));
                 }
                 self.columns.plain(numbers.into_iter());
-                let alone = |piece: &tracks::Piece| timeline.work.get(piece.work).filter(|_| piece.count == 1);
+                let alone = |piece: &tracks::Piece| {
+                    timeline.work.get(piece.work).filter(|_| piece.count == 1)
+                };
                 let link = |index: Option<Index>, known: &[u32]| {
-                    let number = index.and_then(Index::get).and_then(|at| known.get(at).copied());
+                    let number = index
+                        .and_then(Index::get)
+                        .and_then(|at| known.get(at).copied());
                     i64::from(number.unwrap_or(0))
                 };
-                self.columns.moving(pieces.iter().map(|piece| link(alone(piece).map(|work| work.call), &host.calls)));
                 self.columns.moving(
-                    pieces.iter().map(|piece| link(alone(piece).map(|work| work.operator), &host.operators)),
+                    pieces
+                        .iter()
+                        .map(|piece| link(alone(piece).map(|work| work.call), &host.calls)),
+                );
+                self.columns.moving(
+                    pieces
+                        .iter()
+                        .map(|piece| link(alone(piece).map(|work| work.operator), &host.operators)),
                 );
                 let told: Vec<i64> = pieces
                     .iter()
-                    .map(|piece| alone(piece).map_or(0, |work| details.number(timeline, work.detail)))
+                    .map(|piece| {
+                        alone(piece).map_or(0, |work| details.number(timeline, work.detail))
+                    })
                     .collect();
                 self.columns.moving(told.into_iter());
                 self.spans += pieces.len();
@@ -185,14 +241,18 @@ impl Packer<'_> {
             self.tracks.push(json!({
                 "g": group, "kind": "host", "label": label, "n": thread.spans.len(), "small": thread.small,
             }));
-            self.times(group, thread.spans.iter().map(|span| (span.start, span.end)));
+            self.times(
+                group,
+                thread.spans.iter().map(|span| (span.start, span.end)),
+            );
             let numbers: Vec<u64> = thread
                 .spans
                 .iter()
                 .map(|span| u64::from(names.number(span.name, &mut self.names)))
                 .collect();
             self.columns.plain(numbers.into_iter());
-            self.columns.plain(thread.spans.iter().map(|span| u64::from(span.sort)));
+            self.columns
+                .plain(thread.spans.iter().map(|span| u64::from(span.sort)));
             self.spans += thread.spans.len();
         }
     }
@@ -209,11 +269,19 @@ impl Packer<'_> {
         }
     }
 
-    fn counter(&mut self, group: usize, label: &str, colour: u8, unit: &str, points: &[(i64, i64)]) {
+    fn counter(
+        &mut self,
+        group: usize,
+        label: &str,
+        colour: u8,
+        unit: &str,
+        points: &[(i64, i64)],
+    ) {
         let clock = self.clock;
         let label = crate::style::clean(label);
         self.tracks.push(json!({"g": group, "kind": "counter", "label": label, "n": points.len(), "c": colour, "unit": unit}));
-        self.columns.rising(points.iter().map(|point| clock.at(group, point.0)));
+        self.columns
+            .rising(points.iter().map(|point| clock.at(group, point.0)));
         self.columns.moving(points.iter().map(|point| point.1));
     }
 

@@ -30,8 +30,8 @@ class Colours {
       Uint32Array.from({ length: SHADES + 1 }, (_, k) => packed(mixed(this.soft, colour, 0.25 + (0.75 * k) / SHADES))),
     );
     this.text = [...this.full, this.dim].map((colour) => {
-      const light = (0.299 * colour[0] + 0.587 * colour[1] + 0.114 * colour[2]) / 255;
-      return light > 0.5 ? '#111' : '#fff';
+      const [r, g, b] = colour.map((value) => (value / 255) ** 2.2);
+      return 0.2126 * r + 0.7152 * g + 0.0722 * b > 0.18 ? '#000' : '#fff';
     });
     this.hit = packed(dark ? [255, 214, 10] : [176, 0, 90]);
   }

@@ -1,11 +1,13 @@
 //! The page's own style and script.
 
 /// Rules of the page beyond those of all pages.
-pub(super) const STYLE: &str = include_str!("style.css");
+pub(super) fn style() -> String {
+    include_str!("style.css").to_owned() + &crate::profile::palette::style()
+}
 
 /// SHA-256 of [`script`] as base64, which is all that the page may run. A test says when it is to
 /// be replaced, and by what.
-pub(super) const HASH: &str = "o38NH5cTYGQDG9jXvsEDkpTFUAlIv/nsL+m0zSyuFSM=";
+pub(super) const HASH: &str = "/uaR9bdlERvbYgsmBDk3Puzxk1WjUj1oKkgJd6tprB8=";
 
 const PARTS: [&str; 5] = [
     include_str!("codec.js"),
@@ -20,7 +22,9 @@ pub(super) fn script() -> String {
     let mut out = String::from("(()=>{'use strict';\n");
     for line in PARTS.iter().flat_map(|part| part.lines()) {
         let line = line.trim();
-        let comment = ["//", "/*", "*/", "* "].iter().any(|sign| line.starts_with(sign));
+        let comment = ["//", "/*", "*/", "* "]
+            .iter()
+            .any(|sign| line.starts_with(sign));
         if !line.is_empty() && !comment {
             out += line;
             out.push('\n');

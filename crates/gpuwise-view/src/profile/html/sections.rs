@@ -1,9 +1,6 @@
 //! The parts of the page, in the order in which one asks.
 
-use super::{
-    breakdown, clock::Clock, compare, findings, pack::Packed, tables,
-    tracks,
-};
+use super::{breakdown, clock::Clock, compare, findings, pack::Packed, tables, tracks};
 use crate::{
     html::{Section, figure},
     markup::escape,
@@ -23,9 +20,16 @@ const FIGURES: usize = 400;
 const PICTURES: usize = 4;
 
 /// All parts of the page.
-pub(super) fn all(profiles: &[Profile], clock: &Clock, packed: &Packed, kernels: &[KernelFigures]) -> Vec<Section> {
+pub(super) fn all(
+    profiles: &[Profile],
+    clock: &Clock,
+    packed: &Packed,
+    kernels: &[KernelFigures],
+) -> Vec<Section> {
     let mut out = Vec::new();
-    let Some(profile) = profiles.first() else { return out };
+    let Some(profile) = profiles.first() else {
+        return out;
+    };
     let mut add = |id: &'static str, title: &'static str, body: String| {
         if !body.is_empty() {
             out.push(Section { id, title, body });
@@ -34,9 +38,17 @@ pub(super) fn all(profiles: &[Profile], clock: &Clock, packed: &Packed, kernels:
     let link = |name: &str| packed.names.get(name).copied();
     let other = profiles.get(1);
     if let Some(other) = other {
-        add("comparison", "Side by side", compare::section(profile, other, &link));
+        add(
+            "comparison",
+            "Side by side",
+            compare::section(profile, other, &link),
+        );
     }
-    add("findings", "What limits it", findings::section(profile, clock, 0, ""));
+    add(
+        "findings",
+        "What limits it",
+        findings::section(profile, clock, 0, ""),
+    );
     if let Some(other) = other {
         let body = findings::section(other, clock, profile.timelines.len(), "other-");
         add("other-findings", "What limited the other", body);
@@ -44,17 +56,29 @@ pub(super) fn all(profiles: &[Profile], clock: &Clock, packed: &Packed, kernels:
     if packed.spans > 0 {
         add("timeline", "Timeline", timeline(packed));
     }
-    add("breakdown", "Where the time went", breakdown::section(profiles));
+    add(
+        "breakdown",
+        "Where the time went",
+        breakdown::section(profiles),
+    );
+    if profile.figures.ranks.len() > 1 {
+        add(
+            "ranks",
+            "Ranks",
+            tables::ranks(profile).to_live_html("Ranks", &|_| None),
+        );
+    }
     let mut body = tables::kinds(profile).to_live_html("Kinds of work", &|_| None);
     body += &tables::kernels(profile, kernels).to_live_html("Kernels and copies by name", &link);
     add("kernels", "Kernels", body);
     add("communication", "Communication", communication(profile));
-    add("copies", "Copies", tables::copies(profile).to_live_html("Copies", &|_| None));
+    add(
+        "copies",
+        "Copies",
+        tables::copies(profile).to_live_html("Copies", &|_| None),
+    );
     add("memory", "Memory", memory(profile));
     add("steps", "Steps", steps(profile));
-    if profile.figures.ranks.len() > 1 {
-        add("ranks", "Ranks", tables::ranks(profile).to_live_html("Ranks", &|_| None));
-    }
     add("figures", "All figures", figures(&profile.summary.figures));
     add("missing", "What is missing", missing(profiles));
     out
@@ -64,8 +88,22 @@ pub(super) fn all(profiles: &[Profile], clock: &Clock, packed: &Packed, kernels:
 fn timeline(packed: &Packed) -> String {
     let mut out = String::from(include_str!("timeline.html"));
     out += "<ul class=\"legend\" aria-label=\"Colours\">";
-    for index in [0, 1, 2, palette::COMPUTATION, palette::COMMUNICATION, palette::COPY, palette::OPERATOR, palette::CALL, palette::RANGE] {
-        let _ = write!(out, "<li><i class=\"k{index}\"></i>{}</li>", palette::colour(index).label);
+    for index in [
+        0,
+        1,
+        2,
+        palette::COMPUTATION,
+        palette::COMMUNICATION,
+        palette::COPY,
+        palette::OPERATOR,
+        palette::CALL,
+        palette::RANGE,
+    ] {
+        let _ = write!(
+            out,
+            "<li><i class=\"k{index}\"></i>{}</li>",
+            palette::colour(index).label
+        );
     }
     out += "</ul>\n";
     for note in &packed.notes {
@@ -75,15 +113,25 @@ fn timeline(packed: &Packed) -> String {
 }
 
 fn communication(profile: &Profile) -> String {
-    let any = profile.figures.ranks.iter().any(|rank| rank.whole.classes.communication_count > 0);
+    let any = profile
+        .figures
+        .ranks
+        .iter()
+        .any(|rank| rank.whole.classes.communication_count > 0);
     if !any {
         return String::new();
     }
     let mut out = tables::collectives(profile).to_live_html("Collectives by kind", &|_| None);
-    if let Some(stragglers) = profile.figures.stragglers.as_ref().filter(|late| !late.collectives.is_empty()) {
+    if let Some(stragglers) = profile
+        .figures
+        .stragglers
+        .as_ref()
+        .filter(|late| !late.collectives.is_empty())
+    {
         out += "<h3>Those that were waited for longest</h3>\n";
         out += "<p>The rank with the shortest kernel came last: the others' kernels had waited for it.</p>\n";
-        out += &tables::late(stragglers).to_live_html("Collectives that were waited for longest", &|_| None);
+        out += &tables::late(stragglers)
+            .to_live_html("Collectives that were waited for longest", &|_| None);
         if stragglers.unmatched > 0 {
             let _ = writeln!(
                 out,
@@ -108,8 +156,12 @@ fn memory(profile: &Profile) -> String {
             if profile.timelines.len() > 1 {
                 over.device = format!("{}, {}", profile.rank_label(index), over.device);
             }
-            if let Some(picture) = svg::memory_over_time(&over, &format!("memory-{index}-{number}")) {
-                pictures += &figure(&picture, "By the allocator's events, which begin where profiling began.");
+            if let Some(picture) = svg::memory_over_time(&over, &format!("memory-{index}-{number}"))
+            {
+                pictures += &figure(
+                    &picture,
+                    "By the allocator's events, which begin where profiling began.",
+                );
             }
         }
     }
@@ -126,10 +178,9 @@ fn memory(profile: &Profile) -> String {
 fn steps(profile: &Profile) -> String {
     let mut out = String::new();
     for (index, rank) in profile.figures.ranks.iter().enumerate().take(PICTURES) {
-        let Some(steps) = rank.steps.as_ref().filter(|steps| !steps.steps.is_empty()) else { continue };
-        if profile.figures.ranks.len() > 1 {
-            let _ = writeln!(out, "<h3>{}</h3>", escape(&profile.rank_label(index)));
-        }
+        let Some(steps) = rank.steps.as_ref() else {
+            continue;
+        };
         let bars: Vec<(u64, i64, i64)> = steps
             .steps
             .iter()
@@ -141,14 +192,28 @@ fn steps(profile: &Profile) -> String {
             .collect();
         if let Some(picture) = svg::steps(&bars, steps.median_ns, &format!("steps-{index}")) {
             let spread = steps.spread.map_or(String::new(), |spread| {
-                format!("; the middle half lies within {} of it", crate::figures::percent(spread))
+                format!(
+                    "; the middle half lies within {} of it",
+                    crate::figures::percent(spread)
+                )
             });
-            let caption = format!("Median {}{spread}.", duration(steps.median_ns));
-            let _ = write!(out, "<div class=\"pictures\">\n{}</div>\n", figure(&picture, &caption));
+            let whose = if profile.figures.ranks.len() > 1 {
+                format!("{}: ", profile.rank_label(index))
+            } else {
+                String::new()
+            };
+            let caption = format!("{whose}median {}{spread}.", duration(steps.median_ns));
+            out += &figure(&picture, &caption);
         }
-        out += &tables::steps(steps).to_live_html(&format!("Steps of {}", profile.rank_label(index)), &|_| None);
     }
-    out
+    if !out.is_empty() {
+        out = format!("<div class=\"pictures\">\n{out}</div>\n");
+    }
+    let table = tables::steps(profile);
+    if table.is_empty() {
+        return String::new();
+    }
+    out + &table.to_live_html("Steps", &|_| None)
 }
 
 /// Figures one by one, folded away.
@@ -168,7 +233,11 @@ fn figures(figures: &[Figure]) -> String {
             Value::Real(_) => Cell::missing(),
             Value::Unknown(why) => Cell::text(format!("cannot be told: {why}")),
         };
-        table.push(vec![Cell::text(figure.name.clone()), Cell::text(scope(figure)), value]);
+        table.push(vec![
+            Cell::text(figure.name.clone()),
+            Cell::text(scope(figure)),
+            value,
+        ]);
     }
     if figures.len() > FIGURES {
         table.footnote(format!(
@@ -192,15 +261,27 @@ fn scope(figure: &Figure) -> String {
         parts.push(format!("GPU {device}"));
     }
     parts.extend(figure.scope.part.clone());
-    if parts.is_empty() { "the whole".into() } else { parts.join(", ") }
+    if parts.is_empty() {
+        "the whole".into()
+    } else {
+        parts.join(", ")
+    }
 }
 
 fn missing(profiles: &[Profile]) -> String {
     let mut items = Vec::new();
     let several = profiles.len() > 1;
     for profile in profiles {
-        let prefix = if several { format!("{}: ", profile.label) } else { String::new() };
-        let words = profile.summary.missing.iter().chain(&profile.figures.missing);
+        let prefix = if several {
+            format!("{}: ", profile.label)
+        } else {
+            String::new()
+        };
+        let words = profile
+            .summary
+            .missing
+            .iter()
+            .chain(&profile.figures.missing);
         items.extend(words.map(|word| format!("{prefix}{word}")));
         for (index, timeline) in profile.timelines.iter().enumerate() {
             let whose = if profile.timelines.len() > 1 {
@@ -209,8 +290,15 @@ fn missing(profiles: &[Profile]) -> String {
                 String::new()
             };
             for loss in &timeline.losses {
-                let first = loss.first.as_ref().map_or(String::new(), |first| format!(", first at {first}"));
-                items.push(format!("{prefix}{whose}{}: {}{first}", loss.what, crate::figures::count(loss.count)));
+                let first = loss
+                    .first
+                    .as_ref()
+                    .map_or(String::new(), |first| format!(", first at {first}"));
+                items.push(format!(
+                    "{prefix}{whose}{}: {}{first}",
+                    loss.what,
+                    crate::figures::count(loss.count)
+                ));
             }
         }
     }

@@ -10,7 +10,9 @@ use crate::{
     },
     table::{Cell, Column, Table},
 };
-use gpuwise_domain::profile::figures::{KernelFigures, MemoryFigures, StepFigures, Stragglers, TensorCores};
+use gpuwise_domain::profile::figures::{
+    CopyFigures, KernelFigures, MemoryFigures, Stragglers, TensorCores,
+};
 use gpuwise_units::Bytes;
 use std::{cmp::Reverse, collections::BTreeMap};
 
@@ -21,7 +23,11 @@ const STEPS: usize = 200;
 
 /// A part of a whole; 0 where there is no whole.
 pub(super) fn share(part: i64, whole: i64) -> f64 {
-    if whole > 0 { part as f64 / whole as f64 } else { 0.0 }
+    if whole > 0 {
+        part as f64 / whole as f64
+    } else {
+        0.0
+    }
 }
 
 pub(super) fn time_cell(nanoseconds: i64) -> Cell {
@@ -33,13 +39,21 @@ pub(super) fn bytes_cell(size: u64) -> Cell {
 }
 
 fn rate_cell(rate: f64) -> Cell {
-    Cell::new(format!("{} GB/s", crate::figures::number(rate * 1e-9)), rate)
+    Cell::new(
+        format!("{} GB/s", crate::figures::number(rate * 1e-9)),
+        rate,
+    )
 }
 
 /// Kernels of all ranks by name, the longest sum first.
 pub(super) fn kernels_by_name(profile: &Profile) -> Vec<KernelFigures> {
     let mut all: BTreeMap<&str, KernelFigures> = BTreeMap::new();
-    for kernel in profile.figures.ranks.iter().flat_map(|rank| &rank.whole.kernels) {
+    for kernel in profile
+        .figures
+        .ranks
+        .iter()
+        .flat_map(|rank| &rank.whole.kernels)
+    {
         all.entry(&kernel.name)
             .and_modify(|known| {
                 known.count += kernel.count;
@@ -58,7 +72,9 @@ pub(super) fn kernels_by_name(profile: &Profile) -> Vec<KernelFigures> {
 /// Sum of the durations of all work of a profile.
 pub(super) fn work_time(profile: &Profile) -> i64 {
     let classes = profile.figures.ranks.iter().map(|rank| rank.whole.classes);
-    classes.map(|class| class.communication_sum_ns + class.computation_sum_ns + class.memory_sum_ns).sum()
+    classes
+        .map(|class| class.communication_sum_ns + class.computation_sum_ns + class.memory_sum_ns)
+        .sum()
 }
 
 /// Kernels and copies by name.
@@ -112,7 +128,12 @@ const fn tensor_cores(use_: TensorCores) -> &'static str {
 pub(super) fn kinds(profile: &Profile) -> Table {
     let total = work_time(profile);
     let mut all: BTreeMap<&str, (u64, i64)> = BTreeMap::new();
-    for kind in profile.figures.ranks.iter().flat_map(|rank| &rank.whole.kinds) {
+    for kind in profile
+        .figures
+        .ranks
+        .iter()
+        .flat_map(|rank| &rank.whole.kinds)
+    {
         let sum = all.entry(&kind.kind).or_default();
         sum.0 += kind.count;
         sum.1 += kind.sum_ns;
@@ -126,7 +147,12 @@ pub(super) fn kinds(profile: &Profile) -> Table {
         Column::right("count", "count"),
     ]);
     for (kind, (count, sum)) in rows {
-        table.push(vec![Cell::text(kind), time_cell(sum), percent_cell(share(sum, total)), Cell::count(count)]);
+        table.push(vec![
+            Cell::text(kind),
+            time_cell(sum),
+            percent_cell(share(sum, total)),
+            Cell::count(count),
+        ]);
     }
     table
 }
@@ -151,21 +177,46 @@ pub(super) fn collectives(profile: &Profile) -> Table {
                 Cell::of(kind.group_size, |size| Cell::count(u64::from(size))),
                 Cell::count(kind.count),
                 time_cell(kind.sum_ns),
-                if kind.bytes > 0 { bytes_cell(kind.bytes) } else { Cell::missing() },
+                if kind.bytes > 0 {
+                    bytes_cell(kind.bytes)
+                } else {
+                    Cell::missing()
+                },
                 Cell::of(kind.bus_bandwidth, rate_cell),
             ]);
         }
     }
     if !table.is_empty() && profile.figures.ranks.len() == 1 {
-        table.footnote("On one rank alone the time of a collective includes waiting for the others.");
+        table.footnote(
+            "On one rank alone the time of a collective includes waiting for the others.",
+        );
     }
     table
 }
 
 /// Copies by direction and kinds of memory, over all ranks.
 pub(super) fn copies(profile: &Profile) -> Table {
+    let mut all: BTreeMap<_, CopyFigures> = BTreeMap::new();
+    for copy in profile
+        .figures
+        .ranks
+        .iter()
+        .flat_map(|rank| &rank.whole.copies)
+    {
+        all.entry((copy.direction, copy.source, copy.target))
+            .and_modify(|known| {
+                known.count += copy.count;
+                known.sum_ns += copy.sum_ns;
+                known.sized_count += copy.sized_count;
+                known.bytes = known.bytes.saturating_add(copy.bytes);
+                known.sized_ns += copy.sized_ns;
+                known.largest_bytes = known.largest_bytes.max(copy.largest_bytes);
+            })
+            .or_insert(*copy);
+    }
+    let mut copies: Vec<CopyFigures> = all.into_values().collect();
+    copies.sort_by_key(|copy| Reverse(copy.sum_ns));
     let mut table = Table::new(vec![
-        Column::left("rank", "rank"),
         Column::left("direction", "direction"),
         Column::left("memory", "from and to"),
         Column::right("count", "count"),
@@ -175,20 +226,29 @@ pub(super) fn copies(profile: &Profile) -> Table {
         Column::right("bytes_per_second", "while copying"),
     ])
     .when_empty("No copies are in this profile.");
-    for (index, rank) in profile.figures.ranks.iter().enumerate() {
-        for copy in &rank.whole.copies {
-            let sized = copy.sized_count > 0;
-            table.push(vec![
-                Cell::text(profile.rank_label(index)),
-                Cell::text(copy.direction.map_or("not stated", direction)),
-                Cell::text(format!("{} to {}", memory(copy.source), memory(copy.target))),
-                Cell::count(copy.count),
-                time_cell(copy.sum_ns),
-                if sized { bytes_cell(copy.bytes) } else { Cell::missing() },
-                if sized { bytes_cell(copy.largest_bytes) } else { Cell::missing() },
-                Cell::of(copy.bytes_per_second(), rate_cell),
-            ]);
-        }
+    for copy in &copies {
+        let sized = copy.sized_count > 0;
+        table.push(vec![
+            Cell::text(copy.direction.map_or("not stated", direction)),
+            Cell::text(format!(
+                "{} to {}",
+                memory(copy.source),
+                memory(copy.target)
+            )),
+            Cell::count(copy.count),
+            time_cell(copy.sum_ns),
+            if sized {
+                bytes_cell(copy.bytes)
+            } else {
+                Cell::missing()
+            },
+            if sized {
+                bytes_cell(copy.largest_bytes)
+            } else {
+                Cell::missing()
+            },
+            Cell::of(copy.bytes_per_second(), rate_cell),
+        ]);
     }
     table
 }
@@ -206,10 +266,20 @@ pub(super) fn memories(profile: &Profile) -> Table {
     ]);
     for (index, rank) in profile.figures.ranks.iter().enumerate() {
         for of in &rank.memory {
-            let MemoryFigures { peak_allocated, mean_allocated, peak_reserved, slack_at_peak, capacity, .. } = *of;
+            let MemoryFigures {
+                peak_allocated,
+                mean_allocated,
+                peak_reserved,
+                slack_at_peak,
+                capacity,
+                ..
+            } = *of;
             table.push(vec![
                 Cell::text(profile.rank_label(index)),
-                Cell::text(of.device.map_or_else(|| "host".into(), |number| format!("GPU {number}"))),
+                Cell::text(
+                    of.device
+                        .map_or_else(|| "host".into(), |number| format!("GPU {number}")),
+                ),
                 Cell::of(peak_allocated, bytes_cell),
                 Cell::of(mean_allocated, |mean| bytes_cell(mean as u64)),
                 Cell::of(peak_reserved, bytes_cell),
@@ -221,9 +291,10 @@ pub(super) fn memories(profile: &Profile) -> Table {
     table
 }
 
-/// Steps of one rank.
-pub(super) fn steps(figures: &StepFigures) -> Table {
+/// Steps of each rank.
+pub(super) fn steps(profile: &Profile) -> Table {
     let mut table = Table::new(vec![
+        Column::left("rank", "rank"),
         Column::left("step", "step"),
         Column::right("duration_ns", "duration"),
         Column::right("busy_share", "busy"),
@@ -232,21 +303,33 @@ pub(super) fn steps(figures: &StepFigures) -> Table {
         Column::right("exposed_communication_ns", "communication not hidden"),
         Column::left("remark", "remark"),
     ]);
-    for (index, step) in figures.steps.iter().enumerate().take(STEPS) {
-        let length = step.end_ns.saturating_sub(step.start_ns);
-        let outlier = figures.outliers.iter().any(|outlier| *outlier as usize == index);
-        table.push(vec![
-            Cell::text(step.number.unwrap_or(index as u64).to_string()),
-            time_cell(length),
-            percent_cell(share(step.busy_ns, length)),
-            time_cell(step.loader_ns),
-            time_cell(step.synchronisation_ns),
-            time_cell(step.exposed_communication_ns),
-            Cell::text(if outlier { "▲ unusually long" } else { "" }),
-        ]);
+    let mut count = 0;
+    for (at, rank) in profile.figures.ranks.iter().enumerate() {
+        let Some(figures) = &rank.steps else { continue };
+        count += figures.steps.len();
+        for (index, step) in figures.steps.iter().enumerate() {
+            if table.rows().len() >= STEPS {
+                break;
+            }
+            let length = step.end_ns.saturating_sub(step.start_ns);
+            let outlier = figures
+                .outliers
+                .iter()
+                .any(|outlier| *outlier as usize == index);
+            table.push(vec![
+                Cell::text(profile.rank_label(at)),
+                Cell::text(step.number.unwrap_or(index as u64).to_string()),
+                time_cell(length),
+                percent_cell(share(step.busy_ns, length)),
+                time_cell(step.loader_ns),
+                time_cell(step.synchronisation_ns),
+                time_cell(step.exposed_communication_ns),
+                Cell::text(if outlier { "▲ unusually long" } else { "" }),
+            ]);
+        }
     }
-    if figures.steps.len() > STEPS {
-        table.footnote(format!("{} more steps are not listed.", figures.steps.len() - STEPS));
+    if count > STEPS {
+        table.footnote(format!("{} more steps are not listed.", count - STEPS));
     }
     table
 }
@@ -267,11 +350,15 @@ pub(super) fn ranks(profile: &Profile) -> Table {
         Column::right("waited_ns", "it waited for others"),
     ]);
     for (index, rank) in profile.figures.ranks.iter().enumerate() {
-        let lateness = late.and_then(|late| late.ranks.iter().find(|one| Some(one.rank) == rank.rank));
+        let lateness =
+            late.and_then(|late| late.ranks.iter().find(|one| Some(one.rank) == rank.rank));
         for device in &rank.devices {
             let span = device.span_ns();
             let computing = device.classes.computation_ns;
-            let name = device.name.clone().unwrap_or_else(|| format!("GPU {}", device.device.unwrap_or(0)));
+            let name = device
+                .name
+                .clone()
+                .unwrap_or_else(|| format!("GPU {}", device.device.unwrap_or(0)));
             table.push(vec![
                 Cell::text(profile.rank_label(index)),
                 Cell::text(name),
@@ -280,7 +367,12 @@ pub(super) fn ranks(profile: &Profile) -> Table {
                 percent_cell(share(computing, span)),
                 percent_cell(share(device.classes.exposed_communication_ns(), span)),
                 Cell::of(rank.steps.as_ref(), |steps| time_cell(steps.median_ns)),
-                Cell::of(lateness, |one| Cell::new(format!("{} of {}", one.last_count, one.count), one.last_count)),
+                Cell::of(lateness, |one| {
+                    Cell::new(
+                        format!("{} of {}", one.last_count, one.count),
+                        one.last_count,
+                    )
+                }),
                 Cell::of(lateness, |one| time_cell(one.caused_ns)),
                 Cell::of(lateness, |one| time_cell(one.waited_ns)),
             ]);

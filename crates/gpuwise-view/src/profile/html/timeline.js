@@ -9,6 +9,7 @@ const LEAST = 20;
 /** Nanoseconds as people say them. */
 function time(ns, digits = 4) {
   const size = Math.abs(ns);
+  if (size < 0.5) return '0';
   const [unit, scale] = size < 1e3 ? ['ns', 1] : size < 1e6 ? ['µs', 1e3] : size < 1e9 ? ['ms', 1e6] : ['s', 1e9];
   return `${Number((ns / scale).toPrecision(digits))} ${unit}`;
 }

@@ -21,7 +21,12 @@ pub(super) fn steps(figures: &StepFigures) -> Spans {
         .enumerate()
         .map(|(index, step)| {
             let number = step.number.unwrap_or(index as u64);
-            (step.start_ns, step.end_ns, format!("step {number}"), palette::STEP)
+            (
+                step.start_ns,
+                step.end_ns,
+                format!("step {number}"),
+                palette::STEP,
+            )
         })
         .collect();
     sort(&mut spans);
@@ -126,7 +131,9 @@ pub(super) fn pieces(timeline: &Timeline, most: usize) -> Pieces {
     }
     // Each round merges what is twice as long and twice as far apart.
     let mut grain = 1000_i64;
-    while streams.iter().map(Vec::len).sum::<usize>() > most.max(streams.len()) && grain < i64::MAX / 4 {
+    while streams.iter().map(Vec::len).sum::<usize>() > most.max(streams.len())
+        && grain < i64::MAX / 4
+    {
         for stream in &mut streams {
             *stream = coarser(stream, grain);
         }
@@ -144,7 +151,9 @@ fn coarser(stream: &[Piece], grain: i64) -> Vec<Piece> {
         let short = |piece: &Piece| piece.count > 1 || piece.end - piece.start <= grain;
         match out.last_mut() {
             Some(last)
-                if short(last) && short(piece) && piece.start.saturating_sub(last.end) <= grain
+                if short(last)
+                    && short(piece)
+                    && piece.start.saturating_sub(last.end) <= grain
                     && piece.end.saturating_sub(last.start) <= grain.saturating_mul(16) =>
             {
                 last.end = last.end.max(piece.end);
@@ -201,16 +210,18 @@ fn sorted(timeline: &Timeline) -> [(u8, &[HostSpan]); 4] {
 impl Host {
     /// The longest `most` spans, and how many are left out.
     pub(super) fn of(timeline: &Timeline, most: usize) -> (Self, usize) {
-        let least = shortest(timeline, most);
+        let (least, mut equal) = shortest(timeline, most);
         let mut threads: BTreeMap<u32, Vec<HostItem>> = BTreeMap::new();
         let mut dropped = 0;
         for (sort, spans) in sorted(timeline) {
             for (index, span) in spans.iter().enumerate() {
                 let end = span.end_ns.max(span.start_ns);
-                if end - span.start_ns < least {
+                let length = end.saturating_sub(span.start_ns);
+                if length < least || (length == least && equal == 0) {
                     dropped += 1;
                     continue;
                 }
+                equal -= usize::from(length == least);
                 threads.entry(span.thread).or_default().push(HostItem {
                     start: span.start_ns,
                     end,
@@ -225,9 +236,20 @@ impl Host {
             .into_iter()
             .map(|(thread, mut spans)| {
                 // A range that begins with what it surrounds stands above it.
-                spans.sort_by_key(|item| (item.start, Reverse(item.end), u8::from(item.sort != 2), item.sort));
+                spans.sort_by_key(|item| {
+                    (
+                        item.start,
+                        Reverse(item.end),
+                        u8::from(item.sort != 2),
+                        item.sort,
+                    )
+                });
                 let small = spans.len() * 50 < most;
-                HostThread { thread: thread as usize, spans, small }
+                HostThread {
+                    thread: thread as usize,
+                    spans,
+                    small,
+                }
             })
             .collect();
         threads.sort_by_key(|thread| Reverse(thread.spans.len()));
@@ -252,16 +274,20 @@ impl Host {
     }
 }
 
-/// The duration from which on spans are kept, so that at most so many are.
-fn shortest(timeline: &Timeline, most: usize) -> i64 {
-    if host_count(timeline) <= most {
-        return 0;
-    }
+/// The shortest duration of the longest `most` spans, and how many of just this duration are among
+/// them.
+fn shortest(timeline: &Timeline, most: usize) -> (i64, usize) {
     let spans = sorted(timeline).into_iter().flat_map(|(_, spans)| spans);
-    let mut durations: Vec<i64> = spans.map(|span| span.end_ns.saturating_sub(span.start_ns)).collect();
-    let at = durations.len().saturating_sub(most + 1);
-    let (_, least, _) = durations.select_nth_unstable(at);
-    least.saturating_add(1)
+    let length = |span: &HostSpan| span.end_ns.max(span.start_ns).saturating_sub(span.start_ns);
+    let mut lengths: Vec<i64> = spans.map(length).collect();
+    let Some(at) = lengths.len().checked_sub(most).filter(|at| *at > 0) else {
+        return (0, usize::MAX);
+    };
+    let at = at.min(lengths.len() - 1);
+    let (_, least, longer) = lengths.select_nth_unstable(at);
+    let least = *least;
+    let longer = longer.iter().filter(|length| **length > least).count();
+    (least, most.saturating_sub(longer))
 }
 
 /// What a host thread is called.
@@ -333,18 +359,32 @@ pub(super) fn memory(timeline: &Timeline) -> Vec<(String, Points)> {
 
 /// Memory by device, for pictures: times from the beginning of the timeline.
 pub(super) fn memory_pictures(timeline: &Timeline) -> Vec<MemoryOverTime> {
-    let first = timeline.memory.iter().map(|event| event.at_ns).min().unwrap_or(0);
+    let first = timeline
+        .memory
+        .iter()
+        .map(|event| event.at_ns)
+        .min()
+        .unwrap_or(0);
     let mut out: Vec<MemoryOverTime> = Vec::new();
     for (device, what, points) in memory_points(timeline) {
         if device.is_none() {
             continue;
         }
         let name = device_name(device);
-        let points = points.into_iter().map(|(at, value)| (at.saturating_sub(first), value)).collect();
-        let at = out.iter().position(|one| one.device == name).unwrap_or_else(|| {
-            out.push(MemoryOverTime { device: name, ..MemoryOverTime::default() });
-            out.len() - 1
-        });
+        let points = points
+            .into_iter()
+            .map(|(at, value)| (at.saturating_sub(first), value))
+            .collect();
+        let at = out
+            .iter()
+            .position(|one| one.device == name)
+            .unwrap_or_else(|| {
+                out.push(MemoryOverTime {
+                    device: name,
+                    ..MemoryOverTime::default()
+                });
+                out.len() - 1
+            });
         if let Some(one) = out.get_mut(at) {
             match what {
                 Kept::Tensors => one.allocated = points,
@@ -368,7 +408,10 @@ pub(super) fn samples(timeline: &Timeline) -> Vec<(String, Vec<(i64, i64)>)> {
         .into_iter()
         .map(|((device, name), mut points)| {
             points.sort_by_key(|point| point.0);
-            (format!("GPU {device} {}", timeline.names.text(name)), thinned(points))
+            (
+                format!("GPU {device} {}", timeline.names.text(name)),
+                thinned(points),
+            )
         })
         .collect()
 }
