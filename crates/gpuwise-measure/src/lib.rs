@@ -4,7 +4,9 @@
 //! [timelines](gpuwise_domain::profile::timeline::Timeline) and series, callers bring the time.
 
 pub mod figures;
-pub mod memory_snapshot;
-pub mod regress;
+pub mod kernel_counters;
 pub mod learn;
 pub mod matmul;
+pub mod memory_snapshot;
+pub mod planes;
+pub mod regress;

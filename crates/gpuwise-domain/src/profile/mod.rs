@@ -3,7 +3,9 @@
 pub mod figure;
 pub mod figures;
 pub mod finding;
+pub mod kernel_counters;
 pub mod kernel_rules;
-pub mod memory_snapshot;
 pub mod matmul;
+pub mod memory_snapshot;
+pub mod planes;
 pub mod timeline;

@@ -3,7 +3,9 @@
 // Tests read the sample data, which they find by the environment; the crate itself must not.
 #![allow(clippy::disallowed_methods, clippy::disallowed_types)]
 
+mod kernel_counters;
 mod memory_snapshot;
+mod planes;
 mod regress;
 mod sample_data;
 

@@ -1,0 +1,148 @@
+//! Figures of counted kernels: how near they come to the GPU's peaks, and what limits them.
+
+use gpuwise_domain::profile::kernel_counters::{
+    Bound, BoundLimits, CountedLaunch, CounterRules, KernelCounters,
+};
+use std::collections::BTreeMap;
+
+/// Figures of one launch. What the file does not count is `None`; shares are in percent of peak.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct CountedFigures {
+    /// Time of the kernel, in nanoseconds, replayed and alone on the GPU.
+    pub duration_ns: Option<f64>,
+    /// Throughput of the multiprocessors.
+    pub compute_percent: Option<f64>,
+    /// Throughput of the busiest part of caches and memory.
+    pub memory_percent: Option<f64>,
+    /// Throughput of device memory.
+    pub dram_percent: Option<f64>,
+    /// Activity of tensor cores.
+    pub tensor_percent: Option<f64>,
+    /// Achieved occupancy.
+    pub occupancy_percent: Option<f64>,
+    /// Occupancy that the launch allows.
+    pub occupancy_limit_percent: Option<f64>,
+    /// Waves of blocks over the multiprocessors.
+    pub waves: Option<f64>,
+    /// Bytes to and from device memory.
+    pub memory_bytes: Option<f64>,
+    /// Operations by precision; empty where none are counted.
+    pub operations: BTreeMap<String, f64>,
+    /// What limits it.
+    pub bound: Option<Bound>,
+    /// Whether compute or memory is near its peak; absent where neither is counted.
+    pub near_peak: Option<bool>,
+    /// What would have to be counted to say what limits it, where that cannot be told.
+    pub needed: Vec<String>,
+}
+
+impl CountedFigures {
+    /// Operations of all precisions; absent where none are counted.
+    pub fn total_operations(&self) -> Option<f64> {
+        (!self.operations.is_empty()).then(|| self.operations.values().sum())
+    }
+
+    /// Position on the roofline's axis: operations per byte of device memory.
+    pub fn arithmetic_intensity(&self) -> Option<f64> {
+        let bytes = self.memory_bytes.filter(|bytes| *bytes > 0.0)?;
+        Some(self.total_operations()? / bytes)
+    }
+
+    /// Operations per second.
+    pub fn operations_per_second(&self) -> Option<f64> {
+        let duration = self.duration_ns.filter(|duration| *duration > 0.0)?;
+        Some(self.total_operations()? / (duration * 1e-9))
+    }
+
+    /// Bytes of device memory per second.
+    pub fn bytes_per_second(&self) -> Option<f64> {
+        let duration = self.duration_ns.filter(|duration| *duration > 0.0)?;
+        Some(self.memory_bytes? / (duration * 1e-9))
+    }
+}
+
+/// Figures of one launch by rules.
+pub fn counted_figures(
+    counters: &KernelCounters,
+    launch: &CountedLaunch,
+    rules: &CounterRules,
+) -> CountedFigures {
+    let number = |name: &String| counters.number(launch, name);
+    let first = |names: &[String]| names.iter().find_map(number);
+    let judged = &rules.judged;
+    let mut figures = CountedFigures {
+        duration_ns: first(&judged.duration),
+        compute_percent: first(&judged.compute),
+        memory_percent: first(&judged.memory),
+        dram_percent: first(&judged.dram),
+        tensor_percent: first(&judged.tensor),
+        occupancy_percent: first(&judged.occupancy),
+        occupancy_limit_percent: first(&judged.occupancy_limit),
+        waves: first(&judged.waves),
+        memory_bytes: rules.memory_bytes.iter().find_map(|set| {
+            let parts = set.iter().map(number).collect::<Option<Vec<f64>>>()?;
+            (!parts.is_empty()).then(|| parts.iter().sum())
+        }),
+        operations: operations(counters, launch, rules),
+        ..CountedFigures::default()
+    };
+    match (figures.compute_percent, figures.memory_percent) {
+        (Some(compute), Some(memory)) => {
+            figures.bound = Some(bound(compute, memory, figures.waves, &rules.limits));
+        }
+        (compute, memory) => {
+            let missing = [(compute, &judged.compute), (memory, &judged.memory)];
+            let missing = missing.iter().filter(|(value, _)| value.is_none());
+            figures.needed = missing
+                .filter_map(|(_, names)| names.first().cloned())
+                .collect();
+        }
+    }
+    let highest = [figures.compute_percent, figures.memory_percent];
+    let highest = highest
+        .into_iter()
+        .flatten()
+        .fold(f64::NEG_INFINITY, f64::max);
+    figures.near_peak = highest
+        .is_finite()
+        .then_some(highest >= rules.limits.near_peak);
+    figures
+}
+
+/// Operations by precision. Families of metrics that count the same work are not added: of those that
+/// count thread instructions the first present counts; the tensor path is counted apart.
+fn operations(
+    counters: &KernelCounters,
+    launch: &CountedLaunch,
+    rules: &CounterRules,
+) -> BTreeMap<String, f64> {
+    let mut sums: BTreeMap<String, f64> = BTreeMap::new();
+    let mut threads = None;
+    for rule in &rules.operations {
+        let Some(count) = counters.number(launch, &rule.metric) else {
+            continue;
+        };
+        if rule.family != "tensor" && *threads.get_or_insert(&rule.family) != &rule.family {
+            continue;
+        }
+        *sums.entry(rule.precision.clone()).or_default() += count * rule.operations;
+    }
+    sums
+}
+
+/// What limits a kernel that reaches so much of its peaks, as the profiler's own rule classes it.
+pub fn bound(compute: f64, memory: f64, waves: Option<f64>, limits: &BoundLimits) -> Bound {
+    if compute < limits.latency && memory < limits.latency {
+        return match waves {
+            Some(waves) if waves < limits.waves => Bound::SmallGrid,
+            _ => Bound::Latency,
+        };
+    }
+    if (compute - memory).abs() < limits.balanced {
+        Bound::Balanced
+    } else if compute > memory {
+        Bound::Compute
+    } else {
+        Bound::Memory
+    }
+}

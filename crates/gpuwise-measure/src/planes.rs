@@ -1,0 +1,89 @@
+//! Figures of planes of TensorFlow's and JAX's profiler, exact in integer picoseconds.
+
+use gpuwise_domain::profile::planes::{Line, Plane, PlaneEvent};
+use gpuwise_domain::profile::timeline::NameId;
+use std::collections::BTreeMap;
+
+/// Figures of a set of events.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct PlaneFigures {
+    /// Events.
+    pub event_count: u64,
+    /// Events without a length.
+    pub zero_duration_count: u64,
+    /// Aggregates, which have no start: they count in the sum and in nothing else.
+    pub without_start_count: u64,
+    /// Sum of lengths, in picoseconds.
+    pub sum_ps: i128,
+    /// Union of `[start, end)`, in picoseconds.
+    pub busy_ps: i128,
+    /// From the first start to the last end, in picoseconds.
+    pub span_ps: i128,
+    /// The first start; absent where no event has one.
+    pub first_start_ps: Option<i128>,
+}
+
+/// Figures of the events of a line.
+pub fn line_figures(line: &Line) -> PlaneFigures {
+    figures(&mut line.events.iter().map(|event| (line, event)))
+}
+
+/// Figures of all events of a plane. Lines of a TPU overlap by design: there, take lines one by one.
+pub fn plane_figures(plane: &Plane) -> PlaneFigures {
+    let lines = plane.lines.iter();
+    figures(&mut lines.flat_map(|line| line.events.iter().map(move |event| (line, event))))
+}
+
+/// Names of work on streams of a GPU, or among the operations of a TPU, with how often and how long
+/// they ran, the longest first.
+pub fn top_names(plane: &Plane, most: usize) -> Vec<(&str, u64, i128)> {
+    let mut sums: BTreeMap<NameId, (u64, i128)> = BTreeMap::new();
+    let lines = plane.lines.iter();
+    for line in lines.filter(|l| l.name.starts_with("Stream") || l.name == "XLA Ops") {
+        for event in &line.events {
+            let (count, sum) = sums.entry(event.name).or_default();
+            *count += 1;
+            *sum += i128::from(event.duration_ps);
+        }
+    }
+    let named = sums.into_iter();
+    let mut named: Vec<_> = named
+        .map(|(name, (count, sum))| (plane.names.text(name), count, sum))
+        .collect();
+    named.sort_by(|a, b| b.2.cmp(&a.2).then(a.0.cmp(b.0)));
+    named.truncate(most);
+    named
+}
+
+fn figures<'p>(events: &mut dyn Iterator<Item = (&'p Line, &'p PlaneEvent)>) -> PlaneFigures {
+    let mut figures = PlaneFigures::default();
+    let mut spans = Vec::new();
+    for (line, event) in events {
+        let duration = i128::from(event.duration_ps);
+        figures.event_count += 1;
+        figures.zero_duration_count += u64::from(duration == 0);
+        figures.sum_ps += duration;
+        match line.start_ps(event) {
+            Some(start) => spans.push((start, start + duration)),
+            None => figures.without_start_count += 1,
+        }
+    }
+    spans.sort_unstable();
+    figures.first_start_ps = spans.first().map(|(start, _)| *start);
+    let mut open: Option<(i128, i128)> = None;
+    for (start, end) in &spans {
+        match &mut open {
+            Some((_, open_end)) if start <= open_end => *open_end = (*open_end).max(*end),
+            _ => {
+                figures.busy_ps += open.map_or(0, |(start, end)| end - start);
+                open = Some((*start, *end));
+            }
+        }
+    }
+    figures.busy_ps += open.map_or(0, |(start, end)| end - start);
+    let last = spans.iter().map(|(_, end)| *end).max();
+    figures.span_ps = last
+        .zip(figures.first_start_ps)
+        .map_or(0, |(last, first)| last - first);
+    figures
+}

@@ -1,0 +1,160 @@
+//! Protobuf's wire format: fields of a message, one by one, without a schema.
+
+use super::XPlaneError;
+
+/// A field of a message.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Field<'a> {
+    /// Its number.
+    pub(super) number: u64,
+    /// Its value.
+    pub(super) value: Value<'a>,
+    /// Where its value begins in the file.
+    pub(super) at: usize,
+}
+
+/// The value of a field.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Value<'a> {
+    /// Variable length, or four fixed bytes.
+    Number(u64),
+    /// Eight fixed bytes.
+    Fixed(u64),
+    /// A text or a message.
+    Bytes(&'a [u8]),
+}
+
+impl<'a> Field<'a> {
+    /// A message within, with where it begins in the file.
+    pub(super) fn message(&self) -> Option<(&'a [u8], usize)> {
+        match self.value {
+            Value::Bytes(bytes) => Some((bytes, self.at)),
+            Value::Number(_) | Value::Fixed(_) => None,
+        }
+    }
+
+    /// A whole number.
+    pub(super) fn integer(&self) -> Option<i64> {
+        match self.value {
+            Value::Number(number) => Some(number.cast_signed()),
+            Value::Fixed(_) | Value::Bytes(_) => None,
+        }
+    }
+
+    /// A text; what is not UTF-8 in it is replaced.
+    pub(super) fn text(&self) -> Option<String> {
+        match self.value {
+            Value::Bytes(bytes) => Some(String::from_utf8_lossy(bytes).into_owned()),
+            Value::Number(_) | Value::Fixed(_) => None,
+        }
+    }
+}
+
+/// Fields of a message.
+pub(super) struct Fields<'a> {
+    bytes: &'a [u8],
+    at: usize,
+    base: usize,
+    failed: bool,
+}
+
+impl<'a> Fields<'a> {
+    /// Fields of a message that begins at `base` in the file.
+    pub(super) fn new(bytes: &'a [u8], base: usize) -> Self {
+        Self {
+            bytes,
+            at: 0,
+            base,
+            failed: false,
+        }
+    }
+
+    fn truncated(&self, what: &'static str) -> XPlaneError {
+        XPlaneError::Truncated {
+            what,
+            offset: self.base + self.at,
+        }
+    }
+
+    fn damaged(&self, what: &'static str) -> XPlaneError {
+        XPlaneError::Damaged {
+            what,
+            offset: self.base + self.at,
+        }
+    }
+
+    fn number(&mut self) -> Result<u64, XPlaneError> {
+        let mut number = 0_u64;
+        for shift in (0..70).step_by(7) {
+            let byte = *self
+                .bytes
+                .get(self.at)
+                .ok_or_else(|| self.truncated("a number"))?;
+            self.at += 1;
+            let bits = u64::from(byte & 0x7f);
+            if shift == 63 && bits > 1 {
+                break;
+            }
+            number |= bits << shift;
+            if byte < 0x80 {
+                return Ok(number);
+            }
+        }
+        Err(self.damaged("a number of more than 64 bits"))
+    }
+
+    fn take(&mut self, length: u64) -> Result<&'a [u8], XPlaneError> {
+        let taken = usize::try_from(length)
+            .ok()
+            .and_then(|length| self.at.checked_add(length))
+            .and_then(|end| self.bytes.get(self.at..end))
+            .ok_or_else(|| self.truncated("a field"))?;
+        self.at += taken.len();
+        Ok(taken)
+    }
+
+    fn field(&mut self) -> Result<Field<'a>, XPlaneError> {
+        let tag = self.number()?;
+        let number = tag >> 3;
+        if number == 0 {
+            return Err(self.damaged("a field without a number"));
+        }
+        let mut at = self.base + self.at;
+        let value = match tag & 7 {
+            0 => Value::Number(self.number()?),
+            1 => {
+                let bytes = self.take(8)?;
+                Value::Fixed(little_endian(bytes))
+            }
+            2 => {
+                let length = self.number()?;
+                at = self.base + self.at;
+                Value::Bytes(self.take(length)?)
+            }
+            5 => {
+                let bytes = self.take(4)?;
+                Value::Number(little_endian(bytes))
+            }
+            _ => return Err(self.damaged("a field of an unknown kind")),
+        };
+        Ok(Field { number, value, at })
+    }
+}
+
+fn little_endian(bytes: &[u8]) -> u64 {
+    let bytes = bytes.iter().rev();
+    bytes.fold(0, |number, byte| number << 8 | u64::from(*byte))
+}
+
+impl<'a> Iterator for Fields<'a> {
+    type Item = Result<Field<'a>, XPlaneError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        if self.failed || self.at >= self.bytes.len() {
+            return None;
+        }
+        let field = self.field();
+        self.failed = field.is_err();
+        Some(field)
+    }
+}
