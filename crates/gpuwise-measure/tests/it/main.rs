@@ -3,12 +3,11 @@
 // Tests read the sample data, which they find by the environment; the crate itself must not.
 #![allow(clippy::disallowed_methods, clippy::disallowed_types)]
 
+mod figures;
 mod kernel_counters;
 mod memory_snapshot;
 mod planes;
 mod regress;
 mod sample_data;
-
-mod figures;
 mod support;
 mod traces;
