@@ -24,4 +24,5 @@ pub mod question;
 pub mod request;
 pub mod run;
 pub mod telemetry;
+pub mod usage;
 pub mod workload;

@@ -3,6 +3,7 @@
 //! Nothing here opens a file, reads a clock or draws unseeded chance: readers bring
 //! [timelines](gpuwise_domain::profile::timeline::Timeline) and series, callers bring the time.
 
+pub mod audit;
 pub mod figures;
 pub mod kernel_counters;
 pub mod learn;

@@ -22,5 +22,6 @@ pub mod stored;
 pub mod telemetry;
 pub mod trace_viewer;
 pub mod traffic;
+pub mod usage;
 pub mod workload;
 pub mod xplane;

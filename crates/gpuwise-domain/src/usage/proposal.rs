@@ -1,0 +1,209 @@
+//! What an audit says of a workload, and what it proposes.
+
+use super::Holder;
+use alloc::{string::String, vec::Vec};
+use gpuwise_units::Money;
+
+/// What an audit says of a workload.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Verdict {
+    /// It holds GPUs and did nothing.
+    Idle,
+    /// It does nothing for long stretches of the day or week.
+    PartTime,
+    /// A smaller GPU, a slice or fewer replicas would do.
+    OverProvisioned,
+    /// What it holds fits what it does.
+    RightSized,
+    /// Its memory is full, or requests wait.
+    UnderProvisioned,
+    /// Its GPU waits for its CPUs.
+    Starved,
+    /// It was seen for too short a time.
+    TooEarly,
+    /// What is needed to tell is not there.
+    Unknown,
+}
+
+impl Verdict {
+    /// All of them.
+    pub const ALL: [Self; 8] = [
+        Self::Idle,
+        Self::PartTime,
+        Self::OverProvisioned,
+        Self::RightSized,
+        Self::UnderProvisioned,
+        Self::Starved,
+        Self::TooEarly,
+        Self::Unknown,
+    ];
+
+    /// Its name in JSON, CSV and databases.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Idle => "idle",
+            Self::PartTime => "part_time",
+            Self::OverProvisioned => "over_provisioned",
+            Self::RightSized => "right_sized",
+            Self::UnderProvisioned => "under_provisioned",
+            Self::Starved => "starved",
+            Self::TooEarly => "too_early",
+            Self::Unknown => "unknown",
+        }
+    }
+
+    /// Its name for people.
+    pub const fn title(self) -> &'static str {
+        match self {
+            Self::Idle => "idle",
+            Self::PartTime => "part time",
+            Self::OverProvisioned => "too large",
+            Self::RightSized => "right size",
+            Self::UnderProvisioned => "too small",
+            Self::Starved => "CPU-starved",
+            Self::TooEarly => "too early",
+            Self::Unknown => "unknown",
+        }
+    }
+
+    /// The verdict of this name.
+    pub fn named(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|verdict| verdict.name() == name)
+    }
+
+    /// Which third of the fleet it belongs to: over-, right- or under-provisioned; none where it
+    /// cannot be told.
+    pub const fn side(self) -> Option<Side> {
+        match self {
+            Self::Idle | Self::PartTime | Self::OverProvisioned => Some(Side::Over),
+            Self::RightSized => Some(Side::Right),
+            Self::UnderProvisioned | Self::Starved => Some(Side::Under),
+            Self::TooEarly | Self::Unknown => None,
+        }
+    }
+}
+
+/// Over-, right- or under-provisioned.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Side {
+    /// It holds more than it uses.
+    Over,
+    /// It fits.
+    Right,
+    /// It needs more.
+    Under,
+}
+
+/// A change that a person can make.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Change {
+    /// No replicas, or deletion.
+    ScaleToZero,
+    /// Give the GPUs back in the stretches in which nothing happens.
+    Schedule {
+        /// Hours of the week, from Sunday midnight (UTC), in which it did something.
+        busy_hours: Vec<u8>,
+    },
+    /// A MIG slice in place of what it holds.
+    Slice {
+        /// Catalogue name of the board.
+        gpu: String,
+        /// The profile.
+        profile: String,
+    },
+    /// Another GPU.
+    OtherGpu {
+        /// Its catalogue name.
+        gpu: String,
+    },
+    /// Another number of replicas.
+    Replicas {
+        /// How many there are.
+        from: u32,
+        /// How many would do.
+        to: u32,
+    },
+    /// More CPUs beside its GPU.
+    Cpus {
+        /// How many it has.
+        from: f64,
+        /// How many it should have.
+        to: f64,
+    },
+    /// A GPU with more memory; none in the fleet has where absent.
+    MoreMemory {
+        /// Catalogue name of the smallest that has.
+        gpu: Option<String>,
+    },
+}
+
+impl Change {
+    /// Its kind in JSON, CSV and databases.
+    pub const fn kind(&self) -> &'static str {
+        match self {
+            Self::ScaleToZero => "scale_to_zero",
+            Self::Schedule { .. } => "schedule",
+            Self::Slice { .. } => "slice",
+            Self::OtherGpu { .. } => "other_gpu",
+            Self::Replicas { .. } => "replicas",
+            Self::Cpus { .. } => "cpus",
+            Self::MoreMemory { .. } => "more_memory",
+        }
+    }
+}
+
+/// What a change frees, averaged over time.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Saving {
+    /// GPUs that are freed, as shares of those it holds now.
+    pub gpus: f64,
+    /// The same at least.
+    pub gpus_low: f64,
+    /// The same at most.
+    pub gpus_high: f64,
+    /// Money an hour; unknown where the GPU has no price.
+    pub hourly: Option<Money>,
+    /// The same at least.
+    pub hourly_low: Option<Money>,
+    /// The same at most.
+    pub hourly_high: Option<Money>,
+}
+
+/// What would have gone wrong in the days looked at, had the change been made before them.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Risk {
+    /// Hours in which it would have had too little; unknown where hours were not seen one by one.
+    pub hours_short: Option<u32>,
+    /// Hours that were seen.
+    pub hours_seen: u32,
+    /// What to beware of.
+    pub note: String,
+}
+
+/// A proposal for one workload.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Proposal {
+    /// The change.
+    pub change: Change,
+    /// What it is, in words.
+    pub title: String,
+    /// What it saves.
+    pub saving: Saving,
+    /// What may go wrong.
+    pub risk: Risk,
+}
+
+/// What an audit says of one workload.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Judgement {
+    /// Whom.
+    pub holder: Holder,
+    /// The verdict.
+    pub verdict: Verdict,
+    /// Why, in one sentence with its figures.
+    pub reason: String,
+    /// What to do, where something is to be done.
+    pub proposal: Option<Proposal>,
+    /// Why less was proposed than could have been, and what could not be told.
+    pub notes: Vec<String>,
+}
