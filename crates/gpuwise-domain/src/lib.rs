@@ -25,4 +25,5 @@ pub mod request;
 pub mod run;
 pub mod telemetry;
 pub mod usage;
+pub mod tier;
 pub mod workload;

@@ -11,3 +11,8 @@ pub mod matmul;
 pub mod memory_snapshot;
 pub mod planes;
 pub mod regress;
+pub mod learn;
+pub mod matmul;
+pub mod memory_snapshot;
+pub mod regress;
+pub mod tier;

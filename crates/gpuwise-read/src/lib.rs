@@ -21,6 +21,7 @@ pub mod safetensors;
 pub mod stored;
 pub mod telemetry;
 pub mod trace_viewer;
+pub mod tier;
 pub mod traffic;
 pub mod usage;
 pub mod workload;

@@ -4,6 +4,7 @@
 //! Everything is a function of its rows, settings and seed, and the same to the byte on every machine.
 
 pub mod boost;
+pub mod forest;
 pub mod nearby;
 mod table;
 pub mod tree;

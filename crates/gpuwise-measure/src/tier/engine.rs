@@ -1,0 +1,369 @@
+//! The decision: rules and a learned forest side by side, each with its reasons; where both abstain,
+//! scaled times decide.
+
+use super::{
+    choice::{Choice, Cost, choose},
+    learned::{correct, features},
+    rules::{Fired, burden, fire},
+    scaling::{Scaled, Tier, Unscaled, scale},
+};
+use crate::learn::forest::Forest;
+use gpuwise_domain::tier::{Job, TierRules};
+
+/// What decides, and how sure it must be.
+#[derive(Debug, Clone, Copy)]
+pub struct Deciders<'a> {
+    /// Rules, and how well times carry over.
+    pub rules: &'a TierRules,
+    /// A forest, where one was learned.
+    pub forest: Option<&'a Forest>,
+    /// The forest abstains where it expects to lose more than this share of the cost.
+    pub most_regret: f64,
+}
+
+/// Who decided.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Decider {
+    /// The forest.
+    Forest,
+    /// A rule.
+    Rule,
+    /// Scaled times.
+    Physics,
+}
+
+impl Decider {
+    /// Its name.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Forest => "forest",
+            Self::Rule => "rule",
+            Self::Physics => "physics",
+        }
+    }
+}
+
+/// A tier as a candidate.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Candidate {
+    /// Index of the tier.
+    pub tier: usize,
+    /// The scaled time.
+    pub scaled: Scaled,
+    /// The time that counts: the forest's where it speaks, else the scaled one; seconds, 80 % range.
+    pub seconds: (f64, f64, f64),
+    /// USD of a unit of work at that time, with its range.
+    pub cost: (f64, f64, f64),
+    /// The chance that a unit of work takes longer than it may; 0 without a promise.
+    pub miss: f64,
+}
+
+/// Why a tier is no candidate.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Refused {
+    /// The memory does not suffice.
+    #[error("needs {needed} GiB a GPU, {there} GiB are there")]
+    Memory {
+        /// GiB needed, to the tenth.
+        needed: String,
+        /// GiB that may be filled.
+        there: String,
+    },
+    /// Peak memory, or the tier's, is not known, and the tier may have less than now.
+    #[error("its memory is not known to suffice")]
+    UnknownMemory,
+    /// Too slow.
+    #[error("takes {0} s, longer than it may")]
+    Slow(String),
+    /// No price is known.
+    #[error("no price of it is known")]
+    Price,
+    /// Its time cannot be told.
+    #[error(transparent)]
+    Time(#[from] Unscaled),
+}
+
+/// One opinion.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Opinion {
+    /// Index of the candidate, or why there is none.
+    pub candidate: Result<usize, String>,
+    /// Reasons, the strongest first.
+    pub reasons: Vec<String>,
+}
+
+/// The decision about a job.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Decision {
+    /// The tiers that fit, cheapest first.
+    pub candidates: Vec<Candidate>,
+    /// The others, each with its reason.
+    pub refused: Vec<(usize, Refused)>,
+    /// What the rules say.
+    pub rule: Opinion,
+    /// What the forest says.
+    pub forest: Opinion,
+    /// What scaled times say.
+    pub physics: Opinion,
+    /// Who decided, and the candidate; `None` where no tier fits.
+    pub decided: Option<(Decider, usize)>,
+}
+
+/// Standard deviations between the middle and the end of an 80 % range of a normal.
+const EIGHTY: f64 = 1.281_551_565_5;
+
+/// Decides which of the tiers a job belongs on.
+pub fn decide(job: &Job, now: &Tier, tiers: &[Tier], by: &Deciders<'_>) -> Decision {
+    let mut candidates = Vec::new();
+    let mut refused = Vec::new();
+    let mut quiet = None;
+    for (at, tier) in tiers.iter().enumerate() {
+        match candidate(job, now, (at, tier), by, &mut quiet) {
+            Ok(candidate) => candidates.push(candidate),
+            Err(reason) => refused.push((at, reason)),
+        }
+    }
+    candidates.sort_by(|a, b| a.cost.0.total_cmp(&b.cost.0).then(a.tier.cmp(&b.tier)));
+    let physics = physics(&candidates, tiers);
+    let rule = rule(job, now, tiers, by, &candidates);
+    let forest = forest(job, now, tiers, by, &candidates, quiet);
+    let decided = [
+        (Decider::Forest, &forest),
+        (Decider::Rule, &rule),
+        (Decider::Physics, &physics),
+    ]
+    .into_iter()
+    .find_map(|(decider, opinion)| Some((decider, *opinion.candidate.as_ref().ok()?)));
+    Decision {
+        candidates,
+        refused,
+        rule,
+        forest,
+        physics,
+        decided,
+    }
+}
+
+/// One tier: its memory, its time, its price. `quiet` hears why the forest does not speak.
+fn candidate(
+    job: &Job,
+    now: &Tier,
+    (at, tier): (usize, &Tier),
+    by: &Deciders<'_>,
+    quiet: &mut Option<String>,
+) -> Result<Candidate, Refused> {
+    let scaling = &by.rules.scaling;
+    memory(job, now, tier, scaling.memory_headroom)?;
+    let scaled = scale(job, now, tier, scaling)?;
+    let hourly = tier.hourly.ok_or(Refused::Price)?;
+    let mut seconds = (scaled.seconds, scaled.low, scaled.high);
+    if let Some(corrected) = by
+        .forest
+        .and_then(|forest| correct(forest, job, now, tier, &scaled))
+    {
+        if let Some(outside) = corrected.said.outside.first() {
+            let name = super::learned::FEATURES.get(*outside).unwrap_or(&"?");
+            *quiet = Some(format!("{name} lies outside what it learned from"));
+        } else {
+            seconds = (corrected.seconds, corrected.low, corrected.high);
+        }
+    }
+    let miss = job.slo.map_or(0.0, |slo| miss_chance(seconds, slo));
+    if miss > 0.5 {
+        return Err(Refused::Slow(gpuwise_units::significant(seconds.0, 3)));
+    }
+    let cost = |seconds: f64| seconds * hourly / 3600.0;
+    Ok(Candidate {
+        tier: at,
+        scaled,
+        seconds,
+        cost: (cost(seconds.0), cost(seconds.1), cost(seconds.2)),
+        miss,
+    })
+}
+
+fn memory(job: &Job, now: &Tier, tier: &Tier, headroom: f64) -> Result<(), Refused> {
+    const GIB: f64 = (1u64 << 30) as f64;
+    let total = |tier: &Tier| Some(tier.memory?.as_f64() * f64::from(tier.gpus));
+    let Some(peak) = job.peak_memory else {
+        // What runs now fits now: no less memory than that, all GPUs together and each.
+        let enough =
+            tier.memory >= now.memory && total(tier) >= total(now) && tier.memory.is_some();
+        return enough.then_some(()).ok_or(Refused::UnknownMemory);
+    };
+    let needed = peak.as_f64() * f64::from(now.gpus) / f64::from(tier.gpus.max(1));
+    let there = tier.memory.ok_or(Refused::UnknownMemory)?.as_f64() * headroom;
+    // What runs now fits now, however full.
+    if needed <= there || (tier.memory >= now.memory && tier.gpus >= now.gpus) {
+        return Ok(());
+    }
+    let gib = |bytes: f64| gpuwise_units::significant(bytes / GIB, 3);
+    Err(Refused::Memory {
+        needed: gib(needed),
+        there: gib(there),
+    })
+}
+
+/// The chance of a time above a limit, of a log-normal with this 80 % range.
+fn miss_chance((value, low, high): (f64, f64, f64), limit: f64) -> f64 {
+    let spread = libm::log(high / low) / (2.0 * EIGHTY);
+    if spread <= 0.0 || !spread.is_finite() {
+        return f64::from(u8::from(value > limit));
+    }
+    let z = libm::log(limit / value) / spread;
+    0.5 * libm::erfc(z * core::f64::consts::FRAC_1_SQRT_2)
+}
+
+fn spread(range: (f64, f64, f64)) -> f64 {
+    libm::log(range.2 / range.1) / (2.0 * EIGHTY)
+}
+
+fn chosen(candidates: &[Candidate]) -> Option<Choice> {
+    let costs: Vec<Option<Cost>> = candidates
+        .iter()
+        .map(|candidate| {
+            Some(Cost {
+                value: candidate.cost.0,
+                spread: spread(candidate.seconds),
+            })
+        })
+        .collect();
+    choose(&costs)
+}
+
+const NONE_FITS: &str = "no tier fits";
+
+fn physics(candidates: &[Candidate], tiers: &[Tier]) -> Opinion {
+    let best = candidates.iter().enumerate().min_by(|(_, a), (_, b)| {
+        let cost = |candidate: &Candidate| {
+            candidate.scaled.seconds * tiers[candidate.tier].hourly.unwrap_or(f64::INFINITY)
+        };
+        cost(a).total_cmp(&cost(b))
+    });
+    let Some((at, candidate)) = best else {
+        return Opinion {
+            candidate: Err(NONE_FITS.into()),
+            reasons: Vec::new(),
+        };
+    };
+    let parts = candidate.scaled.parts;
+    let mut shares = [
+        ("computing", parts.compute),
+        ("device memory", parts.memory),
+        ("launches", parts.launch),
+        ("communication", parts.communication),
+        ("copies", parts.copies),
+        ("the host", parts.host),
+    ];
+    shares.sort_by(|a, b| b.1.total_cmp(&a.1));
+    let reasons = shares
+        .iter()
+        .filter(|(_, seconds)| *seconds > 0.0)
+        .map(|(name, seconds)| {
+            let share = 100.0 * seconds / parts.total();
+            format!(
+                "{} % of its time there is {name}",
+                gpuwise_units::significant(share, 2)
+            )
+        })
+        .collect();
+    Opinion {
+        candidate: Ok(at),
+        reasons,
+    }
+}
+
+fn rule(
+    job: &Job,
+    now: &Tier,
+    tiers: &[Tier],
+    by: &Deciders<'_>,
+    candidates: &[Candidate],
+) -> Opinion {
+    let Some(Fired { rule, figures }) = fire(by.rules, job, now) else {
+        return Opinion {
+            candidate: Err("no rule applies".into()),
+            reasons: Vec::new(),
+        };
+    };
+    let mut reasons = vec![format!("{}: {}", rule.name, rule.reason)];
+    reasons.extend(figures.iter().map(|(condition, value)| {
+        format!(
+            "{} is {}, {} {}",
+            condition.figure.name(),
+            gpuwise_units::significant(*value, 2),
+            if condition.above { "above" } else { "below" },
+            condition.threshold
+        )
+    }));
+    let best = candidates
+        .iter()
+        .enumerate()
+        .filter_map(|(at, candidate)| {
+            let tier = tiers.get(candidate.tier)?;
+            Some((at, burden(rule.prefer, tier, candidate.cost.0, job)?))
+        })
+        .min_by(|a, b| a.1.total_cmp(&b.1));
+    Opinion {
+        candidate: best
+            .map(|(at, _)| at)
+            .ok_or_else(|| format!("{} applies, and no tier of its preference fits", rule.name)),
+        reasons,
+    }
+}
+
+/// Largest reasons of a forest that are given.
+const REASONS: usize = 3;
+
+fn forest(
+    job: &Job,
+    now: &Tier,
+    tiers: &[Tier],
+    by: &Deciders<'_>,
+    candidates: &[Candidate],
+    quiet: Option<String>,
+) -> Opinion {
+    let silent = |reason: String| Opinion {
+        candidate: Err(reason),
+        reasons: Vec::new(),
+    };
+    let Some(forest) = by.forest else {
+        return silent("none was learned".into());
+    };
+    if let Some(reason) = quiet {
+        return silent(reason);
+    }
+    let Some(choice) = chosen(candidates) else {
+        return silent(NONE_FITS.into());
+    };
+    if choice.expected_regret > by.most_regret {
+        let expected = gpuwise_units::significant(100.0 * choice.expected_regret, 2);
+        return silent(format!(
+            "tiers lie too close together: {expected} % more than the best is to be expected"
+        ));
+    }
+    let candidate = &candidates[choice.chosen];
+    let row = features(job, now, &tiers[candidate.tier], &candidate.scaled);
+    let (_, moved) = forest.contributions(&row);
+    let mut reasons: Vec<(f64, &str)> = moved
+        .iter()
+        .zip(super::learned::FEATURES)
+        .map(|(moved, name)| (*moved, name))
+        .filter(|(moved, _)| moved.abs() > 1e-6)
+        .collect();
+    reasons.sort_by(|a, b| b.0.abs().total_cmp(&a.0.abs()));
+    Opinion {
+        candidate: Ok(choice.chosen),
+        reasons: reasons
+            .iter()
+            .take(REASONS)
+            .map(|(moved, name)| {
+                format!(
+                    "{name} makes it {} % {}",
+                    gpuwise_units::significant(100.0 * libm::expm1(moved.abs()), 2),
+                    if *moved > 0.0 { "slower" } else { "faster" }
+                )
+            })
+            .collect(),
+    }
+}

@@ -1,0 +1,13 @@
+//! Which tier for which workload: the cheapest GPU, slice and count that keeps the promise.
+//!
+//! Costs are predicted with their spread; of the candidates the cheapest is [chosen](choice), or nothing
+//! is said where being wrong would cost too much. What a choice costs is [judged](regret) in money.
+
+pub mod choice;
+pub mod engine;
+pub mod learned;
+pub mod online;
+pub mod products;
+pub mod regret;
+pub mod rules;
+pub mod scaling;

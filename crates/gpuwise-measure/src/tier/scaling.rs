@@ -1,0 +1,202 @@
+//! From a profile on one tier to the time on another: each part scales with what bounds it.
+//!
+//! Computing scales with the peak, memory-bound time with the bandwidth, both and copies with the
+//! number of GPUs too; communication with the link between GPUs, copies with the link to the host.
+//! Launches and the host's own time stay.
+
+use gpuwise_domain::{
+    profile::matmul::{MatmulPrecision, Processor},
+    tier::{Job, Scaling},
+};
+use gpuwise_units::Bytes;
+
+/// Something that can be rented and run on.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Tier {
+    /// Its name for people: GPU and slice.
+    pub name: String,
+    /// The GPU's, or the slice's, figures.
+    pub processor: Processor,
+    /// Memory of each.
+    pub memory: Option<Bytes>,
+    /// Whether it is a slice of a GPU.
+    pub slice: bool,
+    /// How many.
+    pub gpus: u32,
+    /// Bandwidth of one to its peers, bytes/s.
+    pub link: Option<f64>,
+    /// USD an hour for all of them; unknown is not 0.
+    pub hourly: Option<f64>,
+    /// Who rents it out at this price.
+    pub offer: String,
+}
+
+/// Where a unit of work's seconds go.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub struct Parts {
+    /// Bound by computing.
+    pub compute: f64,
+    /// Bound by device memory.
+    pub memory: f64,
+    /// Waiting for launches.
+    pub launch: f64,
+    /// Exposed communication.
+    pub communication: f64,
+    /// Exposed copies.
+    pub copies: f64,
+    /// The host's.
+    pub host: f64,
+}
+
+impl Parts {
+    /// All of them.
+    pub fn total(&self) -> f64 {
+        self.compute + self.memory + self.launch + self.communication + self.copies + self.host
+    }
+}
+
+/// A scaled time.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Scaled {
+    /// Seconds of a unit of work.
+    pub seconds: f64,
+    /// The lower end of the 80 % range.
+    pub low: f64,
+    /// Its upper end.
+    pub high: f64,
+    /// Where they go.
+    pub parts: Parts,
+}
+
+/// Why a time cannot be scaled.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Unscaled {
+    /// Where the time goes is not known.
+    #[error("where its time goes is not known: state compute_s and memory_s, or flops and bytes")]
+    Parts,
+    /// The parts are longer than the whole.
+    #[error("its parts sum to more than its time")]
+    Sum,
+    /// The tier lacks the precision.
+    #[error("no peak in its precision is known of {0}")]
+    Precision(String),
+    /// Another vendor.
+    #[error("it ran on {0}: nothing is carried over to {1}")]
+    Vendor(String, String),
+    /// The link is not known.
+    #[error("the link between GPUs is not known of {0}")]
+    Link(String),
+}
+
+/// Parts that may be short of the whole by this share through rounding.
+const ROUNDING: f64 = 0.01;
+
+/// Where a job's time goes on the tier it was profiled on. What the stated parts leave is computing and
+/// memory by FLOPs and bytes where these are stated, and the host's where compute and memory are.
+///
+/// # Errors
+/// When it cannot be told.
+pub fn parts(job: &Job, on: &Processor) -> Result<Parts, Unscaled> {
+    let stated = |part: Option<f64>| part.unwrap_or(0.0);
+    let mut parts = Parts {
+        compute: stated(job.compute),
+        memory: stated(job.memory),
+        launch: stated(job.launch),
+        communication: stated(job.communication),
+        copies: stated(job.copies),
+        host: stated(job.host),
+    };
+    let rest = job.seconds - parts.total();
+    if rest < -ROUNDING * job.seconds {
+        return Err(Unscaled::Sum);
+    }
+    let rest = rest.max(0.0);
+    if job.compute.is_some() || job.memory.is_some() {
+        parts.host += rest;
+        return Ok(parts);
+    }
+    let (operations, bytes) = match (job.operations, job.bytes) {
+        (None, None) => return Err(Unscaled::Parts),
+        (operations, bytes) => (stated(operations), stated(bytes)),
+    };
+    let precision = job.precision.unwrap_or(MatmulPrecision::Bf16);
+    let peak = on
+        .peak(precision)
+        .ok_or_else(|| Unscaled::Precision(job.gpu.clone()))?;
+    let (compute, memory) = (operations / peak, bytes / on.bandwidth);
+    // The longer of the two rules: cubes share out the time as the smooth roofline does.
+    let (c, m) = (compute * compute * compute, memory * memory * memory);
+    if c + m > 0.0 {
+        parts.compute = rest * c / (c + m);
+        parts.memory = rest * m / (c + m);
+    } else {
+        parts.host += rest;
+    }
+    Ok(parts)
+}
+
+/// A job's time on another tier.
+///
+/// # Errors
+/// When it cannot be told, and why.
+pub fn scale(job: &Job, from: &Tier, to: &Tier, scaling: &Scaling) -> Result<Scaled, Unscaled> {
+    let old = parts(job, &from.processor)?;
+    if from.processor.vendor != to.processor.vendor {
+        return Err(Unscaled::Vendor(
+            from.processor.vendor.clone(),
+            to.processor.vendor.clone(),
+        ));
+    }
+    let spread_out = f64::from(from.gpus) / f64::from(to.gpus.max(1));
+    let precision = job.precision.unwrap_or(MatmulPrecision::Bf16);
+    let peak = |tier: &Tier| {
+        tier.processor
+            .peak(precision)
+            .ok_or_else(|| Unscaled::Precision(tier.name.clone()))
+    };
+    // What it cannot compute in at all it cannot run, however little of the time that takes.
+    let peaks = peak(from)? / peak(to)?;
+    let communication = if to.gpus <= 1 {
+        0.0
+    } else if old.communication > 0.0 {
+        let link = |tier: &Tier| tier.link.ok_or_else(|| Unscaled::Link(tier.name.clone()));
+        let (of, n) = (f64::from(from.gpus.max(2)), f64::from(to.gpus));
+        // A ring moves 2(n − 1)/n of the data through each link.
+        old.communication * link(from)? / link(to)? * ((n - 1.0) / n) / ((of - 1.0) / of)
+    } else {
+        0.0
+    };
+    let host_link = match (from.processor.host_link, to.processor.host_link) {
+        (Some(from), Some(to)) => from / to,
+        _ => 1.0,
+    };
+    let new = Parts {
+        compute: old.compute * spread_out * peaks,
+        memory: old.memory * spread_out * from.processor.bandwidth / to.processor.bandwidth,
+        launch: old.launch,
+        communication,
+        copies: old.copies * spread_out * host_link,
+        host: old.host,
+    };
+    let (low, high) = range(from, to, scaling);
+    let moved = new.compute + new.memory + new.communication + new.copies;
+    let still = new.launch + new.host;
+    Ok(Scaled {
+        seconds: moved + still,
+        low: moved * low + still,
+        high: moved * high + still,
+        parts: new,
+    })
+}
+
+/// Between what bounds actual over scaled times lie.
+fn range(from: &Tier, to: &Tier, scaling: &Scaling) -> (f64, f64) {
+    let same = from.processor == to.processor;
+    if same && from.gpus == to.gpus {
+        (1.0, 1.0)
+    } else if from.processor.generation == to.processor.generation {
+        scaling.kin
+    } else {
+        scaling.generations
+    }
+}
