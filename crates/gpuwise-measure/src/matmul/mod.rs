@@ -64,6 +64,13 @@ impl Timings {
                     }
                 },
             };
+            // Silicon without a unit of its own for FP8 computes it at the rate of BF16.
+            if let Some(processor) = timings.processors.get_mut(processor)
+                && row.precision != MatmulPrecision::Bf16
+                && processor.peak_fp8.is_none()
+            {
+                processor.peak_fp8 = processor.peak_bf16;
+            }
             timings.rows.push(Timing {
                 processor,
                 precision: row.precision,

@@ -11,3 +11,4 @@ pub mod products;
 pub mod regret;
 pub mod rules;
 pub mod scaling;
+pub mod workloads;

@@ -1,0 +1,134 @@
+//! Tier choice judged on whole workloads: what was measured of one workload on several GPUs.
+
+use super::{
+    choice::Cost,
+    regret::{Case, Decided},
+};
+use std::collections::BTreeMap;
+
+/// A workload on one tier, measured and predicted.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Trial {
+    /// Trials of one group are candidates of one decision.
+    pub group: String,
+    /// The GPU.
+    pub gpu: String,
+    /// How many.
+    pub gpus: u32,
+    /// USD an hour for all of them; unknown ones are no candidates.
+    pub hourly: Option<f64>,
+    /// What was measured.
+    pub measured: Performance,
+    /// What was predicted, by what had not seen it; `None` where nothing is said.
+    pub predicted: Option<Performance>,
+}
+
+/// How a workload runs on a tier.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Performance {
+    /// Units of work a second: tokens, samples.
+    pub rate: f64,
+    /// Latencies, in the order of the promise's limits; seconds.
+    pub latencies: Vec<f64>,
+    /// Spread of ln(actual/predicted) of the rate.
+    pub spread: f64,
+}
+
+impl Performance {
+    fn keeps(&self, limits: &[f64]) -> bool {
+        self.latencies
+            .iter()
+            .zip(limits)
+            .all(|(latency, limit)| latency <= limit)
+    }
+}
+
+/// Who chooses.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Chooser {
+    /// The cheapest by prediction among those predicted to keep the promise.
+    Prediction,
+    /// The lowest price an hour on which the workload fits, whatever becomes of it.
+    CheapestThatFits,
+    /// The GPU whose name begins so, in the least number of which there is a trial.
+    Always(&'static str),
+}
+
+/// A decision about one group.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Verdict {
+    /// The group.
+    pub group: String,
+    /// What became of it; `None` where the chooser had nothing to choose.
+    pub decided: Option<Decided>,
+}
+
+/// Decisions about every group that was measured on `least` different GPUs with prices, under the
+/// limits on latencies; groups in which nothing keeps the promise are left out.
+pub fn decide(trials: &[Trial], limits: &[f64], least: usize, chooser: Chooser) -> Vec<Verdict> {
+    let mut groups: BTreeMap<&str, Vec<&Trial>> = BTreeMap::new();
+    for trial in trials {
+        groups.entry(&trial.group).or_default().push(trial);
+    }
+    groups
+        .into_iter()
+        .filter_map(|(group, trials)| {
+            let trials: Vec<&Trial> = trials.into_iter().filter(|t| t.hourly.is_some()).collect();
+            let mut gpus: Vec<&str> = trials.iter().map(|trial| trial.gpu.as_str()).collect();
+            gpus.sort_unstable();
+            gpus.dedup();
+            if gpus.len() < least {
+                return None;
+            }
+            let case = case(&trials, limits);
+            case.actual.iter().flatten().next()?;
+            let decided = match chooser {
+                Chooser::Prediction => case.decide(),
+                other => first(&trials, other).and_then(|at| case.judge(at, 0.0)),
+            };
+            Some(Verdict {
+                group: group.into(),
+                decided,
+            })
+        })
+        .collect()
+}
+
+/// Costs of a unit of work, where the promise is kept.
+fn case(trials: &[&Trial], limits: &[f64]) -> Case {
+    let cost = |trial: &Trial, performance: &Performance| {
+        let cost = trial.hourly? / 3600.0 / performance.rate;
+        (performance.keeps(limits) && cost.is_finite() && cost > 0.0).then_some(cost)
+    };
+    Case {
+        predicted: trials
+            .iter()
+            .map(|trial| {
+                let performance = trial.predicted.as_ref()?;
+                Some(Cost {
+                    value: cost(trial, performance)?,
+                    spread: performance.spread,
+                })
+            })
+            .collect(),
+        actual: trials
+            .iter()
+            .map(|trial| cost(trial, &trial.measured))
+            .collect(),
+    }
+}
+
+/// What a chooser takes who predicts nothing: the first of the lowest price an hour.
+fn first(trials: &[&Trial], chooser: Chooser) -> Option<usize> {
+    let allowed = |trial: &Trial| match chooser {
+        Chooser::Always(prefix) => trial.gpu.starts_with(prefix),
+        Chooser::Prediction | Chooser::CheapestThatFits => true,
+    };
+    trials
+        .iter()
+        .enumerate()
+        .filter(|(_, trial)| allowed(trial))
+        .filter_map(|(at, trial)| Some((at, trial.hourly?)))
+        .min_by(|a, b| a.1.total_cmp(&b.1).then(a.0.cmp(&b.0)))
+        .map(|(at, _)| at)
+}
