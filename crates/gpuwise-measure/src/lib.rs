@@ -11,8 +11,4 @@ pub mod matmul;
 pub mod memory_snapshot;
 pub mod planes;
 pub mod regress;
-pub mod learn;
-pub mod matmul;
-pub mod memory_snapshot;
-pub mod regress;
 pub mod tier;
