@@ -8,7 +8,8 @@ CREATE TABLE runs (
   started_at_ns BIGINT,
   imported_at_ns BIGINT NOT NULL,
   files TEXT NOT NULL,
-  missing TEXT NOT NULL
+  missing TEXT NOT NULL,
+  measured TEXT NOT NULL
 );
 CREATE INDEX runs_by_time ON runs (imported_at_ns);
 

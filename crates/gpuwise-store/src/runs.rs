@@ -61,6 +61,8 @@ pub struct StoredRun {
     pub figures: Vec<Figure>,
     /// Findings, as documents.
     pub findings: Vec<String>,
+    /// What it measured that predictions can be held against: CSV; empty where there is none.
+    pub measured: String,
 }
 
 /// The condition of a filter; the labels follow, two parameters each.
@@ -233,7 +235,7 @@ async fn stored(connection: &mut AnyConnection, key: i64) -> Result<StoredRun, s
     let row = sqlx::query(
         "SELECT r.run, r.id, r.source, r.name, r.started_at_ns, r.imported_at_ns, \
          (SELECT f.class FROM findings f WHERE f.run = r.run AND f.position = 0) AS first_finding, \
-         r.files, r.missing FROM runs r WHERE r.run = $1",
+         r.files, r.missing, r.measured FROM runs r WHERE r.run = $1",
     )
     .bind(key)
     .fetch_one(&mut *connection)
@@ -265,6 +267,7 @@ async fn stored(connection: &mut AnyConnection, key: i64) -> Result<StoredRun, s
         software,
         figures: figures(connection, key).await?,
         findings,
+        measured: row.try_get(9)?,
         row: run_row(connection, key, &row).await?,
     })
 }

@@ -26,6 +26,9 @@ pub struct NewRun {
     pub summary: Summary,
     /// Findings as documents, in the order of `summary.findings`.
     pub finding_documents: Vec<String>,
+    /// What it measured that predictions can be held against: a table of questions with their values
+    /// (CSV with a header); empty where there is none.
+    pub measured: String,
 }
 
 /// What became of a run that was brought.
@@ -74,8 +77,8 @@ async fn save(connection: &mut AnyConnection, run: &NewRun) -> Result<Saved, sql
     let summary = &run.summary;
     let texts = |list: &[String]| serde_json::Value::from(list.to_vec()).to_string();
     let new = sqlx::query(
-        "INSERT INTO runs (run, id, source, name, started_at_ns, imported_at_ns, files, missing) \
-         VALUES ($1, $2, $3, $4, $5, $6, $7, $8) ON CONFLICT DO NOTHING",
+        "INSERT INTO runs (run, id, source, name, started_at_ns, imported_at_ns, files, missing, measured) \
+         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9) ON CONFLICT DO NOTHING",
     )
     .bind(key)
     .bind(run.id.to_string())
@@ -85,6 +88,7 @@ async fn save(connection: &mut AnyConnection, run: &NewRun) -> Result<Saved, sql
     .bind(run.imported_at_ns)
     .bind(texts(&summary.files))
     .bind(texts(&summary.missing))
+    .bind(&run.measured)
     .execute(&mut *connection)
     .await?
     .rows_affected();

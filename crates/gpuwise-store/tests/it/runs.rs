@@ -14,6 +14,7 @@ fn a_run_comes_back_as_it_went_in() {
         assert_eq!(read.figures, saved.summary.figures);
         assert_eq!(read.findings, saved.finding_documents);
         assert_eq!(read.software, saved.summary.software);
+        assert_eq!(read.measured, saved.measured);
         assert_eq!(read.files, saved.summary.files);
         assert_eq!(read.row.labels, saved.labels);
         assert_eq!(read.row.started_at_ns, saved.summary.started_at_ns);

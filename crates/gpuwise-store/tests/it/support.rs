@@ -97,5 +97,6 @@ pub(crate) fn run(hour: i64, busy_ns: i64, labels: &[(&str, &str)]) -> NewRun {
             missing: vec![],
         },
         finding_documents: vec!["{\"class\":\"data_loading\"}".into()],
+        measured: "id,value\na,1\n".into(),
     }
 }

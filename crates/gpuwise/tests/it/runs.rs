@@ -30,6 +30,7 @@ fn kept(store: &Store, hour: i64, idle: f64, driver: &str) -> String {
             ..Summary::default()
         },
         finding_documents: vec![],
+        measured: "id,value\na,1\n".into(),
     };
     store.save(&run).expect("saves");
     run.id.to_string()
@@ -164,4 +165,42 @@ fn what_is_not_there_is_said() {
     let ran = place.run(&["runs", "list", "--database", "other.db"]);
     assert_eq!(ran.code, 2);
     assert!(ran.err.contains("file is not a database"), "{}", ran.err);
+}
+
+const MEASURED: &str = "\
+id,model,gpu,num_gpus,tp,precision,engine,isl,osl,batch_or_concurrency,metric,unit,value
+a,meta-llama/Llama-3.1-8B-Instruct,L40S,1,1,bf16,vllm 0.20.0,1000,200,4,tpot_mean,ms,23.9
+b,meta-llama/Llama-3.1-8B-Instruct,L40S,1,1,bf16,vllm 0.20.0,1000,200,16,tpot_mean,ms,27.1
+c,meta-llama/Llama-3.1-8B-Instruct,L40S,1,1,bf16,vllm 0.20.0,1000,200,32,tpot_mean,ms,31.6
+";
+
+#[test]
+fn what_runs_measured_corrects_predictions_as_their_files_would() {
+    let (by_file, by_runs) = (Place::new(), Place::new());
+    by_file.write("measured.csv", MEASURED);
+    let direct = by_file.run(&["calibrate", "measured.csv", "--format", "csv"]);
+    assert_eq!(direct.code, 0, "{}", direct.err);
+    by_runs.write("measured.csv", MEASURED);
+    let import = ["runs", "import", "measured.csv", "--label", "team=a"];
+    let first = by_runs.run(&import);
+    assert!(
+        first.err.contains("measured.csv kept as run"),
+        "{}",
+        first.err
+    );
+    let again = by_runs.run(&import);
+    assert!(again.err.contains("is kept already"), "{}", again.err);
+    std::fs::remove_file(by_runs.path("measured.csv")).expect("is there");
+    let looped = by_runs.run(&[
+        "calibrate",
+        "--from-runs",
+        "--label",
+        "team=a",
+        "--format",
+        "csv",
+    ]);
+    assert_eq!((looped.code, looped.out), (0, direct.out), "{}", looped.err);
+    let other = by_runs.run(&["calibrate", "--from-runs", "--label", "team=b"]);
+    assert_eq!(other.code, 2);
+    assert!(other.err.contains("gpuwise runs import"), "{}", other.err);
 }

@@ -127,7 +127,7 @@ const HEADER: [&str; 16] = [
 ];
 
 /// The kept rows and these, as one table.
-fn appended(kept: &str, asked: &[Asked]) -> anyhow::Result<String> {
+pub(crate) fn appended(kept: &str, asked: &[Asked]) -> anyhow::Result<String> {
     let mut writer = csv::Writer::from_writer(kept.as_bytes().to_vec());
     if kept.is_empty() {
         writer.write_record(HEADER)?;

@@ -1,7 +1,7 @@
 //! `gpuwise calibrate`: what was measured corrects what is predicted.
 
 mod held_back;
-mod keep;
+pub(crate) mod keep;
 pub(crate) mod results;
 
 use super::{Answer, Context};
@@ -24,10 +24,17 @@ pub(crate) struct Flags {
     ///
     /// Result files are those of `gpuwise bench`, vLLM bench, SGLang bench, InferenceX, GuideLLM,
     /// inference-perf and AIPerf.
-    #[arg(required_unless_present = "forget", value_name = "MEASURED")]
+    #[arg(required_unless_present_any = ["forget", "from_runs"], value_name = "MEASURED")]
     measured: Vec<PathBuf>,
     #[command(flatten, next_help_heading = "What result files do not say")]
     setting: results::SettingFlags,
+    /// Also what runs in the database measured, as `gpuwise runs import` brought it
+    #[cfg(feature = "database")]
+    #[arg(long)]
+    from_runs: bool,
+    #[cfg(feature = "database")]
+    #[command(flatten)]
+    runs: crate::commands::runs::RunFlags,
     /// Forget the rows kept so far
     #[arg(long, conflicts_with_all = ["refit", "cross_validate"])]
     forget: bool,
@@ -49,7 +56,7 @@ pub(crate) fn run(context: &Context, flags: &Flags) -> anyhow::Result<Answer> {
     if flags.forget {
         return forget();
     }
-    let asked = results::read(&flags.measured, &flags.setting)?;
+    let asked = asked(flags)?;
     if !asked
         .iter()
         .any(|row| row.question.value.is_some_and(|value| value > 0.0))
@@ -72,6 +79,17 @@ pub(crate) fn run(context: &Context, flags: &Flags) -> anyhow::Result<Answer> {
         return Ok(Answer::Yes);
     }
     keep::keep(context, &asked, &loaded)
+}
+
+/// What was measured: in files, and in the database where it is asked for.
+fn asked(flags: &Flags) -> anyhow::Result<Vec<Asked>> {
+    #[allow(unused_mut, reason = "without the database there is nothing to add")]
+    let mut asked = results::read(&flags.measured, &flags.setting)?;
+    #[cfg(feature = "database")]
+    if flags.from_runs {
+        asked.extend(crate::commands::runs::measured(&flags.runs)?);
+    }
+    Ok(asked)
 }
 
 fn forget() -> anyhow::Result<Answer> {

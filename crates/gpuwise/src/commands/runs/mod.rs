@@ -2,6 +2,7 @@
 
 mod diff;
 mod export;
+mod import;
 mod list;
 mod prune;
 mod regress;
@@ -10,10 +11,11 @@ pub(crate) mod store;
 mod words;
 
 use super::{Answer, Context};
-use crate::error::Problem;
+use crate::{error::Problem, questions::Asked};
 use clap::{Args, Subcommand};
+use gpuwise_read::question::read_questions;
 use gpuwise_store::Filter;
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, path::PathBuf};
 use store::{DatabaseFlags, now_ns};
 
 /// `gpuwise runs`.
@@ -40,6 +42,8 @@ enum Command {
     ///
     /// Exit code 0: nothing got worse. 1: something did. 2: the input is wrong.
     Regress(regress::Flags),
+    /// Keep result files of load generators: what they measured refits `plan` (`calibrate --from-runs`)
+    Import(import::Flags),
     /// Write figures of runs as rows, for spreadsheets and other programs
     Export(export::Flags),
     /// Forget old runs; without --apply, only say which
@@ -80,6 +84,48 @@ impl FilterFlags {
     }
 }
 
+/// Which runs of which database.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct RunFlags {
+    #[command(flatten)]
+    filter: FilterFlags,
+    #[command(flatten)]
+    database: DatabaseFlags,
+}
+
+/// What runs measured that predictions can be held against.
+///
+/// # Errors
+/// When no run measured anything, or the database refuses.
+pub(crate) fn measured(flags: &RunFlags) -> anyhow::Result<Vec<Asked>> {
+    let store = flags.database.open()?;
+    let mut out = Vec::new();
+    for row in store.list(&flags.filter.filter())? {
+        let run = store.run(&row.id)?;
+        if run.measured.is_empty() {
+            continue;
+        }
+        let questions = read_questions(&run.measured)
+            .map_err(|error| Problem::new(format!("run {}", row.id)).because(error))?;
+        out.extend(questions.into_iter().map(|question| Asked {
+            source: row.name.clone(),
+            folder: PathBuf::new(),
+            question,
+        }));
+    }
+    if out.is_empty() {
+        return Err(Problem::new(format!(
+            "no run in {} measured what predictions can be held against",
+            flags.database.shown()
+        ))
+        .hint(
+            "`gpuwise runs import RESULTS --deployment FILE` keeps what a load generator measured",
+        )
+        .into());
+    }
+    Ok(out)
+}
+
 /// Nanoseconds of so many days.
 fn days_ns(days: u32) -> i64 {
     i64::from(days) * 86_400 * 1_000_000_000
@@ -99,6 +145,7 @@ pub(crate) fn run(context: &Context, flags: &Flags) -> anyhow::Result<Answer> {
         Command::Show(flags) => show::run(context, flags),
         Command::Diff(flags) => diff::run(context, flags),
         Command::Regress(flags) => regress::run(context, flags),
+        Command::Import(flags) => import::run(flags),
         Command::Export(flags) => export::run(context, flags),
         Command::Prune(flags) => prune::run(context, flags),
     }

@@ -26,7 +26,7 @@ pub(super) fn value(name: &str, value: f64) -> String {
     let unit = definition(name).map_or_else(
         || match name.rsplit('_').next() {
             Some("percent" | "pct") => "%",
-            Some(ending @ ("ns" | "bytes" | "seconds")) => ending,
+            Some(ending @ ("ns" | "ms" | "s" | "bytes" | "seconds")) => ending,
             _ => "",
         },
         |known| known.unit,
@@ -41,6 +41,7 @@ pub(super) fn value(name: &str, value: f64) -> String {
     };
     match unit {
         "ns" => time(value / 1e9),
+        "ms" => time(value / 1e3),
         "seconds" | "s" => time(value),
         "bytes" if value >= 0.0 => figures::bytes(Bytes::new(value as u64)),
         "%" => format!("{} %", figures::number(value)),
