@@ -6,18 +6,22 @@ use super::{
     event::Event,
     lex::Text,
     losses::{Losses, Place},
-    names::{Interner, Table, hash, text},
+    names::{Interner, text},
     number::{count, integer, nanoseconds, real, unquoted},
+    once::Once,
     vocabulary::{Class, Vocabulary},
 };
 use gpuwise_domain::profile::timeline::{
-    CounterSample, Detail, HostSpan, Index, LaunchShape, MemoryEvent, Operands, Stream, Thread,
-    Timeline, Work, WorkClass,
+    CounterSample, Detail, HostSpan, Index, LaunchShape, MemoryEvent, Stream, Thread, Timeline,
+    Work, WorkClass,
 };
-use std::{collections::BTreeMap, hash::Hasher};
+use std::collections::BTreeMap;
 
 /// Different categories that are counted one by one; writers have a few dozen.
 const MOST_CATEGORIES: usize = 512;
+
+/// Systems allow 16 bytes; the limit bounds memory.
+const LONGEST_THREAD_NAME: usize = 1024;
 
 /// A category as it is spelled in the file.
 struct Category {
@@ -42,8 +46,7 @@ pub(super) struct Builder<'v> {
     last_thread: Option<((i64, i64), u32)>,
     /// Names of threads and processes, where the file states them.
     pub(super) thread_names: BTreeMap<(i64, i64), String>,
-    details: Table,
-    operands: Table,
+    once: Once,
     /// By name: its arguments are kept; it is a range of the framework.
     known_names: Vec<(bool, bool)>,
     /// Correlation and external identifier of each piece of work.
@@ -56,6 +59,7 @@ pub(super) struct Builder<'v> {
     pub(super) other_devices: BTreeMap<(i64, usize), u64>,
     /// Names that had quotes without a backslash.
     repaired: u64,
+    /// Spans, samples and allocator events that were kept.
     kept: usize,
 }
 
@@ -92,8 +96,7 @@ impl<'v> Builder<'v> {
             threads: BTreeMap::new(),
             last_thread: None,
             thread_names: BTreeMap::new(),
-            details: Table::new(),
-            operands: Table::new(),
+            once: Once::new(),
             known_names: Vec::new(),
             work_links: Vec::new(),
             call_links: Vec::new(),
@@ -157,8 +160,8 @@ impl<'v> Builder<'v> {
 
     /// Whether one more span may be kept.
     fn has_room(&mut self, place: Place) -> bool {
-        let has_room =
-            self.kept < self.limits.most_spans && self.names.bytes < self.limits.most_name_bytes;
+        let has_room = self.kept < self.limits.most_spans
+            && self.names.bytes + self.once.bytes < self.limits.most_text_bytes;
         if has_room {
             self.kept += 1;
         } else {
@@ -244,7 +247,9 @@ impl<'v> Builder<'v> {
             stream: self.stream(device, stream),
             call: Index::NONE,
             operator: Index::NONE,
-            detail: detail.map_or(Index::NONE, |detail| self.detail(detail)),
+            detail: detail.map_or(Index::NONE, |detail| {
+                self.once.detail(&mut self.timeline.details, detail)
+            }),
             class,
         };
         self.timeline.work.push(work);
@@ -266,24 +271,6 @@ impl<'v> Builder<'v> {
             };
         }
         self.last_stream as u32
-    }
-
-    fn detail(&mut self, detail: Detail) -> Index {
-        let details = &mut self.timeline.details;
-        let next = details.len() as u32;
-        let mut is_new = false;
-        let found = self.details.find_or(
-            detail_hash(&detail),
-            |index| details.get(index as usize) == Some(&detail),
-            || {
-                is_new = true;
-                next
-            },
-        );
-        if is_new {
-            details.push(detail);
-        }
-        Index::of(found as usize)
     }
 
     fn host(&mut self, event: &Event<'_>, class: Class, start_ns: i64, end_ns: i64) {
@@ -309,7 +296,8 @@ impl<'v> Builder<'v> {
                     return;
                 }
                 if is_counted && let Some(operands) = args::operands(event.args) {
-                    span.operands = self.operands(operands);
+                    let known = &mut self.timeline.operands;
+                    span.operands = self.once.operands(known, operands, event.args.len());
                 }
                 if let Some(id) = args::link(event.args, [b"External id", b"external id"]) {
                     self.operator_links
@@ -342,32 +330,6 @@ impl<'v> Builder<'v> {
             ));
         }
         self.known_names.get(id).copied().unwrap_or_default()
-    }
-
-    fn operands(&mut self, operands: Operands) -> Index {
-        let mut hasher = rustc_hash::FxHasher::default();
-        for shape in &operands.shapes {
-            hasher.write_usize(shape.len());
-            shape.iter().for_each(|size| hasher.write_u64(*size));
-        }
-        for text in operands.types.iter().chain(&operands.values) {
-            hasher.write(text.as_bytes());
-        }
-        let known = &mut self.timeline.operands;
-        let next = known.len() as u32;
-        let mut is_new = false;
-        let found = self.operands.find_or(
-            hash(&hasher.finish().to_le_bytes()),
-            |index| known.get(index as usize) == Some(&operands),
-            || {
-                is_new = true;
-                next
-            },
-        );
-        if is_new {
-            known.push(operands);
-        }
-        Index::of(found as usize)
     }
 
     fn thread(&mut self, process: &[u8], thread: &[u8]) -> u32 {
@@ -417,7 +379,7 @@ impl<'v> Builder<'v> {
         }
         let key = (number_of(event.process), number_of(event.thread));
         super::lex::fields(event.args, |field, value| {
-            if field == b"name" {
+            if field == b"name" && value.len() < LONGEST_THREAD_NAME {
                 self.thread_names.insert(key, text(value));
             }
         });
@@ -479,33 +441,6 @@ impl<'v> Builder<'v> {
             );
         }
     }
-}
-
-fn detail_hash(detail: &Detail) -> u64 {
-    let mut hasher = rustc_hash::FxHasher::default();
-    let mut launch = |shape: &LaunchShape| {
-        for sizes in [shape.grid, shape.block] {
-            let [x, y, z] = sizes.unwrap_or_default();
-            hasher.write_u64(u64::from(x) << 32 | u64::from(y));
-            hasher.write_u32(z);
-        }
-        hasher.write_u32(shape.registers_per_thread.unwrap_or(0));
-        hasher.write_u64(shape.shared_memory.unwrap_or(0));
-    };
-    match detail {
-        Detail::Launch(shape) => launch(shape),
-        Detail::Collective(collective) => {
-            launch(&collective.launch);
-            hasher.write_u64(collective.elements_in.unwrap_or(0));
-            hasher.write_u64(collective.sequence.unwrap_or(0));
-        }
-        Detail::Copy(shape) => {
-            hasher.write_u64(shape.bytes.unwrap_or(0));
-            hasher.write_u8(shape.direction.map_or(0, |direction| direction as u8 + 1));
-        }
-        Detail::Set(bytes) => hasher.write_u64(*bytes),
-    }
-    hash(&hasher.finish().to_le_bytes())
 }
 
 /// A count under a key of the file's head.

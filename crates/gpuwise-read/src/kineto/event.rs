@@ -32,10 +32,14 @@ pub(super) fn event<'a>(cursor: &mut Cursor<'a>) -> Result<Event<'a>, Stop> {
         return Ok(event);
     }
     loop {
-        let key = cursor.text()?.raw;
+        let key = cursor.text()?;
+        // No key has a bare quote: a colon is missing.
+        if key.repaired {
+            return Err(Stop::Bad);
+        }
         cursor.expect(b':')?;
         let is_text = cursor.peek()? == b'"';
-        match key {
+        match key.raw {
             b"ph" if is_text => {
                 event.phase = cursor.text()?.raw.first().copied().unwrap_or(0);
                 if matches!(event.phase, b's' | b'f' | b't') {

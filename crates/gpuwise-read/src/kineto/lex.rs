@@ -26,6 +26,9 @@ pub(super) struct Text<'a> {
 pub(super) struct Cursor<'a> {
     pub(super) bytes: &'a [u8],
     pub(super) at: usize,
+    /// Quotes within texts may stand anywhere, so that the end of a text is told from what comes
+    /// after it: for a second try at an event that is no JSON.
+    pub(super) lenient: bool,
 }
 
 const fn is_space(byte: u8) -> bool {
@@ -36,9 +39,44 @@ const fn ends_scalar(byte: u8) -> bool {
     matches!(byte, b',' | b'}' | b']' | b' ' | b'\n' | b'\r' | b'\t')
 }
 
+/// Place of the first quote, backslash or line break. Most texts are shorter than a call of memchr is
+/// worth: their first 32 bytes are looked at eight by eight.
+fn text_mark(bytes: &[u8]) -> Option<usize> {
+    const LOW: u64 = 0x0101_0101_0101_0101;
+    const HIGH: u64 = 0x8080_8080_8080_8080;
+    // Has the high bit of the lowest byte that is zero, and perhaps of bytes above it.
+    const fn zeros(word: u64) -> u64 {
+        word.wrapping_sub(LOW) & !word & HIGH
+    }
+    const fn all(byte: u8) -> u64 {
+        LOW * byte as u64
+    }
+    let mut at = 0;
+    while at < 32
+        && let Some(eight) = bytes.get(at..).and_then(|rest| rest.first_chunk::<8>())
+    {
+        let word = u64::from_le_bytes(*eight);
+        let marks = zeros(word ^ all(b'"')) | zeros(word ^ all(b'\\')) | zeros(word ^ all(b'\n'));
+        if marks != 0 {
+            return Some(at + marks.trailing_zeros() as usize / 8);
+        }
+        at += 8;
+    }
+    memchr3(b'"', b'\\', b'\n', bytes.get(at..)?).map(|found| at + found)
+}
+
+/// Whether this is how an event begins after its brace: no object within one begins so.
+fn begins_event(bytes: &[u8]) -> bool {
+    bytes.trim_ascii_start().starts_with(b"\"ph\"")
+}
+
 impl<'a> Cursor<'a> {
     pub(super) fn new(bytes: &'a [u8]) -> Self {
-        Self { bytes, at: 0 }
+        Self {
+            bytes,
+            at: 0,
+            lenient: false,
+        }
     }
 
     /// The next byte that is no white space; it stays.
@@ -69,21 +107,21 @@ impl<'a> Cursor<'a> {
         let mut text = Text::default();
         loop {
             let rest = self.bytes.get(self.at..).ok_or(Stop::More)?;
-            let found = memchr3(b'"', b'\\', b'\n', rest).ok_or(Stop::More)?;
+            let found = text_mark(rest).ok_or(Stop::More)?;
             self.at += found;
             match rest.get(found) {
                 Some(b'"') => {
                     let end = self.at;
                     self.at += 1;
-                    match self.peek() {
-                        Ok(b':' | b',' | b'}' | b']') => {}
-                        // At the very end of the input there may be nothing more.
-                        Err(stop) => return Err(stop),
-                        Ok(_) => {
-                            text.repaired = true;
-                            self.at = end + 1;
-                            continue;
-                        }
+                    let is_end = match self.peek()? {
+                        b',' if self.lenient => self.key_follows()?,
+                        b':' | b',' | b'}' | b']' => true,
+                        _ => false,
+                    };
+                    if !is_end {
+                        text.repaired = true;
+                        self.at = end + 1;
+                        continue;
                     }
                     text.raw = self.bytes.get(begin..end).ok_or(Stop::Bad)?;
                     return Ok(text);
@@ -96,6 +134,19 @@ impl<'a> Cursor<'a> {
                 _ => return Err(Stop::Bad),
             }
         }
+    }
+
+    /// Whether `, "key":` follows; nothing is passed.
+    fn key_follows(&self) -> Result<bool, Stop> {
+        let mut ahead = *self;
+        ahead.at += 1;
+        if ahead.peek()? != b'"' {
+            return Ok(false);
+        }
+        let rest = ahead.bytes.get(ahead.at + 1..).ok_or(Stop::More)?;
+        let found = text_mark(rest).ok_or(Stop::More)?;
+        ahead.at += found + 2;
+        Ok(rest.get(found) == Some(&b'"') && ahead.peek()? == b':')
     }
 
     /// Passes a number or a word, and gives it back.
@@ -140,9 +191,13 @@ impl<'a> Cursor<'a> {
         while let Some(&byte) = self.bytes.get(self.at) {
             self.at += 1;
             match byte {
+                b'"' if self.lenient => {
+                    self.at -= 1;
+                    self.text()?;
+                }
                 b'"' => loop {
                     let rest = self.bytes.get(self.at..).ok_or(Stop::More)?;
-                    let found = memchr3(b'"', b'\\', b'\n', rest).ok_or(Stop::More)?;
+                    let found = text_mark(rest).ok_or(Stop::More)?;
                     self.at += found + 1;
                     match rest.get(found) {
                         Some(b'"') => break,
@@ -150,7 +205,13 @@ impl<'a> Cursor<'a> {
                         _ => return Err(Stop::Bad),
                     }
                 },
-                b'{' | b'[' => depth += 1,
+                b'{' | b'[' => {
+                    depth += 1;
+                    // A brace or a quote was lost: the next event is not part of this one.
+                    if byte == b'{' && begins_event(self.bytes.get(self.at..).unwrap_or_default()) {
+                        return Err(Stop::Bad);
+                    }
+                }
                 b'}' | b']' => {
                     depth -= 1;
                     if depth == 0 {

@@ -14,6 +14,7 @@ mod link;
 mod losses;
 mod names;
 mod number;
+mod once;
 mod source;
 mod stream;
 mod vocabulary;
@@ -32,8 +33,8 @@ pub struct Limits {
     pub largest_piece: usize,
     /// Spans, samples and allocator events that are kept: each takes about 60 bytes.
     pub most_spans: usize,
-    /// Bytes of all distinct names.
-    pub most_name_bytes: usize,
+    /// Bytes of all distinct names, launch shapes and operands.
+    pub most_text_bytes: usize,
     /// Streams, and named threads.
     pub most_streams: usize,
 }
@@ -43,7 +44,7 @@ impl Default for Limits {
         Self {
             largest_piece: 16 << 20,
             most_spans: 50_000_000,
-            most_name_bytes: 512 << 20,
+            most_text_bytes: 512 << 20,
             most_streams: 4096,
         }
     }

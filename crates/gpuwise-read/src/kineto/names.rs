@@ -115,26 +115,22 @@ impl Interner {
             bytes,
             damaged,
         } = self;
-        let mut name: Cow<'_, [u8]> = raw.into();
-        if !raw.is_ascii() && std::str::from_utf8(raw).is_err() {
+        // Texts that are no UTF-8 are not found as they are written, and looked for as they are kept.
+        let is_text = raw.is_ascii() || std::str::from_utf8(raw).is_ok();
+        let name = if is_text {
+            Cow::Borrowed(raw)
+        } else {
             *damaged += 1;
-            name = String::from_utf8_lossy(raw)
-                .into_owned()
-                .into_bytes()
-                .into();
-        }
+            Cow::Owned(String::from_utf8_lossy(raw).into_owned().into_bytes())
+        };
         let existing = &*names;
-        let mut is_new = false;
         let next = existing.len() as u32;
         let id = table.find_or(
             hash(&name),
             |id| existing.text(NameId(id)).as_bytes() == &*name,
-            || {
-                is_new = true;
-                next
-            },
+            || next,
         );
-        if is_new {
+        if id == next {
             *bytes += name.len();
             return names.add(&String::from_utf8_lossy(&name));
         }

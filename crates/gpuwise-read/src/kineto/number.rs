@@ -13,13 +13,14 @@ pub(super) fn nanoseconds(text: &[u8]) -> Option<i64> {
 fn quick_nanoseconds(text: &[u8]) -> Option<i64> {
     let mut whole: i64 = 0;
     let mut at = 0;
-    while let Some(digit) = text.get(at).map(|byte| byte.wrapping_sub(b'0'))
+    while at <= 16
+        && let Some(digit) = text.get(at).map(|byte| byte.wrapping_sub(b'0'))
         && digit < 10
     {
         whole = whole * 10 + i64::from(digit);
         at += 1;
     }
-    // Fifteen more digits than a nanosecond clock from 1970 needs cannot overflow: 10¹⁶ × 10³.
+    // Microseconds since 1970 have 16 digits until the year 2286.
     if at == 0 || at > 16 {
         return None;
     }

@@ -177,6 +177,12 @@ impl<R: Read> Reading<'_, R> {
                     return Err(self.not("`traceEvents` that is no array"));
                 }
                 self.source.take(1);
+                if self.has_events {
+                    self.builder.losses.of_file(
+                        "`traceEvents` stands more than once; all were read".into(),
+                        1,
+                    );
+                }
                 self.has_events = true;
                 match self.events()? {
                     End::Whole => {}
@@ -230,7 +236,15 @@ impl<R: Read> Reading<'_, R> {
                         .losses
                         .at("elements of `traceEvents` that are no objects", place);
                     self.builder.timeline.event_count += 1;
-                    match self.piece(|cursor| cursor.value().map(|_| ()))? {
+                    // What no comma follows is a piece of something damaged.
+                    let value = self.piece(|cursor| {
+                        cursor.value()?;
+                        match cursor.peek()? {
+                            b',' | b']' => Ok(()),
+                            _ => Err(Stop::Bad),
+                        }
+                    })?;
+                    match value {
                         Ok(((), passed)) => self.source.take(passed),
                         Err(Stop::More) => return Ok(End::Cut),
                         Err(Stop::Bad) => {
@@ -245,16 +259,35 @@ impl<R: Read> Reading<'_, R> {
                     Ok(_) => {}
                     Err(Stop::More) => return Ok(End::Cut),
                     Err(Stop::Bad) => {
-                        let place = self.place();
-                        self.builder.losses.at("events that are no JSON", place);
-                        self.builder.timeline.event_count += 1;
-                        if !self.resume()? {
+                        if !self.damaged_event()? {
                             return Ok(End::Broken);
                         }
                     }
                 },
             }
         }
+    }
+
+    /// Takes an event that is no JSON, as far as it can be understood, and passes to the next one.
+    /// Says whether there may be one.
+    fn damaged_event(&mut self) -> Result<bool, KinetoError> {
+        let place = self.place();
+        self.builder.timeline.event_count += 1;
+        let understood = self.piece(|cursor| {
+            cursor.lenient = true;
+            event(cursor).map(|_| ())
+        })?;
+        if let Ok(((), length)) = understood {
+            let mut cursor = Cursor::new(self.source.window());
+            cursor.lenient = true;
+            if let Ok(event) = event(&mut cursor) {
+                self.builder.event(&event, place);
+            }
+            self.source.take(length);
+            return Ok(true);
+        }
+        self.builder.losses.at("events that are no JSON", place);
+        self.resume()
     }
 
     fn place(&self) -> Place {
