@@ -9,6 +9,7 @@ pub mod kernel_counters;
 pub mod learn;
 pub mod matmul;
 pub mod memory_snapshot;
+pub mod nsight;
 pub mod planes;
 pub mod regress;
 pub mod tier;

@@ -1,5 +1,7 @@
 //! Sees and acts outside of this process: sends load to serving engines, and asks them for their metrics.
 
 pub mod bench;
+#[cfg(feature = "nsight")]
+pub mod nsight;
 #[cfg(feature = "metrics")]
 pub mod prometheus;

@@ -7,5 +7,6 @@ pub mod kernel_counters;
 pub mod kernel_rules;
 pub mod matmul;
 pub mod memory_snapshot;
+pub mod nsight;
 pub mod planes;
 pub mod timeline;

@@ -3,6 +3,8 @@
 mod bad_servers;
 mod events;
 mod good_servers;
+#[cfg(feature = "nsight")]
+mod nsight;
 #[cfg(feature = "metrics")]
 mod prometheus;
 mod prompts;

@@ -1,0 +1,116 @@
+//! Figures of an export of Nsight Systems as a whole: by device number over all its processes.
+
+use crate::figures::intervals::Intervals;
+use gpuwise_domain::profile::nsight::NsightExport;
+use gpuwise_domain::profile::timeline::WorkClass;
+use std::collections::BTreeMap;
+
+/// Figures of one device; nanoseconds unless said.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct NsightDevice {
+    /// Kernels.
+    pub kernel_count: u64,
+    /// Copies and fills.
+    pub memory_count: u64,
+    /// From the first start to the last end of all work.
+    pub span_ns: i64,
+    /// Union of all work.
+    pub busy_ns: i64,
+    /// Sum over kernels.
+    pub kernel_sum_ns: i64,
+    /// Union of kernels that do not communicate.
+    pub computation_ns: i64,
+    /// Union of kernels of NCCL, by their short names.
+    pub nccl_ns: i64,
+    /// Kernels of NCCL.
+    pub nccl_count: u64,
+    /// Kernels by short name with time and count, the longest first.
+    pub kernels: Vec<(String, i64, u64)>,
+}
+
+impl NsightDevice {
+    /// Idle time in percent of the span; absent where the span is empty.
+    pub fn idle_percent(&self) -> Option<f64> {
+        let idle = self.span_ns - self.busy_ns;
+        (self.span_ns > 0).then(|| 100.0 * idle as f64 / self.span_ns as f64)
+    }
+}
+
+/// Figures by device number. Devices without a kernel are left out.
+pub fn nsight_devices(export: &NsightExport) -> BTreeMap<i64, NsightDevice> {
+    #[derive(Default)]
+    struct Collected<'n> {
+        all: Vec<(i64, i64)>,
+        computation: Vec<(i64, i64)>,
+        nccl: Vec<(i64, i64)>,
+        names: BTreeMap<&'n str, (i64, u64)>,
+        figures: NsightDevice,
+    }
+    let mut devices: BTreeMap<i64, Collected<'_>> = BTreeMap::new();
+    for process in &export.processes {
+        for work in &process.timeline.work {
+            let Some(device) = process.timeline.device_of(work) else {
+                continue;
+            };
+            let collected = devices.entry(device.number).or_default();
+            let span = (work.start_ns, work.end_ns);
+            collected.all.push(span);
+            if work.class != WorkClass::Kernel {
+                collected.figures.memory_count += 1;
+                continue;
+            }
+            let short = process.short_name(work.name);
+            let length = work.end_ns.saturating_sub(work.start_ns);
+            collected.figures.kernel_count += 1;
+            collected.figures.kernel_sum_ns += length;
+            let (sum, count) = collected.names.entry(short).or_default();
+            *sum += length;
+            *count += 1;
+            if short.to_ascii_lowercase().contains("nccl") {
+                collected.figures.nccl_count += 1;
+                collected.nccl.push(span);
+            } else {
+                collected.computation.push(span);
+            }
+        }
+    }
+    let finished = devices.into_iter().filter_map(|(number, collected)| {
+        let all = Intervals::union(collected.all);
+        let (first, last) = all.hull()?;
+        let named = collected.names.into_iter();
+        let mut kernels: Vec<_> = named
+            .map(|(name, (sum, count))| (name.to_owned(), sum, count))
+            .collect();
+        kernels.sort_by(|a, b| b.1.cmp(&a.1).then_with(|| a.0.cmp(&b.0)));
+        let figures = NsightDevice {
+            span_ns: last.saturating_sub(first),
+            busy_ns: all.length(),
+            computation_ns: Intervals::union(collected.computation).length(),
+            nccl_ns: Intervals::union(collected.nccl).length(),
+            kernels,
+            ..collected.figures
+        };
+        (figures.kernel_count > 0).then_some((number, figures))
+    });
+    finished.collect()
+}
+
+/// Calls of the runtime and the driver by name with count and summed time, the longest first, over all
+/// processes and threads.
+pub fn runtime_calls(export: &NsightExport) -> Vec<(&str, u64, i64)> {
+    let mut sums: BTreeMap<&str, (u64, i64)> = BTreeMap::new();
+    for process in &export.processes {
+        for call in &process.timeline.calls {
+            let name = process.timeline.names.text(call.name);
+            let (count, sum) = sums.entry(name).or_default();
+            *count += 1;
+            *sum += call.end_ns.saturating_sub(call.start_ns);
+        }
+    }
+    let named = sums.into_iter();
+    let mut calls: Vec<_> = named
+        .map(|(name, (count, sum))| (name, count, sum))
+        .collect();
+    calls.sort_by(|a, b| b.2.cmp(&a.2).then(a.0.cmp(b.0)));
+    calls
+}

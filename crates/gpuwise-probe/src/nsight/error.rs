@@ -1,0 +1,84 @@
+//! Why an export was not read.
+
+use thiserror::Error;
+
+/// Why an export of Nsight Systems was not read.
+#[derive(Debug, Error)]
+#[non_exhaustive]
+pub enum NsightError {
+    /// It is no SQLite file, or it is damaged or cut off.
+    #[error("{file}: no SQLite file, or a damaged or cut-off one ({place}: {why})")]
+    Damaged {
+        /// The file.
+        file: String,
+        /// What was being read.
+        place: String,
+        /// What SQLite said.
+        why: String,
+    },
+    /// It is an SQLite file of something else.
+    #[error("{file} is an SQLite file, but no export of Nsight Systems; it holds {tables}")]
+    Foreign {
+        /// The file.
+        file: String,
+        /// Some of its tables.
+        tables: String,
+    },
+    /// It is an export without anything of a GPU in it.
+    #[error("{file} has no activity of a GPU: its tables are {tables}")]
+    NothingOfGpu {
+        /// The file.
+        file: String,
+        /// Its tables that have rows.
+        tables: String,
+    },
+    /// A table lacks a column without which it says nothing.
+    #[error("{file}: table {table} has no column {column}")]
+    Column {
+        /// The file.
+        file: String,
+        /// The table.
+        table: String,
+        /// The column.
+        column: String,
+    },
+    /// The vendor's exporter is needed and not installed.
+    #[error("{file} can only be read by NVIDIA's `{tool}`, which is not on this machine")]
+    NoExporter {
+        /// The file.
+        file: String,
+        /// The program.
+        tool: &'static str,
+        /// The command to run where it is installed.
+        command: String,
+    },
+    /// The vendor's exporter failed.
+    #[error("`{command}` failed: {why}")]
+    ExporterFailed {
+        /// What was run.
+        command: String,
+        /// What it said.
+        why: String,
+    },
+}
+
+impl NsightError {
+    /// What to do, where there is something.
+    pub fn hint(&self) -> Option<String> {
+        Some(match self {
+            Self::NoExporter { command, .. } => {
+                format!("run `{command}` where the profile was made, and give its output")
+            }
+            Self::NothingOfGpu { .. } => {
+                "profile with `nsys profile --trace=cuda,nvtx …`, and export again".into()
+            }
+            Self::Foreign { .. } => {
+                "exports are made by `nsys export --type sqlite REPORT.nsys-rep`".into()
+            }
+            Self::Damaged { .. } => {
+                "export the report again: `nsys export --type sqlite --force-overwrite true REPORT.nsys-rep`".into()
+            }
+            Self::Column { .. } | Self::ExporterFailed { .. } => return None,
+        })
+    }
+}
