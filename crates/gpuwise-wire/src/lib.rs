@@ -9,6 +9,7 @@
 
 mod deployment;
 mod mirror;
+mod profile;
 mod quantities;
 mod run;
 mod schema;
@@ -26,7 +27,8 @@ use sizing::SizingDocument;
 use utoipa::ToSchema;
 use workload::WorkloadDocument;
 
-pub use schema::{deployment_schema, run_schema, sizing_schema, workload_schema};
+pub use profile::{PROFILE_SCHEMA, profile_to_json, summary_from_json};
+pub use schema::{deployment_schema, profile_schema, run_schema, sizing_schema, workload_schema};
 
 /// The schema of saved deployments.
 pub const DEPLOYMENT_SCHEMA: &str = "gpuwise.deployment/v1";

@@ -21,7 +21,7 @@ pub(crate) use workload::{FromLog, FromMetrics, Workload, WorkloadFrom};
 
 #[cfg(feature = "database")]
 use crate::commands::runs;
-use crate::commands::{accuracy, calibrate, compare, predict};
+use crate::commands::{accuracy, calibrate, compare, predict, profile};
 use crate::model::Numbers;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use std::path::PathBuf;
@@ -158,6 +158,14 @@ pub(crate) enum Command {
     ///
     /// A saved deployment beside what was measured of it, or runs beside one another.
     Compare(compare::Flags),
+    /// Say what a job did on its GPUs and what limits it, from a profiler's files
+    ///
+    /// Busy time, idle time by cause, communication and how much of it hides, kernels by kind, copies,
+    /// steps, data loading, memory and who waits for whom, exact to the nanosecond. One file is one
+    /// process; several are ranks of one job.
+    ///
+    /// Exit code 0: figures are there, with a word on what is missing. 2: no file can be used.
+    Profile(Box<profile::Flags>),
     /// Answer many questions at once
     Predict(predict::Flags),
     /// Compare predictions with measured values, by GPU, model and metric

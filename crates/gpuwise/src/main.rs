@@ -15,6 +15,7 @@ mod knowledge;
 mod model;
 mod names;
 mod output;
+mod profiles;
 mod questions;
 mod simulation;
 mod workload;

@@ -53,8 +53,6 @@ pub struct Input<'a> {
     pub file: &'a str,
     /// Its rank, where the user or the file's name says so.
     pub rank: Option<u32>,
-    /// Its bytes, unpacked.
-    pub file_bytes: u64,
     /// What it holds.
     pub timeline: &'a Timeline,
 }
@@ -103,9 +101,9 @@ pub fn of_rank(input: &Input<'_>, settings: &Settings<'_>) -> Measured {
             .rank
             .as_ref()
             .map_or(input.rank, |rank| Some(rank.number)),
-        file_bytes: input.file_bytes,
+        file_bytes: timeline.bytes,
         event_count: timeline.event_count,
-        categories: Vec::new(),
+        categories: by_count(&timeline.categories),
         whole,
         devices: devices.into_iter().map(|(figures, _)| figures).collect(),
         host: host::figures(timeline, &host, stepping.as_ref(), settings.names),
@@ -119,6 +117,13 @@ pub fn of_rank(input: &Input<'_>, settings: &Settings<'_>) -> Measured {
         figures,
         collectives,
     }
+}
+
+/// The most frequent first, equal ones in order of appearance.
+fn by_count(categories: &[(String, u64)]) -> Vec<(String, u64)> {
+    let mut categories = categories.to_vec();
+    categories.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
+    categories
 }
 
 /// Puts ranks beside one another.

@@ -28,7 +28,6 @@ pub(crate) fn measured(timeline: &Timeline, names: &Classifier) -> Measured {
         &Input {
             file: "test",
             rank: None,
-            file_bytes: 0,
             timeline,
         },
         &Settings {

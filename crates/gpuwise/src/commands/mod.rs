@@ -13,6 +13,7 @@ mod models;
 mod offers;
 mod plan;
 pub(crate) mod predict;
+pub(crate) mod profile;
 #[cfg(feature = "database")]
 pub(crate) mod runs;
 mod simulate;
@@ -67,6 +68,7 @@ pub(crate) fn run(arguments: Cli) -> anyhow::Result<Answer> {
         Command::Evidence(flags) => evidence::run(&context, &flags),
         Command::Compare(flags) => compare::run(&context, &flags),
         Command::Predict(flags) => predict::run(&context, &flags),
+        Command::Profile(flags) => profile::run(&context, &flags),
         Command::Accuracy(flags) => accuracy::run(&context, &flags),
         Command::Calibrate(flags) => calibrate::run(&context, &flags),
         #[cfg(feature = "database")]

@@ -1,0 +1,156 @@
+//! A profile in the terminal and in Markdown: what limits first, then where the time went.
+
+mod tables;
+mod words;
+
+use crate::{Style, table::Table};
+use gpuwise_domain::profile::{
+    figure::{Figure, Summary, Value},
+    figures::{ProfileFigures, RankFigures},
+};
+
+/// A titled table of the summary.
+#[derive(Debug)]
+struct Section {
+    title: String,
+    table: Table,
+}
+
+/// The summary for a terminal.
+pub fn text(figures: &ProfileFigures, summary: &Summary, style: Style) -> String {
+    let mut out = style.wrap(&words::answer(figures, summary), 0);
+    out += "\n\n";
+    for line in words::facts(figures, summary) {
+        out += &style.wrap(&line, 2);
+        out.push('\n');
+    }
+    for section in sections(figures, summary) {
+        out += &format!("\n{}\n", section.title);
+        out += &section.table.to_text(style);
+    }
+    let findings = words::findings(summary);
+    if !findings.is_empty() {
+        out += "\nFindings, the one that gains most first\n";
+        for line in findings {
+            out += &style.wrap_after("- ", &line, 2);
+            out.push('\n');
+        }
+    }
+    for line in &summary.missing {
+        out += "\n";
+        out += &style.wrap_after("missing: ", line, 2);
+    }
+    if !summary.missing.is_empty() {
+        out.push('\n');
+    }
+    style.finish(out)
+}
+
+/// The summary as Markdown.
+pub fn markdown(figures: &ProfileFigures, summary: &Summary) -> String {
+    let escape = crate::escape_markdown;
+    let mut out = format!("{}\n\n", escape(&words::answer(figures, summary)));
+    for line in words::facts(figures, summary) {
+        out += &format!("- {}\n", escape(&line));
+    }
+    let findings = words::findings(summary);
+    if !findings.is_empty() {
+        out += "\n## Findings\n\n";
+        for line in findings {
+            out += &format!("- {}\n", escape(&line));
+        }
+    }
+    for section in sections(figures, summary) {
+        out += &format!(
+            "\n## {}\n\n{}",
+            escape(&section.title),
+            section.table.to_markdown()
+        );
+    }
+    if !summary.missing.is_empty() {
+        out += "\n## Missing\n\n";
+        for line in &summary.missing {
+            out += &format!("- {}\n", escape(line));
+        }
+    }
+    out
+}
+
+/// Every figure as a row; `unit` tells the unit of a figure by its name.
+pub fn figures(list: &[Figure], unit: impl Fn(&str) -> &'static str) -> Table {
+    use crate::table::{Cell, Column};
+    let mut table = Table::new(vec![
+        Column::left("figure", "figure"),
+        Column::right("rank", "rank"),
+        Column::right("device", "device"),
+        Column::left("part", "part"),
+        Column::right("value", "value"),
+        Column::left("unit", "unit"),
+        Column::left("unknown", "why it is unknown"),
+    ]);
+    for figure in list {
+        let (value, reason) = match &figure.value {
+            Value::Integer(value) => (Cell::new(value.to_string(), *value), Cell::missing()),
+            Value::Real(value) => (Cell::number(*value), Cell::missing()),
+            Value::Unknown(reason) => (Cell::missing(), Cell::text(reason.clone())),
+        };
+        let scope = &figure.scope;
+        table.push(vec![
+            Cell::text(figure.name.clone()),
+            Cell::of(scope.rank, |rank| Cell::new(rank.to_string(), rank)),
+            Cell::of(scope.device, |device| Cell::new(device.to_string(), device)),
+            Cell::of(scope.part.clone(), Cell::text),
+            value,
+            Cell::text(unit(&figure.name)),
+            reason,
+        ]);
+    }
+    table
+}
+
+fn sections(figures: &ProfileFigures, summary: &Summary) -> Vec<Section> {
+    let mut sections = Vec::new();
+    let mut add = |title: &str, table: Option<Table>| {
+        if let Some(table) = table.filter(|table| !table.is_empty()) {
+            sections.push(Section {
+                title: title.to_owned(),
+                table,
+            });
+        }
+    };
+    match figures.ranks.as_slice() {
+        [only] => {
+            add("Where the time went", tables::time(only));
+            if only.devices.len() > 1 {
+                add("Devices", Some(tables::devices(only)));
+            }
+        }
+        ranks => add(
+            "Ranks",
+            Some(tables::ranks(ranks, figures.stragglers.as_ref())),
+        ),
+    }
+    if let Some(rank) = slowest(figures) {
+        add("Work by kind", Some(tables::kinds(rank)));
+        add("Longest by name", Some(tables::kernels(rank)));
+        add("Copies", Some(tables::copies(rank)));
+        add("Collectives", Some(tables::collectives(rank)));
+    }
+    let _ = summary;
+    sections
+}
+
+/// The rank whose kernels are shown: the first, or the one that the others waited for most.
+fn slowest(figures: &ProfileFigures) -> Option<&RankFigures> {
+    let latest = figures.stragglers.as_ref().and_then(|stragglers| {
+        stragglers
+            .ranks
+            .iter()
+            .max_by_key(|rank| (rank.caused_ns, std::cmp::Reverse(rank.rank)))
+    });
+    figures
+        .ranks
+        .iter()
+        .find(|rank| latest.is_some_and(|latest| Some(latest.rank) == rank.rank))
+        .or_else(|| figures.ranks.first())
+}

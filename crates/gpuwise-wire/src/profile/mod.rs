@@ -1,0 +1,54 @@
+//! Profiles: figures of files and devices, findings, and the summary that a database keeps.
+//!
+//! Of a file, figures that HolisticTraceAnalysis and others give too have the names of theirs.
+
+mod device;
+mod file;
+mod summary;
+
+use file::FileDocument;
+use gpuwise_domain::profile::{figure::Summary, figures::ProfileFigures};
+use serde::{Deserialize, Serialize};
+use summary::{StragglersDocument, SummaryDocument};
+use utoipa::ToSchema;
+
+/// The schema of profiles.
+pub const PROFILE_SCHEMA: &str = "gpuwise.profile/v1";
+
+/// A profile.
+#[derive(Serialize, ToSchema)]
+pub(crate) struct ProfileFile {
+    /// `gpuwise.profile/v1`.
+    schema: String,
+    /// Each file: one process, one rank.
+    files: Vec<FileDocument>,
+    /// Who waited for whom, where two or more ranks are there.
+    stragglers: Option<StragglersDocument>,
+    /// What is concluded, kept and compared.
+    summary: SummaryDocument,
+}
+
+/// What of a profile is read back.
+#[derive(Deserialize)]
+struct Kept {
+    summary: SummaryDocument,
+}
+
+/// A profile as a document (`gpuwise.profile/v1`), indented, with a line end.
+pub fn profile_to_json(figures: &ProfileFigures, summary: &Summary) -> String {
+    crate::written(&ProfileFile {
+        schema: PROFILE_SCHEMA.into(),
+        files: figures.ranks.iter().map(FileDocument::of).collect(),
+        stragglers: figures.stragglers.as_ref().map(StragglersDocument::of),
+        summary: SummaryDocument::of(summary),
+    })
+}
+
+/// Reads the summary of a saved profile.
+///
+/// # Errors
+/// When it is no JSON, of another schema or version, or a field is missing, unknown or cannot be.
+pub fn summary_from_json(text: &str) -> Result<Summary, crate::WireError> {
+    let kept: Kept = crate::read(text, PROFILE_SCHEMA)?;
+    Ok(kept.summary.noun())
+}

@@ -1,0 +1,131 @@
+//! `gpuwise profile`: what a job did on its GPUs, what limits it, what is missing in the input.
+
+mod concluded;
+
+use super::{Answer, Context};
+use crate::{
+    catalogue,
+    cli::Format,
+    error::Problem,
+    output,
+    profiles::{self, Unusable, Wanted},
+};
+use gpuwise_domain::profile::figures::Window;
+use gpuwise_measure::figures::definitions::{FIGURES, definition};
+use gpuwise_view::profile::summary as view;
+use gpuwise_wire::profile_to_json;
+use std::path::PathBuf;
+
+/// Flags of `gpuwise profile`.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Flags {
+    /// Profiles of one or many ranks, or directories of them; the format is told by the content
+    #[arg(required = true, value_name = "FILE")]
+    files: Vec<PathBuf>,
+    /// Only this range of time, in milliseconds from the first GPU work on, such as 100..250
+    #[arg(long, value_name = "FROM..TO", value_parser = window)]
+    window: Option<Window>,
+    /// Only the device of this number in the file
+    #[arg(long, value_name = "NUMBER")]
+    device: Option<i64>,
+    /// Say how each figure that is shown is computed, and where its definition is from
+    #[arg(long)]
+    explain: bool,
+}
+
+/// Milliseconds from one to another.
+fn window(text: &str) -> Result<Window, String> {
+    let (from, to) = text
+        .split_once("..")
+        .ok_or("write it as FROM..TO, in milliseconds")?;
+    let nanoseconds = |text: &str| -> Result<i64, String> {
+        let milliseconds: f64 = text
+            .trim()
+            .parse()
+            .map_err(|_| format!("{text:?} is no number of milliseconds"))?;
+        if milliseconds.is_finite() && (0.0..=1e12).contains(&milliseconds) {
+            Ok((milliseconds * 1e6).round() as i64)
+        } else {
+            Err(format!("{text:?} is no time from the first work on"))
+        }
+    };
+    let window = Window {
+        start_ns: nanoseconds(from)?,
+        end_ns: nanoseconds(to)?,
+    };
+    if window.length() > 0 {
+        Ok(window)
+    } else {
+        Err("it ends before it begins".into())
+    }
+}
+
+pub(crate) fn run(context: &Context, flags: &Flags) -> anyhow::Result<Answer> {
+    let loaded = catalogue::load(&context.overrides)?;
+    let wanted = Wanted {
+        window: flags.window,
+        device: flags.device,
+        ..Wanted::new(&loaded)?
+    };
+    let files = profiles::expand(&flags.files)?;
+    let (profiled, unusable) = profiles::measure(&files, &wanted);
+    if profiled.is_empty() {
+        return Err(none(unusable, files.len()));
+    }
+    let concluded = concluded::from(profiled, &unusable);
+    let (figures, summary) = (&concluded.figures, &concluded.summary);
+    match context.global.format {
+        Format::Table => {
+            let mut text = view::text(figures, summary, context.output.style);
+            if flags.explain {
+                text += &explained(summary);
+            }
+            output::data(&text)?;
+        }
+        Format::Json => output::data(&profile_to_json(figures, summary))?,
+        Format::Csv => context
+            .output
+            .table(&view::figures(&summary.figures, |name| {
+                definition(name).map_or("", |figure| figure.unit)
+            }))?,
+        Format::Md => {
+            let mut text = view::markdown(figures, summary);
+            if flags.explain {
+                text += &explained(summary);
+            }
+            output::data(&text)?;
+        }
+    }
+    Ok(Answer::Yes)
+}
+
+/// The error of a run without any usable file.
+fn none(mut unusable: Vec<Unusable>, files: usize) -> anyhow::Error {
+    if unusable.len() == 1 {
+        return unusable.remove(0).error;
+    }
+    let first = unusable.into_iter().next();
+    let problem = Problem::new(format!("none of {files} files can be used"));
+    match first {
+        Some(first) => problem.because(first.error).into(),
+        None => problem.hint("name a profile").into(),
+    }
+}
+
+/// How the figures that are there are computed.
+fn explained(summary: &gpuwise_domain::profile::figure::Summary) -> String {
+    let mut text = String::from("\nFigures\n");
+    for figure in FIGURES {
+        if summary
+            .figures
+            .iter()
+            .any(|known| known.name == figure.name)
+        {
+            text += &format!(
+                "- {} ({}): {} {}. Source: {}.\n",
+                figure.name, figure.unit, figure.meaning, figure.formula, figure.source
+            );
+        }
+    }
+    text
+}
