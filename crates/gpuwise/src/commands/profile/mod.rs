@@ -62,11 +62,9 @@ fn window(text: &str) -> Result<Window, String> {
 
 pub(crate) fn run(context: &Context, flags: &Flags) -> anyhow::Result<Answer> {
     let loaded = catalogue::load(&context.overrides)?;
-    let wanted = Wanted {
-        window: flags.window,
-        device: flags.device,
-        ..Wanted::new(&loaded)?
-    };
+    let mut wanted = Wanted::new(&loaded)?;
+    wanted.window = flags.window;
+    wanted.device = flags.device;
     let files = profiles::expand(&flags.files)?;
     let (profiled, unusable) = profiles::measure(&files, &wanted);
     if profiled.is_empty() {
