@@ -13,7 +13,3 @@ pub mod nsight;
 pub mod planes;
 pub mod regress;
 pub mod tier;
-pub mod learn;
-pub mod matmul;
-pub mod memory_snapshot;
-pub mod regress;
