@@ -4,6 +4,7 @@
 //! [timelines](gpuwise_domain::profile::timeline::Timeline) and series, callers bring the time.
 
 pub mod audit;
+pub mod drift;
 pub mod figures;
 pub mod kernel_counters;
 pub mod learn;
@@ -12,4 +13,5 @@ pub mod memory_snapshot;
 pub mod nsight;
 pub mod planes;
 pub mod regress;
+pub mod telemetry;
 pub mod tier;

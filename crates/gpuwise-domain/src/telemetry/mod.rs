@@ -1,5 +1,6 @@
 //! What GPUs and engines say of themselves while they run: readings, and what they are readings of.
 
+mod fault;
 mod link;
 mod quantity;
 mod serving;
@@ -7,6 +8,7 @@ mod subject;
 mod threshold;
 mod trigger;
 
+pub use fault::{FaultClass, XidMeaning};
 pub use link::{Link, Topology, TopologyRow};
 pub use quantity::{Course, Quantity};
 pub use serving::ServingSample;

@@ -11,3 +11,4 @@ mod regress;
 mod sample_data;
 mod support;
 mod traces;
+mod telemetry;

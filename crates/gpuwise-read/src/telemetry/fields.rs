@@ -1,7 +1,7 @@
 //! The names under which tools tell a quantity: rows of the catalogue.
 
 use crate::catalogue::CatalogueError;
-use gpuwise_domain::telemetry::{Quantity, Threshold, Thresholds};
+use gpuwise_domain::telemetry::{FaultClass, Quantity, Threshold, Thresholds, XidMeaning};
 use rustc_hash::FxHashMap;
 use serde::Deserialize;
 use std::collections::BTreeMap;
@@ -233,4 +233,46 @@ pub fn read_thresholds(file: &str, text: &str) -> Result<Thresholds, CatalogueEr
         );
     }
     Ok(Thresholds { rows })
+}
+
+#[derive(Deserialize)]
+struct XidRow {
+    code: u32,
+    class: String,
+    meaning: String,
+    advice: String,
+    source: String,
+}
+
+/// Reads `telemetry_xid.csv`: what error codes of the driver mean, and who must act.
+///
+/// # Errors
+/// When a row cannot be.
+pub fn read_xids(file: &str, text: &str) -> Result<BTreeMap<u32, XidMeaning>, CatalogueError> {
+    let mut out = BTreeMap::new();
+    for (line, row) in rows::<XidRow>(file, text)? {
+        let wrong = |what: String| CatalogueError::new(file, format!("line {line}"), what);
+        let class = match row.class.as_str() {
+            "device" => FaultClass::Device,
+            "link" => FaultClass::Link,
+            "application" => FaultClass::Application,
+            other => {
+                return Err(wrong(format!(
+                    "`class` is {other:?}; expected device, link or application"
+                )));
+            }
+        };
+        if row.source.is_empty() {
+            return Err(wrong("`source` is empty".into()));
+        }
+        out.insert(
+            row.code,
+            XidMeaning {
+                class,
+                meaning: row.meaning,
+                advice: row.advice,
+            },
+        );
+    }
+    Ok(out)
 }

@@ -21,8 +21,9 @@ mod value;
 mod xml;
 
 pub use condition::{ConditionError, read_condition, read_duration};
-pub use fields::{Combine, Field, FieldNames, read_thresholds};
+pub use fields::{Combine, Field, FieldNames, read_thresholds, read_xids};
 pub use prometheus::SampleReader;
+pub use serving::{engine_metrics, is_engine_metric, serving_samples};
 
 use crate::metrics::LARGEST_TEXT;
 use gpuwise_domain::telemetry::Telemetry;

@@ -7,6 +7,7 @@ use super::{
     fields::FieldNames,
     value,
 };
+use std::collections::BTreeSet;
 use gpuwise_domain::telemetry::{Holder, Link, MigInstance, Process, Subject, Telemetry};
 
 /// `dmon` or, with a column of processes, `pmon`.
@@ -14,6 +15,8 @@ pub(super) fn columns(text: &str, names: &FieldNames) -> Result<Telemetry, Telem
     let mut header: Vec<&str> = Vec::new();
     let mut units: Vec<&str> = Vec::new();
     let mut builder = Builder::new(names, "nvidia-smi dmon");
+    let mut second = 0.0;
+    let mut seen = BTreeSet::new();
     for line in text.lines().filter(|line| !line.trim().is_empty()) {
         if let Some(comment) = line.trim().strip_prefix('#') {
             let words: Vec<&str> = comment.split_whitespace().collect();
@@ -32,10 +35,19 @@ pub(super) fn columns(text: &str, names: &FieldNames) -> Result<Telemetry, Telem
             builder.problem("line", line, "stands before a header `# gpu …`");
             continue;
         }
-        row(&header, &units, &cells, &mut builder);
+        // A second passes when the first GPU, or a process, comes again.
+        if !seen.insert(key(&header, &cells)) {
+            second += 1.0;
+            seen.clear();
+            seen.insert(key(&header, &cells));
+        }
+        row(&header, &units, &cells, second, &mut builder);
     }
     if header.is_empty() {
         return Err(TelemetryError::Form("no header `# gpu …` is in it".into()));
+    }
+    if !header.contains(&"Time") {
+        builder.note("rows carry no time; they are taken as one second apart, from 0");
     }
     if header.contains(&"pid") {
         builder.out.form = "nvidia-smi pmon".into();
@@ -43,7 +55,22 @@ pub(super) fn columns(text: &str, names: &FieldNames) -> Result<Telemetry, Telem
     Ok(builder.finish())
 }
 
-fn row(header: &[&str], units: &[&str], cells: &[&str], builder: &mut Builder<'_>) {
+/// GPU and process of a row.
+fn key(header: &[&str], cells: &[&str]) -> (String, String) {
+    let of = |name: &str| {
+        let place = header.iter().position(|column| *column == name)?;
+        cells.get(place).map(|cell| (*cell).to_owned())
+    };
+    (of("gpu").unwrap_or_default(), of("pid").unwrap_or_default())
+}
+
+fn row(
+    header: &[&str],
+    units: &[&str],
+    cells: &[&str],
+    second: f64,
+    builder: &mut Builder<'_>,
+) {
     let of = |name: &str| {
         let place = header.iter().position(|column| *column == name)?;
         cells.get(place).copied()
@@ -53,14 +80,14 @@ fn row(header: &[&str], units: &[&str], cells: &[&str], builder: &mut Builder<'_
     } else {
         "smi_dmon"
     };
-    // Rows repeat without a time; each is a moment of its own.
     let at = match (of("Date"), of("Time")) {
         (Some(date), Some(time)) if date.len() == 8 => {
             let (year, rest) = date.split_at(4);
             let (month, day) = rest.split_at(2);
             value::seconds(&format!("{year}-{month}-{day} {time}"))
         }
-        _ => None,
+        // Without them rows are a second apart, which is the tool's default.
+        _ => Some(second),
     };
     builder.moment(at);
     let process = of("pid").and_then(|pid| pid.parse().ok()).map(|pid| {

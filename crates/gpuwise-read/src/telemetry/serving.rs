@@ -82,6 +82,36 @@ impl Engines {
     }
 }
 
+/// Whether a metric is a serving engine's.
+pub fn is_engine_metric(metric: &str) -> bool {
+    VOCABULARIES.iter().any(|one| one.owns(metric))
+}
+
+/// What serving engines say of themselves among these samples, replica by replica.
+pub fn serving_samples(page: &Exposition<'_>) -> Vec<ServingSample> {
+    Engines::of(page).samples(page).0
+}
+
+/// All names under which an engine may tell what is read here; for queries.
+pub fn engine_metrics() -> Vec<String> {
+    let mut names = Vec::new();
+    for vocabulary in VOCABULARIES {
+        for quantity in READ {
+            for named in vocabulary.spelled(*quantity) {
+                if *quantity == Quantity::Queue {
+                    names.push(format!("{}_sum", named.name));
+                    names.push(format!("{}_count", named.name));
+                } else {
+                    names.push(named.name);
+                }
+            }
+        }
+    }
+    names.sort_unstable();
+    names.dedup();
+    names
+}
+
 /// A histogram's name without `_bucket`, so that its buckets are listed once.
 fn family(name: &str) -> &str {
     name.strip_suffix("_bucket").unwrap_or(name)

@@ -1,0 +1,31 @@
+//! What is known beforehand of devices and of their error codes: rows of the catalogue.
+
+use gpuwise_domain::{gpu::MigProfile, telemetry::XidMeaning};
+use std::collections::BTreeMap;
+
+/// What the catalogue says of a product.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct DeviceFacts {
+    /// Its name in the catalogue.
+    pub name: String,
+    /// Streaming multiprocessors.
+    pub multiprocessors: Option<u32>,
+    /// Its MIG profiles; empty where it has none.
+    pub profiles: Vec<MigProfile>,
+}
+
+/// All of it.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Facts {
+    /// By the product's name as the source wrote it.
+    pub devices: BTreeMap<String, DeviceFacts>,
+    /// By error code.
+    pub xids: BTreeMap<u32, XidMeaning>,
+}
+
+impl Facts {
+    /// What is known of the product of a subject.
+    pub fn device(&self, product: Option<&str>) -> Option<&DeviceFacts> {
+        self.devices.get(product?)
+    }
+}

@@ -1,0 +1,210 @@
+//! Findings of telemetry. Each rule looks at one row or one engine, and says nothing where a quantity it
+//! needs is not told or a threshold is not there.
+
+mod definitions;
+mod fit;
+mod health;
+mod limits;
+mod numa;
+mod serving;
+
+pub use definitions::DEFINITIONS;
+pub use numa::numa_mismatch;
+
+use super::{
+    facts::Facts,
+    figures::label,
+    state::{Row, State},
+    track::Track,
+};
+use gpuwise_domain::{
+    profile::{
+        figure::Scope,
+        finding::{Evidence, Finding, Gain},
+    },
+    telemetry::{Quantity, Subject, Thresholds},
+};
+use std::collections::BTreeMap;
+
+/// Everything that is found now, the largest gain first; what is about safety stands before all.
+pub fn findings(state: &State, limits: &Thresholds, facts: &Facts) -> Vec<Finding> {
+    let neighbours = Neighbours::of(state);
+    let mut out = Vec::new();
+    for row in state.rows().iter().filter(|row| !row.is_process()) {
+        let look = Look {
+            row,
+            limits,
+            facts,
+            around: neighbours.around(&row.subject),
+        };
+        out.extend(
+            [
+                health::fault(&look),
+                health::application_fault(&look),
+                health::ecc(&look),
+                health::remap(&look),
+                health::thermal(&look),
+                health::power(&look),
+                health::link(&look),
+                limits::dram(&look),
+                limits::tensor(&look),
+                limits::pcie(&look),
+                fit::idle(&look),
+                fit::over(&look),
+                fit::slice(&look),
+                fit::busy_low(&look),
+            ]
+            .into_iter()
+            .flatten(),
+        );
+    }
+    out.extend(serving::findings(state, limits));
+    out.sort_by(|a, b| weight(b).total_cmp(&weight(a)));
+    out
+}
+
+/// For order alone: safety first, then the middle of what is gained.
+fn weight(finding: &Finding) -> f64 {
+    match finding.gain {
+        Gain::Safety => 2.0,
+        Gain::Time { low, high } | Gain::Device { low, high } => f64::midpoint(low, high),
+        Gain::Memory { .. } => 0.1,
+        Gain::Unknown => 0.0,
+    }
+}
+
+/// What a rule looks at.
+struct Look<'a> {
+    row: &'a Row,
+    limits: &'a Thresholds,
+    facts: &'a Facts,
+    around: Around,
+}
+
+/// What is known of others on the same GPU.
+#[derive(Clone, Copy, Default)]
+struct Around {
+    processes: u32,
+    instances: u32,
+}
+
+type GpuKey<'a> = (Option<&'a str>, Option<&'a str>, Option<u32>);
+
+struct Neighbours<'a>(BTreeMap<GpuKey<'a>, Around>);
+
+impl<'a> Neighbours<'a> {
+    fn of(state: &'a State) -> Self {
+        let mut found: BTreeMap<GpuKey<'a>, Around> = BTreeMap::new();
+        for row in state.rows() {
+            let around = found.entry(key(&row.subject)).or_default();
+            around.processes += u32::from(row.is_process());
+            around.instances += u32::from(row.subject.instance.is_some() && !row.is_process());
+        }
+        Self(found)
+    }
+
+    fn around(&self, subject: &Subject) -> Around {
+        self.0.get(&key(subject)).copied().unwrap_or_default()
+    }
+}
+
+fn key(subject: &Subject) -> GpuKey<'_> {
+    match &subject.gpu.uuid {
+        Some(uuid) => (None, Some(uuid), None),
+        None => (subject.gpu.host.as_deref(), None, subject.gpu.index),
+    }
+}
+
+impl Look<'_> {
+    fn limit(&self, name: &str) -> Option<f64> {
+        self.limits.value(name)
+    }
+
+    /// A track with enough samples to say something over time.
+    fn track(&self, quantity: Quantity) -> Option<&Track> {
+        let fewest = self.limit("fewest_samples")?;
+        self.row
+            .track(quantity)
+            .filter(|track| track.len() as f64 >= fewest)
+    }
+
+    fn mean(&self, quantity: Quantity) -> Option<f64> {
+        self.track(quantity)?.mean()
+    }
+
+    fn last(&self, quantity: Quantity) -> Option<f64> {
+        self.row.last(quantity)
+    }
+
+    /// Which quantity says how busy it is: that of the engine, else that of the driver.
+    fn busy_quantity(&self) -> Option<Quantity> {
+        [
+            Quantity::EngineActive,
+            Quantity::SmActive,
+            Quantity::GpuUtil,
+        ]
+        .into_iter()
+        .find(|quantity| self.track(*quantity).is_some())
+    }
+
+    /// How busy it is, where that is told and it is under load.
+    fn loaded(&self) -> Option<f64> {
+        let busy = self.mean(self.busy_quantity()?)?;
+        (busy >= self.limit("busy_util")?).then_some(busy)
+    }
+
+    /// Share of device memory in use at the most.
+    fn peak_memory(&self) -> Option<(f64, f64)> {
+        let total = self.memory_total()?;
+        let used = self.track(Quantity::MemoryUsed)?.max()?;
+        Some((used, total))
+    }
+
+    fn memory_total(&self) -> Option<f64> {
+        let told = self.last(Quantity::MemoryTotal);
+        let parts = || {
+            let used = self.last(Quantity::MemoryUsed)?;
+            let free = self.last(Quantity::MemoryFree)?;
+            Some(used + free + self.last(Quantity::MemoryReserved).unwrap_or(0.0))
+        };
+        told.or_else(parts).filter(|total| *total > 0.0)
+    }
+
+    fn finding(&self, class: &str, statement: String, gain: Gain, advice: &[&str]) -> Finding {
+        Finding {
+            class: class.into(),
+            scope: Scope {
+                device: self.row.subject.gpu.index.map(i64::from),
+                part: Some(label(self.row)),
+                ..Scope::default()
+            },
+            statement,
+            evidence: Vec::new(),
+            places: Vec::new(),
+            gain,
+            advice: advice.iter().map(|text| (*text).to_owned()).collect(),
+        }
+    }
+}
+
+fn evidence(figure: &str, value: f64, unit: &str, threshold: Option<f64>) -> Evidence {
+    Evidence {
+        figure: figure.into(),
+        value,
+        unit: unit.into(),
+        threshold,
+    }
+}
+
+/// A share as people read it.
+fn percent(share: f64) -> String {
+    format!("{} %", gpuwise_units::significant(share * 100.0, 2))
+}
+
+/// Bytes as the driver counts them.
+fn gib(bytes: f64) -> String {
+    format!(
+        "{} GiB",
+        gpuwise_units::significant(bytes / 1073741824.0, 3)
+    )
+}
