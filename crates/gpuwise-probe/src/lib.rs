@@ -3,5 +3,6 @@
 pub mod bench;
 #[cfg(feature = "nsight")]
 pub mod nsight;
+pub mod gpus;
 #[cfg(feature = "metrics")]
 pub mod prometheus;
