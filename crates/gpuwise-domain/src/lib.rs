@@ -24,6 +24,6 @@ pub mod question;
 pub mod request;
 pub mod run;
 pub mod telemetry;
-pub mod usage;
 pub mod tier;
+pub mod usage;
 pub mod workload;

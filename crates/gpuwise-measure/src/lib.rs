@@ -6,6 +6,7 @@
 pub mod audit;
 pub mod drift;
 pub mod figures;
+pub mod hung;
 pub mod kernel_counters;
 pub mod learn;
 pub mod matmul;

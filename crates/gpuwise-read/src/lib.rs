@@ -6,6 +6,7 @@
 pub mod access_log;
 pub mod catalogue;
 pub mod config;
+pub mod flight_recorder;
 pub mod gguf;
 pub mod kernel_counters;
 pub mod kernel_rules;
@@ -20,8 +21,8 @@ pub mod results;
 pub mod safetensors;
 pub mod stored;
 pub mod telemetry;
-pub mod trace_viewer;
 pub mod tier;
+pub mod trace_viewer;
 pub mod traffic;
 pub mod usage;
 pub mod workload;

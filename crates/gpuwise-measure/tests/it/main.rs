@@ -4,6 +4,7 @@
 #![allow(clippy::disallowed_methods, clippy::disallowed_types)]
 
 mod figures;
+mod hung;
 mod kernel_counters;
 mod memory_snapshot;
 mod planes;

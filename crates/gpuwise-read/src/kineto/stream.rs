@@ -229,6 +229,17 @@ impl<R: Read> Reading<'_, R> {
             let taken = self.events_of_window();
             self.source.take(taken);
             match self.next(b']')? {
+                Some(End::Whole) if !self.ends_here()? => {
+                    let place = self.place();
+                    if !self.resume()? {
+                        let what = "bytes after the end of the trace";
+                        self.builder.losses.of_file(what.into(), 1);
+                        return Ok(End::Whole);
+                    }
+                    self.builder
+                        .losses
+                        .at("brackets that close the events too early", place);
+                }
                 Some(end) => return Ok(end),
                 None if self.peek()? != Some(b'{') => {
                     let place = self.place();
@@ -288,6 +299,20 @@ impl<R: Read> Reading<'_, R> {
         }
         self.builder.losses.at("events that are no JSON", place);
         self.resume()
+    }
+
+    /// Whether what follows the closing bracket of the events may follow it.
+    fn ends_here(&mut self) -> Result<bool, KinetoError> {
+        let follows = self.piece(|cursor| {
+            let first = cursor.peek()?;
+            if first != b',' {
+                return Ok(first == b'}');
+            }
+            cursor.at += 1;
+            Ok(matches!(cursor.peek()?, b'"' | b'}'))
+        })?;
+        // Nothing follows at the end of a file.
+        Ok(follows.map_or_else(|stop| stop == Stop::More, |(may, _)| may))
     }
 
     fn place(&self) -> Place {

@@ -8,6 +8,7 @@ mod config_errors;
 mod config_mutations;
 mod config_sums;
 mod engine_facts;
+mod flight_recorder;
 mod gguf;
 mod kernel_counters;
 mod kineto;
