@@ -8,7 +8,7 @@ use gpuwise_read::{
         read_gpus, read_hosts, read_mig_profiles, read_offers, read_quality,
     },
     config::read_config,
-    gguf, safetensors,
+    gguf, kineto, safetensors,
 };
 use std::fmt::Write as _;
 
@@ -197,4 +197,34 @@ fn evidence(bencher: Bencher<'_, '_>) {
     bencher
         .counter(BytesCount::of_slice(bytes))
         .bench_local(|| read_evidence("evidence.csv.gz", black_box(bytes)).expect("evidence"));
+}
+
+/// A trace of the PyTorch profiler, as it comes with stacks: six of ten events are Python functions.
+fn kineto_trace(turns: usize) -> String {
+    let mut text = String::from("{\"schemaVersion\": 1, \"traceEvents\": [");
+    for turn in 0..turns {
+        let comma = if turn == 0 { "" } else { ",\n" };
+        let _ = write!(
+            text,
+            r#"{comma}{{"ph": "X", "cat": "cpu_op", "name": "aten::mm", "pid": 1, "tid": 1, "ts": {turn}0.125, "dur": 9, "args": {{"External id": {turn}, "Record function id": 0, "Concrete Inputs": ["", ""], "Input type": ["c10::BFloat16", "c10::BFloat16"], "Input Dims": [[1024, 4096], [4096, 4096]]}}}},
+{{"ph": "X", "cat": "cuda_runtime", "name": "cudaLaunchKernel", "pid": 1, "tid": 1, "ts": {turn}1.5, "dur": 1, "args": {{"External id": {turn}, "cbid": 211, "correlation": {turn}}}}},
+{{"ph": "s", "id": {turn}, "pid": 1, "tid": 1, "ts": {turn}1.5, "cat": "ac2g", "name": "ac2g"}},
+{{"ph": "X", "cat": "kernel", "name": "void at::native::vectorized_elementwise_kernel<4, at::native::FillFunctor<float>, std::array<char*, 1ul> >(int, at::native::FillFunctor<float>)", "pid": 0, "tid": 7, "ts": {turn}2.75, "dur": 3.001, "args": {{"External id": {turn}, "queued": 0, "device": 0, "context": 1, "stream": 7, "correlation": {turn}, "registers per thread": 16, "shared memory": 0, "blocks per SM": 0.59, "warps per SM": 2.4, "grid": [64, 1, 1], "block": [128, 1, 1], "est. achieved occupancy %": 4}}}}"#
+        );
+        for depth in 0..6 {
+            let _ = write!(
+                text,
+                ",\n{{\"ph\": \"X\", \"cat\": \"python_function\", \"name\": \"torch/nn/modules/module.py(1520): _call_impl\", \"pid\": 1, \"tid\": 1, \"ts\": {turn}{depth}.25, \"dur\": 9, \"args\": {{\"Python parent id\": {depth}, \"Python id\": {turn}, \"Ev Idx\": {turn}}}}}"
+            );
+        }
+    }
+    text + "]}"
+}
+
+#[divan::bench(max_time = 1)]
+fn kineto(bencher: Bencher<'_, '_>) {
+    let text = kineto_trace(10_000);
+    bencher
+        .counter(BytesCount::of_str(&text))
+        .bench_local(|| kineto::read_bytes(black_box(text.as_bytes())).expect("it is valid"));
 }
