@@ -2,37 +2,25 @@
 
 use crate::figures::intervals::Intervals;
 use gpuwise_domain::profile::nsight::NsightExport;
+use gpuwise_domain::profile::sources::{NsightDevice, NsightSource};
 use gpuwise_domain::profile::timeline::WorkClass;
 use std::collections::BTreeMap;
 
-/// Figures of one device; nanoseconds unless said.
-#[derive(Debug, Clone, PartialEq, Default)]
-pub struct NsightDevice {
-    /// Kernels.
-    pub kernel_count: u64,
-    /// Copies and fills.
-    pub memory_count: u64,
-    /// From the first start to the last end of all work.
-    pub span_ns: i64,
-    /// Union of all work.
-    pub busy_ns: i64,
-    /// Sum over kernels.
-    pub kernel_sum_ns: i64,
-    /// Union of kernels that do not communicate.
-    pub computation_ns: i64,
-    /// Union of kernels of NCCL, by their short names.
-    pub nccl_ns: i64,
-    /// Kernels of NCCL.
-    pub nccl_count: u64,
-    /// Kernels by short name with time and count, the longest first.
-    pub kernels: Vec<(String, i64, u64)>,
-}
-
-impl NsightDevice {
-    /// Idle time in percent of the span; absent where the span is empty.
-    pub fn idle_percent(&self) -> Option<f64> {
-        let idle = self.span_ns - self.busy_ns;
-        (self.span_ns > 0).then(|| 100.0 * idle as f64 / self.span_ns as f64)
+/// An export, measured as a whole.
+pub fn nsight_source(export: &NsightExport) -> NsightSource {
+    let processes = export.processes.iter();
+    NsightSource {
+        product_version: export.product_version.clone(),
+        schema_version: export.schema_version.clone(),
+        tables: export.tables.clone(),
+        devices: nsight_devices(export),
+        runtime: runtime_calls(export)
+            .into_iter()
+            .map(|(name, count, sum)| (name.to_owned(), count, sum))
+            .collect(),
+        processes: processes
+            .map(|process| (process.id, process.name.clone()))
+            .collect(),
     }
 }
 

@@ -1,26 +1,42 @@
 //! Figures of planes of TensorFlow's and JAX's profiler, exact in integer picoseconds.
 
-use gpuwise_domain::profile::planes::{Line, Plane, PlaneEvent};
+use gpuwise_domain::profile::planes::{Line, Plane, PlaneEvent, Planes};
+use gpuwise_domain::profile::sources::{LineSummary, PlaneFigures, PlaneSummary, PlanesSource};
 use gpuwise_domain::profile::timeline::NameId;
 use std::collections::BTreeMap;
 
-/// Figures of a set of events.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct PlaneFigures {
-    /// Events.
-    pub event_count: u64,
-    /// Events without a length.
-    pub zero_duration_count: u64,
-    /// Aggregates, which have no start: they count in the sum and in nothing else.
-    pub without_start_count: u64,
-    /// Sum of lengths, in picoseconds.
-    pub sum_ps: i128,
-    /// Union of `[start, end)`, in picoseconds.
-    pub busy_ps: i128,
-    /// From the first start to the last end, in picoseconds.
-    pub span_ps: i128,
-    /// The first start; absent where no event has one.
-    pub first_start_ps: Option<i128>,
+/// Names that a plane's summary lists.
+const NAMES_LISTED: usize = 5;
+
+/// A file of planes, measured.
+pub fn planes_source(planes: &Planes) -> PlanesSource {
+    let summary = |plane: &Plane| PlaneSummary {
+        id: plane.id,
+        name: plane.name.clone(),
+        is_device: plane.is_device(),
+        line_count: plane.lines.len() as u64,
+        event_name_count: plane.event_name_count,
+        figures: plane_figures(plane),
+        lines: plane
+            .lines
+            .iter()
+            .map(|line| LineSummary {
+                id: line.id,
+                name: line.name.clone(),
+                timestamp_ns: line.timestamp_ns,
+                figures: line_figures(line),
+            })
+            .collect(),
+        top: top_names(plane, NAMES_LISTED)
+            .into_iter()
+            .map(|(name, count, sum)| (name.to_owned(), count, sum))
+            .collect(),
+    };
+    PlanesSource {
+        byte_count: planes.byte_count,
+        planes: planes.planes.iter().map(summary).collect(),
+        losses: planes.losses.clone(),
+    }
 }
 
 /// Figures of the events of a line.

@@ -10,4 +10,5 @@ pub mod matmul;
 pub mod memory_snapshot;
 pub mod nsight;
 pub mod planes;
+pub mod sources;
 pub mod timeline;

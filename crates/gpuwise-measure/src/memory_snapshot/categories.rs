@@ -1,28 +1,7 @@
 //! Memory by what it is used for.
 
 use gpuwise_domain::profile::memory_snapshot::{CategoryTimeline, MemoryCategory};
-
-/// Figures of a timeline by category; bytes. Signed: a recording that misses what was there before it
-/// may go below zero, and that must be seen.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct CategoryFigures {
-    /// Events.
-    pub event_count: u64,
-    /// What was there before the recording.
-    pub start_live: i64,
-    /// What is there at its end.
-    pub end_live: i64,
-    /// Most that was live.
-    pub peak_live: i64,
-    /// When that was, in nanoseconds since 1970; absent where it was before the recording.
-    pub peak_at_ns: Option<i64>,
-    /// What it was used for at the peak, the largest first; nothing of unused ones.
-    pub categories_at_peak: Vec<(MemoryCategory, i64)>,
-    /// The most that each category held at any time, in the order of [`MemoryCategory::ALL`].
-    pub peak_by_category: Vec<(MemoryCategory, i64)>,
-    /// From the first dated event to the last, in nanoseconds.
-    pub time_span_ns: i64,
-}
+use gpuwise_domain::profile::sources::CategoryFigures;
 
 /// Figures of a timeline by category. What was there before the recording counts from its start.
 pub fn category_figures(timeline: &CategoryTimeline) -> CategoryFigures {

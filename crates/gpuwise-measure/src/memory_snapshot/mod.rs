@@ -4,11 +4,11 @@ mod categories;
 mod peak;
 mod totals;
 
-pub use categories::{CategoryFigures, category_figures};
-pub use peak::{AllocationSite, LivePoint, OutOfMemory, TraceFigures};
-pub use totals::MemoryFigures;
+pub use categories::category_figures;
+pub use peak::live_timeline;
 
 use gpuwise_domain::profile::memory_snapshot::MemorySnapshot;
+use gpuwise_domain::profile::sources::{MemoryFigures, MemorySource};
 
 /// Figures of a snapshot.
 pub fn memory_figures(snapshot: &MemorySnapshot) -> MemoryFigures {
@@ -19,4 +19,20 @@ pub fn memory_figures(snapshot: &MemorySnapshot) -> MemoryFigures {
         .map(|(device, events)| peak::trace_figures(snapshot, device, events))
         .collect();
     figures
+}
+
+/// A snapshot, measured.
+pub fn memory_source(snapshot: MemorySnapshot) -> MemorySource {
+    let figures = memory_figures(&snapshot);
+    let traces = figures.traces.iter();
+    let live =
+        traces.map(|trace| live_timeline(&snapshot, usize::try_from(trace.device).unwrap_or(0)));
+    MemorySource {
+        live: live.collect(),
+        figures,
+        keys: snapshot.keys,
+        stacks: snapshot.stacks,
+        settings: snapshot.settings,
+        losses: snapshot.losses,
+    }
 }

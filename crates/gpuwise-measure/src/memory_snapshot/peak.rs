@@ -6,86 +6,9 @@
 use gpuwise_domain::profile::memory_snapshot::{
     AllocatorAction, AllocatorEvent, BlockState, MemorySnapshot,
 };
+use gpuwise_domain::profile::sources::{AllocationSite, LivePoint, OutOfMemory, TraceFigures};
 use gpuwise_domain::profile::timeline::Index;
 use std::collections::BTreeMap;
-
-/// Figures of the recorded history of one device; bytes unless said. Counts of bytes are signed: a
-/// history that does not fit its end may go below zero, and that must be seen.
-#[derive(Debug, Clone, PartialEq, Default)]
-pub struct TraceFigures {
-    /// The device's number.
-    pub device: u64,
-    /// Events recorded.
-    pub event_count: u64,
-    /// Events by action, as the file spells it.
-    pub actions: BTreeMap<String, u64>,
-    /// Live at the end: the sum over its segments.
-    pub end_live: i64,
-    /// Live before the first event.
-    pub start_live: i64,
-    /// Most that was live.
-    pub peak_live: i64,
-    /// How many events had happened when the peak was first reached.
-    pub peak_at_event: usize,
-    /// When that was, in microseconds since 1970, where stated; at the peak's last event.
-    pub peak_at_us: Option<i64>,
-    /// Taken from the driver at that time, walked back likewise.
-    pub reserved_at_peak: i64,
-    /// Most that was taken from the driver.
-    pub peak_reserved: i64,
-    /// Time-weighted mean of live bytes; absent without times.
-    pub mean_live: Option<f64>,
-    /// From the first event to the last, in microseconds.
-    pub time_span_us: i64,
-    /// Who holds the memory at the peak, the largest first.
-    pub sites_at_peak: Vec<AllocationSite>,
-    /// Live at the peak, but allocated before the recording began: nobody is known to hold it.
-    pub unattributed_at_peak: i64,
-    /// Requests that found no memory.
-    pub out_of_memory: Vec<OutOfMemory>,
-}
-
-impl TraceFigures {
-    /// Taken from the driver but not in use at the peak.
-    pub fn slack_at_peak(&self) -> i64 {
-        self.reserved_at_peak - self.peak_live
-    }
-}
-
-/// Memory that one place in the code holds.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct AllocationSite {
-    /// The call stack, in the snapshot's stacks.
-    pub stack: Index,
-    /// Allocations.
-    pub count: u64,
-    /// Bytes.
-    pub bytes: u64,
-}
-
-/// A request that found no memory.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct OutOfMemory {
-    /// When, in microseconds since 1970, where stated.
-    pub at_us: Option<i64>,
-    /// Bytes asked for.
-    pub asked: u64,
-    /// Bytes that the device still had, where stated.
-    pub device_free: Option<u64>,
-    /// Who asked.
-    pub stack: Index,
-}
-
-/// Live bytes after an event.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct LivePoint {
-    /// When, in microseconds since 1970, where stated.
-    pub at_us: Option<i64>,
-    /// In blocks in use.
-    pub live: i64,
-    /// Taken from the driver.
-    pub reserved: i64,
-}
 
 /// What an event adds to (live, reserved).
 fn change(event: &AllocatorEvent) -> (i64, i64) {
@@ -102,36 +25,34 @@ fn change(event: &AllocatorEvent) -> (i64, i64) {
     }
 }
 
-impl LivePoint {
-    /// Live bytes of a device over its history: one point before the first event and one after each.
-    pub fn timeline(snapshot: &MemorySnapshot, device: usize) -> Vec<Self> {
-        let events = snapshot.traces.get(device).map_or(&[][..], |events| events);
-        let number = i64::try_from(device).unwrap_or(i64::MAX);
-        let of_device = || snapshot.segments.iter().filter(|s| s.device == number);
-        let sum = |bytes: &mut dyn Iterator<Item = u64>| {
-            i64::try_from(bytes.fold(0, u64::saturating_add)).unwrap_or(i64::MAX)
-        };
-        let mut live = sum(&mut of_device().map(|segment| segment.allocated_bytes));
-        let mut reserved = sum(&mut of_device().map(|segment| segment.total_bytes));
-        let mut points = Vec::with_capacity(events.len() + 1);
-        for event in events.iter().rev() {
-            points.push(Self {
-                at_us: event.at_us,
-                live,
-                reserved,
-            });
-            let (more, taken) = change(event);
-            live = live.saturating_sub(more);
-            reserved = reserved.saturating_sub(taken);
-        }
-        points.push(Self {
-            at_us: events.first().and_then(|event| event.at_us),
+/// Live bytes of a device over its history: one point before the first event and one after each.
+pub fn live_timeline(snapshot: &MemorySnapshot, device: usize) -> Vec<LivePoint> {
+    let events = snapshot.traces.get(device).map_or(&[][..], |events| events);
+    let number = i64::try_from(device).unwrap_or(i64::MAX);
+    let of_device = || snapshot.segments.iter().filter(|s| s.device == number);
+    let sum = |bytes: &mut dyn Iterator<Item = u64>| {
+        i64::try_from(bytes.fold(0, u64::saturating_add)).unwrap_or(i64::MAX)
+    };
+    let mut live = sum(&mut of_device().map(|segment| segment.allocated_bytes));
+    let mut reserved = sum(&mut of_device().map(|segment| segment.total_bytes));
+    let mut points = Vec::with_capacity(events.len() + 1);
+    for event in events.iter().rev() {
+        points.push(LivePoint {
+            at_us: event.at_us,
             live,
             reserved,
         });
-        points.reverse();
-        points
+        let (more, taken) = change(event);
+        live = live.saturating_sub(more);
+        reserved = reserved.saturating_sub(taken);
     }
+    points.push(LivePoint {
+        at_us: events.first().and_then(|event| event.at_us),
+        live,
+        reserved,
+    });
+    points.reverse();
+    points
 }
 
 pub(super) fn trace_figures(
@@ -139,7 +60,7 @@ pub(super) fn trace_figures(
     device: usize,
     events: &[AllocatorEvent],
 ) -> TraceFigures {
-    let points = LivePoint::timeline(snapshot, device);
+    let points = live_timeline(snapshot, device);
     let mut figures = TraceFigures {
         device: device as u64,
         event_count: events.len() as u64,

@@ -2,7 +2,8 @@
 
 use crate::sample_data::profiles;
 use gpuwise_domain::profile::kernel_counters::{Bound, BoundLimits, CountedValue, KernelCounters};
-use gpuwise_measure::kernel_counters::{CountedFigures, bound, counted_figures};
+use gpuwise_domain::profile::sources::CountedFigures;
+use gpuwise_measure::kernel_counters::{bound, counted_figures};
 use gpuwise_read::kernel_counters::{default_counter_rules, read_kernel_counters};
 
 fn read(text: &[u8]) -> (KernelCounters, Vec<CountedFigures>) {

@@ -2,8 +2,9 @@
 
 use crate::sample_data::{expected, profiles, unzipped};
 use gpuwise_domain::profile::planes::{Line, Plane, PlaneEvent};
+use gpuwise_domain::profile::sources::PlaneFigures;
 use gpuwise_domain::profile::timeline::{Index, NameId, Timeline};
-use gpuwise_measure::planes::{PlaneFigures, line_figures, plane_figures, top_names};
+use gpuwise_measure::planes::{line_figures, plane_figures, top_names};
 use gpuwise_read::trace_viewer::read_trace_viewer;
 use gpuwise_read::xplane::{is_xplane, read_planes, timeline};
 use proptest::prelude::*;

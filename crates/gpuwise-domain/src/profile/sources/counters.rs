@@ -1,0 +1,69 @@
+//! Figures of counted kernels.
+
+use crate::profile::kernel_counters::{Bound, KernelCounters};
+use alloc::{collections::BTreeMap, string::String, vec::Vec};
+
+/// Counters of a file, measured.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct CountersSource {
+    /// What was read.
+    pub counters: KernelCounters,
+    /// Figures of each launch, in the order of the launches.
+    pub figures: Vec<CountedFigures>,
+}
+
+/// Figures of one launch. What the file does not count is `None`; shares are in percent of peak.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct CountedFigures {
+    /// Time of the kernel, in nanoseconds, replayed and alone on the GPU.
+    pub duration_ns: Option<f64>,
+    /// Throughput of the multiprocessors.
+    pub compute_percent: Option<f64>,
+    /// Throughput of the busiest part of caches and memory.
+    pub memory_percent: Option<f64>,
+    /// Throughput of device memory.
+    pub dram_percent: Option<f64>,
+    /// Activity of tensor cores.
+    pub tensor_percent: Option<f64>,
+    /// Achieved occupancy.
+    pub occupancy_percent: Option<f64>,
+    /// Occupancy that the launch allows.
+    pub occupancy_limit_percent: Option<f64>,
+    /// Waves of blocks over the multiprocessors.
+    pub waves: Option<f64>,
+    /// Bytes to and from device memory.
+    pub memory_bytes: Option<f64>,
+    /// Operations by precision; empty where none are counted.
+    pub operations: BTreeMap<String, f64>,
+    /// What limits it.
+    pub bound: Option<Bound>,
+    /// Whether compute or memory is near its peak; absent where neither is counted.
+    pub near_peak: Option<bool>,
+    /// What would have to be counted to say what limits it, where that cannot be told.
+    pub needed: Vec<String>,
+}
+
+impl CountedFigures {
+    /// Operations of all precisions; absent where none are counted.
+    pub fn total_operations(&self) -> Option<f64> {
+        (!self.operations.is_empty()).then(|| self.operations.values().sum())
+    }
+
+    /// Position on the roofline's axis: operations per byte of device memory.
+    pub fn arithmetic_intensity(&self) -> Option<f64> {
+        let bytes = self.memory_bytes.filter(|bytes| *bytes > 0.0)?;
+        Some(self.total_operations()? / bytes)
+    }
+
+    /// Operations per second.
+    pub fn operations_per_second(&self) -> Option<f64> {
+        let duration = self.duration_ns.filter(|duration| *duration > 0.0)?;
+        Some(self.total_operations()? / (duration * 1e-9))
+    }
+
+    /// Bytes of device memory per second.
+    pub fn bytes_per_second(&self) -> Option<f64> {
+        let duration = self.duration_ns.filter(|duration| *duration > 0.0)?;
+        Some(self.memory_bytes? / (duration * 1e-9))
+    }
+}
