@@ -15,4 +15,5 @@ pub mod nsight;
 pub mod planes;
 pub mod regress;
 pub mod telemetry;
+pub mod sources;
 pub mod tier;

@@ -88,6 +88,23 @@ figures! {
     "straggler_caused_ns", "ns", LOWER, "What other ranks waited for it.", "Σ (longest − shortest kernel) over collectives in which it came last", "ours";
     "straggler_waited_ns", "ns", LOWER, "What a rank waited for others.", "Σ (own − shortest kernel) over its collectives", "ours";
     "critical_path_ns", "ns", LOWER, "Time of the critical path that went into one cause (part).", "walk back from the last end through whatever ended last before", "ours";
+    "allocator_reserved_bytes", "bytes", LOWER, "Memory that the framework's allocator took from the driver, at the end of a snapshot.", "Σ total_size of segments", "torch.cuda.memory_reserved";
+    "allocator_allocated_bytes", "bytes", LOWER, "Memory in blocks that are in use, at the end of a snapshot.", "Σ allocated_size of segments", "torch.cuda.memory_allocated";
+    "allocator_rounding_bytes", "bytes", LOWER, "Memory lost to rounding requests up to blocks: internal fragmentation.", "Σ allocated_size − Σ requested_size", "PyTorch CUDA memory notes";
+    "allocator_free_bytes", "bytes", LOWER, "Memory in free blocks of the allocator, at the end of a snapshot.", "Σ size of inactive blocks", "PyTorch CUDA memory notes";
+    "allocator_largest_free_bytes", "bytes", HIGHER, "The largest free block.", "max size of inactive blocks", "ours";
+    "allocator_fragmentation_pct", "%", LOWER, "Free memory that one request could not have: external fragmentation.", "100 · (1 − allocator_largest_free_bytes / allocator_free_bytes)", "the usual measure of external fragmentation";
+    "allocator_peak_bytes", "bytes", LOWER, "Most that was in use over the recorded history.", "max over events of the live total, walked back from the total at the end, for the history is a ring", "ours";
+    "allocator_slack_at_peak_bytes", "bytes", LOWER, "Taken from the driver and not in use at the peak.", "reserved − live, both walked back to the peak", "ours";
+    "allocator_peak_reserved_bytes", "bytes", LOWER, "Most that was taken from the driver over the recorded history.", "max over events of the reserved total, walked back", "ours";
+    "allocator_mean_bytes", "bytes", None, "In use on average over the recorded history.", "Σ live · time to the next event / Σ time", "ours";
+    "allocator_oom_count", "count", LOWER, "Requests that found no memory.", "events of action oom", "torch.cuda.memory._dump_snapshot";
+    "category_peak_bytes", "bytes", LOWER, "Most that was live, and at that time by what it is used for (part).", "max over events of Σ bytes", "torch.profiler export_memory_timeline, raw form";
+    "counted_launches", "count", None, "Launches of kernels that were counted.", "rows or groups of rows by launch", "Nsight Compute";
+    "counted_compute_pct", "%", HIGHER, "Throughput of the multiprocessors against their peak, over counted launches.", "Σ sm__throughput · duration / Σ duration", "Nsight Compute, section SpeedOfLight";
+    "counted_memory_pct", "%", None, "Throughput of the busiest part of caches and memory against its peak, over counted launches.", "Σ gpu__compute_memory_throughput · duration / Σ duration", "Nsight Compute, section SpeedOfLight";
+    "counted_dram_pct", "%", None, "Throughput of device memory against its peak, over counted launches.", "Σ gpu__dram_throughput · duration / Σ duration", "Nsight Compute, section SpeedOfLight";
+    "counted_occupancy_pct", "%", HIGHER, "Achieved occupancy over counted launches.", "Σ sm__warps_active · duration / Σ duration", "Nsight Compute, section Occupancy";
 }
 
 /// The definition of a figure.

@@ -3,6 +3,7 @@
 mod detail;
 mod html;
 mod palette;
+pub mod sources;
 pub mod summary;
 
 use gpuwise_domain::profile::{figure::Summary, figures::ProfileFigures, timeline::Timeline};

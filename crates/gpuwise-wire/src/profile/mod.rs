@@ -4,11 +4,13 @@
 
 mod device;
 mod file;
+mod sources;
 mod summary;
 
 use file::FileDocument;
-use gpuwise_domain::profile::{figure::Summary, figures::ProfileFigures};
+use gpuwise_domain::profile::{figure::Summary, figures::ProfileFigures, sources::Source};
 use serde::{Deserialize, Serialize};
+use sources::SourceDocument;
 use summary::{StragglersDocument, SummaryDocument};
 use utoipa::ToSchema;
 
@@ -22,6 +24,8 @@ pub(crate) struct ProfileFile {
     schema: String,
     /// Each file: one process, one rank.
     files: Vec<FileDocument>,
+    /// What files other than traces say beyond a timeline.
+    sources: Vec<SourceDocument>,
     /// Who waited for whom, where two or more ranks are there.
     stragglers: Option<StragglersDocument>,
     /// What is concluded, kept and compared.
@@ -35,10 +39,11 @@ struct Kept {
 }
 
 /// A profile as a document (`gpuwise.profile/v1`), indented, with a line end.
-pub fn profile_to_json(figures: &ProfileFigures, summary: &Summary) -> String {
+pub fn profile_to_json(figures: &ProfileFigures, sources: &[Source], summary: &Summary) -> String {
     crate::written(&ProfileFile {
         schema: PROFILE_SCHEMA.into(),
         files: figures.ranks.iter().map(FileDocument::of).collect(),
+        sources: sources.iter().map(SourceDocument::of).collect(),
         stragglers: figures.stragglers.as_ref().map(StragglersDocument::of),
         summary: SummaryDocument::of(summary),
     })
