@@ -14,6 +14,6 @@ pub mod memory_snapshot;
 pub mod nsight;
 pub mod planes;
 pub mod regress;
-pub mod telemetry;
 pub mod sources;
+pub mod telemetry;
 pub mod tier;

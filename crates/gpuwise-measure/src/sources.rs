@@ -13,7 +13,7 @@ pub fn figures(sources: &[Source]) -> Vec<Figure> {
             SourceContent::Memory(memory) => of_memory(memory, &mut list),
             SourceContent::Categories(figures) => of_categories(figures, &mut list),
             SourceContent::Counters(counters) => of_counters(counters, &mut list),
-            SourceContent::Nsight(_) | SourceContent::Planes(_) => {}
+            SourceContent::Nsight(_) | SourceContent::Planes(_) | SourceContent::Hangs(_) => {}
         }
     }
     list

@@ -1,8 +1,8 @@
 //! Sees and acts outside of this process: sends load to serving engines, and asks them for their metrics.
 
 pub mod bench;
+pub mod gpus;
 #[cfg(feature = "nsight")]
 pub mod nsight;
-pub mod gpus;
 #[cfg(feature = "metrics")]
 pub mod prometheus;

@@ -11,5 +11,5 @@ mod planes;
 mod regress;
 mod sample_data;
 mod support;
-mod traces;
 mod telemetry;
+mod traces;

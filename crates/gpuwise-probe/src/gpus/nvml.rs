@@ -4,9 +4,7 @@ use super::sample::{GpuSample, Sampler};
 use gpuwise_domain::telemetry::{GpuIdentity, MigInstance, Missing, Process, Quantity};
 use nvml_wrapper::{
     Device, Nvml,
-    enum_wrappers::device::{
-        Clock, EccCounter, MemoryError, PerformancePolicy, TemperatureSensor,
-    },
+    enum_wrappers::device::{Clock, EccCounter, MemoryError, PerformancePolicy, TemperatureSensor},
     enums::{device::UsedGpuMemory, gpm::GpmMetricId},
     error::NvmlError,
     gpm::{GpmSample, gpm_metrics_get},
@@ -55,7 +53,9 @@ struct Gpu {
 
 impl std::fmt::Debug for Driver {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Driver").field("gpus", &self.gpus.len()).finish()
+        f.debug_struct("Driver")
+            .field("gpus", &self.gpus.len())
+            .finish()
     }
 }
 
@@ -167,15 +167,25 @@ fn fast(device: &Device<'_>, divided: bool, values: &mut Values) {
         }
         Err(error) => put(Quantity::MemoryUsed, Err(error)),
     }
-    put(Quantity::PowerDraw, device.power_usage().map(|milliwatts| f64::from(milliwatts) / 1e3));
+    put(
+        Quantity::PowerDraw,
+        device
+            .power_usage()
+            .map(|milliwatts| f64::from(milliwatts) / 1e3),
+    );
     put(
         Quantity::Temperature,
         device.temperature(TemperatureSensor::Gpu).map(f64::from),
     );
-    put(Quantity::SmClock, device.clock_info(Clock::SM).map(f64::from));
+    put(
+        Quantity::SmClock,
+        device.clock_info(Clock::SM).map(f64::from),
+    );
     put(
         Quantity::ClockReasons,
-        device.current_throttle_reasons().map(|reasons| reasons.bits() as f64),
+        device
+            .current_throttle_reasons()
+            .map(|reasons| reasons.bits() as f64),
     );
     if divided {
         for (quantity, value) in values.iter_mut() {
@@ -191,30 +201,65 @@ fn slow(device: &Device<'_>, values: &mut Values) {
     let mut put = |quantity, value: Result<f64, NvmlError>| {
         values.push((quantity, value.map_err(|error| why(&error))));
     };
-    put(Quantity::PowerLimit, device.enforced_power_limit().map(|limit| f64::from(limit) / 1e3));
+    put(
+        Quantity::PowerLimit,
+        device
+            .enforced_power_limit()
+            .map(|limit| f64::from(limit) / 1e3),
+    );
     put(
         Quantity::PowerLimitDefault,
-        device.power_management_limit_default().map(|limit| f64::from(limit) / 1e3),
+        device
+            .power_management_limit_default()
+            .map(|limit| f64::from(limit) / 1e3),
     );
     put(
         Quantity::Energy,
-        device.total_energy_consumption().map(|millijoules| millijoules as f64 / 1e3),
+        device
+            .total_energy_consumption()
+            .map(|millijoules| millijoules as f64 / 1e3),
     );
-    put(Quantity::MemoryClock, device.clock_info(Clock::Memory).map(f64::from));
-    put(Quantity::SmClockMax, device.max_clock_info(Clock::SM).map(f64::from));
-    put(Quantity::MemoryClockMax, device.max_clock_info(Clock::Memory).map(f64::from));
+    put(
+        Quantity::MemoryClock,
+        device.clock_info(Clock::Memory).map(f64::from),
+    );
+    put(
+        Quantity::SmClockMax,
+        device.max_clock_info(Clock::SM).map(f64::from),
+    );
+    put(
+        Quantity::MemoryClockMax,
+        device.max_clock_info(Clock::Memory).map(f64::from),
+    );
     for (quantity, policy) in [
         (Quantity::PowerViolation, PerformancePolicy::Power),
         (Quantity::ThermalViolation, PerformancePolicy::Thermal),
     ] {
-        let time = device.violation_status(policy).map(|time| time.violation_time as f64 / 1e9);
+        let time = device
+            .violation_status(policy)
+            .map(|time| time.violation_time as f64 / 1e9);
         put(quantity, time);
     }
-    put(Quantity::PcieGeneration, device.current_pcie_link_gen().map(f64::from));
-    put(Quantity::PcieGenerationMax, device.max_pcie_link_gen().map(f64::from));
-    put(Quantity::PcieWidth, device.current_pcie_link_width().map(f64::from));
-    put(Quantity::PcieWidthMax, device.max_pcie_link_width().map(f64::from));
-    put(Quantity::PcieReplays, device.pcie_replay_counter().map(f64::from));
+    put(
+        Quantity::PcieGeneration,
+        device.current_pcie_link_gen().map(f64::from),
+    );
+    put(
+        Quantity::PcieGenerationMax,
+        device.max_pcie_link_gen().map(f64::from),
+    );
+    put(
+        Quantity::PcieWidth,
+        device.current_pcie_link_width().map(f64::from),
+    );
+    put(
+        Quantity::PcieWidthMax,
+        device.max_pcie_link_width().map(f64::from),
+    );
+    put(
+        Quantity::PcieReplays,
+        device.pcie_replay_counter().map(f64::from),
+    );
     put(
         Quantity::EccCorrected,
         device
@@ -227,7 +272,10 @@ fn slow(device: &Device<'_>, values: &mut Values) {
             .total_ecc_errors(MemoryError::Uncorrected, EccCounter::Volatile)
             .map(|count| count as f64),
     );
-    put(Quantity::MigMode, device.mig_mode().map(|mode| f64::from(mode.current)));
+    put(
+        Quantity::MigMode,
+        device.mig_mode().map(|mode| f64::from(mode.current)),
+    );
 }
 
 /// Figures that are differences of two samples.
@@ -298,8 +346,12 @@ fn instances(nvml: &'static Nvml, gpu: &Gpu, out: &mut Vec<GpuSample>) {
             ..GpuSample::default()
         };
         if let Ok(memory) = slice.memory_info() {
-            sample.values.push((Quantity::MemoryTotal, Ok(memory.total as f64)));
-            sample.values.push((Quantity::MemoryUsed, Ok(memory.used as f64)));
+            sample
+                .values
+                .push((Quantity::MemoryTotal, Ok(memory.total as f64)));
+            sample
+                .values
+                .push((Quantity::MemoryUsed, Ok(memory.used as f64)));
         }
         sample.processes = processes(nvml, &slice);
         out.push(sample);

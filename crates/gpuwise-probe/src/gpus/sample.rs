@@ -63,7 +63,9 @@ pub fn telemetry(samples: &[GpuSample], form: &str, at: f64) -> Telemetry {
                 process: Some(process.clone()),
                 ..Holder::default()
             };
-            let held = memory.map(|bytes| bytes as f64).ok_or(Missing::NotAvailable);
+            let held = memory
+                .map(|bytes| bytes as f64)
+                .ok_or(Missing::NotAvailable);
             push(
                 Subject {
                     holder,

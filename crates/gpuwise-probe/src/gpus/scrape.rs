@@ -68,7 +68,11 @@ impl Scraper {
     ///
     /// # Errors
     /// When it is no address.
-    pub fn new(address: &str, token: Option<String>, timeout: Duration) -> Result<Self, ScrapeError> {
+    pub fn new(
+        address: &str,
+        token: Option<String>,
+        timeout: Duration,
+    ) -> Result<Self, ScrapeError> {
         let with_scheme = if address.contains("://") {
             address.to_owned()
         } else {
@@ -80,7 +84,10 @@ impl Scraper {
         let host = rest.split('/').next().unwrap_or("");
         // Whoever writes a password into an address would find it in our output.
         if !matches!(scheme, "http" | "https") || host.is_empty() || host.contains('@') {
-            return Err(ScrapeError::Address(format!("{scheme}://{}", host.rsplit('@').next().unwrap_or(""))));
+            return Err(ScrapeError::Address(format!(
+                "{scheme}://{}",
+                host.rsplit('@').next().unwrap_or("")
+            )));
         }
         let path = rest.trim_start_matches(host);
         let address = if path.is_empty() || path == "/" {

@@ -63,6 +63,20 @@ pub enum NsightError {
 }
 
 impl NsightError {
+    /// The same of a file by the name that the user gave it: what was read may be an unpacked copy.
+    #[must_use]
+    pub fn of_file(mut self, named: &std::path::Path) -> Self {
+        match &mut self {
+            Self::Damaged { file, .. }
+            | Self::Foreign { file, .. }
+            | Self::NothingOfGpu { file, .. }
+            | Self::Column { file, .. }
+            | Self::NoExporter { file, .. } => *file = named.display().to_string(),
+            Self::ExporterFailed { .. } => {}
+        }
+        self
+    }
+
     /// What to do, where there is something.
     pub fn hint(&self) -> Option<String> {
         Some(match self {

@@ -7,8 +7,8 @@ use super::{
     fields::FieldNames,
     value,
 };
-use std::collections::BTreeSet;
 use gpuwise_domain::telemetry::{Holder, Link, MigInstance, Process, Subject, Telemetry};
+use std::collections::BTreeSet;
 
 /// `dmon` or, with a column of processes, `pmon`.
 pub(super) fn columns(text: &str, names: &FieldNames) -> Result<Telemetry, TelemetryError> {
@@ -64,13 +64,7 @@ fn key(header: &[&str], cells: &[&str]) -> (String, String) {
     (of("gpu").unwrap_or_default(), of("pid").unwrap_or_default())
 }
 
-fn row(
-    header: &[&str],
-    units: &[&str],
-    cells: &[&str],
-    second: f64,
-    builder: &mut Builder<'_>,
-) {
+fn row(header: &[&str], units: &[&str], cells: &[&str], second: f64, builder: &mut Builder<'_>) {
     let of = |name: &str| {
         let place = header.iter().position(|column| *column == name)?;
         cells.get(place).copied()

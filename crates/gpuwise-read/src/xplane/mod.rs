@@ -40,22 +40,39 @@ pub enum XPlaneError {
     },
 }
 
-/// Whether bytes look like a file of planes: the first field is a plane whose first fields are its
-/// number or its name.
-pub fn is_xplane(bytes: &[u8]) -> bool {
-    let Some(Ok(field)) = wire::Fields::new(bytes, 0).next() else {
+/// Whether bytes begin as a file of planes does: with a plane whose first field is its number or its
+/// name. The plane itself may go beyond the bytes.
+pub fn is_xplane(beginning: &[u8]) -> bool {
+    const MESSAGE: u8 = 2;
+    const NUMBER: u8 = 0;
+    let [first, rest @ ..] = beginning else {
         return false;
     };
-    let (planes::SPACE_PLANES, Some((plane, base))) = (field.number, field.message()) else {
+    if u64::from(*first) != planes::SPACE_PLANES << 3 | u64::from(MESSAGE) {
         return false;
-    };
-    let mut fields = wire::Fields::new(plane, base);
-    match fields.next() {
-        Some(Ok(first)) => matches!(
-            (first.number, first.value),
-            (planes::PLANE_ID, wire::Value::Number(_))
-                | (planes::PLANE_NAME, wire::Value::Bytes(_))
-        ),
-        _ => false,
     }
+    // The length: bytes with their highest bit set, and one without.
+    let length = rest
+        .iter()
+        .take(10)
+        .take_while(|byte| **byte >= 0x80)
+        .count()
+        + 1;
+    let inner = rest.get(length..).unwrap_or(&[]);
+    let first_of = |field: u64, kind: u8| {
+        inner
+            .first()
+            .is_some_and(|tag| u64::from(*tag) == field << 3 | u64::from(kind))
+    };
+    if first_of(planes::PLANE_NAME, MESSAGE) {
+        let name = inner.get(2..).unwrap_or(&[]);
+        return name.starts_with(b"/") || name.starts_with(b"Task");
+    }
+    // `PLANE_ID`, a small number, is followed by the name.
+    first_of(planes::PLANE_ID, NUMBER)
+        && inner
+            .iter()
+            .skip(1)
+            .take(11)
+            .any(|byte| u64::from(*byte) == planes::PLANE_NAME << 3 | 2)
 }

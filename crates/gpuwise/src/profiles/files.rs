@@ -7,7 +7,17 @@ use std::{
 };
 
 /// Endings of files that a directory is searched for.
-const ENDINGS: &[&str] = &[".json", ".json.gz", ".pt.trace.json.gz"];
+const ENDINGS: &[&str] = &[
+    ".json",
+    ".json.gz",
+    ".sqlite",
+    ".sqlite.gz",
+    ".xplane.pb",
+    ".pickle",
+    ".pickle.gz",
+    ".nsys-rep",
+    ".ncu-rep",
+];
 
 /// Files as named; of directories those that look like profiles, in the order of their names with
 /// numbers as numbers.

@@ -2,25 +2,27 @@
 
 mod content;
 mod files;
+mod formats;
+#[cfg(feature = "nsight")]
+mod nsight;
 
 pub(crate) use files::expand;
 
-use crate::{catalogue::Loaded, error::Problem, output};
+use crate::{catalogue::Loaded, output};
 use anyhow::Context as _;
-use content::Content;
 use gpuwise_domain::{
     gpu::PeakRates,
     profile::{
         figures::Window,
+        flight_recorder::FlightRecord,
+        sources::{HangSource, Source, SourceContent},
         timeline::{Loss, Timeline},
     },
 };
 use gpuwise_measure::figures::{Classifier, Input, Measured, Settings, of_rank};
-use gpuwise_read::{kernel_rules, kineto};
+use gpuwise_read::kernel_rules;
 use std::{
     collections::BTreeMap,
-    fs::File,
-    io::{BufReader, Read as _, Seek as _},
     num::NonZero,
     path::{Path, PathBuf},
     sync::atomic::{AtomicUsize, Ordering},
@@ -84,8 +86,19 @@ pub(crate) struct Unusable {
     pub(crate) error: anyhow::Error,
 }
 
-/// Reads and measures files over all cores; in their order, those that are unusable apart.
-pub(crate) fn measure(files: &[PathBuf], wanted: &Wanted) -> (Vec<Profiled>, Vec<Unusable>) {
+/// What all files say.
+#[derive(Debug, Default)]
+pub(crate) struct Everything {
+    /// Timelines, measured, in the order of the files.
+    pub(crate) profiled: Vec<Profiled>,
+    /// What files other than traces say beyond a timeline, in their order.
+    pub(crate) sources: Vec<Source>,
+    /// Files that could not be used.
+    pub(crate) unusable: Vec<Unusable>,
+}
+
+/// Reads and measures files over all cores.
+pub(crate) fn measure(files: &[PathBuf], wanted: &Wanted) -> Everything {
     let next = AtomicUsize::new(0);
     let done = AtomicUsize::new(0);
     let cores = thread::available_parallelism().map_or(1, NonZero::get);
@@ -116,25 +129,74 @@ pub(crate) fn measure(files: &[PathBuf], wanted: &Wanted) -> (Vec<Profiled>, Vec
     });
     output::progress("");
     found.sort_by_key(|(place, _)| *place);
-    let (mut usable, mut unusable) = (Vec::new(), Vec::new());
+    let mut everything = Everything::default();
+    let mut flights = Vec::new();
     for (place, result) in found {
+        let file = name_of(files.get(place).map_or(Path::new(""), |file| file));
         match result {
-            Ok(profiled) => usable.push(profiled),
-            Err(error) => unusable.push(Unusable {
-                file: name_of(files.get(place).map_or(Path::new(""), |file| file)),
-                error,
-            }),
+            Ok(read) => {
+                everything.profiled.extend(read.profiled);
+                flights.extend(read.flight.map(|flight| (file.clone(), flight)));
+                let content = read.content.into_iter();
+                everything.sources.extend(content.map(|content| Source {
+                    file: file.clone(),
+                    content,
+                }));
+            }
+            Err(error) => everything.unusable.push(Unusable { file, error }),
         }
     }
-    (usable, unusable)
+    everything.sources.extend(hangs(&flights));
+    everything
 }
 
 fn name_of(file: &Path) -> String {
     file.display().to_string()
 }
 
-fn one(file: &Path, wanted: &Wanted) -> anyhow::Result<Profiled> {
-    let mut timeline = read(file)?;
+/// What was read of one file.
+#[derive(Debug, Default)]
+struct Read {
+    profiled: Vec<Profiled>,
+    content: Option<SourceContent>,
+    flight: Option<FlightRecord>,
+}
+
+fn one(file: &Path, wanted: &Wanted) -> anyhow::Result<Read> {
+    let opened = formats::read(file)?;
+    let timelines = opened.timelines.into_iter();
+    let profiled = timelines.map(|(process, timeline)| {
+        let name = match process {
+            Some(process) => format!("{}, {process}", name_of(file)),
+            None => name_of(file),
+        };
+        measured(file, name, timeline, wanted)
+    });
+    Ok(Read {
+        profiled: profiled.collect(),
+        content: opened.content,
+        flight: opened.flight,
+    })
+}
+
+/// Dumps of flight recorders say something together: one source for all of them.
+fn hangs(records: &[(String, FlightRecord)]) -> Option<Source> {
+    let (first, _) = records.first()?;
+    let all: Vec<FlightRecord> = records.iter().map(|(_, record)| record.clone()).collect();
+    Some(Source {
+        file: match records.len() {
+            1 => first.clone(),
+            many => format!("{first} and {} more", many - 1),
+        },
+        content: SourceContent::Hangs(HangSource {
+            ranks: all.iter().filter_map(|record| record.rank).collect(),
+            dump_count: all.len() as u64,
+            hangs: gpuwise_measure::hung::hangs(&all),
+        }),
+    })
+}
+
+fn measured(file: &Path, name: String, mut timeline: Timeline, wanted: &Wanted) -> Profiled {
     let first = timeline.work.iter().map(|work| work.start_ns).min();
     let window = wanted.window.map(|window| Window {
         start_ns: window.start_ns.saturating_add(first.unwrap_or(0)),
@@ -149,7 +211,6 @@ fn one(file: &Path, wanted: &Wanted) -> anyhow::Result<Profiled> {
             first: None,
         });
     }
-    let name = name_of(file);
     let measured = of_rank(
         &Input {
             file: &name,
@@ -163,46 +224,9 @@ fn one(file: &Path, wanted: &Wanted) -> anyhow::Result<Profiled> {
             peaks: &wanted.peaks,
         },
     );
-    Ok(Profiled {
+    Profiled {
         file: name,
         timeline,
         measured,
-    })
-}
-
-/// Reads a file, whichever profiler wrote it.
-fn read(file: &Path) -> anyhow::Result<Timeline> {
-    let cannot = |error: std::io::Error| {
-        Problem::new(format!("cannot read {}", file.display())).because(error)
-    };
-    let mut opened = File::open(file).map_err(cannot)?;
-    let mut head = vec![0; content::HEAD];
-    let mut length = 0;
-    while length < head.len() {
-        match opened.read(&mut head[length..]).map_err(cannot)? {
-            0 => break,
-            more => length += more,
-        }
-    }
-    head.truncate(length);
-    opened.rewind().map_err(cannot)?;
-    match content::of(&head) {
-        Content::Trace => {
-            let reader = kineto::open(BufReader::new(opened));
-            let read = kineto::read(
-                reader,
-                &kineto::Vocabulary::default(),
-                &kineto::Limits::default(),
-            );
-            read.map_err(|error| {
-                Problem::new(format!("{}", file.display()))
-                    .hint("`gpuwise profile` reads the files listed in docs/reference/profiles.md")
-                    .because(error)
-                    .into()
-            })
-        }
-        Content::Unknown(what) => Err(Problem::new(format!("{}: {what}", file.display()))
-            .hint("`gpuwise profile` reads the files listed in docs/reference/profiles.md")
-            .into()),
     }
 }

@@ -1,11 +1,13 @@
 //! What files of profilers other than traces say of themselves: memory, planes, counters, exports.
 
 mod counters;
+mod hangs;
 mod memory;
 mod nsight;
 mod planes;
 
 pub use counters::{CountedFigures, CountersSource};
+pub use hangs::{Hang, HangSource, LateRank};
 pub use memory::{
     AllocationSite, CategoryFigures, LivePoint, MemoryFigures, MemorySource, OutOfMemory,
     TraceFigures,
@@ -37,6 +39,8 @@ pub enum SourceContent {
     Categories(CategoryFigures),
     /// Counters of kernels of Nsight Compute.
     Counters(CountersSource),
+    /// Dumps of flight recorders.
+    Hangs(HangSource),
 }
 
 impl SourceContent {
@@ -48,6 +52,7 @@ impl SourceContent {
             Self::Memory(_) => "memory_snapshot",
             Self::Categories(_) => "memory_timeline",
             Self::Counters(_) => "nsight_compute",
+            Self::Hangs(_) => "flight_recorder",
         }
     }
 }

@@ -2,6 +2,7 @@
 
 mod counters;
 mod exports;
+mod hangs;
 mod memory;
 
 use crate::{Style, table::Table};
@@ -41,6 +42,7 @@ fn shown(source: &Source) -> Shown {
         SourceContent::Memory(memory) => memory::snapshot(memory),
         SourceContent::Categories(figures) => memory::categories(figures),
         SourceContent::Counters(counters) => counters::counters(counters),
+        SourceContent::Hangs(source) => hangs::hangs(source),
     }
 }
 

@@ -4,6 +4,7 @@ use crate::profiles::{Profiled, Unusable};
 use gpuwise_domain::profile::{
     figure::Summary,
     figures::ProfileFigures,
+    sources::Source,
     timeline::{Rank, Timeline},
 };
 use gpuwise_measure::figures::{Measured, flat, of_profile};
@@ -21,7 +22,11 @@ pub(crate) struct Concluded {
 }
 
 /// Puts files beside one another, by rank where each has one of its own.
-pub(crate) fn from(mut profiled: Vec<Profiled>, unusable: &[Unusable]) -> Concluded {
+pub(crate) fn from(
+    mut profiled: Vec<Profiled>,
+    sources: &[Source],
+    unusable: &[Unusable],
+) -> Concluded {
     let rank = |profiled: &Profiled| profiled.measured.figures.rank;
     let ranks: BTreeSet<u32> = profiled.iter().filter_map(rank).collect();
     if ranks.len() == profiled.len() {
@@ -55,14 +60,23 @@ pub(crate) fn from(mut profiled: Vec<Profiled>, unusable: &[Unusable]) -> Conclu
     clocks(&timelines, &figures, &mut missing);
     figures.missing.clone_from(&missing);
     let summary = Summary {
-        files: figures.ranks.iter().map(|rank| rank.file.clone()).collect(),
+        files: once(
+            figures
+                .ranks
+                .iter()
+                .map(|rank| rank.file.clone())
+                .chain(sources.iter().map(|source| source.file.clone())),
+        ),
         started_at_ns: started(&timelines, &figures).into_iter().flatten().min(),
         hardware: once(figures.ranks.iter().flat_map(|rank| {
             let devices = rank.devices.iter();
             devices.filter_map(|device| device.name.clone())
         })),
         software: once(timelines.iter().flat_map(|one| one.software.clone())),
-        figures: flat::figures(&figures),
+        figures: flat::figures(&figures)
+            .into_iter()
+            .chain(gpuwise_measure::sources::figures(sources))
+            .collect(),
         findings: Vec::new(),
         missing,
     };

@@ -8,11 +8,11 @@ use crate::{
     cli::Format,
     error::Problem,
     output,
-    profiles::{self, Unusable, Wanted},
+    profiles::{self, Everything, Unusable, Wanted},
 };
 use gpuwise_domain::profile::figures::Window;
 use gpuwise_measure::figures::definitions::{FIGURES, definition};
-use gpuwise_view::profile::summary as view;
+use gpuwise_view::profile::{sources as of_sources, summary as view};
 use gpuwise_wire::profile_to_json;
 use std::path::PathBuf;
 
@@ -66,28 +66,44 @@ pub(crate) fn run(context: &Context, flags: &Flags) -> anyhow::Result<Answer> {
     wanted.window = flags.window;
     wanted.device = flags.device;
     let files = profiles::expand(&flags.files)?;
-    let (profiled, unusable) = profiles::measure(&files, &wanted);
-    if profiled.is_empty() {
-        return Err(none(unusable, files.len()));
+    let everything = profiles::measure(&files, &wanted);
+    if everything.profiled.is_empty() && everything.sources.is_empty() {
+        return Err(none(everything.unusable, files.len()));
     }
-    let concluded = concluded::from(profiled, &unusable);
+    let Everything {
+        profiled,
+        sources,
+        unusable,
+    } = everything;
+    let concluded = concluded::from(profiled, &sources, &unusable);
     let (figures, summary) = (&concluded.figures, &concluded.summary);
     match context.global.format {
         Format::Table => {
-            let mut text = view::text(figures, summary, context.output.style);
+            let style = context.output.style;
+            let mut text = of_sources::text(&sources, style);
+            if !figures.ranks.is_empty() || sources.is_empty() {
+                if !text.is_empty() {
+                    text.push('\n');
+                }
+                text += &view::text(figures, summary, style);
+            }
             if flags.explain {
                 text += &explained(summary);
             }
             output::data(&text)?;
         }
-        Format::Json => output::data(&profile_to_json(figures, summary))?,
+        Format::Json => output::data(&profile_to_json(figures, &sources, summary))?,
         Format::Csv => context
             .output
             .table(&view::figures(&summary.figures, |name| {
                 definition(name).map_or("", |figure| figure.unit)
             }))?,
         Format::Md => {
-            let mut text = view::markdown(figures, summary);
+            let mut text = String::new();
+            if !figures.ranks.is_empty() || sources.is_empty() {
+                text += &view::markdown(figures, summary);
+            }
+            text += &of_sources::markdown(&sources);
             if flags.explain {
                 text += &explained(summary);
             }
