@@ -37,7 +37,7 @@ pub fn hangs(records: &[FlightRecord]) -> Vec<Hang> {
     for (hang, cause) in found.iter_mut().zip(causes) {
         hang.caused_by = cause;
     }
-    order(found)
+    order(&found)
 }
 
 fn gather(records: &[FlightRecord]) -> BTreeMap<&str, Group<'_>> {
@@ -187,7 +187,7 @@ fn cause(hangs: &[Hang], index: usize) -> Option<usize> {
 }
 
 /// Hangs that nothing explains first; indices of causes follow.
-fn order(hangs: Vec<Hang>) -> Vec<Hang> {
+fn order(hangs: &[Hang]) -> Vec<Hang> {
     let mut order: Vec<usize> = (0..hangs.len()).collect();
     order.sort_by_key(|index| {
         hangs

@@ -4,6 +4,7 @@ use gpuwise_domain::profile::flight_recorder::{
     FlightEntry, FlightRecord, FlightState, ProcessGroup,
 };
 use gpuwise_measure::hung::hangs;
+use std::fmt::Write as _;
 
 /// A rank's dump: `group:sequence operation state` for each entry (`done`, `runs`, `called`), of
 /// groups `name=ranks`.
@@ -62,24 +63,21 @@ fn check(records: &[FlightRecord], expect: &[&str]) {
                 ("missing", &hang.missing),
             ] {
                 if !ranks.is_empty() {
-                    text += &format!(" {what} {ranks:?}");
+                    let _ = write!(text, " {what} {ranks:?}");
                 }
             }
             for late in &hang.late {
-                text += &format!(
-                    " late {} after {:?}",
-                    late.rank,
-                    late.last.as_ref().map(|l| l.0)
-                );
+                let last = late.last.as_ref().map(|last| last.0);
+                let _ = write!(text, " late {} after {last:?}", late.rank);
             }
             for (rank, operation) in &hang.astray {
-                text += &format!(" astray {rank} in {operation}");
+                let _ = write!(text, " astray {rank} in {operation}");
             }
-            text += &format!(" -> {:?}", hang.suspects());
-            text + &hang
-                .caused_by
-                .map(|by| format!(" by {by}"))
-                .unwrap_or_default()
+            let _ = write!(text, " -> {:?}", hang.suspects());
+            if let Some(by) = hang.caused_by {
+                let _ = write!(text, " by {by}");
+            }
+            text
         })
         .collect();
     assert_eq!(said, expect);

@@ -10,7 +10,7 @@ pub(super) enum Node<'d> {
     Pickle(&'d Pickle<'d>, Pickled),
 }
 
-impl<'d> Node<'d> {
+impl Node<'_> {
     /// The value under a key.
     pub(super) fn get(self, key: &str) -> Option<Self> {
         match self {

@@ -111,18 +111,14 @@ impl<'v> Builder<'v> {
     pub(super) fn event(&mut self, event: &Event<'_>, place: Place) {
         match event.phase {
             b'X' => self.span(event, place),
-            b'i' | b'I' | b'R' => {
-                if event.name.raw == b"[memory]" {
-                    self.memory(event, place);
-                }
-            }
+            b'i' | b'I' | b'R' if event.name.raw == b"[memory]" => self.memory(event, place),
             b'M' => self.metadata(event),
             b'C' => self.counter(event, place),
-            b's' | b'f' | b't' => {}
             b'B' | b'E' => self
                 .losses
                 .at("events that begin and end apart (`B`, `E`)", place),
             0 => self.losses.at("events without a phase (`ph`)", place),
+            // Arrows and marks: nothing is drawn from them.
             _ => {}
         }
     }

@@ -47,7 +47,9 @@ impl Once {
         let mut hasher = FxHasher::default();
         for shape in &operands.shapes {
             hasher.write_usize(shape.len());
-            shape.iter().for_each(|size| hasher.write_u64(*size));
+            for size in shape {
+                hasher.write_u64(*size);
+            }
         }
         for text in operands.types.iter().chain(&operands.values) {
             hasher.write(text.as_bytes());

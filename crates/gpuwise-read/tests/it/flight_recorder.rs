@@ -120,6 +120,7 @@ fn ranks_of_names() {
 }
 
 #[test]
+#[expect(clippy::print_stderr, reason = "a check that is left out says so")]
 fn the_published_sample() {
     let path = std::env::var_os("GPUWISE_DATA").map(std::path::PathBuf::from);
     let path = path.map(|folder| folder.join("profile/nccl_flight/tutorial_sample.json"));

@@ -7,6 +7,7 @@ mod real;
 
 use gpuwise_domain::profile::timeline::{Detail, HostSpan, Timeline};
 use gpuwise_read::kineto::{KinetoError, read_bytes};
+use std::fmt::Write as _;
 
 fn read_text(text: &str) -> Result<Timeline, KinetoError> {
     read_bytes(text.as_bytes())
@@ -76,15 +77,15 @@ fn works(timeline: &Timeline, parts: &mut Vec<String>) {
             work.end_ns
         );
         if let Some(call) = timeline.call_of(work) {
-            part += &format!(" by {}", timeline.names.text(call.name));
+            let _ = write!(part, " by {}", timeline.names.text(call.name));
         }
         if let Some(operator) = timeline.operator_of(work) {
-            part += &format!(" of {}", timeline.names.text(operator.name));
+            let _ = write!(part, " of {}", timeline.names.text(operator.name));
             if let Some(operands) = operator.operands.get() {
-                part += &format!(" {:?}", timeline.operands[operands].shapes);
+                let _ = write!(part, " {:?}", timeline.operands[operands].shapes);
             }
         }
-        part += &match timeline.detail_of(work) {
+        let detail = match timeline.detail_of(work) {
             None => String::new(),
             Some(Detail::Set(bytes)) => format!(" sets {bytes}"),
             Some(Detail::Copy(copy)) => format!(
@@ -115,7 +116,7 @@ fn works(timeline: &Timeline, parts: &mut Vec<String>) {
                 collective.launch.grid.expect("stated"),
             ),
         };
-        parts.push(part);
+        parts.push(part + &detail);
     }
 }
 

@@ -4,7 +4,10 @@ use super::said;
 use flate2::{Compression, write::GzEncoder};
 use gpuwise_read::kineto::{Limits, Vocabulary, open, read, read_bytes};
 use proptest::prelude::*;
-use std::io::{Read, Write};
+use std::{
+    fmt::Write as _,
+    io::{Read, Write},
+};
 
 /// Events of every kind, as the profiler writes them.
 fn trace(count: usize) -> String {
@@ -13,7 +16,8 @@ fn trace(count: usize) -> String {
     );
     for index in 0..count {
         let at = index * 10;
-        text += &format!(
+        let _ = write!(
+            text,
             "  {{\n    \"ph\": \"X\", \"cat\": \"cpu_op\", \"name\": \"aten::mm\", \"pid\": 1, \"tid\": 1,\n    \"ts\": {at}.125, \"dur\": 9,\n    \"args\": {{\n      \"External id\": {id}, \"Input Dims\": [[{index}, 2], [2, 3]]\n    }}\n  }},\n  {{\n    \"ph\": \"X\", \"cat\": \"python_function\", \"name\": \"f{{{index}\\\"\", \"pid\": 1, \"tid\": 1,\n    \"ts\": {at}, \"dur\": 9,\n    \"args\": {{\"Python id\": {id}}}\n  }},\n  {{\n    \"ph\": \"X\", \"cat\": \"cuda_runtime\", \"name\": \"cudaLaunchKernel\", \"pid\": 1, \"tid\": 1,\n    \"ts\": {at}.5, \"dur\": 1,\n    \"args\": {{\"correlation\": {id}}}\n  }},\n  {{\n    \"ph\": \"s\", \"id\": {id}, \"pid\": 1, \"tid\": 1, \"ts\": {at}, \"cat\": \"ac2g\", \"name\": \"ac2g\"\n  }},\n  {{\n    \"ph\": \"X\", \"cat\": \"kernel\", \"name\": \"k::{{lambda}}{index}\", \"pid\": 0, \"tid\": 7,\n    \"ts\": {at}.75, \"dur\": 3.001,\n    \"args\": {{\"device\": 0, \"stream\": 7, \"correlation\": {id}, \"External id\": {id}, \"grid\": [{index}, 1, 1]}}\n  }},\n",
             id = index + 1,
         );

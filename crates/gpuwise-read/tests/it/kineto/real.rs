@@ -15,6 +15,7 @@ fn folder() -> Option<PathBuf> {
 }
 
 #[test]
+#[expect(clippy::print_stderr, reason = "a check that is left out says so")]
 fn counts_of_every_trace() {
     let Some(folder) = folder() else {
         eprintln!("SKIPPED: GPUWISE_DATA names no folder with profile/expected_traces.json");
