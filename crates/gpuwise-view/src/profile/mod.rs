@@ -1,14 +1,20 @@
 //! Profiles: what a job did on its GPUs, as one page and as an annotated trace.
 
+mod clock;
 mod detail;
 mod html;
 mod palette;
+mod perfetto;
 pub mod sources;
 pub mod summary;
+mod tracks;
 
 use gpuwise_domain::profile::{figure::Summary, figures::ProfileFigures, timeline::Timeline};
 
 pub use html::{report, report_within};
+pub use perfetto::perfetto;
+
+use html::gain;
 
 /// One profile, of one or many ranks, with everything that was concluded from it.
 #[derive(Clone, Copy)]

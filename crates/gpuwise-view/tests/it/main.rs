@@ -11,6 +11,7 @@ mod launch;
 mod memory;
 mod names;
 mod plan;
+mod profile;
 mod run;
 mod run_fixture;
 mod svg;

@@ -1,10 +1,10 @@
 //! Where the time of each device went, as bars whose parts sum to it.
 
-use super::{tables::share, tracks::gap_part};
+use super::tables::share;
 use crate::{
     figures::percent,
     markup::escape,
-    profile::{Profile, duration, palette},
+    profile::{Profile, duration, palette, tracks::gap_part},
     table::{Cell, Column, Table},
 };
 use gpuwise_domain::profile::figures::{DeviceFigures, GapPart};

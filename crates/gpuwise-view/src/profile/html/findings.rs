@@ -1,10 +1,9 @@
 //! Findings in order of gain, each with what it rests on, what to do and where to see it.
 
-use super::clock::Clock;
 use crate::{
     figures::{bytes, number, percent},
     markup::escape,
-    profile::{Profile, duration},
+    profile::{Profile, clock::Clock, duration},
     style::State,
 };
 use gpuwise_domain::profile::finding::{Evidence, Finding, Gain, Place};

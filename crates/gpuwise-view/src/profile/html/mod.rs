@@ -2,7 +2,6 @@
 //! timeline, figures. It opens without a network; without scripts all but the timeline is there.
 
 mod breakdown;
-mod clock;
 mod columns;
 mod compare;
 mod findings;
@@ -12,11 +11,11 @@ mod pack;
 mod script;
 mod sections;
 mod tables;
-pub(super) mod tracks;
 
-use super::Profile;
+pub(super) use findings::gain;
+
+use super::{Profile, clock::Clock};
 use crate::html::{Live, Page};
-use clock::Clock;
 
 /// The page of a profile, beside another where there is one; `made` says by what it was made.
 pub fn report(profile: &Profile, against: Option<&Profile>, made: &str) -> String {

@@ -1,12 +1,16 @@
 //! Timelines as the page carries them: a header, then columns of integers.
 
 use super::{
-    clock::Clock,
     columns::Columns,
     names::{Names, NamesOf, palette_json},
+};
+use crate::profile::{
+    Profile,
+    clock::Clock,
+    detail::detail,
+    palette,
     tracks::{self, Host, Spans},
 };
-use crate::profile::{Profile, detail::detail, palette};
 use gpuwise_domain::profile::timeline::{Index, Timeline, WorkClass};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;

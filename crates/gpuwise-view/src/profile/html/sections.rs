@@ -1,10 +1,10 @@
 //! The parts of the page, in the order in which one asks.
 
-use super::{breakdown, clock::Clock, compare, findings, pack::Packed, tables, tracks};
+use super::{breakdown, compare, findings, pack::Packed, tables};
 use crate::{
     html::{Section, figure},
     markup::escape,
-    profile::{Profile, duration, palette},
+    profile::{Profile, clock::Clock, duration, palette, tracks},
     svg,
     table::{Cell, Column, Table},
 };

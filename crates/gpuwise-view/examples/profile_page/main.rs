@@ -9,17 +9,16 @@
     clippy::print_stdout
 )]
 
+mod made;
+
 use gpuwise_domain::profile::{
     figure::{Scope, Summary},
     figures::ProfileFigures,
     finding::{Evidence, Finding, Gain, Place},
-    timeline::{
-        Device, HostSpan, Index, MemoryEvent, NameId, Stream, Thread, Timeline, Work, WorkClass,
-    },
+    timeline::Timeline,
 };
 use gpuwise_measure::figures::{Classifier, Input, Settings, flat, of_profile, of_rank};
 use gpuwise_read::{kernel_rules, kineto};
-use gpuwise_units::RandomStream;
 use gpuwise_view::profile::{Profile, report};
 use std::{collections::BTreeMap, fs, time::Instant};
 
@@ -113,113 +112,6 @@ fn gaps_as_finding(figures: &ProfileFigures) -> Vec<Finding> {
     }]
 }
 
-/// A training loop of about so many events, with names that are hostile to pages.
-fn made(events: usize) -> Timeline {
-    let mut chance = RandomStream::new(7, "made profile", 0);
-    let mut timeline = Timeline {
-        devices: vec![Device {
-            number: 0,
-            name: Some("Made \"GPU\" <1>".into()),
-            ..Device::default()
-        }],
-        streams: vec![
-            Stream {
-                device: 0,
-                number: 7,
-            },
-            Stream {
-                device: 0,
-                number: 20,
-            },
-        ],
-        threads: vec![Thread {
-            process: 1,
-            thread: 1,
-            name: Some("main</script>".into()),
-        }],
-        ..Timeline::default()
-    };
-    let kernels: Vec<NameId> = [
-        "ampere_gemm_128x64</script><script>throw 1</script>",
-        "elementwise_kernel<float, 4>",
-        "ncclDevKernel_AllReduce",
-        "Memcpy HtoD (Pageable -> Device)",
-        "flash_fwd_kernel\u{1b}[31m",
-        "layer_norm \"quoted\" & 'more'",
-    ]
-    .iter()
-    .map(|name| timeline.names.add(name))
-    .collect();
-    let (operator, call) = (
-        timeline.names.add("aten::mm"),
-        timeline.names.add("cudaLaunchKernel"),
-    );
-    let count = events / 3;
-    let (mut host, mut device) = ([0_i64; 1], [0_i64; 2]);
-    for index in 0..count {
-        let mut next = |most: u64| i64::try_from(chance.below(most)).unwrap();
-        let step = index / 400;
-        if index % 400 == 0 {
-            host[0] = host[0].max(device[0]) + if step % 7 == 3 { 900_000 } else { 20_000 };
-            let name = timeline.names.add(&format!("ProfilerStep#{step}"));
-            timeline.annotations.push(HostSpan {
-                start_ns: host[0],
-                end_ns: host[0] + 400 * 9_000,
-                name,
-                thread: 0,
-                operands: Index::NONE,
-            });
-        }
-        let start = host[0] + 300 + next(900);
-        let launch = start + 1_000 + next(1_000);
-        timeline.operators.push(HostSpan {
-            start_ns: start,
-            end_ns: launch + 4_000,
-            name: operator,
-            thread: 0,
-            operands: Index::NONE,
-        });
-        timeline.calls.push(HostSpan {
-            start_ns: launch,
-            end_ns: launch + 2_500,
-            name: call,
-            thread: 0,
-            operands: Index::NONE,
-        });
-        host[0] = launch + 4_000;
-        let which = usize::try_from(next(6)).unwrap();
-        let stream = usize::from(which == 2);
-        let from = device[stream].max(launch + 3_000);
-        device[stream] = from + 500 + next(9_000) * if which == 2 { 3 } else { 1 };
-        timeline.work.push(Work {
-            start_ns: from,
-            end_ns: device[stream],
-            name: kernels[which],
-            stream: u32::try_from(stream).unwrap(),
-            call: Index::of(index),
-            operator: Index::of(index),
-            detail: Index::NONE,
-            class: if which == 3 {
-                WorkClass::Copy
-            } else {
-                WorkClass::Kernel
-            },
-        });
-        if index % 50 == 0 {
-            let allocated = 2_000_000_000 + (index as u64 % 400) * 10_000_000;
-            timeline.memory.push(MemoryEvent {
-                at_ns: start,
-                device: Some(0),
-                bytes: 512,
-                allocated: Some(allocated),
-                reserved: Some(7_000_000_000),
-            });
-        }
-    }
-    timeline.event_count = events as u64;
-    timeline
-}
-
 fn main() {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let (out, rest) = arguments.split_first().unwrap();
@@ -232,7 +124,10 @@ fn main() {
     };
     let (first, second) = match rest.split_first() {
         Some((flag, count)) if flag == "--made" => (
-            vec![("made.json".to_owned(), made(count[0].parse().unwrap()))],
+            vec![(
+                "made.json".to_owned(),
+                made::made(count[0].parse().unwrap()),
+            )],
             None,
         ),
         _ => {

@@ -66,7 +66,7 @@ fn sort(spans: &mut Spans) {
 }
 
 /// What a part of the idle time is called, and its colour.
-pub(in crate::profile) const fn gap_part(part: GapPart) -> (&'static str, u8) {
+pub(super) const fn gap_part(part: GapPart) -> (&'static str, u8) {
     match part {
         GapPart::Loader => ("the host loads data", palette::LOADER),
         GapPart::Synchronisation => ("the host waits for the device", palette::SYNCHRONISATION),
@@ -81,7 +81,7 @@ pub(in crate::profile) const fn gap_part(part: GapPart) -> (&'static str, u8) {
 }
 
 /// What a cause on the critical path is called, and its colour.
-pub(in crate::profile) const fn path_cause(cause: PathCause) -> (&'static str, u8) {
+pub(super) const fn path_cause(cause: PathCause) -> (&'static str, u8) {
     match cause {
         PathCause::Computation => ("computation", palette::COMPUTATION),
         PathCause::Communication => ("communication", palette::COMMUNICATION),
