@@ -5,10 +5,9 @@ use gpuwise_domain::profile::timeline::{
 };
 use gpuwise_units::RandomStream;
 
-/// A training loop of about so many events, with names that are hostile to pages.
-pub fn made(events: usize) -> Timeline {
-    let mut chance = RandomStream::new(7, "made profile", 0);
-    let mut timeline = Timeline {
+/// Two streams and a thread.
+fn frame() -> Timeline {
+    Timeline {
         devices: vec![Device {
             number: 0,
             name: Some("Made \"GPU\" <1>".into()),
@@ -30,7 +29,13 @@ pub fn made(events: usize) -> Timeline {
             name: Some("main</script>".into()),
         }],
         ..Timeline::default()
-    };
+    }
+}
+
+/// A training loop of about so many events, with names that are hostile to pages.
+pub(crate) fn made(events: usize) -> Timeline {
+    let mut chance = RandomStream::new(7, "made profile", 0);
+    let mut timeline = frame();
     let kernels: Vec<NameId> = [
         "ampere_gemm_128x64</script><script>throw 1</script>",
         "elementwise_kernel<float, 4>",
@@ -51,7 +56,7 @@ pub fn made(events: usize) -> Timeline {
     for index in 0..count {
         let mut next = |most: u64| i64::try_from(chance.below(most)).unwrap();
         let step = index / 400;
-        if index % 400 == 0 {
+        if index.is_multiple_of(400) {
             host = host.max(device[0]) + if step % 7 == 3 { 900_000 } else { 20_000 };
             let name = timeline.names.add(&format!("ProfilerStep#{step}"));
             timeline.annotations.push(HostSpan {
@@ -100,7 +105,7 @@ pub fn made(events: usize) -> Timeline {
                 WorkClass::Kernel
             },
         });
-        if index % 50 == 0 {
+        if index.is_multiple_of(50) {
             let allocated = 2_000_000_000 + (index as u64 % 400) * 10_000_000;
             timeline.memory.push(MemoryEvent {
                 at_ns: start,

@@ -6,7 +6,8 @@
     clippy::disallowed_methods,
     clippy::disallowed_types,
     clippy::unwrap_used,
-    clippy::print_stdout
+    clippy::print_stdout,
+    clippy::similar_names
 )]
 
 mod made;
@@ -22,7 +23,7 @@ use gpuwise_read::{kernel_rules, kineto};
 use gpuwise_view::profile::{Profile, report};
 use std::{collections::BTreeMap, fs, time::Instant};
 
-const RULES: &str = include_str!("../../../catalogue/kernels.toml");
+const RULES: &str = include_str!("../../../../catalogue/kernels.toml");
 
 struct Loaded {
     label: String,
@@ -112,6 +113,16 @@ fn gaps_as_finding(figures: &ProfileFigures) -> Vec<Finding> {
     }]
 }
 
+fn profile<'a>(loaded: &'a Loaded, kind_of: &'a dyn Fn(&str) -> String) -> Profile<'a> {
+    Profile {
+        label: &loaded.label,
+        timelines: &loaded.timelines,
+        figures: &loaded.figures,
+        summary: &loaded.summary,
+        kind_of,
+    }
+}
+
 fn main() {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let (out, rest) = arguments.split_first().unwrap();
@@ -145,15 +156,6 @@ fn main() {
     let loaded = measure(&label, first, &names);
     let other = second.map(|named| measure(&named[0].0.clone(), named, &names));
     let kind_of = |name: &str| names.kind_name(names.kernel(name).kind).to_owned();
-    fn profile<'a>(loaded: &'a Loaded, kind_of: &'a dyn Fn(&str) -> String) -> Profile<'a> {
-        Profile {
-            label: &loaded.label,
-            timelines: &loaded.timelines,
-            figures: &loaded.figures,
-            summary: &loaded.summary,
-            kind_of,
-        }
-    }
     let began = Instant::now();
     let other = other.as_ref().map(|loaded| profile(loaded, &kind_of));
     let page = report(&profile(&loaded, &kind_of), other.as_ref(), "gpuwise");

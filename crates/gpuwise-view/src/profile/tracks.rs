@@ -62,7 +62,7 @@ pub(super) fn gaps(idle: &IdleSplit) -> Spans {
 }
 
 fn sort(spans: &mut Spans) {
-    spans.sort_by(|a, b| (a.0, Reverse(a.1)).cmp(&(b.0, Reverse(b.1))));
+    spans.sort_by_key(|span| (span.0, Reverse(span.1)));
 }
 
 /// What a part of the idle time is called, and its colour.

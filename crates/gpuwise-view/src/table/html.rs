@@ -5,6 +5,9 @@ use crate::{markup::escape, style::State};
 use serde_json::Value;
 use std::fmt::Write as _;
 
+/// The number by which a page's script knows a value, where it does.
+pub(crate) type Link<'a> = &'a dyn Fn(&str) -> Option<u32>;
+
 impl Table {
     /// A table of a page, with a caption for those who do not see it, in a box that scrolls by
     /// itself where it is too wide; footnotes below.
@@ -14,11 +17,11 @@ impl Table {
 
     /// The same for pages whose script sorts and copies: keys and values in full precision go with
     /// the cells, and what names a row becomes a button where `link` has a number for its value.
-    pub(crate) fn to_live_html(&self, caption: &str, link: &dyn Fn(&str) -> Option<u32>) -> String {
+    pub(crate) fn to_live_html(&self, caption: &str, link: Link) -> String {
         self.to_html_with(caption, Some(link))
     }
 
-    fn to_html_with(&self, caption: &str, live: Option<&dyn Fn(&str) -> Option<u32>>) -> String {
+    fn to_html_with(&self, caption: &str, live: Option<Link>) -> String {
         if self.is_empty() {
             return format!("<p>{}</p>\n", escape(&self.empty));
         }

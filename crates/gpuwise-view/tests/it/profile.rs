@@ -1,5 +1,7 @@
 //! Pages and traces of profiles, held against what they were made from.
 
+#![allow(clippy::cast_possible_wrap, clippy::print_stdout)]
+
 #[path = "../../examples/profile_page/made.rs"]
 mod made;
 

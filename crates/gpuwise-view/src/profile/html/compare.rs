@@ -46,6 +46,9 @@ fn columns(profile: &Profile, other: &Profile, first: &str) -> Vec<Column> {
     ]
 }
 
+/// A part of a device's time.
+type Pick = fn(&DeviceFigures) -> i64;
+
 fn figures(profile: &Profile, other: &Profile) -> Table {
     let mut table = Table::new(columns(profile, other, "figure"));
     let mean = |profile: &Profile, part: &dyn Fn(&DeviceFigures) -> i64| {
@@ -99,7 +102,6 @@ fn figures(profile: &Profile, other: &Profile) -> Table {
             ]);
         }
     }
-    type Pick = fn(&DeviceFigures) -> i64;
     let shares: [(&str, Pick); 8] = [
         ("GPU busy", |device| device.busy_ns),
         ("computing", |device| device.classes.computation_ns),

@@ -1,6 +1,6 @@
 //! What stands first: the answer and the figures that people remember.
 
-use super::tables::share;
+use super::tables::{self, share};
 use crate::{
     figures::{MISSING, bytes, number, percent},
     markup::escape,
@@ -263,7 +263,7 @@ fn kernels(ranks: &[RankFigures]) -> Option<String> {
     (kernels > 0).then(|| {
         format!(
             "{} on average; {} of all work is shorter than 10 µs; {} pieces a second",
-            duration(time / kernels as i64),
+            duration(tables::mean(time, kernels)),
             percent(short as f64 / work.max(1) as f64),
             ranks
                 .iter()

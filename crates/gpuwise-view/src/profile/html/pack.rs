@@ -346,7 +346,7 @@ impl Details {
             0
         } else {
             self.texts.push(crate::style::clean(&text));
-            self.texts.len() as i64
+            i64::try_from(self.texts.len()).unwrap_or(0)
         };
         self.numbers.insert(at, number);
         number

@@ -30,6 +30,14 @@ pub(super) fn share(part: i64, whole: i64) -> f64 {
     }
 }
 
+/// A sum over a count, in whole nanoseconds; 0 of nothing.
+pub(super) fn mean(sum: i64, count: u64) -> i64 {
+    i64::try_from(count)
+        .ok()
+        .filter(|count| *count > 0)
+        .map_or(0, |count| sum / count)
+}
+
 pub(super) fn time_cell(nanoseconds: i64) -> Cell {
     Cell::new(duration(nanoseconds), nanoseconds)
 }
@@ -99,7 +107,7 @@ pub(super) fn kernels(profile: &Profile, kernels: &[KernelFigures]) -> Table {
             time_cell(kernel.sum_ns),
             percent_cell(share(kernel.sum_ns, total)),
             Cell::count(kernel.count),
-            time_cell(kernel.sum_ns / (kernel.count.max(1) as i64)),
+            time_cell(mean(kernel.sum_ns, kernel.count)),
             time_cell(kernel.min_ns),
             time_cell(kernel.max_ns),
             Cell::text(tensor_cores(kernel.tensor_cores)),

@@ -1,6 +1,6 @@
 //! What was concluded: steps, why devices stood still, the critical path, findings.
 
-use super::{PROCESSES_APART, Spot, Trace, quoted};
+use super::{PROCESSES_APART, Spot, Trace, place, quoted};
 use crate::profile::{Profile, tracks};
 use gpuwise_domain::profile::finding::{Finding, Place};
 use std::io::{self, Write};
@@ -17,13 +17,13 @@ const FINDINGS: i64 = 1000;
 impl<W: Write> Trace<'_, W> {
     /// What was concluded about one rank.
     pub(super) fn conclusions(&mut self, profile: &Profile, rank: usize) -> io::Result<()> {
-        let process = PROCESS + rank as i64 * PROCESSES_APART;
+        let process = PROCESS + place(rank) * PROCESSES_APART;
         let label = if profile.timelines.len() > 1 {
             format!("{} by gpuwise", profile.rank_label(rank))
         } else {
             "found by gpuwise".into()
         };
-        self.name(process, None, &label, rank as i64 * 100)?;
+        self.name(process, None, &label, place(rank) * 100)?;
         if let Some(figures) = profile.figures.ranks.get(rank) {
             if let Some(steps) = &figures.steps {
                 self.track(rank, process, STEPS, "steps", &tracks::steps(steps))?;

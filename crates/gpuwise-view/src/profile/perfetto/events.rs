@@ -1,9 +1,12 @@
 //! What the file had: work, calls, operators, ranges, memory.
 
-use super::{LINKS_APART, Spot, Trace, device_number, process_number, quoted};
+use super::{LINKS_APART, Spot, Trace, device_number, place, process_number, quoted};
 use crate::profile::{Profile, detail};
 use gpuwise_domain::profile::timeline::{Detail, HostSpan, LaunchShape, Timeline, Work, WorkClass};
-use std::io::{self, Write};
+use std::{
+    fmt::Write as _,
+    io::{self, Write},
+};
 
 impl<W: Write> Trace<'_, W> {
     /// Everything that one rank's file had.
@@ -60,7 +63,7 @@ impl<W: Write> Trace<'_, W> {
         } else {
             format!("{label} ")
         };
-        let order = rank as i64 * 100;
+        let order = place(rank) * 100;
         for device in &timeline.devices {
             let product = device.name.as_deref().unwrap_or("");
             let name = format!("{prefix}GPU {} {product}", device.number);
@@ -118,7 +121,7 @@ impl<W: Write> Trace<'_, W> {
         let mut args = format!("{{\"device\":{},\"stream\":{}", at.process, at.thread);
         for (key, index) in [("correlation", work.call), ("External id", work.operator)] {
             if let Some(index) = index.get() {
-                args += &format!(",\"{key}\":{}", link(rank, index));
+                let _ = write!(args, ",\"{key}\":{}", link(rank, index));
             }
         }
         if let Some(known) = timeline.detail_of(work) {
@@ -276,7 +279,7 @@ fn detail_args(known: &Detail) -> String {
                 ("Process Group Name", &of.group),
             ] {
                 if let Some(text) = text {
-                    out += &format!(",\"{key}\":{}", quoted(text));
+                    let _ = write!(out, ",\"{key}\":{}", quoted(text));
                 }
             }
             for (key, value) in [
@@ -286,7 +289,7 @@ fn detail_args(known: &Detail) -> String {
                 ("Seq", of.sequence),
             ] {
                 if let Some(value) = value {
-                    out += &format!(",\"{key}\":{value}");
+                    let _ = write!(out, ",\"{key}\":{value}");
                 }
             }
             out
@@ -298,7 +301,7 @@ fn launch_args(shape: &LaunchShape) -> String {
     let mut out = String::new();
     for (key, size) in [("grid", shape.grid), ("block", shape.block)] {
         if let Some([x, y, z]) = size {
-            out += &format!(",\"{key}\":[{x},{y},{z}]");
+            let _ = write!(out, ",\"{key}\":[{x},{y},{z}]");
         }
     }
     let whole = [
@@ -310,7 +313,7 @@ fn launch_args(shape: &LaunchShape) -> String {
     ];
     for (key, value) in whole {
         if let Some(value) = value {
-            out += &format!(",\"{key}\":{value}");
+            let _ = write!(out, ",\"{key}\":{value}");
         }
     }
     let real = [
@@ -319,7 +322,7 @@ fn launch_args(shape: &LaunchShape) -> String {
     ];
     for (key, value) in real {
         if let Some(value) = value.filter(|value| value.is_finite()) {
-            out += &format!(",\"{key}\":{}", serde_json::Value::from(value));
+            let _ = write!(out, ",\"{key}\":{}", serde_json::Value::from(value));
         }
     }
     out

@@ -164,14 +164,19 @@ impl<W: Write> Trace<'_, W> {
     }
 }
 
+/// The place of a rank as a number of a process or device; ranks beyond 2³¹ do not occur.
+fn place(rank: usize) -> i64 {
+    i64::try_from(rank).unwrap_or(i64::MAX / PROCESSES_APART)
+}
+
 /// The number of a device among those of all ranks.
 fn device_number(rank: usize, number: i64) -> i64 {
-    number.saturating_add(rank as i64 * DEVICES_APART)
+    number.saturating_add(place(rank) * DEVICES_APART)
 }
 
 /// The number of a process among those of all ranks.
 fn process_number(rank: usize, number: i64) -> i64 {
-    number.saturating_add(rank as i64 * PROCESSES_APART)
+    number.saturating_add(place(rank) * PROCESSES_APART)
 }
 
 /// Text as a string of JSON.
