@@ -118,7 +118,7 @@ fn base64(bytes: &[u8]) -> String {
                 [chunk.iter().fold(0, |sum, bit| sum * 2 + usize::from(*bit)) << (6 - chunk.len())]
         })
         .collect();
-    while out.len() % 4 > 0 {
+    while !out.len().is_multiple_of(4) {
         out.push('=');
     }
     out
