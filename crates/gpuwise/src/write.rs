@@ -49,9 +49,20 @@ impl Pending {
     /// # Errors
     /// When it cannot be written; nothing is left then.
     pub(crate) fn finish(self, text: &str) -> anyhow::Result<()> {
+        self.finish_with(|file| file.write_all(text.as_bytes()))
+    }
+
+    /// The same for what is too long to be held: `content` writes it.
+    ///
+    /// # Errors
+    /// When it cannot be written; nothing is left then.
+    pub(crate) fn finish_with(
+        self,
+        content: impl FnOnce(&mut fs::File) -> io::Result<()>,
+    ) -> anyhow::Result<()> {
         let write = || -> io::Result<()> {
             let mut file = beside(&self.path)?;
-            file.write_all(text.as_bytes())?;
+            content(file.as_file_mut())?;
             share(file.as_file())?;
             file.as_file().sync_all()?;
             file.persist(&self.path).map_err(|error| error.error)?;

@@ -45,7 +45,6 @@ fn measure(label: &str, named: Vec<(String, Timeline)>, names: &Classifier) -> L
             &Input {
                 file,
                 rank: None,
-                file_bytes: 0,
                 timeline,
             },
             &settings,

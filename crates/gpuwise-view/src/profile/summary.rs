@@ -1,7 +1,7 @@
 //! A profile in the terminal and in Markdown: what limits first, then where the time went.
 
 mod tables;
-mod words;
+pub(in crate::profile) mod words;
 
 use crate::{Style, table::Table};
 use gpuwise_domain::profile::{

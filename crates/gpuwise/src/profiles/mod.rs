@@ -66,6 +66,13 @@ impl Wanted {
     }
 }
 
+impl Wanted {
+    /// The kind of a kernel or copy by its name.
+    pub(crate) fn kind_of(&self, name: &str) -> &str {
+        self.names.kind_name(self.names.kernel(name).kind)
+    }
+}
+
 /// One file, read and measured.
 #[derive(Debug)]
 pub(crate) struct Profiled {

@@ -4,7 +4,7 @@ use super::tables::{self, share};
 use crate::{
     figures::{MISSING, bytes, number, percent},
     markup::escape,
-    profile::{Profile, duration},
+    profile::{Profile, duration, summary},
 };
 use gpuwise_domain::profile::figures::{DeviceFigures, RankFigures};
 use gpuwise_units::Bytes;
@@ -43,14 +43,7 @@ pub(super) fn answer(profile: &Profile, against: Option<&Profile>) -> String {
         text.push('.');
         return text;
     }
-    match busy(profile) {
-        None => "No GPU work is in this profile.".into(),
-        Some((busy, span)) => format!(
-            "The GPUs worked {} of {}; nothing else stands out.",
-            percent(share(busy, span)),
-            duration(span)
-        ),
-    }
+    summary::words::answer(profile.figures, profile.summary)
 }
 
 /// The median step where there are steps, else the profiled span; and which it is.

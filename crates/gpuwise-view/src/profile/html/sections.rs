@@ -283,24 +283,6 @@ fn missing(profiles: &[Profile]) -> String {
             .iter()
             .chain(&profile.figures.missing);
         items.extend(words.map(|word| format!("{prefix}{word}")));
-        for (index, timeline) in profile.timelines.iter().enumerate() {
-            let whose = if profile.timelines.len() > 1 {
-                format!("{}: ", profile.rank_label(index))
-            } else {
-                String::new()
-            };
-            for loss in &timeline.losses {
-                let first = loss
-                    .first
-                    .as_ref()
-                    .map_or(String::new(), |first| format!(", first at {first}"));
-                items.push(format!(
-                    "{prefix}{whose}{}: {}{first}",
-                    loss.what,
-                    crate::figures::count(loss.count)
-                ));
-            }
-        }
     }
     let mut seen = Vec::new();
     items.retain(|item| {

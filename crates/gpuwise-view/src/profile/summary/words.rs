@@ -21,7 +21,7 @@ pub(super) fn share(part: i64, of: i64) -> String {
 }
 
 /// What limits, in a sentence or two.
-pub(super) fn answer(figures: &ProfileFigures, summary: &Summary) -> String {
+pub(in crate::profile) fn answer(figures: &ProfileFigures, summary: &Summary) -> String {
     if let Some(first) = summary.findings.first() {
         return finding(first);
     }

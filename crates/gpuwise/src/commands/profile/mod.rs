@@ -1,6 +1,7 @@
 //! `gpuwise profile`: what a job did on its GPUs, what limits it, what is missing in the input.
 
 mod concluded;
+mod written;
 
 use super::{Answer, Context};
 use crate::{
@@ -15,6 +16,7 @@ use gpuwise_measure::figures::definitions::{FIGURES, definition};
 use gpuwise_view::profile::{sources as of_sources, summary as view};
 use gpuwise_wire::profile_to_json;
 use std::path::PathBuf;
+use written::Written;
 
 /// Flags of `gpuwise profile`.
 #[derive(Debug, clap::Args)]
@@ -31,6 +33,8 @@ pub(crate) struct Flags {
     /// Say how each figure that is shown is computed, and where its definition is from
     #[arg(long)]
     explain: bool,
+    #[command(flatten)]
+    written: written::Flags,
 }
 
 /// Milliseconds from one to another.
@@ -61,6 +65,7 @@ fn window(text: &str) -> Result<Window, String> {
 }
 
 pub(crate) fn run(context: &Context, flags: &Flags) -> anyhow::Result<Answer> {
+    let written = Written::new(&flags.written)?;
     let loaded = catalogue::load(&context.overrides)?;
     let mut wanted = Wanted::new(&loaded)?;
     wanted.window = flags.window;
@@ -76,6 +81,7 @@ pub(crate) fn run(context: &Context, flags: &Flags) -> anyhow::Result<Answer> {
         unusable,
     } = everything;
     let concluded = concluded::from(profiled, &sources, &unusable);
+    written.finish(&concluded, &flags.files, &wanted)?;
     let (figures, summary) = (&concluded.figures, &concluded.summary);
     match context.global.format {
         Format::Table => {
