@@ -133,7 +133,8 @@ fn figures(profile: &Profile, other: &Profile) -> Table {
             Cell::of(before, percent_cell),
             Cell::of(after, percent_cell),
             Cell::of(points, |points| {
-                Cell::new(format!("{points:+.1} points"), points)
+                let text = format!("{points:+.1} points").replace('-', "−");
+                Cell::new(text, points)
             }),
         ]);
     }

@@ -14,9 +14,9 @@ function time(ns, digits = 4) {
   return `${Number((ns / scale).toPrecision(digits))} ${unit}`;
 }
 
-/** A time on an axis, as exact as its step asks for. */
-function tick(ns, step) {
-  const [unit, scale] = step < 1e3 ? ['µs', 1e3] : step < 1e6 ? ['ms', 1e6] : ['s', 1e9];
+/** A time on an axis that ends at `most`, as exact as its step asks for. */
+function tick(ns, step, most) {
+  const [unit, scale] = most < 1e4 ? ['ns', 1] : most < 2e6 ? ['µs', 1e3] : most < 2e9 ? ['ms', 1e6] : ['s', 1e9];
   const digits = Math.max(0, Math.ceil(Math.log10(scale / step) - 1e-9));
   return `${(ns / scale).toFixed(Math.min(9, digits))} ${unit}`;
 }
@@ -39,6 +39,8 @@ class Timeline {
     this.prepare();
     this.theme();
     this.layout();
+    const deep = data.tracks.reduce((sum, track) => sum + (track.hidden || 0), 0);
+    if (deep) this.say([`${deep.toLocaleString('en')} spans within more than ${DEEPEST} others are not drawn.`]);
     this.listen(find);
   }
 
@@ -169,7 +171,7 @@ class Timeline {
     const scale = this.raster.scale;
     context.font = `${11 * scale}px system-ui,sans-serif`;
     context.textBaseline = 'middle';
-    const wide = 6 * scale;
+    const wide = 6.5 * scale;
     for (let k = 0; k < labels.length; k += 6) {
       const [row, i, x0, x1, y0, y1] = labels.slice(k, k + 6);
       const item = row.item(i);
@@ -271,7 +273,7 @@ class Timeline {
       context.fillStyle = colours.css(colours.rule);
       context.fillRect(x, MAP * scale, scale, RULER * scale);
       context.fillStyle = colours.css(colours.muted);
-      context.fillText(tick(k * step, step), x + 4 * scale, (MAP + RULER / 2) * scale);
+      context.fillText(tick(k * step, step, view.t1), x + 4 * scale, (MAP + RULER / 2) * scale);
     }
   }
 
