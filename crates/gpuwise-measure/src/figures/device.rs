@@ -77,6 +77,24 @@ pub(super) fn figures(
     (figures, times)
 }
 
+/// Every gap of the work of `ordered`.
+pub(super) fn gaps(
+    timeline: &Timeline,
+    ordered: &Ordered,
+    host: &HostTimes,
+) -> Vec<gpuwise_domain::profile::figures::Gap> {
+    let mut busy = Intervals::default();
+    for piece in &ordered.pieces {
+        busy.extend(piece.start, piece.end);
+    }
+    let hull = busy
+        .hull()
+        .map(|(start_ns, end_ns)| Window { start_ns, end_ns });
+    ordered.asked.or(hull).map_or_else(Vec::new, |window| {
+        idle::every(timeline, &ordered.pieces, &busy, window, host)
+    })
+}
+
 /// When a device was what.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Times {

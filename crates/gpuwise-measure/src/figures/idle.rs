@@ -33,35 +33,16 @@ pub(super) fn split(
 ) -> (IdleSplit, Intervals) {
     let mut found = IdleSplit::default();
     let mut waits = Intervals::default();
-    let mut gaps = Vec::new();
-    let mut end_of_last = window.start_ns;
-    let mut next = 0;
-    for &(start, end) in busy.ranges() {
-        if start > end_of_last {
-            next += pieces
-                .get(next..)
-                .map_or(0, |rest| rest.partition_point(|piece| piece.start < start));
-            let (index, call) = launched(timeline, pieces, next, start);
-            let parts = parts(end_of_last, start, call);
-            if parts.host_wait > 0 {
-                waits.extend(end_of_last, end_of_last + parts.host_wait);
-            }
-            found.host_wait_ns += parts.host_wait;
-            found.in_call_ns += parts.in_call;
-            found.kernel_wait_ns += parts.kernel_wait;
-            found.other_ns += parts.other;
-            found.unlinked_ns += parts.unlinked;
-            gaps.push((
-                Gap {
-                    start_ns: end_of_last,
-                    end_ns: start,
-                    part: GapPart::Framework,
-                    next: index,
-                },
-                parts,
-            ));
+    let (gaps, end_of_last) = apart(timeline, pieces, busy, window);
+    for (gap, parts) in &gaps {
+        if parts.host_wait > 0 {
+            waits.extend(gap.start_ns, gap.start_ns + parts.host_wait);
         }
-        end_of_last = end_of_last.max(end);
+        found.host_wait_ns += parts.host_wait;
+        found.in_call_ns += parts.in_call;
+        found.kernel_wait_ns += parts.kernel_wait;
+        found.other_ns += parts.other;
+        found.unlinked_ns += parts.unlinked;
     }
     found.gap_count = gaps.len() as u64;
     if window.end_ns > end_of_last {
@@ -80,6 +61,54 @@ pub(super) fn split(
         by_length(&mut found.longest);
     }
     (found, waits)
+}
+
+/// Every gap in order of time, with the part that most of it is.
+pub(super) fn every(
+    timeline: &Timeline,
+    pieces: &[Piece],
+    busy: &Intervals,
+    window: Window,
+    host: &HostTimes,
+) -> Vec<Gap> {
+    let (gaps, _) = apart(timeline, pieces, busy, window);
+    gaps.into_iter()
+        .map(|(gap, parts)| Gap {
+            part: most(&gap, parts, host),
+            ..gap
+        })
+        .collect()
+}
+
+/// Gaps with their parts in order of time, and the end of the last work.
+fn apart(
+    timeline: &Timeline,
+    pieces: &[Piece],
+    busy: &Intervals,
+    window: Window,
+) -> (Vec<(Gap, Parts)>, i64) {
+    let mut gaps = Vec::new();
+    let mut end_of_last = window.start_ns;
+    let mut next = 0;
+    for &(start, end) in busy.ranges() {
+        if start > end_of_last {
+            next += pieces
+                .get(next..)
+                .map_or(0, |rest| rest.partition_point(|piece| piece.start < start));
+            let (index, call) = launched(timeline, pieces, next, start);
+            gaps.push((
+                Gap {
+                    start_ns: end_of_last,
+                    end_ns: start,
+                    part: GapPart::Framework,
+                    next: index,
+                },
+                parts(end_of_last, start, call),
+            ));
+        }
+        end_of_last = end_of_last.max(end);
+    }
+    (gaps, end_of_last)
 }
 
 /// What came next at `start`, and the call that launched it: of several that began at once the one

@@ -25,7 +25,7 @@ use device::Times;
 use gpuwise_domain::{
     gpu::PeakRates,
     profile::{
-        figures::{DeviceFigures, ProfileFigures, RankFigures, Window},
+        figures::{DeviceFigures, Gap, ProfileFigures, RankFigures, Window},
         timeline::Timeline,
     },
 };
@@ -124,6 +124,20 @@ fn by_count(categories: &[(String, u64)]) -> Vec<(String, u64)> {
     let mut categories = categories.to_vec();
     categories.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
     categories
+}
+
+/// Every gap of each device, by its number in the file, in order of time: what a timeline shows of
+/// idle time, where figures keep the longest alone.
+pub fn gaps(timeline: &Timeline, settings: &Settings<'_>) -> Vec<(i64, Vec<Gap>)> {
+    let host = HostTimes::new(timeline, settings.names);
+    let ordered = Ordered::new(timeline, settings);
+    let of = |device: u16| {
+        let number = timeline.devices.get(usize::from(device))?.number;
+        let part = ordered.of_device(timeline, device);
+        Some((number, device::gaps(timeline, &part, &host)))
+    };
+    let devices = ordered.devices(timeline);
+    devices.into_iter().filter_map(of).collect()
 }
 
 /// Puts ranks beside one another.

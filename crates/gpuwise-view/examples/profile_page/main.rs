@@ -14,11 +14,11 @@ mod made;
 
 use gpuwise_domain::profile::{
     figure::{Scope, Summary},
-    figures::ProfileFigures,
+    figures::{Gap, ProfileFigures},
     finding::{Evidence, Finding, Gain, Place},
     timeline::Timeline,
 };
-use gpuwise_measure::figures::{Classifier, Input, Settings, flat, of_profile, of_rank};
+use gpuwise_measure::figures::{Classifier, Input, Settings, flat, gaps, of_profile, of_rank};
 use gpuwise_read::{kernel_rules, kineto};
 use gpuwise_view::profile::{Profile, report};
 use std::{collections::BTreeMap, fs, time::Instant};
@@ -30,6 +30,7 @@ struct Loaded {
     timelines: Vec<Timeline>,
     figures: ProfileFigures,
     summary: Summary,
+    gaps: Vec<Vec<(i64, Vec<Gap>)>>,
 }
 
 fn measure(label: &str, named: Vec<(String, Timeline)>, names: &Classifier) -> Loaded {
@@ -52,6 +53,10 @@ fn measure(label: &str, named: Vec<(String, Timeline)>, names: &Classifier) -> L
     });
     let figures = of_profile(measured.collect());
     let timelines: Vec<Timeline> = named.into_iter().map(|(_, timeline)| timeline).collect();
+    let gaps = timelines
+        .iter()
+        .map(|timeline| gaps(timeline, &settings))
+        .collect();
     let summary = Summary {
         hardware: timelines
             .iter()
@@ -68,6 +73,7 @@ fn measure(label: &str, named: Vec<(String, Timeline)>, names: &Classifier) -> L
         timelines,
         figures,
         summary,
+        gaps,
     }
 }
 
@@ -83,7 +89,7 @@ fn gaps_as_finding(figures: &ProfileFigures) -> Vec<Finding> {
     if share < 0.05 {
         return Vec::new();
     }
-    let place = |gap: &gpuwise_domain::profile::figures::Gap| Place {
+    let place = |gap: &Gap| Place {
         rank: rank.rank,
         device: device.device,
         start_ns: gap.start_ns,
@@ -118,6 +124,7 @@ fn profile<'a>(loaded: &'a Loaded, kind_of: &'a dyn Fn(&str) -> String) -> Profi
         timelines: &loaded.timelines,
         figures: &loaded.figures,
         summary: &loaded.summary,
+        gaps: &loaded.gaps,
         kind_of,
     }
 }

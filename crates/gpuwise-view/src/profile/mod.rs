@@ -9,12 +9,19 @@ pub mod sources;
 pub mod summary;
 mod tracks;
 
-use gpuwise_domain::profile::{figure::Summary, figures::ProfileFigures, timeline::Timeline};
+use gpuwise_domain::profile::{
+    figure::Summary,
+    figures::{Gap, ProfileFigures},
+    timeline::Timeline,
+};
 
 pub use html::{report, report_within};
 pub use perfetto::perfetto;
 
 use html::gain;
+
+/// Gaps of one rank that are shown one by one; beyond, the longest alone.
+const MOST_GAPS: usize = 200_000;
 
 /// One profile, of one or many ranks, with everything that was concluded from it.
 #[derive(Clone, Copy)]
@@ -27,6 +34,9 @@ pub struct Profile<'a> {
     pub figures: &'a ProfileFigures,
     /// Figures one by one, findings, and what is missing.
     pub summary: &'a Summary,
+    /// For each timeline: why each of its devices stood still, by the device's number, in order of
+    /// time. Where it is empty, the longest gaps of the figures are shown.
+    pub gaps: &'a [Vec<(i64, Vec<Gap>)>],
     /// The kind of a kernel or copy by its name (`gemm`, `communication`, `copy`, `other`).
     pub kind_of: &'a dyn Fn(&str) -> String,
 }
@@ -41,6 +51,35 @@ impl std::fmt::Debug for Profile<'_> {
 }
 
 impl Profile<'_> {
+    /// Why each device of a rank stood still: its number, whether these are the longest gaps alone,
+    /// and the gaps.
+    fn gaps_of(&self, index: usize) -> Vec<(i64, bool, &[Gap])> {
+        let few = |devices: &&Vec<(i64, Vec<Gap>)>| {
+            devices.iter().map(|device| device.1.len()).sum::<usize>() <= MOST_GAPS
+        };
+        if let Some(devices) = self.gaps.get(index).filter(few) {
+            let all = devices.iter();
+            return all
+                .map(|(number, gaps)| (*number, false, gaps.as_slice()))
+                .collect();
+        }
+        let devices = self
+            .figures
+            .ranks
+            .get(index)
+            .map_or(&[][..], |rank| &rank.devices);
+        devices
+            .iter()
+            .map(|device| {
+                (
+                    device.device.unwrap_or(0),
+                    true,
+                    device.idle.longest.as_slice(),
+                )
+            })
+            .collect()
+    }
+
     /// What a rank is called: by its number where that is known, else by its file.
     fn rank_label(&self, index: usize) -> String {
         let figures = self.figures.ranks.get(index);

@@ -2,7 +2,7 @@
 
 use crate::{profile::palette, svg::MemoryOverTime};
 use gpuwise_domain::profile::{
-    figures::{CriticalPath, GapPart, IdleSplit, PathCause, StepFigures},
+    figures::{CriticalPath, Gap, GapPart, PathCause, StepFigures},
     timeline::{HostSpan, MemoryEvent, NameId, Timeline},
 };
 use std::{cmp::Reverse, collections::BTreeMap};
@@ -47,10 +47,9 @@ pub(super) fn path(path: &CriticalPath) -> Spans {
     spans
 }
 
-/// The longest gaps of a device.
-pub(super) fn gaps(idle: &IdleSplit) -> Spans {
-    let mut spans: Spans = idle
-        .longest
+/// Why a device stood still.
+pub(super) fn gaps(gaps: &[Gap]) -> Spans {
+    let mut spans: Spans = gaps
         .iter()
         .map(|gap| {
             let (name, colour) = gap_part(gap.part);

@@ -12,7 +12,7 @@ use gpuwise_domain::profile::{
     finding::{Finding, Gain, Place},
     timeline::{Rank, Timeline},
 };
-use gpuwise_measure::figures::{Classifier, Input, Settings, of_profile, of_rank};
+use gpuwise_measure::figures::{Classifier, Input, Settings, gaps, of_profile, of_rank};
 use gpuwise_read::{kernel_rules, kineto};
 use gpuwise_view::profile::{Profile, perfetto, report, report_within};
 use serde_json::Value;
@@ -51,12 +51,24 @@ fn measured(timelines: &[Timeline]) -> ProfileFigures {
 fn with<R>(timelines: &[Timeline], summary: &Summary, run: impl FnOnce(&Profile) -> R) -> R {
     let figures = measured(timelines);
     let names = classifier();
+    let peaks = BTreeMap::new();
+    let settings = Settings {
+        names: &names,
+        window: None,
+        device: None,
+        peaks: &peaks,
+    };
+    let gaps: Vec<_> = timelines
+        .iter()
+        .map(|timeline| gaps(timeline, &settings))
+        .collect();
     let kind_of = |name: &str| names.kind_name(names.kernel(name).kind).to_owned();
     run(&Profile {
         label: HOSTILE,
         timelines,
         figures: &figures,
         summary,
+        gaps: &gaps,
         kind_of: &kind_of,
     })
 }

@@ -13,13 +13,13 @@ use anyhow::Context as _;
 use gpuwise_domain::{
     gpu::PeakRates,
     profile::{
-        figures::Window,
+        figures::{Gap, Window},
         flight_recorder::FlightRecord,
         sources::{HangSource, Source, SourceContent},
         timeline::{Loss, Timeline},
     },
 };
-use gpuwise_measure::figures::{Classifier, Input, Measured, Settings, of_rank};
+use gpuwise_measure::figures::{Classifier, Input, Measured, Settings, gaps, of_rank};
 use gpuwise_read::kernel_rules;
 use std::{
     collections::BTreeMap,
@@ -70,6 +70,25 @@ impl Wanted {
     /// The kind of a kernel or copy by its name.
     pub(crate) fn kind_of(&self, name: &str) -> &str {
         self.names.kind_name(self.names.kernel(name).kind)
+    }
+
+    /// Why each device of a file stood still.
+    pub(crate) fn gaps(&self, timeline: &Timeline) -> Vec<(i64, Vec<Gap>)> {
+        gaps(timeline, &self.settings(timeline))
+    }
+
+    /// What is measured of a file; a window counts from its first work on.
+    fn settings(&self, timeline: &Timeline) -> Settings<'_> {
+        let first = timeline.work.iter().map(|work| work.start_ns).min();
+        Settings {
+            names: &self.names,
+            window: self.window.map(|window| Window {
+                start_ns: window.start_ns.saturating_add(first.unwrap_or(0)),
+                end_ns: window.end_ns.saturating_add(first.unwrap_or(0)),
+            }),
+            device: self.device,
+            peaks: &self.peaks,
+        }
     }
 }
 
@@ -204,11 +223,6 @@ fn hangs(records: &[(String, FlightRecord)]) -> Option<Source> {
 }
 
 fn measured(file: &Path, name: String, mut timeline: Timeline, wanted: &Wanted) -> Profiled {
-    let first = timeline.work.iter().map(|work| work.start_ns).min();
-    let window = wanted.window.map(|window| Window {
-        start_ns: window.start_ns.saturating_add(first.unwrap_or(0)),
-        end_ns: window.end_ns.saturating_add(first.unwrap_or(0)),
-    });
     if let Some(device) = wanted.device
         && timeline.devices.iter().all(|known| known.number != device)
     {
@@ -224,12 +238,7 @@ fn measured(file: &Path, name: String, mut timeline: Timeline, wanted: &Wanted) 
             rank: files::rank_in_name(file),
             timeline: &timeline,
         },
-        &Settings {
-            names: &wanted.names,
-            window,
-            device: wanted.device,
-            peaks: &wanted.peaks,
-        },
+        &wanted.settings(&timeline),
     );
     Profiled {
         file: name,

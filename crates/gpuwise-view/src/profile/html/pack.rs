@@ -155,17 +155,13 @@ impl Packer<'_> {
         details: &mut Details,
         share: usize,
     ) {
-        let mut names = NamesOf::new(timeline, |name: &str| {
+        let mut kernels = NamesOf::new(timeline, |name: &str| {
             palette::of_kind(&(profile.kind_of)(name))
         });
         let mut fills = NamesOf::new(timeline, |_: &str| palette::FILL);
         let mut copies = NamesOf::new(timeline, |_: &str| palette::COPY);
         let several = timeline.devices.len() > 1;
-        let idle = profile
-            .figures
-            .ranks
-            .get(index)
-            .map(|figures| &figures.devices);
+        let gaps = profile.gaps_of(index);
         let pieces = tracks::pieces(timeline, share);
         self.merged += pieces.merged;
         for (number, device) in timeline.devices.iter().enumerate() {
@@ -174,14 +170,9 @@ impl Packer<'_> {
             } else {
                 String::new()
             };
-            let figures =
-                idle.and_then(|all| all.iter().find(|one| one.device == Some(device.number)));
-            if let Some(figures) = figures {
-                self.plain(
-                    group,
-                    &format!("{prefix}longest gaps"),
-                    &tracks::gaps(&figures.idle),
-                );
+            for (_, longest, gaps) in gaps.iter().filter(|gaps| gaps.0 == device.number) {
+                let label = if *longest { "longest gaps" } else { "idle" };
+                self.plain(group, &format!("{prefix}{label}"), &tracks::gaps(gaps));
             }
             for (stream, pieces) in timeline.streams.iter().zip(&pieces.streams) {
                 if usize::from(stream.device) != number || pieces.is_empty() {
@@ -191,11 +182,11 @@ impl Packer<'_> {
                 self.tracks
                     .push(json!({"g": group, "kind": "work", "label": label, "n": pieces.len()}));
                 self.times(group, pieces.iter().map(|piece| (piece.start, piece.end)));
-                let mut numbers = Vec::with_capacity(pieces.len());
-                for piece in pieces {
-                    let number = match (piece.count, timeline.work.get(piece.work)) {
+                let numbers: Vec<u64> = pieces
+                    .iter()
+                    .map(|piece| match (piece.count, timeline.work.get(piece.work)) {
                         (1, Some(work)) => match work.class {
-                            WorkClass::Kernel => names.number(work.name, &mut self.names),
+                            WorkClass::Kernel => kernels.number(work.name, &mut self.names),
                             WorkClass::Copy => copies.number(work.name, &mut self.names),
                             WorkClass::Set => fills.number(work.name, &mut self.names),
                         },
@@ -203,39 +194,45 @@ impl Packer<'_> {
                             &format!("{count} short pieces of work"),
                             palette::COMPUTATION,
                         ),
-                    };
-                    numbers.push(u64::from(number));
-                }
-                self.columns.plain(numbers.into_iter());
-                let alone = |piece: &tracks::Piece| {
-                    timeline.work.get(piece.work).filter(|_| piece.count == 1)
-                };
-                let link = |index: Option<Index>, known: &[u32]| {
-                    let number = index
-                        .and_then(Index::get)
-                        .and_then(|at| known.get(at).copied());
-                    i64::from(number.unwrap_or(0))
-                };
-                self.columns.moving(
-                    pieces
-                        .iter()
-                        .map(|piece| link(alone(piece).map(|work| work.call), &host.calls)),
-                );
-                self.columns.moving(
-                    pieces
-                        .iter()
-                        .map(|piece| link(alone(piece).map(|work| work.operator), &host.operators)),
-                );
-                let told: Vec<i64> = pieces
-                    .iter()
-                    .map(|piece| {
-                        alone(piece).map_or(0, |work| details.number(timeline, work.detail))
                     })
+                    .map(u64::from)
                     .collect();
-                self.columns.moving(told.into_iter());
-                self.spans += pieces.len();
+                self.columns.plain(numbers.into_iter());
+                self.links(timeline, pieces, host, details);
             }
         }
+    }
+
+    /// What pieces of work hang together with: their calls, operators and descriptions.
+    fn links(
+        &mut self,
+        timeline: &Timeline,
+        pieces: &[tracks::Piece],
+        host: &Host,
+        details: &mut Details,
+    ) {
+        let alone =
+            |piece: &tracks::Piece| timeline.work.get(piece.work).filter(|_| piece.count == 1);
+        let link = |index: Option<Index>, known: &[u32]| {
+            let number = index
+                .and_then(Index::get)
+                .and_then(|at| known.get(at).copied());
+            i64::from(number.unwrap_or(0))
+        };
+        let calls = pieces
+            .iter()
+            .map(|piece| link(alone(piece).map(|work| work.call), &host.calls));
+        self.columns.moving(calls);
+        let operators = pieces
+            .iter()
+            .map(|piece| link(alone(piece).map(|work| work.operator), &host.operators));
+        self.columns.moving(operators);
+        let told: Vec<i64> = pieces
+            .iter()
+            .map(|piece| alone(piece).map_or(0, |work| details.number(timeline, work.detail)))
+            .collect();
+        self.columns.moving(told.into_iter());
+        self.spans += pieces.len();
     }
 
     fn host(&mut self, timeline: &Timeline, group: usize, host: &Host) {

@@ -31,16 +31,10 @@ impl<W: Write> Trace<'_, W> {
             if let Some(path) = &figures.critical_path {
                 self.track(rank, process, PATH, "critical path", &tracks::path(path))?;
             }
-            for (index, device) in (0..).zip(&figures.devices) {
-                let name = format!("why GPU {} stands still", device.device.unwrap_or(0));
-                self.track(
-                    rank,
-                    process,
-                    IDLE + index,
-                    &name,
-                    &tracks::gaps(&device.idle),
-                )?;
-            }
+        }
+        for (index, (device, _, gaps)) in (0..).zip(profile.gaps_of(rank)) {
+            let name = format!("why GPU {device} stands still");
+            self.track(rank, process, IDLE + index, &name, &tracks::gaps(gaps))?;
         }
         for (index, finding) in (0..).zip(&profile.summary.findings) {
             self.finding(profile, finding, (rank, process, FINDINGS + index))?;

@@ -7,6 +7,7 @@ use crate::{
     write::Pending,
 };
 use flate2::{Compression, write::GzEncoder};
+use gpuwise_domain::profile::figures::Gap;
 use gpuwise_view::profile::{Profile, perfetto, report};
 use std::{
     io::BufWriter,
@@ -79,11 +80,17 @@ impl<'a> Written<'a> {
                 .first()
                 .map_or(other_label, |file| file.display().to_string());
         }
-        let profile = of(concluded, &label, &kind_of);
+        let gaps = |of: &Concluded| -> Vec<_> {
+            of.timelines.iter().map(|timeline| wanted.gaps(timeline)).collect()
+        };
+        // Asked for again, since only what is written needs them.
+        let shown = if self.html.is_some() || self.perfetto.is_some() { gaps(concluded) } else { Vec::new() };
+        let other_gaps = other.as_ref().map_or_else(Vec::new, gaps);
+        let profile = of(concluded, &shown, &label, &kind_of);
         if let Some(file) = self.html {
             let against = other
                 .as_ref()
-                .map(|other| of(other, &other_label, &kind_of));
+                .map(|other| of(other, &other_gaps, &other_label, &kind_of));
             let made = concat!("gpuwise ", env!("CARGO_PKG_VERSION"));
             file.finish(&report(&profile, against.as_ref(), made))?;
         }
@@ -105,6 +112,7 @@ impl<'a> Written<'a> {
 
 fn of<'a>(
     concluded: &'a Concluded,
+    gaps: &'a [Vec<(i64, Vec<Gap>)>],
     label: &'a str,
     kind_of: &'a dyn Fn(&str) -> String,
 ) -> Profile<'a> {
@@ -113,6 +121,7 @@ fn of<'a>(
         timelines: &concluded.timelines,
         figures: &concluded.figures,
         summary: &concluded.summary,
+        gaps,
         kind_of,
     }
 }
