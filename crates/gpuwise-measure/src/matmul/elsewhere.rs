@@ -70,7 +70,7 @@ fn distance(
 }
 
 /// Whether both are of one generation and differ in no more than a stepping.
-fn kin(a: &Processor, b: &Processor) -> bool {
+pub fn kin(a: &Processor, b: &Processor) -> bool {
     let major = |p: &Processor| p.capability.map(|(major, _)| major);
     a.generation == b.generation && major(a) == major(b)
 }

@@ -5,6 +5,7 @@
 
 pub mod choice;
 pub mod engine;
+pub mod judged;
 pub mod learned;
 pub mod online;
 pub mod products;

@@ -2,6 +2,7 @@
 
 mod evaluate;
 mod model_file;
+mod page;
 mod show;
 mod tiers;
 mod workloads;

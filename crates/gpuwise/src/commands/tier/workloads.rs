@@ -1,0 +1,201 @@
+//! Measured rows as trials: one workload on several GPUs, with what was predicted of each.
+
+use super::tiers::price_of;
+use crate::{catalogue::Loaded, questions::Asked};
+use gpuwise_domain::question::{Load, Question};
+use gpuwise_measure::tier::workloads::{Performance, Trial};
+use std::collections::BTreeMap;
+
+/// A predicted value with its 80 % range.
+pub(super) type Predicted = Option<(f64, f64, f64)>;
+
+/// Standard deviations from end to end of an 80 % range of a normal.
+const EIGHTY: f64 = 2.563_103_131;
+
+/// Rates of throughput rows, without a promise: MLPerf and static batches. `predicted` stands beside
+/// `asked`.
+pub(super) fn throughputs(asked: &[Asked], predicted: &[Predicted], loaded: &Loaded) -> Vec<Trial> {
+    let mut sums: BTreeMap<(String, String), Sum> = BTreeMap::new();
+    for (row, predicted) in asked.iter().zip(predicted) {
+        let q = &row.question;
+        if !matches!(
+            q.metric.as_str(),
+            "output_throughput" | "total_token_throughput"
+        ) {
+            continue;
+        }
+        let (Some(key), Some(measured)) = (key(q, loaded), q.value) else {
+            continue;
+        };
+        let group = format!(
+            "{}|{}|{}|{}|{:?}|{:?}|{}",
+            row.source,
+            q.model,
+            q.extra("benchmark").unwrap_or_default(),
+            q.extra("scenario").unwrap_or_default(),
+            whole(q.input).filter(|_| q.extra("scenario").is_none()),
+            whole(q.output).filter(|_| q.extra("scenario").is_none()),
+            in_flight(&q.load)
+        );
+        let sum = sums.entry((group, key)).or_insert_with(|| Sum::of(q));
+        sum.add(measured, *predicted);
+    }
+    sums.into_iter()
+        .map(|((group, _), sum)| sum.trial(group, loaded, 1.0))
+        .collect()
+}
+
+/// Rows of mean first-token and per-token times at so many requests in flight; the promise has two
+/// limits, in this order.
+pub(super) fn latencies(asked: &[Asked], predicted: &[Predicted], loaded: &Loaded) -> Vec<Trial> {
+    let mut pairs: BTreeMap<(String, String), [Option<Sum>; 2]> = BTreeMap::new();
+    for (row, predicted) in asked.iter().zip(predicted) {
+        let q = &row.question;
+        let which = match q.metric.as_str() {
+            "ttft_mean" => 0,
+            "tpot_mean" => 1,
+            _ => continue,
+        };
+        let (Some(gpu), Some(measured)) = (loaded.catalogue.gpu(&q.gpu), q.value) else {
+            continue;
+        };
+        let (Load::InFlight(_), Some(_), Some(_)) = (&q.load, q.input, q.output) else {
+            continue;
+        };
+        let group = format!(
+            "{}|{}|{:?}|{:?}",
+            row.source,
+            q.model,
+            whole(q.input),
+            whole(q.output)
+        );
+        let key = format!(
+            "{}|{:?}|{:?}|{:?}|{:?}|{}|{}|{:?}|{:?}",
+            gpu.name, q.gpus, q.tensor, q.pipeline, q.data, q.precision, q.engine, q.load, q.extra
+        );
+        let pair = pairs.entry((group, key)).or_default();
+        if let Some(place) = pair.get_mut(which) {
+            place
+                .get_or_insert_with(|| Sum::of(q))
+                .add(measured, *predicted);
+        }
+    }
+    pairs
+        .into_iter()
+        .filter_map(|((group, _), [first, each])| pair(group, &first?, &each?, loaded))
+        .collect()
+}
+
+fn pair(group: String, first: &Sum, each: &Sum, loaded: &Loaded) -> Option<Trial> {
+    let in_flight = in_flight(&first.question.load)?;
+    let output = first.question.output?;
+    let performance = |ttft: f64, tpot: f64, spread: f64| Performance {
+        rate: in_flight * output / (ttft + (output - 1.0).max(0.0) * tpot),
+        latencies: vec![ttft, tpot],
+        spread,
+    };
+    let measured = performance(first.measured() * 1e-3, each.measured() * 1e-3, 0.0);
+    let predicted = first.predicted().zip(each.predicted()).map(|(a, b)| {
+        // Most of a request is its output: the per-token range is the rate's.
+        performance(a.0 * 1e-3, b.0 * 1e-3, b.1)
+    });
+    let mut trial = first.trial(group, loaded, 1.0);
+    trial.measured = measured;
+    trial.predicted = predicted;
+    Some(trial)
+}
+
+fn whole(value: Option<f64>) -> Option<u64> {
+    value.map(|value| value.round() as u64)
+}
+
+fn in_flight(load: &Load) -> Option<f64> {
+    match load {
+        Load::InFlight(count) => Some(*count),
+        _ => None,
+    }
+}
+
+/// Rows that are one candidate: a GPU, a count, a layout, a precision and an engine, whoever measured
+/// it. The software is told by its first word, for submitters list versions of everything.
+fn key(q: &Question, loaded: &Loaded) -> Option<String> {
+    let gpu = loaded.catalogue.gpu(&q.gpu)?;
+    let engine = q.engine.split([' ', ',']).next().unwrap_or_default();
+    Some(format!(
+        "{}|{:?}|{}|{}",
+        gpu.name,
+        q.gpus,
+        q.precision,
+        engine.to_lowercase()
+    ))
+}
+
+/// Rows of one candidate: geometric means.
+struct Sum {
+    question: Question,
+    measured: f64,
+    rows: f64,
+    predicted: f64,
+    spread: f64,
+    said: f64,
+}
+
+impl Sum {
+    fn of(question: &Question) -> Self {
+        Self {
+            question: question.clone(),
+            measured: 0.0,
+            rows: 0.0,
+            predicted: 0.0,
+            spread: 0.0,
+            said: 0.0,
+        }
+    }
+
+    fn add(&mut self, measured: f64, predicted: Predicted) {
+        if measured <= 0.0 {
+            return;
+        }
+        self.measured += measured.ln();
+        self.rows += 1.0;
+        if let Some((value, low, high)) = predicted.filter(|(value, low, _)| *value > 0.0 && *low > 0.0)
+        {
+            self.predicted += value.ln();
+            self.spread += (high / low).ln() / EIGHTY;
+            self.said += 1.0;
+        }
+    }
+
+    fn measured(&self) -> f64 {
+        (self.measured / self.rows).exp()
+    }
+
+    fn predicted(&self) -> Option<(f64, f64)> {
+        (self.said > 0.0).then(|| {
+            (
+                (self.predicted / self.said).exp(),
+                self.spread / self.said,
+            )
+        })
+    }
+
+    fn trial(&self, group: String, loaded: &Loaded, scale: f64) -> Trial {
+        let gpu = loaded.catalogue.gpu(&self.question.gpu);
+        let name = gpu.map_or_else(|| self.question.gpu.clone(), |gpu| gpu.name.clone());
+        let gpus = self.question.gpus.unwrap_or(1);
+        let each = price_of(&loaded.catalogue.offers, &name).map(|(each, _)| each);
+        let rate = |rate: f64, spread: f64| Performance {
+            rate: rate * scale,
+            latencies: Vec::new(),
+            spread,
+        };
+        Trial {
+            group,
+            hourly: each.map(|each| each * f64::from(gpus)),
+            gpu: name,
+            gpus,
+            measured: rate(self.measured(), 0.0),
+            predicted: self.predicted().map(|(value, spread)| rate(value, spread)),
+        }
+    }
+}
