@@ -21,7 +21,7 @@ pub(crate) use workload::{FromLog, FromMetrics, Workload, WorkloadFrom};
 
 #[cfg(feature = "database")]
 use crate::commands::runs;
-use crate::commands::{accuracy, calibrate, compare, predict, profile};
+use crate::commands::{accuracy, calibrate, compare, predict, profile, tier};
 use crate::model::Numbers;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use std::path::PathBuf;
@@ -168,6 +168,14 @@ pub(crate) enum Command {
     Profile(Box<profile::Flags>),
     /// Answer many questions at once
     Predict(predict::Flags),
+    /// Find the GPU, slice and count that fits each profiled workload
+    ///
+    /// Rules with thresholds from a file and a forest that was learned from measured workloads judge
+    /// side by side, each with its reasons; both may abstain, and then times that are scaled from the
+    /// profile decide. Prices are those of the catalogue's offers.
+    ///
+    /// Exit code 0: every workload has a tier. 1: one has none; why is said. 2: the input is wrong.
+    Tier(Box<tier::Flags>),
     /// Compare predictions with measured values, by GPU, model and metric
     Accuracy(accuracy::Flags),
     /// Correct predictions by rows measured on your own system, or refit the constants

@@ -6,7 +6,7 @@ use alloc::string::String;
 /// In what a product was computed, as timing tables tell them apart.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum MatmulPrecision {
-    /// BF16 or FP16 with FP32 accumulation.
+    /// BF16, or FP16 on silicon that has both, with FP32 accumulation.
     Bf16,
     /// FP8 with a scale a tensor or a row.
     Fp8,
@@ -113,7 +113,7 @@ impl Processor {
             vendor: gpu.vendor.clone(),
             generation: gpu.generation.clone(),
             capability: gpu.compute_capability,
-            peak_bf16: gpu.peak.bf16.or(gpu.peak.fp16).map(|rate| rate.get()),
+            peak_bf16: gpu.peak.bf16.map(|rate| rate.get()),
             peak_fp8: gpu.peak.fp8.map(|rate| rate.get()),
             bandwidth: gpu.bandwidth.get(),
             units: gpu.units,

@@ -69,19 +69,20 @@ impl Tree {
         let Some(mut node) = self.nodes.first() else {
             return 0.0;
         };
+        let mut at = 0;
         while node.children != (0, 0) {
             let value = row.get(node.feature as usize).copied().unwrap_or(f64::NAN);
             let child = if value > node.threshold {
                 node.children.1
             } else {
                 node.children.0
-            };
-            // Trees that were read from a file lead nowhere but forward.
-            let Some(next) = self.nodes.get(child as usize) else {
+            } as usize;
+            // A tree that was read from a file may lead nowhere, but never round in a circle.
+            let Some(next) = self.nodes.get(child).filter(|_| child > at) else {
                 break;
             };
             step(node.feature as usize, next.value - node.value);
-            node = next;
+            (node, at) = (next, child);
         }
         node.value
     }

@@ -2,7 +2,7 @@
 //!
 //! Computing scales with the peak, memory-bound time with the bandwidth, both and copies with the
 //! number of GPUs too; communication with the link between GPUs, copies with the link to the host.
-//! Launches and the host's own time stay.
+//! Launches and the host's own time stay. What ran on one GPU is not spread over several.
 
 use gpuwise_domain::{
     profile::matmul::{MatmulPrecision, Processor},
@@ -83,6 +83,9 @@ pub enum Unscaled {
     /// Another vendor.
     #[error("it ran on {0}: nothing is carried over to {1}")]
     Vendor(String, String),
+    /// It ran alone.
+    #[error("it ran on one GPU: what several would say to one another is not known")]
+    Alone,
     /// The link is not known.
     #[error("the link between GPUs is not known of {0}")]
     Link(String),
@@ -146,6 +149,9 @@ pub fn scale(job: &Job, from: &Tier, to: &Tier, scaling: &Scaling) -> Result<Sca
             from.processor.vendor.clone(),
             to.processor.vendor.clone(),
         ));
+    }
+    if from.gpus == 1 && to.gpus > 1 {
+        return Err(Unscaled::Alone);
     }
     let spread_out = f64::from(from.gpus) / f64::from(to.gpus.max(1));
     let precision = job.precision.unwrap_or(MatmulPrecision::Bf16);

@@ -30,13 +30,20 @@ pub struct Performance {
     pub rate: f64,
     /// Latencies, in the order of the promise's limits; seconds.
     pub latencies: Vec<f64>,
+    /// What latencies hardly exceed: the upper ends of their ranges where they are predicted.
+    pub cautious: Vec<f64>,
     /// Spread of ln(actual/predicted) of the rate.
     pub spread: f64,
 }
 
 impl Performance {
-    fn keeps(&self, limits: &[f64]) -> bool {
-        self.latencies
+    fn keeps(&self, limits: &[f64], cautious: bool) -> bool {
+        let latencies = if cautious {
+            &self.cautious
+        } else {
+            &self.latencies
+        };
+        latencies
             .iter()
             .zip(limits)
             .all(|(latency, limit)| latency <= limit)
@@ -63,8 +70,8 @@ pub struct Verdict {
     pub decided: Option<Decided>,
 }
 
-/// Decisions about every group that was measured on `least` different GPUs with prices, under the
-/// limits on latencies; groups in which nothing keeps the promise are left out.
+/// Decisions about every group that was measured on `least` different GPUs, two of them with prices,
+/// under the limits on latencies; groups in which nothing keeps the promise are left out.
 pub fn decide(trials: &[Trial], limits: &[f64], least: usize, chooser: Chooser) -> Vec<Verdict> {
     let mut groups: BTreeMap<&str, Vec<&Trial>> = BTreeMap::new();
     for trial in trials {
@@ -73,17 +80,24 @@ pub fn decide(trials: &[Trial], limits: &[f64], least: usize, chooser: Chooser) 
     groups
         .into_iter()
         .filter_map(|(group, trials)| {
+            let different = |trials: &[&Trial]| {
+                let mut gpus: Vec<&str> = trials.iter().map(|trial| trial.gpu.as_str()).collect();
+                gpus.sort_unstable();
+                gpus.dedup();
+                gpus.len()
+            };
+            let measured_on = different(&trials);
             let trials: Vec<&Trial> = trials.into_iter().filter(|t| t.hourly.is_some()).collect();
-            let mut gpus: Vec<&str> = trials.iter().map(|trial| trial.gpu.as_str()).collect();
-            gpus.sort_unstable();
-            gpus.dedup();
-            if gpus.len() < least {
+            if measured_on < least || different(&trials) < 2 {
                 return None;
             }
-            let case = case(&trials, limits);
+            let case = case(&trials, limits, true);
             case.actual.iter().flatten().next()?;
             let decided = match chooser {
-                Chooser::Prediction => case.decide(),
+                // Where nothing is sure to keep the promise, what is likely to.
+                Chooser::Prediction => case
+                    .decide()
+                    .or_else(|| self::case(&trials, limits, false).decide()),
                 other => first(&trials, other).and_then(|at| case.judge(at, 0.0)),
             };
             Some(Verdict {
@@ -94,11 +108,12 @@ pub fn decide(trials: &[Trial], limits: &[f64], least: usize, chooser: Chooser) 
         .collect()
 }
 
-/// Costs of a unit of work, where the promise is kept.
-fn case(trials: &[&Trial], limits: &[f64]) -> Case {
-    let cost = |trial: &Trial, performance: &Performance| {
+/// Costs of a unit of work, where the promise is kept; predictions must keep it at the upper ends of
+/// their ranges where `cautious`.
+fn case(trials: &[&Trial], limits: &[f64], cautious: bool) -> Case {
+    let cost = |trial: &Trial, performance: &Performance, cautious: bool| {
         let cost = trial.hourly? / 3600.0 / performance.rate;
-        (performance.keeps(limits) && cost.is_finite() && cost > 0.0).then_some(cost)
+        (performance.keeps(limits, cautious) && cost.is_finite() && cost > 0.0).then_some(cost)
     };
     Case {
         predicted: trials
@@ -106,14 +121,14 @@ fn case(trials: &[&Trial], limits: &[f64]) -> Case {
             .map(|trial| {
                 let performance = trial.predicted.as_ref()?;
                 Some(Cost {
-                    value: cost(trial, performance)?,
+                    value: cost(trial, performance, cautious)?,
                     spread: performance.spread,
                 })
             })
             .collect(),
         actual: trials
             .iter()
-            .map(|trial| cost(trial, &trial.measured))
+            .map(|trial| cost(trial, &trial.measured, false))
             .collect(),
     }
 }

@@ -6,10 +6,13 @@
 mod figures;
 mod hung;
 mod kernel_counters;
+mod learn;
+mod matmul;
 mod memory_snapshot;
 mod planes;
 mod regress;
 mod sample_data;
 mod support;
 mod telemetry;
+mod tier;
 mod traces;

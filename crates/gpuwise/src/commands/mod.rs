@@ -18,6 +18,7 @@ pub(crate) mod profile;
 pub(crate) mod runs;
 mod simulate;
 mod sources;
+pub(crate) mod tier;
 mod validate;
 mod workload;
 
@@ -73,6 +74,7 @@ pub(crate) fn run(arguments: Cli) -> anyhow::Result<Answer> {
         Command::Calibrate(flags) => calibrate::run(&context, &flags),
         #[cfg(feature = "database")]
         Command::Runs(flags) => runs::run(&context, &flags),
+        Command::Tier(flags) => tier::run(&context, &flags),
         Command::Workload(flags) => workload::run(&context, &flags),
         Command::Completions(flags) => completions::completions(&flags),
         Command::Man(flags) => completions::man(&flags),

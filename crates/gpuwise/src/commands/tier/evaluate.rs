@@ -137,7 +137,7 @@ fn whole(loaded: &Loaded, judged: &Judged) -> anyhow::Result<String> {
         "the constants that gpuwise carries, fitted on these rows among others".into(),
         |by| format!("constants refitted without each {} in turn", by.name()),
     );
-    table.footnote("workloads: measured on three or more GPUs with a price, something keeping the promise; regret: cost of what was chosen over the cheapest that keeps the promise, less 1; promises missed are counted apart");
+    table.footnote("workloads: measured on three or more GPUs, two or more of them with a price, something keeping the promise; regret: cost of what was chosen over the cheapest that keeps the promise, less 1; promises missed are counted apart");
     Ok(format!(
         "\n## Whole workloads, predicted by {way}\n\n{}",
         table.to_markdown()

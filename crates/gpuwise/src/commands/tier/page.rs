@@ -57,7 +57,11 @@ fn errors(judged: &ProductJudgement, by_gpu: bool) -> Table {
         Column::right("inside_percent", "in 80 % range").unit("%"),
     ]);
     let mut table = Table::new(columns);
-    for row in judged.errors.iter().filter(|row| row.gpu.is_some() == by_gpu) {
+    for row in judged
+        .errors
+        .iter()
+        .filter(|row| row.gpu.is_some() == by_gpu)
+    {
         let mut cells = vec![
             Cell::text(row.left_out.name()),
             Cell::text(row.precision.name()),

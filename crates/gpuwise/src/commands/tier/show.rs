@@ -64,7 +64,7 @@ fn table(decided: &[Decided]) -> Table {
         Column::left("time", "a unit of work").priority(60).wrap(10),
         Column::right("cost_change", "cost"),
         Column::left("decided_by", "by"),
-        Column::left("why", "why").wrap(24),
+        Column::left("why", "why").wrap(16),
         Column::raw("seconds"),
         Column::raw("seconds_low"),
         Column::raw("seconds_high"),
@@ -110,9 +110,13 @@ fn row(one: &Decided) -> Vec<Cell> {
         Cell::of(tier.hourly, Cell::number),
         Cell::new(range(candidate.seconds), range(candidate.seconds)),
         Cell::of(change, |change| {
-            let percent = significant(100.0 * change.abs(), 2);
-            let sign = if change < 0.0 { "−" } else { "+" };
-            Cell::new(format!("{sign}{percent} %"), change)
+            // Below half a percent nothing is gained or lost.
+            let shown = match change {
+                small if small.abs() < 0.005 => "0 %".into(),
+                less if less < 0.0 => format!("−{} %", significant(-100.0 * less, 2)),
+                more => format!("+{} %", significant(100.0 * more, 2)),
+            };
+            Cell::new(shown, change)
         }),
         Cell::text(decider.name()),
         Cell::text(opinion.reasons.first().cloned().unwrap_or_default()),
@@ -188,7 +192,7 @@ fn explanation(one: &Decided) -> String {
     }
     let _ = writeln!(text, "  tiers that do not fit: {}", decision.refused.len());
     for (reason, tiers) in grouped(one) {
-        let _ = writeln!(text, "    {tiers}: {reason}");
+        let _ = writeln!(text, "    {reason}: {tiers}");
     }
     text
 }
@@ -216,7 +220,7 @@ fn grouped(one: &Decided) -> Vec<(String, String)> {
         .map(|(reason, tier, more)| {
             let tiers = match more {
                 0 => tier,
-                more => format!("{tier} and {more} more"),
+                more => format!("{tier}, and {more} more for a like reason"),
             };
             (reason, tiers)
         })
@@ -256,7 +260,9 @@ fn document(one: &Decided) -> serde_json::Value {
         })
     };
     let decision = &one.decision;
-    let decided = decision.decided.and_then(|(_, at)| decision.candidates.get(at));
+    let decided = decision
+        .decided
+        .and_then(|(_, at)| decision.candidates.get(at));
     json!({
         "job": one.job.name,
         "now": title(&one.now),

@@ -96,10 +96,13 @@ pub(super) fn all(loaded: &Loaded, gpus_now: u32, only: &[String]) -> Vec<Tier> 
                 }
             }
         }
-        let mut counts: Vec<u32> = COUNTS
-            .into_iter()
-            .filter(|count| *count <= gpus_now.saturating_mul(2))
-            .collect();
+        // What ran on one GPU says nothing of several.
+        let most = if gpus_now > 1 {
+            gpus_now.saturating_mul(2)
+        } else {
+            1
+        };
+        let mut counts: Vec<u32> = COUNTS.into_iter().filter(|count| *count <= most).collect();
         if !counts.contains(&gpus_now) {
             counts.push(gpus_now);
         }

@@ -28,7 +28,7 @@ pub(super) fn throughputs(asked: &[Asked], predicted: &[Predicted], loaded: &Loa
             continue;
         };
         let group = format!(
-            "{}|{}|{}|{}|{:?}|{:?}|{}",
+            "{}|{}|{}|{}|{:?}|{:?}|{:?}",
             row.source,
             q.model,
             q.extra("benchmark").unwrap_or_default(),
@@ -41,7 +41,7 @@ pub(super) fn throughputs(asked: &[Asked], predicted: &[Predicted], loaded: &Loa
         sum.add(measured, *predicted);
     }
     sums.into_iter()
-        .map(|((group, _), sum)| sum.trial(group, loaded, 1.0))
+        .map(|((group, _), sum)| sum.trial(group, loaded))
         .collect()
 }
 
@@ -89,17 +89,23 @@ pub(super) fn latencies(asked: &[Asked], predicted: &[Predicted], loaded: &Loade
 fn pair(group: String, first: &Sum, each: &Sum, loaded: &Loaded) -> Option<Trial> {
     let in_flight = in_flight(&first.question.load)?;
     let output = first.question.output?;
-    let performance = |ttft: f64, tpot: f64, spread: f64| Performance {
+    let performance = |ttft: f64, tpot: f64, highs: [f64; 2], spread: f64| Performance {
         rate: in_flight * output / (ttft + (output - 1.0).max(0.0) * tpot),
         latencies: vec![ttft, tpot],
+        cautious: vec![ttft * highs[0], tpot * highs[1]],
         spread,
     };
-    let measured = performance(first.measured() * 1e-3, each.measured() * 1e-3, 0.0);
+    let measured = performance(
+        first.measured() * 1e-3,
+        each.measured() * 1e-3,
+        [1.0; 2],
+        0.0,
+    );
     let predicted = first.predicted().zip(each.predicted()).map(|(a, b)| {
         // Most of a request is its output: the per-token range is the rate's.
-        performance(a.0 * 1e-3, b.0 * 1e-3, b.1)
+        performance(a.0 * 1e-3, b.0 * 1e-3, [a.2, b.2], b.1)
     });
-    let mut trial = first.trial(group, loaded, 1.0);
+    let mut trial = first.trial(group, loaded);
     trial.measured = measured;
     trial.predicted = predicted;
     Some(trial)
@@ -137,6 +143,7 @@ struct Sum {
     rows: f64,
     predicted: f64,
     spread: f64,
+    high: f64,
     said: f64,
 }
 
@@ -148,6 +155,7 @@ impl Sum {
             rows: 0.0,
             predicted: 0.0,
             spread: 0.0,
+            high: 0.0,
             said: 0.0,
         }
     }
@@ -158,10 +166,12 @@ impl Sum {
         }
         self.measured += measured.ln();
         self.rows += 1.0;
-        if let Some((value, low, high)) = predicted.filter(|(value, low, _)| *value > 0.0 && *low > 0.0)
+        if let Some((value, low, high)) =
+            predicted.filter(|(value, low, _)| *value > 0.0 && *low > 0.0)
         {
             self.predicted += value.ln();
             self.spread += (high / low).ln() / EIGHTY;
+            self.high += (high / value).ln();
             self.said += 1.0;
         }
     }
@@ -170,23 +180,26 @@ impl Sum {
         (self.measured / self.rows).exp()
     }
 
-    fn predicted(&self) -> Option<(f64, f64)> {
+    /// The value, its spread, and the upper end of its range over it.
+    fn predicted(&self) -> Option<(f64, f64, f64)> {
         (self.said > 0.0).then(|| {
             (
                 (self.predicted / self.said).exp(),
                 self.spread / self.said,
+                (self.high / self.said).exp(),
             )
         })
     }
 
-    fn trial(&self, group: String, loaded: &Loaded, scale: f64) -> Trial {
+    fn trial(&self, group: String, loaded: &Loaded) -> Trial {
         let gpu = loaded.catalogue.gpu(&self.question.gpu);
         let name = gpu.map_or_else(|| self.question.gpu.clone(), |gpu| gpu.name.clone());
         let gpus = self.question.gpus.unwrap_or(1);
         let each = price_of(&loaded.catalogue.offers, &name).map(|(each, _)| each);
         let rate = |rate: f64, spread: f64| Performance {
-            rate: rate * scale,
+            rate,
             latencies: Vec::new(),
+            cautious: Vec::new(),
             spread,
         };
         Trial {
@@ -195,7 +208,9 @@ impl Sum {
             gpu: name,
             gpus,
             measured: rate(self.measured(), 0.0),
-            predicted: self.predicted().map(|(value, spread)| rate(value, spread)),
+            predicted: self
+                .predicted()
+                .map(|(value, spread, _)| rate(value, spread)),
         }
     }
 }

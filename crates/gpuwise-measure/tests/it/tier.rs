@@ -1,0 +1,5 @@
+//! Tier choice: choosing, judging, scaling, rules, the decision, and moves.
+
+mod deciding;
+mod judging;
+mod moving;
