@@ -27,7 +27,9 @@ use sizing::SizingDocument;
 use utoipa::ToSchema;
 use workload::WorkloadDocument;
 
-pub use profile::{PROFILE_SCHEMA, profile_to_json, summary_from_json};
+pub use profile::{
+    PROFILE_SCHEMA, finding_from_json, finding_to_json, profile_to_json, summary_from_json,
+};
 pub use schema::{deployment_schema, profile_schema, run_schema, sizing_schema, workload_schema};
 
 /// The schema of saved deployments.

@@ -32,6 +32,7 @@ fn main() -> ExitCode {
     match commands::run(arguments) {
         Ok(commands::Answer::Yes) => ExitCode::SUCCESS,
         Ok(commands::Answer::No) => ExitCode::from(1),
+        Ok(commands::Answer::Code(code)) => ExitCode::from(code),
         Err(error) => {
             output::error(&error);
             ExitCode::from(2)

@@ -8,10 +8,12 @@ mod sources;
 mod summary;
 
 use file::FileDocument;
-use gpuwise_domain::profile::{figure::Summary, figures::ProfileFigures, sources::Source};
+use gpuwise_domain::profile::{
+    figure::Summary, figures::ProfileFigures, finding::Finding, sources::Source,
+};
 use serde::{Deserialize, Serialize};
 use sources::SourceDocument;
-use summary::{StragglersDocument, SummaryDocument};
+use summary::{FindingDocument, StragglersDocument, SummaryDocument};
 use utoipa::ToSchema;
 
 /// The schema of profiles.
@@ -47,6 +49,25 @@ pub fn profile_to_json(figures: &ProfileFigures, sources: &[Source], summary: &S
         stragglers: figures.stragglers.as_ref().map(StragglersDocument::of),
         summary: SummaryDocument::of(summary),
     })
+}
+
+/// One finding as a document, on one line: what a database keeps.
+pub fn finding_to_json(finding: &Finding) -> String {
+    serde_json::to_string(&FindingDocument::of(finding)).unwrap_or_default()
+}
+
+/// Reads a finding that [`finding_to_json`] wrote.
+///
+/// # Errors
+/// When it is no JSON, or a field is missing, unknown or cannot be.
+pub fn finding_from_json(text: &str) -> Result<Finding, crate::WireError> {
+    let document: FindingDocument =
+        serde_json::from_str(text).map_err(|error| crate::WireError::Syntax {
+            line: error.line(),
+            column: error.column(),
+            problem: error.to_string(),
+        })?;
+    Ok(document.noun())
 }
 
 /// Reads the summary of a saved profile.

@@ -216,7 +216,7 @@ impl FigureDocument {
 }
 
 impl FindingDocument {
-    fn of(finding: &Finding) -> Self {
+    pub(super) fn of(finding: &Finding) -> Self {
         Self {
             class: finding.class.clone(),
             of: ScopeDocument::of(&finding.scope),
@@ -228,7 +228,7 @@ impl FindingDocument {
         }
     }
 
-    fn noun(self) -> Finding {
+    pub(super) fn noun(self) -> Finding {
         Finding {
             class: self.class,
             scope: self.of.noun(),

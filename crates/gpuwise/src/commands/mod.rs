@@ -36,6 +36,12 @@ use anyhow::Context as _;
 pub(crate) enum Answer {
     Yes,
     No,
+    /// That of a job that was run.
+    #[cfg_attr(
+        not(all(feature = "database", feature = "bench")),
+        allow(dead_code, reason = "only jobs have one")
+    )]
+    Code(u8),
 }
 
 /// What every command gets besides its own flags.

@@ -1,6 +1,12 @@
 //! `gpuwise profile`: what a job did on its GPUs, what limits it, what is missing in the input.
 
 mod concluded;
+#[cfg(feature = "database")]
+mod each;
+#[cfg(all(feature = "database", feature = "bench"))]
+mod job;
+#[cfg(feature = "database")]
+mod keep;
 mod written;
 
 use super::{Answer, Context};
@@ -20,7 +26,11 @@ use written::Written;
 
 /// Flags of `gpuwise profile`.
 #[derive(Debug, clap::Args)]
+#[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
 pub(crate) struct Flags {
+    #[cfg(all(feature = "database", feature = "bench"))]
+    #[command(subcommand)]
+    command: Option<Command>,
     /// Profiles of one or many ranks, or directories of them; the format is told by the content
     #[arg(required = true, value_name = "FILE")]
     files: Vec<PathBuf>,
@@ -35,6 +45,25 @@ pub(crate) struct Flags {
     explain: bool,
     #[command(flatten)]
     written: written::Flags,
+    /// Each file is a job of its own: one line for each
+    #[cfg(feature = "database")]
+    #[arg(long, conflicts_with = "explain")]
+    each: bool,
+    #[cfg(feature = "database")]
+    #[command(flatten)]
+    keep: keep::KeepFlags,
+}
+
+/// What `gpuwise profile` does besides reading files.
+#[cfg(all(feature = "database", feature = "bench"))]
+#[derive(Debug, clap::Subcommand)]
+enum Command {
+    /// Run a job and profile some of its steps, once or with several batch sizes
+    ///
+    /// Python programs that use PyTorch are profiled by PyTorch's own profiler, without a change to
+    /// them; GPUs of this machine are sampled ten times a second where there is a driver. The exit
+    /// code is that of the job.
+    Run(job::Flags),
 }
 
 /// Milliseconds from one to another.
@@ -65,12 +94,20 @@ fn window(text: &str) -> Result<Window, String> {
 }
 
 pub(crate) fn run(context: &Context, flags: &Flags) -> anyhow::Result<Answer> {
+    #[cfg(all(feature = "database", feature = "bench"))]
+    if let Some(Command::Run(flags)) = &flags.command {
+        return job::run(context, flags);
+    }
     let written = Written::new(&flags.written)?;
     let loaded = catalogue::load(&context.overrides)?;
     let mut wanted = Wanted::new(&loaded)?;
     wanted.window = flags.window;
     wanted.device = flags.device;
     let files = profiles::expand(&flags.files)?;
+    #[cfg(feature = "database")]
+    if flags.each {
+        return each::run(context, flags, &files, &wanted);
+    }
     let everything = profiles::measure(&files, &wanted);
     if everything.profiled.is_empty() && everything.sources.is_empty() {
         return Err(none(everything.unusable, files.len()));
@@ -115,6 +152,10 @@ pub(crate) fn run(context: &Context, flags: &Flags) -> anyhow::Result<Answer> {
             }
             output::data(&text)?;
         }
+    }
+    #[cfg(feature = "database")]
+    if flags.keep.save {
+        flags.keep.keep(&concluded)?;
     }
     Ok(Answer::Yes)
 }
