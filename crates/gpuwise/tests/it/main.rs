@@ -10,6 +10,8 @@ mod hub;
 mod models;
 mod observe;
 mod plan;
+#[cfg(all(feature = "database", feature = "bench"))]
+mod profile_job;
 #[cfg(feature = "database")]
 mod runs;
 mod simulate;

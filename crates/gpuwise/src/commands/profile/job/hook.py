@@ -41,12 +41,16 @@ class Profile:
     def watch(self):
         import atexit
 
-        torch = self.torch
-        modules = torch.nn.modules.module
+        from torch.nn.modules.module import (
+            register_module_forward_hook,
+            register_module_forward_pre_hook,
+        )
+        from torch.optim.optimizer import register_optimizer_step_post_hook
+
         self.handles = [
-            torch.optim.optimizer.register_optimizer_step_post_hook(self.optimizer_stepped),
-            modules.register_module_forward_pre_hook(self.entered),
-            modules.register_module_forward_hook(self.left),
+            register_optimizer_step_post_hook(self.optimizer_stepped),
+            register_module_forward_pre_hook(self.entered),
+            register_module_forward_hook(self.left),
         ]
         atexit.register(self.ended)
         if FIRST == 0:
@@ -71,9 +75,10 @@ class Profile:
             return
         self.steps += 1
         if self.recorder is not None:
-            self.recorder.step()
             if self.steps >= LAST:
                 self.stop()
+            else:
+                self.recorder.step()
         elif self.steps >= FIRST:
             self.start()
 
@@ -82,7 +87,13 @@ class Profile:
         kinds = [profiler.ProfilerActivity.CPU]
         if self.torch.cuda.is_available():
             kinds.append(profiler.ProfilerActivity.CUDA)
-        self.recorder = profiler.profile(activities=kinds, record_shapes=True, profile_memory=True)
+        # With a schedule, steps are named in the trace.
+        self.recorder = profiler.profile(
+            activities=kinds,
+            schedule=lambda step: profiler.ProfilerAction.RECORD,
+            record_shapes=True,
+            profile_memory=True,
+        )
         self.recorder.start()
 
     def stop(self):
