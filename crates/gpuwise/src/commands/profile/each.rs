@@ -4,7 +4,7 @@ use super::{Context, Flags, concluded, keep::keep_all};
 use crate::{
     commands::Answer,
     output,
-    profiles::{self, Wanted},
+    profiles::{self, Everything, Wanted},
 };
 use gpuwise_domain::profile::figure::{Scope, Summary};
 use gpuwise_store::{NewRun, Store};
@@ -35,14 +35,23 @@ pub(super) fn run(
     let mut table = table();
     let (mut used, mut first_error) = (0_usize, None);
     for batch in files.chunks(BATCH) {
-        let (profiled, unusable) = profiles::measure(batch, wanted);
+        let Everything {
+            profiled,
+            sources,
+            unusable,
+        } = profiles::measure(batch, wanted);
         for file in unusable {
             output::say(&format!("note: {}: {:#}", file.file, file.error));
             first_error.get_or_insert(file.error);
         }
         let mut runs: Vec<NewRun> = Vec::new();
-        for one in profiled {
-            let concluded = concluded::from(vec![one], &[]);
+        let with_work = profiled
+            .into_iter()
+            .map(|one| concluded::from(vec![one], &[], &[]));
+        let without = sources
+            .chunks(1)
+            .map(|one| concluded::from(Vec::new(), one, &[]));
+        for concluded in with_work.chain(without) {
             used += 1;
             row(&mut table, &concluded.summary);
             runs.push(flags.keep.run(&concluded, "profile", &[]));

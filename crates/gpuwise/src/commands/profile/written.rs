@@ -81,10 +81,17 @@ impl<'a> Written<'a> {
                 .map_or(other_label, |file| file.display().to_string());
         }
         let gaps = |of: &Concluded| -> Vec<_> {
-            of.timelines.iter().map(|timeline| wanted.gaps(timeline)).collect()
+            of.timelines
+                .iter()
+                .map(|timeline| wanted.gaps(timeline))
+                .collect()
         };
         // Asked for again, since only what is written needs them.
-        let shown = if self.html.is_some() || self.perfetto.is_some() { gaps(concluded) } else { Vec::new() };
+        let shown = if self.html.is_some() || self.perfetto.is_some() {
+            gaps(concluded)
+        } else {
+            Vec::new()
+        };
         let other_gaps = other.as_ref().map_or_else(Vec::new, gaps);
         let profile = of(concluded, &shown, &label, &kind_of);
         if let Some(file) = self.html {

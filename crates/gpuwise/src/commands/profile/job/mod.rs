@@ -11,7 +11,7 @@ use crate::{
     commands::{Answer, Context},
     error::Problem,
     output,
-    profiles::{self, Wanted},
+    profiles::{self, Everything, Wanted},
 };
 use child::Ended;
 use gpuwise_domain::profile::figure::{Figure, Scope, Summary, Value};
@@ -167,8 +167,14 @@ fn concluded_of(
     ended: &Ended,
     store: Option<&gpuwise_store::Store>,
 ) -> anyhow::Result<Option<Summary>> {
-    let files = profiles::expand(&[folder.to_path_buf()]).unwrap_or_default();
-    let (profiled, unusable) = profiles::measure(&files, wanted);
+    let mut files = profiles::expand(&[folder.to_path_buf()]).unwrap_or_default();
+    // Nsight Systems leaves its own report beside the export that is read.
+    files.retain(|file| file.extension().is_none_or(|ending| ending != "nsys-rep"));
+    let Everything {
+        profiled,
+        sources,
+        unusable,
+    } = profiles::measure(&files, wanted);
     if profiled.is_empty() && ended.sampled.is_empty() {
         for file in &unusable {
             output::say(&format!("note: {}: {:#}", file.file, file.error));
@@ -181,7 +187,7 @@ fn concluded_of(
     } else {
         "profile"
     };
-    let mut concluded = concluded::from(profiled, &unusable);
+    let mut concluded = concluded::from(profiled, &sources, &unusable);
     concluded.summary.files = vec![flags.command.join(" ")];
     concluded
         .summary
