@@ -12,6 +12,8 @@ mod observe;
 mod plan;
 #[cfg(all(feature = "database", feature = "bench"))]
 mod profile_job;
+#[cfg(feature = "nsight")]
+mod profile_formats;
 #[cfg(feature = "database")]
 mod runs;
 mod simulate;

@@ -1,0 +1,176 @@
+//! `gpuwise profile` on files of every profiler: what is told is what was computed elsewhere.
+
+use crate::support::{Place, Ran};
+use serde_json::Value;
+use std::path::{Path, PathBuf};
+
+/// The folder of sample profiles; a test says so and passes where it is not there.
+fn samples(test: &str) -> Option<PathBuf> {
+    let folder = std::env::var_os("GPUWISE_DATA").map(|data| PathBuf::from(data).join("profile"));
+    let folder = folder.filter(|folder| folder.is_dir());
+    if folder.is_none() {
+        println!("SKIPPED {test}: GPUWISE_DATA names no folder with `profile/`");
+    }
+    folder
+}
+
+fn profile(file: &Path, format: &str) -> Ran {
+    let file = file.to_str().expect("a path");
+    Place::new().run(&["profile", file, "--format", format])
+}
+
+fn json(file: &Path) -> Value {
+    let ran = profile(file, "json");
+    assert_eq!(ran.code, 0, "{}: {}", file.display(), ran.err);
+    serde_json::from_str(&ran.out).expect("JSON")
+}
+
+fn read(file: &Path) -> Value {
+    serde_json::from_slice(&std::fs::read(file).expect("expected figures")).expect("JSON")
+}
+
+/// Everything that is wanted is there, under the same names; more may be.
+fn holds(got: &Value, want: &Value, place: &str) {
+    match (got, want) {
+        (Value::Object(got), Value::Object(want)) => {
+            for (key, want) in want {
+                let got = got.get(key).unwrap_or_else(|| panic!("{place}: no {key}"));
+                holds(got, want, &format!("{place}.{key}"));
+            }
+        }
+        (Value::Array(got), Value::Array(want)) => {
+            assert_eq!(got.len(), want.len(), "{place}");
+            for (at, (got, want)) in got.iter().zip(want).enumerate() {
+                holds(got, want, &format!("{place}[{at}]"));
+            }
+        }
+        (got, want) => assert_eq!(got, want, "{place}"),
+    }
+}
+
+#[test]
+fn figures_have_the_names_and_values_of_the_expected_files() {
+    let Some(folder) = samples("profiles of every format") else {
+        return;
+    };
+    let other = read(&folder.join("expected_other.json"));
+    let planes = read(&folder.join("xplane/expected_xplane.json"));
+    let kinds = [
+        (&other["nsys"], "nsys", ".gz", "nsight_systems"),
+        (
+            &other["memsnap"],
+            "memory_snapshots",
+            ".gz",
+            "memory_snapshot",
+        ),
+        (&planes, "xplane", "", "xplane"),
+    ];
+    for (expected, place, ending, format) in kinds {
+        for (name, want) in expected.as_object().expect("files") {
+            let got = json(&folder.join(place).join(format!("{name}{ending}")));
+            let source = &got["sources"][0];
+            assert_eq!(source["format"], format, "{name}");
+            holds(source, want, name);
+        }
+    }
+}
+
+#[test]
+fn a_person_reads_the_answer_first() {
+    let Some(folder) = samples("summaries of profiles") else {
+        return;
+    };
+    for (file, told) in [
+        (
+            "nsys/mfu_2gpu_before.sqlite.gz",
+            "export of Nsight Systems 2026.2.1.210, schema 3.25.0: 2 processes on 2 GPUs.",
+        ),
+        (
+            "memory_snapshots/wedsonlin_medium_512_training.pickle.gz",
+            "at most 11.6 GiB in use",
+        ),
+        ("memory_snapshots/hta_memory_timeline.raw.gz", "live, "),
+        (
+            "ncu/superbench_cublaslt_cc100_details.csv",
+            "1 launch was counted; their time is limited by 100 % latency.",
+        ),
+        ("ncu/rtx5070_saxpy.csv", "what limits them cannot be told"),
+        (
+            "xplane/xprof_tpu_inference_2.xplane.pb",
+            "7 planes of TensorFlow's or JAX's profiler, 4 of 4 devices",
+        ),
+        (
+            "nccl_flight/tutorial_sample.json",
+            "1 dump of a flight recorder",
+        ),
+    ] {
+        let file = folder.join(file);
+        let ran = profile(&file, "table");
+        assert_eq!(ran.code, 0, "{}", ran.err);
+        let first: Vec<&str> = ran.out.lines().take(4).collect();
+        let first = first.join(" ").replace("  ", " ");
+        assert!(first.contains(told), "{told}\n{}", ran.out);
+        let wide = ran.out.lines().map(|line| line.chars().count()).max();
+        assert!(wide.unwrap_or(0) <= 100, "{}", ran.out);
+        assert_eq!(profile(&file, "md").code, 0);
+        assert_eq!(profile(&file, "csv").code, 0);
+        assert_eq!(profile(&file, "table").out, ran.out, "twice the same");
+    }
+}
+
+#[test]
+fn what_cannot_be_read_is_told_with_what_to_do() {
+    let place = Place::new();
+    let check = |name: &str, bytes: &[u8], told: &str, hint: &str| {
+        place.write(name, bytes);
+        let ran = place.run(&["profile", name]);
+        assert_eq!(ran.code, 2, "{name}: {}", ran.out);
+        assert!(ran.err.contains(told), "{name}: {}", ran.err);
+        assert!(ran.err.contains(hint), "{name}: {}", ran.err);
+    };
+    // A pickle that would run a command, were it given to Python.
+    let evil = b"\x80\x04\x8c\x05posix\x8c\x06system\x93\x8c\x04true\x85R.";
+    check(
+        "evil.pickle",
+        evil,
+        "STACK_GLOBAL (0x93) at byte 17 is refused",
+        "profiles.md",
+    );
+    check("list.pickle", b"\x80\x04]\x94.", "segment", "");
+    check(
+        "other.sqlite",
+        b"SQLite format 3\0 and no more",
+        "damaged or cut-off",
+        "nsys export",
+    );
+    check(
+        "job.nsys-rep",
+        b"of the vendor",
+        "nsys",
+        "nsys export --type sqlite job.nsys-rep",
+    );
+    check(
+        "job.ncu-rep",
+        b"of the vendor",
+        "ncu",
+        "ncu --import job.ncu-rep --page raw --csv",
+    );
+    check(
+        "notes.csv",
+        b"a,b\n1,2\n",
+        "no header with \"ID\" and \"Kernel Name\"",
+        "profiles.md",
+    );
+    check(
+        "cut.xplane.pb",
+        b"\x0a\x20\x08\x01\x12\x0d/device:GPU:0",
+        "cut off",
+        "profiles.md",
+    );
+    check(
+        "memory.json",
+        b"[[1, 9, 3, 4]]",
+        "action 9 is none of 1 to 4",
+        "profiles.md",
+    );
+}
