@@ -25,7 +25,7 @@ pub fn from_pickle(pickle: &Pickle<'_>) -> Result<MemorySnapshot, MemorySnapshot
     let root = pickle.root();
     // Before there were traces, a snapshot was the list of its segments.
     let segments = match root {
-        Value::List(_) => Some(root),
+        Value::List(_) if !pickle.items(root).is_empty() => Some(root),
         _ => pickle.get(root, "segments"),
     };
     let Some(segments @ (Value::List(_) | Value::Tuple(_))) = segments else {

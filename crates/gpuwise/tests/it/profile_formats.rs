@@ -92,9 +92,9 @@ fn a_person_reads_the_answer_first() {
         ("memory_snapshots/hta_memory_timeline.raw.gz", "live, "),
         (
             "ncu/superbench_cublaslt_cc100_details.csv",
-            "1 launch was counted; their time is limited by 100 % latency.",
+            "1 launch was counted; its time is limited by latency (100 %).",
         ),
-        ("ncu/rtx5070_saxpy.csv", "what limits them cannot be told"),
+        ("ncu/rtx5070_saxpy.csv", "what limits cannot be told"),
         (
             "xplane/xprof_tpu_inference_2.xplane.pb",
             "7 planes of TensorFlow's or JAX's profiler, 4 of 4 devices",

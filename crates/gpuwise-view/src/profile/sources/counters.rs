@@ -22,6 +22,68 @@ fn words(bound: Bound) -> &'static str {
     }
 }
 
+/// A column that is there where some launch has a value for it.
+struct Optional {
+    key: &'static str,
+    title: &'static str,
+    unit: &'static str,
+    priority: u8,
+    scale: f64,
+    value: fn(&CountedFigures) -> Option<f64>,
+}
+
+const OPTIONAL: [Optional; 4] = [
+    Optional {
+        key: "dram_pct",
+        title: "DRAM",
+        unit: "%",
+        priority: 40,
+        scale: 1.0,
+        value: |figures| figures.dram_percent,
+    },
+    Optional {
+        key: "occupancy_pct",
+        title: "occupancy",
+        unit: "%",
+        priority: 50,
+        scale: 1.0,
+        value: |figures| figures.occupancy_percent,
+    },
+    Optional {
+        key: "bytes_per_second",
+        title: "DRAM rate",
+        unit: "GB/s",
+        priority: 30,
+        scale: 1e-9,
+        value: CountedFigures::bytes_per_second,
+    },
+    Optional {
+        key: "arithmetic_intensity",
+        title: "FLOP/byte",
+        unit: "",
+        priority: 20,
+        scale: 1.0,
+        value: CountedFigures::arithmetic_intensity,
+    },
+];
+
+fn columns(unit: TimeUnit, figures: &[CountedFigures]) -> Vec<Column> {
+    let mut columns = vec![
+        Column::left("kernel", "kernel").wrap(18),
+        Column::right("duration_ns", "time").unit(unit.symbol()),
+        Column::right("compute_pct", "compute").unit("%"),
+        Column::right("memory_pct", "memory").unit("%"),
+    ];
+    for optional in &OPTIONAL {
+        if figures.iter().any(|figures| (optional.value)(figures).is_some()) {
+            let column = Column::right(optional.key, optional.title);
+            columns.push(column.unit(optional.unit).priority(optional.priority));
+        }
+    }
+    columns.push(Column::left("bound", "limited by"));
+    columns
+}
+
 /// Counters of a file.
 pub(super) fn counters(source: &CountersSource) -> Shown {
     let launches = source.counters.launches.iter().zip(&source.figures);
@@ -41,41 +103,26 @@ pub(super) fn counters(source: &CountersSource) -> Shown {
             .filter_map(|f| f.duration_ns)
             .map(|ns| ns * 1e-9),
     );
-    let mut table = Table::new(vec![
-        Column::left("kernel", "kernel").wrap(18),
-        Column::right("duration_ns", "time").unit(unit.symbol()),
-        Column::right("compute_pct", "compute").unit("%"),
-        Column::right("memory_pct", "memory").unit("%"),
-        Column::right("dram_pct", "DRAM").unit("%").priority(40),
-        Column::right("occupancy_pct", "occupancy")
-            .unit("%")
-            .priority(50),
-        Column::right("bytes_per_second", "DRAM rate")
-            .unit("GB/s")
-            .priority(30),
-        Column::right("arithmetic_intensity", "FLOP/byte").priority(20),
-        Column::left("bound", "limited by"),
-    ]);
+    let mut table = Table::new(columns(unit, &source.figures));
     for (launch, figures) in order.iter().take(LAUNCHES) {
         let percent = |value: Option<f64>| Cell::of(value, Cell::number);
-        table.push(vec![
-            Cell::new(
-                cut(short(&launch.kernel), NAME_WIDTH),
-                launch.kernel.as_str(),
-            ),
+        let mut row = vec![
+            Cell::new(cut(short(&launch.kernel), NAME_WIDTH), launch.kernel.as_str()),
             Cell::of(figures.duration_ns, |ns| {
                 Cell::new(number(ns * 1e-9 * unit.per_second()), ns)
             }),
             percent(figures.compute_percent),
             percent(figures.memory_percent),
-            percent(figures.dram_percent),
-            percent(figures.occupancy_percent),
-            Cell::of(figures.bytes_per_second(), |rate| {
-                Cell::new(number(rate * 1e-9), rate)
-            }),
-            percent(figures.arithmetic_intensity()),
-            Cell::of(figures.bound, |bound| Cell::new(words(bound), bound.name())),
-        ]);
+        ];
+        for optional in &OPTIONAL {
+            if source.figures.iter().any(|figures| (optional.value)(figures).is_some()) {
+                row.push(Cell::of((optional.value)(figures), |value| {
+                    Cell::new(number(value * optional.scale), value)
+                }));
+            }
+        }
+        row.push(Cell::of(figures.bound, |bound| Cell::new(words(bound), bound.name())));
+        table.push(row);
     }
     let more = order.len().saturating_sub(LAUNCHES);
     if more > 0 {
@@ -110,14 +157,14 @@ fn answer(source: &CountersSource) -> String {
             total += time;
         }
     }
-    let launches = match source.figures.len() {
-        1 => "1 launch was counted".to_owned(),
-        many => format!("{} launches were counted", count(many as u64)),
+    let (launches, whose) = match source.figures.len() {
+        1 => ("1 launch was counted".to_owned(), "its"),
+        many => (format!("{} launches were counted", count(many as u64)), "their"),
     };
     let mut order: Vec<(Bound, f64)> = shares.into_iter().collect();
     order.sort_by(|a, b| b.1.total_cmp(&a.1));
     if total <= 0.0 {
-        return format!("{launches}; what limits them cannot be told from these counters.");
+        return format!("{launches}; what limits cannot be told from these counters.");
     }
     let parts: Vec<String> = order
         .iter()
@@ -129,7 +176,7 @@ fn answer(source: &CountersSource) -> String {
             )
         })
         .collect();
-    format!("{launches}; their time is limited by {}.", parts.join(", "))
+    format!("{launches}; {whose} time is limited by {}.", parts.join(", "))
 }
 
 /// A kernel's name without its arguments.

@@ -151,14 +151,23 @@ fn holders(trace: &TraceFigures, stacks: &Stacks) -> Table {
         Column::right("count", "allocations"),
         Column::left("place", "where it was asked for").wrap(30),
     ]);
-    for site in trace.sites_at_peak.iter().take(HOLDERS) {
-        table.push(vec![
-            in_gib(site.bytes),
-            Cell::count(site.count),
-            Cell::text(place(stacks, site.stack)),
-        ]);
+    let mut places: Vec<(String, u64, u64)> = Vec::new();
+    for site in &trace.sites_at_peak {
+        let place = place(stacks, site.stack);
+        match places.iter_mut().find(|(known, _, _)| *known == place) {
+            Some((_, bytes, count)) => {
+                *bytes = bytes.saturating_add(site.bytes);
+                *count += site.count;
+            }
+            None => places.push((place, site.bytes, site.count)),
+        }
     }
-    let more = trace.sites_at_peak.len().saturating_sub(HOLDERS);
+    places.sort_by(|a, b| b.1.cmp(&a.1).then_with(|| a.0.cmp(&b.0)));
+    for (place, bytes, count) in places.iter().take(HOLDERS) {
+        let place = Cell::text(place.as_str());
+        table.push(vec![in_gib(*bytes), Cell::count(*count), place]);
+    }
+    let more = places.len().saturating_sub(HOLDERS);
     if more > 0 {
         table.footnote(format!("{} more places", count(more as u64)));
     }
