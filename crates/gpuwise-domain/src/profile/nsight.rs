@@ -33,6 +33,9 @@ impl NsightProcess {
     /// The short name of a piece of work: its full name where there is no shorter one.
     pub fn short_name(&self, name: NameId) -> &str {
         let short = self.short_names.get(&name);
-        short.map_or_else(|| self.timeline.names.text(name), |short| short)
+        match short {
+            Some(short) => short,
+            None => self.timeline.names.text(name),
+        }
     }
 }

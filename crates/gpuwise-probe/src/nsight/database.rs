@@ -111,9 +111,12 @@ impl Database {
         }
         let selected: Vec<String> = columns
             .iter()
-            .map(|column| match known.contains(*column) {
-                true => quoted(column),
-                false => "NULL".into(),
+            .map(|column| {
+                if known.contains(*column) {
+                    quoted(column)
+                } else {
+                    "NULL".into()
+                }
             })
             .collect();
         let sql = format!("SELECT {} FROM {}", selected.join(", "), quoted(table));

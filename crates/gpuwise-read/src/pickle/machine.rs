@@ -314,7 +314,7 @@ impl<'a> Machine<'a> {
         let Some(Value::Dict(id)) = place.and_then(|place| self.stack.get(place)).copied() else {
             return Err(self.damaged("entries that no dictionary waits for"));
         };
-        if count % 2 != 0 {
+        if !count.is_multiple_of(2) {
             return Err(self.damaged("a key without its value"));
         }
         if let Some(dict) = self.dicts.get_mut(id as usize) {

@@ -7,7 +7,7 @@ use gpuwise_domain::profile::timeline::{
 use serde::Deserialize;
 use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use std::borrow::Cow;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 /// Events up to which the viewer's writer goes (`max_events` of xprof's trace viewer).
 const WRITERS_CAP: u64 = 1_000_000;
@@ -88,7 +88,6 @@ struct Reader {
     processes: BTreeMap<i64, String>,
     threads: BTreeMap<(i64, i64), String>,
     places: BTreeMap<(i64, i64), Place>,
-    other_kinds: BTreeSet<i64>,
     derived: u64,
     unplaced: u64,
     without_time: u64,
@@ -179,22 +178,19 @@ impl Reader {
         let device = process_name
             .strip_prefix("/device:")
             .and_then(|rest| rest.split_once(':'));
-        let place = match device {
-            Some((kind, number)) => {
-                let number = number.split_whitespace().next()?.parse().ok()?;
-                let kind = kind.to_owned();
-                let line = line.as_deref().unwrap_or("");
-                self.device_line(&kind, number, line, thread)
-            }
-            None => {
-                let index = u32::try_from(self.timeline.threads.len()).unwrap_or(u32::MAX);
-                self.timeline.threads.push(Thread {
-                    process,
-                    thread,
-                    name: line,
-                });
-                Place::Host(index)
-            }
+        let place = if let Some((kind, number)) = device {
+            let number = number.split_whitespace().next()?.parse().ok()?;
+            let kind = kind.to_owned();
+            let line = line.as_deref().unwrap_or("");
+            self.device_line(&kind, number, line, thread)
+        } else {
+            let index = u32::try_from(self.timeline.threads.len()).unwrap_or(u32::MAX);
+            self.timeline.threads.push(Thread {
+                process,
+                thread,
+                name: line,
+            });
+            Place::Host(index)
         };
         self.places.insert((process, thread), place);
         Some(place)
@@ -215,7 +211,6 @@ impl Reader {
             self.timeline.devices.len() - 1
         });
         if kind != "GPU" {
-            self.other_kinds.insert(number);
             return Place::Derived;
         }
         // `XLA Ops - from #7` and the like name a stream that they were derived from.

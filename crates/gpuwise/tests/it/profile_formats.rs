@@ -83,7 +83,7 @@ fn a_person_reads_the_answer_first() {
     for (file, told) in [
         (
             "nsys/mfu_2gpu_before.sqlite.gz",
-            "export of Nsight Systems 2026.2.1.210, schema 3.25.0: 2 processes on 2 GPUs.",
+            "goes into computation: 254 ms of 300 ms",
         ),
         (
             "memory_snapshots/wedsonlin_medium_512_training.pickle.gz",

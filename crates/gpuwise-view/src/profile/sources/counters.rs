@@ -75,7 +75,10 @@ fn columns(unit: TimeUnit, figures: &[CountedFigures]) -> Vec<Column> {
         Column::right("memory_pct", "memory").unit("%"),
     ];
     for optional in &OPTIONAL {
-        if figures.iter().any(|figures| (optional.value)(figures).is_some()) {
+        if figures
+            .iter()
+            .any(|figures| (optional.value)(figures).is_some())
+        {
             let column = Column::right(optional.key, optional.title);
             columns.push(column.unit(optional.unit).priority(optional.priority));
         }
@@ -107,7 +110,10 @@ pub(super) fn counters(source: &CountersSource) -> Shown {
     for (launch, figures) in order.iter().take(LAUNCHES) {
         let percent = |value: Option<f64>| Cell::of(value, Cell::number);
         let mut row = vec![
-            Cell::new(cut(short(&launch.kernel), NAME_WIDTH), launch.kernel.as_str()),
+            Cell::new(
+                cut(short(&launch.kernel), NAME_WIDTH),
+                launch.kernel.as_str(),
+            ),
             Cell::of(figures.duration_ns, |ns| {
                 Cell::new(number(ns * 1e-9 * unit.per_second()), ns)
             }),
@@ -115,13 +121,19 @@ pub(super) fn counters(source: &CountersSource) -> Shown {
             percent(figures.memory_percent),
         ];
         for optional in &OPTIONAL {
-            if source.figures.iter().any(|figures| (optional.value)(figures).is_some()) {
+            if source
+                .figures
+                .iter()
+                .any(|figures| (optional.value)(figures).is_some())
+            {
                 row.push(Cell::of((optional.value)(figures), |value| {
                     Cell::new(number(value * optional.scale), value)
                 }));
             }
         }
-        row.push(Cell::of(figures.bound, |bound| Cell::new(words(bound), bound.name())));
+        row.push(Cell::of(figures.bound, |bound| {
+            Cell::new(words(bound), bound.name())
+        }));
         table.push(row);
     }
     let more = order.len().saturating_sub(LAUNCHES);
@@ -159,7 +171,10 @@ fn answer(source: &CountersSource) -> String {
     }
     let (launches, whose) = match source.figures.len() {
         1 => ("1 launch was counted".to_owned(), "its"),
-        many => (format!("{} launches were counted", count(many as u64)), "their"),
+        many => (
+            format!("{} launches were counted", count(many as u64)),
+            "their",
+        ),
     };
     let mut order: Vec<(Bound, f64)> = shares.into_iter().collect();
     order.sort_by(|a, b| b.1.total_cmp(&a.1));
@@ -176,7 +191,10 @@ fn answer(source: &CountersSource) -> String {
             )
         })
         .collect();
-    format!("{launches}; {whose} time is limited by {}.", parts.join(", "))
+    format!(
+        "{launches}; {whose} time is limited by {}.",
+        parts.join(", ")
+    )
 }
 
 /// A kernel's name without its arguments.

@@ -7,6 +7,7 @@ use gpuwise_domain::profile::memory_snapshot::{Frame, Stacks};
 use gpuwise_domain::profile::sources::{CategoryFigures, MemorySource, TraceFigures};
 use gpuwise_domain::profile::timeline::Index;
 use gpuwise_units::Bytes;
+use std::fmt::Write as _;
 
 /// Places that hold memory that are listed.
 const HOLDERS: usize = 10;
@@ -63,7 +64,8 @@ fn answer(memory: &MemorySource) -> String {
             reserved if reserved > 0 => slack as f64 / reserved as f64,
             _ => 0.0,
         };
-        said += &format!(
+        let _ = write!(
+            said,
             "{of}at most {} in use, of {} taken from the driver at that time: {} ({}) lay unused in \
              the allocator. ",
             bytes(size(trace.peak_live)),
@@ -75,20 +77,23 @@ fn answer(memory: &MemorySource) -> String {
             let free = oom.device_free.map_or_else(String::new, |free| {
                 format!(" while the device had {} free", bytes(Bytes::new(free)))
             });
-            said += &format!(
+            let _ = write!(
+                said,
                 "{} requests found no memory, the first for {}{free}. ",
                 trace.out_of_memory.len(),
                 bytes(Bytes::new(oom.asked)),
             );
         }
     }
-    said += &format!(
+    let _ = write!(
+        said,
         "At the end {} in use of {} taken",
         bytes(Bytes::new(figures.allocated)),
         bytes(Bytes::new(figures.reserved)),
     );
     if let Some(fragmentation) = figures.external_fragmentation() {
-        said += &format!(
+        let _ = write!(
+            said,
             "; the largest of {} free blocks is {}, external fragmentation {}",
             count(
                 figures

@@ -8,6 +8,7 @@ mod memory;
 use crate::{Style, table::Table};
 use gpuwise_domain::profile::sources::{Source, SourceContent};
 use gpuwise_domain::profile::timeline::Loss;
+use std::fmt::Write as _;
 
 /// What is shown of one file: its answer in a sentence or two, and tables under titles.
 #[derive(Debug, Default)]
@@ -58,10 +59,10 @@ pub fn text(sources: &[Source], style: Style) -> String {
         out += &style.wrap_after("", &format!("{file}: {}", shown.answer), 0);
         out.push('\n');
         for (title, table) in &shown.tables {
-            out += &format!("\n{title}\n{}", table.to_text(style));
+            let _ = write!(out, "\n{title}\n{}", table.to_text(style));
         }
         for line in &shown.missing {
-            out += &format!("\n{}\n", style.wrap_after("missing: ", line, 2));
+            let _ = write!(out, "\n{}\n", style.wrap_after("missing: ", line, 2));
         }
     }
     style.finish(out)
@@ -73,16 +74,17 @@ pub fn markdown(sources: &[Source]) -> String {
     let mut out = String::new();
     for source in sources {
         let shown = shown(source);
-        out += &format!(
+        let _ = write!(
+            out,
             "\n## {}\n\n{}\n",
             escape(&source.file),
             escape(&shown.answer)
         );
         for (title, table) in &shown.tables {
-            out += &format!("\n### {}\n\n{}", escape(title), table.to_markdown());
+            let _ = write!(out, "\n### {}\n\n{}", escape(title), table.to_markdown());
         }
         for line in &shown.missing {
-            out += &format!("\nMissing: {}\n", escape(line));
+            let _ = write!(out, "\nMissing: {}\n", escape(line));
         }
     }
     out

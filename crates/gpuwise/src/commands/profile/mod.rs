@@ -123,12 +123,20 @@ pub(crate) fn run(context: &Context, flags: &Flags) -> anyhow::Result<Answer> {
     match context.global.format {
         Format::Table => {
             let style = context.output.style;
-            let mut text = of_sources::text(&sources, style);
+            let mut text = String::new();
             if !figures.ranks.is_empty() || sources.is_empty() {
-                if !text.is_empty() {
+                text += &view::text(figures, summary, style);
+                if !sources.is_empty() {
                     text.push('\n');
                 }
-                text += &view::text(figures, summary, style);
+            }
+            text += &of_sources::text(&sources, style);
+            if figures.ranks.is_empty() {
+                for line in &summary.missing {
+                    text.push('\n');
+                    text += &style.wrap_after("missing: ", line, 2);
+                    text.push('\n');
+                }
             }
             if flags.explain {
                 text += &explained(summary);
