@@ -6,3 +6,5 @@ pub mod gpus;
 pub mod nsight;
 #[cfg(feature = "metrics")]
 pub mod prometheus;
+#[cfg(feature = "metrics")]
+pub mod usage;

@@ -1,0 +1,651 @@
+//! Rows of many queries put together: devices into pods, pods into workloads.
+
+use super::{
+    Settings,
+    ask::{Aggregate, Place, Row, TENANT, Task, Values, is_device},
+    owner::Owners,
+};
+use crate::prometheus::PrometheusError;
+use gpuwise_domain::usage::{
+    Asked, ComputeMeasure, ComputeUse, EngineUse, Fleet, Holder, Usage,
+    vocabulary::{Quantity, Vocabulary},
+};
+use gpuwise_units::Bytes;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// A pod by namespace and name.
+type Pod = (String, String);
+
+/// What one device showed while one holder had it. Two scrapers of one device show the same: the
+/// larger counts, and of averages their mean.
+#[derive(Debug, Default)]
+struct Member {
+    model: String,
+    slice: String,
+    container: String,
+    memory_hourly: Vec<f32>,
+    memory_average: Mean,
+    measure: Option<ComputeMeasure>,
+    compute_hourly: Vec<f32>,
+    compute_average: Mean,
+    compute_p95: Option<f64>,
+    dram_p95: Option<f64>,
+    tensor_average: Mean,
+}
+
+#[derive(Debug, Default, Clone, Copy)]
+struct Mean {
+    sum: f64,
+    weight: f64,
+}
+
+impl Mean {
+    fn add(&mut self, value: f64, weight: f64) {
+        if value.is_finite() && weight > 0.0 {
+            self.sum += value * weight;
+            self.weight += weight;
+        }
+    }
+
+    fn get(self) -> Option<f64> {
+        (self.weight > 0.0).then(|| self.sum / self.weight)
+    }
+}
+
+/// What is known of a pod besides its devices; figures by container.
+#[derive(Debug, Default)]
+struct PodFacts {
+    cpu_seconds: BTreeMap<String, f64>,
+    throttled: BTreeMap<String, f64>,
+    periods: BTreeMap<String, f64>,
+    cpu_requests: BTreeMap<String, f64>,
+    cpu_limits: BTreeMap<String, f64>,
+    /// Containers that ask for GPUs, with how many.
+    devices: BTreeMap<String, f64>,
+    tenant: Option<String>,
+    engine: Option<EngineFacts>,
+}
+
+#[derive(Debug, Default)]
+struct EngineFacts {
+    engine: String,
+    model: Option<String>,
+    waiting: Mean,
+    cache_peak: Option<f64>,
+    latency_sum: f64,
+    latency_count: f64,
+    prompt_tokens: f64,
+    answer_tokens: f64,
+}
+
+/// All that came, before it is put together.
+#[derive(Debug, Default)]
+pub struct Collected {
+    members: BTreeMap<Place, Member>,
+    pods: BTreeMap<Pod, PodFacts>,
+    owners: Owners,
+    replicas: BTreeMap<(String, String, String), u32>,
+    tasks: BTreeSet<Quantity>,
+    notes: Vec<String>,
+}
+
+impl Collected {
+    /// Whether nothing has been answered yet.
+    pub(super) fn is_empty(&self) -> bool {
+        self.tasks.is_empty()
+    }
+
+    /// Whether a device shows memory and no compute.
+    pub(super) fn lack_compute(&self) -> bool {
+        self.members
+            .values()
+            .any(|member| member.compute_hourly.is_empty())
+    }
+
+    /// Namespaces whose pods hold devices.
+    pub(super) fn namespaces(&self) -> BTreeSet<String> {
+        let all = self.members.keys().map(|place| place.namespace.clone());
+        all.filter(|namespace| !namespace.is_empty()).collect()
+    }
+
+    /// Says that a query failed: what it was to tell stays unknown.
+    pub(super) fn failed(&mut self, task: &Task, error: &PrometheusError) {
+        self.notes.push(format!(
+            "{} {} are not known: {error}",
+            task.aggregate.title(),
+            task.metric
+        ));
+    }
+
+    /// Adds the rows of a task.
+    pub fn add(&mut self, task: Task, rows: Vec<Row>, notes: Vec<String>) {
+        self.tasks.insert(task.quantity);
+        for note in notes {
+            if !self.notes.contains(&note) {
+                self.notes.push(note);
+            }
+        }
+        for row in rows {
+            if is_device(task.quantity) {
+                self.device(&task, row);
+            } else {
+                self.fact(&task, &row);
+            }
+        }
+    }
+
+    fn device(&mut self, task: &Task, row: Row) {
+        let measure = match task.quantity {
+            Quantity::SmActive => Some(ComputeMeasure::SmActive),
+            Quantity::EngineActive => Some(ComputeMeasure::EngineActive),
+            Quantity::Utilisation => Some(ComputeMeasure::Utilisation),
+            _ => None,
+        };
+        let member = self.members.entry(row.place).or_default();
+        for (known, new) in [
+            (&mut member.model, row.model),
+            (&mut member.slice, row.slice),
+            (&mut member.container, row.container),
+        ] {
+            if known.is_empty() {
+                *known = new;
+            }
+        }
+        if let Some(measure) = measure {
+            // A weaker measure does not mix with a better one.
+            if *member.measure.get_or_insert(measure) != measure {
+                return;
+            }
+        }
+        match (task.quantity, row.values) {
+            (Quantity::MemoryUsed, Values::Hours(hours)) => {
+                highest(&mut member.memory_hourly, &hours)
+            }
+            (Quantity::MemoryUsed, Values::One(value)) => member.memory_average.add(value, 1.0),
+            (Quantity::DramActive, Values::One(value)) => higher(&mut member.dram_p95, value),
+            (Quantity::TensorActive, Values::One(value)) => member.tensor_average.add(value, 1.0),
+            (_, Values::Hours(hours)) => highest(&mut member.compute_hourly, &hours),
+            (_, Values::One(value)) if task.aggregate == Aggregate::P95 => {
+                higher(&mut member.compute_p95, value);
+            }
+            (_, Values::One(value)) => member.compute_average.add(value, 1.0),
+        }
+    }
+
+    fn fact(&mut self, task: &Task, row: &Row) {
+        let Values::One(value) = row.values else {
+            return;
+        };
+        match task.quantity {
+            Quantity::PodOwner => return self.owners.pod(row),
+            Quantity::ReplicaSetOwner => return self.owners.above("ReplicaSet", "replicaset", row),
+            Quantity::JobOwner => return self.owners.above("Job", "job_name", row),
+            Quantity::Replicas => {
+                for (label, kind) in [("deployment", "Deployment"), ("statefulset", "StatefulSet")]
+                {
+                    let name = row.label(label);
+                    if !name.is_empty() {
+                        let key = (
+                            row.place.namespace.clone(),
+                            kind.to_owned(),
+                            name.to_owned(),
+                        );
+                        self.replicas.insert(key, value as u32);
+                    }
+                }
+                return;
+            }
+            _ => {}
+        }
+        let key = (row.place.namespace.clone(), row.place.pod.clone());
+        let pod = self.pods.entry(key).or_default();
+        let container = row.container.clone();
+        let resource = row.label("resource");
+        let most = |figures: &mut BTreeMap<String, f64>| {
+            let known = figures.entry(container.clone()).or_insert(value);
+            *known = known.max(value);
+        };
+        match task.quantity {
+            Quantity::CpuSeconds => most(&mut pod.cpu_seconds),
+            Quantity::ThrottledPeriods => most(&mut pod.throttled),
+            Quantity::Periods => most(&mut pod.periods),
+            Quantity::Requests if resource == "cpu" => most(&mut pod.cpu_requests),
+            Quantity::Limits if resource == "cpu" => most(&mut pod.cpu_limits),
+            Quantity::Requests if is_gpu(resource) => most(&mut pod.devices),
+            Quantity::PodLabels => pod.tenant = tenant(row),
+            _ => pod.engine(task, row, value),
+        }
+    }
+}
+
+impl PodFacts {
+    fn engine(&mut self, task: &Task, row: &Row, value: f64) {
+        let known = matches!(
+            task.quantity,
+            Quantity::EngineWaiting
+                | Quantity::EngineCache
+                | Quantity::EngineLatencySum
+                | Quantity::EngineLatencyCount
+                | Quantity::EnginePromptTokens
+                | Quantity::EngineAnswerTokens
+        );
+        if !known || !value.is_finite() {
+            return;
+        }
+        let engine = self.engine.get_or_insert_default();
+        let prefix = task.metric.split([':', '_']).next().unwrap_or("");
+        prefix.clone_into(&mut engine.engine);
+        let model = row.label("model_name");
+        if !model.is_empty() {
+            engine.model = Some(model.to_owned());
+        }
+        match task.quantity {
+            Quantity::EngineWaiting => engine.waiting.add(value, 1.0),
+            Quantity::EngineCache => higher(&mut engine.cache_peak, value),
+            Quantity::EngineLatencySum => engine.latency_sum += value,
+            Quantity::EngineLatencyCount => engine.latency_count += value,
+            Quantity::EnginePromptTokens => engine.prompt_tokens += value,
+            _ => engine.answer_tokens += value,
+        }
+    }
+
+    /// A figure of the pod: of its containers, the pod's own sum left out where they are told.
+    fn sum(figures: &BTreeMap<String, f64>) -> Option<f64> {
+        let real = |name: &&String| !name.is_empty() && name.as_str() != "POD";
+        let parts: Vec<f64> = figures
+            .iter()
+            .filter(|(name, _)| real(name))
+            .map(|(_, value)| *value)
+            .collect();
+        if parts.is_empty() {
+            figures.get("").copied()
+        } else {
+            Some(parts.iter().sum())
+        }
+    }
+}
+
+fn tenant(row: &Row) -> Option<String> {
+    let found = row.labels.iter().find(|(name, _)| name == TENANT);
+    found
+        .map(|(_, value)| value.clone())
+        .filter(|value| !value.is_empty())
+}
+
+/// Extended resources of GPUs as kube-state-metrics writes them, slices included.
+fn is_gpu(resource: &str) -> bool {
+    resource.starts_with("nvidia_com_gpu")
+        || resource.starts_with("nvidia_com_mig_")
+        || matches!(
+            resource,
+            "amd_com_gpu" | "gpu_intel_com_i915" | "gpu_intel_com_xe"
+        )
+}
+
+fn higher(known: &mut Option<f64>, value: f64) {
+    if value.is_finite() {
+        *known = Some(known.map_or(value, |known| known.max(value)));
+    }
+}
+
+/// The larger of each hour; NaN is nothing.
+fn highest(known: &mut Vec<f32>, new: &[f32]) {
+    if known.len() < new.len() {
+        known.resize(new.len(), f32::NAN);
+    }
+    for (known, new) in known.iter_mut().zip(new) {
+        *known = known.max(*new);
+    }
+}
+
+/// Puts everything together.
+pub fn fleet_of(mut collected: Collected, vocabulary: &Vocabulary, settings: &Settings) -> Fleet {
+    let held = |place: &Place| !place.pod.is_empty() || !place.job.is_empty();
+    let anybody = collected.members.keys().any(held);
+    let hours = settings.window.hours();
+    let mut unheld = 0;
+    let mut groups: BTreeMap<Holder, Vec<(Place, Member)>> = BTreeMap::new();
+    for (place, member) in std::mem::take(&mut collected.members) {
+        if anybody && !held(&place) {
+            unheld += u32::from(is_present(&member, hours));
+            continue;
+        }
+        groups
+            .entry(collected.holder(&place))
+            .or_default()
+            .push((place, member));
+    }
+    let workloads = groups
+        .into_iter()
+        .map(|(holder, members)| collected.usage(holder, &members, hours))
+        .collect();
+    let mut notes = collected.notes;
+    for (quantity, without) in [
+        (
+            Quantity::MemoryUsed,
+            "memory is not known: nothing is said of slices and smaller GPUs",
+        ),
+        (
+            Quantity::DramActive,
+            "memory bandwidth is not known: it is taken to be as busy as compute",
+        ),
+        (
+            Quantity::CpuSeconds,
+            "CPU use is not known: whether GPUs wait for CPUs cannot be told",
+        ),
+        (
+            Quantity::PodOwner,
+            "owners of pods are not known: they are told by the names of pods",
+        ),
+    ] {
+        if !collected.tasks.contains(&quantity) {
+            let metrics: Vec<&str> = vocabulary
+                .of(quantity)
+                .map(|row| row.metric.as_str())
+                .collect();
+            notes.push(format!("{without} ({})", metrics.join(", ")));
+        }
+    }
+    let compute = [
+        Quantity::SmActive,
+        Quantity::EngineActive,
+        Quantity::Utilisation,
+    ];
+    if !compute
+        .iter()
+        .any(|quantity| collected.tasks.contains(quantity))
+    {
+        notes.push("compute is not known: nothing is said of idle GPUs".into());
+    } else if !collected.tasks.contains(&Quantity::SmActive) {
+        notes.push("SM activity (DCGM 1002) is not exported: a weaker measure stands for it, which shows GPUs as busier than they are".into());
+    }
+    Fleet {
+        window: settings.window,
+        workloads,
+        unheld_devices: unheld,
+        notes,
+    }
+}
+
+/// Whether it was seen in the last two hours.
+fn is_present(member: &Member, hours: usize) -> bool {
+    let late = |values: &[f32]| {
+        values
+            .iter()
+            .skip(hours.saturating_sub(2))
+            .any(|value| !value.is_nan())
+    };
+    late(&member.memory_hourly) || late(&member.compute_hourly)
+}
+
+/// The first and the last hour of which something is known, and how many are.
+fn seen(members: &[&Member], hours: usize) -> (f64, f64) {
+    let known = |hour: usize| {
+        let at = |values: &[f32]| values.get(hour).is_some_and(|value| !value.is_nan());
+        members
+            .iter()
+            .any(|member| at(&member.memory_hourly) || at(&member.compute_hourly))
+    };
+    let count = (0..hours).filter(|hour| known(*hour)).count();
+    let first = (0..hours).find(|hour| known(*hour)).unwrap_or(0);
+    let last = (0..hours).rev().find(|hour| known(*hour)).unwrap_or(0);
+    (
+        count as f64,
+        if count == 0 {
+            0.0
+        } else {
+            (last - first + 1) as f64
+        },
+    )
+}
+
+impl Collected {
+    fn holder(&self, place: &Place) -> Holder {
+        let (kind, name) = if !place.pod.is_empty() {
+            self.owners.of(&place.namespace, &place.pod)
+        } else if !place.job.is_empty() {
+            ("SlurmJob".into(), place.job.clone())
+        } else {
+            let instance = if place.instance.is_empty() {
+                String::new()
+            } else {
+                format!("/{}", place.instance)
+            };
+            (
+                "Device".into(),
+                format!("{}/{}{instance}", place.host, place.device),
+            )
+        };
+        Holder {
+            namespace: if place.pod.is_empty() {
+                String::new()
+            } else {
+                place.namespace.clone()
+            },
+            kind,
+            name,
+        }
+    }
+
+    fn usage(&self, holder: Holder, members: &[(Place, Member)], hours: usize) -> Usage {
+        let present: Vec<&(Place, Member)> = members
+            .iter()
+            .filter(|(_, member)| is_present(member, hours))
+            .collect();
+        let counted: Vec<&(Place, Member)> = if present.is_empty() {
+            members.iter().collect()
+        } else {
+            present.clone()
+        };
+        let everyone: Vec<&Member> = members.iter().map(|(_, member)| member).collect();
+        let (known_hours, spanned) = seen(&everyone, hours);
+        let span_of = |member: &Member| seen(&[member], hours).1;
+        let mut memory_hourly = Vec::new();
+        let mut compute_hourly = Vec::new();
+        let (mut memory, mut tensor) = (Mean::default(), Mean::default());
+        let mut dram = None;
+        let mut device_hours = 0.0;
+        for (_, member) in members {
+            let span = span_of(member);
+            device_hours += span;
+            highest(&mut memory_hourly, &member.memory_hourly);
+            highest(&mut compute_hourly, &member.compute_hourly);
+            memory.add(member.memory_average.get().unwrap_or(f64::NAN), span);
+            tensor.add(member.tensor_average.get().unwrap_or(f64::NAN), span);
+            higher(&mut dram, member.dram_p95.unwrap_or(f64::NAN));
+        }
+        let peak = memory_hourly.iter().copied().fold(f32::NAN, f32::max);
+        let mib = |mib: f64| Bytes::from_f64(mib * 1_048_576.0);
+        let compute = compute(members, &counted, span_of);
+        let mut missing = Vec::new();
+        if peak.is_nan() {
+            missing.push("its memory is not known".into());
+        }
+        if compute.is_none() {
+            missing.push("its compute is not known".into());
+        }
+        let asked = self.asked(&holder, &counted);
+        let (cpu_share, throttled_share) = self.cpus(&asked, members, hours);
+        let tenant = members
+            .iter()
+            .find_map(|(place, _)| self.pod(place)?.tenant.clone());
+        Usage {
+            tenant: tenant.unwrap_or_else(|| holder.namespace.clone()),
+            engine: self.engine(members, hours),
+            holder,
+            asked,
+            hours: known_hours,
+            spanned_hours: spanned,
+            device_hours,
+            present: !present.is_empty(),
+            memory_peak: (!peak.is_nan()).then(|| mib(f64::from(peak))),
+            memory_average: memory.get().map(mib),
+            memory_hourly,
+            memory_full_share: None,
+            compute,
+            compute_hourly,
+            idle: None,
+            tensor_average: tensor.get(),
+            dram_p95: dram,
+            cpu_share,
+            throttled_share,
+            missing,
+        }
+    }
+
+    fn pod(&self, place: &Place) -> Option<&PodFacts> {
+        self.pods.get(&(place.namespace.clone(), place.pod.clone()))
+    }
+
+    fn asked(&self, holder: &Holder, members: &[&(Place, Member)]) -> Asked {
+        let mut devices: BTreeMap<&str, u32> = BTreeMap::new();
+        for (place, _) in members {
+            *devices.entry(place.pod.as_str()).or_default() += 1;
+        }
+        let first = members.first().map(|(place, _)| place);
+        let facts = first.and_then(|place| self.pod(place));
+        let text = |of: fn(&Member) -> &String| {
+            let mut all = members.iter().map(|(_, member)| of(member));
+            all.find(|text| !text.is_empty()).cloned()
+        };
+        let requested = facts
+            .and_then(|facts| PodFacts::sum(&facts.devices))
+            .map(|count| count as u32);
+        let most = devices.values().copied().max().unwrap_or(1);
+        let key = (
+            holder.namespace.clone(),
+            holder.kind.clone(),
+            holder.name.clone(),
+        );
+        let limits = facts.and_then(|facts| PodFacts::sum(&facts.cpu_limits));
+        let requests = facts.and_then(|facts| PodFacts::sum(&facts.cpu_requests));
+        let asker =
+            facts.and_then(|facts| facts.devices.keys().find(|name| !name.is_empty()).cloned());
+        Asked {
+            gpu: text(|member| &member.model),
+            slice: text(|member| &member.slice),
+            devices: requested.filter(|count| *count > 0).unwrap_or(most),
+            replicas: self
+                .replicas
+                .get(&key)
+                .copied()
+                .unwrap_or(devices.len() as u32)
+                .max(1),
+            cpus: limits.or(requests).filter(|cpus| *cpus > 0.0),
+            container: asker.or_else(|| text(|member| &member.container)),
+            cpus_limited: limits.is_some(),
+        }
+    }
+
+    /// Shares of CPUs in use and of periods throttled, over all pods and the time that each was there.
+    fn cpus(
+        &self,
+        asked: &Asked,
+        members: &[(Place, Member)],
+        hours: usize,
+    ) -> (Option<f64>, Option<f64>) {
+        let mut spans: BTreeMap<Pod, f64> = BTreeMap::new();
+        for (place, member) in members.iter().filter(|(place, _)| !place.pod.is_empty()) {
+            let span = spans
+                .entry((place.namespace.clone(), place.pod.clone()))
+                .or_default();
+            *span = span.max(seen(&[member], hours).1);
+        }
+        let (mut used, mut had, mut throttled, mut periods) = (0.0, 0.0, 0.0, 0.0);
+        let mut measured = false;
+        for (pod, span) in &spans {
+            let Some(facts) = self.pods.get(pod) else {
+                continue;
+            };
+            if let (Some(seconds), Some(cpus)) = (PodFacts::sum(&facts.cpu_seconds), asked.cpus) {
+                used += seconds;
+                had += cpus * span * 3600.0;
+            }
+            if let Some(of_pod) = PodFacts::sum(&facts.throttled) {
+                measured = true;
+                throttled += of_pod;
+                // Without a count of periods: ten a second, as the kernel's default is.
+                periods += PodFacts::sum(&facts.periods).unwrap_or(span * 36_000.0);
+            }
+        }
+        let share = |part: f64, whole: f64| (whole > 0.0 && part.is_finite()).then(|| part / whole);
+        (
+            share(used, had),
+            share(throttled, periods)
+                .filter(|_| measured)
+                .map(|share| share.min(1.0)),
+        )
+    }
+
+    fn engine(&self, members: &[(Place, Member)], hours: usize) -> Option<EngineUse> {
+        let pods: BTreeSet<Pod> = members
+            .iter()
+            .map(|(place, _)| (place.namespace.clone(), place.pod.clone()))
+            .collect();
+        let found: Vec<&EngineFacts> = pods
+            .iter()
+            .filter_map(|pod| self.pods.get(pod)?.engine.as_ref())
+            .collect();
+        let first = found.first()?;
+        let mut waiting = Mean::default();
+        let mut cache = None;
+        let (mut sum, mut count, mut prompts, mut answers) = (0.0, 0.0, 0.0, 0.0);
+        for facts in &found {
+            waiting.add(facts.waiting.get().unwrap_or(f64::NAN), 1.0);
+            higher(&mut cache, facts.cache_peak.unwrap_or(f64::NAN));
+            sum += facts.latency_sum;
+            count += facts.latency_count;
+            prompts += facts.prompt_tokens;
+            answers += facts.answer_tokens;
+        }
+        let of_request = |part: f64| (count > 0.0 && part > 0.0).then(|| part / count);
+        Some(EngineUse {
+            engine: first.engine.clone(),
+            model: first.model.clone(),
+            waiting: waiting.get(),
+            cache_peak: cache,
+            latency: of_request(sum),
+            requests: (count > 0.0).then(|| count / (hours as f64 * 3600.0)),
+            prompt_tokens: of_request(prompts),
+            answer_tokens: of_request(answers),
+        })
+    }
+}
+
+/// By the best measure of its devices.
+fn compute(
+    members: &[(Place, Member)],
+    counted: &[&(Place, Member)],
+    span_of: impl Fn(&Member) -> f64,
+) -> Option<ComputeUse> {
+    let measure = members
+        .iter()
+        .filter_map(|(_, member)| member.measure)
+        .max()?;
+    let mut average = Mean::default();
+    let mut p95 = None;
+    for (_, member) in members {
+        average.add(
+            member.compute_average.get().unwrap_or(f64::NAN),
+            span_of(member),
+        );
+        higher(&mut p95, member.compute_p95.unwrap_or(f64::NAN));
+    }
+    let mut pods: BTreeMap<&str, f64> = BTreeMap::new();
+    let mut whole = true;
+    for (place, member) in counted {
+        match member.compute_p95 {
+            Some(p95) => {
+                let known = pods.entry(place.pod.as_str()).or_insert(p95);
+                *known = known.max(p95);
+            }
+            None => whole = false,
+        }
+    }
+    Some(ComputeUse {
+        measure,
+        average: average.get(),
+        p95,
+        p95_sum: (whole && !pods.is_empty()).then(|| pods.values().sum()),
+    })
+}
