@@ -2,7 +2,7 @@
 //! of its pods (old spelling `exported_pod`, new `pod`; field names before and after DCGM 4.6),
 //! kube-state-metrics, cAdvisor and vLLM.
 
-use crate::{
+use super::{
     planted::{Class, Workload, chance},
     signals::{Fault, Signal},
 };

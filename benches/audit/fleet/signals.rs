@@ -1,7 +1,7 @@
 //! What a planted workload would show: the level of each signal at each step, and what goes wrong on
 //! the way into a database.
 
-use crate::planted::{Class, Pattern, Workload, chance};
+use super::planted::{Class, Pattern, Workload, chance};
 
 /// Seconds between samples.
 pub(crate) const STEP: u64 = 300;

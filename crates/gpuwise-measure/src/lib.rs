@@ -13,6 +13,7 @@ pub mod matmul;
 pub mod memory_snapshot;
 pub mod nsight;
 pub mod planes;
+pub mod proof;
 pub mod regress;
 pub mod sources;
 pub mod telemetry;

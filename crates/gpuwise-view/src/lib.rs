@@ -4,6 +4,7 @@
 //! `gpuwise-domain`. Nothing here reads a file, a clock, the environment or a terminal: width and
 //! colour are arguments ([`Style`]).
 
+pub mod audit;
 pub mod explain;
 pub mod figures;
 pub mod html;

@@ -10,6 +10,7 @@
 mod deployment;
 mod mirror;
 mod profile;
+pub mod proposal;
 mod quantities;
 mod run;
 mod schema;

@@ -180,6 +180,17 @@ pub(crate) enum Command {
     Accuracy(accuracy::Flags),
     /// Correct predictions by rows measured on your own system, or refit the constants
     Calibrate(calibrate::Flags),
+    /// Say who holds too much, too little or nothing at all, and what each cure would save
+    ///
+    /// Looks at the days before now in a Prometheus server, which is only read, or in tables of usage:
+    /// idle GPUs, notebooks that sleep at night and at weekends, requests far above the peak, GPUs that
+    /// wait for their CPUs, workloads that are too small. Each proposal comes with what it saves, the
+    /// hours in which it would have been too little, and a patch; it is remembered, and --proof says
+    /// what became of it.
+    ///
+    /// Exit code 0: the fleet was looked at. 2: the input is wrong, or nothing could be read.
+    #[cfg(feature = "bench")]
+    Audit(Box<crate::commands::audit::Flags>),
     /// List, compare and watch over what was measured before
     ///
     /// Runs are kept by `gpuwise profile --save`, in a database of your own or one that a team shares.

@@ -16,6 +16,8 @@ mod model;
 mod names;
 mod output;
 mod profiles;
+#[cfg(feature = "bench")]
+mod prometheus;
 mod questions;
 mod simulation;
 mod workload;

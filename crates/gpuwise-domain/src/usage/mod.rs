@@ -1,7 +1,9 @@
 //! What workloads of a fleet asked for and what they used, over days; and what an audit says of each.
 
 pub mod proposal;
+pub mod remembered;
 pub mod rules;
+pub mod totals;
 pub mod vocabulary;
 
 use alloc::{string::String, vec::Vec};
@@ -123,6 +125,8 @@ pub struct Usage {
     pub spanned_hours: f64,
     /// Device-hours that it held, gaps included.
     pub device_hours: f64,
+    /// Device-hours in which it was seen, gaps left out.
+    pub device_hours_seen: f64,
     /// Whether it was still there at the end of the window.
     pub present: bool,
     /// Largest memory of any device.

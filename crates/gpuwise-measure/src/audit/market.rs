@@ -91,6 +91,21 @@ impl<'a> Market<'a> {
         self.prices.get(gpu).copied()
     }
 
+    /// The share of its board that a device takes, and the board's price for an hour; nothing where
+    /// the catalogue does not know it.
+    pub fn share(&self, gpu: &str, slice: Option<&str>) -> Option<(f64, Option<HourlyPrice>)> {
+        let held = self.held(gpu, slice)?;
+        Some((held.share, self.price(&held.gpu.name)))
+    }
+
+    /// Whether two names are of one GPU.
+    pub fn same_gpu(&self, a: &str, b: &str) -> bool {
+        match (self.catalogue.gpu(a), self.catalogue.gpu(b)) {
+            (Some(a), Some(b)) => a.name == b.name,
+            _ => a == b,
+        }
+    }
+
     pub(super) fn candidates(&self) -> impl Iterator<Item = &'a Gpu> {
         self.candidates.iter().copied()
     }

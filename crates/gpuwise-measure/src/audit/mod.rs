@@ -14,7 +14,7 @@ mod under;
 
 pub use idle::{busy_hours, idle_of};
 pub use market::{Market, slice_share};
-pub use totals::{Totals, totals};
+pub use totals::totals;
 
 use gpuwise_domain::usage::{
     IdleUse, Usage, Window,

@@ -444,10 +444,11 @@ impl Collected {
         let mut compute_hourly = Vec::new();
         let (mut memory, mut tensor) = (Mean::default(), Mean::default());
         let mut dram = None;
-        let mut device_hours = 0.0;
+        let (mut device_hours, mut device_hours_seen) = (0.0, 0.0);
         for (_, member) in members {
             let span = span_of(member);
             device_hours += span;
+            device_hours_seen += seen(&[member], hours).0;
             highest(&mut memory_hourly, &member.memory_hourly);
             highest(&mut compute_hourly, &member.compute_hourly);
             memory.add(member.memory_average.get().unwrap_or(f64::NAN), span);
@@ -477,6 +478,7 @@ impl Collected {
             hours: known_hours,
             spanned_hours: spanned,
             device_hours,
+            device_hours_seen,
             present: !present.is_empty(),
             memory_peak: (!peak.is_nan()).then(|| mib(f64::from(peak))),
             memory_average: memory.get().map(mib),

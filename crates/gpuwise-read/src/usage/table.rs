@@ -221,6 +221,7 @@ fn usage(row: &Row<'_>) -> Result<Usage, UsageError> {
             name: name.into(),
         },
         device_hours: hours * f64::from(asked.devices.max(1) * asked.replicas.max(1)),
+        device_hours_seen: hours * f64::from(asked.devices.max(1) * asked.replicas.max(1)),
         asked,
         hours,
         spanned_hours: hours,

@@ -2,6 +2,8 @@
 
 pub(crate) mod accuracy;
 #[cfg(feature = "bench")]
+pub(crate) mod audit;
+#[cfg(feature = "bench")]
 mod bench;
 pub(crate) mod calibrate;
 pub(crate) mod compare;
@@ -78,6 +80,8 @@ pub(crate) fn run(arguments: Cli) -> anyhow::Result<Answer> {
         Command::Profile(flags) => profile::run(&context, &flags),
         Command::Accuracy(flags) => accuracy::run(&context, &flags),
         Command::Calibrate(flags) => calibrate::run(&context, &flags),
+        #[cfg(feature = "bench")]
+        Command::Audit(flags) => audit::run(&context, &flags),
         #[cfg(feature = "database")]
         Command::Runs(flags) => runs::run(&context, &flags),
         Command::Tier(flags) => tier::run(&context, &flags),

@@ -1,0 +1,96 @@
+//! Proposals that were remembered, and what became of them.
+
+use super::{Asked, Holder};
+use alloc::string::String;
+use gpuwise_units::Money;
+
+/// A proposal as it was made, with what there was before.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Remembered {
+    /// The workload.
+    pub holder: Holder,
+    /// Who it is charged to.
+    pub tenant: String,
+    /// When it was made: the end of its window, seconds since 1970.
+    pub made_at: i64,
+    /// The kind of the change, as [`super::proposal::Change::kind`] has it.
+    pub kind: String,
+    /// The change in words.
+    pub title: String,
+    /// What it asked for before.
+    pub before: Asked,
+    /// What it should ask for: slice, GPU, replicas or CPUs as the change has them.
+    pub wanted: Asked,
+    /// GPUs that it held before, averaged over its window; slices as shares.
+    pub held: f64,
+    /// What one GPU of it cost an hour then.
+    pub price: Option<Money>,
+    /// GPUs that the change was to free.
+    pub predicted_gpus: f64,
+    /// Money an hour that it was to save.
+    pub predicted: Option<Money>,
+    /// Mean seconds of its requests before, where its engine tells.
+    pub latency: Option<f64>,
+}
+
+/// What became of a proposal.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum State {
+    /// Applied, and the saving came.
+    Proven,
+    /// Applied, and less came than the tolerance allows.
+    Short,
+    /// The workload changed in another way.
+    Otherwise,
+    /// Nothing was changed yet.
+    Open,
+    /// It cannot be told.
+    Untold,
+}
+
+impl State {
+    /// All of them.
+    pub const ALL: [Self; 5] = [Self::Proven, Self::Short, Self::Otherwise, Self::Open, Self::Untold];
+
+    /// Its name in JSON, CSV and databases.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Proven => "proven",
+            Self::Short => "short",
+            Self::Otherwise => "otherwise",
+            Self::Open => "open",
+            Self::Untold => "untold",
+        }
+    }
+
+    /// Its name for people.
+    pub const fn title(self) -> &'static str {
+        match self {
+            Self::Proven => "proven",
+            Self::Short => "fell short",
+            Self::Otherwise => "changed otherwise",
+            Self::Open => "not applied",
+            Self::Untold => "cannot be told",
+        }
+    }
+
+    /// The state of this name.
+    pub fn named(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|state| state.name() == name)
+    }
+}
+
+/// What became of a proposal, and how it is known.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Outcome {
+    /// What became of it.
+    pub state: State,
+    /// GPUs that were freed.
+    pub gpus: Option<f64>,
+    /// Money an hour that was saved.
+    pub saved: Option<Money>,
+    /// Mean seconds of its requests since.
+    pub latency: Option<f64>,
+    /// How it is known, or why it cannot be told.
+    pub why: String,
+}

@@ -1,0 +1,199 @@
+//! Whether what was proposed was done, whether the saving came, and what it did to latency.
+
+use crate::audit::Market;
+use gpuwise_domain::usage::{
+    Asked, Fleet, Usage,
+    proposal::{Change, Judgement},
+    remembered::{Outcome, Remembered, State},
+};
+use gpuwise_units::Money;
+
+/// Which share of the predicted saving must have come to call it proven.
+const TOLERANCE: f64 = 0.85;
+/// Hours after a proposal before anything is said of it.
+const LEAST_HOURS: i64 = 24;
+
+/// What is to be remembered of a judgement: nothing where nothing was proposed, or where the change
+/// saves nothing that could be counted.
+pub fn remember(usage: &Usage, said: &Judgement, made_at: i64, market: &Market<'_>) -> Option<Remembered> {
+    let proposal = said.proposal.as_ref()?;
+    let mut wanted = usage.asked.clone();
+    match &proposal.change {
+        Change::ScaleToZero => wanted.replicas = 0,
+        Change::Schedule { .. } => {}
+        Change::Slice { gpu, profile } => {
+            (wanted.gpu, wanted.slice) = (Some(gpu.clone()), Some(profile.clone()));
+        }
+        Change::OtherGpu { gpu } => (wanted.gpu, wanted.slice) = (Some(gpu.clone()), None),
+        Change::Replicas { to, .. } => wanted.replicas = *to,
+        Change::Cpus { to, .. } => wanted.cpus = Some(*to),
+        Change::MoreMemory { gpu } => wanted.gpu.clone_from(gpu),
+    }
+    let (held, price) = held(usage, market);
+    Some(Remembered {
+        holder: usage.holder.clone(),
+        tenant: usage.tenant.clone(),
+        made_at,
+        kind: proposal.change.kind().into(),
+        title: proposal.title.clone(),
+        before: usage.asked.clone(),
+        wanted,
+        held,
+        price,
+        predicted_gpus: proposal.saving.gpus,
+        predicted: proposal.saving.hourly,
+        latency: usage.engine.as_ref().and_then(|engine| engine.latency),
+    })
+}
+
+/// GPUs that a workload asks for now, slices as shares, and what one costs an hour.
+fn held(usage: &Usage, market: &Market<'_>) -> (f64, Option<Money>) {
+    let asked = &usage.asked;
+    let device = asked.gpu.as_deref().and_then(|gpu| market.share(gpu, asked.slice.as_deref()));
+    let (share, price) = device.unwrap_or((1.0, None));
+    (f64::from(usage.devices()) * share, price.map(|price| price.0))
+}
+
+/// What became of a proposal, as a later look at the fleet shows it.
+pub fn outcome(of: &Remembered, fleet: &Fleet, market: &Market<'_>) -> Outcome {
+    if fleet.window.end < of.made_at + LEAST_HOURS * 3600 {
+        let why = format!("less than {LEAST_HOURS} h have passed");
+        return Outcome { state: State::Open, gpus: None, saved: None, latency: None, why };
+    }
+    let now = fleet.workloads.iter().find(|usage| usage.holder == of.holder);
+    match now.filter(|usage| usage.present) {
+        None => gone(of),
+        Some(usage) if of.kind == "schedule" => scheduled(of, usage, fleet, market),
+        Some(usage) => changed(of, usage, fleet, market),
+    }
+}
+
+fn gone(of: &Remembered) -> Outcome {
+    if of.kind == "scale_to_zero" {
+        return Outcome {
+            state: State::Proven,
+            gpus: Some(of.held),
+            saved: of.predicted,
+            latency: None,
+            why: "it holds no GPU any more".into(),
+        };
+    }
+    Outcome {
+        state: State::Untold,
+        gpus: None,
+        saved: None,
+        latency: None,
+        why: "the workload has ended: whether of itself cannot be told".into(),
+    }
+}
+
+/// Whether the change was made as proposed.
+fn applied(of: &Remembered, now: &Asked, market: &Market<'_>) -> bool {
+    let same_gpu = |a: &Asked, b: &Asked| match (&a.gpu, &b.gpu) {
+        (Some(a), Some(b)) => market.same_gpu(a, b),
+        _ => false,
+    };
+    match of.kind.as_str() {
+        "slice" | "other_gpu" | "more_memory" => same_gpu(&of.wanted, now) && of.wanted.slice == now.slice,
+        "replicas" if of.wanted.replicas > of.before.replicas => now.replicas >= of.wanted.replicas,
+        "replicas" => now.replicas <= of.wanted.replicas,
+        "cpus" => now.cpus.zip(of.wanted.cpus).is_some_and(|(now, wanted)| now >= 0.9 * wanted),
+        _ => false,
+    }
+}
+
+/// Whether it asks for the same as before.
+fn unchanged(of: &Remembered, now: &Asked) -> bool {
+    let before = &of.before;
+    before.gpu == now.gpu
+        && before.slice == now.slice
+        && before.devices == now.devices
+        && before.replicas == now.replicas
+        && before.cpus == now.cpus
+}
+
+fn cost(gpus: f64, price: Option<Money>) -> Option<Money> {
+    price.map(|price| price.times((gpus * 1e6).round() as i64, 1_000_000))
+}
+
+fn less(before: Option<Money>, after: Option<Money>) -> Option<Money> {
+    let (before, after) = before.zip(after)?;
+    (before.currency == after.currency).then(|| Money {
+        micros: before.micros.saturating_sub(after.micros),
+        currency: before.currency,
+    })
+}
+
+/// Latency counts only where all days that are looked at lie after the proposal.
+fn latency(of: &Remembered, usage: &Usage, fleet: &Fleet) -> (Option<f64>, &'static str) {
+    let now = usage.engine.as_ref().and_then(|engine| engine.latency);
+    if now.is_none() || of.latency.is_none() {
+        (None, "; its latency is not known")
+    } else if fleet.window.start < of.made_at {
+        (None, "; days before the proposal are in these: its latency since is told with fewer --days")
+    } else {
+        (now, "")
+    }
+}
+
+fn changed(of: &Remembered, usage: &Usage, fleet: &Fleet, market: &Market<'_>) -> Outcome {
+    if unchanged(of, &usage.asked) {
+        let why = "it asks for the same as before".into();
+        return Outcome { state: State::Open, gpus: None, saved: None, latency: None, why };
+    }
+    let (gpus, price) = held(usage, market);
+    let saved = less(cost(of.held, of.price), cost(gpus, price));
+    let freed = of.held - gpus;
+    let (latency, said) = latency(of, usage, fleet);
+    if !applied(of, &usage.asked, market) {
+        return Outcome {
+            state: State::Otherwise,
+            gpus: Some(freed),
+            saved,
+            latency,
+            why: format!("it asks for {}{said}", words(&usage.asked)),
+        };
+    }
+    let came = match (saved, of.predicted) {
+        (Some(saved), Some(predicted)) => saved.as_f64() >= TOLERANCE * predicted.as_f64(),
+        _ => freed >= TOLERANCE * of.predicted_gpus,
+    };
+    Outcome {
+        state: if came { State::Proven } else { State::Short },
+        gpus: Some(freed),
+        saved,
+        latency,
+        why: format!("it asks for {} now{said}", words(&usage.asked)),
+    }
+}
+
+/// A schedule shows in the hours that it holds its GPUs.
+fn scheduled(of: &Remembered, usage: &Usage, fleet: &Fleet, market: &Market<'_>) -> Outcome {
+    if fleet.window.start < of.made_at {
+        let why = "days before the proposal are in these: told with fewer --days".into();
+        return Outcome { state: State::Untold, gpus: None, saved: None, latency: None, why };
+    }
+    let (asked, price) = held(usage, market);
+    let devices = f64::from(usage.devices().max(1));
+    let hours = fleet.window.hours().max(1) as f64;
+    let average = usage.device_hours_seen / hours / devices * asked;
+    let freed = of.held - average;
+    let saved = less(cost(of.held, of.price), cost(average, price));
+    let (state, why) = if freed >= TOLERANCE * of.predicted_gpus {
+        (State::Proven, format!("it held its GPUs in {:.0} % of hours", 100.0 * average / asked.max(1e-9)))
+    } else if freed > 0.05 * of.held {
+        (State::Short, format!("it still held its GPUs in {:.0} % of hours", 100.0 * average / asked.max(1e-9)))
+    } else {
+        (State::Open, "it holds its GPUs around the clock".into())
+    };
+    let (latency, _) = latency(of, usage, fleet);
+    Outcome { state, gpus: Some(freed), saved, latency, why }
+}
+
+/// `2 × 1 × 1g.10gb of H100, 8 CPUs`.
+fn words(asked: &Asked) -> String {
+    let gpu = asked.gpu.as_deref().unwrap_or("GPU");
+    let slice = asked.slice.as_ref().map_or(String::new(), |slice| format!("{slice} of "));
+    let cpus = asked.cpus.map_or(String::new(), |cpus| format!(", {cpus} CPUs"));
+    format!("{} × {} × {slice}{gpu}{cpus}", asked.replicas, asked.devices)
+}

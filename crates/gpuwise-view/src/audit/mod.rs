@@ -1,0 +1,282 @@
+//! An audit of a fleet as text, tables and JSON; and its proposals as patches.
+
+mod patch;
+mod proof;
+mod tables;
+
+pub use patch::{Patch, patches};
+pub use proof::{ProofRow, proof_table};
+pub use tables::{tenants, workloads};
+
+use crate::{Style, figures};
+use gpuwise_domain::usage::{
+    Usage, Window,
+    proposal::{Judgement, Proposal, Side},
+    totals::Totals,
+};
+use serde_json::{Value, json};
+use std::fmt::Write as _;
+
+/// Hours of a month: 365 days over 12.
+const MONTH: f64 = 730.0;
+
+/// An audit, as it was made.
+#[derive(Debug, Clone, Copy)]
+pub struct Report<'a> {
+    /// The days.
+    pub window: Window,
+    /// Workloads, and what is said of each, in the same order.
+    pub workloads: &'a [Usage],
+    /// What is said of each.
+    pub said: &'a [Judgement],
+    /// In total.
+    pub totals: &'a Totals,
+    /// By tenant.
+    pub tenants: &'a [Totals],
+    /// GPUs that nobody held at the end.
+    pub unheld: u32,
+    /// What holds for all.
+    pub notes: &'a [String],
+    /// Where prices come from.
+    pub prices: &'a str,
+}
+
+impl<'a> Report<'a> {
+    /// Workloads with what is said of them: those whose proposal saves most first, then those that
+    /// need more, then the rest by name.
+    pub fn ranked(&self) -> Vec<(&'a Usage, &'a Judgement)> {
+        let mut rows: Vec<(&Usage, &Judgement)> = self.workloads.iter().zip(self.said).collect();
+        let worth = |proposal: Option<&Proposal>| {
+            let money = proposal
+                .and_then(|p| p.saving.hourly)
+                .map_or(0, |money| money.micros);
+            let gpus = proposal.map_or(0.0, |p| p.saving.gpus);
+            (money, gpus, proposal.is_some())
+        };
+        rows.sort_by(|a, b| {
+            let (a_money, a_gpus, a_any) = worth(a.1.proposal.as_ref());
+            let (b_money, b_gpus, b_any) = worth(b.1.proposal.as_ref());
+            b_money
+                .cmp(&a_money)
+                .then(b_gpus.total_cmp(&a_gpus))
+                .then(b_any.cmp(&a_any))
+                .then_with(|| a.0.holder.cmp(&b.0.holder))
+        });
+        rows
+    }
+}
+
+/// `2025-11-21 12:00 UTC`, of seconds since 1970.
+pub fn civil(at: i64) -> String {
+    // Howard Hinnant, "chrono-compatible low-level date algorithms", civil_from_days.
+    let days = at.div_euclid(86_400) + 719_468;
+    let era = days.div_euclid(146_097);
+    let of_era = days.rem_euclid(146_097);
+    let year_of_era = (of_era - of_era / 1460 + of_era / 36_524 - of_era / 146_096) / 365;
+    let of_year = of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
+    let month = (5 * of_year + 2) / 153;
+    let day = of_year - (153 * month + 2) / 5 + 1;
+    let month = if month < 10 { month + 3 } else { month - 9 };
+    let year = year_of_era + era * 400 + i64::from(month <= 2);
+    let second = at.rem_euclid(86_400);
+    format!(
+        "{year}-{month:02}-{day:02} {:02}:{:02} UTC",
+        second / 3600,
+        second / 60 % 60
+    )
+}
+
+fn gpus(value: f64) -> String {
+    if value == 0.0 {
+        "0".into()
+    } else {
+        figures::number(value)
+    }
+}
+
+/// The first screen: in total, by tenant, and the workloads that could save most.
+pub fn text(report: &Report<'_>, top: usize, style: Style) -> String {
+    let mut out = heading(report);
+    if report.tenants.len() > 1 {
+        let _ = write!(out, "\n{}", tenants(report).to_text(style));
+    }
+    let shown: Vec<_> = report
+        .ranked()
+        .into_iter()
+        .filter(|(_, said)| said.proposal.is_some())
+        .collect();
+    let left = shown.len().saturating_sub(top);
+    let _ = write!(out, "\n{}", tables::proposals(&shown, top).to_text(style));
+    if left > 0 {
+        let _ = writeln!(out, "{left} more: --top {}", shown.len());
+    }
+    out.push('\n');
+    let _ = writeln!(out, "Prices   {}", report.prices);
+    for note in report.notes {
+        let _ = writeln!(out, "Unknown  {note}");
+    }
+    if !shown.is_empty() {
+        out.push_str("Do       --patches DIR writes each change as a file to apply\n");
+        out.push_str("Why      --format json has reasons, figures and risks of every workload\n");
+    }
+    out
+}
+
+fn heading(report: &Report<'_>) -> String {
+    let totals = report.totals;
+    let days = (report.window.end - report.window.start) as f64 / 86_400.0;
+    let mut out = format!(
+        "Fleet    {} workloads on {} GPUs; {} d to {}",
+        figures::count(u64::from(totals.workloads)),
+        gpus(totals.gpus),
+        figures::number(days),
+        civil(report.window.end)
+    );
+    if report.unheld > 0 {
+        let _ = write!(out, "; {} GPUs are held by nobody", report.unheld);
+    }
+    let gone = report
+        .workloads
+        .iter()
+        .filter(|usage| !usage.present)
+        .count();
+    if gone > 0 {
+        let _ = write!(out, "; {gone} workloads have ended");
+    }
+    out.push('\n');
+    let share = |side| totals.share(side).map_or("–".into(), figures::percent);
+    let _ = write!(
+        out,
+        "GPUs     {} hold more than is used, {} are the right size, {} too small",
+        share(Side::Over),
+        share(Side::Right),
+        share(Side::Under)
+    );
+    let untold = totals.by_side[3];
+    if untold > 0.0 {
+        let _ = write!(out, "; {} GPUs cannot be told", gpus(untold));
+    }
+    out.push('\n');
+    let saved = totals.saved.as_f64();
+    let _ = write!(out, "Saving   {}", totals.saved);
+    if totals.hourly.micros > 0 {
+        let _ = write!(
+            out,
+            " of {} an hour ({})",
+            totals.hourly,
+            figures::percent(saved / totals.hourly.as_f64())
+        );
+    } else {
+        out.push_str(" an hour");
+    }
+    if totals.saved_low != totals.saved {
+        let _ = write!(out, ", at least {}", totals.saved_low);
+    }
+    let _ = writeln!(
+        out,
+        ": {} {} a month; {} GPUs",
+        figures::amount(saved * MONTH),
+        totals.saved.currency,
+        gpus(totals.freed)
+    );
+    if totals.unpriced > 0 {
+        let _ = writeln!(
+            out,
+            "         {} workloads hold a GPU without a price: --price 'GPU=2.50USD'",
+            totals.unpriced
+        );
+    }
+    out
+}
+
+/// The whole audit as a document.
+pub fn json(report: &Report<'_>) -> Value {
+    let of = |totals: &Totals| {
+        let verdicts: serde_json::Map<String, Value> = totals
+            .by_verdict
+            .iter()
+            .map(|(verdict, count)| (verdict.name().into(), json!(count)))
+            .collect();
+        json!({
+            "workloads": totals.workloads,
+            "gpus": totals.gpus,
+            "share_over": totals.share(Side::Over),
+            "share_right": totals.share(Side::Right),
+            "share_under": totals.share(Side::Under),
+            "gpus_untold": totals.by_side[3],
+            "verdicts": verdicts,
+            "currency": totals.hourly.currency.code(),
+            "cost_per_hour": totals.hourly.as_f64(),
+            "saving_per_hour": totals.saved.as_f64(),
+            "saving_per_hour_low": totals.saved_low.as_f64(),
+            "saving_per_hour_high": totals.saved_high.as_f64(),
+            "saving_gpus": totals.freed,
+            "workloads_without_price": totals.unpriced,
+        })
+    };
+    let tenants: Vec<Value> = report
+        .tenants
+        .iter()
+        .map(|tenant| {
+            let mut value = of(tenant);
+            if let Some(object) = value.as_object_mut() {
+                object.insert("tenant".into(), json!(tenant.tenant));
+            }
+            value
+        })
+        .collect();
+    let mut rows = Vec::new();
+    for ((usage, said), mut row) in report.ranked().into_iter().zip(table_rows(report)) {
+        if let Some(object) = row.as_object_mut() {
+            object.insert("notes".into(), json!(said.notes));
+            object.insert(
+                "change".into(),
+                said.proposal
+                    .as_ref()
+                    .map_or(Value::Null, |p| change(p, usage)),
+            );
+        }
+        rows.push(row);
+    }
+    json!({
+        "window": {"start": civil(report.window.start), "end": civil(report.window.end)},
+        "total": of(report.totals),
+        "tenants": tenants,
+        "gpus_held_by_nobody": report.unheld,
+        "prices": report.prices,
+        "notes": report.notes,
+        "workloads": rows,
+    })
+}
+
+fn table_rows(report: &Report<'_>) -> Vec<Value> {
+    match workloads(report).to_json() {
+        Value::Array(rows) => rows,
+        _ => Vec::new(),
+    }
+}
+
+/// A change with its figures.
+fn change(proposal: &Proposal, usage: &Usage) -> Value {
+    use gpuwise_domain::usage::proposal::Change;
+    let details = match &proposal.change {
+        Change::ScaleToZero => json!({"replicas": 0}),
+        Change::Schedule { busy_hours } => json!({"busy_hours_of_week_utc": busy_hours}),
+        Change::Slice { gpu, profile } => json!({"gpu": gpu, "mig_profile": profile}),
+        Change::OtherGpu { gpu } => json!({"gpu": gpu}),
+        Change::Replicas { from, to } => json!({"from": from, "to": to}),
+        Change::Cpus { from, to } => json!({"from": from, "to": to}),
+        Change::MoreMemory { gpu } => json!({"gpu": gpu}),
+    };
+    json!({
+        "kind": proposal.change.kind(),
+        "details": details,
+        "saving_gpus_low": proposal.saving.gpus_low,
+        "saving_gpus_high": proposal.saving.gpus_high,
+        "saving_per_hour_low": proposal.saving.hourly_low.map(gpuwise_units::Money::as_f64),
+        "saving_per_hour_high": proposal.saving.hourly_high.map(gpuwise_units::Money::as_f64),
+        "hours_seen": proposal.risk.hours_seen,
+        "beware": proposal.risk.note,
+        "container": usage.asked.container,
+    })
+}

@@ -1,0 +1,324 @@
+//! Proposals as changes that a person can apply: strategic-merge patches for `kubectl patch`, lines for
+//! Slurm.
+
+use gpuwise_domain::usage::{
+    Usage,
+    proposal::{Change, Judgement},
+};
+use gpuwise_units::significant;
+use serde_json::json;
+use std::fmt::Write as _;
+
+/// A file to apply.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Patch {
+    /// Its name, without a directory.
+    pub file: String,
+    /// What it holds: why, how to apply it, and the change.
+    pub text: String,
+}
+
+/// The change of one workload as a file; nothing where there is nothing to change. `product` gives the
+/// label that NVIDIA's GPU feature discovery puts on hosts with a GPU of this catalogue name.
+pub fn patches(
+    usage: &Usage,
+    said: &Judgement,
+    product: impl Fn(&str) -> Option<String>,
+) -> Option<Patch> {
+    let proposal = said.proposal.as_ref()?;
+    let holder = &usage.holder;
+    let stem: String = format!("{}-{}", holder.namespace, holder.name)
+        .chars()
+        .map(|c| {
+            if c.is_ascii_alphanumeric() || matches!(c, '-' | '.' | '_') {
+                c
+            } else {
+                '_'
+            }
+        })
+        .collect();
+    let stem = stem.trim_start_matches(['-', '.']).to_owned();
+    let mut text = String::new();
+    let comment = |text: &mut String, line: &str| {
+        // A name may hold anything; a comment stays one line.
+        let line: String = line
+            .chars()
+            .map(|c| if c.is_control() { ' ' } else { c })
+            .collect();
+        let _ = writeln!(text, "# {line}");
+    };
+    comment(
+        &mut text,
+        &format!("{}: {}", said.verdict.title(), said.reason),
+    );
+    comment(&mut text, &format!("do: {}", proposal.title));
+    if let Some(hourly) = proposal.saving.hourly.filter(|money| money.micros != 0) {
+        comment(&mut text, &format!("saves {hourly} an hour"));
+    }
+    if let Some(short) = proposal.risk.hours_short {
+        comment(
+            &mut text,
+            &format!(
+                "of {} hours seen, {short} would have had too little",
+                proposal.risk.hours_seen
+            ),
+        );
+    }
+    comment(&mut text, &format!("beware: {}", proposal.risk.note));
+    if holder.kind == "SlurmJob" {
+        text.push_str(&slurm(usage, &proposal.change));
+        return Some(Patch {
+            file: format!("{stem}.sh"),
+            text,
+        });
+    }
+    let (body, how) = kubernetes(usage, &proposal.change, product);
+    comment(
+        &mut text,
+        &format!("apply: {}", how.replace("FILE", &format!("{stem}.yaml"))),
+    );
+    text.push_str(&body);
+    Some(Patch {
+        file: format!("{stem}.yaml"),
+        text,
+    })
+}
+
+fn quoted(text: &str) -> String {
+    json!(text).to_string()
+}
+
+/// A word of a shell command.
+fn word(text: &str) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '.' | '_' | '/');
+    if !text.is_empty() && text.chars().all(plain) {
+        text.into()
+    } else {
+        format!("'{}'", text.replace('\'', r"'\''"))
+    }
+}
+
+/// The patch, and the command that applies it.
+fn kubernetes(
+    usage: &Usage,
+    change: &Change,
+    product: impl Fn(&str) -> Option<String>,
+) -> (String, String) {
+    let holder = &usage.holder;
+    let kind = holder.kind.to_lowercase();
+    let of = format!(
+        "-n {} {} {}",
+        word(&holder.namespace),
+        word(&kind),
+        word(&holder.name)
+    );
+    let patched = format!("kubectl patch {of} --patch-file FILE");
+    // Pods, and templates of jobs, cannot be changed once they run.
+    let recreated = format!(
+        "its {} cannot be changed in place: put this into its manifest and make it anew",
+        holder.kind
+    );
+    let can_scale = matches!(
+        holder.kind.as_str(),
+        "Deployment" | "StatefulSet" | "ReplicaSet"
+    );
+    let in_place = can_scale || holder.kind == "DaemonSet";
+    let how = if in_place { patched.clone() } else { recreated };
+    match change {
+        Change::ScaleToZero if can_scale => ("spec:\n  replicas: 0\n".into(), patched),
+        Change::ScaleToZero if holder.kind == "CronJob" || holder.kind == "Job" => {
+            ("spec:\n  suspend: true\n".into(), patched)
+        }
+        Change::ScaleToZero => (String::new(), format!("kubectl delete {of}")),
+        Change::Replicas { to, .. } => (format!("spec:\n  replicas: {to}\n"), patched),
+        Change::Schedule { busy_hours } => schedule(usage, busy_hours, can_scale),
+        Change::Cpus { to, .. } => {
+            let cpus = quoted(&significant(*to, 6));
+            let lines = [
+                format!("requests: {{cpu: {cpus}}}"),
+                format!("limits: {{cpu: {cpus}}}"),
+            ];
+            (template(usage, None, &lines), how)
+        }
+        Change::Slice { gpu, profile } => {
+            let count = usage.asked.devices.max(1);
+            let old = match &usage.asked.slice {
+                Some(slice) => format!("nvidia.com/mig-{slice}"),
+                None => "nvidia.com/gpu".into(),
+            };
+            // `null` takes the old resource away.
+            let limits = format!("limits: {{{old}: null, nvidia.com/mig-{profile}: {count}}}");
+            let requests = format!("requests: {{{old}: null, nvidia.com/mig-{profile}: {count}}}");
+            (
+                template(usage, product(gpu).as_deref(), &[limits, requests]),
+                how,
+            )
+        }
+        Change::OtherGpu { gpu } | Change::MoreMemory { gpu: Some(gpu) } => match product(gpu) {
+            Some(label) => (template(usage, Some(&label), &[]), how),
+            None => (
+                format!("# no label of hosts with {gpu} is known: choose them by one of yours\n"),
+                how,
+            ),
+        },
+        Change::MoreMemory { gpu: None } => (
+            String::new(),
+            "nothing to apply: the program has to use less".into(),
+        ),
+    }
+}
+
+/// A pod template with another host label and resources of the container that holds the GPUs.
+fn template(usage: &Usage, product: Option<&str>, resources: &[String]) -> String {
+    let pod = usage.holder.kind == "Pod";
+    let mut out = String::from("spec:\n");
+    let indent = if pod { "  " } else { "      " };
+    if usage.holder.kind == "CronJob" {
+        out = String::from("spec:\n  jobTemplate:\n    spec:\n      template:\n        spec:\n");
+    } else if !pod {
+        out.push_str("  template:\n    spec:\n");
+    }
+    let indent = if usage.holder.kind == "CronJob" {
+        "          "
+    } else {
+        indent
+    };
+    if let Some(product) = product {
+        let _ = writeln!(
+            out,
+            "{indent}nodeSelector:\n{indent}  nvidia.com/gpu.product: {}",
+            quoted(product)
+        );
+    }
+    if !resources.is_empty() {
+        let container = usage.asked.container.as_deref();
+        let _ = writeln!(
+            out,
+            "{indent}containers:\n{indent}- name: {}",
+            quoted(container.unwrap_or("CONTAINER"))
+        );
+        let _ = writeln!(out, "{indent}  resources:");
+        for line in resources {
+            let _ = writeln!(out, "{indent}    {line}");
+        }
+    }
+    out
+}
+
+/// Scaled up before the first and down after the last busy hour of each day.
+fn schedule(usage: &Usage, busy: &[u8], can_scale: bool) -> (String, String) {
+    let days = [
+        "sunday",
+        "monday",
+        "tuesday",
+        "wednesday",
+        "thursday",
+        "friday",
+        "saturday",
+    ];
+    let mut out = String::new();
+    for (day, name) in (0_u8..).zip(days) {
+        let hours: Vec<u8> = busy
+            .iter()
+            .filter(|hour| **hour / 24 == day)
+            .map(|hour| hour % 24)
+            .collect();
+        match (hours.first(), hours.last()) {
+            (Some(first), Some(last)) => {
+                let _ = writeln!(
+                    out,
+                    "# {name}: busy from {first:02}:00 to {:02}:00 UTC",
+                    last + 1
+                );
+            }
+            _ => {
+                let _ = writeln!(out, "# {name}: idle");
+            }
+        }
+    }
+    if busy.is_empty() {
+        out = "# hours are not known: cull it after a few idle hours\n".into();
+    }
+    if !can_scale {
+        return (
+            out,
+            "an idle culler that deletes it after some idle hours, such as JupyterHub's".into(),
+        );
+    }
+    let holder = &usage.holder;
+    let crons = crons(busy);
+    if crons.is_empty() {
+        return (
+            out,
+            "an autoscaler that goes down to 0, such as KEDA".into(),
+        );
+    }
+    let _ = write!(
+        out,
+        "apiVersion: keda.sh/v1alpha1\nkind: ScaledObject\nmetadata:\n  name: {name}\n  namespace: {namespace}\nspec:\n  scaleTargetRef:\n    kind: {kind}\n    name: {name}\n  minReplicaCount: 0\n  maxReplicaCount: {replicas}\n  triggers:\n",
+        name = quoted(&holder.name),
+        namespace = quoted(&holder.namespace),
+        kind = holder.kind,
+        replicas = usage.asked.replicas.max(1)
+    );
+    for (start, end) in crons {
+        let _ = write!(
+            out,
+            "  - type: cron\n    metadata:\n      timezone: UTC\n      start: {}\n      end: {}\n      desiredReplicas: \"{}\"\n",
+            quoted(&start),
+            quoted(&end),
+            usage.asked.replicas.max(1)
+        );
+    }
+    (out, "kubectl apply -f FILE   (needs KEDA)".into())
+}
+
+/// Begin and end of the busy part of each day, equal days together.
+fn crons(busy: &[u8]) -> Vec<(String, String)> {
+    let mut spans: Vec<((u8, u8), Vec<u8>)> = Vec::new();
+    for day in 0..7_u8 {
+        let mut hours = busy
+            .iter()
+            .filter(|hour| **hour / 24 == day)
+            .map(|hour| hour % 24);
+        let Some(first) = hours.next() else { continue };
+        let last = hours.last().unwrap_or(first);
+        match spans.iter_mut().find(|(span, _)| *span == (first, last)) {
+            Some((_, days)) => days.push(day),
+            None => spans.push(((first, last), vec![day])),
+        }
+    }
+    let list = |days: &[u8]| days.iter().map(u8::to_string).collect::<Vec<_>>().join(",");
+    spans
+        .into_iter()
+        .map(|((first, last), days)| {
+            (
+                format!("0 {first} * * {}", list(&days)),
+                format!("59 {last} * * {}", list(&days)),
+            )
+        })
+        .collect()
+}
+
+/// A line for the batch script, or a command.
+fn slurm(usage: &Usage, change: &Change) -> String {
+    let count = usage.asked.devices.max(1);
+    let job = word(&usage.holder.name);
+    match change {
+        Change::ScaleToZero => format!("scancel {job}\n"),
+        Change::Slice { profile, .. } => format!("#SBATCH --gres=gpu:{profile}:{count}\n"),
+        Change::OtherGpu { gpu } | Change::MoreMemory { gpu: Some(gpu) } => {
+            let kind: String = gpu.split(' ').next().unwrap_or(gpu).to_lowercase();
+            format!("#SBATCH --gres=gpu:{kind}:{count}\n")
+        }
+        Change::Cpus { to, .. } => {
+            let each = (to / f64::from(count)).ceil();
+            format!("#SBATCH --cpus-per-gpu={each}\n")
+        }
+        Change::Replicas { to, .. } => format!("#SBATCH --array=1-{to}\n"),
+        Change::Schedule { .. } => {
+            "# submit it when there is work, in place of holding GPUs between\n".into()
+        }
+        Change::MoreMemory { gpu: None } => "# the program has to use less\n".into(),
+    }
+}
