@@ -75,7 +75,10 @@ pub struct ProposalError(String);
 /// # Errors
 /// When a figure of it is not finite.
 pub fn proposal_document(of: &Remembered) -> Result<String, ProposalError> {
-    let currency = of.predicted.or(of.price).map_or(Currency::USD, |money| money.currency);
+    let currency = of
+        .predicted
+        .or(of.price)
+        .map_or(Currency::USD, |money| money.currency);
     let document = Document {
         schema: PROPOSAL_SCHEMA.into(),
         namespace: of.holder.namespace.clone(),

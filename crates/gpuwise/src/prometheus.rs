@@ -54,9 +54,13 @@ impl ServerFlags {
         settings.authentication = self.authentication()?;
         for header in &self.headers {
             let (name, value) = header.split_once(':').ok_or_else(|| {
-                Problem::new(format!("--header {header:?} is not of the form 'name: value'"))
+                Problem::new(format!(
+                    "--header {header:?} is not of the form 'name: value'"
+                ))
             })?;
-            settings.headers.push((name.trim().into(), value.trim().into()));
+            settings
+                .headers
+                .push((name.trim().into(), value.trim().into()));
         }
         if let Some(path) = &self.ca_file {
             let bytes = fs::read(path).map_err(|error| {
@@ -69,8 +73,9 @@ impl ServerFlags {
 
     fn authentication(&self) -> anyhow::Result<Authentication> {
         if let Some(name) = &self.token_env {
-            let token = std::env::var(name)
-                .map_err(|_| Problem::new(format!("--token-env: {name} is not set, or is no text")))?;
+            let token = std::env::var(name).map_err(|_| {
+                Problem::new(format!("--token-env: {name} is not set, or is no text"))
+            })?;
             return Ok(Authentication::Bearer(token.trim().into()));
         }
         if let Some(path) = &self.token_file {
@@ -79,7 +84,10 @@ impl ServerFlags {
         if let Some(path) = &self.user_file {
             let text = secret("--user-file", path)?;
             let (user, password) = text.split_once(':').ok_or_else(|| {
-                Problem::new(format!("--user-file: {} does not hold `user:password`", path.display()))
+                Problem::new(format!(
+                    "--user-file: {} does not hold `user:password`",
+                    path.display()
+                ))
             })?;
             return Ok(Authentication::Basic {
                 user: user.into(),

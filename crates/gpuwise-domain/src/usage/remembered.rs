@@ -50,7 +50,13 @@ pub enum State {
 
 impl State {
     /// All of them.
-    pub const ALL: [Self; 5] = [Self::Proven, Self::Short, Self::Otherwise, Self::Open, Self::Untold];
+    pub const ALL: [Self; 5] = [
+        Self::Proven,
+        Self::Short,
+        Self::Otherwise,
+        Self::Open,
+        Self::Untold,
+    ];
 
     /// Its name in JSON, CSV and databases.
     pub const fn name(self) -> &'static str {

@@ -15,7 +15,12 @@ const LEAST_HOURS: i64 = 24;
 
 /// What is to be remembered of a judgement: nothing where nothing was proposed, or where the change
 /// saves nothing that could be counted.
-pub fn remember(usage: &Usage, said: &Judgement, made_at: i64, market: &Market<'_>) -> Option<Remembered> {
+pub fn remember(
+    usage: &Usage,
+    said: &Judgement,
+    made_at: i64,
+    market: &Market<'_>,
+) -> Option<Remembered> {
     let proposal = said.proposal.as_ref()?;
     let mut wanted = usage.asked.clone();
     match &proposal.change {
@@ -49,18 +54,33 @@ pub fn remember(usage: &Usage, said: &Judgement, made_at: i64, market: &Market<'
 /// GPUs that a workload asks for now, slices as shares, and what one costs an hour.
 fn held(usage: &Usage, market: &Market<'_>) -> (f64, Option<Money>) {
     let asked = &usage.asked;
-    let device = asked.gpu.as_deref().and_then(|gpu| market.share(gpu, asked.slice.as_deref()));
+    let device = asked
+        .gpu
+        .as_deref()
+        .and_then(|gpu| market.share(gpu, asked.slice.as_deref()));
     let (share, price) = device.unwrap_or((1.0, None));
-    (f64::from(usage.devices()) * share, price.map(|price| price.0))
+    (
+        f64::from(usage.devices()) * share,
+        price.map(|price| price.0),
+    )
 }
 
 /// What became of a proposal, as a later look at the fleet shows it.
 pub fn outcome(of: &Remembered, fleet: &Fleet, market: &Market<'_>) -> Outcome {
     if fleet.window.end < of.made_at + LEAST_HOURS * 3600 {
         let why = format!("less than {LEAST_HOURS} h have passed");
-        return Outcome { state: State::Open, gpus: None, saved: None, latency: None, why };
+        return Outcome {
+            state: State::Open,
+            gpus: None,
+            saved: None,
+            latency: None,
+            why,
+        };
     }
-    let now = fleet.workloads.iter().find(|usage| usage.holder == of.holder);
+    let now = fleet
+        .workloads
+        .iter()
+        .find(|usage| usage.holder == of.holder);
     match now.filter(|usage| usage.present) {
         None => gone(of),
         Some(usage) if of.kind == "schedule" => scheduled(of, usage, fleet, market),
@@ -94,10 +114,15 @@ fn applied(of: &Remembered, now: &Asked, market: &Market<'_>) -> bool {
         _ => false,
     };
     match of.kind.as_str() {
-        "slice" | "other_gpu" | "more_memory" => same_gpu(&of.wanted, now) && of.wanted.slice == now.slice,
+        "slice" | "other_gpu" | "more_memory" => {
+            same_gpu(&of.wanted, now) && of.wanted.slice == now.slice
+        }
         "replicas" if of.wanted.replicas > of.before.replicas => now.replicas >= of.wanted.replicas,
         "replicas" => now.replicas <= of.wanted.replicas,
-        "cpus" => now.cpus.zip(of.wanted.cpus).is_some_and(|(now, wanted)| now >= 0.9 * wanted),
+        "cpus" => now
+            .cpus
+            .zip(of.wanted.cpus)
+            .is_some_and(|(now, wanted)| now >= 0.9 * wanted),
         _ => false,
     }
 }
@@ -130,7 +155,10 @@ fn latency(of: &Remembered, usage: &Usage, fleet: &Fleet) -> (Option<f64>, &'sta
     if now.is_none() || of.latency.is_none() {
         (None, "; its latency is not known")
     } else if fleet.window.start < of.made_at {
-        (None, "; days before the proposal are in these: its latency since is told with fewer --days")
+        (
+            None,
+            "; days before the proposal are in these: its latency since is told with fewer --days",
+        )
     } else {
         (now, "")
     }
@@ -139,7 +167,13 @@ fn latency(of: &Remembered, usage: &Usage, fleet: &Fleet) -> (Option<f64>, &'sta
 fn changed(of: &Remembered, usage: &Usage, fleet: &Fleet, market: &Market<'_>) -> Outcome {
     if unchanged(of, &usage.asked) {
         let why = "it asks for the same as before".into();
-        return Outcome { state: State::Open, gpus: None, saved: None, latency: None, why };
+        return Outcome {
+            state: State::Open,
+            gpus: None,
+            saved: None,
+            latency: None,
+            why,
+        };
     }
     let (gpus, price) = held(usage, market);
     let saved = less(cost(of.held, of.price), cost(gpus, price));
@@ -171,7 +205,13 @@ fn changed(of: &Remembered, usage: &Usage, fleet: &Fleet, market: &Market<'_>) -
 fn scheduled(of: &Remembered, usage: &Usage, fleet: &Fleet, market: &Market<'_>) -> Outcome {
     if fleet.window.start < of.made_at {
         let why = "days before the proposal are in these: told with fewer --days".into();
-        return Outcome { state: State::Untold, gpus: None, saved: None, latency: None, why };
+        return Outcome {
+            state: State::Untold,
+            gpus: None,
+            saved: None,
+            latency: None,
+            why,
+        };
     }
     let (asked, price) = held(usage, market);
     let devices = f64::from(usage.devices().max(1));
@@ -180,20 +220,46 @@ fn scheduled(of: &Remembered, usage: &Usage, fleet: &Fleet, market: &Market<'_>)
     let freed = of.held - average;
     let saved = less(cost(of.held, of.price), cost(average, price));
     let (state, why) = if freed >= TOLERANCE * of.predicted_gpus {
-        (State::Proven, format!("it held its GPUs in {:.0} % of hours", 100.0 * average / asked.max(1e-9)))
+        (
+            State::Proven,
+            format!(
+                "it held its GPUs in {:.0} % of hours",
+                100.0 * average / asked.max(1e-9)
+            ),
+        )
     } else if freed > 0.05 * of.held {
-        (State::Short, format!("it still held its GPUs in {:.0} % of hours", 100.0 * average / asked.max(1e-9)))
+        (
+            State::Short,
+            format!(
+                "it still held its GPUs in {:.0} % of hours",
+                100.0 * average / asked.max(1e-9)
+            ),
+        )
     } else {
         (State::Open, "it holds its GPUs around the clock".into())
     };
     let (latency, _) = latency(of, usage, fleet);
-    Outcome { state, gpus: Some(freed), saved, latency, why }
+    Outcome {
+        state,
+        gpus: Some(freed),
+        saved,
+        latency,
+        why,
+    }
 }
 
 /// `2 × 1 × 1g.10gb of H100, 8 CPUs`.
 fn words(asked: &Asked) -> String {
     let gpu = asked.gpu.as_deref().unwrap_or("GPU");
-    let slice = asked.slice.as_ref().map_or(String::new(), |slice| format!("{slice} of "));
-    let cpus = asked.cpus.map_or(String::new(), |cpus| format!(", {cpus} CPUs"));
-    format!("{} × {} × {slice}{gpu}{cpus}", asked.replicas, asked.devices)
+    let slice = asked
+        .slice
+        .as_ref()
+        .map_or(String::new(), |slice| format!("{slice} of "));
+    let cpus = asked
+        .cpus
+        .map_or(String::new(), |cpus| format!(", {cpus} CPUs"));
+    format!(
+        "{} × {} × {slice}{gpu}{cpus}",
+        asked.replicas, asked.devices
+    )
 }

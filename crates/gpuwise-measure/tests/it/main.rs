@@ -3,6 +3,7 @@
 // Tests read the sample data, which they find by the environment; the crate itself must not.
 #![allow(clippy::disallowed_methods, clippy::disallowed_types)]
 
+mod audit;
 mod figures;
 mod hung;
 mod kernel_counters;

@@ -79,9 +79,8 @@ const CATALOGUE: &str = include_str!("../../../../../catalogue/audit.toml");
 
 pub(crate) fn run(context: &Context, flags: &Flags) -> anyhow::Result<Answer> {
     let names = names(flags)?;
-    let rules = Rules::of(&names.thresholds).map_err(|missing| {
-        Problem::new(format!("thresholds: there is no row for {missing}"))
-    })?;
+    let rules = Rules::of(&names.thresholds)
+        .map_err(|missing| Problem::new(format!("thresholds: there is no row for {missing}")))?;
     let loaded = catalogue::load(&context.overrides.with_prices(&flags.prices))?;
     let catalogue = &loaded.catalogue;
     let own_prices = own_prices(flags, catalogue)?;
@@ -147,17 +146,31 @@ fn remembered(_context: &Context, _flags: &Flags) -> anyhow::Result<Answer> {
 /// Thresholds and names: those of the user's file before those that the binary carries.
 fn names(flags: &Flags) -> anyhow::Result<AuditCatalogue> {
     let carried = read_audit_catalogue("catalogue/audit.toml", CATALOGUE)?;
-    let Some(path) = &flags.rules else { return Ok(carried) };
+    let Some(path) = &flags.rules else {
+        return Ok(carried);
+    };
     let text = fs::read_to_string(path).map_err(|error| {
         Problem::new(format!("--rules: cannot read {}", path.display())).because(error)
     })?;
     let mut own = read_audit_catalogue(&path.display().to_string(), &text)?;
     for row in &own.thresholds {
-        if !carried.thresholds.iter().any(|known| known.name == row.name) {
-            let known: Vec<&str> = carried.thresholds.iter().map(|row| row.name.as_str()).collect();
-            return Err(Problem::new(format!("{}: there is no threshold {:?}", path.display(), row.name))
-                .hint(format!("there are {}", known.join(", ")))
-                .into());
+        if !carried
+            .thresholds
+            .iter()
+            .any(|known| known.name == row.name)
+        {
+            let known: Vec<&str> = carried
+                .thresholds
+                .iter()
+                .map(|row| row.name.as_str())
+                .collect();
+            return Err(Problem::new(format!(
+                "{}: there is no threshold {:?}",
+                path.display(),
+                row.name
+            ))
+            .hint(format!("there are {}", known.join(", ")))
+            .into());
         }
     }
     own.thresholds.extend(carried.thresholds);
@@ -185,19 +198,29 @@ fn unknown_gpu(flag: &str, name: &str, catalogue: &Catalogue) -> Problem {
         .did_you_mean(&catalogue.gpus_like(name))
 }
 
-fn own_prices(flags: &Flags, catalogue: &Catalogue) -> anyhow::Result<BTreeMap<String, HourlyPrice>> {
+fn own_prices(
+    flags: &Flags,
+    catalogue: &Catalogue,
+) -> anyhow::Result<BTreeMap<String, HourlyPrice>> {
     let mut prices = BTreeMap::new();
     for given in &flags.own_prices {
         let (name, amount) = given.split_once('=').ok_or_else(|| {
-            Problem::new(format!("--price {given:?} is not of the form 'GPU=2.50USD'"))
+            Problem::new(format!(
+                "--price {given:?} is not of the form 'GPU=2.50USD'"
+            ))
         })?;
-        let gpu = catalogue.gpu(name.trim()).ok_or_else(|| unknown_gpu("--price", name, catalogue))?;
+        let gpu = catalogue
+            .gpu(name.trim())
+            .ok_or_else(|| unknown_gpu("--price", name, catalogue))?;
         let money: Money = amount
             .trim()
             .parse()
             .map_err(|error| Problem::new("--price").because(anyhow::Error::new(error)))?;
         if money.micros < 0 || money.currency != gpuwise_units::Currency::USD {
-            return Err(Problem::new(format!("--price {given:?}: prices are from 0 up, in USD, as the catalogue's are")).into());
+            return Err(Problem::new(format!(
+                "--price {given:?}: prices are from 0 up, in USD, as the catalogue's are"
+            ))
+            .into());
         }
         prices.insert(gpu.name.clone(), HourlyPrice(money));
     }
@@ -208,11 +231,16 @@ fn own_prices(flags: &Flags, catalogue: &Catalogue) -> anyhow::Result<BTreeMap<S
 fn candidates(flags: &Flags, catalogue: &Catalogue, fleet: &Fleet) -> anyhow::Result<Vec<String>> {
     let mut names = Vec::new();
     for name in &flags.gpus {
-        let gpu = catalogue.gpu(name).ok_or_else(|| unknown_gpu("--gpu", name, catalogue))?;
+        let gpu = catalogue
+            .gpu(name)
+            .ok_or_else(|| unknown_gpu("--gpu", name, catalogue))?;
         names.push(gpu.name.clone());
     }
     if names.is_empty() {
-        let held = fleet.workloads.iter().filter_map(|usage| usage.asked.gpu.as_deref());
+        let held = fleet
+            .workloads
+            .iter()
+            .filter_map(|usage| usage.asked.gpu.as_deref());
         names.extend(held.filter_map(|name| Some(catalogue.gpu(name)?.name.clone())));
     }
     names.sort();
@@ -241,7 +269,9 @@ fn patches(
     let mut written = 0_usize;
     let mut taken = std::collections::BTreeSet::new();
     for (usage, said) in fleet.workloads.iter().zip(said) {
-        let Some(patch) = view::patches(usage, said, product) else { continue };
+        let Some(patch) = view::patches(usage, said, product) else {
+            continue;
+        };
         let mut file = patch.file.clone();
         let mut copy = 2;
         while !taken.insert(file.clone()) {

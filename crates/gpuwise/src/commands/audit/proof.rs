@@ -53,7 +53,9 @@ pub(super) fn follow(
         .collect();
     let mut new = Vec::new();
     for (usage, said) in fleet.workloads.iter().zip(said) {
-        let Some(of) = remember(usage, said, fleet.window.end, market) else { continue };
+        let Some(of) = remember(usage, said, fleet.window.end, market) else {
+            continue;
+        };
         let stored = stored(&of)?;
         // What was proposed before and is still open keeps its first day.
         if open.get(&stored.id) != Some(&State::Open) {
@@ -69,7 +71,13 @@ pub(super) fn list(context: &Context, flags: &Flags) -> anyhow::Result<Answer> {
     let store = flags.database.open()?;
     let rows = known(&store)?
         .into_iter()
-        .map(|(stored, of)| row(&of, State::named(&stored.state).unwrap_or(State::Untold), None))
+        .map(|(stored, of)| {
+            row(
+                &of,
+                State::named(&stored.state).unwrap_or(State::Untold),
+                None,
+            )
+        })
         .collect();
     show(context, rows)?;
     Ok(Answer::Yes)
@@ -111,7 +119,12 @@ fn stored(of: &Remembered) -> anyhow::Result<StoredProposal> {
 fn row(of: &Remembered, state: State, outcome: Option<Outcome>) -> ProofRow {
     let (gpus, saved, after, why) = match outcome {
         Some(outcome) => (outcome.gpus, outcome.saved, outcome.latency, outcome.why),
-        None => (None, None, None, "as of the last look: add --prometheus for another".into()),
+        None => (
+            None,
+            None,
+            None,
+            "as of the last look: add --prometheus for another".into(),
+        ),
     };
     ProofRow {
         workload: name(of),
@@ -132,11 +145,17 @@ fn show(context: &Context, mut rows: Vec<ProofRow>) -> anyhow::Result<()> {
     let order = |title: &str| State::ALL.iter().position(|state| state.title() == title);
     rows.sort_by(|a, b| {
         let worth = |row: &ProofRow| row.predicted.map_or(0, |money| money.micros);
-        order(a.state).cmp(&order(b.state)).then(worth(b).cmp(&worth(a))).then_with(|| a.workload.cmp(&b.workload))
+        order(a.state)
+            .cmp(&order(b.state))
+            .then(worth(b).cmp(&worth(a)))
+            .then_with(|| a.workload.cmp(&b.workload))
     });
     if context.global.format == crate::cli::Format::Table && !rows.is_empty() {
         let sum = |of: fn(&ProofRow) -> Option<gpuwise_units::Money>| {
-            rows.iter().filter_map(of).map(gpuwise_units::Money::as_f64).sum::<f64>()
+            rows.iter()
+                .filter_map(of)
+                .map(gpuwise_units::Money::as_f64)
+                .sum::<f64>()
         };
         let count = |state: State| rows.iter().filter(|row| row.state == state.title()).count();
         output::data(&format!(

@@ -51,7 +51,10 @@ fn tables(flags: &Flags, window: Window) -> anyhow::Result<Fleet> {
             .map_err(|error| Problem::new(format!("cannot read {shown}")).because(error))?;
         let (mut workloads, unread) = read_usage(&shown, &text)?;
         if !unread.is_empty() {
-            fleet.notes.push(format!("{shown}: columns that are not read: {}", unread.join(", ")));
+            fleet.notes.push(format!(
+                "{shown}: columns that are not read: {}",
+                unread.join(", ")
+            ));
         }
         for usage in &mut workloads {
             if usage.hours == 0.0 {
@@ -93,7 +96,11 @@ fn time(text: &str) -> Option<i64> {
     let text = text.trim_end_matches('Z');
     let (date, clock) = text.split_once(['T', ' ']).unwrap_or((text, "00:00"));
     let mut parts = date.splitn(3, '-').map(str::parse::<i64>);
-    let (year, month, day) = (parts.next()?.ok()?, parts.next()?.ok()?, parts.next()?.ok()?);
+    let (year, month, day) = (
+        parts.next()?.ok()?,
+        parts.next()?.ok()?,
+        parts.next()?.ok()?,
+    );
     let mut parts = clock.splitn(3, ':').map(str::parse::<i64>);
     let (hour, minute) = (parts.next()?.ok()?, parts.next()?.ok()?);
     let second = parts.next().transpose().ok()?.unwrap_or(0);
@@ -111,10 +118,13 @@ fn time(text: &str) -> Option<i64> {
     let era = shifted.div_euclid(400);
     let year_of_era = shifted.rem_euclid(400);
     let of_year = (153 * (if month > 2 { month - 3 } else { month + 9 }) + 2) / 5 + day - 1;
-    let days = era * 146_097 + year_of_era * 365 + year_of_era / 4 - year_of_era / 100 + of_year - 719_468;
+    let days =
+        era * 146_097 + year_of_era * 365 + year_of_era / 4 - year_of_era / 100 + of_year - 719_468;
     let at = days * 86_400 + hour * 3600 + minute * 60 + second;
     // The thirty-first of a month of thirty days is another day.
-    gpuwise_view::audit::civil(at).starts_with(date).then_some(at)
+    gpuwise_view::audit::civil(at)
+        .starts_with(date)
+        .then_some(at)
 }
 
 #[cfg(test)]
