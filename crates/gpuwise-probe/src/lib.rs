@@ -4,6 +4,7 @@ pub mod bench;
 pub mod gpus;
 #[cfg(feature = "nsight")]
 pub mod nsight;
+pub mod otlp;
 #[cfg(feature = "metrics")]
 pub mod prometheus;
 #[cfg(feature = "metrics")]

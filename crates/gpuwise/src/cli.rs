@@ -21,7 +21,7 @@ pub(crate) use workload::{FromLog, FromMetrics, Workload, WorkloadFrom};
 
 #[cfg(feature = "database")]
 use crate::commands::runs;
-use crate::commands::{accuracy, calibrate, compare, predict, profile, tier};
+use crate::commands::{accuracy, calibrate, compare, predict, profile, tier, watch};
 use crate::model::Numbers;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use std::path::PathBuf;
@@ -196,6 +196,15 @@ pub(crate) enum Command {
     /// Runs are kept by `gpuwise profile --save`, in a database of your own or one that a team shares.
     #[cfg(feature = "database")]
     Runs(runs::Flags),
+    /// Watch GPUs and serving engines live: what they do, what is wrong, since when
+    ///
+    /// Of this machine through the driver, of exporters, of a fleet through Prometheus, or from recorded
+    /// output of nvidia-smi and others. On a terminal the table is drawn anew in place; in a pipe every
+    /// look is one line; `--format json` writes one document a line. A condition, a drift or the time can
+    /// start another command.
+    ///
+    /// Exit code 0: nothing is found at the end. 1: something is. 2: nothing could be watched.
+    Watch(Box<watch::Flags>),
     /// Write a workload file from the traffic that you have: server metrics or access logs
     Workload(Workload),
     /// Print a completion script for a shell

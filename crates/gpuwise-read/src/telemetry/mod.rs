@@ -10,6 +10,7 @@ mod cloud;
 mod condition;
 mod fields;
 mod monitor;
+mod otlp;
 mod prometheus;
 mod query;
 mod rocm;
@@ -22,6 +23,7 @@ mod xml;
 
 pub use condition::{ConditionError, read_condition, read_duration};
 pub use fields::{Combine, Field, FieldNames, read_thresholds, read_xids};
+pub use otlp::read_otlp;
 pub use prometheus::SampleReader;
 pub use serving::{engine_metrics, is_engine_metric, serving_samples};
 

@@ -22,6 +22,7 @@ mod simulate;
 mod sources;
 pub(crate) mod tier;
 mod validate;
+pub(crate) mod watch;
 mod workload;
 
 use crate::{
@@ -85,6 +86,7 @@ pub(crate) fn run(arguments: Cli) -> anyhow::Result<Answer> {
         #[cfg(feature = "database")]
         Command::Runs(flags) => runs::run(&context, &flags),
         Command::Tier(flags) => tier::run(&context, &flags),
+        Command::Watch(flags) => watch::run(&context, &flags),
         Command::Workload(flags) => workload::run(&context, &flags),
         Command::Completions(flags) => completions::completions(&flags),
         Command::Man(flags) => completions::man(&flags),

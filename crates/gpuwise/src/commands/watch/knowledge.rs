@@ -35,7 +35,11 @@ impl Knowledge {
         let mut limits = read_thresholds("catalogue/telemetry.toml", THRESHOLDS)?;
         if let Some(path) = &flags.thresholds {
             let own = read_thresholds(&path.display().to_string(), &read(path)?)?;
-            if let Some(unknown) = own.rows.keys().find(|name| !limits.rows.contains_key(*name)) {
+            if let Some(unknown) = own
+                .rows
+                .keys()
+                .find(|name| !limits.rows.contains_key(*name))
+            {
                 let known: Vec<&str> = limits.rows.keys().map(String::as_str).collect();
                 return Err(Problem::new(format!(
                     "{}: no rule has a threshold {unknown:?}",
@@ -84,6 +88,9 @@ impl Knowledge {
 }
 
 pub(super) fn read(path: &Path) -> anyhow::Result<String> {
-    fs::read_to_string(path)
-        .map_err(|error| Problem::new(format!("cannot read {}", path.display())).because(error).into())
+    fs::read_to_string(path).map_err(|error| {
+        Problem::new(format!("cannot read {}", path.display()))
+            .because(error)
+            .into()
+    })
 }

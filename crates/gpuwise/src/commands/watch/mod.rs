@@ -1,6 +1,8 @@
 //! `gpuwise watch`: what GPUs and serving engines do now, and what is wrong with them.
 
 mod knowledge;
+#[cfg(feature = "bench")]
+mod prometheus;
 mod show;
 mod sources;
 mod starts;
@@ -25,16 +27,31 @@ pub(crate) struct Flags {
     #[arg(long, value_name = "URL", help_heading = "Where from")]
     pub(super) prometheus: Option<String>,
     /// Only series with these labels, such as cluster="a",namespace=~"team-.*"
-    #[arg(long, value_name = "LABELS", requires = "prometheus", help_heading = "Where from")]
+    #[arg(
+        long,
+        value_name = "LABELS",
+        requires = "prometheus",
+        help_heading = "Where from"
+    )]
     pub(super) matching: Option<String>,
     /// Exporters or engines to ask directly
-    #[arg(long, value_name = "URL", value_delimiter = ',', help_heading = "Where from")]
+    #[arg(
+        long,
+        value_name = "URL",
+        value_delimiter = ',',
+        help_heading = "Where from"
+    )]
     pub(super) dcgm: Vec<String>,
     /// The GPUs of this machine, by the driver's library
     #[arg(long, help_heading = "Where from")]
     pub(super) nvml: bool,
     /// Recorded output: metrics of an exporter, nvidia-smi in any form, rocm-smi --json, cloud CSV
-    #[arg(long, value_name = "FILE", value_delimiter = ',', help_heading = "Where from")]
+    #[arg(
+        long,
+        value_name = "FILE",
+        value_delimiter = ',',
+        help_heading = "Where from"
+    )]
     pub(super) file: Vec<PathBuf>,
     /// A file that holds a bearer token
     #[arg(long, value_name = "FILE", help_heading = "Where from")]
@@ -67,10 +84,20 @@ pub(crate) struct Flags {
     #[arg(long, value_name = "ADDRESS")]
     pub(super) otlp: Option<String>,
     /// When this holds, start what --run says: such as 'tensor_active < 0.2 for 5m'
-    #[arg(long, value_name = "CONDITION", requires = "run", help_heading = "Starting something")]
+    #[arg(
+        long,
+        value_name = "CONDITION",
+        requires = "run",
+        help_heading = "Starting something"
+    )]
     pub(super) when: Vec<String>,
     /// When this figure's level has moved for good, start what --run says
-    #[arg(long, value_name = "FIGURE", requires = "run", help_heading = "Starting something")]
+    #[arg(
+        long,
+        value_name = "FIGURE",
+        requires = "run",
+        help_heading = "Starting something"
+    )]
     pub(super) when_drifts: Vec<String>,
     /// Start what --run says at regular times
     #[arg(long, value_name = "DURATION", value_parser = duration, requires = "run", help_heading = "Starting something")]
@@ -96,18 +123,25 @@ pub(crate) fn run(context: &Context, flags: &Flags) -> anyhow::Result<Answer> {
         context,
         flags,
         state: State::new(window),
-        changes: Changes::new(knowledge.limits.value("finding_hold_seconds").unwrap_or(60.0)),
+        changes: Changes::new(
+            knowledge
+                .limits
+                .value("finding_hold_seconds")
+                .unwrap_or(60.0),
+        ),
         knowledge,
         starts: starts::Starts::new(flags)?,
         also: Vec::new(),
         otlp: sources::otlp(flags)?,
-        live: context.output.format == crate::output::FORMAT_TABLE
+        live: context.output.format == crate::cli::Format::Table
             && std::io::stdout().is_terminal()
             && !flags.once
             && !recorded,
         failing: vec![None; sources.len()],
     };
-    let every = flags.every.unwrap_or_else(|| sources::usual_interval(&sources));
+    let every = flags
+        .every
+        .unwrap_or_else(|| sources::usual_interval(&sources));
     let every = Duration::from_secs_f64(every.clamp(0.01, 86_400.0));
     let begun = Instant::now();
     let mut due = begun;

@@ -92,10 +92,15 @@ impl Starts {
                 let (seen, detector) = self
                     .detectors
                     .entry((figure.clone(), row.clone()))
-                    .or_insert_with(|| (f64::MIN, Detector::new(Settings {
-                        least_spread: 0.01,
-                        ..Settings::default()
-                    })));
+                    .or_insert_with(|| {
+                        (
+                            f64::MIN,
+                            Detector::new(Settings {
+                                least_spread: 0.01,
+                                ..Settings::default()
+                            }),
+                        )
+                    });
                 if at <= *seen {
                     continue;
                 }
@@ -163,7 +168,12 @@ impl Starts {
 }
 
 /// Newest values of a figure with their times: of rows, or of the user's own metrics.
-fn newest(figure: &str, state: &State, also: &[(String, f64)], now: f64) -> Vec<(String, f64, f64)> {
+fn newest(
+    figure: &str,
+    state: &State,
+    also: &[(String, f64)],
+    now: f64,
+) -> Vec<(String, f64, f64)> {
     match Quantity::named(figure) {
         Some(quantity) => state
             .rows()

@@ -1,0 +1,269 @@
+//! Where readings come from.
+
+use super::{Context, Flags};
+use crate::{error::Problem, output};
+use gpuwise_domain::telemetry::Telemetry;
+use gpuwise_read::telemetry::{FieldNames, read};
+use std::path::PathBuf;
+#[cfg(feature = "bench")]
+use {
+    super::prometheus::Server,
+    gpuwise_probe::{
+        gpus::{Driver, Sampler as _, Scraper, telemetry},
+        otlp::Receiver,
+    },
+    gpuwise_read::telemetry::read_otlp,
+    std::time::Duration,
+};
+
+/// One place that is asked again and again.
+pub(super) enum Source {
+    /// Recorded output.
+    File(PathBuf),
+    /// An exporter or engine.
+    #[cfg(feature = "bench")]
+    Page(Scraper),
+    /// The driver of this machine.
+    #[cfg(feature = "bench")]
+    Driver(Box<Driver>),
+    /// A Prometheus server.
+    #[cfg(feature = "bench")]
+    Prometheus(Box<Server>),
+}
+
+impl Source {
+    pub(super) fn all(context: &Context, flags: &Flags) -> anyhow::Result<Vec<Self>> {
+        let mut sources: Vec<Self> = flags.file.iter().cloned().map(Self::File).collect();
+        let asks = flags.nvml || flags.prometheus.is_some() || !flags.dcgm.is_empty();
+        if sources.is_empty() && !asks {
+            return Err(Problem::new("nothing says what to watch")
+                .hint("--nvml watches this machine, --dcgm URL an exporter, --prometheus URL a fleet, --file recorded output")
+                .into());
+        }
+        if context.global.offline && (flags.prometheus.is_some() || !flags.dcgm.is_empty()) {
+            return Err(Problem::new("--offline: no server may be asked")
+                .hint("--nvml and --file need no network")
+                .into());
+        }
+        #[cfg(feature = "bench")]
+        sources.extend(live(flags)?);
+        #[cfg(not(feature = "bench"))]
+        if asks {
+            return Err(Problem::new("this gpuwise was built without the feature `bench`, which asks servers and drivers")
+                .hint("--file reads recorded output")
+                .into());
+        }
+        Ok(sources)
+    }
+
+    pub(super) fn name(&self) -> String {
+        match self {
+            Self::File(path) => path.display().to_string(),
+            #[cfg(feature = "bench")]
+            Self::Page(scraper) => scraper.address().to_owned(),
+            #[cfg(feature = "bench")]
+            Self::Driver(_) => "the driver".into(),
+            #[cfg(feature = "bench")]
+            Self::Prometheus(server) => server.name().to_owned(),
+        }
+    }
+
+    pub(super) fn is_recorded(&self) -> bool {
+        matches!(self, Self::File(_))
+    }
+
+    /// Metrics of the user's own that came with the last answer.
+    pub(super) fn also(&self) -> &[(String, f64)] {
+        match self {
+            #[cfg(feature = "bench")]
+            Self::Prometheus(server) => server.also(),
+            _ => &[],
+        }
+    }
+
+    /// What it says now; an error as it is said to people.
+    pub(super) fn read(
+        &mut self,
+        names: &FieldNames,
+        now: f64,
+        look: u64,
+    ) -> Result<Vec<Telemetry>, String> {
+        let _ = (now, look);
+        match self {
+            Self::File(path) => {
+                let bytes = std::fs::read(&*path)
+                    .map_err(|error| format!("cannot read {}: {error}", path.display()))?;
+                read(&String::from_utf8_lossy(&bytes), names)
+                    .map_err(|error| format!("{}: {error}", path.display()))
+            }
+            #[cfg(feature = "bench")]
+            Self::Page(scraper) => {
+                let page = scraper.page().map_err(|error| error.to_string())?;
+                let mut said = read(&page, names)
+                    .map_err(|error| format!("{}: {error}", scraper.address()))?;
+                for one in said.iter_mut().flat_map(|one| &mut one.serving) {
+                    // Replicas of several addresses may all call themselves 0.
+                    one.replica = format!("{} {}", scraper.address(), one.replica)
+                        .trim()
+                        .into();
+                }
+                Ok(said)
+            }
+            #[cfg(feature = "bench")]
+            Self::Driver(driver) => {
+                // What changes seldom is read once a second at ten looks a second.
+                let samples = driver
+                    .sample(look.is_multiple_of(10))
+                    .map_err(|error| error.to_string())?;
+                Ok(vec![telemetry(&samples, "NVML", now)])
+            }
+            #[cfg(feature = "bench")]
+            Self::Prometheus(server) => server.read(names).map(|said| vec![said]),
+        }
+    }
+}
+
+#[cfg(feature = "bench")]
+fn live(flags: &Flags) -> anyhow::Result<Vec<Source>> {
+    let mut sources = Vec::new();
+    let token = token(flags)?;
+    let timeout = Duration::from_secs_f64(flags.timeout.clamp(0.05, 3600.0));
+    for address in &flags.dcgm {
+        let scraper = Scraper::new(address, token.clone(), timeout)
+            .map_err(|error| Problem::new(error.to_string()))?;
+        sources.push(Source::Page(scraper));
+    }
+    if let Some(address) = &flags.prometheus {
+        sources.push(Source::Prometheus(Box::new(Server::new(
+            address, token, timeout, flags,
+        )?)));
+    }
+    if flags.nvml {
+        let driver = Driver::load().map_err(|error| {
+            Problem::new(error.to_string()).hint(
+                "run it on a machine with a GPU, or watch one with --dcgm URL or --prometheus URL",
+            )
+        })?;
+        sources.push(Source::Driver(Box::new(driver)));
+    }
+    Ok(sources)
+}
+
+#[cfg(feature = "bench")]
+fn token(flags: &Flags) -> anyhow::Result<Option<String>> {
+    let Some(path) = &flags.token_file else {
+        return Ok(None);
+    };
+    let text = super::knowledge::read(path)?;
+    let token = text.trim();
+    if token.is_empty() || token.chars().any(char::is_whitespace) {
+        return Err(Problem::new(format!(
+            "{} holds no token: one line without spaces is expected",
+            path.display()
+        ))
+        .into());
+    }
+    Ok(Some(token.into()))
+}
+
+/// How often to look when nobody says.
+pub(super) fn usual_interval(sources: &[Source]) -> f64 {
+    #[cfg(feature = "bench")]
+    if sources
+        .iter()
+        .any(|source| matches!(source, Source::Prometheus(_)))
+    {
+        // Servers scrape every 15 s and more.
+        return 15.0;
+    }
+    let _ = sources;
+    1.0
+}
+
+/// Says, once, what a source holds that is not used, and what cannot be read.
+pub(super) fn say_unread(source: &Source, said: &Telemetry, in_full: bool) {
+    let name = match &said.section {
+        Some(section) => format!("{} [{section}]", source.name()),
+        None => source.name(),
+    };
+    for note in &said.notes {
+        output::say(&format!("note: {name}: {note}"));
+    }
+    for unread in said.unread.iter().filter(|unread| unread.problem.is_some()) {
+        output::say(&format!(
+            "warning: {name}: {} ({:?}, {} times): {}",
+            unread.field,
+            unread.example,
+            unread.count,
+            unread.problem.as_deref().unwrap_or("")
+        ));
+    }
+    let other: Vec<&str> = said
+        .unread
+        .iter()
+        .filter(|unread| unread.problem.is_none())
+        .map(|unread| unread.field.as_str())
+        .collect();
+    if other.is_empty() {
+        return;
+    }
+    let shown = if in_full || source.is_recorded() {
+        other.join(", ")
+    } else {
+        let some = other.get(..6).unwrap_or(&other).join(", ");
+        format!("{some}, … (--once lists all)")
+    };
+    output::say(&format!(
+        "note: {name}: {} fields are not used here: {shown}",
+        other.len()
+    ));
+}
+
+/// Metrics that programs send.
+pub(super) struct Otlp {
+    #[cfg(feature = "bench")]
+    receiver: Receiver,
+}
+
+impl Otlp {
+    /// What came since the last look, the newest value of each metric.
+    pub(super) fn taken(&self) -> Vec<(String, f64)> {
+        #[cfg(feature = "bench")]
+        {
+            let mut values: Vec<(String, f64)> = Vec::new();
+            for body in self.receiver.taken() {
+                match read_otlp(&body) {
+                    Ok(metrics) => {
+                        for (name, value) in metrics {
+                            values.retain(|(known, _)| *known != name);
+                            values.push((name, value));
+                        }
+                    }
+                    Err(error) => output::say(&format!("warning: metrics that were sent: {error}")),
+                }
+            }
+            values
+        }
+        #[cfg(not(feature = "bench"))]
+        Vec::new()
+    }
+}
+
+pub(super) fn otlp(flags: &Flags) -> anyhow::Result<Option<Otlp>> {
+    let Some(address) = &flags.otlp else {
+        return Ok(None);
+    };
+    #[cfg(feature = "bench")]
+    {
+        let receiver = Receiver::open(address).map_err(|error| {
+            Problem::new(format!("--otlp {address}: {error}"))
+                .hint("an address such as 127.0.0.1:4318 that nothing else uses")
+        })?;
+        Ok(Some(Otlp { receiver }))
+    }
+    #[cfg(not(feature = "bench"))]
+    Err(Problem::new(format!(
+        "--otlp {address}: this gpuwise was built without the feature `bench`"
+    ))
+    .into())
+}
