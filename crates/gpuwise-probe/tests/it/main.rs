@@ -11,3 +11,5 @@ mod prompts;
 mod scripted;
 mod targets;
 mod tls;
+#[cfg(feature = "metrics")]
+mod watching;

@@ -141,14 +141,15 @@ pub(super) fn flag(text: &str) -> Option<bool> {
 /// A number of one unit in the quantity's unit; `None` where the two do not belong together.
 fn scaled(number: f64, unit: &str, quantity: Quantity) -> Option<f64> {
     let unit = unit.trim();
-    let factor = match (quantity.unit(), unit) {
-        ("ratio", "%") => 0.01,
-        ("bytes", "KiB") => 1024.0,
-        ("bytes", "MiB" | "MB") => 1048576.0,
-        ("bytes", "GiB") => 1073741824.0,
-        ("bytes/s", "KB/s") => 1e3,
-        ("bytes/s", "MB/s") => 1e6,
-        ("bytes/s", "GB/s") => 1e9,
+    // Numbers are divided where that is exact: 35 % is 0.35, and 35 × 0.01 is not.
+    Some(match (quantity.unit(), unit) {
+        ("ratio", "%") => number / 100.0,
+        ("bytes", "KiB") => number * 1024.0,
+        ("bytes", "MiB" | "MB") => number * 1048576.0,
+        ("bytes", "GiB") => number * 1073741824.0,
+        ("bytes/s", "KB/s") => number * 1e3,
+        ("bytes/s", "MB/s") => number * 1e6,
+        ("bytes/s", "GB/s") => number * 1e9,
         ("ratio", "ratio")
         | ("bytes" | "count", "B")
         | ("bytes/s", "B/s")
@@ -160,14 +161,13 @@ fn scaled(number: f64, unit: &str, quantity: Quantity) -> Option<f64> {
         | ("count", "x" | "count" | "bank(s)")
         | ("code", "pstate" | "code")
         | ("flag", "flag")
-        | ("bits", "bits") => 1.0,
-        ("W" | "J" | "V", "mW" | "mJ" | "mV") | ("s", "ms") => 1e-3,
-        ("MHz", _) if unit.eq_ignore_ascii_case("MHz") => 1.0,
-        ("MHz", "Hz") | ("s", "us") => 1e-6,
-        ("s", "ns") => 1e-9,
+        | ("bits", "bits") => number,
+        ("W" | "J" | "V", "mW" | "mJ" | "mV") | ("s", "ms") => number / 1e3,
+        ("MHz", _) if unit.eq_ignore_ascii_case("MHz") => number,
+        ("MHz", "Hz") | ("s", "us") => number / 1e6,
+        ("s", "ns") => number / 1e9,
         _ => return None,
-    };
-    Some(number * factor)
+    })
 }
 
 /// Seconds since 1970 of `2026/07/14 09:00:27.792`, `Fri Aug  4 11:44:30 2023`, an RFC 3339 time, or a

@@ -18,3 +18,4 @@ mod profile_formats;
 mod runs;
 mod simulate;
 mod support;
+mod watch;

@@ -2,6 +2,7 @@
 
 mod forms;
 mod hostile;
+mod page;
 mod samples;
 
 use gpuwise_domain::telemetry::{Missing, Quantity, ReadingValue, Telemetry};

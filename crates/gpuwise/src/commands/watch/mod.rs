@@ -1,6 +1,7 @@
 //! `gpuwise watch`: what GPUs and serving engines do now, and what is wrong with them.
 
 mod knowledge;
+mod near;
 #[cfg(feature = "bench")]
 mod prometheus;
 mod show;
@@ -246,7 +247,11 @@ impl Session<'_> {
             self.state.forget(now);
         }
         self.knowledge.learn(&self.state);
-        let found = findings(&self.state, &self.knowledge.limits, &self.knowledge.facts);
+        let mut found = findings(&self.state, &self.knowledge.limits, &self.knowledge.facts);
+        if self.flags.nvml {
+            // Process ids are this machine's.
+            found.extend(near::far(&self.state));
+        }
         let changed = self.changes.take(now, found);
         let started = self.starts.look(&self.state, &self.also, now);
         show::show(

@@ -1,0 +1,167 @@
+//! `gpuwise watch` as it is called: from files, from servers that answer and that do not, with starts.
+
+use crate::support::Place;
+use serde_json::Value;
+use std::{
+    io::{Read as _, Write as _},
+    net::TcpListener,
+    thread,
+};
+
+const HOT: &str = "index, timestamp, utilization.gpu [%], clocks_event_reasons.active\n";
+
+fn hot(place: &Place) {
+    let mut text = HOT.to_owned();
+    for second in 0..6 {
+        text += &format!("0, 2026/07/14 09:00:0{second}.000, 99 %, 0x40\n");
+    }
+    place.write("hot.csv", text);
+}
+
+fn run(place: &Place, arguments: &[&str]) -> (Option<i32>, String, String) {
+    let out = place.online(arguments).output().unwrap();
+    let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
+    (out.status.code(), text(out.stdout), text(out.stderr))
+}
+
+/// Answers every request with this status and body; gives the address.
+fn server(status: &'static str, body: String) -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = format!("http://{}", listener.local_addr().unwrap());
+    thread::spawn(move || {
+        for mut stream in listener.incoming().flatten() {
+            let mut head = [0; 65536];
+            let _ = stream.read(&mut head);
+            let _ = write!(
+                stream,
+                "HTTP/1.1 {status}\r\nContent-Length: {}\r\nConnection: close\r\n\r\n{body}",
+                body.len()
+            );
+        }
+    });
+    address
+}
+
+#[test]
+fn findings_of_a_file_make_the_answer_no() {
+    let place = Place::new();
+    hot(&place);
+    let (code, out, err) = run(&place, &["watch", "--file", "hot.csv"]);
+    assert_eq!(code, Some(1), "{err}");
+    assert!(out.contains("thermal throttling") && out.contains("Heat held clocks down"), "{out}");
+    assert!(out.lines().all(|line| line.chars().count() <= 100), "{out}");
+    place.write("calm.csv", HOT.to_owned() + "0, 2026/07/14 09:00:00.000, 5 %, 0x1\n");
+    assert_eq!(run(&place, &["watch", "--file", "calm.csv"]).0, Some(0));
+}
+
+#[test]
+fn json_has_figures_reasons_and_evidence() {
+    let place = Place::new();
+    hot(&place);
+    let (_, out, _) = run(&place, &["watch", "--file", "hot.csv", "--format", "json"]);
+    let document: Value = serde_json::from_str(out.trim()).unwrap();
+    assert_eq!(document["schema"], "gpuwise/watch/v1");
+    assert_eq!(document["rows"][0]["values"]["gpu_util"], 0.99);
+    let found = &document["findings"][0];
+    assert_eq!(found["class"], "thermal_throttling");
+    assert_eq!((found["evidence"][0]["value"].as_f64(), found["evidence"][0]["threshold"].as_f64()), (Some(1.0), Some(0.05)));
+}
+
+#[test]
+fn thresholds_of_ones_own() {
+    let place = Place::new();
+    hot(&place);
+    let row = "value = 2.0\nunit = \"ratio\"\nmeaning = \"never\"\nsource = \"us\"\n";
+    place.write("mine.toml", format!("[throttle_share]\n{row}"));
+    assert_eq!(run(&place, &["watch", "--file", "hot.csv", "--thresholds", "mine.toml"]).0, Some(0));
+    place.write("typo.toml", format!("[throtle_share]\n{row}"));
+    let (code, _, err) = run(&place, &["watch", "--file", "hot.csv", "--thresholds", "typo.toml"]);
+    assert_eq!(code, Some(2));
+    assert!(err.contains("throtle_share") && err.contains("hint:"), "{err}");
+}
+
+#[test]
+fn nothing_to_watch_is_said_with_what_to_do() {
+    let place = Place::new();
+    place.write("text.txt", "hello\n");
+    for (arguments, part) in [
+        (&["watch"][..], "nothing says what to watch"),
+        (&["watch", "--file", "none.csv"], "cannot read none.csv"),
+        (&["watch", "--file", "text.txt"], "none of the forms"),
+        (&["watch", "--file", "text.txt", "--when", "a < b", "--run", "true"], "is no number"),
+    ] {
+        let (code, _, err) = run(&place, arguments);
+        assert_eq!(code, Some(2), "{arguments:?}");
+        assert!(err.contains(part), "{arguments:?}: {err}");
+    }
+}
+
+#[cfg(feature = "bench")]
+#[test]
+fn servers_that_do_not_answer_are_named_with_the_reason() {
+    let place = Place::new();
+    for (status, part) in [
+        ("401 Unauthorized", "--token-file"),
+        ("500 Internal Server Error", "500"),
+    ] {
+        for flag in ["--prometheus", "--dcgm"] {
+            let address = server(status, String::new());
+            let (code, _, err) = run(&place, &["watch", flag, &address, "--once", "--timeout", "2s"]);
+            assert_eq!(code, Some(2), "{flag} {status}: {err}");
+            assert!(err.contains(part) || err.contains("needs a token"), "{flag} {status}: {err}");
+        }
+    }
+    let (code, _, err) = run(&place, &["watch", "--offline", "--dcgm", "http://127.0.0.1:1"]);
+    assert_eq!(code, Some(2));
+    assert!(err.contains("--offline"), "{err}");
+}
+
+#[cfg(feature = "bench")]
+#[test]
+fn what_answers_goes_on_beside_what_does_not() {
+    let place = Place::new();
+    let page = "DCGM_FI_DEV_XID_ERRORS{gpu=\"0\",Hostname=\"a\"} 79\nvllm:num_requests_running{model_name=\"m\"} 3\n";
+    let good = server("200 OK", page.into());
+    let bad = server("503 Busy", String::new());
+    let both = format!("{good},{bad}");
+    let (code, out, err) = run(&place, &["watch", "--dcgm", &both, "--once", "--timeout", "2s"]);
+    assert_eq!(code, Some(1), "{err}");
+    assert!(out.contains("XID 79") && out.contains("1 sources do not answer") && out.contains("vllm"), "{out}");
+    assert!(err.contains("503"), "{err}");
+}
+
+#[cfg(feature = "bench")]
+#[test]
+fn a_prometheus_server_is_asked_once_for_all() {
+    let place = Place::new();
+    let answer = r#"{"status":"success","data":{"resultType":"vector","result":[
+        {"metric":{"__name__":"DCGM_FI_DEV_GPU_UTIL","gpu":"0","Hostname":"a"},"value":[1780000000,"35"]},
+        {"metric":{"__name__":"vllm:num_requests_waiting","model_name":"m","instance":"i"},"value":[1780000000,"4"]}]}}"#;
+    let address = server("200 OK", answer.into());
+    let (code, out, err) = run(&place, &["watch", "--prometheus", &address, "--once", "--format", "json"]);
+    assert_eq!(code, Some(0), "{err}");
+    let document: Value = serde_json::from_str(out.trim()).unwrap();
+    assert_eq!(document["rows"][0]["values"]["gpu_util"], 0.35);
+    assert_eq!(document["engines"][0]["waiting"], 4.0);
+}
+
+#[cfg(unix)]
+#[test]
+fn a_condition_starts_a_command_and_tells_it_why() {
+    let place = Place::new();
+    hot(&place);
+    let (_, _, err) = run(&place, &[
+        "watch", "--file", "hot.csv", "--when", "gpu_util > 90%", "--run",
+        "printf '%s %s' \"$GPUWISE_FIGURE\" \"$GPUWISE_VALUE\" > why.txt",
+    ]);
+    assert!(err.contains("started"), "{err}");
+    let path = place.path("why.txt");
+    let written = (0..500).find_map(|_| {
+        let text = std::fs::read_to_string(&path).unwrap_or_default();
+        thread::yield_now();
+        (!text.is_empty()).then_some(text)
+    });
+    if let Some(text) = written {
+        assert_eq!(text, "gpu_util 0.99");
+    }
+}
