@@ -2,7 +2,12 @@
 //! findings; at ten looks a second over ten minutes of pretended time.
 
 // It measures time and prints, as an example may.
-#![allow(clippy::print_stdout, clippy::disallowed_types, clippy::disallowed_methods, clippy::unwrap_used)]
+#![allow(
+    clippy::print_stdout,
+    clippy::disallowed_types,
+    clippy::disallowed_methods,
+    clippy::unwrap_used
+)]
 
 use gpuwise_domain::telemetry::Quantity;
 use gpuwise_measure::telemetry::{Changes, Facts, State, findings};
@@ -14,11 +19,19 @@ const LOOKS: u32 = 6000;
 
 fn main() {
     let catalogue = |file: &str| {
-        std::fs::read_to_string(format!("{}/../../catalogue/{file}", env!("CARGO_MANIFEST_DIR"))).unwrap()
+        std::fs::read_to_string(format!(
+            "{}/../../catalogue/{file}",
+            env!("CARGO_MANIFEST_DIR")
+        ))
+        .unwrap()
     };
     let mut names = FieldNames::default();
-    names.add_fields("fields", &catalogue("telemetry_fields.csv")).unwrap();
-    names.add_dcgm("dcgm", &catalogue("telemetry_dcgm.csv")).unwrap();
+    names
+        .add_fields("fields", &catalogue("telemetry_fields.csv"))
+        .unwrap();
+    names
+        .add_dcgm("dcgm", &catalogue("telemetry_dcgm.csv"))
+        .unwrap();
     let limits = read_thresholds("telemetry.toml", &catalogue("telemetry.toml")).unwrap();
     let quantities: Vec<(&str, Quantity)> = Quantity::ALL
         .iter()

@@ -209,6 +209,11 @@ impl State {
         self.replicas.iter()
     }
 
+    /// The time of the newest sample.
+    pub fn newest(&self) -> Option<f64> {
+        self.rows.iter().map(|row| row.seen).reduce(f64::max)
+    }
+
     /// Seconds that figures are of.
     pub fn window(&self) -> f64 {
         self.window

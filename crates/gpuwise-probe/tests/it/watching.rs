@@ -40,30 +40,66 @@ fn scraped(answer: Option<&'static str>) -> (Result<String, ScrapeError>, String
 
 #[test]
 fn a_page_is_asked_for_with_the_token() {
-    let (page, asked) = scraped(Some("HTTP/1.1 200 OK\r\nContent-Length: 5\r\nConnection: close\r\n\r\na 1\n\n"));
+    let (page, asked) = scraped(Some(
+        "HTTP/1.1 200 OK\r\nContent-Length: 5\r\nConnection: close\r\n\r\na 1\n\n",
+    ));
     assert_eq!(page.unwrap(), "a 1\n\n");
     assert!(asked.starts_with("GET /metrics "), "{asked}");
-    assert!(asked.to_lowercase().contains("authorization: bearer secret"), "{asked}");
+    assert!(
+        asked
+            .to_lowercase()
+            .contains("authorization: bearer secret"),
+        "{asked}"
+    );
 }
 
 #[test]
 fn servers_that_do_not_give_a_page() {
     let of = |answer| scraped(answer).0.unwrap_err();
-    assert!(matches!(of(Some("HTTP/1.1 401 Unauthorized\r\nContent-Length: 0\r\n\r\n")), ScrapeError::Refused { status: 401, .. }));
-    assert!(matches!(of(Some("HTTP/1.1 500 Oops\r\nContent-Length: 0\r\n\r\n")), ScrapeError::Failed { status: 500, .. }));
+    assert!(matches!(
+        of(Some(
+            "HTTP/1.1 401 Unauthorized\r\nContent-Length: 0\r\n\r\n"
+        )),
+        ScrapeError::Refused { status: 401, .. }
+    ));
+    assert!(matches!(
+        of(Some("HTTP/1.1 500 Oops\r\nContent-Length: 0\r\n\r\n")),
+        ScrapeError::Failed { status: 500, .. }
+    ));
     assert!(matches!(of(None), ScrapeError::Silent { .. }));
-    assert!(matches!(of(Some("HTTP/1.1 200 OK\r\nContent-Length: 50\r\nConnection: close\r\n\r\na 1")), ScrapeError::Page { .. } | ScrapeError::Unreachable { .. }));
-    assert!(matches!(of(Some("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n\u{7f}\u{80}")), ScrapeError::Page { .. }));
+    assert!(matches!(
+        of(Some(
+            "HTTP/1.1 200 OK\r\nContent-Length: 50\r\nConnection: close\r\n\r\na 1"
+        )),
+        ScrapeError::Page { .. } | ScrapeError::Unreachable { .. }
+    ));
+    assert!(matches!(
+        of(Some(
+            "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n\u{7f}\u{80}"
+        )),
+        ScrapeError::Page { .. }
+    ));
     let closed = Scraper::new("127.0.0.1:1", None, Duration::from_millis(300)).unwrap();
-    assert!(matches!(closed.page().unwrap_err(), ScrapeError::Unreachable { .. }));
+    assert!(matches!(
+        closed.page().unwrap_err(),
+        ScrapeError::Unreachable { .. }
+    ));
 }
 
 #[test]
 fn addresses() {
-    let of = |text: &str| Scraper::new(text, None, Duration::from_secs(1)).map(|one| one.address().to_owned());
+    let of = |text: &str| {
+        Scraper::new(text, None, Duration::from_secs(1)).map(|one| one.address().to_owned())
+    };
     assert_eq!(of("node1:9400").unwrap(), "http://node1:9400/metrics");
-    assert_eq!(of("http://node1:9400/").unwrap(), "http://node1:9400/metrics");
-    assert_eq!(of("https://node1/gpu/metrics?x=1").unwrap(), "https://node1/gpu/metrics?x=1");
+    assert_eq!(
+        of("http://node1:9400/").unwrap(),
+        "http://node1:9400/metrics"
+    );
+    assert_eq!(
+        of("https://node1/gpu/metrics?x=1").unwrap(),
+        "https://node1/gpu/metrics?x=1"
+    );
     let with_password = of("http://user:secret@node1").unwrap_err().to_string();
     assert!(!with_password.contains("secret"), "{with_password}");
     assert!(of("ftp://node1").is_err() && of("").is_err());
@@ -81,15 +117,33 @@ fn post(receiver: &Receiver, request: &str) -> String {
 fn bodies_that_are_posted_are_taken_once() {
     let receiver = Receiver::open("127.0.0.1:0").unwrap();
     let sent = |head: &str, body: &str| {
-        post(&receiver, &format!("POST /v1/metrics HTTP/1.1\r\nHost: a\r\n{head}\r\n{body}"))
+        post(
+            &receiver,
+            &format!("POST /v1/metrics HTTP/1.1\r\nHost: a\r\n{head}\r\n{body}"),
+        )
     };
     assert_eq!(sent("Content-Length: 2\r\n", "{}"), "HTTP/1.1 200 OK");
-    assert_eq!(sent("Content-Length: 9999999999\r\n", ""), "HTTP/1.1 413 Content Too Large");
+    assert_eq!(
+        sent("Content-Length: 9999999999\r\n", ""),
+        "HTTP/1.1 413 Content Too Large"
+    );
     assert_eq!(sent("", ""), "HTTP/1.1 411 Length Required");
-    assert_eq!(sent("Content-Type: application/x-protobuf\r\nContent-Length: 1\r\n", "x"), "HTTP/1.1 415 Unsupported Media Type");
+    assert_eq!(
+        sent(
+            "Content-Type: application/x-protobuf\r\nContent-Length: 1\r\n",
+            "x"
+        ),
+        "HTTP/1.1 415 Unsupported Media Type"
+    );
     assert_eq!(sent("no colon\r\n", ""), "HTTP/1.1 400 Bad Request");
-    assert_eq!(post(&receiver, "GET / HTTP/1.1\r\n\r\n"), "HTTP/1.1 404 Not Found");
-    assert_eq!(post(&receiver, "GET /v1/metrics HTTP/1.1\r\n\r\n"), "HTTP/1.1 405 Method Not Allowed");
+    assert_eq!(
+        post(&receiver, "GET / HTTP/1.1\r\n\r\n"),
+        "HTTP/1.1 404 Not Found"
+    );
+    assert_eq!(
+        post(&receiver, "GET /v1/metrics HTTP/1.1\r\n\r\n"),
+        "HTTP/1.1 405 Method Not Allowed"
+    );
     assert_eq!(receiver.taken(), [b"{}".to_vec()]);
     assert_eq!(receiver.taken(), Vec::<Vec<u8>>::new());
     assert!(Receiver::open(&receiver.address().to_string()).is_err());
@@ -115,25 +169,58 @@ impl Sampler for Recorded {
 #[test]
 fn samples_of_a_driver_are_telemetry() {
     let mut driver = Recorded(vec![GpuSample {
-        gpu: GpuIdentity { index: Some(0), ..GpuIdentity::default() },
+        gpu: GpuIdentity {
+            index: Some(0),
+            ..GpuIdentity::default()
+        },
         values: vec![
             (Quantity::GpuUtil, Err(Missing::MigMode)),
             (Quantity::PowerDraw, Ok(250.0)),
             (Quantity::SmActive, Ok(f64::NAN)),
         ],
-        processes: vec![(Process { pid: 5, name: "python".into() }, None)],
+        processes: vec![(
+            Process {
+                pid: 5,
+                name: "python".into(),
+            },
+            None,
+        )],
         ..GpuSample::default()
     }]);
     let all = telemetry(&driver.sample(true).unwrap(), "recorded", 7.0);
     assert_eq!(all.subjects.len(), 2);
-    let values: Vec<_> = all.readings.iter().map(|reading| (reading.quantity, reading.value, reading.at)).collect();
-    assert_eq!(values, [
-        (Quantity::ProcessMemory, ReadingValue::Unknown(Missing::NotAvailable), Some(7.0)),
-        (Quantity::GpuUtil, ReadingValue::Unknown(Missing::MigMode), Some(7.0)),
-        (Quantity::PowerDraw, ReadingValue::Known(250.0), Some(7.0)),
-        (Quantity::SmActive, ReadingValue::Unknown(Missing::NotANumber), Some(7.0)),
-    ]);
-    assert_eq!(telemetry(&driver.sample(false).unwrap(), "recorded", 8.0).subjects.len(), 1);
+    let values: Vec<_> = all
+        .readings
+        .iter()
+        .map(|reading| (reading.quantity, reading.value, reading.at))
+        .collect();
+    assert_eq!(
+        values,
+        [
+            (
+                Quantity::ProcessMemory,
+                ReadingValue::Unknown(Missing::NotAvailable),
+                Some(7.0)
+            ),
+            (
+                Quantity::GpuUtil,
+                ReadingValue::Unknown(Missing::MigMode),
+                Some(7.0)
+            ),
+            (Quantity::PowerDraw, ReadingValue::Known(250.0), Some(7.0)),
+            (
+                Quantity::SmActive,
+                ReadingValue::Unknown(Missing::NotANumber),
+                Some(7.0)
+            ),
+        ]
+    );
+    assert_eq!(
+        telemetry(&driver.sample(false).unwrap(), "recorded", 8.0)
+            .subjects
+            .len(),
+        1
+    );
 }
 
 #[cfg(feature = "nvml")]

@@ -48,9 +48,15 @@ fn findings_of_a_file_make_the_answer_no() {
     hot(&place);
     let (code, out, err) = run(&place, &["watch", "--file", "hot.csv"]);
     assert_eq!(code, Some(1), "{err}");
-    assert!(out.contains("thermal throttling") && out.contains("Heat held clocks down"), "{out}");
+    assert!(
+        out.contains("thermal throttling") && out.contains("Heat held clocks down"),
+        "{out}"
+    );
     assert!(out.lines().all(|line| line.chars().count() <= 100), "{out}");
-    place.write("calm.csv", HOT.to_owned() + "0, 2026/07/14 09:00:00.000, 5 %, 0x1\n");
+    place.write(
+        "calm.csv",
+        HOT.to_owned() + "0, 2026/07/14 09:00:00.000, 5 %, 0x1\n",
+    );
     assert_eq!(run(&place, &["watch", "--file", "calm.csv"]).0, Some(0));
 }
 
@@ -64,7 +70,13 @@ fn json_has_figures_reasons_and_evidence() {
     assert_eq!(document["rows"][0]["values"]["gpu_util"], 0.99);
     let found = &document["findings"][0];
     assert_eq!(found["class"], "thermal_throttling");
-    assert_eq!((found["evidence"][0]["value"].as_f64(), found["evidence"][0]["threshold"].as_f64()), (Some(1.0), Some(0.05)));
+    assert_eq!(
+        (
+            found["evidence"][0]["value"].as_f64(),
+            found["evidence"][0]["threshold"].as_f64()
+        ),
+        (Some(1.0), Some(0.05))
+    );
 }
 
 #[test]
@@ -73,11 +85,24 @@ fn thresholds_of_ones_own() {
     hot(&place);
     let row = "value = 2.0\nunit = \"ratio\"\nmeaning = \"never\"\nsource = \"us\"\n";
     place.write("mine.toml", format!("[throttle_share]\n{row}"));
-    assert_eq!(run(&place, &["watch", "--file", "hot.csv", "--thresholds", "mine.toml"]).0, Some(0));
+    assert_eq!(
+        run(
+            &place,
+            &["watch", "--file", "hot.csv", "--thresholds", "mine.toml"]
+        )
+        .0,
+        Some(0)
+    );
     place.write("typo.toml", format!("[throtle_share]\n{row}"));
-    let (code, _, err) = run(&place, &["watch", "--file", "hot.csv", "--thresholds", "typo.toml"]);
+    let (code, _, err) = run(
+        &place,
+        &["watch", "--file", "hot.csv", "--thresholds", "typo.toml"],
+    );
     assert_eq!(code, Some(2));
-    assert!(err.contains("throtle_share") && err.contains("hint:"), "{err}");
+    assert!(
+        err.contains("throtle_share") && err.contains("hint:"),
+        "{err}"
+    );
 }
 
 #[test]
@@ -88,7 +113,12 @@ fn nothing_to_watch_is_said_with_what_to_do() {
         (&["watch"][..], "nothing says what to watch"),
         (&["watch", "--file", "none.csv"], "cannot read none.csv"),
         (&["watch", "--file", "text.txt"], "none of the forms"),
-        (&["watch", "--file", "text.txt", "--when", "a < b", "--run", "true"], "is no number"),
+        (
+            &[
+                "watch", "--file", "text.txt", "--when", "a < b", "--run", "true",
+            ],
+            "is no number",
+        ),
     ] {
         let (code, _, err) = run(&place, arguments);
         assert_eq!(code, Some(2), "{arguments:?}");
@@ -106,12 +136,21 @@ fn servers_that_do_not_answer_are_named_with_the_reason() {
     ] {
         for flag in ["--prometheus", "--dcgm"] {
             let address = server(status, String::new());
-            let (code, _, err) = run(&place, &["watch", flag, &address, "--once", "--timeout", "2s"]);
+            let (code, _, err) = run(
+                &place,
+                &["watch", flag, &address, "--once", "--timeout", "2s"],
+            );
             assert_eq!(code, Some(2), "{flag} {status}: {err}");
-            assert!(err.contains(part) || err.contains("needs a token"), "{flag} {status}: {err}");
+            assert!(
+                err.contains(part) || err.contains("needs a token"),
+                "{flag} {status}: {err}"
+            );
         }
     }
-    let (code, _, err) = run(&place, &["watch", "--offline", "--dcgm", "http://127.0.0.1:1"]);
+    let (code, _, err) = run(
+        &place,
+        &["watch", "--offline", "--dcgm", "http://127.0.0.1:1"],
+    );
     assert_eq!(code, Some(2));
     assert!(err.contains("--offline"), "{err}");
 }
@@ -124,9 +163,15 @@ fn what_answers_goes_on_beside_what_does_not() {
     let good = server("200 OK", page.into());
     let bad = server("503 Busy", String::new());
     let both = format!("{good},{bad}");
-    let (code, out, err) = run(&place, &["watch", "--dcgm", &both, "--once", "--timeout", "2s"]);
+    let (code, out, err) = run(
+        &place,
+        &["watch", "--dcgm", &both, "--once", "--timeout", "2s"],
+    );
     assert_eq!(code, Some(1), "{err}");
-    assert!(out.contains("XID 79") && out.contains("1 sources do not answer") && out.contains("vllm"), "{out}");
+    assert!(
+        out.contains("XID 79") && out.contains("1 sources do not answer") && out.contains("vllm"),
+        "{out}"
+    );
     assert!(err.contains("503"), "{err}");
 }
 
@@ -138,7 +183,17 @@ fn a_prometheus_server_is_asked_once_for_all() {
         {"metric":{"__name__":"DCGM_FI_DEV_GPU_UTIL","gpu":"0","Hostname":"a"},"value":[1780000000,"35"]},
         {"metric":{"__name__":"vllm:num_requests_waiting","model_name":"m","instance":"i"},"value":[1780000000,"4"]}]}}"#;
     let address = server("200 OK", answer.into());
-    let (code, out, err) = run(&place, &["watch", "--prometheus", &address, "--once", "--format", "json"]);
+    let (code, out, err) = run(
+        &place,
+        &[
+            "watch",
+            "--prometheus",
+            &address,
+            "--once",
+            "--format",
+            "json",
+        ],
+    );
     assert_eq!(code, Some(0), "{err}");
     let document: Value = serde_json::from_str(out.trim()).unwrap();
     assert_eq!(document["rows"][0]["values"]["gpu_util"], 0.35);
@@ -150,10 +205,18 @@ fn a_prometheus_server_is_asked_once_for_all() {
 fn a_condition_starts_a_command_and_tells_it_why() {
     let place = Place::new();
     hot(&place);
-    let (_, _, err) = run(&place, &[
-        "watch", "--file", "hot.csv", "--when", "gpu_util > 90%", "--run",
-        "printf '%s %s' \"$GPUWISE_FIGURE\" \"$GPUWISE_VALUE\" > why.txt",
-    ]);
+    let (_, _, err) = run(
+        &place,
+        &[
+            "watch",
+            "--file",
+            "hot.csv",
+            "--when",
+            "gpu_util > 90%",
+            "--run",
+            "printf '%s %s' \"$GPUWISE_FIGURE\" \"$GPUWISE_VALUE\" > why.txt",
+        ],
+    );
     assert!(err.contains("started"), "{err}");
     let path = place.path("why.txt");
     let written = (0..500).find_map(|_| {

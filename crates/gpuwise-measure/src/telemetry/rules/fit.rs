@@ -27,6 +27,15 @@ fn use_p95(look: &Look<'_>) -> Option<(f64, Quantity)> {
     Some((look.track(quantity)?.quantile(0.95)?, quantity))
 }
 
+/// A time as people say it.
+fn duration(seconds: f64) -> String {
+    match seconds {
+        seconds if seconds < 90.0 => format!("{seconds:.0} s"),
+        seconds if seconds < 5400.0 => format!("{:.0} min", seconds / 60.0),
+        seconds => format!("{} h", gpuwise_units::significant(seconds / 3600.0, 2)),
+    }
+}
+
 fn is_idle(look: &Look<'_>) -> Option<(f64, Quantity)> {
     let limit = look.limit("idle_engine")?;
     use_p95(look).filter(|(share, _)| *share < limit)
@@ -39,13 +48,10 @@ pub(super) fn idle(look: &Look<'_>) -> Option<Finding> {
         return None;
     }
     let by = allocated(look)?;
-    let minutes = look.track(quantity)?.span() / 60.0;
+    let span = duration(look.track(quantity)?.span());
     let mut finding = look.finding(
         "idle_gpu",
-        format!(
-            "Idle for {} min, though {by}.",
-            gpuwise_units::significant(minutes, 2)
-        ),
+        format!("Idle for {span}, though {by}."),
         Gain::Device {
             low: 1.0 - share,
             high: 1.0,

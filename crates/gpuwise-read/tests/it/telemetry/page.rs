@@ -56,7 +56,11 @@ fn page(root: &Path) -> String {
     out += "\n## Thresholds\n\n| name | value | unit | decides | source |\n|---|---|---|---|---|\n";
     let limits = read_thresholds("telemetry.toml", &read("telemetry.toml")).unwrap();
     for (name, row) in &limits.rows {
-        let _ = writeln!(out, "| `{name}` | {} | {} | {} | {} |", row.value, row.unit, row.meaning, row.source);
+        let _ = writeln!(
+            out,
+            "| `{name}` | {} | {} | {} | {} |",
+            row.value, row.unit, row.meaning, row.source
+        );
     }
     out += "\n## Error codes of the driver\n\n| XID | of | means | do |\n|---|---|---|---|\n";
     for (code, xid) in read_xids("telemetry_xid.csv", &read("telemetry_xid.csv")).unwrap() {

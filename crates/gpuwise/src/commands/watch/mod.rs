@@ -243,9 +243,13 @@ impl Session<'_> {
     }
 
     fn conclude(&mut self, now: f64, last: bool, recorded: bool) -> anyhow::Result<()> {
-        if !recorded {
+        // What was recorded is looked at as of its own last sample.
+        let now = if recorded {
+            self.state.newest().unwrap_or(now)
+        } else {
             self.state.forget(now);
-        }
+            now
+        };
         self.knowledge.learn(&self.state);
         let mut found = findings(&self.state, &self.knowledge.limits, &self.knowledge.facts);
         if self.flags.nvml {

@@ -24,7 +24,9 @@ pub(super) fn far(state: &State) -> Vec<Finding> {
 
 /// `Cpus_allowed_list:	0-15,64-79`
 fn allowed(status: &str) -> Option<Vec<(u32, u32)>> {
-    let list = status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:"))?;
+    let list = status
+        .lines()
+        .find_map(|line| line.strip_prefix("Cpus_allowed_list:"))?;
     list.trim()
         .split(',')
         .map(|range| {
@@ -40,7 +42,10 @@ mod tests {
 
     #[test]
     fn lists_of_processors() {
-        assert_eq!(allowed("Name:\tx\nCpus_allowed_list:\t0-15,64\n"), Some(vec![(0, 15), (64, 64)]));
+        assert_eq!(
+            allowed("Name:\tx\nCpus_allowed_list:\t0-15,64\n"),
+            Some(vec![(0, 15), (64, 64)])
+        );
         assert_eq!(allowed("Name:\tx\n"), None);
         assert_eq!(allowed("Cpus_allowed_list:\t\n"), None);
     }
