@@ -4,6 +4,7 @@
 //! [timelines](gpuwise_domain::profile::timeline::Timeline) and series, callers bring the time.
 
 pub mod audit;
+pub mod compat_hta;
 pub mod drift;
 pub mod figures;
 pub mod hung;

@@ -8,6 +8,7 @@ pub mod catalogue;
 pub mod config;
 pub mod flight_recorder;
 pub mod gguf;
+pub mod hta_rows;
 pub mod kernel_counters;
 pub mod kernel_rules;
 pub mod kineto;

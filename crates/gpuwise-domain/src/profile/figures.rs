@@ -13,7 +13,7 @@ pub use device::{
 };
 pub use host::{
     CallGroup, CriticalPath, FlopFigures, FlopsOfPrecision, HostFigures, LoaderFigures,
-    MemoryFigures, PathCause, PathSegment, Step, StepFigures, StepSource, WhatIf,
+    MemoryFigures, PathCause, PathSegment, Step, StepFigures, StepSource,
 };
 pub use ranks::{
     CollectiveKind, MatchedCollective, ProfileFigures, RankFigures, RankLateness, Stragglers,

@@ -4,6 +4,7 @@ pub mod figure;
 pub mod figures;
 pub mod finding;
 pub mod flight_recorder;
+pub mod hta;
 pub mod kernel_counters;
 pub mod kernel_rules;
 pub mod matmul;

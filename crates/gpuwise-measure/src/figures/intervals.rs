@@ -79,6 +79,19 @@ impl Intervals {
         sum
     }
 
+    /// The part of the set within a range.
+    #[must_use]
+    pub fn within(&self, start: i64, end: i64) -> Self {
+        let first = self.ranges.partition_point(|range| range.1 <= start);
+        let inside = self.ranges.iter().skip(first);
+        Self {
+            ranges: inside
+                .take_while(|range| range.0 < end)
+                .map(|range| (range.0.max(start), range.1.min(end)))
+                .collect(),
+        }
+    }
+
     /// Nanoseconds of a range that are in the set.
     pub fn overlap_range(&self, start: i64, end: i64) -> i64 {
         let first = self.ranges.partition_point(|range| range.1 <= start);

@@ -16,6 +16,7 @@ mod kernels;
 mod memory;
 pub mod names;
 mod ordered;
+mod path;
 mod steps;
 
 pub use collectives::{RankCollective, stragglers};
@@ -111,7 +112,7 @@ pub fn of_rank(input: &Input<'_>, settings: &Settings<'_>) -> Measured {
         flops: flops::figures(timeline, &ordered, &host, settings),
         memory: memory::figures(timeline),
         collectives: collectives::kinds(&collectives),
-        critical_path: None,
+        critical_path: path::of(timeline, &ordered, &host, settings),
     };
     Measured {
         figures,

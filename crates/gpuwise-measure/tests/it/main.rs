@@ -4,6 +4,7 @@
 #![allow(clippy::disallowed_methods, clippy::disallowed_types)]
 
 mod audit;
+mod compat_hta;
 mod figures;
 mod hung;
 mod kernel_counters;

@@ -3,7 +3,7 @@
 use super::device::{DeviceDocument, WorkDocument, percent};
 use gpuwise_domain::profile::{
     figures::{
-        CallGroup, CollectiveKind, FlopFigures, MemoryFigures, RankFigures, StepFigures, StepSource,
+        CallGroup, CollectiveKind, FlopFigures, MemoryFigures, PathCause, RankFigures, StepFigures, StepSource,
     },
     timeline::Format,
 };
@@ -48,6 +48,15 @@ pub(crate) struct FileDocument {
     memory: Vec<MemoryDocument>,
     /// Collectives by kind.
     collectives: Vec<CollectiveDocument>,
+    /// The critical path by cause, the longest first; the parts sum to the span.
+    critical_path: Vec<PathDocument>,
+}
+
+/// Time of the critical path that went into one cause.
+#[derive(Serialize, ToSchema)]
+pub(crate) struct PathDocument {
+    cause: &'static str,
+    ns: i64,
 }
 
 /// The host side.
@@ -180,12 +189,35 @@ impl FileDocument {
             steps: rank.steps.as_ref().map(StepsDocument::of),
             flops: FlopsDocument::of(&rank.flops),
             memory: rank.memory.iter().map(MemoryDocument::of).collect(),
+            critical_path: rank
+                .critical_path
+                .iter()
+                .flat_map(|path| &path.by_cause)
+                .map(|(cause, ns)| PathDocument {
+                    cause: cause_word(*cause),
+                    ns: *ns,
+                })
+                .collect(),
             collectives: rank
                 .collectives
                 .iter()
                 .map(CollectiveDocument::of)
                 .collect(),
         }
+    }
+}
+
+fn cause_word(cause: PathCause) -> &'static str {
+    match cause {
+        PathCause::Computation => "computation",
+        PathCause::Communication => "communication",
+        PathCause::Memory => "copies",
+        PathCause::Loader => "loader",
+        PathCause::Synchronisation => "synchronisation",
+        PathCause::Call => "calls",
+        PathCause::Framework => "framework",
+        PathCause::Launch => "launch",
+        PathCause::Unknown => "unknown",
     }
 }
 

@@ -48,7 +48,7 @@ pub struct DeviceFigures {
     pub below_10us: u64,
     /// Sum of the durations of kernels, communication included.
     pub kernel_time_ns: i64,
-    /// Kernels, copies and fills by name, the longest sum first; not more than a few dozen.
+    /// Kernels, copies and fills by name, the longest sum first.
     pub kernels: Vec<KernelFigures>,
     /// All work by kind (`gemm`, `attention`, `copy`), the longest sum first.
     pub kinds: Vec<KernelGroup>,

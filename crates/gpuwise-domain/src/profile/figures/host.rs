@@ -5,7 +5,7 @@ use alloc::{string::String, vec::Vec};
 /// What the host did.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct HostFigures {
-    /// Calls of runtime and driver by name, the longest sum first; not more than a few dozen.
+    /// Calls of runtime and driver by name, the longest sum first.
     pub calls: Vec<CallGroup>,
     /// Calls that launch work.
     pub launches: CallGroup,
@@ -145,8 +145,6 @@ pub struct CriticalPath {
     pub segments: Vec<PathSegment>,
     /// Time by cause, the longest first.
     pub by_cause: Vec<(PathCause, i64)>,
-    /// How long the profile would be without one cause, by replay.
-    pub what_if: Vec<WhatIf>,
 }
 
 /// A piece of the critical path.
@@ -183,15 +181,4 @@ pub enum PathCause {
     Launch,
     /// Nothing that the file shows.
     Unknown,
-}
-
-/// What would be without one cause.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct WhatIf {
-    /// What is taken away.
-    pub without: PathCause,
-    /// How long the profile is in the replay as it was.
-    pub replayed_ns: i64,
-    /// How long it would be.
-    pub would_be_ns: i64,
 }

@@ -47,7 +47,7 @@ pub struct RankFigures {
     pub memory: Vec<MemoryFigures>,
     /// Collectives of this rank by kind.
     pub collectives: Vec<CollectiveKind>,
-    /// The critical path, where it was asked for.
+    /// The critical path, where there was GPU work.
     pub critical_path: Option<CriticalPath>,
 }
 

@@ -6,7 +6,7 @@ use crate::{
 };
 use gpuwise_domain::profile::{
     figure::Summary,
-    figures::{DeviceFigures, ProfileFigures, RankFigures},
+    figures::{DeviceFigures, PathCause, ProfileFigures, RankFigures},
     finding::{Finding, Gain},
 };
 use gpuwise_units::Bytes;
@@ -173,6 +173,15 @@ fn of_rank(rank: &RankFigures, lines: &mut Vec<String>) {
             share(rank.flops.counted_kernel_ns, rank.flops.kernel_ns)
         ));
     }
+    if let Some(path) = &rank.critical_path {
+        let parts: Vec<String> = path
+            .by_cause
+            .iter()
+            .take(4)
+            .map(|(cause, ns)| format!("{} {}", cause_name(*cause), share(*ns, whole.span_ns())))
+            .collect();
+        lines.push(format!("critical path: {}", parts.join(", ")));
+    }
     for memory in &rank.memory {
         if let (Some(device), Some(peak)) = (memory.device, memory.peak_allocated) {
             lines.push(format!(
@@ -183,6 +192,20 @@ fn of_rank(rank: &RankFigures, lines: &mut Vec<String>) {
                 })
             ));
         }
+    }
+}
+
+fn cause_name(cause: PathCause) -> &'static str {
+    match cause {
+        PathCause::Computation => "computation",
+        PathCause::Communication => "communication",
+        PathCause::Memory => "copies",
+        PathCause::Loader => "data loading",
+        PathCause::Synchronisation => "synchronisation",
+        PathCause::Call => "runtime calls",
+        PathCause::Framework => "framework",
+        PathCause::Launch => "launch latency",
+        PathCause::Unknown => "unknown",
     }
 }
 
