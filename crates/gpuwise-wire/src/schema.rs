@@ -63,9 +63,47 @@ fn schema<T: ToSchema>(title: &str, version: Option<&str>) -> String {
     );
     let mut root = Value::Object(root);
     rebase(&mut root);
+    open_parts(&mut root);
     let mut text = serde_json::to_string_pretty(&root).unwrap_or_default();
     text.push('\n');
     text
+}
+
+/// Parts that are put together into one object do not each close it: the whole does.
+fn open_parts(root: &mut Value) {
+    let mut named = Vec::new();
+    join(root, &mut named);
+    for name in named {
+        if let Some(part) = root
+            .get_mut("$defs")
+            .and_then(|parts| parts.get_mut(&name))
+            .and_then(Value::as_object_mut)
+        {
+            part.shift_remove("additionalProperties");
+        }
+    }
+}
+
+/// Opens the parts of every object that is put together, and names those that stand elsewhere.
+fn join(value: &mut Value, named: &mut Vec<String>) {
+    match value {
+        Value::Object(object) => {
+            if let Some(Value::Array(parts)) = object.get_mut("allOf") {
+                for part in parts.iter_mut().filter_map(Value::as_object_mut) {
+                    part.shift_remove("additionalProperties");
+                    let target = part.get("$ref").and_then(Value::as_str);
+                    named.extend(
+                        target
+                            .and_then(|target| target.strip_prefix("#/$defs/").map(str::to_owned)),
+                    );
+                }
+                object.insert("unevaluatedProperties".into(), false.into());
+            }
+            object.values_mut().for_each(|inner| join(inner, named));
+        }
+        Value::Array(items) => items.iter_mut().for_each(|item| join(item, named)),
+        _ => {}
+    }
 }
 
 /// References within one file instead of those of an API description; objects closed, and integers

@@ -61,7 +61,12 @@ pub(super) fn of(
         by_end: by_end(pieces),
         waits: waits(timeline, settings),
         host,
-        calls: Intervals::union(timeline.calls.iter().map(|call| (call.start_ns, call.end_ns))),
+        calls: Intervals::union(
+            timeline
+                .calls
+                .iter()
+                .map(|call| (call.start_ns, call.end_ns)),
+        ),
         start,
         segments: Vec::new(),
     };
@@ -100,7 +105,10 @@ fn waits(timeline: &Timeline, settings: &Settings<'_>) -> BTreeMap<u32, Vec<Host
     let mut waits: BTreeMap<u32, Vec<HostSpan>> = BTreeMap::new();
     for call in &timeline.calls {
         let purpose = purposes.of(call.name, |name| settings.names.host(name));
-        if matches!(purpose, HostPurpose::Synchronisation | HostPurpose::CopyCall) {
+        if matches!(
+            purpose,
+            HostPurpose::Synchronisation | HostPurpose::CopyCall
+        ) {
             waits.entry(call.thread).or_default().push(*call);
         }
     }
@@ -170,7 +178,9 @@ impl<'a> Walk<'a> {
         // What ended last before it began, on any stream, after it was launched.
         let launched = call.map_or(i64::MIN, |call| call.start_ns);
         let ended = self.ended_by(piece.start).filter(|ended| *ended != place);
-        let ended_at = ended.and_then(|ended| self.piece(ended)).map(|ended| ended.end);
+        let ended_at = ended
+            .and_then(|ended| self.piece(ended))
+            .map(|ended| ended.end);
         let waited = match (own_end, ended_at) {
             (Some(own_end), _) if own_end > launched && own_end >= piece.start.min(*time) => own,
             (_, Some(ended_at)) if ended_at > launched => ended,
@@ -190,9 +200,9 @@ impl<'a> Walk<'a> {
 
     /// The piece that ended last at or before a moment.
     fn ended_by(&self, moment: i64) -> Option<u32> {
-        let after = self.by_end.partition_point(|place| {
-            self.piece(*place).is_some_and(|piece| piece.end <= moment)
-        });
+        let after = self
+            .by_end
+            .partition_point(|place| self.piece(*place).is_some_and(|piece| piece.end <= moment));
         self.by_end.get(after.checked_sub(1)?).copied()
     }
 
@@ -208,7 +218,9 @@ impl<'a> Walk<'a> {
         };
         self.host_work(wait.end_ns, time);
         let ended = self.ended_by(*time);
-        let end = ended.and_then(|ended| self.piece(ended)).map(|piece| piece.end);
+        let end = ended
+            .and_then(|ended| self.piece(ended))
+            .map(|piece| piece.end);
         match (ended, end) {
             (Some(ended), Some(end)) if end > wait.start_ns => {
                 self.add(end, time, PathCause::Synchronisation, None);

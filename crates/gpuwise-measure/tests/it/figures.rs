@@ -58,9 +58,12 @@ proptest! {
             let name = timeline.names.add("kernel");
             timeline.work.push(Work { call, ..kernel(name, start, start + long) });
         }
-        let whole = measured(&timeline, &classifier()).figures.whole;
+        let figures = measured(&timeline, &classifier()).figures;
+        let whole = figures.whole;
         prop_assert_eq!(whole.idle.sum_ns(), whole.idle_ns);
         prop_assert!(whole.idle_ns >= 0);
+        let path = figures.critical_path.expect("a path");
+        prop_assert_eq!(path.by_cause.iter().map(|(_, ns)| ns).sum::<i64>(), whole.span_ns());
     }
 }
 
@@ -228,4 +231,123 @@ fn names_say_what_kernels_are() {
         Used,
     );
     check("my_kernel", false, "other", Unknown);
+}
+
+#[test]
+fn the_reference_page_is_that_of_the_code() {
+    let page =
+        std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/reference/figures.md");
+    let wanted = gpuwise_measure::figures::definitions::reference();
+    if std::env::var_os("UPDATE_DOCS").is_some() {
+        std::fs::write(&page, &wanted).expect("a page that can be written");
+    }
+    let text = std::fs::read_to_string(&page).unwrap_or_default();
+    assert!(
+        text == wanted,
+        "docs/reference/figures.md is not that of the code: run the tests with UPDATE_DOCS=1 and commit it"
+    );
+}
+
+/// Every figure that is given has a definition, and the parts of the critical path sum to the span.
+#[test]
+fn figures_are_defined() {
+    let mut timeline = bare();
+    let name = timeline.names.add("volta_sgemm_64x64_nt");
+    let call = host(&mut timeline.names, "cudaLaunchKernel", 1_000, 5_000);
+    timeline.calls.push(call);
+    timeline.work.push(kernel(name, 0, 4_000));
+    timeline.work.push(Work {
+        call: Index::of(0),
+        ..kernel(name, 6_000, 9_000)
+    });
+    let measured = measured(&timeline, &classifier());
+    let path = measured.figures.critical_path.clone().expect("a path");
+    let sum: i64 = path.by_cause.iter().map(|(_, ns)| ns).sum();
+    assert_eq!(sum, 9_000);
+    let profile = gpuwise_measure::figures::of_profile(vec![measured]);
+    for figure in gpuwise_measure::figures::flat::figures(&profile) {
+        assert!(
+            gpuwise_measure::figures::definitions::definition(&figure.name).is_some(),
+            "{} has no definition",
+            figure.name
+        );
+    }
+}
+
+/// FLOPs of operators by hand: a multiplication and an addition are two.
+#[test]
+fn flops_follow_from_shapes() {
+    use gpuwise_domain::profile::timeline::Operands;
+    let check = |operator: &str, shapes: &[&[u64]], values: &[&str], wanted: Option<f64>| {
+        let operands = Operands {
+            shapes: shapes.iter().map(|shape| shape.to_vec()).collect(),
+            types: Vec::new(),
+            values: values.iter().map(|value| (*value).to_owned()).collect(),
+        };
+        let found = gpuwise_measure::figures::flops::flops(operator, &operands);
+        assert_eq!(found, wanted, "{operator}");
+    };
+    check(
+        "aten::mm",
+        &[&[10, 1000], &[1000, 512]],
+        &[],
+        Some(10_240_000.0),
+    );
+    check("aten::mm", &[&[10, 1000], &[999, 512]], &[], None);
+    check(
+        "aten::addmm",
+        &[&[1000], &[10, 512], &[512, 1000]],
+        &[],
+        Some(10_240_000.0),
+    );
+    check(
+        "aten::bmm",
+        &[&[16, 5, 64], &[16, 64, 7]],
+        &[],
+        Some(2.0 * 16.0 * 5.0 * 64.0 * 7.0),
+    );
+    // 7×7 kernel, stride 2, padding 3: 112×112 of 224×224.
+    check(
+        "aten::miopen_convolution",
+        &[
+            &[10, 3, 224, 224],
+            &[64, 3, 7, 7],
+            &[],
+            &[],
+            &[],
+            &[],
+            &[],
+            &[],
+            &[],
+        ],
+        &[
+            "", "", "", "[3, 3]", "[2, 2]", "[1, 1]", "1", "False", "False",
+        ],
+        Some(2.0 * 10.0 * 64.0 * 112.0 * 112.0 * 3.0 * 49.0),
+    );
+    check(
+        "aten::convolution_backward",
+        &[&[10, 512, 7, 7], &[10, 512, 7, 7], &[512, 512, 3, 3]],
+        &[
+            "",
+            "",
+            "",
+            "[0]",
+            "[1, 1]",
+            "[1, 1]",
+            "[1, 1]",
+            "False",
+            "[0, 0]",
+            "1",
+            "[True, True, False]",
+        ],
+        Some(2.0 * 2.0 * 10.0 * 512.0 * 49.0 * 512.0 * 9.0),
+    );
+    check(
+        "aten::_flash_attention_forward",
+        &[&[2, 128, 8, 64], &[2, 256, 8, 64], &[2, 256, 8, 64]],
+        &[],
+        Some(4.0 * 2.0 * 8.0 * 128.0 * 256.0 * 64.0),
+    );
+    check("aten::relu", &[&[10, 10]], &[], None);
 }

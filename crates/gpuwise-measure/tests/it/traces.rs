@@ -28,6 +28,10 @@ fn real_traces_have_the_exact_figures() {
             for device in found.devices.iter().chain([&found.whole]) {
                 sums(device, &place);
             }
+            if let Some(path) = &found.critical_path {
+                let sum: i64 = path.by_cause.iter().map(|(_, ns)| ns).sum();
+                assert_eq!(sum, found.whole.span_ns(), "{place}: critical path");
+            }
             checked += 1;
         }
     }

@@ -2,6 +2,7 @@
 
 mod clock;
 mod detail;
+pub mod hta;
 mod html;
 mod palette;
 mod perfetto;

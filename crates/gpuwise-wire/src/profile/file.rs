@@ -3,7 +3,8 @@
 use super::device::{DeviceDocument, WorkDocument, percent};
 use gpuwise_domain::profile::{
     figures::{
-        CallGroup, CollectiveKind, FlopFigures, MemoryFigures, PathCause, RankFigures, StepFigures, StepSource,
+        CallGroup, CollectiveKind, FlopFigures, MemoryFigures, PathCause, RankFigures, StepFigures,
+        StepSource,
     },
     timeline::Format,
 };

@@ -6,7 +6,7 @@ mod formats;
 #[cfg(feature = "nsight")]
 mod nsight;
 
-pub(crate) use files::expand;
+pub(crate) use files::{expand, rank_in_name};
 
 use crate::{catalogue::Loaded, output};
 use anyhow::Context as _;

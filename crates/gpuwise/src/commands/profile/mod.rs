@@ -1,5 +1,6 @@
 //! `gpuwise profile`: what a job did on its GPUs, what limits it, what is missing in the input.
 
+mod compat;
 mod concluded;
 #[cfg(feature = "database")]
 mod each;
@@ -64,6 +65,9 @@ enum Command {
     /// them; GPUs of this machine are sampled ten times a second where there is a driver. The exit
     /// code is that of the job.
     Run(job::Flags),
+    /// Give the figures of another tool instead, by its own definitions (traces of the PyTorch profiler)
+    #[arg(long, value_enum, value_name = "TOOL", conflicts_with_all = ["window", "device", "explain"])]
+    compat: Option<compat::Compat>,
 }
 
 /// Milliseconds from one to another.
@@ -99,6 +103,9 @@ pub(crate) fn run(context: &Context, flags: &Flags) -> anyhow::Result<Answer> {
         return job::run(context, flags);
     }
     let written = Written::new(&flags.written)?;
+    if let Some(tool) = flags.compat {
+        return compat::run(context, &flags.files, tool);
+    }
     let loaded = catalogue::load(&context.overrides)?;
     let mut wanted = Wanted::new(&loaded)?;
     wanted.window = flags.window;
