@@ -10,10 +10,10 @@ mod hub;
 mod models;
 mod observe;
 mod plan;
-#[cfg(all(feature = "database", feature = "bench"))]
-mod profile_job;
 #[cfg(feature = "nsight")]
 mod profile_formats;
+#[cfg(all(feature = "database", feature = "bench"))]
+mod profile_job;
 #[cfg(feature = "database")]
 mod runs;
 mod simulate;

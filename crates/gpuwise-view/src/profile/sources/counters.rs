@@ -184,11 +184,8 @@ fn answer(source: &CountersSource) -> String {
     let parts: Vec<String> = order
         .iter()
         .map(|(bound, time)| {
-            format!(
-                "{} {}",
-                crate::figures::percent(time / total),
-                words(*bound)
-            )
+            let share = crate::figures::percent(time / total);
+            format!("{} ({share})", words(*bound))
         })
         .collect();
     format!(

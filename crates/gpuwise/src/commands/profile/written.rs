@@ -16,6 +16,7 @@ use std::{
 
 /// Flags of the files that are written.
 #[derive(Debug, clap::Args)]
+#[group(id = "written", multiple = true)]
 pub(super) struct Flags {
     /// Write one self-contained HTML page: a timeline that zooms, findings that lead to their place
     #[arg(long, value_name = "FILE")]
