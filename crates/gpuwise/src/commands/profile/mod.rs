@@ -44,6 +44,9 @@ pub(crate) struct Flags {
     /// Say how each figure that is shown is computed, and where its definition is from
     #[arg(long)]
     explain: bool,
+    /// Give the figures of another tool instead, by its own definitions (traces of the PyTorch profiler)
+    #[arg(long, value_enum, value_name = "TOOL", conflicts_with_all = ["window", "device", "explain"])]
+    compat: Option<compat::Compat>,
     #[command(flatten)]
     written: written::Flags,
     /// Each file is a job of its own: one line for each
@@ -65,9 +68,6 @@ enum Command {
     /// them; GPUs of this machine are sampled ten times a second where there is a driver. The exit
     /// code is that of the job.
     Run(job::Flags),
-    /// Give the figures of another tool instead, by its own definitions (traces of the PyTorch profiler)
-    #[arg(long, value_enum, value_name = "TOOL", conflicts_with_all = ["window", "device", "explain"])]
-    compat: Option<compat::Compat>,
 }
 
 /// Milliseconds from one to another.
