@@ -90,7 +90,7 @@ fn values_and_units_end_in_their_base() {
         ("byte/nsecond", "3", "byte/second", Some(3e9)),
         ("cycle/nsecond", "1.41", "hz", Some(1.41e9)),
         ("Ghz", "1.41", "hz", Some(1.41e9)),
-        ("%", "21,68", "%", None),
+        ("%", "21,68", "%", Some(21.68)),
         ("%", "1.234,5", "%", Some(1234.5)),
         ("warp", "n/a", "warp", None),
         ("", "nan", "", None),
