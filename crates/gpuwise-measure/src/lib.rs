@@ -5,6 +5,8 @@
 
 pub mod audit;
 pub mod compat_hta;
+#[cfg(doctest)]
+mod concepts;
 pub mod drift;
 pub mod figures;
 pub mod hung;

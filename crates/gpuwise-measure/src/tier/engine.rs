@@ -3,7 +3,7 @@
 
 use super::{
     choice::{Choice, Cost, choose},
-    learned::{correct, features},
+    learned::{FEATURES, correct, features},
     rules::{Fired, burden, fire},
     scaling::{Scaled, Tier, Unscaled, scale},
 };
@@ -52,6 +52,8 @@ pub struct Candidate {
     pub scaled: Scaled,
     /// The time that counts: the forest's where it speaks, else the scaled one; seconds, 80 % range.
     pub seconds: (f64, f64, f64),
+    /// What the forest looks at that lies outside what it learned from; `None` where it speaks.
+    pub unlearned: Option<&'static str>,
     /// USD of a unit of work at that time, with its range.
     pub cost: (f64, f64, f64),
     /// The chance that a unit of work takes longer than it may; 0 without a promise.
@@ -116,9 +118,8 @@ const EIGHTY: f64 = 1.281_551_565_5;
 pub fn decide(job: &Job, now: &Tier, tiers: &[Tier], by: &Deciders<'_>) -> Decision {
     let mut candidates = Vec::new();
     let mut refused = Vec::new();
-    let mut quiet = None;
     for (at, tier) in tiers.iter().enumerate() {
-        match candidate(job, now, (at, tier), by, &mut quiet) {
+        match candidate(job, now, (at, tier), by) {
             Ok(candidate) => candidates.push(candidate),
             Err(reason) => refused.push((at, reason)),
         }
@@ -126,7 +127,7 @@ pub fn decide(job: &Job, now: &Tier, tiers: &[Tier], by: &Deciders<'_>) -> Decis
     candidates.sort_by(|a, b| a.cost.0.total_cmp(&b.cost.0).then(a.tier.cmp(&b.tier)));
     let physics = physics(&candidates, tiers);
     let rule = rule(job, now, tiers, by, &candidates);
-    let forest = forest(job, now, tiers, by, &candidates, quiet);
+    let forest = forest(job, now, tiers, by, &candidates);
     let decided = [
         (Decider::Forest, &forest),
         (Decider::Rule, &rule),
@@ -144,27 +145,27 @@ pub fn decide(job: &Job, now: &Tier, tiers: &[Tier], by: &Deciders<'_>) -> Decis
     }
 }
 
-/// One tier: its memory, its time, its price. `quiet` hears why the forest does not speak.
+/// One tier: its memory, its time, its price.
 fn candidate(
     job: &Job,
     now: &Tier,
     (at, tier): (usize, &Tier),
     by: &Deciders<'_>,
-    quiet: &mut Option<String>,
 ) -> Result<Candidate, Refused> {
     let scaling = &by.rules.scaling;
     memory(job, now, tier, scaling.memory_headroom)?;
     let scaled = scale(job, now, tier, scaling)?;
     let hourly = tier.hourly.ok_or(Refused::Price)?;
     let mut seconds = (scaled.seconds, scaled.low, scaled.high);
+    let mut unlearned = Some("everything");
     if let Some(corrected) = by
         .forest
         .and_then(|forest| correct(forest, job, now, tier, &scaled))
     {
         if let Some(outside) = corrected.said.outside.first() {
-            let name = super::learned::FEATURES.get(*outside).unwrap_or(&"?");
-            *quiet = Some(format!("{name} lies outside what it learned from"));
+            unlearned = FEATURES.get(*outside).copied();
         } else {
+            unlearned = None;
             seconds = (corrected.seconds, corrected.low, corrected.high);
         }
     }
@@ -177,6 +178,7 @@ fn candidate(
         tier: at,
         scaled,
         seconds,
+        unlearned,
         cost: (cost(seconds.0), cost(seconds.1), cost(seconds.2)),
         miss,
     })
@@ -304,12 +306,19 @@ fn rule(
             Some((at, burden(rule.prefer, tier, candidate.cost.0, job)?))
         })
         .min_by(|a, b| a.1.total_cmp(&b.1));
-    Opinion {
-        candidate: best
-            .map(|(at, _)| at)
-            .ok_or_else(|| format!("{} applies, and no tier of its preference fits", rule.name)),
-        reasons,
-    }
+    let candidate = match (best, candidates.first()) {
+        (None, _) | (_, None) => Err(format!(
+            "{} applies, and no tier of its preference fits",
+            rule.name
+        )),
+        // A preference is a short cut; where ranges do not even touch, it is the wrong one.
+        (Some((at, _)), Some(cheapest)) if candidates[at].cost.1 > cheapest.cost.2 => Err(format!(
+            "{} applies, and {} would be sure to cost less than what it prefers",
+            rule.name, tiers[cheapest.tier].name
+        )),
+        (Some((at, _)), Some(_)) => Ok(at),
+    };
+    Opinion { candidate, reasons }
 }
 
 /// Largest reasons of a forest that are given.
@@ -321,7 +330,6 @@ fn forest(
     tiers: &[Tier],
     by: &Deciders<'_>,
     candidates: &[Candidate],
-    quiet: Option<String>,
 ) -> Opinion {
     let silent = |reason: String| Opinion {
         candidate: Err(reason),
@@ -330,9 +338,6 @@ fn forest(
     let Some(forest) = by.forest else {
         return silent("none was learned".into());
     };
-    if let Some(reason) = quiet {
-        return silent(reason);
-    }
     let Some(choice) = chosen(candidates) else {
         return silent(NONE_FITS.into());
     };
@@ -343,11 +348,16 @@ fn forest(
         ));
     }
     let candidate = &candidates[choice.chosen];
+    if let Some(feature) = candidate.unlearned {
+        return silent(format!(
+            "{feature} of the cheapest tier lies outside what it learned from"
+        ));
+    }
     let row = features(job, now, &tiers[candidate.tier], &candidate.scaled);
     let (_, moved) = forest.contributions(&row);
     let mut reasons: Vec<(f64, &str)> = moved
         .iter()
-        .zip(super::learned::FEATURES)
+        .zip(FEATURES)
         .map(|(moved, name)| (*moved, name))
         .filter(|(moved, _)| moved.abs() > 1e-6)
         .collect();

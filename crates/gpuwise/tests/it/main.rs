@@ -19,3 +19,4 @@ mod runs;
 mod simulate;
 mod support;
 mod watch;
+mod tier;

@@ -33,20 +33,20 @@ fn title(tier: &Tier) -> String {
     }
 }
 
-/// A time in the unit one would say.
-fn time(seconds: f64) -> String {
-    let (value, unit) = match seconds {
-        s if s < 1e-3 => (s * 1e6, "µs"),
-        s if s < 1.0 => (s * 1e3, "ms"),
-        s if s < 120.0 => (s, "s"),
-        s if s < 7200.0 => (s / 60.0, "min"),
-        s => (s / 3600.0, "h"),
-    };
-    format!("{} {unit}", significant(value, 3))
-}
-
+/// A time with its range, in the unit one would say.
 fn range((value, low, high): (f64, f64, f64)) -> String {
-    format!("{} ({}–{})", time(value), time(low), time(high))
+    let (scale, unit) = match value {
+        s if s < 1e-3 => (1e6, "µs"),
+        s if s < 1.0 => (1e3, "ms"),
+        s if s < 120.0 => (1.0, "s"),
+        s if s < 7200.0 => (1.0 / 60.0, "min"),
+        _ => (1.0 / 3600.0, "h"),
+    };
+    let shown = |seconds: f64| significant(scale * seconds, 3);
+    if high - low <= f64::EPSILON * value {
+        return format!("{} {unit}", shown(value));
+    }
+    format!("{} {unit} ({}–{})", shown(value), shown(low), shown(high))
 }
 
 /// What a unit of work costs there over what it costs now, less 1.
@@ -178,12 +178,12 @@ fn explanation(one: &Decided) -> String {
         let tier = &one.tiers[candidate.tier];
         let _ = writeln!(
             text,
-            "    {}: {}, {} USD a unit of work ({}–{})",
+            "    {}: {}, {} USD a thousand ({}–{})",
             title(tier),
             range(candidate.seconds),
-            significant(candidate.cost.0, 3),
-            significant(candidate.cost.1, 3),
-            significant(candidate.cost.2, 3),
+            significant(1e3 * candidate.cost.0, 3),
+            significant(1e3 * candidate.cost.1, 3),
+            significant(1e3 * candidate.cost.2, 3),
         );
     }
     let more = decision.candidates.len().saturating_sub(LISTED);
