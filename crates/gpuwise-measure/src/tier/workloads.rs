@@ -57,7 +57,8 @@ pub enum Chooser {
     Prediction,
     /// The lowest price an hour on which the workload fits, whatever becomes of it.
     CheapestThatFits,
-    /// The GPU whose name begins so, in the least number of which there is a trial.
+    /// The GPU whose name begins so, in the count and with the software that are predicted to be the
+    /// cheapest.
     Always(&'static str),
 }
 
@@ -98,7 +99,10 @@ pub fn decide(trials: &[Trial], limits: &[f64], least: usize, chooser: Chooser) 
                 Chooser::Prediction => case
                     .decide()
                     .or_else(|| self::case(&trials, limits, false).decide()),
-                other => first(&trials, other).and_then(|at| case.judge(at, 0.0)),
+                Chooser::CheapestThatFits => first(&trials).and_then(|at| case.judge(at, 0.0)),
+                Chooser::Always(prefix) => {
+                    always(&trials, limits, prefix).and_then(|at| case.judge(at, 0.0))
+                }
             };
             Some(Verdict {
                 group: group.into(),
@@ -134,16 +138,27 @@ fn case(trials: &[&Trial], limits: &[f64], cautious: bool) -> Case {
 }
 
 /// What a chooser takes who predicts nothing: the first of the lowest price an hour.
-fn first(trials: &[&Trial], chooser: Chooser) -> Option<usize> {
-    let allowed = |trial: &Trial| match chooser {
-        Chooser::Always(prefix) => trial.gpu.starts_with(prefix),
-        Chooser::Prediction | Chooser::CheapestThatFits => true,
-    };
+fn first(trials: &[&Trial]) -> Option<usize> {
     trials
         .iter()
         .enumerate()
-        .filter(|(_, trial)| allowed(trial))
         .filter_map(|(at, trial)| Some((at, trial.hourly?)))
         .min_by(|a, b| a.1.total_cmp(&b.1).then(a.0.cmp(&b.0)))
         .map(|(at, _)| at)
+}
+
+/// The cheapest by prediction among trials on one GPU, else the first of them.
+fn always(trials: &[&Trial], limits: &[f64], prefix: &str) -> Option<usize> {
+    let mut own = case(trials, limits, false);
+    for (trial, predicted) in trials.iter().zip(&mut own.predicted) {
+        if !trial.gpu.starts_with(prefix) {
+            *predicted = None;
+        }
+    }
+    let cheapest = super::choice::choose(&own.predicted).map(|choice| choice.chosen);
+    cheapest.or_else(|| {
+        trials
+            .iter()
+            .position(|trial| trial.gpu.starts_with(prefix))
+    })
 }

@@ -33,6 +33,15 @@ pub(crate) struct Judged {
     /// Predict workloads by constants refitted without their group (takes many minutes)
     #[arg(long, value_enum, value_name = "GROUP", requires = "workloads")]
     leave_out: Option<LeftOut>,
+    /// Hold promises against what lies so far from the predicted latency (0) to the upper end of its
+    /// range (1): more misses fewer promises, and costs more
+    #[arg(
+        long,
+        value_name = "SHARE",
+        default_value_t = 0.25,
+        requires = "workloads"
+    )]
+    caution: f64,
 }
 
 const PROMISES: &str = include_str!("../../../../../catalogue/tier_promises.csv");
@@ -122,7 +131,7 @@ fn whole(loaded: &Loaded, judged: &Judged) -> anyhow::Result<String> {
         Column::right("missed", "promise missed"),
     ]);
     let rates = throughputs(&asked, &predicted, loaded);
-    let served = latencies(&asked, &predicted, loaded);
+    let served = latencies(&asked, &predicted, loaded, judged.caution);
     for source in sources(&rates) {
         let own: Vec<Trial> = of_source(&rates, &source);
         rows(&mut table, &source, "none", &own, &[]);

@@ -46,8 +46,14 @@ pub(super) fn throughputs(asked: &[Asked], predicted: &[Predicted], loaded: &Loa
 }
 
 /// Rows of mean first-token and per-token times at so many requests in flight; the promise has two
-/// limits, in this order.
-pub(super) fn latencies(asked: &[Asked], predicted: &[Predicted], loaded: &Loaded) -> Vec<Trial> {
+/// limits, in this order, and is held against what lies `caution` of the way to the upper ends of the
+/// ranges.
+pub(super) fn latencies(
+    asked: &[Asked],
+    predicted: &[Predicted],
+    loaded: &Loaded,
+    caution: f64,
+) -> Vec<Trial> {
     let mut pairs: BTreeMap<(String, String), [Option<Sum>; 2]> = BTreeMap::new();
     for (row, predicted) in asked.iter().zip(predicted) {
         let q = &row.question;
@@ -82,11 +88,11 @@ pub(super) fn latencies(asked: &[Asked], predicted: &[Predicted], loaded: &Loade
     }
     pairs
         .into_iter()
-        .filter_map(|((group, _), [first, each])| pair(group, &first?, &each?, loaded))
+        .filter_map(|((group, _), [first, each])| pair(group, &first?, &each?, loaded, caution))
         .collect()
 }
 
-fn pair(group: String, first: &Sum, each: &Sum, loaded: &Loaded) -> Option<Trial> {
+fn pair(group: String, first: &Sum, each: &Sum, loaded: &Loaded, caution: f64) -> Option<Trial> {
     let in_flight = in_flight(&first.question.load)?;
     let output = first.question.output?;
     let performance = |ttft: f64, tpot: f64, highs: [f64; 2], spread: f64| Performance {
@@ -103,7 +109,12 @@ fn pair(group: String, first: &Sum, each: &Sum, loaded: &Loaded) -> Option<Trial
     );
     let predicted = first.predicted().zip(each.predicted()).map(|(a, b)| {
         // Most of a request is its output: the per-token range is the rate's.
-        performance(a.0 * 1e-3, b.0 * 1e-3, [a.2, b.2], b.1)
+        performance(
+            a.0 * 1e-3,
+            b.0 * 1e-3,
+            [a.2.powf(caution), b.2.powf(caution)],
+            b.1,
+        )
     });
     let mut trial = first.trial(group, loaded);
     trial.measured = measured;
