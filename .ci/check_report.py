@@ -50,8 +50,10 @@ def centre(browser):
 
 def use(browser, page):
     browser.open(page)
-    paint = browser.evaluate("(performance.getEntriesByName('first-contentful-paint')[0] || {}).startTime || 0")
     live(browser)
+    # The entry comes a little after the paint that it tells of.
+    browser.wait("performance.getEntriesByName('first-contentful-paint').length > 0")
+    paint = browser.evaluate("performance.getEntriesByName('first-contentful-paint')[0].startTime")
     print(f"first paint {paint:.0f} ms")
     check(0 < paint < FIRST_PAINT_MS, "first paint in time")
     whole = view(browser)
@@ -67,6 +69,9 @@ def use(browser, page):
               "it is marked, and keys go to the timeline")
         check("view=" in browser.evaluate("new Promise(r => setTimeout(() => r(location.hash), 600))"),
               "the address says what is seen")
+    else:
+        print("SKIPPED: this page has no finding, so that no jump to one is tested")
+        browser.evaluate("timeline.parts.canvas.focus()")
     browser.key("0")
     check([round(t) for t in settled(browser)] == [round(t) for t in whole], "0 shows all")
     browser.evaluate("timeline.parts.canvas.focus()")
