@@ -71,7 +71,8 @@ class Scribe:
         if stream is not None:
             full["stream"] = stream
         tid = like.raw.get("tid") if stream is None else stream
-        event = self.add(category, name, call.start, call.start + duration, full, like.raw.get("pid"), tid, "gpu")
+        begun = call.start + 4_000
+        event = self.add(category, name, begun, begun + duration, full, like.raw.get("pid"), tid, "gpu")
         event.call = call
         event.stream = like.stream if stream is None else (like.stream[0], stream)
         return event

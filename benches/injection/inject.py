@@ -92,6 +92,30 @@ class Straggler:
         pass
 
 
+class SlowNetwork:
+    """Every collective takes longer, by as much on each rank: its transfer does, not the waiting."""
+
+    def __init__(self, group, random):
+        orders = [[e for e in t.gpu if is_collective(e.name)] for t in group.traces]
+        count = min(len(order) for order in orders)
+        self.orders = [order[:count] for order in orders]
+        weights = [min(order[k].duration for order in self.orders) * random.uniform(0.5, 1.5) + 1 for k in range(count)]
+        self.weights = [w / sum(weights) for w in weights]
+        self.low, self.high, self.accept = 1e5, 1e12, ["communication"]
+        self.detail = f"{count} collectives made slow on all ranks"
+
+    def changes(self, x, count):
+        changes = []
+        for order in self.orders:
+            change = Change()
+            change.durations = {id(e): e.duration + int(x * w) for e, w in zip(order, self.weights)}
+            changes.append(change)
+        return changes
+
+    def finish(self, x):
+        pass
+
+
 class Everywhere:
     """A cause of a single trace, planted in every rank of a group alike."""
 
@@ -125,6 +149,8 @@ class Group:
             return Straggler(self, random) if len(self.traces) > 1 else None
         if len(self.traces) > 1 and name not in MANY_RANKS:
             return None
+        if name == "communication" and len(self.traces) > 1:
+            return SlowNetwork(self, random)
         seed = random.random()
         planted = [CAUSES[name](t, p, chance.Random(seed)) for t, p in zip(self.traces, self.plans)]
         return None if any(p is None for p in planted) else Everywhere(planted)

@@ -93,7 +93,8 @@ def ask(command, files):
     answer = subprocess.run(shlex.split(command) + files, capture_output=True, text=True, timeout=600)
     if answer.returncode not in (0, 1) or not answer.stdout:
         return None, answer.stderr.strip()[-300:]
-    return json.loads(answer.stdout).get("findings", []), None
+    document = json.loads(answer.stdout)
+    return document.get("findings") or document.get("summary", {}).get("findings", []), None
 
 
 def gain_of(finding):

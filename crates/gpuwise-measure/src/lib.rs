@@ -9,6 +9,7 @@ pub mod compat_hta;
 mod concepts;
 pub mod drift;
 pub mod figures;
+pub mod findings;
 pub mod hung;
 pub mod kernel_counters;
 pub mod learn;

@@ -7,6 +7,7 @@ pub mod access_log;
 pub mod catalogue;
 pub mod config;
 pub mod flight_recorder;
+pub mod finding_thresholds;
 pub mod gguf;
 pub mod hta_rows;
 pub mod kernel_counters;

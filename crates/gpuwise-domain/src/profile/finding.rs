@@ -98,3 +98,18 @@ pub enum Gain {
     /// Cannot be told from this input.
     Unknown,
 }
+
+/// One threshold of the findings: a row of the catalogue that a user may replace.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Threshold {
+    /// Its name (`loader_share`).
+    pub name: String,
+    /// Its value.
+    pub value: f64,
+    /// Its unit (`share of the span`, `ns`).
+    pub unit: String,
+    /// What it decides, in words.
+    pub meaning: String,
+    /// Where it comes from; `-` for a default of our own.
+    pub source: String,
+}

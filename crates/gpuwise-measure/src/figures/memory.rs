@@ -17,9 +17,12 @@ pub(super) fn figures(timeline: &Timeline) -> Vec<MemoryFigures> {
         .map(|(device, mut events)| {
             events.sort_by_key(|event| event.at_ns);
             MemoryFigures {
+                // The allocator numbers devices as the file describes them; on ROCm work is under
+                // the numbers of agents.
                 capacity: timeline
-                    .devices
+                    .described_devices
                     .iter()
+                    .chain(&timeline.devices)
                     .find(|known| Some(known.number) == device)
                     .and_then(|known| known.total_memory),
                 device,

@@ -6,6 +6,7 @@
 mod audit;
 mod compat_hta;
 mod figures;
+mod findings;
 mod hung;
 mod kernel_counters;
 mod learn;

@@ -19,8 +19,11 @@ use gpuwise_domain::{
         timeline::{Loss, Timeline},
     },
 };
-use gpuwise_measure::figures::{Classifier, Input, Measured, Settings, gaps, of_rank};
-use gpuwise_read::kernel_rules;
+use gpuwise_measure::{
+    figures::{Classifier, Input, Measured, Settings, gaps, of_rank},
+    findings::{self, Signals, Thresholds},
+};
+use gpuwise_read::{finding_thresholds, kernel_rules};
 use std::{
     collections::BTreeMap,
     num::NonZero,
@@ -31,12 +34,16 @@ use std::{
 
 /// What names of kernels and calls say, as the binary carries it.
 const KERNELS: &str = include_str!("../../../../catalogue/kernels.toml");
+/// What findings are held against, as the binary carries it.
+const FINDINGS: &str = include_str!("../../../../catalogue/findings.toml");
 
 /// What is asked of profiles.
 #[derive(Debug)]
 pub(crate) struct Wanted {
     names: Classifier,
     peaks: BTreeMap<String, PeakRates>,
+    /// What findings are held against.
+    pub(crate) limits: Thresholds,
     /// Only what happened within it, from the first work of a file on.
     pub(crate) window: Option<Window>,
     /// Only the device of this number.
@@ -51,8 +58,12 @@ impl Wanted {
     pub(crate) fn new(loaded: &Loaded) -> anyhow::Result<Self> {
         let rules = kernel_rules::read("kernels.toml", KERNELS)
             .context("the catalogue that gpuwise carries")?;
+        let rows = finding_thresholds::read("findings.toml", FINDINGS)
+            .context("the catalogue that gpuwise carries")?;
+        let limits = Thresholds::new(&rows).context("the catalogue that gpuwise carries")?;
         let gpus = loaded.catalogue.gpus.iter();
         Ok(Self {
+            limits,
             names: Classifier::new(&rules),
             peaks: gpus
                 .flat_map(|gpu| {
@@ -101,6 +112,8 @@ pub(crate) struct Profiled {
     pub(crate) timeline: Timeline,
     /// What it says.
     pub(crate) measured: Measured,
+    /// What its time is charged to.
+    pub(crate) signals: Signals,
 }
 
 /// A file that could not be used, and why.
@@ -232,17 +245,21 @@ fn measured(file: &Path, name: String, mut timeline: Timeline, wanted: &Wanted) 
             first: None,
         });
     }
+    let settings = wanted.settings(&timeline);
     let measured = of_rank(
         &Input {
             file: &name,
             rank: files::rank_in_name(file),
             timeline: &timeline,
         },
-        &wanted.settings(&timeline),
+        &settings,
     );
+    let steps = measured.figures.steps.as_ref();
+    let signals = findings::signals(&timeline, steps, &settings, &wanted.limits);
     Profiled {
         file: name,
         timeline,
         measured,
+        signals,
     }
 }

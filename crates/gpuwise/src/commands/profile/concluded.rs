@@ -7,7 +7,10 @@ use gpuwise_domain::profile::{
     sources::Source,
     timeline::{Rank, Timeline},
 };
-use gpuwise_measure::figures::{Measured, flat, of_profile};
+use gpuwise_measure::{
+    figures::{Measured, flat, of_profile},
+    findings::{self, Signals, Thresholds},
+};
 use std::collections::BTreeSet;
 
 /// A profile of one or many files.
@@ -26,6 +29,7 @@ pub(crate) fn from(
     mut profiled: Vec<Profiled>,
     sources: &[Source],
     unusable: &[Unusable],
+    limits: &Thresholds,
 ) -> Concluded {
     let rank = |profiled: &Profiled| profiled.measured.figures.rank;
     let ranks: BTreeSet<u32> = profiled.iter().filter_map(rank).collect();
@@ -51,6 +55,10 @@ pub(crate) fn from(
     for one in &profiled {
         losses(one, several, &mut missing);
     }
+    for one in &mut profiled {
+        one.signals.rank = one.measured.figures.rank;
+    }
+    let signals: Vec<Signals> = profiled.iter().map(|one| one.signals.clone()).collect();
     let (timelines, measured): (Vec<Timeline>, Vec<Measured>) = profiled
         .into_iter()
         .map(|one| (one.timeline, one.measured))
@@ -77,7 +85,7 @@ pub(crate) fn from(
             .into_iter()
             .chain(gpuwise_measure::sources::figures(sources))
             .collect(),
-        findings: Vec::new(),
+        findings: findings::of_profile(&signals, &figures, limits),
         missing,
     };
     Concluded {

@@ -47,10 +47,10 @@ pub(super) fn run(
         let mut runs: Vec<NewRun> = Vec::new();
         let with_work = profiled
             .into_iter()
-            .map(|one| concluded::from(vec![one], &[], &[]));
+            .map(|one| concluded::from(vec![one], &[], &[], &wanted.limits));
         let without = sources
             .chunks(1)
-            .map(|one| concluded::from(Vec::new(), one, &[]));
+            .map(|one| concluded::from(Vec::new(), one, &[], &wanted.limits));
         for concluded in with_work.chain(without) {
             used += 1;
             row(&mut table, &concluded.summary);

@@ -124,7 +124,7 @@ pub(crate) fn run(context: &Context, flags: &Flags) -> anyhow::Result<Answer> {
         sources,
         unusable,
     } = everything;
-    let concluded = concluded::from(profiled, &sources, &unusable);
+    let concluded = concluded::from(profiled, &sources, &unusable, &wanted.limits);
     written.finish(&concluded, &flags.files, &wanted)?;
     let (figures, summary) = (&concluded.figures, &concluded.summary);
     match context.global.format {

@@ -150,7 +150,12 @@ fn beside(places: &[PathBuf], wanted: &Wanted) -> anyhow::Result<Concluded> {
                 .into(),
         });
     }
-    Ok(concluded::from(profiled, &sources, &unusable))
+    Ok(concluded::from(
+        profiled,
+        &sources,
+        &unusable,
+        &wanted.limits,
+    ))
 }
 
 /// What a profile is called: its first file without directories and usual endings.

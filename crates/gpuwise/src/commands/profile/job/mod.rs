@@ -187,7 +187,7 @@ fn concluded_of(
     } else {
         "profile"
     };
-    let mut concluded = concluded::from(profiled, &sources, &unusable);
+    let mut concluded = concluded::from(profiled, &sources, &unusable, &wanted.limits);
     concluded.summary.files = vec![flags.command.join(" ")];
     concluded
         .summary

@@ -1,0 +1,195 @@
+//! What the host did: rests, long calls, calls that waited for the device.
+
+use super::Thresholds;
+use crate::figures::{
+    Classifier,
+    intervals::Intervals,
+    names::{HostPurpose, Remembered},
+};
+use gpuwise_domain::profile::timeline::{
+    Detail, Direction, HostSpan, MemoryKind, NameId, Timeline, Work, WorkClass,
+};
+
+/// A rest is at least this many times the usual pause between operators.
+const USUAL_RESTS: i64 = 20;
+/// A copy of fewer bytes is not what takes the time of its call.
+const LARGE_COPY: u64 = 1 << 20;
+/// A call that returns within this of its copy's end waited for it.
+const RETURNS_WITHIN: i64 = 20_000;
+/// A call shorter than this has waited for nothing.
+const SHORT_CALL: i64 = 15_000;
+
+/// Why a call held the host.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Wait {
+    /// It waits for the device by its purpose.
+    Synchronisation,
+    /// It copies large pageable memory.
+    Pageable,
+}
+
+/// A call that held the host until the device was ready.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Blocking {
+    pub(super) start: i64,
+    pub(super) end: i64,
+    pub(super) name: NameId,
+    pub(super) why: Wait,
+}
+
+/// When the host did what; disjoint, the first that applies.
+#[derive(Debug, Default)]
+pub(super) struct Host {
+    pub(super) loader: Intervals,
+    pub(super) loader_name: Option<NameId>,
+    pub(super) blocking: Vec<Blocking>,
+    pub(super) synchronisation: Intervals,
+    pub(super) pageable: Intervals,
+    pub(super) long_calls: Intervals,
+    pub(super) rests: Intervals,
+    /// Long calls by their start, for their names.
+    long: Vec<(i64, i64, NameId)>,
+}
+
+impl Host {
+    pub(super) fn new(
+        timeline: &Timeline,
+        names: &Classifier,
+        limits: &Thresholds,
+        step_ns: i64,
+    ) -> Self {
+        let mut purposes = Remembered::new(&timeline.names);
+        let mut of = |span: &HostSpan| purposes.of(span.name, |name| names.host(name));
+        let mut host = Self::default();
+        let mut loader = Vec::new();
+        let mut active = Vec::new();
+        for span in timeline.annotations.iter().chain(&timeline.operators) {
+            if of(span) == HostPurpose::Loader {
+                loader.push((span.start_ns, span.end_ns));
+                host.loader_name = Some(span.name);
+            }
+        }
+        for span in &timeline.operators {
+            let name = timeline.names.text(span.name);
+            if !name.starts_with("ProfilerStep") && !name.starts_with("Optimizer.") {
+                active.push((span.start_ns, span.end_ns));
+            }
+        }
+        let copies = copies_by_call(timeline);
+        let mut long = Vec::new();
+        for (index, span) in timeline.calls.iter().enumerate() {
+            active.push((span.start_ns, span.end_ns));
+            let length = span.end_ns - span.start_ns;
+            let purpose = of(span);
+            let copy = copies.get(index).copied().flatten();
+            if let Some(why) = wait(timeline, span, purpose, copy) {
+                host.blocking.push(Blocking {
+                    start: span.start_ns,
+                    end: span.end_ns,
+                    name: span.name,
+                    why,
+                });
+            } else if length as f64 >= limits.first_use_call_ns {
+                long.push((span.start_ns, span.end_ns, span.name));
+            }
+        }
+        host.blocking.sort_by_key(|call| (call.start, call.end));
+        long.sort_unstable();
+        host.loader = Intervals::union(loader.iter().copied());
+        active.extend(loader);
+        host.rests = rests(&Intervals::union(active), limits, step_ns);
+        host.long = long;
+        host.disjoint();
+        host
+    }
+
+    /// Each moment belongs to the first of loader, synchronisation, copies, long calls, rests.
+    fn disjoint(&mut self) {
+        let of = |why| {
+            let calls = self.blocking.iter().filter(move |call| call.why == why);
+            Intervals::union(calls.map(|call| (call.start, call.end)))
+        };
+        self.synchronisation = of(Wait::Synchronisation).without(&self.loader);
+        self.pageable = of(Wait::Pageable)
+            .without(&self.loader)
+            .without(&self.synchronisation);
+        self.long_calls = Intervals::union(self.long.iter().map(|call| (call.0, call.1)))
+            .without(&self.loader)
+            .without(&self.synchronisation)
+            .without(&self.pageable);
+    }
+
+    /// The long call that was under way at some moment of a range.
+    pub(super) fn long_call(&self, start: i64, end: i64) -> Option<NameId> {
+        let before = self.long.partition_point(|call| call.0 < end);
+        let calls = self.long.get(..before)?;
+        calls.iter().rev().find(|c| c.1 > start).map(|c| c.2)
+    }
+}
+
+/// The copy that each call made, where it made one.
+fn copies_by_call(timeline: &Timeline) -> Vec<Option<Work>> {
+    let mut copies = vec![None; timeline.calls.len()];
+    for work in &timeline.work {
+        if work.class == WorkClass::Copy
+            && let Some(copy) = work.call.get().and_then(|call| copies.get_mut(call))
+        {
+            *copy = Some(*work);
+        }
+    }
+    copies
+}
+
+/// Whether a call held the host until the device was ready, and why.
+fn wait(
+    timeline: &Timeline,
+    span: &HostSpan,
+    purpose: HostPurpose,
+    copy: Option<Work>,
+) -> Option<Wait> {
+    if purpose == HostPurpose::Synchronisation {
+        return Some(Wait::Synchronisation);
+    }
+    let copy = copy?;
+    let waited = span.end_ns - span.start_ns >= SHORT_CALL
+        && span.end_ns >= copy.end_ns - RETURNS_WITHIN
+        && span.start_ns <= copy.start_ns;
+    if !waited {
+        return None;
+    }
+    let shape = match timeline.detail_of(&copy) {
+        Some(Detail::Copy(shape)) => *shape,
+        _ => return Some(Wait::Synchronisation),
+    };
+    let pageable = shape.source == MemoryKind::Pageable || shape.target == MemoryKind::Pageable;
+    let large = shape.bytes.unwrap_or(0) >= LARGE_COPY;
+    Some(
+        if pageable && large && shape.direction != Some(Direction::DeviceToDevice) {
+            Wait::Pageable
+        } else {
+            Wait::Synchronisation
+        },
+    )
+}
+
+/// Times in which the host ran nothing for unusually long.
+fn rests(active: &Intervals, limits: &Thresholds, step_ns: i64) -> Intervals {
+    let pairs = active.ranges().windows(2);
+    let pauses: Vec<(i64, i64)> = pairs
+        .filter_map(|pair| match pair {
+            [before, after] => Some((before.1, after.0)),
+            _ => None,
+        })
+        .collect();
+    let mut lengths: Vec<i64> = pauses.iter().map(|pause| pause.1 - pause.0).collect();
+    lengths.sort_unstable();
+    let usual = lengths.get(lengths.len() / 2).copied().unwrap_or(0);
+    let least = (limits.rest_ns as i64)
+        .max(usual.saturating_mul(USUAL_RESTS))
+        .max((limits.rest_share * step_ns as f64) as i64);
+    Intervals::union(
+        pauses
+            .into_iter()
+            .filter(|pause| pause.1 - pause.0 >= least),
+    )
+}

@@ -1,0 +1,58 @@
+//! Thresholds of findings: `findings.toml` of the catalogue, or a user's own file in its form.
+
+use gpuwise_domain::profile::finding::Threshold;
+use serde::Deserialize;
+
+/// A file of thresholds that cannot be used.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{file}, line {line}: {what}")]
+pub struct ThresholdsError {
+    file: String,
+    line: usize,
+    what: String,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct File {
+    #[serde(default)]
+    threshold: Vec<Row>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Row {
+    name: String,
+    value: f64,
+    unit: String,
+    meaning: String,
+    source: String,
+}
+
+/// Reads thresholds; `file` is named in errors. Which of them must be there is asked by those who
+/// use them.
+///
+/// # Errors
+/// Where the text is no such TOML, with its line.
+pub fn read(file: &str, text: &str) -> Result<Vec<Threshold>, ThresholdsError> {
+    let parsed: File = toml::from_str(text).map_err(|error| {
+        let at = error.span().map_or(0, |span| span.start);
+        let before = text.get(..at).unwrap_or_default();
+        ThresholdsError {
+            file: file.to_owned(),
+            line: before.matches('\n').count() + 1,
+            what: error.message().to_owned(),
+        }
+    })?;
+    Ok(parsed
+        .threshold
+        .into_iter()
+        .map(|row| Threshold {
+            name: row.name,
+            value: row.value,
+            unit: row.unit,
+            meaning: row.meaning,
+            source: row.source,
+        })
+        .collect())
+}
