@@ -2,3 +2,6 @@
 
 #[doc = include_str!("../../../docs/concepts/tier-choice.md")]
 mod tier_choice {}
+
+#[doc = include_str!("../../../docs/concepts/profile-figures.md")]
+mod profile_figures {}

@@ -48,13 +48,12 @@ impl Collected {
         }
         let name = event.name.unwrap_or_default();
         let next = self.names.len() as u32;
-        let name = match self.names.get(name.as_ref()) {
-            Some(known) => *known,
-            None => {
-                self.trace.names.push(name.clone().into_owned());
-                self.names.insert(name.into_owned(), next);
-                next
-            }
+        let name = if let Some(known) = self.names.get(name.as_ref()) {
+            *known
+        } else {
+            self.trace.names.push(name.clone().into_owned());
+            self.names.insert(name.into_owned(), next);
+            next
         };
         self.trace.rows.push(HtaRow {
             start_us: start.value,

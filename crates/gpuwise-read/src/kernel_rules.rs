@@ -41,7 +41,8 @@ struct Communication {
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Kind {
-    kind: String,
+    #[serde(rename = "kind")]
+    name: String,
     #[serde(default = "yes")]
     tensor_cores: bool,
     patterns: Patterns,
@@ -158,7 +159,7 @@ pub fn read(file: &str, text: &str) -> Result<KernelRules, KernelRulesError> {
         .kind
         .into_iter()
         .map(|row| KindRule {
-            kind: row.kind,
+            kind: row.name,
             eligible: row.tensor_cores,
             patterns: row.patterns.0,
         })

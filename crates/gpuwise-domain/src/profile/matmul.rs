@@ -113,12 +113,12 @@ impl Processor {
             vendor: gpu.vendor.clone(),
             generation: gpu.generation.clone(),
             capability: gpu.compute_capability,
-            peak_bf16: gpu.peak.bf16.map(|rate| rate.get()),
-            peak_fp8: gpu.peak.fp8.map(|rate| rate.get()),
+            peak_bf16: gpu.peak.bf16.map(gpuwise_units::FlopPerSecond::get),
+            peak_fp8: gpu.peak.fp8.map(gpuwise_units::FlopPerSecond::get),
             bandwidth: gpu.bandwidth.get(),
             units: gpu.units,
-            power: gpu.power_limit.map(|power| power.get()),
-            host_link: gpu.host_link.map(|rate| rate.get()),
+            power: gpu.power_limit.map(gpuwise_units::Watts::get),
+            host_link: gpu.host_link.map(gpuwise_units::BytesPerSecond::get),
         }
     }
 

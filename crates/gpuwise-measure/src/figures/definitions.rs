@@ -1,6 +1,7 @@
 //! Every figure: its name, unit, formula and source. The reference page is written from this table.
 
 use gpuwise_domain::profile::figure::{Better, FigureDefinition};
+use std::fmt::Write as _;
 
 /// Interval arithmetic of the figures, in words.
 const UNION: &str = "U is the union of the time of all pieces, & the intersection, |x| the length";
@@ -122,8 +123,9 @@ pub fn reference() -> String {
     page += ". Times are integer nanoseconds.\n\n| figure | unit | meaning | formula | source |\n|---|---|---|---|---|\n";
     for figure in FIGURES {
         let cell = |text: &str| text.replace('|', "\\|");
-        page += &format!(
-            "| `{}` | {} | {} | {} | {} |\n",
+        let _ = writeln!(
+            page,
+            "| `{}` | {} | {} | {} | {} |",
             figure.name,
             figure.unit,
             cell(figure.meaning),

@@ -150,7 +150,8 @@ fn rate(rates: &PeakRates, precision: &str) -> Option<f64> {
         "int8" => rates.int8,
         _ => None,
     };
-    rate.map(|rate| rate.get()).filter(|rate| *rate > 0.0)
+    rate.map(gpuwise_units::FlopPerSecond::get)
+        .filter(|rate| *rate > 0.0)
 }
 
 /// The precision of an operator: the type of its first matrix; FP32 runs as TF32 on tensor cores.
@@ -173,14 +174,12 @@ fn precision(operands: &Operands, used: TensorCores) -> Option<&'static str> {
 pub fn flops(operator: &str, operands: &Operands) -> Option<f64> {
     let shape = |index: usize| operands.shapes.get(index).filter(|shape| !shape.is_empty());
     match operator.strip_prefix("aten::").unwrap_or(operator) {
-        "mm" | "_scaled_mm" | "_int_mm" | "mv" => product(shape(0)?, shape(1)?),
+        "mm" | "bmm" | "matmul" | "mv" | "_scaled_mm" | "_int_mm" => product(shape(0)?, shape(1)?),
         "addmm" | "_addmm_activation" | "addmv" | "baddbmm" => product(shape(1)?, shape(2)?),
-        "bmm" => product(shape(0)?, shape(1)?),
         "linear" => {
             let (input, weight) = (shape(0)?, shape(1)?);
             Some(2.0 * size(input) * *weight.first()? as f64)
         }
-        "matmul" => product(shape(0)?, shape(1)?),
         "cudnn_convolution" => convolution(operands, 3, 2, 4),
         "miopen_convolution" | "convolution" | "_convolution" | "conv2d" | "conv1d" | "conv3d" => {
             let miopen = operator.ends_with("miopen_convolution");

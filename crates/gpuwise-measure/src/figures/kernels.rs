@@ -25,7 +25,7 @@ struct Sum {
     kind: u16,
     tensor_cores: TensorCores,
     count: u64,
-    sum_ns: i64,
+    total_ns: i64,
     min_ns: i64,
     max_ns: i64,
 }
@@ -101,13 +101,13 @@ fn add(sum: &mut Option<Sum>, piece: &Piece) {
         kind: piece.traits.kind,
         tensor_cores: piece.traits.tensor_cores,
         count: 0,
-        sum_ns: 0,
+        total_ns: 0,
         min_ns: duration,
         max_ns: duration,
     });
     sum.first = sum.first.min(piece.index);
     sum.count += 1;
-    sum.sum_ns = sum.sum_ns.saturating_add(duration);
+    sum.total_ns = sum.total_ns.saturating_add(duration);
     sum.min_ns = sum.min_ns.min(duration);
     sum.max_ns = sum.max_ns.max(duration);
 }
@@ -136,7 +136,7 @@ fn by_name(timeline: &Timeline, sums: Vec<Option<Sum>>, names: &Classifier) -> V
         .enumerate()
         .filter_map(|(name, sum)| Some((name, sum?)))
         .collect();
-    sums.sort_by_key(|(_, sum)| (Reverse(sum.sum_ns), sum.first));
+    sums.sort_by_key(|(_, sum)| (Reverse(sum.total_ns), sum.first));
     sums.into_iter()
         .map(|(_, sum)| {
             let work = timeline.work.get(sum.first as usize);
@@ -147,7 +147,7 @@ fn by_name(timeline: &Timeline, sums: Vec<Option<Sum>>, names: &Classifier) -> V
                 kind: names.kind_name(sum.kind).to_owned(),
                 tensor_cores: sum.tensor_cores,
                 count: sum.count,
-                sum_ns: sum.sum_ns,
+                sum_ns: sum.total_ns,
                 min_ns: sum.min_ns,
                 max_ns: sum.max_ns,
             }
@@ -165,7 +165,7 @@ fn kinds<'a>(sums: impl Iterator<Item = &'a Sum>, names: &Classifier) -> Vec<Ker
             sum_ns: 0,
         });
         kind.count += sum.count;
-        kind.sum_ns = kind.sum_ns.saturating_add(sum.sum_ns);
+        kind.sum_ns = kind.sum_ns.saturating_add(sum.total_ns);
     }
     let mut kinds: Vec<KernelGroup> = kinds.into_values().collect();
     kinds.sort_by_key(|kind| Reverse(kind.sum_ns));

@@ -132,8 +132,8 @@ impl<'a> Walk<'a> {
                 return;
             }
             let next = match at {
-                At::Piece(place) => self.from_piece(place, &mut time),
-                At::Host(thread) => self.from_host(thread, &mut time),
+                At::Piece(place) => self.back_from_piece(place, &mut time),
+                At::Host(thread) => Some(self.back_from_host(thread, &mut time)),
             };
             match next {
                 Some(next) => at = next,
@@ -161,7 +161,7 @@ impl<'a> Walk<'a> {
         }
     }
 
-    fn from_piece(&mut self, place: u32, time: &mut i64) -> Option<At> {
+    fn back_from_piece(&mut self, place: u32, time: &mut i64) -> Option<At> {
         let piece = *self.piece(place)?;
         let cause = if is_memory(piece.traits.kind) {
             PathCause::Memory
@@ -206,7 +206,7 @@ impl<'a> Walk<'a> {
         self.by_end.get(after.checked_sub(1)?).copied()
     }
 
-    fn from_host(&mut self, thread: u32, time: &mut i64) -> Option<At> {
+    fn back_from_host(&mut self, thread: u32, time: &mut i64) -> At {
         let waits = self.waits.get(&thread);
         let wait = waits.and_then(|waits| {
             let after = waits.partition_point(|call| call.end_ns <= *time);
@@ -214,7 +214,7 @@ impl<'a> Walk<'a> {
         });
         let Some(wait) = wait.filter(|wait| wait.end_ns > self.start) else {
             self.host_work(self.start, time);
-            return Some(At::Host(thread));
+            return At::Host(thread);
         };
         self.host_work(wait.end_ns, time);
         let ended = self.ended_by(*time);
@@ -224,7 +224,7 @@ impl<'a> Walk<'a> {
         match (ended, end) {
             (Some(ended), Some(end)) if end > wait.start_ns => {
                 self.add(end, time, PathCause::Synchronisation, None);
-                Some(At::Piece(ended))
+                At::Piece(ended)
             }
             _ => {
                 self.add(wait.start_ns, time, PathCause::Call, None);
@@ -232,7 +232,7 @@ impl<'a> Walk<'a> {
                     // A call without length would be found again.
                     self.add(*time - 1, time, PathCause::Call, None);
                 }
-                Some(At::Host(thread))
+                At::Host(thread)
             }
         }
     }

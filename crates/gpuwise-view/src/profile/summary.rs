@@ -8,6 +8,7 @@ use gpuwise_domain::profile::{
     figure::{Figure, Summary, Value},
     figures::{ProfileFigures, RankFigures},
 };
+use std::fmt::Write as _;
 
 /// A titled table of the summary.
 #[derive(Debug)]
@@ -25,7 +26,7 @@ pub fn text(figures: &ProfileFigures, summary: &Summary, style: Style) -> String
         out.push('\n');
     }
     for section in sections(figures, summary) {
-        out += &format!("\n{}\n", section.title);
+        let _ = writeln!(out, "\n{}", section.title);
         out += &section.table.to_text(style);
     }
     let findings = words::findings(summary);
@@ -51,17 +52,18 @@ pub fn markdown(figures: &ProfileFigures, summary: &Summary) -> String {
     let escape = crate::escape_markdown;
     let mut out = format!("{}\n\n", escape(&words::answer(figures, summary)));
     for line in words::facts(figures, summary) {
-        out += &format!("- {}\n", escape(&line));
+        let _ = writeln!(out, "- {}", escape(&line));
     }
     let findings = words::findings(summary);
     if !findings.is_empty() {
         out += "\n## Findings\n\n";
         for line in findings {
-            out += &format!("- {}\n", escape(&line));
+            let _ = writeln!(out, "- {}", escape(&line));
         }
     }
     for section in sections(figures, summary) {
-        out += &format!(
+        let _ = write!(
+            out,
             "\n## {}\n\n{}",
             escape(&section.title),
             section.table.to_markdown()
@@ -70,7 +72,7 @@ pub fn markdown(figures: &ProfileFigures, summary: &Summary) -> String {
     if !summary.missing.is_empty() {
         out += "\n## Missing\n\n";
         for line in &summary.missing {
-            out += &format!("- {}\n", escape(line));
+            let _ = writeln!(out, "- {}", escape(line));
         }
     }
     out

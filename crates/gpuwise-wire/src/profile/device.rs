@@ -97,6 +97,7 @@ pub(crate) struct IdleDocument {
 
 /// What the host did while a device waited for it.
 #[derive(Serialize, ToSchema)]
+#[allow(clippy::struct_field_names, reason = "keys name their units")]
 pub(crate) struct HostWaitDocument {
     loader_ns: i64,
     synchronisation_ns: i64,
