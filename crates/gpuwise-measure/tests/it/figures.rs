@@ -32,7 +32,9 @@ proptest! {
         let (x, y) = (moments(&left), moments(&right));
         let both: Vec<bool> = x.iter().zip(&y).map(|(x, y)| *x && *y).collect();
         let only: Vec<bool> = x.iter().zip(&y).map(|(x, y)| *x && !*y).collect();
-        let length = |moments: &[bool]| moments.iter().filter(|held| **held).count() as i64;
+        let length = |moments: &[bool]| {
+            i64::try_from(moments.iter().filter(|held| **held).count()).expect("few")
+        };
         prop_assert_eq!(moments(a.ranges()), x.clone());
         prop_assert_eq!(a.length(), length(&x));
         prop_assert_eq!(moments(a.intersection(&b).ranges()), both.clone());
@@ -41,8 +43,8 @@ proptest! {
         for (start, end) in right {
             prop_assert_eq!(a.overlap_range(start, end), length(&x[start as usize..end as usize]));
         }
-        for (at, held) in x.iter().enumerate() {
-            prop_assert_eq!(a.holds(at as i64), *held);
+        for (at, held) in (0..).zip(&x) {
+            prop_assert_eq!(a.holds(at), *held);
         }
     }
 
@@ -145,6 +147,7 @@ fn a_gap_is_taken_apart() {
 
 #[test]
 fn names_say_what_kernels_are() {
+    use TensorCores::{Ineligible, Unknown, Unused, Used};
     let names = classifier();
     let check = |name: &str, communication: bool, kind: &str, tensor_cores: TensorCores| {
         let found = names.kernel(name);
@@ -158,7 +161,6 @@ fn names_say_what_kernels_are() {
             "{name}"
         );
     };
-    use TensorCores::{Ineligible, Unknown, Unused, Used};
     check(
         "ncclDevKernel_AllReduce_Sum_bf16_RING_LL(ncclDevKernelArgsStorage<4096ul>)",
         true,

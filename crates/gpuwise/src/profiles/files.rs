@@ -101,7 +101,7 @@ mod tests {
     #[test]
     fn names_state_ranks() {
         let check = |name: &str, rank: Option<u32>| {
-            assert_eq!(rank_in_name(Path::new(name)), rank, "{name}")
+            assert_eq!(rank_in_name(Path::new(name)), rank, "{name}");
         };
         check("a/rank7.json.gz", Some(7));
         check("trace_rank-12.json", Some(12));

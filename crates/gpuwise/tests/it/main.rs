@@ -18,5 +18,5 @@ mod profile_job;
 mod runs;
 mod simulate;
 mod support;
-mod watch;
 mod tier;
+mod watch;

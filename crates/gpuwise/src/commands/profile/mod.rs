@@ -22,7 +22,7 @@ use gpuwise_domain::profile::figures::Window;
 use gpuwise_measure::figures::definitions::{FIGURES, definition};
 use gpuwise_view::profile::{sources as of_sources, summary as view};
 use gpuwise_wire::profile_to_json;
-use std::path::PathBuf;
+use std::{fmt::Write as _, path::PathBuf};
 use written::Written;
 
 /// Flags of `gpuwise profile`.
@@ -197,8 +197,9 @@ fn explained(summary: &gpuwise_domain::profile::figure::Summary) -> String {
             .iter()
             .any(|known| known.name == figure.name)
         {
-            text += &format!(
-                "- {} ({}): {} {}. Source: {}.\n",
+            let _ = writeln!(
+                text,
+                "- {} ({}): {} {}. Source: {}.",
                 figure.name, figure.unit, figure.meaning, figure.formula, figure.source
             );
         }
