@@ -183,7 +183,7 @@ impl Case<'_> {
             .candidates()
             .filter(|gpu| gpu.name != board.name)
         {
-            let Some(other) = self.market.whole(gpu) else {
+            let Some(other) = Market::whole(gpu) else {
                 continue;
             };
             let priced =

@@ -121,7 +121,7 @@ impl<'a> Market<'a> {
     pub(super) fn held(&self, gpu: &str, slice: Option<&str>) -> Option<Held<'a>> {
         let gpu = self.catalogue.gpu(gpu)?;
         let Some(profile) = slice else {
-            return self.whole(gpu);
+            return Self::whole(gpu);
         };
         let slice = self
             .catalogue
@@ -131,7 +131,7 @@ impl<'a> Market<'a> {
         Some(Self::sliced(gpu, slice))
     }
 
-    pub(super) fn whole(&self, gpu: &'a Gpu) -> Option<Held<'a>> {
+    pub(super) fn whole(gpu: &'a Gpu) -> Option<Held<'a>> {
         let sold = Bytes::from_f64(gpu.memory_marketing_gb * 1e9);
         let memory = gpu.memory_reported.unwrap_or(sold);
         (memory.count() > 0).then_some(Held {

@@ -1,6 +1,6 @@
 //! Workloads that need more: CPUs, memory, or serving capacity.
 
-use super::{Case, Said};
+use super::{Case, Said, market::Market};
 use gpuwise_domain::usage::proposal::{Change, Proposal, Risk, Saving, Verdict};
 use gpuwise_units::{Bytes, significant};
 
@@ -126,10 +126,7 @@ impl Case<'_> {
 
     /// The GPU of the fleet with the next larger memory.
     fn larger(&self, than: Bytes) -> Option<String> {
-        let more = self
-            .market
-            .candidates()
-            .filter_map(|gpu| self.market.whole(gpu));
+        let more = self.market.candidates().filter_map(Market::whole);
         let more = more.filter(|held| held.memory > than);
         more.min_by_key(|held| held.memory)
             .map(|held| held.gpu.name.clone())

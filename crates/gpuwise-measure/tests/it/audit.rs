@@ -353,7 +353,7 @@ fn seen_too_briefly_and_gone() {
 
 /// Office hours, Monday to Friday from 9 to 17 UTC.
 fn office(hour: usize) -> f32 {
-    let at = WINDOW.start + hour as i64 * 3600;
+    let at = WINDOW.start + hour.cast_signed() as i64 * 3600;
     let (weekday, clock) = ((at / 86_400 + 4) % 7, at / 3600 % 24);
     if (1..=5).contains(&weekday) && (9..17).contains(&clock) {
         0.9

@@ -148,7 +148,7 @@ impl<'a> Asker<'a> {
     }
 
     /// Only these namespaces, as those exporters call them that are not about devices.
-    pub(super) fn within(mut self, namespaces: BTreeSet<String>) -> Self {
+    pub(super) fn within(mut self, namespaces: &BTreeSet<String>) -> Self {
         if !namespaces.is_empty() && namespaces.len() <= MOST_NAMED {
             self.matchers
                 .push(one_of("namespace", namespaces.iter().map(String::as_str)));

@@ -118,7 +118,7 @@ impl Collected {
     }
 
     /// Adds the rows of a task.
-    pub fn add(&mut self, task: Task, rows: Vec<Row>, notes: Vec<String>) {
+    pub fn add(&mut self, task: &Task, rows: Vec<Row>, notes: Vec<String>) {
         self.tasks.insert(task.quantity);
         for note in notes {
             if !self.notes.contains(&note) {
@@ -127,9 +127,9 @@ impl Collected {
         }
         for row in rows {
             if is_device(task.quantity) {
-                self.device(&task, row);
+                self.device(task, row);
             } else {
-                self.fact(&task, &row);
+                self.fact(task, &row);
             }
         }
     }
@@ -159,7 +159,7 @@ impl Collected {
         }
         match (task.quantity, row.values) {
             (Quantity::MemoryUsed, Values::Hours(hours)) => {
-                highest(&mut member.memory_hourly, &hours)
+                highest(&mut member.memory_hourly, &hours);
             }
             (Quantity::MemoryUsed, Values::One(value)) => member.memory_average.add(value, 1.0),
             (Quantity::DramActive, Values::One(value)) => higher(&mut member.dram_p95, value),

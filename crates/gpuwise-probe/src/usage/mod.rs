@@ -83,7 +83,7 @@ pub fn collect(
             said,
         )?;
     }
-    let asker = asker.within(collected.namespaces());
+    let asker = asker.within(&collected.namespaces());
     let hosts = [
         (Quantity::CpuSeconds, Aggregate::Increase),
         (Quantity::ThrottledPeriods, Aggregate::Increase),
@@ -177,7 +177,7 @@ fn run(
     answers.sort_by_key(|(at, _)| *at);
     for ((_, answer), task) in answers.into_iter().zip(tasks) {
         match answer {
-            Ok((rows, notes)) => collected.add(task, rows, notes),
+            Ok((rows, notes)) => collected.add(&task, rows, notes),
             Err(error) if collected.is_empty() => return Err(error),
             Err(error) => collected.failed(&task, &error),
         }

@@ -2,6 +2,8 @@
 
 mod bad_servers;
 mod events;
+#[cfg(feature = "metrics")]
+mod fleets;
 mod good_servers;
 #[cfg(feature = "nsight")]
 mod nsight;

@@ -6,7 +6,7 @@ use thiserror::Error;
 
 /// Columns of a table of usage: name, and what it holds. Only `workload` and `gpu` must be there; an
 /// empty cell is unknown.
-pub const COLUMNS: [(&str, &str); 24] = [
+pub const COLUMNS: [(&str, &str); 25] = [
     ("namespace", "namespace, project or account"),
     ("workload", "name of the workload"),
     ("kind", "Deployment, StatefulSet, Job, Pod, SlurmJob …"),
@@ -15,6 +15,7 @@ pub const COLUMNS: [(&str, &str); 24] = [
     ("mig_profile", "MIG profile that it holds"),
     ("gpus", "GPUs or slices of one replica; 1 where empty"),
     ("replicas", "replicas; 1 where empty"),
+    ("container", "container that holds the GPUs, for patches"),
     ("cpus", "CPUs of one replica"),
     ("hours", "hours in which it was seen"),
     ("memory_peak_mib", "largest memory of any device"),
@@ -189,7 +190,7 @@ fn usage(row: &Row<'_>) -> Result<Usage, UsageError> {
         devices: row.count("gpus")?,
         replicas: row.count("replicas")?,
         cpus: row.number("cpus", 1e6)?,
-        container: None,
+        container: row.text("container").map(str::to_owned),
         cpus_limited: row.text("cpus").is_some(),
     };
     let hours = row.number("hours", 1e6)?.unwrap_or(0.0);

@@ -25,5 +25,6 @@ mod telemetry;
 mod tier;
 mod traffic;
 mod traffic_columns;
+mod usage;
 mod workload;
 mod xplane;

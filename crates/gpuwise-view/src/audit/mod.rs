@@ -154,7 +154,7 @@ fn heading(report: &Report<'_>) -> String {
     );
     let untold = totals.by_side[3];
     if untold > 0.0 {
-        let _ = write!(out, "; {} GPUs cannot be told", gpus(untold));
+        let _ = write!(out, "; of {} it cannot be told", gpus(untold));
     }
     out.push('\n');
     let saved = totals.saved.as_f64();

@@ -282,7 +282,7 @@ fn crons(busy: &[u8]) -> Vec<(String, String)> {
             .filter(|hour| **hour / 24 == day)
             .map(|hour| hour % 24);
         let Some(first) = hours.next() else { continue };
-        let last = hours.last().unwrap_or(first);
+        let last = hours.next_back().unwrap_or(first);
         match spans.iter_mut().find(|(span, _)| *span == (first, last)) {
             Some((_, days)) => days.push(day),
             None => spans.push(((first, last), vec![day])),

@@ -36,7 +36,7 @@ pub fn proof_table(rows: &[ProofRow]) -> Table {
     let mut table = Table::new(vec![
         Column::left("workload", "Workload").wrap(10),
         Column::left("proposal", "proposed").wrap(12),
-        Column::left("made", "on").priority(2),
+        Column::left("made", "on").priority(1),
         Column::left("state", "is"),
         Column::right("predicted_saving_per_hour", "predicted").unit("$/h"),
         Column::right("proven_saving_per_hour", "proven").unit("$/h"),
@@ -45,7 +45,7 @@ pub fn proof_table(rows: &[ProofRow]) -> Table {
         Column::right("latency_change", "latency"),
         Column::raw("latency_before_seconds"),
         Column::raw("latency_after_seconds"),
-        Column::left("why", "because").wrap(18).priority(1),
+        Column::left("why", "because").wrap(18).priority(3),
     ])
     .when_empty("Nothing has been proposed yet: `gpuwise audit --prometheus URL` remembers what it proposes.");
     let money = |value: Option<Money>| {

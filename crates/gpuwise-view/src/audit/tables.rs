@@ -87,11 +87,11 @@ pub(super) fn proposals(rows: &[(&Usage, &Judgement)], top: usize) -> Table {
     let mut table = Table::new(vec![
         Column::right("rank", "#"),
         Column::left("workload", "Workload").wrap(10),
-        Column::left("holds", "holds").wrap(10).priority(2),
+        Column::left("holds", "holds").wrap(10).priority(1),
         Column::left("verdict", "is"),
         Column::left("proposal", "do").wrap(12),
-        Column::left("reason", "because").wrap(18).priority(1),
-        Column::right("saving_gpus", "GPUs").priority(3),
+        Column::left("reason", "because").wrap(22).priority(3),
+        Column::right("saving_gpus", "GPUs").priority(2),
         Column::right("saving_per_hour", "$/h"),
         Column::right("hours_short", "short").unit("h").priority(4),
     ])

@@ -4,6 +4,7 @@
 #![allow(clippy::disallowed_methods, clippy::disallowed_types)]
 #![allow(clippy::unwrap_used, clippy::float_cmp)]
 
+mod audit;
 mod figures;
 mod fixture;
 mod html;

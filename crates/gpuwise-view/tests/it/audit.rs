@@ -1,0 +1,159 @@
+//! Patches of an audit, as they are applied.
+
+use gpuwise_domain::usage::{
+    Asked, Holder, Usage,
+    proposal::{Change, Judgement, Proposal, Risk, Saving, Verdict},
+};
+use gpuwise_view::audit::{civil, patches};
+
+fn usage(kind: &str, name: &str) -> Usage {
+    Usage {
+        holder: Holder {
+            namespace: "team".into(),
+            kind: kind.into(),
+            name: name.into(),
+        },
+        tenant: "team".into(),
+        asked: Asked {
+            gpu: Some("NVIDIA A100-SXM4-80GB".into()),
+            devices: 1,
+            replicas: 3,
+            container: Some("main".into()),
+            ..Asked::default()
+        },
+        hours: 336.0,
+        spanned_hours: 336.0,
+        device_hours: 336.0,
+        device_hours_seen: 336.0,
+        present: true,
+        memory_peak: None,
+        memory_average: None,
+        memory_hourly: Vec::new(),
+        memory_full_share: None,
+        compute: None,
+        compute_hourly: Vec::new(),
+        idle: None,
+        tensor_average: None,
+        dram_p95: None,
+        cpu_share: None,
+        throttled_share: None,
+        engine: None,
+        missing: Vec::new(),
+    }
+}
+
+/// Name and text of the patch, comments left out but for how it is applied.
+fn patch(kind: &str, name: &str, change: Change) -> (String, String) {
+    let usage = usage(kind, name);
+    let said = Judgement {
+        holder: usage.holder.clone(),
+        verdict: Verdict::OverProvisioned,
+        reason: "because\nof that".into(),
+        proposal: Some(Proposal {
+            title: "this".into(),
+            saving: Saving {
+                gpus: 0.0,
+                gpus_low: 0.0,
+                gpus_high: 0.0,
+                hourly: None,
+                hourly_low: None,
+                hourly_high: None,
+            },
+            risk: Risk {
+                hours_short: Some(2),
+                hours_seen: 336,
+                note: "nothing".into(),
+            },
+            change,
+        }),
+        notes: Vec::new(),
+    };
+    let product = |gpu: &str| (gpu == "A100 SXM4 80GB").then(|| "NVIDIA-A100-SXM4-80GB".to_owned());
+    let made = patches(&usage, &said, product).expect("a proposal has a patch");
+    let kept = made
+        .text
+        .lines()
+        .filter(|line| !line.starts_with("# ") || line.contains("apply:"));
+    (made.file, kept.flat_map(|line| [line, "\n"]).collect())
+}
+
+#[test]
+fn a_slice_in_place_of_a_gpu() {
+    let change = Change::Slice {
+        gpu: "A100 SXM4 80GB".into(),
+        profile: "1g.10gb".into(),
+    };
+    let (file, text) = patch("Deployment", "model", change);
+    assert_eq!(file, "team-model.yaml");
+    insta::assert_snapshot!(text, @r#"
+    # apply: kubectl patch -n team deployment model --patch-file team-model.yaml
+    spec:
+      template:
+        spec:
+          nodeSelector:
+            nvidia.com/gpu.product: "NVIDIA-A100-SXM4-80GB"
+          containers:
+          - name: "main"
+            resources:
+              limits: {nvidia.com/gpu: null, nvidia.com/mig-1g.10gb: 1}
+              requests: {nvidia.com/gpu: null, nvidia.com/mig-1g.10gb: 1}
+    "#);
+}
+
+#[test]
+fn replicas_and_hours() {
+    let (_, text) = patch("StatefulSet", "model", Change::Replicas { from: 3, to: 2 });
+    assert!(text.ends_with("spec:\n  replicas: 2\n"), "{text}");
+    let (_, text) = patch("Pod", "jupyter-a", Change::ScaleToZero);
+    assert_eq!(text, "# apply: kubectl delete -n team pod jupyter-a\n");
+    // Monday from 9 to 12, Tuesday the same.
+    let busy_hours = vec![33, 34, 35, 57, 59];
+    let (_, text) = patch("Deployment", "model", Change::Schedule { busy_hours });
+    assert!(
+        text.contains("start: \"0 9 * * 1,2\"\n      end: \"59 11 * * 1,2\""),
+        "{text}"
+    );
+    assert!(
+        text.contains("minReplicaCount: 0") && text.contains("desiredReplicas: \"3\""),
+        "{text}"
+    );
+}
+
+#[test]
+fn slurm_gets_its_lines() {
+    let change = Change::Slice {
+        gpu: "A100 SXM4 80GB".into(),
+        profile: "1g.10gb".into(),
+    };
+    assert_eq!(
+        patch("SlurmJob", "4711", change),
+        (
+            "team-4711.sh".into(),
+            "#SBATCH --gres=gpu:1g.10gb:1\n".into()
+        )
+    );
+    assert_eq!(
+        patch("SlurmJob", "4711", Change::ScaleToZero).1,
+        "scancel 4711\n"
+    );
+}
+
+/// A name from a label may hold anything: it leads to no other file and ends no comment.
+#[test]
+fn names_that_mean_harm() {
+    let (file, text) = patch("Pod", "../../etc/x\nrm -rf '", Change::ScaleToZero);
+    assert!(!file.contains('/') && !file.starts_with('.'), "{file}");
+    assert!(text.lines().all(|line| line.starts_with('#')), "{text}");
+}
+
+#[test]
+fn days_by_the_calendar() {
+    for (at, shown) in [
+        (0, "1970-01-01 00:00 UTC"),
+        (951_782_400, "2000-02-29 00:00 UTC"),
+        (1_763_726_400, "2025-11-21 12:00 UTC"),
+        (-1, "1969-12-31 23:59 UTC"),
+    ] {
+        assert_eq!(civil(at), shown);
+    }
+}
