@@ -278,8 +278,8 @@ fn patches(
             file = format!("{copy}-{}", patch.file);
             copy += 1;
         }
-        let path = directory.join(&file);
-        fs::write(&path, &patch.text).map_err(|error| cannot(&path, error))?;
+        let target = directory.join(&file);
+        fs::write(&target, &patch.text).map_err(|error| cannot(&target, error))?;
         written += 1;
     }
     output::say(&format!("{written} patches in {}", directory.display()));
