@@ -57,7 +57,9 @@ fn main() {
         let said = read(&page, &names).unwrap();
         reading += begun.elapsed().as_secs_f64();
         let begun = Instant::now();
-        said.iter().for_each(|one| state.take(one, now));
+        for one in &said {
+            state.take(one, now);
+        }
         taking += begun.elapsed().as_secs_f64();
         if look % 10 == 0 {
             let begun = Instant::now();

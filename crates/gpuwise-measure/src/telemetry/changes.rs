@@ -35,20 +35,17 @@ impl Changes {
         let mut changes = Vec::new();
         for finding in found {
             let key = (finding.class.clone(), finding.scope.part.clone());
-            match self.holding.get_mut(&key) {
-                Some((_, seen, last)) => {
-                    *seen = now;
-                    *last = finding;
-                }
-                None => {
-                    changes.push(Change {
-                        finding: finding.clone(),
-                        began: now,
-                        ended: None,
-                    });
-                    self.holding.insert(key, (now, now, finding));
-                }
+            if let Some((_, seen, last)) = self.holding.get_mut(&key) {
+                *seen = now;
+                *last = finding;
+                continue;
             }
+            changes.push(Change {
+                finding: finding.clone(),
+                began: now,
+                ended: None,
+            });
+            self.holding.insert(key, (now, now, finding));
         }
         let hold = self.hold;
         self.holding.retain(|_, (began, seen, finding)| {

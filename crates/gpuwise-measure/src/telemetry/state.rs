@@ -72,13 +72,11 @@ impl Row {
     }
 
     fn track_mut(&mut self, quantity: Quantity) -> &mut Track {
-        let place = match self.tracks.iter().position(|(of, _)| *of == quantity) {
-            Some(place) => place,
-            None => {
-                self.tracks.push((quantity, Track::default()));
-                self.tracks.len() - 1
-            }
-        };
+        let known = self.tracks.iter().position(|(of, _)| *of == quantity);
+        let place = known.unwrap_or_else(|| {
+            self.tracks.push((quantity, Track::default()));
+            self.tracks.len() - 1
+        });
         // `place` was found or pushed just above.
         &mut self.tracks[place].1
     }

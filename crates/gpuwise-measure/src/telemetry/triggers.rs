@@ -90,7 +90,6 @@ impl Trigger {
                 .collect(),
         };
         match self.condition.over {
-            Aggregate::Any => {}
             Aggregate::All => {
                 let (holds, limit) = (self.condition.comparison, self.condition.value);
                 let all = values.iter().all(|(_, value)| holds.holds(*value, limit));
@@ -105,7 +104,7 @@ impl Trigger {
                 let mean = values.iter().map(|(_, value)| value).sum::<f64>() / values.len() as f64;
                 values = vec![("mean".into(), mean)];
             }
-            Aggregate::Mean => {}
+            Aggregate::Any | Aggregate::Mean => {}
         }
         values
     }

@@ -55,7 +55,7 @@ impl std::fmt::Debug for Driver {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Driver")
             .field("gpus", &self.gpus.len())
-            .finish()
+            .finish_non_exhaustive()
     }
 }
 
@@ -111,8 +111,9 @@ fn why(error: &NvmlError) -> Missing {
     match error {
         NvmlError::NotSupported => Missing::NotSupported,
         NvmlError::NoPermission => Missing::NoPermission,
-        NvmlError::NotFound => Missing::NotFound,
-        NvmlError::FailedToLoadSymbol(_) | NvmlError::FunctionNotFound => Missing::NotFound,
+        NvmlError::NotFound | NvmlError::FailedToLoadSymbol(_) | NvmlError::FunctionNotFound => {
+            Missing::NotFound
+        }
         _ => Missing::DriverError,
     }
 }

@@ -1,5 +1,13 @@
 //! Pages of exporters, metrics that programs send, and recorded samples of a driver.
 
+// Tests may fail loudly, say what they skip, and compare numbers that are exact.
+#![allow(
+    clippy::unwrap_used,
+    clippy::print_stdout,
+    clippy::float_cmp,
+    clippy::unnecessary_wraps
+)]
+
 use gpuwise_domain::telemetry::{GpuIdentity, Missing, Process, Quantity, ReadingValue};
 use gpuwise_probe::{
     gpus::{GpuSample, Sampler, ScrapeError, Scraper, telemetry},

@@ -146,10 +146,11 @@ impl<'n> Builder<'n> {
     pub(super) fn finish(mut self) -> Telemetry {
         let mut divided = vec![false; self.out.subjects.len()];
         for reading in &self.out.readings {
-            if reading.quantity == Quantity::MigMode && reading.value.known() == Some(1.0) {
-                if let Some(flag) = divided.get_mut(reading.subject as usize) {
-                    *flag = true;
-                }
+            if reading.quantity == Quantity::MigMode
+                && reading.value.known() == Some(1.0)
+                && let Some(flag) = divided.get_mut(reading.subject as usize)
+            {
+                *flag = true;
             }
         }
         for reading in &mut self.out.readings {

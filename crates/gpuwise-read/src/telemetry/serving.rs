@@ -144,8 +144,11 @@ enum Part {
 
 /// Every spelling of an engine's quantities, with its rank: the first of several that is there counts.
 struct Spellings {
-    names: FxHashMap<String, Vec<(Quantity, Option<(&'static str, &'static str)>, usize)>>,
+    names: FxHashMap<String, Vec<Spelling>>,
 }
+
+/// A quantity, the label that picks it where it needs one, and the rank of the spelling.
+type Spelling = (Quantity, Option<(&'static str, &'static str)>, usize);
 
 /// Quantities that are read here.
 const READ: &[Quantity] = &[

@@ -1,5 +1,13 @@
 //! `gpuwise watch` as it is called: from files, from servers that answer and that do not, with starts.
 
+// Tests may fail loudly, say what they skip, and compare numbers that are exact.
+#![allow(
+    clippy::unwrap_used,
+    clippy::print_stdout,
+    clippy::float_cmp,
+    clippy::unnecessary_wraps
+)]
+
 use crate::support::Place;
 use serde_json::Value;
 use std::{
@@ -11,11 +19,10 @@ use std::{
 const HOT: &str = "index, timestamp, utilization.gpu [%], clocks_event_reasons.active\n";
 
 fn hot(place: &Place) {
-    let mut text = HOT.to_owned();
-    for second in 0..6 {
-        text += &format!("0, 2026/07/14 09:00:0{second}.000, 99 %, 0x40\n");
-    }
-    place.write("hot.csv", text);
+    let rows: String = (0..6)
+        .map(|second| format!("0, 2026/07/14 09:00:0{second}.000, 99 %, 0x40\n"))
+        .collect();
+    place.write("hot.csv", HOT.to_owned() + &rows);
 }
 
 fn run(place: &Place, arguments: &[&str]) -> (Option<i32>, String, String) {
@@ -30,7 +37,7 @@ fn server(status: &'static str, body: String) -> String {
     let address = format!("http://{}", listener.local_addr().unwrap());
     thread::spawn(move || {
         for mut stream in listener.incoming().flatten() {
-            let mut head = [0; 65536];
+            let mut head = vec![0; 65536];
             let _ = stream.read(&mut head);
             let _ = write!(
                 stream,

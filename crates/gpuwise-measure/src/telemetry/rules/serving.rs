@@ -19,7 +19,7 @@ pub(super) fn findings(state: &State, limits: &Thresholds) -> Vec<Finding> {
     for (key, replica) in state.replicas() {
         let look = Replica {
             key,
-            replica,
+            track: replica,
             limits,
         };
         out.extend(
@@ -39,7 +39,7 @@ pub(super) fn findings(state: &State, limits: &Thresholds) -> Vec<Finding> {
 
 struct Replica<'a> {
     key: &'a ReplicaKey,
-    replica: &'a ReplicaTrack,
+    track: &'a ReplicaTrack,
     limits: &'a Thresholds,
 }
 
@@ -79,7 +79,7 @@ impl Replica<'_> {
     }
 
     fn queueing(&self) -> Option<Finding> {
-        let replica = self.replica;
+        let replica = self.track;
         let (share_limit, waiting_limit, seconds_limit) = (
             self.limit("queue_share")?,
             self.limit("queue_waiting")?,
@@ -149,7 +149,7 @@ impl Replica<'_> {
             .preempted
             .increase()
             .filter(|lost| *lost > 0.0)?;
-        let ended = self.replica.finished.increase()?;
+        let ended = self.track.finished.increase()?;
         let share = lost / ended.max(1.0);
         if share < limit {
             return None;
@@ -171,7 +171,7 @@ impl Replica<'_> {
         finding
             .evidence
             .push(evidence("preempted_share", share, "ratio", Some(limit)));
-        if let Some(cache) = self.replica.cache_use.mean() {
+        if let Some(cache) = self.track.cache_use.mean() {
             finding
                 .evidence
                 .push(evidence("cache_use_mean", cache, "ratio", None));
@@ -181,9 +181,8 @@ impl Replica<'_> {
 
     /// The prefix cache finds less than it did, while it gives blocks up.
     fn thrash(&self) -> Option<Finding> {
-        let (fall_limit, full_limit) =
-            (self.limit("thrash_fall")?, self.limit("thrash_cache_full")?);
-        let replica = self.replica;
+        let (fallen, full_from) = (self.limit("thrash_fall")?, self.limit("thrash_cache_full")?);
+        let replica = self.track;
         let track = if replica.prefix_hits.is_empty() {
             &replica.prefix_hit_rate
         } else {
@@ -199,17 +198,14 @@ impl Replica<'_> {
             replica.hit_rate(from, middle)?,
             replica.hit_rate(middle, to)?,
         );
-        if before - after < fall_limit {
+        if before - after < fallen {
             return None;
         }
         let evicted = replica.evicted.increase().filter(|count| *count > 0.0);
-        let full = replica
-            .cache_use
-            .last()
-            .filter(|share| *share >= full_limit);
+        let full = replica.cache_use.last().filter(|share| *share >= full_from);
         let gives_up = match (evicted, full) {
             (Some(count), _) => evidence("evicted_increase", count, "count", Some(0.0)),
-            (None, Some(share)) => evidence("cache_use", share, "ratio", Some(full_limit)),
+            (None, Some(share)) => evidence("cache_use", share, "ratio", Some(full_from)),
             (None, None) => return None,
         };
         let mut finding = finding(
@@ -233,7 +229,7 @@ impl Replica<'_> {
             "prefix_hit_rate_fall",
             before - after,
             "ratio",
-            Some(fall_limit),
+            Some(fallen),
         ));
         finding.evidence.push(gives_up);
         Some(finding)
@@ -241,7 +237,7 @@ impl Replica<'_> {
 
     fn padding(&self) -> Option<Finding> {
         let limit = self.limit("padding_share")?;
-        let (empty, all) = &self.replica.padding;
+        let (empty, all) = &self.track.padding;
         if !self.enough(all.len()) {
             return None;
         }
@@ -269,6 +265,9 @@ impl Replica<'_> {
     }
 }
 
+/// Names of replicas with the requests they have.
+type Loads<'a> = Vec<(&'a str, f64)>;
+
 /// One replica of several has much more to do than the others.
 fn uneven(state: &State, limits: &Thresholds) -> Vec<Finding> {
     let (Some(spread), Some(least), Some(fewest)) = (
@@ -278,7 +277,7 @@ fn uneven(state: &State, limits: &Thresholds) -> Vec<Finding> {
     ) else {
         return Vec::new();
     };
-    let mut groups: BTreeMap<(&str, Option<&str>), Vec<(&str, f64)>> = BTreeMap::new();
+    let mut groups: BTreeMap<(&str, Option<&str>), Loads<'_>> = BTreeMap::new();
     for ((engine, model, replica), track) in state.replicas() {
         if (track.running.len() as f64) < fewest {
             continue;

@@ -1,6 +1,7 @@
 //! Samples that come late, twice, or after a restart; findings that begin and end; conditions.
 
 use super::{found, said, steady, subject};
+use Arrival::{Duplicate, Late, Reset, Same, Taken};
 use gpuwise_domain::telemetry::{Missing, Quantity as Q, Reading, ReadingValue, Telemetry};
 use gpuwise_measure::telemetry::{Arrival, Changes, State, Track, Trigger};
 use gpuwise_read::telemetry::read_condition;
@@ -21,7 +22,6 @@ fn counters_gain_across_restarts() {
     .into_iter()
     .map(|(at, value)| track.take(at, value, true))
     .collect();
-    use Arrival::{Duplicate, Late, Reset, Same, Taken};
     assert_eq!(
         arrivals,
         [Taken, Taken, Reset, Taken, Late, Duplicate, Same]

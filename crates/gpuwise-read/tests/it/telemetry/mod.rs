@@ -1,5 +1,13 @@
 //! Telemetry of GPUs and engines: every form, broken input, and the sample data as a whole.
 
+// Tests may fail loudly, say what they skip, and compare numbers that are exact.
+#![allow(
+    clippy::unwrap_used,
+    clippy::print_stdout,
+    clippy::float_cmp,
+    clippy::unnecessary_wraps
+)]
+
 mod forms;
 mod hostile;
 mod page;

@@ -22,7 +22,7 @@ pub(super) fn far(state: &State) -> Vec<Finding> {
         .collect()
 }
 
-/// `Cpus_allowed_list:	0-15,64-79`
+/// `Cpus_allowed_list: 0-15,64-79`, as Linux writes it.
 fn allowed(status: &str) -> Option<Vec<(u32, u32)>> {
     let list = status
         .lines()

@@ -77,7 +77,7 @@ impl Server {
             also.push((name.trim().to_owned(), query.trim().to_owned()));
         }
         Ok(Self {
-            client: Client::new(settings).map_err(problem)?,
+            client: Client::new(settings).map_err(|error| problem(&error))?,
             matching: flags.matching.as_ref().map_or(String::new(), |labels| {
                 format!(",{}", labels.trim_matches(['{', '}']))
             }),
@@ -179,6 +179,6 @@ fn said(error: &PrometheusError) -> String {
     }
 }
 
-fn problem(error: PrometheusError) -> anyhow::Error {
+fn problem(error: &PrometheusError) -> anyhow::Error {
     Problem::new(error.to_string()).into()
 }

@@ -10,7 +10,7 @@ use gpuwise_measure::telemetry::{Change, Changes, Row, State};
 use gpuwise_units::significant;
 use gpuwise_view::table::{Cell, Column, Table};
 use serde_json::{Map, Value, json};
-use std::collections::BTreeSet;
+use std::{collections::BTreeSet, fmt::Write as _};
 
 /// What is shown.
 pub(super) struct View<'a> {
@@ -46,7 +46,7 @@ pub(super) fn show(view: &View<'_>, context: &Context) -> anyhow::Result<()> {
             text += "\n\n";
             text += &table.to_text(context.output.style);
             if others > 0 {
-                text += &format!("{others} more rows (--top {})\n", view.top + others);
+                let _ = write!(text, "{others} more rows (--top {})\n", view.top + others);
             }
             text += &serving(view, context);
             text += &below(view);
@@ -366,21 +366,23 @@ fn below(view: &View<'_>) -> String {
         } else {
             format!(" since {}", hms(*began))
         };
-        text += &format!(
+        let _ = write!(
+            text,
             "\n{} {}{since}: {}\n",
             name(finding),
             title(finding),
             finding.statement
         );
         if let Some(gain) = gain(finding.gain) {
-            text += &format!("  gain {gain}\n");
+            let _ = write!(text, "  gain {gain}\n");
         }
         for advice in &finding.advice {
-            text += &format!("  {advice}\n");
+            let _ = write!(text, "  {advice}\n");
         }
     }
     if holding.len() > 20 {
-        text += &format!(
+        let _ = write!(
+            text,
             "\n{} more findings (--format json lists all)\n",
             holding.len() - 20
         );
