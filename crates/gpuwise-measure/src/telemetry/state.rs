@@ -113,7 +113,7 @@ impl State {
         let places: Vec<usize> = said
             .subjects
             .iter()
-            .map(|subject| self.place(subject, now))
+            .map(|subject| self.place(subject))
             .collect();
         for reading in &said.readings {
             let Some(row) = places
@@ -123,11 +123,11 @@ impl State {
                 continue;
             };
             let at = reading.at.unwrap_or(now);
+            row.seen = row.seen.max(at);
             match reading.value {
                 ReadingValue::Known(value) => {
                     let counter = reading.quantity.course() == Course::Counter;
                     row.missing.retain(|(of, _)| *of != reading.quantity);
-                    row.seen = row.seen.max(at);
                     match row.track_mut(reading.quantity).take(at, value, counter) {
                         Arrival::Taken | Arrival::Same => {}
                         Arrival::Late => self.anomalies.late += 1,
@@ -145,6 +145,14 @@ impl State {
                 }
             }
         }
+        for place in places {
+            if let Some(row) = self.rows.get_mut(place) {
+                // Some are only listed, without a reading.
+                if row.seen <= f64::MIN {
+                    row.seen = now;
+                }
+            }
+        }
         for sample in &said.serving {
             let key = (
                 sample.engine.clone(),
@@ -159,7 +167,7 @@ impl State {
         }
     }
 
-    fn place(&mut self, subject: &Subject, now: f64) -> usize {
+    fn place(&mut self, subject: &Subject) -> usize {
         if let Some(place) = self.places.get(subject) {
             return *place;
         }
@@ -169,7 +177,8 @@ impl State {
             subject: subject.clone(),
             tracks: Vec::new(),
             missing: Vec::new(),
-            seen: now,
+            // Its first reading says when.
+            seen: f64::MIN,
         });
         place
     }

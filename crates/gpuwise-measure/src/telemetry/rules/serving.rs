@@ -144,11 +144,7 @@ impl Replica<'_> {
 
     fn preemption(&self) -> Option<Finding> {
         let limit = self.limit("preempted_share")?;
-        let lost = self
-            .replica
-            .preempted
-            .increase()
-            .filter(|lost| *lost > 0.0)?;
+        let lost = self.track.preempted.increase().filter(|lost| *lost > 0.0)?;
         let ended = self.track.finished.increase()?;
         let share = lost / ended.max(1.0);
         if share < limit {

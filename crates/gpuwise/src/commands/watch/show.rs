@@ -403,11 +403,12 @@ fn title(finding: &Finding) -> &str {
 
 fn gain(gain: Gain) -> Option<String> {
     let range = |low: f64, high: f64, what: &str| {
-        format!(
-            "{}–{} % of {what}",
-            significant(low * 100.0, 2),
-            significant(high * 100.0, 2)
-        )
+        let (low, high) = (significant(low * 100.0, 2), significant(high * 100.0, 2));
+        if low == high {
+            format!("{high} % of {what}")
+        } else {
+            format!("{low}–{high} % of {what}")
+        }
     };
     match gain {
         Gain::Time { low, high } => Some(range(low, high, "the time")),
