@@ -196,6 +196,9 @@ pub(super) fn throttled(
             part.kernels.push((duration, usual));
             part.took += duration;
             part.usual += usual;
+            if doubtful(timeline, ordered, work) {
+                part.doubtful += duration;
+            }
             if duration > part.longest.0 {
                 part.longest = (duration, Some(work.name));
             }
@@ -213,7 +216,8 @@ pub(super) fn throttled(
     let (mut took, mut lost) = (0.0, 0.0);
     for (place, part) in (0_i64..).zip(&parts) {
         let slower = part.ratio() / fastest;
-        if part.took == 0 || slower < limits.throttle_ratio || !part.broad(fastest, limits) {
+        let least = part.least(limits);
+        if part.took == 0 || slower < least || !part.broad(fastest, least, limits) {
             continue;
         }
         let loss = part.took as f64 * (1.0 - 1.0 / slower);
@@ -232,6 +236,16 @@ pub(super) fn throttled(
     (lost > 0.0).then(|| took / (took - lost))
 }
 
+/// Whether a kernel may be slower for another reason: it shared the device with communication, or
+/// without a shape the same name may stand for other work.
+fn doubtful(timeline: &Timeline, ordered: &Ordered, work: &Work) -> bool {
+    let shape = launch_of(timeline, work).and_then(|launch| launch.grid);
+    let beside = ordered
+        .communicating
+        .overlap_range(work.start_ns, work.end_ns);
+    shape.is_none() || beside * 2 > work.end_ns - work.start_ns
+}
+
 /// The ratio below which a twentieth of the work lies: one part alone may be fast by chance.
 fn fastest(sorted: &[(f64, i64)]) -> Option<f64> {
     let all: i64 = sorted.iter().map(|(_, usual)| usual).sum();
@@ -248,6 +262,8 @@ struct Part {
     kernels: Vec<(i64, i64)>,
     took: i64,
     usual: i64,
+    /// Of kernels that may be slower for another reason than the clock.
+    doubtful: i64,
     longest: (i64, Option<NameId>),
 }
 
@@ -260,9 +276,18 @@ impl Part {
         }
     }
 
+    /// How much slower it must be.
+    fn least(&self, limits: &Thresholds) -> f64 {
+        if self.doubtful * 2 > self.took {
+            limits.throttle_ratio_doubtful
+        } else {
+            limits.throttle_ratio
+        }
+    }
+
     /// Whether most kernels of the part are slower, not only some of them.
-    fn broad(&self, fastest: f64, limits: &Thresholds) -> bool {
-        let least = 1.0 + (limits.throttle_ratio - 1.0) / 2.0;
+    fn broad(&self, fastest: f64, least: f64, limits: &Thresholds) -> bool {
+        let least = 1.0 + (least - 1.0) / 2.0;
         let slower = self.kernels.iter().filter(|(duration, usual)| {
             *usual > 0 && *duration as f64 / *usual as f64 / fastest >= least
         });

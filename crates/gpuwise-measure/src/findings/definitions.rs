@@ -58,7 +58,7 @@ pub const DEFINITIONS: &[FindingDefinition] = definitions! {
     "high: the longest wait of each collective to which it came last; low: `certain_host` of it.",
     "facebookresearch/HolisticTraceAnalysis straggler analysis; Meta, Zoomer (2025)";
     "throttled_clock", "throttled clock",
-    "The same kernels (name, grid, block) took `throttle_ratio` longer or more in a part of the trace than in its fastest part, and `throttle_breadth` of the part's kernel time did; the loss is `throttle_share` or more.",
+    "The same kernels (name, grid, block) took `throttle_ratio` longer or more (`throttle_ratio_doubtful` beside communication or without stated shapes) in a part of the trace than in its fastest part, and `throttle_breadth` of the part's kernel time did; the loss is `throttle_share` or more.",
     "Look at clocks, power cap, temperature and at who shares the GPU in that time.",
     "high: time beyond that of the fastest part; low: `certain_kernel` of it.",
     "NVML clock event reasons; Meta, Zoomer (2025)";

@@ -10,8 +10,6 @@ use gpuwise_domain::profile::timeline::{HostSpan, NameId, Timeline, Work, WorkCl
 
 /// What is left of a gap after its call returned is the way to the device when it is no longer.
 const KERNEL_WAIT_NS: i64 = 10_000;
-/// How many waiting calls before a gap are looked at: nested ones end late.
-const NEAR: usize = 8;
 
 /// Charges every gap. A call that waited for the device held the host back by as long as the device
 /// was busy meanwhile; so much of the gaps that follow is its doing.
@@ -162,24 +160,31 @@ impl Walk<'_> {
         small
             && self.timeline.call_of(next).zip(previous).is_some_and(
                 |(call, previous): (&HostSpan, &HostSpan)| {
-                    ((call.start_ns - previous.start_ns) as f64) <= self.limits.launch_pace_ns
+                    // Kernels of one graph have one launch.
+                    let interval = call.start_ns - previous.start_ns;
+                    interval > 0 && interval as f64 <= self.limits.launch_pace_ns
                 },
             )
     }
 
-    /// Time from a waiting call that returned within a gap to the next launch: what the host needs to
-    /// start anew, not more than `restart_ns`.
+    /// Time from waiting calls that returned within a gap to what the host did next, another such call
+    /// or the launch: what it needs to start anew, not more than `restart_ns` each.
     fn restart(&self, gap: (i64, i64), next: &Work) -> Option<(i64, NameId)> {
         let launched = self.timeline.call_of(next)?.start_ns.min(gap.1);
         let known = self.host.blocking.get(..self.next_blocking)?;
-        let last = known
-            .iter()
-            .rev()
-            .take(NEAR)
-            .find(|call| call.why == Wait::Synchronisation && call.end > gap.0)?;
-        let from = last.end.min(launched).max(gap.0);
-        let ns = (launched - from).min(self.limits.restart_ns as i64);
-        (ns > 0).then_some((ns, last.name))
+        let within = known.iter().rev().take_while(|call| call.start >= gap.0);
+        // One more may have begun before the gap, and ended in it.
+        let first = known.len().saturating_sub(within.count() + 1);
+        let (mut sum, mut until, mut name) = (0, launched, None);
+        for call in known.get(first..)?.iter().rev() {
+            if call.why == Wait::Synchronisation && call.end > gap.0 {
+                let ns = until - call.end.min(until);
+                sum += ns.min(self.limits.restart_ns as i64);
+                name = name.or(Some(call.name));
+            }
+            until = until.min(call.start);
+        }
+        name.filter(|_| sum > 0).map(|name| (sum, name))
     }
 
     /// Takes up calls that began before `until`.
@@ -191,7 +196,9 @@ impl Walk<'_> {
             self.next_blocking += 1;
             let ordered = self.ordered;
             let busy = ordered.busy.overlap_range(call.start, call.end)
-                - ordered.only_communicating.overlap_range(call.start, call.end);
+                - ordered
+                    .only_communicating
+                    .overlap_range(call.start, call.end);
             let owed = match call.why {
                 Wait::Synchronisation => &mut self.owed_synchronisation,
                 Wait::Pageable => &mut self.owed_pageable,

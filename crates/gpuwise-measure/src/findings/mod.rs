@@ -17,8 +17,8 @@ mod thresholds;
 mod work;
 
 pub use busy::CopyTotals;
-pub use ledger::{Cause, Charged, StepCharges};
 pub use definitions::DEFINITIONS;
+pub use ledger::{Cause, Charged, StepCharges};
 pub use rules::{of_profile, step_without};
 pub use thresholds::{NAMES, Thresholds, ThresholdsError};
 

@@ -43,6 +43,8 @@ pub struct Thresholds {
     pub pinned_bytes_per_s: f64,
     /// How much slower the same kernels must run than in the fastest part, in ratio.
     pub throttle_ratio: f64,
+    /// The same where communication ran beside most kernels, or their shapes are not stated, in ratio.
+    pub throttle_ratio_doubtful: f64,
     /// How much of the kernel time of a part must be slower for the clock to be the reason, in share of kernel time.
     pub throttle_breadth: f64,
     /// Time lost to slower kernels from which it is said, in share of the span.
@@ -108,6 +110,7 @@ pub const NAMES: &[&str] = &[
     "pcie_share",
     "pinned_bytes_per_s",
     "throttle_ratio",
+    "throttle_ratio_doubtful",
     "throttle_breadth",
     "throttle_share",
     "occupancy_blocks",
@@ -163,6 +166,7 @@ impl Thresholds {
             pcie_share: take("pcie_share")?,
             pinned_bytes_per_s: take("pinned_bytes_per_s")?,
             throttle_ratio: take("throttle_ratio")?,
+            throttle_ratio_doubtful: take("throttle_ratio_doubtful")?,
             throttle_breadth: take("throttle_breadth")?,
             throttle_share: take("throttle_share")?,
             occupancy_blocks: take("occupancy_blocks")?,

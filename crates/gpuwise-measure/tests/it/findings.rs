@@ -5,8 +5,8 @@ use gpuwise_domain::profile::{
     figures::ProfileFigures,
     finding::{Finding, Gain},
     timeline::{
-        CopyShape, Detail, Device, Direction, HostSpan, Index, LaunchShape, MemoryEvent, MemoryKind,
-        NameId, Operands, Rank, Stream, Thread, Timeline, Work, WorkClass,
+        CopyShape, Detail, Device, Direction, HostSpan, Index, LaunchShape, MemoryEvent,
+        MemoryKind, NameId, Operands, Rank, Stream, Thread, Timeline, Work, WorkClass,
     },
 };
 use gpuwise_measure::{
@@ -131,7 +131,12 @@ fn charged(timeline: &Timeline, measured: &Measured) -> Signals {
         device: None,
         peaks: &BTreeMap::new(),
     };
-    findings::signals(timeline, measured.figures.steps.as_ref(), &settings, &limits)
+    findings::signals(
+        timeline,
+        measured.figures.steps.as_ref(),
+        &settings,
+        &limits,
+    )
 }
 
 fn found(ranks: &[Made]) -> Vec<Finding> {
@@ -207,7 +212,11 @@ fn small_kernels() {
             made.kernel("small", round * pace + 5, round * pace + 7, 4);
         }
     };
-    check("small_kernels", |made| every(made, 8), |made| every(made, 90));
+    check(
+        "small_kernels",
+        |made| every(made, 8),
+        |made| every(made, 90),
+    );
 }
 
 #[test]
@@ -249,7 +258,8 @@ fn copies() {
             copying(made, MemoryKind::Pinned);
             // The same copies, with something computed beside them.
             for round in 0..10 {
-                made.kernel("beside", round * 1000 + 5, round * 1000 + 600, 300).stream = 1;
+                made.kernel("beside", round * 1000 + 5, round * 1000 + 600, 300)
+                    .stream = 1;
             }
         },
     );
@@ -262,7 +272,11 @@ fn first_use() {
         let call = made.call("cudaLaunchKernel", 30, 30 + length);
         made.work("second", 34 + length, 1000 + length, call);
     };
-    check("first_use", |made| launch(made, 5000), |made| launch(made, 200));
+    check(
+        "first_use",
+        |made| launch(made, 5000),
+        |made| launch(made, 200),
+    );
 }
 
 #[test]
@@ -277,7 +291,11 @@ fn host_at_rest() {
             made.operator("aten::nonzero", 1995, 11_000);
         }
     };
-    check("idle", |made| resting(made, false), |made| resting(made, true));
+    check(
+        "idle",
+        |made| resting(made, false),
+        |made| resting(made, true),
+    );
 }
 
 #[test]
@@ -291,7 +309,11 @@ fn communication() {
             made.kernel("some_kernel", start, at + 995, 500);
         }
     };
-    check("communication", |made| reducing(made, false), |made| reducing(made, true));
+    check(
+        "communication",
+        |made| reducing(made, false),
+        |made| reducing(made, true),
+    );
 }
 
 #[test]
@@ -311,7 +333,11 @@ fn straggler() {
         made
     };
     let late = classes(&[rank(0, 500), rank(1, 0)]);
-    assert_eq!(late.first().map(String::as_str), Some("straggler"), "{late:?}");
+    assert_eq!(
+        late.first().map(String::as_str),
+        Some("straggler"),
+        "{late:?}"
+    );
     let even = classes(&[rank(0, 100), rank(1, 100)]);
     assert!(!even.iter().any(|class| class == "straggler"), "{even:?}");
 }
@@ -319,16 +345,28 @@ fn straggler() {
 #[test]
 fn throttled_clock() {
     let slower = |made: &mut Made, same: bool| {
+        let shape = made.detail(Detail::Launch(LaunchShape {
+            grid: Some([128, 1, 1]),
+            ..LaunchShape::default()
+        }));
         let mut at = 10;
         for round in 0..200_i64 {
             let late = round >= 100;
-            let name = if late && !same { "other" } else { "some_kernel" };
+            let name = if late && !same {
+                "other"
+            } else {
+                "some_kernel"
+            };
             let length = if late { 90 } else { 50 };
-            made.kernel(name, at, at + length, 500);
+            made.kernel(name, at, at + length, 500).detail = shape;
             at += length;
         }
     };
-    check("throttled_clock", |made| slower(made, true), |made| slower(made, false));
+    check(
+        "throttled_clock",
+        |made| slower(made, true),
+        |made| slower(made, false),
+    );
 }
 
 #[test]
@@ -342,7 +380,12 @@ fn tensor_cores() {
         for round in 0..10 {
             let operator = made.operator("aten::mm", round * 100, round * 100 + 50);
             made.0.operators[operator.get().expect("added")].operands = Index::of(0);
-            let work = made.kernel("ampere_sgemm_128x64_tn", round * 100 + 10, round * 100 + 109, 500);
+            let work = made.kernel(
+                "ampere_sgemm_128x64_tn",
+                round * 100 + 10,
+                round * 100 + 109,
+                500,
+            );
             work.operator = operator;
         }
     };
@@ -366,10 +409,15 @@ fn low_occupancy() {
             ..LaunchShape::default()
         }));
         for round in 0..10 {
-            made.kernel("some_kernel", round * 100, round * 100 + 99, 500).detail = detail;
+            made.kernel("some_kernel", round * 100, round * 100 + 99, 500)
+                .detail = detail;
         }
     };
-    check("low_occupancy", |made| blocks(made, 0.1), |made| blocks(made, 2.0));
+    check(
+        "low_occupancy",
+        |made| blocks(made, 0.1),
+        |made| blocks(made, 2.0),
+    );
 }
 
 #[test]
@@ -454,7 +502,10 @@ fn cured_loader() {
     };
     let (_, predicted) = median("tb_resnet50_nw0_a.json.gz");
     let (cured, _) = median("tb_resnet50_nw4_a.json.gz");
-    assert!((predicted / cured - 1.0).abs() <= 0.03, "{predicted} {cured}");
+    assert!(
+        (predicted / cured - 1.0).abs() <= 0.03,
+        "{predicted} {cured}"
+    );
 }
 
 proptest! {
@@ -496,14 +547,22 @@ proptest! {
 fn reference_page() {
     use gpuwise_domain::profile::finding::FindingDefinition;
     use std::fmt::Write as _;
-    let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/reference/findings.md");
+    let page = concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/../../docs/reference/findings.md"
+    );
     let mut text = String::from(
         "# Findings\n\nWhat `gpuwise profile`, `watch` and `audit` can find: what must be seen, what to do, how the gain is bounded, and where that comes from. Nothing is said of a quantity that the input lacks. How time is charged to causes, and in which order findings stand: [Findings of traces](../concepts/findings.md).\n\nThis page is generated from the code and the catalogue.\n",
     );
     let mut table = |title: &str, rows: &[FindingDefinition]| {
         write!(text, "\n## {title}\n\n| finding | signal | what to do | gain | source |\n|---|---|---|---|---|\n").expect("a string");
         for row in rows {
-            writeln!(text, "| `{}`, {} | {} | {} | {} | {} |", row.class, row.title, row.signal, row.advice, row.gain, row.source).expect("a string");
+            writeln!(
+                text,
+                "| `{}`, {} | {} | {} | {} | {} |",
+                row.class, row.title, row.signal, row.advice, row.gain, row.source
+            )
+            .expect("a string");
         }
     };
     table("In traces", DEFINITIONS);
@@ -511,11 +570,19 @@ fn reference_page() {
     text.push_str("\n## Thresholds of findings in traces\n\nRows of `catalogue/findings.toml`. Those of telemetry are in `catalogue/telemetry.toml`.\n\n| threshold | value | unit | what it decides | source |\n|---|--:|---|---|---|\n");
     let catalogue = include_str!("../../../../catalogue/findings.toml");
     for row in gpuwise_read::finding_thresholds::read("findings.toml", catalogue).expect("rows") {
-        writeln!(text, "| `{}` | {} | {} | {} | {} |", row.name, row.value, row.unit, row.meaning, row.source).expect("a string");
+        writeln!(
+            text,
+            "| `{}` | {} | {} | {} | {} |",
+            row.name, row.value, row.unit, row.meaning, row.source
+        )
+        .expect("a string");
     }
     if std::env::var_os("GPUWISE_UPDATE_DOCS").is_some() {
         std::fs::write(page, &text).expect("a page that can be written");
     }
     let known = std::fs::read_to_string(page).unwrap_or_default();
-    assert!(known == text, "{page} is stale: run this test with GPUWISE_UPDATE_DOCS=1");
+    assert!(
+        known == text,
+        "{page} is stale: run this test with GPUWISE_UPDATE_DOCS=1"
+    );
 }
