@@ -13,7 +13,7 @@ use gpuwise_domain::profile::{
 use std::collections::BTreeMap;
 
 /// Into how many parts of equal length a rank is cut to see whether its clock fell.
-const PARTS: usize = 24;
+const PARTS: i64 = 24;
 /// The same kernel must have run so often to be held against itself.
 const REPEATS: usize = 3;
 /// Shorter kernels differ by the profiler's resolution.
@@ -183,7 +183,7 @@ pub(super) fn throttled(
     ledger: &mut Ledger<'_>,
 ) -> Option<f64> {
     let (from, to) = ordered.busy.hull()?;
-    let width = ((to - from) / PARTS as i64).max(1);
+    let width = ((to - from) / PARTS).max(1);
     let medians = medians(timeline, ordered);
     let mut parts: Vec<Part> = (0..PARTS).map(|_| Part::default()).collect();
     for (work, _) in ordered.kernels(timeline) {
@@ -191,8 +191,9 @@ pub(super) fn throttled(
         let Some(&usual) = medians.get(&(work.name, work.detail)) else {
             continue;
         };
-        let part = usize::try_from((work.start_ns - from) / width).unwrap_or(0);
-        if let Some(part) = parts.get_mut(part.min(PARTS - 1)) {
+        let place = ((work.start_ns - from) / width).min(PARTS - 1);
+        let part = usize::try_from(place).unwrap_or(0);
+        if let Some(part) = parts.get_mut(part) {
             part.kernels.push((duration, usual));
             part.took += duration;
             part.usual += usual;
@@ -220,16 +221,16 @@ pub(super) fn throttled(
         if part.took == 0 || slower < least || !part.broad(fastest, least, limits) {
             continue;
         }
-        let loss = part.took as f64 * (1.0 - 1.0 / slower);
+        let beyond = part.took as f64 * (1.0 - 1.0 / slower);
         took += part.took as f64;
-        lost += loss;
+        lost += beyond;
         let start = from + place * width;
         let name = part.longest.1.unwrap_or(NameId(0));
         ledger.charge(
             Cause::Throttled,
             start,
             start + width,
-            (loss * alone) as i64,
+            (beyond * alone) as i64,
             name,
         );
     }

@@ -76,8 +76,8 @@ pub(super) fn statement(cause: Cause, share: &str, lost: &str, count: u64, first
 /// What to do, for this very case.
 pub(super) fn advice(cause: Cause, names: &[(String, i64)]) -> Vec<String> {
     let first = names.first().map_or("", |(name, _)| name.as_str());
-    let named: Vec<String> = names.iter().take(3).map(|(name, _)| short(name)).collect();
-    let named = named.join(", ");
+    let listed: Vec<String> = names.iter().take(3).map(|(one, _)| short(one)).collect();
+    let listed = listed.join(", ");
     match cause {
         Cause::Loader if first.contains("SingleProcess") => vec![
             "The loader works in the training process itself: give it workers (`DataLoader(num_workers=4, pin_memory=True)`).".into(),
@@ -87,7 +87,7 @@ pub(super) fn advice(cause: Cause, names: &[(String, i64)]) -> Vec<String> {
             "The loader has workers, and they do not keep up: more of them, a larger `prefetch_factor`, `persistent_workers=True`, or cheaper decoding.".into(),
         ],
         Cause::Synchronisation => vec![
-            format!("Calls that waited: {named}. Take `.item()`, `.cpu()`, `print` of tensors and explicit synchronisation out of the loop, or do them every n steps."),
+            format!("Calls that waited: {listed}. Take `.item()`, `.cpu()`, `print` of tensors and explicit synchronisation out of the loop, or do them every n steps."),
         ],
         Cause::Pageable => vec![
             "Pin the host memory (`pin_memory=True` of the loader, `tensor.pin_memory()`), and copy with `non_blocking=True`.".into(),
@@ -99,28 +99,28 @@ pub(super) fn advice(cause: Cause, names: &[(String, i64)]) -> Vec<String> {
             "See what Python did in these places: evaluation, logging, checkpoints, input. Profile with `with_stack=True` to have its names.".into(),
         ],
         Cause::FirstUse => vec![
-            format!("Longest: {named}. Warm up before the loop, set `CUDA_MODULE_LOADING=EAGER`, keep allocations; a long run pays this once."),
+            format!("Longest: {listed}. Warm up before the loop, set `CUDA_MODULE_LOADING=EAGER`, keep allocations; a long run pays this once."),
         ],
         Cause::SmallKernels => vec![
-            format!("Fuse them (`torch.compile`, fused or `foreach` optimizers) or replay them as a CUDA graph; first {named}."),
+            format!("Fuse them (`torch.compile`, fused or `foreach` optimizers) or replay them as a CUDA graph; first {listed}."),
         ],
         Cause::Host => vec![
-            format!("Launch in advance or all at once: CUDA graphs, `torch.compile(mode=\"reduce-overhead\")`, larger batches. Most of the waiting is before {named}."),
+            format!("Launch in advance or all at once: CUDA graphs, `torch.compile(mode=\"reduce-overhead\")`, larger batches. Most of the waiting is before {listed}."),
         ],
         Cause::Communication => vec![
-            format!("Hide or shrink {named}: overlap with the backward pass (bucket size), fewer or smaller messages, ranks of a group within one NVLink domain."),
+            format!("Hide or shrink {listed}: overlap with the backward pass (bucket size), fewer or smaller messages, ranks of a group within one NVLink domain."),
         ],
         Cause::Throttled => vec![
             "Look at clock, power cap and temperature of that time (`nvidia-smi -q -d CLOCK,PERFORMANCE`), and at who shares the GPU.".into(),
         ],
         Cause::Occupancy => vec![
-            format!("Give {named} more blocks: a larger batch, split-K, several streams; else a smaller GPU or slice does as well."),
+            format!("Give {listed} more blocks: a larger batch, split-K, several streams; else a smaller GPU or slice does as well."),
         ],
         Cause::TensorCores => vec![
-            format!("For {named}: dimensions in multiples of 8, channels-last, a current cuBLAS or cuDNN."),
+            format!("For {listed}: dimensions in multiples of 8, channels-last, a current cuBLAS or cuDNN."),
         ],
         Cause::Precision => vec![
-            format!("For {named}: `torch.autocast` with BF16 or FP16, or TF32 where the GPU has it (`torch.backends.cuda.matmul.allow_tf32 = True`, `cudnn.allow_tf32`)."),
+            format!("For {listed}: `torch.autocast` with BF16 or FP16, or TF32 where the GPU has it (`torch.backends.cuda.matmul.allow_tf32 = True`, `cudnn.allow_tf32`)."),
         ],
     }
 }
