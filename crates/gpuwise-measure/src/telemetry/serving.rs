@@ -80,6 +80,20 @@ impl ReplicaTrack {
         resets
     }
 
+    /// The time of its newest sample.
+    pub fn newest(&self) -> Option<f64> {
+        [
+            &self.running,
+            &self.waiting,
+            &self.cache_use,
+            &self.finished,
+            &self.output_tokens,
+        ]
+        .into_iter()
+        .filter_map(Track::last_at)
+        .reduce(f64::max)
+    }
+
     /// Forgets what is older than a time.
     pub fn forget(&mut self, before: f64) {
         for track in [

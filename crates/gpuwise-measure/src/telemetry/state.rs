@@ -33,8 +33,10 @@ pub struct Row {
     pub subject: Subject,
     tracks: Vec<(Quantity, Track)>,
     missing: Vec<(Quantity, Missing)>,
-    /// When anything was last read of it.
+    /// The time of its newest reading, by the source's clock.
     pub seen: f64,
+    /// When a source last spoke of it, by ours: the two clocks may differ.
+    pub heard: f64,
 }
 
 impl Row {
@@ -147,6 +149,7 @@ impl State {
         }
         for place in places {
             if let Some(row) = self.rows.get_mut(place) {
+                row.heard = row.heard.max(now);
                 // Some are only listed, without a reading.
                 if row.seen <= f64::MIN {
                     row.seen = now;
@@ -179,24 +182,31 @@ impl State {
             missing: Vec::new(),
             // Its first reading says when.
             seen: f64::MIN,
+            heard: f64::MIN,
         });
         place
     }
 
-    /// Forgets samples that are older than the window, and rows of which nothing came for ten windows.
+    /// Forgets samples that are older than the window, by the source's clock; all of what no source spoke
+    /// of for a window; and rows of which none did for ten.
     pub fn forget(&mut self, now: f64) {
-        let before = now - self.window;
+        let window = self.window;
         for row in &mut self.rows {
+            let before = if row.heard >= now - window {
+                row.seen - window
+            } else {
+                f64::MAX
+            };
             for (_, track) in &mut row.tracks {
                 track.forget(before);
             }
         }
         for replica in self.replicas.values_mut() {
-            replica.forget(before);
+            replica.forget(replica.newest().unwrap_or(now) - window);
         }
-        let gone = now - 10.0 * self.window;
-        if self.rows.iter().any(|row| row.seen < gone) {
-            self.rows.retain(|row| row.seen >= gone);
+        let gone = now - 10.0 * window;
+        if self.rows.iter().any(|row| row.heard < gone) {
+            self.rows.retain(|row| row.heard >= gone);
             self.places = self
                 .rows
                 .iter()

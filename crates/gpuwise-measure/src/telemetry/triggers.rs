@@ -44,7 +44,7 @@ impl Trigger {
 
     /// Looks at the newest values, of rows and of the user's own metrics; gives where it fires now.
     ///
-    /// A row whose value is older than the window says nothing, and holds nothing.
+    /// A row of which no source spoke for a window says nothing, and holds nothing.
     pub fn look(&mut self, state: &State, also: &[(String, f64)], now: f64) -> Vec<Triggered> {
         let values = self.values(state, also, now);
         let mut fired = Vec::new();
@@ -79,7 +79,7 @@ impl Trigger {
                 .iter()
                 .filter_map(|row| {
                     let track = row.track(quantity)?;
-                    let fresh = track.last_at()? >= now - state.window();
+                    let fresh = row.heard >= now - state.window();
                     Some((label(row), track.last().filter(|_| fresh)?))
                 })
                 .collect(),

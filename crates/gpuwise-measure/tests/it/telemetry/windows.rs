@@ -171,3 +171,20 @@ proptest! {
         prop_assert!(steps.len() == 1 || track.increase() == Some(total), "{:?} {total}", track.increase());
     }
 }
+
+#[test]
+fn a_source_whose_clock_is_wrong_is_watched_all_the_same() {
+    let mut state = State::new(60.0);
+    // The source's clock is an hour behind ours.
+    for step in 0..20 {
+        let at = 1000.0 + 10.0 * f64::from(step);
+        state.take(&said(&subject(), at, &[(Q::GpuUtil, 0.5)]), at + 3600.0);
+        state.forget(at + 3600.0);
+    }
+    assert_eq!(state.rows()[0].track(Q::GpuUtil).unwrap().len(), 7);
+    // Nothing came for more than a window: nothing is concluded, and the row stays for a while.
+    state.forget(1190.0 + 3600.0 + 61.0);
+    assert!(state.rows()[0].track(Q::GpuUtil).unwrap().is_empty());
+    state.forget(1190.0 + 3600.0 + 601.0);
+    assert!(state.rows().is_empty());
+}
