@@ -106,6 +106,10 @@ figures! {
     "counted_memory_pct", "%", None, "Throughput of the busiest part of caches and memory against its peak, over counted launches.", "Σ gpu__compute_memory_throughput · duration / Σ duration", "Nsight Compute, section SpeedOfLight";
     "counted_dram_pct", "%", None, "Throughput of device memory against its peak, over counted launches.", "Σ gpu__dram_throughput · duration / Σ duration", "Nsight Compute, section SpeedOfLight";
     "counted_occupancy_pct", "%", HIGHER, "Achieved occupancy over counted launches.", "Σ sm__warps_active · duration / Σ duration", "Nsight Compute, section Occupancy";
+    "gpu_copy_bytes_per_s", "bytes/s", HIGHER, "What one way of copying (part) moves, timed on purpose.", "bytes read and written, or over the link / median time", "CUDA events, `gpuwise profile gpu`";
+    "gpu_launch_ns", "ns", LOWER, "An empty kernel, one behind the other or waited for (part), timed on purpose.", "median time / launches", "CUDA events, `gpuwise profile gpu`";
+    "gpu_matmul_ns", "ns", LOWER, "One matrix product (part), timed on purpose.", "median time / products", "CUDA events, `gpuwise profile gpu`";
+    "gpu_matmul_flops_per_s", "FLOP/s", HIGHER, "Its rate.", "2 · m · n · k / gpu_matmul_ns", "CUDA events, `gpuwise profile gpu`";
 }
 
 /// The definition of a figure.

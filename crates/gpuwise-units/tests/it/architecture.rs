@@ -85,9 +85,15 @@ const PLACES: &[Place] = &[
         may_name: &["gpuwise-wire"],
     },
     Place {
+        name: "gpuwise-cuda",
+        ring: Ring::Edge,
+        may_name: &["gpuwise-wire"],
+    },
+    Place {
         name: "gpuwise",
         ring: Ring::Top,
         may_name: &[
+            "gpuwise-cuda",
             "gpuwise-measure",
             "gpuwise-store",
             "gpuwise-probe",

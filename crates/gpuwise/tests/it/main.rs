@@ -13,6 +13,7 @@ mod plan;
 #[cfg(feature = "nsight")]
 mod profile_formats;
 #[cfg(all(feature = "database", feature = "bench"))]
+mod profile_gpu;
 mod profile_job;
 #[cfg(feature = "database")]
 mod runs;

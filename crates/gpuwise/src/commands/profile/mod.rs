@@ -4,6 +4,7 @@ mod compat;
 mod concluded;
 #[cfg(feature = "database")]
 mod each;
+mod gpu;
 #[cfg(all(feature = "database", feature = "bench"))]
 mod job;
 #[cfg(feature = "database")]
@@ -29,7 +30,6 @@ use written::Written;
 #[derive(Debug, clap::Args)]
 #[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
 pub(crate) struct Flags {
-    #[cfg(all(feature = "database", feature = "bench"))]
     #[command(subcommand)]
     command: Option<Command>,
     /// Profiles of one or many ranks, or directories of them; the format is told by the content
@@ -59,7 +59,6 @@ pub(crate) struct Flags {
 }
 
 /// What `gpuwise profile` does besides reading files.
-#[cfg(all(feature = "database", feature = "bench"))]
 #[derive(Debug, clap::Subcommand)]
 enum Command {
     /// Run a job and profile some of its steps, once or with several batch sizes
@@ -67,7 +66,14 @@ enum Command {
     /// Python programs that use PyTorch are profiled by PyTorch's own profiler, without a change to
     /// them; GPUs of this machine are sampled ten times a second where there is a driver. The exit
     /// code is that of the job.
+    #[cfg(all(feature = "database", feature = "bench"))]
     Run(job::Flags),
+    /// Time what a GPU of this machine does: memory, copies, launches, matrix products
+    ///
+    /// Each is timed by events of the GPU, in bunches of two milliseconds at least, after a warm-up; what
+    /// is shown is the median of the repeats. Weights of matrix products are never those of the product
+    /// before, so that they come from memory.
+    Gpu(Box<gpu::Flags>),
 }
 
 /// Milliseconds from one to another.
@@ -98,9 +104,11 @@ fn window(text: &str) -> Result<Window, String> {
 }
 
 pub(crate) fn run(context: &Context, flags: &Flags) -> anyhow::Result<Answer> {
-    #[cfg(all(feature = "database", feature = "bench"))]
-    if let Some(Command::Run(flags)) = &flags.command {
-        return job::run(context, flags);
+    match &flags.command {
+        #[cfg(all(feature = "database", feature = "bench"))]
+        Some(Command::Run(flags)) => return job::run(context, flags),
+        Some(Command::Gpu(flags)) => return gpu::run(context, flags),
+        None => {}
     }
     let written = Written::new(&flags.written)?;
     if let Some(tool) = flags.compat {
