@@ -20,6 +20,7 @@ pub(crate) struct Flags {
     #[arg(
         long,
         value_enum,
+        value_name = "LIST",
         value_delimiter = ',',
         default_value = "memory,copy,launch,matmul"
     )]
