@@ -96,7 +96,7 @@ pub fn measure(options: &Options, progress: &mut dyn FnMut(&str)) -> Result<Repo
     if report.device.count > 1 {
         report
             .missing
-            .push("collectives between GPUs are not measured: they need NCCL".into());
+            .push("collectives between GPUs: they need NCCL".into());
     }
     Ok(report)
 }
@@ -151,7 +151,7 @@ fn host_copies(
     let sample = gpu.timed(repeats, &mut || gpu.to_gpu(&host, &mut device))?;
     let work = Work::ToGpu { bytes, pinned };
     report.timings.push(Timing { work, sample });
-    let sample = gpu.timed(repeats, &mut || gpu.from_gpu(&device, &mut host))?;
+    let sample = gpu.timed(repeats, &mut || gpu.to_host(&device, &mut host))?;
     let work = Work::FromGpu { bytes, pinned };
     report.timings.push(Timing { work, sample });
     Ok(())

@@ -40,10 +40,10 @@ pub(crate) fn block(precision: Precision, bytes: usize) -> Vec<u8> {
 mod tests {
     use super::*;
 
-    /// The value of an element of two bytes with so many bits of mantissa and this bias.
-    fn value(bits: u16, mantissa: u32, bias: i32) -> f64 {
+    /// The value of an element of two bytes with so many bits of mantissa and this bias of the exponent.
+    fn value(bits: u16, mantissa: u32, offset: i32) -> f64 {
         let fraction = f64::from(bits & ((1 << mantissa) - 1)) / f64::from(1 << mantissa);
-        let exponent = i32::from((bits & 0x7fff) >> mantissa) - bias;
+        let exponent = i32::from((bits & 0x7fff) >> mantissa) - offset;
         let size = (1.0 + fraction) * f64::from(exponent).exp2();
         if bits & 0x8000 == 0 { size } else { -size }
     }

@@ -218,7 +218,7 @@ impl Gpu {
     }
 
     /// Queues a copy from a buffer of the same length.
-    pub(super) fn from_gpu(&self, device: &Buffer, host: &mut Host) -> Result<(), CudaError> {
+    pub(super) fn to_host(&self, device: &Buffer, host: &mut Host) -> Result<(), CudaError> {
         match host {
             Host::Pageable(host) => self.stream.memcpy_dtoh(device, host),
             Host::Pinned(host) => self.stream.memcpy_dtoh(device, host),
