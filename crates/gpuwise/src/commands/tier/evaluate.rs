@@ -38,7 +38,7 @@ pub(crate) struct Judged {
     #[arg(
         long,
         value_name = "SHARE",
-        default_value_t = 0.25,
+        default_value_t = 0.0,
         requires = "workloads"
     )]
     caution: f64,

@@ -6,7 +6,8 @@ use gpuwise_view::table::{Cell, Column, Table};
 /// The page's beginning.
 pub(super) const HEAD: &str = "# How good tier choice is
 
-Written by `gpuwise tier --evaluate`; every figure is of rows that were left out when it was predicted.
+Written by `gpuwise tier --evaluate`; every figure of a product is of rows that were left out when it
+was predicted, and each table of workloads says by what it was predicted.
 A *shape* left out is left out on every GPU and in every precision at once. Regret is the cost of what
 was chosen over the least cost that was to be had, less 1; within 5 % of the best counts as the best.
 ";
