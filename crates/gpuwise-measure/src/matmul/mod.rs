@@ -52,17 +52,15 @@ impl Timings {
             let processor = match known {
                 Some(processor) => processor,
                 None if count(&mut timings.unknown, &row.system) => continue,
-                None => match find(&row.system) {
-                    Some(processor) => {
-                        timings.names.push(row.system.clone());
-                        timings.processors.push(processor);
-                        timings.names.len() - 1
-                    }
-                    None => {
+                None => {
+                    let Some(processor) = find(&row.system) else {
                         timings.unknown.push((row.system.clone(), 1));
                         continue;
-                    }
-                },
+                    };
+                    timings.names.push(row.system.clone());
+                    timings.processors.push(processor);
+                    timings.names.len() - 1
+                }
             };
             // Silicon without a unit of its own for FP8 computes it at the rate of BF16.
             if let Some(processor) = timings.processors.get_mut(processor)

@@ -6,7 +6,7 @@ use super::{
 };
 use gpuwise_domain::profile::matmul::{MatmulPrecision, MatmulShape};
 use gpuwise_units::RandomStream;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// A prediction of a row that was left out, in the order of the rows.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -58,6 +58,9 @@ pub fn unseen_shapes(timings: &Timings, folds: u64, settings: &Settings) -> Vec<
     out
 }
 
+/// Donors with their weights.
+type Weights = Vec<(usize, f64)>;
+
 /// Seconds of every product on every processor, by precision and shape.
 pub type ByShape = BTreeMap<(MatmulPrecision, MatmulShape), Vec<Option<f64>>>;
 
@@ -82,12 +85,13 @@ pub fn unseen_processors(
     carry: &Carry,
     same: impl Fn(usize, usize) -> bool,
 ) -> Vec<Result<Unseen, Abstention>> {
-    let mut known: BTreeMap<(usize, MatmulPrecision), Result<Vec<(usize, f64)>, Abstention>> =
+    let mut known: BTreeMap<(usize, MatmulPrecision), Result<Weights, Abstention>> =
         BTreeMap::new();
-    let mut timed = BTreeMap::new();
-    for row in &timings.rows {
-        timed.insert((row.precision, row.processor), ());
-    }
+    let there: BTreeSet<(MatmulPrecision, usize)> = timings
+        .rows
+        .iter()
+        .map(|row| (row.precision, row.processor))
+        .collect();
     timings
         .rows
         .iter()
@@ -101,7 +105,7 @@ pub fn unseen_processors(
                         .iter()
                         .enumerate()
                         .filter(|(at, _)| *at != row.processor && !same(*at, row.processor))
-                        .filter(|(at, _)| timed.contains_key(&(row.precision, *at)))
+                        .filter(|(at, _)| there.contains(&(row.precision, *at)))
                         .collect();
                     weights(target, &donors, row.precision, carry)
                 });
