@@ -160,7 +160,8 @@ pub struct Usage {
 impl Usage {
     /// Devices that it holds at a time.
     pub fn devices(&self) -> u32 {
-        self.asked.devices.max(1) * self.asked.replicas.max(1)
+        let replicas = self.asked.replicas.max(1);
+        self.asked.devices.max(1).saturating_mul(replicas)
     }
 }
 

@@ -194,6 +194,7 @@ fn usage(row: &Row<'_>) -> Result<Usage, UsageError> {
         cpus_limited: row.text("cpus").is_some(),
     };
     let hours = row.number("hours", 1e6)?.unwrap_or(0.0);
+    let devices = f64::from(asked.devices.max(1)) * f64::from(asked.replicas.max(1));
     let compute = compute(row)?;
     let mut missing = Vec::new();
     if compute.is_none() {
@@ -221,8 +222,8 @@ fn usage(row: &Row<'_>) -> Result<Usage, UsageError> {
             kind: row.text("kind").unwrap_or("Workload").into(),
             name: name.into(),
         },
-        device_hours: hours * f64::from(asked.devices.max(1) * asked.replicas.max(1)),
-        device_hours_seen: hours * f64::from(asked.devices.max(1) * asked.replicas.max(1)),
+        device_hours: hours * devices,
+        device_hours_seen: hours * devices,
         asked,
         hours,
         spanned_hours: hours,

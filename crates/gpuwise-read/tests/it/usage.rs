@@ -108,6 +108,12 @@ fn tables_that_are_wrong() {
     wrong("workload,gpu,gpus\na,T4,1.5", "whole number");
     wrong("workload,gpu,hours\na,T4,-1", "line 2, hours");
     wrong("workload,gpu\na", "line 2");
+    let (rows, _) =
+        read_usage("u.csv", "workload,gpu,gpus,replicas\na,T4,1000000,1000000").expect("large");
+    assert_eq!(
+        rows.first().map(gpuwise_domain::usage::Usage::devices),
+        Some(u32::MAX)
+    );
 }
 
 proptest! {
