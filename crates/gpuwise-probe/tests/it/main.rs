@@ -1,6 +1,8 @@
 //! Load on servers that behave, and on those that do not.
 
 mod bad_servers;
+#[cfg(feature = "metrics")]
+mod collect;
 mod events;
 #[cfg(feature = "metrics")]
 mod fleets;
