@@ -6,8 +6,8 @@
 pub mod access_log;
 pub mod catalogue;
 pub mod config;
-pub mod flight_recorder;
 pub mod finding_thresholds;
+pub mod flight_recorder;
 pub mod gguf;
 pub mod hta_rows;
 pub mod kernel_counters;

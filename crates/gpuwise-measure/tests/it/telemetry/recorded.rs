@@ -49,7 +49,6 @@ fn recorded_machines() {
             classes(&found),
             state.rows()[0].last(Quantity::GpuUtil)
         );
-        for finding in &found {}
         assert_eq!(classes(&found), expected, "{file}");
     }
 }

@@ -243,5 +243,11 @@ fn finding(finding: &Finding) -> String {
         ),
         Gain::Safety | Gain::Unknown => String::new(),
     };
-    format!("{}{gain}", finding.statement)
+    let statement = finding.statement.trim_end();
+    let end = if statement.ends_with(['.', ':', '?']) || gain.is_empty() {
+        ""
+    } else {
+        "."
+    };
+    format!("{statement}{end}{gain}")
 }
