@@ -14,7 +14,12 @@ use std::{
 #[derive(Debug, Clone, Args)]
 pub(crate) struct ServerFlags {
     /// Address of a Prometheus server (or Thanos, Mimir, VictoriaMetrics), such as http://prometheus:9090
-    #[arg(long, value_name = "URL", env = "GPUWISE_PROMETHEUS")]
+    #[arg(
+        long,
+        value_name = "URL",
+        env = "GPUWISE_PROMETHEUS",
+        hide_env_values = true
+    )]
     pub(crate) prometheus: Option<String>,
     /// File that holds a bearer token
     #[arg(long, value_name = "FILE")]

@@ -5,5 +5,6 @@
 
 mod documents;
 mod nouns;
+mod proposals;
 mod runs;
 mod schemas;

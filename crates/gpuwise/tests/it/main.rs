@@ -1,6 +1,8 @@
 //! The built binary, as people and scripts see it.
 
 mod answers;
+#[cfg(all(feature = "bench", feature = "database"))]
+mod audit;
 mod bad_input;
 #[cfg(feature = "bench")]
 mod bench;

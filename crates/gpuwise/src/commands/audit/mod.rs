@@ -28,8 +28,6 @@ pub(crate) struct Flags {
     /// Tables of usage (CSV), in place of a Prometheus server; docs/guides/audit.md has the columns
     #[arg(value_name = "FILE")]
     files: Vec<PathBuf>,
-    #[command(flatten, next_help_heading = "Prometheus")]
-    server: ServerFlags,
     /// How many days to look at
     #[arg(long, value_name = "N", default_value_t = 14, value_parser = clap::value_parser!(u16).range(1..=400))]
     days: u16,
@@ -69,6 +67,8 @@ pub(crate) struct Flags {
     /// Say what became of what was proposed before: applied or not, the saving that came, latency
     #[arg(long)]
     proof: bool,
+    #[command(flatten, next_help_heading = "Prometheus")]
+    server: ServerFlags,
     #[cfg(feature = "database")]
     #[command(flatten, next_help_heading = "Database")]
     database: DatabaseFlags,

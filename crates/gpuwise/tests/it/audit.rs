@@ -1,0 +1,96 @@
+//! `gpuwise audit` on tables: what is proposed, remembered, and became of it.
+
+use crate::support::Place;
+use serde_json::Value;
+
+const TABLE: &str = "namespace,workload,kind,gpu,mig_profile,replicas,hours,memory_peak_mib,sm_active_p95,dram_active_p95,idle_hours\n\
+    team,small,Deployment,A100 SXM4 80GB,SLICE,1,336,6140,0.05,0.06,0\n\
+    team,asleep,Deployment,L40S,,2,336,2000,0,0,336\n\
+    team,busy,Job,A100 SXM4 80GB,,1,336,61000,0.9,0.5,0\n";
+const PRICES: [&str; 4] = ["--price", "A100 SXM4 80GB=2USD", "--price", "L40S=1USD"];
+
+fn audit(place: &Place, more: &[&str]) -> crate::support::Ran {
+    let fixed = ["--database", "audit.db", "--format", "json"];
+    place.run(&[&["audit"], more, &PRICES, &fixed].concat())
+}
+
+fn json(text: &str) -> Value {
+    serde_json::from_str(text).unwrap_or_else(|error| panic!("{error}: {text}"))
+}
+
+#[test]
+fn proposals_are_followed_up() {
+    let place = Place::new();
+    place.write("before.csv", TABLE.replace("SLICE", ""));
+    let ran = audit(
+        &place,
+        &["before.csv", "--end", "2025-11-07", "--patches", "patches"],
+    );
+    assert_eq!(ran.code, 0, "{}", ran.err);
+    let said = json(&ran.out);
+    // Two L40S of one dollar, and six sevenths of an A100 of two.
+    let saving = said["total"]["saving_per_hour"].as_f64().expect("a saving");
+    assert!((saving - 2.0 - 12.0 / 7.0).abs() < 1e-5, "{saving}");
+    assert_eq!(said["workloads"][0]["verdict"], "idle");
+    let patch = std::fs::read_to_string(place.path("patches/team-small.yaml")).expect("a patch");
+    assert!(patch.contains("nvidia.com/mig-1g.10gb: 1"), "{patch}");
+    // Once more changes nothing.
+    audit(&place, &["before.csv", "--end", "2025-11-08"]);
+    let rows = json(&audit(&place, &["--proof"]).out);
+    assert_eq!(rows.as_array().map(Vec::len), Some(2), "{rows}");
+    assert_eq!(rows[0]["made"], "2025-11-07");
+    // Two weeks later one was applied, and the other is still there.
+    place.write("after.csv", TABLE.replace("SLICE", "1g.10gb"));
+    let rows = json(&audit(&place, &["after.csv", "--end", "2025-11-21", "--proof"]).out);
+    let of = |name: &str| {
+        let all = rows.as_array().expect("rows");
+        let found = all.iter().find(|row| row["workload"] == name);
+        found.unwrap_or_else(|| panic!("{name} in {rows}")).clone()
+    };
+    assert_eq!(of("team/small")["state"], "proven");
+    let came = of("team/small")["proven_saving_per_hour"].as_f64();
+    assert_eq!(came, of("team/small")["predicted_saving_per_hour"].as_f64());
+    assert_eq!(of("team/asleep")["state"], "not applied");
+    assert_eq!(of("team/asleep")["proven_saving_per_hour"], Value::Null);
+}
+
+#[test]
+fn what_cannot_be_audited() {
+    let place = Place::new();
+    place.write("u.csv", TABLE.replace("SLICE", ""));
+    place.write(
+        "rules.toml",
+        "[[threshold]]\nname = \"idel\"\nvalue = 1\nmeaning = \"\"\nsource = \"\"\n",
+    );
+    for (arguments, with) in [
+        (vec!["audit"], "--prometheus"),
+        (vec!["audit", "nowhere.csv"], "cannot read nowhere.csv"),
+        (
+            vec!["audit", "--prometheus", "http://127.0.0.1:9"],
+            "--offline",
+        ),
+        (vec!["audit", "u.csv", "--price", "A100"], "GPU=2.50USD"),
+        (
+            vec!["audit", "u.csv", "--price", "A1000000=1USD"],
+            "not in the catalogue",
+        ),
+        (vec!["audit", "u.csv", "--price", "L40S=1EUR"], "USD"),
+        (
+            vec!["audit", "u.csv", "--gpu", "nothing"],
+            "not in the catalogue",
+        ),
+        (vec!["audit", "u.csv", "--end", "tomorrow"], "no time"),
+        (
+            vec!["audit", "u.csv", "--rules", "rules.toml"],
+            "idle_share",
+        ),
+        (
+            vec!["audit", "u.csv", "--proof", "--database", "rules.toml"],
+            "rules.toml",
+        ),
+    ] {
+        let ran = place.run(&arguments);
+        assert_eq!(ran.code, 2, "{arguments:?}: {}{}", ran.out, ran.err);
+        assert!(ran.err.contains(with), "{arguments:?}: {}", ran.err);
+    }
+}
