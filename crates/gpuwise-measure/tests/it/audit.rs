@@ -1,18 +1,14 @@
-//! Verdicts over one workload, changed one thing at a time; and what became of proposals.
+//! Verdicts over one workload, changed one thing at a time.
 
 use gpuwise_domain::{
     catalogue::Catalogue,
     usage::{
-        Asked, ComputeMeasure, ComputeUse, EngineUse, Fleet, Holder, Usage, Window,
+        Asked, ComputeMeasure, ComputeUse, EngineUse, Holder, Usage, Window,
         proposal::{Change, Judgement, Verdict},
-        remembered::State,
         rules::Rules,
     },
 };
-use gpuwise_measure::{
-    audit::{Market, busy_hours, idle_of, judge, totals},
-    proof::{outcome, remember},
-};
+use gpuwise_measure::audit::{Market, busy_hours, idle_of, judge, totals};
 use gpuwise_read::{
     catalogue::{read_gpus, read_mig_profiles},
     usage::read_audit_catalogue,
@@ -22,14 +18,14 @@ use proptest::prelude::*;
 use std::collections::BTreeMap;
 
 /// From Friday, 2025-11-07 12:00 UTC, for two weeks.
-const WINDOW: Window = Window {
+pub(crate) const WINDOW: Window = Window {
     start: 1_762_516_800,
     end: 1_763_726_400,
 };
 const HOURS: usize = 336;
 const GIB: f64 = 1024.0;
 
-fn rules() -> Rules {
+pub(crate) fn rules() -> Rules {
     let read = read_audit_catalogue(
         "audit.toml",
         include_str!("../../../../catalogue/audit.toml"),
@@ -50,7 +46,7 @@ fn catalogue() -> Catalogue {
     }
 }
 
-fn with_market<T>(run: impl FnOnce(&Market<'_>) -> T) -> T {
+pub(crate) fn with_market<T>(run: impl FnOnce(&Market<'_>) -> T) -> T {
     let catalogue = catalogue();
     let names = ["A100 SXM4 80GB", "L40S", "T4"].map(str::to_owned);
     let prices: BTreeMap<String, HourlyPrice> = names
@@ -62,7 +58,7 @@ fn with_market<T>(run: impl FnOnce(&Market<'_>) -> T) -> T {
 }
 
 /// An A100 that is well used: nothing to say.
-fn busy() -> Usage {
+pub(crate) fn busy() -> Usage {
     let mut usage = Usage {
         holder: Holder {
             namespace: "team".into(),
@@ -101,13 +97,13 @@ fn busy() -> Usage {
     usage
 }
 
-fn memory(usage: &mut Usage, gib: f64) {
+pub(crate) fn memory(usage: &mut Usage, gib: f64) {
     usage.memory_hourly = vec![(gib * GIB) as f32; HOURS];
     usage.memory_peak = Some(Bytes::from_f64(gib * GIB * GIB * GIB));
     usage.memory_average = usage.memory_peak;
 }
 
-fn compute(usage: &mut Usage, p95: f64) {
+pub(crate) fn compute(usage: &mut Usage, p95: f64) {
     usage.compute_hourly = vec![p95 as f32; HOURS];
     usage.compute = Some(ComputeUse {
         measure: ComputeMeasure::SmActive,
@@ -384,86 +380,6 @@ fn a_notebook_that_sleeps_at_weekends() {
         (saving.gpus - 256.0 / 336.0).abs() < 1e-9 && saving.gpus_low < saving.gpus,
         "{saving:?}"
     );
-}
-
-fn fleet(usage: Usage, window: Window) -> Fleet {
-    Fleet {
-        window,
-        workloads: vec![usage],
-        unheld_devices: 0,
-        notes: Vec::new(),
-    }
-}
-
-/// What becomes of the proposal of a slice when the workload looks so a fortnight later.
-fn later(change: impl FnOnce(&mut Usage)) -> (State, Option<i64>, Option<f64>) {
-    let mut before = busy();
-    memory(&mut before, 6.0);
-    compute(&mut before, 0.05);
-    before.dram_p95 = Some(0.05);
-    with_market(|market| {
-        let said = judge(&before, WINDOW, &rules(), market);
-        let of = remember(&before, &said, WINDOW.end, market).expect("a slice was proposed");
-        let mut after = before.clone();
-        change(&mut after);
-        let window = Window {
-            start: WINDOW.end,
-            end: WINDOW.end + 14 * 86_400,
-        };
-        let found = outcome(&of, &fleet(after, window), market);
-        (
-            found.state,
-            found.saved.map(|money| money.micros),
-            found.gpus,
-        )
-    })
-}
-
-#[test]
-fn what_became_of_a_proposal() {
-    assert_eq!(later(|_| {}).0, State::Open);
-    let (state, saved, _) = later(|u| u.asked.slice = Some("1g.10gb".into()));
-    assert_eq!((state, saved), (State::Proven, Some(1_714_286)));
-    let (state, saved, _) = later(|u| u.asked.slice = Some("2g.20gb".into()));
-    assert_eq!((state, saved), (State::Otherwise, Some(1_428_572)));
-    // Right slice, but as many replicas as eat the saving up.
-    let many = |u: &mut Usage| {
-        u.asked.slice = Some("1g.10gb".into());
-        u.asked.replicas = 6;
-    };
-    assert_eq!(later(many).0, State::Short);
-    assert_eq!(later(|u| u.present = false).0, State::Untold);
-    assert_eq!(later(|u| u.holder.name = "another".into()).0, State::Untold);
-}
-
-#[test]
-fn an_idle_one_that_went_is_proven() {
-    let mut before = busy();
-    compute(&mut before, 0.0);
-    with_market(|market| {
-        let said = judge(&before, WINDOW, &rules(), market);
-        let of = remember(&before, &said, WINDOW.end, market).expect("it was idle");
-        let soon = Window {
-            start: WINDOW.start + 3600,
-            end: WINDOW.end + 3600,
-        };
-        let mut after = before.clone();
-        after.present = false;
-        assert_eq!(
-            outcome(&of, &fleet(after.clone(), soon), market).state,
-            State::Open,
-            "an hour is too early"
-        );
-        let window = Window {
-            start: WINDOW.end,
-            end: WINDOW.end + 14 * 86_400,
-        };
-        let found = outcome(&of, &fleet(after, window), market);
-        assert_eq!(
-            (found.state, found.saved.map(|m| m.micros)),
-            (State::Proven, Some(2_000_000))
-        );
-    });
 }
 
 proptest! {

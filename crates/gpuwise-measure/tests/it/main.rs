@@ -13,6 +13,7 @@ mod learn;
 mod matmul;
 mod memory_snapshot;
 mod planes;
+mod proof;
 mod regress;
 mod sample_data;
 mod support;

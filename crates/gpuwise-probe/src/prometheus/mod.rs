@@ -3,8 +3,10 @@
 
 mod client;
 mod error;
+mod settings;
 mod stream;
 
-pub use client::{Answered, Authentication, Client, Settings};
+pub use client::{Answered, Client};
 pub use error::PrometheusError;
+pub use settings::{Authentication, Settings};
 pub use stream::{Point, Series, read_answer};

@@ -2,12 +2,14 @@
 //! dozen queries, and put together here.
 
 mod ask;
+mod collected;
 mod merge;
 mod owner;
 mod select;
 
 pub use ask::{Aggregate, Place, Row, Task, Values};
-pub use merge::{Collected, fleet_of};
+pub use collected::Collected;
+pub use merge::fleet_of;
 
 use crate::prometheus::{Client, PrometheusError};
 use ask::Asker;
