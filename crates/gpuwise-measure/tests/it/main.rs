@@ -1,5 +1,14 @@
 //! Tests of the crate from outside.
 
+#![allow(
+    clippy::unwrap_used,
+    clippy::print_stdout,
+    clippy::print_stderr,
+    clippy::float_cmp,
+    clippy::similar_names,
+    clippy::format_collect,
+    reason = "tests may fail at once, say what they skip, and know their exact values"
+)]
 // Tests read the sample data, which they find by the environment; the crate itself must not.
 #![allow(clippy::disallowed_methods, clippy::disallowed_types)]
 

@@ -1,5 +1,15 @@
 //! Load on servers that behave, and on those that do not.
 
+#![allow(
+    clippy::unwrap_used,
+    clippy::print_stdout,
+    clippy::print_stderr,
+    clippy::float_cmp,
+    clippy::similar_names,
+    clippy::format_collect,
+    reason = "tests may fail at once, say what they skip, and know their exact values"
+)]
+
 mod bad_servers;
 #[cfg(feature = "metrics")]
 mod collect;

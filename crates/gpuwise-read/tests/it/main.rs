@@ -1,5 +1,14 @@
 //! Readers against reference counts, worked examples and hostile input.
 
+#![allow(
+    clippy::unwrap_used,
+    clippy::print_stdout,
+    clippy::print_stderr,
+    clippy::float_cmp,
+    clippy::similar_names,
+    clippy::format_collect,
+    reason = "tests may fail at once, say what they skip, and know their exact values"
+)]
 // Tests read the catalogue and find their data by the environment; the crate itself must not.
 #![allow(clippy::disallowed_methods, clippy::disallowed_types)]
 

@@ -1,5 +1,15 @@
 //! The built binary, as people and scripts see it.
 
+#![allow(
+    clippy::unwrap_used,
+    clippy::print_stdout,
+    clippy::print_stderr,
+    clippy::float_cmp,
+    clippy::similar_names,
+    clippy::format_collect,
+    reason = "tests may fail at once, say what they skip, and know their exact values"
+)]
+
 mod answers;
 #[cfg(all(feature = "bench", feature = "database"))]
 mod audit;

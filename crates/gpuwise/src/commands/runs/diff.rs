@@ -39,12 +39,13 @@ impl Row {
     fn share(&self) -> Option<f64> {
         let before = self.before.as_ref()?.real()?;
         let after = self.after.as_ref()?.real()?;
-        Some(if before == after {
-            0.0
-        } else if before == 0.0 {
-            f64::INFINITY * (after - before).signum()
+        let change = after - before;
+        Some(if before.abs() > 0.0 {
+            change / before.abs()
+        } else if change.abs() > 0.0 {
+            f64::INFINITY * change.signum()
         } else {
-            (after - before) / before.abs()
+            0.0
         })
     }
 }
@@ -106,7 +107,7 @@ fn head(before: &StoredRun, after: &StoredRun) -> String {
     for (name, version) in &after.software {
         match old.get(name) {
             Some(was) if was != version => {
-                lines.push(format!("{name}: {was} before, {version} after"))
+                lines.push(format!("{name}: {was} before, {version} after"));
             }
             _ => {}
         }

@@ -11,7 +11,7 @@ use gpuwise_domain::profile::figure::{Figure, Scope, Summary, Value};
 use gpuwise_read::question::load_cell;
 use gpuwise_store::{NewRun, RunId, Saved};
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     path::{Path, PathBuf},
 };
 
@@ -52,10 +52,7 @@ pub(super) fn run(flags: &Flags) -> anyhow::Result<Answer> {
 /// One file as a run: what it measured, as rows and as figures.
 fn kept(flags: &Flags, path: &Path, asked: &[Asked]) -> anyhow::Result<NewRun> {
     let measured = keep::appended("", asked)?;
-    let hardware: BTreeMap<&str, ()> = asked
-        .iter()
-        .map(|row| (row.question.gpu.as_str(), ()))
-        .collect();
+    let hardware: BTreeSet<&str> = asked.iter().map(|row| row.question.gpu.as_str()).collect();
     let engines: BTreeMap<&str, &str> = asked
         .iter()
         .filter_map(|row| row.question.engine.split_once(' '))
@@ -72,7 +69,7 @@ fn kept(flags: &Flags, path: &Path, asked: &[Asked]) -> anyhow::Result<NewRun> {
         labels: flags.labels.iter().cloned().collect(),
         summary: Summary {
             files: vec![path.display().to_string()],
-            hardware: hardware.into_keys().map(str::to_owned).collect(),
+            hardware: hardware.into_iter().map(str::to_owned).collect(),
             software: engines
                 .into_iter()
                 .map(|(name, release)| (name.to_owned(), release.to_owned()))

@@ -20,8 +20,11 @@ struct Document {
     bounds: Vec<(Option<f64>, Option<f64>)>,
     range: (f64, f64),
     rows: u64,
-    trees: Vec<Vec<(u32, f64, u32, u32, f64)>>,
+    trees: Vec<Vec<Node>>,
 }
+
+/// A node of a tree: feature, threshold, the nodes below and beyond it, value.
+type Node = (u32, f64, u32, u32, f64);
 
 /// The text of a forest's file.
 ///
@@ -79,7 +82,7 @@ pub(super) fn read(path: &Path) -> anyhow::Result<Forest> {
             let leaf = (*first, *second) == (0, 0);
             let forward = |child: u32| child as usize > at && (child as usize) < tree.len();
             let known = (*feature as usize) < document.features.len();
-            if !leaf && !(known && forward(*first) && forward(*second)) {
+            if !(leaf || known && forward(*first) && forward(*second)) {
                 return Err(wrong(format!("node {at} of tree {number} leads nowhere")).into());
             }
         }

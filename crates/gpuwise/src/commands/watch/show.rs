@@ -46,7 +46,7 @@ pub(super) fn show(view: &View<'_>, context: &Context) -> anyhow::Result<()> {
             text += "\n\n";
             text += &table.to_text(context.output.style);
             if others > 0 {
-                let _ = write!(text, "{others} more rows (--top {})\n", view.top + others);
+                let _ = writeln!(text, "{others} more rows (--top {})", view.top + others);
             }
             text += &serving(view, context);
             text += &below(view);
@@ -374,10 +374,10 @@ fn below(view: &View<'_>) -> String {
             finding.statement
         );
         if let Some(gain) = gain(finding.gain) {
-            let _ = write!(text, "  gain {gain}\n");
+            let _ = writeln!(text, "  gain {gain}");
         }
         for advice in &finding.advice {
-            let _ = write!(text, "  {advice}\n");
+            let _ = writeln!(text, "  {advice}");
         }
     }
     if holding.len() > 20 {

@@ -57,7 +57,7 @@ pub(super) fn run(flags: &Flags, variant: &Variant, folder: &Path) -> anyhow::Re
         let named = words.first().map_or("", String::as_str);
         Problem::new(format!("{named} cannot be started")).because(error)
     })?;
-    let (sampled, products) = match sampler {
+    let (figures, products) = match sampler {
         Some(sampler) => sampled::until_it_ends(sampler, &mut child),
         None => (Vec::new(), Vec::new()),
     };
@@ -67,7 +67,7 @@ pub(super) fn run(flags: &Flags, variant: &Variant, folder: &Path) -> anyhow::Re
         interrupted: stop.is_set(),
         seconds: began.elapsed().as_secs_f64(),
         started_at_ns,
-        sampled,
+        sampled: figures,
         products,
     };
     if ended.code != 0 {
