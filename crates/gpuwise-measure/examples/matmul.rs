@@ -1,6 +1,12 @@
 //! Median errors of the model of matrix products on shapes and on processors left out:
 //! `cargo run --release -p gpuwise-measure --example matmul -- gemm_latency.csv.gz gpus.toml`.
 
+#![allow(
+    clippy::disallowed_methods,
+    clippy::disallowed_types,
+    reason = "a program, which opens the files that it is given"
+)]
+
 use gpuwise_domain::{
     catalogue::Catalogue,
     profile::matmul::{MatmulPrecision, Processor},

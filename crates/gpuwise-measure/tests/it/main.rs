@@ -2,6 +2,7 @@
 
 #![allow(
     clippy::unwrap_used,
+    clippy::unnecessary_wraps,
     clippy::print_stdout,
     clippy::print_stderr,
     clippy::float_cmp,

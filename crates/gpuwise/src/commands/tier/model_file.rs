@@ -20,11 +20,11 @@ struct Document {
     bounds: Vec<(Option<f64>, Option<f64>)>,
     range: (f64, f64),
     rows: u64,
-    trees: Vec<Vec<Node>>,
+    trees: Vec<Vec<StoredNode>>,
 }
 
 /// A node of a tree: feature, threshold, the nodes below and beyond it, value.
-type Node = (u32, f64, u32, u32, f64);
+type StoredNode = (u32, f64, u32, u32, f64);
 
 /// The text of a forest's file.
 ///
