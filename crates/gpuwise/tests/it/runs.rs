@@ -204,3 +204,57 @@ fn what_runs_measured_corrects_predictions_as_their_files_would() {
     assert_eq!(other.code, 2);
     assert!(other.err.contains("gpuwise runs import"), "{}", other.err);
 }
+
+/// Three kernels on one GPU, the second after a wait.
+fn trace(wait_us: u32) -> String {
+    let kernel = |start: u32, name: &str| {
+        format!(
+            r#"{{"ph":"X","cat":"kernel","name":"{name}","pid":0,"tid":7,"ts":{start},"dur":100,"args":{{"device":0,"stream":7,"correlation":{start}}}}}"#
+        )
+    };
+    let events = [
+        kernel(0, "a"),
+        kernel(100 + wait_us, "b"),
+        kernel(300 + wait_us, "c"),
+    ];
+    format!(
+        r#"{{"schemaVersion":1,"traceEvents":[{}]}}"#,
+        events.join(",")
+    )
+}
+
+#[test]
+fn a_profile_is_kept_once_wherever_its_file_lies() {
+    let place = Place::new();
+    place.write("a.json", trace(50));
+    place.write("elsewhere/b.json", trace(50));
+    let kept = place.run(&["profile", "--save", "--label", "team=a", "a.json"]);
+    assert!(kept.err.contains("a kept as run"), "{}", kept.err);
+    let again = place.run(&[
+        "profile",
+        "--save",
+        "--label",
+        "branch=x",
+        "elsewhere/b.json",
+    ]);
+    assert!(again.err.contains("is kept already"), "{}", again.err);
+    let both = [
+        "runs", "list", "--label", "team=a", "--label", "branch=x", "--format", "csv",
+    ];
+    assert_eq!(place.run(&both).out.lines().count(), 2);
+}
+
+#[test]
+fn each_file_is_a_job_and_a_bad_one_is_named() {
+    let place = Place::new();
+    for wait in [10, 20, 30] {
+        place.write(&format!("jobs/{wait}.json"), trace(wait));
+    }
+    place.write("jobs/broken.json", "{");
+    let ran = place.run(&["profile", "--each", "--save", "jobs", "--format", "csv"]);
+    assert_eq!(ran.code, 0, "{}", ran.err);
+    assert_eq!(ran.out.lines().count(), 4, "{}", ran.out);
+    assert!(ran.err.contains("broken.json"), "{}", ran.err);
+    let kept = place.run(&["runs", "list", "--format", "csv"]);
+    assert_eq!(kept.out.lines().count(), 4, "{}", kept.out);
+}
