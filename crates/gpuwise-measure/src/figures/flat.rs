@@ -3,8 +3,7 @@
 use gpuwise_domain::profile::{
     figure::{Figure, Scope, Value},
     figures::{
-        CopyFigures, DeviceFigures, HostFigures, PathCause, ProfileFigures, RankFigures,
-        StepFigures, Weighted,
+        CopyFigures, DeviceFigures, HostFigures, ProfileFigures, RankFigures, StepFigures, Weighted,
     },
     timeline::{Direction, MemoryKind},
 };
@@ -119,7 +118,7 @@ fn of_rank(rank: &RankFigures, list: &mut Vec<Figure>) {
             part(
                 list,
                 scope,
-                cause_name(*cause),
+                cause.name(),
                 "critical_path_ns",
                 Value::Integer(*ns),
             );
@@ -320,20 +319,5 @@ pub fn copies_name(copies: &CopyFigures) -> String {
     match (copies.source, copies.target) {
         (MemoryKind::Unknown, MemoryKind::Unknown) => direction.to_owned(),
         (source, target) => format!("{direction} ({} → {})", memory(source), memory(target)),
-    }
-}
-
-/// What a cause of the critical path is called as a part.
-pub fn cause_name(cause: PathCause) -> &'static str {
-    match cause {
-        PathCause::Computation => "computation",
-        PathCause::Communication => "communication",
-        PathCause::Memory => "copies",
-        PathCause::Loader => "data loading",
-        PathCause::Synchronisation => "synchronisation",
-        PathCause::Call => "runtime calls",
-        PathCause::Framework => "framework",
-        PathCause::Launch => "launch latency",
-        PathCause::Unknown => "unknown",
     }
 }

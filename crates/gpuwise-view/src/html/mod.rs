@@ -79,21 +79,27 @@ fn answer(sizing: &Sizing, verdict: (&str, &str)) -> String {
     )
 }
 
+/// One figure of the list that every page begins with: its name, its value, and a smaller remark.
+pub(crate) fn headline_figure(out: &mut String, label: &str, value: &str, more: &str) {
+    let more = if more.is_empty() {
+        String::new()
+    } else {
+        format!("<small>{}</small>", escape(more))
+    };
+    // Writing to a text cannot fail.
+    let _ = writeln!(
+        out,
+        "<div><dt>{}</dt><dd>{}{more}</dd></div>",
+        escape(label),
+        escape(value)
+    );
+}
+
 /// The figures that people remember.
 fn headline(best: &Deployment) -> String {
     let mut out = String::from("<dl class=\"figures\">\n");
     let mut add = |label: &str, value: &str, more: &str| {
-        let more = if more.is_empty() {
-            String::new()
-        } else {
-            format!("<small>{}</small>", escape(more))
-        };
-        let _ = writeln!(
-            out,
-            "<div><dt>{}</dt><dd>{}{more}</dd></div>",
-            escape(label),
-            escape(value)
-        );
+        headline_figure(&mut out, label, value, more);
     };
     let currency = best
         .cost

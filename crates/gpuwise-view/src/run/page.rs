@@ -85,17 +85,7 @@ pub fn comparison_page(found: &Comparison, title: &str, made: &str) -> String {
 fn headline(report: &RunReport) -> String {
     let mut out = String::from("<dl class=\"figures\">\n");
     let mut add = |label: &str, value: &str, more: &str| {
-        let more = if more.is_empty() {
-            String::new()
-        } else {
-            format!("<small>{}</small>", escape(more))
-        };
-        let _ = writeln!(
-            out,
-            "<div><dt>{}</dt><dd>{}{more}</dd></div>",
-            escape(label),
-            escape(value)
-        );
+        crate::html::headline_figure(&mut out, label, value, more);
     };
     for metric in TOLD {
         let Some(values) = report.distribution(metric) else {

@@ -182,3 +182,20 @@ pub enum PathCause {
     /// Nothing that the file shows.
     Unknown,
 }
+
+impl PathCause {
+    /// Its name for people, and as a part of figures.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Computation => "computation",
+            Self::Communication => "communication",
+            Self::Memory => "copies",
+            Self::Loader => "data loading",
+            Self::Synchronisation => "synchronisation",
+            Self::Call => "runtime calls",
+            Self::Framework => "framework",
+            Self::Launch => "launch latency",
+            Self::Unknown => "unknown",
+        }
+    }
+}

@@ -3,12 +3,10 @@
 use super::tables::{self, share};
 use crate::{
     figures::{MISSING, bytes, number, percent},
-    markup::escape,
     profile::{Profile, duration, summary},
 };
 use gpuwise_domain::profile::figures::{DeviceFigures, RankFigures};
 use gpuwise_units::Bytes;
-use std::fmt::Write as _;
 
 /// What the page is called.
 pub(super) fn title(profile: &Profile, against: Option<&Profile>) -> String {
@@ -80,17 +78,7 @@ pub(super) fn devices<'a>(profile: &'a Profile) -> impl Iterator<Item = &'a Devi
 pub(super) fn head(profile: &Profile) -> String {
     let mut out = String::from("<dl class=\"figures\">\n");
     let mut add = |label: &str, value: &str, more: &str| {
-        let more = if more.is_empty() {
-            String::new()
-        } else {
-            format!("<small>{}</small>", escape(more))
-        };
-        let _ = writeln!(
-            out,
-            "<div><dt>{}</dt><dd>{}{more}</dd></div>",
-            escape(label),
-            escape(value)
-        );
+        crate::html::headline_figure(&mut out, label, value, more);
     };
     for (label, value, more) in remembered(profile) {
         add(label, &value, &more);

@@ -6,7 +6,7 @@ use crate::{
 };
 use gpuwise_domain::profile::{
     figure::Summary,
-    figures::{DeviceFigures, PathCause, ProfileFigures, RankFigures},
+    figures::{DeviceFigures, ProfileFigures, RankFigures},
     finding::{Finding, Gain},
 };
 use gpuwise_units::Bytes;
@@ -178,7 +178,7 @@ fn of_rank(rank: &RankFigures, lines: &mut Vec<String>) {
             .by_cause
             .iter()
             .take(4)
-            .map(|(cause, ns)| format!("{} {}", cause_name(*cause), share(*ns, whole.span_ns())))
+            .map(|(cause, ns)| format!("{} {}", cause.name(), share(*ns, whole.span_ns())))
             .collect();
         lines.push(format!("critical path: {}", parts.join(", ")));
     }
@@ -192,20 +192,6 @@ fn of_rank(rank: &RankFigures, lines: &mut Vec<String>) {
                 })
             ));
         }
-    }
-}
-
-fn cause_name(cause: PathCause) -> &'static str {
-    match cause {
-        PathCause::Computation => "computation",
-        PathCause::Communication => "communication",
-        PathCause::Memory => "copies",
-        PathCause::Loader => "data loading",
-        PathCause::Synchronisation => "synchronisation",
-        PathCause::Call => "runtime calls",
-        PathCause::Framework => "framework",
-        PathCause::Launch => "launch latency",
-        PathCause::Unknown => "unknown",
     }
 }
 
