@@ -7,12 +7,16 @@
 extern crate alloc;
 
 pub mod answer;
+pub mod balance;
+pub mod bill;
+pub mod composed;
 #[cfg(doctest)]
 mod concepts;
 pub mod constants;
 pub mod evidence;
 pub mod fit;
 pub mod knowledge;
+pub mod media;
 pub mod memory;
 pub mod micro;
 pub mod power;
@@ -21,3 +25,6 @@ pub mod serving;
 pub mod setup;
 pub mod shard;
 pub mod speed;
+pub mod sweep;
+pub mod training;
+pub mod verdict;

@@ -1,0 +1,123 @@
+//! Networks that are run whole instead of token by token: diffusion pipelines, vision, speech,
+//! embeddings, recommenders. What a walk over such a network finds. Data only.
+
+use alloc::{string::String, vec::Vec};
+
+/// What one input costs, part by part, at the sizes that were asked for.
+///
+/// The same walk yields parameters and work, so that the two cannot disagree.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Walk {
+    /// Parts in the order in which they run.
+    pub parts: Vec<Part>,
+    /// What had to be assumed, in words.
+    pub assumptions: Vec<String>,
+}
+
+/// One network of a pipeline: a text encoder, a denoiser, a decoder, a backbone.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Part {
+    /// As its configuration names it (`unet`, `text_encoder_2`, `vae.decoder`).
+    pub name: String,
+    /// What it does in the pipeline.
+    pub role: PartRole,
+    /// How often it runs for one input (steps of a denoiser, twice with guidance; tokens of a decoder).
+    pub passes: f64,
+    /// Parameters, exact; also of what does not run.
+    pub parameters: u64,
+    /// What one pass does; empty where the part is not run.
+    pub operations: Vec<Operation>,
+    /// Elements of the largest set of tensors that live at once in one pass of one input.
+    pub live_elements: u64,
+}
+
+/// What a part does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum PartRole {
+    /// Text to conditioning.
+    TextEncoder,
+    /// One denoising step.
+    Denoiser,
+    /// Latents to pixels.
+    ImageDecoder,
+    /// Pixels to latents.
+    ImageEncoder,
+    /// An encoder of any other input (audio, images).
+    Encoder,
+    /// A decoder that writes token by token.
+    Decoder,
+    /// The whole of a network that has one part.
+    Backbone,
+    /// Tables of embeddings.
+    Tables,
+    /// What follows: heads, poolers, interaction.
+    Head,
+}
+
+/// Equal operations of one pass for one input.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Operation {
+    /// Where it stands in the network, in its own names.
+    pub name: String,
+    /// Of which kind.
+    pub kind: OperationKind,
+    /// How many equal ones.
+    pub count: u64,
+    /// Floating-point operations of one (a multiply-add is two).
+    pub flops: u64,
+    /// Weight elements that one reads.
+    pub weights: u64,
+    /// Activation elements that one reads.
+    pub reads: u64,
+    /// Activation elements that one writes.
+    pub writes: u64,
+    /// Rows of the matmul that one is, for one input (tokens, or pixels of a convolution's output);
+    /// 0 where it is none.
+    pub rows: u64,
+    /// Whether weights are read once a batch (true), or once an input as lookups are.
+    pub shared_weights: bool,
+}
+
+/// Kinds of operations, by what limits them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum OperationKind {
+    /// Dense matmul.
+    Matmul,
+    /// Convolution of two dimensions.
+    Convolution,
+    /// Convolution of three dimensions.
+    Convolution3d,
+    /// Convolution whose groups are its channels.
+    Depthwise,
+    /// Attention over a sequence.
+    Attention,
+    /// Norms, activations, residuals, resampling.
+    Elementwise,
+    /// Rows of tables.
+    Lookup,
+}
+
+impl Walk {
+    /// Parameters of all parts.
+    pub fn parameters(&self) -> u64 {
+        self.parts.iter().map(|part| part.parameters).sum()
+    }
+
+    /// Floating-point operations for one input, all passes.
+    pub fn flops(&self) -> f64 {
+        self.parts
+            .iter()
+            .map(|part| part.passes * part.flops() as f64)
+            .sum()
+    }
+}
+
+impl Part {
+    /// Floating-point operations of one pass for one input.
+    pub fn flops(&self) -> u64 {
+        self.operations
+            .iter()
+            .map(|operation| operation.count * operation.flops)
+            .sum()
+    }
+}

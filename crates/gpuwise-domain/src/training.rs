@@ -1,0 +1,394 @@
+//! Training and fine-tuning as sizing sees them: what is trained how, on which layout, what that
+//! holds in memory and how long a step takes. Data only.
+
+use crate::estimate::{Basis, Estimate};
+use alloc::{string::String, vec::Vec};
+use gpuwise_units::{Bytes, Tokens};
+
+/// One way to run a training job: everything that decides memory and time, leaving nothing open.
+#[derive(Debug, Clone, PartialEq)]
+pub struct TrainingSetup {
+    /// What is trained.
+    pub method: Method,
+    /// In which numbers it computes.
+    pub recipe: Recipe,
+    /// What updates the weights.
+    pub optimizer: Optimizer,
+    /// What of the forward pass is computed again in the backward pass.
+    pub recompute: Recompute,
+    /// How logits become a loss.
+    pub loss: LossKernel,
+    /// Whose allocations and kernels these are.
+    pub framework: Framework,
+    /// Tokens of one sequence.
+    pub sequence: Tokens,
+    /// Sequences of one micro-batch on one data-parallel rank.
+    pub micro_batch: u64,
+    /// Sequences of one optimizer step over all ranks.
+    pub global_batch: u64,
+    /// How the model lies on GPUs.
+    pub layout: TrainingLayout,
+    /// How states are divided over data-parallel ranks.
+    pub sharding: Sharding,
+    /// What is kept in host memory.
+    pub offload: Offload,
+    /// Whether the graph is compiled (`torch.compile` and its like).
+    pub compiled: bool,
+}
+
+/// Degrees of parallelism of a training job.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct TrainingLayout {
+    /// Tensor parallel (TP).
+    pub tensor: u32,
+    /// Pipeline stages (PP).
+    pub pipeline: u32,
+    /// Virtual stages of each pipeline rank; 1: not interleaved.
+    pub interleave: u32,
+    /// Context parallel (CP).
+    pub context: u32,
+    /// Expert parallel (EP); its groups lie inside TP x CP x DP.
+    pub expert: u32,
+    /// Data parallel (DP): all GPUs over TP x PP x CP.
+    pub data: u32,
+    /// Whether norms and residuals are divided over the TP group (Megatron's sequence parallelism).
+    pub sequence_parallel: bool,
+}
+
+impl TrainingLayout {
+    /// Data parallel only.
+    pub const fn data(data: u32) -> Self {
+        Self {
+            tensor: 1,
+            pipeline: 1,
+            interleave: 1,
+            context: 1,
+            expert: 1,
+            data,
+            sequence_parallel: false,
+        }
+    }
+
+    /// All GPUs.
+    pub const fn gpus(&self) -> u64 {
+        self.tensor as u64 * self.pipeline as u64 * self.context as u64 * self.data as u64
+    }
+}
+
+/// What is trained.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Method {
+    /// Every weight.
+    Full,
+    /// Adapters on a base that stays as it is.
+    Adapter(Adapter),
+}
+
+/// A parameter-efficient method with its size.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Adapter {
+    /// Which.
+    pub kind: AdapterKind,
+    /// Rank, or what the method has instead (blocks, virtual tokens); `None`: it has none.
+    pub rank: Option<u32>,
+    /// Modules that it sits on, as the framework names them (`q_proj`); empty: its usual ones.
+    pub modules: Vec<String>,
+    /// Trainable parameters where they were counted; `None`: by the method's formula.
+    pub trainable: Option<u64>,
+    /// How the base is stored.
+    pub base: BaseStorage,
+}
+
+/// Parameter-efficient methods, by how they use memory.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum AdapterKind {
+    /// Low-rank pairs beside frozen matrices.
+    Lora,
+    /// LoRA with magnitudes; composes W + BA to take its column norms.
+    Dora,
+    /// AdaLoRA: three factors and importance scores.
+    AdaLora,
+    /// One shared pair of frozen random matrices, trained vectors.
+    Vera,
+    /// Scaling vectors of activations.
+    Ia3,
+    /// Hadamard products of low-rank pairs.
+    LoHa,
+    /// Kronecker products.
+    LoKr,
+    /// Orthogonal rotations; composes weights.
+    Oft,
+    /// Butterfly orthogonal rotations; composes weights.
+    Boft,
+    /// Orthogonal subspace fine-tuning; composes weights.
+    Osf,
+    /// Tokens put before the prompt, and other methods on inputs alone.
+    Prompt,
+    /// Prefixes of keys and values in every layer, and adaption prompts.
+    Prefix,
+    /// A few layers' norms or trained token embeddings.
+    Partial,
+    /// Spectral coefficients (FourierFT, C3A, WaveFT); composes the change of a weight.
+    Spectral,
+    /// Other methods that compose a matrix as large as the weight.
+    Composed,
+    /// Other methods that add small factors beside the weight.
+    Factored,
+}
+
+/// How a frozen base is stored.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum BaseStorage {
+    /// In the recipe's 16 bits, or as it came.
+    SixteenBit,
+    /// In 32 bits.
+    ThirtyTwoBit,
+    /// 8-bit integers (LLM.int8).
+    EightBit,
+    /// NF4; with its scales quantised again (QLoRA) or not.
+    Nf4 {
+        /// Scales in 8 bits.
+        double: bool,
+    },
+}
+
+/// In which numbers matmuls run and what is kept beside them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Recipe {
+    /// FP32 throughout.
+    Fp32,
+    /// FP32 weights, matmuls in TF32.
+    Tf32,
+    /// BF16 weights, gradients and moments, nothing in FP32.
+    PureBf16,
+    /// FP32 master weights and moments, BF16 (or FP16) compute.
+    MixedBf16,
+    /// Mixed precision with FP8 matmuls, one scale a tensor.
+    Fp8,
+    /// Mixed precision with FP8 matmuls in blocks (MXFP8, 128 x 128).
+    Fp8Block,
+    /// Mixed precision with NVFP4 matmuls.
+    Nvfp4,
+}
+
+/// What updates the weights.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Optimizer {
+    /// Two moments.
+    AdamW,
+    /// Two moments of 8 bits in blocks.
+    AdamW8bit,
+    /// AdamW whose states page to host memory.
+    PagedAdamW,
+    /// AdamW of 8 bits whose states page to host memory.
+    PagedAdamW8bit,
+    /// Row and column sums.
+    Adafactor,
+    /// One momentum, orthogonalised; AdamW on embeddings and vectors.
+    Muon,
+    /// One momentum.
+    Lion,
+    /// No state, or one momentum.
+    Sgd,
+}
+
+/// What of the forward pass is computed again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Recompute {
+    /// Nothing.
+    None,
+    /// Attention's inside alone.
+    Selective,
+    /// Every layer, from its input.
+    Full,
+}
+
+/// How logits become a loss.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum LossKernel {
+    /// Logits kept, and copied to FP32 (Hugging Face's default).
+    Eager,
+    /// One fused kernel over kept logits.
+    Fused,
+    /// Logits divided over the TP group (Megatron).
+    VocabularyParallel,
+    /// In chunks, logits never whole (Liger, torchtune, cut cross entropy).
+    Chunked,
+}
+
+/// Whose allocations and kernels.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Framework {
+    /// transformers with PEFT, accelerate or DeepSpeed.
+    HuggingFace,
+    /// Composer and llm-foundry, torchtune, torchtitan: PyTorch with FSDP.
+    PyTorch,
+    /// Megatron-LM, NeMo, Megatron-Bridge.
+    Megatron,
+}
+
+/// How states are divided over data-parallel ranks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Sharding {
+    /// Everything on every rank (DDP).
+    None,
+    /// Optimizer states (ZeRO-1, Megatron's distributed optimizer).
+    Optimizer,
+    /// Optimizer states and gradients (ZeRO-2, FSDP's `SHARD_GRAD_OP`).
+    Gradients,
+    /// Weights too (ZeRO-3, FSDP's `FULL_SHARD`).
+    Full,
+    /// Weights too, within groups of so many ranks, copies between groups (HSDP).
+    Hybrid {
+        /// Ranks of one group.
+        group: u32,
+    },
+}
+
+/// What is kept in host memory.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub struct Offload {
+    /// Optimizer states, and the step itself.
+    pub optimizer: bool,
+    /// Weights.
+    pub parameters: bool,
+    /// Kept activations.
+    pub activations: bool,
+}
+
+/// What memory is held for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum MemoryCause {
+    /// Weights as they are computed with.
+    Weights,
+    /// FP32 copies of weights.
+    MasterWeights,
+    /// Gradients.
+    Gradients,
+    /// Moments of the optimizer.
+    OptimizerStates,
+    /// Adapters with all their states.
+    Adapters,
+    /// Weights gathered from other ranks.
+    Gathered,
+    /// What layers keep for the backward pass.
+    Activations,
+    /// The layer that is being computed.
+    Working,
+    /// Logits and their gradients.
+    Logits,
+    /// What the optimizer makes on its way.
+    OptimizerTemporaries,
+    /// Buffers of communication.
+    Communication,
+    /// The driver's and libraries' own.
+    Context,
+    /// Held by the allocator and not used.
+    Fragmentation,
+}
+
+/// A moment of a step at which memory peaks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Phase {
+    /// End of the forward pass, with the loss.
+    Forward,
+    /// Backward pass.
+    Backward,
+    /// The optimizer's step.
+    OptimizerStep,
+    /// Evaluation between steps.
+    Evaluation,
+}
+
+/// Memory of one kind of rank.
+#[derive(Debug, Clone, PartialEq)]
+pub struct RankMemory {
+    /// Pipeline stage, from 0.
+    pub stage: u32,
+    /// Bytes by cause at the highest phase; they sum to `peak`.
+    pub causes: Vec<(MemoryCause, Bytes)>,
+    /// The highest of each phase.
+    pub phases: Vec<(Phase, Bytes)>,
+    /// The highest of all, allocated, in bytes.
+    pub peak: Estimate,
+    /// What the allocator reserves at the peak, in bytes.
+    pub reserved: Estimate,
+}
+
+/// Memory of a training setup.
+#[derive(Debug, Clone, PartialEq)]
+pub struct TrainingMemory {
+    /// One for each pipeline stage whose memory differs from the one before, first stage first.
+    pub ranks: Vec<RankMemory>,
+    /// Host memory of one node, in bytes.
+    pub host: Bytes,
+    /// Trainable parameters over all ranks.
+    pub trainable: u64,
+    /// What had to be assumed, in words.
+    pub assumptions: Vec<String>,
+    /// How near the nearest measured rows are.
+    pub basis: Basis,
+}
+
+impl TrainingMemory {
+    /// The rank that holds most.
+    pub fn fullest(&self) -> Option<&RankMemory> {
+        self.ranks
+            .iter()
+            .max_by(|left, right| left.peak.value.total_cmp(&right.peak.value))
+    }
+}
+
+/// What the time of a step is spent on. Parts are exposed time: they sum to the step.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum StepCause {
+    /// Matmuls.
+    Matmul,
+    /// Attention.
+    Attention,
+    /// Norms, activations, residuals: bound by memory.
+    Elementwise,
+    /// Logits and loss.
+    Loss,
+    /// Computing again what was not kept.
+    Recompute,
+    /// Launches and the host.
+    Launch,
+    /// All-reduces or reduce-scatters of tensor parallelism.
+    TensorParallel,
+    /// Sends between stages and waiting in the pipeline's bubble.
+    Pipeline,
+    /// Exchange of keys and values.
+    ContextParallel,
+    /// Dispatch and combination of experts, with their imbalance.
+    ExpertParallel,
+    /// Gathers and reductions over data-parallel ranks that nothing hides.
+    DataParallel,
+    /// The optimizer's step.
+    Optimizer,
+    /// Moves between host and GPU.
+    Offload,
+    /// Waiting for data.
+    Data,
+}
+
+/// The time of one optimizer step.
+#[derive(Debug, Clone, PartialEq)]
+pub struct StepTime {
+    /// Seconds by cause; they sum to `step`.
+    pub parts: Vec<(StepCause, f64)>,
+    /// Seconds a step.
+    pub step: Estimate,
+    /// Tokens a second and GPU.
+    pub tokens_per_second_per_gpu: Estimate,
+    /// Model FLOPs a second and GPU, of the model's own work alone (no recomputation).
+    pub model_flops_per_gpu: Estimate,
+    /// Share of the dense peak of the recipe's precision, by the model's own work.
+    pub mfu: Option<Estimate>,
+    /// The same with recomputed work counted.
+    pub hfu: Option<Estimate>,
+    /// How near the nearest measured rows are.
+    pub basis: Basis,
+    /// What had to be assumed, in words.
+    pub assumptions: Vec<String>,
+}

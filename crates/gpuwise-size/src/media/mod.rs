@@ -1,0 +1,1 @@
+//! Networks that are run whole: diffusion, vision, speech, embeddings, recommenders.

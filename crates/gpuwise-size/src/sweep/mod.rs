@@ -1,0 +1,1 @@
+//! GPU memory, GPUs and cost against the size of models.

@@ -1,0 +1,1 @@
+//! What a training setup holds in memory, by cause, rank and phase.

@@ -1,0 +1,5 @@
+//! Training and fine-tuning: what a setup holds in memory, how long a step takes, which layout is best.
+
+pub mod memory;
+pub mod search;
+pub mod time;

@@ -1,0 +1,1 @@
+//! The best layout for a job on given GPUs.

@@ -1,0 +1,1 @@
+//! How long a training step takes, and what that is spent on.
