@@ -1,5 +1,6 @@
 //! `gpuwise watch`: what GPUs and serving engines do now, and what is wrong with them.
 
+mod document;
 mod knowledge;
 mod near;
 #[cfg(feature = "bench")]
