@@ -14,4 +14,6 @@ pub(crate) use cluster::Cluster;
 pub(crate) use deployment::{Shapes, Simulated, read, words};
 pub(crate) use questions::{Simulate, simulated};
 pub(crate) use run::{Run, run, run_many};
-pub(crate) use traffic::{Sent, time};
+pub(crate) use traffic::Sent;
+#[cfg(feature = "bench")]
+pub(crate) use traffic::time;

@@ -33,6 +33,10 @@ pub(super) enum Source {
 
 impl Source {
     pub(super) fn all(context: &Context, flags: &Flags) -> anyhow::Result<Vec<Self>> {
+        #[cfg_attr(
+            not(feature = "bench"),
+            expect(unused_mut, reason = "live sources are added where there are any")
+        )]
         let mut sources: Vec<Self> = flags.file.iter().cloned().map(Self::File).collect();
         let asks = flags.nvml || flags.prometheus.is_some() || !flags.dcgm.is_empty();
         if sources.is_empty() && !asks {
@@ -227,6 +231,13 @@ pub(super) struct Otlp {
 
 impl Otlp {
     /// What came since the last look, the newest value of each metric.
+    #[cfg_attr(
+        not(feature = "bench"),
+        expect(
+            clippy::unused_self,
+            reason = "as it is called where programs can send"
+        )
+    )]
     pub(super) fn taken(&self) -> Vec<(String, f64)> {
         #[cfg(feature = "bench")]
         {

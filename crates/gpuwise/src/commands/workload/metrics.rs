@@ -1,12 +1,15 @@
 //! Traffic from a server's metrics: one look, two, or many.
 
-use super::seen::{Seen, duration};
+use super::seen::Seen;
+#[cfg(feature = "hub")]
+use super::seen::duration;
+#[cfg(feature = "hub")]
+use crate::output;
 use crate::{
     cli::FromMetrics,
     commands::Context,
     error::Problem,
     fetch::{Client, is_url},
-    output,
     questions::read_text,
 };
 use anyhow::Context as _;
