@@ -89,6 +89,8 @@ pub enum Method {
 pub struct Adapter {
     /// Which.
     pub kind: AdapterKind,
+    /// The method's own name where it is known more exactly (`HIRA` is one of [`AdapterKind::Composed`]).
+    pub name: Option<String>,
     /// Rank, or what the method has instead (blocks, virtual tokens); `None`: it has none.
     pub rank: Option<u32>,
     /// Modules that it sits on, as the framework names them (`q_proj`); empty: its usual ones.

@@ -8,6 +8,7 @@ mod predict;
 mod question;
 mod reading;
 mod releases;
+mod training;
 
 pub use engine::{engine_of, profile_of, profile_of_engine};
 pub use memory::{MemoryAnswer, predict_memory};
@@ -15,3 +16,6 @@ pub use precision::weights_named;
 pub use predict::{Kind, Outcome, figure, in_flight, predict, solve};
 pub use question::{Answer, about_memory, answer, from_outcome, observation, with_value};
 pub use reading::{Reading, Refusal, Statistic, Wanted, default_settings, read};
+pub use training::{
+    Stated, TrainingReading, TrainingWanted, adapter_named, adapters_like, read_training,
+};

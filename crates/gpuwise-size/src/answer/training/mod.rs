@@ -1,0 +1,128 @@
+//! Questions about training: the setup that a row describes, on which GPU, and what is asked.
+
+mod methods;
+mod read;
+
+pub use methods::{adapter_named, adapters_like};
+
+use super::reading::Refusal;
+use alloc::{borrow::Cow, string::String, vec::Vec};
+use gpuwise_domain::{
+    catalogue::Catalogue, gpu::Gpu, model::Architecture, question::Question,
+    training::TrainingSetup,
+};
+
+/// What is asked of a training run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum TrainingWanted {
+    /// Tokens a second and GPU.
+    TokensPerSecondPerGpu,
+    /// Model FLOP/s of one GPU.
+    ModelFlopsPerGpu,
+    /// Share of the peak by the model's own work, in percent.
+    Mfu,
+    /// The same with recomputation.
+    Hfu,
+    /// A micro-batch that fits one GPU: the largest is answered.
+    MicroBatchFits,
+    /// The most that the allocator held at once.
+    Peak,
+    /// What it held at the end of a step, in the mean.
+    ReservedMean,
+    /// The same, in the longest of a hundred steps.
+    ReservedTail,
+    /// The most that the run's tensors took of the GPU.
+    PeakOfTensors,
+    /// Host memory.
+    Host,
+    /// Whether it ends out of memory.
+    OutOfMemory,
+    /// Minutes to a quality.
+    TimeToTrain,
+    /// Samples a second of the whole system.
+    Throughput,
+}
+
+impl TrainingWanted {
+    /// Of a metric's name; `oom` only where the row says what is trained.
+    pub fn of(question: &Question) -> Option<Self> {
+        Some(match question.metric.as_str() {
+            "train_tokens_per_s_per_gpu" => Self::TokensPerSecondPerGpu,
+            "train_model_tflops_per_gpu" => Self::ModelFlopsPerGpu,
+            "mfu" => Self::Mfu,
+            "hfu" => Self::Hfu,
+            "microbatch_fits" => Self::MicroBatchFits,
+            "accelerator_memory_max" => Self::Peak,
+            "accelerator_memory_reserved_avg" => Self::ReservedMean,
+            "accelerator_memory_reserved_p99" => Self::ReservedTail,
+            "peak_gpu_memory" => Self::PeakOfTensors,
+            "cpu_memory" if question.extra("method").is_some() => Self::Host,
+            "oom" if question.extra("method").is_some() => Self::OutOfMemory,
+            "time_to_train_olympic_mean" => Self::TimeToTrain,
+            "throughput_logged_median" => Self::Throughput,
+            _ => return None,
+        })
+    }
+
+    /// Whether it is about memory rather than time.
+    pub const fn is_memory(self) -> bool {
+        matches!(
+            self,
+            Self::MicroBatchFits
+                | Self::Peak
+                | Self::ReservedMean
+                | Self::ReservedTail
+                | Self::PeakOfTensors
+                | Self::Host
+                | Self::OutOfMemory
+        )
+    }
+}
+
+/// A question about training understood.
+#[derive(Debug, Clone)]
+pub struct TrainingReading<'a> {
+    /// The model, as the row changes it.
+    pub architecture: Cow<'a, Architecture>,
+    /// The GPU.
+    pub gpu: &'a Gpu,
+    /// How it is trained. Where the row asks for a micro-batch, `micro_batch` is 1.
+    pub setup: TrainingSetup,
+    /// What is asked.
+    pub wanted: TrainingWanted,
+    /// What the row states of what else could be chosen.
+    pub stated: Stated,
+    /// Whether every step is as long as the longest (`false`: texts of different lengths, of which
+    /// `sequence` is the bound).
+    pub packed: bool,
+    /// Readings applied, in words.
+    pub notes: Vec<String>,
+}
+
+/// Which choices a row states.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Stated {
+    /// TP, PP.
+    pub layout: bool,
+    /// Sequences of a micro-batch.
+    pub micro_batch: bool,
+    /// What is computed again.
+    pub recompute: bool,
+    /// The precision.
+    pub recipe: bool,
+    /// How states are divided.
+    pub sharding: bool,
+}
+
+/// Reads a question about training; `None` where it is about something else.
+///
+/// # Errors
+/// Inside: when the GPU or the method is unknown, or the layout does not divide.
+pub fn read_training<'a>(
+    question: &Question,
+    architecture: &'a Architecture,
+    catalogue: &'a Catalogue,
+) -> Option<Result<TrainingReading<'a>, Refusal>> {
+    let wanted = TrainingWanted::of(question)?;
+    Some(read::read(question, architecture, catalogue, wanted))
+}

@@ -1,0 +1,367 @@
+//! From the cells of a row to a training setup.
+
+use super::{Stated, TrainingReading, TrainingWanted, adapter_named, adapters_like};
+use crate::answer::reading::Refusal;
+use alloc::{
+    borrow::Cow,
+    format,
+    string::{String, ToString},
+    vec::Vec,
+};
+use gpuwise_domain::{
+    catalogue::{Catalogue, run_together},
+    model::{Architecture, Role, Split, Tensor},
+    question::{Load, Question},
+    training::{
+        Adapter, BaseStorage, Framework, LossKernel, Method, Offload, Optimizer, Recipe, Recompute,
+        Sharding, TrainingLayout, TrainingSetup,
+    },
+};
+use gpuwise_units::Tokens;
+
+/// Sequences and tokens of a fine-tuning row that states neither: what PEFT's own examples train
+/// with (`huggingface/peft@5d602fdbff04c33c1c4de55cda9d4ae1d7cb7e40:examples/causal_language_modeling/peft_lora_clm_accelerate_ds_zero3_offload.py`).
+const EXAMPLE: (u64, u64) = (8, 64);
+
+/// Sequence length of published pre-training runs that state none.
+const USUAL_SEQUENCE: u64 = 4096;
+
+pub(super) fn read<'a>(
+    question: &Question,
+    architecture: &'a Architecture,
+    catalogue: &'a Catalogue,
+    wanted: TrainingWanted,
+) -> Result<TrainingReading<'a>, Refusal> {
+    let gpu = catalogue
+        .gpu(&question.gpu)
+        .ok_or_else(|| Refusal::UnknownGpu {
+            name: question.gpu.clone(),
+            like: catalogue.gpus_like(&question.gpu).join(", "),
+        })?;
+    let mut notes = Vec::new();
+    let mut stated = Stated::default();
+    let framework = framework(question);
+    let method = method(question, &mut notes)?;
+    let (layout, sharding) = layout(question, architecture, framework, &mut stated)?;
+    let recipe = recipe(question, framework, &mut stated, &mut notes);
+    let (sequence, micro_batch, global_batch) = batch(
+        question,
+        wanted,
+        framework,
+        &layout,
+        &mut stated,
+        &mut notes,
+    );
+    let fine_tuning = framework == Framework::HuggingFace;
+    let offloaded = flag(question, "cpu_offload")
+        || question
+            .extra("method")
+            .is_some_and(|method| method.to_ascii_lowercase().contains("offload"));
+    let setup = TrainingSetup {
+        method,
+        recipe,
+        optimizer: optimizer(question),
+        recompute: recompute(question, &mut stated),
+        loss: match framework {
+            Framework::HuggingFace => LossKernel::Eager,
+            Framework::PyTorch => LossKernel::Fused,
+            Framework::Megatron => LossKernel::VocabularyParallel,
+        },
+        framework,
+        sequence: Tokens(sequence),
+        micro_batch,
+        global_batch,
+        layout,
+        sharding: if offloaded { Sharding::Full } else { sharding },
+        offload: Offload {
+            optimizer: offloaded,
+            parameters: offloaded,
+            activations: false,
+        },
+        compiled: flag(question, "compile")
+            || question
+                .extra("techniques")
+                .is_some_and(|t| t.contains("compile")),
+    };
+    Ok(TrainingReading {
+        architecture: as_trained(question, architecture, sequence),
+        gpu,
+        packed: !fine_tuning,
+        setup,
+        wanted,
+        stated,
+        notes,
+    })
+}
+
+/// The model as the row trains it: where it counts more parameters than the configuration has, by
+/// as much as one learned position for every token of its sequence, it learns positions.
+fn as_trained<'a>(
+    question: &Question,
+    architecture: &'a Architecture,
+    sequence: u64,
+) -> Cow<'a, Architecture> {
+    let Some(billions) = number(question, "params_b") else {
+        return Cow::Borrowed(architecture);
+    };
+    let counted = architecture.parameters().0 as f64;
+    let missing = billions * 1e9 - counted;
+    let learned = architecture
+        .outside
+        .iter()
+        .any(|t| t.role == Role::Position);
+    let positions = (sequence * architecture.hidden) as f64;
+    // Rows print four digits, and count a padded vocabulary.
+    if learned || missing < 0.7 * positions || missing > positions + 0.02 * counted {
+        return Cow::Borrowed(architecture);
+    }
+    let mut trained = architecture.clone();
+    trained.outside.push(Tensor::matrix(
+        "wpe",
+        Role::Position,
+        sequence,
+        architecture.hidden,
+        Split::Replicated,
+    ));
+    Cow::Owned(trained)
+}
+
+fn framework(question: &Question) -> Framework {
+    let engine = question.engine.to_ascii_lowercase();
+    let names = |words: &[&str]| words.iter().any(|word| engine.contains(word));
+    if names(&["megatron", "nemo"]) {
+        Framework::Megatron
+    } else if names(&["peft", "transformers", "deepspeed", "accelerate"]) {
+        Framework::HuggingFace
+    } else if names(&["foundry", "composer", "torchtune", "torchtitan", "pytorch"]) {
+        Framework::PyTorch
+    } else if question.extra("method").is_some() {
+        Framework::HuggingFace
+    } else {
+        Framework::Megatron
+    }
+}
+
+fn method(question: &Question, notes: &mut Vec<String>) -> Result<Method, Refusal> {
+    let written = question.extra("method").unwrap_or_default();
+    let name = written.split('+').next().unwrap_or_default().trim();
+    let folded = run_together(name);
+    let lora_benchmark = question
+        .extra("benchmark")
+        .is_some_and(|name| name.ends_with("_lora"));
+    if folded.is_empty() && !lora_benchmark || folded.starts_with("full") {
+        return Ok(Method::Full);
+    }
+    let name = if folded.is_empty() { "lora" } else { name };
+    let kind = adapter_named(name).ok_or_else(|| {
+        Refusal::Unstated(format!(
+            "no method of fine-tuning is called {name:?}; nearest: {}",
+            adapters_like(name).join(", ")
+        ))
+    })?;
+    if lora_benchmark {
+        notes.push("adapters of rank 16 on attention, as the benchmark sets".into());
+    }
+    let quantized = run_together(name).starts_with('q');
+    Ok(Method::Adapter(Adapter {
+        kind,
+        name: Some(name.to_string()),
+        rank: number(question, "r")
+            .map(|rank| rank as u32)
+            .or(lora_benchmark.then_some(16)),
+        modules: question
+            .extra("target_modules")
+            .map(|list| {
+                list.split([',', '|', ' '])
+                    .filter(|m| !m.is_empty())
+                    .map(String::from)
+                    .collect()
+            })
+            .unwrap_or_default(),
+        trainable: number(question, "trainable").map(|count| count as u64),
+        base: match question.precision.to_ascii_lowercase().as_str() {
+            "nf4" | "int4" | "4bit" => BaseStorage::Nf4 { double: true },
+            "int8" | "8bit" => BaseStorage::EightBit,
+            "" | "fp32" | "float32" if question.engine.contains("peft") && !quantized => {
+                BaseStorage::ThirtyTwoBit
+            }
+            _ if quantized => BaseStorage::Nf4 { double: true },
+            _ => BaseStorage::SixteenBit,
+        },
+    }))
+}
+
+fn optimizer(question: &Question) -> Optimizer {
+    let name = run_together(question.extra("optimizer").unwrap_or_default());
+    match name.as_str() {
+        "adamw8bit" | "adam8bit" => Optimizer::AdamW8bit,
+        "pagedadamw" | "pagedadamw32bit" => Optimizer::PagedAdamW,
+        "pagedadamw8bit" => Optimizer::PagedAdamW8bit,
+        "adafactor" => Optimizer::Adafactor,
+        "muon" => Optimizer::Muon,
+        "lion" => Optimizer::Lion,
+        "sgd" => Optimizer::Sgd,
+        _ => Optimizer::AdamW,
+    }
+}
+
+fn recompute(question: &Question, stated: &mut Stated) -> Recompute {
+    let asked = ["act_ckpt", "grad_ckpt", "recompute"]
+        .iter()
+        .find_map(|key| question.extra(key));
+    stated.recompute = asked.is_some();
+    match asked.map(str::to_ascii_lowercase).as_deref() {
+        Some("true" | "full" | "1") => Recompute::Full,
+        Some("selective") => Recompute::Selective,
+        _ => Recompute::None,
+    }
+}
+
+fn recipe(
+    question: &Question,
+    framework: Framework,
+    stated: &mut Stated,
+    notes: &mut Vec<String>,
+) -> Recipe {
+    let written = question.precision.to_ascii_lowercase();
+    stated.recipe = !written.is_empty();
+    let fine_tuning = framework == Framework::HuggingFace;
+    match written.as_str() {
+        "nvfp4" | "fp4" => Recipe::Nvfp4,
+        "mxfp8" | "fp8-mx" | "fp8-sc" | "fp8-block" => Recipe::Fp8Block,
+        "fp8" | "fp8-cs" | "fp8-ds" => Recipe::Fp8,
+        "fp32" | "float32" => Recipe::Fp32,
+        "tf32" => Recipe::Tf32,
+        "bfloat16" | "bf16" | "float16" | "fp16" if fine_tuning => Recipe::PureBf16,
+        "" if fine_tuning => {
+            notes
+                .push("precision not stated: read as FP32, in which such models are loaded".into());
+            Recipe::Fp32
+        }
+        "" => {
+            notes.push("precision not stated: read as BF16".into());
+            Recipe::MixedBf16
+        }
+        _ => Recipe::MixedBf16,
+    }
+}
+
+fn layout(
+    question: &Question,
+    architecture: &Architecture,
+    framework: Framework,
+    stated: &mut Stated,
+) -> Result<(TrainingLayout, Sharding), Refusal> {
+    let count = |key: &str| number(question, key).map_or(1, |n| (n as u32).max(1));
+    let gpus = question.gpus.unwrap_or(1).max(1);
+    let tensor = question.tensor.unwrap_or(1).max(1);
+    let pipeline = question.pipeline.unwrap_or(1).max(1);
+    let context = count("CP").max(count("cp"));
+    stated.layout = question.tensor.is_some() || question.pipeline.is_some() || gpus == 1;
+    let one = u64::from(tensor) * u64::from(pipeline) * u64::from(context);
+    if one > u64::from(gpus) || !u64::from(gpus).is_multiple_of(one) {
+        return Err(Refusal::Unstated(format!(
+            "{gpus} GPUs do not divide into TP {tensor} x PP {pipeline} x CP {context} = {one}"
+        )));
+    }
+    if u64::from(pipeline) > architecture.layer_count() {
+        return Err(Refusal::Unstated(format!(
+            "{pipeline} pipeline stages, but the model has {} layers",
+            architecture.layer_count()
+        )));
+    }
+    let data = gpus / one as u32;
+    let layout = TrainingLayout {
+        tensor,
+        pipeline,
+        interleave: count("VP"),
+        context,
+        expert: count("EP"),
+        data,
+        sequence_parallel: framework == Framework::Megatron && tensor > 1,
+    };
+    let written = run_together(question.extra("sharding").unwrap_or_default());
+    stated.sharding = !written.is_empty() || question.extra("FSDP").is_some();
+    let sharding = match written.as_str() {
+        "fullshard" | "zero3" | "fsdp" => Sharding::Full,
+        "shardgradop" | "zero2" => Sharding::Gradients,
+        "zero1" | "distributedoptimizer" => Sharding::Optimizer,
+        "noshard" | "ddp" | "none" => Sharding::None,
+        "hybridshard" | "hsdp" => Sharding::Hybrid { group: data.min(8) },
+        _ => match (framework, number(question, "FSDP").map_or(0, |n| n as u32)) {
+            (Framework::Megatron, group) if group > 1 && group < data => Sharding::Hybrid { group },
+            (Framework::Megatron, group) if group > 1 => Sharding::Full,
+            (Framework::Megatron, _) => Sharding::Optimizer,
+            _ if data > 1 => Sharding::Full,
+            _ => Sharding::None,
+        },
+    };
+    Ok((layout, sharding))
+}
+
+/// Tokens of a sequence, sequences of a micro-batch, sequences of a step.
+fn batch(
+    question: &Question,
+    wanted: TrainingWanted,
+    framework: Framework,
+    layout: &TrainingLayout,
+    stated: &mut Stated,
+    notes: &mut Vec<String>,
+) -> (u64, u64, u64) {
+    let fine_tuning = framework == Framework::HuggingFace;
+    let sequence = question.input.filter(|tokens| *tokens >= 1.0);
+    let global = match question.load {
+        Load::InFlight(sequences) => Some((sequences as u64).max(1)),
+        _ => None,
+    };
+    if sequence.is_none() && fine_tuning {
+        notes.push(format!(
+            "sequences not stated: read as {} of {} tokens, as in PEFT's examples",
+            EXAMPLE.0, EXAMPLE.1
+        ));
+    }
+    let sequence = sequence.map_or(
+        if fine_tuning {
+            EXAMPLE.1
+        } else {
+            USUAL_SEQUENCE
+        },
+        |t| t as u64,
+    );
+    let ranks = u64::from(layout.data);
+    let global = global.unwrap_or(if fine_tuning {
+        EXAMPLE.0 * ranks
+    } else {
+        ranks
+    });
+    let given = ["microbatch", "MBS", "mbs", "local_batch"]
+        .iter()
+        .find_map(|key| number(question, key));
+    stated.micro_batch = given.is_some();
+    let micro = match (given, wanted) {
+        (Some(sequences), _) => (sequences as u64).max(1),
+        (None, TrainingWanted::MicroBatchFits) => 1,
+        (None, _) if fine_tuning => {
+            let steps = number(question, "grad_accum")
+                .map_or(1, |n| n as u64)
+                .max(1);
+            (global / (ranks * steps)).max(1)
+        }
+        _ => 1,
+    };
+    (sequence, micro, global)
+}
+
+fn flag(question: &Question, key: &str) -> bool {
+    question
+        .extra(key)
+        .is_some_and(|value| value.eq_ignore_ascii_case("true") || value == "1")
+}
+
+fn number(question: &Question, key: &str) -> Option<f64> {
+    question
+        .extra(key)?
+        .parse()
+        .ok()
+        .filter(|number: &f64| number.is_finite() && *number > 0.0)
+}
