@@ -27,5 +27,7 @@ pub mod run;
 pub mod telemetry;
 pub mod tier;
 pub mod training;
+mod training_names;
+pub mod training_plan;
 pub mod usage;
 pub mod workload;

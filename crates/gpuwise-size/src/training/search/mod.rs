@@ -1,1 +1,22 @@
-//! The best layout for a job on given GPUs.
+//! The best way to train: layouts on given machines, or machines, layouts and where to rent them.
+
+mod best;
+mod explain;
+mod market;
+mod needs;
+mod physics;
+mod plan;
+mod refuse;
+mod request;
+mod run;
+mod shape;
+mod space;
+
+pub use best::{Best, Found, Kind, Outcome, best};
+pub use market::cluster;
+pub use physics::{Cluster, Physics};
+pub use plan::train;
+pub use refuse::{Refusal, name, refusals};
+pub use request::{Degrees, Machines, Market, TrainChoices, TrainRequest};
+pub use shape::Shape;
+pub use space::global_batch;

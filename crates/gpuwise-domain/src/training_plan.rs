@@ -1,0 +1,263 @@
+//! The answer to "what does this training run need?": plans with layout, time, money, failures and
+//! what they ask of storage and network. Data only.
+
+use crate::{
+    deployment::{ModelSummary, Rental},
+    estimate::{Basis, Derivation, Estimate},
+    training::{StepTime, TrainingMemory, TrainingSetup},
+};
+use alloc::{string::String, vec::Vec};
+use gpuwise_units::{Bytes, Currency, Money};
+
+/// What a run is asked to do, and within which limits.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct TrainingJob {
+    /// Tokens that are trained on in all; `None`: only a step is sized.
+    pub tokens: Option<u64>,
+    /// Seconds that the run may take, failures included.
+    pub within: Option<f64>,
+    /// What the run may cost.
+    pub budget: Option<Money>,
+    /// Evaluation between steps.
+    pub evaluation: Option<TrainingEvaluation>,
+}
+
+/// Evaluation during a run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct TrainingEvaluation {
+    /// Tokens of one evaluation.
+    pub tokens: u64,
+    /// Optimizer steps between evaluations.
+    pub every: u64,
+}
+
+/// How often GPUs stop a job, and how fast state is written and a job started again.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Reliability {
+    /// GPU-hours for each stop of a job.
+    pub gpu_hours_per_stop: Estimate,
+    /// Seconds from a stop until steps run again, reading the checkpoint excluded.
+    pub restart_seconds: Estimate,
+    /// Bytes a second that one GPU's share of storage takes.
+    pub storage_per_gpu: Estimate,
+    /// Where each of the three comes from, in this order.
+    pub sources: [String; 3],
+}
+
+/// The answer to a training request.
+#[derive(Debug, Clone, PartialEq)]
+pub struct TrainingSizing {
+    /// The model as understood.
+    pub model: ModelSummary,
+    /// The job as understood.
+    pub job: TrainingJob,
+    /// Ways to run it, best first, one for each kind of cluster.
+    pub plans: Vec<TrainingPlan>,
+    /// What people ask for and is not there, the nearest first.
+    pub dropped: Vec<TrainingDropped>,
+    /// Setups that were looked at.
+    pub considered: u64,
+    /// What was assumed, in sentences.
+    pub notes: Vec<String>,
+}
+
+/// One way to run the job.
+#[derive(Debug, Clone, PartialEq)]
+pub struct TrainingPlan {
+    /// Catalogue name of the GPU.
+    pub gpu: String,
+    /// GPUs that work.
+    pub gpus: u64,
+    /// GPUs of one host.
+    pub gpus_per_host: u32,
+    /// GPUs that reach one another over the fast link.
+    pub domain: u32,
+    /// Everything that decides memory and time.
+    pub setup: TrainingSetup,
+    /// Memory by rank.
+    pub memory: TrainingMemory,
+    /// Memory that a program sees on one GPU.
+    pub visible: Bytes,
+    /// Memory of it that a job may fill.
+    pub usable: Bytes,
+    /// Time of a step.
+    pub step: StepTime,
+    /// The whole run; `None` where the job does not say how many tokens.
+    pub run: Option<TrainingRun>,
+    /// Checkpoints and failures.
+    pub checkpoints: CheckpointPlan,
+    /// What network and storage must give.
+    pub needs: TrainingNeeds,
+    /// Where it is rented; `None` where no offer has this GPU.
+    pub rental: Option<Rental>,
+    /// On what the figures rest.
+    pub basis: Basis,
+    /// What takes the largest share of a step, in a clause.
+    pub bottleneck: String,
+    /// How its figures came about; filled in for the plan that is looked at.
+    pub derivations: Vec<Derivation>,
+}
+
+/// A whole run.
+#[derive(Debug, Clone, PartialEq)]
+pub struct TrainingRun {
+    /// Optimizer steps.
+    pub steps: u64,
+    /// Seconds of steps alone.
+    pub stepping: Estimate,
+    /// Seconds of evaluations.
+    pub evaluating: f64,
+    /// Seconds that checkpoints hold steps up.
+    pub saving: Estimate,
+    /// Seconds lost to failures: work done again, restarts.
+    pub lost: Estimate,
+    /// All of it, in seconds.
+    pub total: Estimate,
+    /// Stops expected during the run.
+    pub failures: Estimate,
+    /// What it costs; unknown where the price is.
+    pub cost: Option<MoneyRange>,
+    /// Joules of all GPUs, hosts excluded; unknown where the power limit is.
+    pub energy: Option<Estimate>,
+}
+
+/// An amount of money with its range.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct MoneyRange {
+    /// The central amount.
+    pub value: Money,
+    /// The lower end.
+    pub low: Money,
+    /// The upper end.
+    pub high: Money,
+}
+
+impl MoneyRange {
+    /// Its currency.
+    pub const fn currency(&self) -> Currency {
+        self.value.currency
+    }
+}
+
+/// Checkpoints of a plan.
+#[derive(Debug, Clone, PartialEq)]
+pub struct CheckpointPlan {
+    /// Bytes of one.
+    pub bytes: Bytes,
+    /// Seconds that writing one takes.
+    pub write: Estimate,
+    /// Seconds between the ends of two, where least time is lost.
+    pub interval: Estimate,
+    /// The same in optimizer steps, at least 1.
+    pub steps: u64,
+    /// Mean seconds between two stops of this job.
+    pub mtbf: Estimate,
+    /// Share of the run that goes to saving, redoing and restarting (0 to 1).
+    pub lost_share: Estimate,
+}
+
+/// What network and storage must give so that they do not hold steps up.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct TrainingNeeds {
+    /// By kind of traffic.
+    pub traffic: Vec<TrafficNeed>,
+    /// Network of one GPU between hosts, as known, in bits a second.
+    pub network_has: Option<f64>,
+    /// Bytes of storage: checkpoints that are kept, and data.
+    pub capacity: Option<Bytes>,
+    /// Bytes a second that reading data takes.
+    pub data: Option<f64>,
+    /// Bytes a second with which checkpoints are written.
+    pub checkpoint_write: f64,
+}
+
+/// Traffic of one kind of parallelism.
+#[derive(Debug, Clone, PartialEq)]
+pub struct TrafficNeed {
+    /// Which.
+    pub kind: TrafficKind,
+    /// Bytes that one GPU sends in one step.
+    pub bytes: f64,
+    /// Seconds of a step behind which they can hide.
+    pub hidden_behind: f64,
+    /// Bits a second of one GPU that hide them.
+    pub bits_per_second: f64,
+    /// Whether it crosses hosts.
+    pub across_hosts: bool,
+}
+
+/// Kinds of traffic between GPUs of a training job.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum TrafficKind {
+    /// All-reduces inside layers.
+    Tensor,
+    /// Keys and values between parts of a sequence.
+    Context,
+    /// Tokens to experts and back.
+    Expert,
+    /// Activations between stages.
+    Pipeline,
+    /// Gradients and weights between copies.
+    Data,
+}
+
+impl TrafficKind {
+    /// The words for people.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Tensor => "tensor parallel",
+            Self::Context => "context parallel",
+            Self::Expert => "expert parallel",
+            Self::Pipeline => "pipeline",
+            Self::Data => "data parallel",
+        }
+    }
+}
+
+/// A candidate that is not there.
+#[derive(Debug, Clone, PartialEq)]
+pub struct TrainingDropped {
+    /// `8 × H100 SXM5 80GB TP8`.
+    pub label: String,
+    /// The GPU.
+    pub gpu: String,
+    /// Which test it failed.
+    pub test: TrainingTest,
+    /// By how much, in a clause.
+    pub shortfall: String,
+    /// What would cure it, cheapest first, where something would.
+    pub cures: Vec<String>,
+    /// Needed over had; the smaller the nearer.
+    pub ratio: f64,
+}
+
+/// The tests that a candidate passes, in order.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum TrainingTest {
+    /// Hardware computes in this precision.
+    Support,
+    /// Heads, layers, experts and batches divide.
+    Layout,
+    /// Every rank fits.
+    Memory,
+    /// The run ends in time.
+    Deadline,
+    /// It costs no more than allowed, and offers are within the limits.
+    Budget,
+    /// It works, but others are better.
+    Dominated,
+}
+
+impl TrainingTest {
+    /// The word for people.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Support => "support",
+            Self::Layout => "layout",
+            Self::Memory => "memory",
+            Self::Deadline => "deadline",
+            Self::Budget => "budget",
+            Self::Dominated => "dominated",
+        }
+    }
+}

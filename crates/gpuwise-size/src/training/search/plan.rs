@@ -1,0 +1,515 @@
+//! From a request to plans, and to what is not among them and why.
+
+use super::{
+    Cluster, Physics, Shape,
+    best::{self, Best, Found, Outcome},
+    explain,
+    market::{self, Candidate},
+    needs, refuse,
+    request::{Machines, TrainRequest},
+    run, space,
+};
+use crate::{memory::visible_memory, search::model_summary, training::failures};
+use alloc::{
+    format,
+    string::{String, ToString},
+    vec::Vec,
+};
+use core::cmp::Ordering;
+use gpuwise_domain::{
+    estimate::Basis,
+    gpu::Device,
+    training::{Method, Recompute, Sharding, StepCause, TrainingSetup},
+    training_plan::{TrainingDropped, TrainingPlan, TrainingSizing, TrainingTest},
+};
+use gpuwise_units::{Bytes, significant};
+
+/// Alternatives that an answer says something about.
+const ALTERNATIVES: usize = 12;
+/// Work of a trained token per parameter at least, in floating-point operations: forward, and the
+/// gradient of activations; weights of adapters add little.
+const LEAST_WORK: f64 = 4.0;
+
+/// Plans for a job, best first, and why others are not there.
+pub fn train(request: &TrainRequest<'_>, physics: &dyn Physics) -> TrainingSizing {
+    let shape = Shape::of(request.architecture);
+    let mut sizing = TrainingSizing {
+        model: model_summary(&request.name, &request.origin, request.architecture),
+        job: request.job.clone(),
+        plans: Vec::new(),
+        dropped: Vec::new(),
+        considered: 0,
+        notes: notes(request),
+    };
+    let market = market_of(request);
+    let mut gpu = String::new();
+    let mut settled = Settled::default();
+    for candidate in market::candidates(request, &market) {
+        if candidate.cluster.gpu.name != gpu {
+            gpu.clone_from(&candidate.cluster.gpu.name);
+            settled = Settled::default();
+        }
+        if !settled.done {
+            consider(
+                request,
+                &shape,
+                physics,
+                &candidate,
+                &mut settled,
+                &mut sizing,
+            );
+        }
+    }
+    finish(request, physics, &mut sizing);
+    sizing
+}
+
+/// Where given machines could be rented: anywhere, on demand.
+fn market_of<'a>(request: &TrainRequest<'a>) -> super::Market<'a> {
+    match &request.machines {
+        Machines::Offered(market) => market.clone(),
+        Machines::Given(given) => super::Market {
+            gpus: alloc::vec![given.gpu],
+            providers: Vec::new(),
+            regions: Vec::new(),
+            owned: Vec::new(),
+            terms: gpuwise_domain::offer::Terms::OnDemand,
+            most: given.gpus,
+        },
+    }
+}
+
+/// What is known of a GPU after some of its cluster sizes.
+#[derive(Default)]
+struct Settled {
+    /// The lowest figure of merit so far.
+    least: Option<f64>,
+    /// Sizes in a row that were no better.
+    worse: u32,
+    /// Whether larger clusters need not be looked at.
+    done: bool,
+}
+
+/// Looks at one cluster.
+fn consider(
+    request: &TrainRequest<'_>,
+    shape: &Shape,
+    physics: &dyn Physics,
+    candidate: &Candidate<'_>,
+    settled: &mut Settled,
+    sizing: &mut TrainingSizing,
+) {
+    let cluster = &candidate.cluster;
+    let refusals = refuse::refusals(shape, &request.choices, cluster);
+    if !refusals.is_empty() {
+        sizing
+            .dropped
+            .extend(refusals.into_iter().map(|refusal| TrainingDropped {
+                label: label(cluster),
+                gpu: cluster.gpu.name.clone(),
+                test: TrainingTest::Layout,
+                shortfall: refusal.why,
+                cures: refusal.nearest,
+                ratio: 1.0,
+            }));
+        return;
+    }
+    if too_slow_at_peak(request, cluster) {
+        sizing.dropped.push(dropped(
+            cluster,
+            label(cluster),
+            TrainingTest::Deadline,
+            "even at its peak rate it would be late".into(),
+            2.0,
+        ));
+        return;
+    }
+    let found = best::best(shape, &request.choices, cluster, physics);
+    sizing.considered += found.considered;
+    let Some(best) = &found.best else {
+        no_fit(request, physics, cluster, &found, sizing);
+        return;
+    };
+    let plan = plan(request, physics, candidate, best);
+    if matches!(request.machines, Machines::Given(_)) {
+        alternatives(cluster, &found, best, sizing);
+    }
+    if let Some(failed) = over_limits(request, cluster, &plan) {
+        sizing.dropped.push(failed);
+        return;
+    }
+    let merit = merit(&plan);
+    match settled.least {
+        Some(least) if merit >= least => settled.worse += 1,
+        _ => {
+            settled.least = Some(merit);
+            settled.worse = 0;
+        }
+    }
+    settled.done = settled.worse >= 2;
+    sizing.plans.push(plan);
+}
+
+/// Whether the deadline would be missed at the peak of the precision.
+fn too_slow_at_peak(request: &TrainRequest<'_>, cluster: &Cluster<'_>) -> bool {
+    let (Some(tokens), Some(within)) = (request.job.tokens, request.job.within) else {
+        return false;
+    };
+    if matches!(request.machines, Machines::Given(_)) {
+        return false;
+    }
+    let peak = cluster.gpu.peak;
+    let rates = [
+        peak.fp4, peak.fp8, peak.bf16, peak.fp16, peak.tf32, peak.fp32,
+    ];
+    let most = rates
+        .iter()
+        .flatten()
+        .map(|rate| rate.get())
+        .fold(0.0, f64::max);
+    let work = LEAST_WORK * request.architecture.active_parameters().0 as f64 * tokens as f64;
+    most > 0.0 && work / (most * cluster.gpus as f64) > within
+}
+
+/// What plans are ranked by: money of the run, else of a token, else seconds.
+fn merit(plan: &TrainingPlan) -> f64 {
+    let hour = plan
+        .rental
+        .as_ref()
+        .and_then(|rental| Some(rental.price?.0.as_f64() * f64::from(rental.instances)));
+    let rate = plan.step.tokens_per_second_per_gpu.value * plan.gpus as f64;
+    match (&plan.run, hour) {
+        (Some(run), Some(hour)) => hour * run.total.value / 3600.0,
+        (None, Some(hour)) => hour / rate.max(1e-9),
+        // Hosts of one's own cost the time that they are taken.
+        (Some(run), None) => run.total.value * plan.gpus as f64 * 1e-12,
+        (None, None) => plan.gpus as f64 / rate.max(1e-9) * 1e-12,
+    }
+}
+
+/// Hosts of one's own first, then by merit, then the fastest, then by name.
+fn better(a: &TrainingPlan, b: &TrainingPlan) -> Ordering {
+    let paid = |plan: &TrainingPlan| match &plan.rental {
+        Some(rental) if rental.provider == "owned" => 0,
+        Some(rental) if rental.price.is_some() => 1,
+        _ => 2,
+    };
+    paid(a)
+        .cmp(&paid(b))
+        .then(merit(a).total_cmp(&merit(b)))
+        .then(a.step.step.value.total_cmp(&b.step.step.value))
+        .then_with(|| a.gpu.cmp(&b.gpu))
+}
+
+/// Sorts plans, keeps one of each GPU, explains the best.
+fn finish(request: &TrainRequest<'_>, physics: &dyn Physics, sizing: &mut TrainingSizing) {
+    sizing.plans.sort_by(better);
+    let mut seen: Vec<String> = Vec::new();
+    sizing.plans.retain(|plan| {
+        let new = !seen.contains(&plan.gpu);
+        seen.push(plan.gpu.clone());
+        new
+    });
+    sizing.plans.truncate(request.top.max(1));
+    if matches!(request.machines, Machines::Offered(_)) {
+        let shown: Vec<String> = sizing.plans.iter().map(|plan| plan.gpu.clone()).collect();
+        sizing
+            .dropped
+            .retain(|dropped| !shown.contains(&dropped.gpu));
+        // Of each GPU the nearest.
+        sizing.dropped.sort_by(|a, b| a.ratio.total_cmp(&b.ratio));
+        let mut told: Vec<String> = Vec::new();
+        sizing.dropped.retain(|dropped| {
+            let new = !told.contains(&dropped.gpu);
+            told.push(dropped.gpu.clone());
+            new
+        });
+    } else {
+        sizing.dropped.sort_by(|a, b| a.ratio.total_cmp(&b.ratio));
+    }
+    sizing.dropped.truncate(ALTERNATIVES);
+    for plan in &mut sizing.plans {
+        let cluster = cluster_of(request, plan);
+        if let Some(cluster) = cluster {
+            plan.derivations = explain::derivations(request, plan, &cluster, physics);
+        }
+    }
+}
+
+/// The cluster of a plan again.
+fn cluster_of<'a>(request: &TrainRequest<'a>, plan: &TrainingPlan) -> Option<Cluster<'a>> {
+    if let Machines::Given(cluster) = &request.machines {
+        return Some(*cluster);
+    }
+    let gpu = request
+        .catalogue
+        .gpus
+        .iter()
+        .find(|gpu| gpu.name == plan.gpu)?;
+    let mut cluster = market::cluster(request.catalogue, gpu, plan.gpus);
+    cluster.per_host = plan.gpus_per_host;
+    cluster.domain = plan.domain;
+    cluster.network = plan.needs.network_has.map(|bits| bits / 8.0);
+    Some(cluster)
+}
+
+/// The plan of a setup.
+fn plan(
+    request: &TrainRequest<'_>,
+    physics: &dyn Physics,
+    candidate: &Candidate<'_>,
+    best: &Best,
+) -> TrainingPlan {
+    let cluster = &candidate.cluster;
+    let checkpoints = failures::checkpoints(
+        physics.checkpoint(&best.setup),
+        cluster.gpus,
+        best.step.step.value,
+        &request.reliability,
+    );
+    TrainingPlan {
+        gpu: cluster.gpu.name.clone(),
+        gpus: cluster.gpus,
+        gpus_per_host: cluster.per_host,
+        domain: cluster.domain,
+        visible: Bytes::new(visible_memory(&Device::whole(cluster.gpu)).0 as u64),
+        usable: physics.usable(cluster),
+        run: run::run(
+            request,
+            cluster,
+            &best.setup,
+            &best.step,
+            &checkpoints,
+            candidate.rental.as_ref(),
+        ),
+        needs: needs::needs(
+            request.architecture,
+            &best.setup,
+            cluster,
+            &best.memory,
+            &best.step,
+            &checkpoints,
+            request.job.tokens,
+        ),
+        checkpoints,
+        rental: candidate.rental.clone(),
+        basis: worse(best.memory.basis, best.step.basis),
+        bottleneck: bottleneck(&best.step.parts, best.step.step.value),
+        derivations: Vec::new(),
+        setup: best.setup.clone(),
+        memory: best.memory.clone(),
+        step: best.step.clone(),
+    }
+}
+
+/// The basis that is worth less.
+fn worse(a: Basis, b: Basis) -> Basis {
+    a.max(b)
+}
+
+/// The largest part of a step.
+fn bottleneck(parts: &[(StepCause, f64)], step: f64) -> String {
+    let largest = parts.iter().max_by(|a, b| a.1.total_cmp(&b.1));
+    largest.map_or_else(String::new, |(cause, seconds)| {
+        format!(
+            "{}: {} % of a step",
+            cause.name(),
+            significant(100.0 * seconds / step.max(1e-12), 2)
+        )
+    })
+}
+
+fn label(cluster: &Cluster<'_>) -> String {
+    format!("{} × {}", cluster.gpus, cluster.gpu.name)
+}
+
+/// A setup in a few words: `PyTorch FSDP, full sharding`, `Megatron TP4 PP2 DP8`.
+pub(crate) fn words(setup: &TrainingSetup) -> String {
+    let layout = &setup.layout;
+    let mut out = refuse::name(setup.framework).to_string();
+    let degrees = [
+        ("TP", layout.tensor),
+        ("PP", layout.pipeline),
+        ("VP", layout.interleave),
+        ("CP", layout.context),
+        ("EP", layout.expert),
+        ("DP", layout.data),
+    ];
+    for (word, degree) in degrees {
+        if degree > 1 {
+            out += &format!(" {word}{degree}");
+        }
+    }
+    if layout.data > 1 {
+        out += &match setup.sharding {
+            Sharding::None => ", nothing sharded".to_string(),
+            Sharding::Optimizer => ", optimizer sharded".into(),
+            Sharding::Gradients => ", optimizer and gradients sharded".into(),
+            Sharding::Full => ", all sharded".into(),
+            Sharding::Hybrid { group } => format!(", all sharded in groups of {group}"),
+        };
+    }
+    out
+}
+
+fn dropped(
+    cluster: &Cluster<'_>,
+    label: String,
+    test: TrainingTest,
+    shortfall: String,
+    ratio: f64,
+) -> TrainingDropped {
+    TrainingDropped {
+        label,
+        gpu: cluster.gpu.name.clone(),
+        test,
+        shortfall,
+        cures: Vec::new(),
+        ratio,
+    }
+}
+
+/// Nothing fits, or nothing can be judged.
+fn no_fit(
+    request: &TrainRequest<'_>,
+    physics: &dyn Physics,
+    cluster: &Cluster<'_>,
+    found: &Found,
+    sizing: &mut TrainingSizing,
+) {
+    if let Some((setup, ratio)) = found.nearest() {
+        let usable = physics.usable(cluster).as_f64();
+        let name = format!("{}, {}", label(cluster), words(setup));
+        let mut failed = dropped(
+            cluster,
+            name,
+            TrainingTest::Memory,
+            format!(
+                "out of memory: {} GiB needed with micro-batch {}{}, {} GiB usable on each GPU",
+                gib(usable * ratio),
+                setup.micro_batch,
+                if setup.recompute == Recompute::Full {
+                    " and all layers recomputed"
+                } else {
+                    ""
+                },
+                gib(usable)
+            ),
+            ratio,
+        );
+        if matches!(request.machines, Machines::Given(_)) {
+            failed.cures = physics.cures(setup, cluster);
+        }
+        sizing.dropped.push(failed);
+    }
+    for why in &found.refused {
+        sizing.dropped.push(dropped(
+            cluster,
+            label(cluster),
+            TrainingTest::Support,
+            why.clone(),
+            3.0,
+        ));
+    }
+}
+
+fn gib(bytes: f64) -> String {
+    significant(bytes / 1_073_741_824.0, 3)
+}
+
+/// A plan that is late or too dear.
+fn over_limits(
+    request: &TrainRequest<'_>,
+    cluster: &Cluster<'_>,
+    plan: &TrainingPlan,
+) -> Option<TrainingDropped> {
+    let run = plan.run.as_ref()?;
+    let name = || format!("{}, {}", label(cluster), words(&plan.setup));
+    if let Some(within) = request.job.within
+        && run.total.value > within
+    {
+        let days = |seconds: f64| significant(seconds / 86_400.0, 3);
+        let mut late = dropped(
+            cluster,
+            name(),
+            TrainingTest::Deadline,
+            format!("{} days, {} allowed", days(run.total.value), days(within)),
+            run.total.value / within,
+        );
+        late.cures.push(format!(
+            "{} GPUs at least",
+            libm::ceil(cluster.gpus as f64 * run.total.value / within)
+        ));
+        return Some(late);
+    }
+    let budget = request.job.budget?;
+    let cost = run.cost?.value;
+    (cost.currency == budget.currency && cost.micros > budget.micros).then(|| {
+        dropped(
+            cluster,
+            name(),
+            TrainingTest::Budget,
+            format!("{cost}, {budget} allowed"),
+            cost.micros as f64 / budget.micros.max(1) as f64,
+        )
+    })
+}
+
+/// What became of the other kinds of layout on the same machines.
+fn alternatives(cluster: &Cluster<'_>, found: &Found, best: &Best, sizing: &mut TrainingSizing) {
+    let chosen = best::kind(&best.setup);
+    let fastest = best.step.step.value;
+    for (kind, outcome) in &found.kinds {
+        if *kind == chosen {
+            continue;
+        }
+        let (setup, test, shortfall, ratio) = match outcome {
+            Outcome::Fits(setup, seconds) => (
+                setup,
+                TrainingTest::Dominated,
+                format!(
+                    "{} % slower",
+                    significant(100.0 * (seconds / fastest - 1.0), 2)
+                ),
+                seconds / fastest,
+            ),
+            Outcome::Short(setup, ratio) => (
+                setup,
+                TrainingTest::Memory,
+                format!(
+                    "out of memory: {} % more than a GPU has",
+                    significant(100.0 * (ratio - 1.0), 2)
+                ),
+                *ratio,
+            ),
+        };
+        let name = words(setup);
+        sizing
+            .dropped
+            .push(dropped(cluster, name, test, shortfall, ratio));
+    }
+}
+
+/// What was assumed before any cluster is looked at.
+fn notes(request: &TrainRequest<'_>) -> Vec<String> {
+    let mut notes = Vec::new();
+    let choices = &request.choices;
+    if choices.global_batch.is_none() {
+        let batch = space::global_batch(choices, 1);
+        let why = match choices.method {
+            Method::Full => "about 2^20 tokens a step",
+            Method::Adapter(_) => "usual for adapters",
+        };
+        notes.push(format!(
+            "the global batch is taken to be {batch} sequences ({why}), or the next multiple of the GPUs; \
+             --global-batch states it"
+        ));
+    }
+    if request.job.tokens.is_none() {
+        notes.push(
+            "no tokens are stated: days, money and energy of the run cannot be told; --tokens states them"
+                .into(),
+        );
+    }
+    notes
+}
