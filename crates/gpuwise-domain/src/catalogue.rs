@@ -27,6 +27,19 @@ pub struct Catalogue {
     pub benchmarks: Vec<Benchmark>,
 }
 
+/// A class of model sizes as people name them, with a model that stands for it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct SizeClass {
+    /// `8b`, `70b`.
+    pub class: String,
+    /// The catalogue's model that stands for it.
+    pub model: String,
+    /// The popular range of its memory in 10⁹ bytes, low and high, where there is one.
+    pub popular_gb: Option<(f64, f64)>,
+    /// Where the row comes from.
+    pub source: String,
+}
+
 impl Catalogue {
     /// The GPU of this name or alias, however it is cased and separated.
     ///

@@ -5,6 +5,7 @@ mod bench;
 mod memory;
 mod plan;
 mod simulate;
+mod table;
 mod workload;
 
 #[cfg(feature = "bench")]
@@ -17,6 +18,7 @@ pub(crate) use simulate::{
     ChangeFlags, ClusterFlags, RouterName, RunResultFlags, SharingName, Simulate, Validate,
 };
 
+pub(crate) use table::Table;
 pub(crate) use workload::{FromLog, FromMetrics, Workload, WorkloadFrom};
 
 #[cfg(feature = "database")]
@@ -107,6 +109,14 @@ pub(crate) enum Command {
     /// Exit code 0: they fit. 1: they do not; what is short and the cheapest cure are said. 2: the
     /// input is wrong.
     Memory(Box<Memory>),
+    /// Show GPU memory, number of GPUs and cost against model size, beside the 25 % rule
+    ///
+    /// For service at several precisions, contexts and numbers of requests, and for training by method:
+    /// what is needed in all, on how many GPUs, at what price; how far the rule parameters × bits / 8 ×
+    /// 1.25 is off; and which assumption leads to each end of the popular ranges.
+    ///
+    /// Exit code 0: something fits. 1: nothing does. 2: the input is wrong.
+    Table(Box<Table>),
     /// Send load to an OpenAI-compatible server and measure what comes back
     ///
     /// At a rate, at several, or at a number in flight; with a range, such as --rate 2..40, the largest

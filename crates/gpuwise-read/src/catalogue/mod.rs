@@ -14,6 +14,7 @@ pub use gpus::read_gpus;
 pub use models::{ModelCatalogue, ModelEntry, ResolveError};
 pub use tables::{
     read_benchmarks, read_collectives, read_hosts, read_mig_profiles, read_offers, read_quality,
+    read_size_classes,
 };
 
 /// What is wrong with a catalogue file.

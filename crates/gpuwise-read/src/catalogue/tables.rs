@@ -2,6 +2,7 @@
 
 use super::CatalogueError;
 use gpuwise_domain::{
+    catalogue::SizeClass,
     gpu::{Collective, MigProfile},
     offer::{Host, Offer},
     quality::QualityRow,
@@ -294,4 +295,40 @@ pub fn read_benchmarks(file: &str, text: &str) -> Result<Vec<Benchmark>, Catalog
         source: row.source,
     };
     Ok(rows(file, text)?.into_iter().map(convert).collect())
+}
+
+#[derive(Deserialize)]
+struct SizeClassRow {
+    class: String,
+    model: String,
+    popular_low_gb: Option<f64>,
+    popular_high_gb: Option<f64>,
+    source: String,
+}
+
+/// Reads `size_classes.csv`. Without both ends there is no popular range.
+///
+/// # Errors
+/// When a row is not of this form, or a range's low end is above its high end.
+pub fn read_size_classes(file: &str, text: &str) -> Result<Vec<SizeClass>, CatalogueError> {
+    let mut out = Vec::new();
+    for (line, row) in rows::<SizeClassRow>(file, text)? {
+        let popular_gb = row.popular_low_gb.zip(row.popular_high_gb);
+        if let Some((low, high)) = popular_gb.filter(|(low, high)| !(*low > 0.0 && low <= high)) {
+            return Err(CatalogueError::new(
+                file,
+                format!("line {line}"),
+                format!(
+                    "the range is {low} to {high} GB; expected two amounts, the lower one first"
+                ),
+            ));
+        }
+        out.push(SizeClass {
+            class: row.class,
+            model: row.model,
+            popular_gb,
+            source: row.source,
+        });
+    }
+    Ok(out)
 }

@@ -16,6 +16,7 @@ mod request;
 mod service;
 mod support;
 
+pub use offers::{cheapest_rental, per_hour};
 pub use rebuilt::{RebuildError, setups};
 pub use request::{Choices, DraftModel, Fixed, Request};
 

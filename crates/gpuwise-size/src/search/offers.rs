@@ -3,6 +3,7 @@
 use super::request::Request;
 use alloc::{string::String, vec::Vec};
 use gpuwise_domain::{
+    catalogue::Catalogue,
     deployment::Rental,
     gpu::Device,
     offer::{Offer, Terms},
@@ -65,10 +66,45 @@ pub(crate) fn cheapest(
     if let Some(rental) = owned(request, device, replicas, per_replica) {
         return Some(rental);
     }
-    let terms = request.choices.terms;
+    let hosts = request.choices.hosts;
+    rented(
+        offers,
+        request.choices.terms,
+        device,
+        replicas,
+        per_replica,
+        hosts,
+    )
+}
+
+/// The cheapest instances of a catalogue that hold so many replicas of so many devices each; a
+/// replica may span instances. `None`: no offer has this GPU.
+pub fn cheapest_rental(
+    catalogue: &Catalogue,
+    terms: Terms,
+    device: &Device<'_>,
+    replicas: u32,
+    per_replica: u32,
+) -> Option<Rental> {
+    let offers: Vec<&Offer> = catalogue
+        .offers
+        .iter()
+        .filter(|offer| offer.gpu == device.gpu.name && offer.gpus() >= 1)
+        .collect();
+    rented(&offers, terms, device, replicas, per_replica, true)
+}
+
+fn rented(
+    offers: &[&Offer],
+    terms: Terms,
+    device: &Device<'_>,
+    replicas: u32,
+    per_replica: u32,
+    hosts: bool,
+) -> Option<Rental> {
     let placed = offers.iter().filter_map(|offer| {
         let has = devices_in(offer.gpus(), device);
-        let instances = instances(has, replicas, per_replica, request.choices.hosts)?;
+        let instances = instances(has, replicas, per_replica, hosts)?;
         let price = offer.price(terms);
         let total = price.map_or(f64::INFINITY, |p| p.0.as_f64() * f64::from(instances));
         Some((total, instances, *offer, has))
@@ -122,7 +158,7 @@ fn owned(
 }
 
 /// Money an hour for all instances; unknown where the price is.
-pub(crate) fn per_hour(rental: &Rental) -> Option<HourlyPrice> {
+pub fn per_hour(rental: &Rental) -> Option<HourlyPrice> {
     let price = rental.price?;
     Some(HourlyPrice(price.0.times(i64::from(rental.instances), 1)))
 }

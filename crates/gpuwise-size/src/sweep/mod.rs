@@ -1,1 +1,122 @@
-//! GPU memory, GPUs and cost against the size of models.
+//! GPU memory, number of GPUs and cost against model size, beside rules of thumb.
+
+mod inference;
+mod rules;
+
+pub use inference::inference;
+pub use rules::{
+    Assumption, RangeEnd, RuleError, ends, median, rule_bytes, rule_error, usual_assumptions,
+};
+
+use alloc::{string::String, vec::Vec};
+use gpuwise_domain::{
+    catalogue::Catalogue, deployment::Rental, engine::Engine, gpu::Device, model::Architecture,
+    offer::Terms, precision::CacheFormat,
+};
+use gpuwise_units::{Bytes, HourlyPrice};
+
+/// A model of the table.
+#[derive(Debug, Clone)]
+pub struct Entry<'a> {
+    /// The model's name.
+    pub name: String,
+    /// The class of size that it stands for, such as `70b`; `None`: it was named itself.
+    pub class: Option<String>,
+    /// Its shape.
+    pub architecture: &'a Architecture,
+}
+
+/// On what, and in which engine.
+#[derive(Debug, Clone)]
+pub struct Ground<'a> {
+    /// The GPU.
+    pub device: Device<'a>,
+    /// The engine of inference.
+    pub engine: Engine,
+    /// Offers and their terms.
+    pub catalogue: &'a Catalogue,
+    /// Under which terms GPUs are priced.
+    pub terms: Terms,
+    /// Format of the key-value cache.
+    pub cache: CacheFormat,
+}
+
+/// What one row is about.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Purpose {
+    /// Serving.
+    Inference {
+        /// Weight format (`bf16`, `fp8`, `int4`).
+        format: String,
+        /// Tokens of a request, prompt and answer.
+        context: u64,
+        /// Requests at once.
+        concurrency: u64,
+    },
+    /// Training.
+    Training {
+        /// What is trained, in words.
+        method: String,
+        /// Tokens of a sequence.
+        sequence: u64,
+        /// Sequences of a micro-batch.
+        micro_batch: u64,
+    },
+}
+
+/// Memory, GPUs and cost of one model under one purpose.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Row {
+    /// The model.
+    pub model: String,
+    /// Its parameters.
+    pub parameters: u64,
+    /// The purpose.
+    pub purpose: Purpose,
+    /// The GPU.
+    pub gpu: String,
+    /// What it takes there; an error says why it takes no number of them.
+    pub need: Result<Need, String>,
+    /// What the 25 % rule says.
+    pub rule: Bytes,
+}
+
+/// What a purpose takes in all.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Need {
+    /// Weights of all copies.
+    pub weights: Bytes,
+    /// Key-value cache of all requests; in training gradients, master weights and optimizer states.
+    pub held: Bytes,
+    /// Everything else: activations, engine, context.
+    pub other: Bytes,
+    /// GPUs.
+    pub gpus: u32,
+    /// How the model lies on them.
+    pub layout: String,
+    /// Where they are rented; `None`: no offer has them.
+    pub rental: Option<Rental>,
+    /// What they cost an hour.
+    pub per_hour: Option<HourlyPrice>,
+}
+
+impl Need {
+    /// All of it.
+    pub fn total(&self) -> Bytes {
+        Bytes::new(self.weights.count() + self.held.count() + self.other.count())
+    }
+}
+
+impl Row {
+    /// How far the rule is off: 0.25 where it says a quarter too much; `None` where there is nothing
+    /// to compare with.
+    pub fn off(&self) -> Option<f64> {
+        let total = self.need.as_ref().ok()?.total().as_f64();
+        (total > 0.0).then(|| self.rule.as_f64() / total - 1.0)
+    }
+}
+
+/// Medians of the rule's error by model and precision, in the order of rows.
+pub fn errors(rows: &[Row]) -> Vec<RuleError> {
+    rule_error(rows)
+}

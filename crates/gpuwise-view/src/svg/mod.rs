@@ -7,6 +7,7 @@ mod load;
 mod memory;
 mod profile;
 mod run;
+mod sizes;
 
 pub use canvas::{Picture, STYLE};
 pub use front::front;
@@ -14,3 +15,4 @@ pub use load::load;
 pub use memory::memory;
 pub(crate) use profile::{MemoryOverTime, memory_over_time, steps};
 pub use run::{Panel, distribution, ladder, over_time};
+pub use sizes::{SizeSeries, sizes};

@@ -288,6 +288,7 @@ fn rows(kind: Kind, file: &str, text: &str) -> Result<(), CatalogueError> {
         Kind::Offers => read::read_offers(file, text).map(drop),
         Kind::Quality => read::read_quality(file, text).map(drop),
         Kind::Benchmarks => read::read_benchmarks(file, text).map(drop),
+        Kind::SizeClasses => read::read_size_classes(file, text).map(drop),
         Kind::Gpus | Kind::Models => Ok(()),
     }
 }

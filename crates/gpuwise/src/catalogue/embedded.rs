@@ -20,6 +20,7 @@ files! {
     Offers "offers.csv",
     Quality "quality.csv",
     Benchmarks "benchmarks.csv",
+    SizeClasses "size_classes.csv",
     Models "models/classic.json",
     Models "models/cohere.json",
     Models "models/deepseek.json",

@@ -1,7 +1,7 @@
 //! A user's rows over those of the catalogue: the same row is replaced, another one added.
 
 use gpuwise_domain::{
-    catalogue::folded,
+    catalogue::{SizeClass, folded},
     gpu::{Gpu, MigProfile},
     offer::{Host, Offer},
     question::Benchmark,
@@ -35,4 +35,8 @@ pub(super) fn same_offer(a: &Offer, b: &Offer) -> bool {
 
 pub(super) fn same_benchmark(a: &Benchmark, b: &Benchmark) -> bool {
     a.prefix == b.prefix
+}
+
+pub(super) fn same_class(a: &SizeClass, b: &SizeClass) -> bool {
+    folded(&a.class) == folded(&b.class)
 }

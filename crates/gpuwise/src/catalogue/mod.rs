@@ -7,7 +7,10 @@ mod merge;
 use crate::error::Problem;
 use anyhow::Context as _;
 use gpuwise_domain::{
-    catalogue::Catalogue, engine::EngineKind, evidence::EvidenceRow, facts::EngineFacts,
+    catalogue::{Catalogue, SizeClass},
+    engine::EngineKind,
+    evidence::EvidenceRow,
+    facts::EngineFacts,
 };
 use gpuwise_read::catalogue::{self as read, CatalogueError, ModelCatalogue};
 use std::{
@@ -20,6 +23,8 @@ use std::{
 pub(crate) struct Loaded {
     /// Hardware, offers, quality.
     pub(crate) catalogue: Catalogue,
+    /// Classes of model sizes, and who stands for them.
+    pub(crate) size_classes: Vec<SizeClass>,
     /// Models by name.
     pub(crate) models: ModelCatalogue,
     /// The user's files that were read, in order.
@@ -94,6 +99,7 @@ pub(crate) enum Kind {
     Offers,
     Quality,
     Benchmarks,
+    SizeClasses,
     Models,
 }
 
@@ -117,6 +123,7 @@ impl Kind {
             "csv" if starts("offers") || starts("prices") => Some(Self::Offers),
             "csv" if starts("quality") => Some(Self::Quality),
             "csv" if starts("benchmarks") => Some(Self::Benchmarks),
+            "csv" if starts("size_classes") => Some(Self::SizeClasses),
             _ => None,
         }
     }
@@ -200,7 +207,7 @@ pub(crate) fn files_of(place: &Path) -> anyhow::Result<Vec<PathBuf>> {
 
 fn unknown_kind(file: &Path) -> Problem {
     Problem::new(format!("{}: its name does not say which catalogue file it is", file.display())).hint(
-        "names begin with gpus (.toml), mig_profiles, hosts, collectives, offers, quality or benchmarks (.csv), or end in .json for models",
+        "names begin with gpus (.toml), mig_profiles, hosts, collectives, offers, quality, benchmarks or size_classes (.csv), or end in .json for models",
     )
 }
 
@@ -235,6 +242,11 @@ fn add(loaded: &mut Loaded, kind: Kind, file: &str, text: &str) -> Result<(), Ca
             &mut catalogue.benchmarks,
             read::read_benchmarks(file, text)?,
             merge::same_benchmark,
+        ),
+        Kind::SizeClasses => merge::over(
+            &mut loaded.size_classes,
+            read::read_size_classes(file, text)?,
+            merge::same_class,
         ),
         Kind::Models => loaded.models.add(file, text)?,
     }

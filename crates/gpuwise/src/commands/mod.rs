@@ -20,6 +20,7 @@ pub(crate) mod profile;
 pub(crate) mod runs;
 mod simulate;
 mod sources;
+mod table;
 pub(crate) mod tier;
 mod validate;
 pub(crate) mod watch;
@@ -67,6 +68,7 @@ pub(crate) fn run(arguments: Cli) -> anyhow::Result<Answer> {
     };
     match arguments.command {
         Command::Plan(flags) => plan::run(&context, &flags),
+        Command::Table(flags) => table::run(&context, &flags),
         Command::Memory(flags) => memory::run(&context, &flags),
         #[cfg(feature = "bench")]
         Command::Bench(flags) => bench::run(&context, &flags),
