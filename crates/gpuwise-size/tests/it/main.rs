@@ -4,6 +4,7 @@ mod drafts;
 mod evidence;
 mod feedback;
 mod fixture;
+mod media;
 mod memory;
 mod memory_shapes;
 mod offload;

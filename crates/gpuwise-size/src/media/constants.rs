@@ -1,0 +1,227 @@
+//! The constants of whole networks: few, physical, fitted, and kept in `catalogue/media.toml`.
+
+use alloc::{string::String, vec::Vec};
+
+/// A constant.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[repr(usize)]
+pub enum Parameter {
+    /// Matmuls.
+    Matmul,
+    /// Convolutions of two dimensions.
+    Convolution,
+    /// Convolutions of three dimensions.
+    Convolution3d,
+    /// Convolutions by channel, or by small groups.
+    Depthwise,
+    /// Attention.
+    Attention,
+    /// Wide number formats.
+    Wide,
+    /// Memory.
+    Memory,
+    /// What fusion leaves.
+    Elementwise,
+    /// Rows of tables.
+    Lookup,
+    /// Power.
+    Power,
+    /// Launches.
+    Launch,
+    /// Idle units.
+    Fill,
+    /// Caches of decoders.
+    Cache,
+    /// Tokens of decoders.
+    Token,
+    /// Frameworks.
+    Framework,
+    /// All-to-all.
+    Exchange,
+}
+
+/// What a constant is, and how far data may move it.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct ParameterInfo {
+    /// Its name in `media.toml`.
+    pub key: &'static str,
+    /// Its value before any data.
+    pub default: f64,
+    /// Standard deviation of the prior on its logarithm (0: fixed).
+    pub spread: f64,
+    /// The same for a correction by generation of hardware (0: none).
+    pub generation_spread: f64,
+    /// Its unit.
+    pub unit: &'static str,
+    /// What it means.
+    pub meaning: &'static str,
+}
+
+const fn info(
+    key: &'static str,
+    (default, spread, generation_spread): (f64, f64, f64),
+    unit: &'static str,
+    meaning: &'static str,
+) -> ParameterInfo {
+    ParameterInfo {
+        key,
+        default,
+        spread,
+        generation_spread,
+        unit,
+        meaning,
+    }
+}
+
+/// How many there are.
+pub const COUNT: usize = 16;
+
+/// Every constant, in order.
+pub const PARAMETERS: [ParameterInfo; COUNT] = [
+    info(
+        "matmul_rate",
+        (0.60, 0.4, 0.2),
+        "share of peak",
+        "achieved share of the 8-bit peak in large matmuls",
+    ),
+    info(
+        "convolution_rate",
+        (0.50, 0.4, 0.2),
+        "share of peak",
+        "the same in convolutions of two dimensions",
+    ),
+    info(
+        "convolution_3d_rate",
+        (0.40, 0.5, 0.2),
+        "share of peak",
+        "the same in convolutions of three dimensions",
+    ),
+    info(
+        "depthwise_rate",
+        (0.10, 0.7, 0.0),
+        "share of peak",
+        "the same in convolutions by channel or by small groups",
+    ),
+    info(
+        "attention_rate",
+        (0.30, 0.5, 0.0),
+        "share of peak",
+        "achieved share of the 16-bit peak in attention",
+    ),
+    info(
+        "wide_rate",
+        (1.15, 0.2, 0.0),
+        "factor",
+        "achieved share of the peak of 16 and 32 bits over that of 8 bits",
+    ),
+    info(
+        "memory_rate",
+        (0.85, 0.2, 0.2),
+        "share of peak",
+        "achieved share of peak memory bandwidth; above 1 where caches serve activations",
+    ),
+    info(
+        "elementwise_share",
+        (0.30, 0.7, 0.0),
+        "share",
+        "share of the traffic of norms, activations and residuals that fusion leaves",
+    ),
+    info(
+        "lookup_rate",
+        (0.50, 0.5, 0.0),
+        "share of peak",
+        "achieved share of peak memory bandwidth in reading rows of tables",
+    ),
+    info(
+        "power_exponent",
+        (0.40, 0.5, 0.0),
+        "exponent",
+        "how much less a board computes whose power limit is low for its 16-bit peak",
+    ),
+    info(
+        "launch",
+        (4.0, 0.3, 0.0),
+        "µs",
+        "time that one operation adds to a pass",
+    ),
+    info(
+        "fill",
+        (0.50, 0.7, 0.0),
+        "tiles per unit",
+        "tiles of 128 × 128 per compute unit that leave half of the units idle",
+    ),
+    info(
+        "cache_rate",
+        (0.60, 0.3, 0.0),
+        "share of peak",
+        "achieved share of peak memory bandwidth in reading a decoder's keys and values",
+    ),
+    info(
+        "token",
+        (40.0, 1.0, 0.0),
+        "µs",
+        "host time per token and sequence of a decoder",
+    ),
+    info(
+        "framework",
+        (0.60, 0.4, 0.0),
+        "factor",
+        "speed under frameworks that do not compile the network over that under compilers",
+    ),
+    info(
+        "exchange_rate",
+        (0.50, 0.0, 0.0),
+        "share of link",
+        "achieved share of the link's bandwidth in all-to-all of looked-up rows; not fitted: rows spread over links are none",
+    ),
+];
+
+/// Where the rows' limit on power begins to bind: watts per 10¹² operations a second of the 16-bit
+/// peak (boards with more are not slowed).
+pub const FULL_POWER: f64 = 0.70;
+
+/// Values of the constants, with corrections by generation.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Constants {
+    /// Values, by parameter.
+    pub values: [f64; COUNT],
+    /// Factors, by generation and parameter.
+    pub by_generation: Vec<(String, [f64; COUNT])>,
+    /// Factors around a figure within which 8 of 10 measured rows of an unseen GPU lie.
+    pub range: (f64, f64),
+    /// The same where the generation was in no row, or the kind of network in none.
+    pub far_range: (f64, f64),
+}
+
+impl Default for Constants {
+    /// The priors: what is taken before any data.
+    fn default() -> Self {
+        Self {
+            values: PARAMETERS.map(|info| info.default),
+            by_generation: Vec::new(),
+            range: (0.6, 1.6),
+            far_range: (0.4, 2.0),
+        }
+    }
+}
+
+impl Constants {
+    /// A constant on a generation of hardware.
+    pub fn get(&self, parameter: Parameter, generation: &str) -> f64 {
+        let at = parameter as usize;
+        let base = self.values.get(at).copied().unwrap_or(1.0);
+        let factor = self
+            .by_generation
+            .iter()
+            .find(|(name, _)| name == generation)
+            .and_then(|(_, factors)| factors.get(at).copied());
+        base * factor.unwrap_or(1.0)
+    }
+
+    /// Whether rows of this generation were fitted.
+    pub fn knows(&self, generation: &str) -> bool {
+        self.by_generation
+            .iter()
+            .any(|(name, _)| name == generation)
+    }
+}

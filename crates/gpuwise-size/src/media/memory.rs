@@ -1,0 +1,136 @@
+//! Memory of a network that is run whole: weights by part, the largest pass, the program.
+
+use super::time::{Numbers, element_bytes};
+use alloc::{string::String, vec::Vec};
+use gpuwise_domain::network::{OperationKind, PartRole, Walk};
+use gpuwise_units::Bytes;
+
+/// Context, libraries and what the allocator cannot use: what a program holds before any tensor.
+const PROGRAM: f64 = 0.7e9;
+/// Pixels of a tile's edge over those of the picture, where an image decoder works in tiles: a
+/// quarter of the picture at a time.
+const TILED: f64 = 0.25;
+/// Share of visible memory that is planned with: the rest is lost to fragments.
+pub const USABLE: f64 = 0.92;
+
+/// How parts stay in memory.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Residence {
+    /// Text encoders wait in host memory while they do not run.
+    pub encoders_offloaded: bool,
+    /// The image decoder works in tiles.
+    pub tiled: bool,
+}
+
+/// Memory by cause, in bytes.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Memory {
+    /// Weights on the device, by part.
+    pub weights: Vec<(String, Bytes)>,
+    /// Weights that wait in host memory.
+    pub offloaded: Bytes,
+    /// Activations of the largest pass for the batch.
+    pub activations: Bytes,
+    /// The part whose pass that is.
+    pub widest: String,
+    /// What decoders keep of every input: keys and values.
+    pub cache: Bytes,
+    /// Context and libraries.
+    pub program: Bytes,
+}
+
+impl Memory {
+    /// Everything on the device.
+    pub fn total(&self) -> Bytes {
+        let weights: u64 = self.weights.iter().map(|(_, bytes)| bytes.count()).sum();
+        Bytes::new(weights + self.activations.count() + self.cache.count() + self.program.count())
+    }
+}
+
+fn bytes(value: f64) -> Bytes {
+    Bytes::new(libm::ceil(value.max(0.0)) as u64)
+}
+
+/// Memory of one device that runs batches of so many inputs; tables are split over `devices`.
+pub fn memory(
+    walk: &Walk,
+    inputs: f64,
+    numbers: Numbers,
+    devices: u32,
+    residence: Residence,
+) -> Memory {
+    let mut out = Memory {
+        weights: Vec::new(),
+        offloaded: Bytes::ZERO,
+        activations: Bytes::ZERO,
+        widest: String::new(),
+        cache: Bytes::ZERO,
+        program: bytes(PROGRAM),
+    };
+    let mut offloaded = 0.0;
+    for part in &walk.parts {
+        let element = element_bytes(numbers.part(part.role));
+        let split = if part.role == PartRole::Tables {
+            f64::from(devices.max(1))
+        } else {
+            1.0
+        };
+        let held = part.parameters as f64 * element / split;
+        let away = residence.encoders_offloaded && part.role == PartRole::TextEncoder;
+        if away {
+            offloaded += held;
+        } else if part.parameters > 0 {
+            out.weights.push((part.name.clone(), bytes(held)));
+        }
+        let tiled = residence.tiled && part.role == PartRole::ImageDecoder;
+        // Activations stay at 16 bits at least: eight bits are those of the products. Pictures are
+        // decoded one by one.
+        let at_once = if part.role == PartRole::ImageDecoder {
+            1.0
+        } else {
+            inputs
+        };
+        let live = part.live_elements as f64
+            * at_once
+            * element.max(2.0)
+            * if tiled { TILED } else { 1.0 };
+        let live = bytes(live + if away { held } else { 0.0 });
+        if live > out.activations {
+            out.activations = live;
+            out.widest.clone_from(&part.name);
+        }
+        if part.role == PartRole::Decoder {
+            let kept: f64 = part
+                .operations
+                .iter()
+                .filter(|operation| operation.kind == OperationKind::Attention)
+                .map(|operation| operation.count as f64 * operation.reads as f64)
+                .sum();
+            out.cache = Bytes::new(out.cache.count() + bytes(kept * inputs * element).count());
+        }
+    }
+    out.offloaded = bytes(offloaded);
+    out
+}
+
+/// The largest power of two of inputs that fits, at most `most`; `None` where one does not.
+pub fn largest_batch(
+    walk: &Walk,
+    numbers: Numbers,
+    devices: u32,
+    residence: Residence,
+    usable: Bytes,
+    most: u32,
+) -> Option<u32> {
+    let fits = |inputs: u32| {
+        memory(walk, f64::from(inputs), numbers, devices, residence).total() <= usable
+    };
+    if !fits(1) {
+        return None;
+    }
+    let mut inputs = 1;
+    while inputs * 2 <= most && fits(inputs * 2) {
+        inputs *= 2;
+    }
+    Some(inputs)
+}
