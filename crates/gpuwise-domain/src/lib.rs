@@ -6,6 +6,7 @@
 
 extern crate alloc;
 
+pub mod balance;
 pub mod catalogue;
 pub mod client;
 pub mod deployment;

@@ -8,4 +8,5 @@ mod media;
 mod memory;
 mod memory_shapes;
 mod offload;
+mod planted;
 mod search;

@@ -1,0 +1,241 @@
+//! What surrounds GPUs, what work asks of it, and where the two do not match. Data only.
+
+use crate::estimate::{Derivation, Estimate};
+use alloc::{string::String, vec::Vec};
+use gpuwise_units::{Bytes, BytesPerSecond};
+
+/// A node: its processors, memory, buses, network and storage. What is not known is `None`.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct HostSystem {
+    /// Its name: a file's, or a shape of the catalogue.
+    pub name: String,
+    /// Where this comes from.
+    pub source: String,
+    /// Catalogue name of its GPU.
+    pub gpu: Option<String>,
+    /// GPUs of the node.
+    pub gpus: Option<u32>,
+    /// CPU sockets.
+    pub sockets: Option<u32>,
+    /// Physical cores of all sockets.
+    pub cores: Option<f64>,
+    /// Clock of a core under load, in 10⁹ a second.
+    pub clock_ghz: Option<f64>,
+    /// Host memory.
+    pub memory: Option<Bytes>,
+    /// NUMA nodes.
+    pub numa_nodes: Option<u32>,
+    /// One direction of a GPU's own link to the host.
+    pub pcie: Option<BytesPerSecond>,
+    /// GPUs that share one such link upwards through a switch; 1 where each has its own.
+    pub pcie_sharers: Option<u32>,
+    /// Whether GPUs are joined by more than PCIe (NVLink, xGMI).
+    pub fast_link: Option<bool>,
+    /// Whether GPUs reach each other's memory across sockets (PCIe peer to peer).
+    pub peer_to_peer: Option<bool>,
+    /// Network of the node, all adapters, one direction.
+    pub network: Option<BytesPerSecond>,
+    /// Storage that data and weights are read from, as one node reads it.
+    pub storage_read: Option<BytesPerSecond>,
+    /// The same, written.
+    pub storage_write: Option<BytesPerSecond>,
+    /// What that storage is, in words.
+    pub storage_kind: Option<String>,
+}
+
+/// What a job does on one node in one step, if nothing but its GPUs held it up.
+///
+/// A step is an optimizer step, a batch, or, in serving, a second of the asked load: then `seconds`
+/// is 1 and amounts are those of a second.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct HostWork {
+    /// In words, such as `training of meta-llama/Llama-3.1-8B`.
+    pub name: String,
+    /// Seconds of a step.
+    pub seconds: f64,
+    /// GPUs in use on one node.
+    pub gpus: u32,
+    /// Nodes.
+    pub nodes: u32,
+    /// Processes that each keep a core busy: one a GPU, one an engine.
+    pub processes: u32,
+    /// Work of the cores beside that.
+    pub cores: CoreWork,
+    /// Bytes of storage that the samples of a step are read as.
+    pub stored: Bytes,
+    /// Bytes that a step moves from host to GPUs and back beside its computation: samples, cache
+    /// that was put out, all GPUs of the node.
+    pub copied: Bytes,
+    /// The same where GPUs wait for it: states that were offloaded.
+    pub offloaded: Bytes,
+    /// GPUs of a group that exchange activations within the node.
+    pub group: u32,
+    /// Bytes that each GPU of a group sends in a step.
+    pub exchanged: Bytes,
+    /// Bytes that the node sends over the network in a step.
+    pub sent: Bytes,
+    /// Share of a step under which sends can hide.
+    pub hidden: f64,
+    /// Host memory that is held.
+    pub held: Bytes,
+    /// Bytes of weights that the node reads before it starts.
+    pub weights: Bytes,
+    /// Bytes of a checkpoint that the node writes while GPUs wait; 0: none.
+    pub checkpoint: Bytes,
+    /// Seconds between two of them, where the user states that.
+    pub checkpoint_every: Option<f64>,
+    /// GPUs of the whole job, which decide how often it fails.
+    pub failing: u64,
+    /// GPUs' price an hour of one node, in currency units; unknown is not 0.
+    pub node_price: Option<f64>,
+}
+
+/// What cores do in a step on one node.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub struct CoreWork {
+    /// Encoded bytes of images that are decoded and augmented.
+    pub images: Bytes,
+    /// Tokens that are made of text.
+    pub tokenized: f64,
+    /// Tokens that are turned to text and streamed.
+    pub streamed: f64,
+    /// Core-seconds that the user states, of a core as it is.
+    pub stated: f64,
+}
+
+/// A part of a node, or the GPUs themselves.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Part {
+    /// Cores: decoding, tokenizing, driving GPUs.
+    Cpu,
+    /// Host memory.
+    HostMemory,
+    /// PCIe between host and GPU.
+    Pcie,
+    /// Traffic that crosses sockets.
+    Numa,
+    /// Links between GPUs of a node.
+    Link,
+    /// Reading from storage.
+    StorageRead,
+    /// Writing to storage.
+    StorageWrite,
+    /// Network between nodes.
+    Network,
+}
+
+impl Part {
+    /// All, in the order in which they are shown.
+    pub const ALL: [Self; 8] = [
+        Self::Cpu,
+        Self::HostMemory,
+        Self::Pcie,
+        Self::Numa,
+        Self::Link,
+        Self::StorageRead,
+        Self::StorageWrite,
+        Self::Network,
+    ];
+
+    /// The word for people.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Cpu => "CPU cores",
+            Self::HostMemory => "host memory",
+            Self::Pcie => "PCIe",
+            Self::Numa => "NUMA",
+            Self::Link => "link between GPUs",
+            Self::StorageRead => "storage reads",
+            Self::StorageWrite => "storage writes",
+            Self::Network => "network",
+        }
+    }
+}
+
+/// The unit of what a part has and must have.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum PartUnit {
+    /// Cores of the reference clock.
+    Cores,
+    /// Bytes.
+    Bytes,
+    /// Bytes a second.
+    BytesPerSecond,
+}
+
+/// What one part must have, what it has, and what a shortage does.
+#[derive(Debug, Clone, PartialEq)]
+pub struct PartBalance {
+    /// Which.
+    pub part: Part,
+    /// In what it is counted.
+    pub unit: PartUnit,
+    /// What keeps GPUs busy.
+    pub needed: Estimate,
+    /// What the host has; `None`: the host does not say.
+    pub has: Option<f64>,
+    /// By how much the job is slower than with as much of this part as it wants: 1.3 is 30 % longer.
+    /// Infinite: it does not run at all.
+    pub slower: f64,
+    /// Whether that is more than the share below which nobody would act.
+    pub short: bool,
+    /// What the shortage wastes an hour and node, in currency units, where the price is known.
+    pub wasted_per_hour: Option<f64>,
+    /// What needs it, in a clause.
+    pub why: String,
+    /// How it came about.
+    pub derivation: Derivation,
+}
+
+/// What a job asks of the host around its GPUs, part by part.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Balance {
+    /// The job.
+    pub work: HostWork,
+    /// The host; its name is empty where none was given.
+    pub host: HostSystem,
+    /// Parts that the job uses, those that hold it up most first.
+    pub parts: Vec<PartBalance>,
+    /// Seconds of a step over seconds with every part sufficient.
+    pub slower: f64,
+    /// Seconds from storage to GPUs before the job starts, and the slowest way on it.
+    pub start: Option<(f64, Part)>,
+    /// Seconds between checkpoints that lose least, where any are written.
+    pub checkpoint_every: Option<f64>,
+    /// What had to be assumed, in sentences.
+    pub notes: Vec<String>,
+}
+
+impl Balance {
+    /// What holds the job up most, where anything does.
+    pub fn cause(&self) -> Option<&PartBalance> {
+        self.parts.first().filter(|part| part.short)
+    }
+
+    /// Parts of which the host does not say what it has.
+    pub fn unknown(&self) -> impl Iterator<Item = Part> {
+        self.parts
+            .iter()
+            .filter(|part| part.has.is_none())
+            .map(|part| part.part)
+    }
+}
+
+/// A constant of the balance, with what it means and where it comes from.
+#[derive(Debug, Clone, PartialEq)]
+pub struct BalanceConstant {
+    /// Its name.
+    pub name: String,
+    /// Its value.
+    pub value: f64,
+    /// Lower end of what was seen.
+    pub low: f64,
+    /// Upper end of what was seen.
+    pub high: f64,
+    /// Its unit.
+    pub unit: String,
+    /// What it is.
+    pub meaning: String,
+    /// Where it comes from.
+    pub source: String,
+}
