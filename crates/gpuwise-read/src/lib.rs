@@ -19,6 +19,7 @@ pub mod memory_snapshot;
 pub mod metrics;
 pub mod pickle;
 pub mod question;
+pub mod reliability;
 pub mod results;
 pub mod safetensors;
 pub mod stored;

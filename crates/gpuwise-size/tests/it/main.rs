@@ -3,6 +3,7 @@
 mod drafts;
 mod evidence;
 mod feedback;
+mod failures;
 mod fixture;
 mod media;
 mod memory;
@@ -10,3 +11,4 @@ mod memory_shapes;
 mod offload;
 mod planted;
 mod search;
+mod train_search;

@@ -134,8 +134,12 @@ fn consider(
     if matches!(request.machines, Machines::Given(_)) {
         alternatives(cluster, &found, best, sizing);
     }
-    if let Some(failed) = over_limits(request, cluster, &plan) {
-        sizing.dropped.push(failed);
+    let failed = over_limits(request, cluster, &plan);
+    if failed
+        .as_ref()
+        .is_some_and(|failed| failed.test == TrainingTest::Deadline)
+    {
+        sizing.dropped.extend(failed);
         return;
     }
     let merit = merit(&plan);
@@ -147,7 +151,10 @@ fn consider(
         }
     }
     settled.done = settled.worse >= 2;
-    sizing.plans.push(plan);
+    match failed {
+        Some(failed) => sizing.dropped.push(failed),
+        None => sizing.plans.push(plan),
+    }
 }
 
 /// Whether the deadline would be missed at the peak of the precision.
@@ -216,8 +223,8 @@ fn finish(request: &TrainRequest<'_>, physics: &dyn Physics, sizing: &mut Traini
         sizing
             .dropped
             .retain(|dropped| !shown.contains(&dropped.gpu));
-        // Of each GPU the nearest.
-        sizing.dropped.sort_by(|a, b| a.ratio.total_cmp(&b.ratio));
+        // Of each GPU what came furthest.
+        sizing.dropped.sort_by(nearer);
         let mut told: Vec<String> = Vec::new();
         sizing.dropped.retain(|dropped| {
             let new = !told.contains(&dropped.gpu);
@@ -234,6 +241,11 @@ fn finish(request: &TrainRequest<'_>, physics: &dyn Physics, sizing: &mut Traini
             plan.derivations = explain::derivations(request, plan, &cluster, physics);
         }
     }
+}
+
+/// What failed a later test came further; then what missed it by less.
+fn nearer(a: &TrainingDropped, b: &TrainingDropped) -> Ordering {
+    b.test.cmp(&a.test).then(a.ratio.total_cmp(&b.ratio))
 }
 
 /// The cluster of a plan again.

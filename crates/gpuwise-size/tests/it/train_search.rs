@@ -1,0 +1,493 @@
+//! The search for training layouts against brute force, and what it says where nothing goes.
+
+use crate::fixture::{catalogue, model};
+use gpuwise_domain::{
+    catalogue::Catalogue,
+    estimate::{Basis, Derivation, Estimate},
+    training::{
+        Framework, Method, Offload, Optimizer, RankMemory, Recipe, Recompute, Sharding, StepCause,
+        StepTime, TrainingLayout, TrainingMemory, TrainingSetup,
+    },
+    training_plan::{Reliability, TrainingJob, TrainingTest},
+};
+use gpuwise_size::training::search::{
+    Cluster, Degrees, Machines, Market, Physics, Shape, TrainChoices, TrainRequest, best, cluster,
+    refusals, train,
+};
+use gpuwise_units::{Bytes, Currency, Money, Tokens};
+use proptest::prelude::*;
+
+/// Memory and time by formulas of a few lines, in which every degree costs something.
+struct Toy {
+    states: f64,
+    kept: f64,
+    usable: f64,
+    work: f64,
+}
+
+fn share(recompute: Recompute) -> (f64, f64) {
+    match recompute {
+        Recompute::None => (1.0, 1.0),
+        Recompute::Selective => (0.7, 1.05),
+        Recompute::Full => (0.15, 1.33),
+    }
+}
+
+impl Toy {
+    fn bytes(&self, setup: &TrainingSetup) -> f64 {
+        let l = &setup.layout;
+        let data = f64::from(l.data * l.context);
+        let sharded = match setup.sharding {
+            Sharding::None => 1.0,
+            Sharding::Optimizer => 0.25 + 0.75 / data,
+            Sharding::Gradients => 0.2 + 0.8 / data,
+            Sharding::Full => 0.05 + 0.95 / data,
+            Sharding::Hybrid { group } => 0.05 + 0.95 / f64::from(group),
+        };
+        let split = f64::from(l.tensor * l.pipeline);
+        let tokens = setup.micro_batch as f64 * setup.sequence.0 as f64 / f64::from(l.context);
+        let alive = f64::from(l.pipeline.min(4));
+        self.states * sharded / split
+            + self.kept * tokens * share(setup.recompute).0 * alive / split
+    }
+
+    fn seconds(&self, setup: &TrainingSetup) -> f64 {
+        let l = &setup.layout;
+        let micro = (setup.global_batch / u64::from(l.data) / setup.micro_batch) as f64;
+        let bubble = f64::from(l.pipeline - 1) / (micro * f64::from(l.interleave));
+        let efficient = 1.0 + 0.5 / setup.micro_batch as f64;
+        let links = 1.0
+            + 0.06 * f64::from(l.tensor - 1)
+            + 0.03 * f64::from(l.context - 1)
+            + 0.01 * f64::from(l.expert - 1)
+            + 0.004 * f64::from(l.interleave - 1);
+        let sharded = match setup.sharding {
+            Sharding::None => 1.0,
+            Sharding::Optimizer => 1.01,
+            Sharding::Gradients => 1.02,
+            Sharding::Full => 1.08,
+            Sharding::Hybrid { .. } => 1.05,
+        };
+        let framework = if setup.framework == Framework::Megatron {
+            0.97
+        } else {
+            1.0
+        };
+        self.work / l.gpus() as f64
+            * setup.global_batch as f64
+            * share(setup.recompute).1
+            * (1.0 + bubble)
+            * efficient
+            * links
+            * sharded
+            * framework
+    }
+}
+
+impl Physics for Toy {
+    fn memory(&self, setup: &TrainingSetup, _: &Cluster<'_>) -> Result<TrainingMemory, String> {
+        let bytes = Estimate::exact(self.bytes(setup));
+        Ok(TrainingMemory {
+            ranks: vec![RankMemory {
+                stage: 0,
+                causes: Vec::new(),
+                phases: Vec::new(),
+                peak: bytes,
+                reserved: bytes,
+            }],
+            host: Bytes::ZERO,
+            trainable: 1_000_000_000,
+            assumptions: Vec::new(),
+            basis: Basis::Exact,
+        })
+    }
+
+    fn step(&self, setup: &TrainingSetup, cluster: &Cluster<'_>) -> Result<StepTime, String> {
+        let seconds = self.seconds(setup);
+        let tokens = setup.global_batch as f64 * setup.sequence.0 as f64;
+        Ok(StepTime {
+            parts: vec![(StepCause::Matmul, seconds)],
+            step: Estimate::with_factors(seconds, 0.9, 1.1),
+            tokens_per_second_per_gpu: Estimate::exact(tokens / seconds / cluster.gpus as f64),
+            model_flops_per_gpu: Estimate::exact(1.0),
+            mfu: None,
+            hfu: None,
+            basis: Basis::Exact,
+            assumptions: Vec::new(),
+        })
+    }
+
+    fn usable(&self, _: &Cluster<'_>) -> Bytes {
+        Bytes::new(self.usable as u64)
+    }
+
+    fn checkpoint(&self, _: &TrainingSetup) -> Bytes {
+        Bytes::new(14_000_000_000)
+    }
+
+    fn cures(&self, _: &TrainingSetup, _: &Cluster<'_>) -> Vec<String> {
+        vec!["a smaller model".into()]
+    }
+
+    fn derivations(&self, _: &TrainingSetup, _: &Cluster<'_>) -> Vec<Derivation> {
+        Vec::new()
+    }
+}
+
+fn choices(sequence: u64, global_batch: u64) -> TrainChoices {
+    TrainChoices {
+        method: Method::Full,
+        recipe: Recipe::MixedBf16,
+        optimizer: Optimizer::AdamW,
+        framework: None,
+        loss: None,
+        recompute: None,
+        sharding: None,
+        offload: Offload::default(),
+        compiled: false,
+        sequence,
+        micro_batch: None,
+        global_batch: Some(global_batch),
+        degrees: Degrees::default(),
+    }
+}
+
+/// Every number in every place, kept where the rules of the frameworks allow it.
+fn brute_force(
+    shape: &Shape,
+    choices: &TrainChoices,
+    gpus: u32,
+    host: u32,
+    toy: &Toy,
+) -> Option<f64> {
+    let batch = choices.global_batch.expect("a batch");
+    let mut least: Option<f64> = None;
+    let mut try_one = |framework, layout: TrainingLayout, sharding| {
+        for power in 0..=8 {
+            let micro_batch = 1_u64 << power;
+            let rank = micro_batch * u64::from(layout.data);
+            if !batch.is_multiple_of(rank) {
+                continue;
+            }
+            let waves = batch / rank;
+            if layout.interleave > 1 && !waves.is_multiple_of(u64::from(layout.pipeline)) {
+                continue;
+            }
+            for recompute in [Recompute::Full, Recompute::None, Recompute::Selective] {
+                let setup = TrainingSetup {
+                    method: choices.method.clone(),
+                    recipe: choices.recipe,
+                    optimizer: choices.optimizer,
+                    recompute,
+                    loss: gpuwise_domain::training::LossKernel::Chunked,
+                    framework,
+                    sequence: Tokens(choices.sequence),
+                    micro_batch,
+                    global_batch: batch,
+                    layout,
+                    sharding,
+                    offload: choices.offload,
+                    compiled: false,
+                };
+                if toy.bytes(&setup) <= (toy.usable as u64) as f64 {
+                    let seconds = toy.seconds(&setup);
+                    least = Some(least.map_or(seconds, |least| least.min(seconds)));
+                }
+            }
+        }
+    };
+    let alone = TrainingLayout::data(gpus);
+    let mut plain = vec![Sharding::None];
+    if gpus > 1 {
+        plain.extend([Sharding::Gradients, Sharding::Full]);
+    }
+    if gpus > host && gpus % host == 0 && host > 1 {
+        plain.push(Sharding::Hybrid { group: host });
+    }
+    for sharding in plain {
+        try_one(Framework::PyTorch, alone, sharding);
+    }
+    for tensor in 1..=gpus.min(host) {
+        for pipeline in 1..=gpus {
+            for context in 1..=gpus {
+                let used = tensor * pipeline * context;
+                if gpus % used != 0 || shape.heads % u64::from(tensor) != 0 {
+                    continue;
+                }
+                let chunks = 2 * u64::from(context);
+                let long = choices.sequence / u64::from(context) >= 4096;
+                if context > 1 && (choices.sequence % chunks != 0 || !long) {
+                    continue;
+                }
+                for interleave in 1..=8 {
+                    let stages = u64::from(pipeline * interleave);
+                    let even = shape.layers % stages == 0 || (shape.layers + 2) % stages == 0;
+                    let first = shape.layers % u64::from(pipeline) == 0
+                        || (shape.layers + 2) % u64::from(pipeline) == 0;
+                    let plain = stages == 1;
+                    if stages > shape.layers
+                        || !(plain || even && first)
+                        || (interleave > 1 && pipeline == 1)
+                    {
+                        continue;
+                    }
+                    let data = gpus / used;
+                    for expert in 1..=(tensor * context * data) {
+                        let dealt = expert == 1
+                            || shape.experts > 0 && shape.experts % u64::from(expert) == 0;
+                        if !dealt || (tensor * context * data) % expert != 0 {
+                            continue;
+                        }
+                        let layout = TrainingLayout {
+                            tensor,
+                            pipeline,
+                            interleave,
+                            context,
+                            expert,
+                            data,
+                            sequence_parallel: tensor > 1,
+                        };
+                        let sharding = if data * context > 1 {
+                            Sharding::Optimizer
+                        } else {
+                            Sharding::None
+                        };
+                        try_one(Framework::Megatron, layout, sharding);
+                    }
+                }
+            }
+        }
+    }
+    least
+}
+
+fn gpu_catalogue() -> Catalogue {
+    catalogue()
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(48))]
+    #[test]
+    fn the_search_finds_what_brute_force_finds(
+        heads in prop::sample::select(vec![8_u64, 12, 32]),
+        layers in prop::sample::select(vec![6_u64, 8, 30]),
+        experts in prop::sample::select(vec![0_u64, 8]),
+        gpus in prop::sample::select(vec![1_u32, 2, 6, 8, 16]),
+        host in prop::sample::select(vec![2_u32, 4, 8]),
+        sequence in prop::sample::select(vec![2048_u64, 8192, 32768]),
+        batch in prop::sample::select(vec![16_u64, 24, 48]),
+        states in 1e9..4e11_f64,
+        kept in 1e4..4e6_f64,
+    ) {
+        let known = gpu_catalogue();
+        let shape = Shape { heads, layers, experts };
+        let toy = Toy { states, kept, usable: 7e10, work: 1.0 };
+        let choices = choices(sequence, batch);
+        let place = Cluster {
+            gpu: known.gpu("H100").expect("a GPU"),
+            gpus: u64::from(gpus),
+            domain: host,
+            per_host: host,
+            network: None,
+        };
+        let found = best(&shape, &choices, &place, &toy);
+        let wanted = brute_force(&shape, &choices, gpus, host, &toy);
+        let had = found.best.as_ref().map(|best| best.step.step.value);
+        match (had, wanted) {
+            (Some(had), Some(wanted)) => prop_assert!((had / wanted - 1.0).abs() < 1e-12, "{had} against {wanted}"),
+            (None, None) => prop_assert!(found.nearest().is_some() || found.kinds.is_empty()),
+            other => prop_assert!(false, "{other:?}"),
+        }
+    }
+}
+
+#[test]
+fn choices_that_cannot_be_met_are_said_with_the_nearest() {
+    let known = gpu_catalogue();
+    let gpu = known.gpu("H100").expect("a GPU");
+    let shape = Shape::of(&model("meta-llama/Llama-3.1-8B"));
+    assert_eq!((shape.heads, shape.layers, shape.experts), (32, 32, 0));
+    let check = |change: &dyn Fn(&mut TrainChoices), gpus, why: &str, nearest: &[&str]| {
+        let mut asked = choices(8192, 64);
+        change(&mut asked);
+        let said = refusals(&shape, &asked, &cluster(&known, gpu, gpus));
+        let first = said
+            .first()
+            .unwrap_or_else(|| panic!("nothing is refused of {why}"));
+        assert!(first.why.contains(why), "{:?}", first.why);
+        assert_eq!(first.nearest, nearest, "{why}");
+    };
+    check(
+        &|c| c.degrees.tensor = Some(3),
+        8,
+        "3 does not divide the 32 attention heads",
+        &["--tp 2", "--tp 4"],
+    );
+    check(
+        &|c| c.degrees.pipeline = Some(40),
+        80,
+        "8 stages without a layer",
+        &["--pp 32"],
+    );
+    check(
+        &|c| c.degrees.pipeline = Some(5),
+        10,
+        "--pp 5",
+        &["--pp 4", "--pp 8"],
+    );
+    check(
+        &|c| c.degrees.expert = Some(4),
+        8,
+        "no experts",
+        &["--ep 1"],
+    );
+    check(
+        &|c| c.degrees.tensor = Some(16),
+        8,
+        "TP16 is 16, which does not make 8 GPUs",
+        &["16 GPUs"],
+    );
+    check(
+        &|c| {
+            c.degrees.data = Some(8);
+            c.global_batch = Some(100);
+        },
+        8,
+        "a global batch of 100",
+        &["--global-batch 96", "--global-batch 104"],
+    );
+    check(
+        &|c| {
+            c.degrees.context = Some(3);
+            c.sequence = 8192;
+        },
+        3,
+        "two a rank",
+        &["--seq 8190", "--seq 8196"],
+    );
+    check(
+        &|c| {
+            c.framework = Some(Framework::PyTorch);
+            c.degrees.tensor = Some(2);
+        },
+        8,
+        "data-parallel ranks alone",
+        &["--framework megatron"],
+    );
+}
+
+fn request<'a>(
+    architecture: &'a gpuwise_domain::model::Architecture,
+    known: &'a Catalogue,
+    machines: Machines<'a>,
+    job: TrainingJob,
+) -> TrainRequest<'a> {
+    TrainRequest {
+        name: "a model".into(),
+        origin: "a test".into(),
+        architecture,
+        job,
+        catalogue: known,
+        reliability: Reliability {
+            gpu_hours_per_stop: Estimate::with_factors(50_000.0, 0.5, 2.0),
+            restart_seconds: Estimate::with_factors(600.0, 0.5, 2.0),
+            storage_per_gpu: Estimate::with_factors(1e8, 0.5, 2.0),
+            sources: ["a".into(), "b".into(), "c".into()],
+        },
+        choices: choices(8192, 128),
+        machines,
+        top: 5,
+    }
+}
+
+fn market<'a>() -> Market<'a> {
+    Market {
+        gpus: Vec::new(),
+        providers: Vec::new(),
+        regions: Vec::new(),
+        owned: vec![],
+        terms: gpuwise_domain::offer::Terms::OnDemand,
+        most: 1024,
+    }
+}
+
+/// Seconds of a step follow from no GPU here, so that only count and price decide.
+const TOY: Toy = Toy {
+    states: 1.2e11,
+    kept: 4e5,
+    usable: 7e10,
+    work: 40.0,
+};
+
+#[test]
+fn a_deadline_takes_more_gpus_and_a_budget_refuses() {
+    let known = gpu_catalogue();
+    let architecture = model("meta-llama/Llama-3.1-8B");
+    let day = 86_400.0;
+    let plan = |within: Option<f64>, budget: Option<i64>| {
+        let job = TrainingJob {
+            tokens: Some(2_000_000_000),
+            within,
+            budget: budget.map(|units| Money {
+                micros: units * 1_000_000,
+                currency: Currency::USD,
+            }),
+            evaluation: None,
+        };
+        let asked = request(&architecture, &known, Machines::Offered(market()), job);
+        train(&asked, &TOY)
+    };
+    let free = plan(None, None);
+    let best = &free.plans[0];
+    let took = best.run.as_ref().expect("a run").total.value;
+    let late = plan(Some(took / 3.0), None);
+    let faster = late.plans[0].run.as_ref().expect("a run");
+    assert!(faster.total.value <= took / 3.0);
+    assert!(late.plans[0].gpus > best.gpus);
+    assert!(took > day / 100.0);
+    // One of each GPU, cheapest first.
+    let costs: Vec<i64> = free
+        .plans
+        .iter()
+        .filter_map(|plan| Some(plan.run.as_ref()?.cost?.value.micros))
+        .collect();
+    assert!(costs.is_sorted(), "{costs:?}");
+    let poor = plan(None, Some(1));
+    assert!(poor.plans.is_empty());
+    assert!(
+        poor.dropped.iter().any(|d| d.test == TrainingTest::Budget),
+        "{:?}",
+        poor.dropped
+    );
+    assert_eq!(free, plan(None, None), "the same question, the same answer");
+}
+
+#[test]
+fn the_bill_is_price_by_time_rounded_once() {
+    let known = gpu_catalogue();
+    let architecture = model("meta-llama/Llama-3.1-8B");
+    let job = TrainingJob {
+        tokens: Some(1_000_000_000),
+        ..TrainingJob::default()
+    };
+    let gpu = known.gpu("H100").expect("a GPU");
+    let machines = Machines::Given(cluster(&known, gpu, 16));
+    let answer = train(&request(&architecture, &known, machines, job), &TOY);
+    let plan = &answer.plans[0];
+    let run = plan.run.as_ref().expect("a run");
+    assert_eq!(run.steps, 954, "⌈10⁹ / (128 · 8192)⌉");
+    let parts = run.stepping.value + run.evaluating + run.saving.value + run.lost.value;
+    assert!((parts / run.total.value - 1.0).abs() < 1e-9);
+    let rental = plan.rental.as_ref().expect("an offer");
+    assert_eq!((rental.instances, rental.gpu_thousandths), (2, 8_000));
+    let hour = rental.price.expect("a price").0.as_f64() * 2.0;
+    let cost = run.cost.expect("a cost");
+    assert!((cost.value.as_f64() - hour * run.total.value / 3600.0).abs() < 1e-3);
+    assert!(cost.low < cost.value && cost.value < cost.high);
+    assert!(
+        answer
+            .dropped
+            .iter()
+            .any(|d| d.test == TrainingTest::Dominated)
+    );
+}
