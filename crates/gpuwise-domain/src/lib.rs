@@ -7,6 +7,7 @@
 extern crate alloc;
 
 pub mod balance;
+pub mod bill;
 pub mod catalogue;
 pub mod client;
 pub mod deployment;

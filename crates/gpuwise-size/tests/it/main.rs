@@ -1,5 +1,6 @@
 //! Integration tests of sizing.
 
+mod bill;
 mod drafts;
 mod evidence;
 mod feedback;
