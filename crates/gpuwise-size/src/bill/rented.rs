@@ -35,7 +35,7 @@ pub(super) fn rented(
                 base,
                 Strategy::OnDemand,
                 "hosts · hours · rent",
-                one(hour),
+                &one(hour),
             )?;
             outcomes.push((Strategy::OnDemand, Ok(total)));
             outcomes.push((Strategy::Following, following(book, base, hour)?));
@@ -51,7 +51,7 @@ pub(super) fn rented(
                 base,
                 Strategy::Reserved,
                 words,
-                one(price),
+                &one(price),
             )?)
         }
     };
