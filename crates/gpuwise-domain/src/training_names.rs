@@ -1,9 +1,14 @@
 //! What the choices of a training job are called: one name for flags, documents and people.
 
 use crate::training::{
-    AdapterKind, Framework, LossKernel, MemoryCause, Optimizer, Phase, Recipe, Recompute, Sharding,
-    StepCause,
+    AdapterKind, BaseStorage, Framework, LossKernel, MemoryCause, Method, Optimizer, Phase, Recipe,
+    Recompute, Sharding, StepCause, TrainingLayout, TrainingSetup,
 };
+use alloc::{
+    format,
+    string::{String, ToString},
+};
+use core::fmt;
 
 macro_rules! names {
     ($kind:ty { $($variant:ident: $name:literal,)* }) => {
@@ -130,5 +135,106 @@ impl Sharding {
             Self::Full => "full",
             Self::Hybrid { .. } => "hybrid",
         }
+    }
+}
+
+impl Framework {
+    /// Its name in a sentence.
+    pub const fn title(self) -> &'static str {
+        match self {
+            Self::HuggingFace => "Hugging Face",
+            Self::PyTorch => "PyTorch FSDP",
+            Self::Megatron => "Megatron",
+        }
+    }
+}
+
+impl BaseStorage {
+    /// How a frozen base is stored, for people.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::SixteenBit => "16 bits",
+            Self::ThirtyTwoBit => "32 bits",
+            Self::EightBit => "8-bit integers",
+            Self::Nf4 { double: true } => "NF4, scales quantised again",
+            Self::Nf4 { double: false } => "NF4",
+        }
+    }
+}
+
+/// `TP4 PP2 VP3 DP8`: degrees above 1; `DP1` where none is.
+impl fmt::Display for TrainingLayout {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let degrees = [
+            ("TP", self.tensor),
+            ("PP", self.pipeline),
+            ("VP", self.interleave),
+            ("CP", self.context),
+            ("EP", self.expert),
+            ("DP", self.data),
+        ];
+        let mut separator = "";
+        for (word, degree) in degrees {
+            if degree > 1 {
+                write!(f, "{separator}{word}{degree}")?;
+                separator = " ";
+            }
+        }
+        if separator.is_empty() {
+            f.write_str("DP1")?;
+        }
+        Ok(())
+    }
+}
+
+impl Method {
+    /// `full`, `LORA rank 16 on q_proj, v_proj, base in NF4`.
+    pub fn words(&self) -> String {
+        let Self::Adapter(adapter) = self else {
+            return "every weight".into();
+        };
+        let mut out = adapter
+            .name
+            .clone()
+            .unwrap_or_else(|| adapter.kind.name().into());
+        if let Some(rank) = adapter.rank {
+            out += &format!(" of rank {rank}");
+        }
+        if adapter.modules.is_empty() {
+            out += " on its usual modules";
+        } else {
+            out += &format!(" on {}", adapter.modules.join(", "));
+        }
+        out + &format!(", base in {}", adapter.base.name())
+    }
+}
+
+impl Sharding {
+    /// What is divided over data-parallel ranks, in a clause.
+    pub fn words(self) -> String {
+        match self {
+            Self::None => "nothing sharded".into(),
+            Self::Optimizer => "optimizer sharded".into(),
+            Self::Gradients => "optimizer and gradients sharded".into(),
+            Self::Full => "all sharded".into(),
+            Self::Hybrid { group } => format!("all sharded in groups of {group}"),
+        }
+    }
+}
+
+impl TrainingSetup {
+    /// Framework, layout and sharding: `Megatron TP4 PP2 DP8, optimizer sharded`.
+    pub fn placement_words(&self) -> String {
+        let mut out = format!("{} {}", self.framework.title(), self.layout);
+        if self.layout.data > 1 || self.layout.context > 1 {
+            out += ", ";
+            out += &self.sharding.words();
+        }
+        out.to_string()
+    }
+
+    /// Micro-batches of a step on one rank.
+    pub fn accumulation(&self) -> u64 {
+        self.global_batch / (u64::from(self.layout.data.max(1)) * self.micro_batch.max(1))
     }
 }

@@ -4,7 +4,7 @@
 use crate::{
     deployment::{ModelSummary, Rental},
     estimate::{Basis, Derivation, Estimate},
-    training::{StepTime, TrainingMemory, TrainingSetup},
+    training::{Method, Optimizer, Recipe, StepTime, TrainingMemory, TrainingSetup},
 };
 use alloc::{string::String, vec::Vec};
 use gpuwise_units::{Bytes, Currency, Money};
@@ -31,6 +31,21 @@ pub struct TrainingEvaluation {
     pub every: u64,
 }
 
+/// What is trained how, as asked.
+#[derive(Debug, Clone, PartialEq)]
+pub struct TrainingAsked {
+    /// What is trained.
+    pub method: Method,
+    /// In which numbers.
+    pub recipe: Recipe,
+    /// What updates the weights.
+    pub optimizer: Optimizer,
+    /// Tokens of a sequence.
+    pub sequence: u64,
+    /// Sequences of an optimizer step; `None`: the usual.
+    pub global_batch: Option<u64>,
+}
+
 /// How often GPUs stop a job, and how fast state is written and a job started again.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Reliability {
@@ -49,6 +64,8 @@ pub struct Reliability {
 pub struct TrainingSizing {
     /// The model as understood.
     pub model: ModelSummary,
+    /// What is trained how.
+    pub asked: TrainingAsked,
     /// The job as understood.
     pub job: TrainingJob,
     /// Ways to run it, best first, one for each kind of cluster.

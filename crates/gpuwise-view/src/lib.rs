@@ -17,6 +17,7 @@ pub mod run;
 mod style;
 pub mod svg;
 pub mod table;
+pub mod training;
 
 pub use markup::{escape, escape_markdown};
 pub use style::{State, Style};

@@ -29,7 +29,7 @@ pub fn sizing_json(sizing: &Sizing) -> Value {
     })
 }
 
-fn model(model: &ModelSummary) -> Value {
+pub(crate) fn model(model: &ModelSummary) -> Value {
     json!({
         "name": model.name,
         "origin": model.origin,

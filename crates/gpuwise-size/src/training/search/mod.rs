@@ -16,7 +16,7 @@ pub use best::{Best, Found, Kind, Outcome, best};
 pub use market::cluster;
 pub use physics::{Cluster, Physics};
 pub use plan::train;
-pub use refuse::{Refusal, name, refusals};
+pub use refuse::{Refusal, refusals};
 pub use request::{Degrees, Machines, Market, TrainChoices, TrainRequest};
 pub use shape::Shape;
 pub use space::global_batch;

@@ -10,17 +10,13 @@ use super::{
     run, space,
 };
 use crate::{memory::visible_memory, search::model_summary, training::failures};
-use alloc::{
-    format,
-    string::{String, ToString},
-    vec::Vec,
-};
+use alloc::{format, string::String, vec::Vec};
 use core::cmp::Ordering;
 use gpuwise_domain::{
     estimate::Basis,
     gpu::Device,
-    training::{Method, Recompute, Sharding, StepCause, TrainingSetup},
-    training_plan::{TrainingDropped, TrainingPlan, TrainingSizing, TrainingTest},
+    training::{Method, Recompute, StepCause},
+    training_plan::{TrainingAsked, TrainingDropped, TrainingPlan, TrainingSizing, TrainingTest},
 };
 use gpuwise_units::{Bytes, significant};
 
@@ -35,6 +31,13 @@ pub fn train(request: &TrainRequest<'_>, physics: &dyn Physics) -> TrainingSizin
     let shape = Shape::of(request.architecture);
     let mut sizing = TrainingSizing {
         model: model_summary(&request.name, &request.origin, request.architecture),
+        asked: TrainingAsked {
+            method: request.choices.method.clone(),
+            recipe: request.choices.recipe,
+            optimizer: request.choices.optimizer,
+            sequence: request.choices.sequence,
+            global_batch: request.choices.global_batch,
+        },
         job: request.job.clone(),
         plans: Vec::new(),
         dropped: Vec::new(),
@@ -335,35 +338,6 @@ fn label(cluster: &Cluster<'_>) -> String {
     format!("{} × {}", cluster.gpus, cluster.gpu.name)
 }
 
-/// A setup in a few words: `PyTorch FSDP, full sharding`, `Megatron TP4 PP2 DP8`.
-pub(crate) fn words(setup: &TrainingSetup) -> String {
-    let layout = &setup.layout;
-    let mut out = refuse::name(setup.framework).to_string();
-    let degrees = [
-        ("TP", layout.tensor),
-        ("PP", layout.pipeline),
-        ("VP", layout.interleave),
-        ("CP", layout.context),
-        ("EP", layout.expert),
-        ("DP", layout.data),
-    ];
-    for (word, degree) in degrees {
-        if degree > 1 {
-            out += &format!(" {word}{degree}");
-        }
-    }
-    if layout.data > 1 {
-        out += &match setup.sharding {
-            Sharding::None => ", nothing sharded".to_string(),
-            Sharding::Optimizer => ", optimizer sharded".into(),
-            Sharding::Gradients => ", optimizer and gradients sharded".into(),
-            Sharding::Full => ", all sharded".into(),
-            Sharding::Hybrid { group } => format!(", all sharded in groups of {group}"),
-        };
-    }
-    out
-}
-
 fn dropped(
     cluster: &Cluster<'_>,
     label: String,
@@ -391,7 +365,7 @@ fn no_fit(
 ) {
     if let Some((setup, ratio)) = found.nearest() {
         let usable = physics.usable(cluster).as_f64();
-        let name = format!("{}, {}", label(cluster), words(setup));
+        let name = format!("{}, {}", label(cluster), setup.placement_words());
         let mut failed = dropped(
             cluster,
             name,
@@ -436,7 +410,7 @@ fn over_limits(
     plan: &TrainingPlan,
 ) -> Option<TrainingDropped> {
     let run = plan.run.as_ref()?;
-    let name = || format!("{}, {}", label(cluster), words(&plan.setup));
+    let name = || format!("{}, {}", label(cluster), plan.setup.placement_words());
     if let Some(within) = request.job.within
         && run.total.value > within
     {
@@ -495,7 +469,7 @@ fn alternatives(cluster: &Cluster<'_>, found: &Found, best: &Best, sizing: &mut 
                 *ratio,
             ),
         };
-        let name = words(setup);
+        let name = setup.placement_words();
         sizing
             .dropped
             .push(dropped(cluster, name, test, shortfall, ratio));

@@ -51,19 +51,10 @@ fn framework(choices: &TrainChoices) -> Option<Refusal> {
     Some(refusal(
         format!(
             "{flag} {degree}: {} divides over data-parallel ranks alone",
-            name(framework)
+            framework.title()
         ),
         alloc::vec!["--framework megatron".into()],
     ))
-}
-
-/// The name of a framework for people.
-pub const fn name(framework: Framework) -> &'static str {
-    match framework {
-        Framework::HuggingFace => "Hugging Face",
-        Framework::PyTorch => "PyTorch FSDP",
-        Framework::Megatron => "Megatron",
-    }
 }
 
 /// The two numbers of a list that lie around one.

@@ -1,0 +1,178 @@
+//! Training plans: the first screen, and their Markdown, CSV and JSON; the sizing part of recipes.
+
+pub mod emit;
+mod json;
+mod tables;
+pub mod words;
+
+pub use json::{plan_json, sizing_json};
+pub use tables::{dropped, memory, plans, step};
+
+use crate::{markup::escape_markdown, plan::labelled, style::Style};
+use gpuwise_domain::training_plan::{TrainingPlan, TrainingSizing};
+use std::fmt::Write as _;
+
+/// Alternatives named on the first screen.
+const ALTERNATIVES: usize = 4;
+
+/// The first screen: the question as understood, plans, what the best one is made of, why others are
+/// not there; or what is short. With `details` memory and time by cause as tables.
+pub fn text(sizing: &TrainingSizing, details: bool, style: Style) -> String {
+    let mut out = String::new();
+    for (label, line) in question(sizing) {
+        out += &labelled(style, label, &line);
+    }
+    out.push('\n');
+    let Some(best) = sizing.plans.first() else {
+        return out + &infeasible(sizing, style);
+    };
+    out += &plans(sizing).to_text(style);
+    out.push('\n');
+    for (label, line) in about(best, details) {
+        out += &labelled(style, label, &line);
+    }
+    if details {
+        out.push('\n');
+        out += &memory(best).to_text(style);
+        out.push('\n');
+        out += &step(best).to_text(style);
+    }
+    if !sizing.dropped.is_empty() {
+        let _ = writeln!(
+            out,
+            "\nNot there, of {} setups looked at",
+            crate::figures::count(sizing.considered)
+        );
+        for dropped in sizing.dropped.iter().take(ALTERNATIVES) {
+            out += &(style.wrap(&format!("  {}", words::dropped(dropped)), 4) + "\n");
+        }
+        let more = sizing.dropped.len().saturating_sub(ALTERNATIVES);
+        if more > 0 {
+            let _ = writeln!(out, "  {more} more: --format md");
+        }
+    }
+    for note in &sizing.notes {
+        out += &labelled(style, "Note", note);
+    }
+    out
+}
+
+/// What is short where nothing goes, with every cure.
+fn infeasible(sizing: &TrainingSizing, style: Style) -> String {
+    let mut out = labelled(style, "Answer", &verdict(sizing));
+    let nearest = sizing.dropped.first();
+    for cure in nearest.iter().flat_map(|dropped| &dropped.cures) {
+        out += &labelled(style, "Cure", cure);
+    }
+    if sizing.dropped.len() > 1 {
+        out.push('\n');
+        out += &dropped(&sizing.dropped).to_text(style);
+    }
+    for note in &sizing.notes {
+        out += &labelled(style, "Note", note);
+    }
+    out
+}
+
+/// In a sentence, why nothing goes.
+pub fn verdict(sizing: &TrainingSizing) -> String {
+    match sizing.dropped.first() {
+        None => "No plan meets what was asked: no GPU that was allowed is offered.".into(),
+        Some(nearest) => format!(
+            "No plan meets what was asked. Nearest: {}.",
+            words::dropped(nearest).trim_end_matches('.')
+        ),
+    }
+}
+
+/// The question as understood, by label.
+fn question(sizing: &TrainingSizing) -> Vec<(&'static str, String)> {
+    let mut lines = vec![
+        ("Model", words::model(&sizing.model)),
+        ("Train", words::job(sizing)),
+    ];
+    lines.extend(words::limits(sizing).map(|limits| ("Limits", limits)));
+    if !sizing.model.assumptions.is_empty() {
+        lines.push(("Assumed", sizing.model.assumptions.join("; ")));
+    }
+    lines
+}
+
+/// The best plan, by label.
+fn about(plan: &TrainingPlan, details: bool) -> Vec<(&'static str, String)> {
+    let mut lines = vec![("Limit", format!("1 is limited by {}", plan.bottleneck))];
+    if !details {
+        lines.push(("Memory", words::memory(plan)));
+        lines.push(("Step", words::step(plan)));
+    }
+    if let Some(run) = &plan.run {
+        lines.push(("Run", words::run(run)));
+        lines.extend(words::bill(run).map(|bill| ("Bill", bill)));
+    }
+    lines.push(("Saves", words::checkpoints(plan)));
+    lines.push(("Network", words::network(plan)));
+    lines.push(("Storage", words::storage(plan)));
+    let offer = plan.rental.as_ref().map_or_else(
+        || "no offer in the price list has this GPU".into(),
+        crate::plan::words::rental,
+    );
+    lines.push(("Offer", offer));
+    lines
+}
+
+/// All of it as a Markdown document.
+pub fn markdown(sizing: &TrainingSizing) -> String {
+    let mut out = format!("# Training {}\n\n", escape_markdown(&sizing.model.name));
+    let list = |out: &mut String, pairs: &[(&str, String)]| {
+        for (label, line) in pairs {
+            let _ = writeln!(out, "- **{label}**: {}", escape_markdown(line));
+        }
+        out.push('\n');
+    };
+    list(&mut out, &question(sizing));
+    if let Some(best) = sizing.plans.first() {
+        let _ = write!(out, "## Plans\n\n{}\n", plans(sizing).to_markdown());
+        let _ = write!(out, "## The best one\n\n");
+        list(&mut out, &about(best, true));
+        let _ = write!(
+            out,
+            "{}\n{}\n",
+            memory(best).to_markdown(),
+            step(best).to_markdown()
+        );
+    } else {
+        let _ = write!(
+            out,
+            "## No plan\n\n{}\n\n",
+            escape_markdown(&verdict(sizing))
+        );
+    }
+    if !sizing.dropped.is_empty() {
+        let _ = write!(
+            out,
+            "## Not there\n\n{}\n",
+            dropped(&sizing.dropped).to_markdown()
+        );
+    }
+    let assumed = sizing
+        .plans
+        .first()
+        .into_iter()
+        .flat_map(|plan| plan.memory.assumptions.iter().chain(&plan.step.assumptions));
+    let notes: Vec<&String> = sizing.notes.iter().chain(assumed).collect();
+    if !notes.is_empty() {
+        let _ = write!(out, "## Assumed\n\n");
+        for note in notes {
+            let _ = writeln!(out, "- {}", escape_markdown(note));
+        }
+    }
+    out.trim_end().to_string() + "\n"
+}
+
+/// Plans as CSV; where there are none, what was dropped and why.
+pub fn csv(sizing: &TrainingSizing) -> String {
+    if sizing.plans.is_empty() && !sizing.dropped.is_empty() {
+        return dropped(&sizing.dropped).to_csv();
+    }
+    plans(sizing).to_csv()
+}

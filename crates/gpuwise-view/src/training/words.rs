@@ -1,0 +1,323 @@
+//! Sentences about training that every form shares.
+
+use crate::figures::{amount, bytes, currency_sign, number, percent, ranged_seconds, seconds};
+use gpuwise_domain::{
+    deployment::ModelSummary,
+    estimate::Estimate,
+    training::StepCause,
+    training_plan::{
+        MoneyRange, TrafficNeed, TrainingDropped, TrainingPlan, TrainingRun, TrainingSizing,
+    },
+};
+use gpuwise_units::{Parameters, Tokens};
+use std::fmt::Write as _;
+
+/// `meta-llama/Llama-3.1-8B: 8.03B parameters in 32 layers`.
+pub fn model(model: &ModelSummary) -> String {
+    let mut out = format!(
+        "{}: {} parameters",
+        model.name,
+        Parameters(model.parameters)
+    );
+    if model.active_parameters > 0 && model.active_parameters < model.parameters {
+        let _ = write!(
+            out,
+            ", {} active a token",
+            Parameters(model.active_parameters)
+        );
+    }
+    let _ = write!(out, ", {} layers", model.layers);
+    out
+}
+
+/// What is trained, in which numbers and batches.
+pub fn job(sizing: &TrainingSizing) -> String {
+    let asked = &sizing.asked;
+    let mut out = format!(
+        "{}; {}, {}; sequences of {} tokens",
+        asked.method.words(),
+        asked.recipe.name(),
+        asked.optimizer.name(),
+        Tokens(asked.sequence)
+    );
+    let batch = asked
+        .global_batch
+        .or_else(|| Some(sizing.plans.first()?.setup.global_batch));
+    if let Some(batch) = batch {
+        let _ = write!(out, ", {batch} a step");
+    }
+    if let Some(tokens) = sizing.job.tokens {
+        let _ = write!(out, "; {} in all", Tokens(tokens));
+    }
+    out
+}
+
+/// Deadline and budget; `None` where there are none.
+pub fn limits(sizing: &TrainingSizing) -> Option<String> {
+    let job = &sizing.job;
+    let within = job
+        .within
+        .map(|within| format!("within {}", seconds(within)));
+    let budget = job.budget.map(|budget| format!("for {budget} at most"));
+    let all: Vec<String> = within.into_iter().chain(budget).collect();
+    (!all.is_empty()).then(|| all.join(", "))
+}
+
+/// `8 × H100 SXM5 80GB`, on how many hosts where on several.
+pub fn machines(plan: &TrainingPlan) -> String {
+    format!("{} × {}", plan.gpus, plan.gpu)
+}
+
+/// Batch, recomputation and what else a setup has: `micro-batch 2 × 8, all layers recomputed`.
+pub fn setup(plan: &TrainingPlan) -> String {
+    use gpuwise_domain::training::Recompute;
+    let setup = &plan.setup;
+    let mut out = format!("micro-batch {}", setup.micro_batch);
+    if setup.accumulation() > 1 {
+        let _ = write!(out, " × {}", setup.accumulation());
+    }
+    out += match setup.recompute {
+        Recompute::None => ", nothing recomputed",
+        Recompute::Selective => ", attention recomputed",
+        Recompute::Full => ", all layers recomputed",
+    };
+    let off = &setup.offload;
+    for (kept, what) in [
+        (off.optimizer, "optimizer"),
+        (off.parameters, "weights"),
+        (off.activations, "activations"),
+    ] {
+        if kept {
+            let _ = write!(out, ", {what} in host memory");
+        }
+    }
+    out
+}
+
+/// `2.3 s (2.0–2.7): matmuls 61 %, attention 8 %`; parts below 1 % are left out.
+pub fn step(plan: &TrainingPlan) -> String {
+    let mut out = ranged_seconds(&plan.step.step);
+    let parts: Vec<String> = shares(plan)
+        .into_iter()
+        .filter(|(_, _, share)| *share >= 0.01)
+        .map(|(cause, _, share)| format!("{} {}", cause.name(), percent(share)))
+        .collect();
+    if !parts.is_empty() {
+        let _ = write!(out, ": {}", parts.join(", "));
+    }
+    out
+}
+
+/// Causes of a step's time with seconds and share, largest first.
+pub(crate) fn shares(plan: &TrainingPlan) -> Vec<(StepCause, f64, f64)> {
+    let total = plan.step.step.value.max(1e-12);
+    let mut all: Vec<(StepCause, f64, f64)> = plan
+        .step
+        .parts
+        .iter()
+        .map(|(cause, seconds)| (*cause, *seconds, seconds / total))
+        .collect();
+    all.sort_by(|a, b| b.1.total_cmp(&a.1).then(a.0.cmp(&b.0)));
+    all
+}
+
+/// What the fullest GPU holds, and which phase holds most.
+pub fn memory(plan: &TrainingPlan) -> String {
+    let Some(rank) = plan.memory.fullest() else {
+        return "not known".into();
+    };
+    let gib = |value: f64| number(value / 1_073_741_824.0);
+    let mut out = format!(
+        "{} GiB ({}–{}) of {} usable",
+        gib(rank.reserved.value),
+        gib(rank.reserved.low),
+        gib(rank.reserved.high),
+        bytes(plan.usable)
+    );
+    let highest = rank.phases.iter().max_by_key(|(_, held)| *held);
+    if let Some((phase, _)) = highest {
+        let _ = write!(out, ", most in {}", phase.name());
+    }
+    if plan.memory.ranks.len() > 1 {
+        let _ = write!(out, " of stage {}", rank.stage);
+    }
+    let mut causes = rank.causes.clone();
+    causes.sort_by_key(|(cause, held)| (std::cmp::Reverse(*held), *cause));
+    let parts: Vec<String> = causes
+        .iter()
+        .filter(|(_, held)| held.as_f64() >= 0.01 * rank.peak.value)
+        .map(|(cause, held)| format!("{} {}", cause.name(), bytes(*held)))
+        .collect();
+    if !parts.is_empty() {
+        let _ = write!(out, ": {}", parts.join(", "));
+    }
+    out
+}
+
+/// How long the run takes and what that is made of.
+pub fn run(run: &TrainingRun) -> String {
+    let mut out = format!(
+        "{} steps in {}",
+        crate::figures::count(run.steps),
+        long(&run.total)
+    );
+    let _ = write!(out, ": {} of steps", seconds(run.stepping.value));
+    if run.evaluating > 0.0 {
+        let _ = write!(out, ", {} of evaluation", seconds(run.evaluating));
+    }
+    let _ = write!(
+        out,
+        ", {} of saving, {} lost to failures",
+        seconds(run.saving.value),
+        seconds(run.lost.value)
+    );
+    out
+}
+
+/// Money with its range, and energy.
+pub fn bill(run: &TrainingRun) -> Option<String> {
+    let mut parts = Vec::new();
+    if let Some(cost) = &run.cost {
+        parts.push(money(cost));
+    }
+    if let Some(energy) = &run.energy {
+        parts.push(format!(
+            "{} for the GPUs",
+            crate::figures::ranged_unit(&energy.scaled(1.0 / 3.6e6), "kWh")
+        ));
+    }
+    (!parts.is_empty()).then(|| parts.join("; "))
+}
+
+/// `$412 (350–480)`.
+pub fn money(range: &MoneyRange) -> String {
+    format!(
+        "{}{} ({}–{})",
+        currency_sign(range.currency().code()),
+        amount(range.value.as_f64()),
+        amount(range.low.as_f64()),
+        amount(range.high.as_f64())
+    )
+}
+
+/// Seconds with their range, each in the unit a reader would say.
+pub fn long(estimate: &Estimate) -> String {
+    if (estimate.high - estimate.low) <= estimate.value.abs() * 1e-3 {
+        return seconds(estimate.value);
+    }
+    format!(
+        "{} ({} to {})",
+        seconds(estimate.value),
+        seconds(estimate.low),
+        seconds(estimate.high)
+    )
+}
+
+/// Checkpoints and failures.
+pub fn checkpoints(plan: &TrainingPlan) -> String {
+    let saved = &plan.checkpoints;
+    let mut out = format!(
+        "a checkpoint of {} every {}",
+        bytes(saved.bytes),
+        seconds(saved.interval.value)
+    );
+    let steps = if saved.steps == 1 { "step" } else { "steps" };
+    let _ = write!(
+        out,
+        " ({} {steps}), {} to write; a stop every {}",
+        saved.steps,
+        long(&saved.write),
+        long(&saved.mtbf)
+    );
+    if let Some(run) = &plan.run {
+        let _ = write!(out, ", {} in this run", number(run.failures.value));
+    }
+    let _ = write!(
+        out,
+        "; {} of the time goes to both",
+        percent(saved.lost_share.value)
+    );
+    out
+}
+
+/// What the network must give so that traffic hides; what crosses no host is left to the links.
+pub fn network(plan: &TrainingPlan) -> String {
+    let has = |out: &mut String| match plan.needs.network_has {
+        Some(bits) => {
+            let _ = write!(out, "; it has {} Gbit/s", number(bits / 1e9));
+        }
+        None => out.push_str("; what it has is not known"),
+    };
+    let crossing: Vec<String> = plan
+        .needs
+        .traffic
+        .iter()
+        .filter(|need| need.across_hosts)
+        .map(rate)
+        .collect();
+    let inside: Vec<String> = plan
+        .needs
+        .traffic
+        .iter()
+        .filter(|need| !need.across_hosts)
+        .map(rate)
+        .collect();
+    let mut parts = Vec::new();
+    if !crossing.is_empty() {
+        let mut out = format!(
+            "a GPU needs {} between hosts to hide it",
+            crossing.join(", ")
+        );
+        has(&mut out);
+        parts.push(out);
+    }
+    if !inside.is_empty() {
+        parts.push(format!("{} inside a host", inside.join(", ")));
+    }
+    if parts.is_empty() {
+        return "no traffic between GPUs".into();
+    }
+    parts.join("; ")
+}
+
+fn rate(need: &TrafficNeed) -> String {
+    format!(
+        "{} Gbit/s for {}",
+        number(need.bits_per_second / 1e9),
+        need.kind.name()
+    )
+}
+
+/// What storage must give.
+pub fn storage(plan: &TrainingPlan) -> String {
+    let needs = &plan.needs;
+    let rate = |value: f64| format!("{}/s", gpuwise_units::Bytes::new(value as u64));
+    let mut parts = vec![format!(
+        "{} to write checkpoints in that time",
+        rate(needs.checkpoint_write)
+    )];
+    if let Some(data) = needs.data {
+        parts.push(format!("{} to read tokens", rate(data)));
+    }
+    if let Some(capacity) = needs.capacity {
+        parts.push(format!(
+            "{} for two checkpoints and the data",
+            bytes(capacity)
+        ));
+    }
+    parts.join(", ")
+}
+
+/// What is not there, in a sentence.
+pub fn dropped(dropped: &TrainingDropped) -> String {
+    let mut out = format!(
+        "{} fails {}: {}",
+        dropped.label,
+        dropped.test.name(),
+        dropped.shortfall
+    );
+    if let Some(cure) = dropped.cures.first() {
+        let _ = write!(out, "; would do: {cure}");
+    }
+    out
+}
