@@ -31,5 +31,6 @@ pub mod tier;
 pub mod training;
 mod training_names;
 pub mod training_plan;
+pub mod training_facts;
 pub mod usage;
 pub mod workload;

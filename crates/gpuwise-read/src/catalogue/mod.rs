@@ -7,6 +7,7 @@ mod evidence;
 mod gpus;
 mod models;
 mod tables;
+mod training;
 
 pub use engines::read_engine_facts;
 pub use evidence::read_evidence;
@@ -16,6 +17,7 @@ pub use tables::{
     read_benchmarks, read_collectives, read_hosts, read_mig_profiles, read_offers, read_quality,
     read_size_classes,
 };
+pub use training::read_training_facts;
 
 /// What is wrong with a catalogue file.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

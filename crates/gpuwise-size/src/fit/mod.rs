@@ -11,7 +11,7 @@ pub use sample::{LeaveOut, Sample, family, rows};
 
 use crate::constants::{Constants, PARAMETERS};
 use alloc::{vec, vec::Vec};
-use solve::solve_symmetric;
+pub(crate) use solve::solve_symmetric;
 
 /// A row to fit: where it stands, and its weight.
 #[derive(Debug, Clone, Copy, PartialEq)]

@@ -2,7 +2,7 @@ use alloc::vec::Vec;
 
 /// Solves a symmetric positive definite system by Cholesky's method; a pivot that vanishes is
 /// replaced by a tiny one, so that its unknown stays near zero.
-pub(super) fn solve_symmetric(mut matrix: Vec<f64>, mut right: Vec<f64>) -> Vec<f64> {
+pub(crate) fn solve_symmetric(mut matrix: Vec<f64>, mut right: Vec<f64>) -> Vec<f64> {
     let count = right.len();
     for column in 0..count {
         let mut pivot = matrix[column * count + column];

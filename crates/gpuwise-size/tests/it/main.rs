@@ -13,3 +13,4 @@ mod offload;
 mod planted;
 mod search;
 mod train_search;
+mod training_time;

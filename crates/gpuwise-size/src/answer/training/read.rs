@@ -10,11 +10,12 @@ use alloc::{
 };
 use gpuwise_domain::{
     catalogue::{Catalogue, run_together},
+    gpu::Gpu,
     model::{Architecture, Role, Split, Tensor},
     question::{Load, Question},
     training::{
-        Adapter, BaseStorage, Framework, LossKernel, Method, Offload, Optimizer, Recipe, Recompute,
-        Sharding, TrainingLayout, TrainingSetup,
+        Adapter, AdapterKind, BaseStorage, Framework, LossKernel, Method, Offload, Optimizer,
+        Recipe, Recompute, Sharding, TrainingLayout, TrainingSetup,
     },
 };
 use gpuwise_units::Tokens;
@@ -41,8 +42,15 @@ pub(super) fn read<'a>(
     let mut notes = Vec::new();
     let mut stated = Stated::default();
     let framework = framework(question);
-    let method = method(question, &mut notes)?;
     let (layout, sharding) = layout(question, architecture, framework, &mut stated)?;
+    let mut method = method(question, &mut notes)?;
+    if question.extra.is_empty()
+        && method == Method::Full
+        && !holds_states(architecture, gpu, &layout, sharding)
+    {
+        notes.push("states of every weight do not fit: read as LoRA".into());
+        method = usual_adapter();
+    }
     let recipe = recipe(question, framework, &mut stated, &mut notes);
     let (sequence, micro_batch, global_batch) = batch(
         question,
@@ -191,6 +199,39 @@ fn method(question: &Question, notes: &mut Vec<String>) -> Result<Method, Refusa
     }))
 }
 
+/// Whether weights, gradients and optimizer states of every weight fit a GPU, activations apart:
+/// 6 bytes a parameter of the rank and 12 divided over data-parallel ranks.
+fn holds_states(
+    architecture: &Architecture,
+    gpu: &Gpu,
+    layout: &TrainingLayout,
+    sharding: Sharding,
+) -> bool {
+    let parameters = architecture.parameters().0 as f64;
+    let all = layout.gpus() as f64;
+    let expert = f64::from(layout.expert.max(1));
+    let rank = f64::from(layout.tensor.max(1)) * f64::from(layout.pipeline.max(1)) * expert;
+    let divided = if sharding == Sharding::Full {
+        all
+    } else {
+        rank
+    };
+    let bytes = parameters * (6.0 / divided.min(all) + 12.0 / all);
+    bytes <= gpu.memory_marketing_gb * 1e9
+}
+
+/// LoRA of rank 16 on the framework's usual modules.
+fn usual_adapter() -> Method {
+    Method::Adapter(Adapter {
+        kind: AdapterKind::Lora,
+        name: None,
+        rank: Some(16),
+        modules: Vec::new(),
+        trainable: None,
+        base: BaseStorage::SixteenBit,
+    })
+}
+
 fn optimizer(question: &Question) -> Optimizer {
     let name = run_together(question.extra("optimizer").unwrap_or_default());
     match name.as_str() {
@@ -238,6 +279,10 @@ fn recipe(
                 .push("precision not stated: read as FP32, in which such models are loaded".into());
             Recipe::Fp32
         }
+        "" if framework == Framework::Megatron => {
+            notes.push("precision not stated: read as FP8, in which Megatron's tables are".into());
+            Recipe::Fp8
+        }
         "" => {
             notes.push("precision not stated: read as BF16".into());
             Recipe::MixedBf16
@@ -256,7 +301,7 @@ fn layout(
     let gpus = question.gpus.unwrap_or(1).max(1);
     let tensor = question.tensor.unwrap_or(1).max(1);
     let pipeline = question.pipeline.unwrap_or(1).max(1);
-    let context = count("CP").max(count("cp"));
+    let context = count("CP").max(count("cp")).max(context_left(question));
     stated.layout = question.tensor.is_some() || question.pipeline.is_some() || gpus == 1;
     let one = u64::from(tensor) * u64::from(pipeline) * u64::from(context);
     if one > u64::from(gpus) || !u64::from(gpus).is_multiple_of(one) {
@@ -274,7 +319,12 @@ fn layout(
     let layout = TrainingLayout {
         tensor,
         pipeline,
-        interleave: count("VP"),
+        interleave: if pipeline > 1 && question.extra.is_empty() {
+            // Tables that state no schedule give each layer a stage of its own.
+            (architecture.layer_count() as u32 / pipeline).max(1)
+        } else {
+            count("VP")
+        },
         context,
         expert: count("EP"),
         data,
@@ -297,6 +347,26 @@ fn layout(
         },
     };
     Ok((layout, sharding))
+}
+
+/// Context-parallel ranks where the row states every other degree and not this one.
+fn context_left(question: &Question) -> u32 {
+    let stated = ["CP", "cp"].iter().any(|key| question.extra(key).is_some());
+    let (Some(gpus), Some(tensor), Some(pipeline), Some(data)) = (
+        question.gpus,
+        question.tensor,
+        question.pipeline,
+        question.data,
+    ) else {
+        return 1;
+    };
+    let others = u64::from(tensor.max(1))
+        .saturating_mul(u64::from(pipeline.max(1)))
+        .saturating_mul(u64::from(data.max(1)));
+    if stated || !u64::from(gpus).is_multiple_of(others) {
+        return 1;
+    }
+    (u64::from(gpus) / others) as u32
 }
 
 /// Tokens of a sequence, sequences of a micro-batch, sequences of a step.

@@ -1,1 +1,188 @@
-//! How long a training step takes, and what that is spent on.
+//! How long a step takes: work over what the GPU's kernels and links reach, with what hides behind
+//! what, by cause.
+//!
+//! Work is arithmetic on the architecture and the layout ([`StepWork`]); what kernels reach alone was
+//! timed and lies in the catalogue ([`TrainingSystem`]); a few constants say what a run makes of that
+//! ([`TrainingConstants`]).
+
+mod constants;
+mod explain;
+mod fit;
+mod flops;
+mod parts;
+mod system;
+mod work;
+
+pub use constants::{
+    TRAINING_PARAMETERS, TrainingConstants, TrainingParameter, TrainingParameterInfo,
+};
+pub use explain::explain_step;
+pub use fit::{FitRow, fit_training};
+pub use flops::{FlopCount, model_flops_per_token};
+pub use parts::{StepParts, step_parts};
+pub use system::{TrainingSystem, recipe_peak};
+pub use work::StepWork;
+
+use alloc::{format, string::String, vec::Vec};
+use gpuwise_domain::{
+    estimate::{Basis, Estimate},
+    gpu::Gpu,
+    model::Architecture,
+    training::{Framework, Recipe, Recompute, StepTime, TrainingSetup},
+    training_facts::{HeldOutError, TrainingFacts},
+};
+
+/// Range of a prediction for which no rows were held out: within a factor of 1.6 either way.
+const UNKNOWN_RANGE: (f64, f64) = (1.0 / 1.6, 1.6);
+
+/// Names of the sets of constants.
+pub const SETS: [&str; 2] = ["pytorch", "megatron"];
+
+/// Which set of constants describes a framework.
+pub const fn set_of(framework: Framework) -> &'static str {
+    match framework {
+        Framework::HuggingFace | Framework::PyTorch => SETS[0],
+        Framework::Megatron => SETS[1],
+    }
+}
+
+/// The constants of a framework as the catalogue has them, or their priors.
+pub fn constants_of(framework: Framework, facts: &TrainingFacts) -> TrainingConstants {
+    let name = set_of(framework);
+    facts
+        .sets
+        .iter()
+        .find(|set| set.name == name)
+        .map_or_else(TrainingConstants::default, TrainingConstants::of)
+}
+
+/// Which rows of held-out errors speak of a setup.
+pub fn rows_of(architecture: &Architecture, framework: Framework) -> &'static str {
+    match framework {
+        Framework::HuggingFace | Framework::PyTorch => "FSDP",
+        Framework::Megatron if flops::has_experts(architecture) => "experts",
+        Framework::Megatron => "dense",
+    }
+}
+
+/// The time of one optimizer step on a GPU in the servers that it usually comes in.
+pub fn step_time(
+    architecture: &Architecture,
+    setup: &TrainingSetup,
+    gpu: &Gpu,
+    facts: &TrainingFacts,
+) -> StepTime {
+    let system = TrainingSystem::usual(gpu, facts);
+    step_time_on(architecture, setup, gpu, &system, facts)
+}
+
+/// The same on a stated system.
+pub fn step_time_on(
+    architecture: &Architecture,
+    setup: &TrainingSetup,
+    gpu: &Gpu,
+    system: &TrainingSystem,
+    facts: &TrainingFacts,
+) -> StepTime {
+    let work = StepWork::new(architecture, setup, system);
+    let constants = constants_of(setup.framework, facts);
+    let parts = step_parts(&work, setup, system, &constants);
+    let seconds = parts.total();
+    let basis = basis(setup, gpu, system, facts);
+    let (below, above) = range(architecture, setup, basis, facts);
+    // Speed lies within these factors, so time within their inverses.
+    let step = Estimate {
+        value: seconds,
+        low: seconds / above,
+        high: seconds / below,
+    };
+    let tokens = work.tokens / work.gpus;
+    let speed = step.inverse(tokens);
+    let per_token = model_flops_per_token(architecture, setup, FlopCount::of(setup.framework));
+    let flops = speed.scaled(per_token);
+    let peak = recipe_peak(gpu, setup);
+    let mfu = peak.map(|peak| flops.scaled(1.0 / peak));
+    let again = match setup.recompute {
+        Recompute::Full => 4.0 / 3.0,
+        Recompute::None | Recompute::Selective => 1.0,
+    };
+    StepTime {
+        parts: parts.parts,
+        step,
+        tokens_per_second_per_gpu: speed,
+        model_flops_per_gpu: flops,
+        mfu,
+        hfu: mfu.map(|share| share.scaled(again)),
+        basis,
+        assumptions: assumptions(architecture, setup, gpu, system),
+    }
+}
+
+fn basis(
+    setup: &TrainingSetup,
+    gpu: &Gpu,
+    system: &TrainingSystem,
+    facts: &TrainingFacts,
+) -> Basis {
+    let fitted = facts
+        .sets
+        .iter()
+        .any(|set| set.name == set_of(setup.framework) && set.rows > 0);
+    let supported = recipe_peak(gpu, setup).is_some();
+    if fitted && system.timed && supported && setup.framework != Framework::HuggingFace {
+        Basis::Calibrated
+    } else {
+        Basis::Extrapolated
+    }
+}
+
+fn range(
+    architecture: &Architecture,
+    setup: &TrainingSetup,
+    basis: Basis,
+    facts: &TrainingFacts,
+) -> (f64, f64) {
+    let rows = rows_of(architecture, setup.framework);
+    let wanted = |row: &&HeldOutError| row.rows == rows && row.left_out == "model";
+    let Some(error) = facts.errors.iter().find(wanted) else {
+        return UNKNOWN_RANGE;
+    };
+    let (low, high) = error.range;
+    if basis == Basis::Calibrated {
+        (low.min(1.0), high.max(1.0))
+    } else {
+        (
+            low.min(1.0) * UNKNOWN_RANGE.0,
+            high.max(1.0) * UNKNOWN_RANGE.1,
+        )
+    }
+}
+
+fn assumptions(
+    architecture: &Architecture,
+    setup: &TrainingSetup,
+    gpu: &Gpu,
+    system: &TrainingSystem,
+) -> Vec<String> {
+    let mut out = system.assumptions.clone();
+    if recipe_peak(gpu, setup).is_none() {
+        let recipe = match setup.recipe {
+            Recipe::Fp8 | Recipe::Fp8Block => "FP8",
+            Recipe::Nvfp4 => "FP4",
+            _ => "this precision",
+        };
+        out.push(format!(
+            "{} has no {recipe} matmuls: computed in the next wider format",
+            gpu.name
+        ));
+    }
+    if !architecture.towers.is_empty() || architecture.encoder.is_some() {
+        out.push("towers and encoders are not counted: text tokens alone".into());
+    }
+    if setup.framework == Framework::HuggingFace {
+        out.push(
+            "speed of transformers taken as that of FSDP runs: no rows of it were fitted".into(),
+        );
+    }
+    out
+}

@@ -1,0 +1,153 @@
+//! What the catalogue states of training: what kernels reach, usual networks, fitted constants,
+//! and benchmarks with what they need to converge. Data only.
+
+use alloc::{string::String, vec::Vec};
+
+/// Everything that the catalogue states of training.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct TrainingFacts {
+    /// Shares of the peak that large matmuls reach.
+    pub matmul: Vec<MatmulShare>,
+    /// Shares of the BF16 peak that attention kernels reach.
+    pub attention: Vec<AttentionShare>,
+    /// The network of one GPU between nodes.
+    pub networks: Vec<UsualNetwork>,
+    /// Fitted constants by framework.
+    pub sets: Vec<ConstantSet>,
+    /// How far predictions lay from rows that their constants had not seen.
+    pub errors: Vec<HeldOutError>,
+    /// Benchmarks of time to a quality.
+    pub benchmarks: Vec<ConvergenceBenchmark>,
+}
+
+/// What large matmuls reach of the dense peak on a GPU, timed apart from any training run.
+#[derive(Debug, Clone, PartialEq)]
+pub struct MatmulShare {
+    /// Catalogue name of the GPU; empty where the row is of a generation.
+    pub gpu: String,
+    /// The generation; with an empty `gpu`, any GPU of it without a row of its own.
+    pub generation: String,
+    /// Of the BF16 peak.
+    pub half: f64,
+    /// Of the FP8 peak, where it was timed.
+    pub fp8: Option<f64>,
+    /// Where the row comes from.
+    pub source: String,
+}
+
+/// What attention kernels reach of the BF16 peak on a generation of GPUs.
+#[derive(Debug, Clone, PartialEq)]
+pub struct AttentionShare {
+    /// The generation.
+    pub generation: String,
+    /// FlashAttention-2, as PyTorch calls it.
+    pub flash2: f64,
+    /// The vendor's own kernels, as Megatron calls them.
+    pub vendor: f64,
+    /// Where the row comes from.
+    pub source: String,
+}
+
+/// The network that servers with a GPU usually have.
+#[derive(Debug, Clone, PartialEq)]
+pub struct UsualNetwork {
+    /// Catalogue name of the GPU; empty where the row is of a generation.
+    pub gpu: String,
+    /// The generation.
+    pub generation: String,
+    /// Bytes a second of one GPU, one direction.
+    pub bytes_per_second: f64,
+    /// Where the row comes from.
+    pub source: String,
+}
+
+/// Fitted constants.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ConstantSet {
+    /// Which runs they describe (`pytorch`, `megatron`).
+    pub name: String,
+    /// Rows that they were fitted on.
+    pub rows: u64,
+    /// Mean absolute error on these rows, in percent.
+    pub error: f64,
+    /// Values by key.
+    pub values: Vec<(String, f64)>,
+}
+
+/// Errors of predictions whose constants were fitted without the group that is predicted.
+#[derive(Debug, Clone, PartialEq)]
+pub struct HeldOutError {
+    /// Which rows (`FSDP`, `dense`, `experts`, `time to train`).
+    pub rows: String,
+    /// What was left out in turn (`model`, `gpu`, `generation`).
+    pub left_out: String,
+    /// How many rows.
+    pub count: u64,
+    /// Mean of |predicted / measured - 1|, in percent.
+    pub mean: f64,
+    /// Its median, in percent.
+    pub median: f64,
+    /// Ratios measured / predicted below which a tenth of the rows lie, and above which a tenth.
+    pub range: (f64, f64),
+}
+
+/// A benchmark of time to a quality, with what it needs to get there.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ConvergenceBenchmark {
+    /// As its organisers name it.
+    pub name: String,
+    /// What it trains, for people.
+    pub network: String,
+    /// Floating-point operations of training on one sample, forward and backward; 0 where bytes
+    /// bound it.
+    pub sample_flops: f64,
+    /// Bytes of memory traffic of training on one sample.
+    pub sample_bytes: f64,
+    /// Samples until the quality is reached, by global batch, smallest first; linear in the
+    /// logarithm of the batch between rows.
+    pub samples: Vec<(f64, f64)>,
+    /// Global batch where a row states none, of one GPU.
+    pub usual_batch: f64,
+    /// Share of the BF16 peak's matmul rate that its kernels reach.
+    pub share: f64,
+    /// Seconds of a step that do not shrink with GPUs: launches, exposed reductions, data.
+    pub step_seconds: f64,
+    /// Seconds that do not depend on the speed: start, evaluation, checkpoint reading.
+    pub fixed_seconds: f64,
+    /// Where its facts come from.
+    pub source: String,
+}
+
+impl TrainingFacts {
+    /// What large matmuls reach on a GPU: its own row, its generation's, else `None`.
+    pub fn matmul_share(&self, gpu: &str, generation: &str) -> Option<&MatmulShare> {
+        let own = self.matmul.iter().find(|row| row.gpu == gpu);
+        own.or_else(|| {
+            self.matmul
+                .iter()
+                .find(|row| row.gpu.is_empty() && row.generation == generation)
+        })
+    }
+
+    /// What attention kernels reach on a generation.
+    pub fn attention_share(&self, generation: &str) -> Option<&AttentionShare> {
+        self.attention
+            .iter()
+            .find(|row| row.generation == generation)
+    }
+
+    /// The network that servers with a GPU usually have, in bytes a second of one GPU.
+    pub fn network(&self, gpu: &str, generation: &str) -> Option<&UsualNetwork> {
+        let own = self.networks.iter().find(|row| row.gpu == gpu);
+        own.or_else(|| {
+            self.networks
+                .iter()
+                .find(|row| row.gpu.is_empty() && row.generation == generation)
+        })
+    }
+
+    /// A benchmark by name.
+    pub fn benchmark(&self, name: &str) -> Option<&ConvergenceBenchmark> {
+        self.benchmarks.iter().find(|row| row.name == name)
+    }
+}

@@ -1,0 +1,242 @@
+use super::CatalogueError;
+use gpuwise_domain::training_facts::{
+    AttentionShare, ConstantSet, ConvergenceBenchmark, HeldOutError, MatmulShare, TrainingFacts,
+    UsualNetwork,
+};
+use serde::Deserialize;
+use std::collections::BTreeMap;
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct File {
+    #[serde(default)]
+    matmul: Vec<Matmul>,
+    #[serde(default)]
+    attention: Vec<Attention>,
+    #[serde(default)]
+    network: Vec<Network>,
+    #[serde(default)]
+    set: Vec<Set>,
+    #[serde(default)]
+    error: Vec<HeldOut>,
+    #[serde(default)]
+    benchmark: Vec<Benchmark>,
+}
+
+/// Shares of the dense peak.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Matmul {
+    #[serde(default)]
+    gpu: String,
+    generation: String,
+    half: f64,
+    fp8: Option<f64>,
+    source: String,
+}
+
+/// Shares of the BF16 peak.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Attention {
+    generation: String,
+    flash2: f64,
+    vendor: f64,
+    source: String,
+}
+
+/// 10⁹ bytes a second of one GPU.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Network {
+    #[serde(default)]
+    gpu: String,
+    generation: String,
+    gbs: f64,
+    source: String,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Set {
+    name: String,
+    rows: u64,
+    error_percent: f64,
+    value: BTreeMap<String, f64>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct HeldOut {
+    rows: String,
+    left_out: String,
+    count: u64,
+    mean_percent: f64,
+    median_percent: f64,
+    range: [f64; 2],
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Benchmark {
+    name: String,
+    network: String,
+    sample_gflop: f64,
+    #[serde(default)]
+    sample_megabytes: f64,
+    samples: Vec<[f64; 2]>,
+    usual_batch: f64,
+    share: f64,
+    #[serde(default)]
+    step_ms: f64,
+    #[serde(default)]
+    fixed_seconds: f64,
+    source: String,
+}
+
+/// Reads `training.toml`.
+///
+/// # Errors
+/// When it is not TOML of this form, a row has no source, or a figure is impossible.
+pub fn read_training_facts(file: &str, text: &str) -> Result<TrainingFacts, CatalogueError> {
+    let parsed: File = toml::from_str(text).map_err(|error| {
+        let line = error.span().map_or(0, |span| {
+            text.get(..span.start.min(text.len()))
+                .map_or(0, |before| before.lines().count().max(1))
+        });
+        CatalogueError::new(file, format!("line {line}"), error.message().to_string())
+    })?;
+    check(file, &parsed)?;
+    Ok(TrainingFacts {
+        matmul: parsed.matmul.into_iter().map(matmul).collect(),
+        attention: parsed.attention.into_iter().map(attention).collect(),
+        networks: parsed.network.into_iter().map(network).collect(),
+        sets: parsed.set.into_iter().map(set).collect(),
+        errors: parsed.error.into_iter().map(held_out).collect(),
+        benchmarks: parsed.benchmark.into_iter().map(benchmark).collect(),
+    })
+}
+
+fn check(file: &str, parsed: &File) -> Result<(), CatalogueError> {
+    let wrong = |place: String, problem: &str| Err(CatalogueError::new(file, place, problem));
+    for row in &parsed.matmul {
+        let shares = [Some(row.half), row.fp8];
+        if shares
+            .into_iter()
+            .flatten()
+            .any(|s| !(0.0..=1.0).contains(&s))
+        {
+            return wrong(
+                format!("matmul {} {}", row.generation, row.gpu),
+                "a share of the peak lies between 0 and 1",
+            );
+        }
+    }
+    for row in &parsed.attention {
+        if [row.flash2, row.vendor]
+            .into_iter()
+            .any(|s| !(s > 0.0 && s <= 1.0))
+        {
+            return wrong(
+                format!("attention {}", row.generation),
+                "a share of the peak lies between 0 and 1",
+            );
+        }
+    }
+    for row in &parsed.network {
+        if !(row.gbs > 0.0 && row.gbs.is_finite()) {
+            return wrong(
+                format!("network {} {}", row.generation, row.gpu),
+                "gbs is a positive number of 10^9 bytes a second",
+            );
+        }
+    }
+    for row in &parsed.set {
+        if row.value.values().any(|v| !(*v > 0.0 && v.is_finite())) {
+            return wrong(format!("set {}", row.name), "constants are positive");
+        }
+    }
+    for row in &parsed.benchmark {
+        let rising = row.samples.is_sorted_by(|a, b| a[0] < b[0]);
+        let positive = row.samples.iter().flatten().all(|v| *v > 0.0);
+        if row.samples.is_empty() || !rising || !positive {
+            return wrong(
+                format!("benchmark {}", row.name),
+                "samples are [global batch, samples] by rising batch, all positive",
+            );
+        }
+    }
+    let sources = (parsed.matmul.iter().map(|row| &row.source))
+        .chain(parsed.attention.iter().map(|row| &row.source))
+        .chain(parsed.network.iter().map(|row| &row.source))
+        .chain(parsed.benchmark.iter().map(|row| &row.source));
+    for source in sources {
+        if source.trim().is_empty() {
+            return wrong("a row".into(), "every row names its source");
+        }
+    }
+    Ok(())
+}
+
+fn matmul(row: Matmul) -> MatmulShare {
+    MatmulShare {
+        gpu: row.gpu,
+        generation: row.generation,
+        half: row.half,
+        fp8: row.fp8,
+        source: row.source,
+    }
+}
+
+fn attention(row: Attention) -> AttentionShare {
+    AttentionShare {
+        generation: row.generation,
+        flash2: row.flash2,
+        vendor: row.vendor,
+        source: row.source,
+    }
+}
+
+fn network(row: Network) -> UsualNetwork {
+    UsualNetwork {
+        gpu: row.gpu,
+        generation: row.generation,
+        bytes_per_second: row.gbs * 1e9,
+        source: row.source,
+    }
+}
+
+fn set(row: Set) -> ConstantSet {
+    ConstantSet {
+        name: row.name,
+        rows: row.rows,
+        error: row.error_percent,
+        values: row.value.into_iter().collect(),
+    }
+}
+
+fn held_out(row: HeldOut) -> HeldOutError {
+    HeldOutError {
+        rows: row.rows,
+        left_out: row.left_out,
+        count: row.count,
+        mean: row.mean_percent,
+        median: row.median_percent,
+        range: (row.range[0], row.range[1]),
+    }
+}
+
+fn benchmark(row: Benchmark) -> ConvergenceBenchmark {
+    ConvergenceBenchmark {
+        name: row.name,
+        network: row.network,
+        sample_flops: row.sample_gflop * 1e9,
+        sample_bytes: row.sample_megabytes * 1e6,
+        samples: row.samples.into_iter().map(|[b, s]| (b, s)).collect(),
+        usual_batch: row.usual_batch,
+        share: row.share,
+        step_seconds: row.step_ms * 1e-3,
+        fixed_seconds: row.fixed_seconds,
+        source: row.source,
+    }
+}

@@ -1,0 +1,392 @@
+//! The work of one step on one GPU: operations and bytes, whatever the constants are.
+
+use super::system::TrainingSystem;
+use gpuwise_domain::{
+    model::{Architecture, FeedForward, Layer, Mixer, Role, Tensor},
+    training::{BaseStorage, Method, Recipe, Recompute, Sharding, TrainingSetup},
+};
+
+/// Amounts of one micro-batch on one GPU (the mean over pipeline stages), and of one step.
+///
+/// Operations count forward and backward; bytes in one direction.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct StepWork {
+    /// Layers of one stage.
+    pub layers: f64,
+    /// Those with experts.
+    pub expert_layers: f64,
+    /// Matmul operations of layers, experts apart, in the recipe's precision.
+    pub matmul: f64,
+    /// Of the head, which stays in 16 bits.
+    pub head: f64,
+    /// Of attention.
+    pub attention: f64,
+    /// Bytes of one pass over layers' activations.
+    pub elements: f64,
+    /// Bytes of logits and loss.
+    pub loss: f64,
+    /// Matmul operations of experts.
+    pub expert: f64,
+    /// The same, each divided by the expert's width.
+    pub expert_by_width: f64,
+    /// Bytes of one pass over the copies of tokens that go to experts.
+    pub copies: f64,
+    /// Elements of these copies that are cast.
+    pub cast: f64,
+    /// Bytes of one pass over inner widths of experts with biases.
+    pub biased: f64,
+    /// Bytes to other GPUs of the domain in sending tokens to experts and back.
+    pub dispatch_near: f64,
+    /// Bytes beyond it.
+    pub dispatch_far: f64,
+    /// Bytes of collectives over the tensor group.
+    pub tensor: f64,
+    /// Bytes of sends between stages.
+    pub sends: f64,
+    /// Bytes of keys and values exchanged.
+    pub exchange: f64,
+    /// Bytes of weights gathered and gradients scattered in every micro-batch.
+    pub gathers: f64,
+    /// The same once a step.
+    pub reductions: f64,
+    /// Bytes of the optimizer's step.
+    pub optimizer: f64,
+    /// Bytes of writing a quantized base out in 16 bits, each micro-batch.
+    pub dequantized: f64,
+    /// Bytes between host and GPU, each step.
+    pub offloaded: f64,
+    /// Width of the residual stream on one tensor rank.
+    pub width: f64,
+    /// Micro-batches of one pipeline in a step.
+    pub micro_batches: f64,
+    /// Work of the fullest stage over the mean's layers: layers of it over layers of the mean.
+    pub fullest_layers: f64,
+    /// Whether the fullest stage also has the head.
+    pub head_on_fullest: bool,
+    /// Share of a layer's forward and backward that is computed again.
+    pub again: f64,
+    /// Waiting of the pipeline, as a share of its work.
+    pub bubble: f64,
+    /// Tokens of a step.
+    pub tokens: f64,
+    /// GPUs.
+    pub gpus: f64,
+}
+
+/// Amounts of all layers for one token, before any parallelism.
+#[derive(Debug, Clone, Copy, Default)]
+struct Totals {
+    layers: f64,
+    expert_layers: f64,
+    weights: f64,
+    attention: f64,
+    width: f64,
+    keys: f64,
+    expert_active: f64,
+    expert_by_width: f64,
+    expert_stored: f64,
+    copies: f64,
+    cast: f64,
+    biased: f64,
+    /// Tokens times experts chosen, and experts: of the last layer that has any.
+    chosen: f64,
+}
+
+impl StepWork {
+    /// The work of a setup.
+    pub fn new(
+        architecture: &Architecture,
+        setup: &TrainingSetup,
+        system: &TrainingSystem,
+    ) -> Self {
+        let totals = totals(architecture, setup.sequence.0 as f64);
+        let layout = &setup.layout;
+        let [tensor, pipeline, context, data, expert] = [
+            layout.tensor,
+            layout.pipeline,
+            layout.context,
+            layout.data,
+            layout.expert,
+        ]
+        .map(|ranks| f64::from(ranks.max(1)));
+        let sequence = setup.sequence.0 as f64;
+        let tokens = setup.micro_batch as f64 * sequence / context;
+        // Weight gradients of a frozen base are not computed.
+        let passes = if matches!(setup.method, Method::Full) {
+            6.0
+        } else {
+            4.0
+        };
+        let share = tokens / (tensor * pipeline);
+        let hidden = architecture.hidden as f64;
+        let vocabulary = architecture.vocabulary as f64;
+        let mut work = Self {
+            layers: totals.layers / pipeline,
+            expert_layers: totals.expert_layers / pipeline,
+            matmul: passes * totals.weights * share,
+            head: passes * hidden * vocabulary * share,
+            // Backward is two and a half times forward.
+            attention: 3.5 * totals.attention * share,
+            elements: 2.0 * (totals.layers * hidden + 0.5 * totals.width / tensor) * share,
+            loss: 16.0 * vocabulary * share,
+            expert: passes * totals.expert_active * share,
+            expert_by_width: passes * totals.expert_by_width * share,
+            copies: 2.0 * totals.copies * share,
+            cast: if scaled(setup.recipe) {
+                totals.cast * share
+            } else {
+                0.0
+            },
+            biased: 2.0 * totals.biased * share,
+            width: hidden / tensor,
+            micro_batches: (setup.global_batch as f64 / (data * setup.micro_batch as f64)).max(1.0),
+            again: match setup.recompute {
+                Recompute::None | Recompute::Selective => 0.0,
+                Recompute::Full => 1.0 / 3.0,
+            },
+            tokens: setup.global_batch as f64 * sequence,
+            gpus: layout.gpus() as f64,
+            ..Self::default()
+        };
+        work.schedule(architecture, setup);
+        work.links(setup, system, &totals, tokens, hidden);
+        work.states(
+            architecture,
+            setup,
+            &totals,
+            [tensor, pipeline, data * context, expert],
+        );
+        work
+    }
+
+    /// Waiting and imbalance of the pipeline.
+    fn schedule(&mut self, architecture: &Architecture, setup: &TrainingSetup) {
+        let stages = u64::from(setup.layout.pipeline.max(1));
+        let interleave = f64::from(setup.layout.interleave.max(1));
+        self.bubble = (stages - 1) as f64 / (self.micro_batches * interleave);
+        let layers = architecture.layer_count().max(1);
+        self.fullest_layers = 1.0;
+        if stages == 1 {
+            return;
+        }
+        if layers.is_multiple_of(stages) {
+            self.head_on_fullest = true;
+        } else {
+            // Embedding and head each take the place of a layer.
+            let most = (layers + 2).div_ceil(stages) as f64;
+            self.fullest_layers = most * stages as f64 / layers as f64;
+        }
+    }
+
+    fn links(
+        &mut self,
+        setup: &TrainingSetup,
+        system: &TrainingSystem,
+        totals: &Totals,
+        tokens: f64,
+        hidden: f64,
+    ) {
+        let layout = &setup.layout;
+        let [tensor, pipeline, context, expert] = [
+            layout.tensor,
+            layout.pipeline,
+            layout.context,
+            layout.expert,
+        ]
+        .map(|ranks| f64::from(ranks.max(1)));
+        // Four gathers or scatters forward and four backward, in 16 bits.
+        self.tensor = 16.0 * hidden * tokens * (tensor - 1.0) / tensor * self.layers;
+        self.exchange = 6.0 * tokens * (context - 1.0) * totals.keys / tensor / pipeline;
+        if layout.pipeline > 1 {
+            let chunks = f64::from(layout.interleave.max(1));
+            self.sends = 4.0 * tokens * hidden / tensor * chunks;
+        }
+        if expert > 1.0 && totals.chosen > 0.0 {
+            // To experts and back, forward and backward, in 16 bits.
+            let bytes = 8.0 * tokens / tensor * self.expert_layers * hidden;
+            let near = expert.min(system.domain);
+            self.dispatch_near = bytes * distinct(near, totals.chosen) * (1.0 - 1.0 / near);
+            if expert > system.domain {
+                let domains = expert / system.domain;
+                self.dispatch_far =
+                    bytes * distinct(domains, totals.chosen) * (1.0 - 1.0 / domains);
+                self.dispatch_near = bytes * distinct(near, totals.chosen);
+            }
+        }
+    }
+
+    /// Traffic of weights, gradients and optimizer states.
+    fn states(
+        &mut self,
+        architecture: &Architecture,
+        setup: &TrainingSetup,
+        totals: &Totals,
+        [tensor, pipeline, replicas, expert]: [f64; 4],
+    ) {
+        let outside: u64 = architecture.outside.iter().map(Tensor::elements).sum();
+        let dense = (totals.weights + outside as f64) / (tensor * pipeline);
+        let experts = totals.expert_stored / (pipeline * expert);
+        let held = dense + experts;
+        let all = self.gpus;
+        let Method::Adapter(adapter) = &setup.method else {
+            let shared = |ranks: f64| (ranks - 1.0).max(0.0) / ranks.max(1.0);
+            let expert_replicas = (tensor * replicas / expert).max(1.0);
+            match setup.sharding {
+                Sharding::Full => self.gathers = 6.0 * held * shared(replicas),
+                Sharding::Hybrid { group } => {
+                    self.gathers = 6.0 * held * shared(f64::from(group.max(1)));
+                    self.reductions = 4.0 * held / f64::from(group.max(1));
+                }
+                Sharding::Gradients | Sharding::Optimizer | Sharding::None => {
+                    self.reductions =
+                        6.0 * (dense * shared(replicas) + experts * shared(expert_replicas));
+                }
+            }
+            let updated = if matches!(setup.sharding, Sharding::None) {
+                held
+            } else {
+                dense / replicas + experts / expert_replicas
+            };
+            self.optimizer = 30.0 * updated;
+            if setup.offload.optimizer {
+                self.offloaded += 16.0 * updated;
+            }
+            if setup.offload.parameters {
+                self.offloaded += 4.0 * held / replicas * self.micro_batches;
+            }
+            return;
+        };
+        // Adapters are a hundredth of the weights, or were counted.
+        let trained = adapter
+            .trainable
+            .map_or(held * 0.01, |count| count as f64 / (tensor * pipeline));
+        self.optimizer = 30.0 * trained;
+        self.reductions = if all > 1.0 { 6.0 * trained } else { 0.0 };
+        if matches!(setup.sharding, Sharding::Full) && replicas > 1.0 {
+            self.gathers = 4.0 * held;
+        }
+        let stored = match adapter.base {
+            BaseStorage::Nf4 { .. } => 0.5,
+            BaseStorage::EightBit => 1.0,
+            BaseStorage::SixteenBit | BaseStorage::ThirtyTwoBit => return,
+        };
+        // Read quantized, written and read again in 16 bits, forward and backward.
+        self.dequantized = 2.0 * held * (stored + 4.0) * (1.0 + self.again);
+    }
+}
+
+/// Whether a recipe casts what it multiplies.
+fn scaled(recipe: Recipe) -> bool {
+    matches!(recipe, Recipe::Fp8 | Recipe::Fp8Block | Recipe::Nvfp4)
+}
+
+/// Ranks among `ranks` that `chosen` experts spread over, in the mean.
+fn distinct(ranks: f64, chosen: f64) -> f64 {
+    ranks * (1.0 - libm::pow(1.0 - 1.0 / ranks.max(1.0), chosen))
+}
+
+fn totals(architecture: &Architecture, sequence: f64) -> Totals {
+    let mut out = Totals::default();
+    for run in &architecture.layers {
+        let count = run.count as f64;
+        let layer = &run.layer;
+        out.layers += count;
+        for tensor in layer.tensors.iter().filter(|t| t.is_matrix()) {
+            if !tensor.role.is_routed_expert() {
+                out.weights += count * tensor.elements() as f64;
+            }
+        }
+        let (attention, keys) = mixing(&layer.mixer, sequence);
+        out.attention += count * attention;
+        out.keys += count * keys;
+        out.width += count * (keys + inner(layer));
+        experts(layer, count, &mut out);
+    }
+    out
+}
+
+/// Attention operations of a token forward, and elements of its keys and values.
+fn mixing(mixer: &Mixer, sequence: f64) -> (f64, f64) {
+    match *mixer {
+        Mixer::Attention {
+            heads,
+            kv_heads,
+            key_dim,
+            value_dim,
+            window,
+            ..
+        } => {
+            // A token sees half of a causal context in the mean, or its window.
+            let seen = window.visible(sequence).min(sequence / 2.0);
+            let dims = (key_dim + value_dim) as f64;
+            (2.0 * seen * heads as f64 * dims, kv_heads as f64 * dims)
+        }
+        Mixer::Latent {
+            heads,
+            rotary_dim,
+            plain_dim,
+            value_dim,
+            ..
+        } => {
+            let dims = heads as f64 * (plain_dim + rotary_dim + value_dim) as f64;
+            (sequence * dims, dims)
+        }
+        Mixer::Compressed {
+            heads, dim, window, ..
+        } => {
+            let seen = (window.0 as f64).min(sequence / 2.0);
+            (4.0 * seen * (heads * dim) as f64, 2.0 * dim as f64)
+        }
+        Mixer::Recurrent(_) | Mixer::None => (0.0, 0.0),
+    }
+}
+
+/// Width inside a dense feed-forward or a recurrent mixer.
+fn inner(layer: &Layer) -> f64 {
+    let dense = match layer.feed_forward {
+        FeedForward::Dense { width, .. } => width as f64,
+        _ => 0.0,
+    };
+    let recurrent: u64 = layer
+        .tensors
+        .iter()
+        .filter(|t| t.role == Role::StateInput && t.is_matrix())
+        .map(|t| t.rows)
+        .sum();
+    dense + recurrent as f64
+}
+
+fn experts(layer: &Layer, count: f64, out: &mut Totals) {
+    let FeedForward::Experts {
+        count: all,
+        chosen,
+        width,
+        input,
+        ..
+    } = layer.feed_forward
+    else {
+        return;
+    };
+    let routed = layer.tensors.iter().filter(|t| t.role.is_routed_expert());
+    let mut stored = 0.0;
+    let mut biased = false;
+    for tensor in routed {
+        if tensor.is_matrix() {
+            stored += tensor.elements() as f64;
+        } else {
+            biased = true;
+        }
+    }
+    let (all, chosen, width, input) = (all as f64, chosen as f64, width as f64, input as f64);
+    out.expert_layers += count;
+    out.chosen = chosen;
+    out.expert_stored += count * stored;
+    let active = count * stored * chosen / all.max(1.0);
+    out.expert_active += active;
+    out.expert_by_width += active / width.max(1.0);
+    out.copies += count * chosen * (2.0 * input + 3.0 * width);
+    out.cast += count * chosen * (input + 2.0 * width);
+    if biased {
+        out.biased += count * chosen * 3.0 * width;
+    }
+}
