@@ -17,6 +17,7 @@ pub mod launch;
 pub mod matmul;
 pub mod memory_snapshot;
 pub mod metrics;
+pub mod network;
 pub mod pickle;
 pub mod question;
 pub mod reliability;

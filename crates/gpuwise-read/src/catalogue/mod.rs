@@ -6,6 +6,7 @@ mod engines;
 mod evidence;
 mod gpus;
 mod models;
+mod networks;
 mod tables;
 mod training;
 
@@ -13,6 +14,7 @@ pub use engines::read_engine_facts;
 pub use evidence::read_evidence;
 pub use gpus::read_gpus;
 pub use models::{ModelCatalogue, ModelEntry, ResolveError};
+pub use networks::{NetworkCatalogue, NetworkEntry, PartEntry};
 pub use tables::{
     read_benchmarks, read_collectives, read_hosts, read_mig_profiles, read_offers, read_quality,
     read_size_classes,

@@ -154,6 +154,21 @@ impl<'a> Fields<'a> {
         items.iter().map(whole).collect::<Result<_, _>>().map(Some)
     }
 
+    /// A list of lengths that must be there: rows of tables.
+    pub(crate) fn lengths(&self, name: &'static str) -> Result<Vec<u64>, ConfigError> {
+        let items = self.list(name)?.ok_or(ConfigError::Missing {
+            field: name,
+            purpose: "size of the tables",
+        })?;
+        let whole = |item| self.whole(name, item, &LENGTH);
+        items.iter().map(whole).collect()
+    }
+
+    /// A copy of the whole object.
+    pub(crate) fn copied(&self) -> Map<String, Value> {
+        self.object.clone()
+    }
+
     /// A list of texts.
     pub(crate) fn texts(&self, name: &'static str) -> Result<Option<Vec<&'a str>>, ConfigError> {
         let Some(items) = self.list(name)? else {

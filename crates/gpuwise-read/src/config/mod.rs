@@ -15,7 +15,7 @@ mod dbrx;
 mod delta;
 mod encoder_decoder;
 mod error;
-mod fields;
+pub(crate) mod fields;
 mod gemma;
 mod griffin;
 mod hybrid;

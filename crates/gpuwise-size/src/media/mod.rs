@@ -4,6 +4,7 @@ pub mod constants;
 pub mod load;
 pub mod memory;
 pub mod time;
+pub mod walk;
 
 pub use constants::{Constants, PARAMETERS, Parameter, ParameterInfo};
 pub use load::{Fleet, Served};

@@ -14,3 +14,4 @@ mod planted;
 mod search;
 mod train_search;
 mod training_time;
+mod walks;

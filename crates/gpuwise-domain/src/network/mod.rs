@@ -1,7 +1,72 @@
 //! Networks that are run whole instead of token by token: diffusion pipelines, vision, speech,
 //! embeddings, recommenders. What a walk over such a network finds. Data only.
 
-use alloc::{string::String, vec::Vec};
+mod denoiser;
+mod encoder;
+mod input;
+mod vision;
+
+pub use denoiser::{
+    Autoencoder, DiffusionTransformer, DiffusionUnet, FluxDenoiser, HunyuanVideo, QwenImage,
+    StableDiffusion3, UnetLevel, Wan,
+};
+pub use encoder::{BertHead, ClipText, LanguagePart, Recommender, TextEncoder, TransformerSize};
+pub use input::InputSize;
+pub use vision::{ResidualNetwork, Retinanet, VisionHead, VisionTransformer, VolumeUnet};
+
+use crate::model::Architecture;
+use alloc::{boxed::Box, string::String, vec::Vec};
+
+/// A network that is run whole, as its configurations describe it.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Network {
+    /// Its name, as people give it; empty where it has none.
+    pub name: String,
+    /// What it makes of what (`text to image`); empty where unknown.
+    pub task: String,
+    /// Its parts in the order in which they run.
+    pub components: Vec<Component>,
+    /// The input for which it is usually asked; what is absent follows from the configurations.
+    pub usual: InputSize,
+    /// What was not stated and had to be assumed, in words.
+    pub assumptions: Vec<String>,
+}
+
+/// One part of a network: its name and its shape.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Component {
+    /// As its folder or field is named (`text_encoder_2`).
+    pub name: String,
+    /// What it is built of.
+    pub shape: Shape,
+}
+
+/// What a part is built of, by its class.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Shape {
+    /// BERT and RoBERTa.
+    Text(TextEncoder),
+    /// The text tower of CLIP.
+    ClipText(ClipText),
+    /// A language model, or what of one is run: T5, Whisper, a decoder that embeds.
+    Language(Box<Architecture>, LanguagePart),
+    /// A transformer over patches of an image.
+    Vision(VisionTransformer),
+    /// `ResNet` and `ResNeXt`.
+    Residual(ResidualNetwork),
+    /// A detector with a pyramid of features.
+    Retinanet(Retinanet),
+    /// A U-net over volumes.
+    VolumeUnet(VolumeUnet),
+    /// The U-net of Stable Diffusion.
+    Unet(DiffusionUnet),
+    /// A variational autoencoder of images.
+    Autoencoder(Autoencoder),
+    /// A transformer that denoises.
+    Transformer(DiffusionTransformer),
+    /// Tables of embeddings, a network below and one above.
+    Recommender(Recommender),
+}
 
 /// What one input costs, part by part, at the sizes that were asked for.
 ///

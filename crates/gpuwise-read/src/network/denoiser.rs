@@ -1,0 +1,417 @@
+//! Networks of diffusers: U-nets, transformers that denoise, autoencoders.
+
+use super::Reader;
+use crate::config::{ConfigError, fields::Fields};
+use gpuwise_domain::network::{
+    Autoencoder, DiffusionTransformer, DiffusionUnet, FluxDenoiser, HunyuanVideo, QwenImage, Shape,
+    StableDiffusion3, UnetLevel, Wan,
+};
+
+pub(super) fn reader(class: &str) -> Option<Reader> {
+    Some(match class {
+        "UNet2DConditionModel" => unet,
+        "AutoencoderKL" | "AutoencoderKLFlux2" => autoencoder,
+        "FluxTransformer2DModel" => flux,
+        "Flux2Transformer2DModel" => flux_2,
+        "SD3Transformer2DModel" => stable_diffusion_3,
+        "WanTransformer3DModel" => wan,
+        "QwenImageTransformer2DModel" => qwen_image,
+        "HunyuanVideoTransformer3DModel" => hunyuan_video,
+        _ => return None,
+    })
+}
+
+/// Levels of a U-net or an autoencoder: more than 16 halvings leave nothing of any image.
+const MOST_LEVELS: usize = 16;
+/// Residual or transformer blocks of a level.
+const MOST_BLOCKS: u64 = 1000;
+
+/// A count, where the class has a default.
+fn or(root: Fields<'_>, name: &'static str, default: u64) -> Result<u64, ConfigError> {
+    Ok(root.count(&[name])?.unwrap_or(default))
+}
+
+/// One number for each level, or one for all.
+fn of_levels(
+    root: Fields<'_>,
+    name: &'static str,
+    levels: usize,
+    default: u64,
+) -> Result<Vec<u64>, ConfigError> {
+    let values: Result<Vec<u64>, _> = (0..levels as u64)
+        .map(|level| Ok(root.count_at(&[name], level)?.unwrap_or(default)))
+        .collect();
+    values
+}
+
+fn widths(root: Fields<'_>) -> Result<Vec<u64>, ConfigError> {
+    let widths = root
+        .counts("block_out_channels")?
+        .ok_or(ConfigError::Missing {
+            field: "block_out_channels",
+            purpose: "width of the levels",
+        })?;
+    if widths.is_empty() || widths.len() > MOST_LEVELS || widths.contains(&0) {
+        return Err(ConfigError::Contradiction(format!(
+            "`block_out_channels` must be 1 to {MOST_LEVELS} numbers above 0"
+        )));
+    }
+    Ok(widths)
+}
+
+/// Whether each level attends, by the names of its blocks.
+fn attends(
+    root: Fields<'_>,
+    name: &'static str,
+    levels: usize,
+    known: [&str; 2],
+) -> Result<Vec<bool>, ConfigError> {
+    let names = root.texts(name)?.ok_or(ConfigError::Missing {
+        field: name,
+        purpose: "kind of the levels",
+    })?;
+    if names.len() != levels {
+        return Err(ConfigError::Contradiction(format!(
+            "`{name}` has {} entries for {levels} levels",
+            names.len()
+        )));
+    }
+    names
+        .iter()
+        .map(
+            |block| match known.iter().position(|known| known == block) {
+                Some(at) => Ok(at == 1),
+                None => Err(ConfigError::Contradiction(format!(
+                    "`{name}` names {block:?}; known are {} and {}",
+                    known[0], known[1]
+                ))),
+            },
+        )
+        .collect()
+}
+
+/// Refuses what the walk does not know instead of counting wrongly.
+fn refuse(root: Fields<'_>, names: &[&'static str]) -> Result<(), ConfigError> {
+    for name in names {
+        let usual = |text: &str| matches!(text, "default" | "positional" | "silu" | "null");
+        let harmless = match root.raw(name) {
+            None => true,
+            Some(value) => value.as_bool() == Some(false) || value.as_str().is_some_and(usual),
+        };
+        if !harmless && let Some(value) = root.raw(name) {
+            return Err(root.wrong(name, value, "absent: this variant is not known"));
+        }
+    }
+    Ok(())
+}
+
+fn unet(root: Fields<'_>, _: &str) -> Result<Shape, ConfigError> {
+    refuse(
+        root,
+        &[
+            "class_embed_type",
+            "num_class_embeds",
+            "encoder_hid_dim",
+            "encoder_hid_dim_type",
+            "dual_cross_attention",
+            "time_embedding_dim",
+            "time_embedding_type",
+            "resnet_time_scale_shift",
+            "time_cond_proj_dim",
+            "attention_type",
+            "reverse_transformer_layers_per_block",
+            "mid_block_only_cross_attention",
+            "only_cross_attention",
+            "class_embeddings_concat",
+        ],
+    )?;
+    let widths = widths(root)?;
+    let count = widths.len();
+    let down = attends(
+        root,
+        "down_block_types",
+        count,
+        ["DownBlock2D", "CrossAttnDownBlock2D"],
+    )?;
+    let up = attends(
+        root,
+        "up_block_types",
+        count,
+        ["UpBlock2D", "CrossAttnUpBlock2D"],
+    )?;
+    let depths = of_levels(root, "transformer_layers_per_block", count, 1)?;
+    // What is called the width of a head is their number, as its authors found too late.
+    let heads = if root.raw("num_attention_heads").is_some() {
+        of_levels(root, "num_attention_heads", count, 8)?
+    } else {
+        of_levels(root, "attention_head_dim", count, 8)?
+    };
+    let level =
+        |((((&channels, down), up), depth), heads): ((((&u64, &bool), &bool), &u64), &u64)| {
+            UnetLevel {
+                channels,
+                down_transformers: if *down { *depth } else { 0 },
+                up_transformers: if *up { *depth } else { 0 },
+                heads: (*heads).max(1),
+            }
+        };
+    let levels = widths
+        .iter()
+        .zip(&down)
+        .zip(up.iter().rev())
+        .zip(&depths)
+        .zip(&heads)
+        .map(level)
+        .collect();
+    let stated = root.text("mid_block_type")?;
+    let middle = match stated {
+        Some("UNetMidBlock2DCrossAttn") => Some(depths.last().copied().unwrap_or(1)),
+        None if root.raw("mid_block_type").is_none() => Some(depths.last().copied().unwrap_or(1)),
+        _ => {
+            return Err(ConfigError::Contradiction(format!(
+                "`mid_block_type` is {stated:?}; known is UNetMidBlock2DCrossAttn"
+            )));
+        }
+    };
+    let added = root.text("addition_embed_type")?;
+    if added.is_some_and(|kind| kind != "text_time") {
+        return Err(ConfigError::Contradiction(format!(
+            "`addition_embed_type` is {added:?}; known is text_time"
+        )));
+    }
+    let blocks = or(root, "layers_per_block", 2)?;
+    let size = |name| -> Result<u64, ConfigError> {
+        if added.is_some() {
+            root.need(&[name], "width of the added embedding")
+        } else {
+            Ok(0)
+        }
+    };
+    if blocks > MOST_BLOCKS || depths.iter().any(|depth| *depth > MOST_BLOCKS) {
+        return Err(ConfigError::Contradiction(format!(
+            "a level has more than {MOST_BLOCKS} blocks"
+        )));
+    }
+    Ok(Shape::Unet(DiffusionUnet {
+        input_channels: or(root, "in_channels", 4)?,
+        output_channels: or(root, "out_channels", 4)?,
+        sample: root.count(&["sample_size"])?,
+        levels,
+        blocks,
+        middle_transformers: middle,
+        cross_width: root.need(&["cross_attention_dim"], "width of the text's states")?,
+        linear_projection: root.is("use_linear_projection")?,
+        added_width: size("projection_class_embeddings_input_dim")?,
+        added_size_width: size("addition_time_embed_dim")?,
+    }))
+}
+
+fn autoencoder(root: Fields<'_>, _: &str) -> Result<Shape, ConfigError> {
+    let levels = widths(root)?;
+    let count = levels.len();
+    for (name, block) in [
+        ("down_block_types", "DownEncoderBlock2D"),
+        ("up_block_types", "UpDecoderBlock2D"),
+    ] {
+        attends(root, name, count, [block, block])?;
+    }
+    let flag = |name| Ok::<_, ConfigError>(root.flag(name)?.unwrap_or(true));
+    let blocks = or(root, "layers_per_block", 1)?;
+    if blocks > MOST_BLOCKS {
+        return Err(ConfigError::Contradiction(format!(
+            "`layers_per_block` is above {MOST_BLOCKS}"
+        )));
+    }
+    Ok(Shape::Autoencoder(Autoencoder {
+        input_channels: or(root, "in_channels", 3)?,
+        output_channels: or(root, "out_channels", 3)?,
+        latent_channels: or(root, "latent_channels", 4)?,
+        levels,
+        blocks,
+        quantize: flag("use_quant_conv")?,
+        dequantize: flag("use_post_quant_conv")?,
+        middle_attention: flag("mid_block_add_attention")?,
+    }))
+}
+
+/// Heads and their width.
+fn heads(root: Fields<'_>) -> Result<(u64, u64), ConfigError> {
+    Ok((
+        root.need(&["num_attention_heads"], "attention")?,
+        root.need(&["attention_head_dim"], "attention")?,
+    ))
+}
+
+/// The inner width of a feed-forward, as a multiple of the width.
+fn ratio(root: Fields<'_>, default: f64, hidden: u64) -> Result<u64, ConfigError> {
+    let ratio = root.real("mlp_ratio")?.unwrap_or(default);
+    Ok((ratio * hidden as f64) as u64)
+}
+
+fn transformer(shape: DiffusionTransformer) -> Shape {
+    Shape::Transformer(shape)
+}
+
+fn flux(root: Fields<'_>, _: &str) -> Result<Shape, ConfigError> {
+    let (heads, head_width) = heads(root)?;
+    let patch = or(root, "patch_size", 1)?;
+    let input_channels = or(root, "in_channels", 64)?;
+    let output_channels = or(root, "out_channels", input_channels)?;
+    Ok(transformer(DiffusionTransformer::Flux(FluxDenoiser {
+        second: false,
+        input_channels,
+        output_channels: output_channels * patch * patch,
+        double_blocks: root.layers(&["num_layers"])?,
+        single_blocks: root.layers(&["num_single_layers"])?,
+        heads,
+        head_width,
+        feed_forward: 4 * heads * head_width,
+        text_width: or(root, "joint_attention_dim", 4096)?,
+        pooled_width: or(root, "pooled_projection_dim", 768)?,
+        time_channels: 256,
+        guidance: root.is("guidance_embeds")?,
+    })))
+}
+
+fn flux_2(root: Fields<'_>, _: &str) -> Result<Shape, ConfigError> {
+    let (heads, head_width) = heads(root)?;
+    let patch = or(root, "patch_size", 1)?;
+    let input_channels = or(root, "in_channels", 128)?;
+    let output_channels = or(root, "out_channels", input_channels)?;
+    Ok(transformer(DiffusionTransformer::Flux(FluxDenoiser {
+        second: true,
+        input_channels,
+        output_channels: output_channels * patch * patch,
+        double_blocks: root.layers(&["num_layers"])?,
+        single_blocks: root.layers(&["num_single_layers"])?,
+        heads,
+        head_width,
+        feed_forward: ratio(root, 3.0, heads * head_width)?,
+        text_width: or(root, "joint_attention_dim", 15360)?,
+        pooled_width: 0,
+        time_channels: or(root, "timestep_guidance_channels", 256)?,
+        guidance: root.flag("guidance_embeds")?.unwrap_or(true),
+    })))
+}
+
+/// Whether queries and keys have norms; refuses kinds that are not known.
+fn head_norms(root: Fields<'_>, known: &str) -> Result<bool, ConfigError> {
+    match root.text("qk_norm")? {
+        None => Ok(false),
+        Some(kind) if kind == known => Ok(true),
+        Some(kind) => Err(ConfigError::Contradiction(format!(
+            "`qk_norm` is {kind:?}; known is {known}"
+        ))),
+    }
+}
+
+fn stable_diffusion_3(root: Fields<'_>, _: &str) -> Result<Shape, ConfigError> {
+    let (heads, head_width) = heads(root)?;
+    let hidden = heads * head_width;
+    let blocks = root.layers(&["num_layers"])?;
+    let dual = root.counts("dual_attention_layers")?.unwrap_or_default();
+    if dual
+        .iter()
+        .enumerate()
+        .any(|(at, layer)| *layer != at as u64)
+    {
+        return Err(ConfigError::Contradiction(
+            "`dual_attention_layers` are not the first ones; other orders are not known".into(),
+        ));
+    }
+    let caption = or(root, "caption_projection_dim", hidden)?;
+    if caption != hidden || dual.len() as u64 > blocks {
+        return Err(ConfigError::Contradiction(format!(
+            "`caption_projection_dim` must be {hidden}, and at most {blocks} blocks attend twice"
+        )));
+    }
+    let input_channels = or(root, "in_channels", 16)?;
+    Ok(transformer(DiffusionTransformer::StableDiffusion3(
+        StableDiffusion3 {
+            patch: or(root, "patch_size", 2)?,
+            input_channels,
+            output_channels: or(root, "out_channels", input_channels)?,
+            sample: root.count(&["sample_size"])?,
+            blocks,
+            dual_blocks: dual.len() as u64,
+            heads,
+            head_width,
+            text_width: or(root, "joint_attention_dim", 4096)?,
+            pooled_width: or(root, "pooled_projection_dim", 2048)?,
+            largest_side: or(root, "pos_embed_max_size", 96)?,
+            head_norms: head_norms(root, "rms_norm")?,
+        },
+    )))
+}
+
+fn wan(root: Fields<'_>, _: &str) -> Result<Shape, ConfigError> {
+    refuse(
+        root,
+        &["added_kv_proj_dim", "image_dim", "pos_embed_seq_len"],
+    )?;
+    let (heads, head_width) = heads(root)?;
+    let patch = root.counts("patch_size")?.unwrap_or_else(|| vec![1, 2, 2]);
+    let Ok(patch) = <[u64; 3]>::try_from(patch) else {
+        return Err(ConfigError::Contradiction(
+            "`patch_size` must be three numbers: time, height, width".into(),
+        ));
+    };
+    if patch.contains(&0) {
+        return Err(ConfigError::Contradiction("`patch_size` holds a 0".into()));
+    }
+    if !head_norms(root, "rms_norm_across_heads")? {
+        return Err(ConfigError::Contradiction(
+            "`qk_norm` is absent; known is rms_norm_across_heads".into(),
+        ));
+    }
+    let input_channels = or(root, "in_channels", 16)?;
+    Ok(transformer(DiffusionTransformer::Wan(Wan {
+        patch,
+        input_channels,
+        output_channels: or(root, "out_channels", 16)?,
+        blocks: root.layers(&["num_layers"])?,
+        heads,
+        head_width,
+        feed_forward: root.need(&["ffn_dim"], "width of the feed-forward")?,
+        text_width: or(root, "text_dim", 4096)?,
+        time_channels: or(root, "freq_dim", 256)?,
+        cross_norm: root.flag("cross_attn_norm")?.unwrap_or(true),
+    })))
+}
+
+fn qwen_image(root: Fields<'_>, _: &str) -> Result<Shape, ConfigError> {
+    refuse(root, &["use_additional_t_cond", "use_layer3d_rope"])?;
+    let (heads, head_width) = heads(root)?;
+    Ok(transformer(DiffusionTransformer::QwenImage(QwenImage {
+        patch: or(root, "patch_size", 2)?,
+        input_channels: or(root, "in_channels", 64)?,
+        output_channels: or(root, "out_channels", 16)?,
+        blocks: root.layers(&["num_layers"])?,
+        heads,
+        head_width,
+        text_width: or(root, "joint_attention_dim", 3584)?,
+    })))
+}
+
+fn hunyuan_video(root: Fields<'_>, _: &str) -> Result<Shape, ConfigError> {
+    refuse(root, &["image_condition_type"])?;
+    let (heads, head_width) = heads(root)?;
+    let side = or(root, "patch_size", 2)?;
+    let input_channels = or(root, "in_channels", 16)?;
+    Ok(transformer(DiffusionTransformer::HunyuanVideo(
+        HunyuanVideo {
+            patch: [or(root, "patch_size_t", 1)?, side, side],
+            input_channels,
+            output_channels: or(root, "out_channels", input_channels)?,
+            double_blocks: root.layers(&["num_layers"])?,
+            single_blocks: root.layers(&["num_single_layers"])?,
+            refiner_blocks: root.layers(&["num_refiner_layers"])?,
+            heads,
+            head_width,
+            feed_forward: ratio(root, 4.0, heads * head_width)?,
+            text_width: or(root, "text_embed_dim", 4096)?,
+            pooled_width: or(root, "pooled_projection_dim", 768)?,
+            guidance: root.flag("guidance_embeds")?.unwrap_or(true),
+        },
+    )))
+}

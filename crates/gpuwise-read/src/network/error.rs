@@ -1,0 +1,42 @@
+use crate::config::ConfigError;
+
+/// Why a network cannot be read.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum NetworkError {
+    /// A configuration that is wrong.
+    #[error("{part}: {source}")]
+    Config {
+        /// The part.
+        part: String,
+        /// What is wrong with it.
+        source: ConfigError,
+    },
+    /// A class of network that cannot be walked.
+    #[error("{part}: class {class:?} is not known; known are {KNOWN}")]
+    UnknownClass {
+        /// The part.
+        part: String,
+        /// As stated.
+        class: String,
+    },
+    /// A part of a pipeline without configuration.
+    #[error("the pipeline's index names {part:?}, but there is no {part}/config.json")]
+    MissingPart {
+        /// The part.
+        part: String,
+    },
+    /// A pipeline that names nothing that computes.
+    #[error("the pipeline's index names no part that computes")]
+    Empty,
+    /// A name that leads nowhere.
+    #[error("no network {name:?} in the catalogue")]
+    Unknown {
+        /// As typed.
+        name: String,
+        /// Names like it.
+        like: Vec<String>,
+    },
+}
+
+/// What the readers know, for people.
+const KNOWN: &str = "UNet2DConditionModel, AutoencoderKL, AutoencoderKLFlux2, FluxTransformer2DModel, Flux2Transformer2DModel, SD3Transformer2DModel, WanTransformer3DModel, QwenImageTransformer2DModel, HunyuanVideoTransformer3DModel; BERT, RoBERTa and XLM-RoBERTa, CLIP, ViT, ResNet, T5, Whisper and other encoder-decoders, decoders that embed; RetinaNet, UNet3D and DLRM from a stated table";

@@ -1,0 +1,96 @@
+use alloc::string::String;
+
+/// Why a network cannot be walked through at these sizes.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum WalkError {
+    /// An image that the network cannot take.
+    #[error(
+        "{part} takes images whose sides are multiples of {multiple}, because {because}; {width} × {height} is none, the nearest is {nearest_width} × {nearest_height}"
+    )]
+    Resolution {
+        /// The part that cannot.
+        part: String,
+        /// Pixels asked for.
+        width: u64,
+        /// Pixels asked for.
+        height: u64,
+        /// What sides must be multiples of.
+        multiple: u64,
+        /// Why.
+        because: String,
+        /// The nearest that it can.
+        nearest_width: u64,
+        /// The nearest that it can.
+        nearest_height: u64,
+    },
+    /// An image with sides longer than positions are stored for.
+    #[error("{part} has positions for sides of up to {most} pixels; {width} × {height} is larger")]
+    ImageTooLarge {
+        /// The part that cannot.
+        part: String,
+        /// Pixels asked for.
+        width: u64,
+        /// Pixels asked for.
+        height: u64,
+        /// The longest side.
+        most: u64,
+    },
+    /// A number of frames that the network cannot take.
+    #[error(
+        "{part} takes 1 frame and any multiple of {multiple} more; {frames} is none of these, the nearest is {nearest}"
+    )]
+    Frames {
+        /// The part that cannot.
+        part: String,
+        /// Frames asked for.
+        frames: u64,
+        /// Frames of one latent.
+        multiple: u64,
+        /// The nearest that it can.
+        nearest: u64,
+    },
+    /// More text than the network has positions for.
+    #[error("{part} takes at most {most} tokens; {tokens} were asked for")]
+    TextTooLong {
+        /// The part that cannot.
+        part: String,
+        /// Tokens asked for.
+        tokens: u64,
+        /// The most.
+        most: u64,
+    },
+    /// Something that must be said and is not.
+    #[error("{part} needs {what}, which is neither given nor usual for it")]
+    Missing {
+        /// The part that needs it.
+        part: String,
+        /// What is missing.
+        what: &'static str,
+    },
+    /// A size that cannot be.
+    #[error("{what} is {found}; expected {expected}")]
+    Wrong {
+        /// Which size.
+        what: &'static str,
+        /// What was given.
+        found: String,
+        /// What would be right.
+        expected: &'static str,
+    },
+    /// Parts that do not fit together, or dimensions that contradict each other.
+    #[error("{part}: {problem}")]
+    Contradiction {
+        /// The part.
+        part: String,
+        /// What is wrong.
+        problem: String,
+    },
+    /// Work beyond all counting.
+    #[error(
+        "{part} at this size makes more than 2^60 operations or elements; make the input smaller"
+    )]
+    TooMuch {
+        /// The part.
+        part: String,
+    },
+}

@@ -1,0 +1,314 @@
+//! Walks against other counts: parameters and products of the reference implementations.
+//!
+//! Products were counted with PyTorch 2.15 (`torch.utils.flop_counter.FlopCounterMode` around one
+//! forward pass on the meta device) over the classes of diffusers 0.42.1, transformers 5.23.0 and
+//! torchvision 0.29.2, for a batch of one; for instance
+//! `model = FluxTransformer2DModel(**config); model(hidden_states=torch.empty(1, 4096, 64, device="meta"), …)`.
+
+use gpuwise_domain::network::{InputSize, Network, Part, Walk};
+use gpuwise_read::catalogue::{ModelCatalogue, NetworkCatalogue};
+use gpuwise_size::media::walk::walk;
+
+fn catalogues() -> (NetworkCatalogue, ModelCatalogue) {
+    let (mut networks, mut models) = (NetworkCatalogue::default(), ModelCatalogue::default());
+    for (file, text) in [
+        (
+            "diffusion",
+            include_str!("../../../../catalogue/networks/diffusion.json"),
+        ),
+        (
+            "recommender",
+            include_str!("../../../../catalogue/networks/recommender.json"),
+        ),
+        (
+            "speech",
+            include_str!("../../../../catalogue/networks/speech.json"),
+        ),
+        (
+            "text",
+            include_str!("../../../../catalogue/networks/text.json"),
+        ),
+        (
+            "vision",
+            include_str!("../../../../catalogue/networks/vision.json"),
+        ),
+    ] {
+        networks.add(file, text).expect("a file of the catalogue");
+    }
+    for text in [
+        include_str!("../../../../catalogue/models/t5_whisper.json"),
+        include_str!("../../../../catalogue/models/vision_language.json"),
+    ] {
+        models.add("models", text).expect("a file of the catalogue");
+    }
+    (networks, models)
+}
+
+fn network(name: &str) -> Network {
+    let (networks, models) = catalogues();
+    networks.resolve(name, &models).expect("a known network")
+}
+
+/// One part of a network alone.
+fn alone(name: &str, part: &str) -> Network {
+    let mut network = network(name);
+    network.components.retain(|known| known.name == part);
+    network
+}
+
+fn walked(network: &Network, input: InputSize) -> Walk {
+    walk(network, &input).expect("a size that it takes")
+}
+
+fn part<'a>(walk: &'a Walk, name: &str) -> &'a Part {
+    walk.parts
+        .iter()
+        .find(|part| part.name == name)
+        .unwrap_or_else(|| panic!("no part {name} in {:?}", names(walk)))
+}
+
+fn names(walk: &Walk) -> Vec<&str> {
+    walk.parts.iter().map(|part| part.name.as_str()).collect()
+}
+
+#[track_caller]
+fn check(network: &Network, input: InputSize, parameters: u64, flops: u64) {
+    let walk = walked(network, input);
+    let counted: u64 = walk.parts.iter().map(Part::flops).sum();
+    assert_eq!(
+        walk.parameters(),
+        parameters,
+        "parameters of {}",
+        network.name
+    );
+    assert_eq!(counted, flops, "products of {} for {input:?}", network.name);
+}
+
+fn denoise(width: u64, height: u64, text: u64) -> InputSize {
+    InputSize {
+        steps: Some(1),
+        guided: Some(false),
+        text_tokens: Some(text),
+        ..InputSize::image(width, height)
+    }
+}
+
+#[test]
+fn denoisers_are_counted_as_their_classes_compute() {
+    const DEV: &str = "black-forest-labs/FLUX.1-dev";
+    const SCHNELL: &str = "black-forest-labs/FLUX.1-schnell";
+    for (name, part, input, parameters, flops) in [
+        (
+            DEV,
+            "transformer",
+            denoise(1024, 1024, 512),
+            11_901_408_320,
+            74_384_653_418_496,
+        ),
+        (
+            DEV,
+            "transformer",
+            denoise(768, 512, 256),
+            11_901_408_320,
+            25_398_269_706_240,
+        ),
+        (
+            SCHNELL,
+            "transformer",
+            denoise(1024, 1024, 512),
+            11_891_178_560,
+            74_384_632_971_264,
+        ),
+        (
+            "sd1.5",
+            "unet",
+            denoise(512, 512, 77),
+            859_520_964,
+            803_273_441_280,
+        ),
+        (
+            "sd1.5",
+            "unet",
+            denoise(512, 768, 77),
+            859_520_964,
+            1_295_277_260_800,
+        ),
+        (
+            "sdxl",
+            "unet",
+            denoise(1024, 1024, 77),
+            2_567_463_684,
+            6_761_236_398_080,
+        ),
+        (
+            "sdxl",
+            "unet",
+            denoise(1344, 768, 77),
+            2_567_463_684,
+            6_644_852_326_400,
+        ),
+        (
+            "sd3",
+            "transformer",
+            denoise(1024, 1024, 333),
+            2_028_328_000,
+            8_904_337_539_072,
+        ),
+        (
+            "sd3",
+            "transformer",
+            denoise(768, 512, 154),
+            2_028_328_000,
+            2_715_149_991_936,
+        ),
+        (
+            "sd3.5-large",
+            "transformer",
+            denoise(1024, 1024, 333),
+            8_056_627_520,
+            31_121_114_907_648,
+        ),
+        (
+            "sd3.5-medium",
+            "transformer",
+            denoise(1024, 1024, 333),
+            2_243_171_520,
+            11_249_573_707_776,
+        ),
+        (
+            "sd3.5-medium",
+            "transformer",
+            denoise(768, 512, 154),
+            2_243_171_520,
+            3_280_659_087_360,
+        ),
+    ] {
+        check(&alone(name, part), input, parameters, flops);
+    }
+}
+
+#[test]
+fn autoencoders_are_counted_as_their_class_computes() {
+    for (name, input, parameters, encoder, decoder) in [
+        (
+            "sdxl",
+            InputSize::image(1024, 1024),
+            83_653_863,
+            4_878_950_727_680,
+            10_470_392_594_432,
+        ),
+        (
+            "sdxl",
+            InputSize::image(768, 512),
+            83_653_863,
+            1_700_757_504_000,
+            3_797_548_204_032,
+        ),
+        (
+            "flux",
+            InputSize::image(1024, 1024),
+            83_819_683,
+            4_882_572_509_184,
+            10_472_204_009_472,
+        ),
+        (
+            "flux",
+            InputSize::image(768, 512),
+            83_819_683,
+            1_702_115_672_064,
+            3_798_227_484_672,
+        ),
+    ] {
+        let network = alone(name, "vae");
+        let walk = walked(&network, input);
+        assert_eq!(walk.parameters(), parameters, "{name}");
+        assert_eq!(
+            part(&walk, "vae.encoder").flops(),
+            encoder,
+            "{name}, {input:?}"
+        );
+        assert_eq!(
+            part(&walk, "vae.decoder").flops(),
+            decoder,
+            "{name}, {input:?}"
+        );
+    }
+}
+
+#[test]
+fn encoders_of_text_are_counted_as_their_classes_compute() {
+    for (name, part, tokens, parameters, flops) in [
+        ("bert-large", "model", 384, 335_141_888, 246_425_845_760),
+        ("bert-large", "model", 128, 335_141_888, 78_922_121_216),
+        (
+            "bert-large-squad",
+            "model",
+            384,
+            334_094_338,
+            246_425_321_472,
+        ),
+        (
+            "bge-reranker-v2-m3",
+            "model",
+            512,
+            567_755_777,
+            335_009_548_288,
+        ),
+        ("e5-mistral", "model", 512, 7_110_660_096, 7_284_264_534_016),
+        ("sdxl", "text_encoder", 77, 123_060_480, 13_298_503_680),
+        ("sdxl", "text_encoder_2", 77, 694_659_840, 97_863_106_560),
+        (
+            "flux",
+            "text_encoder_2",
+            512,
+            4_762_310_656,
+            4_844_723_109_888,
+        ),
+        (
+            "flux",
+            "text_encoder_2",
+            256,
+            4_762_310_656,
+            2_396_591_751_168,
+        ),
+    ] {
+        check(
+            &alone(name, part),
+            InputSize::text(tokens),
+            parameters,
+            flops,
+        );
+    }
+}
+
+#[test]
+fn networks_of_images_are_counted_as_their_classes_compute() {
+    for (name, input, parameters, flops) in [
+        (
+            "vit-l/16",
+            InputSize::image(224, 224),
+            304_326_632,
+            123_109_425_152,
+        ),
+        (
+            "resnet-50",
+            InputSize::image(224, 224),
+            25_557_032,
+            8_178_368_512,
+        ),
+        (
+            "resnet-50",
+            InputSize::image(320, 256),
+            25_557_032,
+            13_349_847_040,
+        ),
+        (
+            "clip-vit-large-patch14",
+            InputSize::image(224, 224),
+            427_616_513,
+            175_325_222_400,
+        ),
+    ] {
+        check(&network(name), input, parameters, flops);
+    }
+}
