@@ -1,6 +1,6 @@
 //! Accelerators, their slices, and the links between them.
 
-use crate::precision::Compute;
+use crate::{fabric::FabricLink, precision::Compute};
 use alloc::{string::String, vec::Vec};
 use gpuwise_units::{Bytes, BytesPerSecond, FlopPerSecond, Watts};
 
@@ -96,6 +96,8 @@ pub struct ScaleUp {
     pub bandwidth: BytesPerSecond,
     /// GPUs within one domain.
     pub domain: u32,
+    /// How it does, where it is a PCIe fabric between pooled GPUs and no link of their own.
+    pub fabric: Option<FabricLink>,
 }
 
 /// A MIG profile of a board.

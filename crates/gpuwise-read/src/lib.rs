@@ -6,7 +6,9 @@
 pub mod access_log;
 pub mod catalogue;
 pub mod config;
+pub mod fabric;
 pub mod finding_thresholds;
+pub mod fleet;
 pub mod flight_recorder;
 pub mod gguf;
 pub mod hta_rows;

@@ -142,6 +142,7 @@ fn gpu(file: &str, row: Row) -> Result<Gpu, CatalogueError> {
                 name,
                 bandwidth: giga(positive("link_bandwidth", bandwidth)?),
                 domain: row.link_domain.unwrap_or(2),
+                fabric: None,
             }),
             _ => None,
         },

@@ -1,1 +1,8 @@
-//! GPUs put together from a pool over a fabric: what that costs in speed and saves in idle hours.
+//! Hosts that are composed of pooled GPUs over a PCIe fabric.
+
+mod layouts;
+mod link;
+pub mod replay;
+
+pub use layouts::{LayoutStep, Load, explain, layouts};
+pub use link::{all_reduce, send, share};

@@ -131,7 +131,8 @@ fn context(setup: &Setup<'_>) -> Overhead {
     };
     let ranks = f64::from((setup.layout.stage_gpus() * setup.layout.pipeline).max(1));
     let peers = (ranks - 1.0).min(most);
-    let direct = setup.device.gpu.scale_up.is_some();
+    let own = setup.device.gpu.scale_up.as_ref();
+    let direct = own.is_some_and(|link| link.fabric.is_none());
     let each = if direct { PEER_DIRECT } else { PEER_HOST };
     let formula = if peers > 0.0 {
         format!(

@@ -136,12 +136,20 @@ pub(crate) fn layouts(request: &Request<'_>, device: &Device<'_>) -> Vec<Layout>
         .scale_up
         .as_ref()
         .map_or(HOST_GPUS, |link| link.domain.max(1));
+    // A fabric joins as many as a host of it can have, and nothing beyond.
+    let own = device.gpu.scale_up.as_ref();
+    let composed = own.is_some_and(|link| link.fabric.is_some());
+    let most = if composed { LARGEST_REPLICA } else { HOST_GPUS };
     let joined = if request.choices.hosts {
         LARGEST_REPLICA
     } else {
-        domain.clamp(1, HOST_GPUS)
+        domain.clamp(1, most)
     };
-    let host = joined.clamp(HOST_GPUS, LARGEST_REPLICA);
+    let host = if composed {
+        joined
+    } else {
+        joined.clamp(HOST_GPUS, LARGEST_REPLICA)
+    };
     let mut out = vec![Layout::SINGLE];
     let mut ranks = 2;
     while ranks <= host {
@@ -163,7 +171,7 @@ pub(crate) fn layouts(request: &Request<'_>, device: &Device<'_>) -> Vec<Layout>
         let mut stages = 2;
         while stages <= ranks && stages <= 4 {
             let tensor = ranks / stages;
-            let slow_link = device.gpu.scale_up.is_none() || tensor <= joined && ranks > joined;
+            let slow_link = own.is_none() || composed || tensor <= joined && ranks > joined;
             if tensor >= 1 && (slow_link || request.choices.hosts) {
                 out.push(Layout {
                     pipeline: stages,

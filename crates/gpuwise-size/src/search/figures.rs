@@ -119,7 +119,11 @@ pub(crate) fn basis(request: &Request<'_>, evaluated: &Evaluated<'_>) -> Basis {
         .knowledge
         .was_fitted(setup.engine.kind, generation, &setup.profile);
     // Slices, models that draft, and states instead of caches, were in no row that was fitted.
+    let link = setup.device.gpu.scale_up.as_ref();
+    let composed =
+        setup.layout.replica_gpus() > 1 && link.is_some_and(|link| link.fabric.is_some());
     let unseen = setup.device.slice.is_some()
+        || composed
         || setup.drafter().is_some()
         || setup
             .architecture

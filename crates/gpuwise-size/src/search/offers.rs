@@ -145,7 +145,10 @@ fn owned(
     })?;
     Some(Rental {
         provider: "owned".into(),
-        instance: String::from("your host"),
+        instance: match fabric_of(device) {
+            Some(fabric) => alloc::format!("composed on {fabric}"),
+            None => String::from("your host"),
+        },
         region: String::new(),
         terms: Terms::Reserved,
         instances: 1,
@@ -155,6 +158,12 @@ fn owned(
         date: String::new(),
         source: "as given".into(),
     })
+}
+
+/// The fabric that a composed GPU is on.
+fn fabric_of<'a>(device: &Device<'a>) -> Option<&'a str> {
+    let link = device.gpu.scale_up.as_ref()?;
+    link.fabric.is_some().then_some(link.name.as_str())
 }
 
 /// Money an hour for all instances; unknown where the price is.

@@ -1,9 +1,11 @@
 //! Collectives between ranks: latency and achieved bandwidth of the link that joins them.
 
 use crate::{
+    composed,
     constants::{Constants, Parameter as P, Place},
     setup::Setup,
 };
+use gpuwise_domain::fabric::FabricLink;
 
 /// What moving activations between ranks costs.
 #[derive(Debug, Clone, Copy)]
@@ -19,6 +21,8 @@ pub(crate) struct Links {
     dispatch_latency: f64,
     dispatch_rate: f64,
     hop_rate: f64,
+    /// A fabric between composed GPUs, which has constants of its own.
+    fabric: Option<FabricLink>,
 }
 
 /// Where no link is known, ranks are joined by PCIe 4.0 x16 through the host.
@@ -64,6 +68,7 @@ impl Links {
             dispatch_latency: get(P::DispatchLatency) * 1e-6,
             dispatch_rate: link * get(P::DispatchRate),
             hop_rate: link * 0.5,
+            fabric: switched.and_then(|link| link.fabric),
         }
     }
 
@@ -71,6 +76,9 @@ impl Links {
     pub(crate) fn all_reduce(&self, bytes: f64) -> f64 {
         if self.ranks <= 1.0 {
             return 0.0;
+        }
+        if let Some(link) = &self.fabric {
+            return composed::all_reduce(link, self.ranks, bytes);
         }
         self.latency + 2.0 * (self.ranks - 1.0) / self.ranks * bytes / self.rate
     }
@@ -84,11 +92,19 @@ impl Links {
         }
         let copies = chosen.min(self.stage).min(self.expert.max(2.0));
         let bytes = tokens * width * 3.0 * copies * (self.stage - 1.0) / self.stage;
+        if let Some(link) = &self.fabric {
+            // Measured all-to-alls on PCIe reach about what all-reduces do.
+            let rate = link.bandwidth.get() * composed::share(link, self.stage);
+            return self.dispatch_latency + link.extra_latency + bytes / rate;
+        }
         self.dispatch_latency + bytes / self.dispatch_rate
     }
 
     /// Seconds of a hop between pipeline stages.
     pub(crate) fn hop(&self, bytes: f64) -> f64 {
+        if let Some(link) = &self.fabric {
+            return composed::send(link, bytes);
+        }
         self.latency.max(5e-6) + bytes / self.hop_rate
     }
 }

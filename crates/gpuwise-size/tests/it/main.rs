@@ -11,6 +11,7 @@ mod memory;
 mod memory_shapes;
 mod offload;
 mod planted;
+mod replay;
 mod search;
 mod train_search;
 mod training_time;

@@ -1,0 +1,49 @@
+//! Nodes of a fleet and what ran on them, as traces of clusters record it.
+
+use alloc::{string::String, vec::Vec};
+
+/// Milli-GPUs of a whole GPU.
+pub const WHOLE_GPU: u32 = 1000;
+
+/// A node with what it has for tasks.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FleetNode {
+    /// Its name.
+    pub name: String,
+    /// Processor time in thousandths of a core.
+    pub cpu_milli: u64,
+    /// Memory in MiB.
+    pub memory_mib: u64,
+    /// GPUs.
+    pub gpus: u32,
+    /// What its GPUs are called; empty where it has none.
+    pub model: String,
+}
+
+/// A task with what it asks for, all of it on one node.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FleetTask {
+    /// Its name.
+    pub name: String,
+    /// Processor time in thousandths of a core.
+    pub cpu_milli: u64,
+    /// Memory in MiB.
+    pub memory_mib: u64,
+    /// GPUs.
+    pub gpus: u32,
+    /// Thousandths of each GPU; less than [`WHOLE_GPU`] only of a single one.
+    pub gpu_milli: u32,
+    /// Models of GPUs that will do; empty: any.
+    pub models: Vec<String>,
+    /// Seconds from the beginning of the trace until it came, where the trace says.
+    pub arrival: Option<u64>,
+    /// Seconds that it ran; `None`: it never did, or the trace does not say.
+    pub duration: Option<u64>,
+}
+
+impl FleetTask {
+    /// Thousandths of GPUs in all.
+    pub const fn milli(&self) -> u64 {
+        self.gpus as u64 * self.gpu_milli as u64
+    }
+}
