@@ -1,6 +1,8 @@
 //! Systems with a planted cause. What is true of them is found by simulators of their own, which
 //! share no function with what is judged.
 
+pub(crate) mod cases;
+mod server;
 mod stations;
 pub(crate) mod systems;
 
@@ -34,3 +36,32 @@ fn planted_systems_cover_every_part() {
 
 /// The seed of the systems that the balance was developed on.
 pub(crate) const DEVELOP: u64 = 1;
+
+#[test]
+fn planted_cases_cover_every_truth() {
+    let offers = offers();
+    let cases = cases::cases(DEVELOP, 30, &offers, true);
+    for case in &cases {
+        println!(
+            "{:?} {} {:.1}/s {} x {} ({}): {:.2} of {:.2}",
+            case.truth,
+            case.model,
+            case.rate,
+            case.current.instances,
+            case.current.instance,
+            case.current.gpu,
+            case.cheapest,
+            case.current.cost()
+        );
+    }
+    let gpus: std::collections::BTreeSet<&str> =
+        cases.iter().map(|case| case.current.gpu).collect();
+    assert!(gpus.len() >= 4, "{gpus:?}");
+}
+
+/// What one provider rents out in one region, of the catalogue.
+pub(crate) fn offers() -> Vec<gpuwise_domain::offer::Offer> {
+    let mut offers = crate::fixture::catalogue().offers;
+    offers.retain(|offer| offer.provider == "aws" && offer.region == "us-east-1");
+    offers
+}
