@@ -2,6 +2,7 @@
 //!
 //! Every row has a source, and every error names the file, the line or row, and the field.
 
+mod balance;
 mod engines;
 mod evidence;
 mod gpus;
@@ -10,6 +11,7 @@ mod networks;
 mod tables;
 mod training;
 
+pub use balance::read_balance;
 pub use engines::read_engine_facts;
 pub use evidence::read_evidence;
 pub use gpus::read_gpus;
