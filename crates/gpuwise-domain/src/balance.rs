@@ -82,10 +82,8 @@ pub struct HostWork {
     pub weights: Bytes,
     /// Bytes of a checkpoint that the node writes while GPUs wait; 0: none.
     pub checkpoint: Bytes,
-    /// Seconds between two of them, where the user states that.
+    /// Seconds between two of them.
     pub checkpoint_every: Option<f64>,
-    /// GPUs of the whole job, which decide how often it fails.
-    pub failing: u64,
     /// GPUs' price an hour of one node, in currency units; unknown is not 0.
     pub node_price: Option<f64>,
 }
@@ -200,8 +198,6 @@ pub struct Balance {
     pub slower: f64,
     /// Seconds from storage to GPUs before the job starts, and the slowest way on it.
     pub start: Option<(f64, Part)>,
-    /// Seconds between checkpoints that lose least, where any are written.
-    pub checkpoint_every: Option<f64>,
     /// What had to be assumed, in sentences.
     pub notes: Vec<String>,
 }

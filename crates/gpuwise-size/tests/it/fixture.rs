@@ -4,10 +4,11 @@ use gpuwise_domain::{
     catalogue::Catalogue, facts::EngineFacts, model::Architecture, training_facts::TrainingFacts,
 };
 use gpuwise_read::catalogue::{
-    ModelCatalogue, read_engine_facts, read_gpus, read_mig_profiles, read_offers, read_quality,
-    read_training_facts,
+    ModelCatalogue, read_balance, read_engine_facts, read_gpus, read_mig_profiles, read_offers,
+    read_quality, read_training_facts,
 };
 use gpuwise_size::{
+    balance::BalanceConstants,
     constants::Constants,
     knowledge::{Feedback, Knowledge, Ranges},
 };
@@ -70,4 +71,10 @@ pub(crate) fn prior() -> Knowledge {
         ranges: Ranges::default(),
         feedback: Feedback::default(),
     }
+}
+
+/// What work asks of hosts.
+pub(crate) fn balance_constants() -> BalanceConstants {
+    let rows = read_balance("balance.toml", &text("balance.toml")).expect("constants");
+    BalanceConstants::new(&rows).expect("every constant")
 }

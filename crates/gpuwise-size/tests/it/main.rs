@@ -1,10 +1,11 @@
 //! Integration tests of sizing.
 
+mod balance;
 mod bill;
 mod drafts;
 mod evidence;
-mod feedback;
 mod failures;
+mod feedback;
 mod fixture;
 mod media;
 mod memory;

@@ -156,7 +156,6 @@ fn language_training(random: &mut RandomStream) -> HostWork {
         weights: bytes(parameters * 2.0),
         checkpoint: bytes(share * 14.0),
         checkpoint_every: Some(between(random, 900.0, 3600.0)),
-        failing: u64::from(gpus) * u64::from(nodes),
         ..HostWork::default()
     }
 }
