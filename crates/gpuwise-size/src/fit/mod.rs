@@ -5,7 +5,7 @@
 //! (Levenberg–Marquardt). The same rows give the same constants, bit by bit.
 
 mod sample;
-mod solve;
+pub(crate) mod solve;
 
 pub use sample::{LeaveOut, Sample, family, rows};
 

@@ -38,6 +38,8 @@ pub enum Parameter {
     Framework,
     /// All-to-all.
     Exchange,
+    /// Under a bound on latency.
+    Served,
 }
 
 /// What a constant is, and how far data may move it.
@@ -74,7 +76,7 @@ const fn info(
 }
 
 /// How many there are.
-pub const COUNT: usize = 16;
+pub const COUNT: usize = 17;
 
 /// Every constant, in order.
 pub const PARAMETERS: [ParameterInfo; COUNT] = [
@@ -173,6 +175,12 @@ pub const PARAMETERS: [ParameterInfo; COUNT] = [
         (0.50, 0.0, 0.0),
         "share of link",
         "achieved share of the link's bandwidth in all-to-all of looked-up rows; not fitted: rows spread over links are none",
+    ),
+    info(
+        "served_share",
+        (0.90, 0.2, 0.0),
+        "share",
+        "largest rate that benchmarks keep under their bounds on latency, over the rate of batches",
     ),
 ];
 

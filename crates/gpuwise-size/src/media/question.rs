@@ -1,0 +1,289 @@
+//! Rows of published benchmarks about whole networks: what ran, under rules that are written in
+//! `docs/decisions/0020-rows-of-whole-networks.md`.
+
+use super::{
+    constants::{Constants, Parameter},
+    memory::{Residence, USABLE, largest_batch, memory},
+    time::{Machine, Numbers, batch},
+};
+use crate::memory::visible_memory;
+use alloc::{
+    format,
+    string::{String, ToString},
+    vec::Vec,
+};
+use gpuwise_domain::{
+    catalogue::Catalogue,
+    gpu::Device,
+    network::{InputSize, Walk},
+    precision::Compute,
+    question::{Load, Question},
+};
+use gpuwise_units::Bytes;
+
+/// Inputs of a batch at most where a row does not say.
+const MOST: u32 = 256;
+
+/// What a published benchmark runs, as `media_benchmarks.csv` says.
+#[derive(Debug, Clone, PartialEq)]
+pub struct MediaBenchmark {
+    /// How the names of its variants begin; the longest that fits counts.
+    pub prefix: String,
+    /// The network, as the catalogue names it.
+    pub network: String,
+    /// The size of one input of the network.
+    pub input: InputSize,
+    /// Inputs of the network for one sample of the benchmark.
+    pub inputs: f64,
+    /// In which format its main part multiplies, where rows are known to be labelled otherwise.
+    pub compute: Option<Compute>,
+    /// Where the row comes from.
+    pub source: String,
+}
+
+/// The benchmark that a question is about; `None` where it is of another kind.
+pub fn benchmark<'a>(
+    question: &Question,
+    benchmarks: &'a [MediaBenchmark],
+) -> Option<&'a MediaBenchmark> {
+    let named = question.extra("benchmark").unwrap_or(&question.model);
+    benchmarks
+        .iter()
+        .filter(|benchmark| named.starts_with(benchmark.prefix.as_str()))
+        .max_by_key(|benchmark| benchmark.prefix.len())
+}
+
+/// What is asked of a run.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Wanted {
+    /// Samples a second of all devices, as many at once as is best.
+    Samples,
+    /// The same under the benchmark's bound on latency.
+    Served,
+    /// Tokens a second that a decoder writes.
+    Tokens {
+        /// Tokens of a sample.
+        each: f64,
+    },
+    /// Seconds of so many samples alone.
+    Alone {
+        /// Samples of a query.
+        samples: f64,
+    },
+}
+
+/// A run understood: enough to predict its figure.
+#[derive(Debug, Clone)]
+pub struct Run<'a> {
+    /// What one input costs.
+    pub walk: &'a Walk,
+    /// Inputs of a sample.
+    pub inputs: f64,
+    /// The GPU.
+    pub device: Device<'a>,
+    /// GPUs in all.
+    pub devices: u32,
+    /// GPUs over which tables are spread.
+    pub shards: u32,
+    /// Inputs of a batch.
+    pub batch: f64,
+    /// In which formats it runs.
+    pub numbers: Numbers,
+    /// What is asked.
+    pub wanted: Wanted,
+}
+
+/// A row as it is read, with what was read into it.
+#[derive(Debug, Clone)]
+pub struct Reading<'a> {
+    /// What ran.
+    pub run: Run<'a>,
+    /// Why the row is answered and not fitted; empty where it is fitted.
+    pub set_aside: String,
+    /// Readings applied, in words.
+    pub notes: Vec<String>,
+}
+
+/// Reads a row.
+///
+/// # Errors
+/// In words, when its GPU is unknown, or its metric or scenario is not answered.
+pub fn read<'a>(
+    question: &Question,
+    benchmark: &MediaBenchmark,
+    walk: &'a Walk,
+    catalogue: &'a Catalogue,
+) -> Result<Reading<'a>, String> {
+    let gpu = catalogue.gpu(&question.gpu).ok_or_else(|| {
+        let like = catalogue.gpus_like(&question.gpu).join(", ");
+        format!(
+            "GPU {:?} is not in the catalogue; did you mean {like}?",
+            question.gpu
+        )
+    })?;
+    let wanted = wanted(question)?;
+    let mut notes = Vec::new();
+    let numbers = numbers(question, benchmark, &mut notes);
+    if gpu.peak.of(numbers.main).is_none() && gpu.peak.of(Compute::Half).is_none() {
+        return Err(format!("the peak rates of {} are not known", gpu.name));
+    }
+    let set_aside = set_aside(question, numbers, wanted).unwrap_or_default();
+    let format = numbers.main.name();
+    notes.push(format!("{} multiplies in {format}", benchmark.network));
+    let mut run = Run {
+        walk,
+        inputs: benchmark.inputs.max(1.0),
+        device: Device::whole(gpu),
+        devices: question.gpus.unwrap_or(1).max(1),
+        shards: 1,
+        batch: 1.0,
+        numbers,
+        wanted,
+    };
+    run.lay_out();
+    Ok(Reading {
+        run,
+        set_aside: set_aside.to_string(),
+        notes,
+    })
+}
+
+fn wanted(question: &Question) -> Result<Wanted, String> {
+    let scenario = question
+        .extra("scenario")
+        .unwrap_or("offline")
+        .to_ascii_lowercase();
+    let samples = match scenario.as_str() {
+        "singlestream" => 1.0,
+        // A query of eight is dealt out to the GPUs.
+        "multistream" => libm::ceil(8.0 / f64::from(question.gpus.unwrap_or(1).max(1))),
+        _ => 0.0,
+    };
+    match question.metric.as_str() {
+        "latency_mean" | "latency_p90" | "latency_p99" if samples > 0.0 => {
+            Ok(Wanted::Alone { samples })
+        }
+        metric if metric.starts_with("latency") => Err(
+            "the latency of a queue that was driven up to its bound says how it was driven, not what the GPU does"
+                .into(),
+        ),
+        "sample_throughput" if scenario == "server" => Ok(Wanted::Served),
+        "sample_throughput" if question.load == Load::Unstated => Ok(Wanted::Samples),
+        "output_throughput" => question
+            .output
+            .map(|each| Wanted::Tokens { each })
+            .ok_or_else(|| "the row states no osl".into()),
+        metric => Err(format!("{metric} is not answered for networks that are run whole")),
+    }
+}
+
+/// Compilers of networks; what else runs them is a framework.
+const COMPILERS: [&str; 7] = [
+    "tensorrt", "flax", "shark", "stage", "vllm", "untether", "jetpack",
+];
+
+fn numbers(question: &Question, benchmark: &MediaBenchmark, notes: &mut Vec<String>) -> Numbers {
+    let label = question.precision.to_ascii_lowercase();
+    // Labels of pipelines name the denoiser (`'unet': 'fp8'`) among others.
+    let label = label
+        .split([',', '{', '}'])
+        .find_map(|part| {
+            part.split_once("unet")
+                .map(|(_, format)| format.to_string())
+        })
+        .unwrap_or(label);
+    let labelled = if label.contains("fp8") || label.contains("float8") {
+        Compute::Fp8
+    } else if label.contains("int8") {
+        Compute::Int8
+    } else if label.contains("fp4") {
+        Compute::Fp4
+    } else if label.contains("fp32") {
+        Compute::Full
+    } else {
+        Compute::Half
+    };
+    let main = match benchmark.compute {
+        // A row that says single precision is no tuned submission.
+        Some(compute) if labelled != Compute::Full => compute,
+        _ => labelled,
+    };
+    if main != labelled {
+        notes.push(format!(
+            "labelled {}; the benchmark's bound on accuracy is kept in {}",
+            labelled.name(),
+            main.name()
+        ));
+    }
+    let engine = question.engine.to_ascii_lowercase();
+    Numbers {
+        compiled: COMPILERS.iter().any(|name| engine.contains(name)) || engine.is_empty(),
+        ..Numbers::of(main)
+    }
+}
+
+/// Why a row is not fitted.
+fn set_aside(question: &Question, numbers: Numbers, wanted: Wanted) -> Option<&'static str> {
+    if question.extra("division") == Some("open") {
+        return Some("the open division may change the network");
+    }
+    if matches!(wanted, Wanted::Tokens { .. }) && numbers.main == Compute::Full {
+        return Some("a decoder in single precision: the host writes its tokens");
+    }
+    match wanted {
+        Wanted::Alone { .. } if question.metric != "latency_mean" => {
+            Some("the tail of one stream is the host's")
+        }
+        _ => None,
+    }
+}
+
+impl Run<'_> {
+    /// The figure that is asked for, in SI units; `None` where there is none.
+    pub fn figure(&self, constants: &Constants) -> Option<f64> {
+        let mut machine = Machine::new(self.device, constants);
+        machine.devices = self.shards;
+        let seconds = batch(self.walk, self.batch, self.numbers, &machine);
+        let samples = self.batch / self.inputs / seconds * f64::from(self.devices);
+        let figure = match self.wanted {
+            Wanted::Samples => samples,
+            Wanted::Served => samples * constants.get(Parameter::Served, ""),
+            Wanted::Tokens { each } => samples * each,
+            Wanted::Alone { .. } => seconds,
+        };
+        (figure.is_finite() && figure > 0.0).then_some(figure)
+    }
+
+    /// Chooses the batch, and over how many devices tables are spread.
+    fn lay_out(&mut self) {
+        if let Wanted::Alone { samples } = self.wanted {
+            self.batch = samples * self.inputs;
+            return;
+        }
+        let usable = usable(&self.device);
+        let residence = Residence::default();
+        let fits =
+            |shards: u32| memory(self.walk, 1.0, self.numbers, shards, residence).total() <= usable;
+        let mut shards = 1;
+        while shards < self.devices && !fits(shards) {
+            shards *= 2;
+        }
+        self.shards = shards.min(self.devices);
+        let most = (f64::from(MOST) * self.inputs) as u32;
+        let batch = largest_batch(
+            self.walk,
+            self.numbers,
+            self.shards,
+            residence,
+            usable,
+            most,
+        );
+        // Somebody ran it: where our sum says that it does not fit, batches are of one.
+        self.batch = batch.map_or(1.0, f64::from);
+    }
+}
+
+/// Memory that is planned with on a device.
+pub fn usable(device: &Device<'_>) -> Bytes {
+    Bytes::new((visible_memory(device).0 * USABLE) as u64)
+}
