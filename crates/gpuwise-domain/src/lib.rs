@@ -19,6 +19,7 @@ pub mod facts;
 pub mod fleet;
 pub mod gpu;
 pub mod layout;
+pub mod media;
 pub mod model;
 pub mod network;
 pub mod offer;

@@ -10,6 +10,7 @@ pub mod figures;
 pub mod html;
 pub mod launch;
 mod markup;
+pub mod media;
 pub mod memory;
 pub mod plan;
 pub mod profile;

@@ -6,6 +6,7 @@ mod balance;
 mod engines;
 mod evidence;
 mod gpus;
+mod media;
 mod models;
 mod networks;
 mod tables;
@@ -15,6 +16,7 @@ pub use balance::read_balance;
 pub use engines::read_engine_facts;
 pub use evidence::read_evidence;
 pub use gpus::read_gpus;
+pub use media::read_media_benchmarks;
 pub use models::{ModelCatalogue, ModelEntry, ResolveError};
 pub use networks::{NetworkCatalogue, NetworkEntry, PartEntry};
 pub use tables::{

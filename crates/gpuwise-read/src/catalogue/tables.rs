@@ -11,7 +11,10 @@ use gpuwise_domain::{
 use gpuwise_units::{Bytes, BytesPerSecond, Currency, HourlyPrice, Money};
 use serde::{Deserialize, de::DeserializeOwned};
 
-fn rows<T: DeserializeOwned>(file: &str, text: &str) -> Result<Vec<(u64, T)>, CatalogueError> {
+pub(super) fn rows<T: DeserializeOwned>(
+    file: &str,
+    text: &str,
+) -> Result<Vec<(u64, T)>, CatalogueError> {
     let mut reader = csv::ReaderBuilder::new()
         .trim(csv::Trim::All)
         .from_reader(text.as_bytes());

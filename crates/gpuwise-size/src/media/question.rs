@@ -15,7 +15,8 @@ use alloc::{
 use gpuwise_domain::{
     catalogue::Catalogue,
     gpu::Device,
-    network::{InputSize, Walk},
+    media::MediaBenchmark,
+    network::Walk,
     precision::Compute,
     question::{Load, Question},
 };
@@ -23,23 +24,6 @@ use gpuwise_units::Bytes;
 
 /// Inputs of a batch at most where a row does not say.
 const MOST: u32 = 256;
-
-/// What a published benchmark runs, as `media_benchmarks.csv` says.
-#[derive(Debug, Clone, PartialEq)]
-pub struct MediaBenchmark {
-    /// How the names of its variants begin; the longest that fits counts.
-    pub prefix: String,
-    /// The network, as the catalogue names it.
-    pub network: String,
-    /// The size of one input of the network.
-    pub input: InputSize,
-    /// Inputs of the network for one sample of the benchmark.
-    pub inputs: f64,
-    /// In which format its main part multiplies, where rows are known to be labelled otherwise.
-    pub compute: Option<Compute>,
-    /// Where the row comes from.
-    pub source: String,
-}
 
 /// The benchmark that a question is about; `None` where it is of another kind.
 pub fn benchmark<'a>(

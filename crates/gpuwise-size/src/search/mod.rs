@@ -6,7 +6,7 @@ mod drafts;
 mod dropped;
 mod evaluate;
 mod figures;
-mod offers;
+pub(crate) mod offers;
 mod offload;
 mod quality;
 mod rank;

@@ -7,12 +7,23 @@ use gpuwise_domain::{
     deployment::Rental,
     gpu::Device,
     offer::{Offer, Terms},
+    workload::Limits,
 };
 use gpuwise_units::{Currency, HourlyPrice, Money};
 
 /// Offers of a GPU that the limits allow, cheapest per GPU first, unknown prices last.
 pub(crate) fn offers_of<'a>(request: &Request<'a>, gpu: &str) -> Vec<&'a Offer> {
     let limits = &request.workload.limits;
+    offers_within(request.catalogue, limits, request.choices.terms, gpu)
+}
+
+/// The same for anything that is placed on a GPU.
+pub(crate) fn offers_within<'a>(
+    catalogue: &'a Catalogue,
+    limits: &Limits,
+    terms: Terms,
+    gpu: &str,
+) -> Vec<&'a Offer> {
     let allowed = |offer: &&Offer| {
         offer.gpu == gpu
             && (limits.providers.is_empty()
@@ -27,8 +38,7 @@ pub(crate) fn offers_of<'a>(request: &Request<'a>, gpu: &str) -> Vec<&'a Offer> 
                     .any(|r| offer.region.starts_with(r.as_str())))
             && offer.gpus() >= 1
     };
-    let mut out: Vec<&Offer> = request.catalogue.offers.iter().filter(allowed).collect();
-    let terms = request.choices.terms;
+    let mut out: Vec<&Offer> = catalogue.offers.iter().filter(allowed).collect();
     let per_gpu = |offer: &Offer| match offer.price(terms) {
         Some(price) => price.0.as_f64() / f64::from(offer.gpus()),
         None => f64::INFINITY,
@@ -63,18 +73,29 @@ pub(crate) fn cheapest(
     replicas: u32,
     per_replica: u32,
 ) -> Option<Rental> {
-    if let Some(rental) = owned(request, device, replicas, per_replica) {
-        return Some(rental);
-    }
-    let hosts = request.choices.hosts;
-    rented(
+    let (terms, hosts) = (request.choices.terms, request.choices.hosts);
+    let limits = &request.workload.limits;
+    placed(
+        limits,
         offers,
-        request.choices.terms,
+        terms,
         device,
-        replicas,
-        per_replica,
+        (replicas, per_replica),
         hosts,
     )
+}
+
+/// Hosts of one's own, else the cheapest of these offers, for replicas of so many devices each.
+pub(crate) fn placed(
+    limits: &Limits,
+    offers: &[&Offer],
+    terms: Terms,
+    device: &Device<'_>,
+    (replicas, per_replica): (u32, u32),
+    hosts: bool,
+) -> Option<Rental> {
+    owned(limits, device, replicas, per_replica)
+        .or_else(|| rented(offers, terms, device, replicas, per_replica, hosts))
 }
 
 /// The cheapest instances of a catalogue that hold so many replicas of so many devices each; a
@@ -134,13 +155,8 @@ fn instances(has: u32, replicas: u32, per_replica: u32, hosts: bool) -> Option<u
 }
 
 /// Hosts of one's own: nothing more is paid for them, and what they cost is not known here.
-fn owned(
-    request: &Request<'_>,
-    device: &Device<'_>,
-    replicas: u32,
-    per_replica: u32,
-) -> Option<Rental> {
-    let (_, gpus) = request.workload.limits.owned.iter().find(|(name, gpus)| {
+fn owned(limits: &Limits, device: &Device<'_>, replicas: u32, per_replica: u32) -> Option<Rental> {
+    let (_, gpus) = limits.owned.iter().find(|(name, gpus)| {
         *name == device.gpu.name && devices_in(*gpus, device) >= replicas * per_replica
     })?;
     Some(Rental {

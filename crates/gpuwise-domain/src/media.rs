@@ -1,0 +1,181 @@
+//! Sizing of networks that are run whole: what is asked, and what is recommended.
+
+use crate::{
+    deployment::{Objective, Rental},
+    estimate::{Basis, Derivation, Estimate},
+    network::InputSize,
+    precision::Compute,
+    workload::Target,
+};
+use alloc::{string::String, vec::Vec};
+use gpuwise_units::{Bytes, HourlyPrice, Money};
+
+/// In what a service of such a network is counted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum MediaUnit {
+    /// Pictures that are made.
+    Images,
+    /// Videos that are made.
+    Videos,
+    /// Hours of audio that are written down.
+    AudioHours,
+    /// Texts that are embedded.
+    Texts,
+    /// Pairs of query and document that are judged.
+    Pairs,
+    /// Pictures, volumes or users that are judged.
+    Samples,
+}
+
+impl MediaUnit {
+    /// The flag that asks for it.
+    pub const fn flag(self) -> &'static str {
+        match self {
+            Self::Images => "--images",
+            Self::Videos => "--videos",
+            Self::AudioHours => "--audio",
+            Self::Texts => "--texts",
+            Self::Pairs => "--pairs",
+            Self::Samples => "--samples",
+        }
+    }
+
+    /// What a rate counts a second.
+    pub const fn plural(self) -> &'static str {
+        match self {
+            Self::Images => "images",
+            Self::Videos => "videos",
+            Self::AudioHours => "hours of audio",
+            Self::Texts => "texts",
+            Self::Pairs => "pairs",
+            Self::Samples => "samples",
+        }
+    }
+
+    /// How many of them are priced together, and how that is called.
+    pub const fn priced(self) -> (u32, &'static str) {
+        match self {
+            Self::Images => (1, "image"),
+            Self::Videos => (1, "video"),
+            Self::AudioHours => (1, "hour of audio"),
+            Self::Texts => (1000, "1,000 texts"),
+            Self::Pairs => (1000, "1,000 pairs"),
+            Self::Samples => (1000, "1,000 samples"),
+        }
+    }
+}
+
+/// The answer to "which GPUs does this network need for so much a second?".
+#[derive(Debug, Clone, PartialEq)]
+pub struct MediaSizing {
+    /// The network as it was named.
+    pub name: String,
+    /// What it makes of what.
+    pub task: String,
+    /// Its parts: name, parameters, and floating-point operations of one input, all passes.
+    pub parts: Vec<(String, u64, f64)>,
+    /// One input in words: `1024 × 1024, 28 steps`.
+    pub input: String,
+    /// In what is counted.
+    pub unit: MediaUnit,
+    /// How many a second.
+    pub rate: f64,
+    /// Promised latency from request to result.
+    pub latency: Option<Target>,
+    /// What deployments are ranked by.
+    pub objective: Objective,
+    /// What keeps the promise, best first.
+    pub deployments: Vec<MediaDeployment>,
+    /// GPUs that do not, or are not worth it, and why; the nearest that would do in words.
+    pub dropped: Vec<MediaDropped>,
+    /// Candidates that were looked at.
+    pub considered: u64,
+    /// What was assumed, in sentences.
+    pub notes: Vec<String>,
+}
+
+/// One way of running the network.
+#[derive(Debug, Clone, PartialEq)]
+pub struct MediaDeployment {
+    /// Catalogue name of the GPU.
+    pub gpu: String,
+    /// MIG profile.
+    pub slice: Option<String>,
+    /// Replicas, spares included.
+    pub replicas: u32,
+    /// GPUs or slices of a replica (tables are spread over them).
+    pub shards: u32,
+    /// Format in which the main part multiplies.
+    pub precision: String,
+    /// Text encoders wait in host memory while they do not run.
+    pub encoders_offloaded: bool,
+    /// The image decoder works in tiles.
+    pub tiled: bool,
+    /// Units of a batch at most.
+    pub most_batch: f64,
+    /// Units of a batch under the load, in the mean.
+    pub batch: f64,
+    /// Mean seconds from request to result.
+    pub mean_latency: Estimate,
+    /// Seconds at the promised percentile (the 95th where none is).
+    pub latency: Estimate,
+    /// Units a second that all replicas bear as full batches.
+    pub capacity: Estimate,
+    /// The rate over that.
+    pub load: f64,
+    /// Memory of one GPU by cause.
+    pub memory: Vec<(String, Bytes)>,
+    /// Memory that is planned with.
+    pub usable: Bytes,
+    /// Weights that wait in host memory.
+    pub host_bytes: Bytes,
+    /// Watts of all GPUs.
+    pub power: Option<Estimate>,
+    /// Joules of all GPUs for one unit.
+    pub joules_per_unit: Option<Estimate>,
+    /// Where it is rented.
+    pub rental: Option<Rental>,
+    /// Money an hour.
+    pub per_hour: Option<HourlyPrice>,
+    /// Money for as many units as [`MediaUnit::priced`] says.
+    pub per_unit: Option<Money>,
+    /// On what the figures rest.
+    pub basis: Basis,
+    /// What takes the time, in a clause.
+    pub bottleneck: String,
+    /// How the figures came about.
+    pub derivations: Vec<Derivation>,
+}
+
+impl MediaDeployment {
+    /// GPUs or slices in all.
+    pub const fn devices(&self) -> u32 {
+        self.replicas * self.shards
+    }
+}
+
+/// A GPU that is not recommended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct MediaDropped {
+    /// The GPU, with its slice.
+    pub gpu: String,
+    /// Why, in a clause.
+    pub reason: String,
+}
+
+/// What a published benchmark runs, as `media_benchmarks.csv` says.
+#[derive(Debug, Clone, PartialEq)]
+pub struct MediaBenchmark {
+    /// How the names of its variants begin; the longest that fits counts.
+    pub prefix: String,
+    /// The network, as the catalogue names it.
+    pub network: String,
+    /// The size of one input of the network.
+    pub input: InputSize,
+    /// Inputs of the network for one sample of the benchmark.
+    pub inputs: f64,
+    /// In which format its main part multiplies, where rows are known to be labelled otherwise.
+    pub compute: Option<Compute>,
+    /// Where the row comes from.
+    pub source: String,
+}

@@ -1,0 +1,327 @@
+//! One device and format: does it fit, how fast is it, how many replicas keep the promise?
+
+use super::Request;
+use crate::{
+    media::{
+        load::{Fleet, Served},
+        memory::{Memory, Residence, largest_batch, memory},
+        question::usable,
+        time::{Machine, Numbers, PartTime, part_times},
+    },
+    power::{Activity, watts},
+};
+use alloc::{format, string::String, vec::Vec};
+use gpuwise_domain::{gpu::Device, network::PartRole, precision::Compute};
+use gpuwise_units::{Bytes, HourlyPrice};
+
+/// Inputs of a batch at most, where nothing is asked.
+const MOST: u32 = 256;
+/// The same where each input is denoised in many steps.
+const MOST_DENOISED: u32 = 16;
+/// Load up to which a service is planned that promises nothing.
+const UNPROMISED_LOAD: f64 = 0.85;
+/// The highest load that is planned at all: estimates have errors.
+const HIGHEST_LOAD: f64 = 0.95;
+/// Replicas at most.
+const MOST_REPLICAS: u32 = 4096;
+/// Achieved share of the host link's bandwidth in loading weights.
+const HOST_LINK: f64 = 0.85;
+
+/// A candidate that keeps the promise.
+pub(super) struct Tried<'a> {
+    pub(super) device: Device<'a>,
+    pub(super) numbers: Numbers,
+    pub(super) residence: Residence,
+    pub(super) shards: u32,
+    pub(super) replicas: u32,
+    pub(super) most: u32,
+    pub(super) memory: Memory,
+    pub(super) usable: Bytes,
+    pub(super) parts: Vec<PartTime>,
+    /// Seconds of loading what waits in host memory, for a batch.
+    pub(super) loading: f64,
+    pub(super) served: Served,
+    pub(super) mean_latency: f64,
+    pub(super) latency: f64,
+    /// Inputs a second of all replicas, as full batches.
+    pub(super) capacity: f64,
+    pub(super) watts: Option<f64>,
+}
+
+impl Tried<'_> {
+    pub(super) const fn devices(&self) -> u32 {
+        self.replicas * self.shards
+    }
+}
+
+/// Why a candidate is none.
+pub(super) enum Why {
+    /// It has no unit for such numbers.
+    NoPeak(Compute),
+    /// It does not fit.
+    Memory(Bytes, Bytes),
+    /// One input alone takes longer than what is promised.
+    Slow(f64),
+    /// More replicas than anybody starts.
+    TooMany,
+    /// No instance has so many GPUs.
+    NoInstance(u32),
+    /// Over the budget.
+    Dear(HourlyPrice),
+    /// Over the limit of power.
+    Power(f64),
+}
+
+impl Why {
+    pub(super) fn words(&self) -> String {
+        let gb = |bytes: &Bytes| bytes.count() as f64 / 1e9;
+        match self {
+            Self::NoPeak(format) => format!("no rate in {} is known of it", format.name()),
+            Self::Memory(needed, usable) => format!(
+                "one input needs {:.1} GB, {:.1} GB can be used",
+                gb(needed),
+                gb(usable)
+            ),
+            Self::Slow(seconds) => format!("one input alone takes {seconds:.2} s"),
+            Self::TooMany => format!("more than {MOST_REPLICAS} replicas would be needed"),
+            Self::NoInstance(shards) => format!("no offer has {shards} of them in one host"),
+            Self::Dear(hour) => format!(
+                "{:.2} {} an hour is over the budget",
+                hour.0.as_f64(),
+                hour.0.currency.code()
+            ),
+            Self::Power(watts) => format!("{:.1} kW is over the limit", watts / 1e3),
+        }
+    }
+}
+
+/// Seconds of a batch by its inputs: told at powers of two, straight between.
+struct Curve(Vec<(f64, f64)>);
+
+impl Curve {
+    fn seconds(&self, inputs: f64) -> f64 {
+        let mut last = (0.0, 0.0);
+        for point in &self.0 {
+            if inputs <= point.0 {
+                let share = (inputs - last.0) / (point.0 - last.0).max(1e-12);
+                return last.1 + share * (point.1 - last.1);
+            }
+            last = *point;
+        }
+        // Beyond what fits nothing is asked.
+        last.1 * inputs / last.0.max(1.0)
+    }
+}
+
+/// Tries a device in a format.
+pub(super) fn tried<'a>(
+    request: &Request<'a>,
+    device: Device<'a>,
+    format: Compute,
+) -> Result<Tried<'a>, Why> {
+    let numbers = Numbers::of(format);
+    let mut machine = Machine::new(device, request.constants);
+    if machine.peak(format) <= 0.0 {
+        return Err(Why::NoPeak(format));
+    }
+    let usable = usable(&device);
+    let (residence, shards, most) = laid_out(request, &device, numbers, usable)?;
+    machine.devices = shards;
+    let held = memory(request.walk, 1.0, numbers, shards, residence);
+    let loading = device.gpu.host_link.map_or(0.0, |link| {
+        held.offloaded.count() as f64 / (link.get() * HOST_LINK)
+    });
+    let time = |inputs: f64| {
+        let parts = part_times(request.walk, inputs, numbers, &machine);
+        let seconds: f64 = parts.iter().map(|part| part.seconds).sum();
+        // Shards of a table work on their own inputs at once.
+        (seconds / 1.0 + loading, parts)
+    };
+    let mut points = Vec::new();
+    let mut inputs = 1;
+    while inputs <= most {
+        points.push((f64::from(inputs), time(f64::from(inputs)).0));
+        inputs *= 2;
+    }
+    let curve = Curve(points);
+    let (batch, replicas, served) = fleet(request, &curve, most, shards)?;
+    let seconds = |inputs: f64| curve.seconds(inputs);
+    let parts = time(served.batch).1;
+    let fraction = percentile(request);
+    Ok(Tried {
+        device,
+        numbers,
+        residence,
+        shards,
+        replicas: replicas + request.limits.spare_replicas,
+        most: batch,
+        memory: memory(request.walk, f64::from(batch), numbers, shards, residence),
+        usable,
+        mean_latency: served.mean_latency(&seconds),
+        latency: promised(request, &served, fraction, &seconds),
+        capacity: request.rate * request.inputs / served.load,
+        watts: power(&device, &parts, &served, replicas * shards),
+        parts,
+        loading,
+        served,
+    })
+}
+
+/// The fraction of requests that the latency is told for.
+pub(super) fn percentile(request: &Request<'_>) -> Option<f64> {
+    request.latency.map_or(Some(0.95), |target| {
+        target.percentile.map(gpuwise_units::Percentile::fraction)
+    })
+}
+
+fn promised(
+    _request: &Request<'_>,
+    served: &Served,
+    fraction: Option<f64>,
+    seconds: &dyn Fn(f64) -> f64,
+) -> f64 {
+    fraction.map_or_else(
+        || served.mean_latency(seconds),
+        |fraction| served.latency(fraction, seconds),
+    )
+}
+
+/// How parts stay in memory, over how many devices tables are spread, and the largest batch.
+fn laid_out(
+    request: &Request<'_>,
+    device: &Device<'_>,
+    numbers: Numbers,
+    usable: Bytes,
+) -> Result<(Residence, u32, u32), Why> {
+    let roles = || request.walk.parts.iter().map(|part| part.role);
+    let usual = if roles().any(|role| role == PartRole::Denoiser) {
+        MOST_DENOISED
+    } else {
+        MOST
+    };
+    let most = request.batch.unwrap_or(usual).max(1);
+    let tables = roles().any(|role| role == PartRole::Tables);
+    let domain = device
+        .gpu
+        .scale_up
+        .as_ref()
+        .map_or(8, |link| link.domain.min(8));
+    let largest = if tables && device.slice.is_none() {
+        domain.max(1)
+    } else {
+        1
+    };
+    let residences = [(false, false), (false, true), (true, true)];
+    let mut shards = 1;
+    while shards <= largest {
+        for (encoders_offloaded, tiled) in residences {
+            let residence = Residence {
+                encoders_offloaded,
+                tiled,
+            };
+            let batch = largest_batch(request.walk, numbers, shards, residence, usable, most);
+            if let Some(batch) = batch {
+                return Ok((residence, shards, batch));
+            }
+        }
+        shards *= 2;
+    }
+    let least = Residence {
+        encoders_offloaded: true,
+        tiled: true,
+    };
+    let needed = memory(request.walk, 1.0, numbers, largest, least).total();
+    Err(Why::Memory(needed, usable))
+}
+
+/// The batch and the fewest replicas that keep the promise.
+fn fleet(
+    request: &Request<'_>,
+    curve: &Curve,
+    most: u32,
+    shards: u32,
+) -> Result<(u32, u32, Served), Why> {
+    let seconds = |inputs: f64| curve.seconds(inputs);
+    if let Some(target) = request.latency
+        && seconds(1.0) > target.at_most.get()
+    {
+        return Err(Why::Slow(seconds(1.0)));
+    }
+    let mut best: Option<(u32, u32, Served)> = None;
+    let mut batch = 1;
+    while batch <= most {
+        if let Some((replicas, served)) = fewest(request, &seconds, batch, shards)
+            && best
+                .as_ref()
+                .is_none_or(|(_, fewest, _)| replicas < *fewest)
+        {
+            best = Some((batch, replicas, served));
+        }
+        batch *= 2;
+    }
+    best.ok_or(Why::TooMany)
+}
+
+/// The fewest replicas with batches of at most so many: doubled until they do, then halved.
+fn fewest(
+    request: &Request<'_>,
+    seconds: &dyn Fn(f64) -> f64,
+    batch: u32,
+    shards: u32,
+) -> Option<(u32, Served)> {
+    let rate = request.rate * request.inputs;
+    let fraction = percentile(request);
+    let keeps = |replicas: u32| {
+        // Each shard of a replica works on inputs of its own.
+        let fleet = Fleet {
+            replicas: replicas * shards,
+            most: batch,
+            rate,
+        };
+        let served = fleet.serve(seconds)?;
+        let highest = if request.latency.is_some() {
+            HIGHEST_LOAD
+        } else {
+            UNPROMISED_LOAD
+        };
+        let late = request.latency.is_some_and(|target| {
+            promised(request, &served, fraction, seconds) > target.at_most.get()
+        });
+        (served.load <= highest && !late).then_some(served)
+    };
+    let each = f64::from(batch) / seconds(f64::from(batch)) * f64::from(shards);
+    let mut low = libm::floor(rate / each).min(f64::from(MOST_REPLICAS)) as u32;
+    let mut high = low.max(1);
+    while keeps(high).is_none() {
+        low = high;
+        high *= 2;
+        if high > MOST_REPLICAS {
+            return None;
+        }
+    }
+    while high - low > 1 {
+        let middle = low + (high - low) / 2;
+        if keeps(middle).is_some() {
+            high = middle;
+        } else {
+            low = middle;
+        }
+    }
+    if low > 0 && keeps(low).is_some() {
+        high = low;
+    }
+    keeps(high).map(|served| (high, served))
+}
+
+/// Watts of all devices.
+fn power(device: &Device<'_>, parts: &[PartTime], served: &Served, devices: u32) -> Option<f64> {
+    let sum = |one: fn(&PartTime) -> f64| parts.iter().map(one).sum::<f64>();
+    let seconds = sum(|part| part.seconds).max(1e-12);
+    let share = |one: fn(&PartTime) -> f64| (sum(one) / seconds).min(1.0);
+    let activity = Activity {
+        busy: served.busy,
+        memory: share(|part| part.memory),
+        compute: share(|part| part.compute),
+    };
+    watts(device, activity).map(|watts| watts * f64::from(devices))
+}

@@ -1,0 +1,206 @@
+//! A candidate as a deployment, with ranges and derivations.
+
+use super::{Request, candidate::Tried};
+use crate::media::time::PartTime;
+use alloc::{
+    format,
+    string::{String, ToString},
+    vec::Vec,
+};
+use gpuwise_domain::{
+    deployment::Rental,
+    estimate::{Basis, Derivation, Estimate},
+    media::MediaDeployment,
+};
+use gpuwise_units::{Bytes, HourlyPrice, Money};
+
+pub(super) fn deployment(
+    request: &Request<'_>,
+    tried: &Tried<'_>,
+    rental: Option<Rental>,
+    hour: Option<HourlyPrice>,
+) -> MediaDeployment {
+    let generation = &tried.device.gpu.generation;
+    let known = request.constants.knows(generation);
+    let (low, high) = if known {
+        request.constants.range
+    } else {
+        request.constants.far_range
+    };
+    let speed = |value: f64| Estimate::with_factors(value, low, high);
+    let slowness = |value: f64| Estimate::with_factors(value, 1.0 / high, 1.0 / low);
+    let power = tried
+        .watts
+        .map(|watts| Estimate::with_factors(watts, 0.8, 1.2));
+    MediaDeployment {
+        gpu: tried.device.gpu.name.clone(),
+        slice: tried.device.slice.map(|slice| slice.profile.clone()),
+        replicas: tried.replicas,
+        shards: tried.shards,
+        precision: tried.numbers.main.name().to_string(),
+        encoders_offloaded: tried.residence.encoders_offloaded,
+        tiled: tried.residence.tiled,
+        most_batch: f64::from(tried.most) / request.inputs,
+        batch: tried.served.batch / request.inputs,
+        mean_latency: slowness(tried.mean_latency),
+        latency: slowness(tried.latency),
+        capacity: speed(tried.capacity / request.inputs),
+        load: tried.served.load,
+        memory: causes(tried),
+        usable: tried.usable,
+        host_bytes: tried.memory.offloaded,
+        power,
+        joules_per_unit: power.map(|power| power.scaled(1.0 / request.rate)),
+        rental,
+        per_hour: hour,
+        per_unit: hour.and_then(|hour| per_unit(request, hour)),
+        basis: if known {
+            Basis::Calibrated
+        } else {
+            Basis::Extrapolated
+        },
+        bottleneck: bottleneck(request, tried),
+        derivations: derivations(request, tried),
+    }
+}
+
+/// The hour's price over the units of an hour, rounded once.
+fn per_unit(request: &Request<'_>, hour: HourlyPrice) -> Option<Money> {
+    let (together, _) = request.unit.priced();
+    // Units an hour, in millionths.
+    let units = libm::round(request.rate * 3600.0 * 1e6);
+    if !(units >= 1.0 && units < 9e18) {
+        return None;
+    }
+    Some(hour.0.times(i64::from(together) * 1_000_000, units as i64))
+}
+
+fn causes(tried: &Tried<'_>) -> Vec<(String, Bytes)> {
+    let memory = &tried.memory;
+    let mut out: Vec<(String, Bytes)> = memory
+        .weights
+        .iter()
+        .map(|(name, bytes)| (format!("weights of {name}"), *bytes))
+        .collect();
+    out.push((
+        format!("activations of {}", memory.widest),
+        memory.activations,
+    ));
+    if memory.cache > Bytes::ZERO {
+        out.push(("keys and values of the decoder".into(), memory.cache));
+    }
+    out.push(("context and libraries".into(), memory.program));
+    out
+}
+
+/// What takes the largest share of the time.
+fn bottleneck(request: &Request<'_>, tried: &Tried<'_>) -> String {
+    let total: f64 = tried.parts.iter().map(|part| part.seconds).sum::<f64>() + tried.loading;
+    let longest = tried
+        .parts
+        .iter()
+        .max_by(|a, b| a.seconds.total_cmp(&b.seconds));
+    let Some(longest) = longest else {
+        return String::new();
+    };
+    let name = request
+        .walk
+        .parts
+        .get(longest.part)
+        .map_or("", |part| part.name.as_str());
+    let share = 100.0 * longest.seconds / total.max(1e-12);
+    format!("{}: {share:.0} % of the time is {name}", limit(longest))
+}
+
+fn limit(part: &PartTime) -> &'static str {
+    let most = part
+        .compute
+        .max(part.memory)
+        .max(part.overhead)
+        .max(part.exchange);
+    if most <= part.compute {
+        "arithmetic"
+    } else if most <= part.memory {
+        "memory bandwidth"
+    } else if most <= part.overhead {
+        "launches and the host"
+    } else {
+        "the link between GPUs"
+    }
+}
+
+fn derivations(request: &Request<'_>, tried: &Tried<'_>) -> Vec<Derivation> {
+    let served = &tried.served;
+    let parts: Vec<Derivation> = tried
+        .parts
+        .iter()
+        .filter(|part| part.seconds > 0.0)
+        .map(|part| part_derivation(request, part))
+        .collect();
+    let batch = Derivation::computed(
+        format!("time of a batch of {:.1}", served.batch),
+        format!("{:.4} s", served.seconds),
+        "sum over parts",
+        parts,
+    );
+    let inputs = Derivation::fact(
+        "inputs a second",
+        format!("{:.4}", request.rate * request.inputs),
+        format!("{} × {} inputs each", request.unit.plural(), request.inputs),
+    );
+    let latency = Derivation::computed(
+        "latency",
+        format!("{:.4} s", tried.latency),
+        "wait for a free replica + time of the own batch",
+        Vec::from([batch, inputs]),
+    );
+    let memory = Derivation::computed(
+        "memory of one GPU",
+        format!("{:.2} GB", tried.memory.total().count() as f64 / 1e9),
+        "weights + activations of the widest pass + caches + program",
+        causes(tried)
+            .into_iter()
+            .map(|(name, bytes)| {
+                let value = format!("{:.2} GB", bytes.count() as f64 / 1e9);
+                Derivation::fact(name, value, "the walk through the network")
+            })
+            .collect(),
+    );
+    Vec::from([latency, memory])
+}
+
+fn part_derivation(request: &Request<'_>, part: &PartTime) -> Derivation {
+    let walked = request.walk.parts.get(part.part);
+    let name = walked.map_or("", |walked| walked.name.as_str());
+    let flops = walked.map_or(0.0, |walked| walked.passes * walked.flops() as f64);
+    let fact = |name: &str, seconds: f64, source: &str| {
+        Derivation::fact(name, format!("{seconds:.4} s"), source)
+    };
+    Derivation::computed(
+        name,
+        format!("{:.4} s", part.seconds),
+        "√(arithmetic² + memory²) operation by operation + launches",
+        Vec::from([
+            Derivation::fact(
+                "work of one input",
+                format!("{:.2} TFLOP", flops / 1e12),
+                "the walk through the network",
+            ),
+            fact(
+                "arithmetic alone",
+                part.compute,
+                "peak × achieved share, catalogue/media.toml",
+            ),
+            fact(
+                "memory alone",
+                part.memory,
+                "bandwidth × achieved share, catalogue/media.toml",
+            ),
+            fact(
+                "launches and the host",
+                part.overhead,
+                "catalogue/media.toml",
+            ),
+        ]),
+    )
+}
