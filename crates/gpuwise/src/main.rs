@@ -12,6 +12,7 @@ mod error;
 mod fetch;
 mod fitting;
 mod knowledge;
+mod media;
 mod model;
 mod names;
 mod output;

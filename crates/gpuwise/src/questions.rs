@@ -1,6 +1,6 @@
 //! Tables of questions: reading them, finding their models, and answering them.
 
-use crate::{catalogue::Loaded, error::Problem};
+use crate::{catalogue::Loaded, error::Problem, media};
 use gpuwise_domain::{model::Architecture, question::Question};
 use gpuwise_read::question::read_questions;
 use gpuwise_size::{
@@ -151,12 +151,14 @@ pub(crate) fn answers(
     loaded: &Loaded,
     knowledge: &Knowledge,
 ) -> Vec<Answer> {
+    let walks = media::walks(asked, loaded);
+    let walks = &walks;
     let threads = thread::available_parallelism().map_or(1, NonZero::get);
     let size = asked.len().div_ceil(threads).max(1);
     thread::scope(|scope| {
         let workers: Vec<_> = asked
             .chunks(size)
-            .map(|rows| scope.spawn(move || some_answers(rows, models, loaded, knowledge)))
+            .map(|rows| scope.spawn(move || some_answers(rows, models, walks, loaded, knowledge)))
             .collect();
         workers
             .into_iter()
@@ -172,6 +174,7 @@ pub(crate) fn answers(
 fn some_answers(
     rows: &[Asked],
     models: &Models,
+    walks: &media::Walks,
     loaded: &Loaded,
     knowledge: &Knowledge,
 ) -> Vec<Answer> {
@@ -179,6 +182,9 @@ fn some_answers(
     rows.iter()
         .map(|row| {
             let question = &row.question;
+            if let Some(answer) = media::answer(question, loaded, walks, &loaded.media) {
+                return answer;
+            }
             let architecture = match models.get(&question.model) {
                 Some(Ok(architecture)) => architecture,
                 Some(Err(why)) => return Answer::none(why.clone()),

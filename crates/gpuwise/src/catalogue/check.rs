@@ -111,6 +111,10 @@ fn checked(sources: &[Source], known: &Loaded) -> Checked {
         match source.kind {
             Kind::Gpus => gpus(source, &mut findings),
             Kind::Models => json(source, &mut models, &mut findings),
+            Kind::Networks => {
+                let read = read::NetworkCatalogue::default().add(&source.file, &source.text);
+                findings.extend(read.err().map(|error| finding(&source.file, None, &error)));
+            }
             kind => table(source, kind, &mut findings),
         }
         if findings.len() == before {
@@ -289,7 +293,8 @@ fn rows(kind: Kind, file: &str, text: &str) -> Result<(), CatalogueError> {
         Kind::Quality => read::read_quality(file, text).map(drop),
         Kind::Benchmarks => read::read_benchmarks(file, text).map(drop),
         Kind::SizeClasses => read::read_size_classes(file, text).map(drop),
-        Kind::Gpus | Kind::Models => Ok(()),
+        Kind::MediaBenchmarks => read::read_media_benchmarks(file, text).map(drop),
+        Kind::Gpus | Kind::Models | Kind::Networks => Ok(()),
     }
 }
 

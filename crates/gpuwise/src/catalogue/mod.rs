@@ -11,8 +11,9 @@ use gpuwise_domain::{
     engine::EngineKind,
     evidence::EvidenceRow,
     facts::EngineFacts,
+    media::MediaBenchmark,
 };
-use gpuwise_read::catalogue::{self as read, CatalogueError, ModelCatalogue};
+use gpuwise_read::catalogue::{self as read, CatalogueError, ModelCatalogue, NetworkCatalogue};
 use std::{
     env, fs,
     path::{Path, PathBuf},
@@ -27,6 +28,12 @@ pub(crate) struct Loaded {
     pub(crate) size_classes: Vec<SizeClass>,
     /// Models by name.
     pub(crate) models: ModelCatalogue,
+    /// Networks that are run whole, by name.
+    pub(crate) networks: NetworkCatalogue,
+    /// What published benchmarks of such networks run.
+    pub(crate) media_benchmarks: Vec<MediaBenchmark>,
+    /// Fitted constants of such networks.
+    pub(crate) media: gpuwise_size::media::Constants,
     /// The user's files that were read, in order.
     pub(crate) files: Vec<PathBuf>,
 }
@@ -100,6 +107,8 @@ pub(crate) enum Kind {
     Quality,
     Benchmarks,
     SizeClasses,
+    MediaBenchmarks,
+    Networks,
     Models,
 }
 
@@ -116,6 +125,7 @@ impl Kind {
         };
         match extension {
             "toml" if starts("gpus") => Some(Self::Gpus),
+            "json" if starts("networks") => Some(Self::Networks),
             "json" => Some(Self::Models),
             "csv" if starts("mig_profiles") => Some(Self::MigProfiles),
             "csv" if starts("hosts") => Some(Self::Hosts),
@@ -124,6 +134,7 @@ impl Kind {
             "csv" if starts("quality") => Some(Self::Quality),
             "csv" if starts("benchmarks") => Some(Self::Benchmarks),
             "csv" if starts("size_classes") => Some(Self::SizeClasses),
+            "csv" if starts("media_benchmarks") => Some(Self::MediaBenchmarks),
             _ => None,
         }
     }
@@ -134,7 +145,10 @@ impl Kind {
 /// # Errors
 /// When a file of the user's cannot be read, or a row of it is wrong.
 pub(crate) fn load(overrides: &Overrides) -> anyhow::Result<Loaded> {
-    let mut loaded = Loaded::default();
+    let mut loaded = Loaded {
+        media: crate::media::fitted()?,
+        ..Loaded::default()
+    };
     for (kind, file, text) in embedded::FILES {
         add(&mut loaded, *kind, file, text).context("the catalogue that gpuwise carries")?;
     }
@@ -248,6 +262,12 @@ fn add(loaded: &mut Loaded, kind: Kind, file: &str, text: &str) -> Result<(), Ca
             read::read_size_classes(file, text)?,
             merge::same_class,
         ),
+        Kind::MediaBenchmarks => merge::over(
+            &mut loaded.media_benchmarks,
+            read::read_media_benchmarks(file, text)?,
+            |a, b| a.prefix == b.prefix,
+        ),
+        Kind::Networks => loaded.networks.add(file, text)?,
         Kind::Models => loaded.models.add(file, text)?,
     }
     Ok(())

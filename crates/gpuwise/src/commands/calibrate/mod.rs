@@ -10,7 +10,7 @@ use crate::{
     catalogue,
     error::Problem,
     fitting::{self, LeftOut},
-    knowledge, output,
+    knowledge, media, output,
     questions::{Asked, models_of},
     write::Pending,
 };
@@ -39,10 +39,13 @@ pub(crate) struct Flags {
     #[arg(long, conflicts_with_all = ["refit", "cross_validate"])]
     forget: bool,
     /// Refit every constant, its ranges and its errors, and print the file of constants
-    #[arg(long)]
+    #[arg(long, group = "refits")]
     refit: bool,
+    /// Refit the constants of networks that are run whole, and print their file
+    #[arg(long, group = "refits", conflicts_with_all = ["cross_validate", "forget"])]
+    refit_media: bool,
     /// Write the refitted constants here instead of to standard output
-    #[arg(long, value_name = "FILE", requires = "refit")]
+    #[arg(long, value_name = "FILE", requires = "refits")]
     output: Option<PathBuf>,
     /// Leave out one group after another, refit without it, and print the errors on it
     #[arg(long, value_enum, value_name = "GROUP", conflicts_with = "refit")]
@@ -70,8 +73,12 @@ pub(crate) fn run(context: &Context, flags: &Flags) -> anyhow::Result<Answer> {
     if let Some(by) = flags.cross_validate {
         return cross_validate(context, &asked, &models, &loaded, flags, by);
     }
-    if flags.refit {
-        let text = fitting::refit(&asked, &models, &loaded, &flags.matmuls)?;
+    if flags.refit || flags.refit_media {
+        let text = if flags.refit_media {
+            media::refit(&asked, &loaded)?
+        } else {
+            fitting::refit(&asked, &models, &loaded, &flags.matmuls)?
+        };
         match &flags.output {
             Some(path) => Pending::new(path)?.finish(&text)?,
             None => output::data(&text)?,
