@@ -36,4 +36,5 @@ mod training_names;
 pub mod training_plan;
 pub mod training_facts;
 pub mod usage;
+pub mod verdict;
 pub mod workload;

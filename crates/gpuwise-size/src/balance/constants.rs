@@ -42,6 +42,7 @@ constants! {
     LeastLoss = "least_loss",
     LeastLossLink = "least_loss_link",
     LeastSaving = "least_saving",
+    Room = "room",
 }
 
 /// Every constant that the balance needs.

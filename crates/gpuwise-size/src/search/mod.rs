@@ -17,6 +17,7 @@ mod service;
 mod support;
 
 pub use offers::{cheapest_rental, per_hour};
+pub(crate) use report::{COLLECTIVES, PROMPTS};
 pub use rebuilt::{RebuildError, setups};
 pub use request::{Choices, DraftModel, Fixed, Request};
 

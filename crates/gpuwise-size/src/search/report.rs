@@ -56,6 +56,11 @@ pub(crate) fn deployment(request: &Request<'_>, judged: &Judged<'_>, at: usize) 
     }
 }
 
+/// How a bottleneck begins where prompts take most of the time.
+pub(crate) const PROMPTS: &str = "computing prompts";
+/// How it begins where exchanges between GPUs do.
+pub(crate) const COLLECTIVES: &str = "collectives between GPUs in decode steps";
+
 /// The largest part of the GPUs' time, and what of it.
 fn bottleneck(feasible: &Feasible<'_>) -> String {
     let worked = &feasible.figures;
@@ -63,7 +68,7 @@ fn bottleneck(feasible: &Feasible<'_>) -> String {
     let drafts = worked.drafts.unwrap_or(0.0);
     let total = (worked.step.total() + drafts).max(1e-12);
     let parts = [
-        (worked.prefill_share, "computing prompts"),
+        (worked.prefill_share, PROMPTS),
         (
             decode * worked.step.dense / total,
             "reading weights in decode steps",
@@ -76,10 +81,7 @@ fn bottleneck(feasible: &Feasible<'_>) -> String {
             decode * worked.step.attention / total,
             "reading the KV cache in decode steps",
         ),
-        (
-            decode * worked.step.communication / total,
-            "collectives between GPUs in decode steps",
-        ),
+        (decode * worked.step.communication / total, COLLECTIVES),
         (
             decode * worked.step.overhead / total,
             "launching kernels and scheduling",

@@ -17,3 +17,4 @@ mod search;
 mod train_search;
 mod training_time;
 mod walks;
+mod verdict;
