@@ -18,6 +18,8 @@ pub struct TrainingFacts {
     pub errors: Vec<HeldOutError>,
     /// Benchmarks of time to a quality.
     pub benchmarks: Vec<ConvergenceBenchmark>,
+    /// What they share.
+    pub convergence: ConvergenceConstants,
 }
 
 /// What large matmuls reach of the dense peak on a GPU, timed apart from any training run.
@@ -91,31 +93,49 @@ pub struct HeldOutError {
     pub range: (f64, f64),
 }
 
-/// A benchmark of time to a quality, with what it needs to get there.
+/// A benchmark of time to a quality: what a sample is and how many are needed.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ConvergenceBenchmark {
     /// As its organisers name it.
     pub name: String,
     /// What it trains, for people.
     pub network: String,
-    /// Floating-point operations of training on one sample, forward and backward; 0 where bytes
-    /// bound it.
+    /// Matmul operations of training on one sample, forward and backward.
     pub sample_flops: f64,
+    /// Whether its matmuls run in FP8 where the silicon has it.
+    pub eight_bit: bool,
+    /// Share of the timed matmul rate that runs reach.
+    pub share: f64,
     /// Bytes of memory traffic of training on one sample.
     pub sample_bytes: f64,
+    /// Seconds of a step that do not shrink with GPUs, with a link of 450 x 10^9 bytes a second;
+    /// in inverse proportion to the link.
+    pub step_seconds: f64,
     /// Samples until the quality is reached, by global batch, smallest first; linear in the
     /// logarithm of the batch between rows.
     pub samples: Vec<(f64, f64)>,
-    /// Global batch where a row states none, of one GPU.
+    /// Samples of one GPU in a step where a row states no batch.
     pub usual_batch: f64,
-    /// Share of the BF16 peak's matmul rate that its kernels reach.
-    pub share: f64,
-    /// Seconds of a step that do not shrink with GPUs: launches, exposed reductions, data.
-    pub step_seconds: f64,
-    /// Seconds that do not depend on the speed: start, evaluation, checkpoint reading.
-    pub fixed_seconds: f64,
     /// Where its facts come from.
     pub source: String,
+}
+
+/// What all benchmarks of time to a quality share.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct ConvergenceConstants {
+    /// Seconds of a run that depend on neither speed nor size: start, evaluations' heads and tails.
+    pub fixed_seconds: f64,
+    /// Speed of software that calls no vendor library (tinygrad), over that of others.
+    pub without_libraries: f64,
+}
+
+impl Default for ConvergenceConstants {
+    fn default() -> Self {
+        Self {
+            fixed_seconds: 15.0,
+            without_libraries: 0.25,
+        }
+    }
 }
 
 impl TrainingFacts {

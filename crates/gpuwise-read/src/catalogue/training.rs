@@ -1,7 +1,7 @@
 use super::CatalogueError;
 use gpuwise_domain::training_facts::{
-    AttentionShare, ConstantSet, ConvergenceBenchmark, HeldOutError, MatmulShare, TrainingFacts,
-    UsualNetwork,
+    AttentionShare, ConstantSet, ConvergenceBenchmark, ConvergenceConstants, HeldOutError,
+    MatmulShare, TrainingFacts, UsualNetwork,
 };
 use serde::Deserialize;
 use std::collections::BTreeMap;
@@ -21,6 +21,9 @@ struct File {
     error: Vec<HeldOut>,
     #[serde(default)]
     benchmark: Vec<Benchmark>,
+    #[serde(default)]
+    run: Vec<Run>,
+    convergence: Option<Convergence>,
 }
 
 /// Shares of the dense peak.
@@ -83,15 +86,27 @@ struct Benchmark {
     network: String,
     sample_gflop: f64,
     #[serde(default)]
-    sample_megabytes: f64,
+    eight_bit: bool,
     samples: Vec<[f64; 2]>,
     usual_batch: f64,
-    share: f64,
-    #[serde(default)]
-    step_ms: f64,
-    #[serde(default)]
-    fixed_seconds: f64,
     source: String,
+}
+
+/// What was fitted of a benchmark's runs.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Run {
+    benchmark: String,
+    share: f64,
+    sample_megabytes: f64,
+    step_ms: f64,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Convergence {
+    fixed_seconds: f64,
+    without_libraries: f64,
 }
 
 /// Reads `training.toml`.
@@ -113,7 +128,15 @@ pub fn read_training_facts(file: &str, text: &str) -> Result<TrainingFacts, Cata
         networks: parsed.network.into_iter().map(network).collect(),
         sets: parsed.set.into_iter().map(set).collect(),
         errors: parsed.error.into_iter().map(held_out).collect(),
-        benchmarks: parsed.benchmark.into_iter().map(benchmark).collect(),
+        benchmarks: (parsed.benchmark.into_iter())
+            .map(|row| benchmark(row, &parsed.run))
+            .collect(),
+        convergence: parsed
+            .convergence
+            .map_or_else(ConvergenceConstants::default, |row| ConvergenceConstants {
+                fixed_seconds: row.fixed_seconds,
+                without_libraries: row.without_libraries,
+            }),
     })
 }
 
@@ -164,6 +187,12 @@ fn check(file: &str, parsed: &File) -> Result<(), CatalogueError> {
                 format!("benchmark {}", row.name),
                 "samples are [global batch, samples] by rising batch, all positive",
             );
+        }
+    }
+    for row in &parsed.run {
+        let figures = [row.share, row.sample_megabytes, row.step_ms];
+        if figures.into_iter().any(|v| !(v > 0.0 && v.is_finite())) {
+            return wrong(format!("run {}", row.benchmark), "figures are positive");
         }
     }
     let sources = (parsed.matmul.iter().map(|row| &row.source))
@@ -226,17 +255,21 @@ fn held_out(row: HeldOut) -> HeldOutError {
     }
 }
 
-fn benchmark(row: Benchmark) -> ConvergenceBenchmark {
+/// What runs reach before any of a benchmark was fitted: half of the timed rate, and a byte for
+/// every 400 operations.
+fn benchmark(row: Benchmark, runs: &[Run]) -> ConvergenceBenchmark {
+    let flops = row.sample_gflop * 1e9;
+    let run = runs.iter().find(|run| run.benchmark == row.name);
     ConvergenceBenchmark {
-        name: row.name,
         network: row.network,
-        sample_flops: row.sample_gflop * 1e9,
-        sample_bytes: row.sample_megabytes * 1e6,
+        sample_flops: flops,
+        eight_bit: row.eight_bit,
+        share: run.map_or(0.5, |run| run.share),
+        sample_bytes: run.map_or(flops / 400.0, |run| run.sample_megabytes * 1e6),
+        step_seconds: run.map_or(0.02, |run| run.step_ms * 1e-3),
         samples: row.samples.into_iter().map(|[b, s]| (b, s)).collect(),
         usual_batch: row.usual_batch,
-        share: row.share,
-        step_seconds: row.step_ms * 1e-3,
-        fixed_seconds: row.fixed_seconds,
         source: row.source,
+        name: row.name,
     }
 }

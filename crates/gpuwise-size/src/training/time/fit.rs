@@ -47,14 +47,45 @@ impl FitRow {
 
 /// Fits constants to rows, from their priors.
 pub fn fit_training(rows: &[&FitRow]) -> TrainingConstants {
-    let count = TRAINING_PARAMETERS.len();
-    let mut constants = TrainingConstants::default();
-    let mut residuals = residuals(rows, &constants);
-    let mut cost = cost(&residuals, &constants);
+    let priors: Vec<Prior> = TRAINING_PARAMETERS
+        .iter()
+        .map(|info| Prior {
+            logarithm: libm::log(info.prior),
+            spread: info.spread,
+        })
+        .collect();
+    let residuals = |logarithms: &[f64]| {
+        let constants = TrainingConstants {
+            logarithms: logarithms.to_vec(),
+        };
+        rows.iter().map(|row| row.residual(&constants)).collect()
+    };
+    TrainingConstants {
+        logarithms: least_squares(&priors, &residuals),
+    }
+}
+
+/// What is known of a constant before any data.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Prior {
+    /// Logarithm of its value.
+    pub logarithm: f64,
+    /// Standard deviation of that.
+    pub spread: f64,
+}
+
+/// Logarithms of constants that make residuals small, near their priors.
+///
+/// `residuals` gives the logarithm of predicted over measured for every row.
+pub fn least_squares(priors: &[Prior], residuals: &dyn Fn(&[f64]) -> Vec<f64>) -> Vec<f64> {
+    let count = priors.len();
+    let mut logarithms: Vec<f64> = priors.iter().map(|prior| prior.logarithm).collect();
+    let mut here = residuals(&logarithms);
+    let mut cost = total_cost(&here, &logarithms, priors);
     let mut damping = 1e-2;
     for _ in 0..STEPS {
-        let slopes = slopes(rows, &constants, &residuals);
-        let (normal, gradient) = normal(&residuals, &slopes, &constants);
+        let slopes = slopes(&logarithms, &here, residuals);
+        let (normal, gradient) = normal(&here, &slopes, &logarithms, priors);
         let mut gain = 0.0;
         for _ in 0..6 {
             let mut damped = normal.clone();
@@ -62,15 +93,16 @@ pub fn fit_training(rows: &[&FitRow]) -> TrainingConstants {
                 damped[at * count + at] *= 1.0 + damping;
             }
             let step = solve_symmetric(damped, gradient.iter().map(|g| -g).collect());
-            let mut candidate = constants.clone();
-            for (logarithm, delta) in candidate.logarithms.iter_mut().zip(&step) {
-                *logarithm += delta.clamp(-0.5, 0.5);
-            }
-            let next = self::residuals(rows, &candidate);
-            let next_cost = self::cost(&next, &candidate);
+            let candidate: Vec<f64> = logarithms
+                .iter()
+                .zip(&step)
+                .map(|(logarithm, delta)| logarithm + delta.clamp(-0.5, 0.5))
+                .collect();
+            let next = residuals(&candidate);
+            let next_cost = total_cost(&next, &candidate, priors);
             if next_cost < cost {
                 gain = (cost - next_cost) / cost;
-                (constants, residuals, cost) = (candidate, next, next_cost);
+                (logarithms, here, cost) = (candidate, next, next_cost);
                 damping = (damping * 0.3).max(1e-6);
                 break;
             }
@@ -80,23 +112,22 @@ pub fn fit_training(rows: &[&FitRow]) -> TrainingConstants {
             break;
         }
     }
-    constants
+    logarithms
 }
 
-fn residuals(rows: &[&FitRow], constants: &TrainingConstants) -> Vec<f64> {
-    rows.iter().map(|row| row.residual(constants)).collect()
-}
-
-fn slopes(rows: &[&FitRow], constants: &TrainingConstants, residuals: &[f64]) -> Vec<Vec<f64>> {
-    (0..TRAINING_PARAMETERS.len())
+fn slopes(
+    logarithms: &[f64],
+    here: &[f64],
+    residuals: &dyn Fn(&[f64]) -> Vec<f64>,
+) -> Vec<Vec<f64>> {
+    (0..logarithms.len())
         .map(|at| {
-            let mut shifted = constants.clone();
-            if let Some(logarithm) = shifted.logarithms.get_mut(at) {
-                *logarithm += DELTA;
-            }
-            rows.iter()
-                .zip(residuals)
-                .map(|(row, residual)| (row.residual(&shifted) - residual) / DELTA)
+            let mut shifted = logarithms.to_vec();
+            shifted[at] += DELTA;
+            residuals(&shifted)
+                .iter()
+                .zip(here)
+                .map(|(moved, residual)| (moved - residual) / DELTA)
                 .collect()
         })
         .collect()
@@ -105,7 +136,8 @@ fn slopes(rows: &[&FitRow], constants: &TrainingConstants, residuals: &[f64]) ->
 fn normal(
     residuals: &[f64],
     slopes: &[Vec<f64>],
-    constants: &TrainingConstants,
+    logarithms: &[f64],
+    priors: &[Prior],
 ) -> (Vec<f64>, Vec<f64>) {
     let count = slopes.len();
     let weights: Vec<f64> = residuals
@@ -123,22 +155,14 @@ fn normal(
         gradient[i] = (0..residuals.len())
             .map(|row| weights[row] * left[row] * residuals[row])
             .sum();
-        let (departure, spread) = departure(constants, i);
-        normal[i * count + i] += 1.0 / (spread * spread);
-        gradient[i] += departure / (spread * spread);
+        let variance = priors[i].spread * priors[i].spread;
+        normal[i * count + i] += 1.0 / variance;
+        gradient[i] += (logarithms[i] - priors[i].logarithm) / variance;
     }
     (normal, gradient)
 }
 
-fn departure(constants: &TrainingConstants, at: usize) -> (f64, f64) {
-    let info = &TRAINING_PARAMETERS[at];
-    (
-        constants.logarithms[at] - libm::log(info.prior),
-        info.spread,
-    )
-}
-
-fn cost(residuals: &[f64], constants: &TrainingConstants) -> f64 {
+fn total_cost(residuals: &[f64], logarithms: &[f64], priors: &[Prior]) -> f64 {
     let rows: f64 = residuals
         .iter()
         .map(|residual| {
@@ -151,11 +175,13 @@ fn cost(residuals: &[f64], constants: &TrainingConstants) -> f64 {
             }
         })
         .sum();
-    let priors: f64 = (0..TRAINING_PARAMETERS.len())
-        .map(|at| {
-            let (departure, spread) = departure(constants, at);
-            0.5 * departure * departure / (spread * spread)
+    let departures: f64 = logarithms
+        .iter()
+        .zip(priors)
+        .map(|(logarithm, prior)| {
+            let departure = (logarithm - prior.logarithm) / prior.spread;
+            0.5 * departure * departure
         })
         .sum();
-    rows / (HUBER * HUBER) + priors
+    rows / (HUBER * HUBER) + departures
 }

@@ -6,6 +6,7 @@
 //! ([`TrainingConstants`]).
 
 mod constants;
+mod converge;
 mod explain;
 mod fit;
 mod flops;
@@ -16,8 +17,9 @@ mod work;
 pub use constants::{
     TRAINING_PARAMETERS, TrainingConstants, TrainingParameter, TrainingParameterInfo,
 };
+pub use converge::{Convergence, ConvergenceFit, ConvergenceRun, converge, fit_convergence};
 pub use explain::explain_step;
-pub use fit::{FitRow, fit_training};
+pub use fit::{FitRow, Prior, fit_training, least_squares};
 pub use flops::{FlopCount, model_flops_per_token};
 pub use parts::{StepParts, step_parts};
 pub use system::{TrainingSystem, recipe_peak};

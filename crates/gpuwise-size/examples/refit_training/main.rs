@@ -21,6 +21,8 @@ use gpuwise_size::{
 };
 use std::{collections::BTreeMap, error::Error, fmt::Write as _, fs, path::Path, path::PathBuf};
 
+mod convergence;
+
 /// A run, what it belongs to, and how it is shown.
 struct Sample {
     row: FitRow,
@@ -54,7 +56,12 @@ fn main() -> Result<(), Box<dyn Error>> {
         .next()
         .unwrap_or(&text)
         .trim_end();
-    print!("{kept}\n\n{}", fitted(&samples, verbose));
+    let runs = convergence::runs(Path::new(folder), &root, &facts)?;
+    print!(
+        "{kept}\n\n{}{}",
+        fitted(&samples, verbose),
+        convergence::fitted(&runs, &facts, verbose)
+    );
     Ok(())
 }
 

@@ -1,0 +1,181 @@
+//! Time to a quality: samples that a benchmark needs, over samples a second.
+//!
+//! How many samples are needed is given: the organisers' reference runs, by global batch. A step is
+//! the GPU's share of the batch, operations and bytes in turn, and what does not shrink with GPUs.
+
+use super::{
+    fit::{Prior, least_squares},
+    system::TrainingSystem,
+};
+use alloc::vec::Vec;
+use gpuwise_domain::training_facts::{ConvergenceBenchmark, ConvergenceConstants};
+
+/// The link for which a step's constant part is stated, in bytes a second.
+const REFERENCE_LINK: f64 = 450e9;
+
+/// A run of a benchmark.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ConvergenceRun<'a> {
+    /// Which benchmark.
+    pub benchmark: &'a ConvergenceBenchmark,
+    /// What each GPU reaches.
+    pub system: TrainingSystem,
+    /// GPUs.
+    pub gpus: f64,
+    /// Samples of a step over all GPUs; `None`: as many as a GPU usually has, on each.
+    pub batch: Option<f64>,
+    /// Whether the software calls no vendor library.
+    pub without_libraries: bool,
+}
+
+/// How a run goes.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Convergence {
+    /// Samples of a step.
+    pub batch: f64,
+    /// Samples until the quality is reached.
+    pub samples: f64,
+    /// Seconds of a step.
+    pub step: f64,
+    /// Samples a second.
+    pub throughput: f64,
+    /// Seconds to the quality.
+    pub seconds: f64,
+}
+
+/// How a run goes.
+pub fn converge(run: &ConvergenceRun<'_>, constants: &ConvergenceConstants) -> Convergence {
+    let benchmark = run.benchmark;
+    let gpus = run.gpus.max(1.0);
+    let batch = run
+        .batch
+        .filter(|batch| *batch >= 1.0)
+        .unwrap_or(benchmark.usual_batch * gpus);
+    let rate = if benchmark.eight_bit {
+        run.system.fp8.unwrap_or(run.system.half)
+    } else {
+        run.system.half
+    };
+    let libraries = if run.without_libraries {
+        constants.without_libraries
+    } else {
+        1.0
+    };
+    let sample = (benchmark.sample_flops / (rate * benchmark.share)
+        + benchmark.sample_bytes / run.system.memory)
+        / libraries;
+    let together = if gpus > 1.0 {
+        benchmark.step_seconds * REFERENCE_LINK / run.system.scale_up
+    } else {
+        0.0
+    };
+    let step = batch / gpus * sample + together;
+    let samples = needed(&benchmark.samples, batch);
+    let throughput = batch / step;
+    Convergence {
+        batch,
+        samples,
+        step,
+        throughput,
+        seconds: samples / throughput + constants.fixed_seconds,
+    }
+}
+
+/// Samples until the quality is reached at a global batch; beyond the largest that was tried they
+/// grow with the root of the batch.
+fn needed(table: &[(f64, f64)], batch: f64) -> f64 {
+    let Some(first) = table.first() else {
+        return f64::NAN;
+    };
+    if batch <= first.0 {
+        return first.1;
+    }
+    for pair in table.windows(2) {
+        let [(left, low), (right, high)] = pair else {
+            continue;
+        };
+        if batch <= *right {
+            let way = libm::log(batch / left) / libm::log(right / left);
+            return low + way * (high - low);
+        }
+    }
+    let last = table.last().unwrap_or(first);
+    last.1 * libm::sqrt(batch / last.0)
+}
+
+/// A measured run.
+#[derive(Debug, Clone)]
+pub struct ConvergenceFit<'a> {
+    /// The run.
+    pub run: ConvergenceRun<'a>,
+    /// Seconds to the quality, or samples a second.
+    pub measured: f64,
+    /// Whether samples a second were measured.
+    pub speed: bool,
+}
+
+/// What runs reach, by benchmark in the order given, and what all share, from measured runs.
+///
+/// Shares, bytes and constant parts of the benchmarks given are starting points.
+pub fn fit_convergence(
+    benchmarks: &[ConvergenceBenchmark],
+    runs: &[&ConvergenceFit<'_>],
+) -> (Vec<ConvergenceBenchmark>, ConvergenceConstants) {
+    let start = ConvergenceConstants::default();
+    let mut priors = [start.fixed_seconds, start.without_libraries]
+        .map(|value| Prior {
+            logarithm: libm::log(value),
+            spread: 0.7,
+        })
+        .to_vec();
+    for benchmark in benchmarks {
+        let values = [(0.6, 0.5), (benchmark.sample_bytes, 1.0), (0.02, 1.0)];
+        priors.extend(values.map(|(value, spread)| Prior {
+            logarithm: libm::log(value),
+            spread,
+        }));
+    }
+    let residuals = |logarithms: &[f64]| {
+        let (fitted, constants) = unpacked(benchmarks, logarithms);
+        runs.iter()
+            .map(|row| {
+                let known = fitted.iter().find(|b| b.name == row.run.benchmark.name);
+                let run = ConvergenceRun {
+                    benchmark: known.unwrap_or(row.run.benchmark),
+                    ..row.run.clone()
+                };
+                let outcome = converge(&run, &constants);
+                let predicted = if row.speed {
+                    outcome.throughput
+                } else {
+                    outcome.seconds
+                };
+                libm::log(predicted / row.measured)
+            })
+            .collect()
+    };
+    let logarithms = least_squares(&priors, &residuals);
+    unpacked(benchmarks, &logarithms)
+}
+
+fn unpacked(
+    benchmarks: &[ConvergenceBenchmark],
+    logarithms: &[f64],
+) -> (Vec<ConvergenceBenchmark>, ConvergenceConstants) {
+    let value = |at: usize| logarithms.get(at).map_or(1.0, |l| libm::exp(*l));
+    let fitted = benchmarks
+        .iter()
+        .enumerate()
+        .map(|(at, benchmark)| ConvergenceBenchmark {
+            share: value(2 + 3 * at),
+            sample_bytes: value(3 + 3 * at),
+            step_seconds: value(4 + 3 * at),
+            ..benchmark.clone()
+        })
+        .collect();
+    let constants = ConvergenceConstants {
+        fixed_seconds: value(0),
+        without_libraries: value(1),
+    };
+    (fitted, constants)
+}
