@@ -5,6 +5,7 @@ use crate::{
     offer::{Host, Offer},
     quality::QualityRow,
     question::Benchmark,
+    training_facts::TrainingFacts,
 };
 use alloc::{string::String, vec::Vec};
 
@@ -25,6 +26,8 @@ pub struct Catalogue {
     pub quality: Vec<QualityRow>,
     /// What published benchmarks send.
     pub benchmarks: Vec<Benchmark>,
+    /// What training runs reach.
+    pub training: TrainingFacts,
 }
 
 /// A class of model sizes as people name them, with a model that stands for it.

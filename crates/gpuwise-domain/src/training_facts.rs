@@ -18,8 +18,8 @@ pub struct TrainingFacts {
     pub errors: Vec<HeldOutError>,
     /// Benchmarks of time to a quality.
     pub benchmarks: Vec<ConvergenceBenchmark>,
-    /// What they share.
-    pub convergence: ConvergenceConstants,
+    /// What they share, where it was fitted.
+    pub convergence: Option<ConvergenceConstants>,
 }
 
 /// What large matmuls reach of the dense peak on a GPU, timed apart from any training run.

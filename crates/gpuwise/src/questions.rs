@@ -4,7 +4,7 @@ use crate::{catalogue::Loaded, error::Problem, media};
 use gpuwise_domain::{model::Architecture, question::Question};
 use gpuwise_read::question::read_questions;
 use gpuwise_size::{
-    answer::{Answer, about_memory, from_outcome, read, solve},
+    answer::{Answer, about_memory, about_training_time, from_outcome, read, solve},
     fit::Sample,
     knowledge::Knowledge,
 };
@@ -183,6 +183,12 @@ fn some_answers(
         .map(|row| {
             let question = &row.question;
             if let Some(answer) = media::answer(question, loaded, walks, &loaded.media) {
+                return answer;
+            }
+            let known = models
+                .get(&question.model)
+                .and_then(|model| model.as_ref().ok());
+            if let Some(answer) = about_training_time(question, known, &loaded.catalogue) {
                 return answer;
             }
             let architecture = match models.get(&question.model) {

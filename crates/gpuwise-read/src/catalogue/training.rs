@@ -131,12 +131,10 @@ pub fn read_training_facts(file: &str, text: &str) -> Result<TrainingFacts, Cata
         benchmarks: (parsed.benchmark.into_iter())
             .map(|row| benchmark(row, &parsed.run))
             .collect(),
-        convergence: parsed
-            .convergence
-            .map_or_else(ConvergenceConstants::default, |row| ConvergenceConstants {
-                fixed_seconds: row.fixed_seconds,
-                without_libraries: row.without_libraries,
-            }),
+        convergence: parsed.convergence.map(|row| ConvergenceConstants {
+            fixed_seconds: row.fixed_seconds,
+            without_libraries: row.without_libraries,
+        }),
     })
 }
 

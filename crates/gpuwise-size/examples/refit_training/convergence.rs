@@ -50,9 +50,7 @@ pub(super) fn runs<'a>(
         .map(|run| run.row.run.benchmark.name.clone())
         .collect();
     // Of a benchmark that nobody runs on so few, all rows.
-    out.retain(|run| {
-        run.row.run.gpus <= LARGEST || !small.contains(&run.row.run.benchmark.name)
-    });
+    out.retain(|run| run.row.run.gpus <= LARGEST || !small.contains(&run.row.run.benchmark.name));
     Ok(out)
 }
 

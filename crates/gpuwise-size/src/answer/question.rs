@@ -4,6 +4,7 @@ use super::{
     memory::predict_memory,
     predict::{Outcome, figure, in_flight, solve},
     reading::{Reading, Refusal, read},
+    training::about_training_time,
 };
 use crate::knowledge::{Correction, Knowledge, MetricClass, Observation, Range};
 use alloc::{
@@ -57,6 +58,9 @@ pub fn answer(
     knowledge: &Knowledge,
 ) -> Answer {
     if let Some(answer) = about_memory(question, architecture, catalogue) {
+        return answer;
+    }
+    if let Some(answer) = about_training_time(question, Some(architecture), catalogue) {
         return answer;
     }
     let reading = match read(question, architecture, catalogue) {

@@ -1,8 +1,6 @@
 //! The catalogue of the repository, and constants before any data.
 
-use gpuwise_domain::{
-    catalogue::Catalogue, facts::EngineFacts, model::Architecture, training_facts::TrainingFacts,
-};
+use gpuwise_domain::{catalogue::Catalogue, facts::EngineFacts, model::Architecture};
 use gpuwise_read::catalogue::{
     ModelCatalogue, read_balance, read_engine_facts, read_gpus, read_mig_profiles, read_offers,
     read_quality, read_training_facts,
@@ -56,11 +54,6 @@ pub(crate) fn model(name: &str) -> Architecture {
 /// What an engine does and supports by release.
 pub(crate) fn engine_facts(engine: &str) -> EngineFacts {
     read_engine_facts(engine, &text(&format!("engines/{engine}.toml"))).expect("facts of an engine")
-}
-
-/// What training runs reach.
-pub(crate) fn training_facts() -> TrainingFacts {
-    read_training_facts("training.toml", &text("training.toml")).expect("facts of training")
 }
 
 /// Constants before any data, so that tests do not move when constants are refitted.

@@ -1,12 +1,19 @@
 //! Time of a training step: laws, and figures that sources count by their own arithmetic.
 
-use crate::fixture::{catalogue, model, training_facts};
+use crate::fixture::{catalogue, model};
 use gpuwise_domain::training::{
     Framework, LossKernel, Method, Offload, Optimizer, Recipe, Recompute, Sharding, StepCause,
     StepTime, TrainingLayout, TrainingSetup,
 };
+use gpuwise_domain::training_facts::TrainingFacts;
+use gpuwise_read::catalogue::read_training_facts;
 use gpuwise_size::training::time::{FlopCount, model_flops_per_token, step_time};
 use gpuwise_units::Tokens;
+
+pub(crate) fn training_facts() -> TrainingFacts {
+    let text = include_str!("../../../../catalogue/training.toml");
+    read_training_facts("training.toml", text).expect("facts of training")
+}
 
 fn megatron(layout: TrainingLayout, sequence: u64, global_batch: u64) -> TrainingSetup {
     TrainingSetup {

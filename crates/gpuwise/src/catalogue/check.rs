@@ -294,6 +294,7 @@ fn rows(kind: Kind, file: &str, text: &str) -> Result<(), CatalogueError> {
         Kind::Benchmarks => read::read_benchmarks(file, text).map(drop),
         Kind::SizeClasses => read::read_size_classes(file, text).map(drop),
         Kind::MediaBenchmarks => read::read_media_benchmarks(file, text).map(drop),
+        Kind::Training => read::read_training_facts(file, text).map(drop),
         Kind::Gpus | Kind::Models | Kind::Networks => Ok(()),
     }
 }

@@ -27,6 +27,7 @@ files! {
     Networks "networks/speech.json",
     Networks "networks/text.json",
     Networks "networks/vision.json",
+    Training "training.toml",
     Models "models/classic.json",
     Models "models/cohere.json",
     Models "models/deepseek.json",

@@ -5,6 +5,7 @@ use gpuwise_domain::{
     gpu::{Gpu, MigProfile},
     offer::{Host, Offer},
     question::Benchmark,
+    training_facts::TrainingFacts,
 };
 
 /// Puts rows over others: each takes the place of all earlier ones that are the same by `same`.
@@ -15,6 +16,26 @@ pub(super) fn over<T>(known: &mut Vec<T>, added: Vec<T>, same: impl Fn(&T, &T) -
         known.retain(|row| !added.iter().any(|new| same(row, new)));
     }
     known.extend(added);
+}
+
+/// A user's facts of training before those of the catalogue, of which the first that fits counts;
+/// sets of constants and benchmarks of one name are replaced.
+pub(super) fn over_training(known: &mut TrainingFacts, added: TrainingFacts) {
+    fn before<T>(known: &mut Vec<T>, mut added: Vec<T>) {
+        added.append(known);
+        *known = added;
+    }
+    before(&mut known.matmul, added.matmul);
+    before(&mut known.attention, added.attention);
+    before(&mut known.networks, added.networks);
+    before(&mut known.errors, added.errors);
+    over(&mut known.sets, added.sets, |a, b| a.name == b.name);
+    over(&mut known.benchmarks, added.benchmarks, |a, b| {
+        a.name == b.name
+    });
+    if let Some(convergence) = added.convergence {
+        known.convergence = Some(convergence);
+    }
 }
 
 pub(super) fn same_gpu(a: &Gpu, b: &Gpu) -> bool {

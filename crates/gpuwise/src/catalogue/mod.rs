@@ -109,6 +109,7 @@ pub(crate) enum Kind {
     SizeClasses,
     MediaBenchmarks,
     Networks,
+    Training,
     Models,
 }
 
@@ -125,6 +126,7 @@ impl Kind {
         };
         match extension {
             "toml" if starts("gpus") => Some(Self::Gpus),
+            "toml" if starts("training") => Some(Self::Training),
             "json" if starts("networks") => Some(Self::Networks),
             "json" => Some(Self::Models),
             "csv" if starts("mig_profiles") => Some(Self::MigProfiles),
@@ -267,6 +269,10 @@ fn add(loaded: &mut Loaded, kind: Kind, file: &str, text: &str) -> Result<(), Ca
             read::read_media_benchmarks(file, text)?,
             |a, b| a.prefix == b.prefix,
         ),
+        Kind::Training => merge::over_training(
+            &mut catalogue.training,
+            read::read_training_facts(file, text)?,
+        ),
         Kind::Networks => loaded.networks.add(file, text)?,
         Kind::Models => loaded.models.add(file, text)?,
     }
@@ -324,6 +330,7 @@ mod tests {
             ("gpus.toml", Some(Kind::Gpus)),
             ("gpus-of-ours.toml", Some(Kind::Gpus)),
             ("gpusize.toml", None),
+            ("training.toml", Some(Kind::Training)),
             ("offers.csv", Some(Kind::Offers)),
             ("prices_2026.csv", Some(Kind::Offers)),
             ("mine.json", Some(Kind::Models)),

@@ -2,8 +2,10 @@
 
 mod methods;
 mod read;
+mod speed;
 
 pub use methods::{adapter_named, adapters_like};
+pub use speed::about_training_time;
 
 use super::reading::Refusal;
 use alloc::{borrow::Cow, string::String, vec::Vec};

@@ -146,7 +146,7 @@ fn benchmark(
         batch,
         without_libraries: question.engine.contains("tinygrad"),
     };
-    let outcome = converge(&run, &facts.convergence);
+    let outcome = converge(&run, &facts.convergence.unwrap_or_default());
     notes.push(format!(
         "{:.0} samples to converge at a batch of {:.0}",
         outcome.samples, outcome.batch
