@@ -3,7 +3,7 @@
 use gpuwise_domain::{catalogue::Catalogue, facts::EngineFacts, model::Architecture};
 use gpuwise_read::catalogue::{
     ModelCatalogue, read_balance, read_engine_facts, read_gpus, read_mig_profiles, read_offers,
-    read_quality, read_training_facts,
+    read_quality,
 };
 use gpuwise_size::{
     balance::BalanceConstants,
