@@ -2,14 +2,14 @@
 #![no_main]
 
 use gpuwise_read::catalogue::{
-    CatalogueError, ModelCatalogue, read_benchmarks, read_collectives, read_engine_facts,
-    read_gpus, read_hosts, read_mig_profiles, read_offers, read_quality,
+    CatalogueError, ModelCatalogue, read_benchmarks, read_collectives, read_costs,
+    read_engine_facts, read_gpus, read_hosts, read_mig_profiles, read_offers, read_quality,
 };
 use libfuzzer_sys::fuzz_target;
 
 type Reader = fn(&str) -> Result<(), CatalogueError>;
 
-const READERS: [Reader; 9] = [
+const READERS: [Reader; 10] = [
     |text| read_gpus("f", text).map(drop),
     |text| read_mig_profiles("f", text).map(drop),
     |text| read_hosts("f", text).map(drop),
@@ -19,6 +19,7 @@ const READERS: [Reader; 9] = [
     |text| read_benchmarks("f", text).map(drop),
     |text| read_engine_facts("f", text).map(drop),
     models,
+    |text| read_costs("f", text).map(drop),
 ];
 
 /// A file of models, and what each entry describes.

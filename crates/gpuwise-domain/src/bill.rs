@@ -104,11 +104,15 @@ pub enum CostKey {
     InputShare,
     /// Grams of CO2-equivalent of a kWh.
     Grid,
+    /// Mean power of a host over its largest; stands in where its power is not known.
+    PowerShare,
+    /// Power of a host beside each of its GPUs, kW; what is added to the GPUs' own.
+    HostPower,
 }
 
 impl CostKey {
     /// All of them.
-    pub const ALL: [Self; 28] = [
+    pub const ALL: [Self; 30] = [
         Self::OnDemand,
         Self::Reserved,
         Self::Spot,
@@ -137,6 +141,8 @@ impl CostKey {
         Self::Spread,
         Self::InputShare,
         Self::Grid,
+        Self::PowerShare,
+        Self::HostPower,
     ];
 
     /// Its name in files and flags.
@@ -170,6 +176,8 @@ impl CostKey {
             Self::Spread => "spread",
             Self::InputShare => "input_share",
             Self::Grid => "grid",
+            Self::PowerShare => "power_share",
+            Self::HostPower => "host_power",
         }
     }
 
@@ -204,6 +212,8 @@ impl CostKey {
             Self::Spread => "standard deviation of the forecast",
             Self::InputShare => "share of hours that prompts take",
             Self::Grid => "CO2-equivalent of the grid",
+            Self::PowerShare => "mean over largest power of a host",
+            Self::HostPower => "power of a host beside each GPU",
         }
     }
 
@@ -222,12 +232,13 @@ impl CostKey {
             | Self::Availability
             | Self::Duty
             | Self::Spread
-            | Self::InputShare => CostUnit::Share,
+            | Self::InputShare
+            | Self::PowerShare => CostUnit::Share,
             Self::Rate | Self::Support => CostUnit::ShareOf("year"),
             Self::Growth => CostUnit::ShareOf("month"),
             Self::Life => CostUnit::Plain("years"),
             Self::Lead | Self::Review => CostUnit::Plain("months"),
-            Self::Power | Self::PeakPower => CostUnit::Plain("kW"),
+            Self::Power | Self::PeakPower | Self::HostPower => CostUnit::Plain("kW"),
             Self::Grid => CostUnit::Plain("g/kWh"),
             Self::Capacity => CostUnit::Plain("load"),
             Self::RentFactor | Self::Pue | Self::Safety => CostUnit::Plain(""),

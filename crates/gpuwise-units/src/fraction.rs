@@ -155,6 +155,16 @@ impl Fraction {
         self.negated().floor().negated()
     }
 
+    /// The upper number, in lowest terms.
+    pub const fn numerator(self) -> i128 {
+        self.numerator
+    }
+
+    /// The lower number, in lowest terms; above 0.
+    pub const fn denominator(self) -> i128 {
+        self.denominator
+    }
+
     /// As a real number, for ratios and plots.
     pub fn as_f64(self) -> f64 {
         self.numerator as f64 / self.denominator as f64

@@ -5,6 +5,7 @@
 //! colour are arguments ([`Style`]).
 
 pub mod audit;
+pub mod bill;
 pub mod explain;
 pub mod figures;
 pub mod html;

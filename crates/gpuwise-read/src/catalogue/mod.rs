@@ -3,6 +3,7 @@
 //! Every row has a source, and every error names the file, the line or row, and the field.
 
 mod balance;
+mod costs;
 mod engines;
 mod evidence;
 mod gpus;
@@ -13,6 +14,7 @@ mod tables;
 mod training;
 
 pub use balance::read_balance;
+pub use costs::{cost_key, read_costs};
 pub use engines::read_engine_facts;
 pub use evidence::read_evidence;
 pub use gpus::read_gpus;

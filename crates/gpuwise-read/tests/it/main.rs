@@ -16,6 +16,7 @@ mod access_log;
 mod config_errors;
 mod config_mutations;
 mod config_sums;
+mod costs;
 mod engine_facts;
 mod flight_recorder;
 mod gguf;

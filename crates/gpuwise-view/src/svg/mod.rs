@@ -1,6 +1,7 @@
 //! Small pictures: real text, a title and a description, labels beside what they name, colours that
 //! colour-blind readers tell apart, light and dark.
 
+mod bill;
 mod canvas;
 mod front;
 mod load;
@@ -9,6 +10,7 @@ mod profile;
 mod run;
 mod sizes;
 
+pub use bill::purchases;
 pub use canvas::{Picture, STYLE};
 pub use front::front;
 pub use load::load;
