@@ -4,6 +4,7 @@
 //! checks arithmetic, and names the field or offset that was wrong.
 
 pub mod access_log;
+pub mod bill;
 pub mod catalogue;
 pub mod config;
 pub mod fabric;

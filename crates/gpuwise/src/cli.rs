@@ -6,6 +6,7 @@ mod memory;
 mod plan;
 mod simulate;
 mod table;
+mod tco;
 mod workload;
 
 #[cfg(feature = "bench")]
@@ -19,6 +20,7 @@ pub(crate) use simulate::{
 };
 
 pub(crate) use table::Table;
+pub(crate) use tco::{MoneyFlags, Tco};
 pub(crate) use workload::{FromLog, FromMetrics, Workload, WorkloadFrom};
 
 #[cfg(feature = "database")]
@@ -186,6 +188,15 @@ pub(crate) enum Command {
     ///
     /// Exit code 0: every workload has a tier. 1: one has none; why is said. 2: the input is wrong.
     Tier(Box<tier::Flags>),
+    /// Bill hosts over years: rented, owned, or both, with what to buy by when
+    ///
+    /// Of a saved deployment, or of hosts that flags name: on demand, reserved, spot, bought as the load
+    /// grows or all at once, and a base of one's own with peaks rented; what a unit costs; from how many
+    /// hours on owning pays; when today's hosts no longer suffice; which assumption matters most. Money is
+    /// exact, and --export writes a sheet that a spreadsheet computes anew.
+    ///
+    /// Exit code 0: billed. 2: the input is wrong, or no price is known.
+    Tco(Box<Tco>),
     /// Compare predictions with measured values, by GPU, model and metric
     Accuracy(accuracy::Flags),
     /// Correct predictions by rows measured on your own system, or refit the constants

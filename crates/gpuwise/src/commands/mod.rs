@@ -21,6 +21,7 @@ pub(crate) mod runs;
 mod simulate;
 mod sources;
 mod table;
+mod tco;
 pub(crate) mod tier;
 mod validate;
 pub(crate) mod watch;
@@ -87,6 +88,7 @@ pub(crate) fn run(arguments: Cli) -> anyhow::Result<Answer> {
         Command::Audit(flags) => audit::run(&context, &flags),
         #[cfg(feature = "database")]
         Command::Runs(flags) => runs::run(&context, &flags),
+        Command::Tco(flags) => tco::run(&context, &flags),
         Command::Tier(flags) => tier::run(&context, &flags),
         Command::Watch(flags) => watch::run(&context, &flags),
         Command::Workload(flags) => workload::run(&context, &flags),

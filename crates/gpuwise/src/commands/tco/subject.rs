@@ -1,0 +1,359 @@
+//! What is billed: hosts, what they bear and serve, what is known of their prices and power.
+
+use crate::{catalogue::Loaded, cli::Tco, error::Problem, names, simulation};
+use gpuwise_domain::{
+    bill::{CostInput, CostKey, CostRow, ServedUnit, UnitShare},
+    deployment::{Deployment, Rental, Saved},
+    offer::{Host, Offer, Terms},
+    workload::Traffic,
+};
+use gpuwise_read::bill as read;
+use gpuwise_units::{Currency, Fraction, HourlyPrice};
+
+/// Hours of a month.
+const HOURS: i64 = 730;
+
+/// What is billed.
+#[derive(Debug)]
+pub(super) struct Subject {
+    pub(super) words: String,
+    /// Catalogue name of the GPU.
+    pub(super) gpu: Option<String>,
+    pub(super) gpus_per_host: Fraction,
+    pub(super) hosts: u32,
+    pub(super) step: u32,
+    pub(super) load: Fraction,
+    pub(super) load_unit: String,
+    pub(super) load_source: String,
+    pub(super) units: Vec<ServedUnit>,
+    /// kW of the GPUs of a host at the load of today: low, value, high.
+    pub(super) gpu_power: Option<[Fraction; 3]>,
+    /// What the deployment and the catalogue say of its prices, its power and what it bears.
+    pub(super) rows: Vec<CostRow>,
+    pub(super) notes: Vec<String>,
+}
+
+impl Subject {
+    /// Of a saved deployment, or of flags.
+    pub(super) fn new(flags: &Tco, loaded: &Loaded, currency: Currency) -> anyhow::Result<Self> {
+        let saved = flags
+            .deployment
+            .as_deref()
+            .map(simulation::read)
+            .transpose()?;
+        let deployment = saved.as_ref().map(|saved| &saved.deployment);
+        let rental = deployment.and_then(|deployment| deployment.rental.as_ref());
+        let hosts = &flags.hosts;
+        let gpu = match (&hosts.gpu, deployment) {
+            (Some(name), _) => Some(names::gpu(&loaded.catalogue, "--gpu", name)?.name.clone()),
+            (None, Some(deployment)) => Some(deployment.gpu.clone()),
+            (None, None) => None,
+        };
+        let gpus_per_host = match (hosts.gpus_per_host, rental) {
+            (Some(gpus), _) => Fraction::whole(gpus.into()),
+            (None, Some(rental)) => Fraction::new(rental.gpu_thousandths.into(), 1000)
+                .filter(|gpus| *gpus > Fraction::ZERO)
+                .unwrap_or(Fraction::ONE),
+            (None, None) => {
+                return Err(Problem::new("how many GPUs a host has is not known")
+                    .hint("give a saved deployment that is rented somewhere, or --gpu H100 --gpus-per-host 8")
+                    .into());
+            }
+        };
+        let count = hosts.hosts.or(rental.map(|rental| rental.instances.max(1)));
+        let replicas = deployment.map_or(1, |deployment| deployment.layout.replicas.max(1));
+        let instances = rental.map_or(1, |rental| rental.instances.max(1));
+        let mut subject = Self {
+            words: String::new(),
+            gpu,
+            gpus_per_host,
+            hosts: count.unwrap_or(1),
+            step: instances.div_ceil(replicas),
+            load: Fraction::ONE,
+            load_unit: "of today's load".into(),
+            load_source: "today's load is 1".into(),
+            units: Vec::new(),
+            gpu_power: None,
+            rows: Vec::new(),
+            notes: Vec::new(),
+        };
+        let mut headroom = Fraction::ONE;
+        if let Some(saved) = &saved {
+            headroom = subject.loaded_by(saved);
+            subject.powered_by(&saved.deployment);
+        }
+        subject.served_by(flags)?;
+        if let Some(text) = &hosts.headroom {
+            headroom = Fraction::from_decimal(text)
+                .map_err(|error| Problem::new(format!("--headroom: {error}")))?;
+        }
+        subject.bears(headroom)?;
+        if let Some(rental) = rental {
+            subject.priced_by(rental, &loaded.catalogue.offers, currency);
+        }
+        subject.largest_power(&loaded.catalogue.hosts, loaded);
+        subject.words = subject.description(deployment);
+        Ok(subject)
+    }
+
+    /// The load that a deployment was sized for, and what it serves; how much more it bears.
+    fn loaded_by(&mut self, saved: &Saved) -> Fraction {
+        let deployment = &saved.deployment;
+        let near = |value: f64| Fraction::nearest(value, 9).filter(|near| *near > Fraction::ZERO);
+        let asked = saved.workload.as_ref().map(|workload| workload.traffic);
+        let (load, unit) = match asked {
+            Some(Traffic::Open { rate, .. }) => (near(rate.get()), "requests/s"),
+            Some(Traffic::Closed { concurrency }) => {
+                let concurrency = i64::try_from(concurrency).ok();
+                (concurrency.map(Fraction::whole), "requests in flight")
+            }
+            None => (near(deployment.figures.requests.value), "requests/s"),
+        };
+        let Some(load) = load else {
+            return Fraction::ONE;
+        };
+        self.load = load;
+        self.load_unit = unit.into();
+        self.load_source = "what the deployment was sized for".into();
+        if let Some(workload) = &saved.workload {
+            let requests = match asked {
+                Some(Traffic::Closed { .. }) => near(deployment.figures.requests.value),
+                _ => Some(load),
+            };
+            let lengths = &workload.lengths;
+            for (name, mean, share) in [
+                ("10⁶ input tokens", lengths.input.mean, UnitShare::Prompts),
+                ("10⁶ output tokens", lengths.output.mean, UnitShare::Answers),
+            ] {
+                let per = requests
+                    .and_then(|requests| requests.times(near(mean)?)?.over(load))
+                    .and_then(|tokens| tokens.times(Fraction::whole(3600 * HOURS)))
+                    .and_then(|tokens| tokens.over(Fraction::whole(1_000_000))?.rounded(9));
+                if let Some(per_load_month) = per.filter(|per| *per > Fraction::ZERO) {
+                    self.units.push(ServedUnit {
+                        name: name.into(),
+                        per_load_month,
+                        share,
+                    });
+                }
+            }
+            self.input_share(deployment, lengths.input.mean, lengths.output.mean);
+        }
+        near(deployment.headroom.factor)
+            .filter(|factor| *factor >= Fraction::ONE)
+            .unwrap_or(Fraction::ONE)
+    }
+
+    /// The share of hours that prompts take: that by which the deployment's hour was split.
+    fn input_share(&mut self, deployment: &Deployment, input: f64, output: f64) {
+        let cost = &deployment.cost;
+        let share = match (cost.per_million_input, cost.per_million_output) {
+            (Some(of_input), Some(of_output)) => {
+                let (input, output) = (of_input * input, of_output * output);
+                Fraction::nearest(input / (input + output), 6)
+            }
+            _ => None,
+        };
+        match share {
+            Some(share) => self.row(
+                CostKey::InputShare,
+                [share; 3],
+                None,
+                "",
+                "the deployment's time for prompts and answers",
+            ),
+            None => self.units.clear(),
+        }
+        if share.is_none() {
+            self.notes.push("What a token costs cannot be told: the deployment has no price by which its hours were split. Give --set input_share=20%.".into());
+        }
+    }
+
+    /// What flags say that is served.
+    fn served_by(&mut self, flags: &Tco) -> anyhow::Result<()> {
+        let hosts = &flags.hosts;
+        if let Some(text) = &hosts.serves {
+            let (hourly, name) =
+                read::served(text).map_err(|error| Problem::new(format!("--serves: {error}")))?;
+            let monthly = hourly.times(Fraction::whole(HOURS));
+            let per = monthly.and_then(|monthly| monthly.over(self.load)?.rounded(9));
+            self.unit(singular(&name), per);
+        }
+        if let Some(text) = &hosts.run_hours {
+            let hours = Fraction::from_decimal(text)
+                .ok()
+                .filter(|hours| *hours > Fraction::ZERO)
+                .ok_or_else(|| {
+                    Problem::new(format!("--run-hours {text}: no number of hours above 0"))
+                })?;
+            let monthly = Fraction::whole(HOURS).over(hours);
+            let per = monthly.and_then(|monthly| monthly.over(self.load)?.rounded(9));
+            self.unit("training run".into(), per);
+        }
+        Ok(())
+    }
+
+    fn unit(&mut self, name: String, per_load_month: Option<Fraction>) {
+        if let Some(per_load_month) = per_load_month.filter(|per| *per > Fraction::ZERO) {
+            self.units = vec![ServedUnit {
+                name,
+                per_load_month,
+                share: UnitShare::All,
+            }];
+        }
+    }
+
+    /// What one host bears.
+    fn bears(&mut self, headroom: Fraction) -> anyhow::Result<()> {
+        if headroom < Fraction::ONE {
+            return Err(Problem::new(
+                "--headroom is below 1: today's hosts would not bear the load of today",
+            )
+            .hint("give more --hosts")
+            .into());
+        }
+        let hosts = Fraction::whole(self.hosts.into());
+        let each = (self.load.times(headroom)).and_then(|load| load.over(hosts)?.rounded(9));
+        if let Some(each) = each {
+            let source = format!(
+                "today's load · {} that today's hosts bear / today's hosts",
+                headroom.plain(3)
+            );
+            self.row(CostKey::Capacity, [each; 3], None, "", &source);
+        }
+        Ok(())
+    }
+
+    fn powered_by(&mut self, deployment: &Deployment) {
+        let Some(power) = deployment.figures.power else {
+            return;
+        };
+        let hosts = f64::from(self.hosts.max(1));
+        let each = [power.low, power.value, power.high]
+            .map(|watts| Fraction::nearest(watts / 1000.0 / hosts, 6));
+        if let [Some(low), Some(value), Some(high)] = each {
+            self.gpu_power = Some([low, value, high]);
+        }
+    }
+
+    /// Prices of the offer that the deployment names, at all terms that it has.
+    fn priced_by(&mut self, rental: &Rental, offers: &[Offer], currency: Currency) {
+        let same = |offer: &&Offer| {
+            offer.provider == rental.provider
+                && offer.instance == rental.instance
+                && offer.region == rental.region
+        };
+        let offer = offers.iter().find(same);
+        let mut left_out = false;
+        for (terms, key) in [
+            (Terms::OnDemand, CostKey::OnDemand),
+            (Terms::Reserved, CostKey::Reserved),
+            (Terms::Spot, CostKey::Spot),
+        ] {
+            let own = rental.price.filter(|_| rental.terms == terms);
+            let price = own.or_else(|| offer.and_then(|offer| offer.price(terms)));
+            let Some(HourlyPrice(money)) = price else {
+                continue;
+            };
+            if money.currency != currency {
+                left_out = true;
+                continue;
+            }
+            let value = Fraction::of_money(money);
+            let source = format!(
+                "{} {}, {}: {}",
+                rental.provider, rental.instance, rental.region, rental.source
+            );
+            let date = rental.date.clone();
+            self.row(key, [value; 3], Some(currency), &date, &source);
+        }
+        if left_out {
+            self.notes.push(format!(
+                "The offer's prices are not in {currency} and were left out: give --on-demand."
+            ));
+        }
+    }
+
+    /// The largest power of a host like these, by the GPU.
+    fn largest_power(&mut self, hosts: &[Host], loaded: &Loaded) {
+        let Some(gpu) = self.gpu.clone() else { return };
+        let kilowatts = |host: &Host| -> Option<f64> {
+            let text = host.max_power_kw.trim_start_matches('~');
+            let end = text.find(|c: char| !(c.is_ascii_digit() || c == '.'));
+            text.get(..end.unwrap_or(text.len()))?.parse().ok()
+        };
+        let known = hosts
+            .iter()
+            .filter(|host| host.gpu == gpu && host.gpus > 0)
+            .find_map(|host| Some((kilowatts(host)?, host)));
+        let gpus = self.gpus_per_host.as_f64();
+        let (power, source) = match known {
+            Some((power, host)) => {
+                let source = format!("{} with {} GPUs: {}", host.shape, host.gpus, host.source);
+                (power * gpus / f64::from(host.gpus), source)
+            }
+            None => {
+                let limit = loaded.catalogue.gpu(&gpu).and_then(|gpu| gpu.power_limit);
+                let Some(limit) = limit else { return };
+                let source = "limit of the GPUs, and 0.3 kW beside each: no host of this kind is in the catalogue";
+                ((limit.get() / 1000.0 + 0.3) * gpus, source.to_owned())
+            }
+        };
+        if let Some(power) = Fraction::nearest(power, 6) {
+            self.row(CostKey::PeakPower, [power; 3], None, "", &source);
+        }
+    }
+
+    fn row(
+        &mut self,
+        key: CostKey,
+        [low, value, high]: [Fraction; 3],
+        currency: Option<Currency>,
+        date: &str,
+        source: &str,
+    ) {
+        self.rows.push(CostRow {
+            input: CostInput {
+                key,
+                low,
+                value,
+                high,
+                date: date.into(),
+                source: source.into(),
+            },
+            currency,
+            gpu: None,
+            gpus: 1,
+            valid_months: None,
+        });
+    }
+
+    /// `2 hosts of 8 H100 SXM5 80GB for meta-llama/Llama-3.1-8B, 4 requests/s`.
+    fn description(&self, deployment: Option<&Deployment>) -> String {
+        let hosts = if self.hosts == 1 { "host" } else { "hosts" };
+        let gpu = self.gpu.as_deref().unwrap_or("GPUs");
+        let model = deployment.map_or_else(String::new, |of| format!(" for {}", of.model));
+        let load = if self.load_unit.starts_with("of ") {
+            String::new()
+        } else {
+            format!(", {} {}", self.load.plain(3), self.load_unit)
+        };
+        format!(
+            "{} {hosts} of {} {gpu}{model}{load}",
+            self.hosts,
+            self.gpus_per_host.plain(3)
+        )
+    }
+}
+
+/// `image` of `images`, `hour of audio` of `hours of audio`.
+fn singular(name: &str) -> String {
+    let (first, rest) = name
+        .split_once(' ')
+        .map_or((name, ""), |(first, rest)| (first, rest));
+    let one = first
+        .strip_suffix('s')
+        .filter(|one| one.len() > 1)
+        .unwrap_or(first);
+    format!("{one} {rest}").trim_end().to_owned()
+}
