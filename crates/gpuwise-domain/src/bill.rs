@@ -484,7 +484,8 @@ pub struct Bill {
     pub owned_gpu_hour: Option<Amount>,
     /// From which share of hours on owning a host is cheaper than renting it for those hours.
     pub break_even: Option<Band>,
-    /// The cheapest way to buy less the cheapest way to rent, discounted: above 0 renting is cheaper.
+    /// The cheaper way to buy all hosts less the cheaper way to rent them for all hours, discounted:
+    /// above 0 renting is cheaper.
     pub owning_less_renting: Option<Amount>,
     /// Month by month.
     pub calendar: Vec<CalendarMonth>,

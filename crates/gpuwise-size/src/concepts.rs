@@ -21,5 +21,6 @@ pages! {
     prefill: "prefill.md",
     queueing: "queueing.md",
     ranges: "ranges.md",
+    total_cost: "total-cost.md",
     weights: "weights.md",
 }

@@ -6,7 +6,7 @@ use super::{
     lines::{Base, Totals},
     owned::{Paid, bought, hosts, paid},
     rented::Rent,
-    sheet::{Book, FACTOR, LOAD, Line, Row, down, larger, one, smaller, whole},
+    sheet::{Book, FACTOR, LOAD, Line, Row, down, larger, one, smaller, up, whole},
 };
 use alloc::{boxed::Box, vec, vec::Vec};
 use gpuwise_domain::bill::{CostKey, Formula, Strategy};
@@ -15,7 +15,7 @@ use gpuwise_units::Fraction;
 type Outcome = Result<Totals, Vec<CostKey>>;
 
 /// How the load of a month is spread over its hours: from its peak it falls evenly to its floor.
-struct Spread {
+pub(super) struct Spread {
     /// Share of hours within which it falls.
     time: Row,
     /// How far it falls, as a share of the peak.
@@ -30,28 +30,34 @@ pub(super) fn hybrid(
     host: Result<&HostCost, &Vec<CostKey>>,
     rent: Option<&Rent>,
     break_even: Option<Row>,
+    spread: Option<&Spread>,
 ) -> Result<(Option<Row>, Outcome), BillError> {
     let host = match host {
         Ok(host) => host,
         Err(missing) => return Ok((None, Err(missing.clone()))),
     };
-    let (Some(rent), Some(break_even), Some(duty)) = (rent, break_even, base.input(CostKey::Duty))
-    else {
+    let (Some(rent), Some(break_even), Some(spread)) = (rent, break_even, spread) else {
         return Ok((None, Err(vec![CostKey::OnDemand])));
     };
-    let spread = spread(book, duty)?;
-    let own = own_share(book, &spread, break_even)?;
+    let own = own_share(book, spread, break_even)?;
     let life = question.months(CostKey::Life)?;
     let lead = question.months(CostKey::Lead)?;
     let owned = book.series(
         &hosts(
             "base_hosts",
             "hosts to own as base",
-            "share to own · hosts that bear the load, rounded down; never fewer than before; none arrive within the lead time",
+            "level up to which hosts are owned · hosts that bear the load, rounded down, and the one above; none where the break-even use is above the share of hours within which the load falls; never fewer than before; none arrive within the lead time",
         ),
         base.months,
         |month, row| {
-            let worth = down(one(own) * Formula::Cell(base.needed, month));
+            let needed = Formula::Cell(base.needed, month);
+            let used = smaller(needed.clone(), down(one(own) * needed) + whole(1));
+            let worth = Formula::IfAtMost(Box::new([
+                one(break_even),
+                one(spread.time),
+                used,
+                whole(0),
+            ]));
             match month.checked_sub(1) {
                 None => worth,
                 Some(before) if month < lead => Formula::Cell(row, before),
@@ -59,7 +65,7 @@ pub(super) fn hybrid(
             }
         },
     )?;
-    let rented = rented(book, base, &spread, owned)?;
+    let rented = in_use(book, base, spread, Some(owned))?;
     let (bought, replaced) = bought(book, base, "base", life, |month| {
         let now = Formula::Cell(owned, month);
         match month.checked_sub(1) {
@@ -77,7 +83,7 @@ pub(super) fn hybrid(
     Ok((Some(owned), Ok(paid(book, base, host, &bill)?)))
 }
 
-fn spread(book: &mut Book, duty: Row) -> Result<Spread, BillError> {
+pub(super) fn spread(book: &mut Book, duty: Row) -> Result<Spread, BillError> {
     let time = book.line(
         &Line {
             key: "spread_time",
@@ -105,43 +111,50 @@ fn spread(book: &mut Book, duty: Row) -> Result<Spread, BillError> {
     Ok(Spread { time, depth })
 }
 
-/// The share of hosts that are used for more hours than the break-even.
+/// The level of the fleet up to which hosts are used for more hours than the break-even.
 fn own_share(book: &mut Book, spread: &Spread, break_even: Row) -> Result<Row, BillError> {
     book.line(
         &Line {
             key: "own_share",
-            what: "share of hosts to own",
+            what: "level up to which hosts are owned",
             unit: "share",
             decimals: FACTOR,
-            words: "1 − break-even use · how far the load falls / share of hours within which it falls; 0 where the break-even use is above that share of hours",
+            words: "1 − break-even use · how far the load falls / share of hours within which it falls",
         },
-        Formula::IfAtMost(Box::new([
-            one(break_even),
-            one(spread.time),
-            whole(1) - one(break_even) * one(spread.depth) / one(spread.time),
-            whole(0),
-        ])),
+        whole(1) - one(break_even) * one(spread.depth) / one(spread.time),
     )
 }
 
-/// Hosts that are rented, in the mean of the month's hours.
-fn rented(book: &mut Book, base: &Base, spread: &Spread, owned: Row) -> Result<Row, BillError> {
+/// Hosts in use beyond those that are owned, in the mean of each month's hours: the k-th host is in use
+/// while the load is above (k − 1) / hosts of its peak.
+pub(super) fn in_use(
+    book: &mut Book,
+    base: &Base,
+    spread: &Spread,
+    owned: Option<Row>,
+) -> Result<Row, BillError> {
+    let (key, what) = match owned {
+        Some(_) => ("rented_hosts", "hosts rented for peaks, in the mean"),
+        None => ("following_hosts", "hosts in use, in the mean"),
+    };
     book.series(
         &Line {
-            key: "rented_hosts",
-            what: "hosts rented for peaks, in the mean",
+            key,
+            what,
             unit: "hosts",
             decimals: LOAD,
-            words: "hosts · (hours within which the load falls · min(a, depth)² / (2 · depth) + max(0, a − depth)), a = 1 − hosts owned / hosts, depth = how far the load falls",
+            words: "max(0, always − owned) + hours within which the load falls · n · (n + 1) / (2 · hosts · how far it falls), always = (1 − how far it falls) · hosts, rounded up, n = hosts − the larger of always and owned, at least 0",
         },
         base.months,
         |month, _| {
-            let needed = larger(whole(1), Formula::Cell(base.needed, month));
-            let above = whole(1) - smaller(whole(1), Formula::Cell(owned, month) / needed.clone());
-            let (time, depth) = (one(spread.time), one(spread.depth));
-            let within = smaller(above.clone(), depth.clone());
-            let falling = time * within.clone() * within / (whole(2) * depth.clone());
-            needed * (falling + larger(whole(0), above - depth))
+            let hosts = larger(whole(1), Formula::Cell(base.needed, month));
+            let always = up((whole(1) - one(spread.depth)) * hosts.clone());
+            let owned = owned.map_or_else(|| whole(0), |row| Formula::Cell(row, month));
+            let first = larger(always.clone(), owned.clone());
+            let falling = larger(whole(0), hosts.clone() - first);
+            let part = one(spread.time) * falling.clone() * (falling + whole(1))
+                / (whole(2) * hosts * one(spread.depth));
+            larger(whole(0), always - owned) + part
         },
     )
 }

@@ -3,7 +3,7 @@
 use super::{
     BillError, Question,
     host::{HostCost, host_cost},
-    hybrid::hybrid,
+    hybrid::{hybrid, spread},
     owned::{Purchases, at_once, calendar},
     rented::{Rent, rented},
     sheet::{Book, FACTOR, LOAD, Line, MONEY, Row, larger, one, up, whole},
@@ -74,7 +74,10 @@ pub(super) fn lines(question: &Question) -> Result<Lines, BillError> {
     let mut book = Book::new(question.currency);
     let base = base(&mut book, question)?;
     let mut strategies = Vec::new();
-    let rent = rented(&mut book, &base, &mut strategies)?;
+    let spread = (base.input(CostKey::Duty))
+        .map(|duty| spread(&mut book, duty))
+        .transpose()?;
+    let rent = rented(&mut book, &base, spread.as_ref(), &mut strategies)?;
     let host = host_cost(&mut book, &base, question)?;
     let break_even = break_even(&mut book, &base, host.as_ref().ok(), rent.as_ref())?;
     let purchases = calendar(&mut book, &base, question, host.as_ref(), rent.as_ref())?;
@@ -89,6 +92,7 @@ pub(super) fn lines(question: &Question) -> Result<Lines, BillError> {
         host.as_ref(),
         rent.as_ref(),
         break_even,
+        spread.as_ref(),
     )?;
     strategies.push((Strategy::Hybrid, outcome));
     units(&mut book, &base, question, &mut strategies)?;
@@ -177,7 +181,10 @@ fn base(book: &mut Book, question: &Question) -> Result<Base, BillError> {
         months,
         |month, _| one(extra) + one(step) * up(Formula::Cell(load, month) / bears.clone()),
     )?;
-    let margin = match (row(CostKey::Safety), row(CostKey::Spread)) {
+    // A load that is not said to grow has no forecast that could be wrong.
+    let grows = question.load.len() > 1 || row(CostKey::Growth).is_some();
+    let forecast = (row(CostKey::Safety), row(CostKey::Spread));
+    let margin = match Some(forecast).filter(|_| grows).unwrap_or_default() {
         (Some(safety), Some(spread)) => whole(1) + one(safety) * one(spread),
         _ => whole(1),
     };

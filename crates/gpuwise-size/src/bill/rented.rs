@@ -2,6 +2,7 @@
 
 use super::{
     BillError,
+    hybrid::{Spread, in_use},
     lines::{Base, Totals},
     sheet::{Book, Line, MONEY, Row, one, whole},
 };
@@ -20,6 +21,7 @@ type Outcomes = Vec<(Strategy, Result<Totals, Vec<CostKey>>)>;
 pub(super) fn rented(
     book: &mut Book,
     base: &Base,
+    spread: Option<&Spread>,
     outcomes: &mut Outcomes,
 ) -> Result<Option<Rent>, BillError> {
     let rent = match base.inputs([CostKey::OnDemand]) {
@@ -38,7 +40,7 @@ pub(super) fn rented(
                 &one(hour),
             )?;
             outcomes.push((Strategy::OnDemand, Ok(total)));
-            outcomes.push((Strategy::Following, following(book, base, hour)?));
+            outcomes.push((Strategy::Following, following(book, base, hour, spread)?));
             Some(Rent { hour })
         }
     };
@@ -115,13 +117,24 @@ fn following(
     book: &mut Book,
     base: &Base,
     hour: Row,
+    spread: Option<&Spread>,
 ) -> Result<Result<Totals, Vec<CostKey>>, BillError> {
-    let Some(duty) = base.input(CostKey::Duty) else {
+    let Some(spread) = spread else {
         return Ok(Err(vec![CostKey::Duty]));
     };
-    let words = "hosts · hours · mean over peak load · rent";
-    let price = one(duty) * one(hour);
-    all_hours(book, base, Strategy::Following, words, &price).map(Ok)
+    let hosts = in_use(book, base, spread, None)?;
+    let currency = book.currency;
+    let line = Line {
+        key: "following_months",
+        what: Strategy::Following.name(),
+        unit: currency.code(),
+        decimals: MONEY,
+        words: "hosts in use, in the mean · hours · rent",
+    };
+    let monthly = book.series(&line, base.months, |month, _| {
+        Formula::Cell(hosts, month) * one(base.hours) * one(hour)
+    })?;
+    totals(book, base, Strategy::Following, monthly, None).map(Ok)
 }
 
 /// The sum of a strategy's months, plain and discounted, less what is still worth something.

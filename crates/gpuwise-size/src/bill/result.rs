@@ -113,8 +113,11 @@ fn costs(
 /// What has to be given for a strategy to have a price.
 fn missing_words(missing: &[CostKey]) -> String {
     let names: Vec<&str> = missing.iter().map(|key| key.what()).collect();
-    let keys: Vec<&str> = missing.iter().map(|key| key.name()).collect();
-    format!("not known: {} ({})", names.join(", "), keys.join(", "))
+    let set: Vec<String> = missing
+        .iter()
+        .map(|key| format!("{}=…", key.name()))
+        .collect();
+    format!("not known: {}; --set {}", names.join(", "), set.join(" "))
 }
 
 /// The strategy of the lowest discounted total among those that are asked for.
@@ -137,7 +140,9 @@ fn difference(
     variants: &[Variant],
     currency: Currency,
 ) -> Option<Amount> {
-    let buy = cheapest(strategies, Strategy::buys)?;
+    let buy = cheapest(strategies, |strategy| {
+        matches!(strategy, Strategy::Owned | Strategy::OwnedAtOnce)
+    })?;
     // Following the load is a bound that no service reaches; spot is not there when it is needed.
     let rent = cheapest(strategies, |strategy| {
         matches!(strategy, Strategy::OnDemand | Strategy::Reserved)

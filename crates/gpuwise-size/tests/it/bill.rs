@@ -180,8 +180,8 @@ fn what_is_missing_leaves_the_others() {
     let bill = bill(&question).expect("a bill");
     for known in &bill.strategies {
         let expected = match known.strategy {
-            Strategy::Spot => Some("(spot)"),
-            strategy if strategy.buys() => Some("(capital)"),
+            Strategy::Spot => Some("--set spot="),
+            strategy if strategy.buys() => Some("--set capital="),
             _ => None,
         };
         match (&known.outcome, expected) {

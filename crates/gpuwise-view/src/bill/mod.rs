@@ -89,10 +89,14 @@ fn sentences(bill: &Bill) -> Vec<String> {
     };
     if let Some((strategy, costs)) = bill.cheapest.and_then(|of| Some((of, costs(of)?))) {
         out.push(format!(
-            "Cheapest: {}, {sign}{} over {} months, discounted.",
+            "Cheapest: {}, {sign}{} over {} months, discounted{}.",
             strategy.name(),
             ranged(&costs.discounted),
-            bill.horizon
+            bill.horizon,
+            match tables::note(strategy) {
+                "" => String::new(),
+                note => format!(" ({note})"),
+            }
         ));
     }
     if let Some(difference) = &bill.owning_less_renting {
@@ -135,13 +139,13 @@ fn verdict(difference: &Amount, sign: &str) -> String {
     let by = money(absolute(difference.value));
     if high.micros < 0 {
         format!(
-            "Buy: {sign}{by} less than renting hosts all hours ({sign}{} to {sign}{} less).",
+            "Buy rather than rent for all hours: {sign}{by} less ({sign}{} to {sign}{} less).",
             range(absolute(high)),
             range(absolute(low))
         )
     } else if low.micros > 0 {
         format!(
-            "Rent: buying costs {sign}{by} more ({sign}{} to {sign}{} more).",
+            "Rent rather than buy: buying costs {sign}{by} more than renting for all hours ({sign}{} to {sign}{} more).",
             range(low),
             range(high)
         )
@@ -152,7 +156,7 @@ fn verdict(difference: &Amount, sign: &str) -> String {
             "more"
         };
         format!(
-            "Rent or buy: the ranges do not tell. Buying comes to {sign}{by} {way}, between {sign}{} less and {sign}{} more.",
+            "Rent for all hours or buy: the ranges do not tell. Buying comes to {sign}{by} {way}, between {sign}{} less and {sign}{} more.",
             range(absolute(low)),
             range(high)
         )
@@ -167,14 +171,16 @@ fn growth<'a>(
 ) -> Vec<String> {
     let Some(breaks) = bill.breaks else {
         return vec![format!(
-            "Today's {} bear the load of all {} months.",
+            "Today's {} {} the load of all {} months.",
             hosts(bill.hosts_now),
+            if bill.hosts_now == 1 { "bears" } else { "bear" },
             bill.horizon
         )];
     };
     let mut text = format!(
-        "Today's {} no longer bear the load from {breaks} on",
-        hosts(bill.hosts_now)
+        "Today's {} no longer {} the load from {breaks} on",
+        hosts(bill.hosts_now),
+        if bill.hosts_now == 1 { "bears" } else { "bear" }
     );
     let next = bill.calendar.iter().find(|month| month.arriving > 0);
     if let Some(next) = next {

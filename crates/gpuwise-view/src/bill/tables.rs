@@ -76,9 +76,10 @@ pub fn strategies(bill: &Bill) -> Table {
 }
 
 /// What to know of a strategy whose price is known.
-const fn note(strategy: Strategy) -> &'static str {
+pub(super) const fn note(strategy: Strategy) -> &'static str {
     match strategy {
         Strategy::Following => "at best: hosts start and stop at once",
+        Strategy::Hybrid => "at best: rented hosts start and stop at once",
         Strategy::Spot => "may be taken away",
         Strategy::Reserved => "for the whole horizon",
         _ => "",

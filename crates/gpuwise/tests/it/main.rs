@@ -31,5 +31,6 @@ mod profile_job;
 mod runs;
 mod simulate;
 mod support;
+mod tco;
 mod tier;
 mod watch;

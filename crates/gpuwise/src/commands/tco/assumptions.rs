@@ -199,10 +199,10 @@ impl Assumptions {
         self.rows.retain(|known| known.input.key != key);
     }
 
-    /// The newest month that a price is of.
+    /// The newest month that anything is of.
     pub(super) fn newest(&self) -> Option<Month> {
-        let money = self.rows.iter().filter(|row| row.currency.is_some());
-        money
+        self.rows
+            .iter()
             .filter_map(|row| Month::from_text(&row.input.date))
             .max()
     }

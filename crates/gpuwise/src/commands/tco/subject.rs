@@ -70,7 +70,7 @@ impl Subject {
             hosts: count.unwrap_or(1),
             step: instances.div_ceil(replicas),
             load: Fraction::ONE,
-            load_unit: "of today's load".into(),
+            load_unit: "× today".into(),
             load_source: "today's load is 1".into(),
             units: Vec::new(),
             gpu_power: None,
@@ -333,7 +333,7 @@ impl Subject {
         let hosts = if self.hosts == 1 { "host" } else { "hosts" };
         let gpu = self.gpu.as_deref().unwrap_or("GPUs");
         let model = deployment.map_or_else(String::new, |of| format!(" for {}", of.model));
-        let load = if self.load_unit.starts_with("of ") {
+        let load = if self.load_unit.starts_with('×') {
             String::new()
         } else {
             format!(", {} {}", self.load.plain(3), self.load_unit)

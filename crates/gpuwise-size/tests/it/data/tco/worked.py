@@ -56,10 +56,23 @@ def bill(inputs, settings):
         spent = sum(a * b for a, b in zip(months, discount))
         out[name + "_discounted"] = to(spent - left * discount[horizon], 6)
 
+    # How many hosts are in use beyond the first so many, in the mean: host k while the load is above
+    # (k - 1) / hosts of its peak, hour by hour.
+    time = to(min(F(1), 2 * i["duty"]), 12)
+    depth = to(max(F(1, 1000), 1 - max(F(0), 2 * i["duty"] - 1)), 12)
+
+    def in_use(hosts, first):
+        hosts = max(1, hosts)
+        total = F(0)
+        for k in range(min(first, hosts) + 1, hosts + 1):
+            level = F(k - 1, hosts)
+            total += 1 if level < 1 - depth else time * (1 - level) / depth
+        return to(total, 9)
+
     # Rented.
     rent = to(i["on_demand"] * i["rent_factor"], 6)
     close("on_demand", [to(n * HOURS * rent, 6) for n in needed])
-    close("following", [to(n * HOURS * i["duty"] * rent, 6) for n in needed])
+    close("following", [to(in_use(n, 0) * HOURS * rent, 6) for n in needed])
     if "reserved" in i:
         close("reserved", [to(n * HOURS * i["reserved"], 6) for n in needed])
     if "spot" in i:
@@ -115,22 +128,17 @@ def bill(inputs, settings):
     own("owned_at_once", [most] + [0] * (horizon - 1), [most] * horizon)
 
     # Base owned, peaks rented.
-    time = to(min(F(1), 2 * i["duty"]), 12)
-    depth = to(max(F(1, 1000), 1 - max(F(0), 2 * i["duty"] - 1)), 12)
-    share = to(1 - break_even * depth / time, 12) if break_even <= time else F(0)
+    share = 1 - to(break_even * depth / time, 12)
     base, rented = [], []
     for m in range(horizon):
-        worth = down(share * needed[m])
+        worth = min(needed[m], down(share * needed[m]) + 1) if break_even <= time else 0
         if m == 0:
             base.append(worth)
         elif m < lead:
             base.append(base[-1])
         else:
             base.append(max(base[-1], worth))
-        hosts = max(1, needed[m])
-        above = 1 - min(F(1), F(base[m], hosts))
-        within = min(above, depth)
-        rented.append(to(hosts * (time * within**2 / (2 * depth) + max(F(0), above - depth)), 9))
+        rented.append(in_use(needed[m], base[m]))
     own("hybrid", [base[0]] + [b - a for a, b in zip(base, base[1:])], base, rented)
 
     # What a unit costs.
