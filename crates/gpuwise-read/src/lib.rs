@@ -12,6 +12,7 @@ pub mod finding_thresholds;
 pub mod fleet;
 pub mod flight_recorder;
 pub mod gguf;
+pub mod host;
 pub mod hta_rows;
 pub mod kernel_counters;
 pub mod kernel_rules;

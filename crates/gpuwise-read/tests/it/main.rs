@@ -20,6 +20,7 @@ mod costs;
 mod engine_facts;
 mod flight_recorder;
 mod gguf;
+mod host;
 mod kernel_counters;
 mod kineto;
 mod launch;
