@@ -6,6 +6,7 @@
 
 pub mod audit;
 pub mod bill;
+pub mod balance;
 pub mod explain;
 pub mod figures;
 pub mod html;
@@ -20,6 +21,7 @@ mod style;
 pub mod svg;
 pub mod table;
 pub mod training;
+pub mod verdict;
 
 pub use markup::{escape, escape_markdown};
 pub use style::{State, Style};

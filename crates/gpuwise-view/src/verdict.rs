@@ -1,0 +1,293 @@
+//! A verdict on what runs: the word, why, what to run instead, and what surrounds the GPUs.
+
+use crate::{
+    balance, figures,
+    markup::escape_markdown,
+    plan::{self, labelled, words},
+    style::Style,
+    table::{Cell, Column, Table},
+};
+use gpuwise_domain::{
+    deployment::Deployment,
+    verdict::{Current, Standing, Verdict},
+};
+use gpuwise_units::{HourlyPrice, Money, significant};
+use serde_json::{Value, json as object};
+use std::fmt::Write as _;
+
+/// What there is beside what is needed, by dimension.
+pub fn table(verdict: &Verdict) -> Table {
+    let mut table = Table::new(vec![
+        Column::left("dimension", "in"),
+        Column::right("has_over_needed", "has over needed"),
+        Column::left("words", "that is").wrap(24),
+    ])
+    .when_empty("Nothing is too large or too small.");
+    for of in &verdict.uses {
+        table.push(vec![
+            Cell::text(of.dimension.name()),
+            Cell::new(format!("{}×", significant(of.factor, 2)), of.factor),
+            Cell::text(of.words.clone()),
+        ]);
+    }
+    table
+}
+
+/// `8 × H100 SXM5 80GB on 1 host, TP8, 55.04 USD/h`.
+pub fn current(current: &Current) -> String {
+    let mut out = format!("{} × {}", current.gpus(), current.gpu);
+    if current.hosts > 1 {
+        let _ = write!(out, " on {} hosts", current.hosts);
+    }
+    if let Some(layout) = current.layout {
+        let _ = write!(out, ", {layout}");
+    }
+    match current.per_hour() {
+        Some(price) => {
+            let _ = write!(out, ", {price}");
+            if !current.price_source.is_empty() {
+                let _ = write!(out, " ({})", current.price_source);
+            }
+        }
+        None => out += ", at a price that is not known",
+    }
+    out
+}
+
+/// The word with its dimension: `over-provisioned: memory bandwidth`.
+pub fn headline(verdict: &Verdict) -> String {
+    let mut out = String::from(verdict.standing.name());
+    if let Some(of) = verdict.uses.first() {
+        let _ = write!(out, ": {}", of.dimension.name());
+        match verdict.standing {
+            Standing::OverProvisioned => {
+                let _ = write!(out, ", {} times what would do", significant(of.factor, 2));
+            }
+            Standing::UnderProvisioned if of.factor > 0.0 && of.factor < 1.0 => {
+                let _ = write!(out, ", {:.0} % of what is needed", of.factor * 100.0);
+            }
+            _ => {}
+        }
+    }
+    out
+}
+
+/// `L4, 1 GPU, bf16 weights, 1 × g6.xlarge of aws …, 0.80 USD/h: saves 54.2 USD/h (98 %)`.
+fn instead(verdict: &Verdict, deployment: &Deployment) -> String {
+    let mut out = words::deployment(deployment);
+    if let Some(rental) = deployment
+        .rental
+        .as_ref()
+        .filter(|rental| rental.provider != "running")
+    {
+        let _ = write!(out, "; {}", words::rental(rental));
+    } else if deployment.rental.is_some() {
+        out += "; on the same GPUs";
+    }
+    if let Some(price) = deployment.cost.per_hour {
+        let _ = write!(out, ", {price}");
+    }
+    out + &change(verdict)
+}
+
+fn change(verdict: &Verdict) -> String {
+    let Some(saving) = verdict.saving else {
+        return String::new();
+    };
+    let hour = HourlyPrice(Money {
+        micros: saving.micros.saturating_abs(),
+        ..saving
+    });
+    match saving.micros {
+        0 => ": costs the same".into(),
+        micros if micros > 0 => {
+            let own = verdict
+                .current
+                .per_hour()
+                .map_or(0.0, |price| price.0.as_f64());
+            format!(
+                ": saves {hour} ({:.0} %)",
+                100.0 * saving.as_f64() / own.max(1e-9)
+            )
+        }
+        _ => format!(": costs {hour} more"),
+    }
+}
+
+fn lines(verdict: &Verdict) -> Vec<(&'static str, String)> {
+    let mut out = vec![
+        ("Verdict", headline(verdict)),
+        ("Runs", current(&verdict.current)),
+        ("Why", verdict.reason.clone()),
+    ];
+    if let Some(running) = &verdict.running {
+        out.push(("As sized", as_sized(running)));
+    }
+    match &verdict.instead {
+        Some(deployment) => out.push(("Instead", instead(verdict, deployment))),
+        None if verdict.standing == Standing::UnderProvisioned => {
+            out.push(("Instead", host_change(verdict)));
+        }
+        None => {}
+    }
+    out
+}
+
+/// `TP8: TTFT 120 ms (90–160), TPOT 14 ms (12–17), at 31 % of what it bears`.
+fn as_sized(running: &Deployment) -> String {
+    let load = 1.0 / running.headroom.factor.max(1e-9);
+    format!(
+        "{}: TTFT {}, TPOT {}, at {} of what it bears",
+        words::layout(running),
+        figures::ranged_seconds(&running.figures.ttft),
+        figures::ranged_seconds(&running.figures.tpot),
+        figures::percent(load)
+    )
+}
+
+/// What to change where the GPUs are right and their host is not.
+fn host_change(verdict: &Verdict) -> String {
+    let Some(balance) = &verdict.balance else {
+        return "nothing under these limits".into();
+    };
+    let Some(part) = balance.cause() else {
+        return "nothing under these limits".into();
+    };
+    let wasted = part.wasted_per_hour.map_or_else(String::new, |money| {
+        format!("; it wastes {}/h a host", figures::amount(money))
+    });
+    format!(
+        "the same GPUs with {}{wasted}",
+        balance::line(&gpuwise_domain::balance::Balance {
+            parts: balance
+                .parts
+                .iter()
+                .filter(|part| part.short)
+                .cloned()
+                .map(|part| {
+                    gpuwise_domain::balance::PartBalance {
+                        short: false,
+                        ..part
+                    }
+                })
+                .collect(),
+            ..balance.clone()
+        })
+    )
+}
+
+/// The first screen.
+pub fn text(verdict: &Verdict, style: Style) -> String {
+    let mut out = String::new();
+    for (label, line) in lines(verdict) {
+        out += &labelled(style, label, &line);
+    }
+    if !verdict.uses.is_empty() {
+        out.push('\n');
+        out += &table(verdict).to_text(style);
+    }
+    if let Some(around) = &verdict.balance {
+        out.push('\n');
+        out += &labelled(
+            style,
+            "Host",
+            &format!("{}: {}", around.host.name, balance::answer(around)),
+        );
+        out += &balance::table(around).to_text(style);
+        for note in &around.notes {
+            out += &(style.wrap(&format!("note: {note}"), 6) + "\n");
+        }
+    }
+    for note in &verdict.notes {
+        out += &(style.wrap(&format!("note: {note}"), 6) + "\n");
+    }
+    out
+}
+
+/// A Markdown document.
+pub fn markdown(verdict: &Verdict) -> String {
+    let mut out = format!("# {}\n\n", escape_markdown(&headline(verdict)));
+    for (label, line) in lines(verdict).into_iter().skip(1) {
+        let _ = writeln!(out, "- **{label}**: {}", escape_markdown(&line));
+    }
+    if !verdict.uses.is_empty() {
+        let _ = write!(out, "\n## In what\n\n{}", table(verdict).to_markdown());
+    }
+    if let Some(around) = &verdict.balance {
+        let _ = write!(
+            out,
+            "\n## The host\n\n{}\n\n{}",
+            escape_markdown(&balance::answer(around)),
+            balance::table(around).to_markdown()
+        );
+    }
+    if !verdict.notes.is_empty() {
+        let _ = write!(out, "\n## Assumed\n\n");
+        for note in &verdict.notes {
+            let _ = writeln!(out, "- {}", escape_markdown(note));
+        }
+    }
+    out
+}
+
+/// One row: the verdict for a spreadsheet.
+pub fn row(verdict: &Verdict) -> Table {
+    let mut table = Table::new(vec![
+        Column::left("standing", "verdict"),
+        Column::left("dimension", "in"),
+        Column::right("has_over_needed", "has over needed"),
+        Column::left("current", "runs"),
+        Column::right("current_per_hour", "/h"),
+        Column::left("instead", "instead"),
+        Column::right("instead_per_hour", "/h"),
+        Column::right("saving_per_hour", "saves /h"),
+        Column::left("reason", "why"),
+    ]);
+    let money = |price: Option<HourlyPrice>| {
+        Cell::of(price, |price| {
+            Cell::new(price.to_string(), price.0.as_f64())
+        })
+    };
+    let first = verdict.uses.first();
+    table.push(vec![
+        Cell::text(verdict.standing.name()),
+        Cell::of(first, |of| Cell::text(of.dimension.name())),
+        Cell::of(first, |of| Cell::number(of.factor)),
+        Cell::text(current(&verdict.current)),
+        money(verdict.current.per_hour()),
+        Cell::of(verdict.instead.as_ref(), |one| {
+            Cell::text(words::deployment(one))
+        }),
+        money(verdict.instead.as_ref().and_then(|one| one.cost.per_hour)),
+        Cell::of(verdict.saving, |saving| Cell::number(saving.as_f64())),
+        Cell::text(verdict.reason.clone()),
+    ]);
+    table
+}
+
+/// Everything, for programs.
+pub fn json(verdict: &Verdict) -> Value {
+    let price = |price: Option<HourlyPrice>| price.map(|price| price.0.as_f64());
+    let uses = verdict.uses.iter().map(|of| {
+        object!({ "dimension": of.dimension.name(), "has_over_needed": of.factor, "words": of.words })
+    });
+    object!({
+        "standing": verdict.standing.name(),
+        "dimension": verdict.dimension().map(gpuwise_domain::verdict::Dimension::name),
+        "reason": verdict.reason,
+        "current": {
+            "gpu": verdict.current.gpu,
+            "gpus_per_host": verdict.current.gpus_per_host,
+            "hosts": verdict.current.hosts,
+            "per_hour": price(verdict.current.per_hour()),
+            "price_source": verdict.current.price_source,
+        },
+        "uses": uses.collect::<Vec<_>>(),
+        "running": verdict.running.as_ref().map(plan::deployment_json),
+        "instead": verdict.instead.as_ref().map(plan::deployment_json),
+        "saving_per_hour": verdict.saving.map(Money::as_f64),
+        "currency": verdict.current.price.map(|price| price.0.currency.code().to_owned()),
+        "host": verdict.balance.as_ref().map(balance::json),
+        "notes": verdict.notes,
+    })
+}
