@@ -2,6 +2,7 @@
 
 #[cfg(feature = "bench")]
 mod bench;
+mod check;
 mod memory;
 mod plan;
 mod simulate;
@@ -11,6 +12,7 @@ mod workload;
 
 #[cfg(feature = "bench")]
 pub(crate) use bench::{Bench, InterfaceName, ServerFlags};
+pub(crate) use check::{Check, CurrentFlags, JobFlags};
 pub(crate) use memory::{LayoutFlags, Memory};
 pub(crate) use plan::{
     EngineFlags, LimitFlags, Plan, PromiseFlags, RuleName, TermsName, TrafficFlags,
@@ -119,6 +121,14 @@ pub(crate) enum Command {
     ///
     /// Exit code 0: something fits. 1: nothing does. 2: the input is wrong.
     Table(Box<Table>),
+    /// Say whether what runs is over-provisioned, right-sized or starved, of what, and what to change
+    ///
+    /// Sizes what runs as it is, beside what could run in its place, and holds its host against what the
+    /// work asks of cores, memory, PCIe, links, storage and network: in which dimension it is too large
+    /// or too small, by how much, and what changing it saves or costs.
+    ///
+    /// Exit code 0: it is right-sized. 1: it is not. 2: the input is wrong.
+    Check(Box<Check>),
     /// Send load to an OpenAI-compatible server and measure what comes back
     ///
     /// At a rate, at several, or at a number in flight; with a range, such as --rate 2..40, the largest
@@ -235,7 +245,7 @@ pub(crate) enum Command {
 }
 
 /// The model of a command: a name, or numbers.
-#[derive(Debug, Args)]
+#[derive(Debug, Clone, Args)]
 pub(crate) struct ModelFlags {
     /// Name or alias of the catalogue, hub id, directory with config.json, safetensors or GGUF file
     #[arg(value_name = "MODEL")]

@@ -11,6 +11,7 @@ mod engine;
 mod error;
 mod fetch;
 mod fitting;
+mod host;
 mod knowledge;
 mod media;
 mod model;

@@ -47,9 +47,29 @@ pub(crate) struct Asked {
 /// # Errors
 /// When a file cannot be read, or a quantity is missing, cannot be, or contradicts another.
 pub(crate) fn read(flags: &Plan, catalogue: &Catalogue) -> anyhow::Result<Asked> {
-    let promise = flags.promise.unfolded()?;
-    let given = fields(&flags.traffic, &promise, Some(&flags.limits));
-    let mut asked = asked(&flags.traffic, &given, None, None)?;
+    read_within(
+        &flags.traffic,
+        &flags.promise,
+        &flags.limits,
+        None,
+        catalogue,
+    )
+}
+
+/// Reads a workload with its limits: flags over files, over what was saved.
+///
+/// # Errors
+/// As [`read`].
+pub(crate) fn read_within(
+    traffic: &TrafficFlags,
+    promise: &PromiseFlags,
+    limits: &LimitFlags,
+    saved: Option<&Workload>,
+    catalogue: &Catalogue,
+) -> anyhow::Result<Asked> {
+    let promise = promise.unfolded()?;
+    let given = fields(traffic, &promise, Some(limits));
+    let mut asked = asked(traffic, &given, saved, None)?;
     canonical(&mut asked.workload, catalogue, &given)?;
     if let (Traffic::Open { rate, .. }, Some(peak)) = (&asked.workload.traffic, asked.detail.peak)
         && peak > *rate

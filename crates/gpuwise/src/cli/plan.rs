@@ -21,6 +21,34 @@ pub(crate) struct Plan {
     pub(crate) result: ResultFlags,
 }
 
+impl Plan {
+    /// The plan of what may take the place of what is checked.
+    pub(crate) fn of(check: &super::Check) -> Self {
+        Self {
+            model: check.model.clone(),
+            traffic: check.traffic.clone(),
+            promise: check.promise.clone(),
+            limits: check.limits.clone(),
+            engine: check.engine.clone(),
+            result: ResultFlags {
+                objective: ObjectiveName::Cost,
+                top: 5,
+                multi_host: false,
+                disaggregated: false,
+                simulate: false,
+                no_slices: false,
+                explain: false,
+                why_not: Vec::new(),
+                rule: None,
+                emit: None,
+                save: None,
+                pick: 1,
+                html: None,
+            },
+        }
+    }
+}
+
 #[derive(Debug, Clone, Args)]
 pub(crate) struct TrafficFlags {
     /// Requests that come at random, such as 8, 8/s or 600/min
@@ -71,7 +99,7 @@ pub(crate) struct PromiseFlags {
     pub(crate) throughput: Option<String>,
 }
 
-#[derive(Debug, Args)]
+#[derive(Debug, Clone, Args)]
 pub(crate) struct LimitFlags {
     /// Only these GPUs; repeat, or separate by commas
     #[arg(long, value_name = "GPU", value_delimiter = ',')]
@@ -106,7 +134,7 @@ pub(crate) struct LimitFlags {
 }
 
 /// The engine and number formats of a command.
-#[derive(Debug, Args)]
+#[derive(Debug, Clone, Args)]
 pub(crate) struct EngineFlags {
     /// vllm, sglang, trtllm, llamacpp or transformers, with its release if need be: vllm@0.20
     #[arg(long, value_name = "NAME[@RELEASE]")]
@@ -138,7 +166,7 @@ pub(crate) struct EngineFlags {
     pub(crate) context: Option<String>,
 }
 
-#[derive(Debug, Args)]
+#[derive(Debug, Clone, Args)]
 #[expect(clippy::struct_excessive_bools, reason = "each is a flag of its own")]
 pub(crate) struct ResultFlags {
     /// What to rank by

@@ -7,6 +7,7 @@ pub(crate) mod audit;
 mod bench;
 pub(crate) mod calibrate;
 pub(crate) mod compare;
+mod check;
 mod completions;
 mod evidence;
 mod gpus;
@@ -71,6 +72,7 @@ pub(crate) fn run(arguments: Cli) -> anyhow::Result<Answer> {
         Command::Plan(flags) => plan::run(&context, &flags),
         Command::Table(flags) => table::run(&context, &flags),
         Command::Memory(flags) => memory::run(&context, &flags),
+        Command::Check(flags) => check::run(&context, &flags),
         #[cfg(feature = "bench")]
         Command::Bench(flags) => bench::run(&context, &flags),
         Command::Simulate(flags) => simulate::run(&context, &flags),

@@ -25,8 +25,8 @@ use gpuwise_view::{launch::Form, plan::words};
 
 /// What runs already, as its launch command says.
 #[derive(Debug)]
-pub(super) struct Running {
-    pub(super) launch: Launch,
+pub(in crate::commands) struct Running {
+    pub(in crate::commands) launch: Launch,
 }
 
 impl Running {
@@ -34,7 +34,7 @@ impl Running {
     ///
     /// # Errors
     /// When it starts no engine that is known, or a value of it cannot be read.
-    pub(super) fn read(command: &str) -> anyhow::Result<Self> {
+    pub(in crate::commands) fn read(command: &str) -> anyhow::Result<Self> {
         let facts = EngineKind::ALL
             .into_iter()
             .filter(|kind| *kind != EngineKind::DeepSpeedMii)
@@ -91,7 +91,7 @@ impl Running {
 ///
 /// # Errors
 /// When a flag is wrong or contradicts another.
-pub(super) fn choices(
+pub(in crate::commands) fn choices(
     flags: &cli::Plan,
     asked: &Asked,
     running: Option<&Running>,
@@ -151,7 +151,7 @@ pub(super) fn choices(
 ///
 /// # Errors
 /// When the flag's cannot be found or read, or nothing is drafted.
-pub(super) fn draft_model(
+pub(in crate::commands) fn draft_model(
     flags: &cli::EngineFlags,
     running: Option<&Running>,
     choices: &Choices,
@@ -278,7 +278,7 @@ fn format(launch: &Launch, architecture: &Architecture, notes: &mut Vec<String>)
 }
 
 /// Whether what runs bears the load that is asked of it.
-pub(super) fn bears(running: &Sizing) -> bool {
+pub(in crate::commands) fn bears(running: &Sizing) -> bool {
     running
         .deployments
         .first()
@@ -286,7 +286,7 @@ pub(super) fn bears(running: &Sizing) -> bool {
 }
 
 /// What runs beside the best that could.
-pub(super) fn compared(running: &Sizing, free: &Sizing) -> String {
+pub(in crate::commands) fn compared(running: &Sizing, free: &Sizing) -> String {
     let price = |sizing: &Sizing| {
         sizing
             .deployments

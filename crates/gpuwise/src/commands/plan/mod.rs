@@ -1,6 +1,6 @@
 //! `gpuwise plan`: from a model and a promise to deployments.
 
-mod choices;
+pub(super) mod choices;
 mod emit;
 mod rule;
 mod show;

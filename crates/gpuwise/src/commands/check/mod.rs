@@ -1,0 +1,188 @@
+//! `gpuwise check`: whether what runs is the right size, and what of its host holds it up.
+
+mod current;
+mod job;
+
+use super::{Answer, Context, plan::choices};
+use crate::{
+    catalogue::{self, Loaded},
+    cli,
+    error::Problem,
+    host, knowledge, output, simulation, workload,
+};
+use current::Runs;
+use gpuwise_domain::{
+    balance::Balance,
+    deployment::Saved,
+    verdict::{Standing, Verdict},
+};
+use gpuwise_size::{
+    balance::{BalanceConstants, balance},
+    search::{DraftModel, Request},
+    verdict::check,
+};
+use gpuwise_view::{balance as around, explain, verdict as view};
+
+pub(crate) fn run(context: &Context, flags: &cli::Check) -> anyhow::Result<Answer> {
+    let loaded = catalogue::load(&context.overrides.with_prices(&flags.limits.prices))?;
+    let constants = host::constants(&flags.result.constants)?;
+    if flags.job.samples.is_some() {
+        let found = of_job(flags, &loaded, &constants)?;
+        show_balance(context, flags, &found)?;
+        return Ok(if found.cause().is_none() {
+            Answer::Yes
+        } else {
+            Answer::No
+        });
+    }
+    let saved = flags
+        .current
+        .deployment
+        .as_deref()
+        .map(simulation::read)
+        .transpose()?;
+    let verdict = judged(context, flags, &loaded, &constants, saved.as_ref())?;
+    show(context, flags, &verdict)?;
+    Ok(match verdict.standing {
+        Standing::RightSized => Answer::Yes,
+        Standing::OverProvisioned | Standing::UnderProvisioned => Answer::No,
+    })
+}
+
+/// A job by its figures on its host.
+fn of_job(
+    flags: &cli::Check,
+    loaded: &Loaded,
+    constants: &BalanceConstants,
+) -> anyhow::Result<Balance> {
+    let runs = Runs::read(&flags.current, None, loaded, &flags.limits, constants)?;
+    let Some(host) = runs.host.clone() else {
+        return Err(Problem::new("--samples: no host to hold the job against")
+            .hint("name one: --host FILE.toml, or a shape of the catalogue such as p5.48xlarge")
+            .into());
+    };
+    let work = job::work(&flags.job, &runs, constants)?;
+    Ok(balance(work, host, constants))
+}
+
+/// A model and its traffic on what runs.
+fn judged(
+    context: &Context,
+    flags: &cli::Check,
+    loaded: &Loaded,
+    constants: &BalanceConstants,
+    saved: Option<&Saved>,
+) -> anyhow::Result<Verdict> {
+    let before = saved.and_then(|saved| saved.workload.as_ref());
+    let asked = workload::read_within(
+        &flags.traffic,
+        &flags.promise,
+        &flags.limits,
+        before,
+        &loaded.catalogue,
+    )?;
+    let running = flags
+        .traffic
+        .from
+        .as_deref()
+        .map(choices::Running::read)
+        .transpose()?;
+    let named = running
+        .as_ref()
+        .and_then(|running| running.launch.model.clone())
+        .or_else(|| saved.map(|saved| saved.deployment.model.clone()))
+        .or_else(|| asked.model.clone());
+    let model = super::model(&flags.model, named.as_deref(), loaded, context)?;
+    let plan = cli::Plan::of(flags);
+    let (mut choices, mut notes) =
+        choices::choices(&plan, &asked, running.as_ref(), &model, &loaded.catalogue)?;
+    let draft = choices::draft_model(
+        &flags.engine,
+        running.as_ref(),
+        &choices,
+        loaded,
+        context,
+        &mut notes,
+    )?;
+    let mut runs = Runs::read(&flags.current, saved, loaded, &flags.limits, constants)?;
+    if let Some(fixed) = &mut choices.fixed {
+        // Its settings hold for what runs and for what takes its place; its layout only for the former.
+        runs.current.layout = runs.current.layout.or(fixed.layout);
+        fixed.layout = None;
+    }
+    if let Some(saved) = saved.filter(|_| choices.weights.is_empty()) {
+        choices.weights.push(saved.deployment.weights.clone());
+    }
+    let knowledge = knowledge::load(loaded)?;
+    let facts = catalogue::engine_facts(choices.engine.kind)?;
+    choices.engine.release.get_or_insert(facts.resolve(None));
+    let request = Request {
+        name: model.name.clone(),
+        origin: model.origin.clone(),
+        architecture: &model.architecture,
+        workload: &asked.workload,
+        catalogue: &loaded.catalogue,
+        knowledge: &knowledge,
+        facts: Some(&facts),
+        draft: draft.as_ref().map(|model| DraftModel {
+            name: model.name.clone(),
+            architecture: &model.architecture,
+        }),
+        choices,
+    };
+    let mut verdict = check(&request, &runs.current, runs.host.as_ref(), constants);
+    verdict
+        .notes
+        .splice(0..0, asked.notes.into_iter().chain(notes).chain(runs.notes));
+    verdict.notes.dedup();
+    Ok(verdict)
+}
+
+fn show(context: &Context, flags: &cli::Check, verdict: &Verdict) -> anyhow::Result<()> {
+    let mut derivations = Vec::new();
+    if flags.result.explain {
+        derivations.extend(
+            verdict
+                .running
+                .iter()
+                .flat_map(|one| one.derivations.clone()),
+        );
+        derivations.extend(verdict.balance.iter().flat_map(around::derivations));
+    }
+    match context.global.format {
+        cli::Format::Table => {
+            let mut text = view::text(verdict, context.output.style);
+            if flags.result.explain {
+                text += &format!("\n{}", explain::text(&derivations, context.output.style));
+            }
+            output::data(&text)
+        }
+        cli::Format::Md => {
+            let mut text = view::markdown(verdict);
+            if flags.result.explain {
+                text += &format!(
+                    "\n## How it came about\n\n{}",
+                    explain::markdown(&derivations)
+                );
+            }
+            output::data(&text)
+        }
+        cli::Format::Csv => context.output.table(&view::row(verdict)),
+        cli::Format::Json => output::json(&view::json(verdict)),
+    }
+}
+
+fn show_balance(context: &Context, flags: &cli::Check, found: &Balance) -> anyhow::Result<()> {
+    match context.global.format {
+        cli::Format::Table => {
+            let style = context.output.style;
+            let mut text = around::text(found, style);
+            if flags.result.explain {
+                text += &format!("\n{}", explain::text(&around::derivations(found), style));
+            }
+            output::data(&text)
+        }
+        cli::Format::Json => output::json(&around::json(found)),
+        cli::Format::Md | cli::Format::Csv => context.output.table(&around::table(found)),
+    }
+}

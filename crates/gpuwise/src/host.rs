@@ -1,0 +1,94 @@
+//! Hosts by name or file, and the constants of what work asks of them.
+
+use crate::error::Problem;
+use gpuwise_domain::{
+    balance::HostSystem,
+    catalogue::{Catalogue, distance},
+};
+use gpuwise_read::{catalogue::read_balance, host::read_host};
+use gpuwise_size::balance::{BalanceConstants, of_catalogue, of_offer};
+use std::{
+    fs,
+    path::{Path, PathBuf},
+};
+
+const BALANCE: &str = include_str!("../../../catalogue/balance.toml");
+
+/// The catalogue's constants, with rows of the user's files over them.
+///
+/// # Errors
+/// When a file cannot be read, or a row of it is wrong.
+pub(crate) fn constants(files: &[PathBuf]) -> anyhow::Result<BalanceConstants> {
+    let mut rows = read_balance("balance.toml", BALANCE)?;
+    for file in files {
+        rows.extend(read_balance(&file.display().to_string(), &text(file)?)?);
+    }
+    Ok(BalanceConstants::new(&rows)?)
+}
+
+fn text(path: &Path) -> anyhow::Result<String> {
+    fs::read_to_string(path).map_err(|error| {
+        Problem::new(format!("cannot read {}", path.display()))
+            .because(error)
+            .into()
+    })
+}
+
+/// A host: a file, or a shape or instance of the catalogue.
+///
+/// # Errors
+/// When a file cannot be read or says what cannot be, or the catalogue knows no such shape.
+pub(crate) fn named(
+    name: &str,
+    catalogue: &Catalogue,
+    constants: &BalanceConstants,
+) -> anyhow::Result<HostSystem> {
+    let path = Path::new(name);
+    if path
+        .extension()
+        .is_some_and(|extension| extension.eq_ignore_ascii_case("toml"))
+    {
+        let mut host = read_host(name, &text(path)?)?;
+        // A file may leave its GPU's own link to the catalogue.
+        let gpu = host.gpu.as_deref().and_then(|gpu| catalogue.gpu(gpu));
+        host.pcie = host.pcie.or_else(|| gpu?.host_link);
+        return Ok(host);
+    }
+    if let Some(host) = catalogue
+        .hosts
+        .iter()
+        .find(|host| host.shape.eq_ignore_ascii_case(name))
+    {
+        return Ok(of_catalogue(host, catalogue.gpu(&host.gpu), constants));
+    }
+    if let Some(offer) = catalogue
+        .offers
+        .iter()
+        .find(|offer| offer.instance.eq_ignore_ascii_case(name))
+    {
+        return Ok(of_offer(offer, catalogue.gpu(&offer.gpu), constants));
+    }
+    let mut like: Vec<(usize, &str)> = catalogue
+        .hosts
+        .iter()
+        .map(|host| {
+            (
+                distance(&host.shape.to_lowercase(), &name.to_lowercase()),
+                host.shape.as_str(),
+            )
+        })
+        .collect();
+    like.sort_unstable();
+    like.dedup();
+    let like: Vec<String> = like
+        .into_iter()
+        .take(3)
+        .map(|(_, shape)| shape.to_owned())
+        .collect();
+    Err(Problem::new(format!(
+        "--host {name}: no shape of the catalogue is called so"
+    ))
+    .did_you_mean(&like)
+    .hint("a host of your own is described in a file: --host host.toml")
+    .into())
+}
