@@ -17,6 +17,6 @@ pub use predict::{Kind, Outcome, figure, in_flight, predict, solve};
 pub use question::{Answer, about_memory, answer, from_outcome, observation, with_value};
 pub use reading::{Reading, Refusal, Statistic, Wanted, default_settings, read};
 pub use training::{
-    Stated, TrainingReading, TrainingWanted, about_training_time, adapter_named, adapters_like,
+    Stated, TrainingReading, TrainingWanted, about_training_memory, about_training_time,
     read_training,
 };

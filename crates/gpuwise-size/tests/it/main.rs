@@ -14,6 +14,7 @@ mod offload;
 mod planted;
 mod replay;
 mod search;
+mod training_memory;
 mod train_search;
 mod training_time;
 mod walks;

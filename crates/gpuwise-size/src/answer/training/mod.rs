@@ -1,10 +1,10 @@
 //! Questions about training: the setup that a row describes, on which GPU, and what is asked.
 
-mod methods;
+mod memory;
 mod read;
 mod speed;
 
-pub use methods::{adapter_named, adapters_like};
+pub use memory::about_training_memory;
 pub use speed::about_training_time;
 
 use super::reading::Refusal;

@@ -1,7 +1,10 @@
 //! From the cells of a row to a training setup.
 
-use super::{Stated, TrainingReading, TrainingWanted, adapter_named, adapters_like};
-use crate::answer::reading::Refusal;
+use super::{Stated, TrainingReading, TrainingWanted};
+use crate::{
+    answer::reading::Refusal,
+    training::memory::{adapter_named, adapters_like},
+};
 use alloc::{
     borrow::Cow,
     format,

@@ -1,0 +1,264 @@
+//! What a layer keeps for the backward pass, and what logits take: bytes for each token of a
+//! micro-batch on one rank.
+
+use super::adapters::Resolved;
+use gpuwise_domain::{
+    model::{Architecture, FeedForward, Layer, Mixer, Role},
+    training::{Framework, LossKernel, Method, Recipe, Recompute, TrainingSetup},
+};
+
+/// Bytes of an activation's element.
+pub(super) const fn element(recipe: Recipe) -> f64 {
+    match recipe {
+        Recipe::Fp32 | Recipe::Tf32 => 4.0,
+        _ => 2.0,
+    }
+}
+
+/// What one layer keeps.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub(super) struct Kept {
+    /// Bytes a token, with everything kept.
+    pub(super) token: f64,
+    /// Bytes whatever the tokens: composed weights of adapters.
+    pub(super) fixed: f64,
+    /// Bytes a token of its input, which full recomputation keeps alone.
+    pub(super) input: f64,
+}
+
+impl Kept {
+    /// Bytes that stay for the backward pass.
+    pub(super) fn staying(&self, recompute: Recompute, tokens: f64) -> f64 {
+        match recompute {
+            Recompute::Full => self.input * tokens,
+            Recompute::None | Recompute::Selective => self.token * tokens + self.fixed,
+        }
+    }
+
+    /// Bytes of the layer that is computed again.
+    pub(super) fn again(&self, recompute: Recompute, tokens: f64) -> f64 {
+        match recompute {
+            Recompute::Full => self.token * tokens + self.fixed,
+            Recompute::None | Recompute::Selective => 0.0,
+        }
+    }
+}
+
+/// The parts of a layer's sum that the framework decides.
+struct Rules {
+    element: f64,
+    framework: Framework,
+    /// Whether the model's own weights are trained, so that inputs of matmuls are kept.
+    trained: bool,
+    /// Ranks over which norms and residuals are divided.
+    residual: f64,
+}
+
+/// What a layer keeps on one rank, for each token of its own sequence (tokens of other context
+/// ranks are not counted here).
+pub(super) fn kept(
+    architecture: &Architecture,
+    layer: &Layer,
+    setup: &TrainingSetup,
+    adapter: Option<&Resolved>,
+) -> Kept {
+    let tensor = f64::from(setup.layout.tensor.max(1));
+    let rules = Rules {
+        element: element(setup.recipe),
+        framework: setup.framework,
+        trained: setup.method == Method::Full,
+        residual: if setup.layout.sequence_parallel {
+            tensor
+        } else {
+            1.0
+        },
+    };
+    let hidden = architecture.hidden as f64;
+    let mut token = rules.norms(architecture, layer) / rules.residual
+        + rules.mixer(architecture, layer, setup) / tensor
+        + rules.feed_forward(layer) / tensor;
+    if layer.cross_attention > 0 {
+        // Query and output of its own tokens; keys and values of the encoder's.
+        token += 4.0 * rules.element * layer.cross_attention as f64 / tensor;
+    }
+    let (more, fixed) = adapter.map_or((0.0, 0.0), |a| a.kept(architecture, layer, rules.element));
+    Kept {
+        token: token + more / tensor,
+        fixed: fixed / tensor,
+        input: rules.element * hidden / rules.residual,
+    }
+}
+
+impl Rules {
+    /// Inputs of norms, and outputs that feed trained matmuls.
+    fn norms(&self, architecture: &Architecture, layer: &Layer) -> f64 {
+        let hidden = architecture.hidden as f64;
+        let elements: f64 = layer
+            .tensors
+            .iter()
+            .filter(|tensor| tensor.role == Role::Norm)
+            .map(|tensor| tensor.elements() as f64)
+            .sum();
+        let vectors = elements / hidden.max(1.0);
+        let gated = is_gated(&layer.feed_forward);
+        // Norms of mean and variance have a weight and a bias, and go with plain feed-forwards.
+        let count = if gated || vectors <= 2.0 {
+            vectors.max(1.0)
+        } else {
+            vectors / 2.0
+        };
+        let root = gated || matches!(architecture.model_type.as_str(), "t5" | "mt5" | "umt5");
+        let each = match self.framework {
+            // Hugging Face's RMSNorm computes in FP32 and keeps its input so; where its weight is
+            // trained, also the normalised input, and the output that matmuls read.
+            Framework::HuggingFace if root => {
+                4.0 + if self.trained {
+                    2.0 * self.element
+                } else {
+                    0.0
+                }
+            }
+            Framework::HuggingFace => self.element * if self.trained { 2.0 } else { 1.0 },
+            Framework::PyTorch if root => 4.0 + if self.trained { self.element } else { 0.0 },
+            // One copy: the residual stream's own and the output are not both kept.
+            Framework::PyTorch => self.element,
+            Framework::Megatron => self.element * if self.trained { 2.0 } else { 1.0 },
+        };
+        count * each * hidden
+    }
+
+    fn mixer(&self, architecture: &Architecture, layer: &Layer, setup: &TrainingSetup) -> f64 {
+        let e = self.element;
+        match layer.mixer {
+            Mixer::Attention {
+                heads,
+                kv_heads,
+                key_dim,
+                value_dim,
+                ..
+            } => {
+                let (q, out) = ((heads * key_dim) as f64, (heads * value_dim) as f64);
+                let kv = (kv_heads * (key_dim + value_dim)) as f64;
+                // With a mask, Hugging Face repeats keys and values for every query head.
+                let repeated = if self.framework == Framework::HuggingFace && kv_heads < heads {
+                    q + out
+                } else {
+                    0.0
+                };
+                e * (q + out + kv + repeated)
+                    + 4.0 * heads as f64
+                    + self.probabilities(architecture, setup, heads as f64)
+            }
+            Mixer::Latent {
+                heads,
+                rotary_dim,
+                plain_dim,
+                value_dim,
+                ..
+            } => {
+                let key = (heads * (rotary_dim + plain_dim)) as f64;
+                let value = (heads * value_dim) as f64;
+                e * (2.0 * key + 2.0 * value + rows(layer, Role::LatentDown)) + 4.0 * heads as f64
+            }
+            Mixer::Compressed { heads, dim, .. } => e * ((2 * heads + 1) * dim) as f64,
+            Mixer::Recurrent(_) => {
+                // Projections before and after the convolution, and the gated output.
+                e * (2.0 * rows(layer, Role::StateInput) + 2.0 * columns(layer, Role::StateOutput))
+            }
+            Mixer::None => 0.0,
+        }
+    }
+
+    /// Families whose attention has no fused kernel in Hugging Face keep the probabilities.
+    fn probabilities(&self, architecture: &Architecture, setup: &TrainingSetup, heads: f64) -> f64 {
+        let eager = matches!(
+            architecture.model_type.as_str(),
+            "t5" | "mt5" | "umt5" | "bloom"
+        );
+        if !eager
+            || self.framework != Framework::HuggingFace
+            || setup.recompute == Recompute::Selective
+        {
+            return 0.0;
+        }
+        heads * setup.sequence.0 as f64 * (4.0 + self.element)
+    }
+
+    fn feed_forward(&self, layer: &Layer) -> f64 {
+        let e = self.element;
+        // A gate keeps its input, its output and the up projection; without one the input of the
+        // activation alone. Its product is the input of the last matmul.
+        let parts = |gated: bool| {
+            let own = match (gated, self.framework) {
+                (true, Framework::Megatron) => 2.0,
+                (true, _) => 3.0,
+                (false, _) => 1.0,
+            };
+            own + if self.trained { 1.0 } else { 0.0 }
+        };
+        match layer.feed_forward {
+            FeedForward::Dense { width, gated } => e * parts(gated) * width as f64,
+            FeedForward::Experts {
+                count,
+                chosen,
+                width,
+                input,
+                gated,
+                shared_width,
+            } => {
+                let chosen = chosen as f64;
+                // Each chosen expert has its copy of the token and of its result.
+                chosen * e * (parts(gated) * width as f64 + 2.0 * input as f64)
+                    + e * parts(gated) * shared_width as f64
+                    + 8.0 * count as f64
+            }
+            FeedForward::None => 0.0,
+        }
+    }
+}
+
+fn is_gated(feed_forward: &FeedForward) -> bool {
+    match feed_forward {
+        FeedForward::Dense { gated, .. } | FeedForward::Experts { gated, .. } => *gated,
+        FeedForward::None => true,
+    }
+}
+
+fn rows(layer: &Layer, role: Role) -> f64 {
+    layer
+        .tensors
+        .iter()
+        .filter(|tensor| tensor.role == role && tensor.is_matrix())
+        .map(|tensor| (tensor.rows * tensor.copies) as f64)
+        .sum()
+}
+
+fn columns(layer: &Layer, role: Role) -> f64 {
+    layer
+        .tensors
+        .iter()
+        .filter(|tensor| tensor.role == role && tensor.is_matrix())
+        .map(|tensor| (tensor.columns * tensor.copies) as f64)
+        .sum()
+}
+
+/// Bytes of one token's logits at the end of the forward pass and at the height of the backward
+/// pass.
+pub(super) fn logits(architecture: &Architecture, setup: &TrainingSetup) -> (f64, f64) {
+    let vocabulary = architecture.vocabulary as f64;
+    let e = element(setup.recipe);
+    let (forward, backward) = match setup.loss {
+        // Logits, their FP32 copy and the log-softmax; then two gradients in FP32 and the copies.
+        LossKernel::Eager => (e + 8.0, 12.0 + e),
+        // Logits, those that are shifted, and the gradient in FP32 or in their place.
+        LossKernel::Fused => (e + 2.0, 6.0),
+        LossKernel::VocabularyParallel => (e + 4.0, 8.0 + e),
+        // Eight chunks, as torchtune cuts them by default.
+        LossKernel::Chunked => ((e + 8.0) / 8.0, (12.0 + e) / 8.0),
+    };
+    let ranks = match setup.loss {
+        LossKernel::VocabularyParallel => f64::from(setup.layout.tensor.max(1)),
+        _ => 1.0,
+    };
+    (forward * vocabulary / ranks, backward * vocabulary / ranks)
+}

@@ -1,0 +1,165 @@
+//! How the memory of a rank comes about, as a tree.
+
+use super::{
+    TrainingMemoryError,
+    activations::{kept, logits},
+    resolved,
+    states::{Parameters, per_parameter, stages},
+    training_memory,
+};
+use alloc::{
+    format,
+    string::{String, ToString},
+    vec::Vec,
+};
+use gpuwise_domain::{
+    estimate::Derivation,
+    model::Architecture,
+    training::{MemoryCause as C, Method, Recompute, TrainingSetup},
+};
+use gpuwise_units::{Bytes, significant};
+
+const SOURCE: &str = "docs/concepts/training-memory.md";
+
+/// The fullest rank's peak, down to shapes and settings.
+///
+/// # Errors
+/// As [`training_memory`].
+pub fn explain(
+    architecture: &Architecture,
+    setup: &TrainingSetup,
+) -> Result<Derivation, TrainingMemoryError> {
+    let memory = training_memory(architecture, setup)?;
+    let adapter = resolved(architecture, setup)?;
+    let all = stages(architecture, setup)?;
+    let Some(rank) = memory.fullest() else {
+        return Ok(Derivation::computed("memory", "–", "", Vec::new()));
+    };
+    let stage = all.iter().find(|stage| stage.index == rank.stage);
+    let inputs = rank
+        .causes
+        .iter()
+        .map(|(cause, bytes)| {
+            let (name, formula) = words(*cause, setup);
+            let mut inputs = Vec::new();
+            if let Some(stage) = stage {
+                let parameters = Parameters::of(architecture, stage, setup);
+                match cause {
+                    C::Weights | C::MasterWeights | C::Gradients | C::OptimizerStates => {
+                        inputs.push(parameter_count(&parameters));
+                        inputs.extend(each(*cause, setup));
+                    }
+                    C::Activations | C::Working => {
+                        if let Some((_, layer)) = stage.layers.first() {
+                            let kept = kept(architecture, layer, setup, adapter.as_ref());
+                            let token =
+                                if setup.recompute == Recompute::Full && *cause == C::Activations {
+                                    kept.input
+                                } else {
+                                    kept.token
+                                };
+                            inputs.push(Derivation::computed(
+                                "a layer's share of one token",
+                                format!("{} bytes", significant(token, 6)),
+                                "inputs of norms, matmuls, attention and activation functions",
+                                Vec::new(),
+                            ));
+                        }
+                        inputs.push(tokens(setup));
+                    }
+                    C::Logits => {
+                        let (_, backward) = logits(architecture, setup);
+                        inputs.push(Derivation::computed(
+                            "logits of one token",
+                            format!("{} bytes", significant(backward, 6)),
+                            "vocabulary × bytes of logits, their FP32 copies and gradients",
+                            Vec::new(),
+                        ));
+                        inputs.push(tokens(setup));
+                    }
+                    _ => {}
+                }
+            }
+            let mut out = Derivation::computed(name, bytes.to_string(), formula, inputs);
+            out.source = SOURCE.into();
+            out
+        })
+        .collect();
+    Ok(Derivation::computed(
+        format!("memory of pipeline stage {}", rank.stage),
+        Bytes::from_f64(rank.peak.value).to_string(),
+        "the sum at the highest phase of a step",
+        inputs,
+    ))
+}
+
+fn tokens(setup: &TrainingSetup) -> Derivation {
+    Derivation::fact(
+        "tokens of a micro-batch",
+        format!(
+            "{} × {} / {} context ranks",
+            setup.micro_batch, setup.sequence.0, setup.layout.context
+        ),
+        "the setup",
+    )
+}
+
+fn parameter_count(parameters: &Parameters) -> Derivation {
+    Derivation::fact(
+        "parameters of the rank",
+        significant(parameters.all(), 6),
+        "shapes of the model's configuration, divided by TP, PP and EP",
+    )
+}
+
+fn each(cause: C, setup: &TrainingSetup) -> Option<Derivation> {
+    if setup.method != Method::Full {
+        return None;
+    }
+    let bytes = per_parameter(setup);
+    let value = match cause {
+        C::Weights => bytes.weight,
+        C::MasterWeights => bytes.master,
+        C::Gradients => bytes.gradient,
+        _ => bytes.moments,
+    };
+    Some(Derivation::fact(
+        "bytes a parameter",
+        significant(value, 3),
+        "recipe, framework and optimizer",
+    ))
+}
+
+fn words(cause: C, setup: &TrainingSetup) -> (&'static str, String) {
+    let sharded = format!("÷ ranks that share them ({:?} sharding)", setup.sharding);
+    match cause {
+        C::Weights => ("weights", format!("parameters × bytes {sharded}")),
+        C::MasterWeights => ("FP32 weights", format!("parameters × 4 {sharded}")),
+        C::Gradients => ("gradients", format!("parameters × bytes {sharded}")),
+        C::OptimizerStates => ("optimizer states", format!("parameters × bytes {sharded}")),
+        C::Adapters => (
+            "adapters",
+            "trained parameters × 4, their moments, and factors that are held".into(),
+        ),
+        C::Gathered => (
+            "gathered weights",
+            "the layers that compute, and matrices outside of layers".into(),
+        ),
+        C::Activations => (
+            "activations",
+            "layers × tokens × bytes kept × micro-batches in flight".into(),
+        ),
+        C::Working => (
+            "the layer that computes",
+            "tokens × bytes of one layer".into(),
+        ),
+        C::Logits => ("logits", "tokens × vocabulary × bytes".into()),
+        C::OptimizerTemporaries => (
+            "the optimizer's temporaries",
+            "one copy of what it steps over".into(),
+        ),
+        C::Communication => ("buffers of collectives", String::new()),
+        C::Context => ("context of the driver", String::new()),
+        C::Fragmentation => ("fragmentation", String::new()),
+    }
+}
