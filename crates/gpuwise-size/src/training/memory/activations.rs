@@ -85,11 +85,19 @@ pub(super) fn kept(
     Kept {
         token: token + more / tensor,
         fixed: fixed / tensor,
-        input: rules.element * hidden / rules.residual,
+        input: rules.stream(setup.recipe) * hidden / rules.residual,
     }
 }
 
 impl Rules {
+    /// Bytes of an element of the residual stream: under autocast, embeddings in FP32 make it FP32.
+    fn stream(&self, recipe: Recipe) -> f64 {
+        match (self.framework, recipe) {
+            (Framework::PyTorch, Recipe::MixedBf16) => 4.0,
+            _ => self.element,
+        }
+    }
+
     /// Inputs of norms, and outputs that feed trained matmuls.
     fn norms(&self, architecture: &Architecture, layer: &Layer) -> f64 {
         let hidden = architecture.hidden as f64;
@@ -250,8 +258,8 @@ pub(super) fn logits(architecture: &Architecture, setup: &TrainingSetup) -> (f64
     let (forward, backward) = match setup.loss {
         // Logits, their FP32 copy and the log-softmax; then two gradients in FP32 and the copies.
         LossKernel::Eager => (e + 8.0, 12.0 + e),
-        // Logits, those that are shifted, and the gradient in FP32 or in their place.
-        LossKernel::Fused => (e + 2.0, 6.0),
+        // Logits, and the gradient: fused kernels write it in their place, but the matmul reads both.
+        LossKernel::Fused => (2.0 * e, 2.0 * e),
         LossKernel::VocabularyParallel => (e + 4.0, 8.0 + e),
         // Eight chunks, as torchtune cuts them by default.
         LossKernel::Chunked => ((e + 8.0) / 8.0, (12.0 + e) / 8.0),
