@@ -3,6 +3,7 @@
 #[cfg(feature = "bench")]
 mod bench;
 mod check;
+mod composed;
 mod memory;
 mod plan;
 mod simulate;
@@ -13,6 +14,7 @@ mod workload;
 #[cfg(feature = "bench")]
 pub(crate) use bench::{Bench, InterfaceName, ServerFlags};
 pub(crate) use check::{Check, CurrentFlags, JobFlags};
+pub(crate) use composed::{ChoiceName, Composed};
 pub(crate) use memory::{LayoutFlags, Memory};
 pub(crate) use plan::{
     EngineFlags, LimitFlags, Plan, PromiseFlags, RuleName, TermsName, TrafficFlags,
@@ -129,6 +131,15 @@ pub(crate) enum Command {
     ///
     /// Exit code 0: it is right-sized. 1: it is not. 2: the input is wrong.
     Check(Box<Check>),
+    /// Compare fixed hosts with hosts composed of pooled GPUs over a PCIe fabric
+    ///
+    /// A saved deployment over its own links and over the fabric: every layout's decode step with what
+    /// links take of it, which layout suits, what attaching and ports take. Or a fleet's trace replayed
+    /// on fixed hosts and on pools of the same GPUs: stranded GPU-hours, waits, GPUs for the same service.
+    ///
+    /// Exit code 0: it can be composed. 1: it cannot; what is short and the nearest are said. 2: the
+    /// input is wrong.
+    Composed(Box<Composed>),
     /// Send load to an OpenAI-compatible server and measure what comes back
     ///
     /// At a rate, at several, or at a number in flight; with a range, such as --rate 2..40, the largest

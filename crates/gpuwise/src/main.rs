@@ -9,6 +9,7 @@ mod cli;
 mod commands;
 mod engine;
 mod error;
+mod fabric;
 mod fetch;
 mod fitting;
 mod host;

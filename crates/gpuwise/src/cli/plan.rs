@@ -113,6 +113,9 @@ pub(crate) struct LimitFlags {
     /// Hosts already owned, as GPU and how many, such as H100:8
     #[arg(long, value_name = "GPU:N", value_delimiter = ',')]
     pub(crate) owned: Vec<String>,
+    /// A fabric of pooled GPUs (TOML): hosts composed on it are candidates too
+    #[arg(long, value_name = "FILE")]
+    pub(crate) fabric: Option<PathBuf>,
     /// At most this much an hour, such as 20USD
     #[arg(long, value_name = "MONEY")]
     pub(crate) budget: Option<String>,

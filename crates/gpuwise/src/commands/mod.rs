@@ -9,6 +9,7 @@ pub(crate) mod calibrate;
 pub(crate) mod compare;
 mod check;
 mod completions;
+mod composed;
 mod evidence;
 mod gpus;
 mod memory;
@@ -70,6 +71,7 @@ pub(crate) fn run(arguments: Cli) -> anyhow::Result<Answer> {
     };
     match arguments.command {
         Command::Plan(flags) => plan::run(&context, &flags),
+        Command::Composed(flags) => composed::run(&context, &flags),
         Command::Table(flags) => table::run(&context, &flags),
         Command::Memory(flags) => memory::run(&context, &flags),
         Command::Check(flags) => check::run(&context, &flags),

@@ -60,6 +60,16 @@ pub(crate) struct Shapes {
 }
 
 impl Shapes {
+    /// The model's.
+    pub(crate) fn model(&self) -> &Architecture {
+        &self.model
+    }
+
+    /// That of the model that drafts.
+    pub(crate) fn drafter(&self) -> Option<&Architecture> {
+        self.drafter.as_ref()
+    }
+
     /// Finds them.
     ///
     /// # Errors

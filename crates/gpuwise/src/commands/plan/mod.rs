@@ -9,7 +9,9 @@ mod simulated;
 use super::{Answer, Context};
 use crate::{
     catalogue::{self, Loaded},
-    cli, knowledge, output, workload,
+    cli,
+    fabric::Joined,
+    knowledge, output, workload,
     write::Pending,
 };
 use choices::Running;
@@ -22,8 +24,12 @@ pub(crate) fn run(context: &Context, flags: &cli::Plan) -> anyhow::Result<Answer
     // That results can be written is known before the work.
     let html = result.html.as_deref().map(Pending::new).transpose()?;
     let saved = result.save.as_deref().map(Pending::new).transpose()?;
-    let loaded = catalogue::load(&context.overrides.with_prices(&flags.limits.prices))?;
-    let asked = workload::read(flags, &loaded.catalogue)?;
+    let mut loaded = catalogue::load(&context.overrides.with_prices(&flags.limits.prices))?;
+    let mut asked = workload::read(flags, &loaded.catalogue)?;
+    if let Some(path) = &flags.limits.fabric {
+        let joined = Joined::read(path, &loaded.catalogue)?.join(&mut loaded.catalogue);
+        Joined::allow(&mut asked.workload.limits, &joined, &loaded.catalogue);
+    }
     let running = flags
         .traffic
         .from
