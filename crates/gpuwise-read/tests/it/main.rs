@@ -18,6 +18,7 @@ mod config_mutations;
 mod config_sums;
 mod costs;
 mod engine_facts;
+mod fabric;
 mod flight_recorder;
 mod gguf;
 mod host;

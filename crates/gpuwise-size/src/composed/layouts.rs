@@ -26,9 +26,31 @@ pub struct Load {
     pub context: f64,
     /// Tokens that the longest of them holds in the cache.
     pub longest: f64,
+    /// Tokens of a prompt, those of the prefix cache left out.
+    pub prompt: f64,
+    /// Tokens of an answer.
+    pub answer: f64,
 }
 
-/// A decode step of one layout, over the GPUs' own link and over a fabric.
+/// What a request takes in one layout over one kind of link.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Taken {
+    /// A decode step of all requests of a replica.
+    pub step: StepTime,
+    /// A prompt.
+    pub prompt: StepTime,
+    /// Seconds of a replica for one request: its prompt, and its share of the steps of its answer.
+    pub request: f64,
+}
+
+impl Taken {
+    /// Seconds of it that collectives take.
+    fn collectives(&self, load: &Load, batch: f64) -> f64 {
+        self.prompt.communication + load.answer * self.step.communication / batch
+    }
+}
+
+/// One layout over the GPUs' own link and over a fabric.
 #[derive(Debug, Clone, PartialEq)]
 pub struct LayoutStep {
     /// The layout, with its replicas.
@@ -36,26 +58,26 @@ pub struct LayoutStep {
     /// Whether weights and the requests' cache fit.
     pub fits: bool,
     /// Over the GPUs' own link.
-    pub own: StepTime,
+    pub own: Taken,
     /// Over the fabric.
-    pub fabric: StepTime,
-    /// Seconds of a step over the fabric, with the range of its collectives.
-    pub step: Estimate,
-    /// Tokens a second of all GPUs over the fabric.
-    pub tokens_per_second: Estimate,
+    pub fabric: Taken,
+    /// Requests a second that all GPUs serve over their own link, busy all the time.
+    pub own_requests: f64,
+    /// The same over the fabric, with the range of its collectives.
+    pub requests: Estimate,
     /// On what it rests: no collective was measured on a fabric with switches of its own.
     pub basis: Basis,
 }
 
 impl LayoutStep {
-    /// How many times as long a step takes over the fabric.
+    /// How many times as long a request takes over the fabric.
     pub fn factor(&self) -> f64 {
-        self.fabric.total() / self.own.total()
+        self.fabric.request / self.own.request
     }
 }
 
 /// Every layout of the setup's GPUs (powers of two of replicas and stages, the rest tensor parallel)
-/// under the load, fastest over the fabric first; those that do not fit come last.
+/// under the load, the one that serves most over the fabric first; those that do not fit come last.
 ///
 /// `composed` is the setup's GPU as [`gpuwise_domain::fabric::Fabric::composed`] gives it.
 pub fn layouts(
@@ -70,11 +92,11 @@ pub fn layouts(
         .map(|layout| step(setup, composed, layout, load, constants))
         .collect();
     out.sort_by(|a, b| {
-        let time = |one: &LayoutStep| (!one.fits, one.fabric.total());
-        let ((a_out, a_time), (b_out, b_time)) = (time(a), time(b));
-        a_out
-            .cmp(&b_out)
-            .then(a_time.total_cmp(&b_time))
+        let serves = |one: &LayoutStep| one.requests.value;
+        a.fits
+            .cmp(&b.fits)
+            .reverse()
+            .then(serves(b).total_cmp(&serves(a)))
             .then(a.layout.cmp(&b.layout))
     });
     out
@@ -129,6 +151,14 @@ fn step(
         context: load.context,
         ..Batch::default()
     };
+    let prefill = Batch {
+        prefill: load.prompt,
+        prefill_context: load.prompt / 2.0,
+        finished: 1.0,
+        ..Batch::default()
+    };
+    // Requests of a replica, over all of its attention groups.
+    let all = (load.requests / replicas).max(1.0);
     let on = |gpu| {
         let setup = Setup {
             device: Device {
@@ -142,7 +172,14 @@ fn step(
             ..setup.clone()
         };
         let steps = StepModel::new(&setup, Arc::new(StepShape::new(&setup)), constants);
-        (steps.time(&batch), memory::plan(&setup))
+        let step = steps.time(&batch);
+        let prompt = steps.time(&prefill);
+        let taken = Taken {
+            request: prompt.total() + load.answer * step.total() / all,
+            step,
+            prompt,
+        };
+        (taken, memory::plan(&setup))
     };
     let (own, _) = on(setup.device.gpu);
     let (fabric, plan) = on(composed);
@@ -152,19 +189,19 @@ fn step(
         .as_ref()
         .and_then(|link| link.fabric)
         .map_or(0.0, |link| link.constants.error);
-    let rest = fabric.total() - fabric.communication;
-    let step = Estimate {
-        value: fabric.total(),
-        low: rest + fabric.communication * (1.0 - error),
-        high: rest + fabric.communication * (1.0 + error),
-    };
+    let doubt = fabric.collectives(&load, all) * error;
     LayoutStep {
         layout,
         fits,
         own,
         fabric,
-        step,
-        tokens_per_second: step.inverse(load.requests),
+        own_requests: replicas / own.request,
+        requests: Estimate {
+            value: fabric.request,
+            low: fabric.request - doubt,
+            high: fabric.request + doubt,
+        }
+        .inverse(replicas),
         basis: Basis::Extrapolated,
     }
 }

@@ -4,5 +4,5 @@ mod layouts;
 mod link;
 pub mod replay;
 
-pub use layouts::{LayoutStep, Load, explain, layouts};
+pub use layouts::{LayoutStep, Load, Taken, explain, layouts};
 pub use link::{all_reduce, send, share};

@@ -2,6 +2,7 @@
 
 mod balance;
 mod bill;
+mod composed;
 mod drafts;
 mod evidence;
 mod failures;
@@ -15,6 +16,7 @@ mod planted;
 mod replay;
 mod search;
 mod training_memory;
+mod sweep;
 mod train_search;
 mod training_time;
 mod walks;

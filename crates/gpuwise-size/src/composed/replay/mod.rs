@@ -95,8 +95,8 @@ pub fn pooled(nodes: &[FleetNode], demand: &Demand, choice: Choice, pooling: Poo
     run::run(hosts, demand, &names)
 }
 
-/// The smallest pools, in thousandths of the nodes' GPUs, that place as much as `service` did and
-/// let GPU tasks wait no longer in all (attaching left aside); `None`: not even all of them do.
+/// The smallest pools, in thousandths of the nodes' GPUs, that let GPU tasks wait no longer in all
+/// than in `service` (attaching left aside); `None`: not even all of them do.
 pub fn pools_for(
     nodes: &[FleetNode],
     demand: &Demand,

@@ -103,7 +103,8 @@ impl PooledHosts {
         }
     }
 
-    /// Where a host would get a task's GPUs: a share of one that it has, else the fullest pool.
+    /// Where a host would get a task's GPUs: a share of one that it has, else the smallest pool
+    /// that has enough, so that large ones stay whole for tasks of many.
     fn source(&self, host: &Host, shape: &Shape) -> Option<Source> {
         if shape.gpus == 0 {
             return Some(Source::Nothing);
@@ -121,7 +122,7 @@ impl PooledHosts {
         pool.iter()
             .enumerate()
             .filter(|(model, free)| shape.models & (1 << model) != 0 && **free >= shape.gpus)
-            .max_by_key(|(model, free)| (**free, core::cmp::Reverse(*model)))
+            .min_by_key(|(model, free)| (**free, *model))
             .map(|(model, _)| Source::Pool(model))
     }
 

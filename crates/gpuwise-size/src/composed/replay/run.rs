@@ -100,11 +100,9 @@ pub struct Outcome {
 }
 
 impl Outcome {
-    /// Whether as much was placed and GPU tasks waited no longer in all.
+    /// Whether GPU tasks waited no longer in all; those that never found room waited until the end.
     pub fn serves_like(&self, other: &Self) -> bool {
-        self.placed >= other.placed
-            && self.waiting <= other.waiting
-            && self.wanted_at_end <= other.wanted_at_end
+        self.waiting <= other.waiting
     }
 
     /// GPU-hours of thousandths of GPUs times seconds.

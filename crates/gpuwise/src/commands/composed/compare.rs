@@ -22,8 +22,11 @@ use gpuwise_size::{
 };
 use std::path::Path;
 
-/// Context of a request half-way, where the deployment was saved without its traffic.
-const CONTEXT: f64 = 2048.0;
+/// A request where the deployment was saved without its traffic: tokens of its prompt, of its answer,
+/// and of both when it is done.
+const PROMPT: f64 = 1536.0;
+const ANSWER: f64 = 512.0;
+const CONTEXT: f64 = PROMPT + ANSWER;
 
 /// Everything that is shown.
 pub(super) struct Compared {
@@ -86,6 +89,11 @@ fn compared(
     )
     .map_err(|error| Problem::new("the deployment cannot be composed").because(error))?;
     let mut notes = Vec::new();
+    if saved.workload.is_none() {
+        notes.push(format!(
+            "the deployment was saved without its traffic: requests of {PROMPT} and {ANSWER} tokens are assumed"
+        ));
+    }
     if prefill.is_some() {
         notes.push("of pools for prompts and answers apart only the latter is looked at".into());
     }
@@ -138,11 +146,14 @@ fn compared(
 
 fn load(saved: &Saved) -> Load {
     let lengths = saved.workload.as_ref().map(|workload| &workload.lengths);
+    let hit = saved.workload.as_ref().map_or(0.0, |w| w.prefix_hit);
     let running = saved.deployment.figures.running.max(1.0);
     Load {
         requests: running * f64::from(saved.deployment.layout.attention_data.max(1)),
         context: lengths.map_or(CONTEXT, |l| l.input.mean + l.output.mean / 2.0),
         longest: lengths.map_or(CONTEXT, |l| l.input.mean + l.output.mean),
+        prompt: lengths.map_or(PROMPT, |l| l.input.mean * (1.0 - hit)),
+        answer: lengths.map_or(ANSWER, |l| l.output.mean),
     }
 }
 

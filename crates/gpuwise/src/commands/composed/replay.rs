@@ -80,7 +80,7 @@ pub(super) fn run(context: &Context, flags: &cli::Composed) -> anyhow::Result<An
     footnotes(&mut table, &demand, &own, pooling, nodes.len(), copies);
     if let Some((thousandths, fewer)) = &fewer {
         table.footnote(format!(
-            "pools of {} GPUs ({} of those of the fixed hosts) place as much and let GPU tasks wait no longer",
+            "pools of {} GPUs ({} of those of the fixed hosts) let GPU tasks wait no longer in all",
             figures::number(fewer.gpus()),
             figures::percent(f64::from(*thousandths) / 1000.0)
         ));

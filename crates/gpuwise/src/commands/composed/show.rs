@@ -74,48 +74,81 @@ fn layouts(compared: &Compared) -> Table {
     let mut table = Table::new(vec![
         Column::left("layout", "layout"),
         Column::left("fits", "fits"),
-        Column::right("own_ms", "own link").unit("ms"),
-        Column::right("own_collectives_ms", "of it links").unit("ms"),
-        Column::right("fabric_ms", "fabric").unit("ms"),
-        Column::right("fabric_collectives_ms", "of it links").unit("ms"),
-        Column::right("factor", "longer"),
-        Column::right("tokens_per_second", "on the fabric").unit("tokens/s"),
-        Column::raw("fabric_low_ms"),
-        Column::raw("fabric_high_ms"),
+        Column::right("own_step_ms", "step, own link")
+            .unit("ms")
+            .wrap(9),
+        Column::right("fabric_step_ms", "on the fabric")
+            .unit("ms")
+            .wrap(9),
+        Column::right("own_prompt_ms", "prompt, own link")
+            .unit("ms")
+            .wrap(9),
+        Column::right("fabric_prompt_ms", "on the fabric")
+            .unit("ms")
+            .wrap(9),
+        Column::right("factor", "request takes").wrap(7),
+        Column::right("own_requests_per_second", "serves, own link")
+            .unit("/s")
+            .wrap(9),
+        Column::right("requests_per_second", "on the fabric")
+            .unit("/s")
+            .wrap(9),
+        Column::raw("requests_low"),
+        Column::raw("requests_high"),
+        Column::raw("own_step_links_ms"),
+        Column::raw("fabric_step_links_ms"),
+        Column::raw("own_prompt_links_ms"),
+        Column::raw("fabric_prompt_links_ms"),
         Column::raw("basis"),
     ])
     .when_empty("no layout divides over these GPUs");
     for one in &compared.layouts {
+        let (own, fabric) = (&one.own, &one.fabric);
         table.push(vec![
             Cell::text(one.layout.to_string()),
             Cell::text(if one.fits { "yes" } else { "no" }),
-            milliseconds(one.own.total()),
-            milliseconds(one.own.communication),
-            milliseconds(one.fabric.total()),
-            milliseconds(one.fabric.communication),
+            milliseconds(own.step.total()),
+            milliseconds(fabric.step.total()),
+            milliseconds(own.prompt.total()),
+            milliseconds(fabric.prompt.total()),
             Cell::new(format!("{:.2} ×", one.factor()), one.factor()),
-            Cell::new(
-                figures::ranged(&one.tokens_per_second),
-                one.tokens_per_second.value,
-            ),
-            Cell::number(one.step.low * 1e3),
-            Cell::number(one.step.high * 1e3),
+            Cell::new(figures::number(one.own_requests), one.own_requests),
+            Cell::new(figures::ranged(&one.requests), one.requests.value),
+            Cell::number(one.requests.low),
+            Cell::number(one.requests.high),
+            milliseconds(own.step.communication),
+            milliseconds(fabric.step.communication),
+            milliseconds(own.prompt.communication),
+            milliseconds(fabric.prompt.communication),
             Cell::text(one.basis.name()),
         ]);
     }
-    let own = own_link(compared);
+    let load = &compared.load;
     table.footnote(format!(
-        "a decode step of {} on {} × {}: {} requests of {} tokens at once; own link: {own}",
+        "{} on {} × {}, busy all the time; a decode step of {} requests with {} tokens each, a prompt of {}, an answer of {}; own link: {}",
         compared.deployment.model,
         compared.gpus,
         compared.gpu,
-        figures::number(compared.load.requests),
-        figures::number(compared.load.context),
+        figures::number(load.requests),
+        figures::number(load.context),
+        figures::number(load.prompt),
+        figures::number(load.answer),
+        own_link(compared)
     ));
-    if let Some(best) = compared.layouts.first().filter(|one| one.fits) {
+    let fitting = || compared.layouts.iter().filter(|one| one.fits);
+    if let Some(best) = fitting().next() {
+        let widest = fitting().max_by_key(|one| one.layout.tensor);
+        let penalty = widest.filter(|one| one.layout.tensor > 1).map(|one| {
+            format!(
+                "; pooled GPUs do not make one memory: {} takes {:.2} × as long as over their own link",
+                one.layout,
+                one.factor()
+            )
+        });
         table.footnote(format!(
-            "{} suits the fabric best: pooled GPUs do not make one memory, and every tensor-parallel layer waits for two all-reduces",
-            best.layout
+            "{} serves most on the fabric{}",
+            best.layout,
+            penalty.unwrap_or_default()
         ));
     }
     table.footnote("extrapolated: collectives were measured on PCIe within one server, not through switches of a fabric");

@@ -1,0 +1,157 @@
+//! GPU memory against model size, and rules of thumb against tables worked out elsewhere.
+
+use crate::fixture;
+use gpuwise_domain::{
+    engine::{Engine, EngineKind},
+    gpu::Device,
+    offer::Terms,
+    precision::CacheFormat,
+};
+use gpuwise_size::sweep::{self, Entry, Ground, Row};
+
+fn row(model: &str, format: &str, context: u64, concurrency: u64) -> Row {
+    let catalogue = fixture::catalogue();
+    let architecture = fixture::model(model);
+    let entry = Entry {
+        name: model.into(),
+        class: None,
+        architecture: &architecture,
+    };
+    let ground = Ground {
+        device: Device::whole(catalogue.gpu("H100 SXM5 80GB").unwrap()),
+        engine: Engine::newest(EngineKind::Vllm),
+        catalogue: &catalogue,
+        terms: Terms::OnDemand,
+        cache: CacheFormat::HALF,
+    };
+    sweep::inference(&entry, &ground, format, context, concurrency).unwrap()
+}
+
+#[test]
+fn weights_and_cache_are_what_the_shape_says() {
+    for (model, requests, weights, cache, at_least) in [
+        // Parameters x 2 bytes; 131,072, 327,680 and 516,096 bytes a token.
+        ("meta-llama/Llama-3.1-8B", 1, 16.06e9, 131_072.0 * 8192.0, 1),
+        (
+            "meta-llama/Llama-3.1-8B",
+            64,
+            16.06e9,
+            64.0 * 131_072.0 * 8192.0,
+            1,
+        ),
+        (
+            "meta-llama/Llama-3.1-70B",
+            1,
+            141.1e9,
+            327_680.0 * 8192.0,
+            2,
+        ),
+        (
+            "meta-llama/Llama-3.1-405B",
+            1,
+            811.7e9,
+            516_096.0 * 8192.0,
+            11,
+        ),
+    ] {
+        let row = row(model, "bf16", 8192, requests);
+        let need = row.need.as_ref().unwrap();
+        let copies = (need.weights.as_f64() / weights).round().max(1.0);
+        let off = need.weights.as_f64() / (weights * copies) - 1.0;
+        assert!(off.abs() < 0.01, "{model}: weights {off}");
+        let off = need.held.as_f64() / cache - 1.0;
+        assert!(off.abs() < 0.01, "{model}: cache {off}");
+        assert!(need.gpus >= at_least, "{model}: {} GPUs", need.gpus);
+        assert!(need.total().as_f64() <= f64::from(need.gpus) * 85.9e9);
+        assert!(need.per_hour.is_some());
+    }
+}
+
+#[test]
+fn more_requests_or_tokens_never_take_less() {
+    let gpus = |context, requests| {
+        let need = row("meta-llama/Llama-3.1-70B", "fp8", context, requests)
+            .need
+            .unwrap();
+        (need.gpus, need.held)
+    };
+    let mut last = gpus(1024, 1);
+    for (context, requests) in [(8192, 1), (8192, 16), (32_768, 16), (32_768, 128)] {
+        let next = gpus(context, requests);
+        assert!(
+            next.0 >= last.0 && next.1 > last.1,
+            "{context} x {requests}"
+        );
+        last = next;
+    }
+}
+
+#[test]
+fn a_format_that_is_none_is_refused_and_what_fits_nowhere_says_so() {
+    let catalogue = fixture::catalogue();
+    let architecture = fixture::model("meta-llama/Llama-3.1-405B");
+    let entry = Entry {
+        name: String::new(),
+        class: None,
+        architecture: &architecture,
+    };
+    let ground = Ground {
+        device: Device::whole(catalogue.gpu("T4").unwrap()),
+        engine: Engine::newest(EngineKind::Vllm),
+        catalogue: &catalogue,
+        terms: Terms::OnDemand,
+        cache: CacheFormat::HALF,
+    };
+    assert!(sweep::inference(&entry, &ground, "nonsense", 8192, 1).is_err());
+    let row = sweep::inference(&entry, &ground, "bf16", 10_000_000, 1).unwrap();
+    assert!(row.need.is_err() && row.off().is_none());
+}
+
+/// Each row of a table worked out by other people's arithmetic.
+#[test]
+fn the_rule_and_the_ranges_agree_with_a_table_worked_out_elsewhere() {
+    let Ok(data) = std::env::var("GPUWISE_DATA") else {
+        println!("skipped: GPUWISE_DATA names no directory with catalogue/liqid_rule_check.csv");
+        return;
+    };
+    let text = std::fs::read_to_string(format!("{data}/catalogue/liqid_rule_check.csv")).unwrap();
+    let caches = [
+        ("Llama-3.1-8B", 131_072),
+        ("Llama-3.1-70B", 327_680),
+        ("Llama-3.1-405B", 516_096),
+    ];
+    let mut compared = 0;
+    for line in text.lines().skip(1) {
+        let (head, rest) = line.split_once(',').unwrap();
+        let (parameters, rest) = rest.split_once(',').unwrap();
+        let parameters: u64 = parameters.parse().unwrap();
+        let cells: Vec<&str> = rest.rsplit(',').collect();
+        let gigabytes: f64 = cells[4].parse().unwrap();
+        let of_rule = |bits: f64| sweep::rule_bytes(parameters, bits).as_f64();
+        let cache = caches.iter().find(|(name, _)| *name == head).unwrap().1;
+        let ways = sweep::usual_assumptions(parameters, cache);
+        let said = |words: &str| ways.iter().find(|way| way.words == words).unwrap().bytes;
+        let ours = match rest.split(',').next().unwrap().trim_matches('"') {
+            "Liqid rule FP32" => of_rule(32.0),
+            "Liqid rule FP16/BF16" => of_rule(16.0),
+            "Liqid rule FP8/INT8" => of_rule(8.0),
+            "Liqid rule INT4" => of_rule(4.0),
+            "inference weights FP32" => said("FP32 weights alone"),
+            "inference BF16 weights + KV 32 seq x 8192" => {
+                said("BF16 weights and the cache of 32 requests of 8,192 tokens")
+            }
+            "inference BF16 weights + KV 16 seq x 131072" => {
+                said("BF16 weights and the cache of 16 requests of 131,072 tokens")
+            }
+            "pure BF16 Adam x1.25" => {
+                said("full training all in BF16 × 1.25 (10 bytes a parameter)")
+            }
+            "full training" => continue,
+            _ => continue,
+        };
+        let off = ours / 1e9 - gigabytes;
+        assert!(off.abs() <= 0.06, "{line}: {}", ours / 1e9);
+        compared += 1;
+    }
+    assert_eq!(compared, 24);
+}
