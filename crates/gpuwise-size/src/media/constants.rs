@@ -20,6 +20,8 @@ pub enum Parameter {
     Wide,
     /// Memory.
     Memory,
+    /// Activations that reach memory.
+    Activation,
     /// What fusion leaves.
     Elementwise,
     /// Rows of tables.
@@ -76,7 +78,7 @@ const fn info(
 }
 
 /// How many there are.
-pub const COUNT: usize = 17;
+pub const COUNT: usize = 18;
 
 /// Every constant, in order.
 pub const PARAMETERS: [ParameterInfo; COUNT] = [
@@ -118,15 +120,21 @@ pub const PARAMETERS: [ParameterInfo; COUNT] = [
     ),
     info(
         "memory_rate",
-        (0.85, 0.2, 0.2),
+        (0.85, 0.1, 0.0),
         "share of peak",
-        "achieved share of peak memory bandwidth; above 1 where caches serve activations",
+        "achieved share of peak memory bandwidth",
+    ),
+    info(
+        "activation_share",
+        (0.60, 0.5, 0.3),
+        "share",
+        "share of the activations between operations that reaches memory: the rest stays in caches or is fused away",
     ),
     info(
         "elementwise_share",
         (0.30, 0.7, 0.0),
         "share",
-        "share of the traffic of norms, activations and residuals that fusion leaves",
+        "share of the traffic of norms, activation functions and residuals that fusion leaves, over that of other operations",
     ),
     info(
         "lookup_rate",

@@ -243,30 +243,35 @@ fn taken(
     let compute = format(operation.kind, role, numbers);
     let bandwidth = machine.device.bandwidth().get();
     let bytes = element_bytes(numbers.part(role));
-    let moved = (operation.reads + operation.writes) as f64 * inputs * bytes;
-    let weights = operation.weights as f64 * bytes;
-    if operation.kind == OperationKind::Lookup {
-        // Rows are read where they lie; each device looks up its share.
-        let memory = moved / (bandwidth * machine.constant(P::Lookup));
-        return Taken {
-            total: memory,
-            compute: 0.0,
-            memory,
-        };
-    }
-    let (moved, rate) = match (operation.kind, role) {
-        (OperationKind::Elementwise, _) => (moved * machine.constant(P::Elementwise), P::Memory),
-        (OperationKind::Attention, PartRole::Decoder) => (moved, P::Cache),
-        _ => (moved, P::Memory),
-    };
-    let read = if operation.shared_weights {
-        weights
+    let activations = (operation.reads + operation.writes) as f64 * inputs * bytes;
+    let shared = if operation.shared_weights {
+        1.0
     } else {
-        weights * inputs
+        inputs
     };
-    let memory = (moved + read) / (bandwidth * machine.constant(rate));
+    let weights = operation.weights as f64 * bytes * shared;
+    let share = |parameter: P| machine.constant(parameter);
+    let memory = match (operation.kind, role) {
+        // Rows are read where they lie; each device looks up its share.
+        (OperationKind::Lookup, _) => (weights + activations) / (bandwidth * share(P::Lookup)),
+        // Every step reads what a decoder keeps, of every sequence.
+        (OperationKind::Attention, PartRole::Decoder) => {
+            weights / (bandwidth * share(P::Memory)) + activations / (bandwidth * share(P::Cache))
+        }
+        (kind, _) => {
+            let left = match kind {
+                OperationKind::Elementwise => share(P::Activation) * share(P::Elementwise),
+                _ => share(P::Activation),
+            };
+            (weights + left * activations) / (bandwidth * share(P::Memory))
+        }
+    };
     let peak = machine.peak(compute);
-    if operation.flops == 0 || peak <= 0.0 || operation.kind == OperationKind::Elementwise {
+    let multiplies = !matches!(
+        operation.kind,
+        OperationKind::Elementwise | OperationKind::Lookup
+    );
+    if operation.flops == 0 || peak <= 0.0 || !multiplies {
         return Taken {
             total: memory,
             compute: 0.0,
