@@ -4,6 +4,7 @@
 mod bench;
 mod check;
 mod composed;
+mod media;
 mod memory;
 mod plan;
 mod simulate;
@@ -15,6 +16,7 @@ mod workload;
 pub(crate) use bench::{Bench, InterfaceName, ServerFlags};
 pub(crate) use check::{Check, CurrentFlags, JobFlags};
 pub(crate) use composed::{ChoiceName, Composed};
+pub(crate) use media::MediaFlags;
 pub(crate) use memory::{LayoutFlags, Memory};
 pub(crate) use plan::{
     EngineFlags, LimitFlags, Plan, PromiseFlags, RuleName, TermsName, TrafficFlags,

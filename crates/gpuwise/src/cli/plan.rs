@@ -1,6 +1,6 @@
 //! Flags of `gpuwise plan`.
 
-use super::ModelFlags;
+use super::{MediaFlags, ModelFlags};
 use clap::{Args, ValueEnum};
 use gpuwise_domain::{deployment::Objective, offer::Terms};
 use std::path::PathBuf;
@@ -13,6 +13,8 @@ pub(crate) struct Plan {
     pub(crate) traffic: TrafficFlags,
     #[command(flatten, next_help_heading = "Promise")]
     pub(crate) promise: PromiseFlags,
+    #[command(flatten, next_help_heading = "Networks that are run whole")]
+    pub(crate) media: MediaFlags,
     #[command(flatten, next_help_heading = "Limits")]
     pub(crate) limits: LimitFlags,
     #[command(flatten, next_help_heading = "Engine and precision")]

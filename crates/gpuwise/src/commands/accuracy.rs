@@ -6,7 +6,7 @@ use crate::{
     catalogue::{self, Loaded},
     cli::Format,
     fitting::{self, LeftOut},
-    knowledge, output,
+    knowledge, media, output,
     questions::{Asked, Models, answers, models_of, read_tables},
 };
 use gpuwise_size::answer::engine_of;
@@ -111,7 +111,10 @@ fn write_report(
         let metric = row.question.metric.clone();
         match answer.estimate {
             None => refused.push((metric, answer.reason)),
-            Some(estimate) if sections[0].rows[at].predicted.is_none() => {
+            Some(estimate)
+                if sections[0].rows[at].predicted.is_none()
+                    && media::about(&row.question, loaded).is_none() =>
+            {
                 let mut compared = blank(row, loaded);
                 compared.predicted = Some((estimate.value, estimate.low, estimate.high));
                 plain.push(compared);
@@ -119,7 +122,9 @@ fn write_report(
             Some(_) => {}
         }
     }
-    output::data(&report(&knowledge::file()?, &sections, &plain, &refused))?;
+    let whole = whole(asked, loaded);
+    let report = report(&knowledge::file()?, &sections, &whole, &plain, &refused);
+    output::data(&report)?;
     Ok(Answer::Yes)
 }
 
@@ -133,15 +138,41 @@ fn left_out(
 ) -> anyhow::Result<Vec<Compared>> {
     let knowledge = knowledge::fitted()?;
     let predicted = fitting::left_out(asked, models, loaded, &flags.matmuls, by)?;
+    let whole = match by {
+        LeftOut::Gpu => media::left_out(asked, loaded),
+        // Of the few networks of this kind each is a family of its own.
+        _ => vec![None; asked.len()],
+    };
     Ok(asked
         .iter()
         .zip(predicted)
-        .map(|(row, value)| {
+        .zip(whole)
+        .map(|((row, value), whole)| {
             let mut compared = blank(row, loaded);
             compared.predicted = value.map(|value| value.with_range(&knowledge, by));
+            if let Some(whole) = whole {
+                whole.put_into(&mut compared, &loaded.media);
+            }
             compared
         })
         .collect())
+}
+
+/// Rows about networks that are run whole, with each GPU left out in turn, by benchmark and scenario;
+/// rows that were set aside are apart.
+fn whole(asked: &[Asked], loaded: &Loaded) -> Vec<Compared> {
+    let predicted = media::left_out(asked, loaded);
+    asked
+        .iter()
+        .zip(predicted)
+        .filter_map(|(row, whole)| {
+            let whole = whole?;
+            let mut compared = blank(row, loaded);
+            whole.put_into(&mut compared, &loaded.media);
+            compared.model = whole.group;
+            Some(compared)
+        })
+        .collect()
 }
 
 /// A row before it is predicted.

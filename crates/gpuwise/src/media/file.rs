@@ -50,20 +50,14 @@ pub(crate) struct ErrorRow {
 
 const EMBEDDED: &str = include_str!("../../../../catalogue/media.toml");
 
-/// The file that the binary carries.
-///
-/// # Errors
-/// Never in a release: a test reads it.
-pub(crate) fn file() -> anyhow::Result<MediaFile> {
-    toml::from_str(EMBEDDED).context("catalogue/media.toml is not a file of constants")
-}
-
 /// The constants that the binary carries.
 ///
 /// # Errors
 /// Never in a release: a test reads them.
 pub(crate) fn fitted() -> anyhow::Result<Constants> {
-    constants(&file()?)
+    let file =
+        toml::from_str(EMBEDDED).context("catalogue/media.toml is not a file of constants")?;
+    constants(&file)
 }
 
 fn constants(file: &MediaFile) -> anyhow::Result<Constants> {

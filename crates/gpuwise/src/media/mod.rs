@@ -3,8 +3,8 @@
 mod file;
 mod refit;
 
-pub(crate) use file::{MediaFile, file, fitted};
-pub(crate) use refit::{Seen, left_out, refit};
+pub(crate) use file::fitted;
+pub(crate) use refit::{left_out, refit};
 
 use crate::{catalogue::Loaded, questions::Asked};
 use gpuwise_domain::{

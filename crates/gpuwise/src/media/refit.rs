@@ -1,8 +1,8 @@
 //! The refit of the constants, and each GPU left out in turn.
 
 use super::{
-    MediaFile, Walks, about,
-    file::{ErrorRow, constant_rows, rounded, write},
+    Walks, about,
+    file::{ErrorRow, MediaFile, constant_rows, rounded, write},
     reading, walks,
 };
 use crate::{
@@ -12,20 +12,46 @@ use crate::{
     questions::Asked,
 };
 use gpuwise_size::media::{
+    Constants,
     fit::{Row, fit, freedom_count},
     question::Reading,
 };
 use std::collections::{BTreeMap, BTreeSet};
 
 /// A row that can be answered, by its place among those asked.
-pub(crate) struct Seen<'a> {
-    pub(crate) place: usize,
+struct Seen<'a> {
+    place: usize,
     reading: Reading<'a>,
     /// In SI units.
     measured: f64,
     /// Equal for rows of one run.
     run: String,
-    pub(crate) benchmark: String,
+    /// The benchmark and its scenario.
+    group: String,
+}
+
+/// A figure by constants that had not seen its GPU.
+#[derive(Debug, Clone)]
+pub(crate) struct Unseen {
+    /// In the row's unit.
+    pub(crate) value: f64,
+    /// The benchmark, its scenario, and whether it was set aside.
+    pub(crate) group: String,
+    /// Whether a rate, of which a small one is a slow one.
+    rate: bool,
+}
+
+impl Unseen {
+    /// Puts the figure and the range that is shown for it into a row.
+    pub(crate) fn put_into(&self, row: &mut Compared, constants: &Constants) {
+        let (low, high) = constants.range;
+        let (low, high) = if self.rate {
+            (low, high)
+        } else {
+            (1.0 / high, 1.0 / low)
+        };
+        row.predicted = Some((self.value, self.value * low, self.value * high));
+    }
 }
 
 fn seen<'a>(asked: &[Asked], loaded: &'a Loaded, walks: &'a Walks) -> Vec<Seen<'a>> {
@@ -34,8 +60,12 @@ fn seen<'a>(asked: &[Asked], loaded: &'a Loaded, walks: &'a Walks) -> Vec<Seen<'
         let reading = reading(question, loaded, walks)?.ok()?;
         let scale = if question.unit == "ms" { 1e-3 } else { 1.0 };
         let measured = question.value.filter(|value| *value > 0.0)? * scale;
-        let benchmark = about(question, loaded)?.prefix.clone();
+        let benchmark = &about(question, loaded)?.prefix;
         let run = &reading.run;
+        let scenario = question
+            .extra("scenario")
+            .unwrap_or("offline")
+            .to_ascii_lowercase();
         Some(Seen {
             place,
             measured,
@@ -43,7 +73,7 @@ fn seen<'a>(asked: &[Asked], loaded: &'a Loaded, walks: &'a Walks) -> Vec<Seen<'
                 "{benchmark}|{}|{}|{:?}|{:?}",
                 run.device.gpu.name, run.devices, run.numbers, run.wanted
             ),
-            benchmark,
+            group: format!("{benchmark} {scenario}"),
             reading,
         })
     };
@@ -67,9 +97,9 @@ fn rows<'a>(seen: &[&Seen<'a>]) -> Vec<Row<'a>> {
         .collect()
 }
 
-/// Each row's figure in its own unit by constants that were refitted without its GPU, and its
-/// benchmark; `None` where it is of another kind or not answered.
-pub(crate) fn left_out(asked: &[Asked], loaded: &Loaded) -> Vec<Option<(f64, String)>> {
+/// Each row's figure by constants that were refitted without its GPU; `None` where it is of another
+/// kind or not answered.
+pub(crate) fn left_out(asked: &[Asked], loaded: &Loaded) -> Vec<Option<Unseen>> {
     let walks = walks(asked, loaded);
     let seen = seen(asked, loaded, &walks);
     let mut out = vec![None; asked.len()];
@@ -81,16 +111,18 @@ pub(crate) fn left_out(asked: &[Asked], loaded: &Loaded) -> Vec<Option<(f64, Str
             .collect();
         let constants = fit(&rows(&others));
         for one in seen.iter().filter(|one| gpu(one) == name) {
-            let scale = if asked[one.place].question.unit == "ms" {
-                1e3
+            let rate = asked[one.place].question.unit != "ms";
+            let scale = if rate { 1.0 } else { 1e3 };
+            let aside = if one.reading.set_aside.is_empty() {
+                ""
             } else {
-                1.0
+                ", set aside"
             };
-            out[one.place] = one
-                .reading
-                .run
-                .figure(&constants)
-                .map(|figure| (figure * scale, one.benchmark.clone()));
+            out[one.place] = one.reading.run.figure(&constants).map(|figure| Unseen {
+                value: figure * scale,
+                group: format!("{}{aside}", one.group),
+                rate,
+            });
         }
     }
     out
@@ -130,8 +162,8 @@ pub(crate) fn refit(asked: &[Asked], loaded: &Loaded) -> anyhow::Result<String> 
         .enumerate()
         .filter(|(place, _)| places.contains(place))
         .filter_map(|(place, row)| {
-            let (value, benchmark) = unseen[place].clone()?;
-            Some((compared(row, value, &benchmark), benchmark))
+            let Unseen { value, group, .. } = unseen[place].clone()?;
+            Some((compared(row, value, &group), group))
         })
         .collect();
     let (range, far_range) = ranges(&compared);

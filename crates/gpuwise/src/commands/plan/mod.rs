@@ -2,6 +2,7 @@
 
 pub(super) mod choices;
 mod emit;
+mod media;
 mod rule;
 mod show;
 mod simulated;
@@ -20,6 +21,9 @@ use gpuwise_size::search::{self, DraftModel, Request};
 use gpuwise_view::plan as view;
 
 pub(crate) fn run(context: &Context, flags: &cli::Plan) -> anyhow::Result<Answer> {
+    if let Some(answer) = media::run(context, flags)? {
+        return Ok(answer);
+    }
     let result = &flags.result;
     // That results can be written is known before the work.
     let html = result.html.as_deref().map(Pending::new).transpose()?;
