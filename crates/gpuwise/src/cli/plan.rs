@@ -30,6 +30,7 @@ impl Plan {
             model: check.model.clone(),
             traffic: check.traffic.clone(),
             promise: check.promise.clone(),
+            media: MediaFlags::default(),
             limits: check.limits.clone(),
             engine: check.engine.clone(),
             result: ResultFlags {
