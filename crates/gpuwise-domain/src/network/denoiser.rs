@@ -68,6 +68,35 @@ impl Autoencoder {
     }
 }
 
+/// A variational autoencoder of video, by causal convolutions over three dimensions.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct VideoAutoencoder {
+    /// Channels of the outermost level.
+    pub base: u64,
+    /// Channels of the latents.
+    pub latent_channels: u64,
+    /// Colours.
+    pub channels: u64,
+    /// Channels of each level as multiples of the outermost.
+    pub multipliers: Vec<u64>,
+    /// Residual blocks a level in the encoder; one more in the decoder.
+    pub blocks: u64,
+    /// Whether each step between levels also halves time, from the outside in.
+    pub halve_time: Vec<bool>,
+}
+
+impl VideoAutoencoder {
+    /// Pixels of a frame's side for one latent.
+    pub fn factor(&self) -> u64 {
+        1 << self.halve_time.len().min(16)
+    }
+
+    /// Frames of one latent, but for the first, which has one.
+    pub fn time_factor(&self) -> u64 {
+        1 << self.halve_time.iter().filter(|time| **time).count().min(16)
+    }
+}
+
 /// A transformer that denoises, by its class.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum DiffusionTransformer {

@@ -8,7 +8,7 @@ mod vision;
 
 pub use denoiser::{
     Autoencoder, DiffusionTransformer, DiffusionUnet, FluxDenoiser, HunyuanVideo, QwenImage,
-    StableDiffusion3, UnetLevel, Wan,
+    StableDiffusion3, UnetLevel, VideoAutoencoder, Wan,
 };
 pub use encoder::{BertHead, ClipText, LanguagePart, Recommender, TextEncoder, TransformerSize};
 pub use input::InputSize;
@@ -62,6 +62,8 @@ pub enum Shape {
     Unet(DiffusionUnet),
     /// A variational autoencoder of images.
     Autoencoder(Autoencoder),
+    /// A variational autoencoder of video.
+    VideoAutoencoder(VideoAutoencoder),
     /// A transformer that denoises.
     Transformer(DiffusionTransformer),
     /// Tables of embeddings, a network below and one above.

@@ -4,13 +4,14 @@ use super::Reader;
 use crate::config::{ConfigError, fields::Fields};
 use gpuwise_domain::network::{
     Autoencoder, DiffusionTransformer, DiffusionUnet, FluxDenoiser, HunyuanVideo, QwenImage, Shape,
-    StableDiffusion3, UnetLevel, Wan,
+    StableDiffusion3, UnetLevel, VideoAutoencoder, Wan,
 };
 
 pub(super) fn reader(class: &str) -> Option<Reader> {
     Some(match class {
         "UNet2DConditionModel" => unet,
         "AutoencoderKL" | "AutoencoderKLFlux2" => autoencoder,
+        "AutoencoderKLWan" | "AutoencoderKLQwenImage" => video_autoencoder,
         "FluxTransformer2DModel" => flux,
         "Flux2Transformer2DModel" => flux_2,
         "SD3Transformer2DModel" => stable_diffusion_3,
@@ -231,6 +232,50 @@ fn autoencoder(root: Fields<'_>, _: &str) -> Result<Shape, ConfigError> {
         quantize: flag("use_quant_conv")?,
         dequantize: flag("use_post_quant_conv")?,
         middle_attention: flag("mid_block_add_attention")?,
+    }))
+}
+
+fn video_autoencoder(root: Fields<'_>, _: &str) -> Result<Shape, ConfigError> {
+    refuse(root, &["is_residual", "patch_size"])?;
+    if root
+        .list("attn_scales")?
+        .is_some_and(|scales| !scales.is_empty())
+    {
+        return Err(ConfigError::Contradiction(
+            "`attn_scales` is not empty: this variant is not known".into(),
+        ));
+    }
+    let multipliers = root.counts("dim_mult")?.unwrap_or_else(|| vec![1, 2, 4, 4]);
+    let halves = match root.list("temperal_downsample")? {
+        None => vec![false, true, true],
+        Some(items) => items
+            .iter()
+            .map(|item| item.as_bool())
+            .collect::<Option<Vec<_>>>()
+            .ok_or_else(|| {
+                ConfigError::Contradiction("`temperal_downsample` is no list of truths".into())
+            })?,
+    };
+    let blocks = or(root, "num_res_blocks", 2)?;
+    let steps = multipliers.len().saturating_sub(1);
+    if steps == 0
+        || steps > MOST_LEVELS
+        || halves.len() != steps
+        || multipliers.contains(&0)
+        || blocks > MOST_BLOCKS
+    {
+        return Err(ConfigError::Contradiction(format!(
+            "`dim_mult` must be 2 to {MOST_LEVELS} numbers above 0, `temperal_downsample` one less, \
+             and `num_res_blocks` at most {MOST_BLOCKS}"
+        )));
+    }
+    Ok(Shape::VideoAutoencoder(VideoAutoencoder {
+        base: or(root, "base_dim", 96)?,
+        latent_channels: or(root, "z_dim", 16)?,
+        channels: or(root, "in_channels", 3)?,
+        multipliers,
+        blocks,
+        halve_time: halves,
     }))
 }
 

@@ -19,5 +19,6 @@ mod training_memory;
 mod sweep;
 mod train_search;
 mod training_time;
-mod walks;
 mod verdict;
+mod walks;
+mod walks_shared;

@@ -17,6 +17,10 @@ fn catalogues() -> (NetworkCatalogue, ModelCatalogue) {
             include_str!("../../../../catalogue/networks/diffusion.json"),
         ),
         (
+            "large_diffusion",
+            include_str!("../../../../catalogue/networks/large_diffusion.json"),
+        ),
+        (
             "recommender",
             include_str!("../../../../catalogue/networks/recommender.json"),
         ),
@@ -36,6 +40,7 @@ fn catalogues() -> (NetworkCatalogue, ModelCatalogue) {
         networks.add(file, text).expect("a file of the catalogue");
     }
     for text in [
+        include_str!("../../../../catalogue/models/mistral.json"),
         include_str!("../../../../catalogue/models/t5_whisper.json"),
         include_str!("../../../../catalogue/models/vision_language.json"),
     ] {
@@ -182,6 +187,49 @@ fn denoisers_are_counted_as_their_classes_compute() {
             2_243_171_520,
             3_280_659_087_360,
         ),
+        // Maps of odd sides: what is doubled meets what was kept.
+        (
+            "sd1.5",
+            "unet",
+            denoise(520, 600, 77),
+            859_520_964,
+            1_014_305_873_920,
+        ),
+        (
+            "sd2.1",
+            "unet",
+            denoise(768, 768, 77),
+            865_910_724,
+            2_149_105_745_920,
+        ),
+        (
+            "qwen-image",
+            "transformer",
+            denoise(1024, 1024, 128),
+            20_430_401_088,
+            70_576_604_971_008,
+        ),
+        (
+            "qwen-image",
+            "transformer",
+            denoise(768, 512, 60),
+            20_430_401_088,
+            23_583_102_074_880,
+        ),
+        (
+            "flux2",
+            "transformer",
+            denoise(1024, 1024, 512),
+            32_223_281_152,
+            282_599_551_401_984,
+        ),
+        (
+            "flux2",
+            "transformer",
+            denoise(768, 512, 256),
+            32_223_281_152,
+            102_966_302_343_168,
+        ),
     ] {
         check(&alone(name, part), input, parameters, flops);
     }
@@ -311,4 +359,136 @@ fn networks_of_images_are_counted_as_their_classes_compute() {
     ] {
         check(&network(name), input, parameters, flops);
     }
+}
+
+#[test]
+fn denoisers_of_video_are_counted_as_their_classes_compute() {
+    let video = |width, height, frames, text| InputSize {
+        frames: Some(frames),
+        ..denoise(width, height, text)
+    };
+    for (name, input, parameters, flops) in [
+        (
+            "wan2.1-14b",
+            video(832, 480, 81, 512),
+            14_288_491_584,
+            1_678_370_283_192_320,
+        ),
+        (
+            "wan2.1-14b",
+            video(320, 256, 17, 226),
+            14_288_491_584,
+            41_617_134_714_880,
+        ),
+        (
+            "wan2.1-1.3b",
+            video(832, 480, 81, 512),
+            1_418_996_800,
+            283_001_787_777_024,
+        ),
+        (
+            "wan2.1-1.3b",
+            video(320, 256, 17, 226),
+            1_418_996_800,
+            4_608_432_537_600,
+        ),
+        (
+            "hunyuanvideo",
+            video(320, 256, 17, 256),
+            12_821_012_544,
+            27_894_242_869_248,
+        ),
+        (
+            "hunyuanvideo",
+            video(416, 240, 33, 128),
+            12_821_012_544,
+            59_268_101_111_808,
+        ),
+    ] {
+        check(&alone(name, "transformer"), input, parameters, flops);
+    }
+}
+
+#[test]
+fn autoencoders_of_video_are_counted_as_their_classes_compute() {
+    let video = |width, height, frames| InputSize {
+        frames: Some(frames),
+        ..InputSize::image(width, height)
+    };
+    for (name, input, parameters, encoder, decoder) in [
+        (
+            "wan2.1-14b",
+            video(320, 256, 17),
+            126_892_531,
+            7_115_256_627_200,
+            11_961_948_569_600,
+        ),
+        (
+            "wan2.1-14b",
+            video(512, 512, 1),
+            126_892_531,
+            1_770_826_760_192,
+            2_843_337_555_968,
+        ),
+        (
+            "qwen-image",
+            video(512, 512, 1),
+            126_892_531,
+            1_770_826_760_192,
+            2_843_337_555_968,
+        ),
+    ] {
+        let walk = walked(&alone(name, "vae"), input);
+        assert_eq!(walk.parameters(), parameters, "{name}");
+        assert_eq!(
+            part(&walk, "vae.encoder").flops(),
+            encoder,
+            "{name}, {input:?}"
+        );
+        assert_eq!(
+            part(&walk, "vae.decoder").flops(),
+            decoder,
+            "{name}, {input:?}"
+        );
+    }
+}
+
+#[test]
+fn writers_are_counted_as_their_classes_compute() {
+    // One token written, so that the walk and one forward pass do the same.
+    let speech = InputSize {
+        seconds: Some(30.0),
+        written_tokens: Some(1),
+        ..InputSize::default()
+    };
+    let text = InputSize {
+        written_tokens: Some(1),
+        ..InputSize::text(512)
+    };
+    for (name, input, parameters, flops) in [
+        ("whisper-large-v3", speech, 1_543_490_560, 2_590_191_027_200),
+        ("whisper-tiny", speech, 37_760_640, 40_542_241_536),
+        ("t5-base", text, 222_903_552, 111_398_719_488),
+    ] {
+        check(&network(name), input, parameters, flops);
+    }
+    let walk = walked(&network("whisper-large-v3"), speech);
+    assert_eq!(part(&walk, "model.encoder").flops(), 2_273_771_520_000);
+}
+
+#[test]
+fn recommenders_are_counted_as_the_reference_computes() {
+    let walk = walked(&network("dlrm-v2"), InputSize::default());
+    let networks = part(&walk, "model.networks");
+    assert_eq!(networks.parameters, 16_044_545);
+    assert_eq!(networks.flops(), 32_060_928);
+    // 204,184,588 rows of 128, of which a sample reads 214.
+    let tables = part(&walk, "model.tables");
+    assert_eq!(tables.parameters, 204_184_588 * 128);
+    let read: u64 = tables
+        .operations
+        .iter()
+        .map(|one| one.count * one.weights)
+        .sum();
+    assert_eq!(read, 214 * 128);
 }

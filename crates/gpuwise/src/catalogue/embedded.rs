@@ -22,11 +22,6 @@ files! {
     Benchmarks "benchmarks.csv",
     SizeClasses "size_classes.csv",
     MediaBenchmarks "media_benchmarks.csv",
-    Networks "networks/diffusion.json",
-    Networks "networks/recommender.json",
-    Networks "networks/speech.json",
-    Networks "networks/text.json",
-    Networks "networks/vision.json",
     Training "training.toml",
     Models "models/classic.json",
     Models "models/cohere.json",
@@ -48,6 +43,12 @@ files! {
     Models "models/qwen.json",
     Models "models/t5_whisper.json",
     Models "models/vision_language.json",
+    Networks "networks/diffusion.json",
+    Networks "networks/large_diffusion.json",
+    Networks "networks/recommender.json",
+    Networks "networks/speech.json",
+    Networks "networks/text.json",
+    Networks "networks/vision.json",
 }
 
 /// The file of an engine's facts.

@@ -114,7 +114,8 @@ pub(crate) enum Kind {
 }
 
 impl Kind {
-    /// `gpus-of-ours.toml` holds GPUs, `offers.csv` offers, any `.json` models.
+    /// `gpus-of-ours.toml` holds GPUs, `offers.csv` offers, `networks.json` and the files of a folder
+    /// `networks` networks that are run whole, any other `.json` models.
     fn of(path: &Path) -> Option<Self> {
         let name = path.file_name()?.to_str()?;
         let (stem, extension) = name.rsplit_once('.')?;
@@ -127,7 +128,7 @@ impl Kind {
         match extension {
             "toml" if starts("gpus") => Some(Self::Gpus),
             "toml" if starts("training") => Some(Self::Training),
-            "json" if starts("networks") => Some(Self::Networks),
+            "json" if starts("networks") || is_within(path, "networks") => Some(Self::Networks),
             "json" => Some(Self::Models),
             "csv" if starts("mig_profiles") => Some(Self::MigProfiles),
             "csv" if starts("hosts") => Some(Self::Hosts),
@@ -140,6 +141,13 @@ impl Kind {
             _ => None,
         }
     }
+}
+
+/// Whether a file lies in a folder of this name.
+fn is_within(path: &Path, folder: &str) -> bool {
+    path.parent()
+        .and_then(Path::file_name)
+        .is_some_and(|name| name == folder)
 }
 
 /// Reads the catalogue that the binary carries and puts the user's rows over it.
@@ -211,7 +219,10 @@ pub(crate) fn files_of(place: &Path) -> anyhow::Result<Vec<PathBuf>> {
     let mut found = Vec::new();
     for entry in fs::read_dir(place).map_err(unreadable)? {
         let path = entry.map_err(unreadable)?.path();
-        if path.is_dir() && path.file_name().is_some_and(|name| name == "models") {
+        if path.is_dir()
+            && path
+                .file_name()
+                .is_some_and(|name| name == "models" || name == "networks") {
             found.extend(files_of(&path)?);
         } else if path.is_file() && Kind::of(&path).is_some() {
             found.push(path);
@@ -223,7 +234,7 @@ pub(crate) fn files_of(place: &Path) -> anyhow::Result<Vec<PathBuf>> {
 
 fn unknown_kind(file: &Path) -> Problem {
     Problem::new(format!("{}: its name does not say which catalogue file it is", file.display())).hint(
-        "names begin with gpus (.toml), mig_profiles, hosts, collectives, offers, quality, benchmarks or size_classes (.csv), or end in .json for models",
+        "names begin with gpus (.toml), mig_profiles, hosts, collectives, offers, quality, benchmarks or size_classes (.csv), or end in .json for models (networks*.json for networks that are run whole)",
     )
 }
 

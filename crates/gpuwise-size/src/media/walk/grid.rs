@@ -21,9 +21,13 @@ impl Grid {
     }
 
     pub(super) fn doubled(self) -> Self {
+        self.times(2)
+    }
+
+    pub(super) fn times(self, by: u64) -> Self {
         Self {
-            height: self.height.saturating_mul(2),
-            width: self.width.saturating_mul(2),
+            height: self.height.saturating_mul(by),
+            width: self.width.saturating_mul(by),
         }
     }
 

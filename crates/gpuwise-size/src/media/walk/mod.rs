@@ -17,6 +17,7 @@ mod sizes;
 mod tracer;
 mod transformer;
 mod unet;
+mod video;
 
 pub use error::WalkError;
 

@@ -8,14 +8,14 @@ use super::{
     recommender,
     sizes::{Sizes, divisible, missing},
     tracer::{Tracer, product},
-    transformer, unet,
+    transformer, unet, video,
 };
 use alloc::{format, string::String, vec, vec::Vec};
 use gpuwise_domain::{
-    model::Architecture,
+    model::{Architecture, Tensor},
     network::{
         Autoencoder, Component, DiffusionTransformer, LanguagePart, Part, PartRole, Shape,
-        TextEncoder, VisionTransformer,
+        TextEncoder, VideoAutoencoder, VisionTransformer,
     },
 };
 
@@ -82,6 +82,7 @@ pub(super) fn of(sizes: &Sizes<'_>, component: &Component, assumed: &mut Vec<Str
             )])
         }
         Shape::Autoencoder(shape) => image_autoencoder(sizes, name, shape),
+        Shape::VideoAutoencoder(shape) => video_autoencoder(sizes, name, shape),
         Shape::Transformer(shape) => denoiser(sizes, name, shape),
         Shape::Recommender(shape) => {
             let (mut tables, mut networks) = (Tracer::new(), Tracer::new());
@@ -148,26 +149,35 @@ fn vision(
 }
 
 fn image_autoencoder(sizes: &Sizes<'_>, name: &str, shape: &Autoencoder) -> Parts {
-    let patch = 1;
-    let latents = sizes.latents(name, patch)?;
-    let factor = shape.factor();
-    let pixels = Grid {
-        height: product(&[latents.height, factor]),
-        width: product(&[latents.width, factor]),
-    };
+    let latents = sizes.latents(name, 1)?;
+    let pixels = latents.times(shape.factor());
     let (mut encoder, mut decoder) = (Tracer::new(), Tracer::new());
     autoencoder::encoder(&mut encoder, shape, pixels);
     autoencoder::decoder(&mut decoder, shape, latents);
-    let encoder_name = format!("{name}.encoder");
-    let role = PartRole::ImageEncoder;
-    Ok(vec![
+    Ok(both(sizes, name, encoder, decoder))
+}
+
+fn video_autoencoder(sizes: &Sizes<'_>, name: &str, shape: &VideoAutoencoder) -> Parts {
+    let latents = sizes.latents(name, 1)?;
+    let frames = sizes.latent_frames(name, 1)?;
+    let pixels = latents.times(shape.factor());
+    let (mut encoder, mut decoder) = (Tracer::new(), Tracer::new());
+    video::encoder(&mut encoder, shape, pixels, frames);
+    video::decoder(&mut decoder, shape, latents, frames);
+    Ok(both(sizes, name, encoder, decoder))
+}
+
+/// Encoder and decoder, of which a pipeline that denoises runs the decoder only.
+fn both(sizes: &Sizes<'_>, name: &str, encoder: Tracer, decoder: Tracer) -> Vec<Part> {
+    let (role, called) = (PartRole::ImageEncoder, format!("{name}.encoder"));
+    vec![
         if sizes.denoises() {
-            encoder.stored(encoder_name, role)
+            encoder.stored(called, role)
         } else {
-            encoder.part(encoder_name, role, 1.0)
+            encoder.part(called, role, 1.0)
         },
         decoder.part(format!("{name}.decoder"), PartRole::ImageDecoder, 1.0),
-    ])
+    ]
 }
 
 fn denoiser(sizes: &Sizes<'_>, name: &str, shape: &DiffusionTransformer) -> Parts {
@@ -202,11 +212,11 @@ fn denoiser(sizes: &Sizes<'_>, name: &str, shape: &DiffusionTransformer) -> Part
             denoise::qwen_image(&mut tracer, shape, tokens);
         }
         DiffusionTransformer::Wan(shape) => {
-            let tokens = video(sizes, name, shape.patch)?;
+            let tokens = video_tokens(sizes, name, shape.patch)?;
             denoise::wan(&mut tracer, shape, tokens);
         }
         DiffusionTransformer::HunyuanVideo(shape) => {
-            let tokens = video(sizes, name, shape.patch)?;
+            let tokens = video_tokens(sizes, name, shape.patch)?;
             denoise::hunyuan_video(&mut tracer, shape, tokens);
         }
     }
@@ -233,7 +243,7 @@ fn too_large(sizes: &Sizes<'_>, part: &str, latents: u64) -> WalkError {
     }
 }
 
-fn video(sizes: &Sizes<'_>, name: &str, patch: [u64; 3]) -> Result<Tokens, WalkError> {
+fn video_tokens(sizes: &Sizes<'_>, name: &str, patch: [u64; 3]) -> Result<Tokens, WalkError> {
     let [time, side, other] = patch;
     if side != other {
         return Err(WalkError::Contradiction {
@@ -278,6 +288,11 @@ fn language_model(
             assumed.extend(unknown);
             if part == LanguagePart::Decoder {
                 language::head(&mut tracer, model, tokens);
+                // They are loaded too, although only text is read.
+                for tower in &model.towers {
+                    let stored: u64 = tower.tensors.iter().map(Tensor::elements).sum();
+                    tracer.parameters(stored);
+                }
             }
             let role = if sizes.denoises() {
                 PartRole::TextEncoder

@@ -80,6 +80,7 @@ impl Sizes<'_> {
     pub(super) fn factor(&self) -> u64 {
         let known = |shape: &Shape| match shape {
             Shape::Autoencoder(shape) => Some(shape.factor()),
+            Shape::VideoAutoencoder(shape) => Some(shape.factor()),
             _ => None,
         };
         self.shapes().find_map(known).unwrap_or(USUAL_FACTOR)
@@ -87,7 +88,11 @@ impl Sizes<'_> {
 
     /// Frames of one latent, but for the first.
     pub(super) fn time_factor(&self) -> u64 {
-        USUAL_TIME_FACTOR
+        let known = |shape: &Shape| match shape {
+            Shape::VideoAutoencoder(shape) => Some(shape.time_factor()),
+            _ => None,
+        };
+        self.shapes().find_map(known).unwrap_or(USUAL_TIME_FACTOR)
     }
 
     fn shapes(&self) -> impl Iterator<Item = &Shape> {

@@ -217,6 +217,43 @@ impl Tracer {
         self.convolve(name, kernel, from, to, from);
     }
 
+    /// A convolution that is done piece by piece: positions of all, and of a piece, from and to.
+    pub(super) fn chunked(
+        &mut self,
+        name: &str,
+        kernel: &Kernel,
+        all: (u64, u64),
+        piece: (u64, u64),
+    ) {
+        let peak = self.peak;
+        self.convolve(name, kernel, all.0, all.1, all.1);
+        self.peak = peak;
+        let reads = product(&[piece.0, kernel.inputs]);
+        self.touch(reads.saturating_add(product(&[piece.1, kernel.outputs])));
+    }
+
+    /// A norm and an activation that are done piece by piece, with one parameter a channel.
+    pub(super) fn chunked_norm(&mut self, name: &str, all: u64, piece: u64, channels: u64) {
+        let peak = self.peak;
+        self.norm(name, all, channels);
+        self.elementwise("activation", all, all);
+        self.peak = peak;
+        self.touch(2 * piece);
+    }
+
+    /// A sum that is done piece by piece.
+    pub(super) fn chunked_elementwise(&mut self, name: &str, all: u64, piece: u64) {
+        let peak = self.peak;
+        self.elementwise(name, 2 * all, all);
+        self.peak = peak;
+        self.touch(3 * piece);
+    }
+
+    /// Elements that live at once beside those that are held.
+    fn touch(&mut self, elements: u64) {
+        self.peak = self.peak.max(self.held.saturating_add(elements));
+    }
+
     fn convolve(&mut self, name: &str, kernel: &Kernel, from: u64, to: u64, multiplied: u64) {
         let matrix = kernel.weights();
         let bias = if kernel.bias { kernel.outputs } else { 0 };
@@ -301,8 +338,7 @@ impl Tracer {
     }
 
     fn push(&mut self, operation: Operation) {
-        let live = operation.reads.saturating_add(operation.writes);
-        self.peak = self.peak.max(self.held.saturating_add(live));
+        self.touch(operation.reads.saturating_add(operation.writes));
         let same = |known: &&mut Operation| {
             known.name == operation.name
                 && known.kind == operation.kind
