@@ -7,7 +7,9 @@
 
 use gpuwise_domain::network::{InputSize, Network, Part, Walk};
 use gpuwise_read::catalogue::{ModelCatalogue, NetworkCatalogue};
-use gpuwise_size::media::walk::walk;
+use gpuwise_size::media::walk::{WalkError, walk};
+use proptest::prelude::*;
+use std::sync::OnceLock;
 
 fn catalogues() -> (NetworkCatalogue, ModelCatalogue) {
     let (mut networks, mut models) = (NetworkCatalogue::default(), ModelCatalogue::default());
@@ -50,8 +52,9 @@ fn catalogues() -> (NetworkCatalogue, ModelCatalogue) {
 }
 
 fn network(name: &str) -> Network {
-    let (networks, models) = catalogues();
-    networks.resolve(name, &models).expect("a known network")
+    static CATALOGUES: OnceLock<(NetworkCatalogue, ModelCatalogue)> = OnceLock::new();
+    let (networks, models) = CATALOGUES.get_or_init(catalogues);
+    networks.resolve(name, models).expect("a known network")
 }
 
 /// One part of a network alone.
@@ -491,4 +494,216 @@ fn recommenders_are_counted_as_the_reference_computes() {
         .map(|one| one.count * one.weights)
         .sum();
     assert_eq!(read, 214 * 128);
+}
+
+/// Peaks of one pass, in elements: with every tensor on the meta device entered when an operation
+/// returns it and taken out when Python lets it go, weights left out, attention without its scores
+/// in memory (a `TorchDispatchMode` around the same classes).
+#[test]
+fn what_lives_at_once_is_what_the_classes_keep() {
+    let video = |frames, input| InputSize {
+        frames: Some(frames),
+        ..input
+    };
+    let writes = InputSize {
+        written_tokens: Some(1),
+        ..InputSize::default()
+    };
+    for (name, component, of, input, peak) in [
+        (
+            "sd1.5",
+            "unet",
+            "unet",
+            denoise(512, 512, 77),
+            34_155_841_u64,
+        ),
+        ("sdxl", "unet", "unet", denoise(1024, 1024, 77), 82_802_759),
+        (
+            "sdxl",
+            "vae",
+            "vae.encoder",
+            InputSize::image(1024, 1024),
+            674_234_368,
+        ),
+        (
+            "sdxl",
+            "vae",
+            "vae.decoder",
+            InputSize::image(1024, 1024),
+            805_437_440,
+        ),
+        (
+            "flux",
+            "transformer",
+            "transformer",
+            denoise(1024, 1024, 512),
+            215_916_292,
+        ),
+        (
+            "flux2",
+            "transformer",
+            "transformer",
+            denoise(1024, 1024, 512),
+            608_552_964,
+        ),
+        (
+            "sd3",
+            "transformer",
+            "transformer",
+            denoise(1024, 1024, 333),
+            84_962_305,
+        ),
+        (
+            "qwen-image",
+            "transformer",
+            "transformer",
+            denoise(1024, 1024, 128),
+            192_519_298,
+        ),
+        (
+            "hunyuanvideo",
+            "transformer",
+            "transformer",
+            video(33, denoise(416, 240, 128)),
+            180_486_566,
+        ),
+        (
+            "wan2.1-1.3b",
+            "transformer",
+            "transformer",
+            video(81, denoise(832, 480, 512)),
+            801_723_393,
+        ),
+        (
+            "wan2.1-1.3b",
+            "vae",
+            "vae.decoder",
+            video(17, InputSize::image(320, 256)),
+            403_220_736,
+        ),
+        (
+            "bert-large",
+            "model",
+            "model",
+            InputSize::text(384),
+            4_325_760,
+        ),
+        (
+            "vit-l/16",
+            "model",
+            "model",
+            InputSize::default(),
+            2_571_264,
+        ),
+        (
+            "resnet-50",
+            "model",
+            "model",
+            InputSize::default(),
+            2_960_896,
+        ),
+        (
+            "whisper-large-v3",
+            "model",
+            "model.encoder",
+            writes,
+            23_425_500,
+        ),
+    ] {
+        let walk = walked(&alone(name, component), input);
+        let ratio = part(&walk, of).live_elements as f64 / peak as f64;
+        assert!(
+            (0.85..1.05).contains(&ratio),
+            "{name} {of}: {ratio:.3} of the peak"
+        );
+    }
+}
+
+#[test]
+fn inputs_that_cannot_be_are_refused_with_the_nearest_that_can() {
+    let text = |tokens| InputSize::text(tokens);
+    let frames = |frames| InputSize {
+        frames: Some(frames),
+        ..InputSize::image(832, 480)
+    };
+    let steps = InputSize {
+        steps: Some(0),
+        ..InputSize::default()
+    };
+    for (name, input, said) in [
+        (
+            "flux",
+            InputSize::image(1000, 1024),
+            "multiples of 16, because the autoencoder makes one latent of 8 × 8 pixels and the denoiser one patch of 2 × 2 latents; 1000 × 1024 is none, the nearest is 1008 × 1024",
+        ),
+        ("sdxl", InputSize::image(1023, 3), "the nearest is 1024 × 8"),
+        (
+            "sd3",
+            InputSize::image(4096, 1024),
+            "sides of up to 3072 pixels",
+        ),
+        (
+            "vit-l/16",
+            InputSize::image(230, 224),
+            "the nearest is 224 × 224",
+        ),
+        ("wan2.1-14b", frames(80), "the nearest is 81"),
+        ("wan2.1-14b", frames(82), "the nearest is 81"),
+        ("bert-large", text(513), "at most 512 tokens"),
+        // Two positions are never used.
+        ("multilingual-e5-large", text(513), "at most 512 tokens"),
+        ("sdxl", text(78), "at most 77 tokens"),
+        ("sdxl", steps, "the number of steps is 0"),
+        ("sdxl", InputSize::image(0, 1024), "the width is 0"),
+        (
+            "whisper-tiny",
+            InputSize::audio(-1.0),
+            "the length of audio is -1",
+        ),
+    ] {
+        let error = walk(&network(name), &input)
+            .expect_err("it cannot be")
+            .to_string();
+        assert!(error.contains(said), "{name}: {error}");
+    }
+    let mut bare = network("flux");
+    bare.usual = InputSize::default();
+    assert!(matches!(
+        walk(&bare, &InputSize::image(1024, 1024)),
+        Err(WalkError::Missing { .. })
+    ));
+}
+
+proptest! {
+    /// Any size is answered or refused, never a panic, also of dimensions that no network has.
+    #[test]
+    fn any_input_is_answered_or_refused(
+        width in 1_u64..70_000,
+        height in 1_u64..70_000,
+        frames in 1_u64..(1 << 26),
+        text in 1_u64..(1 << 26),
+        name in 0_usize..8,
+    ) {
+        let name = ["flux", "sdxl", "sd3.5-medium", "wan2.1-14b", "flux2", "vit-l/16", "retinanet", "bge-m3"][name];
+        let input = InputSize {
+            frames: Some(frames),
+            text_tokens: Some(text),
+            written_tokens: Some(text),
+            ..InputSize::image(width / 16 * 16, height / 16 * 16)
+        };
+        drop(walk(&network(name), &input));
+    }
+
+    /// Twice the steps are twice the denoiser's work, and nothing else's.
+    #[test]
+    fn work_grows_with_steps(steps in 1_u64..200) {
+        let asked = |steps| InputSize { steps: Some(steps), ..InputSize::default() };
+        let network = network("sdxl");
+        let (once, twice) = (walked(&network, asked(steps)), walked(&network, asked(2 * steps)));
+        for (one, two) in once.parts.iter().zip(&twice.parts) {
+            let factor = if one.name == "unet" { 2.0 } else { 1.0 };
+            prop_assert_eq!(two.passes, factor * one.passes);
+            prop_assert_eq!(&two.operations, &one.operations);
+        }
+    }
 }

@@ -1,5 +1,7 @@
 //! Checking catalogue files: every problem, with file and line.
 
+mod networks;
+
 use super::{Kind, Loaded, embedded, files_of, merge, unknown_kind};
 use crate::error::Problem;
 use gpuwise_domain::catalogue::{Catalogue, folded};
@@ -105,15 +107,19 @@ fn checked(sources: &[Source], known: &Loaded) -> Checked {
     let mut findings = Vec::new();
     let mut catalogue = known.catalogue.clone();
     let mut models = known.models.clone();
+    let mut networks = known.networks.clone();
     let mut sound = Vec::new();
     for source in sources {
         let before = findings.len();
         match source.kind {
             Kind::Gpus => gpus(source, &mut findings),
-            Kind::Models => json(source, &mut models, &mut findings),
+            Kind::Models => {
+                let mut add = |file: &str, text: &str| models.add(file, text);
+                json(source, "model", &mut add, &mut findings);
+            }
             Kind::Networks => {
-                let read = read::NetworkCatalogue::default().add(&source.file, &source.text);
-                findings.extend(read.err().map(|error| finding(&source.file, None, &error)));
+                let mut add = |file: &str, text: &str| networks.add(file, text);
+                json(source, "network", &mut add, &mut findings);
             }
             kind => table(source, kind, &mut findings),
         }
@@ -130,6 +136,9 @@ fn checked(sources: &[Source], known: &Loaded) -> Checked {
         references(source, &catalogue, &mut findings);
         if source.kind == Kind::Models {
             configurations(source, &models, &mut findings);
+        }
+        if source.kind == Kind::Networks {
+            networks::check(source, &networks, &models, &mut findings);
         }
     }
     aliases(&catalogue, sources, &mut findings);
@@ -299,10 +308,15 @@ fn rows(kind: Kind, file: &str, text: &str) -> Result<(), CatalogueError> {
     }
 }
 
-/// Each model for itself.
-fn json(source: &Source, models: &mut ModelCatalogue, findings: &mut Vec<Finding>) {
+/// Each model or network for itself.
+fn json(
+    source: &Source,
+    what: &str,
+    add: &mut dyn FnMut(&str, &str) -> Result<(), CatalogueError>,
+    findings: &mut Vec<Finding>,
+) {
     let Ok(Value::Array(items)) = parse_lenient(&source.text) else {
-        if let Err(error) = models.add(&source.file, &source.text) {
+        if let Err(error) = add(&source.file, &source.text) {
             findings.push(finding(&source.file, None, &error));
         }
         return;
@@ -315,10 +329,10 @@ fn json(source: &Source, models: &mut ModelCatalogue, findings: &mut Vec<Finding
             findings.push(Finding {
                 file: source.file.clone(),
                 line,
-                problem: format!("model {id:?} stands twice"),
+                problem: format!("{what} {id:?} stands twice"),
             });
         }
-        if let Err(error) = models.add(&source.file, &Value::Array(vec![item]).to_string()) {
+        if let Err(error) = add(&source.file, &Value::Array(vec![item]).to_string()) {
             findings.push(finding(&source.file, line, &error));
         }
     }

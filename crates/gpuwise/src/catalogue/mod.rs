@@ -222,7 +222,8 @@ pub(crate) fn files_of(place: &Path) -> anyhow::Result<Vec<PathBuf>> {
         if path.is_dir()
             && path
                 .file_name()
-                .is_some_and(|name| name == "models" || name == "networks") {
+                .is_some_and(|name| name == "models" || name == "networks")
+        {
             found.extend(files_of(&path)?);
         } else if path.is_file() && Kind::of(&path).is_some() {
             found.push(path);

@@ -50,7 +50,10 @@ pub(super) fn residual(
             tracer.convolution("shortcut", &kernel, positions, positions);
         });
     }
-    tracer.elementwise("residual", 2 * output, output);
+    // The sum, and what it is scaled to.
+    tracer.holding(output, |tracer| {
+        tracer.elementwise("residual", 2 * output, output);
+    });
 }
 
 /// Residual block, attention of one head over all positions, residual block.
@@ -78,6 +81,21 @@ fn last(tracer: &mut Tracer, positions: u64, channels: (u64, u64)) {
     tracer.convolution("out", &kernel, positions, positions);
 }
 
+/// Residual blocks of a level, whose input stays until the last of them.
+fn level_of(tracer: &mut Tracer, name: &str, grid: Grid, channels: (u64, u64), blocks: u64) {
+    let (inputs, width) = channels;
+    let input = product(&[grid.positions(), inputs]);
+    for block in 0..blocks {
+        if block == 0 {
+            residual(tracer, name, grid, (inputs, width), None);
+        } else {
+            tracer.holding(input, |tracer| {
+                residual(tracer, name, grid, (width, width), None)
+            });
+        }
+    }
+}
+
 /// Pixels to latents, for an image of this grid.
 pub(super) fn encoder(tracer: &mut Tracer, shape: &Autoencoder, pixels: Grid) {
     let mut grid = pixels;
@@ -85,10 +103,7 @@ pub(super) fn encoder(tracer: &mut Tracer, shape: &Autoencoder, pixels: Grid) {
     let kernel = Kernel::square(shape.input_channels, channels, 3);
     tracer.convolution("in", &kernel, grid.positions(), grid.positions());
     for (level, &width) in shape.levels.iter().enumerate() {
-        for block in 0..shape.blocks {
-            let inputs = if block == 0 { channels } else { width };
-            residual(tracer, "down", grid, (inputs, width), None);
-        }
+        level_of(tracer, "down", grid, (channels, width), shape.blocks);
         channels = width;
         if level + 1 < shape.levels.len() {
             let smaller = grid.halved();
@@ -121,10 +136,7 @@ pub(super) fn decoder(tracer: &mut Tracer, shape: &Autoencoder, latents: Grid) {
     tracer.convolution("in", &kernel, positions, positions);
     middle(tracer, shape, grid, channels);
     for (level, &width) in shape.levels.iter().enumerate().rev() {
-        for block in 0..=shape.blocks {
-            let inputs = if block == 0 { channels } else { width };
-            residual(tracer, "up", grid, (inputs, width), None);
-        }
+        level_of(tracer, "up", grid, (channels, width), shape.blocks + 1);
         channels = width;
         if level > 0 {
             let larger = grid.doubled();

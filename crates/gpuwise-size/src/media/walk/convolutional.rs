@@ -95,7 +95,7 @@ fn block(
     });
     let output = product(&[to.positions(), outputs]);
     if inputs != outputs || halves {
-        tracer.holding(output, |tracer| {
+        tracer.holding(output.saturating_add(input), |tracer| {
             let kernel = Kernel::square(inputs, outputs, 1).without_bias();
             tracer.convolution("block.shortcut", &kernel, grid.positions(), to.positions());
             tracer.norm("norm", output, 2 * outputs);

@@ -100,7 +100,8 @@ fn double(tracer: &mut Tracer, streams: [Stream; 2], block: &Double) {
         }
     });
     tracer.elementwise("block.residual", 2 * all, all);
-    tracer.holding(all, |tracer| {
+    // The block's inputs, their sums with attention, what it put out, and norms.
+    tracer.holding(5 * all, |tracer| {
         for stream in streams.iter().filter(|stream| stream.goes_on) {
             let states = product(&[stream.tokens, hidden]);
             tracer.elementwise("block.norm", states, states);
@@ -115,33 +116,46 @@ fn single(tracer: &mut Tracer, tokens: u64, block: &Double) {
     let Double { hidden, bias, .. } = *block;
     let inner = product(&[block.heads, block.head_width]);
     let states = product(&[tokens, hidden]);
-    let width = product(&[tokens, block.feed_forward]);
-    let doubled = if block.gated { 2 } else { 1 };
-    tracer.holding(states, |tracer| {
+    // The block's input twice: as two streams and as one.
+    tracer.holding(2 * states, |tracer| {
         if block.modulated {
             tracer.linear("single.modulation", 1, (hidden, 3 * hidden), true);
         }
         tracer.elementwise("single.norm", states, states);
-        if block.gated {
-            let up = (hidden, 3 * inner + doubled * block.feed_forward);
-            tracer.linear("single.qkv_mlp", tokens, up, bias);
+        // One matmul for all, of which everything behind reads a part, or two.
+        let wide = if block.gated {
+            let wide = 3 * inner + 2 * block.feed_forward;
+            tracer.linear("single.qkv_mlp", tokens, (hidden, wide), bias);
+            product(&[tokens, wide])
         } else {
             tracer.linear("single.mlp.up", tokens, (hidden, block.feed_forward), bias);
             tracer.linears("single.qkv", 3, tokens, (hidden, inner), bias);
-        }
-        tracer.holding(doubled.saturating_mul(width), |tracer| {
-            head_norms(tracer, product(&[tokens, inner]), block.head_width);
-            let size = Attention::full(tokens, tokens, block.heads, block.head_width);
-            tracer.attention("single.attention", &size);
-        });
-        tracer.elementwise(
-            "single.mlp.activation",
-            doubled.saturating_mul(width),
-            width,
-        );
-        let down = (inner + block.feed_forward, hidden);
-        tracer.linear("single.out", tokens, down, bias);
+            0
+        };
+        tracer.holding(wide, |tracer| single_sides(tracer, tokens, block));
         tracer.elementwise("single.residual", 2 * states, states);
+    });
+}
+
+/// Attention, activation, and the matmul of both.
+fn single_sides(tracer: &mut Tracer, tokens: u64, block: &Double) {
+    let Double { hidden, bias, .. } = *block;
+    let inner = product(&[block.heads, block.head_width]);
+    let states = product(&[tokens, hidden]);
+    let width = product(&[tokens, block.feed_forward]);
+    let (doubled, held) = if block.gated { (2, 0) } else { (1, width) };
+    tracer.holding(held, |tracer| {
+        head_norms(tracer, product(&[tokens, inner]), block.head_width);
+        let size = Attention::full(tokens, tokens, block.heads, block.head_width);
+        tracer.attention("single.attention", &size);
+    });
+    tracer.elementwise("single.mlp.activation", doubled * width, width);
+    // They are put side by side before they are multiplied.
+    let side_by_side = product(&[tokens, inner]).saturating_add(width);
+    tracer.elementwise("single.side_by_side", side_by_side, side_by_side);
+    let down = (inner + block.feed_forward, hidden);
+    tracer.holding(side_by_side.saturating_add(2 * states), |tracer| {
+        tracer.linear("single.out", tokens, down, bias);
     });
 }
 
@@ -422,7 +436,8 @@ fn wan_block(tracer: &mut Tracer, shape: &Wan, tokens: Tokens) {
         attend(tracer, "block.cross_attention", tokens.text);
     });
     tracer.elementwise("block.residual", 2 * states, states);
-    tracer.holding(states, |tracer| {
+    // The block's input, what attention made of it, and the norm of that.
+    tracer.holding(3 * states, |tracer| {
         tracer.elementwise("block.norm", states, states);
         let inner = product(&[tokens.image, shape.feed_forward]);
         tracer.linear(

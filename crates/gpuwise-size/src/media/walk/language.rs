@@ -91,7 +91,8 @@ pub(super) fn layers(
     for run in runs {
         tracer.repeat(run.count, |tracer| {
             let states = product(&[span.tokens, hidden]);
-            tracer.holding(states, |tracer| {
+            // The layer's input, what attention made of it, and the norm of that.
+            tracer.holding(3 * states, |tracer| {
                 mix(tracer, name, &run.layer.mixer, span, &mut unknown);
                 for tensor in &run.layer.tensors {
                     multiply(tracer, name, tensor, span, &run.layer.feed_forward);

@@ -250,8 +250,13 @@ impl Tracer {
     }
 
     /// Elements that live at once beside those that are held.
-    fn touch(&mut self, elements: u64) {
+    pub(super) fn touch(&mut self, elements: u64) {
         self.peak = self.peak.max(self.held.saturating_add(elements));
+    }
+
+    /// Adds to the peak what lives all the time.
+    pub(super) fn lift(&mut self, elements: u64) {
+        self.peak = self.peak.saturating_add(elements);
     }
 
     fn convolve(&mut self, name: &str, kernel: &Kernel, from: u64, to: u64, multiplied: u64) {

@@ -24,7 +24,8 @@ fn layers(tracer: &mut Tracer, size: &TransformerSize, tokens: u64) {
             tracer.linear("layer.attention.out", tokens, (hidden, hidden), true);
         });
         tracer.elementwise("layer.residual", 2 * states, states);
-        tracer.holding(states, |tracer| {
+        // The layer's input, what attention made of it, and the norm of that.
+        tracer.holding(3 * states, |tracer| {
             tracer.norm("layer.norm", states, 2 * hidden);
             let inner = product(&[tokens, width]);
             tracer.linear("layer.mlp.up", tokens, (hidden, width), true);

@@ -101,9 +101,13 @@ impl Pass<'_> {
         let mut grid = from;
         let mut channels = self.shape.levels.last().map_or(1, |level| level.channels);
         for (index, level) in self.shape.levels.iter().enumerate().rev() {
+            // What the level reads stays until its end, its input too.
+            let input = product(&[grid.positions(), channels]);
+            let mut read = input;
+            tracer.hold(input);
             for _ in 0..=self.shape.blocks {
                 let skip = kept.pop().map_or(0, |skip| {
-                    tracer.release(skip.elements);
+                    read = read.saturating_add(skip.elements);
                     skip.channels
                 });
                 let sizes = (channels + skip, level.channels);
@@ -111,6 +115,7 @@ impl Pass<'_> {
                 channels = level.channels;
                 self.transformer(tracer, grid, level, level.up_transformers);
             }
+            tracer.release(read);
             if index > 0 {
                 // To the size that was kept, which is odd where halving rounded.
                 let larger = kept.last().map_or(grid, |skip| skip.grid);
@@ -166,10 +171,12 @@ impl Pass<'_> {
             attend(tracer, "block.cross_attention", text);
             tracer.elementwise("block.residual", 2 * states, states);
             tracer.norm("block.norm", states, 2 * channels);
-            // Half of it gates the other half.
+            // Half of it gates the other half. The output of attention and the norm's stay.
             let inner = states.saturating_mul(4);
             tracer.linear("block.mlp.up", positions, (channels, 8 * channels), true);
-            tracer.elementwise("block.mlp.activation", 2 * inner, inner);
+            tracer.holding(2 * states + inner, |tracer| {
+                tracer.elementwise("block.mlp.activation", 2 * inner, inner);
+            });
             tracer.linear("block.mlp.down", positions, (4 * channels, channels), true);
             tracer.elementwise("block.residual", 2 * states, states);
         });

@@ -11,6 +11,8 @@ use gpuwise_domain::network::{OperationKind, VideoAutoencoder};
 
 /// Frames that a convolution over time alone sees.
 const TIME_KERNEL: u64 = 3;
+/// Frames that it keeps of the past: `CACHE_T` of diffusers.
+const CACHED_FRAMES: u64 = 2;
 
 /// Maps of features at one level: so many frames of this grid.
 #[derive(Debug, Clone, Copy)]
@@ -46,19 +48,35 @@ impl Volume {
 /// A walk through one latent frame after the other: all of the work, the memory of one.
 struct Frames<'a> {
     tracer: &'a mut Tracer,
+    /// Frames that convolutions keep for the next latent frame.
+    kept: u64,
 }
 
 impl Frames<'_> {
-    /// What is done for each chunk of frames, as often as there are chunks of such size.
-    ///
     /// The chunks' work is that of all positions; their memory that of one.
     fn convolution(&mut self, name: &str, kernel: &Kernel, from: Volume, to: Volume) {
-        self.tracer.chunked(
-            name,
-            kernel,
-            (from.positions(), to.positions()),
-            (from.at_once(), to.at_once()),
-        );
+        let all = (from.positions(), to.positions());
+        let piece = (from.at_once(), to.at_once());
+        self.tracer.chunked(name, kernel, all, piece);
+    }
+
+    /// A convolution of three frames, which keeps the last two of its input for the next latent
+    /// frame, and copies them in front of it, and then zeros around it.
+    fn causal(&mut self, name: &str, channels: (u64, u64), volume: Volume) {
+        let (inputs, outputs) = channels;
+        let frame = product(&[volume.grid.positions(), inputs]);
+        let chunk = product(&[volume.at_once(), inputs]);
+        let longer = chunk.saturating_add(CACHED_FRAMES * frame);
+        self.kept = self.kept.saturating_add((CACHED_FRAMES * frame).min(chunk));
+        let kernel = Kernel::cubic(inputs, outputs, 3);
+        self.tracer
+            .holding(chunk, |tracer| tracer.touch(2 * longer));
+        self.convolution(name, &kernel, volume, volume);
+    }
+
+    /// Puts what is kept onto the peak: it lives all the time.
+    fn end(self) {
+        self.tracer.lift(self.kept);
     }
 
     fn norm(&mut self, volume: Volume, channels: u64) {
@@ -72,9 +90,9 @@ impl Frames<'_> {
         let input = product(&[volume.at_once(), inputs]);
         self.tracer.hold(input);
         self.norm(volume, inputs);
-        self.convolution(name, &Kernel::cubic(inputs, outputs, 3), volume, volume);
+        self.causal(name, (inputs, outputs), volume);
         self.norm(volume, outputs);
-        self.convolution(name, &Kernel::cubic(outputs, outputs, 3), volume, volume);
+        self.causal(name, (outputs, outputs), volume);
         if inputs != outputs {
             let kernel = Kernel::cubic(inputs, outputs, 1);
             self.convolution("shortcut", &kernel, volume, volume);
@@ -83,6 +101,21 @@ impl Frames<'_> {
         let output = product(&[volume.positions(), outputs]);
         let at_once = product(&[volume.at_once(), outputs]);
         self.tracer.chunked_elementwise("residual", output, at_once);
+    }
+
+    /// Residual blocks of a level, whose input stays until the last of them.
+    fn level(&mut self, name: &str, volume: Volume, channels: (u64, u64), blocks: u64) {
+        let (inputs, outputs) = channels;
+        let input = product(&[volume.at_once(), inputs]);
+        for block in 0..blocks {
+            if block == 0 {
+                self.residual(name, volume, inputs, outputs);
+            } else {
+                self.tracer.hold(input);
+                self.residual(name, volume, outputs, outputs);
+                self.tracer.release(input);
+            }
+        }
     }
 
     /// Residual block, attention of one head within each frame, residual block.
@@ -123,7 +156,7 @@ pub(super) fn decoder(tracer: &mut Tracer, shape: &VideoAutoencoder, latents: Gr
         product(&[shape.base, multiplier])
     };
     let levels = shape.multipliers.len();
-    let mut walk = Frames { tracer };
+    let mut walk = Frames { tracer, kept: 0 };
     let latent = shape.latent_channels;
     walk.convolution(
         "dequantize",
@@ -132,14 +165,11 @@ pub(super) fn decoder(tracer: &mut Tracer, shape: &VideoAutoencoder, latents: Gr
         volume,
     );
     let mut channels = width(levels.saturating_sub(1));
-    walk.convolution("in", &Kernel::cubic(latent, channels, 3), volume, volume);
+    walk.causal("in", (latent, channels), volume);
     walk.middle(volume, channels);
     for level in (0..levels).rev() {
         let outputs = width(level);
-        for block in 0..=shape.blocks {
-            let inputs = if block == 0 { channels } else { outputs };
-            walk.residual("up", volume, inputs, outputs);
-        }
+        walk.level("up", volume, (channels, outputs), shape.blocks + 1);
         channels = outputs;
         let Some(step) = level.checked_sub(1) else {
             break;
@@ -161,8 +191,8 @@ pub(super) fn decoder(tracer: &mut Tracer, shape: &VideoAutoencoder, latents: Gr
         channels /= 2;
     }
     walk.norm(volume, channels);
-    let kernel = Kernel::cubic(channels, shape.channels, 3);
-    walk.convolution("out", &kernel, volume, volume);
+    walk.causal("out", (channels, shape.channels), volume);
+    walk.end();
 }
 
 /// Pixels to latents.
@@ -172,20 +202,12 @@ pub(super) fn encoder(tracer: &mut Tracer, shape: &VideoAutoencoder, pixels: Gri
         more: frames.saturating_sub(1),
         each: shape.time_factor(),
     };
-    let mut walk = Frames { tracer };
+    let mut walk = Frames { tracer, kept: 0 };
     let mut channels = shape.base;
-    walk.convolution(
-        "in",
-        &Kernel::cubic(shape.channels, channels, 3),
-        volume,
-        volume,
-    );
+    walk.causal("in", (shape.channels, channels), volume);
     for (level, &multiplier) in shape.multipliers.iter().enumerate() {
         let outputs = product(&[shape.base, multiplier]);
-        for block in 0..shape.blocks {
-            let inputs = if block == 0 { channels } else { outputs };
-            walk.residual("down", volume, inputs, outputs);
-        }
+        walk.level("down", volume, (channels, outputs), shape.blocks);
         channels = outputs;
         let Some(&halves_time) = shape.halve_time.get(level) else {
             continue;
@@ -213,11 +235,12 @@ pub(super) fn encoder(tracer: &mut Tracer, shape: &VideoAutoencoder, pixels: Gri
     walk.middle(volume, channels);
     walk.norm(volume, channels);
     let moments = 2 * shape.latent_channels;
-    walk.convolution("out", &Kernel::cubic(channels, moments, 3), volume, volume);
+    walk.causal("out", (channels, moments), volume);
     walk.convolution(
         "quantize",
         &Kernel::cubic(moments, moments, 1),
         volume,
         volume,
     );
+    walk.end();
 }
