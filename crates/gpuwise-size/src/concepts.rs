@@ -21,6 +21,7 @@ pages! {
     prefill: "prefill.md",
     queueing: "queueing.md",
     ranges: "ranges.md",
+    training_step: "training-step.md",
     total_cost: "total-cost.md",
     weights: "weights.md",
 }

@@ -182,13 +182,13 @@ fn some_answers(
     rows.iter()
         .map(|row| {
             let question = &row.question;
-            if let Some(answer) = media::answer(question, loaded, walks, &loaded.media) {
-                return answer;
-            }
             let known = models
                 .get(&question.model)
                 .and_then(|model| model.as_ref().ok());
             if let Some(answer) = about_training_time(question, known, &loaded.catalogue) {
+                return answer;
+            }
+            if let Some(answer) = media::answer(question, loaded, walks, &loaded.media) {
                 return answer;
             }
             let architecture = match models.get(&question.model) {

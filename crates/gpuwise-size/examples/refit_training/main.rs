@@ -134,12 +134,16 @@ fn fitted(samples: &[Sample], verbose: bool) -> String {
         "# Fitted on tables of measured runs; not edited by hand. Errors: mean absolute, in percent.\n",
     );
     let mut held_out: BTreeMap<(&str, &str), Vec<f64>> = BTreeMap::new();
-    for set in SETS {
+    let mut others: Option<TrainingConstants> = None;
+    // Megatron first: it tells what the others cannot.
+    for set in SETS.into_iter().rev() {
         let here: Vec<&Sample> = samples.iter().filter(|sample| sample.set == set).collect();
         let rows: Vec<&FitRow> = here.iter().map(|sample| &sample.row).collect();
         let constants = fit_training(&rows);
         let ratios: Vec<f64> = rows.iter().map(|row| ratio(row, &constants)).collect();
-        write_set(&mut text, set, &constants, &ratios);
+        let shown = completed(&constants, others.as_ref());
+        write_set(&mut text, set, &shown, &ratios);
+        others.get_or_insert(shown);
         for (name, key) in groups() {
             let mut names: Vec<&str> = here.iter().map(|sample| key(sample)).collect();
             names.sort_unstable();
@@ -168,6 +172,23 @@ fn fitted(samples: &[Sample], verbose: bool) -> String {
         write_error(&mut text, rows, left_out, ratios);
     }
     text
+}
+
+/// With the other set's values for constants that no row moved from their priors.
+fn completed(
+    constants: &TrainingConstants,
+    other: Option<&TrainingConstants>,
+) -> TrainingConstants {
+    let mut out = constants.clone();
+    let Some(other) = other else {
+        return out;
+    };
+    for (at, info) in TRAINING_PARAMETERS.iter().enumerate() {
+        if (constants.get(info.parameter) / info.prior - 1.0).abs() < 1e-3 {
+            out.logarithms[at] = other.logarithms[at];
+        }
+    }
+    out
 }
 
 type Key = fn(&Sample) -> &str;

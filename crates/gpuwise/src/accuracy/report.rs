@@ -2,6 +2,7 @@
 
 use super::{By, Compared, table};
 use crate::fitting::{ConstantsFile, LeftOut};
+use gpuwise_domain::training_facts::TrainingFacts;
 use gpuwise_view::table::{Cell, Column, Table};
 use std::{collections::BTreeMap, fmt::Write as _};
 
@@ -18,6 +19,7 @@ pub(crate) fn report(
     whole: &[Compared],
     plain: &[Compared],
     refused: &[(String, String)],
+    facts: &TrainingFacts,
 ) -> String {
     let mut out = String::from(HEAD);
     fitted_on(&mut out, file);
@@ -57,6 +59,7 @@ pub(crate) fn report(
         "\n## What is not fitted: memory, counts, and rows that contradict themselves\n"
     );
     out.push_str(&table(plain, By::Source).to_markdown());
+    out.push_str(&training(facts));
     let _ = writeln!(out, "\n## What is not answered\n");
     out.push_str(&refusals(refused).to_markdown());
     out.push_str(TAIL);
@@ -112,6 +115,35 @@ fn fitted_on(out: &mut String, file: &ConstantsFile) {
         ]);
     }
     out.push_str(&sets.to_markdown());
+}
+
+/// Errors of training's speed, which its own refit writes beside the constants.
+fn training(facts: &TrainingFacts) -> String {
+    let mut out = String::from(
+        "\n## Training\n\nErrors of constants refitted without the model, the GPU or the generation that is \
+predicted; the refit\nwrites them beside the constants (`catalogue/training.toml`). Of time to train, rows of \
+at most 64 GPUs,\nwith the samples to convergence given.\n\n",
+    );
+    let mut table = Table::new(vec![
+        Column::left("rows", "rows"),
+        Column::left("left_out", "left out in turn"),
+        Column::right("count", "count"),
+        Column::right("mean", "mean %"),
+        Column::right("median", "median %"),
+        Column::left("range", "80 % of measured over predicted"),
+    ]);
+    for row in &facts.errors {
+        table.push(vec![
+            Cell::text(&row.rows),
+            Cell::text(&row.left_out),
+            Cell::count(row.count),
+            Cell::text(format!("{:.1}", row.mean)),
+            Cell::text(format!("{:.1}", row.median)),
+            Cell::text(format!("{:.2} to {:.2}", row.range.0, row.range.1)),
+        ]);
+    }
+    out.push_str(&table.to_markdown());
+    out
 }
 
 fn refusals(refused: &[(String, String)]) -> Table {

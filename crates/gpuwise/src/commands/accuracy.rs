@@ -122,9 +122,14 @@ fn write_report(
             Some(_) => {}
         }
     }
-    let whole = whole(asked, loaded);
-    let report = report(&knowledge::file()?, &sections, &whole, &plain, &refused);
-    output::data(&report)?;
+    output::data(&report(
+        &knowledge::file()?,
+        &sections,
+        &whole(asked, loaded),
+        &plain,
+        &refused,
+        &loaded.catalogue.training,
+    ))?;
     Ok(Answer::Yes)
 }
 
