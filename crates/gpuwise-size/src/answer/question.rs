@@ -4,7 +4,7 @@ use super::{
     memory::predict_memory,
     predict::{Outcome, figure, in_flight, solve},
     reading::{Reading, Refusal, read},
-    training::about_training_time,
+    training::{about_training_memory, about_training_time},
 };
 use crate::knowledge::{Correction, Knowledge, MetricClass, Observation, Range};
 use alloc::{
@@ -83,6 +83,9 @@ pub fn about_memory(
     architecture: &Architecture,
     catalogue: &Catalogue,
 ) -> Option<Answer> {
+    if let Some(answer) = about_training_memory(question, architecture, catalogue) {
+        return Some(answer);
+    }
     Some(match predict_memory(question, architecture, catalogue)? {
         Ok(memory) => {
             // Logs print a few digits: what is no whole number may differ in the last of them.

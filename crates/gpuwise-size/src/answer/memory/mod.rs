@@ -101,11 +101,6 @@ fn answer(
     architecture: &Architecture,
     catalogue: &Catalogue,
 ) -> Result<MemoryAnswer, Refusal> {
-    if wanted == Wanted::OutOfMemory && question.extra("method").is_some() {
-        return Err(Refusal::NotYet(
-            "memory of training is not answered yet".into(),
-        ));
-    }
     let adjusted = read::adjusted(question, architecture);
     let read = read(question, &adjusted, catalogue, wanted.needs_gpu())?;
     let plan = read.plan();
