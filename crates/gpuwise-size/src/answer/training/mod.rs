@@ -103,6 +103,10 @@ pub struct TrainingReading<'a> {
 
 /// Which choices a row states.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each says whether a cell is there, independently of the others"
+)]
 pub struct Stated {
     /// TP, PP.
     pub layout: bool,

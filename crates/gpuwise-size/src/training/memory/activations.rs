@@ -126,11 +126,12 @@ impl Rules {
                     0.0
                 }
             }
-            Framework::HuggingFace => self.element * if self.trained { 2.0 } else { 1.0 },
             Framework::PyTorch if root => 4.0 + if self.trained { self.element } else { 0.0 },
             // One copy: the residual stream's own and the output are not both kept.
             Framework::PyTorch => self.element,
-            Framework::Megatron => self.element * if self.trained { 2.0 } else { 1.0 },
+            Framework::HuggingFace | Framework::Megatron => {
+                self.element * if self.trained { 2.0 } else { 1.0 }
+            }
         };
         count * each * hidden
     }

@@ -3,8 +3,9 @@
 use super::{
     TrainingMemoryError,
     activations::{kept, logits},
+    adapters::Resolved,
     resolved,
-    states::{Parameters, per_parameter, stages},
+    states::{Parameters, Stage, per_parameter, stages},
     training_memory,
 };
 use alloc::{
@@ -41,45 +42,9 @@ pub fn explain(
         .iter()
         .map(|(cause, bytes)| {
             let (name, formula) = words(*cause, setup);
-            let mut inputs = Vec::new();
-            if let Some(stage) = stage {
-                let parameters = Parameters::of(architecture, stage, setup);
-                match cause {
-                    C::Weights | C::MasterWeights | C::Gradients | C::OptimizerStates => {
-                        inputs.push(parameter_count(&parameters));
-                        inputs.extend(each(*cause, setup));
-                    }
-                    C::Activations | C::Working => {
-                        if let Some((_, layer)) = stage.layers.first() {
-                            let kept = kept(architecture, layer, setup, adapter.as_ref());
-                            let token =
-                                if setup.recompute == Recompute::Full && *cause == C::Activations {
-                                    kept.input
-                                } else {
-                                    kept.token
-                                };
-                            inputs.push(Derivation::computed(
-                                "a layer's share of one token",
-                                format!("{} bytes", significant(token, 6)),
-                                "inputs of norms, matmuls, attention and activation functions",
-                                Vec::new(),
-                            ));
-                        }
-                        inputs.push(tokens(setup));
-                    }
-                    C::Logits => {
-                        let (_, backward) = logits(architecture, setup);
-                        inputs.push(Derivation::computed(
-                            "logits of one token",
-                            format!("{} bytes", significant(backward, 6)),
-                            "vocabulary × bytes of logits, their FP32 copies and gradients",
-                            Vec::new(),
-                        ));
-                        inputs.push(tokens(setup));
-                    }
-                    _ => {}
-                }
-            }
+            let inputs = stage.map_or_else(Vec::new, |stage| {
+                inputs_of(*cause, architecture, setup, stage, adapter.as_ref())
+            });
             let mut out = Derivation::computed(name, bytes.to_string(), formula, inputs);
             out.source = SOURCE.into();
             out
@@ -91,6 +56,51 @@ pub fn explain(
         "the sum at the highest phase of a step",
         inputs,
     ))
+}
+
+/// What a cause follows from.
+fn inputs_of(
+    cause: C,
+    architecture: &Architecture,
+    setup: &TrainingSetup,
+    stage: &Stage<'_>,
+    adapter: Option<&Resolved>,
+) -> Vec<Derivation> {
+    match cause {
+        C::Weights | C::MasterWeights | C::Gradients | C::OptimizerStates => {
+            let parameters = Parameters::of(architecture, stage, setup);
+            core::iter::once(parameter_count(&parameters))
+                .chain(each(cause, setup))
+                .collect()
+        }
+        C::Activations | C::Working => {
+            let share = stage.layers.first().map(|(_, layer)| {
+                let kept = kept(architecture, layer, setup, adapter);
+                let again = setup.recompute == Recompute::Full && cause == C::Activations;
+                Derivation::computed(
+                    "a layer's share of one token",
+                    format!(
+                        "{} bytes",
+                        significant(if again { kept.input } else { kept.token }, 6)
+                    ),
+                    "inputs of norms, matmuls, attention and activation functions",
+                    Vec::new(),
+                )
+            });
+            share.into_iter().chain([tokens(setup)]).collect()
+        }
+        C::Logits => {
+            let (_, backward) = logits(architecture, setup);
+            let one = Derivation::computed(
+                "logits of one token",
+                format!("{} bytes", significant(backward, 6)),
+                "vocabulary × bytes of logits, their copies and gradients",
+                Vec::new(),
+            );
+            alloc::vec![one, tokens(setup)]
+        }
+        _ => Vec::new(),
+    }
 }
 
 fn tokens(setup: &TrainingSetup) -> Derivation {

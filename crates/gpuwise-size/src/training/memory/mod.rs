@@ -122,20 +122,19 @@ pub fn checkpoint_bytes(
     architecture: &Architecture,
     setup: &TrainingSetup,
 ) -> Result<Bytes, TrainingMemoryError> {
+    if let Some(adapter) = resolved(architecture, setup)? {
+        // FP32, with two moments.
+        return Ok(Bytes::from_f64(adapter.trainable * 12.0));
+    }
     let bytes = per_parameter(setup);
-    let bytes_of = |weight: f64| weight + bytes.master + bytes.moments;
-    Ok(Bytes::from_f64(match resolved(architecture, setup)? {
-        Some(adapter) => adapter.trainable * (4.0 + 2.0 * 4.0),
-        None => {
-            let weight = match setup.recipe {
-                Recipe::Fp32 | Recipe::Tf32 => 4.0,
-                // FSDP saves its FP32 shards once.
-                _ if setup.framework == Framework::PyTorch && bytes.master > 0.0 => 0.0,
-                _ => 2.0,
-            };
-            architecture.parameters().0 as f64 * bytes_of(weight)
-        }
-    }))
+    let weight = match setup.recipe {
+        Recipe::Fp32 | Recipe::Tf32 => 4.0,
+        // FSDP saves its FP32 shards once.
+        _ if setup.framework == Framework::PyTorch && bytes.master > 0.0 => 0.0,
+        _ => 2.0,
+    };
+    let each = weight + bytes.master + bytes.moments;
+    Ok(Bytes::from_f64(architecture.parameters().0 as f64 * each))
 }
 
 fn assumptions(

@@ -6,7 +6,7 @@ use alloc::{
     string::{String, ToString},
     vec::Vec,
 };
-use gpuwise_domain::model::{Architecture, FeedForward, Layer, LayerRun, Role};
+use gpuwise_domain::model::{Architecture, FeedForward, Layer, LayerRun, Role, Tensor};
 
 /// A linear module of one layer.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -26,6 +26,11 @@ pub struct Module {
 }
 
 impl Module {
+    /// Whether two modules read the same input, so that a fused one may stand for both.
+    fn reads_as(&self, other: &Self) -> bool {
+        self.inputs.total_cmp(&other.inputs).is_eq() && self.copies.total_cmp(&other.copies).is_eq()
+    }
+
     /// Elements of all copies.
     pub fn elements(&self) -> f64 {
         self.inputs * self.outputs * self.copies
@@ -132,67 +137,71 @@ pub(super) fn runs(architecture: &Architecture) -> impl Iterator<Item = &LayerRu
 
 /// Linear modules of a layer; fused ones as one.
 pub fn modules(architecture: &Architecture, layer: &Layer) -> Vec<Module> {
-    let [query, key, value, output, gate, up, down] = names(architecture);
+    let names = names(architecture);
     let mut out: Vec<Module> = Vec::new();
-    let mut add = |name: &'static str, module: Module| {
-        let fused = out.iter_mut().find(|known| {
-            known.name == name && known.inputs == module.inputs && known.copies == module.copies
-        });
-        match fused {
-            Some(known) => known.outputs += module.outputs,
-            None => out.push(Module { name, ..module }),
-        }
-    };
     for tensor in layer.tensors.iter().filter(|tensor| tensor.is_matrix()) {
-        let module = Module {
-            name: "",
-            inputs: tensor.columns as f64,
-            outputs: tensor.rows as f64,
-            copies: 1.0,
-            active: 1.0,
-            feed_forward: false,
-        };
-        let inner = Module {
-            feed_forward: true,
-            ..module
-        };
-        match tensor.role {
-            Role::Query => add(query, module),
-            Role::Key => add(key, module),
-            Role::Value => add(value, module),
-            Role::AttentionOutput => add(output, module),
-            Role::LatentQuery => add("q_b_proj", module),
-            Role::LatentKeyValue => add("kv_b_proj", module),
-            Role::LatentDown => add("kv_a_proj_with_mqa", module),
-            Role::StateInput => add("in_proj", module),
-            Role::StateOutput => add("out_proj", module),
-            Role::MlpUp | Role::SharedUp => {
-                if tensor.copies > 1 {
-                    add(gate, inner);
-                }
-                add(up, inner);
+        let (called, module) = named_module(&names, layer, tensor);
+        for name in called.into_iter().flatten() {
+            let fused = out
+                .iter_mut()
+                .find(|known| known.name == name && known.reads_as(&module));
+            match fused {
+                Some(known) => known.outputs += module.outputs,
+                None => out.push(Module { name, ..module }),
             }
-            Role::MlpDown | Role::SharedDown => add(down, inner),
-            Role::ExpertUp | Role::ExpertDown => {
-                let (count, chosen) = experts(layer);
-                let expert = Module {
-                    copies: count,
-                    active: chosen,
-                    ..inner
-                };
-                if tensor.role == Role::ExpertDown {
-                    add(down, expert);
-                } else {
-                    if tensor.copies as f64 > count {
-                        add(gate, expert);
-                    }
-                    add(up, expert);
-                }
-            }
-            _ => {}
         }
     }
     out
+}
+
+/// The one or two modules (gate and up are one tensor here) that a tensor is, by name.
+fn named_module(
+    &[query, key, value, output, gate, up, down]: &[&'static str; 7],
+    layer: &Layer,
+    tensor: &Tensor,
+) -> ([Option<&'static str>; 2], Module) {
+    let mut module = Module {
+        name: "",
+        inputs: tensor.columns as f64,
+        outputs: tensor.rows as f64,
+        copies: 1.0,
+        active: 1.0,
+        feed_forward: false,
+    };
+    let mut before = None;
+    let name = match tensor.role {
+        Role::Query => query,
+        Role::Key => key,
+        Role::Value => value,
+        Role::AttentionOutput => output,
+        Role::LatentQuery => "q_b_proj",
+        Role::LatentKeyValue => "kv_b_proj",
+        Role::LatentDown => "kv_a_proj_with_mqa",
+        Role::StateInput => "in_proj",
+        Role::StateOutput => "out_proj",
+        Role::MlpUp | Role::SharedUp => {
+            module.feed_forward = true;
+            before = (tensor.copies > 1).then_some(gate);
+            up
+        }
+        Role::MlpDown | Role::SharedDown => {
+            module.feed_forward = true;
+            down
+        }
+        Role::ExpertUp | Role::ExpertDown => {
+            module.feed_forward = true;
+            (module.copies, module.active) = experts(layer);
+            let gated = tensor.copies as f64 > module.copies;
+            if tensor.role == Role::ExpertDown {
+                down
+            } else {
+                before = gated.then_some(gate);
+                up
+            }
+        }
+        _ => return ([None, None], module),
+    };
+    ([before, Some(name)], module)
 }
 
 fn experts(layer: &Layer) -> (f64, f64) {

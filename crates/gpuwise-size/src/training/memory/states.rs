@@ -200,12 +200,11 @@ pub(super) fn per_parameter(setup: &TrainingSetup) -> PerParameter {
     let (weight, master, gradient) = match setup.framework {
         _ if pure => (2.0, 0.0, 2.0),
         _ if full => (4.0, 0.0, 4.0),
-        Framework::Megatron => (2.0 + low, 4.0, 4.0),
         // FSDP keeps FP32 shards; what is computed with is gathered.
         Framework::PyTorch => (low, 4.0, 4.0),
         Framework::HuggingFace if sharded => (2.0 + low, 4.0, 2.0),
-        // Autocast keeps a copy of what it casts.
-        Framework::HuggingFace => (2.0 + low, 4.0, 4.0),
+        // Megatron's own copies; without sharding autocast keeps one of what it casts.
+        Framework::Megatron | Framework::HuggingFace => (2.0 + low, 4.0, 4.0),
     };
     let state = if pure { 2.0 } else { 4.0 };
     let fused = setup.framework == Framework::Megatron;
@@ -290,36 +289,33 @@ impl States {
         let over = |pick: fn((f64, f64, f64)) -> f64| {
             parameters.dense / pick(dense) + parameters.experts / pick(experts)
         };
-        let (weights, gradients, moments) = (over(|d| d.0), over(|d| d.1), over(|d| d.2));
+        let (weights, gradients, optimizer) = (over(|d| d.0), over(|d| d.1), over(|d| d.2));
         let e = element(setup.recipe);
         let gathers =
             matches!(setup.sharding, Sharding::Full | Sharding::Hybrid { .. }) && dense_ranks > 1.0;
         let mut out = Self::default();
-        match (&setup.method, adapter) {
-            (Method::Adapter(kind), Some(resolved)) => {
-                let stored = base_bytes(parameters, kind.base, e);
-                out.weights = weights / parameters.all().max(1.0) * stored;
-                let stages = f64::from(setup.layout.pipeline.max(1));
-                let own = resolved.trainable / stages;
-                // Adapters and their moments are FP32 whatever the base is.
-                let states = 4.0 + moments_of_adapter(setup.optimizer);
-                out.adapters = own * states / dense.2 + resolved.held(architecture, e) / stages;
-                out.adapter_gradients = own * 4.0;
-                if matches!(kind.base, BaseStorage::Nf4 { .. } | BaseStorage::EightBit) {
-                    out.dequantized = e * parameters.matrix;
-                }
+        if let (Method::Adapter(kind), Some(resolved)) = (&setup.method, adapter) {
+            let stored = base_bytes(parameters, kind.base, e);
+            out.weights = weights / parameters.all().max(1.0) * stored;
+            let stages = f64::from(setup.layout.pipeline.max(1));
+            let own = resolved.trainable / stages;
+            // Adapters and their moments are FP32 whatever the base is.
+            let each = 4.0 + moments(setup.optimizer, 4.0);
+            out.adapters = own * each / dense.2 + resolved.held(architecture, e) / stages;
+            out.adapter_gradients = own * 4.0;
+            if matches!(kind.base, BaseStorage::Nf4 { .. } | BaseStorage::EightBit) {
+                out.dequantized = e * parameters.matrix;
             }
-            _ => {
-                let bytes = per_parameter(setup);
-                out.weights = weights * bytes.weight;
-                out.master = moments * bytes.master;
-                out.gradients = gradients * bytes.gradient;
-                out.moments = moments * bytes.moments;
-                out.temporary = moments * bytes.temporary;
-                if setup.framework == Framework::PyTorch && !gathers && bytes.weight < e {
-                    // Without sharding autocast casts every weight.
-                    out.weights += weights * e;
-                }
+        } else {
+            let bytes = per_parameter(setup);
+            out.weights = weights * bytes.weight;
+            out.master = optimizer * bytes.master;
+            out.gradients = gradients * bytes.gradient;
+            out.moments = optimizer * bytes.moments;
+            out.temporary = optimizer * bytes.temporary;
+            if setup.framework == Framework::PyTorch && !gathers && bytes.weight < e {
+                // Without sharding autocast casts every weight.
+                out.weights += weights * e;
             }
         }
         if gathers {
@@ -338,10 +334,6 @@ impl States {
     pub(super) fn held(&self) -> f64 {
         self.weights + self.master + self.moments + self.adapters
     }
-}
-
-fn moments_of_adapter(optimizer: Optimizer) -> f64 {
-    moments(optimizer, 4.0)
 }
 
 /// Bytes of a frozen base.
