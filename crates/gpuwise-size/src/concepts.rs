@@ -16,6 +16,7 @@ pages! {
     energy: "energy.md",
     engine_memory: "engine-memory.md",
     experts: "experts.md",
+    failures_and_checkpoints: "failures-and-checkpoints.md",
     kv_cache: "kv-cache.md",
     mixed_steps: "mixed-steps.md",
     prefill: "prefill.md",

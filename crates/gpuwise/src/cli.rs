@@ -10,6 +10,7 @@ mod plan;
 mod simulate;
 mod table;
 mod tco;
+mod train;
 mod workload;
 
 #[cfg(feature = "bench")]
@@ -27,6 +28,7 @@ pub(crate) use simulate::{
 
 pub(crate) use table::Table;
 pub(crate) use tco::{MoneyFlags, Tco};
+pub(crate) use train::{MachineFlags, MethodFlags, OffloadName, ReliabilityFlags, Train};
 pub(crate) use workload::{FromLog, FromMetrics, Workload, WorkloadFrom};
 
 #[cfg(feature = "database")]
@@ -109,6 +111,16 @@ pub(crate) enum Command {
     /// Exit code 0: deployments keep the promise. 1: none does; what is short and the cheapest cure
     /// are said. 2: the input is wrong.
     Plan(Box<Plan>),
+    /// Find the GPUs and the layout that a training or fine-tuning job needs, and what it costs
+    ///
+    /// Without --gpus: which GPUs, how many, rented where, so that the run ends in time and within
+    /// budget, cheapest first. With --gpus 64xH100: the best layout on these. Memory by cause and rank,
+    /// time by cause, days, money and energy; checkpoints, failures and what they ask of network and
+    /// storage.
+    ///
+    /// Exit code 0: it can be done. 1: it cannot; what is short and the cheapest cures are said. 2: the
+    /// input is wrong.
+    Train(Box<Train>),
     /// Say what fills a GPU's memory, byte by byte, and whether a model fits
     ///
     /// Weights by kind, key-value cache, activations, context, graphs; and whether so many requests

@@ -174,6 +174,9 @@ fn brute_force(
                 continue;
             }
             for recompute in [Recompute::Full, Recompute::None, Recompute::Selective] {
+                if recompute == Recompute::Selective && framework != Framework::Megatron {
+                    continue;
+                }
                 let setup = TrainingSetup {
                     method: choices.method.clone(),
                     recipe: choices.recipe,

@@ -101,10 +101,13 @@ fn question(sizing: &TrainingSizing) -> Vec<(&'static str, String)> {
 /// The best plan, by label.
 fn about(plan: &TrainingPlan, details: bool) -> Vec<(&'static str, String)> {
     let mut lines = vec![("Limit", format!("1 is limited by {}", plan.bottleneck))];
+    lines.push(("Batch", words::setup(plan)));
+    lines.push(("Speed", words::speed(plan)));
     if !details {
         lines.push(("Memory", words::memory(plan)));
         lines.push(("Step", words::step(plan)));
     }
+    lines.extend(words::tight(plan).map(|tight| ("Tight", tight)));
     if let Some(run) = &plan.run {
         lines.push(("Run", words::run(run)));
         lines.extend(words::bill(run).map(|bill| ("Bill", bill)));

@@ -2,16 +2,18 @@
 
 use super::words;
 use crate::{
-    figures::{TimeUnit, amount, currency_sign, percent, ranged, ranged_in},
+    figures::{TimeUnit, amount, currency_sign, percent, ranged_in},
     table::{Cell, Column, Table},
 };
 use gpuwise_domain::{
-    training::TrainingLayout,
+    training::{RankMemory, TrainingLayout},
     training_plan::{TrainingDropped, TrainingPlan, TrainingSizing},
 };
 use std::collections::BTreeSet;
 
 const GIB: f64 = 1_073_741_824.0;
+/// Kinds of stage that a table of memory shows side by side.
+const MOST_RANKS: usize = 4;
 
 /// Plans, best first.
 pub fn plans(sizing: &TrainingSizing) -> Table {
@@ -31,7 +33,7 @@ pub fn plans(sizing: &TrainingSizing) -> Table {
         let bases: BTreeSet<&str> = list.iter().map(|plan| plan.basis.name()).collect();
         let bases: Vec<&str> = bases.into_iter().collect();
         table.footnote(format!(
-            "Ranges are 80 %; basis: {}. Memory is what the fullest GPU reserves, of what a job may fill.",
+            "Ranges are 80 %; basis: {}. Memory is what the fullest GPU reserves, of what a job may fill; cost has the range of the run's time.",
             bases.join(", ")
         ));
     }
@@ -58,17 +60,16 @@ fn columns(unit: TimeUnit, step: TimeUnit, currency: Option<&str>) -> Vec<Column
         Column::right("memory_gib", "memory").unit("GiB").wrap(8),
         Column::right("step_seconds", "step")
             .unit(step.symbol())
-            .wrap(9)
             .priority(70),
         Column::right("tokens_per_second_per_gpu", "tokens/s")
             .unit("/ GPU")
-            .wrap(9)
+            .wrap(8)
             .priority(80),
         Column::right("mfu", "MFU").priority(50),
         Column::right("run_seconds", "run")
             .unit(unit.symbol())
             .wrap(9),
-        Column::right("cost", "cost").unit(sign).wrap(9),
+        Column::right("cost", "cost").unit(sign),
         Column::left("provider", "offer").priority(40).wrap(6),
     ];
     columns.extend(RAW.iter().map(|key| Column::raw(*key)));
@@ -92,11 +93,11 @@ fn shown(plan: &TrainingPlan, index: usize, unit: TimeUnit, step: TimeUnit) -> V
                 held.value / GIB,
             )
         }),
-        Cell::new(ranged_in(&plan.step.step, step), plan.step.step.value),
         Cell::new(
-            ranged(&plan.step.tokens_per_second_per_gpu),
-            plan.step.tokens_per_second_per_gpu.value,
+            crate::figures::number(plan.step.step.value * step.per_second()),
+            plan.step.step.value,
         ),
+        Cell::number(plan.step.tokens_per_second_per_gpu.value),
         Cell::of(plan.step.mfu, |mfu| {
             Cell::new(percent(mfu.value), mfu.value)
         }),
@@ -104,15 +105,7 @@ fn shown(plan: &TrainingPlan, index: usize, unit: TimeUnit, step: TimeUnit) -> V
             Cell::new(ranged_in(&run.total, unit), run.total.value)
         }),
         Cell::of(plan.run.as_ref().and_then(|run| run.cost), |cost| {
-            Cell::new(
-                format!(
-                    "{} ({}–{})",
-                    amount(cost.value.as_f64()),
-                    amount(cost.low.as_f64()),
-                    amount(cost.high.as_f64())
-                ),
-                cost.value.as_f64(),
-            )
+            Cell::new(amount(cost.value.as_f64()), cost.value.as_f64())
         }),
         Cell::of(plan.rental.as_ref(), |rental| {
             Cell::text(rental.provider.clone())
@@ -211,9 +204,10 @@ fn raw(plan: &TrainingPlan) -> Vec<Cell> {
 
 /// Memory by cause and by rank, then by phase.
 pub fn memory(plan: &TrainingPlan) -> Table {
-    let ranks = &plan.memory.ranks;
+    let all = &plan.memory.ranks;
+    let ranks = telling(all);
     let mut columns = vec![Column::left("cause", "memory of a GPU, GiB")];
-    for rank in ranks {
+    for rank in &ranks {
         let title = if ranks.len() == 1 {
             "each rank".to_owned()
         } else {
@@ -222,6 +216,12 @@ pub fn memory(plan: &TrainingPlan) -> Table {
         columns.push(Column::right(format!("stage_{}_gib", rank.stage), title));
     }
     let mut table = Table::new(columns).when_empty("No memory is known.");
+    if ranks.len() < all.len() {
+        table.footnote(format!(
+            "Of {} kinds of stage the first, the fullest and the last; --format json has all.",
+            all.len()
+        ));
+    }
     let gib = |bytes: Option<f64>| {
         Cell::of(bytes, |bytes| {
             Cell::new(
@@ -260,7 +260,7 @@ pub fn memory(plan: &TrainingPlan) -> Table {
         .flat_map(|rank| rank.phases.iter().map(|(phase, _)| *phase))
         .collect();
     for phase in phases {
-        let of = |rank: &gpuwise_domain::training::RankMemory| {
+        let of = |rank: &&RankMemory| {
             let held = rank.phases.iter().find(|(known, _)| *known == phase);
             held.map(|(_, bytes)| bytes.as_f64())
         };
@@ -270,6 +270,24 @@ pub fn memory(plan: &TrainingPlan) -> Table {
         );
     }
     table
+}
+
+/// Ranks that tell most where there are many: the first, the fullest, the last.
+fn telling(all: &[RankMemory]) -> Vec<&RankMemory> {
+    if all.len() <= MOST_RANKS {
+        return all.iter().collect();
+    }
+    let fullest = all
+        .iter()
+        .max_by(|a, b| a.reserved.value.total_cmp(&b.reserved.value));
+    let mut out: Vec<&RankMemory> = all
+        .first()
+        .into_iter()
+        .chain(fullest)
+        .chain(all.last())
+        .collect();
+    out.dedup_by_key(|rank| rank.stage);
+    out
 }
 
 /// A step by cause.

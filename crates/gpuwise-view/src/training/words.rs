@@ -7,6 +7,7 @@ use gpuwise_domain::{
     training::StepCause,
     training_plan::{
         MoneyRange, TrafficNeed, TrainingDropped, TrainingPlan, TrainingRun, TrainingSizing,
+        TrainingTest,
     },
 };
 use gpuwise_units::{Parameters, Tokens};
@@ -47,7 +48,8 @@ pub fn job(sizing: &TrainingSizing) -> String {
         let _ = write!(out, ", {batch} a step");
     }
     if let Some(tokens) = sizing.job.tokens {
-        let _ = write!(out, "; {} in all", Tokens(tokens));
+        // Counts of this size read as those of parameters do.
+        let _ = write!(out, "; {} tokens in all", Parameters(tokens));
     }
     out
 }
@@ -94,18 +96,36 @@ pub fn setup(plan: &TrainingPlan) -> String {
     out
 }
 
-/// `2.3 s (2.0–2.7): matmuls 61 %, attention 8 %`; parts below 1 % are left out.
+/// Seconds of a step, tokens a second and shares of the peak, with their ranges.
+pub fn speed(plan: &TrainingPlan) -> String {
+    let step = &plan.step;
+    let mut out = format!(
+        "{} a step, {} on each GPU",
+        ranged_seconds(&step.step),
+        crate::figures::ranged_unit(&step.tokens_per_second_per_gpu, "tokens/s")
+    );
+    let share = |share: &Estimate| crate::figures::ranged_unit(&share.scaled(100.0), "%");
+    if let Some(mfu) = &step.mfu {
+        let _ = write!(out, ", MFU {}", share(mfu));
+    }
+    if let Some(hfu) = step
+        .hfu
+        .as_ref()
+        .filter(|hfu| step.mfu.is_none_or(|mfu| hfu.value > 1.001 * mfu.value))
+    {
+        let _ = write!(out, ", HFU {}", share(hfu));
+    }
+    out
+}
+
+/// `matmuls 61 %, attention 8 %`; parts below 1 % are left out.
 pub fn step(plan: &TrainingPlan) -> String {
-    let mut out = ranged_seconds(&plan.step.step);
     let parts: Vec<String> = shares(plan)
         .into_iter()
         .filter(|(_, _, share)| *share >= 0.01)
         .map(|(cause, _, share)| format!("{} {}", cause.name(), percent(share)))
         .collect();
-    if !parts.is_empty() {
-        let _ = write!(out, ": {}", parts.join(", "));
-    }
-    out
+    parts.join(", ")
 }
 
 /// Causes of a step's time with seconds and share, largest first.
@@ -152,6 +172,20 @@ pub fn memory(plan: &TrainingPlan) -> String {
         let _ = write!(out, ": {}", parts.join(", "));
     }
     out
+}
+
+/// That the range of memory reaches beyond what a program sees; `None` where it does not.
+pub fn tight(plan: &TrainingPlan) -> Option<String> {
+    let rank = plan.memory.fullest()?;
+    let (high, sees) = (rank.reserved.high, plan.visible.as_f64());
+    (high > sees).then(|| {
+        format!(
+            "memory may reach {} GiB, and a program sees {}: try a step before relying on it, or take \
+             a smaller micro-batch or more recomputation",
+            number(high / 1_073_741_824.0),
+            bytes(plan.visible)
+        )
+    })
 }
 
 /// How long the run takes and what that is made of.
@@ -246,7 +280,7 @@ pub fn network(plan: &TrainingPlan) -> String {
         Some(bits) => {
             let _ = write!(out, "; it has {} Gbit/s", number(bits / 1e9));
         }
-        None => out.push_str("; what it has is not known"),
+        None => out.push_str("; what it has is not known, and taken as usual for this GPU"),
     };
     let crossing: Vec<String> = plan
         .needs
@@ -310,12 +344,15 @@ pub fn storage(plan: &TrainingPlan) -> String {
 
 /// What is not there, in a sentence.
 pub fn dropped(dropped: &TrainingDropped) -> String {
-    let mut out = format!(
-        "{} fails {}: {}",
-        dropped.label,
-        dropped.test.name(),
-        dropped.shortfall
-    );
+    let mut out = match dropped.test {
+        TrainingTest::Dominated => format!("{}: {}", dropped.label, dropped.shortfall),
+        test => format!(
+            "{} fails {}: {}",
+            dropped.label,
+            test.name(),
+            dropped.shortfall
+        ),
+    };
     if let Some(cure) = dropped.cures.first() {
         let _ = write!(out, "; would do: {cure}");
     }

@@ -17,3 +17,4 @@ mod run;
 mod run_fixture;
 mod svg;
 mod table;
+mod training;

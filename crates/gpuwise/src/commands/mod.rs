@@ -25,6 +25,7 @@ mod sources;
 mod table;
 mod tco;
 pub(crate) mod tier;
+mod train;
 mod validate;
 pub(crate) mod watch;
 mod workload;
@@ -73,6 +74,7 @@ pub(crate) fn run(arguments: Cli) -> anyhow::Result<Answer> {
         Command::Plan(flags) => plan::run(&context, &flags),
         Command::Composed(flags) => composed::run(&context, &flags),
         Command::Table(flags) => table::run(&context, &flags),
+        Command::Train(flags) => train::run(&context, &flags),
         Command::Memory(flags) => memory::run(&context, &flags),
         Command::Check(flags) => check::run(&context, &flags),
         #[cfg(feature = "bench")]

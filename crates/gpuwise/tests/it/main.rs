@@ -33,4 +33,5 @@ mod simulate;
 mod support;
 mod tco;
 mod tier;
+mod train;
 mod watch;

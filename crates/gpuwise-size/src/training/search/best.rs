@@ -128,7 +128,7 @@ fn micro_batch(
     usable: f64,
     found: &mut Found,
 ) -> bool {
-    for recompute in space::recomputes(choices) {
+    for recompute in space::recomputes(choices, placement.framework) {
         let setup = space::setup(choices, placement, micro, batch, recompute);
         found.considered += 1;
         let memory = match physics.memory(&setup, cluster) {

@@ -2,6 +2,7 @@
 
 mod best;
 mod explain;
+mod formulas;
 mod market;
 mod needs;
 mod physics;
@@ -13,6 +14,7 @@ mod shape;
 mod space;
 
 pub use best::{Best, Found, Kind, Outcome, best};
+pub use formulas::Formulas;
 pub use market::cluster;
 pub use physics::{Cluster, Physics};
 pub use plan::train;

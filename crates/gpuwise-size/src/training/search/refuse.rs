@@ -38,7 +38,10 @@ pub fn refusals(shape: &Shape, choices: &TrainChoices, cluster: &Cluster<'_>) ->
     out.extend(pipeline(shape, choices));
     out.extend(experts(shape, choices));
     out.extend(context(choices));
-    out.extend(product(choices, cluster));
+    // What does not divide heads or layers needs no second reason.
+    if out.is_empty() {
+        out.extend(product(choices, cluster));
+    }
     if out.is_empty() {
         out.extend(batch(shape, choices, cluster));
     }

@@ -259,12 +259,13 @@ pub(crate) fn micro_batches(choices: &TrainChoices, placement: &Placement, batch
     all
 }
 
-/// What may be computed again, least first.
-pub(crate) fn recomputes(choices: &TrainChoices) -> Vec<Recompute> {
-    choices.recompute.map_or_else(
-        || vec![Recompute::None, Recompute::Selective, Recompute::Full],
-        |stated| vec![stated],
-    )
+/// What a framework may compute again, least first; only Megatron has attention alone.
+pub(crate) fn recomputes(choices: &TrainChoices, framework: Framework) -> Vec<Recompute> {
+    match (choices.recompute, framework) {
+        (Some(stated), _) => vec![stated],
+        (None, Framework::Megatron) => Recompute::ALL.to_vec(),
+        (None, _) => vec![Recompute::None, Recompute::Full],
+    }
 }
 
 /// The setup of a placement.

@@ -1,0 +1,133 @@
+//! The search over the formulas of memory and time.
+
+use super::{Cluster, Physics};
+use crate::{
+    memory::visible_memory,
+    training::{
+        memory::{self, training_memory},
+        time::{TrainingSystem, explain_step, recipe_peak, step_time_on},
+    },
+};
+use alloc::{
+    format,
+    string::{String, ToString},
+    vec::Vec,
+};
+use gpuwise_domain::{
+    estimate::Derivation,
+    gpu::Device,
+    model::Architecture,
+    training::{Recipe, StepTime, TrainingMemory, TrainingSetup},
+    training_facts::TrainingFacts,
+};
+use gpuwise_units::{Bytes, significant};
+
+/// Memory and time of a model by the formulas of this crate.
+#[derive(Debug, Clone, Copy)]
+pub struct Formulas<'a> {
+    /// The model.
+    pub architecture: &'a Architecture,
+    /// Constants and what was timed.
+    pub facts: &'a TrainingFacts,
+}
+
+/// Share of the link to the host that GPUs of a host reach between one another over it.
+const HOST_LINK_SHARE: f64 = 0.5;
+
+/// Bytes that a program sees on one GPU.
+fn visible(cluster: &Cluster<'_>) -> f64 {
+    visible_memory(&Device::whole(cluster.gpu)).0
+}
+
+impl Formulas<'_> {
+    /// The links of a cluster. A link that joins fewer GPUs than a host has (a bridge between two)
+    /// leaves the others to the host's own.
+    fn system(&self, cluster: &Cluster<'_>) -> TrainingSystem {
+        let system = TrainingSystem::usual(cluster.gpu, self.facts);
+        let joined = cluster.gpus.min(u64::from(cluster.domain));
+        let short = cluster
+            .gpu
+            .scale_up
+            .as_ref()
+            .is_some_and(|link| u64::from(link.domain) < joined);
+        let rate = if short {
+            HOST_LINK_SHARE * system.host
+        } else {
+            system.scale_up
+        };
+        let system = system.with_scale_up(rate, cluster.domain);
+        match cluster.network {
+            Some(network) => system.with_network(network),
+            None => system,
+        }
+    }
+}
+
+impl Physics for Formulas<'_> {
+    fn memory(
+        &self,
+        setup: &TrainingSetup,
+        cluster: &Cluster<'_>,
+    ) -> Result<TrainingMemory, String> {
+        // The GPU decides what fits, not what is held.
+        let _ = cluster;
+        training_memory(self.architecture, setup).map_err(|error| error.to_string())
+    }
+
+    fn step(&self, setup: &TrainingSetup, cluster: &Cluster<'_>) -> Result<StepTime, String> {
+        let half = matches!(setup.recipe, Recipe::PureBf16 | Recipe::MixedBf16);
+        let no_half = half && cluster.gpu.peak.bf16.is_none();
+        if no_half || recipe_peak(cluster.gpu, setup).is_none() {
+            return Err(format!(
+                "{} has no matmuls in {}",
+                cluster.gpu.name,
+                setup.recipe.name()
+            ));
+        }
+        let system = self.system(cluster);
+        Ok(step_time_on(
+            self.architecture,
+            setup,
+            cluster.gpu,
+            &system,
+            self.facts,
+        ))
+    }
+
+    fn usable(&self, cluster: &Cluster<'_>) -> Bytes {
+        Bytes::from_f64(memory::usable(visible(cluster)))
+    }
+
+    fn checkpoint(&self, setup: &TrainingSetup) -> Bytes {
+        // A setup whose memory is known has a checkpoint.
+        memory::checkpoint_bytes(self.architecture, setup).unwrap_or(Bytes::ZERO)
+    }
+
+    fn cures(&self, setup: &TrainingSetup, cluster: &Cluster<'_>) -> Vec<String> {
+        memory::cures(self.architecture, setup, visible(cluster))
+            .iter()
+            .map(|cure| {
+                format!(
+                    "{}: {} GiB, {} ({})",
+                    cure.change,
+                    significant(cure.needs.value / 1_073_741_824.0, 3),
+                    if cure.enough {
+                        "fits"
+                    } else {
+                        "not enough alone"
+                    },
+                    cure.cost
+                )
+            })
+            .collect()
+    }
+
+    fn derivations(&self, setup: &TrainingSetup, cluster: &Cluster<'_>) -> Vec<Derivation> {
+        let system = self.system(cluster);
+        let step = explain_step(self.architecture, setup, cluster.gpu, &system, self.facts);
+        memory::explain(self.architecture, setup)
+            .into_iter()
+            .chain([step])
+            .collect()
+    }
+}

@@ -1,0 +1,193 @@
+//! Flags of `gpuwise train`.
+
+use super::{ModelFlags, TermsName};
+use clap::{Args, ValueEnum};
+use std::path::PathBuf;
+
+#[derive(Debug, Args)]
+pub(crate) struct Train {
+    #[command(flatten)]
+    pub(crate) model: ModelFlags,
+    #[command(flatten, next_help_heading = "What is trained")]
+    pub(crate) method: MethodFlags,
+    #[command(flatten, next_help_heading = "How much")]
+    pub(crate) amount: AmountFlags,
+    #[command(flatten, next_help_heading = "Machines")]
+    pub(crate) machines: MachineFlags,
+    #[command(flatten, next_help_heading = "Layout (what is left out is searched)")]
+    pub(crate) layout: TrainLayoutFlags,
+    #[command(flatten, next_help_heading = "Failures and storage")]
+    pub(crate) reliability: ReliabilityFlags,
+    #[command(flatten, next_help_heading = "Result")]
+    pub(crate) result: TrainResultFlags,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct MethodFlags {
+    /// full, lora, qlora, dora, or another method of PEFT
+    #[arg(long, value_name = "NAME", default_value = "full")]
+    pub(crate) method: String,
+    /// Rank of adapters, or what the method has in its place [default: 16]
+    #[arg(long, value_name = "N")]
+    pub(crate) rank: Option<String>,
+    /// Modules that adapters sit on, such as q_proj,v_proj, or all-linear [default: the method's]
+    #[arg(long, value_name = "NAMES", value_delimiter = ',')]
+    pub(crate) modules: Vec<String>,
+    /// How a frozen base is stored [default: as the method has it]
+    #[arg(long, value_name = "FORM", value_parser = ["16bit", "32bit", "8bit", "nf4", "nf4-double"])]
+    pub(crate) base: Option<String>,
+    /// In which numbers it computes: bf16 (FP32 states beside BF16 compute), pure-bf16, fp8,
+    /// fp8-block, nvfp4, tf32 or fp32 [default: bf16; pure-bf16 for adapters and torchtune]
+    #[arg(long, value_name = "NAME")]
+    pub(crate) recipe: Option<String>,
+    /// adamw, adamw-8bit, paged-adamw, paged-adamw-8bit, adafactor, muon, lion or sgd
+    #[arg(long, value_name = "NAME", default_value = "adamw")]
+    pub(crate) optimizer: String,
+    /// Whose memory and speed: huggingface, pytorch (FSDP) or megatron [default: searched]
+    #[arg(long, value_name = "NAME")]
+    pub(crate) framework: Option<String>,
+    /// How logits become a loss: eager, fused, chunked or vocabulary-parallel [default: the framework's]
+    #[arg(long, value_name = "NAME")]
+    pub(crate) loss: Option<String>,
+    /// The graph is compiled (torch.compile)
+    #[arg(long)]
+    pub(crate) compile: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct AmountFlags {
+    /// Tokens to train on in all, such as 2e9, 2B or 500M
+    #[arg(long, value_name = "TOKENS")]
+    pub(crate) tokens: Option<String>,
+    /// Sequences of the data set, in place of tokens
+    #[arg(long, value_name = "N", conflicts_with = "tokens")]
+    pub(crate) samples: Option<String>,
+    /// How often the data set is gone through [default: 1]
+    #[arg(long, value_name = "N", requires = "samples")]
+    pub(crate) epochs: Option<String>,
+    /// Tokens of a sequence
+    #[arg(long, value_name = "TOKENS", default_value = "4096")]
+    pub(crate) seq: String,
+    /// Sequences of an optimizer step [default: about 2^20 tokens, 64 for adapters]
+    #[arg(long, value_name = "N")]
+    pub(crate) global_batch: Option<String>,
+    /// Tokens of one evaluation
+    #[arg(long, value_name = "TOKENS", requires = "eval_every")]
+    pub(crate) eval_tokens: Option<String>,
+    /// Steps between evaluations
+    #[arg(long, value_name = "STEPS", requires = "eval_tokens")]
+    pub(crate) eval_every: Option<String>,
+    /// Longest time that the run may take, such as 3d or 12h
+    #[arg(long, value_name = "TIME")]
+    pub(crate) within: Option<String>,
+    /// Most that the run may cost, such as 5000USD
+    #[arg(long, value_name = "MONEY")]
+    pub(crate) budget: Option<String>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct MachineFlags {
+    /// Exactly these GPUs, such as 64xH100: the best layout on them
+    #[arg(long, value_name = "NxGPU", conflicts_with_all = ["gpu", "provider", "region", "owned"])]
+    pub(crate) gpus: Option<String>,
+    /// Only these GPUs; repeat, or separate by commas
+    #[arg(long, value_name = "GPU", value_delimiter = ',')]
+    pub(crate) gpu: Vec<String>,
+    /// Only these providers
+    #[arg(long, value_name = "NAME", value_delimiter = ',')]
+    pub(crate) provider: Vec<String>,
+    /// Only regions that begin with one of these
+    #[arg(long, value_name = "NAME", value_delimiter = ',')]
+    pub(crate) region: Vec<String>,
+    /// GPUs already owned, as GPU and how many, such as H100:8
+    #[arg(long, value_name = "GPU:N", value_delimiter = ',')]
+    pub(crate) owned: Vec<String>,
+    /// GPUs at most
+    #[arg(long, value_name = "N", default_value_t = 1024, value_parser = clap::value_parser!(u64).range(1..=65_536))]
+    pub(crate) max_gpus: u64,
+    /// Network of one GPU between hosts in Gbit/s [default: the catalogue's for the host]
+    #[arg(long, value_name = "GBIT", requires = "gpus")]
+    pub(crate) network: Option<String>,
+    /// A price list of one's own (CSV with the columns of `gpuwise offers --format csv`)
+    #[arg(long, value_name = "FILE")]
+    pub(crate) prices: Vec<PathBuf>,
+    /// Under which terms to rent
+    #[arg(long, value_enum, default_value_t = TermsName::OnDemand)]
+    pub(crate) terms: TermsName,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct TrainLayoutFlags {
+    /// Tensor-parallel ranks
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1024))]
+    pub(crate) tp: Option<u32>,
+    /// Pipeline stages
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1024))]
+    pub(crate) pp: Option<u32>,
+    /// Virtual stages of each pipeline rank (interleaved 1F1B)
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1024))]
+    pub(crate) vp: Option<u32>,
+    /// Context-parallel ranks
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1024))]
+    pub(crate) cp: Option<u32>,
+    /// Expert-parallel ranks
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1024))]
+    pub(crate) ep: Option<u32>,
+    /// Data-parallel ranks
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=65_536))]
+    pub(crate) dp: Option<u32>,
+    /// Sequences of a micro-batch
+    #[arg(long, value_name = "N")]
+    pub(crate) micro_batch: Option<String>,
+    /// What is computed again in the backward pass: none, selective or full
+    #[arg(long, value_name = "NAME")]
+    pub(crate) recompute: Option<String>,
+    /// What data-parallel ranks divide: none (DDP), optimizer (ZeRO-1), gradients (ZeRO-2), full
+    /// (ZeRO-3, FSDP) or hybrid:N (HSDP in groups of N)
+    #[arg(long, value_name = "NAME")]
+    pub(crate) sharding: Option<String>,
+    /// What is kept in host memory: optimizer, parameters, activations
+    #[arg(long, value_name = "NAMES", value_delimiter = ',')]
+    pub(crate) offload: Vec<OffloadName>,
+}
+
+/// What can be kept in host memory.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum OffloadName {
+    /// Optimizer states, and the step itself
+    Optimizer,
+    /// Weights
+    Parameters,
+    /// What layers keep for the backward pass
+    Activations,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ReliabilityFlags {
+    /// GPU-hours for each unasked stop of a job [default: the catalogue's]
+    #[arg(long, value_name = "GPU-HOURS")]
+    pub(crate) mtbf: Option<String>,
+    /// Bytes a second in which checkpoints are written by the whole job, such as 20GB
+    #[arg(long, value_name = "BYTES")]
+    pub(crate) storage: Option<String>,
+    /// Figures of your own in place of those that gpuwise brings (TOML of the form of
+    /// catalogue/reliability.toml)
+    #[arg(long, value_name = "FILE")]
+    pub(crate) reliability: Option<PathBuf>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct TrainResultFlags {
+    /// Plans to show
+    #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u16).range(1..=100))]
+    pub(crate) top: u16,
+    /// Show memory and time by cause as tables, and how every number came about
+    #[arg(long)]
+    pub(crate) explain: bool,
+    /// Print the sizing part of a recipe for the picked plan, and nothing else
+    #[arg(long, value_name = "FORM", value_parser = ["torchtune", "axolotl", "megatron", "accelerate"])]
+    pub(crate) emit: Option<String>,
+    /// Which of the plans to emit or explain
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=100))]
+    pub(crate) pick: u16,
+}

@@ -1,0 +1,132 @@
+//! `gpuwise train` from end to end: answers, refusals, recipes.
+
+use crate::support::Place;
+
+const MODEL: &str = "meta-llama/Llama-3.1-8B";
+
+/// Runs `gpuwise train MODEL ...`; gives exit code, stdout, stderr.
+fn train(arguments: &str) -> (i32, String, String) {
+    let place = Place::new();
+    let mut all = vec!["train", MODEL];
+    all.extend(arguments.split_whitespace());
+    let ran = place.run(&all);
+    assert!(!ran.err.contains("panicked"), "{arguments}: {}", ran.err);
+    (ran.code, ran.out, ran.err)
+}
+
+#[test]
+fn wrong_flags_are_errors_that_name_the_nearest() {
+    for (arguments, parts) in [
+        (
+            "--method lorra --gpus 8xH100",
+            &["lorra", "did you mean lora"][..],
+        ),
+        (
+            "--method lora --modules q_porj --gpus 8xH100",
+            &["q_porj", "q_proj"],
+        ),
+        ("--rank 8 --gpus 8xH100", &["--rank", "--method lora"]),
+        (
+            "--method lora --rank 0 --gpus 8xH100",
+            &["--rank 0", "from 1"],
+        ),
+        ("--gpus 0xH100", &["--gpus 0xH100", "64xH100"]),
+        ("--gpus 8xH1000", &["H1000", "did you mean"]),
+        ("--gpus H100", &["64xH100"]),
+        ("--seq 0 --gpus 8xH100", &["--seq"]),
+        ("--seq -5 --gpus 8xH100", &["--seq"]),
+        ("--global-batch 0 --gpus 8xH100", &["--global-batch 0"]),
+        ("--tokens 0 --gpus 8xH100", &["--tokens 0"]),
+        ("--tokens many --gpus 8xH100", &["--tokens many", "2e9"]),
+        ("--within 3d --gpus 8xH100", &["--within", "--tokens"]),
+        ("--tokens 1e9 --within 0s", &["--within"]),
+        ("--tokens 1e9 --budget 5EUR", &["EUR", "USD"]),
+        (
+            "--recipe bf17 --gpus 8xH100",
+            &["bf17", "did you mean bf16"],
+        ),
+        ("--sharding zero4 --gpus 8xH100", &["zero4", "zero3"]),
+        ("--mtbf 0 --gpus 8xH100", &["--mtbf 0"]),
+        ("--storage 20GB", &["--gpus 64xH100"]),
+        (
+            "--emit torchtune --framework megatron --gpus 8xH100",
+            &["torchtune", "Megatron"],
+        ),
+    ] {
+        let (code, out, err) = train(arguments);
+        assert_eq!((code, out.as_str()), (2, ""), "{arguments}: {err}");
+        for part in parts {
+            assert!(err.contains(part), "{arguments}: {part:?} is not in {err}");
+        }
+    }
+}
+
+#[test]
+fn what_does_not_go_is_an_answer_with_the_nearest_that_does() {
+    for (arguments, parts) in [
+        (
+            "--gpus 8xH100 --tp 3",
+            &["32 attention heads", "--tp 2", "--tp 4"][..],
+        ),
+        (
+            "--gpus 64xH100 --pp 64",
+            &["32 stages without a layer", "--pp 32"],
+        ),
+        (
+            "--gpus 64xH100 --dp 64 --global-batch 1000",
+            &["1000", "--global-batch 960", "--global-batch 1024"],
+        ),
+        ("--gpus 8xH100 --ep 2", &["no experts"]),
+        ("--gpus 1xL4", &["out of memory", "GiB usable", "QLoRA"]),
+        ("--gpus 8xT4", &["bf16"]),
+        (
+            "--method qlora --tokens 2e12 --within 1h --gpu L4",
+            &["deadline"],
+        ),
+    ] {
+        let (code, out, err) = train(arguments);
+        assert_eq!(code, 1, "{arguments}: {out}{err}");
+        for part in parts {
+            assert!(out.contains(part), "{arguments}: {part:?} is not in {out}");
+        }
+        assert_eq!(train(arguments).1, out, "the same question, the same bytes");
+    }
+}
+
+#[test]
+fn recipes_and_documents_are_written() {
+    for (arguments, part) in [
+        (
+            "--gpus 8xH100 --emit torchtune",
+            "data_parallel_shard_dim: 8",
+        ),
+        (
+            "--method qlora --gpus 1xH100 --emit axolotl",
+            "adapter: \"qlora\"",
+        ),
+        (
+            "--method dora --gpus 8xH100 --emit accelerate",
+            "num_processes: 8",
+        ),
+        (
+            "--gpus 64xH100 --tp 4 --emit megatron",
+            "--tensor-model-parallel-size 4",
+        ),
+    ] {
+        let (code, out, err) = train(arguments);
+        assert_eq!(code, 0, "{arguments}: {err}");
+        let plain = out.replace("adapter: qlora", "adapter: \"qlora\"");
+        assert!(plain.contains(part), "{arguments}: {part} is not in {out}");
+    }
+    let (code, out, _) = train("--gpus 8xH100 --tokens 1e9 --format json");
+    let json: serde_json::Value = serde_json::from_str(&out).expect("JSON");
+    assert_eq!(
+        (code, &json["feasible"]),
+        (0, &serde_json::Value::Bool(true))
+    );
+    assert!(
+        json["plans"][0]["derivations"]
+            .as_array()
+            .is_some_and(|all| all.len() >= 4)
+    );
+}
