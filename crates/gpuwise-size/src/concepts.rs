@@ -11,6 +11,7 @@ macro_rules! pages {
 
 pages! {
     collectives: "collectives.md",
+    composed_gpus: "composed-gpus.md",
     cost: "cost.md",
     decode_step: "decode-step.md",
     energy: "energy.md",
@@ -24,5 +25,6 @@ pages! {
     ranges: "ranges.md",
     training_step: "training-step.md",
     total_cost: "total-cost.md",
+    rules_of_thumb: "rules-of-thumb.md",
     weights: "weights.md",
 }

@@ -2,11 +2,14 @@
 
 mod inference;
 mod rules;
+mod training;
 
 pub use inference::inference;
 pub use rules::{
     Assumption, RangeEnd, RuleError, ends, median, rule_bytes, rule_error, usual_assumptions,
 };
+
+pub use training::{Way, training};
 
 use alloc::{string::String, vec::Vec};
 use gpuwise_domain::{
@@ -84,9 +87,10 @@ pub struct Row {
 /// What a purpose takes in all.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Need {
-    /// Weights of all copies.
+    /// Weights of all copies; in training with their master copies.
     pub weights: Bytes,
-    /// Key-value cache of all requests; in training gradients, master weights and optimizer states.
+    /// Key-value cache of all requests; in training gradients, optimizer states and
+    /// adapters, at the peak of a step.
     pub held: Bytes,
     /// Everything else: activations, engine, context.
     pub other: Bytes,

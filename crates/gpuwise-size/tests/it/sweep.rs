@@ -155,3 +155,75 @@ fn the_rule_and_the_ranges_agree_with_a_table_worked_out_elsewhere() {
     }
     assert_eq!(compared, 24);
 }
+
+#[test]
+fn training_takes_its_states_and_adapters_take_little() {
+    let catalogue = fixture::catalogue();
+    let ground = Ground {
+        device: Device::whole(catalogue.gpu("H100 SXM5 80GB").unwrap()),
+        engine: Engine::newest(EngineKind::Vllm),
+        catalogue: &catalogue,
+        terms: Terms::OnDemand,
+        cache: CacheFormat::HALF,
+    };
+    // Bytes a parameter of weights and states at the peak, by hand: FP32 weights and moments 12, with
+    // gradients 16, with a second copy 18; frozen 2 and 0.5.
+    for (model, way, least, most, gpus) in [
+        (
+            "meta-llama/Llama-3.1-8B",
+            sweep::Way::Full,
+            12.0,
+            18.5,
+            2..=4,
+        ),
+        ("meta-llama/Llama-3.1-8B", sweep::Way::Lora, 2.0, 2.3, 1..=1),
+        (
+            "meta-llama/Llama-3.1-8B",
+            sweep::Way::Qlora,
+            0.5,
+            1.0,
+            1..=1,
+        ),
+        (
+            "meta-llama/Llama-3.1-70B",
+            sweep::Way::Full,
+            12.0,
+            18.5,
+            16..=32,
+        ),
+        (
+            "meta-llama/Llama-3.1-70B",
+            sweep::Way::Qlora,
+            0.5,
+            0.8,
+            1..=1,
+        ),
+        (
+            "meta-llama/Llama-3.1-405B",
+            sweep::Way::Full,
+            12.0,
+            18.5,
+            90..=400,
+        ),
+    ] {
+        let architecture = fixture::model(model);
+        let entry = Entry {
+            name: model.into(),
+            class: None,
+            architecture: &architecture,
+        };
+        let row = sweep::training(&entry, &ground, way, 4096);
+        let need = row.need.as_ref().unwrap();
+        let each = (need.weights.as_f64() + need.held.as_f64()) / row.parameters as f64;
+        assert!(
+            (least..=most).contains(&each),
+            "{model} {way:?}: {each} bytes"
+        );
+        assert!(
+            gpus.contains(&need.gpus),
+            "{model} {way:?}: {} GPUs",
+            need.gpus
+        );
+        assert!(row.off().unwrap() < 0.0 || way != sweep::Way::Full);
+    }
+}

@@ -41,6 +41,17 @@ pub(crate) struct Table {
     /// Requests at once
     #[arg(long, value_name = "N", value_delimiter = ',', default_value = "1,32")]
     pub(crate) concurrency: Vec<String>,
+    /// Ways to train: full, lora, qlora; none leaves training out
+    #[arg(
+        long,
+        value_name = "WAYS",
+        value_delimiter = ',',
+        default_value = "full,lora,qlora"
+    )]
+    pub(crate) method: Vec<String>,
+    /// Tokens of a sequence in training
+    #[arg(long, value_name = "TOKENS", default_value = "4096")]
+    pub(crate) sequence: String,
     /// Format of the key-value cache, such as fp16 or fp8
     #[arg(long, value_name = "FORMAT")]
     pub(crate) kv: Option<String>,

@@ -34,7 +34,12 @@ pub fn cluster<'a>(catalogue: &Catalogue, gpu: &'a Gpu, gpus: u64) -> Cluster<'a
             host.provider == "on-prem",
         )
     });
-    let per_host = host.map_or(8, |host| host.gpus.max(1));
+    // A fabric composes hosts of as many as it allows.
+    let composed = gpu.scale_up.as_ref().filter(|link| link.fabric.is_some());
+    let per_host = match composed {
+        Some(link) => link.domain.max(1),
+        None => host.map_or(8, |host| host.gpus.max(1)),
+    };
     Cluster {
         gpu,
         gpus,

@@ -1,5 +1,6 @@
 //! What a training run runs on: the GPU, what its kernels reach, and its links.
 
+use crate::composed;
 use alloc::{format, string::String, vec::Vec};
 use gpuwise_domain::{
     gpu::Gpu,
@@ -84,7 +85,13 @@ impl TrainingSystem {
             scale_up: gpu
                 .scale_up
                 .as_ref()
-                .map_or(host * 0.5, |link| link.bandwidth.get()),
+                .map_or(host * 0.5, |link| match &link.fabric {
+                    Some(fabric) => {
+                        let share = composed::share(fabric, f64::from(link.domain.max(2)));
+                        fabric.bandwidth.get() * share
+                    }
+                    None => link.bandwidth.get(),
+                }),
             domain: gpu
                 .scale_up
                 .as_ref()

@@ -14,7 +14,7 @@ use crate::{
 use anyhow::Context as _;
 use gpuwise_domain::{engine::Engine, precision::CacheFormat};
 use gpuwise_read::workload as quantities;
-use gpuwise_size::sweep::{self, Entry, Ground, Row};
+use gpuwise_size::sweep::{self, Entry, Ground, Row, Way};
 use models::Named;
 
 /// Everything that is shown.
@@ -52,6 +52,8 @@ fn swept<'a>(
         quantities::tokens(text).map(|tokens| tokens.0)
     })?;
     let concurrencies = numbers(&flags.concurrency, "--concurrency", quantities::concurrency)?;
+    let ways = ways(&flags.method)?;
+    let sequence = quantities::tokens(&flags.sequence).context("--sequence")?.0;
     let cache = match &flags.kv {
         Some(format) => engine::cache(format)?,
         None => CacheFormat::HALF,
@@ -92,6 +94,10 @@ fn swept<'a>(
                     }
                 }
             }
+            rows.extend(
+                ways.iter()
+                    .map(|way| sweep::training(&entry, &ground, *way, sequence)),
+            );
         }
     }
     Ok(Swept {
@@ -99,6 +105,23 @@ fn swept<'a>(
         rows,
         gpu: first.unwrap_or_default(),
     })
+}
+
+/// The ways to train that are named.
+fn ways(names: &[String]) -> anyhow::Result<Vec<Way>> {
+    if names.iter().all(|name| name.trim() == "none") {
+        return Ok(Vec::new());
+    }
+    let find = |name: &String| {
+        let found = Way::ALL.into_iter().find(|way| way.name() == name.trim());
+        found.ok_or_else(|| {
+            let known: Vec<&str> = Way::ALL.iter().map(|way| way.name()).collect();
+            Problem::new(format!("--method {name}: no such way to train"))
+                .hint(format!("ways are {}, or none", known.join(", ")))
+                .into()
+        })
+    };
+    names.iter().map(find).collect()
 }
 
 fn numbers<E: std::error::Error + Send + Sync + 'static>(

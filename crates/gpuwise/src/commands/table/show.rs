@@ -132,6 +132,10 @@ fn sizes(swept: &Swept<'_>) -> Table {
         "counted in {}; memory is what the engine holds on all of them, in 10⁹ bytes; prices are those of the cheapest offer on demand unless said otherwise",
         gpus.join(", ")
     ));
+    let training = |row: &Row| matches!(row.purpose, Purpose::Training { .. });
+    if swept.rows.iter().any(training) {
+        table.footnote("training: AdamW, one sequence a GPU, layers computed again, states over all GPUs (FSDP); train all in mixed precision, LoRA and QLoRA of rank 16; `gpuwise train` looks for better layouts");
+    }
     for named in swept.models {
         if let Some(class) = &named.class {
             table.footnote(format!("{class}: {} stands for it", named.resolved.name));
