@@ -115,8 +115,9 @@ impl Assumptions {
             let found = rows.iter().find(|row: &&CostRow| row.input.key == key);
             found.map(|row| row.input.clone())
         };
-        let peak = of(&self.rows, CostKey::PeakPower);
         let host = of(&self.rows, CostKey::HostPower);
+        self.largest_power(subject, host.as_ref());
+        let peak = of(&self.rows, CostKey::PeakPower);
         let share = of(&self.rows, CostKey::PowerShare);
         let known = match (&subject.gpu_power, host, peak, share) {
             (Some(gpus), Some(host), _, _) => {
@@ -147,20 +148,25 @@ impl Assumptions {
             _ => None,
         };
         if let Some((Some(low), Some(value), Some(high), source)) = known {
-            self.put(CostRow {
-                input: CostInput {
-                    key: CostKey::Power,
-                    low,
-                    value,
-                    high,
-                    date: String::new(),
-                    source,
-                },
-                currency: None,
-                gpu: None,
-                gpus: 1,
-                valid_months: None,
-            });
+            self.put(undated(CostKey::Power, [low, value, high], source));
+        }
+    }
+
+    /// The largest power of a host that the catalogue does not have: the limit of its GPUs, and the
+    /// most that is beside each.
+    fn largest_power(&mut self, subject: &Subject, host: Option<&CostInput>) {
+        let (Some(limit), Some(host)) = (subject.gpu_limit, host) else {
+            return;
+        };
+        let most = limit.plus(host.high);
+        let most = most.and_then(|most| most.times(subject.gpus_per_host)?.rounded(6));
+        if let Some(most) = most {
+            let source = format!(
+                "limit of the GPUs, and {} kW beside each ({})",
+                host.high.plain(3),
+                host.source
+            );
+            self.put(undated(CostKey::PeakPower, [most; 3], source));
         }
     }
 
@@ -168,23 +174,14 @@ impl Assumptions {
     pub(super) fn flag(&mut self, flag: &str, key: CostKey, text: &str) -> anyhow::Result<()> {
         let given = read::assumption(key, text)
             .map_err(|error| Problem::new(format!("{flag}: {error}")))?;
+        let source = if key == CostKey::Growth && text.contains("/y") {
+            format!("{GIVEN}: {text}, of which a month has the twelfth root")
+        } else {
+            GIVEN.into()
+        };
         self.put(CostRow {
-            input: CostInput {
-                key,
-                low: given.low,
-                value: given.value,
-                high: given.high,
-                date: String::new(),
-                source: if key == CostKey::Growth && text.contains("/y") {
-                    format!("{GIVEN}: {text}, of which a month has the twelfth root")
-                } else {
-                    GIVEN.into()
-                },
-            },
             currency: given.currency,
-            gpu: None,
-            gpus: 1,
-            valid_months: None,
+            ..undated(key, [given.low, given.value, given.high], source)
         });
         Ok(())
     }
@@ -269,5 +266,23 @@ impl Assumptions {
             .into());
         }
         Ok(self.rows.into_iter().map(|row| row.input).collect())
+    }
+}
+
+/// A row of no day and no GPU.
+fn undated(key: CostKey, [low, value, high]: [Fraction; 3], source: String) -> CostRow {
+    CostRow {
+        input: CostInput {
+            key,
+            low,
+            value,
+            high,
+            date: String::new(),
+            source,
+        },
+        currency: None,
+        gpu: None,
+        gpus: 1,
+        valid_months: None,
     }
 }

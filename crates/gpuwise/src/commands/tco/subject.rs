@@ -28,6 +28,8 @@ pub(super) struct Subject {
     pub(super) units: Vec<ServedUnit>,
     /// kW of the GPUs of a host at the load of today: low, value, high.
     pub(super) gpu_power: Option<[Fraction; 3]>,
+    /// The limit of a GPU in kW, where no host of its kind is in the catalogue.
+    pub(super) gpu_limit: Option<Fraction>,
     /// What the deployment and the catalogue say of its prices, its power and what it bears.
     pub(super) rows: Vec<CostRow>,
     pub(super) notes: Vec<String>,
@@ -74,6 +76,7 @@ impl Subject {
             load_source: "today's load is 1".into(),
             units: Vec::new(),
             gpu_power: None,
+            gpu_limit: None,
             rows: Vec::new(),
             notes: Vec::new(),
         };
@@ -286,19 +289,13 @@ impl Subject {
             .iter()
             .filter(|host| host.gpu == gpu && host.gpus > 0)
             .find_map(|host| Some((kilowatts(host)?, host)));
-        let gpus = self.gpus_per_host.as_f64();
-        let (power, source) = match known {
-            Some((power, host)) => {
-                let source = format!("{} with {} GPUs: {}", host.shape, host.gpus, host.source);
-                (power * gpus / f64::from(host.gpus), source)
-            }
-            None => {
-                let limit = loaded.catalogue.gpu(&gpu).and_then(|gpu| gpu.power_limit);
-                let Some(limit) = limit else { return };
-                let source = "limit of the GPUs, and 0.3 kW beside each: no host of this kind is in the catalogue";
-                ((limit.get() / 1000.0 + 0.3) * gpus, source.to_owned())
-            }
+        let Some((power, host)) = known else {
+            let limit = loaded.catalogue.gpu(&gpu).and_then(|gpu| gpu.power_limit);
+            self.gpu_limit = limit.and_then(|limit| Fraction::nearest(limit.get() / 1000.0, 6));
+            return;
         };
+        let power = power * self.gpus_per_host.as_f64() / f64::from(host.gpus);
+        let source = format!("{} with {} GPUs: {}", host.shape, host.gpus, host.source);
         if let Some(power) = Fraction::nearest(power, 6) {
             self.row(CostKey::PeakPower, [power; 3], None, "", &source);
         }
