@@ -13,6 +13,7 @@
 #![allow(clippy::disallowed_methods, clippy::disallowed_types)]
 
 mod access_log;
+mod bill;
 mod config_errors;
 mod config_mutations;
 mod config_sums;

@@ -2,6 +2,7 @@
 
 mod architecture;
 mod documents;
+mod fraction;
 
 use gpuwise_units::{
     Bytes, Currency, Money, Nanoseconds, Parameters, PerSecond, Percentile, Seconds, Tokens,

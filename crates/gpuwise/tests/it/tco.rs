@@ -84,7 +84,9 @@ fn bad_input_is_refused_with_what_to_do() {
 #[test]
 fn given_months_may_fall_and_a_short_life_is_replaced() {
     let place = Place::new();
-    let months: Vec<String> = (0..24).map(|month| format!("{}", 40 - month)).collect();
+    let months: Vec<String> = (0..24)
+        .map(|month| format!("{}", 1.0 - f64::from(month) / 40.0))
+        .collect();
     place.write("load.csv", format!("load\n{}\n", months.join("\n")));
     let ran = place.run(&with(&[
         "--growth",
