@@ -38,6 +38,7 @@ mod telemetry;
 mod tier;
 mod traffic;
 mod traffic_columns;
+mod training_facts;
 mod usage;
 mod workload;
 mod xplane;

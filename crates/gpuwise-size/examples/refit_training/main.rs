@@ -6,6 +6,7 @@
 //! are; sets of constants and errors are fitted. Errors are of constants that had not seen the model,
 //! the GPU or the generation that they predict. With `--rows`, every row with its errors goes to
 //! standard error.
+#![allow(clippy::print_stdout, clippy::print_stderr, reason = "what it is for")]
 
 use gpuwise_domain::{catalogue::Catalogue, question::Question, training_facts::TrainingFacts};
 use gpuwise_read::{

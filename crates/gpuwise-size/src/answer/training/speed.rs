@@ -126,15 +126,14 @@ fn benchmark(
         Refusal::Unstated("how many GPUs is not stated: time to train needs it".into())
     })?;
     let mut notes: Vec<String> = Vec::new();
-    let batch = match question.load {
-        Load::InFlight(samples) => Some(samples),
-        _ => {
-            notes.push(format!(
-                "global batch not stated: read as {} a GPU",
-                benchmark.usual_batch
-            ));
-            None
-        }
+    let batch = if let Load::InFlight(samples) = question.load {
+        Some(samples)
+    } else {
+        notes.push(format!(
+            "global batch not stated: read as {} a GPU",
+            benchmark.usual_batch
+        ));
+        None
     };
     let system = TrainingSystem::usual(gpu, facts);
     let timed = system.timed;
