@@ -180,10 +180,12 @@ fn check(file: &str, parsed: &File) -> Result<(), CatalogueError> {
     for row in &parsed.benchmark {
         let rising = row.samples.is_sorted_by(|a, b| a[0] < b[0]);
         let positive = row.samples.iter().flatten().all(|v| *v > 0.0);
-        if row.samples.is_empty() || !rising || !positive {
+        let figures = [row.sample_gflop, row.usual_batch];
+        let finite = figures.into_iter().all(|v| v > 0.0 && v.is_finite());
+        if row.samples.is_empty() || !rising || !positive || !finite {
             return wrong(
                 format!("benchmark {}", row.name),
-                "samples are [global batch, samples] by rising batch, all positive",
+                "samples are [global batch, samples] by rising batch; all figures are positive",
             );
         }
     }
