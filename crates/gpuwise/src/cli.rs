@@ -189,7 +189,9 @@ pub(crate) enum Command {
     Gpus(Gpus),
     /// List models of the catalogue
     ///
-    /// Each with where its shape comes from; one that is named alone in full.
+    /// Each with where its shape comes from; one that is named alone in full. Networks that are run
+    /// whole (images, video, speech, embeddings, recommenders) are shown part by part, with what one
+    /// input costs.
     Models(Models),
     /// List what can be rented, with prices
     ///

@@ -1,13 +1,15 @@
-//! `gpuwise models`: the models of the catalogue.
+//! `gpuwise models`: the models of the catalogue, and the networks that are run whole.
+
+mod networks;
 
 use super::{Answer, Context, gpus::source};
 use crate::{
-    catalogue,
+    catalogue::{self, Loaded},
     cli::{Format, Models},
     error::Problem,
 };
 use gpuwise_domain::{catalogue::folded, deployment::ModelSummary, model::Architecture};
-use gpuwise_read::catalogue::{ModelCatalogue, ModelEntry};
+use gpuwise_read::catalogue::{ModelCatalogue, ModelEntry, NetworkEntry};
 use gpuwise_size::search::model_summary;
 use gpuwise_units::{Parameters, Tokens};
 use gpuwise_view::{
@@ -18,23 +20,69 @@ use gpuwise_view::{
 pub(crate) fn run(context: &Context, flags: &Models) -> anyhow::Result<Answer> {
     let loaded = catalogue::load(&context.overrides)?;
     let models = &loaded.models;
-    let listed = listed(models, flags.pattern.as_deref());
-    match (listed.as_slice(), &flags.pattern) {
-        ([], Some(pattern)) => Err(Problem::new(format!(
-            "no model of the catalogue is like {pattern:?}"
-        ))
-        .did_you_mean(&models.names_like(pattern))
-        .hint("`gpuwise models` lists all")
-        .into()),
-        ([one], Some(_)) if matches!(context.global.format, Format::Table | Format::Md) => {
-            context.output.table(&details(models, one)?)?;
+    let pattern = flags.pattern.as_deref();
+    let listed = listed(models, pattern);
+    let whole = whole(&loaded, pattern);
+    let output = context.output;
+    let readable = matches!(context.global.format, Format::Table | Format::Md);
+    match (listed.as_slice(), whole.as_slice(), pattern) {
+        ([], [], Some(pattern)) => {
+            let mut like = models.names_like(pattern);
+            like.extend(loaded.networks.names_like(pattern));
+            Err(
+                Problem::new(format!("no model of the catalogue is like {pattern:?}"))
+                    .did_you_mean(&like)
+                    .hint("`gpuwise models` lists all")
+                    .into(),
+            )
+        }
+        ([], [one], Some(_)) => {
+            output.table(&networks::parts(&loaded, one)?)?;
             Ok(Answer::Yes)
         }
-        (many, _) => {
-            context.output.table(&table(models, many))?;
+        ([one], also, Some(_)) if readable && also.iter().all(|network| network.id == one.id) => {
+            output.table(&details(models, one)?)?;
+            for network in also {
+                output.table(&networks::parts(&loaded, network)?)?;
+            }
+            Ok(Answer::Yes)
+        }
+        (many, whole, _) => {
+            output.table(&table(&loaded, many, whole))?;
             Ok(Answer::Yes)
         }
     }
+}
+
+/// Networks that hold the pattern, as [`listed`] does.
+fn whole<'a>(loaded: &'a Loaded, pattern: Option<&str>) -> Vec<&'a NetworkEntry> {
+    let entries = loaded.networks.entries();
+    let Some(pattern) = pattern else {
+        return entries.iter().collect();
+    };
+    let wanted = folded(pattern);
+    let named = |entry: &&NetworkEntry| {
+        folded(&entry.id) == wanted || entry.aliases.iter().any(|alias| folded(alias) == wanted)
+    };
+    if let Some(exact) = entries.iter().find(named) {
+        return vec![exact];
+    }
+    // A name that is exactly a model's means that, and its parts where it is run whole too.
+    let models = loaded.models.entries();
+    let is_model = |entry: &ModelEntry| {
+        folded(&entry.id) == wanted || entry.aliases.iter().any(|alias| folded(alias) == wanted)
+    };
+    if let Some(model) = models.iter().find(|entry| is_model(entry)) {
+        return entries
+            .iter()
+            .filter(|entry| entry.id == model.id)
+            .collect();
+    }
+    let holds = |text: &String| folded(text).contains(&wanted);
+    entries
+        .iter()
+        .filter(|entry| holds(&entry.id) || entry.aliases.iter().any(holds))
+        .collect()
 }
 
 /// Models that hold the pattern; where it is exactly an id or alias, that one.
@@ -70,7 +118,8 @@ fn summary(models: &ModelCatalogue, entry: &ModelEntry) -> Option<(ModelSummary,
     ))
 }
 
-fn table(models: &ModelCatalogue, entries: &[&ModelEntry]) -> Table {
+fn table(loaded: &Loaded, entries: &[&ModelEntry], whole: &[&NetworkEntry]) -> Table {
+    let models = &loaded.models;
     let mut table = Table::new(vec![
         Column::left("model", "model").wrap(16),
         Column::right("parameters", "parameters"),
@@ -97,6 +146,14 @@ fn table(models: &ModelCatalogue, entries: &[&ModelEntry]) -> Table {
             row.push(source(&entry.source));
         }
         table.push(row);
+    }
+    for entry in whole {
+        if !entries.iter().any(|known| known.id == entry.id) {
+            table.push(networks::row(loaded, entry));
+        }
+    }
+    if !whole.is_empty() {
+        table.footnote("Without a KV cache: networks that are run whole, shown by their parts.");
     }
     table.footnote("KV cache at 16 bits. `gpuwise models NAME` shows one with its whole source.");
     table
