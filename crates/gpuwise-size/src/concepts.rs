@@ -20,6 +20,7 @@ pages! {
     failures_and_checkpoints: "failures-and-checkpoints.md",
     kv_cache: "kv-cache.md",
     mixed_steps: "mixed-steps.md",
+    other_networks: "other-networks.md",
     prefill: "prefill.md",
     queueing: "queueing.md",
     ranges: "ranges.md",

@@ -4,14 +4,14 @@ use crate::{catalogue::Loaded, commands::gpus::source};
 use gpuwise_domain::network::{InputSize, Part, PartRole, Walk};
 use gpuwise_read::catalogue::NetworkEntry;
 use gpuwise_size::media::walk::walk;
-use gpuwise_units::Parameters;
+use gpuwise_units::{Bytes, Parameters};
 use gpuwise_view::{
     figures,
     table::{Cell, Column, Table},
 };
 
 /// Bytes of an activation: 16 bits.
-const ACTIVATION_BYTES: f64 = 2.0;
+const ACTIVATION_BYTES: u64 = 2;
 
 /// The walk of an entry at its usual input.
 pub(super) fn usual(loaded: &Loaded, entry: &NetworkEntry) -> anyhow::Result<(InputSize, Walk)> {
@@ -48,11 +48,9 @@ pub(super) fn parts(loaded: &Loaded, entry: &NetworkEntry) -> anyhow::Result<Tab
         Column::left("role", "role").wrap(10),
         Column::right("parameters", "parameters"),
         Column::right("passes", "passes"),
-        Column::right("flops_per_pass", "a pass").unit("TFLOP"),
-        Column::right("flops", "all").unit("TFLOP"),
-        Column::right("live_elements", "live at once")
-            .unit("GiB")
-            .priority(80),
+        Column::right("flops_per_pass", "a pass"),
+        Column::right("flops", "all passes"),
+        Column::right("live_elements", "live at once").priority(80),
     ]);
     for part in &walked.parts {
         table.push(cells(part));
@@ -64,7 +62,7 @@ pub(super) fn parts(loaded: &Loaded, entry: &NetworkEntry) -> anyhow::Result<Tab
             exact(walked.parameters()),
             Cell::missing(),
             Cell::missing(),
-            tera(walked.flops()),
+            work(walked.flops()),
             Cell::missing(),
         ]);
     }
@@ -85,7 +83,7 @@ pub(super) fn parts(loaded: &Loaded, entry: &NetworkEntry) -> anyhow::Result<Tab
 }
 
 fn cells(part: &Part) -> Vec<Cell> {
-    let live = part.live_elements as f64 * ACTIVATION_BYTES / 1_073_741_824.0;
+    let live = Bytes::new(part.live_elements.saturating_mul(ACTIVATION_BYTES));
     let runs = !part.operations.is_empty();
     let only = |cell: Cell| if runs { cell } else { Cell::missing() };
     vec![
@@ -93,9 +91,9 @@ fn cells(part: &Part) -> Vec<Cell> {
         Cell::text(role(part.role)),
         exact(part.parameters),
         only(Cell::number(part.passes)),
-        only(tera(part.flops() as f64)),
-        only(tera(part.passes * part.flops() as f64)),
-        only(Cell::new(figures::number(live), part.live_elements)),
+        only(work(part.flops() as f64)),
+        only(work(part.passes * part.flops() as f64)),
+        only(Cell::new(figures::bytes(live), part.live_elements)),
     ]
 }
 
@@ -103,8 +101,24 @@ fn exact(count: u64) -> Cell {
     Cell::new(figures::count(count), count)
 }
 
-fn tera(flops: f64) -> Cell {
-    Cell::new(figures::number(flops / 1e12), flops)
+/// Floating-point operations with a prefix.
+fn work(flops: f64) -> Cell {
+    let prefixes = [
+        (1e18, "E"),
+        (1e15, "P"),
+        (1e12, "T"),
+        (1e9, "G"),
+        (1e6, "M"),
+        (1e3, "k"),
+    ];
+    let (unit, prefix) = prefixes
+        .into_iter()
+        .find(|(unit, _)| flops >= *unit)
+        .unwrap_or((1.0, ""));
+    Cell::new(
+        format!("{} {prefix}FLOP", figures::number(flops / unit)),
+        flops,
+    )
 }
 
 fn role(role: PartRole) -> &'static str {
