@@ -70,108 +70,137 @@ const MOST: u32 = 1_000_000;
 /// # Errors
 /// When it is no TOML of this form, a figure is out of bounds, or there is no pool or no host.
 pub fn read_fabric(file: &str, text: &str) -> Result<Fabric, FabricError> {
-    let wrong = |place: &str, problem: String| FabricError {
-        file: file.into(),
-        place: place.into(),
-        problem,
-    };
+    let checks = Checks { file };
     let read: File = toml::from_str(text).map_err(|error| {
         let place = line_of(text, error.span());
-        wrong(&place, error.message().into())
+        checks.wrong(&place, error.message())
     })?;
-    let within = |field: &str, value: f64, (least, most): (f64, f64)| {
+    let gpus_per_host = checks.counted("gpus_per_host", read.gpus_per_host)?;
+    let pools: Vec<Pool> = read
+        .pool
+        .into_iter()
+        .map(|pool| checks.pool(pool))
+        .collect::<Result<_, _>>()?;
+    let hosts: Vec<FabricHost> = read
+        .host
+        .into_iter()
+        .map(|host| checks.host(host, gpus_per_host))
+        .collect::<Result<_, _>>()?;
+    if pools.is_empty() {
+        let what = "there is none: add a [[pool]] with name, gpu and gpus";
+        return Err(checks.wrong("`pool`", what));
+    }
+    if hosts.is_empty() {
+        let what = "there is none: add a [[host]] with name, cores and memory_gib";
+        return Err(checks.wrong("`host`", what));
+    }
+    let bandwidth = checks.within("bandwidth_gbs", read.bandwidth_gbs, (0.001, 1e5))?;
+    let hop_latency = checks.within("hop_latency_us", read.hop_latency_us, (0.0, 1e6))?;
+    Ok(Fabric {
+        bandwidth: BytesPerSecond::new(bandwidth * 1e9),
+        hops: checks.counted("hops", read.hops)?,
+        hop_latency: hop_latency * 1e-6,
+        peer_to_peer: checks.peer_to_peer(&read.peer_to_peer)?,
+        gpus_per_host,
+        attach: checks.within("attach_s", read.attach_s, (0.0, 86_400.0))?,
+        detach: checks.within("detach_s", read.detach_s, (0.0, 86_400.0))?,
+        port_price: read
+            .port_price_per_hour
+            .map(|text| checks.price(&text))
+            .transpose()?,
+        pools,
+        hosts,
+        name: read.name,
+    })
+}
+
+/// What is tested of a file's fields.
+struct Checks<'a> {
+    file: &'a str,
+}
+
+impl Checks<'_> {
+    fn wrong(&self, place: &str, problem: impl Into<String>) -> FabricError {
+        FabricError {
+            file: self.file.into(),
+            place: place.into(),
+            problem: problem.into(),
+        }
+    }
+
+    fn within(
+        &self,
+        field: &str,
+        value: f64,
+        (least, most): (f64, f64),
+    ) -> Result<f64, FabricError> {
         let right = value.is_finite() && (least..=most).contains(&value);
         right.then_some(value).ok_or_else(|| {
-            wrong(
+            self.wrong(
                 &format!("`{field}`"),
                 format!("is {value}; expected a number from {least} to {most}"),
             )
         })
-    };
-    let counted = |field: &str, value: u32| {
-        (1..=MOST).contains(&value).then_some(value).ok_or_else(|| {
-            wrong(
+    }
+
+    fn counted(&self, field: &str, value: u32) -> Result<u32, FabricError> {
+        let right = (1..=MOST).contains(&value);
+        right.then_some(value).ok_or_else(|| {
+            self.wrong(
                 &format!("`{field}`"),
                 format!("is {value}; expected a number from 1 to {MOST}"),
             )
         })
-    };
-    let peer_to_peer = match read.peer_to_peer.as_str() {
-        "fabric" => PeerToPeer::Fabric,
-        "none" => PeerToPeer::None,
-        other => {
-            return Err(wrong(
-                "`peer_to_peer`",
-                format!(
-                    "is {other:?}; expected \"fabric\" (GPUs reach each other) or \"none\" (through host memory)"
-                ),
-            ));
+    }
+
+    fn peer_to_peer(&self, word: &str) -> Result<PeerToPeer, FabricError> {
+        [PeerToPeer::Fabric, PeerToPeer::None]
+            .into_iter()
+            .find(|one| one.name() == word)
+            .ok_or_else(|| {
+                self.wrong(
+                    "`peer_to_peer`",
+                    format!(
+                        "is {word:?}; expected \"fabric\" (GPUs reach each other) or \"none\" (through host memory)"
+                    ),
+                )
+            })
+    }
+
+    fn price(&self, text: &str) -> Result<HourlyPrice, FabricError> {
+        let field = "`port_price_per_hour`";
+        let money = text
+            .parse::<Money>()
+            .map_err(|error| self.wrong(field, error.to_string()))?;
+        if money.micros < 0 {
+            let what = format!("is {text}; a price is not negative");
+            return Err(self.wrong(field, what));
         }
-    };
-    let gpus_per_host = counted("gpus_per_host", read.gpus_per_host)?;
-    let port_price = read
-        .port_price_per_hour
-        .map(|text| {
-            let money = text
-                .parse::<Money>()
-                .map_err(|error| wrong("`port_price_per_hour`", error.to_string()))?;
-            if money.micros < 0 {
-                return Err(wrong(
-                    "`port_price_per_hour`",
-                    format!("is {text}; a price is not negative"),
-                ));
-            }
-            Ok(HourlyPrice(money))
-        })
-        .transpose()?;
-    if read.pool.is_empty() {
-        return Err(wrong(
-            "`pool`",
-            "there is none: add a [[pool]] with name, gpu and gpus".into(),
-        ));
+        Ok(HourlyPrice(money))
     }
-    if read.host.is_empty() {
-        return Err(wrong(
-            "`host`",
-            "there is none: add a [[host]] with name, cores and memory_gib".into(),
-        ));
-    }
-    let pools = read.pool.into_iter().map(|pool| {
+
+    fn pool(&self, pool: PoolTable) -> Result<Pool, FabricError> {
         Ok(Pool {
-            gpus: counted(&format!("pool {:?}: gpus", pool.name), pool.gpus)?,
+            gpus: self.counted(&format!("pool {:?}: gpus", pool.name), pool.gpus)?,
             name: pool.name,
             gpu: pool.gpu,
         })
-    });
-    let hosts = read.host.into_iter().map(|host| {
+    }
+
+    fn host(&self, host: HostTable, gpus_per_host: u32) -> Result<FabricHost, FabricError> {
         let field = |name: &str| format!("host {:?}: {name}", host.name);
         Ok(FabricHost {
-            count: counted(&field("count"), host.count)?,
-            cores: counted(&field("cores"), host.cores)?,
-            memory_gib: within(&field("memory_gib"), host.memory_gib, (0.001, 1e9))?,
-            ports: counted(&field("ports"), host.ports)?,
+            count: self.counted(&field("count"), host.count)?,
+            cores: self.counted(&field("cores"), host.cores)?,
+            memory_gib: self.within(&field("memory_gib"), host.memory_gib, (0.001, 1e9))?,
+            ports: self.counted(&field("ports"), host.ports)?,
             gpus_per_host: match host.gpus_per_host {
-                Some(gpus) => counted(&field("gpus_per_host"), gpus)?,
+                Some(gpus) => self.counted(&field("gpus_per_host"), gpus)?,
                 None => gpus_per_host,
             },
             name: host.name,
         })
-    });
-    Ok(Fabric {
-        bandwidth: BytesPerSecond::new(
-            within("bandwidth_gbs", read.bandwidth_gbs, (0.001, 1e5))? * 1e9,
-        ),
-        hops: counted("hops", read.hops)?,
-        hop_latency: within("hop_latency_us", read.hop_latency_us, (0.0, 1e6))? * 1e-6,
-        peer_to_peer,
-        gpus_per_host,
-        attach: within("attach_s", read.attach_s, (0.0, 86_400.0))?,
-        detach: within("detach_s", read.detach_s, (0.0, 86_400.0))?,
-        port_price,
-        pools: pools.collect::<Result<_, FabricError>>()?,
-        hosts: hosts.collect::<Result<_, FabricError>>()?,
-        name: read.name,
-    })
+    }
 }
 
 fn line_of(text: &str, span: Option<core::ops::Range<usize>>) -> String {

@@ -1,5 +1,13 @@
 //! Links of fabrics against measured collectives, and what a deployment takes over them.
 
+#![allow(
+    clippy::unwrap_used,
+    clippy::print_stdout,
+    clippy::similar_names,
+    clippy::type_complexity,
+    reason = "tests may fail at once, and say what they skip"
+)]
+
 use crate::fixture;
 use gpuwise_domain::{
     engine::{Engine, EngineKind},

@@ -1,5 +1,13 @@
 //! Replays of fleets against one that looks at every second and every host anew.
 
+#![allow(
+    clippy::unwrap_used,
+    clippy::print_stdout,
+    clippy::similar_names,
+    clippy::type_complexity,
+    reason = "tests may fail at once, and say what they skip"
+)]
+
 use gpuwise_domain::fleet::{FleetNode, FleetTask};
 use gpuwise_size::composed::replay::{
     Choice, Demand, Outcome, Pooling, carried_over, every_nth, fixed, pooled, pools_for,

@@ -115,9 +115,9 @@ pub fn pools_for(
             .then_some((thousandths, outcome))
     };
     let mut best = at(1000)?;
-    let (mut low, mut high) = (0, 1000);
+    let (mut low, mut high) = (0_u32, 1000_u32);
     while high - low > 5 {
-        let middle = (low + high) / 2;
+        let middle = u32::midpoint(low, high);
         match at(middle) {
             Some(found) => {
                 high = middle;

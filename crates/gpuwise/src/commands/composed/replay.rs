@@ -3,7 +3,7 @@
 use super::{Answer, Context};
 use crate::{
     catalogue,
-    cli::{self, ChoiceName, Format},
+    cli::{self, ChoiceName},
     error::Problem,
     fabric::Joined,
     output,
@@ -87,11 +87,7 @@ pub(super) fn run(context: &Context, flags: &cli::Composed) -> anyhow::Result<An
     } else if !replay.stay {
         table.footnote("even with as many GPUs the pools do not serve as the fixed hosts do");
     }
-    if !matches!(context.global.format, Format::Json) {
-        context.output.table(&table)?;
-    } else {
-        output::json(&table.to_json())?;
-    }
+    context.output.table(&table)?;
     Ok(Answer::Yes)
 }
 

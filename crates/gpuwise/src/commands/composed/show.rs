@@ -10,6 +10,7 @@ use gpuwise_view::{
     table::{Cell, Column, Table},
 };
 use serde_json::{Value, json as object};
+use std::fmt::Write as _;
 
 pub(super) fn compared(
     context: &Context,
@@ -33,9 +34,9 @@ pub(super) fn compared(
         })),
         Format::Md => {
             let mut text = layouts.to_markdown();
-            text += &format!("\n{}", candidates.to_markdown());
+            let _ = write!(text, "\n{}", candidates.to_markdown());
             for (key, fact) in &facts {
-                text += &format!("\n- {key}: {fact}");
+                let _ = write!(text, "\n- {key}: {fact}");
             }
             text.push('\n');
             if explained {
@@ -47,7 +48,7 @@ pub(super) fn compared(
             let style = context.output.style;
             let mut text = layouts.to_text(style);
             if !candidates.is_empty() {
-                text += &format!("\n{}", candidates.to_text(style));
+                let _ = write!(text, "\n{}", candidates.to_text(style));
             }
             text.push('\n');
             for (key, fact) in &facts {
@@ -59,7 +60,7 @@ pub(super) fn compared(
                 text.push('\n');
             }
             if explained {
-                text += &format!("\n{}", explain::text(&compared.derivations, style));
+                let _ = write!(text, "\n{}", explain::text(&compared.derivations, style));
             }
             output::data(&text)
         }
@@ -123,6 +124,11 @@ fn layouts(compared: &Compared) -> Table {
             Cell::text(one.basis.name()),
         ]);
     }
+    layout_notes(&mut table, compared);
+    table
+}
+
+fn layout_notes(table: &mut Table, compared: &Compared) {
     let load = &compared.load;
     table.footnote(format!(
         "{} on {} × {}, busy all the time; a decode step of {} requests with {} tokens each, a prompt of {}, an answer of {}; own link: {}",
@@ -152,7 +158,6 @@ fn layouts(compared: &Compared) -> Table {
         ));
     }
     table.footnote("extrapolated: collectives were measured on PCIe within one server, not through switches of a fabric");
-    table
 }
 
 fn own_link(compared: &Compared) -> String {

@@ -183,7 +183,7 @@ fn cells(row: &Row) -> Vec<Cell> {
         Cell::of(need.and_then(|need| need.rental.as_ref()), |rental| {
             Cell::text(&rental.date)
         }),
-        Cell::of(row.need.as_ref().err(), |why| Cell::text(why)),
+        Cell::of(row.need.as_ref().err(), Cell::text),
     ]
 }
 
