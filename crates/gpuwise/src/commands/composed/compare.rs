@@ -80,7 +80,7 @@ fn compared(
     names: &[(String, u32)],
 ) -> anyhow::Result<Compared> {
     let deployment = &saved.deployment;
-    let (setup, prefill) = search::setups(
+    let (setup, _) = search::setups(
         deployment,
         shapes.model(),
         shapes.drafter(),
@@ -88,18 +88,7 @@ fn compared(
         &loaded.catalogue,
     )
     .map_err(|error| Problem::new("the deployment cannot be composed").because(error))?;
-    let mut notes = Vec::new();
-    if saved.workload.is_none() {
-        notes.push(format!(
-            "the deployment was saved without its traffic: requests of {PROMPT} and {ANSWER} tokens are assumed"
-        ));
-    }
-    if prefill.is_some() {
-        notes.push("of pools for prompts and answers apart only the latter is looked at".into());
-    }
-    if deployment.slice.is_some() {
-        notes.push("a slice stays within its GPU: whole GPUs are composed".into());
-    }
+    let mut notes = notes(saved);
     let own = setup.device.gpu.name.clone();
     let position = joined.gpus().iter().position(|name| *name == own);
     if position.is_none() {
@@ -142,6 +131,23 @@ fn compared(
         notes,
         joined,
     })
+}
+
+/// What was assumed and left aside.
+fn notes(saved: &Saved) -> Vec<String> {
+    let mut notes = Vec::new();
+    if saved.workload.is_none() {
+        notes.push(format!(
+            "the deployment was saved without its traffic: requests of {PROMPT} and {ANSWER} tokens are assumed"
+        ));
+    }
+    if saved.deployment.prefill.is_some() {
+        notes.push("of pools for prompts and answers apart only the latter is looked at".into());
+    }
+    if saved.deployment.slice.is_some() {
+        notes.push("a slice stays within its GPU: whole GPUs are composed".into());
+    }
+    notes
 }
 
 fn load(saved: &Saved) -> Load {
