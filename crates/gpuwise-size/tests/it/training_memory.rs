@@ -181,7 +181,10 @@ fn the_sum_is_what_peft_allocates() {
         ("oft", Some(32), &[], 23.369),
         ("peanut", Some(1), &[], 25.777),
         ("randlora", Some(32), &[], 23.583),
-        ("supertuning", Some(8), &[], 22.319),
+        ("supertuning", Some(8), &[], 24.331),
+        ("supertuning", None, &[], 22.154),
+        ("deft", Some(32), &[], 24.604),
+        ("trainable_tokens", None, &[], 21.736),
         ("lora", Some(10), &mlp, 25.829),
     ] {
         let setup = TrainingSetup {

@@ -2,7 +2,7 @@
 
 use super::{
     TrainingMemoryError,
-    methods::{Traits, adapters_like, method_named, method_of},
+    methods::{Traits, adapters_like, method_named, method_of, variant},
     modules::{Module, Targets, modules, named, runs},
 };
 use alloc::{
@@ -80,13 +80,8 @@ impl Resolved {
             rank *= resolved.trainable / counted.max(1.0);
             resolved.rank = rank;
         }
-        if traits.name == "miss" && resolved.trainable >= 0.9 * counted {
-            // Its block-affine form has as many parameters, and composes weights.
-            resolved.traits = Traits {
-                input: 4.0,
-                composed: 5.0,
-                ..traits
-            };
+        resolved.traits = variant(traits, adapter.rank.is_some(), resolved.trainable, counted);
+        if resolved.traits.name == "miss" && resolved.traits.composed > 0.0 {
             resolved.notes.push(
                 "MiSS may compose weights or not with equal parameters: read as between the two"
                     .into(),
@@ -199,6 +194,10 @@ impl Resolved {
     /// Bytes held all the time beside the trained parameters and the base.
     pub(super) fn held(&self, architecture: &Architecture, element: f64) -> f64 {
         let t = &self.traits;
+        if t.name == "trainabletokens" {
+            // The table with the trained rows put in, while the head reads it.
+            return element * (architecture.vocabulary * architecture.hidden) as f64;
+        }
         let factors = if t.kind == K::Osf {
             // U, S and V: rank x (in + out) for the smaller side of each matrix.
             self.sum(architecture, |m| {

@@ -159,7 +159,8 @@ const METHODS: [Traits; 61] = [
     },
     Traits {
         through_weight: true,
-        composed: 4.0,
+        composed: 2.1,
+        held: 0.4,
         ..plain("shira", K::Composed)
     },
     Traits {
@@ -172,7 +173,10 @@ const METHODS: [Traits; 61] = [
         composed: 2.0,
         ..plain("glora", K::Factored)
     },
-    pair("adamss", K::Factored),
+    Traits {
+        rank: 2.0,
+        ..plain("adamss", K::Factored)
+    },
     Traits {
         rank: 8.0,
         ..pair("gralora", K::Factored)
@@ -215,6 +219,32 @@ const METHODS: [Traits; 61] = [
 pub fn method_named(name: &str) -> Option<Traits> {
     let wanted = run_together(name);
     METHODS.iter().find(|known| known.name == wanted).copied()
+}
+
+/// A method as its settings make it: some names stand for two ways to allocate, that the rank and the
+/// count of trained parameters tell apart. `counted` is the count by the method's formula.
+pub(super) fn variant(traits: Traits, ranked: bool, trained: f64, counted: f64) -> Traits {
+    match traits.name {
+        // Its block-affine form composes weights with as many parameters as the plain one: read as
+        // between the two. The small one has fewer parameters.
+        "miss" if trained >= 0.9 * counted => Traits {
+            input: 4.0,
+            composed: 5.0,
+            ..traits
+        },
+        // With both factors trained the input is kept too.
+        "deft" if trained >= 0.9 * counted => Traits {
+            input: 4.0,
+            ..traits
+        },
+        // With a rank it has a low-rank pair beside its sparse change.
+        "supertuning" if ranked => Traits {
+            input: 4.0,
+            rank: 4.0,
+            ..traits
+        },
+        _ => traits,
+    }
 }
 
 /// What the methods of a kind keep, for an adapter whose own name is not known.
