@@ -24,6 +24,7 @@ pages! {
     prefill: "prefill.md",
     queueing: "queueing.md",
     ranges: "ranges.md",
+    training_memory: "training-memory.md",
     training_step: "training-step.md",
     total_cost: "total-cost.md",
     rules_of_thumb: "rules-of-thumb.md",
