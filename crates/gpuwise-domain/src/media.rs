@@ -60,7 +60,7 @@ impl MediaUnit {
             Self::AudioHours => (1, "hour of audio"),
             Self::Texts => (1000, "1,000 texts"),
             Self::Pairs => (1000, "1,000 pairs"),
-            Self::Samples => (1000, "1,000 samples"),
+            Self::Samples => (1_000_000, "1,000,000 samples"),
         }
     }
 }
@@ -111,9 +111,9 @@ pub struct MediaDeployment {
     pub encoders_offloaded: bool,
     /// The image decoder works in tiles.
     pub tiled: bool,
-    /// Units of a batch at most.
+    /// Inputs of the network in a batch at most.
     pub most_batch: f64,
-    /// Units of a batch under the load, in the mean.
+    /// Inputs of a batch under the load, in the mean.
     pub batch: f64,
     /// Mean seconds from request to result.
     pub mean_latency: Estimate,

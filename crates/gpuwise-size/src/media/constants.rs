@@ -24,6 +24,8 @@ pub enum Parameter {
     Activation,
     /// What fusion leaves.
     Elementwise,
+    /// Norms beside attention.
+    Norm,
     /// Rows of tables.
     Lookup,
     /// Power.
@@ -78,7 +80,7 @@ const fn info(
 }
 
 /// How many there are.
-pub const COUNT: usize = 18;
+pub const COUNT: usize = 19;
 
 /// Every constant, in order.
 pub const PARAMETERS: [ParameterInfo; COUNT] = [
@@ -108,7 +110,7 @@ pub const PARAMETERS: [ParameterInfo; COUNT] = [
     ),
     info(
         "attention_rate",
-        (0.30, 0.5, 0.0),
+        (0.40, 0.2, 0.0),
         "share of peak",
         "achieved share of the 16-bit peak in attention",
     ),
@@ -135,6 +137,12 @@ pub const PARAMETERS: [ParameterInfo; COUNT] = [
         (0.30, 0.7, 0.0),
         "share",
         "share of the traffic of norms, activation functions and residuals that fusion leaves, over that of other operations",
+    ),
+    info(
+        "norm_share",
+        (0.60, 0.5, 0.0),
+        "share",
+        "the same beside attention, where norms cannot be folded into products and are computed at 16 bits; of all their traffic",
     ),
     info(
         "lookup_rate",

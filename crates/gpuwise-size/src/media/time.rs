@@ -195,9 +195,17 @@ fn part_time(
         part: at,
         ..PartTime::default()
     };
+    let attends = part
+        .operations
+        .iter()
+        .any(|operation| operation.kind == OperationKind::Attention);
     for operation in &part.operations {
         let count = operation.count as f64;
-        let taken = taken(operation, part.role, inputs, numbers, machine);
+        let taken = if attends && operation.kind == OperationKind::Elementwise {
+            normed(operation, part.role, inputs, numbers, machine)
+        } else {
+            taken(operation, part.role, inputs, numbers, machine)
+        };
         out.seconds += count * taken.total;
         out.compute += count * taken.compute;
         out.memory += count * taken.memory;
@@ -230,6 +238,25 @@ fn format(kind: OperationKind, role: PartRole, numbers: Numbers) -> Compute {
     match kind {
         OperationKind::Attention => numbers.rest,
         _ => numbers.part(role),
+    }
+}
+
+/// Norms and activation functions beside attention: at 16 bits, and not folded into products.
+fn normed(
+    operation: &Operation,
+    role: PartRole,
+    inputs: f64,
+    numbers: Numbers,
+    machine: &Machine<'_>,
+) -> Taken {
+    let bytes = element_bytes(numbers.part(role)).max(element_bytes(Compute::Half));
+    let moved = (operation.reads + operation.writes) as f64 * inputs * bytes;
+    let bandwidth = machine.device.bandwidth().get() * machine.constant(P::Memory);
+    let memory = moved * machine.constant(P::Norm) / bandwidth;
+    Taken {
+        total: memory,
+        compute: 0.0,
+        memory,
     }
 }
 

@@ -39,7 +39,10 @@ pub fn text(sizing: &MediaSizing, style: Style) -> String {
             out += &labelled(style, label, &line);
         }
     } else {
-        out += &style.wrap("Nothing keeps the promise.", 2);
+        let nearest = sizing.dropped.first().map_or_else(String::new, |dropped| {
+            format!(" The nearest is {}: {}.", dropped.gpu, dropped.reason)
+        });
+        out += &style.wrap(&format!("Nothing keeps the promise.{nearest}"), 2);
         out.push('\n');
     }
     let hidden = sizing.dropped.len().saturating_sub(DROPPED);
@@ -179,7 +182,7 @@ pub fn deployments(sizing: &MediaSizing) -> Table {
     }
     table.footnote("ranges: 80 %, from rows of GPUs that the constants had not seen; load: the rate over what full batches bear");
     if list.iter().any(|one| one.basis == Basis::Extrapolated) {
-        table.footnote("extrapolated: no such generation of hardware was measured");
+        table.footnote("extrapolated: no such generation of hardware, or no such kind of network, was measured");
     }
     table
 }
@@ -313,9 +316,9 @@ fn about_best(sizing: &MediaSizing, best: &MediaDeployment) -> Vec<(&'static str
     lines.push((
         "Bears",
         format!(
-            "{bears} as full batches; mean latency {}, {} of a batch under this load",
-            ranged_seconds(&best.mean_latency),
-            number(best.batch)
+            "{bears} as full batches; under this load batches of {}, {} in the mean",
+            number(best.batch),
+            ranged_seconds(&best.mean_latency)
         ),
     ));
     lines.push(("Memory", memory(best)));

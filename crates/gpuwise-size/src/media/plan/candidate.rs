@@ -73,6 +73,20 @@ pub(super) enum Why {
 }
 
 impl Why {
+    /// How far it is from doing; only its order means anything.
+    pub(super) fn distance(&self) -> f64 {
+        match self {
+            Self::Dear(hour) => hour.0.as_f64().min(1e8),
+            Self::Power(watts) => watts.min(1e8),
+            Self::Slow(seconds) => 1e8 + seconds.min(1e8),
+            Self::TooMany | Self::NoInstance(_) => 3e8,
+            Self::Memory(needed, usable) => {
+                4e8 + needed.count() as f64 / (usable.count() as f64).max(1.0)
+            }
+            Self::NoPeak(_) => f64::INFINITY,
+        }
+    }
+
     pub(super) fn words(&self) -> String {
         let gb = |bytes: &Bytes| bytes.count() as f64 / 1e9;
         match self {

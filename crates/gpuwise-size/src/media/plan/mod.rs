@@ -273,7 +273,9 @@ fn dropped(
             },
         );
     }
-    // The whole GPU comes before its slices, and its own reason is the one that counts.
+    // The nearest first; of a GPU and its slices the whole comes first, and its own reason counts.
+    let mut failed = failed;
+    failed.sort_by(|a, b| a.1.distance().total_cmp(&b.1.distance()));
     for (device, why) in failed {
         add(&device.gpu.name, why.words());
     }

@@ -11,8 +11,12 @@ use gpuwise_domain::{
     deployment::Rental,
     estimate::{Basis, Derivation, Estimate},
     media::MediaDeployment,
+    network::{OperationKind, PartRole},
 };
 use gpuwise_units::{Bytes, HourlyPrice, Money};
+
+/// Share of a denoiser's work that is convolution in those that were measured, at least.
+const LEAST_CONVOLVED: f64 = 0.1;
 
 pub(super) fn deployment(
     request: &Request<'_>,
@@ -21,7 +25,7 @@ pub(super) fn deployment(
     hour: Option<HourlyPrice>,
 ) -> MediaDeployment {
     let generation = &tried.device.gpu.generation;
-    let known = request.constants.knows(generation);
+    let known = request.constants.knows(generation) && measured_kind(request);
     let (low, high) = if known {
         request.constants.range
     } else {
@@ -40,8 +44,8 @@ pub(super) fn deployment(
         precision: tried.numbers.main.name().to_string(),
         encoders_offloaded: tried.residence.encoders_offloaded,
         tiled: tried.residence.tiled,
-        most_batch: f64::from(tried.most) / request.inputs,
-        batch: tried.served.batch / request.inputs,
+        most_batch: f64::from(tried.most),
+        batch: tried.served.batch,
         mean_latency: slowness(tried.mean_latency),
         latency: slowness(tried.latency),
         capacity: speed(tried.capacity / request.inputs),
@@ -62,6 +66,24 @@ pub(super) fn deployment(
         bottleneck: bottleneck(request, tried),
         derivations: derivations(request, tried),
     }
+}
+
+/// Whether rows of such networks were fitted: all kinds but denoisers that hardly convolve.
+fn measured_kind(request: &Request<'_>) -> bool {
+    let denoisers = request
+        .walk
+        .parts
+        .iter()
+        .filter(|part| part.role == PartRole::Denoiser);
+    denoisers.into_iter().all(|part| {
+        let convolved: u64 = part
+            .operations
+            .iter()
+            .filter(|operation| operation.kind == OperationKind::Convolution)
+            .map(|operation| operation.count * operation.flops)
+            .sum();
+        convolved as f64 > LEAST_CONVOLVED * part.flops() as f64
+    })
 }
 
 /// The hour's price over the units of an hour, rounded once.

@@ -188,9 +188,8 @@ fn fits(network: &Network, unit: MediaUnit) -> anyhow::Result<()> {
         return Ok(());
     }
     Err(Problem::new(format!(
-        "{} {}: {} goes from {}",
+        "{}: {} goes from {}",
         unit.flag(),
-        unit.plural(),
         network.name,
         network.task
     ))
