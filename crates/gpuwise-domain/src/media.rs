@@ -107,7 +107,7 @@ pub struct MediaDeployment {
     pub shards: u32,
     /// Format in which the main part multiplies.
     pub precision: String,
-    /// Text encoders wait in host memory while they do not run.
+    /// Text encoders stay in host memory; their layers come one by one while they run.
     pub encoders_offloaded: bool,
     /// The image decoder works in tiles.
     pub tiled: bool,

@@ -29,4 +29,5 @@ pages! {
     total_cost: "total-cost.md",
     rules_of_thumb: "rules-of-thumb.md",
     weights: "weights.md",
+    whole_networks: "whole-networks.md",
 }

@@ -16,7 +16,7 @@ pub const USABLE: f64 = 0.92;
 /// How parts stay in memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Residence {
-    /// Text encoders wait in host memory while they do not run.
+    /// Text encoders stay in host memory; their layers come one by one while they run.
     pub encoders_offloaded: bool,
     /// The image decoder works in tiles.
     pub tiled: bool,
@@ -94,7 +94,7 @@ pub fn memory(
             * at_once
             * element.max(2.0)
             * if tiled { TILED } else { 1.0 };
-        let live = bytes(live + if away { held } else { 0.0 });
+        let live = bytes(live);
         if live > out.activations {
             out.activations = live;
             out.widest.clone_from(&part.name);

@@ -105,9 +105,12 @@ pub fn read<'a>(
             question.gpu
         )
     })?;
-    let wanted = wanted(question)?;
+    let wanted = wanted(question, benchmark)?;
     let mut notes = Vec::new();
-    let numbers = numbers(question, benchmark, &mut notes);
+    let mut numbers = numbers(question, benchmark, &mut notes);
+    // A decoder in single precision is a reference implementation: one window after another.
+    let reference = is_reference(numbers, wanted);
+    numbers.compiled &= !reference;
     if gpu.peak.of(numbers.main).is_none() && gpu.peak.of(Compute::Half).is_none() {
         return Err(format!("the peak rates of {} are not known", gpu.name));
     }
@@ -124,7 +127,12 @@ pub fn read<'a>(
         numbers,
         wanted,
     };
-    run.lay_out();
+    if reference {
+        run.devices = 1;
+        notes.push("a reference implementation: one window after another, on one GPU".into());
+    } else {
+        run.lay_out();
+    }
     Ok(Reading {
         run,
         set_aside: set_aside.to_string(),
@@ -132,7 +140,11 @@ pub fn read<'a>(
     })
 }
 
-fn wanted(question: &Question) -> Result<Wanted, String> {
+fn is_reference(numbers: Numbers, wanted: Wanted) -> bool {
+    matches!(wanted, Wanted::Tokens { .. }) && numbers.main == Compute::Full
+}
+
+fn wanted(question: &Question, benchmark: &MediaBenchmark) -> Result<Wanted, String> {
     let scenario = question
         .extra("scenario")
         .unwrap_or("offline")
@@ -144,6 +156,9 @@ fn wanted(question: &Question) -> Result<Wanted, String> {
         _ => 0.0,
     };
     match question.metric.as_str() {
+        "latency_p90" | "latency_p99" if benchmark.input.windows.is_some() => Err(
+            "volumes differ in size, and how is not known: only the mean is told".into(),
+        ),
         "latency_mean" | "latency_p90" | "latency_p99" if samples > 0.0 => {
             Ok(Wanted::Alone { samples })
         }
@@ -211,8 +226,8 @@ fn set_aside(question: &Question, numbers: Numbers, wanted: Wanted) -> Option<&'
     if question.extra("division") == Some("open") {
         return Some("the open division may change the network");
     }
-    if matches!(wanted, Wanted::Tokens { .. }) && numbers.main == Compute::Full {
-        return Some("a decoder in single precision: the host writes its tokens");
+    if is_reference(numbers, wanted) {
+        return Some("a decoder in single precision");
     }
     match wanted {
         Wanted::Alone { .. } if question.metric != "latency_mean" => {

@@ -369,7 +369,7 @@ fn memory(best: &MediaDeployment) -> String {
     if best.host_bytes > Bytes::ZERO {
         let _ = write!(
             line,
-            "; text encoders ({}) wait in host memory",
+            "; text encoders ({}) stay in host memory",
             bytes(best.host_bytes)
         );
     }

@@ -1,2 +1,4 @@
+mod fit;
 mod load;
+mod plan;
 mod time;
