@@ -2,6 +2,7 @@
 
 use crate::fixture::{catalogue, model};
 use gpuwise_domain::{
+    gpu::Device,
     model::Architecture,
     question::Question,
     training::{
@@ -11,9 +12,10 @@ use gpuwise_domain::{
 };
 use gpuwise_read::question::read_questions;
 use gpuwise_size::{
-    answer::about_training_memory,
+    answer::{about_training_memory, read_training},
+    memory::visible_memory,
     training::memory::{
-        adapter_named, checkpoint_bytes, fits, largest_micro_batch, training_memory,
+        adapter_named, checkpoint_bytes, fits, largest_micro_batch, training_memory, usable,
     },
 };
 use gpuwise_units::Tokens;
@@ -497,4 +499,68 @@ proptest! {
         prop_assert!(most == 0 || fitting(most));
         prop_assert!(most == 64 || !fitting(most + 1));
     }
+}
+
+/// Runs of Megatron that were published ended well: where layers are computed again none of them may
+/// be said to run out of memory.
+#[test]
+fn published_megatron_runs_fit() {
+    let catalogue = catalogue();
+    let (mut all, mut out, mut contradict) = (0, 0, 0);
+    for table in ["megatron_bridge_training.csv", "nemo_training.csv"] {
+        let Some(questions) = rows(table) else { return };
+        for question in questions
+            .iter()
+            .filter(|question| question.metric == "train_tokens_per_s_per_gpu")
+        {
+            let architecture = model(&question.model);
+            let Some(Ok(reading)) = read_training(question, &architecture, &catalogue) else {
+                panic!("{} is not read", question.id);
+            };
+            let (visible, _) = visible_memory(&Device::whole(reading.gpu));
+            let room = usable(visible);
+            let needs = |recompute| {
+                let setup = TrainingSetup {
+                    recompute,
+                    ..reading.setup.clone()
+                };
+                let memory = training_memory(&reading.architecture, &setup).expect("memory");
+                memory.fullest().expect("a rank").reserved.value / room
+            };
+            let states = TrainingSetup {
+                sequence: Tokens(1),
+                ..reading.setup.clone()
+            };
+            let states = training_memory(&reading.architecture, &states).expect("memory");
+            if states.fullest().expect("a rank").reserved.value > room {
+                println!(
+                    "{} {:?}: states alone do not fit",
+                    question.id, reading.setup
+                );
+                contradict += 1;
+                continue;
+            }
+            all += 1;
+            let (kept, again) = (needs(Recompute::None), needs(Recompute::Full));
+            if again > 1.0 {
+                out += 1;
+            }
+            if kept > 1.0 {
+                println!(
+                    "{} {} x {:?} {}: {kept:.2} of the room, {again:.2} computed again ({:?}, {:?}, mbs {})",
+                    question.model,
+                    question.gpu,
+                    question.gpus,
+                    question.precision,
+                    reading.setup.layout,
+                    reading.setup.sharding,
+                    reading.setup.micro_batch,
+                );
+            }
+        }
+    }
+    println!(
+        "{all} runs, {out} of them said to run out of memory, {contradict} without room for states"
+    );
+    assert_eq!(out, 0);
 }

@@ -47,6 +47,8 @@ impl Kept {
 /// The parts of a layer's sum that the framework decides.
 struct Rules {
     element: f64,
+    /// Bytes of an element of a matmul's input that is kept for the gradient of its weight.
+    input: f64,
     framework: Framework,
     /// Whether the model's own weights are trained, so that inputs of matmuls are kept.
     trained: bool,
@@ -65,6 +67,11 @@ pub(super) fn kept(
     let tensor = f64::from(setup.layout.tensor.max(1));
     let rules = Rules {
         element: element(setup.recipe),
+        // Transformer Engine keeps inputs as they were multiplied.
+        input: match setup.recipe {
+            Recipe::Fp8 | Recipe::Fp8Block | Recipe::Nvfp4 => 1.0,
+            recipe => element(recipe),
+        },
         framework: setup.framework,
         trained: setup.method == Method::Full,
         residual: if setup.layout.sequence_parallel {
@@ -129,9 +136,8 @@ impl Rules {
             Framework::PyTorch if root => 4.0 + if self.trained { self.element } else { 0.0 },
             // One copy: the residual stream's own and the output are not both kept.
             Framework::PyTorch => self.element,
-            Framework::HuggingFace | Framework::Megatron => {
-                self.element * if self.trained { 2.0 } else { 1.0 }
-            }
+            Framework::HuggingFace => self.element * if self.trained { 2.0 } else { 1.0 },
+            Framework::Megatron => self.element + if self.trained { self.input } else { 0.0 },
         };
         count * each * hidden
     }
@@ -197,16 +203,16 @@ impl Rules {
         let e = self.element;
         // A gate keeps its input, its output and the up projection; without one the input of the
         // activation alone. Its product is the input of the last matmul.
-        let parts = |gated: bool| {
+        let inner = |gated: bool| {
             let own = match (gated, self.framework) {
                 (true, Framework::Megatron) => 2.0,
                 (true, _) => 3.0,
                 (false, _) => 1.0,
             };
-            own + if self.trained { 1.0 } else { 0.0 }
+            own * e + if self.trained { self.input } else { 0.0 }
         };
         match layer.feed_forward {
-            FeedForward::Dense { width, gated } => e * parts(gated) * width as f64,
+            FeedForward::Dense { width, gated } => inner(gated) * width as f64,
             FeedForward::Experts {
                 count,
                 chosen,
@@ -217,8 +223,8 @@ impl Rules {
             } => {
                 let chosen = chosen as f64;
                 // Each chosen expert has its copy of the token and of its result.
-                chosen * e * (parts(gated) * width as f64 + 2.0 * input as f64)
-                    + e * parts(gated) * shared_width as f64
+                chosen * (inner(gated) * width as f64 + 2.0 * e * input as f64)
+                    + inner(gated) * shared_width as f64
                     + 8.0 * count as f64
             }
             FeedForward::None => 0.0,
@@ -261,7 +267,8 @@ pub(super) fn logits(architecture: &Architecture, setup: &TrainingSetup) -> (f64
         LossKernel::Eager => (e + 8.0, 12.0 + e),
         // Logits, and the gradient: fused kernels write it in their place, but the matmul reads both.
         LossKernel::Fused => (2.0 * e, 2.0 * e),
-        LossKernel::VocabularyParallel => (e + 4.0, 8.0 + e),
+        // Logits, their FP32 copy that becomes the softmax and its gradient in place, and that as cast.
+        LossKernel::VocabularyParallel => (e + 4.0, 2.0 * e + 4.0),
         // Eight chunks, as torchtune cuts them by default.
         LossKernel::Chunked => ((e + 8.0) / 8.0, (12.0 + e) / 8.0),
     };

@@ -150,7 +150,7 @@ fn assumptions(
         out.push("SGD with momentum".into());
     }
     if matches!(setup.recipe, Recipe::Fp8 | Recipe::Fp8Block | Recipe::Nvfp4) {
-        out.push("inputs of matmuls are kept in BF16".into());
+        out.push("inputs of matmuls are kept in FP8, all other activations in BF16".into());
     }
     out
 }

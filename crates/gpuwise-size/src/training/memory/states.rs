@@ -49,7 +49,8 @@ pub(super) fn stages<'a>(
     let pipeline = u64::from(setup.layout.pipeline.max(1));
     let virtual_stages = pipeline * u64::from(setup.layout.interleave.max(1));
     let layers = architecture.layer_count();
-    if virtual_stages > layers {
+    // Embedding, head and a prediction layer may be stages of their own.
+    if pipeline > layers || virtual_stages > layers + 3 {
         return Err(TrainingMemoryError::StagesWithoutLayers {
             stages: setup.layout.pipeline,
             interleave: setup.layout.interleave,
