@@ -91,6 +91,8 @@ pub struct HeldOutError {
     pub median: f64,
     /// Ratios measured / predicted below which a tenth of the rows lie, and above which a tenth.
     pub range: (f64, f64),
+    /// What was left out, its rows, and the mean error on them in percent.
+    pub each: Vec<(String, u64, f64)>,
 }
 
 /// A benchmark of time to a quality: what a sample is and how many are needed.

@@ -77,6 +77,16 @@ struct HeldOut {
     mean_percent: f64,
     median_percent: f64,
     range: [f64; 2],
+    #[serde(default)]
+    each: Vec<Each>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Each {
+    name: String,
+    count: u64,
+    mean_percent: f64,
 }
 
 #[derive(Deserialize)]
@@ -252,10 +262,13 @@ fn held_out(row: HeldOut) -> HeldOutError {
         mean: row.mean_percent,
         median: row.median_percent,
         range: (row.range[0], row.range[1]),
+        each: (row.each.into_iter())
+            .map(|each| (each.name, each.count, each.mean_percent))
+            .collect(),
     }
 }
 
-/// What runs reach before any of a benchmark was fitted: half of the timed rate, and a byte for
+/// What runs reach before any of a benchmark was fitted: 0.6 of the timed rate, and a byte for
 /// every 400 operations.
 fn benchmark(row: Benchmark, runs: &[Run]) -> ConvergenceBenchmark {
     let flops = row.sample_gflop * 1e9;
@@ -264,7 +277,7 @@ fn benchmark(row: Benchmark, runs: &[Run]) -> ConvergenceBenchmark {
         network: row.network,
         sample_flops: flops,
         eight_bit: row.eight_bit,
-        share: run.map_or(0.5, |run| run.share),
+        share: run.map_or(0.6, |run| run.share),
         sample_bytes: run.map_or(flops / 400.0, |run| run.sample_megabytes * 1e6),
         step_seconds: run.map_or(0.02, |run| run.step_ms * 1e-3),
         samples: row.samples.into_iter().map(|[b, s]| (b, s)).collect(),

@@ -1,6 +1,6 @@
 //! What runs to a quality reach.
 
-use super::{mean_error, write_error};
+use super::{Seen, mean_error, write_error};
 use gpuwise_domain::{
     catalogue::Catalogue,
     gpu::Gpu,
@@ -102,18 +102,39 @@ pub(super) fn fitted(runs: &[Run<'_>], facts: &TrainingFacts, verbose: bool) -> 
             benchmark.step_seconds * 1e3
         );
     }
-    let mut gpus: Vec<&str> = runs.iter().map(|run| run.gpu.as_str()).collect();
-    gpus.sort_unstable();
-    gpus.dedup();
+    let groups: [(&str, Key); 2] = [
+        ("gpu", |run| &run.gpu),
+        ("model", |run| &run.row.run.benchmark.name),
+    ];
+    for (name, key) in groups {
+        let (times, speeds) = without(runs, facts, verbose, key);
+        write_error(&mut text, "time to train", name, &times);
+        write_error(&mut text, "samples a second", name, &speeds);
+    }
+    text
+}
+
+type Key = for<'a> fn(&'a Run<'_>) -> &'a str;
+
+/// Times and speeds predicted without what they belong to.
+fn without(
+    runs: &[Run<'_>],
+    facts: &TrainingFacts,
+    verbose: bool,
+    key: Key,
+) -> (Vec<Seen>, Vec<Seen>) {
+    let mut names: Vec<&str> = runs.iter().map(key).collect();
+    names.sort_unstable();
+    names.dedup();
     let (mut times, mut speeds) = (Vec::new(), Vec::new());
-    for left in gpus {
+    for left in names {
         let kept: Vec<&ConvergenceFit<'_>> = runs
             .iter()
-            .filter(|run| run.gpu != left)
+            .filter(|run| key(run) != left)
             .map(|run| &run.row)
             .collect();
         let (benchmarks, constants) = fit_convergence(&facts.benchmarks, &kept);
-        for run in runs.iter().filter(|run| run.gpu == left) {
+        for run in runs.iter().filter(|run| key(run) == left) {
             let ratio = ratio(&run.row, &benchmarks, &constants);
             if verbose {
                 eprintln!(
@@ -127,13 +148,11 @@ pub(super) fn fitted(runs: &[Run<'_>], facts: &TrainingFacts, verbose: bool) -> 
                 } else {
                     &mut times
                 };
-                into.push(ratio);
+                into.push((left.to_owned(), ratio));
             }
         }
     }
-    write_error(&mut text, "time to train", "gpu", &times);
-    write_error(&mut text, "samples a second", "gpu", &speeds);
-    text
+    (times, speeds)
 }
 
 fn ratio(

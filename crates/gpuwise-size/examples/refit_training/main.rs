@@ -134,7 +134,7 @@ fn fitted(samples: &[Sample], verbose: bool) -> String {
     let mut text = String::from(
         "# Fitted on tables of measured runs; not edited by hand. Errors: mean absolute, in percent.\n",
     );
-    let mut held_out: BTreeMap<(&str, &str), Vec<f64>> = BTreeMap::new();
+    let mut held_out: BTreeMap<(&str, &str), Vec<Seen>> = BTreeMap::new();
     let mut others: Option<TrainingConstants> = None;
     // Megatron first: it tells what the others cannot.
     for set in SETS.into_iter().rev() {
@@ -158,7 +158,8 @@ fn fitted(samples: &[Sample], verbose: bool) -> String {
                 let constants = fit_training(&kept);
                 for sample in here.iter().filter(|sample| key(sample) == left) {
                     let ratio = ratio(&sample.row, &constants);
-                    held_out.entry((sample.kind, name)).or_default().push(ratio);
+                    let seen = (left.to_owned(), ratio);
+                    held_out.entry((sample.kind, name)).or_default().push(seen);
                     if verbose {
                         eprintln!(
                             "{name:10} {:28} {:40} {:16} measured {:9.0} predicted / measured {ratio:.3}",
@@ -191,6 +192,9 @@ fn completed(
     }
     out
 }
+
+/// What was left out, and predicted over measured without it.
+type Seen = (String, f64);
 
 type Key = fn(&Sample) -> &str;
 
@@ -229,7 +233,8 @@ fn write_set(text: &mut String, set: &str, constants: &TrainingConstants, ratios
     }
 }
 
-fn write_error(text: &mut String, rows: &str, left_out: &str, ratios: &[f64]) {
+fn write_error(text: &mut String, rows: &str, left_out: &str, seen: &[Seen]) {
+    let ratios: Vec<f64> = seen.iter().map(|(_, ratio)| *ratio).collect();
     let mut errors: Vec<f64> = ratios.iter().map(|r| 100.0 * (r - 1.0).abs()).collect();
     errors.sort_by(f64::total_cmp);
     let mut inverse: Vec<f64> = ratios.iter().map(|r| 1.0 / r).collect();
@@ -238,9 +243,21 @@ fn write_error(text: &mut String, rows: &str, left_out: &str, ratios: &[f64]) {
         text,
         "\n[[error]]\nrows = \"{rows}\"\nleft_out = \"{left_out}\"\ncount = {}\nmean_percent = {:.1}\nmedian_percent = {:.1}\nrange = [{:.3}, {:.3}]\n",
         ratios.len(),
-        mean_error(ratios),
+        mean_error(&ratios),
         quantile(&errors, 0.5),
         quantile(&inverse, 0.1),
         quantile(&inverse, 0.9)
     );
+    let mut each: BTreeMap<&str, Vec<f64>> = BTreeMap::new();
+    for (name, ratio) in seen {
+        each.entry(name).or_default().push(*ratio);
+    }
+    for (name, ratios) in each {
+        let _ = write!(
+            text,
+            "\n[[error.each]]\nname = \"{name}\"\ncount = {}\nmean_percent = {:.1}\n",
+            ratios.len(),
+            mean_error(&ratios)
+        );
+    }
 }

@@ -143,6 +143,24 @@ at most 64 GPUs,\nwith the samples to convergence given.\n\n",
         ]);
     }
     out.push_str(&table.to_markdown());
+    out.push_str("\nEach of these by what was left out:\n\n");
+    let mut each = Table::new(vec![
+        Column::left("rows", "rows"),
+        Column::left("left_out", "left out"),
+        Column::right("count", "count"),
+        Column::right("mean", "mean %"),
+    ]);
+    for row in &facts.errors {
+        for (name, count, mean) in &row.each {
+            each.push(vec![
+                Cell::text(&row.rows),
+                Cell::text(name),
+                Cell::count(*count),
+                Cell::text(format!("{mean:.1}")),
+            ]);
+        }
+    }
+    out.push_str(&each.to_markdown());
     out
 }
 

@@ -116,7 +116,7 @@ pub struct ConvergenceFit<'a> {
 
 /// What runs reach, by benchmark in the order given, and what all share, from measured runs.
 ///
-/// Shares, bytes and constant parts of the benchmarks given are starting points.
+/// What the benchmarks given already say of shares, bytes and constant parts is not looked at.
 pub fn fit_convergence(
     benchmarks: &[ConvergenceBenchmark],
     runs: &[&ConvergenceFit<'_>],
@@ -129,7 +129,12 @@ pub fn fit_convergence(
         })
         .to_vec();
     for benchmark in benchmarks {
-        let values = [(0.6, 0.5), (benchmark.sample_bytes, 1.0), (0.02, 1.0)];
+        // A byte for every 400 operations, as matmuls of middling width have.
+        let values = [
+            (0.6, 0.5),
+            (benchmark.sample_flops / 400.0, 1.0),
+            (0.02, 1.0),
+        ];
         priors.extend(values.map(|(value, spread)| Prior {
             logarithm: libm::log(value),
             spread,
