@@ -88,7 +88,7 @@ pub(crate) struct AmountFlags {
 #[derive(Debug, Args)]
 pub(crate) struct MachineFlags {
     /// Exactly these GPUs, such as 64xH100: the best layout on them
-    #[arg(long, value_name = "NxGPU", conflicts_with_all = ["gpu", "provider", "region", "owned"])]
+    #[arg(long, value_name = "NxGPU", conflicts_with_all = ["gpu", "provider", "region", "owned", "fabric"])]
     pub(crate) gpus: Option<String>,
     /// Only these GPUs; repeat, or separate by commas
     #[arg(long, value_name = "GPU", value_delimiter = ',')]
@@ -102,6 +102,9 @@ pub(crate) struct MachineFlags {
     /// GPUs already owned, as GPU and how many, such as H100:8
     #[arg(long, value_name = "GPU:N", value_delimiter = ',')]
     pub(crate) owned: Vec<String>,
+    /// A fabric of pooled GPUs (TOML): hosts composed on it are candidates too
+    #[arg(long, value_name = "FILE")]
+    pub(crate) fabric: Option<PathBuf>,
     /// GPUs at most
     #[arg(long, value_name = "N", default_value_t = 1024, value_parser = clap::value_parser!(u64).range(1..=65_536))]
     pub(crate) max_gpus: u64,

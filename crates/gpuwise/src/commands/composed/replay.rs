@@ -267,6 +267,11 @@ fn footnotes(
         pooling.gpus_per_host, pooling.attach
     ));
     match copies {
+        Some(1) => table.footnote(format!(
+            "the trace once: {} of the GPUs are asked for in the mean; tasks that never ran are left out; what runs over the end of its {} goes on at the beginning as a task of its own",
+            figures::percent(demand.gpu_milli_seconds() as f64 / (own.capacity.max(1) as f64)),
+            figures::seconds(demand.until as f64)
+        )),
         Some(copies) => table.footnote(format!(
             "the trace {copies} times over, each copy begun an equal part of its {} later, so that {} of the GPUs are asked for in the mean; tasks that never ran are left out; what runs over the end goes on at the beginning as a task of its own",
             figures::seconds(demand.until as f64),

@@ -94,11 +94,11 @@ fn tokens(count: u64) -> String {
 
 fn sizes(swept: &Swept<'_>) -> Table {
     let mut table = Table::new(vec![
-        Column::left("model", "model").wrap(14),
-        Column::left("use", "weights or method").wrap(7),
+        Column::left("model", "model"),
+        Column::left("use", "weights, method").wrap(7),
         Column::right("load", "requests × tokens").wrap(8),
-        Column::right("weights_bytes", "weights").unit("GB"),
-        Column::right("held_bytes", "KV or states").unit("GB"),
+        Column::right("weights_bytes", "weights").unit("GB").wrap(7),
+        Column::right("held_bytes", "KV, states").unit("GB").wrap(6),
         Column::right("other_bytes", "other")
             .unit("GB")
             .priority(80),
@@ -107,7 +107,7 @@ fn sizes(swept: &Swept<'_>) -> Table {
         Column::left("layout", "layout").priority(90),
         Column::right("usd_per_hour", "USD/h"),
         Column::right("rule_bytes", "rule").unit("GB"),
-        Column::right("rule_off", "rule is off"),
+        Column::right("rule_off", "rule off").wrap(6),
         Column::raw("gpu"),
         Column::raw("parameters"),
         Column::raw("purpose"),

@@ -2,25 +2,26 @@
 
 use crate::{cli, error::Problem, names};
 use anyhow::Context as _;
-use gpuwise_domain::catalogue::Catalogue;
+use gpuwise_domain::{catalogue::Catalogue, gpu::Gpu};
 use gpuwise_read::workload as quantities;
 use gpuwise_size::training::search::{Machines, Market, cluster};
 
 /// GPUs of a training job at most.
 const MOST: u64 = 65_536;
 
-/// Given machines, or what may be rented.
+/// Given machines, or what may be rented; beside it the composed GPUs of a fabric, by name and count.
 ///
 /// # Errors
 /// When a GPU, provider or region is not known, or a number is wrong.
 pub(super) fn machines<'a>(
     flags: &cli::MachineFlags,
     catalogue: &'a Catalogue,
+    composed: &[(String, u32)],
 ) -> anyhow::Result<Machines<'a>> {
     if let Some(text) = &flags.gpus {
         return given(text, flags.network.as_deref(), catalogue);
     }
-    let gpus = flags
+    let mut gpus = flags
         .gpu
         .iter()
         .map(|name| names::gpu(catalogue, "--gpu", name))
@@ -29,6 +30,23 @@ pub(super) fn machines<'a>(
     for text in &flags.owned {
         let (name, count) = quantities::owned(text).context("--owned")?;
         owned.push((names::gpu(catalogue, "--owned", &name)?, count));
+    }
+    if !composed.is_empty() && gpus.is_empty() && owned.is_empty() {
+        let sold = |gpu: &&Gpu| catalogue.offers.iter().any(|offer| offer.gpu == gpu.name);
+        gpus.extend(
+            catalogue
+                .gpus
+                .iter()
+                .filter(|gpu| !gpu.announced)
+                .filter(sold),
+        );
+    }
+    for (name, count) in composed {
+        let gpu = names::gpu(catalogue, "--fabric", name)?;
+        if !gpus.is_empty() {
+            gpus.push(gpu);
+        }
+        owned.push((gpu, *count));
     }
     names::regions(catalogue, "--region", &flags.region)?;
     Ok(Machines::Offered(Market {

@@ -5,7 +5,7 @@ mod machines;
 mod show;
 
 use super::{Answer, Context};
-use crate::{catalogue, cli, error::Problem, output};
+use crate::{catalogue, cli, error::Problem, fabric::Joined, output};
 use anyhow::Context as _;
 use gpuwise_domain::{
     estimate::Estimate,
@@ -21,7 +21,11 @@ use std::{fs, path::Path};
 const RELIABILITY: &str = include_str!("../../../../../catalogue/reliability.toml");
 
 pub(crate) fn run(context: &Context, flags: &cli::Train) -> anyhow::Result<Answer> {
-    let loaded = catalogue::load(&context.overrides.with_prices(&flags.machines.prices))?;
+    let mut loaded = catalogue::load(&context.overrides.with_prices(&flags.machines.prices))?;
+    let composed = match &flags.machines.fabric {
+        Some(path) => Joined::read(path, &loaded.catalogue)?.join(&mut loaded.catalogue),
+        None => Vec::new(),
+    };
     let form = flags
         .result
         .emit
@@ -30,7 +34,7 @@ pub(crate) fn run(context: &Context, flags: &cli::Train) -> anyhow::Result<Answe
     let model = super::model(&flags.model, None, &loaded, context)?;
     let choices = choices::choices(flags, form, &model.architecture)?;
     let job = choices::job(flags, choices.sequence, &loaded.catalogue)?;
-    let machines = machines::machines(&flags.machines, &loaded.catalogue)?;
+    let machines = machines::machines(&flags.machines, &loaded.catalogue, &composed)?;
     let reliability = reliability(&flags.reliability, &machines)?;
     let physics = Formulas {
         architecture: &model.architecture,
