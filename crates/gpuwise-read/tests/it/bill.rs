@@ -1,7 +1,7 @@
 //! What people write about bills.
 
 use gpuwise_domain::bill::CostKey;
-use gpuwise_read::bill::{assumption, growth, loads, months, served};
+use gpuwise_read::bill::{PlannedUnit, assumption, growth, loads, months, planned, served};
 use gpuwise_units::Fraction;
 use proptest::prelude::*;
 
@@ -106,6 +106,44 @@ proptest! {
         for key in CostKey::ALL {
             let _ = assumption(key, &given);
         }
-        let _ = (months(&given), growth(&given), served(&given), loads(&given));
+        let _ = (months(&given), growth(&given), served(&given), loads(&given), planned(&given));
     }
+}
+
+#[test]
+fn answers_of_other_plans_are_read() {
+    let job = r#"{"job":{},"model":{"name":"a-model"},"plans":[{"gpu":"L4","gpus":2,"gpus_per_host":4,
+        "run":{"total_seconds":{"value":7200.0},"energy_joules":{"low":720000,"value":1440000,"high":2160000}},
+        "rental":{"provider":"p","instance":"i","region":"r","terms":"spot","instances":2,
+        "gpus_per_instance":1.0,"price_micros_per_hour":600000,"currency":"EUR","date":"2026-07","source":"s"}}]}"#;
+    let read = planned(job).expect("an answer").expect("a plan");
+    assert_eq!((read.hosts, read.step, read.gpus_per_host), (2, 2, 1));
+    assert_eq!(read.served, PlannedUnit::RunHours(2.0));
+    assert_eq!(read.watts, Some([100.0, 200.0, 300.0]));
+    let rental = read.rental.expect("a rental");
+    assert_eq!(rental.terms, gpuwise_domain::offer::Terms::Spot);
+    let media = r#"{"network":"FLUX","unit":"images","rate_per_second":2.0,"deployments":[{"gpu":"H100",
+        "replicas":3,"gpus_per_replica":1,"capacity_per_second":{"value":3.0},"rental":null,
+        "price_per_hour":{"amount":9.0,"currency":"USD"}}]}"#;
+    let read = planned(media).expect("an answer").expect("a plan");
+    assert_eq!((read.hosts, read.step), (3, 1));
+    assert_eq!(read.served, PlannedUnit::PerSecond(2.0, "images".into()));
+    assert!((read.headroom - 1.5).abs() < 1e-12);
+    let price = read
+        .rental
+        .and_then(|rental| rental.price)
+        .expect("a price");
+    assert_eq!(price.0.micros, 3_000_000);
+    for (text, part) in [
+        (r#"{"job":{},"plans":[]}"#, "nothing fits"),
+        (r#"{"job":{},"plans":[{"gpu":"L4"}]}"#, "--tokens"),
+        (
+            r#"{"network":"x","deployments":[{"replicas":0}]}"#,
+            "/replicas",
+        ),
+    ] {
+        let said = planned(text).expect("an answer").expect_err(part);
+        assert!(said.contains(part), "{said}");
+    }
+    assert!(planned("{}").is_none() && planned("no JSON").is_none());
 }

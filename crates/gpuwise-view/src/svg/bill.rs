@@ -20,7 +20,8 @@ pub fn purchases(bill: &Bill, id: &str) -> Option<Picture> {
     let axis = Axis::up_to(most as f64, 5);
     let mut canvas = Canvas::default();
     let bottom = TOP + HEIGHT;
-    for mark in &axis.marks {
+    // Hosts are whole.
+    for mark in axis.marks.iter().filter(|mark| mark.fract() == 0.0) {
         let y = bottom - axis.share(*mark) * HEIGHT;
         canvas.line((LEFT, y), (RIGHT, y), "g", "");
         canvas.text(LEFT - 6.0, y + 4.0, Anchor::End, "m", &number(*mark));

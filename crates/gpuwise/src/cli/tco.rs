@@ -5,7 +5,8 @@ use std::path::PathBuf;
 
 #[derive(Debug, Args)]
 pub(crate) struct Tco {
-    /// A saved deployment [default: hosts as the flags say]
+    /// A saved deployment, or the JSON that `train` or `plan` of another model answers with
+    /// [default: hosts as the flags say]
     #[arg(value_name = "DEPLOYMENT")]
     pub(crate) deployment: Option<PathBuf>,
     #[command(flatten, next_help_heading = "Hosts and load")]

@@ -7,8 +7,9 @@ use gpuwise_domain::{
     offer::{Host, Offer, Terms},
     workload::Traffic,
 };
-use gpuwise_read::bill as read;
+use gpuwise_read::bill::{self as read, Planned, PlannedUnit};
 use gpuwise_units::{Currency, Fraction, HourlyPrice};
+use std::{fs, path::Path};
 
 /// Hours of a month.
 const HOURS: i64 = 730;
@@ -35,23 +36,40 @@ pub(super) struct Subject {
     pub(super) notes: Vec<String>,
 }
 
+/// A saved deployment, or the answer of a command that plans something else.
+fn read_either(path: Option<&Path>) -> anyhow::Result<(Option<Saved>, Option<Planned>)> {
+    let Some(path) = path else {
+        return Ok((None, None));
+    };
+    // What cannot be read is said where deployments are read.
+    let text = fs::read_to_string(path).unwrap_or_default();
+    match read::planned(&text) {
+        None => Ok((Some(simulation::read(path)?), None)),
+        Some(planned) => planned.map(|planned| (None, Some(planned))).map_err(|why| {
+            Problem::new(format!("{}: {why}", path.display()))
+                .hint("`gpuwise train … --tokens 2e9 --format json`, or `gpuwise plan … --images 2/s --format json`, writes one")
+                .into()
+        }),
+    }
+}
+
 impl Subject {
-    /// Of a saved deployment, or of flags.
+    /// Of a saved deployment, of an answer, or of flags.
     pub(super) fn new(flags: &Tco, loaded: &Loaded, currency: Currency) -> anyhow::Result<Self> {
-        let saved = flags
-            .deployment
-            .as_deref()
-            .map(simulation::read)
-            .transpose()?;
+        let (saved, planned) = read_either(flags.deployment.as_deref())?;
         let deployment = saved.as_ref().map(|saved| &saved.deployment);
-        let rental = deployment.and_then(|deployment| deployment.rental.as_ref());
+        let of_plan = planned.as_ref().and_then(|planned| planned.rental.as_ref());
+        let rental = deployment
+            .and_then(|deployment| deployment.rental.as_ref())
+            .or(of_plan);
         let hosts = &flags.hosts;
         let gpu = match (&hosts.gpu, deployment) {
             (Some(name), _) => Some(names::gpu(&loaded.catalogue, "--gpu", name)?.name.clone()),
             (None, Some(deployment)) => Some(deployment.gpu.clone()),
-            (None, None) => None,
+            (None, None) => planned.as_ref().map(|planned| planned.gpu.clone()),
         };
-        let gpus_per_host = match (hosts.gpus_per_host, rental) {
+        let of_plan = planned.as_ref().map(|planned| planned.gpus_per_host);
+        let gpus_per_host = match (hosts.gpus_per_host.or(of_plan), rental) {
             (Some(gpus), _) => Fraction::whole(gpus.into()),
             (None, Some(rental)) => Fraction::new(rental.gpu_thousandths.into(), 1000)
                 .filter(|gpus| *gpus > Fraction::ZERO)
@@ -62,7 +80,9 @@ impl Subject {
                     .into());
             }
         };
-        let count = hosts.hosts.or(rental.map(|rental| rental.instances.max(1)));
+        let of_plan = planned.as_ref().map(|planned| planned.hosts);
+        let count = hosts.hosts.or(of_plan);
+        let count = count.or(rental.map(|rental| rental.instances.max(1)));
         let replicas = deployment.map_or(1, |deployment| deployment.layout.replicas.max(1));
         let instances = rental.map_or(1, |rental| rental.instances.max(1));
         let mut subject = Self {
@@ -70,7 +90,9 @@ impl Subject {
             gpu,
             gpus_per_host,
             hosts: count.unwrap_or(1),
-            step: instances.div_ceil(replicas),
+            step: planned
+                .as_ref()
+                .map_or_else(|| instances.div_ceil(replicas), |planned| planned.step),
             load: Fraction::ONE,
             load_unit: "× today".into(),
             load_source: "today's load is 1".into(),
@@ -83,7 +105,11 @@ impl Subject {
         let mut headroom = Fraction::ONE;
         if let Some(saved) = &saved {
             headroom = subject.loaded_by(saved);
-            subject.powered_by(&saved.deployment);
+            let power = saved.deployment.figures.power;
+            subject.powered(power.map(|power| [power.low, power.value, power.high]));
+        }
+        if let Some(planned) = &planned {
+            headroom = subject.planned_for(planned);
         }
         subject.served_by(flags)?;
         if let Some(text) = &hosts.headroom {
@@ -95,7 +121,9 @@ impl Subject {
             subject.priced_by(rental, &loaded.catalogue.offers, currency);
         }
         subject.largest_power(&loaded.catalogue.hosts, loaded);
-        subject.words = subject.description(deployment);
+        let model = deployment.map(|deployment| &deployment.model);
+        let model = model.or(planned.as_ref().map(|planned| &planned.model));
+        subject.words = subject.description(model);
         Ok(subject)
     }
 
@@ -145,6 +173,28 @@ impl Subject {
         near(deployment.headroom.factor)
             .filter(|factor| *factor >= Fraction::ONE)
             .unwrap_or(Fraction::ONE)
+    }
+
+    /// What the answer of a training job or of another model says; how much more it bears.
+    fn planned_for(&mut self, planned: &Planned) -> Fraction {
+        self.load_source = "what was planned for".into();
+        match &planned.served {
+            PlannedUnit::RunHours(hours) => {
+                let per = Fraction::nearest(HOURS as f64 / hours, 9);
+                self.unit("training run".into(), per);
+            }
+            PlannedUnit::PerSecond(rate, name) => {
+                if let Some(load) =
+                    Fraction::nearest(*rate, 9).filter(|load| *load > Fraction::ZERO)
+                {
+                    self.load = load;
+                    self.load_unit = format!("{name}/s");
+                }
+                self.unit(singular(name), Some(Fraction::whole(3600 * HOURS)));
+            }
+        }
+        self.powered(planned.watts);
+        Fraction::nearest(planned.headroom, 9).unwrap_or(Fraction::ONE)
     }
 
     /// The share of hours that prompts take: that by which the deployment's hour was split.
@@ -227,13 +277,11 @@ impl Subject {
         Ok(())
     }
 
-    fn powered_by(&mut self, deployment: &Deployment) {
-        let Some(power) = deployment.figures.power else {
-            return;
-        };
+    /// From the watts of all GPUs.
+    fn powered(&mut self, watts: Option<[f64; 3]>) {
+        let Some(watts) = watts else { return };
         let hosts = f64::from(self.hosts.max(1));
-        let each = [power.low, power.value, power.high]
-            .map(|watts| Fraction::nearest(watts / 1000.0 / hosts, 6));
+        let each = watts.map(|watts| Fraction::nearest(watts / 1000.0 / hosts, 6));
         if let [Some(low), Some(value), Some(high)] = each {
             self.gpu_power = Some([low, value, high]);
         }
@@ -326,10 +374,10 @@ impl Subject {
     }
 
     /// `2 hosts of 8 H100 SXM5 80GB for meta-llama/Llama-3.1-8B, 4 requests/s`.
-    fn description(&self, deployment: Option<&Deployment>) -> String {
+    fn description(&self, model: Option<&String>) -> String {
         let hosts = if self.hosts == 1 { "host" } else { "hosts" };
         let gpu = self.gpu.as_deref().unwrap_or("GPUs");
-        let model = deployment.map_or_else(String::new, |of| format!(" for {}", of.model));
+        let model = model.map_or_else(String::new, |model| format!(" for {model}"));
         let load = if self.load_unit.starts_with('×') {
             String::new()
         } else {

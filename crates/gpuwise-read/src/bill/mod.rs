@@ -1,5 +1,9 @@
 //! What people write about bills: growth, months, assumptions with ranges, loads by the month.
 
+mod answers;
+
+pub use answers::{Planned, PlannedUnit, planned};
+
 use gpuwise_domain::bill::{CostKey, CostUnit};
 use gpuwise_units::{Currency, Fraction, ParseQuantityError};
 
