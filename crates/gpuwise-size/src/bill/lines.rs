@@ -112,75 +112,50 @@ pub(super) fn lines(question: &Question) -> Result<Lines, BillError> {
 }
 
 fn base(book: &mut Book, question: &Question) -> Result<Base, BillError> {
-    let months = question.horizon as usize;
     let mut inputs = Vec::new();
     for key in CostKey::ALL {
         if let Some(input) = question.input(key) {
             inputs.push((key, book.assumption(input)));
         }
     }
-    let find = |wanted: CostKey| inputs.iter().find(|(key, _)| *key == wanted);
-    let row = |wanted: CostKey| find(wanted).map(|(_, row)| *row);
-    let fact = |key, what, unit, words| Line {
-        key,
-        what,
-        unit,
-        decimals: 0,
-        words,
+    let row = |wanted: CostKey| {
+        let found = inputs.iter().find(|(key, _)| *key == wanted);
+        found.map(|(_, row)| *row)
     };
-    let hours = book.given(
-        &fact(
-            "hours",
-            "hours of a month",
-            "h",
-            "8,760 hours of a year, over 12",
-        ),
-        &[Fraction::whole(730)],
-        false,
+    let mut fact = |key, what, unit, words, value: i64| {
+        let line = Line {
+            key,
+            what,
+            unit,
+            decimals: 0,
+            words,
+        };
+        book.given(&line, &[Fraction::whole(value)], false)
+    };
+    let hours = fact(
+        "hours",
+        "hours of a month",
+        "h",
+        "8,760 hours of a year, over 12",
+        730,
     );
-    let hosts_now = book.given(
-        &fact("hosts_now", "hosts today", "hosts", "the deployment"),
-        &[Fraction::whole(question.hosts_now.into())],
-        false,
+    let hosts_now = fact(
+        "hosts_now",
+        "hosts today",
+        "hosts",
+        "the deployment",
+        question.hosts_now.into(),
     );
-    let step = book.given(
-        &fact(
-            "step",
-            "hosts added at a time",
-            "hosts",
-            "hosts of one replica",
-        ),
-        &[Fraction::whole(question.step.into())],
-        false,
+    let step = fact(
+        "step",
+        "hosts added at a time",
+        "hosts",
+        "hosts of one replica",
+        question.step.into(),
     );
     let discount = discounts(book, question, row(CostKey::Rate))?;
     let load = load(book, question, row(CostKey::Growth))?;
     let one_host = row(CostKey::Capacity).map_or_else(|| whole(1), one);
-    let bears = one_host * one(step);
-    let extra = book.line(
-        &Line {
-            key: "extra",
-            what: "hosts beyond the load",
-            unit: "hosts",
-            decimals: 0,
-            words: "hosts today less those that the load of the first month takes, at least 0",
-        },
-        larger(
-            whole(0),
-            one(hosts_now) - one(step) * up(Formula::Cell(load, 0) / bears.clone()),
-        ),
-    )?;
-    let needed = book.series(
-        &Line {
-            key: "needed",
-            what: "hosts that bear the load",
-            unit: "hosts",
-            decimals: 0,
-            words: "hosts beyond the load + step · load / (load a host bears · step), rounded up",
-        },
-        months,
-        |month, _| one(extra) + one(step) * up(Formula::Cell(load, month) / bears.clone()),
-    )?;
     // A load that is not said to grow has no forecast that could be wrong.
     let grows = question.load.len() > 1 || row(CostKey::Growth).is_some();
     let forecast = (row(CostKey::Safety), row(CostKey::Spread));
@@ -188,22 +163,10 @@ fn base(book: &mut Book, question: &Question) -> Result<Base, BillError> {
         (Some(safety), Some(spread)) => whole(1) + one(safety) * one(spread),
         _ => whole(1),
     };
-    let target = book.series(
-        &Line {
-            key: "target",
-            what: "hosts with the forecast's margin",
-            unit: "hosts",
-            decimals: 0,
-            words: "as above, for load · (1 + z · σ)",
-        },
-        months,
-        |month, _| {
-            let load = Formula::Cell(load, month) * margin.clone();
-            one(extra) + one(step) * up(load / bears.clone())
-        },
-    )?;
+    let bears = one_host * one(step);
+    let (needed, target) = hosts(book, question, [load, hosts_now, step], &bears, &margin)?;
     Ok(Base {
-        months,
+        months: question.horizon as usize,
         hours,
         discount,
         hosts_now,
@@ -212,6 +175,57 @@ fn base(book: &mut Book, question: &Question) -> Result<Base, BillError> {
         load,
         inputs,
     })
+}
+
+/// Hosts that bear the load of each month, without and with the forecast's margin.
+fn hosts(
+    book: &mut Book,
+    question: &Question,
+    [load, hosts_now, step]: [Row; 3],
+    bears: &Formula,
+    margin: &Formula,
+) -> Result<(Row, Row), BillError> {
+    let months = question.horizon as usize;
+    let line = |key, what, words| Line {
+        key,
+        what,
+        unit: "hosts",
+        decimals: 0,
+        words,
+    };
+    let extra = book.line(
+        &line(
+            "extra",
+            "hosts beyond the load",
+            "hosts today less those that the load of the first month takes, at least 0",
+        ),
+        larger(
+            whole(0),
+            one(hosts_now) - one(step) * up(Formula::Cell(load, 0) / bears.clone()),
+        ),
+    )?;
+    let needed = book.series(
+        &line(
+            "needed",
+            "hosts that bear the load",
+            "hosts beyond the load + step · load / (load a host bears · step), rounded up",
+        ),
+        months,
+        |month, _| one(extra) + one(step) * up(Formula::Cell(load, month) / bears.clone()),
+    )?;
+    let target = book.series(
+        &line(
+            "target",
+            "hosts with the forecast's margin",
+            "as above, for load · (1 + z · σ)",
+        ),
+        months,
+        |month, _| {
+            let load = Formula::Cell(load, month) * margin.clone();
+            one(extra) + one(step) * up(load / bears.clone())
+        },
+    )?;
+    Ok((needed, target))
 }
 
 /// What a payment of each month is worth in the first: up to the horizon, and to the end of a life.

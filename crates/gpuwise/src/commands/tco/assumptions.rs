@@ -208,9 +208,14 @@ impl Assumptions {
     pub(super) fn notes(&self, start: Month, horizon: u32) -> Vec<String> {
         let mut out = self.notes.clone();
         let end = start.after(i64::from(horizon) - 1);
+        let owns = self
+            .rows
+            .iter()
+            .any(|row| row.input.key == CostKey::Capital);
         let mut beyond: Vec<(Month, String)> = self
             .rows
             .iter()
+            .filter(|row| owns || !for_owning(row.input.key))
             .filter_map(|row| {
                 let of = Month::from_text(&row.input.date)?;
                 let until = of.after(row.valid_months?.into());
@@ -285,4 +290,19 @@ fn undated(key: CostKey, [low, value, high]: [Fraction; 3], source: String) -> C
         gpus: 1,
         valid_months: None,
     }
+}
+
+/// Whether an assumption matters only where hosts are owned.
+const fn for_owning(key: CostKey) -> bool {
+    matches!(
+        key,
+        CostKey::Network
+            | CostKey::Spares
+            | CostKey::Life
+            | CostKey::Residual
+            | CostKey::Support
+            | CostKey::Energy
+            | CostKey::Space
+            | CostKey::Staff
+    )
 }

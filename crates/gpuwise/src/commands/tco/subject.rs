@@ -53,6 +53,21 @@ fn read_either(path: Option<&Path>) -> anyhow::Result<(Option<Saved>, Option<Pla
     }
 }
 
+/// GPUs of a host: as given, else those of the instance that is rented.
+fn gpus_of_host(given: Option<u32>, rental: Option<&Rental>) -> anyhow::Result<Fraction> {
+    match (given, rental) {
+        (Some(gpus), _) => Ok(Fraction::whole(gpus.into())),
+        (None, Some(rental)) => Ok(Fraction::new(rental.gpu_thousandths.into(), 1000)
+            .filter(|gpus| *gpus > Fraction::ZERO)
+            .unwrap_or(Fraction::ONE)),
+        (None, None) => Err(Problem::new("how many GPUs a host has is not known")
+            .hint(
+                "give a saved deployment that is rented somewhere, or --gpu H100 --gpus-per-host 8",
+            )
+            .into()),
+    }
+}
+
 impl Subject {
     /// Of a saved deployment, of an answer, or of flags.
     pub(super) fn new(flags: &Tco, loaded: &Loaded, currency: Currency) -> anyhow::Result<Self> {
@@ -69,17 +84,7 @@ impl Subject {
             (None, None) => planned.as_ref().map(|planned| planned.gpu.clone()),
         };
         let of_plan = planned.as_ref().map(|planned| planned.gpus_per_host);
-        let gpus_per_host = match (hosts.gpus_per_host.or(of_plan), rental) {
-            (Some(gpus), _) => Fraction::whole(gpus.into()),
-            (None, Some(rental)) => Fraction::new(rental.gpu_thousandths.into(), 1000)
-                .filter(|gpus| *gpus > Fraction::ZERO)
-                .unwrap_or(Fraction::ONE),
-            (None, None) => {
-                return Err(Problem::new("how many GPUs a host has is not known")
-                    .hint("give a saved deployment that is rented somewhere, or --gpu H100 --gpus-per-host 8")
-                    .into());
-            }
-        };
+        let gpus_per_host = gpus_of_host(hosts.gpus_per_host.or(of_plan), rental)?;
         let of_plan = planned.as_ref().map(|planned| planned.hosts);
         let count = hosts.hosts.or(of_plan);
         let count = count.or(rental.map(|rental| rental.instances.max(1)));

@@ -1,0 +1,298 @@
+//! What owning, renting or both costs over years: assumptions, the sheet of lines that the figures
+//! are computed on, and what comes out. Data only; money is exact.
+
+mod keys;
+mod sheet;
+
+pub use keys::{CostKey, CostUnit};
+pub use sheet::{Formula, RowOrigin, Sheet, SheetCell, SheetRow};
+
+use alloc::{string::String, vec::Vec};
+use gpuwise_units::{Currency, Fraction, Money};
+
+/// A calendar month.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Month {
+    /// The year.
+    pub year: i32,
+    /// From 1 to 12.
+    pub month: u8,
+}
+
+impl Month {
+    /// From `2026-07`; a day that follows is left out. `None` where the text begins with no month.
+    pub fn from_text(text: &str) -> Option<Self> {
+        let mut parts = text.trim().splitn(3, '-');
+        let year = parts.next().filter(|year| year.len() == 4)?.parse().ok()?;
+        let month = parts.next()?.get(..2)?.parse().ok()?;
+        (1..=12).contains(&month).then_some(Self { year, month })
+    }
+
+    /// So many months later; earlier where negative.
+    #[must_use]
+    pub fn after(self, months: i64) -> Self {
+        let count = i64::from(self.year) * 12 + i64::from(self.month) - 1 + months;
+        Self {
+            year: count.div_euclid(12) as i32,
+            month: (count.rem_euclid(12) + 1) as u8,
+        }
+    }
+
+    /// Months from another one to this one.
+    pub fn since(self, other: Self) -> i64 {
+        let count = |month: Self| i64::from(month.year) * 12 + i64::from(month.month);
+        count(self) - count(other)
+    }
+}
+
+impl core::fmt::Display for Month {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        write!(f, "{:04}-{:02}", self.year, self.month)
+    }
+}
+
+/// One assumption with its range and where it comes from.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CostInput {
+    /// Which.
+    pub key: CostKey,
+    /// The lower end.
+    pub low: Fraction,
+    /// The central figure.
+    pub value: Fraction,
+    /// The upper end.
+    pub high: Fraction,
+    /// The day or month it is of; empty where it has none.
+    pub date: String,
+    /// Where it comes from.
+    pub source: String,
+}
+
+/// A row of assumptions as a file states it: also whose it is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CostRow {
+    /// The assumption.
+    pub input: CostInput,
+    /// Its currency, where it is money.
+    pub currency: Option<Currency>,
+    /// Catalogue name of the GPU whose host this is; `None` for any.
+    pub gpu: Option<String>,
+    /// GPUs that the figure is for, where it is of a host.
+    pub gpus: u32,
+    /// Months after its date in which it is taken as it is.
+    pub valid_months: Option<u32>,
+}
+
+/// Ways to have hosts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Strategy {
+    /// Rented on demand, all hours.
+    OnDemand,
+    /// Rented on demand, as many as the load of the hour needs.
+    Following,
+    /// Reserved, all hours.
+    Reserved,
+    /// Spot capacity, all hours.
+    Spot,
+    /// Bought as the load grows, by the calendar.
+    Owned,
+    /// Bought at once for the whole horizon.
+    OwnedAtOnce,
+    /// Base load owned, peaks rented on demand.
+    Hybrid,
+}
+
+impl Strategy {
+    /// All of them.
+    pub const ALL: [Self; 7] = [
+        Self::OnDemand,
+        Self::Following,
+        Self::Reserved,
+        Self::Spot,
+        Self::Owned,
+        Self::OwnedAtOnce,
+        Self::Hybrid,
+    ];
+
+    /// For people.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::OnDemand => "on demand, all hours",
+            Self::Following => "on demand, following the load",
+            Self::Reserved => "reserved",
+            Self::Spot => "spot",
+            Self::Owned => "owned, bought as it grows",
+            Self::OwnedAtOnce => "owned, all bought now",
+            Self::Hybrid => "base owned, peaks rented",
+        }
+    }
+
+    /// For programs.
+    pub const fn key(self) -> &'static str {
+        match self {
+            Self::OnDemand => "on_demand",
+            Self::Following => "following",
+            Self::Reserved => "reserved",
+            Self::Spot => "spot",
+            Self::Owned => "owned",
+            Self::OwnedAtOnce => "owned_at_once",
+            Self::Hybrid => "hybrid",
+        }
+    }
+
+    /// Whether hosts are bought.
+    pub const fn buys(self) -> bool {
+        matches!(self, Self::Owned | Self::OwnedAtOnce | Self::Hybrid)
+    }
+}
+
+/// An amount with its 80 % range.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Amount {
+    /// The central figure.
+    pub value: Money,
+    /// The lower end.
+    pub low: Money,
+    /// The upper end.
+    pub high: Money,
+}
+
+/// What a strategy comes to.
+#[derive(Debug, Clone, PartialEq)]
+pub struct StrategyBill {
+    /// Which.
+    pub strategy: Strategy,
+    /// What it costs, or why that is not known.
+    pub outcome: Result<Costs, String>,
+}
+
+/// What a strategy costs.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Costs {
+    /// Everything that is paid within the horizon, less what hosts are still worth at its end.
+    pub total: Amount,
+    /// The same, each payment discounted to the first month.
+    pub discounted: Amount,
+    /// Discounted, per unit that is served, in the order of [`Bill::units`].
+    pub per_unit: Vec<Amount>,
+}
+
+/// A unit that money is spread over.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ServedUnit {
+    /// `10⁶ output tokens`, `image`.
+    pub name: String,
+    /// How many of them one unit of load comes to in a month at full load.
+    pub per_load_month: Fraction,
+    /// Which part of the bill is its.
+    pub share: UnitShare,
+}
+
+/// Which part of a bill a unit bears.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum UnitShare {
+    /// All of it.
+    All,
+    /// That of prompts.
+    Prompts,
+    /// That of answers.
+    Answers,
+}
+
+/// A figure between two others.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Band {
+    /// The central figure.
+    pub value: Fraction,
+    /// The lower end.
+    pub low: Fraction,
+    /// The upper end.
+    pub high: Fraction,
+}
+
+/// A month of the purchase calendar.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CalendarMonth {
+    /// Which.
+    pub month: Month,
+    /// The load at its peak, in units of load.
+    pub load: Fraction,
+    /// Hosts that bear it.
+    pub needed: i64,
+    /// Hosts that are bought by the calendar and in service.
+    pub owned: i64,
+    /// Hosts that arrive for growth.
+    pub arriving: i64,
+    /// Hosts that replace those at the end of their life.
+    pub replaced: i64,
+    /// Hosts that are short, and rented meanwhile.
+    pub short: i64,
+    /// Hosts to own where peaks are rented; `None` where that cannot be told.
+    pub base: Option<i64>,
+}
+
+/// By how much an assumption moves a total.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Sensitivity {
+    /// Which.
+    pub input: CostInput,
+    /// The discounted total with it at its lower end.
+    pub at_low: Money,
+    /// The discounted total with it at its upper end.
+    pub at_high: Money,
+}
+
+/// Energy and emissions over the horizon.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Footprint {
+    /// kWh of hosts in service, the facility included.
+    pub kwh: Band,
+    /// Kilograms of CO2-equivalent, where the grid's factor is given.
+    pub carbon_kg: Option<Band>,
+}
+
+/// What hosts cost over a horizon, in every way to have them.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Bill {
+    /// What is billed, in words.
+    pub subject: String,
+    /// The currency of all amounts.
+    pub currency: Currency,
+    /// The first month.
+    pub start: Month,
+    /// Months.
+    pub horizon: u32,
+    /// In what load is counted.
+    pub load_unit: String,
+    /// Hosts today.
+    pub hosts_now: i64,
+    /// GPUs of a host.
+    pub gpus_per_host: Fraction,
+    /// Every strategy.
+    pub strategies: Vec<StrategyBill>,
+    /// What money is spread over.
+    pub units: Vec<ServedUnit>,
+    /// An owned GPU's hour, used all hours that it can be; `None` where it is not known.
+    pub owned_gpu_hour: Option<Amount>,
+    /// From which share of hours on owning a host is cheaper than renting it for those hours.
+    pub break_even: Option<Band>,
+    /// The cheaper way to buy all hosts less the cheaper way to rent them for all hours, discounted:
+    /// above 0 renting is cheaper.
+    pub owning_less_renting: Option<Amount>,
+    /// Month by month.
+    pub calendar: Vec<CalendarMonth>,
+    /// The first month that today's hosts do not bear; `None`: they bear all.
+    pub breaks: Option<Month>,
+    /// Months from order to service.
+    pub lead: u32,
+    /// For which strategy `sensitivities` are.
+    pub cheapest: Option<Strategy>,
+    /// Which assumption moves the cheapest total most, most first.
+    pub sensitivities: Vec<Sensitivity>,
+    /// Energy, where power is known.
+    pub footprint: Option<Footprint>,
+    /// What was assumed, extrapolated or left out, in sentences.
+    pub notes: Vec<String>,
+    /// The lines that it was computed on.
+    pub sheet: Sheet,
+}
