@@ -56,6 +56,14 @@ fn read_either(path: Option<&Path>) -> anyhow::Result<(Option<Saved>, Option<Pla
 /// GPUs of a host: as given, else those of the instance that is rented.
 fn gpus_of_host(given: Option<u32>, rental: Option<&Rental>) -> anyhow::Result<Fraction> {
     match (given, rental) {
+        (Some(gpus), Some(rental)) if u64::from(gpus) * 1000 != u64::from(rental.gpu_thousandths) => {
+            Err(Problem::new(format!(
+                "--gpus-per-host {gpus}: the hosts that it is rented on have {}, and their prices are for those",
+                f64::from(rental.gpu_thousandths) / 1000.0
+            ))
+            .hint("leave it out, or describe the hosts by flags alone")
+            .into())
+        }
         (Some(gpus), _) => Ok(Fraction::whole(gpus.into())),
         (None, Some(rental)) => Ok(Fraction::new(rental.gpu_thousandths.into(), 1000)
             .filter(|gpus| *gpus > Fraction::ZERO)
