@@ -193,12 +193,22 @@ pub(super) fn towers(root: Fields<'_>, class: &str) -> Result<Option<Vec<Compone
     ]))
 }
 
+/// Tables and layers of a recommender: far above what is built.
+const MOST_TABLES: usize = 10_000;
+const MOST_LAYERS: usize = 1_000;
+
 fn recommender(root: Fields<'_>, _: &str) -> Result<Shape, ConfigError> {
     let lists = |name: &'static str| -> Result<Vec<u64>, ConfigError> {
-        root.counts(name)?.ok_or(ConfigError::Missing {
+        let widths = root.counts(name)?.ok_or(ConfigError::Missing {
             field: name,
-            purpose: "size of the tables and layers",
-        })
+            purpose: "size of the layers",
+        })?;
+        if widths.len() > MOST_LAYERS || widths.contains(&0) {
+            return Err(ConfigError::Contradiction(format!(
+                "`{name}` must be at most {MOST_LAYERS} numbers above 0"
+            )));
+        }
+        Ok(widths)
     };
     let rows = root.lengths("num_embeddings_per_feature")?;
     let lookups = match root.counts("multi_hot_sizes")? {
@@ -209,6 +219,12 @@ fn recommender(root: Fields<'_>, _: &str) -> Result<Shape, ConfigError> {
         return Err(ConfigError::Contradiction(format!(
             "`multi_hot_sizes` has {} entries for {} tables",
             lookups.len(),
+            rows.len()
+        )));
+    }
+    if rows.len() > MOST_TABLES {
+        return Err(ConfigError::Contradiction(format!(
+            "`num_embeddings_per_feature` has {} entries; at most {MOST_TABLES} are read",
             rows.len()
         )));
     }

@@ -58,9 +58,9 @@ fn stages(root: Fields<'_>) -> Result<ResidualNetwork, ConfigError> {
             widths.len()
         )));
     }
-    if depths.iter().any(|blocks| *blocks > 1000) || widths.contains(&0) {
+    if depths.len() > 16 || depths.iter().any(|blocks| *blocks > 1000) || widths.contains(&0) {
         return Err(ConfigError::Contradiction(
-            "`depths` must be at most 1000, `hidden_sizes` above 0".into(),
+            "there must be at most 16 stages, `depths` at most 1000, `hidden_sizes` above 0".into(),
         ));
     }
     let bottleneck = root.text("layer_type")?.unwrap_or("bottleneck") == "bottleneck";

@@ -21,4 +21,5 @@ mod train_search;
 mod training_time;
 mod verdict;
 mod walks;
+mod walks_hostile;
 mod walks_shared;
