@@ -147,22 +147,20 @@ fn unet(root: Fields<'_>, _: &str) -> Result<Shape, ConfigError> {
     } else {
         of_levels(root, "attention_head_dim", count, 8)?
     };
-    let level =
-        |((((&channels, down), up), depth), heads): ((((&u64, &bool), &bool), &u64), &u64)| {
-            UnetLevel {
-                channels,
-                down_transformers: if *down { *depth } else { 0 },
-                up_transformers: if *up { *depth } else { 0 },
-                heads: (*heads).max(1),
-            }
-        };
+    let transformers = |attends: Option<&bool>, level: usize| match attends {
+        Some(true) => depths.get(level).copied().unwrap_or(1),
+        _ => 0,
+    };
     let levels = widths
         .iter()
-        .zip(&down)
-        .zip(up.iter().rev())
-        .zip(&depths)
-        .zip(&heads)
-        .map(level)
+        .enumerate()
+        .map(|(level, &channels)| UnetLevel {
+            channels,
+            down_transformers: transformers(down.get(level), level),
+            // From the inside out.
+            up_transformers: transformers(up.get(count - 1 - level), level),
+            heads: heads.get(level).copied().unwrap_or(1).max(1),
+        })
         .collect();
     let stated = root.text("mid_block_type")?;
     let middle = match stated {
@@ -250,7 +248,7 @@ fn video_autoencoder(root: Fields<'_>, _: &str) -> Result<Shape, ConfigError> {
         None => vec![false, true, true],
         Some(items) => items
             .iter()
-            .map(|item| item.as_bool())
+            .map(serde_json::Value::as_bool)
             .collect::<Option<Vec<_>>>()
             .ok_or_else(|| {
                 ConfigError::Contradiction("`temperal_downsample` is no list of truths".into())

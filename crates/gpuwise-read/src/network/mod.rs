@@ -130,7 +130,7 @@ pub fn read_part(name: &str, value: &Value) -> Result<Vec<Component>, NetworkErr
     }])
 }
 
-fn class<'a>(root: Fields<'a>) -> Result<&'a str, ConfigError> {
+fn class(root: Fields<'_>) -> Result<&str, ConfigError> {
     if let Some(class) = root.text("_class_name")? {
         return Ok(class);
     }

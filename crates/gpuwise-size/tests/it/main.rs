@@ -21,5 +21,3 @@ mod train_search;
 mod training_time;
 mod verdict;
 mod walks;
-mod walks_hostile;
-mod walks_shared;

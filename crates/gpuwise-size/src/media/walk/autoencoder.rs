@@ -90,7 +90,7 @@ fn level_of(tracer: &mut Tracer, name: &str, grid: Grid, channels: (u64, u64), b
             residual(tracer, name, grid, (inputs, width), None);
         } else {
             tracer.holding(input, |tracer| {
-                residual(tracer, name, grid, (width, width), None)
+                residual(tracer, name, grid, (width, width), None);
             });
         }
     }

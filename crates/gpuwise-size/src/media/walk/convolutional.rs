@@ -194,10 +194,10 @@ fn heads(tracer: &mut Tracer, shape: &Retinanet, grid: Grid) {
     }
 }
 
-/// The U-net over volumes: one window of `side` voxels each way.
-pub(super) fn volume(tracer: &mut Tracer, shape: &VolumeUnet, side: u64) {
+/// The U-net over volumes: one window of so many voxels each way.
+pub(super) fn volume(tracer: &mut Tracer, shape: &VolumeUnet, window: u64) {
     let cube = |side: u64| product(&[side, side, side]);
-    let mut size = side;
+    let mut size = window;
     let mut channels = shape.channels;
     let mut kept = Vec::new();
     for (index, &width) in shape.filters.iter().enumerate() {

@@ -26,6 +26,10 @@ struct Stream {
 
 /// A block of two streams.
 #[derive(Debug, Clone, Copy)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each says whether a part is there, independently of the others"
+)]
 struct Double {
     hidden: u64,
     heads: u64,
@@ -58,7 +62,7 @@ fn feed_forward(tracer: &mut Tracer, tokens: u64, block: &Double) {
 /// Norms of queries and keys, over so many elements each, with so many parameters each.
 fn head_norms(tracer: &mut Tracer, elements: u64, parameters: u64) {
     tracer.repeat(2, |tracer| {
-        tracer.norm("block.attention.head_norm", elements, parameters)
+        tracer.norm("block.attention.head_norm", elements, parameters);
     });
 }
 
@@ -210,7 +214,7 @@ pub(super) fn flux(tracer: &mut Tracer, shape: &FluxDenoiser, tokens: Tokens) {
         modulated: !shape.second,
     };
     tracer.repeat(shape.double_blocks, |tracer| {
-        double(tracer, pair(tokens, true), &block)
+        double(tracer, pair(tokens, true), &block);
     });
     let both = tokens.image.saturating_add(tokens.text);
     tracer.repeat(shape.single_blocks, |tracer| single(tracer, both, &block));
@@ -300,7 +304,7 @@ pub(super) fn qwen_image(tracer: &mut Tracer, shape: &QwenImage, tokens: Tokens)
         modulated: true,
     };
     tracer.repeat(shape.blocks, |tracer| {
-        double(tracer, pair(tokens, true), &block)
+        double(tracer, pair(tokens, true), &block);
     });
     let outputs = product(&[shape.patch, shape.patch, shape.output_channels]);
     last(tracer, tokens.image, hidden, outputs, true);
@@ -351,7 +355,7 @@ pub(super) fn hunyuan_video(tracer: &mut Tracer, shape: &HunyuanVideo, tokens: T
         true,
     );
     tracer.repeat(shape.refiner_blocks, |tracer| {
-        refine(tracer, tokens.text, &block)
+        refine(tracer, tokens.text, &block);
     });
     embed(tracer, "time", TIME_CHANNELS, hidden, true);
     embed(tracer, "pooled_text", shape.pooled_width, hidden, true);
@@ -359,7 +363,7 @@ pub(super) fn hunyuan_video(tracer: &mut Tracer, shape: &HunyuanVideo, tokens: T
         embed(tracer, "guidance", TIME_CHANNELS, hidden, true);
     }
     tracer.repeat(shape.double_blocks, |tracer| {
-        double(tracer, pair(tokens, true), &block)
+        double(tracer, pair(tokens, true), &block);
     });
     let both = tokens.image.saturating_add(tokens.text);
     tracer.repeat(shape.single_blocks, |tracer| single(tracer, both, &block));

@@ -103,7 +103,7 @@ fn has_longer_text(sizes: &Sizes<'_>) -> bool {
 }
 
 fn check_heads(part: &str, hidden: u64, heads: u64) -> Result<(), WalkError> {
-    if heads == 0 || hidden % heads != 0 {
+    if heads == 0 || !hidden.is_multiple_of(heads) {
         return Err(WalkError::Contradiction {
             part: part.into(),
             problem: format!("a width of {hidden} is no multiple of {heads} heads"),
@@ -353,7 +353,7 @@ fn whole(sizes: &Sizes<'_>, name: &str, model: &Architecture, assumed: &mut Vec<
     language::source_cache(&mut cache, model, source);
     let mut decoder = Tracer::new();
     // A tied embedding is counted with the encoder, which reads it too.
-    let outside = if hears.is_some() { 0 } else { 1 };
+    let outside = usize::from(hears.is_none());
     if outside > 0 {
         decoder.shared(|tracer| {
             language::outside(tracer, model.outside.get(..outside).unwrap_or_default(), 1);
@@ -367,7 +367,7 @@ fn whole(sizes: &Sizes<'_>, name: &str, model: &Architecture, assumed: &mut Vec<
     let span = Span {
         tokens: 1,
         // The mean over the tokens written, each of which sees itself and those before.
-        context: (written as f64 + 1.0) / 2.0,
+        context: f64::midpoint(written as f64, 1.0),
         source,
         source_cached: true,
     };

@@ -234,7 +234,7 @@ pub(super) fn divisible(
     because: String,
 ) -> Result<(), WalkError> {
     let multiple = multiple.max(1);
-    if image.width % multiple == 0 && image.height % multiple == 0 {
+    if image.width.is_multiple_of(multiple) && image.height.is_multiple_of(multiple) {
         return Ok(());
     }
     let nearest = |side: u64| ((side + multiple / 2) / multiple).max(1) * multiple;

@@ -127,7 +127,7 @@ impl Frames<'_> {
         self.convolution("attention.qkv", &wide, volume, volume);
         let size = Attention::full(positions, positions, 1, channels);
         self.tracer.repeat(volume.frames(), |tracer| {
-            tracer.attention("attention", &size)
+            tracer.attention("attention", &size);
         });
         let out = Kernel::square(channels, channels, 1);
         self.convolution("attention.out", &out, volume, volume);

@@ -15,14 +15,7 @@ use std::sync::OnceLock;
 fn configurations() -> &'static [Value] {
     static FOUND: OnceLock<Vec<Value>> = OnceLock::new();
     FOUND.get_or_init(|| {
-        let files = [
-            include_str!("../../../../catalogue/networks/diffusion.json"),
-            include_str!("../../../../catalogue/networks/large_diffusion.json"),
-            include_str!("../../../../catalogue/networks/recommender.json"),
-            include_str!("../../../../catalogue/networks/text.json"),
-            include_str!("../../../../catalogue/networks/vision.json"),
-        ];
-        let entries = files
+        let entries = super::FILES
             .iter()
             .flat_map(|text| serde_json::from_str::<Vec<Value>>(text).expect("a list"));
         let parts =

@@ -70,7 +70,7 @@ fn config(models: &[Value], model: &Value) -> Option<Value> {
     let empty = |model: &Value| {
         model["config"]
             .as_object()
-            .is_none_or(|config| config.is_empty())
+            .is_none_or(serde_json::Map::is_empty)
     };
     let mut config = if empty(model) {
         let base = id.split(" (").next()?;
