@@ -69,8 +69,7 @@ fn walks_count_what_the_classes_compute() {
         let live = parts.iter().map(|part| part.live_elements).max();
         let ratio = row
             .live
-            .map(|peak| live.unwrap_or(0) as f64 / peak as f64)
-            .unwrap_or(1.0);
+            .map_or(1.0, |peak| live.unwrap_or(0) as f64 / peak as f64);
         if walked.parameters() != row.parameters
             || flops != row.flops
             || !(0.85..1.05).contains(&ratio)
