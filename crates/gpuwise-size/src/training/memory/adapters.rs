@@ -106,9 +106,12 @@ impl Resolved {
             K::Partial => runs(architecture)
                 .map(|run| run.count as f64 * norms(&run.layer))
                 .sum(),
-            _ => self.sum(architecture, |module| {
-                parameters(self.traits.kind, self.traits.name, module, rank)
-            }),
+            _ => {
+                let outside = rank * (architecture.vocabulary as f64 + hidden);
+                self.sum(architecture, |module| {
+                    parameters(self.traits.kind, self.traits.name, module, rank)
+                }) + self.targets.outside() as f64 * outside
+            }
         }
     }
 

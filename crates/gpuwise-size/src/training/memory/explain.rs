@@ -16,7 +16,7 @@ use alloc::{
 use gpuwise_domain::{
     estimate::Derivation,
     model::Architecture,
-    training::{MemoryCause as C, Method, Recompute, TrainingSetup},
+    training::{MemoryCause as C, Method, Recompute, Sharding, TrainingSetup},
 };
 use gpuwise_units::{Bytes, significant};
 
@@ -67,6 +67,7 @@ fn inputs_of(
     adapter: Option<&Resolved>,
 ) -> Vec<Derivation> {
     match cause {
+        C::Gradients if adapter.is_some() => Vec::new(),
         C::Weights | C::MasterWeights | C::Gradients | C::OptimizerStates => {
             let parameters = Parameters::of(architecture, stage, setup);
             core::iter::once(parameter_count(&parameters))
@@ -141,10 +142,18 @@ fn each(cause: C, setup: &TrainingSetup) -> Option<Derivation> {
 }
 
 fn words(cause: C, setup: &TrainingSetup) -> (&'static str, String) {
-    let sharded = format!("÷ ranks that share them ({:?} sharding)", setup.sharding);
+    let sharded = match setup.sharding {
+        Sharding::None => "(not sharded)".to_string(),
+        Sharding::Optimizer => "(ZeRO-1: FP32 copies and moments ÷ data ranks)".into(),
+        Sharding::Gradients => "(ZeRO-2: gradients, FP32 copies, moments ÷ data ranks)".into(),
+        Sharding::Full => "(all ÷ data ranks)".into(),
+        Sharding::Hybrid { group } => format!("(all ÷ {group} ranks of a group)"),
+    };
+    let frozen = setup.method != Method::Full;
     match cause {
         C::Weights => ("weights", format!("parameters × bytes {sharded}")),
         C::MasterWeights => ("FP32 weights", format!("parameters × 4 {sharded}")),
+        C::Gradients if frozen => ("gradients", "trained parameters × 4".into()),
         C::Gradients => ("gradients", format!("parameters × bytes {sharded}")),
         C::OptimizerStates => ("optimizer states", format!("parameters × bytes {sharded}")),
         C::Adapters => (
@@ -153,7 +162,7 @@ fn words(cause: C, setup: &TrainingSetup) -> (&'static str, String) {
         ),
         C::Gathered => (
             "gathered weights",
-            "the layers that compute, and matrices outside of layers".into(),
+            "what computes, cast or gathered from other ranks".into(),
         ),
         C::Activations => (
             "activations",

@@ -229,6 +229,17 @@ pub(super) enum Targets {
 }
 
 impl Targets {
+    /// How many modules outside of layers it names.
+    pub(super) fn outside(&self) -> usize {
+        match self {
+            Self::Named(list) => list
+                .iter()
+                .filter(|name| OUTSIDE.contains(&name.as_str()))
+                .count(),
+            _ => 0,
+        }
+    }
+
     /// Whether a module is one of them.
     pub(super) fn has(&self, architecture: &Architecture, module: &Module) -> bool {
         let [query, key, value, _, _, _, down] = names(architecture);
@@ -247,6 +258,9 @@ impl Targets {
     }
 }
 
+/// Modules outside of layers that adapters may sit on.
+pub(super) const OUTSIDE: [&str; 2] = ["lm_head", "embed_tokens"];
+
 /// The named modules, if the model has them all.
 ///
 /// # Errors
@@ -259,6 +273,7 @@ pub(super) fn named(
         .flat_map(|run| modules(architecture, &run.layer))
         .map(|module| module.name)
         .collect();
+    known.extend(OUTSIDE);
     known.sort_unstable();
     known.dedup();
     if wanted.len() == 1 && wanted[0] == "all-linear" {

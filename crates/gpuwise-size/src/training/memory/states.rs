@@ -201,11 +201,10 @@ pub(super) fn per_parameter(setup: &TrainingSetup) -> PerParameter {
     let (weight, master, gradient) = match setup.framework {
         _ if pure => (2.0, 0.0, 2.0),
         _ if full => (4.0, 0.0, 4.0),
-        // FSDP keeps FP32 shards; what is computed with is gathered.
-        Framework::PyTorch => (low, 4.0, 4.0),
         Framework::HuggingFace if sharded => (2.0 + low, 4.0, 2.0),
-        // Megatron's own copies; without sharding autocast keeps one of what it casts.
-        Framework::Megatron | Framework::HuggingFace => (2.0 + low, 4.0, 4.0),
+        Framework::Megatron => (2.0 + low, 4.0, 4.0),
+        // FP32 weights or shards of them; what is computed with is cast or gathered.
+        Framework::PyTorch | Framework::HuggingFace => (low, 4.0, 4.0),
     };
     let state = if pure { 2.0 } else { 4.0 };
     let fused = setup.framework == Framework::Megatron;
@@ -314,9 +313,9 @@ impl States {
             out.gradients = gradients * bytes.gradient;
             out.moments = optimizer * bytes.moments;
             out.temporary = optimizer * bytes.temporary;
-            if setup.framework == Framework::PyTorch && !gathers && bytes.weight < e {
-                // Without sharding autocast casts every weight.
-                out.weights += weights * e;
+            if !gathers && bytes.weight < e {
+                // Autocast keeps what it casts until the backward pass is over.
+                out.gathered = weights * e;
             }
         }
         if gathers {
