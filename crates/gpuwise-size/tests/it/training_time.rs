@@ -54,86 +54,87 @@ fn part(time: &StepTime, cause: StepCause) -> f64 {
     found.map_or(0.0, |(_, seconds)| *seconds)
 }
 
+/// GFLOP a token: TFLOP/s of a row over its tokens a second, both as published.
+const PUBLISHED: &[(&str, u64, FlopCount, f64)] = &[
+    (
+        "meta-llama/Meta-Llama-3-70B",
+        8192,
+        FlopCount::Causal,
+        2064.0 / 4.596,
+    ),
+    (
+        "meta-llama/Llama-3.1-405B",
+        8192,
+        FlopCount::Causal,
+        2495.0 / 0.988,
+    ),
+    (
+        "meta-llama/Meta-Llama-3-8B",
+        8192,
+        FlopCount::Causal,
+        1933.0 / 37.556,
+    ),
+    (
+        "deepseek-ai/DeepSeek-V3",
+        4096,
+        FlopCount::Causal,
+        1088.0 / 4.357,
+    ),
+    (
+        "Qwen/Qwen3-235B-A22B",
+        4096,
+        FlopCount::Causal,
+        974.0 / 6.583,
+    ),
+    (
+        "Qwen/Qwen3-30B-A3B",
+        4096,
+        FlopCount::Causal,
+        699.0 / 30.376,
+    ),
+    (
+        "openai/gpt-oss-120b",
+        4096,
+        FlopCount::Causal,
+        527.0 / 19.412,
+    ),
+    (
+        "openai/gpt-oss-120b",
+        8192,
+        FlopCount::Causal,
+        565.0 / 18.347,
+    ),
+    (
+        "moonshotai/Kimi-K2-Instruct",
+        4096,
+        FlopCount::Causal,
+        1037.0 / 5.072,
+    ),
+    (
+        "nemo/gpt3-175b",
+        2048,
+        FlopCount::WholeMatrix,
+        888.0 / 0.825,
+    ),
+    (
+        "nvidia/nemotron-3-22b",
+        4096,
+        FlopCount::WholeMatrix,
+        562.0 / 4.312,
+    ),
+    (
+        "meta-llama/Meta-Llama-3-70B",
+        8192,
+        FlopCount::WholeMatrix,
+        734.0 / 1.524,
+    ),
+];
+
 #[test]
 fn sources_count_the_models_work_as_published() {
-    // GFLOP a token: TFLOP/s of a row over its tokens a second, both as published.
-    let cases = [
-        (
-            "meta-llama/Meta-Llama-3-70B",
-            8192,
-            FlopCount::Causal,
-            2064.0 / 4.596,
-        ),
-        (
-            "meta-llama/Llama-3.1-405B",
-            8192,
-            FlopCount::Causal,
-            2495.0 / 0.988,
-        ),
-        (
-            "meta-llama/Meta-Llama-3-8B",
-            8192,
-            FlopCount::Causal,
-            1933.0 / 37.556,
-        ),
-        (
-            "deepseek-ai/DeepSeek-V3",
-            4096,
-            FlopCount::Causal,
-            1088.0 / 4.357,
-        ),
-        (
-            "Qwen/Qwen3-235B-A22B",
-            4096,
-            FlopCount::Causal,
-            974.0 / 6.583,
-        ),
-        (
-            "Qwen/Qwen3-30B-A3B",
-            4096,
-            FlopCount::Causal,
-            699.0 / 30.376,
-        ),
-        (
-            "openai/gpt-oss-120b",
-            4096,
-            FlopCount::Causal,
-            527.0 / 19.412,
-        ),
-        (
-            "openai/gpt-oss-120b",
-            8192,
-            FlopCount::Causal,
-            565.0 / 18.347,
-        ),
-        (
-            "moonshotai/Kimi-K2-Instruct",
-            4096,
-            FlopCount::Causal,
-            1037.0 / 5.072,
-        ),
-        (
-            "nemo/gpt3-175b",
-            2048,
-            FlopCount::WholeMatrix,
-            888.0 / 0.825,
-        ),
-        (
-            "nvidia/nemotron-3-22b",
-            4096,
-            FlopCount::WholeMatrix,
-            562.0 / 4.312,
-        ),
-        (
-            "meta-llama/Meta-Llama-3-70B",
-            8192,
-            FlopCount::WholeMatrix,
-            734.0 / 1.524,
-        ),
-    ];
-    for (name, sequence, count, published) in cases {
-        let setup = megatron(TrainingLayout::data(8), sequence, 8);
-        let ours = model_flops_per_token(&model(name), &setup, count) / 1e9;
+    for (name, sequence, count, published) in PUBLISHED {
+        let setup = megatron(TrainingLayout::data(8), *sequence, 8);
+        let ours = model_flops_per_token(&model(name), &setup, *count) / 1e9;
         let off = (ours / published - 1.0).abs();
         assert!(
             off < 0.0025,

@@ -46,14 +46,7 @@ pub(super) fn read<'a>(
     let mut stated = Stated::default();
     let framework = framework(question);
     let (layout, sharding) = layout(question, architecture, framework, &mut stated)?;
-    let mut method = method(question, &mut notes)?;
-    if question.extra.is_empty()
-        && method == Method::Full
-        && !holds_states(architecture, gpu, &layout, sharding)
-    {
-        notes.push("states of every weight do not fit: read as LoRA".into());
-        method = usual_adapter();
-    }
+    let method = trained(question, architecture, gpu, (&layout, sharding), &mut notes)?;
     let recipe = recipe(question, framework, &mut stated, &mut notes);
     let (sequence, micro_batch, global_batch) = batch(
         question,
@@ -200,6 +193,23 @@ fn method(question: &Question, notes: &mut Vec<String>) -> Result<Method, Refusa
             _ => BaseStorage::SixteenBit,
         },
     }))
+}
+
+/// What is trained; LoRA where a row says nothing and every weight's states would not fit.
+fn trained(
+    question: &Question,
+    architecture: &Architecture,
+    gpu: &Gpu,
+    (layout, sharding): (&TrainingLayout, Sharding),
+    notes: &mut Vec<String>,
+) -> Result<Method, Refusal> {
+    let method = method(question, notes)?;
+    let unsaid = question.extra.is_empty() && method == Method::Full;
+    if unsaid && !holds_states(architecture, gpu, layout, sharding) {
+        notes.push("states of every weight do not fit: read as LoRA".into());
+        return Ok(usual_adapter());
+    }
+    Ok(method)
 }
 
 /// Whether weights, gradients and optimizer states of every weight fit a GPU, activations apart:

@@ -12,6 +12,7 @@ mod fit;
 mod flops;
 mod parts;
 mod system;
+mod totals;
 mod work;
 
 pub use constants::{

@@ -1,8 +1,11 @@
 //! The work of one step on one GPU: operations and bytes, whatever the constants are.
 
-use super::system::TrainingSystem;
+use super::{
+    system::TrainingSystem,
+    totals::{Totals, totals},
+};
 use gpuwise_domain::{
-    model::{Architecture, FeedForward, Layer, Mixer, Role, Tensor},
+    model::{Architecture, Tensor},
     training::{BaseStorage, Method, Recipe, Recompute, Sharding, TrainingSetup},
 };
 
@@ -71,25 +74,6 @@ pub struct StepWork {
     pub tokens: f64,
     /// GPUs.
     pub gpus: f64,
-}
-
-/// Amounts of all layers for one token, before any parallelism.
-#[derive(Debug, Clone, Copy, Default)]
-struct Totals {
-    layers: f64,
-    expert_layers: f64,
-    weights: f64,
-    attention: f64,
-    width: f64,
-    keys: f64,
-    expert_active: f64,
-    expert_by_width: f64,
-    expert_stored: f64,
-    copies: f64,
-    cast: f64,
-    biased: f64,
-    /// Tokens times experts chosen, and experts: of the last layer that has any.
-    chosen: f64,
 }
 
 impl StepWork {
@@ -283,110 +267,4 @@ fn scaled(recipe: Recipe) -> bool {
 /// Ranks among `ranks` that `chosen` experts spread over, in the mean.
 fn distinct(ranks: f64, chosen: f64) -> f64 {
     ranks * (1.0 - libm::pow(1.0 - 1.0 / ranks.max(1.0), chosen))
-}
-
-fn totals(architecture: &Architecture, sequence: f64) -> Totals {
-    let mut out = Totals::default();
-    for run in &architecture.layers {
-        let count = run.count as f64;
-        let layer = &run.layer;
-        out.layers += count;
-        for tensor in layer.tensors.iter().filter(|t| t.is_matrix()) {
-            if !tensor.role.is_routed_expert() {
-                out.weights += count * tensor.elements() as f64;
-            }
-        }
-        let (attention, keys) = mixing(&layer.mixer, sequence);
-        out.attention += count * attention;
-        out.keys += count * keys;
-        out.width += count * (keys + inner(layer));
-        experts(layer, count, &mut out);
-    }
-    out
-}
-
-/// Attention operations of a token forward, and elements of its keys and values.
-fn mixing(mixer: &Mixer, sequence: f64) -> (f64, f64) {
-    match *mixer {
-        Mixer::Attention {
-            heads,
-            kv_heads,
-            key_dim,
-            value_dim,
-            window,
-            ..
-        } => {
-            // A token sees half of a causal context in the mean, or its window.
-            let seen = window.visible(sequence).min(sequence / 2.0);
-            let dims = (key_dim + value_dim) as f64;
-            (2.0 * seen * heads as f64 * dims, kv_heads as f64 * dims)
-        }
-        Mixer::Latent {
-            heads,
-            rotary_dim,
-            plain_dim,
-            value_dim,
-            ..
-        } => {
-            let dims = heads as f64 * (plain_dim + rotary_dim + value_dim) as f64;
-            (sequence * dims, dims)
-        }
-        Mixer::Compressed {
-            heads, dim, window, ..
-        } => {
-            let seen = (window.0 as f64).min(sequence / 2.0);
-            (4.0 * seen * (heads * dim) as f64, 2.0 * dim as f64)
-        }
-        Mixer::Recurrent(_) | Mixer::None => (0.0, 0.0),
-    }
-}
-
-/// Width inside a dense feed-forward or a recurrent mixer.
-fn inner(layer: &Layer) -> f64 {
-    let dense = match layer.feed_forward {
-        FeedForward::Dense { width, .. } => width as f64,
-        _ => 0.0,
-    };
-    let recurrent: u64 = layer
-        .tensors
-        .iter()
-        .filter(|t| t.role == Role::StateInput && t.is_matrix())
-        .map(|t| t.rows)
-        .sum();
-    dense + recurrent as f64
-}
-
-fn experts(layer: &Layer, count: f64, out: &mut Totals) {
-    let FeedForward::Experts {
-        count: all,
-        chosen,
-        width,
-        input,
-        ..
-    } = layer.feed_forward
-    else {
-        return;
-    };
-    let routed = layer.tensors.iter().filter(|t| t.role.is_routed_expert());
-    let mut stored = 0.0;
-    let mut biased = false;
-    for tensor in routed {
-        if tensor.is_matrix() {
-            stored += tensor.elements() as f64;
-        } else {
-            biased = true;
-        }
-    }
-    let (all, chosen, width, input) = (all as f64, chosen as f64, width as f64, input as f64);
-    out.expert_layers += count;
-    out.chosen = chosen;
-    out.expert_stored += count * stored;
-    let active = count * stored * chosen / all.max(1.0);
-    out.expert_active += active;
-    out.expert_by_width += active / width.max(1.0);
-    out.copies += count * chosen * (2.0 * input + 3.0 * width);
-    out.cast += count * chosen * (input + 2.0 * width);
-    if biased {
-        out.biased += count * chosen * 3.0 * width;
-    }
 }
