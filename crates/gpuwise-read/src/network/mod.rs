@@ -4,6 +4,7 @@
 mod denoiser;
 mod encoder;
 mod error;
+mod transformer;
 mod vision;
 
 pub use error::NetworkError;
@@ -148,7 +149,12 @@ fn class(root: Fields<'_>) -> Result<&str, ConfigError> {
 
 /// The reader of a class, by the class that the configuration names or the type it is of.
 fn reader(class: &str) -> Option<Reader> {
-    [denoiser::reader, vision::reader, encoder::reader]
-        .iter()
-        .find_map(|family| family(class))
+    [
+        denoiser::reader,
+        transformer::reader,
+        vision::reader,
+        encoder::reader,
+    ]
+    .iter()
+    .find_map(|family| family(class))
 }
