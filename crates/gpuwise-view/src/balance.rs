@@ -63,37 +63,53 @@ pub fn table(balance: &Balance) -> Table {
     table
 }
 
-/// What must be there, in one line: `8 to 13 cores, 24 GB of host memory`.
+/// What must be there, in one line: `8.64 (5.18–8.71) cores, 18.6 GB of host memory`.
 pub fn line(balance: &Balance) -> String {
-    let parts: Vec<String> = balance
-        .parts
-        .iter()
-        .map(|part| {
-            let needed = ranged(&part.needed, part.unit);
-            match part.unit {
-                PartUnit::Cores => needed,
-                PartUnit::Bytes | PartUnit::BytesPerSecond => {
-                    format!("{needed} of {}", part.part.name())
-                }
+    listed(&balance.parts)
+}
+
+fn listed(parts: &[PartBalance]) -> String {
+    let one = |part: &PartBalance| {
+        let needed = ranged(&part.needed, part.unit);
+        match part.unit {
+            PartUnit::Cores => needed,
+            PartUnit::Bytes | PartUnit::BytesPerSecond => {
+                format!("{needed} of {}", part.part.name())
             }
-        })
-        .collect();
-    let short: Vec<String> = balance
+        }
+    };
+    parts.iter().map(one).collect::<Vec<_>>().join(", ")
+}
+
+/// What the host of a plan must have, with a warning where the instance lacks it.
+pub fn required(balance: &Balance, style: Style) -> String {
+    let each = if balance.work.nodes > 1 { "each " } else { "" };
+    let mut out =
+        crate::plan::labelled(style, "Host", &format!("{each}must have {}", line(balance)));
+    for part in balance.parts.iter().filter(|part| part.short) {
+        let has = part
+            .has
+            .map_or_else(String::new, |has| amount(has, part.unit));
+        let longer = if part.slower.is_finite() {
+            format!("work takes {} times as long", significant(part.slower, 3))
+        } else {
+            "it does not run".into()
+        };
+        let warning = format!("warning: {} has {has}: {longer}", host(&balance.host));
+        out += &crate::plan::labelled(style, "", &warning);
+    }
+    out
+}
+
+/// The parts that are short, in one line.
+pub(crate) fn shortage(balance: &Balance) -> String {
+    let short: Vec<PartBalance> = balance
         .parts
         .iter()
         .filter(|part| part.short)
-        .map(|part| {
-            let has = part
-                .has
-                .map_or_else(String::new, |has| amount(has, part.unit));
-            format!("{} has {has} of {}", host(&balance.host), part.part.name())
-        })
+        .cloned()
         .collect();
-    let mut line = parts.join(", ");
-    if !short.is_empty() {
-        line += &format!("; warning: {}", short.join(", "));
-    }
-    line
+    listed(&short)
 }
 
 fn host(host: &HostSystem) -> &str {
@@ -186,26 +202,19 @@ pub fn derivations(balance: &Balance) -> Vec<Derivation> {
 pub fn answer(balance: &Balance) -> String {
     match balance.cause() {
         Some(part) if part.slower.is_finite() => format!(
-            "{} starves the GPUs: steps take {} times as long as they need to",
-            capital(part.part.name()),
+            "the GPUs are starved of {}: work takes {} times as long as it needs to",
+            part.part.name(),
             significant(balance.slower, 3)
         ),
         Some(part) => format!(
-            "{} is short: the job does not run",
-            capital(part.part.name())
+            "there is too little {}: the job does not run",
+            part.part.name()
         ),
         None if balance.unknown().next().is_some() => {
             "nothing that the host says starves the GPUs".into()
         }
         None => "nothing starves the GPUs".into(),
     }
-}
-
-fn capital(text: &str) -> String {
-    let mut letters = text.chars();
-    letters.next().map_or_else(String::new, |first| {
-        first.to_uppercase().collect::<String>() + letters.as_str()
-    })
 }
 
 /// A job of which only the balance is asked, as terminal text.

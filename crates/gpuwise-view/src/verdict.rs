@@ -156,24 +156,7 @@ fn host_change(verdict: &Verdict) -> String {
     let wasted = part.wasted_per_hour.map_or_else(String::new, |money| {
         format!("; it wastes {}/h a host", figures::amount(money))
     });
-    format!(
-        "the same GPUs with {}{wasted}",
-        balance::line(&gpuwise_domain::balance::Balance {
-            parts: balance
-                .parts
-                .iter()
-                .filter(|part| part.short)
-                .cloned()
-                .map(|part| {
-                    gpuwise_domain::balance::PartBalance {
-                        short: false,
-                        ..part
-                    }
-                })
-                .collect(),
-            ..balance.clone()
-        })
-    )
+    format!("the same GPUs with {}{wasted}", balance::shortage(balance))
 }
 
 /// The first screen.

@@ -2,11 +2,14 @@
 
 use crate::error::Problem;
 use gpuwise_domain::{
-    balance::HostSystem,
+    balance::{Balance, HostSystem},
     catalogue::{Catalogue, distance},
+    deployment::Deployment,
+    model::Architecture,
+    workload::Workload,
 };
 use gpuwise_read::{catalogue::read_balance, host::read_host};
-use gpuwise_size::balance::{BalanceConstants, of_catalogue, of_offer};
+use gpuwise_size::balance::{BalanceConstants, balance, of_catalogue, of_offer, serving};
 use std::{
     fs,
     path::{Path, PathBuf},
@@ -32,6 +35,54 @@ fn text(path: &Path) -> anyhow::Result<String> {
             .because(error)
             .into()
     })
+}
+
+/// What the best of a plan asks of the host around its GPUs, beside what the instance that it is
+/// rented on has, as far as the catalogue says.
+///
+/// # Errors
+/// When the catalogue's constants cannot be read.
+pub(crate) fn of_plan(
+    deployment: &Deployment,
+    architecture: &Architecture,
+    workload: &Workload,
+    catalogue: &Catalogue,
+) -> anyhow::Result<Balance> {
+    let constants = constants(&[])?;
+    let rental = deployment.rental.as_ref();
+    let gpu = catalogue.gpu(&deployment.gpu);
+    let offer = rental.and_then(|rental| {
+        catalogue.offers.iter().find(|offer| {
+            offer.provider == rental.provider
+                && offer.instance == rental.instance
+                && offer.region == rental.region
+        })
+    });
+    let shape = rental.and_then(|rental| {
+        catalogue
+            .hosts
+            .iter()
+            .find(|host| host.shape.eq_ignore_ascii_case(&rental.instance))
+    });
+    let host = match (shape, offer) {
+        (Some(shape), _) => of_catalogue(shape, gpu, &constants),
+        (None, Some(offer)) => of_offer(offer, gpu, &constants),
+        (None, None) => HostSystem::default(),
+    };
+    let each = rental.map_or(deployment.devices(), |rental| rental.gpu_thousandths / 1000);
+    let slices = if deployment.slice.is_some() {
+        deployment.devices()
+    } else {
+        each
+    };
+    let work = serving(
+        deployment,
+        architecture,
+        workload,
+        slices.max(1),
+        &constants,
+    );
+    Ok(balance(work, host, &constants))
 }
 
 /// A host: a file, or a shape or instance of the catalogue.

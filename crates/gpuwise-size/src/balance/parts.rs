@@ -228,9 +228,9 @@ impl Step<'_> {
             needed: Estimate::exact(sent / (self.work.seconds.max(1e-12) * loss)),
             has,
             why: format!(
-                "{} GPUs {what} {} each a step",
+                "{} GPUs {what} {} each",
                 self.work.group,
-                bytes(sent)
+                rate(sent / self.work.seconds.max(1e-12))
             ),
             formula: "bytes a GPU sends / (seconds × what may be lost)",
             inputs: vec![

@@ -36,17 +36,16 @@ pub(crate) fn lack(request: &Request<'_>, current: &Current, now: &Sized) -> Opt
             * f64::from(running.layout.gpus())
             / f64::from(other.layout.gpus().max(1));
         let dimension = of_layout(request, current);
+        let (own, other) = (running.layout, other.layout);
+        let times = significant(more, 2);
         return Some(Short {
             reason: format!(
-                "{} wastes the link between its GPUs: as {} they bear {} times as much",
-                running.layout,
-                other.layout,
-                significant(more, 2)
+                "{own} is held up by the exchange between its GPUs: as {other} each bears {times} times as much"
             ),
             uses: vec![DimensionUse {
                 dimension,
                 factor: 1.0 / more,
-                words: running.bottleneck.clone(),
+                words: format!("what a GPU bears as {own} over what it bears as {other}"),
             }],
         });
     }

@@ -118,8 +118,10 @@ fn judged(
             }
         };
     if let Some(short) = lack(request, current, now) {
-        // The same GPUs spread otherwise cost nothing more.
-        let instead = now.spread_otherwise.as_ref().or(best);
+        // The same GPUs spread otherwise cost nothing more, and fewer of them or others less.
+        let least = constants.get(Known::LeastSaving);
+        let cheaper = best.filter(|best| saved(current, now, best) >= least);
+        let instead = cheaper.or(now.spread_otherwise.as_ref()).or(best);
         return verdict(
             Standing::UnderProvisioned,
             short.uses,
@@ -156,13 +158,7 @@ fn judged(
         let reason = "nothing that costs less was found under these limits".into();
         return verdict(Standing::RightSized, Vec::new(), reason, None);
     };
-    let saved = match (current.per_hour(), best.cost.per_hour) {
-        (Some(own), Some(other)) if own.0.currency == other.0.currency => {
-            1.0 - other.0.as_f64() / own.0.as_f64().max(1e-9)
-        }
-        // Without prices only GPUs of the same kind can be counted.
-        _ => 1.0 - f64::from(now.hosts_needed) / f64::from(current.hosts.max(1)),
-    };
+    let saved = saved(current, now, best);
     if saved < constants.get(Known::LeastSaving) {
         let reason = format!(
             "what would cost least saves {}",
@@ -177,6 +173,17 @@ fn judged(
     let uses = excess(request, current, now, best);
     let reason = format!("{:.0} % of what it costs would do", (1.0 - saved) * 100.0);
     verdict(Standing::OverProvisioned, uses, reason, Some(best))
+}
+
+/// The share of what runs costs that another saves; below 0 it costs more.
+fn saved(current: &Current, now: &Sized, best: &Deployment) -> f64 {
+    match (current.per_hour(), best.cost.per_hour) {
+        (Some(own), Some(other)) if own.0.currency == other.0.currency => {
+            1.0 - other.0.as_f64() / own.0.as_f64().max(1e-9)
+        }
+        // Without prices only hosts of the same kind can be counted.
+        _ => 1.0 - f64::from(now.hosts_needed) / f64::from(current.hosts.max(1)),
+    }
 }
 
 /// What runs less what would, an hour; `None` where a price is unknown or in another currency.

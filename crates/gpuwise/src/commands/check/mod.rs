@@ -8,6 +8,7 @@ use crate::{
     catalogue::{self, Loaded},
     cli,
     error::Problem,
+    fabric::Joined,
     host, knowledge, output, simulation, workload,
 };
 use current::Runs;
@@ -24,7 +25,7 @@ use gpuwise_size::{
 use gpuwise_view::{balance as around, explain, verdict as view};
 
 pub(crate) fn run(context: &Context, flags: &cli::Check) -> anyhow::Result<Answer> {
-    let loaded = catalogue::load(&context.overrides.with_prices(&flags.limits.prices))?;
+    let mut loaded = catalogue::load(&context.overrides.with_prices(&flags.limits.prices))?;
     let constants = host::constants(&flags.result.constants)?;
     if flags.job.samples.is_some() {
         let found = of_job(flags, &loaded, &constants)?;
@@ -41,7 +42,16 @@ pub(crate) fn run(context: &Context, flags: &cli::Check) -> anyhow::Result<Answe
         .as_deref()
         .map(simulation::read)
         .transpose()?;
-    let verdict = judged(context, flags, &loaded, &constants, saved.as_ref())?;
+    let joined = match &flags.limits.fabric {
+        Some(path) => Joined::read(path, &loaded.catalogue)?.join(&mut loaded.catalogue),
+        None => Vec::new(),
+    };
+    let ground = Ground {
+        loaded: &loaded,
+        constants: &constants,
+        joined: &joined,
+    };
+    let verdict = judged(context, flags, &ground, saved.as_ref())?;
     show(context, flags, &verdict)?;
     Ok(match verdict.standing {
         Standing::RightSized => Answer::Yes,
@@ -65,22 +75,37 @@ fn of_job(
     Ok(balance(work, host, constants))
 }
 
+/// What a verdict rests on.
+struct Ground<'a> {
+    loaded: &'a Loaded,
+    constants: &'a BalanceConstants,
+    /// GPUs of a fabric, with how many there are.
+    joined: &'a [(String, u32)],
+}
+
 /// A model and its traffic on what runs.
 fn judged(
     context: &Context,
     flags: &cli::Check,
-    loaded: &Loaded,
-    constants: &BalanceConstants,
+    ground: &Ground<'_>,
     saved: Option<&Saved>,
 ) -> anyhow::Result<Verdict> {
+    let Ground {
+        loaded,
+        constants,
+        joined,
+    } = *ground;
     let before = saved.and_then(|saved| saved.workload.as_ref());
-    let asked = workload::read_within(
+    let mut asked = workload::read_within(
         &flags.traffic,
         &flags.promise,
         &flags.limits,
         before,
         &loaded.catalogue,
     )?;
+    if !joined.is_empty() {
+        Joined::allow(&mut asked.workload.limits, joined, &loaded.catalogue);
+    }
     let running = flags
         .traffic
         .from

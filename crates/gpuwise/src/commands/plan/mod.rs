@@ -12,11 +12,14 @@ use crate::{
     catalogue::{self, Loaded},
     cli,
     fabric::Joined,
-    knowledge, output, workload,
+    host, knowledge, output, workload,
     write::Pending,
 };
 use choices::Running;
-use gpuwise_domain::deployment::{Deployment, Saved, Sizing};
+use gpuwise_domain::{
+    balance::Balance,
+    deployment::{Deployment, Saved, Sizing},
+};
 use gpuwise_size::search::{self, DraftModel, Request};
 use gpuwise_view::plan as view;
 
@@ -92,11 +95,26 @@ pub(crate) fn run(context: &Context, flags: &cli::Plan) -> anyhow::Result<Answer
         free.choices.fixed = None;
         search::plan(&free)
     });
+    let host = picked(&sizing, result.pick)
+        .ok()
+        .map(|best| {
+            host::of_plan(
+                best,
+                &model.architecture,
+                &asked.workload,
+                &loaded.catalogue,
+            )
+        })
+        .transpose()?;
+    let beside = Beside {
+        free: free.as_ref(),
+        host: host.as_ref(),
+    };
     let answer = finish(
         context,
         flags,
         &sizing,
-        free.as_ref(),
+        beside,
         &loaded,
         Files { html, saved },
     )?;
@@ -105,6 +123,15 @@ pub(crate) fn run(context: &Context, flags: &cli::Plan) -> anyhow::Result<Answer
         output::data(&format!("Tried    {said}\n"))?;
     }
     Ok(answer)
+}
+
+/// What is said beside a plan.
+#[derive(Clone, Copy)]
+struct Beside<'a> {
+    /// What could run instead of what runs.
+    free: Option<&'a Sizing>,
+    /// What the picked deployment asks of its host.
+    host: Option<&'a Balance>,
 }
 
 /// Files to be written.
@@ -117,7 +144,7 @@ fn finish(
     context: &Context,
     flags: &cli::Plan,
     sizing: &Sizing,
-    free: Option<&Sizing>,
+    beside: Beside<'_>,
     loaded: &Loaded,
     files: Files,
 ) -> anyhow::Result<Answer> {
@@ -128,7 +155,8 @@ fn finish(
             concat!("gpuwise ", env!("CARGO_PKG_VERSION")),
         ))?;
     }
-    let feasible = !sizing.deployments.is_empty() && (free.is_none() || choices::bears(sizing));
+    let feasible =
+        !sizing.deployments.is_empty() && (beside.free.is_none() || choices::bears(sizing));
     if feasible && let Some(file) = files.saved {
         file.finish(&gpuwise_wire::to_json(&Saved {
             deployment: picked(sizing, result.pick)?.clone(),
@@ -146,7 +174,7 @@ fn finish(
             output::say(view::text(sizing, context.output.style).trim_end());
         }
     } else {
-        show::show(context, flags, sizing, free, loaded)?;
+        show::show(context, flags, sizing, beside, loaded)?;
     }
     Ok(if feasible { Answer::Yes } else { Answer::No })
 }

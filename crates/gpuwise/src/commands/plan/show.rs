@@ -1,9 +1,9 @@
 //! A plan in the form that was asked for.
 
-use super::{choices, rule};
+use super::{Beside, choices, rule};
 use crate::{catalogue::Loaded, cli, commands::Context, names, output};
-use gpuwise_domain::{deployment::Sizing, estimate::Derivation};
-use gpuwise_view::{Style, escape_markdown, explain, plan as view};
+use gpuwise_domain::{balance::Balance, deployment::Sizing, estimate::Derivation};
+use gpuwise_view::{Style, balance as around, escape_markdown, explain, plan as view};
 use serde_json::Value;
 
 /// A plan with what else was asked about it.
@@ -11,6 +11,8 @@ struct Shown<'a> {
     sizing: &'a Sizing,
     /// What could run instead of what runs.
     free: Option<&'a Sizing>,
+    /// What the picked deployment asks of its host.
+    host: Option<&'a Balance>,
     /// GPUs whose absence is to be explained.
     why_not: Vec<&'a str>,
     derivations: Option<&'a [Derivation]>,
@@ -25,7 +27,7 @@ pub(super) fn show(
     context: &Context,
     flags: &cli::Plan,
     sizing: &Sizing,
-    free: Option<&Sizing>,
+    beside: Beside<'_>,
     loaded: &Loaded,
 ) -> anyhow::Result<()> {
     let result = &flags.result;
@@ -38,7 +40,8 @@ pub(super) fn show(
         .get(usize::from(result.pick).saturating_sub(1));
     let shown = Shown {
         sizing,
-        free,
+        free: beside.free,
+        host: beside.host,
         why_not: absent.collect::<anyhow::Result<_>>()?,
         derivations: picked
             .filter(|_| result.explain)
@@ -56,6 +59,9 @@ pub(super) fn show(
 impl Shown<'_> {
     fn text(&self, style: Style) -> String {
         let mut parts = vec![view::text(self.sizing, style)];
+        if let Some(host) = self.host {
+            parts.push(around::required(host, style));
+        }
         if let Some(free) = self.free {
             parts.push(style.wrap(&choices::compared(self.sizing, free), 2) + "\n");
         }
@@ -87,6 +93,10 @@ impl Shown<'_> {
 
     fn markdown(&self) -> String {
         let mut parts = vec![view::markdown(self.sizing)];
+        if let Some(host) = self.host {
+            let table = around::table(host).to_markdown();
+            parts.push(format!("## What the host must have\n\n{table}"));
+        }
         if let Some(free) = self.free {
             parts.push(escape_markdown(&choices::compared(self.sizing, free)) + "\n");
         }
@@ -113,6 +123,7 @@ impl Shown<'_> {
                 self.free
                     .map(|free| ("instead".into(), view::sizing_json(free))),
             );
+            fields.extend(self.host.map(|host| ("host".into(), around::json(host))));
             if self.rule {
                 fields.insert("rule".into(), rule::json(self.sizing));
             }
