@@ -28,6 +28,7 @@ pages! {
     training_step: "training-step.md",
     total_cost: "total-cost.md",
     rules_of_thumb: "rules-of-thumb.md",
+    system_balance: "system-balance.md",
     weights: "weights.md",
     whole_networks: "whole-networks.md",
 }

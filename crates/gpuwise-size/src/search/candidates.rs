@@ -182,6 +182,8 @@ pub(crate) fn layouts(request: &Request<'_>, device: &Device<'_>) -> Vec<Layout>
         }
         ranks *= 2;
     }
+    let most = request.choices.replica_gpus.unwrap_or(u32::MAX);
+    out.retain(|layout| layout.replica_gpus() <= most);
     out.sort_by_key(|layout| (layout.replica_gpus(), *layout));
     out.dedup();
     out

@@ -78,6 +78,8 @@ pub struct Choices {
     pub max_context: Option<u64>,
     /// Exactly this layout, GPU and settings: what somebody runs already.
     pub fixed: Option<Fixed>,
+    /// GPUs of one replica at most; `None`: as many as a host or its fast link joins.
+    pub replica_gpus: Option<u32>,
     /// GPUs whose absence is to be explained in full.
     pub why_not: Vec<String>,
     /// Deployments to show.
@@ -102,6 +104,7 @@ impl Choices {
             offload: 0,
             max_context: None,
             fixed: None,
+            replica_gpus: None,
             why_not: Vec::new(),
             top: 5,
         }

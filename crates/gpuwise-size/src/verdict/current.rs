@@ -48,6 +48,7 @@ pub(crate) fn sized(request: &Request<'_>, current: &Current, host: Option<&Host
     own.choices.terms = Terms::OnDemand;
     own.choices.slices = false;
     own.choices.hosts = false;
+    own.choices.replica_gpus = Some(current.gpus_per_host);
     own.choices.disaggregated = false;
     own.choices.why_not = vec![current.gpu.clone()];
     let settings = own.choices.fixed.clone().unwrap_or_default();

@@ -200,7 +200,7 @@ pub(crate) fn excess(
             });
         }
     };
-    let used = now
+    let occupied = now
         .deployment
         .as_ref()
         .map_or(gpus, |running| f64::from(running.devices()));
@@ -211,12 +211,12 @@ pub(crate) fn excess(
             devices,
             format!("{gpus:.0} GPUs, {devices:.0} would do"),
         );
-    } else if used < gpus {
+    } else if occupied < gpus {
         push(
             Dimension::Count,
             gpus,
-            used,
-            format!("{gpus:.0} GPUs, {used:.0} of them would do"),
+            occupied,
+            format!("{gpus:.0} GPUs, {occupied:.0} of them would do"),
         );
     }
     let memory = |gpu: &Gpu| gpu.memory_marketing_gb;

@@ -1,7 +1,10 @@
 //! The balance, held against systems that were run item by item.
 
 use crate::{fixture::balance_constants, planted};
+use gpuwise_domain::balance::{HostSystem, HostWork, Part};
 use gpuwise_size::balance::balance;
+use gpuwise_units::{Bytes, BytesPerSecond};
+use std::collections::BTreeSet;
 
 /// Systems of the half on which nothing was chosen.
 const JUDGED: u64 = 2026;
@@ -11,10 +14,12 @@ const JUDGED: u64 = 2026;
 fn judged(seed: u64) -> (usize, usize, Vec<f64>) {
     let constants = balance_constants();
     let (mut named, mut quiet, mut errors) = (0, 0, Vec::new());
+    let mut causes = BTreeSet::new();
     for planted in planted::systems::systems(seed, 20) {
         let found = balance(planted.work.clone(), planted.host.clone(), &constants);
         let cause = found.cause().map(|part| part.part);
         let right = cause == planted.cause;
+        causes.extend(planted.cause);
         match planted.cause {
             Some(_) => named += usize::from(right),
             None => quiet += usize::from(right),
@@ -35,6 +40,7 @@ fn judged(seed: u64) -> (usize, usize, Vec<f64>) {
             errors.push((part.slower / planted.slower - 1.0).abs());
         }
     }
+    assert_eq!(causes.len(), Part::ALL.len(), "{causes:?}");
     errors.sort_by(f64::total_cmp);
     (named, quiet, errors)
 }
@@ -49,5 +55,63 @@ fn what_starves_planted_systems_is_named_first_and_healthy_ones_are_left_alone()
         );
         assert!(named >= 19 && quiet == 20, "{half}: {named}, {quiet}");
         assert!(median <= 0.10, "{half}: {errors:.2?}");
+    }
+}
+
+#[test]
+fn what_a_host_does_not_say_holds_nothing_up() {
+    let work = HostWork {
+        seconds: 1.0,
+        gpus: 8,
+        processes: 8,
+        stored: Bytes::from_f64(40e9),
+        sent: Bytes::from_f64(400e9),
+        held: Bytes::from_f64(4000e9),
+        ..HostWork::default()
+    };
+    let found = balance(work, HostSystem::default(), &balance_constants());
+    assert!(found.cause().is_none());
+    assert_eq!(found.unknown().count(), found.parts.len());
+    assert!(found.parts.iter().all(|part| part.needed.value > 0.0));
+}
+
+#[test]
+fn more_of_a_part_never_makes_work_longer() {
+    let constants = balance_constants();
+    let systems = planted::systems::systems(7, 8);
+    for planted in &systems {
+        let slower =
+            |host: &HostSystem| balance(planted.work.clone(), host.clone(), &constants).slower;
+        let more = |rate: Option<BytesPerSecond>| rate.map(|rate| rate * 3.0);
+        let host = &planted.host;
+        let before = slower(host);
+        for larger in [
+            HostSystem {
+                cores: host.cores.map(|cores| cores * 3.0),
+                ..host.clone()
+            },
+            HostSystem {
+                memory: host.memory.map(|held| Bytes::new(held.count() * 3)),
+                ..host.clone()
+            },
+            HostSystem {
+                pcie: more(host.pcie),
+                ..host.clone()
+            },
+            HostSystem {
+                network: more(host.network),
+                ..host.clone()
+            },
+            HostSystem {
+                storage_read: more(host.storage_read),
+                ..host.clone()
+            },
+            HostSystem {
+                storage_write: more(host.storage_write),
+                ..host.clone()
+            },
+        ] {
+            assert!(slower(&larger) <= before * 1.000_001, "{larger:?}");
+        }
     }
 }

@@ -1,5 +1,7 @@
 //! Integration tests of sizing.
 
+#![allow(clippy::print_stdout, reason = "tests say how near they came")]
+
 mod balance;
 mod bill;
 mod composed;

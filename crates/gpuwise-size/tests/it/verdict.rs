@@ -6,9 +6,11 @@ use crate::{
     search::workload,
 };
 use gpuwise_domain::{
+    balance::{HostSystem, Part},
     catalogue::Catalogue,
     engine::{Engine, EngineKind},
-    verdict::{Current, Standing, Verdict},
+    layout::Layout,
+    verdict::{Current, Dimension, Standing, Verdict},
     workload::{LengthDistribution, Lengths, Limits},
 };
 use gpuwise_size::{
@@ -156,6 +158,124 @@ fn said(half: &str, score: &Score) -> (f64, f64, f64) {
         score.savings[score.savings.len() / 2]
     );
     (precision, recall, near)
+}
+
+/// A verdict on 70B or 8B under AWS's offers.
+fn verdict_on(name: &str, rate: f64, current: Current, host: Option<&HostSystem>) -> Verdict {
+    let mut catalogue = catalogue();
+    catalogue.offers = planted::offers();
+    let (knowledge, architecture) = (prior(), model(name));
+    let workload = workload(rate, 4.0, 0.15);
+    let mut choices = Choices::usual(Engine::newest(EngineKind::Vllm));
+    choices.slices = false;
+    let request = Request {
+        name: name.into(),
+        origin: "test".into(),
+        architecture: &architecture,
+        workload: &workload,
+        catalogue: &catalogue,
+        knowledge: &knowledge,
+        facts: None,
+        draft: None,
+        choices,
+    };
+    check(&request, &current, host, &balance_constants())
+}
+
+fn runs(gpu: &str, gpus: u32, layout: Option<Layout>, price: &str) -> Current {
+    Current {
+        gpu: gpu.into(),
+        gpus_per_host: gpus,
+        hosts: 1,
+        layout,
+        price: HourlyPrice::usd(price).ok(),
+        price_source: "test".into(),
+    }
+}
+
+#[test]
+fn the_work_of_an_l4_on_an_h100_is_too_large() {
+    let verdict = verdict_on(
+        "meta-llama/Llama-3.1-8B",
+        0.3,
+        runs("H100 SXM5 80GB", 1, None, "6.88"),
+        None,
+    );
+    assert_eq!(verdict.standing, Standing::OverProvisioned);
+    let instead = verdict.instead.expect("something smaller");
+    assert!(
+        ["L4", "A10G"].contains(&instead.gpu.as_str()),
+        "{}",
+        instead.gpu
+    );
+    let saving = verdict.saving.expect("prices are known").as_f64();
+    let cost = instead.cost.per_hour.expect("a price").0.as_f64();
+    assert!((saving + cost - 6.88).abs() < 1e-6);
+    assert!(verdict.uses.iter().all(|of| of.factor > 1.0));
+}
+
+#[test]
+fn tensor_parallelism_over_pcie_is_held_up_by_its_link() {
+    let eight = Some(Layout::tensor(8));
+    let verdict = verdict_on(
+        "meta-llama/Llama-3.1-70B",
+        0.5,
+        runs("L40S", 8, eight, "30.13"),
+        None,
+    );
+    assert_eq!(verdict.standing, Standing::UnderProvisioned);
+    assert_eq!(
+        verdict.dimension(),
+        Some(Dimension::Link),
+        "{}",
+        verdict.reason
+    );
+    assert!(verdict.instead.is_some());
+}
+
+#[test]
+fn few_slow_cores_starve_eight_gpus() {
+    let host = |cores: f64, clock: f64| HostSystem {
+        name: "test".into(),
+        gpus: Some(8),
+        cores: Some(cores),
+        clock_ghz: Some(clock),
+        fast_link: Some(true),
+        ..HostSystem::default()
+    };
+    let current = || runs("H100 SXM5 80GB", 8, None, "55.04");
+    let name = "meta-llama/Llama-3.1-8B";
+    let slow = verdict_on(name, 80.0, current(), Some(&host(16.0, 2.0)));
+    assert_eq!(slow.standing, Standing::UnderProvisioned, "{}", slow.reason);
+    assert_eq!(slow.dimension(), Some(Dimension::Host(Part::Cpu)));
+    let balance = slow.balance.expect("a host was given");
+    assert!(
+        balance.parts[0]
+            .wasted_per_hour
+            .is_some_and(|money| money > 0.0)
+    );
+    let enough = verdict_on(name, 80.0, current(), Some(&host(96.0, 3.0)));
+    assert_ne!(
+        enough.standing,
+        Standing::UnderProvisioned,
+        "{}",
+        enough.reason
+    );
+}
+
+#[test]
+fn what_does_not_fit_is_short_of_memory() {
+    let verdict = verdict_on(
+        "meta-llama/Llama-3.1-70B",
+        0.5,
+        runs("L4", 1, None, "0.80"),
+        None,
+    );
+    assert_eq!(
+        (verdict.standing, verdict.dimension()),
+        (Standing::UnderProvisioned, Some(Dimension::Memory))
+    );
+    assert!(verdict.saving.is_some_and(|money| money.micros < 0));
 }
 
 /// Cases of the half on which nothing was chosen.

@@ -3,7 +3,7 @@
 //! gradients. Nothing of what is judged is used here.
 
 use gpuwise_domain::balance::{HostSystem, HostWork, Part};
-use gpuwise_units::RandomStream;
+use gpuwise_units::{BytesPerSecond, RandomStream};
 
 /// Items that the samples of a step are cut into.
 const ITEMS: usize = 64;
@@ -76,7 +76,7 @@ impl<'a> Node<'a> {
         let clock = host.clock_ghz.unwrap_or(3.0) / 3.0;
         let free = all - f64::from(work.processes) * DRIVING;
         let count = free.floor().max(1.0) as usize;
-        let speed = if free < 1.0 {
+        let pace = if free < 1.0 {
             clock * free.max(0.1)
         } else {
             clock
@@ -89,7 +89,7 @@ impl<'a> Node<'a> {
             now: 0.0,
             storage: 0.0,
             cores: vec![0.0; count],
-            speed,
+            speed: pace,
             bus: 0.0,
             begun: Vec::new(),
             since_checkpoint: 0.0,
@@ -124,7 +124,7 @@ impl<'a> Node<'a> {
         let read = self
             .host
             .storage_read
-            .map_or(f64::INFINITY, |rate| rate.get());
+            .map_or(f64::INFINITY, BytesPerSecond::get);
         let stored = self.work.stored.as_f64() / ITEMS as f64;
         let core = self.work.cores;
         let images = core.images.as_f64() / ITEMS as f64;
@@ -161,7 +161,7 @@ impl<'a> Node<'a> {
         }
         let links =
             f64::from(self.work.gpus) / f64::from(self.host.pcie_sharers.unwrap_or(1).max(1));
-        self.host.pcie.map_or(f64::INFINITY, |rate| rate.get()) * 0.87 * links.max(1.0)
+        self.host.pcie.map_or(f64::INFINITY, BytesPerSecond::get) * 0.87 * links.max(1.0)
     }
 
     /// Rounds of a ring over the GPUs of a group: each round waits for its slowest hop.
@@ -170,7 +170,7 @@ impl<'a> Node<'a> {
         if ranks < 2 || self.work.exchanged.count() == 0 {
             return 0.0;
         }
-        let bus = self.host.pcie.map_or(f64::INFINITY, |rate| rate.get());
+        let bus = self.host.pcie.map_or(f64::INFINITY, BytesPerSecond::get);
         let near = match self.host.fast_link {
             _ if self.free(Part::Link) => 1e15,
             Some(true) => 3.0e11,
@@ -228,7 +228,7 @@ impl<'a> Node<'a> {
             let rate = self
                 .host
                 .storage_write
-                .map_or(f64::INFINITY, |rate| rate.get());
+                .map_or(f64::INFINITY, BytesPerSecond::get);
             self.now += self.work.checkpoint.as_f64() / (rate * 0.93);
             self.since_checkpoint = 0.0;
         }
@@ -240,7 +240,7 @@ impl<'a> Node<'a> {
         if bytes == 0.0 || self.free(Part::Network) {
             return computed;
         }
-        let rate = self.host.network.map_or(f64::INFINITY, |rate| rate.get()) * 0.88;
+        let rate = self.host.network.map_or(f64::INFINITY, BytesPerSecond::get) * 0.88;
         let window = (computed - start) * self.work.hidden;
         let mut done = 0.0f64;
         for bucket in 0..BUCKETS {
@@ -256,7 +256,7 @@ impl<'a> Node<'a> {
             return 0.0;
         };
         let over = (self.work.held.as_f64() - memory.as_f64() * 0.97).max(0.0);
-        let disk = self.host.storage_write.map_or(1e9, |rate| rate.get());
+        let disk = self.host.storage_write.map_or(1e9, BytesPerSecond::get);
         2.0 * over / disk
     }
 }

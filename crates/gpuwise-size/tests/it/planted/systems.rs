@@ -49,16 +49,16 @@ fn bytes(count: f64) -> Bytes {
     Bytes::from_f64(count)
 }
 
-fn rate(value: f64) -> Option<BytesPerSecond> {
-    Some(BytesPerSecond::new(value))
+/// Bytes a second, known.
+fn rate(value: f64) -> BytesPerSecond {
+    BytesPerSecond::new(value)
 }
 
 fn draw(random: &mut RandomStream, starved: Option<Part>, seed: u64) -> Option<Planted> {
     let kinds: &[fn(&mut RandomStream) -> HostWork] = match starved {
-        None => &[images, language_training, serving],
         Some(Part::Cpu) => &[images, serving],
         Some(Part::StorageRead) => &[images],
-        Some(Part::Pcie) => &[images, language_training, serving],
+        None | Some(Part::Pcie) => &[images, language_training, serving],
         Some(Part::Network) => &[images, language_training],
         Some(Part::StorageWrite) => &[language_training],
         Some(Part::HostMemory) => &[language_training, serving],
@@ -82,7 +82,7 @@ fn draw(random: &mut RandomStream, starved: Option<Part>, seed: u64) -> Option<P
     } else {
         slower <= HEALTHY && now <= work.seconds * (1.0 + 2.0 * (HEALTHY - 1.0))
     };
-    kept.then(|| Planted {
+    kept.then_some(Planted {
         cause: starved,
         slower,
         work,
@@ -234,13 +234,13 @@ fn host(random: &mut RandomStream, work: &HostWork, starved: Option<Part>) -> Ho
         clock_ghz: Some(clock),
         memory: Some(bytes(work.held.as_f64() * factor(Part::HostMemory))),
         numa_nodes: Some(if crossing { 2 } else { 1 }),
-        pcie: rate(pcie),
+        pcie: Some(rate(pcie)),
         pcie_sharers: Some(1),
         fast_link: Some(linked),
         peer_to_peer: Some(!crossing),
-        network: rate((sends * factor(Part::Network)).max(1e9)),
-        storage_read: rate(read),
-        storage_write: rate(write),
+        network: Some(rate((sends * factor(Part::Network)).max(1e9))),
+        storage_read: Some(rate(read)),
+        storage_write: Some(rate(write)),
         ..HostSystem::default()
     }
 }
