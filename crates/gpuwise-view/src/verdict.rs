@@ -44,7 +44,7 @@ pub fn current(current: &Current) -> String {
     }
     match current.per_hour() {
         Some(price) => {
-            let _ = write!(out, ", {price}");
+            let _ = write!(out, ", {}", figures::hourly(price));
             if !current.price_source.is_empty() {
                 let _ = write!(out, " ({})", current.price_source);
             }
@@ -85,7 +85,7 @@ fn instead(verdict: &Verdict, deployment: &Deployment) -> String {
         out += "; on the same GPUs";
     }
     if let Some(price) = deployment.cost.per_hour {
-        let _ = write!(out, ", {price}");
+        let _ = write!(out, ", {}", figures::hourly(price));
     }
     out + &change(verdict)
 }
@@ -98,6 +98,7 @@ fn change(verdict: &Verdict) -> String {
         micros: saving.micros.saturating_abs(),
         ..saving
     });
+    let hour = figures::hourly(hour);
     match saving.micros {
         0 => ": costs the same".into(),
         micros if micros > 0 => {

@@ -148,7 +148,7 @@ fn judged(
             "it does not run".into()
         };
         let reason = format!(
-            "{} holds the GPUs up: {slower}; {}",
+            "the GPUs wait for {}: {slower}; {}",
             cause.part.name(),
             cause.why
         );

@@ -245,7 +245,7 @@ fn few_slow_cores_starve_eight_gpus() {
     };
     let current = || runs("H100 SXM5 80GB", 8, None, "55.04");
     let name = "meta-llama/Llama-3.1-8B";
-    let slow = verdict_on(name, 80.0, current(), Some(&host(16.0, 2.0)));
+    let slow = verdict_on(name, 80.0, current(), Some(&host(8.0, 2.0)));
     assert_eq!(slow.standing, Standing::UnderProvisioned, "{}", slow.reason);
     assert_eq!(slow.dimension(), Some(Dimension::Host(Part::Cpu)));
     let balance = slow.balance.expect("a host was given");
