@@ -44,7 +44,7 @@ pub fn current(current: &Current) -> String {
     }
     match current.per_hour() {
         Some(price) => {
-            let _ = write!(out, ", {}", figures::hourly(price));
+            let _ = write!(out, ", {}", priced(price));
             if !current.price_source.is_empty() {
                 let _ = write!(out, " ({})", current.price_source);
             }
@@ -52,6 +52,11 @@ pub fn current(current: &Current) -> String {
         None => out += ", at a price that is not known",
     }
     out
+}
+
+/// `6.88 USD/h`.
+fn priced(price: HourlyPrice) -> String {
+    format!("{} {}/h", figures::hourly(price), price.0.currency.code())
 }
 
 /// The word with its dimension: `over-provisioned: memory bandwidth`.
@@ -85,7 +90,7 @@ fn instead(verdict: &Verdict, deployment: &Deployment) -> String {
         out += "; on the same GPUs";
     }
     if let Some(price) = deployment.cost.per_hour {
-        let _ = write!(out, ", {}", figures::hourly(price));
+        let _ = write!(out, ", {}", priced(price));
     }
     out + &change(verdict)
 }
@@ -98,7 +103,7 @@ fn change(verdict: &Verdict) -> String {
         micros: saving.micros.saturating_abs(),
         ..saving
     });
-    let hour = figures::hourly(hour);
+    let hour = priced(hour);
     match saving.micros {
         0 => ": costs the same".into(),
         micros if micros > 0 => {
