@@ -602,15 +602,6 @@ fn questions_that_cannot_be_answered_say_why() {
         &[],
     ));
     assert!(none.contains("names no GPU"), "{none}");
-    let training = refused(&asked(
-        "oom",
-        llama,
-        "H100 SXM5 80GB",
-        "peft",
-        "bool",
-        &[("method", "LoRA")],
-    ));
-    assert!(training.contains("training"), "{training}");
     let speed = asked(
         "ttft_mean",
         llama,

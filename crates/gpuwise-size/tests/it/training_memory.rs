@@ -369,6 +369,39 @@ fn what_cannot_be_is_refused_with_what_can() {
 }
 
 #[test]
+fn questions_about_what_does_not_exist_say_so() {
+    let architecture = model("meta-llama/Llama-3.1-8B");
+    let asked = |gpu: &str, method: &str, modules: &str| {
+        let question = Question {
+            gpu: gpu.into(),
+            engine: "transformers+peft".into(),
+            metric: "oom".into(),
+            extra: vec![
+                ("method".into(), method.into()),
+                ("target_modules".into(), modules.into()),
+            ],
+            ..Question::default()
+        };
+        let answer =
+            about_training_memory(&question, &architecture, &catalogue()).expect("of training");
+        (
+            answer.estimate.map(|estimate| estimate.value),
+            answer.reason,
+        )
+    };
+    for (gpu, method, modules, named) in [
+        ("H1000", "LoRA", "", "H1000"),
+        ("H100 SXM5 80GB", "LoRRA", "", "lora"),
+        ("H100 SXM5 80GB", "LoRA", "q_proj,c_attn", "c_attn"),
+    ] {
+        let (value, reason) = asked(gpu, method, modules);
+        assert!(value.is_none() && reason.contains(named), "{reason}");
+    }
+    assert_eq!(asked("H100 SXM5 80GB", "LoRA", "q_proj").0, Some(0.0));
+    assert_eq!(asked("L4", "full fine-tuning", "").0, Some(1.0));
+}
+
+#[test]
 fn cures_of_what_does_not_fit_make_it_fit() {
     let architecture = model("meta-llama/Llama-3.1-8B");
     let setup = TrainingSetup {
