@@ -133,10 +133,13 @@ fn question(sizing: &MediaSizing) -> Vec<(&'static str, String)> {
         (
             "Network",
             format!(
-                "{}{task}: {} parameters in {} parts",
+                "{}{task}: {} parameters in {}",
                 sizing.name,
                 billions(parameters),
-                sizing.parts.len()
+                match sizing.parts.len() {
+                    1 => "1 part".to_string(),
+                    many => format!("{many} parts"),
+                }
             ),
         ),
         (

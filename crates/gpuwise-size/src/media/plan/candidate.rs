@@ -148,8 +148,7 @@ pub(super) fn tried<'a>(
     let time = |inputs: f64| {
         let parts = part_times(request.walk, inputs, numbers, &machine);
         let seconds: f64 = parts.iter().map(|part| part.seconds).sum();
-        // Shards of a table work on their own inputs at once.
-        (seconds / 1.0 + loading, parts)
+        (seconds + loading, parts)
     };
     let mut points = Vec::new();
     let mut inputs = 1;
@@ -172,7 +171,7 @@ pub(super) fn tried<'a>(
         memory: memory(request.walk, f64::from(batch), numbers, shards, residence),
         usable,
         mean_latency: served.mean_latency(&seconds),
-        latency: promised(request, &served, fraction, &seconds),
+        latency: promised(&served, fraction, &seconds),
         capacity: request.rate * request.inputs / served.load,
         watts: power(&device, &parts, &served, replicas * shards),
         parts,
@@ -188,12 +187,7 @@ pub(super) fn percentile(request: &Request<'_>) -> Option<f64> {
     })
 }
 
-fn promised(
-    _request: &Request<'_>,
-    served: &Served,
-    fraction: Option<f64>,
-    seconds: &dyn Fn(f64) -> f64,
-) -> f64 {
+fn promised(served: &Served, fraction: Option<f64>, seconds: &dyn Fn(f64) -> f64) -> f64 {
     fraction.map_or_else(
         || served.mean_latency(seconds),
         |fraction| served.latency(fraction, seconds),
@@ -261,19 +255,24 @@ fn fleet(
     {
         return Err(Why::Slow(seconds(1.0)));
     }
-    let mut best: Option<(u32, u32, Served)> = None;
+    // Of batches that need as many replicas, the one that answers soonest.
+    let fraction = percentile(request);
+    let mut best: Option<(u32, u32, Served, f64)> = None;
     let mut batch = 1;
     while batch <= most {
-        if let Some((replicas, served)) = fewest(request, &seconds, batch, shards)
-            && best
-                .as_ref()
-                .is_none_or(|(_, fewest, _)| replicas < *fewest)
-        {
-            best = Some((batch, replicas, served));
+        if let Some((replicas, served)) = fewest(request, &seconds, batch, shards) {
+            let latency = promised(&served, fraction, &seconds);
+            let better = best.as_ref().is_none_or(|(_, fewest, _, soonest)| {
+                replicas < *fewest || replicas == *fewest && latency < *soonest
+            });
+            if better {
+                best = Some((batch, replicas, served, latency));
+            }
         }
         batch *= 2;
     }
-    best.ok_or(Why::TooMany)
+    best.map(|(batch, replicas, served, _)| (batch, replicas, served))
+        .ok_or(Why::TooMany)
 }
 
 /// The fewest replicas with batches of at most so many: doubled until they do, then halved.
@@ -298,9 +297,9 @@ fn fewest(
         } else {
             UNPROMISED_LOAD
         };
-        let late = request.latency.is_some_and(|target| {
-            promised(request, &served, fraction, seconds) > target.at_most.get()
-        });
+        let late = request
+            .latency
+            .is_some_and(|target| promised(&served, fraction, seconds) > target.at_most.get());
         (served.load <= highest && !late).then_some(served)
     };
     let each = f64::from(batch) / seconds(f64::from(batch)) * f64::from(shards);
