@@ -91,7 +91,7 @@ fn per_unit(request: &Request<'_>, hour: HourlyPrice) -> Option<Money> {
     let (together, _) = request.unit.priced();
     // Units an hour, in millionths.
     let units = libm::round(request.rate * 3600.0 * 1e6);
-    if !(units >= 1.0 && units < 9e18) {
+    if !(1.0..9e18).contains(&units) {
         return None;
     }
     Some(hour.0.times(i64::from(together) * 1_000_000, units as i64))

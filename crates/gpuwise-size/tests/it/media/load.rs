@@ -3,6 +3,8 @@
 use gpuwise_size::media::Fleet;
 use gpuwise_units::RandomStream;
 
+type Time<'a> = &'a dyn Fn(f64) -> f64;
+
 /// Latencies of requests, sorted, of replicas that take what waits up to a batch.
 fn simulated(fleet: Fleet, seconds: &dyn Fn(f64) -> f64, requests: usize) -> Vec<f64> {
     let mut chance = RandomStream::new(7, "arrivals", 0);
@@ -19,7 +21,7 @@ fn simulated(fleet: Fleet, seconds: &dyn Fn(f64) -> f64, requests: usize) -> Vec
     while next < arrivals.len() {
         let replica = (0..free.len())
             .min_by(|a, b| free[*a].total_cmp(&free[*b]))
-            .unwrap();
+            .expect("replicas");
         let start = free[replica].max(arrivals[next]);
         let waiting = arrivals[next..]
             .iter()
@@ -43,7 +45,6 @@ fn latencies_are_those_of_a_simulated_queue() {
     let image = |batch: f64| 3.8 * batch;
     let text = |batch: f64| 0.002 + 0.0008 * batch;
     let sub = |batch: f64| 0.4 + 0.2 * batch;
-    type Time<'a> = &'a dyn Fn(f64) -> f64;
     // Replicas, batch, rate, and the time of a batch.
     let cases: [(u32, u32, f64, Time<'_>); 10] = [
         (9, 1, 2.0, &image),

@@ -170,7 +170,11 @@ fn limits_hold() {
         let of = |one: &&gpuwise_domain::media::MediaDeployment| {
             one.gpu == gpu && one.slice.is_none() && one.precision == "bf16"
         };
-        sizing.deployments.iter().find(of).map(|one| one.devices())
+        sizing
+            .deployments
+            .iter()
+            .find(of)
+            .map(gpuwise_domain::media::MediaDeployment::devices)
     };
     for gpu in ["L4", "H100 SXM5 80GB"] {
         assert_eq!(

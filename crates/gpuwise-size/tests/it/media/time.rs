@@ -109,7 +109,7 @@ fn a_framework_is_slower_than_a_compiler_and_more_devices_exchange_rows() {
     let spread = batch(&network, 64.0, Numbers::HALF, &machine);
     // Three quarters of 26 × 128 × 270 × 64 elements of two bytes cross NVLink.
     let bytes = 0.75 * 26.0 * 128.0 * 270.0 * 64.0 * 2.0;
-    let link = gpu.scale_up.as_ref().unwrap().bandwidth.get();
+    let link = gpu.scale_up.as_ref().expect("NVLink").bandwidth.get();
     assert!(spread - alone > bytes / link, "{spread} {alone}");
 }
 
