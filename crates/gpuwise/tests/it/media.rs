@@ -116,7 +116,7 @@ fn wrong_units_sizes_and_networks_are_errors_that_help() {
             &[flux, "--images", "2/s", "--size", "big"],
             &["--size big", "1280x720"],
         ),
-        (&[flux, "--images", "-2/s"], &["--images"]),
+        (&[flux, "--images", "0/s"], &["--images"]),
         (&[flux, "--images", "2/s", "--latency", "8s"], &["p95:8s"]),
         (&[flux, "--images", "2/s", "--rate", "8/s"], &["--rate"]),
         (
