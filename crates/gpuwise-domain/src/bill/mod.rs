@@ -77,7 +77,7 @@ pub struct CostRow {
     pub currency: Option<Currency>,
     /// Catalogue name of the GPU whose host this is; `None` for any.
     pub gpu: Option<String>,
-    /// GPUs that the figure is for, where it is of a host.
+    /// GPUs of the host that the figure is of; above 1, it is taken by the GPU.
     pub gpus: u32,
     /// Months after its date in which it is taken as it is.
     pub valid_months: Option<u32>,

@@ -77,33 +77,33 @@ impl Assumptions {
         Ok(out)
     }
 
-    /// Rows of a file: those of a GPU count for its hosts alone, by the GPU.
+    /// Rows of a file: those of a GPU count for its hosts alone; those of so many GPUs by the GPU.
     fn add_all(&mut self, rows: Vec<CostRow>, subject: &Subject) {
         for mut row in rows {
-            match &row.gpu {
-                Some(gpu) if Some(gpu) != subject.gpu.as_ref() => continue,
-                Some(gpu) => {
-                    let whole = Fraction::whole(row.gpus.into());
-                    if whole != subject.gpus_per_host {
-                        let note = format!(
-                            "A host's price is that of a host of {} {gpu}, by the GPU: give --capital for what a host of {} costs.",
-                            row.gpus,
-                            subject.gpus_per_host.plain(3)
-                        );
-                        if row.input.key == CostKey::Capital {
-                            self.notes.push(note);
-                        }
-                    }
-                    let scale = |figure: Fraction| {
-                        figure.times(subject.gpus_per_host)?.over(whole)?.rounded(6)
-                    };
-                    let input = &mut row.input;
-                    let ends = [input.low, input.value, input.high].map(scale);
-                    if let [Some(low), Some(value), Some(high)] = ends {
-                        (input.low, input.value, input.high) = (low, value, high);
-                    }
+            if row
+                .gpu
+                .as_ref()
+                .is_some_and(|gpu| Some(gpu) != subject.gpu.as_ref())
+            {
+                continue;
+            }
+            let whole = Fraction::whole(row.gpus.into());
+            let of_a_host = row.gpu.is_some() || row.gpus > 1;
+            if of_a_host && whole != subject.gpus_per_host {
+                if row.input.key == CostKey::Capital {
+                    self.notes.push(format!(
+                        "A host's price is that of a host of {} GPUs, by the GPU: give --capital for what a host of {} costs.",
+                        row.gpus,
+                        subject.gpus_per_host.plain(3)
+                    ));
                 }
-                None => {}
+                let scale =
+                    |figure: Fraction| figure.times(subject.gpus_per_host)?.over(whole)?.rounded(6);
+                let input = &mut row.input;
+                let ends = [input.low, input.value, input.high].map(scale);
+                if let [Some(low), Some(value), Some(high)] = ends {
+                    (input.low, input.value, input.high) = (low, value, high);
+                }
             }
             self.put(row);
         }
