@@ -30,6 +30,7 @@ mod matmul;
 mod metrics;
 mod models;
 mod pickle;
+mod reliability;
 mod results;
 mod safetensors;
 mod shared_models;

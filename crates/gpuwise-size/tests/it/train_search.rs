@@ -8,7 +8,7 @@ use gpuwise_domain::{
         Framework, Method, Offload, Optimizer, RankMemory, Recipe, Recompute, Sharding, StepCause,
         StepTime, TrainingLayout, TrainingMemory, TrainingSetup,
     },
-    training_plan::{Reliability, TrainingJob, TrainingTest},
+    training_plan::{Reliability, TrafficKind, TrainingJob, TrainingTest},
 };
 use gpuwise_size::training::search::{
     Cluster, Degrees, Machines, Market, Physics, Shape, TrainChoices, TrainRequest, best, cluster,
@@ -493,4 +493,55 @@ fn the_bill_is_price_by_time_rounded_once() {
             .iter()
             .any(|d| d.test == TrainingTest::Dominated)
     );
+}
+
+#[test]
+fn what_traffic_needs_is_as_counted_by_hand() {
+    let known = gpu_catalogue();
+    let architecture = model("meta-llama/Llama-3.1-8B");
+    let gpu = known.gpu("H100").expect("a GPU");
+    let machines = Machines::Given(Cluster {
+        gpu,
+        gpus: 16,
+        domain: 8,
+        per_host: 8,
+        network: Some(5e10),
+    });
+    let mut asked = request(&architecture, &known, machines, TrainingJob::default());
+    asked.choices.framework = Some(Framework::Megatron);
+    asked.choices.degrees = Degrees {
+        tensor: Some(2),
+        pipeline: Some(2),
+        interleave: Some(1),
+        context: Some(1),
+        expert: Some(1),
+        data: Some(4),
+    };
+    asked.choices.micro_batch = Some(2);
+    asked.choices.recompute = Some(Recompute::None);
+    let answer = train(&asked, &TOY);
+    let plan = answer.plans.first().expect("a plan");
+    let of = |kind: TrafficKind| {
+        let needs = &plan.needs.traffic;
+        needs
+            .iter()
+            .find(|need| need.kind == kind)
+            .expect("traffic")
+    };
+    let near = |a: f64, b: f64| assert!((a / b - 1.0).abs() < 1e-9, "{a} is not {b}");
+    // 128 sequences over 4 ranks in micro-batches of 2: 16 of 2 · 8192 tokens; 16 of 32 layers each.
+    let message = 2.0 * 8192.0 * 4096.0 * 2.0;
+    // Four rings a layer, of two ranks: 2 · 1/2 of the message each.
+    near(of(TrafficKind::Tensor).bytes, 4.0 * message * 16.0 * 16.0);
+    // There and back, each tensor rank its half.
+    near(of(TrafficKind::Pipeline).bytes, 2.0 * message / 2.0 * 16.0);
+    // Toy trains 10⁹ parameters: a quarter on each rank, reduced and gathered at 2 bytes, 3 of 4 parts.
+    let data = of(TrafficKind::Data);
+    near(data.bytes, 2.0 * 0.25e9 * 2.0 * 0.75);
+    // It hides behind one micro-batch of 16.
+    near(data.hidden_behind, plan.step.step.value / 16.0);
+    // TP2 × DP4 is within a host of 8; PP2 × that is not.
+    assert!(!data.across_hosts && of(TrafficKind::Pipeline).across_hosts);
+    assert!(!of(TrafficKind::Tensor).across_hosts);
+    near(plan.needs.network_has.expect("known"), 4e11);
 }

@@ -34,7 +34,7 @@ fn wrong_flags_are_errors_that_name_the_nearest() {
         ("--gpus 8xH1000", &["H1000", "did you mean"]),
         ("--gpus H100", &["64xH100"]),
         ("--seq 0 --gpus 8xH100", &["--seq"]),
-        ("--seq -5 --gpus 8xH100", &["--seq"]),
+        ("--seq=-5 --gpus 8xH100", &["--seq"]),
         ("--global-batch 0 --gpus 8xH100", &["--global-batch 0"]),
         ("--tokens 0 --gpus 8xH100", &["--tokens 0"]),
         ("--tokens many --gpus 8xH100", &["--tokens many", "2e9"]),

@@ -39,6 +39,21 @@ fn visible(cluster: &Cluster<'_>) -> f64 {
     visible_memory(&Device::whole(cluster.gpu)).0
 }
 
+/// Whether the GPU multiplies in the recipe's numbers; if not, why.
+fn supported(setup: &TrainingSetup, cluster: &Cluster<'_>) -> Result<(), String> {
+    let gpu = cluster.gpu;
+    // FP16 needs its loss scaled, and is not what these recipes say.
+    let half = matches!(setup.recipe, Recipe::PureBf16 | Recipe::MixedBf16);
+    if half && gpu.peak.bf16.is_none() || recipe_peak(gpu, setup).is_none() {
+        return Err(format!(
+            "{} has no matmuls for recipe {}",
+            gpu.name,
+            setup.recipe.name()
+        ));
+    }
+    Ok(())
+}
+
 impl Formulas<'_> {
     /// The links of a cluster. A link that joins fewer GPUs than a host has (a bridge between two)
     /// leaves the others to the host's own.
@@ -69,21 +84,12 @@ impl Physics for Formulas<'_> {
         setup: &TrainingSetup,
         cluster: &Cluster<'_>,
     ) -> Result<TrainingMemory, String> {
-        // The GPU decides what fits, not what is held.
-        let _ = cluster;
+        supported(setup, cluster)?;
         training_memory(self.architecture, setup).map_err(|error| error.to_string())
     }
 
     fn step(&self, setup: &TrainingSetup, cluster: &Cluster<'_>) -> Result<StepTime, String> {
-        let half = matches!(setup.recipe, Recipe::PureBf16 | Recipe::MixedBf16);
-        let no_half = half && cluster.gpu.peak.bf16.is_none();
-        if no_half || recipe_peak(cluster.gpu, setup).is_none() {
-            return Err(format!(
-                "{} has no matmuls in {}",
-                cluster.gpu.name,
-                setup.recipe.name()
-            ));
-        }
+        supported(setup, cluster)?;
         let system = self.system(cluster);
         Ok(step_time_on(
             self.architecture,

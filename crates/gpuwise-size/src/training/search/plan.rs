@@ -117,13 +117,16 @@ fn consider(
             }));
         return;
     }
-    if too_slow_at_peak(request, cluster) {
+    if let Some(ratio) = too_slow_at_peak(request, cluster) {
         sizing.dropped.push(dropped(
             cluster,
             label(cluster),
             TrainingTest::Deadline,
-            "even at its peak rate it would be late".into(),
-            2.0,
+            format!(
+                "even at its peak rate it would take {} times as long as allowed",
+                significant(ratio, 2)
+            ),
+            ratio,
         ));
         return;
     }
@@ -160,13 +163,11 @@ fn consider(
     }
 }
 
-/// Whether the deadline would be missed at the peak of the precision.
-fn too_slow_at_peak(request: &TrainRequest<'_>, cluster: &Cluster<'_>) -> bool {
-    let (Some(tokens), Some(within)) = (request.job.tokens, request.job.within) else {
-        return false;
-    };
+/// Time at the peak of the fastest precision over the deadline, where that alone misses it.
+fn too_slow_at_peak(request: &TrainRequest<'_>, cluster: &Cluster<'_>) -> Option<f64> {
+    let (tokens, within) = (request.job.tokens?, request.job.within?);
     if matches!(request.machines, Machines::Given(_)) {
-        return false;
+        return None;
     }
     let peak = cluster.gpu.peak;
     let rates = [
@@ -178,7 +179,8 @@ fn too_slow_at_peak(request: &TrainRequest<'_>, cluster: &Cluster<'_>) -> bool {
         .map(|rate| rate.get())
         .fold(0.0, f64::max);
     let work = LEAST_WORK * request.architecture.active_parameters().0 as f64 * tokens as f64;
-    most > 0.0 && work / (most * cluster.gpus as f64) > within
+    let ratio = work / (most * cluster.gpus as f64) / within;
+    (most > 0.0 && ratio > 1.0).then_some(ratio)
 }
 
 /// What plans are ranked by: money of the run, else of a token, else seconds.
