@@ -4,11 +4,8 @@ use crate::training::{
     AdapterKind, BaseStorage, Framework, LossKernel, MemoryCause, Method, Optimizer, Phase, Recipe,
     Recompute, Sharding, StepCause, TrainingLayout, TrainingSetup,
 };
-use alloc::{
-    format,
-    string::{String, ToString},
-};
-use core::fmt;
+use alloc::{format, string::String};
+use core::fmt::{self, Write as _};
 
 macro_rules! names {
     ($kind:ty { $($variant:ident: $name:literal,)* }) => {
@@ -198,12 +195,12 @@ impl Method {
             .clone()
             .unwrap_or_else(|| adapter.kind.name().into());
         if let Some(rank) = adapter.rank {
-            out += &format!(" of rank {rank}");
+            let _ = write!(out, " of rank {rank}");
         }
         if adapter.modules.is_empty() {
             out += " on its usual modules";
         } else {
-            out += &format!(" on {}", adapter.modules.join(", "));
+            let _ = write!(out, " on {}", adapter.modules.join(", "));
         }
         out + &format!(", base in {}", adapter.base.name())
     }
@@ -230,7 +227,7 @@ impl TrainingSetup {
             out += ", ";
             out += &self.sharding.words();
         }
-        out.to_string()
+        out
     }
 
     /// Micro-batches of a step on one rank.

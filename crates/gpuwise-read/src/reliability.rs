@@ -100,24 +100,22 @@ pub fn read_reliability(
             figure.source,
         ));
     }
-    match found {
-        [Some(stops), Some(restart), Some(storage)] => Ok(Reliability {
+    if let [Some(stops), Some(restart), Some(storage)] = found {
+        return Ok(Reliability {
             gpu_hours_per_stop: stops.0,
             restart_seconds: restart.0,
             storage_per_gpu: storage.0,
             sources: [stops.1, restart.1, storage.1],
-        }),
-        _ => {
-            let missing: Vec<&str> = found
-                .iter()
-                .zip(FIGURES)
-                .filter(|(slot, _)| slot.is_none())
-                .map(|(_, (name, _))| name)
-                .collect();
-            Err(wrong(
-                "file",
-                format!("figures are missing: {}", missing.join(", ")),
-            ))
-        }
+        });
     }
+    let missing: Vec<&str> = found
+        .iter()
+        .zip(FIGURES)
+        .filter(|(slot, _)| slot.is_none())
+        .map(|(_, (name, _))| name)
+        .collect();
+    Err(wrong(
+        "file",
+        format!("figures are missing: {}", missing.join(", ")),
+    ))
 }

@@ -153,6 +153,7 @@ fn choices(sequence: u64, global_batch: u64) -> TrainChoices {
 }
 
 /// Every number in every place, kept where the rules of the frameworks allow it.
+#[expect(clippy::too_many_lines, reason = "loops in loops, on purpose")]
 fn brute_force(
     shape: &Shape,
     choices: &TrainChoices,
@@ -199,12 +200,15 @@ fn brute_force(
             }
         }
     };
+    let dealt = |stages: u64| {
+        shape.layers.is_multiple_of(stages) || (shape.layers + 2).is_multiple_of(stages)
+    };
     let alone = TrainingLayout::data(gpus);
     let mut plain = vec![Sharding::None];
     if gpus > 1 {
         plain.extend([Sharding::Gradients, Sharding::Full]);
     }
-    if gpus > host && gpus % host == 0 && host > 1 {
+    if gpus > host && gpus.is_multiple_of(host) && host > 1 {
         plain.push(Sharding::Hybrid { group: host });
     }
     for sharding in plain {
@@ -214,19 +218,18 @@ fn brute_force(
         for pipeline in 1..=gpus {
             for context in 1..=gpus {
                 let used = tensor * pipeline * context;
-                if gpus % used != 0 || shape.heads % u64::from(tensor) != 0 {
+                if !gpus.is_multiple_of(used) || !shape.heads.is_multiple_of(u64::from(tensor)) {
                     continue;
                 }
                 let chunks = 2 * u64::from(context);
                 let long = choices.sequence / u64::from(context) >= 4096;
-                if context > 1 && (choices.sequence % chunks != 0 || !long) {
+                if context > 1 && (!choices.sequence.is_multiple_of(chunks) || !long) {
                     continue;
                 }
                 for interleave in 1..=8 {
                     let stages = u64::from(pipeline * interleave);
-                    let even = shape.layers % stages == 0 || (shape.layers + 2) % stages == 0;
-                    let first = shape.layers % u64::from(pipeline) == 0
-                        || (shape.layers + 2) % u64::from(pipeline) == 0;
+                    let even = dealt(stages);
+                    let first = dealt(u64::from(pipeline));
                     let plain = stages == 1;
                     if stages > shape.layers
                         || !(plain || even && first)
@@ -236,9 +239,9 @@ fn brute_force(
                     }
                     let data = gpus / used;
                     for expert in 1..=(tensor * context * data) {
-                        let dealt = expert == 1
-                            || shape.experts > 0 && shape.experts % u64::from(expert) == 0;
-                        if !dealt || (tensor * context * data) % expert != 0 {
+                        let shared = expert == 1
+                            || shape.experts > 0 && shape.experts.is_multiple_of(u64::from(expert));
+                        if !shared || !(tensor * context * data).is_multiple_of(expert) {
                             continue;
                         }
                         let layout = TrainingLayout {

@@ -7,6 +7,7 @@ use gpuwise_domain::{
     training::{Method, Recipe, Recompute, Sharding, TrainingSetup},
     training_plan::TrainingPlan,
 };
+use std::fmt::Write as _;
 
 const TOOL: &str = "accelerate";
 
@@ -49,17 +50,18 @@ fn script(setup: &TrainingSetup) -> String {
     );
     if let Method::Adapter(adapter) = &setup.method {
         let name = adapter.name.as_deref().unwrap_or(adapter.kind.name());
-        out += &format!(", method {}", name.replace(char::is_control, " "));
+        let _ = write!(out, ", method {}", name.replace(char::is_control, " "));
         if let Some(rank) = rank(&setup.method) {
-            out += &format!(" of rank {rank}");
+            let _ = write!(out, " of rank {rank}");
         }
         if !adapter.modules.is_empty() {
-            out += &format!(
+            let _ = write!(
+                out,
                 " on {}",
                 adapter.modules.join(" ").replace(char::is_control, " ")
             );
         }
-        out += &format!(", base in {}", adapter.base.name());
+        let _ = write!(out, ", base in {}", adapter.base.name());
     }
     if setup.recompute != Recompute::None && setup.sharding == Sharding::None {
         out += ", gradient_checkpointing";

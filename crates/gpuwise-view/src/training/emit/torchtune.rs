@@ -32,7 +32,7 @@ pub(super) fn recipe(plan: &TrainingPlan) -> Result<String, EmitError> {
     yaml.plain(0, "batch_size", setup.micro_batch);
     yaml.plain(0, "gradient_accumulation_steps", setup.accumulation());
     yaml.open(0, "optimizer");
-    yaml.plain(1, "_component_", optimizer(setup.optimizer)?);
+    yaml.plain(1, "_component_", optimizer(setup.optimizer));
     yaml.open(0, "loss");
     yaml.plain(1, "_component_", loss(setup.loss)?);
     precision(&mut yaml, setup)?;
@@ -165,8 +165,8 @@ fn model(yaml: &mut Yaml, adapter: &Adapter) -> Result<(), EmitError> {
     Ok(())
 }
 
-fn optimizer(optimizer: Optimizer) -> Result<&'static str, EmitError> {
-    Ok(match optimizer {
+fn optimizer(optimizer: Optimizer) -> &'static str {
+    match optimizer {
         Optimizer::AdamW => "torch.optim.AdamW",
         Optimizer::AdamW8bit => "bitsandbytes.optim.AdamW8bit",
         Optimizer::PagedAdamW => "bitsandbytes.optim.PagedAdamW",
@@ -175,7 +175,7 @@ fn optimizer(optimizer: Optimizer) -> Result<&'static str, EmitError> {
         Optimizer::Lion => "bitsandbytes.optim.Lion",
         Optimizer::Sgd => "torch.optim.SGD",
         Optimizer::Muon => "torch.optim.Muon",
-    })
+    }
 }
 
 fn loss(loss: LossKernel) -> Result<&'static str, EmitError> {
