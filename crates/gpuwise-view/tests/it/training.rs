@@ -200,7 +200,7 @@ fn the_first_screen_fits_and_says_all() {
     for wanted in [
         "org/A-model",
         "16 × H100",
-        "all sharded",
+        "PyTorch",
         "matmuls: 75 %",
         "480 steps",
         "$128.0",
