@@ -111,7 +111,7 @@ pub(crate) enum Command {
     /// Exit code 0: deployments keep the promise. 1: none does; what is short and the cheapest cure
     /// are said. 2: the input is wrong.
     Plan(Box<Plan>),
-    /// Find the GPUs and the layout that a training or fine-tuning job needs, and what it costs
+    /// Find the GPUs and the layout that a training job needs, and what it costs
     ///
     /// Without --gpus: which GPUs, how many, rented where, so that the run ends in time and within
     /// budget, cheapest first. With --gpus 64xH100: the best layout on these. Memory by cause and rank,

@@ -22,6 +22,9 @@ use gpuwise_units::{Bytes, significant};
 
 /// Alternatives that an answer says something about.
 const ALTERNATIVES: usize = 12;
+/// No job reaches the peak: of two that are late, one that was searched is told rather than one that
+/// was not.
+const BEYOND_PEAK: f64 = 4.0;
 /// Work of a trained token per parameter at least, in floating-point operations: forward, and the
 /// gradient of activations; weights of adapters add little.
 const LEAST_WORK: f64 = 4.0;
@@ -124,9 +127,9 @@ fn consider(
             TrainingTest::Deadline,
             format!(
                 "even at its peak rate it would take {} times as long as allowed",
-                significant(ratio, 2)
+                significant(ratio, 3)
             ),
-            ratio,
+            BEYOND_PEAK * ratio,
         ));
         return;
     }
