@@ -37,7 +37,7 @@ pub struct Load {
 pub struct Taken {
     /// A decode step of all requests of a replica.
     pub step: StepTime,
-    /// A prompt.
+    /// What a prompt adds to such a step.
     pub prompt: StepTime,
     /// Seconds of a replica for one request: its prompt, and its share of the steps of its answer.
     pub request: f64,
@@ -61,7 +61,7 @@ pub struct LayoutStep {
     pub own: Taken,
     /// Over the fabric.
     pub fabric: Taken,
-    /// Requests a second that all GPUs serve over their own link, busy all the time.
+    /// Requests a second that all GPUs serve over their own link with so many at once.
     pub own_requests: f64,
     /// The same over the fabric, with the range of its collectives.
     pub requests: Estimate,
@@ -151,11 +151,11 @@ fn step(
         context: load.context,
         ..Batch::default()
     };
-    let prefill = Batch {
+    let with_prompt = Batch {
         prefill: load.prompt,
         prefill_context: load.prompt / 2.0,
         finished: 1.0,
-        ..Batch::default()
+        ..batch
     };
     // Requests of a replica, over all of its attention groups.
     let all = (load.requests / replicas).max(1.0);
@@ -173,7 +173,7 @@ fn step(
         };
         let steps = StepModel::new(&setup, Arc::new(StepShape::new(&setup)), constants);
         let step = steps.time(&batch);
-        let prompt = steps.time(&prefill);
+        let prompt = beyond(&steps.time(&with_prompt), &step);
         let taken = Taken {
             request: prompt.total() + load.answer * step.total() / all,
             step,
@@ -203,6 +203,17 @@ fn step(
         }
         .inverse(replicas),
         basis: Basis::Extrapolated,
+    }
+}
+
+/// What a step takes beyond another, part by part.
+fn beyond(step: &StepTime, other: &StepTime) -> StepTime {
+    StepTime {
+        dense: step.dense - other.dense,
+        experts: step.experts - other.experts,
+        attention: step.attention - other.attention,
+        communication: step.communication - other.communication,
+        overhead: step.overhead - other.overhead,
     }
 }
 

@@ -114,7 +114,7 @@ fn layouts(compared: &Compared) -> Table {
             milliseconds(fabric.prompt.total()),
             Cell::new(format!("{:.2} ×", one.factor()), one.factor()),
             Cell::new(figures::number(one.own_requests), one.own_requests),
-            Cell::new(figures::ranged(&one.requests), one.requests.value),
+            Cell::new(figures::number(one.requests.value), one.requests.value),
             Cell::number(one.requests.low),
             Cell::number(one.requests.high),
             milliseconds(own.step.communication),
@@ -131,7 +131,7 @@ fn layouts(compared: &Compared) -> Table {
 fn layout_notes(table: &mut Table, compared: &Compared) {
     let load = &compared.load;
     table.footnote(format!(
-        "{} on {} × {}, busy all the time; a decode step of {} requests with {} tokens each, a prompt of {}, an answer of {}; own link: {}",
+        "{} on {} × {}; a decode step of {} requests at once with {} tokens each; what a prompt of {} adds to one; requests served with so many at once, answers of {}; own link: {}",
         compared.deployment.model,
         compared.gpus,
         compared.gpu,
