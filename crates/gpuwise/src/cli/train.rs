@@ -105,6 +105,9 @@ pub(crate) struct MachineFlags {
     /// A fabric of pooled GPUs (TOML): hosts composed on it are candidates too
     #[arg(long, value_name = "FILE")]
     pub(crate) fabric: Option<PathBuf>,
+    /// What surrounds the GPUs of one host: a host file (.toml), or a shape such as p5.48xlarge
+    #[arg(long, value_name = "FILE|SHAPE")]
+    pub(crate) host: Option<String>,
     /// GPUs at most
     #[arg(long, value_name = "N", default_value_t = 1024, value_parser = clap::value_parser!(u64).range(1..=65_536))]
     pub(crate) max_gpus: u64,

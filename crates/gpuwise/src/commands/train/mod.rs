@@ -5,16 +5,28 @@ mod machines;
 mod show;
 
 use super::{Answer, Context};
-use crate::{catalogue, cli, error::Problem, fabric::Joined, output};
+use crate::{
+    catalogue::{self, Loaded},
+    cli,
+    error::Problem,
+    fabric::Joined,
+    host, output,
+};
 use anyhow::Context as _;
 use gpuwise_domain::{
     estimate::Estimate,
     training_plan::{Reliability, TrainingPlan, TrainingSizing},
 };
 use gpuwise_read::reliability::read_reliability;
-use gpuwise_size::training::search::{Formulas, Machines, TrainRequest, train};
+use gpuwise_size::{
+    balance,
+    training::search::{Formulas, Machines, TrainRequest, train},
+};
 use gpuwise_units::Bytes;
-use gpuwise_view::training::{self as view, emit};
+use gpuwise_view::{
+    balance as around,
+    training::{self as view, emit},
+};
 use std::{fs, path::Path};
 
 /// Figures of failures that gpuwise brings.
@@ -65,9 +77,46 @@ pub(crate) fn run(context: &Context, flags: &cli::Train) -> anyhow::Result<Answe
             output::data(&text)?;
         }
         Some(_) => output::say(view::text(&sizing, false, context.output.style).trim_end()),
-        None => show::show(context, flags, &sizing)?,
+        None => {
+            show::show(context, flags, &sizing)?;
+            surroundings(context, flags, &sizing, &loaded)?;
+        }
     }
     Ok(if feasible { Answer::Yes } else { Answer::No })
+}
+
+/// What the picked plan asks of a host that was named, beside what that has.
+fn surroundings(
+    context: &Context,
+    flags: &cli::Train,
+    sizing: &TrainingSizing,
+    loaded: &Loaded,
+) -> anyhow::Result<()> {
+    let (Some(name), false) = (&flags.machines.host, sizing.plans.is_empty()) else {
+        return Ok(());
+    };
+    let plan = picked(sizing, flags.result.pick)?;
+    let constants = host::constants(&[])?;
+    let surrounding = host::named(name, &loaded.catalogue, &constants)?;
+    let mut work = balance::training(plan, &constants);
+    let price = plan.rental.as_ref().and_then(|rental| rental.price);
+    work.node_price = price.map(|price| price.0.as_f64());
+    let found = balance::balance(work, surrounding, &constants);
+    match context.global.format {
+        cli::Format::Table => {
+            let text = around::text(&found, context.output.style);
+            output::data(&format!("\n{text}"))
+        }
+        cli::Format::Md => {
+            let table = around::table(&found).to_markdown();
+            output::data(&format!("\n## What the host must have\n\n{table}"))
+        }
+        // A document for programs is whole: the host's part goes to the people beside it.
+        cli::Format::Json | cli::Format::Csv => {
+            output::say(&around::answer(&found));
+            Ok(())
+        }
+    }
 }
 
 /// The plan that was picked, counted from 1.
