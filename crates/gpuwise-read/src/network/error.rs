@@ -39,4 +39,4 @@ pub enum NetworkError {
 }
 
 /// What the readers know, for people.
-const KNOWN: &str = "UNet2DConditionModel, AutoencoderKL, AutoencoderKLFlux2, FluxTransformer2DModel, Flux2Transformer2DModel, SD3Transformer2DModel, WanTransformer3DModel, QwenImageTransformer2DModel, HunyuanVideoTransformer3DModel; BERT, RoBERTa and XLM-RoBERTa, CLIP, ViT, ResNet, T5, Whisper and other encoder-decoders, decoders that embed; RetinaNet, UNet3D and DLRM from a stated table";
+const KNOWN: &str = "UNet2DConditionModel, AutoencoderKL, AutoencoderKLFlux2, AutoencoderKLWan, AutoencoderKLQwenImage, FluxTransformer2DModel, Flux2Transformer2DModel, SD3Transformer2DModel, WanTransformer3DModel, QwenImageTransformer2DModel, HunyuanVideoTransformer3DModel; BERT, RoBERTa and XLM-RoBERTa, CLIP, ViT, ResNet, T5, Whisper and other encoder-decoders, decoders that embed; RetinaNet, UNet3D and DLRM from a stated table";

@@ -129,6 +129,45 @@ fn every_form_of_a_list() {
 }
 
 #[test]
+fn networks_that_are_run_whole_are_shown_by_their_parts() {
+    let place = Place::new();
+    let parts = place.json(&["models", "flux-dev"]);
+    let named: Vec<&str> = parts
+        .as_array()
+        .expect("parts")
+        .iter()
+        .filter_map(|part| part["part"].as_str())
+        .collect();
+    assert_eq!(
+        named,
+        [
+            "text_encoder",
+            "text_encoder_2",
+            "transformer",
+            "vae.encoder",
+            "vae.decoder",
+            "all"
+        ]
+    );
+    assert_eq!(parts[2]["parameters"], 11_901_408_320_u64);
+    // A model that is both: facts, then parts.
+    let ran = place.run(&["models", "whisper-large-v3"]);
+    assert_eq!(ran.code, 0, "{}", ran.err);
+    for line in ["KV cache of a token", "model.encoder", "model.decoder"] {
+        assert!(ran.out.contains(line), "{}", ran.out);
+    }
+    assert!(ran.out.lines().all(|line| line.chars().count() <= 100));
+    // The catalogue's own files are checked too: every network is walked.
+    place.write(
+        "networks.json",
+        r#"[{"id": "mine", "source": "me", "parts": [{"name": "unet", "config": {"_class_name": "UNet2DModel"}}]}]"#,
+    );
+    let ran = place.run(&["gpus", "--check", "networks.json"]);
+    assert_eq!(ran.code, 2, "{}", ran.out);
+    assert!(ran.out.contains("UNet2DModel"), "{}", ran.out);
+}
+
+#[test]
 fn offers_are_sorted_with_unknown_prices_last() {
     let place = Place::new();
     place.write("own.csv", "provider,instance,region,gpu,gpus,usd_per_hour,source\nme,free,here,L4,1,,mine\nme,cheap,here,L4,1,0.01,mine\n");
