@@ -18,6 +18,7 @@ mod planted;
 mod replay;
 mod search;
 mod training_memory;
+mod training_memory_rows;
 mod sweep;
 mod train_search;
 mod training_time;

@@ -334,30 +334,7 @@ fn inferred(
         Targets::Attention,
     ];
     for targets in sets {
-        let total = |of: &dyn Fn(&Module) -> f64| sum(architecture, &targets, of);
-        let mut counts = alloc::vec![(
-            total(&|m| parameters(traits.kind, traits.name, m, rank)),
-            false
-        )];
-        if traits.kind == K::Lora {
-            counts.push((total(&|m| parameters(K::Dora, "", m, rank)), true));
-            // One of the two factors is trained (LoRA-FA), or the wider one is block-diagonal.
-            counts.push((total(&|m| rank * m.outputs * m.copies), false));
-            counts.push((total(&|m| rank * m.inputs * m.copies), false));
-            counts.push((
-                total(&|m| {
-                    let (narrow, wide) = (m.inputs.min(m.outputs), m.inputs.max(m.outputs));
-                    rank * (narrow + wide / 2.0) * m.copies
-                }),
-                false,
-            ));
-        }
-        if traits.name == "lily" {
-            // Its factors are shared: two of each kind for all layers, and a router in each layer.
-            let layers = runs(architecture).map(|run| run.count).sum::<u64>().max(1) as f64;
-            let shared = total(&|m| 2.0 * rank * (m.inputs + m.outputs)) / layers;
-            counts.push((shared + total(&|_| 2.0 * rank), false));
-        }
+        let counts = counts(architecture, traits, rank, &targets);
         for (count, dora) in counts {
             let far = libm::fabs(libm::log(count.max(1.0) / stated.max(1.0)));
             if far + 1e-9 < best.0 {
@@ -371,4 +348,37 @@ fn inferred(
         ));
     }
     (best.1, best.2)
+}
+
+/// Counts of trained parameters that a method on these modules may have, and whether each is one with
+/// magnitudes.
+fn counts(
+    architecture: &Architecture,
+    traits: &Traits,
+    rank: f64,
+    targets: &Targets,
+) -> Vec<(f64, bool)> {
+    let total = |of: &dyn Fn(&Module) -> f64| sum(architecture, targets, of);
+    let mut out = alloc::vec![(
+        total(&|m| parameters(traits.kind, traits.name, m, rank)),
+        false
+    )];
+    if traits.kind == K::Lora {
+        out.push((total(&|m| parameters(K::Dora, "", m, rank)), true));
+        // One of the two factors is trained (LoRA-FA), or the wider one is block-diagonal.
+        out.push((total(&|m| rank * m.outputs * m.copies), false));
+        out.push((total(&|m| rank * m.inputs * m.copies), false));
+        let block_diagonal = total(&|m| {
+            let (narrow, wide) = (m.inputs.min(m.outputs), m.inputs.max(m.outputs));
+            rank * (narrow + wide / 2.0) * m.copies
+        });
+        out.push((block_diagonal, false));
+    }
+    if traits.name == "lily" {
+        // Its factors are shared: two of each kind for all layers, and a router in each layer.
+        let layers = runs(architecture).map(|run| run.count).sum::<u64>().max(1) as f64;
+        let shared = total(&|m| 2.0 * rank * (m.inputs + m.outputs)) / layers;
+        out.push((shared + total(&|_| 2.0 * rank), false));
+    }
+    out
 }
