@@ -100,6 +100,8 @@ fn the_sum_is_what_peft_allocates() {
 
 #[test]
 fn states_are_bytes_times_parameters() {
+    use MemoryCause::{Gradients, MasterWeights, OptimizerStates, Weights};
+
     let architecture = model("meta-llama/Llama-3.1-8B");
     let parameters = architecture.parameters().0 as f64;
     let sharded = |setup: TrainingSetup, ranks: u32, sharding| TrainingSetup {
@@ -113,7 +115,6 @@ fn states_are_bytes_times_parameters() {
         framework,
         ..one_gpu(2048, 1)
     };
-    use MemoryCause::{Gradients, MasterWeights, OptimizerStates, Weights};
     // Bytes a parameter: weights, FP32 copy, gradients, moments.
     for (name, setup, expected) in [
         (
