@@ -1,5 +1,5 @@
 //! Rows of published benchmarks about whole networks: what ran, under rules that are written in
-//! `docs/decisions/0020-rows-of-whole-networks.md`.
+//! `docs/decisions/0018-rows-of-whole-networks.md`.
 
 use super::{
     constants::{Constants, Parameter},

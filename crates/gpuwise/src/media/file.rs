@@ -124,6 +124,6 @@ pub(crate) fn constant_rows(constants: &Constants) -> Vec<ConstantRow> {
 pub(crate) fn write(file: &MediaFile) -> anyhow::Result<String> {
     let head = "# Fitted constants of networks that are run whole. Written by `gpuwise calibrate --refit-media`;\n\
                 # not edited by hand. Factors by generation multiply the value. Errors are of constants refitted\n\
-                # without the row's GPU; rows are read and set aside by docs/decisions/0020.\n\n";
+                # without the row's GPU; rows are read and set aside by docs/decisions/0018.\n\n";
     Ok(format!("{head}{}", toml::to_string(file)?))
 }
