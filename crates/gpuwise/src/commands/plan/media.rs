@@ -12,7 +12,6 @@ use gpuwise_domain::{
     media::{MediaSizing, MediaUnit},
     network::{InputSize, Network},
     precision::Compute,
-    workload::Limits,
 };
 use gpuwise_read::{network, workload as quantities};
 use gpuwise_size::media::{
@@ -83,7 +82,7 @@ pub(super) fn run(context: &Context, flags: &cli::Plan) -> anyhow::Result<Option
     };
     refuse_unused(flags)?;
     let sizing = plan::plan(&request);
-    show(context, flags, &sizing, &loaded, request.limits)?;
+    show(context, flags, &sizing, &loaded)?;
     Ok(Some(if sizing.deployments.is_empty() {
         Answer::No
     } else {
@@ -181,9 +180,8 @@ const fn usage(unit: MediaUnit) -> &'static str {
 /// Whether a network is counted in this unit; networks of one's own have no stated task.
 fn fits(network: &Network, unit: MediaUnit) -> anyhow::Result<()> {
     let own = unit_of(&network.task);
-    let also = own == MediaUnit::Pairs && unit == MediaUnit::Texts
-        || network.task == "question to span" && unit == MediaUnit::Texts
-        || unit == MediaUnit::Samples;
+    let read = own == MediaUnit::Pairs || network.task == "question to span";
+    let also = unit == MediaUnit::Samples || unit == MediaUnit::Texts && read;
     if network.task.is_empty() || own == unit || also {
         return Ok(());
     }
@@ -371,7 +369,6 @@ fn show(
     flags: &cli::Plan,
     sizing: &MediaSizing,
     loaded: &Loaded,
-    _limits: &Limits,
 ) -> anyhow::Result<()> {
     let style = context.output.style;
     match context.global.format {
