@@ -5,8 +5,8 @@
 //! colour are arguments ([`Style`]).
 
 pub mod audit;
-pub mod bill;
 pub mod balance;
+pub mod bill;
 pub mod explain;
 pub mod figures;
 pub mod html;

@@ -17,8 +17,8 @@ mod service;
 mod support;
 
 pub use offers::{cheapest_rental, per_hour};
-pub(crate) use report::{COLLECTIVES, PROMPTS};
 pub use rebuilt::{RebuildError, setups};
+pub(crate) use report::{COLLECTIVES, PROMPTS};
 pub use request::{Choices, DraftModel, Fixed, Request};
 
 use alloc::{format, string::String, vec::Vec};

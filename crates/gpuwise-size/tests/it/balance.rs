@@ -1,8 +1,9 @@
 //! The balance, held against systems that were run item by item.
 
-use crate::{fixture::balance_constants, planted};
+use crate::{fixture::text, planted};
 use gpuwise_domain::balance::{HostSystem, HostWork, Part};
-use gpuwise_size::balance::balance;
+use gpuwise_read::catalogue::read_balance;
+use gpuwise_size::balance::{BalanceConstants, balance};
 use gpuwise_units::{Bytes, BytesPerSecond};
 use std::collections::BTreeSet;
 
@@ -43,6 +44,12 @@ fn judged(seed: u64) -> (usize, usize, Vec<f64>) {
     assert_eq!(causes.len(), Part::ALL.len(), "{causes:?}");
     errors.sort_by(f64::total_cmp);
     (named, quiet, errors)
+}
+
+/// What work asks of hosts.
+pub(crate) fn balance_constants() -> BalanceConstants {
+    let rows = read_balance("balance.toml", &text("balance.toml")).expect("constants");
+    BalanceConstants::new(&rows).expect("every constant")
 }
 
 #[test]

@@ -2,11 +2,9 @@
 
 use gpuwise_domain::{catalogue::Catalogue, facts::EngineFacts, model::Architecture};
 use gpuwise_read::catalogue::{
-    ModelCatalogue, read_balance, read_engine_facts, read_gpus, read_mig_profiles, read_offers,
-    read_quality,
+    ModelCatalogue, read_engine_facts, read_gpus, read_mig_profiles, read_offers, read_quality,
 };
 use gpuwise_size::{
-    balance::BalanceConstants,
     constants::Constants,
     knowledge::{Feedback, Knowledge, Ranges},
 };
@@ -16,7 +14,7 @@ fn root() -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../catalogue")
 }
 
-fn text(file: &str) -> String {
+pub(crate) fn text(file: &str) -> String {
     fs::read_to_string(root().join(file)).expect("a catalogue file")
 }
 
@@ -64,10 +62,4 @@ pub(crate) fn prior() -> Knowledge {
         ranges: Ranges::default(),
         feedback: Feedback::default(),
     }
-}
-
-/// What work asks of hosts.
-pub(crate) fn balance_constants() -> BalanceConstants {
-    let rows = read_balance("balance.toml", &text("balance.toml")).expect("constants");
-    BalanceConstants::new(&rows).expect("every constant")
 }

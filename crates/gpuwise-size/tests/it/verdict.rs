@@ -1,7 +1,8 @@
 //! Verdicts, held against deployments that a server of its own followed step by step.
 
 use crate::{
-    fixture::{balance_constants, catalogue, model, prior},
+    balance::balance_constants,
+    fixture::{catalogue, model, prior},
     planted::{self, cases::Case, cases::Truth},
     search::workload,
 };
@@ -161,7 +162,7 @@ fn said(half: &str, score: &Score) -> (f64, f64, f64) {
 }
 
 /// A verdict on 70B or 8B under AWS's offers.
-fn verdict_on(name: &str, rate: f64, current: Current, host: Option<&HostSystem>) -> Verdict {
+fn verdict_on(name: &str, rate: f64, current: &Current, host: Option<&HostSystem>) -> Verdict {
     let mut catalogue = catalogue();
     catalogue.offers = planted::offers();
     let (knowledge, architecture) = (prior(), model(name));
@@ -179,7 +180,7 @@ fn verdict_on(name: &str, rate: f64, current: Current, host: Option<&HostSystem>
         draft: None,
         choices,
     };
-    check(&request, &current, host, &balance_constants())
+    check(&request, current, host, &balance_constants())
 }
 
 fn runs(gpu: &str, gpus: u32, layout: Option<Layout>, price: &str) -> Current {
@@ -198,7 +199,7 @@ fn the_work_of_an_l4_on_an_h100_is_too_large() {
     let verdict = verdict_on(
         "meta-llama/Llama-3.1-8B",
         0.3,
-        runs("H100 SXM5 80GB", 1, None, "6.88"),
+        &runs("H100 SXM5 80GB", 1, None, "6.88"),
         None,
     );
     assert_eq!(verdict.standing, Standing::OverProvisioned);
@@ -220,7 +221,7 @@ fn tensor_parallelism_over_pcie_is_held_up_by_its_link() {
     let verdict = verdict_on(
         "meta-llama/Llama-3.1-70B",
         0.5,
-        runs("L40S", 8, eight, "30.13"),
+        &runs("L40S", 8, eight, "30.13"),
         None,
     );
     assert_eq!(verdict.standing, Standing::UnderProvisioned);
@@ -245,7 +246,7 @@ fn few_slow_cores_starve_eight_gpus() {
     };
     let current = || runs("H100 SXM5 80GB", 8, None, "55.04");
     let name = "meta-llama/Llama-3.1-8B";
-    let slow = verdict_on(name, 80.0, current(), Some(&host(8.0, 2.0)));
+    let slow = verdict_on(name, 80.0, &current(), Some(&host(8.0, 2.0)));
     assert_eq!(slow.standing, Standing::UnderProvisioned, "{}", slow.reason);
     assert_eq!(slow.dimension(), Some(Dimension::Host(Part::Cpu)));
     let balance = slow.balance.expect("a host was given");
@@ -254,7 +255,7 @@ fn few_slow_cores_starve_eight_gpus() {
             .wasted_per_hour
             .is_some_and(|money| money > 0.0)
     );
-    let enough = verdict_on(name, 80.0, current(), Some(&host(96.0, 3.0)));
+    let enough = verdict_on(name, 80.0, &current(), Some(&host(96.0, 3.0)));
     assert_ne!(
         enough.standing,
         Standing::UnderProvisioned,
@@ -268,7 +269,7 @@ fn what_does_not_fit_is_short_of_memory() {
     let verdict = verdict_on(
         "meta-llama/Llama-3.1-70B",
         0.5,
-        runs("L4", 1, None, "0.80"),
+        &runs("L4", 1, None, "0.80"),
         None,
     );
     assert_eq!(

@@ -5,8 +5,8 @@ mod tables;
 mod why_not;
 pub mod words;
 
-pub(crate) use json::{derivation, model as model_json};
 pub use json::{deployment_json, memory_json, sizing_json};
+pub(crate) use json::{derivation, model as model_json};
 pub use tables::{deployments, dropped, front};
 pub use why_not::{why_not, why_not_markdown};
 

@@ -6,8 +6,8 @@ pub(crate) mod audit;
 #[cfg(feature = "bench")]
 mod bench;
 pub(crate) mod calibrate;
-pub(crate) mod compare;
 mod check;
+pub(crate) mod compare;
 mod completions;
 mod composed;
 mod evidence;

@@ -178,17 +178,16 @@ fn show(context: &Context, flags: &cli::Check, verdict: &Verdict) -> anyhow::Res
         cli::Format::Table => {
             let mut text = view::text(verdict, context.output.style);
             if flags.result.explain {
-                text += &format!("\n{}", explain::text(&derivations, context.output.style));
+                text.push('\n');
+                text += &explain::text(&derivations, context.output.style);
             }
             output::data(&text)
         }
         cli::Format::Md => {
             let mut text = view::markdown(verdict);
             if flags.result.explain {
-                text += &format!(
-                    "\n## How it came about\n\n{}",
-                    explain::markdown(&derivations)
-                );
+                text += "\n## How it came about\n\n";
+                text += &explain::markdown(&derivations);
             }
             output::data(&text)
         }
@@ -203,7 +202,8 @@ fn show_balance(context: &Context, flags: &cli::Check, found: &Balance) -> anyho
             let style = context.output.style;
             let mut text = around::text(found, style);
             if flags.result.explain {
-                text += &format!("\n{}", explain::text(&around::derivations(found), style));
+                text.push('\n');
+                text += &explain::text(&around::derivations(found), style);
             }
             output::data(&text)
         }
