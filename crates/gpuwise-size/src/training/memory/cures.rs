@@ -174,7 +174,8 @@ fn otherwise(setup: &TrainingSetup) -> Vec<Change> {
         s.micro_batch = 1;
     };
     if setup.method == Method::Full {
-        if setup.optimizer == Optimizer::AdamW {
+        // Megatron-LM has no optimizer with 8-bit moments.
+        if setup.optimizer == Optimizer::AdamW && setup.framework != Framework::Megatron {
             out.push((
                 "AdamW with 8-bit moments".to_string(),
                 "a little quality",
