@@ -4,12 +4,14 @@ use crate::error::Problem;
 use gpuwise_domain::{
     balance::{Balance, HostSystem},
     catalogue::{Catalogue, distance},
-    deployment::Deployment,
+    deployment::{Deployment, Rental},
+    media::{MediaDeployment, MediaSizing},
     model::Architecture,
+    network::InputSize,
     workload::Workload,
 };
 use gpuwise_read::{catalogue::read_balance, host::read_host};
-use gpuwise_size::balance::{BalanceConstants, balance, of_catalogue, of_offer, serving};
+use gpuwise_size::balance::{BalanceConstants, balance, of_catalogue, of_offer, serving, whole};
 use std::{
     fs,
     path::{Path, PathBuf},
@@ -50,7 +52,45 @@ pub(crate) fn of_plan(
 ) -> anyhow::Result<Balance> {
     let constants = constants(&[])?;
     let rental = deployment.rental.as_ref();
-    let gpu = catalogue.gpu(&deployment.gpu);
+    let host = rented(rental, &deployment.gpu, catalogue, &constants);
+    let node = node_gpus(rental, deployment.slice.is_some(), deployment.devices());
+    let work = serving(deployment, architecture, workload, node, &constants);
+    Ok(balance(work, host, &constants))
+}
+
+/// The same for a network that is run whole: `inputs` of such a size for one unit that is counted.
+///
+/// # Errors
+/// When the catalogue's constants cannot be read.
+pub(crate) fn of_media(
+    sizing: &MediaSizing,
+    deployment: &MediaDeployment,
+    size: &InputSize,
+    inputs: f64,
+    catalogue: &Catalogue,
+) -> anyhow::Result<Balance> {
+    let constants = constants(&[])?;
+    let rental = deployment.rental.as_ref();
+    let host = rented(rental, &deployment.gpu, catalogue, &constants);
+    let node = node_gpus(rental, deployment.slice.is_some(), deployment.devices());
+    let work = whole(sizing, deployment, size, inputs, node, &constants);
+    Ok(balance(work, host, &constants))
+}
+
+/// GPUs, or slices, of the deployment on one instance.
+fn node_gpus(rental: Option<&Rental>, sliced: bool, devices: u32) -> u32 {
+    let each = rental.map_or(devices, |rental| rental.gpu_thousandths / 1000);
+    if sliced { devices } else { each }.max(1)
+}
+
+/// The instance that is rented, as far as the catalogue knows it.
+fn rented(
+    rental: Option<&Rental>,
+    gpu: &str,
+    catalogue: &Catalogue,
+    constants: &BalanceConstants,
+) -> HostSystem {
+    let gpu = catalogue.gpu(gpu);
     let offer = rental.and_then(|rental| {
         catalogue.offers.iter().find(|offer| {
             offer.provider == rental.provider
@@ -64,25 +104,11 @@ pub(crate) fn of_plan(
             .iter()
             .find(|host| host.shape.eq_ignore_ascii_case(&rental.instance))
     });
-    let host = match (shape, offer) {
-        (Some(shape), _) => of_catalogue(shape, gpu, &constants),
-        (None, Some(offer)) => of_offer(offer, gpu, &constants),
+    match (shape, offer) {
+        (Some(shape), _) => of_catalogue(shape, gpu, constants),
+        (None, Some(offer)) => of_offer(offer, gpu, constants),
         (None, None) => HostSystem::default(),
-    };
-    let each = rental.map_or(deployment.devices(), |rental| rental.gpu_thousandths / 1000);
-    let slices = if deployment.slice.is_some() {
-        deployment.devices()
-    } else {
-        each
-    };
-    let work = serving(
-        deployment,
-        architecture,
-        workload,
-        slices.max(1),
-        &constants,
-    );
-    Ok(balance(work, host, &constants))
+    }
 }
 
 /// A host: a file, or a shape or instance of the catalogue.

@@ -26,6 +26,7 @@ constants! {
     DrivingCore = "driving_core",
     EngineProcesses = "engine_processes",
     ImageBytes = "image_bytes",
+    SampleImage = "sample_image",
     TokenizerTokens = "tokenizer_tokens",
     StreamedToken = "streamed_token",
     PcieShare = "pcie_share",

@@ -9,7 +9,7 @@ mod works;
 
 pub use constants::{BalanceConstants, Known, MissingConstant};
 pub use hosts::{of_catalogue, of_offer};
-pub use works::{serving, training};
+pub use works::{serving, training, whole};
 
 use alloc::{format, string::String, vec::Vec};
 use gpuwise_domain::{

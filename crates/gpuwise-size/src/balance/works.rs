@@ -5,7 +5,9 @@ use alloc::format;
 use gpuwise_domain::{
     balance::{CoreWork, HostWork},
     deployment::Deployment,
+    media::{MediaDeployment, MediaSizing, MediaUnit},
     model::Architecture,
+    network::InputSize,
     training::StepCause,
     training_plan::TrainingPlan,
     workload::Workload,
@@ -68,6 +70,66 @@ pub fn serving(
         weights: Bytes::from_f64(
             deployment.memory.weight_bytes().as_f64() * f64::from(gpus.min(layout.replica_gpus())),
         ),
+        ..HostWork::default()
+    }
+}
+
+/// A second of a network that is run whole at the asked rate, on a node with so many GPUs of it.
+///
+/// `inputs` are those of the network for one unit that is counted; `size` is one of them.
+pub fn whole(
+    sizing: &MediaSizing,
+    deployment: &MediaDeployment,
+    size: &InputSize,
+    inputs: f64,
+    node_gpus: u32,
+    constants: &BalanceConstants,
+) -> HostWork {
+    let devices = deployment.devices().max(1);
+    let gpus = devices.min(node_gpus.max(1));
+    let share = f64::from(gpus) / f64::from(devices);
+    let replicas = (f64::from(deployment.replicas.max(1)) * share).max(1.0);
+    let replicas = libm::ceil(replicas - 1e-9) as u32;
+    let processes = gpus + replicas * constants.get(Known::EngineProcesses) as u32;
+    let rate = sizing.rate * inputs * share;
+    let number = |count: Option<u64>| count.unwrap_or(0) as f64;
+    let pixels = number(size.width) * number(size.height);
+    // Images are decoded where they come in, and are made on the GPU where they go out.
+    let encoded = if sizing.unit == MediaUnit::Samples && pixels > 0.0 && size.frames.is_none() {
+        rate * constants.get(Known::SampleImage)
+    } else {
+        0.0
+    };
+    let windows = size.windows.unwrap_or(1.0);
+    let batch = deployment.batch.max(1.0);
+    let weights = deployment
+        .memory
+        .iter()
+        .filter(|(cause, _)| cause.starts_with("weights"));
+    let weights: f64 = weights.map(|(_, bytes)| bytes.as_f64()).sum();
+    let host_bytes = deployment.host_bytes.as_f64();
+    let held = f64::from(processes) * constants.get(Known::ProcessMemory)
+        + host_bytes * f64::from(replicas);
+    HostWork {
+        name: format!("serving of {}", sizing.name),
+        seconds: 1.0,
+        gpus,
+        nodes: devices.div_ceil(gpus),
+        processes,
+        cores: CoreWork {
+            images: Bytes::from_f64(encoded),
+            tokenized: rate * number(size.text_tokens),
+            streamed: rate * windows * number(size.written_tokens),
+            ..CoreWork::default()
+        },
+        stored: Bytes::from_f64(encoded),
+        // Three bytes a pixel in or out, and encoders that wait in host memory.
+        copied: Bytes::from_f64(
+            rate * (3.0 * pixels * number(size.frames).max(1.0) + host_bytes / batch),
+        ),
+        group: 1,
+        held: Bytes::from_f64(held),
+        weights: Bytes::from_f64(weights * f64::from(gpus) + host_bytes),
         ..HostWork::default()
     }
 }

@@ -184,6 +184,14 @@ pub fn deployments(sizing: &MediaSizing) -> Table {
         table.push(row(sizing, one, index, unit, currency.as_deref()));
     }
     table.footnote("ranges: 80 %, from rows of GPUs that the constants had not seen; load: the rate over what full batches bear");
+    let eight = |one: &&MediaDeployment| ["fp8", "int8"].contains(&one.precision.as_str());
+    let first = list.first().map(|one| one.precision.as_str());
+    if list
+        .iter()
+        .any(|one| eight(&one) && Some(one.precision.as_str()) != first)
+    {
+        table.footnote("formats of 8 bits stand last, whatever they cost: what quality they lose in this network is not known here");
+    }
     if list.iter().any(|one| one.basis == Basis::Extrapolated) {
         table.footnote("extrapolated: no such generation of hardware, or no such kind of network, was measured");
     }

@@ -5,10 +5,11 @@ use crate::{
     cli,
     commands::{Answer, Context},
     error::Problem,
-    names, output, workload,
+    host, names, output, workload,
 };
 use anyhow::Context as _;
 use gpuwise_domain::{
+    balance::Balance,
     media::{MediaSizing, MediaUnit},
     network::{InputSize, Network},
     precision::Compute,
@@ -18,7 +19,7 @@ use gpuwise_size::media::{
     plan::{self, Request},
     walk::walk,
 };
-use gpuwise_view::{explain, media as view};
+use gpuwise_view::{balance as around, explain, media as view};
 use std::{fs, path::Path};
 
 /// Seconds of audio that speech networks take at a time.
@@ -82,7 +83,13 @@ pub(super) fn run(context: &Context, flags: &cli::Plan) -> anyhow::Result<Option
     };
     refuse_unused(flags)?;
     let sizing = plan::plan(&request);
-    show(context, flags, &sizing, &loaded)?;
+    let at = usize::from(flags.result.pick).saturating_sub(1);
+    let host = sizing
+        .deployments
+        .get(at)
+        .map(|picked| host::of_media(&sizing, picked, &size, request.inputs, &loaded.catalogue))
+        .transpose()?;
+    show(context, flags, &sizing, host.as_ref(), &loaded)?;
     Ok(Some(if sizing.deployments.is_empty() {
         Answer::No
     } else {
@@ -368,16 +375,33 @@ fn show(
     context: &Context,
     flags: &cli::Plan,
     sizing: &MediaSizing,
+    host: Option<&Balance>,
     loaded: &Loaded,
 ) -> anyhow::Result<()> {
     let style = context.output.style;
     match context.global.format {
-        cli::Format::Json => return output::json(&view::json(sizing)),
+        cli::Format::Json => {
+            let mut document = view::json(sizing);
+            if let (Some(fields), Some(host)) = (document.as_object_mut(), host) {
+                fields.insert("host".into(), around::json(host));
+            }
+            return output::json(&document);
+        }
         cli::Format::Csv => return output::data(&view::csv(sizing)),
-        cli::Format::Md => return output::data(&view::markdown(sizing)),
+        cli::Format::Md => {
+            let mut text = view::markdown(sizing);
+            if let Some(host) = host {
+                text += "\n## What the host must have\n\n";
+                text += &around::table(host).to_markdown();
+            }
+            return output::data(&text);
+        }
         cli::Format::Table => {}
     }
     let mut text = view::text(sizing, style);
+    if let Some(host) = host {
+        text += &around::required(host, style);
+    }
     for name in &flags.result.why_not {
         let gpu = names::gpu(&loaded.catalogue, "--why-not", name)?;
         text.push('\n');
