@@ -5,7 +5,7 @@ use alloc::format;
 use gpuwise_domain::{
     balance::{CoreWork, HostWork},
     deployment::Deployment,
-    media::{MediaDeployment, MediaSizing, MediaUnit},
+    media::{MediaDeployment, MediaSizing},
     model::Architecture,
     network::InputSize,
     training::StepCause,
@@ -95,7 +95,7 @@ pub fn whole(
     let number = |count: Option<u64>| count.unwrap_or(0) as f64;
     let pixels = number(size.width) * number(size.height);
     // Images are decoded where they come in, and are made on the GPU where they go out.
-    let encoded = if sizing.unit == MediaUnit::Samples && pixels > 0.0 && size.frames.is_none() {
+    let encoded = if sizing.task.starts_with("image") {
         rate * constants.get(Known::SampleImage)
     } else {
         0.0
@@ -122,7 +122,9 @@ pub fn whole(
             streamed: rate * windows * number(size.written_tokens),
             ..CoreWork::default()
         },
-        stored: Bytes::from_f64(encoded),
+        // They come over the network, whose two directions are alike.
+        sent: Bytes::from_f64(encoded),
+        hidden: 1.0,
         // Three bytes a pixel in or out, and encoders that wait in host memory.
         copied: Bytes::from_f64(
             rate * (3.0 * pixels * number(size.frames).max(1.0) + host_bytes / batch),

@@ -98,6 +98,57 @@ fn what_cannot_be_kept_ends_with_1() {
 }
 
 #[test]
+fn images_are_decoded_by_cores_that_the_instance_may_lack() {
+    let place = Place::new();
+    let (code, told) = json(
+        &place,
+        &[
+            "plan",
+            "microsoft/resnet-50",
+            "--samples",
+            "20000/s",
+            "--gpu",
+            "H100",
+            "--precision",
+            "bf16",
+        ],
+    );
+    assert_eq!(code, 0);
+    let host = &told["host"];
+    let parts = host["parts"].as_array().expect("parts");
+    let of = |name: &str| {
+        parts
+            .iter()
+            .find(|part| part["part"] == name)
+            .expect("a part")
+    };
+    // 20,000 images of 110 kB, 32 MB a second and core; and a core each for GPU and server.
+    let cores = of("CPU cores")["needed"].as_f64().expect("cores");
+    assert!(
+        (cores - (20_000.0 * 110e3 / 32e6 + 2.0)).abs() < 0.01,
+        "{cores}"
+    );
+    assert_eq!(
+        of("CPU cores")["short"],
+        true,
+        "an instance with one H100 has fewer"
+    );
+    // Texts are not decoded.
+    let (_, told) = json(
+        &place,
+        &[
+            "plan",
+            "BAAI/bge-large-en",
+            "--texts",
+            "300/s",
+            "--length",
+            "256",
+        ],
+    );
+    assert_eq!(told["host"]["cause"], Value::Null);
+}
+
+#[test]
 fn wrong_units_sizes_and_networks_are_errors_that_help() {
     let place = Place::new();
     let flux = "black-forest-labs/FLUX.1-dev";
