@@ -75,7 +75,7 @@ impl<'n> SampleReader<'n> {
         let names = self.builder.names;
         let Some(field) = names.metric(metric) else {
             let text = number.to_string();
-            self.builder.unread(metric, &text);
+            self.builder.unread(serving::family(metric), &text);
             return;
         };
         let subject = self.place(labels);

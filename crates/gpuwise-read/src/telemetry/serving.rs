@@ -113,7 +113,7 @@ pub fn engine_metrics() -> Vec<String> {
 }
 
 /// A histogram's name without `_bucket`, so that its buckets are listed once.
-fn family(name: &str) -> &str {
+pub(super) fn family(name: &str) -> &str {
     name.strip_suffix("_bucket").unwrap_or(name)
 }
 

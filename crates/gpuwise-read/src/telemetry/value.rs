@@ -80,6 +80,8 @@ pub(super) fn missing(text: &str) -> Option<Missing> {
         "unknown error" | "gpu is lost" | "gpu requires reset" | "err!" | "error" => {
             Missing::DriverError
         }
+        // Windows' display driver does not tell what a process holds.
+        "not available in wddm driver model" => Missing::NotSupported,
         other if other.starts_with("requested functionality h") => Missing::Deprecated,
         _ => return None,
     })

@@ -121,6 +121,12 @@ fn checked(sources: &[Source], known: &Loaded) -> Checked {
                 let mut add = |file: &str, text: &str| networks.add(file, text);
                 json(source, "network", &mut add, &mut findings);
             }
+            // One document; the reader names the line.
+            Kind::Training => findings.extend(
+                rows(source.kind, &source.file, &source.text)
+                    .err()
+                    .map(|error| finding(&source.file, None, &error)),
+            ),
             kind => table(source, kind, &mut findings),
         }
         if findings.len() == before {

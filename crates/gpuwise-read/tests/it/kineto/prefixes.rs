@@ -139,7 +139,8 @@ proptest! {
             prop_assert!(times(&whole).starts_with(&times(&part)));
             prop_assert!(whole.calls.starts_with(&part.calls));
             prop_assert!(part.event_count <= whole.event_count);
-            prop_assert!(!part.losses.is_empty());
+            // Of the last line only its end may be missing.
+            prop_assert!(text[cut..].trim().is_empty() || !part.losses.is_empty());
             // What stands whole before the cut is read: five events of a turn have that many bytes.
             prop_assert!(cut < 90 || part.event_count as usize + 6 >= cut / 180, "{} of {cut}", part.event_count);
         }
