@@ -74,14 +74,15 @@ pub(super) fn missing(text: &str) -> Option<Missing> {
         .to_ascii_lowercase();
     Some(match word.as_str() {
         "" | "n/a" | "-" | "none" | "unknown" | "--" => Missing::NotAvailable,
-        "not supported" | "notsupported" => Missing::NotSupported,
+        // The last is what Windows' display driver says of the memory of a process.
+        "not supported" | "notsupported" | "not available in wddm driver model" => {
+            Missing::NotSupported
+        }
         "insufficient permissions" | "no permission" => Missing::NoPermission,
         "function not found" | "field not found" | "not found" => Missing::NotFound,
         "unknown error" | "gpu is lost" | "gpu requires reset" | "err!" | "error" => {
             Missing::DriverError
         }
-        // Windows' display driver does not tell what a process holds.
-        "not available in wddm driver model" => Missing::NotSupported,
         other if other.starts_with("requested functionality h") => Missing::Deprecated,
         _ => return None,
     })
