@@ -19,7 +19,10 @@ use std::{collections::BTreeMap, fs, path::PathBuf};
 
 /// Flags of `gpuwise calibrate`.
 #[derive(Debug, clap::Args)]
-#[expect(clippy::struct_excessive_bools, reason = "flags of a command line")]
+#[cfg_attr(
+    feature = "database",
+    expect(clippy::struct_excessive_bools, reason = "flags of a command line")
+)]
 pub(crate) struct Flags {
     /// Result files of load generators, or tables of questions with their measured values
     ///
