@@ -1,6 +1,7 @@
 //! The best way to train: layouts on given machines, or machines, layouts and where to rent them.
 
 mod best;
+mod dropped;
 mod explain;
 mod formulas;
 mod market;

@@ -2,7 +2,8 @@
 
 use super::{
     Cluster, Physics, Shape,
-    best::{self, Best, Found, Outcome},
+    best::{self, Best},
+    dropped::{alternatives, dropped, label, no_fit, over_limits},
     explain,
     market::{self, Candidate},
     needs, refuse,
@@ -15,7 +16,7 @@ use core::cmp::Ordering;
 use gpuwise_domain::{
     estimate::Basis,
     gpu::Device,
-    training::{Method, Recompute, StepCause},
+    training::{Method, StepCause},
     training_plan::{TrainingAsked, TrainingDropped, TrainingPlan, TrainingSizing, TrainingTest},
 };
 use gpuwise_units::{Bytes, significant};
@@ -337,148 +338,6 @@ fn bottleneck(parts: &[(StepCause, f64)], step: f64) -> String {
             significant(100.0 * seconds / step.max(1e-12), 2)
         )
     })
-}
-
-fn label(cluster: &Cluster<'_>) -> String {
-    format!("{} × {}", cluster.gpus, cluster.gpu.name)
-}
-
-fn dropped(
-    cluster: &Cluster<'_>,
-    label: String,
-    test: TrainingTest,
-    shortfall: String,
-    ratio: f64,
-) -> TrainingDropped {
-    TrainingDropped {
-        label,
-        gpu: cluster.gpu.name.clone(),
-        test,
-        shortfall,
-        cures: Vec::new(),
-        ratio,
-    }
-}
-
-/// Nothing fits, or nothing can be judged.
-fn no_fit(
-    request: &TrainRequest<'_>,
-    physics: &dyn Physics,
-    cluster: &Cluster<'_>,
-    found: &Found,
-    sizing: &mut TrainingSizing,
-) {
-    if let Some((setup, ratio)) = found.nearest() {
-        let usable = physics.usable(cluster).as_f64();
-        let name = format!("{}, {}", label(cluster), setup.placement_words());
-        let mut failed = dropped(
-            cluster,
-            name,
-            TrainingTest::Memory,
-            format!(
-                "out of memory: {} GiB needed with micro-batch {}{}, {} GiB usable on each GPU",
-                gib(usable * ratio),
-                setup.micro_batch,
-                if setup.recompute == Recompute::Full {
-                    " and all layers recomputed"
-                } else {
-                    ""
-                },
-                gib(usable)
-            ),
-            ratio,
-        );
-        if matches!(request.machines, Machines::Given(_)) {
-            failed.cures = physics.cures(setup, cluster);
-        }
-        sizing.dropped.push(failed);
-    }
-    for why in &found.refused {
-        sizing.dropped.push(dropped(
-            cluster,
-            label(cluster),
-            TrainingTest::Support,
-            why.clone(),
-            3.0,
-        ));
-    }
-}
-
-fn gib(bytes: f64) -> String {
-    significant(bytes / 1_073_741_824.0, 3)
-}
-
-/// A plan that is late or too dear.
-fn over_limits(
-    request: &TrainRequest<'_>,
-    cluster: &Cluster<'_>,
-    plan: &TrainingPlan,
-) -> Option<TrainingDropped> {
-    let run = plan.run.as_ref()?;
-    let name = || format!("{}, {}", label(cluster), plan.setup.placement_words());
-    if let Some(within) = request.job.within
-        && run.total.value > within
-    {
-        let days = |seconds: f64| significant(seconds / 86_400.0, 3);
-        let mut late = dropped(
-            cluster,
-            name(),
-            TrainingTest::Deadline,
-            format!("{} days, {} allowed", days(run.total.value), days(within)),
-            run.total.value / within,
-        );
-        late.cures.push(format!(
-            "{} GPUs at least",
-            libm::ceil(cluster.gpus as f64 * run.total.value / within)
-        ));
-        return Some(late);
-    }
-    let budget = request.job.budget?;
-    let cost = run.cost?.value;
-    (cost.currency == budget.currency && cost.micros > budget.micros).then(|| {
-        dropped(
-            cluster,
-            name(),
-            TrainingTest::Budget,
-            format!("{cost}, {budget} allowed"),
-            cost.micros as f64 / budget.micros.max(1) as f64,
-        )
-    })
-}
-
-/// What became of the other kinds of layout on the same machines.
-fn alternatives(cluster: &Cluster<'_>, found: &Found, best: &Best, sizing: &mut TrainingSizing) {
-    let chosen = best::kind(&best.setup);
-    let fastest = best.step.step.value;
-    for (kind, outcome) in &found.kinds {
-        if *kind == chosen {
-            continue;
-        }
-        let (setup, test, shortfall, ratio) = match outcome {
-            Outcome::Fits(setup, seconds) => (
-                setup,
-                TrainingTest::Dominated,
-                format!(
-                    "{} % slower",
-                    significant(100.0 * (seconds / fastest - 1.0), 2)
-                ),
-                seconds / fastest,
-            ),
-            Outcome::Short(setup, ratio) => (
-                setup,
-                TrainingTest::Memory,
-                format!(
-                    "out of memory: {} % more than a GPU has",
-                    significant(100.0 * (ratio - 1.0), 2)
-                ),
-                *ratio,
-            ),
-        };
-        let name = setup.placement_words();
-        sizing
-            .dropped
-            .push(dropped(cluster, name, test, shortfall, ratio));
-    }
 }
 
 /// What was assumed before any cluster is looked at.
