@@ -130,3 +130,24 @@ fn recipes_and_documents_are_written() {
             .is_some_and(|all| all.len() >= 4)
     );
 }
+
+#[test]
+fn a_host_that_is_named_stands_in_every_form() {
+    let asked = "--method full --gpus 8xH100 --seq 4096 --tokens 1e9 --host p5.48xlarge";
+    let (code, json, _) = train(&format!("{asked} --format json"));
+    assert_eq!(code, 0);
+    let told: serde_json::Value = serde_json::from_str(&json).expect("one document");
+    assert!(
+        told["host"]["host"]
+            .as_str()
+            .is_some_and(|host| host.ends_with("p5.48xlarge")),
+        "{}",
+        told["host"]
+    );
+    let parts = told["host"]["parts"].as_array().expect("parts");
+    assert!(parts.iter().any(|part| part["part"] == "CPU cores"));
+    let (_, text, _) = train(asked);
+    assert!(text.contains("CPU cores"), "{text}");
+    let (_, markdown, _) = train(&format!("{asked} --format md"));
+    assert!(markdown.contains("## What the host must have"));
+}

@@ -14,6 +14,7 @@ use crate::{
 };
 use anyhow::Context as _;
 use gpuwise_domain::{
+    balance::Balance,
     estimate::Estimate,
     training_plan::{Reliability, TrainingPlan, TrainingSizing},
 };
@@ -23,10 +24,7 @@ use gpuwise_size::{
     training::search::{Formulas, Machines, TrainRequest, train},
 };
 use gpuwise_units::Bytes;
-use gpuwise_view::{
-    balance as around,
-    training::{self as view, emit},
-};
+use gpuwise_view::training::{self as view, emit};
 use std::{fs, path::Path};
 
 /// Figures of failures that gpuwise brings.
@@ -78,22 +76,21 @@ pub(crate) fn run(context: &Context, flags: &cli::Train) -> anyhow::Result<Answe
         }
         Some(_) => output::say(view::text(&sizing, false, context.output.style).trim_end()),
         None => {
-            show::show(context, flags, &sizing)?;
-            surroundings(context, flags, &sizing, &loaded)?;
+            let host = surroundings(flags, &sizing, &loaded)?;
+            show::show(context, flags, &sizing, host.as_ref())?;
         }
     }
     Ok(if feasible { Answer::Yes } else { Answer::No })
 }
 
-/// What the picked plan asks of a host that was named, beside what that has.
+/// What the picked plan asks of the host that was named, beside what that has.
 fn surroundings(
-    context: &Context,
     flags: &cli::Train,
     sizing: &TrainingSizing,
     loaded: &Loaded,
-) -> anyhow::Result<()> {
+) -> anyhow::Result<Option<Balance>> {
     let (Some(name), false) = (&flags.machines.host, sizing.plans.is_empty()) else {
-        return Ok(());
+        return Ok(None);
     };
     let plan = picked(sizing, flags.result.pick)?;
     let constants = host::constants(&[])?;
@@ -101,22 +98,7 @@ fn surroundings(
     let mut work = balance::training(plan, &constants);
     let price = plan.rental.as_ref().and_then(|rental| rental.price);
     work.node_price = price.map(|price| price.0.as_f64());
-    let found = balance::balance(work, surrounding, &constants);
-    match context.global.format {
-        cli::Format::Table => {
-            let text = around::text(&found, context.output.style);
-            output::data(&format!("\n{text}"))
-        }
-        cli::Format::Md => {
-            let table = around::table(&found).to_markdown();
-            output::data(&format!("\n## What the host must have\n\n{table}"))
-        }
-        // A document for programs is whole: the host's part goes to the people beside it.
-        cli::Format::Json | cli::Format::Csv => {
-            output::say(&around::answer(&found));
-            Ok(())
-        }
-    }
+    Ok(Some(balance::balance(work, surrounding, &constants)))
 }
 
 /// The plan that was picked, counted from 1.

@@ -2,8 +2,8 @@
 
 use super::{Context, picked};
 use crate::{cli, output};
-use gpuwise_domain::training_plan::TrainingSizing;
-use gpuwise_view::{explain, training as view};
+use gpuwise_domain::{balance::Balance, training_plan::TrainingSizing};
+use gpuwise_view::{balance as around, explain, training as view};
 
 /// Writes an answer in the form that was asked for.
 ///
@@ -13,6 +13,7 @@ pub(super) fn show(
     context: &Context,
     flags: &cli::Train,
     sizing: &TrainingSizing,
+    host: Option<&Balance>,
 ) -> anyhow::Result<()> {
     let explained = flags.result.explain && !sizing.plans.is_empty();
     let plan = explained
@@ -29,6 +30,10 @@ pub(super) fn show(
                     text += &(style.wrap(&format!("note: {note}"), 6) + "\n");
                 }
             }
+            if let Some(host) = host {
+                text.push('\n');
+                text += &around::text(host, style);
+            }
             output::data(&text)
         }
         cli::Format::Md => {
@@ -37,9 +42,19 @@ pub(super) fn show(
                 text += "\n## How it came about\n\n";
                 text += &explain::markdown(&plan.derivations);
             }
+            if let Some(host) = host {
+                text += "\n## What the host must have\n\n";
+                text += &around::table(host).to_markdown();
+            }
             output::data(&text)
         }
         cli::Format::Csv => output::data(&view::csv(sizing)),
-        cli::Format::Json => output::json(&view::sizing_json(sizing)),
+        cli::Format::Json => {
+            let mut document = view::sizing_json(sizing);
+            if let (Some(fields), Some(host)) = (document.as_object_mut(), host) {
+                fields.insert("host".into(), around::json(host));
+            }
+            output::json(&document)
+        }
     }
 }
