@@ -20,7 +20,7 @@ pub(crate) use composed::{ChoiceName, Composed};
 pub(crate) use media::MediaFlags;
 pub(crate) use memory::{LayoutFlags, Memory};
 pub(crate) use plan::{
-    EngineFlags, LimitFlags, Plan, PromiseFlags, RuleName, TermsName, TrafficFlags,
+    EngineFlags, LimitFlags, MarketFlags, Plan, PromiseFlags, RuleName, TermsName, TrafficFlags,
 };
 pub(crate) use simulate::{
     ChangeFlags, ClusterFlags, RouterName, RunResultFlags, SharingName, Simulate, Validate,

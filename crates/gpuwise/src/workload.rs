@@ -215,14 +215,14 @@ fn fields(
     };
     let Some(limits) = limits else { return given };
     WorkloadFields {
-        gpus: limits.gpu.clone(),
-        providers: limits.provider.clone(),
-        regions: limits.region.clone(),
+        gpus: limits.market.gpu.clone(),
+        providers: limits.market.provider.clone(),
+        regions: limits.market.region.clone(),
         budget: limits.budget.as_ref().map(hourly),
         power: limits.power.clone(),
         spare_replicas: limits.spare.clone(),
         quality_loss: limits.max_quality_loss.clone(),
-        owned: limits.owned.clone(),
+        owned: limits.market.owned.clone(),
         ..given
     }
 }

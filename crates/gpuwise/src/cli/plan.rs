@@ -102,8 +102,9 @@ pub(crate) struct PromiseFlags {
     pub(crate) throughput: Option<String>,
 }
 
+/// Which GPUs may be taken, and from whom, at what prices.
 #[derive(Debug, Clone, Args)]
-pub(crate) struct LimitFlags {
+pub(crate) struct MarketFlags {
     /// Only these GPUs; repeat, or separate by commas
     #[arg(long, value_name = "GPU", value_delimiter = ',')]
     pub(crate) gpu: Vec<String>,
@@ -113,12 +114,24 @@ pub(crate) struct LimitFlags {
     /// Only regions that begin with one of these
     #[arg(long, value_name = "NAME", value_delimiter = ',')]
     pub(crate) region: Vec<String>,
-    /// Hosts already owned, as GPU and how many, such as H100:8
+    /// GPUs already owned, as GPU and how many, such as H100:8
     #[arg(long, value_name = "GPU:N", value_delimiter = ',')]
     pub(crate) owned: Vec<String>,
     /// A fabric of pooled GPUs (TOML): hosts composed on it are candidates too
     #[arg(long, value_name = "FILE")]
     pub(crate) fabric: Option<PathBuf>,
+    /// A price list of one's own (CSV with the columns of `gpuwise offers --format csv`)
+    #[arg(long, value_name = "FILE")]
+    pub(crate) prices: Vec<PathBuf>,
+    /// Under which terms to rent
+    #[arg(long, value_enum, default_value_t = TermsName::OnDemand)]
+    pub(crate) terms: TermsName,
+}
+
+#[derive(Debug, Clone, Args)]
+pub(crate) struct LimitFlags {
+    #[command(flatten)]
+    pub(crate) market: MarketFlags,
     /// At most this much an hour, such as 20USD
     #[arg(long, value_name = "MONEY")]
     pub(crate) budget: Option<String>,
@@ -131,12 +144,6 @@ pub(crate) struct LimitFlags {
     /// Quality that a lower precision may lose, such as 1%; what is unknown is left out then
     #[arg(long, value_name = "PERCENT")]
     pub(crate) max_quality_loss: Option<String>,
-    /// A price list of one's own (CSV with the columns of `gpuwise offers --format csv`)
-    #[arg(long, value_name = "FILE")]
-    pub(crate) prices: Vec<PathBuf>,
-    /// Under which terms to rent
-    #[arg(long, value_enum, default_value_t = TermsName::OnDemand)]
-    pub(crate) terms: TermsName,
 }
 
 /// The engine and number formats of a command.

@@ -1,6 +1,6 @@
 //! Flags of `gpuwise train`.
 
-use super::{ModelFlags, TermsName};
+use super::{MarketFlags, ModelFlags};
 use clap::{Args, ValueEnum};
 use std::path::PathBuf;
 
@@ -90,21 +90,8 @@ pub(crate) struct MachineFlags {
     /// Exactly these GPUs, such as 64xH100: the best layout on them
     #[arg(long, value_name = "NxGPU", conflicts_with_all = ["gpu", "provider", "region", "owned", "fabric"])]
     pub(crate) gpus: Option<String>,
-    /// Only these GPUs; repeat, or separate by commas
-    #[arg(long, value_name = "GPU", value_delimiter = ',')]
-    pub(crate) gpu: Vec<String>,
-    /// Only these providers
-    #[arg(long, value_name = "NAME", value_delimiter = ',')]
-    pub(crate) provider: Vec<String>,
-    /// Only regions that begin with one of these
-    #[arg(long, value_name = "NAME", value_delimiter = ',')]
-    pub(crate) region: Vec<String>,
-    /// GPUs already owned, as GPU and how many, such as H100:8
-    #[arg(long, value_name = "GPU:N", value_delimiter = ',')]
-    pub(crate) owned: Vec<String>,
-    /// A fabric of pooled GPUs (TOML): hosts composed on it are candidates too
-    #[arg(long, value_name = "FILE")]
-    pub(crate) fabric: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) market: MarketFlags,
     /// What surrounds the GPUs of one host: a host file (.toml), or a shape such as p5.48xlarge
     #[arg(long, value_name = "FILE|SHAPE")]
     pub(crate) host: Option<String>,
@@ -114,12 +101,6 @@ pub(crate) struct MachineFlags {
     /// Network of one GPU between hosts in Gbit/s [default: the catalogue's for the host]
     #[arg(long, value_name = "GBIT", requires = "gpus")]
     pub(crate) network: Option<String>,
-    /// A price list of one's own (CSV with the columns of `gpuwise offers --format csv`)
-    #[arg(long, value_name = "FILE")]
-    pub(crate) prices: Vec<PathBuf>,
-    /// Under which terms to rent
-    #[arg(long, value_enum, default_value_t = TermsName::OnDemand)]
-    pub(crate) terms: TermsName,
 }
 
 #[derive(Debug, Args)]

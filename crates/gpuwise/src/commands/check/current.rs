@@ -168,15 +168,17 @@ fn listed(
     each: u32,
     limits: &cli::LimitFlags,
 ) -> (Option<HourlyPrice>, String) {
-    let terms: Terms = limits.terms.into();
+    let terms: Terms = limits.market.terms.into();
     let allowed = |provider: &str, region: &str| {
-        (limits.provider.is_empty()
+        (limits.market.provider.is_empty()
             || limits
+                .market
                 .provider
                 .iter()
                 .any(|one| one.eq_ignore_ascii_case(provider)))
-            && (limits.region.is_empty()
+            && (limits.market.region.is_empty()
                 || limits
+                    .market
                     .region
                     .iter()
                     .any(|one| region.starts_with(one.as_str())))

@@ -25,7 +25,7 @@ use gpuwise_size::{
 use gpuwise_view::{balance as around, explain, verdict as view};
 
 pub(crate) fn run(context: &Context, flags: &cli::Check) -> anyhow::Result<Answer> {
-    let mut loaded = catalogue::load(&context.overrides.with_prices(&flags.limits.prices))?;
+    let mut loaded = catalogue::load(&context.overrides.with_prices(&flags.limits.market.prices))?;
     let constants = host::constants(&flags.result.constants)?;
     if flags.job.samples.is_some() {
         let found = of_job(flags, &loaded, &constants)?;
@@ -42,7 +42,7 @@ pub(crate) fn run(context: &Context, flags: &cli::Check) -> anyhow::Result<Answe
         .as_deref()
         .map(simulation::read)
         .transpose()?;
-    let joined = match &flags.limits.fabric {
+    let joined = match &flags.limits.market.fabric {
         Some(path) => Joined::read(path, &loaded.catalogue)?.join(&mut loaded.catalogue),
         None => Vec::new(),
     };

@@ -103,7 +103,7 @@ pub(in crate::commands) fn choices(
     let (engine, result) = (&flags.engine, &flags.result);
     let mut choices = Choices::usual(chosen_engine(flags, asked, running, model)?);
     choices.objective = result.objective.into();
-    choices.terms = flags.limits.terms.into();
+    choices.terms = flags.limits.market.terms.into();
     choices.top = usize::from(result.top.max(result.pick));
     choices.slices = !result.no_slices;
     choices.hosts = result.multi_host;

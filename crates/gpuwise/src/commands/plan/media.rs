@@ -42,7 +42,7 @@ pub(super) fn run(context: &Context, flags: &cli::Plan) -> anyhow::Result<Option
             .hint("name one of `gpuwise models`, or a directory with its configuration")
             .into());
     };
-    let loaded = catalogue::load(&context.overrides.with_prices(&flags.limits.prices))?;
+    let loaded = catalogue::load(&context.overrides.with_prices(&flags.limits.market.prices))?;
     let network = resolve(name, unit, &loaded)?;
     fits(&network, unit)?;
     let input = input(&flags.media, flags.traffic.osl.as_deref())?;
@@ -72,7 +72,7 @@ pub(super) fn run(context: &Context, flags: &cli::Plan) -> anyhow::Result<Option
             .transpose()
             .context("--latency")?,
         limits: &asked.workload.limits,
-        terms: flags.limits.terms.into(),
+        terms: flags.limits.market.terms.into(),
         objective: flags.result.objective.into(),
         formats: formats(&flags.engine.precision)?,
         batch: flags.media.batch,

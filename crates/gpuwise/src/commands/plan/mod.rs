@@ -31,9 +31,9 @@ pub(crate) fn run(context: &Context, flags: &cli::Plan) -> anyhow::Result<Answer
     // That results can be written is known before the work.
     let html = result.html.as_deref().map(Pending::new).transpose()?;
     let saved = result.save.as_deref().map(Pending::new).transpose()?;
-    let mut loaded = catalogue::load(&context.overrides.with_prices(&flags.limits.prices))?;
+    let mut loaded = catalogue::load(&context.overrides.with_prices(&flags.limits.market.prices))?;
     let mut asked = workload::read(flags, &loaded.catalogue)?;
-    if let Some(path) = &flags.limits.fabric {
+    if let Some(path) = &flags.limits.market.fabric {
         let joined = Joined::read(path, &loaded.catalogue)?.join(&mut loaded.catalogue);
         Joined::allow(&mut asked.workload.limits, &joined, &loaded.catalogue);
     }

@@ -22,12 +22,13 @@ pub(super) fn machines<'a>(
         return given(text, flags.network.as_deref(), catalogue);
     }
     let mut gpus = flags
+        .market
         .gpu
         .iter()
         .map(|name| names::gpu(catalogue, "--gpu", name))
         .collect::<anyhow::Result<Vec<_>>>()?;
     let mut owned = Vec::new();
-    for text in &flags.owned {
+    for text in &flags.market.owned {
         let (name, count) = quantities::owned(text).context("--owned")?;
         owned.push((names::gpu(catalogue, "--owned", &name)?, count));
     }
@@ -48,13 +49,13 @@ pub(super) fn machines<'a>(
         }
         owned.push((gpu, *count));
     }
-    names::regions(catalogue, "--region", &flags.region)?;
+    names::regions(catalogue, "--region", &flags.market.region)?;
     Ok(Machines::Offered(Market {
         gpus,
-        providers: names::providers(catalogue, "--provider", &flags.provider)?,
-        regions: flags.region.clone(),
+        providers: names::providers(catalogue, "--provider", &flags.market.provider)?,
+        regions: flags.market.region.clone(),
         owned,
-        terms: flags.terms.into(),
+        terms: flags.market.terms.into(),
         most: flags.max_gpus,
     }))
 }

@@ -31,8 +31,9 @@ use std::{fs, path::Path};
 const RELIABILITY: &str = include_str!("../../../../../catalogue/reliability.toml");
 
 pub(crate) fn run(context: &Context, flags: &cli::Train) -> anyhow::Result<Answer> {
-    let mut loaded = catalogue::load(&context.overrides.with_prices(&flags.machines.prices))?;
-    let composed = match &flags.machines.fabric {
+    let mut loaded =
+        catalogue::load(&context.overrides.with_prices(&flags.machines.market.prices))?;
+    let composed = match &flags.machines.market.fabric {
         Some(path) => Joined::read(path, &loaded.catalogue)?.join(&mut loaded.catalogue),
         None => Vec::new(),
     };
