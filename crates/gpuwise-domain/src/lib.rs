@@ -23,6 +23,7 @@ pub mod media;
 pub mod model;
 pub mod network;
 pub mod offer;
+pub mod placement;
 pub mod precision;
 pub mod profile;
 pub mod quality;

@@ -1,0 +1,232 @@
+//! What is asked for.
+
+use super::{JobId, KindId, Kinds, Level, NodeId, QueueId};
+use alloc::{string::String, vec::Vec};
+use gpuwise_units::Nanoseconds;
+
+/// A job: one worker, or a gang of equal ones.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Job {
+    /// Its number.
+    pub id: JobId,
+    /// Its name.
+    pub name: String,
+    /// Who asks.
+    pub tenant: String,
+    /// In which queue; `None`: there are no queues.
+    pub queue: Option<QueueId>,
+    /// Higher goes first.
+    pub priority: i32,
+    /// When it was asked for.
+    pub submitted: Nanoseconds,
+    /// What each worker needs.
+    pub worker: WorkerAsk,
+    /// How many workers.
+    pub gang: Gang,
+    /// How near its workers must or should be.
+    pub topology: Option<TopologyWish>,
+    /// How far its workers must be apart.
+    pub spread: Option<Spread>,
+    /// When it must have ended.
+    pub deadline: Option<Nanoseconds>,
+    /// Whether it may be stopped, and what that costs.
+    pub preemption: Preemption,
+    /// How long it runs, at speed 1000, with its preferred number of workers.
+    pub duration: Option<Belief>,
+    /// Its speed on kinds of GPU in thousandths of the reference; kinds that are not named: 1000.
+    pub speeds: Vec<(KindId, u32)>,
+    /// Nodes that have its data.
+    pub near: Vec<NodeId>,
+}
+
+/// What one worker needs, all on one node.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct WorkerAsk {
+    /// Processor time in thousandths of a core.
+    pub cpu_milli: u64,
+    /// Memory in MiB.
+    pub memory_mib: u64,
+    /// GPUs.
+    pub gpu: GpuAsk,
+}
+
+/// GPUs of one worker.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum GpuAsk {
+    /// None.
+    None,
+    /// Whole GPUs, all of one kind.
+    Whole {
+        /// How many.
+        count: u32,
+        /// Of which kinds.
+        kinds: Kinds,
+        /// What each must have at least.
+        need: Need,
+    },
+    /// A part of one GPU, by time.
+    Fraction {
+        /// Thousandths of a GPU's time.
+        milli: u32,
+        /// Memory in MiB; `None`: nothing is said of it.
+        memory_mib: Option<u32>,
+        /// How it must be kept apart from others on the GPU.
+        isolation: Isolation,
+        /// Of which kinds.
+        kinds: Kinds,
+    },
+    /// A MIG instance.
+    Slice {
+        /// Which.
+        slice: SliceAsk,
+        /// Of which kinds.
+        kinds: Kinds,
+    },
+}
+
+/// What a GPU must have at least; 0: nothing is asked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub struct Need {
+    /// Memory in MiB.
+    pub memory_mib: u32,
+    /// Dense peak at 16 bits in TFLOP/s.
+    pub tflops: u32,
+    /// Memory bandwidth in GB/s.
+    pub bandwidth_gbs: u32,
+}
+
+/// What a MIG instance must have at least.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub struct SliceAsk {
+    /// Memory in MiB.
+    pub memory_mib: u32,
+    /// Streaming multiprocessors.
+    pub units: u32,
+    /// Compute slices, as in a profile's name (`3g`): exactly so many; 0: any.
+    pub compute: u8,
+    /// Memory slices: exactly so many; 0: any.
+    pub memory_slices: u8,
+    /// Whether it needs the media engines.
+    pub media: bool,
+}
+
+/// How parts of one GPU are kept apart. One GPU is shared in one way at a time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Isolation {
+    /// Turns on the whole GPU: neither memory nor faults are kept apart.
+    TimeSlice,
+    /// CUDA MPS: shares of threads and limits of memory if set; one fault can end all.
+    Mps,
+    /// vGPU profiles: memory is kept apart, time by a scheduler of the host.
+    Vgpu,
+}
+
+impl Isolation {
+    /// The word of files.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::TimeSlice => "time-slice",
+            Self::Mps => "mps",
+            Self::Vgpu => "vgpu",
+        }
+    }
+}
+
+/// Workers of a job: all of `least` start together or none does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Gang {
+    /// Below this many it does not run.
+    pub least: u32,
+    /// How many it would like.
+    pub preferred: u32,
+    /// How many it can use.
+    pub most: u32,
+}
+
+impl Gang {
+    /// Exactly so many.
+    pub const fn exactly(count: u32) -> Self {
+        Self {
+            least: count,
+            preferred: count,
+            most: count,
+        }
+    }
+
+    /// Whether it can run with more or fewer workers.
+    pub const fn is_elastic(self) -> bool {
+        self.least < self.most
+    }
+}
+
+/// How near workers of a job must or should be.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct TopologyWish {
+    /// All GPUs within one of these.
+    pub within: Level,
+    /// Whether it does not run otherwise; else it runs slower by `penalty_milli`.
+    pub required: bool,
+    /// By how many thousandths it is slower outside.
+    pub penalty_milli: u32,
+}
+
+/// How far workers must be apart.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Spread {
+    /// Over which domains.
+    pub over: Level,
+    /// How many workers one of them may have.
+    pub most: u32,
+}
+
+/// Whether a job may be stopped for another.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Preemption {
+    /// Never.
+    Never,
+    /// It may.
+    Allowed {
+        /// Time between checkpoints: on average half of it is lost.
+        checkpoint_every: Nanoseconds,
+        /// From starting again until it goes on where it was.
+        restart: Nanoseconds,
+    },
+}
+
+/// A time that is not known for sure.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Belief {
+    /// What is expected.
+    pub expected: Nanoseconds,
+    /// Standard deviation of its logarithm; 0: it is known.
+    pub spread: f64,
+}
+
+impl GpuAsk {
+    /// Thousandths of GPUs; an instance counts as its share of compute only once it is placed, here 0.
+    pub const fn milli(self) -> u64 {
+        match self {
+            Self::None | Self::Slice { .. } => 0,
+            Self::Whole { count, .. } => count as u64 * 1000,
+            Self::Fraction { milli, .. } => milli as u64,
+        }
+    }
+
+    /// Of which kinds.
+    pub const fn kinds(self) -> Kinds {
+        match self {
+            Self::None => Kinds::NONE,
+            Self::Whole { kinds, .. }
+            | Self::Fraction { kinds, .. }
+            | Self::Slice { kinds, .. } => kinds,
+        }
+    }
+}
+
+impl Job {
+    /// Its speed on a kind in thousandths of the reference.
+    pub fn speed(&self, kind: KindId) -> u32 {
+        let found = self.speeds.iter().find(|(named, _)| *named == kind);
+        found.map_or(1000, |(_, speed)| *speed)
+    }
+}

@@ -1,0 +1,213 @@
+//! What there is: nodes, GPUs, how they are joined, and what is kept for whom.
+
+use super::{DomainId, GpuId, IslandId, KindId, MigGeometry, NodeId, PoolId, Queue, QueueId};
+use alloc::{string::String, vec::Vec};
+use gpuwise_units::{HourlyPrice, Nanoseconds};
+
+/// A fleet as its files describe it.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Fleet {
+    /// Its name.
+    pub name: String,
+    /// Kinds of GPU, by [`KindId`].
+    pub kinds: Vec<GpuKind>,
+    /// Nodes, by [`NodeId`].
+    pub nodes: Vec<Node>,
+    /// GPUs, by [`GpuId`]: those of nodes first, node by node in the driver's order, then those of pools.
+    pub gpus: Vec<FleetGpu>,
+    /// Racks, blocks, zones, by [`DomainId`].
+    pub domains: Vec<Domain>,
+    /// Islands of NVLink or its like: their names, by [`IslandId`].
+    pub islands: Vec<String>,
+    /// Fabric pools, by [`PoolId`].
+    pub pools: Vec<FabricPool>,
+    /// Queues, by [`QueueId`]; parents before their children.
+    pub queues: Vec<Queue>,
+    /// What is kept for whom and when.
+    pub reservations: Vec<Reservation>,
+}
+
+/// A kind of GPU.
+#[derive(Debug, Clone, PartialEq)]
+pub struct GpuKind {
+    /// Its name: the catalogue's where it is known there.
+    pub name: String,
+    /// Memory in MiB; `None`: unknown (a trace does not say).
+    pub memory_mib: Option<u32>,
+    /// Streaming multiprocessors or compute units.
+    pub units: Option<u32>,
+    /// Peak memory bandwidth in GB/s (10⁹ bytes).
+    pub bandwidth_gbs: Option<u32>,
+    /// Dense peak at 16 bits in TFLOP/s.
+    pub tflops: Option<u32>,
+    /// What one costs an hour.
+    pub price: Option<HourlyPrice>,
+    /// How it can be cut; `None`: it cannot.
+    pub mig: Option<MigGeometry>,
+}
+
+/// A node.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Node {
+    /// Its name.
+    pub name: String,
+    /// Processor time in thousandths of a core.
+    pub cpu_milli: u64,
+    /// Memory in MiB.
+    pub memory_mib: u64,
+    /// Its own GPUs, in the driver's order; pooled ones are not among them.
+    pub gpus: Vec<GpuId>,
+    /// The innermost domain that it is in (its rack).
+    pub domain: Option<DomainId>,
+    /// The fabric pools whose GPUs can be attached to it.
+    pub pools: Vec<PoolId>,
+    /// Pooled GPUs that can be attached to it at once.
+    pub slots: u32,
+    /// Whether it can be used.
+    pub health: Health,
+}
+
+/// A GPU.
+#[derive(Debug, Clone, PartialEq)]
+pub struct FleetGpu {
+    /// Its kind.
+    pub kind: KindId,
+    /// Where it belongs.
+    pub home: Home,
+    /// Its number in its node or pool, as the driver counts.
+    pub index: u32,
+    /// NUMA node of its host.
+    pub numa: Option<u32>,
+    /// PCIe switch of its host; GPUs and NICs on one switch reach each other without the host bridge.
+    pub switch: Option<u32>,
+    /// The island of NVLink or its like that it is in.
+    pub island: Option<IslandId>,
+    /// The rail (the NIC of its own) that it is on.
+    pub rail: Option<u32>,
+    /// Whether it can be used.
+    pub health: Health,
+    /// Whether MIG is on.
+    pub mig_on: bool,
+}
+
+/// Where a GPU belongs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Home {
+    /// In a node for good.
+    Node(NodeId),
+    /// In a fabric pool.
+    Pool(PoolId),
+}
+
+/// Whether something can be used.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Health {
+    /// It can.
+    #[default]
+    Up,
+    /// What runs there may end; nothing new starts (cordon, drain).
+    Draining,
+    /// Maintenance: nothing runs.
+    Maintenance,
+    /// Lost: the node does not answer, or the GPU reported this XID (0: none was given).
+    Lost {
+        /// The XID of the driver's message.
+        xid: u32,
+    },
+}
+
+impl Health {
+    /// Whether something new may start.
+    pub const fn takes_work(self) -> bool {
+        matches!(self, Self::Up)
+    }
+
+    /// Whether what runs there goes on.
+    pub const fn keeps_work(self) -> bool {
+        matches!(self, Self::Up | Self::Draining)
+    }
+}
+
+/// A place in the topology above nodes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Domain {
+    /// Its name.
+    pub name: String,
+    /// What it is.
+    pub level: Level,
+    /// The domain that it is in; always an earlier one.
+    pub parent: Option<DomainId>,
+}
+
+/// How near workers can be, nearest first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Level {
+    /// On GPUs of one PCIe switch.
+    Switch,
+    /// On GPUs of one NUMA node.
+    Numa,
+    /// On GPUs of one island of NVLink or its like.
+    Island,
+    /// In one node.
+    Node,
+    /// In one rack.
+    Rack,
+    /// In one block of racks (a leaf or spine group).
+    Block,
+    /// In one zone.
+    Zone,
+}
+
+impl Level {
+    /// Every level.
+    pub const ALL: [Self; 7] = [
+        Self::Switch,
+        Self::Numa,
+        Self::Island,
+        Self::Node,
+        Self::Rack,
+        Self::Block,
+        Self::Zone,
+    ];
+
+    /// The word of files.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Switch => "switch",
+            Self::Numa => "numa",
+            Self::Island => "nvlink",
+            Self::Node => "node",
+            Self::Rack => "rack",
+            Self::Block => "block",
+            Self::Zone => "zone",
+        }
+    }
+}
+
+/// GPUs that can be attached to any node of the pool.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FabricPool {
+    /// Its name.
+    pub name: String,
+    /// From asking for a GPU until the node can use it.
+    pub attach: Nanoseconds,
+    /// From giving a GPU back until another node can ask for it.
+    pub detach: Nanoseconds,
+}
+
+/// GPUs kept for a queue over a span of time.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Reservation {
+    /// Its name.
+    pub name: String,
+    /// For whom.
+    pub queue: QueueId,
+    /// On which node.
+    pub node: NodeId,
+    /// How many whole GPUs of it.
+    pub gpus: u32,
+    /// From when.
+    pub from: Nanoseconds,
+    /// Until when, that moment not included.
+    pub until: Nanoseconds,
+}

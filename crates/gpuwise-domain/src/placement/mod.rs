@@ -1,0 +1,121 @@
+//! Fleets, what is asked of them, and who runs where: inventory, jobs, plans, events, reports.
+//!
+//! Names are for people; inside, everything is known by a small number. Numbers are given by the
+//! reader of a fleet in the order of its file and never change their meaning.
+
+mod ask;
+mod event;
+mod inventory;
+mod mig;
+mod plan;
+mod queue;
+mod report;
+
+pub use ask::{
+    Belief, Gang, GpuAsk, Isolation, Job, Need, Preemption, SliceAsk, Spread, TopologyWish,
+    WorkerAsk,
+};
+pub use event::{Ended, Event, Stamped};
+pub use inventory::{
+    Domain, FabricPool, Fleet, FleetGpu, GpuKind, Health, Home, Level, Node, Reservation,
+};
+pub use mig::{MigGeometry, MigShape, Occupancy};
+pub use plan::{Action, Cause, GpuShare, Part, Plan, Seat};
+pub use queue::{Queue, Quota};
+pub use report::{Cure, Decision, Figures, Outcome, Report, Shortage};
+
+use core::fmt;
+
+macro_rules! number {
+    ($(#[$doc:meta])* $name:ident) => {
+        $(#[$doc])*
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+        pub struct $name(pub u32);
+
+        impl $name {
+            /// Its place in lists.
+            pub const fn index(self) -> usize {
+                self.0 as usize
+            }
+        }
+
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                write!(f, "{}", self.0)
+            }
+        }
+    };
+}
+
+number!(
+    /// A node of a fleet.
+    NodeId
+);
+number!(
+    /// A GPU of a fleet, wherever it is attached.
+    GpuId
+);
+number!(
+    /// A kind of GPU in a fleet.
+    KindId
+);
+number!(
+    /// A domain of the topology: a rack, a block, a zone.
+    DomainId
+);
+number!(
+    /// An island of GPUs that reach each other over NVLink or its like.
+    IslandId
+);
+number!(
+    /// A fabric pool.
+    PoolId
+);
+number!(
+    /// A queue.
+    QueueId
+);
+number!(
+    /// A job.
+    JobId
+);
+
+/// Kinds of GPU as a set; a fleet has at most 64.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Kinds(pub u64);
+
+impl Kinds {
+    /// Every kind.
+    pub const ANY: Self = Self(u64::MAX);
+    /// No kind.
+    pub const NONE: Self = Self(0);
+    /// Kinds that a fleet has at most.
+    pub const MOST: usize = 64;
+
+    /// One kind.
+    pub const fn one(kind: KindId) -> Self {
+        Self(1 << (kind.0 & 63))
+    }
+
+    /// Whether it holds this kind.
+    pub const fn has(self, kind: KindId) -> bool {
+        kind.0 < 64 && self.0 & (1 << kind.0) != 0
+    }
+
+    /// What both hold.
+    #[must_use]
+    pub const fn and(self, other: Self) -> Self {
+        Self(self.0 & other.0)
+    }
+
+    /// With this kind.
+    #[must_use]
+    pub const fn with(self, kind: KindId) -> Self {
+        Self(self.0 | Self::one(kind).0)
+    }
+
+    /// Its kinds, in order.
+    pub fn iter(self) -> impl Iterator<Item = KindId> {
+        (0..64).map(KindId).filter(move |kind| self.has(*kind))
+    }
+}

@@ -1,0 +1,167 @@
+//! What a decision weighed, and what is short where the answer is no.
+
+use super::{JobId, Kinds, Level, NodeId};
+use alloc::{string::String, vec::Vec};
+use gpuwise_units::{Money, Nanoseconds};
+
+/// What the kernel says beside a plan.
+#[must_use]
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Report {
+    /// Each job that was looked at, in the order in which it was.
+    pub decisions: Vec<Decision>,
+    /// Steps of search that were taken.
+    pub steps: u64,
+}
+
+/// What was decided of a job.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Decision {
+    /// Which.
+    pub job: JobId,
+    /// What.
+    pub outcome: Outcome,
+    /// Nodes that had room.
+    pub candidates: u32,
+    /// What was weighed for the choice, by name: its score, and the parts that it is made of.
+    pub weighed: Vec<(&'static str, i64)>,
+}
+
+/// What became of a job.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Outcome {
+    /// It is placed.
+    Placed,
+    /// It waits.
+    Waits {
+        /// What is short.
+        shortage: Shortage,
+        /// When it is expected to start, where that can be told.
+        start: Option<Nanoseconds>,
+        /// What would help, cheapest first.
+        cures: Vec<Cure>,
+    },
+}
+
+/// What is short.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Shortage {
+    /// No GPU of the fleet is of a kind that is asked for.
+    NoSuchGpu {
+        /// What was asked for.
+        kinds: Kinds,
+    },
+    /// The fleet could never hold it, even empty.
+    LargerThanFleet {
+        /// Workers that fit the empty fleet.
+        fit: u32,
+        /// Workers that are needed.
+        needed: u32,
+    },
+    /// Too few GPUs are free together in one node.
+    Gpus {
+        /// GPUs that a worker needs.
+        needed: u32,
+        /// The most that one node has free.
+        best: u32,
+        /// Where.
+        node: Option<NodeId>,
+    },
+    /// GPUs are free where too little processor time is.
+    Cpu {
+        /// Thousandths of a core that a worker needs.
+        needed: u64,
+        /// The most that a node with the GPUs has free.
+        best: u64,
+        /// Where.
+        node: Option<NodeId>,
+    },
+    /// GPUs are free where too little memory is.
+    Memory {
+        /// MiB that a worker needs.
+        needed: u64,
+        /// The most that a node with the GPUs has free.
+        best: u64,
+        /// Where.
+        node: Option<NodeId>,
+    },
+    /// No GPU has this much of its time free.
+    Fraction {
+        /// Thousandths that are needed.
+        needed: u32,
+        /// The most that one GPU has free.
+        best: u32,
+    },
+    /// No GPU has room for such an instance.
+    Slice,
+    /// Too few workers find a seat.
+    Workers {
+        /// Workers that are needed.
+        needed: u32,
+        /// Workers that find one.
+        fit: u32,
+    },
+    /// Too few GPUs are free together in one domain.
+    Topology {
+        /// Within what.
+        within: Level,
+        /// Workers that are needed.
+        needed: u32,
+        /// The most that one has room for.
+        best: u32,
+    },
+    /// Workers must be further apart than there is room.
+    Spread {
+        /// Workers that are needed.
+        needed: u32,
+        /// Workers that find a seat.
+        fit: u32,
+    },
+    /// Its queue, or one above it, has used up what it may take.
+    Quota {
+        /// The queue's place in the list.
+        queue: u32,
+        /// Thousandths of GPUs that it may take.
+        limit_milli: u64,
+        /// Thousandths of GPUs that it has.
+        used_milli: u64,
+    },
+    /// Its queue's budget is spent.
+    Budget {
+        /// The queue's place in the list.
+        queue: u32,
+    },
+    /// Somebody who waits longer goes first, and would be delayed.
+    BehindHead {
+        /// Who.
+        head: JobId,
+    },
+}
+
+/// What would help a job that waits.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Cure {
+    /// What is to be done, in words.
+    pub what: String,
+    /// Time until the job could start then.
+    pub after: Nanoseconds,
+    /// Work of others that is lost, in GPU-time.
+    pub lost: Nanoseconds,
+    /// What it costs an hour, where something is bought.
+    pub price: Option<Money>,
+}
+
+/// Figures of a fleet at a moment, in thousandths of GPUs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Figures {
+    /// GPUs that can be used.
+    pub capacity_milli: u64,
+    /// Held by jobs.
+    pub allocated_milli: u64,
+    /// Busy as last measured; jobs that were not measured count as unknown, not as busy.
+    pub busy_milli: Option<u64>,
+    /// Jobs that hold something.
+    pub running: u32,
+    /// Jobs that wait.
+    pub pending: u32,
+}
