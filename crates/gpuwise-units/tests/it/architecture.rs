@@ -60,9 +60,14 @@ const PLACES: &[Place] = &[
         may_name: &["gpuwise-domain"],
     },
     Place {
+        name: "gpuwise-sched",
+        ring: Ring::Pure,
+        may_name: &["gpuwise-domain"],
+    },
+    Place {
         name: "gpuwise-sim",
         ring: Ring::Pure,
-        may_name: &["gpuwise-domain", "gpuwise-size"],
+        may_name: &["gpuwise-domain", "gpuwise-size", "gpuwise-sched"],
     },
     Place {
         name: "gpuwise-measure",
@@ -98,6 +103,7 @@ const PLACES: &[Place] = &[
             "gpuwise-store",
             "gpuwise-probe",
             "gpuwise-read",
+            "gpuwise-sched",
             "gpuwise-sim",
             "gpuwise-size",
             "gpuwise-view",

@@ -3,6 +3,7 @@
 mod architecture;
 mod documents;
 mod fraction;
+mod fuzzing;
 
 use gpuwise_units::{
     Bytes, Currency, Money, Nanoseconds, Parameters, PerSecond, Percentile, Seconds, Tokens,
