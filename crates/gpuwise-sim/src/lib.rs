@@ -10,5 +10,6 @@ mod concepts;
 pub mod cost;
 pub mod deployed;
 pub mod engine;
+pub mod fleet;
 pub mod metrics;
 pub mod traffic;

@@ -1,0 +1,172 @@
+//! Seats for all workers of a job, or for none.
+
+use super::{Effort, Policy};
+use crate::{fit::Scope, policy::Search, world::World};
+use gpuwise_domain::placement::{
+    Action, DomainId, Event, IslandId, Job, Level, NodeId, Seat, Stamped,
+};
+use std::{borrow::Cow, collections::BTreeMap};
+
+/// Seats of a gang.
+pub(super) struct Found {
+    pub(super) seats: Vec<Seat>,
+    pub(super) prepare: Vec<Action>,
+    pub(super) candidates: u32,
+    pub(super) weighed: Vec<(&'static str, i64)>,
+}
+
+/// Seats for as many workers as are preferred, at least for as many as it needs; within one domain
+/// where it wishes so.
+pub(super) fn seats(
+    world: &World,
+    job: &Job,
+    policy: &mut Policy,
+    effort: Effort,
+) -> Option<Found> {
+    let Some(wish) = job.topology else {
+        return within(world, job, policy, effort, Scope::Fleet);
+    };
+    // The narrowest domain first: what is wide stays free for those who need it.
+    for scope in scopes(world, wish.within) {
+        if let Some(found) = within(world, job, policy, effort, scope) {
+            return Some(found);
+        }
+    }
+    if wish.required {
+        return None;
+    }
+    within(world, job, policy, effort, Scope::Fleet)
+}
+
+/// Every domain of a level, the one with the least free first.
+fn scopes(world: &World, level: Level) -> Vec<Scope> {
+    let mut found: Vec<(u64, Scope)> = match level {
+        Level::Node | Level::Switch | Level::Numa => (0..world.nodes().len() as u32)
+            .map(NodeId)
+            .filter_map(|id| Some((u64::from(world.node(id)?.milli_free), Scope::Node(id))))
+            .collect(),
+        Level::Island => (0..world.islands().len() as u32)
+            .map(IslandId)
+            .map(|id| {
+                let inside = world.gpus().iter().filter(|gpu| gpu.gpu.island == Some(id));
+                let free: u64 = inside.map(|gpu| u64::from(gpu.milli_free())).sum();
+                (free, Scope::Island(id))
+            })
+            .collect(),
+        Level::Rack | Level::Block | Level::Zone => {
+            let mut free: BTreeMap<DomainId, u64> = BTreeMap::new();
+            for (node, id) in world.nodes().iter().zip(0..) {
+                if let Some(domain) = world.domain_of(NodeId(id), level) {
+                    *free.entry(domain).or_default() += u64::from(node.milli_free);
+                }
+            }
+            let of = |(domain, free)| (free, Scope::Domain(level, domain));
+            free.into_iter().map(of).collect()
+        }
+    };
+    found.sort_by_key(|(free, _)| *free);
+    found.into_iter().map(|(_, scope)| scope).collect()
+}
+
+fn within(
+    world: &World,
+    job: &Job,
+    policy: &mut Policy,
+    effort: Effort,
+    scope: Scope,
+) -> Option<Found> {
+    let wanted = job.gang.preferred.max(job.gang.least);
+    let mut found = Found {
+        seats: Vec::with_capacity(wanted as usize),
+        prepare: Vec::new(),
+        candidates: 0,
+        weighed: Vec::new(),
+    };
+    let mut world = Cow::Borrowed(world);
+    let mut without: Vec<NodeId> = Vec::new();
+    for worker in 0..wanted {
+        let search = Search {
+            scope,
+            without: &without,
+            steps: effort.steps,
+        };
+        let Some(choice) = policy.choose.choose(&world, &job.worker, search) else {
+            break;
+        };
+        if worker == 0 {
+            found.candidates = choice.candidates;
+            found.weighed = choice.weighed;
+        }
+        let seat = choice.candidate.seat;
+        if let Some(spread) = job.spread {
+            close(
+                &world,
+                &mut without,
+                &found.seats,
+                &seat,
+                spread.over,
+                spread.most,
+            );
+        }
+        if worker + 1 < wanted {
+            hold(
+                world.to_mut(),
+                job,
+                &choice.candidate.prepare,
+                &found.seats,
+                &seat,
+            );
+        }
+        found.prepare.extend(choice.candidate.prepare);
+        found.seats.push(seat);
+    }
+    let enough = found.seats.len() >= job.gang.least as usize && !found.seats.is_empty();
+    enough.then_some(found)
+}
+
+/// Takes the seats in a copy of the world, so that the next worker sees them taken.
+fn hold(world: &mut World, job: &Job, prepare: &[Action], before: &[Seat], seat: &Seat) {
+    let at = world.now();
+    for action in prepare {
+        let event = Event::Begun(action.clone());
+        let _ = world.apply(&Stamped { at, event });
+    }
+    let mut seats = before.to_vec();
+    seats.push(seat.clone());
+    let action = if before.is_empty() {
+        Action::Place { job: job.id, seats }
+    } else {
+        Action::Resize { job: job.id, seats }
+    };
+    let event = Event::Begun(action);
+    let _ = world.apply(&Stamped { at, event });
+}
+
+/// Closes the domain of a seat to further workers when it has as many as it may.
+fn close(
+    world: &World,
+    without: &mut Vec<NodeId>,
+    before: &[Seat],
+    seat: &Seat,
+    over: Level,
+    most: u32,
+) {
+    let place = |node: NodeId| match over {
+        Level::Rack | Level::Block | Level::Zone => world
+            .domain_of(node, over)
+            .map_or((1, node.0), |domain| (0, domain.0)),
+        _ => (1, node.0),
+    };
+    let here = place(seat.node);
+    let there = before
+        .iter()
+        .filter(|other| place(other.node) == here)
+        .count() as u32
+        + 1;
+    if there >= most {
+        let closed = (0..world.nodes().len() as u32).map(NodeId);
+        without.extend(closed.filter(|node| place(*node) == here));
+        without.sort_unstable();
+        without.dedup();
+    }
+}

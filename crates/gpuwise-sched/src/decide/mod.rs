@@ -1,0 +1,145 @@
+//! The kernel: who of those who wait gets a place now.
+
+mod gang;
+mod shortage;
+
+pub use shortage::shortage;
+
+use crate::{policy::Choose, world::World};
+use gpuwise_domain::placement::{
+    Action, Decision, Event, Job, JobId, Outcome, Plan, Report, Stamped,
+};
+use gpuwise_units::Nanoseconds;
+use std::borrow::Cow;
+
+/// In which order those who wait are looked at.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Order {
+    /// As they came.
+    Arrival,
+    /// By priority, then as they came.
+    Priority,
+}
+
+/// How a decision is made.
+pub struct Policy {
+    /// Who goes first.
+    pub order: Order,
+    /// Which node is taken.
+    pub choose: Box<dyn Choose>,
+    /// Whether those behind one who finds no place are looked at.
+    pub skips: bool,
+}
+
+/// How much a decision may take, in steps and never in time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Effort {
+    /// Nodes and moves that may be weighed for one job.
+    pub steps: u64,
+    /// Whether it is said what is short, and what would help.
+    pub explains: bool,
+}
+
+impl Effort {
+    /// What is usual.
+    pub const ORDINARY: Self = Self {
+        steps: 1_000_000,
+        explains: true,
+    };
+    /// The choice alone.
+    pub const BARE: Self = Self {
+        steps: 1_000_000,
+        explains: false,
+    };
+}
+
+/// Decides who of `demand` gets a place now. Jobs that do not wait are passed over.
+///
+/// The plan's actions, applied in their order as done, give the world that the plan promises.
+pub fn decide(
+    now: Nanoseconds,
+    world: &World,
+    demand: &[JobId],
+    policy: &mut Policy,
+    effort: Effort,
+) -> (Plan, Report) {
+    let mut report = Report::default();
+    let mut plan = Plan {
+        number: world.target() + 1,
+        parent: world.target(),
+        made: now,
+        actions: Vec::new(),
+    };
+    // Copied only if somebody is placed while others are still to be looked at.
+    let mut world = Cow::Borrowed(world);
+    let order = ordered(&world, demand, policy.order);
+    for (at, id) in order.iter().enumerate() {
+        let Some(state) = world.job(*id) else {
+            continue;
+        };
+        let job: &Job = &state.job;
+        let Some(found) = gang::seats(&world, job, policy, effort) else {
+            report.decisions.push(waits(&world, job));
+            if policy.skips {
+                continue;
+            }
+            break;
+        };
+        let first = plan.actions.len();
+        plan.actions.extend(found.prepare);
+        plan.actions.push(Action::Place {
+            job: *id,
+            seats: found.seats,
+        });
+        report.decisions.push(Decision {
+            job: *id,
+            outcome: Outcome::Placed,
+            candidates: found.candidates,
+            weighed: found.weighed,
+        });
+        if at + 1 < order.len() {
+            let world = world.to_mut();
+            for action in plan.actions.get(first..).unwrap_or_default() {
+                let event = Event::Begun(action.clone());
+                // What was just found free can be taken.
+                let _ = world.apply(&Stamped { at: now, event });
+            }
+        }
+    }
+    (plan, report)
+}
+
+fn waits(world: &World, job: &Job) -> Decision {
+    Decision {
+        job: job.id,
+        outcome: Outcome::Waits {
+            shortage: shortage(world, job),
+            start: None,
+            cures: Vec::new(),
+        },
+        candidates: 0,
+        weighed: Vec::new(),
+    }
+}
+
+fn ordered(world: &World, demand: &[JobId], order: Order) -> Vec<JobId> {
+    let waiting = demand
+        .iter()
+        .copied()
+        .filter(|id| world.job(*id).is_some_and(|state| state.phase.waits()));
+    let mut ids: Vec<JobId> = waiting.collect();
+    if ids.len() > 1 {
+        ids.sort_by_key(|id| {
+            let job = world.job(*id).map(|state| &state.job);
+            let priority = job.map_or(0, |job| i64::from(job.priority));
+            let first = if order == Order::Priority {
+                -priority
+            } else {
+                0
+            };
+            (first, job.map(|job| job.submitted), *id)
+        });
+        ids.dedup();
+    }
+    ids
+}

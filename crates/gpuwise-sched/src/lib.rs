@@ -1,0 +1,18 @@
+//! The decision kernel: who runs where on a fleet of GPUs, why, and what would help those who wait.
+//!
+//! [`decide`](decide::decide) looks at a [`World`](world::World) and never changes it; it gives a plan
+//! and a report. [`apply`](world::World::apply) is the only way in which a world changes, event by
+//! event. The planner, the simulator and the daemon use both unchanged. Everything is a function of its
+//! arguments: no clock, no file, no thread, no chance that is not seeded.
+
+pub mod decide;
+pub mod fit;
+pub mod fraction;
+pub mod lint;
+pub mod mig;
+pub mod moves;
+pub mod policy;
+pub mod queues;
+pub mod report;
+pub mod rounds;
+pub mod world;

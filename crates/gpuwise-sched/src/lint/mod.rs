@@ -1,0 +1,1 @@
+//! An independent check of plans against a world: what no plan may do.

@@ -1,0 +1,53 @@
+//! Cutting GPUs into MIG instances: layouts, where to start one, packing mixes of requests.
+
+use crate::{
+    fit::Scope,
+    world::{Held, NodeState, World},
+};
+use gpuwise_domain::placement::{Action, GpuShare, Kinds, MigShape, Part, SliceAsk};
+
+/// Whether a profile gives what is asked.
+pub const fn gives(shape: &MigShape, ask: &SliceAsk) -> bool {
+    shape.memory_mib >= ask.memory_mib
+        && shape.units >= ask.units
+        && (ask.compute == 0 || shape.compute == ask.compute)
+        && (ask.memory_slices == 0 || shape.size == ask.memory_slices)
+        && (shape.media || !ask.media)
+}
+
+/// An idle instance of a node that gives what is asked, the smallest first.
+pub(crate) fn seat(
+    world: &World,
+    node: &NodeState,
+    ask: SliceAsk,
+    kinds: Kinds,
+    scope: Scope,
+) -> Option<(Vec<GpuShare>, Vec<Action>)> {
+    let mut best: Option<(u32, GpuShare)> = None;
+    for id in &node.gpus {
+        let Some(gpu) = world.gpu(*id) else { continue };
+        let geometry = world.kind(gpu.gpu.kind).and_then(|kind| kind.mig.as_ref());
+        let (Some(geometry), Held::Sliced(instances)) = (geometry, &gpu.held) else {
+            continue;
+        };
+        if !gpu.takes_work() || !kinds.has(gpu.gpu.kind) || !scope.has_gpu(gpu) {
+            continue;
+        }
+        for instance in instances
+            .iter()
+            .filter(|one| one.ready && one.holder.is_none())
+        {
+            let Some(shape) = geometry.shapes.get(usize::from(instance.shape)) else {
+                continue;
+            };
+            if gives(shape, &ask) && best.is_none_or(|(units, _)| shape.units < units) {
+                let part = Part::Slice {
+                    shape: instance.shape,
+                    start: instance.start,
+                };
+                best = Some((shape.units, GpuShare { gpu: *id, part }));
+            }
+        }
+    }
+    best.map(|(_, share)| (vec![share], Vec::new()))
+}

@@ -1,0 +1,1 @@
+//! Disturbing those who run: preemption, migration, elastic resize, defragmentation, composed GPUs, reclaim.

@@ -1,0 +1,1 @@
+//! Who goes first and who may take how much: hierarchical queues, quotas, fairness, reservations, backfill.

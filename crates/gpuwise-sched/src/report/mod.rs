@@ -1,0 +1,1 @@
+//! What is short, what would help and at what price; figures of a fleet.

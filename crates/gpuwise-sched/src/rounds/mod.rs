@@ -1,0 +1,1 @@
+//! Time-sharing of heterogeneous GPUs in rounds: shares, priorities, who runs next.

@@ -1,0 +1,305 @@
+//! The state of a fleet: what there is, who holds what, who waits.
+
+mod apply;
+mod figures;
+mod hold;
+mod jobs;
+
+pub use apply::Refused;
+pub use jobs::{JobState, Phase};
+
+use gpuwise_domain::placement::{
+    Domain, DomainId, FabricPool, Fleet, FleetGpu, GpuId, GpuKind, Health, Home, Isolation, JobId,
+    KindId, Level, Node, NodeId, Queue, Reservation,
+};
+use gpuwise_units::Nanoseconds;
+use std::collections::BTreeMap;
+
+/// A fleet and who holds what of it.
+///
+/// It changes by [`World::apply`] alone. Nodes, GPUs and kinds are known by their place in lists and
+/// are never removed; a node that is lost stays, with its health saying so.
+#[derive(Debug, Clone)]
+pub struct World {
+    pub(crate) name: String,
+    /// The plan in force: the parent of the next.
+    pub(crate) target: u64,
+    pub(crate) now: Nanoseconds,
+    pub(crate) kinds: Vec<GpuKind>,
+    pub(crate) nodes: Vec<NodeState>,
+    pub(crate) gpus: Vec<GpuState>,
+    pub(crate) domains: Vec<Domain>,
+    pub(crate) islands: Vec<String>,
+    pub(crate) pools: Vec<FabricPool>,
+    pub(crate) queues: Vec<Queue>,
+    pub(crate) reservations: Vec<Reservation>,
+    pub(crate) jobs: BTreeMap<JobId, JobState>,
+}
+
+/// A node as it is now.
+#[derive(Debug, Clone)]
+pub struct NodeState {
+    /// What it is.
+    pub node: Node,
+    /// Free processor time in thousandths of a core.
+    pub cpu_free: u64,
+    /// Free memory in MiB.
+    pub memory_free: u64,
+    /// Its GPUs now: its own in the driver's order, then attached ones.
+    pub gpus: Vec<GpuId>,
+    /// GPUs of which nothing is held, that take work and are not cut.
+    pub whole_free: u32,
+    /// Thousandths of GPUs that nobody holds by whole GPUs or fractions, of those that take work and are
+    /// not cut.
+    pub milli_free: u32,
+    /// Seats that are taken on it.
+    pub workers: u32,
+    /// Counts every change of what it has free: what was computed from an older one is stale.
+    pub revision: u32,
+}
+
+/// A GPU as it is now.
+#[derive(Debug, Clone)]
+pub struct GpuState {
+    /// What it is.
+    pub gpu: FleetGpu,
+    /// Where it is attached.
+    pub node: Option<NodeId>,
+    /// How it is attached.
+    pub link: Link,
+    /// Who holds what of it.
+    pub held: Held,
+}
+
+/// How a GPU is attached.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Link {
+    /// It is there.
+    Here,
+    /// On its way from its pool to its node; what is placed on it starts when it is there.
+    Attaching,
+    /// On its way back to its pool.
+    Detaching,
+    /// In its pool.
+    InPool,
+}
+
+/// Who holds what of a GPU.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Held {
+    /// Nobody.
+    Free,
+    /// One worker, all.
+    Whole(JobId),
+    /// Several workers, by time. One way of sharing at a time.
+    Shared {
+        /// How they are kept apart.
+        isolation: Isolation,
+        /// Thousandths of its time that are free.
+        milli_free: u32,
+        /// Memory in MiB that is free; `None`: its memory is not known.
+        memory_free: Option<u32>,
+        /// Who has how much.
+        holders: Vec<Holder>,
+    },
+    /// It is cut into instances, or MIG is on and there is none yet.
+    Sliced(Vec<Instance>),
+}
+
+/// Who has how much of a shared GPU.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Holder {
+    /// Who.
+    pub job: JobId,
+    /// Thousandths of its time.
+    pub milli: u32,
+    /// Memory in MiB.
+    pub memory_mib: u32,
+}
+
+/// A MIG instance.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Instance {
+    /// Its profile: the place in the kind's geometry.
+    pub shape: u8,
+    /// The memory slice at which it starts.
+    pub start: u8,
+    /// Who holds it.
+    pub holder: Option<JobId>,
+    /// Whether it can be used: created, and not being destroyed.
+    pub ready: bool,
+}
+
+impl World {
+    /// A world in which nothing runs.
+    pub fn new(fleet: &Fleet) -> Self {
+        let gpus = fleet.gpus.iter().map(GpuState::new).collect();
+        let mut world = Self {
+            name: fleet.name.clone(),
+            target: 0,
+            now: Nanoseconds(0),
+            kinds: fleet.kinds.clone(),
+            nodes: fleet.nodes.iter().map(NodeState::new).collect(),
+            gpus,
+            domains: fleet.domains.clone(),
+            islands: fleet.islands.clone(),
+            pools: fleet.pools.clone(),
+            queues: fleet.queues.clone(),
+            reservations: fleet.reservations.clone(),
+            jobs: BTreeMap::new(),
+        };
+        for index in 0..world.nodes.len() {
+            world.recount(NodeId(index as u32));
+        }
+        world
+    }
+
+    /// Its name.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The number of the plan in force.
+    pub const fn target(&self) -> u64 {
+        self.target
+    }
+
+    /// The time of the last event.
+    pub const fn now(&self) -> Nanoseconds {
+        self.now
+    }
+
+    /// Kinds of GPU.
+    pub fn kinds(&self) -> &[GpuKind] {
+        &self.kinds
+    }
+
+    /// A kind of GPU.
+    pub fn kind(&self, id: KindId) -> Option<&GpuKind> {
+        self.kinds.get(id.index())
+    }
+
+    /// Nodes, by number.
+    pub fn nodes(&self) -> &[NodeState] {
+        &self.nodes
+    }
+
+    /// A node.
+    pub fn node(&self, id: NodeId) -> Option<&NodeState> {
+        self.nodes.get(id.index())
+    }
+
+    /// GPUs, by number.
+    pub fn gpus(&self) -> &[GpuState] {
+        &self.gpus
+    }
+
+    /// A GPU.
+    pub fn gpu(&self, id: GpuId) -> Option<&GpuState> {
+        self.gpus.get(id.index())
+    }
+
+    /// Racks, blocks, zones, by number.
+    pub fn domains(&self) -> &[Domain] {
+        &self.domains
+    }
+
+    /// Names of islands, by number.
+    pub fn islands(&self) -> &[String] {
+        &self.islands
+    }
+
+    /// Fabric pools, by number.
+    pub fn pools(&self) -> &[FabricPool] {
+        &self.pools
+    }
+
+    /// Queues, by number.
+    pub fn queues(&self) -> &[Queue] {
+        &self.queues
+    }
+
+    /// What is kept for whom.
+    pub fn reservations(&self) -> &[Reservation] {
+        &self.reservations
+    }
+
+    /// Jobs that wait or run, by number.
+    pub fn jobs(&self) -> impl Iterator<Item = (JobId, &JobState)> {
+        self.jobs.iter().map(|(id, state)| (*id, state))
+    }
+
+    /// A job that waits or runs.
+    pub fn job(&self, id: JobId) -> Option<&JobState> {
+        self.jobs.get(&id)
+    }
+
+    /// The domain of this level that a node is in.
+    pub fn domain_of(&self, node: NodeId, level: Level) -> Option<DomainId> {
+        let mut next = self.node(node)?.node.domain;
+        while let Some(id) = next {
+            let domain = self.domains.get(id.index())?;
+            if domain.level == level {
+                return Some(id);
+            }
+            // Parents come before their children, so this ends.
+            next = domain.parent.filter(|parent| *parent < id);
+        }
+        None
+    }
+}
+
+impl NodeState {
+    fn new(node: &Node) -> Self {
+        Self {
+            cpu_free: node.cpu_milli,
+            memory_free: node.memory_mib,
+            gpus: node.gpus.clone(),
+            whole_free: 0,
+            milli_free: 0,
+            workers: 0,
+            revision: 0,
+            node: node.clone(),
+        }
+    }
+}
+
+impl GpuState {
+    fn new(gpu: &FleetGpu) -> Self {
+        let (node, link) = match gpu.home {
+            Home::Node(node) => (Some(node), Link::Here),
+            Home::Pool(_) => (None, Link::InPool),
+        };
+        Self {
+            node,
+            link,
+            held: if gpu.mig_on {
+                Held::Sliced(Vec::new())
+            } else {
+                Held::Free
+            },
+            gpu: gpu.clone(),
+        }
+    }
+
+    /// Whether something new may be placed on it.
+    pub const fn takes_work(&self) -> bool {
+        self.gpu.health.takes_work() && matches!(self.link, Link::Here | Link::Attaching)
+    }
+
+    /// Thousandths of its time that are free for whole GPUs and fractions.
+    pub const fn milli_free(&self) -> u32 {
+        match &self.held {
+            Held::Free => 1000,
+            Held::Shared { milli_free, .. } => *milli_free,
+            Held::Whole(_) | Held::Sliced(_) => 0,
+        }
+    }
+}
+
+impl NodeState {
+    /// Whether something new may be placed on it.
+    pub const fn takes_work(&self) -> bool {
+        matches!(self.node.health, Health::Up)
+    }
+}

@@ -1,0 +1,5 @@
+//! Tests of placing.
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
+mod kernel;
+mod support;
