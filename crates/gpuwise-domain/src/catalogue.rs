@@ -3,6 +3,7 @@
 use crate::{
     gpu::{Collective, Gpu, MigProfile},
     offer::{Host, Offer},
+    placement::{MigBoard, MigGeometry},
     quality::QualityRow,
     question::Benchmark,
     training_facts::TrainingFacts,
@@ -16,6 +17,8 @@ pub struct Catalogue {
     pub gpus: Vec<Gpu>,
     /// MIG profiles.
     pub mig: Vec<MigProfile>,
+    /// How boards can be cut into MIG instances.
+    pub boards: Vec<MigBoard>,
     /// Hosts.
     pub hosts: Vec<Host>,
     /// Measured collectives.
@@ -73,6 +76,12 @@ impl Catalogue {
         self.mig
             .iter()
             .filter(|profile| profile.gpus.contains(&gpu.name))
+    }
+
+    /// How a GPU can be cut into MIG instances; `None` where the catalogue knows no profile of it.
+    pub fn mig_geometry(&self, gpu: &Gpu) -> Option<&MigGeometry> {
+        let board = self.boards.iter().find(|b| b.gpus.contains(&gpu.name))?;
+        Some(&board.geometry)
     }
 
     /// Names like this one, best first, for "did you mean".

@@ -19,7 +19,7 @@ pub use event::{Ended, Event, Stamped};
 pub use inventory::{
     Domain, FabricPool, Fleet, FleetGpu, GpuKind, Health, Home, Level, Node, Reservation,
 };
-pub use mig::{MigGeometry, MigShape, Occupancy};
+pub use mig::{GeometryFault, MigBoard, MigGeometry, MigShape, Occupancy, ProfileSet};
 pub use plan::{Action, Cause, GpuShare, Part, Plan, Seat};
 pub use queue::{Queue, Quota};
 pub use report::{Cure, Decision, Figures, Outcome, Report, Shortage};

@@ -8,6 +8,7 @@ mod engines;
 mod evidence;
 mod gpus;
 mod media;
+mod mig;
 mod models;
 mod networks;
 mod tables;
@@ -19,6 +20,7 @@ pub use engines::read_engine_facts;
 pub use evidence::read_evidence;
 pub use gpus::read_gpus;
 pub use media::read_media_benchmarks;
+pub use mig::read_mig_boards;
 pub use models::{ModelCatalogue, ModelEntry, ResolveError};
 pub use networks::{NetworkCatalogue, NetworkEntry, PartEntry};
 pub use tables::{

@@ -28,6 +28,7 @@ mod kineto;
 mod launch;
 mod matmul;
 mod metrics;
+mod mig;
 mod models;
 mod pickle;
 mod reliability;

@@ -301,7 +301,10 @@ fn source_cell<'a>(columns: &csv::StringRecord, record: &'a csv::StringRecord) -
 
 fn rows(kind: Kind, file: &str, text: &str) -> Result<(), CatalogueError> {
     match kind {
-        Kind::MigProfiles => read::read_mig_profiles(file, text).map(drop),
+        Kind::MigProfiles => {
+            read::read_mig_boards(file, text)?;
+            read::read_mig_profiles(file, text).map(drop)
+        }
         Kind::Hosts => read::read_hosts(file, text).map(drop),
         Kind::Collectives => read::read_collectives(file, text).map(drop),
         Kind::Offers => read::read_offers(file, text).map(drop),

@@ -4,6 +4,7 @@ use gpuwise_domain::{
     catalogue::{SizeClass, folded},
     gpu::{Gpu, MigProfile},
     offer::{Host, Offer},
+    placement::MigBoard,
     question::Benchmark,
     training_facts::TrainingFacts,
 };
@@ -44,6 +45,10 @@ pub(super) fn same_gpu(a: &Gpu, b: &Gpu) -> bool {
 
 pub(super) fn same_profile(a: &MigProfile, b: &MigProfile) -> bool {
     a.profile == b.profile && a.gpus.iter().any(|gpu| b.gpus.contains(gpu))
+}
+
+pub(super) fn same_board(a: &MigBoard, b: &MigBoard) -> bool {
+    a.gpus.iter().any(|gpu| b.gpus.contains(gpu))
 }
 
 pub(super) fn same_host(a: &Host, b: &Host) -> bool {

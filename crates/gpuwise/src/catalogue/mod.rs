@@ -247,11 +247,14 @@ fn add(loaded: &mut Loaded, kind: Kind, file: &str, text: &str) -> Result<(), Ca
             read::read_gpus(file, text)?,
             merge::same_gpu,
         ),
-        Kind::MigProfiles => merge::over(
-            &mut catalogue.mig,
-            read::read_mig_profiles(file, text)?,
-            merge::same_profile,
-        ),
+        Kind::MigProfiles => {
+            let (profiles, boards) = (
+                read::read_mig_profiles(file, text)?,
+                read::read_mig_boards(file, text)?,
+            );
+            merge::over(&mut catalogue.mig, profiles, merge::same_profile);
+            merge::over(&mut catalogue.boards, boards, merge::same_board);
+        }
         Kind::Hosts => merge::over(
             &mut catalogue.hosts,
             read::read_hosts(file, text)?,
