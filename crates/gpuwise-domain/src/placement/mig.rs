@@ -245,6 +245,13 @@ impl MigGeometry {
         Some(taken)
     }
 
+    /// Whether an instance of this profile can be created here beside those present, each as its
+    /// profile's place and its start.
+    pub fn has_room(&self, present: &[(u8, u8)], shape: u8, start: u8) -> bool {
+        let taken = self.together(present.iter().copied());
+        taken.is_some_and(|taken| self.created(taken, shape, start).is_some())
+    }
+
     /// The geometry with only these profiles.
     #[must_use]
     pub fn only(&self, set: ProfileSet) -> Self {
@@ -267,34 +274,5 @@ impl MigGeometry {
     fn has_media(&self, taken: Occupancy) -> bool {
         let mut shapes = self.shapes.iter().zip(0_u8..);
         shapes.any(|(row, shape)| row.media && taken.count(shape) > 0)
-    }
-}
-
-impl MigGeometry {
-    /// Whether an instance of this profile can be created here beside those present, each as its
-    /// profile's place and its start.
-    pub fn has_room(&self, present: &[(u8, u8)], shape: u8, start: u8) -> bool {
-        let Some(wanted) = self.shapes.get(usize::from(shape)) else {
-            return false;
-        };
-        let Some(mask) = wanted.mask(start) else {
-            return false;
-        };
-        let (mut compute, mut alike, mut media) = (u32::from(wanted.compute), 0, false);
-        for (other, at) in present {
-            let Some(there) = self.shapes.get(usize::from(*other)) else {
-                return false;
-            };
-            if there.mask(*at).is_none_or(|taken| taken & mask != 0) {
-                return false;
-            }
-            compute += u32::from(there.compute);
-            alike += u32::from(*other == shape);
-            media |= there.media;
-        }
-        compute <= u32::from(self.compute_slices)
-            && alike < u32::from(wanted.most)
-            && !(media && wanted.media)
-            && u32::from(start) + u32::from(wanted.size) <= u32::from(self.memory_slices)
     }
 }

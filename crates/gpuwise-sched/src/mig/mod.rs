@@ -6,10 +6,12 @@ use crate::{
 };
 use gpuwise_domain::placement::{Action, GpuShare, Kinds, MigShape, Part, SliceAsk};
 
-/// Whether a profile gives what is asked.
-pub const fn gives(shape: &MigShape, ask: &SliceAsk) -> bool {
-    shape.memory_mib >= ask.memory_mib
-        && shape.units >= ask.units
+/// Whether a profile gives what is asked. One whose memory or multiprocessors are not known does not
+/// give what is asked of these.
+pub fn gives(shape: &MigShape, ask: &SliceAsk) -> bool {
+    let enough = |has: Option<u32>, asked: u32| asked == 0 || has.is_some_and(|has| has >= asked);
+    enough(shape.memory_mib, ask.memory_mib)
+        && enough(shape.units, ask.units)
         && (ask.compute == 0 || shape.compute == ask.compute)
         && (ask.memory_slices == 0 || shape.size == ask.memory_slices)
         && (shape.media || !ask.media)
@@ -23,7 +25,7 @@ pub(crate) fn seat(
     kinds: Kinds,
     scope: Scope,
 ) -> Option<(Vec<GpuShare>, Vec<Action>)> {
-    let mut best: Option<(u32, GpuShare)> = None;
+    let mut best: Option<((u8, u8), GpuShare)> = None;
     for id in &node.gpus {
         let Some(gpu) = world.gpu(*id) else { continue };
         let geometry = world.kind(gpu.gpu.kind).and_then(|kind| kind.mig.as_ref());
@@ -40,12 +42,13 @@ pub(crate) fn seat(
             let Some(shape) = geometry.shapes.get(usize::from(instance.shape)) else {
                 continue;
             };
-            if gives(shape, &ask) && best.is_none_or(|(units, _)| shape.units < units) {
+            let weight = (shape.compute, shape.size);
+            if gives(shape, &ask) && best.is_none_or(|(least, _)| weight < least) {
                 let part = Part::Slice {
                     shape: instance.shape,
                     start: instance.start,
                 };
-                best = Some((shape.units, GpuShare { gpu: *id, part }));
+                best = Some((weight, GpuShare { gpu: *id, part }));
             }
         }
     }
