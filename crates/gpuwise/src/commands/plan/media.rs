@@ -361,6 +361,7 @@ fn refuse_unused(flags: &cli::Plan) -> anyhow::Result<()> {
         ("--rule", result.rule.is_some()),
         ("--engine", flags.engine.engine.is_some()),
         ("--kv", !flags.engine.kv.is_empty()),
+        ("--fabric", flags.limits.market.fabric.is_some()),
     ];
     match unused.iter().find(|(_, given)| *given) {
         Some((flag, _)) => Err(Problem::new(format!(
