@@ -16,6 +16,7 @@ pub mod media;
 pub mod memory;
 pub mod plan;
 pub mod profile;
+pub mod replay;
 pub mod run;
 mod style;
 pub mod svg;

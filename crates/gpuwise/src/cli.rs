@@ -7,6 +7,7 @@ mod composed;
 mod media;
 mod memory;
 mod plan;
+mod replay;
 mod simulate;
 mod table;
 mod tco;
@@ -22,6 +23,7 @@ pub(crate) use memory::{LayoutFlags, Memory};
 pub(crate) use plan::{
     EngineFlags, LimitFlags, MarketFlags, Plan, PromiseFlags, RuleName, TermsName, TrafficFlags,
 };
+pub(crate) use replay::Replay;
 pub(crate) use simulate::{
     ChangeFlags, ClusterFlags, RouterName, RunResultFlags, SharingName, Simulate, Validate,
 };
@@ -173,6 +175,14 @@ pub(crate) enum Command {
     /// Exit code 0: the promise is kept, or nothing was promised. 1: it is missed. 2: the input is
     /// wrong.
     Simulate(Box<Simulate>),
+    /// Replay traces of clusters through the decision kernel, policies side by side
+    ///
+    /// Every job of a trace is put to the kernel in its order, and what each policy makes of the same
+    /// fleet stands side by side: GPUs allocated, jobs placed and left over, times. Traces are files that
+    /// you have: they are not shipped.
+    ///
+    /// Exit code 0: replayed. 2: the input is wrong.
+    Replay(Box<Replay>),
     /// Try a saved deployment at light, expected and heavy load, and find where it breaks
     ///
     /// Simulates it at half the expected load and more, until it breaks; finds the largest load that

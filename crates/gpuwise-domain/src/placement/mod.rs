@@ -9,6 +9,7 @@ mod inventory;
 mod mig;
 mod plan;
 mod queue;
+mod replay;
 mod report;
 
 pub use ask::{
@@ -22,6 +23,7 @@ pub use inventory::{
 pub use mig::{GeometryFault, MigBoard, MigGeometry, MigShape, Occupancy, ProfileSet};
 pub use plan::{Action, Cause, GpuShare, Part, Plan, Seat};
 pub use queue::{Queue, Quota};
+pub use replay::ReplayRow;
 pub use report::{Cure, Decision, Figures, Outcome, Report, Shortage};
 
 use core::fmt;

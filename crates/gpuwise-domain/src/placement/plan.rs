@@ -5,7 +5,7 @@ use alloc::vec::Vec;
 use gpuwise_units::Nanoseconds;
 
 /// A plan. It is never changed; it becomes the target only if its parent is the target.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Plan {
     /// Its number: one above its parent's.
     pub number: u64,
@@ -18,7 +18,7 @@ pub struct Plan {
 }
 
 /// One step.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Action {
     /// Starts a job.
     Place {
@@ -100,7 +100,7 @@ pub enum Action {
 }
 
 /// Why somebody is disturbed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Cause {
     /// For this job.
     For(JobId),
@@ -115,7 +115,7 @@ pub enum Cause {
 }
 
 /// Where one worker runs.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Seat {
     /// On which node.
     pub node: NodeId,
@@ -124,7 +124,7 @@ pub struct Seat {
 }
 
 /// What a worker has of a GPU.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct GpuShare {
     /// Which.
     pub gpu: GpuId,
@@ -133,7 +133,7 @@ pub struct GpuShare {
 }
 
 /// What of a GPU.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Part {
     /// All.
     Whole,

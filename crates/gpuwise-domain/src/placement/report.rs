@@ -46,6 +46,8 @@ pub enum Outcome {
 /// What is short.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Shortage {
+    /// It was not asked what is short.
+    Untold,
     /// No GPU of the fleet is of a kind that is asked for.
     NoSuchGpu {
         /// What was asked for.

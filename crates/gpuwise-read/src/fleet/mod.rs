@@ -1,8 +1,10 @@
 //! Traces of clusters: nodes and tasks.
 
 mod openb;
+mod openb_order;
 
 pub use openb::{read_openb_nodes, read_openb_tasks};
+pub use openb_order::{SeededOrder, read_openb_orders};
 
 /// What is wrong with a trace.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

@@ -7,7 +7,7 @@ pub use shortage::shortage;
 
 use crate::{policy::Choose, world::World};
 use gpuwise_domain::placement::{
-    Action, Decision, Event, Job, JobId, Outcome, Plan, Report, Stamped,
+    Action, Decision, Event, Job, JobId, Outcome, Plan, Report, Shortage, Stamped,
 };
 use gpuwise_units::Nanoseconds;
 use std::borrow::Cow;
@@ -79,7 +79,7 @@ pub fn decide(
         };
         let job: &Job = &state.job;
         let Some(found) = gang::seats(&world, job, policy, effort) else {
-            report.decisions.push(waits(&world, job));
+            report.decisions.push(waits(&world, job, effort));
             if policy.skips {
                 continue;
             }
@@ -109,11 +109,16 @@ pub fn decide(
     (plan, report)
 }
 
-fn waits(world: &World, job: &Job) -> Decision {
+fn waits(world: &World, job: &Job, effort: Effort) -> Decision {
+    let shortage = if effort.explains {
+        shortage(world, job)
+    } else {
+        Shortage::Untold
+    };
     Decision {
         job: job.id,
         outcome: Outcome::Waits {
-            shortage: shortage(world, job),
+            shortage,
             start: None,
             cures: Vec::new(),
         },

@@ -1,7 +1,9 @@
 //! Which of the nodes that fit is taken: small modules on one interface.
 
+mod named;
 mod simple;
 
+pub use named::{NAMES, Setting, named};
 pub use simple::{BestFit, FirstFit};
 
 use crate::{

@@ -14,7 +14,7 @@ pub struct BestFit;
 
 impl Choose for FirstFit {
     fn name(&self) -> &'static str {
-        "first-fit"
+        "firstfit"
     }
 
     fn choose(&mut self, world: &World, ask: &WorkerAsk, search: Search<'_>) -> Option<Choice> {
@@ -24,7 +24,7 @@ impl Choose for FirstFit {
 
 impl Choose for BestFit {
     fn name(&self) -> &'static str {
-        "best-fit"
+        "fullest"
     }
 
     fn choose(&mut self, world: &World, ask: &WorkerAsk, search: Search<'_>) -> Option<Choice> {

@@ -1,1 +1,6 @@
 //! Traces of clusters replayed through the decision kernel: one driver for each kind of trace.
+
+pub mod openb;
+mod plans;
+
+pub use plans::PlansHash;

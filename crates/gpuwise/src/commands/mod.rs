@@ -18,6 +18,7 @@ mod offers;
 mod plan;
 pub(crate) mod predict;
 pub(crate) mod profile;
+mod replay;
 #[cfg(feature = "database")]
 pub(crate) mod runs;
 mod simulate;
@@ -79,6 +80,7 @@ pub(crate) fn run(arguments: Cli) -> anyhow::Result<Answer> {
         Command::Check(flags) => check::run(&context, &flags),
         #[cfg(feature = "bench")]
         Command::Bench(flags) => bench::run(&context, &flags),
+        Command::Replay(flags) => replay::run(&context, &flags),
         Command::Simulate(flags) => simulate::run(&context, &flags),
         Command::Validate(flags) => validate::run(&context, &flags),
         Command::Gpus(flags) => gpus::run(&context, &flags),

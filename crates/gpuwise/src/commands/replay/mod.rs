@@ -1,0 +1,83 @@
+//! `gpuwise replay`: traces of clusters through the decision kernel, policies side by side.
+
+mod files;
+mod openb;
+
+use super::{Answer, Context};
+use crate::{cli, error::Problem};
+use gpuwise_domain::placement::ReplayRow;
+use gpuwise_sched::policy::{NAMES, Setting, named};
+use std::path::Path;
+
+pub(crate) fn run(context: &Context, flags: &cli::Replay) -> anyhow::Result<Answer> {
+    let rows = rows(flags)?;
+    context.output.table(&gpuwise_view::replay::rows(&rows))?;
+    Ok(Answer::Yes)
+}
+
+/// Told by its name, or of a directory by what is in it.
+fn rows(flags: &cli::Replay) -> anyhow::Result<Vec<ReplayRow>> {
+    let (name, variant) = flags
+        .trace
+        .split_once(':')
+        .unwrap_or((flags.trace.as_str(), ""));
+    if name == "openb" {
+        return openb::rows(flags, None, variant);
+    }
+    let path = Path::new(&flags.trace);
+    if path.is_dir() {
+        return openb::rows(flags, Some(path), "");
+    }
+    Err(Problem::new(format!(
+        "{:?} is neither a trace nor a directory",
+        flags.trace
+    ))
+    .hint("traces: openb, openb:VARIANT, or a directory with files of the same form")
+    .into())
+}
+
+/// Seeds as a range (`42..46`, both ends included) or a list; `None`: all that there are.
+///
+/// # Errors
+/// When it is neither, or a seed is not there.
+fn seeds(given: Option<&str>, there: &[u64]) -> anyhow::Result<Vec<u64>> {
+    let Some(given) = given else {
+        return Ok(there.to_vec());
+    };
+    let wrong = || {
+        Problem::new(format!("--seeds {given}: expected a range or a list"))
+            .hint("such as --seeds 42..46 or --seeds 42,44")
+    };
+    let number = |text: &str| text.trim().parse::<u64>().map_err(|_| wrong());
+    let wanted: Vec<u64> = match given.split_once("..") {
+        Some((first, last)) => {
+            let (first, last) = (number(first)?, number(last.trim_start_matches('='))?);
+            if first > last || last - first > 10_000 {
+                return Err(wrong().into());
+            }
+            (first..=last).collect()
+        }
+        None => given.split(',').map(number).collect::<Result<_, _>>()?,
+    };
+    if let Some(missing) = wanted.iter().find(|seed| !there.contains(seed)) {
+        let known: Vec<String> = there.iter().map(u64::to_string).collect();
+        return Err(
+            Problem::new(format!("--seeds {given}: the trace has no seed {missing}"))
+                .hint(format!("it has {}", known.join(", ")))
+                .into(),
+        );
+    }
+    Ok(wanted)
+}
+
+/// The policy of a name.
+///
+/// # Errors
+/// When there is none of it.
+fn policy(name: &str, setting: &Setting) -> anyhow::Result<Box<dyn gpuwise_sched::policy::Choose>> {
+    named(name, setting).ok_or_else(|| {
+        Problem::new(format!("--policy {name}: there is no such policy"))
+            .hint(format!("policies: {}", NAMES.join(", ")))
+            .into()
+    })
+}
