@@ -78,6 +78,11 @@ pub enum Event {
         /// Thousandths of the time.
         busy_milli: u32,
     },
+    /// A holder whose GPUs were taken because it was idle has work again.
+    Wanted {
+        /// Which.
+        job: JobId,
+    },
 }
 
 /// How a job ended.

@@ -1,9 +1,7 @@
 //! Events change the world, or are refused and change nothing.
 
-use super::{GpuState, Held, Instance, JobState, Link, NodeState, Phase, World};
-use gpuwise_domain::placement::{
-    Action, Event, FleetGpu, GpuId, Health, Home, Job, JobId, Node, NodeId, Seat, Stamped,
-};
+use super::{JobState, Link, Phase, World};
+use gpuwise_domain::placement::{Action, Event, GpuId, Job, JobId, NodeId, Seat, Stamped};
 use gpuwise_units::Nanoseconds;
 
 /// Why an event cannot have happened in this world.
@@ -54,6 +52,15 @@ pub enum Refused {
     /// The thing named is not in a state for this.
     #[error("GPU {0} is in no state for this")]
     WrongState(GpuId),
+    /// Somebody is still on the GPU, an instance is still there, or its mode or link is changing.
+    #[error("GPU {0} is not ready")]
+    GpuNotReady(GpuId),
+    /// A job cannot run nowhere.
+    #[error("job {0} was given no seat")]
+    NoSeats(JobId),
+    /// The action has not begun, or is no longer under way: what it held was lost in between.
+    #[error("the action is not under way")]
+    NotUnderway,
 }
 
 impl World {
@@ -91,6 +98,13 @@ impl World {
             Event::Measured { job, busy_milli } => {
                 let state = self.jobs.get_mut(job).ok_or(Refused::NoSuchJob(*job))?;
                 state.busy_milli = Some(*busy_milli);
+                state.quiet.note(at, *busy_milli);
+            }
+            Event::Wanted { job } => {
+                let state = self.jobs.get_mut(job).ok_or(Refused::NoSuchJob(*job))?;
+                if matches!(state.phase, Phase::Reclaimed { .. }) {
+                    state.wanted = state.wanted.or(Some(at));
+                }
             }
         }
         self.now = at;
@@ -127,18 +141,12 @@ impl World {
         if self.jobs.contains_key(&job.id) {
             return Err(Refused::SecondJob(job.id));
         }
-        let state = JobState {
-            job: job.clone(),
-            phase: Phase::Waiting { since: at },
-            seats: Vec::new(),
-            stops: 0,
-            busy_milli: None,
-        };
-        self.jobs.insert(job.id, state);
+        self.jobs.insert(job.id, JobState::new(job, at));
         Ok(())
     }
 
     fn end(&mut self, id: JobId) -> Result<(), Refused> {
+        self.left(id);
         let state = self.jobs.remove(&id).ok_or(Refused::NoSuchJob(id))?;
         self.give(id, &state.job.worker, &state.seats);
         Ok(())
@@ -148,9 +156,8 @@ impl World {
         match action {
             Action::Place { job, seats } | Action::Restore { job, seats } => {
                 let state = self.job(*job).ok_or(Refused::NoSuchJob(*job))?;
-                let restored = matches!(state.phase, Phase::Reclaimed { .. });
                 let right = match action {
-                    Action::Restore { .. } => restored,
+                    Action::Restore { .. } => matches!(state.phase, Phase::Reclaimed { .. }),
                     _ => state.phase.waits(),
                 };
                 if !right {
@@ -160,18 +167,19 @@ impl World {
             }
             Action::Move { job, seats, .. } | Action::Resize { job, seats } => {
                 let state = self.job(*job).ok_or(Refused::NoSuchJob(*job))?;
-                if state.seats.is_empty() {
+                if !state.phase.holds_gpus() {
                     return Err(Refused::WrongPhase(*job));
                 }
                 self.seat(at, *job, seats)
             }
-            // Those who stop hold what they have until they have stopped.
             Action::Preempt { job, .. } | Action::Reclaim { job } => {
                 let state = self.job(*job).ok_or(Refused::NoSuchJob(*job))?;
-                if state.seats.is_empty() {
+                let reclaims = matches!(action, Action::Reclaim { .. });
+                let nothing = state.seats.iter().all(|seat| seat.gpus.is_empty());
+                if state.seats.is_empty() || state.stopping || reclaims && nothing {
                     return Err(Refused::WrongPhase(*job));
                 }
-                self.stop(at, *job, matches!(action, Action::Reclaim { .. }));
+                self.tell_to_stop(at, *job, reclaims);
                 Ok(())
             }
             Action::SetMig { gpu, on } => self.set_mig(*gpu, *on),
@@ -183,15 +191,8 @@ impl World {
     }
 
     fn done(&mut self, at: Nanoseconds, action: &Action) -> Result<(), Refused> {
-        if let Action::Place { job, seats }
-        | Action::Restore { job, seats }
-        | Action::Move { job, seats, .. }
-        | Action::Resize { job, seats } = action
-            && !self.is_ready(seats)
-        {
-            return Err(Refused::NotReady(*job));
-        }
-        if !self.has_begun(action) {
+        self.ready_for(action)?;
+        if !self.is_under_way(action) {
             self.begin(at, action)?;
         }
         match action {
@@ -199,29 +200,26 @@ impl World {
             | Action::Restore { job, .. }
             | Action::Move { job, .. }
             | Action::Resize { job, .. } => {
+                self.left(*job);
                 let state = self.jobs.get_mut(job).ok_or(Refused::NoSuchJob(*job))?;
                 state.phase = Phase::Running { since: at };
             }
+            Action::Preempt { job, .. } | Action::Reclaim { job } => self.left(*job),
             Action::Cut { gpu, start, .. } => {
                 if let Some(instance) = self.instance(*gpu, *start) {
                     instance.ready = true;
                 }
             }
-            Action::Merge { gpu, start } => self.drop_instance(*gpu, *start),
-            Action::Attach { gpu, .. } => {
-                if let Some(state) = self.gpus.get_mut(gpu.index()) {
-                    state.link = Link::Here;
-                }
-                self.recount_around(*gpu);
-            }
+            Action::Merge { gpu, start } => self.merged(*gpu, *start),
+            Action::SetMig { gpu, .. } => self.switched(*gpu),
+            Action::Attach { gpu, .. } => self.linked(*gpu),
             Action::Detach { gpu } => self.return_to_pool(*gpu),
-            Action::Preempt { .. } | Action::Reclaim { .. } | Action::SetMig { .. } => {}
         }
         Ok(())
     }
 
-    /// Whether what an action takes is held already.
-    fn has_begun(&self, action: &Action) -> bool {
+    /// Whether an action has begun, and what it took is still held for it.
+    pub fn is_under_way(&self, action: &Action) -> bool {
         let starting = |job: &JobId, seats: &[Seat]| {
             self.job(*job).is_some_and(|state| {
                 matches!(state.phase, Phase::Starting { .. }) && state.seats == seats
@@ -233,320 +231,48 @@ impl World {
             | Action::Restore { job, seats }
             | Action::Move { job, seats, .. }
             | Action::Resize { job, seats } => starting(job, seats),
-            Action::Preempt { job, .. } => self.job(*job).is_some_and(|state| state.phase.waits()),
-            Action::Reclaim { job } => self
-                .job(*job)
-                .is_some_and(|state| matches!(state.phase, Phase::Reclaimed { .. })),
-            Action::SetMig { gpu, on } => {
-                self.gpu(*gpu).is_some_and(|state| state.gpu.mig_on == *on)
+            Action::Preempt { job, .. } | Action::Reclaim { job } => {
+                self.job(*job).is_some_and(|state| state.stopping)
             }
+            Action::SetMig { gpu, on } => self
+                .gpu(*gpu)
+                .is_some_and(|state| state.switching && state.gpu.mig_on == *on),
             Action::Cut { gpu, shape, start } => self
                 .instances(*gpu)
                 .iter()
                 .any(|one| one.start == *start && one.shape == *shape && !one.ready),
             Action::Merge { gpu, start } => self
-                .instances(*gpu)
-                .iter()
-                .any(|one| one.start == *start && !one.ready && one.holder.is_none()),
-            Action::Attach { gpu, .. } => linked(gpu, Link::Attaching),
+                .gpu(*gpu)
+                .is_some_and(|state| state.going.iter().any(|one| one.start == *start)),
+            Action::Attach { gpu, node } => {
+                linked(gpu, Link::Attaching)
+                    && self.gpu(*gpu).and_then(|state| state.node) == Some(*node)
+            }
             Action::Detach { gpu } => linked(gpu, Link::Detaching),
         }
     }
 
     fn failed(&mut self, at: Nanoseconds, action: &Action) -> Result<(), Refused> {
+        if !self.is_under_way(action) {
+            return Err(Refused::NotUnderway);
+        }
         match action {
             Action::Place { job, .. }
             | Action::Restore { job, .. }
             | Action::Move { job, .. }
-            | Action::Resize { job, .. } => {
-                if self.job(*job).is_none() {
-                    return Err(Refused::NoSuchJob(*job));
-                }
-                self.stop(at, *job, false);
-            }
-            Action::Cut { gpu, start, .. } => {
-                let holder = self.instance(*gpu, *start).and_then(|one| one.holder);
-                if let Some(job) = holder {
-                    self.stop(at, job, false);
-                }
-                self.drop_instance(*gpu, *start);
-            }
-            Action::Merge { gpu, start } => {
-                if let Some(instance) = self.instance(*gpu, *start) {
-                    instance.ready = true;
-                }
-            }
-            Action::Attach { gpu, .. } => {
+            | Action::Resize { job, .. } => self.stop(at, *job),
+            // A stop is enforced: who did not stop when told to is ended.
+            Action::Preempt { job, .. } | Action::Reclaim { job } => self.left(*job),
+            Action::Cut { gpu, start, .. } => self.uncut(at, *gpu, *start),
+            Action::Merge { gpu, start } => self.unmerge(at, *gpu, *start),
+            Action::Attach { gpu, .. } => self.unattach(at, *gpu),
+            Action::Detach { gpu } => self.linked(*gpu),
+            Action::SetMig { gpu, .. } => {
                 self.stop_all_on(at, *gpu);
-                self.return_to_pool(*gpu);
-            }
-            Action::Detach { gpu } => {
-                if let Some(state) = self.gpus.get_mut(gpu.index()) {
-                    state.link = Link::Here;
-                }
+                self.switch_back(*gpu);
                 self.recount_around(*gpu);
             }
-            // Who was to stop has stopped; a mode that could not be switched is what it was.
-            Action::Preempt { .. } | Action::Reclaim { .. } => {}
-            Action::SetMig { gpu, on } => self.set_mig(*gpu, !*on)?,
         }
-        Ok(())
-    }
-
-    fn seat(&mut self, at: Nanoseconds, job: JobId, seats: &[Seat]) -> Result<(), Refused> {
-        let state = self.jobs.get_mut(&job).ok_or(Refused::NoSuchJob(job))?;
-        let old = std::mem::take(&mut state.seats);
-        let ask = state.job.worker;
-        self.give(job, &ask, &old);
-        if let Err(refused) = self.take(job, &ask, seats) {
-            // What was just given back is free.
-            let _ = self.take(job, &ask, &old);
-            if let Some(state) = self.jobs.get_mut(&job) {
-                state.seats = old;
-            }
-            return Err(refused);
-        }
-        if let Some(state) = self.jobs.get_mut(&job) {
-            state.seats = seats.to_vec();
-            state.phase = Phase::Starting { since: at };
-        }
-        Ok(())
-    }
-
-    /// A job gives everything back and waits, or stays reclaimed.
-    fn stop(&mut self, at: Nanoseconds, job: JobId, reclaimed: bool) {
-        let Some(state) = self.jobs.get_mut(&job) else {
-            return;
-        };
-        let old = std::mem::take(&mut state.seats);
-        state.stops += 1;
-        state.phase = if reclaimed {
-            Phase::Reclaimed { since: at }
-        } else {
-            Phase::Waiting { since: at }
-        };
-        let ask = state.job.worker;
-        self.give(job, &ask, &old);
-    }
-
-    fn stop_all_on(&mut self, at: Nanoseconds, gpu: GpuId) {
-        let holders: Vec<JobId> = match self.gpu(gpu).map(|state| &state.held) {
-            Some(Held::Whole(job)) => vec![*job],
-            Some(Held::Shared { holders, .. }) => holders.iter().map(|one| one.job).collect(),
-            Some(Held::Sliced(instances)) => {
-                instances.iter().filter_map(|one| one.holder).collect()
-            }
-            Some(Held::Free) | None => Vec::new(),
-        };
-        for job in holders {
-            self.stop(at, job, false);
-        }
-    }
-}
-
-/// GPUs: instances, links, health.
-impl World {
-    fn instances(&self, gpu: GpuId) -> &[Instance] {
-        match self.gpu(gpu).map(|state| &state.held) {
-            Some(Held::Sliced(instances)) => instances,
-            _ => &[],
-        }
-    }
-
-    fn instance(&mut self, gpu: GpuId, start: u8) -> Option<&mut Instance> {
-        match &mut self.gpus.get_mut(gpu.index())?.held {
-            Held::Sliced(instances) => instances.iter_mut().find(|one| one.start == start),
-            _ => None,
-        }
-    }
-
-    fn drop_instance(&mut self, gpu: GpuId, start: u8) {
-        if let Some(state) = self.gpus.get_mut(gpu.index())
-            && let Held::Sliced(instances) = &mut state.held
-        {
-            instances.retain(|one| one.start != start);
-        }
-        self.recount_around(gpu);
-    }
-
-    fn set_mig(&mut self, gpu: GpuId, on: bool) -> Result<(), Refused> {
-        let kinds = &self.kinds;
-        let state = self
-            .gpus
-            .get_mut(gpu.index())
-            .ok_or(Refused::NoSuchGpu(gpu))?;
-        let cuttable = kinds
-            .get(state.gpu.kind.index())
-            .is_some_and(|k| k.mig.is_some());
-        state.held = match (&state.held, on) {
-            (Held::Free, true) if cuttable => Held::Sliced(Vec::new()),
-            (Held::Sliced(instances), false) if instances.is_empty() => Held::Free,
-            _ => return Err(Refused::WrongState(gpu)),
-        };
-        state.gpu.mig_on = on;
-        self.recount_around(gpu);
-        Ok(())
-    }
-
-    fn cut(&mut self, gpu: GpuId, shape: u8, start: u8) -> Result<(), Refused> {
-        let kinds = &self.kinds;
-        let state = self
-            .gpus
-            .get_mut(gpu.index())
-            .ok_or(Refused::NoSuchGpu(gpu))?;
-        let geometry = kinds
-            .get(state.gpu.kind.index())
-            .and_then(|kind| kind.mig.as_ref());
-        let (Some(geometry), Held::Sliced(instances)) = (geometry, &mut state.held) else {
-            return Err(Refused::WrongState(gpu));
-        };
-        let present: Vec<(u8, u8)> = instances.iter().map(|one| (one.shape, one.start)).collect();
-        if !geometry.has_room(&present, shape, start) {
-            return Err(Refused::Geometry(gpu));
-        }
-        instances.push(Instance {
-            shape,
-            start,
-            holder: None,
-            ready: false,
-        });
-        self.recount_around(gpu);
-        Ok(())
-    }
-
-    fn merge(&mut self, gpu: GpuId, start: u8) -> Result<(), Refused> {
-        match self.instance(gpu, start) {
-            Some(instance) if instance.holder.is_none() && instance.ready => {
-                instance.ready = false;
-                Ok(())
-            }
-            _ => Err(Refused::WrongState(gpu)),
-        }
-    }
-
-    fn attach(&mut self, gpu: GpuId, node: NodeId) -> Result<(), Refused> {
-        let state = self.gpu(gpu).ok_or(Refused::NoSuchGpu(gpu))?;
-        let target = self.node(node).ok_or(Refused::NoSuchNode(node))?;
-        let Home::Pool(pool) = state.gpu.home else {
-            return Err(Refused::WrongState(gpu));
-        };
-        if state.link != Link::InPool {
-            return Err(Refused::WrongState(gpu));
-        }
-        let attached = target.gpus.len() - target.node.gpus.len();
-        let slots = target.node.slots as usize;
-        if !target.takes_work() || !target.node.pools.contains(&pool) || attached >= slots {
-            return Err(Refused::NoSlot(gpu, node));
-        }
-        if let Some(target) = self.nodes.get_mut(node.index()) {
-            target.gpus.push(gpu);
-        }
-        if let Some(state) = self.gpus.get_mut(gpu.index()) {
-            state.node = Some(node);
-            state.link = Link::Attaching;
-        }
-        self.recount(node);
-        Ok(())
-    }
-
-    fn detach(&mut self, gpu: GpuId) -> Result<(), Refused> {
-        let state = self
-            .gpus
-            .get_mut(gpu.index())
-            .ok_or(Refused::NoSuchGpu(gpu))?;
-        let idle = matches!(state.held, Held::Free);
-        if !idle || state.link != Link::Here || matches!(state.gpu.home, Home::Node(_)) {
-            return Err(Refused::WrongState(gpu));
-        }
-        state.link = Link::Detaching;
-        self.recount_around(gpu);
-        Ok(())
-    }
-
-    fn return_to_pool(&mut self, gpu: GpuId) {
-        let Some(state) = self.gpus.get_mut(gpu.index()) else {
-            return;
-        };
-        state.link = Link::InPool;
-        if let Some(node) = state.node.take() {
-            if let Some(node) = self.nodes.get_mut(node.index()) {
-                node.gpus.retain(|one| *one != gpu);
-            }
-            self.recount(node);
-        }
-    }
-
-    fn join(&mut self, node: &Node, gpus: &[FleetGpu]) {
-        let first = self.gpus.len() as u32;
-        let id = NodeId(self.nodes.len() as u32);
-        let mut node = node.clone();
-        node.gpus = (0..gpus.len() as u32).map(|at| GpuId(first + at)).collect();
-        for gpu in gpus {
-            let home = Home::Node(id);
-            self.gpus.push(GpuState::new(&FleetGpu {
-                home,
-                ..gpu.clone()
-            }));
-        }
-        self.nodes.push(NodeState::new(&node));
-        self.recount(id);
-    }
-
-    fn node_health(&mut self, at: Nanoseconds, id: NodeId, health: Health) -> Result<(), Refused> {
-        let state = self
-            .nodes
-            .get_mut(id.index())
-            .ok_or(Refused::NoSuchNode(id))?;
-        state.node.health = health;
-        if !health.keeps_work() {
-            let held: Vec<JobId> = self
-                .jobs
-                .iter()
-                .filter(|(_, state)| state.seats.iter().any(|seat| seat.node == id))
-                .map(|(job, _)| *job)
-                .collect();
-            for job in held {
-                self.stop(at, job, false);
-            }
-            let gpus = self
-                .node(id)
-                .map_or_else(Vec::new, |state| state.gpus.clone());
-            for gpu in gpus {
-                self.forget(gpu);
-            }
-        }
-        self.recount(id);
-        Ok(())
-    }
-
-    /// What a node that went down had made of a GPU is gone: instances, and the way to its pool.
-    fn forget(&mut self, gpu: GpuId) {
-        let Some(state) = self.gpus.get_mut(gpu.index()) else {
-            return;
-        };
-        if let Held::Sliced(instances) = &mut state.held {
-            instances.clear();
-        }
-        if matches!(state.gpu.home, Home::Pool(_)) {
-            self.return_to_pool(gpu);
-        }
-    }
-
-    fn gpu_health(&mut self, at: Nanoseconds, id: GpuId, health: Health) -> Result<(), Refused> {
-        let state = self
-            .gpus
-            .get_mut(id.index())
-            .ok_or(Refused::NoSuchGpu(id))?;
-        state.gpu.health = health;
-        if !health.keeps_work() {
-            self.stop_all_on(at, id);
-            if let Some(Held::Sliced(instances)) =
-                self.gpus.get_mut(id.index()).map(|s| &mut s.held)
-            {
-                instances.clear();
-            }
-        }
-        self.recount_around(id);
         Ok(())
     }
 }

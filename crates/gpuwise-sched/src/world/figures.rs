@@ -1,6 +1,6 @@
 //! Figures of a world at a moment.
 
-use super::{Held, World};
+use super::{Held, Phase, World};
 use gpuwise_domain::placement::Figures;
 
 impl World {
@@ -32,7 +32,7 @@ impl World {
         for state in self.jobs.values() {
             if state.phase.waits() {
                 figures.pending += 1;
-            } else if !state.seats.is_empty() {
+            } else if matches!(state.phase, Phase::Starting { .. } | Phase::Running { .. }) {
                 figures.running += 1;
             }
         }

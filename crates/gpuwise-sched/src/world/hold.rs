@@ -1,18 +1,20 @@
 //! Taking and giving back what seats hold.
 
-use super::{Held, Holder, Link, Refused, World};
+use super::{Held, Holder, Refused, World};
 use gpuwise_domain::placement::{GpuId, GpuShare, JobId, NodeId, Part, Seat, WorkerAsk};
 
 impl World {
-    /// Takes all seats or none.
+    /// Takes all seats or none. Seats that were just given back (`back`) are taken whether or not their
+    /// nodes take new work.
     pub(super) fn take(
         &mut self,
         job: JobId,
         ask: &WorkerAsk,
         seats: &[Seat],
+        back: bool,
     ) -> Result<(), Refused> {
         for (done, seat) in seats.iter().enumerate() {
-            if let Err(refused) = self.take_seat(job, ask, seat) {
+            if let Err(refused) = self.take_seat(job, ask, seat, back) {
                 for seat in seats.get(..done).unwrap_or_default() {
                     self.give_seat(job, ask, seat);
                 }
@@ -29,16 +31,22 @@ impl World {
         }
     }
 
-    fn take_seat(&mut self, job: JobId, ask: &WorkerAsk, seat: &Seat) -> Result<(), Refused> {
+    fn take_seat(
+        &mut self,
+        job: JobId,
+        ask: &WorkerAsk,
+        seat: &Seat,
+        back: bool,
+    ) -> Result<(), Refused> {
         let node = self.node(seat.node).ok_or(Refused::NoSuchNode(seat.node))?;
-        if !node.takes_work() {
+        if !node.takes_work() && !back {
             return Err(Refused::NodeClosed(seat.node));
         }
         if node.cpu_free < ask.cpu_milli || node.memory_free < ask.memory_mib {
             return Err(Refused::NodeFull(seat.node));
         }
         for (done, share) in seat.gpus.iter().enumerate() {
-            if let Err(refused) = self.take_share(job, seat.node, *share) {
+            if let Err(refused) = self.take_share(job, seat.node, *share, back) {
                 for share in seat.gpus.get(..done).unwrap_or_default() {
                     self.give_share(job, *share);
                 }
@@ -66,7 +74,13 @@ impl World {
         self.recount(seat.node);
     }
 
-    fn take_share(&mut self, job: JobId, node: NodeId, share: GpuShare) -> Result<(), Refused> {
+    fn take_share(
+        &mut self,
+        job: JobId,
+        node: NodeId,
+        share: GpuShare,
+        back: bool,
+    ) -> Result<(), Refused> {
         let kinds = &self.kinds;
         let state = self
             .gpus
@@ -75,7 +89,7 @@ impl World {
         if state.node != Some(node) {
             return Err(Refused::NotThere(share.gpu, node));
         }
-        if !state.takes_work() {
+        if !state.takes_work() && !back {
             return Err(Refused::GpuClosed(share.gpu));
         }
         let busy = Err(Refused::GpuBusy(share.gpu));
@@ -125,11 +139,12 @@ impl World {
                 }
                 *milli_free -= milli;
                 *memory_free = memory_free.map(|free| free - memory_mib);
-                holders.push(Holder {
+                let holder = Holder {
                     job,
                     milli,
                     memory_mib,
-                });
+                };
+                holders.insert(holders.partition_point(|one| *one < holder), holder);
             }
             (Part::Slice { shape, start }, Held::Sliced(instances)) => {
                 let free = instances
@@ -145,7 +160,7 @@ impl World {
         Ok(())
     }
 
-    fn give_share(&mut self, job: JobId, share: GpuShare) {
+    pub(super) fn give_share(&mut self, job: JobId, share: GpuShare) {
         let Some(state) = self.gpus.get_mut(share.gpu.index()) else {
             return;
         };
@@ -214,21 +229,5 @@ impl World {
         if let Some(node) = self.gpu(gpu).and_then(|state| state.node) {
             self.recount(node);
         }
-    }
-
-    /// Whether every GPU and instance of these seats can be used now.
-    pub(super) fn is_ready(&self, seats: &[Seat]) -> bool {
-        seats.iter().flat_map(|seat| &seat.gpus).all(|share| {
-            self.gpu(share.gpu).is_some_and(|state| {
-                let instance = match (share.part, &state.held) {
-                    (Part::Slice { start, .. }, Held::Sliced(instances)) => {
-                        instances.iter().any(|one| one.start == start && one.ready)
-                    }
-                    (Part::Slice { .. }, _) => false,
-                    _ => true,
-                };
-                instance && state.link == Link::Here
-            })
-        })
     }
 }

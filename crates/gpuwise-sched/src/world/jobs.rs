@@ -1,21 +1,104 @@
 //! Jobs that wait or run.
 
-use gpuwise_domain::placement::{Job, Seat};
+use gpuwise_domain::placement::{GpuId, Job, Seat};
 use gpuwise_units::Nanoseconds;
 
 /// A job as it is now.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct JobState {
     /// What was asked for.
     pub job: Job,
     /// Whether it waits, starts or runs.
     pub phase: Phase,
-    /// Where its workers are; empty while it waits.
+    /// Where its workers are; empty while it waits. While it is reclaimed they name the nodes whose
+    /// processor time and memory it keeps, and no GPU.
     pub seats: Vec<Seat>,
     /// How often it was stopped or lost its place.
     pub stops: u32,
     /// How busy its GPUs were when last measured, in thousandths of the time.
     pub busy_milli: Option<u32>,
+    /// Since when it has been quiet, by how quiet.
+    pub quiet: Quiet,
+    /// Since when it has work again, while its GPUs are reclaimed.
+    pub wanted: Option<Nanoseconds>,
+    /// Whether it was told to stop and may still run where it was.
+    pub stopping: bool,
+    /// GPUs where it may still be though it was told to leave.
+    pub leaving: Vec<GpuId>,
+}
+
+impl JobState {
+    /// One that waits.
+    pub(super) fn new(job: &Job, at: Nanoseconds) -> Self {
+        Self {
+            job: job.clone(),
+            phase: Phase::Waiting { since: at },
+            seats: Vec::new(),
+            stops: 0,
+            busy_milli: None,
+            quiet: Quiet::default(),
+            wanted: None,
+            stopping: false,
+            leaving: Vec::new(),
+        }
+    }
+
+    /// It has no place any more.
+    pub(super) fn rest(&mut self, phase: Phase) {
+        self.phase = phase;
+        self.stops += 1;
+        self.wanted = None;
+        self.quiet = Quiet::default();
+    }
+
+    /// Whether it is to get GPUs: it waits, or was idle and has work again.
+    pub const fn seeks(&self) -> bool {
+        self.phase.waits() || self.wanted.is_some()
+    }
+
+    /// Since when it has been at most so busy: measured, and never above it since. `None`: it is not.
+    pub fn quiet_since(&self, busy_milli: u32) -> Option<Nanoseconds> {
+        let Phase::Running { since } = self.phase else {
+            return None;
+        };
+        (self.busy_milli? <= busy_milli).then(|| since.max(self.quiet.since(busy_milli)))
+    }
+}
+
+/// The last times at which a job was busy, by how busy: enough to say since when it has been below any
+/// threshold. Of more than eight the two oldest become one, which can only make it look busier.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Quiet {
+    /// How busy, falling; and when that was last so.
+    peaks: Vec<(u32, Nanoseconds)>,
+}
+
+impl Quiet {
+    const MOST: usize = 8;
+
+    /// Notes a measurement.
+    pub(super) fn note(&mut self, at: Nanoseconds, busy_milli: u32) {
+        while self
+            .peaks
+            .last()
+            .is_some_and(|(busy, _)| *busy <= busy_milli)
+        {
+            self.peaks.pop();
+        }
+        self.peaks.push((busy_milli, at));
+        if self.peaks.len() > Self::MOST {
+            let (busiest, _) = self.peaks.remove(0);
+            if let Some(next) = self.peaks.first_mut() {
+                next.0 = busiest;
+            }
+        }
+    }
+
+    /// When it was last busier than this; 0: never.
+    pub fn since(&self, busy_milli: u32) -> Nanoseconds {
+        let above = self.peaks.iter().rev().find(|(busy, _)| *busy > busy_milli);
+        above.map_or(Nanoseconds(0), |(_, at)| *at)
+    }
 }
 
 /// Whether a job waits, starts or runs, and since when.
@@ -52,6 +135,11 @@ impl Phase {
             | Self::Running { since }
             | Self::Reclaimed { since } => since,
         }
+    }
+
+    /// Whether it has seats with what it asked for.
+    pub const fn holds_gpus(self) -> bool {
+        matches!(self, Self::Starting { .. } | Self::Running { .. })
     }
 
     /// Whether it waits for a place.

@@ -2,15 +2,17 @@
 
 mod apply;
 mod figures;
+mod gpus;
 mod hold;
 mod jobs;
+mod seats;
 
 pub use apply::Refused;
-pub use jobs::{JobState, Phase};
+pub use jobs::{JobState, Phase, Quiet};
 
 use gpuwise_domain::placement::{
     Domain, DomainId, FabricPool, Fleet, FleetGpu, GpuId, GpuKind, Health, Home, Isolation, JobId,
-    KindId, Level, Node, NodeId, Queue, Reservation,
+    KindId, Level, Node, NodeId, Part, Queue, Reservation,
 };
 use gpuwise_units::Nanoseconds;
 use std::collections::BTreeMap;
@@ -19,7 +21,12 @@ use std::collections::BTreeMap;
 ///
 /// It changes by [`World::apply`] alone. Nodes, GPUs and kinds are known by their place in lists and
 /// are never removed; a node that is lost stays, with its health saying so.
-#[derive(Debug, Clone)]
+///
+/// What is held is what plans count on: an action that has begun holds what it will take, and what it
+/// will free can be taken by the next. What is still to be freed is kept beside it
+/// ([`GpuState::leaving`], [`GpuState::going`], [`GpuState::switching`], [`JobState::stopping`]): what
+/// counts on it is refused as [`Refused::NotReady`] until that is done.
+#[derive(Debug, Clone, PartialEq)]
 pub struct World {
     pub(crate) name: String,
     /// The plan in force: the parent of the next.
@@ -59,7 +66,7 @@ pub struct NodeState {
 }
 
 /// A GPU as it is now.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct GpuState {
     /// What it is.
     pub gpu: FleetGpu,
@@ -69,6 +76,12 @@ pub struct GpuState {
     pub link: Link,
     /// Who holds what of it.
     pub held: Held,
+    /// Instances that are being destroyed: their room counts as free for plans.
+    pub going: Vec<Instance>,
+    /// Who was told to leave and may still be there, with what each had.
+    pub leaving: Vec<(JobId, Part)>,
+    /// Whether MIG is being switched on or off.
+    pub switching: bool,
 }
 
 /// How a GPU is attached.
@@ -99,15 +112,15 @@ pub enum Held {
         milli_free: u32,
         /// Memory in MiB that is free; `None`: its memory is not known.
         memory_free: Option<u32>,
-        /// Who has how much.
+        /// Who has how much, in order.
         holders: Vec<Holder>,
     },
-    /// It is cut into instances, or MIG is on and there is none yet.
+    /// It is cut into instances, by start, or MIG is on and there is none yet.
     Sliced(Vec<Instance>),
 }
 
 /// Who has how much of a shared GPU.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Holder {
     /// Who.
     pub job: JobId,
@@ -126,7 +139,7 @@ pub struct Instance {
     pub start: u8,
     /// Who holds it.
     pub holder: Option<JobId>,
-    /// Whether it can be used: created, and not being destroyed.
+    /// Whether it can be used; not yet while it is being created.
     pub ready: bool,
 }
 
@@ -249,6 +262,19 @@ impl World {
     }
 }
 
+/// Two nodes are alike when all but the count of changes is.
+impl PartialEq for NodeState {
+    fn eq(&self, other: &Self) -> bool {
+        self.node == other.node
+            && self.cpu_free == other.cpu_free
+            && self.memory_free == other.memory_free
+            && self.gpus == other.gpus
+            && self.whole_free == other.whole_free
+            && self.milli_free == other.milli_free
+            && self.workers == other.workers
+    }
+}
+
 impl NodeState {
     fn new(node: &Node) -> Self {
         Self {
@@ -278,6 +304,9 @@ impl GpuState {
             } else {
                 Held::Free
             },
+            going: Vec::new(),
+            leaving: Vec::new(),
+            switching: false,
             gpu: gpu.clone(),
         }
     }

@@ -1,0 +1,365 @@
+//! Nodes and GPUs: instances, links, health.
+
+use super::{GpuState, Held, Instance, Link, NodeState, Refused, World};
+use gpuwise_domain::placement::{
+    FleetGpu, GpuId, Health, Home, JobId, MigGeometry, Node, NodeId, Part,
+};
+use gpuwise_units::Nanoseconds;
+
+/// MIG.
+impl World {
+    pub(super) fn instances(&self, gpu: GpuId) -> &[Instance] {
+        match self.gpu(gpu).map(|state| &state.held) {
+            Some(Held::Sliced(instances)) => instances,
+            _ => &[],
+        }
+    }
+
+    pub(super) fn instance(&mut self, gpu: GpuId, start: u8) -> Option<&mut Instance> {
+        match &mut self.gpus.get_mut(gpu.index())?.held {
+            Held::Sliced(instances) => instances.iter_mut().find(|one| one.start == start),
+            _ => None,
+        }
+    }
+
+    fn geometry(&self, gpu: &GpuState) -> Option<&MigGeometry> {
+        self.kind(gpu.gpu.kind)?.mig.as_ref()
+    }
+
+    /// Whether a GPU's instances and mode may be changed: it and its node are up.
+    fn is_open(&self, state: &GpuState) -> bool {
+        let node = state.node.and_then(|node| self.node(node));
+        state.takes_work() && node.is_some_and(NodeState::takes_work)
+    }
+
+    pub(super) fn set_mig(&mut self, gpu: GpuId, on: bool) -> Result<(), Refused> {
+        let state = self.gpu(gpu).ok_or(Refused::NoSuchGpu(gpu))?;
+        if !self.is_open(state) {
+            return Err(Refused::GpuClosed(gpu));
+        }
+        let held = match (&state.held, on) {
+            (Held::Free, true) if self.geometry(state).is_some() => Held::Sliced(Vec::new()),
+            (Held::Sliced(instances), false) if instances.is_empty() => Held::Free,
+            _ => return Err(Refused::WrongState(gpu)),
+        };
+        if state.switching {
+            return Err(Refused::WrongState(gpu));
+        }
+        if let Some(state) = self.gpus.get_mut(gpu.index()) {
+            state.held = held;
+            state.gpu.mig_on = on;
+            state.switching = true;
+        }
+        self.recount_around(gpu);
+        Ok(())
+    }
+
+    pub(super) fn switched(&mut self, gpu: GpuId) {
+        if let Some(state) = self.gpus.get_mut(gpu.index()) {
+            state.switching = false;
+        }
+    }
+
+    /// The mode is what it was, and nothing is on the GPU.
+    pub(super) fn switch_back(&mut self, gpu: GpuId) {
+        if let Some(state) = self.gpus.get_mut(gpu.index()) {
+            if state.switching {
+                state.gpu.mig_on = !state.gpu.mig_on;
+                state.switching = false;
+            }
+            state.held = if state.gpu.mig_on {
+                Held::Sliced(Vec::new())
+            } else {
+                Held::Free
+            };
+        }
+    }
+
+    pub(super) fn cut(&mut self, gpu: GpuId, shape: u8, start: u8) -> Result<(), Refused> {
+        let state = self.gpu(gpu).ok_or(Refused::NoSuchGpu(gpu))?;
+        if !self.is_open(state) {
+            return Err(Refused::GpuClosed(gpu));
+        }
+        let (Some(geometry), Held::Sliced(instances)) = (self.geometry(state), &state.held) else {
+            return Err(Refused::WrongState(gpu));
+        };
+        if !geometry.has_room(&places(instances), shape, start) {
+            return Err(Refused::Geometry(gpu));
+        }
+        let instance = Instance {
+            shape,
+            start,
+            holder: None,
+            ready: false,
+        };
+        self.put_instance(gpu, instance);
+        Ok(())
+    }
+
+    fn put_instance(&mut self, gpu: GpuId, instance: Instance) {
+        if let Some(state) = self.gpus.get_mut(gpu.index())
+            && let Held::Sliced(instances) = &mut state.held
+        {
+            let at = instances.partition_point(|one| one.start < instance.start);
+            instances.insert(at, instance);
+        }
+        self.recount_around(gpu);
+    }
+
+    /// An instance cannot be created while what is being destroyed is in its way.
+    pub(super) fn cut_is_ready(&self, gpu: GpuId, shape: u8, start: u8) -> Result<(), Refused> {
+        let state = self.gpu(gpu).ok_or(Refused::NoSuchGpu(gpu))?;
+        let Some(geometry) = self.geometry(state) else {
+            return Err(Refused::WrongState(gpu));
+        };
+        let there = self.instances(gpu).iter().filter(|one| one.ready);
+        let present: Vec<Instance> = there.chain(&state.going).copied().collect();
+        let room = geometry.has_room(&places(&present), shape, start);
+        let ready = room && !state.switching && state.link == Link::Here;
+        ready.then_some(()).ok_or(Refused::GpuNotReady(gpu))
+    }
+
+    pub(super) fn merge(&mut self, gpu: GpuId, start: u8) -> Result<(), Refused> {
+        let state = self
+            .gpus
+            .get_mut(gpu.index())
+            .ok_or(Refused::NoSuchGpu(gpu))?;
+        let Held::Sliced(instances) = &mut state.held else {
+            return Err(Refused::WrongState(gpu));
+        };
+        let idle = |one: &Instance| one.start == start && one.holder.is_none() && one.ready;
+        let Some(at) = instances.iter().position(idle) else {
+            return Err(Refused::WrongState(gpu));
+        };
+        state.going.push(instances.remove(at));
+        self.recount_around(gpu);
+        Ok(())
+    }
+
+    /// An instance cannot be destroyed while somebody is on it.
+    pub(super) fn merge_is_ready(&self, gpu: GpuId, start: u8) -> Result<(), Refused> {
+        let state = self.gpu(gpu).ok_or(Refused::NoSuchGpu(gpu))?;
+        let on_it = |part: &Part| matches!(part, Part::Slice { start: at, .. } if *at == start);
+        let left = !state.leaving.iter().any(|(_, part)| on_it(part));
+        left.then_some(()).ok_or(Refused::GpuNotReady(gpu))
+    }
+
+    pub(super) fn merged(&mut self, gpu: GpuId, start: u8) {
+        if let Some(state) = self.gpus.get_mut(gpu.index()) {
+            state.going.retain(|one| one.start != start);
+        }
+    }
+
+    /// An instance was not created: who counted on it waits again.
+    pub(super) fn uncut(&mut self, at: Nanoseconds, gpu: GpuId, start: u8) {
+        let holder = self.instance(gpu, start).and_then(|one| one.holder);
+        if let Some(job) = holder {
+            self.stop(at, job);
+        }
+        if let Some(state) = self.gpus.get_mut(gpu.index())
+            && let Held::Sliced(instances) = &mut state.held
+        {
+            instances.retain(|one| one.start != start);
+        }
+        self.recount_around(gpu);
+    }
+
+    /// An instance was not destroyed: what was to be created in its place cannot be, and a mode that
+    /// needs an empty GPU is not reached.
+    pub(super) fn unmerge(&mut self, at: Nanoseconds, gpu: GpuId, start: u8) {
+        let Some(state) = self.gpus.get_mut(gpu.index()) else {
+            return;
+        };
+        let Some(place) = state.going.iter().position(|one| one.start == start) else {
+            return;
+        };
+        let back = state.going.remove(place);
+        if !matches!(state.held, Held::Sliced(_)) {
+            self.stop_all_on(at, gpu);
+            self.switch_back(gpu);
+        }
+        let Some(geometry) = self
+            .gpu(gpu)
+            .and_then(|state| self.geometry(state))
+            .cloned()
+        else {
+            return;
+        };
+        loop {
+            let present = self.instances(gpu);
+            if geometry.has_room(&places(present), back.shape, back.start) {
+                break;
+            }
+            let Some(last) = present.iter().rev().find(|one| !one.ready) else {
+                break;
+            };
+            let start = last.start;
+            self.uncut(at, gpu, start);
+        }
+        self.put_instance(gpu, back);
+    }
+}
+
+/// Links.
+impl World {
+    pub(super) fn attach(&mut self, gpu: GpuId, node: NodeId) -> Result<(), Refused> {
+        let state = self.gpu(gpu).ok_or(Refused::NoSuchGpu(gpu))?;
+        let target = self.node(node).ok_or(Refused::NoSuchNode(node))?;
+        let Home::Pool(pool) = state.gpu.home else {
+            return Err(Refused::WrongState(gpu));
+        };
+        if state.link != Link::InPool {
+            return Err(Refused::WrongState(gpu));
+        }
+        if !state.gpu.health.takes_work() {
+            return Err(Refused::GpuClosed(gpu));
+        }
+        let attached = target.gpus.len().saturating_sub(target.node.gpus.len());
+        let slots = target.node.slots as usize;
+        if !target.takes_work() || !target.node.pools.contains(&pool) || attached >= slots {
+            return Err(Refused::NoSlot(gpu, node));
+        }
+        if let Some(target) = self.nodes.get_mut(node.index()) {
+            let own = target.node.gpus.len();
+            let after = target.gpus.iter().skip(own).take_while(|one| **one < gpu);
+            let place = own + after.count();
+            target.gpus.insert(place.min(target.gpus.len()), gpu);
+        }
+        if let Some(state) = self.gpus.get_mut(gpu.index()) {
+            state.node = Some(node);
+            state.link = Link::Attaching;
+        }
+        self.recount(node);
+        Ok(())
+    }
+
+    pub(super) fn detach(&mut self, gpu: GpuId) -> Result<(), Refused> {
+        let state = self
+            .gpus
+            .get_mut(gpu.index())
+            .ok_or(Refused::NoSuchGpu(gpu))?;
+        let idle = matches!(state.held, Held::Free);
+        if !idle || state.link != Link::Here || matches!(state.gpu.home, Home::Node(_)) {
+            return Err(Refused::WrongState(gpu));
+        }
+        state.link = Link::Detaching;
+        self.recount_around(gpu);
+        Ok(())
+    }
+
+    /// A pooled GPU is at its node.
+    pub(super) fn linked(&mut self, gpu: GpuId) {
+        if let Some(state) = self.gpus.get_mut(gpu.index()) {
+            state.link = Link::Here;
+        }
+        self.recount_around(gpu);
+    }
+
+    pub(super) fn unattach(&mut self, at: Nanoseconds, gpu: GpuId) {
+        self.stop_all_on(at, gpu);
+        self.empty(gpu);
+        self.return_to_pool(gpu);
+    }
+
+    pub(super) fn return_to_pool(&mut self, gpu: GpuId) {
+        let Some(state) = self.gpus.get_mut(gpu.index()) else {
+            return;
+        };
+        state.link = Link::InPool;
+        if let Some(node) = state.node.take() {
+            if let Some(node) = self.nodes.get_mut(node.index()) {
+                node.gpus.retain(|one| *one != gpu);
+            }
+            self.recount(node);
+        }
+    }
+}
+
+/// Health.
+impl World {
+    pub(super) fn join(&mut self, node: &Node, gpus: &[FleetGpu]) {
+        let first = self.gpus.len() as u32;
+        let id = NodeId(self.nodes.len() as u32);
+        let mut node = node.clone();
+        node.gpus = (0..gpus.len() as u32).map(|at| GpuId(first + at)).collect();
+        for gpu in gpus {
+            let home = Home::Node(id);
+            self.gpus.push(GpuState::new(&FleetGpu {
+                home,
+                ..gpu.clone()
+            }));
+        }
+        self.nodes.push(NodeState::new(&node));
+        self.recount(id);
+    }
+
+    pub(super) fn node_health(
+        &mut self,
+        at: Nanoseconds,
+        id: NodeId,
+        health: Health,
+    ) -> Result<(), Refused> {
+        let state = self
+            .nodes
+            .get_mut(id.index())
+            .ok_or(Refused::NoSuchNode(id))?;
+        state.node.health = health;
+        if !health.keeps_work() {
+            let held: Vec<JobId> = self
+                .jobs
+                .iter()
+                .filter(|(_, state)| state.seats.iter().any(|seat| seat.node == id))
+                .map(|(job, _)| *job)
+                .collect();
+            for job in held {
+                self.stop(at, job);
+            }
+            let gpus = self
+                .node(id)
+                .map_or_else(Vec::new, |state| state.gpus.clone());
+            for gpu in gpus {
+                self.empty(gpu);
+                if self
+                    .gpu(gpu)
+                    .is_some_and(|state| matches!(state.gpu.home, Home::Pool(_)))
+                {
+                    self.return_to_pool(gpu);
+                }
+            }
+        }
+        self.recount(id);
+        Ok(())
+    }
+
+    pub(super) fn gpu_health(
+        &mut self,
+        at: Nanoseconds,
+        id: GpuId,
+        health: Health,
+    ) -> Result<(), Refused> {
+        let state = self
+            .gpus
+            .get_mut(id.index())
+            .ok_or(Refused::NoSuchGpu(id))?;
+        state.gpu.health = health;
+        if !health.keeps_work() {
+            self.stop_all_on(at, id);
+            self.empty(id);
+        }
+        self.recount_around(id);
+        Ok(())
+    }
+
+    /// What was made of a GPU that went down, or was being made of it, is gone.
+    fn empty(&mut self, gpu: GpuId) {
+        self.switch_back(gpu);
+        if let Some(state) = self.gpus.get_mut(gpu.index()) {
+            state.going.clear();
+            state.leaving.clear();
+        }
+    }
+}
+
+fn places(instances: &[Instance]) -> Vec<(u8, u8)> {
+    instances.iter().map(|one| (one.shape, one.start)).collect()
+}

@@ -1,0 +1,200 @@
+//! Who sits where: taking seats, leaving them, and whether they are ready.
+
+use super::{GpuState, Held, Link, Phase, Refused, World};
+use gpuwise_domain::placement::{Action, GpuId, GpuShare, JobId, Part, Seat};
+use gpuwise_units::Nanoseconds;
+
+impl World {
+    /// Gives a job these seats instead of those that it has. Seats that it keeps are not touched.
+    pub(super) fn seat(
+        &mut self,
+        at: Nanoseconds,
+        job: JobId,
+        seats: &[Seat],
+    ) -> Result<(), Refused> {
+        if seats.is_empty() {
+            return Err(Refused::NoSeats(job));
+        }
+        let state = self.jobs.get_mut(&job).ok_or(Refused::NoSuchJob(job))?;
+        let ask = state.job.worker;
+        let (gone, fresh) = if state.seats.is_empty() {
+            (Vec::new(), seats.to_vec())
+        } else {
+            (without(&state.seats, seats), without(seats, &state.seats))
+        };
+        self.give(job, &ask, &gone);
+        if let Err(refused) = self.take(job, &ask, &fresh, false) {
+            // What was just given back is free.
+            let _ = self.take(job, &ask, &gone, true);
+            return Err(refused);
+        }
+        self.leave(job, &gone);
+        if let Some(state) = self.jobs.get_mut(&job) {
+            state.seats = seats.to_vec();
+            state.phase = Phase::Starting { since: at };
+            state.wanted = None;
+            state.quiet = super::Quiet::default();
+        }
+        Ok(())
+    }
+
+    /// A job has lost its place and waits.
+    pub(super) fn stop(&mut self, at: Nanoseconds, job: JobId) {
+        let Some(state) = self.jobs.get_mut(&job) else {
+            return;
+        };
+        if state.seats.is_empty() {
+            return;
+        }
+        let old = std::mem::take(&mut state.seats);
+        let ask = state.job.worker;
+        let told = state.stopping;
+        state.rest(Phase::Waiting { since: at });
+        self.give(job, &ask, &old);
+        if !told {
+            self.left(job);
+        }
+    }
+
+    /// A job is told to stop: what it has can be taken from now on, and is free when it has stopped.
+    /// A reclaimed one keeps its processor time and memory.
+    pub(super) fn tell_to_stop(&mut self, at: Nanoseconds, job: JobId, reclaimed: bool) {
+        let Some(state) = self.jobs.get_mut(&job) else {
+            return;
+        };
+        let old = std::mem::take(&mut state.seats);
+        let ask = state.job.worker;
+        state.stopping = true;
+        if reclaimed {
+            state.rest(Phase::Reclaimed { since: at });
+            let bare = |seat: &Seat| Seat {
+                node: seat.node,
+                gpus: Vec::new(),
+            };
+            state.seats = old.iter().map(bare).collect();
+            for seat in &old {
+                for share in &seat.gpus {
+                    self.give_share(job, *share);
+                }
+                self.recount(seat.node);
+            }
+        } else {
+            state.rest(Phase::Waiting { since: at });
+            self.give(job, &ask, &old);
+        }
+        self.leave(job, &old);
+    }
+
+    /// Notes that a job may still be where it was.
+    fn leave(&mut self, job: JobId, seats: &[Seat]) {
+        for share in seats.iter().flat_map(|seat| &seat.gpus) {
+            if let Some(gpu) = self.gpus.get_mut(share.gpu.index()) {
+                gpu.leaving.push((job, share.part));
+            }
+            if let Some(state) = self.jobs.get_mut(&job) {
+                state.leaving.push(share.gpu);
+            }
+        }
+    }
+
+    /// A job is gone from where it was told to leave.
+    pub(super) fn left(&mut self, job: JobId) {
+        let Some(state) = self.jobs.get_mut(&job) else {
+            return;
+        };
+        state.stopping = false;
+        for gpu in std::mem::take(&mut state.leaving) {
+            if let Some(gpu) = self.gpus.get_mut(gpu.index()) {
+                gpu.leaving.retain(|(who, _)| *who != job);
+            }
+        }
+    }
+
+    /// All that hold something of a GPU lose their places.
+    pub(super) fn stop_all_on(&mut self, at: Nanoseconds, gpu: GpuId) {
+        let holders: Vec<JobId> = match self.gpu(gpu).map(|state| &state.held) {
+            Some(Held::Whole(job)) => vec![*job],
+            Some(Held::Shared { holders, .. }) => holders.iter().map(|one| one.job).collect(),
+            Some(Held::Sliced(instances)) => {
+                instances.iter().filter_map(|one| one.holder).collect()
+            }
+            Some(Held::Free) | None => Vec::new(),
+        };
+        for job in holders {
+            self.stop(at, job);
+        }
+    }
+
+    /// Whether what an action needs is there and free by now.
+    pub(super) fn ready_for(&self, action: &Action) -> Result<(), Refused> {
+        let free = |gpu: GpuId, ready: fn(&GpuState) -> bool| {
+            let state = self.gpu(gpu).ok_or(Refused::NoSuchGpu(gpu))?;
+            let ready = ready(state).then_some(());
+            ready.ok_or(Refused::GpuNotReady(gpu))
+        };
+        match action {
+            Action::Place { job, seats }
+            | Action::Restore { job, seats }
+            | Action::Move { job, seats, .. }
+            | Action::Resize { job, seats } => {
+                let stopping = self.job(*job).is_some_and(|state| state.stopping);
+                let ready = !stopping && self.is_ready(*job, seats);
+                ready.then_some(()).ok_or(Refused::NotReady(*job))
+            }
+            Action::Preempt { .. } | Action::Reclaim { .. } | Action::Attach { .. } => Ok(()),
+            Action::Merge { gpu, start } => self.merge_is_ready(*gpu, *start),
+            Action::Cut { gpu, shape, start } => self.cut_is_ready(*gpu, *shape, *start),
+            Action::SetMig { gpu, .. } => free(*gpu, |state| {
+                state.going.is_empty() && state.leaving.is_empty() && state.link == Link::Here
+            }),
+            Action::Detach { gpu } => free(*gpu, |state| {
+                state.going.is_empty() && state.leaving.is_empty() && !state.switching
+            }),
+        }
+    }
+
+    /// Whether every GPU and instance of these seats can be used now.
+    fn is_ready(&self, job: JobId, seats: &[Seat]) -> bool {
+        let ready = |share: &GpuShare| {
+            let Some(state) = self.gpu(share.gpu) else {
+                return false;
+            };
+            let instance = match (share.part, &state.held) {
+                (Part::Slice { start, .. }, Held::Sliced(instances)) => {
+                    instances.iter().any(|one| one.start == start && one.ready)
+                }
+                (Part::Slice { .. }, _) => false,
+                _ => true,
+            };
+            let left = state
+                .leaving
+                .iter()
+                .all(|(who, part)| *who == job || !in_the_way(*part, share.part));
+            instance && left && !state.switching && state.link == Link::Here
+        };
+        seats.iter().flat_map(|seat| &seat.gpus).all(ready)
+    }
+}
+
+/// Whether one part of a GPU cannot be used while the other still is.
+fn in_the_way(leaving: Part, wanted: Part) -> bool {
+    match (leaving, wanted) {
+        (Part::Slice { start: left, .. }, Part::Slice { start: wanted, .. }) => left == wanted,
+        _ => true,
+    }
+}
+
+/// Those of the first that are not among the second, each counted once.
+fn without(these: &[Seat], those: &[Seat]) -> Vec<Seat> {
+    let mut left: Vec<&Seat> = those.iter().collect();
+    let mut kept = Vec::new();
+    for seat in these {
+        match left.iter().position(|other| *other == seat) {
+            Some(at) => {
+                left.swap_remove(at);
+            }
+            None => kept.push(seat.clone()),
+        }
+    }
+    kept
+}
