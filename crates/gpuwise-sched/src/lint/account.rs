@@ -1,0 +1,183 @@
+//! Who is where, as the linter counts it: taken from the world when first asked for, then its own.
+
+use crate::world::{Held, Link, Phase, World};
+use gpuwise_domain::placement::{GpuId, JobId, NodeId, Part, Seat};
+use std::collections::BTreeMap;
+
+/// Nodes, GPUs and jobs that were asked for.
+pub(super) struct Account<'w> {
+    world: &'w World,
+    nodes: BTreeMap<NodeId, NodeUse>,
+    gpus: BTreeMap<GpuId, GpuUse>,
+    jobs: BTreeMap<JobId, JobUse>,
+}
+
+/// What of a node is used.
+#[derive(Debug, Clone, Default)]
+pub(super) struct NodeUse {
+    pub(super) cpu_milli: u64,
+    pub(super) memory_mib: u64,
+    /// Pooled GPUs attached to it.
+    pub(super) attached: u32,
+}
+
+/// Where a GPU is and who uses it.
+#[derive(Debug, Clone)]
+pub(super) struct GpuUse {
+    /// Where it is, or will be once what is under way is done.
+    pub(super) node: Option<NodeId>,
+    pub(super) link: Link,
+    /// Whether MIG is on.
+    pub(super) cut: bool,
+    pub(super) instances: Vec<Piece>,
+    /// Who has what of it, each share once.
+    pub(super) users: Vec<(JobId, Part)>,
+}
+
+/// A MIG instance.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Piece {
+    pub(super) shape: u8,
+    pub(super) start: u8,
+    /// Whether it is being destroyed or created already.
+    pub(super) ready: bool,
+}
+
+/// What a job does and where.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct JobUse {
+    pub(super) doing: Doing,
+    pub(super) seats: Vec<Seat>,
+}
+
+/// Whether a job waits, has seats, or had them taken because it was idle.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Doing {
+    Waits,
+    Runs,
+    Reclaimed,
+}
+
+impl<'w> Account<'w> {
+    pub(super) const fn new(world: &'w World) -> Self {
+        Self {
+            world,
+            nodes: BTreeMap::new(),
+            gpus: BTreeMap::new(),
+            jobs: BTreeMap::new(),
+        }
+    }
+
+    /// A node's use; `None`: there is no such node.
+    pub(super) fn node(&mut self, id: NodeId) -> Option<&mut NodeUse> {
+        let state = self.world.node(id)?;
+        Some(self.nodes.entry(id).or_insert_with(|| NodeUse {
+            cpu_milli: state.node.cpu_milli.saturating_sub(state.cpu_free),
+            memory_mib: state.node.memory_mib.saturating_sub(state.memory_free),
+            attached: (state.gpus.len().saturating_sub(state.node.gpus.len())) as u32,
+        }))
+    }
+
+    /// A GPU's use; `None`: there is no such GPU.
+    pub(super) fn gpu(&mut self, id: GpuId) -> Option<&mut GpuUse> {
+        let state = self.world.gpu(id)?;
+        Some(self.gpus.entry(id).or_insert_with(|| {
+            GpuUse {
+                node: state.node,
+                link: state.link,
+                cut: matches!(state.held, Held::Sliced(_)),
+                instances: match &state.held {
+                    Held::Sliced(instances) => instances
+                        .iter()
+                        .map(|one| Piece {
+                            shape: one.shape,
+                            start: one.start,
+                            ready: one.ready,
+                        })
+                        .collect(),
+                    _ => Vec::new(),
+                },
+                users: users(&state.held),
+            }
+        }))
+    }
+
+    /// What a job does; `None`: there is no such job.
+    pub(super) fn job(&mut self, id: JobId) -> Option<&mut JobUse> {
+        let state = self.world.job(id)?;
+        Some(self.jobs.entry(id).or_insert_with(|| JobUse {
+            doing: match state.phase {
+                Phase::Waiting { .. } => Doing::Waits,
+                Phase::Starting { .. } | Phase::Running { .. } => Doing::Runs,
+                Phase::Reclaimed { .. } => Doing::Reclaimed,
+            },
+            seats: state.seats.clone(),
+        }))
+    }
+
+    /// A job's seats as counted now, whether or not it was asked for before.
+    pub(super) fn seats(&self, id: JobId) -> &[Seat] {
+        match self.jobs.get(&id) {
+            Some(used) => &used.seats,
+            None => self.world.job(id).map_or(&[], |state| &state.seats),
+        }
+    }
+
+    /// Where a GPU is, whether or not it was asked for before.
+    pub(super) fn whereabouts(&self, id: GpuId) -> Option<NodeId> {
+        match self.gpus.get(&id) {
+            Some(used) => used.node,
+            None => self.world.gpu(id)?.node,
+        }
+    }
+
+    /// Gives back what a job has.
+    pub(super) fn give_back(&mut self, id: JobId) {
+        let Some(state) = self.world.job(id) else {
+            return;
+        };
+        let ask = state.job.worker;
+        let Some(used) = self.job(id) else { return };
+        for seat in std::mem::take(&mut used.seats) {
+            if let Some(node) = self.node(seat.node) {
+                node.cpu_milli = node.cpu_milli.saturating_sub(ask.cpu_milli);
+                node.memory_mib = node.memory_mib.saturating_sub(ask.memory_mib);
+            }
+            for share in seat.gpus {
+                if let Some(gpu) = self.gpu(share.gpu)
+                    && let Some(at) = gpu.users.iter().position(|one| *one == (id, share.part))
+                {
+                    gpu.users.remove(at);
+                }
+            }
+        }
+    }
+}
+
+/// Who has what, from what the world says of a GPU.
+pub(super) fn users(held: &Held) -> Vec<(JobId, Part)> {
+    match held {
+        Held::Free => Vec::new(),
+        Held::Whole(job) => vec![(*job, Part::Whole)],
+        Held::Shared {
+            isolation, holders, ..
+        } => {
+            let share = |one: &crate::world::Holder| Part::Fraction {
+                milli: one.milli,
+                memory_mib: one.memory_mib,
+                isolation: *isolation,
+            };
+            holders.iter().map(|one| (one.job, share(one))).collect()
+        }
+        Held::Sliced(instances) => instances
+            .iter()
+            .filter_map(|one| {
+                let part = Part::Slice {
+                    shape: one.shape,
+                    start: one.start,
+                };
+                Some((one.holder?, part))
+            })
+            .collect(),
+    }
+}

@@ -1,0 +1,272 @@
+//! Whether a world holds together: every sum, and every seat seen from both sides.
+
+use super::{
+    Note, Rule, Severity,
+    account::{Piece, users},
+    devices::misfit,
+    gpu_name, job_name, node_name,
+};
+use crate::world::{Held, Link, Phase, World};
+use gpuwise_domain::placement::{GpuId, Home, JobId, NodeId, Part};
+use std::collections::BTreeMap;
+
+/// Holds a world against itself; nothing: it holds together. Looks at everything.
+pub fn lint_world(world: &World) -> Vec<Note> {
+    let mut whole = Whole {
+        world,
+        notes: Vec::new(),
+        seats: BTreeMap::new(),
+        hosts: BTreeMap::new(),
+    };
+    whole.jobs();
+    for id in (0..world.gpus().len() as u32).map(GpuId) {
+        whole.gpu(id);
+    }
+    for id in (0..world.nodes().len() as u32).map(NodeId) {
+        whole.node(id);
+    }
+    whole.notes
+}
+
+/// Processor time, memory and workers of a node's seats.
+type Hosted = (u64, u64, u32);
+
+struct Whole<'w> {
+    world: &'w World,
+    notes: Vec<Note>,
+    /// Shares of each GPU as the seats of jobs have them.
+    seats: BTreeMap<GpuId, Vec<(JobId, Part, NodeId)>>,
+    hosts: BTreeMap<NodeId, Hosted>,
+}
+
+impl Whole<'_> {
+    fn error(&mut self, rule: Rule, what: String) {
+        self.notes.push(Note {
+            severity: Severity::Error,
+            rule,
+            action: None,
+            what,
+        });
+    }
+
+    fn jobs(&mut self) {
+        let world = self.world;
+        for (id, state) in world.jobs() {
+            let job = &state.job;
+            let holds = match state.phase {
+                Phase::Starting { .. } | Phase::Running { .. } => true,
+                Phase::Waiting { .. } | Phase::Reclaimed { .. } => false,
+            };
+            let most = job.gang.most.max(job.gang.preferred).max(job.gang.least);
+            let count = state.seats.len() as u32;
+            if holds && (count == 0 || count < job.gang.least || count > most) {
+                let what = format!(
+                    "job {} has {count} workers; it runs with {} to {most}",
+                    job.name, job.gang.least
+                );
+                self.error(Rule::Gang, what);
+            }
+            if !holds && count > 0 {
+                let what = format!("job {} does not run and has {count} seats", job.name);
+                self.error(Rule::Phase, what);
+            }
+            for seat in &state.seats {
+                let host = self.hosts.entry(seat.node).or_default();
+                host.0 += job.worker.cpu_milli;
+                host.1 += job.worker.memory_mib;
+                host.2 += 1;
+                for share in &seat.gpus {
+                    let shares = self.seats.entry(share.gpu).or_default();
+                    shares.push((id, share.part, seat.node));
+                }
+            }
+        }
+    }
+
+    fn gpu(&mut self, id: GpuId) {
+        let Some(state) = self.world.gpu(id) else {
+            return;
+        };
+        let gpu = gpu_name(self.world, id);
+        let mut held = users(&state.held);
+        for (job, part, node) in self.seats.get(&id).cloned().unwrap_or_default() {
+            let Some(at) = held.iter().position(|one| *one == (job, part)) else {
+                let name = job_name(self.world, job);
+                self.error(
+                    Rule::Sums,
+                    format!("{name} counts on {gpu}, which is not its"),
+                );
+                continue;
+            };
+            held.swap_remove(at);
+            if state.node != Some(node) {
+                let (name, host) = (job_name(self.world, job), node_name(self.world, node));
+                let what = format!("{name} uses {gpu} on {host}, where it is not");
+                self.error(Rule::Sums, what);
+            }
+        }
+        for (job, _) in held {
+            let name = job_name(self.world, job);
+            self.error(
+                Rule::Sums,
+                format!("{gpu} is held by {name}, which has no such seat"),
+            );
+        }
+        if let Some(what) = self.misheld(id) {
+            self.error(Rule::Exclusive, format!("{gpu}: {what}"));
+        }
+        self.whereabouts(id);
+    }
+
+    /// What is wrong in how a GPU is held.
+    fn misheld(&self, id: GpuId) -> Option<String> {
+        let state = self.world.gpu(id)?;
+        let kind = self.world.kind(state.gpu.kind);
+        let keeps = state.gpu.health.keeps_work();
+        if !keeps && !users(&state.held).is_empty() {
+            return Some("it is lost and still held".to_owned());
+        }
+        match &state.held {
+            Held::Free | Held::Whole(_) => {
+                let on = state.gpu.mig_on;
+                on.then(|| "MIG is on, but it is not held as cut".to_owned())
+            }
+            Held::Shared {
+                milli_free,
+                memory_free,
+                holders,
+                ..
+            } => {
+                let milli: u64 = holders.iter().map(|one| u64::from(one.milli)).sum();
+                let memory: u64 = holders.iter().map(|one| u64::from(one.memory_mib)).sum();
+                let size = kind.and_then(|kind| kind.memory_mib).map(u64::from);
+                if milli + u64::from(*milli_free) != 1000 {
+                    return Some(format!(
+                        "{milli} thousandths are held, {milli_free} are free"
+                    ));
+                }
+                if memory_free.map(|free| u64::from(free) + memory) != size {
+                    return Some(format!("{memory} MiB are held, {memory_free:?} are free"));
+                }
+                holders
+                    .is_empty()
+                    .then(|| "it is shared by nobody".to_owned())
+            }
+            Held::Sliced(instances) => {
+                if !state.gpu.mig_on {
+                    return Some("it is cut, but MIG is off".to_owned());
+                }
+                let pieces: Vec<Piece> = instances
+                    .iter()
+                    .map(|one| Piece {
+                        shape: one.shape,
+                        start: one.start,
+                        ready: one.ready,
+                    })
+                    .collect();
+                match kind.and_then(|kind| kind.mig.as_ref()) {
+                    Some(geometry) => misfit(geometry, &pieces),
+                    None if pieces.is_empty() => None,
+                    None => Some("it cannot be cut and is".to_owned()),
+                }
+            }
+        }
+    }
+
+    fn whereabouts(&mut self, id: GpuId) {
+        let Some(state) = self.world.gpu(id) else {
+            return;
+        };
+        let gpu = gpu_name(self.world, id);
+        let pooled = matches!(state.gpu.home, Home::Pool(_));
+        let listed = state
+            .node
+            .and_then(|node| self.world.node(node))
+            .map(|node| {
+                let times = node.gpus.iter().filter(|one| **one == id).count();
+                times == 1
+            });
+        match (state.link, listed) {
+            (Link::InPool, None) if pooled => {}
+            (Link::Here | Link::Attaching | Link::Detaching, Some(true)) => {}
+            (link, _) => {
+                let what = format!("{gpu} is {link:?}, and no node or pool agrees");
+                self.error(Rule::Fabric, what);
+            }
+        }
+        if state.node.is_none() && !users(&state.held).is_empty() {
+            self.error(Rule::Fabric, format!("{gpu} is in its pool and held"));
+        }
+    }
+
+    fn node(&mut self, id: NodeId) {
+        let Some(state) = self.world.node(id) else {
+            return;
+        };
+        let (cpu, memory, workers) = self.hosts.get(&id).copied().unwrap_or_default();
+        let (mut whole, mut milli) = (0, 0);
+        let mut strangers = 0;
+        for gpu in &state.gpus {
+            let Some(gpu) = self.world.gpu(*gpu) else {
+                strangers += 1;
+                continue;
+            };
+            strangers += u32::from(gpu.node != Some(id));
+            let there = matches!(gpu.link, Link::Here | Link::Attaching);
+            if gpu.gpu.health.takes_work() && there && !matches!(gpu.held, Held::Sliced(_)) {
+                let used: u32 = users(&gpu.held)
+                    .iter()
+                    .map(|(_, part)| match part {
+                        Part::Fraction { milli, .. } => *milli,
+                        _ => 1000,
+                    })
+                    .sum();
+                whole += u32::from(gpu.held == Held::Free);
+                milli += 1000_u32.saturating_sub(used);
+            }
+        }
+        let table = [
+            (
+                "thousandths of cores",
+                cpu + state.cpu_free,
+                state.node.cpu_milli,
+            ),
+            (
+                "MiB of memory",
+                memory + state.memory_free,
+                state.node.memory_mib,
+            ),
+            ("workers", u64::from(workers), u64::from(state.workers)),
+            (
+                "whole free GPUs",
+                u64::from(whole),
+                u64::from(state.whole_free),
+            ),
+            (
+                "free thousandths of GPUs",
+                u64::from(milli),
+                u64::from(state.milli_free),
+            ),
+            ("GPUs that are elsewhere", u64::from(strangers), 0),
+        ];
+        for (of, counted, said) in table {
+            if counted != said {
+                let name = &state.node.name;
+                let what = format!("node {name}: {counted} {of} are counted, {said} are said");
+                self.error(Rule::Sums, what);
+            }
+        }
+        let attached = state.gpus.len().saturating_sub(state.node.gpus.len());
+        if attached > state.node.slots as usize {
+            let what = format!(
+                "node {} has {} slots and {attached} GPUs attached",
+                state.node.name, state.node.slots
+            );
+            self.error(Rule::Fabric, what);
+        }
+        if !state.node.health.keeps_work() && workers > 0 {
+            let what = format!("node {} is down and has {workers} workers", state.node.name);
+            self.error(Rule::Health, what);
+        }
+    }
+}
