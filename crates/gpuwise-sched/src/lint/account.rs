@@ -131,26 +131,42 @@ impl<'w> Account<'w> {
         }
     }
 
-    /// Gives back what a job has.
-    pub(super) fn give_back(&mut self, id: JobId) {
+    /// Gives back what a job has, and says where it was.
+    pub(super) fn give_back(&mut self, id: JobId) -> Vec<Seat> {
         let Some(state) = self.world.job(id) else {
-            return;
+            return Vec::new();
         };
         let ask = state.job.worker;
-        let Some(used) = self.job(id) else { return };
-        for seat in std::mem::take(&mut used.seats) {
+        let seats = self.give_gpus_back(id);
+        if let Some(used) = self.job(id) {
+            used.seats.clear();
+        }
+        for seat in &seats {
             if let Some(node) = self.node(seat.node) {
                 node.cpu_milli = node.cpu_milli.saturating_sub(ask.cpu_milli);
                 node.memory_mib = node.memory_mib.saturating_sub(ask.memory_mib);
             }
-            for share in seat.gpus {
-                if let Some(gpu) = self.gpu(share.gpu)
-                    && let Some(at) = gpu.users.iter().position(|one| *one == (id, share.part))
-                {
-                    gpu.users.remove(at);
-                }
+        }
+        seats
+    }
+
+    /// Gives back a job's GPUs and leaves it what it has of their hosts; says where it was.
+    pub(super) fn give_gpus_back(&mut self, id: JobId) -> Vec<Seat> {
+        let Some(used) = self.job(id) else {
+            return Vec::new();
+        };
+        let seats = used.seats.clone();
+        for seat in &mut used.seats {
+            seat.gpus.clear();
+        }
+        for share in seats.iter().flat_map(|seat| &seat.gpus) {
+            if let Some(gpu) = self.gpu(share.gpu)
+                && let Some(at) = gpu.users.iter().position(|one| *one == (id, share.part))
+            {
+                gpu.users.remove(at);
             }
         }
+        seats
     }
 }
 

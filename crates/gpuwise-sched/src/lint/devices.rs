@@ -14,6 +14,7 @@ impl<'w> Check<'w> {
             return;
         }
         let geometry = self.board(id);
+        self.open(id);
         let gpu = self.gpu_name(id);
         let Some(used) = self.account.gpu(id) else {
             return;
@@ -40,6 +41,7 @@ impl<'w> Check<'w> {
             return;
         }
         let geometry = self.board(id);
+        self.open(id);
         let gpu = self.gpu_name(id);
         let Some(used) = self.account.gpu(id) else {
             return;
@@ -127,7 +129,7 @@ impl<'w> Check<'w> {
             return;
         };
         let away = used.link == Link::InPool;
-        (used.link, used.node) = (Link::Attaching, Some(node));
+        (used.link, used.node) = (Link::Here, Some(node));
         if !away {
             self.error(Rule::Fabric, format!("{gpu} is not in its pool"));
         }
@@ -165,6 +167,21 @@ impl<'w> Check<'w> {
             self.error(Rule::Unknown, format!("there is no GPU #{id}"));
         }
         there
+    }
+
+    /// Says where a GPU or its node takes nothing new, so that it cannot be changed either.
+    fn open(&mut self, id: GpuId) {
+        let world = self.world;
+        let healthy = world.gpu(id).is_some_and(|gpu| gpu.gpu.health.takes_work());
+        let node = self
+            .account
+            .whereabouts(id)
+            .and_then(|node| world.node(node));
+        if !healthy || !node.is_some_and(|node| node.node.health.takes_work()) {
+            let gpu = self.gpu_name(id);
+            let what = format!("{gpu} is changed, but takes no new work or is in no node");
+            self.error(Rule::Health, what);
+        }
     }
 
     /// How a GPU can be cut.

@@ -6,7 +6,11 @@ use std::collections::BTreeSet;
 
 impl Check<'_> {
     pub(super) fn preempt(&mut self, id: JobId, cause: Cause) {
-        if self.expect(id, Doing::Runs, "preempted, but it does not run") {
+        let reclaimed = self.account.job(id).is_some_and(|used| {
+            // It still has processor time and memory.
+            used.doing == Doing::Reclaimed && !used.seats.is_empty()
+        });
+        if reclaimed || self.expect(id, Doing::Runs, "preempted, but it does not run") {
             self.may_stop(id, cause);
             self.account.give_back(id);
             if let Some(used) = self.account.job(id) {
@@ -18,14 +22,18 @@ impl Check<'_> {
     pub(super) fn moved(&mut self, id: JobId, seats: &[Seat], cause: Cause) {
         if self.expect(id, Doing::Runs, "moved, but it does not run") {
             self.may_stop(id, cause);
-            self.account.give_back(id);
-            self.take(id, seats);
+            let kept = self.account.give_back(id);
+            self.take(id, seats, &kept);
         }
     }
 
     pub(super) fn reclaim(&mut self, id: JobId) {
         if self.expect(id, Doing::Runs, "reclaimed, but it has nothing") {
-            self.account.give_back(id);
+            let seats = self.account.give_gpus_back(id);
+            if seats.iter().all(|seat| seat.gpus.is_empty()) {
+                let what = format!("{} is reclaimed, but it has no GPU", self.job_name(id));
+                self.error(Rule::Phase, what);
+            }
             if let Some(used) = self.account.job(id) {
                 used.doing = Doing::Reclaimed;
             }

@@ -13,13 +13,14 @@ use gpuwise_domain::placement::{
 impl Check<'_> {
     pub(super) fn place(&mut self, id: JobId, seats: &[Seat]) {
         if self.expect(id, Doing::Waits, "placed, but it does not wait") {
-            self.take(id, seats);
+            self.take(id, seats, &[]);
         }
     }
 
     pub(super) fn restore(&mut self, id: JobId, seats: &[Seat]) {
         if self.expect(id, Doing::Reclaimed, "restored, but nothing was reclaimed") {
-            self.take(id, seats);
+            self.account.give_back(id);
+            self.take(id, seats, &[]);
         }
     }
 
@@ -38,8 +39,8 @@ impl Check<'_> {
                 format!("{name} is resized, but it is not elastic"),
             );
         }
-        self.account.give_back(id);
-        self.take(id, seats);
+        let kept = self.account.give_back(id);
+        self.take(id, seats, &kept);
     }
 
     /// Whether a job exists and does this; says so where not.
@@ -56,8 +57,9 @@ impl Check<'_> {
         right
     }
 
-    /// Counts a job on seats, and says what does not hold of them.
-    pub(super) fn take(&mut self, id: JobId, seats: &[Seat]) {
+    /// Counts a job on seats, and says what does not hold of them. Seats that it had before may be
+    /// where nothing new may start.
+    pub(super) fn take(&mut self, id: JobId, seats: &[Seat], before: &[Seat]) {
         let Some(state) = self.world.job(id) else {
             return;
         };
@@ -72,7 +74,7 @@ impl Check<'_> {
             self.error(Rule::Gang, what);
         }
         for seat in seats {
-            self.take_seat(job, seat);
+            self.take_seat(job, seat, before.contains(seat));
         }
         if let Some(used) = self.account.job(id) {
             used.doing = Doing::Runs;
@@ -83,7 +85,7 @@ impl Check<'_> {
         self.kept_for_others(job, seats);
     }
 
-    fn take_seat(&mut self, job: &Job, seat: &Seat) {
+    fn take_seat(&mut self, job: &Job, seat: &Seat, kept: bool) {
         let name = &job.name;
         let Some(state) = self.world.node(seat.node) else {
             let what = format!("job {name} is put on node {}, which is not", seat.node);
@@ -91,7 +93,7 @@ impl Check<'_> {
             return;
         };
         let node = &state.node;
-        if !node.health.takes_work() {
+        if !node.health.takes_work() && !kept {
             let what = format!(
                 "job {name} is put on {}, which takes no new work",
                 node.name
@@ -121,11 +123,11 @@ impl Check<'_> {
             self.error(Rule::Ask, format!("a worker of job {name} {wrong}"));
         }
         for share in &seat.gpus {
-            self.take_share(job, seat, *share);
+            self.take_share(job, seat, *share, kept);
         }
     }
 
-    fn take_share(&mut self, job: &Job, seat: &Seat, share: GpuShare) {
+    fn take_share(&mut self, job: &Job, seat: &Seat, share: GpuShare, kept: bool) {
         let (Some(state), gpu) = (self.world.gpu(share.gpu), self.gpu_name(share.gpu)) else {
             let what = format!("job {} gets GPU #{}, which is not", job.name, share.gpu);
             self.error(Rule::Unknown, what);
@@ -143,7 +145,7 @@ impl Check<'_> {
             let node = self.node_name(seat.node);
             self.error(Rule::Health, format!("{gpu} is not attached to {node}"));
         }
-        if !state.gpu.health.takes_work() {
+        if !state.gpu.health.takes_work() && !kept {
             self.error(Rule::Health, format!("{gpu} takes no new work"));
         }
         if let Some(why) = double {

@@ -66,7 +66,9 @@ impl Whole<'_> {
                 );
                 self.error(Rule::Gang, what);
             }
-            if !holds && count > 0 {
+            let bare = matches!(state.phase, Phase::Reclaimed { .. })
+                && state.seats.iter().all(|seat| seat.gpus.is_empty());
+            if !holds && count > 0 && !bare {
                 let what = format!("job {} does not run and has {count} seats", job.name);
                 self.error(Rule::Phase, what);
             }
