@@ -1,7 +1,7 @@
 //! Events: the only way in which the state of a fleet changes.
 
 use super::{
-    Action, FleetGpu, GpuId, Health, Job, JobId, KindId, Node, NodeId, Queue, Reservation,
+    Action, FleetGpu, GpuId, Health, Job, JobId, KindId, Node, NodeId, Queue, Reservation, Sharing,
 };
 use alloc::{string::String, vec::Vec};
 use gpuwise_units::{HourlyPrice, Nanoseconds};
@@ -57,6 +57,8 @@ pub enum Event {
     },
     /// A queue is new, or has changed.
     QueueSet(Queue),
+    /// What counts of what queues take has changed.
+    SharingSet(Sharing),
     /// Something is kept for somebody.
     Reserved(Reservation),
     /// A reservation is over.

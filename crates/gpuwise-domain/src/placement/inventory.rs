@@ -1,6 +1,8 @@
 //! What there is: nodes, GPUs, how they are joined, and what is kept for whom.
 
-use super::{DomainId, GpuId, IslandId, KindId, MigGeometry, NodeId, PoolId, Queue, QueueId};
+use super::{
+    DomainId, GpuId, IslandId, KindId, MigGeometry, NodeId, PoolId, Queue, QueueId, Sharing,
+};
 use alloc::{string::String, vec::Vec};
 use gpuwise_units::{HourlyPrice, Nanoseconds};
 
@@ -25,6 +27,8 @@ pub struct Fleet {
     pub queues: Vec<Queue>,
     /// What is kept for whom and when.
     pub reservations: Vec<Reservation>,
+    /// How what queues take is made comparable.
+    pub sharing: Sharing,
 }
 
 /// A kind of GPU.

@@ -22,7 +22,7 @@ pub use inventory::{
 };
 pub use mig::{GeometryFault, MigBoard, MigGeometry, MigShape, Occupancy, ProfileSet};
 pub use plan::{Action, Cause, GpuShare, Part, Plan, Seat};
-pub use queue::{Queue, Quota};
+pub use queue::{Queue, QueueProblem, Quota, Sharing, Weigh, queue_problems};
 pub use replay::ReplayRow;
 pub use report::{Cure, Decision, Figures, Outcome, Report, Shortage};
 

@@ -1,7 +1,9 @@
 //! Events change the world, or are refused and change nothing.
 
 use super::{JobState, Link, Phase, World};
-use gpuwise_domain::placement::{Action, Event, GpuId, Job, JobId, NodeId, Seat, Stamped};
+use gpuwise_domain::placement::{
+    Action, Event, GpuId, Job, JobId, NodeId, Queue, QueueId, Seat, Stamped,
+};
 use gpuwise_units::Nanoseconds;
 
 /// Why an event cannot have happened in this world.
@@ -46,6 +48,12 @@ pub enum Refused {
     /// Something that the action needs is still being made ready.
     #[error("what job {0} starts on is not ready")]
     NotReady(JobId),
+    /// There is no such queue.
+    #[error("there is no queue {0}")]
+    NoSuchQueue(QueueId),
+    /// The parent of a queue does not come before it.
+    #[error("the parent of queue {0} does not come before it")]
+    WrongParent(QueueId),
     /// An event is older than what has happened.
     #[error("the event is older than the last one")]
     Past,
@@ -78,21 +86,24 @@ impl World {
             Event::Done(action) => self.done(at, action)?,
             Event::Failed(action) => self.failed(at, action)?,
             Event::Submitted(job) => self.submit(at, job)?,
-            Event::Ended { job, .. } => self.end(*job)?,
-            Event::NodeJoined { node, gpus } => self.join(node, gpus),
+            Event::Ended { job, .. } => self.end(at, *job)?,
+            Event::NodeJoined { node, gpus } => {
+                self.join(node, gpus);
+                self.rebook(at);
+            }
             Event::NodeHealth { node, health } => self.node_health(at, *node, *health)?,
             Event::GpuHealth { gpu, health } => self.gpu_health(at, *gpu, *health)?,
-            Event::QueueSet(queue) => {
-                match self.queues.iter_mut().find(|old| old.name == queue.name) {
-                    Some(old) => *old = queue.clone(),
-                    None => self.queues.push(queue.clone()),
-                }
+            Event::QueueSet(queue) => self.queue_set(at, queue)?,
+            Event::SharingSet(sharing) => {
+                self.shares.sharing = *sharing;
+                self.rebook(at);
             }
             Event::Reserved(reservation) => self.reservations.push(reservation.clone()),
             Event::ReservationEnded { name } => self.reservations.retain(|one| one.name != *name),
             Event::PriceSet { kind, price } => {
                 if let Some(kind) = self.kinds.get_mut(kind.index()) {
                     kind.price = Some(*price);
+                    self.rebook(at);
                 }
             }
             Event::Measured { job, busy_milli } => {
@@ -141,12 +152,33 @@ impl World {
         if self.jobs.contains_key(&job.id) {
             return Err(Refused::SecondJob(job.id));
         }
+        if let Some(queue) = job.queue.filter(|queue| queue.index() >= self.queues.len()) {
+            return Err(Refused::NoSuchQueue(queue));
+        }
         self.jobs.insert(job.id, JobState::new(job, at));
         Ok(())
     }
 
-    fn end(&mut self, id: JobId) -> Result<(), Refused> {
+    fn queue_set(&mut self, at: Nanoseconds, queue: &Queue) -> Result<(), Refused> {
+        let known = self.queues.iter().position(|old| old.name == queue.name);
+        let id = QueueId(known.unwrap_or(self.queues.len()) as u32);
+        if queue.parent.is_some_and(|parent| parent >= id) {
+            return Err(Refused::WrongParent(id));
+        }
+        match self.queues.get_mut(id.index()) {
+            Some(old) => *old = queue.clone(),
+            None => self.queues.push(queue.clone()),
+        }
+        self.rebook(at);
+        Ok(())
+    }
+
+    fn end(&mut self, at: Nanoseconds, id: JobId) -> Result<(), Refused> {
         self.left(id);
+        let seats = self
+            .job(id)
+            .map_or_else(Vec::new, |state| state.seats.clone());
+        self.book(at, id, &seats, false);
         let state = self.jobs.remove(&id).ok_or(Refused::NoSuchJob(id))?;
         self.give(id, &state.job.worker, &state.seats);
         Ok(())

@@ -15,6 +15,13 @@ pub struct JobState {
     pub seats: Vec<Seat>,
     /// How often it was stopped or lost its place.
     pub stops: u32,
+    /// Since when it has held what it holds now.
+    pub seated: Nanoseconds,
+    /// Thousandths of GPUs times nanoseconds that it held until `seated`.
+    pub served: u128,
+    /// What it had done when its seats last changed: time at speed 1000 with its preferred number of
+    /// workers, to its last checkpoint where it was stopped.
+    pub done: Nanoseconds,
     /// How busy its GPUs were when last measured, in thousandths of the time.
     pub busy_milli: Option<u32>,
     /// Since when it has been quiet, by how quiet.
@@ -35,6 +42,9 @@ impl JobState {
             phase: Phase::Waiting { since: at },
             seats: Vec::new(),
             stops: 0,
+            seated: at,
+            served: 0,
+            done: Nanoseconds(0),
             busy_milli: None,
             quiet: Quiet::default(),
             wanted: None,

@@ -1,6 +1,7 @@
 //! The state of a fleet: what there is, who holds what, who waits.
 
 mod apply;
+mod book;
 mod figures;
 mod gpus;
 mod hold;
@@ -41,6 +42,7 @@ pub struct World {
     pub(crate) queues: Vec<Queue>,
     pub(crate) reservations: Vec<Reservation>,
     pub(crate) jobs: BTreeMap<JobId, JobState>,
+    pub(crate) shares: crate::queues::Shares,
 }
 
 /// A node as it is now.
@@ -160,7 +162,10 @@ impl World {
             queues: fleet.queues.clone(),
             reservations: fleet.reservations.clone(),
             jobs: BTreeMap::new(),
+            shares: crate::queues::Shares::default(),
         };
+        world.shares.sharing = fleet.sharing;
+        world.rebook(Nanoseconds(0));
         for index in 0..world.nodes.len() {
             world.recount(NodeId(index as u32));
         }

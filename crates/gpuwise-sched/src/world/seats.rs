@@ -17,6 +17,7 @@ impl World {
         }
         let state = self.jobs.get_mut(&job).ok_or(Refused::NoSuchJob(job))?;
         let ask = state.job.worker;
+        let old = state.seats.clone();
         let (gone, fresh) = if state.seats.is_empty() {
             (Vec::new(), seats.to_vec())
         } else {
@@ -29,6 +30,7 @@ impl World {
             return Err(refused);
         }
         self.leave(job, &gone);
+        self.rebook_job(at, job, &old, seats);
         if let Some(state) = self.jobs.get_mut(&job) {
             state.seats = seats.to_vec();
             state.phase = Phase::Starting { since: at };
@@ -49,6 +51,10 @@ impl World {
         let old = std::mem::take(&mut state.seats);
         let ask = state.job.worker;
         let told = state.stopping;
+        self.stopped(at, job, &old, false);
+        let Some(state) = self.jobs.get_mut(&job) else {
+            return;
+        };
         state.rest(Phase::Waiting { since: at });
         self.give(job, &ask, &old);
         if !told {
@@ -64,6 +70,10 @@ impl World {
         };
         let old = std::mem::take(&mut state.seats);
         let ask = state.job.worker;
+        self.stopped(at, job, &old, reclaimed);
+        let Some(state) = self.jobs.get_mut(&job) else {
+            return;
+        };
         state.stopping = true;
         if reclaimed {
             state.rest(Phase::Reclaimed { since: at });

@@ -1,0 +1,204 @@
+//! Kinds of GPU over which quotas are given, and what of them each queue may take.
+//!
+//! Every queue has what it keeps for itself, and lends the rest of its own to those beside it through
+//! their parent. What is above all queues is the fleet: what no queue owns can be borrowed by any.
+
+use super::account::upwards;
+use gpuwise_domain::placement::{Kinds, Queue, QueueId, Quota};
+
+/// Kinds that some quota names together.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Pool {
+    /// Which.
+    pub kinds: Kinds,
+    /// What the fleet has of them, in thousandths of GPUs, whatever their health.
+    pub capacity_milli: u64,
+    /// What all queues together can share: what is lent to the fleet, and what nobody owns.
+    shared_milli: u64,
+    /// What of that is taken.
+    shared_taken: u64,
+    rows: Vec<Row>,
+}
+
+/// A queue in a pool; all in thousandths of GPUs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+struct Row {
+    /// What is its own with all below it.
+    own: u64,
+    /// What is there for it and those below it without borrowing from beside it.
+    total: u64,
+    /// What of that it never lends.
+    kept: u64,
+    /// What it may borrow.
+    borrowing: Option<u64>,
+    /// What it may never pass.
+    cap: Option<u64>,
+    /// What it holds with all below it.
+    held: u64,
+    /// What of its total is taken: by itself, and by those below it beyond what they keep.
+    taken: u64,
+}
+
+/// Who sets a limit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Limit {
+    /// Which queue; `None`: what all queues share.
+    pub queue: Option<QueueId>,
+    /// What may still be taken.
+    pub room_milli: u64,
+    /// What the limit is.
+    pub limit_milli: u64,
+    /// What is taken of it.
+    pub used_milli: u64,
+}
+
+/// Every set of kinds that a quota names, with nothing taken.
+pub(super) fn pools(queues: &[Queue], capacity: impl Fn(Kinds) -> u64) -> Vec<Pool> {
+    let mut sets: Vec<Kinds> = queues
+        .iter()
+        .flat_map(|q| &q.quotas)
+        .map(|q| q.kinds)
+        .collect();
+    sets.sort_unstable();
+    sets.dedup();
+    let pool = |kinds| Pool::new(kinds, capacity(kinds), queues);
+    sets.into_iter().map(pool).collect()
+}
+
+impl Pool {
+    fn new(kinds: Kinds, capacity_milli: u64, queues: &[Queue]) -> Self {
+        let quota = |queue: &Queue| queue.quotas.iter().find(|q| q.kinds == kinds).copied();
+        let quotas: Vec<Option<Quota>> = queues.iter().map(quota).collect();
+        let mut rows = vec![Row::default(); queues.len()];
+        // What the children own and what they lend, as they are met: children come after parents.
+        let (mut owned, mut lent) = (vec![0_u64; queues.len()], vec![0_u64; queues.len()]);
+        let (mut owned_by_all, mut lent_by_all) = (0_u64, 0_u64);
+        for at in (0..queues.len()).rev() {
+            let below = owned.get(at).copied().unwrap_or(0);
+            let quota = quotas.get(at).copied().flatten();
+            let own = quota.map_or(below, |quota| quota.nominal_milli.max(below));
+            let total = (own - below).saturating_add(lent.get(at).copied().unwrap_or(0));
+            let lending = quota.and_then(|quota| quota.lending_milli);
+            let kept = lending.map_or(0, |lending| total.saturating_sub(lending));
+            let parent = upwards(queues, Some(QueueId(at as u32))).nth(1);
+            let (owner, lender) = match parent {
+                Some(id) => (owned.get_mut(id.index()), lent.get_mut(id.index())),
+                None => (Some(&mut owned_by_all), Some(&mut lent_by_all)),
+            };
+            if let (Some(owner), Some(lender)) = (owner, lender) {
+                *owner = owner.saturating_add(own);
+                *lender = lender.saturating_add(total - kept);
+            }
+            if let Some(row) = rows.get_mut(at) {
+                *row = Row {
+                    own,
+                    total,
+                    kept,
+                    borrowing: quota.and_then(|quota| quota.borrowing_milli),
+                    cap: quota.and_then(|quota| quota.cap_milli),
+                    ..Row::default()
+                };
+            }
+        }
+        let nobodys = capacity_milli.saturating_sub(owned_by_all);
+        Self {
+            kinds,
+            capacity_milli,
+            shared_milli: nobodys.saturating_add(lent_by_all),
+            shared_taken: 0,
+            rows,
+        }
+    }
+
+    /// A queue takes, or gives back, so much.
+    pub fn change(&mut self, queues: &[Queue], queue: QueueId, milli: u64, takes: bool) {
+        let moved = |value: u64, by: u64| {
+            if takes {
+                value.saturating_add(by)
+            } else {
+                value.saturating_sub(by)
+            }
+        };
+        let mut by = milli;
+        for id in upwards(queues, Some(queue)) {
+            let Some(row) = self.rows.get_mut(id.index()) else {
+                return;
+            };
+            row.held = moved(row.held, milli);
+            let before = row.taken.saturating_sub(row.kept);
+            row.taken = moved(row.taken, by);
+            // Only what goes beyond what it keeps is taken from above.
+            by = before.abs_diff(row.taken.saturating_sub(row.kept));
+        }
+        self.shared_taken = moved(self.shared_taken, by);
+    }
+
+    /// How much a queue may take now beyond what it has, and who sets that limit.
+    pub fn room(&self, queues: &[Queue], queue: QueueId) -> Limit {
+        let way: Vec<QueueId> = upwards(queues, Some(queue)).collect();
+        let mut found = Limit {
+            queue: None,
+            room_milli: self.shared_milli.saturating_sub(self.shared_taken),
+            limit_milli: self.shared_milli,
+            used_milli: self.shared_taken,
+        };
+        for id in way.iter().rev() {
+            let row = self.row(*id);
+            let kept = row.kept.saturating_sub(row.taken);
+            if let Some(borrowing) = row.borrowing {
+                let lends = (row.total - row.kept).saturating_add(borrowing);
+                let room = lends.saturating_sub(row.taken.saturating_sub(row.kept));
+                if room < found.room_milli {
+                    found = Limit {
+                        queue: Some(*id),
+                        room_milli: room,
+                        limit_milli: row.total.saturating_add(borrowing),
+                        used_milli: row.taken,
+                    };
+                }
+            }
+            found.room_milli = found.room_milli.saturating_add(kept);
+        }
+        // A cap holds for all below it, whatever they keep.
+        for id in way {
+            let row = self.row(id);
+            if let Some(cap) = row.cap
+                && cap.saturating_sub(row.held) < found.room_milli
+            {
+                found = Limit {
+                    queue: Some(id),
+                    room_milli: cap.saturating_sub(row.held),
+                    limit_milli: cap,
+                    used_milli: row.held,
+                };
+            }
+        }
+        found
+    }
+
+    /// What is a queue's own with all below it.
+    pub fn own(&self, queue: QueueId) -> u64 {
+        self.row(queue).own
+    }
+
+    /// What a queue holds with all below it.
+    pub fn held(&self, queue: QueueId) -> u64 {
+        self.row(queue).held
+    }
+
+    /// What a queue holds beyond its own.
+    pub fn borrowed(&self, queue: QueueId) -> u64 {
+        let row = self.row(queue);
+        row.held.saturating_sub(row.own)
+    }
+
+    /// What others hold of a queue's own: what it does not use of it, and is taken.
+    pub fn unused(&self, queue: QueueId) -> u64 {
+        let row = self.row(queue);
+        row.own.saturating_sub(row.held)
+    }
+
+    fn row(&self, queue: QueueId) -> Row {
+        self.rows.get(queue.index()).copied().unwrap_or_default()
+    }
+}
