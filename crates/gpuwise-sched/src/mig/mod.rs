@@ -1,4 +1,19 @@
 //! Cutting GPUs into MIG instances: layouts, where to start one, packing mixes of requests.
+//!
+//! [`layouts`] lists every way in which a board can be cut, [`Worth`] chooses where one instance starts
+//! while requests come one by one, [`fill`] and [`fewest`] pack a mix that is known, [`recut`] cuts a
+//! board anew around instances that are held. The rules of boards are those of
+//! [`MigGeometry`](gpuwise_domain::placement::MigGeometry); nothing here knows a board.
+
+pub mod layouts;
+mod pack;
+mod recut;
+mod simplex;
+mod worth;
+
+pub use pack::{Boards, Cut, Packed, fewest, fill};
+pub use recut::{Present, Recut, arrange, recut};
+pub use worth::{Spot, Worth, first_fit, most};
 
 use crate::{
     fit::Scope,

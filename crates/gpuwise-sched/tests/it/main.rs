@@ -3,4 +3,5 @@
 
 mod kernel;
 mod lint;
+mod mig;
 mod support;

@@ -1,0 +1,381 @@
+//! Geometry, packing, cutting anew: against rows, brute force and each other.
+
+use gpuwise_domain::placement::{MigGeometry, Occupancy, ProfileSet};
+use gpuwise_read::catalogue::read_mig_boards;
+use gpuwise_sched::mig::{
+    Boards, Present, Worth, fewest, fill, first_fit,
+    layouts::{self, Layout},
+    recut,
+};
+use gpuwise_units::RandomStream;
+
+const ROWS: &str = include_str!("../../../../catalogue/mig_profiles.csv");
+
+fn geometry(gpu: &str, set: ProfileSet) -> MigGeometry {
+    let boards = read_mig_boards("mig_profiles.csv", ROWS).unwrap();
+    let board = boards.iter().find(|b| b.gpus.iter().any(|g| g == gpu));
+    board.unwrap().geometry.only(set)
+}
+
+fn named(geometry: &MigGeometry, layout: &Layout) -> String {
+    let name = |(shape, start): &(u8, u8)| {
+        let profile = &geometry.shape(*shape).unwrap().profile;
+        format!("{profile}@{start}")
+    };
+    layout.iter().map(name).collect::<Vec<_>>().join(" ")
+}
+
+/// NVIDIA's MIG user guide draws these 19 for the A100.
+const A100: [&str; 19] = [
+    "1g.5gb@0 1g.5gb@1 1g.5gb@2 1g.5gb@3 1g.5gb@4 1g.5gb@5 1g.5gb@6",
+    "1g.5gb@0 1g.5gb@1 1g.5gb@2 1g.5gb@3 2g.10gb@4 1g.5gb@6",
+    "1g.5gb@0 1g.5gb@1 2g.10gb@2 1g.5gb@4 1g.5gb@5 1g.5gb@6",
+    "2g.10gb@0 1g.5gb@2 1g.5gb@3 1g.5gb@4 1g.5gb@5 1g.5gb@6",
+    "1g.5gb@0 1g.5gb@1 1g.5gb@2 1g.5gb@3 3g.20gb@4",
+    "1g.5gb@0 1g.5gb@1 2g.10gb@2 2g.10gb@4 1g.5gb@6",
+    "2g.10gb@0 1g.5gb@2 1g.5gb@3 2g.10gb@4 1g.5gb@6",
+    "2g.10gb@0 2g.10gb@2 1g.5gb@4 1g.5gb@5 1g.5gb@6",
+    "1g.5gb@0 1g.5gb@1 2g.10gb@2 3g.20gb@4",
+    "2g.10gb@0 1g.5gb@2 1g.5gb@3 3g.20gb@4",
+    "2g.10gb@0 2g.10gb@2 2g.10gb@4 1g.5gb@6",
+    "3g.20gb@0 1g.5gb@4 1g.5gb@5 1g.5gb@6",
+    "4g.20gb@0 1g.5gb@4 1g.5gb@5 1g.5gb@6",
+    "2g.10gb@0 2g.10gb@2 3g.20gb@4",
+    "3g.20gb@0 2g.10gb@4 1g.5gb@6",
+    "4g.20gb@0 2g.10gb@4 1g.5gb@6",
+    "3g.20gb@0 3g.20gb@4",
+    "4g.20gb@0 3g.20gb@4",
+    "7g.40gb@0",
+];
+
+#[test]
+fn the_maximal_layouts_of_an_a100() {
+    let geometry = geometry("A100 SXM4 40GB", ProfileSet::Five);
+    let found = layouts::maximal(&geometry).unwrap();
+    let found: Vec<String> = found.iter().map(|l| named(&geometry, l)).collect();
+    assert_eq!(found, A100);
+}
+
+#[test]
+fn counts_of_layouts() {
+    use ProfileSet::{All, Base, Five};
+    for (gpu, set, counts) in [
+        ("A100 SXM4 40GB", Five, (298, 19, 14)),
+        ("A100 SXM4 40GB", Base, (723, 78, 38)),
+        ("A100 SXM4 40GB", All, (2319, 239, 64)),
+        ("A100 SXM4 80GB", All, (2319, 239, 64)),
+        ("H100 SXM5 80GB", Five, (298, 19, 14)),
+        ("H100 SXM5 80GB", Base, (723, 78, 38)),
+        ("H100 SXM5 80GB", All, (2319, 239, 64)),
+        // Found by going through every subset of places, below and by hand in the guide's drawing.
+        ("A30", Five, (26, 5, 4)),
+        ("RTX PRO 6000 Blackwell Server", Base, (26, 5, 4)),
+    ] {
+        let found = layouts::counts(&geometry(gpu, set)).unwrap();
+        let found = (found.valid, found.maximal, found.multisets);
+        assert_eq!(found, counts, "{gpu} {set:?}");
+    }
+}
+
+/// Every subset of places held against the rules one by one: no table, no order.
+fn by_subsets(geometry: &MigGeometry) -> (usize, usize) {
+    let mut places = Vec::new();
+    for (shape, row) in geometry.shapes.iter().enumerate() {
+        let starts = (0..16_u8).filter(|start| row.starts & (1 << start) != 0);
+        places.extend(starts.map(|start| (shape, start, row)));
+    }
+    let can_be = |set: u32| {
+        let chosen: Vec<_> = (0..places.len()).filter(|at| set >> at & 1 == 1).collect();
+        let rows = chosen.iter().map(|at| &places[*at]);
+        let compute: u32 = rows.clone().map(|(.., row)| u32::from(row.compute)).sum();
+        let media = rows.clone().filter(|(.., row)| row.media).count();
+        let mut slices = [0; 32];
+        for (_, start, row) in rows.clone() {
+            for slice in &mut slices[usize::from(*start)..usize::from(start + row.size)] {
+                *slice += 1;
+            }
+        }
+        compute <= u32::from(geometry.compute_slices)
+            && media <= 1
+            && slices.iter().all(|taken| *taken <= 1)
+            && geometry.shapes.iter().enumerate().all(|(shape, row)| {
+                rows.clone().filter(|(s, ..)| *s == shape).count() <= usize::from(row.most)
+            })
+    };
+    let valid: Vec<u32> = (0..1_u32 << places.len())
+        .filter(|set| can_be(*set))
+        .collect();
+    let grows = |set: &u32| {
+        let mut added = (0..places.len()).map(|at| set | 1 << at);
+        added.any(|more| more != *set && valid.binary_search(&more).is_ok())
+    };
+    let maximal = valid.iter().filter(|set| !grows(set)).count();
+    (valid.len(), maximal)
+}
+
+#[test]
+fn counts_are_those_of_all_subsets() {
+    use ProfileSet::{All, Base, Five};
+    for (gpu, set) in [
+        ("A30", Five),
+        ("A30", All),
+        ("H200 SXM 141GB", Five),
+        ("B200 SXM 180GB", Base),
+        ("RTX PRO 6000 Blackwell Server", Base),
+    ] {
+        let geometry = geometry(gpu, set);
+        let found = layouts::counts(&geometry).unwrap();
+        assert_eq!(
+            (found.valid, found.maximal),
+            by_subsets(&geometry),
+            "{gpu} {set:?}"
+        );
+    }
+}
+
+#[test]
+fn a_board_with_more_layouts_than_anybody_can_look_at_is_refused() {
+    let mut wild = geometry("A30", ProfileSet::Five);
+    let row = wild.shapes[0].clone();
+    wild.memory_slices = 16;
+    wild.compute_slices = 16;
+    wild.shapes = (0..16)
+        .map(|n| gpuwise_domain::placement::MigShape {
+            profile: format!("{n}"),
+            starts: u16::MAX,
+            most: 15,
+            ..row.clone()
+        })
+        .collect();
+    wild.check().unwrap();
+    assert_eq!(layouts::counts(&wild), Err(layouts::TooMany));
+}
+
+/// The most worth of requests that boards can take: each request on each board at each start, or not.
+fn exhaustive(geometry: &MigGeometry, boards: &mut [Occupancy], left: &[u8], worth: &[u32]) -> u64 {
+    let Some((shape, rest)) = left.split_first() else {
+        return 0;
+    };
+    let mut best = exhaustive(geometry, boards, rest, worth);
+    for at in 0..boards.len() {
+        let before = boards[at];
+        for (_, after) in geometry.starts(before, *shape) {
+            boards[at] = after;
+            let found = exhaustive(geometry, boards, rest, worth);
+            best = best.max(found + u64::from(worth[usize::from(*shape)]));
+        }
+        boards[at] = before;
+    }
+    best
+}
+
+fn compute(geometry: &MigGeometry) -> Vec<u32> {
+    geometry
+        .shapes
+        .iter()
+        .map(|s| u32::from(s.compute))
+        .collect()
+}
+
+fn draw(random: &mut RandomStream, below: u64) -> u8 {
+    random.below(below) as u8
+}
+
+#[test]
+fn small_mixes_are_packed_as_exhaustive_search_packs_them() {
+    for (gpu, set, boards, requests) in [
+        ("A100 SXM4 40GB", ProfileSet::Base, 1, 5),
+        ("H100 SXM5 80GB", ProfileSet::Five, 2, 5),
+        ("A30", ProfileSet::All, 2, 5),
+        ("RTX PRO 6000 Blackwell Server", ProfileSet::Base, 2, 6),
+    ] {
+        let geometry = geometry(gpu, set);
+        for seed in 0..25 {
+            let mut random = RandomStream::new(seed, "mixes", 0);
+            let shapes = geometry.shapes.len() as u64;
+            // Half of the boards hold something that stays.
+            let mut held = vec![Occupancy::default(); boards];
+            let shape = draw(&mut random, shapes);
+            if let Some((_, after)) = geometry.starts(held[0], shape).last() {
+                held[0] = after;
+            }
+            let asked: Vec<u8> = (0..requests).map(|_| draw(&mut random, shapes)).collect();
+            let mut wanted = vec![0; geometry.shapes.len()];
+            for shape in &asked {
+                wanted[usize::from(*shape)] += 1;
+            }
+            let classes: Vec<Boards> = held
+                .iter()
+                .map(|taken| Boards {
+                    taken: *taken,
+                    count: 1,
+                })
+                .collect();
+            let worth = compute(&geometry);
+            let packed = fill(&geometry, &classes, &wanted, &worth, 100_000).unwrap();
+            let best = exhaustive(&geometry, &mut held.clone(), &asked, &worth);
+            assert_eq!(packed.worth, best, "{gpu} seed {seed}: {asked:?}");
+            assert!(packed.bound >= best);
+            for cut in &packed.cuts {
+                let mut taken = classes[cut.boards].taken;
+                for (shape, start) in &cut.layout {
+                    taken = geometry.created(taken, *shape, *start).unwrap();
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn large_mixes_are_within_two_in_a_hundred_of_the_relaxation() {
+    for (gpu, set, boards) in [
+        ("A100 SXM4 40GB", ProfileSet::Base, 8),
+        ("H100 SXM5 80GB", ProfileSet::Five, 50),
+        ("RTX PRO 6000 Blackwell Server", ProfileSet::All, 20),
+        ("A100 SXM4 40GB", ProfileSet::All, 400),
+    ] {
+        let geometry = geometry(gpu, set);
+        let slices = u64::from(geometry.compute_slices) * boards;
+        for seed in 0..5 {
+            let mut random = RandomStream::new(seed, "mixes", 1);
+            let mut wanted = vec![0; geometry.shapes.len()];
+            let mut asked = 0;
+            while asked < slices * 21 / 20 {
+                let shape = usize::from(draw(&mut random, geometry.shapes.len() as u64));
+                wanted[shape] += 1;
+                asked += u64::from(geometry.shapes[shape].compute);
+            }
+            let empty = [Boards {
+                taken: Occupancy::default(),
+                count: boards as u32,
+            }];
+            let packed = fill(&geometry, &empty, &wanted, &compute(&geometry), 20_000).unwrap();
+            assert!(
+                packed.worth * 100 >= packed.bound * 98,
+                "{gpu} {set:?} seed {seed}: {} of {}",
+                packed.worth,
+                packed.bound
+            );
+            let all = fewest(&geometry, &wanted, 20_000).unwrap();
+            assert_eq!(all.placed, wanted);
+            assert!(
+                all.worth * 100 <= all.bound * 102 + 99,
+                "{gpu}: {} {}",
+                all.worth,
+                all.bound
+            );
+        }
+    }
+}
+
+/// Requests that fill so many boards to the last slice, small ones first.
+fn exact_mix(geometry: &MigGeometry, boards: usize, seed: u64) -> Vec<u8> {
+    let mut random = RandomStream::new(seed, "mixes", 2);
+    let maximal = layouts::maximal(geometry).unwrap();
+    let mut asked: Vec<u8> = Vec::new();
+    for _ in 0..boards {
+        let layout = &maximal[random.below(maximal.len() as u64) as usize];
+        asked.extend(layout.iter().map(|(shape, _)| *shape));
+    }
+    asked.sort_unstable();
+    asked
+}
+
+#[test]
+fn packing_a_mix_beats_first_fit_in_index_order_where_order_matters() {
+    let geometry = geometry("H100 SXM5 80GB", ProfileSet::Five);
+    let worth = compute(&geometry);
+    let (mut ours, mut first, mut online) = (0_u64, 0_u64, 0_u64);
+    for seed in 0..40 {
+        let asked = exact_mix(&geometry, 4, seed);
+        let mut wanted = vec![0; geometry.shapes.len()];
+        for shape in &asked {
+            wanted[usize::from(*shape)] += 1;
+        }
+        let value = Worth::new(&geometry, &wanted);
+        let (mut plain, mut weighed) = ([Occupancy::default(); 4], [Occupancy::default(); 4]);
+        let (mut plain_worth, mut weighed_worth) = (0, 0);
+        for shape in &asked {
+            let worth = u64::from(worth[usize::from(*shape)]);
+            if let Some(spot) = first_fit(&geometry, plain, *shape) {
+                plain[spot.board] = spot.after;
+                plain_worth += worth;
+            }
+            if let Some(spot) = value.best(weighed, *shape) {
+                weighed[spot.board] = spot.after;
+                weighed_worth += worth;
+            }
+        }
+        let empty = [Boards {
+            taken: Occupancy::default(),
+            count: 4,
+        }];
+        let packed = fill(&geometry, &empty, &wanted, &worth, 20_000).unwrap();
+        let all: u64 = asked
+            .iter()
+            .map(|s| u64::from(worth[usize::from(*s)]))
+            .sum();
+        assert_eq!(packed.worth, all, "seed {seed}");
+        if plain_worth < all {
+            ours += packed.worth;
+            first += plain_worth;
+            online += weighed_worth;
+        }
+    }
+    println!("compute slices placed: first fit {first}, one by one {online}, packed {ours}");
+    assert!(ours * 100 >= first * 115);
+    assert!(online >= first);
+}
+
+#[test]
+fn cutting_anew_destroys_what_is_cheapest() {
+    let geometry = geometry("A100 SXM4 40GB", ProfileSet::Five);
+    let profile = |name: &str| geometry.named(name).unwrap();
+    for (present, wanted, destroyed, created) in [
+        // A 1g at 3 blocks the left half.
+        (
+            vec![("1g.5gb", 3, Some(5))],
+            vec!["4g.20gb"],
+            Some(vec![0]),
+            "4g.20gb@0",
+        ),
+        (vec![("1g.5gb", 3, None)], vec!["4g.20gb"], None, ""),
+        (
+            vec![("1g.5gb", 3, None)],
+            vec!["3g.20gb"],
+            Some(vec![]),
+            "3g.20gb@4",
+        ),
+        (
+            vec![
+                ("1g.5gb", 1, Some(9)),
+                ("1g.5gb", 4, Some(2)),
+                ("1g.5gb", 5, Some(2)),
+            ],
+            vec!["3g.20gb"],
+            Some(vec![1, 2]),
+            "3g.20gb@4",
+        ),
+        (
+            vec![("3g.20gb", 4, None)],
+            vec!["2g.10gb", "1g.5gb", "1g.5gb"],
+            Some(vec![]),
+            "2g.10gb@0 1g.5gb@2 1g.5gb@3",
+        ),
+        (vec![], vec!["7g.40gb", "1g.5gb"], None, ""),
+    ] {
+        let present: Vec<Present> = present
+            .into_iter()
+            .map(|(name, start, cost)| Present {
+                shape: profile(name),
+                start,
+                cost,
+            })
+            .collect();
+        let wanted: Vec<u8> = wanted.into_iter().map(profile).collect();
+        let found = recut(&geometry, &present, &wanted);
+        let expected = destroyed.map(|list| (list, created.to_string()));
+        let found = found.map(|found| (found.destroy, named(&geometry, &found.create)));
+        assert_eq!(found, expected);
+    }
+}
