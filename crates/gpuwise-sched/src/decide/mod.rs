@@ -80,6 +80,11 @@ pub fn decide(
         let job: &Job = &state.job;
         let Some(found) = gang::seats(&world, job, policy, effort) else {
             report.decisions.push(waits(&world, job, effort));
+            let room = crate::mig::make_room(&world, &job.worker.gpu);
+            if !room.is_empty() {
+                hold(world.to_mut(), now, &room);
+                plan.actions.extend(room);
+            }
             if policy.skips {
                 continue;
             }
@@ -98,15 +103,20 @@ pub fn decide(
             weighed: found.weighed,
         });
         if at + 1 < order.len() {
-            let world = world.to_mut();
-            for action in plan.actions.get(first..).unwrap_or_default() {
-                let event = Event::Begun(action.clone());
-                // What was just found free can be taken.
-                let _ = world.apply(&Stamped { at: now, event });
-            }
+            let taken = plan.actions.get(first..).unwrap_or_default();
+            hold(world.to_mut(), now, taken);
         }
     }
     (plan, report)
+}
+
+/// Begins actions in a copy of the world, so that those who are looked at next see them.
+fn hold(world: &mut World, now: Nanoseconds, actions: &[Action]) {
+    for action in actions {
+        let event = Event::Begun(action.clone());
+        // What was just found free can be taken.
+        let _ = world.apply(&Stamped { at: now, event });
+    }
 }
 
 fn waits(world: &World, job: &Job, effort: Effort) -> Decision {

@@ -4,7 +4,7 @@ use gpuwise_domain::placement::{MigGeometry, Occupancy};
 use std::collections::BTreeSet;
 
 /// Layouts that are looked at before giving up: boards in use have a few thousand.
-const MOST_LAYOUTS: usize = 1_000_000;
+const MOST_LAYOUTS: usize = 200_000;
 
 /// Instances of one board, each a profile's place in the geometry and its start; by start.
 pub type Layout = Vec<(u8, u8)>;

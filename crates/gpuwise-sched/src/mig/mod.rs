@@ -8,18 +8,17 @@
 pub mod layouts;
 mod pack;
 mod recut;
+mod seat;
 mod simplex;
 mod worth;
 
 pub use pack::{Boards, Cut, Packed, fewest, fill};
 pub use recut::{Present, Recut, arrange, recut};
+pub(crate) use seat::seat;
+pub use seat::{make_room, taken};
 pub use worth::{Spot, Worth, first_fit, most};
 
-use crate::{
-    fit::Scope,
-    world::{Held, NodeState, World},
-};
-use gpuwise_domain::placement::{Action, GpuShare, Kinds, MigShape, Part, SliceAsk};
+use gpuwise_domain::placement::{MigGeometry, MigShape, SliceAsk};
 
 /// Whether a profile gives what is asked. One whose memory or multiprocessors are not known does not
 /// give what is asked of these.
@@ -32,40 +31,13 @@ pub fn gives(shape: &MigShape, ask: &SliceAsk) -> bool {
         && (shape.media || !ask.media)
 }
 
-/// An idle instance of a node that gives what is asked, the smallest first.
-pub(crate) fn seat(
-    world: &World,
-    node: &NodeState,
-    ask: SliceAsk,
-    kinds: Kinds,
-    scope: Scope,
-) -> Option<(Vec<GpuShare>, Vec<Action>)> {
-    let mut best: Option<((u8, u8), GpuShare)> = None;
-    for id in &node.gpus {
-        let Some(gpu) = world.gpu(*id) else { continue };
-        let geometry = world.kind(gpu.gpu.kind).and_then(|kind| kind.mig.as_ref());
-        let (Some(geometry), Held::Sliced(instances)) = (geometry, &gpu.held) else {
-            continue;
-        };
-        if !gpu.takes_work() || !kinds.has(gpu.gpu.kind) || !scope.has_gpu(gpu) {
-            continue;
-        }
-        for instance in instances
-            .iter()
-            .filter(|one| one.ready && one.holder.is_none())
-        {
-            let Some(shape) = geometry.shapes.get(usize::from(instance.shape)) else {
-                continue;
-            };
-            let weight = (shape.compute, shape.size);
-            if gives(shape, &ask) && best.is_none_or(|(least, _)| weight < least) {
-                let part = Part::Slice {
-                    shape: instance.shape,
-                    start: instance.start,
-                };
-                best = Some((weight, GpuShare { gpu: *id, part }));
-            }
-        }
-    }
-    best.map(|(_, share)| (vec![share], Vec::new()))
+/// The profiles that give what is asked, the one that takes least of the board first: compute slices,
+/// then memory slices, then multiprocessors. Media engines are given only to those who ask for them.
+pub fn by_cost(geometry: &MigGeometry, ask: &SliceAsk) -> Vec<u8> {
+    let shapes = geometry.shapes.iter().zip(0_u8..);
+    let mut found: Vec<(&MigShape, u8)> = shapes
+        .filter(|(shape, _)| gives(shape, ask) && (ask.media || !shape.media))
+        .collect();
+    found.sort_by_key(|(shape, at)| (shape.compute, shape.size, shape.units, *at));
+    found.into_iter().map(|(_, at)| at).collect()
 }

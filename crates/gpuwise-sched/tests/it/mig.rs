@@ -379,3 +379,221 @@ fn cutting_anew_destroys_what_is_cheapest() {
         assert_eq!(found, expected);
     }
 }
+
+mod kernel {
+    use super::geometry;
+    use crate::support;
+    use gpuwise_domain::placement::{
+        Action, Event, Fleet, GpuAsk, Job, JobId, Kinds, Part, ProfileSet, SliceAsk, Stamped,
+    };
+    use gpuwise_sched::{
+        decide::{Effort, Order, Policy, decide},
+        policy::FirstFit,
+        world::{Held, World},
+    };
+    use gpuwise_units::Nanoseconds;
+
+    fn fleet(gpus: &[u32], mig_on: bool) -> Fleet {
+        let mut fleet = support::fleet(gpus);
+        fleet.kinds[0].mig = Some(geometry("H100 SXM5 80GB", ProfileSet::All));
+        for gpu in &mut fleet.gpus {
+            gpu.mig_on = mig_on;
+        }
+        fleet
+    }
+
+    fn slice(id: u32, slice: SliceAsk) -> Job {
+        let mut job = support::job(id, 1, 1, 1000);
+        job.worker.gpu = GpuAsk::Slice {
+            slice,
+            kinds: Kinds::ANY,
+        };
+        job
+    }
+
+    /// Exactly this profile: compute slices and memory slices.
+    fn profile(compute: u8, memory_slices: u8) -> SliceAsk {
+        SliceAsk {
+            compute,
+            memory_slices,
+            ..SliceAsk::default()
+        }
+    }
+
+    struct Run {
+        world: World,
+        policy: Policy,
+    }
+
+    impl Run {
+        fn new(fleet: &Fleet) -> Self {
+            let policy = Policy {
+                order: Order::Arrival,
+                choose: Box::new(FirstFit),
+                skips: true,
+            };
+            let world = World::new(fleet);
+            Self { world, policy }
+        }
+
+        /// Submits jobs, decides once, and does what was decided.
+        fn step(&mut self, jobs: Vec<Job>) -> Vec<Action> {
+            let at = Nanoseconds(0);
+            for job in jobs {
+                let event = Event::Submitted(job);
+                self.world.apply(&Stamped { at, event }).unwrap();
+            }
+            let waiting: Vec<JobId> = self
+                .world
+                .jobs()
+                .filter(|(_, state)| state.phase.waits())
+                .map(|(id, _)| id)
+                .collect();
+            let (plan, _) = decide(
+                at,
+                &self.world,
+                &waiting,
+                &mut self.policy,
+                Effort::ORDINARY,
+            );
+            self.world.accept(&plan).unwrap();
+            for action in &plan.actions {
+                let event = Event::Done(action.clone());
+                self.world.apply(&Stamped { at, event }).unwrap();
+            }
+            plan.actions
+        }
+
+        fn end(&mut self, job: u32) {
+            let event = Event::Ended {
+                job: JobId(job),
+                how: gpuwise_domain::placement::Ended::Finished,
+            };
+            let at = Nanoseconds(0);
+            self.world.apply(&Stamped { at, event }).unwrap();
+        }
+
+        /// Every instance as compute slices and start; `w`: whole, `-`: free.
+        fn drawn(&self) -> String {
+            let geometry = self.world.kinds()[0].mig.clone().unwrap();
+            let gpu = |held: &Held| match held {
+                Held::Free => "-".to_owned(),
+                Held::Whole(_) | Held::Shared { .. } => "w".to_owned(),
+                Held::Sliced(instances) => {
+                    let mut list: Vec<_> = instances.iter().collect();
+                    list.sort_by_key(|one| one.start);
+                    let one = |i: &&gpuwise_sched::world::Instance| {
+                        let idle = if i.holder.is_none() { "~" } else { "" };
+                        format!(
+                            "{}@{}{idle}",
+                            geometry.shape(i.shape).unwrap().compute,
+                            i.start
+                        )
+                    };
+                    format!("[{}]", list.iter().map(one).collect::<Vec<_>>().join(" "))
+                }
+            };
+            let gpus = self.world.gpus().iter().map(|state| gpu(&state.held));
+            gpus.collect::<Vec<_>>().join(" ")
+        }
+    }
+
+    #[test]
+    fn instances_are_cut_for_those_who_ask_and_the_left_half_stays_free() {
+        let mut run = Run::new(&fleet(&[1], true));
+        run.step((0..3).map(|id| slice(id, profile(1, 1))).collect());
+        run.step(vec![slice(3, profile(4, 4))]);
+        assert_eq!(run.drawn(), "[4@0 1@4 1@5 1@6]");
+    }
+
+    #[test]
+    fn a_need_gets_the_profile_that_takes_least() {
+        for (memory_mib, units, drawn) in [
+            (5_000, 0, "[1@6]"),
+            // 26 SMs: the 1g with twice the memory has them on an H100, and takes less compute than 2g.
+            (0, 20, "[1@6]"),
+            (15_000, 30, "[2@4]"),
+            (30_000, 0, "[3@4]"),
+            (30_000, 62, "[4@0]"),
+            (70_000, 0, "[7@0]"),
+        ] {
+            let ask = SliceAsk {
+                memory_mib,
+                units,
+                ..SliceAsk::default()
+            };
+            let mut run = Run::new(&fleet(&[1], true));
+            run.step(vec![slice(0, ask)]);
+            assert_eq!(run.drawn(), drawn, "{memory_mib} MiB, {units} SMs");
+        }
+    }
+
+    #[test]
+    fn an_idle_instance_is_taken_again_and_one_in_the_way_is_destroyed() {
+        let mut run = Run::new(&fleet(&[1], true));
+        run.step(vec![slice(0, profile(3, 4)), slice(1, profile(3, 4))]);
+        run.end(0);
+        let taken = run.step(vec![slice(2, profile(3, 4))]);
+        assert_eq!(taken.len(), 1, "nothing is cut: {taken:?}");
+        run.end(1);
+        run.end(2);
+        // Room is made first; what waited is placed by the next decision.
+        let first = run.step(vec![slice(3, profile(7, 8))]);
+        assert!(
+            first
+                .iter()
+                .all(|action| matches!(action, Action::Merge { .. }))
+        );
+        run.step(Vec::new());
+        assert_eq!(run.drawn(), "[7@0]");
+    }
+
+    #[test]
+    fn mig_is_switched_on_only_where_no_cut_gpu_has_room_and_off_for_whole_ones() {
+        let mut fleet = fleet(&[3], false);
+        fleet.gpus[1].mig_on = true;
+        let mut run = Run::new(&fleet);
+        run.step(vec![slice(0, profile(4, 4))]);
+        assert_eq!(run.drawn(), "- [4@0] -");
+        run.step(vec![slice(1, profile(4, 4))]);
+        assert_eq!(run.drawn(), "[4@0] [4@0] -");
+        run.end(0);
+        run.end(1);
+        run.step(vec![support::job(2, 1, 3, 1000)]);
+        assert_eq!(run.drawn(), "[] [] -");
+        run.step(Vec::new());
+        run.step(Vec::new());
+        assert_eq!(run.drawn(), "w w w");
+    }
+
+    #[test]
+    fn random_requests_never_break_the_geometry() {
+        let mut random = gpuwise_units::RandomStream::new(7, "requests", 0);
+        let mut run = Run::new(&fleet(&[2, 2], true));
+        let shapes = run.world.kinds()[0].mig.clone().unwrap();
+        for id in 0..300 {
+            let row = &shapes.shapes[random.below(shapes.shapes.len() as u64) as usize];
+            let ask = SliceAsk {
+                media: row.media,
+                ..profile(row.compute, row.size)
+            };
+            run.step(vec![slice(id, ask)]);
+            let held: Vec<JobId> = run.world.jobs().map(|(id, _)| id).collect();
+            if held.len() > 8 {
+                run.end(held[random.below(held.len() as u64) as usize].0);
+            }
+            let mut holders = Vec::new();
+            for gpu in run.world.gpus() {
+                if let Held::Sliced(instances) = &gpu.held {
+                    gpuwise_sched::mig::taken(&shapes, instances).expect("a layout that can be");
+                    holders.extend(instances.iter().filter_map(|one| one.holder));
+                }
+            }
+            for (job, state) in run.world.jobs().filter(|(_, s)| !s.seats.is_empty()) {
+                assert_eq!(holders.iter().filter(|one| **one == job).count(), 1);
+                let part = state.seats[0].gpus[0].part;
+                assert!(matches!(part, Part::Slice { .. }));
+            }
+        }
+    }
+}
