@@ -5,10 +5,7 @@
 //! compute slices than the board has, of each profile there are at most so many, and at most one
 //! instance has the board's media engines. Nothing here knows a board: all comes from rows.
 
-use alloc::{
-    string::{String, ToString},
-    vec::Vec,
-};
+use alloc::{string::String, vec::Vec};
 
 /// The geometry of a board: which instances there are and where each may start.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -154,7 +151,7 @@ impl MigGeometry {
             return Err(GeometryFault::Shapes(self.shapes.len()));
         }
         for (at, shape) in self.shapes.iter().enumerate() {
-            let name = || shape.profile.to_string();
+            let name = || shape.profile.clone();
             if self
                 .shapes
                 .iter()
