@@ -51,7 +51,8 @@ impl Search<'_> {
 /// Chooses a node for one worker.
 ///
 /// What a policy remembers between calls is a cache: the same calls on a fresh one give the same
-/// answers. It tells by [`NodeState::revision`](crate::world::NodeState) what of it is stale.
+/// answers. What of it is stale it tells by
+/// [`World::changes`] and [`NodeState::revision`](crate::world::NodeState::revision).
 pub trait Choose {
     /// Its name, as users give it.
     fn name(&self) -> &'static str;

@@ -1,6 +1,6 @@
 //! Taking and giving back what seats hold.
 
-use super::{Held, Holder, Refused, World};
+use super::{Held, Holder, Refused, World, changes::mixed};
 use gpuwise_domain::placement::{GpuId, GpuShare, JobId, NodeId, Part, Seat, WorkerAsk};
 
 impl World {
@@ -209,6 +209,8 @@ impl World {
             return;
         };
         let (mut whole, mut milli) = (0, 0);
+        let mut revision = mixed(node.cpu_free, node.memory_free);
+        revision = mixed(revision, u64::from(node.takes_work()));
         for gpu in node
             .gpus
             .iter()
@@ -218,16 +220,50 @@ impl World {
                 whole += u32::from(gpu.held == Held::Free);
                 milli += gpu.milli_free();
             }
+            revision = gpu.mixed_into(revision);
         }
         node.whole_free = whole;
         node.milli_free = milli;
-        node.revision = node.revision.wrapping_add(1);
+        node.revision = revision;
+        self.changes.note(id, revision);
     }
 
     /// The node that a GPU is attached to, recounted.
     pub(super) fn recount_around(&mut self, gpu: GpuId) {
         if let Some(node) = self.gpu(gpu).and_then(|state| state.node) {
             self.recount(node);
+        }
+    }
+}
+
+impl super::GpuState {
+    /// A hash with what is free of it and who holds the rest.
+    fn mixed_into(&self, hash: u64) -> u64 {
+        let open = u64::from(self.takes_work()) + 2 * u64::from(self.switching);
+        let hash = mixed(hash, open + ((self.going.len() as u64) << 8));
+        match &self.held {
+            Held::Free => mixed(hash, 1),
+            Held::Whole(job) => mixed(hash, 2 + (u64::from(job.0) << 8)),
+            Held::Shared {
+                isolation,
+                milli_free,
+                memory_free,
+                holders,
+            } => {
+                let free = u64::from(memory_free.map_or(u32::MAX, |free| free));
+                let hash = mixed(hash, 3 + ((*isolation as u64) << 8) + (free << 32));
+                holders
+                    .iter()
+                    .fold(mixed(hash, u64::from(*milli_free)), |hash, one| {
+                        mixed(hash, u64::from(one.job.0) + (u64::from(one.milli) << 32))
+                    })
+            }
+            Held::Sliced(instances) => instances.iter().fold(mixed(hash, 4), |hash, one| {
+                let place = u64::from(one.shape) + (u64::from(one.start) << 8);
+                let holder = one.holder.map_or(0, |job| 1 + u64::from(job.0));
+                let ready = u64::from(one.ready) << 63;
+                mixed(hash, place + (holder << 16) + ready)
+            }),
         }
     }
 }

@@ -2,21 +2,26 @@
 
 mod apply;
 mod book;
+mod changes;
 mod figures;
 mod gpus;
 mod hold;
 mod jobs;
+mod pages;
 mod seats;
+mod table;
 
 pub use apply::Refused;
+pub use changes::Changes;
 pub use jobs::{JobState, Phase, Quiet};
+pub use pages::{Pages, Rows};
 
 use gpuwise_domain::placement::{
     Domain, DomainId, FabricPool, Fleet, FleetGpu, GpuId, GpuKind, Health, Home, Isolation, JobId,
     KindId, Level, Node, NodeId, Part, Queue, Reservation,
 };
 use gpuwise_units::Nanoseconds;
-use std::collections::BTreeMap;
+use table::JobTable;
 
 /// A fleet and who holds what of it.
 ///
@@ -34,15 +39,16 @@ pub struct World {
     pub(crate) target: u64,
     pub(crate) now: Nanoseconds,
     pub(crate) kinds: Vec<GpuKind>,
-    pub(crate) nodes: Vec<NodeState>,
-    pub(crate) gpus: Vec<GpuState>,
+    pub(crate) nodes: Pages<NodeState>,
+    pub(crate) gpus: Pages<GpuState>,
     pub(crate) domains: Vec<Domain>,
     pub(crate) islands: Vec<String>,
     pub(crate) pools: Vec<FabricPool>,
     pub(crate) queues: Vec<Queue>,
     pub(crate) reservations: Vec<Reservation>,
-    pub(crate) jobs: BTreeMap<JobId, JobState>,
+    pub(crate) jobs: JobTable,
     pub(crate) shares: crate::queues::Shares,
+    pub(crate) changes: Changes,
 }
 
 /// A node as it is now.
@@ -63,8 +69,9 @@ pub struct NodeState {
     pub milli_free: u32,
     /// Seats that are taken on it.
     pub workers: u32,
-    /// Counts every change of what it has free: what was computed from an older one is stale.
-    pub revision: u32,
+    /// A hash of what is free on it and who holds the rest: nodes of one number that have the same are
+    /// alike, in copies of a world too. What was computed from another one is stale.
+    pub revision: u64,
 }
 
 /// A GPU as it is now.
@@ -161,8 +168,9 @@ impl World {
             pools: fleet.pools.clone(),
             queues: fleet.queues.clone(),
             reservations: fleet.reservations.clone(),
-            jobs: BTreeMap::new(),
             shares: crate::queues::Shares::default(),
+            jobs: JobTable::default(),
+            changes: Changes::new(fleet.nodes.len()),
         };
         world.shares.sharing = fleet.sharing;
         world.rebook(Nanoseconds(0));
@@ -198,7 +206,7 @@ impl World {
     }
 
     /// Nodes, by number.
-    pub fn nodes(&self) -> &[NodeState] {
+    pub const fn nodes(&self) -> &Pages<NodeState> {
         &self.nodes
     }
 
@@ -208,7 +216,7 @@ impl World {
     }
 
     /// GPUs, by number.
-    pub fn gpus(&self) -> &[GpuState] {
+    pub const fn gpus(&self) -> &Pages<GpuState> {
         &self.gpus
     }
 
@@ -250,6 +258,11 @@ impl World {
     /// A job that waits or runs.
     pub fn job(&self, id: JobId) -> Option<&JobState> {
         self.jobs.get(&id)
+    }
+
+    /// Which nodes changed last.
+    pub const fn changes(&self) -> &Changes {
+        &self.changes
     }
 
     /// The domain of this level that a node is in.
