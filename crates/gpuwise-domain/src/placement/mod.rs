@@ -24,7 +24,7 @@ pub use mig::{GeometryFault, MigBoard, MigGeometry, MigShape, Occupancy, Profile
 pub use plan::{Action, Cause, GpuShare, Part, Plan, Seat};
 pub use queue::{Queue, QueueProblem, Quota, Sharing, Weigh, queue_problems};
 pub use replay::ReplayRow;
-pub use report::{Cure, Decision, Figures, Outcome, Report, Shortage};
+pub use report::{Cure, Decision, Figures, Outcome, Remedy, Report, Shortage};
 
 use core::fmt;
 

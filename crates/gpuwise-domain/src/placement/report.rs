@@ -1,6 +1,6 @@
 //! What a decision weighed, and what is short where the answer is no.
 
-use super::{JobId, Kinds, Level, NodeId};
+use super::{Action, JobId, KindId, Kinds, Level, NodeId, QueueId};
 use alloc::{string::String, vec::Vec};
 use gpuwise_units::{Money, Nanoseconds};
 
@@ -111,6 +111,9 @@ pub enum Shortage {
         needed: u32,
         /// The most that one has room for.
         best: u32,
+        /// Which: a node, an island or a domain by its number, as the level says; a NUMA node or a switch
+        /// by its node. `None`: none has room for any.
+        place: Option<u32>,
     },
     /// Workers must be further apart than there is room.
     Spread {
@@ -143,14 +146,60 @@ pub enum Shortage {
 /// What would help a job that waits.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Cure {
-    /// What is to be done, in words.
+    /// What is to be done.
+    pub remedy: Remedy,
+    /// The same in words.
     pub what: String,
     /// Time until the job could start then.
     pub after: Nanoseconds,
     /// Work of others that is lost, in GPU-time.
     pub lost: Nanoseconds,
-    /// What it costs an hour, where something is bought.
+    /// What it costs an hour, where something is bought and its price is known.
     pub price: Option<Money>,
+    /// What it costs all together, in GPU-time, so that cures can be compared: work lost, GPUs asked for
+    /// that wait or go slower, GPUs bought for as long as the job runs.
+    pub cost: Nanoseconds,
+}
+
+/// What is to be done so that a job can start.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Remedy {
+    /// These jobs stop, and wait again.
+    Preempt(Vec<JobId>),
+    /// These jobs stop, and start again elsewhere beside the one that waits.
+    Move(Vec<JobId>),
+    /// Until these have ended, as is expected.
+    Wait(Vec<JobId>),
+    /// So many nodes like this one join.
+    Buy {
+        /// Like which.
+        like: NodeId,
+        /// How many.
+        nodes: u32,
+    },
+    /// The job runs with so many workers at least, fewer than it asked for.
+    Shrink {
+        /// How many.
+        workers: u32,
+    },
+    /// Its workers are within this; `None`: anywhere.
+    Relax {
+        /// Within what.
+        within: Option<Level>,
+    },
+    /// It accepts GPUs of this kind, too.
+    Accept(KindId),
+    /// Idle instances are destroyed and modes switched.
+    Recut(Vec<Action>),
+    /// A node that takes no work does again.
+    Repair(NodeId),
+    /// A queue may take so many thousandths of GPUs more.
+    Raise {
+        /// Which.
+        queue: QueueId,
+        /// By how much.
+        by_milli: u64,
+    },
 }
 
 /// Figures of a fleet at a moment, in thousandths of GPUs.
