@@ -1,10 +1,17 @@
-//! Traces of clusters: nodes and tasks.
+//! Fleets and what is asked of them: fleet files, job files, what tools say of nodes; traces of
+//! clusters.
 
+mod inventory;
+mod jobs;
 mod openb;
 mod openb_order;
+mod text;
 
+pub use inventory::{FindGpu, FleetFile, KnownGpu, fabric_of, read_fleet};
+pub use jobs::{JobsFile, read_jobs};
 pub use openb::{read_openb_nodes, read_openb_tasks};
 pub use openb_order::{SeededOrder, read_openb_orders};
+pub use text::{FleetProblem, FleetProblems};
 
 /// What is wrong with a trace.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

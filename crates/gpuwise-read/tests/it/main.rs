@@ -7,6 +7,7 @@
     clippy::float_cmp,
     clippy::similar_names,
     clippy::format_collect,
+    clippy::too_many_lines,
     reason = "tests may fail at once, say what they skip, and know their exact values"
 )]
 // Tests read the catalogue and find their data by the environment; the crate itself must not.
@@ -20,6 +21,7 @@ mod config_sums;
 mod costs;
 mod engine_facts;
 mod fabric;
+mod fleet;
 mod flight_recorder;
 mod gguf;
 mod host;

@@ -1,0 +1,210 @@
+//! Nodes and their GPUs.
+
+use super::{
+    Build, Field, KnownGpu, MOST, domains, layout,
+    mig::{self, Cuts},
+    tables::NodeTable,
+};
+use crate::fleet::text::{Found, Piece, counted_gpu, cpu_milli, expand, health, memory_mib, parts};
+use gpuwise_domain::placement::{
+    Action, FleetGpu, GpuId, Health, Home, IslandId, KindId, Node, NodeId,
+};
+
+/// What all nodes of a table have.
+struct Pattern {
+    kinds: Vec<KindId>,
+    numa: Vec<Option<u32>>,
+    switches: Vec<Option<u32>>,
+    rails: Vec<Option<u32>>,
+    groups: Vec<Option<usize>>,
+    cuts: Vec<Cuts>,
+    gpu_health: Vec<Health>,
+    health: Health,
+    cpu_milli: u64,
+    memory_mib: u64,
+}
+
+impl Build<'_> {
+    pub(super) fn nodes(&mut self, pieces: &[Piece<'_>]) {
+        for piece in pieces {
+            let Some(table) = piece.read::<NodeTable>(&mut self.problems) else {
+                continue;
+            };
+            if let Err((field, problem)) = self.node_table(&table, piece) {
+                self.problems.add(piece.line_of(field), problem);
+            }
+        }
+        let missing: Vec<(String, usize)> = self
+            .places
+            .members
+            .iter()
+            .filter(|(name, _)| !self.node_names.contains_key(*name))
+            .map(|(name, (_, line))| (name.clone(), *line))
+            .collect();
+        for (name, line) in missing {
+            self.problems
+                .add(line, format!("there is no [[node]] {name:?}"));
+        }
+    }
+
+    fn node_table(&mut self, table: &NodeTable, piece: &Piece<'_>) -> Field<()> {
+        let names = expand(&table.name).map_err(|problem| ("name", problem))?;
+        let pattern = self.pattern(table)?;
+        let all = self.out.fleet.gpus.len() + names.len() * pattern.kinds.len();
+        if all > MOST || self.out.fleet.nodes.len() + names.len() > MOST {
+            let what = format!("the fleet has more than {MOST} nodes or GPUs by here");
+            return Err(("name", what));
+        }
+        let many = names.len();
+        let places = self.domains_of(table, many)?;
+        for (at, name) in names.into_iter().enumerate() {
+            let id = NodeId(self.out.fleet.nodes.len() as u32);
+            if let Some(other) = self.node_names.insert(name.clone(), id) {
+                let line = self.lines.nodes.get(other.index()).copied();
+                self.node_names.insert(name.clone(), other);
+                let what = format!(
+                    "node {name:?} is there twice, first on line {}",
+                    line.unwrap_or(0)
+                );
+                return Err(("name", what));
+            }
+            let island = self
+                .island_of(table, &name)
+                .map_err(|problem| ("island", problem))?;
+            if island.is_some() && table.nvlink.is_some() {
+                let what =
+                    format!("node {name:?} is in an island and says nvlink, too; one decides");
+                return Err(("nvlink", what));
+            }
+            let gpus = self.gpus(&pattern, id, &name, island);
+            self.lines.nodes.push(piece.line);
+            self.out.fleet.nodes.push(Node {
+                name,
+                cpu_milli: pattern.cpu_milli,
+                memory_mib: pattern.memory_mib,
+                gpus,
+                domain: domains::nth(&places, at, many),
+                pools: Vec::new(),
+                slots: 0,
+                health: pattern.health,
+            });
+            let pools = table.pools.as_ref().map_or(&[][..], |pools| pools.all());
+            self.wishes.extend(
+                pools
+                    .iter()
+                    .map(|pool| (pool.clone(), id, table.slots, piece.line_of("pools"))),
+            );
+        }
+        Ok(())
+    }
+
+    fn pattern(&mut self, table: &NodeTable) -> Field<Pattern> {
+        let mut kinds = Vec::new();
+        for text in table.gpus.as_ref().map_or(&[][..], |gpus| gpus.all()) {
+            let (count, name) = counted_gpu("gpus", text).map_err(|problem| ("gpus", problem))?;
+            let kind = self
+                .kinds
+                .named(&name)
+                .map_err(|problem| ("gpus", problem))?;
+            kinds.extend((0..count).map(|_| kind));
+        }
+        let known: Vec<Option<&KnownGpu>> =
+            kinds.iter().map(|kind| self.kinds.get(*kind)).collect();
+        let count = kinds.len();
+        let spots =
+            |field, given| layout::spots(field, given, count).map_err(|problem| (field, problem));
+        // GPUs of several kinds are not joined unless the file says so.
+        let alike = kinds.windows(2).all(|pair| pair.first() == pair.last());
+        let joined = known.first().copied().flatten().and_then(|one| one.joined);
+        Ok(Pattern {
+            numa: spots("numa", table.numa.as_ref())?,
+            switches: spots("switches", table.switches.as_ref())?,
+            rails: spots("rails", table.rails.as_ref())?,
+            groups: layout::groups(table.nvlink.as_ref(), joined.filter(|_| alike), count)
+                .map_err(|problem| ("nvlink", problem))?,
+            cuts: mig::cuts(table.mig.as_ref(), &known).map_err(|problem| ("mig", problem))?,
+            gpu_health: sick(table, count).map_err(|problem| ("gpu_health", problem))?,
+            health: table
+                .health
+                .as_deref()
+                .map_or(Ok(Health::Up), health)
+                .map_err(|problem| ("health", problem))?,
+            cpu_milli: cpu_milli(table.cpu).map_err(|problem| ("cpu", problem))?,
+            memory_mib: memory_mib("memory", &table.memory)
+                .map_err(|problem| ("memory", problem))?,
+            kinds,
+        })
+    }
+
+    /// The GPUs of one node.
+    fn gpus(
+        &mut self,
+        pattern: &Pattern,
+        node: NodeId,
+        name: &str,
+        island: Option<IslandId>,
+    ) -> Vec<GpuId> {
+        let most = pattern
+            .groups
+            .iter()
+            .flatten()
+            .max()
+            .map_or(0, |group| group + 1);
+        let own: Vec<IslandId> = if island.is_none() {
+            (0..most)
+                .map(|group| {
+                    let label = if most > 1 {
+                        format!("{name}/{group}")
+                    } else {
+                        name.to_owned()
+                    };
+                    self.new_island(label)
+                })
+                .collect()
+        } else {
+            Vec::new()
+        };
+        let mut out = Vec::with_capacity(pattern.kinds.len());
+        for (at, kind) in pattern.kinds.iter().enumerate() {
+            let id = GpuId(self.out.fleet.gpus.len() as u32);
+            let group = pattern.groups.get(at).copied().flatten();
+            let cut = pattern.cuts.get(at).and_then(Option::as_ref);
+            let spot = |list: &[Option<u32>]| list.get(at).copied().flatten();
+            self.out.fleet.gpus.push(FleetGpu {
+                kind: *kind,
+                home: Home::Node(node),
+                index: at as u32,
+                numa: spot(&pattern.numa),
+                switch: spot(&pattern.switches),
+                island: island.or_else(|| own.get(group?).copied()),
+                rail: spot(&pattern.rails),
+                health: pattern.gpu_health.get(at).copied().unwrap_or_default(),
+                mig_on: cut.is_some(),
+            });
+            for (shape, start) in cut.into_iter().flatten() {
+                self.out.present.push(Action::Cut {
+                    gpu: id,
+                    shape: *shape,
+                    start: *start,
+                });
+            }
+            out.push(id);
+        }
+        out
+    }
+}
+
+/// The health of each GPU: up, but for those that `gpu_health` names.
+fn sick(table: &NodeTable, count: usize) -> Found<Vec<Health>> {
+    let mut out = vec![Health::Up; count];
+    for (which, word) in &table.gpu_health {
+        let state = health(word)?;
+        for number in parts(which, 4096)? {
+            let one = out.get_mut(number as usize).ok_or_else(|| {
+                format!("gpu_health names GPU {number}, and a node has {count}; they count from 0")
+            })?;
+            *one = state;
+        }
+    }
+    Ok(out)
+}

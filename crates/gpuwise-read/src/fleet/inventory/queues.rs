@@ -1,0 +1,216 @@
+//! Queues: a tree, each with what is its own.
+
+use super::{
+    Build,
+    tables::{QueueTable, QuotaTable},
+};
+use crate::fleet::text::{Found, Piece, money};
+use gpuwise_domain::placement::{Kinds as Set, Queue, QueueId, Quota};
+use std::collections::BTreeMap;
+
+/// Queues of one fleet at most.
+const MOST_QUEUES: usize = 10_000;
+
+/// A queue as its table says it, before its parent is known by number.
+struct Named {
+    parent: Option<String>,
+    line: usize,
+    parent_line: usize,
+    quota_line: usize,
+    queue: Queue,
+}
+
+impl Build<'_> {
+    pub(super) fn queues(&mut self, pieces: &[Piece<'_>]) {
+        let mut tables: Vec<Named> = Vec::new();
+        let mut names: BTreeMap<String, usize> = BTreeMap::new();
+        for piece in pieces {
+            let Some(table) = piece.read::<QueueTable>(&mut self.problems) else {
+                continue;
+            };
+            let Some(queue) = self.queue(&table, piece) else {
+                continue;
+            };
+            let line = piece.line_of("name");
+            if queue.name.is_empty() {
+                self.problems.add(line, "queue: the name is empty");
+                continue;
+            }
+            if let Some(other) = names.get(&queue.name).and_then(|at| tables.get(*at)) {
+                let what = format!(
+                    "queue {:?} is there twice, first on line {}",
+                    queue.name, other.line
+                );
+                self.problems.add(line, what);
+                continue;
+            }
+            names.insert(queue.name.clone(), tables.len());
+            tables.push(Named {
+                parent: table.parent.map(|parent| parent.trim().to_owned()),
+                line,
+                parent_line: piece.line_of("parent"),
+                quota_line: piece.line_of("quota"),
+                queue,
+            });
+        }
+        if tables.len() > MOST_QUEUES {
+            let what = format!("there are more than {MOST_QUEUES} queues");
+            self.problems.add(0, what);
+            return;
+        }
+        for one in &tables {
+            if let Some(parent) = one
+                .parent
+                .as_ref()
+                .filter(|name| !names.contains_key(*name))
+            {
+                let what = format!("there is no [[queue]] {parent:?}");
+                self.problems.add(one.parent_line, what);
+            }
+        }
+        self.tree(&tables, &names);
+    }
+
+    fn queue(&mut self, table: &QueueTable, piece: &Piece<'_>) -> Option<Queue> {
+        let weight = table.weight.unwrap_or(1.0);
+        if !(weight > 0.0 && weight <= 1e6) {
+            let what = format!("weight is {weight}; expected a number above 0, such as 2");
+            self.problems.add(piece.line_of("weight"), what);
+            return None;
+        }
+        let mut quotas = Vec::new();
+        for quota in table.quota.as_ref().map_or(&[][..], |quotas| quotas.all()) {
+            let read = self.quota(quota);
+            quotas.push(self.problems.take(piece.line_of("quota"), read)?);
+        }
+        let budget = table.budget.as_deref().map(|text| money("budget", text));
+        let budget = match budget {
+            Some(found) => Some(self.problems.take(piece.line_of("budget"), found)?),
+            None => None,
+        };
+        Some(Queue {
+            name: table.name.trim().to_owned(),
+            parent: None,
+            quotas,
+            weight_milli: (weight * 1000.0 + 0.5) as u32,
+            priority: table.priority.unwrap_or(0),
+            reclaims: table.reclaims.unwrap_or(true),
+            budget,
+        })
+    }
+
+    fn quota(&mut self, table: &QuotaTable) -> Found<Quota> {
+        let mut kinds = Set::NONE;
+        for name in table.types.as_ref().map_or(&[][..], |types| types.all()) {
+            kinds = kinds.with(self.kinds.named(name)?);
+        }
+        let milli = |field: &str, gpus: f64| -> Found<u64> {
+            if gpus.is_finite() && (0.0..=1e9).contains(&gpus) {
+                return Ok((gpus * 1000.0 + 0.5) as u64);
+            }
+            Err(format!("quota: {field} is {gpus}; expected GPUs from 0"))
+        };
+        let nominal = milli("gpus", table.gpus)?;
+        let cap = table.cap.map(|gpus| milli("cap", gpus)).transpose()?;
+        if cap.is_some_and(|cap| cap < nominal) {
+            return Err("quota: cap is below gpus; what is its own could never be used".into());
+        }
+        let lending = table.lend.map(|gpus| milli("lend", gpus)).transpose()?;
+        if lending.is_some_and(|lending| lending > nominal) {
+            return Err("quota: lend is above gpus; it cannot lend what is not its own".into());
+        }
+        Ok(Quota {
+            kinds: if table.types.is_some() {
+                kinds
+            } else {
+                Set::ANY
+            },
+            nominal_milli: nominal,
+            borrowing_milli: table.borrow.map(|gpus| milli("borrow", gpus)).transpose()?,
+            lending_milli: lending,
+            cap_milli: cap,
+        })
+    }
+
+    /// Puts parents before their children; those that are left are in a circle.
+    fn tree(&mut self, tables: &[Named], names: &BTreeMap<String, usize>) {
+        let mut numbers: Vec<Option<QueueId>> = vec![None; tables.len()];
+        let mut lines: Vec<usize> = Vec::new();
+        let parents: Vec<Option<usize>> = tables
+            .iter()
+            .map(|one| {
+                one.parent
+                    .as_ref()
+                    .and_then(|name| names.get(name))
+                    .copied()
+            })
+            .collect();
+        let depths: Vec<Option<usize>> = (0..tables.len()).map(|at| depth(at, &parents)).collect();
+        let mut order: Vec<usize> = (0..tables.len()).collect();
+        order.sort_by_key(|at| (depths.get(*at).copied().flatten(), *at));
+        for at in order {
+            let Some(one) = tables.get(at) else { continue };
+            if depths.get(at).copied().flatten().is_none() {
+                let what = format!("queue {:?} is in a circle of parents", one.queue.name);
+                self.problems.add(one.parent_line, what);
+                continue;
+            }
+            let id = QueueId(self.out.fleet.queues.len() as u32);
+            if let Some(number) = numbers.get_mut(at) {
+                *number = Some(id);
+            }
+            let parent = parents.get(at).copied().flatten();
+            let mut queue = one.queue.clone();
+            queue.parent = parent.and_then(|parent| numbers.get(parent).copied().flatten());
+            lines.push(one.quota_line);
+            self.out.fleet.queues.push(queue);
+        }
+        self.quotas_fit(&lines);
+    }
+
+    /// What children have of their own must be their parent's, for the kinds that it speaks of.
+    fn quotas_fit(&mut self, lines: &[usize]) {
+        let queues = &self.out.fleet.queues;
+        for (at, parent) in queues.iter().enumerate() {
+            let id = QueueId(at as u32);
+            let children = || {
+                queues
+                    .iter()
+                    .zip(lines)
+                    .filter(|(one, _)| one.parent == Some(id))
+            };
+            for quota in &parent.quotas {
+                let within = |child: &Queue| -> u64 {
+                    let of = child.quotas.iter();
+                    let of = of.filter(|own| own.kinds.and(quota.kinds) == own.kinds);
+                    of.map(|own| own.nominal_milli).sum()
+                };
+                let all: u64 = children().map(|(child, _)| within(child)).sum();
+                if all <= quota.nominal_milli {
+                    continue;
+                }
+                let last = children().rfind(|(child, _)| within(child) > 0);
+                let gpus = |milli: u64| milli as f64 / 1000.0;
+                let what = format!(
+                    "the queues of {:?} have {} GPUs of their own together, and it has {}; give it more or them less",
+                    parent.name,
+                    gpus(all),
+                    gpus(quota.nominal_milli)
+                );
+                self.problems.add(last.map_or(0, |(_, line)| *line), what);
+            }
+        }
+    }
+}
+
+/// How many queues are above one; `None` where its parents go in a circle.
+fn depth(of: usize, parents: &[Option<usize>]) -> Option<usize> {
+    let mut at = of;
+    for depth in 0..=parents.len() {
+        match parents.get(at).copied().flatten() {
+            Some(parent) => at = parent,
+            None => return Some(depth),
+        }
+    }
+    None
+}

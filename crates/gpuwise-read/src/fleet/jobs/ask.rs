@@ -1,0 +1,227 @@
+//! What one worker of a job needs.
+
+use super::{
+    Build, Field,
+    tables::{Gpus, JobTable, NeedTable, Share, Slice},
+};
+use crate::fleet::text::{Found, counted_gpu, cpu_milli, expand, memory_mib, share_milli};
+use gpuwise_domain::placement::{
+    GpuAsk, Isolation, KindId, Kinds, MigShape, Need, NodeId, SliceAsk, WorkerAsk,
+};
+
+impl Build<'_> {
+    pub(super) fn worker(&mut self, table: &JobTable) -> Field<WorkerAsk> {
+        let memory = table.memory.as_deref();
+        let memory = memory.map_or(Ok(0), |text| memory_mib("memory", text));
+        Ok(WorkerAsk {
+            cpu_milli: table
+                .cpu
+                .map_or(Ok(0), cpu_milli)
+                .map_err(|problem| ("cpu", problem))?,
+            memory_mib: memory.map_err(|problem| ("memory", problem))?,
+            gpu: self.gpu(table)?,
+        })
+    }
+
+    fn gpu(&mut self, table: &JobTable) -> Field<GpuAsk> {
+        let several = "gpus, slice and fraction are three ways to ask; one of them is enough";
+        let need = need(&table.need).map_err(|problem| ("need", problem))?;
+        let typed = self.types(table)?;
+        let kinds = typed.unwrap_or(Kinds::ANY);
+        match (&table.gpus, &table.slice, &table.fraction) {
+            (None, None, None) if need == Need::default() && typed.is_none() => Ok(GpuAsk::None),
+            (None, None, None) => Ok(GpuAsk::Whole {
+                count: 1,
+                kinds,
+                need,
+            }),
+            (Some(gpus), None, None) => self.whole(gpus, typed, need),
+            (None, Some(_), None) | (None, None, Some(_)) if need != Need::default() => Err((
+                "need",
+                "what a whole GPU must have; a slice or fraction says its own memory".into(),
+            )),
+            (None, Some(slice), None) => self
+                .slice(slice, kinds)
+                .map_err(|problem| ("slice", problem)),
+            (None, None, Some(share)) => {
+                fraction(share, kinds).map_err(|problem| ("fraction", problem))
+            }
+            (Some(_), _, _) => Err(("gpus", several.into())),
+            (None, Some(_), Some(_)) => Err(("slice", several.into())),
+        }
+    }
+
+    fn whole(&mut self, gpus: &Gpus, typed: Option<Kinds>, need: Need) -> Field<GpuAsk> {
+        let wrong = |problem| ("gpus", problem);
+        let (count, kinds) = match gpus {
+            Gpus::Count(count @ 1..=100_000) => (*count as u32, typed.unwrap_or(Kinds::ANY)),
+            Gpus::Count(count) => {
+                return Err(wrong(format!(
+                    "gpus is {count}; expected a number from 1, or leave it out"
+                )));
+            }
+            Gpus::Text(text) => {
+                let (count, name) = counted_gpu("gpus", text).map_err(wrong)?;
+                if typed.is_some() {
+                    let what = "gpus names a type already; write gpus = 8 beside types";
+                    return Err(("types", what.into()));
+                }
+                (count, Kinds::one(self.kinds.named(&name).map_err(wrong)?))
+            }
+        };
+        Ok(GpuAsk::Whole { count, kinds, need })
+    }
+
+    fn types(&mut self, table: &JobTable) -> Field<Option<Kinds>> {
+        let Some(types) = &table.types else {
+            return Ok(None);
+        };
+        let mut kinds = Kinds::NONE;
+        for name in types.all() {
+            kinds = kinds.with(
+                self.kinds
+                    .named(name)
+                    .map_err(|problem| ("types", problem))?,
+            );
+        }
+        if kinds == Kinds::NONE {
+            return Err(("types", "types is empty; leave it out for any".into()));
+        }
+        Ok(Some(kinds))
+    }
+
+    fn slice(&self, slice: &Slice, kinds: Kinds) -> Found<GpuAsk> {
+        match slice {
+            Slice::Profile(profile) => self.profile(profile.trim(), kinds),
+            Slice::Least(least) => {
+                let memory = least.memory.as_deref();
+                let memory = memory.map_or(Ok(0), |text| memory_mib("slice: memory", text))?;
+                let units = least.units.unwrap_or(0);
+                if memory == 0 && units == 0 {
+                    return Err("slice says neither memory nor units; one is needed".into());
+                }
+                Ok(GpuAsk::Slice {
+                    slice: SliceAsk {
+                        memory_mib: small(memory)?,
+                        units,
+                        media: least.media,
+                        ..SliceAsk::default()
+                    },
+                    kinds,
+                })
+            }
+        }
+    }
+
+    /// A profile by name: what the boards that have it have in common.
+    fn profile(&self, profile: &str, kinds: Kinds) -> Found<GpuAsk> {
+        let mut found: Vec<(KindId, &MigShape)> = Vec::new();
+        for id in kinds.iter() {
+            let mig = self.kinds.get(id).and_then(|known| known.kind.mig.as_ref());
+            let shape = mig.and_then(|mig| mig.shape(mig.named(profile)?));
+            found.extend(shape.map(|shape| (id, shape)));
+        }
+        let Some((_, first)) = found.first() else {
+            return Err(format!(
+                "slice: no GPU that is asked for has a MIG profile {profile:?}; ask for memory and units instead, or name types that have it"
+            ));
+        };
+        let alike = |get: fn(&MigShape) -> u8| {
+            let one = get(first);
+            if found.iter().all(|(_, shape)| get(shape) == one) {
+                one
+            } else {
+                0
+            }
+        };
+        let memory = found.iter().filter_map(|(_, shape)| shape.memory_mib).min();
+        Ok(GpuAsk::Slice {
+            slice: SliceAsk {
+                memory_mib: memory.unwrap_or(0),
+                units: 0,
+                compute: alike(|shape| shape.compute),
+                memory_slices: alike(|shape| shape.size),
+                media: first.media,
+            },
+            kinds: found
+                .iter()
+                .fold(Kinds::NONE, |kinds, (id, _)| kinds.with(*id)),
+        })
+    }
+
+    pub(super) fn speeds(&mut self, table: &JobTable) -> Field<Vec<(KindId, u32)>> {
+        let mut out = Vec::new();
+        for (name, speed) in &table.speeds {
+            let kind = self
+                .kinds
+                .named(name)
+                .map_err(|problem| ("speeds", problem))?;
+            if !(*speed >= 0.001 && *speed <= 1000.0) {
+                let what =
+                    format!("speeds: {name} is {speed}; expected a factor above 0, such as 0.5");
+                return Err(("speeds", what));
+            }
+            if out.iter().any(|(other, _)| *other == kind) {
+                return Err(("speeds", format!("speeds has {name} twice")));
+            }
+            out.push((kind, (speed * 1000.0 + 0.5) as u32));
+        }
+        Ok(out)
+    }
+
+    pub(super) fn near(&self, table: &JobTable) -> Field<Vec<NodeId>> {
+        let mut out = Vec::new();
+        for text in table.near.as_ref().map_or(&[][..], |near| near.all()) {
+            for name in expand(text).map_err(|problem| ("near", problem))? {
+                let node = self.nodes.get(name.as_str()).copied();
+                let what = || ("near", format!("the fleet has no node {name:?}"));
+                out.push(node.ok_or_else(what)?);
+            }
+        }
+        Ok(out)
+    }
+}
+
+fn small(mib: u64) -> Found<u32> {
+    u32::try_from(mib).map_err(|_| format!("{mib} MiB is more than any GPU has"))
+}
+
+fn need(table: &NeedTable) -> Found<Need> {
+    let memory = table.memory.as_deref();
+    let memory = memory.map_or(Ok(0), |text| memory_mib("need: memory", text))?;
+    Ok(Need {
+        memory_mib: small(memory)?,
+        tflops: table.tflops.unwrap_or(0),
+        bandwidth_gbs: table.bandwidth_gbs.unwrap_or(0),
+    })
+}
+
+fn fraction(share: &Share, kinds: Kinds) -> Found<GpuAsk> {
+    let (share, memory, isolation) = match share {
+        Share::Of(share) => (*share, None, None),
+        Share::Table(table) => (
+            table.share,
+            table.memory.as_deref(),
+            table.isolation.as_deref(),
+        ),
+    };
+    let all = [Isolation::TimeSlice, Isolation::Mps, Isolation::Vgpu];
+    let isolation = match isolation {
+        None => Isolation::TimeSlice,
+        Some(word) => all
+            .into_iter()
+            .find(|one| one.name() == word.trim())
+            .ok_or_else(|| {
+                format!(
+                    "isolation is {word:?}; expected \"time-slice\", \"mps\" or \"vgpu\"; for MIG ask for a slice"
+                )
+            })?,
+    };
+    let memory = memory.map(|text| memory_mib("fraction: memory", text).and_then(small));
+    Ok(GpuAsk::Fraction {
+        milli: share_milli("fraction", share)?,
+        memory_mib: memory.transpose()?,
+        isolation,
+        kinds,
+    })
+}

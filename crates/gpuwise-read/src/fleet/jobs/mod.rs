@@ -1,0 +1,258 @@
+//! Job files: what is asked of a fleet, and what runs already.
+//!
+//! The form is described in `docs/reference/fleet-file.md`.
+
+mod ask;
+mod seats;
+mod tables;
+mod wishes;
+
+use super::{
+    FindGpu,
+    inventory::kinds::Kinds,
+    text::{FleetProblems, Piece, Problems, expand, pieces},
+};
+use gpuwise_domain::placement::{Action, Fleet, Job, JobId, NodeId, QueueId};
+use gpuwise_units::Nanoseconds;
+use std::collections::BTreeMap;
+use tables::{Head, JobTable};
+
+/// A job file.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct JobsFile {
+    /// What is asked for, in the file's order.
+    pub jobs: Vec<Job>,
+    /// Jobs that run already, as the actions that placed them.
+    pub running: Vec<Action>,
+}
+
+/// Jobs of one file at most.
+const MOST: usize = 10_000_000;
+
+/// What is wrong, and with which field.
+type Field<T> = Result<T, (&'static str, String)>;
+
+/// Reads a job file (TOML) for a fleet. GPUs that the fleet does not have and `find` knows become
+/// kinds of it without a GPU: that such a job cannot run is an answer, not a wrong file.
+///
+/// # Errors
+/// With every problem and its line: what is no TOML of this form, two jobs with one name or id,
+/// amounts of 0, queues, nodes or GPUs that there are not.
+pub fn read_jobs(
+    file: &str,
+    text: &str,
+    fleet: &mut Fleet,
+    find: &FindGpu<'_>,
+) -> Result<JobsFile, FleetProblems> {
+    let nodes = fleet.nodes.iter().enumerate();
+    let queues = fleet.queues.iter().enumerate();
+    let mut build = Build {
+        problems: Problems::new(file),
+        nodes: nodes
+            .map(|(at, node)| (node.name.as_str(), NodeId(at as u32)))
+            .collect(),
+        queues: queues
+            .map(|(at, queue)| (queue.name.as_str(), QueueId(at as u32)))
+            .collect(),
+        kinds: Kinds::of(&fleet.kinds, find),
+        fleet,
+        out: JobsFile::default(),
+        given: Vec::new(),
+        lines: Vec::new(),
+    };
+    for piece in pieces(text) {
+        match piece.table {
+            "job" => build.job(&piece),
+            "" => {
+                let _ = piece.read::<Head>(&mut build.problems);
+            }
+            other => build.problems.add(
+                piece.line,
+                format!("[[{other}]] is no table of a job file; expected [[job]]"),
+            ),
+        }
+        if build.out.jobs.len() > MOST {
+            let what = format!("there are more than {MOST} jobs by here");
+            build.problems.add(piece.line, what);
+            break;
+        }
+    }
+    build.number();
+    let kinds = build.kinds.finish();
+    build.problems.finish()?;
+    let out = build.out;
+    fleet.kinds = kinds;
+    Ok(out)
+}
+
+/// Jobs while they are read.
+struct Build<'a> {
+    problems: Problems,
+    fleet: &'a Fleet,
+    nodes: BTreeMap<&'a str, NodeId>,
+    queues: BTreeMap<&'a str, QueueId>,
+    kinds: Kinds<'a>,
+    out: JobsFile,
+    /// Whether each job's number was given.
+    given: Vec<bool>,
+    /// Where each job was said.
+    lines: Vec<u32>,
+}
+
+impl Build<'_> {
+    fn job(&mut self, piece: &Piece<'_>) {
+        let Some(table) = piece.read::<JobTable>(&mut self.problems) else {
+            return;
+        };
+        if let Err((field, problem)) = self.table(&table, piece) {
+            self.problems.add(piece.line_of(field), problem);
+        }
+    }
+
+    fn table(&mut self, table: &JobTable, piece: &Piece<'_>) -> Field<()> {
+        let names = names(table)?;
+        if table.id.is_some() && names.len() > 1 {
+            let what = format!("one id for {} jobs; leave it out", names.len());
+            return Err(("id", what));
+        }
+        if table.running.is_some() && names.len() > 1 {
+            let what = "where a job runs is said of one job, not of several alike";
+            return Err(("running", what.into()));
+        }
+        if names.len() > MOST - self.out.jobs.len().min(MOST) {
+            return Err(("name", format!("there are more than {MOST} jobs by here")));
+        }
+        let template = self.template(table)?;
+        if let Some(seats) = &table.running {
+            let seats = self.seats(&template, seats.all());
+            let seats = seats.map_err(|problem| ("running", problem))?;
+            self.out.running.push(Action::Place {
+                // Its place for now; numbers are given at the end.
+                job: JobId(self.out.jobs.len() as u32),
+                seats,
+            });
+        }
+        for name in names {
+            self.out.jobs.push(Job {
+                name,
+                ..template.clone()
+            });
+            self.given.push(table.id.is_some());
+            self.lines.push(piece.line as u32);
+        }
+        Ok(())
+    }
+
+    fn template(&mut self, table: &JobTable) -> Field<Job> {
+        let queue = match &table.queue {
+            None => None,
+            Some(name) => {
+                let found = self.queues.get(name.trim()).copied();
+                Some(
+                    found
+                        .ok_or_else(|| ("queue", format!("the fleet has no [[queue]] {name:?}")))?,
+                )
+            }
+        };
+        let duration = wishes::duration(table)?;
+        Ok(Job {
+            id: JobId(table.id.unwrap_or(0)),
+            name: String::new(),
+            tenant: table.tenant.clone().unwrap_or_default(),
+            queue,
+            priority: table.priority,
+            submitted: wishes::time("submitted", table.submitted.as_deref())?
+                .unwrap_or(Nanoseconds(0)),
+            worker: self.worker(table)?,
+            gang: wishes::gang(table)?,
+            topology: wishes::topology(table)?,
+            spread: wishes::spread(table)?,
+            deadline: wishes::time("deadline", table.deadline.as_deref())?,
+            preemption: wishes::preemption(table, duration)?,
+            duration,
+            speeds: self.speeds(table)?,
+            near: self.near(table)?,
+        })
+    }
+
+    /// Gives numbers to jobs without one, above those that were given, and says what is there twice.
+    fn number(&mut self) {
+        let mut next = 0;
+        for (job, given) in self.out.jobs.iter().zip(&self.given) {
+            if *given {
+                next = next.max(job.id.0.saturating_add(1));
+            }
+        }
+        for (job, given) in self.out.jobs.iter_mut().zip(&self.given) {
+            if !given {
+                job.id = JobId(next);
+                next = next.saturating_add(1);
+            }
+        }
+        for action in &mut self.out.running {
+            if let Action::Place { job, .. } = action
+                && let Some(numbered) = self.out.jobs.get(job.index())
+            {
+                *job = numbered.id;
+            }
+        }
+        let jobs = &self.out.jobs;
+        let mut order: Vec<u32> = (0..jobs.len() as u32).collect();
+        let name = |at: &u32| jobs.get(*at as usize).map_or("", |job| job.name.as_str());
+        let id = |at: &u32| jobs.get(*at as usize).map_or(0, |job| job.id.0);
+        let line = |at: &u32| self.lines.get(*at as usize).copied().unwrap_or(0) as usize;
+        let mut twice = Vec::new();
+        order.sort_by(|a, b| name(a).cmp(name(b)).then(a.cmp(b)));
+        for pair in order.windows(2) {
+            if let [a, b] = pair
+                && name(a) == name(b)
+            {
+                let what = format!(
+                    "job {:?} is there twice, first on line {}",
+                    name(b),
+                    line(a)
+                );
+                twice.push((line(b), what));
+            }
+        }
+        order.sort_by_key(|at| (id(at), *at));
+        for pair in order.windows(2) {
+            if let [a, b] = pair
+                && id(a) == id(b)
+            {
+                let what = format!(
+                    "id {} of job {:?} is that of job {:?} on line {}, too",
+                    id(b),
+                    name(b),
+                    name(a),
+                    line(a)
+                );
+                twice.push((line(b), what));
+            }
+        }
+        for (line, what) in twice {
+            self.problems.add(line, what);
+        }
+    }
+}
+
+/// The names of the jobs that a table stands for.
+fn names(table: &JobTable) -> Field<Vec<String>> {
+    let mut names = expand(&table.name).map_err(|problem| ("name", problem))?;
+    let Some(count) = table.count else {
+        return Ok(names);
+    };
+    let [name] = names.as_slice() else {
+        return Err(("count", "a name with a range says how many already".into()));
+    };
+    if count == 0 || count as usize > MOST {
+        let what = format!("count is {count}; expected a number from 1 to {MOST}");
+        return Err(("count", what));
+    }
+    if count > 1 {
+        names = (1..=count)
+            .map(|number| format!("{name}-{number}"))
+            .collect();
+    }
+    Ok(names)
+}

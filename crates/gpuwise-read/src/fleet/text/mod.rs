@@ -1,0 +1,15 @@
+//! What fleet files and job files have in common: tables one by one, names that stand for many, and
+//! every problem with its line.
+
+mod names;
+mod pieces;
+mod problems;
+mod values;
+
+pub(super) use names::expand;
+pub(super) use pieces::{Piece, pieces};
+pub use problems::{FleetProblem, FleetProblems};
+pub(super) use problems::{Found, Problems};
+pub(super) use values::{
+    Many, counted_gpu, cpu_milli, duration, health, level, memory_mib, money, parts, share_milli,
+};

@@ -1,0 +1,221 @@
+//! Job files.
+
+use super::{fleet, jobs, jobs_fail};
+use gpuwise_domain::placement::{
+    Action, Gang, GpuAsk, Isolation, JobId, Kinds, Level, NodeId, Part, Preemption, SliceAsk,
+};
+use gpuwise_units::Nanoseconds;
+
+const FLEET: &str = r#"
+[[node]]
+name = "a{1..2}"
+gpus = "8xH100"
+cpu = 112
+memory = "2TiB"
+mig = { 7 = ["3g.40gb@4", "1g.10gb@0"] }
+[[node]]
+name = "l"
+gpus = "4xL40S"
+cpu = 64
+memory = "512GiB"
+[[queue]]
+name = "vision"
+"#;
+
+#[test]
+fn jobs_are_read() {
+    let mut lab = fleet(FLEET).fleet;
+    let read = jobs(
+        &mut lab,
+        r#"
+[[job]]
+name = "train"
+tenant = "ann"
+queue = "vision"
+priority = 5
+gpus = "8xH100"
+cpu = 64
+memory = "1TiB"
+workers = { min = 1, preferred = 2, max = 4 }
+within = "nvlink"
+spread = { over = "rack", most = 2 }
+deadline = "2d"
+preemptible = { checkpoint = "30min", restart = "2min" }
+duration = { expected = "5h", spread = 0.4 }
+speeds = { L40S = 0.4 }
+near = "a{1..2}"
+
+[[job]]
+name = "note"
+count = 3
+fraction = { share = 0.25, memory = "10GiB", isolation = "mps" }
+types = ["L40S", "H100"]
+
+[[job]]
+name = "serve"
+id = 40
+slice = "3g.40gb"
+running = "a1:7@4"
+
+[[job]]
+name = "big"
+gpus = 4
+types = "GB200"
+
+[[job]]
+name = "cpu"
+cpu = 4
+"#,
+    );
+    let names: Vec<(u32, &str)> = read
+        .jobs
+        .iter()
+        .map(|job| (job.id.0, job.name.as_str()))
+        .collect();
+    let expected = [
+        (41, "train"),
+        (42, "note-1"),
+        (43, "note-2"),
+        (44, "note-3"),
+        (40, "serve"),
+        (45, "big"),
+        (46, "cpu"),
+    ];
+    assert_eq!(names, expected);
+    let train = &read.jobs[0];
+    assert_eq!(
+        train.gang,
+        Gang {
+            least: 1,
+            preferred: 2,
+            most: 4
+        }
+    );
+    assert_eq!(train.worker.gpu.milli(), 8000);
+    assert!(train.topology.unwrap().required && train.topology.unwrap().within == Level::Island);
+    assert_eq!(
+        train.preemption,
+        Preemption::Allowed {
+            checkpoint_every: Nanoseconds(1_800_000_000_000),
+            restart: Nanoseconds(120_000_000_000),
+        }
+    );
+    assert_eq!(train.near, [NodeId(0), NodeId(1)]);
+    assert_eq!(train.speed(gpuwise_domain::placement::KindId(1)), 400);
+    assert_eq!(
+        read.jobs[1].worker.gpu,
+        GpuAsk::Fraction {
+            milli: 250,
+            memory_mib: Some(10_240),
+            isolation: Isolation::Mps,
+            kinds: Kinds(0b11),
+        }
+    );
+    assert_eq!(
+        read.jobs[4].worker.gpu,
+        GpuAsk::Slice {
+            slice: SliceAsk {
+                memory_mib: 40_000,
+                units: 0,
+                compute: 3,
+                memory_slices: 4,
+                media: false
+            },
+            kinds: Kinds(0b01),
+        }
+    );
+    let [Action::Place { job, seats }] = read.running.as_slice() else {
+        panic!("one runs: {:?}", read.running)
+    };
+    assert_eq!(
+        (*job, seats[0].gpus[0].part),
+        (JobId(40), Part::Slice { shape: 2, start: 4 })
+    );
+    // A GPU that the fleet lacks is a kind without one: the job cannot run, the file is right.
+    assert_eq!(lab.kinds[2].name, "GB200");
+    assert_eq!(read.jobs[5].worker.gpu.kinds(), Kinds(0b100));
+    assert_eq!(read.jobs[6].worker.gpu, GpuAsk::None);
+}
+
+#[test]
+fn wrong_jobs_are_told_what_and_where() {
+    let job = |rest: &str| format!("[[job]]\nname = \"j\"\n{rest}\n");
+    for (text, said) in [
+        (job("gpus = 0"), "jobs.toml: line 3: gpus is 0"),
+        (job("gpus = -2"), "line 3: gpus is -2"),
+        (job("gpus = \"8xH1\""), "line 3: H1: no such GPU"),
+        (job("gpus = 1\nfraction = 0.5"), "three ways to ask"),
+        (job("fraction = 1.5"), "line 3: fraction is 1.5"),
+        (
+            job("fraction = { share = 0.5, isolation = \"mig\" }"),
+            "for MIG ask for a slice",
+        ),
+        (
+            job("slice = \"3g.20gb\""),
+            "no GPU that is asked for has a MIG profile \"3g.20gb\"",
+        ),
+        (job("slice = {}"), "neither memory nor units"),
+        (job("workers = 0"), "line 3: workers are at least 0"),
+        (
+            job("workers = { min = 4, max = 2 }"),
+            "workers are at least 4",
+        ),
+        (
+            job("within = \"row\""),
+            "line 3: within is \"row\"; expected one of switch",
+        ),
+        (job("spread = { over = \"numa\" }"), "spread over nodes"),
+        (job("preemptible = true"), "what is lost cannot be told"),
+        (job("duration = \"5\""), "line 3: duration is \"5\""),
+        (
+            job("queue = \"x\""),
+            "line 3: the fleet has no [[queue]] \"x\"",
+        ),
+        (job("near = \"z\""), "the fleet has no node \"z\""),
+        (
+            job("gpus = 2\nrunning = \"a1:0\""),
+            "line 4: a1:0 are 1 GPUs, and a worker has 2",
+        ),
+        (job("gpus = 2\nrunning = \"a1:7-8\""), "has no GPU 8"),
+        (
+            job("gpus = 1\nworkers = 2\nrunning = \"a1:0\""),
+            "names 1 seats",
+        ),
+        (
+            job("slice = \"3g.40gb\"\nrunning = \"a1:7@2\""),
+            "can start at memory slice 2",
+        ),
+        (
+            job("") + &job(""),
+            "line 4: job \"j\" is there twice, first on line 1",
+        ),
+        (
+            job("id = 3") + "[[job]]\nname = \"k\"\nid = 3\n",
+            "id 3 of job \"k\" is that of job \"j\" on line 1",
+        ),
+        (job("gpu = 2"), "line 3: job: unknown field `gpu`"),
+        (
+            "[[jobs]]\n".into(),
+            "line 1: [[jobs]] is no table of a job file",
+        ),
+        (job("count = 0"), "line 3: count is 0"),
+    ] {
+        let found = jobs_fail(&mut fleet(FLEET).fleet, &text);
+        assert!(found.contains(said), "{text}\nsaid {found}\nnot {said}");
+    }
+}
+
+#[test]
+fn many_jobs_are_read_table_by_table() {
+    let mut lab = fleet(FLEET).fleet;
+    let text: String = (0..20_000)
+        .map(|number| format!("[[job]]\nname = \"j{number}\"\ngpus = 1\n"))
+        .collect();
+    assert_eq!(jobs(&mut lab, &text).jobs.len(), 20_000);
+    let text = format!("{text}[[job]]\nname = \"j7\"\n");
+    let found = jobs_fail(&mut lab, &text);
+    assert_eq!(
+        found,
+        "jobs.toml: line 60001: job \"j7\" is there twice, first on line 22"
+    );
+}
