@@ -1,0 +1,425 @@
+//! The search for the cheapest room.
+
+use super::{
+    cost::{Disturbance, For, Way},
+    prepare::room_on,
+    room::{Room, place_of},
+    scratch::Scratch,
+    sets::{asked, cheapest, cost},
+};
+use crate::{fit::Scope, world::Phase};
+use gpuwise_domain::placement::{Action, Cause, JobId, NodeId, Seat};
+use std::collections::BTreeMap;
+
+/// Sets that are tried for one node or one small fleet.
+const TRIES: u64 = 4096;
+/// Up to so many disturbances all sets of them are weighed for a gang.
+const FEW: usize = 12;
+
+/// Where room is looked for.
+pub(super) struct Site<'a> {
+    pub(super) scope: Scope,
+    pub(super) nodes: &'a [NodeId],
+    pub(super) holders: &'a BTreeMap<NodeId, Vec<JobId>>,
+}
+
+/// The cheapest room in a site that costs less than a bound.
+pub(super) fn room(
+    scratch: &mut Scratch<'_>,
+    who: &For<'_>,
+    site: &Site<'_>,
+    bound: Option<u128>,
+    steps: &mut u64,
+) -> Option<Room> {
+    let least = who.job.gang.least.max(1);
+    // Without disturbing anybody: what only has to be made ready.
+    if let Some(room) = with(scratch, who, site, &[], least) {
+        return Some(room);
+    }
+    if least == 1 && who.job.spread.is_none() {
+        return one_node(scratch, who, site, bound, steps);
+    }
+    let items = items_on(scratch, who, site.nodes, site.holders);
+    if items.len() <= FEW {
+        let mut tries = TRIES.min(*steps);
+        let (found, all) = cheapest(&items, bound, &mut tries, |set| {
+            *steps = steps.saturating_sub(site.nodes.len() as u64);
+            with(scratch, who, site, set, least)
+        });
+        if found.is_some() || all {
+            return found.map(|(_, _, room)| room);
+        }
+    }
+    worker_by_worker(scratch, who, site, least, steps)
+}
+
+/// For one worker: the cheapest node.
+fn one_node(
+    scratch: &mut Scratch<'_>,
+    who: &For<'_>,
+    site: &Site<'_>,
+    bound: Option<u128>,
+    steps: &mut u64,
+) -> Option<Room> {
+    let (mut bound, mut best) = (bound, None);
+    for node in site.nodes {
+        let items = items_on(scratch, who, &[*node], site.holders);
+        if items.is_empty() || *steps == 0 {
+            continue;
+        }
+        let here = Site {
+            nodes: &[*node],
+            ..*site
+        };
+        if let Some(room) = cheapest_here(scratch, who, &here, &items, bound, steps) {
+            bound = Some(room.cost);
+            best = Some(room);
+        }
+    }
+    best
+}
+
+/// The cheapest room for one worker on one node: of all sets, or where they are too many by adding the
+/// cheapest until it is enough.
+fn cheapest_here(
+    scratch: &mut Scratch<'_>,
+    who: &For<'_>,
+    here: &Site<'_>,
+    items: &[Disturbance],
+    bound: Option<u128>,
+    steps: &mut u64,
+) -> Option<Room> {
+    // If stopping all is not enough, nothing is.
+    let strongest = strongest(items);
+    *steps = steps.saturating_sub(1);
+    let most = who.moves.most as usize;
+    if strongest.len() <= most {
+        with(scratch, who, here, &strongest, 1)?;
+    }
+    let given = TRIES.min(*steps);
+    let mut tries = given;
+    let (found, all) = cheapest(items, bound, &mut tries, |set| {
+        with(scratch, who, here, set, 1)
+    });
+    *steps = steps.saturating_sub(given - tries);
+    if found.is_some() || all {
+        return found.map(|(_, _, room)| room);
+    }
+    let mut chosen: Vec<&Disturbance> = Vec::new();
+    let mut order: Vec<&Disturbance> = strongest;
+    order.sort_by_key(|one| (one.cost, one.job));
+    for one in order.into_iter().take(most) {
+        chosen.push(one);
+        *steps = steps.saturating_sub(1);
+        if with(scratch, who, here, &chosen, 1).is_some() {
+            let room = without_superfluous(scratch, who, here, chosen, 1)?;
+            return bound.is_none_or(|bound| room.cost < bound).then_some(room);
+        }
+    }
+    None
+}
+
+/// Of each job the way that frees most: stopped, moved or reclaimed where that is possible.
+fn strongest(items: &[Disturbance]) -> Vec<&Disturbance> {
+    let mut found: Vec<&Disturbance> = Vec::new();
+    let mut jobs: Vec<JobId> = items.iter().map(|one| one.job).collect();
+    jobs.dedup();
+    for job in jobs {
+        let of = |one: &&Disturbance| one.job == job;
+        let rank = |one: &&Disturbance| match one.way {
+            Way::Stop => 3,
+            Way::Reclaim => 2,
+            Way::Move => 1,
+            Way::Shrink(_) => 0,
+        };
+        if let Some(best) = items.iter().filter(of).max_by_key(rank) {
+            if matches!(best.way, Way::Shrink(_)) {
+                found.extend(items.iter().filter(of));
+            } else {
+                found.push(best);
+            }
+        }
+    }
+    found
+}
+
+/// For a gang among many: worker by worker the cheapest node, those that fit as it is first. Whom the
+/// whole turns out not to need is left alone.
+fn worker_by_worker(
+    scratch: &mut Scratch<'_>,
+    who: &For<'_>,
+    site: &Site<'_>,
+    least: u32,
+    steps: &mut u64,
+) -> Option<Room> {
+    let mut chosen: Vec<Disturbance> = Vec::new();
+    for workers in 1..=least {
+        loop {
+            let set: Vec<&Disturbance> = chosen.iter().collect();
+            if with(scratch, who, site, &set, workers).is_some() {
+                break;
+            }
+            if *steps == 0 {
+                return None;
+            }
+            let mut best: Option<(u128, Vec<Disturbance>)> = None;
+            for node in site.nodes {
+                let mut items = items_on(scratch, who, &[*node], site.holders);
+                items.retain(|one| {
+                    one.way != Way::Move && !chosen.iter().any(|other| other.job == one.job)
+                });
+                if items.is_empty() {
+                    continue;
+                }
+                let bound = best.as_ref().map(|(cost, _)| *cost);
+                let mut tries = 64.min(*steps);
+                let (found, _) = cheapest(&items, bound, &mut tries, |set| {
+                    *steps = steps.saturating_sub(1);
+                    let all: Vec<&Disturbance> =
+                        chosen.iter().chain(set.iter().copied()).collect();
+                    with(scratch, who, site, &all, workers)
+                });
+                if let Some((sum, more, _)) = found
+                    && best.as_ref().is_none_or(|(cost, _)| sum < *cost)
+                {
+                    best = Some((sum, more));
+                }
+            }
+            chosen.extend(best?.1);
+        }
+    }
+    without_superfluous(scratch, who, site, chosen.iter().collect(), least)
+}
+
+/// Room with as few of these as are needed: the dearest are left alone first where that can be.
+fn without_superfluous(
+    scratch: &mut Scratch<'_>,
+    who: &For<'_>,
+    site: &Site<'_>,
+    mut set: Vec<&Disturbance>,
+    workers: u32,
+) -> Option<Room> {
+    set.sort_by_key(|one| std::cmp::Reverse((one.cost, one.job)));
+    let mut at = 0;
+    while at < set.len() {
+        let mut fewer = set.clone();
+        fewer.remove(at);
+        if with(scratch, who, site, &fewer, workers).is_some() {
+            set = fewer;
+        } else {
+            at += 1;
+        }
+    }
+    with(scratch, who, site, &set, workers)
+}
+
+/// In which ways those who sit on some nodes may be disturbed.
+fn items_on(
+    scratch: &Scratch<'_>,
+    who: &For<'_>,
+    nodes: &[NodeId],
+    holders: &BTreeMap<NodeId, Vec<JobId>>,
+) -> Vec<Disturbance> {
+    let mut jobs: Vec<JobId> = nodes
+        .iter()
+        .filter_map(|node| holders.get(node))
+        .flatten()
+        .copied()
+        .collect();
+    jobs.sort_unstable();
+    jobs.dedup();
+    let mut found = Vec::new();
+    for job in jobs {
+        who.ways(scratch.world(), job, &mut found);
+    }
+    // Of an elastic job only workers on these nodes help.
+    found.retain(|one| match one.way {
+        Way::Shrink(seat) => scratch
+            .world()
+            .job(one.job)
+            .and_then(|state| state.seats.get(seat as usize))
+            .is_some_and(|seat| nodes.binary_search(&seat.node).is_ok()),
+        _ => true,
+    });
+    found
+}
+
+/// Room for so many workers once these are disturbed; `None` where that is not enough, or is worth less
+/// than it costs. Nothing is left changed.
+pub(super) fn with(
+    scratch: &mut Scratch<'_>,
+    who: &For<'_>,
+    site: &Site<'_>,
+    set: &[&Disturbance],
+    workers: u32,
+) -> Option<Room> {
+    let asked = asked(scratch.world(), who, set.iter().copied())?;
+    let sum = cost(set.iter().copied());
+    if !asked.movers.is_empty() && !is_worth(who, set) {
+        return None;
+    }
+    let mark = scratch.mark();
+    let found = final_state(scratch, who, site, &asked.actions, &asked.movers, workers);
+    scratch.undo(mark);
+    let (movers, prepare, last) = found?;
+    // The same in the order in which it can be done: who moves finds the place free already.
+    let mut actions = asked.actions;
+    let begun = actions.iter().all(|action| scratch.begin(action))
+        && in_order(scratch, movers, &mut actions)
+        && prepare.iter().chain([&last]).all(|action| scratch.begin(action));
+    scratch.undo(mark);
+    actions.extend(prepare);
+    actions.push(last);
+    begun.then(|| Room {
+        actions,
+        disturbed: set.iter().map(|one| **one).collect(),
+        cost: sum,
+    })
+}
+
+/// Whether moving others costs little beside what the job will use.
+fn is_worth(who: &For<'_>, set: &[&Disturbance]) -> bool {
+    let Some(belief) = who.job.duration else {
+        return true;
+    };
+    let workers = u128::from(who.job.gang.preferred.max(1));
+    let milli = u128::from(who.job.worker.gpu.milli().max(1)) * workers;
+    let used = u128::from(belief.expected.0) * milli;
+    let moving = set.iter().filter(|one| one.way == Way::Move);
+    cost(moving.copied()) <= used * u128::from(who.moves.worth_milli) / 1000
+}
+
+/// Moves in an order in which each finds its place free.
+fn in_order(
+    scratch: &mut Scratch<'_>,
+    mut movers: Vec<(Vec<Action>, Action)>,
+    actions: &mut Vec<Action>,
+) -> bool {
+    while !movers.is_empty() {
+        let next = movers.iter().position(|(prepare, action)| {
+            let mark = scratch.mark();
+            let begun = prepare.iter().chain([action]).all(|one| scratch.begin(one));
+            if !begun {
+                scratch.undo(mark);
+            }
+            begun
+        });
+        let Some(next) = next else { return false };
+        let (prepare, action) = movers.remove(next);
+        actions.extend(prepare);
+        actions.push(action);
+    }
+    true
+}
+
+type Places = (Vec<(Vec<Action>, Action)>, Vec<Action>, Action);
+
+/// Where all would be in the end: the job, then those who make way for it.
+fn final_state(
+    scratch: &mut Scratch<'_>,
+    who: &For<'_>,
+    site: &Site<'_>,
+    stops: &[Action],
+    movers: &[JobId],
+    workers: u32,
+) -> Option<Places> {
+    let cause = Cause::For(who.job.id);
+    if !stops.iter().all(|action| scratch.begin(action)) {
+        return None;
+    }
+    for job in movers {
+        if !scratch.begin(&Action::Preempt { job: *job, cause }) {
+            return None;
+        }
+    }
+    let (prepare, last) = seats(scratch, who, who.job.id, site, workers)?;
+    let mut places = Vec::new();
+    let everywhere: Vec<NodeId> = (0..scratch.world().nodes().len() as u32)
+        .map(NodeId)
+        .collect();
+    for job in movers {
+        let state = scratch.world().job(*job)?;
+        let workers = state.job.gang.least.max(1);
+        let anywhere = Site {
+            scope: Scope::Fleet,
+            nodes: &everywhere,
+            holders: site.holders,
+        };
+        if state.job.topology.is_some_and(|wish| wish.required) && workers > 1 {
+            // Moving it within what it needs is a search of its own.
+            return None;
+        }
+        let (prepare, placed) = seats(scratch, who, *job, &anywhere, workers)?;
+        let Action::Place { job, seats } = placed else {
+            return None;
+        };
+        places.push((prepare, Action::Move { job, seats, cause }));
+    }
+    Some((places, prepare, last))
+}
+
+/// Seats for so many workers of a job, each where least must be made ready and least is left over; the
+/// last action takes them. They stay taken.
+fn seats(
+    scratch: &mut Scratch<'_>,
+    who: &For<'_>,
+    id: JobId,
+    site: &Site<'_>,
+    workers: u32,
+) -> Option<(Vec<Action>, Action)> {
+    let state = scratch.world().job(id)?;
+    let (ask, spread) = (state.job.worker, state.job.spread);
+    let restores = matches!(state.phase, Phase::Reclaimed { .. });
+    let mut prepare = Vec::new();
+    let mut taken: Vec<Seat> = Vec::new();
+    for _ in 0..workers {
+        let mut best = None;
+        for node in site.nodes {
+            let world = scratch.world();
+            if let Some(spread) = spread {
+                let here = place_of(world, *node, spread.over);
+                let there = taken
+                    .iter()
+                    .filter(|seat| place_of(world, seat.node, spread.over) == here);
+                if there.count() >= spread.most as usize {
+                    continue;
+                }
+            }
+            let free = world.node(*node).map_or(0, |node| node.milli_free);
+            let Some(candidate) = room_on(scratch, *node, &ask, site.scope, who.moves) else {
+                continue;
+            };
+            let key = (candidate.prepare.len(), free);
+            if best.as_ref().is_none_or(|(least, _)| key < *least) {
+                best = Some((key, candidate));
+            }
+        }
+        let (_, candidate) = best?;
+        if !candidate.prepare.iter().all(|action| scratch.begin(action)) {
+            return None;
+        }
+        prepare.extend(candidate.prepare);
+        taken.push(candidate.seat);
+        let seats = taken.clone();
+        let action = match (taken.len(), restores) {
+            (1, true) => Action::Restore { job: id, seats },
+            (1, false) => Action::Place { job: id, seats },
+            _ => Action::Resize { job: id, seats },
+        };
+        if !scratch.begin(&action) {
+            return None;
+        }
+    }
+    let last = if restores {
+        Action::Restore {
+            job: id,
+            seats: taken,
+        }
+    } else {
+        Action::Place {
+            job: id,
+            seats: taken,
+        }
+    };
+    Some((prepare, last))
+}
