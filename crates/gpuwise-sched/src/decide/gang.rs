@@ -39,7 +39,7 @@ pub(super) fn seats(
 }
 
 /// Every domain of a level, the one with the least free first.
-fn scopes(world: &World, level: Level) -> Vec<Scope> {
+pub(crate) fn scopes(world: &World, level: Level) -> Vec<Scope> {
     let mut found: Vec<(u64, Scope)> = match level {
         Level::Node | Level::Switch | Level::Numa => (0..world.nodes().len() as u32)
             .map(NodeId)

@@ -3,9 +3,14 @@
 mod gang;
 mod shortage;
 
+pub(crate) use gang::scopes;
 pub use shortage::shortage;
 
-use crate::{policy::Choose, world::World};
+use crate::{
+    moves::{self, Moves, Room},
+    policy::Choose,
+    world::{JobState, World},
+};
 use gpuwise_domain::placement::{
     Action, Decision, Event, Job, JobId, Outcome, Plan, Report, Shortage, Stamped,
 };
@@ -29,6 +34,20 @@ pub struct Policy {
     pub choose: Box<dyn Choose>,
     /// Whether those behind one who finds no place are looked at.
     pub skips: bool,
+    /// Who may be disturbed for whom.
+    pub moves: Moves,
+}
+
+impl Policy {
+    /// As they came, those behind one who finds no place looked at, nobody disturbed.
+    pub fn new(choose: Box<dyn Choose>) -> Self {
+        Self {
+            order: Order::Arrival,
+            choose,
+            skips: true,
+            moves: Moves::NONE,
+        }
+    }
 }
 
 /// How much a decision may take, in steps and never in time.
@@ -78,7 +97,23 @@ pub fn decide(
             continue;
         };
         let job: &Job = &state.job;
-        let Some(found) = gang::seats(&world, job, policy, effort) else {
+        // Who takes back GPUs keeps what it has of its node, which only disturbances know of.
+        let returns = state.wanted.is_some();
+        let found = (!returns).then(|| gang::seats(&world, job, policy, effort));
+        let Some(found) = found.flatten() else {
+            if returns || policy.moves.any() {
+                let room = moves::make_room(world.to_mut(), *id, &policy.moves, effort, now);
+                if let Some(room) = room {
+                    hold(world.to_mut(), now, &room.actions);
+                    report.decisions.push(moved(*id, &room));
+                    plan.actions.extend(room.actions);
+                    continue;
+                }
+            }
+            let Some(state) = world.job(*id) else {
+                continue;
+            };
+            let job = &state.job;
             report.decisions.push(waits(&world, job, effort));
             let room = crate::mig::make_room(&world, &job.worker.gpu);
             if !room.is_empty() {
@@ -108,6 +143,19 @@ pub fn decide(
         }
     }
     (plan, report)
+}
+
+/// A decision for which somebody was disturbed, or something made ready.
+fn moved(job: JobId, room: &Room) -> Decision {
+    // Thousandths of a GPU times nanoseconds are not for people.
+    let lost = i64::try_from(room.cost / 1_000_000_000_000).unwrap_or(i64::MAX);
+    let disturbed = room.disturbed.len() as i64;
+    Decision {
+        job,
+        outcome: Outcome::Placed,
+        candidates: 1,
+        weighed: vec![("disturbed", disturbed), ("lost GPU-seconds", lost)],
+    }
 }
 
 /// Begins actions in a copy of the world, so that those who are looked at next see them.
@@ -141,7 +189,7 @@ fn ordered(world: &World, demand: &[JobId], order: Order) -> Vec<JobId> {
     let waiting = demand
         .iter()
         .copied()
-        .filter(|id| world.job(*id).is_some_and(|state| state.phase.waits()));
+        .filter(|id| world.job(*id).is_some_and(JobState::seeks));
     let mut ids: Vec<JobId> = waiting.collect();
     if ids.len() > 1 {
         ids.sort_by_key(|id| {
@@ -152,7 +200,9 @@ fn ordered(world: &World, demand: &[JobId], order: Order) -> Vec<JobId> {
             } else {
                 0
             };
-            (first, job.map(|job| job.submitted), *id)
+            // Who lent out its GPUs gets them back before anybody else gets some.
+            let returns = world.job(*id).is_some_and(|state| state.wanted.is_some());
+            (!returns, first, job.map(|job| job.submitted), *id)
         });
         ids.dedup();
     }

@@ -14,7 +14,7 @@ mod worth;
 
 pub use pack::{Boards, Cut, Packed, fewest, fill};
 pub use recut::{Present, Recut, arrange, recut};
-pub(crate) use seat::seat;
+pub(crate) use seat::{merges, seat};
 pub use seat::{make_room, taken};
 pub use worth::{Spot, Worth, first_fit, most};
 

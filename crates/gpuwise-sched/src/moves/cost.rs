@@ -1,8 +1,11 @@
 //! What a disturbance costs: GPU-time that is lost.
 
 use super::Moves;
-use crate::world::{JobState, Phase, World};
-use gpuwise_domain::placement::{Job, JobId, Part, Preemption, Seat};
+use crate::{
+    queues::milli_of,
+    world::{JobState, Phase, World},
+};
+use gpuwise_domain::placement::{Job, JobId, Preemption};
 use gpuwise_units::Nanoseconds;
 
 /// How somebody is disturbed.
@@ -29,31 +32,15 @@ pub struct Disturbance {
     pub cost: u128,
 }
 
-/// Thousandths of GPUs that seats hold; an instance by its share of the board's compute slices.
-pub fn held_milli(world: &World, seats: &[Seat]) -> u64 {
-    let shares = seats.iter().flat_map(|seat| &seat.gpus);
-    shares
-        .map(|share| match share.part {
-            Part::Whole => 1000,
-            Part::Fraction { milli, .. } => u64::from(milli),
-            Part::Slice { shape, .. } => {
-                let kind = world.gpu(share.gpu).and_then(|gpu| world.kind(gpu.gpu.kind));
-                let geometry = kind.and_then(|kind| kind.mig.as_ref());
-                geometry.map_or(1000, |geometry| {
-                    let shape = geometry.shapes.get(usize::from(shape));
-                    let compute = shape.map_or(0, |shape| u64::from(shape.compute));
-                    1000 * compute / u64::from(geometry.compute_slices.max(1))
-                })
-            }
-        })
-        .sum()
-}
-
 /// Work that is lost when a job stops now: half the time between its checkpoints, or all that it has
 /// done since it started where that is less.
 pub fn lost_work(state: &JobState, now: Nanoseconds) -> Nanoseconds {
-    let (Phase::Running { since }, Preemption::Allowed { checkpoint_every, .. }) =
-        (state.phase, state.job.preemption)
+    let (
+        Phase::Running { since },
+        Preemption::Allowed {
+            checkpoint_every, ..
+        },
+    ) = (state.phase, state.job.preemption)
     else {
         return Nanoseconds(0);
     };
@@ -79,15 +66,11 @@ impl For<'_> {
             return;
         }
         let victim = &state.job;
-        let milli = u128::from(held_milli(world, &state.seats).max(1));
+        let milli = u128::from(milli_of(world, &state.seats).max(1));
         let weight = self.weight(victim.priority);
         let cost = |lost: u64| (u128::from(lost) * milli * weight / 1000).max(1);
         let mut push = |way, cost| {
-            found.push(Disturbance {
-                job: id,
-                way,
-                cost,
-            });
+            found.push(Disturbance { job: id, way, cost });
         };
         if let Some(idle) = self.moves.reclaim
             && self.may_borrow(victim)
@@ -111,7 +94,7 @@ impl For<'_> {
                 push(Way::Shrink(seat), cost(restart.0));
             }
         }
-        if self.moves.migrate && running {
+        if self.moves.migrate && running && not_above {
             push(Way::Move, cost(restart.0));
         }
         if self.moves.preempt && (below || self.returns && not_above) {

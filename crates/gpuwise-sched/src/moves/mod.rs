@@ -13,7 +13,7 @@ mod scratch;
 mod search;
 mod sets;
 
-pub use cost::{Disturbance, Way, held_milli, lost_work};
+pub use cost::{Disturbance, Way, lost_work};
 pub use room::{Room, make_room};
 
 use gpuwise_units::Nanoseconds;

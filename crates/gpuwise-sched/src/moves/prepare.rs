@@ -23,10 +23,11 @@ pub(super) fn room_on(
     if !fit::fits_host(state, ask) || ask.gpu == GpuAsk::None {
         return None;
     }
-    let mut joins = Vec::new();
-    if moves.recut && matches!(ask.gpu, GpuAsk::Whole { .. }) {
-        joins = joinable(scratch.world(), node, ask, scope);
-    }
+    let joins = if moves.recut {
+        joinable(scratch.world(), node, ask, scope)
+    } else {
+        Vec::new()
+    };
     let mut chosen = None;
     if !joins.is_empty() {
         chosen = with_steps(scratch, node, ask, scope, &joins);
@@ -85,7 +86,8 @@ fn with_steps(
     Some((prepare, found?))
 }
 
-/// For each GPU of a node that is cut and idle: what makes it whole, those with fewest instances first.
+/// For each GPU of a node that is cut: what makes room on it without disturbing anybody, the shortest
+/// first. For a whole GPU all its instances must be idle; for an instance those in the way.
 fn joinable(world: &World, node: NodeId, ask: &WorkerAsk, scope: Scope) -> Vec<Vec<Action>> {
     let kinds = ask.gpu.kinds();
     let mut found: Vec<Vec<Action>> = Vec::new();
@@ -94,20 +96,32 @@ fn joinable(world: &World, node: NodeId, ask: &WorkerAsk, scope: Scope) -> Vec<V
     };
     for id in &node.gpus {
         let Some(gpu) = world.gpu(*id) else { continue };
-        let Held::Sliced(instances) = &gpu.held else {
-            continue;
-        };
-        let idle = instances.iter().all(|one| one.holder.is_none() && one.ready);
         let right = kinds.has(gpu.gpu.kind) && scope.has_gpu(gpu) && gpu.takes_work();
-        if !idle || !right || gpu.switching || gpu.link != Link::Here {
+        if !right || gpu.switching || gpu.link != Link::Here {
             continue;
         }
-        let merges = instances.iter().map(|one| Action::Merge {
-            gpu: *id,
-            start: one.start,
-        });
-        let off = Action::SetMig { gpu: *id, on: false };
-        found.push(merges.chain([off]).collect());
+        match (ask.gpu, &gpu.held) {
+            (GpuAsk::Slice { slice, kinds }, Held::Sliced(_)) => {
+                let merges = crate::mig::merges(world, *id, &slice, kinds);
+                found.extend(merges.filter(|merges| !merges.is_empty()));
+            }
+            (GpuAsk::Whole { .. } | GpuAsk::Fraction { .. }, Held::Sliced(instances))
+                if instances
+                    .iter()
+                    .all(|one| one.holder.is_none() && one.ready) =>
+            {
+                let merges = instances.iter().map(|one| Action::Merge {
+                    gpu: *id,
+                    start: one.start,
+                });
+                let off = Action::SetMig {
+                    gpu: *id,
+                    on: false,
+                };
+                found.push(merges.chain([off]).collect());
+            }
+            _ => {}
+        }
     }
     found.sort_by_key(Vec::len);
     found
@@ -145,7 +159,10 @@ fn attachable(
             && scope.has_gpu(gpu)
             && state.node.pools.contains(&pool)
         {
-            let delay = world.pools().get(pool.index()).map_or(0, |pool| pool.attach.0);
+            let delay = world
+                .pools()
+                .get(pool.index())
+                .map_or(0, |pool| pool.attach.0);
             found.push((delay, GpuId(id)));
         }
     }

@@ -1,6 +1,9 @@
 //! Trying actions on a world and taking them back.
 
-use crate::world::{GpuState, JobState, NodeState, World};
+use crate::{
+    queues::Shares,
+    world::{GpuState, JobState, NodeState, World},
+};
 use gpuwise_domain::placement::{Action, Event, GpuId, JobId, NodeId, Seat, Stamped};
 use gpuwise_units::Nanoseconds;
 
@@ -16,6 +19,7 @@ enum Before {
     Gpu(GpuId, Box<GpuState>),
     Node(NodeId, Box<NodeState>),
     Job(JobId, Box<JobState>),
+    Shares(Box<Shares>),
 }
 
 impl<'w> Scratch<'w> {
@@ -29,10 +33,6 @@ impl<'w> Scratch<'w> {
 
     pub(super) fn world(&self) -> &World {
         self.world
-    }
-
-    pub(super) const fn at(&self) -> Nanoseconds {
-        self.at
     }
 
     /// Up to where taking back goes.
@@ -74,6 +74,7 @@ impl<'w> Scratch<'w> {
                 Some(Before::Job(id, state)) => {
                     self.world.jobs.insert(id, *state);
                 }
+                Some(Before::Shares(shares)) => self.world.shares = *shares,
                 None => return,
             }
         }
@@ -105,6 +106,10 @@ impl<'w> Scratch<'w> {
             return;
         };
         let state = Box::new(state.clone());
+        if state.job.queue.is_some() {
+            let shares = Box::new(self.world.shares.clone());
+            self.before.push(Before::Shares(shares));
+        }
         self.note_seats(&state.seats);
         self.before.push(Before::Job(id, state));
     }

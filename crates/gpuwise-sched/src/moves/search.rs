@@ -16,6 +16,11 @@ const TRIES: u64 = 4096;
 /// Up to so many disturbances all sets of them are weighed for a gang.
 const FEW: usize = 12;
 
+/// Ways of seating those who move that are tried.
+const WAYS: usize = 32;
+/// Up to so many nodes a job that moves is tried on each; on more it goes where it fits best.
+const EACH: usize = 16;
+
 /// Where room is looked for.
 pub(super) struct Site<'a> {
     pub(super) scope: Scope,
@@ -36,11 +41,19 @@ pub(super) fn room(
     if let Some(room) = with(scratch, who, site, &[], least) {
         return Some(room);
     }
-    if least == 1 && who.job.spread.is_none() {
-        return one_node(scratch, who, site, bound, steps);
-    }
-    let items = items_on(scratch, who, site.nodes, site.holders);
-    if items.len() <= FEW {
+    // Who makes way for those who move can be anywhere.
+    let everywhere: Vec<NodeId> = if who.moves.migrate {
+        site.holders.keys().copied().collect()
+    } else {
+        site.nodes.to_vec()
+    };
+    let few = everywhere.len() <= FEW;
+    let items = if few {
+        items_on(scratch, who, &everywhere, site.holders)
+    } else {
+        Vec::new()
+    };
+    if few && items.len() <= FEW {
         let mut tries = TRIES.min(*steps);
         let (found, all) = cheapest(&items, bound, &mut tries, |set| {
             *steps = steps.saturating_sub(site.nodes.len() as u64);
@@ -49,6 +62,9 @@ pub(super) fn room(
         if found.is_some() || all {
             return found.map(|(_, _, room)| room);
         }
+    }
+    if least == 1 && who.job.spread.is_none() {
+        return one_node(scratch, who, site, bound, steps);
     }
     worker_by_worker(scratch, who, site, least, steps)
 }
@@ -93,7 +109,8 @@ fn cheapest_here(
     let strongest = strongest(items);
     *steps = steps.saturating_sub(1);
     let most = who.moves.most as usize;
-    if strongest.len() <= most {
+    let shrinks = items.iter().any(|one| matches!(one.way, Way::Shrink(_)));
+    if strongest.len() <= most && !shrinks {
         with(scratch, who, here, &strongest, 1)?;
     }
     let given = TRIES.min(*steps);
@@ -175,8 +192,7 @@ fn worker_by_worker(
                 let mut tries = 64.min(*steps);
                 let (found, _) = cheapest(&items, bound, &mut tries, |set| {
                     *steps = steps.saturating_sub(1);
-                    let all: Vec<&Disturbance> =
-                        chosen.iter().chain(set.iter().copied()).collect();
+                    let all: Vec<&Disturbance> = chosen.iter().chain(set.iter().copied()).collect();
                     with(scratch, who, site, &all, workers)
                 });
                 if let Some((sum, more, _)) = found
@@ -261,20 +277,28 @@ pub(super) fn with(
     let mark = scratch.mark();
     let found = final_state(scratch, who, site, &asked.actions, &asked.movers, workers);
     scratch.undo(mark);
-    let (movers, prepare, last) = found?;
+    let (places, prepare, last) = found?;
     // The same in the order in which it can be done: who moves finds the place free already.
-    let mut actions = asked.actions;
-    let begun = actions.iter().all(|action| scratch.begin(action))
-        && in_order(scratch, movers, &mut actions)
-        && prepare.iter().chain([&last]).all(|action| scratch.begin(action));
-    scratch.undo(mark);
-    actions.extend(prepare);
-    actions.push(last);
-    begun.then(|| Room {
-        actions,
-        disturbed: set.iter().map(|one| **one).collect(),
-        cost: sum,
-    })
+    for movers in places {
+        let mut actions = asked.actions.clone();
+        let begun = actions.iter().all(|action| scratch.begin(action))
+            && in_order(scratch, movers, &mut actions)
+            && prepare
+                .iter()
+                .chain([&last])
+                .all(|action| scratch.begin(action));
+        scratch.undo(mark);
+        if begun {
+            actions.extend(prepare);
+            actions.push(last);
+            return Some(Room {
+                actions,
+                disturbed: set.iter().map(|one| **one).collect(),
+                cost: sum,
+            });
+        }
+    }
+    None
 }
 
 /// Whether moving others costs little beside what the job will use.
@@ -290,11 +314,7 @@ fn is_worth(who: &For<'_>, set: &[&Disturbance]) -> bool {
 }
 
 /// Moves in an order in which each finds its place free.
-fn in_order(
-    scratch: &mut Scratch<'_>,
-    mut movers: Vec<(Vec<Action>, Action)>,
-    actions: &mut Vec<Action>,
-) -> bool {
+fn in_order(scratch: &mut Scratch<'_>, mut movers: Vec<Move>, actions: &mut Vec<Action>) -> bool {
     while !movers.is_empty() {
         let next = movers.iter().position(|(prepare, action)| {
             let mark = scratch.mark();
@@ -312,7 +332,10 @@ fn in_order(
     true
 }
 
-type Places = (Vec<(Vec<Action>, Action)>, Vec<Action>, Action);
+/// A job's move, and what must be made ready for it.
+type Move = (Vec<Action>, Action);
+/// Ways in which those who move can be seated; what must be made ready for the job; its own action.
+type Places = (Vec<Vec<Move>>, Vec<Action>, Action);
 
 /// Where all would be in the end: the job, then those who make way for it.
 fn final_state(
@@ -324,6 +347,15 @@ fn final_state(
     workers: u32,
 ) -> Option<Places> {
     let cause = Cause::For(who.job.id);
+    let sizes: Vec<usize> = movers
+        .iter()
+        .map(|job| {
+            scratch
+                .world()
+                .job(*job)
+                .map_or(0, |state| state.seats.len())
+        })
+        .collect();
     if !stops.iter().all(|action| scratch.begin(action)) {
         return None;
     }
@@ -332,44 +364,97 @@ fn final_state(
             return None;
         }
     }
-    let (prepare, last) = seats(scratch, who, who.job.id, site, workers)?;
-    let mut places = Vec::new();
+    let id = who.job.id;
+    let restores = matches!(scratch.world().job(id)?.phase, Phase::Reclaimed { .. });
+    // What it kept of its node is free for it.
+    if restores && !scratch.begin(&Action::Preempt { job: id, cause }) {
+        return None;
+    }
+    let (prepare, seated) = seats(scratch, who, id, site, workers)?;
+    let last = if restores {
+        Action::Restore {
+            job: id,
+            seats: seated,
+        }
+    } else {
+        Action::Place {
+            job: id,
+            seats: seated,
+        }
+    };
     let everywhere: Vec<NodeId> = (0..scratch.world().nodes().len() as u32)
         .map(NodeId)
         .collect();
-    for job in movers {
-        let state = scratch.world().job(*job)?;
-        let workers = state.job.gang.least.max(1);
-        let anywhere = Site {
-            scope: Scope::Fleet,
-            nodes: &everywhere,
-            holders: site.holders,
-        };
-        if state.job.topology.is_some_and(|wish| wish.required) && workers > 1 {
-            // Moving it within what it needs is a search of its own.
-            return None;
-        }
-        let (prepare, placed) = seats(scratch, who, *job, &anywhere, workers)?;
-        let Action::Place { job, seats } = placed else {
-            return None;
-        };
-        places.push((prepare, Action::Move { job, seats, cause }));
+    let anywhere = Site {
+        scope: Scope::Fleet,
+        nodes: &everywhere,
+        holders: site.holders,
+    };
+    let movers: Vec<(JobId, usize)> = movers.iter().copied().zip(sizes).collect();
+    let mut places = Vec::new();
+    seat_movers(
+        scratch,
+        who,
+        &anywhere,
+        &movers,
+        &mut Vec::new(),
+        &mut places,
+    );
+    (!places.is_empty()).then_some((places, prepare, last))
+}
+
+/// Every way of seating those who move, up to a number: one worker on each node that has room, a gang
+/// as it fits best.
+fn seat_movers(
+    scratch: &mut Scratch<'_>,
+    who: &For<'_>,
+    anywhere: &Site<'_>,
+    movers: &[(JobId, usize)],
+    so_far: &mut Vec<Move>,
+    found: &mut Vec<Vec<Move>>,
+) {
+    let Some(((job, workers), rest)) = movers.split_first() else {
+        found.push(so_far.clone());
+        return;
+    };
+    let Some(state) = scratch.world().job(*job) else {
+        return;
+    };
+    if state.job.topology.is_some_and(|wish| wish.required) && *workers > 1 {
+        // Moving it within what it needs is a search of its own.
+        return;
     }
-    Some((places, prepare, last))
+    let mut sites: Vec<&[NodeId]> = anywhere.nodes.chunks(1).collect();
+    if *workers > 1 || anywhere.nodes.len() > EACH {
+        sites = vec![anywhere.nodes];
+    }
+    for nodes in sites {
+        let here = Site { nodes, ..*anywhere };
+        let mark = scratch.mark();
+        if let Some((prepare, seats)) = seats(scratch, who, *job, &here, *workers as u32) {
+            let (job, cause) = (*job, Cause::For(who.job.id));
+            so_far.push((prepare, Action::Move { job, seats, cause }));
+            seat_movers(scratch, who, anywhere, rest, so_far, found);
+            so_far.pop();
+        }
+        scratch.undo(mark);
+        if found.len() >= WAYS {
+            return;
+        }
+    }
 }
 
 /// Seats for so many workers of a job, each where least must be made ready and least is left over; the
-/// last action takes them. They stay taken.
+/// second says which. They stay taken.
 fn seats(
     scratch: &mut Scratch<'_>,
     who: &For<'_>,
     id: JobId,
     site: &Site<'_>,
     workers: u32,
-) -> Option<(Vec<Action>, Action)> {
+) -> Option<(Vec<Action>, Vec<Seat>)> {
     let state = scratch.world().job(id)?;
     let (ask, spread) = (state.job.worker, state.job.spread);
-    let restores = matches!(state.phase, Phase::Reclaimed { .. });
     let mut prepare = Vec::new();
     let mut taken: Vec<Seat> = Vec::new();
     for _ in 0..workers {
@@ -401,25 +486,14 @@ fn seats(
         prepare.extend(candidate.prepare);
         taken.push(candidate.seat);
         let seats = taken.clone();
-        let action = match (taken.len(), restores) {
-            (1, true) => Action::Restore { job: id, seats },
-            (1, false) => Action::Place { job: id, seats },
-            _ => Action::Resize { job: id, seats },
+        let action = if taken.len() == 1 {
+            Action::Place { job: id, seats }
+        } else {
+            Action::Resize { job: id, seats }
         };
         if !scratch.begin(&action) {
             return None;
         }
     }
-    let last = if restores {
-        Action::Restore {
-            job: id,
-            seats: taken,
-        }
-    } else {
-        Action::Place {
-            job: id,
-            seats: taken,
-        }
-    };
-    Some((prepare, last))
+    Some((prepare, taken))
 }

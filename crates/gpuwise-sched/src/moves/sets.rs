@@ -54,13 +54,8 @@ pub(super) fn asked<'a>(
             .collect();
         asked.actions.push(Action::Resize { job, seats });
     }
-    (whole.len() + asked.actions.len() <= who.moves.most as usize + whole.len()
-        && disturbed(&asked) <= who.moves.most as usize)
-        .then_some(asked)
-}
-
-fn disturbed(asked: &Asked) -> usize {
-    asked.actions.len() + asked.movers.len()
+    let disturbed = asked.actions.len() + asked.movers.len();
+    (disturbed <= who.moves.most as usize).then_some(asked)
 }
 
 /// What a set costs. Of an elastic job the first worker costs starting again, each further one next to

@@ -14,6 +14,7 @@ fn policy() -> Policy {
         order: Order::Priority,
         choose: Box::new(BestFit),
         skips: true,
+        moves: gpuwise_sched::moves::Moves::NONE,
     }
 }
 

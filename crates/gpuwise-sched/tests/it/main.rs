@@ -4,4 +4,5 @@
 mod kernel;
 mod lint;
 mod mig;
+mod moves;
 mod support;

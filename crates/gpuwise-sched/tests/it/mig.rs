@@ -430,6 +430,7 @@ mod kernel {
                 order: Order::Arrival,
                 choose: Box::new(FirstFit),
                 skips: true,
+                moves: gpuwise_sched::moves::Moves::NONE,
             };
             let world = World::new(fleet);
             Self { world, policy }

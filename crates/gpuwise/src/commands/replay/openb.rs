@@ -56,6 +56,7 @@ pub(super) fn rows(
                     order: Order::Arrival,
                     choose: policy(&name, &setting)?,
                     skips: true,
+                    moves: gpuwise_sched::moves::Moves::NONE,
                 };
                 let arrivals = of(&arrivals).unwrap_or_default();
                 let began = Instant::now();

@@ -1,0 +1,402 @@
+//! Who is disturbed for whom: the least that is enough, and never without need.
+
+use crate::support::{fleet, job};
+use gpuwise_domain::placement::{
+    Action, Event, Gang, GpuShare, Job, JobId, NodeId, Part, Plan, Preemption, Seat, Stamped,
+};
+use gpuwise_sched::{
+    decide::{Effort, Order, Policy, decide},
+    lint::{Limits, lint, lint_world},
+    moves::{Idle, Moves, Room, Way, make_room},
+    policy::BestFit,
+    world::{Phase, World},
+};
+use gpuwise_units::Nanoseconds;
+use proptest::prelude::*;
+
+const SECOND: u64 = 1_000_000_000;
+const NOW: Nanoseconds = Nanoseconds(10_000 * SECOND);
+
+fn apply(world: &mut World, second: u64, event: Event) {
+    let at = Nanoseconds(second * SECOND);
+    world.apply(&Stamped { at, event }).unwrap();
+}
+
+fn stoppable(every: u64, restart: u64) -> Preemption {
+    Preemption::Allowed {
+        checkpoint_every: Nanoseconds(every * SECOND),
+        restart: Nanoseconds(restart * SECOND),
+    }
+}
+
+/// Whole GPUs of a node, from an index on.
+fn seat(world: &World, node: u32, count: usize) -> Option<Seat> {
+    let state = world.node(NodeId(node)).unwrap();
+    let free = state.gpus.iter().filter(|id| {
+        let gpu = world.gpu(**id).unwrap();
+        gpu.milli_free() == 1000
+    });
+    let gpus: Vec<GpuShare> = free
+        .take(count)
+        .map(|gpu| GpuShare {
+            gpu: *gpu,
+            part: Part::Whole,
+        })
+        .collect();
+    let node = NodeId(node);
+    (gpus.len() == count).then_some(Seat { node, gpus })
+}
+
+/// Starts a job at a second on nodes, a worker on each.
+fn start(world: &mut World, second: u64, job: Job, nodes: &[u32]) -> bool {
+    let (id, count) = (job.id, (job.worker.gpu.milli() / 1000) as usize);
+    let mut seats = Vec::new();
+    let mut trial = world.clone();
+    apply(&mut trial, second, Event::Submitted(job));
+    for node in nodes {
+        let Some(seat) = seat(&trial, *node, count) else {
+            return false;
+        };
+        seats.push(seat);
+        let seats = seats.clone();
+        let action = if seats.len() == 1 {
+            Action::Place { job: id, seats }
+        } else {
+            Action::Resize { job: id, seats }
+        };
+        apply(&mut trial, second, Event::Done(action));
+    }
+    *world = trial;
+    true
+}
+
+fn moves() -> Moves {
+    Moves {
+        priority_milli: 0,
+        ..Moves::USUAL
+    }
+}
+
+fn room(world: &World, id: u32, moves: &Moves) -> Option<Room> {
+    let mut scratch = world.clone();
+    let found = make_room(&mut scratch, JobId(id), moves, Effort::ORDINARY, NOW);
+    assert_eq!(scratch, *world, "looking for room changes nothing");
+    if let Some(room) = &found {
+        let plan = Plan {
+            number: world.target() + 1,
+            parent: world.target(),
+            made: NOW,
+            actions: room.actions.clone(),
+        };
+        let notes = lint(world, &plan, Limits::NONE);
+        assert_eq!(notes, Vec::new());
+        let mut after = world.clone();
+        after.accept(&plan).unwrap();
+        for action in &plan.actions {
+            let event = Event::Done(action.clone());
+            after.apply(&Stamped { at: NOW, event }).unwrap();
+        }
+        assert_eq!(lint_world(&after), Vec::new());
+        assert!(matches!(
+            after.job(JobId(id)).unwrap().phase,
+            Phase::Running { .. }
+        ));
+    }
+    found
+}
+
+/// Two nodes of four GPUs; job 0 has three of the first, jobs 1 and 2 two each of the second.
+fn crowded(preemption: Preemption) -> World {
+    let mut world = World::new(&fleet(&[4, 4]));
+    for (id, gpus, node, second) in [(0, 3, 0, 0), (1, 2, 1, 0), (2, 2, 1, 9_900)] {
+        let holder = Job {
+            preemption,
+            ..job(id, 1, gpus, 1000)
+        };
+        assert!(start(&mut world, second, holder, &[node]));
+    }
+    world
+}
+
+fn asks(world: &mut World, job: Job) {
+    apply(world, 9_950, Event::Submitted(job));
+}
+
+#[test]
+fn the_cheapest_victims_stop_and_no_others() {
+    let mut world = crowded(stoppable(3600, 60));
+    let high = Job {
+        priority: 1,
+        ..job(9, 1, 2, 1000)
+    };
+    asks(&mut world, high);
+    let only = Moves {
+        preempt: true,
+        ..Moves::NONE
+    };
+    // Job 0 and job 1 would each lose half an hour; job 2 began 100 s ago.
+    let found = room(
+        &world,
+        9,
+        &Moves {
+            priority_milli: 0,
+            ..only
+        },
+    )
+    .unwrap();
+    let stopped: Vec<(JobId, Way)> = found.disturbed.iter().map(|d| (d.job, d.way)).collect();
+    assert_eq!(stopped, [(JobId(2), Way::Stop)]);
+    assert_eq!(found.cost, 2000 * 160 * u128::from(SECOND));
+    assert_eq!(room(&world, 9, &Moves::NONE), None);
+    // Who has no lower priority is no victim, and who cannot be stopped is none.
+    let mut equal = crowded(stoppable(3600, 60));
+    asks(&mut equal, job(9, 1, 2, 1000));
+    assert_eq!(room(&equal, 9, &only), None);
+    let mut never = crowded(Preemption::Never);
+    asks(
+        &mut never,
+        Job {
+            priority: 1,
+            ..job(9, 1, 2, 1000)
+        },
+    );
+    assert_eq!(room(&never, 9, &only), None);
+}
+
+#[test]
+fn moving_is_cheaper_than_stopping_where_there_is_a_place() {
+    // Three GPUs are taken on the first of two nodes; one of its four is free, and one elsewhere.
+    let mut world = World::new(&fleet(&[4, 4]));
+    for (id, gpus, node) in [(0, 1, 0), (1, 1, 0), (2, 3, 1)] {
+        let holder = Job {
+            preemption: stoppable(3600, 60),
+            ..job(id, 1, gpus, 1000)
+        };
+        assert!(start(&mut world, 0, holder, &[node]));
+    }
+    asks(
+        &mut world,
+        Job {
+            priority: 0,
+            ..job(9, 1, 3, 1000)
+        },
+    );
+    let found = room(&world, 9, &moves()).unwrap();
+    assert_eq!(found.disturbed.len(), 1);
+    assert_eq!(found.disturbed[0].way, Way::Move);
+    assert!(matches!(
+        found.actions.as_slice(),
+        [Action::Move { seats, .. }, Action::Place { .. }] if seats[0].node == NodeId(1)
+    ));
+}
+
+#[test]
+fn elastic_jobs_shrink_and_never_below_their_least() {
+    let mut world = World::new(&fleet(&[4]));
+    let elastic = Job {
+        preemption: stoppable(3600, 60),
+        gang: Gang {
+            least: 2,
+            preferred: 4,
+            most: 4,
+        },
+        ..job(0, 4, 1, 1000)
+    };
+    assert!(start(&mut world, 0, elastic, &[0, 0, 0, 0]));
+    let shrink = Moves {
+        elastic: true,
+        ..Moves::NONE
+    };
+    asks(&mut world, job(9, 1, 2, 1000));
+    let found = room(&world, 9, &shrink).unwrap();
+    assert!(matches!(
+        found.actions.as_slice(),
+        [Action::Resize { seats, .. }, Action::Place { .. }] if seats.len() == 2
+    ));
+    asks(&mut world, job(10, 1, 3, 1000));
+    assert_eq!(room(&world, 10, &shrink), None);
+}
+
+#[test]
+fn an_idle_holder_lends_and_takes_back() {
+    let mut world = World::new(&fleet(&[2]));
+    assert!(start(&mut world, 0, job(0, 1, 2, 1000), &[0]));
+    let idle = Moves {
+        reclaim: Some(Idle {
+            busy_milli: 10,
+            after: Nanoseconds(600 * SECOND),
+            reload: Nanoseconds(20 * SECOND),
+        }),
+        ..Moves::NONE
+    };
+    let borrower = Job {
+        preemption: stoppable(600, 10),
+        ..job(1, 1, 2, 1000)
+    };
+    let measured = |busy_milli| Event::Measured {
+        job: JobId(0),
+        busy_milli,
+    };
+    apply(&mut world, 9_000, measured(500));
+    apply(&mut world, 9_500, measured(5));
+    asks(&mut world, borrower);
+    let mut early = world.clone();
+    let at = Nanoseconds(9_599 * SECOND);
+    assert_eq!(
+        make_room(&mut early, JobId(1), &idle, Effort::BARE, at),
+        None
+    );
+    let found = room(&world, 1, &idle).unwrap();
+    assert!(matches!(
+        found.actions[0],
+        Action::Reclaim { job: JobId(0) }
+    ));
+    // A job that could not be stopped again does not borrow.
+    asks(&mut world, job(2, 1, 1, 1000));
+    assert_eq!(room(&world, 2, &idle), None);
+    for action in found.actions {
+        apply(&mut world, 10_000, Event::Done(action));
+    }
+    apply(&mut world, 10_500, Event::Wanted { job: JobId(0) });
+    let mut policy = Policy {
+        order: Order::Priority,
+        moves: Moves {
+            preempt: true,
+            ..idle
+        },
+        ..Policy::new(Box::new(BestFit))
+    };
+    let now = Nanoseconds(10_500 * SECOND);
+    let demand = [JobId(2), JobId(0)];
+    let (plan, _) = decide(now, &world, &demand, &mut policy, Effort::ORDINARY);
+    assert!(matches!(
+        plan.actions.as_slice(),
+        [
+            Action::Preempt { job: JobId(1), .. },
+            Action::Restore { job: JobId(0), .. }
+        ]
+    ));
+}
+
+/// What a brute-force search sees of a world of whole GPUs: free ones by node, and holders.
+struct Plain {
+    free: Vec<u32>,
+    holders: Vec<(u32, u32, u128, u128)>,
+}
+
+impl Plain {
+    /// The least cost of all ways to stop and move, in any order, by trying them all.
+    fn least(&self, count: u32, workers: u32, may_move: bool) -> Option<u128> {
+        let ways = if may_move { 3_u32 } else { 2 };
+        let sets = ways.pow(self.holders.len() as u32);
+        let costs = (0..sets).filter_map(|set| {
+            let mut free = self.free.clone();
+            let (mut cost, mut movers, mut rest) = (0, Vec::new(), set);
+            for (at, (node, gpus, stop, shift)) in self.holders.iter().enumerate() {
+                match rest % ways {
+                    1 => {
+                        free[*node as usize] += gpus;
+                        cost += stop;
+                    }
+                    2 => {
+                        movers.push(at);
+                        cost += shift;
+                    }
+                    _ => {}
+                }
+                rest /= ways;
+            }
+            self.can(&mut free, &movers, count, workers).then_some(cost)
+        });
+        costs.min()
+    }
+
+    fn can(&self, free: &mut [u32], movers: &[usize], count: u32, workers: u32) -> bool {
+        if movers.is_empty() {
+            return free.iter().map(|free| free / count).sum::<u32>() >= workers;
+        }
+        movers.iter().enumerate().any(|(at, mover)| {
+            let (node, gpus, ..) = self.holders[*mover];
+            let mut others = movers.to_vec();
+            others.remove(at);
+            (0..free.len()).any(|to| {
+                if to == node as usize || free[to] < gpus {
+                    return false;
+                }
+                free[to] -= gpus;
+                free[node as usize] += gpus;
+                let found = self.can(free, &others, count, workers);
+                free[to] += gpus;
+                free[node as usize] -= gpus;
+                found
+            })
+        })
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(192))]
+
+    /// On tiny fleets the room that is found costs what the cheapest of all costs.
+    #[test]
+    fn no_cheaper_room_exists(
+        sizes in prop::collection::vec(1_u32..5, 1..4),
+        holders in prop::collection::vec((0_u32..3, 1_u32..4, 1_u64..4, 0_u64..9_000), 0..6),
+        count in 1_u32..5,
+        workers in 1_u32..3,
+        may_move in any::<bool>(),
+    ) {
+        let mut world = World::new(&fleet(&sizes));
+        let mut plain = Plain { free: sizes.clone(), holders: Vec::new() };
+        let mut holders = holders;
+        holders.sort_by_key(|one| one.3);
+        for ((node, gpus, every, second), id) in holders.into_iter().zip(0..) {
+            let node = node % sizes.len() as u32;
+            let (every, restart) = (every * 1000, 30 + every);
+            let holder = Job { preemption: stoppable(every, restart), ..job(id, 1, gpus, 1000) };
+            if !start(&mut world, second, holder, &[node]) {
+                continue;
+            }
+            plain.free[node as usize] -= gpus;
+            let milli = u128::from(gpus) * 1000 * u128::from(SECOND);
+            let lost = u128::from((10_000 - second).min(every / 2) + restart);
+            plain.holders.push((node, gpus, milli * lost, milli * u128::from(restart)));
+        }
+        let workers = if may_move { 1 } else { workers };
+        asks(&mut world, Job { priority: 1, ..job(99, workers, count, 1000) });
+        let allowed = Moves { migrate: may_move, ..moves() };
+        let found = room(&world, 99, &allowed);
+        prop_assert_eq!(found.map(|room| room.cost), plain.least(count, workers, may_move));
+    }
+
+    /// Nobody in a set of victims is superfluous, for gangs among many too.
+    #[test]
+    fn no_victim_is_superfluous(
+        holders in prop::collection::vec((0_u32..6, 1_u32..5, 1_u64..4, 0_u64..9_000), 8..24),
+        workers in 2_u32..5,
+    ) {
+        let mut world = World::new(&fleet(&[8; 6]));
+        let mut holders = holders;
+        holders.sort_by_key(|one| one.3);
+        for ((node, gpus, every, second), id) in holders.into_iter().zip(0..) {
+            let holder = Job { preemption: stoppable(every * 1000, 30), ..job(id, 1, gpus, 1000) };
+            start(&mut world, second, holder, &[node]);
+        }
+        asks(&mut world, Job { priority: 1, ..job(99, workers, 8, 1000) });
+        let allowed = Moves { migrate: false, ..moves() };
+        let found = room(&world, 99, &allowed).unwrap();
+        for spared in &found.disturbed {
+            let others = found.disturbed.iter().filter(|one| one.job != spared.job);
+            let mut trial = world.clone();
+            for one in others {
+                let job = one.job;
+                let cause = gpuwise_domain::placement::Cause::For(JobId(99));
+                let event = Event::Done(Action::Preempt { job, cause });
+                trial.apply(&Stamped { at: NOW, event }).unwrap();
+            }
+            let mut policy = Policy::new(Box::new(BestFit));
+            let (plan, _) = decide(NOW, &trial, &[JobId(99)], &mut policy, Effort::BARE);
+            prop_assert!(plan.actions.is_empty());
+        }
+    }
+}
