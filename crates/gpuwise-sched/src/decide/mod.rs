@@ -149,7 +149,7 @@ pub fn decide(
 fn moved(job: JobId, room: &Room) -> Decision {
     // Thousandths of a GPU times nanoseconds are not for people.
     let lost = i64::try_from(room.cost / 1_000_000_000_000).unwrap_or(i64::MAX);
-    let disturbed = room.disturbed.len() as i64;
+    let disturbed = i64::try_from(room.disturbed.len()).unwrap_or(i64::MAX);
     Decision {
         job,
         outcome: Outcome::Placed,

@@ -118,7 +118,7 @@ impl For<'_> {
     /// stands above it anyway.
     fn may_borrow(&self, holder: &Job) -> bool {
         let stoppable = matches!(self.job.preemption, Preemption::Allowed { .. });
-        stoppable && self.job.priority <= holder.priority || self.job.priority > holder.priority
+        stoppable || self.job.priority > holder.priority
     }
 
     /// Thousandths by which a victim of this priority is dearer; a tenth to a hundred times.

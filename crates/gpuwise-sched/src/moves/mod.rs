@@ -20,6 +20,10 @@ use gpuwise_units::Nanoseconds;
 
 /// Which disturbances are allowed. All off costs nothing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[allow(
+    clippy::struct_excessive_bools,
+    reason = "each can be had without the others"
+)]
 pub struct Moves {
     /// Jobs of lower priority that may be stopped are stopped for others.
     pub preempt: bool,

@@ -195,8 +195,8 @@ fn in_the_way(leaving: Part, wanted: Part) -> bool {
 }
 
 /// Those of the first that are not among the second, each counted once.
-fn without(these: &[Seat], those: &[Seat]) -> Vec<Seat> {
-    let mut left: Vec<&Seat> = those.iter().collect();
+fn without(these: &[Seat], others: &[Seat]) -> Vec<Seat> {
+    let mut left: Vec<&Seat> = others.iter().collect();
     let mut kept = Vec::new();
     for seat in these {
         match left.iter().position(|other| *other == seat) {
