@@ -1,7 +1,12 @@
 //! What is short for a job that finds no place.
 
-use crate::{fit, world::World};
-use gpuwise_domain::placement::{GpuAsk, Job, NodeId, Shortage};
+use crate::{
+    fit,
+    report::{Room, best_domain, spread_room, workers_free, workers_in_all},
+    world::{GpuState, World},
+};
+use gpuwise_domain::placement::{GpuAsk, Job, Kinds, NodeId, Shortage, WorkerAsk};
+use std::cmp::Reverse;
 
 /// What is short: the first thing that no node, or too few of them, has.
 pub fn shortage(world: &World, job: &Job) -> Shortage {
@@ -10,86 +15,118 @@ pub fn shortage(world: &World, job: &Job) -> Shortage {
         GpuAsk::Whole { kinds, need, .. } => fit::kinds_with(world, kinds, need),
         other => other.kinds(),
     };
-    let right = |id: NodeId| {
-        ask.gpu == GpuAsk::None
-            || world.node(id).is_some_and(|node| {
-                let mut gpus = node.gpus.iter().filter_map(|gpu| world.gpu(*gpu));
-                gpus.any(|gpu| kinds.has(gpu.gpu.kind))
-            })
-    };
-    let nodes: Vec<NodeId> = (0..world.nodes().len() as u32)
-        .map(NodeId)
-        .filter(|id| right(*id))
-        .collect();
-    if nodes.is_empty() {
+    let there = world.gpus().iter().any(|gpu| kinds.has(gpu.gpu.kind));
+    if ask.gpu != GpuAsk::None && !there {
         return Shortage::NoSuchGpu { kinds };
     }
-    let with_gpus: Vec<NodeId> = nodes
-        .iter()
-        .copied()
-        .filter(|id| {
-            let mut bare = *ask;
-            (bare.cpu_milli, bare.memory_mib) = (0, 0);
-            fit::seat(world, *id, &bare, fit::Scope::Fleet).is_some()
-        })
+    let needed = job.gang.least.max(1);
+    let empty = workers_free(world, job, Room::EMPTY);
+    if empty < needed {
+        return Shortage::LargerThanFleet { fit: empty, needed };
+    }
+    let fit = workers_in_all(world, ask, Room::NOW);
+    if fit == 0 {
+        return one_worker(world, ask, kinds);
+    }
+    if let Some(wish) = job.topology
+        && wish.required
+    {
+        let best = best_domain(world, ask, wish.within, Room::NOW);
+        if best.is_none_or(|(_, workers)| workers < needed) {
+            return Shortage::Topology {
+                within: wish.within,
+                needed,
+                best: best.map_or(0, |(_, workers)| workers),
+                place: best.map(|(place, _)| place),
+            };
+        }
+    }
+    if let Some(spread) = job.spread {
+        let room = spread_room(world, ask, spread, Room::NOW);
+        if room < needed && room < fit {
+            return Shortage::Spread { needed, fit: room };
+        }
+    }
+    Shortage::Workers { needed, fit }
+}
+
+/// What is short for one worker: GPUs on one node, or what must be beside them.
+fn one_worker(world: &World, ask: &WorkerAsk, kinds: Kinds) -> Shortage {
+    let bare = WorkerAsk {
+        cpu_milli: 0,
+        memory_mib: 0,
+        ..*ask
+    };
+    let nodes = || (0..world.nodes().len() as u32).map(NodeId);
+    let with_gpus: Vec<NodeId> = nodes()
+        .filter(|id| Room::NOW.workers(world, *id, &bare, &|_| true) > 0)
         .collect();
     if with_gpus.is_empty() {
-        return gpus_short(world, ask.gpu, &nodes);
+        return gpus_short(world, ask.gpu, kinds);
     }
     let most = |of: fn(&crate::world::NodeState) -> u64| {
         let best = with_gpus
             .iter()
             .filter_map(|id| Some((of(world.node(*id)?), *id)));
-        best.max_by_key(|(free, id)| (*free, std::cmp::Reverse(*id)))
+        best.max_by_key(|(free, id)| (*free, Reverse(*id)))
     };
-    if let Some((best, node)) = most(|node| node.cpu_free)
-        && best < ask.cpu_milli
-    {
+    let cpu = most(|node| node.cpu_free);
+    if let Some((best, node)) = cpu.filter(|(best, _)| *best < ask.cpu_milli) {
         return Shortage::Cpu {
             needed: ask.cpu_milli,
             best,
             node: Some(node),
         };
     }
-    if let Some((best, node)) = most(|node| node.memory_free)
-        && best < ask.memory_mib
-    {
+    let memory = most(|node| node.memory_free);
+    if let Some((best, node)) = memory.filter(|(best, _)| *best < ask.memory_mib) {
         return Shortage::Memory {
             needed: ask.memory_mib,
             best,
             node: Some(node),
         };
     }
-    Shortage::Workers {
-        needed: job.gang.least,
-        fit: 0,
-    }
+    // Some have the processor time and others the memory.
+    Shortage::Workers { needed: 1, fit: 0 }
 }
 
-fn gpus_short(world: &World, ask: GpuAsk, nodes: &[NodeId]) -> Shortage {
+fn gpus_short(world: &World, ask: GpuAsk, kinds: Kinds) -> Shortage {
     match ask {
         GpuAsk::Fraction { milli, .. } => {
-            let gpus = nodes.iter().filter_map(|id| world.node(*id));
-            let free = gpus
-                .flat_map(|node| &node.gpus)
-                .filter_map(|gpu| world.gpu(*gpu))
-                .filter(|gpu| gpu.takes_work())
-                .map(crate::world::GpuState::milli_free);
+            let right = |gpu: &&GpuState| gpu.takes_work() && kinds.has(gpu.gpu.kind);
+            let free = world.gpus().iter().filter(right).map(GpuState::milli_free);
             Shortage::Fraction {
                 needed: milli,
                 best: free.max().unwrap_or(0),
             }
         }
         GpuAsk::Slice { .. } => Shortage::Slice,
-        GpuAsk::Whole { count, .. } => {
-            let free = nodes
-                .iter()
-                .filter_map(|id| Some((world.node(*id)?.whole_free, *id)));
-            let best = free.max_by_key(|(free, id)| (*free, std::cmp::Reverse(*id)));
+        GpuAsk::Whole { count, kinds, need } => {
+            let one = WorkerAsk {
+                cpu_milli: 0,
+                memory_mib: 0,
+                gpu: GpuAsk::Whole {
+                    count: 1,
+                    kinds,
+                    need,
+                },
+            };
+            // GPUs of a worker are all of one kind, so of several kinds the most of one counts.
+            let most = |id: NodeId| {
+                let each = kinds.iter().take(world.kinds().len());
+                let of = |kind| {
+                    let only = |gpu: &GpuState| gpu.gpu.kind == kind;
+                    Room::NOW.workers(world, id, &one, &only)
+                };
+                each.map(of).max().unwrap_or(0)
+            };
+            let nodes = (0..world.nodes().len() as u32).map(NodeId);
+            let best = nodes.map(|id| (most(id), id));
+            let best = best.max_by_key(|(free, id)| (*free, Reverse(*id)));
             Shortage::Gpus {
                 needed: count,
                 best: best.map_or(0, |(free, _)| free),
-                node: best.map(|(_, id)| id),
+                node: best.filter(|(free, _)| *free > 0).map(|(_, id)| id),
             }
         }
         GpuAsk::None => Shortage::Workers { needed: 1, fit: 0 },

@@ -3,6 +3,7 @@
 
 mod kernel;
 mod lint;
+mod report;
 mod mig;
 mod moves;
 mod support;

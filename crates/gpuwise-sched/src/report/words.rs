@@ -1,0 +1,229 @@
+//! What is short, in a sentence.
+
+use crate::world::World;
+use gpuwise_domain::placement::{GpuAsk, Job, Kinds, Level, NodeId, Shortage};
+use gpuwise_units::Nanoseconds;
+
+/// What is short for a job, with numbers and names.
+pub fn shortage_words(world: &World, job: &Job, shortage: &Shortage) -> String {
+    match shortage {
+        Shortage::Untold => "it finds no place".to_owned(),
+        Shortage::NoSuchGpu { kinds } => no_such_gpu(world, job, *kinds),
+        Shortage::LargerThanFleet { fit, needed } => {
+            let what = if *needed == 1 {
+                "one worker fits no node".to_owned()
+            } else {
+                format!("{needed} workers are needed and {fit} have room")
+            };
+            format!("larger than the fleet: {what}, were it empty")
+        }
+        Shortage::Gpus { needed, best, node } => {
+            let place = on_node(world, *node);
+            let kinds = kinds_words(world, job.worker.gpu.kinds());
+            format!(
+                "needs {} on one node; {place} has {best} free",
+                gpus(*needed, &kinds)
+            )
+        }
+        Shortage::Cpu { needed, best, node } => {
+            let cores = |milli: u64| thousandths(milli);
+            format!(
+                "needs {} cores beside its GPUs; {} has {} free",
+                cores(*needed),
+                on_node(world, *node),
+                cores(*best)
+            )
+        }
+        Shortage::Memory { needed, best, node } => format!(
+            "needs {} of host memory beside its GPUs; {} has {} free",
+            mib(*needed),
+            on_node(world, *node),
+            mib(*best)
+        ),
+        Shortage::Fraction { needed, best } => format!(
+            "needs {} % of a GPU; the best has {} % free",
+            tenths(*needed),
+            tenths(*best)
+        ),
+        Shortage::Slice => "needs a MIG instance; no GPU has room for it as it is cut".to_owned(),
+        Shortage::Workers { needed, fit } => {
+            format!("needs {needed} workers; {fit} find a seat")
+        }
+        Shortage::Topology {
+            within,
+            needed,
+            best,
+            place,
+        } => topology(world, job, *within, (*needed, *best), *place),
+        Shortage::Spread { needed, fit } => {
+            let wish = job.spread.map_or_else(String::new, |spread| {
+                format!(", at most {} in one {}", spread.most, spread.over.name())
+            });
+            format!("needs {needed} workers{wish}; {fit} find a seat")
+        }
+        Shortage::Quota {
+            queue,
+            limit_milli,
+            used_milli,
+        } => {
+            let names = world.queues().get(*queue as usize);
+            format!(
+                "queue {} may have {} GPUs and has {}",
+                names.map_or("?", |queue| queue.name.as_str()),
+                thousandths(*limit_milli),
+                thousandths(*used_milli)
+            )
+        }
+        Shortage::Budget { queue } => {
+            let names = world.queues().get(*queue as usize);
+            let name = names.map_or("?", |queue| queue.name.as_str());
+            format!("the budget of queue {name} is spent")
+        }
+        Shortage::BehindHead { head } => {
+            let name = world
+                .job(*head)
+                .map_or("?", |state| state.job.name.as_str());
+            format!("it would delay job {name}, which goes first")
+        }
+    }
+}
+
+fn topology(
+    world: &World,
+    job: &Job,
+    within: Level,
+    (needed, best): (u32, u32),
+    place: Option<u32>,
+) -> String {
+    let place = place.map(|place| match within {
+        Level::Island => world.islands().get(place as usize).cloned(),
+        Level::Rack | Level::Block | Level::Zone => {
+            world.domains().get(place as usize).map(|d| d.name.clone())
+        }
+        Level::Node | Level::Numa | Level::Switch => world
+            .node(NodeId(place))
+            .map(|state| state.node.name.clone()),
+    });
+    let name = place
+        .flatten()
+        .map_or_else(String::new, |name| format!(", {name},"));
+    let level = level_words(within);
+    if let GpuAsk::Whole { count, kinds, .. } = job.worker.gpu {
+        let kinds = kinds_words(world, kinds);
+        return format!(
+            "needs {} in one {level}; the best{name} has room for {}",
+            gpus(needed * count, &kinds),
+            best * count
+        );
+    }
+    format!("needs {needed} workers in one {level}; the best{name} has room for {best}")
+}
+
+/// A level as people call it.
+pub(super) fn level_words(level: Level) -> &'static str {
+    match level {
+        Level::Island => "NVLink domain",
+        Level::Numa => "NUMA node",
+        Level::Switch => "PCIe switch",
+        other => other.name(),
+    }
+}
+
+fn no_such_gpu(world: &World, job: &Job, kinds: Kinds) -> String {
+    let named = match job.worker.gpu {
+        GpuAsk::Whole { kinds, need, .. } if need != gpuwise_domain::placement::Need::default() => {
+            let of = kinds_words(world, kinds);
+            let of = if of.is_empty() { "GPU".to_owned() } else { of };
+            let mut wants = Vec::new();
+            if need.memory_mib > 0 {
+                wants.push(format!("{} of memory", mib(u64::from(need.memory_mib))));
+            }
+            if need.tflops > 0 {
+                wants.push(format!("{} TFLOP/s", need.tflops));
+            }
+            if need.bandwidth_gbs > 0 {
+                wants.push(format!("{} GB/s", need.bandwidth_gbs));
+            }
+            return format!("the fleet has no {of} with {}", wants.join(" and "));
+        }
+        _ => kinds_words(world, kinds),
+    };
+    if named.is_empty() {
+        return "the fleet has no GPU of a kind that it accepts".to_owned();
+    }
+    format!("the fleet has no {named}")
+}
+
+/// Names of kinds, or nothing where any will do.
+pub(super) fn kinds_words(world: &World, kinds: Kinds) -> String {
+    if kinds == Kinds::ANY {
+        return String::new();
+    }
+    let known = kinds.iter().filter_map(|kind| world.kind(kind));
+    let names: Vec<&str> = known.map(|kind| kind.name.as_str()).collect();
+    names.join(" or ")
+}
+
+fn gpus(count: u32, kinds: &str) -> String {
+    let plural = if count == 1 { "GPU" } else { "GPUs" };
+    if kinds.is_empty() {
+        return format!("{count} {plural}");
+    }
+    format!("{count} {plural} ({kinds})")
+}
+
+fn on_node(world: &World, node: Option<NodeId>) -> String {
+    let name = node.and_then(|node| world.node(node));
+    name.map_or_else(
+        || "the best".to_owned(),
+        |state| format!("the best, {},", state.node.name),
+    )
+}
+
+fn thousandths(milli: u64) -> String {
+    let (whole, rest) = (milli / 1000, milli % 1000);
+    if rest == 0 {
+        return whole.to_string();
+    }
+    let rest = format!("{rest:03}");
+    format!("{whole}.{}", rest.trim_end_matches('0'))
+}
+
+fn tenths(milli: u32) -> String {
+    if milli % 10 == 0 {
+        return (milli / 10).to_string();
+    }
+    format!("{}.{}", milli / 10, milli % 10)
+}
+
+fn mib(mib: u64) -> String {
+    if mib >= 1024 {
+        let tenth = (mib * 10 + 512) / 1024;
+        if tenth % 10 == 0 {
+            return format!("{} GiB", tenth / 10);
+        }
+        return format!("{}.{} GiB", tenth / 10, tenth % 10);
+    }
+    format!("{mib} MiB")
+}
+
+/// A span of time as a reader would say it: two units at most.
+pub fn span(time: Nanoseconds) -> String {
+    let seconds = (time.0 + 500_000_000) / 1_000_000_000;
+    let (minutes, hours, days) = (seconds / 60, seconds / 3600, seconds / 86_400);
+    let two = |large: u64, of: &str, small: u64, part: &str| {
+        if small == 0 {
+            format!("{large} {of}")
+        } else {
+            format!("{large} {of} {small} {part}")
+        }
+    };
+    match (days, hours, minutes) {
+        (0, 0, 0) if seconds == 0 && time.0 > 0 => "< 1 s".to_owned(),
+        (0, 0, 0) => format!("{seconds} s"),
+        (0, 0, _) if minutes >= 10 => format!("{} min", (seconds + 30) / 60),
+        (0, 0, _) => two(minutes, "min", seconds % 60, "s"),
+        (0, ..) => two(hours, "h", minutes % 60, "min"),
+        _ => two(days, "d", hours % 24, "h"),
+    }
+}
