@@ -17,8 +17,7 @@ use proptest::prelude::*;
 fn policy() -> Policy {
     Policy {
         order: Order::Priority,
-        choose: Box::new(BestFit),
-        skips: true,
+        ..Policy::new(Box::new(BestFit))
     }
 }
 

@@ -9,6 +9,7 @@ mod wait;
 use super::words::span;
 use crate::{
     decide::{Effort, Policy, decide},
+    moves::Moves,
     world::World,
 };
 use gpuwise_domain::placement::{Action, Cure, Event, Job, JobId, Preemption, Remedy, Stamped};
@@ -182,7 +183,16 @@ fn place(world: &mut World, job: JobId, policy: &mut Policy) -> bool {
         explains: false,
         ..Effort::ORDINARY
     };
+    let moves = policy.moves;
+    policy.moves = Moves {
+        preempt: false,
+        migrate: false,
+        elastic: false,
+        reclaim: None,
+        ..moves
+    };
     let (plan, _) = decide(world.now(), world, &[job], policy, effort);
+    policy.moves = moves;
     let placed = |action: &Action| matches!(action, Action::Place { job: one, .. } if *one == job);
     plan.actions.iter().any(placed)
         && plan
