@@ -136,6 +136,11 @@ pub enum Shortage {
         /// The queue's place in the list.
         queue: u32,
     },
+    /// What is free is kept for another queue, by a reservation.
+    Kept {
+        /// On this node, among others.
+        node: NodeId,
+    },
     /// Somebody who waits longer goes first, and would be delayed.
     BehindHead {
         /// Who.

@@ -16,26 +16,27 @@ pub(super) struct Found {
 }
 
 /// Seats for as many workers as are preferred, at least for as many as it needs; within one domain
-/// where it wishes so.
+/// where it wishes so; never on the closed nodes, which are sorted.
 pub(super) fn seats(
     world: &World,
     job: &Job,
     policy: &mut Policy,
     effort: Effort,
+    closed: &[NodeId],
 ) -> Option<Found> {
     let Some(wish) = job.topology else {
-        return within(world, job, policy, effort, Scope::Fleet);
+        return within(world, job, policy, effort, (Scope::Fleet, closed));
     };
     // The narrowest domain first: what is wide stays free for those who need it.
     for scope in scopes(world, wish.within) {
-        if let Some(found) = within(world, job, policy, effort, scope) {
+        if let Some(found) = within(world, job, policy, effort, (scope, closed)) {
             return Some(found);
         }
     }
     if wish.required {
         return None;
     }
-    within(world, job, policy, effort, Scope::Fleet)
+    within(world, job, policy, effort, (Scope::Fleet, closed))
 }
 
 /// Every domain of a level, the one with the least free first.
@@ -73,7 +74,7 @@ fn within(
     job: &Job,
     policy: &mut Policy,
     effort: Effort,
-    scope: Scope,
+    (scope, closed): (Scope, &[NodeId]),
 ) -> Option<Found> {
     let wanted = job.gang.preferred.max(job.gang.least);
     let mut found = Found {
@@ -83,7 +84,7 @@ fn within(
         weighed: Vec::new(),
     };
     let mut world = Cow::Borrowed(world);
-    let mut without: Vec<NodeId> = Vec::new();
+    let mut without: Vec<NodeId> = closed.to_vec();
     for worker in 0..wanted {
         let search = Search {
             scope,

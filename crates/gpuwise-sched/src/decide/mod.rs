@@ -1,19 +1,19 @@
 //! The kernel: who of those who wait gets a place now.
 
 mod gang;
+mod one;
 mod shortage;
 
 pub(crate) use gang::scopes;
 pub use shortage::shortage;
 
 use crate::{
-    moves::{self, Moves, Room},
+    moves::Moves,
     policy::Choose,
-    world::{JobState, World},
+    queues::{Gate, Limits, Turns},
+    world::World,
 };
-use gpuwise_domain::placement::{
-    Action, Decision, Event, Job, JobId, Outcome, Plan, Report, Shortage, Stamped,
-};
+use gpuwise_domain::placement::{JobId, Plan, Report};
 use gpuwise_units::Nanoseconds;
 use std::borrow::Cow;
 
@@ -24,6 +24,12 @@ pub enum Order {
     Arrival,
     /// By priority, then as they came.
     Priority,
+    /// By priority, then the one that is expected to take least.
+    Shortest,
+    /// By priority, then the one that has held least GPU time.
+    LeastServed,
+    /// The queue with the least share first; in it by priority, then as they came.
+    Share,
 }
 
 /// How a decision is made.
@@ -36,16 +42,20 @@ pub struct Policy {
     pub skips: bool,
     /// Who may be disturbed for whom.
     pub moves: Moves,
+    /// Whose start is guaranteed, and against what.
+    pub limits: Limits,
 }
 
 impl Policy {
-    /// As they came, those behind one who finds no place looked at, nobody disturbed.
+    /// As they came, those behind one who finds no place looked at, nobody disturbed and nobody's start
+    /// guaranteed.
     pub fn new(choose: Box<dyn Choose>) -> Self {
         Self {
             order: Order::Arrival,
             choose,
             skips: true,
             moves: Moves::NONE,
+            limits: Limits::default(),
         }
     }
 }
@@ -82,129 +92,27 @@ pub fn decide(
     policy: &mut Policy,
     effort: Effort,
 ) -> (Plan, Report) {
-    let mut report = Report::default();
-    let mut plan = Plan {
-        number: world.target() + 1,
-        parent: world.target(),
-        made: now,
-        actions: Vec::new(),
+    let mut one = one::Decision {
+        now,
+        world: Cow::Borrowed(world),
+        plan: Plan {
+            number: world.target() + 1,
+            parent: world.target(),
+            made: now,
+            actions: Vec::new(),
+        },
+        report: Report::default(),
+        gate: Gate::default(),
+        policy,
+        effort,
     };
-    // Copied only if somebody is placed while others are still to be looked at.
-    let mut world = Cow::Borrowed(world);
-    let order = ordered(&world, demand, policy.order);
-    for (at, id) in order.iter().enumerate() {
-        let Some(state) = world.job(*id) else {
-            continue;
-        };
-        let job: &Job = &state.job;
-        // Who takes back GPUs keeps what it has of its node, which only disturbances know of.
-        let returns = state.wanted.is_some();
-        let found = (!returns).then(|| gang::seats(&world, job, policy, effort));
-        let Some(found) = found.flatten() else {
-            if returns || policy.moves.any() {
-                let room = moves::make_room(world.to_mut(), *id, &policy.moves, effort, now);
-                if let Some(room) = room {
-                    hold(world.to_mut(), now, &room.actions);
-                    report.decisions.push(moved(*id, &room));
-                    plan.actions.extend(room.actions);
-                    continue;
-                }
-            }
-            let Some(state) = world.job(*id) else {
-                continue;
-            };
-            let job = &state.job;
-            report.decisions.push(waits(&world, job, effort));
-            let room = crate::mig::make_room(&world, &job.worker.gpu);
-            if !room.is_empty() {
-                hold(world.to_mut(), now, &room);
-                plan.actions.extend(room);
-            }
-            if policy.skips {
-                continue;
-            }
+    let (order, patience) = (one.policy.order, one.policy.limits.patience);
+    let mut turns = Turns::new(now, world, demand, order, patience);
+    while let Some((job, aged)) = turns.next(now, &one.world) {
+        let goes_on = one.look_at(job, aged, turns.more());
+        if !goes_on {
             break;
-        };
-        let first = plan.actions.len();
-        plan.actions.extend(found.prepare);
-        plan.actions.push(Action::Place {
-            job: *id,
-            seats: found.seats,
-        });
-        report.decisions.push(Decision {
-            job: *id,
-            outcome: Outcome::Placed,
-            candidates: found.candidates,
-            weighed: found.weighed,
-        });
-        if at + 1 < order.len() {
-            let taken = plan.actions.get(first..).unwrap_or_default();
-            hold(world.to_mut(), now, taken);
         }
     }
-    (plan, report)
-}
-
-/// A decision for which somebody was disturbed, or something made ready.
-fn moved(job: JobId, room: &Room) -> Decision {
-    // Thousandths of a GPU times nanoseconds are not for people.
-    let lost = i64::try_from(room.cost / 1_000_000_000_000).unwrap_or(i64::MAX);
-    let disturbed = i64::try_from(room.disturbed.len()).unwrap_or(i64::MAX);
-    Decision {
-        job,
-        outcome: Outcome::Placed,
-        candidates: 1,
-        weighed: vec![("disturbed", disturbed), ("lost GPU-seconds", lost)],
-    }
-}
-
-/// Begins actions in a copy of the world, so that those who are looked at next see them.
-fn hold(world: &mut World, now: Nanoseconds, actions: &[Action]) {
-    for action in actions {
-        let event = Event::Begun(action.clone());
-        // What was just found free can be taken.
-        let _ = world.apply(&Stamped { at: now, event });
-    }
-}
-
-fn waits(world: &World, job: &Job, effort: Effort) -> Decision {
-    let shortage = if effort.explains {
-        shortage(world, job)
-    } else {
-        Shortage::Untold
-    };
-    Decision {
-        job: job.id,
-        outcome: Outcome::Waits {
-            shortage,
-            start: None,
-            cures: Vec::new(),
-        },
-        candidates: 0,
-        weighed: Vec::new(),
-    }
-}
-
-fn ordered(world: &World, demand: &[JobId], order: Order) -> Vec<JobId> {
-    let waiting = demand
-        .iter()
-        .copied()
-        .filter(|id| world.job(*id).is_some_and(JobState::seeks));
-    let mut ids: Vec<JobId> = waiting.collect();
-    if ids.len() > 1 {
-        ids.sort_by_key(|id| {
-            let job = world.job(*id).map(|state| &state.job);
-            let priority = job.map_or(0, |job| i64::from(job.priority));
-            let first = if order == Order::Priority {
-                -priority
-            } else {
-                0
-            };
-            // Who lent out its GPUs gets them back before anybody else gets some.
-            let returns = world.job(*id).is_some_and(|state| state.wanted.is_some());
-            (!returns, first, job.map(|job| job.submitted), *id)
-        });
-        ids.dedup();
-    }
-    ids
+    (one.plan, one.report)
 }

@@ -12,9 +12,7 @@ use gpuwise_units::Nanoseconds;
 fn policy() -> Policy {
     Policy {
         order: Order::Priority,
-        choose: Box::new(BestFit),
-        skips: true,
-        moves: gpuwise_sched::moves::Moves::NONE,
+        ..Policy::new(Box::new(BestFit))
     }
 }
 

@@ -386,7 +386,7 @@ mod kernel {
         Action, Event, Fleet, GpuAsk, Job, JobId, Kinds, Part, ProfileSet, SliceAsk, Stamped,
     };
     use gpuwise_sched::{
-        decide::{Effort, Order, Policy, decide},
+        decide::{Effort, Policy, decide},
         policy::FirstFit,
         world::{Held, World},
     };
@@ -426,12 +426,7 @@ mod kernel {
 
     impl Run {
         fn new(fleet: &Fleet) -> Self {
-            let policy = Policy {
-                order: Order::Arrival,
-                choose: Box::new(FirstFit),
-                skips: true,
-                moves: gpuwise_sched::moves::Moves::NONE,
-            };
+            let policy = Policy::new(Box::new(FirstFit));
             let world = World::new(fleet);
             Self { world, policy }
         }

@@ -5,7 +5,7 @@ use crate::{cli, error::Problem, output};
 use gpuwise_domain::placement::ReplayRow;
 use gpuwise_read::fleet::{SeededOrder, read_openb_nodes, read_openb_orders, read_openb_tasks};
 use gpuwise_sched::{
-    decide::{Order, Policy},
+    decide::Policy,
     policy::{NAMES, Setting},
 };
 use gpuwise_sim::fleet::openb::{Openb, Run};
@@ -52,12 +52,7 @@ pub(super) fn rows(
                     demand: demand.clone(),
                     seed: *seed,
                 };
-                let mut policy = Policy {
-                    order: Order::Arrival,
-                    choose: policy(&name, &setting)?,
-                    skips: true,
-                    moves: gpuwise_sched::moves::Moves::NONE,
-                };
+                let mut policy = Policy::new(policy(&name, &setting)?);
                 let arrivals = of(&arrivals).unwrap_or_default();
                 let began = Instant::now();
                 let run = trace.replay(&arrivals, &mut policy, |_, _| {})?;

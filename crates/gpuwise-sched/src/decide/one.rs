@@ -1,0 +1,286 @@
+//! One job after the other: it is placed, others are disturbed for it, or it waits and is told why.
+
+use super::{Effort, Policy, gang, shortage};
+use crate::{
+    moves::{self, Room},
+    policy::FirstFit,
+    queues::{self, Gate},
+    world::World,
+};
+use gpuwise_domain::placement::{
+    Action, Cause, Decision as Told, Event, Job, JobId, NodeId, Outcome, Plan, Report, Shortage,
+    Stamped,
+};
+use gpuwise_units::Nanoseconds;
+use std::borrow::Cow;
+
+/// A decision that is being made.
+pub(super) struct Decision<'a> {
+    pub(super) now: Nanoseconds,
+    /// Copied only if somebody is placed while others are still to be looked at.
+    pub(super) world: Cow<'a, World>,
+    pub(super) plan: Plan,
+    pub(super) report: Report,
+    pub(super) gate: Gate,
+    pub(super) policy: &'a mut Policy,
+    pub(super) effort: Effort,
+}
+
+impl Decision<'_> {
+    /// Decides on one job; whether those behind it are looked at.
+    pub(super) fn look_at(&mut self, id: JobId, aged: bool, more: bool) -> bool {
+        let Some(state) = self.world.job(id) else {
+            return true;
+        };
+        // Who takes back GPUs keeps what it has of its node, which only disturbances know of.
+        let returns = state.wanted.is_some();
+        let found = if returns {
+            Err(None)
+        } else {
+            let job = &state.job;
+            place(
+                &self.world,
+                job,
+                self.policy,
+                self.effort,
+                &mut self.gate,
+                self.now,
+            )
+        };
+        match found {
+            Ok(found) => {
+                self.placed(id, found, more);
+                true
+            }
+            Err(short) => {
+                if self.makes_room(id, returns, short) {
+                    return true;
+                }
+                let strict = !self.policy.skips && self.policy.limits.guarantees == 0;
+                let Some(shortage) = short else {
+                    self.finds_no_place(id, aged && !returns);
+                    return !strict;
+                };
+                // Who has waited too long for its queue's quota is not passed by others of the queue.
+                if aged || strict {
+                    self.gate.close(shortage, id);
+                }
+                self.waits(id, shortage, None);
+                true
+            }
+        }
+    }
+
+    fn placed(&mut self, job: JobId, found: gang::Found, more: bool) {
+        let first = self.plan.actions.len();
+        self.plan.actions.extend(found.prepare);
+        self.plan.actions.push(Action::Place {
+            job,
+            seats: found.seats,
+        });
+        self.report.decisions.push(Told {
+            job,
+            outcome: Outcome::Placed,
+            candidates: found.candidates,
+            weighed: found.weighed,
+        });
+        if more {
+            let taken = self.plan.actions.get(first..).unwrap_or_default();
+            hold(self.world.to_mut(), self.now, taken);
+        }
+    }
+
+    /// Disturbs others for a job where that is allowed; whether it has a place now.
+    ///
+    /// Only one who delays nobody with a guaranteed start, and whose queue may take all that it asks for,
+    /// has others disturbed; or one whose queue takes back what it lent.
+    fn makes_room(&mut self, id: JobId, returns: bool, short: Option<Shortage>) -> bool {
+        let Some(job) = self.world.job(id).map(|state| state.job.clone()) else {
+            return false;
+        };
+        let free = self.gate.guards() == 0 && short.is_none();
+        let whole = free
+            && queues::admit(&self.world, &job, self.now).is_ok_and(|admitted| {
+                matches!(
+                    queues::narrowed(&self.world, &job, admitted),
+                    Cow::Borrowed(_)
+                )
+            });
+        let moves = self.policy.moves;
+        if returns || moves.any() && whole {
+            let world = self.world.to_mut();
+            if let Some(room) = moves::make_room(world, id, &moves, self.effort, self.now) {
+                hold(world, self.now, &room.actions);
+                self.report.decisions.push(moved(id, &room));
+                self.plan.actions.extend(room.actions);
+                return true;
+            }
+        }
+        let quota = matches!(short, None | Some(Shortage::Quota { .. }));
+        !returns && quota && self.reclaims(&job)
+    }
+
+    /// A queue takes back what it lent: stops no more jobs of others than it must to place one of its own.
+    fn reclaims(&mut self, job: &Job) -> bool {
+        let victims = queues::reclaimable(&self.world, job, self.now);
+        let stops = |victims: &[JobId]| -> Vec<Action> {
+            let cause = Cause::Reclaim;
+            let stop = |victim: &JobId| Action::Preempt {
+                job: *victim,
+                cause,
+            };
+            victims.iter().map(stop).collect()
+        };
+        let tries = |victims: &[JobId], one: &mut Self| {
+            let mut world = one.world.clone().into_owned();
+            hold(&mut world, one.now, &stops(victims));
+            let mut plain = Policy::new(Box::new(FirstFit));
+            plain.limits = one.policy.limits;
+            let mut gate = one.gate.clone();
+            place(&world, job, &mut plain, one.effort, &mut gate, one.now).ok()
+        };
+        let most = self.effort.steps.min(victims.len() as u64) as usize;
+        let enough = (1..=most).find(|count| {
+            let some = victims.get(..*count).unwrap_or_default();
+            tries(some, self).is_some()
+        });
+        let Some(enough) = enough else {
+            return false;
+        };
+        let mut chosen: Vec<JobId> = victims.into_iter().take(enough).collect();
+        // Whoever is not needed after all is left alone, the dearest first.
+        let mut at = 0;
+        while at < chosen.len() {
+            let mut fewer = chosen.clone();
+            fewer.remove(at);
+            if tries(&fewer, self).is_some() {
+                chosen = fewer;
+            } else {
+                at += 1;
+            }
+        }
+        let Some(found) = tries(&chosen, self) else {
+            return false;
+        };
+        let stops = stops(&chosen);
+        hold(self.world.to_mut(), self.now, &stops);
+        self.plan.actions.extend(stops);
+        self.placed(job.id, found, true);
+        true
+    }
+
+    /// A job that finds no place waits; its start is guaranteed where it is its turn for that.
+    fn finds_no_place(&mut self, id: JobId, aged: bool) {
+        let Some(job) = self.world.job(id).map(|state| state.job.clone()) else {
+            return;
+        };
+        let limits = self.policy.limits;
+        let most = limits.guarantees.max(u32::from(aged)) as usize;
+        let start = if self.gate.guards() < most {
+            // Futures are looked at without what the policy remembers of the present.
+            let mut plain = Policy::new(Box::new(FirstFit));
+            let effort = self.effort;
+            let mut seats = |future: &World, closed: &[NodeId]| {
+                let found = gang::seats(future, &job, &mut plain, effort, closed)?;
+                Some((found.seats, found.prepare))
+            };
+            let world = &self.world;
+            self.gate
+                .guarantee(world, &job, self.now, limits.deviations, &mut seats)
+        } else {
+            None
+        };
+        let short = if self.effort.explains {
+            shortage(&self.world, &job)
+        } else {
+            Shortage::Untold
+        };
+        self.waits(id, short, start);
+        let room = crate::mig::make_room(&self.world, &job.worker.gpu);
+        if !room.is_empty() {
+            hold(self.world.to_mut(), self.now, &room);
+            self.plan.actions.extend(room);
+        }
+    }
+
+    fn waits(&mut self, job: JobId, shortage: Shortage, start: Option<Nanoseconds>) {
+        self.report.decisions.push(Told {
+            job,
+            outcome: Outcome::Waits {
+                shortage,
+                start,
+                cures: Vec::new(),
+            },
+            candidates: 0,
+            weighed: Vec::new(),
+        });
+    }
+}
+
+/// Seats for a job within what its queue may take, beside what is guaranteed and kept for others.
+///
+/// # Errors
+/// With what forbids it where it would find a place; with nothing where it finds none.
+fn place(
+    world: &World,
+    job: &Job,
+    policy: &mut Policy,
+    effort: Effort,
+    gate: &mut Gate,
+    now: Nanoseconds,
+) -> Result<gang::Found, Option<Shortage>> {
+    if let Some(head) = gate.behind(world, job) {
+        return Err(Some(Shortage::BehindHead { head }));
+    }
+    let admitted = queues::admit(world, job, now)?;
+    let narrowed = queues::narrowed(world, job, admitted);
+    let mut closed: Vec<NodeId> = Vec::new();
+    loop {
+        let Some(found) = gang::seats(world, &narrowed, policy, effort, &closed) else {
+            let forbidden = closed.first().map(|node| match gate.first() {
+                Some(head) => Shortage::BehindHead { head },
+                None => Shortage::Kept { node: *node },
+            });
+            return Err(forbidden);
+        };
+        queues::within_quota(world, job, &found.seats)?;
+        let held = queues::Held {
+            job: job.id,
+            seats: &found.seats,
+            prepare: &found.prepare,
+        };
+        let nodes = gate.offends(world, &held, now, policy.limits.deviations);
+        let before = closed.len();
+        closed.extend(&nodes);
+        closed.sort_unstable();
+        closed.dedup();
+        if nodes.is_empty() {
+            return Ok(found);
+        }
+        if closed.len() == before {
+            return Err(gate.first().map(|head| Shortage::BehindHead { head }));
+        }
+    }
+}
+
+/// A decision for which somebody was disturbed, or something made ready.
+fn moved(job: JobId, room: &Room) -> Told {
+    // Thousandths of a GPU times nanoseconds are not for people.
+    let lost = i64::try_from(room.cost / 1_000_000_000_000).unwrap_or(i64::MAX);
+    let disturbed = i64::try_from(room.disturbed.len()).unwrap_or(i64::MAX);
+    Told {
+        job,
+        outcome: Outcome::Placed,
+        candidates: 1,
+        weighed: vec![("disturbed", disturbed), ("lost GPU-seconds", lost)],
+    }
+}
+
+/// Begins actions in a copy of the world, so that those who are looked at next see them.
+fn hold(world: &mut World, now: Nanoseconds, actions: &[Action]) {
+    for action in actions {
+        let event = Event::Begun(action.clone());
+        // What was just found free can be taken.
+        let _ = world.apply(&Stamped { at: now, event });
+    }
+}
