@@ -1,9 +1,23 @@
 //! Which of the nodes that fit is taken: small modules on one interface.
 
+mod best_fit;
+mod clustering;
+mod dot_product;
+mod fgd;
 mod named;
+mod packing;
+mod random;
+mod scored;
 mod simple;
 
+pub use best_fit::LeastLeft;
+pub use clustering::Clustering;
+pub use dot_product::{Alignment, DotProduct};
+pub use fgd::{GradientDescent, UsualAsks};
 pub use named::{NAMES, Setting, named};
+pub use packing::Packing;
+pub use random::Random;
+pub use scored::{Indexed, Score, Scored, View};
 pub use simple::{BestFit, FirstFit};
 
 use crate::{

@@ -1,6 +1,9 @@
 //! Policies by the names that users give them.
 
-use super::{BestFit, Choose, FirstFit};
+use super::{
+    Alignment, BestFit, Choose, Clustering, DotProduct, FirstFit, GradientDescent, Indexed,
+    LeastLeft, Packing, Random, Score, UsualAsks,
+};
 use gpuwise_domain::placement::WorkerAsk;
 
 /// What policies may know beside the world.
@@ -16,18 +19,41 @@ pub struct Setting {
 }
 
 /// Names of all policies.
-pub const NAMES: [&str; 2] = ["firstfit", "fullest"];
+pub const NAMES: [&str; 9] = [
+    "fgd",
+    "bestfit",
+    "dotprod",
+    "gpupacking",
+    "gpuclustering",
+    "tetris",
+    "firstfit",
+    "fullest",
+    "random",
+];
 
 /// The policy of a name; capitals, dashes and underscores make no difference. `None`: there is none.
-pub fn named(name: &str, _setting: &Setting) -> Option<Box<dyn Choose>> {
+pub fn named(name: &str, setting: &Setting) -> Option<Box<dyn Choose>> {
+    fn by<S: Score + 'static>(score: S, setting: &Setting) -> Box<dyn Choose> {
+        Box::new(Indexed::new(score, setting.ranks.clone()))
+    }
     let plain: String = name
         .chars()
         .filter(|c| !matches!(c, '-' | '_' | ' '))
         .map(|c| c.to_ascii_lowercase())
         .collect();
     Some(match plain.as_str() {
+        "fgd" => by(
+            GradientDescent::new(UsualAsks::new(&setting.demand)),
+            setting,
+        ),
+        "bestfit" => by(LeastLeft, setting),
+        "dotprod" | "dotproduct" => by(DotProduct, setting),
+        "gpupacking" | "packing" => by(Packing, setting),
+        "gpuclustering" | "clustering" => by(Clustering::default(), setting),
+        "tetris" => by(Alignment, setting),
         "firstfit" => Box::new(FirstFit),
         "fullest" => Box::new(BestFit),
+        "random" => Box::new(Random { seed: setting.seed }),
         _ => return None,
     })
 }

@@ -16,6 +16,7 @@ use gpuwise_sched::{
     world::{Refused, World},
 };
 use gpuwise_units::Nanoseconds;
+use std::collections::BTreeMap;
 
 /// Nodes and a list of pods.
 #[derive(Debug, Clone, PartialEq)]
@@ -33,6 +34,8 @@ pub struct Pod {
     pub name: String,
     /// What it asks for.
     pub ask: WorkerAsk,
+    /// Models of GPU that will do, joined by `|`, in the order of the list; empty: any.
+    pub models: String,
 }
 
 /// What is wrong with a list.
@@ -115,6 +118,7 @@ impl Openb {
             Pod {
                 name: task.name.clone(),
                 ask: ask(task, kinds),
+                models: task.models.join("|"),
             }
         });
         let pods = pods.collect();
@@ -172,15 +176,31 @@ impl Openb {
         Ok(run)
     }
 
-    /// How often each ask is in the list of pods, most frequent first; of equals the larger ask.
+    /// How often each ask is in the list of pods, whatever its memory: most frequent first; of equals
+    /// that with more processor time, then with the larger part of a GPU, with more GPUs, and with the
+    /// last name of models.
     pub fn demand(&self) -> Vec<(WorkerAsk, u64)> {
-        let mut counts = std::collections::BTreeMap::<WorkerAsk, u64>::new();
+        type Spec<'a> = (u64, u64, u64, &'a str);
+        let mut counts = BTreeMap::<Spec<'_>, (u64, WorkerAsk)>::new();
         for pod in &self.pods {
-            *counts.entry(pod.ask).or_default() += 1;
+            let (milli, gpus) = match pod.ask.gpu {
+                GpuAsk::Whole { count, .. } => (1000, u64::from(count)),
+                other => (other.milli(), u64::from(other != GpuAsk::None)),
+            };
+            let spec = (pod.ask.cpu_milli, milli, gpus, pod.models.as_str());
+            let bare = WorkerAsk {
+                memory_mib: 0,
+                ..pod.ask
+            };
+            counts.entry(spec).or_insert((0, bare)).0 += 1;
         }
         let mut demand: Vec<_> = counts.into_iter().collect();
-        demand.sort_by(|(ask, count), (other, often)| (often, other).cmp(&(count, ask)));
         demand
+            .sort_by(|(spec, (count, _)), (other, (often, _))| (often, other).cmp(&(count, spec)));
+        demand
+            .into_iter()
+            .map(|(_, (count, ask))| (ask, count))
+            .collect()
     }
 }
 

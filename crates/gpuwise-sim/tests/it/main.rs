@@ -1,5 +1,6 @@
 //! Tests of simulated serving.
 
+mod openb;
 mod cache;
 mod cache_naive;
 mod cluster;

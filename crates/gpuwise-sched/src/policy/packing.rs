@@ -1,0 +1,36 @@
+//! GPUs that are shared already before free ones, and used nodes before idle ones.
+
+use super::scored::{Score, Scored, View};
+use gpuwise_domain::placement::{GpuAsk, WorkerAsk};
+
+/// The published policy GpuPacking. A fraction on a used GPU: 100 less a tenth of the percent that are
+/// free there, at least 50; free GPUs of a used node: 50 less how many it takes, at least 33; an idle node:
+/// 33 less its GPUs. Workers without GPUs: 0 everywhere.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Packing;
+
+impl Score for Packing {
+    fn name(&self) -> &'static str {
+        "gpupacking"
+    }
+
+    fn score(&mut self, view: &View<'_>, ask: &WorkerAsk) -> Scored {
+        let all = view.free.len() as i32;
+        let idle = view.whole_free() as i32;
+        let taken = match ask.gpu {
+            GpuAsk::None | GpuAsk::Slice { .. } => return 0.into(),
+            _ if idle == all => return (33 - all).max(all).into(),
+            GpuAsk::Whole { count, .. } => count as i32,
+            GpuAsk::Fraction { milli, .. } => {
+                let rooms = view.free.iter().copied().map(i32::from);
+                match rooms.filter(|free| *free >= milli as i32).min() {
+                    Some(least) if least < 1000 => {
+                        return (100 - least * 100 / 1000 / 10).max(50).into();
+                    }
+                    _ => 1,
+                }
+            }
+        };
+        (50 - taken).max(33).into()
+    }
+}
