@@ -11,6 +11,7 @@ mod plan;
 mod queue;
 mod replay;
 mod report;
+mod serving;
 
 pub use ask::{
     Belief, Gang, GpuAsk, Isolation, Job, Need, Preemption, SliceAsk, Spread, TopologyWish,
@@ -25,6 +26,7 @@ pub use plan::{Action, Cause, GpuShare, Part, Plan, Seat};
 pub use queue::{Queue, QueueProblem, Quota, Sharing, Weigh, queue_problems};
 pub use replay::ReplayRow;
 pub use report::{Cure, Decision, Figures, Outcome, Remedy, Report, Shortage};
+pub use serving::{ServingDay, ServingHolder, ServingRequest};
 
 use core::fmt;
 

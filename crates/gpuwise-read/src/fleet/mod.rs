@@ -1,12 +1,14 @@
 //! Fleets and what is asked of them: fleet files, job files, what tools say of nodes; traces of
 //! clusters.
 
+mod genai;
 mod inventory;
 mod jobs;
 mod openb;
 mod openb_order;
 mod text;
 
+pub use genai::{GenaiTexts, read_genai_day};
 pub use inventory::{FindGpu, FleetFile, KnownGpu, fabric_of, read_fleet};
 pub use jobs::{JobsFile, read_jobs};
 pub use openb::{read_openb_nodes, read_openb_tasks};

@@ -117,7 +117,7 @@ fn task(row: PodRow) -> Result<FleetTask, String> {
     })
 }
 
-fn wrong(file: &str, line: u64, problem: String) -> FleetError {
+pub(super) fn wrong(file: &str, line: u64, problem: String) -> FleetError {
     FleetError {
         file: file.into(),
         place: format!("line {line}"),
@@ -125,7 +125,7 @@ fn wrong(file: &str, line: u64, problem: String) -> FleetError {
     }
 }
 
-fn rows<T: DeserializeOwned>(file: &str, text: &str) -> Result<Vec<(u64, T)>, FleetError> {
+pub(super) fn rows<T: DeserializeOwned>(file: &str, text: &str) -> Result<Vec<(u64, T)>, FleetError> {
     let mut reader = csv::ReaderBuilder::new()
         .trim(csv::Trim::All)
         .from_reader(text.as_bytes());

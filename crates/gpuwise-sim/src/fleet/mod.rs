@@ -1,5 +1,6 @@
 //! Traces of clusters replayed through the decision kernel: one driver for each kind of trace.
 
+pub mod genai;
 pub mod openb;
 mod plans;
 

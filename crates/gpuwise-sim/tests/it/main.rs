@@ -7,6 +7,7 @@ mod cluster;
 mod engine_naive;
 mod engine_oracles;
 mod engine_rules;
+mod genai;
 mod metrics;
 mod naive;
 mod naive_pool;

@@ -1,0 +1,131 @@
+//! Who holds which memory, in the kernel's world: every step is an event there.
+
+use gpuwise_domain::placement::{
+    Action, Event, Fleet, FleetGpu, Gang, GpuAsk, GpuId, GpuKind, GpuShare, Health, Home,
+    Isolation, Job, JobId, KindId, Kinds, Node, NodeId, Part, Preemption, Seat, Stamped, WorkerAsk,
+};
+use gpuwise_sched::world::{Refused, World};
+use gpuwise_units::Nanoseconds;
+
+/// The world, and what each container holds in it.
+pub(super) struct Holds {
+    world: World,
+    host_gpus: u32,
+}
+
+impl Holds {
+    pub(super) fn new(gpus: u32, gpu_mib: u32, host_gpus: u32) -> Self {
+        let host_gpus = host_gpus.max(1);
+        let node = |number: u32| Node {
+            name: format!("host-{number}"),
+            gpus: (number * host_gpus..gpus.min((number + 1) * host_gpus))
+                .map(GpuId)
+                .collect(),
+            ..Node::default()
+        };
+        let fleet = Fleet {
+            name: "genai".into(),
+            kinds: vec![GpuKind {
+                name: "undisclosed".into(),
+                memory_mib: Some(gpu_mib),
+                units: None,
+                bandwidth_gbs: None,
+                tflops: None,
+                price: None,
+                mig: None,
+            }],
+            nodes: (0..gpus.div_ceil(host_gpus)).map(node).collect(),
+            gpus: (0..gpus)
+                .map(|gpu| FleetGpu {
+                    kind: KindId(0),
+                    home: Home::Node(NodeId(gpu / host_gpus)),
+                    index: gpu % host_gpus,
+                    numa: None,
+                    switch: None,
+                    island: None,
+                    rail: None,
+                    health: Health::Up,
+                    mig_on: false,
+                })
+                .collect(),
+            ..Fleet::default()
+        };
+        Self {
+            world: World::new(&fleet),
+            host_gpus,
+        }
+    }
+
+    /// A container takes memory of a GPU: for the first time, or brought back.
+    pub(super) fn take(
+        &mut self,
+        at: u64,
+        holder: usize,
+        gpu: usize,
+        mib: u32,
+    ) -> Result<(), Refused> {
+        let job = JobId(holder as u32);
+        let gpu = GpuId(gpu as u32);
+        let part = Part::Fraction {
+            milli: 1,
+            memory_mib: mib,
+            isolation: Isolation::TimeSlice,
+        };
+        let seats = vec![Seat {
+            node: NodeId(gpu.0 / self.host_gpus),
+            gpus: vec![GpuShare { gpu, part }],
+        }];
+        if self.world.job(job).is_none() {
+            self.apply(at, Event::Submitted(container(job)))?;
+            return self.apply(at, Event::Done(Action::Place { job, seats }));
+        }
+        self.apply(at, Event::Done(Action::Restore { job, seats }))
+    }
+
+    /// A container's memory is taken from it while it is idle.
+    pub(super) fn reclaim(&mut self, at: u64, holder: usize) -> Result<(), Refused> {
+        let job = JobId(holder as u32);
+        self.apply(at, Event::Measured { job, busy_milli: 0 })?;
+        self.apply(at, Event::Done(Action::Reclaim { job }))
+    }
+
+    fn apply(&mut self, at: u64, event: Event) -> Result<(), Refused> {
+        self.world.apply(&Stamped {
+            at: Nanoseconds(at),
+            event,
+        })
+    }
+}
+
+/// It asks for turns on a GPU; how much memory they take is known when it is placed.
+fn container(id: JobId) -> Job {
+    Job {
+        id,
+        name: format!("container-{id}"),
+        tenant: "serving".into(),
+        queue: None,
+        priority: 0,
+        submitted: Nanoseconds(0),
+        worker: WorkerAsk {
+            cpu_milli: 0,
+            memory_mib: 0,
+            gpu: GpuAsk::Fraction {
+                milli: 1,
+                memory_mib: None,
+                isolation: Isolation::TimeSlice,
+                kinds: Kinds::ANY,
+            },
+        },
+        gang: Gang::exactly(1),
+        topology: None,
+        spread: None,
+        deadline: None,
+        preemption: Preemption::Allowed {
+            checkpoint_every: Nanoseconds(0),
+            restart: Nanoseconds(0),
+        },
+        duration: None,
+        speeds: Vec::new(),
+        near: Vec::new(),
+    }
+}
