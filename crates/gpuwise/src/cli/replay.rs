@@ -4,7 +4,7 @@ use clap::Args;
 
 #[derive(Debug, Args)]
 pub(crate) struct Replay {
-    /// Trace: openb, openb:VARIANT, or a directory with files of the same form
+    /// Trace: openb, openb:VARIANT, genai, or a directory with files of the same form
     ///
     /// Traces are looked for in `fleet` under $GPUWISE_DATA, else under ../shared/data.
     #[arg(value_name = "NAME|PATH")]
@@ -21,4 +21,10 @@ pub(crate) struct Replay {
     /// Say how many decisions were made in a second
     #[arg(long)]
     pub(crate) timing: bool,
+    /// GPUs on which the serving day (genai) is run [default: the fewest on which nobody waits longer]
+    #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    pub(crate) gpus: Option<u32>,
+    /// Base models that a host of 8 GPUs keeps in its memory on the serving day [default: 14]
+    #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u32).range(0..=100_000))]
+    pub(crate) host_models: Option<u32>,
 }

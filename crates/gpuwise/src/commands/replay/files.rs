@@ -28,6 +28,14 @@ impl Places {
         Self(places)
     }
 
+    /// Whether the first place has a file of this name.
+    pub(super) fn has(&self, name: &str) -> bool {
+        let first = self.0.first();
+        first.is_some_and(|place| {
+            place.join(name).is_file() || place.join(format!("{name}.gz")).is_file()
+        })
+    }
+
     /// The file of this name, as it is or compressed.
     ///
     /// # Errors

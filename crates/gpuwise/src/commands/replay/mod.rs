@@ -1,22 +1,24 @@
 //! `gpuwise replay`: traces of clusters through the decision kernel, policies side by side.
 
 mod files;
+mod genai;
 mod openb;
 
 use super::{Answer, Context};
-use crate::{cli, error::Problem};
+use crate::{catalogue, cli, error::Problem};
+use files::Places;
 use gpuwise_domain::placement::ReplayRow;
 use gpuwise_sched::policy::{NAMES, Setting, named};
 use std::path::Path;
 
 pub(crate) fn run(context: &Context, flags: &cli::Replay) -> anyhow::Result<Answer> {
-    let rows = rows(flags)?;
+    let rows = rows(context, flags)?;
     context.output.table(&gpuwise_view::replay::rows(&rows))?;
     Ok(Answer::Yes)
 }
 
 /// Told by its name, or of a directory by what is in it.
-fn rows(flags: &cli::Replay) -> anyhow::Result<Vec<ReplayRow>> {
+fn rows(context: &Context, flags: &cli::Replay) -> anyhow::Result<Vec<ReplayRow>> {
     let (name, variant) = flags
         .trace
         .split_once(':')
@@ -25,6 +27,11 @@ fn rows(flags: &cli::Replay) -> anyhow::Result<Vec<ReplayRow>> {
         return openb::rows(flags, None, variant);
     }
     let path = Path::new(&flags.trace);
+    let is_genai = path.is_dir() && Places::new(Some(path), &[]).has("gpu_mem_mib_5min.csv");
+    if name == "genai" || is_genai {
+        let loaded = catalogue::load(&context.overrides)?;
+        return genai::rows(&loaded, flags, is_genai.then_some(path));
+    }
     if path.is_dir() {
         return openb::rows(flags, Some(path), "");
     }
@@ -32,7 +39,7 @@ fn rows(flags: &cli::Replay) -> anyhow::Result<Vec<ReplayRow>> {
         "{:?} is neither a trace nor a directory",
         flags.trace
     ))
-    .hint("traces: openb, openb:VARIANT, or a directory with files of the same form")
+    .hint("traces: openb, openb:VARIANT, genai, or a directory with files of the same form")
     .into())
 }
 
@@ -44,21 +51,7 @@ fn seeds(given: Option<&str>, there: &[u64]) -> anyhow::Result<Vec<u64>> {
     let Some(given) = given else {
         return Ok(there.to_vec());
     };
-    let wrong = || {
-        Problem::new(format!("--seeds {given}: expected a range or a list"))
-            .hint("such as --seeds 42..46 or --seeds 42,44")
-    };
-    let number = |text: &str| text.trim().parse::<u64>().map_err(|_| wrong());
-    let wanted: Vec<u64> = match given.split_once("..") {
-        Some((first, last)) => {
-            let (first, last) = (number(first)?, number(last.trim_start_matches('='))?);
-            if first > last || last - first > 10_000 {
-                return Err(wrong().into());
-            }
-            (first..=last).collect()
-        }
-        None => given.split(',').map(number).collect::<Result<_, _>>()?,
-    };
+    let wanted = range(given)?;
     if let Some(missing) = wanted.iter().find(|seed| !there.contains(seed)) {
         let known: Vec<String> = there.iter().map(u64::to_string).collect();
         return Err(
@@ -68,6 +61,28 @@ fn seeds(given: Option<&str>, there: &[u64]) -> anyhow::Result<Vec<u64>> {
         );
     }
     Ok(wanted)
+}
+
+/// Seeds as they are given.
+///
+/// # Errors
+/// When it is neither a range nor a list.
+fn range(given: &str) -> anyhow::Result<Vec<u64>> {
+    let wrong = || {
+        Problem::new(format!("--seeds {given}: expected a range or a list"))
+            .hint("such as --seeds 42..46 or --seeds 42,44")
+    };
+    let number = |text: &str| text.trim().parse::<u64>().map_err(|_| wrong());
+    Ok(match given.split_once("..") {
+        Some((first, last)) => {
+            let (first, last) = (number(first)?, number(last.trim_start_matches('='))?);
+            if first > last || last - first > 10_000 {
+                return Err(wrong().into());
+            }
+            (first..=last).collect()
+        }
+        None => given.split(',').map(number).collect::<Result<_, _>>()?,
+    })
 }
 
 /// The policy of a name.
