@@ -9,6 +9,7 @@ pub mod balance;
 pub mod bill;
 pub mod explain;
 pub mod figures;
+pub mod fleet;
 pub mod html;
 pub mod launch;
 mod markup;

@@ -7,6 +7,7 @@ mod ask;
 mod event;
 mod inventory;
 mod mig;
+mod moment;
 mod plan;
 mod queue;
 mod replay;
@@ -22,6 +23,7 @@ pub use inventory::{
     Domain, FabricPool, Fleet, FleetGpu, GpuKind, Health, Home, Level, Node, Reservation,
 };
 pub use mig::{GeometryFault, MigBoard, MigGeometry, MigShape, Occupancy, ProfileSet};
+pub use moment::{Holding, Moment};
 pub use plan::{Action, Cause, GpuShare, Part, Plan, Seat};
 pub use queue::{Queue, QueueProblem, Quota, Sharing, Weigh, queue_problems};
 pub use replay::ReplayRow;

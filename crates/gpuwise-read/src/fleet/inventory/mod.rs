@@ -167,6 +167,11 @@ impl Build<'_> {
             return;
         };
         self.lines.fabric = piece.line_of("fabric");
+        if let Some(table) = &head.sharing {
+            let found = self.sharing(table);
+            let found = self.problems.take(piece.line_of("sharing"), found);
+            self.out.fleet.sharing = found.unwrap_or_default();
+        }
         self.out.fleet.name = head.name.unwrap_or_default();
     }
 }

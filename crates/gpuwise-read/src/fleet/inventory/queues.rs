@@ -2,10 +2,12 @@
 
 use super::{
     Build,
-    tables::{QueueTable, QuotaTable},
+    tables::{QueueTable, QuotaTable, SharingTable},
 };
-use crate::fleet::text::{Found, Piece, money};
-use gpuwise_domain::placement::{Kinds as Set, Queue, QueueId, Quota};
+use crate::fleet::text::{Found, Piece, duration, money};
+use gpuwise_domain::placement::{
+    Kinds as Set, Queue, QueueId, Quota, Sharing, Weigh, queue_problems,
+};
 use std::collections::BTreeMap;
 
 /// Queues of one fleet at most.
@@ -71,6 +73,39 @@ impl Build<'_> {
         self.tree(&tables, &names);
     }
 
+    /// How what queues take is made comparable.
+    pub(super) fn sharing(&mut self, table: &SharingTable) -> Found<Sharing> {
+        let words = [
+            ("alike", Weigh::Alike),
+            ("price", Weigh::Price),
+            ("speed", Weigh::Speed),
+            ("dominant", Weigh::Dominant),
+        ];
+        let weigh = table.weigh.as_deref().unwrap_or("alike");
+        let weigh = words.iter().find(|(word, _)| *word == weigh.trim());
+        let past = table.past.unwrap_or(0.0);
+        if !(0.0..=1000.0).contains(&past) {
+            return Err(format!(
+                "past is {past}; expected a factor from 0, such as 1"
+            ));
+        }
+        let time = |field: &str, text: &Option<String>| {
+            let found = text.as_deref().map(|text| duration(field, text));
+            found.transpose()
+        };
+        Ok(Sharing {
+            weigh: weigh.map(|(_, weigh)| *weigh).ok_or_else(|| {
+                let what = table.weigh.as_deref().unwrap_or("");
+                format!(
+                    "weigh is {what:?}; expected \"alike\", \"price\", \"speed\" or \"dominant\""
+                )
+            })?,
+            half_life: time("half_life", &table.half_life)?,
+            past_milli: (past * 1000.0 + 0.5) as u32,
+            budget_period: time("budget_period", &table.budget_period)?,
+        })
+    }
+
     fn queue(&mut self, table: &QueueTable, piece: &Piece<'_>) -> Option<Queue> {
         let weight = table.weight.unwrap_or(1.0);
         if !(weight > 0.0 && weight <= 1e6) {
@@ -112,9 +147,6 @@ impl Build<'_> {
         };
         let nominal = milli("gpus", table.gpus)?;
         let cap = table.cap.map(|gpus| milli("cap", gpus)).transpose()?;
-        if cap.is_some_and(|cap| cap < nominal) {
-            return Err("quota: cap is below gpus; what is its own could never be used".into());
-        }
         let lending = table.lend.map(|gpus| milli("lend", gpus)).transpose()?;
         if lending.is_some_and(|lending| lending > nominal) {
             return Err("quota: lend is above gpus; it cannot lend what is not its own".into());
@@ -165,40 +197,10 @@ impl Build<'_> {
             lines.push(one.quota_line);
             self.out.fleet.queues.push(queue);
         }
-        self.quotas_fit(&lines);
-    }
-
-    /// What children have of their own must be their parent's, for the kinds that it speaks of.
-    fn quotas_fit(&mut self, lines: &[usize]) {
-        let queues = &self.out.fleet.queues;
-        for (at, parent) in queues.iter().enumerate() {
-            let id = QueueId(at as u32);
-            let children = || {
-                queues
-                    .iter()
-                    .zip(lines)
-                    .filter(|(one, _)| one.parent == Some(id))
-            };
-            for quota in &parent.quotas {
-                let within = |child: &Queue| -> u64 {
-                    let of = child.quotas.iter();
-                    let of = of.filter(|own| own.kinds.and(quota.kinds) == own.kinds);
-                    of.map(|own| own.nominal_milli).sum()
-                };
-                let all: u64 = children().map(|(child, _)| within(child)).sum();
-                if all <= quota.nominal_milli {
-                    continue;
-                }
-                let last = children().rfind(|(child, _)| within(child) > 0);
-                let gpus = |milli: u64| milli as f64 / 1000.0;
-                let what = format!(
-                    "the queues of {:?} have {} GPUs of their own together, and it has {}; give it more or them less",
-                    parent.name,
-                    gpus(all),
-                    gpus(quota.nominal_milli)
-                );
-                self.problems.add(last.map_or(0, |(_, line)| *line), what);
-            }
+        for problem in queue_problems(&self.out.fleet.queues) {
+            let line = lines.get(problem.queue().index()).copied().unwrap_or(0);
+            self.problems
+                .add(line, problem.words(&self.out.fleet.queues));
         }
     }
 }

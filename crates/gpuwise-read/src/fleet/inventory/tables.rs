@@ -9,6 +9,16 @@ use std::collections::BTreeMap;
 pub(super) struct Head {
     pub(super) name: Option<String>,
     pub(super) fabric: Option<String>,
+    pub(super) sharing: Option<SharingTable>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct SharingTable {
+    pub(super) weigh: Option<String>,
+    pub(super) half_life: Option<String>,
+    pub(super) past: Option<f64>,
+    pub(super) budget_period: Option<String>,
 }
 
 #[derive(Deserialize)]

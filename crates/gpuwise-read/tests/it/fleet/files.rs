@@ -280,7 +280,7 @@ fn wrong_fleets_are_told_what_and_where() {
                 queue("d", "c", 2),
                 queue("e", "c", 2)
             ),
-            "line 16: the queues of \"c\" have 4 GPUs of their own together, and it has 3",
+            "line 8: the children of queue `c` own 4 GPUs and it owns 3",
         ),
         (
             format!("{NODE}[[nodes]]\nname = \"b\"\n"),
