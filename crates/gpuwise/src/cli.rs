@@ -4,6 +4,7 @@
 mod bench;
 mod check;
 mod composed;
+mod fleet;
 mod media;
 mod memory;
 mod plan;
@@ -18,6 +19,7 @@ mod workload;
 pub(crate) use bench::{Bench, InterfaceName, ServerFlags};
 pub(crate) use check::{Check, CurrentFlags, JobFlags};
 pub(crate) use composed::{ChoiceName, Composed};
+pub(crate) use fleet::{FleetCheck, FleetCommand};
 pub(crate) use media::MediaFlags;
 pub(crate) use memory::{LayoutFlags, Memory};
 pub(crate) use plan::{
@@ -175,6 +177,12 @@ pub(crate) enum Command {
     /// Exit code 0: the promise is kept, or nothing was promised. 1: it is missed. 2: the input is
     /// wrong.
     Simulate(Box<Simulate>),
+    /// Check a fleet file and draw it
+    ///
+    /// A fleet file says what there is: nodes, GPUs and how they are joined, racks, pools, MIG, health,
+    /// queues and what each may take.
+    #[command(subcommand)]
+    Fleet(FleetCommand),
     /// Replay traces of clusters through the decision kernel, policies side by side
     ///
     /// Every job of a trace is put to the kernel in its order, and what each policy makes of the same

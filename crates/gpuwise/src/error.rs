@@ -59,6 +59,12 @@ impl Error for Problem {
     }
 }
 
+/// The problems of a file where several are told, each on a line of its own.
+pub(crate) fn problems(error: &anyhow::Error) -> Option<String> {
+    let problems = error.downcast_ref::<gpuwise_read::fleet::FleetProblems>()?;
+    Some(problems.to_string())
+}
+
 /// The hints of a chain of errors, outermost first.
 pub(crate) fn hints(error: &anyhow::Error) -> Vec<&str> {
     let problems = error

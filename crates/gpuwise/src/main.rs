@@ -12,6 +12,7 @@ mod error;
 mod fabric;
 mod fetch;
 mod fitting;
+mod fleet;
 mod host;
 mod knowledge;
 mod media;

@@ -105,7 +105,13 @@ pub(crate) fn error(error: &anyhow::Error) {
         .chain()
         .map(|cause| one_line(&cause.to_string()))
         .collect();
-    let mut text = format!("error: {}", chain.join(": "));
+    let mut text = match error::problems(error) {
+        Some(lines) => {
+            let lines: Vec<String> = lines.lines().map(one_line).collect();
+            format!("error: {}", lines.join("\nerror: "))
+        }
+        None => format!("error: {}", chain.join(": ")),
+    };
     for (position, hint) in error::hints(error).iter().enumerate() {
         text += if position == 0 {
             "\n\nhint: "

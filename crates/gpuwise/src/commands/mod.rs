@@ -11,6 +11,7 @@ pub(crate) mod compare;
 mod completions;
 mod composed;
 mod evidence;
+mod fleet;
 mod gpus;
 mod memory;
 mod models;
@@ -80,6 +81,7 @@ pub(crate) fn run(arguments: Cli) -> anyhow::Result<Answer> {
         Command::Check(flags) => check::run(&context, &flags),
         #[cfg(feature = "bench")]
         Command::Bench(flags) => bench::run(&context, &flags),
+        Command::Fleet(command) => fleet::run(&context, &command),
         Command::Replay(flags) => replay::run(&context, &flags),
         Command::Simulate(flags) => simulate::run(&context, &flags),
         Command::Validate(flags) => validate::run(&context, &flags),

@@ -3,6 +3,7 @@
 //! The form is described in `docs/reference/fleet-file.md`.
 
 mod domains;
+mod doubts;
 pub(super) mod kinds;
 mod layout;
 mod mig;
@@ -41,6 +42,8 @@ pub struct FleetFile {
     pub fleet: Fleet,
     /// MIG instances that are there already, as the actions that created them.
     pub present: Vec<Action>,
+    /// What is allowed and may be a mistake, a sentence each.
+    pub doubts: Vec<String>,
 }
 
 /// Nodes and GPUs of one fleet at most: what is beyond it was mistyped.
@@ -74,6 +77,7 @@ pub fn read_fleet(
         lines: Lines::default(),
     };
     build.sort(text, fabric);
+    build.doubts();
     build.problems.finish()?;
     Ok(build.out)
 }

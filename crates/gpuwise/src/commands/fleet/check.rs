@@ -1,0 +1,67 @@
+//! `gpuwise fleet check`: is a fleet file right, and what does it describe?
+
+use super::{Answer, Context};
+use crate::{
+    catalogue,
+    cli::{FleetCheck, Format},
+    fleet, output,
+};
+use gpuwise_view::fleet::{Scene, kinds, nodes, summary};
+use serde_json::json;
+use std::fmt::Write as _;
+
+pub(super) fn run(context: &Context, flags: &FleetCheck) -> anyhow::Result<Answer> {
+    let loaded = catalogue::load(&context.overrides)?;
+    let mut file = fleet::read(&flags.fleet, &loaded.catalogue)?;
+    let jobs = match &flags.jobs {
+        Some(path) => Some(fleet::read_jobs(path, &mut file.fleet, &loaded.catalogue)?),
+        None => None,
+    };
+    let world = fleet::world(&file, jobs.as_ref())?;
+    let moment = fleet::moment(&world);
+    let scene = Scene::new(&file.fleet, &moment);
+    show(context, &scene, &file.doubts)?;
+    Ok(Answer::Yes)
+}
+
+fn show(context: &Context, scene: &Scene<'_>, doubts: &[String]) -> anyhow::Result<()> {
+    let style = context.output.style;
+    match context.global.format {
+        Format::Csv => output::data(&nodes(scene, false).to_csv()),
+        Format::Json => output::json(&json!({
+            "fleet": scene.fleet.name,
+            "nodes": nodes(scene, false).to_json(),
+            "kinds": kinds(scene).to_json(),
+            "doubts": doubts,
+        })),
+        Format::Md => {
+            let mut text = format!(
+                "{}\n\n{}\n{}",
+                summary(scene),
+                nodes(scene, true).to_markdown(),
+                kinds(scene).to_markdown()
+            );
+            for doubt in doubts {
+                let _ = write!(text, "\n- {}", gpuwise_view::escape_markdown(doubt));
+            }
+            output::data(&format!("{}\n", text.trim_end()))
+        }
+        Format::Table => {
+            let mut text = format!("{}\n\n", style.wrap(&summary(scene), 0));
+            let _ = write!(
+                text,
+                "{}\n{}",
+                nodes(scene, true).to_text(style),
+                kinds(scene).to_text(style)
+            );
+            if !doubts.is_empty() {
+                text.push('\n');
+            }
+            for doubt in doubts {
+                text += &style.wrap(&format!("▲ {doubt}"), 2);
+                text.push('\n');
+            }
+            output::data(&style.finish(text))
+        }
+    }
+}
