@@ -25,7 +25,7 @@ pub(crate) use memory::{LayoutFlags, Memory};
 pub(crate) use plan::{
     EngineFlags, LimitFlags, MarketFlags, Plan, PromiseFlags, RuleName, TermsName, TrafficFlags,
 };
-pub(crate) use replay::Replay;
+pub(crate) use replay::{Durations, Replay};
 pub(crate) use simulate::{
     ChangeFlags, ClusterFlags, RouterName, RunResultFlags, SharingName, Simulate, Validate,
 };

@@ -2,6 +2,7 @@
 //! clusters.
 
 mod genai;
+mod gavel;
 mod inventory;
 mod jobs;
 mod openb;
@@ -9,6 +10,10 @@ mod openb_order;
 mod text;
 
 pub use genai::{GenaiTexts, read_genai_day};
+pub use gavel::{
+    GavelJob, GavelSpeeds, is_gavel_trace, read_gavel_programs, read_gavel_speeds, read_gavel_trace,
+    read_gavel_units,
+};
 pub use inventory::{FindGpu, FleetFile, KnownGpu, fabric_of, read_fleet};
 pub use jobs::{JobsFile, read_jobs};
 pub use openb::{read_openb_nodes, read_openb_tasks};

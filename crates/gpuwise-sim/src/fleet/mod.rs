@@ -1,6 +1,7 @@
 //! Traces of clusters replayed through the decision kernel: one driver for each kind of trace.
 
 pub mod genai;
+pub mod gavel;
 pub mod openb;
 mod plans;
 

@@ -1,18 +1,32 @@
 //! Flags of `gpuwise replay`.
 
-use clap::Args;
+use clap::{Args, ValueEnum};
+use std::path::PathBuf;
 
 #[derive(Debug, Args)]
 pub(crate) struct Replay {
-    /// Trace: openb, openb:VARIANT, genai, or a directory with files of the same form
+    /// Trace: openb, openb:VARIANT, genai, gavel, gavel:continuous-single@RATE, or files of these forms
+    ///
+    /// openb is Alibaba's placement benchmark; a directory with files of its form is replayed likewise.
+    /// gavel is the published trace of 96 training jobs over 8 V100, 16 P100 and 24 K80, replayed in
+    /// rounds of 360 s; gavel:continuous-single@3.2 and gavel:continuous-multiple@1.0 are the sweeps at
+    /// so many jobs an hour over 36 GPUs of each kind, of which jobs 4000 to 4999 are measured. A file
+    /// whose header is job_id,arrival_s,job_type,scale_factor,total_steps,priority_weight is replayed as
+    /// gavel is.
     ///
     /// Traces are looked for in `fleet` under $GPUWISE_DATA, else under ../shared/data.
     #[arg(value_name = "NAME|PATH")]
     pub(crate) trace: String,
-    /// Policies, side by side [default: all published ones]
+    /// Policies, side by side [default: all]
+    ///
+    /// In rounds: fifo, fifo-aware, las, las-aware, finish-time, gavel-makespan, isolated, gandiva, srpt,
+    /// gpuwise, gpuwise-jct, gpuwise-makespan; "aware" ones know that GPUs differ in speed. gpuwise is
+    /// gpuwise-makespan where all jobs come at once and durations are known, else gpuwise-jct.
     #[arg(long, value_name = "NAME", value_delimiter = ',')]
     pub(crate) policy: Vec<String>,
-    /// Seeds of the order of arrival: 42..46, or 42,44 [default: all that the trace has]
+    /// Seeds of the order of arrival, or of what policies draw: 42..46, or 42,44
+    ///
+    /// By default all orders that a trace has, and seed 0 where policies draw.
     #[arg(long, value_name = "SEEDS")]
     pub(crate) seeds: Option<String>,
     /// Variants of the trace [default: default, or all of a directory that has none of this name]
@@ -27,4 +41,24 @@ pub(crate) struct Replay {
     /// Base models that a host of 8 GPUs keeps in its memory on the serving day [default: 14]
     #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u32).range(0..=100_000))]
     pub(crate) host_models: Option<u32>,
+    /// Rounds: GPUs of each kind [default: that of the published runs]
+    #[arg(long, value_name = "COUNTxKIND,…")]
+    pub(crate) fleet: Option<String>,
+    /// Rounds: file of steps per second by kind of GPU, program and partner
+    /// [default: gavel/simulation_throughputs.json.gz]
+    #[arg(long, value_name = "FILE")]
+    pub(crate) speeds: Option<PathBuf>,
+    /// Rounds: whether gpuwise knows how many steps jobs still have to do
+    #[arg(long, value_enum, default_value_t = Durations::Known)]
+    pub(crate) durations: Durations,
+    /// Rounds: gpuwise lets no two jobs share GPUs
+    #[arg(long)]
+    pub(crate) no_sharing: bool,
+}
+
+/// What is known of how long jobs take.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Durations {
+    Known,
+    Unknown,
 }

@@ -1,6 +1,7 @@
 //! `gpuwise replay`: traces of clusters through the decision kernel, policies side by side.
 
 mod files;
+mod gavel;
 mod genai;
 mod openb;
 
@@ -26,7 +27,13 @@ fn rows(context: &Context, flags: &cli::Replay) -> anyhow::Result<Vec<ReplayRow>
     if name == "openb" {
         return openb::rows(flags, None, variant);
     }
+    if gavel::knows(&flags.trace) {
+        return gavel::rows(flags, None);
+    }
     let path = Path::new(&flags.trace);
+    if path.is_file() && gpuwise_read::fleet::is_gavel_trace(&files::text(path)?) {
+        return gavel::rows(flags, Some(path));
+    }
     let is_genai = path.is_dir() && Places::new(Some(path), &[]).has("gpu_mem_mib_5min.csv");
     if name == "genai" || is_genai {
         let loaded = catalogue::load(&context.overrides)?;
@@ -39,7 +46,7 @@ fn rows(context: &Context, flags: &cli::Replay) -> anyhow::Result<Vec<ReplayRow>
         "{:?} is neither a trace nor a directory",
         flags.trace
     ))
-    .hint("traces: openb, openb:VARIANT, genai, or a directory with files of the same form")
+    .hint("traces: openb, openb:VARIANT, genai, gavel, gavel:continuous-single@RATE, or files of these forms")
     .into())
 }
 
