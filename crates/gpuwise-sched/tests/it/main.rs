@@ -1,6 +1,7 @@
 //! Tests of placing.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
+mod index;
 mod kernel;
 mod lint;
 mod report;
