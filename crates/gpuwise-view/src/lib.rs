@@ -15,6 +15,7 @@ pub mod launch;
 mod markup;
 pub mod media;
 pub mod memory;
+pub mod mig;
 pub mod plan;
 pub mod profile;
 pub mod replay;

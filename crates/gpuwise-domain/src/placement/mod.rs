@@ -13,6 +13,7 @@ mod queue;
 mod replay;
 mod report;
 mod serving;
+mod sharing;
 
 pub use ask::{
     Belief, Gang, GpuAsk, Isolation, Job, Need, Preemption, SliceAsk, Spread, TopologyWish,
@@ -29,6 +30,7 @@ pub use queue::{Queue, QueueProblem, Quota, Sharing, Weigh, queue_problems};
 pub use replay::ReplayRow;
 pub use report::{Cure, Decision, Figures, Outcome, Remedy, Report, Shortage};
 pub use serving::{ServingDay, ServingHolder, ServingRequest};
+pub use sharing::{Apart, SharingMeans, VgpuProfile};
 
 use core::fmt;
 

@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 mod index;
+mod fraction;
 mod kernel;
 mod lint;
 mod report;

@@ -1,0 +1,163 @@
+//! Parts of GPUs under each way of sharing.
+
+use gpuwise_domain::placement::{Apart, GpuKind};
+use gpuwise_read::catalogue::{read_mig_boards, read_sharing_means, read_vgpu_profiles};
+use gpuwise_sched::fraction::{Part, mig_instance, mps, on_kind, time_slice, vgpu};
+
+const VGPU: &str = include_str!("../../../../catalogue/vgpu_profiles.csv");
+const MEANS: &str = include_str!("../../../../catalogue/isolation.toml");
+const MIG: &str = include_str!("../../../../catalogue/mig_profiles.csv");
+
+fn kind(name: &str, memory_mib: u32, units: u32, tflops: u32, bandwidth_gbs: u32) -> GpuKind {
+    let boards = read_mig_boards("mig_profiles.csv", MIG).unwrap();
+    let board = boards
+        .into_iter()
+        .find(|b| b.gpus.iter().any(|gpu| gpu == name));
+    GpuKind {
+        name: name.into(),
+        memory_mib: Some(memory_mib),
+        units: Some(units),
+        bandwidth_gbs: Some(bandwidth_gbs),
+        tflops: Some(tflops),
+        price: None,
+        mig: board.map(|board| board.geometry),
+    }
+}
+
+#[test]
+fn a_quarter_of_one_gpu_is_not_a_quarter_of_another() {
+    let h100 = kind("H100 SXM5 80GB", 81_559, 132, 989, 3350);
+    let l4 = kind("L4", 23_034, 58, 121, 300);
+    // 250 thousandths of 3350 GB/s are 837.5: more than an L4 has.
+    assert_eq!(on_kind(250, &h100, &l4), None);
+    // By compute 1.23 %, by bandwidth 8.96 %: the larger counts.
+    assert_eq!(on_kind(1000, &l4, &h100), Some(123));
+    assert_eq!(on_kind(80, &h100, &l4), Some(894));
+    let unknown = GpuKind {
+        tflops: None,
+        ..l4.clone()
+    };
+    assert_eq!(on_kind(10, &unknown, &h100), None);
+}
+
+#[test]
+fn what_a_part_takes_under_each_way_of_sharing() {
+    let profiles = read_vgpu_profiles("vgpu_profiles.csv", VGPU).unwrap();
+    let a100 = kind("A100 SXM4 80GB", 81_920, 108, 312, 2039);
+    let l40s = kind("L40S", 46_068, 142, 362, 864);
+    let part = |milli, memory_mib| Part { milli, memory_mib };
+    for (takes, milli, memory, alike, setting) in [
+        (
+            time_slice(&l40s, part(333, 20_000)),
+            333,
+            20_000,
+            2,
+            "replica",
+        ),
+        (
+            mps(&l40s, part(333, 10_000), Some(48)),
+            340,
+            10_000,
+            2,
+            "34 % of threads, 10000 MiB",
+        ),
+        (
+            mps(&l40s, part(5, 100), Some(48)),
+            10,
+            100,
+            48,
+            "1 % of threads, 100 MiB",
+        ),
+        (
+            vgpu(&l40s, part(333, 10_000), &profiles),
+            333,
+            16_384,
+            3,
+            "L40S-16C",
+        ),
+        (
+            vgpu(&l40s, part(100, 13_000), &profiles),
+            333,
+            16_384,
+            3,
+            "L40S-16C",
+        ),
+        (
+            vgpu(&a100, part(200, 18_000), &profiles),
+            250,
+            20_480,
+            4,
+            "A100DX-20C",
+        ),
+        // 108 SMs: 3g has 42 of them.
+        (
+            mig_instance(&a100, part(300, 18_000)),
+            388,
+            40_192,
+            2,
+            "3g.40gb",
+        ),
+        (
+            mig_instance(&a100, part(100, 9_000)),
+            129,
+            9_856,
+            7,
+            "1g.10gb",
+        ),
+    ] {
+        let takes = takes.expect(setting);
+        assert_eq!(
+            (takes.milli, takes.memory_mib, takes.alike),
+            (milli, memory, alike),
+            "{setting}"
+        );
+        assert_eq!(takes.setting, setting);
+    }
+    for none in [
+        time_slice(&l40s, part(100, 50_000)),
+        vgpu(&l40s, part(600, 30_000), &[]),
+        mig_instance(&l40s, part(100, 1_000)),
+        mig_instance(&a100, part(950, 1_000)),
+    ] {
+        assert_eq!(none, None);
+    }
+}
+
+#[test]
+fn rows_of_vgpu_types_promise_no_more_memory_than_a_gpu_has() {
+    let profiles = read_vgpu_profiles("vgpu_profiles.csv", VGPU).unwrap();
+    for profile in &profiles {
+        let alike = profiles.iter().filter(|other| other.gpus == profile.gpus);
+        let whole = alike.map(|other| other.frame_buffer_mib).max().unwrap();
+        let name = &profile.profile;
+        // Printed sizes are rounded: two halves of an H100 NVL are 10 MiB more than all of it.
+        assert!(profile.frame_buffer_mib * profile.most <= whole + whole / 1000, "{name}");
+        assert!(
+            profile.most_mixed.is_none_or(|mixed| mixed <= profile.most),
+            "{name}"
+        );
+    }
+}
+
+#[test]
+fn ways_of_sharing_are_rows_with_a_source() {
+    let means = read_sharing_means("isolation.toml", MEANS).unwrap();
+    let of = |name: &str| means.iter().find(|one| one.name == name).unwrap();
+    assert_eq!(of("mig").memory, Apart::Hardware);
+    assert_eq!((of("mps").faults, of("mps").most), (Apart::None, Some(48)));
+    assert_eq!(of("time-slice").memory, Apart::None);
+    for (text, words) in [
+        ("[[means]]\nname = \"x\"", "missing field"),
+        (
+            "[[means]]\nname = \"x\"\ntitle = \"x\"\nmemory = \"some\"\ncompute = \"none\"\nfaults = \"none\"\nmeaning = \"\"\nsource = \"y\"",
+            "unknown variant",
+        ),
+        (
+            "[[means]]\nname = \"x\"\ntitle = \"x\"\nmemory = \"none\"\ncompute = \"none\"\nfaults = \"none\"\nmeaning = \"\"\nsource = \" \"",
+            "`source` is empty",
+        ),
+    ] {
+        let error = read_sharing_means("f", text).unwrap_err();
+        assert!(error.problem.contains(words), "{error}");
+    }
+}
