@@ -6,7 +6,9 @@ use gpuwise_domain::placement::{MigGeometry, Occupancy};
 /// Instances, each as a profile's place and its start: `2g.10gb@0 1g.5gb@2`.
 pub fn placements(geometry: &MigGeometry, layout: &[(u8, u8)]) -> String {
     let name = |(shape, start): &(u8, u8)| {
-        let profile = geometry.shape(*shape).map_or("?", |row| row.profile.as_str());
+        let profile = geometry
+            .shape(*shape)
+            .map_or("?", |row| row.profile.as_str());
         format!("{profile}@{start}")
     };
     layout.iter().map(name).collect::<Vec<_>>().join(" ")
@@ -23,7 +25,9 @@ pub fn layouts(geometry: &MigGeometry, layouts: &[Vec<(u8, u8)>]) -> Table {
     ])
     .when_empty("This GPU cannot be cut.");
     for (layout, number) in layouts.iter().zip(1..) {
-        let taken = geometry.together(layout.iter().copied()).unwrap_or_default();
+        let taken = geometry
+            .together(layout.iter().copied())
+            .unwrap_or_default();
         table.push(vec![
             Cell::count(number),
             Cell::count(layout.len() as u64),
@@ -81,7 +85,9 @@ pub fn cuts(geometry: &MigGeometry, cuts: &[(u32, Vec<(u8, u8)>)]) -> Table {
     ])
     .when_empty("Nothing is cut.");
     for (boards, layout) in cuts {
-        let taken: Occupancy = geometry.together(layout.iter().copied()).unwrap_or_default();
+        let taken: Occupancy = geometry
+            .together(layout.iter().copied())
+            .unwrap_or_default();
         table.push(vec![
             Cell::count(u64::from(*boards)),
             Cell::count(u64::from(taken.compute)),

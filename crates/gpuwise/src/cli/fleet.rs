@@ -1,6 +1,6 @@
 //! Flags of `gpuwise fleet`.
 
-use clap::{Args, Subcommand};
+use clap::{Args, Subcommand, ValueEnum};
 use std::path::PathBuf;
 
 #[derive(Debug, Subcommand)]
@@ -12,6 +12,14 @@ pub(crate) enum FleetCommand {
     ///
     /// Exit code 0: it is right. 2: it is not.
     Check(FleetCheck),
+    /// Show how a GPU can be cut into MIG instances, and pack a mix of them
+    ///
+    /// Every layout to which nothing can be added, by profiles and starts; how many layouts there are;
+    /// or, with --pack, on how few GPUs a mix of instances fits and how each is cut.
+    ///
+    /// Exit code 0: shown, and all of a mix is packed. 1: the mix does not fit --boards. 2: the input is
+    /// wrong.
+    Mig(FleetMig),
 }
 
 #[derive(Debug, Args)]
@@ -22,4 +30,37 @@ pub(crate) struct FleetCheck {
     /// Jobs that run or wait on it (TOML)
     #[arg(long, value_name = "FILE")]
     pub(crate) jobs: Option<PathBuf>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct FleetMig {
+    /// The GPU: a name of the catalogue, or of --mig-profiles
+    #[arg(value_name = "GPU")]
+    pub(crate) gpu: String,
+    /// Which profiles: five (1g, 2g, 3g, 4g, 7g), base (and 1g with twice the memory), or all
+    #[arg(long, value_enum, value_name = "SET", default_value = "five")]
+    pub(crate) profiles: ProfilesFlag,
+    /// Only count layouts, for every set of profiles
+    #[arg(long, conflicts_with = "pack")]
+    pub(crate) counts: bool,
+    /// Pack these instances onto as few GPUs as possible, such as 3g.20gb=5,1g.5gb=12
+    #[arg(long, value_name = "PROFILE=COUNT", value_delimiter = ',')]
+    pub(crate) pack: Vec<String>,
+    /// Pack as much as possible onto so many GPUs
+    #[arg(long, value_name = "COUNT", requires = "pack", value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    pub(crate) boards: Option<u32>,
+    /// Profiles of boards of your own: a file of the form of mig_profiles.csv
+    #[arg(long, value_name = "FILE")]
+    pub(crate) mig_profiles: Option<PathBuf>,
+}
+
+/// Sets of MIG profiles.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum ProfilesFlag {
+    /// One plain profile of each size
+    Five,
+    /// Every plain profile
+    Base,
+    /// Variants with media engines and graphics, too
+    All,
 }

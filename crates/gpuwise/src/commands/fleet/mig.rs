@@ -65,7 +65,11 @@ fn pack(context: &Context, flags: &FleetMig, cut: &MigGeometry) -> anyhow::Resul
     let mut table = view::cuts(cut, &cuts);
     table.footnote(said(flags.boards, &packed, placed, asked));
     context.output.table(&table)?;
-    Ok(if placed == asked { Answer::Yes } else { Answer::No })
+    Ok(if placed == asked {
+        Answer::Yes
+    } else {
+        Answer::No
+    })
 }
 
 fn said(boards: Option<u32>, packed: &Packed, placed: u64, asked: u64) -> String {
@@ -97,20 +101,33 @@ fn geometry(loaded: &Loaded, flags: &FleetMig) -> anyhow::Result<(String, MigGeo
         if let Some(found) = boards.iter().find_map(of) {
             return Ok(found);
         }
-        let names: Vec<&str> = boards.iter().flat_map(|b| &b.gpus).map(String::as_str).collect();
-        return Err(Problem::new(format!("{shown} has no board {:?}", flags.gpu))
-            .hint(format!("it has {}", names.join(", ")))
-            .into());
+        let names: Vec<&str> = boards
+            .iter()
+            .flat_map(|b| &b.gpus)
+            .map(String::as_str)
+            .collect();
+        return Err(
+            Problem::new(format!("{shown} has no board {:?}", flags.gpu))
+                .hint(format!("it has {}", names.join(", ")))
+                .into(),
+        );
     }
     let catalogue = &loaded.catalogue;
-    let gpu = names::gpu(catalogue, &flags.gpu)?;
+    let gpu = names::gpu(catalogue, "GPU", &flags.gpu)?;
     let found = catalogue.mig_geometry(gpu);
     let found = found.ok_or_else(|| {
-        let names: Vec<&str> =
-            catalogue.boards.iter().flat_map(|b| &b.gpus).map(String::as_str).collect();
-        Problem::new(format!("the catalogue knows no MIG profile of {}", gpu.name))
-            .hint(format!("those that can be cut: {}", names.join(", ")))
-            .hint("`--mig-profiles FILE` names profiles of boards of your own")
+        let names: Vec<&str> = catalogue
+            .boards
+            .iter()
+            .flat_map(|b| &b.gpus)
+            .map(String::as_str)
+            .collect();
+        Problem::new(format!(
+            "the catalogue knows no MIG profile of {}",
+            gpu.name
+        ))
+        .hint(format!("those that can be cut: {}", names.join(", ")))
+        .hint("`--mig-profiles FILE` names profiles of boards of your own")
     })?;
     Ok((gpu.name.clone(), found.clone()))
 }
@@ -142,19 +159,28 @@ const fn set(flag: ProfilesFlag) -> ProfileSet {
 fn wanted(cut: &MigGeometry, given: &[String]) -> anyhow::Result<Vec<u32>> {
     let mut wanted = vec![0_u32; cut.shapes.len()];
     for one in given {
-        let read = one.split_once('=').and_then(|(profile, count)| {
-            Some((profile.trim(), count.trim().parse::<u32>().ok()?))
-        });
-        let (profile, count) = read.filter(|(_, count)| *count <= 1_000_000).ok_or_else(|| {
-            Problem::new(format!("--pack {one}: expected a profile and how many, such as 3g.20gb=5"))
-        })?;
+        let read = one
+            .split_once('=')
+            .and_then(|(profile, count)| Some((profile.trim(), count.trim().parse::<u32>().ok()?)));
+        let (profile, count) = read
+            .filter(|(_, count)| *count <= 1_000_000)
+            .ok_or_else(|| {
+                Problem::new(format!(
+                    "--pack {one}: expected a profile and how many, such as 3g.20gb=5"
+                ))
+            })?;
         let short = format!("{profile}.");
         let known = |name: &str| name == profile || name.starts_with(&short);
         let at = cut.shapes.iter().position(|shape| known(&shape.profile));
         let slot = at.and_then(|at| wanted.get_mut(at)).ok_or_else(|| {
             let names: Vec<&str> = cut.shapes.iter().map(|s| s.profile.as_str()).collect();
-            Problem::new(format!("--pack {one}: there is no such profile in this set"))
-                .hint(format!("profiles: {}; --profiles all has more", names.join(", ")))
+            Problem::new(format!(
+                "--pack {one}: there is no such profile in this set"
+            ))
+            .hint(format!(
+                "profiles: {}; --profiles all has more",
+                names.join(", ")
+            ))
         })?;
         *slot = slot.saturating_add(count);
     }

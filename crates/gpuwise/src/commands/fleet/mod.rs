@@ -1,6 +1,7 @@
 //! `gpuwise fleet`: fleet files.
 
 mod check;
+mod mig;
 
 use super::{Answer, Context};
 use crate::cli::FleetCommand;
@@ -8,5 +9,6 @@ use crate::cli::FleetCommand;
 pub(crate) fn run(context: &Context, command: &FleetCommand) -> anyhow::Result<Answer> {
     match command {
         FleetCommand::Check(flags) => check::run(context, flags),
+        FleetCommand::Mig(flags) => mig::run(context, flags),
     }
 }
