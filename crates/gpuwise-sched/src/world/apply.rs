@@ -284,6 +284,11 @@ impl World {
         }
     }
 
+    /// Whether an action that has begun can be carried out now: what it needs is there and free.
+    pub fn can_start(&self, action: &Action) -> bool {
+        self.is_under_way(action) && self.ready_for(action).is_ok()
+    }
+
     fn failed(&mut self, at: Nanoseconds, action: &Action) -> Result<(), Refused> {
         if !self.is_under_way(action) {
             return Err(Refused::NotUnderway);

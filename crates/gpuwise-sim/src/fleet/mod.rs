@@ -2,6 +2,7 @@
 
 pub mod genai;
 pub mod gavel;
+pub mod executor;
 pub mod openb;
 mod plans;
 

@@ -8,6 +8,7 @@ mod engine_naive;
 mod engine_oracles;
 mod engine_rules;
 mod genai;
+mod faults;
 mod metrics;
 mod naive;
 mod naive_pool;

@@ -1,0 +1,337 @@
+//! Random fleets under random work and seeded failures: whatever happens, no GPU is used twice, no gang
+//! runs in part, no job is lost, and a rerun gives the same.
+
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
+mod estate;
+mod physical;
+
+use gpuwise_domain::placement::{
+    Action, Ended, Event, GpuId, Health, JobId, NodeId, Plan, Stamped,
+};
+use gpuwise_sched::{
+    decide::{Effort, Order, Policy, decide},
+    lint::{Limits, Severity, lint, lint_world},
+    moves::{Idle, Moves},
+    policy::BestFit,
+    world::{Phase, World},
+};
+use gpuwise_sim::fleet::{
+    PlansHash,
+    executor::{Delays, Executor, Step},
+};
+use gpuwise_units::{Nanoseconds, RandomStream};
+use physical::Physical;
+use std::collections::{BTreeMap, BTreeSet};
+
+const SECOND: u64 = 1_000_000_000;
+
+/// Something from outside.
+#[derive(Debug, Clone)]
+enum Outside {
+    Event(Event),
+    /// A job that has run since then ends.
+    Ends(JobId, Nanoseconds),
+}
+
+struct Run {
+    world: World,
+    executor: Executor,
+    policy: Policy,
+    physical: Physical,
+    outside: BTreeMap<(Nanoseconds, u64), Outside>,
+    sent: u64,
+    random: RandomStream,
+    submitted: BTreeSet<JobId>,
+    ended: BTreeSet<JobId>,
+    hash: PlansHash,
+    fault_milli: u64,
+    seen: BTreeMap<&'static str, u32>,
+}
+
+/// How one run went.
+#[derive(Debug, PartialEq)]
+struct Trail {
+    plans: u64,
+    seen: BTreeMap<&'static str, u32>,
+    end: String,
+}
+
+fn moves() -> Moves {
+    Moves {
+        reclaim: Some(Idle {
+            busy_milli: 20,
+            after: Nanoseconds(60 * SECOND),
+            reload: Nanoseconds(20 * SECOND),
+        }),
+        ..Moves::USUAL
+    }
+}
+
+impl Run {
+    fn new(seed: u64) -> Self {
+        let mut random = RandomStream::new(seed, "faults", 0);
+        let fleet = estate::fleet(&mut random);
+        let mut run = Self {
+            world: World::new(&fleet),
+            executor: Executor::new(Delays {
+                start: Nanoseconds(5 * SECOND),
+                stop: Nanoseconds(3 * SECOND),
+                cut: Nanoseconds(2 * SECOND),
+                switch: Nanoseconds(7 * SECOND),
+            }),
+            policy: Policy {
+                order: Order::Priority,
+                moves: moves(),
+                ..Policy::new(Box::new(BestFit))
+            },
+            physical: Physical::default(),
+            outside: BTreeMap::new(),
+            sent: 0,
+            random,
+            submitted: BTreeSet::new(),
+            ended: BTreeSet::new(),
+            hash: PlansHash::default(),
+            fault_milli: 100,
+            seen: BTreeMap::new(),
+        };
+        run.script(&fleet);
+        run
+    }
+
+    fn below(&mut self, bound: u64) -> u64 {
+        self.random.below(bound.max(1))
+    }
+
+    fn send(&mut self, at: u64, what: Outside) {
+        self.sent += 1;
+        self.outside.insert((Nanoseconds(at), self.sent), what);
+    }
+
+    /// Jobs that come, and what breaks.
+    fn script(&mut self, fleet: &gpuwise_domain::placement::Fleet) {
+        for id in 0..28 {
+            let job = estate::job(id, fleet, &mut self.random);
+            let at = self.below(600) * SECOND;
+            let wanted = self.below(3) == 0;
+            self.send(at, Outside::Event(Event::Submitted(job)));
+            for part in 1..4 {
+                let busy_milli = if wanted && part < 3 { 5 } else { 700 };
+                let job = JobId(id);
+                let after = at + part * 90 * SECOND;
+                self.send(after, Outside::Event(Event::Measured { job, busy_milli }));
+                if wanted && part == 3 {
+                    self.send(after, Outside::Event(Event::Wanted { job }));
+                }
+            }
+        }
+        for _ in 0..8 {
+            let at = self.below(700) * SECOND;
+            let whole = self.below(2) == 0;
+            let health = match self.below(4) {
+                0 => Health::Draining,
+                1 => Health::Maintenance,
+                _ => Health::Lost { xid: 79 },
+            };
+            let (node, gpu) = (
+                NodeId(self.below(fleet.nodes.len() as u64) as u32),
+                GpuId(self.below(fleet.gpus.len() as u64) as u32),
+            );
+            let event = |health| {
+                if whole {
+                    Event::NodeHealth { node, health }
+                } else {
+                    Event::GpuHealth { gpu, health }
+                }
+            };
+            self.send(at, Outside::Event(event(health)));
+            let back = at + (30 + self.below(200)) * SECOND;
+            self.send(back, Outside::Event(event(Health::Up)));
+        }
+    }
+
+    fn go(mut self) -> Trail {
+        loop {
+            let outside = self.outside.keys().next().map(|(at, _)| *at);
+            let inside = self.executor.next();
+            let Some(now) = outside.into_iter().chain(inside).min() else {
+                break;
+            };
+            if inside.is_some_and(|inside| inside <= now) {
+                let chance = self.fault_milli;
+                let random = &mut self.random;
+                let steps = self
+                    .executor
+                    .advance(now, &mut self.world, |_| random.below(1000) < chance);
+                self.follow(steps);
+            } else if let Some((_, what)) = self.outside.pop_first() {
+                self.happens(now, what);
+            }
+            self.holds();
+            self.decides(now);
+        }
+        assert_eq!(self.executor.left(), 0, "nothing hangs");
+        for (id, state) in self.world.jobs() {
+            assert!(
+                !matches!(state.phase, Phase::Starting { .. }) && !state.stopping,
+                "job {id} hangs"
+            );
+        }
+        Trail {
+            plans: self.hash.value(),
+            seen: self.seen,
+            end: format!("{:?}", self.world.figures()),
+        }
+    }
+
+    fn happens(&mut self, at: Nanoseconds, what: Outside) {
+        let event = match what {
+            Outside::Event(event) => event,
+            Outside::Ends(job, since) => {
+                let running = Phase::Running { since };
+                if self
+                    .world
+                    .job(job)
+                    .is_none_or(|state| state.phase != running)
+                {
+                    return;
+                }
+                let how = Ended::Finished;
+                Event::Ended { job, how }
+            }
+        };
+        match &event {
+            Event::Submitted(job) => {
+                self.submitted.insert(job.id);
+            }
+            Event::Ended { job, .. } => {
+                self.ended.insert(*job);
+            }
+            Event::Measured { job, .. } | Event::Wanted { job }
+                if self.world.job(*job).is_none() =>
+            {
+                return;
+            }
+            _ => {}
+        }
+        self.world.apply(&Stamped { at, event }).unwrap();
+        let mut steps = Vec::new();
+        self.executor.start(at, &self.world, &mut steps);
+        self.follow(steps);
+    }
+
+    fn follow(&mut self, steps: Vec<Step>) {
+        for step in steps {
+            self.physical.follow(&step);
+            let (name, action) = match &step {
+                Step::Ended(stamped) => match &stamped.event {
+                    Event::Done(action) => (estate::word(action), action),
+                    Event::Failed(action) => ("failed", action),
+                    _ => continue,
+                },
+                Step::Dropped(_, action) => ("dropped", action),
+                Step::Started(..) => continue,
+            };
+            *self.seen.entry(name).or_default() += 1;
+            if let Action::Place { job, .. }
+            | Action::Move { job, .. }
+            | Action::Resize { job, .. }
+            | Action::Restore { job, .. } = action
+                && let Some(state) = self.world.job(*job)
+                && let Phase::Running { since } = state.phase
+            {
+                let duration = state.job.duration.unwrap().expected;
+                self.send((since + duration).0, Outside::Ends(*job, since));
+            }
+        }
+    }
+
+    /// What must hold after every event.
+    fn holds(&mut self) {
+        assert_eq!(lint_world(&self.world), Vec::new());
+        self.physical.holds(&self.world);
+        let known: BTreeSet<JobId> = self.world.jobs().map(|(id, _)| id).collect();
+        assert!(known.is_disjoint(&self.ended));
+        let all: BTreeSet<JobId> = known.union(&self.ended).copied().collect();
+        assert_eq!(all, self.submitted, "no job is lost");
+        for (id, state) in self.world.jobs() {
+            let (gang, workers) = (state.job.gang, state.seats.len() as u32);
+            if state.phase.holds_gpus() {
+                assert!((gang.least..=gang.most).contains(&workers), "job {id}");
+            }
+        }
+    }
+
+    fn decides(&mut self, now: Nanoseconds) {
+        let before = self.world.clone();
+        let demand: Vec<JobId> = self.world.jobs().map(|(id, _)| id).collect();
+        let effort = Effort {
+            steps: 20_000,
+            explains: false,
+        };
+        let (plan, _) = decide(now, &self.world, &demand, &mut self.policy, effort);
+        assert_eq!(before, self.world, "deciding changes nothing");
+        self.hash.add(&plan);
+        if plan.actions.is_empty() {
+            return;
+        }
+        let notes = lint(&self.world, &plan, Limits::NONE);
+        let wrong: Vec<_> = notes
+            .into_iter()
+            .filter(|note| note.severity == Severity::Error)
+            .collect();
+        assert_eq!(wrong, Vec::new(), "{plan:?}");
+        kept(&self.world, &plan);
+        self.executor.accept(&mut self.world, &plan).unwrap();
+        let mut steps = Vec::new();
+        self.executor.start(now, &self.world, &mut steps);
+        self.follow(steps);
+        self.holds();
+    }
+}
+
+/// A plan's actions, done one by one or begun together and then done, give the same world.
+fn kept(world: &World, plan: &Plan) {
+    let at = plan.made;
+    let done = |action: &Action| Stamped {
+        at,
+        event: Event::Done(action.clone()),
+    };
+    let mut stepwise = world.clone();
+    let mut together = world.clone();
+    together.accept(plan).unwrap();
+    // What waits for something that is under way in this world cannot be done at once.
+    let ready = plan
+        .actions
+        .iter()
+        .all(|action| together.apply(&done(action)).is_ok());
+    if !ready {
+        return;
+    }
+    for action in &plan.actions {
+        stepwise.apply(&done(action)).unwrap();
+    }
+    for (id, state) in together.jobs() {
+        assert_eq!(Some(state), stepwise.job(id));
+    }
+    assert_eq!(together.figures(), stepwise.figures());
+    assert!(together.nodes().iter().eq(stepwise.nodes().iter()));
+    assert!(together.gpus().iter().eq(stepwise.gpus().iter()));
+}
+
+#[test]
+fn failures_break_nothing() {
+    let mut seen: BTreeMap<&'static str, u32> = BTreeMap::new();
+    for seed in 0..120 {
+        let trail = Run::new(seed).go();
+        if seed % 40 == 0 {
+            assert_eq!(trail, Run::new(seed).go(), "a rerun gives the same");
+        }
+        for (name, count) in trail.seen {
+            *seen.entry(name).or_default() += count;
+        }
+    }
+    for name in estate::WORDS {
+        assert!(seen.contains_key(name), "{name} never happened: {seen:?}");
+    }
+}

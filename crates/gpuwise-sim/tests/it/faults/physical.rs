@@ -1,0 +1,121 @@
+//! Who is on which GPU, as somebody standing before the machines would see it.
+
+use gpuwise_domain::placement::{Action, Event, GpuId, JobId, Part, Seat};
+use gpuwise_sched::world::{Link, Phase, World};
+use gpuwise_sim::fleet::executor::Step;
+use std::collections::BTreeMap;
+
+#[derive(Debug, Default)]
+pub(super) struct Physical {
+    on: BTreeMap<JobId, Vec<(GpuId, Part)>>,
+    starting: Vec<JobId>,
+}
+
+fn shares(seats: &[Seat]) -> Vec<(GpuId, Part)> {
+    let shares = seats.iter().flat_map(|seat| &seat.gpus);
+    shares.map(|share| (share.gpu, share.part)).collect()
+}
+
+impl Physical {
+    pub(super) fn follow(&mut self, step: &Step) {
+        match step {
+            Step::Started(_, action) => match action {
+                Action::Place { job, seats } | Action::Restore { job, seats } => {
+                    let before = self.on.insert(*job, shares(seats));
+                    assert!(before.is_none(), "job {job} started twice");
+                    self.starting.push(*job);
+                }
+                Action::Move { job, seats, .. } | Action::Resize { job, seats } => {
+                    let here = self.on.entry(*job).or_default();
+                    for share in shares(seats) {
+                        if !here.contains(&share) {
+                            here.push(share);
+                        }
+                    }
+                }
+                _ => {}
+            },
+            Step::Ended(stamped) => match &stamped.event {
+                Event::Done(
+                    Action::Place { job, seats }
+                    | Action::Restore { job, seats }
+                    | Action::Move { job, seats, .. }
+                    | Action::Resize { job, seats },
+                ) => {
+                    self.on.insert(*job, shares(seats));
+                }
+                Event::Done(Action::Preempt { job, .. } | Action::Reclaim { job })
+                | Event::Failed(
+                    Action::Preempt { job, .. }
+                    | Action::Reclaim { job }
+                    | Action::Place { job, .. }
+                    | Action::Restore { job, .. }
+                    | Action::Move { job, .. }
+                    | Action::Resize { job, .. },
+                ) => {
+                    self.on.remove(job);
+                }
+                _ => {}
+            },
+            Step::Dropped(..) => {}
+        }
+    }
+
+    /// No GPU is used twice, and what is used is there.
+    pub(super) fn holds(&mut self, world: &World) {
+        // Who was killed with its node or GPU, or has ended, is gone.
+        self.on.retain(|id, here| {
+            let Some(state) = world.job(*id) else {
+                return false;
+            };
+            here.retain(|(gpu, _)| {
+                let gpu = world.gpu(*gpu).unwrap();
+                let node = gpu.node.and_then(|node| world.node(node));
+                gpu.gpu.health.keeps_work()
+                    && node.is_some_and(|node| node.node.health.keeps_work())
+            });
+            state.stopping || state.phase.holds_gpus()
+        });
+        let mut used: BTreeMap<GpuId, Vec<(JobId, Part)>> = BTreeMap::new();
+        for (job, here) in &self.on {
+            for (gpu, part) in here {
+                used.entry(*gpu).or_default().push((*job, *part));
+            }
+        }
+        for (gpu, users) in &used {
+            let state = world.gpu(*gpu).unwrap();
+            assert_eq!(state.link, Link::Here, "GPU {gpu} is used and not there");
+            for (at, (job, part)) in users.iter().enumerate() {
+                for (other, beside) in &users[at + 1..] {
+                    let apart = match (part, beside) {
+                        (Part::Slice { start: a, .. }, Part::Slice { start: b, .. }) => a != b,
+                        (
+                            Part::Fraction { isolation: a, .. },
+                            Part::Fraction { isolation: b, .. },
+                        ) => a == b,
+                        _ => job == other,
+                    };
+                    assert!(apart, "GPU {gpu} is used by {users:?}");
+                }
+            }
+            let milli: u32 = users
+                .iter()
+                .map(|(_, part)| match part {
+                    Part::Fraction { milli, .. } => *milli,
+                    _ => 0,
+                })
+                .sum();
+            assert!(milli <= 1000, "GPU {gpu} is used by {users:?}");
+        }
+        for (id, state) in world.jobs() {
+            if matches!(state.phase, Phase::Running { .. }) {
+                let mut here = self.on.get(&id).cloned().unwrap_or_default();
+                let mut there = shares(&state.seats);
+                let key = |share: &(GpuId, Part)| format!("{share:?}");
+                here.sort_by_key(key);
+                there.sort_by_key(key);
+                assert_eq!(here, there, "job {id} runs where its seats are");
+            }
+        }
+    }
+}
