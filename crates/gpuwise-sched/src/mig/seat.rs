@@ -32,6 +32,8 @@ pub(crate) fn seat(
         }
         let found = match &gpu.held {
             Held::Sliced(instances) => on_cut(geometry, *id, instances, &ask),
+            // Its mode cannot be switched again before it is.
+            Held::Free if gpu.switching => None,
             Held::Free => {
                 let switch = Action::SetMig { gpu: *id, on: true };
                 new_one(geometry, *id, Occupancy::default(), &ask).map(
@@ -193,7 +195,7 @@ fn uncut(world: &World, id: GpuId, kinds: Kinds) -> Option<Vec<Action>> {
     let idle = instances
         .iter()
         .all(|one| one.ready && one.holder.is_none());
-    if !idle || !gpu.takes_work() {
+    if !idle || !gpu.takes_work() || gpu.switching {
         return None;
     }
     if instances.is_empty() {

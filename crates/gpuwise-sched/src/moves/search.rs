@@ -47,6 +47,9 @@ pub(super) fn room(
     } else {
         site.nodes.to_vec()
     };
+    if !could(scratch, who, site, &everywhere, least) {
+        return None;
+    }
     let few = everywhere.len() <= FEW;
     let items = if few {
         items_on(scratch, who, &everywhere, site.holders)
@@ -105,14 +108,11 @@ fn cheapest_here(
     bound: Option<u128>,
     steps: &mut u64,
 ) -> Option<Room> {
-    // If stopping all is not enough, nothing is.
-    let strongest = strongest(items);
     *steps = steps.saturating_sub(1);
-    let most = who.moves.most as usize;
-    let shrinks = items.iter().any(|one| matches!(one.way, Way::Shrink(_)));
-    if strongest.len() <= most && !shrinks {
-        with(scratch, who, here, &strongest, 1)?;
+    if !could(scratch, who, here, here.nodes, 1) {
+        return None;
     }
+    let most = who.moves.most as usize;
     let given = TRIES.min(*steps);
     let mut tries = given;
     let (found, all) = cheapest(items, bound, &mut tries, |set| {
@@ -123,7 +123,7 @@ fn cheapest_here(
         return found.map(|(_, _, room)| room);
     }
     let mut chosen: Vec<&Disturbance> = Vec::new();
-    let mut order: Vec<&Disturbance> = strongest;
+    let mut order = strongest(items);
     order.sort_by_key(|one| (one.cost, one.job));
     for one in order.into_iter().take(most) {
         chosen.push(one);
@@ -134,6 +134,33 @@ fn cheapest_here(
         }
     }
     None
+}
+
+/// Whether there would be room if all who may be disturbed on some nodes were stopped: if not, no
+/// set of disturbances is enough.
+fn could(
+    scratch: &mut Scratch<'_>,
+    who: &For<'_>,
+    site: &Site<'_>,
+    nodes: &[NodeId],
+    workers: u32,
+) -> bool {
+    let cause = Cause::For(who.job.id);
+    let mut stops: Vec<Action> = items_on(scratch, who, nodes, site.holders)
+        .into_iter()
+        .map(|one| Action::Preempt {
+            job: one.job,
+            cause,
+        })
+        .collect();
+    stops.dedup();
+    if stops.is_empty() {
+        return false;
+    }
+    let mark = scratch.mark();
+    let found = final_state(scratch, who, site, &stops, &[], workers);
+    scratch.undo(mark);
+    found.is_some()
 }
 
 /// Of each job the way that frees most: stopped, moved or reclaimed where that is possible.

@@ -225,7 +225,15 @@ impl World {
     fn done(&mut self, at: Nanoseconds, action: &Action) -> Result<(), Refused> {
         self.ready_for(action)?;
         if !self.is_under_way(action) {
+            // Only with what it holds can it be told whether there is room beside those who leave.
+            let before = self.is_being_left(action).then(|| self.clone());
             self.begin(at, action)?;
+            if let Some(before) = before
+                && let Err(refused) = self.ready_for(action)
+            {
+                *self = before;
+                return Err(refused);
+            }
         }
         match action {
             Action::Place { job, .. }

@@ -1,7 +1,7 @@
 //! Who sits where: taking seats, leaving them, and whether they are ready.
 
 use super::{GpuState, Held, Link, Phase, Refused, World};
-use gpuwise_domain::placement::{Action, GpuId, GpuShare, JobId, Part, Seat};
+use gpuwise_domain::placement::{Action, GpuId, GpuShare, Isolation, JobId, Part, Seat};
 use gpuwise_units::Nanoseconds;
 
 impl World {
@@ -163,6 +163,22 @@ impl World {
         }
     }
 
+    /// Whether somebody is leaving a GPU that an action wants.
+    pub(super) fn is_being_left(&self, action: &Action) -> bool {
+        let (Action::Place { seats, .. }
+        | Action::Restore { seats, .. }
+        | Action::Move { seats, .. }
+        | Action::Resize { seats, .. }) = action
+        else {
+            return false;
+        };
+        let mut shares = seats.iter().flat_map(|seat| &seat.gpus);
+        shares.any(|share| {
+            let state = self.gpu(share.gpu);
+            state.is_some_and(|state| !state.leaving.is_empty())
+        })
+    }
+
     /// Whether every GPU and instance of these seats can be used now.
     fn is_ready(&self, job: JobId, seats: &[Seat]) -> bool {
         let ready = |share: &GpuShare| {
@@ -176,14 +192,48 @@ impl World {
                 (Part::Slice { .. }, _) => false,
                 _ => true,
             };
-            let left = state
-                .leaving
-                .iter()
-                .all(|(who, part)| *who == job || !in_the_way(*part, share.part));
+            let left = match share.part {
+                Part::Fraction { isolation, .. } => fits_beside(state, job, isolation),
+                wanted => {
+                    let others = state.leaving.iter().filter(|(who, _)| *who != job);
+                    !others
+                        .into_iter()
+                        .any(|(_, part)| in_the_way(*part, wanted))
+                }
+            };
             instance && left && !state.switching && state.link == Link::Here
         };
         seats.iter().flat_map(|seat| &seat.gpus).all(ready)
     }
+}
+
+/// Whether those who share a GPU by time and those who are leaving it fit on it together.
+fn fits_beside(state: &GpuState, job: JobId, wanted: Isolation) -> bool {
+    let others = state.leaving.iter().filter(|(who, _)| *who != job);
+    let (present, milli_free, memory_free) = match &state.held {
+        Held::Shared {
+            isolation,
+            milli_free,
+            memory_free,
+            ..
+        } => (*isolation, *milli_free, *memory_free),
+        _ => (wanted, 1000, None),
+    };
+    let (mut milli_left, mut memory_left) = (0, 0);
+    for (_, part) in others {
+        match part {
+            Part::Fraction {
+                milli,
+                memory_mib,
+                isolation,
+            } if *isolation == present => {
+                milli_left += milli;
+                memory_left += memory_mib;
+            }
+            _ => return false,
+        }
+    }
+    milli_left <= milli_free && memory_free.is_none_or(|free| memory_left <= free)
 }
 
 /// Whether one part of a GPU cannot be used while the other still is.

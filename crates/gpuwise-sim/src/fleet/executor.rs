@@ -71,8 +71,10 @@ pub struct Executor {
 #[derive(Debug, Clone)]
 struct Task {
     action: Action,
-    /// When it ends; `None`: it has not started.
+    /// When it ends; `None`: it has not started, or the world could not take its end yet.
     due: Option<Nanoseconds>,
+    /// Whether its time is over, and the world waits for somebody else to be gone.
+    late: bool,
 }
 
 impl Executor {
@@ -93,6 +95,7 @@ impl Executor {
         let tasks = plan.actions.iter().map(|action| Task {
             action: action.clone(),
             due: None,
+            late: false,
         });
         self.tasks.extend(tasks);
         Ok(())
@@ -117,8 +120,12 @@ impl Executor {
                 return false;
             }
             if task.due.is_none() && world.can_start(&task.action) {
-                task.due = Some(now + delays.of(world, &task.action));
-                steps.push(Step::Started(now, task.action.clone()));
+                if task.late {
+                    task.due = Some(now);
+                } else {
+                    task.due = Some(now + delays.of(world, &task.action));
+                    steps.push(Step::Started(now, task.action.clone()));
+                }
             }
             true
         });
@@ -140,15 +147,21 @@ impl Executor {
             let Some((at, index)) = due.min().filter(|(at, _)| *at <= now) else {
                 return steps;
             };
-            let action = self.tasks.remove(index).action;
-            let event = if fails(&action) {
+            let Some(task) = self.tasks.get_mut(index) else {
+                return steps;
+            };
+            let action = task.action.clone();
+            let event = if !task.late && fails(&action) {
                 Event::Failed(action)
             } else {
                 Event::Done(action)
             };
             let stamped = Stamped { at, event };
             if world.apply(&stamped).is_ok() {
+                self.tasks.remove(index);
                 steps.push(Step::Ended(stamped));
+            } else {
+                (task.due, task.late) = (None, true);
             }
             self.start(at, world, &mut steps);
         }

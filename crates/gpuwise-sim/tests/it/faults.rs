@@ -110,7 +110,7 @@ impl Run {
 
     /// Jobs that come, and what breaks.
     fn script(&mut self, fleet: &gpuwise_domain::placement::Fleet) {
-        for id in 0..28 {
+        for id in 0..20 {
             let job = estate::job(id, fleet, &mut self.random);
             let at = self.below(600) * SECOND;
             let wanted = self.below(3) == 0;
@@ -170,7 +170,7 @@ impl Run {
             self.holds();
             self.decides(now);
         }
-        assert_eq!(self.executor.left(), 0, "nothing hangs");
+        assert_eq!(self.executor.left(), 0, "hangs: {:?}", self.executor);
         for (id, state) in self.world.jobs() {
             assert!(
                 !matches!(state.phase, Phase::Starting { .. }) && !state.stopping,
@@ -266,7 +266,7 @@ impl Run {
         let before = self.world.clone();
         let demand: Vec<JobId> = self.world.jobs().map(|(id, _)| id).collect();
         let effort = Effort {
-            steps: 20_000,
+            steps: 2_000,
             explains: false,
         };
         let (plan, _) = decide(now, &self.world, &demand, &mut self.policy, effort);
@@ -322,9 +322,9 @@ fn kept(world: &World, plan: &Plan) {
 #[test]
 fn failures_break_nothing() {
     let mut seen: BTreeMap<&'static str, u32> = BTreeMap::new();
-    for seed in 0..120 {
+    for seed in 0..100 {
         let trail = Run::new(seed).go();
-        if seed % 40 == 0 {
+        if seed % 25 == 0 {
             assert_eq!(trail, Run::new(seed).go(), "a rerun gives the same");
         }
         for (name, count) in trail.seen {
