@@ -12,4 +12,5 @@ mod faults;
 mod metrics;
 mod naive;
 mod naive_pool;
+mod own;
 mod traffic;

@@ -1,0 +1,325 @@
+//! Our own policy: take the seat after which the fleet can still hold the most of what is to come.
+//!
+//! A node's free room is worth the GPU time that imagined future arrivals, drawn from what is usually
+//! asked for, would take of it ([`value`]). That counts processor time and memory that run out before
+//! the GPUs do, remnants of fractions that nothing fits, and complements that fill a GPU, all in one
+//! number. A seat costs the worth that it takes away, and more where nodes of its build, or room for
+//! several GPUs at once, will be missed ([`prices`]). The cheapest seat is taken; seats within a fortieth of a
+//! GPU of each other are equal, and of equals the node of lowest rank is taken, which keeps idle nodes
+//! together.
+//!
+//! It always places what fits somewhere. What was tried, and what each part gains, is in decision
+//! record 20.
+
+mod builds;
+mod classes;
+mod mix;
+mod prices;
+mod room;
+mod value;
+mod ways;
+
+use super::{Choice, Choose, FirstFit, Search, follow::Follower};
+use crate::{
+    fit::{self, Candidate, Scope},
+    world::World,
+};
+use classes::Classes;
+use gpuwise_domain::placement::{GpuAsk, Kinds, Need, NodeId, Seat, WorkerAsk};
+use mix::{LENGTH, Mix, ROWS};
+use prices::{ONE, Prices};
+use rustc_hash::FxHashMap;
+use std::collections::BTreeMap;
+use value::Values;
+use ways::{Way, Ways};
+
+/// Costs within this many millionths of a GPU are equal.
+const GRAIN: i64 = 25_000;
+/// Shapes of asks that are remembered.
+const SHAPES: usize = 256;
+/// Different asks that are counted where nothing was said of what is usual.
+const COUNTED: usize = 4096;
+/// Asks after which the mix is taken from them for the first time; then each time they have doubled.
+const FIRST: u64 = 32;
+
+/// Our own policy.
+#[derive(Debug)]
+pub struct Own {
+    /// What is usual, if it was said.
+    told: Vec<(WorkerAsk, u64)>,
+    /// Else what was asked for.
+    seen: BTreeMap<WorkerAsk, u64>,
+    asked: u64,
+    /// The mix is taken anew when so many have asked.
+    next: u64,
+    mix: Option<Mix>,
+    values: Values,
+    classes: Classes,
+    follower: Follower,
+    changed: Vec<NodeId>,
+    shapes: FxHashMap<WorkerAsk, Shape>,
+}
+
+/// What is known of an ask.
+#[derive(Debug)]
+struct Shape {
+    kinds: Kinds,
+    /// Ways by class.
+    ways: Vec<Ways>,
+    /// When it was last asked for.
+    used: u64,
+}
+
+/// The cheapest seat so far.
+#[derive(Debug, Clone, Copy)]
+struct Best {
+    grains: i64,
+    rank: u32,
+    node: NodeId,
+    way: Way,
+    cost: i64,
+}
+
+impl Own {
+    /// A policy that knows what is usually asked for and how often. Where nothing is said it learns from
+    /// what is asked. Of equal nodes the one of lowest rank is taken; nodes beyond the ranks have their
+    /// number.
+    pub fn new(demand: Vec<(WorkerAsk, u64)>, ranks: Vec<u32>) -> Self {
+        Self {
+            told: demand,
+            seen: BTreeMap::new(),
+            asked: 0,
+            next: FIRST,
+            mix: None,
+            values: Values::default(),
+            classes: Classes::new(ranks),
+            follower: Follower::default(),
+            changed: Vec::new(),
+            shapes: FxHashMap::default(),
+        }
+    }
+
+    /// Takes note of an ask; now and then the mix is to be taken anew.
+    fn learn(&mut self, ask: &WorkerAsk) {
+        self.asked += 1;
+        if self.told.is_empty() {
+            if self.seen.len() < COUNTED || self.seen.contains_key(ask) {
+                *self.seen.entry(*ask).or_default() += 1;
+            }
+            if self.asked >= self.next {
+                self.next = self.next.saturating_mul(2);
+                self.mix = None;
+            }
+        }
+    }
+
+    /// What is usual, as far as it is known.
+    fn usual(&self, world: &World) -> Mix {
+        let builds = &self.classes.builds;
+        if !self.told.is_empty() {
+            return Mix::new(world, builds, &self.told);
+        }
+        if self.asked < FIRST {
+            return Mix::default();
+        }
+        let seen: Vec<_> = self
+            .seen
+            .iter()
+            .map(|(ask, count)| (*ask, *count))
+            .collect();
+        Mix::new(world, builds, &seen)
+    }
+
+    /// Brings classes up to the world, and the mix where asks or builds of nodes are new.
+    fn follow(&mut self, world: &World) {
+        let mut changed = core::mem::take(&mut self.changed);
+        if !self.follower.catch_up(world, &mut changed) {
+            changed.clear();
+            changed.extend((0..world.nodes().len() as u32).map(NodeId));
+        }
+        let builds = self.classes.builds.len();
+        let empty = Mix::default();
+        let mix = self.mix.as_ref().unwrap_or(&empty);
+        for id in &changed {
+            self.classes.place(world, *id, mix, &mut self.values);
+        }
+        self.changed = changed;
+        if self.mix.is_none() || self.classes.builds.len() != builds {
+            let mix = self.usual(world);
+            self.values.clear();
+            self.classes.value(&mix, &mut self.values);
+            self.mix = Some(mix);
+        }
+    }
+
+    /// Makes sure that the shape is known, forgetting the one that was not used for longest.
+    fn remember(&mut self, world: &World, ask: &WorkerAsk) {
+        if !self.shapes.contains_key(ask) {
+            if self.shapes.len() >= SHAPES {
+                // The times of use differ, so the order of the table does not matter.
+                let oldest = self.shapes.iter().min_by_key(|(_, shape)| shape.used);
+                if let Some(oldest) = oldest.map(|(ask, _)| *ask) {
+                    self.shapes.remove(&oldest);
+                }
+            }
+            let kinds = match ask.gpu {
+                GpuAsk::Whole { kinds, need, .. } => fit::kinds_with(world, kinds, need),
+                gpu => fit::kinds_with(world, gpu.kinds(), Need::default()),
+            };
+            let shape = Shape {
+                kinds,
+                ways: Vec::new(),
+                used: 0,
+            };
+            self.shapes.insert(*ask, shape);
+        }
+        if let Some(shape) = self.shapes.get_mut(ask) {
+            shape.used = self.asked;
+        }
+    }
+
+    /// The cheapest seat that may be taken, and how many nodes have room.
+    fn cheapest(
+        &mut self,
+        world: &World,
+        ask: &WorkerAsk,
+        search: Search<'_>,
+    ) -> (Option<Best>, u32) {
+        let (Some(mix), Some(shape)) = (&self.mix, self.shapes.get_mut(ask)) else {
+            return (None, 0);
+        };
+        let prices = prices::prices(mix, &self.classes.totals);
+        shape.ways.resize(self.classes.list.len(), Ways::default());
+        let everywhere = search.scope == Scope::Fleet && search.without.is_empty();
+        let mut steps = search.steps;
+        let (mut best, mut candidates): (Option<Best>, u32) = (None, 0);
+        for (class, known) in self.classes.list.iter().zip(&mut shape.ways) {
+            if class.members.is_empty() {
+                continue;
+            }
+            if known.generation != class.generation {
+                // With no steps left, what is not known yet is passed over if there is another seat.
+                if steps == 0 && best.is_some() {
+                    continue;
+                }
+                let before = self.values.computed;
+                *known = ways::ways(world, ask, shape.kinds, class, mix, &mut self.values);
+                let rows = (self.values.computed - before) * (ROWS * LENGTH) as u64;
+                steps = steps.saturating_sub(1 + rows);
+            }
+            if known.ways == [None; 2] {
+                continue;
+            }
+            let allowed = |(_, id): &&(u32, NodeId)| {
+                everywhere
+                    || search.allows(world, *id)
+                        && fit::seat(world, *id, ask, search.scope).is_some()
+            };
+            let mut members = class.members.iter().filter(allowed);
+            let Some((rank, node)) = members.next() else {
+                continue;
+            };
+            candidates += 1 + if everywhere {
+                class.members.len() as u32 - 1
+            } else {
+                members.count() as u32
+            };
+            for way in known.ways.iter().flatten() {
+                let cost = cost(mix, &prices, class.room.build_number(), way);
+                let over = cost - ask.gpu.milli() as i64 * 1000;
+                let grains = (over + GRAIN / 2).div_euclid(GRAIN);
+                let better = |best: &Best| (grains, *rank) < (best.grains, best.rank);
+                if best.as_ref().is_none_or(better) {
+                    best = Some(Best {
+                        grains,
+                        rank: *rank,
+                        node: *node,
+                        way: *way,
+                        cost,
+                    });
+                }
+            }
+        }
+        (best, candidates)
+    }
+}
+
+/// What a way costs, in millionths of a GPU: the worth that is lost, dearer where GPU time of such
+/// nodes is scarce, and the places for several GPUs that will be missed.
+fn cost(mix: &Mix, prices: &Prices, build: usize, way: &Way) -> i64 {
+    let Some([time, places @ ..]) = prices.get(build) else {
+        return way.loss;
+    };
+    let lost = way.loss * (ONE + time);
+    let missed: i64 = places
+        .iter()
+        .zip(way.places)
+        .zip(&mix.widths)
+        .map(|((price, lost), width)| price * i64::from(lost) * 1000 * i64::from(width.gpus))
+        .sum();
+    (lost + missed) / ONE
+}
+
+/// The seat on a node, with a fraction on a GPU that has so much free.
+fn seated(
+    world: &World,
+    node: NodeId,
+    ask: &WorkerAsk,
+    kinds: Kinds,
+    free: u16,
+    scope: Scope,
+) -> Option<Candidate> {
+    let usual = || fit::seat(world, node, ask, scope);
+    let GpuAsk::Fraction {
+        milli,
+        memory_mib,
+        isolation,
+        ..
+    } = ask.gpu
+    else {
+        return usual();
+    };
+    let state = world.node(node)?;
+    let mut rooms = fit::fraction_rooms(world, state, milli, memory_mib, isolation, kinds, scope);
+    let Some((_, gpu)) = rooms.find(|(room, _)| *room == u32::from(free)) else {
+        return usual();
+    };
+    let share = fit::fraction_share(gpu, milli, memory_mib, isolation);
+    Some(Candidate {
+        seat: Seat {
+            node,
+            gpus: vec![share],
+        },
+        prepare: Vec::new(),
+    })
+}
+
+impl Choose for Own {
+    fn name(&self) -> &'static str {
+        "gpuwise"
+    }
+
+    fn choose(&mut self, world: &World, ask: &WorkerAsk, search: Search<'_>) -> Option<Choice> {
+        self.learn(ask);
+        self.follow(world);
+        self.remember(world, ask);
+        let (best, candidates) = self.cheapest(world, ask, search);
+        let kinds = self.shapes.get(ask)?.kinds;
+        let found = best.and_then(|best| {
+            let candidate = seated(world, best.node, ask, kinds, best.way.free, search.scope)?;
+            Some((best, candidate))
+        });
+        let Some((best, candidate)) = found else {
+            // On an island a node may have room that its class does not show.
+            return FirstFit.choose(world, ask, search);
+        };
+        Some(Choice {
+            candidate,
+            candidates,
+            weighed: vec![
+                ("worth lost, millionths of a GPU", best.way.loss),
+                ("with what will be missed", best.cost),
+            ],
+        })
+    }
+}
