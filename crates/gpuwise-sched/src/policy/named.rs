@@ -2,7 +2,7 @@
 
 use super::{
     Alignment, BestFit, Choose, Clustering, DotProduct, FirstFit, GradientDescent, Indexed,
-    LeastLeft, Packing, Random, Score, UsualAsks,
+    LeastLeft, Own, Packing, Random, Score, UsualAsks,
 };
 use gpuwise_domain::placement::WorkerAsk;
 
@@ -19,7 +19,8 @@ pub struct Setting {
 }
 
 /// Names of all policies.
-pub const NAMES: [&str; 9] = [
+pub const NAMES: [&str; 10] = [
+    "gpuwise",
     "fgd",
     "bestfit",
     "dotprod",
@@ -42,6 +43,7 @@ pub fn named(name: &str, setting: &Setting) -> Option<Box<dyn Choose>> {
         .map(|c| c.to_ascii_lowercase())
         .collect();
     Some(match plain.as_str() {
+        "gpuwise" | "own" => Box::new(Own::new(setting.demand.clone(), setting.ranks.clone())),
         "fgd" => by(
             GradientDescent::new(UsualAsks::new(&setting.demand)),
             setting,

@@ -19,7 +19,7 @@ mod room;
 mod value;
 mod ways;
 
-use super::{Choice, Choose, FirstFit, Search, follow::Follower};
+use super::{Choice, Choose, FirstFit, Search, scored::follow::Follower};
 use crate::{
     fit::{self, Candidate, Scope},
     world::World,

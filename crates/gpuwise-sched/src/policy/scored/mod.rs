@@ -4,7 +4,7 @@
 //! nodes that changed since are scored again. Shapes are bounded in number; the one that was not used
 //! for longest is forgotten.
 
-mod follow;
+pub(super) mod follow;
 mod tree;
 mod view;
 
