@@ -7,7 +7,7 @@ use gpuwise_read::{
     traffic::decompress,
 };
 use gpuwise_sched::{
-    decide::{Order, Policy},
+    decide::Policy,
     policy::{Setting, named},
 };
 use gpuwise_sim::fleet::openb::Openb;
@@ -80,11 +80,7 @@ fn distance(
         demand: trace.demand(),
         seed,
     };
-    let mut policy_of = Policy {
-        order: Order::Arrival,
-        choose: named(policy, &setting).unwrap(),
-        skips: true,
-    };
+    let mut policy_of = Policy::new(named(policy, &setting).unwrap());
     let began = Instant::now();
     let run = trace.replay(&arrivals, &mut policy_of, |_, _| {}).unwrap();
     let rate = arrivals.len() as f64 / began.elapsed().as_secs_f64();

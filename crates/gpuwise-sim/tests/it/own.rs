@@ -7,7 +7,7 @@ use gpuwise_read::{
     traffic::decompress,
 };
 use gpuwise_sched::{
-    decide::{Order, Policy},
+    decide::Policy,
     fit::{self, Scope},
     policy::{Setting, named},
 };
@@ -74,11 +74,7 @@ fn trace(folder: &Path, variant: &str, seed: u64) -> Trace {
 
 impl Trace {
     fn replay(&self, policy: &str, watched: bool) -> Run {
-        let mut policy = Policy {
-            order: Order::Arrival,
-            choose: named(policy, &self.setting).unwrap(),
-            skips: true,
-        };
+        let mut policy = Policy::new(named(policy, &self.setting).unwrap());
         let watch = |world: &gpuwise_sched::world::World,
                      plan: &gpuwise_domain::placement::Plan| {
             if watched && plan.actions.is_empty() {
