@@ -69,7 +69,7 @@ fn fabric(path: &Path) -> anyhow::Result<Fabric> {
 }
 
 /// A GPU of the catalogue as a kind of a fleet.
-fn known(catalogue: &Catalogue, name: &str) -> Result<KnownGpu, String> {
+pub(crate) fn known(catalogue: &Catalogue, name: &str) -> Result<KnownGpu, String> {
     let found = names::gpu(catalogue, "GPU", name).map_err(|error| {
         let like = catalogue.gpus_like(name).join(", ");
         format!("{error}; known ones like it: {like}; [[gpu_kind]] describes others")

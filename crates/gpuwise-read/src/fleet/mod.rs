@@ -1,6 +1,7 @@
 //! Fleets and what is asked of them: fleet files, job files, what tools say of nodes; traces of
 //! clusters.
 
+mod found;
 mod genai;
 mod gavel;
 mod inventory;
@@ -9,6 +10,7 @@ mod openb;
 mod openb_order;
 mod text;
 
+pub use found::{FoundError, FoundGpu, FoundNode, FoundSlice, fleet_file, merge_found, read_found};
 pub use genai::{GenaiTexts, read_genai_day};
 pub use gavel::{
     GavelJob, GavelSpeeds, is_gavel_trace, read_gavel_programs, read_gavel_speeds, read_gavel_trace,

@@ -125,7 +125,10 @@ pub(super) fn wrong(file: &str, line: u64, problem: String) -> FleetError {
     }
 }
 
-pub(super) fn rows<T: DeserializeOwned>(file: &str, text: &str) -> Result<Vec<(u64, T)>, FleetError> {
+pub(super) fn rows<T: DeserializeOwned>(
+    file: &str,
+    text: &str,
+) -> Result<Vec<(u64, T)>, FleetError> {
     let mut reader = csv::ReaderBuilder::new()
         .trim(csv::Trim::All)
         .from_reader(text.as_bytes());

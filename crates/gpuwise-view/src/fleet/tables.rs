@@ -143,7 +143,11 @@ fn kinds_of(scene: &Scene<'_>, id: NodeId) -> String {
         .iter()
         .map(|(name, count)| format!("{count} × {name}"))
         .collect();
-    let slots = scene.fleet.nodes.get(id.index()).map_or(0, |node| node.slots);
+    let slots = scene
+        .fleet
+        .nodes
+        .get(id.index())
+        .map_or(0, |node| node.slots);
     if slots > 0 {
         parts.push(format!("up to {slots} attached"));
     }
@@ -229,7 +233,10 @@ pub fn kinds(scene: &Scene<'_>) -> Table {
                 Cell::new(figures::bytes(bytes), mib)
             }),
             Cell::text(match &kind.mig {
-                Some(board) => format!("{} compute, {} memory", board.compute_slices, board.memory_slices),
+                Some(board) => format!(
+                    "{} compute, {} memory",
+                    board.compute_slices, board.memory_slices
+                ),
                 None => MISSING.into(),
             }),
             Cell::of(kind.price, |price| {
@@ -246,13 +253,18 @@ pub fn kinds(scene: &Scene<'_>) -> Table {
 pub fn summary(scene: &Scene<'_>) -> String {
     let fleet: &Fleet = scene.fleet;
     let racks = fleet.domains.iter().filter(|one| one.level == Level::Rack);
-    let uses = scene.placed().map(|(_, node, gpu)| scene.use_of(gpu, node.health));
+    let uses = scene
+        .placed()
+        .map(|(_, node, gpu)| scene.use_of(gpu, node.health));
     let (mut unusable, mut gpus) = (0_u64, 0_u64);
     for one in uses {
         gpus += 1;
         unusable += u64::from(one >= Use::Draining);
     }
-    let pooled = fleet.gpus.iter().filter(|gpu| matches!(gpu.home, Home::Pool(_)));
+    let pooled = fleet
+        .gpus
+        .iter()
+        .filter(|gpu| matches!(gpu.home, Home::Pool(_)));
     let mut parts = vec![
         many(fleet.nodes.len() as u64, "node"),
         format!("{} in them", many(gpus, "GPU")),
@@ -269,7 +281,11 @@ pub fn summary(scene: &Scene<'_>) -> String {
     }
     let pooled = pooled.count() as u64;
     if pooled > 0 {
-        parts.push(format!("{} in {}", many(pooled, "GPU"), many(fleet.pools.len() as u64, "pool")));
+        parts.push(format!(
+            "{} in {}",
+            many(pooled, "GPU"),
+            many(fleet.pools.len() as u64, "pool")
+        ));
     }
     let name = if fleet.name.is_empty() {
         String::new()

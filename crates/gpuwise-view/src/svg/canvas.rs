@@ -154,6 +154,13 @@ impl Canvas {
         let _ = writeln!(self.content, "<path d=\"{data}\" {attributes}/>");
     }
 
+    /// Many shapes of one look as one path.
+    pub(super) fn shapes(&mut self, data: &str, attributes: &str) {
+        if !data.is_empty() {
+            let _ = writeln!(self.content, "<path d=\"{data}\" {attributes}/>");
+        }
+    }
+
     /// A filled area, with a text shown on hovering.
     pub(super) fn area(&mut self, points: &[(f64, f64)], attributes: &str, hint: &str) {
         let mut data = String::new();

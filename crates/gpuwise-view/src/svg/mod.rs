@@ -3,6 +3,7 @@
 
 mod bill;
 mod canvas;
+mod fleet;
 mod front;
 mod load;
 mod memory;
@@ -12,6 +13,7 @@ mod sizes;
 
 pub use bill::purchases;
 pub use canvas::{Picture, STYLE};
+pub use fleet::fleet;
 pub use front::front;
 pub use load::load;
 pub use memory::memory;

@@ -7,6 +7,7 @@
 mod audit;
 mod figures;
 mod fixture;
+mod fleet;
 mod html;
 mod launch;
 mod memory;

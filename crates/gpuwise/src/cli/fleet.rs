@@ -20,6 +20,15 @@ pub(crate) enum FleetCommand {
     /// Exit code 0: shown, and all of a mix is packed. 1: the mix does not fit --boards. 2: the input is
     /// wrong.
     Mig(FleetMig),
+    /// Make a fleet file from what tools say of nodes
+    ///
+    /// Reads nvidia-smi -q -x, nvidia-smi topo -m, kubectl get nodes -o json and scontrol show node
+    /// --json, told by what is in them, and puts together what they say of the same node. nvidia-smi
+    /// names no node: its outputs are of the node that the file is named after (gpu-01.xml, gpu-01.txt).
+    /// What no tool said stands as a comment to be completed.
+    ///
+    /// Exit code 0: written. 2: an output cannot be read.
+    Import(FleetImport),
 }
 
 #[derive(Debug, Args)]
@@ -30,6 +39,25 @@ pub(crate) struct FleetCheck {
     /// Jobs that run or wait on it (TOML)
     #[arg(long, value_name = "FILE")]
     pub(crate) jobs: Option<PathBuf>,
+    /// Draw it into a file: racks, nodes, GPUs, slices, tenants (SVG)
+    #[arg(long, value_name = "FILE")]
+    pub(crate) svg: Option<PathBuf>,
+    /// Write it as a page: the picture and the tables (HTML)
+    #[arg(long, value_name = "FILE")]
+    pub(crate) html: Option<PathBuf>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct FleetImport {
+    /// Outputs of tools
+    #[arg(value_name = "FILE", required = true)]
+    pub(crate) files: Vec<PathBuf>,
+    /// The fleet's name
+    #[arg(long, value_name = "NAME", default_value = "fleet")]
+    pub(crate) name: String,
+    /// Write the fleet file here [default: standard output]
+    #[arg(long, short, value_name = "FILE")]
+    pub(crate) output: Option<PathBuf>,
 }
 
 #[derive(Debug, Args)]

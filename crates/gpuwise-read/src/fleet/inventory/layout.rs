@@ -15,7 +15,14 @@ pub(super) fn spots(field: &str, spots: Option<&Spots>, count: usize) -> Found<V
                 .collect())
         }
         Some(Spots::Listed(list)) if list.len() == count => {
-            Ok(list.iter().copied().map(Some).collect())
+            let one = |number: &i64| match u32::try_from(*number) {
+                Ok(number) => Ok(Some(number)),
+                Err(_) if *number == -1 => Ok(None),
+                Err(_) => Err(format!(
+                    "{field} lists {number}; expected numbers from 0, or -1 for unknown"
+                )),
+            };
+            list.iter().map(one).collect()
         }
         Some(Spots::Listed(list)) => Err(format!(
             "{field} lists {} numbers, and a node has {count} GPUs; one for each is expected",

@@ -172,7 +172,7 @@ impl Build<'_> {
         };
         self.lines.fabric = piece.line_of("fabric");
         if let Some(table) = &head.sharing {
-            let found = self.sharing(table);
+            let found = queues::sharing(table);
             let found = self.problems.take(piece.line_of("sharing"), found);
             self.out.fleet.sharing = found.unwrap_or_default();
         }

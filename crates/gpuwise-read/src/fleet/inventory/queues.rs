@@ -73,39 +73,6 @@ impl Build<'_> {
         self.tree(&tables, &names);
     }
 
-    /// How what queues take is made comparable.
-    pub(super) fn sharing(&mut self, table: &SharingTable) -> Found<Sharing> {
-        let words = [
-            ("alike", Weigh::Alike),
-            ("price", Weigh::Price),
-            ("speed", Weigh::Speed),
-            ("dominant", Weigh::Dominant),
-        ];
-        let weigh = table.weigh.as_deref().unwrap_or("alike");
-        let weigh = words.iter().find(|(word, _)| *word == weigh.trim());
-        let past = table.past.unwrap_or(0.0);
-        if !(0.0..=1000.0).contains(&past) {
-            return Err(format!(
-                "past is {past}; expected a factor from 0, such as 1"
-            ));
-        }
-        let time = |field: &str, text: &Option<String>| {
-            let found = text.as_deref().map(|text| duration(field, text));
-            found.transpose()
-        };
-        Ok(Sharing {
-            weigh: weigh.map(|(_, weigh)| *weigh).ok_or_else(|| {
-                let what = table.weigh.as_deref().unwrap_or("");
-                format!(
-                    "weigh is {what:?}; expected \"alike\", \"price\", \"speed\" or \"dominant\""
-                )
-            })?,
-            half_life: time("half_life", &table.half_life)?,
-            past_milli: (past * 1000.0 + 0.5) as u32,
-            budget_period: time("budget_period", &table.budget_period)?,
-        })
-    }
-
     fn queue(&mut self, table: &QueueTable, piece: &Piece<'_>) -> Option<Queue> {
         let weight = table.weight.unwrap_or(1.0);
         if !(weight > 0.0 && weight <= 1e6) {
@@ -203,6 +170,37 @@ impl Build<'_> {
                 .add(line, problem.words(&self.out.fleet.queues));
         }
     }
+}
+
+/// How what queues take is made comparable.
+pub(super) fn sharing(table: &SharingTable) -> Found<Sharing> {
+    let words = [
+        ("alike", Weigh::Alike),
+        ("price", Weigh::Price),
+        ("speed", Weigh::Speed),
+        ("dominant", Weigh::Dominant),
+    ];
+    let weigh = table.weigh.as_deref().unwrap_or("alike");
+    let weigh = words.iter().find(|(word, _)| *word == weigh.trim());
+    let past = table.past.unwrap_or(0.0);
+    if !(0.0..=1000.0).contains(&past) {
+        return Err(format!(
+            "past is {past}; expected a factor from 0, such as 1"
+        ));
+    }
+    let time = |field: &str, text: &Option<String>| {
+        let found = text.as_deref().map(|text| duration(field, text));
+        found.transpose()
+    };
+    Ok(Sharing {
+        weigh: weigh.map(|(_, weigh)| *weigh).ok_or_else(|| {
+            let what = table.weigh.as_deref().unwrap_or("");
+            format!("weigh is {what:?}; expected \"alike\", \"price\", \"speed\" or \"dominant\"")
+        })?,
+        half_life: time("half_life", &table.half_life)?,
+        past_milli: (past * 1000.0 + 0.5) as u32,
+        budget_period: time("budget_period", &table.budget_period)?,
+    })
 }
 
 /// How many queues are above one; `None` where its parents go in a circle.

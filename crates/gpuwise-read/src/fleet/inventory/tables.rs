@@ -122,8 +122,8 @@ pub(super) enum Links {
 pub(super) enum Spots {
     /// Evenly over so many, in order.
     Evenly(u32),
-    /// As listed, one number for each GPU.
-    Listed(Vec<u32>),
+    /// As listed, one number for each GPU; -1: not known.
+    Listed(Vec<i64>),
 }
 
 /// MIG of a node's GPUs.

@@ -1,6 +1,7 @@
 //! Fleet files and job files: what is read, and what wrong ones are told.
 
 mod files;
+mod found;
 mod jobs;
 
 use gpuwise_domain::placement::{Fleet, GpuKind, MigGeometry, MigShape};

@@ -5,8 +5,9 @@ use crate::{
     catalogue,
     cli::{FleetCheck, Format},
     fleet, output,
+    write::Pending,
 };
-use gpuwise_view::fleet::{Scene, kinds, nodes, summary};
+use gpuwise_view::fleet::{Scene, kinds, nodes, page, summary};
 use serde_json::json;
 use std::fmt::Write as _;
 
@@ -17,9 +18,18 @@ pub(super) fn run(context: &Context, flags: &FleetCheck) -> anyhow::Result<Answe
         Some(path) => Some(fleet::read_jobs(path, &mut file.fleet, &loaded.catalogue)?),
         None => None,
     };
+    let svg = flags.svg.as_deref().map(Pending::new).transpose()?;
+    let html = flags.html.as_deref().map(Pending::new).transpose()?;
     let world = fleet::world(&file, jobs.as_ref())?;
     let moment = fleet::moment(&world);
     let scene = Scene::new(&file.fleet, &moment);
+    if let Some(target) = svg {
+        target.finish(&gpuwise_view::svg::fleet(&scene, "fleet").to_svg())?;
+    }
+    if let Some(target) = html {
+        let made = format!("Made by gpuwise {}.", env!("CARGO_PKG_VERSION"));
+        target.finish(&page(&scene, &file.doubts, &made))?;
+    }
     show(context, &scene, &file.doubts)?;
     Ok(Answer::Yes)
 }

@@ -2,6 +2,7 @@
 
 mod check;
 mod mig;
+mod import;
 
 use super::{Answer, Context};
 use crate::cli::FleetCommand;
@@ -10,5 +11,6 @@ pub(crate) fn run(context: &Context, command: &FleetCommand) -> anyhow::Result<A
     match command {
         FleetCommand::Check(flags) => check::run(context, flags),
         FleetCommand::Mig(flags) => mig::run(context, flags),
+        FleetCommand::Import(flags) => import::run(context, flags),
     }
 }

@@ -1,0 +1,272 @@
+//! Nodes that were found, as a fleet file that people complete and edit.
+
+use super::{FoundGpu, FoundNode, FoundSlice};
+use crate::fleet::{FindGpu, KnownGpu};
+use gpuwise_domain::placement::{Health, MigGeometry};
+use std::{collections::BTreeMap, fmt::Write as _};
+
+/// A fleet file (TOML) of these nodes; alike neighbours whose names count on are one table. What no
+/// tool said and a fleet file must say stands as a comment in its place, so that reading it names the
+/// line. GPUs that `find` does not know are described by what is known of them.
+pub fn fleet_file(name: &str, nodes: &[FoundNode], find: &FindGpu<'_>) -> String {
+    let mut out = format!("name = {}\n", quoted(name));
+    let mut names: BTreeMap<String, Option<KnownGpu>> = BTreeMap::new();
+    for gpu in nodes.iter().flat_map(|node| &node.gpus) {
+        let product = product(gpu);
+        names
+            .entry(product.to_owned())
+            .or_insert_with(|| find(product).ok());
+    }
+    for (product, known) in &names {
+        if known.is_none() {
+            unknown_kind(&mut out, product, nodes);
+        }
+    }
+    islands(&mut out, nodes);
+    let bodies: Vec<String> = nodes.iter().map(|node| body(node, &names)).collect();
+    let mut at = 0;
+    while let (Some(node), Some(own)) = (nodes.get(at), bodies.get(at)) {
+        let alike = |other: usize| bodies.get(other) == Some(own);
+        let mut end = at + 1;
+        let mut name = named(&node.name);
+        while let Some(other) = nodes.get(end) {
+            let joined = range(node, other, end - at).filter(|_| alike(end));
+            let Some(joined) = joined else { break };
+            name = quoted(&joined);
+            end += 1;
+        }
+        let _ = write!(out, "\n[[node]]\nname = {name}\n{own}");
+        at = end;
+    }
+    out
+}
+
+fn product(gpu: &FoundGpu) -> &str {
+    gpu.product.as_deref().unwrap_or("unknown GPU")
+}
+
+/// Text as TOML has it.
+fn quoted(text: &str) -> String {
+    let mut out = String::from("\"");
+    for c in text.chars() {
+        match c {
+            '"' | '\\' => {
+                out.push('\\');
+                out.push(c);
+            }
+            c if c.is_control() => out.push(' '),
+            c => out.push(c),
+        }
+    }
+    out.push('"');
+    out
+}
+
+/// The name of one thing as TOML has it; a brace would be taken for a range.
+fn named(text: &str) -> String {
+    quoted(&text.replace('{', "(").replace('}', ")"))
+}
+
+/// Text of a comment.
+fn comment(text: &str) -> String {
+    text.chars()
+        .map(|c| if c.is_control() { ' ' } else { c })
+        .collect()
+}
+
+fn unknown_kind(out: &mut String, product: &str, nodes: &[FoundNode]) {
+    let mut gpus = nodes.iter().flat_map(|node| &node.gpus);
+    let memory = gpus.find_map(|gpu| gpu.memory_mib.filter(|_| self::product(gpu) == product));
+    let _ = write!(
+        out,
+        "\n# not in the catalogue\n[[gpu_kind]]\nname = {}\n",
+        quoted(product)
+    );
+    let _ = match memory {
+        Some(mib) => writeln!(out, "memory = \"{mib}MiB\""),
+        None => writeln!(out, "# memory = \"?\"  # not said"),
+    };
+}
+
+fn islands(out: &mut String, nodes: &[FoundNode]) {
+    let mut of: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+    for node in nodes {
+        if let Some(island) = &node.island {
+            of.entry(island).or_default().push(&node.name);
+        }
+    }
+    for (island, members) in of {
+        let list: Vec<String> = members.iter().map(|name| named(name)).collect();
+        let _ = write!(
+            out,
+            "\n[[island]]\nname = {}\nnodes = [{}]\n",
+            named(island),
+            list.join(", ")
+        );
+    }
+}
+
+/// The name of `first` and those up to `other`, which is `distance` after it: `gpu-{01..04}`.
+fn range(first: &FoundNode, other: &FoundNode, distance: usize) -> Option<String> {
+    let split = |name: &str| -> Option<(String, String)> {
+        let digits = name.bytes().rev().take_while(u8::is_ascii_digit).count();
+        let (prefix, number) = name.split_at_checked(name.len() - digits)?;
+        (1..=9)
+            .contains(&digits)
+            .then(|| (prefix.to_owned(), number.to_owned()))
+    };
+    let ((prefix, from), (other_prefix, to)) = (split(&first.name)?, split(&other.name)?);
+    let (low, high): (usize, usize) = (from.parse().ok()?, to.parse().ok()?);
+    let width = from.len();
+    let same = prefix == other_prefix && high == low + distance && to == format!("{high:0width$}");
+    (same && !prefix.contains(['{', '}'])).then(|| format!("{prefix}{{{from}..{to}}}"))
+}
+
+/// All of a node's table but its name.
+fn body(node: &FoundNode, names: &BTreeMap<String, Option<KnownGpu>>) -> String {
+    let mut out = String::new();
+    for note in &node.notes {
+        let _ = writeln!(out, "# {}", comment(note));
+    }
+    let name_of = |gpu: &FoundGpu| {
+        let known = names.get(product(gpu)).and_then(Option::as_ref);
+        known.map_or_else(|| product(gpu).to_owned(), |known| known.kind.name.clone())
+    };
+    let mut runs: Vec<(String, u32)> = Vec::new();
+    for gpu in &node.gpus {
+        let name = name_of(gpu);
+        match runs.last_mut() {
+            Some((last, count)) if *last == name => *count += 1,
+            _ => runs.push((name, 1)),
+        }
+    }
+    let runs: Vec<String> = runs
+        .iter()
+        .map(|(name, count)| quoted(&format!("{count}x{name}")))
+        .collect();
+    let _ = match runs.as_slice() {
+        [] => Ok(()),
+        [one] => writeln!(out, "gpus = {one}"),
+        many => writeln!(out, "gpus = [{}]", many.join(", ")),
+    };
+    let _ = match node.cpu_milli {
+        Some(milli) => writeln!(out, "cpu = {}", milli as f64 / 1000.0),
+        None => writeln!(out, "# cpu = ?  # not said: cores that jobs may have"),
+    };
+    let _ = match node.memory_mib {
+        Some(mib) => writeln!(out, "memory = \"{mib}MiB\""),
+        None => writeln!(out, "# memory = \"?\"  # not said: what jobs may have"),
+    };
+    for (field, value) in [
+        ("rack", &node.rack),
+        ("block", &node.block),
+        ("zone", &node.zone),
+    ] {
+        if let Some(value) = value {
+            let _ = writeln!(out, "{field} = {}", named(value));
+        }
+    }
+    places(&mut out, node);
+    mig(&mut out, node, names);
+    let word = match node.health {
+        None | Some(Health::Up) => return out,
+        Some(Health::Draining) => "draining",
+        Some(Health::Maintenance) => "maintenance",
+        Some(Health::Lost { .. }) => "lost",
+    };
+    let _ = writeln!(out, "health = \"{word}\"");
+    out
+}
+
+/// Where its GPUs are; -1 is what is not known of one.
+fn places(out: &mut String, node: &FoundNode) {
+    type Place = fn(&FoundGpu) -> Option<u32>;
+    let fields: [(&str, Place); 3] = [
+        ("numa", |gpu| gpu.numa),
+        ("switches", |gpu| gpu.switch),
+        ("rails", |gpu| gpu.rail),
+    ];
+    for (field, get) in fields {
+        let list: Vec<Option<u32>> = node.gpus.iter().map(get).collect();
+        if list.iter().any(Option::is_some) {
+            let numbers: Vec<String> = list
+                .iter()
+                .map(|one| one.map_or_else(|| "-1".into(), |one| one.to_string()))
+                .collect();
+            let _ = writeln!(out, "{field} = [{}]", numbers.join(", "));
+        }
+    }
+    if node.island.is_some() || !node.links_said || node.gpus.len() < 2 {
+        return;
+    }
+    let mut groups: BTreeMap<u32, Vec<String>> = BTreeMap::new();
+    for (at, gpu) in node.gpus.iter().enumerate() {
+        if let Some(group) = gpu.group {
+            groups.entry(group).or_default().push(at.to_string());
+        }
+    }
+    groups.retain(|_, members| members.len() > 1);
+    let all = groups.values().map(Vec::len).max() == Some(node.gpus.len());
+    let listed: Vec<String> = groups
+        .values()
+        .map(|members| format!("[{}]", members.join(", ")))
+        .collect();
+    let _ = match (all, listed.is_empty()) {
+        (true, _) => writeln!(out, "nvlink = true"),
+        (_, true) => writeln!(out, "nvlink = false"),
+        _ => writeln!(out, "nvlink = [{}]", listed.join(", ")),
+    };
+}
+
+/// MIG instances; those that no profile of the board is like are left to people.
+fn mig(out: &mut String, node: &FoundNode, names: &BTreeMap<String, Option<KnownGpu>>) {
+    let mut tables = Vec::new();
+    for (at, gpu) in node.gpus.iter().enumerate() {
+        let Some(slices) = &gpu.mig else { continue };
+        let known = names.get(product(gpu)).and_then(Option::as_ref);
+        let Some(board) = known.and_then(|known| known.kind.mig.as_ref()) else {
+            let _ = writeln!(
+                out,
+                "# GPU {at} has MIG on; how its board is cut is not known"
+            );
+            continue;
+        };
+        let mut profiles = Vec::new();
+        for slice in slices {
+            if let Some(name) = profile(board, slice) {
+                profiles.push(quoted(name));
+                continue;
+            }
+            let said = slice.profile.as_deref().unwrap_or("of no known profile");
+            let _ = writeln!(out, "# GPU {at} has an instance {}", comment(said));
+        }
+        tables.push(format!("{at} = [{}]", profiles.join(", ")));
+    }
+    if !tables.is_empty() {
+        let _ = writeln!(out, "mig = {{ {} }}", tables.join(", "));
+    }
+}
+
+/// The board's profile that an instance is of: by name, or by its multiprocessors and the memory that
+/// is nearest.
+fn profile<'a>(board: &'a MigGeometry, slice: &FoundSlice) -> Option<&'a str> {
+    if let Some(name) = &slice.profile {
+        let found = board.named(name).and_then(|at| board.shape(at));
+        return found.map(|shape| shape.profile.as_str());
+    }
+    let alike = board
+        .shapes
+        .iter()
+        .filter(|shape| !shape.media && slice.units.is_none_or(|units| shape.units == Some(units)));
+    let far = |mib: Option<u32>| match (mib, slice.memory_mib) {
+        (Some(a), Some(b)) => a.abs_diff(b),
+        _ => u32::MAX,
+    };
+    let nearest = alike.min_by_key(|shape| far(shape.memory_mib))?;
+    // A driver's own figures for one profile differ by a few percent.
+    let close = match (nearest.memory_mib, slice.memory_mib) {
+        (Some(a), Some(b)) => u64::from(a.abs_diff(b)) * 10 <= u64::from(a),
+        _ => slice.units.is_some(),
+    };
+    close.then_some(nearest.profile.as_str())
+}

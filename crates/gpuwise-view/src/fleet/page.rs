@@ -1,0 +1,60 @@
+//! A fleet as a page: the picture and the tables.
+
+use super::{Scene, kinds, nodes, summary};
+use crate::{
+    html::{Page, Section, figure},
+    markup::escape,
+    svg,
+};
+use std::fmt::Write as _;
+
+/// The page; `doubts` are what may be a mistake in the fleet's file, `made` says by what it was made.
+pub fn page(scene: &Scene<'_>, doubts: &[String], made: &str) -> String {
+    let picture = svg::fleet(scene, "fleet");
+    let mut sections = vec![
+        Section {
+            id: "picture",
+            title: "Racks, nodes, GPUs",
+            body: figure(
+                &picture,
+                "Each box is a GPU; what is held is coloured by tenant. Point at one for more.",
+            ),
+        },
+        Section {
+            id: "gpus",
+            title: "Kinds of GPU",
+            body: kinds(scene).to_html("Kinds of GPU"),
+        },
+        Section {
+            id: "nodes",
+            title: "Nodes",
+            body: nodes(scene, true).to_html("Nodes, alike neighbours together"),
+        },
+    ];
+    if !doubts.is_empty() {
+        let mut body = String::from("<ul>\n");
+        for doubt in doubts {
+            let _ = writeln!(body, "<li>{}</li>", escape(doubt));
+        }
+        body += "</ul>\n";
+        sections.insert(
+            0,
+            Section {
+                id: "doubts",
+                title: "What may be a mistake",
+                body,
+            },
+        );
+    }
+    let title = match scene.fleet.name.as_str() {
+        "" => "A fleet of GPUs".to_owned(),
+        name => format!("Fleet {name}"),
+    };
+    Page {
+        title,
+        answer: format!("{}.", summary(scene)),
+        head: String::new(),
+        sections,
+    }
+    .finish(made)
+}

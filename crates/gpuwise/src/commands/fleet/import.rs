@@ -1,0 +1,40 @@
+//! `gpuwise fleet import`: what tools say of nodes, as a fleet file.
+
+use super::{Answer, Context};
+use crate::{catalogue, cli::FleetImport, error::Problem, fleet, output, write::Pending};
+use gpuwise_read::fleet::{fleet_file, merge_found, read_found};
+use std::{fs, path::Path};
+
+pub(super) fn run(context: &Context, flags: &FleetImport) -> anyhow::Result<Answer> {
+    let loaded = catalogue::load(&context.overrides)?;
+    let target = flags.output.as_deref().map(Pending::new).transpose()?;
+    let mut found = Vec::new();
+    for path in &flags.files {
+        let shown = path.display().to_string();
+        let text = fs::read_to_string(path).map_err(|error| {
+            Problem::new(format!("cannot read {shown}"))
+                .because(error)
+                .hint("name files that hold outputs of nvidia-smi, kubectl or scontrol")
+        })?;
+        found.extend(read_found(&shown, &node_of(path), &text)?);
+    }
+    let nodes = merge_found(found).map_err(|problem| {
+        Problem::new(problem).hint("outputs of one node have one name up to the first dot")
+    })?;
+    let find = |name: &str| fleet::known(&loaded.catalogue, name);
+    let text = fleet_file(&flags.name, &nodes, &find);
+    match target {
+        Some(target) => target.finish(&text)?,
+        None => output::data(&text)?,
+    }
+    Ok(Answer::Yes)
+}
+
+/// The node that a file is named after: its name up to the first dot.
+fn node_of(path: &Path) -> String {
+    let name = path
+        .file_name()
+        .map(|name| name.to_string_lossy().into_owned());
+    let name = name.unwrap_or_default();
+    name.split('.').next().unwrap_or("node").to_owned()
+}
