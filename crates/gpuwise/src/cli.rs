@@ -19,8 +19,7 @@ mod workload;
 pub(crate) use bench::{Bench, InterfaceName, ServerFlags};
 pub(crate) use check::{Check, CurrentFlags, JobFlags};
 pub(crate) use composed::{ChoiceName, Composed};
-pub(crate) use fleet::{FleetCheck, FleetCommand, FleetMig, ProfilesFlag};
-pub(crate) use fleet::{FleetCheck, FleetCommand, FleetImport};
+pub(crate) use fleet::{FleetCheck, FleetCommand, FleetImport, FleetMig, ProfilesFlag};
 pub(crate) use media::MediaFlags;
 pub(crate) use memory::{LayoutFlags, Memory};
 pub(crate) use plan::{

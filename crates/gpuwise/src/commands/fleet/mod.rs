@@ -1,8 +1,8 @@
 //! `gpuwise fleet`: fleet files.
 
 mod check;
-mod mig;
 mod import;
+mod mig;
 
 use super::{Answer, Context};
 use crate::cli::FleetCommand;
