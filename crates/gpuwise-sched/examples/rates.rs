@@ -1,0 +1,227 @@
+//! How many decisions the kernel makes in a second, how long the slowest take, and what a world holds in
+//! memory: `cargo run --release -p gpuwise-sched --example rates -- POLICY NODES [DECISIONS]`.
+//!
+//! Nodes are as in a fleet of mixed ages (8, 4, 2 and 1 GPU of seven kinds), jobs as in one that shares
+//! GPUs: whole GPUs, fractions, some without, some with a model of GPU in mind. When nine tenths of the GPU time
+//! are held, for each job that comes the oldest one ends, so that a decision meets a fleet that is almost
+//! full. Timed is what the kernel does for a job: it is submitted, decided on, and its plan applied.
+#![allow(
+    clippy::disallowed_types,
+    clippy::print_stdout,
+    reason = "an example measures time and prints it"
+)]
+
+use gpuwise_domain::placement::{
+    Ended, Event, Fleet, FleetGpu, Gang, GpuAsk, GpuId, GpuKind, Health, Home, Isolation, Job,
+    JobId, KindId, Kinds, Need, Node, NodeId, Preemption, Stamped, WorkerAsk,
+};
+use gpuwise_sched::{
+    decide::{Effort, Policy, decide},
+    policy::{Setting, named},
+    world::World,
+};
+use gpuwise_units::{Nanoseconds, RandomStream};
+use std::{collections::VecDeque, env, fs, time::Instant};
+
+fn fleet(nodes: u32) -> Fleet {
+    let mut fleet = Fleet {
+        name: "mixed".into(),
+        kinds: (0..7)
+            .map(|at| GpuKind {
+                name: format!("G{at}"),
+                memory_mib: None,
+                units: None,
+                bandwidth_gbs: None,
+                tflops: None,
+                price: None,
+                mig: None,
+            })
+            .collect(),
+        ..Fleet::default()
+    };
+    let mut stream = RandomStream::new(7, "fleet", 0);
+    for id in 0..nodes {
+        let (gpus, cores, gib) = match stream.below(20) {
+            0..10 => (8, 96, 384),
+            10 => (4, 64, 256),
+            11..19 => (2, 64, 256),
+            _ => (1, 32, 128),
+        };
+        let kind = KindId(stream.below(7) as u32);
+        let first = fleet.gpus.len() as u32;
+        fleet.gpus.extend((0..gpus).map(|index| FleetGpu {
+            kind,
+            home: Home::Node(NodeId(id)),
+            index,
+            numa: None,
+            switch: None,
+            island: None,
+            rail: None,
+            health: Health::Up,
+            mig_on: false,
+        }));
+        fleet.nodes.push(Node {
+            name: format!("n{id}"),
+            cpu_milli: cores * 1000,
+            memory_mib: gib * 1024,
+            gpus: (first..first + gpus).map(GpuId).collect(),
+            ..Node::default()
+        });
+    }
+    fleet
+}
+
+/// Shapes of asks, a hundred of them.
+fn shapes() -> Vec<(WorkerAsk, u64)> {
+    let mut stream = RandomStream::new(7, "shapes", 0);
+    let mut one = |count: u64| {
+        let kinds = if stream.below(5) == 0 {
+            Kinds::one(KindId(stream.below(7) as u32)).with(KindId(stream.below(7) as u32))
+        } else {
+            Kinds::ANY
+        };
+        let gpu = match stream.below(100) {
+            0..13 => GpuAsk::None,
+            13..50 => GpuAsk::Fraction {
+                milli: 50 + 10 * stream.below(90) as u32,
+                memory_mib: None,
+                isolation: Isolation::TimeSlice,
+                kinds,
+            },
+            more => GpuAsk::Whole {
+                count: [1, 1, 1, 1, 1, 1, 1, 2, 4, 8][more as usize % 10],
+                kinds,
+                need: Need::default(),
+            },
+        };
+        let share = gpu.milli().clamp(500, 8000);
+        let ask = WorkerAsk {
+            cpu_milli: share * (2 + stream.below(9)),
+            memory_mib: share * (4 + stream.below(24)),
+            gpu,
+        };
+        (ask, 1 + 2000 / (1 + count))
+    };
+    (0..100).map(&mut one).collect()
+}
+
+fn job(id: u32, worker: WorkerAsk, at: Nanoseconds) -> Job {
+    Job {
+        id: JobId(id),
+        name: format!("job {id}"),
+        tenant: String::new(),
+        queue: None,
+        priority: 0,
+        submitted: at,
+        worker,
+        gang: Gang::exactly(1),
+        topology: None,
+        spread: None,
+        deadline: None,
+        preemption: Preemption::Never,
+        duration: None,
+        speeds: Vec::new(),
+        near: Vec::new(),
+    }
+}
+
+/// Memory of this process in bytes, where the system says.
+fn resident() -> Option<u64> {
+    let text = fs::read_to_string("/proc/self/statm").ok()?;
+    let pages: u64 = text.split(' ').nth(1)?.parse().ok()?;
+    Some(pages * 4096)
+}
+
+fn main() {
+    let mut given = env::args().skip(1);
+    let name = given.next().unwrap_or_else(|| "bestfit".into());
+    let nodes: u32 = given.next().and_then(|n| n.parse().ok()).unwrap_or(1213);
+    let decisions: u32 = given.next().and_then(|n| n.parse().ok()).unwrap_or(20_000);
+    let shapes = shapes();
+    let setting = Setting {
+        demand: shapes.clone(),
+        ..Setting::default()
+    };
+    let Some(choose) = named(&name, &setting) else {
+        println!("there is no policy {name}");
+        return;
+    };
+    let mut policy = Policy::new(choose);
+    let before = resident();
+    let mut world = World::new(&fleet(nodes));
+    let capacity = world.gpus().len() as u64 * 1000;
+    let weight: u64 = shapes.iter().map(|(_, count)| count).sum();
+    let mut stream = RandomStream::new(7, "jobs", 0);
+    let mut running: VecDeque<(JobId, u64)> = VecDeque::new();
+    let (mut held, mut id) = (0_u64, 0_u32);
+    let mut times: Vec<u64> = Vec::new();
+    let mut waited = 0;
+    while times.len() < decisions as usize {
+        let full = held * 10 > capacity * 9;
+        let mut left = stream.below(weight);
+        let chosen = shapes.iter().find(|(_, count)| {
+            let found = left < *count;
+            left = left.saturating_sub(*count);
+            found
+        });
+        let Some((ask, _)) = chosen else { continue };
+        let at = Nanoseconds(u64::from(id));
+        let job = job(id, *ask, at);
+        let began = Instant::now();
+        let own = job.id;
+        let _ = world.apply(&Stamped {
+            at,
+            event: Event::Submitted(job),
+        });
+        let (plan, _) = decide(at, &world, &[own], &mut policy, Effort::ORDINARY);
+        let placed = !plan.actions.is_empty();
+        let _ = world.accept(&plan);
+        for action in plan.actions {
+            let _ = world.apply(&Stamped {
+                at,
+                event: Event::Done(action),
+            });
+        }
+        let took = began.elapsed().as_nanos() as u64;
+        if full || id > 40 * nodes {
+            times.push(took);
+            waited += u32::from(!placed);
+        }
+        if placed {
+            running.push_back((own, ask.gpu.milli()));
+            held += ask.gpu.milli();
+        } else {
+            let how = Ended::Cancelled;
+            let _ = world.apply(&Stamped {
+                at,
+                event: Event::Ended { job: own, how },
+            });
+        }
+        if full && let Some((job, milli)) = running.pop_front() {
+            let how = Ended::Finished;
+            let _ = world.apply(&Stamped {
+                at,
+                event: Event::Ended { job, how },
+            });
+            held -= milli;
+        }
+        id += 1;
+    }
+    let total: u64 = times.iter().sum();
+    times.sort_unstable();
+    let at = |milli: usize| times[(times.len() - 1) * milli / 1000] as f64 / 1000.0;
+    let per_gpu = resident()
+        .zip(before)
+        .map(|(now, then)| (now - then) / (capacity / 1000));
+    println!(
+        "{name}, {nodes} nodes, {} GPUs, {} jobs running: {:.0} decisions/s; median {:.1} µs, p99 {:.1} µs, longest {:.1} µs; {waited} of {} wait; {} bytes a GPU",
+        capacity / 1000,
+        running.len(),
+        times.len() as f64 * 1e9 / total as f64,
+        at(500),
+        at(990),
+        at(1000),
+        times.len(),
+        per_gpu.map_or_else(|| "–".into(), |bytes| bytes.to_string()),
+    );
+}
