@@ -5,7 +5,7 @@ use crate::{fit::Scope, policy::Search, world::World};
 use gpuwise_domain::placement::{
     Action, DomainId, Event, IslandId, Job, Level, NodeId, Seat, Stamped,
 };
-use std::{borrow::Cow, collections::BTreeMap};
+use std::borrow::Cow;
 
 /// Seats of a gang.
 pub(super) struct Found {
@@ -28,7 +28,8 @@ pub(super) fn seats(
         return within(world, job, policy, effort, (Scope::Fleet, closed));
     };
     // The narrowest domain first: what is wide stays free for those who need it.
-    for scope in scopes(world, wish.within) {
+    let needed = u64::from(job.gang.least) * job.worker.gpu.milli();
+    for scope in scopes_with(world, wish.within, needed) {
         if let Some(found) = within(world, job, policy, effort, (scope, closed)) {
             return Some(found);
         }
@@ -41,32 +42,49 @@ pub(super) fn seats(
 
 /// Every domain of a level, the one with the least free first.
 pub(crate) fn scopes(world: &World, level: Level) -> Vec<Scope> {
+    scopes_with(world, level, 0)
+}
+
+/// Every domain of a level with so many thousandths of GPUs free, the one with the least first.
+fn scopes_with(world: &World, level: Level, needed: u64) -> Vec<Scope> {
+    let free = |id: &NodeId| world.node(*id).map_or(0, |node| u64::from(node.milli_free));
     let mut found: Vec<(u64, Scope)> = match level {
         Level::Node | Level::Switch | Level::Numa => (0..world.nodes().len() as u32)
             .map(NodeId)
-            .filter_map(|id| Some((u64::from(world.node(id)?.milli_free), Scope::Node(id))))
+            .map(|id| (free(&id), Scope::Node(id)))
             .collect(),
         Level::Island => (0..world.islands().len() as u32)
             .map(IslandId)
+            .map(|id| (island_free(world, id), Scope::Island(id)))
+            .collect(),
+        Level::Rack | Level::Block | Level::Zone => world
+            .domains()
+            .iter()
+            .zip(0..)
+            .filter(|(domain, _)| domain.level == level)
+            .map(|(_, id)| DomainId(id))
+            .filter(|id| !world.domain_nodes(*id).is_empty())
             .map(|id| {
-                let inside = world.gpus().iter().filter(|gpu| gpu.gpu.island == Some(id));
-                let free: u64 = inside.map(|gpu| u64::from(gpu.milli_free())).sum();
-                (free, Scope::Island(id))
+                let nodes = world.domain_nodes(id).iter();
+                (nodes.map(free).sum(), Scope::Domain(level, id))
             })
             .collect(),
-        Level::Rack | Level::Block | Level::Zone => {
-            let mut free: BTreeMap<DomainId, u64> = BTreeMap::new();
-            for (node, id) in world.nodes().iter().zip(0..) {
-                if let Some(domain) = world.domain_of(NodeId(id), level) {
-                    *free.entry(domain).or_default() += u64::from(node.milli_free);
-                }
-            }
-            let of = |(domain, free)| (free, Scope::Domain(level, domain));
-            free.into_iter().map(of).collect()
-        }
     };
+    found.retain(|(free, _)| *free >= needed);
     found.sort_by_key(|(free, _)| *free);
     found.into_iter().map(|(_, scope)| scope).collect()
+}
+
+/// Thousandths of GPUs of an island that are free.
+fn island_free(world: &World, island: IslandId) -> u64 {
+    let nodes = world.island_nodes(island).iter();
+    let gpus = nodes
+        .filter_map(|id| world.node(*id))
+        .flat_map(|node| &node.gpus);
+    let own = gpus
+        .filter_map(|gpu| world.gpu(*gpu))
+        .filter(|gpu| gpu.gpu.island == Some(island) && gpu.takes_work());
+    own.map(|gpu| u64::from(gpu.milli_free())).sum()
 }
 
 fn within(

@@ -1,10 +1,12 @@
 //! The kernel: who of those who wait gets a place now.
 
 mod gang;
+mod looks;
 mod one;
 mod shortage;
 
 pub(crate) use gang::scopes;
+pub use looks::Looks;
 pub use shortage::shortage;
 
 use crate::{
@@ -44,6 +46,8 @@ pub struct Policy {
     pub moves: Moves,
     /// Whose start is guaranteed, and against what.
     pub limits: Limits,
+    /// What is remembered to say what is short; a cache.
+    pub looks: Looks,
 }
 
 impl Policy {
@@ -56,6 +60,7 @@ impl Policy {
             skips: true,
             moves: Moves::NONE,
             limits: Limits::default(),
+            looks: Looks::default(),
         }
     }
 }

@@ -1,6 +1,6 @@
 //! One job after the other: it is placed, others are disturbed for it, or it waits and is told why.
 
-use super::{Effort, Policy, gang, shortage};
+use super::{Effort, Policy, gang};
 use crate::{
     moves::{self, Room},
     policy::FirstFit,
@@ -191,7 +191,7 @@ impl Decision<'_> {
             None
         };
         let short = if self.effort.explains {
-            shortage(&self.world, &job)
+            self.policy.looks.shortage(&self.world, &job)
         } else {
             Shortage::Untold
         };

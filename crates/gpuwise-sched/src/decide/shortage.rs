@@ -92,12 +92,21 @@ fn one_worker(world: &World, ask: &WorkerAsk, kinds: Kinds) -> Shortage {
 
 fn gpus_short(world: &World, ask: GpuAsk, kinds: Kinds) -> Shortage {
     match ask {
-        GpuAsk::Fraction { milli, .. } => {
-            let right = |gpu: &&GpuState| gpu.takes_work() && kinds.has(gpu.gpu.kind);
-            let free = world.gpus().iter().filter(right).map(GpuState::milli_free);
+        GpuAsk::Fraction {
+            milli,
+            memory_mib,
+            isolation,
+            ..
+        } => {
+            // On nodes that take work, of GPUs that nobody holds or that are shared in this way.
+            let nodes = world.nodes().iter().filter(|node| node.takes_work());
+            let scope = fit::Scope::Fleet;
+            let free = nodes.flat_map(|node| {
+                fit::fraction_rooms(world, node, 1, memory_mib, isolation, kinds, scope)
+            });
             Shortage::Fraction {
                 needed: milli,
-                best: free.max().unwrap_or(0),
+                best: free.map(|(free, _)| free).max().unwrap_or(0),
             }
         }
         GpuAsk::Slice { .. } => Shortage::Slice,

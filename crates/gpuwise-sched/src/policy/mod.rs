@@ -20,7 +20,7 @@ pub use own::Own;
 pub use packing::Packing;
 pub use random::Random;
 pub use scored::{Indexed, Score, Scored, View};
-pub use simple::{BestFit, FirstFit};
+pub use simple::{BestFit, FirstFit, Fullest};
 
 use crate::{
     fit::{Candidate, Scope},

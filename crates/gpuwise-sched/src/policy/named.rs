@@ -1,7 +1,7 @@
 //! Policies by the names that users give them.
 
 use super::{
-    Alignment, BestFit, Choose, Clustering, DotProduct, FirstFit, GradientDescent, Indexed,
+    Alignment, Choose, Clustering, DotProduct, FirstFit, Fullest, GradientDescent, Indexed,
     LeastLeft, Own, Packing, Random, Score, UsualAsks,
 };
 use gpuwise_domain::placement::WorkerAsk;
@@ -54,7 +54,7 @@ pub fn named(name: &str, setting: &Setting) -> Option<Box<dyn Choose>> {
         "gpuclustering" | "clustering" => by(Clustering::default(), setting),
         "tetris" => by(Alignment, setting),
         "firstfit" => Box::new(FirstFit),
-        "fullest" => Box::new(BestFit),
+        "fullest" => by(Fullest, setting),
         "random" => Box::new(Random { seed: setting.seed }),
         _ => return None,
     })

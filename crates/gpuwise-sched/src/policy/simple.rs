@@ -1,6 +1,6 @@
 //! The first node that fits, and the fullest that does.
 
-use super::{Choice, Choose, Search};
+use super::{Choice, Choose, Score, Scored, Search, View};
 use crate::{fit, world::World};
 use gpuwise_domain::placement::{NodeId, WorkerAsk};
 
@@ -18,7 +18,15 @@ impl Choose for FirstFit {
     }
 
     fn choose(&mut self, world: &World, ask: &WorkerAsk, search: Search<'_>) -> Option<Choice> {
-        least(world, ask, search, |_| 0)
+        let nodes = (0..world.nodes().len() as u32).map(NodeId);
+        let mut allowed = nodes.filter(|id| search.allows(world, *id));
+        let candidate = allowed.find_map(|id| fit::seat(world, id, ask, search.scope))?;
+        // It looks no further, so that it does not know how many others have room.
+        Some(Choice {
+            candidate,
+            candidates: 1,
+            weighed: Vec::new(),
+        })
     }
 }
 
@@ -65,4 +73,19 @@ fn least(
         candidates,
         weighed: vec![("weight", weight)],
     })
+}
+
+/// [`BestFit`] as a score: it remembers what of nodes has not changed.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Fullest;
+
+impl Score for Fullest {
+    fn name(&self) -> &'static str {
+        "fullest"
+    }
+
+    fn score(&mut self, view: &View<'_>, _: &WorkerAsk) -> Scored {
+        let cores = (view.node.cpu_free / 1000).min(0xffff) as i32;
+        (-(view.node.milli_free.min(0x7fff) as i32 * 0x1_0000 + cores)).into()
+    }
 }

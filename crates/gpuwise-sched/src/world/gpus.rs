@@ -229,6 +229,7 @@ impl World {
             state.node = Some(node);
             state.link = Link::Attaching;
         }
+        self.enlist(node);
         self.recount(node);
         Ok(())
     }
@@ -290,6 +291,7 @@ impl World {
             }));
         }
         self.nodes.push(NodeState::new(&node));
+        self.enlist(id);
         self.recount(id);
     }
 

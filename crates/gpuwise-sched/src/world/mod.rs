@@ -7,6 +7,7 @@ mod figures;
 mod gpus;
 mod hold;
 mod jobs;
+mod members;
 mod pages;
 mod seats;
 mod table;
@@ -49,6 +50,7 @@ pub struct World {
     pub(crate) jobs: JobTable,
     pub(crate) shares: crate::queues::Shares,
     pub(crate) changes: Changes,
+    pub(crate) members: members::Members,
 }
 
 /// A node as it is now.
@@ -171,11 +173,13 @@ impl World {
             shares: crate::queues::Shares::default(),
             jobs: JobTable::default(),
             changes: Changes::new(fleet.nodes.len()),
+            members: members::Members::default(),
         };
         world.shares.sharing = fleet.sharing;
         world.rebook(Nanoseconds(0));
         for index in 0..world.nodes.len() {
             world.recount(NodeId(index as u32));
+            world.enlist(NodeId(index as u32));
         }
         world
     }

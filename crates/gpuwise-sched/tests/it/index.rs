@@ -7,6 +7,7 @@ use gpuwise_domain::placement::{
     WorkerAsk,
 };
 use gpuwise_sched::{
+    decide::{Looks, shortage},
     fit,
     policy::{
         Alignment, Choose, Clustering, DotProduct, GradientDescent, Indexed, LeastLeft, Packing,
@@ -153,6 +154,7 @@ impl Stage {
 fn check<S: Score + Clone>(score: &S, steps: &[Step]) -> Result<(), TestCaseError> {
     let ranks = vec![7, 3, 11, 0, 5, 2, 9, 1, 4, 10, 6, 8];
     let mut indexed = Indexed::new(score.clone(), ranks.clone());
+    let mut looks = Looks::default();
     let mut stage = Stage {
         worlds: vec![(world(), Vec::new())],
         next: 0,
@@ -176,9 +178,25 @@ fn check<S: Score + Clone>(score: &S, steps: &[Step]) -> Result<(), TestCaseErro
                 };
                 prop_assert_eq!(seat(found), seat(scanned));
             }
+            for (cores, gib) in [(0, 0), (30_000, 0), (9000, 400)] {
+                let mut asking = job(0, 1, 1, 1000);
+                asking.worker = ask;
+                asking.worker.cpu_milli += cores;
+                asking.worker.memory_mib += gib * 1024;
+                if fit_somewhere(world, &asking.worker) {
+                    continue;
+                }
+                let told = looks.shortage(world, &asking);
+                prop_assert_eq!(told, shortage(world, &asking));
+            }
         }
     }
     Ok(())
+}
+
+fn fit_somewhere(world: &World, ask: &WorkerAsk) -> bool {
+    let mut nodes = (0..world.nodes().len() as u32).map(NodeId);
+    nodes.any(|id| fit::seat(world, id, ask, fit::Scope::Fleet).is_some())
 }
 
 proptest! {

@@ -21,8 +21,10 @@ use rustc_hash::FxHashMap;
 use tree::{OUT, Tree};
 use view::{Digest, FEW, free_of};
 
-/// Shapes of asks that are remembered.
+/// Shapes of asks that are remembered, unless said otherwise.
 const SHAPES: usize = 256;
+/// Nodes of a domain up to which it is looked at node by node.
+const SMALL: usize = 128;
 
 /// A score of a node for a worker that fits it.
 pub trait Score {
@@ -67,6 +69,7 @@ pub struct Indexed<S> {
     forgotten: u64,
     shapes: FxHashMap<WorkerAsk, Shape>,
     uses: u64,
+    most_shapes: usize,
     buffer: Vec<NodeId>,
 }
 
@@ -96,8 +99,23 @@ impl<S: Score> Indexed<S> {
             forgotten: 0,
             shapes: FxHashMap::default(),
             uses: 0,
+            most_shapes: SHAPES,
             buffer: Vec::new(),
         }
+    }
+
+    /// With tournaments for so many shapes of asks: each takes 8 bytes a node or more.
+    #[must_use]
+    pub fn remembering(mut self, shapes: usize) -> Self {
+        self.most_shapes = shapes.max(1);
+        self
+    }
+
+    /// The node of the best score among those that a worker fits, and its points.
+    pub fn best(&mut self, world: &World, ask: &WorkerAsk) -> Option<(NodeId, i32)> {
+        self.follow(world);
+        let (leaf, points) = self.shape(world, ask).tree.top()?;
+        Some((*self.order.get(leaf)?, points))
     }
 
     /// What [`Choose::choose`] says, found by looking at every node: slow, and remembers nothing.
@@ -109,7 +127,13 @@ impl<S: Score> Indexed<S> {
     ) -> Option<Choice> {
         let mut best: Option<(i32, u32, Candidate)> = None;
         let mut candidates = 0;
-        for id in (0..world.nodes().len() as u32).map(NodeId) {
+        let (all, some) = match search.scope {
+            Scope::Fleet => (world.nodes().len() as u32, &[][..]),
+            Scope::Node(ref node) => (0, std::slice::from_ref(node)),
+            Scope::Island(island) => (0, world.island_nodes(island)),
+            Scope::Domain(_, domain) => (0, world.domain_nodes(domain)),
+        };
+        for id in (0..all).map(NodeId).chain(some.iter().copied()) {
             if !search.allows(world, id) {
                 continue;
             }
@@ -225,13 +249,14 @@ impl<S: Score> Indexed<S> {
             digests,
             log,
             shapes,
+            most_shapes,
             ..
         } = self;
         let known = shapes.get(ask).is_some_and(|shape| {
             shape.until >= self.forgotten && now - shape.until <= order.len() as u64
         });
         if !known {
-            if shapes.len() >= SHAPES && !shapes.contains_key(ask) {
+            if shapes.len() >= *most_shapes && !shapes.contains_key(ask) {
                 // The one that was not used for longest; no two were used at once.
                 let oldest = shapes.iter().min_by_key(|(_, shape)| shape.used);
                 if let Some(oldest) = oldest.map(|(ask, _)| *ask) {
@@ -276,7 +301,12 @@ impl<S: Score> Choose for Indexed<S> {
     }
 
     fn choose(&mut self, world: &World, ask: &WorkerAsk, search: Search<'_>) -> Option<Choice> {
-        if let Scope::Node(_) | Scope::Island(_) = search.scope {
+        let small = match search.scope {
+            Scope::Node(_) | Scope::Island(_) => true,
+            Scope::Domain(_, domain) => world.domain_nodes(domain).len() <= SMALL,
+            Scope::Fleet => false,
+        };
+        if small {
             return self.choose_by_scan(world, ask, search);
         }
         self.follow(world);
@@ -284,7 +314,7 @@ impl<S: Score> Choose for Indexed<S> {
         let shape = self.shape(world, ask);
         let candidates = shape.tree.inside();
         let id = if free {
-            let leaf = shape.tree.first()?;
+            let (leaf, _) = shape.tree.top()?;
             *self.order.get(leaf)?
         } else {
             self.shape_first(ask, |id| search.allows(world, id))?

@@ -60,8 +60,8 @@ impl Tree {
         }
     }
 
-    /// The first leaf of the best score; `None`: no leaf takes part.
-    pub(super) fn first(&self) -> Option<usize> {
+    /// The first leaf of the best score, and the score; `None`: no leaf takes part.
+    pub(super) fn top(&self) -> Option<(usize, i32)> {
         let top = self.at(1);
         if top == OUT {
             return None;
@@ -71,7 +71,7 @@ impl Tree {
             at *= 2;
             at += usize::from(self.at(at) != top);
         }
-        Some(at - self.half)
+        Some((at - self.half, top))
     }
 
     /// The first leaf of the best score among those that are accepted.
