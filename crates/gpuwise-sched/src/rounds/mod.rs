@@ -23,7 +23,7 @@ mod worth;
 pub use interior::{Rates, Solved, max_min, meets};
 pub use linear::{Optimum, maximise};
 pub use named::{NAMES, Setting, named};
-pub use speeds::{Class, Speeds};
+pub use speeds::{Alone, Beside, Class, Classes, Speeds};
 
 /// A job as a round sees it.
 #[derive(Debug, Clone, Copy, PartialEq)]

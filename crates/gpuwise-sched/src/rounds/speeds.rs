@@ -2,6 +2,13 @@
 
 use std::collections::BTreeMap;
 
+/// A speed alone: kind of GPU, program, GPUs, steps per second.
+pub type Alone = (String, String, u32, f64);
+/// Speeds side by side: kind of GPU, first and second program, GPUs, steps per second of each.
+pub type Beside = (String, String, String, u32, (f64, f64));
+/// The class of each program and number of GPUs.
+pub type Classes = BTreeMap<(String, u32), usize>;
+
 /// Jobs that are alike: one program on so many GPUs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Class {
@@ -27,6 +34,35 @@ impl Speeds {
             kinds,
             ..Self::default()
         }
+    }
+
+    /// What was measured, as tables, for these kinds of GPU; others are passed over.
+    pub fn measured(kinds: &[String], alone: &[Alone], beside: &[Beside]) -> (Self, Classes) {
+        let kind_of = |name: &String| kinds.iter().position(|kind| kind == name);
+        let mut rows: BTreeMap<(String, u32), Vec<f64>> = BTreeMap::new();
+        for (kind, program, gpus, speed) in alone {
+            if let Some(kind) = kind_of(kind) {
+                let row = rows.entry((program.clone(), *gpus));
+                row.or_insert_with(|| vec![0.0; kinds.len()])[kind] = *speed;
+            }
+        }
+        let mut speeds = Self::new(kinds.len());
+        let mut classes = Classes::new();
+        for ((name, gpus), row) in rows {
+            let class = Class {
+                name: name.clone(),
+                gpus,
+            };
+            classes.insert((name, gpus), speeds.add(class, &row));
+        }
+        for (kind, one, other, gpus, both) in beside {
+            let class = |program: &String| classes.get(&(program.clone(), *gpus)).copied();
+            if let (Some(kind), Some(one), Some(other)) = (kind_of(kind), class(one), class(other))
+            {
+                speeds.pair(kind, one, other, *both);
+            }
+        }
+        (speeds, classes)
     }
 
     /// Adds a class with its speed on each kind and gives its place. Speeds that are no positive number

@@ -7,6 +7,7 @@ mod cluster;
 mod engine_naive;
 mod engine_oracles;
 mod engine_rules;
+mod gavel;
 mod genai;
 mod faults;
 mod metrics;

@@ -7,9 +7,9 @@ use gpuwise_read::fleet::{
     GavelJob, GavelSpeeds, read_gavel_programs, read_gavel_speeds, read_gavel_trace,
     read_gavel_units,
 };
-use gpuwise_sched::rounds::{Class, NAMES, Setting, Speeds, named};
+use gpuwise_sched::rounds::{NAMES, Setting, Speeds, named};
 use gpuwise_sim::fleet::gavel::{Outcome, Trace, TraceJob};
-use std::{collections::BTreeMap, path::Path, time::Instant};
+use std::{path::Path, time::Instant};
 
 /// The trace that the name alone means.
 const USUAL: &str = "trace_physical_continuous.csv";
@@ -115,7 +115,8 @@ fn trace(flags: &cli::Replay, places: &Places, path: Option<&Path>) -> anyhow::R
     let measured = read_gavel_speeds(&path.display().to_string(), &files::text(&path)?)?;
     let usual = if sweep { SWEEP_FLEET } else { FLEET };
     let supply = fleet(flags.fleet.as_deref().unwrap_or(usual), &measured)?;
-    let (speeds, classes) = speeds(&measured, &supply);
+    let kinds: Vec<String> = supply.iter().map(|(kind, _)| kind.clone()).collect();
+    let (speeds, classes) = Speeds::measured(&kinds, &measured.alone, &measured.beside);
     let jobs = jobs
         .iter()
         .map(|job| {
@@ -207,39 +208,6 @@ fn fleet(text: &str, measured: &GavelSpeeds) -> anyhow::Result<Vec<(String, u32)
         supply.push((kind, count));
     }
     Ok(supply)
-}
-
-type Classes = BTreeMap<(String, u32), usize>;
-
-/// Speeds on the kinds of a fleet, and the class of each program and number of GPUs.
-fn speeds(measured: &GavelSpeeds, supply: &[(String, u32)]) -> (Speeds, Classes) {
-    let kind_of = |name: &str| supply.iter().position(|(kind, _)| kind == name);
-    let mut rows: BTreeMap<(String, u32), Vec<f64>> = BTreeMap::new();
-    for (kind, program, gpus, speed) in &measured.alone {
-        if let Some(kind) = kind_of(kind) {
-            let row = rows.entry((program.clone(), *gpus));
-            let row = row.or_insert_with(|| vec![0.0; supply.len()]);
-            if let Some(slot) = row.get_mut(kind) {
-                *slot = *speed;
-            }
-        }
-    }
-    let mut speeds = Speeds::new(supply.len());
-    let mut classes = Classes::new();
-    for ((name, gpus), row) in rows {
-        let class = Class {
-            name: name.clone(),
-            gpus,
-        };
-        classes.insert((name, gpus), speeds.add(class, &row));
-    }
-    for (kind, one, other, gpus, both) in &measured.beside {
-        let class = |program: &String| classes.get(&(program.clone(), *gpus)).copied();
-        if let (Some(kind), Some(one), Some(other)) = (kind_of(kind), class(one), class(other)) {
-            speeds.pair(kind, one, other, *both);
-        }
-    }
-    (speeds, classes)
 }
 
 /// Seeds of what policies draw: a range, a list, or 0.
