@@ -11,6 +11,7 @@ macro_rules! pages {
 
 pages! {
     measuring_a_server: "measuring-a-server.md",
+    rounds: "rounds.md",
     simulated_cluster: "simulated-cluster.md",
     simulated_engine: "simulated-engine.md",
     simulation: "simulation.md",

@@ -73,33 +73,74 @@ impl Worths<'_> {
 
     /// For each job and kind the pairs that are worth most.
     pub(super) fn pairs(&self, choices: &mut Vec<Choice>) {
-        let speeds = self.ground.speeds;
+        let mut of_class = vec![Vec::new(); self.ground.speeds.classes().len()];
+        for job in self.free() {
+            if let Some(jobs) = of_class.get_mut(self.jobs[job].class) {
+                jobs.push(job);
+            }
+        }
         let mut found = Vec::new();
         for kind in 0..self.ground.supply.len() {
-            for job in self.free() {
-                let class = self.jobs[job].class;
-                let gpus = speeds.gpus(class);
-                let from = found.len();
-                for mate in self.free().filter(|mate| *mate != job) {
-                    let other = self.jobs[mate].class;
-                    let gains = speeds.gpus(other) == gpus
-                        && (speeds.gain(kind, class, other)).is_some_and(|g| g >= LEAST_GAIN);
-                    if let (true, Some((one, two))) = (gains, speeds.beside(kind, class, other)) {
-                        found.push(Choice {
-                            job: job.min(mate),
-                            mate: Some(job.max(mate)),
-                            kind,
-                            gpus,
-                            worth: self.worth(job, one) + self.worth(mate, two),
-                        });
-                    }
+            for (class, jobs) in of_class
+                .iter()
+                .enumerate()
+                .filter(|(_, jobs)| !jobs.is_empty())
+            {
+                let mates = self.mates(kind, class, &of_class);
+                for job in jobs {
+                    self.best_pairs(*job, kind, &mates, &mut found);
                 }
-                found[from..].sort_by(|a, b| b.worth.total_cmp(&a.worth));
-                found.truncate(from + PARTNERS);
             }
         }
         found.sort_by_key(|choice| (choice.kind, choice.job, choice.mate));
         found.dedup_by_key(|choice| (choice.kind, choice.job, choice.mate));
         choices.append(&mut found);
+    }
+
+    /// Jobs that a class gains beside, with the speeds of both.
+    fn mates(
+        &self,
+        kind: usize,
+        class: usize,
+        of_class: &[Vec<usize>],
+    ) -> Vec<(usize, (f64, f64))> {
+        let speeds = self.ground.speeds;
+        let gains = |mate: usize| {
+            speeds.gpus(mate) == speeds.gpus(class)
+                && (speeds.gain(kind, class, mate)).is_some_and(|gain| gain >= LEAST_GAIN)
+        };
+        let mut mates = Vec::new();
+        for (mate, both) in speeds.mates(kind, class) {
+            if let Some(jobs) = of_class.get(*mate).filter(|jobs| !jobs.is_empty())
+                && gains(*mate)
+            {
+                mates.extend(jobs.iter().map(|job| (*job, *both)));
+            }
+        }
+        mates
+    }
+
+    fn best_pairs(
+        &self,
+        job: usize,
+        kind: usize,
+        mates: &[(usize, (f64, f64))],
+        found: &mut Vec<Choice>,
+    ) {
+        let gpus = self.ground.speeds.gpus(self.jobs[job].class);
+        let from = found.len();
+        for (mate, (one, two)) in mates.iter().filter(|(mate, _)| *mate != job) {
+            found.push(Choice {
+                job: job.min(*mate),
+                mate: Some(job.max(*mate)),
+                kind,
+                gpus,
+                worth: self.worth(job, *one) + self.worth(*mate, *two),
+            });
+        }
+        found[from..].sort_by(|a, b| {
+            (b.worth.total_cmp(&a.worth)).then((a.job, a.mate).cmp(&(b.job, b.mate)))
+        });
+        found.truncate(from + PARTNERS);
     }
 }

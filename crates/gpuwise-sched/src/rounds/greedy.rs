@@ -2,7 +2,7 @@
 
 use super::{Ground, RoundJob, RoundPolicy, Turn};
 
-/// Jobs in the order of the time that they still need where they are fastest, of equals the elder;
+/// Jobs in the order of the GPU-time that they still need where they are fastest, of equals the elder;
 /// each takes the fastest kind that has room. What is left of each is known.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct ShortestLeft;
@@ -14,7 +14,8 @@ impl RoundPolicy for ShortestLeft {
 
     fn turns(&mut self, _now_s: f64, jobs: &[RoundJob], ground: &Ground<'_>) -> Vec<Turn> {
         let needs = |job: &RoundJob| {
-            job.left.unwrap_or(f64::INFINITY) / ground.speeds.best(job.class).max(1e-12)
+            f64::from(ground.speeds.gpus(job.class)) * job.left.unwrap_or(f64::INFINITY)
+                / ground.speeds.best(job.class).max(1e-12)
         };
         let mut order: Vec<(f64, usize)> = (jobs.iter().enumerate())
             .map(|(at, job)| (needs(job), at))

@@ -24,7 +24,8 @@ pub struct Speeds {
     kinds: usize,
     classes: Vec<Class>,
     alone: Vec<f64>,
-    beside: BTreeMap<(usize, usize, usize), (f64, f64)>,
+    /// For each class and kind those who can be beside it, by class.
+    beside: Vec<Vec<(usize, (f64, f64))>>,
 }
 
 impl Speeds {
@@ -72,6 +73,7 @@ impl Speeds {
         let speeds = alone.iter().map(|speed| sound(*speed));
         let filled = speeds.chain(std::iter::repeat(0.0)).take(self.kinds);
         self.alone.extend(filled);
+        self.beside.resize(self.alone.len(), Vec::new());
         self.classes.len() - 1
     }
 
@@ -80,10 +82,19 @@ impl Speeds {
     pub fn pair(&mut self, kind: usize, first: usize, second: usize, speeds: (f64, f64)) {
         let (one, two) = (sound(speeds.0), sound(speeds.1));
         if one > 0.0 && two > 0.0 {
-            self.beside.insert((kind, first, second), (one, two));
-            self.beside
-                .entry((kind, second, first))
-                .or_insert((two, one));
+            self.put(kind, first, second, (one, two), true);
+            self.put(kind, second, first, (two, one), false);
+        }
+    }
+
+    fn put(&mut self, kind: usize, first: usize, second: usize, both: (f64, f64), told: bool) {
+        let Some(row) = self.beside.get_mut(first * self.kinds + kind) else {
+            return;
+        };
+        match row.binary_search_by_key(&second, |(mate, _)| *mate) {
+            Ok(at) if told => row[at].1 = both,
+            Ok(_) => {}
+            Err(at) => row.insert(at, (second, both)),
         }
     }
 
@@ -116,7 +127,15 @@ impl Speeds {
 
     /// Steps per second of both side by side; `None`: they do not fit, or nobody has measured it.
     pub fn beside(&self, kind: usize, first: usize, second: usize) -> Option<(f64, f64)> {
-        self.beside.get(&(kind, first, second)).copied()
+        let row = self.mates(kind, first);
+        let at = row.binary_search_by_key(&second, |(mate, _)| *mate).ok()?;
+        row.get(at).map(|(_, both)| *both)
+    }
+
+    /// Those who can be beside a class on a kind, and the speeds of both.
+    pub fn mates(&self, kind: usize, class: usize) -> &[(usize, (f64, f64))] {
+        let row = self.beside.get(class * self.kinds + kind);
+        row.map_or(&[], Vec::as_slice)
     }
 
     /// How much more GPUs do with both than with one alone: the sum of both speeds, each as a part of
