@@ -8,4 +8,5 @@ mod lint;
 mod report;
 mod mig;
 mod moves;
+mod rounds;
 mod support;

@@ -247,3 +247,57 @@ fn the_same_jobs_all_at_once() {
     assert!(span("gpuwise", false) < published);
     assert!(span("gpuwise", true) < 0.95 * published);
 }
+
+#[test]
+fn bad_traces_and_speeds_are_told_with_their_line() {
+    use gpuwise_read::fleet::{read_gavel_programs, read_gavel_speeds, read_gavel_trace};
+    let head = "job_id,arrival_s,job_type,scale_factor,total_steps,priority_weight";
+    for (rows, words) in [
+        ("0,0.0,A,1,10", "line 2: 5 cells; expected 6"),
+        ("0,-1,A,1,10,1", "line 2: arrival_s is \"-1\""),
+        ("0,nan,A,1,10,1", "arrival_s is \"nan\""),
+        ("0,0,A,0,10,1", "scale_factor is \"0\""),
+        ("0,0,A,1,0,1", "total_steps is \"0\""),
+        ("0,0,A,1,1e3,1", "total_steps is \"1e3\""),
+        ("0,0,A,1,10,0", "priority_weight is \"0\""),
+        (
+            "7,0,A,1,10,1\n\n7,1,A,1,10,1",
+            "line 4: two jobs have the id \"7\"",
+        ),
+    ] {
+        let error = read_gavel_trace("t.csv", &format!("{head}\n{rows}\n")).unwrap_err();
+        assert!(error.to_string().contains(words), "{error}");
+    }
+    let error = read_gavel_trace("t.csv", "a,b\n").unwrap_err();
+    assert!(error.to_string().contains("line 1: the header is \"a,b\""));
+    let late = read_gavel_trace("t.csv", &format!("{head}\n0,9,A,1,1,1\n1,3,B,2,5,2\n")).unwrap();
+    assert_eq!(
+        (late[0].program.as_str(), late[0].gpus, late[0].steps),
+        ("B", 2, 5)
+    );
+    let programs = "template_index,job_type,distributed\n1,A,1\n";
+    assert!(read_gavel_programs("p.csv", programs).is_err());
+    for (text, words) in [
+        ("[", "line 1: this is not JSON"),
+        ("[]", "expected an object of kinds"),
+        ("{\"k\": 1}", "k: expected an object of programs"),
+        ("{\"k\": {\"A\": {}}}", "k, A: expected a name"),
+        (
+            "{\"k\": {\"('A', 1)\": {\"null\": \"x\"}}}",
+            "the speed alone is not a number",
+        ),
+        (
+            "{\"k\": {\"('A', 1)\": {\"('B', 1)\": [1]}}}",
+            "are not two numbers",
+        ),
+    ] {
+        let error = read_gavel_speeds("s.json", text).unwrap_err();
+        assert!(error.to_string().contains(words), "{error}");
+    }
+    let text =
+        "{\"k\": {\"('A (x)', 2)\": {\"null\": 1.5, \"('B', 2)\": [1, 0.5], \"('B', 1)\": [1, 1]}},
+        \"k_unconsolidated\": {\"('A (x)', 2)\": {\"null\": 1}}}";
+    let speeds = read_gavel_speeds("s.json", text).unwrap();
+    assert_eq!(speeds.alone, [("k".into(), "A (x)".into(), 2, 1.5)]);
+    assert_eq!(speeds.beside.len(), 1);
+}

@@ -39,7 +39,11 @@ pub(super) fn rows(flags: &cli::Replay, path: Option<&Path>) -> anyhow::Result<V
     } else {
         flags.policy.clone()
     };
-    let seeds = seeds(flags.seeds.as_deref())?;
+    // Policies draw from seeds themselves: every one will do.
+    let seeds = match flags.seeds.as_deref() {
+        Some(given) => super::range(given)?,
+        None => vec![0],
+    };
     let mut rows = Vec::new();
     for name in &policies {
         for seed in &seeds {
@@ -208,14 +212,4 @@ fn fleet(text: &str, measured: &GavelSpeeds) -> anyhow::Result<Vec<(String, u32)
         supply.push((kind, count));
     }
     Ok(supply)
-}
-
-/// Seeds of what policies draw: a range, a list, or 0.
-fn seeds(given: Option<&str>) -> anyhow::Result<Vec<u64>> {
-    // Every seed is there: policies draw from it themselves.
-    let there: Vec<u64> = (0..=10_000).collect();
-    match given {
-        None => Ok(vec![0]),
-        Some(_) => super::seeds(given, &there),
-    }
 }
