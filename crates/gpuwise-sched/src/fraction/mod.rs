@@ -7,7 +7,7 @@
 //! and a cut one by its instances only: the world refuses anything else.
 
 use crate::mig;
-use gpuwise_domain::placement::{GpuKind, SliceAsk, VgpuProfile};
+use gpuwise_domain::placement::{GpuKind, Occupancy, SliceAsk, VgpuProfile};
 
 /// A part of a GPU, as it is asked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -95,7 +95,7 @@ pub fn mig_instance(kind: &GpuKind, part: Part) -> Option<Takes> {
     Some(Takes {
         milli: (u64::from(row.units?) * 1000 / units.max(1)) as u32,
         memory_mib: row.memory_mib?,
-        alike: u32::from(mig::most(geometry, Default::default(), shape)),
+        alike: u32::from(mig::most(geometry, Occupancy::default(), shape)),
         setting: row.profile.clone(),
     })
 }

@@ -120,7 +120,7 @@ fn counts_are_those_of_all_subsets() {
         ("A30", Five),
         ("A30", All),
         ("H200 SXM 141GB", Five),
-        ("B200 SXM 180GB", Base),
+        ("B200 SXM 180GB", Five),
         ("RTX PRO 6000 Blackwell Server", Base),
     ] {
         let geometry = geometry(gpu, set);
@@ -324,6 +324,82 @@ fn packing_a_mix_beats_first_fit_in_index_order_where_order_matters() {
     }
     // Compute slices, as docs/concepts/mig-geometry.md gives them.
     assert_eq!((first, online, ours), (800, 852, 966));
+}
+
+/// Requests that come one by one and end after a while, on eight boards that are asked for 90 % of
+/// their compute: compute slices of those that found a place, of all that were asked.
+fn one_by_one(geometry: &MigGeometry, asked: &[u32], weighed: bool) -> (u64, u64) {
+    let total: u64 = asked.iter().map(|often| u64::from(*often)).sum();
+    let compute = compute(geometry);
+    let mean: u64 = asked
+        .iter()
+        .zip(&compute)
+        .map(|(n, c)| u64::from(n * c))
+        .sum();
+    // In arrivals: 90 % of 56 slices, over the mean request, and twice that as it is drawn evenly.
+    let longest = 2 * 504 * total / (10 * mean);
+    let value = Worth::new(geometry, asked);
+    let (mut placed, mut wanted) = (0, 0);
+    for seed in 0..10 {
+        let mut random = RandomStream::new(seed, "requests", 1);
+        let mut boards = [Occupancy::default(); 8];
+        let mut ends: Vec<(u64, usize, u8, u8)> = Vec::new();
+        for now in 0..2_000 {
+            ends.retain(|(end, board, shape, start)| {
+                if *end <= now {
+                    boards[*board] = geometry.destroyed(boards[*board], *shape, *start).unwrap();
+                }
+                *end > now
+            });
+            let mut at = random.below(total);
+            let mut shape = 0_u8;
+            while at >= u64::from(asked[usize::from(shape)]) {
+                at -= u64::from(asked[usize::from(shape)]);
+                shape += 1;
+            }
+            let end = now + 1 + random.below(longest);
+            let slices = u64::from(compute[usize::from(shape)]);
+            wanted += slices;
+            let spot = if weighed {
+                value.best(boards, shape)
+            } else {
+                first_fit(geometry, boards, shape)
+            };
+            if let Some(spot) = spot {
+                boards[spot.board] = spot.after;
+                ends.push((end, spot.board, shape, spot.start));
+                placed += slices;
+            }
+        }
+    }
+    (placed, wanted)
+}
+
+#[test]
+fn weighing_what_is_lost_places_more_of_those_who_come_one_by_one() {
+    let geometry = geometry("H100 SXM5 80GB", ProfileSet::Five);
+    // Frequencies of 1g, 2g, 3g, 4g, 7g; then thousandths of the compute that was placed, by first
+    // fit and weighed, as docs/concepts/mig-geometry.md gives them.
+    let found: Vec<(u64, u64)> = [
+        [1, 1, 1, 1, 1],
+        [8, 4, 1, 1, 1],
+        [4, 0, 0, 1, 0],
+        [0, 2, 3, 0, 0],
+    ]
+    .iter()
+    .map(|asked| {
+        let share = |(placed, wanted): (u64, u64)| placed * 1000 / wanted;
+        (
+            share(one_by_one(&geometry, asked, false)),
+            share(one_by_one(&geometry, asked, true)),
+        )
+    })
+    .collect();
+    assert!(
+        found.iter().all(|(first, weighed)| weighed > first),
+        "{found:?}"
+    );
+    assert_eq!(found, [(783, 819), (810, 825), (760, 871), (863, 880)]);
 }
 
 #[test]

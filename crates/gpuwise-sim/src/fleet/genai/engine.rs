@@ -115,7 +115,7 @@ impl<'d> Engine<'d> {
             now: 0,
             count: 0,
             next: BinaryHeap::new(),
-            holders: vec![Holder::default(); day.day.holders.len()],
+            holders: vec![Holder::default(); day.trace.holders.len()],
             gpus: vec![Gpu::default(); gpus as usize],
             kept: vec![VecDeque::new(); hosts],
             holds: homes
@@ -127,7 +127,7 @@ impl<'d> Engine<'d> {
             reloads: 0,
             warm_hits: 0,
         };
-        let lists = day.day.holders.iter().zip(&day.arrivals.of).enumerate();
+        let lists = day.trace.holders.iter().zip(&day.arrivals.of).enumerate();
         for (holder, (of, list)) in lists {
             for (at, (request, arrival)) in of.requests.iter().zip(list).enumerate() {
                 let when = arrival.at + request.queue.0;
@@ -143,7 +143,7 @@ impl<'d> Engine<'d> {
     }
 
     fn request(&self, holder: usize, request: usize) -> Option<(ServingRequest, Arrival)> {
-        let asked = self.day.day.holders.get(holder)?.requests.get(request)?;
+        let asked = self.day.trace.holders.get(holder)?.requests.get(request)?;
         let arrival = self.day.arrivals.of.get(holder)?.get(request)?;
         Some((*asked, *arrival))
     }
@@ -180,7 +180,7 @@ impl<'d> Engine<'d> {
         let seconds = (arrival.at / 1_000_000_000) as u32;
         let mib = self
             .day
-            .day
+            .trace
             .holders
             .get(holder)
             .map_or(0, |of| of.resident_mib(seconds));

@@ -156,7 +156,7 @@ pub enum GenaiError {
 /// A day with its arrivals, ready to be run.
 #[derive(Debug)]
 pub struct Day<'d> {
-    day: &'d ServingDay,
+    trace: &'d ServingDay,
     setting: &'d Setting,
     arrivals: arrivals::Arrivals,
     /// A GPU for each container.
@@ -182,7 +182,7 @@ impl<'d> Day<'d> {
         let arrivals = arrivals::Arrivals::new(day, seed);
         let base = still::dedicated(day, &arrivals).ok_or(GenaiError::Empty)?;
         Ok(Self {
-            day,
+            trace: day,
             setting,
             arrivals,
             base,
@@ -202,10 +202,10 @@ impl<'d> Day<'d> {
         let mut run = match sharing {
             Sharing::Dedicated => return Ok(self.base.clone()),
             Sharing::Fixed => {
-                let homes = still::homes(self.day, self.setting.gpu_mib);
+                let homes = still::homes(self.trace, self.setting.gpu_mib);
                 engine::run(self, sharing, homes.gpus, Some(&homes.of))?
             }
-            Sharing::Slices => still::slices(self.day, &self.arrivals, self.setting)?,
+            Sharing::Slices => still::slices(self.trace, &self.arrivals, self.setting)?,
             Sharing::Reclaim | Sharing::Park | Sharing::Warm => {
                 engine::run(self, sharing, gpus.max(1), None)?
             }

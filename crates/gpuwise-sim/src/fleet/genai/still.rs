@@ -1,7 +1,7 @@
 //! Ways of sharing in which nobody ever moves.
 
 use super::{DayRun, GenaiError, Setting, Sharing, Tally, arrivals::Arrivals};
-use gpuwise_domain::placement::{ServingDay, SliceAsk};
+use gpuwise_domain::placement::{ServingDay, ServingHolder, SliceAsk};
 use gpuwise_sched::mig;
 use std::collections::BTreeMap;
 
@@ -33,7 +33,7 @@ pub(super) struct Homes {
 /// ever to be moved.
 pub(super) fn homes(day: &ServingDay, gpu_mib: u32) -> Homes {
     let mut order: Vec<usize> = (0..day.holders.len()).collect();
-    let peak = |at: &usize| day.holders.get(*at).map_or(0, |holder| holder.peak_mib());
+    let peak = |at: &usize| day.holders.get(*at).map_or(0, ServingHolder::peak_mib);
     order.sort_by_key(|at| std::cmp::Reverse(peak(at)));
     let mut free: Vec<u32> = Vec::new();
     let mut of = vec![0; day.holders.len()];
