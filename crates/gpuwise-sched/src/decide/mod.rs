@@ -107,7 +107,7 @@ pub fn decide(
             actions: Vec::new(),
         },
         report: Report::default(),
-        gate: Gate::default(),
+        gate: Gate::new(policy.moves.lend),
         policy,
         effort,
     };

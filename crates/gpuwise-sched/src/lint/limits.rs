@@ -96,8 +96,8 @@ impl Check<'_> {
                     let lasts = self.lasts(job, belief.expected.0, seats);
                     self.now.0.saturating_add(lasts) > kept.from.0
                 });
-            let stoppable = kept.from > self.now && job.preemption != Preemption::Never;
-            if !runs_into || stoppable {
+            let stoppable = job.preemption != Preemption::Never;
+            if !runs_into || stoppable && kept.from > self.now {
                 continue;
             }
             let Some(node) = world.node(kept.node) else {
@@ -120,7 +120,12 @@ impl Check<'_> {
                     "with job {} {left} GPUs of node {} are left for reservation {} of {}",
                     job.name, node.node.name, kept.name, kept.gpus
                 );
-                self.error(Rule::Reservation, what);
+                // It is lent: who may be stopped makes way as soon as it is wanted.
+                if stoppable {
+                    self.warn(Rule::Reservation, what);
+                } else {
+                    self.error(Rule::Reservation, what);
+                }
             }
         }
     }

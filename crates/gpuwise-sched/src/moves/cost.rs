@@ -32,6 +32,14 @@ pub struct Disturbance {
     pub cost: u128,
 }
 
+/// From starting a job again until it goes on where it was; `None`: it may not be stopped.
+pub(super) const fn restart_of(job: &Job) -> Option<Nanoseconds> {
+    match job.preemption {
+        Preemption::Allowed { restart, .. } => Some(restart),
+        Preemption::Never => None,
+    }
+}
+
 /// Work that is lost when a job stops now: half the time between its checkpoints, or all that it has
 /// done since it started where that is less.
 pub fn lost_work(state: &JobState, now: Nanoseconds) -> Nanoseconds {
@@ -97,10 +105,24 @@ impl For<'_> {
         if self.moves.migrate && running && not_above {
             push(Way::Move, cost(restart.0));
         }
-        if self.moves.preempt && (below || self.returns && not_above) {
+        let lent = self.moves.lend && self.is_on_mine(world, state);
+        if lent || self.moves.preempt && (below || self.returns && not_above) {
             let lost = lost_work(state, self.now).0.saturating_add(restart.0);
             push(Way::Stop, cost(lost));
         }
+    }
+
+    /// Whether somebody of another queue sits on a node where GPUs are kept for this job's now.
+    fn is_on_mine(&self, world: &World, state: &JobState) -> bool {
+        let mine = self.job.queue;
+        mine.is_some()
+            && state.job.queue != mine
+            && world.reservations().iter().any(|kept| {
+                Some(kept.queue) == mine
+                    && kept.from <= self.now
+                    && self.now < kept.until
+                    && state.seats.iter().any(|seat| seat.node == kept.node)
+            })
     }
 
     /// How many workers an elastic job can be without.

@@ -7,14 +7,19 @@
 //! priority where a holder who was idle takes back what was lent.
 
 mod cost;
+mod grow;
+mod pieces;
 mod prepare;
 mod room;
 mod scratch;
 mod search;
 mod sets;
+mod tidy;
 
 pub use cost::{Disturbance, Way, lost_work};
+pub use pieces::unusable;
 pub use room::{Room, make_room};
+pub use tidy::{Budget, Gain, Ledger, Tidy, tidy};
 
 use gpuwise_units::Nanoseconds;
 
@@ -37,6 +42,8 @@ pub struct Moves {
     pub recut: bool,
     /// Idle holders lose their GPUs while others wait; `None`: never.
     pub reclaim: Option<Idle>,
+    /// Jobs that may be stopped run on GPUs that are kept for another queue, until it wants them.
+    pub lend: bool,
     /// Jobs that are disturbed for one at most.
     pub most: u32,
     /// By how many thousandths each unit of a victim's priority makes it dearer.
@@ -66,6 +73,7 @@ impl Moves {
         attach: false,
         recut: false,
         reclaim: None,
+        lend: false,
         most: 16,
         priority_milli: 10,
         worth_milli: 100,
@@ -88,6 +96,7 @@ impl Moves {
             || self.elastic
             || self.attach
             || self.recut
+            || self.lend
             || self.reclaim.is_some()
     }
 }

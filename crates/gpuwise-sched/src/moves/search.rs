@@ -7,7 +7,7 @@ use super::{
     scratch::Scratch,
     sets::{asked, cheapest, cost},
 };
-use crate::{fit::Scope, world::Phase};
+use crate::{fit::Scope, queues, world::Phase};
 use gpuwise_domain::placement::{Action, Cause, JobId, NodeId, Seat};
 use std::collections::BTreeMap;
 
@@ -473,7 +473,7 @@ fn seat_movers(
 
 /// Seats for so many workers of a job, each where least must be made ready and least is left over; the
 /// second says which. They stay taken.
-fn seats(
+pub(super) fn seats(
     scratch: &mut Scratch<'_>,
     who: &For<'_>,
     id: JobId,
@@ -501,6 +501,13 @@ fn seats(
             let Some(candidate) = room_on(scratch, *node, &ask, site.scope, who.moves) else {
                 continue;
             };
+            let mut all = taken.clone();
+            all.push(candidate.seat.clone());
+            let world = scratch.world();
+            let lends = who.moves.lend;
+            if !queues::taken_from(world, id, &all, who.now, 1.0, lends).is_empty() {
+                continue;
+            }
             let key = (candidate.prepare.len(), free);
             if best.as_ref().is_none_or(|(least, _)| key < *least) {
                 best = Some((key, candidate));

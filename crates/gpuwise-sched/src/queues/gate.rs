@@ -51,6 +51,8 @@ pub struct Gate {
     guards: Vec<Guard>,
     /// Queues in which nobody goes ahead of one who has waited too long for its quota.
     closed: Vec<(QueueId, JobId)>,
+    /// Whether what is kept for a queue is lent to those who may be stopped.
+    lends: bool,
 }
 
 /// Seats that are to be held against what is guaranteed and kept.
@@ -61,6 +63,14 @@ pub(crate) struct Held<'a> {
 }
 
 impl Gate {
+    /// One that has seen nobody; it may lend what is kept for a queue.
+    pub(crate) fn new(lends: bool) -> Self {
+        Self {
+            lends,
+            ..Self::default()
+        }
+    }
+
     /// Who must go first in a job's queue; `None`: it may go.
     pub(crate) fn behind(&self, world: &World, job: &Job) -> Option<JobId> {
         let closed = |id: QueueId| self.closed.iter().find(|(queue, _)| *queue == id);
@@ -94,7 +104,7 @@ impl Gate {
         now: Nanoseconds,
         deviations: f64,
     ) -> Vec<NodeId> {
-        let mut nodes = kept::taken_from(world, held.job, held.seats, now, deviations);
+        let mut nodes = kept::taken_from(world, held.job, held.seats, now, deviations, self.lends);
         let Some(state) = world.job(held.job) else {
             return nodes;
         };
@@ -188,7 +198,7 @@ impl Gate {
                 let end =
                     ends::end_on(&future, state, &found, at, deviations).filter(|_| time.is_some());
                 let before = closed.len();
-                let mut nodes = kept::taken_from(&future, job.id, &found, at, deviations);
+                let mut nodes = kept::taken_from(&future, job.id, &found, at, deviations, false);
                 if nodes.is_empty() {
                     self.fit_in(job, &held, (at, end), &mut nodes);
                 }

@@ -8,13 +8,14 @@ use gpuwise_units::Nanoseconds;
 /// Nodes on which these seats would take what is kept for another queue.
 ///
 /// A job may sit on kept GPUs if it is expected to have ended when they are due, or, until then, if it
-/// may be stopped. Those of the queue that they are kept for, and free ones, are left.
-pub(super) fn taken_from(
+/// may be stopped; afterwards, too, where it `lends`. Those of the queue that they are kept for, and free ones, are left.
+pub(crate) fn taken_from(
     world: &World,
     job: JobId,
     seats: &[Seat],
     now: Nanoseconds,
     deviations: f64,
+    lends: bool,
 ) -> Vec<NodeId> {
     let mut nodes = Vec::new();
     let Some(state) = world.job(job).filter(|_| !world.reservations().is_empty()) else {
@@ -32,7 +33,8 @@ pub(super) fn taken_from(
         }
         let end = ends::end_on(world, state, seats, now, deviations);
         let gone = end.is_some_and(|end| end <= kept.from);
-        let stoppable = kept.from > now && state.job.preemption != Preemption::Never;
+        let lent = kept.from > now || lends;
+        let stoppable = lent && state.job.preemption != Preemption::Never;
         if gone || stoppable {
             continue;
         }

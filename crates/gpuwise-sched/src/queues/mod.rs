@@ -26,3 +26,4 @@ pub use victims::{may_take, reclaimable};
 
 pub(crate) use admit::{narrowed, within_quota};
 pub(crate) use gate::Held;
+pub(crate) use kept::taken_from;

@@ -2,12 +2,13 @@
 
 use crate::support::{fleet, job};
 use gpuwise_domain::placement::{
-    Action, Event, Gang, GpuShare, Job, JobId, NodeId, Part, Plan, Preemption, Seat, Stamped,
+    Action, Event, FabricPool, Gang, GpuShare, Home, Job, JobId, NodeId, Part, Plan, PoolId,
+    Preemption, Seat, Stamped,
 };
 use gpuwise_sched::{
     decide::{Effort, Order, Policy, decide},
     lint::{Limits, lint, lint_world},
-    moves::{Idle, Moves, Room, Way, make_room},
+    moves::{Budget, Idle, Ledger, Moves, Room, Tidy, Way, make_room, tidy},
     policy::BestFit,
     world::{Phase, World},
 };
@@ -399,4 +400,153 @@ proptest! {
             prop_assert!(plan.actions.is_empty());
         }
     }
+}
+
+/// Runs `tidy` and holds its plan against the linter and the world.
+fn tidied(world: &World, what: &Tidy, ledger: &mut Ledger, now: Nanoseconds) -> Vec<Action> {
+    let (plan, _) = tidy(now, world, what, ledger, Effort::ORDINARY);
+    assert_eq!(lint(world, &plan, Limits::NONE), Vec::new());
+    let mut after = world.clone();
+    after.accept(&plan).unwrap();
+    plan.actions
+}
+
+#[test]
+fn jobs_move_only_where_that_pays_and_within_the_budget() {
+    // Two nodes of four GPUs, each with two taken; most jobs ask for four.
+    let mut world = World::new(&fleet(&[4, 4]));
+    for (id, node) in [(0, 0), (1, 1)] {
+        let holder = Job {
+            preemption: stoppable(3600, 60),
+            ..job(id, 1, 2, 1000)
+        };
+        assert!(start(&mut world, 0, holder, &[node]));
+    }
+    for id in 10..14 {
+        asks(&mut world, job(id, 1, 4, 1000));
+    }
+    let budget = |horizon| Tidy {
+        defragment: Some(Budget {
+            moves: 1,
+            lost: Nanoseconds(1000 * SECOND),
+            per: Nanoseconds(3600 * SECOND),
+            horizon: Nanoseconds(horizon * SECOND),
+        }),
+        ..Tidy::default()
+    };
+    let mut ledger = Ledger::default();
+    // The move frees 4 GPUs for four of six jobs, 2.67 of them on average, and loses 2 GPUs for 60 s.
+    assert_eq!(tidied(&world, &budget(45), &mut ledger, NOW), []);
+    let found = tidied(&world, &budget(46), &mut ledger, NOW);
+    assert!(matches!(
+        found.as_slice(),
+        [Action::Move { seats, .. }] if seats.len() == 1
+    ));
+    // The budget of this hour is spent.
+    assert_eq!(tidied(&world, &budget(46), &mut ledger, NOW), []);
+    let later = Nanoseconds(NOW.0 + 3600 * SECOND);
+    assert_eq!(tidied(&world, &budget(46), &mut ledger, later).len(), 1);
+}
+
+#[test]
+fn elastic_jobs_grow_while_nobody_waits() {
+    let mut world = World::new(&fleet(&[4, 4]));
+    for id in 0..2 {
+        let elastic = Job {
+            preemption: stoppable(3600, 60),
+            gang: Gang {
+                least: 1,
+                preferred: 1 + id,
+                most: 4,
+            },
+            ..job(id, 1 + id, 1, 1000)
+        };
+        let nodes = vec![id; 1 + id as usize];
+        assert!(start(&mut world, 0, elastic, &nodes));
+    }
+    let grow = Tidy {
+        grow: true,
+        ..Tidy::default()
+    };
+    let mut ledger = Ledger::default();
+    let found = tidied(&world, &grow, &mut ledger, NOW);
+    // Five GPUs are free; the one with fewer workers gains more by each.
+    let sizes: Vec<(JobId, usize)> = found
+        .iter()
+        .map(|action| match action {
+            Action::Resize { job, seats } => (*job, seats.len()),
+            _ => (JobId(99), 0),
+        })
+        .collect();
+    assert_eq!(sizes, [(JobId(0), 4), (JobId(1), 4)]);
+    asks(&mut world, job(9, 1, 8, 1000));
+    assert_eq!(tidied(&world, &grow, &mut ledger, NOW), []);
+}
+
+#[test]
+fn pooled_gpus_come_when_needed_and_go_when_long_idle() {
+    let mut fleet = fleet(&[1, 1]);
+    for index in 0..2 {
+        let mut pooled = fleet.gpus[0].clone();
+        (pooled.home, pooled.index) = (Home::Pool(PoolId(0)), index);
+        fleet.gpus.push(pooled);
+    }
+    fleet.pools.push(FabricPool {
+        name: "p".into(),
+        attach: Nanoseconds(5 * SECOND),
+        detach: Nanoseconds(5 * SECOND),
+    });
+    (fleet.nodes[1].pools, fleet.nodes[1].slots) = (vec![PoolId(0)], 2);
+    let mut world = World::new(&fleet);
+    asks(&mut world, job(0, 1, 2, 1000));
+    let attach = Moves {
+        attach: true,
+        ..Moves::NONE
+    };
+    let found = room(&world, 0, &attach).unwrap();
+    assert!(matches!(
+        found.actions.as_slice(),
+        [
+            Action::Attach {
+                node: NodeId(1),
+                ..
+            },
+            Action::Place { .. }
+        ]
+    ));
+    for action in found.actions {
+        apply(&mut world, 10_000, Event::Done(action));
+    }
+    let how = gpuwise_domain::placement::Ended::Finished;
+    apply(&mut world, 10_100, Event::Ended { job: JobId(0), how });
+    let detach = Tidy {
+        detach_after: Some(Nanoseconds(60 * SECOND)),
+        ..Tidy::default()
+    };
+    let mut ledger = Ledger::default();
+    for (second, gone) in [(10_100, 0), (10_159, 0), (10_160, 1)] {
+        let at = Nanoseconds(second * SECOND);
+        assert_eq!(tidied(&world, &detach, &mut ledger, at).len(), gone);
+    }
+}
+
+#[test]
+fn a_drained_node_is_left() {
+    let mut world = World::new(&fleet(&[2, 2]));
+    let holder = Job {
+        preemption: stoppable(3600, 60),
+        ..job(0, 1, 2, 1000)
+    };
+    assert!(start(&mut world, 0, holder, &[0]));
+    let (node, health) = (NodeId(0), gpuwise_domain::placement::Health::Draining);
+    apply(&mut world, 9_000, Event::NodeHealth { node, health });
+    let evacuate = Tidy {
+        evacuate: true,
+        ..Tidy::default()
+    };
+    let found = tidied(&world, &evacuate, &mut Ledger::default(), NOW);
+    assert!(matches!(
+        found.as_slice(),
+        [Action::Move { seats, .. }] if seats[0].node == NodeId(1)
+    ));
 }

@@ -12,7 +12,7 @@ use gpuwise_domain::placement::{
 use gpuwise_sched::{
     decide::{Effort, Order, Policy, decide},
     lint::{Limits, Severity, lint, lint_world},
-    moves::{Idle, Moves},
+    moves::{Budget, Idle, Ledger, Moves, Tidy, tidy},
     policy::BestFit,
     world::{Phase, World},
 };
@@ -45,6 +45,7 @@ struct Run {
     submitted: BTreeSet<JobId>,
     ended: BTreeSet<JobId>,
     hash: PlansHash,
+    ledger: Ledger,
     fault_milli: u64,
     seen: BTreeMap<&'static str, u32>,
 }
@@ -56,6 +57,18 @@ struct Trail {
     seen: BTreeMap<&'static str, u32>,
     end: String,
 }
+
+const TIDY: Tidy = Tidy {
+    evacuate: true,
+    detach_after: Some(Nanoseconds(40 * SECOND)),
+    grow: true,
+    defragment: Some(Budget {
+        moves: 3,
+        lost: Nanoseconds(600 * SECOND),
+        per: Nanoseconds(120 * SECOND),
+        horizon: Nanoseconds(600 * SECOND),
+    }),
+};
 
 fn moves() -> Moves {
     Moves {
@@ -92,6 +105,7 @@ impl Run {
             submitted: BTreeSet::new(),
             ended: BTreeSet::new(),
             hash: PlansHash::default(),
+            ledger: Ledger::default(),
             fault_milli: 100,
             seen: BTreeMap::new(),
         };
@@ -270,19 +284,29 @@ impl Run {
             explains: false,
         };
         let (plan, _) = decide(now, &self.world, &demand, &mut self.policy, effort);
-        assert_eq!(before, self.world, "deciding changes nothing");
-        self.hash.add(&plan);
+        self.carries_out(&before, &plan);
+        if self.sent.is_multiple_of(3) {
+            let before = self.world.clone();
+            let (plan, _) = tidy(now, &self.world, &TIDY, &mut self.ledger, effort);
+            self.carries_out(&before, &plan);
+        }
+    }
+
+    fn carries_out(&mut self, before: &World, plan: &Plan) {
+        let now = plan.made;
+        assert_eq!(*before, self.world, "deciding changes nothing");
+        self.hash.add(plan);
         if plan.actions.is_empty() {
             return;
         }
-        let notes = lint(&self.world, &plan, Limits::NONE);
+        let notes = lint(&self.world, plan, Limits::NONE);
         let wrong: Vec<_> = notes
             .into_iter()
             .filter(|note| note.severity == Severity::Error)
             .collect();
         assert_eq!(wrong, Vec::new(), "{plan:?}");
-        kept(&self.world, &plan);
-        self.executor.accept(&mut self.world, &plan).unwrap();
+        kept(&self.world, plan);
+        self.executor.accept(&mut self.world, plan).unwrap();
         let mut steps = Vec::new();
         self.executor.start(now, &self.world, &mut steps);
         self.follow(steps);

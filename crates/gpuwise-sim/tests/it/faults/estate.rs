@@ -10,9 +10,9 @@ use gpuwise_units::{Nanoseconds, RandomStream};
 const SECOND: u64 = 1_000_000_000;
 
 /// What happens to actions; each must come up.
-pub(super) const WORDS: [&str; 12] = [
+pub(super) const WORDS: [&str; 13] = [
     "place", "preempt", "move", "resize", "switch", "cut", "merge", "attach", "reclaim", "restore",
-    "failed", "dropped",
+    "failed", "dropped", "detach",
 ];
 
 pub(super) const fn word(action: &Action) -> &'static str {
