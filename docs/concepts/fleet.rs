@@ -1,0 +1,98 @@
+// What the worked examples about placing share: small fleets and jobs.
+
+use gpuwise_domain::placement::{
+    Action, Event, Fleet, FleetGpu, Gang, GpuAsk, GpuId, GpuKind, GpuShare, Health, Home, Job, JobId,
+    KindId, Kinds, Need, Node, NodeId, Part, Preemption, Seat, Stamped, WorkerAsk,
+};
+use gpuwise_sched::world::World;
+use gpuwise_units::Nanoseconds;
+
+/// So many seconds.
+pub fn seconds(count: u64) -> Nanoseconds {
+    Nanoseconds(count * 1_000_000_000)
+}
+
+/// Nodes with so many GPUs each, all of one kind, and more processor time and memory than is asked for.
+pub fn fleet(nodes: &[u32]) -> Fleet {
+    let kind = GpuKind {
+        name: "A".into(),
+        memory_mib: Some(81_920),
+        units: None,
+        bandwidth_gbs: None,
+        tflops: None,
+        price: None,
+        mig: None,
+    };
+    let mut fleet = Fleet { kinds: vec![kind], ..Fleet::default() };
+    for (id, count) in nodes.iter().enumerate() {
+        let first = fleet.gpus.len() as u32;
+        for index in 0..*count {
+            fleet.gpus.push(FleetGpu {
+                kind: KindId(0),
+                home: Home::Node(NodeId(id as u32)),
+                index,
+                numa: None,
+                switch: None,
+                island: None,
+                rail: None,
+                health: Health::Up,
+                mig_on: false,
+            });
+        }
+        fleet.nodes.push(Node {
+            name: format!("n{id}"),
+            cpu_milli: 1_000_000,
+            memory_mib: 1_000_000,
+            gpus: (first..first + count).map(GpuId).collect(),
+            ..Node::default()
+        });
+    }
+    fleet
+}
+
+/// A job of one worker with whole GPUs.
+pub fn job(id: u32, gpus: u32, priority: i32, preemption: Preemption) -> Job {
+    let (kinds, need) = (Kinds::ANY, Need::default());
+    Job {
+        id: JobId(id),
+        name: format!("job {id}"),
+        tenant: "t".into(),
+        queue: None,
+        priority,
+        submitted: Nanoseconds(0),
+        worker: WorkerAsk {
+            cpu_milli: 1000,
+            memory_mib: 1000,
+            gpu: GpuAsk::Whole { count: gpus, kinds, need },
+        },
+        gang: Gang::exactly(1),
+        topology: None,
+        spread: None,
+        deadline: None,
+        preemption,
+        duration: None,
+        speeds: Vec::new(),
+        near: Vec::new(),
+    }
+}
+
+/// It may be stopped; it saves its state every so many seconds and needs so many to start again.
+pub fn stoppable(every: u64, restart: u64) -> Preemption {
+    Preemption::Allowed { checkpoint_every: seconds(every), restart: seconds(restart) }
+}
+
+/// A job asks at a second.
+pub fn ask(world: &mut World, second: u64, job: Job) {
+    let event = Event::Submitted(job);
+    world.apply(&Stamped { at: seconds(second), event }).unwrap();
+}
+
+/// A job starts at a second on these GPUs of a node.
+pub fn start(world: &mut World, second: u64, job: Job, node: u32, gpus: std::ops::Range<u32>) {
+    let id = job.id;
+    ask(world, second, job);
+    let share = |gpu| GpuShare { gpu: GpuId(gpu), part: Part::Whole };
+    let seats = vec![Seat { node: NodeId(node), gpus: gpus.map(share).collect() }];
+    let event = Event::Done(Action::Place { job: id, seats });
+    world.apply(&Stamped { at: seconds(second), event }).unwrap();
+}
