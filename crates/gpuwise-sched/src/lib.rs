@@ -5,6 +5,8 @@
 //! event. The planner, the simulator and the daemon use both unchanged. Everything is a function of its
 //! arguments: no clock, no file, no thread, no chance that is not seeded.
 
+#[cfg(doctest)]
+mod concepts;
 pub mod decide;
 pub mod fit;
 pub mod fraction;

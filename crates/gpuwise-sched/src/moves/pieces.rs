@@ -67,9 +67,9 @@ pub(super) fn join(
     let all: u64 = asks.iter().map(|ask| ask.count).sum();
     let mut steps = effort.steps;
     let mut found: Vec<(Gain, Action)> = Vec::new();
-    while all > 0 {
+    loop {
         let (moves, lost) = ledger.left(now, budget);
-        if moves == 0 {
+        if moves == 0 || all == 0 {
             break;
         }
         let mut best: Option<(u128, Gain, Action)> = None;

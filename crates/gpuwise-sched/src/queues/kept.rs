@@ -33,8 +33,8 @@ pub(crate) fn taken_from(
         }
         let end = ends::end_on(world, state, seats, now, deviations);
         let gone = end.is_some_and(|end| end <= kept.from);
-        let lent = kept.from > now || lends;
-        let stoppable = lent && state.job.preemption != Preemption::Never;
+        let may_sit = kept.from > now || lends;
+        let stoppable = may_sit && state.job.preemption != Preemption::Never;
         if gone || stoppable {
             continue;
         }
