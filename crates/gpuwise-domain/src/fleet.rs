@@ -1,6 +1,7 @@
 //! Nodes of a fleet and what ran on them, as traces of clusters record it.
 
 use alloc::{string::String, vec::Vec};
+use gpuwise_units::Nanoseconds;
 
 /// Milli-GPUs of a whole GPU.
 pub const WHOLE_GPU: u32 = 1000;
@@ -46,4 +47,28 @@ impl FleetTask {
     pub const fn milli(&self) -> u64 {
         self.gpus as u64 * self.gpu_milli as u64
     }
+}
+
+/// A cluster of a trace of training jobs: a part of a fleet that its users have for themselves.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct VirtualCluster {
+    /// Its name.
+    pub name: String,
+    /// How many nodes it has, where the trace says.
+    pub nodes: Option<u32>,
+    /// What ran on it, as it came.
+    pub jobs: Vec<TrainingJob>,
+}
+
+/// A training job of a trace.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct TrainingJob {
+    /// Its number in the trace.
+    pub number: u32,
+    /// When it came, from the cluster's first job on.
+    pub submitted: Nanoseconds,
+    /// GPUs that it needs all at once.
+    pub gpus: u32,
+    /// How long it ran on them.
+    pub duration: Nanoseconds,
 }

@@ -8,6 +8,7 @@ mod inventory;
 mod jobs;
 mod openb;
 mod openb_order;
+mod philly;
 mod text;
 
 pub use found::{FoundError, FoundGpu, FoundNode, FoundSlice, fleet_file, merge_found, read_found};
@@ -20,6 +21,7 @@ pub use inventory::{FindGpu, FleetFile, KnownGpu, fabric_of, read_fleet};
 pub use jobs::{JobsFile, read_jobs};
 pub use openb::{read_openb_nodes, read_openb_tasks};
 pub use openb_order::{SeededOrder, read_openb_orders};
+pub use philly::read_philly;
 pub use text::{FleetProblem, FleetProblems};
 
 /// What is wrong with a trace.

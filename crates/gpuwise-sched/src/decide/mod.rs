@@ -110,6 +110,7 @@ pub fn decide(
         gate: Gate::new(policy.moves.lend),
         policy,
         effort,
+        failed: Vec::new(),
     };
     let (order, patience) = (one.policy.order, one.policy.limits.patience);
     let mut turns = Turns::new(now, world, demand, order, patience);

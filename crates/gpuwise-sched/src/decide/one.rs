@@ -8,8 +8,8 @@ use crate::{
     world::World,
 };
 use gpuwise_domain::placement::{
-    Action, Cause, Decision as Told, Event, Job, JobId, NodeId, Outcome, Plan, Report, Shortage,
-    Stamped,
+    Action, Cause, Decision as Told, Event, Gang, Job, JobId, NodeId, Outcome, Plan, Report,
+    Shortage, Spread, Stamped, TopologyWish, WorkerAsk,
 };
 use gpuwise_units::Nanoseconds;
 use std::borrow::Cow;
@@ -24,6 +24,28 @@ pub(super) struct Decision<'a> {
     pub(super) gate: Gate,
     pub(super) policy: &'a mut Policy,
     pub(super) effort: Effort,
+    /// Asks that found no place: what is alike finds none either, as long as nobody was disturbed.
+    pub(super) failed: Vec<Shape>,
+}
+
+/// What decides where a job of no queue finds a place.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Shape {
+    worker: WorkerAsk,
+    gang: Gang,
+    topology: Option<TopologyWish>,
+    spread: Option<Spread>,
+}
+
+impl Shape {
+    const fn of(job: &Job) -> Self {
+        Self {
+            worker: job.worker,
+            gang: job.gang,
+            topology: job.topology,
+            spread: job.spread,
+        }
+    }
 }
 
 impl Decision<'_> {
@@ -34,10 +56,12 @@ impl Decision<'_> {
         };
         // Who takes back GPUs keeps what it has of its node, which only disturbances know of.
         let returns = state.wanted.is_some();
-        let found = if returns {
+        let job = &state.job;
+        let shape = job.queue.is_none().then(|| Shape::of(job));
+        let known = shape.is_some_and(|shape| self.failed.contains(&shape));
+        let found = if returns || known {
             Err(None)
         } else {
-            let job = &state.job;
             place(
                 &self.world,
                 job,
@@ -53,7 +77,11 @@ impl Decision<'_> {
                 true
             }
             Err(short) => {
+                if let Some(shape) = shape.filter(|_| !returns && !known && short.is_none()) {
+                    self.failed.push(shape);
+                }
                 if self.makes_room(id, returns, short) {
+                    self.failed.clear();
                     return true;
                 }
                 let strict = !self.policy.skips && self.policy.limits.guarantees == 0;
@@ -95,9 +123,12 @@ impl Decision<'_> {
     /// Only one who delays nobody with a guaranteed start, and whose queue may take all that it asks for,
     /// has others disturbed; or one whose queue takes back what it lent.
     fn makes_room(&mut self, id: JobId, returns: bool, short: Option<Shortage>) -> bool {
-        let Some(job) = self.world.job(id).map(|state| state.job.clone()) else {
+        let disturbs = returns || self.policy.moves.any();
+        let job = self.world.job(id).map(|state| &state.job);
+        let Some(job) = job.filter(|job| disturbs || job.queue.is_some()) else {
             return false;
         };
+        let job = job.clone();
         let free = self.gate.guards() == 0 && short.is_none();
         let whole = free
             && queues::admit(&self.world, &job, self.now).is_ok_and(|admitted| {
@@ -171,11 +202,16 @@ impl Decision<'_> {
 
     /// A job that finds no place waits; its start is guaranteed where it is its turn for that.
     fn finds_no_place(&mut self, id: JobId, aged: bool) {
-        let Some(job) = self.world.job(id).map(|state| state.job.clone()) else {
-            return;
-        };
         let limits = self.policy.limits;
         let most = limits.guarantees.max(u32::from(aged)) as usize;
+        let Some(job) = self.world.job(id).map(|state| &state.job) else {
+            return;
+        };
+        let cuts = self.world.kinds().iter().any(|kind| kind.mig.is_some());
+        if self.gate.guards() >= most && !self.effort.explains && !cuts {
+            return self.waits(id, Shortage::Untold, None);
+        }
+        let job = job.clone();
         let start = if self.gate.guards() < most {
             // Futures are looked at without what the policy remembers of the present.
             let mut plain = Policy::new(Box::new(FirstFit));
@@ -198,6 +234,7 @@ impl Decision<'_> {
         self.waits(id, short, start);
         let room = crate::mig::make_room(&self.world, &job.worker.gpu);
         if !room.is_empty() {
+            self.failed.clear();
             hold(self.world.to_mut(), self.now, &room);
             self.plan.actions.extend(room);
         }

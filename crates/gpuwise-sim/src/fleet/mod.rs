@@ -4,6 +4,7 @@ pub mod genai;
 pub mod gavel;
 pub mod executor;
 pub mod openb;
+pub mod philly;
 mod plans;
 
 pub use plans::PlansHash;

@@ -4,6 +4,7 @@ mod files;
 mod gavel;
 mod genai;
 mod openb;
+mod philly;
 
 use super::{Answer, Context};
 use crate::{catalogue, cli, error::Problem};
@@ -39,6 +40,11 @@ fn rows(context: &Context, flags: &cli::Replay) -> anyhow::Result<Vec<ReplayRow>
         let loaded = catalogue::load(&context.overrides)?;
         return genai::rows(&loaded, flags, is_genai.then_some(path));
     }
+    let is_philly = path.is_dir() && Places::new(Some(path), &[]).has(philly::FILES[1]);
+    if name == "philly" || is_philly {
+        let only = if is_philly { "" } else { variant };
+        return philly::rows(flags, is_philly.then_some(path), only);
+    }
     if path.is_dir() {
         return openb::rows(flags, Some(path), "");
     }
@@ -46,7 +52,7 @@ fn rows(context: &Context, flags: &cli::Replay) -> anyhow::Result<Vec<ReplayRow>
         "{:?} is neither a trace nor a directory",
         flags.trace
     ))
-    .hint("traces: openb, openb:VARIANT, genai, gavel, gavel:continuous-single@RATE, or files of these forms")
+    .hint("traces: openb, openb:VARIANT, genai, gavel, gavel:continuous-single@RATE, philly, philly:CLUSTER, or files of these forms")
     .into())
 }
 

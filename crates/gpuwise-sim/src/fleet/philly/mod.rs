@@ -1,0 +1,187 @@
+//! Virtual clusters of training jobs (Microsoft's Philly trace) through the decision kernel.
+//!
+//! A cluster's nodes have eight GPUs each. A job of up to eight GPUs runs on one node; a larger one on
+//! several, each with the same number of GPUs: the largest part of eight GPUs or fewer that divides what
+//! it needs. All of a job's GPUs start and end together. Durations are known exactly to policies that
+//! look at them. Jobs that are stopped lose nothing but the time to start again, [`RESTART`], in which
+//! they hold their GPUs.
+
+mod run;
+mod turns;
+
+pub use run::{Failure, Run, replay};
+
+use gpuwise_domain::{
+    fleet::{TrainingJob, VirtualCluster},
+    placement::{
+        Belief, Fleet, FleetGpu, Gang, GpuAsk, GpuId, GpuKind, Health, Home, Job, JobId, KindId,
+        Kinds, Need, Node, NodeId, Preemption, WorkerAsk,
+    },
+};
+use gpuwise_sched::{
+    decide::{Order, Policy},
+    policy::BestFit,
+    queues::Limits,
+};
+use gpuwise_units::Nanoseconds;
+
+/// GPUs of a node.
+pub const NODE_GPUS: u32 = 8;
+/// From placing a job that was stopped before until it goes on where it was.
+pub const RESTART: Nanoseconds = Nanoseconds(60_000_000_000);
+/// Those whose start is guaranteed under conservative backfill.
+const GUARANTEES: u32 = 16;
+
+/// How a cluster is scheduled.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Discipline {
+    /// As they came; nobody goes ahead.
+    Fifo,
+    /// As they came; others go ahead where they do not delay the first (EASY).
+    Backfill,
+    /// As they came; others go ahead where they do not delay the first sixteen.
+    Conservative,
+    /// The shortest first; whoever fits goes ahead.
+    Shortest,
+    /// Those who have held least GPU time first, in steps, and by stopping others; durations are not
+    /// looked at.
+    LeastServed,
+    /// Those with least GPU time left first, in steps, and by stopping others.
+    Ours,
+}
+
+impl Discipline {
+    /// All of them.
+    pub const ALL: [Self; 6] = [
+        Self::Fifo,
+        Self::Backfill,
+        Self::Conservative,
+        Self::Shortest,
+        Self::LeastServed,
+        Self::Ours,
+    ];
+
+    /// The name that users give.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Fifo => "fifo",
+            Self::Backfill => "backfill",
+            Self::Conservative => "conservative",
+            Self::Shortest => "sjf",
+            Self::LeastServed => "las",
+            Self::Ours => "gpuwise",
+        }
+    }
+
+    fn policy(self) -> Policy {
+        let guarantees = match self {
+            Self::Backfill => 1,
+            Self::Conservative => GUARANTEES,
+            _ => 0,
+        };
+        Policy {
+            order: match self {
+                Self::Shortest => Order::Shortest,
+                _ => Order::Arrival,
+            },
+            skips: !matches!(self, Self::Fifo),
+            limits: Limits {
+                guarantees,
+                deviations: 0.0,
+                patience: None,
+            },
+            ..Policy::new(Box::new(BestFit))
+        }
+    }
+
+    const fn stops_others(self) -> bool {
+        matches!(self, Self::LeastServed | Self::Ours)
+    }
+}
+
+/// Nodes of a cluster: as many as the trace says, or else as few as hold its largest job.
+pub fn nodes_of(cluster: &VirtualCluster) -> u32 {
+    let largest = cluster.jobs.iter().map(|job| job.gpus).max().unwrap_or(1);
+    cluster.nodes.unwrap_or(largest.div_ceil(NODE_GPUS))
+}
+
+/// A cluster's nodes as a fleet of one kind of GPU; processor time and memory are not asked for.
+pub fn fleet(cluster: &VirtualCluster) -> Fleet {
+    let mut fleet = Fleet {
+        name: cluster.name.clone(),
+        kinds: vec![GpuKind {
+            name: "GPU".into(),
+            memory_mib: None,
+            units: None,
+            bandwidth_gbs: None,
+            tflops: None,
+            price: None,
+            mig: None,
+        }],
+        ..Fleet::default()
+    };
+    for id in 0..nodes_of(cluster) {
+        let first = fleet.gpus.len() as u32;
+        fleet.gpus.extend((0..NODE_GPUS).map(|index| FleetGpu {
+            kind: KindId(0),
+            home: Home::Node(NodeId(id)),
+            index,
+            numa: None,
+            switch: None,
+            island: None,
+            rail: None,
+            health: Health::Up,
+            mig_on: false,
+        }));
+        fleet.nodes.push(Node {
+            name: format!("node {id}"),
+            gpus: (first..first + NODE_GPUS).map(GpuId).collect(),
+            ..Node::default()
+        });
+    }
+    fleet
+}
+
+/// Workers of a job and GPUs of each.
+pub fn shape(gpus: u32) -> (u32, u32) {
+    let each = (1..=NODE_GPUS.min(gpus))
+        .rev()
+        .find(|each| gpus.is_multiple_of(*each));
+    let each = each.unwrap_or(1);
+    (gpus / each, each)
+}
+
+fn job(traced: &TrainingJob, id: u32) -> Job {
+    let (workers, each) = shape(traced.gpus);
+    Job {
+        id: JobId(id),
+        name: traced.number.to_string(),
+        tenant: String::new(),
+        queue: None,
+        priority: 0,
+        submitted: traced.submitted,
+        worker: WorkerAsk {
+            cpu_milli: 0,
+            memory_mib: 0,
+            gpu: GpuAsk::Whole {
+                count: each,
+                kinds: Kinds::ANY,
+                need: Need::default(),
+            },
+        },
+        gang: Gang::exactly(workers),
+        topology: None,
+        spread: None,
+        deadline: None,
+        preemption: Preemption::Allowed {
+            checkpoint_every: Nanoseconds(1),
+            restart: RESTART,
+        },
+        duration: Some(Belief {
+            expected: traced.duration,
+            spread: 0.0,
+        }),
+        speeds: Vec::new(),
+        near: Vec::new(),
+    }
+}

@@ -1,0 +1,157 @@
+//! Turns by rank: those of lower rank have theirs, and those of higher rank are stopped for them.
+//!
+//! Ranks are steps of GPU time, each four times as long as the one before: what a job has held (least
+//! attained service, in steps so that equals do not stop each other in turn), or what it has left.
+
+use super::{
+    Discipline,
+    run::{Failure, Replay, What},
+};
+use gpuwise_domain::placement::{Action, Cause, Event, JobId, Plan, Stamped};
+use gpuwise_sched::{
+    decide::{Effort, decide},
+    world::World,
+};
+use gpuwise_units::Nanoseconds;
+
+/// GPU time of the first step: a GPU for a quarter of an hour, in thousandths of GPUs times nanoseconds.
+const FIRST: u128 = 900_000_000_000_000;
+/// How many times longer each step is than the one before.
+const STEP: u128 = 4;
+
+impl<W: FnMut(&World, &Plan)> Replay<'_, W> {
+    /// Which step a job is in now.
+    fn rank(&self, now: Nanoseconds, id: JobId) -> u32 {
+        let Some(state) = self.world.job(id) else {
+            return u32::MAX;
+        };
+        let measure = match self.discipline {
+            Discipline::LeastServed => state.served_until(&self.world, now),
+            _ => {
+                let traced = self.cluster.jobs.get(id.index());
+                let left = traced.map_or(0, |job| {
+                    let done = self.world.done_by(now, id).0;
+                    u128::from(job.duration.0.saturating_sub(done)) * u128::from(job.gpus) * 1000
+                });
+                left
+            }
+        };
+        let mut rank = 0;
+        let mut edge = FIRST;
+        while measure >= edge && rank < 32 {
+            edge = edge.saturating_mul(STEP);
+            rank += 1;
+        }
+        rank
+    }
+
+    /// When a job that runs from now on has held so much that it goes up a step.
+    pub(super) fn next_turn(&mut self, now: Nanoseconds, id: JobId, start: u32) {
+        if self.discipline != Discipline::LeastServed {
+            return;
+        }
+        let (Some(state), Some(traced)) = (self.world.job(id), self.cluster.jobs.get(id.index()))
+        else {
+            return;
+        };
+        let served = state.served_until(&self.world, now);
+        let mut edge = FIRST;
+        while edge <= served {
+            edge = edge.saturating_mul(STEP);
+        }
+        let pace = u128::from(traced.gpus) * 1000;
+        let after = (edge - served).div_ceil(pace);
+        if let Ok(after) = u64::try_from(after) {
+            self.at(now + Nanoseconds(after), What::Turn, id, start);
+        }
+    }
+
+    /// Who waits gets a place, by rank and as it came; those of higher rank are stopped for it.
+    pub(super) fn turn(&mut self, now: Nanoseconds) -> Result<(), Failure> {
+        let mut line: Vec<(u32, JobId)> = self
+            .waiting
+            .iter()
+            .map(|id| (self.rank(now, *id), *id))
+            .collect();
+        line.sort_unstable();
+        // Of those who found no place: as many GPUs and no lower rank find none either.
+        let mut failed: Vec<(u32, u32)> = Vec::new();
+        for (rank, id) in line {
+            let gpus = self.cluster.jobs.get(id.index()).map_or(0, |job| job.gpus);
+            if failed
+                .iter()
+                .any(|(least, of)| *of == gpus && *least <= rank)
+            {
+                continue;
+            }
+            self.looked();
+            let (plan, _) = decide(now, &self.world, &[id], &mut self.policy, Effort::BARE);
+            let plan = if plan.actions.is_empty() {
+                self.stops_for(now, rank, id)
+            } else {
+                Some(plan)
+            };
+            match plan {
+                Some(plan) => self.carry_out(now, &plan)?,
+                None => failed.push((rank, gpus)),
+            }
+        }
+        Ok(())
+    }
+
+    /// A plan that stops as few as it must of those of higher rank; the last of the highest first.
+    fn stops_for(&mut self, now: Nanoseconds, rank: u32, id: JobId) -> Option<Plan> {
+        let mut others: Vec<(u32, JobId)> = self
+            .world
+            .jobs()
+            .filter(|(_, state)| state.phase.holds_gpus())
+            .map(|(other, _)| (self.rank(now, other), other))
+            .filter(|(other, _)| *other > rank)
+            .collect();
+        others.sort_unstable_by(|a, b| b.cmp(a));
+        let others: Vec<JobId> = others.into_iter().map(|(_, id)| id).collect();
+        let mut tries = |victims: &[JobId]| self.placed_without(now, victims, id);
+        tries(&others)?;
+        // More stopped never fits less, so the least number is found by halving.
+        let (mut few, mut enough) = (0, others.len());
+        while few < enough {
+            let middle = usize::midpoint(few, enough);
+            if tries(others.get(..middle).unwrap_or_default()).is_some() {
+                enough = middle;
+            } else {
+                few = middle + 1;
+            }
+        }
+        let mut chosen = others.get(..enough).unwrap_or_default().to_vec();
+        let mut at = 0;
+        while at < chosen.len() {
+            let mut fewer = chosen.clone();
+            fewer.remove(at);
+            if tries(&fewer).is_some() {
+                chosen = fewer;
+            } else {
+                at += 1;
+            }
+        }
+        tries(&chosen)
+    }
+
+    /// The plan that stops these and places a job.
+    fn placed_without(&mut self, now: Nanoseconds, victims: &[JobId], id: JobId) -> Option<Plan> {
+        let mut world = self.world.clone();
+        let mut actions: Vec<Action> = Vec::with_capacity(victims.len() + 1);
+        for job in victims {
+            let cause = Cause::Turn;
+            let action = Action::Preempt { job: *job, cause };
+            let event = Event::Begun(action.clone());
+            world.apply(&Stamped { at: now, event }).ok()?;
+            actions.push(action);
+        }
+        let (mut plan, _) = decide(now, &world, &[id], &mut self.policy, Effort::BARE);
+        if plan.actions.is_empty() {
+            return None;
+        }
+        actions.append(&mut plan.actions);
+        Some(Plan { actions, ..plan })
+    }
+}
