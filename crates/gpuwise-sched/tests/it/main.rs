@@ -9,4 +9,5 @@ mod report;
 mod mig;
 mod moves;
 mod rounds;
+mod queues;
 mod support;

@@ -1,0 +1,676 @@
+//! Quotas, shares, budgets, reservations and guaranteed starts.
+
+use crate::support::{fleet, job};
+use gpuwise_domain::placement::{
+    Action, Belief, Cause, Ended, Event, Fleet, GpuKind, Job, JobId, KindId, Kinds, NodeId,
+    Outcome, Plan, Preemption, Queue, QueueId, QueueProblem, Quota, Report, Reservation, Sharing,
+    Shortage, Stamped, Weigh,
+};
+use gpuwise_sched::{
+    decide::{Effort, Order, Policy, decide},
+    policy::FirstFit,
+    queues::{self, Limits, validate},
+    world::World,
+};
+use gpuwise_units::{HourlyPrice, Money, Nanoseconds};
+use proptest::prelude::*;
+
+const SECOND: u64 = 1_000_000_000;
+
+fn queue(name: &str, parent: Option<u32>, quotas: &[Quota]) -> Queue {
+    Queue {
+        name: name.into(),
+        parent: parent.map(QueueId),
+        quotas: quotas.to_vec(),
+        weight_milli: 1000,
+        priority: 0,
+        reclaims: true,
+        budget: None,
+    }
+}
+
+/// Of all kinds, in whole GPUs.
+fn quota(nominal: u64, borrowing: Option<u64>, lending: Option<u64>, cap: Option<u64>) -> Quota {
+    let milli = |gpus: Option<u64>| gpus.map(|gpus| gpus * 1000);
+    Quota {
+        kinds: Kinds::ANY,
+        nominal_milli: nominal * 1000,
+        borrowing_milli: milli(borrowing),
+        lending_milli: milli(lending),
+        cap_milli: milli(cap),
+    }
+}
+
+fn in_queue(id: u32, queue: u32, gpus: u32, seconds: u64) -> Job {
+    Job {
+        queue: Some(QueueId(queue)),
+        duration: Some(Belief {
+            expected: Nanoseconds(seconds * SECOND),
+            spread: 0.0,
+        }),
+        preemption: Preemption::Allowed {
+            checkpoint_every: Nanoseconds(1),
+            restart: Nanoseconds(0),
+        },
+        ..job(id, 1, gpus, 1000)
+    }
+}
+
+fn policy(order: Order, guarantees: u32, patience: Option<u64>) -> Policy {
+    Policy {
+        order,
+        limits: Limits {
+            guarantees,
+            patience: patience.map(|seconds| Nanoseconds(seconds * SECOND)),
+            deviations: 0.0,
+        },
+        ..Policy::new(Box::new(FirstFit))
+    }
+}
+
+/// A world whose plans are carried out at once.
+struct Run {
+    world: World,
+    policy: Policy,
+}
+
+impl Run {
+    fn new(gpus: &[u32], queues: &[Queue], policy: Policy) -> Self {
+        let fleet = Fleet {
+            queues: queues.to_vec(),
+            ..fleet(gpus)
+        };
+        Self {
+            world: World::new(&fleet),
+            policy,
+        }
+    }
+
+    fn apply(&mut self, second: u64, event: Event) {
+        let at = Nanoseconds(second * SECOND);
+        self.world.apply(&Stamped { at, event }).unwrap();
+    }
+
+    fn submit(&mut self, second: u64, job: Job) {
+        let submitted = Nanoseconds(second * SECOND);
+        self.apply(second, Event::Submitted(Job { submitted, ..job }));
+    }
+
+    fn end(&mut self, second: u64, id: u32) {
+        let how = Ended::Finished;
+        self.apply(
+            second,
+            Event::Ended {
+                job: JobId(id),
+                how,
+            },
+        );
+    }
+
+    fn decide(&mut self, second: u64) -> (Plan, Report) {
+        let now = Nanoseconds(second * SECOND);
+        let waiting: Vec<JobId> = self.world.jobs().map(|(id, _)| id).collect();
+        let effort = Effort::ORDINARY;
+        let (plan, report) = decide(now, &self.world, &waiting, &mut self.policy, effort);
+        self.world.accept(&plan).unwrap();
+        for action in &plan.actions {
+            self.apply(second, Event::Done(action.clone()));
+        }
+        (plan, report)
+    }
+
+    fn runs(&self, id: u32) -> bool {
+        let state = self.world.job(JobId(id));
+        state.is_some_and(|state| !state.seats.is_empty())
+    }
+}
+
+fn why(report: &Report, id: u32) -> Shortage {
+    let told = report.decisions.iter().find(|told| told.job == JobId(id));
+    match &told.unwrap().outcome {
+        Outcome::Waits { shortage, .. } => *shortage,
+        Outcome::Placed => panic!("job {id} has a place"),
+    }
+}
+
+#[test]
+fn what_is_wrong_with_queues_is_told() {
+    let check = |queues: &[Queue], expect: &[QueueProblem]| {
+        assert_eq!(validate(queues), expect, "{queues:?}");
+    };
+    let own = |nominal| quota(nominal, None, None, None);
+    check(
+        &[queue("a", None, &[own(4)]), queue("b", Some(0), &[own(4)])],
+        &[],
+    );
+    check(
+        &[
+            queue("a", Some(2), &[]),
+            queue("b", Some(0), &[]),
+            queue("c", Some(1), &[]),
+        ],
+        &[QueueProblem::Cycle { queue: QueueId(0) }],
+    );
+    check(
+        &[queue("a", Some(0), &[])],
+        &[QueueProblem::Cycle { queue: QueueId(0) }],
+    );
+    check(
+        &[queue("a", Some(1), &[]), queue("b", None, &[])],
+        &[QueueProblem::ParentLater { queue: QueueId(0) }],
+    );
+    check(
+        &[queue("a", Some(7), &[])],
+        &[QueueProblem::NoSuchParent { queue: QueueId(0) }],
+    );
+    check(
+        &[
+            queue("a", None, &[own(4)]),
+            queue("b", Some(0), &[own(3)]),
+            queue("c", Some(0), &[own(2)]),
+        ],
+        &[QueueProblem::ChildrenAboveParent {
+            queue: QueueId(0),
+            kinds: Kinds::ANY,
+            children_milli: 5000,
+            own_milli: 4000,
+        }],
+    );
+    check(
+        &[queue("a", None, &[quota(4, None, None, Some(3))])],
+        &[QueueProblem::NominalAboveCap {
+            queue: QueueId(0),
+            nominal_milli: 4000,
+            cap_milli: 3000,
+        }],
+    );
+    check(
+        &[queue("a", None, &[]), queue("a", None, &[own(1), own(1)])],
+        &[
+            QueueProblem::SecondName {
+                queue: QueueId(1),
+                first: QueueId(0),
+            },
+            QueueProblem::SecondQuota {
+                queue: QueueId(1),
+                kinds: Kinds::ANY,
+            },
+        ],
+    );
+    // A long chain is looked at once.
+    let chain: Vec<Queue> = (0..20_000_u32)
+        .map(|id| queue(&format!("q{id}"), id.checked_sub(1), &[]))
+        .collect();
+    check(&chain, &[]);
+}
+
+/// What a queue may take beside what others have.
+#[test]
+fn rooms_by_hand() {
+    // Of 10 GPUs a owns 4 and lends 1 at most, b owns 4 and may borrow 2; nobody owns 2.
+    let queues = [
+        queue("a", None, &[quota(4, None, Some(1), None)]),
+        queue("b", None, &[quota(4, Some(2), None, None)]),
+        queue("c", None, &[]),
+        queue("d", Some(1), &[quota(1, None, None, Some(3))]),
+    ];
+    let check = |held: &[(u32, u32)], rooms: [u64; 4]| {
+        let mut run = Run::new(&[10], &queues, policy(Order::Arrival, 0, None));
+        for (id, (queue, gpus)) in (0..).zip(held) {
+            run.submit(0, in_queue(id, *queue, *gpus, 100));
+        }
+        run.decide(0);
+        let room = |queue| {
+            queues::room(&run.world, QueueId(queue), KindId(0))
+                .unwrap()
+                .room_milli
+        };
+        let found = [0, 1, 2, 3].map(|queue| room(queue) / 1000);
+        assert_eq!(found, rooms, "{held:?}");
+    };
+    // a: its 3 + 1 lent + 4 of b + 2 of nobody; b: its 4 + 2; c: 1 + 4 + 2; d: at most 3.
+    check(&[], [10, 6, 7, 3]);
+    // c has all that is lent: a has what it keeps, b what it can get back only by reclaim.
+    check(&[(2, 7)], [3, 0, 0, 0]);
+    check(&[(1, 6)], [4, 0, 1, 0]);
+    check(&[(3, 3)], [7, 3, 4, 0]);
+    check(&[(0, 10)], [0, 0, 0, 0]);
+}
+
+#[test]
+fn a_queue_takes_back_what_it_lent_and_no_more() {
+    let own = |nominal| [quota(nominal, None, None, None)];
+    let queues = [queue("a", None, &own(4)), queue("b", None, &own(4))];
+    let mut run = Run::new(&[4, 4], &queues, policy(Order::Arrival, 0, None));
+    for id in 0..4 {
+        run.submit(id, in_queue(id as u32, 0, 2, 1000));
+        run.decide(id);
+    }
+    run.submit(10, in_queue(10, 1, 2, 1000));
+    let (plan, _) = run.decide(10);
+    let stopped: Vec<JobId> = plan
+        .actions
+        .iter()
+        .filter_map(|action| match action {
+            Action::Preempt {
+                job,
+                cause: Cause::Reclaim,
+            } => Some(*job),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(
+        stopped,
+        [JobId(3)],
+        "of equals the latest is stopped, and one is enough"
+    );
+    assert!(run.runs(10) && !run.runs(3));
+    // a has what is its own and waits; b may have the other half, and not more.
+    run.submit(11, in_queue(11, 1, 2, 1000));
+    run.decide(11);
+    assert!(run.runs(11) && run.runs(0) && run.runs(1));
+    run.submit(12, in_queue(12, 1, 2, 1000));
+    let (plan, report) = run.decide(12);
+    assert!(
+        plan.actions.is_empty(),
+        "neither takes from the other what is its own"
+    );
+    assert!(matches!(why(&report, 12), Shortage::Quota { .. }));
+    assert!(matches!(
+        why(&report, 3),
+        Shortage::Quota {
+            queue: 0,
+            used_milli: 8000,
+            ..
+        }
+    ));
+}
+
+#[test]
+fn what_would_pass_a_budget_waits() {
+    let price = |dollars: &str| HourlyPrice::usd(dollars).unwrap();
+    let budget = Some(Money::from_decimal("10", price("1").0.currency).unwrap());
+    let queues = [Queue {
+        budget,
+        ..queue("a", None, &[])
+    }];
+    let fleet = Fleet {
+        queues: queues.to_vec(),
+        kinds: vec![GpuKind {
+            price: Some(price("2")),
+            ..fleet(&[8]).kinds.remove(0)
+        }],
+        ..fleet(&[8])
+    };
+    let mut run = Run {
+        world: World::new(&fleet),
+        policy: policy(Order::Arrival, 0, None),
+    };
+    // Two GPUs for two hours at 2 $: 8 $; then one for an hour: 2 $; then one for a second.
+    run.submit(0, in_queue(0, 0, 2, 7200));
+    run.submit(0, in_queue(1, 0, 1, 3600));
+    run.submit(0, in_queue(2, 0, 1, 1));
+    let (_, report) = run.decide(0);
+    assert!(run.runs(0) && run.runs(1));
+    assert_eq!(why(&report, 2), Shortage::Budget { queue: 0 });
+    // The first ends after half of its time: 4 $ come free, and 6 $ are spent or to be spent.
+    run.end(3600, 0);
+    run.end(3600, 1);
+    let spent = queues::spending(&run.world, QueueId(0), Nanoseconds(3600 * SECOND)).unwrap();
+    assert_eq!((spent.spent.micros, spent.committed.micros), (6_000_000, 0));
+    run.decide(3600);
+    assert!(run.runs(2));
+}
+
+#[test]
+fn kept_gpus_are_left_by_when_they_are_due() {
+    let queues = [queue("a", None, &[]), queue("b", None, &[])];
+    let check = |seconds: u64, spread: f64, stoppable: bool, placed: bool| {
+        let mut run = Run::new(&[4], &queues, policy(Order::Arrival, 0, None));
+        run.apply(
+            0,
+            Event::Reserved(Reservation {
+                name: "r".into(),
+                queue: QueueId(1),
+                node: NodeId(0),
+                gpus: 3,
+                from: Nanoseconds(100 * SECOND),
+                until: Nanoseconds(200 * SECOND),
+            }),
+        );
+        run.policy.limits.deviations = 1.0;
+        let mut wide = in_queue(0, 0, 2, seconds);
+        wide.duration = Some(Belief {
+            expected: Nanoseconds(seconds * SECOND),
+            spread,
+        });
+        if !stoppable {
+            wide.preemption = Preemption::Never;
+        }
+        run.submit(0, wide);
+        let (_, report) = run.decide(0);
+        assert_eq!(
+            run.runs(0),
+            placed,
+            "{seconds} s, spread {spread}, stoppable {stoppable}"
+        );
+        if !placed {
+            assert_eq!(why(&report, 0), Shortage::Kept { node: NodeId(0) });
+        }
+        run.submit(0, in_queue(1, 1, 2, 150));
+        run.decide(0);
+        assert!(
+            run.runs(1),
+            "the queue that they are kept for may have them at any time"
+        );
+    };
+    check(100, 0.0, false, true);
+    check(101, 0.0, false, false);
+    check(90, 0.2, false, false);
+    check(101, 0.0, true, true);
+}
+
+#[test]
+fn others_go_ahead_only_where_they_delay_nobody() {
+    // Four GPUs, three held until 100; the head needs all four.
+    let check = |gpus: u32, seconds: u64, placed: bool| {
+        let mut run = Run::new(&[4], &[], policy(Order::Arrival, 1, None));
+        let plain = |id, gpus, seconds| Job {
+            queue: None,
+            ..in_queue(id, 0, gpus, seconds)
+        };
+        run.submit(0, plain(0, 3, 100));
+        run.decide(0);
+        run.submit(1, plain(1, 4, 50));
+        run.submit(2, plain(2, gpus, seconds));
+        let (_, report) = run.decide(2);
+        assert_eq!(run.runs(2), placed, "{gpus} GPUs for {seconds} s");
+        let head = report
+            .decisions
+            .iter()
+            .find(|told| told.job == JobId(1))
+            .unwrap();
+        let Outcome::Waits { start, .. } = &head.outcome else {
+            panic!("the head has a place");
+        };
+        assert_eq!(*start, Some(Nanoseconds(100 * SECOND)));
+        if !placed {
+            assert_eq!(why(&report, 2), Shortage::BehindHead { head: JobId(1) });
+        }
+    };
+    check(1, 98, true);
+    check(1, 99, false);
+}
+
+/// Shares by hand: 8 of kind A, 8 of kind B, which costs and does three times as much.
+#[test]
+fn the_poorest_queue_goes_first() {
+    let check = |sharing: Sharing, held: [(u32, u32, u64); 2], first: u32| {
+        let mut fleet = Fleet {
+            queues: vec![queue("a", None, &[]), queue("b", None, &[])],
+            sharing,
+            ..fleet(&[8, 8])
+        };
+        let price = |dollars| HourlyPrice::usd(dollars).ok();
+        fleet.kinds.push(GpuKind {
+            name: "B".into(),
+            price: price("3"),
+            tflops: Some(3 * 989),
+            ..fleet.kinds[0].clone()
+        });
+        fleet.kinds[0].price = price("1");
+        for gpu in &mut fleet.gpus[8..] {
+            gpu.kind = KindId(1);
+        }
+        let mut run = Run {
+            world: World::new(&fleet),
+            policy: policy(Order::Share, 0, None),
+        };
+        for ((kind, gpus, until), id) in held.into_iter().zip(0..) {
+            let mut job = in_queue(id, id, gpus, 1000);
+            job.worker.gpu = gpuwise_domain::placement::GpuAsk::Whole {
+                count: gpus,
+                kinds: Kinds::one(KindId(kind)),
+                need: gpuwise_domain::placement::Need::default(),
+            };
+            run.submit(0, job);
+            run.decide(0);
+            if until > 0 {
+                run.end(until, id);
+            }
+        }
+        let now = Nanoseconds(run.world.now().0);
+        let next = queues::poorest(now, &run.world, &[Some(QueueId(0)), Some(QueueId(1))]);
+        assert_eq!(next, Some(Some(QueueId(first))), "{sharing:?} {held:?}");
+    };
+    let by = |weigh| Sharing {
+        weigh,
+        ..Sharing::default()
+    };
+    // Four of A, or two of B: fewer GPUs, and more money.
+    check(by(Weigh::Alike), [(0, 4, 0), (1, 2, 0)], 1);
+    check(by(Weigh::Price), [(0, 4, 0), (1, 2, 0)], 0);
+    check(by(Weigh::Speed), [(0, 4, 0), (1, 2, 0)], 0);
+    // Half of all A beside a quarter of all B.
+    check(by(Weigh::Dominant), [(0, 4, 0), (1, 2, 0)], 1);
+    // Nobody holds anything; a had more for as long.
+    let past = Sharing {
+        half_life: Some(Nanoseconds(3600 * SECOND)),
+        past_milli: 1000,
+        ..by(Weigh::Alike)
+    };
+    check(past, [(0, 4, 100), (0, 2, 200)], 1);
+    // What is long ago counts less: 4 GPUs a hundred half-lives ago, then one.
+    check(past, [(0, 4, 100), (0, 1, 360_000)], 0);
+}
+
+/// A random tree of queues, each owning part of what is above it.
+fn trees() -> impl Strategy<Value = Vec<Queue>> {
+    let limit = || prop::option::of(0_u64..6);
+    let row = (
+        0_u32..4,
+        0_u64..6,
+        limit(),
+        limit(),
+        prop::option::of(0_u64..8),
+    );
+    prop::collection::vec(row, 1..5).prop_map(|rows| {
+        let mut left = vec![];
+        let mut queues: Vec<Queue> = Vec::new();
+        for (id, (parent, nominal, borrowing, lending, cap)) in rows.into_iter().enumerate() {
+            let parent = (parent as usize)
+                .checked_sub(1)
+                .filter(|parent| *parent < id);
+            let room = parent.map_or(8, |parent| left[parent]);
+            let nominal = nominal.min(room);
+            if let Some(parent) = parent {
+                left[parent] -= nominal;
+            }
+            left.push(nominal);
+            let cap = cap.map(|cap| cap.max(nominal));
+            let parent = parent.map(|parent| parent as u32);
+            let quota = quota(nominal, borrowing, lending, cap);
+            queues.push(queue(&format!("q{id}"), parent, &[quota]));
+        }
+        queues
+    })
+}
+
+/// What a queue holds with all below it, counted from the jobs.
+fn held(world: &World, queue: QueueId) -> u64 {
+    let below = |job: &Job| queues::upwards(world.queues(), job.queue).any(|above| above == queue);
+    let jobs = world.jobs().filter(|(_, state)| below(&state.job));
+    jobs.map(|(_, state)| queues::milli_of(world, &state.seats))
+        .sum()
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(96))]
+
+    /// Caps and borrowing limits hold at every level after every decision; accounts are what jobs hold;
+    /// who is below its own gets it by taking back, where its jobs can be placed at all.
+    #[test]
+    fn limits_hold_at_every_level(
+        queues in trees(),
+        steps in prop::collection::vec((0_u32..5, 1_u32..4, 1_u64..20, 0_u32..3), 1..24),
+    ) {
+        prop_assert_eq!(validate(&queues), []);
+        let mut run = Run::new(&[4, 4], &queues, policy(Order::Share, 0, None));
+        for (id, (queue, gpus, seconds, ends)) in steps.into_iter().enumerate() {
+            let second = id as u64;
+            if ends == 0 {
+                let running = run.world.jobs().find(|(_, state)| !state.seats.is_empty());
+                if let Some((job, _)) = running {
+                    run.end(second, job.0);
+                }
+            }
+            let queue = queue % queues.len() as u32;
+            run.submit(second, in_queue(id as u32, queue, gpus, seconds));
+            let before = run.world.clone();
+            let (plan, _) = run.decide(second);
+            let mut again = Run { world: before, policy: policy(Order::Share, 0, None) };
+            prop_assert_eq!(&again.decide(second).0, &plan, "the same again");
+            for (row, id) in queues.iter().zip((0..).map(QueueId)) {
+                let held = held(&run.world, id);
+                let account = run.world.shares().account(id).unwrap();
+                prop_assert_eq!(account.held_milli.iter().sum::<u64>(), held);
+                let quota = row.quotas[0];
+                if let Some(cap) = quota.cap_milli {
+                    prop_assert!(held <= cap, "{} holds {held} of {cap}", row.name);
+                }
+                if let Some(most) = quota.borrowing_milli {
+                    prop_assert!(held <= quota.nominal_milli + most, "{} borrows too much", row.name);
+                }
+            }
+            // What one keeps nobody else has.
+            let free: u64 = run.world.nodes().iter().map(|node| u64::from(node.milli_free)).sum();
+            let top = queues.iter().zip((0..).map(QueueId)).filter(|(row, _)| row.parent.is_none());
+            let kept: u64 = top
+                .filter_map(|(row, id)| {
+                    let quota = row.quotas[0];
+                    let children = queues.iter().any(|other| other.parent == Some(id));
+                    let kept = quota.nominal_milli.saturating_sub(quota.lending_milli?);
+                    (!children).then(|| kept.saturating_sub(held(&run.world, id)))
+                })
+                .sum();
+            let owned: u64 = queues.iter().filter(|q| q.parent.is_none())
+                .map(|q| q.quotas[0].nominal_milli).sum();
+            if owned <= 8000 {
+                prop_assert!(free >= kept, "{kept} are kept and {free} free");
+            }
+        }
+    }
+
+    /// With durations that are known the first who waits starts no later than if nobody went ahead, and
+    /// no later than it was told.
+    #[test]
+    fn nobody_delays_the_head(
+        jobs in prop::collection::vec((0_u64..30, 1_u32..3, 1_u32..5, 1_u64..40), 2..24),
+        guarantees in 1_u32..4,
+    ) {
+        let strict = starts(&jobs, policy_strict(), None);
+        let mut told = Vec::new();
+        let ahead = starts(&jobs, policy(Order::Arrival, guarantees, None), Some(&mut told));
+        for (job, promised) in told {
+            prop_assert!(
+                ahead[job].is_some_and(|start| start <= promised),
+                "job {job} was promised {promised} s and started at {:?}", ahead[job]
+            );
+        }
+        // The first that ever waited: until then both went alike.
+        let first = (0..jobs.len()).find(|job| strict[*job].is_some_and(|s| s > arrival(&jobs, *job)));
+        if let Some(first) = first {
+            prop_assert!(ahead[first] <= strict[first], "{:?} {:?}", ahead[first], strict[first]);
+        }
+    }
+
+    /// Whoever has waited for the patience starts after that before everybody who came before it, and
+    /// those who then ran, have had their time once: by then + (n + 1) times the longest job.
+    #[test]
+    fn nobody_starves(
+        jobs in prop::collection::vec((0_u64..60, 1_u32..3, 1_u32..5, 1_u64..20), 2..30),
+        patience in 1_u64..30,
+    ) {
+        let starts = starts(&jobs, policy(Order::Shortest, 0, Some(patience)), None);
+        let longest = jobs.iter().map(|job| job.3).max().unwrap();
+        for (job, start) in starts.iter().enumerate() {
+            let came = arrival(&jobs, job);
+            let aged = came + patience;
+            let before = (0..jobs.len()).filter(|other| {
+                (arrival(&jobs, *other), *other) < (came, job)
+                    && starts[*other].is_some_and(|start| start > aged)
+            });
+            // A decision falls at a whole second.
+            let bound = aged + (before.count() as u64 + 1) * longest;
+            prop_assert!(start.is_some_and(|start| start <= bound), "{job}: {start:?} > {bound}");
+        }
+    }
+}
+
+fn policy_strict() -> Policy {
+    Policy {
+        skips: false,
+        ..policy(Order::Arrival, 0, None)
+    }
+}
+
+fn arrival(jobs: &[(u64, u32, u32, u64)], job: usize) -> u64 {
+    jobs[job].0
+}
+
+/// When each job starts on two nodes of four GPUs, decided at every second. Gangs of one or two workers.
+fn starts(
+    jobs: &[(u64, u32, u32, u64)],
+    policy: Policy,
+    mut told: Option<&mut Vec<(usize, u64)>>,
+) -> Vec<Option<u64>> {
+    let mut run = Run::new(&[4, 4], &[], policy);
+    let mut starts = vec![None; jobs.len()];
+    let mut ends: Vec<(u64, u32)> = Vec::new();
+    let mut order: Vec<usize> = (0..jobs.len()).collect();
+    order.sort_by_key(|job| (jobs[*job].0, *job));
+    for second in 0..4000 {
+        let due: Vec<(u64, u32)> = ends.iter().copied().filter(|end| end.0 == second).collect();
+        for (_, id) in &due {
+            run.end(second, *id);
+        }
+        let came: Vec<usize> = order
+            .iter()
+            .copied()
+            .filter(|job| jobs[*job].0 == second)
+            .collect();
+        for job in &came {
+            let (_, workers, gpus, seconds) = jobs[*job];
+            let mut asked = in_queue(*job as u32, 0, gpus, seconds);
+            asked.queue = None;
+            asked.gang = gpuwise_domain::placement::Gang::exactly(workers);
+            run.submit(second, asked);
+        }
+        let aged = run.policy.limits.patience.is_some();
+        if due.is_empty() && came.is_empty() && !aged {
+            continue;
+        }
+        if run.world.jobs().next().is_none() {
+            continue;
+        }
+        let (plan, report) = run.decide(second);
+        for action in &plan.actions {
+            if let Action::Place { job, .. } = action {
+                starts[job.index()] = Some(second);
+                ends.push((second + jobs[job.index()].3, job.0));
+            }
+        }
+        for decision in report.decisions {
+            if let (
+                Outcome::Waits {
+                    start: Some(start), ..
+                },
+                Some(told),
+            ) = (decision.outcome, &mut told)
+            {
+                told.push((decision.job.index(), start.0 / SECOND));
+            }
+        }
+    }
+    starts
+}
