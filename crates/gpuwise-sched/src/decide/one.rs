@@ -86,9 +86,19 @@ impl Decision<'_> {
                 }
                 let strict = !self.policy.skips && self.policy.limits.guarantees == 0;
                 let Some(shortage) = short else {
-                    self.finds_no_place(id, aged && !returns);
+                    self.finds_no_place(id, aged && !returns, None);
                     return !strict;
                 };
+                let job = self.world.job(id).map(|state| &state.job);
+                let closed = job.and_then(|job| self.gate.behind(&self.world, job));
+                let ahead = matches!(
+                    shortage,
+                    Shortage::BehindHead { .. } | Shortage::Kept { .. }
+                );
+                if ahead && closed.is_none() {
+                    self.finds_no_place(id, aged, Some(shortage));
+                    return true;
+                }
                 // Who has waited too long for its queue's quota is not passed by others of the queue.
                 if aged || strict {
                     self.gate.close(shortage, id);
@@ -201,7 +211,8 @@ impl Decision<'_> {
     }
 
     /// A job that finds no place waits; its start is guaranteed where it is its turn for that.
-    fn finds_no_place(&mut self, id: JobId, aged: bool) {
+    /// What is short is looked for where nothing is said of it.
+    fn finds_no_place(&mut self, id: JobId, aged: bool, told: Option<Shortage>) {
         let limits = self.policy.limits;
         let most = limits.guarantees.max(u32::from(aged)) as usize;
         let Some(job) = self.world.job(id).map(|state| &state.job) else {
@@ -209,7 +220,7 @@ impl Decision<'_> {
         };
         let cuts = self.world.kinds().iter().any(|kind| kind.mig.is_some());
         if self.gate.guards() >= most && !self.effort.explains && !cuts {
-            return self.waits(id, Shortage::Untold, None);
+            return self.waits(id, told.unwrap_or(Shortage::Untold), None);
         }
         let job = job.clone();
         let start = if self.gate.guards() < most {
@@ -226,10 +237,10 @@ impl Decision<'_> {
         } else {
             None
         };
-        let short = if self.effort.explains {
-            self.policy.looks.shortage(&self.world, &job)
-        } else {
-            Shortage::Untold
+        let short = match told {
+            Some(told) => told,
+            None if self.effort.explains => self.policy.looks.shortage(&self.world, &job),
+            None => Shortage::Untold,
         };
         self.waits(id, short, start);
         let room = crate::mig::make_room(&self.world, &job.worker.gpu);

@@ -6,7 +6,7 @@
 //! it lost was beyond that. So nobody stops each other in turn.
 
 use super::{admit::amounts, pool::Pool, shares::held_by, turns::way_down};
-use crate::world::World;
+use crate::world::{Phase, World};
 use gpuwise_domain::placement::{Job, JobId, KindId, Preemption, QueueId};
 use gpuwise_units::Nanoseconds;
 use std::cmp::Reverse;
@@ -81,7 +81,8 @@ fn candidates(
         else {
             continue;
         };
-        if !state.phase.holds_gpus() || state.stopping {
+        // One that is being started may be part of the same plan.
+        if !matches!(state.phase, Phase::Running { .. }) || state.stopping {
             continue;
         }
         let Some(theirs) = state.job.queue else {

@@ -219,7 +219,7 @@ fn rooms_by_hand() {
         for (id, (queue, gpus)) in (0..).zip(held) {
             run.submit(0, in_queue(id, *queue, *gpus, 100));
         }
-        run.decide(0);
+        let _ = run.decide(0);
         let room = |queue| {
             queues::room(&run.world, QueueId(queue), KindId(0))
                 .unwrap()
@@ -244,7 +244,7 @@ fn a_queue_takes_back_what_it_lent_and_no_more() {
     let mut run = Run::new(&[4, 4], &queues, policy(Order::Arrival, 0, None));
     for id in 0..4 {
         run.submit(id, in_queue(id as u32, 0, 2, 1000));
-        run.decide(id);
+        let _ = run.decide(id);
     }
     run.submit(10, in_queue(10, 1, 2, 1000));
     let (plan, _) = run.decide(10);
@@ -267,7 +267,7 @@ fn a_queue_takes_back_what_it_lent_and_no_more() {
     assert!(run.runs(10) && !run.runs(3));
     // a has what is its own and waits; b may have the other half, and not more.
     run.submit(11, in_queue(11, 1, 2, 1000));
-    run.decide(11);
+    let _ = run.decide(11);
     assert!(run.runs(11) && run.runs(0) && run.runs(1));
     run.submit(12, in_queue(12, 1, 2, 1000));
     let (plan, report) = run.decide(12);
@@ -318,7 +318,7 @@ fn what_would_pass_a_budget_waits() {
     run.end(3600, 1);
     let spent = queues::spending(&run.world, QueueId(0), Nanoseconds(3600 * SECOND)).unwrap();
     assert_eq!((spent.spent.micros, spent.committed.micros), (6_000_000, 0));
-    run.decide(3600);
+    let _ = run.decide(3600);
     assert!(run.runs(2));
 }
 
@@ -358,7 +358,7 @@ fn kept_gpus_are_left_by_when_they_are_due() {
             assert_eq!(why(&report, 0), Shortage::Kept { node: NodeId(0) });
         }
         run.submit(0, in_queue(1, 1, 2, 150));
-        run.decide(0);
+        let _ = run.decide(0);
         assert!(
             run.runs(1),
             "the queue that they are kept for may have them at any time"
@@ -380,7 +380,7 @@ fn others_go_ahead_only_where_they_delay_nobody() {
             ..in_queue(id, 0, gpus, seconds)
         };
         run.submit(0, plain(0, 3, 100));
-        run.decide(0);
+        let _ = run.decide(0);
         run.submit(1, plain(1, 4, 50));
         run.submit(2, plain(2, gpus, seconds));
         let (_, report) = run.decide(2);
@@ -433,8 +433,9 @@ fn the_poorest_queue_goes_first() {
                 kinds: Kinds::one(KindId(kind)),
                 need: gpuwise_domain::placement::Need::default(),
             };
-            run.submit(0, job);
-            run.decide(0);
+            let begun = run.world.now().0 / SECOND;
+            run.submit(begun, job);
+            let _ = run.decide(begun);
             if until > 0 {
                 run.end(until, id);
             }
