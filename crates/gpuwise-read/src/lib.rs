@@ -35,3 +35,8 @@ pub mod traffic;
 pub mod usage;
 pub mod workload;
 pub mod xplane;
+
+/// The worked example of `docs/concepts/topology.md`, run as a test.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/concepts/topology.md")]
+mod topology {}

@@ -75,3 +75,32 @@ pub(super) fn jobs_fail(fleet: &mut Fleet, text: &str) -> String {
         |read| panic!("it was read: {read:?}"),
     )
 }
+
+/// The examples of the reference are read, and say what they are said to.
+#[test]
+fn examples_of_the_reference_are_read() {
+    let page = include_str!("../../../../../docs/reference/fleet-file.md");
+    let blocks: Vec<&str> = page
+        .split("```toml\n")
+        .skip(1)
+        .filter_map(|rest| rest.split("```").next())
+        .collect();
+    let [first, second] = blocks.as_slice() else {
+        panic!("a fleet and jobs: {} blocks", blocks.len())
+    };
+    let mut read = fleet(first);
+    let asked = jobs(&mut read.fleet, second);
+    let racks: Vec<_> = read
+        .fleet
+        .nodes
+        .iter()
+        .take(4)
+        .map(|node| node.domain)
+        .collect();
+    assert!(racks[0] == racks[1] && racks[1] != racks[2] && racks[2] == racks[3]);
+    assert_eq!((read.fleet.nodes.len(), read.fleet.gpus.len()), (11, 60));
+    assert_eq!(
+        (read.present.len(), asked.running.len(), asked.jobs.len()),
+        (8, 1, 9)
+    );
+}
