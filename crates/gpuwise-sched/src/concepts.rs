@@ -11,4 +11,5 @@ macro_rules! pages {
 
 pages! {
     disruption: "disruption.md",
+    fragmentation: "fragmentation.md",
 }

@@ -35,6 +35,11 @@ pub(crate) struct Replay {
     /// Say how many decisions were made in a second
     #[arg(long)]
     pub(crate) timing: bool,
+    /// openb: hold every plan, and the fleet after each, against an independent linter; slow
+    ///
+    /// Nothing else changes: `plans_hash`, in CSV and JSON, is the same with and without it.
+    #[arg(long, conflicts_with = "timing")]
+    pub(crate) lint: bool,
     /// GPUs on which the serving day (genai) is run [default: the fewest on which nobody waits longer]
     #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u32).range(1..=100_000))]
     pub(crate) gpus: Option<u32>,

@@ -6,6 +6,7 @@ use gpuwise_domain::placement::ReplayRow;
 use gpuwise_read::fleet::{SeededOrder, read_openb_nodes, read_openb_orders, read_openb_tasks};
 use gpuwise_sched::{
     decide::Policy,
+    lint::{Limits, errors, lint, lint_world},
     policy::{NAMES, Setting},
 };
 use gpuwise_sim::fleet::openb::{Openb, Run};
@@ -55,7 +56,16 @@ pub(super) fn rows(
                 let mut policy = Policy::new(policy(&name, &setting)?);
                 let arrivals = of(&arrivals).unwrap_or_default();
                 let began = Instant::now();
-                let run = trace.replay(&arrivals, &mut policy, |_, _| {})?;
+                let run = if flags.lint {
+                    linted(
+                        &trace,
+                        &arrivals,
+                        &mut policy,
+                        &format!("{variant}, {name}, seed {seed}"),
+                    )?
+                } else {
+                    trace.replay(&arrivals, &mut policy, |_, _| {})?
+                };
                 let rate = arrivals.len() as f64 / began.elapsed().as_secs_f64();
                 let usual = ReplayRow {
                     trace: if variant == USUAL {
@@ -75,6 +85,31 @@ pub(super) fn rows(
     }
     output::progress("");
     Ok(rows)
+}
+
+/// A replay in which every plan is held against the world that it was made for, and every world, the last
+/// one excepted, against itself.
+///
+/// # Errors
+/// When a plan must not be carried out, or a world does not hold together.
+fn linted(trace: &Openb, arrivals: &[u32], policy: &mut Policy, what: &str) -> anyhow::Result<Run> {
+    let mut found: Option<(usize, String)> = None;
+    let mut step = 0;
+    let run = trace.replay(arrivals, policy, |world, plan| {
+        if found.is_none() {
+            let mut notes = lint_world(world);
+            notes.extend(lint(world, plan, Limits::default()));
+            found = errors(&notes).next().map(|note| (step, note.what.clone()));
+        }
+        step += 1;
+    })?;
+    match found {
+        None => Ok(run),
+        Some((step, note)) => Err(Problem::new(format!(
+            "{what}: the plan for arrival {step} does not hold: {note}"
+        ))
+        .into()),
+    }
 }
 
 fn variants(flags: &cli::Replay, places: &Places, named: &str) -> anyhow::Result<Vec<String>> {
