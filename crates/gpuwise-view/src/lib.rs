@@ -16,6 +16,7 @@ mod markup;
 pub mod media;
 pub mod memory;
 pub mod mig;
+pub mod placement;
 pub mod plan;
 pub mod profile;
 pub mod replay;

@@ -9,6 +9,7 @@
 
 mod deployment;
 mod mirror;
+mod plan;
 mod profile;
 pub mod proposal;
 mod quantities;
@@ -28,10 +29,13 @@ use sizing::SizingDocument;
 use utoipa::ToSchema;
 use workload::WorkloadDocument;
 
+pub use plan::{PLAN_SCHEMA, PlanFile, StateDocument, plan_from_json, plan_to_json};
 pub use profile::{
     PROFILE_SCHEMA, finding_from_json, finding_to_json, profile_to_json, summary_from_json,
 };
-pub use schema::{deployment_schema, profile_schema, run_schema, sizing_schema, workload_schema};
+pub use schema::{
+    deployment_schema, plan_schema, profile_schema, run_schema, sizing_schema, workload_schema,
+};
 
 /// The schema of saved deployments.
 pub const DEPLOYMENT_SCHEMA: &str = "gpuwise.deployment/v1";

@@ -1,8 +1,8 @@
 //! JSON Schemas from the types of the documents.
 
 use crate::{
-    DEPLOYMENT_SCHEMA, DeploymentFile, PROFILE_SCHEMA, RUN_SCHEMA, RunFile, SIZING_SCHEMA,
-    SizingFile, profile::ProfileFile, workload_file::WorkloadFile,
+    DEPLOYMENT_SCHEMA, DeploymentFile, PLAN_SCHEMA, PROFILE_SCHEMA, PlanFile, RUN_SCHEMA, RunFile,
+    SIZING_SCHEMA, SizingFile, profile::ProfileFile, workload_file::WorkloadFile,
 };
 use serde_json::{Map, Value, json};
 use utoipa::ToSchema;
@@ -23,6 +23,11 @@ pub fn sizing_schema() -> String {
 /// The JSON Schema of saved runs, indented, with a line end.
 pub fn run_schema() -> String {
     schema::<RunFile>("Saved runs, simulated or measured", Some(RUN_SCHEMA))
+}
+
+/// The JSON Schema of saved plans, indented, with a line end.
+pub fn plan_schema() -> String {
+    schema::<PlanFile>("A saved plan", Some(PLAN_SCHEMA))
 }
 
 /// The JSON Schema of profiles, indented, with a line end.

@@ -1,0 +1,218 @@
+//! Plans of placement: who runs where, who waits and why, what would help, what does not hold.
+
+use crate::table::{Cell, Column, Table};
+use gpuwise_units::{Money, Nanoseconds};
+use serde_json::json;
+
+/// A time as people read it, and exactly.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Span {
+    /// As people read it.
+    pub shown: String,
+    /// Exactly.
+    pub exact: Nanoseconds,
+}
+
+/// A job that gets a place, or is disturbed.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct PlacedRow {
+    /// Its name.
+    pub job: String,
+    /// Who asks.
+    pub tenant: String,
+    /// What is done with it: place, preempt, move.
+    pub action: &'static str,
+    /// How many workers.
+    pub workers: u32,
+    /// Thousandths of GPUs that it has then.
+    pub gpus_milli: u64,
+    /// Where.
+    pub place: String,
+    /// Nodes that had room.
+    pub candidates: u32,
+    /// What was weighed, by name.
+    pub weighed: Vec<(&'static str, i64)>,
+}
+
+/// A job that waits.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct WaitingRow {
+    /// Its name.
+    pub job: String,
+    /// Who asks.
+    pub tenant: String,
+    /// What is short, in a sentence.
+    pub why: String,
+    /// When it is expected to start, from now.
+    pub start: Option<Span>,
+    /// What would help, cheapest first; `None`: it was not looked for.
+    pub cures: Option<Vec<CureRow>>,
+}
+
+/// What would help.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CureRow {
+    /// What.
+    pub what: String,
+    /// Time until the job could start then.
+    pub after: Span,
+    /// Work of others that is lost, in GPU-time.
+    pub lost: Span,
+    /// What it costs an hour, where something is bought.
+    pub price: Option<Money>,
+    /// What it costs in all, in GPU-time.
+    pub cost: Span,
+}
+
+/// Something that does not hold.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NoteRow {
+    /// How bad.
+    pub severity: &'static str,
+    /// Which rule.
+    pub rule: &'static str,
+    /// Which action, counted from 1.
+    pub action: Option<u32>,
+    /// What.
+    pub what: String,
+}
+
+impl Span {
+    fn cell(&self) -> Cell {
+        Cell::new(&self.shown, self.exact.seconds().get())
+    }
+}
+
+/// The table of those who get a place. `explain` adds what was weighed.
+pub fn placed(rows: &[PlacedRow], explain: bool) -> Table {
+    let mut columns = vec![
+        Column::left("job", "job").wrap(16),
+        Column::left("tenant", "tenant").wrap(10).priority(2),
+        Column::left("action", "action").priority(3),
+        Column::right("workers", "workers").priority(1),
+        Column::right("gpus", "GPUs"),
+        Column::left("place", "where: GPUs by number").wrap(20),
+    ];
+    if explain {
+        columns.push(Column::right("candidates", "nodes that fit").priority(1));
+        columns.push(Column::left("weighed", "weighed").wrap(16));
+    }
+    let mut table = Table::new(columns).when_empty("Nobody is placed.");
+    for row in rows {
+        let mut cells = vec![
+            Cell::text(row.job.clone()),
+            Cell::text(row.tenant.clone()),
+            Cell::text(row.action),
+            Cell::count(u64::from(row.workers)),
+            gpus(row.gpus_milli),
+            Cell::text(row.place.clone()),
+        ];
+        if explain {
+            cells.push(Cell::count(u64::from(row.candidates)));
+            let each = row.weighed.iter();
+            let each: Vec<String> = each.map(|(name, value)| format!("{name} {value}")).collect();
+            cells.push(Cell::text(each.join(", ")));
+        }
+        table.push(cells);
+    }
+    table
+}
+
+/// GPUs from thousandths.
+pub fn gpus(milli: u64) -> Cell {
+    let shown = if milli % 1000 == 0 {
+        (milli / 1000).to_string()
+    } else {
+        let text = format!("{}.{:03}", milli / 1000, milli % 1000);
+        text.trim_end_matches('0').to_owned()
+    };
+    Cell::new(shown, milli as f64 / 1000.0)
+}
+
+/// The table of those who wait, with the cheapest cure of each.
+pub fn waiting(rows: &[WaitingRow]) -> Table {
+    let mut table = Table::new(vec![
+        Column::left("job", "job").wrap(12),
+        Column::left("tenant", "tenant").wrap(10).priority(1),
+        Column::left("why", "waits because").wrap(24),
+        Column::right("start_seconds", "starts in").priority(3),
+        Column::left("cure", "cheapest cure").wrap(20).priority(4),
+    ])
+    .when_empty("Nobody waits.");
+    for row in rows {
+        let cure = match &row.cures {
+            None => Cell::missing(),
+            Some(cures) => cures.first().map_or_else(
+                || Cell::text("none found"),
+                |cure| Cell::text(cure.what.clone()),
+            ),
+        };
+        table.push(vec![
+            Cell::text(row.job.clone()),
+            Cell::text(row.tenant.clone()),
+            Cell::text(row.why.clone()),
+            Cell::of(row.start.as_ref(), Span::cell),
+            cure,
+        ]);
+    }
+    if rows.iter().any(|row| row.start.is_none()) {
+        table.footnote("–: cannot be told, or was not looked for (--why JOB looks).");
+    }
+    table
+}
+
+/// The table of what would help one job.
+pub fn cures(rows: &[CureRow]) -> Table {
+    let mut table = Table::new(vec![
+        Column::left("cure", "what would help").wrap(24),
+        Column::right("after_seconds", "starts in"),
+        Column::right("lost_gpu_seconds", "GPU time lost").priority(2),
+        Column::right("price_per_hour", "price/h").priority(1),
+        Column::right("cost_gpu_seconds", "cost in GPU time"),
+    ])
+    .when_empty("Nothing that was tried would help.");
+    for row in rows {
+        table.push(vec![
+            Cell::text(row.what.clone()),
+            row.after.cell(),
+            row.lost.cell(),
+            Cell::of(row.price, |price| Cell::text(price.to_string())),
+            row.cost.cell(),
+        ]);
+    }
+    table
+}
+
+/// Those who wait as a document: with all cures.
+pub fn waiting_json(rows: &[WaitingRow]) -> serde_json::Value {
+    let each = |row: &WaitingRow| {
+        json!({
+            "job": row.job,
+            "tenant": row.tenant,
+            "why": row.why,
+            "start_seconds": row.start.as_ref().map(|start| start.exact.seconds().get()),
+            "cures": row.cures.as_ref().map(|rows| cures(rows).to_json()),
+        })
+    };
+    rows.iter().map(each).collect()
+}
+
+/// The table of what does not hold.
+pub fn notes(rows: &[NoteRow]) -> Table {
+    let mut table = Table::new(vec![
+        Column::right("action", "action"),
+        Column::left("severity", "severity"),
+        Column::left("rule", "rule"),
+        Column::left("what", "what does not hold").wrap(30),
+    ])
+    .when_empty("The plan holds together.");
+    for row in rows {
+        table.push(vec![
+            Cell::of(row.action, |action| Cell::count(u64::from(action))),
+            Cell::text(row.severity),
+            Cell::text(row.rule),
+            Cell::text(row.what.clone()),
+        ]);
+    }
+    table
+}

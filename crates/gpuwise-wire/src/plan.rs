@@ -1,0 +1,553 @@
+//! Saved plans: ordered actions on a fleet, by names, with the files that say what the fleet was.
+
+use crate::{WireError, read, written};
+use gpuwise_domain::placement::{
+    Action, Cause, Fleet, GpuId, GpuShare, Home, Isolation, JobId, NodeId, Part, Plan, Seat,
+};
+use gpuwise_units::Nanoseconds;
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+/// The schema of saved plans.
+pub const PLAN_SCHEMA: &str = "gpuwise.plan/v1";
+
+/// A saved plan.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct PlanFile {
+    /// `gpuwise.plan/v1`.
+    schema: String,
+    /// The plan.
+    plan: PlanDocument,
+    /// The state that it was made against; null where it was too large to be kept.
+    #[serde(default)]
+    state: Option<StateDocument>,
+}
+
+/// Ordered actions, and of which plan they are the continuation.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+struct PlanDocument {
+    /// Its number: one above its parent's.
+    number: u64,
+    /// The plan that it continues.
+    parent: u64,
+    /// When it was made, in nanoseconds from the fleet's beginning.
+    made_ns: u64,
+    /// What is done, in this order.
+    actions: Vec<ActionDocument>,
+}
+
+/// The files that describe a fleet and its jobs, word for word.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct StateDocument {
+    /// The fleet file's text.
+    pub fleet: String,
+    /// The job file's text.
+    pub jobs: String,
+    /// The text of the fabric file that the fleet file names.
+    #[serde(default)]
+    pub fabric: Option<String>,
+}
+
+/// One step.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(tag = "do", rename_all = "snake_case", deny_unknown_fields)]
+enum ActionDocument {
+    /// Starts a job.
+    Place {
+        /// Its name.
+        job: String,
+        /// One seat for each worker.
+        seats: Vec<SeatDocument>,
+    },
+    /// Stops a job; it waits again.
+    Preempt {
+        /// Its name.
+        job: String,
+        /// For whom or what.
+        cause: CauseDocument,
+    },
+    /// Moves a job.
+    Move {
+        /// Its name.
+        job: String,
+        /// All its seats afterwards.
+        seats: Vec<SeatDocument>,
+        /// For whom or what.
+        cause: CauseDocument,
+    },
+    /// Gives an elastic job more or fewer workers.
+    Resize {
+        /// Its name.
+        job: String,
+        /// All its seats afterwards.
+        seats: Vec<SeatDocument>,
+    },
+    /// Switches MIG on or off.
+    SetMig {
+        /// Which GPU.
+        gpu: GpuName,
+        /// On or off.
+        on: bool,
+    },
+    /// Creates a MIG instance.
+    Cut {
+        /// On which GPU.
+        gpu: GpuName,
+        /// Of which profile.
+        profile: String,
+        /// At which memory slice.
+        start: u8,
+    },
+    /// Destroys an idle MIG instance.
+    Merge {
+        /// On which GPU.
+        gpu: GpuName,
+        /// At which memory slice it starts.
+        start: u8,
+    },
+    /// Attaches a pooled GPU.
+    Attach {
+        /// Which.
+        gpu: GpuName,
+        /// To which node.
+        node: String,
+    },
+    /// Gives a pooled GPU back.
+    Detach {
+        /// Which.
+        gpu: GpuName,
+    },
+    /// Takes the GPUs of an idle holder.
+    Reclaim {
+        /// Its name.
+        job: String,
+    },
+    /// Gives GPUs back to one who was idle.
+    Restore {
+        /// Its name.
+        job: String,
+        /// One seat for each worker.
+        seats: Vec<SeatDocument>,
+    },
+}
+
+/// Why somebody is disturbed.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
+enum CauseDocument {
+    /// For the job of this name.
+    For(String),
+    /// To have fewer pieces.
+    Defragmentation,
+    /// Its node or GPU is to be empty.
+    Drain,
+    /// A queue takes back what it lent.
+    Reclaim,
+    /// Its turn is over.
+    Turn,
+}
+
+/// A GPU by its number in a node or a pool.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+struct GpuName {
+    /// Its node, where it is in one for good.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    node: Option<String>,
+    /// Its pool, where it is of one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pool: Option<String>,
+    /// Its number there, as the driver counts.
+    index: u32,
+}
+
+/// Where one worker runs.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+struct SeatDocument {
+    /// On which node.
+    node: String,
+    /// On which GPUs, in rank order.
+    gpus: Vec<ShareDocument>,
+}
+
+/// What a worker has of a GPU.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+struct ShareDocument {
+    /// Which GPU.
+    gpu: GpuName,
+    /// What of it; null: all.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    part: Option<PartDocument>,
+}
+
+/// What of a GPU.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
+enum PartDocument {
+    /// A part by time.
+    Fraction {
+        /// Thousandths of its time.
+        milli: u32,
+        /// Memory in MiB; 0: nothing was said of it.
+        memory_mib: u32,
+        /// `time-slice`, `mps` or `vgpu`.
+        isolation: String,
+    },
+    /// A MIG instance.
+    Slice {
+        /// Its profile.
+        profile: String,
+        /// The memory slice at which it starts.
+        start: u8,
+    },
+}
+
+/// A plan as a document (`gpuwise.plan/v1`), indented, with a line end. `job` names jobs.
+pub fn plan_to_json(
+    plan: &Plan,
+    fleet: &Fleet,
+    job: &dyn Fn(JobId) -> String,
+    state: Option<StateDocument>,
+) -> String {
+    let names = Names { fleet, job };
+    written(&PlanFile {
+        schema: PLAN_SCHEMA.into(),
+        plan: PlanDocument {
+            number: plan.number,
+            parent: plan.parent,
+            made_ns: plan.made.0,
+            actions: plan.actions.iter().map(|one| names.action(one)).collect(),
+        },
+        state,
+    })
+}
+
+/// Reads a saved plan; what its names mean is told by [`PlanFile::plan`].
+///
+/// # Errors
+/// When it is no JSON, of another schema or version, or a field is missing, unknown or cannot be.
+pub fn plan_from_json(text: &str) -> Result<PlanFile, WireError> {
+    read(text, PLAN_SCHEMA)
+}
+
+impl PlanFile {
+    /// The state that it was made against.
+    pub fn state(&self) -> Option<&StateDocument> {
+        self.state.as_ref()
+    }
+
+    /// The plan on a fleet and its jobs; `job` finds a job by its name.
+    ///
+    /// # Errors
+    /// With the place of a name that means nothing there.
+    pub fn plan(
+        &self,
+        fleet: &Fleet,
+        job: &dyn Fn(&str) -> Option<JobId>,
+    ) -> Result<Plan, WireError> {
+        let look = Look { fleet, job };
+        let actions = self.plan.actions.iter().enumerate();
+        let actions = actions.map(|(at, action)| {
+            look.action(action).map_err(|problem| WireError::Field {
+                path: format!("plan.actions[{at}]"),
+                problem,
+            })
+        });
+        Ok(Plan {
+            number: self.plan.number,
+            parent: self.plan.parent,
+            made: Nanoseconds(self.plan.made_ns),
+            actions: actions.collect::<Result<_, _>>()?,
+        })
+    }
+}
+
+/// Numbers to names.
+struct Names<'a> {
+    fleet: &'a Fleet,
+    job: &'a dyn Fn(JobId) -> String,
+}
+
+impl Names<'_> {
+    fn action(&self, action: &Action) -> ActionDocument {
+        let job = |id: &JobId| (self.job)(*id);
+        match action {
+            Action::Place { job: id, seats } => ActionDocument::Place {
+                job: job(id),
+                seats: self.seats(seats),
+            },
+            Action::Preempt { job: id, cause } => ActionDocument::Preempt {
+                job: job(id),
+                cause: self.cause(*cause),
+            },
+            Action::Move {
+                job: id,
+                seats,
+                cause,
+            } => ActionDocument::Move {
+                job: job(id),
+                seats: self.seats(seats),
+                cause: self.cause(*cause),
+            },
+            Action::Resize { job: id, seats } => ActionDocument::Resize {
+                job: job(id),
+                seats: self.seats(seats),
+            },
+            Action::SetMig { gpu, on } => ActionDocument::SetMig {
+                gpu: self.gpu(*gpu),
+                on: *on,
+            },
+            Action::Cut { gpu, shape, start } => ActionDocument::Cut {
+                gpu: self.gpu(*gpu),
+                profile: self.profile(*gpu, *shape),
+                start: *start,
+            },
+            Action::Merge { gpu, start } => ActionDocument::Merge {
+                gpu: self.gpu(*gpu),
+                start: *start,
+            },
+            Action::Attach { gpu, node } => ActionDocument::Attach {
+                gpu: self.gpu(*gpu),
+                node: self.node(*node),
+            },
+            Action::Detach { gpu } => ActionDocument::Detach {
+                gpu: self.gpu(*gpu),
+            },
+            Action::Reclaim { job: id } => ActionDocument::Reclaim { job: job(id) },
+            Action::Restore { job: id, seats } => ActionDocument::Restore {
+                job: job(id),
+                seats: self.seats(seats),
+            },
+        }
+    }
+
+    fn cause(&self, cause: Cause) -> CauseDocument {
+        match cause {
+            Cause::For(job) => CauseDocument::For((self.job)(job)),
+            Cause::Defragmentation => CauseDocument::Defragmentation,
+            Cause::Drain => CauseDocument::Drain,
+            Cause::Reclaim => CauseDocument::Reclaim,
+            Cause::Turn => CauseDocument::Turn,
+        }
+    }
+
+    fn node(&self, id: NodeId) -> String {
+        let node = self.fleet.nodes.get(id.index());
+        node.map_or_else(|| format!("#{id}"), |node| node.name.clone())
+    }
+
+    fn gpu(&self, id: GpuId) -> GpuName {
+        let Some(gpu) = self.fleet.gpus.get(id.index()) else {
+            return GpuName {
+                node: None,
+                pool: None,
+                index: id.0,
+            };
+        };
+        let pool = match gpu.home {
+            Home::Pool(pool) => self.fleet.pools.get(pool.index()).map(|p| p.name.clone()),
+            Home::Node(_) => None,
+        };
+        let node = match gpu.home {
+            Home::Node(node) => Some(self.node(node)),
+            Home::Pool(_) => None,
+        };
+        GpuName {
+            node,
+            pool,
+            index: gpu.index,
+        }
+    }
+
+    fn profile(&self, gpu: GpuId, shape: u8) -> String {
+        let kind = self.fleet.gpus.get(gpu.index());
+        let kind = kind.and_then(|gpu| self.fleet.kinds.get(gpu.kind.index()));
+        let row = kind.and_then(|kind| kind.mig.as_ref()?.shapes.get(usize::from(shape)));
+        row.map_or_else(|| format!("#{shape}"), |row| row.profile.clone())
+    }
+
+    fn seats(&self, seats: &[Seat]) -> Vec<SeatDocument> {
+        let share = |share: &GpuShare| ShareDocument {
+            gpu: self.gpu(share.gpu),
+            part: match share.part {
+                Part::Whole => None,
+                Part::Fraction {
+                    milli,
+                    memory_mib,
+                    isolation,
+                } => Some(PartDocument::Fraction {
+                    milli,
+                    memory_mib,
+                    isolation: isolation.name().into(),
+                }),
+                Part::Slice { shape, start } => Some(PartDocument::Slice {
+                    profile: self.profile(share.gpu, shape),
+                    start,
+                }),
+            },
+        };
+        let seat = |seat: &Seat| SeatDocument {
+            node: self.node(seat.node),
+            gpus: seat.gpus.iter().map(share).collect(),
+        };
+        seats.iter().map(seat).collect()
+    }
+}
+
+/// Names to numbers.
+struct Look<'a> {
+    fleet: &'a Fleet,
+    job: &'a dyn Fn(&str) -> Option<JobId>,
+}
+
+impl Look<'_> {
+    fn action(&self, action: &ActionDocument) -> Result<Action, String> {
+        Ok(match action {
+            ActionDocument::Place { job, seats } => Action::Place {
+                job: self.job(job)?,
+                seats: self.seats(seats)?,
+            },
+            ActionDocument::Preempt { job, cause } => Action::Preempt {
+                job: self.job(job)?,
+                cause: self.cause(cause)?,
+            },
+            ActionDocument::Move { job, seats, cause } => Action::Move {
+                job: self.job(job)?,
+                seats: self.seats(seats)?,
+                cause: self.cause(cause)?,
+            },
+            ActionDocument::Resize { job, seats } => Action::Resize {
+                job: self.job(job)?,
+                seats: self.seats(seats)?,
+            },
+            ActionDocument::SetMig { gpu, on } => Action::SetMig {
+                gpu: self.gpu(gpu)?,
+                on: *on,
+            },
+            ActionDocument::Cut {
+                gpu,
+                profile,
+                start,
+            } => {
+                let gpu = self.gpu(gpu)?;
+                Action::Cut {
+                    gpu,
+                    shape: self.shape(gpu, profile)?,
+                    start: *start,
+                }
+            }
+            ActionDocument::Merge { gpu, start } => Action::Merge {
+                gpu: self.gpu(gpu)?,
+                start: *start,
+            },
+            ActionDocument::Attach { gpu, node } => Action::Attach {
+                gpu: self.gpu(gpu)?,
+                node: self.node(node)?,
+            },
+            ActionDocument::Detach { gpu } => Action::Detach {
+                gpu: self.gpu(gpu)?,
+            },
+            ActionDocument::Reclaim { job } => Action::Reclaim {
+                job: self.job(job)?,
+            },
+            ActionDocument::Restore { job, seats } => Action::Restore {
+                job: self.job(job)?,
+                seats: self.seats(seats)?,
+            },
+        })
+    }
+
+    fn job(&self, name: &str) -> Result<JobId, String> {
+        (self.job)(name).ok_or_else(|| format!("there is no job {name:?}"))
+    }
+
+    fn cause(&self, cause: &CauseDocument) -> Result<Cause, String> {
+        Ok(match cause {
+            CauseDocument::For(job) => Cause::For(self.job(job)?),
+            CauseDocument::Defragmentation => Cause::Defragmentation,
+            CauseDocument::Drain => Cause::Drain,
+            CauseDocument::Reclaim => Cause::Reclaim,
+            CauseDocument::Turn => Cause::Turn,
+        })
+    }
+
+    fn node(&self, name: &str) -> Result<NodeId, String> {
+        let at = self.fleet.nodes.iter().position(|node| node.name == name);
+        let at = at.ok_or_else(|| format!("there is no node {name:?}"))?;
+        Ok(NodeId(at as u32))
+    }
+
+    fn gpu(&self, name: &GpuName) -> Result<GpuId, String> {
+        let home = match (&name.node, &name.pool) {
+            (Some(node), None) => Home::Node(self.node(node)?),
+            (None, Some(pool)) => {
+                let mut pools = self.fleet.pools.iter().zip(0..);
+                let found = pools.find(|(one, _)| one.name == *pool);
+                let (_, id) = found.ok_or_else(|| format!("there is no pool {pool:?}"))?;
+                Home::Pool(gpuwise_domain::placement::PoolId(id))
+            }
+            _ => return Err("a GPU is in a node or of a pool: say one of them".into()),
+        };
+        let mut gpus = self.fleet.gpus.iter().zip(0..);
+        let found = gpus.find(|(gpu, _)| gpu.home == home && gpu.index == name.index);
+        let (_, id) = found.ok_or_else(|| {
+            let home = name.node.as_ref().or(name.pool.as_ref());
+            let home = home.map_or("", String::as_str);
+            format!("{home:?} has no GPU {}", name.index)
+        })?;
+        Ok(GpuId(id))
+    }
+
+    fn shape(&self, gpu: GpuId, profile: &str) -> Result<u8, String> {
+        let kind = self.fleet.gpus.get(gpu.index());
+        let kind = kind.and_then(|gpu| self.fleet.kinds.get(gpu.kind.index()));
+        let shape = kind.and_then(|kind| kind.mig.as_ref()?.named(profile));
+        shape.ok_or_else(|| {
+            let kind = kind.map_or("the GPU", |kind| kind.name.as_str());
+            format!("{kind} has no profile {profile:?}")
+        })
+    }
+
+    fn seats(&self, seats: &[SeatDocument]) -> Result<Vec<Seat>, String> {
+        let seat = |seat: &SeatDocument| {
+            let shares = seat.gpus.iter().map(|share| self.share(share));
+            Ok(Seat {
+                node: self.node(&seat.node)?,
+                gpus: shares.collect::<Result<_, String>>()?,
+            })
+        };
+        seats.iter().map(seat).collect()
+    }
+
+    fn share(&self, share: &ShareDocument) -> Result<GpuShare, String> {
+        let gpu = self.gpu(&share.gpu)?;
+        let part = match &share.part {
+            None => Part::Whole,
+            Some(PartDocument::Fraction {
+                milli,
+                memory_mib,
+                isolation,
+            }) => {
+                let all = [Isolation::TimeSlice, Isolation::Mps, Isolation::Vgpu];
+                let known = all.into_iter().find(|one| one.name() == isolation);
+                Part::Fraction {
+                    milli: *milli,
+                    memory_mib: *memory_mib,
+                    isolation: known.ok_or_else(|| {
+                        format!("{isolation:?} is none of time-slice, mps and vgpu")
+                    })?,
+                }
+            }
+            Some(PartDocument::Slice { profile, start }) => Part::Slice {
+                shape: self.shape(gpu, profile)?,
+                start: *start,
+            },
+        };
+        Ok(GpuShare { gpu, part })
+    }
+}

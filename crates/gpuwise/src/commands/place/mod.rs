@@ -1,0 +1,239 @@
+//! `gpuwise place`: a plan for a fleet and what is asked of it, and its report.
+
+mod changes;
+mod rows;
+mod show;
+
+use super::{Answer, Context};
+use crate::{
+    catalogue::{self, Loaded},
+    cli,
+    error::Problem,
+    fleet,
+    output,
+    write::Pending,
+};
+use gpuwise_domain::placement::{
+    Action, Event, Fleet, JobId, Outcome, Plan, Report, Stamped, WorkerAsk,
+};
+use gpuwise_sched::{
+    decide::{Effort, Order, Policy, decide},
+    lint,
+    moves::Moves,
+    policy::{NAMES, Setting, named},
+    report::{FleetFigures, deepen, fleet_figures, typical},
+    world::World,
+};
+use gpuwise_wire::{StateDocument, plan_to_json};
+use std::{collections::BTreeMap, fs, path::Path};
+
+/// Texts of a state that are kept in a saved plan at most.
+const LARGEST_STATE: usize = 16 << 20;
+
+/// A fleet, its jobs and the world that they are.
+pub(super) struct Estate {
+    pub(super) fleet: Fleet,
+    pub(super) world: World,
+    pub(super) loaded: Loaded,
+}
+
+/// A plan, what is said of it, and the world that it gives.
+pub(super) struct Decided {
+    pub(super) plan: Plan,
+    pub(super) report: Report,
+    pub(super) after: World,
+    pub(super) figures: FleetFigures,
+}
+
+pub(crate) fn run(context: &Context, flags: &cli::Place) -> anyhow::Result<Answer> {
+    let save = flags.save.as_deref().map(Pending::new).transpose()?;
+    let svg = flags.svg.as_deref().map(Pending::new).transpose()?;
+    let mut estate = estate(context, &flags.fleet, &flags.jobs)?;
+    let changes = changes::read(&flags.what_if, &mut estate)?;
+    changes::make(&changes, &mut estate)?;
+    let why: Vec<JobId> = flags
+        .why
+        .iter()
+        .map(|name| job_named(&estate.world, name))
+        .collect::<Result<_, _>>()?;
+    let mut policy = policy(&flags.how, &estate.world, context.global.seed)?;
+    output::progress("deciding");
+    let mut decided = decided(&estate.world, &mut policy)?;
+    output::progress("looking for cures");
+    let most = if why.is_empty() { flags.cures } else { 0 };
+    deepen(&decided.after, &mut decided.report, &mut policy, Effort::ORDINARY, most);
+    for id in &why {
+        explain_one(&mut decided, *id, &mut policy);
+    }
+    output::progress("");
+    if let Some(file) = save {
+        file.finish(&saved(&estate, &decided.plan, flags)?)?;
+    }
+    if let Some(file) = svg {
+        file.finish(&show::picture(&estate.fleet, &decided.after))?;
+    }
+    if why.is_empty() {
+        show::all(context, flags, &estate, &decided)?;
+    } else {
+        show::some(context, &estate, &decided, &why)?;
+    }
+    let waits = |id: &JobId| decided.after.job(*id).is_some_and(|state| state.phase.waits());
+    let some_wait = if why.is_empty() {
+        decided.figures.basic.pending > 0
+    } else {
+        why.iter().any(waits)
+    };
+    Ok(if some_wait { Answer::No } else { Answer::Yes })
+}
+
+/// Reads a fleet and its jobs.
+pub(super) fn estate(context: &Context, fleet: &Path, jobs: &Path) -> anyhow::Result<Estate> {
+    let loaded = catalogue::load(&context.overrides)?;
+    let mut file = fleet::read(fleet, &loaded.catalogue)?;
+    let jobs = fleet::read_jobs(jobs, &mut file.fleet, &loaded.catalogue)?;
+    let world = fleet::world(&file, Some(&jobs))?;
+    Ok(Estate {
+        fleet: file.fleet,
+        world,
+        loaded,
+    })
+}
+
+/// The policy that flags ask for.
+pub(super) fn policy(
+    flags: &cli::HowFlags,
+    world: &World,
+    seed: u64,
+) -> anyhow::Result<Policy> {
+    let mut demand: BTreeMap<WorkerAsk, u64> = BTreeMap::new();
+    for (_, state) in world.jobs() {
+        *demand.entry(state.job.worker).or_default() += u64::from(state.job.gang.least.max(1));
+    }
+    let mut demand: Vec<(WorkerAsk, u64)> = demand.into_iter().collect();
+    demand.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
+    let setting = Setting {
+        demand,
+        seed,
+        ..Setting::default()
+    };
+    let choose = named(&flags.policy, &setting).ok_or_else(|| {
+        Problem::new(format!("--policy {}: there is no such policy", flags.policy))
+            .hint(format!("policies: {}", NAMES.join(", ")))
+    })?;
+    let moves = if flags.disturb {
+        Moves::USUAL
+    } else {
+        Moves {
+            attach: true,
+            recut: true,
+            ..Moves::NONE
+        }
+    };
+    Ok(Policy {
+        order: Order::Priority,
+        moves,
+        ..Policy::new(choose)
+    })
+}
+
+/// Decides of all who wait, and checks the plan.
+///
+/// # Errors
+/// When the plan does not hold together: then the kernel is wrong, and nothing is shown.
+pub(super) fn decided(world: &World, policy: &mut Policy) -> anyhow::Result<Decided> {
+    let waiting = world.jobs().filter(|(_, state)| state.phase.waits());
+    let waiting: Vec<JobId> = waiting.map(|(id, _)| id).collect();
+    let (plan, report) = decide(world.now(), world, &waiting, policy, Effort::BARE);
+    let notes = lint::lint(world, &plan, lint::Limits::NONE);
+    if let Some(note) = lint::errors(&notes).next() {
+        return Err(Problem::new(format!("the plan does not hold together: {}", note.what))
+            .hint("this is an error of gpuwise; another --policy may do")
+            .into());
+    }
+    let mut after = world.clone();
+    for action in &plan.actions {
+        let event = Stamped {
+            at: world.now(),
+            event: Event::Done(action.clone()),
+        };
+        after
+            .apply(&event)
+            .map_err(|refused| Problem::new("the plan cannot be carried out").because(refused))?;
+    }
+    let figures = fleet_figures(&after, &typical(&after, 950));
+    Ok(Decided {
+        plan,
+        report,
+        after,
+        figures,
+    })
+}
+
+/// Says of one job everything that would help.
+fn explain_one(decided: &mut Decided, id: JobId, policy: &mut Policy) {
+    let mut report = Report::default();
+    let of = |report: &Report| {
+        let found = report.decisions.iter().find(|decision| decision.job == id);
+        found.cloned()
+    };
+    let Some(decision) = of(&decided.report) else {
+        return;
+    };
+    report.decisions.push(decision);
+    deepen(&decided.after, &mut report, policy, Effort::ORDINARY, 1);
+    let old = decided.report.decisions.iter_mut().find(|one| one.job == id);
+    if let (Some(old), Some(new)) = (old, report.decisions.pop()) {
+        *old = new;
+    }
+}
+
+fn job_named(world: &World, name: &str) -> anyhow::Result<JobId> {
+    let mut named = world.jobs().filter(|(_, state)| state.job.name == name);
+    if let Some((id, _)) = named.next() {
+        return Ok(id);
+    }
+    let like: Vec<String> = world
+        .jobs()
+        .filter(|(_, state)| state.job.name.contains(name) || name.contains(&state.job.name))
+        .map(|(_, state)| state.job.name.clone())
+        .take(3)
+        .collect();
+    Err(Problem::new(format!("--why {name}: there is no such job"))
+        .did_you_mean(&like)
+        .into())
+}
+
+/// The plan as a document, with the files that it was made for.
+fn saved(estate: &Estate, plan: &Plan, flags: &cli::Place) -> anyhow::Result<String> {
+    let text = |path: &Path| {
+        fs::read_to_string(path)
+            .map_err(|error| Problem::new(format!("cannot read {}", path.display())).because(error))
+    };
+    let (fleet, jobs) = (text(&flags.fleet)?, text(&flags.jobs)?);
+    let fabric = gpuwise_read::fleet::fabric_of(&fleet)
+        .map(|name| text(&flags.fleet.with_file_name(name)))
+        .transpose()?;
+    let small = fleet.len() + jobs.len() <= LARGEST_STATE;
+    let state = small.then_some(StateDocument {
+        fleet,
+        jobs,
+        fabric,
+    });
+    let name = |id: JobId| {
+        let state = estate.world.job(id);
+        state.map_or_else(|| format!("#{id}"), |state| state.job.name.clone())
+    };
+    Ok(plan_to_json(plan, &estate.fleet, &name, state))
+}
+
+/// Jobs that wait after a plan.
+pub(super) fn pending(report: &Report) -> usize {
+    let waits = |outcome: &Outcome| matches!(outcome, Outcome::Waits { .. });
+    report.decisions.iter().filter(|one| waits(&one.outcome)).count()
+}
+
+/// Jobs that a plan places.
+pub(super) fn places(plan: &Plan) -> usize {
+    let places = |action: &&Action| matches!(action, Action::Place { .. });
+    plan.actions.iter().filter(places).count()
+}

@@ -1,0 +1,170 @@
+//! Rows of what was decided, by names.
+
+use super::Decided;
+use gpuwise_domain::placement::{
+    Action, Cure, Decision, GpuId, JobId, NodeId, Outcome, Part, Seat,
+};
+use gpuwise_sched::{
+    queues::milli_of,
+    report::{shortage_words, span},
+    world::World,
+};
+use gpuwise_units::Nanoseconds;
+use gpuwise_view::placement::{CureRow, PlacedRow, Span, WaitingRow};
+use std::collections::BTreeMap;
+
+/// Everybody of whom the plan says something.
+pub(super) fn placed(decided: &Decided) -> Vec<PlacedRow> {
+    let decisions: BTreeMap<JobId, &Decision> = decided
+        .report
+        .decisions
+        .iter()
+        .map(|decision| (decision.job, decision))
+        .collect();
+    let row = |job: JobId, action, seats: &[Seat]| {
+        let state = decided.after.job(job)?;
+        let weighed = decisions.get(&job);
+        Some(PlacedRow {
+            job: state.job.name.clone(),
+            tenant: state.job.tenant.clone(),
+            action,
+            workers: seats.len() as u32,
+            gpus_milli: milli_of(&decided.after, seats),
+            place: place(&decided.after, seats),
+            candidates: weighed.map_or(0, |decision| decision.candidates),
+            weighed: weighed.map(|one| one.weighed.clone()).unwrap_or_default(),
+        })
+    };
+    let actions = decided.plan.actions.iter();
+    actions
+        .filter_map(|action| match action {
+            Action::Place { job, seats } => row(*job, "start", seats),
+            Action::Move { job, seats, .. } => row(*job, "move", seats),
+            Action::Resize { job, seats } => row(*job, "resize", seats),
+            Action::Restore { job, seats } => row(*job, "give back", seats),
+            Action::Preempt { job, .. } => row(*job, "preempt", &[]),
+            Action::Reclaim { job } => row(*job, "reclaim", &[]),
+            _ => None,
+        })
+        .collect()
+}
+
+/// Everybody who waits.
+pub(super) fn waiting(decided: &Decided) -> Vec<WaitingRow> {
+    let world = &decided.after;
+    let row = |decision: &Decision| {
+        let Outcome::Waits {
+            shortage,
+            start,
+            cures,
+        } = &decision.outcome
+        else {
+            return None;
+        };
+        let state = world.job(decision.job).filter(|state| state.phase.waits())?;
+        let from_now = |start: Nanoseconds| Nanoseconds(start.0.saturating_sub(world.now().0));
+        Some(WaitingRow {
+            job: state.job.name.clone(),
+            tenant: state.job.tenant.clone(),
+            why: shortage_words(world, &state.job, shortage),
+            start: start.map(|start| shown(from_now(start))),
+            cures: (!cures.is_empty()).then(|| cures.iter().map(cure).collect()),
+        })
+    };
+    decided.report.decisions.iter().filter_map(row).collect()
+}
+
+fn cure(cure: &Cure) -> CureRow {
+    CureRow {
+        what: cure.what.clone(),
+        after: shown(cure.after),
+        lost: shown(cure.lost),
+        price: cure.price,
+        cost: shown(cure.cost),
+    }
+}
+
+fn shown(time: Nanoseconds) -> Span {
+    Span {
+        shown: span(time),
+        exact: time,
+    }
+}
+
+/// Where seats are: `n0: 0–3; n1: 2 (50 %)`.
+pub(super) fn place(world: &World, seats: &[Seat]) -> String {
+    let mut nodes: Vec<(NodeId, Vec<String>)> = Vec::new();
+    let mut whole: BTreeMap<NodeId, Vec<u32>> = BTreeMap::new();
+    for seat in seats {
+        if !nodes.iter().any(|(node, _)| *node == seat.node) {
+            nodes.push((seat.node, Vec::new()));
+        }
+        for share in &seat.gpus {
+            let number = number(world, share.gpu);
+            let parts = nodes.iter_mut().find(|(node, _)| *node == seat.node);
+            let part = match share.part {
+                Part::Whole => {
+                    whole.entry(seat.node).or_default().push(number);
+                    continue;
+                }
+                Part::Fraction { milli, .. } => format!("{number} ({} %)", percent(milli)),
+                Part::Slice { shape, start } => {
+                    let kind = world.gpu(share.gpu).and_then(|gpu| world.kind(gpu.gpu.kind));
+                    let row = kind.and_then(|kind| kind.mig.as_ref()?.shape(shape));
+                    let profile = row.map_or("?", |row| row.profile.as_str());
+                    format!("{number} ({profile} at {start})")
+                }
+            };
+            if let Some((_, parts)) = parts {
+                parts.push(part);
+            }
+        }
+    }
+    let each = nodes.into_iter().map(|(node, parts)| {
+        let name = world.node(node).map_or("?", |state| state.node.name.as_str());
+        let mut all = whole.get(&node).map_or_else(Vec::new, |gpus| ranges(gpus));
+        all.extend(parts);
+        if all.is_empty() {
+            return name.to_owned();
+        }
+        format!("{name}: {}", all.join(", "))
+    });
+    each.collect::<Vec<_>>().join("; ")
+}
+
+fn percent(milli: u32) -> String {
+    if milli % 10 == 0 {
+        return (milli / 10).to_string();
+    }
+    format!("{}.{}", milli / 10, milli % 10)
+}
+
+/// The number of a GPU on the node where it is: its own, and pooled ones after those of the node.
+fn number(world: &World, gpu: GpuId) -> u32 {
+    let Some(state) = world.gpu(gpu) else { return 0 };
+    let node = state.node.and_then(|node| world.node(node));
+    let at = node.and_then(|node| node.gpus.iter().position(|one| *one == gpu));
+    match state.gpu.home {
+        gpuwise_domain::placement::Home::Node(_) => state.gpu.index,
+        gpuwise_domain::placement::Home::Pool(_) => at.map_or(state.gpu.index, |at| at as u32),
+    }
+}
+
+/// Numbers as ranges.
+fn ranges(numbers: &[u32]) -> Vec<String> {
+    let mut sorted = numbers.to_vec();
+    sorted.sort_unstable();
+    let mut found: Vec<(u32, u32)> = Vec::new();
+    for number in sorted {
+        match found.last_mut() {
+            Some((_, last)) if *last + 1 == number => *last = number,
+            _ => found.push((number, number)),
+        }
+    }
+    let text = |(first, last): (u32, u32)| match last - first {
+        0 => first.to_string(),
+        1 => format!("{first}, {last}"),
+        _ => format!("{first}–{last}"),
+    };
+    found.into_iter().map(text).collect()
+}
