@@ -110,7 +110,9 @@ pub fn placed(rows: &[PlacedRow], explain: bool) -> Table {
         if explain {
             cells.push(Cell::count(u64::from(row.candidates)));
             let each = row.weighed.iter();
-            let each: Vec<String> = each.map(|(name, value)| format!("{name} {value}")).collect();
+            let each: Vec<String> = each
+                .map(|(name, value)| format!("{name} {value}"))
+                .collect();
             cells.push(Cell::text(each.join(", ")));
         }
         table.push(cells);
@@ -118,15 +120,67 @@ pub fn placed(rows: &[PlacedRow], explain: bool) -> Table {
     table
 }
 
+/// Nodes that could be added.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct AdditionRow {
+    /// Which.
+    pub what: String,
+    /// Their GPUs.
+    pub gpus: u64,
+    /// What they cost an hour, where that is known.
+    pub price: Option<Money>,
+    /// Jobs that find a place then.
+    pub placed: u64,
+    /// Jobs that still wait then.
+    pub left: u64,
+    /// Whether no cheaper nodes do as much.
+    pub cheapest: bool,
+}
+
+/// The table of what could be added.
+pub fn additions(rows: &[AdditionRow]) -> Table {
+    let mut table = Table::new(vec![
+        Column::left("add", "add").wrap(24),
+        Column::right("gpus", "GPUs"),
+        Column::right("price_per_hour", "price/h"),
+        Column::right("placed", "more placed"),
+        Column::right("left", "still wait"),
+        Column::raw("cheapest"),
+    ])
+    .when_empty("Nothing need be added.");
+    for row in rows {
+        table.push(vec![
+            Cell::text(row.what.clone()),
+            Cell::count(row.gpus),
+            Cell::of(row.price, |price| Cell::text(price.to_string())),
+            Cell::count(row.placed),
+            Cell::count(row.left),
+            Cell::new(if row.cheapest { "yes" } else { "no" }, row.cheapest),
+        ]);
+    }
+    if rows.iter().any(|row| row.price.is_none()) {
+        table.footnote(
+            "–: the fleet file names no price of these GPUs; fewer GPUs count as cheaper.",
+        );
+    }
+    if rows.iter().any(|row| !row.cheapest) {
+        table.footnote("The last line need not be the cheapest: too many sets of nodes were possible to try all.");
+    }
+    table
+}
+
 /// GPUs from thousandths.
 pub fn gpus(milli: u64) -> Cell {
-    let shown = if milli % 1000 == 0 {
-        (milli / 1000).to_string()
-    } else {
-        let text = format!("{}.{:03}", milli / 1000, milli % 1000);
-        text.trim_end_matches('0').to_owned()
-    };
-    Cell::new(shown, milli as f64 / 1000.0)
+    Cell::new(gpus_text(milli), milli as f64 / 1000.0)
+}
+
+/// GPUs from thousandths, as people read them.
+pub fn gpus_text(milli: u64) -> String {
+    if milli % 1000 == 0 {
+        return (milli / 1000).to_string();
+    }
+    let text = format!("{}.{:03}", milli / 1000, milli % 1000);
+    text.trim_end_matches('0').to_owned()
 }
 
 /// The table of those who wait, with the cheapest cure of each.

@@ -7,6 +7,7 @@ mod composed;
 mod fleet;
 mod media;
 mod memory;
+mod place;
 mod plan;
 mod replay;
 mod simulate;
@@ -22,6 +23,7 @@ pub(crate) use composed::{ChoiceName, Composed};
 pub(crate) use fleet::{FleetCheck, FleetCommand, FleetImport, FleetMig, ProfilesFlag};
 pub(crate) use media::MediaFlags;
 pub(crate) use memory::{LayoutFlags, Memory};
+pub(crate) use place::{Capacity, HowFlags, Lint, Place};
 pub(crate) use plan::{
     EngineFlags, LimitFlags, MarketFlags, Plan, PromiseFlags, RuleName, TermsName, TrafficFlags,
 };
@@ -183,6 +185,30 @@ pub(crate) enum Command {
     /// queues and what each may take.
     #[command(subcommand)]
     Fleet(FleetCommand),
+    /// Decide who runs where on a fleet, and say of those who wait why and what would help
+    ///
+    /// A fleet file says what there is, a job file what is asked of it and what runs already. The plan
+    /// says who starts where; of each job that waits it says what is short, with numbers, and what would
+    /// help, cheapest first: every cure was tried. `--why JOB` says it of one job in full, `--what-if`
+    /// plans as if nodes came or went.
+    ///
+    /// Exit code 0: all are placed. 1: some wait. 2: the input is wrong.
+    Place(Box<Place>),
+    /// Check a saved plan: does it hold together?
+    ///
+    /// Every action is held against the state that it meets: capacity, MIG geometry, gangs, quotas,
+    /// topology, exclusive use, health, who may be disturbed. The check shares no rule with what plans.
+    ///
+    /// Exit code 0: it holds together. 1: it does not, or there is something to think about. 2: the input
+    /// is wrong.
+    Lint(Box<Lint>),
+    /// Say what to add to a fleet, return or cut anew, for what is asked of it
+    ///
+    /// The cheapest nodes with which more of those who wait find a place, until all do; nodes that
+    /// nobody would miss; GPUs to cut or to join; and how many GPUs any policy could place at most.
+    ///
+    /// Exit code 0: all have a place. 1: some wait. 2: the input is wrong.
+    Capacity(Box<Capacity>),
     /// Replay traces of clusters through the decision kernel, policies side by side
     ///
     /// Every job of a trace is put to the kernel in its order, and what each policy makes of the same

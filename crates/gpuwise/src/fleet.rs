@@ -45,6 +45,38 @@ pub(crate) fn read_jobs(
     fleet::read_jobs(&shown, &text, fleet, &find).map_err(wrong)
 }
 
+/// The files of a fleet and its jobs, as a saved plan keeps them.
+pub(crate) struct Texts<'a> {
+    /// The fleet file.
+    pub(crate) fleet: &'a str,
+    /// The job file.
+    pub(crate) jobs: &'a str,
+    /// The fabric file that the fleet file names.
+    pub(crate) fabric: Option<&'a str>,
+}
+
+/// The fleet and the world of files whose texts are known; `shown` is what keeps them.
+///
+/// # Errors
+/// As [`read`] and [`world`].
+pub(crate) fn of_texts(
+    shown: &str,
+    texts: &Texts<'_>,
+    catalogue: &Catalogue,
+) -> anyhow::Result<(Fleet, World)> {
+    let find = |name: &str| known(catalogue, name);
+    let fabric = texts
+        .fabric
+        .map(|text| read_fabric(&format!("{shown}: fabric"), text))
+        .transpose()?;
+    let name = format!("{shown}: fleet");
+    let mut file = fleet::read_fleet(&name, texts.fleet, fabric.as_ref(), &find).map_err(wrong)?;
+    let name = format!("{shown}: jobs");
+    let jobs = fleet::read_jobs(&name, texts.jobs, &mut file.fleet, &find).map_err(wrong)?;
+    let world = world(&file, Some(&jobs))?;
+    Ok((file.fleet, world))
+}
+
 fn wrong(problems: FleetProblems) -> anyhow::Error {
     anyhow::Error::new(problems)
 }

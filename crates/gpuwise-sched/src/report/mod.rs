@@ -1,11 +1,15 @@
 //! What a decision weighed and what is short, deepened: exact shortages, cures that were tried, figures
 //! of a fleet.
 
+mod bound;
+mod capacity;
 mod cures;
 mod figures;
 mod room;
 mod words;
 
+pub use bound::most_placed;
+pub use capacity::{Addition, additions, recuts, returnable};
 pub use cures::{cured, cures};
 pub use figures::{FleetFigures, Stranded, Typical, fleet_figures, typical};
 pub use room::{Domains, Room, best_domain, spread_room, workers_free, workers_in_all};

@@ -8,7 +8,10 @@ use gpuwise_domain::placement::{
 use gpuwise_sched::{
     decide::{Effort, Order, Policy, decide, shortage},
     policy::BestFit,
-    report::{cures, deepen, fleet_figures, shortage_words, span, typical},
+    report::{
+        additions, cures, deepen, fleet_figures, most_placed, returnable, shortage_words, span,
+        typical,
+    },
     world::World,
 };
 use gpuwise_units::{HourlyPrice, Nanoseconds};
@@ -493,4 +496,113 @@ proptest! {
             prop_assert_eq!(named.map(|cure| cure.lost.0), least, "{:#?}", found);
         }
     }
+}
+
+/// Most thousandths of GPUs that single workers can be given in any way: each on each node, or not at
+/// all. Whole GPUs of one kind, and CPU; no fractions.
+fn most_by_force(free: &mut [(u64, u32)], jobs: &[Job]) -> u64 {
+    let Some((job, rest)) = jobs.split_first() else {
+        return 0;
+    };
+    let mut best = most_by_force(free, rest);
+    let gpus = (job.worker.gpu.milli() / 1000) as u32;
+    for at in 0..free.len() {
+        let (cpu, there) = free[at];
+        if cpu >= job.worker.cpu_milli && there >= gpus {
+            free[at] = (cpu - job.worker.cpu_milli, there - gpus);
+            best = best.max(u64::from(gpus) * 1000 + most_by_force(free, rest));
+            free[at] = (cpu, there);
+        }
+    }
+    best
+}
+
+/// The least GPUs that nodes of the fleet's shapes must bring so that everybody is placed one after
+/// another, by trying every number of each.
+fn fewest_by_force(world: &World, waiting: &[JobId], shapes: &[(u32, u32)]) -> Option<u64> {
+    let mut best = None;
+    for first in 0..5_u32 {
+        for second in 0..5_u32 {
+            let mut after = world.clone();
+            let mut gpus = 0;
+            for ((like, size), count) in shapes.iter().zip([first, second]) {
+                let like = gpuwise_domain::placement::NodeId(*like);
+                let remedy = Remedy::Buy { like, nodes: count };
+                operate(&mut after, JobId(0), &remedy);
+                gpus += u64::from(size * count);
+            }
+            let (plan, _) = decide(after.now(), &after, waiting, &mut policy(), Effort::BARE);
+            if plan.actions.len() == waiting.len() && best.is_none_or(|best| gpus < best) {
+                best = Some(gpus);
+            }
+        }
+    }
+    best
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(150))]
+
+    /// No way of placing passes the bound, and the bound is not above what is there or asked for.
+    #[test]
+    fn no_way_of_placing_passes_the_bound(
+        nodes in prop::collection::vec(1_u32..5, 1..4),
+        asks in prop::collection::vec((1_u32..5, 1_u64..20), 1..6),
+    ) {
+        let fleet = fleet(&nodes);
+        let mut world = World::new(&fleet);
+        let mut jobs = Vec::new();
+        for ((gpus, cores), id) in asks.iter().zip(0..) {
+            let mut job = job(id, 1, *gpus, 1000);
+            job.worker.cpu_milli = cores * 1000;
+            apply(&mut world, Event::Submitted(job.clone()));
+            jobs.push(job);
+        }
+        let ids: Vec<JobId> = jobs.iter().map(|job| job.id).collect();
+        let bound = most_placed(&world, &ids);
+        let mut free: Vec<(u64, u32)> = fleet.nodes.iter().map(|n| (n.cpu_milli, n.gpus.len() as u32)).collect();
+        let most = most_by_force(&mut free, &jobs);
+        prop_assert!(most <= bound, "{most} > {bound}");
+        let asked: u64 = jobs.iter().map(|job| job.worker.gpu.milli()).sum();
+        let there: u64 = nodes.iter().map(|gpus| u64::from(*gpus) * 1000).sum();
+        prop_assert!(bound <= asked.min(there));
+        let (plan, _) = decide(world.now(), &world, &ids, &mut policy(), Effort::BARE);
+        finish(&mut world, &plan);
+        prop_assert!(world.figures().allocated_milli <= most, "the kernel is within what can be");
+    }
+
+    /// Of all sets of nodes that place everybody none has fewer GPUs than the one that is named.
+    #[test]
+    fn no_fewer_gpus_place_everybody(asks in prop::collection::vec(1_u32..4, 2..6)) {
+        let mut world = World::new(&fleet(&[1, 3]));
+        for (gpus, id) in asks.iter().zip(0..) {
+            apply(&mut world, Event::Submitted(job(id, 1, *gpus, 1000)));
+        }
+        let waiting: Vec<JobId> = world.jobs().map(|(id, _)| id).collect();
+        let found = additions(&world, &waiting, &mut policy(), 8);
+        let least = fewest_by_force(&world, &waiting, &[(0, 1), (1, 3)]);
+        match found.last() {
+            None => prop_assert_eq!(least, Some(0)),
+            Some(last) => {
+                prop_assert_eq!(last.placed, waiting.len());
+                prop_assert!(last.cheapest);
+                prop_assert_eq!(Some(last.gpus), least);
+            }
+        }
+    }
+}
+
+#[test]
+fn nodes_that_nobody_would_miss_are_named() {
+    let world = {
+        let mut world = World::new(&fleet(&[4, 2, 1]));
+        apply(&mut world, Event::Submitted(job(0, 1, 2, 1000)));
+        world
+    };
+    let names: Vec<u32> = returnable(&world, &[JobId(0)], &mut policy())
+        .into_iter()
+        .map(|id| id.0)
+        .collect();
+    // The node of four first, then that of one: that of two is needed.
+    assert_eq!(names, [0, 2]);
 }

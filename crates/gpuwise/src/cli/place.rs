@@ -28,9 +28,6 @@ pub(crate) struct Place {
     /// Write the plan into a file, to be checked with `gpuwise lint`
     #[arg(long, value_name = "FILE")]
     pub(crate) save: Option<PathBuf>,
-    /// Draw the fleet as the plan leaves it
-    #[arg(long, value_name = "FILE")]
-    pub(crate) svg: Option<PathBuf>,
     /// Show what each placement weighed
     #[arg(long)]
     pub(crate) explain: bool,

@@ -6,6 +6,7 @@ pub(crate) mod audit;
 #[cfg(feature = "bench")]
 mod bench;
 pub(crate) mod calibrate;
+mod capacity;
 mod check;
 pub(crate) mod compare;
 mod completions;
@@ -13,9 +14,11 @@ mod composed;
 mod evidence;
 mod fleet;
 mod gpus;
+mod lint;
 mod memory;
 mod models;
 mod offers;
+mod place;
 mod plan;
 pub(crate) mod predict;
 pub(crate) mod profile;
@@ -82,6 +85,9 @@ pub(crate) fn run(arguments: Cli) -> anyhow::Result<Answer> {
         #[cfg(feature = "bench")]
         Command::Bench(flags) => bench::run(&context, &flags),
         Command::Fleet(command) => fleet::run(&context, &command),
+        Command::Place(flags) => place::run(&context, &flags),
+        Command::Lint(flags) => lint::run(&context, &flags),
+        Command::Capacity(flags) => capacity::run(&context, &flags),
         Command::Replay(flags) => replay::run(&context, &flags),
         Command::Simulate(flags) => simulate::run(&context, &flags),
         Command::Validate(flags) => validate::run(&context, &flags),

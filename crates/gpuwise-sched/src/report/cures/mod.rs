@@ -3,7 +3,7 @@
 
 mod ask;
 mod disturb;
-mod supply;
+pub(in crate::report) mod supply;
 mod wait;
 
 use super::words::span;

@@ -1,6 +1,7 @@
 //! What could be added, brought back, or cut otherwise.
 
 use super::{Costs, Trial, event, share};
+use crate::report::capacity::shapes;
 use crate::world::{Held, World};
 use gpuwise_domain::placement::{
     Action, Event, FleetGpu, GpuAsk, GpuId, Health, IslandId, Node, NodeId, QueueId, Remedy,
@@ -11,7 +12,7 @@ use gpuwise_units::{Currency, Money};
 const MOST_NODES: u32 = 4096;
 
 /// Joins nodes like one that is there; GPUs that are in an island of that node alone are in a new one.
-pub(super) fn joined(world: &mut World, like: NodeId, nodes: u32) -> bool {
+pub(crate) fn joined(world: &mut World, like: NodeId, nodes: u32) -> bool {
     (0..nodes).all(|number| {
         let Some((node, gpus)) = shape(world, like, number) else {
             return false;
@@ -84,22 +85,7 @@ pub(super) fn raised(world: &mut World, queue: QueueId, by_milli: u64) -> bool {
 impl Trial<'_> {
     /// The fewest nodes of each shape that is there, if that is enough.
     pub(super) fn buy(&mut self) {
-        let mut shapes: Vec<NodeId> = Vec::new();
-        let key = |world: &World, id: NodeId| {
-            let node = world.node(id).map(|state| &state.node)?;
-            let kinds: Vec<u32> = node
-                .gpus
-                .iter()
-                .filter_map(|gpu| Some(world.gpu(*gpu)?.gpu.kind.0))
-                .collect();
-            Some((node.cpu_milli, node.memory_mib, kinds))
-        };
-        for id in (0..self.world.nodes().len() as u32).map(NodeId) {
-            let mine = key(self.world, id);
-            if shapes.len() < 16 && !shapes.iter().any(|other| key(self.world, *other) == mine) {
-                shapes.push(id);
-            }
-        }
+        let shapes = shapes(self.world);
         let most = self.job.gang.least.clamp(1, MOST_NODES);
         for like in shapes {
             if !self.holds(&Remedy::Buy { like, nodes: most }) {
@@ -251,7 +237,7 @@ impl Trial<'_> {
 
 /// What so many nodes like this one cost an hour; `None`: a price is not known, or there are several
 /// currencies.
-pub(super) fn price(world: &World, like: NodeId, nodes: u32) -> Option<Money> {
+pub(crate) fn price(world: &World, like: NodeId, nodes: u32) -> Option<Money> {
     let node = &world.node(like)?.node;
     let mut sum: Option<(i128, Currency)> = None;
     for gpu in &node.gpus {

@@ -18,7 +18,7 @@ pub(crate) fn run(context: &Context, flags: &cli::Lint) -> anyhow::Result<Answer
     })?;
     let (noun, world) = match (&flags.fleet, &flags.jobs) {
         (Some(fleet), Some(jobs)) => {
-            let estate = place::estate(context, fleet, jobs)?;
+            let estate = place::estate(context, fleet, jobs, &[])?;
             (estate.fleet, estate.world)
         }
         _ => {

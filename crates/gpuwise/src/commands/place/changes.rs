@@ -2,8 +2,11 @@
 
 use super::Estate;
 use crate::{error::Problem, fleet};
-use gpuwise_domain::placement::{
-    Event, FleetGpu, Health, Home, KindId, Node, NodeId, Stamped,
+use gpuwise_domain::{
+    catalogue::Catalogue,
+    placement::{
+        Event, Fleet, FleetGpu, GpuKind, Health, Home, KindId, Kinds, Node, NodeId, Stamped,
+    },
 };
 
 /// A change.
@@ -16,12 +19,36 @@ pub(super) enum Change {
     Without(NodeId),
 }
 
-/// Reads changes. A kind of GPU that only the catalogue knows becomes one of the fleet.
-pub(super) fn read(given: &[String], estate: &mut Estate) -> anyhow::Result<Vec<Change>> {
+/// Kinds of GPU that changes name and only the catalogue knows become kinds of the fleet.
+pub(super) fn kinds(given: &[String], fleet: &mut Fleet, catalogue: &Catalogue) {
+    for (_, name) in given.iter().filter_map(|text| counted(text)) {
+        let Ok(known) = fleet::known(catalogue, name) else {
+            continue;
+        };
+        let there = |kind: &GpuKind| kind.name == name || kind.name == known.kind.name;
+        if !fleet.kinds.iter().any(there) && fleet.kinds.len() < Kinds::MOST {
+            fleet.kinds.push(known.kind);
+        }
+    }
+}
+
+/// `+2xL40S` as a number and a name.
+fn counted(text: &str) -> Option<(u32, &str)> {
+    let (count, kind) = text.strip_prefix('+')?.split_once('x')?;
+    let count: u32 = count
+        .trim()
+        .parse()
+        .ok()
+        .filter(|n| (1..=1024).contains(n))?;
+    Some((count, kind.trim()))
+}
+
+/// Reads changes.
+pub(super) fn read(given: &[String], estate: &Estate) -> anyhow::Result<Vec<Change>> {
     given.iter().map(|text| one(text, estate)).collect()
 }
 
-fn one(text: &str, estate: &mut Estate) -> anyhow::Result<Change> {
+fn one(text: &str, estate: &Estate) -> anyhow::Result<Change> {
     let node = |estate: &Estate, name: &str| {
         let at = estate.fleet.nodes.iter().position(|node| node.name == name);
         at.map(|at| NodeId(at as u32))
@@ -33,9 +60,9 @@ fn one(text: &str, estate: &mut Estate) -> anyhow::Result<Change> {
     if let Some(name) = text.strip_prefix('-') {
         let name = name.trim();
         let found = node(estate, name);
-        return Ok(Change::Without(
-            found.ok_or_else(|| wrong(format!("the fleet has no node {name:?}")))?,
-        ));
+        return Ok(Change::Without(found.ok_or_else(|| {
+            wrong(format!("the fleet has no node {name:?}"))
+        })?));
     }
     let Some(added) = text.strip_prefix('+').map(str::trim) else {
         return Err(wrong("expected + or - before it".into()).into());
@@ -43,28 +70,20 @@ fn one(text: &str, estate: &mut Estate) -> anyhow::Result<Change> {
     if let Some(like) = node(estate, added) {
         return Ok(Change::Like(like));
     }
-    let counted = added.split_once('x').and_then(|(count, kind)| {
-        let count: u32 = count.trim().parse().ok().filter(|n| (1..=1024).contains(n))?;
-        Some((count, kind.trim()))
-    });
-    let Some((count, name)) = counted else {
+    let Some((count, name)) = counted(text) else {
         return Err(wrong("neither a node of the fleet nor a number of GPUs".into()).into());
     };
+    let kinds = estate.fleet.kinds.iter().zip(0..);
     let known = fleet::known(&estate.loaded.catalogue, name);
-    let named = known.as_ref().map_or(name, |known| known.kind.name.as_str());
-    let kinds = &estate.fleet.kinds;
-    let there = kinds.iter().position(|kind| kind.name == named || kind.name == name);
-    let kind = match (there, known) {
-        (Some(at), _) => KindId(at as u32),
-        (None, Ok(known)) => {
-            return Err(wrong(format!(
-                "the fleet and its jobs name no {}; add it to the fleet file",
-                known.kind.name
-            ))
-            .into());
-        }
-        (None, Err(problem)) => return Err(wrong(problem).into()),
-    };
+    let known = known.map_or_else(|_| name.to_owned(), |known| known.kind.name);
+    let mut named =
+        kinds.filter(|(kind, _)| kind.name == known || kind.name.eq_ignore_ascii_case(name));
+    let (_, kind) = named.next().ok_or_else(|| {
+        wrong(format!(
+            "neither the fleet nor the catalogue knows {name:?}"
+        ))
+    })?;
+    let kind = KindId(kind);
     Ok(Change::Gpus(count, kind))
 }
 
@@ -100,8 +119,16 @@ pub(super) fn make(changes: &[Change], estate: &mut Estate) -> anyhow::Result<()
 /// A node like one of the fleet joins; with other GPUs, host memory and cores in proportion. GPUs of the
 /// new node are in no island that the fleet names.
 fn joined(estate: &Estate, like: NodeId, gpus: Option<(u32, KindId)>, number: u32) -> Event {
-    let template = estate.fleet.nodes.get(like.index()).cloned().unwrap_or_default();
-    let own = template.gpus.iter().filter_map(|gpu| estate.fleet.gpus.get(gpu.index()));
+    let template = estate
+        .fleet
+        .nodes
+        .get(like.index())
+        .cloned()
+        .unwrap_or_default();
+    let own = template
+        .gpus
+        .iter()
+        .filter_map(|gpu| estate.fleet.gpus.get(gpu.index()));
     let mut members: Vec<FleetGpu> = own.cloned().collect();
     let mut node = Node {
         name: format!("what-if-{number}"),
@@ -123,7 +150,12 @@ fn joined(estate: &Estate, like: NodeId, gpus: Option<(u32, KindId)>, number: u3
             health: Health::Up,
             mig_on: false,
         };
-        members = (0..count).map(|index| FleetGpu { index, ..bare.clone() }).collect();
+        members = (0..count)
+            .map(|index| FleetGpu {
+                index,
+                ..bare.clone()
+            })
+            .collect();
     }
     for gpu in &mut members {
         (gpu.island, gpu.health) = (None, Health::Up);

@@ -5,14 +5,7 @@ mod rows;
 mod show;
 
 use super::{Answer, Context};
-use crate::{
-    catalogue::{self, Loaded},
-    cli,
-    error::Problem,
-    fleet,
-    output,
-    write::Pending,
-};
+use crate::{catalogue, cli, error::Problem, fleet, output, write::Pending};
 use gpuwise_domain::placement::{
     Action, Event, Fleet, JobId, Outcome, Plan, Report, Stamped, WorkerAsk,
 };
@@ -47,9 +40,8 @@ pub(super) struct Decided {
 
 pub(crate) fn run(context: &Context, flags: &cli::Place) -> anyhow::Result<Answer> {
     let save = flags.save.as_deref().map(Pending::new).transpose()?;
-    let svg = flags.svg.as_deref().map(Pending::new).transpose()?;
-    let mut estate = estate(context, &flags.fleet, &flags.jobs)?;
-    let changes = changes::read(&flags.what_if, &mut estate)?;
+    let mut estate = estate(context, &flags.fleet, &flags.jobs, &flags.what_if)?;
+    let changes = changes::read(&flags.what_if, &estate)?;
     changes::make(&changes, &mut estate)?;
     let why: Vec<JobId> = flags
         .why
@@ -61,7 +53,13 @@ pub(crate) fn run(context: &Context, flags: &cli::Place) -> anyhow::Result<Answe
     let mut decided = decided(&estate.world, &mut policy)?;
     output::progress("looking for cures");
     let most = if why.is_empty() { flags.cures } else { 0 };
-    deepen(&decided.after, &mut decided.report, &mut policy, Effort::ORDINARY, most);
+    deepen(
+        &decided.after,
+        &mut decided.report,
+        &mut policy,
+        Effort::ORDINARY,
+        most,
+    );
     for id in &why {
         explain_one(&mut decided, *id, &mut policy);
     }
@@ -69,15 +67,17 @@ pub(crate) fn run(context: &Context, flags: &cli::Place) -> anyhow::Result<Answe
     if let Some(file) = save {
         file.finish(&saved(&estate, &decided.plan, flags)?)?;
     }
-    if let Some(file) = svg {
-        file.finish(&show::picture(&estate.fleet, &decided.after))?;
-    }
     if why.is_empty() {
         show::all(context, flags, &estate, &decided)?;
     } else {
         show::some(context, &estate, &decided, &why)?;
     }
-    let waits = |id: &JobId| decided.after.job(*id).is_some_and(|state| state.phase.waits());
+    let waits = |id: &JobId| {
+        decided
+            .after
+            .job(*id)
+            .is_some_and(|state| state.phase.waits())
+    };
     let some_wait = if why.is_empty() {
         decided.figures.basic.pending > 0
     } else {
@@ -86,11 +86,17 @@ pub(crate) fn run(context: &Context, flags: &cli::Place) -> anyhow::Result<Answe
     Ok(if some_wait { Answer::No } else { Answer::Yes })
 }
 
-/// Reads a fleet and its jobs.
-pub(super) fn estate(context: &Context, fleet: &Path, jobs: &Path) -> anyhow::Result<Estate> {
+/// Reads a fleet and its jobs; kinds of GPU that changes name become kinds of the fleet.
+pub(super) fn estate(
+    context: &Context,
+    fleet: &Path,
+    jobs: &Path,
+    what_if: &[String],
+) -> anyhow::Result<Estate> {
     let loaded = catalogue::load(&context.overrides)?;
     let mut file = fleet::read(fleet, &loaded.catalogue)?;
     let jobs = fleet::read_jobs(jobs, &mut file.fleet, &loaded.catalogue)?;
+    changes::kinds(what_if, &mut file.fleet, &loaded.catalogue);
     let world = fleet::world(&file, Some(&jobs))?;
     Ok(Estate {
         fleet: file.fleet,
@@ -100,11 +106,7 @@ pub(super) fn estate(context: &Context, fleet: &Path, jobs: &Path) -> anyhow::Re
 }
 
 /// The policy that flags ask for.
-pub(super) fn policy(
-    flags: &cli::HowFlags,
-    world: &World,
-    seed: u64,
-) -> anyhow::Result<Policy> {
+pub(super) fn policy(flags: &cli::HowFlags, world: &World, seed: u64) -> anyhow::Result<Policy> {
     let mut demand: BTreeMap<WorkerAsk, u64> = BTreeMap::new();
     for (_, state) in world.jobs() {
         *demand.entry(state.job.worker).or_default() += u64::from(state.job.gang.least.max(1));
@@ -117,8 +119,11 @@ pub(super) fn policy(
         ..Setting::default()
     };
     let choose = named(&flags.policy, &setting).ok_or_else(|| {
-        Problem::new(format!("--policy {}: there is no such policy", flags.policy))
-            .hint(format!("policies: {}", NAMES.join(", ")))
+        Problem::new(format!(
+            "--policy {}: there is no such policy",
+            flags.policy
+        ))
+        .hint(format!("policies: {}", NAMES.join(", ")))
     })?;
     let moves = if flags.disturb {
         Moves::USUAL
@@ -146,9 +151,11 @@ pub(super) fn decided(world: &World, policy: &mut Policy) -> anyhow::Result<Deci
     let (plan, report) = decide(world.now(), world, &waiting, policy, Effort::BARE);
     let notes = lint::lint(world, &plan, lint::Limits::NONE);
     if let Some(note) = lint::errors(&notes).next() {
-        return Err(Problem::new(format!("the plan does not hold together: {}", note.what))
-            .hint("this is an error of gpuwise; another --policy may do")
-            .into());
+        return Err(
+            Problem::new(format!("the plan does not hold together: {}", note.what))
+                .hint("this is an error of gpuwise; another --policy may do")
+                .into(),
+        );
     }
     let mut after = world.clone();
     for action in &plan.actions {
@@ -181,7 +188,11 @@ fn explain_one(decided: &mut Decided, id: JobId, policy: &mut Policy) {
     };
     report.decisions.push(decision);
     deepen(&decided.after, &mut report, policy, Effort::ORDINARY, 1);
-    let old = decided.report.decisions.iter_mut().find(|one| one.job == id);
+    let old = decided
+        .report
+        .decisions
+        .iter_mut()
+        .find(|one| one.job == id);
     if let (Some(old), Some(new)) = (old, report.decisions.pop()) {
         *old = new;
     }
@@ -229,7 +240,11 @@ fn saved(estate: &Estate, plan: &Plan, flags: &cli::Place) -> anyhow::Result<Str
 /// Jobs that wait after a plan.
 pub(super) fn pending(report: &Report) -> usize {
     let waits = |outcome: &Outcome| matches!(outcome, Outcome::Waits { .. });
-    report.decisions.iter().filter(|one| waits(&one.outcome)).count()
+    report
+        .decisions
+        .iter()
+        .filter(|one| waits(&one.outcome))
+        .count()
 }
 
 /// Jobs that a plan places.

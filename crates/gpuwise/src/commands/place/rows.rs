@@ -61,7 +61,9 @@ pub(super) fn waiting(decided: &Decided) -> Vec<WaitingRow> {
         else {
             return None;
         };
-        let state = world.job(decision.job).filter(|state| state.phase.waits())?;
+        let state = world
+            .job(decision.job)
+            .filter(|state| state.phase.waits())?;
         let from_now = |start: Nanoseconds| Nanoseconds(start.0.saturating_sub(world.now().0));
         Some(WaitingRow {
             job: state.job.name.clone(),
@@ -109,7 +111,9 @@ pub(super) fn place(world: &World, seats: &[Seat]) -> String {
                 }
                 Part::Fraction { milli, .. } => format!("{number} ({} %)", percent(milli)),
                 Part::Slice { shape, start } => {
-                    let kind = world.gpu(share.gpu).and_then(|gpu| world.kind(gpu.gpu.kind));
+                    let kind = world
+                        .gpu(share.gpu)
+                        .and_then(|gpu| world.kind(gpu.gpu.kind));
                     let row = kind.and_then(|kind| kind.mig.as_ref()?.shape(shape));
                     let profile = row.map_or("?", |row| row.profile.as_str());
                     format!("{number} ({profile} at {start})")
@@ -121,7 +125,9 @@ pub(super) fn place(world: &World, seats: &[Seat]) -> String {
         }
     }
     let each = nodes.into_iter().map(|(node, parts)| {
-        let name = world.node(node).map_or("?", |state| state.node.name.as_str());
+        let name = world
+            .node(node)
+            .map_or("?", |state| state.node.name.as_str());
         let mut all = whole.get(&node).map_or_else(Vec::new, |gpus| ranges(gpus));
         all.extend(parts);
         if all.is_empty() {
@@ -141,7 +147,9 @@ fn percent(milli: u32) -> String {
 
 /// The number of a GPU on the node where it is: its own, and pooled ones after those of the node.
 fn number(world: &World, gpu: GpuId) -> u32 {
-    let Some(state) = world.gpu(gpu) else { return 0 };
+    let Some(state) = world.gpu(gpu) else {
+        return 0;
+    };
     let node = state.node.and_then(|node| world.node(node));
     let at = node.and_then(|node| node.gpus.iter().position(|one| *one == gpu));
     match state.gpu.home {

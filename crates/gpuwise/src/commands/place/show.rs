@@ -3,9 +3,9 @@
 use super::{Context, Decided, Estate, pending, places, rows};
 use crate::{
     cli::{self, Format},
-    fleet, output,
+    output,
 };
-use gpuwise_domain::placement::{Fleet, JobId};
+use gpuwise_domain::placement::JobId;
 use gpuwise_sched::{
     report::{FleetFigures, span},
     world::World,
@@ -53,7 +53,11 @@ pub(super) fn all(
             let style = context.output.style;
             let mut text = format!("{}\n", style.wrap(&summary(decided), 0));
             if !start.is_empty() {
-                let _ = write!(text, "\n{}", placed(first(&start), flags.explain).to_text(style));
+                let _ = write!(
+                    text,
+                    "\n{}",
+                    placed(first(&start), flags.explain).to_text(style)
+                );
                 more(&mut text, start.len());
             }
             if !wait.is_empty() {
@@ -153,7 +157,12 @@ fn summary(decided: &Decided) -> String {
         (0, 0) => "Nobody asks for a place.".to_owned(),
         (_, 0) => format!("All {} who ask get a place.", many(start)),
         (0, _) => format!("None of the {} who ask gets a place.", many(wait)),
-        _ => format!("{} of {} who ask get a place; {} wait.", many(start), many(start + wait), many(wait)),
+        _ => format!(
+            "{} of {} who ask get a place; {} wait.",
+            many(start),
+            many(start + wait),
+            many(wait)
+        ),
     };
     let percent = |part: u64, whole: u64| (part * 1000).checked_div(whole).unwrap_or(0);
     let held = percent(basic.allocated_milli, basic.capacity_milli);
@@ -167,8 +176,15 @@ fn summary(decided: &Decided) -> String {
     );
     if figures.free_milli > 0 {
         let share = percent(figures.fragmented_milli, figures.free_milli) / 10;
-        let _ = write!(text, "; of what is free {share} % is of no use to what is asked for");
-        let causes = figures.stranded.causes().into_iter().filter(|(_, milli)| *milli > 0);
+        let _ = write!(
+            text,
+            "; of what is free {share} % is of no use to what is asked for"
+        );
+        let causes = figures
+            .stranded
+            .causes()
+            .into_iter()
+            .filter(|(_, milli)| *milli > 0);
         let causes: Vec<String> = causes
             .map(|(cause, milli)| format!("{cause} {}", thousandths(milli)))
             .collect();
@@ -218,10 +234,4 @@ pub(crate) fn figures_json(figures: &FleetFigures) -> serde_json::Value {
         "waiting_mean_seconds": figures.waiting.map(|(mean, _)| mean.seconds().get()),
         "waiting_max_seconds": figures.waiting.map(|(_, most)| most.seconds().get()),
     })
-}
-
-/// The fleet as a plan leaves it.
-pub(super) fn picture(fleet: &Fleet, world: &World) -> String {
-    let moment = fleet::moment(world);
-    gpuwise_view::fleet::picture(&gpuwise_view::fleet::Scene::new(fleet, &moment))
 }

@@ -1,0 +1,261 @@
+//! What to add to a fleet, what could be returned, what to cut anew.
+
+use super::cures::{cures, supply};
+use crate::{
+    decide::{Effort, Policy, decide},
+    world::World,
+};
+use gpuwise_domain::placement::{Action, Cure, Event, Health, JobId, NodeId, Remedy, Stamped};
+use gpuwise_units::Money;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Nodes that could be added.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Addition {
+    /// Nodes like these, and how many of each.
+    pub nodes: Vec<(NodeId, u32)>,
+    /// Their GPUs.
+    pub gpus: u64,
+    /// What they cost an hour; `None`: a price is not known.
+    pub price: Option<Money>,
+    /// Jobs of those who wait that find a place then.
+    pub placed: usize,
+    /// Whether fewer or cheaper nodes of the fleet's shapes do not place as many: all were tried.
+    pub cheapest: bool,
+}
+
+/// Sets of nodes that are tried at most.
+const MOST_TRIED: usize = 400;
+
+/// Shapes of nodes: one of each that is there, by processor time, memory and GPUs; the first 16.
+pub(super) fn shapes(world: &World) -> Vec<NodeId> {
+    let mut seen: BTreeSet<(u64, u64, Vec<u32>)> = BTreeSet::new();
+    let mut found = Vec::new();
+    for (state, id) in world.nodes().iter().zip(0..) {
+        let kinds = state.node.gpus.iter();
+        let kinds = kinds.filter_map(|gpu| Some(world.gpu(*gpu)?.gpu.kind.0));
+        let key = (
+            state.node.cpu_milli,
+            state.node.memory_mib,
+            kinds.collect::<Vec<u32>>(),
+        );
+        if found.len() < 16 && seen.insert(key) {
+            found.push(NodeId(id));
+        }
+    }
+    found
+}
+
+/// What of `waiting` is placed once nodes were added.
+fn placed_with(
+    world: &World,
+    nodes: &[(NodeId, u32)],
+    waiting: &[JobId],
+    policy: &mut Policy,
+) -> usize {
+    let mut after = world.clone();
+    for (like, count) in nodes {
+        if !supply::joined(&mut after, *like, *count) {
+            return 0;
+        }
+    }
+    placed(&after, waiting, policy)
+}
+
+fn placed(world: &World, waiting: &[JobId], policy: &mut Policy) -> usize {
+    let (plan, _) = decide(world.now(), world, waiting, policy, Effort::BARE);
+    let places = |action: &&Action| matches!(action, Action::Place { .. });
+    plan.actions.iter().filter(places).count()
+}
+
+/// A set of nodes, and what it costs: by price where all are known, else by GPUs.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+struct Set {
+    cost: i128,
+    counts: Vec<u32>,
+}
+
+/// The cheapest nodes of the fleet's own shapes with which all of `waiting` that can be helped so find a
+/// place, and a line for each cheaper set that helps more of them than any cheaper one.
+///
+/// Sets are tried in order of their cost, so that the first that is enough is the cheapest for this
+/// policy; beyond some hundred tries the rest is found by doubling, and said not to be the cheapest.
+pub fn additions(
+    world: &World,
+    waiting: &[JobId],
+    policy: &mut Policy,
+    most_nodes: u32,
+) -> Vec<Addition> {
+    let shapes = shapes(world);
+    let prices: Vec<Option<Money>> = shapes
+        .iter()
+        .map(|id| supply::price(world, *id, 1))
+        .collect();
+    let first = prices.first().copied().flatten();
+    let one_currency = |price: &Option<Money>| match (price, first) {
+        (Some(price), Some(first)) => price.currency == first.currency,
+        _ => false,
+    };
+    let priced = !prices.is_empty() && prices.iter().all(one_currency);
+    let cost = |at: usize| match prices.get(at).copied().flatten() {
+        Some(price) if priced => i128::from(price.micros),
+        _ => shapes
+            .get(at)
+            .and_then(|id| world.node(*id))
+            .map_or(1, |state| state.node.gpus.len().max(1) as i128),
+    };
+    // What any number of nodes can do: gangs larger than a fleet of twice the size stay.
+    let plenty: Vec<(NodeId, u32)> = shapes.iter().map(|id| (*id, most_nodes)).collect();
+    let goal = placed_with(world, &plenty, waiting, policy);
+    let mut found: Vec<Addition> = Vec::new();
+    let mut best = placed(world, waiting, policy);
+    let mut open: BTreeSet<Set> = BTreeSet::new();
+    open.insert(Set {
+        cost: 0,
+        counts: vec![0; shapes.len()],
+    });
+    let mut tried = 0;
+    while best < goal && tried < MOST_TRIED {
+        let Some(set) = open.pop_first() else { break };
+        for at in 0..shapes.len() {
+            // Each set is reached once: only the last shape that it has, or a later one, grows.
+            if set.counts.iter().skip(at + 1).any(|count| *count > 0) {
+                continue;
+            }
+            let mut next = set.clone();
+            if let Some(count) = next.counts.get_mut(at)
+                && *count < most_nodes
+            {
+                *count += 1;
+                next.cost += cost(at);
+                open.insert(next);
+            }
+        }
+        let nodes = named(&shapes, &set.counts);
+        if nodes.is_empty() {
+            continue;
+        }
+        tried += 1;
+        let count = placed_with(world, &nodes, waiting, policy);
+        if count > best {
+            best = count;
+            found.push(addition(world, nodes, count, true));
+        }
+    }
+    if best < goal {
+        let alone = shapes
+            .iter()
+            .filter_map(|id| fewest(world, *id, waiting, policy, (goal, most_nodes)));
+        let alone: Vec<Vec<(NodeId, u32)>> = alone.collect();
+        let dear = |nodes: &Vec<(NodeId, u32)>| {
+            let each = nodes.iter().map(|(id, count)| {
+                let at = shapes.iter().position(|shape| shape == id).unwrap_or(0);
+                cost(at) * i128::from(*count)
+            });
+            each.sum::<i128>()
+        };
+        let cheapest = alone.into_iter().min_by_key(dear);
+        let nodes = cheapest.unwrap_or(plenty);
+        found.push(addition(world, nodes, goal, false));
+    }
+    found
+}
+
+/// The fewest nodes of one shape that are enough, if any number is.
+fn fewest(
+    world: &World,
+    like: NodeId,
+    waiting: &[JobId],
+    policy: &mut Policy,
+    (goal, most): (usize, u32),
+) -> Option<Vec<(NodeId, u32)>> {
+    let mut enough = |count: u32| placed_with(world, &[(like, count)], waiting, policy) >= goal;
+    if !enough(most) {
+        return None;
+    }
+    let (mut low, mut high) = (1, most);
+    while low < high {
+        let middle = low + (high - low) / 2;
+        if enough(middle) {
+            high = middle;
+        } else {
+            low = middle + 1;
+        }
+    }
+    Some(vec![(like, low)])
+}
+
+fn named(shapes: &[NodeId], counts: &[u32]) -> Vec<(NodeId, u32)> {
+    let all = shapes.iter().copied().zip(counts.iter().copied());
+    all.filter(|(_, count)| *count > 0).collect()
+}
+
+fn addition(world: &World, nodes: Vec<(NodeId, u32)>, placed: usize, cheapest: bool) -> Addition {
+    let gpus = |(id, count): &(NodeId, u32)| {
+        let own = world.node(*id).map_or(0, |state| state.node.gpus.len());
+        own as u64 * u64::from(*count)
+    };
+    let mut price: Option<Money> = None;
+    for (at, (id, count)) in nodes.iter().enumerate() {
+        let each = supply::price(world, *id, *count);
+        price = match (at, price, each) {
+            (0, _, each) => each,
+            (_, Some(sum), Some(each)) if sum.currency == each.currency => {
+                let micros = sum.micros.checked_add(each.micros);
+                micros.map(|micros| Money { micros, ..sum })
+            }
+            _ => None,
+        };
+    }
+    Addition {
+        gpus: nodes.iter().map(gpus).sum(),
+        nodes,
+        price,
+        placed,
+        cheapest,
+    }
+}
+
+/// Nodes without which as many of `waiting` find a place: on none of them does anything run in `world`.
+/// Those of fewest GPUs are tried to be kept, so that the most can go.
+pub fn returnable(world: &World, waiting: &[JobId], policy: &mut Policy) -> Vec<NodeId> {
+    let goal = placed(world, waiting, policy);
+    let mut idle: Vec<(usize, NodeId)> = world
+        .nodes()
+        .iter()
+        .zip(0..)
+        .filter(|(state, _)| state.workers == 0 && state.takes_work() && !state.gpus.is_empty())
+        .map(|(state, id)| (state.gpus.len(), NodeId(id)))
+        .collect();
+    idle.sort_by_key(|(gpus, id)| (std::cmp::Reverse(*gpus), *id));
+    let mut without = world.clone();
+    let mut found = Vec::new();
+    for (_, node) in idle.into_iter().take(MOST_TRIED) {
+        let mut next = without.clone();
+        let health = Health::Maintenance;
+        let event = Stamped {
+            at: next.now(),
+            event: Event::NodeHealth { node, health },
+        };
+        if next.apply(&event).is_ok() && placed(&next, waiting, policy) >= goal {
+            without = next;
+            found.push(node);
+        }
+    }
+    found
+}
+
+/// GPUs that could be cut or joined for those who still wait after a plan: each cure once, with how many
+/// of them it helps.
+pub fn recuts(after: &World, waiting: &[JobId], policy: &mut Policy) -> Vec<(Cure, usize)> {
+    let mut found: BTreeMap<String, (Cure, usize)> = BTreeMap::new();
+    for job in waiting.iter().take(64) {
+        for cure in cures(after, *job, policy, Effort::ORDINARY) {
+            if matches!(cure.remedy, Remedy::Recut(_)) {
+                let entry = found.entry(cure.what.clone()).or_insert((cure, 0));
+                entry.1 += 1;
+            }
+        }
+    }
+    found.into_values().collect()
+}
