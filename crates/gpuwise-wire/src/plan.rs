@@ -6,6 +6,7 @@ use gpuwise_domain::placement::{
 };
 use gpuwise_units::Nanoseconds;
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 use utoipa::ToSchema;
 
 /// The schema of saved plans.
@@ -250,7 +251,18 @@ impl PlanFile {
         fleet: &Fleet,
         job: &dyn Fn(&str) -> Option<JobId>,
     ) -> Result<Plan, WireError> {
-        let look = Look { fleet, job };
+        let nodes = fleet.nodes.iter().zip(0..);
+        let gpus = fleet.gpus.iter().zip(0..);
+        let look = Look {
+            fleet,
+            job,
+            nodes: nodes
+                .map(|(node, id)| (node.name.as_str(), NodeId(id)))
+                .collect(),
+            gpus: gpus
+                .map(|(gpu, id)| (key(gpu.home, gpu.index), GpuId(id)))
+                .collect(),
+        };
         let actions = self.plan.actions.iter().enumerate();
         let actions = actions.map(|(at, action)| {
             look.action(action).map_err(|problem| WireError::Field {
@@ -403,6 +415,16 @@ impl Names<'_> {
 struct Look<'a> {
     fleet: &'a Fleet,
     job: &'a dyn Fn(&str) -> Option<JobId>,
+    nodes: BTreeMap<&'a str, NodeId>,
+    gpus: BTreeMap<(bool, u32, u32), GpuId>,
+}
+
+/// A GPU's place: whether in a pool, in which or in which node, and its number there.
+const fn key(home: Home, index: u32) -> (bool, u32, u32) {
+    match home {
+        Home::Node(node) => (false, node.0, index),
+        Home::Pool(pool) => (true, pool.0, index),
+    }
 }
 
 impl Look<'_> {
@@ -477,9 +499,8 @@ impl Look<'_> {
     }
 
     fn node(&self, name: &str) -> Result<NodeId, String> {
-        let at = self.fleet.nodes.iter().position(|node| node.name == name);
-        let at = at.ok_or_else(|| format!("there is no node {name:?}"))?;
-        Ok(NodeId(at as u32))
+        let found = self.nodes.get(name).copied();
+        found.ok_or_else(|| format!("there is no node {name:?}"))
     }
 
     fn gpu(&self, name: &GpuName) -> Result<GpuId, String> {
@@ -493,14 +514,12 @@ impl Look<'_> {
             }
             _ => return Err("a GPU is in a node or of a pool: say one of them".into()),
         };
-        let mut gpus = self.fleet.gpus.iter().zip(0..);
-        let found = gpus.find(|(gpu, _)| gpu.home == home && gpu.index == name.index);
-        let (_, id) = found.ok_or_else(|| {
+        let found = self.gpus.get(&key(home, name.index)).copied();
+        found.ok_or_else(|| {
             let home = name.node.as_ref().or(name.pool.as_ref());
             let home = home.map_or("", String::as_str);
             format!("{home:?} has no GPU {}", name.index)
-        })?;
-        Ok(GpuId(id))
+        })
     }
 
     fn shape(&self, gpu: GpuId, profile: &str) -> Result<u8, String> {

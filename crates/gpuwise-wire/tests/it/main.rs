@@ -7,4 +7,5 @@ mod documents;
 mod nouns;
 mod proposals;
 mod runs;
+mod plans;
 mod schemas;

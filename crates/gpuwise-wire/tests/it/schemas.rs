@@ -3,7 +3,7 @@
 use crate::nouns;
 use gpuwise_read::workload::read_fields;
 use gpuwise_wire::{
-    deployment_schema, profile_schema, run_schema, sizing_schema, to_json, workload_schema,
+    deployment_schema, plan_schema, profile_schema, run_schema, sizing_schema, to_json, workload_schema,
 };
 use serde_json::Value;
 use std::{collections::BTreeSet, env, fs, path::PathBuf};
@@ -15,6 +15,7 @@ fn committed_schemas_are_those_of_the_code() {
         ("deployment.v1.json", deployment_schema()),
         ("sizing.v1.json", sizing_schema()),
         ("run.v1.json", run_schema()),
+        ("plan.v1.json", plan_schema()),
         ("profile.v1.json", profile_schema()),
         ("workload.json", workload_schema()),
     ] {
