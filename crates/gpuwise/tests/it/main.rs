@@ -22,6 +22,7 @@ mod hub;
 mod media;
 mod models;
 mod observe;
+mod place;
 mod plan;
 #[cfg(feature = "nsight")]
 mod profile_formats;

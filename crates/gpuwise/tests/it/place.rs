@@ -1,0 +1,174 @@
+//! `gpuwise place`, `lint` and `capacity`: answers, exit codes, bad input.
+
+use crate::support::Place;
+
+const FLEET: &str = r#"
+name = "t"
+[[node]]
+name = "a"
+gpus = "4xH100"
+cpu = 32
+memory = "512GiB"
+nvlink = true
+[[node]]
+name = "b"
+gpus = "2xL40S"
+cpu = 16
+memory = "128GiB"
+"#;
+
+fn with(jobs: &str) -> Place {
+    let place = Place::new();
+    place.write("fleet.toml", FLEET);
+    place.write("jobs.toml", jobs);
+    place
+}
+
+fn job(name: &str, rest: &str) -> String {
+    format!("[[job]]\nname = \"{name}\"\ncpu = 1\nmemory = \"1GiB\"\n{rest}\n")
+}
+
+const PLAN: [&str; 3] = ["place", "fleet.toml", "jobs.toml"];
+
+#[test]
+fn who_fits_is_placed_and_the_plan_holds_together() {
+    let place =
+        with(&(job("x", "gpus = \"3xH100\"") + &job("y", "fraction = 0.5\ntypes = \"L40S\"")));
+    let ran = place.run(&[&PLAN[..], &["--save", "plan.json"]].concat());
+    assert_eq!((ran.code, ran.err.as_str()), (0, ""), "{}", ran.out);
+    assert!(
+        ran.out.contains("All 2 who ask get a place."),
+        "{}",
+        ran.out
+    );
+    assert!(ran.out.contains("a: 0–2"), "{}", ran.out);
+    assert!(ran.out.contains("b: 0 (50 %)"), "{}", ran.out);
+    let ran = place.run(&["lint", "plan.json"]);
+    assert_eq!((ran.code, ran.err.as_str()), (0, ""), "{}", ran.out);
+    assert!(ran.out.contains("The plan holds together."));
+    // The same plan where one of its GPUs is used, and against a node that is away.
+    let busy = job("x", "gpus = \"3xH100\"")
+        + &job("y", "fraction = 0.5\ntypes = \"L40S\"")
+        + &job("z", "gpus = \"1xH100\"\nrunning = \"a:2\"");
+    place.write("busy.toml", busy);
+    let ran = place.run(&[
+        "lint",
+        "plan.json",
+        "--fleet",
+        "fleet.toml",
+        "--jobs",
+        "busy.toml",
+    ]);
+    assert_eq!(ran.code, 1);
+    assert!(ran.out.contains("exclusive"), "{}", ran.out);
+    place.write(
+        "drained.toml",
+        FLEET.replace("nvlink = true", "health = \"draining\""),
+    );
+    let ran = place.run(&[
+        "lint",
+        "plan.json",
+        "--fleet",
+        "drained.toml",
+        "--jobs",
+        "jobs.toml",
+    ]);
+    assert_eq!(ran.code, 1);
+    assert!(ran.out.contains("health"), "{}", ran.out);
+}
+
+#[test]
+fn who_waits_is_told_why_and_a_what_if_keeps_its_word() {
+    let place = with(
+        &(job("x", "gpus = \"4xH100\"\nrunning = \"a:0-3\"") + &job("y", "gpus = \"2xH100\"")),
+    );
+    let said = place.json(&[&PLAN[..], &["--why", "y"]].concat());
+    let waits = &said["waiting"][0];
+    assert!(
+        waits["why"].as_str().unwrap().contains("needs 2 GPUs"),
+        "{said}"
+    );
+    let cures = waits["cures"].as_array().unwrap();
+    assert!(
+        cures
+            .iter()
+            .any(|cure| cure["cure"].as_str().unwrap().contains("add 1 node like a"))
+    );
+    assert_eq!(place.run(&PLAN).code, 1);
+    for (change, code) in [
+        ("+a", 0),
+        ("+2xH100", 0),
+        ("+1xH100", 1),
+        ("-b", 1),
+        ("+2xA100-40", 1),
+    ] {
+        let ran = place.run(&[&PLAN[..], &["--what-if", change]].concat());
+        assert_eq!(ran.code, code, "{change}: {}{}", ran.out, ran.err);
+    }
+    let ran = place.run(&["capacity", "fleet.toml", "jobs.toml"]);
+    assert_eq!(ran.code, 1);
+    assert!(ran.out.contains("1 like a (4x"), "{}", ran.out);
+    assert!(
+        ran.out.contains("no policy can place more than 0"),
+        "{}",
+        ran.out
+    );
+}
+
+#[test]
+fn what_is_larger_than_the_fleet_is_an_answer() {
+    let place = with(&job("x", "gpus = \"4xH100\"\nworkers = 3"));
+    let ran = place.run(&[&PLAN[..], &["--why", "x"]].concat());
+    assert_eq!((ran.code, ran.err.as_str()), (1, ""));
+    assert!(ran.out.contains("larger than the fleet"), "{}", ran.out);
+    assert!(ran.out.contains("add 2 nodes like a"), "{}", ran.out);
+}
+
+#[test]
+fn wrong_input_is_told_with_its_place() {
+    let good = job("x", "gpus = 1");
+    let check = |jobs: &str, arguments: &[&str], said: &str| {
+        let place = with(jobs);
+        let ran = place.run(&[&PLAN[..], arguments].concat());
+        assert_eq!(ran.code, 2, "{}", ran.out);
+        assert!(ran.err.contains(said), "{}\nnot {said}", ran.err);
+        assert!(ran.out.is_empty());
+    };
+    check(&(good.clone() + &good), &[], "jobs.toml: line");
+    check(&good, &["--why", "z"], "there is no such job");
+    check(&good, &["--policy", "best"], "there is no such policy");
+    check(
+        &good,
+        &["--what-if", "+2xZ100"],
+        "neither the fleet nor the catalogue knows",
+    );
+    check(&good, &["--what-if", "-c"], "the fleet has no node \"c\"");
+    let place = with(&good);
+    place.write("plan.json", "{}");
+    let ran = place.run(&["lint", "plan.json"]);
+    assert_eq!(ran.code, 2);
+    assert!(ran.err.contains("hint:"), "{}", ran.err);
+}
+
+#[test]
+fn a_rerun_gives_the_same_bytes() {
+    let jobs: String = (0..30)
+        .map(|at| {
+            job(
+                &format!("j{at}"),
+                ["gpus = 1", "fraction = 0.3", "gpus = \"2xH100\""][at % 3],
+            )
+        })
+        .collect();
+    let place = with(&jobs);
+    for format in ["table", "json", "csv", "md"] {
+        let once = place.run(&[&PLAN[..], &["--format", format]].concat());
+        let again = place.run(&[&PLAN[..], &["--format", format]].concat());
+        assert_eq!(once.out, again.out);
+        assert!(
+            once.out
+                .lines()
+                .all(|line| format != "table" || line.chars().count() <= 100)
+        );
+    }
+}
