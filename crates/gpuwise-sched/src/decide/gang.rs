@@ -5,7 +5,7 @@ use crate::{fit::Scope, policy::Search, world::World};
 use gpuwise_domain::placement::{
     Action, DomainId, Event, IslandId, Job, Level, NodeId, Seat, Stamped,
 };
-use std::borrow::Cow;
+use std::{borrow::Cow, collections::BTreeMap};
 
 /// Seats of a gang.
 pub(super) struct Found {
@@ -49,9 +49,14 @@ pub(crate) fn scopes(world: &World, level: Level) -> Vec<Scope> {
 fn scopes_with(world: &World, level: Level, needed: u64) -> Vec<Scope> {
     let free = |id: &NodeId| world.node(*id).map_or(0, |node| u64::from(node.milli_free));
     let mut found: Vec<(u64, Scope)> = match level {
-        Level::Node | Level::Switch | Level::Numa => (0..world.nodes().len() as u32)
+        Level::Node => (0..world.nodes().len() as u32)
             .map(NodeId)
             .map(|id| (free(&id), Scope::Node(id)))
+            .collect(),
+        Level::Switch | Level::Numa => (0..world.nodes().len() as u32)
+            .map(NodeId)
+            .filter(|id| free(id) >= needed)
+            .flat_map(|id| parts(world, id, level))
             .collect(),
         Level::Island => (0..world.islands().len() as u32)
             .map(IslandId)
@@ -73,6 +78,24 @@ fn scopes_with(world: &World, level: Level, needed: u64) -> Vec<Scope> {
     found.retain(|(free, _)| *free >= needed);
     found.sort_by_key(|(free, _)| *free);
     found.into_iter().map(|(_, scope)| scope).collect()
+}
+
+/// NUMA nodes or PCIe switches of a node that have GPUs, with what is free of these.
+fn parts(world: &World, id: NodeId, level: Level) -> Vec<(u64, Scope)> {
+    let mut free: BTreeMap<u32, u64> = BTreeMap::new();
+    let gpus = world.node(id).map_or(&[][..], |node| node.gpus.as_slice());
+    for gpu in gpus.iter().filter_map(|gpu| world.gpu(*gpu)) {
+        let part = if level == Level::Numa {
+            gpu.gpu.numa
+        } else {
+            gpu.gpu.switch
+        };
+        if let Some(part) = part.filter(|_| gpu.takes_work()) {
+            *free.entry(part).or_default() += u64::from(gpu.milli_free());
+        }
+    }
+    let scope = |(part, free)| (free, Scope::Part(id, level, part));
+    free.into_iter().map(scope).collect()
 }
 
 /// Thousandths of GPUs of an island that are free.

@@ -26,6 +26,8 @@ pub enum Scope {
     Island(IslandId),
     /// On one node.
     Node(NodeId),
+    /// On GPUs of one NUMA node or PCIe switch of a node, by its number there.
+    Part(NodeId, Level, u32),
 }
 
 impl Scope {
@@ -34,7 +36,7 @@ impl Scope {
         match self {
             Self::Fleet => true,
             Self::Domain(level, domain) => world.domain_of(node, level) == Some(domain),
-            Self::Node(only) => only == node,
+            Self::Node(only) | Self::Part(only, ..) => only == node,
             Self::Island(island) => world.node(node).is_some_and(|state| {
                 let in_it = |gpu: &GpuId| {
                     let state = world.gpu(*gpu);
@@ -49,6 +51,8 @@ impl Scope {
     pub fn has_gpu(self, gpu: &GpuState) -> bool {
         match self {
             Self::Island(island) => gpu.gpu.island == Some(island),
+            Self::Part(_, Level::Numa, numa) => gpu.gpu.numa == Some(numa),
+            Self::Part(_, _, switch) => gpu.gpu.switch == Some(switch),
             Self::Fleet | Self::Domain(..) | Self::Node(_) => true,
         }
     }

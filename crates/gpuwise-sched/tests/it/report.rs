@@ -606,3 +606,29 @@ fn nodes_that_nobody_would_miss_are_named() {
     // The node of four first, then that of one: that of two is needed.
     assert_eq!(names, [0, 2]);
 }
+
+#[test]
+fn a_numa_node_is_a_place_of_its_own() {
+    let mut fleet = fleet(&[4]);
+    for (at, gpu) in fleet.gpus.iter_mut().enumerate() {
+        gpu.numa = Some(at as u32 % 2);
+    }
+    let mut near = job(1, 2, 1, 1000);
+    near.topology = Some(TopologyWish {
+        within: Level::Numa,
+        required: true,
+        penalty_milli: 0,
+    });
+    // GPUs 0 and 2, 1 and 3 are near each other; of the first pair one is held.
+    let world = run(&fleet, &[job(0, 1, 1, 1000), near.clone()]);
+    let seats = &world.job(JobId(1)).unwrap().seats;
+    let gpus: Vec<u32> = seats
+        .iter()
+        .flat_map(|seat| &seat.gpus)
+        .map(|share| share.gpu.0)
+        .collect();
+    assert_eq!(gpus, [1, 3]);
+    near.gang = Gang::exactly(3);
+    let world = run(&fleet, &[near]);
+    assert!(world.job(JobId(1)).unwrap().phase.waits());
+}

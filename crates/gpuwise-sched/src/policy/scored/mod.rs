@@ -129,7 +129,7 @@ impl<S: Score> Indexed<S> {
         let mut candidates = 0;
         let (all, some) = match search.scope {
             Scope::Fleet => (world.nodes().len() as u32, &[][..]),
-            Scope::Node(ref node) => (0, std::slice::from_ref(node)),
+            Scope::Node(ref node) | Scope::Part(ref node, ..) => (0, std::slice::from_ref(node)),
             Scope::Island(island) => (0, world.island_nodes(island)),
             Scope::Domain(_, domain) => (0, world.domain_nodes(domain)),
         };
@@ -302,7 +302,7 @@ impl<S: Score> Choose for Indexed<S> {
 
     fn choose(&mut self, world: &World, ask: &WorkerAsk, search: Search<'_>) -> Option<Choice> {
         let small = match search.scope {
-            Scope::Node(_) | Scope::Island(_) => true,
+            Scope::Node(_) | Scope::Part(..) | Scope::Island(_) => true,
             Scope::Domain(_, domain) => world.domain_nodes(domain).len() <= SMALL,
             Scope::Fleet => false,
         };

@@ -5,7 +5,13 @@ mod rows;
 mod show;
 
 use super::{Answer, Context};
-use crate::{catalogue::{self, Loaded}, cli, error::Problem, fleet, output, write::Pending};
+use crate::{
+    catalogue::{self, Loaded},
+    cli,
+    error::Problem,
+    fleet, output,
+    write::Pending,
+};
 use gpuwise_domain::placement::{
     Action, Event, Fleet, JobId, Outcome, Plan, Report, Stamped, WorkerAsk,
 };
