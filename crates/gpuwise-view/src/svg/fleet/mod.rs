@@ -8,7 +8,7 @@ mod key;
 mod rows;
 mod squares;
 
-use super::canvas::{Anchor, Canvas, FONT, Picture, WIDTH};
+use super::canvas::{Anchor, Canvas, FONT, Picture, WIDTH, cut};
 use crate::{
     figures,
     fleet::{Scene, Use, summary},
@@ -37,19 +37,19 @@ pub fn fleet(scene: &Scene<'_>, id: &str) -> Picture {
     } else {
         scene.fleet.name.clone()
     };
-    canvas.text(LEFT, 20.0, Anchor::Start, "b", &title);
+    canvas.text(LEFT, 20.0, Anchor::Start, "b", &cut(&title, 210.0));
     let head = format!(
         "{} of {} GPUs held",
         figures::number(held as f64 / 1000.0),
         figures::count(gpus as u64)
     );
     canvas.text(RIGHT, 20.0, Anchor::End, "m", &head);
-    let groups = groups(scene);
+    let racks = by_rack(scene);
     let bottom = if scene.fleet.nodes.len() <= ROWS {
-        rows::draw(&mut canvas, scene, &tenants, &groups, 30.0)
+        rows::draw(&mut canvas, scene, &tenants, &racks, 30.0)
     } else {
         let each = gpus <= SQUARES;
-        squares::draw(&mut canvas, scene, &tenants, &groups, each, 30.0)
+        squares::draw(&mut canvas, scene, &tenants, &racks, each, 30.0)
     };
     let bottom = key::draw(&mut canvas, scene, &tenants, bottom + 8.0);
     let description = format!("{}. {}", summary(scene), tenants.sentence());
@@ -64,7 +64,7 @@ struct Group<'a> {
 }
 
 /// Nodes by rack, racks in order of their first node.
-fn groups<'a>(scene: &Scene<'a>) -> Vec<Group<'a>> {
+fn by_rack<'a>(scene: &Scene<'a>) -> Vec<Group<'a>> {
     let mut out: Vec<(Option<DomainId>, Group<'a>)> = Vec::new();
     let mut places = std::collections::BTreeMap::new();
     for (id, node) in (0..).map(NodeId).zip(&scene.fleet.nodes) {
@@ -103,13 +103,15 @@ fn path(scene: &Scene<'_>, domain: DomainId) -> String {
 fn mark(state: Use, (x, y): (f64, f64), size: f64) -> String {
     use super::canvas::short;
     let (half, inset) = (size / 2.0, size * 0.18);
-    let (l, r, t, b) = (x + inset, x + size - inset, y + inset, y + size - inset);
-    let (l, r, t, b) = (short(l), short(r), short(t), short(b));
-    let (mx, my) = (short(x + half), short(y + half));
+    let (left, right) = (short(x + inset), short(x + size - inset));
+    let (top, bottom) = (short(y + inset), short(y + size - inset));
+    let (across, down) = (short(x + half), short(y + half));
     match state {
-        Use::Lost => format!("M{l} {t}L{r} {b}M{r} {t}L{l} {b}"),
-        Use::Draining => format!("M{mx} {t}L{r} {b}L{l} {b}Z"),
-        Use::Maintenance => format!("M{mx} {t}L{r} {my}L{mx} {b}L{l} {my}Z"),
+        Use::Lost => format!("M{left} {top}L{right} {bottom}M{right} {top}L{left} {bottom}"),
+        Use::Draining => format!("M{across} {top}L{right} {bottom}L{left} {bottom}Z"),
+        Use::Maintenance => {
+            format!("M{across} {top}L{right} {down}L{across} {bottom}L{left} {down}Z")
+        }
         Use::Free | Use::Whole | Use::Shared | Use::Cut => String::new(),
     }
 }
