@@ -10,4 +10,5 @@ mod mig;
 mod moves;
 mod rounds;
 mod queues;
+mod own;
 mod support;
