@@ -248,9 +248,9 @@ impl Own {
 /// nodes is scarce, and the places for several GPUs that will be missed.
 fn cost(mix: &Mix, prices: &Prices, build: usize, way: &Way) -> i64 {
     let Some([time, places @ ..]) = prices.get(build) else {
-        return way.loss;
+        return way.loss.into();
     };
-    let lost = way.loss * (ONE + time);
+    let lost = i64::from(way.loss) * (ONE + time);
     let missed: i64 = places
         .iter()
         .zip(way.places)
@@ -317,7 +317,7 @@ impl Choose for Own {
             candidate,
             candidates,
             weighed: vec![
-                ("worth lost, millionths of a GPU", best.way.loss),
+                ("worth lost, millionths of a GPU", best.way.loss.into()),
                 ("with what will be missed", best.cost),
             ],
         })

@@ -38,7 +38,9 @@ pub(super) fn prices(mix: &Mix, totals: &Totals) -> Box<Prices> {
                 continue;
             }
             let unit = if at == 0 { 1e6 } else { 1e3 };
-            let free: i64 = each(wanted.builds, totals).map(|build| build[at]).sum();
+            let free: i64 = each(wanted.builds & present, totals)
+                .map(|build| build[at])
+                .sum();
             let missing = mean * arrivals - free as f64 / unit;
             let spread = libm::sqrt(square * arrivals + 1.0);
             let chance = 0.5 * libm::erfc(-missing / spread * core::f64::consts::FRAC_1_SQRT_2);
@@ -54,9 +56,10 @@ pub(super) fn prices(mix: &Mix, totals: &Totals) -> Box<Prices> {
 }
 
 fn each(builds: u64, totals: &Totals) -> impl Iterator<Item = &[i64; WIDTHS + 1]> {
-    totals
-        .iter()
-        .enumerate()
-        .filter(move |(build, _)| builds >> build & 1 == 1)
-        .map(|(_, total)| total)
+    let mut left = builds;
+    core::iter::from_fn(move || {
+        let build = left.trailing_zeros() as usize;
+        left &= left.wrapping_sub(1);
+        totals.get(build)
+    })
 }

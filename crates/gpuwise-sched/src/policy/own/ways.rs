@@ -16,9 +16,9 @@ use gpuwise_domain::placement::{GpuAsk, Kinds, NodeId, WorkerAsk};
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Way {
     /// Worth that is lost, in millionths of a GPU.
-    pub(super) loss: i64,
+    pub(super) loss: i32,
     /// Places that are lost, in thousandths.
-    pub(super) places: [i32; WIDTHS],
+    pub(super) places: [i16; WIDTHS],
     /// For a fraction: so much is free on the GPU that it goes to; 0: the usual GPUs are taken.
     pub(super) free: u16,
 }
@@ -50,12 +50,14 @@ pub(super) fn ways(
     let after = class.room.without(ask.cpu_milli, ask.memory_mib);
     let mut way = |room: Room, free: u16| {
         let worth = values.worth(mix, room);
-        let mut places = class.worth.places;
-        for (lost, left) in places.iter_mut().zip(worth.places) {
-            *lost -= left;
+        let mut places = [0; WIDTHS];
+        let both = class.worth.places.iter().zip(worth.places);
+        for (lost, (before, after)) in places.iter_mut().zip(both) {
+            *lost = (before - after).clamp(i16::MIN.into(), i16::MAX.into()) as i16;
         }
+        let loss = class.worth.micro - worth.micro;
         Way {
-            loss: class.worth.micro - worth.micro,
+            loss: loss.clamp(i32::MIN.into(), i32::MAX.into()) as i32,
             places,
             free,
         }
