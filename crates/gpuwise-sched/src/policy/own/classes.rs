@@ -104,6 +104,13 @@ impl Classes {
         }
     }
 
+    /// The class of a node, and the node's rank; `None`: it takes no work.
+    pub(super) fn of(&self, id: NodeId) -> Option<(usize, u32)> {
+        let (_, class) = self.nodes.get(id.index()).copied().flatten()?;
+        let rank = self.ranks.get(id.index()).copied().unwrap_or(id.0);
+        Some((class as usize, rank))
+    }
+
     fn join(
         &mut self,
         world: &World,

@@ -188,59 +188,112 @@ impl Own {
         let (Some(mix), Some(shape)) = (&self.mix, self.shapes.get_mut(ask)) else {
             return (None, 0);
         };
-        let prices = prices::prices(mix, &self.classes.totals);
-        shape.ways.resize(self.classes.list.len(), Ways::default());
-        let everywhere = search.scope == Scope::Fleet && search.without.is_empty();
-        let mut steps = search.steps;
-        let (mut best, mut candidates): (Option<Best>, u32) = (None, 0);
-        for (class, known) in self.classes.list.iter().zip(&mut shape.ways) {
-            if class.members.is_empty() {
-                continue;
-            }
-            if known.generation != class.generation {
-                // With no steps left, what is not known yet is passed over if there is another seat.
-                if steps == 0 && best.is_some() {
-                    continue;
+        let classes = &self.classes;
+        shape.ways.resize(classes.list.len(), Ways::default());
+        let mut look = Look {
+            world,
+            ask,
+            mix,
+            prices: prices::prices(mix, &classes.totals),
+            classes,
+            values: &mut self.values,
+            kinds: shape.kinds,
+            ways: &mut shape.ways,
+            steps: search.steps,
+            best: None,
+        };
+        let mut candidates = 0;
+        let some = match search.scope {
+            Scope::Fleet => {
+                let everywhere = search.without.is_empty();
+                let allowed = |(_, id): &&(u32, NodeId)| everywhere || search.allows(world, *id);
+                for (at, class) in classes.list.iter().enumerate() {
+                    let mut members = class.members.iter().filter(allowed);
+                    if let Some((rank, id)) = members.next()
+                        && look.offer(at, *rank, *id)
+                    {
+                        let others = if everywhere {
+                            class.members.len() - 1
+                        } else {
+                            members.count()
+                        };
+                        candidates += 1 + others as u32;
+                    }
                 }
-                let before = self.values.computed;
-                *known = ways::ways(world, ask, shape.kinds, class, mix, &mut self.values);
-                let rows = (self.values.computed - before) * (ROWS * LENGTH) as u64;
-                steps = steps.saturating_sub(1 + rows);
+                return (look.best, candidates);
             }
-            if known.ways == [None; 2] {
-                continue;
-            }
-            let allowed = |(_, id): &&(u32, NodeId)| {
-                everywhere
-                    || search.allows(world, *id)
-                        && fit::seat(world, *id, ask, search.scope).is_some()
-            };
-            let mut members = class.members.iter().filter(allowed);
-            let Some((rank, node)) = members.next() else {
-                continue;
-            };
-            candidates += 1 + if everywhere {
-                class.members.len() as u32 - 1
-            } else {
-                members.count() as u32
-            };
-            for way in known.ways.iter().flatten() {
-                let cost = cost(mix, &prices, class.room.build_number(), way);
-                let over = cost - ask.gpu.milli() as i64 * 1000;
-                let grains = (over + GRAIN / 2).div_euclid(GRAIN);
-                let better = |best: &Best| (grains, *rank) < (best.grains, best.rank);
-                if best.as_ref().is_none_or(better) {
-                    best = Some(Best {
-                        grains,
-                        rank: *rank,
-                        node: *node,
-                        way: *way,
-                        cost,
-                    });
-                }
+            Scope::Node(ref node) => core::slice::from_ref(node),
+            Scope::Island(island) => world.island_nodes(island),
+            Scope::Domain(_, domain) => world.domain_nodes(domain),
+        };
+        for id in some.iter().copied() {
+            let seat = || fit::seat(world, id, ask, search.scope);
+            if search.allows(world, id)
+                && seat().is_some()
+                && let Some((at, rank)) = classes.of(id)
+                && look.offer(at, rank, id)
+            {
+                candidates += 1;
             }
         }
-        (best, candidates)
+        (look.best, candidates)
+    }
+}
+
+/// A look over seats for one ask.
+struct Look<'a> {
+    world: &'a World,
+    ask: &'a WorkerAsk,
+    mix: &'a Mix,
+    prices: Box<Prices>,
+    classes: &'a Classes,
+    values: &'a mut Values,
+    kinds: Kinds,
+    ways: &'a mut [Ways],
+    /// Steps that are left.
+    steps: u64,
+    best: Option<Best>,
+}
+
+impl Look<'_> {
+    /// Weighs the seats on a node of a class. `false`: the worker does not fit, or it is not known and no
+    /// steps are left to find out while there is another seat.
+    fn offer(&mut self, at: usize, rank: u32, node: NodeId) -> bool {
+        let (Some(class), Some(known)) = (self.classes.list.get(at), self.ways.get_mut(at)) else {
+            return false;
+        };
+        if known.generation != class.generation {
+            if self.steps == 0 && self.best.is_some() {
+                return false;
+            }
+            let before = self.values.computed;
+            *known = ways::ways(
+                self.world,
+                self.ask,
+                self.kinds,
+                class,
+                self.mix,
+                self.values,
+            );
+            let filled = (self.values.computed - before) * (ROWS * LENGTH) as u64;
+            self.steps = self.steps.saturating_sub(1 + filled);
+        }
+        for way in known.ways.iter().flatten() {
+            let cost = cost(self.mix, &self.prices, class.room.build_number(), way);
+            let over = cost - self.ask.gpu.milli() as i64 * 1000;
+            let grains = (over + GRAIN / 2).div_euclid(GRAIN);
+            let better = |best: &Best| (grains, rank) < (best.grains, best.rank);
+            if self.best.as_ref().is_none_or(better) {
+                self.best = Some(Best {
+                    grains,
+                    rank,
+                    node,
+                    way: *way,
+                    cost,
+                });
+            }
+        }
+        known.ways != [None; 2]
     }
 }
 
