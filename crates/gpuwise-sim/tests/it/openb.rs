@@ -2,15 +2,22 @@
 //!
 //! A handful is replayed always, all of them with `GPUWISE_ORACLE=all`.
 
+use gpuwise_domain::{
+    fleet::{FleetNode, FleetTask},
+    placement::NodeId,
+};
 use gpuwise_read::{
     fleet::{read_openb_nodes, read_openb_orders, read_openb_tasks},
     traffic::decompress,
 };
 use gpuwise_sched::{
     decide::Policy,
-    policy::{Setting, named},
+    fit,
+    lint::{Limits, errors, lint, lint_world},
+    policy::{NAMES, Setting, named},
 };
 use gpuwise_sim::fleet::openb::Openb;
+use gpuwise_units::RandomStream;
 use std::{
     collections::BTreeMap,
     fs,
@@ -97,6 +104,77 @@ fn distance(
         worst.0, worst.1
     );
     worst
+}
+
+/// A small fleet and pods that fill it, made up.
+fn made_up() -> (Openb, Vec<u32>) {
+    let nodes = (0..)
+        .zip([8, 8, 4, 2, 2, 2, 1])
+        .map(|(at, gpus)| FleetNode {
+            name: format!("n{at}"),
+            cpu_milli: 12_000 * u64::from(gpus),
+            memory_mib: 65_536 * u64::from(gpus),
+            gpus,
+            model: if at % 3 == 0 { "A" } else { "B" }.into(),
+        });
+    let nodes: Vec<FleetNode> = nodes.collect();
+    let mut stream = RandomStream::new(3, "pods", 0);
+    let mut pod = |at: u32| {
+        let (gpus, milli) = match stream.below(8) {
+            0 => (0, 0),
+            1..5 => (1, 50 * (1 + stream.below(19)) as u32),
+            5 | 6 => (1, 1000),
+            _ => (2, 1000),
+        };
+        FleetTask {
+            name: format!("p{at}"),
+            cpu_milli: 1000 * (1 + stream.below(10)),
+            memory_mib: 2048 * (1 + stream.below(16)),
+            gpus,
+            gpu_milli: milli,
+            models: if stream.below(4) == 0 && gpus > 0 {
+                vec!["B".into()]
+            } else {
+                Vec::new()
+            },
+            arrival: None,
+            duration: None,
+        }
+    };
+    let tasks: Vec<FleetTask> = (0..90).map(&mut pod).collect();
+    (Openb::new(&nodes, &tasks).unwrap(), (0..90).collect())
+}
+
+#[test]
+fn plans_hold_are_the_same_beside_a_linter_and_leave_nobody_out_who_fits() {
+    let (trace, arrivals) = made_up();
+    let setting = Setting {
+        ranks: (0..7).rev().collect(),
+        demand: trace.demand(),
+        seed: 1,
+    };
+    for name in NAMES {
+        let policy = || Policy::new(named(name, &setting).unwrap());
+        let plain = trace.replay(&arrivals, &mut policy(), |_, _| {}).unwrap();
+        let linted = trace.replay(&arrivals, &mut policy(), |world, plan| {
+            let mut notes = lint_world(world);
+            notes.extend(lint(world, plan, Limits::default()));
+            assert_eq!(errors(&notes).next(), None, "{name}");
+            if plan.actions.is_empty() {
+                let (_, last) = world.jobs().last().unwrap();
+                let mut nodes = (0..world.nodes().len() as u32).map(NodeId);
+                let ask = &last.job.worker;
+                let fits = |id| fit::seat(world, id, ask, fit::Scope::Fleet).is_some();
+                assert!(!nodes.any(fits), "{name} leaves out {}", last.job.name);
+            }
+        });
+        assert_eq!(linted.unwrap(), plain, "{name}");
+        let last = plain.samples.last().unwrap();
+        assert!(
+            last.placed + last.pending == 90 && last.pending > 0,
+            "{name}"
+        );
+    }
 }
 
 #[test]
