@@ -12,4 +12,5 @@ macro_rules! pages {
 pages! {
     disruption: "disruption.md",
     fragmentation: "fragmentation.md",
+    fairness: "fairness.md",
 }

@@ -579,7 +579,8 @@ proptest! {
             );
         }
         // The first that ever waited: until then both went alike.
-        let first = (0..jobs.len()).find(|job| strict[*job].is_some_and(|s| s > arrival(&jobs, *job)));
+        let waited = |job: &usize| strict[*job].is_some_and(|start| start > arrival(&jobs, *job));
+        let first = (0..jobs.len()).filter(waited).min_by_key(|job| (arrival(&jobs, *job), *job));
         if let Some(first) = first {
             prop_assert!(ahead[first] <= strict[first], "{:?} {:?}", ahead[first], strict[first]);
         }

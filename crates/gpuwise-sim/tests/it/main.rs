@@ -14,4 +14,5 @@ mod metrics;
 mod naive;
 mod naive_pool;
 mod own;
+mod philly;
 mod traffic;
