@@ -222,7 +222,7 @@ impl Own {
                 }
                 return (look.best, candidates);
             }
-            Scope::Node(ref node) => core::slice::from_ref(node),
+            Scope::Node(ref node) | Scope::Part(ref node, ..) => core::slice::from_ref(node),
             Scope::Island(island) => world.island_nodes(island),
             Scope::Domain(_, domain) => world.domain_nodes(domain),
         };
