@@ -2,7 +2,7 @@
 
 use super::{
     mix::{Mix, Step, WIDTHS, Width},
-    room::{GPUS, Room, WHOLE},
+    room::{Room, WHOLE},
 };
 use rustc_hash::FxHashMap;
 
@@ -79,7 +79,10 @@ pub(super) fn worth(mix: &Mix, room: &Room) -> Worth {
 fn fill(room: &Room, row: &[Step], mix: &Mix) -> u64 {
     let mut cpu = room.cpu;
     let mut memory = room.memory;
+    // The most first, so that those with nothing left are at the end.
+    let used = room.free.iter().take_while(|free| **free > 0).count();
     let mut free = room.free;
+    let free = free.get_mut(..used).unwrap_or_default();
     let mut left = room.milli();
     let mut weight = ONE;
     let mut taken = 0;
@@ -89,7 +92,7 @@ fn fill(room: &Room, row: &[Step], mix: &Mix) -> u64 {
             && step.cpu <= cpu
             && step.memory <= memory
             && step.builds & room.build != 0
-            && take(&mut free, step);
+            && take(free, step);
         if fits {
             cpu -= step.cpu;
             memory -= step.memory;
@@ -109,7 +112,7 @@ fn fill(room: &Room, row: &[Step], mix: &Mix) -> u64 {
 }
 
 /// Takes an ask's GPUs, or none if they are not free.
-fn take(free: &mut [u16; GPUS], step: &Step) -> bool {
+fn take(free: &mut [u16], step: &Step) -> bool {
     if step.milli < WHOLE {
         let room = free.iter_mut().filter(|free| **free >= step.milli);
         let Some(one) = room.min_by_key(|free| **free) else {
