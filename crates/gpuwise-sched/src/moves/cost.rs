@@ -5,7 +5,7 @@ use crate::{
     queues::milli_of,
     world::{JobState, Phase, World},
 };
-use gpuwise_domain::placement::{Job, JobId, Preemption};
+use gpuwise_domain::placement::{Job, JobId, Preemption, QueueId};
 use gpuwise_units::Nanoseconds;
 
 /// How somebody is disturbed.
@@ -73,6 +73,10 @@ impl For<'_> {
         if id == self.job.id || !state.phase.holds_gpus() || state.stopping {
             return;
         }
+        // Whose queue has GPUs kept there makes way for nobody else: what is lent comes back for good.
+        if state.job.queue != self.job.queue && self.is_kept_for(world, state.job.queue, state) {
+            return;
+        }
         let victim = &state.job;
         let milli = u128::from(milli_of(world, &state.seats).max(1));
         let weight = self.weight(victim.priority);
@@ -105,20 +109,19 @@ impl For<'_> {
         if self.moves.migrate && running && not_above {
             push(Way::Move, cost(restart.0));
         }
-        let lent = self.moves.lend && self.is_on_mine(world, state);
+        let others = state.job.queue != self.job.queue;
+        let lent = self.moves.lend && others && self.is_kept_for(world, self.job.queue, state);
         if lent || self.moves.preempt && (below || self.returns && not_above) {
             let lost = lost_work(state, self.now).0.saturating_add(restart.0);
             push(Way::Stop, cost(lost));
         }
     }
 
-    /// Whether somebody of another queue sits on a node where GPUs are kept for this job's now.
-    fn is_on_mine(&self, world: &World, state: &JobState) -> bool {
-        let mine = self.job.queue;
-        mine.is_some()
-            && state.job.queue != mine
+    /// Whether a job sits on a node where GPUs are kept now for a queue.
+    fn is_kept_for(&self, world: &World, queue: Option<QueueId>, state: &JobState) -> bool {
+        queue.is_some()
             && world.reservations().iter().any(|kept| {
-                Some(kept.queue) == mine
+                Some(kept.queue) == queue
                     && kept.from <= self.now
                     && self.now < kept.until
                     && state.seats.iter().any(|seat| seat.node == kept.node)

@@ -3,7 +3,7 @@
 use crate::support::{fleet, job};
 use gpuwise_domain::placement::{
     Action, Event, FabricPool, Gang, GpuShare, Home, Job, JobId, NodeId, Part, Plan, PoolId,
-    Preemption, Seat, Stamped,
+    Preemption, QueueId, Seat, Stamped,
 };
 use gpuwise_sched::{
     decide::{Effort, Order, Policy, decide},
@@ -549,4 +549,71 @@ fn a_drained_node_is_left() {
         found.as_slice(),
         [Action::Move { seats, .. }] if seats[0].node == NodeId(1)
     ));
+}
+
+#[test]
+fn what_is_kept_is_lent_and_taken_back_at_once() {
+    let queue = |name: &str| gpuwise_domain::placement::Queue {
+        name: name.into(),
+        parent: None,
+        quotas: Vec::new(),
+        weight_milli: 1000,
+        priority: 0,
+        reclaims: false,
+        budget: None,
+    };
+    let mut fleet = fleet(&[2]);
+    fleet.queues = vec![queue("theirs"), queue("mine")];
+    fleet
+        .reservations
+        .push(gpuwise_domain::placement::Reservation {
+            name: "kept".into(),
+            queue: QueueId(1),
+            node: NodeId(0),
+            gpus: 2,
+            from: Nanoseconds(0),
+            until: Nanoseconds(100_000 * SECOND),
+        });
+    let mut world = World::new(&fleet);
+    let from = |id: u32, queue: u32, priority: i32| Job {
+        queue: Some(QueueId(queue)),
+        priority,
+        preemption: stoppable(3600, 60),
+        ..job(id, 1, 2, 1000)
+    };
+    let decided = |world: &mut World, lend: bool| {
+        let mut policy = Policy {
+            order: Order::Priority,
+            moves: Moves {
+                lend,
+                preempt: true,
+                ..Moves::NONE
+            },
+            ..Policy::new(Box::new(BestFit))
+        };
+        let demand: Vec<JobId> = world.jobs().map(|(id, _)| id).collect();
+        let (plan, _) = decide(NOW, world, &demand, &mut policy, Effort::ORDINARY);
+        world.accept(&plan).unwrap();
+        for action in &plan.actions {
+            let event = Event::Done(action.clone());
+            world.apply(&Stamped { at: NOW, event }).unwrap();
+        }
+        plan.actions
+    };
+    asks(&mut world, from(0, 0, 5));
+    assert_eq!(decided(&mut world, false), []);
+    assert!(matches!(
+        decided(&mut world, true).as_slice(),
+        [Action::Place { job: JobId(0), .. }]
+    ));
+    // Its queue takes it back from a job of higher priority, which does not get it again.
+    apply(&mut world, 10_000, Event::Submitted(from(1, 1, 0)));
+    assert!(matches!(
+        decided(&mut world, true).as_slice(),
+        [
+            Action::Preempt { job: JobId(0), .. },
+            Action::Place { job: JobId(1), .. }
+        ]
+    ));
+    assert_eq!(decided(&mut world, true), []);
 }
