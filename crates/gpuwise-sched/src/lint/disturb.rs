@@ -61,7 +61,16 @@ impl Check<'_> {
             self.error(Rule::Unknown, what);
             return;
         };
-        if victim.priority > preemptor.priority {
+        // On what is kept for its queue a job goes before all others.
+        let lent = self.world.reservations().iter().any(|kept| {
+            let on = self.world.job(id).is_some_and(|state| {
+                let mut seats = state.seats.iter();
+                seats.any(|seat| seat.node == kept.node)
+            });
+            let mine = preemptor.queue == Some(kept.queue) && victim.queue != preemptor.queue;
+            on && mine && kept.from <= self.now && self.now < kept.until
+        });
+        if victim.priority > preemptor.priority && !lent {
             let what = format!(
                 "job {} of priority {} is stopped for job {} of priority {}",
                 victim.name, victim.priority, preemptor.name, preemptor.priority

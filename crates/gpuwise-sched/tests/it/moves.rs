@@ -7,7 +7,7 @@ use gpuwise_domain::placement::{
 };
 use gpuwise_sched::{
     decide::{Effort, Order, Policy, decide},
-    lint::{Limits, lint, lint_world},
+    lint::{Limits, Severity, lint, lint_world},
     moves::{Budget, Idle, Ledger, Moves, Room, Tidy, Way, make_room, tidy},
     policy::BestFit,
     world::{Phase, World},
@@ -593,6 +593,9 @@ fn what_is_kept_is_lent_and_taken_back_at_once() {
         };
         let demand: Vec<JobId> = world.jobs().map(|(id, _)| id).collect();
         let (plan, _) = decide(NOW, world, &demand, &mut policy, Effort::ORDINARY);
+        let notes = lint(world, &plan, Limits::NONE);
+        let wrong = notes.iter().filter(|one| one.severity == Severity::Error);
+        assert_eq!(wrong.count(), 0, "{notes:?}");
         world.accept(&plan).unwrap();
         for action in &plan.actions {
             let event = Event::Done(action.clone());
