@@ -55,6 +55,10 @@ pub struct Gate {
     lends: bool,
 }
 
+/// Finds seats in a fleet, those nodes left out, and what must be done before.
+pub(crate) type FindSeats<'a> =
+    &'a mut dyn FnMut(&World, &[NodeId]) -> Option<(Vec<Seat>, Vec<Action>)>;
+
 /// Seats that are to be held against what is guaranteed and kept.
 pub(crate) struct Held<'a> {
     pub(crate) job: JobId,
@@ -174,7 +178,7 @@ impl Gate {
         job: &Job,
         now: Nanoseconds,
         deviations: f64,
-        seats: &mut dyn FnMut(&World, &[NodeId]) -> Option<(Vec<Seat>, Vec<Action>)>,
+        seats: FindSeats<'_>,
     ) -> Option<Nanoseconds> {
         let mut future = world.clone();
         for (time, events) in self.agenda(world, now, deviations) {

@@ -81,13 +81,13 @@ impl Pool {
             let lending = quota.and_then(|quota| quota.lending_milli);
             let kept = lending.map_or(0, |lending| total.saturating_sub(lending));
             let parent = upwards(queues, Some(QueueId(at as u32))).nth(1);
-            let (owner, lender) = match parent {
+            let (above, beside) = match parent {
                 Some(id) => (owned.get_mut(id.index()), lent.get_mut(id.index())),
                 None => (Some(&mut owned_by_all), Some(&mut lent_by_all)),
             };
-            if let (Some(owner), Some(lender)) = (owner, lender) {
-                *owner = owner.saturating_add(own);
-                *lender = lender.saturating_add(total - kept);
+            if let (Some(above), Some(beside)) = (above, beside) {
+                *above = above.saturating_add(own);
+                *beside = beside.saturating_add(total - kept);
             }
             if let Some(row) = rows.get_mut(at) {
                 *row = Row {
