@@ -100,7 +100,7 @@ fn who_waits_is_told_why_and_a_what_if_keeps_its_word() {
         ("+2xH100", 0),
         ("+1xH100", 1),
         ("-b", 1),
-        ("+2xA100-40", 1),
+        ("+2xL4", 1),
     ] {
         let ran = place.run(&[&PLAN[..], &["--what-if", change]].concat());
         assert_eq!(ran.code, code, "{change}: {}{}", ran.out, ran.err);
