@@ -76,8 +76,8 @@ impl Classes {
             };
             class.generation = self.generations;
             class.worth = values.worth(mix, class.room);
-            let members = class.members.len() as i64;
-            self.count(at, members);
+            let members = class.members.len() as u32;
+            self.count(at, i64::from(members));
         }
     }
 
@@ -121,13 +121,12 @@ impl Classes {
         values: &mut Values,
     ) -> u32 {
         let key = Key::of(world, node, id);
-        let at = match self.by_key.get(&key) {
-            Some(at) => *at,
-            None => {
-                let room = Room::of(world, node, self.builds.of(world, node));
-                let worth = values.worth(mix, room);
-                self.open(key, room, worth)
-            }
+        let at = if let Some(at) = self.by_key.get(&key) {
+            *at
+        } else {
+            let room = Room::of(world, node, self.builds.of(world, node));
+            let worth = values.worth(mix, room);
+            self.open(key, room, worth)
         };
         if let Some(class) = self.list.get_mut(at as usize) {
             class.members.insert((rank, id));

@@ -30,13 +30,16 @@ pub(super) struct Step {
     pub(super) milli: u16,
 }
 
+/// Processor time, memory and how often.
+type Wide = (u64, u64, u64);
+
 /// Asks for one number of whole GPUs, or, where that is 1, for more than half of a GPU.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Width {
     /// How many GPUs.
     pub(super) gpus: u32,
     /// Processor time, memory and how often; none: GPUs alone are counted.
-    pub(super) asks: Vec<(u64, u64, u64)>,
+    pub(super) asks: Vec<Wide>,
 }
 
 /// What those ask for whom no builds but these can hold, per arrival.
@@ -128,7 +131,7 @@ fn row(steps: &[(Step, u64)], number: u64) -> Vec<Step> {
 }
 
 fn widths(steps: &[(Step, u64)]) -> Vec<Width> {
-    let mut by_gpus: BTreeMap<u32, (u64, Vec<(u64, u64, u64)>)> = BTreeMap::new();
+    let mut by_gpus: BTreeMap<u32, (u64, Vec<Wide>)> = BTreeMap::new();
     for (step, count) in steps {
         if step.count > 1 || u32::from(step.milli) > HALF {
             let entry = by_gpus.entry(step.count).or_default();

@@ -280,7 +280,7 @@ impl Look<'_> {
         }
         for way in known.ways.iter().flatten() {
             let cost = cost(self.mix, &self.prices, class.room.build_number(), way);
-            let over = cost - self.ask.gpu.milli() as i64 * 1000;
+            let over = cost - self.ask.gpu.milli().cast_signed() * 1000;
             let grains = (over + GRAIN / 2).div_euclid(GRAIN);
             let better = |best: &Best| (grains, rank) < (best.grains, best.rank);
             if self.best.as_ref().is_none_or(better) {

@@ -67,7 +67,7 @@ pub(super) fn worth(mix: &Mix, room: &Room) -> Worth {
     }
     let milli: u64 = mix.rows.iter().map(|row| fill(room, row, mix)).sum();
     Worth {
-        micro: (milli * 1000 / (rows * ONE)) as i64,
+        micro: (milli * 1000 / (rows * ONE)).cast_signed(),
         places,
     }
 }
