@@ -13,4 +13,6 @@ pages! {
     disruption: "disruption.md",
     fragmentation: "fragmentation.md",
     fairness: "fairness.md",
+    mig_geometry: "mig-geometry.md",
+    sharing: "sharing.md",
 }
