@@ -19,13 +19,16 @@ pub struct GavelJob {
     pub weight: f64,
 }
 
-/// Steps per second on one kind of GPU.
+/// Kind of GPU, first and second program, GPUs, steps per second of each.
+pub type GavelPair = (String, String, String, u32, (f64, f64));
+
+/// Steps per second on kinds of GPU.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct GavelSpeeds {
     /// Alone: kind of GPU, program, GPUs, steps per second.
     pub alone: Vec<(String, String, u32, f64)>,
-    /// Two programs side by side on the same GPUs: kind, first, second, GPUs, steps per second of each.
-    pub beside: Vec<(String, String, String, u32, (f64, f64))>,
+    /// Two programs side by side on the same GPUs.
+    pub beside: Vec<GavelPair>,
 }
 
 /// The columns of a trace.
@@ -52,7 +55,7 @@ pub fn read_gavel_trace(file: &str, text: &str) -> Result<Vec<GavelJob>, FleetEr
     let mut jobs = Vec::with_capacity(rows.len());
     let mut names = std::collections::BTreeSet::new();
     for Row { line, cells } in rows {
-        let row = Cells { file, line, cells };
+        let row = Record { file, line, cells };
         let name = row.cell(0);
         if !names.insert(name) {
             return Err(row.wrong(format!("two jobs have the id {name:?}")));
@@ -81,7 +84,7 @@ pub fn read_gavel_units(
 ) -> Result<Vec<GavelJob>, FleetError> {
     let mut jobs = Vec::new();
     for Row { line, cells } in rows(file, text, UNIT)? {
-        let row = Cells { file, line, cells };
+        let row = Record { file, line, cells };
         let program = row
             .cell(2)
             .parse()
@@ -108,7 +111,7 @@ pub fn read_gavel_units(
 pub fn read_gavel_programs(file: &str, text: &str) -> Result<Vec<String>, FleetError> {
     let mut names = Vec::new();
     for Row { line, cells } in rows(file, text, PROGRAMS)? {
-        let row = Cells { file, line, cells };
+        let row = Record { file, line, cells };
         if row.cell(0).parse() != Ok(names.len()) {
             return Err(row.wrong(format!("the first cell is not {}", names.len())));
         }
@@ -218,13 +221,13 @@ fn rows<'a>(file: &str, text: &'a str, header: &str) -> Result<Vec<Row<'a>>, Fle
     Ok(rows)
 }
 
-struct Cells<'a> {
+struct Record<'a> {
     file: &'a str,
     line: usize,
     cells: Vec<&'a str>,
 }
 
-impl<'a> Cells<'a> {
+impl<'a> Record<'a> {
     fn cell(&self, at: usize) -> &'a str {
         self.cells.get(at).copied().unwrap_or_default()
     }

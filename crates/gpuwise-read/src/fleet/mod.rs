@@ -2,8 +2,8 @@
 //! clusters.
 
 mod found;
-mod genai;
 mod gavel;
+mod genai;
 mod inventory;
 mod jobs;
 mod openb;
@@ -12,11 +12,11 @@ mod philly;
 mod text;
 
 pub use found::{FoundError, FoundGpu, FoundNode, FoundSlice, fleet_file, merge_found, read_found};
-pub use genai::{GenaiTexts, read_genai_day};
 pub use gavel::{
-    GavelJob, GavelSpeeds, is_gavel_trace, read_gavel_programs, read_gavel_speeds, read_gavel_trace,
-    read_gavel_units,
+    GavelJob, GavelPair, GavelSpeeds, is_gavel_trace, read_gavel_programs, read_gavel_speeds,
+    read_gavel_trace, read_gavel_units,
 };
+pub use genai::{GenaiTexts, read_genai_day};
 pub use inventory::{FindGpu, FleetFile, KnownGpu, fabric_of, read_fleet};
 pub use jobs::{JobsFile, read_jobs};
 pub use openb::{read_openb_nodes, read_openb_tasks};

@@ -196,7 +196,9 @@ impl<'a> Board<'a> {
         if choice.worth + hope <= least {
             return false;
         }
-        gone.iter().for_each(|at| self.take(*at));
+        for at in &gone {
+            self.take(*at);
+        }
         self.put(at);
         let mut got = choice.worth;
         let mut back = Vec::new();
@@ -211,9 +213,13 @@ impl<'a> Board<'a> {
         if got > least {
             return true;
         }
-        back.into_iter().for_each(|at| self.take(at));
+        for at in back {
+            self.take(at);
+        }
         self.take(at);
-        gone.into_iter().for_each(|at| self.put(at));
+        for at in gone {
+            self.put(at);
+        }
         false
     }
 }

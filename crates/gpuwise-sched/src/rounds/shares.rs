@@ -114,7 +114,7 @@ fn halve(shortest: f64) -> f64 {
     let mut found = None;
     while found.is_none() && most.is_finite() {
         while 1.05 * least < most {
-            let middle = (least + most) / 2.0;
+            let middle = f64::midpoint(least, most);
             if middle >= shortest {
                 found = Some(middle);
                 most = middle;

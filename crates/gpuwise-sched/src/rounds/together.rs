@@ -222,7 +222,9 @@ impl RoundPolicy for Together {
         let mut free = ground.supply.to_vec();
         let mut chosen = seat(&order, jobs, ground, &mut free);
         let mut without = vec![false; jobs.len()];
-        chosen.iter().for_each(|turn| without[turn.job] = true);
+        for turn in &chosen {
+            without[turn.job] = true;
+        }
         let step: Vec<f64> = jobs
             .iter()
             .zip(&need)

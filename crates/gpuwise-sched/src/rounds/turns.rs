@@ -200,7 +200,9 @@ impl<R: ShareRule> RoundPolicy for Turns<R> {
                 }
                 free -= gpus;
                 busy[job] = true;
-                mate.into_iter().for_each(|mate| busy[mate] = true);
+                if let Some(mate) = mate {
+                    busy[mate] = true;
+                }
                 turns.push(Turn { job, mate, kind });
             }
         }

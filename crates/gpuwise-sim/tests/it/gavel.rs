@@ -229,7 +229,9 @@ fn the_same_jobs_all_at_once() {
         eprintln!("SKIPPED: set GPUWISE_DATA to the folder with fleet/gavel");
         return;
     };
-    trace.jobs.iter_mut().for_each(|job| job.came_s = 0.0);
+    for job in &mut trace.jobs {
+        job.came_s = 0.0;
+    }
     let span = |policy: &str, sharing: bool| {
         let setting = Setting {
             sharing,

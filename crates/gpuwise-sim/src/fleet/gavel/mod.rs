@@ -234,7 +234,9 @@ impl<'a> State<'a> {
         };
         let turns = policy.turns(self.now_s, &self.jobs, &ground);
         self.check(&turns)?;
-        self.jobs.iter_mut().for_each(|job| job.on = None);
+        for job in &mut self.jobs {
+            job.on = None;
+        }
         let mut running = Vec::with_capacity(turns.len());
         for turn in turns {
             running.push(self.start(turn));

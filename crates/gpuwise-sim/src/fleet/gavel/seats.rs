@@ -216,9 +216,9 @@ impl Seats {
         order.sort_by_key(|(number, ..)| std::cmp::Reverse(needs(*number)));
         let mut next = BTreeMap::new();
         let mut give = |party: &(u32, Option<u32>, usize), gpus: Vec<u32>| {
-            party.1.iter().for_each(|mate| {
-                next.insert(*mate, gpus.clone());
-            });
+            if let Some(mate) = party.1 {
+                next.insert(mate, gpus.clone());
+            }
             next.insert(party.0, gpus);
         };
         let mut moving = Vec::new();
