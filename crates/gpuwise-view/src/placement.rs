@@ -176,7 +176,7 @@ pub fn gpus(milli: u64) -> Cell {
 
 /// GPUs from thousandths, as people read them.
 pub fn gpus_text(milli: u64) -> String {
-    if milli % 1000 == 0 {
+    if milli.is_multiple_of(1000) {
         return (milli / 1000).to_string();
     }
     let text = format!("{}.{:03}", milli / 1000, milli % 1000);

@@ -12,7 +12,7 @@ use crate::{
     world::World,
 };
 use gpuwise_domain::placement::{GpuAsk, Job, KindId, Kinds, NodeId, Shortage, WorkerAsk};
-use rustc_hash::FxHashMap;
+use rustc_hash::FxHashSet;
 
 /// Shapes of asks that each tournament remembers.
 const SHAPES: usize = 64;
@@ -27,7 +27,7 @@ pub struct Looks {
     gpus: Indexed<Most>,
     /// Kinds that there are, and asks that would fit were the fleet empty; for so many nodes and GPUs.
     present: Kinds,
-    fitting: FxHashMap<WorkerAsk, ()>,
+    fitting: FxHashSet<WorkerAsk>,
     size: (usize, usize),
 }
 
@@ -39,7 +39,7 @@ impl Default for Looks {
             memory: most(Most::Memory),
             gpus: most(Most::Gpus),
             present: Kinds::NONE,
-            fitting: FxHashMap::default(),
+            fitting: FxHashSet::default(),
             size: (0, 0),
         }
     }
@@ -139,7 +139,7 @@ impl Looks {
 
     /// Whether a worker would fit were the fleet empty.
     fn fits_empty(&mut self, world: &World, ask: &WorkerAsk) -> bool {
-        if self.fitting.contains_key(ask) {
+        if self.fitting.contains(ask) {
             return true;
         }
         let mut nodes = (0..world.nodes().len() as u32).map(NodeId);
@@ -148,7 +148,7 @@ impl Looks {
             if self.fitting.len() >= FITTING {
                 self.fitting.clear();
             }
-            self.fitting.insert(*ask, ());
+            self.fitting.insert(*ask);
         }
         fits
     }

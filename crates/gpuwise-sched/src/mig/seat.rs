@@ -142,7 +142,12 @@ fn new_one(
 }
 
 /// The fewest idle instances of a GPU whose end makes room.
-pub(crate) fn merges(world: &World, id: GpuId, ask: &SliceAsk, kinds: Kinds) -> Option<Vec<Action>> {
+pub(crate) fn merges(
+    world: &World,
+    id: GpuId,
+    ask: &SliceAsk,
+    kinds: Kinds,
+) -> Option<Vec<Action>> {
     let (gpu, geometry) = cuttable(world, id, kinds)?;
     let Held::Sliced(instances) = &gpu.held else {
         return None;

@@ -36,7 +36,7 @@ impl Score for Clustering {
         } else {
             0
         };
-        let free = view.gpu_free() as i32;
+        let free = view.gpu_free().cast_signed();
         (25 * (8000 - free) / 8000 + bonus).into()
     }
 }

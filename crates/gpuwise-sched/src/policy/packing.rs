@@ -15,15 +15,15 @@ impl Score for Packing {
     }
 
     fn score(&mut self, view: &View<'_>, ask: &WorkerAsk) -> Scored {
-        let all = view.free.len() as i32;
-        let idle = view.whole_free() as i32;
+        let all = (view.free.len() as u32).cast_signed();
+        let idle = (view.whole_free() as u32).cast_signed();
         let taken = match ask.gpu {
             GpuAsk::None | GpuAsk::Slice { .. } => return 0.into(),
             _ if idle == all => return (33 - all).max(all).into(),
-            GpuAsk::Whole { count, .. } => count as i32,
+            GpuAsk::Whole { count, .. } => count.cast_signed(),
             GpuAsk::Fraction { milli, .. } => {
                 let rooms = view.free.iter().copied().map(i32::from);
-                match rooms.filter(|free| *free >= milli as i32).min() {
+                match rooms.filter(|free| *free >= milli.cast_signed()).min() {
                     Some(least) if least < 1000 => {
                         return (100 - least * 100 / 1000 / 10).max(50).into();
                     }

@@ -86,6 +86,6 @@ impl Score for Fullest {
 
     fn score(&mut self, view: &View<'_>, _: &WorkerAsk) -> Scored {
         let cores = (view.node.cpu_free / 1000).min(0xffff) as i32;
-        (-(view.node.milli_free.min(0x7fff) as i32 * 0x1_0000 + cores)).into()
+        (-(view.node.milli_free.min(0x7fff).cast_signed() * 0x1_0000 + cores)).into()
     }
 }

@@ -161,7 +161,7 @@ impl World {
 
     /// Books what a job's seats take or give back.
     pub(crate) fn book(&mut self, at: Nanoseconds, job: JobId, seats: &[Seat], takes: bool) {
-        let Some(state) = self.jobs.get(&job) else {
+        let Some(state) = self.jobs.get(job) else {
             return;
         };
         let (queue, ask) = (state.job.queue, state.job.worker);

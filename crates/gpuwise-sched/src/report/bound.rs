@@ -128,35 +128,35 @@ fn flow(classes: &[Class], room: &[u64]) -> u64 {
         let (Some(first), Some(last)) = (path.first(), path.last()) else {
             break;
         };
-        let mut least = asked.get(first.0).copied().unwrap_or(0);
-        least = least.min(room.get(last.1).copied().unwrap_or(0));
+        let mut through = asked.get(first.0).copied().unwrap_or(0);
+        through = through.min(room.get(last.1).copied().unwrap_or(0));
         for pair in path.windows(2) {
             if let [(_, kind), (next, _)] = pair {
                 let back = given.get(*next).and_then(|row| row.get(*kind));
-                least = least.min(back.copied().unwrap_or(0));
+                through = through.min(back.copied().unwrap_or(0));
             }
         }
-        if least == 0 {
+        if through == 0 {
             break;
         }
         for (at, (class, kind)) in path.iter().enumerate() {
             if let Some(cell) = given.get_mut(*class).and_then(|row| row.get_mut(*kind)) {
-                *cell += least;
+                *cell += through;
             }
             let before = at.checked_sub(1).and_then(|at| path.get(at));
             if let Some((_, kind)) = before
                 && let Some(cell) = given.get_mut(*class).and_then(|row| row.get_mut(*kind))
             {
-                *cell -= least;
+                *cell -= through;
             }
         }
         if let Some(cell) = asked.get_mut(first.0) {
-            *cell -= least;
+            *cell -= through;
         }
         if let Some(cell) = room.get_mut(last.1) {
-            *cell -= least;
+            *cell -= through;
         }
-        sum += least;
+        sum += through;
     }
     sum
 }
@@ -171,12 +171,12 @@ fn path(
 ) -> Option<Vec<(usize, usize)>> {
     // For each kind the class that reaches it first, for each class the kind that takes back from it.
     let mut by_class: Vec<Option<usize>> = vec![None; room.len()];
-    let mut by_kind: Vec<Option<Option<usize>>> = vec![None; classes.len()];
+    let mut by_kind: Vec<Reached> = vec![Reached::Not; classes.len()];
     let mut queue: VecDeque<usize> = VecDeque::new();
     for (class, left) in asked.iter().enumerate() {
         if *left > 0 {
             if let Some(cell) = by_kind.get_mut(class) {
-                *cell = Some(None);
+                *cell = Reached::First;
             }
             queue.push_back(class);
         }
@@ -195,8 +195,8 @@ fn path(
             for (other, row) in given.iter().enumerate() {
                 let takes = row.get(kind).is_some_and(|flow| *flow > 0);
                 let cell = by_kind.get_mut(other)?;
-                if takes && cell.is_none() {
-                    *cell = Some(Some(kind));
+                if takes && *cell == Reached::Not {
+                    *cell = Reached::From(kind);
                     queue.push_back(other);
                 }
             }
@@ -205,12 +205,16 @@ fn path(
     None
 }
 
+/// How a class was reached on the way.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Reached {
+    Not,
+    First,
+    From(usize),
+}
+
 /// The way to a kind, first step first.
-fn back(
-    by_class: &[Option<usize>],
-    by_kind: &[Option<Option<usize>>],
-    kind: usize,
-) -> Vec<(usize, usize)> {
+fn back(by_class: &[Option<usize>], by_kind: &[Reached], kind: usize) -> Vec<(usize, usize)> {
     let mut found = Vec::new();
     let mut next = Some(kind);
     while let Some(kind) = next {
@@ -218,7 +222,10 @@ fn back(
             break;
         };
         found.push((class, kind));
-        next = by_kind.get(class).copied().flatten().flatten();
+        next = by_kind.get(class).and_then(|reached| match reached {
+            Reached::From(kind) => Some(*kind),
+            Reached::Not | Reached::First => None,
+        });
     }
     found.reverse();
     found

@@ -96,9 +96,9 @@ pub fn additions(
         (Some(price), Some(first)) => price.currency == first.currency,
         _ => false,
     };
-    let priced = !prices.is_empty() && prices.iter().all(one_currency);
+    let comparable = !prices.is_empty() && prices.iter().all(one_currency);
     let cost = |at: usize| match prices.get(at).copied().flatten() {
-        Some(price) if priced => i128::from(price.micros),
+        Some(price) if comparable => i128::from(price.micros),
         _ => shapes
             .get(at)
             .and_then(|id| world.node(*id))

@@ -56,10 +56,10 @@ impl Room<'_> {
             memory += here * job.job.worker.memory_mib;
         }
         let whole = u64::from(u32::MAX);
-        let by_cpu = cpu.checked_div(ask.cpu_milli).unwrap_or(whole);
+        let by_cores = cpu.checked_div(ask.cpu_milli).unwrap_or(whole);
         let by_memory = memory.checked_div(ask.memory_mib).unwrap_or(whole);
         let by_gpu = self.by_gpu(world, id, ask.gpu, allowed);
-        by_cpu.min(by_memory).min(by_gpu).min(1 << 20) as u32
+        by_cores.min(by_memory).min(by_gpu).min(1 << 20) as u32
     }
 
     fn by_gpu(
@@ -83,7 +83,7 @@ impl Room<'_> {
                     *free.entry(gpu.gpu.kind).or_default() += 1;
                 }
                 if self.empty {
-                    self.pooled(world, id, kinds, &mut free);
+                    Self::pooled(world, id, kinds, &mut free);
                 }
                 let each = |free: &u64| free.checked_div(u64::from(count)).unwrap_or(0);
                 free.values().map(each).sum()
@@ -189,7 +189,7 @@ impl Room<'_> {
     }
 
     /// Pooled GPUs that could be attached to a node beside its own.
-    fn pooled(self, world: &World, id: NodeId, kinds: Kinds, free: &mut BTreeMap<KindId, u64>) {
+    fn pooled(world: &World, id: NodeId, kinds: Kinds, free: &mut BTreeMap<KindId, u64>) {
         let Some(node) = world.node(id) else { return };
         let mut slots = u64::from(node.node.slots);
         for gpu in world.gpus() {

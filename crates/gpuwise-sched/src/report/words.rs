@@ -194,7 +194,7 @@ fn thousandths(milli: u64) -> String {
 }
 
 fn tenths(milli: u32) -> String {
-    if milli % 10 == 0 {
+    if milli.is_multiple_of(10) {
         return (milli / 10).to_string();
     }
     format!("{}.{}", milli / 10, milli % 10)
@@ -203,7 +203,7 @@ fn tenths(milli: u32) -> String {
 fn mib(mib: u64) -> String {
     if mib >= 1024 {
         let tenth = (mib * 10 + 512) / 1024;
-        if tenth % 10 == 0 {
+        if tenth.is_multiple_of(10) {
             return format!("{} GiB", tenth / 10);
         }
         return format!("{}.{} GiB", tenth / 10, tenth % 10);

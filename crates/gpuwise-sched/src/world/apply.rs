@@ -107,12 +107,12 @@ impl World {
                 }
             }
             Event::Measured { job, busy_milli } => {
-                let state = self.jobs.get_mut(job).ok_or(Refused::NoSuchJob(*job))?;
+                let state = self.jobs.get_mut(*job).ok_or(Refused::NoSuchJob(*job))?;
                 state.busy_milli = Some(*busy_milli);
                 state.quiet.note(at, *busy_milli);
             }
             Event::Wanted { job } => {
-                let state = self.jobs.get_mut(job).ok_or(Refused::NoSuchJob(*job))?;
+                let state = self.jobs.get_mut(*job).ok_or(Refused::NoSuchJob(*job))?;
                 if matches!(state.phase, Phase::Reclaimed { .. }) {
                     state.wanted = state.wanted.or(Some(at));
                 }
@@ -149,7 +149,7 @@ impl World {
     }
 
     fn submit(&mut self, at: Nanoseconds, job: &Job) -> Result<(), Refused> {
-        if self.jobs.contains_key(&job.id) {
+        if self.jobs.contains_key(job.id) {
             return Err(Refused::SecondJob(job.id));
         }
         if let Some(queue) = job.queue.filter(|queue| queue.index() >= self.queues.len()) {
@@ -179,7 +179,7 @@ impl World {
             .job(id)
             .map_or_else(Vec::new, |state| state.seats.clone());
         self.book(at, id, &seats, false);
-        let state = self.jobs.remove(&id).ok_or(Refused::NoSuchJob(id))?;
+        let state = self.jobs.remove(id).ok_or(Refused::NoSuchJob(id))?;
         self.give(id, &state.job.worker, &state.seats);
         Ok(())
     }
@@ -241,7 +241,7 @@ impl World {
             | Action::Move { job, .. }
             | Action::Resize { job, .. } => {
                 self.left(*job);
-                let state = self.jobs.get_mut(job).ok_or(Refused::NoSuchJob(*job))?;
+                let state = self.jobs.get_mut(*job).ok_or(Refused::NoSuchJob(*job))?;
                 state.phase = Phase::Running { since: at };
             }
             Action::Preempt { job, .. } | Action::Reclaim { job } => self.left(*job),

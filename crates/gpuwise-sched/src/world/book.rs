@@ -63,7 +63,7 @@ impl World {
         self.book(at, job, new, true);
         let held = milli_of(self, old);
         let done = self.progress(at, job, old);
-        if let Some(state) = self.jobs.get_mut(&job) {
+        if let Some(state) = self.jobs.get_mut(job) {
             let span = at.0.saturating_sub(state.seated.0);
             state.served += u128::from(held) * u128::from(span);
             state.seated = at;
@@ -80,7 +80,7 @@ impl World {
         };
         let kept: Vec<Seat> = old.iter().filter(|_| idle).map(bare).collect();
         self.rebook_job(at, job, old, &kept);
-        if let Some(state) = self.jobs.get_mut(&job) {
+        if let Some(state) = self.jobs.get_mut(job) {
             state.done = state.kept(state.done, idle);
         }
     }

@@ -261,7 +261,7 @@ impl World {
 
     /// A job that waits or runs.
     pub fn job(&self, id: JobId) -> Option<&JobState> {
-        self.jobs.get(&id)
+        self.jobs.get(id)
     }
 
     /// Which nodes changed last.

@@ -15,7 +15,7 @@ impl World {
         if seats.is_empty() {
             return Err(Refused::NoSeats(job));
         }
-        let state = self.jobs.get_mut(&job).ok_or(Refused::NoSuchJob(job))?;
+        let state = self.jobs.get_mut(job).ok_or(Refused::NoSuchJob(job))?;
         let ask = state.job.worker;
         let old = state.seats.clone();
         let (gone, fresh) = if state.seats.is_empty() {
@@ -31,7 +31,7 @@ impl World {
         }
         self.leave(job, &gone);
         self.rebook_job(at, job, &old, seats);
-        if let Some(state) = self.jobs.get_mut(&job) {
+        if let Some(state) = self.jobs.get_mut(job) {
             state.seats = seats.to_vec();
             state.phase = Phase::Starting { since: at };
             state.wanted = None;
@@ -42,7 +42,7 @@ impl World {
 
     /// A job has lost its place and waits.
     pub(super) fn stop(&mut self, at: Nanoseconds, job: JobId) {
-        let Some(state) = self.jobs.get_mut(&job) else {
+        let Some(state) = self.jobs.get_mut(job) else {
             return;
         };
         if state.seats.is_empty() {
@@ -52,7 +52,7 @@ impl World {
         let ask = state.job.worker;
         let told = state.stopping;
         self.stopped(at, job, &old, false);
-        let Some(state) = self.jobs.get_mut(&job) else {
+        let Some(state) = self.jobs.get_mut(job) else {
             return;
         };
         state.rest(Phase::Waiting { since: at });
@@ -65,13 +65,13 @@ impl World {
     /// A job is told to stop: what it has can be taken from now on, and is free when it has stopped.
     /// A reclaimed one keeps its processor time and memory.
     pub(super) fn tell_to_stop(&mut self, at: Nanoseconds, job: JobId, reclaimed: bool) {
-        let Some(state) = self.jobs.get_mut(&job) else {
+        let Some(state) = self.jobs.get_mut(job) else {
             return;
         };
         let old = std::mem::take(&mut state.seats);
         let ask = state.job.worker;
         self.stopped(at, job, &old, reclaimed);
-        let Some(state) = self.jobs.get_mut(&job) else {
+        let Some(state) = self.jobs.get_mut(job) else {
             return;
         };
         state.stopping = true;
@@ -101,7 +101,7 @@ impl World {
             if let Some(gpu) = self.gpus.get_mut(share.gpu.index()) {
                 gpu.leaving.push((job, share.part));
             }
-            if let Some(state) = self.jobs.get_mut(&job) {
+            if let Some(state) = self.jobs.get_mut(job) {
                 state.leaving.push(share.gpu);
             }
         }
@@ -109,7 +109,7 @@ impl World {
 
     /// A job is gone from where it was told to leave.
     pub(super) fn left(&mut self, job: JobId) {
-        let Some(state) = self.jobs.get_mut(&job) else {
+        let Some(state) = self.jobs.get_mut(job) else {
             return;
         };
         state.stopping = false;

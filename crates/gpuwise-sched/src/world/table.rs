@@ -16,20 +16,20 @@ pub(crate) struct JobTable {
 }
 
 impl JobTable {
-    pub(crate) fn get(&self, id: &JobId) -> Option<&JobState> {
+    pub(crate) fn get(&self, id: JobId) -> Option<&JobState> {
         let page = self.pages.get(&(id.0 / NUMBERS))?;
-        let at = page.binary_search_by_key(id, |(id, _)| *id).ok()?;
+        let at = page.binary_search_by_key(&id, |(id, _)| *id).ok()?;
         page.get(at).map(|(_, state)| &**state)
     }
 
-    pub(crate) fn get_mut(&mut self, id: &JobId) -> Option<&mut JobState> {
+    pub(crate) fn get_mut(&mut self, id: JobId) -> Option<&mut JobState> {
         let page = self.pages.get_mut(&(id.0 / NUMBERS))?;
-        let at = page.binary_search_by_key(id, |(id, _)| *id).ok()?;
+        let at = page.binary_search_by_key(&id, |(id, _)| *id).ok()?;
         let (_, state) = Arc::make_mut(page).get_mut(at)?;
         Some(Arc::make_mut(state))
     }
 
-    pub(crate) fn contains_key(&self, id: &JobId) -> bool {
+    pub(crate) fn contains_key(&self, id: JobId) -> bool {
         self.get(id).is_some()
     }
 
@@ -46,10 +46,10 @@ impl JobTable {
         }
     }
 
-    pub(crate) fn remove(&mut self, id: &JobId) -> Option<JobState> {
+    pub(crate) fn remove(&mut self, id: JobId) -> Option<JobState> {
         let number = id.0 / NUMBERS;
         let page = self.pages.get_mut(&number)?;
-        let at = page.binary_search_by_key(id, |(id, _)| *id).ok()?;
+        let at = page.binary_search_by_key(&id, |(id, _)| *id).ok()?;
         let (_, state) = Arc::make_mut(page).remove(at);
         if page.is_empty() {
             self.pages.remove(&number);

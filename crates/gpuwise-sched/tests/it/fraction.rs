@@ -131,7 +131,10 @@ fn rows_of_vgpu_types_promise_no_more_memory_than_a_gpu_has() {
         let whole = alike.map(|other| other.frame_buffer_mib).max().unwrap();
         let name = &profile.profile;
         // Printed sizes are rounded: two halves of an H100 NVL are 10 MiB more than all of it.
-        assert!(profile.frame_buffer_mib * profile.most <= whole + whole / 1000, "{name}");
+        assert!(
+            profile.frame_buffer_mib * profile.most <= whole + whole / 1000,
+            "{name}"
+        );
         assert!(
             profile.most_mixed.is_none_or(|mixed| mixed <= profile.most),
             "{name}"

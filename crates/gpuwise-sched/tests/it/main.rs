@@ -1,14 +1,14 @@
 //! Tests of placing.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
-mod index;
 mod fraction;
+mod index;
 mod kernel;
 mod lint;
-mod report;
 mod mig;
 mod moves;
-mod rounds;
-mod queues;
 mod own;
+mod queues;
+mod report;
+mod rounds;
 mod support;

@@ -55,7 +55,7 @@ pub enum Step {
     /// It has started.
     Started(Nanoseconds, Action),
     /// It has ended, well or not; the world knows.
-    Ended(Stamped),
+    Ended(Box<Stamped>),
     /// What it was for is gone.
     Dropped(Nanoseconds, Action),
 }
@@ -159,7 +159,7 @@ impl Executor {
             let stamped = Stamped { at, event };
             if world.apply(&stamped).is_ok() {
                 self.tasks.remove(index);
-                steps.push(Step::Ended(stamped));
+                steps.push(Step::Ended(Box::new(stamped)));
             } else {
                 (task.due, task.late) = (None, true);
             }

@@ -1,8 +1,8 @@
 //! Traces of clusters replayed through the decision kernel: one driver for each kind of trace.
 
-pub mod genai;
-pub mod gavel;
 pub mod executor;
+pub mod gavel;
+pub mod genai;
 pub mod openb;
 pub mod philly;
 mod plans;

@@ -4,10 +4,14 @@ use std::{collections::BTreeSet, fs, path::Path};
 
 fn stems(folder: &Path) -> BTreeSet<String> {
     fs::read_dir(folder)
-        .unwrap()
-        .map(|entry| entry.unwrap().path())
-        .filter(|path| fs::metadata(path).is_ok())
-        .map(|path| path.file_stem().unwrap().to_string_lossy().into_owned())
+        .expect("a readable folder")
+        .map(|entry| entry.expect("an entry").path())
+        .map(|path| {
+            path.file_stem()
+                .expect("a name")
+                .to_string_lossy()
+                .into_owned()
+        })
         .collect()
 }
 
@@ -17,13 +21,13 @@ fn every_fuzz_target_has_seeds() {
     let targets = stems(&fuzz.join("fuzz_targets"));
     assert!(!targets.is_empty());
     assert_eq!(targets, stems(&fuzz.join("seeds")));
-    let manifest = fs::read_to_string(fuzz.join("Cargo.toml")).unwrap();
+    let manifest = fs::read_to_string(fuzz.join("Cargo.toml")).expect("a manifest");
     for target in targets {
         assert!(
             manifest.contains(&format!("name = \"{target}\"")),
             "{target}"
         );
-        let seeds = fs::read_dir(fuzz.join("seeds").join(&target)).unwrap();
+        let seeds = fs::read_dir(fuzz.join("seeds").join(&target)).expect("a folder");
         assert!(seeds.count() > 0, "{target} has no seed");
     }
 }

@@ -163,8 +163,11 @@ fn few_nodes_have_names_and_tenants() {
         ">draining<",
         "2.68 of 16 GPUs held",
     ] {
-        assert!(picture.contains(said), "{said}
-{picture}");
+        assert!(
+            picture.contains(said),
+            "{said}
+{picture}"
+        );
     }
     let page = page(&Scene::new(&fleet, &moment), &["odd <b>".into()], "made");
     assert!(page.contains("odd &lt;b&gt;") && page.len() < 300_000);

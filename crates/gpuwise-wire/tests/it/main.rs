@@ -5,7 +5,7 @@
 
 mod documents;
 mod nouns;
+mod plans;
 mod proposals;
 mod runs;
-mod plans;
 mod schemas;

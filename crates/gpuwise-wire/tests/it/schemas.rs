@@ -3,7 +3,8 @@
 use crate::nouns;
 use gpuwise_read::workload::read_fields;
 use gpuwise_wire::{
-    deployment_schema, plan_schema, profile_schema, run_schema, sizing_schema, to_json, workload_schema,
+    deployment_schema, plan_schema, profile_schema, run_schema, sizing_schema, to_json,
+    workload_schema,
 };
 use serde_json::Value;
 use std::{collections::BTreeSet, env, fs, path::PathBuf};

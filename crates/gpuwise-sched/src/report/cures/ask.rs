@@ -9,7 +9,7 @@ use gpuwise_domain::placement::{Gang, GpuAsk, JobId, KindId, Kinds, Level, Remed
 
 /// Changes what a job asks for.
 pub(super) fn changed(world: &mut World, job: JobId, remedy: &Remedy) -> bool {
-    let Some(state) = world.jobs.get_mut(&job) else {
+    let Some(state) = world.jobs.get_mut(job) else {
         return false;
     };
     let job = &mut state.job;

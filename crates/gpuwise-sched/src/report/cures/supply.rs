@@ -82,6 +82,9 @@ pub(super) fn raised(world: &mut World, queue: QueueId, by_milli: u64) -> bool {
     event(world, Event::QueueSet(changed))
 }
 
+/// What is on a GPU: each instance by shape, start and whether it is held.
+type Look = Vec<(u8, u8, bool)>;
+
 impl Trial<'_> {
     /// The fewest nodes of each shape that is there, if that is enough.
     pub(super) fn buy(&mut self) {
@@ -157,7 +160,7 @@ impl Trial<'_> {
     pub(super) fn recut(&mut self) {
         let wants_instance = matches!(self.job.worker.gpu, GpuAsk::Slice { .. });
         let kinds = self.job.worker.gpu.kinds();
-        let mut tried: Vec<(u32, Vec<(u8, u8, bool)>)> = Vec::new();
+        let mut tried: Vec<(u32, Look)> = Vec::new();
         for id in (0..self.world.gpus().len() as u32).map(GpuId) {
             let Some(state) = self.world.gpu(id) else {
                 continue;
@@ -170,7 +173,7 @@ impl Trial<'_> {
                 .kind(state.gpu.kind)
                 .is_some_and(|kind| kind.mig.is_some());
             let mut actions = Vec::new();
-            let look: Vec<(u8, u8, bool)> = match &state.held {
+            let look: Look = match &state.held {
                 Held::Free if wants_instance && cut => {
                     actions.push(Action::SetMig { gpu: id, on: true });
                     Vec::new()
@@ -223,7 +226,7 @@ impl Trial<'_> {
         let merged = match merged {
             0 => String::new(),
             1 => "destroy the idle instance of".to_owned(),
-            more => format!("destroy the {more} idle instances of"),
+            many => format!("destroy the {many} idle instances of"),
         };
         match mode {
             Some(mode) if merged.is_empty() => {

@@ -25,16 +25,14 @@ impl<W: FnMut(&World, &Plan)> Replay<'_, W> {
         let Some(state) = self.world.job(id) else {
             return u32::MAX;
         };
-        let measure = match self.discipline {
-            Discipline::LeastServed => state.served_until(&self.world, now),
-            _ => {
-                let traced = self.cluster.jobs.get(id.index());
-                let left = traced.map_or(0, |job| {
-                    let done = self.world.done_by(now, id).0;
-                    u128::from(job.duration.0.saturating_sub(done)) * u128::from(job.gpus) * 1000
-                });
-                left
-            }
+        let measure = if self.discipline == Discipline::LeastServed {
+            state.served_until(&self.world, now)
+        } else {
+            // What is left.
+            self.cluster.jobs.get(id.index()).map_or(0, |job| {
+                let done = self.world.done_by(now, id).0;
+                u128::from(job.duration.0.saturating_sub(done)) * u128::from(job.gpus) * 1000
+            })
         };
         let mut rank = 0;
         let mut edge = FIRST;

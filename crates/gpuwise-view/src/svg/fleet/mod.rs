@@ -38,12 +38,12 @@ pub fn fleet(scene: &Scene<'_>, id: &str) -> Picture {
         scene.fleet.name.clone()
     };
     canvas.text(LEFT, 20.0, Anchor::Start, "b", &cut(&title, 210.0));
-    let head = format!(
+    let holding = format!(
         "{} of {} GPUs held",
         figures::number(held as f64 / 1000.0),
         figures::count(gpus as u64)
     );
-    canvas.text(RIGHT, 20.0, Anchor::End, "m", &head);
+    canvas.text(RIGHT, 20.0, Anchor::End, "m", &holding);
     let racks = by_rack(scene);
     let bottom = if scene.fleet.nodes.len() <= ROWS {
         rows::draw(&mut canvas, scene, &tenants, &racks, 30.0)
