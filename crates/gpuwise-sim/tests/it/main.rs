@@ -1,5 +1,18 @@
 //! Tests of simulated serving.
 
+#![allow(
+    clippy::unwrap_used,
+    clippy::print_stdout,
+    clippy::print_stderr,
+    clippy::similar_names,
+    clippy::many_single_char_names,
+    clippy::large_enum_variant,
+    clippy::struct_field_names,
+    reason = "tests may fail at once and say what they skip"
+)]
+// Tests find their data by the environment; the crate itself must not.
+#![allow(clippy::disallowed_methods, clippy::disallowed_types)]
+
 mod cache;
 mod cache_naive;
 mod cluster;

@@ -88,9 +88,9 @@ fn said(boards: Option<u32>, packed: &Packed, placed: u64, asked: u64) -> String
 
 /// The board's name and geometry: of the file that was named, else of the catalogue.
 fn geometry(loaded: &Loaded, flags: &FleetMig) -> anyhow::Result<(String, MigGeometry)> {
-    let named = folded(&flags.gpu);
+    let wanted = folded(&flags.gpu);
     let of = |board: &MigBoard| {
-        let name = board.gpus.iter().find(|gpu| folded(gpu) == named)?;
+        let name = board.gpus.iter().find(|gpu| folded(gpu) == wanted)?;
         Some((name.clone(), board.geometry.clone()))
     };
     if let Some(path) = &flags.mig_profiles {

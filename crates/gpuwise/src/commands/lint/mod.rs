@@ -16,24 +16,21 @@ pub(crate) fn run(context: &Context, flags: &cli::Lint) -> anyhow::Result<Answer
             .because(error)
             .hint("`gpuwise place … --save FILE` writes one")
     })?;
-    let (noun, world) = match (&flags.fleet, &flags.jobs) {
-        (Some(fleet), Some(jobs)) => {
-            let estate = place::estate(context, fleet, jobs, &[])?;
-            (estate.fleet, estate.world)
-        }
-        _ => {
-            let state = file.state().ok_or_else(|| {
-                Problem::new(format!("{shown} does not say what it was made for"))
-                    .hint("name the files: --fleet fleet.toml --jobs jobs.toml")
-            })?;
-            let loaded = catalogue::load(&context.overrides)?;
-            let texts = fleet::Texts {
-                fleet: &state.fleet,
-                jobs: &state.jobs,
-                fabric: state.fabric.as_deref(),
-            };
-            fleet::of_texts(&shown.to_string(), &texts, &loaded.catalogue)?
-        }
+    let (noun, world) = if let (Some(fleet), Some(jobs)) = (&flags.fleet, &flags.jobs) {
+        let estate = place::estate(context, fleet, jobs, &[])?;
+        (estate.fleet, estate.world)
+    } else {
+        let state = file.state().ok_or_else(|| {
+            Problem::new(format!("{shown} does not say what it was made for"))
+                .hint("name the files: --fleet fleet.toml --jobs jobs.toml")
+        })?;
+        let loaded = catalogue::load(&context.overrides)?;
+        let texts = fleet::Texts {
+            fleet: &state.fleet,
+            jobs: &state.jobs,
+            fabric: state.fabric.as_deref(),
+        };
+        fleet::of_texts(&shown.to_string(), &texts, &loaded.catalogue)?
     };
     let names: BTreeMap<&str, JobId> = world
         .jobs()

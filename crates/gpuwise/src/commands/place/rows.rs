@@ -139,7 +139,7 @@ pub(super) fn place(world: &World, seats: &[Seat]) -> String {
 }
 
 fn percent(milli: u32) -> String {
-    if milli % 10 == 0 {
+    if milli.is_multiple_of(10) {
         return (milli / 10).to_string();
     }
     format!("{}.{}", milli / 10, milli % 10)

@@ -164,7 +164,7 @@ fn sweep(variant: &str, places: &Places) -> anyhow::Result<Vec<GavelJob>> {
     let (name, rate) = variant.split_once('@').ok_or_else(wrong)?;
     let rate: f64 = rate.parse().map_err(|_| wrong())?;
     let name = name.strip_prefix("continuous-").ok_or_else(wrong)?;
-    if !(rate > 0.0 && rate.is_finite()) || !known.contains(&format!("{name}_seed0")) {
+    if rate <= 0.0 || !rate.is_finite() || !known.contains(&format!("{name}_seed0")) {
         return Err(wrong().into());
     }
     let path = places.find("job_table.csv")?;
