@@ -28,6 +28,9 @@ pub(crate) struct Place {
     /// Write the plan into a file, to be checked with `gpuwise lint`
     #[arg(long, value_name = "FILE")]
     pub(crate) save: Option<PathBuf>,
+    /// Draw the fleet as it is with the plan (SVG)
+    #[arg(long, value_name = "FILE")]
+    pub(crate) svg: Option<PathBuf>,
     /// Show what each placement weighed
     #[arg(long)]
     pub(crate) explain: bool,
@@ -40,7 +43,7 @@ pub(crate) struct Place {
 #[derive(Debug, Clone, Args)]
 pub(crate) struct HowFlags {
     /// Which node is taken
-    #[arg(long, value_name = "NAME", default_value = "fgd")]
+    #[arg(long, value_name = "NAME", default_value = "gpuwise")]
     pub(crate) policy: String,
     /// Stop, move or shrink those who may be, to make room for those of higher priority
     #[arg(long)]

@@ -23,6 +23,7 @@ use gpuwise_sched::{
     report::{FleetFigures, deepen, fleet_figures, typical},
     world::World,
 };
+use gpuwise_view::fleet::Scene;
 use gpuwise_wire::{StateDocument, plan_to_json};
 use std::{collections::BTreeMap, fs, path::Path};
 
@@ -46,6 +47,7 @@ pub(super) struct Decided {
 
 pub(crate) fn run(context: &Context, flags: &cli::Place) -> anyhow::Result<Answer> {
     let save = flags.save.as_deref().map(Pending::new).transpose()?;
+    let svg = flags.svg.as_deref().map(Pending::new).transpose()?;
     let mut estate = estate(context, &flags.fleet, &flags.jobs, &flags.what_if)?;
     let changes = changes::read(&flags.what_if, &estate)?;
     changes::make(&changes, &mut estate)?;
@@ -72,6 +74,11 @@ pub(crate) fn run(context: &Context, flags: &cli::Place) -> anyhow::Result<Answe
     output::progress("");
     if let Some(file) = save {
         file.finish(&saved(&estate, &decided.plan, flags)?)?;
+    }
+    if let Some(file) = svg {
+        let moment = fleet::moment(&decided.after);
+        let scene = Scene::new(&estate.fleet, &moment);
+        file.finish(&gpuwise_view::svg::fleet(&scene, "fleet").to_svg())?;
     }
     if why.is_empty() {
         show::all(context, flags, &estate, &decided)?;
