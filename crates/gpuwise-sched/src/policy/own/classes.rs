@@ -23,6 +23,20 @@ pub(super) struct Class {
     key: Key,
 }
 
+/// What a look over all classes needs of each, side by side in memory.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Head {
+    /// As the class has it.
+    pub(super) generation: u32,
+    /// The number of its build.
+    pub(super) build: u32,
+    /// Nodes in it.
+    pub(super) members: u32,
+    /// The node of lowest rank.
+    pub(super) rank: u32,
+    pub(super) node: NodeId,
+}
+
 /// All that decides what fits a node.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 struct Key {
@@ -42,6 +56,8 @@ pub(super) type Totals = [[i64; WIDTHS + 1]; BUILDS];
 #[derive(Debug, Clone)]
 pub(super) struct Classes {
     pub(super) list: Vec<Class>,
+    /// By class.
+    pub(super) heads: Vec<Head>,
     pub(super) totals: Box<Totals>,
     pub(super) builds: Builds,
     free: Vec<u32>,
@@ -56,6 +72,7 @@ impl Classes {
     pub(super) fn new(ranks: Vec<u32>) -> Self {
         Self {
             list: Vec::new(),
+            heads: Vec::new(),
             totals: Box::new([[0; WIDTHS + 1]; BUILDS]),
             builds: Builds::default(),
             free: Vec::new(),
@@ -78,6 +95,7 @@ impl Classes {
             class.worth = values.worth(mix, class.room);
             let members = class.members.len() as u32;
             self.count(at, i64::from(members));
+            self.tell(at);
         }
     }
 
@@ -132,6 +150,7 @@ impl Classes {
             class.members.insert((rank, id));
         }
         self.count(at as usize, 1);
+        self.tell(at as usize);
         at
     }
 
@@ -162,6 +181,26 @@ impl Classes {
         if class.members.is_empty() {
             self.by_key.remove(&class.key);
             self.free.push(at as u32);
+        }
+        self.tell(at);
+    }
+
+    /// Brings the head of a class up to it.
+    fn tell(&mut self, at: usize) {
+        let Some(class) = self.list.get(at) else {
+            return;
+        };
+        let (rank, node) = class.members.first().copied().unwrap_or_default();
+        let head = Head {
+            generation: class.generation,
+            build: class.room.build_number() as u32,
+            members: class.members.len() as u32,
+            rank,
+            node,
+        };
+        match self.heads.get_mut(at) {
+            Some(place) => *place = head,
+            None => self.heads.push(head),
         }
     }
 

@@ -24,7 +24,7 @@ use crate::{
     fit::{self, Candidate, Scope},
     world::World,
 };
-use classes::Classes;
+use classes::{Classes, Head};
 use gpuwise_domain::placement::{GpuAsk, Kinds, Need, NodeId, Seat, WorkerAsk};
 use mix::{LENGTH, Mix, ROWS};
 use prices::{ONE, Prices};
@@ -204,20 +204,22 @@ impl Own {
         };
         let mut candidates = 0;
         let some = match search.scope {
+            Scope::Fleet if search.without.is_empty() => {
+                for (at, head) in classes.heads.iter().enumerate() {
+                    if head.members > 0 && look.offer(at, head, head.rank, head.node) {
+                        candidates += head.members;
+                    }
+                }
+                return (look.best, candidates);
+            }
             Scope::Fleet => {
-                let everywhere = search.without.is_empty();
-                let allowed = |(_, id): &&(u32, NodeId)| everywhere || search.allows(world, *id);
-                for (at, class) in classes.list.iter().enumerate() {
+                let allowed = |(_, id): &&(u32, NodeId)| search.allows(world, *id);
+                for (at, (class, head)) in classes.list.iter().zip(&classes.heads).enumerate() {
                     let mut members = class.members.iter().filter(allowed);
                     if let Some((rank, id)) = members.next()
-                        && look.offer(at, *rank, *id)
+                        && look.offer(at, head, *rank, *id)
                     {
-                        let others = if everywhere {
-                            class.members.len() - 1
-                        } else {
-                            members.count()
-                        };
-                        candidates += 1 + others as u32;
+                        candidates += 1 + members.count() as u32;
                     }
                 }
                 return (look.best, candidates);
@@ -231,7 +233,8 @@ impl Own {
             if search.allows(world, id)
                 && seat().is_some()
                 && let Some((at, rank)) = classes.of(id)
-                && look.offer(at, rank, id)
+                && let Some(head) = classes.heads.get(at)
+                && look.offer(at, head, rank, id)
             {
                 candidates += 1;
             }
@@ -258,14 +261,17 @@ struct Look<'a> {
 impl Look<'_> {
     /// Weighs the seats on a node of a class. `false`: the worker does not fit, or it is not known and no
     /// steps are left to find out while there is another seat.
-    fn offer(&mut self, at: usize, rank: u32, node: NodeId) -> bool {
-        let (Some(class), Some(known)) = (self.classes.list.get(at), self.ways.get_mut(at)) else {
+    fn offer(&mut self, at: usize, head: &Head, rank: u32, node: NodeId) -> bool {
+        let Some(known) = self.ways.get_mut(at) else {
             return false;
         };
-        if known.generation != class.generation {
+        if known.generation != head.generation {
             if self.steps == 0 && self.best.is_some() {
                 return false;
             }
+            let Some(class) = self.classes.list.get(at) else {
+                return false;
+            };
             let before = self.values.computed;
             *known = ways::ways(
                 self.world,
@@ -279,7 +285,7 @@ impl Look<'_> {
             self.steps = self.steps.saturating_sub(1 + filled);
         }
         for way in known.ways.iter().flatten() {
-            let cost = cost(self.mix, &self.prices, class.room.build_number(), way);
+            let cost = cost(self.mix, &self.prices, head.build as usize, way);
             let over = cost - self.ask.gpu.milli().cast_signed() * 1000;
             let grains = (over + GRAIN / 2).div_euclid(GRAIN);
             let better = |best: &Best| (grains, rank) < (best.grains, best.rank);
