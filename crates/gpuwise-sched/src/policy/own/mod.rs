@@ -26,12 +26,12 @@ use crate::{
 };
 use classes::{Classes, Head};
 use gpuwise_domain::placement::{GpuAsk, Kinds, Need, NodeId, Seat, WorkerAsk};
-use mix::{LENGTH, Mix, ROWS};
+use mix::{LENGTH, Mix, ROWS, WIDTHS};
 use prices::{ONE, Prices};
 use rustc_hash::FxHashMap;
 use std::collections::BTreeMap;
 use value::Values;
-use ways::{Way, Ways};
+use ways::{Losses, Way, Ways};
 
 /// Costs within this many millionths of a GPU are equal.
 const GRAIN: i64 = 25_000;
@@ -64,7 +64,8 @@ pub struct Own {
 #[derive(Debug)]
 struct Shape {
     kinds: Kinds,
-    /// Ways by class.
+    /// By class.
+    losses: Vec<Losses>,
     ways: Vec<Ways>,
     /// When it was last asked for.
     used: u64,
@@ -168,6 +169,7 @@ impl Own {
             };
             let shape = Shape {
                 kinds,
+                losses: Vec::new(),
                 ways: Vec::new(),
                 used: 0,
             };
@@ -189,6 +191,7 @@ impl Own {
             return (None, 0);
         };
         let classes = &self.classes;
+        shape.losses.resize(classes.list.len(), Losses::default());
         shape.ways.resize(classes.list.len(), Ways::default());
         let mut look = Look {
             world,
@@ -198,6 +201,7 @@ impl Own {
             classes,
             values: &mut self.values,
             kinds: shape.kinds,
+            losses: &mut shape.losses,
             ways: &mut shape.ways,
             steps: search.steps,
             best: None,
@@ -252,6 +256,7 @@ struct Look<'a> {
     classes: &'a Classes,
     values: &'a mut Values,
     kinds: Kinds,
+    losses: &'a mut [Losses],
     ways: &'a mut [Ways],
     /// Steps that are left.
     steps: u64,
@@ -262,18 +267,19 @@ impl Look<'_> {
     /// Weighs the seats on a node of a class. `false`: the worker does not fit, or it is not known and no
     /// steps are left to find out while there is another seat.
     fn offer(&mut self, at: usize, head: &Head, rank: u32, node: NodeId) -> bool {
-        let Some(known) = self.ways.get_mut(at) else {
+        let Some(known) = self.losses.get_mut(at) else {
             return false;
         };
         if known.generation != head.generation {
             if self.steps == 0 && self.best.is_some() {
                 return false;
             }
-            let Some(class) = self.classes.list.get(at) else {
+            let (Some(class), Some(ways)) = (self.classes.list.get(at), self.ways.get_mut(at))
+            else {
                 return false;
             };
             let before = self.values.computed;
-            *known = ways::ways(
+            *ways = ways::ways(
                 self.world,
                 self.ask,
                 self.kinds,
@@ -281,42 +287,60 @@ impl Look<'_> {
                 self.mix,
                 self.values,
             );
+            *known = Losses::new(head.generation, ways);
             let filled = (self.values.computed - before) * (ROWS * LENGTH) as u64;
             self.steps = self.steps.saturating_sub(1 + filled);
         }
-        for way in known.ways.iter().flatten() {
-            let cost = cost(self.mix, &self.prices, head.build as usize, way);
+        let losses = known.losses;
+        let Some(prices) = self.prices.get(head.build as usize) else {
+            return false;
+        };
+        let grains = |cost: i64| {
             let over = cost - self.ask.gpu.milli().cast_signed() * 1000;
-            let grains = (over + GRAIN / 2).div_euclid(GRAIN);
-            let better = |best: &Best| (grains, rank) < (best.grains, best.rank);
-            if self.best.as_ref().is_none_or(better) {
+            (over + GRAIN / 2).div_euclid(GRAIN)
+        };
+        let beats = |grains: i64, best: Option<&Best>| {
+            best.is_none_or(|best| (grains, rank) < (best.grains, best.rank))
+        };
+        for (loss, number) in losses.into_iter().zip(0..) {
+            // What will be missed only adds to the loss.
+            if loss == Losses::NONE || !beats(grains(dearer(prices, loss)), self.best.as_ref()) {
+                continue;
+            }
+            let way = self.ways.get(at).and_then(|ways| *ways.get(number)?);
+            let Some(way) = way else { continue };
+            let cost = cost(self.mix, prices, &way);
+            let grains = grains(cost);
+            if beats(grains, self.best.as_ref()) {
                 self.best = Some(Best {
                     grains,
                     rank,
                     node,
-                    way: *way,
+                    way,
                     cost,
                 });
             }
         }
-        known.ways != [None; 2]
+        losses != [Losses::NONE; 2]
     }
 }
 
 /// What a way costs, in millionths of a GPU: the worth that is lost, dearer where GPU time of such
 /// nodes is scarce, and the places for several GPUs that will be missed.
-fn cost(mix: &Mix, prices: &Prices, build: usize, way: &Way) -> i64 {
-    let Some([time, places @ ..]) = prices.get(build) else {
-        return way.loss.into();
-    };
-    let lost = i64::from(way.loss) * (ONE + time);
+fn cost(mix: &Mix, prices: &[i64; WIDTHS + 1], way: &Way) -> i64 {
+    let [_, places @ ..] = prices;
     let missed: i64 = places
         .iter()
         .zip(way.places)
         .zip(&mix.widths)
         .map(|((price, lost), width)| price * i64::from(lost) * 1000 * i64::from(width.gpus))
         .sum();
-    (lost + missed) / ONE
+    dearer(prices, way.loss) + missed / ONE
+}
+
+/// The worth that is lost, dearer where GPU time is scarce.
+fn dearer(prices: &[i64; WIDTHS + 1], loss: i32) -> i64 {
+    i64::from(loss) * (ONE + prices[0]) / ONE
 }
 
 /// The seat on a node, with a fraction on a GPU that has so much free.

@@ -24,11 +24,27 @@ pub(super) struct Way {
 }
 
 /// The ways that can be best: for a fraction the best shared GPU and an idle one, else one at most.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(super) struct Ways {
+pub(super) type Ways = [Option<Way>; 2];
+
+/// What every look needs of the ways of a class, apart from the rest: looks go over many classes.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Losses {
     /// The class that they are for.
     pub(super) generation: u32,
-    pub(super) ways: [Option<Way>; 2],
+    /// The loss of each way; [`Losses::NONE`]: there is no such way.
+    pub(super) losses: [i32; 2],
+}
+
+impl Losses {
+    pub(super) const NONE: i32 = i32::MAX;
+
+    pub(super) fn new(generation: u32, ways: &Ways) -> Self {
+        let loss = |way: Option<Way>| way.map_or(Self::NONE, |way| way.loss);
+        Self {
+            generation,
+            losses: ways.map(loss),
+        }
+    }
 }
 
 /// The ways in which a worker fits the nodes of a class.
@@ -40,10 +56,7 @@ pub(super) fn ways(
     mix: &Mix,
     values: &mut Values,
 ) -> Ways {
-    let mut found = Ways {
-        generation: class.generation,
-        ways: [None; 2],
-    };
+    let mut found: Ways = [None; 2];
     let Some((_, id)) = class.members.first() else {
         return found;
     };
@@ -57,7 +70,7 @@ pub(super) fn ways(
         }
         let loss = class.worth.micro - worth.micro;
         Way {
-            loss: loss.clamp(i32::MIN.into(), i32::MAX.into()) as i32,
+            loss: loss.clamp(i32::MIN.into(), i64::from(i32::MAX) - 1) as i32,
             places,
             free,
         }
@@ -65,7 +78,7 @@ pub(super) fn ways(
     if let GpuAsk::Fraction { milli, .. } = ask.gpu {
         for free in rooms(world, *id, ask, kinds) {
             let one = way(after.without_part(free, milli.min(1000) as u16), free);
-            let [shared, idle] = &mut found.ways;
+            let [shared, idle] = &mut found;
             let best = if free == WHOLE { idle } else { shared };
             if best.is_none_or(|best| one.loss < best.loss) {
                 *best = Some(one);
@@ -78,7 +91,7 @@ pub(super) fn ways(
             GpuAsk::Whole { count, .. } => after.without_whole(count),
             _ => after,
         };
-        found.ways[0] = Some(way(room, 0));
+        found[0] = Some(way(room, 0));
     }
     found
 }
