@@ -26,7 +26,7 @@ impl Choose for Random {
         let found: Vec<NodeId> = ids.filter(fits).collect();
         let entity = world.now().0 ^ (world.changes().count() << 32);
         let mut stream = RandomStream::new(self.seed, "place", entity);
-        let id = *found.get(stream.below(found.len() as u64) as usize)?;
+        let id = one_of(&mut stream, &found)?;
         let mut candidate = fit::seat(world, id, ask, search.scope)?;
         if let GpuAsk::Fraction {
             milli,
@@ -46,8 +46,8 @@ impl Choose for Random {
                 search.scope,
             );
             let rooms: Vec<_> = rooms.map(|(_, gpu)| gpu).collect();
-            if let Some(gpu) = rooms.get(stream.below(rooms.len() as u64) as usize) {
-                candidate.seat.gpus = vec![fit::fraction_share(*gpu, milli, memory_mib, isolation)];
+            if let Some(gpu) = one_of(&mut stream, &rooms) {
+                candidate.seat.gpus = vec![fit::fraction_share(gpu, milli, memory_mib, isolation)];
             }
         }
         Some(Choice {
@@ -56,4 +56,10 @@ impl Choose for Random {
             weighed: Vec::new(),
         })
     }
+}
+
+/// Any of them; `None` where there is none.
+fn one_of<T: Copy>(stream: &mut RandomStream, all: &[T]) -> Option<T> {
+    let drawn = (!all.is_empty()).then(|| stream.below(all.len() as u64))?;
+    all.get(drawn as usize).copied()
 }
