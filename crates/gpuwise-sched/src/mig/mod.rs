@@ -3,7 +3,7 @@
 //! [`layouts`] lists every way in which a board can be cut, [`Worth`] chooses where one instance starts
 //! while requests come one by one, [`fill`] and [`fewest`] pack a mix that is known, [`recut`] cuts a
 //! board anew around instances that are held. The rules of boards are those of
-//! [`MigGeometry`](gpuwise_domain::placement::MigGeometry); nothing here knows a board.
+//! [`MigGeometry`]; nothing here knows a board.
 
 pub mod layouts;
 mod pack;

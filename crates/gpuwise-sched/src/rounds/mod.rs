@@ -3,8 +3,8 @@
 //! Time goes in rounds. Before each round a [`RoundPolicy`] sees every job that has come and not
 //! ended, with its speed on each kind of GPU, and picks [`Turn`]s: a job, or a pair that shares GPUs,
 //! and a kind. All GPUs of a job are of one kind. Published policies work in two steps: shares of time
-//! for each job and kind ([`shares`]), and turns that follow them ([`turns`]). Ours weighs what a round
-//! brings and solves the assignment itself ([`worth`], [`together`]).
+//! for each job and kind ([`shares`]), and turns that follow them (`turns`). Ours weighs what a round
+//! brings and solves the assignment itself (`worth`, `together`).
 
 mod assign;
 mod couples;
