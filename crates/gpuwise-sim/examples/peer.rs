@@ -22,7 +22,7 @@ use gpuwise_domain::{
 };
 use gpuwise_sim::{
     cache::PoolSettings,
-    cost::{Around, Piece, StepCost, StepWork},
+    cost::{Around, Picoseconds, Piece, StepCost, StepWork},
     engine::{Done, Policy, Replica, Role, Settings, Sink, StepRun, VllmRules},
     metrics::{Frame, Recorder, RecorderSettings},
 };
@@ -51,7 +51,7 @@ struct Sum {
 }
 
 impl StepCost for Sum {
-    fn decode(&mut self, sequences: u32, _context: u64) -> Piece {
+    fn decode(&mut self, sequences: u32, _context: u64, _replica: u64) -> Piece {
         let base = self.step + self.decode + self.sequence * u64::from(sequences);
         Piece {
             base: i64::try_from(base).unwrap_or(i64::MAX),
@@ -60,14 +60,16 @@ impl StepCost for Sum {
         }
     }
 
-    fn mixed(&mut self, work: &StepWork) -> u64 {
+    fn mixed(&mut self, work: &StepWork, _replica: u64) -> Picoseconds {
         let present = |count: u32, cost| if count > 0 { cost } else { 0 };
-        self.step
-            + present(work.prefill, self.prefill)
-            + present(work.decodes, self.decode)
-            + self.sequence * u64::from(work.decodes)
-            + self.token * u64::from(work.prefill)
-            + self.context * work.context
+        Picoseconds::at_least_one(
+            self.step
+                + present(work.prefill, self.prefill)
+                + present(work.decodes, self.decode)
+                + self.sequence * u64::from(work.decodes)
+                + self.token * u64::from(work.prefill)
+                + self.context * work.context,
+        )
     }
 
     fn around(&self, _input: u32) -> Around {

@@ -8,7 +8,7 @@ use super::{
     scenario::Admission,
 };
 use crate::{
-    cost::{Around, Piece, StepCost, StepWork},
+    cost::{Around, Picoseconds, Piece, StepCost, StepWork},
     engine::Replica,
 };
 use std::{cell::RefCell, rc::Rc};
@@ -30,12 +30,12 @@ impl<C> Clone for Shared<C> {
 }
 
 impl<C: StepCost> StepCost for Shared<C> {
-    fn decode(&mut self, sequences: u32, context: u64) -> Piece {
-        self.0.borrow_mut().decode(sequences, context)
+    fn decode(&mut self, sequences: u32, context: u64, replica: u64) -> Piece {
+        self.0.borrow_mut().decode(sequences, context, replica)
     }
 
-    fn mixed(&mut self, work: &StepWork) -> u64 {
-        self.0.borrow_mut().mixed(work)
+    fn mixed(&mut self, work: &StepWork, replica: u64) -> Picoseconds {
+        self.0.borrow_mut().mixed(work, replica)
     }
 
     fn around(&self, input: u32) -> Around {

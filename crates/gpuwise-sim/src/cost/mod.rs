@@ -1,9 +1,11 @@
 //! What a step costs in time, as the engine asks for it.
 
 mod graphs;
+mod picoseconds;
 mod sized;
 
 pub use graphs::Graphs;
+pub use picoseconds::Picoseconds;
 pub use sized::Sized;
 
 /// The work of one step on one rank.
@@ -22,6 +24,13 @@ pub struct StepWork {
     pub finished: u32,
 }
 
+impl StepWork {
+    /// Tokens that the rank computes; one that has nothing to do computes a token for nothing.
+    pub fn tokens(&self) -> u64 {
+        (u64::from(self.decodes) + u64::from(self.prefill)).max(1)
+    }
+}
+
 /// A decode step's time as a function of the total context: `base + slope · context` picoseconds, as
 /// long as the context stays below `until`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -35,21 +44,24 @@ pub struct Piece {
 }
 
 impl Piece {
-    /// Picoseconds of a step at a total context.
-    pub fn at(&self, context: u64) -> u64 {
+    /// The time of a step at a total context.
+    pub fn at(&self, context: u64) -> Picoseconds {
         let time = i128::from(self.base) + i128::from(self.slope) * i128::from(context);
-        u64::try_from(time.max(1)).unwrap_or(u64::MAX)
+        Picoseconds::at_least_one(u64::try_from(time.max(1)).unwrap_or(u64::MAX))
     }
 }
 
 /// Step times of one deployment. Implementations may remember what they computed; equal work costs
 /// equal time however often and in whatever order it is asked.
+///
+/// `replica` is the number of tokens that all ranks of the replica compute in the step, this rank's
+/// among them: ranks that keep attention apart share their experts.
 pub trait StepCost {
-    /// Picoseconds of decode steps of `sequences` around a total `context`.
-    fn decode(&mut self, sequences: u32, context: u64) -> Piece;
+    /// The time of decode steps of `sequences` around a total `context`.
+    fn decode(&mut self, sequences: u32, context: u64, replica: u64) -> Piece;
 
-    /// Picoseconds of a step that computes prompts, beside decodes or alone.
-    fn mixed(&mut self, work: &StepWork) -> u64;
+    /// The time of a step that computes prompts, beside decodes or alone.
+    fn mixed(&mut self, work: &StepWork, replica: u64) -> Picoseconds;
 
     /// Nanoseconds from the client to the engine's queue and from the engine to the client that are
     /// not spent in steps: tokenizing, transport, detokenizing.
@@ -80,7 +92,7 @@ pub struct Linear {
 }
 
 impl StepCost for Linear {
-    fn decode(&mut self, sequences: u32, _context: u64) -> Piece {
+    fn decode(&mut self, sequences: u32, _context: u64, _replica: u64) -> Piece {
         let base = self.step + self.sequence * u64::from(sequences);
         Piece {
             base: i64::try_from(base).unwrap_or(i64::MAX),
@@ -89,11 +101,13 @@ impl StepCost for Linear {
         }
     }
 
-    fn mixed(&mut self, work: &StepWork) -> u64 {
-        self.step
-            + self.sequence * u64::from(work.decodes)
-            + self.token * u64::from(work.prefill)
-            + self.context * (work.context + work.prefill_context)
+    fn mixed(&mut self, work: &StepWork, _replica: u64) -> Picoseconds {
+        Picoseconds::at_least_one(
+            self.step
+                + self.sequence * u64::from(work.decodes)
+                + self.token * u64::from(work.prefill)
+                + self.context * (work.context + work.prefill_context),
+        )
     }
 
     fn around(&self, _input: u32) -> Around {

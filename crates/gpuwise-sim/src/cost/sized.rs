@@ -6,8 +6,11 @@
 //! prompt adds is computed once for each pair of decodes and tokens, and is affine in the context
 //! that the chunk attends to.
 
-use super::{Around, Graphs, Piece, StepCost, StepWork};
-use gpuwise_size::{serving::Cycle, speed::Batch};
+use super::{Around, Graphs, Picoseconds, Piece, StepCost, StepWork};
+use gpuwise_size::{
+    serving::Cycle,
+    speed::{Batch, Peers},
+};
 use indexmap::IndexMap;
 use rustc_hash::FxBuildHasher;
 
@@ -29,12 +32,26 @@ pub struct Sized {
     /// Factor on every step, and on what prompts add beyond that.
     corrections: [f64; 2],
     graphs: Graphs,
-    pieces: IndexMap<(u32, i32), Piece, FxBuildHasher>,
+    pieces: IndexMap<PieceKey, Piece, FxBuildHasher>,
     chunks: IndexMap<ChunkKey, Chunk, FxBuildHasher>,
 }
 
-/// Decodes, prompt tokens, prompts that end, and the knots of both mean contexts.
-type ChunkKey = (u32, u32, u32, i32, i32);
+/// Decodes, the knot of their mean context, and tokens of the replica where ranks share experts.
+type PieceKey = (u32, i32, Option<u64>);
+
+/// What the time of a step with prompts depends on, but for the context within its knots.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+struct ChunkKey {
+    decodes: u32,
+    prefill: u32,
+    finished: u32,
+    /// Of the mean context of decodes.
+    knot: i32,
+    /// Of the mean context that prompt tokens attend to.
+    prefill_knot: i32,
+    /// Tokens of the replica where ranks share experts.
+    replica: Option<u64>,
+}
 
 /// What prompts add to a step: picoseconds, affine in the mean context that their tokens attend to.
 #[derive(Debug, Clone, Copy)]
@@ -79,47 +96,60 @@ impl Sized {
         }
     }
 
-    fn piece(&self, sequences: u32, knot: i32) -> Piece {
+    /// Tokens of the replica, where they matter: one rank alone computes all of them.
+    fn shared(&self, replica: u64) -> Option<u64> {
+        (self.cycle.steps.attention_groups() > 1).then_some(replica)
+    }
+
+    fn piece(&self, (sequences, knot, replica): PieceKey) -> Piece {
         let count = f64::from(sequences);
         let (low, high) = (context_of(knot), context_of(knot + 1));
-        let scale = self.corrections[0] * SECOND;
         let padded = f64::from(self.graphs.padded(sequences));
         // Rows that pad attend to nothing.
-        let at = |context: f64| self.cycle.padded_step(count, padded, context) * scale;
+        let at = |context: f64| {
+            let step = self.cycle.padded_step(count, padded, context, peers(replica));
+            duration(step * self.corrections[0]).get()
+        };
         let (first, last) = (at(low), at(high));
         let (from, until) = (
             libm::ceil(low * count) as u64,
             libm::ceil(high * count) as u64,
         );
         // The line through both knots, in whole picoseconds per token.
-        let slope = ((last - first) / ((high - low) * count)).max(0.0);
+        let slope = last.saturating_sub(first) as f64 / ((high - low) * count);
         let slope = libm::round(slope) as u64;
-        let base = libm::round(first) as i64
+        let base = i64::try_from(first).unwrap_or(i64::MAX)
             - i64::try_from(u128::from(slope) * u128::from(from)).unwrap_or(0);
         Piece { base, slope, until }
     }
 
     fn chunk(&self, key: ChunkKey) -> Chunk {
-        let (decodes, prefill, finished, knot, prefill_knot) = key;
+        let decodes = f64::from(key.decodes);
         // The mean context of decodes is taken in the middle of its piece.
-        let context = 0.5 * (context_of(knot) + context_of(knot + 1));
-        let scale = self.corrections[0] * self.corrections[1] * SECOND;
+        let context = if key.decodes > 0 {
+            0.5 * (context_of(key.knot) + context_of(key.knot + 1))
+        } else {
+            0.0
+        };
+        let peers = peers(key.replica);
+        let alone = if key.decodes > 0 {
+            self.cycle.decode_step(decodes, context, peers)
+        } else {
+            0.0
+        };
         let step = |prefill_context: f64| {
             let batch = Batch {
-                decodes: f64::from(decodes),
-                context: if decodes > 0 { context } else { 0.0 },
-                prefill: f64::from(prefill),
+                decodes,
+                context,
+                prefill: f64::from(key.prefill),
                 prefill_context,
-                finished: f64::from(finished),
+                finished: f64::from(key.finished),
+                peers,
             };
-            let alone = if decodes > 0 {
-                self.cycle.decode_step(f64::from(decodes), context)
-            } else {
-                0.0
-            };
-            (self.cycle.mixed_step(&batch) - alone) * scale
+            let more = self.cycle.mixed_step(&batch) - alone;
+            more * self.corrections[0] * self.corrections[1] * SECOND
         };
-        let (low, high) = (context_of(prefill_knot), context_of(prefill_knot + 1));
+        let (low, high) = (context_of(key.prefill_knot), context_of(key.prefill_knot + 1));
         let (first, last) = (step(low), step(high));
         let slope = (last - first) / (high - low);
         Chunk {
@@ -127,6 +157,17 @@ impl Sized {
             slope,
         }
     }
+}
+
+/// The other ranks of a replica that computes so many tokens.
+fn peers(replica: Option<u64>) -> Peers {
+    replica.map_or(Peers::Alike, |tokens| Peers::Tokens(tokens as f64))
+}
+
+/// The time of a step, which has one whatever its work is: operators take finite times that are not
+/// negative, and every step has a kernel.
+fn duration(seconds: f64) -> Picoseconds {
+    Picoseconds::from_seconds(seconds).expect("a step takes time")
 }
 
 /// The knot at or below a mean context.
@@ -151,42 +192,43 @@ fn context_of(knot: i32) -> f64 {
 }
 
 impl StepCost for Sized {
-    fn decode(&mut self, sequences: u32, context: u64) -> Piece {
+    fn decode(&mut self, sequences: u32, context: u64, replica: u64) -> Piece {
         let sequences = sequences.max(1);
         let mut knot = knot_of(context as f64 / f64::from(sequences));
         // The end of a piece is rounded up to whole tokens, so the total may lie just before it.
         if knot >= 0 && (context as f64) < libm::ceil(context_of(knot) * f64::from(sequences)) {
             knot -= 1;
         }
-        if let Some(piece) = self.pieces.get(&(sequences, knot)) {
+        let key = (sequences, knot, self.shared(replica));
+        if let Some(piece) = self.pieces.get(&key) {
             return *piece;
         }
         if self.pieces.len() >= MOST_REMEMBERED {
             self.pieces.clear();
         }
-        let piece = self.piece(sequences, knot);
-        self.pieces.insert((sequences, knot), piece);
+        let piece = self.piece(key);
+        self.pieces.insert(key, piece);
         piece
     }
 
-    fn mixed(&mut self, work: &StepWork) -> u64 {
-        let alone = if work.decodes > 0 {
-            self.decode(work.decodes, work.context).at(work.context)
-        } else {
-            0
-        };
-        if work.prefill == 0 {
-            return alone;
+    fn mixed(&mut self, work: &StepWork, replica: u64) -> Picoseconds {
+        let decoding = (work.decodes > 0)
+            .then(|| self.decode(work.decodes, work.context, replica).at(work.context));
+        if work.prefill == 0
+            && let Some(decoding) = decoding
+        {
+            return decoding;
         }
         let mean = work.context as f64 / f64::from(work.decodes.max(1));
-        let prefill_mean = work.prefill_context as f64 / f64::from(work.prefill);
-        let key = (
-            work.decodes,
-            work.prefill,
-            work.finished,
-            if work.decodes > 0 { knot_of(mean) } else { -1 },
-            knot_of(prefill_mean),
-        );
+        let prefill_mean = work.prefill_context as f64 / f64::from(work.prefill.max(1));
+        let key = ChunkKey {
+            decodes: work.decodes,
+            prefill: work.prefill.max(1),
+            finished: work.finished,
+            knot: if work.decodes > 0 { knot_of(mean) } else { -1 },
+            prefill_knot: knot_of(prefill_mean),
+            replica: self.shared(replica),
+        };
         let chunk = if let Some(chunk) = self.chunks.get(&key) {
             *chunk
         } else {
@@ -197,7 +239,15 @@ impl StepCost for Sized {
             self.chunks.insert(key, chunk);
             chunk
         };
-        alone + libm::round((chunk.base + chunk.slope * prefill_mean).max(1.0)) as u64
+        let prompts = chunk.base + chunk.slope * prefill_mean;
+        match decoding {
+            // Prompts never make a step shorter than its decodes alone.
+            Some(decoding) => {
+                let more = libm::round(prompts.max(0.0)) as u64;
+                Picoseconds::at_least_one(decoding.get().saturating_add(more))
+            }
+            None => duration(prompts / SECOND),
+        }
     }
 
     fn around(&self, _input: u32) -> Around {

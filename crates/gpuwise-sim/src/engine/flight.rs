@@ -6,7 +6,7 @@ use super::{
     settings::Policy,
     sink::{Sink, StepRun, span},
 };
-use crate::cost::StepCost;
+use crate::cost::{Picoseconds, StepCost};
 
 /// The step that runs, or steps of the same batch.
 #[derive(Debug, Clone, Copy)]
@@ -104,9 +104,10 @@ impl<C: StepCost> Replica<C> {
 
     /// Times of the steps that begin at `start`.
     fn fly(&mut self, start: u64) -> Flight {
+        let replica = self.step_tokens();
         let mut first = 0;
         for rank in &self.ranks {
-            first = first.max(time_of(&mut self.cost, rank));
+            first = first.max(time_of(&mut self.cost, rank, replica).get());
         }
         let mut flight = Flight {
             start,
@@ -122,6 +123,14 @@ impl<C: StepCost> Replica<C> {
             self.extend_flight(&mut flight, more);
         }
         flight
+    }
+
+    /// Tokens that all ranks compute in the step that begins.
+    fn step_tokens(&self) -> u64 {
+        self.ranks
+            .iter()
+            .map(|rank| rank.current.work.tokens())
+            .sum()
     }
 
     /// How many steps may follow the planned ones without another plan.
@@ -152,13 +161,14 @@ impl<C: StepCost> Replica<C> {
         let mut slowest = (0, 0);
         let mut lines = [(0u64, 0u64); 1];
         let mut many = Vec::new();
+        let replica = self.step_tokens();
         for rank in &self.ranks {
             let work = rank.current.work;
             let (first, increment) = if work.decodes == 0 {
-                (time_of(&mut self.cost, rank), 0)
+                (time_of(&mut self.cost, rank, replica).get(), 0)
             } else {
                 let (count, context) = (u64::from(work.decodes), work.context);
-                let piece = self.cost.decode(work.decodes, context);
+                let piece = self.cost.decode(work.decodes, context, replica);
                 let whole = piece
                     .until
                     .saturating_sub(context)
@@ -169,7 +179,7 @@ impl<C: StepCost> Replica<C> {
                 if time < 1 {
                     most = 0;
                 }
-                (piece.at(context), piece.slope.saturating_mul(count))
+                (piece.at(context).get(), piece.slope.saturating_mul(count))
             };
             slowest = slowest.max((first, increment));
             if self.ranks.len() == 1 {
@@ -268,14 +278,15 @@ impl<C: StepCost> Replica<C> {
     }
 }
 
-/// Picoseconds of a rank's step; one that has nothing to do computes a token for nothing.
-fn time_of<C: StepCost>(cost: &mut C, rank: &Rank) -> u64 {
+/// The time of a rank's step beside those of the others, which compute `replica` tokens with it; one
+/// that has nothing to do computes a token for nothing.
+fn time_of<C: StepCost>(cost: &mut C, rank: &Rank, replica: u64) -> Picoseconds {
     let work = &rank.current.work;
     if work.prefill > 0 {
-        cost.mixed(work).max(1)
+        cost.mixed(work, replica)
     } else {
         let (sequences, context) = (work.decodes.max(1), work.context.max(1));
-        cost.decode(sequences, context).at(context)
+        cost.decode(sequences, context, replica).at(context)
     }
 }
 

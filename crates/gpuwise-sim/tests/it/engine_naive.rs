@@ -4,7 +4,7 @@ use crate::naive::{self, Record};
 use gpuwise_domain::request::{Outcome, Request, Segment};
 use gpuwise_sim::{
     cache::PoolSettings,
-    cost::{Around, Piece, StepCost, StepWork},
+    cost::{Around, Picoseconds, Piece, StepCost, StepWork},
     engine::{
         Capacity, Done, Policy, Replica, Role, Settings, SglangOrder, SglangRules, Sink,
         Speculation, StepRun, TensorRtLlmRules, VllmRules,
@@ -22,23 +22,26 @@ pub(crate) struct Jagged {
 }
 
 impl StepCost for Jagged {
-    fn decode(&mut self, sequences: u32, context: u64) -> Piece {
+    fn decode(&mut self, sequences: u32, context: u64, replica: u64) -> Piece {
         let padded = u64::from(sequences.next_multiple_of(self.pad));
         let part = context / self.piece;
         Piece {
-            base: (self.step + 7 * padded).cast_signed() - (part % 5).cast_signed(),
+            base: (self.step + 7 * padded + 2 * replica).cast_signed() - (part % 5).cast_signed(),
             slope: 1 + part % 3,
             until: (part + 1) * self.piece,
         }
     }
 
-    fn mixed(&mut self, work: &StepWork) -> u64 {
-        self.step
-            + 11 * u64::from(work.decodes)
-            + 3 * work.context
-            + 5 * u64::from(work.prefill)
-            + work.prefill_context / 2
-            + 13 * u64::from(work.finished)
+    fn mixed(&mut self, work: &StepWork, replica: u64) -> Picoseconds {
+        Picoseconds::at_least_one(
+            self.step
+                + 11 * u64::from(work.decodes)
+                + 3 * work.context
+                + 5 * u64::from(work.prefill)
+                + work.prefill_context / 2
+                + 13 * u64::from(work.finished)
+                + 2 * replica,
+        )
     }
 
     fn around(&self, _input: u32) -> Around {

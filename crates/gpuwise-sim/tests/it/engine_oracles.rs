@@ -233,9 +233,9 @@ fn a_lone_request_takes_the_sum_of_its_steps() {
             finished: 1,
             ..Default::default()
         };
-        let first = 7 + cost.mixed(&prompt);
+        let first = 7 + cost.mixed(&prompt, 1024).get();
         let decodes: u64 = (1..300)
-            .map(|step| cost.decode(1, 1024 + step).at(1024 + step))
+            .map(|step| cost.decode(1, 1024 + step, 1).at(1024 + step).get())
             .sum();
         assert_eq!(witness.done[0].first_token, Some(first));
         assert_eq!(witness.done[0].end, first + decodes);

@@ -70,6 +70,7 @@ pub(crate) fn worked(
         evaluated
             .cycle
             .decode_and_mixed(running, context, demand.input, demand.cached);
+    let mixed = mixed.each(latency.requests * latency.tpot);
     let decoding = demand.output * decode / running;
     let prefill_share = mixed / (mixed + decoding).max(1e-12);
     let busy = (latency.requests * (mixed + decoding)).min(1.0);

@@ -281,7 +281,7 @@ fn ttft(
 ) -> Derivation {
     let evaluated = &feasible.evaluated;
     let demand = evaluated.demand;
-    let alone = evaluated.cycle.prefill(1.0, demand.input, demand.cached);
+    let alone = evaluated.cycle.prefill_alone(demand.input, demand.cached);
     let at = figures
         .ttft_at
         .map_or_else(|| "mean".to_string(), |p| p.to_string());

@@ -55,6 +55,7 @@ impl ClosedLoop {
         let mut latency = Latency::default();
         for _ in 0..3 {
             let (decode, mixed) = cycle.decode_and_mixed(running, context, self.input, self.cached);
+            let mixed = mixed.together();
             let others = (slots - 1.0).max(0.0);
             let together = if self.one_length {
                 cycle.burst_fixed

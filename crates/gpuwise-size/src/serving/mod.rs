@@ -1,6 +1,7 @@
 //! From step times to what a user sees: time to first token, time per token, throughput.
 
 mod closed;
+mod mixed;
 mod open;
 mod single;
 mod stat;
@@ -13,7 +14,7 @@ pub use stat::StaticBatch;
 use crate::{
     constants::{Constants, Parameter as P},
     setup::Setup,
-    speed::{Batch, StepModel, StepShape},
+    speed::{Batch, Peers, StepModel, StepShape},
 };
 use alloc::sync::Arc;
 use gpuwise_domain::engine::EngineKind;
@@ -115,7 +116,8 @@ impl Cycle {
             decodes: batch.decodes * (1.0 + self.drafted),
             ..*batch
         };
-        self.steps.time(&checked).total() + self.drafts(batch)
+        let fitted = self.steps.time(&checked).total();
+        fitted.max(self.steps.roofline(&checked)) + self.drafts(batch)
     }
 
     /// Seconds of a step that the model which drafts takes: it reads prompts with the first token
@@ -159,43 +161,30 @@ impl Cycle {
             finished: prompts / steps,
             ..Batch::default()
         };
-        let through = |model: &StepModel| model.through(&chunk, steps) * model.prefill_factor();
+        self.prefill_in(&chunk, steps)
+    }
+
+    /// Seconds to compute one prompt while the other attention groups of the replica have none.
+    pub(crate) fn prefill_alone(&self, tokens: f64, cached: f64) -> f64 {
+        let steps = libm::ceil(tokens / self.chunk).max(1.0);
+        let chunk = Batch {
+            prefill: tokens / steps,
+            prefill_context: cached + tokens / 2.0,
+            finished: 1.0 / steps,
+            peers: Peers::Tokens(tokens / steps),
+            ..Batch::default()
+        };
+        self.prefill_in(&chunk, steps)
+    }
+
+    /// Seconds of so many equal chunks.
+    fn prefill_in(&self, chunk: &Batch, steps: f64) -> f64 {
+        let through = |model: &StepModel| model.through(chunk, steps);
         through(&self.steps) + self.draft_model.as_ref().map_or(0.0, through)
     }
 
     /// Seconds from request to first token, given what its prefill takes.
     pub fn first(&self, prefill: f64, tokens: f64) -> f64 {
         prefill + self.base + self.token_cost * tokens
-    }
-
-    /// Seconds of a decode step of `sequences` at `context`, and seconds that one prompt adds to
-    /// such steps.
-    pub(crate) fn decode_and_mixed(
-        &self,
-        sequences: f64,
-        context: f64,
-        tokens: f64,
-        cached: f64,
-    ) -> (f64, f64) {
-        if self.prefill_first {
-            let decode = self.decode(sequences, context);
-            return (decode, self.prefill(1.0, tokens, cached) * self.mixed);
-        }
-        let steps = libm::ceil(tokens / self.chunk).max(1.0);
-        let decoding = Batch {
-            decodes: sequences,
-            context,
-            ..Batch::default()
-        };
-        let both = Batch {
-            prefill: tokens / steps,
-            prefill_context: cached + tokens / 2.0,
-            finished: 1.0 / steps,
-            ..decoding
-        };
-        let decode = self.step(&decoding);
-        let more = self.step(&both) - decode;
-        let mixed = more.max(0.0) * steps * self.steps.prefill_factor() * self.mixed;
-        (self.per_token(decode), mixed)
     }
 }

@@ -47,7 +47,9 @@ impl OpenLoop {
         let slots = self.capacity.max(1.0);
         let (decode, mixed) = cycle.decode_and_mixed(slots, context, self.input, self.cached);
         // Every step ends slots/output requests, each of which brings a prompt.
-        slots / (self.output.max(1.0) * decode + slots * mixed)
+        let output = self.output.max(1.0);
+        let prompts = slots / output * cycle.tokens_per_step;
+        slots / (output * decode + slots * mixed.each(prompts))
     }
 
     /// Latencies at the rate; unstable rates get the latency of a full server and a wait that
@@ -61,7 +63,8 @@ impl OpenLoop {
         let mut tpot = decode;
         // Little's law: as many run as arrive while one lives.
         for _ in 0..40 {
-            let share = (self.rate * mixed).min(0.95);
+            let prompts = self.rate * tpot * cycle.tokens_per_step;
+            let share = (self.rate * mixed.each(prompts)).min(0.95);
             let next = decode / (1.0 - share);
             let wanted = (self.rate * self.output * next).clamp(0.05, self.capacity);
             if (wanted - running).abs() < 2e-3 * running && (next - tpot).abs() < 2e-4 * tpot {
@@ -72,13 +75,15 @@ impl OpenLoop {
             (decode, mixed) =
                 cycle.decode_and_mixed(running.max(1.0), context, self.input, self.cached);
         }
-        let busy = (self.rate * mixed).min(0.95);
-        let service = mixed;
+        let prompts = self.rate * tpot * cycle.tokens_per_step;
+        let service = mixed.each(prompts);
+        let (mixed_share, mixed_extra) = mixed.hits(self.rate * tpot);
+        let busy = (self.rate * service).min(0.95);
         let variability = 0.5 * (self.burstiness + self.input_variation);
         // Prompts queue for each other (Kingman), and wait for the step under way.
         let wait = busy / (1.0 - busy) * service * variability
             + (running / (running + 1.0)) * 0.5 * tpot * cycle.admit.min(4.0);
-        let alone = cycle.prefill(1.0, self.input, self.cached)
+        let alone = cycle.prefill_alone(self.input, self.cached)
             + cycle.base
             + cycle.token_cost * self.input;
         // While decoding goes on, a prompt takes the mixed step's time.
@@ -91,8 +96,8 @@ impl OpenLoop {
                 requests: self.rate.min(largest),
             },
             wait,
-            mixed_share: (self.rate * tpot).min(1.0),
-            mixed_extra: mixed,
+            mixed_share,
+            mixed_extra,
             decode,
             load,
             stable: load < 1.0,

@@ -2,15 +2,16 @@
 //! steady state.
 
 use super::Cycle;
-use crate::speed::Batch;
+use crate::speed::{Batch, Peers};
 
 impl Cycle {
     /// Seconds of one step in which `sequences` decode over a mean `context`: drafts and what checks
     /// them included, whatever it yields.
-    pub fn decode_step(&self, sequences: f64, context: f64) -> f64 {
+    pub fn decode_step(&self, sequences: f64, context: f64, peers: Peers) -> f64 {
         let step = self.step(&Batch {
             decodes: sequences,
             context,
+            peers,
             ..Batch::default()
         });
         step * (1.0 + self.drafted * self.layer_share)
@@ -19,38 +20,47 @@ impl Cycle {
     /// The same where the step is computed for `padded` sequences, of which all but `sequences` attend
     /// to nothing and yield nothing. Rows that pad are all alike: they choose the same experts, and the
     /// host has no work with them.
-    pub fn padded_step(&self, sequences: f64, padded: f64, context: f64) -> f64 {
+    pub fn padded_step(&self, sequences: f64, padded: f64, context: f64, peers: Peers) -> f64 {
         let more = padded - sequences;
         if more <= 0.0 {
-            return self.decode_step(sequences, context);
+            return self.decode_step(sequences, context, peers);
         }
         let thinned = context * sequences / padded;
         let experts = |decodes: f64, context: f64| {
             let batch = Batch {
                 decodes,
                 context,
+                peers,
                 ..Batch::default()
             };
             self.steps.time(&batch).experts
         };
         let spared = more * self.steps.sequence_seconds() + experts(padded, thinned)
             - experts(sequences, context);
-        self.decode_step(padded, thinned) - spared
+        let least = self.steps.roofline(&Batch {
+            decodes: sequences,
+            context,
+            peers,
+            ..Batch::default()
+        });
+        (self.decode_step(padded, thinned, peers) - spared).max(least)
     }
 
     /// Seconds of one step that computes prompts, beside decodes or alone.
     pub fn mixed_step(&self, batch: &Batch) -> f64 {
+        let least = self.steps.roofline(batch);
         if batch.decodes <= 0.0 {
-            return self.step(batch) * self.steps.prefill_factor();
+            return (self.step(batch) * self.steps.prefill_factor()).max(least);
         }
-        let decode = self.decode_step(batch.decodes, batch.context);
-        let alone = self.step(&Batch {
-            decodes: batch.decodes,
-            context: batch.context,
-            ..Batch::default()
-        });
-        let more = (self.step(batch) - alone).max(0.0);
-        decode + more * self.steps.prefill_factor() * self.mixed
+        let decoding = Batch {
+            prefill: 0.0,
+            prefill_context: 0.0,
+            finished: 0.0,
+            ..*batch
+        };
+        let decode = self.decode_step(batch.decodes, batch.context, batch.peers);
+        let more = (self.step(batch) - self.step(&decoding)).max(0.0);
+        (decode + more * self.steps.prefill_factor() * self.mixed).max(least)
     }
 
     /// Tokens that a step yields for each sequence where the engine drafts and nothing is known of

@@ -6,9 +6,10 @@
 
 mod collective;
 mod rates;
+mod roofline;
 mod step;
 mod work;
 
 pub(crate) use rates::matmul_seconds;
-pub use step::{Batch, StepModel, StepTime};
+pub use step::{Batch, Peers, StepModel, StepTime};
 pub use work::StepShape;

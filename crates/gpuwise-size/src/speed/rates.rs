@@ -119,7 +119,7 @@ impl Rates {
 /// `(a^p + b^p)^(1/p)`: close to the larger, above it where both are alike.
 pub(super) fn smooth_max(a: f64, b: f64, power: f64) -> f64 {
     let (large, small) = if a > b { (a, b) } else { (b, a) };
-    if small <= large * 1e-3 {
+    if small <= 0.0 {
         return large;
     }
     let ratio = small / large;
@@ -132,13 +132,29 @@ pub(super) fn smooth_max(a: f64, b: f64, power: f64) -> f64 {
 /// The share of compute units that a matmul's tiles keep busy: tiles of 128 × 128 over the units,
 /// softened by an exponent, because kernels split the inner dimension when tiles are few.
 pub(super) fn tile_use(tokens: f64, rows: f64, units: f64, exponent: f64) -> f64 {
-    let tiles = libm::ceil(tokens / 128.0) * libm::ceil(rows / 128.0);
+    let tiles = libm::ceil(tokens / TILE) * libm::ceil(rows / TILE);
     if tiles >= units {
         1.0
     } else {
         libm::pow(tiles / units, exponent)
     }
 }
+
+/// Token rows that a matmul takes the time of: padded to tiles, over the share of units that the
+/// tiles keep busy. One more row can start a further row of tiles that spreads over idle units, but
+/// it is never computed faster than the rows before it alone.
+pub(super) fn computed_rows(tokens: f64, rows: f64, units: f64, exponent: f64) -> f64 {
+    let at = |tokens: f64| padded(tokens) / tile_use(tokens, rows, units, exponent);
+    let here = at(tokens);
+    let full = (libm::ceil(tokens / TILE) - 1.0) * TILE;
+    if full > 0.0 && here < at(full) {
+        return at(full);
+    }
+    here
+}
+
+/// Rows and columns of a tile.
+const TILE: f64 = 128.0;
 
 /// Seconds of a single matmul, launch left out.
 pub(crate) fn matmul_seconds(
@@ -160,8 +176,8 @@ pub(crate) fn matmul_seconds(
     let bytes = (m * k + k * n) * element + m * n * 2.0;
     let reading = bytes / (device.bandwidth().get() * get(P::MemoryRate));
     let units = f64::from(device.units().unwrap_or(100));
-    let used = tile_use(m, n, units, get(P::TileExponent));
-    let computing = 2.0 * padded(m) * n * k / (peak * rate * used);
+    let rows = computed_rows(m, n, units, get(P::TileExponent));
+    let computing = 2.0 * rows * n * k / (peak * rate);
     smooth_max(reading, computing, get(P::Overlap))
 }
 

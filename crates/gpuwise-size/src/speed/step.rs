@@ -2,7 +2,8 @@
 
 use super::{
     collective::Links,
-    rates::{Rates, padded, prefill_visible, tile_use},
+    rates::{Rates, computed_rows, prefill_visible},
+    roofline::Peaks,
     work::{ExpertWork, LayerWork, Matmul, MixerWork, StepShape},
 };
 use crate::{constants::Constants, setup::Setup};
@@ -22,6 +23,50 @@ pub struct Batch {
     pub prefill_context: f64,
     /// Prompts that end in this step, so that a token is sampled for them.
     pub finished: f64,
+    /// What the other attention groups of the replica compute meanwhile, whose tokens meet this
+    /// group's at the experts.
+    pub peers: Peers,
+}
+
+/// The other attention groups of a replica during a step (attention DP).
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub enum Peers {
+    /// Each computes as many tokens as this one.
+    #[default]
+    Alike,
+    /// All groups together, this one included, compute so many tokens.
+    Tokens(f64),
+}
+
+impl Peers {
+    fn divided(self, parts: f64) -> Self {
+        match self {
+            Self::Alike => Self::Alike,
+            Self::Tokens(tokens) => Self::Tokens(tokens / parts),
+        }
+    }
+}
+
+impl Batch {
+    /// One of `parts` equal parts that pass through pipeline stages one after the other.
+    pub(super) fn divided(&self, parts: f64) -> Self {
+        Self {
+            decodes: self.decodes / parts,
+            prefill: self.prefill / parts,
+            finished: self.finished / parts,
+            peers: self.peers.divided(parts),
+            ..*self
+        }
+    }
+
+    /// Tokens that meet at the experts of a replica of so many attention groups.
+    pub(super) fn at_experts(&self, groups: f64) -> f64 {
+        let own = self.decodes + self.prefill;
+        match self.peers {
+            Peers::Alike => own * groups,
+            Peers::Tokens(tokens) => tokens.max(own),
+        }
+    }
 }
 
 /// Seconds of a step by cause, on the slowest rank.
@@ -57,10 +102,11 @@ impl StepTime {
 /// Evaluates step times of one setup.
 #[derive(Debug, Clone)]
 pub struct StepModel {
-    shape: Arc<StepShape>,
+    pub(super) shape: Arc<StepShape>,
     rates: Rates,
+    pub(super) peaks: Peaks,
     links: Links,
-    layout: Layout,
+    pub(super) layout: Layout,
     hidden: f64,
     units: f64,
     eager: bool,
@@ -76,6 +122,7 @@ impl StepModel {
         Self {
             shape,
             rates,
+            peaks: Peaks::new(setup),
             links: Links::new(setup, constants, place),
             layout,
             hidden: setup.architecture.hidden as f64,
@@ -87,25 +134,34 @@ impl StepModel {
 
     /// Seconds of a step; pipeline stages follow each other with their share of the batch.
     pub fn time(&self, batch: &Batch) -> StepTime {
-        // Engines that keep all stages busy work on a part of the batch in each; llama.cpp passes
-        // the whole batch from stage to stage.
-        let parts = if self.stages_overlap {
-            self.stages()
-        } else {
-            1.0
-        };
-        self.in_parts(batch, parts)
+        self.in_parts(batch, self.parts())
     }
 
     /// Seconds for `chunks` equal chunks of prompts to pass through all stages: the first passes
-    /// them one by one, the others follow it a stage behind.
+    /// them one by one, the others follow it a stage behind. Never faster than the device's peaks.
     pub fn through(&self, batch: &Batch, chunks: f64) -> f64 {
-        let one = self.in_parts(batch, 1.0).total();
+        let fitted = self.in_parts(batch, 1.0).total() * self.prefill_factor();
+        let one = fitted.max(self.roofline_in_parts(batch, 1.0));
         if self.stages_overlap {
             one * (chunks + self.stages() - 1.0) / self.stages()
         } else {
             one * chunks
         }
+    }
+
+    /// Engines that keep all stages busy work on a part of the batch in each; llama.cpp passes the
+    /// whole batch from stage to stage.
+    pub(super) fn parts(&self) -> f64 {
+        if self.stages_overlap {
+            self.stages()
+        } else {
+            1.0
+        }
+    }
+
+    /// Groups that compute attention for requests of their own.
+    pub fn attention_groups(&self) -> u32 {
+        self.layout.attention_data.max(1)
     }
 
     fn stages(&self) -> f64 {
@@ -114,12 +170,7 @@ impl StepModel {
 
     fn in_parts(&self, batch: &Batch, parts: f64) -> StepTime {
         let stages = self.stages();
-        let part = Batch {
-            decodes: batch.decodes / parts,
-            prefill: batch.prefill / parts,
-            finished: batch.finished / parts,
-            ..*batch
-        };
+        let part = batch.divided(parts);
         let tokens = part.decodes + part.prefill;
         if tokens <= 0.0 {
             return StepTime::default();
@@ -151,7 +202,7 @@ impl StepModel {
             kernels += self.rates.latent_kernels;
         }
         if let Some(experts) = &layer.experts {
-            time.experts = self.experts(experts, tokens);
+            time.experts = self.experts(experts, batch);
             time.communication += self.links.experts(tokens, experts.input, experts.chosen);
             kernels += self.rates.expert_kernels;
         }
@@ -171,6 +222,10 @@ impl StepModel {
     }
 
     fn matmul(&self, matmul: &Matmul, tokens: f64) -> f64 {
+        // A kernel over no rows is not launched: the head of a chunk that ends no prompt.
+        if tokens <= 0.0 {
+            return 0.0;
+        }
         let rates = &self.rates;
         let (memory, compute) = if matmul.weight_only {
             (
@@ -181,8 +236,8 @@ impl StepModel {
             (rates.memory, rates.compute(matmul.compute))
         };
         let reading = matmul.bytes / memory;
-        let used = tile_use(tokens, matmul.rows, self.units, rates.tile_exponent);
-        let computing = matmul.flop * padded(tokens) / (compute * used);
+        let rows = computed_rows(tokens, matmul.rows, self.units, rates.tile_exponent);
+        let computing = matmul.flop * rows / compute;
         rates.smooth_max(reading, computing)
     }
 
@@ -217,11 +272,11 @@ impl StepModel {
         }
     }
 
-    fn experts(&self, experts: &ExpertWork, tokens: f64) -> f64 {
+    fn experts(&self, experts: &ExpertWork, batch: &Batch) -> f64 {
         let rates = &self.rates;
         let groups = f64::from(self.layout.expert.max(1));
         let within = f64::from(self.layout.expert_tensor());
-        let all = tokens * f64::from(self.layout.attention_data.max(1));
+        let all = batch.at_experts(f64::from(self.attention_groups()));
         let chosen_share = experts.chosen / experts.count;
         // Tokens choose alike: each further one counts as a part of an independent choice.
         let choices = 1.0 + rates.expert_skew * (all - 1.0).max(0.0);

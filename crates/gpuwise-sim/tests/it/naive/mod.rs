@@ -276,13 +276,15 @@ fn work(batch: &Batch) -> StepWork {
     work
 }
 
-fn time<C: StepCost>(cost: &mut C, batch: &Batch) -> u64 {
+/// Time of a rank's step while all ranks compute `tokens`.
+fn time<C: StepCost>(cost: &mut C, batch: &Batch, tokens: u64) -> u64 {
     let work = work(batch);
     if work.prefill > 0 {
-        cost.mixed(&work)
+        cost.mixed(&work, tokens).get()
     } else {
         let context = work.context.max(1);
-        cost.decode(work.decodes.max(1), context).at(context)
+        let piece = cost.decode(work.decodes.max(1), context, tokens);
+        piece.at(context).get()
     }
 }
 
@@ -346,9 +348,13 @@ pub(crate) fn run<C: StepCost>(
             next = ranks.iter_mut().map(Rank::plan).collect();
         }
         // Ranks that have nothing to do compute a token for nothing.
+        let tokens = current
+            .iter()
+            .map(|batch| batch.iter().map(|share| share.tokens).sum::<u64>().max(1))
+            .sum();
         now += current
             .iter()
-            .map(|batch| time(cost, batch))
+            .map(|batch| time(cost, batch, tokens))
             .max()
             .expect("a rank");
         while let Some((number, (_, request))) = coming.next_if(|(_, own)| own.0 < now) {
