@@ -24,6 +24,7 @@ mod gavel;
 mod genai;
 mod metrics;
 mod naive;
+mod naive_cost;
 mod naive_pool;
 mod openb;
 mod own;
