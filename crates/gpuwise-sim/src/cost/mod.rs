@@ -11,9 +11,9 @@ pub use sized::Sized;
 /// The work of one step on one rank.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct StepWork {
-    /// Sequences that decode a token.
+    /// Tokens decoded: one of each sequence, and the drafts that it verifies.
     pub decodes: u32,
-    /// Tokens of context that they attend to, in all.
+    /// Tokens of context that their sequences attend to, in all: read once for the drafts of one.
     pub context: u64,
     /// Prompt tokens computed.
     pub prefill: u32,
@@ -57,8 +57,8 @@ impl Piece {
 /// `replica` is the number of tokens that all ranks of the replica compute in the step, this rank's
 /// among them: ranks that keep attention apart share their experts.
 pub trait StepCost {
-    /// The time of decode steps of `sequences` around a total `context`.
-    fn decode(&mut self, sequences: u32, context: u64, replica: u64) -> Piece;
+    /// The time of steps that decode so many `tokens` around a total `context`.
+    fn decode(&mut self, tokens: u32, context: u64, replica: u64) -> Piece;
 
     /// The time of a step that computes prompts, beside decodes or alone.
     fn mixed(&mut self, work: &StepWork, replica: u64) -> Picoseconds;

@@ -36,7 +36,7 @@ pub struct Sized {
     chunks: IndexMap<ChunkKey, Chunk, FxBuildHasher>,
 }
 
-/// Decodes, the knot of their mean context, and tokens of the replica where ranks share experts.
+/// Tokens decoded, the knot of their sequences' mean context, and tokens of the replica where ranks share experts.
 type PieceKey = (u32, i32, Option<u64>);
 
 /// What the time of a step with prompts depends on, but for the context within its knots.
@@ -101,13 +101,21 @@ impl Sized {
         (self.cycle.steps.attention_groups() > 1).then_some(replica)
     }
 
-    fn piece(&self, (sequences, knot, replica): PieceKey) -> Piece {
-        let count = f64::from(sequences);
+    /// Sequences that decode so many tokens: each verifies its drafts beside its next token.
+    fn sequences(&self, tokens: u32) -> f64 {
+        let (_, drafted) = self.cycle.yields();
+        f64::from(tokens) / (1.0 + drafted)
+    }
+
+    fn piece(&self, (tokens, knot, replica): PieceKey) -> Piece {
+        let count = self.sequences(tokens);
         let (low, high) = (context_of(knot), context_of(knot + 1));
-        let padded = f64::from(self.graphs.padded(sequences));
+        let padded = self.sequences(self.graphs.padded(tokens));
         // Rows that pad attend to nothing.
         let at = |context: f64| {
-            let step = self.cycle.padded_step(count, padded, context, peers(replica));
+            let step = self
+                .cycle
+                .padded_step(count, padded, context, peers(replica));
             duration(step * self.corrections[0]).get()
         };
         let (first, last) = (at(low), at(high));
@@ -124,7 +132,7 @@ impl Sized {
     }
 
     fn chunk(&self, key: ChunkKey) -> Chunk {
-        let decodes = f64::from(key.decodes);
+        let decodes = self.sequences(key.decodes);
         // The mean context of decodes is taken in the middle of its piece.
         let context = if key.decodes > 0 {
             0.5 * (context_of(key.knot) + context_of(key.knot + 1))
@@ -149,7 +157,10 @@ impl Sized {
             let more = self.cycle.mixed_step(&batch) - alone;
             more * self.corrections[0] * self.corrections[1] * SECOND
         };
-        let (low, high) = (context_of(key.prefill_knot), context_of(key.prefill_knot + 1));
+        let (low, high) = (
+            context_of(key.prefill_knot),
+            context_of(key.prefill_knot + 1),
+        );
         let (first, last) = (step(low), step(high));
         let slope = (last - first) / (high - low);
         Chunk {
@@ -192,14 +203,15 @@ fn context_of(knot: i32) -> f64 {
 }
 
 impl StepCost for Sized {
-    fn decode(&mut self, sequences: u32, context: u64, replica: u64) -> Piece {
-        let sequences = sequences.max(1);
-        let mut knot = knot_of(context as f64 / f64::from(sequences));
+    fn decode(&mut self, tokens: u32, context: u64, replica: u64) -> Piece {
+        let tokens = tokens.max(1);
+        let count = self.sequences(tokens);
+        let mut knot = knot_of(context as f64 / count);
         // The end of a piece is rounded up to whole tokens, so the total may lie just before it.
-        if knot >= 0 && (context as f64) < libm::ceil(context_of(knot) * f64::from(sequences)) {
+        if knot >= 0 && (context as f64) < libm::ceil(context_of(knot) * count) {
             knot -= 1;
         }
-        let key = (sequences, knot, self.shared(replica));
+        let key = (tokens, knot, self.shared(replica));
         if let Some(piece) = self.pieces.get(&key) {
             return *piece;
         }
@@ -212,14 +224,16 @@ impl StepCost for Sized {
     }
 
     fn mixed(&mut self, work: &StepWork, replica: u64) -> Picoseconds {
-        let decoding = (work.decodes > 0)
-            .then(|| self.decode(work.decodes, work.context, replica).at(work.context));
+        let decoding = (work.decodes > 0).then(|| {
+            self.decode(work.decodes, work.context, replica)
+                .at(work.context)
+        });
         if work.prefill == 0
             && let Some(decoding) = decoding
         {
             return decoding;
         }
-        let mean = work.context as f64 / f64::from(work.decodes.max(1));
+        let mean = work.context as f64 / self.sequences(work.decodes.max(1));
         let prefill_mean = work.prefill_context as f64 / f64::from(work.prefill.max(1));
         let key = ChunkKey {
             decodes: work.decodes,

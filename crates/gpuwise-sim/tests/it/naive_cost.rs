@@ -66,9 +66,15 @@ impl ByHand {
         let mut upto = 0.0;
         while upto < tokens {
             upto = (upto + 128.0_f64).min(tokens);
-            let padded = if upto < 256.0 { (upto / 16.0).ceil() * 16.0 } else { upto };
+            let padded = if upto < 256.0 {
+                (upto / 16.0).ceil() * 16.0
+            } else {
+                upto
+            };
             let tiles = (upto / 128.0).ceil() * (rows / 128.0).ceil();
-            let busy = (tiles / MULTIPROCESSORS).min(1.0).powf(self.constant(P::TileExponent));
+            let busy = (tiles / MULTIPROCESSORS)
+                .min(1.0)
+                .powf(self.constant(P::TileExponent));
             let rate = PEAK * self.constant(P::HalfRate) * busy;
             computing = computing.max(2.0 * rows * columns * padded / rate);
         }
@@ -81,13 +87,17 @@ impl ByHand {
         let (prompt, finished) = (f64::from(work.prefill), f64::from(work.finished));
         let tokens = decodes + prompt;
         let prompt_context = work.prefill_context as f64;
-        let matmuls: f64 = MATMULS.iter().map(|shape| self.matmul(*shape, tokens)).sum();
+        let matmuls: f64 = MATMULS
+            .iter()
+            .map(|shape| self.matmul(*shape, tokens))
+            .sum();
         let cache = 2.0 * 2.0 * KEY_VALUE_WIDTH * context;
         let attention = 4.0 * HIDDEN;
         let rate = PEAK * self.constant(P::AttentionRate);
         let power = self.constant(P::Overlap);
         let read = cache / (BANDWIDTH * self.constant(P::CacheRate));
-        let decode = (read.powf(power) + (attention * context / rate).powf(power)).powf(1.0 / power);
+        let decode =
+            (read.powf(power) + (attention * context / rate).powf(power)).powf(1.0 / power);
         let attending = decode + attention * prompt_context / rate;
         // Four matmuls, six kernels around them.
         let kernels = 10.0 * self.constant(P::Kernel) * 1e-6;
@@ -104,7 +114,11 @@ impl ByHand {
 
         let weights: f64 = MATMULS.iter().map(|[rows, columns]| rows * columns).sum();
         let sampled = decodes + finished;
-        let head = if sampled > 0.0 { VOCABULARY * HIDDEN } else { 0.0 };
+        let head = if sampled > 0.0 {
+            VOCABULARY * HIDDEN
+        } else {
+            0.0
+        };
         let bytes = LAYERS * (2.0 * weights + cache) + 2.0 * head;
         let operations = LAYERS * (2.0 * weights * tokens + attention * (context + prompt_context))
             + 2.0 * head * sampled;
@@ -278,7 +292,10 @@ fn the_first_token_never_comes_sooner_for_a_longer_prompt() {
             let first = witness.done[0].first_token.expect("it was served");
             assert!(first >= before, "{length}: {first} after {before}");
             let (seconds, least) = (first as f64 * 1e-12, least(length));
-            assert!(seconds >= least, "{length}: {seconds} s of at least {least} s");
+            assert!(
+                seconds >= least,
+                "{length}: {seconds} s of at least {least} s"
+            );
             before = first;
         }
     }

@@ -1,6 +1,7 @@
 //! A closed loop: a fixed number of requests in flight.
 
 use super::Cycle;
+use crate::speed::Batch;
 
 /// Requests in flight on one attention group, and their lengths.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -40,6 +41,23 @@ impl Latency {
 }
 
 impl ClosedLoop {
+    /// Seconds below which the operations of one request cannot be done.
+    fn computing_at_peak(&self, cycle: &Cycle) -> f64 {
+        let prompt = Batch {
+            prefill: self.input,
+            prefill_context: self.cached + self.input / 2.0,
+            finished: 1.0,
+            ..Batch::default()
+        };
+        let answer = Batch {
+            decodes: 1.0,
+            context: self.cached + self.input + self.output / 2.0,
+            ..Batch::default()
+        };
+        let tokens = (self.output - 1.0).max(0.0);
+        cycle.steps.computing_at_peak(&prompt) + tokens * cycle.steps.computing_at_peak(&answer)
+    }
+
     /// The steady state of the loop.
     ///
     /// Each sequence lives one prefill and `output` steps; every step admits as many prompts as
@@ -55,7 +73,7 @@ impl ClosedLoop {
         let mut latency = Latency::default();
         for _ in 0..3 {
             let (decode, mixed) = cycle.decode_and_mixed(running, context, self.input, self.cached);
-            let mixed = mixed.together();
+            let mixed = mixed.together(running / self.output.max(1.0) * cycle.tokens_per_step);
             let others = (slots - 1.0).max(0.0);
             let together = if self.one_length {
                 cycle.burst_fixed
@@ -66,7 +84,11 @@ impl ClosedLoop {
                 decode + (1.0 - together) * (running - 1.0).max(0.0) / self.output.max(1.0) * mixed;
             let busy = (others / slots).min(1.0);
             let ttft = alone + busy * 0.5 * cycle.admit * tpot + together * others * mixed;
-            let life = ttft + (self.output - 1.0).max(0.0) * tpot;
+            let decoding = (self.output - 1.0).max(0.0) * tpot;
+            // Between two ends of requests the operations of one are done: who comes waits for those
+            // of others at least as long as silicon takes for them.
+            let ttft = ttft.max(slots * self.computing_at_peak(cycle) - decoding);
+            let life = ttft + decoding;
             let waiting = (self.concurrency - slots).max(0.0) * life / slots;
             latency = Latency {
                 ttft: ttft + waiting,

@@ -14,8 +14,11 @@ pub(crate) struct Mixed {
     alone: f64,
     /// By a chunk of another group in the same step, at the experts that both share.
     shared: f64,
+    /// By the operations of a chunk at peak, and what of a step that decodes they can hide in.
+    least: f64,
+    slack: f64,
     /// Chunks of the prompt.
-    pub(crate) chunks: f64,
+    chunks: f64,
     groups: f64,
 }
 
@@ -23,9 +26,17 @@ pub(crate) struct Mixed {
 const MANY: f64 = 100.0;
 
 impl Mixed {
-    /// Seconds for each prompt where all groups compute theirs in the same steps.
-    pub(crate) fn together(&self) -> f64 {
-        (self.alone + self.shared * (self.groups - 1.0)) * self.chunks
+    /// Seconds for each prompt where all groups compute theirs in the same steps, so many prompts of
+    /// a group in each.
+    pub(crate) fn together(&self, prompts: f64) -> f64 {
+        let fitted = self.alone + self.shared * (self.groups - 1.0);
+        fitted.max(self.at_peak(prompts)) * self.chunks
+    }
+
+    /// Seconds below which a chunk cannot be added: all chunks of a step share the time that its
+    /// decodes leave computing idle.
+    fn at_peak(&self, prompts: f64) -> f64 {
+        self.least - self.slack / (prompts * self.chunks).max(1.0)
     }
 
     /// Seconds for each prompt where a step meets so many prompts of a group, which come at random.
@@ -34,12 +45,17 @@ impl Mixed {
     /// expected maximum of independent Poisson counts. Many prompts a step fall on all groups alike.
     pub(crate) fn each(&self, prompts: f64) -> f64 {
         if self.groups <= 1.0 {
-            return self.alone * self.chunks;
+            return self.together(prompts);
         }
         let mean = (prompts * self.chunks).max(1e-6);
         let most = most_of(mean, self.groups);
         let step = self.alone * most + self.shared * (mean * self.groups - most);
-        step / mean * self.chunks
+        (step / mean).max(self.at_peak(prompts)) * self.chunks
+    }
+
+    /// Seconds that a prompt keeps others of its own group waiting, where a step meets so many.
+    pub(crate) fn own(&self, prompts: f64) -> f64 {
+        self.alone.max(self.at_peak(prompts)) * self.chunks
     }
 
     /// Share of steps that a prompt lengthens, and by how much, where a step meets so many prompts of
@@ -95,51 +111,44 @@ impl Cycle {
             ..Batch::default()
         };
         let decode = self.step(&decoding);
-        let others = (groups - 1.0) * sequences;
-        // A chunk on this group alone, and on all groups in one step.
-        let (alone, all) = if self.prefill_first {
-            let own = Batch {
-                prefill: chunk,
-                prefill_context: cached + tokens / 2.0,
-                finished: 1.0 / steps,
-                ..Batch::default()
-            };
-            let one = |peers| {
-                let chunk = Batch { peers, ..own };
-                let through = self.prefill_in(&chunk, steps) / steps * self.mixed;
-                through.max(self.steps.roofline(&chunk))
-            };
-            (one(Peers::Tokens(chunk)), one(Peers::Alike))
-        } else {
-            let both = Batch {
-                prefill: chunk,
-                prefill_context: cached + tokens / 2.0,
-                finished: 1.0 / steps,
-                ..decoding
-            };
-            let one = |peers| {
-                let both = Batch { peers, ..both };
-                let more = (self.step(&both) - decode).max(0.0);
-                let least = self.steps.roofline(&both) - decode;
-                (more * self.steps.prefill_factor() * self.mixed).max(least)
-            };
-            let own = sequences + chunk;
-            (one(Peers::Tokens(own + others)), one(Peers::Alike))
+        let prompt = Batch {
+            prefill: chunk,
+            prefill_context: cached + tokens / 2.0,
+            finished: 1.0 / steps,
+            ..Batch::default()
         };
-        let mixed = if groups > 1.0 {
-            Mixed {
-                alone: alone.min(all),
-                shared: (all - alone).max(0.0) / (groups - 1.0),
-                chunks: steps,
-                groups,
-            }
+        let least = self.steps.computing_at_peak(&prompt);
+        // A chunk on this group alone, and on all groups in one step.
+        let ((alone, all), slack) = if self.prefill_first {
+            let one = |peers| {
+                let chunk = Batch { peers, ..prompt };
+                self.prefill_in(&chunk, steps) / steps * self.mixed
+            };
+            ((one(Peers::Tokens(chunk)), one(Peers::Alike)), 0.0)
         } else {
-            Mixed {
-                alone: all,
-                shared: 0.0,
-                chunks: steps,
-                groups,
-            }
+            let one = |peers| {
+                let both = Batch {
+                    decodes: sequences,
+                    context,
+                    peers,
+                    ..prompt
+                };
+                let more = (self.step(&both) - decode).max(0.0);
+                more * self.steps.prefill_factor() * self.mixed
+            };
+            let own = Peers::Tokens(sequences * groups + chunk);
+            let slack = decode - self.steps.computing_at_peak(&decoding);
+            ((one(own), one(Peers::Alike)), slack)
+        };
+        // One group alone is all of them.
+        let alone = if groups > 1.0 { alone.min(all) } else { all };
+        let mixed = Mixed {
+            alone,
+            shared: (all - alone) / (groups - 1.0).max(1.0),
+            least,
+            slack,
+            chunks: steps,
+            groups,
         };
         (self.per_token(decode), mixed)
     }
@@ -179,7 +188,10 @@ mod tests {
     fn counts_pass_over_to_normal_ones_without_a_step() {
         for groups in [2.0, 8.0, 24.0, 64.0] {
             let (below, above) = (most_of(MANY, groups), most_of(MANY + 1e-6, groups));
-            assert!((above / below - 1.0).abs() < 0.01, "{groups}: {below}, {above}");
+            assert!(
+                (above / below - 1.0).abs() < 0.01,
+                "{groups}: {below}, {above}"
+            );
         }
     }
 
@@ -192,6 +204,8 @@ mod tests {
         let mixed = Mixed {
             alone: 5e-3,
             shared: 1e-3,
+            least: 0.0,
+            slack: 0.0,
             chunks: 1.0,
             groups: 8.0,
         };

@@ -76,18 +76,23 @@ impl OpenLoop {
                 cycle.decode_and_mixed(running.max(1.0), context, self.input, self.cached);
         }
         let prompts = self.rate * tpot * cycle.tokens_per_step;
-        let service = mixed.each(prompts);
+        // Prompts of other groups lengthen steps, but only those of the own one are queued before.
+        let service = mixed.own(prompts);
         let (mixed_share, mixed_extra) = mixed.hits(self.rate * tpot);
         let busy = (self.rate * service).min(0.95);
         let variability = 0.5 * (self.burstiness + self.input_variation);
         // Prompts queue for each other (Kingman), and wait for the step under way.
         let wait = busy / (1.0 - busy) * service * variability
-            + (running / (running + 1.0)) * 0.5 * tpot * cycle.admit.min(4.0);
+            + (running / (running + 1.0))
+                * 0.5
+                * tpot
+                * cycle.tokens_per_step
+                * cycle.admit.min(4.0);
         let alone = cycle.prefill_alone(self.input, self.cached)
             + cycle.base
             + cycle.token_cost * self.input;
         // While decoding goes on, a prompt takes the mixed step's time.
-        let first = alone + running / (running + 1.0) * decode;
+        let first = alone + running / (running + 1.0) * decode * cycle.tokens_per_step;
         Quantiles {
             mean: Latency {
                 ttft: first + wait,

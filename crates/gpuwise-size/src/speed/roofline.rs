@@ -84,12 +84,23 @@ impl StepModel {
     }
 
     pub(super) fn roofline_in_parts(&self, batch: &Batch, parts: f64) -> f64 {
+        let least = self.least(batch, parts);
+        least.computing.max(least.bytes / self.peaks.bandwidth)
+    }
+
+    /// Seconds below which the operations of this batch cannot be done, however long the step waits
+    /// for memory meanwhile.
+    pub fn computing_at_peak(&self, batch: &Batch) -> f64 {
+        self.least(batch, self.parts()).computing
+    }
+
+    fn least(&self, batch: &Batch, parts: f64) -> Least {
         let part = batch.divided(parts);
         let tokens = part.decodes + part.prefill;
-        if tokens <= 0.0 {
-            return 0.0;
-        }
         let mut least = Least::default();
+        if tokens <= 0.0 {
+            return least;
+        }
         for layer in &self.shape.layers {
             for matmul in &layer.matmuls {
                 self.least_matmul(&mut least, matmul, tokens, layer.count);
@@ -103,7 +114,7 @@ impl StepModel {
         if let Some(head) = self.shape.head.as_ref().filter(|_| sampled > 0.0) {
             self.least_matmul(&mut least, head, sampled, 1.0);
         }
-        least.computing.max(least.bytes / self.peaks.bandwidth)
+        least
     }
 
     fn least_matmul(&self, least: &mut Least, matmul: &Matmul, rows: f64, times: f64) {

@@ -4,6 +4,8 @@
 mod clients;
 mod cluster;
 mod deployment;
+#[cfg(test)]
+mod laws;
 mod questions;
 mod recorded;
 mod run;

@@ -10,6 +10,7 @@
 
 mod compared;
 mod laws;
+mod planned;
 mod predicted;
 mod refused;
 mod runs;

@@ -1,0 +1,85 @@
+//! What `plan` promises is what `simulate` finds: the same steps, seen by a formula and one by one.
+
+use super::Place;
+use gpuwise_domain::run::Metric;
+use gpuwise_wire::runs_from_json;
+use serde_json::Value;
+
+/// Mean TPOT and TTFT in seconds, as planned and as simulated.
+fn planned_and_simulated(question: &[&str]) -> [[f64; 2]; 2] {
+    let place = Place::new();
+    let slo = [
+        "--ttft", "mean:60s", "--tpot", "mean:60s", "--format", "json",
+    ];
+    let ran = place.run(&[&["plan"], question, &slo, &["--save", "d.json"]].concat());
+    assert_eq!(ran.code, 0, "{question:?}: {}", ran.err);
+    let plan: Value = serde_json::from_str(&ran.out).expect("JSON");
+    let figure = |name: &str| {
+        let value = &plan["deployments"][0]["figures"][name]["value"];
+        value.as_f64().unwrap_or_else(|| panic!("no {name}"))
+    };
+    let ran = place.run(&[
+        "simulate",
+        "d.json",
+        "--requests",
+        "400",
+        "--format",
+        "json",
+    ]);
+    assert!(ran.code <= 1, "{question:?}: {}", ran.err);
+    let runs = runs_from_json(&ran.out).expect("runs");
+    let mean = |metric| runs.reports[0].distribution(metric).expect("values").mean;
+    [
+        [figure("tpot_seconds"), mean(Metric::Tpot)],
+        [figure("ttft_seconds"), mean(Metric::Ttft)],
+    ]
+}
+
+#[test]
+fn plans_of_groups_in_lock_step_and_of_drafts_hold() {
+    let lock_step =
+        "vllm serve deepseek-ai/DeepSeek-V3 --data-parallel-size 8 --enable-expert-parallel";
+    let h200 = ["--gpu", "H200", "--isl", "2000", "--osl", "300"];
+    let drafts = [
+        "llama-3.1-70b",
+        "--gpu",
+        "H100",
+        "--precision",
+        "bf16",
+        "--isl",
+        "500",
+        "--osl",
+        "300",
+        "--draft-model",
+        "meta-llama/Llama-3.2-1B",
+        "--draft-tokens",
+        "4",
+    ];
+    let questions = [
+        [&["--from", lock_step, "--rate", "1"][..], &h200].concat(),
+        [&["--from", lock_step, "--rate", "3"][..], &h200].concat(),
+        [&drafts[..], &["--rate", "0.5"]].concat(),
+        [&drafts[..], &["--rate", "6"]].concat(),
+        vec![
+            "deepseek-ai/DeepSeek-V3",
+            "--gpu",
+            "H200",
+            "--rate",
+            "4",
+            "--isl",
+            "2000",
+            "--osl",
+            "300",
+        ],
+    ];
+    for question in questions {
+        let [tpot, ttft] = planned_and_simulated(&question);
+        for (name, [planned, simulated], most) in [("TPOT", tpot, 1.25), ("TTFT", ttft, 1.5)] {
+            let apart = (planned / simulated).max(simulated / planned);
+            assert!(
+                apart < most,
+                "{question:?}: {name} {planned} planned, {simulated} simulated"
+            );
+        }
+    }
+}
