@@ -115,6 +115,14 @@ pub struct TrainingPlan {
     pub derivations: Vec<Derivation>,
 }
 
+impl TrainingPlan {
+    /// Whether the range of its memory reaches beyond what a job may fill: it may run out.
+    pub fn tight(&self) -> bool {
+        let fullest = self.memory.fullest();
+        fullest.is_some_and(|rank| rank.reserved.high > self.usable.as_f64())
+    }
+}
+
 /// A whole run.
 #[derive(Debug, Clone, PartialEq)]
 pub struct TrainingRun {

@@ -86,7 +86,7 @@ impl Case {
         Setup {
             architecture: &self.architecture,
             device,
-            settings: default_settings(&engine, &device),
+            settings: default_settings(&engine, &device, Layout::tensor(8), None),
             engine,
             profile: "vllm".into(),
             layout: Layout::tensor(8),

@@ -25,6 +25,8 @@ pub struct Context {
     pub pipeline: u32,
     /// Longest context that the engine is started with, where known.
     pub max_context: Option<u64>,
+    /// Tokens of a step at most, where the command states them; `None`: the engine's own.
+    pub batched_tokens: Option<u64>,
     /// Served, or called from a program.
     pub usage: Usage,
     /// Whether it runs on the CPU.
@@ -49,6 +51,7 @@ impl Default for Context {
             data: 1,
             pipeline: 1,
             max_context: None,
+            batched_tokens: None,
             usage: Usage::Server,
             on_cpu: false,
             chunked_prefill: false,

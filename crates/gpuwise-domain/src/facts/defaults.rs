@@ -43,6 +43,11 @@ impl EngineFacts {
                 Some(context.max_context.unwrap_or(1).max(1) as f64)
             }
             "kv_tokens" => Some(f64::INFINITY),
+            "max_num_batched_tokens" | "chunked_prefill_size"
+                if context.batched_tokens.is_some() =>
+            {
+                context.batched_tokens.map(|tokens| tokens as f64)
+            }
             setting => self.number_within(setting, release, context, depth - 1),
         })
     }

@@ -191,19 +191,30 @@ pub fn power(text: &str) -> Result<Watts, ParseQuantityError> {
     }
 }
 
-/// A host already owned, as GPU and number: `H100:8`; a bare name is one GPU.
+/// A host already owned, as GPU and number: `H100:8` or `8xH100`; a bare name is one GPU.
 ///
 /// # Errors
 /// When the name is missing, or the number is not from 1.
 pub fn owned(text: &str) -> Result<(String, u32), ParseQuantityError> {
-    let (gpu, count) = text.rsplit_once(':').unwrap_or((text, "1"));
+    let (gpu, count) = text.rsplit_once(':').or(times(text)).unwrap_or((text, "1"));
     match (gpu.trim(), count.trim().parse()) {
         ("", _) | (_, Ok(0) | Err(_)) => Err(wrong(
             text,
-            "a GPU and how many a host has, such as `H100:8`",
+            "a GPU and how many a host has, such as `H100:8` or `8xH100`",
         )),
         (gpu, Ok(count)) => Ok((gpu.into(), count)),
     }
+}
+
+/// Name and count of `8xH100` or `8 × H100`.
+fn times(text: &str) -> Option<(&str, &str)> {
+    let text = text.trim();
+    let digits = text
+        .find(|c: char| !c.is_ascii_digit())
+        .filter(|at| *at > 0)?;
+    let (count, rest) = text.split_at(digits);
+    let name = rest.trim_start().strip_prefix(['x', 'X', '×', '*'])?;
+    Some((name, count))
 }
 
 /// Lengths from their mean, squared coefficient of variation and longest, which is the mean if

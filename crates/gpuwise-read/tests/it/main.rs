@@ -32,6 +32,7 @@ mod matmul;
 mod metrics;
 mod mig;
 mod models;
+mod peaks;
 mod pickle;
 mod reliability;
 mod results;

@@ -8,6 +8,7 @@ mod predict;
 mod question;
 mod reading;
 mod releases;
+mod settings;
 mod training;
 
 pub use engine::{engine_of, profile_of, profile_of_engine};
@@ -15,7 +16,8 @@ pub use memory::{MemoryAnswer, predict_memory};
 pub use precision::weights_named;
 pub use predict::{Kind, Outcome, figure, in_flight, predict, solve};
 pub use question::{Answer, about_memory, answer, from_outcome, observation, with_value};
-pub use reading::{Reading, Refusal, Statistic, Wanted, default_settings, read};
+pub use reading::{Reading, Refusal, Statistic, Wanted, read};
+pub use settings::default_settings;
 pub use training::{
     Stated, TrainingReading, TrainingWanted, about_training_memory, about_training_time,
     read_training,

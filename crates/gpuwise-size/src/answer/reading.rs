@@ -5,11 +5,9 @@ use super::{
     engine::{engine_of, profile_of},
     layout::stated_layout,
     precision::{cache, weights},
+    settings::settings,
 };
-use crate::{
-    setup::{Settings, Setup},
-    speed::StepShape,
-};
+use crate::{setup::Setup, speed::StepShape};
 use alloc::{
     format,
     string::{String, ToString},
@@ -174,7 +172,7 @@ pub fn read<'a>(
         device,
         weights: weights(question, architecture, &mut notes),
         cache: served_cache(question, &profile),
-        settings: settings(question, &engine, &device),
+        settings: settings(question, &engine, &device, layout),
         profile,
         engine,
         layout,
@@ -185,6 +183,7 @@ pub fn read<'a>(
     let load = load(question, setup.engine.kind, wanted);
     if stated.layout.is_none() && setup.engine.kind != EngineKind::LlamaCpp {
         setup.layout = smallest_layout(&setup, question.gpus.unwrap_or(1));
+        setup.settings = settings(question, &setup.engine, &setup.device, setup.layout);
     }
     let mut reading = Reading {
         prefill: None,
@@ -392,61 +391,6 @@ fn wanted(question: &Question) -> Result<Wanted, Refusal> {
     })
 }
 
-/// Settings that the row states, and the engine's defaults for the rest.
-pub(crate) fn settings(question: &Question, engine: &Engine, device: &Device<'_>) -> Settings {
-    let number = |key: &str| question.extra(key).and_then(|v| v.parse::<f64>().ok());
-    let usual = default_settings(engine, device);
-    Settings {
-        batched_tokens: number("max_num_batched_tokens").map_or(usual.batched_tokens, |v| v as u64),
-        sequences: number("max_num_seqs").map_or(usual.sequences, |v| v as u64),
-        max_context: number("max_model_len").unwrap_or(0.0) as u64,
-        memory_fraction: number("gpu_memory_utilization")
-            .or(number("mem_fraction_static"))
-            .unwrap_or(usual.memory_fraction),
-        eager: question
-            .extra("note")
-            .is_some_and(|note| note.contains("enforce_eager")),
-        ..usual
-    }
-}
-
-/// What an engine does by itself on a device.
-pub fn default_settings(engine: &Engine, device: &Device<'_>) -> Settings {
-    let gib = device
-        .gpu
-        .memory_reported
-        .map_or(device.gpu.memory_marketing_gb, gpuwise_units::Bytes::gib);
-    let ampere_data_centre = device.gpu.compute_capability == Some((8, 0));
-    let large = gib >= 70.0 && !ampere_data_centre;
-    let batched_tokens = match engine.kind {
-        EngineKind::Vllm if !engine.at_least([0, 8, 0]) => 2048,
-        EngineKind::Vllm if large && gib >= 160.0 && engine.at_least([0, 28, 0]) => 16384,
-        EngineKind::Vllm if large => 8192,
-        EngineKind::Vllm => 2048,
-        EngineKind::Sglang if gib < 20.0 => 2048,
-        EngineKind::Sglang if gib < 60.0 => 4096,
-        EngineKind::Sglang if gib < 160.0 => 8192,
-        EngineKind::Sglang => 16384,
-        EngineKind::TensorRtLlm => 8192,
-        EngineKind::LlamaCpp => 512,
-        EngineKind::Transformers | EngineKind::DeepSpeedMii => 1_000_000_000,
-    };
-    let sequences = match engine.kind {
-        EngineKind::Vllm if large && engine.at_least([0, 8, 0]) => 1024,
-        EngineKind::Vllm => 256,
-        EngineKind::TensorRtLlm => 2048,
-        _ => 4096,
-    };
-    Settings {
-        batched_tokens,
-        sequences,
-        max_context: 0,
-        memory_fraction: 0.9,
-        block: 16,
-        eager: false,
-    }
-}
-
 /// Splits a disaggregated row into its pools.
 fn disaggregate(question: &Question, reading: &mut Reading<'_>) {
     let number = |key: String| question.extra(&key).and_then(|v| v.parse::<f64>().ok());
@@ -480,6 +424,7 @@ fn disaggregate(question: &Question, reading: &mut Reading<'_>) {
     let (prefill, workers, batch) = pool("prefill");
     let mut setup = reading.setup.clone();
     setup.layout = prefill;
+    setup.settings = settings(question, &setup.engine, &setup.device, setup.layout);
     reading.prefill = Some(Pool {
         shape: Arc::new(StepShape::new(&setup)),
         setup,
@@ -490,6 +435,8 @@ fn disaggregate(question: &Question, reading: &mut Reading<'_>) {
         replicas: decode_workers as u32,
         ..decode
     };
+    let setup = &mut reading.setup;
+    setup.settings = settings(question, &setup.engine, &setup.device, setup.layout);
     let _ = decode_batch;
     reading
         .notes

@@ -7,7 +7,7 @@ use super::{
 };
 use crate::setup::Setup;
 use alloc::{format, string::String, vec, vec::Vec};
-use gpuwise_domain::{engine::EngineKind, model::FeedForward};
+use gpuwise_domain::{engine::EngineKind, layout::Layout, model::FeedForward};
 
 pub(super) const GIB: f64 = 1073741824.0;
 const MIB: f64 = 1048576.0;
@@ -38,11 +38,11 @@ pub(super) fn part(
     }
 }
 
-/// SGLang reserves activations, graphs and collectives up front: the static fraction is what holds
-/// weights and cache.
-fn sglang(setup: &Setup<'_>, visible: f64) -> (f64, Vec<Overhead>) {
+/// Share of memory that SGLang takes by itself: it reserves activations, graphs and collectives up
+/// front, for so many tokens of a step, and the static fraction is what that leaves.
+pub(crate) fn sglang_fraction(visible: f64, layout: Layout, batched_tokens: u64) -> f64 {
     let gib = visible / GIB;
-    let tensor = f64::from(setup.layout.tensor);
+    let tensor = f64::from(layout.tensor);
     let graphs = if gib < 20.0 {
         8.0
     } else if gib < 35.0 {
@@ -54,9 +54,9 @@ fn sglang(setup: &Setup<'_>, visible: f64) -> (f64, Vec<Overhead>) {
     } else {
         512.0
     };
-    let chunk = (setup.settings.batched_tokens as f64).max(2048.0);
-    let stages = f64::from(setup.layout.pipeline);
-    let data = f64::from(setup.layout.attention_data);
+    let chunk = (batched_tokens as f64).max(2048.0);
+    let stages = f64::from(layout.pipeline);
+    let data = f64::from(layout.attention_data);
     let mut reserved = 512.0 + 1.5 * chunk + 2.0 * graphs + 128.0 * tensor * stages;
     if data > 1.0 {
         reserved += 3.0 * graphs * data;
@@ -64,14 +64,12 @@ fn sglang(setup: &Setup<'_>, visible: f64) -> (f64, Vec<Overhead>) {
     if gib > 60.0 {
         reserved = reserved.max(10_240.0);
     }
-    let stated = setup.settings.memory_fraction;
-    let by_default = 1.0 - reserved * MIB / visible;
-    // A fraction of 0.9 is what other engines default to; SGLang derives its own.
-    let fraction = if (stated - 0.9).abs() < 1e-9 {
-        by_default
-    } else {
-        stated
-    };
+    1.0 - reserved * MIB / visible
+}
+
+/// The static fraction is what holds weights and cache.
+fn sglang(setup: &Setup<'_>, visible: f64) -> (f64, Vec<Overhead>) {
+    let fraction = setup.settings.memory_fraction;
     // The fraction is of what is free once the process and its collectives have started.
     let several = setup.layout.stage_gpus() * setup.layout.pipeline > 1;
     let taken = if several { 1.6 } else { 0.5 } * GIB;

@@ -10,6 +10,7 @@ mod weights;
 
 pub use cache::{CacheGroup, CacheShape, cache_shape, longest_context};
 pub use engines::overheads;
+pub(crate) use engines::sglang_fraction;
 pub use explain::explain;
 pub use pool::Pool;
 pub use report::report;

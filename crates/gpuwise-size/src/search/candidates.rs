@@ -199,22 +199,25 @@ pub(crate) fn setup<'a>(
     max_context: u64,
 ) -> Setup<'a> {
     let engine = request.choices.engine.clone();
+    let fixed = request.choices.fixed.as_ref();
+    let stated = fixed.and_then(|fixed| fixed.batched_tokens);
     let mut settings = match request.facts {
         Some(facts) => {
             let context = facts::Context {
                 max_context: Some(max_context),
+                batched_tokens: stated,
                 ..facts::Context::of(&device, &layout)
             };
             facts::default_settings(facts, engine.release, &context)
         }
-        None => default_settings(&engine, &device),
+        None => default_settings(&engine, &device, layout, stated),
     };
     settings.max_context = max_context;
     if engine.kind == EngineKind::LlamaCpp {
         // Its slots are a setting that everybody sets; the cache is split evenly among them.
         settings.sequences = LLAMACPP_SLOTS;
     }
-    if let Some(fixed) = &request.choices.fixed {
+    if let Some(fixed) = fixed {
         settings.memory_fraction = fixed.memory_fraction.unwrap_or(settings.memory_fraction);
         settings.batched_tokens = fixed.batched_tokens.unwrap_or(settings.batched_tokens);
         settings.sequences = fixed.sequences.unwrap_or(settings.sequences);

@@ -149,7 +149,7 @@ fn setup<'a>(
         cache: ground.cache,
         settings: Settings {
             max_context: context,
-            ..default_settings(&ground.engine, &ground.device)
+            ..default_settings(&ground.engine, &ground.device, layout, None)
         },
         draft: None,
         adapters: None,

@@ -4,23 +4,18 @@ use super::{Entry, Ground, Need, Purpose, Row, rules::rule_bytes};
 use crate::{
     memory::visible_memory,
     search::{cheapest_rental, per_hour},
-    training::memory::{training_memory, usable},
+    training::search::{Best, Degrees, Formulas, TrainChoices, fewest},
 };
-use alloc::{
-    format,
-    string::{String, ToString},
-    vec::Vec,
-};
+use alloc::{format, string::String, vec::Vec};
 use gpuwise_domain::training::{
-    Adapter, AdapterKind, BaseStorage, Framework, LossKernel, MemoryCause, Method, Offload,
-    Optimizer, Recipe, Recompute, Sharding, TrainingLayout, TrainingMemory, TrainingSetup,
+    Adapter, AdapterKind, BaseStorage, MemoryCause, Method, Offload, Optimizer, Recipe, Recompute,
 };
-use gpuwise_units::{Bytes, Tokens};
+use gpuwise_units::Bytes;
 
 /// Ways to train that the table knows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Way {
-    /// Every weight: mixed precision, AdamW, states over all ranks (FSDP), layers computed again.
+    /// Every weight: mixed precision, AdamW, states over all ranks, layers computed again.
     Full,
     /// LoRA of rank 16 beside a base in BF16.
     Lora,
@@ -58,7 +53,9 @@ impl Way {
         }
     }
 
-    fn setup(self, ranks: u32, sequence: u64) -> TrainingSetup {
+    /// What is asked for: one sequence a GPU at a time, every layer computed again; how states and
+    /// layers are divided is searched.
+    fn choices(self, sequence: u64) -> TrainChoices {
         let adapter = |base| {
             Method::Adapter(Adapter {
                 name: None,
@@ -69,49 +66,29 @@ impl Way {
                 base,
             })
         };
-        let full = self == Self::Full;
-        TrainingSetup {
+        TrainChoices {
             method: match self {
                 Self::Full => Method::Full,
                 Self::Lora => adapter(BaseStorage::SixteenBit),
                 Self::Qlora => adapter(BaseStorage::Nf4 { double: true }),
             },
-            recipe: if full {
-                Recipe::MixedBf16
-            } else {
-                Recipe::PureBf16
+            recipe: match self {
+                Self::Full => Recipe::MixedBf16,
+                Self::Lora | Self::Qlora => Recipe::PureBf16,
             },
             optimizer: Optimizer::AdamW,
-            recompute: Recompute::Full,
-            loss: if full {
-                LossKernel::Fused
-            } else {
-                LossKernel::Eager
-            },
-            framework: if full {
-                Framework::PyTorch
-            } else {
-                Framework::HuggingFace
-            },
-            sequence: Tokens(sequence),
-            micro_batch: 1,
-            global_batch: u64::from(ranks),
-            layout: TrainingLayout::data(ranks),
-            sharding: if ranks > 1 {
-                Sharding::Full
-            } else {
-                Sharding::None
-            },
+            framework: None,
+            loss: None,
+            recompute: Some(Recompute::Full),
+            sharding: None,
             offload: Offload::default(),
             compiled: false,
+            sequence,
+            micro_batch: Some(1),
+            global_batch: None,
+            degrees: Degrees::default(),
         }
     }
-}
-
-/// GPUs that are tried: powers of two within a host, then whole hosts of eight.
-fn counts() -> impl Iterator<Item = u32> {
-    let hosts = (2_u32..=8).chain([10, 12, 16, 20, 24, 32, 48, 64, 96, 128]);
-    [1, 2, 4, 8].into_iter().chain(hosts.map(|hosts| hosts * 8))
 }
 
 /// One row: one sequence a GPU at a time.
@@ -132,33 +109,40 @@ pub fn training(entry: &Entry<'_>, ground: &Ground<'_>, way: Way, sequence: u64)
 }
 
 fn need(entry: &Entry<'_>, ground: &Ground<'_>, way: Way, sequence: u64) -> Result<Need, String> {
-    let room = usable(visible_memory(&ground.device).0);
+    let mut gpu = ground.device.gpu.clone();
     let most = if ground.device.slice.is_some() {
+        // A slice is a GPU of its own with what a program sees of it, and meets no other.
+        gpu.memory_visible = Some(Bytes::from_f64(visible_memory(&ground.device).0));
         1
     } else {
-        u32::MAX
+        u64::from(u32::MAX)
     };
-    for ranks in counts().take_while(|ranks| *ranks <= most) {
-        let setup = way.setup(ranks, sequence);
-        let memory =
-            training_memory(entry.architecture, &setup).map_err(|error| error.to_string())?;
-        let reserved = memory
-            .fullest()
-            .map_or(f64::INFINITY, |rank| rank.reserved.value);
-        if reserved <= room {
-            return Ok(of(&memory, ground, ranks));
-        }
-    }
-    Err(format!(
-        "{} on sequences of {sequence} tokens fits no number of {} up to 1024 by data parallelism alone",
-        way.words(),
-        ground.device.name()
-    ))
+    let physics = Formulas {
+        architecture: entry.architecture,
+        facts: &ground.catalogue.training,
+    };
+    let choices = way.choices(sequence);
+    let (gpus, best) = fewest(
+        entry.architecture,
+        &choices,
+        ground.catalogue,
+        &gpu,
+        most,
+        &physics,
+    )
+    .map_err(|why| {
+        format!(
+            "{} on sequences of {sequence} tokens fits no number of {} that was tried: {why}",
+            way.words(),
+            ground.device.name()
+        )
+    })?;
+    Ok(of(&best, ground, u32::try_from(gpus).unwrap_or(u32::MAX)))
 }
 
-fn of(memory: &TrainingMemory, ground: &Ground<'_>, ranks: u32) -> Need {
+fn of(best: &Best, ground: &Ground<'_>, ranks: u32) -> Need {
     let (mut weights, mut held, mut other) = (0_u64, 0_u64, 0_u64);
-    let causes = memory.fullest().map(|rank| rank.causes.as_slice());
+    let causes = best.memory.fullest().map(|rank| rank.causes.as_slice());
     for (cause, bytes) in causes.unwrap_or_default() {
         let part = match cause {
             // Where weights lie in FP32 and are gathered in 16 bits, the former are the weights.
@@ -177,7 +161,7 @@ fn of(memory: &TrainingMemory, ground: &Ground<'_>, ranks: u32) -> Need {
         held: all(held),
         other: all(other),
         gpus: ranks,
-        layout: format!("DP{ranks}"),
+        layout: best.setup.placement_words(),
         per_hour: rental.as_ref().and_then(per_hour),
         rental,
     }

@@ -41,7 +41,7 @@ fn with_setup<R>(
     run(Setup {
         architecture: target,
         device,
-        settings: default_settings(&engine, &device),
+        settings: default_settings(&engine, &device, layout, None),
         engine,
         profile: "vllm".into(),
         layout,

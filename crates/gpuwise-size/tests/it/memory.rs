@@ -39,7 +39,7 @@ fn with_setup<R>(
     run(Setup {
         architecture,
         device,
-        settings: default_settings(&engine, &device),
+        settings: default_settings(&engine, &device, layout, None),
         engine,
         profile: "vllm".into(),
         layout,
@@ -52,6 +52,42 @@ fn with_setup<R>(
 
 fn plan_of(name: &str, written: &str, layout: Layout) -> MemoryPlan {
     with_setup(&model(name), written, layout, |setup| plan(&setup))
+}
+
+#[test]
+fn a_larger_stated_share_of_memory_never_holds_fewer_tokens() {
+    for written in ["vllm 0.15.1", "vllm 0.33.0", "sglang 0.5.23", "trtllm 1.2"] {
+        let mut before = 0.0;
+        for percent in 50..=99 {
+            with_setup(
+                &model("meta-llama/Llama-3.1-8B"),
+                written,
+                Layout::SINGLE,
+                |mut setup| {
+                    setup.settings.memory_fraction = f64::from(percent) / 100.0;
+                    let tokens = plan(&setup).cache_tokens();
+                    assert!(
+                        tokens > before,
+                        "{written}: {tokens} tokens at {percent} %, {before} below it"
+                    );
+                    before = tokens;
+                },
+            );
+        }
+    }
+}
+
+#[test]
+fn sglang_reserves_more_for_larger_steps_where_nothing_is_stated() {
+    let catalogue = catalogue();
+    let device = Device::whole(catalogue.gpu("H100 SXM5 80GB").expect("an H100"));
+    let share = |tokens| {
+        default_settings(&engine("sglang 0.5.23"), &device, Layout::SINGLE, tokens).memory_fraction
+    };
+    // 512 + 1.5 × 8192 + 2 × 256 + 128 MiB of 81,087 that a program sees.
+    assert!((share(None) - (1.0 - 13_440.0 / 81_087.0)).abs() < 1e-3);
+    assert!((share(Some(8192)) - share(None)).abs() < 1e-12);
+    assert!(share(Some(16_384)) < share(None) - 0.1);
 }
 
 #[test]

@@ -108,7 +108,7 @@ fn with_setup<R>(shape: Shape, tensor: u32, run: impl FnOnce(&Setup<'_>) -> R) -
     run(&Setup {
         architecture: &architecture,
         device,
-        settings: default_settings(&engine, &device),
+        settings: default_settings(&engine, &device, Layout::tensor(tensor), None),
         engine,
         profile: "vllm".into(),
         layout: Layout::tensor(tensor),

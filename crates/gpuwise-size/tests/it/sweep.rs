@@ -10,12 +10,22 @@
 
 use crate::fixture;
 use gpuwise_domain::{
+    catalogue::Catalogue,
     engine::{Engine, EngineKind},
+    estimate::Estimate,
     gpu::Device,
+    model::Architecture,
     offer::Terms,
     precision::CacheFormat,
+    training::{Adapter, AdapterKind, BaseStorage, Method, Offload, Optimizer, Recipe},
+    training_plan::{Reliability, TrainingJob},
 };
-use gpuwise_size::sweep::{self, Entry, Ground, Row};
+use gpuwise_size::{
+    sweep::{self, Entry, Ground, Row, Way},
+    training::search::{
+        Cluster, Degrees, Formulas, Machines, TrainChoices, TrainRequest, cluster, train,
+    },
+};
 
 fn row(model: &str, format: &str, context: u64, concurrency: u64) -> Row {
     let catalogue = fixture::catalogue();
@@ -232,5 +242,114 @@ fn training_takes_its_states_and_adapters_take_little() {
             need.gpus
         );
         assert!(row.off().unwrap() < 0.0 || way != sweep::Way::Full);
+    }
+}
+
+/// The table and `train` on exactly so many GPUs give one answer to "how many does it need".
+#[test]
+fn so_many_gpus_as_the_table_says_are_enough_to_train_and_fewer_are_not() {
+    let catalogue = fixture::catalogue();
+    for (name, gpu, way) in [
+        ("meta-llama/Llama-3.1-8B", "H100 SXM5 80GB", Way::Full),
+        ("meta-llama/Llama-3.1-8B", "RTX A6000", Way::Qlora),
+        ("meta-llama/Llama-3.1-70B", "H100 SXM5 80GB", Way::Full),
+        ("meta-llama/Llama-3.1-70B", "A100 SXM4 80GB", Way::Lora),
+        ("meta-llama/Llama-3.1-405B", "H100 SXM5 80GB", Way::Full),
+        ("meta-llama/Llama-3.1-405B", "H100 SXM5 80GB", Way::Qlora),
+    ] {
+        let architecture = fixture::model(name);
+        let entry = Entry {
+            name: name.into(),
+            class: None,
+            architecture: &architecture,
+        };
+        let gpu = catalogue.gpu(gpu).unwrap();
+        let ground = Ground {
+            device: Device::whole(gpu),
+            engine: Engine::newest(EngineKind::Vllm),
+            catalogue: &catalogue,
+            terms: Terms::OnDemand,
+            cache: CacheFormat::HALF,
+        };
+        let need = sweep::training(&entry, &ground, way, 4096).need.unwrap();
+        let fits = |gpus: u64| {
+            let physics = Formulas {
+                architecture: &architecture,
+                facts: &catalogue.training,
+            };
+            // As a user asks: nothing fixed but what is trained.
+            let request = train_request(
+                &architecture,
+                &catalogue,
+                way,
+                cluster(&catalogue, gpu, gpus),
+            );
+            let plans = train(&request, &physics).plans;
+            plans.first().is_some_and(|plan| !plan.tight())
+        };
+        assert!(fits(need.gpus.into()), "{name}: {} GPUs", need.gpus);
+        if need.gpus > 1 {
+            let fewer = if need.gpus <= 16 {
+                need.gpus / 2
+            } else {
+                need.gpus - 8
+            };
+            assert!(!fits(fewer.into()), "{name}: {fewer} GPUs are enough");
+        }
+    }
+}
+
+fn train_request<'a>(
+    architecture: &'a Architecture,
+    catalogue: &'a Catalogue,
+    way: Way,
+    machines: Cluster<'a>,
+) -> TrainRequest<'a> {
+    let lora = |base| {
+        Method::Adapter(Adapter {
+            name: None,
+            kind: AdapterKind::Lora,
+            rank: Some(16),
+            modules: Vec::new(),
+            trainable: None,
+            base,
+        })
+    };
+    let (method, recipe) = match way {
+        Way::Full => (Method::Full, Recipe::MixedBf16),
+        Way::Lora => (lora(BaseStorage::SixteenBit), Recipe::PureBf16),
+        Way::Qlora => (lora(BaseStorage::Nf4 { double: true }), Recipe::PureBf16),
+    };
+    let known = Estimate::exact(1e6);
+    TrainRequest {
+        name: "a model".into(),
+        origin: "a test".into(),
+        architecture,
+        job: TrainingJob::default(),
+        catalogue,
+        reliability: Reliability {
+            gpu_hours_per_stop: known,
+            restart_seconds: known,
+            storage_per_gpu: known,
+            sources: ["a".into(), "b".into(), "c".into()],
+        },
+        choices: TrainChoices {
+            method,
+            recipe,
+            optimizer: Optimizer::AdamW,
+            framework: None,
+            loss: None,
+            recompute: None,
+            sharding: None,
+            offload: Offload::default(),
+            compiled: false,
+            sequence: 4096,
+            micro_batch: None,
+            global_batch: None,
+            degrees: Degrees::default(),
+        },
+        machines: Machines::Given(machines),
+        rank: None,
+        top: 5,
     }
 }

@@ -11,8 +11,8 @@ use gpuwise_domain::{
     training_plan::{Reliability, TrafficKind, TrainingJob, TrainingTest},
 };
 use gpuwise_size::training::search::{
-    Cluster, Degrees, Machines, Market, Physics, Shape, TrainChoices, TrainRequest, best, cluster,
-    refusals, train,
+    Cluster, Degrees, Machines, Market, Physics, RankBy, Shape, TrainChoices, TrainRequest, best,
+    cluster, refusals, train,
 };
 use gpuwise_units::{Bytes, Currency, Money, Tokens};
 use proptest::prelude::*;
@@ -23,6 +23,8 @@ struct Toy {
     kept: f64,
     usable: f64,
     work: f64,
+    /// The upper end of memory's range over its value.
+    range: f64,
 }
 
 fn share(recompute: Recompute) -> (f64, f64) {
@@ -86,7 +88,7 @@ impl Toy {
 
 impl Physics for Toy {
     fn memory(&self, setup: &TrainingSetup, _: &Cluster<'_>) -> Result<TrainingMemory, String> {
-        let bytes = Estimate::exact(self.bytes(setup));
+        let bytes = Estimate::with_factors(self.bytes(setup), 1.0, self.range);
         Ok(TrainingMemory {
             ranks: vec![RankMemory {
                 stage: 0,
@@ -160,9 +162,10 @@ fn brute_force(
     gpus: u32,
     host: u32,
     toy: &Toy,
-) -> Option<f64> {
+) -> Option<(f64, f64)> {
     let batch = choices.global_batch.expect("a batch");
-    let mut least: Option<f64> = None;
+    // How far the range of memory reaches beyond what there is, and seconds: the least of both.
+    let mut least: Option<(f64, f64)> = None;
     let mut try_one = |framework, layout: TrainingLayout, sharding| {
         for power in 0..=8 {
             let micro_batch = 1_u64 << power;
@@ -193,9 +196,10 @@ fn brute_force(
                     offload: choices.offload,
                     compiled: false,
                 };
-                if toy.bytes(&setup) <= (toy.usable as u64) as f64 {
-                    let seconds = toy.seconds(&setup);
-                    least = Some(least.map_or(seconds, |least| least.min(seconds)));
+                let (bytes, room) = (toy.bytes(&setup), (toy.usable as u64) as f64);
+                let one = ((bytes * toy.range / room).max(1.0), toy.seconds(&setup));
+                if bytes <= room && least.is_none_or(|least| one < least) {
+                    least = Some(one);
                 }
             }
         }
@@ -284,10 +288,11 @@ proptest! {
         batch in prop::sample::select(vec![16_u64, 24, 48]),
         states in 1e9..4e11_f64,
         kept in 1e4..4e6_f64,
+        range in 1.0..1.6_f64,
     ) {
         let known = gpu_catalogue();
         let shape = Shape { heads, layers, experts };
-        let toy = Toy { states, kept, usable: 7e10, work: 1.0 };
+        let toy = Toy { states, kept, usable: 7e10, work: 1.0, range };
         let choices = choices(sequence, batch);
         let place = Cluster {
             gpu: known.gpu("H100").expect("a GPU"),
@@ -298,9 +303,12 @@ proptest! {
         };
         let found = best(&shape, &choices, &place, &toy);
         let wanted = brute_force(&shape, &choices, gpus, host, &toy);
-        let had = found.best.as_ref().map(|best| best.step.step.value);
+        let had = found.best.as_ref().map(|best| (best.filled.max(1.0), best.step.step.value));
         match (had, wanted) {
-            (Some(had), Some(wanted)) => prop_assert!((had / wanted - 1.0).abs() < 1e-12, "{had} against {wanted}"),
+            (Some(had), Some(wanted)) => {
+                prop_assert!((had.0 / wanted.0 - 1.0).abs() < 1e-12, "{had:?} against {wanted:?}");
+                prop_assert!((had.1 / wanted.1 - 1.0).abs() < 1e-12, "{had:?} against {wanted:?}");
+            }
             (None, None) => prop_assert!(found.nearest().is_some() || found.kinds.is_empty()),
             other => prop_assert!(false, "{other:?}"),
         }
@@ -402,6 +410,7 @@ fn request<'a>(
         },
         choices: choices(8192, 128),
         machines,
+        rank: None,
         top: 5,
     }
 }
@@ -423,6 +432,7 @@ const TOY: Toy = Toy {
     kept: 4e5,
     usable: 7e10,
     work: 40.0,
+    range: 1.0,
 };
 
 #[test]
@@ -466,6 +476,68 @@ fn a_deadline_takes_more_gpus_and_a_budget_refuses() {
         poor.dropped
     );
     assert_eq!(free, plan(None, None), "the same question, the same answer");
+}
+
+#[test]
+fn hosts_of_ones_own_are_all_used_unless_gpu_hours_are_what_counts() {
+    let known = gpu_catalogue();
+    let architecture = model("meta-llama/Llama-3.1-8B");
+    // A model small enough for one GPU: more of them only fail more often.
+    let toy = Toy {
+        states: 1e10,
+        ..TOY
+    };
+    let gpus = |owned: u32, rank: Option<RankBy>| {
+        let gpu = known.gpu("H100").expect("a GPU");
+        let market = Market {
+            owned: vec![(gpu, owned)],
+            ..market()
+        };
+        let job = TrainingJob {
+            tokens: Some(2_000_000_000),
+            ..TrainingJob::default()
+        };
+        let mut asked = request(&architecture, &known, Machines::Offered(market), job);
+        asked.rank = rank;
+        let best = train(&asked, &toy).plans.swap_remove(0);
+        (best.gpus, best.run.expect("a run").total.value)
+    };
+    for owned in [2, 4, 8] {
+        let (count, seconds) = gpus(owned, None);
+        assert_eq!(count, u64::from(owned));
+        assert_eq!(gpus(owned, Some(RankBy::Time)), (count, seconds));
+        let (fewest, longer) = gpus(owned, Some(RankBy::Cost));
+        assert!(fewest as f64 * longer <= count as f64 * seconds && longer >= seconds);
+    }
+    assert_eq!(gpus(8, Some(RankBy::Cost)).0, 1);
+}
+
+#[test]
+fn a_plan_that_may_run_out_comes_after_those_that_do_not() {
+    let known = gpu_catalogue();
+    let architecture = model("meta-llama/Llama-3.1-8B");
+    let plans = |range: f64| {
+        let toy = Toy { range, ..TOY };
+        let market = Market {
+            gpus: vec![known.gpu("H100").expect("a GPU")],
+            ..market()
+        };
+        let job = TrainingJob {
+            tokens: Some(2_000_000_000),
+            ..TrainingJob::default()
+        };
+        let machines = Machines::Offered(market);
+        train(&request(&architecture, &known, machines, job), &toy).plans
+    };
+    let sure = plans(1.0);
+    assert!(!sure[0].tight());
+    // What just fits does not with its range: more GPUs are taken rather than none left.
+    let unsure = plans(1.5);
+    assert!(!unsure[0].tight());
+    let held = |plan: &gpuwise_domain::training_plan::TrainingPlan| {
+        plan.memory.fullest().expect("a rank").reserved
+    };
+    assert!(held(&unsure[0]).high <= TOY.usable && held(&unsure[0]).value <= held(&sure[0]).value);
 }
 
 #[test]

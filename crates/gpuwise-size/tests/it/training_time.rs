@@ -3,8 +3,8 @@
 use crate::fixture::{catalogue, model};
 use gpuwise_domain::catalogue::Catalogue;
 use gpuwise_domain::training::{
-    Framework, LossKernel, Method, Offload, Optimizer, Recipe, Recompute, Sharding, StepCause,
-    StepTime, TrainingLayout, TrainingSetup,
+    Adapter, AdapterKind, BaseStorage, Framework, LossKernel, Method, Offload, Optimizer, Recipe,
+    Recompute, Sharding, StepCause, StepTime, TrainingLayout, TrainingSetup,
 };
 use gpuwise_domain::training_facts::{ConstantSet, TrainingFacts};
 use gpuwise_read::catalogue::read_training_facts;
@@ -162,6 +162,109 @@ fn parts_sum_to_the_step_and_speeds_follow() {
         assert!(part(&time, cause) > 0.0, "{cause:?}");
     }
     assert!(part(&time, StepCause::ExpertParallel).abs() < f64::EPSILON);
+}
+
+fn lora(base: BaseStorage) -> Method {
+    Method::Adapter(Adapter {
+        kind: AdapterKind::Lora,
+        name: None,
+        rank: Some(16),
+        modules: Vec::new(),
+        trainable: None,
+        base,
+    })
+}
+
+/// Forward multiplies each weight with each token once. Backward does so once for the gradient of the
+/// layer's input, and once more for that of the weights, where these are trained.
+#[test]
+fn a_second_forward_pass_is_a_third_of_a_full_step_and_half_of_one_with_a_frozen_base() {
+    let name = "meta-llama/Llama-3.1-8B";
+    // Matmuls alone: one token sees next to nothing of others, and is launched for free.
+    let share = |method: &Method| {
+        let setup = |recompute| TrainingSetup {
+            method: method.clone(),
+            recipe: Recipe::PureBf16,
+            framework: Framework::HuggingFace,
+            loss: LossKernel::Eager,
+            sharding: Sharding::None,
+            recompute,
+            ..megatron(TrainingLayout::data(1), 512, 1)
+        };
+        let again = time(name, "H100", &setup(Recompute::Full));
+        let plain = time(name, "H100", &setup(Recompute::None));
+        assert!(part(&plain, StepCause::Recompute).abs() < f64::EPSILON);
+        let (mfu, hfu) = (again.mfu.unwrap().value, again.hfu.unwrap().value);
+        (
+            hfu / mfu - 1.0,
+            part(&again, StepCause::Recompute)
+                / (plain.step.value
+                    - part(&plain, StepCause::Loss)
+                    - part(&plain, StepCause::Optimizer)),
+        )
+    };
+    let (full, frozen) = (share(&Method::Full), share(&lora(BaseStorage::SixteenBit)));
+    // The head (7 % of the weights) is not computed again, and attention once in three and a half.
+    assert!((0.29..1.0 / 3.0).contains(&full.0), "{full:?}");
+    assert!((0.43..0.5).contains(&frozen.0), "{frozen:?}");
+    assert!((0.31..0.34).contains(&full.1), "{full:?}");
+    assert!((0.38..0.5).contains(&frozen.1), "{frozen:?}");
+    // Of quantized weights writing them out is done again too: no share is larger than the matmuls'.
+    let quantized = share(&lora(BaseStorage::Nf4 { double: true }));
+    assert!(quantized.1 > frozen.1 && quantized.1 < 0.5, "{quantized:?}");
+}
+
+/// Whatever is trained on whatever: no share of the peak, nor its range, is beyond it.
+#[test]
+fn no_range_reaches_beyond_the_peak() {
+    let (known, facts) = (catalogue(), training_facts());
+    let methods = [
+        Method::Full,
+        lora(BaseStorage::SixteenBit),
+        lora(BaseStorage::Nf4 { double: true }),
+    ];
+    let models = [
+        "meta-llama/Llama-3.2-1B",
+        "meta-llama/Llama-3.1-70B",
+        "openai/gpt-oss-120b",
+        "google/gemma-3-27b-it",
+    ]
+    .map(model);
+    let mut seen = 0;
+    for gpu in &known.gpus {
+        for architecture in &models {
+            for method in &methods {
+                for (framework, recipe) in [
+                    (Framework::Megatron, Recipe::Fp8),
+                    (Framework::Megatron, Recipe::Nvfp4),
+                    (Framework::PyTorch, Recipe::MixedBf16),
+                    (Framework::PyTorch, Recipe::Tf32),
+                    (Framework::HuggingFace, Recipe::PureBf16),
+                ] {
+                    for (recompute, sequence) in
+                        [(Recompute::None, 4096), (Recompute::Full, 131_072)]
+                    {
+                        let setup = TrainingSetup {
+                            method: method.clone(),
+                            recipe,
+                            framework,
+                            recompute,
+                            micro_batch: 4,
+                            ..megatron(TrainingLayout::data(1), sequence, 64)
+                        };
+                        let time = step_time(architecture, &setup, gpu, &facts);
+                        for share in time.mfu.iter().chain(&time.hfu) {
+                            seen += 1;
+                            let at = format!("{} {setup:?}: {share:?}", gpu.name);
+                            assert!(0.0 < share.low && share.low <= share.value, "{at}");
+                            assert!(share.value <= share.high && share.high <= 1.0, "{at}");
+                        }
+                    }
+                }
+            }
+        }
+    }
+    assert!(seen > 5_000, "{seen} shares");
 }
 
 #[test]

@@ -53,6 +53,7 @@ pub fn plan_json(plan: &TrainingPlan) -> Value {
         "memory": memory(&plan.memory),
         "visible_bytes": plan.visible.count(),
         "usable_bytes": plan.usable.count(),
+        "may_run_out_of_memory": plan.tight(),
         "step": {
             "seconds": estimate(&plan.step.step),
             "parts": plan.step.parts.iter().map(|(cause, seconds)| json!({

@@ -36,6 +36,11 @@ pub fn plans(sizing: &TrainingSizing) -> Table {
             "Ranges are 80 %; basis: {}. Memory is what the fullest GPU reserves, of what a job may fill; cost has the range of the run's time.",
             bases.join(", ")
         ));
+        if list.iter().any(TrainingPlan::tight) {
+            table.footnote(
+                "! May run out: the range of its memory reaches beyond what a job may fill.",
+            );
+        }
     }
     table
 }
@@ -86,8 +91,9 @@ fn shown(plan: &TrainingPlan, index: usize, unit: TimeUnit, step: TimeUnit) -> V
         Cell::of(reserved, |held| {
             Cell::new(
                 format!(
-                    "{} of {}",
+                    "{}{} of {}",
                     crate::figures::number(held.value / GIB),
+                    if plan.tight() { "!" } else { "" },
                     crate::figures::number(plan.usable.as_f64() / GIB)
                 ),
                 held.value / GIB,
@@ -113,7 +119,7 @@ fn shown(plan: &TrainingPlan, index: usize, unit: TimeUnit, step: TimeUnit) -> V
     ]
 }
 
-const RAW: [&str; 32] = [
+const RAW: [&str; 33] = [
     "gpu",
     "gpus",
     "framework",
@@ -130,6 +136,7 @@ const RAW: [&str; 32] = [
     "memory_low_gib",
     "memory_high_gib",
     "usable_gib",
+    "may_run_out_of_memory",
     "step_low_seconds",
     "step_high_seconds",
     "run_low_seconds",
@@ -176,6 +183,7 @@ fn raw(plan: &TrainingPlan) -> Vec<Cell> {
         Cell::of(reserved, |held| real(held.low / GIB)),
         Cell::of(reserved, |held| real(held.high / GIB)),
         real(plan.usable.as_f64() / GIB),
+        Cell::text(if plan.tight() { "yes" } else { "no" }),
         real(plan.step.step.low),
         real(plan.step.step.high),
         Cell::of(run, |run| real(run.total.low)),

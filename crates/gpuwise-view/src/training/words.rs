@@ -174,18 +174,17 @@ pub fn memory(plan: &TrainingPlan) -> String {
     out
 }
 
-/// That the range of memory reaches beyond what a program sees; `None` where it does not.
+/// That the range of memory reaches beyond what a job may fill; `None` where it does not.
 pub fn tight(plan: &TrainingPlan) -> Option<String> {
-    let rank = plan.memory.fullest()?;
-    let (high, sees) = (rank.reserved.high, plan.visible.as_f64());
-    (high > sees).then(|| {
-        format!(
-            "memory may reach {} GiB, and a program sees {}: try a step before relying on it, or take \
-             a smaller micro-batch or more recomputation",
-            number(high / 1_073_741_824.0),
-            bytes(plan.visible)
-        )
-    })
+    let rank = plan.memory.fullest().filter(|_| plan.tight())?;
+    Some(format!(
+        "may run out of memory: it may reach {} GiB, a job may fill {} of the {} that a program sees; \
+         no layout that was asked for leaves room for the range, so try a step before relying on it, or \
+         take more GPUs",
+        number(rank.reserved.high / 1_073_741_824.0),
+        bytes(plan.usable),
+        bytes(plan.visible)
+    ))
 }
 
 /// How long the run takes and what that is made of.

@@ -2,6 +2,7 @@
 
 use super::{MarketFlags, ModelFlags};
 use clap::{Args, ValueEnum};
+use gpuwise_size::training::search::RankBy;
 use std::path::PathBuf;
 
 #[derive(Debug, Args)]
@@ -149,6 +150,24 @@ pub(crate) enum OffloadName {
     Activations,
 }
 
+/// What training plans are ranked by.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum TrainObjective {
+    /// Money of the run; GPU-hours of hosts of one's own
+    Cost,
+    /// The shortest run, up to --max-gpus
+    Time,
+}
+
+impl From<TrainObjective> for RankBy {
+    fn from(objective: TrainObjective) -> Self {
+        match objective {
+            TrainObjective::Cost => Self::Cost,
+            TrainObjective::Time => Self::Time,
+        }
+    }
+}
+
 #[derive(Debug, Args)]
 pub(crate) struct ReliabilityFlags {
     /// GPU-hours for each unasked stop of a job [default: the catalogue's]
@@ -165,6 +184,9 @@ pub(crate) struct ReliabilityFlags {
 
 #[derive(Debug, Args)]
 pub(crate) struct TrainResultFlags {
+    /// What to rank by [default: cost; time on hosts of one's own]
+    #[arg(long, value_enum)]
+    pub(crate) objective: Option<TrainObjective>,
     /// Plans to show
     #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u16).range(1..=100))]
     pub(crate) top: u16,

@@ -4,6 +4,41 @@ use crate::support::{Place, ran};
 use std::process::Stdio;
 
 #[test]
+fn a_stated_share_of_memory_is_taken_as_stated_and_an_unstated_one_as_the_engine_has_it() {
+    let place = Place::new();
+    let tokens = |engine: &str, more: &[&str]| {
+        let asked = [
+            "memory",
+            "llama-3.1-8b",
+            "--gpu",
+            "H100",
+            "--engine",
+            engine,
+        ];
+        let value = place.json(&[&asked[..], more].concat());
+        let tokens = value["devices"][0]["memory"]["kv_cache_tokens"].as_u64();
+        tokens.unwrap_or_else(|| panic!("{value}"))
+    };
+    for engine in ["sglang", "vllm", "vllm@0.19", "trtllm"] {
+        let shares = ["0.88", "0.89", "0.9", "0.91", "0.92"];
+        let held = shares.map(|share| tokens(engine, &["--memory-fraction", share]));
+        assert!(held.is_sorted_by(|a, b| a < b), "{engine}: {held:?}");
+    }
+    // vLLM took 0.9 by itself until 0.20, and 0.92 since.
+    for (engine, share) in [
+        ("vllm@0.19", "0.9"),
+        ("vllm@0.20", "0.92"),
+        ("trtllm", "0.9"),
+    ] {
+        let stated = tokens(engine, &["--memory-fraction", share]);
+        assert_eq!(tokens(engine, &[]), stated, "{engine}");
+    }
+    // SGLang leaves room for a step of so many tokens: what is stated of that counts.
+    let larger = tokens("sglang", &["--max-batched-tokens", "16384"]);
+    assert!(larger < tokens("sglang", &[]));
+}
+
+#[test]
 fn memory_says_what_fits_and_what_would_cure_the_rest() {
     let place = Place::new();
     let fits = [

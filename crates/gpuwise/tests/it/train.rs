@@ -6,12 +6,74 @@ const MODEL: &str = "meta-llama/Llama-3.1-8B";
 
 /// Runs `gpuwise train MODEL ...`; gives exit code, stdout, stderr.
 fn train(arguments: &str) -> (i32, String, String) {
+    train_of(MODEL, arguments)
+}
+
+fn train_of(model: &str, arguments: &str) -> (i32, String, String) {
     let place = Place::new();
-    let mut all = vec!["train", MODEL];
+    let mut all = vec!["train", model];
     all.extend(arguments.split_whitespace());
     let ran = place.run(&all);
     assert!(!ran.err.contains("panicked"), "{arguments}: {}", ran.err);
     (ran.code, ran.out, ran.err)
+}
+
+/// The first plan of `gpuwise train MODEL ...`, and its exit code.
+fn first(arguments: &[&str]) -> (i32, serde_json::Value) {
+    let place = Place::new();
+    let all = [&["train"], arguments, &["--format", "json"]].concat();
+    let ran = place.run(&all);
+    let value: serde_json::Value = serde_json::from_str(&ran.out).expect("JSON");
+    (ran.code, value["plans"][0].clone())
+}
+
+#[test]
+fn all_owned_gpus_work_unless_gpu_hours_are_what_counts() {
+    let job = [MODEL, "--method", "lora", "--tokens", "1e9"];
+    let plan = |more: &[&str]| first(&[&job[..], more].concat()).1;
+    let all = plan(&["--owned", "8xH100"]);
+    assert_eq!(all["gpus"], 8, "{all}");
+    assert_eq!(plan(&["--owned", "H100:8"])["gpus"], 8);
+    let thrifty = plan(&["--owned", "8xH100", "--objective", "cost"]);
+    assert_eq!(thrifty["gpus"], 1, "{thrifty}");
+    let seconds = |plan: &serde_json::Value| plan["run"]["total_seconds"]["value"].as_f64();
+    let (long, short) = (
+        seconds(&thrifty).expect("a run"),
+        seconds(&all).expect("a run"),
+    );
+    assert!(
+        (6.0..10.0).contains(&(long / short)),
+        "{long} s on one, {short} s on eight"
+    );
+    // Rented ones are ranked by money unless time is what counts.
+    let rented = ["--gpu", "H100", "--max-gpus", "16"];
+    let cheap = plan(&rented);
+    let fast = plan(&[&rented[..], &["--objective", "time"]].concat());
+    assert_eq!(fast["gpus"], 16);
+    assert!(seconds(&fast) < seconds(&cheap));
+}
+
+#[test]
+fn a_plan_without_room_for_the_range_of_its_memory_is_marked() {
+    let model = "llama-3.1-70b";
+    let (code, plan) = first(&[model, "--gpus", "16xH100"]);
+    assert_eq!(code, 0);
+    let figure = |plan: &serde_json::Value, name: &str| {
+        let ranks = plan["memory"]["ranks"].as_array().expect("ranks");
+        let all = ranks
+            .iter()
+            .map(|rank| rank["reserved_bytes"][name].as_f64());
+        all.map(|bytes| bytes.expect("bytes")).fold(0.0, f64::max)
+    };
+    let usable = |plan: &serde_json::Value| plan["usable_bytes"].as_f64().expect("bytes");
+    assert!(figure(&plan, "value") <= usable(&plan) && figure(&plan, "high") > usable(&plan));
+    assert_eq!(plan["may_run_out_of_memory"], true);
+    let (_, out, _) = train_of(model, "--gpus 16xH100");
+    assert!(out.contains("may run out of memory"), "{out}");
+    // Where one has the choice, one is taken that has room.
+    let (code, roomy) = first(&[model, "--gpu", "H100"]);
+    assert_eq!((code, &roomy["may_run_out_of_memory"]), (0, &false.into()));
+    assert!(figure(&roomy, "high") <= usable(&roomy));
 }
 
 #[test]

@@ -6,8 +6,9 @@ use crate::{
         engine::{engine_of, profile_of},
         layout::stated_layout,
         precision::{cache, weights},
-        reading::{Refusal, settings, smallest_layout},
+        reading::{Refusal, smallest_layout},
         releases::{first_engine, newest_patch, release_of, vllm_settings},
+        settings::settings,
     },
     memory::{MemoryPlan, plan_of_visible, visible_memory},
     setup::{Draft, Setup, Weights},
@@ -142,14 +143,15 @@ pub(super) fn read<'a>(
     notes.extend(read_layout.notes);
     let gpus = question.gpus.unwrap_or(1);
     let weights = weights(question, architecture, &mut notes);
+    let layout = read_layout.layout.unwrap_or(Layout::tensor(gpus));
     let mut setup = Setup {
         architecture,
         device,
         cache: cache_format(question, architecture, &weights, &engine),
         weights,
-        settings: settings(question, &engine, &device),
+        settings: settings(question, &engine, &device, layout),
         profile: profile_of(&engine, question),
-        layout: read_layout.layout.unwrap_or(Layout::tensor(gpus)),
+        layout,
         engine,
         draft: draft(question),
         adapters: None,
@@ -171,6 +173,10 @@ pub(super) fn read<'a>(
         };
     } else if read_layout.layout.is_none() && gpus > 1 {
         setup.layout = smallest_layout(&setup, gpus);
+        let own = settings(question, &setup.engine, &setup.device, setup.layout);
+        if setup.engine.kind == EngineKind::Sglang {
+            setup.settings.memory_fraction = own.memory_fraction;
+        }
     }
     let release_stated = stated.is_some_and(|engine| engine.release.is_some());
     Ok(Read {

@@ -16,6 +16,8 @@ use gpuwise_domain::training::{Framework, Sharding, StepTime, TrainingMemory, Tr
 /// A setup that fits, with its figures.
 #[derive(Debug, Clone)]
 pub struct Best {
+    /// The upper end of its memory's range over bytes usable: beyond 1 it may run out.
+    pub filled: f64,
     /// The setup.
     pub setup: TrainingSetup,
     /// Its memory.
@@ -24,13 +26,49 @@ pub struct Best {
     pub step: StepTime,
 }
 
+impl Best {
+    /// Whether it fits with the whole range of its memory.
+    pub fn roomy(&self) -> bool {
+        self.filled <= 1.0
+    }
+
+    /// Whether it is better: by room for its range, as far as that goes, then by time.
+    fn precedes(&self, other: &Self) -> bool {
+        let beyond = |best: &Self| best.filled.max(1.0);
+        let by_room = beyond(self).total_cmp(&beyond(other));
+        let by_time = self.step.step.value.total_cmp(&other.step.step.value);
+        by_room.then(by_time).is_lt()
+    }
+}
+
 /// What became of the placements of one kind.
 #[derive(Debug, Clone)]
 pub enum Outcome {
-    /// The fastest of those that fit: its setup and seconds a step.
+    /// The fastest of those whose memory fits with its whole range: its setup and seconds a step.
     Fits(TrainingSetup, f64),
+    /// Where none does, the one that comes nearest to it of those that fit without their range: its
+    /// setup, and the upper end of its range over bytes usable.
+    Tight(TrainingSetup, f64),
     /// The nearest of those that do not: its setup, bytes needed over bytes usable.
     Short(TrainingSetup, f64),
+}
+
+impl Outcome {
+    /// The more the better it fits.
+    const fn room(&self) -> u8 {
+        match self {
+            Self::Short(..) => 0,
+            Self::Tight(..) => 1,
+            Self::Fits(..) => 2,
+        }
+    }
+
+    /// The less the better, among those that fit equally well.
+    const fn figure(&self) -> f64 {
+        match self {
+            Self::Fits(_, figure) | Self::Tight(_, figure) | Self::Short(_, figure) => *figure,
+        }
+    }
 }
 
 /// How placements are told apart in an answer: framework, TP, PP, CP, EP, sharding.
@@ -39,7 +77,8 @@ pub type Kind = (Framework, u32, u32, u32, u32, Sharding);
 /// What a search found.
 #[derive(Debug, Clone, Default)]
 pub struct Found {
-    /// The fastest setup that fits.
+    /// The fastest setup that fits with the whole range of its memory; where there is none, the
+    /// one that comes nearest to it.
     pub best: Option<Best>,
     /// What became of each kind.
     pub kinds: BTreeMap<Kind, Outcome>,
@@ -57,12 +96,10 @@ impl Found {
     }
 
     fn note(&mut self, kind: Kind, new: Outcome) {
-        let better = match (self.kinds.get(&kind), &new) {
-            (None, _) | (Some(Outcome::Short(..)), Outcome::Fits(..)) => true,
-            (Some(Outcome::Fits(..)), Outcome::Short(..)) => false,
-            (Some(Outcome::Fits(_, old)), Outcome::Fits(_, seconds)) => seconds < old,
-            (Some(Outcome::Short(_, old)), Outcome::Short(_, ratio)) => ratio < old,
-        };
+        let better = self.kinds.get(&kind).is_none_or(|old| {
+            let by_room = new.room().cmp(&old.room());
+            by_room.then(old.figure().total_cmp(&new.figure())).is_gt()
+        });
         if better {
             self.kinds.insert(kind, new);
         }
@@ -74,7 +111,7 @@ impl Found {
             .values()
             .filter_map(|outcome| match outcome {
                 Outcome::Short(setup, ratio) => Some((setup, *ratio)),
-                Outcome::Fits(..) => None,
+                Outcome::Fits(..) | Outcome::Tight(..) => None,
             })
             .min_by(|a, b| a.1.total_cmp(&b.1))
     }
@@ -93,7 +130,7 @@ pub(crate) fn kind(setup: &TrainingSetup) -> Kind {
     )
 }
 
-/// The fastest setup that fits; of equally fast ones the first, and the simplest come first.
+/// The fastest setup that fits, one with room for the range of its memory before any other; of equally fast ones the first, and the simplest come first.
 pub fn best(
     shape: &Shape,
     choices: &TrainChoices,
@@ -128,6 +165,7 @@ fn micro_batch(
     usable: f64,
     found: &mut Found,
 ) -> bool {
+    let mut fits = false;
     for recompute in space::recomputes(choices, placement.framework) {
         let setup = space::setup(choices, placement, micro, batch, recompute);
         found.considered += 1;
@@ -138,36 +176,51 @@ fn micro_batch(
                 return false;
             }
         };
-        let needed = memory.fullest().map_or(0.0, |rank| rank.reserved.value);
+        let (needed, most) = memory
+            .fullest()
+            .map_or((0.0, 0.0), |rank| (rank.reserved.value, rank.reserved.high));
         if needed > usable {
             let ratio = needed / usable.max(1.0);
             found.note(kind(&setup), Outcome::Short(setup, ratio));
             continue;
         }
+        let over = most / usable.max(1.0);
         match physics.step(&setup, cluster) {
-            Ok(step) => take(found, setup, memory, step),
+            Ok(step) => take(found, setup, memory, step, over),
             Err(why) => {
                 found.refuse(why);
                 return false;
             }
         }
-        return true;
+        fits = true;
+        if over <= 1.0 {
+            return true;
+        }
     }
-    false
+    fits
 }
 
-fn take(found: &mut Found, setup: TrainingSetup, memory: TrainingMemory, step: StepTime) {
+fn take(
+    found: &mut Found,
+    setup: TrainingSetup,
+    memory: TrainingMemory,
+    step: StepTime,
+    filled: f64,
+) {
     let seconds = step.step.value;
-    found.note(kind(&setup), Outcome::Fits(setup.clone(), seconds));
-    let faster = found
-        .best
-        .as_ref()
-        .is_none_or(|best| seconds < best.step.step.value);
-    if faster {
-        found.best = Some(Best {
-            setup,
-            memory,
-            step,
-        });
+    let outcome = if filled <= 1.0 {
+        Outcome::Fits(setup.clone(), seconds)
+    } else {
+        Outcome::Tight(setup.clone(), filled)
+    };
+    found.note(kind(&setup), outcome);
+    let new = Best {
+        filled,
+        setup,
+        memory,
+        step,
+    };
+    if found.best.as_ref().is_none_or(|best| new.precedes(best)) {
+        found.best = Some(new);
     }
 }

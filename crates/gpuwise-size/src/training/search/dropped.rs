@@ -144,6 +144,15 @@ pub(super) fn alternatives(
                 ),
                 seconds / fastest,
             ),
+            Outcome::Tight(setup, over) => (
+                setup,
+                TrainingTest::Memory,
+                format!(
+                    "its memory may reach {} % more than a job may fill",
+                    significant(100.0 * (over - 1.0), 2)
+                ),
+                *over,
+            ),
             Outcome::Short(setup, ratio) => (
                 setup,
                 TrainingTest::Memory,

@@ -3,6 +3,7 @@
 mod best;
 mod dropped;
 mod explain;
+mod fewest;
 mod formulas;
 mod market;
 mod needs;
@@ -15,11 +16,12 @@ mod shape;
 mod space;
 
 pub use best::{Best, Found, Kind, Outcome, best};
+pub use fewest::fewest;
 pub use formulas::Formulas;
 pub use market::cluster;
 pub use physics::{Cluster, Physics};
 pub use plan::train;
 pub use refuse::{Refusal, refusals};
-pub use request::{Degrees, Machines, Market, TrainChoices, TrainRequest};
+pub use request::{Degrees, Machines, Market, RankBy, TrainChoices, TrainRequest};
 pub use shape::Shape;
 pub use space::global_batch;

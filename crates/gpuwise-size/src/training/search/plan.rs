@@ -7,7 +7,7 @@ use super::{
     explain,
     market::{self, Candidate},
     needs, refuse,
-    request::{Machines, TrainRequest},
+    request::{Machines, RankBy, TrainRequest},
     run, space,
 };
 use crate::{memory::visible_memory, search::model_summary, training::failures};
@@ -91,10 +91,33 @@ fn market_of<'a>(request: &TrainRequest<'a>) -> super::Market<'a> {
 struct Settled {
     /// The lowest figure of merit so far.
     least: Option<f64>,
+    /// Whether it is of hosts of one's own.
+    own: bool,
     /// Sizes in a row that were no better.
     worse: u32,
     /// Whether larger clusters need not be looked at.
     done: bool,
+}
+
+impl Settled {
+    /// Takes in the figure of merit of the next larger cluster.
+    fn see(&mut self, own: bool, merit: f64) {
+        // Those that are rented beyond what is owned are measured in another unit.
+        if self.own != own {
+            *self = Self {
+                own,
+                ..Self::default()
+            };
+        }
+        match self.least {
+            Some(least) if merit >= least => self.worse += 1,
+            _ => {
+                self.least = Some(merit);
+                self.worse = 0;
+            }
+        }
+        self.done = self.worse >= 2;
+    }
 }
 
 /// Looks at one cluster.
@@ -152,15 +175,10 @@ fn consider(
         sizing.dropped.extend(failed);
         return;
     }
-    let merit = merit(&plan);
-    match settled.least {
-        Some(least) if merit >= least => settled.worse += 1,
-        _ => {
-            settled.least = Some(merit);
-            settled.worse = 0;
-        }
+    // One that may run out of memory says nothing of larger clusters, on which it would not.
+    if !plan.tight() {
+        settled.see(own(&plan), merit(&plan, request.rank));
     }
-    settled.done = settled.worse >= 2;
     match failed {
         Some(failed) => sizing.dropped.push(failed),
         None => sizing.plans.push(plan),
@@ -187,39 +205,57 @@ fn too_slow_at_peak(request: &TrainRequest<'_>, cluster: &Cluster<'_>) -> Option
     (most > 0.0 && ratio > 1.0).then_some(ratio)
 }
 
-/// What plans are ranked by: money of the run, else of a token, else seconds.
-fn merit(plan: &TrainingPlan) -> f64 {
-    let hour = plan
-        .rental
-        .as_ref()
-        .and_then(|rental| Some(rental.price?.0.as_f64() * f64::from(rental.instances)));
-    let rate = plan.step.tokens_per_second_per_gpu.value * plan.gpus as f64;
-    match (&plan.run, hour) {
-        (Some(run), Some(hour)) => hour * run.total.value / 3600.0,
-        (None, Some(hour)) => hour / rate.max(1e-9),
-        // Hosts of one's own cost the time that they are taken.
-        (Some(run), None) => run.total.value * plan.gpus as f64 * 1e-12,
-        (None, None) => plan.gpus as f64 / rate.max(1e-9) * 1e-12,
-    }
+/// Whether a plan runs on hosts of one's own.
+fn own(plan: &TrainingPlan) -> bool {
+    let rental = plan.rental.as_ref();
+    rental.is_some_and(|rental| rental.provider == "owned")
 }
 
-/// Hosts of one's own first, then by merit, then the fastest, then by name.
-fn better(a: &TrainingPlan, b: &TrainingPlan) -> Ordering {
-    let paid = |plan: &TrainingPlan| match &plan.rental {
-        Some(rental) if rental.provider == "owned" => 0,
-        Some(rental) if rental.price.is_some() => 1,
+/// What a plan is ranked by among its like: seconds, money or GPU-seconds, of the run, else of a token.
+fn merit(plan: &TrainingPlan, rank: Option<RankBy>) -> f64 {
+    let rate = plan.step.tokens_per_second_per_gpu.value * plan.gpus as f64;
+    let seconds = match &plan.run {
+        Some(run) => run.total.value,
+        None => 1.0 / rate.max(1e-9),
+    };
+    let usual = if own(plan) {
+        RankBy::Time
+    } else {
+        RankBy::Cost
+    };
+    let each = match rank.unwrap_or(usual) {
+        RankBy::Time => 1.0,
+        RankBy::Cost => hourly(plan).unwrap_or(plan.gpus as f64),
+    };
+    each * seconds
+}
+
+/// Money of an hour of everything that is rented; `None` where it is not known or nothing is.
+fn hourly(plan: &TrainingPlan) -> Option<f64> {
+    let rental = plan.rental.as_ref()?;
+    Some(rental.price?.0.as_f64() * f64::from(rental.instances))
+}
+
+/// Plans with room for the range of their memory first; hosts of one's own before rented ones, by money
+/// these before those without a price; then by merit, then the fastest, then by name.
+fn better(a: &TrainingPlan, b: &TrainingPlan, rank: Option<RankBy>) -> Ordering {
+    let paid = |plan: &TrainingPlan| match rank {
+        _ if own(plan) => 0,
+        Some(RankBy::Time) => 1,
+        _ if hourly(plan).is_some() => 1,
         _ => 2,
     };
-    paid(a)
-        .cmp(&paid(b))
-        .then(merit(a).total_cmp(&merit(b)))
+    a.tight()
+        .cmp(&b.tight())
+        .then(paid(a).cmp(&paid(b)))
+        .then(merit(a, rank).total_cmp(&merit(b, rank)))
         .then(a.step.step.value.total_cmp(&b.step.step.value))
         .then_with(|| a.gpu.cmp(&b.gpu))
 }
 
 /// Sorts plans, keeps one of each GPU, explains the best.
 fn finish(request: &TrainRequest<'_>, physics: &dyn Physics, sizing: &mut TrainingSizing) {
-    sizing.plans.sort_by(better);
+    sizing.plans.sort_by(|a, b| better(a, b, request.rank));
     let mut seen: Vec<String> = Vec::new();
     sizing.plans.retain(|plan| {
         let new = !seen.contains(&plan.gpu);
@@ -354,6 +390,16 @@ fn notes(request: &TrainRequest<'_>) -> Vec<String> {
             "the global batch is taken to be {batch} sequences ({why}), or the next multiple of the GPUs; \
              --global-batch states it"
         ));
+    }
+    if let Machines::Offered(market) = &request.machines
+        && !market.owned.is_empty()
+        && request.rank.is_none()
+    {
+        notes.push(
+            "hosts of your own cost the same busy or idle, so the fastest way to use them comes first; \
+             --objective cost ranks by GPU-hours"
+                .into(),
+        );
     }
     if request.job.tokens.is_none() {
         notes.push(

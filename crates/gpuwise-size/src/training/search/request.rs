@@ -29,8 +29,20 @@ pub struct TrainRequest<'a> {
     pub choices: TrainChoices,
     /// On which machines.
     pub machines: Machines<'a>,
+    /// By what plans are ranked; `None`: rented ones by money, hosts of one's own, which cost the
+    /// same busy or idle, by time.
+    pub rank: Option<RankBy>,
     /// Plans to show.
     pub top: usize,
+}
+
+/// What makes one plan better than another.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum RankBy {
+    /// The shortest run.
+    Time,
+    /// The least money; of hosts of one's own the fewest GPU-hours.
+    Cost,
 }
 
 /// What a setup is made of; what is `None` is searched.

@@ -112,12 +112,18 @@ fn shardings(
     if copies == 1 {
         return vec![Sharding::None];
     }
-    let quantised = matches!(&choices.method, Method::Adapter(adapter)
-        if !matches!(adapter.base, BaseStorage::SixteenBit | BaseStorage::ThirtyTwoBit));
+    let base = match &choices.method {
+        Method::Adapter(adapter) => adapter.base,
+        Method::Full => BaseStorage::SixteenBit,
+    };
     match framework {
         Framework::Megatron => vec![Sharding::Optimizer],
-        // Weights of bitsandbytes stay whole on each rank.
-        Framework::HuggingFace if quantised => vec![Sharding::None],
+        // Of quantized weights FSDP shards those in 4 bits, stored as 16-bit elements; those in 8 bits
+        // stay whole on each rank.
+        Framework::HuggingFace if base == BaseStorage::EightBit => vec![Sharding::None],
+        Framework::HuggingFace if matches!(base, BaseStorage::Nf4 { .. }) => {
+            vec![Sharding::None, Sharding::Full]
+        }
         Framework::HuggingFace => vec![Sharding::None, Sharding::Gradients, Sharding::Full],
         Framework::PyTorch => {
             let mut all = vec![Sharding::None, Sharding::Gradients, Sharding::Full];

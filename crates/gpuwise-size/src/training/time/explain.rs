@@ -1,8 +1,9 @@
 //! How the time of a step came about.
 
 use super::{
-    FlopCount, constants_of, model_flops_per_token, set_of, step_parts, system::TrainingSystem,
-    work::StepWork,
+    constants_of, set_of, step_parts,
+    system::TrainingSystem,
+    work::{StepWork, passes},
 };
 use alloc::{format, string::String, vec, vec::Vec};
 use gpuwise_domain::{
@@ -49,11 +50,12 @@ pub fn explain_step(
         format!("set {:?}", set_of(setup.framework)),
         "fitted: catalogue/training.toml",
     ));
-    let flops = model_flops_per_token(architecture, setup, FlopCount::of(setup.framework));
+    let each = passes(&setup.method);
+    let flops = work.model_operations() * work.gpus / work.tokens.max(1.0);
     inputs.push(Derivation::computed(
         "model work",
         format!("{:.2} GFLOP a token", flops / 1e9),
-        "6 x weights that multiply a token + attention",
+        format!("{each} x weights that multiply a token + what the mask leaves of attention, three times"),
         Vec::new(),
     ));
     Derivation::computed("step", format!("{total:.4} s"), "sum of its causes", inputs)
@@ -88,7 +90,9 @@ fn formula(cause: StepCause) -> &'static str {
         StepCause::Loss => {
             "micro-batches x (operations / rate in 16 bits + bytes of logits / bandwidth)"
         }
-        StepCause::Recompute => "a third of what is computed, where layers are recomputed",
+        StepCause::Recompute => {
+            "a second forward pass where layers are recomputed: shares of matmuls, of attention and of all else"
+        }
         StepCause::Launch => {
             "micro-batches x (layers x layer_launch + layers of experts x expert_launch)"
         }
@@ -144,6 +148,14 @@ fn amounts(cause: StepCause, work: &StepWork) -> Vec<Derivation> {
         ],
         StepCause::Optimizer => vec![giga("bytes", work.optimizer)],
         StepCause::Offload => vec![giga("bytes", work.offloaded)],
+        StepCause::Recompute => {
+            let share = |name: &str, of: f64| fact(name, format!("{:.1} %", 100.0 * of));
+            vec![
+                share("of matmuls", work.again.weights),
+                share("of attention", work.again.attention),
+                share("of all else", work.again.rest),
+            ]
+        }
         StepCause::Pipeline => vec![
             giga("sends a micro-batch", work.sends),
             fact("waiting", format!("{:.1} %", 100.0 * work.bubble)),

@@ -1,8 +1,9 @@
 //! Operations that a model's own work counts for one token, as each source counts them.
 
+use super::work::passes;
 use gpuwise_domain::{
     model::{Architecture, FeedForward, Mixer, Role},
-    training::{Framework, Method, TrainingSetup},
+    training::{Framework, TrainingSetup},
 };
 
 /// How a source counts the model's work.
@@ -33,22 +34,18 @@ impl FlopCount {
 
 /// Operations of training on one token, recomputation apart.
 ///
-/// With a frozen base its weight gradients are not computed: four for every parameter instead of six.
+/// With a frozen base its weight gradients are not computed: four for every weight instead of six.
 pub fn model_flops_per_token(
     architecture: &Architecture,
     setup: &TrainingSetup,
     count: FlopCount,
 ) -> f64 {
-    let each = if matches!(setup.method, Method::Full) {
-        6.0
-    } else {
-        4.0
-    };
+    let each = passes(&setup.method);
     let sequence = setup.sequence.0 as f64;
     if count == FlopCount::EveryParameter {
         let layers = architecture.layer_count() as f64;
         let attention = 12.0 * layers * architecture.hidden as f64 * sequence;
-        return each * active(architecture) + attention * each / 6.0;
+        return each * active(architecture) + attention;
     }
     let mut weights = architecture.hidden as f64 * architecture.vocabulary as f64;
     let mut attention = 0.0;
@@ -75,8 +72,9 @@ pub fn model_flops_per_token(
         FlopCount::WholeMatrix => 1.0,
         FlopCount::Causal | FlopCount::EveryParameter => 0.5,
     };
-    // Scores and values: two matmuls of two operations, forward once and backward twice.
-    each * weights + 2.0 * each / 2.0 * attention * sequence * matrix
+    // Scores and values: two matmuls of two operations, forward once and backward twice. They have no
+    // weights, so a frozen base saves none of it.
+    each * weights + 6.0 * attention * sequence * matrix
 }
 
 /// Parameters that work on a token, embedding and head each once.

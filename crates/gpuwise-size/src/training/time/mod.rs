@@ -24,16 +24,19 @@ pub use fit::{FitRow, Prior, fit_training, least_squares};
 pub use flops::{FlopCount, model_flops_per_token};
 pub use parts::{StepParts, step_parts};
 pub use system::{TrainingSystem, recipe_peak};
-pub use work::StepWork;
+pub use work::{Again, StepWork};
 
 use alloc::{format, string::String, vec::Vec};
 use gpuwise_domain::{
     estimate::{Basis, Estimate},
     gpu::Gpu,
     model::Architecture,
-    training::{Framework, Recipe, Recompute, StepTime, TrainingSetup},
+    precision::Compute,
+    training::{Framework, Recipe, StepTime, TrainingSetup},
     training_facts::{HeldOutError, TrainingFacts},
 };
+use gpuwise_units::FlopPerSecond;
+use parts::least_seconds;
 
 /// Range of a prediction for which no rows were held out: within a factor of 1.6 either way.
 const UNKNOWN_RANGE: (f64, f64) = (1.0 / 1.6, 1.6);
@@ -93,22 +96,21 @@ pub fn step_time_on(
     let seconds = parts.total();
     let basis = basis(setup, gpu, system, facts);
     let (below, above) = range(architecture, setup, basis, facts);
-    // Speed lies within these factors, so time within their inverses.
+    let peak = recipe_peak(gpu, setup);
+    let half_peak = gpu.peak.of(Compute::Half).map_or(0.0, FlopPerSecond::get);
+    let least = least_seconds(&work, setup, system, peak, half_peak);
+    // Speed lies within these factors, so time within their inverses; no kernel beats physics.
     let step = Estimate {
         value: seconds,
-        low: seconds / above,
+        low: (seconds / above).max(least).min(seconds),
         high: seconds / below,
     };
     let tokens = work.tokens / work.gpus;
     let speed = step.inverse(tokens);
-    let per_token = model_flops_per_token(architecture, setup, FlopCount::of(setup.framework));
-    let flops = speed.scaled(per_token);
-    let peak = recipe_peak(gpu, setup);
+    let operations = work.model_operations();
+    let flops = step.inverse(operations);
     let mfu = peak.map(|peak| flops.scaled(1.0 / peak));
-    let again = match setup.recompute {
-        Recompute::Full => 4.0 / 3.0,
-        Recompute::None | Recompute::Selective => 1.0,
-    };
+    let again = 1.0 + work.repeated_operations() / operations.max(1.0);
     StepTime {
         parts: parts.parts,
         step,

@@ -94,8 +94,15 @@ fn micro(
     };
     let memory = system.memory * STREAM;
     let matmul = work.matmul / matmul_rate * (1.0 + get(P::NarrowWidth) / work.width.max(1.0));
-    let attention = work.attention / (system.attention_rate(setup.framework) * get(P::Attention));
-    let elements = (work.elements * get(P::Passes) + work.dequantized) / memory;
+    // No kernel attends in FP32 at the rate of 16 bits.
+    let wide = match setup.recipe {
+        Recipe::Fp32 | Recipe::Tf32 => (system.full / system.half.max(1.0)).min(1.0),
+        _ => 1.0,
+    };
+    let attention =
+        work.attention / (system.attention_rate(setup.framework) * wide * get(P::Attention));
+    let elements = work.elements * get(P::Passes) / memory;
+    let written_out = work.dequantized / memory;
     let experts = (work.expert + work.expert_by_width * get(P::NarrowExpert))
         / (matmul_rate * get(P::ExpertMatmul));
     let copies = (work.copies * get(P::ExpertPasses)
@@ -116,11 +123,12 @@ fn micro(
     let exchange = work.exchange / (system.link(tensor * context) * get(P::ContextLink));
     // The ring exchanges while it attends.
     let exchange = (exchange - attention).max(0.0) + 0.1 * exchange;
+    let again = &work.again;
     Micro {
         matmul,
         head: work.head / half,
         attention,
-        elements,
+        elements: elements + written_out,
         loss: work.loss / memory,
         experts,
         copies,
@@ -129,9 +137,37 @@ fn micro(
         tensor: work.tensor / (system.link(tensor) * get(P::TensorLink)),
         sends: work.sends / (system.link(tensor * context * pipeline) * get(P::PipelineLink)),
         exchange,
-        again: work.again * (matmul + attention + elements + experts + copies + dispatch)
-            + work.again * launch,
+        again: again.weights * (matmul + experts + written_out)
+            + again.attention * attention
+            + again.rest * (elements + copies + dispatch + launch),
     }
+}
+
+/// Seconds that no step of this work falls below: its operations at what large matmuls reach alone,
+/// at the peak where none were timed on this GPU.
+pub(super) fn least_seconds(
+    work: &StepWork,
+    setup: &TrainingSetup,
+    system: &TrainingSystem,
+    peak: Option<f64>,
+    half_peak: f64,
+) -> f64 {
+    let half = if system.timed { system.half } else { half_peak };
+    let alone = match setup.recipe {
+        Recipe::Fp8 | Recipe::Fp8Block if system.timed => system.fp8,
+        Recipe::PureBf16 | Recipe::MixedBf16 if system.timed => Some(system.half),
+        _ => peak,
+    };
+    let again = &work.again;
+    let narrow = (1.0 + again.weights) * (work.matmul + work.expert);
+    let wide = work.head + (1.0 + again.attention) * work.attention;
+    let fast = alone.unwrap_or(half).max(1.0);
+    // Attention and head stay in 16 bits, or in what all else is computed in where that is wider.
+    let slow = match setup.recipe {
+        Recipe::Fp32 | Recipe::Tf32 => fast,
+        _ => half.max(1.0),
+    };
+    work.micro_batches * (narrow / fast + wide / slow)
 }
 
 /// Seconds of a step by cause under some constants.

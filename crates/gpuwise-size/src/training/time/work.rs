@@ -66,8 +66,8 @@ pub struct StepWork {
     pub fullest_layers: f64,
     /// Whether the fullest stage also has the head.
     pub head_on_fullest: bool,
-    /// Share of a layer's forward and backward that is computed again.
-    pub again: f64,
+    /// What is computed again.
+    pub again: Again,
     /// Waiting of the pipeline, as a share of its work.
     pub bubble: f64,
     /// Tokens of a step.
@@ -76,7 +76,65 @@ pub struct StepWork {
     pub gpus: f64,
 }
 
+/// Shares of the time of forward and backward together that a second forward pass takes.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub struct Again {
+    /// Of matmuls with weights, and of writing these out where they are stored quantized.
+    pub weights: f64,
+    /// Of attention.
+    pub attention: f64,
+    /// Of all else in a layer.
+    pub rest: f64,
+}
+
+impl Again {
+    /// What a kind of recomputation repeats under a method.
+    ///
+    /// Forward is two operations for every weight, and so is each gradient: of the layer's input
+    /// always, of the weights where they are trained. Attention has no weights.
+    fn of(recompute: Recompute, method: &Method) -> Self {
+        match recompute {
+            Recompute::None | Recompute::Selective => Self::default(),
+            Recompute::Full => Self {
+                weights: FORWARD / passes(method),
+                attention: 1.0 / ATTENTION_PASSES,
+                rest: 1.0 / 3.0,
+            },
+        }
+    }
+}
+
+/// Operations of a weight on a token forward.
+const FORWARD: f64 = 2.0;
+/// Attention forward and backward over forward alone: backward is two and a half times forward,
+/// because it computes the scores again.
+const ATTENTION_PASSES: f64 = 3.5;
+/// The same where what the kernel computes again does not count as the model's.
+const MODEL_ATTENTION_PASSES: f64 = 3.0;
+
+/// Operations of a weight on a token forward and backward: weight gradients of a frozen base are not
+/// computed.
+pub(super) fn passes(method: &Method) -> f64 {
+    match method {
+        Method::Full => 3.0 * FORWARD,
+        Method::Adapter(_) => 2.0 * FORWARD,
+    }
+}
+
 impl StepWork {
+    /// Operations of a GPU in a step that the model itself asks for: what MFU counts.
+    pub fn model_operations(&self) -> f64 {
+        let attention = self.attention / ATTENTION_PASSES * MODEL_ATTENTION_PASSES;
+        self.micro_batches * (self.matmul + self.expert + self.head + attention)
+    }
+
+    /// Operations that are done again in the backward pass: HFU counts them too.
+    pub fn repeated_operations(&self) -> f64 {
+        let again = &self.again;
+        self.micro_batches
+            * (again.weights * (self.matmul + self.expert) + again.attention * self.attention)
+    }
+
     /// The work of a setup.
     pub fn new(
         architecture: &Architecture,
@@ -95,12 +153,7 @@ impl StepWork {
         .map(|ranks| f64::from(ranks.max(1)));
         let sequence = setup.sequence.0 as f64;
         let tokens = setup.micro_batch as f64 * sequence / context;
-        // Weight gradients of a frozen base are not computed.
-        let passes = if matches!(setup.method, Method::Full) {
-            6.0
-        } else {
-            4.0
-        };
+        let passes = passes(&setup.method);
         let share = tokens / (tensor * pipeline);
         let hidden = architecture.hidden as f64;
         let vocabulary = architecture.vocabulary as f64;
@@ -109,8 +162,7 @@ impl StepWork {
             expert_layers: totals.expert_layers / pipeline,
             matmul: passes * totals.weights * share,
             head: passes * hidden * vocabulary * share,
-            // Backward is two and a half times forward.
-            attention: 3.5 * totals.attention * share,
+            attention: ATTENTION_PASSES * totals.attention * share,
             elements: 2.0 * (totals.layers * hidden + 0.5 * totals.width / tensor) * share,
             loss: 16.0 * vocabulary * share,
             expert: passes * totals.expert_active * share,
@@ -124,10 +176,7 @@ impl StepWork {
             biased: 2.0 * totals.biased * share,
             width: hidden / tensor,
             micro_batches: (setup.global_batch as f64 / (data * setup.micro_batch as f64)).max(1.0),
-            again: match setup.recompute {
-                Recompute::None | Recompute::Selective => 0.0,
-                Recompute::Full => 1.0 / 3.0,
-            },
+            again: Again::of(setup.recompute, &setup.method),
             tokens: setup.global_batch as f64 * sequence,
             gpus: layout.gpus() as f64,
             ..Self::default()
@@ -246,16 +295,23 @@ impl StepWork {
             .map_or(held * 0.01, |count| count as f64 / (tensor * pipeline));
         self.optimizer = 30.0 * trained;
         self.reductions = if all > 1.0 { 6.0 * trained } else { 0.0 };
-        if matches!(setup.sharding, Sharding::Full) && replicas > 1.0 {
-            self.gathers = 4.0 * held;
-        }
         let stored = match adapter.base {
             BaseStorage::Nf4 { .. } => 0.5,
             BaseStorage::EightBit => 1.0,
-            BaseStorage::SixteenBit | BaseStorage::ThirtyTwoBit => return,
+            BaseStorage::SixteenBit => 2.0,
+            BaseStorage::ThirtyTwoBit => 4.0,
         };
-        // Read quantized, written and read again in 16 bits, forward and backward.
-        self.dequantized = 2.0 * held * (stored + 4.0) * (1.0 + self.again);
+        if matches!(setup.sharding, Sharding::Full) && replicas > 1.0 {
+            // Gathered as they are stored, forward and backward.
+            self.gathers = 2.0 * stored * held;
+        }
+        if matches!(
+            adapter.base,
+            BaseStorage::Nf4 { .. } | BaseStorage::EightBit
+        ) {
+            // Read quantized, written and read again in 16 bits, forward and backward.
+            self.dequantized = 2.0 * held * (stored + 4.0);
+        }
     }
 }
 

@@ -162,6 +162,7 @@ struct Build<'a> {
     model: &'a ResolvedModel,
     wanted: Wanted,
     engine: Engine,
+    facts: Option<facts::EngineFacts>,
     weights: Weights,
     cache: CacheFormat,
     draft: Option<Draft<'a>>,
@@ -193,13 +194,15 @@ impl<'a> Build<'a> {
             Some(text) => engine::engine(text)?,
             None => Engine::newest(model.usual_engine()),
         };
-        if let (None, Ok(facts)) = (engine.release, catalogue::engine_facts(engine.kind)) {
+        let facts = catalogue::engine_facts(engine.kind).ok();
+        if let (None, Some(facts)) = (engine.release, &facts) {
             engine.release = Some(facts.resolve(None));
         }
         Ok(Self {
             model,
             wanted,
             engine,
+            facts,
             weights: match &engine_flags.precision {
                 Some(format) => engine::weights(architecture, format)?,
                 None => Weights::published(architecture),
@@ -249,12 +252,21 @@ impl<'a> Build<'a> {
     }
 
     fn setup<'d>(&'d self, device: Device<'d>, layout: Layout, flags: &cli::Memory) -> Setup<'d> {
-        let usual = default_settings(&self.engine, &device);
+        let stated = flags.engine.max_batched_tokens;
+        let usual = match &self.facts {
+            Some(facts) => facts::default_settings(
+                facts,
+                self.engine.release,
+                &facts::Context {
+                    max_context: Some(self.wanted.context),
+                    batched_tokens: stated,
+                    ..facts::Context::of(&device, &layout)
+                },
+            ),
+            None => default_settings(&self.engine, &device, layout, stated),
+        };
         let settings = Settings {
-            batched_tokens: flags
-                .engine
-                .max_batched_tokens
-                .unwrap_or(usual.batched_tokens),
+            batched_tokens: stated.unwrap_or(usual.batched_tokens),
             sequences: flags.engine.max_seqs.unwrap_or(usual.sequences),
             max_context: self.wanted.context,
             memory_fraction: self.memory_fraction.unwrap_or(usual.memory_fraction),

@@ -60,6 +60,7 @@ pub(crate) fn run(context: &Context, flags: &cli::Train) -> anyhow::Result<Answe
         reliability,
         choices,
         machines,
+        rank: flags.result.objective.map(Into::into),
         top: usize::from(flags.result.top.max(flags.result.pick)),
     };
     let mut sizing = train(&request, &physics);

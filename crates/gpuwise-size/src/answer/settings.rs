@@ -1,0 +1,81 @@
+//! With which settings an engine runs: those that a row states, and its own for the rest.
+
+use crate::{
+    memory::{sglang_fraction, visible_memory},
+    setup::Settings,
+};
+use gpuwise_domain::{
+    engine::{Engine, EngineKind},
+    gpu::Device,
+    layout::Layout,
+    question::Question,
+};
+
+/// Settings that the row states, and the engine's defaults for the rest.
+pub(crate) fn settings(
+    question: &Question,
+    engine: &Engine,
+    device: &Device<'_>,
+    layout: Layout,
+) -> Settings {
+    let number = |key: &str| question.extra(key).and_then(|v| v.parse::<f64>().ok());
+    let stated = number("max_num_batched_tokens").map(|tokens| tokens as u64);
+    let usual = default_settings(engine, device, layout, stated);
+    Settings {
+        sequences: number("max_num_seqs").map_or(usual.sequences, |v| v as u64),
+        max_context: number("max_model_len").unwrap_or(0.0) as u64,
+        memory_fraction: number("gpu_memory_utilization")
+            .or(number("mem_fraction_static"))
+            .unwrap_or(usual.memory_fraction),
+        eager: question
+            .extra("note")
+            .is_some_and(|note| note.contains("enforce_eager")),
+        ..usual
+    }
+}
+
+/// What an engine does by itself on a device, with so many tokens of a step where they are stated.
+pub fn default_settings(
+    engine: &Engine,
+    device: &Device<'_>,
+    layout: Layout,
+    batched_tokens: Option<u64>,
+) -> Settings {
+    let gib = device
+        .gpu
+        .memory_reported
+        .map_or(device.gpu.memory_marketing_gb, gpuwise_units::Bytes::gib);
+    let ampere_data_centre = device.gpu.compute_capability == Some((8, 0));
+    let large = gib >= 70.0 && !ampere_data_centre;
+    let batched_tokens = batched_tokens.unwrap_or(match engine.kind {
+        EngineKind::Vllm if !engine.at_least([0, 8, 0]) => 2048,
+        EngineKind::Vllm if large && gib >= 160.0 && engine.at_least([0, 28, 0]) => 16384,
+        EngineKind::Vllm if large => 8192,
+        EngineKind::Vllm => 2048,
+        EngineKind::Sglang if gib < 20.0 => 2048,
+        EngineKind::Sglang if gib < 60.0 => 4096,
+        EngineKind::Sglang if gib < 160.0 => 8192,
+        EngineKind::Sglang => 16384,
+        EngineKind::TensorRtLlm => 8192,
+        EngineKind::LlamaCpp => 512,
+        EngineKind::Transformers | EngineKind::DeepSpeedMii => 1_000_000_000,
+    });
+    let memory_fraction = match engine.kind {
+        EngineKind::Sglang => sglang_fraction(visible_memory(device).0, layout, batched_tokens),
+        _ => 0.9,
+    };
+    let sequences = match engine.kind {
+        EngineKind::Vllm if large && engine.at_least([0, 8, 0]) => 1024,
+        EngineKind::Vllm => 256,
+        EngineKind::TensorRtLlm => 2048,
+        _ => 4096,
+    };
+    Settings {
+        batched_tokens,
+        sequences,
+        max_context: 0,
+        memory_fraction,
+        block: 16,
+        eager: false,
+    }
+}
