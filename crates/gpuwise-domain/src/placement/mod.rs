@@ -28,7 +28,9 @@ pub use moment::{Holding, Moment};
 pub use plan::{Action, Cause, GpuShare, Part, Plan, Seat};
 pub use queue::{Queue, QueueProblem, Quota, Sharing, Weigh, queue_problems};
 pub use replay::ReplayRow;
-pub use report::{Cure, Decision, Figures, Outcome, Remedy, Report, Shortage};
+pub use report::{
+    Cure, Decision, Figures, Outcome, QuotaLimit, QuotaShort, Remedy, Report, Shortage,
+};
 pub use serving::{ServingDay, ServingHolder, ServingRequest};
 pub use sharing::{Apart, SharingMeans, VgpuProfile};
 

@@ -157,7 +157,7 @@ impl Decision<'_> {
                 return true;
             }
         }
-        let quota = matches!(short, None | Some(Shortage::Quota { .. }));
+        let quota = matches!(short, None | Some(Shortage::Quota(_)));
         !returns && quota && self.reclaims(&job)
     }
 

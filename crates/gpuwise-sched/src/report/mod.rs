@@ -5,6 +5,7 @@ mod bound;
 mod capacity;
 mod cures;
 mod figures;
+mod quota_words;
 mod room;
 mod words;
 
@@ -17,6 +18,7 @@ pub use words::{shortage_words, span};
 
 use crate::{
     decide::{Effort, Policy, shortage},
+    queues::admit,
     world::World,
 };
 use gpuwise_domain::placement::{JobId, Outcome, Remedy, Report, Shortage};
@@ -58,6 +60,12 @@ pub fn deepen(
             if alike.is_none() && told.len() < 64 {
                 told.push((decision.job, *short));
             }
+        }
+        // Others may have been placed since: what is said is of the fleet as it is shown.
+        if matches!(short, Shortage::Quota(_))
+            && let Err(now @ Shortage::Quota(_)) = admit(world, &state.job, world.now())
+        {
+            *short = now;
         }
         if left > 0 && found.is_empty() {
             left -= 1;
