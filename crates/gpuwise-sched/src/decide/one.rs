@@ -251,6 +251,13 @@ impl Decision<'_> {
         }
     }
 
+    /// All of these wait behind one who goes first.
+    pub(super) fn behind(&mut self, head: JobId, jobs: impl Iterator<Item = JobId>) {
+        for job in jobs {
+            self.waits(job, Shortage::BehindHead { head }, None);
+        }
+    }
+
     fn waits(&mut self, job: JobId, shortage: Shortage, start: Option<Nanoseconds>) {
         self.report.decisions.push(Told {
             job,

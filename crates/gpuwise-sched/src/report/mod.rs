@@ -10,7 +10,7 @@ mod room;
 mod words;
 
 pub use bound::most_placed;
-pub use capacity::{Addition, additions, recuts, returnable};
+pub use capacity::{Addition, additions, idle, recuts, returnable};
 pub use cures::{cured, cures};
 pub use figures::{FleetFigures, Stranded, Typical, fleet_figures, typical};
 pub use room::{Domains, Room, best_domain, spread_room, workers_free, workers_in_all};
@@ -67,7 +67,9 @@ pub fn deepen(
         {
             *short = now;
         }
-        if left > 0 && found.is_empty() {
+        // Nothing is short for one who may not go ahead: it is next once the other has started.
+        let behind = matches!(short, Shortage::BehindHead { .. });
+        if left > 0 && found.is_empty() && !behind {
             left -= 1;
             *found = cures(world, decision.job, policy, effort);
             let wait = found.iter().find_map(|cure| match cure.remedy {

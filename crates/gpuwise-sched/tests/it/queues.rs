@@ -27,6 +27,7 @@ fn queue(name: &str, parent: Option<u32>, quotas: &[Quota]) -> Queue {
         priority: 0,
         reclaims: true,
         budget: None,
+        used_milli: 0,
     }
 }
 
@@ -648,9 +649,14 @@ fn adds_up(
     (queue, gpus): (u32, u32),
     short: &QuotaShort,
 ) -> Result<(), TestCaseError> {
-    prop_assert_eq!((short.queue, short.needed_milli), (queue, u64::from(gpus) * 1000));
+    prop_assert_eq!(
+        (short.queue, short.needed_milli),
+        (queue, u64::from(gpus) * 1000)
+    );
     prop_assert!(short.room_milli < short.needed_milli);
-    let rest = short.limit_milli.saturating_sub(short.used_milli + short.kept_milli);
+    let rest = short
+        .limit_milli
+        .saturating_sub(short.used_milli + short.kept_milli);
     prop_assert_eq!(rest + short.reserved_milli, short.room_milli, "{:?}", short);
     prop_assert!(short.reserved_milli <= short.kept_milli);
     prop_assert_eq!(short.held_milli, held(world, QueueId(queue)));
@@ -661,17 +667,31 @@ fn adds_up(
         QuotaLimit::Cap { queue } => {
             prop_assert!(limits(queue));
             let cap = queues[queue as usize].quotas[0].cap_milli;
-            (Some(QueueId(queue)), cap.unwrap(), held(world, QueueId(queue)))
+            (
+                Some(QueueId(queue)),
+                cap.unwrap(),
+                held(world, QueueId(queue)),
+            )
         }
-        QuotaLimit::Borrowing { queue, nominal_milli, borrowing_milli } => {
+        QuotaLimit::Borrowing {
+            queue,
+            nominal_milli,
+            borrowing_milli,
+        } => {
             prop_assert!(limits(queue));
             prop_assert_eq!(nominal_milli, nominal(queue));
             let given = queues[queue as usize].quotas[0].borrowing_milli;
             prop_assert_eq!(given, Some(borrowing_milli));
-            (Some(QueueId(queue)), nominal_milli + borrowing_milli, held(world, QueueId(queue)))
+            (
+                Some(QueueId(queue)),
+                nominal_milli + borrowing_milli,
+                held(world, QueueId(queue)),
+            )
         }
         QuotaLimit::Cohort => {
-            let tops = (0_u32..).zip(queues).filter(|(_, row)| row.parent.is_none());
+            let tops = (0_u32..)
+                .zip(queues)
+                .filter(|(_, row)| row.parent.is_none());
             let owned: u64 = tops.clone().map(|(id, _)| nominal(id)).sum();
             let used = tops.map(|(id, _)| held(world, QueueId(id))).sum();
             // Two nodes of four GPUs.
