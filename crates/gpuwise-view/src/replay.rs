@@ -39,7 +39,88 @@ pub fn rows(rows: &[ReplayRow]) -> Table {
     for row in rows {
         table.push(cells(row, timed, hashed, &more));
     }
+    for note in fewer_served(rows) {
+        table.footnote(note);
+    }
     table
+}
+
+/// Means over the seeds of one policy at one mark: GPU time held in percent, and jobs with a place.
+struct Mean<'a> {
+    policy: &'a str,
+    held: f64,
+    placed: f64,
+}
+
+/// At the last mark of each trace: who holds more GPU time than another and serves fewer jobs.
+fn fewer_served(rows: &[ReplayRow]) -> Vec<String> {
+    let marked = rows
+        .iter()
+        .filter_map(|row| Some((row, row.arrived_percent?)));
+    let mut last: Vec<(&str, f64)> = Vec::new();
+    for (row, mark) in marked.clone() {
+        match last.iter_mut().find(|(trace, _)| *trace == row.trace) {
+            Some((_, most)) => *most = most.max(mark),
+            None => last.push((&row.trace, mark)),
+        }
+    }
+    let mut notes = Vec::new();
+    for (trace, mark) in last {
+        let at = marked
+            .clone()
+            .filter(|(row, at)| row.trace == trace && (at - mark).abs() < 1e-9);
+        let at: Vec<&ReplayRow> = at.map(|(row, _)| row).collect();
+        let means = means(&at);
+        for one in &means {
+            let beaten = means
+                .iter()
+                .filter(|other| one.held > other.held && one.placed + 0.5 <= other.placed);
+            let worst = beaten.max_by(|a, b| a.placed.total_cmp(&b.placed));
+            if let Some(other) = worst {
+                notes.push(format!(
+                    "{trace} at {mark:.0} %: {} holds {:.2} % of the GPUs where {} holds {:.2} %, and serves \
+                     {:.0} fewer jobs.",
+                    one.policy,
+                    one.held,
+                    other.policy,
+                    other.held,
+                    other.placed - one.placed
+                ));
+            }
+        }
+    }
+    notes
+}
+
+fn means<'a>(rows: &[&'a ReplayRow]) -> Vec<Mean<'a>> {
+    let mut out: Vec<(Mean<'a>, f64)> = Vec::new();
+    for row in rows {
+        let Some(held) = row.gpu_allocated_percent else {
+            continue;
+        };
+        let placed = row.placed as f64;
+        match out.iter_mut().find(|(mean, _)| mean.policy == row.policy) {
+            Some((mean, count)) => {
+                mean.held += held;
+                mean.placed += placed;
+                *count += 1.0;
+            }
+            None => out.push((
+                Mean {
+                    policy: &row.policy,
+                    held,
+                    placed,
+                },
+                1.0,
+            )),
+        }
+    }
+    let mean = |(mut mean, count): (Mean<'a>, f64)| {
+        mean.held /= count;
+        mean.placed /= count;
+        mean
+    };
+    out.into_iter().map(mean).collect()
 }
 
 fn cells(row: &ReplayRow, timed: bool, hashed: bool, more: &[&'static str]) -> Vec<Cell> {

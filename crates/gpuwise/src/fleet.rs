@@ -128,7 +128,7 @@ pub(crate) fn kind_of(catalogue: &Catalogue, gpu: &Gpu) -> KnownGpu {
     }
 }
 
-/// The world that a fleet file and a job file describe at time 0: instances are there, jobs that run
+/// The world that a fleet file and a job file describe now: instances are there, jobs that run
 /// are placed, the others wait.
 ///
 /// # Errors
@@ -146,12 +146,15 @@ pub(crate) fn world(file: &FleetFile, jobs: Option<&JobsFile>) -> anyhow::Result
         let gpu = gpuwise_domain::placement::GpuId(at as u32);
         states.extend((health != Health::Up).then_some(Event::GpuHealth { gpu, health }));
     }
+    // A fleet file speaks of times from now; a job file knows when now is.
+    let now = jobs.map_or(Nanoseconds(0), |jobs| jobs.now);
+    for kept in &mut whole.reservations {
+        kept.from = Nanoseconds(kept.from.0.saturating_add(now.0));
+        kept.until = Nanoseconds(kept.until.0.saturating_add(now.0));
+    }
     let mut world = World::new(&whole);
     let mut apply = |event: Event, what: &dyn Fn() -> String| -> anyhow::Result<()> {
-        let stamped = Stamped {
-            at: Nanoseconds(0),
-            event,
-        };
+        let stamped = Stamped { at: now, event };
         world
             .apply(&stamped)
             .map_err(|refused| Problem::new(what()).because(refused).into())

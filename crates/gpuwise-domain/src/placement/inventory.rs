@@ -1,7 +1,8 @@
 //! What there is: nodes, GPUs, how they are joined, and what is kept for whom.
 
 use super::{
-    DomainId, GpuId, IslandId, KindId, MigGeometry, NodeId, PoolId, Queue, QueueId, Sharing,
+    DomainId, GpuId, IslandId, KindId, MigGeometry, NodeId, PoolId, Queue, QueueId, Scheduling,
+    Sharing,
 };
 use alloc::{string::String, vec::Vec};
 use gpuwise_units::{HourlyPrice, Nanoseconds};
@@ -29,6 +30,8 @@ pub struct Fleet {
     pub reservations: Vec<Reservation>,
     /// How what queues take is made comparable.
     pub sharing: Sharing,
+    /// In which order those who wait are taken, and who may go ahead.
+    pub scheduling: Scheduling,
 }
 
 /// A kind of GPU.
@@ -55,9 +58,9 @@ pub struct GpuKind {
 pub struct Node {
     /// Its name.
     pub name: String,
-    /// Processor time in thousandths of a core.
+    /// Processor time in thousandths of a core; [`Node::CPU_UNKNOWN`]: it is not known.
     pub cpu_milli: u64,
-    /// Memory in MiB.
+    /// Memory in MiB; [`Node::MEMORY_UNKNOWN`]: it is not known.
     pub memory_mib: u64,
     /// Its own GPUs, in the driver's order; pooled ones are not among them.
     pub gpus: Vec<GpuId>,
@@ -69,6 +72,31 @@ pub struct Node {
     pub slots: u32,
     /// Whether it can be used.
     pub health: Health,
+}
+
+impl Node {
+    /// Stands for processor time that is not known: more than any node has, so that it limits nobody.
+    pub const CPU_UNKNOWN: u64 = 1 << 30;
+    /// Stands for memory that is not known: more than any node has, so that it limits nobody.
+    pub const MEMORY_UNKNOWN: u64 = 1 << 40;
+
+    /// Processor time in thousandths of a core, where it is known.
+    pub const fn cpu(&self) -> Option<u64> {
+        if self.cpu_milli < Self::CPU_UNKNOWN {
+            Some(self.cpu_milli)
+        } else {
+            None
+        }
+    }
+
+    /// Memory in MiB, where it is known.
+    pub const fn memory(&self) -> Option<u64> {
+        if self.memory_mib < Self::MEMORY_UNKNOWN {
+            Some(self.memory_mib)
+        } else {
+            None
+        }
+    }
 }
 
 /// A GPU.

@@ -26,9 +26,13 @@ pub use inventory::{
 pub use mig::{GeometryFault, MigBoard, MigGeometry, MigShape, Occupancy, ProfileSet};
 pub use moment::{Holding, Moment};
 pub use plan::{Action, Cause, GpuShare, Part, Plan, Seat};
-pub use queue::{Queue, QueueProblem, Quota, Sharing, Weigh, queue_problems};
+pub use queue::{
+    Backfill, Order, Queue, QueueProblem, Quota, Scheduling, Sharing, Weigh, queue_problems,
+};
 pub use replay::ReplayRow;
-pub use report::{Cure, Decision, Figures, Outcome, Remedy, Report, Shortage};
+pub use report::{
+    Cure, Decision, Figures, Outcome, QuotaLimit, QuotaShort, Remedy, Report, Shortage,
+};
 pub use serving::{ServingDay, ServingHolder, ServingRequest};
 pub use sharing::{Apart, SharingMeans, VgpuProfile};
 

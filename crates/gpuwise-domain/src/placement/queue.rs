@@ -21,6 +21,9 @@ pub struct Queue {
     pub reclaims: bool,
     /// What it may spend in a period of the budget; `None`: no limit.
     pub budget: Option<Money>,
+    /// What it used before, itself and not those below it, counted less with its age where that counts:
+    /// thousandths of GPU-hours, weighted.
+    pub used_milli: u64,
 }
 
 /// What a queue may take of some kinds of GPU, in thousandths of GPUs.
@@ -65,6 +68,89 @@ pub enum Weigh {
     /// A queue's share is that of what it has most of: a kind of GPU, processor time or memory, each
     /// beside what the fleet has (dominant resource).
     Dominant,
+}
+
+/// In which order those who wait are looked at.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Order {
+    /// As they came.
+    Arrival,
+    /// By priority, then as they came.
+    Priority,
+    /// By priority, then the one that is expected to take least.
+    Shortest,
+    /// By priority, then the one that has held least GPU time.
+    LeastServed,
+    /// By priority, then the one whose deadline comes first.
+    Deadline,
+    /// The queue with the least share beside its weight first; in it by priority, then as they came.
+    Share,
+}
+
+impl Order {
+    /// Every order.
+    pub const ALL: [Self; 6] = [
+        Self::Arrival,
+        Self::Priority,
+        Self::Shortest,
+        Self::LeastServed,
+        Self::Deadline,
+        Self::Share,
+    ];
+
+    /// The word of files.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Arrival => "fifo",
+            Self::Priority => "priority",
+            Self::Shortest => "shortest",
+            Self::LeastServed => "least-served",
+            Self::Deadline => "deadline",
+            Self::Share => "fair-share",
+        }
+    }
+}
+
+/// Who may go ahead of one who finds no place.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Backfill {
+    /// Nobody.
+    None,
+    /// Whoever finds a place, even where that delays those before it.
+    Any,
+    /// Whoever does not delay the first who waits: its start is reserved.
+    Easy,
+    /// Whoever delays nobody before it: all starts are reserved.
+    Conservative,
+}
+
+impl Backfill {
+    /// Every way.
+    pub const ALL: [Self; 4] = [Self::None, Self::Any, Self::Easy, Self::Conservative];
+
+    /// The word of files.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::None => "none",
+            Self::Any => "any",
+            Self::Easy => "easy",
+            Self::Conservative => "conservative",
+        }
+    }
+}
+
+/// How a fleet's file says that those who wait are taken in turn; what it leaves out is for who asks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Scheduling {
+    /// In which order.
+    pub order: Option<Order>,
+    /// Who may go ahead.
+    pub backfill: Option<Backfill>,
+    /// Who has waited so long goes first, and its start is reserved.
+    pub starvation: Option<Nanoseconds>,
+    /// Whether a queue has a weight or a priority, or a way of comparing shares is said: what counts only
+    /// by fair share.
+    pub weighs: bool,
 }
 
 /// What is wrong with a list of queues.

@@ -122,15 +122,9 @@ pub enum Shortage {
         /// Workers that find a seat.
         fit: u32,
     },
-    /// Its queue, or one above it, has used up what it may take.
-    Quota {
-        /// The queue's place in the list.
-        queue: u32,
-        /// Thousandths of GPUs that it may take.
-        limit_milli: u64,
-        /// Thousandths of GPUs that it has.
-        used_milli: u64,
-    },
+    /// Its queue may not take so much: by its own quota, by that of one above it, or because others
+    /// have what queues share.
+    Quota(QuotaShort),
     /// Its queue's budget is spent.
     Budget {
         /// The queue's place in the list.
@@ -146,6 +140,68 @@ pub enum Shortage {
         /// Who.
         head: JobId,
     },
+}
+
+/// Why a queue may not take what a job needs; in thousandths of GPUs of the kinds that the quota is for.
+///
+/// `room = max(0, limit − used − kept) + reserved`, and `room < needed`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct QuotaShort {
+    /// The job's queue: its place in the list.
+    pub queue: u32,
+    /// What of these kinds is its own (its nominal quota).
+    pub nominal_milli: u64,
+    /// What it uses of them, with all below it.
+    pub held_milli: u64,
+    /// Of which kinds.
+    pub kinds: Kinds,
+    /// What the job needs at least.
+    pub needed_milli: u64,
+    /// What its queue may still take.
+    pub room_milli: u64,
+    /// What sets the limit.
+    pub by: QuotaLimit,
+    /// The limit.
+    pub limit_milli: u64,
+    /// What is used of it.
+    pub used_milli: u64,
+    /// What of the rest is kept for queues below the limit, which do not lend it.
+    pub kept_milli: u64,
+    /// What of that is kept for this queue and those between it and the limit.
+    pub reserved_milli: u64,
+    /// Who uses it: the queues next below the limit that use most, by their places, most first.
+    pub users: [Option<(u32, u64)>; 3],
+}
+
+/// What sets the limit of what a queue may take.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum QuotaLimit {
+    /// The most that this queue may ever have.
+    Cap {
+        /// Its place in the list: the job's queue, or one above it.
+        queue: u32,
+    },
+    /// What is this queue's own and what it may borrow.
+    Borrowing {
+        /// Its place in the list: the job's queue, or one above it.
+        queue: u32,
+        /// What is its own.
+        nominal_milli: u64,
+        /// What it may borrow beyond that.
+        borrowing_milli: u64,
+    },
+    /// What all queues have together (their cohort).
+    Cohort,
+}
+
+impl QuotaShort {
+    /// The queue whose limit it is; the job's own where queues share it.
+    pub const fn limits(&self) -> u32 {
+        match self.by {
+            QuotaLimit::Cap { queue } | QuotaLimit::Borrowing { queue, .. } => queue,
+            QuotaLimit::Cohort => self.queue,
+        }
+    }
 }
 
 /// What would help a job that waits.

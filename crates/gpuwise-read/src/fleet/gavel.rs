@@ -37,12 +37,19 @@ const TRACE: &str = "job_id,arrival_s,job_type,scale_factor,total_steps,priority
 const UNIT: &str = "job_id,unit_arrival,template_index,scale_factor,v100_duration_s,total_steps";
 /// The columns of the table of programs.
 const PROGRAMS: &str = "template_index,job_type,distributed";
+/// The columns of a table of speeds of programs that run alone.
+const SPEEDS: &str = "worker_type,job_type,scale_factor,steps_per_second";
 /// GPUs of a job at most.
 const MOST_GPUS: u32 = 65_536;
 
 /// Whether a text begins as a trace does.
 pub fn is_gavel_trace(text: &str) -> bool {
     text.lines().next().map(str::trim_end) == Some(TRACE)
+}
+
+/// Whether a text begins as a unit trace does.
+pub fn is_gavel_unit_trace(text: &str) -> bool {
+    text.lines().next().map(str::trim_end) == Some(UNIT)
 }
 
 /// Reads a trace: `job_id,arrival_s,job_type,scale_factor,total_steps,priority_weight`. Jobs are given in
@@ -121,20 +128,26 @@ pub fn read_gavel_programs(file: &str, text: &str) -> Result<Vec<String>, FleetE
 }
 
 /// Reads speeds: a JSON object of kinds of GPU, in each an object of `('program', GPUs)`, in each `null`
-/// with the steps per second alone, and other programs of the same form with those of both side by side.
-/// Pairs on different numbers of GPUs, and kinds whose name ends in `_unconsolidated` (GPUs of different
-/// nodes), are passed over.
+/// with the steps per second alone, and other programs of the same form with those of both side by side;
+/// or a table of programs that run alone, `worker_type,job_type,scale_factor,steps_per_second`, which says
+/// nothing of sharing. Pairs on different numbers of GPUs, and kinds whose name ends in `_unconsolidated`
+/// (GPUs of different nodes), are passed over.
 ///
 /// # Errors
-/// When it is no such object, or a speed is no number.
+/// When it is neither, or a speed is no number.
 pub fn read_gavel_speeds(file: &str, text: &str) -> Result<GavelSpeeds, FleetError> {
     let wrong = |place: String, problem: &str| FleetError {
         file: file.into(),
         place,
         problem: problem.into(),
     };
-    let value: Value = serde_json::from_str(text)
-        .map_err(|error| wrong(format!("line {}", error.line()), "this is not JSON"))?;
+    if text.lines().next().map(str::trim_end) == Some(SPEEDS) {
+        return speeds_alone(file, text);
+    }
+    let value: Value = serde_json::from_str(text).map_err(|error| {
+        let problem = format!("this is neither JSON nor a table with the header {SPEEDS}");
+        wrong(format!("line {}", error.line()), &problem)
+    })?;
     let kinds = value
         .as_object()
         .ok_or_else(|| wrong("the file".into(), "expected an object of kinds of GPU"))?;
@@ -176,6 +189,28 @@ pub fn read_gavel_speeds(file: &str, text: &str) -> Result<GavelSpeeds, FleetErr
                         .push((kind.clone(), program.clone(), mate, gpus, both));
                 }
             }
+        }
+    }
+    Ok(speeds)
+}
+
+/// A row for each program alone.
+fn speeds_alone(file: &str, text: &str) -> Result<GavelSpeeds, FleetError> {
+    let mut speeds = GavelSpeeds::default();
+    let mut seen = std::collections::BTreeSet::new();
+    for Row { line, cells } in rows(file, text, SPEEDS)? {
+        let row = Record { file, line, cells };
+        let (kind, program, gpus) = (row.cell(0), row.cell(1), row.gpus(2)?);
+        if kind.is_empty() || program.is_empty() {
+            return Err(row.wrong("worker_type or job_type is empty".into()));
+        }
+        if !seen.insert((kind, program, gpus)) {
+            return Err(row.wrong(format!("{program} on {gpus} {kind} is there twice")));
+        }
+        let speed = row.real(3, "steps_per_second", 0.0)?;
+        if !kind.ends_with("_unconsolidated") {
+            let row = (kind.to_owned(), program.to_owned(), gpus, speed);
+            speeds.alone.push(row);
         }
     }
     Ok(speeds)

@@ -13,15 +13,15 @@ mod text;
 
 pub use found::{FoundError, FoundGpu, FoundNode, FoundSlice, fleet_file, merge_found, read_found};
 pub use gavel::{
-    GavelJob, GavelPair, GavelSpeeds, is_gavel_trace, read_gavel_programs, read_gavel_speeds,
-    read_gavel_trace, read_gavel_units,
+    GavelJob, GavelPair, GavelSpeeds, is_gavel_trace, is_gavel_unit_trace, read_gavel_programs,
+    read_gavel_speeds, read_gavel_trace, read_gavel_units,
 };
 pub use genai::{GenaiTexts, read_genai_day};
 pub use inventory::{FindGpu, FleetFile, KnownGpu, fabric_of, read_fleet};
 pub use jobs::{JobsFile, read_jobs};
 pub use openb::{read_openb_nodes, read_openb_tasks};
 pub use openb_order::{SeededOrder, read_openb_orders};
-pub use philly::read_philly;
+pub use philly::{is_philly_trace, read_philly};
 pub use text::{FleetProblem, FleetProblems};
 
 /// What is wrong with a trace.

@@ -29,6 +29,11 @@ const MOST: u32 = 65_536;
 /// Seconds at most: a century.
 const LONGEST: f64 = 3.2e9;
 
+/// Whether a text begins as the jobs of virtual clusters do.
+pub fn is_philly_trace(text: &str) -> bool {
+    text.lines().next().map(str::trim_end) == Some("vc,job,submit_s,gpus,duration_s")
+}
+
 /// Reads jobs (`vc,job,submit_s,gpus,duration_s`) and nodes (`vc,nodes`) of virtual clusters, which come
 /// by name, each with its jobs as they came.
 ///

@@ -1,6 +1,6 @@
 //! Seats for all workers of a job, or for none.
 
-use super::{Effort, Policy};
+use super::{Effort, Policy, among, in_time, rails};
 use crate::{fit::Scope, policy::Search, world::World};
 use gpuwise_domain::placement::{
     Action, DomainId, Event, IslandId, Job, Level, NodeId, Seat, Stamped,
@@ -16,8 +16,21 @@ pub(super) struct Found {
 }
 
 /// Seats for as many workers as are preferred, at least for as many as it needs; within one domain
-/// where it wishes so; never on the closed nodes, which are sorted.
+/// where it wishes so; on kinds of GPU on which it ends by its deadline where those have room; never on
+/// the closed nodes, which are sorted.
 pub(super) fn seats(
+    world: &World,
+    job: &Job,
+    policy: &mut Policy,
+    effort: Effort,
+    closed: &[NodeId],
+) -> Option<Found> {
+    let fast = in_time::narrowed(world, job);
+    let fast = fast.and_then(|job| on_kinds(world, &job, policy, effort, closed));
+    fast.or_else(|| on_kinds(world, job, policy, effort, closed))
+}
+
+fn on_kinds(
     world: &World,
     job: &Job,
     policy: &mut Policy,
@@ -29,7 +42,9 @@ pub(super) fn seats(
     };
     // The narrowest domain first: what is wide stays free for those who need it.
     let needed = u64::from(job.gang.least) * job.worker.gpu.milli();
-    for scope in scopes_with(world, wish.within, needed) {
+    let mut scopes = scopes_with(world, wish.within, needed);
+    among::near_first(world, job, &mut scopes);
+    for scope in scopes {
         if let Some(found) = within(world, job, policy, effort, (scope, closed)) {
             return Some(found);
         }
@@ -132,14 +147,17 @@ fn within(
             without: &without,
             steps: effort.steps,
         };
-        let Some(choice) = policy.choose.choose(&world, &job.worker, search) else {
+        let Some(choice) = among::choose(&world, job, policy, search) else {
             break;
         };
         if worker == 0 {
             found.candidates = choice.candidates;
             found.weighed = choice.weighed;
         }
-        let seat = choice.candidate.seat;
+        let mut seat = choice.candidate.seat;
+        if let Some(first) = found.seats.first() {
+            rails::align(&world, scope, first, &mut seat);
+        }
         if let Some(spread) = job.spread {
             close(
                 &world,

@@ -1,11 +1,15 @@
 //! The kernel: who of those who wait gets a place now.
 
+mod among;
 mod gang;
+mod in_time;
 mod looks;
 mod one;
+mod rails;
 mod shortage;
 
 pub(crate) use gang::scopes;
+pub use in_time::late;
 pub use looks::Looks;
 pub use shortage::shortage;
 
@@ -19,20 +23,7 @@ use gpuwise_domain::placement::{JobId, Plan, Report};
 use gpuwise_units::Nanoseconds;
 use std::borrow::Cow;
 
-/// In which order those who wait are looked at.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Order {
-    /// As they came.
-    Arrival,
-    /// By priority, then as they came.
-    Priority,
-    /// By priority, then the one that is expected to take least.
-    Shortest,
-    /// By priority, then the one that has held least GPU time.
-    LeastServed,
-    /// The queue with the least share first; in it by priority, then as they came.
-    Share,
-}
+pub use gpuwise_domain::placement::Order;
 
 /// How a decision is made.
 pub struct Policy {
@@ -40,7 +31,7 @@ pub struct Policy {
     pub order: Order,
     /// Which node is taken.
     pub choose: Box<dyn Choose>,
-    /// Whether those behind one who finds no place are looked at.
+    /// Whether those behind one who finds no place are looked at where nobody's start is guaranteed.
     pub skips: bool,
     /// Who may be disturbed for whom.
     pub moves: Moves,
@@ -117,6 +108,8 @@ pub fn decide(
     while let Some((job, aged)) = turns.next(now, &one.world) {
         let goes_on = one.look_at(job, aged, turns.more());
         if !goes_on {
+            // Nobody goes ahead of one who finds no place.
+            one.behind(job, turns.rest());
             break;
         }
     }

@@ -157,7 +157,7 @@ impl Decision<'_> {
                 return true;
             }
         }
-        let quota = matches!(short, None | Some(Shortage::Quota { .. }));
+        let quota = matches!(short, None | Some(Shortage::Quota(_)));
         !returns && quota && self.reclaims(&job)
     }
 
@@ -248,6 +248,13 @@ impl Decision<'_> {
             self.failed.clear();
             hold(self.world.to_mut(), self.now, &room);
             self.plan.actions.extend(room);
+        }
+    }
+
+    /// All of these wait behind one who goes first.
+    pub(super) fn behind(&mut self, head: JobId, jobs: impl Iterator<Item = JobId>) {
+        for job in jobs {
+            self.waits(job, Shortage::BehindHead { head }, None);
         }
     }
 

@@ -14,8 +14,8 @@ mod worth;
 
 pub use pack::{Boards, Cut, Packed, fewest, fill};
 pub use recut::{Present, Recut, arrange, recut};
+pub(crate) use seat::{Tier, merges, seat, tier};
 pub use seat::{make_room, taken};
-pub(crate) use seat::{merges, seat};
 pub use worth::{Spot, Worth, first_fit, most};
 
 use gpuwise_domain::placement::{MigGeometry, MigShape, SliceAsk};

@@ -13,6 +13,11 @@ use gpuwise_domain::placement::{
 /// who need one, a larger profile wastes slices, cutting takes seconds, and a start can spoil others.
 type Rank = (bool, (u8, u8), bool, i64);
 
+/// What a node costs the fleet that gives an instance, least first: MIG must be switched on, the instance
+/// is larger than the smallest of its board that would do, it must be cut. An idle instance that is there
+/// comes before one that is cut anywhere.
+pub(crate) type Tier = (bool, bool, bool);
+
 /// An instance of a node that gives what is asked: an idle one, or one that is cut now. A GPU on which
 /// MIG is off is switched only if it is free and no other has room.
 pub(crate) fn seat(
@@ -22,6 +27,32 @@ pub(crate) fn seat(
     kinds: Kinds,
     scope: Scope,
 ) -> Option<(Vec<GpuShare>, Vec<Action>)> {
+    best(world, node, ask, kinds, scope).map(|(_, share, actions)| (vec![share], actions))
+}
+
+/// What it costs to have an instance of this node; `None`: it gives none.
+pub(crate) fn tier(
+    world: &World,
+    node: &NodeState,
+    ask: SliceAsk,
+    kinds: Kinds,
+    scope: Scope,
+) -> Option<Tier> {
+    let ((switch, weight, cut, _), share, _) = best(world, node, ask, kinds, scope)?;
+    let (_, geometry) = cuttable(world, share.gpu, kinds)?;
+    let smallest = by_cost(geometry, &ask).into_iter().next();
+    let smallest = smallest.and_then(|shape| geometry.shape(shape));
+    let larger = smallest.is_none_or(|row| weight > (row.compute, row.size));
+    Some((switch, larger, cut))
+}
+
+fn best(
+    world: &World,
+    node: &NodeState,
+    ask: SliceAsk,
+    kinds: Kinds,
+    scope: Scope,
+) -> Option<(Rank, GpuShare, Vec<Action>)> {
     let mut best: Option<(Rank, GpuShare, Vec<Action>)> = None;
     for id in &node.gpus {
         let Some((gpu, geometry)) = cuttable(world, *id, kinds) else {
@@ -51,7 +82,7 @@ pub(crate) fn seat(
             best = Some(found);
         }
     }
-    best.map(|(_, share, actions)| (vec![share], actions))
+    best
 }
 
 /// What the instances of a GPU take together; `None` where the geometry forbids them.

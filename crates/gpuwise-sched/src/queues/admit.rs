@@ -42,7 +42,7 @@ pub fn admit(world: &World, job: &Job, now: Nanoseconds) -> Result<Admitted, Sho
         kinds: Kinds::NONE,
         workers: 0,
     };
-    let mut short: Option<Limit> = None;
+    let mut short: Option<(Limit, u64)> = None;
     let mut spent = None;
     for (kind, milli) in amounts(world, job.worker.gpu) {
         let limit = room(world, queue, kind);
@@ -52,9 +52,9 @@ pub fn admit(world: &World, job: &Job, now: Nanoseconds) -> Result<Admitted, Sho
         let mut workers = room.min(u64::from(preferred)) as u32;
         if workers < needed {
             if let Some(limit) = limit
-                && short.is_none_or(|other| limit.room_milli > other.room_milli)
+                && short.is_none_or(|(other, _)| limit.room_milli > other.room_milli)
             {
-                short = Some(limit);
+                short = Some((limit, milli.saturating_mul(u64::from(needed))));
             }
             continue;
         }
@@ -79,7 +79,7 @@ pub fn admit(world: &World, job: &Job, now: Nanoseconds) -> Result<Admitted, Sho
     }
     match (best.workers, spent, short) {
         (0, Some(queue), _) => Err(Shortage::Budget { queue: queue.0 }),
-        (0, None, Some(limit)) => Err(short_of(limit, queue)),
+        (0, None, Some((limit, needed))) => Err(short_of(world, limit, queue, needed)),
         // No kind of the fleet will do: that is for those who look for a place to say.
         (0, None, None) => Ok(everything),
         _ => Ok(best),
@@ -103,22 +103,18 @@ pub(crate) fn within_quota(world: &World, job: &Job, seats: &[Seat]) -> Result<(
         let milli: u64 = inside.map(|(_, milli)| milli).sum();
         let limit = pool.room(world.queues(), queue);
         if milli > limit.room_milli {
-            return Err(short_of(limit, queue));
+            return Err(short_of(world, limit, queue, milli));
         }
     }
     Ok(())
 }
 
-const fn short_of(limit: Limit, queue: QueueId) -> Shortage {
-    let named = match limit.queue {
-        Some(named) => named,
-        None => queue,
-    };
-    Shortage::Quota {
-        queue: named.0,
-        limit_milli: limit.limit_milli,
-        used_milli: limit.used_milli,
-    }
+fn short_of(world: &World, limit: Limit, queue: QueueId, needed_milli: u64) -> Shortage {
+    let pool = world.shares().pools().iter();
+    let mut pool = pool.filter(|pool| pool.kinds == limit.kinds);
+    pool.next().map_or(Shortage::Untold, |pool| {
+        Shortage::Quota(pool.short(world.queues(), queue, limit, needed_milli))
+    })
 }
 
 /// A job narrowed to what it may take.

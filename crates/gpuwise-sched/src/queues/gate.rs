@@ -84,9 +84,12 @@ impl Gate {
 
     /// Nobody of these queues goes ahead of this job.
     pub(crate) fn close(&mut self, shortage: Shortage, job: JobId) {
-        if let Shortage::Quota { queue, .. } | Shortage::Budget { queue } = shortage {
-            self.closed.push((QueueId(queue), job));
-        }
+        let queue = match shortage {
+            Shortage::Quota(short) => short.limits(),
+            Shortage::Budget { queue } => queue,
+            _ => return,
+        };
+        self.closed.push((QueueId(queue), job));
     }
 
     /// So many have a guaranteed start.

@@ -4,7 +4,7 @@
 //! their parent. What is above all queues is the fleet: what no queue owns can be borrowed by any.
 
 use super::account::upwards;
-use gpuwise_domain::placement::{Kinds, Queue, QueueId, Quota};
+use gpuwise_domain::placement::{Kinds, Queue, QueueId, Quota, QuotaLimit, QuotaShort};
 
 /// Kinds that some quota names together.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -39,17 +39,15 @@ struct Row {
     taken: u64,
 }
 
-/// Who sets a limit.
+/// What a queue may still take, and what sets that limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limit {
-    /// Which queue; `None`: what all queues share.
-    pub queue: Option<QueueId>,
+    /// Of which kinds.
+    pub kinds: Kinds,
+    /// What sets it.
+    pub by: QuotaLimit,
     /// What may still be taken.
     pub room_milli: u64,
-    /// What the limit is.
-    pub limit_milli: u64,
-    /// What is taken of it.
-    pub used_milli: u64,
 }
 
 /// Every set of kinds that a quota names, with nothing taken.
@@ -133,47 +131,111 @@ impl Pool {
         self.shared_taken = moved(self.shared_taken, by);
     }
 
-    /// How much a queue may take now beyond what it has, and who sets that limit.
+    /// How much a queue may take now beyond what it has, and what sets that limit.
     pub fn room(&self, queues: &[Queue], queue: QueueId) -> Limit {
         let way: Vec<QueueId> = upwards(queues, Some(queue)).collect();
-        let mut found = Limit {
-            queue: None,
-            room_milli: self.shared_milli.saturating_sub(self.shared_taken),
-            limit_milli: self.shared_milli,
-            used_milli: self.shared_taken,
-        };
+        let mut room_milli = self.shared_milli.saturating_sub(self.shared_taken);
+        let mut by = QuotaLimit::Cohort;
         for id in way.iter().rev() {
             let row = self.row(*id);
             let kept = row.kept.saturating_sub(row.taken);
-            if let Some(borrowing) = row.borrowing {
-                let lends = (row.total - row.kept).saturating_add(borrowing);
+            if let Some(borrowing_milli) = row.borrowing {
+                let lends = (row.total - row.kept).saturating_add(borrowing_milli);
                 let room = lends.saturating_sub(row.taken.saturating_sub(row.kept));
-                if room < found.room_milli {
-                    found = Limit {
-                        queue: Some(*id),
-                        room_milli: room,
-                        limit_milli: row.total.saturating_add(borrowing),
-                        used_milli: row.taken,
+                if room < room_milli {
+                    room_milli = room;
+                    by = QuotaLimit::Borrowing {
+                        queue: id.0,
+                        nominal_milli: row.own,
+                        borrowing_milli,
                     };
                 }
             }
-            found.room_milli = found.room_milli.saturating_add(kept);
+            room_milli = room_milli.saturating_add(kept);
         }
         // A cap holds for all below it, whatever they keep.
         for id in way {
             let row = self.row(id);
             if let Some(cap) = row.cap
-                && cap.saturating_sub(row.held) < found.room_milli
+                && cap.saturating_sub(row.held) < room_milli
             {
-                found = Limit {
-                    queue: Some(id),
-                    room_milli: cap.saturating_sub(row.held),
-                    limit_milli: cap,
-                    used_milli: row.held,
-                };
+                room_milli = cap.saturating_sub(row.held);
+                by = QuotaLimit::Cap { queue: id.0 };
             }
         }
-        found
+        Limit {
+            kinds: self.kinds,
+            by,
+            room_milli,
+        }
+    }
+
+    /// The arithmetic of a limit that leaves a queue less than a job needs.
+    pub fn short(
+        &self,
+        queues: &[Queue],
+        queue: QueueId,
+        limit: Limit,
+        needed_milli: u64,
+    ) -> QuotaShort {
+        let all = || (0..queues.len() as u32).map(QueueId);
+        let parent = |id: QueueId| upwards(queues, Some(id)).nth(1);
+        let tops = all().filter(|id| parent(*id).is_none());
+        let (of, limit_milli, used_milli) = match limit.by {
+            QuotaLimit::Cap { queue } => {
+                let row = self.row(QueueId(queue));
+                (Some(QueueId(queue)), row.cap.unwrap_or(row.own), row.held)
+            }
+            QuotaLimit::Borrowing {
+                queue,
+                nominal_milli,
+                borrowing_milli,
+            } => (
+                Some(QueueId(queue)),
+                nominal_milli.saturating_add(borrowing_milli),
+                self.row(QueueId(queue)).held,
+            ),
+            QuotaLimit::Cohort => {
+                let owned = tops.clone().map(|id| self.row(id).own).sum();
+                let held = tops.map(|id| self.row(id).held).sum();
+                (None, self.capacity_milli.max(owned), held)
+            }
+        };
+        // A cap holds whatever is kept below it.
+        let keeps = !matches!(limit.by, QuotaLimit::Cap { .. });
+        let below = |id: &QueueId| match of {
+            Some(of) => *id != of && upwards(queues, Some(*id)).any(|above| above == of),
+            None => true,
+        };
+        let kept = |id: QueueId| {
+            let row = self.row(id);
+            row.kept.saturating_sub(row.taken)
+        };
+        let own_way = upwards(queues, Some(queue)).filter(below);
+        let mut users: Vec<(u32, u64)> = all()
+            .filter(|id| parent(*id) == of && self.row(*id).held > 0)
+            .map(|id| (id.0, self.row(id).held))
+            .collect();
+        users.sort_by_key(|(id, held)| (core::cmp::Reverse(*held), *id));
+        let mut users = users.into_iter();
+        QuotaShort {
+            queue: queue.0,
+            nominal_milli: self.own(queue),
+            held_milli: self.held(queue),
+            kinds: self.kinds,
+            needed_milli,
+            room_milli: limit.room_milli,
+            by: limit.by,
+            limit_milli,
+            used_milli,
+            kept_milli: if keeps {
+                all().filter(below).map(kept).sum()
+            } else {
+                0
+            },
+            reserved_milli: if keeps { own_way.map(kept).sum() } else { 0 },
+            users: [users.next(), users.next(), users.next()],
+        }
     }
 
     /// What is a queue's own with all below it.

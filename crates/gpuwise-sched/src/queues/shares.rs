@@ -185,9 +185,15 @@ impl World {
             account.running.clear();
         }
         let kinds = self.kinds.len();
-        self.shares
-            .accounts
-            .resize_with(self.queues.len(), || Account::new(kinds, at));
+        for number in self.shares.accounts.len()..self.queues.len() {
+            self.shares.accounts.push(Account::new(kinds, at));
+            let used = self.queues.get(number).map_or(0, |queue| queue.used_milli);
+            for id in upwards(&self.queues, Some(QueueId(number as u32))) {
+                if let Some(account) = self.shares.accounts.get_mut(id.index()) {
+                    account.past += used as f64 * 3.6;
+                }
+            }
+        }
         self.shares.rates = Rates::new(&self.kinds, &self.shares.sharing);
         if self.queues.is_empty() {
             return;
@@ -209,7 +215,10 @@ impl World {
         self.shares.capacity_milli = capacity;
         let hosts = self.nodes.iter().map(|node| &node.node);
         (self.shares.cpu_milli, self.shares.memory_mib) = hosts.fold((0, 0), |(cpu, mem), node| {
-            (cpu + node.cpu_milli, mem + node.memory_mib)
+            (
+                cpu + node.cpu().unwrap_or(0),
+                mem + node.memory().unwrap_or(0),
+            )
         });
         let seated: Vec<(JobId, Vec<Seat>)> = self
             .jobs

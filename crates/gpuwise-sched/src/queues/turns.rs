@@ -74,6 +74,12 @@ impl Turns {
         id.map(|id| (id, false))
     }
 
+    /// All who are still to be looked at: those in line, then those of each queue.
+    pub fn rest(self) -> impl Iterator<Item = JobId> {
+        let queues = self.queues.into_values().flatten();
+        self.line.into_iter().chain(queues)
+    }
+
     /// Whether somebody is still to be looked at.
     pub fn more(&self) -> bool {
         !self.line.is_empty() || !self.queues.is_empty()
@@ -107,6 +113,10 @@ fn key(
             u128::from(belief.expected.0.saturating_sub(state.done.0))
         }),
         Order::LeastServed => state.served_until(world, now),
+        Order::Deadline => state
+            .job
+            .deadline
+            .map_or(u128::MAX, |deadline| u128::from(deadline.0)),
     };
     (true, priority, measure, submitted, id)
 }

@@ -216,33 +216,95 @@ fn addition(world: &World, nodes: Vec<(NodeId, u32)>, placed: usize, cheapest: b
     }
 }
 
-/// Nodes without which as many of `waiting` find a place: on none of them does anything run in `world`.
-/// Those of fewest GPUs are tried to be kept, so that the most can go.
-pub fn returnable(world: &World, waiting: &[JobId], policy: &mut Policy) -> Vec<NodeId> {
-    let goal = placed(world, waiting, policy);
-    let mut idle: Vec<(usize, NodeId)> = world
-        .nodes()
+/// Nodes that can go together: on none of them does anything run in `world`, nothing of them is reserved,
+/// and without all of them every job runs with as many workers and as fast as with them, both now and once
+/// `added` nodes have joined. Each set was tried on a copy of the fleet; large nodes are tried first.
+pub fn returnable(
+    world: &World,
+    waiting: &[JobId],
+    policy: &mut Policy,
+    added: &[(NodeId, u32)],
+) -> Vec<NodeId> {
+    let mut joined = world.clone();
+    let mut futures = vec![world.clone()];
+    if !added.is_empty()
+        && added
+            .iter()
+            .all(|(like, count)| supply::joined(&mut joined, *like, *count))
+    {
+        futures.push(joined);
+    }
+    let goals: Vec<BTreeMap<JobId, Runs>> = futures
         .iter()
-        .zip(0..)
-        .filter(|(state, _)| state.workers == 0 && state.takes_work() && !state.gpus.is_empty())
-        .map(|(state, id)| (state.gpus.len(), NodeId(id)))
+        .map(|world| runs(world, waiting, policy))
         .collect();
-    idle.sort_by_key(|(gpus, id)| (std::cmp::Reverse(*gpus), *id));
-    let mut without = world.clone();
     let mut found = Vec::new();
-    for (_, node) in idle.into_iter().take(MOST_TRIED) {
-        let mut next = without.clone();
+    for node in idle(world).into_iter().take(MOST_TRIED) {
+        let mut next = futures.clone();
         let health = Health::Maintenance;
-        let event = Stamped {
-            at: next.now(),
-            event: Event::NodeHealth { node, health },
-        };
-        if next.apply(&event).is_ok() && placed(&next, waiting, policy) >= goal {
-            without = next;
+        let gone = next.iter_mut().all(|world| {
+            let event = Stamped {
+                at: world.now(),
+                event: Event::NodeHealth { node, health },
+            };
+            world.apply(&event).is_ok()
+        });
+        let mut both = next.iter().zip(&goals);
+        if gone && both.all(|(world, goal)| keeps(goal, &runs(world, waiting, policy))) {
+            futures = next;
             found.push(node);
         }
     }
     found
+}
+
+/// Nodes with GPUs on which nothing runs and nothing is reserved, the largest first.
+pub fn idle(world: &World) -> Vec<NodeId> {
+    let reserved = |id: NodeId| {
+        let mut all = world.reservations().iter();
+        all.any(|one| one.node == id && one.until > world.now())
+    };
+    let mut idle: Vec<(usize, NodeId)> = world
+        .nodes()
+        .iter()
+        .zip((0..).map(NodeId))
+        .filter(|(state, _)| state.workers == 0 && state.takes_work() && !state.gpus.is_empty())
+        .filter(|(_, id)| !reserved(*id))
+        .map(|(state, id)| (state.gpus.len(), id))
+        .collect();
+    idle.sort_by_key(|(gpus, id)| (std::cmp::Reverse(*gpus), *id));
+    idle.into_iter().map(|(_, id)| id).collect()
+}
+
+/// Workers of a job, and its pace.
+type Runs = (usize, u64);
+
+/// What each job has once it was decided on all who wait.
+fn runs(world: &World, waiting: &[JobId], policy: &mut Policy) -> BTreeMap<JobId, Runs> {
+    let (plan, _) = decide(world.now(), world, waiting, policy, Effort::BARE);
+    let mut after = world.clone();
+    for action in plan.actions {
+        let event = Stamped {
+            at: after.now(),
+            event: Event::Done(action),
+        };
+        // The plan was made for this world.
+        let _ = after.apply(&event);
+    }
+    let jobs = after.jobs().filter(|(_, state)| !state.seats.is_empty());
+    jobs.map(|(id, state)| {
+        let pace = after.pace_milli(state, &state.seats);
+        (id, (state.seats.len(), pace.into()))
+    })
+    .collect()
+}
+
+/// Whether every job has what it had, or more.
+fn keeps(goal: &BTreeMap<JobId, Runs>, has: &BTreeMap<JobId, Runs>) -> bool {
+    goal.iter().all(|(id, (workers, pace))| {
+        let now = has.get(id);
+        now.is_some_and(|(other, faster)| other >= workers && faster >= pace)
+    })
 }
 
 /// GPUs that could be cut or joined for those who still wait after a plan: each cure once, with how many

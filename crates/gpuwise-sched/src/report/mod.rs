@@ -5,11 +5,12 @@ mod bound;
 mod capacity;
 mod cures;
 mod figures;
+mod quota_words;
 mod room;
 mod words;
 
 pub use bound::most_placed;
-pub use capacity::{Addition, additions, recuts, returnable};
+pub use capacity::{Addition, additions, idle, recuts, returnable};
 pub use cures::{cured, cures};
 pub use figures::{FleetFigures, Stranded, Typical, fleet_figures, typical};
 pub use room::{Domains, Room, best_domain, spread_room, workers_free, workers_in_all};
@@ -17,6 +18,7 @@ pub use words::{shortage_words, span};
 
 use crate::{
     decide::{Effort, Policy, shortage},
+    queues::admit,
     world::World,
 };
 use gpuwise_domain::placement::{JobId, Outcome, Remedy, Report, Shortage};
@@ -59,7 +61,15 @@ pub fn deepen(
                 told.push((decision.job, *short));
             }
         }
-        if left > 0 && found.is_empty() {
+        // Others may have been placed since: what is said is of the fleet as it is shown.
+        if matches!(short, Shortage::Quota(_))
+            && let Err(now @ Shortage::Quota(_)) = admit(world, &state.job, world.now())
+        {
+            *short = now;
+        }
+        // Nothing is short for one who may not go ahead: it is next once the other has started.
+        let behind = matches!(short, Shortage::BehindHead { .. });
+        if left > 0 && found.is_empty() && !behind {
             left -= 1;
             *found = cures(world, decision.job, policy, effort);
             let wait = found.iter().find_map(|cure| match cure.remedy {

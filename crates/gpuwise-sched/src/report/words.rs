@@ -61,19 +61,7 @@ pub fn shortage_words(world: &World, job: &Job, shortage: &Shortage) -> String {
             });
             format!("needs {needed} workers{wish}; {fit} find a seat")
         }
-        Shortage::Quota {
-            queue,
-            limit_milli,
-            used_milli,
-        } => {
-            let names = world.queues().get(*queue as usize);
-            format!(
-                "queue {} may have {} GPUs and has {}",
-                names.map_or("?", |queue| queue.name.as_str()),
-                thousandths(*limit_milli),
-                thousandths(*used_milli)
-            )
-        }
+        Shortage::Quota(short) => super::quota_words::quota(world, short),
         Shortage::Budget { queue } => {
             let names = world.queues().get(*queue as usize);
             let name = names.map_or("?", |queue| queue.name.as_str());
@@ -184,7 +172,7 @@ fn on_node(world: &World, node: Option<NodeId>) -> String {
     )
 }
 
-fn thousandths(milli: u64) -> String {
+pub(super) fn thousandths(milli: u64) -> String {
     let (whole, rest) = (milli / 1000, milli % 1000);
     if rest == 0 {
         return whole.to_string();

@@ -9,10 +9,11 @@ use gpuwise_units::RandomStream;
 /// First in, first out, as published with Gavel.
 ///
 /// A job that ends hands its GPUs to the head of the queue if that fits. What is free then goes to jobs
-/// in the order of their coming until one fits nowhere. Blind, a job takes the first kind that has
-/// anything free, and a kind drawn at random leaves the list when one is full, so that GPUs may stay
-/// idle until shares are next computed; aware, it takes the kind on which it is fastest, and everybody
-/// is dealt with anew each time.
+/// in the order of their coming until one fits nowhere. Blind, a job is given the last kind of the list,
+/// the fastest, whether or not that has enough free as long as some kind has; a kind drawn at random
+/// leaves the list when that one is exactly full. So more is promised of one kind than it has: those who
+/// came late wait for it until others end, while slower GPUs stand idle. Aware, a job takes the kind on
+/// which it is fastest, and everybody is dealt with anew each time.
 #[derive(Debug, Clone)]
 pub(super) struct Fifo {
     aware: bool,
@@ -32,7 +33,7 @@ impl Fifo {
     }
 
     /// Who is still here keeps its place; who has ended is replaced by the head of the queue.
-    fn renew(&mut self, jobs: &[RoundJob], ground: &Ground<'_>, free: &mut [u32]) -> Vec<usize> {
+    fn renew(&mut self, jobs: &[RoundJob], ground: &Ground<'_>, free: &mut [i64]) -> Vec<usize> {
         let at = |number: u32| jobs.binary_search_by_key(&number, |job| job.number).ok();
         let mut held = std::mem::take(&mut self.held);
         if self.aware {
@@ -44,9 +45,9 @@ impl Fifo {
             .collect();
         queue.reverse();
         for (number, kind) in held {
-            let gpus = |job: usize| ground.speeds.gpus(jobs[job].class);
+            let gpus = |job: usize| i64::from(ground.speeds.gpus(jobs[job].class));
             if let Some(job) = at(number) {
-                free[kind] = free[kind].saturating_sub(gpus(job));
+                free[kind] -= gpus(job);
                 self.held.push((number, kind));
             } else if let Some(job) = queue.last().copied().filter(|job| {
                 gpus(*job) <= free[kind] && ground.speeds.alone(jobs[*job].class, kind) > 0.0
@@ -99,12 +100,12 @@ impl ShareRule for Fifo {
 
     fn shares(&mut self, _now_s: f64, jobs: &[RoundJob], ground: &Ground<'_>) -> Vec<Share> {
         let kinds = ground.supply.len();
-        let mut free = ground.supply.to_vec();
+        let mut free: Vec<i64> = ground.supply.iter().map(|gpus| i64::from(*gpus)).collect();
         let queue = self.renew(jobs, ground, &mut free);
         // Kinds stand slowest first, as published: the last one is tried first.
         let mut open: Vec<usize> = (0..kinds).rev().filter(|kind| free[*kind] > 0).collect();
         for job in queue {
-            let gpus = ground.speeds.gpus(jobs[job].class);
+            let gpus = i64::from(ground.speeds.gpus(jobs[job].class));
             let fits: Vec<usize> = (open.iter().copied())
                 .filter(|kind| free[*kind] >= gpus)
                 .collect();
@@ -112,7 +113,8 @@ impl ShareRule for Fifo {
                 break;
             }
             let (drawn, kind) = self.kind(&jobs[job], ground, &fits, &open);
-            if ground.speeds.alone(jobs[job].class, kind) <= 0.0 || free[kind] < gpus {
+            let ever = i64::from(ground.supply[kind]) >= gpus;
+            if !ever || ground.speeds.alone(jobs[job].class, kind) <= 0.0 {
                 continue;
             }
             free[kind] -= gpus;

@@ -85,6 +85,7 @@ fn estate() -> Fleet {
         priority: 0,
         reclaims: false,
         budget: None,
+        used_milli: 0,
     };
     fleet.queues = vec![
         queue("all", None, quota(8000, None, Some(5000))),

@@ -561,6 +561,7 @@ fn what_is_kept_is_lent_and_taken_back_at_once() {
         priority: 0,
         reclaims: false,
         budget: None,
+        used_milli: 0,
     };
     let mut fleet = fleet(&[2]);
     fleet.queues = vec![queue("theirs"), queue("mine")];

@@ -3,13 +3,14 @@
 use crate::support::{fleet, job};
 use gpuwise_domain::placement::{
     Action, Belief, Cause, Ended, Event, Fleet, GpuKind, Job, JobId, KindId, Kinds, NodeId,
-    Outcome, Plan, Preemption, Queue, QueueId, QueueProblem, Quota, Report, Reservation, Sharing,
-    Shortage, Stamped, Weigh,
+    Outcome, Plan, Preemption, Queue, QueueId, QueueProblem, Quota, QuotaLimit, QuotaShort, Report,
+    Reservation, Sharing, Shortage, Stamped, Weigh,
 };
 use gpuwise_sched::{
     decide::{Effort, Order, Policy, decide},
     policy::FirstFit,
     queues::{self, Limits, validate},
+    report::shortage_words,
     world::World,
 };
 use gpuwise_units::{HourlyPrice, Money, Nanoseconds};
@@ -26,6 +27,7 @@ fn queue(name: &str, parent: Option<u32>, quotas: &[Quota]) -> Queue {
         priority: 0,
         reclaims: true,
         budget: None,
+        used_milli: 0,
     }
 }
 
@@ -275,15 +277,21 @@ fn a_queue_takes_back_what_it_lent_and_no_more() {
         plan.actions.is_empty(),
         "neither takes from the other what is its own"
     );
-    assert!(matches!(why(&report, 12), Shortage::Quota { .. }));
-    assert!(matches!(
-        why(&report, 3),
-        Shortage::Quota {
-            queue: 0,
-            used_milli: 8000,
-            ..
-        }
-    ));
+    assert!(matches!(why(&report, 12), Shortage::Quota(_)));
+    let Shortage::Quota(short) = why(&report, 3) else {
+        panic!("job 3 waits for quota");
+    };
+    // Each queue has its own 4, and all 8 that they share are taken: none of it by a beyond its own.
+    assert_eq!((short.queue, short.by), (0, QuotaLimit::Cohort));
+    assert_eq!((short.nominal_milli, short.held_milli), (4000, 4000));
+    assert_eq!((short.limit_milli, short.used_milli), (8000, 8000));
+    assert_eq!(short.users, [Some((0, 4000)), Some((1, 4000)), None]);
+    let state = run.world.job(JobId(3)).unwrap();
+    assert_eq!(
+        shortage_words(&run.world, &state.job, &Shortage::Quota(short)),
+        "needs 2 GPUs, and queue a may take no more: it uses 4 of its nominal quota of 4, and of the 8 \
+         that all queues share 8 are used (a 4, b 4)"
+    );
 }
 
 #[test]
@@ -562,6 +570,31 @@ proptest! {
         }
     }
 
+    /// Where a quota is short, what is said of it is what the files and the jobs say, and adds up.
+    #[test]
+    fn what_is_said_of_a_quota_adds_up(
+        queues in trees(),
+        steps in prop::collection::vec((0_u32..5, 1_u32..4), 1..24),
+    ) {
+        let mut run = Run::new(&[4, 4], &queues, policy(Order::Arrival, 0, None));
+        for (id, (queue, gpus)) in steps.into_iter().enumerate() {
+            let queue = queue % queues.len() as u32;
+            let asked = Job { preemption: Preemption::Never, ..in_queue(id as u32, queue, gpus, 100) };
+            run.submit(id as u64, asked);
+            let before = run.world.clone();
+            let waiting = [JobId(id as u32)];
+            let mut policy = policy(Order::Arrival, 0, None);
+            let now = before.now();
+            let (_, report) = decide(now, &before, &waiting, &mut policy, Effort::ORDINARY);
+            for told in &report.decisions {
+                if let Outcome::Waits { shortage: Shortage::Quota(short), .. } = &told.outcome {
+                    adds_up(&before, &queues, (queue, gpus), short)?;
+                }
+            }
+            let _ = run.decide(id as u64);
+        }
+    }
+
     /// With durations that are known the first who waits starts no later than if nobody went ahead, and
     /// no later than it was told.
     #[test]
@@ -607,6 +640,73 @@ proptest! {
             prop_assert!(start.is_some_and(|start| start <= bound), "{job}: {start:?} > {bound}");
         }
     }
+}
+
+/// The figures of a short quota, counted from the jobs' seats and the queues as they were given.
+fn adds_up(
+    world: &World,
+    queues: &[Queue],
+    (queue, gpus): (u32, u32),
+    short: &QuotaShort,
+) -> Result<(), TestCaseError> {
+    prop_assert_eq!(
+        (short.queue, short.needed_milli),
+        (queue, u64::from(gpus) * 1000)
+    );
+    prop_assert!(short.room_milli < short.needed_milli);
+    let rest = short
+        .limit_milli
+        .saturating_sub(short.used_milli + short.kept_milli);
+    prop_assert_eq!(rest + short.reserved_milli, short.room_milli, "{:?}", short);
+    prop_assert!(short.reserved_milli <= short.kept_milli);
+    prop_assert_eq!(short.held_milli, held(world, QueueId(queue)));
+    let nominal = |id: u32| queues[id as usize].quotas[0].nominal_milli;
+    prop_assert_eq!(short.nominal_milli, nominal(queue));
+    let limits = |id: u32| queues::upwards(queues, Some(QueueId(queue))).any(|one| one.0 == id);
+    let (below, limit, used) = match short.by {
+        QuotaLimit::Cap { queue } => {
+            prop_assert!(limits(queue));
+            let cap = queues[queue as usize].quotas[0].cap_milli;
+            (
+                Some(QueueId(queue)),
+                cap.unwrap(),
+                held(world, QueueId(queue)),
+            )
+        }
+        QuotaLimit::Borrowing {
+            queue,
+            nominal_milli,
+            borrowing_milli,
+        } => {
+            prop_assert!(limits(queue));
+            prop_assert_eq!(nominal_milli, nominal(queue));
+            let given = queues[queue as usize].quotas[0].borrowing_milli;
+            prop_assert_eq!(given, Some(borrowing_milli));
+            (
+                Some(QueueId(queue)),
+                nominal_milli + borrowing_milli,
+                held(world, QueueId(queue)),
+            )
+        }
+        QuotaLimit::Cohort => {
+            let tops = (0_u32..)
+                .zip(queues)
+                .filter(|(_, row)| row.parent.is_none());
+            let owned: u64 = tops.clone().map(|(id, _)| nominal(id)).sum();
+            let used = tops.map(|(id, _)| held(world, QueueId(id))).sum();
+            // Two nodes of four GPUs.
+            (None, owned.max(8000), used)
+        }
+    };
+    prop_assert_eq!((short.limit_milli, short.used_milli), (limit, used));
+    let mut each = 0;
+    for (id, held_milli) in short.users.into_iter().flatten() {
+        prop_assert_eq!(queues[id as usize].parent, below);
+        prop_assert_eq!(held_milli, held(world, QueueId(id)));
+        each += held_milli;
+    }
+    prop_assert!(each <= used);
+    Ok(())
 }
 
 fn policy_strict() -> Policy {

@@ -599,7 +599,7 @@ fn nodes_that_nobody_would_miss_are_named() {
         apply(&mut world, Event::Submitted(job(0, 1, 2, 1000)));
         world
     };
-    let names: Vec<u32> = returnable(&world, &[JobId(0)], &mut policy())
+    let names: Vec<u32> = returnable(&world, &[JobId(0)], &mut policy(), &[])
         .into_iter()
         .map(|id| id.0)
         .collect();

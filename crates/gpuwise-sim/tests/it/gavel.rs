@@ -280,7 +280,15 @@ fn bad_traces_and_speeds_are_told_with_their_line() {
     let programs = "template_index,job_type,distributed\n1,A,1\n";
     assert!(read_gavel_programs("p.csv", programs).is_err());
     for (text, words) in [
-        ("[", "line 1: this is not JSON"),
+        ("[", "line 1: this is neither JSON nor a table"),
+        (
+            "worker_type,job_type,scale_factor,steps_per_second\nk,A,1,fast\n",
+            "line 2: steps_per_second is \"fast\"",
+        ),
+        (
+            "worker_type,job_type,scale_factor,steps_per_second\nk,A,1,1\nk,A,1,2\n",
+            "line 3: A on 1 k is there twice",
+        ),
         ("[]", "expected an object of kinds"),
         ("{\"k\": 1}", "k: expected an object of programs"),
         ("{\"k\": {\"A\": {}}}", "k, A: expected a name"),
@@ -302,4 +310,22 @@ fn bad_traces_and_speeds_are_told_with_their_line() {
     let speeds = read_gavel_speeds("s.json", text).unwrap();
     assert_eq!(speeds.alone, [("k".into(), "A (x)".into(), 2, 1.5)]);
     assert_eq!(speeds.beside.len(), 1);
+    // The same as a table, which says nothing of sharing.
+    let table = "worker_type,job_type,scale_factor,steps_per_second\nk,A (x),2,1.5\n\
+        k_unconsolidated,A (x),2,1\n";
+    let alone = read_gavel_speeds("s.csv", table).unwrap();
+    assert_eq!((alone.alone, alone.beside.len()), (speeds.alone, 0));
+}
+
+/// More is promised of the fast kind than it has: the second job waits there though a slow GPU is idle.
+/// This is what the published code does with a job that comes when its first kind is full.
+#[test]
+fn blind_first_in_first_out_promises_what_is_taken() {
+    // The first takes one of two fast GPUs, the second asks for two: only the slow kind has two free.
+    let jobs = [job(0.0, 0, 7200), job(0.0, 2, 1440)];
+    let outcome = run(&trace(&jobs, 2, 2), "fifo", SETTING);
+    // 720 s for the first; then 1,440 steps at 12 a second.
+    assert_eq!(outcome.took_s, [Some(720.0), Some(840.0)]);
+    let aware = run(&trace(&jobs, 2, 2), "fifo-aware", SETTING);
+    assert_eq!(aware.took_s, [Some(720.0), Some(240.0)]);
 }

@@ -74,8 +74,8 @@ struct Row {
     rack: Option<String>,
     gpus: String,
     state: String,
-    cpu_milli: u64,
-    memory_mib: u64,
+    cpu_milli: Option<u64>,
+    memory_mib: Option<u64>,
     nvlink: String,
     numa: String,
     rails: String,
@@ -94,8 +94,8 @@ impl Row {
                 .map(|(_, name)| name.to_owned()),
             gpus: kinds_of(scene, id),
             state: scene.marks(id, node),
-            cpu_milli: node.cpu_milli,
-            memory_mib: node.memory_mib,
+            cpu_milli: node.cpu(),
+            memory_mib: node.memory(),
             nvlink: own(|gpu| gpu.island.map(|island| island.0)),
             numa: own(|gpu| gpu.numa),
             rails: own(|gpu| gpu.rail),
@@ -109,18 +109,19 @@ impl Row {
             [one] => (*one).to_owned(),
             [] => String::new(),
         };
-        let cores = self.cpu_milli as f64 / 1000.0;
         vec![
             self.rack.as_ref().map_or_else(Cell::missing, Cell::text),
             Cell::text(name),
             Cell::count(names.len() as u64),
             Cell::text(&self.gpus),
             Cell::text(&self.state),
-            Cell::new(figures::number(cores), cores),
-            Cell::new(
-                figures::bytes(Bytes::from_mib(self.memory_mib)),
-                self.memory_mib,
-            ),
+            Cell::of(self.cpu_milli, |milli| {
+                let cores = milli as f64 / 1000.0;
+                Cell::new(figures::number(cores), cores)
+            }),
+            Cell::of(self.memory_mib, |mib| {
+                Cell::new(figures::bytes(Bytes::from_mib(mib)), mib)
+            }),
             Cell::text(&self.nvlink),
             Cell::text(&self.numa),
             Cell::text(&self.rails),

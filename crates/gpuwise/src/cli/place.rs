@@ -1,6 +1,7 @@
 //! Flags of `gpuwise place`, `gpuwise lint` and `gpuwise capacity`.
 
 use clap::Args;
+use gpuwise_domain::placement::{Backfill, Order};
 use std::path::PathBuf;
 
 #[derive(Debug, Args)]
@@ -48,6 +49,37 @@ pub(crate) struct HowFlags {
     /// Stop, move or shrink those who may be, to make room for those of higher priority
     #[arg(long)]
     pub(crate) disturb: bool,
+    /// Who goes first: fifo, priority, shortest, least-served, deadline or fair-share [default: as the
+    /// fleet file says, else fair-share where queues have weights, else priority]
+    ///
+    /// fair-share: the queue with the least share beside its weight, in it by priority. All but fifo and
+    /// fair-share look at the priority of jobs first; of equals the one that waits longest goes first.
+    #[arg(long, value_name = "ORDER", value_parser = order)]
+    pub(crate) order: Option<Order>,
+    /// Who may go ahead of one who finds no place: none, any, easy or conservative [default: as the
+    /// fleet file says, else any]
+    ///
+    /// easy: who does not delay the first, whose start is reserved by the expected ends of those who run.
+    /// conservative: who delays nobody before it. Jobs of unknown duration delay everybody.
+    #[arg(long, value_name = "HOW", value_parser = backfill)]
+    pub(crate) backfill: Option<Backfill>,
+    /// Who has waited so long goes before all others, and its start is reserved, such as 6h
+    /// [default: as the fleet file says, else never]
+    #[arg(long, value_name = "TIME")]
+    pub(crate) starvation: Option<gpuwise_units::Nanoseconds>,
+}
+
+fn order(text: &str) -> Result<Order, String> {
+    let found = Order::ALL.into_iter().find(|one| one.name() == text);
+    found.ok_or_else(|| format!("expected one of {}", Order::ALL.map(Order::name).join(", ")))
+}
+
+fn backfill(text: &str) -> Result<Backfill, String> {
+    let found = Backfill::ALL.into_iter().find(|one| one.name() == text);
+    found.ok_or_else(|| {
+        let words = Backfill::ALL.map(Backfill::name).join(", ");
+        format!("expected one of {words}")
+    })
 }
 
 #[derive(Debug, Args)]

@@ -5,21 +5,25 @@ use std::path::PathBuf;
 
 #[derive(Debug, Args)]
 pub(crate) struct Replay {
-    /// Trace: openb, openb:VARIANT, genai, gavel, gavel:continuous-single@RATE, or files of these forms
+    /// Trace: openb, openb:VARIANT, genai, gavel, gavel:continuous-single@RATE, philly, philly:CLUSTER, or
+    /// a directory or file of one of these forms
     ///
-    /// openb is Alibaba's placement benchmark; a directory with files of its form is replayed likewise.
-    /// gavel is the published trace of 96 training jobs over 8 V100, 16 P100 and 24 K80, replayed in
+    /// openb is Alibaba's placement benchmark, genai a day of its image generation on fewer GPUs. philly
+    /// is Microsoft's training jobs, each virtual cluster (`vc`) by itself. gavel is the published trace of 96 training jobs over 8 V100, 16 P100 and 24 K80, replayed in
     /// rounds of 360 s; gavel:continuous-single@3.2 and gavel:continuous-multiple@1.0 are the sweeps at
-    /// so many jobs an hour over 36 GPUs of each kind, of which jobs 4000 to 4999 are measured. A file
-    /// whose header is job_id,arrival_s,job_type,scale_factor,total_steps,priority_weight is replayed as
-    /// gavel is.
+    /// so many jobs an hour over 36 GPUs of each kind, of which jobs 4000 to 4999 are measured.
+    ///
+    /// Files are told by their header: a list of pods of openb with the orders beside it; gavel's
+    /// job_id,arrival_s,job_type,scale_factor,total_steps,priority_weight, and PATH@RATE for its
+    /// job_id,unit_arrival,…; philly's vc,job,submit_s,gpus,duration_s, with vc_nodes.csv beside it.
     ///
     /// Traces are looked for in `fleet` under $GPUWISE_DATA, else under ../shared/data.
     #[arg(value_name = "NAME|PATH")]
     pub(crate) trace: String,
     /// Policies, side by side [default: all]
     ///
-    /// In rounds: fifo, fifo-aware, las, las-aware, finish-time, gavel-makespan, isolated, gandiva, srpt,
+    /// On openb, those of `gpuwise place`. On philly: fifo, backfill, conservative, sjf, las, gpuwise. In
+    /// rounds: fifo, fifo-aware, las, las-aware, finish-time, gavel-makespan, isolated, gandiva, srpt,
     /// gpuwise, gpuwise-jct, gpuwise-makespan; "aware" ones know that GPUs differ in speed. gpuwise is
     /// gpuwise-makespan where all jobs come at once and durations are known, else gpuwise-jct.
     #[arg(long, value_name = "NAME", value_delimiter = ',')]
@@ -49,7 +53,8 @@ pub(crate) struct Replay {
     /// Rounds: GPUs of each kind [default: that of the published runs]
     #[arg(long, value_name = "COUNTxKIND,…")]
     pub(crate) fleet: Option<String>,
-    /// Rounds: file of steps per second by kind of GPU, program and partner
+    /// Rounds: file of steps per second by kind of GPU, program and partner, as Gavel publishes them
+    /// (JSON), or worker_type,job_type,scale_factor,steps_per_second (CSV), which says nothing of sharing
     /// [default: gavel/simulation_throughputs.json.gz]
     #[arg(long, value_name = "FILE")]
     pub(crate) speeds: Option<PathBuf>,

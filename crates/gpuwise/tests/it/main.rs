@@ -36,4 +36,5 @@ mod support;
 mod tco;
 mod tier;
 mod train;
+mod turns;
 mod watch;

@@ -1,7 +1,9 @@
 //! Nodes as tools of the field say them: `nvidia-smi -q -x` and `topo -m`, Kubernetes nodes, Slurm
 //! nodes; and a fleet file of them, for people to complete.
 
+mod cut;
 mod kubernetes;
+mod racks;
 mod slurm;
 mod smi;
 mod topology;
@@ -116,12 +118,19 @@ fn json(text: &str) -> Found<Vec<FoundNode>> {
 
 /// What several outputs say of the same nodes, together; nodes in the order in which they first come.
 ///
+/// Names are brought into the form of a fleet file: no braces, no spaces around them, nothing that does not
+/// print.
+///
 /// # Errors
-/// When two outputs give a node another number of GPUs.
+/// When two outputs give a node another number of GPUs, or a node has no name.
 pub fn merge_found(found: Vec<FoundNode>) -> Result<Vec<FoundNode>, String> {
     let mut out: Vec<FoundNode> = Vec::new();
     let mut at: std::collections::BTreeMap<String, usize> = std::collections::BTreeMap::new();
-    for node in found {
+    for mut node in found {
+        node.name = write::plain(&node.name);
+        if node.name.is_empty() {
+            return Err("a node has an empty name; expected the one that it is called by".into());
+        }
         if let Some(known) = at.get(&node.name).and_then(|at| out.get_mut(*at)) {
             join(known, node)?;
         } else {

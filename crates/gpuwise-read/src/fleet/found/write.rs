@@ -1,13 +1,19 @@
 //! Nodes that were found, as a fleet file that people complete and edit.
 
-use super::{FoundGpu, FoundNode, FoundSlice};
+use super::{FoundGpu, FoundNode, FoundSlice, cut, racks::Places};
 use crate::fleet::{FindGpu, KnownGpu};
-use gpuwise_domain::placement::{Health, MigGeometry};
-use std::{collections::BTreeMap, fmt::Write as _};
+use gpuwise_domain::{
+    catalogue::folded,
+    placement::{Health, MigGeometry, Node},
+};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fmt::Write as _,
+};
 
-/// A fleet file (TOML) of these nodes; alike neighbours whose names count on are one table. What no
-/// tool said and a fleet file must say stands as a comment in its place, so that reading it names the
-/// line. GPUs that `find` does not know are described by what is known of them.
+/// A fleet file (TOML) of these nodes, which [`read_fleet`](crate::fleet::read_fleet) accepts; alike
+/// neighbours whose names count on are one table. What no tool said stands as a comment in its place. GPUs
+/// that `find` does not know are described by what is known of them.
 pub fn fleet_file(name: &str, nodes: &[FoundNode], find: &FindGpu<'_>) -> String {
     let mut out = format!("name = {}\n", quoted(name));
     let mut names: BTreeMap<String, Option<KnownGpu>> = BTreeMap::new();
@@ -17,13 +23,18 @@ pub fn fleet_file(name: &str, nodes: &[FoundNode], find: &FindGpu<'_>) -> String
             .entry(product.to_owned())
             .or_insert_with(|| find(product).ok());
     }
+    let mut described: BTreeSet<String> = BTreeSet::new();
     for (product, known) in &names {
-        if known.is_none() {
+        if known.is_none() && described.insert(folded(product)) {
             unknown_kind(&mut out, product, nodes);
         }
     }
     islands(&mut out, nodes);
-    let bodies: Vec<String> = nodes.iter().map(|node| body(node, &names)).collect();
+    let places = Places::of(nodes);
+    let bodies: Vec<String> = nodes
+        .iter()
+        .map(|node| body(node, &names, &places))
+        .collect();
     let mut at = 0;
     while let (Some(node), Some(own)) = (nodes.get(at), bodies.get(at)) {
         let alike = |other: usize| bodies.get(other) == Some(own);
@@ -42,7 +53,9 @@ pub fn fleet_file(name: &str, nodes: &[FoundNode], find: &FindGpu<'_>) -> String
 }
 
 fn product(gpu: &FoundGpu) -> &str {
-    gpu.product.as_deref().unwrap_or("unknown GPU")
+    let said = gpu.product.as_deref().map(str::trim);
+    said.filter(|said| !folded(said).is_empty())
+        .unwrap_or("unknown GPU")
 }
 
 /// Text as TOML has it.
@@ -54,6 +67,8 @@ fn quoted(text: &str) -> String {
                 out.push('\\');
                 out.push(c);
             }
+            // Three of them would look like the beginning of a text over several lines.
+            '\'' => out.push_str("\\u0027"),
             c if c.is_control() => out.push(' '),
             c => out.push(c),
         }
@@ -62,9 +77,21 @@ fn quoted(text: &str) -> String {
     out
 }
 
-/// The name of one thing as TOML has it; a brace would be taken for a range.
+/// The name of one thing: a brace would be taken for a range, and what does not print is no name.
+pub(super) fn plain(text: &str) -> String {
+    let plain = |c: char| match c {
+        '{' => '(',
+        '}' => ')',
+        c if c.is_control() => ' ',
+        c => c,
+    };
+    let text: String = text.chars().map(plain).collect();
+    text.trim().to_owned()
+}
+
+/// The name of one thing as TOML has it.
 fn named(text: &str) -> String {
-    quoted(&text.replace('{', "(").replace('}', ")"))
+    quoted(&plain(text))
 }
 
 /// Text of a comment.
@@ -76,7 +103,8 @@ fn comment(text: &str) -> String {
 
 fn unknown_kind(out: &mut String, product: &str, nodes: &[FoundNode]) {
     let mut gpus = nodes.iter().flat_map(|node| &node.gpus);
-    let memory = gpus.find_map(|gpu| gpu.memory_mib.filter(|_| self::product(gpu) == product));
+    let same = |gpu: &FoundGpu| folded(self::product(gpu)) == folded(product);
+    let memory = gpus.find_map(|gpu| gpu.memory_mib.filter(|mib| *mib > 0 && same(gpu)));
     let _ = write!(
         out,
         "\n# not in the catalogue\n[[gpu_kind]]\nname = {}\n",
@@ -89,9 +117,9 @@ fn unknown_kind(out: &mut String, product: &str, nodes: &[FoundNode]) {
 }
 
 fn islands(out: &mut String, nodes: &[FoundNode]) {
-    let mut of: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+    let mut of: BTreeMap<String, Vec<&str>> = BTreeMap::new();
     for node in nodes {
-        if let Some(island) = &node.island {
+        if let Some(island) = island(node) {
             of.entry(island).or_default().push(&node.name);
         }
     }
@@ -100,10 +128,16 @@ fn islands(out: &mut String, nodes: &[FoundNode]) {
         let _ = write!(
             out,
             "\n[[island]]\nname = {}\nnodes = [{}]\n",
-            named(island),
+            quoted(&island),
             list.join(", ")
         );
     }
+}
+
+/// The island of a node, as it is written.
+fn island(node: &FoundNode) -> Option<String> {
+    let name = plain(node.island.as_deref()?);
+    (!name.is_empty()).then_some(name)
 }
 
 /// The name of `first` and those up to `other`, which is `distance` after it: `gpu-{01..04}`.
@@ -123,7 +157,7 @@ fn range(first: &FoundNode, other: &FoundNode, distance: usize) -> Option<String
 }
 
 /// All of a node's table but its name.
-fn body(node: &FoundNode, names: &BTreeMap<String, Option<KnownGpu>>) -> String {
+fn body(node: &FoundNode, names: &BTreeMap<String, Option<KnownGpu>>, racks: &Places) -> String {
     let mut out = String::new();
     for note in &node.notes {
         let _ = writeln!(out, "# {}", comment(note));
@@ -149,21 +183,22 @@ fn body(node: &FoundNode, names: &BTreeMap<String, Option<KnownGpu>>) -> String 
         [one] => writeln!(out, "gpus = {one}"),
         many => writeln!(out, "gpus = [{}]", many.join(", ")),
     };
-    let _ = match node.cpu_milli {
+    let most = 1_000_000_000;
+    let _ = match node.cpu_milli.filter(|milli| *milli <= most) {
         Some(milli) => writeln!(out, "cpu = {}", milli as f64 / 1000.0),
         None => writeln!(out, "# cpu = ?  # not said: cores that jobs may have"),
     };
-    let _ = match node.memory_mib {
+    let can_be = 1..Node::MEMORY_UNKNOWN;
+    let _ = match node.memory_mib.filter(|mib| can_be.contains(mib)) {
         Some(mib) => writeln!(out, "memory = \"{mib}MiB\""),
         None => writeln!(out, "# memory = \"?\"  # not said: what jobs may have"),
     };
-    for (field, value) in [
-        ("rack", &node.rack),
-        ("block", &node.block),
-        ("zone", &node.zone),
-    ] {
+    for (field, value) in ["rack", "block", "zone"]
+        .into_iter()
+        .zip(racks.of_node(node))
+    {
         if let Some(value) = value {
-            let _ = writeln!(out, "{field} = {}", named(value));
+            let _ = writeln!(out, "{field} = {}", quoted(&value));
         }
     }
     places(&mut out, node);
@@ -196,7 +231,7 @@ fn places(out: &mut String, node: &FoundNode) {
             let _ = writeln!(out, "{field} = [{}]", numbers.join(", "));
         }
     }
-    if node.island.is_some() || !node.links_said || node.gpus.len() < 2 {
+    if island(node).is_some() || !node.links_said || node.gpus.len() < 2 {
         return;
     }
     let mut groups: BTreeMap<u32, Vec<String>> = BTreeMap::new();
@@ -231,15 +266,41 @@ fn mig(out: &mut String, node: &FoundNode, names: &BTreeMap<String, Option<Known
             );
             continue;
         };
-        let mut profiles = Vec::new();
+        let mut shapes = Vec::new();
         for slice in slices {
-            if let Some(name) = profile(board, slice) {
-                profiles.push(quoted(name));
+            if let Some(shape) = profile(board, slice).and_then(|name| board.named(name)) {
+                shapes.push(shape);
                 continue;
             }
             let said = slice.profile.as_deref().unwrap_or("of no known profile");
             let _ = writeln!(out, "# GPU {at} has an instance {}", comment(said));
         }
+        let Some(seats) = cut::seats(board, &shapes) else {
+            let _ = writeln!(
+                out,
+                "# GPU {at} has MIG on, and its {} instances do not go together on one board",
+                shapes.len()
+            );
+            continue;
+        };
+        // Starts were not said; they are written only where a reader could not choose them itself.
+        let found = cut::in_turn(board, &shapes);
+        let seats: Vec<(u8, Option<u8>)> = if found {
+            shapes.into_iter().map(|shape| (shape, None)).collect()
+        } else {
+            seats
+                .into_iter()
+                .map(|(shape, start)| (shape, Some(start)))
+                .collect()
+        };
+        let profiles: Vec<String> = seats
+            .iter()
+            .filter_map(|(shape, start)| Some((&board.shape(*shape)?.profile, start)))
+            .map(|(profile, start)| match start {
+                Some(start) => quoted(&format!("{profile}@{start}")),
+                None => quoted(profile),
+            })
+            .collect();
         tables.push(format!("{at} = [{}]", profiles.join(", ")));
     }
     if !tables.is_empty() {

@@ -51,6 +51,18 @@ impl Build<'_> {
 
     fn nodes_doubted(&self, found: &mut Vec<String>) {
         let fleet = &self.out.fleet;
+        let unsaid = |known: fn(&Node) -> Option<u64>| -> Vec<&str> {
+            names(fleet.nodes.iter().filter(|node| known(node).is_none()))
+        };
+        for (nodes, what) in [(unsaid(Node::cpu), "cpu"), (unsaid(Node::memory), "memory")] {
+            if !nodes.is_empty() {
+                found.push(format!(
+                    "{} nodes do not say their {what}, so that no job is held against it there: {}",
+                    nodes.len(),
+                    listed(&nodes)
+                ));
+            }
+        }
         let (mut cores, mut memory, mut odd) = (Vec::new(), Vec::new(), Vec::new());
         for node in fleet.nodes.iter().filter(|node| !node.gpus.is_empty()) {
             let gpus = || node.gpus.iter().filter_map(|id| fleet.gpus.get(id.index()));

@@ -176,6 +176,12 @@ impl Build<'_> {
             let found = self.problems.take(piece.line_of("sharing"), found);
             self.out.fleet.sharing = found.unwrap_or_default();
         }
+        if let Some(table) = &head.scheduling {
+            let found = queues::scheduling(table);
+            let found = self.problems.take(piece.line_of("scheduling"), found);
+            self.out.fleet.scheduling = found.unwrap_or_default();
+        }
+        self.out.fleet.scheduling.weighs = head.sharing.is_some();
         self.out.fleet.name = head.name.unwrap_or_default();
     }
 }

@@ -129,8 +129,14 @@ impl Build<'_> {
                 .as_deref()
                 .map_or(Ok(Health::Up), health)
                 .map_err(|problem| ("health", problem))?,
-            cpu_milli: cpu_milli(table.cpu).map_err(|problem| ("cpu", problem))?,
-            memory_mib: memory_mib("memory", &table.memory)
+            cpu_milli: table
+                .cpu
+                .map_or(Ok(Node::CPU_UNKNOWN), cpu_milli)
+                .map_err(|problem| ("cpu", problem))?,
+            memory_mib: table
+                .memory
+                .as_deref()
+                .map_or(Ok(Node::MEMORY_UNKNOWN), host_memory)
                 .map_err(|problem| ("memory", problem))?,
             kinds,
         })
@@ -192,6 +198,14 @@ impl Build<'_> {
         }
         out
     }
+}
+
+fn host_memory(text: &str) -> Found<u64> {
+    let mib = memory_mib("memory", text)?;
+    if mib < Node::MEMORY_UNKNOWN {
+        return Ok(mib);
+    }
+    Err(format!("memory is {text:?}; no node has as much"))
 }
 
 /// The health of each GPU: up, but for those that `gpu_health` names.

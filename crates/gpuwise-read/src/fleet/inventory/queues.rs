@@ -2,11 +2,12 @@
 
 use super::{
     Build,
-    tables::{QueueTable, QuotaTable, SharingTable},
+    tables::{QueueTable, QuotaTable, SchedulingTable, SharingTable},
 };
 use crate::fleet::text::{Found, Piece, duration, money};
 use gpuwise_domain::placement::{
-    Kinds as Set, Queue, QueueId, Quota, Sharing, Weigh, queue_problems,
+    Backfill, Kinds as Set, Order, Queue, QueueId, Quota, Scheduling, Sharing, Weigh,
+    queue_problems,
 };
 use std::collections::BTreeMap;
 
@@ -90,6 +91,13 @@ impl Build<'_> {
             Some(found) => Some(self.problems.take(piece.line_of("budget"), found)?),
             None => None,
         };
+        let used = table.used.unwrap_or(0.0);
+        if !(0.0..=1e12).contains(&used) {
+            let what = format!("used is {used}; expected GPU-hours from 0");
+            self.problems.add(piece.line_of("used"), what);
+            return None;
+        }
+        self.out.fleet.scheduling.weighs |= table.weight.is_some() || table.priority.is_some();
         Some(Queue {
             name: table.name.trim().to_owned(),
             parent: None,
@@ -98,6 +106,7 @@ impl Build<'_> {
             priority: table.priority.unwrap_or(0),
             reclaims: table.reclaims.unwrap_or(true),
             budget,
+            used_milli: (used * 1000.0 + 0.5) as u64,
         })
     }
 
@@ -182,7 +191,14 @@ pub(super) fn sharing(table: &SharingTable) -> Found<Sharing> {
     ];
     let weigh = table.weigh.as_deref().unwrap_or("alike");
     let weigh = words.iter().find(|(word, _)| *word == weigh.trim());
-    let past = table.past.unwrap_or(0.0);
+    // Who says after which time past use counts half wants it to count.
+    let usual = if table.half_life.is_some() { 1.0 } else { 0.0 };
+    let past = table.past.unwrap_or(usual);
+    if past > 0.0 && table.half_life.is_none() {
+        return Err(
+            "past does nothing without half_life: say after which time past use counts half, such as half_life = \"7d\"".into(),
+        );
+    }
     if !(0.0..=1000.0).contains(&past) {
         return Err(format!(
             "past is {past}; expected a factor from 0, such as 1"
@@ -200,6 +216,37 @@ pub(super) fn sharing(table: &SharingTable) -> Found<Sharing> {
         half_life: time("half_life", &table.half_life)?,
         past_milli: (past * 1000.0 + 0.5) as u32,
         budget_period: time("budget_period", &table.budget_period)?,
+    })
+}
+
+/// In which order those who wait are taken, and who may go ahead.
+pub(super) fn scheduling(table: &SchedulingTable) -> Found<Scheduling> {
+    fn named<T: Copy>(field: &str, text: Option<&str>, all: &[(&str, T)]) -> Found<Option<T>> {
+        let Some(text) = text.map(str::trim) else {
+            return Ok(None);
+        };
+        let found = all.iter().find(|(word, _)| *word == text);
+        found.map(|(_, one)| Some(*one)).ok_or_else(|| {
+            let words: Vec<&str> = all.iter().map(|(word, _)| *word).collect();
+            format!("{field} is {text:?}; expected one of {}", words.join(", "))
+        })
+    }
+    let starvation = table.starvation.as_deref();
+    Ok(Scheduling {
+        order: named(
+            "order",
+            table.order.as_deref(),
+            &Order::ALL.map(|one| (one.name(), one)),
+        )?,
+        backfill: named(
+            "backfill",
+            table.backfill.as_deref(),
+            &Backfill::ALL.map(|one| (one.name(), one)),
+        )?,
+        starvation: starvation
+            .map(|text| duration("starvation", text))
+            .transpose()?,
+        weighs: false,
     })
 }
 

@@ -10,6 +10,15 @@ pub(super) struct Head {
     pub(super) name: Option<String>,
     pub(super) fabric: Option<String>,
     pub(super) sharing: Option<SharingTable>,
+    pub(super) scheduling: Option<SchedulingTable>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct SchedulingTable {
+    pub(super) order: Option<String>,
+    pub(super) backfill: Option<String>,
+    pub(super) starvation: Option<String>,
 }
 
 #[derive(Deserialize)]
@@ -86,8 +95,8 @@ pub(super) struct PoolTable {
 pub(super) struct NodeTable {
     pub(super) name: String,
     pub(super) gpus: Option<Many<String>>,
-    pub(super) cpu: f64,
-    pub(super) memory: String,
+    pub(super) cpu: Option<f64>,
+    pub(super) memory: Option<String>,
     pub(super) rack: Option<String>,
     pub(super) block: Option<String>,
     pub(super) zone: Option<String>,
@@ -106,7 +115,10 @@ pub(super) struct NodeTable {
 
 /// How GPUs of a node are joined by NVLink.
 #[derive(Deserialize)]
-#[serde(untagged)]
+#[serde(
+    untagged,
+    expecting = "nvlink is true, false, a number of GPUs in a group, or lists of GPUs such as [[0, 1], [2, 3]]"
+)]
 pub(super) enum Links {
     /// All with all, or none with none.
     All(bool),
@@ -118,7 +130,10 @@ pub(super) enum Links {
 
 /// Where each GPU is.
 #[derive(Deserialize)]
-#[serde(untagged)]
+#[serde(
+    untagged,
+    expecting = "expected how many there are, or a number for each GPU such as [0, 0, 1, -1], -1 where it is not known"
+)]
 pub(super) enum Spots {
     /// Evenly over so many, in order.
     Evenly(u32),
@@ -128,7 +143,10 @@ pub(super) enum Spots {
 
 /// MIG of a node's GPUs.
 #[derive(Deserialize)]
-#[serde(untagged)]
+#[serde(
+    untagged,
+    expecting = "mig is true, false, or instances by GPU such as { 0 = [\"3g.40gb@4\"], 1-3 = [] }"
+)]
 pub(super) enum Mig {
     /// On or off for all.
     All(bool),
@@ -146,6 +164,7 @@ pub(super) struct QueueTable {
     pub(super) priority: Option<i32>,
     pub(super) reclaims: Option<bool>,
     pub(super) budget: Option<String>,
+    pub(super) used: Option<f64>,
 }
 
 #[derive(Deserialize, Clone)]

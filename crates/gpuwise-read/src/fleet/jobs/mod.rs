@@ -24,6 +24,8 @@ pub struct JobsFile {
     pub jobs: Vec<Job>,
     /// Jobs that run already, as the actions that placed them.
     pub running: Vec<Action>,
+    /// The moment of which the file speaks: the first job that still waits was asked for at 0.
+    pub now: Nanoseconds,
 }
 
 /// Jobs of one file at most.
@@ -78,6 +80,7 @@ pub fn read_jobs(
         }
     }
     build.number();
+    build.date();
     let kinds = build.kinds.finish();
     build.problems.finish()?;
     let out = build.out;
@@ -173,6 +176,19 @@ impl Build<'_> {
             speeds: self.speeds(table)?,
             near: self.near(table)?,
         })
+    }
+
+    /// Turns what was said from now, back and ahead, into moments after the first job was asked for.
+    fn date(&mut self) {
+        let ago = self.out.jobs.iter().map(|job| job.submitted).max();
+        let now = ago.unwrap_or(Nanoseconds(0));
+        for job in &mut self.out.jobs {
+            job.submitted = Nanoseconds(now.0 - job.submitted.0);
+            job.deadline = job
+                .deadline
+                .map(|deadline| Nanoseconds(now.0.saturating_add(deadline.0)));
+        }
+        self.out.now = now;
     }
 
     /// Gives numbers to jobs without one, above those that were given, and says what is there twice.

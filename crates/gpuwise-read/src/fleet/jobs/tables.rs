@@ -43,7 +43,10 @@ pub(super) struct JobTable {
 }
 
 #[derive(Deserialize)]
-#[serde(untagged)]
+#[serde(
+    untagged,
+    expecting = "gpus is a number, or a number and a type, such as 8 or \"8xH100\""
+)]
 pub(super) enum Gpus {
     Count(i64),
     Text(String),
@@ -58,7 +61,10 @@ pub(super) struct NeedTable {
 }
 
 #[derive(Deserialize)]
-#[serde(untagged)]
+#[serde(
+    untagged,
+    expecting = "slice is a MIG profile such as \"1g.10gb\", or { memory = \"9GiB\", units = 14, media = false }"
+)]
 pub(super) enum Slice {
     Profile(String),
     Least(SliceTable),
@@ -74,7 +80,10 @@ pub(super) struct SliceTable {
 }
 
 #[derive(Deserialize)]
-#[serde(untagged)]
+#[serde(
+    untagged,
+    expecting = "fraction is a share such as 0.25, or { share = 0.25, memory = \"10GiB\", isolation = \"mps\" }"
+)]
 pub(super) enum Share {
     Of(f64),
     Table(ShareTable),
@@ -89,7 +98,10 @@ pub(super) struct ShareTable {
 }
 
 #[derive(Deserialize)]
-#[serde(untagged)]
+#[serde(
+    untagged,
+    expecting = "workers is a number, or { min = 1, preferred = 2, max = 4 }"
+)]
 pub(super) enum Workers {
     Exactly(u32),
     Range(WorkersTable),
@@ -104,7 +116,10 @@ pub(super) struct WorkersTable {
 }
 
 #[derive(Deserialize)]
-#[serde(untagged)]
+#[serde(
+    untagged,
+    expecting = "within is a level such as \"nvlink\", or { level = \"nvlink\", slower = 0.2 }"
+)]
 pub(super) enum Within {
     Required(String),
     Wished(WithinTable),
@@ -125,7 +140,10 @@ pub(super) struct SpreadTable {
 }
 
 #[derive(Deserialize)]
-#[serde(untagged)]
+#[serde(
+    untagged,
+    expecting = "preemptible is true, false, or { checkpoint = \"30min\", restart = \"2min\" }"
+)]
 pub(super) enum Preemptible {
     Flag(bool),
     Table(PreemptibleTable),
@@ -139,7 +157,10 @@ pub(super) struct PreemptibleTable {
 }
 
 #[derive(Deserialize)]
-#[serde(untagged)]
+#[serde(
+    untagged,
+    expecting = "duration is a time such as \"5h\", or { expected = \"5h\", spread = 0.4 }, of which spread can be left out"
+)]
 pub(super) enum Duration {
     Known(String),
     Believed(DurationTable),
@@ -149,5 +170,5 @@ pub(super) enum Duration {
 #[serde(deny_unknown_fields)]
 pub(super) struct DurationTable {
     pub(super) expected: String,
-    pub(super) spread: f64,
+    pub(super) spread: Option<f64>,
 }

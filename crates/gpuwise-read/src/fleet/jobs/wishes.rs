@@ -87,7 +87,7 @@ pub(super) fn duration(table: &JobTable) -> Field<Option<Belief>> {
     let (text, spread) = match &table.duration {
         None => return Ok(None),
         Some(Duration::Known(text)) => (text, 0.0),
-        Some(Duration::Believed(believed)) => (&believed.expected, believed.spread),
+        Some(Duration::Believed(believed)) => (&believed.expected, believed.spread.unwrap_or(0.0)),
     };
     let wrong = |problem| ("duration", problem);
     let expected = time_of("duration", text).map_err(wrong)?;

@@ -8,7 +8,7 @@ use serde::Deserialize;
 
 /// One or several.
 #[derive(Debug, Clone, Deserialize)]
-#[serde(untagged)]
+#[serde(untagged, expecting = "expected a text, or a list of them")]
 pub(in crate::fleet) enum Many<T> {
     /// One.
     One(T),

@@ -2,7 +2,9 @@
 
 use super::{find, fleet};
 use gpuwise_domain::placement::{Action, Health};
-use gpuwise_read::fleet::{FoundNode, fleet_file, merge_found, read_fleet, read_found};
+use gpuwise_read::fleet::{
+    FoundGpu, FoundNode, FoundSlice, fleet_file, merge_found, read_fleet, read_found,
+};
 use proptest::prelude::*;
 
 const SMI: &str = r#"<?xml version="1.0" ?>
@@ -224,49 +226,129 @@ fn what_cannot_be_read_is_told() {
     );
 }
 
+/// What tools say, and what they might: names with what a file would take otherwise, one rack in several
+/// zones, amounts of nothing, instances that do not go together.
 fn node() -> impl Strategy<Value = FoundNode> {
     let place = || proptest::option::of(0..4_u32);
+    let products = [
+        "H100",
+        "L40S",
+        "odd {1..2} one",
+        "odd-1",
+        "odd 1",
+        "A'''B",
+        "",
+        " ",
+        "8x",
+    ];
+    let slice = proptest::sample::select(vec![
+        "1g.10gb",
+        "1g.10gb+me",
+        "3g.40gb",
+        "4g.40gb",
+        "7g.80gb",
+        "9g.1gb",
+    ]);
+    let slices = proptest::option::of(proptest::collection::vec(slice, 0..5));
     let gpu = (
-        prop_oneof![Just("H100"), Just("L40S"), Just("odd {1..2} one")],
-        place(),
-        place(),
-        place(),
-        place(),
+        proptest::sample::select(products.to_vec()),
+        (place(), place(), place(), place()),
+        proptest::option::of(0..3_u32),
+        slices,
     );
-    (
-        "[a-z]{1,3}[0-9]{0,3}",
+    let word = || proptest::option::of("[ab{}\"\\\\' \t\u{7f}]{0,3}");
+    let said = (
+        "[a-z{}' \"]{1,3}[0-9]{0,3}",
         proptest::collection::vec(gpu, 0..9),
-        proptest::option::of("[a-z{}\"\\\\]{1,6}"),
+        (word(), word(), word(), word()),
         any::<bool>(),
-    )
-        .prop_map(|(name, gpus, rack, links_said)| FoundNode {
+        proptest::option::of(prop_oneof![0..4000_u64, Just(u64::MAX)]),
+        proptest::option::of(prop_oneof![0..2_u64, Just(1 << 50)]),
+    );
+    said.prop_map(|(name, gpus, words, links_said, cpu_milli, memory_mib)| {
+        let gpu = |(product, places, memory_mib, mig): Said| FoundGpu {
+            product: Some(product.into()),
+            memory_mib,
+            numa: places.0,
+            switch: places.1,
+            rail: places.2,
+            group: places.3,
+            mig: mig.map(|all| all.into_iter().map(slice_of).collect()),
+        };
+        let (rack, block, zone, island) = words;
+        FoundNode {
             name,
-            cpu_milli: Some(4000),
-            memory_mib: Some(2048),
-            gpus: gpus
-                .into_iter()
-                .map(
-                    |(product, numa, switch, rail, group)| gpuwise_read::fleet::FoundGpu {
-                        product: Some(product.into()),
-                        numa,
-                        switch,
-                        rail,
-                        group,
-                        ..gpuwise_read::fleet::FoundGpu::default()
-                    },
-                )
-                .collect(),
+            cpu_milli,
+            memory_mib,
+            gpus: gpus.into_iter().map(gpu).collect(),
             rack,
+            block,
+            zone,
+            island,
             links_said,
             ..FoundNode::default()
-        })
+        }
+    })
+}
+
+type Spot = Option<u32>;
+/// Product, places, memory and instances of a GPU.
+type Said = (
+    &'static str,
+    (Spot, Spot, Spot, Spot),
+    Spot,
+    Option<Vec<&'static str>>,
+);
+
+fn slice_of(profile: &str) -> FoundSlice {
+    FoundSlice {
+        profile: Some(profile.into()),
+        ..FoundSlice::default()
+    }
+}
+
+/// Every tool's output with an oddity that is seen in the field, and a node that says next to nothing.
+#[test]
+fn what_any_tool_says_is_a_fleet_that_is_accepted() {
+    let kube = |labels: &str, more: &str| {
+        format!(
+            "{{\"kind\": \"Node\", \"metadata\": {{\"name\": \"n\", \"labels\": {{{labels}}}}}, \
+             \"status\": {{\"allocatable\": {{{more}}}}}}}"
+        )
+    };
+    let slurm = |gres: &str| format!("{{\"nodes\": [{{\"name\": \"n\", \"gres\": \"{gres}\"}}]}}");
+    for text in [
+        SMI.to_owned(),
+        TOPO.to_owned(),
+        SMI.replace("81559 MiB", "N/A"),
+        SMI.replace(">H100<", ">A card of nobody's <"),
+        slurm("gpu:8"),
+        slurm("gpu:h100_3g.40gb:4,gpu:h100_1g.10gb:8"),
+        slurm("gpu:nvidia_{x}:2"),
+        slurm(""),
+        kube("", ""),
+        kube("\"nvidia.com/gpu.count\": \"2\"", "\"memory\": \"4\""),
+        kube(
+            "\"nvidia.com/gpu.product\": \"H100\", \"nvidia.com/gpu.count\": \"1\"",
+            "\"nvidia.com/mig-3g.40gb\": \"3\"",
+        ),
+        kube("\"topology.kubernetes.io/zone\": \"\"", "\"cpu\": \"0\""),
+    ] {
+        let found = read_found("f", "n", &text).unwrap_or_else(|wrong| panic!("{text}\n{wrong}"));
+        let written = fleet_file("p", &merge_found(found).unwrap(), &find);
+        if let Err(wrong) = read_fleet("p", &written, None, &find) {
+            panic!("{text}\n{written}\n{wrong}");
+        }
+    }
 }
 
 proptest! {
     /// What is written is read back: the same nodes with the same GPUs in the same places.
     #[test]
     fn what_is_written_is_read_back(nodes in proptest::collection::vec(node(), 1..8)) {
-        let nodes = merge_found(nodes.into_iter().enumerate().map(|(at, node)| FoundNode { name: format!("{}{at}", node.name), ..node }).collect()).unwrap();
+        let named = |(at, node): (usize, FoundNode)| FoundNode { name: format!("{}{at}", node.name), ..node };
+        let nodes = merge_found(nodes.into_iter().enumerate().map(named).collect());
+        let nodes = nodes.map_err(TestCaseError::reject)?;
         let text = fleet_file("p", &nodes, &find);
         let read = read_fleet("p", &text, None, &find).map_err(|wrong| TestCaseError::fail(format!("{text}\n{wrong}")))?;
         prop_assert_eq!(read.fleet.nodes.len(), nodes.len());

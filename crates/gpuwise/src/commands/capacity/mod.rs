@@ -8,7 +8,7 @@ use crate::{cli, cli::Format, output};
 use gpuwise_domain::placement::{GpuAsk, JobId, NodeId};
 use gpuwise_sched::{
     decide::Policy,
-    report::{Addition, additions, most_placed, recuts, returnable},
+    report::{Addition, additions, idle, most_placed, recuts, returnable},
     world::World,
 };
 use gpuwise_view::placement::{AdditionRow, additions as table, gpus_text};
@@ -23,13 +23,19 @@ struct Found {
     placed_milli: u64,
     most_milli: u64,
     add: Vec<AdditionRow>,
+    /// Nodes that can go together, and their GPUs.
     back: Vec<String>,
+    back_gpus: usize,
+    /// Nodes on which nothing runs, and all.
+    idle: usize,
+    nodes: usize,
     cut: Vec<(String, usize)>,
 }
 
 pub(crate) fn run(context: &Context, flags: &cli::Capacity) -> anyhow::Result<Answer> {
     let estate = place::estate(context, &flags.fleet, &flags.jobs, &[])?;
-    let mut policy = place::policy(&flags.how, &estate.world, context.global.seed)?;
+    let scheduling = &estate.fleet.scheduling;
+    let mut policy = place::policy(&flags.how, scheduling, &estate.world, context.global.seed)?;
     output::progress("deciding");
     let decided = place::decided(&estate.world, &mut policy)?;
     output::progress("trying what could be added");
@@ -68,6 +74,9 @@ fn look(estate: &Estate, decided: &Decided, policy: &mut Policy, most_nodes: u32
         node.map_or_else(|| format!("#{id}"), |state| state.node.name.clone())
     };
     let add = additions(&decided.after, &left, policy, most_nodes.max(1));
+    let added = add.last().map_or(&[][..], |last| last.nodes.as_slice());
+    let back = returnable(world, &before, policy, added);
+    let gpus = |id: &NodeId| world.node(*id).map_or(0, |state| state.gpus.len());
     Found {
         waiting: before.len(),
         placed: before.len() - left.len(),
@@ -75,10 +84,10 @@ fn look(estate: &Estate, decided: &Decided, policy: &mut Policy, most_nodes: u32
         placed_milli: before.iter().map(has).sum(),
         most_milli: most_placed(world, &before),
         add: add.iter().map(|one| row(world, one, left.len())).collect(),
-        back: returnable(world, &before, policy)
-            .into_iter()
-            .map(name)
-            .collect(),
+        back_gpus: back.iter().map(gpus).sum(),
+        back: back.into_iter().map(name).collect(),
+        idle: idle(world).len(),
+        nodes: world.nodes().len(),
         cut: recuts(&decided.after, &left, policy)
             .into_iter()
             .map(|(cure, helps)| (cure.what, helps))
@@ -139,16 +148,53 @@ fn show(context: &Context, estate: &Estate, found: &Found) -> anyhow::Result<()>
                 let line = format!("Cut anew: {what}; it helps {helps} {jobs}.");
                 let _ = write!(text, "\n{}\n", style.wrap(&line, 2));
             }
-            if !found.back.is_empty() {
-                let line = format!(
-                    "Nobody would miss: {}. Without them as many find a place.",
-                    found.back.join(", ")
-                );
-                let _ = write!(text, "\n{}\n", style.wrap(&line, 2));
+            if found.idle > 0 {
+                let _ = write!(text, "\n{}\n", style.wrap(&back(found), 2));
             }
             output::data(&style.finish(text))
         }
     }
+}
+
+/// Names that are listed; JSON has all.
+const LISTED: usize = 12;
+
+/// What can be given back.
+fn back(found: &Found) -> String {
+    let many = |count: usize, what: &str| match count {
+        1 => format!("1 {what}"),
+        _ => format!("{count} {what}s"),
+    };
+    let nodes = many(found.nodes, "node");
+    if found.back.is_empty() {
+        return format!(
+            "None of {nodes} can go: without any of the {} on which nothing runs now a job would wait, \
+             shrink or slow down.",
+            found.idle
+        );
+    }
+    let shown = found.back.get(..LISTED).unwrap_or(&found.back).join(", ");
+    let more = match found.back.len().saturating_sub(LISTED) {
+        0 => String::new(),
+        more => format!(" and {more} more"),
+    };
+    let together = if found.back.len() == 1 {
+        ""
+    } else {
+        " together"
+    };
+    let when = if found.add.is_empty() {
+        ""
+    } else {
+        ", neither now nor once what is listed above was added"
+    };
+    format!(
+        "{} of {nodes} can go{together} ({}): {shown}{more}. Tried on a copy of the fleet without {}: no \
+         job waits, shrinks or slows down for it{when}.",
+        found.back.len(),
+        many(found.back_gpus, "GPU"),
+        if found.back.len() == 1 { "it" } else { "them" },
+    )
 }
 
 fn summary(found: &Found) -> String {

@@ -2,7 +2,7 @@
 
 use super::{Answer, Context};
 use crate::{catalogue, cli::FleetImport, error::Problem, fleet, output, write::Pending};
-use gpuwise_read::fleet::{fleet_file, merge_found, read_found};
+use gpuwise_read::fleet::{fleet_file, merge_found, read_fleet, read_found};
 use std::{fs, path::Path};
 
 pub(super) fn run(context: &Context, flags: &FleetImport) -> anyhow::Result<Answer> {
@@ -23,6 +23,10 @@ pub(super) fn run(context: &Context, flags: &FleetImport) -> anyhow::Result<Answ
     })?;
     let find = |name: &str| fleet::known(&loaded.catalogue, name);
     let text = fleet_file(&flags.name, &nodes, &find);
+    // What is written is what `fleet check` accepts.
+    read_fleet("the fleet file", &text, None, &find).map_err(|problems| {
+        Problem::new("what these outputs say cannot be a fleet").because(problems)
+    })?;
     match target {
         Some(target) => target.finish(&text)?,
         None => output::data(&text)?,

@@ -137,8 +137,13 @@ fn joined(estate: &Estate, like: NodeId, gpus: Option<(u32, KindId)>, number: u3
     };
     if let Some((count, kind)) = gpus {
         let (have, want) = (members.len().max(1) as u64, u64::from(count));
-        node.cpu_milli = node.cpu_milli * want / have;
-        node.memory_mib = node.memory_mib * want / have;
+        // What is not known of one is not known of the other.
+        node.cpu_milli = node
+            .cpu()
+            .map_or(node.cpu_milli, |milli| milli * want / have);
+        node.memory_mib = node
+            .memory()
+            .map_or(node.memory_mib, |mib| mib * want / have);
         let bare = FleetGpu {
             kind,
             home: Home::Node(like),

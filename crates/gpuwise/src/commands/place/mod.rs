@@ -1,6 +1,7 @@
 //! `gpuwise place`: a plan for a fleet and what is asked of it, and its report.
 
 mod changes;
+mod late;
 mod rows;
 mod show;
 
@@ -13,16 +14,19 @@ use crate::{
     write::Pending,
 };
 use gpuwise_domain::placement::{
-    Action, Event, Fleet, JobId, Outcome, Plan, Report, Stamped, WorkerAsk,
+    Action, Backfill, Event, Fleet, JobId, Order, Outcome, Plan, Report, Scheduling, Stamped,
+    WorkerAsk,
 };
 use gpuwise_sched::{
-    decide::{Effort, Order, Policy, decide},
+    decide::{Effort, Policy, decide},
     lint,
     moves::Moves,
     policy::{NAMES, Setting, named},
-    report::{FleetFigures, deepen, fleet_figures, typical},
+    queues::Limits,
+    report::{FleetFigures, deepen, fleet_figures, span, typical},
     world::World,
 };
+use gpuwise_units::Nanoseconds;
 use gpuwise_view::fleet::Scene;
 use gpuwise_wire::{StateDocument, plan_to_json};
 use std::{collections::BTreeMap, fs, path::Path};
@@ -56,7 +60,12 @@ pub(crate) fn run(context: &Context, flags: &cli::Place) -> anyhow::Result<Answe
         .iter()
         .map(|name| job_named(&estate.world, name))
         .collect::<Result<_, _>>()?;
-    let mut policy = policy(&flags.how, &estate.world, context.global.seed)?;
+    let mut policy = policy(
+        &flags.how,
+        &estate.fleet.scheduling,
+        &estate.world,
+        context.global.seed,
+    )?;
     output::progress("deciding");
     let mut decided = decided(&estate.world, &mut policy)?;
     output::progress("looking for cures");
@@ -96,7 +105,12 @@ pub(crate) fn run(context: &Context, flags: &cli::Place) -> anyhow::Result<Answe
     } else {
         why.iter().any(waits)
     };
-    Ok(if some_wait { Answer::No } else { Answer::Yes })
+    let late = late::late(&decided);
+    Ok(if some_wait || !late.is_empty() {
+        Answer::No
+    } else {
+        Answer::Yes
+    })
 }
 
 /// Reads a fleet and its jobs; kinds of GPU that changes name become kinds of the fleet.
@@ -119,7 +133,12 @@ pub(super) fn estate(
 }
 
 /// The policy that flags ask for.
-pub(super) fn policy(flags: &cli::HowFlags, world: &World, seed: u64) -> anyhow::Result<Policy> {
+pub(super) fn policy(
+    flags: &cli::HowFlags,
+    scheduling: &Scheduling,
+    world: &World,
+    seed: u64,
+) -> anyhow::Result<Policy> {
     let mut demand: BTreeMap<WorkerAsk, u64> = BTreeMap::new();
     for (_, state) in world.jobs() {
         *demand.entry(state.job.worker).or_default() += u64::from(state.job.gang.least.max(1));
@@ -147,11 +166,66 @@ pub(super) fn policy(flags: &cli::HowFlags, world: &World, seed: u64) -> anyhow:
             ..Moves::NONE
         }
     };
+    let turns = Turns::of(flags, scheduling);
     Ok(Policy {
-        order: Order::Priority,
+        order: turns.order,
+        skips: turns.backfill != Backfill::None,
         moves,
+        limits: Limits {
+            patience: turns.starvation,
+            guarantees: match turns.backfill {
+                Backfill::None | Backfill::Any => 0,
+                Backfill::Easy => 1,
+                Backfill::Conservative => u32::MAX,
+            },
+            ..Limits::default()
+        },
         ..Policy::new(choose)
     })
+}
+
+/// Who goes first and who may go ahead: by flags, else by the fleet file, else by what is usual.
+pub(super) struct Turns {
+    pub(super) order: Order,
+    pub(super) backfill: Backfill,
+    pub(super) starvation: Option<Nanoseconds>,
+}
+
+impl Turns {
+    pub(super) fn of(flags: &cli::HowFlags, file: &Scheduling) -> Self {
+        let usual = if file.weighs {
+            Order::Share
+        } else {
+            Order::Priority
+        };
+        Self {
+            order: flags.order.or(file.order).unwrap_or(usual),
+            backfill: flags.backfill.or(file.backfill).unwrap_or(Backfill::Any),
+            starvation: flags.starvation.or(file.starvation),
+        }
+    }
+
+    /// In a sentence.
+    pub(super) fn words(&self) -> String {
+        let order = match self.order {
+            Order::Arrival => "first in, first out",
+            Order::Priority => "by priority",
+            Order::Shortest => "by priority, then shortest first",
+            Order::LeastServed => "by priority, then least served first",
+            Order::Deadline => "by priority, then earliest deadline first",
+            Order::Share => "by fair share of queues",
+        };
+        let ahead = match self.backfill {
+            Backfill::None => "nobody goes ahead of one who waits",
+            Backfill::Any => "backfill without reservation",
+            Backfill::Easy => "EASY backfill: the first start is reserved",
+            Backfill::Conservative => "conservative backfill: every start is reserved",
+        };
+        let starved = self.starvation.map_or_else(String::new, |time| {
+            format!("; who has waited {} goes first", span(time))
+        });
+        format!("Taken {order}; {ahead}{starved}.")
+    }
 }
 
 /// Decides of all who wait, and checks the plan.

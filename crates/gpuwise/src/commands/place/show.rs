@@ -1,6 +1,6 @@
 //! What is shown of a plan.
 
-use super::{Context, Decided, Estate, pending, places, rows};
+use super::{Context, Decided, Estate, Turns, late, pending, places, rows};
 use crate::{
     cli::{self, Format},
     output,
@@ -28,10 +28,16 @@ pub(super) fn all(
     let start = rows::placed(decided);
     let wait = rows::waiting(decided);
     let figures = &decided.figures;
+    let turns = Turns::of(&flags.how, &estate.fleet.scheduling);
+    let late = late::late(decided);
     match context.global.format {
         Format::Json => output::json(&json!({
             "fleet": estate.fleet.name,
             "policy": flags.how.policy,
+            "order": turns.order.name(),
+            "backfill": turns.backfill.name(),
+            "starvation_seconds": turns.starvation.map(|time| time.seconds().get()),
+            "late": late.iter().map(late::Late::json).collect::<Vec<_>>(),
             "placed": placed(&start, true).to_json(),
             "waiting": waiting_json(&wait),
             "figures": figures_json(figures),
@@ -47,6 +53,10 @@ pub(super) fn all(
             text += &placed(first(&start), flags.explain).to_markdown();
             text.push('\n');
             text += &waiting(first(&wait)).to_markdown();
+            for one in &late {
+                let _ = write!(text, "\n- {}", gpuwise_view::escape_markdown(&one.words()));
+            }
+            let _ = write!(text, "\n\n{}\n", turns.words());
             output::data(&text)
         }
         Format::Table => {
@@ -64,6 +74,14 @@ pub(super) fn all(
                 let _ = write!(text, "\n{}", waiting(first(&wait)).to_text(style));
                 more(&mut text, wait.len());
             }
+            text.push('\n');
+            for one in late.iter().take(SHOWN) {
+                text += &style.wrap(&format!("▲ {}", one.words()), 2);
+                text.push('\n');
+            }
+            more(&mut text, late.len());
+            text += &style.wrap(&turns.words(), 0);
+            text.push('\n');
             output::data(&style.finish(text))
         }
     }
@@ -120,6 +138,9 @@ pub(super) fn some(
             }
             for id in jobs {
                 running(&mut text, &decided.after, *id, &start);
+            }
+            for one in late::late(decided).iter().filter(|one| mine(&one.job)) {
+                let _ = write!(text, "\n{}\n", style.wrap(&one.words(), 0));
             }
             output::data(&style.finish(format!("{}\n", text.trim_end())))
         }

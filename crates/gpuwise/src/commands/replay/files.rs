@@ -79,6 +79,22 @@ impl Places {
     }
 }
 
+/// The directory that a file is in.
+pub(super) fn folder(path: &Path) -> &Path {
+    let parent = path
+        .parent()
+        .filter(|parent| !parent.as_os_str().is_empty());
+    parent.unwrap_or(Path::new("."))
+}
+
+/// A file's name without what says that it is a table or compressed.
+pub(super) fn stem(path: &Path) -> String {
+    let name = path.file_name().map(|name| name.to_string_lossy());
+    let name = name.unwrap_or_default();
+    let name = name.strip_suffix(".gz").unwrap_or(&name);
+    name.strip_suffix(".csv").unwrap_or(name).to_owned()
+}
+
 /// A file's text, decompressed.
 ///
 /// # Errors

@@ -33,7 +33,45 @@ pub(super) fn knows(name: &str) -> bool {
 /// When files are missing or not of the form, or a flag names what is not there.
 pub(super) fn rows(flags: &cli::Replay, path: Option<&Path>) -> anyhow::Result<Vec<ReplayRow>> {
     let places = Places::new(None, &["gavel"]);
-    let trace = trace(flags, &places, path)?;
+    let (jobs, sweep) = match (path, flags.trace.strip_prefix("gavel:")) {
+        (Some(path), _) => (read_gavel_trace(&flags.trace, &files::text(path)?)?, false),
+        (None, None) => {
+            let path = places.find(USUAL)?;
+            (
+                read_gavel_trace(&path.display().to_string(), &files::text(&path)?)?,
+                false,
+            )
+        }
+        (None, Some(variant)) => (named_units(variant, &places)?, true),
+    };
+    replayed(flags, &trace(flags, &places, &jobs, sweep)?)
+}
+
+/// Rows of a unit trace at so many jobs an hour.
+///
+/// # Errors
+/// As [`rows`].
+pub(super) fn unit_rows(
+    flags: &cli::Replay,
+    path: &Path,
+    rate: &str,
+) -> anyhow::Result<Vec<ReplayRow>> {
+    let places = Places::new(Some(files::folder(path)), &["gavel"]);
+    let rate = rate
+        .parse()
+        .ok()
+        .filter(|rate: &f64| *rate > 0.0 && rate.is_finite());
+    let rate = rate.ok_or_else(|| {
+        Problem::new(format!(
+            "{}: expected jobs an hour after the @",
+            flags.trace
+        ))
+    })?;
+    let jobs = units(path, rate, &places)?;
+    replayed(flags, &trace(flags, &places, &jobs, true)?)
+}
+
+fn replayed(flags: &cli::Replay, trace: &Trace) -> anyhow::Result<Vec<ReplayRow>> {
     let policies: Vec<String> = if flags.policy.is_empty() {
         NAMES.iter().map(|name| (*name).to_owned()).collect()
     } else {
@@ -72,7 +110,7 @@ pub(super) fn rows(flags: &cli::Replay, path: Option<&Path>) -> anyhow::Result<V
                     .then(|| (outcome.starts as f64 / spent).round()),
                 ..ReplayRow::default()
             };
-            rows.push(row(&trace, &outcome, usual));
+            rows.push(row(trace, &outcome, usual));
         }
     }
     output::progress("");
@@ -99,19 +137,13 @@ fn row(trace: &Trace, outcome: &Outcome, usual: ReplayRow) -> ReplayRow {
     }
 }
 
-/// The trace that is named, with its fleet and speeds.
-fn trace(flags: &cli::Replay, places: &Places, path: Option<&Path>) -> anyhow::Result<Trace> {
-    let (jobs, sweep) = match (path, flags.trace.strip_prefix("gavel:")) {
-        (Some(path), _) => (read_gavel_trace(&flags.trace, &files::text(path)?)?, false),
-        (None, None) => {
-            let path = places.find(USUAL)?;
-            (
-                read_gavel_trace(&path.display().to_string(), &files::text(&path)?)?,
-                false,
-            )
-        }
-        (None, Some(variant)) => (sweep(variant, places)?, true),
-    };
+/// A trace of jobs, with its fleet and speeds.
+fn trace(
+    flags: &cli::Replay,
+    places: &Places,
+    jobs: &[GavelJob],
+    sweep: bool,
+) -> anyhow::Result<Trace> {
     let path = match &flags.speeds {
         Some(path) => path.clone(),
         None => places.find(SPEEDS)?,
@@ -149,7 +181,7 @@ fn trace(flags: &cli::Replay, places: &Places, path: Option<&Path>) -> anyhow::R
 }
 
 /// `continuous-single@3.2`: a unit trace at so many jobs an hour.
-fn sweep(variant: &str, places: &Places) -> anyhow::Result<Vec<GavelJob>> {
+fn named_units(variant: &str, places: &Places) -> anyhow::Result<Vec<GavelJob>> {
     let known = places.middles("trace_continuous_");
     let wrong = || {
         let names: Vec<String> = known
@@ -167,10 +199,15 @@ fn sweep(variant: &str, places: &Places) -> anyhow::Result<Vec<GavelJob>> {
     if rate <= 0.0 || !rate.is_finite() || !known.contains(&format!("{name}_seed0")) {
         return Err(wrong().into());
     }
-    let path = places.find("job_table.csv")?;
-    let programs = read_gavel_programs(&path.display().to_string(), &files::text(&path)?)?;
     let path = places.find(&format!("trace_continuous_{name}_seed0.csv"))?;
-    let mut jobs = read_gavel_units(&path.display().to_string(), &files::text(&path)?, &programs)?;
+    units(&path, rate, places)
+}
+
+/// A unit trace at so many jobs an hour.
+fn units(path: &Path, rate: f64, places: &Places) -> anyhow::Result<Vec<GavelJob>> {
+    let table = places.find("job_table.csv")?;
+    let programs = read_gavel_programs(&table.display().to_string(), &files::text(&table)?)?;
+    let mut jobs = read_gavel_units(&path.display().to_string(), &files::text(path)?, &programs)?;
     for job in &mut jobs {
         job.came *= 3600.0 / rate;
     }

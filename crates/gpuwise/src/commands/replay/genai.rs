@@ -8,7 +8,7 @@ use gpuwise_sim::fleet::genai::{Day, DayRun, NAMES, Setting, Sharing};
 use std::path::Path;
 
 /// Files of the trace.
-const FILES: [&str; 6] = [
+pub(super) const FILES: [&str; 6] = [
     "queue_wait_ms.csv",
     "pipeline_load_ms.csv",
     "basemodel_load_ms.csv",

@@ -10,6 +10,7 @@ use super::{Answer, Context};
 use crate::{catalogue, cli, error::Problem};
 use files::Places;
 use gpuwise_domain::placement::ReplayRow;
+use gpuwise_read::fleet::{is_gavel_trace, is_gavel_unit_trace, is_philly_trace};
 use gpuwise_sched::policy::{NAMES, Setting, named};
 use std::path::Path;
 
@@ -32,8 +33,13 @@ fn rows(context: &Context, flags: &cli::Replay) -> anyhow::Result<Vec<ReplayRow>
         return gavel::rows(flags, None);
     }
     let path = Path::new(&flags.trace);
-    if path.is_file() && gpuwise_read::fleet::is_gavel_trace(&files::text(path)?) {
-        return gavel::rows(flags, Some(path));
+    if path.is_file() {
+        return of_file(context, flags, path);
+    }
+    if let Some((file, rate)) = flags.trace.rsplit_once('@')
+        && Path::new(file).is_file()
+    {
+        return gavel::unit_rows(flags, Path::new(file), rate);
     }
     let is_genai = path.is_dir() && Places::new(Some(path), &[]).has("gpu_mem_mib_5min.csv");
     if name == "genai" || is_genai {
@@ -48,11 +54,56 @@ fn rows(context: &Context, flags: &cli::Replay) -> anyhow::Result<Vec<ReplayRow>
     if path.is_dir() {
         return openb::rows(flags, Some(path), "");
     }
+    Err(
+        Problem::new(format!("{:?} is neither a trace nor there", flags.trace))
+            .hint(TRACES)
+            .into(),
+    )
+}
+
+/// What can be named.
+const TRACES: &str = "traces: openb, openb:VARIANT, genai, gavel, gavel:continuous-single@RATE, philly, philly:CLUSTER, or a directory or file of one of these forms";
+
+/// A file of a trace, told by its header; what belongs to it stands beside it.
+fn of_file(context: &Context, flags: &cli::Replay, path: &Path) -> anyhow::Result<Vec<ReplayRow>> {
+    let text = files::text(path)?;
+    if is_gavel_trace(&text) {
+        return gavel::rows(flags, Some(path));
+    }
+    if is_gavel_unit_trace(&text) {
+        let shown = path.display();
+        return Err(Problem::new(format!(
+            "{shown} counts time in mean times between two jobs, and it is not said how long that is"
+        ))
+        .hint(format!("name a rate, such as {shown}@2.0 for two jobs an hour"))
+        .into());
+    }
+    if is_philly_trace(&text) {
+        return philly::file_rows(flags, path, &text);
+    }
+    let (folder, stem) = (files::folder(path), files::stem(path));
+    let places = Places::new(Some(folder), &[]);
+    if let Some(variant) = stem.strip_prefix("openb_pod_list_") {
+        // The lists lie in one directory, the orders in which pods come in another beside it.
+        let root = folder
+            .parent()
+            .filter(|root| root.join("openb_seq").is_dir());
+        return openb::rows(flags, Some(root.unwrap_or(folder)), variant);
+    }
+    if genai::FILES
+        .iter()
+        .any(|name| files::stem(Path::new(name)) == stem)
+        && places.has("gpu_mem_mib_5min.csv")
+    {
+        let loaded = catalogue::load(&context.overrides)?;
+        return genai::rows(&loaded, flags, Some(folder));
+    }
     Err(Problem::new(format!(
-        "{:?} is neither a trace nor a directory",
-        flags.trace
+        "{} is of no trace that is known: its header is {:?}",
+        path.display(),
+        text.lines().next().unwrap_or("")
     ))
-    .hint("traces: openb, openb:VARIANT, genai, gavel, gavel:continuous-single@RATE, philly, philly:CLUSTER, or files of these forms")
+    .hint(TRACES)
     .into())
 }
 

@@ -19,8 +19,46 @@ pub(super) fn rows(
     named: Option<&Path>,
     only: &str,
 ) -> anyhow::Result<Vec<ReplayRow>> {
+    replayed(clusters(&Places::new(named, &["philly"]))?, flags, only)
+}
+
+/// The same of a file of jobs; without a file of nodes beside it a cluster is as large as its largest job
+/// needs.
+///
+/// # Errors
+/// As [`rows`].
+pub(super) fn file_rows(
+    flags: &cli::Replay,
+    path: &Path,
+    jobs: &str,
+) -> anyhow::Result<Vec<ReplayRow>> {
+    let places = Places::new(Some(files::folder(path)), &[]);
+    let nodes = if places.has(FILES[1]) {
+        let path = places.find(FILES[1])?;
+        (path.display().to_string(), files::text(&path)?)
+    } else {
+        let missing = FILES[1];
+        output::progress("");
+        output::say(&format!(
+            "no {missing} beside it: each cluster is as large as its largest job needs"
+        ));
+        (FILES[1].to_owned(), "vc,nodes\n".to_owned())
+    };
+    let shown = path.display().to_string();
+    replayed(
+        read_philly((&shown, jobs), (&nodes.0, &nodes.1))?,
+        flags,
+        "",
+    )
+}
+
+fn replayed(
+    clusters: Vec<VirtualCluster>,
+    flags: &cli::Replay,
+    only: &str,
+) -> anyhow::Result<Vec<ReplayRow>> {
     let disciplines = disciplines(flags)?;
-    let clusters = chosen(clusters(&Places::new(named, &["philly"]))?, flags, only)?;
+    let clusters = chosen(clusters, flags, only)?;
     let mut rows = Vec::new();
     for cluster in &clusters {
         for discipline in &disciplines {

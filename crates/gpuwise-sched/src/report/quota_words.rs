@@ -1,0 +1,113 @@
+//! Why a queue may not take what a job needs, as a sum that a reader can follow.
+
+use super::words::{kinds_words, thousandths};
+use crate::world::World;
+use gpuwise_domain::placement::{QuotaLimit, QuotaShort};
+use std::fmt::Write as _;
+
+/// What is needed, what may be taken, and how the limit comes about.
+pub(super) fn quota(world: &World, short: &QuotaShort) -> String {
+    let name = |id: u32| {
+        let queue = world.queues().get(id as usize);
+        queue.map_or("?", |queue| queue.name.as_str())
+    };
+    let own = name(short.queue);
+    let kinds = kinds_words(world, short.kinds);
+    let kinds = if kinds.is_empty() {
+        String::new()
+    } else {
+        format!(" ({kinds})")
+    };
+    let more = if short.held_milli > 0 { " more" } else { "" };
+    let room = match short.room_milli {
+        0 => format!("no{more}"),
+        room => format!("{}{more}", thousandths(room)),
+    };
+    let one = short.needed_milli == 1000;
+    let mut text = format!(
+        "needs {} GPU{}{kinds}, and queue {own} may take {room}: ",
+        thousandths(short.needed_milli),
+        if one { "" } else { "s" },
+    );
+    let used = thousandths(short.used_milli);
+    let users = users(short, &name);
+    match short.by {
+        QuotaLimit::Cap { queue } => {
+            let whose = whose(queue, short.queue, name(queue));
+            let _ = write!(
+                text,
+                "{whose} limit is {}, of which {used} are used{users}",
+                thousandths(short.limit_milli)
+            );
+        }
+        QuotaLimit::Borrowing {
+            queue,
+            nominal_milli,
+            borrowing_milli,
+        } => {
+            let whose = whose(queue, short.queue, name(queue));
+            let _ = match borrowing_milli {
+                0 => write!(
+                    text,
+                    "{whose} nominal quota is {} and it may not borrow; {used} are used{users}",
+                    thousandths(nominal_milli)
+                ),
+                _ => write!(
+                    text,
+                    "{whose} nominal quota of {} and borrowing limit of {} make {}, of which {used} are \
+                     used{users}",
+                    thousandths(nominal_milli),
+                    thousandths(borrowing_milli),
+                    thousandths(short.limit_milli)
+                ),
+            };
+        }
+        QuotaLimit::Cohort => {
+            let _ = write!(
+                text,
+                "it uses {} of its nominal quota of {}, and of the {} that all queues share {used} are \
+                 used{users}",
+                thousandths(short.held_milli),
+                thousandths(short.nominal_milli),
+                thousandths(short.limit_milli)
+            );
+        }
+    }
+    if short.kept_milli > 0 {
+        let _ = write!(
+            text,
+            " and {} kept by lending limits",
+            thousandths(short.kept_milli)
+        );
+    }
+    if short.reserved_milli > 0 {
+        let _ = write!(text, ", {} for it", thousandths(short.reserved_milli));
+    }
+    text
+}
+
+fn whose(queue: u32, own: u32, name: &str) -> String {
+    if queue == own {
+        "its".to_owned()
+    } else {
+        format!("queue {name} is above it; that one's")
+    }
+}
+
+/// ` (research 16, search 4, others 2)`; nothing where one queue alone has all.
+fn users<'n>(short: &QuotaShort, name: &impl Fn(u32) -> &'n str) -> String {
+    let named: Vec<(u32, u64)> = short.users.into_iter().flatten().collect();
+    if named.is_empty() {
+        return String::new();
+    }
+    let known: u64 = named.iter().map(|(_, held)| held).sum();
+    let mut each: Vec<String> = named
+        .iter()
+        .map(|(id, held)| format!("{} {}", name(*id), thousandths(*held)))
+        .collect();
+    let others = short.used_milli.saturating_sub(known);
+    if others > 0 {
+        each.push(format!("others {}", thousandths(others)));
+    }
+    format!(" ({})", each.join(", "))
+}
