@@ -4,6 +4,7 @@ use super::{drafts, quality::quality_of, request::Request};
 use crate::{
     answer::{default_settings, profile_of_engine, weights_named},
     setup::{Setup, Weights},
+    support::castable,
 };
 use alloc::{string::String, vec, vec::Vec};
 use gpuwise_domain::{
@@ -20,12 +21,17 @@ const HOST_GPUS: u32 = 8;
 /// Replicas larger than this are not tried: nobody rents them by an instance.
 const LARGEST_REPLICA: u32 = 16;
 
+/// The name of the format that a checkpoint is published in, whichever it is.
+pub(crate) const PUBLISHED: &str = "published";
+
 /// Weights as they may be stored.
 #[derive(Debug, Clone)]
 pub(crate) struct WeightChoice {
     pub(crate) name: String,
     pub(crate) weights: Weights,
     pub(crate) published: bool,
+    /// Whether what is stored in BF16 may be cast where the engine has none: not where it was asked for.
+    pub(crate) castable: bool,
     pub(crate) quality: Quality,
 }
 
@@ -65,11 +71,13 @@ pub(crate) fn weight_choices(request: &Request<'_>) -> Vec<WeightChoice> {
     let own = published.name();
     let mut out = Vec::new();
     let asked = &request.choices.weights;
-    if asked.is_empty() || asked.contains(&own) {
+    let unasked = asked.is_empty() || asked.iter().any(|name| name == PUBLISHED);
+    if unasked || asked.contains(&own) {
         out.push(WeightChoice {
             name: own.clone(),
             weights: published.clone(),
             published: true,
+            castable: unasked || published.quantization.is_some(),
             quality: Quality::Published,
         });
     }
@@ -90,11 +98,18 @@ pub(crate) fn weight_choices(request: &Request<'_>) -> Vec<WeightChoice> {
         if weights == published {
             continue;
         }
+        let plain = weights.quantization.is_none();
         out.push(WeightChoice {
-            quality: quality_of(request, &name),
+            // Another 16-bit format holds the same values but for their last bits.
+            quality: if plain && published.quantization.is_none() {
+                Quality::Published
+            } else {
+                quality_of(request, &name)
+            },
             name,
             weights,
             published: false,
+            castable: !plain,
         });
     }
     out
@@ -221,7 +236,7 @@ pub(crate) fn setup<'a>(
         settings.block = fixed.block.unwrap_or(settings.block);
         settings.eager = fixed.eager.unwrap_or(settings.eager);
     }
-    Setup {
+    let setup = Setup {
         architecture: request.architecture,
         profile: profile_of_engine(&engine),
         engine,
@@ -232,6 +247,11 @@ pub(crate) fn setup<'a>(
         settings,
         draft: Some(drafts::draft(request)),
         adapters: request.choices.adapters,
+    };
+    if choice.castable {
+        castable(setup, request.facts)
+    } else {
+        setup
     }
 }
 

@@ -110,7 +110,7 @@ fn label(judged: &Judged<'_>, failed: &Failed<'_>) -> String {
     format!(
         "{gpus} × {}{layout} {}",
         candidate.device.name(),
-        judged.choices[candidate.choice].name
+        judged.format(candidate)
     )
 }
 

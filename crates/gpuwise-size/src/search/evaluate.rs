@@ -4,7 +4,6 @@ use super::{
     disaggregated::{self, Stages},
     request::Request,
     service::{Demand, LARGEST_LOAD, Service, longest},
-    support::obstacle_of,
 };
 use crate::{
     memory::{self, MemoryPlan},
@@ -116,7 +115,7 @@ pub(crate) fn evaluate<'a>(
     request: &Request<'a>,
     setup: Setup<'a>,
 ) -> Result<Evaluated<'a>, Failure> {
-    if let Some(obstacle) = obstacle_of(&setup, request) {
+    if let Some(obstacle) = request.obstacle_of(&setup) {
         return Err(Failure {
             test: Test::Support,
             shortfall: obstacle.what,

@@ -14,7 +14,6 @@ mod rebuilt;
 mod report;
 mod request;
 mod service;
-mod support;
 
 pub use offers::{cheapest_rental, per_hour};
 pub use rebuilt::{RebuildError, setups};
@@ -30,6 +29,7 @@ use gpuwise_domain::{
     layout::Layout,
     model::{Architecture, LayerRun},
     offer::Offer,
+    precision::WeightFormat,
 };
 
 /// A candidate before it is judged.
@@ -38,6 +38,8 @@ pub(crate) struct Candidate<'a> {
     pub(crate) device: Device<'a>,
     pub(crate) layout: Layout,
     pub(crate) choice: usize,
+    /// What is not quantized was cast to this, where it is not as stored.
+    pub(crate) cast: Option<WeightFormat>,
 }
 
 /// A candidate that keeps the promise, with what it costs.
@@ -61,6 +63,17 @@ pub(crate) struct Judged<'a> {
     pub(crate) choices: Vec<WeightChoice>,
     pub(crate) feasible: Vec<Feasible<'a>>,
     pub(crate) failed: Vec<Failed<'a>>,
+}
+
+impl Judged<'_> {
+    /// The name of a candidate's weight format, as it runs.
+    pub(crate) fn format(&self, candidate: &Candidate<'_>) -> &str {
+        let choice = &self.choices[candidate.choice];
+        match candidate.cast {
+            Some(cast) if choice.weights.quantization.is_none() => cast.name,
+            _ => &choice.name,
+        }
+    }
 }
 
 /// Sizes a model under a workload: ranked deployments, or why there are none.
@@ -129,11 +142,14 @@ fn judge<'a>(request: &Request<'a>) -> Judged<'a> {
                 let setup = |layout| {
                     candidates::setup(request, device, layout, weights, *cache, max_context)
                 };
+                let native = setup(Layout::SINGLE).weights.native;
+                let cast = (native != weights.weights.native).then_some(native);
                 let mut judge = |layout, verdict: Result<Evaluated<'a>, Failure>| {
                     let candidate = Candidate {
                         device,
                         layout,
                         choice,
+                        cast,
                     };
                     match verdict
                         .and_then(|evaluated| priced(request, evaluated, &offers, &weights.quality))

@@ -1,6 +1,10 @@
 //! What a plan is asked for.
 
-use crate::knowledge::Knowledge;
+use crate::{
+    knowledge::Knowledge,
+    setup::Setup,
+    support::{Obstacle, obstacle_of},
+};
 use alloc::{string::String, vec::Vec};
 use gpuwise_domain::{
     catalogue::Catalogue,
@@ -35,6 +39,13 @@ pub struct Request<'a> {
     pub draft: Option<DraftModel<'a>>,
     /// What may be chosen.
     pub choices: Choices,
+}
+
+impl Request<'_> {
+    /// What keeps a setup from starting.
+    pub(crate) fn obstacle_of(&self, setup: &Setup<'_>) -> Option<Obstacle> {
+        obstacle_of(setup, self.facts, self.choices.offload > 0)
+    }
 }
 
 /// A smaller model that drafts for another.

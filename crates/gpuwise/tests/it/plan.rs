@@ -418,3 +418,32 @@ fn draft_models_are_sized_saved_emitted_and_read_back() {
     ]);
     assert!(memory.out.contains("draft model"), "{}", memory.out);
 }
+
+#[test]
+fn what_is_cast_or_cannot_start_is_said_by_every_command() {
+    let place = Place::new();
+    let asked = |gpu| ["plan", "llama-3.1-8b", "--rate", "1", "--gpu", gpu];
+    let emitted = place.run(&[&asked("T4")[..], &["--emit", "vllm"]].concat());
+    assert!(emitted.out.contains("--dtype half"), "{}", emitted.out);
+    let emitted = place.run(&[&asked("L4")[..], &["--emit", "vllm"]].concat());
+    assert!(!emitted.out.contains("--dtype"), "{}", emitted.out);
+    let planned = place.run(&asked("V100"));
+    let memory = place.run(&["memory", "llama-3.1-8b", "--gpu", "V100"]);
+    let checked = place.run(&[
+        "check",
+        "llama-3.1-8b",
+        "--current",
+        "8xV100",
+        "--rate",
+        "1",
+    ]);
+    for ran in [planned, memory, checked] {
+        assert_eq!(ran.code, 1, "{}{}", ran.out, ran.err);
+        assert!(
+            ran.out.contains("compute_capability>=7.5"),
+            "{}{}",
+            ran.out,
+            ran.err
+        );
+    }
+}

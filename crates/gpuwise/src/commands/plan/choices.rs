@@ -13,7 +13,7 @@ use crate::{
 use anyhow::Context as _;
 use gpuwise_domain::{
     catalogue::Catalogue,
-    deployment::Sizing,
+    deployment::{Deployment, Sizing},
     engine::{Engine, EngineKind},
     facts::{EngineFacts, Launch},
     model::Architecture,
@@ -147,6 +147,15 @@ pub(in crate::commands) fn choices(
     Ok((choices, notes))
 }
 
+/// The weight format of a saved deployment, as a choice: what was published may be cast anew.
+pub(in crate::commands) fn weights_of(deployment: &Deployment) -> String {
+    if deployment.weights_published {
+        "published".into()
+    } else {
+        deployment.weights.clone()
+    }
+}
+
 /// The model that drafts: by its flag, or as what runs names it.
 ///
 /// # Errors
@@ -261,7 +270,7 @@ fn apply(
 
 /// The weight format of a launch command, where it changes that of the checkpoint.
 fn format(launch: &Launch, architecture: &Architecture, notes: &mut Vec<String>) -> String {
-    let published = gpuwise_size::setup::Weights::published(architecture).name();
+    let published = String::from("published");
     match launch.quantization.as_deref() {
         // A quantized checkpoint states its own scheme.
         Some(stated) if architecture.quantization.is_none() => {
