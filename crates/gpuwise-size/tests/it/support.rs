@@ -63,7 +63,7 @@ fn what_cannot_start_is_dropped_with_the_reason() {
     for (model, gpu, release, formats, reason) in [
         (llama, "T4", "0.33.0", &["bf16"][..], "no BF16"),
         (llama, "V100 SXM2 32GB", "0.33.0", &[], ">=7.5"),
-        (llama, "Tesla P100 PCIe 16GB", "0.14.0", &[], ">=7.0"),
+        (llama, "Tesla P100 PCIe 16 GB", "0.14.0", &[], ">=7.0"),
         (llama, "V100 SXM2 32GB", "0.14.0", &["fp8"], "weights:fp8"),
         (
             "openai/gpt-oss-20b",

@@ -1,11 +1,8 @@
 //! Whether so many requests of such a length fit a setup.
 
+use crate::layout::heads_divide;
 use gpuwise_domain::{
-    deployment::MemoryReport,
-    facts::EngineFacts,
-    gpu::Device,
-    layout::Layout,
-    model::{Architecture, Mixer},
+    deployment::MemoryReport, facts::EngineFacts, gpu::Device, layout::Layout, model::Architecture,
 };
 use gpuwise_size::{
     memory::{self, MemoryPlan},
@@ -111,22 +108,4 @@ pub(super) fn tensor_layouts(
         .map(|power| 1_u32 << power)
         .filter(move |ranks| *ranks <= most && divides(*ranks))
         .map(Layout::tensor)
-}
-
-/// Whether attention heads divide over so many ranks.
-pub(super) fn heads_divide(architecture: &Architecture) -> impl Fn(u32) -> bool + use<> {
-    let heads: Vec<u64> = architecture
-        .attention_layers()
-        .filter_map(|(_, mixer)| match mixer {
-            Mixer::Attention { heads, .. }
-            | Mixer::Latent { heads, .. }
-            | Mixer::Compressed { heads, .. } => Some(*heads),
-            _ => None,
-        })
-        .collect();
-    move |ranks| {
-        heads
-            .iter()
-            .all(|heads| heads.is_multiple_of(u64::from(ranks)))
-    }
 }

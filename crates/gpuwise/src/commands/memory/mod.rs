@@ -5,12 +5,12 @@ mod fit;
 mod show;
 
 use super::{Answer, Context};
-use crate::{catalogue, cli, engine, error::Problem, model::ResolvedModel, names};
+use crate::{catalogue, cli, engine, error::Problem, layout, model::ResolvedModel, names};
 use anyhow::Context as _;
 use fit::{Fit, Wanted};
 use gpuwise_domain::{
     catalogue::Catalogue, deployment::Settings, engine::Engine, facts::EngineFacts, gpu::Device,
-    layout::Layout, model::Architecture, precision::CacheFormat,
+    layout::Layout, precision::CacheFormat,
 };
 use gpuwise_read::workload as quantities;
 use gpuwise_size::{
@@ -210,7 +210,7 @@ impl<'a> Build<'a> {
                 .map(engine::adapters)
                 .transpose()?,
             memory_fraction,
-            layout: layout(&flags.layout, architecture)?,
+            layout: layout::stated(&flags.layout, architecture)?,
             facts,
             castable: engine_flags.precision.is_none(),
         })
@@ -270,59 +270,4 @@ impl<'a> Build<'a> {
             setup
         }
     }
-}
-
-/// The layout that flags state; `None` where they state none.
-///
-/// # Errors
-/// When the model cannot be spread so.
-fn layout(flags: &cli::LayoutFlags, architecture: &Architecture) -> anyhow::Result<Option<Layout>> {
-    if [flags.tp, flags.pp, flags.dp, flags.ep]
-        .iter()
-        .all(Option::is_none)
-    {
-        return Ok(None);
-    }
-    let layout = Layout {
-        tensor: flags.tp.unwrap_or(1),
-        pipeline: flags.pp.unwrap_or(1),
-        attention_data: flags.dp.unwrap_or(1),
-        expert: flags.ep.unwrap_or(1),
-        ..Layout::SINGLE
-    };
-    let wrong = |what: String| Err(Problem::new(what).into());
-    if layout.expert > 1 && !architecture.has_experts() {
-        return wrong(format!(
-            "--ep {}: this model has no experts to spread",
-            layout.expert
-        ));
-    }
-    if !layout.stage_gpus().is_multiple_of(layout.expert) {
-        return wrong(format!(
-            "--ep {}: experts are spread over the {} GPUs of a stage (--tp × --dp), which it has to divide",
-            layout.expert,
-            layout.stage_gpus()
-        ));
-    }
-    let layers = architecture.layer_count();
-    if u64::from(layout.pipeline) > layers {
-        return wrong(format!(
-            "--pp {}: this model has {layers} layers",
-            layout.pipeline
-        ));
-    }
-    if !fit::heads_divide(architecture)(layout.tensor) {
-        let fitting = fit::heads_divide(architecture);
-        let some: Vec<String> = (2..=64)
-            .filter(|ranks| fitting(*ranks))
-            .map(|ranks| ranks.to_string())
-            .collect();
-        return Err(Problem::new(format!(
-            "--tp {}: the attention heads do not divide by it",
-            layout.tensor
-        ))
-        .hint(format!("they divide by {}", some.join(", ")))
-        .into());
-    }
-    Ok(Some(layout))
 }
