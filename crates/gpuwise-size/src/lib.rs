@@ -25,6 +25,7 @@ pub mod serving;
 pub mod setup;
 pub mod shard;
 pub mod speed;
+pub mod support;
 pub mod sweep;
 pub mod training;
 pub mod verdict;

@@ -15,6 +15,7 @@ mod fitting;
 mod fleet;
 mod host;
 mod knowledge;
+mod layout;
 mod media;
 mod model;
 mod names;

@@ -13,6 +13,16 @@ use std::collections::BTreeSet;
 /// When there is none, with names like it.
 pub(crate) fn gpu<'a>(catalogue: &'a Catalogue, flag: &str, name: &str) -> anyhow::Result<&'a Gpu> {
     catalogue.gpu(name.trim()).ok_or_else(|| {
+        if let Ok(sliced) = device(catalogue, flag, name)
+            && sliced.slice.is_some()
+        {
+            let whole = &sliced.gpu.name;
+            return Problem::new(format!(
+                "{flag} {name}: a MIG slice, and whole GPUs are meant here"
+            ))
+            .hint(format!("name {whole:?}"))
+            .into();
+        }
         Problem::new(format!("{flag} {name}: no such GPU is in the catalogue"))
             .did_you_mean(&catalogue.gpus_like(name))
             .hint("`gpuwise gpus` lists those that are known; a file of your own adds more")
@@ -29,11 +39,7 @@ pub(crate) fn device<'a>(
     flag: &str,
     text: &str,
 ) -> anyhow::Result<Device<'a>> {
-    let Some((name, profile)) = text
-        .trim()
-        .rsplit_once(' ')
-        .filter(|(_, last)| is_profile(last))
-    else {
+    let Some((name, profile)) = sliced(text) else {
         return Ok(Device::whole(gpu(catalogue, flag, text)?));
     };
     let gpu = gpu(catalogue, flag, name)?;
@@ -60,6 +66,12 @@ pub(crate) fn device<'a>(
         names => problem.hint(format!("its profiles are {}", names.join(", "))),
     }
     .into())
+}
+
+/// A name without the MIG profile at its end, and the profile.
+pub(crate) fn sliced(text: &str) -> Option<(&str, &str)> {
+    let (name, last) = text.trim().rsplit_once(' ')?;
+    is_profile(last).then(|| (name.trim_end(), last))
 }
 
 /// `3g.40gb`, `1g.10gb+me`.

@@ -1,12 +1,20 @@
 //! Tables of questions: reading them, finding their models, and answering them.
 
-use crate::{catalogue::Loaded, error::Problem, media};
-use gpuwise_domain::{model::Architecture, question::Question};
+use crate::{
+    catalogue::{Loaded, engine_facts},
+    error::Problem,
+    media,
+};
+use gpuwise_domain::{
+    engine::EngineKind, facts::EngineFacts, model::Architecture, question::Question,
+};
 use gpuwise_read::question::read_questions;
 use gpuwise_size::{
     answer::{Answer, about_memory, about_training_time, from_outcome, read, solve},
     fit::Sample,
     knowledge::Knowledge,
+    setup::Setup,
+    support::{castable, obstacle_of},
 };
 use std::{
     collections::BTreeMap,
@@ -152,13 +160,17 @@ pub(crate) fn answers(
     knowledge: &Knowledge,
 ) -> Vec<Answer> {
     let walks = media::walks(asked, loaded);
-    let walks = &walks;
+    let known = EngineKind::ALL.into_iter().map(engine_facts);
+    let facts: Vec<EngineFacts> = known.filter_map(Result::ok).collect();
+    let (walks, facts) = (&walks, &facts);
     let threads = thread::available_parallelism().map_or(1, NonZero::get);
     let size = asked.len().div_ceil(threads).max(1);
     thread::scope(|scope| {
         let workers: Vec<_> = asked
             .chunks(size)
-            .map(|rows| scope.spawn(move || some_answers(rows, models, walks, loaded, knowledge)))
+            .map(|rows| {
+                scope.spawn(move || some_answers(rows, models, walks, facts, (loaded, knowledge)))
+            })
             .collect();
         workers
             .into_iter()
@@ -170,13 +182,29 @@ pub(crate) fn answers(
     })
 }
 
+/// The answer, with what keeps the setup from starting where the engine's facts know of it: what is
+/// predicted is how fast it would be.
+fn starting(mut answer: Answer, setup: &Setup<'_>, facts: &[EngineFacts]) -> Answer {
+    let facts = facts.iter().find(|facts| facts.engine == setup.engine.kind);
+    let cast = castable(setup.clone(), facts);
+    if let Some(obstacle) = obstacle_of(&cast, facts, false) {
+        let reason = format!("would not start: {}", obstacle.what);
+        answer.reason = if answer.reason.is_empty() {
+            reason
+        } else {
+            format!("{reason}; {}", answer.reason)
+        };
+    }
+    answer
+}
+
 /// Answers rows; those that one run answers are solved once.
 fn some_answers(
     rows: &[Asked],
     models: &Models,
     walks: &media::Walks,
-    loaded: &Loaded,
-    knowledge: &Knowledge,
+    facts: &[EngineFacts],
+    (loaded, knowledge): (&Loaded, &Knowledge),
 ) -> Vec<Answer> {
     let mut solved = BTreeMap::new();
     rows.iter()
@@ -216,7 +244,8 @@ fn some_answers(
             match outcome {
                 Some(outcome) => {
                     let named = canonical(question, loaded);
-                    from_outcome(&named, &sample.reading, outcome, knowledge)
+                    let answer = from_outcome(&named, &sample.reading, outcome, knowledge);
+                    starting(answer, &sample.reading.setup, facts)
                 }
                 None => Answer::none(
                     "the row states no lengths, and names no benchmark whose lengths are known",

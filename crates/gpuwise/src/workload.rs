@@ -432,7 +432,7 @@ fn canonical(
     };
     let limits = &mut workload.limits;
     for name in &mut limits.gpus {
-        *name = names::gpu(catalogue, &from("gpus"), name)?.name.clone();
+        *name = names::device(catalogue, &from("gpus"), name)?.name();
     }
     for (name, _) in &mut limits.owned {
         *name = names::gpu(catalogue, &from("owned"), name)?.name.clone();

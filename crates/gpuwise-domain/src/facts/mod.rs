@@ -238,6 +238,11 @@ impl EngineFacts {
         }
     }
 
+    /// Whether the engine multiplies in BF16 on this hardware; where the facts do not say, it does.
+    pub fn has_bf16(&self, release: Option<Release>, context: &Context) -> bool {
+        !self.supports("weights:bf16", release, context).refused()
+    }
+
     /// Whether the engine behaves so in a release.
     pub fn behaves(&self, name: &str, release: Option<Release>) -> bool {
         self.behaviour(name, release).is_some()

@@ -4,7 +4,7 @@ use crate::setup::{Weights, exported};
 use alloc::{format, string::String, vec::Vec};
 use gpuwise_domain::{
     model::Architecture,
-    precision::{CacheFormat, Quantization},
+    precision::{CacheFormat, Quantization, WeightFormat},
     question::Question,
 };
 
@@ -64,11 +64,18 @@ pub(crate) fn weights(
 /// The weights of a published export in this precision; `None` where the name is not one.
 pub fn weights_named(architecture: &Architecture, written: &str) -> Option<Weights> {
     match precision_name(written)? {
-        "bf16" | "fp16" | "fp32" => Some(Weights {
-            native: architecture.native,
-            quantization: None,
-        }),
+        "bf16" => Some(plain(WeightFormat::BF16)),
+        "fp16" => Some(plain(WeightFormat::F16)),
+        "fp32" => Some(plain(WeightFormat::F32)),
         name => Some(exported(architecture, named(name)?)),
+    }
+}
+
+/// Nothing quantized.
+fn plain(native: WeightFormat) -> Weights {
+    Weights {
+        native,
+        quantization: None,
     }
 }
 

@@ -1,18 +1,26 @@
 //! What there is to choose from: devices, layouts, formats.
 
-use super::{drafts, quality::quality_of, request::Request};
+use super::{
+    drafts,
+    evaluate::Failure,
+    quality::quality_of,
+    request::{LayoutWish, Request},
+};
 use crate::{
     answer::{default_settings, profile_of_engine, weights_named},
     setup::{Setup, Weights},
+    support::castable,
 };
-use alloc::{string::String, vec, vec::Vec};
+use alloc::{format, string::String, vec, vec::Vec};
 use gpuwise_domain::{
-    deployment::Quality,
+    catalogue::Catalogue,
+    deployment::{Quality, Test},
     engine::EngineKind,
     facts,
     gpu::{Device, MigProfile},
     layout::Layout,
     precision::CacheFormat,
+    workload::Limits,
 };
 
 /// GPUs that a host joins without a switched link.
@@ -20,38 +28,60 @@ const HOST_GPUS: u32 = 8;
 /// Replicas larger than this are not tried: nobody rents them by an instance.
 const LARGEST_REPLICA: u32 = 16;
 
+/// The name of the format that a checkpoint is published in, whichever it is.
+pub(crate) const PUBLISHED: &str = "published";
+
 /// Weights as they may be stored.
 #[derive(Debug, Clone)]
 pub(crate) struct WeightChoice {
     pub(crate) name: String,
     pub(crate) weights: Weights,
     pub(crate) published: bool,
+    /// Whether what is stored in BF16 may be cast where the engine has none: not where it was asked for.
+    pub(crate) castable: bool,
     pub(crate) quality: Quality,
 }
 
 /// GPUs and slices that the limits allow. GPUs that are announced only are left out unless named.
 pub(crate) fn devices<'a>(request: &Request<'a>) -> Vec<Device<'a>> {
     let limits = &request.workload.limits;
+    devices_within(request.catalogue, limits, request.choices.slices)
+}
+
+/// GPUs, and slices where they are tried or named, that limits allow.
+pub(crate) fn devices_within<'a>(
+    catalogue: &'a Catalogue,
+    limits: &Limits,
+    slices: bool,
+) -> Vec<Device<'a>> {
     let mut out = Vec::new();
-    for gpu in &request.catalogue.gpus {
+    for gpu in &catalogue.gpus {
+        let slice_named = catalogue.mig_profiles(gpu).map(|slice| Device {
+            gpu,
+            slice: Some(slice),
+        });
+        let slice_named = slice_named.filter(|device| limits.gpus.contains(&device.name()));
         let named = limits.gpus.contains(&gpu.name)
             || limits.owned.iter().any(|(name, _)| *name == gpu.name);
         let any = limits.gpus.is_empty() && limits.owned.is_empty();
         if !(named || any && !gpu.announced) {
+            out.extend(slice_named);
             continue;
         }
         out.push(Device::whole(gpu));
-        if request.choices.slices {
+        if !slices {
+            out.extend(slice_named);
+        } else {
             // Profiles with media engines (`+me`, `.gfx`) have the same memory and compute, and one that
             // takes the whole board is the GPU itself.
             let whole = |p: &MigProfile| p.compute_slices >= p.board_compute_slices;
-            let plain = request
-                .catalogue
-                .mig_profiles(gpu)
-                .filter(|p| !p.profile.contains('+') && !whole(p));
-            out.extend(plain.map(|slice| Device {
+            let plain = catalogue.mig_profiles(gpu).map(|slice| Device {
                 gpu,
                 slice: Some(slice),
+            });
+            out.extend(plain.filter(|device| {
+                let tried = |p: &&MigProfile| !p.profile.contains('+') && !whole(p);
+                device.slice.as_ref().is_some_and(tried) || limits.gpus.contains(&device.name())
             }));
         }
     }
@@ -65,11 +95,13 @@ pub(crate) fn weight_choices(request: &Request<'_>) -> Vec<WeightChoice> {
     let own = published.name();
     let mut out = Vec::new();
     let asked = &request.choices.weights;
-    if asked.is_empty() || asked.contains(&own) {
+    let unasked = asked.is_empty() || asked.iter().any(|name| name == PUBLISHED);
+    if unasked || asked.contains(&own) {
         out.push(WeightChoice {
             name: own.clone(),
             weights: published.clone(),
             published: true,
+            castable: unasked || published.quantization.is_some(),
             quality: Quality::Published,
         });
     }
@@ -90,11 +122,18 @@ pub(crate) fn weight_choices(request: &Request<'_>) -> Vec<WeightChoice> {
         if weights == published {
             continue;
         }
+        let plain = weights.quantization.is_none();
         out.push(WeightChoice {
-            quality: quality_of(request, &name),
+            // Another 16-bit format holds the same values but for their last bits.
+            quality: if plain && published.quantization.is_none() {
+                Quality::Published
+            } else {
+                quality_of(request, &name)
+            },
             name,
             weights,
             published: false,
+            castable: !plain,
         });
     }
     out
@@ -128,9 +167,132 @@ pub(crate) fn layouts(request: &Request<'_>, device: &Device<'_>) -> Vec<Layout>
             ..layout
         }];
     }
+    let wish = request.choices.layout;
     if device.slice.is_some() {
-        return vec![Layout::SINGLE];
+        return if wish.allows(&Layout::SINGLE) {
+            vec![Layout::SINGLE]
+        } else {
+            Vec::new()
+        };
     }
+    let (joined, host) = reach(request, device);
+    let own = device.gpu.scale_up.as_ref();
+    let composed = own.is_some_and(|link| link.fabric.is_some());
+    let mut out = vec![Layout::SINGLE];
+    let mut ranks = 2;
+    while ranks <= host {
+        out.extend(spread(request, ranks, joined));
+        // Stages pass little: they join what no fast link does.
+        let mut stages = 2;
+        while stages <= ranks && stages <= 4 {
+            let tensor = ranks / stages;
+            let slow_link = own.is_none() || composed || tensor <= joined && ranks > joined;
+            if tensor >= 1 && (slow_link || request.choices.hosts) {
+                out.push(Layout {
+                    pipeline: stages,
+                    ..Layout::tensor(tensor)
+                });
+            }
+            stages *= 2;
+        }
+        ranks *= 2;
+    }
+    let most = request.choices.replica_gpus.unwrap_or(u32::MAX);
+    out.retain(|layout| layout.replica_gpus() <= most);
+    if wish != LayoutWish::default() {
+        out.retain(|layout| wish.allows(layout));
+        out.extend(wished(request, &wish, host));
+    }
+    out.sort_by_key(|layout| (layout.replica_gpus(), *layout));
+    out.dedup();
+    out
+}
+
+/// Ways to spread a stage over so many ranks of one link.
+fn spread(request: &Request<'_>, ranks: u32, joined: u32) -> Vec<Layout> {
+    let mut out = Vec::new();
+    if ranks > joined {
+        return out;
+    }
+    out.push(Layout::tensor(ranks));
+    if request.architecture.has_experts() {
+        out.push(Layout {
+            expert: ranks,
+            ..Layout::tensor(ranks)
+        });
+        out.push(Layout {
+            attention_data: ranks,
+            expert: ranks,
+            ..Layout::SINGLE
+        });
+    }
+    out
+}
+
+/// Layouts as stated, with every power of two for what is not; the smallest of those that no host
+/// holds where no other is left.
+fn wished(request: &Request<'_>, wish: &LayoutWish, host: u32) -> Vec<Layout> {
+    let powers = |stated: Option<u32>, most: u32| -> Vec<u32> {
+        let free = (0..6)
+            .map(|power| 1 << power)
+            .take_while(move |n| *n <= most);
+        stated.map_or_else(|| free.collect(), |ranks| vec![ranks])
+    };
+    let experts = request.architecture.has_experts();
+    let groups = if wish.expert.is_some() && experts {
+        host
+    } else {
+        1
+    };
+    let mut out = Vec::new();
+    for tensor in powers(wish.tensor, host) {
+        for attention_data in powers(wish.attention_data, groups) {
+            for pipeline in powers(wish.pipeline, 1) {
+                for expert in powers(wish.expert, 1) {
+                    let layout = Layout {
+                        pipeline,
+                        attention_data,
+                        expert,
+                        ..Layout::tensor(tensor)
+                    };
+                    if layout.stage_gpus().is_multiple_of(expert) {
+                        out.push(layout);
+                    }
+                }
+            }
+        }
+    }
+    let smallest = out.iter().map(Layout::replica_gpus).min().unwrap_or(0);
+    out.retain(|layout| layout.replica_gpus() <= host.max(smallest));
+    out
+}
+
+/// Whether a layout that was asked for stays on what one host joins.
+///
+/// # Errors
+/// When it does not, and hosts may not be joined.
+pub(crate) fn joined(
+    request: &Request<'_>,
+    device: &Device<'_>,
+    layout: &Layout,
+) -> Result<(), Failure> {
+    let (_, host) = reach(request, device);
+    let wanted = layout.replica_gpus();
+    if request.choices.layout == LayoutWish::default() || request.choices.hosts || wanted <= host {
+        return Ok(());
+    }
+    Err(Failure {
+        test: Test::Support,
+        shortfall: format!(
+            "a replica of {wanted} GPUs spans more than the {host} that a host joins"
+        ),
+        cure: Some("--multi-host, or a smaller layout".into()),
+        ratio: f64::from(wanted) / f64::from(host),
+    })
+}
+
+/// GPUs that one fast link joins for tensor parallelism, and GPUs of a host.
+fn reach(request: &Request<'_>, device: &Device<'_>) -> (u32, u32) {
     let domain = device
         .gpu
         .scale_up
@@ -150,43 +312,7 @@ pub(crate) fn layouts(request: &Request<'_>, device: &Device<'_>) -> Vec<Layout>
     } else {
         joined.clamp(HOST_GPUS, LARGEST_REPLICA)
     };
-    let mut out = vec![Layout::SINGLE];
-    let mut ranks = 2;
-    while ranks <= host {
-        if ranks <= joined {
-            out.push(Layout::tensor(ranks));
-        }
-        if request.architecture.has_experts() && ranks <= joined {
-            out.push(Layout {
-                expert: ranks,
-                ..Layout::tensor(ranks)
-            });
-            out.push(Layout {
-                attention_data: ranks,
-                expert: ranks,
-                ..Layout::SINGLE
-            });
-        }
-        // Stages pass little: they join what no fast link does.
-        let mut stages = 2;
-        while stages <= ranks && stages <= 4 {
-            let tensor = ranks / stages;
-            let slow_link = own.is_none() || composed || tensor <= joined && ranks > joined;
-            if tensor >= 1 && (slow_link || request.choices.hosts) {
-                out.push(Layout {
-                    pipeline: stages,
-                    ..Layout::tensor(tensor)
-                });
-            }
-            stages *= 2;
-        }
-        ranks *= 2;
-    }
-    let most = request.choices.replica_gpus.unwrap_or(u32::MAX);
-    out.retain(|layout| layout.replica_gpus() <= most);
-    out.sort_by_key(|layout| (layout.replica_gpus(), *layout));
-    out.dedup();
-    out
+    (joined, host)
 }
 
 /// One replica under one choice of each.
@@ -224,7 +350,7 @@ pub(crate) fn setup<'a>(
         settings.block = fixed.block.unwrap_or(settings.block);
         settings.eager = fixed.eager.unwrap_or(settings.eager);
     }
-    Setup {
+    let setup = Setup {
         architecture: request.architecture,
         profile: profile_of_engine(&engine),
         engine,
@@ -235,6 +361,11 @@ pub(crate) fn setup<'a>(
         settings,
         draft: Some(drafts::draft(request)),
         adapters: request.choices.adapters,
+    };
+    if choice.castable {
+        castable(setup, request.facts)
+    } else {
+        setup
     }
 }
 

@@ -5,7 +5,6 @@ use super::{
     evaluate::{Evaluated, Failure, fits},
     request::Request,
     service::{Demand, Service},
-    support::obstacle_of,
 };
 use crate::{
     memory,
@@ -51,7 +50,7 @@ pub(crate) fn evaluate<'a>(request: &Request<'a>, setups: Vec<Setup<'a>>) -> Opt
     let demand = Demand::of(workload);
     let workers: Vec<(Setup<'a>, memory::MemoryPlan, Cycle)> = setups
         .into_iter()
-        .filter(|setup| obstacle_of(setup, request).is_none())
+        .filter(|setup| request.obstacle_of(setup).is_none())
         .filter_map(|setup| {
             let plan = memory::plan(&setup);
             fits(&plan, workload).ok()?;

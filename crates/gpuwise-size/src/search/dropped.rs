@@ -1,14 +1,17 @@
 //! Why alternatives are not there: of every GPU that people would ask for, the candidate that came
 //! nearest.
 
-use super::{Failed, Judged, rank, request::Request};
+use super::{Failed, Judged, rank, relaxed, request::Request};
 use alloc::{
     collections::BTreeMap,
     format,
     string::{String, ToString},
     vec::Vec,
 };
-use gpuwise_domain::deployment::{Dropped, Test};
+use gpuwise_domain::{
+    deployment::{Dropped, Test},
+    gpu::Device,
+};
 use gpuwise_units::significant;
 
 /// How many alternatives are explained unasked.
@@ -21,22 +24,21 @@ const ASKED: usize = 12;
 pub(crate) fn dropped(request: &Request<'_>, judged: &Judged<'_>, shown: &[usize]) -> Vec<Dropped> {
     let mut out = Vec::new();
     for wanted in &request.choices.why_not {
-        let Some(gpu) = request.catalogue.gpu(wanted) else {
-            continue;
-        };
+        // A GPU with its slices, or one of these.
+        let is = |device: &Device<'_>| device.gpu.name == *wanted || device.name() == *wanted;
         let mut of_gpu: Vec<&Failed<'_>> = judged
             .failed
             .iter()
-            .filter(|f| f.candidate.device.gpu.name == gpu.name)
+            .filter(|f| is(&f.candidate.device))
             .collect();
         of_gpu.sort_by(|a, b| nearer(a, b));
         out.extend(
             of_gpu
                 .into_iter()
                 .take(ASKED)
-                .map(|failed| failure(judged, failed)),
+                .map(|failed| failure(request, judged, failed)),
         );
-        if let Some(cheapest) = cheapest_of(judged, &gpu.name) {
+        if let Some(cheapest) = cheapest_of(judged, is) {
             out.push(dominated(judged, cheapest, shown));
         }
     }
@@ -61,7 +63,7 @@ pub(crate) fn dropped(request: &Request<'_>, judged: &Judged<'_>, shown: &[usize
         if is_shown(name) {
             continue;
         }
-        if let Some(cheapest) = cheapest_of(judged, name) {
+        if let Some(cheapest) = cheapest_of(judged, |device| device.gpu.name == name) {
             out.push(dominated(judged, cheapest, shown));
             continue;
         }
@@ -75,7 +77,7 @@ pub(crate) fn dropped(request: &Request<'_>, judged: &Judged<'_>, shown: &[usize
                 lower(a).cmp(&lower(b)).then(nearer(a, b))
             });
         if let Some(nearest) = nearest {
-            out.push(failure(judged, nearest));
+            out.push(failure(request, judged, nearest));
         }
     }
     if shown.is_empty() && out.is_empty() {
@@ -84,7 +86,7 @@ pub(crate) fn dropped(request: &Request<'_>, judged: &Judged<'_>, shown: &[usize
         out.extend(
             all.into_iter()
                 .take(SHOWN)
-                .map(|failed| failure(judged, failed)),
+                .map(|failed| failure(request, judged, failed)),
         );
     }
     out
@@ -110,24 +112,28 @@ fn label(judged: &Judged<'_>, failed: &Failed<'_>) -> String {
     format!(
         "{gpus} × {}{layout} {}",
         candidate.device.name(),
-        judged.choices[candidate.choice].name
+        judged.format(candidate)
     )
 }
 
-fn failure(judged: &Judged<'_>, failed: &Failed<'_>) -> Dropped {
+fn failure(request: &Request<'_>, judged: &Judged<'_>, failed: &Failed<'_>) -> Dropped {
     Dropped {
         label: label(judged, failed),
         gpu: failed.candidate.device.gpu.name.clone(),
         test: failed.failure.test,
         shortfall: failed.failure.shortfall.clone(),
-        cure: failed.failure.cure.clone().or_else(|| cure(judged, failed)),
+        cure: failed
+            .failure
+            .cure
+            .clone()
+            .or_else(|| cure(request, judged, failed)),
         ratio: failed.failure.ratio,
     }
 }
 
 /// The smallest change that passes on the same GPU: lower precision, or more ranks; else the
-/// cheapest GPU that passes.
-fn cure(judged: &Judged<'_>, failed: &Failed<'_>) -> Option<String> {
+/// promise under which it passes, found by trying.
+fn cure(request: &Request<'_>, judged: &Judged<'_>, failed: &Failed<'_>) -> Option<String> {
     let same_gpu = judged
         .feasible
         .iter()
@@ -141,22 +147,12 @@ fn cure(judged: &Judged<'_>, failed: &Failed<'_>) -> Option<String> {
             "{} times the memory",
             significant(failed.failure.ratio, 2)
         )),
-        Test::Ttft | Test::Tpot | Test::EndToEnd => {
-            let longer = (failed.failure.ratio - 1.0) * 100.0;
-            Some(if longer < 100.0 {
-                format!("a bound {} % longer", significant(libm::ceil(longer), 2))
-            } else {
-                format!(
-                    "a bound {} times as long",
-                    significant(failed.failure.ratio, 2)
-                )
-            })
-        }
+        Test::Ttft | Test::Tpot | Test::EndToEnd => relaxed::promise(request, judged, failed),
         _ => None,
     }
 }
 
-fn cheapest_of(judged: &Judged<'_>, gpu: &str) -> Option<usize> {
+fn cheapest_of(judged: &Judged<'_>, is: impl Fn(&Device<'_>) -> bool) -> Option<usize> {
     let hour = |at: &usize| {
         let figures = &judged.feasible[*at].figures;
         figures
@@ -167,7 +163,7 @@ fn cheapest_of(judged: &Judged<'_>, gpu: &str) -> Option<usize> {
     let lower = |at: &usize| !judged.choices[judged.feasible[*at].candidate.choice].published;
     let devices = |at: &usize| judged.feasible[*at].evaluated.devices();
     (0..judged.feasible.len())
-        .filter(|at| judged.feasible[*at].candidate.device.gpu.name == gpu)
+        .filter(|at| is(&judged.feasible[*at].candidate.device))
         .min_by(|a, b| {
             let kind = lower(a).cmp(&lower(b));
             kind.then(hour(a).total_cmp(&hour(b)))

@@ -3,8 +3,7 @@
 use super::{
     disaggregated::{self, Stages},
     request::Request,
-    service::{Demand, LARGEST_LOAD, Service, longest},
-    support::obstacle_of,
+    service::{Broken, Demand, LARGEST_LOAD, Service, longest},
 };
 use crate::{
     memory::{self, MemoryPlan},
@@ -12,16 +11,18 @@ use crate::{
     setup::Setup,
     speed::StepShape,
 };
-use alloc::{format, string::String, sync::Arc};
+use alloc::{format, string::String, sync::Arc, vec::Vec};
 use gpuwise_domain::{
     deployment::Test,
-    workload::{Target, Traffic, Workload},
+    workload::{Traffic, Workload},
 };
 use gpuwise_units::significant;
 
 const GIB: f64 = 1073741824.0;
 /// Steps of a bisection: finer than any range.
 const BISECTIONS: usize = 12;
+/// Of the most that is borne, the share at which requests meet no other.
+const ALONE: f64 = 1e-3;
 /// More GPUs than this for one model are an answer to another question.
 const MOST_GPUS: f64 = 4096.0;
 /// Nor are more replicas than this of a candidate that hardly bears anything.
@@ -116,7 +117,7 @@ pub(crate) fn evaluate<'a>(
     request: &Request<'a>,
     setup: Setup<'a>,
 ) -> Result<Evaluated<'a>, Failure> {
-    if let Some(obstacle) = obstacle_of(&setup, request) {
+    if let Some(obstacle) = request.obstacle_of(&setup) {
         return Err(Failure {
             test: Test::Support,
             shortfall: obstacle.what,
@@ -128,8 +129,7 @@ pub(crate) fn evaluate<'a>(
     let demand = Demand::of(workload);
     let plan = memory::plan(&setup);
     fits(&plan, workload)?;
-    let limit = setup.settings.sequences as f64;
-    let capacity = plan.sequences(demand.held()).clamp(1.0, limit);
+    let capacity = capacity(&setup, &plan, demand);
     let shape = Arc::new(StepShape::new(&setup));
     let constants = request.knowledge.constants(setup.engine.kind);
     let cycle = Cycle::new(&setup, shape, constants);
@@ -261,18 +261,22 @@ fn most(
     } else {
         capacity
     };
-    let alone = if open { ceiling * 1e-3 } else { 1.0 };
+    let alone = if open { ceiling * ALONE } else { 1.0 };
     let at = |load: f64| serve(cycle, demand, &workload.traffic, load, capacity);
-    if let Some((test, ratio, value, target)) = at(alone).broken(promise) {
+    let broken: Vec<Broken> = at_least(cycle, demand, workload, capacity)
+        .all_broken(promise)
+        .collect();
+    if let Some(first) = broken.first() {
+        let said: Vec<String> = broken.iter().map(missed).collect();
         return Err(Failure {
-            test,
-            shortfall: missed(test, value, target),
+            test: first.test,
+            shortfall: said.join(" and "),
             cure: None,
-            ratio,
+            ratio: broken.iter().map(Broken::ratio).fold(1.0, f64::max),
         });
     }
     let service = at(ceiling);
-    let Some((mut test, ..)) = service.broken(promise) else {
+    let Some(Broken { mut test, .. }) = service.broken(promise) else {
         return Ok((ceiling, if open { Test::Throughput } else { Test::Memory }));
     };
     let (mut low, mut high) = (alone, ceiling);
@@ -286,12 +290,38 @@ fn most(
         match service.broken(promise) {
             None if service.stable() => low = middle,
             broken => {
-                test = broken.map_or(Test::Throughput, |(test, ..)| test);
+                test = broken.map_or(Test::Throughput, |broken| broken.test);
                 high = middle;
             }
         }
     }
     Ok((low, test))
+}
+
+/// A setup that fits, at so little load that requests meet no other.
+pub(crate) fn alone(request: &Request<'_>, setup: &Setup<'_>) -> Service {
+    let workload = request.workload;
+    let demand = Demand::of(workload);
+    let plan = memory::plan(setup);
+    let capacity = capacity(setup, &plan, demand);
+    let constants = request.knowledge.constants(setup.engine.kind);
+    let cycle = Cycle::new(setup, Arc::new(StepShape::new(setup)), constants);
+    at_least(&cycle, demand, workload, capacity)
+}
+
+/// Sequences that run at once on one attention group.
+fn capacity(setup: &Setup<'_>, plan: &MemoryPlan, demand: Demand) -> f64 {
+    let limit = setup.settings.sequences as f64;
+    plan.sequences(demand.held()).clamp(1.0, limit)
+}
+
+/// A group at so little load that requests meet no other.
+fn at_least(cycle: &Cycle, demand: Demand, workload: &Workload, capacity: f64) -> Service {
+    let load = match workload.traffic {
+        Traffic::Open { .. } => largest(cycle, demand, capacity) * LARGEST_LOAD * 0.999 * ALONE,
+        Traffic::Closed { .. } => 1.0,
+    };
+    serve(cycle, demand, &workload.traffic, load, capacity)
 }
 
 fn largest(cycle: &Cycle, demand: Demand, capacity: f64) -> f64 {
@@ -307,14 +337,19 @@ fn largest(cycle: &Cycle, demand: Demand, capacity: f64) -> f64 {
     one.largest_rate(cycle)
 }
 
-fn missed(test: Test, value: f64, target: Target) -> String {
+fn missed(broken: &Broken) -> String {
+    let Broken {
+        test,
+        value,
+        target,
+    } = broken;
     let at = target
         .percentile
         .map_or_else(|| "mean".into(), |p| format!("{p}"));
     format!(
         "{at} {} of one request alone is {} of {} allowed",
         test.name(),
-        seconds(value),
+        seconds(*value),
         seconds(target.at_most.get())
     )
 }

@@ -11,15 +11,16 @@ mod offload;
 mod quality;
 mod rank;
 mod rebuilt;
+mod relaxed;
 mod report;
 mod request;
 mod service;
-mod support;
 
+pub(crate) use candidates::devices_within;
 pub use offers::{cheapest_rental, per_hour};
 pub use rebuilt::{RebuildError, setups};
 pub(crate) use report::{COLLECTIVES, PROMPTS};
-pub use request::{Choices, DraftModel, Fixed, Request};
+pub use request::{Choices, DraftModel, Fixed, LayoutWish, Request};
 
 use alloc::{format, string::String, vec::Vec};
 use candidates::WeightChoice;
@@ -30,6 +31,7 @@ use gpuwise_domain::{
     layout::Layout,
     model::{Architecture, LayerRun},
     offer::Offer,
+    precision::{CacheFormat, WeightFormat},
 };
 
 /// A candidate before it is judged.
@@ -38,6 +40,9 @@ pub(crate) struct Candidate<'a> {
     pub(crate) device: Device<'a>,
     pub(crate) layout: Layout,
     pub(crate) choice: usize,
+    /// What is not quantized was cast to this, where it is not as stored.
+    pub(crate) cast: Option<WeightFormat>,
+    pub(crate) cache: CacheFormat,
 }
 
 /// A candidate that keeps the promise, with what it costs.
@@ -61,6 +66,17 @@ pub(crate) struct Judged<'a> {
     pub(crate) choices: Vec<WeightChoice>,
     pub(crate) feasible: Vec<Feasible<'a>>,
     pub(crate) failed: Vec<Failed<'a>>,
+}
+
+impl Judged<'_> {
+    /// The name of a candidate's weight format, as it runs.
+    pub(crate) fn format(&self, candidate: &Candidate<'_>) -> &str {
+        let choice = &self.choices[candidate.choice];
+        match candidate.cast {
+            Some(cast) if choice.weights.quantization.is_none() => cast.name,
+            _ => &choice.name,
+        }
+    }
 }
 
 /// Sizes a model under a workload: ranked deployments, or why there are none.
@@ -129,11 +145,15 @@ fn judge<'a>(request: &Request<'a>) -> Judged<'a> {
                 let setup = |layout| {
                     candidates::setup(request, device, layout, weights, *cache, max_context)
                 };
+                let native = setup(Layout::SINGLE).weights.native;
+                let cast = (native != weights.weights.native).then_some(native);
                 let mut judge = |layout, verdict: Result<Evaluated<'a>, Failure>| {
                     let candidate = Candidate {
                         device,
                         layout,
                         choice,
+                        cast,
+                        cache: *cache,
                     };
                     match verdict
                         .and_then(|evaluated| priced(request, evaluated, &offers, &weights.quality))
@@ -148,7 +168,9 @@ fn judge<'a>(request: &Request<'a>) -> Judged<'a> {
                     }
                 };
                 for layout in &layouts {
-                    judge(*layout, evaluate(request, setup(*layout)));
+                    let verdict = candidates::joined(request, &device, layout)
+                        .and_then(|()| evaluate(request, setup(*layout)));
+                    judge(*layout, verdict);
                 }
                 if request.choices.disaggregated && device.slice.is_none() {
                     let setups = layouts.iter().map(|layout| setup(*layout)).collect();
@@ -176,7 +198,7 @@ fn priced<'a>(
     let device = evaluated.setup.device;
     let rental = offers::cheapest(request, offers, &device, groups, of);
     let figures = figures::worked(request, &evaluated, rental.as_ref());
-    limits(request, &evaluated, &figures, quality)?;
+    limits(request, &evaluated, &figures, rental.as_ref(), quality)?;
     Ok((evaluated, rental, figures))
 }
 
@@ -204,6 +226,7 @@ fn limits(
     request: &Request<'_>,
     evaluated: &Evaluated<'_>,
     figures: &figures::Worked,
+    rental: Option<&Rental>,
     quality: &Quality,
 ) -> Result<(), Failure> {
     let limits = &request.workload.limits;
@@ -240,15 +263,8 @@ fn limits(
             }
         }
     }
-    if let (Some(budget), Some(hour)) = (limits.budget, figures.cost.per_hour)
-        && offers::over_budget(hour, budget)
-    {
-        let ratio = hour.0.as_f64() / budget.0.as_f64().max(1e-9);
-        return fail(
-            format!("costs {hour}, {budget} allowed"),
-            "a larger --budget",
-            ratio,
-        );
+    if let Some((what, cure, ratio)) = offers::unaffordable(limits, rental) {
+        return fail(what, cure, ratio);
     }
     if let (Some(cap), Some(power)) = (limits.power, figures.power)
         && power > cap.get()

@@ -9,7 +9,7 @@ use gpuwise_domain::{
     offer::{Offer, Terms},
     workload::Limits,
 };
-use gpuwise_units::{Currency, HourlyPrice, Money};
+use gpuwise_units::HourlyPrice;
 
 /// Offers of a GPU that the limits allow, cheapest per GPU first, unknown prices last.
 pub(crate) fn offers_of<'a>(request: &Request<'a>, gpu: &str) -> Vec<&'a Offer> {
@@ -205,8 +205,35 @@ pub(crate) fn per_million(
     )
 }
 
-/// Whether an hour costs more than a budget in the same currency.
-pub(crate) fn over_budget(hour: HourlyPrice, budget: HourlyPrice) -> bool {
-    let same = |money: Money, currency: Currency| money.currency == currency;
-    same(hour.0, budget.0.currency) && hour.0.micros > budget.0.micros
+/// Why what is rented is beyond the limits on money and providers, what would cure it, and needed over
+/// had. What nobody is known to rent out has no price, and what has no price is within no budget; for
+/// hosts of one's own nothing more is paid.
+pub(crate) fn unaffordable(
+    limits: &Limits,
+    rental: Option<&Rental>,
+) -> Option<(String, &'static str, f64)> {
+    const OWN_PRICE: &str = "a price of your own (--prices)";
+    if rental.is_some_and(|rental| rental.provider == "owned") {
+        return None;
+    }
+    if rental.is_none() && !(limits.providers.is_empty() && limits.regions.is_empty()) {
+        let places = limits.providers.iter().chain(&limits.regions);
+        let places: Vec<&str> = places.map(String::as_str).collect();
+        let what = alloc::format!("no offer of {} holds it", places.join(", "));
+        return Some((what, "another --provider or --region, or --prices", 1.0));
+    }
+    let budget = limits.budget?;
+    let Some(hour) = rental.and_then(per_hour) else {
+        let what = alloc::format!("its price is not known, {budget} allowed");
+        return Some((what, OWN_PRICE, 1.0));
+    };
+    if hour.0.currency != budget.0.currency {
+        let what = alloc::format!("costs {hour}, which cannot be held against {budget}");
+        return Some((what, "a --budget in that currency", 1.0));
+    }
+    let ratio = hour.0.as_f64() / budget.0.as_f64().max(1e-9);
+    (hour.0.micros > budget.0.micros).then(|| {
+        let what = alloc::format!("costs {hour}, {budget} allowed");
+        (what, "a larger --budget", ratio)
+    })
 }

@@ -78,7 +78,7 @@ fn kind(judged: &Judged<'_>, feasible: &Feasible<'_>) -> String {
         candidate.device.gpu.name,
         candidate.device.slice.is_some(),
         feasible.evaluated.stages.is_some(),
-        judged.choices[candidate.choice].name
+        judged.format(candidate)
     )
 }
 
@@ -135,7 +135,7 @@ pub(crate) fn label(judged: &Judged<'_>, feasible: &Feasible<'_>) -> String {
         text = format!("{text} + prefill {prefill}");
     }
     text.push(' ');
-    text.push_str(&judged.choices[feasible.candidate.choice].name);
+    text.push_str(judged.format(&feasible.candidate));
     text
 }
 

@@ -7,8 +7,13 @@ use crate::{
 };
 use alloc::string::String;
 use gpuwise_domain::{
-    catalogue::Catalogue, deployment::Deployment, engine::Engine, gpu::Device, layout::Layout,
-    model::Architecture, precision::CacheFormat,
+    catalogue::Catalogue,
+    deployment::Deployment,
+    engine::Engine,
+    gpu::Device,
+    layout::Layout,
+    model::Architecture,
+    precision::{CacheFormat, WeightFormat},
 };
 
 /// Why a deployment is no setup on this catalogue.
@@ -61,7 +66,12 @@ pub fn setups<'a>(
         ..Engine::newest(deployment.engine)
     };
     let weights = if deployment.weights_published {
-        Weights::published(architecture)
+        let mut weights = Weights::published(architecture);
+        // Cast where the engine has no BF16 on this GPU.
+        if weights.quantization.is_none() && deployment.weights == WeightFormat::F16.name {
+            weights.native = WeightFormat::F16;
+        }
+        weights
     } else {
         weights_named(architecture, &deployment.weights)
             .ok_or_else(|| RebuildError::Weights(deployment.weights.clone()))?

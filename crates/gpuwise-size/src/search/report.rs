@@ -36,7 +36,7 @@ pub(crate) fn deployment(request: &Request<'_>, judged: &Judged<'_>, at: usize) 
         slice: setup.device.slice.map(|slice| slice.profile.clone()),
         layout: setup.layout,
         prefill: evaluated.stages.as_ref().map(|stages| stages.pool),
-        weights: choice.name.clone(),
+        weights: judged.format(&feasible.candidate).into(),
         weights_published: choice.published,
         cache: setup.cache.name.into(),
         quality: choice.quality.clone(),

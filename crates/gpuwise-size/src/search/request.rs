@@ -1,6 +1,10 @@
 //! What a plan is asked for.
 
-use crate::knowledge::Knowledge;
+use crate::{
+    knowledge::Knowledge,
+    setup::Setup,
+    support::{Obstacle, obstacle_of},
+};
 use alloc::{string::String, vec::Vec};
 use gpuwise_domain::{
     catalogue::Catalogue,
@@ -35,6 +39,13 @@ pub struct Request<'a> {
     pub draft: Option<DraftModel<'a>>,
     /// What may be chosen.
     pub choices: Choices,
+}
+
+impl Request<'_> {
+    /// What keeps a setup from starting.
+    pub(crate) fn obstacle_of(&self, setup: &Setup<'_>) -> Option<Obstacle> {
+        obstacle_of(setup, self.facts, self.choices.offload > 0)
+    }
 }
 
 /// A smaller model that drafts for another.
@@ -78,6 +89,8 @@ pub struct Choices {
     pub max_context: Option<u64>,
     /// Exactly this layout, GPU and settings: what somebody runs already.
     pub fixed: Option<Fixed>,
+    /// What is stated of a replica's layout; the rest is chosen.
+    pub layout: LayoutWish,
     /// GPUs of one replica at most; `None`: as many as a host or its fast link joins.
     pub replica_gpus: Option<u32>,
     /// GPUs whose absence is to be explained in full.
@@ -104,10 +117,35 @@ impl Choices {
             offload: 0,
             max_context: None,
             fixed: None,
+            layout: LayoutWish::default(),
             replica_gpus: None,
             why_not: Vec::new(),
             top: 5,
         }
+    }
+}
+
+/// What is stated of a replica's layout, in ranks; the rest is chosen.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct LayoutWish {
+    /// Tensor parallelism.
+    pub tensor: Option<u32>,
+    /// Pipeline stages.
+    pub pipeline: Option<u32>,
+    /// Attention data-parallel groups.
+    pub attention_data: Option<u32>,
+    /// Expert-parallel groups.
+    pub expert: Option<u32>,
+}
+
+impl LayoutWish {
+    /// Whether a layout is as stated.
+    pub(crate) fn allows(&self, layout: &Layout) -> bool {
+        let is = |wanted: Option<u32>, has: u32| wanted.is_none_or(|wanted| wanted == has);
+        is(self.tensor, layout.tensor)
+            && is(self.pipeline, layout.pipeline)
+            && is(self.attention_data, layout.attention_data)
+            && is(self.expert, layout.expert)
     }
 }
 

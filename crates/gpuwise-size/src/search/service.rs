@@ -155,18 +155,46 @@ impl Service {
         self.ttft(percentile) + tokens * self.tpot(percentile)
     }
 
-    /// The first target that does not hold, with the value over its bound.
-    pub(crate) fn broken(&self, promise: &Promise) -> Option<(Test, f64, f64, Target)> {
+    /// The first target that does not hold.
+    pub(crate) fn broken(&self, promise: &Promise) -> Option<Broken> {
+        self.all_broken(promise).next()
+    }
+
+    /// Every target that does not hold.
+    pub(crate) fn all_broken(&self, promise: &Promise) -> impl Iterator<Item = Broken> {
         let check =
             |test: Test, target: Option<Target>, value: &dyn Fn(Option<Percentile>) -> f64| {
                 let target = target?;
                 let value = value(target.percentile);
                 let bound = target.at_most.get();
-                (value > bound).then_some((test, value / bound, value, target))
+                (value > bound).then_some(Broken {
+                    test,
+                    value,
+                    target,
+                })
             };
-        check(Test::Ttft, promise.ttft, &|p| self.ttft(p))
-            .or_else(|| check(Test::Tpot, promise.tpot, &|p| self.tpot(p)))
-            .or_else(|| check(Test::EndToEnd, promise.end_to_end, &|p| self.end_to_end(p)))
+        let found = [
+            check(Test::Ttft, promise.ttft, &|p| self.ttft(p)),
+            check(Test::Tpot, promise.tpot, &|p| self.tpot(p)),
+            check(Test::EndToEnd, promise.end_to_end, &|p| self.end_to_end(p)),
+        ];
+        found.into_iter().flatten()
+    }
+}
+
+/// A target that does not hold.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Broken {
+    pub(crate) test: Test,
+    /// What it comes to, in seconds.
+    pub(crate) value: f64,
+    pub(crate) target: Target,
+}
+
+impl Broken {
+    /// What it comes to over what is allowed.
+    pub(crate) fn ratio(&self) -> f64 {
+        self.value / self.target.at_most.get()
     }
 }
 

@@ -32,8 +32,7 @@ pub fn check(
 ) -> Verdict {
     let mut request = request.clone();
     if request.choices.weights.is_empty() {
-        let published = crate::setup::Weights::published(request.architecture);
-        request.choices.weights = vec![published.name()];
+        request.choices.weights = vec!["published".into()];
     }
     let now = sized(&request, current, host);
     let roomy = roomy(request.workload, constants.get(Known::Room));

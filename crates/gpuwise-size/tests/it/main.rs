@@ -17,6 +17,7 @@ mod offload;
 mod planted;
 mod replay;
 mod search;
+mod support;
 mod sweep;
 mod train_search;
 mod training_memory;

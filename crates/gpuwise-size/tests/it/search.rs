@@ -227,9 +227,36 @@ fn a_budget_is_kept() {
             deployment
                 .cost
                 .per_hour
-                .is_none_or(|hour| hour.0.micros <= budget.0.micros)
+                .is_some_and(|hour| hour.0.micros <= budget.0.micros)
         );
     }
+}
+
+#[test]
+fn what_has_no_known_price_is_within_no_budget_and_of_no_provider() {
+    let mut case = Case::new("meta-llama/Llama-3.1-8B").on(&["L40S"]);
+    case.catalogue.offers.retain(|offer| offer.gpu != "L40S");
+    assert!(!case.plan().deployments.is_empty());
+    let unlimited = case.workload.limits.clone();
+    case.workload.limits.budget = HourlyPrice::usd("1000").ok();
+    let sizing = case.plan();
+    assert!(sizing.deployments.is_empty());
+    assert!(
+        sizing
+            .dropped
+            .iter()
+            .all(|d| d.test == Test::Limits && d.shortfall.contains("not known")),
+        "{:?}",
+        sizing.dropped
+    );
+    case.workload.limits = unlimited.clone();
+    case.workload.limits.providers = vec!["aws".into()];
+    assert!(case.plan().deployments.is_empty());
+    // Nothing more is paid for hosts of one's own.
+    case.workload.limits = unlimited;
+    case.workload.limits.budget = HourlyPrice::usd("1").ok();
+    case.workload.limits.owned = vec![("L40S".into(), 8)];
+    assert!(!case.plan().deployments.is_empty());
 }
 
 #[test]

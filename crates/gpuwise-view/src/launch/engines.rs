@@ -40,6 +40,11 @@ impl Pool<'_> {
         self.default(setting).and_then(Value::number)
     }
 
+    /// Whether the engine has BF16 on this GPU.
+    fn has_bf16(&self) -> bool {
+        self.facts.has_bf16(self.deployment.release, &self.context)
+    }
+
     /// Draft tokens are the generating pool's business.
     fn draft_tokens(&self) -> u32 {
         if self.role == Some(PoolRole::Prefill) {
@@ -239,6 +244,7 @@ fn unsupported(pool: &Pool<'_>, notes: &mut Vec<String>) {
     let weights = format!("weights:{}", deployment.weights);
     let cache = format!("kv:{}", deployment.cache);
     let features = [
+        (true, "engine:any"),
         (true, weights.as_str()),
         (true, cache.as_str()),
         (layout.tensor > 1, "mode:tp"),

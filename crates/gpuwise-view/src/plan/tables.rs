@@ -91,7 +91,15 @@ fn shown_cells(sizing: &Sizing, deployment: &Deployment, index: usize, units: &U
         Cell::count(index as u64 + 1),
         Cell::text(words::devices(deployment)),
         Cell::text(words::layout(deployment)),
-        Cell::text(format!("{}/{}", deployment.weights, deployment.cache)),
+        Cell::new(
+            format!(
+                "{}{}/{}",
+                deployment.weights,
+                lower_mark(deployment),
+                deployment.cache
+            ),
+            format!("{}/{}", deployment.weights, deployment.cache),
+        ),
         latency(&figures.ttft, units.ttft, promise.ttft.as_ref()),
         latency(&figures.tpot, units.tpot, promise.tpot.as_ref()),
         Cell::new(percent(figures.utilization), figures.utilization),
@@ -105,6 +113,18 @@ fn shown_cells(sizing: &Sizing, deployment: &Deployment, index: usize, units: &U
         tokens(cost.per_million_output),
     ]
 }
+
+/// Marks a lower precision than published.
+fn lower_mark(deployment: &Deployment) -> &'static str {
+    if words::quality(deployment).is_some() {
+        LOWER
+    } else {
+        ""
+    }
+}
+
+/// The mark of a lower precision than published.
+const LOWER: &str = "↓";
 
 /// An amount, with its currency where the header cannot name it.
 fn money(value: f64, deployment: &Deployment, units: &Units) -> String {
@@ -276,9 +296,27 @@ fn footnotes(sizing: &Sizing, table: &mut Table) {
         }
     }
     table.footnote(reading);
+    if list.iter().any(|d| !lower_mark(d).is_empty()) {
+        let mut said = format!("{LOWER} lower precision than published");
+        // Nobody takes a loss of quality unasked: they stand below, however cheap.
+        if apart(list) {
+            said += ": alternatives, ranked among themselves below the rest whatever they cost";
+        }
+        table.footnote(said + ".");
+    }
     for quality in list.iter().filter_map(words::quality) {
         table.footnote(format!("{quality}."));
     }
+}
+
+/// Whether lower precisions stand below the others though one of them costs less.
+fn apart(list: &[Deployment]) -> bool {
+    let lower = |d: &Deployment| !lower_mark(d).is_empty();
+    let price = |d: &Deployment| d.cost.per_hour.map_or(i64::MAX, |price| price.0.micros);
+    let first = list.iter().position(lower).unwrap_or(list.len());
+    let (published, rest) = list.split_at(first);
+    let dearest = published.iter().map(price).max();
+    rest.iter().all(lower) && rest.iter().any(|d| Some(price(d)) < dearest)
 }
 
 /// The cost–latency front, the cheapest first; points off it follow where `all` is set.

@@ -25,7 +25,7 @@ pub(crate) struct Memory {
     pub(crate) explain: bool,
 }
 
-#[derive(Debug, Args)]
+#[derive(Debug, Clone, Default, Args)]
 pub(crate) struct LayoutFlags {
     /// Tensor-parallel ranks
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1024))]

@@ -1,6 +1,6 @@
 //! Flags of `gpuwise plan`.
 
-use super::{MediaFlags, ModelFlags};
+use super::{LayoutFlags, MediaFlags, ModelFlags};
 use clap::{Args, ValueEnum};
 use gpuwise_domain::{deployment::Objective, offer::Terms};
 use std::path::PathBuf;
@@ -19,6 +19,8 @@ pub(crate) struct Plan {
     pub(crate) limits: LimitFlags,
     #[command(flatten, next_help_heading = "Engine and precision")]
     pub(crate) engine: EngineFlags,
+    #[command(flatten, next_help_heading = "Layout of a replica [default: any]")]
+    pub(crate) layout: LayoutFlags,
     #[command(flatten, next_help_heading = "Result")]
     pub(crate) result: ResultFlags,
 }
@@ -33,6 +35,7 @@ impl Plan {
             media: MediaFlags::default(),
             limits: check.limits.clone(),
             engine: check.engine.clone(),
+            layout: LayoutFlags::default(),
             result: ResultFlags {
                 objective: ObjectiveName::Cost,
                 top: 5,

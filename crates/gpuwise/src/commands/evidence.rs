@@ -27,7 +27,7 @@ pub(crate) fn run(context: &Context, flags: &Evidence) -> anyhow::Result<Answer>
     let gpu = flags
         .gpu
         .as_deref()
-        .map(|name| names::gpu(&loaded.catalogue, "--gpu", name))
+        .map(|name| names::device(&loaded.catalogue, "--gpu", name).map(|device| device.gpu))
         .transpose()?;
     let mut rows = catalogue::evidence()?;
     if let Some(metric) = &flags.metric {

@@ -8,7 +8,7 @@ use crate::{
     },
     cli::{Format, Gpus},
     error::Problem,
-    output,
+    names, output,
 };
 use gpuwise_domain::{
     catalogue::{Catalogue, folded},
@@ -21,6 +21,7 @@ use gpuwise_view::{
     figures,
     table::{Cell, Column, Table},
 };
+use serde_json::Value;
 use std::path::PathBuf;
 
 pub(crate) fn run(context: &Context, flags: &Gpus) -> anyhow::Result<Answer> {
@@ -29,7 +30,10 @@ pub(crate) fn run(context: &Context, flags: &Gpus) -> anyhow::Result<Answer> {
     }
     let loaded = catalogue::load(&context.overrides)?;
     let catalogue = &loaded.catalogue;
-    let listed = listed(catalogue, flags.pattern.as_deref());
+    // A slice is shown with its GPU.
+    let asked = flags.pattern.as_deref();
+    let asked = asked.map(|text| names::sliced(text).map_or(text, |(gpu, _)| gpu));
+    let listed = listed(catalogue, asked);
     match (listed.as_slice(), &flags.pattern) {
         ([], Some(pattern)) => {
             return Err(
@@ -41,6 +45,13 @@ pub(crate) fn run(context: &Context, flags: &Gpus) -> anyhow::Result<Answer> {
         }
         ([one], Some(_)) if matches!(context.global.format, Format::Table | Format::Md) => {
             details(context, one, &loaded)?;
+        }
+        (many, _) if context.global.format == Format::Json => {
+            output::json(&with_profiles(
+                table(many, catalogue).to_json(),
+                many,
+                catalogue,
+            ))?;
         }
         (many, _) => context.output.table(&table(many, catalogue))?,
     }
@@ -173,17 +184,18 @@ fn table(gpus: &[&Gpu], catalogue: &Catalogue) -> Table {
     table
 }
 
-/// One GPU with everything that is known of it.
-fn details(context: &Context, gpu: &Gpu, loaded: &Loaded) -> anyhow::Result<()> {
-    let catalogue = &loaded.catalogue;
-    let mut facts = Table::new(vec![
-        Column::left("fact", &gpu.name),
-        Column::left("value", "").wrap(40),
-    ]);
-    for (fact, value) in facts_of(gpu) {
-        facts.push(vec![Cell::text(fact), Cell::text(value)]);
+/// Each GPU of a JSON list with its MIG profiles.
+fn with_profiles(mut list: Value, gpus: &[&Gpu], catalogue: &Catalogue) -> Value {
+    for (row, gpu) in list.as_array_mut().into_iter().flatten().zip(gpus) {
+        if let Value::Object(fields) = row {
+            fields.insert("mig_profiles".into(), profiles(gpu, catalogue).to_json());
+        }
     }
-    context.output.table(&facts)?;
+    list
+}
+
+/// The MIG profiles of a GPU.
+fn profiles(gpu: &Gpu, catalogue: &Catalogue) -> Table {
     let mut slices = Table::new(vec![
         Column::left("profile", "MIG profile"),
         Column::right("memory_bytes", "memory").unit("GiB"),
@@ -200,6 +212,21 @@ fn details(context: &Context, gpu: &Gpu, loaded: &Loaded) -> anyhow::Result<()> 
             Cell::text(&profile.source),
         ]);
     }
+    slices
+}
+
+/// One GPU with everything that is known of it.
+fn details(context: &Context, gpu: &Gpu, loaded: &Loaded) -> anyhow::Result<()> {
+    let catalogue = &loaded.catalogue;
+    let mut facts = Table::new(vec![
+        Column::left("fact", &gpu.name),
+        Column::left("value", "").wrap(40),
+    ]);
+    for (fact, value) in facts_of(gpu) {
+        facts.push(vec![Cell::text(fact), Cell::text(value)]);
+    }
+    context.output.table(&facts)?;
+    let slices = profiles(gpu, catalogue);
     if !slices.is_empty() {
         output::data("\n")?;
         context.output.table(&slices)?;

@@ -22,7 +22,7 @@ pub(crate) fn run(context: &Context, flags: &Offers) -> anyhow::Result<Answer> {
     let gpu = flags
         .gpu
         .as_deref()
-        .map(|name| names::gpu(catalogue, "GPU", name))
+        .map(|name| names::device(catalogue, "GPU", name).map(|device| device.gpu))
         .transpose()?;
     let providers = names::providers(catalogue, "--provider", &flags.provider)?;
     names::regions(catalogue, "--region", &flags.region)?;

@@ -418,3 +418,165 @@ fn draft_models_are_sized_saved_emitted_and_read_back() {
     ]);
     assert!(memory.out.contains("draft model"), "{}", memory.out);
 }
+
+#[test]
+fn what_is_cast_or_cannot_start_is_said_by_every_command() {
+    let place = Place::new();
+    let asked = |gpu| ["plan", "llama-3.1-8b", "--rate", "1", "--gpu", gpu];
+    let emitted = place.run(&[&asked("T4")[..], &["--emit", "vllm"]].concat());
+    assert!(emitted.out.contains("--dtype half"), "{}", emitted.out);
+    let emitted = place.run(&[&asked("L4")[..], &["--emit", "vllm"]].concat());
+    assert!(!emitted.out.contains("--dtype"), "{}", emitted.out);
+    let planned = place.run(&asked("V100"));
+    let memory = place.run(&["memory", "llama-3.1-8b", "--gpu", "V100"]);
+    let checked = place.run(&[
+        "check",
+        "llama-3.1-8b",
+        "--current",
+        "8xV100",
+        "--rate",
+        "1",
+    ]);
+    for ran in [planned, memory, checked] {
+        assert_eq!(ran.code, 1, "{}{}", ran.out, ran.err);
+        assert!(
+            ran.out.contains("compute_capability>=7.5"),
+            "{}{}",
+            ran.out,
+            ran.err
+        );
+    }
+}
+
+#[test]
+fn a_cure_of_a_promise_names_all_that_fails_and_cures() {
+    let place = Place::new();
+    let asked = |ttft: &str, tpot: &str| {
+        place.run(&[
+            "plan",
+            "llama-3.1-70b",
+            "--rate",
+            "4",
+            "--isl",
+            "2k",
+            "--osl",
+            "300",
+            "--gpu",
+            "A10,L4",
+            "--precision",
+            "bf16",
+            "--format",
+            "json",
+            "--ttft",
+            ttft,
+            "--tpot",
+            tpot,
+        ])
+    };
+    let strict = asked("p95:200ms", "p95:10ms");
+    assert_eq!(strict.code, 1, "{}{}", strict.out, strict.err);
+    let value: Value = serde_json::from_str(&strict.out).expect("JSON");
+    for dropped in value["dropped"].as_array().expect("dropped") {
+        let said = dropped["shortfall"].as_str().unwrap_or_default();
+        assert!(said.contains("TTFT") && said.contains("TPOT"), "{said}");
+        let cure = dropped["cure"].as_str().expect("a cure");
+        let bound = |name: &str| {
+            let clause = cure.split(", ").find(|clause| clause.starts_with(name));
+            let bound = clause.and_then(|clause| clause.rsplit_once("≤ "));
+            format!("p95:{}", bound.expect("a bound").1.replace(' ', ""))
+        };
+        let cured = asked(&bound("TTFT"), &bound("TPOT"));
+        assert_eq!(cured.code, 0, "{cure}: {}{}", cured.out, cured.err);
+    }
+}
+
+#[test]
+fn names_that_are_printed_are_taken() {
+    let place = Place::new();
+    let slice = "H100 SXM5 80GB 3g.40gb";
+    let ran = place.json(&["plan", "llama-3.1-8b", "--rate", "0.5", "--gpu", slice]);
+    let deployments = ran["deployments"].as_array().expect("deployments");
+    assert!(!deployments.is_empty());
+    for deployment in deployments {
+        assert_eq!(
+            (&deployment["gpu"], &deployment["slice"]),
+            (&"H100 SXM5 80GB".into(), &"3g.40gb".into())
+        );
+    }
+    let why = ["plan", "llama-3.1-70b", "--rate", "8", "--why-not", slice];
+    assert!(place.run(&why).out.contains(slice));
+    for command in ["gpus", "offers"] {
+        let ran = place.run(&[command, slice]);
+        assert_eq!(ran.code, 0, "{command}: {}", ran.err);
+    }
+    let listed = place.json(&["gpus", slice]);
+    let profiles = listed[0]["mig_profiles"].as_array().expect("profiles");
+    assert!(
+        profiles.iter().any(|one| one["profile"] == "3g.40gb"),
+        "{listed}"
+    );
+    let whole = place.run(&["fleet", "mig", slice]);
+    assert!(
+        whole.code == 2 && whole.err.contains("whole GPUs"),
+        "{}",
+        whole.err
+    );
+}
+
+#[test]
+fn what_runs_is_on_the_gpu_that_is_named() {
+    let place = Place::new();
+    let from = [
+        "plan",
+        "--from",
+        "vllm serve meta-llama/Llama-3.1-8B -tp 4",
+        "--rate",
+        "1",
+    ];
+    for gpus in [&[][..], &["--gpu", "L4,H100"]] {
+        let ran = place.run(&[&from[..], gpus].concat());
+        assert_eq!(ran.code, 2, "{}", ran.out);
+        assert!(ran.err.contains("--gpu"), "{}", ran.err);
+    }
+}
+
+#[test]
+fn a_layout_that_is_stated_is_the_only_one() {
+    let place = Place::new();
+    let asked = [
+        "plan",
+        "qwen3-30b-a3b",
+        "--rate",
+        "1",
+        "--gpu",
+        "H100,L40S",
+        "--no-slices",
+    ];
+    for (flags, key, ranks) in [
+        (["--tp", "4"], "tensor", 4),
+        (["--pp", "2"], "pipeline", 2),
+        (["--ep", "8"], "expert", 8),
+    ] {
+        let sizing = place.json(&[&asked[..], &flags].concat());
+        let deployments = sizing["deployments"].as_array().expect("deployments");
+        assert!(!deployments.is_empty(), "{flags:?}");
+        for deployment in deployments {
+            assert_eq!(deployment["layout"][key], ranks, "{flags:?}");
+        }
+    }
+    for (flags, code, reason) in [
+        (["--tp", "3"], 2, "heads do not divide"),
+        (["--pp", "100"], 2, "layers"),
+        (["--tp", "16"], 1, "--multi-host"),
+    ] {
+        let ran = place.run(&[&asked[..], &flags].concat());
+        assert_eq!(ran.code, code, "{flags:?}: {}{}", ran.out, ran.err);
+        assert!((ran.out + &ran.err).contains(reason), "{flags:?}");
+    }
+    let dense = place.run(&["plan", "llama-3.1-8b", "--ep", "2"]);
+    assert!(
+        dense.code == 2 && dense.err.contains("no experts"),
+        "{}",
+        dense.err
+    );
+}

@@ -12,7 +12,7 @@ use crate::{
 };
 use alloc::{format, string::String, vec::Vec};
 use gpuwise_domain::{gpu::Device, network::PartRole, precision::Compute};
-use gpuwise_units::{Bytes, HourlyPrice};
+use gpuwise_units::Bytes;
 
 /// Inputs of a batch at most, where nothing is asked.
 const MOST: u32 = 256;
@@ -67,7 +67,7 @@ pub(super) enum Why {
     /// No instance has so many GPUs.
     NoInstance(u32),
     /// Over the budget.
-    Dear(HourlyPrice),
+    Dear(String, &'static str, f64),
     /// Over the limit of power.
     Power(f64),
 }
@@ -76,7 +76,7 @@ impl Why {
     /// How far it is from doing; only its order means anything.
     pub(super) fn distance(&self) -> f64 {
         match self {
-            Self::Dear(hour) => hour.0.as_f64().min(1e8),
+            Self::Dear(_, _, ratio) => ratio.min(1e8),
             Self::Power(watts) => watts.min(1e8),
             Self::Slow(seconds) => 1e8 + seconds.min(1e8),
             Self::TooMany | Self::NoInstance(_) => 3e8,
@@ -99,11 +99,7 @@ impl Why {
             Self::Slow(seconds) => format!("one input alone takes {seconds:.2} s"),
             Self::TooMany => format!("more than {MOST_REPLICAS} replicas would be needed"),
             Self::NoInstance(shards) => format!("no offer has {shards} of them in one host"),
-            Self::Dear(hour) => format!(
-                "{:.2} {} an hour is over the budget",
-                hour.0.as_f64(),
-                hour.0.currency.code()
-            ),
+            Self::Dear(what, cure, _) => format!("{what}; it would do with {cure}"),
             Self::Power(watts) => format!("{:.1} kW is over the limit", watts / 1e3),
         }
     }

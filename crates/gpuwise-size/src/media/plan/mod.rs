@@ -5,7 +5,10 @@ mod candidate;
 mod report;
 
 use super::constants::Constants;
-use crate::search::offers::{offers_within, over_budget, per_hour, placed};
+use crate::search::{
+    devices_within,
+    offers::{offers_within, per_hour, placed, unaffordable},
+};
 use alloc::{format, string::String, vec::Vec};
 use candidate::{Tried, Why};
 use core::cmp::Ordering;
@@ -78,7 +81,7 @@ pub fn plan(request: &Request<'_>) -> MediaSizing {
     let mut feasible: Vec<Feasible<'_>> = Vec::new();
     let mut failed: Vec<(Device<'_>, Why)> = Vec::new();
     let mut considered = 0;
-    for device in devices(request) {
+    for device in devices_within(request.catalogue, request.limits, request.slices) {
         for (format, lower) in formats(request, device.gpu) {
             considered += 1;
             let judged = candidate::tried(request, device, format)
@@ -116,32 +119,6 @@ pub fn plan(request: &Request<'_>) -> MediaSizing {
     }
 }
 
-/// GPUs and slices that the limits allow.
-fn devices<'a>(request: &Request<'a>) -> Vec<Device<'a>> {
-    let limits = request.limits;
-    let mut out = Vec::new();
-    for gpu in &request.catalogue.gpus {
-        let named = limits.gpus.contains(&gpu.name)
-            || limits.owned.iter().any(|(name, _)| *name == gpu.name);
-        let any = limits.gpus.is_empty() && limits.owned.is_empty();
-        if !(named || any && !gpu.announced) {
-            continue;
-        }
-        out.push(Device::whole(gpu));
-        if request.slices {
-            let profiles = request.catalogue.mig_profiles(gpu).filter(|profile| {
-                !profile.profile.contains('+')
-                    && profile.compute_slices < profile.board_compute_slices
-            });
-            out.extend(profiles.map(|slice| Device {
-                gpu,
-                slice: Some(slice),
-            }));
-        }
-    }
-    out
-}
-
 /// Formats to try, and whether they are lower than what is asked for nothing.
 fn formats(request: &Request<'_>, gpu: &Gpu) -> Vec<(Compute, bool)> {
     if !request.formats.is_empty() {
@@ -172,10 +149,8 @@ fn bought<'a>(request: &Request<'a>, tried: Tried<'a>, lower: bool) -> Result<Fe
         return Err(Why::NoInstance(tried.shards));
     }
     let hour = rental.as_ref().and_then(per_hour);
-    if let (Some(hour), Some(budget)) = (hour, limits.budget)
-        && over_budget(hour, budget)
-    {
-        return Err(Why::Dear(hour));
+    if let Some((what, cure, ratio)) = unaffordable(limits, rental.as_ref()) {
+        return Err(Why::Dear(what, cure, ratio));
     }
     if let (Some(watts), Some(most)) = (tried.watts, limits.power)
         && watts > most.get()

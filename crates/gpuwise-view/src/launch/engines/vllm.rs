@@ -90,6 +90,10 @@ fn weights(
     arguments: &mut Arguments<'_>,
     notes: &mut Vec<String>,
 ) -> Result<(), EmitError> {
+    if !pool.has_bf16() {
+        arguments.set("weight_dtype", "half")?;
+        notes.push("this GPU has no BF16: what is stored in it is cast to FP16".into());
+    }
     if pool.deployment.weights_published {
         return Ok(());
     }
@@ -100,6 +104,7 @@ fn weights(
         "int8-w8a16" => ("quantization", "int8_per_channel_weight_only"),
         "nf4" => ("quantization", "bitsandbytes"),
         "bf16" => ("weight_dtype", "bfloat16"),
+        "fp16" if !pool.has_bf16() => return Ok(()),
         "fp16" => ("weight_dtype", "float16"),
         "fp32" => ("weight_dtype", "float32"),
         _ => ("", ""),

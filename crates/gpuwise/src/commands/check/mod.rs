@@ -136,7 +136,7 @@ fn judged(
         fixed.layout = None;
     }
     if let Some(saved) = saved.filter(|_| choices.weights.is_empty()) {
-        choices.weights.push(saved.deployment.weights.clone());
+        choices.weights.push(choices::weights_of(&saved.deployment));
     }
     let knowledge = knowledge::load(loaded)?;
     let facts = catalogue::engine_facts(choices.engine.kind)?;

@@ -3,6 +3,7 @@
 use super::{Answer, Context, show};
 use crate::{
     catalogue::{self, Loaded},
+    commands::plan::choices::weights_of,
     error::Problem,
     fabric::Joined,
     knowledge, names,
@@ -210,7 +211,7 @@ fn sizings(
         release: Some(deployment.release.unwrap_or_else(|| facts.resolve(None))),
         ..Engine::newest(deployment.engine)
     });
-    choices.weights = vec![deployment.weights.clone()];
+    choices.weights = vec![weights_of(deployment)];
     choices.cache = vec![deployment.cache.clone()];
     choices.slices = false;
     choices.top = 1;

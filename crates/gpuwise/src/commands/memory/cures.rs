@@ -146,7 +146,8 @@ fn smallest(fit: &Fit<'_>, gpu: &Gpu) -> Option<Layout> {
                 layout: *layout,
                 ..fit.setup.clone()
             };
-            Fit::new(setup, fit.wanted).fits()
+            let other = fit.with(|own| *own = setup);
+            other.fits() && other.obstacle.is_none()
         })
 }
 

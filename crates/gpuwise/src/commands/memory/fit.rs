@@ -1,14 +1,13 @@
 //! Whether so many requests of such a length fit a setup.
 
+use crate::layout::heads_divide;
 use gpuwise_domain::{
-    deployment::MemoryReport,
-    gpu::Device,
-    layout::Layout,
-    model::{Architecture, Mixer},
+    deployment::MemoryReport, facts::EngineFacts, gpu::Device, layout::Layout, model::Architecture,
 };
 use gpuwise_size::{
     memory::{self, MemoryPlan},
     setup::Setup,
+    support::{Obstacle, obstacle_of},
 };
 use gpuwise_units::Bytes;
 
@@ -31,12 +30,18 @@ pub(super) struct Fit<'a> {
     pub(super) plan: MemoryPlan,
     pub(super) report: MemoryReport,
     pub(super) wanted: Wanted,
+    /// What the engine's release supports on which hardware.
+    facts: Option<&'a EngineFacts>,
+    /// Why it does not start, where it does not.
+    pub(super) obstacle: Option<Obstacle>,
 }
 
 impl<'a> Fit<'a> {
-    pub(super) fn new(setup: Setup<'a>, wanted: Wanted) -> Self {
+    pub(super) fn new(setup: Setup<'a>, wanted: Wanted, facts: Option<&'a EngineFacts>) -> Self {
         let plan = memory::plan(&setup);
         Self {
+            obstacle: obstacle_of(&setup, facts, false),
+            facts,
             report: memory::report(&plan, &setup, wanted.context as f64),
             plan,
             setup,
@@ -48,14 +53,14 @@ impl<'a> Fit<'a> {
     pub(super) fn with(&self, change: impl FnOnce(&mut Setup<'a>)) -> Self {
         let mut setup = self.setup.clone();
         change(&mut setup);
-        Self::new(setup, self.wanted)
+        Self::new(setup, self.wanted, self.facts)
     }
 
     /// The same for another load.
     pub(super) fn under(&self, wanted: Wanted) -> Self {
         let mut setup = self.setup.clone();
         setup.settings.max_context = wanted.context;
-        Self::new(setup, wanted)
+        Self::new(setup, wanted, self.facts)
     }
 
     /// Requests of the asked length that fit at once, on all attention groups.
@@ -103,22 +108,4 @@ pub(super) fn tensor_layouts(
         .map(|power| 1_u32 << power)
         .filter(move |ranks| *ranks <= most && divides(*ranks))
         .map(Layout::tensor)
-}
-
-/// Whether attention heads divide over so many ranks.
-pub(super) fn heads_divide(architecture: &Architecture) -> impl Fn(u32) -> bool + use<> {
-    let heads: Vec<u64> = architecture
-        .attention_layers()
-        .filter_map(|(_, mixer)| match mixer {
-            Mixer::Attention { heads, .. }
-            | Mixer::Latent { heads, .. }
-            | Mixer::Compressed { heads, .. } => Some(*heads),
-            _ => None,
-        })
-        .collect();
-    move |ranks| {
-        heads
-            .iter()
-            .all(|heads| heads.is_multiple_of(u64::from(ranks)))
-    }
 }

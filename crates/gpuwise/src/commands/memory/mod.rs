@@ -5,23 +5,18 @@ mod fit;
 mod show;
 
 use super::{Answer, Context};
-use crate::{catalogue, cli, engine, error::Problem, model::ResolvedModel, names};
+use crate::{catalogue, cli, engine, error::Problem, layout, model::ResolvedModel, names};
 use anyhow::Context as _;
 use fit::{Fit, Wanted};
 use gpuwise_domain::{
-    catalogue::Catalogue,
-    deployment::Settings,
-    engine::Engine,
-    facts::{self, Verdict},
-    gpu::Device,
-    layout::Layout,
-    model::Architecture,
-    precision::CacheFormat,
+    catalogue::Catalogue, deployment::Settings, engine::Engine, facts::EngineFacts, gpu::Device,
+    layout::Layout, precision::CacheFormat,
 };
 use gpuwise_read::workload as quantities;
 use gpuwise_size::{
     answer::{default_settings, profile_of_engine},
     setup::{Draft, Setup, Weights},
+    support::castable,
 };
 
 /// The longest context where neither flag nor model says one.
@@ -58,7 +53,7 @@ pub(crate) fn run(context: &Context, flags: &cli::Memory) -> anyhow::Result<Answ
         .into_iter()
         .map(|device| build.fit(device, flags))
         .collect();
-    notes.extend(unsupported(&fits));
+    notes.extend(obstacles(&fits));
     show::show(
         context,
         flags,
@@ -68,11 +63,13 @@ pub(crate) fn run(context: &Context, flags: &cli::Memory) -> anyhow::Result<Answ
         &notes,
         &loaded.catalogue,
     )?;
-    Ok(if fits.iter().any(Fit::fits) {
-        Answer::Yes
-    } else {
-        Answer::No
-    })
+    Ok(
+        if fits.iter().any(|fit| fit.fits() && fit.obstacle.is_none()) {
+            Answer::Yes
+        } else {
+            Answer::No
+        },
+    )
 }
 
 fn wanted(
@@ -90,11 +87,6 @@ fn wanted(
         ));
         context
     };
-    if let Some(most) = most.filter(|most| *most < context) {
-        notes.push(format!(
-            "a context of {context} is longer than the {most} that the model was made for"
-        ));
-    }
     let concurrency = if let Some(text) = &flags.concurrency {
         quantities::concurrency(text).context("--concurrency")?
     } else {
@@ -124,37 +116,28 @@ fn devices<'a>(flags: &cli::Memory, catalogue: &'a Catalogue) -> anyhow::Result<
     Ok(gpus.map(Device::whole).collect())
 }
 
-/// What the engine's release does not do with these formats on these GPUs: the memory is what it
-/// would be.
-fn unsupported(fits: &[Fit<'_>]) -> Vec<String> {
-    let Some(engine) = fits.first().map(|fit| &fit.setup.engine) else {
-        return Vec::new();
-    };
-    let Ok(facts) = catalogue::engine_facts(engine.kind) else {
-        return Vec::new();
-    };
-    let mut notes = Vec::new();
+/// Why setups do not start: the memory is what it would be.
+fn obstacles(fits: &[Fit<'_>]) -> Vec<String> {
+    let mut found: Vec<(String, Vec<String>)> = Vec::new();
     for fit in fits {
-        let setup = &fit.setup;
-        let context = facts::Context::of(&setup.device, &setup.layout);
-        let published = setup.architecture.quantization == setup.weights.quantization;
-        let weights = (!published).then(|| format!("weights:{}", setup.weights.name()));
-        let cache = (setup.cache != CacheFormat::HALF).then(|| format!("kv:{}", setup.cache.name));
-        for feature in weights.into_iter().chain(cache) {
-            let why = match facts.supports(&feature, engine.release, &context) {
-                Verdict::Needs(needs) => format!("it needs {needs}"),
-                Verdict::Since(since) => format!("{} has it since {since}", engine.kind),
-                Verdict::Until(until) => format!("{} had it until {until}", engine.kind),
-                Verdict::Supported | Verdict::Unknown => continue,
-            };
-            let device = setup.device.name();
-            notes.push(format!(
-                "{} does not run {feature} on {device}: {why}",
-                engine.kind
-            ));
+        let Some(obstacle) = &fit.obstacle else {
+            continue;
+        };
+        let device = fit.setup.device.name();
+        match found.iter_mut().find(|(what, _)| *what == obstacle.what) {
+            Some((_, devices)) => devices.push(device),
+            None => found.push((obstacle.what.clone(), vec![device])),
         }
     }
-    notes
+    let said = found.into_iter().map(|(what, devices)| {
+        let on = if devices.len() == fits.len() && devices.len() > 1 {
+            "any of these GPUs".into()
+        } else {
+            devices.join(", ")
+        };
+        format!("does not start on {on}: {what}")
+    });
+    said.collect()
 }
 
 /// What all devices have in common.
@@ -169,6 +152,10 @@ struct Build<'a> {
     adapters: Option<gpuwise_domain::deployment::Adapters>,
     memory_fraction: Option<f64>,
     layout: Option<Layout>,
+    /// What its release supports on which hardware, where that is known.
+    facts: Option<EngineFacts>,
+    /// Whether BF16 may be cast where there is none: it was not asked for.
+    castable: bool,
 }
 
 impl<'a> Build<'a> {
@@ -225,7 +212,9 @@ impl<'a> Build<'a> {
                 .map(engine::adapters)
                 .transpose()?,
             memory_fraction,
-            layout: layout(&flags.layout, architecture)?,
+            layout: layout::stated(&flags.layout, architecture)?,
+            facts,
+            castable: engine_flags.precision.is_none(),
         })
     }
 
@@ -233,17 +222,18 @@ impl<'a> Build<'a> {
     /// compared, in the smallest one that fits, else in the largest.
     fn fit<'d>(&'d self, device: Device<'d>, flags: &cli::Memory) -> Fit<'d> {
         let asked = self.layout;
-        let stated = Fit::new(
-            self.setup(device, asked.unwrap_or(Layout::SINGLE), flags),
-            self.wanted,
-        );
+        let fit = |layout| {
+            let setup = self.setup(device, layout, flags);
+            Fit::new(setup, self.wanted, self.facts.as_ref())
+        };
+        let stated = fit(asked.unwrap_or(Layout::SINGLE));
         if asked.is_some() || !flags.gpu.is_empty() || stated.fits() {
             return stated;
         }
         let larger = fit::tensor_layouts(&device, &self.model.architecture).skip(1);
         let mut largest = stated;
         for layout in larger {
-            largest = Fit::new(self.setup(device, layout, flags), self.wanted);
+            largest = fit(layout);
             if largest.fits() {
                 break;
             }
@@ -273,7 +263,7 @@ impl<'a> Build<'a> {
             eager: flags.engine.eager || usual.eager,
             ..usual
         };
-        Setup {
+        let setup = Setup {
             architecture: &self.model.architecture,
             device,
             profile: profile_of_engine(&self.engine),
@@ -284,61 +274,11 @@ impl<'a> Build<'a> {
             settings,
             draft: self.draft,
             adapters: self.adapters,
+        };
+        if self.castable {
+            castable(setup, self.facts.as_ref())
+        } else {
+            setup
         }
     }
-}
-
-/// The layout that flags state; `None` where they state none.
-///
-/// # Errors
-/// When the model cannot be spread so.
-fn layout(flags: &cli::LayoutFlags, architecture: &Architecture) -> anyhow::Result<Option<Layout>> {
-    if [flags.tp, flags.pp, flags.dp, flags.ep]
-        .iter()
-        .all(Option::is_none)
-    {
-        return Ok(None);
-    }
-    let layout = Layout {
-        tensor: flags.tp.unwrap_or(1),
-        pipeline: flags.pp.unwrap_or(1),
-        attention_data: flags.dp.unwrap_or(1),
-        expert: flags.ep.unwrap_or(1),
-        ..Layout::SINGLE
-    };
-    let wrong = |what: String| Err(Problem::new(what).into());
-    if layout.expert > 1 && !architecture.has_experts() {
-        return wrong(format!(
-            "--ep {}: this model has no experts to spread",
-            layout.expert
-        ));
-    }
-    if !layout.stage_gpus().is_multiple_of(layout.expert) {
-        return wrong(format!(
-            "--ep {}: experts are spread over the {} GPUs of a stage (--tp × --dp), which it has to divide",
-            layout.expert,
-            layout.stage_gpus()
-        ));
-    }
-    let layers = architecture.layer_count();
-    if u64::from(layout.pipeline) > layers {
-        return wrong(format!(
-            "--pp {}: this model has {layers} layers",
-            layout.pipeline
-        ));
-    }
-    if !fit::heads_divide(architecture)(layout.tensor) {
-        let fitting = fit::heads_divide(architecture);
-        let some: Vec<String> = (2..=64)
-            .filter(|ranks| fitting(*ranks))
-            .map(|ranks| ranks.to_string())
-            .collect();
-        return Err(Problem::new(format!(
-            "--tp {}: the attention heads do not divide by it",
-            layout.tensor
-        ))
-        .hint(format!("they divide by {}", some.join(", ")))
-        .into());
-    }
-    Ok(Some(layout))
 }

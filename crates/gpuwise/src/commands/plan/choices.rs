@@ -6,6 +6,7 @@ use crate::{
     commands::Context,
     engine,
     error::Problem,
+    layout,
     model::ResolvedModel,
     names,
     workload::Asked,
@@ -13,10 +14,11 @@ use crate::{
 use anyhow::Context as _;
 use gpuwise_domain::{
     catalogue::Catalogue,
-    deployment::Sizing,
+    deployment::{Deployment, Sizing},
     engine::{Engine, EngineKind},
     facts::{EngineFacts, Launch},
     model::Architecture,
+    workload::Limits,
 };
 use gpuwise_read::{launch, workload as quantities};
 use gpuwise_size::search::{Choices, Fixed};
@@ -132,6 +134,7 @@ pub(in crate::commands) fn choices(
     if let Some(running) = running {
         apply(running, architecture, &mut choices, &mut notes);
     }
+    choices.layout = layout::wish(&flags.layout, architecture, running.is_some())?;
     for format in &mut choices.weights {
         engine::weights(architecture, format)?;
         *format = format.to_ascii_lowercase();
@@ -142,9 +145,18 @@ pub(in crate::commands) fn choices(
     for name in &result.why_not {
         choices
             .why_not
-            .push(names::gpu(catalogue, "--why-not", name)?.name.clone());
+            .push(names::device(catalogue, "--why-not", name)?.name());
     }
     Ok((choices, notes))
+}
+
+/// The weight format of a saved deployment, as a choice: what was published may be cast anew.
+pub(in crate::commands) fn weights_of(deployment: &Deployment) -> String {
+    if deployment.weights_published {
+        "published".into()
+    } else {
+        deployment.weights.clone()
+    }
 }
 
 /// The model that drafts: by its flag, or as what runs names it.
@@ -261,7 +273,7 @@ fn apply(
 
 /// The weight format of a launch command, where it changes that of the checkpoint.
 fn format(launch: &Launch, architecture: &Architecture, notes: &mut Vec<String>) -> String {
-    let published = gpuwise_size::setup::Weights::published(architecture).name();
+    let published = String::from("published");
     match launch.quantization.as_deref() {
         // A quantized checkpoint states its own scheme.
         Some(stated) if architecture.quantization.is_none() => {
@@ -285,6 +297,35 @@ pub(in crate::commands) fn bears(running: &Sizing) -> bool {
         .is_some_and(|best| best.headroom.factor >= 0.999)
 }
 
+/// The GPU on which what runs does is said: no command says it, and none is assumed.
+///
+/// # Errors
+/// When none is named, or several are.
+pub(super) fn one_gpu(limits: &Limits) -> anyhow::Result<()> {
+    let owned = limits.owned.iter().map(|(name, _)| name.as_str());
+    let named: Vec<&str> = limits
+        .gpus
+        .iter()
+        .map(String::as_str)
+        .chain(owned)
+        .collect();
+    let problem = match named.as_slice() {
+        [_] => return Ok(()),
+        [] => Problem::new(
+            "--from: a command does not say on which GPU it runs, and --gpu is missing",
+        )
+        .hint("add --gpu H100, or the one that it runs on"),
+        many => Problem::new(format!(
+            "--from: it runs on one kind of GPU, and {} are named",
+            many.len()
+        ))
+        .hint("name with --gpu only the one that it runs on"),
+    };
+    Err(problem
+        .hint("`gpuwise check --current 4xH100 --from '…'` holds it against every other GPU")
+        .into())
+}
+
 /// What runs beside the best that could.
 pub(in crate::commands) fn compared(running: &Sizing, free: &Sizing) -> String {
     let price = |sizing: &Sizing| {
@@ -301,34 +342,27 @@ pub(in crate::commands) fn compared(running: &Sizing, free: &Sizing) -> String {
     let Some(own) = running.deployments.first() else {
         return format!("What runs does not keep the promise. What does: {name}{cost}.");
     };
-    let on = match running.workload.limits.gpus.as_slice() {
-        [_] => String::new(),
-        _ => format!(
-            " (taken to be on {}, because --gpu does not say it)",
-            own.gpu
-        ),
-    };
     if !bears(running) {
         let most = gpuwise_units::significant(own.headroom.factor * 100.0, 2);
         return format!(
-            "What runs{on} bears {most} % of the load. What bears all of it: {name}{cost}."
+            "What runs bears {most} % of the load. What bears all of it: {name}{cost}."
         );
     }
     if words::deployment(own) == name {
-        return format!("What runs{on} is the right size.");
+        return format!("What runs is the right size.");
     }
     match (price(running), price(free)) {
         (Some(own), Some(other)) if other.0.currency == own.0.currency => {
             let share = other.0.as_f64() / own.0.as_f64().max(1e-9);
             if share > 0.97 {
-                format!("What runs{on} is about the right size: the best other is {name}{cost}.")
+                format!("What runs is about the right size: the best other is {name}{cost}.")
             } else {
                 format!(
-                    "Cheaper than what runs{on}: {name}{cost}, {:.0} % of its price.",
+                    "Cheaper than what runs: {name}{cost}, {:.0} % of its price.",
                     share * 100.0
                 )
             }
         }
-        _ => format!("The best other than what runs{on} is {name}{cost}."),
+        _ => format!("The best other than what runs is {name}{cost}."),
     }
 }

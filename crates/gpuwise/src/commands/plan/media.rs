@@ -37,6 +37,18 @@ pub(super) fn run(context: &Context, flags: &cli::Plan) -> anyhow::Result<Option
             None => Ok(None),
         };
     };
+    let layout = &flags.layout;
+    if [layout.tp, layout.pp, layout.dp, layout.ep]
+        .iter()
+        .any(Option::is_some)
+    {
+        return Err(Problem::new(format!(
+            "--tp, --pp, --dp and --ep spread language models; with {} they do nothing",
+            unit.flag()
+        ))
+        .hint("leave them out: how many GPUs share one input is chosen by itself")
+        .into());
+    }
     let Some(name) = name else {
         return Err(Problem::new(format!("{} of which network?", unit.flag()))
             .hint("name one of `gpuwise models`, or a directory with its configuration")
@@ -404,7 +416,7 @@ fn show(
         text += &around::required(host, style);
     }
     for name in &flags.result.why_not {
-        let gpu = names::gpu(&loaded.catalogue, "--why-not", name)?;
+        let gpu = names::device(&loaded.catalogue, "--why-not", name)?.gpu;
         text.push('\n');
         text += &view::why_not(sizing, &gpu.name, style);
     }

@@ -43,6 +43,9 @@ pub(crate) fn run(context: &Context, flags: &cli::Plan) -> anyhow::Result<Answer
         .as_deref()
         .map(Running::read)
         .transpose()?;
+    if running.is_some() {
+        choices::one_gpu(&asked.workload.limits)?;
+    }
     let named = running
         .as_ref()
         .and_then(|running| running.launch.model.clone())

@@ -14,7 +14,7 @@ struct Shown<'a> {
     /// What the picked deployment asks of its host.
     host: Option<&'a Balance>,
     /// GPUs whose absence is to be explained.
-    why_not: Vec<&'a str>,
+    why_not: Vec<String>,
     derivations: Option<&'a [Derivation]>,
     rule: bool,
 }
@@ -31,10 +31,10 @@ pub(super) fn show(
     loaded: &Loaded,
 ) -> anyhow::Result<()> {
     let result = &flags.result;
-    let absent = result.why_not.iter().map(|name| {
-        let gpu = names::gpu(&loaded.catalogue, "--why-not", name)?;
-        Ok(gpu.name.as_str())
-    });
+    let absent = result
+        .why_not
+        .iter()
+        .map(|name| Ok(names::device(&loaded.catalogue, "--why-not", name)?.name()));
     let picked = sizing
         .deployments
         .get(usize::from(result.pick).saturating_sub(1));

@@ -1,0 +1,366 @@
+//! Whether engine and hardware can run a setup at all: the one answer that plans, memory, checks,
+//! predictions and launch commands give.
+
+use crate::setup::Setup;
+use alloc::{format, string::String, vec::Vec};
+use gpuwise_domain::{
+    engine::EngineKind,
+    facts::{Context, EngineFacts, Verdict},
+    model::{FeedForward, Mixer},
+    precision::{CacheFormat, Compute, Quantization, WeightFormat},
+};
+
+/// What is in the way of a setup, and what would cure it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Obstacle {
+    /// What does not work.
+    pub what: String,
+    /// What would, where something is known.
+    pub cure: Option<String>,
+}
+
+fn obstacle(what: String, cure: &str) -> Obstacle {
+    let cure = (!cure.is_empty()).then(|| cure.into());
+    Obstacle { what, cure }
+}
+
+/// The first thing in the way of a setup; `None`: it starts, as far as is known.
+///
+/// `facts` are those of its engine (`None`: only what hardware forbids is tested); `offload`: whether
+/// host memory keeps prefixes.
+pub fn obstacle_of(
+    setup: &Setup<'_>,
+    facts: Option<&EngineFacts>,
+    offload: bool,
+) -> Option<Obstacle> {
+    vendor(setup)
+        .or_else(|| facts.and_then(|facts| device(setup, facts)))
+        .or_else(|| context(setup))
+        .or_else(|| halves(setup, facts))
+        .or_else(|| facts.and_then(|facts| release(setup, facts, offload)))
+        .or_else(|| silicon(setup, facts))
+        .or_else(|| slice(setup))
+        .or_else(|| divisible(setup))
+        .or_else(|| {
+            let drafter = setup.drafter()?;
+            let obstacle = halves(&drafter, facts).or_else(|| divisible(&drafter))?;
+            let what = format!("the draft model: {}", obstacle.what);
+            Some(Obstacle { what, ..obstacle })
+        })
+}
+
+/// The setup with what is stored in BF16 cast to FP16 where the engine has no BF16 on this hardware,
+/// as engines do on request.
+#[must_use]
+pub fn castable<'a>(mut setup: Setup<'a>, facts: Option<&EngineFacts>) -> Setup<'a> {
+    if setup.weights.native == WeightFormat::BF16 && !has_bf16(&setup, facts) {
+        setup.weights.native = WeightFormat::F16;
+    }
+    setup
+}
+
+/// Whether the engine multiplies in BF16 on this hardware.
+fn has_bf16(setup: &Setup<'_>, facts: Option<&EngineFacts>) -> bool {
+    if let Some(facts) = facts {
+        let context = Context::of(&setup.device, &setup.layout);
+        return facts.has_bf16(setup.engine.release, &context);
+    }
+    let gpu = setup.device.gpu;
+    gpu.vendor != "NVIDIA" || gpu.compute_capability.is_none_or(|own| own >= (8, 0))
+}
+
+/// Whether the engine runs on this hardware at all.
+fn device(setup: &Setup<'_>, facts: &EngineFacts) -> Option<Obstacle> {
+    let context = Context::of(&setup.device, &setup.layout);
+    let release = facts.resolve(setup.engine.release);
+    let Verdict::Needs(needs) = facts.supports("engine:any", Some(release), &context) else {
+        return None;
+    };
+    let what = format!(
+        "{} {} needs {needs}{}",
+        facts.title,
+        facts.spelled(release),
+        capability(setup)
+    );
+    let earlier = facts.support.iter().any(|fact| {
+        fact.feature == "engine:any"
+            && fact.span.until.is_some_and(|until| until <= release)
+            && fact.needs.holds(&context) == Some(true)
+    });
+    let cure = if earlier {
+        "an earlier release or another engine (--engine)"
+    } else {
+        "another engine (--engine)"
+    };
+    Some(obstacle(what, cure))
+}
+
+/// `; T4 has 7.5`.
+fn capability(setup: &Setup<'_>) -> String {
+    let gpu = setup.device.gpu;
+    gpu.compute_capability
+        .map_or_else(String::new, |(major, minor)| {
+            format!("; {} has {major}.{minor}", gpu.name)
+        })
+}
+
+/// The longest context that is to be served is one that the model takes.
+fn context(setup: &Setup<'_>) -> Option<Obstacle> {
+    let most = setup.architecture.max_context?.0;
+    let asked = setup.settings.max_context;
+    (asked > most).then(|| {
+        obstacle(
+            format!("a context of {asked} tokens is longer than the {most} that the model takes"),
+            "shorter requests or --context, or a model of a longer context",
+        )
+    })
+}
+
+/// What is not quantized is multiplied in 16 bits that hardware and engine have, and that the model bears.
+fn halves(setup: &Setup<'_>, facts: Option<&EngineFacts>) -> Option<Obstacle> {
+    let has = has_bf16(setup, facts);
+    if setup.weights.native == WeightFormat::BF16 && !has {
+        let what = format!(
+            "{} has no BF16 on this GPU{}",
+            setup.engine.kind,
+            capability(setup)
+        );
+        return Some(obstacle(what, "--precision fp16"));
+    }
+    if setup.weights.native != WeightFormat::F16 {
+        return None;
+    }
+    let context = Context::of(&setup.device, &setup.layout);
+    let feature = format!("fp16:{}", setup.architecture.model_type);
+    let refused = facts?
+        .supports(&feature, setup.engine.release, &context)
+        .refused();
+    refused.then(|| {
+        let kind = &setup.engine.kind;
+        let model = &setup.architecture.model_type;
+        let what = if has {
+            format!("{kind} refuses {model} models in FP16, where they overflow")
+        } else {
+            format!(
+                "{kind} refuses {model} models in FP16, where they overflow, and has no BF16 on this GPU{}",
+                capability(setup)
+            )
+        };
+        obstacle(what, "a GPU with BF16 (--precision bf16)")
+    })
+}
+
+fn vendor(setup: &Setup<'_>) -> Option<Obstacle> {
+    let vendor = setup.device.gpu.vendor.as_str();
+    let runs = match setup.engine.kind {
+        EngineKind::TensorRtLlm | EngineKind::DeepSpeedMii => vendor == "NVIDIA",
+        EngineKind::Sglang => matches!(vendor, "NVIDIA" | "AMD" | "Intel"),
+        EngineKind::LlamaCpp => !matches!(vendor, "Google" | "AWS"),
+        EngineKind::Vllm | EngineKind::Transformers => vendor != "Apple",
+    };
+    if runs {
+        return None;
+    }
+    let what = format!("{} does not run on {vendor} hardware", setup.engine.kind);
+    Some(obstacle(what, "another engine (--engine)"))
+}
+
+/// What the engine's release does not support on this hardware.
+fn release(setup: &Setup<'_>, facts: &EngineFacts, offload: bool) -> Option<Obstacle> {
+    let context = Context::of(&setup.device, &setup.layout);
+    let mut features: Vec<String> = formats(setup);
+    if setup.cache != CacheFormat::HALF {
+        features.push(format!("kv:{}", setup.cache.name));
+    }
+    let layout = setup.layout;
+    let modes = [
+        ("mode:tp", layout.tensor > 1),
+        ("mode:pp", layout.pipeline > 1),
+        ("mode:ep", layout.expert > 1),
+        ("mode:dcp", layout.decode_context > 1),
+        ("mode:kv_offload", offload),
+        ("mode:speculative_draft_model", setup.drafter().is_some()),
+    ];
+    features.extend(
+        modes
+            .into_iter()
+            .filter(|(_, used)| *used)
+            .map(|(name, _)| String::from(name)),
+    );
+    let release = setup.engine.release;
+    features.into_iter().find_map(|feature| {
+        let what = match facts.supports(&feature, release, &context) {
+            Verdict::Needs(needs) => format!(
+                "{} needs {needs} for {feature}{}",
+                setup.engine.kind,
+                capability(setup)
+            ),
+            Verdict::Since(since) => format!("{} has {feature} since {since}", setup.engine.kind),
+            Verdict::Until(until) => format!("{} had {feature} until {until}", setup.engine.kind),
+            Verdict::Supported | Verdict::Unknown => return None,
+        };
+        let published = setup.architecture.quantization == setup.weights.quantization;
+        let cure = match feature.as_str() {
+            "mode:kv_offload" => "no --kv-offload, or another release (--engine)",
+            "mode:speculative_draft_model" => "no --draft-model, or another release (--engine)",
+            name if published && name.starts_with("weights:") => {
+                "a GPU that has it, or another engine (--engine)"
+            }
+            _ => "another precision or layout, or another release (--engine)",
+        };
+        Some(obstacle(what, cure))
+    })
+}
+
+/// The features of the weight formats, by the names of the facts: schemes that differ only in their
+/// blocks are one, and what is told by its method goes by that.
+fn formats(setup: &Setup<'_>) -> Vec<String> {
+    let Some(quantization) = &setup.weights.quantization else {
+        return Vec::new();
+    };
+    let mut out: Vec<String> = Vec::new();
+    for assignment in &quantization.assignments {
+        let name = feature(quantization, assignment.format);
+        if !assignment.roles.is_empty() && !out.contains(&name) {
+            out.push(name);
+        }
+    }
+    out
+}
+
+fn feature(quantization: &Quantization, format: WeightFormat) -> String {
+    let name = match (quantization.method.as_str(), format.name) {
+        (method @ ("awq" | "gptq"), name) if name.starts_with("int4") => method,
+        (_, "fp8-block") => "fp8",
+        (_, "int4-g32" | "int4-zp") => "int4",
+        (_, "nf4") => "bnb",
+        (_, name) if name.starts_with('q') || name.starts_with("iq") => "gguf",
+        (_, name) => name,
+    };
+    format!("weights:{name}")
+}
+
+fn silicon(setup: &Setup<'_>, facts: Option<&EngineFacts>) -> Option<Obstacle> {
+    let gpu = setup.device.gpu;
+    let quantization = setup.weights.quantization.as_ref();
+    let published = setup.architecture.quantization.as_ref() == quantization;
+    let context = Context::of(&setup.device, &setup.layout);
+    for assignment in quantization.iter().flat_map(|q| &q.assignments) {
+        let wanted = assignment.compute;
+        if !matches!(wanted, Compute::Fp8 | Compute::Fp4) || gpu.peak.of(wanted).is_some() {
+            continue;
+        }
+        // Without the units, kernels of NVIDIA's GPUs unpack to 16 bits where the engine has them.
+        let unpacked = gpu.vendor == "NVIDIA"
+            && quantization
+                .zip(facts)
+                .is_some_and(|(quantization, facts)| {
+                    let feature = feature(quantization, assignment.format);
+                    facts.supports(&feature, setup.engine.release, &context) == Verdict::Supported
+                });
+        if !unpacked && (!published || gpu.vendor == "AMD" && wanted == Compute::Fp8) {
+            let what = format!("{} has no {} matmuls", gpu.name, wanted.name());
+            return Some(obstacle(
+                what,
+                "weight-only quantization (--precision int4), or 16 bits",
+            ));
+        }
+    }
+    if setup.cache.name == "fp8" && gpu.vendor == "NVIDIA" && gpu.peak.of(Compute::Fp8).is_none() {
+        let what = format!(
+            "an FP8 key-value cache needs FP8 silicon, which {} has not",
+            gpu.name
+        );
+        return Some(obstacle(what, "a 16-bit key-value cache (--kv fp16)"));
+    }
+    None
+}
+
+fn slice(setup: &Setup<'_>) -> Option<Obstacle> {
+    let slice = setup.device.slice?;
+    if setup.layout.replica_gpus() <= 1 {
+        return None;
+    }
+    let what = format!(
+        "MIG slices ({}) have no peer-to-peer, so one replica stays on one",
+        slice.profile
+    );
+    Some(obstacle(what, "a larger slice or the whole GPU"))
+}
+
+fn divisible(setup: &Setup<'_>) -> Option<Obstacle> {
+    let layout = setup.layout;
+    let tensor = u64::from(layout.tensor.max(1));
+    if u64::from(layout.pipeline) > setup.architecture.layer_count() {
+        return Some(obstacle(
+            format!("PP{} has more stages than layers", layout.pipeline),
+            "fewer stages",
+        ));
+    }
+    for run in &setup.architecture.layers {
+        let heads = match run.layer.mixer {
+            Mixer::Attention { heads, .. }
+            | Mixer::Latent { heads, .. }
+            | Mixer::Compressed { heads, .. } => heads,
+            Mixer::Recurrent(state) => state.heads,
+            Mixer::None => tensor,
+        };
+        if !heads.is_multiple_of(tensor) {
+            return Some(obstacle(
+                format!("{heads} heads do not divide by TP{tensor}"),
+                "a TP that divides the heads",
+            ));
+        }
+        if let Mixer::Attention { kv_heads, .. } = run.layer.mixer
+            && !(kv_heads.is_multiple_of(tensor) || tensor.is_multiple_of(kv_heads.max(1)))
+        {
+            let what =
+                format!("{kv_heads} key-value heads neither divide by TP{tensor} nor divide it");
+            return Some(obstacle(what, "another TP"));
+        }
+        match run.layer.feed_forward {
+            FeedForward::Experts { count, width, .. } => {
+                if !count.is_multiple_of(u64::from(layout.expert.max(1))) {
+                    return Some(obstacle(
+                        format!("{count} experts do not divide by EP{}", layout.expert),
+                        "another EP",
+                    ));
+                }
+                let parts = u64::from(layout.expert_tensor());
+                if !width.is_multiple_of(parts) {
+                    return Some(obstacle(
+                        format!("experts {width} wide do not divide by {parts}"),
+                        "expert parallelism",
+                    ));
+                }
+                if let Some(block) = block_of(setup)
+                    && !(width / parts).is_multiple_of(block)
+                {
+                    let what = format!(
+                        "experts split to {} lie across blocks of {block}",
+                        width / parts
+                    );
+                    return Some(obstacle(what, "expert parallelism"));
+                }
+            }
+            FeedForward::Dense { width, .. } if !width.is_multiple_of(tensor) => {
+                return Some(obstacle(
+                    format!("a width of {width} does not divide by TP{tensor}"),
+                    "another TP",
+                ));
+            }
+            _ => {}
+        }
+    }
+    None
+}
+
+/// Features that share one scale in block formats.
+fn block_of(setup: &Setup<'_>) -> Option<u64> {
+    let quantization = setup.weights.quantization.as_ref()?;
+    let block_wise = quantization
+        .assignments
+        .iter()
+        .any(|a| a.format.name == "fp8-block");
+    block_wise.then_some(128)
+}
