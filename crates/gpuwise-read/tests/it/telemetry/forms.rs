@@ -261,10 +261,20 @@ fn durations() {
         ("2h", 7200.0),
         ("1d", 86400.0),
         ("1.5", 1.5),
+        ("200000d", 1.728e10),
     ] {
         assert_eq!(read_duration(text), Ok(seconds), "{text}");
     }
-    for text in ["", "m", "-5s", "5 m", "1e3s", "NaN"] {
+    for text in [
+        "",
+        "m",
+        "-5s",
+        "5 m",
+        "1e3s",
+        "NaN",
+        "999999999d",
+        "99999999999999999999h",
+    ] {
         assert!(read_duration(text).is_err(), "{text}");
     }
     assert!(read("", &names()).is_err());
