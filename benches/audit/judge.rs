@@ -60,6 +60,7 @@ fn main() -> Result<(), Failure> {
         matchers: None,
         tenant_label: None,
         at_once: 2,
+        namespaces: std::collections::BTreeSet::new(),
     };
     let fleet = collect(&client, &names.vocabulary, &settings, &|_| {})?;
     let candidates: Vec<String> = prices.keys().cloned().collect();

@@ -1,7 +1,7 @@
 //! Telemetry of any form, conditions, and metrics that programs send.
 #![no_main]
 
-use gpuwise_read::telemetry::{FieldNames, read, read_condition, read_otlp};
+use gpuwise_read::telemetry::{FieldNames, OtlpForm, read, read_condition, read_otlp};
 use libfuzzer_sys::fuzz_target;
 use std::sync::LazyLock;
 
@@ -17,7 +17,8 @@ static NAMES: LazyLock<FieldNames> = LazyLock::new(|| {
 });
 
 fuzz_target!(|data: &[u8]| {
-    let _ = read_otlp(data);
+    let _ = read_otlp(data, OtlpForm::Json);
+    let _ = read_otlp(data, OtlpForm::Protobuf);
     let Ok(text) = std::str::from_utf8(data) else {
         return;
     };

@@ -7,5 +7,6 @@ pub mod nsight;
 pub mod otlp;
 #[cfg(feature = "metrics")]
 pub mod prometheus;
+mod retry_after;
 #[cfg(feature = "metrics")]
 pub mod usage;

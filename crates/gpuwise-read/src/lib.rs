@@ -23,6 +23,7 @@ pub mod memory_snapshot;
 pub mod metrics;
 pub mod network;
 pub mod pickle;
+mod protobuf;
 pub mod question;
 pub mod reliability;
 pub mod results;

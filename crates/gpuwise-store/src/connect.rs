@@ -114,7 +114,11 @@ fn url_of(address: &str) -> Option<(String, Kind)> {
     }
     let path = match address.strip_prefix("sqlite:") {
         Some(rest) => rest.strip_prefix("//").unwrap_or(rest),
-        None if address.contains("://") => return None,
+        None if address.contains("://")
+            || address.starts_with("postgres") && address.contains(':') =>
+        {
+            return None;
+        }
         None => address,
     };
     if path.is_empty() {
@@ -137,17 +141,33 @@ fn url_of(address: &str) -> Option<(String, Kind)> {
     Some((url, Kind::Sqlite))
 }
 
-/// An address as it may be shown.
+/// An address as it may be shown: user, host and database, never a password, which may stand before the
+/// host, as a parameter, or in words (`password=…`). What follows `?` or `#` is left out whole, and where
+/// an `@` stands behind the host, so that a password may reach over `/` or `?`, nothing but the scheme is
+/// shown.
 pub fn without_password(address: &str) -> String {
+    const HIDDEN: &str = "…";
     let Some((scheme, rest)) = address.split_once("://") else {
-        return address.into();
+        let lower = address.to_ascii_lowercase();
+        let server = lower.starts_with("postgres:") || lower.starts_with("postgresql:");
+        return match lower.find("password") {
+            Some(at) => format!("{}password={HIDDEN}", address.get(..at).unwrap_or_default()),
+            None if server => format!("postgres:{HIDDEN}"),
+            None => address.into(),
+        };
     };
-    match rest.split_once('@') {
+    let end = rest.find(['/', '?', '#']).unwrap_or(rest.len());
+    let (authority, after) = rest.split_at(end);
+    if after.contains('@') {
+        return format!("{scheme}://{HIDDEN}");
+    }
+    let path = after.split(['?', '#']).next().unwrap_or_default();
+    match authority.rsplit_once('@') {
         Some((user, host)) => {
-            let user = user.split(':').next().unwrap_or_default();
-            format!("{scheme}://{user}@{host}")
+            let user = user.split([':', '@']).next().unwrap_or_default();
+            format!("{scheme}://{user}@{host}{path}")
         }
-        None => address.into(),
+        None => format!("{scheme}://{authority}{path}"),
     }
 }
 
@@ -176,15 +196,39 @@ mod tests {
             Some(("postgres://me@host/x", Kind::Postgres)),
         );
         check("mysql://host/x", None);
+        check("postgres:me@host/x", None);
         check("sqlite:", None);
     }
 
     #[test]
     fn passwords_are_not_shown() {
-        assert_eq!(
-            without_password("postgres://me:secret@host/x"),
-            "postgres://me@host/x"
+        let check = |address: &str, expect: &str| {
+            let shown = without_password(address);
+            assert_eq!(shown, expect, "{address}");
+            for part in ["sec", "ret"] {
+                assert!(!shown.contains(part), "{address}: {shown}");
+            }
+        };
+        check("postgres://me:secret@host/x", "postgres://me@host/x");
+        check(
+            "postgres://me:sec@ret@host:5432/x",
+            "postgres://me@host:5432/x",
         );
-        assert_eq!(without_password("/a/b.db"), "/a/b.db");
+        check("postgres://me:@sec@ret@host/x", "postgres://me@host/x");
+        check(
+            "postgres://me@host/x?password=secret",
+            "postgres://me@host/x",
+        );
+        check("postgres://host?user=me&password=secret", "postgres://host");
+        check("postgres://host/x?password=sec@ret", "postgres://…");
+        check("postgres://me:sec/ret@host/x", "postgres://…");
+        check("postgres://me:sec?ret@host/x", "postgres://…");
+        check("postgres://me:sec#ret@host/x", "postgres://…");
+        check("postgres://me:s@sec/ret@host/x", "postgres://…");
+        check("mysql://me:secret@host/x", "mysql://me@host/x");
+        check("postgres:me:secret@host/x", "postgres:…");
+        check("host=h password=secret user=me", "host=h password=…");
+        check("/a/b.db", "/a/b.db");
+        check("/a/me:x@b.db", "/a/me:x@b.db");
     }
 }

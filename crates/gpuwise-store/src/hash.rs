@@ -1,6 +1,7 @@
 //! Keys that are hashes, so that writers need not ask each other for numbers.
 
 use sha2::{Digest as _, Sha256};
+use std::io::{self, Read};
 
 /// What a run is known by: 16 hexadecimal digits of the hash of what it is.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -17,6 +18,28 @@ impl std::fmt::Display for RunId {
     fn fmt(&self, form: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(form, "{:016x}", self.0)
     }
+}
+
+/// The SHA-256 of all that a reader gives, in hexadecimal: what the same content is known by, wherever it lies.
+///
+/// # Errors
+/// When the reader fails.
+pub fn content_hash(mut reader: impl Read) -> io::Result<String> {
+    let mut hash = Sha256::new();
+    let mut block = vec![0; 1 << 18];
+    loop {
+        match reader.read(&mut block) {
+            Ok(0) => break,
+            Ok(count) => hash.update(block.get(..count).unwrap_or_default()),
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(hash
+        .finalize()
+        .iter()
+        .map(|byte| format!("{byte:02x}"))
+        .collect())
 }
 
 /// The first 63 bits of the SHA-256 of bytes: one chance in 2⁴³ that a million of them hold a pair.

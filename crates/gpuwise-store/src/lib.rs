@@ -14,7 +14,7 @@ mod series;
 
 pub use connect::without_password as shown;
 pub use error::StoreError;
-pub use hash::RunId;
+pub use hash::{RunId, content_hash};
 pub use proposals::StoredProposal;
 pub use runs::{Filter, RunRow, StoredRun};
 pub use save::{NewRun, Saved};

@@ -1,6 +1,6 @@
 //! Remembered proposals as documents.
 
-use gpuwise_domain::usage::{Asked, Holder, remembered::Remembered};
+use gpuwise_domain::usage::{Asked, Holder, Scope, remembered::Remembered};
 use gpuwise_units::{Currency, Money};
 use serde::{Deserialize, Serialize};
 
@@ -10,6 +10,10 @@ pub const PROPOSAL_SCHEMA: &str = "gpuwise/proposal/v1";
 #[derive(Debug, Serialize, Deserialize)]
 struct Document {
     schema: String,
+    #[serde(default)]
+    source: Option<String>,
+    #[serde(default)]
+    matchers: Option<String>,
     namespace: String,
     kind_of_workload: String,
     workload: String,
@@ -81,6 +85,8 @@ pub fn proposal_document(of: &Remembered) -> Result<String, ProposalError> {
         .map_or(Currency::USD, |money| money.currency);
     let document = Document {
         schema: PROPOSAL_SCHEMA.into(),
+        source: of.scope.as_ref().map(|scope| scope.source.clone()),
+        matchers: of.scope.as_ref().and_then(|scope| scope.matchers.clone()),
         namespace: of.holder.namespace.clone(),
         kind_of_workload: of.holder.kind.clone(),
         workload: of.holder.name.clone(),
@@ -118,7 +124,10 @@ pub fn read_proposal(text: &str) -> Result<Remembered, ProposalError> {
         .parse()
         .map_err(|error: gpuwise_units::ParseQuantityError| ProposalError(error.to_string()))?;
     let money = |micros: Option<i64>| micros.map(|micros| Money { micros, currency });
+    let matchers = document.matchers;
+    let scope = document.source.map(|source| Scope { source, matchers });
     Ok(Remembered {
+        scope,
         holder: Holder {
             namespace: document.namespace,
             kind: document.kind_of_workload,

@@ -6,7 +6,7 @@ pub mod rules;
 pub mod totals;
 pub mod vocabulary;
 
-use alloc::{string::String, vec::Vec};
+use alloc::{collections::BTreeMap, string::String, vec::Vec};
 use gpuwise_units::Bytes;
 
 /// Which workload: what a person would edit to change it.
@@ -188,13 +188,46 @@ impl Window {
     }
 }
 
+/// Where usage was looked for. What was seen in one scope says nothing of what lies outside of it.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Scope {
+    /// The server's address as it may be shown, or `tables`.
+    pub source: String,
+    /// Matchers of each series, as they were given.
+    pub matchers: Option<String>,
+}
+
+impl core::fmt::Display for Scope {
+    fn fmt(&self, form: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        form.write_str(&self.source)?;
+        match &self.matchers {
+            Some(matchers) => write!(form, " with {matchers}"),
+            None => Ok(()),
+        }
+    }
+}
+
+/// Workloads that are declared at the end of a window, whether or not they hold a GPU.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Declared {
+    /// Replicas of each.
+    pub replicas: BTreeMap<Holder, u32>,
+    /// Whether all Deployments and `StatefulSet`s of the namespaces that were looked at are listed, so
+    /// that one that is not listed is not there.
+    pub whole: bool,
+}
+
 /// A fleet over a window.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Fleet {
+    /// Where it was looked for.
+    pub scope: Scope,
     /// The days.
     pub window: Window,
     /// Its workloads, by holder.
     pub workloads: Vec<Usage>,
+    /// What is declared, with GPUs or without.
+    pub declared: Declared,
     /// Devices that nobody held at the end, where exporters list them.
     pub unheld_devices: u32,
     /// What holds for all: metrics that are missing, answers that were partial.

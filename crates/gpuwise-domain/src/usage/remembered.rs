@@ -1,12 +1,14 @@
 //! Proposals that were remembered, and what became of them.
 
-use super::{Asked, Holder};
+use super::{Asked, Holder, Scope};
 use alloc::string::String;
 use gpuwise_units::Money;
 
 /// A proposal as it was made, with what there was before.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Remembered {
+    /// Where it was seen; absent where that was not remembered.
+    pub scope: Option<Scope>,
     /// The workload.
     pub holder: Holder,
     /// Who it is charged to.
@@ -46,16 +48,19 @@ pub enum State {
     Open,
     /// It cannot be told.
     Untold,
+    /// This look is not at where it was seen, and tells nothing of it.
+    Elsewhere,
 }
 
 impl State {
     /// All of them.
-    pub const ALL: [Self; 5] = [
+    pub const ALL: [Self; 6] = [
         Self::Proven,
         Self::Short,
         Self::Otherwise,
         Self::Open,
         Self::Untold,
+        Self::Elsewhere,
     ];
 
     /// Its name in JSON, CSV and databases.
@@ -66,6 +71,7 @@ impl State {
             Self::Otherwise => "otherwise",
             Self::Open => "open",
             Self::Untold => "untold",
+            Self::Elsewhere => "elsewhere",
         }
     }
 
@@ -77,6 +83,7 @@ impl State {
             Self::Otherwise => "changed otherwise",
             Self::Open => "not applied",
             Self::Untold => "cannot be told",
+            Self::Elsewhere => "out of scope",
         }
     }
 

@@ -18,7 +18,7 @@ const LEAST_HOURS: i64 = 24;
 pub fn remember(
     usage: &Usage,
     said: &Judgement,
-    made_at: i64,
+    fleet: &Fleet,
     market: &Market<'_>,
 ) -> Option<Remembered> {
     let proposal = said.proposal.as_ref()?;
@@ -36,9 +36,10 @@ pub fn remember(
     }
     let (held, price) = held(usage, market);
     Some(Remembered {
+        scope: Some(fleet.scope.clone()),
         holder: usage.holder.clone(),
         tenant: usage.tenant.clone(),
-        made_at,
+        made_at: fleet.window.end,
         kind: proposal.change.kind().into(),
         title: proposal.title.clone(),
         before: usage.asked.clone(),
@@ -65,45 +66,102 @@ fn held(usage: &Usage, market: &Market<'_>) -> (f64, Option<Money>) {
     )
 }
 
-/// What became of a proposal, as a later look at the fleet shows it.
+/// What became of a proposal, as a later look at the fleet shows it. Only a look at the same scope says
+/// anything, and that something is not seen proves nothing by itself.
 pub fn outcome(of: &Remembered, fleet: &Fleet, market: &Market<'_>) -> Outcome {
-    if fleet.window.end < of.made_at + LEAST_HOURS * 3600 {
-        let why = format!("less than {LEAST_HOURS} h have passed");
-        return Outcome {
-            state: State::Open,
-            gpus: None,
-            saved: None,
-            latency: None,
-            why,
-        };
+    if let Some(why) = out_of_scope(of, fleet) {
+        return unmeasured(State::Elsewhere, why);
     }
-    let now = fleet
+    if fleet.window.end < of.made_at.saturating_add(LEAST_HOURS * 3600) {
+        let why = format!("less than {LEAST_HOURS} h have passed");
+        return unmeasured(State::Open, why);
+    }
+    let seen = fleet
         .workloads
         .iter()
         .find(|usage| usage.holder == of.holder);
-    match now.filter(|usage| usage.present) {
-        None => gone(of),
-        Some(usage) if of.kind == "schedule" => scheduled(of, usage, fleet, market),
-        Some(usage) => changed(of, usage, fleet, market),
+    let declared = fleet.declared.replicas.get(&of.holder).copied();
+    match (seen.filter(|usage| usage.present), declared) {
+        (_, Some(0)) if of.kind == "scale_to_zero" => {
+            saved_whole(of, "it is declared with 0 replicas".into())
+        }
+        (None, Some(replicas)) if replicas > 0 => unmeasured(
+            State::Untold,
+            format!(
+                "no GPU of it was seen at the end of these days, though it is declared with {replicas} replicas"
+            ),
+        ),
+        (None, _) => gone(of, seen.is_some(), fleet),
+        (Some(usage), _) if of.kind == "schedule" => scheduled(of, usage, fleet, market),
+        (Some(usage), _) => changed(of, usage, fleet, market),
     }
 }
 
-fn gone(of: &Remembered) -> Outcome {
-    if of.kind == "scale_to_zero" {
-        return Outcome {
-            state: State::Proven,
-            gpus: Some(of.held),
-            saved: of.predicted,
-            latency: None,
-            why: "it holds no GPU any more".into(),
-        };
-    }
+/// Why a look at a fleet says nothing of a proposal at all.
+fn out_of_scope(of: &Remembered, fleet: &Fleet) -> Option<String> {
+    let Some(scope) = &of.scope else {
+        return Some("where it was proposed was not remembered by the gpuwise that did".into());
+    };
+    (*scope != fleet.scope)
+        .then(|| format!("proposed for {scope}, and this look is at {}", fleet.scope))
+}
+
+fn unmeasured(state: State, why: String) -> Outcome {
     Outcome {
-        state: State::Untold,
+        state,
         gpus: None,
         saved: None,
         latency: None,
-        why: "the workload has ended: whether of itself cannot be told".into(),
+        why,
+    }
+}
+
+/// All that it held is free.
+fn saved_whole(of: &Remembered, why: String) -> Outcome {
+    Outcome {
+        state: State::Proven,
+        gpus: Some(of.held),
+        saved: of.predicted,
+        latency: None,
+        why,
+    }
+}
+
+/// It holds no GPU at the end of these days. That proves a scale to zero only of what does not end by
+/// itself, and only where others of its namespace are listed and it is not: it was deleted.
+fn gone(of: &Remembered, seen: bool, fleet: &Fleet) -> Outcome {
+    let untold = |why: String| unmeasured(State::Untold, why);
+    let holder = &of.holder;
+    let left = if seen {
+        "its last GPU was seen before the end of these days"
+    } else {
+        "it was not seen in these days"
+    };
+    if of.kind != "scale_to_zero" {
+        return untold(format!("{left}: whether it ended by itself cannot be told"));
+    }
+    if !matches!(holder.kind.as_str(), "Deployment" | "StatefulSet") {
+        return untold(format!(
+            "{left}: a {} may have ended by itself",
+            holder.kind
+        ));
+    }
+    if !fleet.declared.whole {
+        return untold(format!(
+            "{left}, and no list of Deployments and StatefulSets says that it is gone or has 0 replicas"
+        ));
+    }
+    let beside = fleet.declared.replicas.keys();
+    let beside = beside.filter(|other| other.namespace == holder.namespace);
+    match beside.count() {
+        0 => untold(format!(
+            "{left}, nor was any other Deployment or StatefulSet of namespace {:?}: it may lie outside of this look",
+            holder.namespace
+        )),
+        others => saved_whole(
+            of,
+            format!("it was deleted: {others} others of its namespace are listed, and it is not"),
+        ),
     }
 }
 

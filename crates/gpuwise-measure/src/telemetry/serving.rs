@@ -34,6 +34,8 @@ pub struct ReplicaTrack {
     pub queue_count: Track,
     /// Slots computed for nothing, and all.
     pub padding: (Track, Track),
+    /// When a source last spoke of it, by our clock.
+    pub heard: f64,
 }
 
 impl ReplicaTrack {

@@ -163,7 +163,9 @@ impl State {
                 sample.replica.clone(),
             );
             let at = sample.at.unwrap_or(now);
-            self.anomalies.reset += self.replicas.entry(key).or_default().take(sample, at);
+            let replica = self.replicas.entry(key).or_default();
+            self.anomalies.reset += replica.take(sample, at);
+            replica.heard = replica.heard.max(now);
         }
         if let Some(topology) = &said.topology {
             self.topology = Some(topology.clone());
@@ -188,7 +190,7 @@ impl State {
     }
 
     /// Forgets samples that are older than the window, by the source's clock; all of what no source spoke
-    /// of for a window; and rows of which none did for ten.
+    /// of for a window, replicas whole; and rows of which none did for ten.
     pub fn forget(&mut self, now: f64) {
         let window = self.window;
         for row in &mut self.rows {
@@ -201,6 +203,8 @@ impl State {
                 track.forget(before);
             }
         }
+        self.replicas
+            .retain(|_, replica| replica.heard >= now - window);
         for replica in self.replicas.values_mut() {
             replica.forget(replica.newest().unwrap_or(now) - window);
         }

@@ -174,7 +174,11 @@ impl Failure {
             429 | 503 => Self::Busy {
                 code,
                 message,
-                retry_after: retry_after.and_then(|seconds| seconds.trim().parse().ok()),
+                retry_after: retry_after
+                    .and_then(|value| {
+                        crate::retry_after::retry_after(value, jiff::Timestamp::now())
+                    })
+                    .map(|wait| wait.as_secs()),
             },
             400 | 413 | 422
                 if {

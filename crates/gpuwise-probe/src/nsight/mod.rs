@@ -10,11 +10,13 @@ mod error;
 mod host;
 mod read;
 mod report;
+mod unpack;
 mod work;
 
 pub use error::NsightError;
 pub use read::read_export;
 pub use report::{Exporter, ReportKind, report_kind};
+pub use unpack::{Room, UnpackError, unpack};
 
 /// First bytes of any SQLite file.
 pub const SQLITE_MAGIC: &[u8; 16] = b"SQLite format 3\0";

@@ -5,7 +5,9 @@ use super::{
     settings::{Settings, authorities, authorization, checked_address, setting, shown_address},
     stream::{self, Answer, Broken, Event, Series},
 };
+use crate::retry_after::retry_after;
 use std::{
+    fmt::Write as _,
     io::{self, Read as _},
     thread,
     time::{Duration, Instant},
@@ -231,14 +233,15 @@ impl Client {
                 let reader = response.into_body().into_reader();
                 return self.answered(stream::read(reader, each));
             }
-            let asked_to_wait = retry_after(&response);
+            let asked_to_wait = asked_to_wait(&response);
             let refused = self.refused(response);
             // A query that the server gave up is not better the second time.
             let busy =
                 matches!(status, 429 | 503) && matches!(refused, PrometheusError::Failed { .. });
             let pause = asked_to_wait.unwrap_or(wait);
-            if !busy || left == 0 || began.elapsed() + pause > self.timeout {
-                return Err(refused);
+            let room = self.timeout.saturating_sub(began.elapsed());
+            if !busy || left == 0 || pause > room {
+                return Err(told_to_wait(refused, asked_to_wait, room));
             }
             thread::sleep(pause);
             left -= 1;
@@ -384,16 +387,29 @@ impl Client {
     }
 }
 
-/// Whole seconds that the server asks us to wait; a date is not understood.
-fn retry_after(response: &Response<Body>) -> Option<Duration> {
+/// How long the server asks us to wait.
+fn asked_to_wait(response: &Response<Body>) -> Option<Duration> {
     let value = response.headers().get(header::RETRY_AFTER)?;
-    value
-        .to_str()
-        .ok()?
-        .trim()
-        .parse()
-        .ok()
-        .map(Duration::from_secs)
+    retry_after(value.to_str().ok()?, jiff::Timestamp::now())
+}
+
+/// A refusal, with the wait that the server asks for where our time does not allow it.
+fn told_to_wait(
+    mut refused: PrometheusError,
+    wait: Option<Duration>,
+    room: Duration,
+) -> PrometheusError {
+    if let (PrometheusError::Failed { said, .. }, Some(wait)) = (&mut refused, wait)
+        && wait > room
+    {
+        let separator = if said.is_empty() { "" } else { "; " };
+        let _ = write!(
+            said,
+            "{separator}it asks to wait {} s, longer than --timeout allows",
+            wait.as_secs()
+        );
+    }
+    refused
 }
 
 /// The first line of a text with something in it, without tags, not too long.

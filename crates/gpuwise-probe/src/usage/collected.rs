@@ -81,6 +81,8 @@ pub struct Collected {
     pub(super) owners: Owners,
     pub(super) replicas: BTreeMap<(String, String, String), u32>,
     pub(super) tasks: BTreeSet<Quantity>,
+    /// Of which some may be missing: a query failed, or the server warned.
+    pub(super) partial: BTreeSet<Quantity>,
     pub(super) notes: Vec<String>,
 }
 
@@ -105,6 +107,7 @@ impl Collected {
 
     /// Says that a query failed: what it was to tell stays unknown.
     pub(super) fn failed(&mut self, task: &Task, error: &PrometheusError) {
+        self.partial.insert(task.quantity);
         self.notes.push(format!(
             "{} {} are not known: {error}",
             task.aggregate.title(),
@@ -115,6 +118,9 @@ impl Collected {
     /// Adds the rows of a task.
     pub fn add(&mut self, task: &Task, rows: Vec<Row>, notes: Vec<String>) {
         self.tasks.insert(task.quantity);
+        if !notes.is_empty() {
+            self.partial.insert(task.quantity);
+        }
         for note in notes {
             if !self.notes.contains(&note) {
                 self.notes.push(note);
@@ -175,6 +181,7 @@ impl Collected {
             Quantity::PodOwner => return self.owners.pod(row),
             Quantity::ReplicaSetOwner => return self.owners.above("ReplicaSet", "replicaset", row),
             Quantity::JobOwner => return self.owners.above("Job", "job_name", row),
+            Quantity::Replicas if !value.is_finite() => return,
             Quantity::Replicas => {
                 for (label, kind) in [("deployment", "Deployment"), ("statefulset", "StatefulSet")]
                 {

@@ -6,7 +6,7 @@ use super::{
     collected::{Collected, EngineFacts, Mean, Member, Pod, PodFacts, higher, highest},
 };
 use gpuwise_domain::usage::{
-    Asked, ComputeUse, EngineUse, Fleet, Holder, Usage,
+    Asked, ComputeUse, Declared, EngineUse, Fleet, Holder, Scope, Usage,
     vocabulary::{Quantity, Vocabulary},
 };
 use gpuwise_units::Bytes;
@@ -33,6 +33,7 @@ pub fn fleet_of(mut collected: Collected, vocabulary: &Vocabulary, settings: &Se
         .into_iter()
         .map(|(holder, members)| collected.usage(holder, &members, hours))
         .collect();
+    let declared = declared(&collected);
     let mut notes = collected.notes;
     for (quantity, without) in [
         (
@@ -74,10 +75,31 @@ pub fn fleet_of(mut collected: Collected, vocabulary: &Vocabulary, settings: &Se
         notes.push("SM activity (DCGM 1002) is not exported: a weaker measure stands for it, which shows GPUs as busier than they are".into());
     }
     Fleet {
+        scope: Scope::default(),
+        declared,
         window: settings.window,
         workloads,
         unheld_devices: unheld,
         notes,
+    }
+}
+
+/// Controllers as kube-state-metrics lists them.
+fn declared(collected: &Collected) -> Declared {
+    let replicas = collected.replicas.iter();
+    let quantity = Quantity::Replicas;
+    Declared {
+        replicas: replicas
+            .map(|((namespace, kind, name), replicas)| {
+                let holder = Holder {
+                    namespace: namespace.clone(),
+                    kind: kind.clone(),
+                    name: name.clone(),
+                };
+                (holder, *replicas)
+            })
+            .collect(),
+        whole: collected.tasks.contains(&quantity) && !collected.partial.contains(&quantity),
     }
 }
 

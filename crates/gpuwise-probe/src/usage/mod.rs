@@ -14,7 +14,7 @@ pub use merge::fleet_of;
 use crate::prometheus::{Client, PrometheusError};
 use ask::Asker;
 use gpuwise_domain::usage::{
-    Fleet, Window,
+    Fleet, Scope, Window,
     vocabulary::{Quantity, Vocabulary},
 };
 use std::{collections::BTreeSet, sync::Mutex, thread};
@@ -30,6 +30,8 @@ pub struct Settings {
     pub tenant_label: Option<String>,
     /// Queries at once.
     pub at_once: usize,
+    /// Namespaces whose controllers are asked for although nothing in them may hold a GPU.
+    pub namespaces: BTreeSet<String>,
 }
 
 /// Asks a server for a fleet. `said` is told what is asked for, query by query.
@@ -85,7 +87,11 @@ pub fn collect(
             said,
         )?;
     }
-    let asker = asker.within(&collected.namespaces());
+    let mut namespaces = collected.namespaces();
+    if !namespaces.is_empty() {
+        namespaces.extend(settings.namespaces.iter().cloned());
+    }
+    let asker = asker.within(&namespaces);
     let hosts = [
         (Quantity::CpuSeconds, Aggregate::Increase),
         (Quantity::ThrottledPeriods, Aggregate::Increase),
@@ -113,7 +119,13 @@ pub fn collect(
             said,
         )?;
     }
-    Ok(fleet_of(collected, vocabulary, settings))
+    Ok(Fleet {
+        scope: Scope {
+            source: client.server().into(),
+            matchers: settings.matchers.clone(),
+        },
+        ..fleet_of(collected, vocabulary, settings)
+    })
 }
 
 /// Measures of compute that are there, the best first.

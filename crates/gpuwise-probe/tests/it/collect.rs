@@ -61,6 +61,7 @@ fn told(answer: fn(&str) -> (u16, String)) -> Result<Fleet, PrometheusError> {
         matchers: None,
         tenant_label: None,
         at_once: 2,
+        namespaces: ["quiet".to_owned()].into(),
     };
     collect(
         &client,
@@ -151,6 +152,53 @@ fn what_is_refused_stays_unknown_and_is_said() {
         "{:?}",
         fleet.notes
     );
+}
+
+/// Devices of one pod, and what kube-state-metrics lists: `listed` is a status with a body.
+fn with_listed(asked: &str, listed: (u16, String)) -> (u16, String) {
+    if asked.contains("/label/__name__/") {
+        return success(r#"["DCGM_FI_DEV_FB_USED","kube_deployment_spec_replicas"]"#);
+    }
+    if asked.contains("query_range") {
+        let values = hours(&["50"; 24]);
+        return success(&format!(
+            r#"{{"resultType":"matrix","result":[{{"metric":{{{POD}}},"values":[{values}]}}]}}"#
+        ));
+    }
+    if !asked.contains("kube_deployment_spec_replicas") {
+        return success(r#"{"resultType":"vector","result":[]}"#);
+    }
+    // Also what holds no GPU is asked for.
+    assert!(asked.contains("quiet%7Cteam"), "{asked}");
+    listed
+}
+
+#[test]
+fn what_is_declared_is_told_with_whether_it_is_all() {
+    let listed = |asked: &str| {
+        let rows = [("chat", "1"), ("asleep", "0"), ("odd", "NaN")].map(|(name, count)| {
+            format!(r#"{{"metric":{{"namespace":"team","deployment":"{name}"}},"value":[1,"{count}"]}}"#)
+        });
+        let data = format!(r#"{{"resultType":"vector","result":[{}]}}"#, rows.join(","));
+        with_listed(asked, success(&data))
+    };
+    let fleet = told(listed).expect("it is told");
+    let declared: Vec<(&str, u32)> = fleet
+        .declared
+        .replicas
+        .iter()
+        .map(|(holder, replicas)| (holder.name.as_str(), *replicas))
+        .collect();
+    assert_eq!(declared, [("asleep", 0), ("chat", 1)]);
+    assert!(fleet.declared.whole);
+    assert!(fleet.scope.source.starts_with("http://127.0.0.1:"), "{:?}", fleet.scope);
+    let fleet = told(|asked| with_listed(asked, (500, "no".into()))).expect("the rest is told");
+    assert!(!fleet.declared.whole && fleet.declared.replicas.is_empty());
+    let warned = |asked: &str| {
+        let body = r#"{"status":"success","warnings":["partial"],"data":{"resultType":"vector","result":[]}}"#;
+        with_listed(asked, (200, body.into()))
+    };
+    assert!(!told(warned).expect("it is told").declared.whole);
 }
 
 #[test]

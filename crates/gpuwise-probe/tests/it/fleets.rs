@@ -144,6 +144,7 @@ fn collected(server: &Prometheus, matchers: Option<&str>) -> Result<Fleet, Prome
         matchers: matchers.map(str::to_owned),
         tenant_label: None,
         at_once: 2,
+        namespaces: std::collections::BTreeSet::new(),
     };
     collect(&client, &names.vocabulary, &settings, &|_| {})
 }

@@ -19,6 +19,7 @@ mod fleets;
 mod good_servers;
 #[cfg(feature = "nsight")]
 mod nsight;
+mod otlp;
 #[cfg(feature = "metrics")]
 mod prometheus;
 mod prompts;

@@ -299,8 +299,23 @@ fn a_busy_server_is_asked_again_but_not_for_ever() {
     let error = asked((0..9).map(|_| busy()).collect()).expect_err("it stays busy");
     assert!(error.to_string().contains("429: slow down"), "{error}");
     let later = answer("503 Service Unavailable\r\nretry-after: 3600", "");
-    let error = asked(vec![later, good]).expect_err("an hour is too long");
+    let error = asked(vec![later, good.clone()]).expect_err("an hour is too long");
     assert!(error.to_string().contains("503"), "{error}");
+    for (asks, waits) in [
+        ("18446744073709551615", "18446744073709551615 s"),
+        ("99999999999999999999999999", "18446744073709551615 s"),
+        ("Fri, 31 Dec 2100 23:59:59 GMT", "longer than --timeout"),
+    ] {
+        let head = format!("503 Service Unavailable\r\nretry-after: {asks}");
+        let error = asked(vec![answer(&head, "full"), good.clone()]).expect_err(asks);
+        let said = error.to_string();
+        assert!(
+            said.contains("503: full; it asks") && said.contains(waits),
+            "{asks}: {said}"
+        );
+    }
+    let past = answer("429 Busy\r\nretry-after: Thu, 01 Jan 2015 00:00:00 GMT", "");
+    assert_eq!(asked(vec![past, good]), Ok(Vec::new()));
 }
 
 /// A form as it was before it was encoded.

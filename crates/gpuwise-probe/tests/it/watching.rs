@@ -11,11 +11,10 @@
 use gpuwise_domain::telemetry::{GpuIdentity, Missing, Process, Quantity, ReadingValue};
 use gpuwise_probe::{
     gpus::{GpuSample, Sampler, ScrapeError, Scraper, telemetry},
-    otlp::Receiver,
 };
 use std::{
     io::{Read as _, Write as _},
-    net::{TcpListener, TcpStream},
+    net::TcpListener,
     thread,
     time::Duration,
 };
@@ -111,50 +110,6 @@ fn addresses() {
     let with_password = of("http://user:secret@node1").unwrap_err().to_string();
     assert!(!with_password.contains("secret"), "{with_password}");
     assert!(of("ftp://node1").is_err() && of("").is_err());
-}
-
-fn post(receiver: &Receiver, request: &str) -> String {
-    let mut stream = TcpStream::connect(receiver.address()).unwrap();
-    stream.write_all(request.as_bytes()).unwrap();
-    let mut answer = String::new();
-    let _ = stream.read_to_string(&mut answer);
-    answer.lines().next().unwrap_or("").to_owned()
-}
-
-#[test]
-fn bodies_that_are_posted_are_taken_once() {
-    let receiver = Receiver::open("127.0.0.1:0").unwrap();
-    let sent = |head: &str, body: &str| {
-        post(
-            &receiver,
-            &format!("POST /v1/metrics HTTP/1.1\r\nHost: a\r\n{head}\r\n{body}"),
-        )
-    };
-    assert_eq!(sent("Content-Length: 2\r\n", "{}"), "HTTP/1.1 200 OK");
-    assert_eq!(
-        sent("Content-Length: 9999999999\r\n", ""),
-        "HTTP/1.1 413 Content Too Large"
-    );
-    assert_eq!(sent("", ""), "HTTP/1.1 411 Length Required");
-    assert_eq!(
-        sent(
-            "Content-Type: application/x-protobuf\r\nContent-Length: 1\r\n",
-            "x"
-        ),
-        "HTTP/1.1 415 Unsupported Media Type"
-    );
-    assert_eq!(sent("no colon\r\n", ""), "HTTP/1.1 400 Bad Request");
-    assert_eq!(
-        post(&receiver, "GET / HTTP/1.1\r\n\r\n"),
-        "HTTP/1.1 404 Not Found"
-    );
-    assert_eq!(
-        post(&receiver, "GET /v1/metrics HTTP/1.1\r\n\r\n"),
-        "HTTP/1.1 405 Method Not Allowed"
-    );
-    assert_eq!(receiver.taken(), [b"{}".to_vec()]);
-    assert_eq!(receiver.taken(), Vec::<Vec<u8>>::new());
-    assert!(Receiver::open(&receiver.address().to_string()).is_err());
 }
 
 /// A driver as it was recorded.

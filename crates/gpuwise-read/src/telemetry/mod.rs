@@ -23,7 +23,7 @@ mod xml;
 
 pub use condition::{ConditionError, read_condition, read_duration};
 pub use fields::{Combine, Field, FieldNames, read_thresholds, read_xids};
-pub use otlp::read_otlp;
+pub use otlp::{OtlpError, OtlpForm, OtlpMetrics, read_otlp};
 pub use prometheus::SampleReader;
 pub use serving::{engine_metrics, is_engine_metric, serving_samples};
 

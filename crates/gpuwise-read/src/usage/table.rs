@@ -224,10 +224,11 @@ fn usage(row: &Row<'_>) -> Result<Usage, UsageError> {
         },
         device_hours: hours * devices,
         device_hours_seen: hours * devices,
-        asked,
         hours,
         spanned_hours: hours,
-        present: true,
+        // With no replica it holds nothing.
+        present: asked.replicas > 0,
+        asked,
         memory_peak: row.mib("memory_peak_mib")?,
         memory_average: row.mib("memory_average_mib")?,
         memory_hourly: Vec::new(),

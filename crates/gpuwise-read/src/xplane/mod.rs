@@ -5,11 +5,11 @@
 
 mod planes;
 mod timeline;
-mod wire;
 
 pub use planes::read_planes;
 pub use timeline::timeline;
 
+use crate::protobuf::WireError;
 use thiserror::Error;
 
 /// Why a file of planes was not read.
@@ -38,6 +38,15 @@ pub enum XPlaneError {
         /// How long the input is.
         bytes: usize,
     },
+}
+
+impl From<WireError> for XPlaneError {
+    fn from(error: WireError) -> Self {
+        match error {
+            WireError::Damaged { what, offset } => Self::Damaged { what, offset },
+            WireError::Truncated { what, offset } => Self::Truncated { what, offset },
+        }
+    }
 }
 
 /// Whether bytes begin as a file of planes does: with a plane whose first field is its number or its

@@ -1,6 +1,7 @@
 //! Planes, lines and events of a file.
 
-use super::{XPlaneError, wire::Field, wire::Fields, wire::Value};
+use super::XPlaneError;
+use crate::protobuf::{Field, Fields, Value, WireError};
 use gpuwise_domain::profile::planes::{Fact, Line, Plane, PlaneEvent, Planes};
 use gpuwise_domain::profile::timeline::{Index, Loss, NameId, Names};
 use std::collections::BTreeMap;
@@ -45,7 +46,7 @@ pub fn read_planes(bytes: &[u8]) -> Result<Planes, XPlaneError> {
     for field in Fields::new(bytes, 0) {
         let field = match field {
             Ok(field) => field,
-            Err(XPlaneError::Truncated { offset, .. }) if !planes.planes.is_empty() => {
+            Err(WireError::Truncated { offset, .. }) if !planes.planes.is_empty() => {
                 planes.losses.push(Loss {
                     what: "the file is cut off; planes from the cut on are missing".into(),
                     count: 1,
@@ -53,7 +54,7 @@ pub fn read_planes(bytes: &[u8]) -> Result<Planes, XPlaneError> {
                 });
                 break;
             }
-            Err(error) => return Err(error),
+            Err(error) => return Err(error.into()),
         };
         if let (SPACE_PLANES, Some((message, base))) = (field.number, field.message()) {
             planes.planes.push(plane(message, base)?);

@@ -1,11 +1,15 @@
 //! Remembered proposals are read back as they were, and refused where they are not ours.
 
-use gpuwise_domain::usage::{Asked, Holder, remembered::Remembered};
+use gpuwise_domain::usage::{Asked, Holder, Scope, remembered::Remembered};
 use gpuwise_units::{Currency, Money};
 use gpuwise_wire::proposal::{proposal_document, read_proposal};
 
 fn remembered() -> Remembered {
     Remembered {
+        scope: Some(Scope {
+            source: "http://prometheus:9090".into(),
+            matchers: Some("cluster=\"a\"".into()),
+        }),
         holder: Holder {
             namespace: "team".into(),
             kind: "Deployment".into(),

@@ -8,7 +8,7 @@ mod nsight;
 
 pub(crate) use files::{expand, rank_in_name};
 
-use crate::{catalogue::Loaded, output};
+use crate::{catalogue::Loaded, error::Problem, output};
 use anyhow::Context as _;
 use gpuwise_domain::{
     gpu::PeakRates,
@@ -48,6 +48,10 @@ pub(crate) struct Wanted {
     pub(crate) window: Option<Window>,
     /// Only the device of this number.
     pub(crate) device: Option<i64>,
+    /// Whether each file is told apart from others by its content, which takes another look at it.
+    pub(crate) identified: bool,
+    /// Whether each file is a job of its own, also dumps that would say more together.
+    pub(crate) apart: bool,
 }
 
 impl Wanted {
@@ -73,6 +77,8 @@ impl Wanted {
                 .collect(),
             window: None,
             device: None,
+            identified: false,
+            apart: false,
         })
     }
 }
@@ -108,6 +114,8 @@ impl Wanted {
 pub(crate) struct Profiled {
     /// The file as the user named it.
     pub(crate) file: String,
+    /// What it is known by, where that was asked for: the hash of its file, and which process of it.
+    pub(crate) content: Option<String>,
     /// What it holds.
     pub(crate) timeline: Timeline,
     /// What it says.
@@ -132,6 +140,8 @@ pub(crate) struct Everything {
     pub(crate) profiled: Vec<Profiled>,
     /// What files other than traces say beyond a timeline, in their order.
     pub(crate) sources: Vec<Source>,
+    /// What each of them is known by, in the same order, where that was asked for.
+    pub(crate) contents: Vec<String>,
     /// Files that could not be used.
     pub(crate) unusable: Vec<Unusable>,
 }
@@ -169,23 +179,34 @@ pub(crate) fn measure(files: &[PathBuf], wanted: &Wanted) -> Everything {
     output::progress("");
     found.sort_by_key(|(place, _)| *place);
     let mut everything = Everything::default();
-    let mut flights = Vec::new();
+    let (mut flights, mut dumps) = (Vec::new(), Vec::new());
     for (place, result) in found {
         let file = name_of(files.get(place).map_or(Path::new(""), |file| file));
         match result {
             Ok(read) => {
                 everything.profiled.extend(read.profiled);
-                flights.extend(read.flight.map(|flight| (file.clone(), flight)));
-                let content = read.content.into_iter();
-                everything.sources.extend(content.map(|content| Source {
-                    file: file.clone(),
-                    content,
-                }));
+                if let Some(flight) = read.flight {
+                    flights.push((file.clone(), flight));
+                    dumps.extend(read.hash.clone());
+                }
+                if let Some(content) = read.content {
+                    everything.sources.push(Source { file, content });
+                    everything.contents.extend(read.hash);
+                }
             }
             Err(error) => everything.unusable.push(Unusable { file, error }),
         }
     }
-    everything.sources.extend(hangs(&flights));
+    let together = if wanted.apart { 1 } else { flights.len() };
+    let together = together.max(1);
+    everything
+        .sources
+        .extend(flights.chunks(together).filter_map(hangs));
+    for dumps in dumps.chunks_mut(together) {
+        // The same dumps in another order are the same.
+        dumps.sort_unstable();
+        everything.contents.push(dumps.join(" "));
+    }
     everything
 }
 
@@ -199,23 +220,52 @@ struct Read {
     profiled: Vec<Profiled>,
     content: Option<SourceContent>,
     flight: Option<FlightRecord>,
+    /// Of the file's content, where that was asked for.
+    hash: Option<String>,
 }
 
 fn one(file: &Path, wanted: &Wanted) -> anyhow::Result<Read> {
     let opened = formats::read(file)?;
+    let hash = wanted.identified.then(|| hashed(file)).transpose()?;
     let timelines = opened.timelines.into_iter();
     let profiled = timelines.map(|(process, timeline)| {
-        let name = match process {
+        let name = match &process {
             Some(process) => format!("{}, {process}", name_of(file)),
             None => name_of(file),
         };
-        measured(file, name, timeline, wanted)
+        let content = hash
+            .as_ref()
+            .map(|hash| format!("{hash} {}", process.unwrap_or_default()));
+        Profiled {
+            content,
+            ..measured(file, name, timeline, wanted)
+        }
     });
     Ok(Read {
         profiled: profiled.collect(),
         content: opened.content,
         flight: opened.flight,
+        hash,
     })
+}
+
+/// What a file holds, compressed or not, as a hash.
+#[cfg(feature = "database")]
+fn hashed(file: &Path) -> anyhow::Result<String> {
+    let cannot = |error| Problem::new(format!("cannot read {}", file.display())).because(error);
+    let opened = std::fs::File::open(file).map_err(cannot)?;
+    let content = gpuwise_read::kineto::open(opened);
+    Ok(gpuwise_store::content_hash(content).map_err(cannot)?)
+}
+
+/// Nothing is kept without a database.
+#[cfg(not(feature = "database"))]
+fn hashed(file: &Path) -> anyhow::Result<String> {
+    Err(Problem::new(format!(
+        "{} cannot be kept: there is no database",
+        file.display()
+    ))
+    .into())
 }
 
 /// Dumps of flight recorders say something together: one source for all of them.
@@ -258,6 +308,7 @@ fn measured(file: &Path, name: String, mut timeline: Timeline, wanted: &Wanted) 
     let signals = findings::signals(&timeline, steps, &settings, &wanted.limits);
     Profiled {
         file: name,
+        content: None,
         timeline,
         measured,
         signals,

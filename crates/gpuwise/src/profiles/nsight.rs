@@ -4,9 +4,12 @@ use super::formats::{Opened, counters};
 use crate::error::Problem;
 use gpuwise_domain::profile::sources::SourceContent;
 use gpuwise_measure::nsight::nsight_source;
-use gpuwise_probe::nsight::{Exporter, NsightError, ReportKind, read_export};
+use gpuwise_probe::nsight::{
+    Exporter, NsightError, ReportKind, Room, UnpackError, read_export, unpack,
+};
 use gpuwise_read::kineto;
 use std::{
+    env,
     fs::File,
     io::{self, BufReader, Read as _},
     path::Path,
@@ -38,9 +41,21 @@ pub(super) fn export(file: &Path, mut opened: File) -> anyhow::Result<Opened> {
         return of_sqlite(file, file);
     }
     let cannot = |error| io_error(file, "cannot be unpacked", error);
+    let opened = File::open(file).map_err(cannot)?;
+    let room = Room::of(&env::temp_dir(), opened.metadata().map_err(cannot)?.len());
+    // What is left of it goes with its name, however this ends.
     let mut unpacked = NamedTempFile::with_prefix("gpuwise-").map_err(cannot)?;
-    let mut reader = kineto::open(BufReader::new(File::open(file).map_err(cannot)?));
-    io::copy(&mut reader, unpacked.as_file_mut()).map_err(cannot)?;
+    let reader = kineto::open(BufReader::new(opened));
+    unpack(reader, unpacked.as_file_mut(), &room).map_err(|error| {
+        let problem = Problem::new(format!("{}: cannot be unpacked", file.display()));
+        let hint = match &error {
+            UnpackError::NoRoom { .. } => {
+                "TMPDIR names another place; or unpack it yourself, and give the .sqlite"
+            }
+            _ => "unpack it yourself, and give the .sqlite if it is one",
+        };
+        problem.hint(hint).because(error)
+    })?;
     of_sqlite(file, unpacked.path())
 }
 

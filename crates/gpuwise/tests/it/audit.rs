@@ -55,6 +55,34 @@ fn proposals_are_followed_up() {
 }
 
 #[test]
+fn a_workload_that_is_not_in_the_table_is_not_proven() {
+    let place = Place::new();
+    place.write("before.csv", TABLE.replace("SLICE", ""));
+    audit(&place, &["before.csv", "--end", "2025-11-07"]);
+    let state = |rows: &str| {
+        let header = TABLE.lines().next().expect("a header");
+        place.write("after.csv", format!("{header}\n{rows}"));
+        let ran = audit(&place, &["after.csv", "--end", "2025-11-21", "--proof"]);
+        assert_eq!(ran.code, 0, "{}", ran.err);
+        let rows = json(&ran.out);
+        let all = rows.as_array().expect("rows").iter();
+        let found = all.clone().find(|row| row["workload"] == "team/asleep").cloned();
+        found.unwrap_or_else(|| panic!("it in {rows}"))
+    };
+    let shorter = state("team,busy,Job,A100 SXM4 80GB,,1,336,61000,0.9,0.5,0\n");
+    assert_eq!(shorter["state"], "cannot be told", "{shorter}");
+    assert_eq!(shorter["proven_saving_per_hour"], Value::Null);
+    let other = state("team,asleep,StatefulSet,L40S,,0,336,,,,\n");
+    assert_eq!(other["state"], "cannot be told", "another kind: {other}");
+    let zero = state("team,asleep,Deployment,L40S,,0,336,,,,\n");
+    assert_eq!(zero["state"], "proven", "{zero}");
+    assert_eq!(zero["proven_saving_per_hour"], 2.0);
+    // With no replica there is nothing more to propose.
+    let said = json(&audit(&place, &["after.csv", "--end", "2025-11-21", "--forget"]).out);
+    assert_eq!(said["workloads"][0]["proposal"], Value::Null, "{said}");
+}
+
+#[test]
 fn what_cannot_be_audited() {
     let place = Place::new();
     place.write("u.csv", TABLE.replace("SLICE", ""));

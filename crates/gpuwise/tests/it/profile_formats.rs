@@ -174,3 +174,24 @@ fn what_cannot_be_read_is_told_with_what_to_do() {
         "profiles.md",
     );
 }
+
+#[test]
+fn an_export_that_would_fill_the_disk_is_not_unpacked() {
+    let place = Place::new();
+    // A few bytes that say they are 64 TiB: two to the 30 pages of 64 KiB.
+    let mut head = b"SQLite format 3\0".to_vec();
+    head.resize(100, 0);
+    head[17] = 1;
+    head[28..32].copy_from_slice(&(1_u32 << 30).to_be_bytes());
+    let mut packed = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+    std::io::Write::write_all(&mut packed, &head).expect("packs");
+    place.write("bomb.sqlite.gz", packed.finish().expect("packs"));
+    std::fs::create_dir(place.path("tmp")).expect("a folder");
+    let mut command = place.command(&["profile", "bomb.sqlite.gz"]);
+    let ran = crate::support::ran(command.env("TMPDIR", place.path("tmp")));
+    assert_eq!(ran.code, 2, "{}", ran.out);
+    assert!(ran.err.contains("bomb.sqlite.gz") && ran.err.contains("65,500 GiB"), "{}", ran.err);
+    assert!(ran.err.contains("hint:"), "{}", ran.err);
+    let left = std::fs::read_dir(place.path("tmp")).expect("a folder").count();
+    assert_eq!(left, 0, "nothing is left");
+}

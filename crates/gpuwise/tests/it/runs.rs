@@ -258,3 +258,124 @@ fn each_file_is_a_job_and_a_bad_one_is_named() {
     let kept = place.run(&["runs", "list", "--format", "csv"]);
     assert_eq!(kept.out.lines().count(), 4, "{}", kept.out);
 }
+
+/// Ids and labels of what is kept, as programs read them.
+fn listed(place: &Place) -> Vec<(String, String)> {
+    let rows = place.json(&["runs", "list"]);
+    let text = |row: &serde_json::Value, name: &str| row[name].as_str().unwrap_or("").to_owned();
+    let rows = rows.as_array().expect("rows").iter();
+    rows.map(|row| (text(row, "id"), text(row, "labels")))
+        .collect()
+}
+
+/// Two files of one kind of source that share what they could be mistaken by: neither has a timeline.
+fn without_timeline(number: u32) -> [(&'static str, String); 3] {
+    let category = format!("[[10, 2, {}, 1], [20, 2, 4096, 2]]", 512 + number);
+    let counters = format!(
+        "\"ID\",\"Kernel Name\",\"gpu__time_duration.sum\"\n\"\",\"\",\"us\"\n\"0\",\"k{number}\",\"2\"\n"
+    );
+    let dump = format!(
+        r#"{{"version": "2.5", "pg_config": {{"0": {{"ranks": "[0, 1]"}}}}, "entries": [{{"pg_id": 0, "collective_seq_id": {number}, "profiling_name": "nccl:all_reduce", "state": "started"}}]}}"#
+    );
+    [
+        ("memory.json", category),
+        ("ncu.csv", counters),
+        ("dump.json", dump),
+    ]
+}
+
+#[test]
+fn files_of_every_kind_are_told_apart_by_their_content() {
+    for (kind, _) in without_timeline(0) {
+        let place = Place::new();
+        let file = |number: u32| {
+            let files = without_timeline(number);
+            let (_, text) = files
+                .into_iter()
+                .find(|(name, _)| *name == kind)
+                .expect("it");
+            let name = format!("{number}/{kind}");
+            place.write(&name, text);
+            name
+        };
+        let save = |name: &str, label: &str| {
+            let ran = place.run(&["profile", "--save", "--label", label, name]);
+            assert_eq!(ran.code, 0, "{kind}: {}", ran.err);
+            ran.err
+        };
+        let (one, two) = (file(1), file(2));
+        assert!(save(&one, "of=one").contains("kept as run"), "{kind}");
+        assert!(save(&two, "of=two").contains("kept as run"), "{kind}");
+        assert!(save(&one, "of=one").contains("is kept already"), "{kind}");
+        let labels: Vec<String> = listed(&place)
+            .into_iter()
+            .map(|(_, labels)| labels)
+            .collect();
+        assert_eq!(labels.len(), 2, "{kind}");
+        for label in ["of=one", "of=two"] {
+            assert!(labels.contains(&label.into()), "{kind}: {labels:?}");
+        }
+        // Each alone, as jobs of their own, are the same two.
+        let each = place.run(&["profile", "--each", "--save", &one, &two]);
+        assert_eq!(
+            (each.code, listed(&place).len()),
+            (0, 2),
+            "{kind}: {}",
+            each.err
+        );
+    }
+}
+
+#[test]
+fn a_part_of_a_profile_is_another_run_and_a_packed_file_the_same() {
+    let place = Place::new();
+    place.write("a.json", trace(50));
+    let mut packed = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+    std::io::Write::write_all(&mut packed, trace(50).as_bytes()).expect("packs");
+    place.write("a.json.gz", packed.finish().expect("packs"));
+    for (arguments, runs) in [
+        (&["a.json"][..], 1),
+        (&["a.json.gz"], 1),
+        (&["a.json", "--window", "0..0.1"], 2),
+        (&["a.json", "--window", "0..0.2"], 3),
+        (&["a.json", "a.json.gz"], 4),
+    ] {
+        let ran = place.run(&[&["profile", "--save"], arguments].concat());
+        assert_eq!(
+            (ran.code, listed(&place).len()),
+            (0, runs),
+            "{arguments:?}: {}",
+            ran.err
+        );
+    }
+}
+
+#[test]
+fn keeping_more_days_never_forgets_more() {
+    for days in ["106751", "106752", "213504", "365000", "4294967295"] {
+        let place = Place::new();
+        history(&place);
+        let prune = [
+            "runs",
+            "prune",
+            "--keep-days",
+            days,
+            "--apply",
+            "--database",
+            "runs.db",
+        ];
+        let ran = place.run(&prune);
+        assert_eq!(ran.code, 0, "{days}: {}", ran.err);
+        let list = [
+            "runs",
+            "list",
+            "--days",
+            days,
+            "--database",
+            "runs.db",
+            "--format",
+            "csv",
+        ];
+        assert_eq!(place.run(&list).out.lines().count(), 17, "{days}");
+    }
+}

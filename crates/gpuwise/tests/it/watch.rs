@@ -235,3 +235,67 @@ fn a_condition_starts_a_command_and_tells_it_why() {
         assert_eq!(text, "gpu_util 0.99");
     }
 }
+
+/// Answers every request with this page; gives the address and what each request said in its head.
+#[cfg(feature = "bench")]
+fn listening(page: &'static str) -> (String, std::sync::mpsc::Receiver<String>) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = format!("http://{}", listener.local_addr().unwrap());
+    let (told, heard) = std::sync::mpsc::channel();
+    thread::spawn(move || {
+        for mut stream in listener.incoming().flatten() {
+            let mut head = vec![0; 65536];
+            let length = stream.read(&mut head).unwrap_or(0);
+            let _ = told.send(String::from_utf8_lossy(&head[..length]).into_owned());
+            let length = page.len();
+            let _ = write!(stream, "HTTP/1.1 200 OK\r\nContent-Length: {length}\r\nConnection: close\r\n\r\n{page}");
+        }
+    });
+    (address, heard)
+}
+
+#[cfg(feature = "bench")]
+#[test]
+fn a_token_goes_to_its_own_address_alone() {
+    const PAGE: &str = "DCGM_FI_DEV_GPU_UTIL{gpu=\"0\",Hostname=\"a\"} 3\n";
+    let place = Place::new();
+    place.write("one.txt", "secret-one\n");
+    place.write("two.txt", "secret-two\n");
+    let (a, heard_a) = listening(PAGE);
+    let (b, heard_b) = listening(PAGE);
+    let both = format!("{a},{b}/metrics");
+    let watch = |dcgm: &str, tokens: &[String]| {
+        let mut arguments = vec!["watch", "--once", "--timeout", "5s", "--dcgm", dcgm];
+        for token in tokens {
+            arguments.extend(["--token-file", token]);
+        }
+        run(&place, &arguments)
+    };
+    let token = |heard: &std::sync::mpsc::Receiver<String>| {
+        let head = heard.try_recv().unwrap_or_default().to_lowercase();
+        let line = head.lines().find_map(|line| line.strip_prefix("authorization: bearer "));
+        line.map(str::to_owned)
+    };
+    let (one, two) = (Some("secret-one".to_owned()), Some("secret-two".to_owned()));
+    for (dcgm, tokens, of_a, of_b) in [
+        (&a, vec!["one.txt".to_owned()], &one, &None),
+        (&both, vec![format!("{a}/metrics=one.txt")], &one, &None),
+        (&both, vec![format!("{b}=two.txt"), format!("{a}=one.txt")], &one, &two),
+        (&both, vec![], &None, &None),
+    ] {
+        let (code, _, err) = watch(dcgm, &tokens);
+        assert_eq!(code, Some(0), "{tokens:?}: {err}");
+        assert_eq!((&token(&heard_a), &token(&heard_b)), (of_a, of_b), "{tokens:?}");
+    }
+    for (tokens, says) in [
+        (vec!["one.txt".to_owned()], "for which of 2 addresses"),
+        (vec!["http://elsewhere:9400=one.txt".to_owned()], "http://elsewhere:9400 is not asked"),
+        (vec![format!("{a}=one.txt"), format!("{a}=two.txt")], "two tokens"),
+        (vec![format!("{a}=none.txt")], "cannot read none.txt"),
+    ] {
+        let (code, _, err) = watch(&both, &tokens);
+        assert_eq!(code, Some(2), "{tokens:?}: {err}");
+        assert!(err.contains(says), "{tokens:?}: {err}");
+        assert!(heard_a.try_recv().is_err() && heard_b.try_recv().is_err(), "{tokens:?}");
+    }
+}

@@ -1,7 +1,7 @@
 //! Findings of serving engines.
 
 use super::{classes, found, serving};
-use gpuwise_domain::telemetry::ServingSample;
+use gpuwise_domain::telemetry::{ServingSample, Telemetry};
 use gpuwise_measure::telemetry::State;
 
 fn sample(replica: &str, at: f64) -> ServingSample {
@@ -129,4 +129,30 @@ fn replicas_with_unequal_loads() {
     assert_eq!(of([30.0, 8.0, 7.0]), "uneven_replicas");
     assert_eq!(of([10.0, 8.0, 9.0]), "");
     assert_eq!(of([2.0, 0.0, 0.0]), "", "too few requests to tell");
+}
+
+#[test]
+fn a_replica_that_went_is_forgotten_and_holds_no_finding() {
+    let mut state = State::new(300.0);
+    // The full one goes, the idle one stays; a look every 30 s.
+    for look in 0..40 {
+        let now = 1000.0 + 30.0 * f64::from(look);
+        let mut said = Telemetry::default();
+        let mut speak = |replica: &str, running: f64| {
+            let mut one = sample(replica, now);
+            one.running = Some(running);
+            said.serving.push(one);
+        };
+        speak("stays", 4.0);
+        if look < 20 {
+            speak("goes", 40.0);
+        }
+        state.take(&said, now);
+        state.forget(now);
+        let gone = look > 29;
+        let found = found(&state);
+        let classes = classes(&found);
+        assert_eq!(classes.is_empty(), gone || look < 2, "{look}: {classes:?}");
+        assert_eq!(state.replicas().count(), if gone { 1 } else { 2 }, "{look}");
+    }
 }

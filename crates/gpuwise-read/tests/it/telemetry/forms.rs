@@ -2,7 +2,7 @@
 
 use super::{known, names, only, unknown, value};
 use gpuwise_domain::telemetry::{Missing, Quantity as Q};
-use gpuwise_read::telemetry::{read, read_duration, read_otlp};
+use gpuwise_read::telemetry::{OtlpForm, read, read_duration, read_otlp};
 
 #[test]
 fn dcgm_fields_are_known_by_id_whatever_their_name() {
@@ -226,11 +226,9 @@ fn engines_speak_replica_by_replica() {
 
 #[test]
 fn what_programs_send() {
+    let read = |body: &str| read_otlp(body.as_bytes(), OtlpForm::Json).map(|read| read.values);
     let sent = |points: &str| {
-        read_otlp(
-            format!("{{\"resourceMetrics\":[{{\"scopeMetrics\":[{{\"metrics\":[{points}]}}]}}]}}")
-                .as_bytes(),
-        )
+        read(&format!("{{\"resourceMetrics\":[{{\"scopeMetrics\":[{{\"metrics\":[{points}]}}]}}]}}"))
     };
     assert_eq!(
         sent("{\"name\":\"n\",\"sum\":{\"dataPoints\":[{\"asInt\":\"7\"},{\"asInt\":\"9\"}]}}"),
@@ -244,12 +242,55 @@ fn what_programs_send() {
         sent("{\"name\":\"h\",\"histogram\":{\"dataPoints\":[{\"sum\":6,\"count\":\"0\"}]}}"),
         Ok(vec![])
     );
-    assert!(
-        read_otlp(b"\x0a\x05")
-            .unwrap_err()
-            .contains("no OTLP in JSON")
-    );
-    assert!(read_otlp(b"{}").unwrap_err().contains("protobuf"));
+    assert_eq!(read("{}"), Ok(vec![]), "a request without metrics is one");
+    for (body, says) in [
+        ("\u{a}\u{5}", "no OTLP in JSON"),
+        ("[]", "no object"),
+        ("{\"resourceSpans\":[]}", "resourceMetrics"),
+    ] {
+        let error = read(body).expect_err(body).to_string();
+        assert!(error.contains(says), "{body}: {error}");
+    }
+}
+
+/// As the official Python package opentelemetry-proto writes it: a gauge of two points, a monotonic sum
+/// of an integer, a histogram, an exponential one, a summary, a histogram of nothing, a point without a
+/// value.
+const WRITTEN: &str = "0aee010a100a0e0a0c736572766963652e6e616d6512d901122e0a0861636375726163791a01312a1f0a121905\
+0000000000000021000000000000e03f0a0921c3f5285c8fc2ed3f12150a04737465703a0d0a0931f9ffffffff\
+ffffff1801122e0a046c6f73734a260a2421030000000000000029000000000000184032100100000000000000\
+0200000000000000121c0a047769646552140a12210400000000000000290000000000000040121b0a036f6c64\
+5a140a1221020000000000000029000000000000144012140a05656d7074794a0b0a0929000000000000000012\
+0f0a07666c61676765642a040a024001";
+
+#[test]
+fn what_programs_send_in_protobuf() {
+    let digits: Vec<u8> = WRITTEN.bytes().filter(u8::is_ascii_hexdigit).collect();
+    let body: Vec<u8> = digits
+        .chunks(2)
+        .map(|pair| u8::from_str_radix(&String::from_utf8_lossy(pair), 16).expect("hexadecimal"))
+        .collect();
+    let read = |body: &[u8]| read_otlp(body, OtlpForm::Protobuf);
+    let expected = [
+        ("accuracy", 0.93),
+        ("step", -7.0),
+        ("loss", 2.0),
+        ("wide", 0.5),
+        ("old", 2.5),
+    ];
+    let expected: Vec<(String, f64)> = expected.map(|(name, value)| (name.into(), value)).into();
+    assert_eq!(read(&body).map(|read| read.values), Ok(expected));
+    assert_eq!(read(&[]).map(|read| read.values), Ok(vec![]));
+    // Cut off anywhere it is an error, as is text.
+    for end in 1..body.len() {
+        assert!(read(&body[..end]).is_err(), "{end}");
+    }
+    let error = read(b"{\"resourceMetrics\":[]}").expect_err("JSON").to_string();
+    assert!(error.contains("no OTLP in protobuf"), "{error}");
+    // A request is its parts one after the other: what is beyond the most that are taken is counted.
+    let many = body.repeat(2_001);
+    let read = read(&many).expect("it is whole");
+    assert_eq!((read.values.len(), read.left_out), (10_000, 5));
 }
 
 #[test]
@@ -261,10 +302,20 @@ fn durations() {
         ("2h", 7200.0),
         ("1d", 86400.0),
         ("1.5", 1.5),
+        ("200000d", 1.728e10),
     ] {
         assert_eq!(read_duration(text), Ok(seconds), "{text}");
     }
-    for text in ["", "m", "-5s", "5 m", "1e3s", "NaN"] {
+    for text in [
+        "",
+        "m",
+        "-5s",
+        "5 m",
+        "1e3s",
+        "NaN",
+        "999999999d",
+        "99999999999999999999h",
+    ] {
         assert!(read_duration(text).is_err(), "{text}");
     }
     assert!(read("", &names()).is_err());

@@ -20,7 +20,11 @@ use gpuwise_measure::audit::{Market, judge, totals};
 use gpuwise_read::usage::read_audit_catalogue;
 use gpuwise_units::{HourlyPrice, Money};
 use gpuwise_view::audit as view;
-use std::{collections::BTreeMap, fs, path::PathBuf};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fs,
+    path::PathBuf,
+};
 
 /// `gpuwise audit`.
 #[derive(Debug, Args)]
@@ -87,7 +91,8 @@ pub(crate) fn run(context: &Context, flags: &Flags) -> anyhow::Result<Answer> {
     if flags.proof && flags.files.is_empty() && flags.server.prometheus.is_none() {
         return remembered(context, flags);
     }
-    let fleet = source::fleet(context, flags, &names.vocabulary)?;
+    let namespaces = proposed(flags)?;
+    let fleet = source::fleet(context, flags, &names.vocabulary, namespaces)?;
     let candidates = candidates(flags, catalogue, &fleet)?;
     let market = Market::new(catalogue, &candidates, &own_prices);
     let said: Vec<_> = fleet
@@ -131,6 +136,21 @@ pub(crate) fn run(context: &Context, flags: &Flags) -> anyhow::Result<Answer> {
         Format::Csv | Format::Md => context.output.table(&view::workloads(&report))?,
     }
     Ok(Answer::Yes)
+}
+
+/// Namespaces of what is followed up.
+#[cfg(feature = "database")]
+fn proposed(flags: &Flags) -> anyhow::Result<BTreeSet<String>> {
+    if flags.proof {
+        proof::namespaces(flags)
+    } else {
+        Ok(BTreeSet::new())
+    }
+}
+
+#[cfg(not(feature = "database"))]
+fn proposed(_flags: &Flags) -> anyhow::Result<BTreeSet<String>> {
+    Ok(BTreeSet::new())
 }
 
 #[cfg(feature = "database")]

@@ -15,7 +15,7 @@ use gpuwise_measure::{
 use gpuwise_store::{RunId, Store, StoredProposal};
 use gpuwise_view::audit::{ProofRow, proof_table};
 use gpuwise_wire::proposal::{proposal_document, read_proposal};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// With `--proof`, says what became of what was proposed before; without, remembers what is proposed.
 pub(super) fn follow(
@@ -34,7 +34,8 @@ pub(super) fn follow(
             let outcome = outcome(&of, fleet, market);
             let state = outcome.state;
             rows.push(row(&of, state, Some(outcome)));
-            if stored.state != state.name() {
+            // A look elsewhere does not change what is known of it.
+            if state != State::Elsewhere && stored.state != state.name() {
                 let at = (state != State::Open).then(now_ns);
                 settled.push(StoredProposal {
                     state: state.name().into(),
@@ -53,7 +54,7 @@ pub(super) fn follow(
         .collect();
     let mut new = Vec::new();
     for (usage, said) in fleet.workloads.iter().zip(said) {
-        let Some(of) = remember(usage, said, fleet.window.end, market) else {
+        let Some(of) = remember(usage, said, fleet, market) else {
             continue;
         };
         let stored = stored(&of)?;
@@ -83,6 +84,15 @@ pub(super) fn list(context: &Context, flags: &Flags) -> anyhow::Result<Answer> {
     Ok(Answer::Yes)
 }
 
+/// Namespaces of what was proposed: what is declared there is asked for, GPUs or not.
+pub(super) fn namespaces(flags: &Flags) -> anyhow::Result<BTreeSet<String>> {
+    let known = known(&flags.database.open()?)?.into_iter();
+    Ok(known
+        .map(|(_, of)| of.holder.namespace)
+        .filter(|namespace| !namespace.is_empty())
+        .collect())
+}
+
 fn known(store: &Store) -> anyhow::Result<Vec<(StoredProposal, Remembered)>> {
     let mut out = Vec::new();
     for stored in store.proposals()? {
@@ -104,7 +114,10 @@ fn name(of: &Remembered) -> String {
 
 fn stored(of: &Remembered) -> anyhow::Result<StoredProposal> {
     // The same change to the same workload as it was is one proposal.
-    let identity = format!("{:?} {} {} {:?}", of.holder, of.kind, of.title, of.before);
+    let identity = format!(
+        "{:?} {:?} {} {} {:?}",
+        of.scope, of.holder, of.kind, of.title, of.before
+    );
     Ok(StoredProposal {
         id: RunId::of(identity.as_bytes()).to_string(),
         workload: format!("{} ({})", name(of), of.holder.kind),
@@ -159,13 +172,14 @@ fn show(context: &Context, mut rows: Vec<ProofRow>) -> anyhow::Result<()> {
         };
         let count = |state: State| rows.iter().filter(|row| row.state == state.title()).count();
         output::data(&format!(
-            "Proven   {} of {} proposals; {} USD an hour came of {} proposed; {} not applied, {} cannot be told\n\n",
+            "Proven   {} of {} proposals; {} USD an hour came of {} proposed; {} not applied, {} cannot be told, {} out of scope\n\n",
             count(State::Proven),
             rows.len(),
             gpuwise_view::figures::amount(sum(|row| row.proven)),
             gpuwise_view::figures::amount(sum(|row| row.predicted)),
             count(State::Open),
-            count(State::Untold)
+            count(State::Untold),
+            count(State::Elsewhere)
         ))?;
     }
     context.output.table(&proof_table(&rows))

@@ -2,16 +2,23 @@
 
 use super::{Context, Flags};
 use crate::{error::Problem, output, prometheus::problem};
-use gpuwise_domain::usage::{Fleet, Window, vocabulary::Vocabulary};
+use gpuwise_domain::usage::{Declared, Fleet, Scope, Window, vocabulary::Vocabulary};
 use gpuwise_probe::usage::{Settings, collect};
 use gpuwise_read::usage::read_usage;
 use std::{
+    collections::BTreeSet,
     fs,
     sync::atomic::{AtomicUsize, Ordering},
     time::{SystemTime, UNIX_EPOCH},
 };
 
-pub(super) fn fleet(context: &Context, flags: &Flags, names: &Vocabulary) -> anyhow::Result<Fleet> {
+/// The fleet, with what is declared in these namespaces also where nothing there holds a GPU.
+pub(super) fn fleet(
+    context: &Context,
+    flags: &Flags,
+    names: &Vocabulary,
+    namespaces: BTreeSet<String>,
+) -> anyhow::Result<Fleet> {
     let window = window(flags)?;
     if !flags.files.is_empty() {
         return tables(flags, window);
@@ -28,6 +35,7 @@ pub(super) fn fleet(context: &Context, flags: &Flags, names: &Vocabulary) -> any
         matchers: flags.only.clone(),
         tenant_label: flags.tenant_label.clone(),
         at_once: usize::from(flags.at_once),
+        namespaces,
     };
     let asked = AtomicUsize::new(0);
     let fleet = collect(&client, names, &settings, &|what| {
@@ -40,6 +48,12 @@ pub(super) fn fleet(context: &Context, flags: &Flags, names: &Vocabulary) -> any
 
 fn tables(flags: &Flags, window: Window) -> anyhow::Result<Fleet> {
     let mut fleet = Fleet {
+        scope: Scope {
+            source: "tables".into(),
+            matchers: None,
+        },
+        // A row may have been left out: what is not in a table may still be there.
+        declared: Declared::default(),
         window,
         workloads: Vec::new(),
         unheld_devices: 0,
@@ -62,6 +76,10 @@ fn tables(flags: &Flags, window: Window) -> anyhow::Result<Fleet> {
                 usage.hours = window.hours() as f64;
             }
         }
+        let declared = workloads
+            .iter()
+            .map(|usage| (usage.holder.clone(), usage.asked.replicas));
+        fleet.declared.replicas.extend(declared);
         fleet.workloads.append(&mut workloads);
     }
     fleet.workloads.sort_by(|a, b| a.holder.cmp(&b.holder));

@@ -22,12 +22,15 @@ pub(crate) struct Concluded {
     pub(crate) figures: ProfileFigures,
     /// What is printed, kept and compared.
     pub(crate) summary: Summary,
+    /// What the profile is known by, where that was asked for: the content of all that it was made of.
+    pub(crate) contents: Vec<String>,
 }
 
 /// Puts files beside one another, by rank where each has one of its own.
 pub(crate) fn from(
     mut profiled: Vec<Profiled>,
     sources: &[Source],
+    contents: &[String],
     unusable: &[Unusable],
     limits: &Thresholds,
 ) -> Concluded {
@@ -58,6 +61,10 @@ pub(crate) fn from(
     for one in &mut profiled {
         one.signals.rank = one.measured.figures.rank;
     }
+    let of_timelines = profiled.iter().filter_map(|one| one.content.clone());
+    let mut contents: Vec<String> = of_timelines.chain(contents.iter().cloned()).collect();
+    // The same files in another order are the same profile.
+    contents.sort_unstable();
     let signals: Vec<Signals> = profiled.iter().map(|one| one.signals.clone()).collect();
     let (timelines, measured): (Vec<Timeline>, Vec<Measured>) = profiled
         .into_iter()
@@ -92,6 +99,7 @@ pub(crate) fn from(
         timelines,
         figures,
         summary,
+        contents,
     }
 }
 

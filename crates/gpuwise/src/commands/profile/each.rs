@@ -38,6 +38,7 @@ pub(super) fn run(
         let Everything {
             profiled,
             sources,
+            contents,
             unusable,
         } = profiles::measure(batch, wanted);
         for file in unusable {
@@ -47,14 +48,15 @@ pub(super) fn run(
         let mut runs: Vec<NewRun> = Vec::new();
         let with_work = profiled
             .into_iter()
-            .map(|one| concluded::from(vec![one], &[], &[], &wanted.limits));
-        let without = sources
-            .chunks(1)
-            .map(|one| concluded::from(Vec::new(), one, &[], &wanted.limits));
+            .map(|one| concluded::from(vec![one], &[], &[], &[], &wanted.limits));
+        let without = sources.chunks(1).enumerate().map(|(place, one)| {
+            let content = contents.get(place..=place).unwrap_or_default();
+            concluded::from(Vec::new(), one, content, &[], &wanted.limits)
+        });
         for concluded in with_work.chain(without) {
             used += 1;
             row(&mut table, &concluded.summary);
-            runs.push(flags.keep.run(&concluded, "profile", &[]));
+            runs.push(flags.keep.run(&concluded, "profile", wanted, &[]));
         }
         if let Some(store) = &store {
             kept(store, &runs)?;

@@ -7,8 +7,8 @@ use crate::{
         store::{DatabaseFlags, now_ns},
     },
     output,
+    profiles::Wanted,
 };
-use gpuwise_domain::profile::figure::{Summary, Value};
 use gpuwise_store::{NewRun, RunId, Saved, Store};
 use gpuwise_wire::finding_to_json;
 use std::{collections::BTreeMap, fmt::Write as _, path::Path};
@@ -34,8 +34,8 @@ impl KeepFlags {
     ///
     /// # Errors
     /// When the database cannot be opened or refuses.
-    pub(super) fn keep(&self, concluded: &Concluded) -> anyhow::Result<()> {
-        let run = self.run(concluded, "profile", &[]);
+    pub(super) fn keep(&self, concluded: &Concluded, wanted: &Wanted) -> anyhow::Result<()> {
+        let run = self.run(concluded, "profile", wanted, &[]);
         let saved = self.database.open()?.save(&run)?;
         said(&run, saved);
         Ok(())
@@ -46,13 +46,14 @@ impl KeepFlags {
         &self,
         concluded: &Concluded,
         source: &str,
+        wanted: &Wanted,
         more: &[(String, String)],
     ) -> NewRun {
         let summary = concluded.summary.clone();
         let mut labels: BTreeMap<String, String> = self.labels.iter().cloned().collect();
         labels.extend(more.iter().cloned());
         NewRun {
-            id: RunId::of(identity(&summary, &labels, more).as_bytes()),
+            id: RunId::of(identity(&concluded.contents, wanted, more).as_bytes()),
             source: source.into(),
             name: self.name.clone().unwrap_or_else(|| named(&summary.files)),
             imported_at_ns: now_ns(),
@@ -81,40 +82,23 @@ pub(super) fn keep_all(store: &Store, runs: &[NewRun]) -> anyhow::Result<Vec<Sav
     Ok(store.save_all(runs)?)
 }
 
-/// Figures that no later version of gpuwise computes otherwise: they are counts and times of the
-/// files themselves. With them two profiles are the same one or not, wherever their files lie.
-const EXACT: &[&str] = &[
-    "n_trace_events",
-    "n_gpu_events",
-    "json_bytes",
-    "span_ns",
-    "busy_ns",
-    "sub_us_kernels",
-    "reserved_bytes",
-    "allocated_bytes",
-];
-
-fn identity(
-    summary: &Summary,
-    labels: &BTreeMap<String, String>,
-    more: &[(String, String)],
-) -> String {
-    let mut text = format!("{:?} {:?}", summary.started_at_ns, summary.hardware);
-    for figure in &summary.figures {
-        if EXACT.contains(&figure.name.as_str())
-            && figure.scope.part.is_none()
-            && let Value::Integer(value) = figure.value
-        {
-            // Writing to a text cannot fail.
-            let _ = write!(
-                text,
-                "\n{:?} {:?} {} {value}",
-                figure.scope.rank, figure.scope.device, figure.name
-            );
-        }
+/// What makes it this run and no other: the content of every file that it was made of, wherever they
+/// lie, and the part of them that was looked at. Figures do not come into it: a later version may compute
+/// them otherwise, and two different files may share them.
+fn identity(contents: &[String], wanted: &Wanted, more: &[(String, String)]) -> String {
+    let mut text = String::from("profile");
+    for content in contents {
+        text = text + "\n" + content;
     }
-    for (name, _) in more {
-        let _ = write!(text, "\n{name}={:?}", labels.get(name));
+    // Writing to a text cannot fail.
+    if let Some(window) = wanted.window {
+        let _ = write!(text, "\nwindow {}..{}", window.start_ns, window.end_ns);
+    }
+    if let Some(device) = wanted.device {
+        let _ = write!(text, "\ndevice {device}");
+    }
+    for (name, value) in more {
+        let _ = write!(text, "\n{name}={value}");
     }
     text
 }

@@ -120,6 +120,11 @@ pub(crate) fn run(context: &Context, flags: &Flags) -> anyhow::Result<Answer> {
     wanted.device = flags.device;
     let files = profiles::expand(&flags.files)?;
     #[cfg(feature = "database")]
+    {
+        wanted.identified = flags.keep.save;
+        wanted.apart = flags.each;
+    }
+    #[cfg(feature = "database")]
     if flags.each {
         return each::run(context, flags, &files, &wanted);
     }
@@ -130,9 +135,10 @@ pub(crate) fn run(context: &Context, flags: &Flags) -> anyhow::Result<Answer> {
     let Everything {
         profiled,
         sources,
+        contents,
         unusable,
     } = everything;
-    let concluded = concluded::from(profiled, &sources, &unusable, &wanted.limits);
+    let concluded = concluded::from(profiled, &sources, &contents, &unusable, &wanted.limits);
     written.finish(&concluded, &flags.files, &wanted)?;
     let (figures, summary) = (&concluded.figures, &concluded.summary);
     match context.global.format {
@@ -178,7 +184,7 @@ pub(crate) fn run(context: &Context, flags: &Flags) -> anyhow::Result<Answer> {
     }
     #[cfg(feature = "database")]
     if flags.keep.save {
-        flags.keep.keep(&concluded)?;
+        flags.keep.keep(&concluded, &wanted)?;
     }
     Ok(Answer::Yes)
 }

@@ -141,6 +141,7 @@ fn beside(places: &[PathBuf], wanted: &Wanted) -> anyhow::Result<Concluded> {
         profiled,
         sources,
         mut unusable,
+        ..
     } = profiles::measure(&files, wanted);
     if profiled.is_empty() {
         return Err(match unusable.pop() {
@@ -153,6 +154,7 @@ fn beside(places: &[PathBuf], wanted: &Wanted) -> anyhow::Result<Concluded> {
     Ok(concluded::from(
         profiled,
         &sources,
+        &[],
         &unusable,
         &wanted.limits,
     ))

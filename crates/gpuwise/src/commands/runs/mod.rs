@@ -16,7 +16,7 @@ use clap::{Args, Subcommand};
 use gpuwise_read::question::read_questions;
 use gpuwise_store::Filter;
 use std::{collections::BTreeMap, path::PathBuf};
-use store::{DatabaseFlags, now_ns};
+use store::{DatabaseFlags, days_before, now_ns};
 
 /// `gpuwise runs`.
 #[derive(Debug, Args)]
@@ -77,7 +77,7 @@ impl FilterFlags {
             labels: self.labels.iter().cloned().collect::<BTreeMap<_, _>>(),
             source: self.source.clone(),
             hardware: self.hardware.clone(),
-            since_ns: self.days.map(|days| now_ns() - days_ns(days)),
+            since_ns: self.days.map(|days| days_before(now_ns(), days)),
             before_ns: None,
             limit: self.last,
         }
@@ -124,11 +124,6 @@ pub(crate) fn measured(flags: &RunFlags) -> anyhow::Result<Vec<Asked>> {
         .into());
     }
     Ok(out)
-}
-
-/// Nanoseconds of so many days.
-fn days_ns(days: u32) -> i64 {
-    i64::from(days) * 86_400 * 1_000_000_000
 }
 
 /// `name=value`.

@@ -1,6 +1,6 @@
 //! `gpuwise runs prune`.
 
-use super::{Answer, Context, DatabaseFlags, FilterFlags, days_ns, now_ns};
+use super::{Answer, Context, DatabaseFlags, FilterFlags, days_before, now_ns};
 use crate::output;
 use clap::Args;
 use gpuwise_store::RunRow;
@@ -74,7 +74,7 @@ fn gone<'a>(runs: &'a [RunRow], flags: &Flags, now_ns: i64) -> Vec<&'a RunRow> {
             let by_count = flags.keep_last.is_some_and(|keep| *nth <= keep);
             let by_age = flags
                 .keep_days
-                .is_some_and(|days| run.imported_at_ns >= now_ns - days_ns(days));
+                .is_some_and(|days| run.imported_at_ns >= days_before(now_ns, days));
             !by_count && !by_age
         })
         .collect()

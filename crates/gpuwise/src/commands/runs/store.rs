@@ -3,10 +3,7 @@
 use crate::error::Problem;
 use clap::Args;
 use gpuwise_store::Store;
-use std::{
-    path::PathBuf,
-    time::{SystemTime, UNIX_EPOCH},
-};
+use std::path::PathBuf;
 
 /// Which database.
 #[derive(Debug, Clone, Args)]
@@ -63,11 +60,37 @@ fn default_file() -> anyhow::Result<String> {
     Ok(directory.join("runs.db").display().to_string())
 }
 
-/// Now, in nanoseconds since 1970.
+/// Now, in nanoseconds since 1970; a clock that is set before that gives a negative time, never a late one.
 pub(crate) fn now_ns() -> i64 {
-    SystemTime::now()
-        .duration_since(UNIX_EPOCH)
-        .ok()
-        .and_then(|since| i64::try_from(since.as_nanos()).ok())
-        .unwrap_or(i64::MAX)
+    clamped(jiff::Timestamp::now().as_nanosecond())
+}
+
+/// So many days before a time, in nanoseconds since 1970. What lies before the first time that can be
+/// written (1677) is that time: more days reach further back, never forward.
+pub(crate) fn days_before(at_ns: i64, days: u32) -> i64 {
+    clamped(i128::from(at_ns) - i128::from(days) * 86_400_000_000_000)
+}
+
+fn clamped(ns: i128) -> i64 {
+    ns.clamp(i128::from(i64::MIN), i128::from(i64::MAX)) as i64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::days_before;
+
+    #[test]
+    fn more_days_never_reach_forward() {
+        let now = 1_780_000_000_000_000_000;
+        assert_eq!(days_before(now, 0), now);
+        assert_eq!(days_before(now, 1), now - 86_400_000_000_000);
+        let days = [1, 30, 106_751, 106_752, 213_503, 213_504, 365_000, u32::MAX];
+        for pair in days.windows(2) {
+            assert!(
+                days_before(now, pair[1]) <= days_before(now, pair[0]),
+                "{pair:?}"
+            );
+        }
+        assert_eq!(days_before(now, u32::MAX), i64::MIN);
+    }
 }

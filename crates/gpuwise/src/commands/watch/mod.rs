@@ -8,6 +8,8 @@ mod prometheus;
 mod show;
 mod sources;
 mod starts;
+#[cfg(feature = "bench")]
+mod tokens;
 
 use super::{Answer, Context};
 use crate::{error::Problem, output};
@@ -17,6 +19,7 @@ use gpuwise_read::telemetry::read_duration;
 use knowledge::Knowledge;
 use sources::Source;
 use std::{
+    collections::BTreeMap,
     path::PathBuf,
     thread,
     time::{Duration, Instant, SystemTime, UNIX_EPOCH},
@@ -55,9 +58,10 @@ pub(crate) struct Flags {
         help_heading = "Where from"
     )]
     pub(super) file: Vec<PathBuf>,
-    /// A file that holds a bearer token
-    #[arg(long, value_name = "FILE", help_heading = "Where from")]
-    pub(super) token_file: Option<PathBuf>,
+    /// A file that holds a bearer token, for the address before it and for no other; the address may be
+    /// left out where only one is asked. Several may be given
+    #[arg(long, value_name = "[URL=]FILE", help_heading = "Where from")]
+    pub(super) token_file: Vec<String>,
     /// How long one answer may take
     #[arg(long, value_name = "DURATION", default_value = "10s", value_parser = duration, help_heading = "Where from")]
     pub(super) timeout: f64,
@@ -82,7 +86,7 @@ pub(crate) struct Flags {
     /// A metric of your own beside the GPUs', such as accuracy=avg(model_accuracy)
     #[arg(long, value_name = "NAME=QUERY", requires = "prometheus")]
     pub(super) also: Vec<String>,
-    /// Take metrics that your program sends by OTLP over HTTP in JSON, at this address
+    /// Take metrics that your programs send by OTLP over HTTP (protobuf or JSON), at this address
     #[arg(long, value_name = "ADDRESS")]
     pub(super) otlp: Option<String>,
     /// When this holds, start what --run says: such as 'tensor_active < 0.2 for 5m'
@@ -134,6 +138,7 @@ pub(crate) fn run(context: &Context, flags: &Flags) -> anyhow::Result<Answer> {
         knowledge,
         starts: starts::Starts::new(flags)?,
         also: Vec::new(),
+        told: BTreeMap::new(),
         otlp: sources::otlp(flags)?,
         live: context.output.format == crate::cli::Format::Table
             && std::io::stdout().is_terminal()
@@ -196,6 +201,8 @@ struct Session<'a> {
     starts: starts::Starts,
     /// The user's own metrics, by name.
     also: Vec<(String, f64)>,
+    /// When each of them was last told.
+    told: BTreeMap<String, f64>,
     otlp: Option<sources::Otlp>,
     /// Whether the table is drawn anew in place.
     live: bool,
@@ -207,6 +214,7 @@ impl Session<'_> {
     /// Asks every source once; whether any answered.
     fn look(&mut self, sources: &mut [Source], now: f64, number: u64) -> bool {
         let mut answered = false;
+        let mut own = Vec::new();
         for (source, failing) in sources.iter_mut().zip(&mut self.failing) {
             match source.read(&self.knowledge.names, now, number) {
                 Ok(said) => {
@@ -220,10 +228,7 @@ impl Session<'_> {
                         }
                         self.state.take(one, now);
                     }
-                    for (name, value) in source.also() {
-                        self.also.retain(|(known, _)| known != name);
-                        self.also.push((name.clone(), *value));
-                    }
+                    own.extend(source.also().iter().cloned());
                 }
                 Err(error) => {
                     // Said once, not at every look.
@@ -235,10 +240,12 @@ impl Session<'_> {
             }
         }
         if let Some(otlp) = &self.otlp {
-            for (name, value) in otlp.taken() {
-                self.also.retain(|(known, _)| *known != name);
-                self.also.push((name, value));
-            }
+            own.extend(otlp.taken());
+        }
+        for (name, value) in own {
+            self.also.retain(|(known, _)| *known != name);
+            self.told.insert(name.clone(), now);
+            self.also.push((name, value));
         }
         answered
     }
@@ -249,6 +256,10 @@ impl Session<'_> {
             self.state.newest().unwrap_or(now)
         } else {
             self.state.forget(now);
+            // What nobody tells any more is no value of now.
+            let since = now - self.state.window();
+            self.told.retain(|_, at| *at >= since);
+            self.also.retain(|(name, _)| self.told.contains_key(name));
             now
         };
         self.knowledge.learn(&self.state);

@@ -7,13 +7,13 @@ use gpuwise_read::telemetry::{FieldNames, read};
 use std::path::PathBuf;
 #[cfg(feature = "bench")]
 use {
-    super::prometheus::Server,
+    super::{prometheus::Server, tokens::Tokens},
     gpuwise_probe::{
-        gpus::{Driver, Sampler as _, Scraper, telemetry},
-        otlp::Receiver,
+        gpus::{Driver, Sampler as _, ScrapeError, Scraper, telemetry},
+        otlp::{Decoded, Form, Limits, Receiver},
     },
-    gpuwise_read::telemetry::read_otlp,
-    std::time::Duration,
+    gpuwise_read::telemetry::{OtlpForm, read_otlp},
+    std::{sync::Mutex, time::Duration},
 };
 
 /// One place that is asked again and again.
@@ -102,7 +102,12 @@ impl Source {
             }
             #[cfg(feature = "bench")]
             Self::Page(scraper) => {
-                let page = scraper.page().map_err(|error| error.to_string())?;
+                let page = scraper.page().map_err(|error| match error {
+                    ScrapeError::Refused { .. } => {
+                        format!("{error} (--token-file {}=FILE)", scraper.address())
+                    }
+                    _ => error.to_string(),
+                })?;
                 let mut said = read(&page, names)
                     .map_err(|error| format!("{}: {error}", scraper.address()))?;
                 for one in said.iter_mut().flat_map(|one| &mut one.serving) {
@@ -130,16 +135,19 @@ impl Source {
 #[cfg(feature = "bench")]
 fn live(flags: &Flags) -> anyhow::Result<Vec<Source>> {
     let mut sources = Vec::new();
-    let token = token(flags)?;
+    let tokens = Tokens::read(flags)?;
     let timeout = Duration::from_secs_f64(flags.timeout.clamp(0.05, 3600.0));
     for address in &flags.dcgm {
-        let scraper = Scraper::new(address, token.clone(), timeout)
+        let scraper = Scraper::new(address, tokens.of(address), timeout)
             .map_err(|error| Problem::new(error.to_string()))?;
         sources.push(Source::Page(scraper));
     }
     if let Some(address) = &flags.prometheus {
         sources.push(Source::Prometheus(Box::new(Server::new(
-            address, token, timeout, flags,
+            address,
+            tokens.of(address),
+            timeout,
+            flags,
         )?)));
     }
     if flags.nvml {
@@ -151,23 +159,6 @@ fn live(flags: &Flags) -> anyhow::Result<Vec<Source>> {
         sources.push(Source::Driver(Box::new(driver)));
     }
     Ok(sources)
-}
-
-#[cfg(feature = "bench")]
-fn token(flags: &Flags) -> anyhow::Result<Option<String>> {
-    let Some(path) = &flags.token_file else {
-        return Ok(None);
-    };
-    let text = super::knowledge::read(path)?;
-    let token = text.trim();
-    if token.is_empty() || token.chars().any(char::is_whitespace) {
-        return Err(Problem::new(format!(
-            "{} holds no token: one line without spaces is expected",
-            path.display()
-        ))
-        .into());
-    }
-    Ok(Some(token.into()))
 }
 
 /// How often to look when nobody says.
@@ -226,7 +217,7 @@ pub(super) fn say_unread(source: &Source, said: &Telemetry, in_full: bool) {
 /// Metrics that programs send.
 pub(super) struct Otlp {
     #[cfg(feature = "bench")]
-    receiver: Receiver,
+    receiver: Receiver<Vec<(String, f64)>>,
 }
 
 impl Otlp {
@@ -242,16 +233,9 @@ impl Otlp {
         #[cfg(feature = "bench")]
         {
             let mut values: Vec<(String, f64)> = Vec::new();
-            for body in self.receiver.taken() {
-                match read_otlp(&body) {
-                    Ok(metrics) => {
-                        for (name, value) in metrics {
-                            values.retain(|(known, _)| *known != name);
-                            values.push((name, value));
-                        }
-                    }
-                    Err(error) => output::say(&format!("warning: metrics that were sent: {error}")),
-                }
+            for (name, value) in self.receiver.taken().into_iter().flatten() {
+                values.retain(|(known, _)| *known != name);
+                values.push((name, value));
             }
             values
         }
@@ -260,13 +244,43 @@ impl Otlp {
     }
 }
 
+/// What a body says; a sender of what cannot be read is told so, and so is the user.
+#[cfg(feature = "bench")]
+fn decoded(
+    form: Form,
+    body: &[u8],
+    said: &Mutex<String>,
+) -> Result<Decoded<Vec<(String, f64)>>, String> {
+    let form = match form {
+        Form::Json => OtlpForm::Json,
+        Form::Protobuf => OtlpForm::Protobuf,
+    };
+    let read = read_otlp(body, form).map_err(|error| {
+        let error = error.to_string();
+        // Said once, not at every body.
+        if let Ok(mut said) = said.lock()
+            && *said != error
+        {
+            output::say(&format!("warning: metrics that were sent: {error}"));
+            said.clone_from(&error);
+        }
+        error
+    })?;
+    Ok(Decoded {
+        value: read.values,
+        rejected: read.left_out,
+    })
+}
+
 pub(super) fn otlp(flags: &Flags) -> anyhow::Result<Option<Otlp>> {
     let Some(address) = &flags.otlp else {
         return Ok(None);
     };
     #[cfg(feature = "bench")]
     {
-        let receiver = Receiver::open(address).map_err(|error| {
+        let said = Mutex::new(String::new());
+        let decoded = move |form, body: &[u8]| decoded(form, body, &said);
+        let receiver = Receiver::open(address, Limits::default(), decoded).map_err(|error| {
             Problem::new(format!("--otlp {address}: {error}"))
                 .hint("an address such as 127.0.0.1:4318 that nothing else uses")
         })?;

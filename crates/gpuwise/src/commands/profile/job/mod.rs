@@ -173,6 +173,7 @@ fn concluded_of(
     let Everything {
         profiled,
         sources,
+        contents,
         unusable,
     } = profiles::measure(&files, wanted);
     if profiled.is_empty() && ended.sampled.is_empty() {
@@ -187,7 +188,11 @@ fn concluded_of(
     } else {
         "profile"
     };
-    let mut concluded = concluded::from(profiled, &sources, &unusable, &wanted.limits);
+    let mut concluded = concluded::from(profiled, &sources, &contents, &unusable, &wanted.limits);
+    // Each time is a run of its own, whatever it wrote.
+    concluded
+        .contents
+        .push(format!("started {}", ended.started_at_ns));
     concluded.summary.files = vec![flags.command.join(" ")];
     concluded
         .summary
@@ -207,7 +212,7 @@ fn concluded_of(
         concluded.summary.started_at_ns = Some(ended.started_at_ns);
     }
     if let Some(store) = store {
-        let mut run = flags.keep.run(&concluded, source, &variant.values);
+        let mut run = flags.keep.run(&concluded, source, wanted, &variant.values);
         if flags.keep.name.is_none() {
             run.name = flags.command.join(" ");
         }

@@ -1,21 +1,42 @@
 //! Protobuf's wire format: fields of a message, one by one, without a schema.
 
-use super::XPlaneError;
+use thiserror::Error;
+
+/// Why bytes are no message.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+pub(crate) enum WireError {
+    /// A field that is no protobuf.
+    #[error("{what} at byte {offset}")]
+    Damaged {
+        /// What was wrong.
+        what: &'static str,
+        /// Where.
+        offset: usize,
+    },
+    /// A message that goes beyond the bytes that are there.
+    #[error("cut off within {what} at byte {offset}")]
+    Truncated {
+        /// What was being read.
+        what: &'static str,
+        /// Where.
+        offset: usize,
+    },
+}
 
 /// A field of a message.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Field<'a> {
+pub(crate) struct Field<'a> {
     /// Its number.
-    pub(super) number: u64,
+    pub(crate) number: u64,
     /// Its value.
-    pub(super) value: Value<'a>,
+    pub(crate) value: Value<'a>,
     /// Where its value begins in the file.
-    pub(super) at: usize,
+    pub(crate) at: usize,
 }
 
 /// The value of a field.
 #[derive(Debug, Clone, Copy)]
-pub(super) enum Value<'a> {
+pub(crate) enum Value<'a> {
     /// Variable length, or four fixed bytes.
     Number(u64),
     /// Eight fixed bytes.
@@ -26,7 +47,7 @@ pub(super) enum Value<'a> {
 
 impl<'a> Field<'a> {
     /// A message within, with where it begins in the file.
-    pub(super) fn message(&self) -> Option<(&'a [u8], usize)> {
+    pub(crate) fn message(&self) -> Option<(&'a [u8], usize)> {
         match self.value {
             Value::Bytes(bytes) => Some((bytes, self.at)),
             Value::Number(_) | Value::Fixed(_) => None,
@@ -34,15 +55,31 @@ impl<'a> Field<'a> {
     }
 
     /// A whole number.
-    pub(super) fn integer(&self) -> Option<i64> {
+    pub(crate) fn integer(&self) -> Option<i64> {
         match self.value {
             Value::Number(number) => Some(number.cast_signed()),
             Value::Fixed(_) | Value::Bytes(_) => None,
         }
     }
 
+    /// A number of eight bytes with a fraction.
+    pub(crate) fn double(&self) -> Option<f64> {
+        match self.value {
+            Value::Fixed(bits) => Some(f64::from_bits(bits)),
+            Value::Number(_) | Value::Bytes(_) => None,
+        }
+    }
+
+    /// A whole number of eight fixed bytes.
+    pub(crate) fn fixed(&self) -> Option<u64> {
+        match self.value {
+            Value::Fixed(bits) => Some(bits),
+            Value::Number(_) | Value::Bytes(_) => None,
+        }
+    }
+
     /// A text; what is not UTF-8 in it is replaced.
-    pub(super) fn text(&self) -> Option<String> {
+    pub(crate) fn text(&self) -> Option<String> {
         match self.value {
             Value::Bytes(bytes) => Some(String::from_utf8_lossy(bytes).into_owned()),
             Value::Number(_) | Value::Fixed(_) => None,
@@ -51,7 +88,7 @@ impl<'a> Field<'a> {
 }
 
 /// Fields of a message.
-pub(super) struct Fields<'a> {
+pub(crate) struct Fields<'a> {
     bytes: &'a [u8],
     at: usize,
     base: usize,
@@ -60,7 +97,7 @@ pub(super) struct Fields<'a> {
 
 impl<'a> Fields<'a> {
     /// Fields of a message that begins at `base` in the file.
-    pub(super) fn new(bytes: &'a [u8], base: usize) -> Self {
+    pub(crate) fn new(bytes: &'a [u8], base: usize) -> Self {
         Self {
             bytes,
             at: 0,
@@ -69,21 +106,21 @@ impl<'a> Fields<'a> {
         }
     }
 
-    fn truncated(&self, what: &'static str) -> XPlaneError {
-        XPlaneError::Truncated {
+    fn truncated(&self, what: &'static str) -> WireError {
+        WireError::Truncated {
             what,
             offset: self.base + self.at,
         }
     }
 
-    fn damaged(&self, what: &'static str) -> XPlaneError {
-        XPlaneError::Damaged {
+    fn damaged(&self, what: &'static str) -> WireError {
+        WireError::Damaged {
             what,
             offset: self.base + self.at,
         }
     }
 
-    fn number(&mut self) -> Result<u64, XPlaneError> {
+    fn number(&mut self) -> Result<u64, WireError> {
         let mut number = 0_u64;
         for shift in (0..70).step_by(7) {
             let byte = *self
@@ -103,7 +140,7 @@ impl<'a> Fields<'a> {
         Err(self.damaged("a number of more than 64 bits"))
     }
 
-    fn take(&mut self, length: u64) -> Result<&'a [u8], XPlaneError> {
+    fn take(&mut self, length: u64) -> Result<&'a [u8], WireError> {
         let taken = usize::try_from(length)
             .ok()
             .and_then(|length| self.at.checked_add(length))
@@ -113,7 +150,7 @@ impl<'a> Fields<'a> {
         Ok(taken)
     }
 
-    fn field(&mut self) -> Result<Field<'a>, XPlaneError> {
+    fn field(&mut self) -> Result<Field<'a>, WireError> {
         let tag = self.number()?;
         let number = tag >> 3;
         if number == 0 {
@@ -147,7 +184,7 @@ fn little_endian(bytes: &[u8]) -> u64 {
 }
 
 impl<'a> Iterator for Fields<'a> {
-    type Item = Result<Field<'a>, XPlaneError>;
+    type Item = Result<Field<'a>, WireError>;
 
     fn next(&mut self) -> Option<Self::Item> {
         if self.failed || self.at >= self.bytes.len() {
