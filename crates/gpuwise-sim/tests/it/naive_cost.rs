@@ -187,7 +187,7 @@ fn sized() -> Sized {
     let setup = Setup {
         architecture: &architecture,
         device,
-        settings: default_settings(&engine, &device),
+        settings: default_settings(&engine, &device, Layout::SINGLE, None),
         engine,
         profile: "vllm".into(),
         layout: Layout::tensor(1),

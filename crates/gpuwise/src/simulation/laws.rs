@@ -73,7 +73,7 @@ fn on_every_gpu(mut check: impl FnMut(&Setup<'_>, &Knowledge, f64)) {
             let setup = Setup {
                 architecture: &architecture,
                 device,
-                settings: default_settings(&engine, &device),
+                settings: default_settings(&engine, &device, Layout::SINGLE, None),
                 profile: profile_of_engine(&engine),
                 engine,
                 layout: Layout::tensor(1),

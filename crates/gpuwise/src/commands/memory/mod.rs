@@ -9,8 +9,13 @@ use crate::{catalogue, cli, engine, error::Problem, layout, model::ResolvedModel
 use anyhow::Context as _;
 use fit::{Fit, Wanted};
 use gpuwise_domain::{
-    catalogue::Catalogue, deployment::Settings, engine::Engine, facts::EngineFacts, gpu::Device,
-    layout::Layout, precision::CacheFormat,
+    catalogue::Catalogue,
+    deployment::Settings,
+    engine::Engine,
+    facts::{self, EngineFacts},
+    gpu::Device,
+    layout::Layout,
+    precision::CacheFormat,
 };
 use gpuwise_read::workload as quantities;
 use gpuwise_size::{
@@ -145,7 +150,6 @@ struct Build<'a> {
     model: &'a ResolvedModel,
     wanted: Wanted,
     engine: Engine,
-    facts: Option<facts::EngineFacts>,
     weights: Weights,
     cache: CacheFormat,
     draft: Option<Draft<'a>>,
@@ -189,7 +193,6 @@ impl<'a> Build<'a> {
             model,
             wanted,
             engine,
-            facts,
             weights: match &engine_flags.precision {
                 Some(format) => engine::weights(architecture, format)?,
                 None => Weights::published(architecture),
