@@ -62,7 +62,10 @@ fn what_became_of_a_proposal() {
 
 /// What became of the proposal to scale an idle workload to zero, a fortnight later in a fleet that was
 /// changed so: other workloads of it are still there, and it is not.
-fn idle_later(kind: &str, change: impl FnOnce(&mut Fleet, &Holder)) -> (State, Option<i64>, String) {
+fn idle_later(
+    kind: &str,
+    change: impl FnOnce(&mut Fleet, &Holder),
+) -> (State, Option<i64>, String) {
     let mut before = busy();
     before.holder.kind = kind.into();
     before.holder.namespace = "team".into();
@@ -178,10 +181,20 @@ fn an_idle_one_that_was_scaled_to_zero_or_deleted_is_proven() {
     let zero = idle_later("Deployment", |fleet, of| {
         fleet.declared.replicas.insert(of.clone(), 0);
     });
-    assert_eq!((zero.0, zero.1), (State::Proven, Some(2_000_000)), "{}", zero.2);
+    assert_eq!(
+        (zero.0, zero.1),
+        (State::Proven, Some(2_000_000)),
+        "{}",
+        zero.2
+    );
     let deleted = idle_later("StatefulSet", |fleet, _| {
         fleet.declared.whole = true;
         fleet.declared.replicas.insert(holder("team", "x"), 1);
     });
-    assert_eq!((deleted.0, deleted.1), (State::Proven, Some(2_000_000)), "{}", deleted.2);
+    assert_eq!(
+        (deleted.0, deleted.1),
+        (State::Proven, Some(2_000_000)),
+        "{}",
+        deleted.2
+    );
 }

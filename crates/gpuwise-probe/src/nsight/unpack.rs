@@ -175,13 +175,21 @@ mod tests {
     #[test]
     fn what_has_no_room_is_not_written() {
         let mut out = Vec::new();
-        let error = unpack(&header(1 << 20)[..], &mut out, &room(1 << 30, GIB)).expect_err("64 GiB");
+        let error =
+            unpack(&header(1 << 20)[..], &mut out, &room(1 << 30, GIB)).expect_err("64 GiB");
         assert!(out.is_empty(), "{} bytes", out.len());
         let said = error.to_string();
-        assert!(said.contains("unpacks to 64 GiB") && said.contains("1 GiB are free in /tmp"), "{said}");
+        assert!(
+            said.contains("unpacks to 64 GiB") && said.contains("1 GiB are free in /tmp"),
+            "{said}"
+        );
         // A small file that says more than any export would.
-        let error = unpack(&header(1 << 20)[..], &mut out, &room(1000, u64::MAX)).expect_err("too much");
-        assert!(out.is_empty() && error.to_string().contains("1000 bytes"), "{error}");
+        let error =
+            unpack(&header(1 << 20)[..], &mut out, &room(1000, u64::MAX)).expect_err("too much");
+        assert!(
+            out.is_empty() && error.to_string().contains("1000 bytes"),
+            "{error}"
+        );
     }
 
     #[test]

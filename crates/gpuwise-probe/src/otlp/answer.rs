@@ -30,8 +30,7 @@ pub(super) async fn of<T>(shared: &Shared<T>, request: Request<Incoming>) -> Res
 }
 
 fn take<T>(shared: &Shared<T>, form: Form, body: &[u8]) -> Result<u64, Refusal> {
-    let decoded =
-        (shared.decode)(form, body).map_err(|error| (StatusCode::BAD_REQUEST, error))?;
+    let decoded = (shared.decode)(form, body).map_err(|error| (StatusCode::BAD_REQUEST, error))?;
     shared.keep(decoded.value);
     Ok(decoded.rejected)
 }

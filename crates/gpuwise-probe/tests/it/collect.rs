@@ -177,7 +177,9 @@ fn with_listed(asked: &str, listed: (u16, String)) -> (u16, String) {
 fn what_is_declared_is_told_with_whether_it_is_all() {
     let listed = |asked: &str| {
         let rows = [("chat", "1"), ("asleep", "0"), ("odd", "NaN")].map(|(name, count)| {
-            format!(r#"{{"metric":{{"namespace":"team","deployment":"{name}"}},"value":[1,"{count}"]}}"#)
+            format!(
+                r#"{{"metric":{{"namespace":"team","deployment":"{name}"}},"value":[1,"{count}"]}}"#
+            )
         });
         let data = format!(r#"{{"resultType":"vector","result":[{}]}}"#, rows.join(","));
         with_listed(asked, success(&data))
@@ -191,7 +193,11 @@ fn what_is_declared_is_told_with_whether_it_is_all() {
         .collect();
     assert_eq!(declared, [("asleep", 0), ("chat", 1)]);
     assert!(fleet.declared.whole);
-    assert!(fleet.scope.source.starts_with("http://127.0.0.1:"), "{:?}", fleet.scope);
+    assert!(
+        fleet.scope.source.starts_with("http://127.0.0.1:"),
+        "{:?}",
+        fleet.scope
+    );
     let fleet = told(|asked| with_listed(asked, (500, "no".into()))).expect("the rest is told");
     assert!(!fleet.declared.whole && fleet.declared.replicas.is_empty());
     let warned = |asked: &str| {

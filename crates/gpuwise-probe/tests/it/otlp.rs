@@ -84,7 +84,11 @@ fn bodies_of_both_forms_are_taken_once_packed_or_not() {
     assert_eq!(receiver.taken(), taken);
     assert_eq!(receiver.taken(), []);
     let address = receiver.address().to_string();
-    let again = Receiver::open(&address, LIMITS, |_, _| Err::<Decoded<()>, _>(String::new()));
+    let again = Receiver::open(
+        &address,
+        LIMITS,
+        |_, _| Err::<Decoded<()>, _>(String::new()),
+    );
     assert!(again.is_err());
 }
 
@@ -105,8 +109,15 @@ fn answers_have_the_form_of_their_request() {
     assert_eq!(answer["partialSuccess"]["rejectedDataPoints"], "300");
     // partial_success of 300, which takes two bytes of seven bits, lowest first.
     let (_, answer) = post(&receiver, &protobuf, b"much");
-    assert_eq!(answer.get(2..5), Some(&[0x08, 0xac, 0x02][..]), "{answer:?}");
-    assert_eq!((answer[0], usize::from(answer[1])), (0x0a, answer.len() - 2));
+    assert_eq!(
+        answer.get(2..5),
+        Some(&[0x08, 0xac, 0x02][..]),
+        "{answer:?}"
+    );
+    assert_eq!(
+        (answer[0], usize::from(answer[1])),
+        (0x0a, answer.len() - 2)
+    );
 }
 
 #[test]
@@ -127,14 +138,22 @@ fn what_is_refused_is_said() {
         ("GET / HTTP/1.1", b"", "404 Not Found"),
         ("GET /v1/metrics HTTP/1.1", b"", "405 Method Not Allowed"),
     ] {
-        assert_eq!(post(&receiver, head, body).0, format!("HTTP/1.1 {status}"), "{head}");
+        assert_eq!(
+            post(&receiver, head, body).0,
+            format!("HTTP/1.1 {status}"),
+            "{head}"
+        );
     }
     let mut stream = TcpStream::connect(receiver.address()).unwrap();
     write!(stream, "{POST}\r\nHost: a\r\n\r\n").unwrap();
     assert_eq!(answered(&mut stream).0, "HTTP/1.1 411 Length Required");
     // What says that it is too large is refused before it comes.
     let mut stream = TcpStream::connect(receiver.address()).unwrap();
-    write!(stream, "{POST}\r\nHost: a\r\nContent-Length: 9999999999\r\n\r\n").unwrap();
+    write!(
+        stream,
+        "{POST}\r\nHost: a\r\nContent-Length: 9999999999\r\n\r\n"
+    )
+    .unwrap();
     assert_eq!(answered(&mut stream).0, "HTTP/1.1 413 Payload Too Large");
     assert_eq!(receiver.taken(), []);
 }

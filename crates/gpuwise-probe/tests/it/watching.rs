@@ -9,9 +9,7 @@
 )]
 
 use gpuwise_domain::telemetry::{GpuIdentity, Missing, Process, Quantity, ReadingValue};
-use gpuwise_probe::{
-    gpus::{GpuSample, Sampler, ScrapeError, Scraper, telemetry},
-};
+use gpuwise_probe::gpus::{GpuSample, Sampler, ScrapeError, Scraper, telemetry};
 use std::{
     io::{Read as _, Write as _},
     net::TcpListener,

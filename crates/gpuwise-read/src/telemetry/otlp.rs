@@ -176,10 +176,7 @@ fn messages(
     Fields::new(bytes, base).filter_map(move |field| match field {
         Ok(field) if field.number != number => None,
         Ok(field) => Some(field.message().ok_or_else(|| {
-            OtlpError::Protobuf(format!(
-                "field {number} at byte {} is no message",
-                field.at
-            ))
+            OtlpError::Protobuf(format!("field {number} at byte {} is no message", field.at))
         })),
         Err(error) => Some(Err(error.into())),
     })

@@ -66,7 +66,10 @@ fn a_workload_that_is_not_in_the_table_is_not_proven() {
         assert_eq!(ran.code, 0, "{}", ran.err);
         let rows = json(&ran.out);
         let all = rows.as_array().expect("rows").iter();
-        let found = all.clone().find(|row| row["workload"] == "team/asleep").cloned();
+        let found = all
+            .clone()
+            .find(|row| row["workload"] == "team/asleep")
+            .cloned();
         found.unwrap_or_else(|| panic!("it in {rows}"))
     };
     let shorter = state("team,busy,Job,A100 SXM4 80GB,,1,336,61000,0.9,0.5,0\n");

@@ -190,8 +190,14 @@ fn an_export_that_would_fill_the_disk_is_not_unpacked() {
     let mut command = place.command(&["profile", "bomb.sqlite.gz"]);
     let ran = crate::support::ran(command.env("TMPDIR", place.path("tmp")));
     assert_eq!(ran.code, 2, "{}", ran.out);
-    assert!(ran.err.contains("bomb.sqlite.gz") && ran.err.contains("65,500 GiB"), "{}", ran.err);
+    assert!(
+        ran.err.contains("bomb.sqlite.gz") && ran.err.contains("65,500 GiB"),
+        "{}",
+        ran.err
+    );
     assert!(ran.err.contains("hint:"), "{}", ran.err);
-    let left = std::fs::read_dir(place.path("tmp")).expect("a folder").count();
+    let left = std::fs::read_dir(place.path("tmp"))
+        .expect("a folder")
+        .count();
     assert_eq!(left, 0, "nothing is left");
 }

@@ -248,7 +248,10 @@ fn listening(page: &'static str) -> (String, std::sync::mpsc::Receiver<String>) 
             let length = stream.read(&mut head).unwrap_or(0);
             let _ = told.send(String::from_utf8_lossy(&head[..length]).into_owned());
             let length = page.len();
-            let _ = write!(stream, "HTTP/1.1 200 OK\r\nContent-Length: {length}\r\nConnection: close\r\n\r\n{page}");
+            let _ = write!(
+                stream,
+                "HTTP/1.1 200 OK\r\nContent-Length: {length}\r\nConnection: close\r\n\r\n{page}"
+            );
         }
     });
     (address, heard)
@@ -273,29 +276,49 @@ fn a_token_goes_to_its_own_address_alone() {
     };
     let token = |heard: &std::sync::mpsc::Receiver<String>| {
         let head = heard.try_recv().unwrap_or_default().to_lowercase();
-        let line = head.lines().find_map(|line| line.strip_prefix("authorization: bearer "));
+        let line = head
+            .lines()
+            .find_map(|line| line.strip_prefix("authorization: bearer "));
         line.map(str::to_owned)
     };
     let (one, two) = (Some("secret-one".to_owned()), Some("secret-two".to_owned()));
     for (dcgm, tokens, of_a, of_b) in [
         (&a, vec!["one.txt".to_owned()], &one, &None),
         (&both, vec![format!("{a}/metrics=one.txt")], &one, &None),
-        (&both, vec![format!("{b}=two.txt"), format!("{a}=one.txt")], &one, &two),
+        (
+            &both,
+            vec![format!("{b}=two.txt"), format!("{a}=one.txt")],
+            &one,
+            &two,
+        ),
         (&both, vec![], &None, &None),
     ] {
         let (code, _, err) = watch(dcgm, &tokens);
         assert_eq!(code, Some(0), "{tokens:?}: {err}");
-        assert_eq!((&token(&heard_a), &token(&heard_b)), (of_a, of_b), "{tokens:?}");
+        assert_eq!(
+            (&token(&heard_a), &token(&heard_b)),
+            (of_a, of_b),
+            "{tokens:?}"
+        );
     }
     for (tokens, says) in [
         (vec!["one.txt".to_owned()], "for which of 2 addresses"),
-        (vec!["http://elsewhere:9400=one.txt".to_owned()], "http://elsewhere:9400 is not asked"),
-        (vec![format!("{a}=one.txt"), format!("{a}=two.txt")], "two tokens"),
+        (
+            vec!["http://elsewhere:9400=one.txt".to_owned()],
+            "http://elsewhere:9400 is not asked",
+        ),
+        (
+            vec![format!("{a}=one.txt"), format!("{a}=two.txt")],
+            "two tokens",
+        ),
         (vec![format!("{a}=none.txt")], "cannot read none.txt"),
     ] {
         let (code, _, err) = watch(&both, &tokens);
         assert_eq!(code, Some(2), "{tokens:?}: {err}");
         assert!(err.contains(says), "{tokens:?}: {err}");
-        assert!(heard_a.try_recv().is_err() && heard_b.try_recv().is_err(), "{tokens:?}");
+        assert!(
+            heard_a.try_recv().is_err() && heard_b.try_recv().is_err(),
+            "{tokens:?}"
+        );
     }
 }

@@ -228,7 +228,9 @@ fn engines_speak_replica_by_replica() {
 fn what_programs_send() {
     let read = |body: &str| read_otlp(body.as_bytes(), OtlpForm::Json).map(|read| read.values);
     let sent = |points: &str| {
-        read(&format!("{{\"resourceMetrics\":[{{\"scopeMetrics\":[{{\"metrics\":[{points}]}}]}}]}}"))
+        read(&format!(
+            "{{\"resourceMetrics\":[{{\"scopeMetrics\":[{{\"metrics\":[{points}]}}]}}]}}"
+        ))
     };
     assert_eq!(
         sent("{\"name\":\"n\",\"sum\":{\"dataPoints\":[{\"asInt\":\"7\"},{\"asInt\":\"9\"}]}}"),
@@ -285,7 +287,9 @@ fn what_programs_send_in_protobuf() {
     for end in 1..body.len() {
         assert!(read(&body[..end]).is_err(), "{end}");
     }
-    let error = read(b"{\"resourceMetrics\":[]}").expect_err("JSON").to_string();
+    let error = read(b"{\"resourceMetrics\":[]}")
+        .expect_err("JSON")
+        .to_string();
     assert!(error.contains("no OTLP in protobuf"), "{error}");
     // A request is its parts one after the other: what is beyond the most that are taken is counted.
     let many = body.repeat(2_001);

@@ -174,7 +174,9 @@ fn owned(metric: &str, labels: &[(String, String)], value: f64, at: f64) -> Samp
 fn said(error: &PrometheusError) -> String {
     match error {
         // Its hint names flags that this command has not.
-        PrometheusError::Refused { .. } => format!("{error} (--token-file gives it a bearer token)"),
+        PrometheusError::Refused { .. } => {
+            format!("{error} (--token-file gives it a bearer token)")
+        }
         _ => error.to_string(),
     }
 }

@@ -56,24 +56,27 @@ fn meant<'a>(given: &'a str, addresses: &[String]) -> anyhow::Result<(String, &'
             return Ok((known.clone(), file));
         }
         if address.contains("://") {
-            return Err(Problem::new(format!(
-                "--token-file: {} is not asked",
-                shown(address)
-            ))
-            .hint(format!("--dcgm and --prometheus name {listed}"))
-            .into());
+            return Err(
+                Problem::new(format!("--token-file: {} is not asked", shown(address)))
+                    .hint(format!("--dcgm and --prometheus name {listed}"))
+                    .into(),
+            );
         }
     }
     match addresses {
-        [] => Err(Problem::new("--token-file: nothing is asked that could want a token")
-            .hint("it goes with --dcgm or --prometheus")
-            .into()),
+        [] => Err(
+            Problem::new("--token-file: nothing is asked that could want a token")
+                .hint("it goes with --dcgm or --prometheus")
+                .into(),
+        ),
         [only] => Ok((only.clone(), given)),
         [first, ..] => Err(Problem::new(format!(
             "--token-file {given}: it is not said for which of {} addresses",
             addresses.len()
         ))
-        .hint(format!("--token-file {first}={given}; it goes to no other, and may be given again"))
+        .hint(format!(
+            "--token-file {first}={given}; it goes to no other, and may be given again"
+        ))
         .into()),
     }
 }
