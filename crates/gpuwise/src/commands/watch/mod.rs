@@ -121,7 +121,7 @@ pub(crate) struct Flags {
 }
 
 fn duration(text: &str) -> Result<f64, String> {
-    read_duration(text).map_err(|error| error.to_string())
+    read_duration(text).map_err(|error| error.problem)
 }
 
 pub(crate) fn run(context: &Context, flags: &Flags) -> anyhow::Result<Answer> {
