@@ -64,7 +64,7 @@ fn main() {
         if look % 10 == 0 {
             let begun = Instant::now();
             state.forget(now);
-            found = findings(&state, &limits, &Facts::default()).len();
+            found = findings(&state, &limits, &Facts::default(), None).len();
             changes.take(now, Vec::new());
             finding += begun.elapsed().as_secs_f64();
         }

@@ -1,7 +1,10 @@
 //! Keys that are hashes, so that writers need not ask each other for numbers.
 
 use sha2::{Digest as _, Sha256};
-use std::io::{self, Read};
+use std::{
+    fmt::Write as _,
+    io::{self, Read},
+};
 
 /// What a run is known by: 16 hexadecimal digits of the hash of what it is.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -35,11 +38,12 @@ pub fn content_hash(mut reader: impl Read) -> io::Result<String> {
             Err(error) => return Err(error),
         }
     }
-    Ok(hash
-        .finalize()
-        .iter()
-        .map(|byte| format!("{byte:02x}"))
-        .collect())
+    let mut text = String::new();
+    for byte in hash.finalize() {
+        // Writing to a text cannot fail.
+        let _ = write!(text, "{byte:02x}");
+    }
+    Ok(text)
 }
 
 /// The first 63 bits of the SHA-256 of bytes: one chance in 2⁴³ that a million of them hold a pair.

@@ -2,19 +2,11 @@
 
 use super::{
     Case, Said,
-    market::{Held, Market},
+    market::Held,
+    need::{Choice, Fit, Need, fit},
 };
 use gpuwise_domain::usage::proposal::{Change, Proposal, Risk, Saving, Verdict};
 use gpuwise_units::{Bytes, significant};
-
-/// How a smaller device would have borne the load.
-struct Choice<'a> {
-    held: Held<'a>,
-    /// Share of its cost by cost of what is held now; the smaller the better.
-    cost: f64,
-    /// What compute is multiplied by.
-    scale: f64,
-}
 
 impl Case<'_> {
     /// Replicas that could go.
@@ -61,42 +53,26 @@ impl Case<'_> {
         let compute = usage.compute.as_ref()?;
         let p95 = compute.p95.or(compute.average)?;
         let peak = usage.memory_peak?;
-        if usage
-            .engine
-            .as_ref()
-            .is_some_and(|engine| engine.model.is_some() || engine.cache_peak.is_some())
-        {
-            if p95 < 0.5 {
-                notes.push("its engine takes memory at the start, whatever it needs: `gpuwise plan` says which GPU would do".into());
-            }
-            return None;
-        }
-        if usage.asked.devices > 1 {
-            if p95 < 0.5 {
-                notes.push(
-                    "it spans several GPUs: whether fewer would do cannot be told from here".into(),
-                );
-            }
-            return None;
-        }
-        let need = Bytes::from_f64(peak.as_f64() * self.rules.memory_headroom);
-        let now = self.cost(&held)?;
-        let options = self.options(&held, now);
-        let fits = |option: &Choice<'_>| {
-            option.held.memory >= need
-                && p95 * option.scale <= self.rules.compute_target
-                && self.bandwidth_fits(&held, &option.held, p95)
+        let need = Need {
+            peak,
+            compute_p95: p95,
+            dram_p95: usage.dram_p95,
+            engine: usage
+                .engine
+                .as_ref()
+                .is_some_and(|engine| engine.model.is_some() || engine.cache_peak.is_some()),
+            devices: usage.asked.devices,
         };
-        let best = options
-            .into_iter()
-            .filter(|option| option.cost <= 1.0 - self.rules.least_saving)
-            .filter(fits)
-            .min_by(|a, b| {
-                a.cost
-                    .total_cmp(&b.cost)
-                    .then_with(|| a.held.memory.cmp(&b.held.memory))
-            })?;
-        Some(self.proposed(&held, &best, p95, peak))
+        match fit(&need, &held, self.market, self.rules) {
+            Fit::Smaller(best) => Some(self.proposed(&held, &best, p95, peak)),
+            Fit::None => None,
+            Fit::Untold(why) => {
+                if p95 < 0.5 {
+                    notes.push(why.into());
+                }
+                None
+            }
+        }
     }
 
     fn proposed(&self, held: &Held<'_>, best: &Choice<'_>, p95: f64, peak: Bytes) -> Said {
@@ -111,15 +87,13 @@ impl Case<'_> {
         );
         let mut said = Said::new(Verdict::OverProvisioned, reason);
         let gpu = best.held.gpu.name.clone();
-        let (title, change) = match best.held.slice {
-            Some(slice) => (
-                format!("{} of {gpu}", slice.profile),
-                Change::Slice {
-                    gpu,
-                    profile: slice.profile.clone(),
-                },
-            ),
-            None => (gpu.clone(), Change::OtherGpu { gpu }),
+        let title = best.title();
+        let change = match best.held.slice {
+            Some(slice) => Change::Slice {
+                gpu,
+                profile: slice.profile.clone(),
+            },
+            None => Change::OtherGpu { gpu },
         };
         let note = if best.held.slice.is_some() {
             format!(
@@ -151,62 +125,6 @@ impl Case<'_> {
             (saving.gpus, saving.gpus_low, saving.gpus_high) = (whole.gpus, whole.gpus, whole.gpus);
         }
         saving
-    }
-
-    /// What it holds costs, in money where there is a price; slices of an unpriced board in boards.
-    fn cost(&self, held: &Held<'_>) -> Option<f64> {
-        let price = self.market.price(&held.gpu.name);
-        Some(held.share * price.map_or(1.0, |price| price.0.as_f64())).filter(|cost| *cost > 0.0)
-    }
-
-    fn options(&self, held: &Held<'_>, now: f64) -> Vec<Choice<'_>> {
-        let mut out = Vec::new();
-        let Some(board) = self.held.map(|held| held.gpu) else {
-            return out;
-        };
-        for slice in self.market.slices(board) {
-            let smaller = Market::sliced(board, slice);
-            let scale = match (held.device().units(), smaller.device().units()) {
-                (Some(from), Some(to)) if to > 0 => f64::from(from) / f64::from(to),
-                _ => held.share / smaller.share.max(1e-9),
-            };
-            if let Some(cost) = self.cost(&smaller) {
-                out.push(Choice {
-                    held: smaller,
-                    cost: cost / now,
-                    scale,
-                });
-            }
-        }
-        for gpu in self
-            .market
-            .candidates()
-            .filter(|gpu| gpu.name != board.name)
-        {
-            let Some(other) = Market::whole(gpu) else {
-                continue;
-            };
-            let priced =
-                self.market.price(&gpu.name).is_some() && self.market.price(&board.name).is_some();
-            let (Some(from), Some(to), Some(cost)) = (held.rate(), other.rate(), self.cost(&other))
-            else {
-                continue;
-            };
-            if priced {
-                out.push(Choice {
-                    held: other,
-                    cost: cost / now,
-                    scale: from / to.max(1.0),
-                });
-            }
-        }
-        out
-    }
-
-    /// By DRAM activity; where that is unknown, by compute, which memory is seldom busier than.
-    fn bandwidth_fits(&self, held: &Held<'_>, other: &Held<'_>, p95: f64) -> bool {
-        let used = self.usage.dram_p95.unwrap_or(p95);
-        used * held.bandwidth() <= self.rules.bandwidth_target * other.bandwidth()
     }
 
     /// Hours that would have been short of memory or compute.

@@ -20,13 +20,13 @@ pub struct Market<'a> {
 
 /// A device as the catalogue knows it.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Held<'a> {
-    pub(super) gpu: &'a Gpu,
-    pub(super) slice: Option<&'a MigProfile>,
+pub(crate) struct Held<'a> {
+    pub(crate) gpu: &'a Gpu,
+    pub(crate) slice: Option<&'a MigProfile>,
     /// Its memory as the driver reports it.
-    pub(super) memory: Bytes,
+    pub(crate) memory: Bytes,
     /// Which share of its board it takes and costs.
-    pub(super) share: f64,
+    pub(crate) share: f64,
 }
 
 impl Held<'_> {
@@ -118,7 +118,7 @@ impl<'a> Market<'a> {
     }
 
     /// A device by its names.
-    pub(super) fn held(&self, gpu: &str, slice: Option<&str>) -> Option<Held<'a>> {
+    pub(crate) fn held(&self, gpu: &str, slice: Option<&str>) -> Option<Held<'a>> {
         let gpu = self.catalogue.gpu(gpu)?;
         let Some(profile) = slice else {
             return Self::whole(gpu);

@@ -9,11 +9,13 @@
 mod fit;
 mod idle;
 mod market;
+mod need;
 mod totals;
 mod under;
 
 pub use idle::{busy_hours, idle_of};
 pub use market::{Market, slice_share};
+pub(crate) use need::{Choice, Fit, Need, fit};
 pub use totals::totals;
 
 use gpuwise_domain::usage::{

@@ -151,8 +151,11 @@ fn gone(of: &Remembered, seen: bool, fleet: &Fleet) -> Outcome {
             "{left}, and no list of Deployments and StatefulSets says that it is gone or has 0 replicas"
         ));
     }
-    let beside = fleet.declared.replicas.keys();
-    let beside = beside.filter(|other| other.namespace == holder.namespace);
+    let beside = || fleet.declared.replicas.keys();
+    if beside().all(|other| other.kind != holder.kind) {
+        return untold(format!("{left}, and no {} is listed at all", holder.kind));
+    }
+    let beside = beside().filter(|other| other.namespace == holder.namespace);
     match beside.count() {
         0 => untold(format!(
             "{left}, nor was any other Deployment or StatefulSet of namespace {:?}: it may lie outside of this look",

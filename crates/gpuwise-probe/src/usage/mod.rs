@@ -34,6 +34,25 @@ pub struct Settings {
     pub namespaces: BTreeSet<String>,
 }
 
+/// What is asked of hosts, pods, controllers and engines.
+const HOSTS: &[(Quantity, Aggregate)] = &[
+    (Quantity::CpuSeconds, Aggregate::Increase),
+    (Quantity::ThrottledPeriods, Aggregate::Increase),
+    (Quantity::Periods, Aggregate::Increase),
+    (Quantity::Requests, Aggregate::Last),
+    (Quantity::Limits, Aggregate::Last),
+    (Quantity::PodOwner, Aggregate::Last),
+    (Quantity::ReplicaSetOwner, Aggregate::Last),
+    (Quantity::JobOwner, Aggregate::Last),
+    (Quantity::Replicas, Aggregate::Last),
+    (Quantity::EngineWaiting, Aggregate::Average),
+    (Quantity::EngineCache, Aggregate::Max),
+    (Quantity::EngineLatencySum, Aggregate::Increase),
+    (Quantity::EngineLatencyCount, Aggregate::Increase),
+    (Quantity::EnginePromptTokens, Aggregate::Increase),
+    (Quantity::EngineAnswerTokens, Aggregate::Increase),
+];
+
 /// Asks a server for a fleet. `said` is told what is asked for, query by query.
 ///
 /// # Errors
@@ -92,24 +111,7 @@ pub fn collect(
         namespaces.extend(settings.namespaces.iter().cloned());
     }
     let asker = asker.within(&namespaces);
-    let hosts = [
-        (Quantity::CpuSeconds, Aggregate::Increase),
-        (Quantity::ThrottledPeriods, Aggregate::Increase),
-        (Quantity::Periods, Aggregate::Increase),
-        (Quantity::Requests, Aggregate::Last),
-        (Quantity::Limits, Aggregate::Last),
-        (Quantity::PodOwner, Aggregate::Last),
-        (Quantity::ReplicaSetOwner, Aggregate::Last),
-        (Quantity::JobOwner, Aggregate::Last),
-        (Quantity::Replicas, Aggregate::Last),
-        (Quantity::EngineWaiting, Aggregate::Average),
-        (Quantity::EngineCache, Aggregate::Max),
-        (Quantity::EngineLatencySum, Aggregate::Increase),
-        (Quantity::EngineLatencyCount, Aggregate::Increase),
-        (Quantity::EnginePromptTokens, Aggregate::Increase),
-        (Quantity::EngineAnswerTokens, Aggregate::Increase),
-    ];
-    run(&asker, &present, &hosts, &mut collected, said)?;
+    run(&asker, &present, HOSTS, &mut collected, said)?;
     if settings.tenant_label.is_some() {
         run(
             &asker,

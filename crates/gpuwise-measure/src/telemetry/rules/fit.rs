@@ -1,11 +1,12 @@
 //! GPUs that are idle, too large, or could be shared.
 
 use super::{Look, evidence, gib, percent};
+use crate::audit::{Choice, Fit, Need, fit};
 use gpuwise_domain::{
-    gpu::MigProfile,
     profile::finding::{Finding, Gain},
     telemetry::Quantity,
 };
+use gpuwise_units::Bytes;
 
 /// Whether somebody has it: a holder is named, a process is on it, or memory is in use.
 fn allocated(look: &Look<'_>) -> Option<String> {
@@ -70,108 +71,103 @@ pub(super) fn idle(look: &Look<'_>) -> Option<Finding> {
     Some(finding)
 }
 
-pub(super) fn over(look: &Look<'_>) -> Option<Finding> {
-    if is_idle(look).is_some() {
+/// What the holder of a row showed in the window, as an audit would look at it, and whether a smaller
+/// device would do. Nothing where it is idle, nobody holds it, or too little is known.
+fn smaller<'a>(look: &Look<'a>) -> Option<(Need, Choice<'a>)> {
+    let sizing = look.sizing?;
+    let subject = &look.row.subject;
+    // A whole GPU that is divided is judged by its slices.
+    let divided = look.last(Quantity::MigMode) == Some(1.0) || look.around.instances > 0;
+    if is_idle(look).is_some() || subject.instance.is_none() && divided {
         return None;
     }
-    let (sm_limit, memory_limit) = (look.limit("over_sm")?, look.limit("over_memory")?);
-    // 203 says only that some kernel ran: nothing is concluded from it.
-    let share = look.track(Quantity::SmActive)?.quantile(0.95)?;
-    let (used, total) = look.peak_memory()?;
     allocated(look)?;
-    if share >= sm_limit || used / total >= memory_limit {
-        return None;
+    let slice = match &subject.instance {
+        Some(instance) => Some(instance.profile.as_deref()?),
+        None => None,
+    };
+    let held = sizing.market.held(subject.gpu.product.as_deref()?, slice)?;
+    let compute = [
+        Quantity::SmActive,
+        Quantity::EngineActive,
+        Quantity::GpuUtil,
+    ];
+    let need = Need {
+        peak: Bytes::from_f64(look.track(Quantity::MemoryUsed)?.max()?),
+        compute_p95: compute
+            .into_iter()
+            .find_map(|quantity| look.track(quantity)?.quantile(0.95))?,
+        dram_p95: look
+            .track(Quantity::DramActive)
+            .and_then(|track| track.quantile(0.95)),
+        engine: look.around.engine,
+        devices: look.around.of_holder,
+    };
+    match fit(&need, &held, sizing.market, sizing.rules) {
+        Fit::Smaller(choice) => Some((need, choice)),
+        Fit::None | Fit::Untold(_) => None,
     }
-    let needed = share.max(used / total);
+}
+
+/// What was shown, and what of a smaller device that would be.
+fn shown(finding: &mut Finding, look: &Look<'_>, need: &Need, choice: &Choice<'_>) {
+    let Some(sizing) = look.sizing else { return };
+    finding.evidence.push(evidence(
+        "compute_p95",
+        need.compute_p95,
+        "ratio",
+        Some(sizing.rules.compute_target / choice.scale),
+    ));
+    finding.evidence.push(evidence(
+        "memory_used_max",
+        need.peak.as_f64(),
+        "bytes",
+        Some(choice.held.memory.as_f64() / sizing.rules.memory_headroom),
+    ));
+}
+
+pub(super) fn over(look: &Look<'_>) -> Option<Finding> {
+    let (need, choice) = smaller(look)?;
+    let span = duration(look.track(Quantity::MemoryUsed)?.span());
     let mut finding = look.finding(
         "over_provisioned",
         format!(
-            "At its busiest it fills {} of the multiprocessors and {} of {}.",
-            percent(share),
-            gib(used),
-            gib(total)
+            "Over {span} it fills {} of its compute at the 95th percentile and {} at the most: {} would do.",
+            percent(need.compute_p95),
+            gib(need.peak.as_f64()),
+            choice.title()
         ),
         Gain::Device {
             low: 0.0,
-            high: 1.0 - needed,
+            high: 1.0 - choice.cost,
         },
-        &["a smaller tier, a slice, or a second workload beside it; `gpuwise tier` says which"],
+        &["the same over days, with what it saves: `gpuwise audit`; or a second workload beside it"],
     );
-    finding
-        .evidence
-        .push(evidence("sm_active_p95", share, "ratio", Some(sm_limit)));
-    finding.evidence.push(evidence(
-        "memory_used_max",
-        used,
-        "bytes",
-        Some(memory_limit * total),
-    ));
+    shown(&mut finding, look, &need, &choice);
     Some(finding)
 }
 
-/// The smallest slice that holds what was needed.
+/// What would do is a slice of the same board.
 pub(super) fn slice(look: &Look<'_>) -> Option<Finding> {
-    let whole_already = look.row.subject.instance.is_some()
-        || look.last(Quantity::MigMode) == Some(1.0)
-        || look.around.instances > 0;
-    if whole_already || is_idle(look).is_some() {
-        return None;
-    }
-    let headroom = look.limit("slice_headroom")?;
-    let facts = look.facts.device(look.row.subject.gpu.product.as_deref())?;
-    let units = f64::from(facts.multiprocessors?);
-    let share = look.track(Quantity::SmActive)?.quantile(0.95)?;
-    let (used, _) = look.peak_memory()?;
-    allocated(look)?;
-    let fits = |profile: &&MigProfile| {
-        share * units <= headroom * f64::from(profile.units)
-            && used <= headroom * profile.memory.as_f64()
-    };
-    let smallest = facts
-        .profiles
-        .iter()
-        .filter(|profile| !profile.profile.contains('+'))
-        .filter(fits)
-        .min_by_key(|profile| (profile.compute_slices, profile.memory_slices))?;
-    let part = (f64::from(smallest.compute_slices)
-        / f64::from(smallest.board_compute_slices.max(1)))
-    .max(f64::from(smallest.memory_slices) / f64::from(smallest.board_memory_slices.max(1)));
-    if part >= 1.0 {
-        return None;
-    }
+    let (need, choice) = smaller(look)?;
+    let profile = &choice.held.slice?.profile;
     let mut finding = look.finding(
         "mig_candidate",
         format!(
-            "{} of {} multiprocessors and {} fit the slice {}.",
-            gpuwise_units::significant(share * units, 2),
-            facts.multiprocessors.unwrap_or_default(),
-            gib(used),
-            smallest.profile
+            "{} of its compute and {} fit the slice {profile}.",
+            percent(need.compute_p95),
+            gib(need.peak.as_f64()),
         ),
         Gain::Device {
             low: 0.0,
-            high: 1.0 - part,
+            high: 1.0 - choice.held.share,
         },
         &[
-            &format!(
-                "ask for nvidia.com/mig-{} in place of a whole GPU",
-                smallest.profile
-            ),
+            &format!("ask for nvidia.com/mig-{profile} in place of a whole GPU"),
             "bandwidth and L2 are divided too: compare latency before and after",
         ],
     );
-    finding.evidence.push(evidence(
-        "sm_active_p95",
-        share,
-        "ratio",
-        Some(headroom * f64::from(smallest.units) / units),
-    ));
-    finding.evidence.push(evidence(
-        "memory_used_max",
-        used,
-        "bytes",
-        Some(headroom * smallest.memory.as_f64()),
-    ));
+    shown(&mut finding, look, &need, &choice);
     Some(finding)
 }
 

@@ -11,6 +11,8 @@ mod serving;
 pub use definitions::DEFINITIONS;
 pub use numa::numa_mismatch;
 
+use crate::audit::Market;
+
 use super::{
     facts::Facts,
     figures::label,
@@ -23,11 +25,26 @@ use gpuwise_domain::{
         finding::{Evidence, Finding, Gain},
     },
     telemetry::{Quantity, Subject, Thresholds},
+    usage::rules::Rules,
 };
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// By what it is told whether a smaller device would do: as an audit tells it.
+#[derive(Debug, Clone, Copy)]
+pub struct Sizing<'a> {
+    /// Thresholds of an audit.
+    pub rules: &'a Rules,
+    /// What there is to hold instead.
+    pub market: &'a Market<'a>,
+}
 
 /// Everything that is found now, the largest gain first; what is about safety stands before all.
-pub fn findings(state: &State, limits: &Thresholds, facts: &Facts) -> Vec<Finding> {
+pub fn findings(
+    state: &State,
+    limits: &Thresholds,
+    facts: &Facts,
+    sizing: Option<&Sizing<'_>>,
+) -> Vec<Finding> {
     let neighbours = Neighbours::of(state);
     let mut out = Vec::new();
     for row in state.rows().iter().filter(|row| !row.is_process()) {
@@ -35,6 +52,7 @@ pub fn findings(state: &State, limits: &Thresholds, facts: &Facts) -> Vec<Findin
             row,
             limits,
             facts,
+            sizing,
             around: neighbours.around(&row.subject),
         };
         out.extend(
@@ -78,6 +96,7 @@ struct Look<'a> {
     row: &'a Row,
     limits: &'a Thresholds,
     facts: &'a Facts,
+    sizing: Option<&'a Sizing<'a>>,
     around: Around,
 }
 
@@ -86,11 +105,22 @@ struct Look<'a> {
 struct Around {
     processes: u32,
     instances: u32,
+    /// Devices that the same holder has, this one among them; 1 where nobody is named.
+    of_holder: u32,
+    /// Whether a serving engine speaks that runs there, as far as that can be told.
+    engine: bool,
 }
 
 type GpuKey<'a> = (Option<&'a str>, Option<&'a str>, Option<u32>);
 
-struct Neighbours<'a>(BTreeMap<GpuKey<'a>, Around>);
+/// Devices by the namespace and pod, or the job, of who holds them.
+type HolderKey<'a> = (Option<&'a str>, Option<&'a str>, Option<&'a str>);
+
+struct Neighbours<'a> {
+    gpus: BTreeMap<GpuKey<'a>, Around>,
+    holders: BTreeMap<HolderKey<'a>, u32>,
+    engines: BTreeSet<&'a str>,
+}
 
 impl<'a> Neighbours<'a> {
     fn of(state: &'a State) -> Self {
@@ -100,12 +130,56 @@ impl<'a> Neighbours<'a> {
             around.processes += u32::from(row.is_process());
             around.instances += u32::from(row.subject.instance.is_some() && !row.is_process());
         }
-        Self(found)
+        let mut holders: BTreeMap<HolderKey<'a>, u32> = BTreeMap::new();
+        for row in state.rows().iter().filter(|row| !row.is_process()) {
+            if let Some(holder) = holder_of(&row.subject) {
+                *holders.entry(holder).or_default() += 1;
+            }
+        }
+        let replicas = state.replicas().map(|((_, _, replica), _)| replica);
+        Self {
+            gpus: found,
+            holders,
+            engines: replicas.flat_map(|replica| places(replica)).collect(),
+        }
     }
 
     fn around(&self, subject: &Subject) -> Around {
-        self.0.get(&key(subject)).copied().unwrap_or_default()
+        let holder = holder_of(subject);
+        let devices = holder.and_then(|holder| self.holders.get(&holder));
+        Around {
+            of_holder: devices.copied().unwrap_or(1),
+            engine: self.has_engine(subject),
+            ..self.gpus.get(&key(subject)).copied().unwrap_or_default()
+        }
     }
+
+    /// By the pod where that is named, else by the host; where neither is, any engine may be on it.
+    fn has_engine(&self, subject: &Subject) -> bool {
+        let place = subject.holder.pod.as_ref().or(subject.gpu.host.as_ref());
+        match place {
+            Some(place) => self.engines.contains(place.as_str()),
+            None => !self.engines.is_empty(),
+        }
+    }
+}
+
+fn holder_of(subject: &Subject) -> Option<HolderKey<'_>> {
+    let holder = &subject.holder;
+    let named = holder.pod.is_some() || holder.job.is_some();
+    named.then_some((
+        holder.namespace.as_deref(),
+        holder.pod.as_deref(),
+        holder.job.as_deref(),
+    ))
+}
+
+/// Pods and hosts that the name of a replica holds: its words, addresses without scheme and port.
+fn places(replica: &str) -> impl Iterator<Item = &str> {
+    replica.split_whitespace().map(|word| {
+        let word = word.split_once("://").map_or(word, |(_, rest)| rest);
+        word.split([':', '/']).next().unwrap_or(word)
+    })
 }
 
 fn key(subject: &Subject) -> GpuKey<'_> {

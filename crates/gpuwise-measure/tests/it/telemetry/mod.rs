@@ -12,15 +12,17 @@ mod drift;
 mod engines;
 mod recorded;
 mod rules;
+mod sizes;
 mod windows;
 
+use crate::audit::{rules, with_market};
 use gpuwise_domain::{
     profile::finding::Finding,
     telemetry::{
         GpuIdentity, Quantity, Reading, ReadingValue, ServingSample, Subject, Telemetry, Thresholds,
     },
 };
-use gpuwise_measure::telemetry::{DeviceFacts, Facts, State, findings};
+use gpuwise_measure::telemetry::{DeviceFacts, Facts, Sizing, State, findings};
 use gpuwise_read::{
     catalogue::read_mig_profiles,
     telemetry::{read_thresholds, read_xids},
@@ -111,7 +113,13 @@ fn classes(found: &[Finding]) -> Vec<&str> {
 }
 
 fn found(state: &State) -> Vec<Finding> {
-    findings(state, &limits(), &facts())
+    with_market(|market| {
+        let sizing = Sizing {
+            rules: &rules(),
+            market,
+        };
+        findings(state, &limits(), &facts(), Some(&sizing))
+    })
 }
 
 fn serving(state: &mut State, samples: &[ServingSample]) {

@@ -1,6 +1,6 @@
 //! Each rule: a case in which it must speak, and cases in which it must not.
 
-use super::{classes, facts, found, limits, steady, subject};
+use super::{classes, facts, found, steady, subject};
 use gpuwise_domain::{
     profile::finding::Gain,
     telemetry::{
@@ -154,27 +154,27 @@ fn idle_and_oversized_gpus_must_be_held_by_somebody() {
     let [empty, _] = memory(0.5);
     check(&[(Q::EngineActive, 0.0), empty, total], &[]);
     check(&[(Q::EngineActive, 0.5), used, total], &[]);
-    // 0.2 of 132 multiprocessors and 6 GiB: a seventh has 16, two sevenths 32.
+    // 0.18 of 132 multiprocessors and 6 GiB: a seventh has 16, two sevenths 32, of which 80 % count.
     let [small, _] = memory(6.0);
     check(
-        &[(Q::SmActive, 0.2), small, total],
+        &[(Q::SmActive, 0.18), small, total],
         &["mig_candidate", "over_provisioned"],
     );
     check(&[(Q::SmActive, 0.7), small, total], &[]);
-    // Use of the driver's kind tells nothing of size.
-    check(&[(Q::GpuUtil, 0.2), small, total], &[]);
-    check(&[(Q::SmActive, 0.2), small], &[]);
-    let state = steady(&subject(), &[(Q::SmActive, 0.2), small, total]);
+    // Some kernel ran in a fifth of the time: the multiprocessors were in use for no more.
+    check(
+        &[(Q::GpuUtil, 0.18), small, total],
+        &["mig_candidate", "over_provisioned"],
+    );
+    check(&[(Q::SmActive, 0.18), small], &[]);
+    let state = steady(&subject(), &[(Q::SmActive, 0.18), small, total]);
     let slice = found(&state)
         .into_iter()
         .find(|one| one.class == "mig_candidate")
         .unwrap();
     assert!(slice.statement.contains("2g.20gb"), "{}", slice.statement);
-    // A divided GPU is no candidate.
-    check(
-        &[(Q::SmActive, 0.2), small, total, (Q::MigMode, 1.0)],
-        &["over_provisioned"],
-    );
+    // A divided GPU is no candidate: its slices are.
+    check(&[(Q::SmActive, 0.18), small, total, (Q::MigMode, 1.0)], &[]);
 }
 
 #[test]
@@ -217,10 +217,10 @@ fn without_a_threshold_or_enough_samples_nothing_is_said() {
         (Q::SmActive, 0.1),
     ];
     let state = steady(&subject(), &values);
-    assert_eq!(findings(&state, &Thresholds::default(), &facts()), []);
+    assert_eq!(findings(&state, &Thresholds::default(), &facts(), None), []);
     let mut once = State::new(300.0);
     once.take(&super::said(&subject(), 1.0, &values), 1.0);
-    assert_eq!(findings(&once, &limits(), &facts()), []);
+    assert_eq!(found(&once), []);
 }
 
 #[test]

@@ -23,7 +23,7 @@ use gpuwise_view::audit as view;
 use std::{
     collections::{BTreeMap, BTreeSet},
     fs,
-    path::PathBuf,
+    path::{Path, PathBuf},
 };
 
 /// `gpuwise audit`.
@@ -82,9 +82,8 @@ pub(crate) struct Flags {
 const CATALOGUE: &str = include_str!("../../../../../catalogue/audit.toml");
 
 pub(crate) fn run(context: &Context, flags: &Flags) -> anyhow::Result<Answer> {
-    let names = names(flags)?;
-    let rules = Rules::of(&names.thresholds)
-        .map_err(|missing| Problem::new(format!("thresholds: there is no row for {missing}")))?;
+    let names = names(flags.rules.as_deref())?;
+    let rules = rules(&names)?;
     let loaded = catalogue::load(&context.overrides.with_prices(&flags.prices))?;
     let catalogue = &loaded.catalogue;
     let own_prices = own_prices(flags, catalogue)?;
@@ -163,10 +162,24 @@ fn remembered(_context: &Context, _flags: &Flags) -> anyhow::Result<Answer> {
     Err(Problem::new("this build of gpuwise has no database").into())
 }
 
+/// The thresholds of these names.
+fn rules(names: &AuditCatalogue) -> anyhow::Result<Rules> {
+    Ok(Rules::of(&names.thresholds)
+        .map_err(|missing| Problem::new(format!("thresholds: there is no row for {missing}")))?)
+}
+
+/// Thresholds by which workloads are judged: those of a file of one's own, else those that are carried.
+///
+/// # Errors
+/// When the file cannot be read, or names a threshold that there is not.
+pub(crate) fn thresholds(own: Option<&Path>) -> anyhow::Result<Rules> {
+    rules(&names(own)?)
+}
+
 /// Thresholds and names: those of the user's file before those that the binary carries.
-fn names(flags: &Flags) -> anyhow::Result<AuditCatalogue> {
+fn names(own: Option<&Path>) -> anyhow::Result<AuditCatalogue> {
     let carried = read_audit_catalogue("catalogue/audit.toml", CATALOGUE)?;
-    let Some(path) = &flags.rules else {
+    let Some(path) = own else {
         return Ok(carried);
     };
     let text = fs::read_to_string(path).map_err(|error| {
@@ -269,12 +282,12 @@ fn candidates(flags: &Flags, catalogue: &Catalogue, fleet: &Fleet) -> anyhow::Re
 }
 
 fn patches(
-    directory: &std::path::Path,
+    directory: &Path,
     fleet: &Fleet,
     said: &[gpuwise_domain::usage::proposal::Judgement],
     catalogue: &Catalogue,
 ) -> anyhow::Result<()> {
-    let cannot = |what: &std::path::Path, error| {
+    let cannot = |what: &Path, error| {
         Problem::new(format!("--patches: cannot write {}", what.display())).because(error)
     };
     fs::create_dir_all(directory).map_err(|error| cannot(directory, error))?;

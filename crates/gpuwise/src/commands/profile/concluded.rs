@@ -61,10 +61,7 @@ pub(crate) fn from(
     for one in &mut profiled {
         one.signals.rank = one.measured.figures.rank;
     }
-    let of_timelines = profiled.iter().filter_map(|one| one.content.clone());
-    let mut contents: Vec<String> = of_timelines.chain(contents.iter().cloned()).collect();
-    // The same files in another order are the same profile.
-    contents.sort_unstable();
+    let contents = together(&profiled, contents);
     let signals: Vec<Signals> = profiled.iter().map(|one| one.signals.clone()).collect();
     let (timelines, measured): (Vec<Timeline>, Vec<Measured>) = profiled
         .into_iter()
@@ -101,6 +98,14 @@ pub(crate) fn from(
         summary,
         contents,
     }
+}
+
+/// What all files are known by: the same files in another order are the same profile.
+fn together(profiled: &[Profiled], contents: &[String]) -> Vec<String> {
+    let of_timelines = profiled.iter().filter_map(|one| one.content.clone());
+    let mut all: Vec<String> = of_timelines.chain(contents.iter().cloned()).collect();
+    all.sort_unstable();
+    all
 }
 
 /// Each once, in order of first appearance.

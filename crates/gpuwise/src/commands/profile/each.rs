@@ -50,8 +50,8 @@ pub(super) fn run(
             .into_iter()
             .map(|one| concluded::from(vec![one], &[], &[], &[], &wanted.limits));
         let without = sources.chunks(1).enumerate().map(|(place, one)| {
-            let content = contents.get(place..=place).unwrap_or_default();
-            concluded::from(Vec::new(), one, content, &[], &wanted.limits)
+            let hash = contents.get(place..=place).unwrap_or_default();
+            concluded::from(Vec::new(), one, hash, &[], &wanted.limits)
         });
         for concluded in with_work.chain(without) {
             used += 1;

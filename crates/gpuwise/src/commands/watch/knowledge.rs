@@ -3,12 +3,20 @@
 use super::{Context, Flags};
 use crate::{
     catalogue::{self, Loaded},
+    commands::audit,
     error::Problem,
 };
-use gpuwise_domain::telemetry::Thresholds;
-use gpuwise_measure::telemetry::{DeviceFacts, Facts, State};
+use gpuwise_domain::{profile::finding::Finding, telemetry::Thresholds, usage::rules::Rules};
+use gpuwise_measure::{
+    audit::Market,
+    telemetry::{DeviceFacts, Facts, Sizing, State, findings},
+};
 use gpuwise_read::telemetry::{FieldNames, read_thresholds, read_xids};
-use std::{collections::BTreeSet, fs, path::Path};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fs,
+    path::Path,
+};
 
 const FIELDS: &str = include_str!("../../../../../catalogue/telemetry_fields.csv");
 const DCGM: &str = include_str!("../../../../../catalogue/telemetry_dcgm.csv");
@@ -20,6 +28,7 @@ pub(super) struct Knowledge {
     pub(super) names: FieldNames,
     pub(super) limits: Thresholds,
     pub(super) facts: Facts,
+    rules: Rules,
     loaded: Loaded,
     asked: BTreeSet<String>,
 }
@@ -57,9 +66,23 @@ impl Knowledge {
                 xids: read_xids("catalogue/telemetry_xid.csv", XIDS)?,
                 ..Facts::default()
             },
+            rules: audit::thresholds(flags.rules.as_deref())?,
             loaded: catalogue::load(&context.overrides)?,
             asked: BTreeSet::new(),
         })
+    }
+
+    /// Everything that is wrong now. What a GPU needs is told as an audit tells it, with the GPUs that are
+    /// watched as those that may be proposed.
+    pub(super) fn found(&self, state: &State) -> Vec<Finding> {
+        let devices = self.facts.devices.values();
+        let candidates: Vec<String> = devices.map(|device| device.name.clone()).collect();
+        let market = Market::new(&self.loaded.catalogue, &candidates, &BTreeMap::new());
+        let sizing = Sizing {
+            rules: &self.rules,
+            market: &market,
+        };
+        findings(state, &self.limits, &self.facts, Some(&sizing))
     }
 
     /// Looks products up that were not seen before.

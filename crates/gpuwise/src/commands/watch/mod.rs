@@ -14,7 +14,7 @@ mod tokens;
 use super::{Answer, Context};
 use crate::{error::Problem, output};
 use anstream::stream::IsTerminal as _;
-use gpuwise_measure::telemetry::{Changes, State, findings};
+use gpuwise_measure::telemetry::{Changes, State};
 use gpuwise_read::telemetry::read_duration;
 use knowledge::Knowledge;
 use sources::Source;
@@ -80,6 +80,10 @@ pub(crate) struct Flags {
     /// Thresholds of your own over ours: TOML as catalogue/telemetry.toml
     #[arg(long, value_name = "FILE")]
     pub(super) thresholds: Option<PathBuf>,
+    /// What decides whether a GPU is too large, of your own over ours: TOML as `gpuwise audit --rules`
+    /// takes it
+    #[arg(long, value_name = "FILE")]
+    pub(super) rules: Option<PathBuf>,
     /// Names of metrics of your own beside ours: CSV as catalogue/telemetry_fields.csv
     #[arg(long, value_name = "FILE")]
     pub(super) names: Option<PathBuf>,
@@ -117,7 +121,7 @@ pub(crate) struct Flags {
 }
 
 fn duration(text: &str) -> Result<f64, String> {
-    read_duration(text).map_err(|error| error.to_string())
+    read_duration(text).map_err(|error| error.problem)
 }
 
 pub(crate) fn run(context: &Context, flags: &Flags) -> anyhow::Result<Answer> {
@@ -263,7 +267,7 @@ impl Session<'_> {
             now
         };
         self.knowledge.learn(&self.state);
-        let mut found = findings(&self.state, &self.knowledge.limits, &self.knowledge.facts);
+        let mut found = self.knowledge.found(&self.state);
         if self.flags.nvml {
             // Process ids are this machine's.
             found.extend(near::far(&self.state));
