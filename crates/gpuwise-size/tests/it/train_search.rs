@@ -541,6 +541,29 @@ fn a_plan_that_may_run_out_comes_after_those_that_do_not() {
 }
 
 #[test]
+fn small_hosts_are_joined_only_where_their_network_is_known() {
+    let known = gpu_catalogue();
+    let architecture = model("meta-llama/Llama-3.1-8B");
+    for gpu in &known.gpus {
+        let market = Market {
+            gpus: vec![gpu],
+            ..market()
+        };
+        let job = TrainingJob {
+            tokens: Some(50_000_000_000),
+            within: Some(86_400.0),
+            ..TrainingJob::default()
+        };
+        let machines = Machines::Offered(market);
+        for plan in train(&request(&architecture, &known, machines, job), &TOY).plans {
+            let hosts = plan.gpus > u64::from(plan.gpus_per_host.max(plan.domain));
+            let network = plan.needs.network_has.is_some();
+            assert!(!hosts || network || plan.gpus_per_host >= 8, "{plan:?}");
+        }
+    }
+}
+
+#[test]
 fn the_bill_is_price_by_time_rounded_once() {
     let known = gpu_catalogue();
     let architecture = model("meta-llama/Llama-3.1-8B");

@@ -414,9 +414,9 @@ fn what_is_offloaded_is_never_held_beside() {
                 "{at}"
             );
             if framework == Framework::PyTorch && method == Method::Full {
-                // Shards, gradients and moments: 12 bytes of each eighth, but for a layer's gradients.
+                // Shards, gradients and moments in BF16: 8 bytes of each eighth, but for a layer's gradients.
                 let moved = now - peak(&architecture, &with(false, true, false));
-                assert!(moved > 0.7 * 12.0 * 8.03e9 / 8.0, "{at}: {moved}");
+                assert!(moved > 0.9 * 8.0 * 8.03e9 / 8.0, "{at}: {moved}");
             }
         }
     }

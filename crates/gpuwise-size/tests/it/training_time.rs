@@ -194,7 +194,7 @@ fn a_second_forward_pass_is_a_third_of_a_full_step_and_half_of_one_with_a_frozen
         let again = time(name, "H100", &setup(Recompute::Full));
         let plain = time(name, "H100", &setup(Recompute::None));
         assert!(part(&plain, StepCause::Recompute).abs() < f64::EPSILON);
-        let (mfu, hfu) = (again.mfu.unwrap().value, again.hfu.unwrap().value);
+        let (mfu, hfu) = (again.mfu.expect("MFU").value, again.hfu.expect("HFU").value);
         (
             hfu / mfu - 1.0,
             part(&again, StepCause::Recompute)
