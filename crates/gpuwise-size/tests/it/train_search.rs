@@ -498,11 +498,12 @@ fn hosts_of_ones_own_are_all_used_unless_gpu_hours_are_what_counts() {
             ..TrainingJob::default()
         };
         let mut asked = request(&architecture, &known, Machines::Offered(market), job);
+        asked.choices.global_batch = None;
         asked.rank = rank;
         let best = train(&asked, &toy).plans.swap_remove(0);
         (best.gpus, best.run.expect("a run").total.value)
     };
-    for owned in [2, 4, 8] {
+    for owned in [2, 3, 6, 8] {
         let (count, seconds) = gpus(owned, None);
         assert_eq!(count, u64::from(owned));
         assert_eq!(gpus(owned, Some(RankBy::Time)), (count, seconds));

@@ -85,7 +85,16 @@ fn offered<'a>(catalogue: &'a Catalogue, market: &Market<'a>) -> Vec<Candidate<'
             .chain(owned(market, gpu).map(u64::from))
             .max()
             .unwrap_or(0);
-        for count in counts(largest, market.most) {
+        let mut sizes = counts(largest, market.most);
+        // All that are owned, whatever instances are rented out.
+        sizes.extend(
+            owned(market, gpu)
+                .map(u64::from)
+                .filter(|own| *own <= market.most),
+        );
+        sizes.sort_unstable();
+        sizes.dedup();
+        for count in sizes {
             let mut cluster = cluster(catalogue, gpu, count);
             cluster.per_host = cluster
                 .per_host
