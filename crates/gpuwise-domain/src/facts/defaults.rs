@@ -81,7 +81,8 @@ pub fn default_settings(
             "mem_fraction_static",
             "kv_cache_free_gpu_memory_fraction",
         ])
-        .unwrap_or(1.0),
+        .unwrap_or(1.0)
+        .clamp(0.0, 1.0),
         block: count(&["block_size", "page_size"]).unwrap_or(1),
         eager: false,
     }

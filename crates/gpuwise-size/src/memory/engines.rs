@@ -64,7 +64,7 @@ pub(crate) fn sglang_fraction(visible: f64, layout: Layout, batched_tokens: u64)
     if gib > 60.0 {
         reserved = reserved.max(10_240.0);
     }
-    1.0 - reserved * MIB / visible
+    (1.0 - reserved * MIB / visible).max(0.0)
 }
 
 /// The static fraction is what holds weights and cache.

@@ -498,11 +498,12 @@ fn hosts_of_ones_own_are_all_used_unless_gpu_hours_are_what_counts() {
             ..TrainingJob::default()
         };
         let mut asked = request(&architecture, &known, Machines::Offered(market), job);
+        asked.choices.global_batch = None;
         asked.rank = rank;
         let best = train(&asked, &toy).plans.swap_remove(0);
         (best.gpus, best.run.expect("a run").total.value)
     };
-    for owned in [2, 4, 8] {
+    for owned in [2, 3, 6, 8] {
         let (count, seconds) = gpus(owned, None);
         assert_eq!(count, u64::from(owned));
         assert_eq!(gpus(owned, Some(RankBy::Time)), (count, seconds));
@@ -538,6 +539,29 @@ fn a_plan_that_may_run_out_comes_after_those_that_do_not() {
         plan.memory.fullest().expect("a rank").reserved
     };
     assert!(held(&unsure[0]).high <= TOY.usable && held(&unsure[0]).value <= held(&sure[0]).value);
+}
+
+#[test]
+fn small_hosts_are_joined_only_where_their_network_is_known() {
+    let known = gpu_catalogue();
+    let architecture = model("meta-llama/Llama-3.1-8B");
+    for gpu in &known.gpus {
+        let market = Market {
+            gpus: vec![gpu],
+            ..market()
+        };
+        let job = TrainingJob {
+            tokens: Some(50_000_000_000),
+            within: Some(86_400.0),
+            ..TrainingJob::default()
+        };
+        let machines = Machines::Offered(market);
+        for plan in train(&request(&architecture, &known, machines, job), &TOY).plans {
+            let hosts = plan.gpus > u64::from(plan.gpus_per_host.max(plan.domain));
+            let network = plan.needs.network_has.is_some();
+            assert!(!hosts || network || plan.gpus_per_host >= 8, "{plan:?}");
+        }
+    }
 }
 
 #[test]

@@ -376,6 +376,52 @@ fn peak(architecture: &Architecture, setup: &TrainingSetup) -> f64 {
     memory.fullest().expect("a rank").peak.value
 }
 
+/// What is kept on the host is not kept on the GPU, whatever is trained.
+#[test]
+fn what_is_offloaded_is_never_held_beside() {
+    let architecture = model("meta-llama/Llama-3.1-8B");
+    for method in [Method::Full, adapter("lora", Some(16), &[])] {
+        for (framework, sharding) in [
+            (Framework::HuggingFace, Sharding::None),
+            (Framework::HuggingFace, Sharding::Full),
+            (Framework::PyTorch, Sharding::Full),
+        ] {
+            let plain = TrainingSetup {
+                method: method.clone(),
+                framework,
+                sharding,
+                recompute: Recompute::Full,
+                layout: TrainingLayout::data(8),
+                global_batch: 32,
+                ..one_gpu(4096, 1)
+            };
+            let with = |optimizer, parameters, activations| TrainingSetup {
+                offload: Offload {
+                    optimizer,
+                    parameters,
+                    activations,
+                },
+                ..plain.clone()
+            };
+            let now = peak(&architecture, &plain);
+            let at = format!("{framework:?} {sharding:?} {method:?}");
+            assert!(
+                peak(&architecture, &with(true, false, false)) <= now,
+                "{at}"
+            );
+            assert!(
+                peak(&architecture, &with(false, false, true)) <= now,
+                "{at}"
+            );
+            if framework == Framework::PyTorch && method == Method::Full {
+                // Shards, gradients and moments in BF16: 8 bytes of each eighth, but for a layer's gradients.
+                let moved = now - peak(&architecture, &with(false, true, false));
+                assert!(moved > 0.9 * 8.0 * 8.03e9 / 8.0, "{at}: {moved}");
+            }
+        }
+    }
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 

@@ -194,7 +194,7 @@ fn a_second_forward_pass_is_a_third_of_a_full_step_and_half_of_one_with_a_frozen
         let again = time(name, "H100", &setup(Recompute::Full));
         let plain = time(name, "H100", &setup(Recompute::None));
         assert!(part(&plain, StepCause::Recompute).abs() < f64::EPSILON);
-        let (mfu, hfu) = (again.mfu.unwrap().value, again.hfu.unwrap().value);
+        let (mfu, hfu) = (again.mfu.expect("MFU").value, again.hfu.expect("HFU").value);
         (
             hfu / mfu - 1.0,
             part(&again, StepCause::Recompute)
@@ -212,6 +212,51 @@ fn a_second_forward_pass_is_a_third_of_a_full_step_and_half_of_one_with_a_frozen
     // Of quantized weights writing them out is done again too: no share is larger than the matmuls'.
     let quantized = share(&lora(BaseStorage::Nf4 { double: true }));
     assert!(quantized.1 > frozen.1 && quantized.1 < 0.5, "{quantized:?}");
+}
+
+/// What lies on the host comes over its link, whatever is trained.
+#[test]
+fn nothing_is_offloaded_for_free() {
+    for method in [
+        Method::Full,
+        lora(BaseStorage::SixteenBit),
+        lora(BaseStorage::EightBit),
+    ] {
+        for framework in [Framework::HuggingFace, Framework::PyTorch] {
+            let setup = |offload| TrainingSetup {
+                method: method.clone(),
+                framework,
+                recipe: Recipe::PureBf16,
+                sharding: Sharding::Full,
+                recompute: Recompute::Full,
+                offload,
+                ..megatron(TrainingLayout::data(8), 4096, 64)
+            };
+            let seconds = |optimizer, parameters, activations| {
+                let offload = Offload {
+                    optimizer,
+                    parameters,
+                    activations,
+                };
+                time("meta-llama/Llama-3.1-8B", "H100", &setup(offload))
+                    .step
+                    .value
+            };
+            let here = seconds(false, false, false);
+            assert!(
+                seconds(true, false, false) > here,
+                "{framework:?} {method:?}"
+            );
+            assert!(
+                seconds(false, true, false) > here,
+                "{framework:?} {method:?}"
+            );
+            assert!(
+                seconds(false, false, true) > here,
+                "{framework:?} {method:?}"
+            );
+        }
+    }
 }
 
 /// Whatever is trained on whatever: no share of the peak, nor its range, is beyond it.

@@ -1,8 +1,12 @@
 //! Tables of a bill.
 
 use super::words::{band_share, cents, input_value, money, ranged};
-use crate::table::{Cell, Column, Table};
-use gpuwise_domain::bill::{Amount, Bill, CalendarMonth, Strategy};
+use crate::{
+    figures::percent,
+    table::{Cell, Column, Table},
+};
+use gpuwise_domain::bill::{Amount, Bill, CalendarMonth, CostKey, SheetRow, Strategy};
+use gpuwise_units::{Fraction, significant};
 use serde_json::{Value, json};
 
 /// Every strategy with what it comes to, cheapest first, unknown ones last.
@@ -72,7 +76,25 @@ pub fn strategies(bill: &Bill) -> Table {
     table.footnote(
         "Ranges are 80 %. Discounted to the first month; what hosts are worth at the end is taken off.",
     );
+    if let Some(duty) = duty(bill).filter(|_| !bill.units.is_empty()) {
+        let share = percent(duty.as_f64());
+        table.footnote(if duty == Fraction::ONE {
+            format!("Prices of what is served: at {share} of the peak load in the mean, all hours (--duty).")
+        } else {
+            format!(
+                "Prices of what is served: at {share} of the peak load in the mean (--duty). `plan` prices tokens at the full load of all hours, --duty 100%: then a host serves {} times as much.",
+                significant(1.0 / duty.as_f64(), 3)
+            )
+        });
+    }
     table
+}
+
+/// The mean load over the peak that what is served is counted at.
+fn duty(bill: &Bill) -> Option<Fraction> {
+    let named = |row: &&SheetRow| row.key == CostKey::Duty.name();
+    let row = bill.sheet.rows.iter().find(named)?;
+    Some(row.cells.first()?.value)
 }
 
 /// What to know of a strategy whose price is known.
@@ -213,6 +235,7 @@ pub fn json(bill: &Bill) -> Value {
         "horizon_months": bill.horizon,
         "hosts_now": bill.hosts_now,
         "load_unit": bill.load_unit,
+        "mean_over_peak_load": duty(bill).map(Fraction::as_f64),
         "cheapest": bill.cheapest.map(Strategy::key),
         "owning_less_renting": bill.owning_less_renting.as_ref().map(amount),
         "owned_gpu_hour": bill.owned_gpu_hour.as_ref().map(amount),

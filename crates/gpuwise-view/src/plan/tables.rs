@@ -279,6 +279,10 @@ fn footnotes(sizing: &Sizing, table: &mut Table) {
     if list.iter().any(|d| d.cost.per_hour.is_none()) {
         reading += " – the price is not known; --prices FILE brings your own.";
     }
+    if list.iter().any(|d| d.cost.per_million_output.is_some()) {
+        reading +=
+            " Prices of tokens: at the asked load at all hours; `tco` takes a mean below the peak.";
+    }
     for (index, deployment) in list.iter().enumerate() {
         let idle = deployment.rental.as_ref().map_or(0, |rental| rental.idle);
         if idle > 0 {

@@ -12,6 +12,7 @@ use gpuwise_domain::{
     evidence::EvidenceRow,
     facts::EngineFacts,
     media::MediaBenchmark,
+    offer::Offer,
 };
 use gpuwise_read::catalogue::{self as read, CatalogueError, ModelCatalogue, NetworkCatalogue};
 use std::{
@@ -187,8 +188,33 @@ fn add_file(loaded: &mut Loaded, kind: Kind, file: PathBuf) -> anyhow::Result<()
     Ok(())
 }
 
-/// A price list of the user's: its GPUs may be called by any of their names.
+/// The offers of price lists of the user's own, later files over earlier ones.
+///
+/// # Errors
+/// When a file cannot be read, is no price list, or names a GPU that is not known.
+pub(crate) fn listed(files: &[PathBuf], catalogue: &Catalogue) -> anyhow::Result<Vec<Offer>> {
+    let mut all = Vec::new();
+    for file in files {
+        let shown = file.display().to_string();
+        let text = fs::read_to_string(file)
+            .map_err(|error| Problem::new(format!("cannot read {shown}")).because(error))?;
+        merge::over(
+            &mut all,
+            own_offers(catalogue, &shown, &text)?,
+            merge::same_offer,
+        );
+    }
+    Ok(all)
+}
+
 fn add_offers(catalogue: &mut Catalogue, file: &str, text: &str) -> anyhow::Result<()> {
+    let offers = own_offers(catalogue, file, text)?;
+    merge::over(&mut catalogue.offers, offers, merge::same_offer);
+    Ok(())
+}
+
+/// A price list of the user's: its GPUs may be called by any of their names.
+fn own_offers(catalogue: &Catalogue, file: &str, text: &str) -> anyhow::Result<Vec<Offer>> {
     let mut offers = read::read_offers(file, text)?;
     for offer in &mut offers {
         let Some(gpu) = catalogue.gpu(&offer.gpu) else {
@@ -204,8 +230,7 @@ fn add_offers(catalogue: &mut Catalogue, file: &str, text: &str) -> anyhow::Resu
         };
         offer.gpu.clone_from(&gpu.name);
     }
-    merge::over(&mut catalogue.offers, offers, merge::same_offer);
-    Ok(())
+    Ok(offers)
 }
 
 /// The catalogue files at a place: itself, or those of a directory in the order of their names.

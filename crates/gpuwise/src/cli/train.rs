@@ -50,7 +50,7 @@ pub(crate) struct MethodFlags {
     /// How logits become a loss: eager, fused, chunked or vocabulary-parallel [default: the framework's]
     #[arg(long, value_name = "NAME")]
     pub(crate) loss: Option<String>,
-    /// The graph is compiled (torch.compile)
+    /// Recipes of --emit compile the graph (torch.compile); speed and memory are taken as without
     #[arg(long)]
     pub(crate) compile: bool,
 }

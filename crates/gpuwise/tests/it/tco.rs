@@ -81,6 +81,154 @@ fn bad_input_is_refused_with_what_to_do() {
     assert!(ran.err.contains("--capital"), "{}", ran.err);
 }
 
+/// A deployment that is rented, saved in `deployment.json`.
+fn saved(place: &Place) -> Value {
+    let plan = [
+        "plan",
+        "llama-3.1-8b",
+        "--rate",
+        "4",
+        "--isl",
+        "1000",
+        "--osl",
+        "200",
+        "--gpu",
+        "H100",
+        "--top",
+        "1",
+        "--save",
+        "deployment.json",
+    ];
+    assert_eq!(place.run(&plan).code, 0);
+    let text = std::fs::read_to_string(place.path("deployment.json")).expect("a file");
+    serde_json::from_str(&text).expect("JSON")
+}
+
+/// What a unit costs in a strategy.
+fn unit(bill: &Value, strategy: &str, at: usize) -> f64 {
+    let rows = bill["strategies"].as_array().expect("strategies");
+    let row = rows.iter().find(|row| row["strategy"] == strategy);
+    let row = row.unwrap_or_else(|| panic!("{strategy} is not in {bill}"));
+    let cost = row["per_unit"][at]["cost"]["value"].as_str();
+    cost.and_then(|cost| cost.parse().ok())
+        .unwrap_or_else(|| panic!("{row}"))
+}
+
+#[test]
+fn a_token_costs_what_plan_says_where_the_load_is_the_same_and_says_at_which_load() {
+    let place = Place::new();
+    let deployment = saved(&place);
+    let cost = &deployment["deployment"]["cost"];
+    let bill = |more: &[&str]| {
+        let head = [
+            "tco",
+            "deployment.json",
+            "--horizon",
+            "1mo",
+            "--growth",
+            "0%/month",
+        ];
+        place.json(&[&head[..], more].concat())
+    };
+    let (full, half) = (bill(&["--duty", "100%"]), bill(&["--duty", "50%"]));
+    for (at, name) in ["input_per_million_tokens", "output_per_million_tokens"]
+        .iter()
+        .enumerate()
+    {
+        let planned = cost[name].as_f64().expect("a price");
+        let billed = unit(&full, "on_demand", at);
+        assert!(
+            (billed / planned - 1.0).abs() < 1e-3,
+            "{name}: {billed} against {planned}"
+        );
+        // All hours are paid for, and half of the tokens served.
+        let idle = unit(&half, "on_demand", at);
+        assert!(
+            (idle / billed - 2.0).abs() < 1e-2,
+            "{name}: {idle} against {billed}"
+        );
+    }
+    assert_eq!(half["mean_over_peak_load"], 0.5);
+    let told = place.run(&["tco", "deployment.json"]);
+    assert!(
+        told.out
+            .contains("at 50 % of the peak load in the mean (--duty)"),
+        "{}",
+        told.out
+    );
+}
+
+#[test]
+fn a_price_list_of_ones_own_is_what_is_billed() {
+    let place = Place::new();
+    let deployment = saved(&place);
+    let rental = &deployment["deployment"]["rental"];
+    let row = |price: &str| {
+        let text = |key: &str| rental[key].as_str().expect("text").to_owned();
+        format!(
+            "provider,instance,region,gpu,gpus,usd_per_hour,spot_usd_per_hour,date,source\n\
+             ours,big,here,H100,8,1.00,,2026-11-01,contract\n\
+             {},{},{},H100,1,{price},,2026-11-01,contract\n\
+             ours,small,here,H100,1,0.50,,2026-11-01,contract\n",
+            text("provider"),
+            text("instance"),
+            text("region")
+        )
+    };
+    place.write("one.csv", row("1.00"));
+    place.write("two.csv", row("2.00"));
+    let total = |arguments: &[&str]| {
+        let ran = place.json(
+            &[
+                &["tco"],
+                arguments,
+                &["--horizon", "1mo", "--growth", "0%/month"],
+            ]
+            .concat(),
+        );
+        let rows = ran["strategies"].as_array().expect("strategies").clone();
+        let row = rows.into_iter().find(|row| row["strategy"] == "on_demand");
+        row.map(|row| row["total"]["value"].clone()).expect("a row")
+    };
+    // 730 hours of the instance that the deployment names.
+    assert_eq!(total(&["deployment.json", "--prices", "one.csv"]), "730.00");
+    assert_eq!(
+        total(&["deployment.json", "--prices", "two.csv"]),
+        "1460.00"
+    );
+    // Of hosts that flags describe the cheapest that is listed; a flag is above every list.
+    let hosts = [
+        "--gpu",
+        "H100",
+        "--gpus-per-host",
+        "1",
+        "--prices",
+        "one.csv",
+    ];
+    assert_eq!(total(&hosts), "365.00");
+    let given = [&hosts[..], &["--on-demand", "3USD/h"]].concat();
+    assert_eq!(total(&given), "2190.00");
+    let ran = place.run(&[
+        "tco",
+        "--gpu",
+        "H100",
+        "--gpus-per-host",
+        "4",
+        "--prices",
+        "one.csv",
+    ]);
+    assert_eq!(ran.code, 2);
+    assert!(
+        ran.err.contains("4 × H100") && ran.err.contains("listed are"),
+        "{}",
+        ran.err
+    );
+    // A deployment bears its load on its own GPU.
+    let ran = place.run(&["tco", "deployment.json", "--gpu", "A100"]);
+    assert_eq!(ran.code, 2);
+    assert!(ran.err.contains("sized on H100"), "{}", ran.err);
+}
+
 #[test]
 fn given_months_may_fall_and_a_short_life_is_replaced() {
     let place = Place::new();

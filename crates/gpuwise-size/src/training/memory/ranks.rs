@@ -97,7 +97,8 @@ impl<'a> Place<'a> {
 
     fn collectives(&self) -> f64 {
         let several = self.setup.layout.gpus() > 1;
-        let bucket = if self.setup.offload.parameters {
+        let zero = self.setup.framework != Framework::PyTorch;
+        let bucket = if self.setup.offload.parameters && zero {
             REDUCE_BUCKET * element(self.setup.recipe)
         } else {
             0.0
@@ -255,10 +256,18 @@ fn offload(
         host += states.master + states.gradients;
         states.temporary = 0.0;
         states.master = 0.0;
-        // Gradients leave as soon as a layer's are made.
-        states.gradients = element(setup.recipe) * parameters.layer;
+        // Gradients leave as soon as a layer's are made; those of adapters are less than that.
+        let layer = element(setup.recipe) * parameters.layer;
+        states.gradients = states.gradients.min(layer);
     }
-    if setup.offload.parameters {
+    if setup.offload.parameters && setup.framework == Framework::PyTorch {
+        // FSDP keeps whole shards on the host, and steps there; what it gathers stays as it is.
+        host += states.weights + states.master + states.moments + states.gradients;
+        (states.weights, states.master, states.moments) = (0.0, 0.0, 0.0);
+        states.temporary = 0.0;
+        let layer = element(setup.recipe) * parameters.layer;
+        states.gradients = states.gradients.min(layer);
+    } else if setup.offload.parameters {
         host += states.weights;
         let each = if parameters.all() > 0.0 {
             states.weights / parameters.all()

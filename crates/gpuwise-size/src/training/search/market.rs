@@ -12,6 +12,8 @@ use gpuwise_domain::{
     offer::{Host, Offer, Terms},
 };
 
+/// GPUs of a host that is built to train with others.
+const TRAINING_HOST: u32 = 8;
 /// The domain of a link beyond which it joins hosts of a rack.
 const HOST_DOMAIN: u32 = 16;
 
@@ -83,7 +85,16 @@ fn offered<'a>(catalogue: &'a Catalogue, market: &Market<'a>) -> Vec<Candidate<'
             .chain(owned(market, gpu).map(u64::from))
             .max()
             .unwrap_or(0);
-        for count in counts(largest, market.most) {
+        let mut sizes = counts(largest, market.most);
+        // All that are owned, whatever instances are rented out.
+        sizes.extend(
+            owned(market, gpu)
+                .map(u64::from)
+                .filter(|own| *own <= market.most),
+        );
+        sizes.sort_unstable();
+        sizes.dedup();
+        for count in sizes {
             let mut cluster = cluster(catalogue, gpu, count);
             cluster.per_host = cluster
                 .per_host
@@ -93,6 +104,9 @@ fn offered<'a>(catalogue: &'a Catalogue, market: &Market<'a>) -> Vec<Candidate<'
             };
             if rental.provider != "owned" {
                 described(catalogue, &rental, &mut cluster);
+                if apart(&cluster) {
+                    continue;
+                }
             }
             out.push(Candidate {
                 cluster,
@@ -101,6 +115,13 @@ fn offered<'a>(catalogue: &'a Catalogue, market: &Market<'a>) -> Vec<Candidate<'
         }
     }
     out
+}
+
+/// Whether hosts meet over a network that nobody has told, and are too small for one to be built for
+/// them: instances of one or a few GPUs are not sold to be trained on together.
+fn apart(cluster: &Cluster<'_>) -> bool {
+    let joined = cluster.gpus <= u64::from(cluster.domain.max(cluster.per_host));
+    !joined && cluster.network.is_none() && cluster.per_host < TRAINING_HOST
 }
 
 /// What the catalogue knows of the host that is rented.

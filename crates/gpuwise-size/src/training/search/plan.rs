@@ -401,6 +401,13 @@ fn notes(request: &TrainRequest<'_>) -> Vec<String> {
                 .into(),
         );
     }
+    if choices.compiled {
+        notes.push(
+            "a compiled graph is taken to be as fast and as large as one that is not: no measured runs tell them \
+             apart; --emit writes it into the recipe"
+                .into(),
+        );
+    }
     if request.job.tokens.is_none() {
         notes.push(
             "no tokens are stated: days, money and energy of the run cannot be told; --tokens states them"

@@ -11,7 +11,7 @@ use alloc::{
     string::{String, ToString},
     vec::Vec,
 };
-use gpuwise_domain::training::Framework;
+use gpuwise_domain::training::{Framework, Recompute};
 
 /// A choice that cannot be met.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -34,6 +34,7 @@ fn refusal(why: impl Into<String>, nearest: Vec<String>) -> Refusal {
 pub fn refusals(shape: &Shape, choices: &TrainChoices, cluster: &Cluster<'_>) -> Vec<Refusal> {
     let mut out = Vec::new();
     out.extend(framework(choices));
+    out.extend(offload(choices));
     out.extend(tensor(shape, choices, cluster));
     out.extend(pipeline(shape, choices));
     out.extend(experts(shape, choices));
@@ -46,6 +47,19 @@ pub fn refusals(shape: &Shape, choices: &TrainChoices, cluster: &Cluster<'_>) ->
         out.extend(batch(shape, choices, cluster));
     }
     out
+}
+
+fn offload(choices: &TrainChoices) -> Option<Refusal> {
+    let stated = choices.recompute.filter(|r| *r != Recompute::Full)?;
+    choices.offload.activations.then(|| {
+        refusal(
+            format!(
+                "--offload activations: with --recompute {} no layer's input is kept apart that could be offloaded",
+                stated.name()
+            ),
+            alloc::vec!["--recompute full".into()],
+        )
+    })
 }
 
 fn framework(choices: &TrainChoices) -> Option<Refusal> {

@@ -269,6 +269,8 @@ pub(crate) fn micro_batches(choices: &TrainChoices, placement: &Placement, batch
 pub(crate) fn recomputes(choices: &TrainChoices, framework: Framework) -> Vec<Recompute> {
     match (choices.recompute, framework) {
         (Some(stated), _) => vec![stated],
+        // What is offloaded is what checkpointed layers keep.
+        (None, _) if choices.offload.activations => vec![Recompute::Full],
         (None, Framework::Megatron) => Recompute::ALL.to_vec(),
         (None, _) => vec![Recompute::None, Recompute::Full],
     }

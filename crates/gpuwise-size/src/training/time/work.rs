@@ -6,7 +6,7 @@ use super::{
 };
 use gpuwise_domain::{
     model::{Architecture, Tensor},
-    training::{BaseStorage, Method, Recipe, Recompute, Sharding, TrainingSetup},
+    training::{BaseStorage, Framework, Method, Recipe, Recompute, Sharding, TrainingSetup},
 };
 
 /// Amounts of one micro-batch on one GPU (the mean over pipeline stages), and of one step.
@@ -181,6 +181,10 @@ impl StepWork {
             gpus: layout.gpus() as f64,
             ..Self::default()
         };
+        if setup.offload.activations && setup.recompute == Recompute::Full {
+            // The input of each layer in 16 bits, to the host and back.
+            work.offloaded = 2.0 * 2.0 * totals.layers * hidden * share * work.micro_batches;
+        }
         work.schedule(architecture, setup);
         work.links(setup, system, &totals, tokens, hidden);
         work.states(
@@ -281,7 +285,9 @@ impl StepWork {
                 dense / replicas + experts / expert_replicas
             };
             self.optimizer = 30.0 * updated;
-            if setup.offload.optimizer {
+            // FSDP steps where its shards are.
+            let shards = setup.offload.parameters && setup.framework == Framework::PyTorch;
+            if setup.offload.optimizer || shards {
                 self.offloaded += 16.0 * updated;
             }
             if setup.offload.parameters {
@@ -304,6 +310,16 @@ impl StepWork {
         if matches!(setup.sharding, Sharding::Full) && replicas > 1.0 {
             // Gathered as they are stored, forward and backward.
             self.gathers = 2.0 * stored * held;
+        }
+        if setup.offload.parameters {
+            let sharing = match setup.sharding {
+                Sharding::Full => replicas,
+                _ => 1.0,
+            };
+            self.offloaded += 2.0 * stored * held / sharing * self.micro_batches;
+        }
+        if setup.offload.optimizer {
+            self.offloaded += 16.0 * trained;
         }
         if matches!(
             adapter.base,

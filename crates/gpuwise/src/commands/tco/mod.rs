@@ -1,6 +1,7 @@
 //! `gpuwise tco`: what hosts cost over years, rented, owned, or both.
 
 mod assumptions;
+mod prices;
 mod subject;
 
 use super::{Answer, Context};

@@ -1,14 +1,19 @@
 //! What is billed: hosts, what they bear and serve, what is known of their prices and power.
 
-use crate::{catalogue::Loaded, cli::Tco, error::Problem, names, simulation};
+use crate::{
+    catalogue::{self, Loaded},
+    cli::Tco,
+    error::Problem,
+    names, simulation,
+};
 use gpuwise_domain::{
     bill::{CostInput, CostKey, CostRow, ServedUnit, UnitShare},
     deployment::{Deployment, Rental, Saved},
-    offer::{Host, Offer, Terms},
+    offer::Host,
     workload::Traffic,
 };
 use gpuwise_read::bill::{self as read, Planned, PlannedUnit};
-use gpuwise_units::{Currency, Fraction, HourlyPrice};
+use gpuwise_units::{Currency, Fraction};
 use std::{fs, path::Path};
 
 /// Hours of a month.
@@ -86,6 +91,18 @@ impl Subject {
             .and_then(|deployment| deployment.rental.as_ref())
             .or(of_plan);
         let hosts = &flags.hosts;
+        let sized_on = deployment.map(|deployment| &deployment.gpu);
+        let sized_on = sized_on.or(planned.as_ref().map(|planned| &planned.gpu));
+        if let (Some(name), Some(sized_on)) = (&hosts.gpu, sized_on) {
+            let asked = &names::gpu(&loaded.catalogue, "--gpu", name)?.name;
+            if asked != sized_on {
+                return Err(Problem::new(format!(
+                    "--gpu {name}: the deployment was sized on {sized_on}, and on {asked} it serves another load"
+                ))
+                .hint("plan it on that GPU, or describe the hosts by flags alone")
+                .into());
+            }
+        }
         let gpu = match (&hosts.gpu, deployment) {
             (Some(name), _) => Some(names::gpu(&loaded.catalogue, "--gpu", name)?.name.clone()),
             (None, Some(deployment)) => Some(deployment.gpu.clone()),
@@ -130,9 +147,16 @@ impl Subject {
                 .map_err(|error| Problem::new(format!("--headroom: {error}")))?;
         }
         subject.bears(headroom)?;
-        if let Some(rental) = rental {
-            subject.priced_by(rental, &loaded.catalogue.offers, currency);
-        }
+        let listed = match flags.money.prices.as_slice() {
+            [] => None,
+            files => Some(catalogue::listed(files, &loaded.catalogue)?),
+        };
+        subject.priced(
+            rental,
+            listed.as_deref(),
+            &loaded.catalogue.offers,
+            currency,
+        )?;
         subject.largest_power(&loaded.catalogue.hosts, loaded);
         let model = deployment.map(|deployment| &deployment.model);
         let model = model.or(planned.as_ref().map(|planned| &planned.model));
@@ -300,44 +324,6 @@ impl Subject {
         }
     }
 
-    /// Prices of the offer that the deployment names, at all terms that it has.
-    fn priced_by(&mut self, rental: &Rental, offers: &[Offer], currency: Currency) {
-        let same = |offer: &&Offer| {
-            offer.provider == rental.provider
-                && offer.instance == rental.instance
-                && offer.region == rental.region
-        };
-        let offer = offers.iter().find(same);
-        let mut left_out = false;
-        for (terms, key) in [
-            (Terms::OnDemand, CostKey::OnDemand),
-            (Terms::Reserved, CostKey::Reserved),
-            (Terms::Spot, CostKey::Spot),
-        ] {
-            let own = rental.price.filter(|_| rental.terms == terms);
-            let price = own.or_else(|| offer.and_then(|offer| offer.price(terms)));
-            let Some(HourlyPrice(money)) = price else {
-                continue;
-            };
-            if money.currency != currency {
-                left_out = true;
-                continue;
-            }
-            let value = Fraction::of_money(money);
-            let source = format!(
-                "{} {}, {}: {}",
-                rental.provider, rental.instance, rental.region, rental.source
-            );
-            let date = rental.date.clone();
-            self.row(key, [value; 3], Some(currency), &date, &source);
-        }
-        if left_out {
-            self.notes.push(format!(
-                "The offer's prices are not in {currency} and were left out: give --on-demand."
-            ));
-        }
-    }
-
     /// The largest power of a host like these, by the GPU.
     fn largest_power(&mut self, hosts: &[Host], loaded: &Loaded) {
         let Some(gpu) = self.gpu.clone() else { return };
@@ -362,7 +348,7 @@ impl Subject {
         }
     }
 
-    fn row(
+    pub(super) fn row(
         &mut self,
         key: CostKey,
         [low, value, high]: [Fraction; 3],
