@@ -170,7 +170,7 @@ def shapes(check, gpuwise, wide):
         lengths(check, " ".join(flags), runs, rows)
     runs, rows, _ = bench(gpuwise, wide, "--rate", "5..80", "--isl", ISL, "--osl", 16, "--duration", "3s", "--points", 4, "--slo", "ttft=p95:60s")
     check.that(
-        runs["ladder"]["knee"]["load"] == 80 and len(runs["runs"]) <= 4, "the search climbs to the end of its range"
+        runs["ladder"]["knee"]["nominal"] == 80 and len(runs["runs"]) <= 4, "the search climbs to the end of its range"
     )
 
 

@@ -24,6 +24,9 @@ pub struct Request {
     pub answer: Option<u64>,
     /// Requests of one session are sent one after the other.
     pub session: Option<u32>,
+    /// No later request is of its session, so that nothing of it need be remembered; false where that
+    /// is not known.
+    pub closes: bool,
     /// Who sends it; 0 where nobody is told apart.
     pub tenant: u16,
     /// The smaller, the sooner, under a priority policy.

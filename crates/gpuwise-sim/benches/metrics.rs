@@ -49,6 +49,7 @@ fn frame() -> Frame {
         origin: Origin::Simulated,
         repeat: Repeat::default(),
         words: String::new(),
+        open: true,
         offered: None,
         in_flight: None,
         spent: Spent::default(),

@@ -238,6 +238,7 @@ fn run(
         origin: Origin::Simulated,
         repeat: Repeat::default(),
         words: "a file of arrivals".into(),
+        open: true,
         offered: None,
         in_flight: None,
         spent: Spent::default(),

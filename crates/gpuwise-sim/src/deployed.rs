@@ -121,7 +121,8 @@ fn settings(
         EngineKind::TensorRtLlm => (
             Policy::TensorRtLlm(TensorRtLlmRules {
                 capacity: Capacity::GuaranteedNoEvict,
-                chunked_context: false,
+                // As launch commands have it: without, a prompt longer than a step is refused.
+                chunked_context: true,
             }),
             stated.block,
             batched,

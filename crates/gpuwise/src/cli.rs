@@ -29,7 +29,8 @@ pub(crate) use plan::{
 };
 pub(crate) use replay::{Durations, Replay};
 pub(crate) use simulate::{
-    ChangeFlags, ClusterFlags, RouterName, RunResultFlags, SharingName, Simulate, Validate,
+    ChangeFlags, ClusterFlags, RouterName, RunResultFlags, SchedulingName, SharingName, Simulate,
+    Validate,
 };
 
 pub(crate) use table::Table;

@@ -341,6 +341,11 @@ fn flag_of(field: &str) -> String {
         "regions" => "--region".into(),
         "spare_replicas" => "--spare".into(),
         "quality_loss" => "--max-quality-loss".into(),
+        // Files and saved deployments alone say these.
+        field @ ("isl_longest" | "osl_longest" | "isl_variation" | "osl_variation"
+        | "peak_rate" | "rates" | "rates_from" | "isl_quantiles" | "osl_quantiles") => {
+            format!("the workload's {field}")
+        }
         other => format!("--{}", other.replace('_', "-")),
     }
 }

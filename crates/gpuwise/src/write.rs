@@ -3,7 +3,7 @@
 use crate::error::Problem;
 use std::{
     fs,
-    io::{self, Write as _},
+    io::{self, Seek as _, Write as _},
     path::{Path, PathBuf},
 };
 use tempfile::NamedTempFile;
@@ -44,6 +44,22 @@ impl Pending {
         Ok(Self { path: path.into() })
     }
 
+    /// A text that is written bit by bit before it is put in the place of the file.
+    ///
+    /// # Errors
+    /// When nothing can be written beside it.
+    #[cfg(feature = "bench")]
+    pub(crate) fn scratch(self) -> anyhow::Result<Scratch> {
+        let file = tempfile::tempfile_in(folder(&self.path)).map_err(|error| {
+            Problem::new(format!("cannot write {}", self.path.display())).because(error)
+        })?;
+        Ok(Scratch {
+            pending: self,
+            lines: io::BufWriter::new(file),
+            fault: None,
+        })
+    }
+
     /// Writes the text into a file beside, and puts that in the place of the file.
     ///
     /// # Errors
@@ -76,14 +92,60 @@ impl Pending {
     }
 }
 
+/// Text that grows on disk, in a file without a name: nothing is left of it when the work is
+/// interrupted. The first fault is kept until it is asked for.
+#[cfg(feature = "bench")]
+#[derive(Debug)]
+pub(crate) struct Scratch {
+    pending: Pending,
+    lines: io::BufWriter<fs::File>,
+    fault: Option<io::Error>,
+}
+
+#[cfg(feature = "bench")]
+impl Scratch {
+    /// Writes some more.
+    pub(crate) fn write(
+        &mut self,
+        content: impl FnOnce(&mut io::BufWriter<fs::File>) -> io::Result<()>,
+    ) {
+        if self.fault.is_none() {
+            self.fault = content(&mut self.lines).err();
+        }
+    }
+
+    /// Puts all of it in the place of the file.
+    ///
+    /// # Errors
+    /// When it cannot be written, or could not be before; nothing is left then.
+    pub(crate) fn finish(self) -> anyhow::Result<()> {
+        let Self {
+            pending,
+            lines,
+            fault,
+        } = self;
+        pending.finish_with(move |file| {
+            if let Some(fault) = fault {
+                return Err(fault);
+            }
+            let mut lines = lines.into_inner().map_err(io::IntoInnerError::into_error)?;
+            lines.rewind()?;
+            io::copy(&mut lines, file).map(drop)
+        })
+    }
+}
+
 /// A new file in the same directory, which goes away unless it is kept.
 fn beside(path: &Path) -> io::Result<NamedTempFile> {
-    let folder = path
-        .parent()
-        .filter(|parent| !parent.as_os_str().is_empty());
     tempfile::Builder::new()
         .prefix(".gpuwise-")
-        .tempfile_in(folder.unwrap_or(Path::new(".")))
+        .tempfile_in(folder(path))
+}
+
+fn folder(path: &Path) -> &Path {
+    path.parent()
+        .filter(|parent| !parent.as_os_str().is_empty())
+        .unwrap_or(Path::new("."))
 }
 
 /// Temporary files are private; a result is as readable as any new file usually is.

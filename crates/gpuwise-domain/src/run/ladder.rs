@@ -46,15 +46,18 @@ pub struct Ladder {
 pub struct Rung {
     /// What it is, where it is more than its load: `one replica lost`.
     pub name: Option<String>,
-    /// The load.
+    /// The load as it was meant: the nominal one.
     pub load: f64,
+    /// Requests a second that were due in the steady window, as chance drew them; `None` where a
+    /// number was kept in flight, or it is not known.
+    pub delivered: Option<f64>,
     /// Time to first token, in seconds; `None` where nothing was served.
     pub ttft: Option<f64>,
     /// Time per output token, in seconds.
     pub tpot: Option<f64>,
     /// End to end, in seconds.
     pub end_to_end: Option<f64>,
-    /// Requests a second that met every target.
+    /// Requests a second that met every target, of those due in the steady window.
     pub goodput: Option<f64>,
     /// Output tokens a second, over the steady window.
     pub output_tokens: Option<f64>,
@@ -71,8 +74,10 @@ pub struct Rung {
 /// The largest load that keeps the promise.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Knee {
-    /// The load.
+    /// The load, as it was delivered where requests come at a rate.
     pub load: f64,
+    /// The nominal load of which chance drew it; `None` where they are the same.
+    pub nominal: Option<f64>,
     /// Lower end of its range.
     pub low: f64,
     /// Upper end of its range.

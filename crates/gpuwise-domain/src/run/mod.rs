@@ -129,8 +129,12 @@ pub struct Repeat {
 pub struct RunTraffic {
     /// In words: `Poisson, 8 requests/s` or `azure_conv.csv, 2 × as fast`.
     pub words: String,
-    /// Requests a second that were due, warm-up included; `None` where a fixed number was in flight.
+    /// Requests a second as they were meant to come: the nominal rate; `None` where a fixed number was
+    /// in flight, or no one rate is meant.
     pub offered: Option<PerSecond>,
+    /// Requests a second that were due in the steady window, as chance drew them; `None` where a fixed
+    /// number was in flight, or the window is empty.
+    pub delivered: Option<PerSecond>,
     /// Requests in flight at most; `None` where nothing was held back.
     pub in_flight: Option<u64>,
     /// Requests that were due.
@@ -300,8 +304,8 @@ pub struct Attainment {
     pub judged: u64,
     /// Share of them that met every target (0 to 1); `None` where nothing is promised or judged.
     pub share: Option<f64>,
-    /// Goodput: requests that met every target a second of the steady window; without a promise
-    /// those served.
+    /// Goodput: requests a second that met every target; without a promise those served. It is a part
+    /// of [`RunReport::steady`]'s throughput, of the same requests over the same time.
     pub goodput: Option<PerSecond>,
 }
 
@@ -351,7 +355,8 @@ pub struct Verdict {
 /// What went through; `None` where the time is zero.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct Throughput {
-    /// Requests served whole a second.
+    /// Requests served whole a second. Over the steady window: of those due in it, a second of the time
+    /// in which they were due, or in which they ended where that is longer.
     pub requests: Option<PerSecond>,
     /// Prompt tokens of those a second.
     pub input_tokens: Option<PerSecond>,
@@ -376,6 +381,9 @@ pub struct TokenCounts {
     pub chunks: Option<u64>,
     /// Requests whose server said no number, so that chunks were counted as tokens.
     pub uncounted: u64,
+    /// Requests of which neither a number nor chunks are known: how many tokens were generated is not
+    /// known then.
+    pub unknown: u64,
 }
 
 /// A value that changes over time.

@@ -23,8 +23,8 @@ pub struct Bucket {
     pub completed: u64,
     /// Requests that ended in it unserved.
     pub unserved: u64,
-    /// Output tokens in it.
-    pub output_tokens: f64,
+    /// Output tokens in it; `None` where nobody knows how many were generated.
+    pub output_tokens: Option<f64>,
     /// Requests that were due and had not ended, on average.
     pub in_flight: f64,
     /// Sequences that engines had in their batches, on average.

@@ -261,6 +261,10 @@ async fn read_whole(
     }
     seen.whole = Some(at);
     let tokens = !seen.pieces.is_empty();
+    // Of a whole answer one piece was counted.
+    if let Some(counted) = seen.usage.and_then(|usage| usage.completion) {
+        live.fetch_add(counted.saturating_sub(u64::from(tokens)), Relaxed);
+    }
     // The time of the first token is not known: nobody saw it.
     seen.pieces.clear();
     if tokens {

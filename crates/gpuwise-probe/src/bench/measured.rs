@@ -11,7 +11,8 @@ use gpuwise_units::Nanoseconds;
 #[derive(Debug, Clone, PartialEq)]
 pub struct Measured {
     /// When it was due, sent and answered, and how it ended. Its output is what the server counted,
-    /// where that can be; else the pieces that brought tokens.
+    /// where that can be; else the pieces that brought tokens; 0 where neither is known
+    /// ([`Doubt::Unknown`]).
     pub record: RequestRecord,
     /// When each piece that brought tokens was read; several of one read have one time.
     pub pieces: Box<[Nanoseconds]>,
@@ -45,6 +46,11 @@ pub enum Doubt {
     /// No counts at all.
     #[error("the server counted no tokens: pieces of the answer were counted")]
     Absent,
+    /// The answer came whole, so that no pieces could be counted, and its count is absent or cannot be.
+    #[error(
+        "answers came whole and without a count that can be: how many tokens were generated is not known"
+    )]
+    Unknown,
 }
 
 impl Measured {

@@ -51,6 +51,8 @@ pub(crate) struct Job {
 pub(crate) struct Freed {
     pub(crate) at: Nanoseconds,
     pub(crate) session: Option<u32>,
+    /// No other of its session comes.
+    pub(crate) closes: bool,
     /// What its answer is called, and its text.
     pub(crate) answer: Option<(u64, String)>,
 }
@@ -83,7 +85,6 @@ pub(crate) struct State {
     parked: usize,
     /// Requests whose predecessor has ended, by when they are due.
     released: BTreeMap<(Nanoseconds, u64), Ready>,
-    answers: BTreeMap<u64, String>,
     /// When places in flight came free, in a closed loop.
     free: VecDeque<Nanoseconds>,
     sent: u64,
@@ -99,6 +100,9 @@ struct Session {
     ended: Nanoseconds,
     /// Those that wait for it.
     waiting: VecDeque<Ready>,
+    /// What the server said so far, which later prompts repeat. It goes with the session, so that a
+    /// run holds those of open sessions alone, however long it is.
+    answers: BTreeMap<u64, String>,
 }
 
 impl State {
@@ -299,7 +303,12 @@ impl Pacer {
             self.state.sessions.entry(session).or_default().busy = true;
         }
         let body = body.unwrap_or_else(|| {
-            let turns = self.prompts.turns(number, &request, &self.state.answers);
+            let nothing = BTreeMap::new();
+            let session = request
+                .session
+                .and_then(|name| self.state.sessions.get(&name));
+            let answers = session.map_or(&nothing, |session| &session.answers);
+            let turns = self.prompts.turns(number, &request, answers);
             self.bodies.of(&turns, request.output)
         });
         let job = Job {
@@ -322,13 +331,17 @@ impl Pacer {
         if matches!(self.pacing, Pacing::InFlight(_)) {
             self.state.free.push_back(freed.at);
         }
-        if let Some((name, text)) = freed.answer {
-            self.state.answers.insert(name, text);
-        }
-        let session = freed.session;
-        let Some(session) = session.and_then(|name| self.state.sessions.get_mut(&name)) else {
+        let Some(name) = freed.session else {
             return;
         };
+        let Some(session) = self.state.sessions.get_mut(&name) else {
+            return;
+        };
+        if freed.closes && session.waiting.is_empty() {
+            self.state.sessions.remove(&name);
+            return;
+        }
+        session.answers.extend(freed.answer);
         session.busy = false;
         session.ended = freed.at;
         if let Some(ready) = session.waiting.pop_front() {
@@ -337,5 +350,102 @@ impl Pacer {
             let due = self.due(&ready).max(freed.at + ready.request.think);
             self.state.released.insert((due, ready.number), ready);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::bench::{body::Dialect, prompt::Calibration, target::Interface};
+    use gpuwise_domain::request::Segment;
+    use serde_json::Map;
+    use std::sync::mpsc;
+    use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
+
+    const SESSIONS: u32 = 40;
+    const ROUNDS: u32 = 3;
+
+    /// A pacer of conversations, round by round, and what it sends.
+    fn pacer() -> (Pacer, UnboundedReceiver<Job>) {
+        let round = |session: u32, round: u32| Ready {
+            number: u64::from(round * SESSIONS + session),
+            request: Request {
+                input: 20,
+                output: 2,
+                session: Some(session),
+                answer: Some(u64::from(session * 10 + round)),
+                closes: round + 1 == ROUNDS,
+                prefix: Some(
+                    (0..round)
+                        .map(|before| Segment {
+                            content: u64::from(session * 10 + before),
+                            tokens: 4,
+                        })
+                        .collect(),
+                ),
+                ..Request::default()
+            },
+            body: None,
+        };
+        let all = (0..ROUNDS).flat_map(|at| (0..SESSIONS).map(move |one| round(one, at)));
+        let (_, source) = mpsc::sync_channel(1);
+        let (_, freed) = mpsc::channel();
+        let (worker, jobs) = unbounded_channel();
+        let pacer = Pacer {
+            clock: Clock::start(),
+            pacing: Pacing::Scheduled { at_most: None },
+            until: None,
+            stop: Stop::default(),
+            prompts: Prompts {
+                seed: 1,
+                own_seed: 1,
+                calibration: Calibration::default(),
+            },
+            bodies: Bodies {
+                model: "tiny".into(),
+                interface: Interface::Chat,
+                stream: true,
+                dialect: Dialect::ALL[0],
+                extra: Map::new(),
+            },
+            source,
+            workers: vec![worker],
+            freed,
+            start: Nanoseconds(0),
+            state: State::ahead(all),
+        };
+        (pacer, jobs)
+    }
+
+    /// Answers of open conversations alone are held, and repeated by the prompts that follow.
+    #[test]
+    fn what_is_over_is_forgotten() {
+        let (mut pacer, mut jobs) = pacer();
+        let (mut sent, mut repeated, mut most) = (0, 0, 0);
+        loop {
+            let next = pacer.next();
+            while let Ok(job) = jobs.try_recv() {
+                sent += 1;
+                let body = String::from_utf8_lossy(&job.body).into_owned();
+                repeated += body.matches("said before").count();
+                let session = job.request.session;
+                pacer.release(Freed {
+                    at: Nanoseconds(1),
+                    session,
+                    closes: job.request.closes,
+                    answer: job.request.answer.map(|name| (name, "said before".into())),
+                });
+            }
+            let held = pacer.state.sessions.values();
+            most = most.max(held.map(|session| session.answers.len()).sum::<usize>());
+            if matches!(next, Next::Ended) {
+                break;
+            }
+        }
+        assert_eq!(sent, SESSIONS * ROUNDS);
+        // The second round repeats one answer, the third two.
+        assert_eq!(repeated, SESSIONS as usize * 3);
+        assert!(most >= SESSIONS as usize);
+        assert!(pacer.state.sessions.is_empty(), "nothing is left");
     }
 }

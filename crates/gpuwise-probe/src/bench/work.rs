@@ -66,7 +66,9 @@ impl Worker {
     }
 
     async fn serve(self: Arc<Self>, job: Job) {
-        let mut seen = Seen::new(job.request.answer.is_some());
+        // Nobody repeats what comes last, or outside of a session.
+        let repeated = job.request.session.is_some() && !job.request.closes;
+        let mut seen = Seen::new(repeated && job.request.answer.is_some());
         self.counters.in_flight.fetch_add(1, Relaxed);
         let mut stop = self.stop.watch();
         let ended = tokio::select! {
@@ -88,6 +90,7 @@ impl Worker {
         let _ = self.freed.send(Freed {
             at: self.client.route.clock.now(),
             session: job.request.session,
+            closes: job.request.closes,
             answer: job.request.answer.zip(text),
         });
         let _ = self.measured.send(measured);
@@ -152,10 +155,15 @@ impl Worker {
             .iter()
             .any(|name| self.sending.bodies.extra.contains_key(*name));
         match counted {
+            None if seen.pieces.is_empty() => (0, Some(Doubt::Unknown)),
             None => (least, Some(Doubt::Absent)),
             Some(count) if count < u64::from(pieces) => (least, Some(Doubt::TooFew)),
             Some(count) if count > u64::from(asked.max(least)) && !asked_otherwise => {
-                (least, Some(Doubt::TooMany))
+                if seen.pieces.is_empty() {
+                    (0, Some(Doubt::Unknown))
+                } else {
+                    (least, Some(Doubt::TooMany))
+                }
             }
             Some(count) => (u32::try_from(count).unwrap_or(least), None),
         }

@@ -18,7 +18,10 @@ pub fn of_run(report: &RunReport) -> Result<Measurement, ResultsError> {
             "this run was simulated: only what was measured can correct predictions",
         ));
     }
-    of_any_run(report)
+    let mut delivered = report.clone();
+    // What was sent is what was measured; chance makes a little more or less of a nominal rate.
+    delivered.traffic.offered = report.traffic.delivered.or(report.traffic.offered);
+    of_any_run(&delivered)
 }
 
 /// What a run came to, simulated or measured.
@@ -35,7 +38,12 @@ pub fn of_any_run(report: &RunReport) -> Result<Measurement, ResultsError> {
         .ok_or_else(|| incomplete("no request of the steady window was answered"))?;
     let outcomes = report.all().map(|group| group.outcomes);
     let asked = Asked {
-        rate: report.traffic.offered.map(PerSecond::get),
+        // Runs at one nominal load stand beside one another.
+        rate: report
+            .traffic
+            .offered
+            .or(report.traffic.delivered)
+            .map(PerSecond::get),
         cap: report.traffic.in_flight.map(|most| most as f64),
         requests: report.traffic.requests as f64,
         seconds: Some(report.span.whole().get()),

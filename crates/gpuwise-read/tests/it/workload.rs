@@ -383,6 +383,34 @@ fn flags_win_over_the_file() {
     assert_eq!(both.engine.as_deref(), Some("vllm 0.15"));
 }
 
+#[test]
+fn a_new_mean_keeps_the_tail_where_it_can() {
+    let check = |mean: &str, variation: &str, longest: &str, new: &str, expected: u64| {
+        let file = WorkloadFields {
+            rate: Some("1/s".into()),
+            isl: Some(mean.into()),
+            isl_variation: Some(variation.into()),
+            isl_longest: Some(longest.into()),
+            osl: Some("10".into()),
+            ..WorkloadFields::default()
+        };
+        let flags = WorkloadFields {
+            isl: Some(new.into()),
+            ..WorkloadFields::default()
+        };
+        let read = file.overridden_by(flags).read().expect("it can be");
+        assert_eq!(
+            read.workload.lengths.input.longest.0, expected,
+            "{mean} to {new}"
+        );
+    };
+    // All are of one length, before and after.
+    check("1000", "0", "1000", "3000", 3000);
+    check("1000", "0", "1000", "200", 200);
+    check("1000", "0.5", "8k", "3000", 8000);
+    check("1000", "0.5", "8k", "10000", 80_000);
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(1_000))]
 

@@ -156,6 +156,11 @@ impl Division {
         self.groups.get_mut(&key)
     }
 
+    /// The group of this one alone; `None` where all are alike, or it is told with others.
+    pub(super) fn own(&mut self, key: u16) -> Option<&mut Members> {
+        self.groups.get_mut(&key)
+    }
+
     /// From now on histograms.
     pub(super) fn count_all(&mut self) {
         self.groups.values_mut().for_each(Members::count_all);

@@ -6,7 +6,7 @@ use gpuwise_domain::{
     run::{Attainment, Metric, Promised, Throughput, Verdict},
     workload::{Promise, Target},
 };
-use gpuwise_units::{PerSecond, Percentile, Seconds};
+use gpuwise_units::{PerSecond, Percentile};
 
 /// A mean is no answer where more than this share was not served.
 const UNSERVED_BESIDE_A_MEAN: f64 = 0.01;
@@ -86,14 +86,15 @@ impl Judge {
         }
     }
 
+    /// Whether a request that was served met every target; it is not counted.
+    pub(super) fn met(&self, record: &RequestRecord) -> bool {
+        self.lines.iter().all(|line| line.within(record))
+    }
+
     fn served(&mut self, record: &RequestRecord) -> Judgement {
         let mut met = true;
         for line in &mut self.lines {
-            let within = match latency(record, line.metric) {
-                Some(value) => value <= line.nanoseconds,
-                // A single token has no time between tokens.
-                None => line.metric == Metric::Tpot,
-            };
+            let within = line.within(record);
             line.judged += 1;
             line.within += u64::from(within);
             met &= within;
@@ -132,12 +133,12 @@ impl Judge {
         !self.promise.is_empty()
     }
 
-    /// The verdict over all requests of the window of so many seconds.
+    /// The verdict over all requests of the window, with the goodput that was found in it.
     pub(super) fn finish(
         self,
         all: &mut Members,
         steady: &Throughput,
-        window: Seconds,
+        goodput: Option<PerSecond>,
     ) -> Attainment {
         let mut verdicts: Vec<Verdict> = self.lines.iter().map(|line| line.verdict(all)).collect();
         if let Some(asked) = self.promise.throughput {
@@ -165,13 +166,21 @@ impl Judge {
             kept,
             judged,
             share: (!self.promise.is_empty() && judged > 0).then(|| all.met as f64 / judged as f64),
-            goodput: (window.get() > 0.0).then(|| PerSecond::new(all.met as f64 / window.get())),
+            goodput,
             promise: self.promise,
         }
     }
 }
 
 impl Line {
+    fn within(&self, record: &RequestRecord) -> bool {
+        match latency(record, self.metric) {
+            Some(value) => value <= self.nanoseconds,
+            // A single token has no time between tokens; of more, whose first nobody saw, it is not known.
+            None => self.metric == Metric::Tpot && record.output <= 1,
+        }
+    }
+
     fn verdict(&self, all: &mut Members) -> Verdict {
         let found = all.samples(self.metric).and_then(|samples| {
             let total = samples.count() + self.without;

@@ -4,6 +4,7 @@
 //! tokens; it keeps every value of the first million and a histogram of three digits beyond, so that
 //! its memory is bounded, and makes a [`gpuwise_domain::run::RunReport`] of them.
 
+mod cohort;
 mod group;
 mod histogram;
 mod judge;

@@ -1,6 +1,7 @@
 //! Hears of a run while it happens, and tells what it came to.
 
 use super::{
+    cohort::{Cohort, Cohorts},
     group::{Division, Members},
     judge::{Judge, is_judged},
     samples::EXACT_VALUES,
@@ -28,6 +29,9 @@ pub struct RecorderSettings {
     pub steady_from: Nanoseconds,
     /// What is promised.
     pub promise: Promise,
+    /// To whom: verdicts, goodput and the rate that was delivered are those of this tenant; `None`: to
+    /// all.
+    pub promised_to: Option<u16>,
     /// Replicas whose steps are told; 0 where none are.
     pub replicas: u32,
     /// KV-cache blocks of all replicas together; 0 where they are not known.
@@ -51,7 +55,10 @@ pub struct Frame {
     pub repeat: Repeat,
     /// The traffic in words.
     pub words: String,
-    /// Requests a second as they were meant to come; `None` in a closed loop.
+    /// Requests come at times of their own: an open loop, whose rate can be told.
+    pub open: bool,
+    /// Requests a second as they were meant to come; `None` in a closed loop, or where no one rate is
+    /// meant.
     pub offered: Option<PerSecond>,
     /// Requests in flight at most.
     pub in_flight: Option<u64>,
@@ -107,6 +114,7 @@ pub struct Recorder {
     timeline: Timeline,
     steps: Steps,
     sums: Sums,
+    cohorts: Cohorts,
     reasons: Vec<Reason>,
     first_due: u64,
     last_due: u64,
@@ -125,6 +133,7 @@ impl Recorder {
             timeline: Timeline::default(),
             steps: Steps::default(),
             sums: Sums::default(),
+            cohorts: Cohorts::default(),
             reasons: Vec::new(),
             first_due: u64::MAX,
             last_due: 0,
@@ -135,21 +144,31 @@ impl Recorder {
     /// A request is over, or the run is over before it. In any order.
     pub fn request(&mut self, record: &RequestRecord) {
         let (due, end) = (record.due.0, record.end.0.max(record.due.0));
+        let steady = due >= self.settings.steady_from.0;
+        let promised = self.settings.promised_to;
+        let own = promised.is_none_or(|tenant| tenant == record.tenant);
+        let completed = record.outcome == Outcome::Completed;
+        self.count(record, end - due);
         self.first_due = self.first_due.min(due);
         self.last_due = self.last_due.max(due);
+        let one = Cohort {
+            promised: u64::from(own),
+            served: u64::from(completed),
+            met: u64::from(own && completed && self.judge.met(record)),
+        };
+        self.cohorts.request(due, end, steady.then_some(one));
         self.end = self.end.max(end);
-        self.count(record, end - due);
-        let completed = record.outcome == Outcome::Completed;
         if record.outcome == Outcome::Unfinished {
             self.timeline.open(due, end);
         } else {
             self.timeline.request(due, end, completed);
         }
-        if let Some(first) = record.first_token {
+        // Of an answer that came whole nobody saw the first token: all came with the last.
+        let first = record.first_token.or(completed.then_some(record.end));
+        if let Some(first) = first {
             self.timeline.tokens(first.0, end, record.output);
         }
-        let steady = due >= self.settings.steady_from.0;
-        let judgement = steady.then(|| self.judge.request(record));
+        let judgement = (own && steady).then(|| self.judge.request(record));
         let measured = self.settings.measured;
         let all = &mut self.all;
         let divided = [
@@ -158,13 +177,12 @@ impl Recorder {
         ];
         for members in divided.into_iter().flatten().chain([all]) {
             members.outcomes.add(record.outcome, 1);
-            let Some(judgement) = judgement else {
-                continue;
-            };
-            if is_judged(record.outcome, judgement) {
+            if let Some(judgement) = judgement
+                && is_judged(record.outcome, judgement)
+            {
                 members.judge(judgement);
             }
-            if completed {
+            if steady && completed {
                 members.served(record, measured);
             }
         }
@@ -255,8 +273,16 @@ impl Recorder {
     /// The report.
     pub fn finish(mut self, frame: Frame) -> RunReport {
         let span = self.span();
-        let steady = self.steady(&span);
+        let (mut steady, goodput) = self.steady(&span);
+        // What is not known keeps and breaks no promise.
+        if frame.tokens.is_some_and(|tokens| tokens.unknown > 0) {
+            steady.output_tokens = None;
+        }
         let whole = self.whole(&span);
+        let delivered = frame
+            .open
+            .then(|| self.cohorts.delivered(span.steady()))
+            .flatten();
         let promised = self.judge.promises();
         let saturation = saturation::signs(&self.timeline, span.steady_from.0, span.steady_to.0);
         let engine = frame.engine.unwrap_or_else(|| self.engine(span.whole()));
@@ -270,18 +296,23 @@ impl Recorder {
                 .report(&settings.tenants, Part::Tenant, promised),
         );
         groups.extend(self.stages.report(&settings.stages, Part::Stage, promised));
-        let attainment = self.judge.finish(&mut self.all, &steady, span.steady());
+        let promised_to = self.settings.promised_to;
+        let own = promised_to.and_then(|tenant| self.tenants.own(tenant));
+        let attainment = self
+            .judge
+            .finish(own.unwrap_or(&mut self.all), &steady, goodput);
         let mut reasons = self.reasons;
         reasons.sort_by_key(|reason| std::cmp::Reverse(reason.count));
         let mean = |sum: u64, count: u64| (count > 0).then(|| sum as f64 / count as f64);
         let sums = self.sums;
-        RunReport {
+        let mut report = RunReport {
             subject: frame.subject,
             origin: frame.origin,
             repeat: frame.repeat,
             traffic: RunTraffic {
                 words: frame.words,
                 offered: frame.offered,
+                delivered,
                 in_flight: frame.in_flight,
                 requests: sums.requests,
                 input: mean(sums.input, sums.requests),
@@ -307,7 +338,11 @@ impl Recorder {
             saturation,
             limited_by: frame.limited_by,
             notes: frame.notes,
+        };
+        if report.tokens.unknown > 0 {
+            forget_output(&mut report);
         }
+        report
     }
 
     fn count(&mut self, record: &RequestRecord, lasted: u64) {
@@ -360,17 +395,20 @@ impl Recorder {
         }
     }
 
-    fn steady(&self, span: &Span) -> Throughput {
-        let seconds = span.steady().get();
-        let sums = self.timeline.between(span.steady_from.0, span.steady_to.0);
-        let rate = |sum: f64| (seconds > 0.0).then(|| PerSecond::new(sum / seconds));
+    /// What went through of what was due in the window, and what of it met every target.
+    fn steady(&self, span: &Span) -> (Throughput, Option<PerSecond>) {
+        let window = span.steady();
+        let within = self.timeline.between(span.steady_from.0, span.steady_to.0);
+        let over = |sum: f64| (window.get() > 0.0).then(|| sum / window.get());
         let input = self.sums.served_input as f64 / self.all.outcomes.completed.max(1) as f64;
-        Throughput {
-            requests: rate(sums.completed),
-            input_tokens: rate(sums.completed * input),
-            output_tokens: rate(sums.tokens),
-            in_flight: (seconds > 0.0).then(|| sums.in_flight / 1e9 / seconds),
-        }
+        let served = self.cohorts.served(window);
+        let throughput = Throughput {
+            requests: served,
+            input_tokens: served.map(|rate| PerSecond::new(rate.get() * input)),
+            output_tokens: over(within.tokens).map(PerSecond::new),
+            in_flight: over(within.in_flight / 1e9),
+        };
+        (throughput, self.cohorts.met(window))
     }
 
     fn engine(&self, span: Seconds) -> EngineUse {
@@ -423,5 +461,19 @@ impl Timeline {
         self.hold(Quantity::Running, from, to, i128::from(run.running));
         self.hold(Quantity::Waiting, from, to, i128::from(run.waiting));
         self.hold(Quantity::Cache, from, to, i128::from(run.kv_used));
+    }
+}
+
+/// Takes out all that rests on how many tokens were generated, which nobody knows of some requests.
+fn forget_output(report: &mut RunReport) {
+    report.whole.output_tokens = None;
+    report.traffic.output = None;
+    for group in &mut report.groups {
+        group
+            .distributions
+            .retain(|(metric, _)| !matches!(metric, Metric::Output | Metric::Normalised));
+    }
+    for bucket in report.series.iter_mut().flat_map(|s| &mut s.buckets) {
+        bucket.output_tokens = None;
     }
 }

@@ -91,8 +91,6 @@ pub(super) struct Timeline {
 /// Sums over a stretch of time.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub(super) struct Stretch {
-    /// Requests served whole.
-    pub completed: f64,
     /// Output tokens.
     pub tokens: f64,
     /// Requests in flight times nanoseconds.
@@ -226,7 +224,6 @@ impl Timeline {
             if inside > 0 {
                 let share = inside as f64 / self.width() as f64;
                 let held = |quantity: Quantity| held(&before, &after, quantity, start, end);
-                out.completed += cell.completed as f64 * share;
                 out.tokens += (cell.tokens as f64 + held(Quantity::Tokens) as f64) * share / TOKEN;
                 out.in_flight += held(Quantity::InFlight) as f64 * share;
             }
@@ -292,7 +289,7 @@ impl Timeline {
                 offered: sum.offered,
                 completed: sum.completed,
                 unserved: sum.unserved,
-                output_tokens: (sum.tokens as f64 + flow) / TOKEN,
+                output_tokens: Some((sum.tokens as f64 + flow) / TOKEN),
                 in_flight: mean(Quantity::InFlight),
                 running: told(Quantity::Running),
                 waiting: told(Quantity::Waiting),

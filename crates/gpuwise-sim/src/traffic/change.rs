@@ -30,6 +30,14 @@ pub enum Change {
         /// Period.
         every: Nanoseconds,
     },
+    /// The gaps between requests are multiplied by chance, with a mean of 1 and this squared coefficient
+    /// of variation: as many requests, that come in bursts. Their order and lengths stay.
+    Bursts {
+        /// Squared coefficient of variation of the factors.
+        variation: f64,
+        /// Seed.
+        seed: u64,
+    },
     /// No more requests than these.
     First(u64),
     /// Only what is due from here until before there, counted from the beginning of the window.
@@ -115,6 +123,7 @@ impl Change {
                 let expected = "a time from 1 ms to 100 years";
                 TrafficError::range("the period of growth", time, 1e-3..=3.2e9, expected)
             }
+            Self::Bursts { variation, .. } => check_gaps(GapLaw::of_variation(*variation)),
             Self::Think { mean, law, .. } => {
                 check_gaps(*law)?;
                 let time = mean.seconds().get();
@@ -205,7 +214,8 @@ impl Change {
                     request.adapter = label.adapter;
                 }
             }
-            Self::Paced(_) => {}
+            // Rests on what was due before.
+            Self::Bursts { .. } | Self::Paced(_) => {}
         }
         Fate::Kept
     }
@@ -288,6 +298,8 @@ pub struct Changed<S> {
     change: Change,
     number: u64,
     over: bool,
+    /// When the last request was due, before and after the change.
+    last: (u64, u64),
 }
 
 impl<S: Source> Changed<S> {
@@ -298,7 +310,19 @@ impl<S: Source> Changed<S> {
             change,
             number: 0,
             over: false,
+            last: (0, 0),
         })
+    }
+
+    /// Moves a request of a burst.
+    fn burst(&mut self, variation: f64, seed: u64, number: u64, request: &mut Request) {
+        let (before, after) = self.last;
+        let gap = request.due.0.saturating_sub(before) as f64;
+        let mut stream = RandomStream::new(seed, "traffic bursts", number);
+        let factor = sample::gap(&mut stream, GapLaw::of_variation(variation));
+        let moved = after.saturating_add((gap * factor + 0.5) as u64);
+        self.last = (request.due.0, moved);
+        request.due = Nanoseconds(moved);
     }
 }
 
@@ -317,6 +341,9 @@ impl<S: Source> Iterator for Changed<S> {
             };
             let number = self.number;
             self.number += 1;
+            if let Change::Bursts { variation, seed } = self.change {
+                self.burst(variation, seed, number, &mut request);
+            }
             match self.change.apply(number, &mut request) {
                 Fate::Kept => return Some(request),
                 Fate::Dropped => {}
@@ -360,6 +387,9 @@ impl fmt::Display for Change {
             Self::Faster(by) => write!(out, "replayed {by}× as fast"),
             Self::Thin { keep, .. } => write!(out, "{} % kept", keep * 100.0),
             Self::Growth { by, every } => write!(out, "growing by {} % every {every}", by * 100.0),
+            Self::Bursts { variation, .. } => {
+                write!(out, "in bursts, gaps with {variation} more of CV²")
+            }
             Self::First(count) => write!(
                 out,
                 "first {} requests",

@@ -69,6 +69,39 @@ impl Source for Merged {
     }
 }
 
+/// A traffic beside another, for as long as that lasts: nothing of it comes after the other's last.
+pub struct Alongside {
+    own: Merged,
+    /// Of the first source, one is still to come.
+    lasts: bool,
+}
+
+impl Alongside {
+    /// What comes beside `first` as long as that lasts; of requests that are due at once, those of the
+    /// first come first.
+    pub fn new(first: Traffic, beside: Traffic) -> Self {
+        Self {
+            own: Merged::new(vec![first, beside]),
+            lasts: true,
+        }
+    }
+}
+
+impl Iterator for Alongside {
+    type Item = Request;
+
+    fn next(&mut self) -> Option<Request> {
+        self.lasts &= self.own.waiting.first()?.is_some();
+        if self.lasts { self.own.next() } else { None }
+    }
+}
+
+impl Source for Alongside {
+    fn pacing(&self) -> Pacing {
+        self.own.pacing()
+    }
+}
+
 /// Traffics one after the other: each begins when the one before has ended and a pause is over.
 pub struct Spliced {
     sources: VecDeque<Traffic>,

@@ -185,6 +185,7 @@ impl Talk {
             prefix: Some(talk.said.as_slice().into()),
             answer: Some(reply),
             session: Some(number),
+            closes: talk.round + 1 >= talk.rounds,
             stage: talk.stage,
             ..Request::default()
         };

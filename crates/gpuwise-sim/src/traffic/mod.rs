@@ -23,7 +23,7 @@ mod users;
 pub use arrivals::{Arrivals, Rate, Shape, Stage, State};
 pub use change::{Change, Changed, Label};
 pub use clients::{Excerpt, Superposed};
-pub use combine::{Contents, Merged, Repeated, Resampled, Spliced};
+pub use combine::{Alongside, Contents, Merged, Repeated, Resampled, Spliced};
 pub use conversations::{Conversations, SystemPrompts, Talk};
 pub use curve::Curve;
 pub use error::TrafficError;

@@ -2,7 +2,7 @@
 
 use super::Source;
 use gpuwise_domain::request::Request;
-use std::sync::Arc;
+use std::{collections::BTreeSet, sync::Arc};
 
 /// Requests of a list in order. A clone begins where the original is and shares the list.
 #[derive(Debug, Clone)]
@@ -16,6 +16,10 @@ impl Recorded {
     pub fn new(mut requests: Vec<Request>) -> Self {
         if !requests.is_sorted_by_key(|request| request.due) {
             requests.sort_by_key(|request| request.due);
+        }
+        let mut later = BTreeSet::new();
+        for request in requests.iter_mut().rev() {
+            request.closes = request.session.is_some_and(|session| later.insert(session));
         }
         Self {
             requests: requests.into(),

@@ -37,10 +37,20 @@ pub fn ladder_answer(ladder: &Ladder) -> String {
             (false, _) => format!("{} loads; no latency was promised.", ladder.rungs.len()),
         };
     };
-    let range = if knee.high - knee.low > knee.load * 1e-3 {
-        format!(" ({}–{})", number(knee.low), number(knee.high))
-    } else {
+    let mut beside = Vec::new();
+    if knee.high - knee.low > knee.load * 1e-3 {
+        beside.push(format!("{}–{}", number(knee.low), number(knee.high)));
+    }
+    let nominal = knee.nominal.map(number);
+    beside.extend(
+        nominal
+            .filter(|nominal| *nominal != number(knee.load))
+            .map(|nominal| format!("nominal {nominal}")),
+    );
+    let range = if beside.is_empty() {
         String::new()
+    } else {
+        format!(" ({})", beside.join(", "))
     };
     let mut out = match ladder.expected {
         Some(expected) if expected > knee.load => format!(
@@ -87,6 +97,7 @@ pub fn ladder(ladder: &Ladder) -> Table {
     let named = ladder.rungs.iter().any(|rung| rung.name.is_some());
     let mut columns = vec![
         Column::right("load", "load").unit(ladder.unit.name()),
+        Column::raw("delivered"),
         Column::right("ttft_seconds", at("TTFT", ladder.ttft_at)).unit(ttft.symbol()),
         Column::right("tpot_seconds", at("TPOT", ladder.tpot_at)).unit(tpot.symbol()),
         Column::right("end_to_end_seconds", at("end to end", ladder.end_to_end_at))
@@ -104,6 +115,9 @@ pub fn ladder(ladder: &Ladder) -> Table {
         columns.insert(0, Column::left("name", "run").wrap(14));
     }
     let mut table = Table::new(columns).when_empty("No load was tried.");
+    if ladder.rungs.iter().any(|rung| drawn(rung).is_some()) {
+        table.footnote("Load: nominal, in brackets as it was delivered in the steady window.");
+    }
     for rung in &ladder.rungs {
         let time = |value: Option<f64>, unit: TimeUnit| {
             Cell::of(value, |value| {
@@ -111,7 +125,8 @@ pub fn ladder(ladder: &Ladder) -> Table {
             })
         };
         let mut row = vec![
-            Cell::number(rung.load),
+            Cell::new(load(rung), rung.load),
+            Cell::of(rung.delivered, Cell::number),
             time(rung.ttft, ttft),
             time(rung.tpot, tpot),
             time(rung.end_to_end, whole),
@@ -127,6 +142,19 @@ pub fn ladder(ladder: &Ladder) -> Table {
         table.push(row);
     }
     table
+}
+
+/// `3 (3.04)`: the nominal load, and what was delivered where that differs.
+fn load(rung: &Rung) -> String {
+    match drawn(rung) {
+        Some(delivered) => format!("{} ({delivered})", number(rung.load)),
+        None => number(rung.load),
+    }
+}
+
+fn drawn(rung: &Rung) -> Option<String> {
+    let delivered = rung.delivered.map(number)?;
+    (delivered != number(rung.load)).then_some(delivered)
 }
 
 fn state(rung: &Rung) -> String {

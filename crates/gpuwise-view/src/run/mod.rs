@@ -68,12 +68,15 @@ pub fn set_text(runs: &RunSet, style: Style) -> String {
 /// The run at the knee, else the expected one, else the first.
 pub fn telling(runs: &RunSet) -> Option<&RunReport> {
     let aim = runs.ladder.as_ref().and_then(|ladder| {
-        let knee = ladder.knee.as_ref().map(|knee| knee.load);
+        let knee = ladder.knee.as_ref();
+        let knee = knee.map(|knee| knee.nominal.unwrap_or(knee.load));
         ladder.expected.or(knee)
     });
     let load = |report: &RunReport| {
-        let offered = report.traffic.offered.map(gpuwise_units::PerSecond::get);
-        offered.or_else(|| Some(report.traffic.in_flight? as f64))
+        let traffic = &report.traffic;
+        let rate = traffic.offered.or(traffic.delivered);
+        let rate = rate.map(gpuwise_units::PerSecond::get);
+        rate.or_else(|| Some(traffic.in_flight? as f64))
     };
     let distance = |report: &RunReport| match (aim, load(report)) {
         (Some(aim), Some(load)) => (load - aim).abs(),

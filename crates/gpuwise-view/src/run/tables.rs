@@ -234,6 +234,12 @@ fn whole_rows(table: &mut Table, run: &str, report: &RunReport) {
         "requests/s",
         rate(report.traffic.offered),
     );
+    push(
+        "delivered",
+        "steady",
+        "requests/s",
+        rate(report.traffic.delivered),
+    );
     for (name, found) in [("whole", &report.whole), ("steady", &report.steady)] {
         push("requests", name, "requests/s", rate(found.requests));
         push("input_tokens", name, "tokens/s", rate(found.input_tokens));

@@ -173,6 +173,11 @@ pub fn subject(report: &RunReport) -> String {
 pub fn traffic(report: &RunReport) -> String {
     let traffic = &report.traffic;
     let mut out = format!("{}: {} requests", traffic.words, count(traffic.requests));
+    if let (Some(offered), Some(delivered)) = (traffic.offered, traffic.delivered)
+        && number(offered.get()) != number(delivered.get())
+    {
+        let _ = write!(out, ", delivered at {}/s", number(delivered.get()));
+    }
     if let Some(input) = traffic.input {
         let _ = write!(out, ", {} tokens in", number(input));
     }
@@ -236,14 +241,15 @@ pub fn reasons(report: &RunReport) -> Vec<String> {
 }
 
 fn goodput_line(goodput: PerSecond, report: &RunReport) -> String {
-    let of = report
-        .traffic
-        .offered
-        .map(|offered| format!(" of {} offered", number(offered.get())));
+    let traffic = &report.traffic;
+    let of = traffic
+        .delivered
+        .or(traffic.offered)
+        .map(|due| format!(" of {} requests/s that were due", number(due.get())));
     format!(
-        "{}{} requests/s met every target",
+        "{}{} met every target",
         number(goodput.get()),
-        of.unwrap_or_default()
+        of.unwrap_or_else(|| " requests/s".into())
     )
 }
 
@@ -396,6 +402,12 @@ fn tokens(report: &RunReport) -> Option<String> {
         parts.push(format!(
             "{} requests without a count by the server: chunks are counted as tokens",
             count(found.uncounted)
+        ));
+    }
+    if found.unknown > 0 {
+        parts.push(format!(
+            "{} requests without a count by the server and without a stream: output tokens are not known",
+            count(found.unknown)
         ));
     }
     (!parts.is_empty()).then(|| parts.join("; "))

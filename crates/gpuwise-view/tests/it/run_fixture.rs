@@ -91,7 +91,7 @@ fn series() -> Series {
             offered: if x > 0.97 { 0 } else { 24 },
             completed: 23,
             unserved: u64::from(at % 40 == 7),
-            output_tokens: 5100.0 * wave.min(1.25) * drain,
+            output_tokens: Some(5100.0 * wave.min(1.25) * drain),
             in_flight: running + waiting,
             running: Some(running),
             waiting: Some(waiting),
@@ -195,6 +195,7 @@ fn traffic() -> RunTraffic {
     RunTraffic {
         words: "Poisson, 8 requests/s".into(),
         offered: Some(PerSecond::new(8.0)),
+        delivered: Some(PerSecond::new(8.04)),
         in_flight: None,
         requests: 4000,
         input: Some(1155.2),
@@ -339,6 +340,7 @@ pub(crate) fn overloaded() -> RunReport {
         served_output: Some(480_000),
         chunks: Some(311_000),
         uncounted: 12,
+        unknown: 0,
     };
     let buckets = report
         .series
@@ -393,6 +395,7 @@ pub(crate) fn ladder() -> Ladder {
         Rung {
             name: None,
             load,
+            delivered: Some(load * 1.006),
             ttft: Some(0.2 * strain.powf(1.25)),
             tpot: Some(0.012 * strain.powf(0.75)),
             end_to_end: Some(2.6 * strain.powf(0.75)),
@@ -412,6 +415,7 @@ pub(crate) fn ladder() -> Ladder {
     rungs.push(Rung {
         name: Some("one replica lost".into()),
         load: 8.0,
+        delivered: Some(7.9),
         ttft: Some(3.1),
         tpot: Some(0.051),
         end_to_end: Some(14.0),
@@ -431,6 +435,7 @@ pub(crate) fn ladder() -> Ladder {
         expected: Some(8.0),
         knee: Some(Knee {
             load: 11.3,
+            nominal: Some(11.2),
             low: 10.9,
             high: 11.7,
             seeds: 5,

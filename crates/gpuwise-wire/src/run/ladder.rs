@@ -41,15 +41,17 @@ document! {
     RungDocument = Rung {
         /// What it is, where it is more than its load.
         name(name): Option<String>,
-        /// The load.
+        /// The nominal load.
         load(load): Real,
+        /// Requests a second that were due in the steady window.
+        delivered_per_second(delivered): Option<Real>,
         /// Time to first token.
         ttft_seconds(ttft): Option<Real>,
         /// Time per output token.
         tpot_seconds(tpot): Option<Real>,
         /// End to end.
         end_to_end_seconds(end_to_end): Option<Real>,
-        /// Requests a second that met every target.
+        /// Requests a second that met every target, of those due in the steady window.
         goodput_per_second(goodput): Option<Real>,
         /// Output tokens a second.
         output_tokens_per_second(output_tokens): Option<Real>,
@@ -67,8 +69,10 @@ document! {
 document! {
     /// The largest load that keeps the promise.
     KneeDocument = Knee {
-        /// The load.
+        /// The load, as it was delivered where requests come at a rate.
         load(load): Real,
+        /// The nominal load of which chance drew it; null where they are the same.
+        nominal(nominal): Option<Real>,
         /// Lower end of its range.
         low(low): Real,
         /// Upper end of its range.

@@ -148,8 +148,10 @@ document! {
     RunTrafficDocument = RunTraffic {
         /// In words.
         words(words): String,
-        /// Requests a second that were due; null where a fixed number was in flight.
+        /// Requests a second as they were meant to come; null where a fixed number was in flight.
         requests_per_second(offered): Option<RateNumber>,
+        /// Requests a second that were due in the steady window.
+        delivered_per_second(delivered): Option<RateNumber>,
         /// Requests in flight at most.
         in_flight(in_flight): Option<u64>,
         /// Requests that were due.
@@ -190,7 +192,7 @@ document! {
         judged(judged): u64,
         /// Share of them that met every target (0 to 1).
         share(share): Option<Real>,
-        /// Requests a second that met every target.
+        /// Requests a second that met every target, of those due in the steady window.
         goodput_per_second(goodput): Option<RateNumber>,
     }
 }
@@ -386,6 +388,8 @@ document! {
         chunks(chunks): Option<u64>,
         /// Requests whose server said no number.
         uncounted_requests(uncounted): u64,
+        /// Requests of which neither a number nor chunks are known.
+        unknown_requests(unknown): u64,
     }
 }
 

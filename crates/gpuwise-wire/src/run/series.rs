@@ -28,7 +28,7 @@ document! {
         /// Requests that ended in it unserved.
         unserved(unserved): u64,
         /// Output tokens in it.
-        output_tokens(output_tokens): Real,
+        output_tokens(output_tokens): Option<Real>,
         /// Requests in flight, on average.
         in_flight(in_flight): Real,
         /// Sequences in batches, on average.

@@ -199,7 +199,7 @@ fn series() -> impl Strategy<Value = Series> {
                 offered,
                 completed,
                 unserved,
-                output_tokens,
+                output_tokens: Some(output_tokens),
                 in_flight,
                 running,
                 waiting: running,
@@ -279,6 +279,7 @@ fn report() -> impl Strategy<Value = RunReport> {
         served_output: d,
         chunks,
         uncounted: a.unwrap_or(7),
+        unknown: b.unwrap_or(3),
     });
     (
         (words, origin, any::<[u64; 5]>(), attainment()),
@@ -315,6 +316,7 @@ fn report() -> impl Strategy<Value = RunReport> {
                     traffic: RunTraffic {
                         words: model,
                         offered,
+                        delivered: offered,
                         in_flight: Some(seed),
                         requests: seed,
                         input: mean,
@@ -354,6 +356,7 @@ fn ladder() -> impl Strategy<Value = Ladder> {
         .prop_map(|(name, load, [kept, saturated], figure)| Rung {
             name: Some(name),
             load,
+            delivered: figure,
             ttft: figure,
             tpot: None,
             end_to_end: figure,
@@ -367,6 +370,7 @@ fn ladder() -> impl Strategy<Value = Ladder> {
     let knee = (real(), real(), real(), any::<u64>(), text()).prop_map(
         |(load, low, high, seeds, gives_way)| Knee {
             load,
+            nominal: (seeds > 5).then_some(low),
             low,
             high,
             seeds,

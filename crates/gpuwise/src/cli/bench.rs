@@ -50,9 +50,10 @@ pub(crate) struct ServerFlags {
     /// A request is given up after so long
     #[arg(long, value_name = "TIME", default_value = "300s")]
     pub(crate) timeout: String,
-    /// Wait so long for the server to be ready
-    #[arg(long, value_name = "TIME", default_value = "20s")]
-    pub(crate) wait: String,
+    /// Wait so long for the server to be ready [default: 20s where it answers that it is not ready; a
+    /// refused connection is told at once]
+    #[arg(long, value_name = "TIME")]
+    pub(crate) wait: Option<String>,
     /// Send again what the server was too full for (429, 503), when it says, up to 5 times
     #[arg(long)]
     pub(crate) retry_after: bool,
@@ -83,9 +84,9 @@ pub(crate) struct ShapeFlags {
     /// clock, so that no cache is warm from an earlier run]
     #[arg(long, value_name = "N")]
     pub(crate) prompt_seed: Option<u64>,
-    /// Loads to try at most where a range is given, such as --rate 2..40
-    #[arg(long, value_name = "N", default_value_t = 8, value_parser = clap::value_parser!(u32).range(2..=64))]
-    pub(crate) points: u32,
+    /// Loads to try at most where a range is given, such as --rate 2..40 [default: 8]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(2..=64))]
+    pub(crate) points: Option<u32>,
 }
 
 /// What is done with what was measured.

@@ -120,15 +120,19 @@ pub(crate) struct ClusterFlags {
     /// Requests that wait at a replica at most; more are refused
     #[arg(long, value_name = "N")]
     pub(crate) max_queued: Option<u32>,
+    /// Which waiting request an engine takes next, in place of the order in which they came; only
+    /// vLLM's is modelled, and a trace's column `priority` says whose turn it is
+    #[arg(long, value_enum, default_value_t = SchedulingName::Fcfs)]
+    pub(crate) scheduling_policy: SchedulingName,
     /// Kill a replica, such as 0@300s; it starts again after --start-up
     #[arg(long, value_name = "REPLICA@TIME")]
     pub(crate) fail: Vec<String>,
     /// Mean time between failures of a replica, such as 200h
     #[arg(long, value_name = "TIME")]
     pub(crate) mtbf: Option<String>,
-    /// Time that a replica takes to start, such as 3min
-    #[arg(long, value_name = "TIME", default_value = "3min")]
-    pub(crate) start_up: String,
+    /// Time that a replica takes to start again after it was lost, such as 90s [default: 3min]
+    #[arg(long, value_name = "TIME")]
+    pub(crate) start_up: Option<String>,
     /// Another saved deployment on the same GPUs, under the traffic that it was saved with
     #[arg(long, value_name = "DEPLOYMENT")]
     pub(crate) beside: Option<PathBuf>,
@@ -160,6 +164,15 @@ pub(crate) enum RouterName {
     PrefixAware,
     /// By cached blocks and load
     KvAware,
+}
+
+/// Which waiting request is next.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum SchedulingName {
+    /// The one that came first
+    Fcfs,
+    /// The smallest priority, then the one that came first; the greatest is preempted first
+    Priority,
 }
 
 /// How engines share a GPU.

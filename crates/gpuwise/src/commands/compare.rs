@@ -12,15 +12,16 @@ use crate::{
     simulation::{Simulate, simulated},
     write::Pending,
 };
+use anyhow::Context as _;
 use gpuwise_domain::{
     estimate::Estimate,
     question::{Load, Question},
-    run::{Comparison, ComparisonRow, ComparisonUnit},
+    run::{Comparison, ComparisonRow, ComparisonUnit, Origin, RunReport},
 };
 use gpuwise_size::answer::Answer as Said;
 use gpuwise_units::significant;
 use gpuwise_view::run as view;
-use gpuwise_wire::DEPLOYMENT_SCHEMA;
+use gpuwise_wire::{DEPLOYMENT_SCHEMA, RUN_SCHEMA, runs_from_json};
 use std::path::{Path, PathBuf};
 
 /// Flags of `gpuwise compare`.
@@ -62,7 +63,7 @@ pub(crate) fn run(context: &Context, flags: &Flags) -> anyhow::Result<Answer> {
     };
     if let Some(file) = html {
         let title = match deployment {
-            Some(deployment) => format!("{} beside what was measured", deployment.display()),
+            Some(deployment) => format!("{} beside its runs", deployment.display()),
             None => "Runs side by side".into(),
         };
         file.finish(&view::comparison_page(
@@ -101,6 +102,7 @@ fn with_deployment(
         .hint("add a result of `gpuwise bench --save` or of another load generator")
         .into());
     }
+    let reference = reference(runs)?;
     let asked = results::read(runs, &SettingFlags::of_deployment(deployment))?;
     let loaded = catalogue::load(&context.overrides)?;
     let knowledge = knowledge::load(&loaded)?;
@@ -144,7 +146,7 @@ fn with_deployment(
     for (what, errors) in ["predicted", "simulated"].into_iter().zip(&mut errors) {
         if let Some(median) = median(errors) {
             notes.push(format!(
-                "{what} against measured: median error {} % over {} figures",
+                "{what} against {reference}: median error {} % over {} figures",
                 significant(median, 2),
                 errors.len()
             ));
@@ -153,14 +155,67 @@ fn with_deployment(
     if let Some(why) = predicted.iter().find(|said| said.estimate.is_none()) {
         notes.push(format!("a figure that is missing: {}", why.reason));
     }
+    if reference == SAVED_SIMULATION {
+        notes.push("nothing was measured: what it is held against was simulated too".into());
+    }
     Ok(Comparison {
-        columns: ["predicted", "simulated", "measured"]
+        columns: ["predicted", "simulated", reference]
             .map(str::to_owned)
             .to_vec(),
         reference: Some(2),
         rows,
         notes,
     })
+}
+
+/// What the reference is called where it was measured, and where it was simulated.
+const MEASURED: &str = "measured";
+const SAVED_SIMULATION: &str = "run simulated before";
+
+/// What files hold that stand beside a deployment.
+fn reference(runs: &[PathBuf]) -> anyhow::Result<&'static str> {
+    let mut found: Option<(&PathBuf, &'static str)> = None;
+    for path in runs {
+        let kind = kind(path)?;
+        match found {
+            Some((other, before)) if before != kind => {
+                return Err(Problem::new(format!(
+                    "{} was {} and {} was {}",
+                    other.display(),
+                    past(before),
+                    path.display(),
+                    past(kind)
+                ))
+                .hint("compare the deployment with each of them apart")
+                .into());
+            }
+            _ => found = Some((path, kind)),
+        }
+    }
+    Ok(found.map_or(MEASURED, |(_, kind)| kind))
+}
+
+/// Whether a file's runs were simulated; result files of load generators were measured.
+fn kind(path: &Path) -> anyhow::Result<&'static str> {
+    let text = read_text(path)?;
+    if !text.contains(RUN_SCHEMA) {
+        return Ok(MEASURED);
+    }
+    let runs = runs_from_json(&text).with_context(|| path.display().to_string())?;
+    let simulated = |report: &RunReport| report.origin == Origin::Simulated;
+    Ok(if runs.reports.iter().any(simulated) {
+        SAVED_SIMULATION
+    } else {
+        MEASURED
+    })
+}
+
+fn past(kind: &str) -> &'static str {
+    if kind == MEASURED {
+        "measured"
+    } else {
+        "simulated"
+    }
 }
 
 /// Runs beside one another, by load and metric.
@@ -213,7 +268,7 @@ fn side_by_side(runs: &[PathBuf]) -> anyhow::Result<Comparison> {
             rows[at].values[column] = value;
         }
     }
-    let columns = runs
+    let columns: Vec<String> = runs
         .iter()
         .map(|path| {
             path.file_stem()
@@ -221,6 +276,14 @@ fn side_by_side(runs: &[PathBuf]) -> anyhow::Result<Comparison> {
         })
         .collect();
     let mut notes = Vec::new();
+    let kinds = runs
+        .iter()
+        .map(|path| Ok(past(kind(path)?)))
+        .collect::<anyhow::Result<Vec<_>>>()?;
+    let named: Vec<String> = (columns.iter().zip(&kinds))
+        .map(|(name, kind): (&String, _)| format!("{name} was {kind}"))
+        .collect();
+    notes.push(named.join(", "));
     if single {
         let loads: Vec<String> = files
             .iter()

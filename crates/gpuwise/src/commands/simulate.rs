@@ -5,7 +5,7 @@ use crate::{
     catalogue, cli,
     error::Problem,
     knowledge, output,
-    simulation::{self, Cluster, Run, Sent, Shapes, Simulated},
+    simulation::{self, Cluster, Neighbour, Run, Sent, Shapes, Simulated},
     write::Pending,
 };
 use gpuwise_domain::{
@@ -19,6 +19,7 @@ use std::fmt::Write as _;
 
 pub(crate) fn run(context: &Context, flags: &cli::Simulate) -> anyhow::Result<Answer> {
     let result = &flags.result;
+    unused(context, flags)?;
     let files = Files::new(result)?;
     let loaded = catalogue::load(&context.overrides)?;
     let knowledge = knowledge::load(&loaded)?;
@@ -33,18 +34,14 @@ pub(crate) fn run(context: &Context, flags: &cli::Simulate) -> anyhow::Result<An
         saved.workload.as_ref(),
     )?;
     let beside = flags.cluster.beside.as_deref();
-    let other = beside.map(simulation::read).transpose()?;
-    let other_shapes = other
-        .as_ref()
-        .map(|saved| Shapes::of(&saved.deployment, &loaded, context.global.offline))
+    let offline = context.global.offline;
+    let neighbour = beside
+        .map(|path| Neighbour::read(path, &loaded, offline))
         .transpose()?;
-    let beside = match (&other, &other_shapes) {
-        (Some(saved), Some(shapes)) => Some((
-            Simulated::new(&saved.deployment, shapes, &loaded, &knowledge, seed)?,
-            Sent::of_saved(saved)?,
-        )),
-        _ => None,
-    };
+    let beside = neighbour
+        .as_ref()
+        .map(|other| other.simulated(&loaded, &knowledge, seed))
+        .transpose()?;
     let one = Run {
         simulated: &simulated,
         beside: beside.as_ref().map(|(simulated, sent)| (simulated, sent)),
@@ -82,6 +79,27 @@ pub(crate) fn run(context: &Context, flags: &cli::Simulate) -> anyhow::Result<An
     } else {
         Answer::Yes
     })
+}
+
+/// Flags that would change nothing here.
+fn unused(context: &Context, flags: &cli::Simulate) -> anyhow::Result<()> {
+    let cluster = &flags.cluster;
+    let nobody_fails = cluster.fail.is_empty() && cluster.mtbf.is_none();
+    if cluster.start_up.is_some() && nobody_fails {
+        return Err(
+            Problem::new("--start-up: no replica is lost, so that none starts again")
+                .hint("add --fail 0@300s or --mtbf 200h, or leave it out")
+                .into(),
+        );
+    }
+    if flags.result.request.is_some() && context.global.format != cli::Format::Table {
+        return Err(
+            Problem::new("--request shows the life of a request as text alone")
+                .hint("leave --format out; --records FILE writes all requests as CSV")
+                .into(),
+        );
+    }
+    Ok(())
 }
 
 /// Files to be written.

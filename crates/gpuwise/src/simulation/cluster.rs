@@ -2,9 +2,10 @@
 
 use super::{deployment::Simulated, traffic::time};
 use crate::{
-    cli::{ClusterFlags, RouterName, SharingName},
+    cli::{ClusterFlags, RouterName, SchedulingName, SharingName},
     error::Problem,
 };
+use gpuwise_domain::engine::EngineKind;
 use gpuwise_sim::{
     cluster::{
         Duration, Failure, Failures, Link, Pool, RemotePrefill, Retry, Scenario, Sharing, StartUp,
@@ -12,6 +13,7 @@ use gpuwise_sim::{
         routers::{CacheAware, KvAware, Measure, Routing},
     },
     cost::Sized,
+    engine::Policy,
 };
 use gpuwise_units::Nanoseconds;
 
@@ -19,6 +21,9 @@ use gpuwise_units::Nanoseconds;
 const LINK_LATENCY: Nanoseconds = Nanoseconds(20_000);
 /// Bytes that a GPU moves a second to another host where nobody says it: 400 Gbit/s.
 const USUAL_LINK: f64 = 50e9;
+
+/// How long a replica takes to start again where nobody says it.
+const USUAL_START: &str = "3min";
 
 /// The tenant of a deployment that shares its GPUs.
 pub(super) const FIRST: u16 = 1;
@@ -35,6 +40,8 @@ pub(crate) struct Cluster {
     time_out: Option<Nanoseconds>,
     retry: Option<Retry>,
     max_queued: Option<u32>,
+    /// Engines take the smallest priority first.
+    pub(crate) by_priority: bool,
     /// When replicas die.
     pub(crate) failures: Failures,
     start: StartUp,
@@ -54,7 +61,10 @@ impl Cluster {
         let optional = |flag: &str, text: &Option<String>| {
             text.as_deref().map(|text| time(flag, text)).transpose()
         };
-        let start = time("--start-up", &flags.start_up)?;
+        let start = time(
+            "--start-up",
+            flags.start_up.as_deref().unwrap_or(USUAL_START),
+        )?;
         Ok(Self {
             replicas: flags.replicas,
             routing: routing(flags.router),
@@ -65,6 +75,7 @@ impl Cluster {
                 ..Retry::default()
             }),
             max_queued: flags.max_queued,
+            by_priority: flags.scheduling_policy == SchedulingName::Priority,
             failures: failures(flags)?,
             start: StartUp {
                 engine: Some(Duration::fixed(start.seconds().get())),
@@ -85,6 +96,7 @@ impl Cluster {
             time_out: None,
             retry: None,
             max_queued: None,
+            by_priority: false,
             failures: Failures::None,
             start: StartUp::INSTANT,
             link: None,
@@ -105,6 +117,14 @@ impl Cluster {
         seed: u64,
     ) -> anyhow::Result<Scenario<Sized>> {
         self.failures_exist(simulated)?;
+        self.priorities_exist(simulated)?;
+        if self.link.is_some() && simulated.prefill.is_none() {
+            return Err(Problem::new(
+                "--kv-link: the deployment computes prompts and answers on the same GPUs, so that no cache is moved",
+            )
+            .hint("leave it out")
+            .into());
+        }
         match beside {
             Some(other) => self.together(simulated, other, seed),
             None => Ok(self.alone(simulated, seed)),
@@ -129,6 +149,19 @@ impl Cluster {
             .into()),
             None => Ok(()),
         }
+    }
+
+    /// That the engine knows priorities, where they shall decide.
+    fn priorities_exist(&self, simulated: &Simulated<'_>) -> anyhow::Result<()> {
+        let engine = simulated.deployment.engine;
+        if !self.by_priority || engine == EngineKind::Vllm {
+            return Ok(());
+        }
+        Err(Problem::new(format!(
+            "--scheduling-policy priority: for {engine} no such policy is modelled, for vLLM alone"
+        ))
+        .hint("leave it out, or simulate a deployment of vLLM")
+        .into())
     }
 
     /// Two deployments on the same GPUs.
@@ -172,6 +205,11 @@ impl Cluster {
         engine.max_queued = self.max_queued.or(engine.max_queued);
         if self.any_context {
             engine.max_context = u32::MAX;
+        }
+        // llama.cpp is simulated by the same rules, and has no such policy.
+        let priority = self.by_priority && simulated.deployment.engine == EngineKind::Vllm;
+        if let (true, Policy::Vllm(rules)) = (priority, &mut engine.policy) {
+            rules.priority = true;
         }
         let mut pool = Pool {
             routing: self.routing.clone(),

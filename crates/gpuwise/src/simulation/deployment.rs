@@ -1,5 +1,6 @@
 //! A saved deployment as what is simulated: its setups, its engines, its price.
 
+use super::traffic::Sent;
 use crate::{catalogue::Loaded, error::Problem, model};
 use gpuwise_domain::{
     deployment::{Deployment, Saved},
@@ -86,6 +87,40 @@ impl Shapes {
             model: find(&deployment.model)?,
             drafter: deployment.draft_model.as_deref().map(find).transpose()?,
         })
+    }
+}
+
+/// A saved deployment that stands beside another, with its shapes.
+#[derive(Debug)]
+pub(crate) struct Neighbour {
+    saved: Saved,
+    shapes: Shapes,
+}
+
+impl Neighbour {
+    /// Reads it.
+    ///
+    /// # Errors
+    /// When it cannot be read, or a model cannot be found.
+    pub(crate) fn read(path: &Path, loaded: &Loaded, offline: bool) -> anyhow::Result<Self> {
+        let saved = read(path)?;
+        let shapes = Shapes::of(&saved.deployment, loaded, offline)?;
+        Ok(Self { saved, shapes })
+    }
+
+    /// As it is simulated, under the traffic that it was saved with.
+    ///
+    /// # Errors
+    /// When it cannot be simulated, or was saved without its traffic.
+    pub(crate) fn simulated<'a>(
+        &'a self,
+        loaded: &'a Loaded,
+        knowledge: &Knowledge,
+        seed: u64,
+    ) -> anyhow::Result<(Simulated<'a>, Sent)> {
+        let deployment = &self.saved.deployment;
+        let simulated = Simulated::new(deployment, &self.shapes, loaded, knowledge, seed)?;
+        Ok((simulated, Sent::of_saved(&self.saved)?))
     }
 }
 

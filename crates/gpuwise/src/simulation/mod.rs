@@ -1,6 +1,7 @@
 //! Deployments under traffic, simulated: what `simulate`, `validate`, `predict --simulate` and
 //! `plan --simulate` have in common.
 
+mod changes;
 mod clients;
 mod cluster;
 mod deployment;
@@ -13,9 +14,11 @@ mod shapes;
 mod traffic;
 
 pub(crate) use cluster::Cluster;
-pub(crate) use deployment::{Shapes, Simulated, read, words};
+pub(crate) use deployment::{Neighbour, Shapes, Simulated, read, words};
 pub(crate) use questions::{Simulate, simulated};
 pub(crate) use run::{Run, run, run_many};
+#[cfg(feature = "bench")]
+pub(crate) use shapes::conversations;
 pub(crate) use traffic::Sent;
 #[cfg(feature = "bench")]
 pub(crate) use traffic::time;

@@ -214,6 +214,7 @@ fn report(
             ..Repeat::default()
         },
         words: String::new(),
+        open: false,
         offered: None,
         in_flight: None,
         spent: Spent::default(),

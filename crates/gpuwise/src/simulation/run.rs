@@ -16,7 +16,7 @@ use gpuwise_sim::{
     cluster::{self, Observer},
     engine::StepRun,
     metrics::{Frame, Recorder, RecorderSettings},
-    traffic::{Change, Label, Merged, Source as _, Traffic},
+    traffic::{Alongside, Change, Label, Source as _, Traffic},
 };
 use gpuwise_size::{
     constants::Constants,
@@ -32,7 +32,7 @@ use std::{num::NonZero, sync::Arc, thread};
 pub(crate) struct Run<'a> {
     /// On what.
     pub(crate) simulated: &'a Simulated<'a>,
-    /// What stands beside it on the same GPUs, under which traffic.
+    /// What stands beside it on the same GPUs, under which traffic: that is the same at every load.
     pub(crate) beside: Option<(&'a Simulated<'a>, &'a Sent)>,
     /// With what between it and the clients.
     pub(crate) cluster: Cluster,
@@ -86,6 +86,7 @@ pub(crate) fn run(
     let mut recorder = Recorder::new(RecorderSettings {
         steady_from: warm_up,
         promise: run.promise.clone(),
+        promised_to: run.beside.map(|_| FIRST),
         replicas,
         cache_blocks: blocks,
         measured: false,
@@ -202,6 +203,13 @@ fn source(run: &Run<'_>) -> anyhow::Result<Traffic> {
     let Some((_, other)) = run.beside else {
         return Ok(own);
     };
+    if run.sent.is_closed() || other.is_closed() {
+        return Err(Problem::new(
+            "--beside: a number of requests is kept in flight, and two loads side by side are followed at their rates",
+        )
+        .hint("say --rate in place of --concurrency, and save the other deployment with a rate")
+        .into());
+    }
     let cannot = |error| Problem::new("the traffic cannot be made").because(error);
     let labelled = |source: Traffic, tenant: u16| {
         let label = Label {
@@ -214,13 +222,11 @@ fn source(run: &Run<'_>) -> anyhow::Result<Traffic> {
         };
         source.changed(change).map_err(cannot)
     };
-    let other = other.source(run.seed.wrapping_add(1), run.load)?;
+    let other = other.source(run.seed.wrapping_add(1), 1.0)?;
     let other = other.changed(Change::Apart(1)).map_err(cannot)?.boxed();
-    let sources = vec![
-        labelled(own, FIRST)?.boxed(),
-        labelled(other, BESIDE)?.boxed(),
-    ];
-    Ok(Merged::new(sources).boxed())
+    let own = labelled(own, FIRST)?.boxed();
+    let other = labelled(other, BESIDE)?.boxed();
+    Ok(Alongside::new(own, other).boxed())
 }
 
 /// Names of tenants by number; tenant 0 is whoever is not told apart.
@@ -243,19 +249,22 @@ fn frame(run: &Run<'_>) -> Frame {
     let mut notes = run.sent.notes.clone();
     if let Some((beside, sent)) = run.beside {
         notes.push(format!(
-            "{} stands beside it on the same GPUs, under {}",
-            beside.deployment.model, sent.words
+            "{} stands beside it on the same GPUs, under {}; the SLO and goodput are those of {}",
+            beside.deployment.model, sent.words, run.simulated.deployment.model
         ));
         notes.extend(crowded(run.simulated, beside));
     }
+    if run.sent.has_priorities() && !run.cluster.by_priority {
+        notes.push(
+            "the trace's priorities change nothing: the engine takes requests in the order in which they came (--scheduling-policy priority)"
+                .into(),
+        );
+    }
     notes.extend(run.simulated.notes.iter().cloned());
-    let (offered, in_flight) = match run.sent.workload.traffic {
-        workload::Traffic::Open { rate, .. } => (
-            Some(PerSecond::new((rate.get() + beside_rate(run)) * run.load)),
-            None,
-        ),
+    let in_flight = match run.sent.workload.traffic {
+        workload::Traffic::Open { .. } => None,
         workload::Traffic::Closed { concurrency } => {
-            (None, Some((concurrency as f64 * run.load).round() as u64))
+            Some((concurrency as f64 * run.load).round() as u64)
         }
     };
     let words = if is_one(run.load) {
@@ -277,7 +286,8 @@ fn frame(run: &Run<'_>) -> Frame {
             seed: run.seed,
         },
         words,
-        offered,
+        open: !run.sent.is_closed(),
+        offered: offered(run),
         in_flight,
         spent: Spent::default(),
         tokens: None,
@@ -287,12 +297,10 @@ fn frame(run: &Run<'_>) -> Frame {
     }
 }
 
-/// Requests a second of what stands beside it.
-fn beside_rate(run: &Run<'_>) -> f64 {
-    match run.beside.map(|(_, sent)| sent.workload.traffic) {
-        Some(workload::Traffic::Open { rate, .. }) => rate.get(),
-        _ => 0.0,
-    }
+/// Requests a second as they are meant to come; those of what stands beside it are its own.
+fn offered(run: &Run<'_>) -> Option<PerSecond> {
+    let rate = run.sent.offered()?.get();
+    Some(PerSecond::new(rate * run.load))
 }
 
 /// That two engines take more memory than there is, where they share whole GPUs.

@@ -68,14 +68,15 @@ pub(super) fn generated(
     let parts = [("--stages", &changes.stages), ("--states", &changes.states)];
     if let Some((flag, texts)) = parts.iter().find(|(_, texts)| !texts.is_empty()) {
         let arrivals = varying(flag, texts, workload)?;
+        let law = law_words(variation_of(workload));
         workload.traffic = Traffic::Open {
             rate: arrivals.mean_rate(),
             burstiness: 1.0,
         };
         words = match *flag {
-            "--stages" => format!("Poisson, {}", texts.join(" then ")),
+            "--stages" => format!("{law}, {}", texts.join(" then ")),
             _ => format!(
-                "Poisson with a rate that changes among {}",
+                "{law} with a rate that changes among {}",
                 texts.join(" and ")
             ),
         };
@@ -85,31 +86,46 @@ pub(super) fn generated(
     let Some(turns) = changes.turns else {
         return Ok((Kind::Generated(pattern), words));
     };
-    let Some(mut starts) = pattern.arrivals else {
+    let Some(starts) = pattern.arrivals else {
         return Err(Problem::new(
             "--turns: conversations begin at a rate, and a number in flight is given",
         )
         .hint("say --rate in place of --concurrency")
         .into());
     };
-    scale(&mut starts.rate, 1.0 / f64::from(turns));
-    let law = |given: &LengthDistribution| LengthLaw::of(given).map_err(cannot);
-    let think = time("--think", &changes.think)?;
+    // What prompts share follows from the rounds.
+    workload.prefix_hit = 0.0;
+    let laws = conversations(turns, &changes.think, workload, starts)?;
     let _ = write!(
         words,
-        ", in conversations of {turns} rounds, {think} to think"
+        ", in conversations of {turns} rounds, {} to think",
+        laws.think
     );
-    let laws = Conversations {
+    Ok((Kind::Talks(laws), words))
+}
+
+/// Conversations of so many rounds whose requests, all rounds counted, come at a rate.
+///
+/// # Errors
+/// When the time to think or a length cannot be.
+pub(crate) fn conversations(
+    turns: u32,
+    think: &str,
+    workload: &Workload,
+    mut starts: Arrivals,
+) -> anyhow::Result<Conversations> {
+    scale(&mut starts.rate, 1.0 / f64::from(turns));
+    let law = |given: &LengthDistribution| LengthLaw::of(given).map_err(cannot);
+    Ok(Conversations {
         starts,
         rounds: LengthLaw::Fixed(turns),
-        think,
+        think: time("--think", think)?,
         thinking: GapLaw::Exponential,
         system: SystemPrompts::default(),
         question: law(&workload.lengths.input)?,
         answer: law(&workload.lengths.output)?,
         longest: u32::MAX,
-    };
-    Ok((Kind::Talks(laws), words))
+    })
 }
 
 /// Rates of `--stages` or `--states`.
@@ -131,15 +147,30 @@ fn varying(flag: &str, texts: &[String], workload: &Workload) -> anyhow::Result<
         let state = |(rate, dwell)| State { rate, dwell };
         Rate::Modulated(parts.into_iter().map(state).collect())
     };
-    let variation = match workload.traffic {
-        Traffic::Open { burstiness, .. } => burstiness,
-        Traffic::Closed { .. } => 1.0,
-    };
     Ok(Arrivals {
-        gaps: GapLaw::of_variation(variation),
+        gaps: GapLaw::of_variation(variation_of(workload)),
         rate,
         exact: false,
     })
+}
+
+/// The squared variation of gaps.
+fn variation_of(workload: &Workload) -> f64 {
+    match workload.traffic {
+        Traffic::Open { burstiness, .. } => burstiness,
+        Traffic::Closed { .. } => 1.0,
+    }
+}
+
+/// The law of gaps of this squared variation.
+fn law_words(variation: f64) -> String {
+    if is_one(variation) {
+        "Poisson".into()
+    } else if variation == 0.0 {
+        "equal gaps".into()
+    } else {
+        format!("gamma gaps with CV² {}", significant(variation, 3))
+    }
 }
 
 /// Multiplies a rate, whatever its form.
@@ -224,14 +255,11 @@ pub(super) fn generated_words(workload: &Workload, hourly: &[PerSecond]) -> Stri
             format!("rates of {} hours, over and over", hourly.len())
         }
         Traffic::Open { rate, burstiness } => {
-            let law = if is_one(burstiness) {
-                "Poisson".into()
-            } else if burstiness == 0.0 {
-                "equal gaps".into()
-            } else {
-                format!("gamma gaps with CV² {}", significant(burstiness, 3))
-            };
-            format!("{law}, {} requests/s", significant(rate.get(), 3))
+            format!(
+                "{}, {} requests/s",
+                law_words(burstiness),
+                significant(rate.get(), 3)
+            )
         }
         Traffic::Closed { concurrency } => format!("{concurrency} requests in flight"),
     }

@@ -1,6 +1,7 @@
 //! The traffic of a simulation, by flags, a trace, a workload file, or as it was saved.
 
 use super::{
+    changes::{growing, listed, no_clients, no_trace, only_clients, only_open},
     clients::{self, Clients},
     recorded::{recorded, uncontradicted},
     shapes::{Replay, generated, generated_words, pattern},
@@ -15,15 +16,12 @@ use gpuwise_domain::{
     deployment::Saved,
     workload::{Traffic, TrafficDetail, Workload},
 };
-use gpuwise_read::{
-    traffic::{RateTable, TrafficFile},
-    workload::{percent, share},
-};
+use gpuwise_read::traffic::{RateTable, TrafficFile};
 use gpuwise_sim::traffic::{
-    self as sim, Arrivals, Change, Conversations, Extent, Generator, Pattern, Rate, Source as _,
-    Talk,
+    self as sim, Arrivals, Change, Conversations, Extent, Generator, Pacing, Pattern, Rate,
+    Recorded, Source as _, SystemPrompts, Talk,
 };
-use gpuwise_units::Nanoseconds;
+use gpuwise_units::{Nanoseconds, PerSecond};
 use std::path::Path;
 
 /// Requests of a run where nobody says how many: as many as so much time brings …
@@ -38,6 +36,8 @@ const LONGEST_WARM_UP: f64 = 60.0;
 pub(crate) struct Sent {
     kind: Kind,
     changes: Vec<Change>,
+    /// A flag says at what rate a trace is replayed: the first of its changes does that.
+    rate_is_stated: bool,
     extent: Extent,
     /// The workload as it was understood; of a trace its means.
     pub(crate) workload: Workload,
@@ -101,6 +101,13 @@ impl Sent {
             }
         }
         no_clients(changes)?;
+        if changes.turns.is_some() && traffic.prefix_hit.is_some() {
+            return Err(Problem::new(
+                "--prefix-hit contradicts --turns: what prompts share follows from what was said before",
+            )
+            .hint("leave one of them out")
+            .into());
+        }
         let read = trace.as_ref().map(|(_, trace)| trace);
         let mut asked = workload::read_over(traffic, promise, saved, read)?;
         let mut notes = std::mem::take(&mut asked.notes);
@@ -119,12 +126,13 @@ impl Sent {
             });
         }
         let extent = extent(changes, &kind, &asked.workload)?;
-        Ok(Self {
+        let sent = Self {
             kind,
             changes: list,
+            rate_is_stated: traffic.rate.is_some(),
             extent,
             workload: asked.workload,
-            words,
+            words: words + &growing(changes),
             warm_up: changes
                 .warm_up
                 .as_deref()
@@ -133,7 +141,11 @@ impl Sent {
             tenants,
             stages: changes.stages.clone(),
             notes,
-        })
+        };
+        if sent.is_closed() {
+            only_open(changes)?;
+        }
+        Ok(sent)
     }
 
     /// The traffic of ServeGen's clients.
@@ -156,11 +168,12 @@ impl Sent {
         Ok(Self {
             kind: Kind::Clients(clients),
             changes: listed(changes)?,
+            rate_is_stated: false,
             extent: changes
                 .requests
                 .map_or_else(Extent::default, Extent::requests),
             workload,
-            words,
+            words: words + &growing(changes),
             warm_up: changes
                 .warm_up
                 .as_deref()
@@ -185,7 +198,9 @@ impl Sent {
         Ok(Self {
             kind,
             changes: Vec::new(),
-            extent: usual(workload),
+            rate_is_stated: false,
+            // As long as what it stands beside.
+            extent: Extent::requests(u64::MAX),
             words: generated_words(workload, &[]),
             workload: workload.clone(),
             warm_up: None,
@@ -229,6 +244,11 @@ impl Sent {
         for change in &self.changes {
             let change = match change.clone() {
                 Change::Thin { keep, .. } => Change::Thin { keep, seed },
+                Change::Bursts { variation, .. } => Change::Bursts { variation, seed },
+                Change::Paced(Pacing::InFlight(count)) => {
+                    let count = (f64::from(count) * load).round().max(1.0);
+                    Change::Paced(Pacing::InFlight(count as u32))
+                }
                 other => other,
             };
             source = source.changed(change).map_err(cannot)?.boxed();
@@ -259,25 +279,82 @@ impl Sent {
         out
     }
 
-    /// With gaps of this squared coefficient of variation, where the traffic is generated.
+    /// With prompts of conversations that begin alike.
+    #[cfg(feature = "bench")]
+    #[must_use]
+    pub(crate) fn beginning_with(mut self, system: SystemPrompts) -> Self {
+        if let Kind::Talks(laws) = &mut self.kind {
+            laws.system = system;
+        }
+        self
+    }
+
+    /// With gaps of this squared coefficient of variation where the traffic is generated; the gaps of
+    /// a trace, of clients or conversations are multiplied by chance of that variation. `None` where a
+    /// number is kept in flight: nothing comes in bursts then.
     #[must_use]
     pub(crate) fn burstier(&self, variation: f64) -> Option<Self> {
+        if self.is_closed() {
+            return None;
+        }
         let mut out = self.clone();
-        let Kind::Generated(Pattern {
+        if let Kind::Generated(Pattern {
             arrivals: Some(arrivals),
             ..
         }) = &mut out.kind
-        else {
-            return None;
-        };
-        arrivals.gaps = GapLaw::of_variation(variation);
-        out.words = format!("{}, gaps with CV² {variation}", out.words);
+        {
+            arrivals.gaps = GapLaw::of_variation(variation);
+            out.words = format!("{}, gaps with CV² {variation}", out.words);
+        } else {
+            out.changes.insert(0, Change::Bursts { variation, seed: 0 });
+            out.words = format!(
+                "{}, gaps multiplied by chance with CV² {variation}",
+                out.words
+            );
+        }
         Some(out)
+    }
+
+    /// Whether some requests are to be sooner than others.
+    pub(crate) fn has_priorities(&self) -> bool {
+        let Kind::Recorded(replay) = &self.kind else {
+            return false;
+        };
+        let requests = replay.traces.iter().flat_map(Recorded::requests);
+        let mut priorities = requests.map(|request| request.priority);
+        let first = priorities.next();
+        priorities.any(|other| Some(other) != first)
     }
 
     /// Whether a number of requests is kept in flight.
     pub(crate) fn is_closed(&self) -> bool {
+        let paced = |change: &Change| matches!(change, Change::Paced(Pacing::InFlight(_)));
         matches!(&self.kind, Kind::Generated(Pattern { arrivals: None, .. }))
+            || self.changes.iter().any(paced)
+    }
+
+    /// Requests a second as they are meant to come at `load` 1; `None` where a number is kept in
+    /// flight, or no one rate is meant: a part of a trace, or a rate that grows.
+    pub(crate) fn offered(&self) -> Option<PerSecond> {
+        let Traffic::Open { rate, .. } = self.workload.traffic else {
+            return None;
+        };
+        let part = matches!(self.kind, Kind::Recorded(_)) && self.extent != Extent::default();
+        if part || self.is_closed() {
+            return None;
+        }
+        let mut rate = rate.get();
+        let mut stated = self.rate_is_stated && matches!(self.kind, Kind::Recorded(_));
+        for change in &self.changes {
+            match change {
+                Change::Faster(_) if std::mem::take(&mut stated) => {}
+                Change::Faster(factor) => rate *= factor,
+                Change::Thin { keep, .. } => rate *= keep,
+                Change::Growth { .. } => return None,
+                _ => {}
+            }
+        }
+        Some(PerSecond::new(rate))
     }
 
     /// Requests a second, or in flight where the load is closed, at `load` 1.
@@ -293,7 +370,10 @@ impl Sent {
         if let Some(stated) = self.warm_up {
             return stated;
         }
-        if !matches!(self.kind, Kind::Generated(_) | Kind::Talks(_)) {
+        let made = matches!(self.kind, Kind::Generated(_) | Kind::Talks(_));
+        // Stages are told apart, the first too, and end by themselves.
+        let staged = self.has_stages() && self.extent.duration.is_none();
+        if !made || staged {
             return Nanoseconds(0);
         }
         let seconds = match (self.extent_at(load), self.workload.traffic) {
@@ -317,6 +397,10 @@ impl Sent {
         Nanoseconds((seconds * 1e9) as u64)
     }
 
+    fn has_stages(&self) -> bool {
+        has_stages(&self.kind)
+    }
+
     /// How much is sent at `load` times the rate: as long, where a duration is said.
     fn extent_at(&self, load: f64) -> Extent {
         match self.extent.duration {
@@ -334,84 +418,6 @@ pub(super) fn cannot(error: sim::TrafficError) -> anyhow::Error {
     Problem::new("the traffic cannot be made")
         .because(error)
         .into()
-}
-
-/// Changes by flags, in the order in which they are made.
-fn listed(flags: &ChangeFlags) -> anyhow::Result<Vec<Change>> {
-    let mut list = Vec::new();
-    if let Some(factor) = flags.speed_up {
-        list.push(Change::Faster(factor));
-    }
-    if let Some(text) = &flags.thin {
-        let keep = share(text).map_err(|error| Problem::new(format!("--thin: {error}")))?;
-        if keep <= 0.0 {
-            return Err(Problem::new(format!("--thin {text}: no request would be left")).into());
-        }
-        list.push(Change::Thin { keep, seed: 0 });
-    }
-    if let Some(text) = &flags.growth {
-        let by = percent(text).map_err(|error| Problem::new(format!("--growth: {error}")))?;
-        list.push(Change::Growth {
-            by: by / 100.0,
-            every: Nanoseconds(3_600_000_000_000),
-        });
-    }
-    Ok(list)
-}
-
-/// Flags that change traces of requests only.
-fn no_trace(flags: &ChangeFlags) -> anyhow::Result<()> {
-    let wrong = [
-        ("--repeat", flags.repeat.is_some()),
-        ("--thin", flags.thin.is_some()),
-        ("--speed-up", flags.speed_up.is_some()),
-    ];
-    match wrong.iter().find(|(_, given)| *given) {
-        Some((name, _)) => Err(
-            Problem::new(format!("{name} changes a trace, and none is given"))
-                .hint("add --trace FILE, or say another --rate")
-                .into(),
-        ),
-        None => Ok(()),
-    }
-}
-
-/// Flags that are for tables of clients only.
-fn no_clients(flags: &ChangeFlags) -> anyhow::Result<()> {
-    let wrong = [
-        ("--lengths", flags.lengths.is_some()),
-        ("--clients-of", flags.clients_of.is_some()),
-        ("--start", flags.start.is_some()),
-    ];
-    match wrong.iter().find(|(_, given)| *given) {
-        Some((name, _)) => Err(Problem::new(format!(
-            "{name} is for ServeGen's table of rates by client, and none is given"
-        ))
-        .hint("give the table with --trace")
-        .into()),
-        None => Ok(()),
-    }
-}
-
-/// Flags that a table of clients has no use for.
-fn only_clients(path: &Path, traffic: &TrafficFlags, flags: &ChangeFlags) -> anyhow::Result<()> {
-    let wrong = [
-        ("--concurrency", traffic.concurrency.is_some()),
-        ("--burstiness", traffic.burstiness.is_some()),
-        ("--prefix-hit", traffic.prefix_hit.is_some()),
-        ("--repeat", flags.repeat.is_some()),
-        ("--then", !flags.then.is_empty()),
-        ("--resample", flags.resample.is_some()),
-    ];
-    match wrong.iter().find(|(_, given)| *given) {
-        Some((name, _)) => Err(Problem::new(format!(
-            "{name} contradicts --trace {}, which tells of clients and not of requests",
-            path.display()
-        ))
-        .hint(format!("leave {name} out"))
-        .into()),
-        None => Ok(()),
-    }
 }
 
 /// How much is sent where nobody says it.
@@ -439,18 +445,28 @@ fn extent(flags: &ChangeFlags, kind: &Kind, workload: &Workload) -> anyhow::Resu
     }
     Ok(match kind {
         // Traces and stages have an end of their own.
-        Kind::Recorded(_)
-        | Kind::Clients(_)
-        | Kind::Generated(Pattern {
-            arrivals:
-                Some(Arrivals {
-                    rate: Rate::Stages(_),
-                    ..
-                }),
-            ..
-        }) => Extent::default(),
+        Kind::Recorded(_) | Kind::Clients(_) => Extent::default(),
+        Kind::Generated(_) if has_stages(kind) => Extent::default(),
+        // Conversations begin until the last stage ends, and go on.
+        Kind::Talks(_) if has_stages(kind) => Extent::requests(u64::from(u32::MAX)),
         Kind::Generated(_) | Kind::Talks(_) => usual(workload),
     })
+}
+
+/// Whether the rate goes through stages, which have an end.
+fn has_stages(kind: &Kind) -> bool {
+    let arrivals = match kind {
+        Kind::Generated(pattern) => pattern.arrivals.as_ref(),
+        Kind::Talks(laws) => Some(&laws.starts),
+        Kind::Recorded(_) | Kind::Clients(_) => None,
+    };
+    matches!(
+        arrivals,
+        Some(Arrivals {
+            rate: Rate::Stages(_),
+            ..
+        })
+    )
 }
 
 /// A time of a flag.

@@ -33,7 +33,9 @@ fn connection(stream: &TcpStream, script: &impl Fn(&mut dyn Write, u64)) {
         }
         let tokens = body["max_tokens"].as_u64().expect("a limit");
         // Trials ask for a token or two.
-        if tokens < 5 {
+        if tokens < 5 && body["stream"] == false {
+            whole(&mut writer, "");
+        } else if tokens < 5 {
             answer(&mut writer, tokens);
         } else {
             script(&mut writer, tokens);
@@ -131,6 +133,28 @@ fn what_cannot_be_sent() {
     refused(&["--offline"], &["--offline"]);
     refused(&["--save", "no/such/run.json"], &["no/such/run.json"]);
     refused(&["--wait", "0s"], &["connection refused", "--wait 5min"]);
+    // Without a word of waiting it is told at once.
+    refused(&[], &["connection refused", "--wait 5min"]);
+    refused(
+        &["--rate", "5", "--points", "4"],
+        &["--points", "--rate 2..40"],
+    );
+    refused(
+        &["--shared-prefix", "5@2", "--prefix-hit", "0.5"],
+        &["--prefix-hit", "--shared-prefix"],
+    );
+    refused(
+        &["--turns", "2", "--prefix-hit", "0.5"],
+        &["--prefix-hit", "--turns"],
+    );
+    refused(
+        &["--no-stream", "--ttft", "p95:1s"],
+        &["--no-stream", "TTFT", "--e2e"],
+    );
+    refused(
+        &["--concurrency", "4", "--growth", "10%"],
+        &["--growth", "kept in flight", "--rate"],
+    );
 }
 
 #[test]
@@ -303,7 +327,23 @@ fn a_trace_is_replayed_and_a_range_is_climbed() {
     assert_eq!(found.code, 0, "{found:?}");
     let document = saved(&place);
     let ladder = &document["result"]["ladder"];
-    assert_eq!(ladder["knee"]["load"], 800.0);
+    let knee = &ladder["knee"];
+    assert_eq!(knee["nominal"], 800.0);
+    let rungs = ladder["rungs"].as_array().expect("rungs");
+    // What is quoted is what was delivered, which forty requests do not make exactly.
+    let delivered = |rung: &Value| rung["delivered_per_second"].as_f64().expect("a rate");
+    assert_eq!(knee["load"].as_f64(), rungs.last().map(delivered));
+    for (rung, run) in rungs
+        .iter()
+        .zip(document["result"]["runs"].as_array().expect("runs"))
+    {
+        assert_eq!(run["traffic"]["requests_per_second"], rung["load"]);
+        let served = run["steady_throughput"]["requests_per_second"]
+            .as_f64()
+            .expect("a rate");
+        let goodput = rung["goodput_per_second"].as_f64().expect("a rate");
+        assert!(goodput <= served, "{goodput} of {served}");
+    }
     let loads: Vec<&Value> = ladder["rungs"]
         .as_array()
         .expect("rungs")
@@ -311,4 +351,79 @@ fn a_trace_is_replayed_and_a_range_is_climbed() {
         .map(|rung| &rung["load"])
         .collect();
     assert_eq!(loads, [200.0, 400.0, 800.0]);
+}
+
+/// Answers whole, with or without a count of tokens.
+fn whole(writer: &mut dyn Write, usage: &str) {
+    let body = format!("{{\"choices\":[{{\"message\":{{\"content\":\"ba ba ba\"}}}}]{usage}}}");
+    document(writer, 200, &body);
+}
+
+#[test]
+fn whole_answers_are_counted_by_the_server_or_not_at_all() {
+    let flags = [
+        "--no-stream",
+        "--concurrency",
+        "2",
+        "--requests",
+        "40",
+        "--save",
+        "run.json",
+    ];
+    let run = |usage: &'static str| {
+        let place = Place::new();
+        let address = server(move |writer, _| whole(writer, usage));
+        let found = bench(&place, &address, &flags);
+        assert_eq!(found.code, 0, "{found:?}");
+        (saved(&place)["result"]["runs"][0].clone(), found.out)
+    };
+    let (counted, _) = run(r#","usage":{"prompt_tokens":20,"completion_tokens":8}"#);
+    let rate = |window: &str, key: &str| counted[window][key].as_f64().expect("a rate");
+    let (tokens, requests) = ("output_tokens_per_second", "requests_per_second");
+    let each = rate("throughput", tokens) / rate("throughput", requests);
+    assert!((each - 8.0).abs() < 1e-9, "{each} tokens a request");
+    assert!(rate("steady_throughput", tokens) > 0.0);
+    let (unknown, screen) = run("");
+    assert!(unknown["steady_throughput"]["output_tokens_per_second"].is_null());
+    assert!(unknown["throughput"]["output_tokens_per_second"].is_null());
+    assert_eq!(unknown["tokens"]["unknown_requests"], 40);
+    assert!(screen.contains("are not known"), "{screen}");
+}
+
+#[test]
+fn conversations_come_at_the_rate_that_is_reported() {
+    let place = Place::new();
+    let address = server(answer);
+    let run = |flags: &[&str]| {
+        let all = [
+            &["--turns", "2", "--think", "1ms", "--save", "run.json"],
+            flags,
+        ]
+        .concat();
+        let found = bench(&place, &address, &all);
+        assert_eq!(found.code, 0, "{found:?}");
+        saved(&place)["result"]["runs"][0].clone()
+    };
+    let at = |run: &Value, key: &str| run["traffic"][key].as_f64().unwrap_or(f64::NAN);
+    // All in the second stage, were it flat: 40 of 240 are of the first.
+    let staged = run(&["--stages", "40/s@1s,200/s@1s"]);
+    assert_eq!(at(&staged, "requests_per_second"), 120.0);
+    let groups = staged["groups"].as_array().expect("groups");
+    let of = |name: &str| {
+        let group = groups.iter().find(|group| group["part"]["name"] == name);
+        group.map_or(0, |group| {
+            group["outcomes"]["completed"].as_u64().unwrap_or(0)
+        })
+    };
+    let (slow, fast) = (of("40/s@1s"), of("200/s@1s"));
+    assert!(
+        slow > 0 && fast > 3 * slow,
+        "{slow} and {fast} of {groups:?}"
+    );
+    let changing = run(&["--states", "20/s@100ms,200/s@100ms", "--requests", "60"]);
+    assert_eq!(at(&changing, "requests_per_second"), 110.0);
+    let grown = run(&["--rate", "100", "--growth", "50%", "--requests", "60"]);
+    assert!(grown["traffic"]["requests_per_second"].is_null());
+    let words = grown["traffic"]["words"].as_str().expect("words");
+    assert!(words.contains("growing by 50% an hour"), "{words}");
 }

@@ -21,6 +21,40 @@ impl Measure {
     }
 }
 
+/// The one that has the least; of equals the one whose turn it is, counted on from the last pick, so
+/// that equal replicas get equal shares.
+#[derive(Debug, Clone)]
+pub(super) struct Fewest {
+    measure: Measure,
+    /// The number after the last that was picked.
+    next: u16,
+}
+
+impl Fewest {
+    pub(super) fn new(measure: Measure) -> Self {
+        Self { measure, next: 0 }
+    }
+
+    pub(super) fn pick(&mut self, candidates: &[Candidate]) -> Option<usize> {
+        let from = candidates.partition_point(|candidate| candidate.replica < self.next);
+        let (before, after) = candidates.split_at_checked(from)?;
+        let place = match (least(after, self.measure), least(before, self.measure)) {
+            (Some(late), Some(early)) => {
+                let count = |place: usize| candidates.get(place).map(|one| self.measure.of(one));
+                if count(early) < count(from + late) {
+                    early
+                } else {
+                    from + late
+                }
+            }
+            (Some(late), None) => from + late,
+            (None, early) => early?,
+        };
+        self.next = candidates.get(place)?.replica.saturating_add(1);
+        Some(place)
+    }
+}
+
 /// The first of those that have the least.
 pub(super) fn least(candidates: &[Candidate], measure: Measure) -> Option<usize> {
     let mut best = None;
@@ -72,6 +106,35 @@ mod tests {
             least(&candidates(&[(0, 0, false)]), Measure::Requests),
             None
         );
+    }
+
+    #[test]
+    fn equals_take_turns_and_the_least_is_always_picked() {
+        let mut fewest = Fewest::new(Measure::Requests);
+        let mut all = candidates(&[(0, 0, true); 4]);
+        let mut counts = [0; 4];
+        for _ in 0..40 {
+            // Each request is over before the next comes, so that all are equal.
+            counts[fewest.pick(&all).unwrap_or(9)] += 1;
+        }
+        assert_eq!(counts, [10; 4]);
+        all[2].requests = 3;
+        all[1].open = false;
+        let picks: Vec<_> = (0..3).filter_map(|_| fewest.pick(&all)).collect();
+        assert_eq!(picks, [0, 3, 0]);
+        let mut chance = RandomStream::new(5, "counts", 0);
+        for _ in 0..1_000 {
+            for one in &mut all {
+                one.requests = chance.below(4) as u32;
+                one.open = chance.below(5) > 0;
+            }
+            let open = all.iter().filter(|one| one.open);
+            let least = open.map(|one| one.requests).min();
+            let picked = fewest.pick(&all).and_then(|place| all.get(place));
+            assert!(picked.is_none_or(|one| one.open));
+            assert_eq!(picked.map(|one| one.requests), least);
+        }
+        assert_eq!(fewest.pick(&[]), None);
     }
 
     #[test]

@@ -24,7 +24,7 @@ pub enum Routing {
     RoundRobin,
     /// Anyone.
     Random,
-    /// The one that has the least; the first of equals.
+    /// The one that has the least; equals take turns (as nginx's `least_conn` has it).
     Least(Measure),
     /// Of two that chance picks, the one that has less.
     TwoChoices(Measure),
@@ -93,7 +93,7 @@ pub struct Router(Rule);
 enum Rule {
     Turn(turn::Turn),
     Random(RandomStream),
-    Least(Measure),
+    Least(least::Fewest),
     TwoChoices(Measure, RandomStream),
     Session(session::Ring),
     CacheAware(Box<cache_aware::Rule>),
@@ -109,7 +109,7 @@ impl Router {
         Self(match routing {
             Routing::RoundRobin => Rule::Turn(turn::Turn::default()),
             Routing::Random => Rule::Random(chance),
-            Routing::Least(measure) => Rule::Least(*measure),
+            Routing::Least(measure) => Rule::Least(least::Fewest::new(*measure)),
             Routing::TwoChoices(measure) => Rule::TwoChoices(*measure, chance),
             Routing::Session => Rule::Session(session::Ring::default()),
             Routing::CacheAware(settings) => {
@@ -143,7 +143,7 @@ impl Router {
         match &mut self.0 {
             Rule::Turn(rule) => rule.pick(candidates),
             Rule::Random(chance) => any(candidates, chance, |_, one| one.open),
-            Rule::Least(measure) => least::least(candidates, *measure),
+            Rule::Least(rule) => rule.pick(candidates),
             Rule::TwoChoices(measure, chance) => least::of_two(candidates, *measure, chance),
             Rule::Session(ring) => ring.pick(ask, candidates),
             Rule::CacheAware(rule) => rule.pick(ask, candidates),

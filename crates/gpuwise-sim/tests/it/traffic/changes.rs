@@ -6,8 +6,8 @@ use gpuwise_domain::{
     request::{Request, Segment},
 };
 use gpuwise_sim::traffic::{
-    Arrivals, Change, Contents, Extent, Generator, Label, Lengths, Merged, Pacing, Pattern,
-    Recorded, Repeated, Resampled, Source, Spliced, Summary,
+    Alongside, Arrivals, Change, Contents, Extent, Generator, Label, Lengths, Merged, Pacing,
+    Pattern, Recorded, Repeated, Resampled, Source, Spliced, Summary,
 };
 use gpuwise_units::Nanoseconds;
 use proptest::prelude::*;
@@ -39,6 +39,63 @@ fn three() -> Recorded {
         request(500, 7, 1),
         shared(2000, 3, 4),
     ])
+}
+
+#[test]
+fn what_comes_beside_another_lasts_as_long() {
+    let every = |milliseconds: u64, count: u64, input: u32| {
+        let all = (0..count).map(|n| request(n * milliseconds, input, 1));
+        Recorded::new(all.collect()).boxed()
+    };
+    let both: Vec<Request> = Alongside::new(every(100, 5, 1), every(30, 1_000, 2)).collect();
+    assert!(both.is_sorted_by_key(|one| one.due));
+    let of = |input: u32| both.iter().filter(|one| one.input == input).count();
+    assert_eq!((of(1), of(2)), (5, 14));
+    assert_eq!(both.last().map(|one| one.input), Some(1));
+    // One that ends sooner leaves the first alone.
+    let short = Alongside::new(every(100, 5, 1), every(30, 2, 2));
+    assert_eq!(short.count(), 7);
+}
+
+#[test]
+fn bursts_move_times_and_nothing_else() {
+    let even: Vec<Request> = (0..4_000)
+        .map(|n| request(100 * n, 10 + n as u32 % 7, 1 + n as u32 % 5))
+        .collect();
+    let burst = |seed| {
+        let change = Change::Bursts {
+            variation: 8.0,
+            seed,
+        };
+        let made = Recorded::new(even.clone()).changed(change);
+        made.expect("a sound change").collect::<Vec<_>>()
+    };
+    let moved = burst(3);
+    assert_eq!(moved, burst(3));
+    assert_ne!(moved, burst(4));
+    assert!(moved.is_sorted_by_key(|request| request.due));
+    let lengths =
+        |list: &[Request]| -> Vec<_> { list.iter().map(|one| (one.input, one.output)).collect() };
+    assert_eq!(lengths(&moved), lengths(&even));
+    let gaps = &super::gaps(&moved)[1..];
+    near(super::mean(gaps), 0.1, 0.2);
+    near(super::variation(gaps), 8.0, 0.35);
+}
+
+#[test]
+fn the_last_of_each_session_closes_it() {
+    let trace = Recorded::new(vec![
+        shared(0, 1, 4),
+        request(5, 1, 1),
+        shared(10, 1, 9),
+        shared(20, 1, 4),
+        shared(30, 1, 4),
+    ]);
+    let closing: Vec<u64> = trace
+        .filter(|one| one.closes)
+        .map(|one| one.due.0 / 1_000_000)
+        .collect();
+    assert_eq!(closing, [10, 30]);
 }
 
 #[track_caller]

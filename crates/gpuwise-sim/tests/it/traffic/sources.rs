@@ -43,6 +43,7 @@ fn prompts_repeat_what_was_said() {
         assert_eq!(request.covered(), u64::from(request.input));
         let said = request.prefix.as_deref().expect("it has a prompt");
         if let Some(earlier) = before.get(&session) {
+            assert!(!earlier.closes, "more came after it");
             let heard = earlier.prefix.as_deref().expect("it had a prompt");
             assert_eq!(&said[..heard.len()], heard);
             assert_eq!(

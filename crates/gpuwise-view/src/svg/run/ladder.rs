@@ -50,7 +50,7 @@ pub fn ladder(ladder: &Ladder, promise: &Promise, id: &str) -> Option<Picture> {
             bound: bound(&promise.tpot),
         },
     ];
-    let most = plain.iter().map(|rung| rung.load).fold(0.0, f64::max);
+    let most = plain.iter().map(|rung| sent(rung)).fold(0.0, f64::max);
     let loads = Axis::up_to(most, 6);
     let mut canvas = Canvas::default();
     let mut top = FIRST;
@@ -73,6 +73,11 @@ pub fn ladder(ladder: &Ladder, promise: &Promise, id: &str) -> Option<Picture> {
         description(ladder, &plain),
         top + 10.0,
     ))
+}
+
+/// The load as it was delivered, where that is known: what was carried is beside it.
+fn sent(rung: &Rung) -> f64 {
+    rung.delivered.unwrap_or(rung.load)
 }
 
 fn draw(
@@ -110,7 +115,7 @@ fn draw(
     plot.upright(canvas, &format!("{}, {}", panel.title, unit.symbol()));
     let line: Vec<(f64, f64)> = points
         .iter()
-        .map(|(rung, value)| plot.at(rung.load, value * factor))
+        .map(|(rung, value)| plot.at(sent(rung), value * factor))
         .collect();
     canvas.path(&line, "class=\"l\" stroke-width=\"2\"");
     if let Some(bound) = bound {
@@ -121,8 +126,13 @@ fn draw(
         );
     }
     for (rung, value) in &points {
-        let hint = format!("{}: {}", number(rung.load), seconds(*value));
-        mark(canvas, plot.at(rung.load, value * factor), rung.kept, &hint);
+        let hint = format!("{}: {}", number(sent(rung)), seconds(*value));
+        mark(
+            canvas,
+            plot.at(sent(rung), value * factor),
+            rung.kept,
+            &hint,
+        );
     }
     Some(plot)
 }
@@ -188,13 +198,13 @@ fn goodput(canvas: &mut Canvas, rungs: &[&Rung], loads: &Axis, top: f64, ladder:
     plot.upright(canvas, "goodput, requests/s that met every target");
     let line: Vec<(f64, f64)> = rungs
         .iter()
-        .filter_map(|rung| Some(plot.at(rung.load, rung.goodput?)))
+        .filter_map(|rung| Some(plot.at(sent(rung), rung.goodput?)))
         .collect();
     canvas.path(&line, "class=\"l\" stroke-width=\"2\"");
     for rung in rungs {
         if let Some(value) = rung.goodput {
-            let hint = format!("{}: {} requests/s", number(rung.load), number(value));
-            mark(canvas, plot.at(rung.load, value), rung.kept, &hint);
+            let hint = format!("{}: {} requests/s", number(sent(rung)), number(value));
+            mark(canvas, plot.at(sent(rung), value), rung.kept, &hint);
         }
     }
     posts(canvas, &plot, ladder, false);
@@ -208,7 +218,7 @@ fn description(ladder: &Ladder, rungs: &[&Rung]) -> String {
             let time = |value: Option<f64>| value.map_or("–".into(), seconds);
             format!(
                 "at {} TTFT {}, TPOT {}{}",
-                number(rung.load),
+                number(sent(rung)),
                 time(rung.ttft),
                 time(rung.tpot),
                 match rung.kept {

@@ -365,7 +365,7 @@ fn throughput(series: &Series, time: &Time, id: &str) -> Option<Picture> {
             let (from, to) = time.edges(at);
             let length = (to - from) / time.unit.per_second();
             if length > 0.0 {
-                bucket.output_tokens / length
+                bucket.output_tokens.unwrap_or(0.0) / length
             } else {
                 0.0
             }

@@ -1,72 +1,96 @@
 //! Whether more comes than is served, seen while it happens: a run that only grows its queue is ended.
 
 /// Points that must be seen, and for so long, in seconds.
-const FEWEST: usize = 25;
+const FEWEST: f64 = 25.0;
 const SHORTEST: f64 = 10.0;
 /// Requests that must have answered.
-const ANSWERED: usize = 30;
+const ANSWERED: f64 = 30.0;
 
-/// What is in flight, and how long first tokens took, over time.
+/// What is in flight, and how long first tokens took, over time: sums alone, however long it lasts.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Growth {
-    in_flight: Vec<(f64, f64)>,
-    ttft: Vec<(f64, f64)>,
+    /// What is before, in seconds, is left out.
+    from: f64,
+    in_flight: Line,
+    ttft: Line,
 }
 
 impl Growth {
+    /// Nothing yet; what is before `from`, in seconds, is left out.
+    pub(super) fn since(from: f64) -> Self {
+        Self {
+            from,
+            ..Self::default()
+        }
+    }
+
     /// So many are in flight at a time, in seconds.
     pub(super) fn in_flight(&mut self, at: f64, count: f64) {
-        self.in_flight.push((at, count));
+        if at >= self.from {
+            self.in_flight.add(at, count);
+        }
     }
 
     /// A request that was due at a time had its first token after so many seconds.
     pub(super) fn first_token(&mut self, due: f64, after: f64) {
-        self.ttft.push((due, after));
+        if due >= self.from {
+            self.ttft.add(due, after);
+        }
     }
 
-    /// Whether both rose beyond chance and at least doubled, since `from`.
-    pub(super) fn saturated(&self, from: f64) -> bool {
-        let since = |list: &[(f64, f64)]| -> Vec<(f64, f64)> {
-            list.iter().copied().filter(|(at, _)| *at >= from).collect()
-        };
-        let (in_flight, ttft) = (since(&self.in_flight), since(&self.ttft));
-        in_flight.len() >= FEWEST
-            && ttft.len() >= ANSWERED
-            && span(&in_flight) >= SHORTEST
-            && rises(&in_flight)
-            && rises(&ttft)
+    /// Whether both rose beyond chance and at least doubled.
+    pub(super) fn saturated(&self) -> bool {
+        self.in_flight.count >= FEWEST
+            && self.ttft.count >= ANSWERED
+            && self.in_flight.span() >= SHORTEST
+            && self.in_flight.rises()
+            && self.ttft.rises()
     }
 }
 
-fn span(points: &[(f64, f64)]) -> f64 {
-    let times = points.iter().map(|(at, _)| *at);
-    let (low, high) = times.fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), at| {
-        (low.min(at), high.max(at))
-    });
-    (high - low).max(0.0)
+/// A line of least squares through points, by their means and what they differ from these (Welford's
+/// sums), so that no point is kept.
+#[derive(Debug, Clone, Copy, Default)]
+struct Line {
+    count: f64,
+    low: f64,
+    high: f64,
+    mean_time: f64,
+    mean: f64,
+    spread: f64,
+    squares: f64,
+    together: f64,
 }
 
-/// Whether the line of least squares rises beyond chance, and by as much as its mean.
-fn rises(points: &[(f64, f64)]) -> bool {
-    let count = points.len() as f64;
-    let mean_time = points.iter().map(|(at, _)| at).sum::<f64>() / count;
-    let mean = points.iter().map(|(_, value)| value).sum::<f64>() / count;
-    let spread: f64 = points.iter().map(|(at, _)| (at - mean_time).powi(2)).sum();
-    if spread <= 0.0 || count < 3.0 {
-        return false;
+impl Line {
+    fn add(&mut self, at: f64, value: f64) {
+        let first = self.count == 0.0;
+        self.low = if first { at } else { self.low.min(at) };
+        self.high = if first { at } else { self.high.max(at) };
+        self.count += 1.0;
+        let (time, off) = (at - self.mean_time, value - self.mean);
+        self.mean_time += time / self.count;
+        self.mean += off / self.count;
+        self.spread += time * (at - self.mean_time);
+        self.squares += off * (value - self.mean);
+        self.together += time * (value - self.mean);
     }
-    let together: f64 = points
-        .iter()
-        .map(|(at, value)| (at - mean_time) * (value - mean))
-        .sum();
-    let slope = together / spread;
-    let rest: f64 = points
-        .iter()
-        .map(|(at, value)| (value - mean - slope * (at - mean_time)).powi(2))
-        .sum();
-    let error = (rest / (count - 2.0) / spread).sqrt();
-    // Neighbours are alike, so that chance is wider than the line says.
-    slope > 6.0 * error && slope * span(points) > mean
+
+    fn span(&self) -> f64 {
+        self.high - self.low
+    }
+
+    /// Whether the line rises beyond chance, and by as much as its mean.
+    fn rises(&self) -> bool {
+        if self.spread <= 0.0 || self.count < 3.0 {
+            return false;
+        }
+        let slope = self.together / self.spread;
+        let rest = (self.squares - slope * self.together).max(0.0);
+        let error = (rest / (self.count - 2.0) / self.spread).sqrt();
+        // Neighbours are alike, so that chance is wider than the line says.
+        slope > 6.0 * error && slope * self.span() > self.mean
+    }
 }
 
 #[cfg(test)]
@@ -74,13 +98,15 @@ mod tests {
     use super::Growth;
 
     fn seen(value: impl Fn(f64) -> f64) -> bool {
-        let mut growth = Growth::default();
+        let mut growth = Growth::since(2.0);
+        // What is before does not count, however steep.
+        growth.in_flight(0.0, 1e6);
         for tick in 0..100 {
             let at = f64::from(tick) * 0.2;
             growth.in_flight(at, value(at));
             growth.first_token(at, value(at) / 10.0);
         }
-        growth.saturated(0.0)
+        growth.saturated()
     }
 
     #[test]

@@ -10,7 +10,10 @@ mod traffic;
 
 use super::{Answer, Context};
 use crate::{cli::Bench, error::Problem, output, write::Pending};
-use gpuwise_domain::run::{Origin, Repeat, RunSet, Subject};
+use gpuwise_domain::{
+    run::{Origin, Repeat, RunSet, Subject},
+    workload::Promise,
+};
 use gpuwise_probe::bench::{self, Prepared, Stop, Target};
 use loads::{Loads, Tried};
 use point::{Finished, Session};
@@ -24,6 +27,9 @@ use std::{
 /// A server that was given more than it serves is left alone for so long.
 const RECOVERY: Duration = Duration::from_secs(2);
 
+/// Loads of a range that are tried at most where nobody says it.
+const USUAL_POINTS: u32 = 8;
+
 /// Runs the command.
 ///
 /// # Errors
@@ -35,17 +41,34 @@ pub(super) fn run(context: &Context, flags: &Bench) -> anyhow::Result<Answer> {
             .into());
     }
     let files = Files::new(flags)?;
+    let records = flags
+        .result
+        .records
+        .as_deref()
+        .map(Pending::new)
+        .transpose()?;
     let loads = Loads::of(
         flags.traffic.rate.as_deref(),
         flags.traffic.concurrency.as_deref(),
     )?;
+    if flags.shape.points.is_some() && !matches!(loads, Loads::Range(..)) {
+        return Err(Problem::new(
+            "--points: no range of loads is given, in which so many are tried",
+        )
+        .hint("give one, such as --rate 2..40, or leave --points out")
+        .into());
+    }
     let seed = context.global.seed;
     let several = traffic::many(&loads);
     let first = traffic::point(flags, first(&loads), several, seed)?;
+    if flags.server.no_stream {
+        only_whole(&first.workload.promise)?;
+    }
     let target = Target::parse(&flags.url)?;
     let prompt_seed = flags.shape.prompt_seed.unwrap_or_else(by_the_clock);
     let options = options(flags, target.clone(), prompt_seed, first.longest_input)?;
     let stop = stop();
+    let records = records.map(Records::new).transpose()?;
     let started = started();
     let prepared = ready(&options, &flags.server, &stop)?;
     warn_of_long_prompts(&prepared, first.longest_input);
@@ -69,11 +92,12 @@ pub(super) fn run(context: &Context, flags: &Bench) -> anyhow::Result<Answer> {
         prepared: &prepared,
         stop: &stop,
         sent: 0,
-        records: files.records.is_some().then(Records::new),
+        records,
         gives_up: matches!(loads, Loads::Range(..)),
     };
     let (runs, answer) = measure(&mut session, flags, &loads, first, seed)?;
-    files.write(&runs, session.records)?;
+    files.write(&runs)?;
+    session.records.map_or(Ok(()), Records::finish)?;
     show::show(context, &runs)?;
     let served = runs
         .reports
@@ -85,6 +109,20 @@ pub(super) fn run(context: &Context, flags: &Bench) -> anyhow::Result<Answer> {
     } else {
         Err(nothing(&runs))
     }
+}
+
+/// That nothing is promised of first tokens, which nobody sees where answers come whole.
+fn only_whole(promise: &Promise) -> anyhow::Result<()> {
+    let about = match (promise.ttft, promise.tpot) {
+        (Some(_), _) => "TTFT",
+        (_, Some(_)) => "TPOT",
+        _ => return Ok(()),
+    };
+    Err(Problem::new(format!(
+        "--no-stream: {about} is promised, and of whole answers nobody sees the first token"
+    ))
+    .hint("leave --no-stream out, or promise --e2e in its place")
+    .into())
 }
 
 /// What Ctrl-C stops; and as many connections as the system allows.
@@ -139,7 +177,7 @@ fn measure(
         if finished.interrupted {
             break;
         }
-        load = following(loads, &tried, flags.shape.points);
+        load = following(loads, &tried, flags.shape.points.unwrap_or(USUAL_POINTS));
         if let Some(load) = load {
             if finished.gave_up {
                 thread::sleep(RECOVERY);
@@ -271,7 +309,6 @@ fn started() -> String {
 struct Files {
     save: Option<Pending>,
     html: Option<Pending>,
-    records: Option<Pending>,
 }
 
 impl Files {
@@ -282,19 +319,15 @@ impl Files {
         Ok(Self {
             save: pending(&flags.result.save)?,
             html: pending(&flags.result.html)?,
-            records: pending(&flags.result.records)?,
         })
     }
 
-    fn write(self, runs: &RunSet, records: Option<Records>) -> anyhow::Result<()> {
+    fn write(self, runs: &RunSet) -> anyhow::Result<()> {
         if let Some(file) = self.save {
             file.finish(&show::document(runs))?;
         }
         if let Some(file) = self.html {
             file.finish(&show::html(runs))?;
-        }
-        if let (Some(file), Some(records)) = (self.records, records) {
-            file.finish(&records.text())?;
         }
         Ok(())
     }

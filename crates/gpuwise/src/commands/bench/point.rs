@@ -58,8 +58,6 @@ struct Sums {
     retried: u64,
     short: u64,
     completed: u64,
-    due: u64,
-    last_due: Nanoseconds,
 }
 
 impl Session<'_> {
@@ -73,13 +71,13 @@ impl Session<'_> {
             promise: self.promise.clone(),
             measured: true,
             tenants: point.tenants.clone(),
+            stages: point.stages.clone(),
             ..RecorderSettings::default()
         });
         let mut sums = Sums::default();
-        let mut live = Live::default();
         let mut gave_up = false;
         let (words, first) = (point.words.clone(), self.sent);
-        let warm_up = point.warm_up.seconds().get();
+        let mut live = Live::new(point.warm_up);
         let watch = self.gives_up && matches!(point.pacing, Pacing::Scheduled { .. });
         let (load, said) = self.load(point);
         let records = &mut self.records;
@@ -95,7 +93,7 @@ impl Session<'_> {
                 }
                 Happening::Tick(progress) => {
                     live.tick(&progress, &words, recorder.outcomes());
-                    if watch && live.growth.saturated(warm_up) {
+                    if watch && live.growth.saturated() {
                         gave_up = true;
                         return ControlFlow::Break(());
                     }
@@ -130,8 +128,8 @@ impl Session<'_> {
         };
         let said = Said {
             words: point.words,
-            open: point.offered.is_some(),
-            until: point.until,
+            open: point.open,
+            offered: point.offered,
             in_flight: match point.pacing {
                 Pacing::Scheduled { cap } => cap.map(u64::from),
                 Pacing::InFlight(count) => Some(u64::from(count)),
@@ -150,13 +148,13 @@ impl Session<'_> {
         } else if ended.stopped {
             notes.push("interrupted: what was in flight is counted as unfinished".into());
         }
-        let offered = said.open.then(|| sums.offered(said.until, ended)).flatten();
         Frame {
             subject: self.subject.clone(),
             origin: self.origin.clone(),
             repeat: self.repeat.clone(),
             words: said.words,
-            offered,
+            open: said.open,
+            offered: said.offered,
             in_flight: said.in_flight,
             spent: Spent::default(),
             tokens: Some(sums.counts),
@@ -172,7 +170,7 @@ struct Said {
     words: String,
     /// Requests come at a rate.
     open: bool,
-    until: Option<Nanoseconds>,
+    offered: Option<PerSecond>,
     in_flight: Option<u64>,
     notes: Vec<String>,
 }
@@ -234,8 +232,6 @@ fn alike(text: &str) -> String {
 
 impl Sums {
     fn add(&mut self, measured: &Measured) {
-        self.due += 1;
-        self.last_due = self.last_due.max(measured.record.due);
         if let Some(connect) = measured.connect {
             self.connected += 1;
             self.connecting += connect.0;
@@ -260,25 +256,21 @@ impl Sums {
         if !measured.pieces.is_empty() {
             add(&mut counts.chunks, measured.pieces.len() as u64);
         }
-        if measured.record.output < measured.asked_output {
+        let known = measured.doubt != Some(Doubt::Unknown);
+        if known && measured.record.output < measured.asked_output {
             self.short += 1;
         }
         if let Some(doubt) = measured.doubt {
-            if doubt == Doubt::Absent {
-                counts.uncounted += 1;
+            match doubt {
+                Doubt::Absent => counts.uncounted += 1,
+                Doubt::Unknown => counts.unknown += 1,
+                Doubt::TooFew | Doubt::TooMany => {}
             }
             match self.doubts.iter_mut().find(|(other, ..)| *other == doubt) {
                 Some((_, count, _)) => *count += 1,
                 None => self.doubts.push((doubt, 1, measured.record.number)),
             }
         }
-    }
-
-    /// Requests a second that were due, until the time that was set or the last of them.
-    fn offered(&self, until: Option<Nanoseconds>, ended: &Ended) -> Option<PerSecond> {
-        let until = until.filter(|_| !ended.stopped).unwrap_or(self.last_due);
-        let seconds = until.seconds().get();
-        (seconds > 0.0).then(|| PerSecond::new(self.due as f64 / seconds))
     }
 
     /// What a reader must know.
@@ -316,7 +308,6 @@ impl Sums {
 }
 
 /// The line that is shown meanwhile.
-#[derive(Default)]
 struct Live {
     growth: Growth,
     recent: Vec<f64>,
@@ -325,6 +316,15 @@ struct Live {
 }
 
 impl Live {
+    fn new(warm_up: Nanoseconds) -> Self {
+        Self {
+            growth: Growth::since(warm_up.seconds().get()),
+            recent: Vec::new(),
+            next: 0,
+            before: (0.0, 0),
+        }
+    }
+
     fn add(&mut self, measured: &Measured) {
         let Some(ttft) = measured.record.ttft() else {
             return;

@@ -18,6 +18,8 @@ use std::{
 
 /// Between two tries whether a server is there.
 const BETWEEN_TRIES: Duration = Duration::from_millis(500);
+/// How long a server is waited for that listens and is not ready, where nobody says it.
+const USUAL_WAIT: Duration = Duration::from_secs(20);
 
 /// Asks the server until it is ready, for as long as was said.
 ///
@@ -28,7 +30,7 @@ pub(super) fn ready(
     flags: &ServerFlags,
     stop: &Stop,
 ) -> anyhow::Result<Prepared> {
-    let until = Instant::now() + duration("--wait", &flags.wait)?;
+    let until = Instant::now() + wait(flags)?;
     loop {
         let error = match bench::prepare(options.clone()) {
             Ok(prepared) => return Ok(prepared),
@@ -36,16 +38,23 @@ pub(super) fn ready(
         };
         let may_come = matches!(
             &error,
-            PrepareError::Server {
-                failure: Failure::Refused | Failure::Busy { .. } | Failure::Closed(_),
-                ..
-            }
+            PrepareError::Server { failure, .. } if may_come(failure, flags.wait.is_some())
         );
         if !may_come || Instant::now() >= until || stop.is_set() {
             return Err(unready(error));
         }
         output::progress(&format!("waiting for {}", options.target.shown()));
         thread::sleep(BETWEEN_TRIES);
+    }
+}
+
+/// Whether a server that failed so may be ready later.
+fn may_come(failure: &Failure, asked_to_wait: bool) -> bool {
+    match failure {
+        // Where nobody listens nobody may ever: only who says so waits for it.
+        Failure::Refused => asked_to_wait,
+        Failure::Busy { .. } | Failure::Closed(_) => true,
+        _ => false,
     }
 }
 
@@ -127,7 +136,7 @@ pub(super) fn options(
         },
         stream: !server.no_stream,
         timeout: duration("--timeout", &server.timeout)?,
-        patience: duration("--wait", &server.wait)?.max(Duration::from_secs(1)),
+        patience: wait(server)?.max(Duration::from_secs(1)),
         retry_after: server.retry_after,
         extra,
         prompt_seed,
@@ -154,6 +163,33 @@ fn key(flags: &ServerFlags) -> anyhow::Result<Option<Secret>> {
     Ok(Some(Secret::new(&text)?))
 }
 
+/// How long the server is waited for.
+fn wait(flags: &ServerFlags) -> anyhow::Result<Duration> {
+    match &flags.wait {
+        Some(text) => duration("--wait", text),
+        None => Ok(USUAL_WAIT),
+    }
+}
+
 fn duration(flag: &str, text: &str) -> anyhow::Result<Duration> {
     Ok(Duration::from_nanos(time(flag, text)?.0))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::may_come;
+    use gpuwise_probe::bench::Failure;
+
+    #[test]
+    fn a_refused_connection_is_waited_for_where_that_was_asked() {
+        let busy = Failure::Busy {
+            code: 503,
+            message: "loading".into(),
+            retry_after: None,
+        };
+        assert!(!may_come(&Failure::Refused, false));
+        assert!(may_come(&Failure::Refused, true));
+        assert!(may_come(&busy, false));
+        assert!(!may_come(&Failure::CutOff, true));
+    }
 }

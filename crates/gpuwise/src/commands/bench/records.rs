@@ -1,18 +1,26 @@
 //! What became of every request, as a table of values.
 
+use crate::write::{Pending, Scratch};
 use gpuwise_probe::bench::Measured;
 use gpuwise_units::Nanoseconds;
-use std::fmt::Write as _;
+use std::io::Write as _;
 
 const HEADER: &str = "request,stage,tenant,session,due_s,sent_s,first_token_s,end_s,asked_input,input,cached,asked_output,output,pieces,retries,connect_s,server_prompt_s,server_token_s,outcome,reason\n";
 
-/// Lines of CSV, one for each request, in the order in which they ended.
+/// Lines of CSV, one for each request, in the order in which they ended; on disk from the first, so
+/// that a long run needs no memory for them.
 #[derive(Debug)]
-pub(super) struct Records(String);
+pub(super) struct Records(Scratch);
 
 impl Records {
-    pub(super) fn new() -> Self {
-        Self(HEADER.into())
+    /// The table of a file that is going to be written.
+    ///
+    /// # Errors
+    /// When nothing can be written beside it.
+    pub(super) fn new(file: Pending) -> anyhow::Result<Self> {
+        let mut lines = file.scratch()?;
+        lines.write(|out| out.write_all(HEADER.as_bytes()));
+        Ok(Self(lines))
     }
 
     pub(super) fn add(&mut self, measured: &Measured) {
@@ -25,33 +33,38 @@ impl Records {
         let timings = measured.timings.unwrap_or_default();
         let reason = measured.failure.as_ref().map(ToString::to_string);
         let reason = reason.unwrap_or_default().replace('"', "\"\"");
-        // Writing into memory does not fail.
-        let _ = writeln!(
-            self.0,
-            "{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},\"{reason}\"",
-            record.number,
-            record.stage,
-            record.tenant,
-            number(record.session),
-            time(record.due),
-            time(record.sent),
-            maybe(record.first_token),
-            time(record.end),
-            measured.asked_input,
-            record.input,
-            number(record.cached),
-            measured.asked_output,
-            record.output,
-            measured.pieces.len(),
-            record.retries,
-            maybe(measured.connect),
-            milli(timings.prompt_ms),
-            milli(timings.predicted_per_token_ms),
-            record.outcome.name(),
-        );
+        self.0.write(|out| {
+            writeln!(
+                out,
+                "{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},\"{reason}\"",
+                record.number,
+                record.stage,
+                record.tenant,
+                number(record.session),
+                time(record.due),
+                time(record.sent),
+                maybe(record.first_token),
+                time(record.end),
+                measured.asked_input,
+                record.input,
+                number(record.cached),
+                measured.asked_output,
+                record.output,
+                measured.pieces.len(),
+                record.retries,
+                maybe(measured.connect),
+                milli(timings.prompt_ms),
+                milli(timings.predicted_per_token_ms),
+                record.outcome.name(),
+            )
+        });
     }
 
-    pub(super) fn text(self) -> String {
-        self.0
+    /// Puts the table in its place.
+    ///
+    /// # Errors
+    /// When it could not be written.
+    pub(super) fn finish(self) -> anyhow::Result<()> {
+        self.0.finish()
     }
 }

@@ -34,6 +34,7 @@ pub(super) fn ladder(
         .map(|(load, report)| Rung {
             name: None,
             load: *load,
+            delivered: report.traffic.delivered.map(PerSecond::get),
             ttft: value(report, Metric::Ttft, ttft_at),
             tpot: value(report, Metric::Tpot, tpot_at),
             end_to_end: value(report, Metric::EndToEnd, end_to_end_at),
@@ -75,16 +76,28 @@ fn unserved(report: &RunReport) -> f64 {
 
 fn knee(pairs: &[(f64, RunReport)], tried: &[Tried]) -> Option<Knee> {
     let (load, next) = loads::knee(tried)?;
-    let failing =
-        next.and_then(|next| pairs.iter().find(|(load, _)| load.total_cmp(&next).is_eq()));
+    let at = |load: f64| {
+        pairs
+            .iter()
+            .find(|(other, _)| other.total_cmp(&load).is_eq())
+    };
+    let failing = next.and_then(at);
+    // What was sent is what was carried: chance makes of a rate a little more or less.
+    let delivered = |found: Option<&(f64, RunReport)>| {
+        let rate = found.and_then(|(_, report)| report.traffic.delivered);
+        rate.map(PerSecond::get)
+    };
+    let carried = delivered(at(load)).unwrap_or(load);
+    let failed = delivered(failing).or(next).unwrap_or(carried);
     let gives_way = failing.map_or_else(
         || "nothing: the highest load that was tried is carried".to_owned(),
         |(_, report)| gives_way(report),
     );
     Some(Knee {
-        load,
-        low: load,
-        high: next.unwrap_or(load),
+        load: carried,
+        nominal: (carried.total_cmp(&load).is_ne()).then_some(load),
+        low: carried.min(failed),
+        high: carried.max(failed),
         seeds: 1,
         gives_way,
     })

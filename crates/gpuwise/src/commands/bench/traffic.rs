@@ -4,17 +4,14 @@ use super::loads::Loads;
 use crate::{
     cli::{Bench, ChangeFlags, TrafficFlags},
     error::Problem,
-    simulation::{Sent, time},
+    simulation::{Sent, conversations, time},
 };
 use gpuwise_domain::{
-    client::GapLaw,
     request::{Request, Segment},
     run::LoadUnit,
     workload::{Traffic, Workload},
 };
-use gpuwise_sim::traffic::{
-    Arrivals, Conversations, Extent, LengthLaw, Pacing, Source as _, SystemPrompts, Talk,
-};
+use gpuwise_sim::traffic::{Arrivals, Extent, Pacing, Source as _, SystemPrompts, Talk};
 use gpuwise_units::{Nanoseconds, PerSecond, RandomStream, significant};
 
 /// How long a load lasts where nobody says it.
@@ -29,14 +26,18 @@ pub(super) struct Point {
     /// In order of due time.
     pub(super) requests: Box<dyn Iterator<Item = Request> + Send>,
     pub(super) pacing: Pacing,
+    /// Requests come at times of their own.
+    pub(super) open: bool,
     /// Nothing is sent after this.
     pub(super) until: Option<Nanoseconds>,
     pub(super) warm_up: Nanoseconds,
     /// In words.
     pub(super) words: String,
+    /// Requests a second as they are meant to come.
     pub(super) offered: Option<PerSecond>,
     pub(super) workload: Workload,
     pub(super) tenants: Vec<String>,
+    pub(super) stages: Vec<String>,
     pub(super) notes: Vec<String>,
     /// The longest prompt that may come.
     pub(super) longest_input: u32,
@@ -61,23 +62,27 @@ pub(super) fn point(
 ) -> anyhow::Result<Point> {
     let traffic = stated(flags, load)?;
     let changes = lasting(flags, many);
-    // Conversations are made here: they may also be kept in flight, and share their beginnings.
-    let single = ChangeFlags {
-        turns: None,
+    let closed = traffic.concurrency.is_some() && traffic.trace.is_none();
+    let made = ChangeFlags {
+        // Here alone conversations may be kept in flight too.
+        turns: changes.turns.filter(|_| !closed),
         ..changes.clone()
     };
-    let sent = Sent::new(&traffic, &single, &flags.promise, None)?;
+    let sent = Sent::new(&traffic, &made, &flags.promise, None)?;
+    let mut notes = sent.notes.clone();
+    if sent.has_priorities() {
+        notes.push(
+            "the trace's priorities are not sent: servers refuse them unless they schedule by priority"
+                .into(),
+        );
+    }
     let until = optional_time("--duration", changes.duration.as_deref())?;
-    let offered = match sent.workload.traffic {
-        Traffic::Open { rate, .. } => Some(rate),
-        Traffic::Closed { .. } => None,
-    };
     let mut words = vec![sent.words.clone()];
     let Shaped {
         requests,
         mut pacing,
         longest_input,
-    } = shaped(flags, &sent, &changes, until, seed, &mut words)?;
+    } = shaped(flags, &sent, &changes, seed, &mut words)?;
     if let (Pacing::Scheduled { cap }, Some(most)) = (&mut pacing, limit(flags)?) {
         *cap = Some(most);
         words.push(format!("at most {most} in flight"));
@@ -97,9 +102,11 @@ pub(super) fn point(
         until,
         warm_up,
         words: words.join(", "),
-        offered,
+        offered: sent.offered(),
+        open: !matches!(pacing, Pacing::InFlight(_)),
         tenants: nobody.chain(sent.tenants.iter().cloned()).collect(),
-        notes: sent.notes.clone(),
+        stages: sent.stages.clone(),
+        notes,
         workload: sent.workload,
         longest_input,
     })
@@ -117,29 +124,27 @@ fn shaped(
     flags: &Bench,
     sent: &Sent,
     changes: &ChangeFlags,
-    until: Option<Nanoseconds>,
     seed: u64,
     words: &mut Vec<String>,
 ) -> anyhow::Result<Shaped> {
     let text = flags.shape.shared_prefix.as_deref();
     let shared = text.map(shared).transpose()?;
+    if shared.is_some() && flags.traffic.prefix_hit.is_some() {
+        return Err(Problem::new(
+            "--prefix-hit contradicts --shared-prefix: both say with what prompts begin",
+        )
+        .hint("leave one of them out")
+        .into());
+    }
     let lengths = &sent.workload.lengths;
     let made = if let Some(turns) = changes.turns {
-        let think = time("--think", &changes.think)?;
-        let talk = Conversation {
-            turns,
-            think,
-            shared,
-            question: tokens(lengths.input.mean.round() as u64),
-            answer: tokens(lengths.output.mean.round() as u64),
-        };
-        words.push(format!("conversations of {turns} rounds"));
-        let (source, pacing) = talk.source(sent, changes, until, seed)?;
-        let round = talk.question.saturating_add(talk.answer);
+        let round = tokens(lengths.input.longest.0 + lengths.output.longest.0);
+        let system = shared.map_or_else(SystemPrompts::default, Shared::system);
+        let (requests, pacing) = talks(turns, sent, changes, system, seed, words)?;
         Shaped {
-            requests: Box::new(source),
+            requests,
             pacing,
-            longest_input: turns.saturating_mul(round),
+            longest_input: turns.saturating_mul(round).saturating_add(system.tokens),
         }
     } else {
         let source = sent.source(seed, 1.0)?;
@@ -258,6 +263,15 @@ fn tokens(count: u64) -> u32 {
 }
 
 impl Shared {
+    /// What conversations begin with.
+    fn system(self) -> SystemPrompts {
+        SystemPrompts {
+            count: u64::from(self.groups),
+            tokens: self.tokens,
+            skew: 0.0,
+        }
+    }
+
     /// Whether prompts are longer than what they share.
     fn fits(self, sent: &Sent) -> anyhow::Result<()> {
         let mean = sent.workload.lengths.input.mean;
@@ -292,64 +306,30 @@ impl Shared {
     }
 }
 
-/// Conversations in which each prompt repeats all that was said.
-struct Conversation {
+/// Conversations in which each prompt repeats all that was said: at the rate of the traffic, whatever
+/// becomes of it, or so many in flight.
+fn talks(
     turns: u32,
-    think: Nanoseconds,
-    shared: Option<Shared>,
-    question: u32,
-    answer: u32,
-}
-
-impl Conversation {
-    fn source(
-        &self,
-        sent: &Sent,
-        changes: &ChangeFlags,
-        duration: Option<Nanoseconds>,
-        seed: u64,
-    ) -> anyhow::Result<(Talk, Pacing)> {
-        let (starts, pacing) = match sent.workload.traffic {
-            // So many requests a second in all, whatever the rounds of a conversation.
-            Traffic::Open { rate, burstiness } => (
-                Arrivals::gamma(
-                    PerSecond::new(rate.get() / f64::from(self.turns)),
-                    burstiness,
-                ),
-                Pacing::Scheduled { cap: None },
-            ),
-            // One begins whenever there is a place.
-            Traffic::Closed { concurrency } => (
-                Arrivals::gamma(PerSecond::new(1e6), 0.0),
-                Pacing::InFlight(tokens(concurrency)),
-            ),
-        };
-        let closed = matches!(pacing, Pacing::InFlight(_));
-        let extent = Extent {
-            requests: changes.requests.or(closed.then_some(u64::from(u32::MAX))),
-            duration: duration.filter(|_| !closed),
-        };
-        let system = self
-            .shared
-            .map_or_else(SystemPrompts::default, |shared| SystemPrompts {
-                count: u64::from(shared.groups),
-                tokens: shared.tokens,
-                skew: 0.0,
-            });
-        let laws = Conversations {
-            starts,
-            rounds: LengthLaw::Fixed(self.turns),
-            think: self.think,
-            thinking: GapLaw::of_variation(0.0),
-            system,
-            question: LengthLaw::Fixed(self.question),
-            answer: LengthLaw::Fixed(self.answer),
-            longest: u32::MAX,
-        };
-        let talk = Talk::new(laws, extent, seed)
-            .map_err(|error| Problem::new("the conversations cannot be made").because(error))?;
-        Ok((talk, pacing))
-    }
+    sent: &Sent,
+    changes: &ChangeFlags,
+    system: SystemPrompts,
+    seed: u64,
+    words: &mut Vec<String>,
+) -> anyhow::Result<(Box<dyn Iterator<Item = Request> + Send>, Pacing)> {
+    let Traffic::Closed { concurrency } = sent.workload.traffic else {
+        let source = sent.clone().beginning_with(system).source(seed, 1.0)?;
+        let pacing = source.pacing();
+        return Ok((Box::new(source), pacing));
+    };
+    words.push(format!("in conversations of {turns} rounds"));
+    // One begins whenever there is a place.
+    let starts = Arrivals::gamma(PerSecond::new(1e6 * f64::from(turns)), 0.0);
+    let mut laws = conversations(turns, &changes.think, &sent.workload, starts)?;
+    laws.system = system;
+    let extent = Extent::requests(changes.requests.unwrap_or(u64::from(u32::MAX)));
+    let talk = Talk::new(laws, extent, seed)
+        .map_err(|error| Problem::new("the conversations cannot be made").because(error))?;
+    Ok((Box::new(talk), Pacing::InFlight(tokens(concurrency))))
 }
 
 /// Whether several loads are tried.

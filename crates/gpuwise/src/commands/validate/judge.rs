@@ -26,6 +26,7 @@ pub(super) fn rung(name: Option<String>, load: f64, report: &RunReport, promise:
     Rung {
         name,
         load,
+        delivered: report.traffic.delivered.map(gpuwise_units::PerSecond::get),
         ttft: at(Metric::Ttft, promise.ttft),
         tpot: at(Metric::Tpot, promise.tpot),
         end_to_end: at(Metric::EndToEnd, promise.end_to_end),

@@ -2,16 +2,17 @@
 //! and where it breaks.
 
 mod judge;
+mod knee;
 mod show;
 
 use self::{
-    judge::{gives_way, holds, rung},
+    judge::{holds, rung},
     show::show,
 };
 use super::{Answer, Context};
 use crate::{
     catalogue, cli, knowledge, output,
-    simulation::{self, Cluster, Run, Sent, Shapes, Simulated},
+    simulation::{self, Cluster, Neighbour, Run, Sent, Shapes, Simulated},
     write::Pending,
 };
 use gpuwise_domain::{
@@ -29,8 +30,6 @@ const LOADS: [f64; 4] = [0.5, 1.0, 1.5, 2.0];
 const HIGHEST: f64 = 256.0;
 const CLIMB: f64 = 2.0;
 const LOWEST: f64 = 1.0 / 256.0;
-/// Halvings of the logarithm between the last load that holds and the first that does not.
-const BISECTIONS: usize = 6;
 /// Gaps of bursts: squared coefficient of variation.
 const BURSTS: f64 = 8.0;
 /// How much longer prompts get.
@@ -53,8 +52,16 @@ pub(crate) fn run(context: &Context, flags: &cli::Validate) -> anyhow::Result<An
         &flags.promise,
         saved.workload.as_ref(),
     )?;
+    let neighbour = (flags.cluster.beside.as_deref())
+        .map(|path| Neighbour::read(path, &loaded, context.global.offline))
+        .transpose()?;
+    let beside = neighbour
+        .as_ref()
+        .map(|other| other.simulated(&loaded, &knowledge, seed))
+        .transpose()?;
     let trial = Trial {
         simulated: &simulated,
+        beside: beside.as_ref().map(|(simulated, sent)| (simulated, sent)),
         cluster: Cluster::of(&flags.cluster)?,
         promise: sent.workload.promise.clone(),
         sent,
@@ -88,6 +95,8 @@ pub(crate) fn run(context: &Context, flags: &cli::Validate) -> anyhow::Result<An
 /// What is tried.
 struct Trial<'a> {
     simulated: &'a Simulated<'a>,
+    /// What stands beside it, under its own load at every load.
+    beside: Option<(&'a Simulated<'a>, &'a Sent)>,
     cluster: Cluster,
     promise: Promise,
     sent: Sent,
@@ -109,7 +118,7 @@ impl Trial<'_> {
     fn one(&self, load: f64, seed: u64) -> Run<'_> {
         Run {
             simulated: self.simulated,
-            beside: None,
+            beside: self.beside,
             cluster: self.cluster.clone(),
             sent: self.sent.clone(),
             load,
@@ -136,7 +145,7 @@ impl Trial<'_> {
         }
         let expected = rungs
             .iter()
-            .find(|(load, _)| (*load - 1.0).abs() < f64::EPSILON)
+            .find(|(load, _)| is_expected(*load))
             .map(|(_, report)| report.clone());
         // Each seed's expected load decides whether the promise holds.
         let others = self.seeds.iter().skip(1);
@@ -145,7 +154,16 @@ impl Trial<'_> {
         let expected_kept = expected.iter().chain(&others).all(holds);
         self.climb(&mut rungs)?;
         let knee = self.knee(&rungs)?;
-        let named = self.trouble(expected.as_ref())?;
+        let (named, untried) = self.trouble(expected.as_ref())?;
+        let expected = expected.map(|mut report| {
+            report.notes.extend(untried.iter().cloned());
+            report
+        });
+        for (load, report) in &mut rungs {
+            if is_expected(*load) {
+                report.notes.extend(untried.iter().cloned());
+            }
+        }
         rungs.sort_by(|a, b| a.0.total_cmp(&b.0));
         let ladder = self.ladder(&rungs, &named, knee);
         let mut reports: Vec<RunReport> = rungs.into_iter().map(|(_, report)| report).collect();
@@ -214,78 +232,18 @@ impl Trial<'_> {
         Ok(())
     }
 
-    /// The largest load that holds, by bisection under each seed.
-    fn knee(&self, rungs: &[(f64, RunReport)]) -> anyhow::Result<Option<Knee>> {
-        let first_broken = rungs
-            .iter()
-            .filter(|(_, report)| !holds(report))
-            .map(|(load, _)| *load)
-            .fold(f64::INFINITY, f64::min);
-        let last_held = rungs
-            .iter()
-            .filter(|(load, report)| holds(report) && *load < first_broken)
-            .map(|(load, _)| *load)
-            .fold(0.0, f64::max);
-        if last_held <= 0.0 || !first_broken.is_finite() {
-            return Ok(None);
-        }
-        // Other seeds may break sooner or later than the first.
-        let mut bounds: Vec<(f64, f64)> = self
-            .seeds
-            .iter()
-            .map(|_| (last_held / 1.3, first_broken * 1.3))
-            .collect();
-        let mut broken = None;
-        for step in 0..BISECTIONS {
-            let middles: Vec<f64> = bounds
-                .iter()
-                .map(|(low, high)| (low * high).sqrt())
-                .collect();
-            let list: Vec<_> = middles
-                .iter()
-                .zip(&self.seeds)
-                .map(|(load, seed)| self.one(*load, *seed))
-                .collect();
-            let what = format!("the knee, {} of {BISECTIONS}", step + 1);
-            for ((bound, middle), report) in
-                bounds.iter_mut().zip(middles).zip(self.many(&list, &what)?)
-            {
-                if holds(&report) {
-                    bound.0 = middle;
-                } else {
-                    bound.1 = middle;
-                    broken = Some(report);
-                }
-            }
-        }
-        let mut knees: Vec<f64> = bounds.iter().map(|(low, _)| *low).collect();
-        knees.sort_by(f64::total_cmp);
-        let scale = self.sent.expected();
-        let (Some(low), Some(high)) = (knees.first(), knees.last()) else {
-            return Ok(None);
-        };
-        let broken = broken.as_ref().or_else(|| {
-            rungs
-                .iter()
-                .find(|(load, _)| *load >= first_broken)
-                .map(|(_, report)| report)
-        });
-        Ok(Some(Knee {
-            load: knees[knees.len() / 2] * scale,
-            low: low * scale,
-            high: high * scale,
-            seeds: knees.len() as u64,
-            gives_way: broken.map_or_else(String::new, gives_way),
-        }))
-    }
-
     /// The expected load under what may go wrong.
-    fn trouble(&self, expected: Option<&RunReport>) -> anyhow::Result<Vec<(String, RunReport)>> {
+    fn trouble(&self, expected: Option<&RunReport>) -> anyhow::Result<Troubles> {
         let seed = self.seeds[0];
         let usual = || self.one(1.0, seed);
         let mut tried: Vec<(&str, Run<'_>)> = Vec::new();
-        if let Some(sent) = self.sent.burstier(BURSTS) {
-            tried.push(("bursts", Run { sent, ..usual() }));
+        let mut untried = Vec::new();
+        match self.sent.burstier(BURSTS) {
+            Some(sent) => tried.push(("bursts", Run { sent, ..usual() })),
+            None => untried.push(
+                "bursts are not tried: a number of requests is kept in flight, so that none come"
+                    .into(),
+            ),
         }
         let longer = Change::Stretch {
             input: LONGER,
@@ -310,8 +268,16 @@ impl Trial<'_> {
         tried.push(("one replica lost", Run { cluster, ..usual() }));
         let (names, runs): (Vec<&str>, Vec<Run<'_>>) = tried.into_iter().unzip();
         let observed = self.many(&runs, "what may go wrong")?;
-        Ok(names.into_iter().map(str::to_owned).zip(observed).collect())
+        let names = names.into_iter().map(str::to_owned);
+        Ok((names.zip(observed).collect(), untried))
     }
+}
+
+/// Runs under what may go wrong by their names, and what was not tried and why.
+type Troubles = (Vec<(String, RunReport)>, Vec<String>);
+
+fn is_expected(load: f64) -> bool {
+    (load - 1.0).abs() < f64::EPSILON
 }
 
 /// The moment in the middle of what a run was sent.

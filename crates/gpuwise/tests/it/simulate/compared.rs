@@ -64,9 +64,18 @@ fn formulas_and_simulation_stand_beside_a_run() {
         .expect("a row")
         .1;
     // The run was simulated, so that the simulation finds it again.
-    let again = number(&tpot["simulated_over_measured"]);
+    let again = number(&tpot["simulated_over_run simulated before"]);
     assert!((0.9..1.1).contains(&again), "{tpot:?}");
     assert!(number(&tpot["predicted"]) > 0.0, "{tpot:?}");
+    assert!(!tpot.contains_key("measured"), "nothing was measured");
+    let said = place.run(&["compare", "d.json", "slow.json"]);
+    assert!(said.out.contains("nothing was measured"), "{}", said.out);
+    let together = place.run(&["compare", "slow.json", "fast.json"]);
+    let kinds = super::joined(&together.out);
+    assert!(
+        kinds.contains("slow was simulated, fast was simulated"),
+        "{kinds}"
+    );
     let page = place.run(&["compare", "d.json", "slow.json", "--html", "c.html"]);
     assert_eq!(page.code, 0, "{page:?}");
     let page = std::fs::read_to_string(place.path("c.html")).expect("a page");

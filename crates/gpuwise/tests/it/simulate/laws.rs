@@ -2,6 +2,7 @@
 //! neighbours on the same GPUs.
 
 use super::{outcomes, place, report, same, simulate};
+use crate::support::Place;
 use gpuwise_domain::run::{Metric, Part, RunReport};
 use std::fmt::Write as _;
 
@@ -235,4 +236,90 @@ fn neighbours_on_the_same_gpus_slow_each_other_down() {
     ]);
     assert_eq!(unknown.code, 2, "{unknown:?}");
     assert!(unknown.err.contains("is not known"), "{}", unknown.err);
+}
+
+#[test]
+fn other_lengths_than_were_saved_are_simulated() {
+    let place = place();
+    let input = |isl: &str| {
+        let found = report(
+            &place,
+            0,
+            &["--slo", "ttft=p50:600s", "--requests", "40", "--isl", isl],
+        );
+        let lengths = found.distribution(Metric::Input).expect("values");
+        (lengths.minimum, lengths.maximum)
+    };
+    assert_eq!(input("1500"), (1500.0, 1500.0));
+    assert_eq!(input("300"), (300.0, 300.0));
+    // What is longer than the deployment's context is refused request by request, with what sets it.
+    let long = place.run(&["simulate", "d.json", "--requests", "20", "--isl", "100000"]);
+    assert!(
+        long.out.contains("20 impossible") && long.out.contains("plan --context"),
+        "{long:?}"
+    );
+}
+
+#[test]
+fn tensorrt_llm_computes_long_prompts_in_chunks_as_its_launch_command_says() {
+    let place = Place::new();
+    let planned = place.run(&[
+        "plan",
+        "llama-3.1-8b",
+        "--engine",
+        "trtllm",
+        "--gpu",
+        "H100 SXM5 80GB",
+        "--rate",
+        "0.1",
+        "--isl",
+        "60000",
+        "--osl",
+        "100",
+        "--context",
+        "70000",
+        "--save",
+        "d.json",
+        "--emit",
+        "trtllm",
+    ]);
+    assert_eq!(planned.code, 0, "{planned:?}");
+    assert!(
+        planned.out.contains("enable_chunked_prefill: true"),
+        "{}",
+        planned.out
+    );
+    let found = report(&place, 0, &["--requests", "20"]);
+    assert_eq!(outcomes(&found).completed, 20);
+    super::refused::refused(
+        &place,
+        &["simulate", "d.json", "--scheduling-policy", "priority"],
+        &["--scheduling-policy priority", "vLLM"],
+    );
+}
+
+#[test]
+fn equal_replicas_get_equal_shares() {
+    let place = place();
+    // Each is over before the next comes.
+    let flags = [
+        "--replicas",
+        "4",
+        "--rate",
+        "0.1",
+        "--burstiness",
+        "0",
+        "--requests",
+        "80",
+    ];
+    let ran = super::simulate(&place, &[&flags[..], &["--records", "r.csv"]].concat());
+    assert_eq!(ran.code, 0, "{ran:?}");
+    let text = std::fs::read_to_string(place.path("r.csv")).expect("records");
+    let mut reader = csv::Reader::from_reader(text.as_bytes());
+    let mut counts = [0; 4];
+    for row in reader.records() {
+        let replica: usize = row.expect("a row")[14].parse().expect("a number");
+        counts[replica] += 1;
+    }
+    assert_eq!(counts, [20; 4]);
 }

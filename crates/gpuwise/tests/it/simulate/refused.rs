@@ -209,6 +209,24 @@ fn flags_that_contradict() {
     let place = place();
     place.write("t.csv", "arrival_s,isl,osl\n0,100,5\n1,100,5\n");
     let cases: &[(&[&str], &[&str])] = &[
+        (&["--start-up", "60s"], &["--start-up", "--fail 0@300s"]),
+        (&["--kv-link", "50GB/s"], &["--kv-link", "same GPUs"]),
+        (
+            &["--request", "3", "--format", "json"],
+            &["--request", "--records"],
+        ),
+        (
+            &["--beside", "d.json", "--concurrency", "4"],
+            &["--beside", "kept in flight"],
+        ),
+        (
+            &["--turns", "3", "--prefix-hit", "0.5"],
+            &["--prefix-hit", "--turns"],
+        ),
+        (
+            &["--concurrency", "4", "--growth", "10%"],
+            &["--growth", "kept in flight"],
+        ),
         (
             &["--rate", "5", "--concurrency", "5"],
             &["--concurrency: a rate is given too"],

@@ -89,7 +89,7 @@ fn the_screen_fits_its_width_and_has_its_parts() {
 const SCREEN: &str = "\
 ✓ SLO kept: TTFT p# # ms ≤ # s, TPOT p# # ms ≤ # ms; # % of requests met every target.
 Served meta-llama/Llama-#-#B on # × L#S, # GPU, bf# weights, vllm #; simulated, seed #
-Traffic Poisson, # requests/s: # requests, # tokens in, # out
+Traffic Poisson, # requests/s: # requests, delivered at #/s, # tokens in, # out
 
 latency unit p# p# p# p# mean deviation highest values
 ─
@@ -104,7 +104,7 @@ OSL tokens # # # – # # # #
 – fewer values than the percentile needs: # for p# # for p#
 
 Through # requests/s, # output tokens/s, # input tokens/s, # in flight
-Goodput # of # offered requests/s met every target
+Goodput # of # requests/s that were due met every target
 Engine busy # %, batch # (highest #), waiting # (highest #), KV cache # % (highest # %), # % of prompt tokens cached, no preemption, # steps
 Requests # completed
 Spent # GPU-hours, # kWh, $#; a million tokens in and out: # GPU-seconds, # kWh, $#

@@ -175,3 +175,52 @@ fn one_request_is_a_trace() {
     );
     assert!(!shown.out.contains("inf"), "{}", shown.out);
 }
+
+#[test]
+fn priorities_decide_where_the_engine_asks_for_them() {
+    // A queue, of which the last comes first.
+    let mut trace = String::from("arrival_s,isl,osl,priority\n");
+    for number in 0..600 {
+        trace += &format!("0,1000,200,{}\n", i32::from(number < 300));
+    }
+    let place = traced(&trace);
+    let wait = |flags: &[&str]| {
+        let all = [&["--trace", "t", "--records", "r.csv"], &EASY[..], flags].concat();
+        let notes = report(&place, 0, &all).notes.join("; ");
+        let text = std::fs::read_to_string(place.path("r.csv")).expect("records");
+        let mut reader = csv::Reader::from_reader(text.as_bytes());
+        let mut sums = [0.0; 2];
+        for row in reader.records() {
+            let row = row.expect("a row");
+            let number: usize = row[0].parse().expect("a number");
+            sums[usize::from(number < 300)] += row[4].parse::<f64>().expect("a time");
+        }
+        (sums[1] / sums[0], notes)
+    };
+    let (by_arrival, said) = wait(&[]);
+    assert!(by_arrival < 1.0, "{by_arrival}");
+    assert!(said.contains("priorities change nothing"), "{said}");
+    let (by_priority, silent) = wait(&["--scheduling-policy", "priority"]);
+    assert!(by_priority > 1.0, "{by_priority}");
+    assert!(!silent.contains("priorities"), "{silent}");
+}
+
+#[test]
+fn what_was_meant_to_come_follows_what_is_done_to_it() {
+    let meant = |flags: &[&str]| {
+        let traffic = sent(AZURE, flags).traffic;
+        traffic.offered.map(gpuwise_units::PerSecond::get)
+    };
+    let whole = meant(&[]).expect("a rate");
+    same(meant(&["--speed-up", "4"]).expect("a rate"), 4.0 * whole);
+    same(meant(&["--rate", "3"]).expect("a rate"), 3.0);
+    // Of a part, or of a rate that grows, no one rate is meant; what came is told all the same.
+    assert_eq!(meant(&["--requests", "3"]), None);
+    assert_eq!(meant(&["--growth", "20%"]), None);
+    assert!(
+        sent(AZURE, &["--growth", "20%"])
+            .traffic
+            .delivered
+            .is_some()
+    );
+}

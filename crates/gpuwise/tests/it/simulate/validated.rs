@@ -174,9 +174,53 @@ fn traces_are_validated_too() {
     let ladder = found(&place, 0, &["--trace", "t.csv"]);
     assert!(ladder.knee.expect("a knee").load > 4.0);
     assert!(
-        !ladder
+        ladder
             .rungs
             .iter()
             .any(|rung| rung.name.as_deref() == Some("bursts"))
+    );
+    // Heavier loads keep more in flight, and nothing comes in bursts then.
+    let closed = found(&place, 0, &["--trace", "t.csv", "--concurrency", "2"]);
+    assert_eq!(closed.unit, LoadUnit::InFlight);
+    let named = closed.rungs.iter().filter_map(|rung| rung.name.as_deref());
+    assert!(!named.clone().any(|name| name == "bursts"));
+    let held: Vec<f64> = (closed.rungs.iter())
+        .filter(|rung| rung.name.is_none())
+        .filter_map(|rung| rung.in_flight)
+        .collect();
+    assert!(held.windows(2).all(|pair| pair[0] <= pair[1]), "{held:?}");
+    let said = validate(&place, &["--trace", "t.csv", "--concurrency", "2"]);
+    assert!(said.out.contains("bursts are not tried"), "{}", said.out);
+}
+
+#[test]
+fn what_stands_beside_it_takes_of_its_knee() {
+    let place = place();
+    place.write("other.json", super::deployment());
+    let easy = ["--slo", "tpot=p95:200ms", "--requests", "200"];
+    let knee = |how: &[&str]| {
+        let flags = [
+            &["validate", "d.json", "--seeds", "1", "--format", "json"],
+            &easy[..],
+            how,
+        ];
+        let ran = place.run(&flags.concat());
+        let runs = gpuwise_wire::runs_from_json(&ran.out).expect("runs");
+        runs.ladder
+            .and_then(|ladder| ladder.knee)
+            .expect("a knee")
+            .load
+    };
+    let alone = knee(&[]);
+    let beside = |how: &[&str]| knee(&[&["--beside", "other.json"], how].concat());
+    let turns = beside(&["--sharing", "time-slices"]);
+    assert!(turns < 0.9 * alone, "{turns} of {alone}");
+    let (weak, strong) = (
+        beside(&["--sharing", "mps", "--interference", "1.1"]),
+        beside(&["--sharing", "mps", "--interference", "1.6"]),
+    );
+    assert!(
+        strong < 0.9 * weak && weak < 1.05 * alone,
+        "{strong}, {weak}, {alone}"
     );
 }

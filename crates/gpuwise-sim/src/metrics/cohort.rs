@@ -1,0 +1,91 @@
+//! Requests that were due in the steady window: how many came, were served and met their targets, all of
+//! the same requests and over the same time.
+
+use gpuwise_units::{Nanoseconds, PerSecond, Seconds};
+use std::cmp::Ordering;
+
+/// How many of those that were due together.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Cohort {
+    /// Of those to whom something is promised.
+    pub(super) promised: u64,
+    /// Served whole.
+    pub(super) served: u64,
+    /// Of the promised, those that were served and met every target.
+    pub(super) met: u64,
+}
+
+impl Cohort {
+    fn add(&mut self, one: Self) {
+        self.promised += one.promised;
+        self.served += one.served;
+        self.met += one.met;
+    }
+}
+
+/// Those of the window, which ends when the last request is due: that one is outside.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Cohorts {
+    all: Cohort,
+    /// Those due last so far.
+    last: Cohort,
+    last_due: u64,
+    /// When the first and the last of those that were served ended.
+    served_from: u64,
+    served_to: u64,
+}
+
+impl Default for Cohorts {
+    fn default() -> Self {
+        Self {
+            all: Cohort::default(),
+            last: Cohort::default(),
+            last_due: 0,
+            served_from: u64::MAX,
+            served_to: 0,
+        }
+    }
+}
+
+impl Cohorts {
+    /// A request was due and ended, in any order; `one` is `None` where it was due before the window.
+    pub(super) fn request(&mut self, due: u64, end: u64, one: Option<Cohort>) {
+        let one = one.unwrap_or_default();
+        if one.served > 0 {
+            self.served_from = self.served_from.min(end);
+            self.served_to = self.served_to.max(end);
+        }
+        self.all.add(one);
+        match due.cmp(&self.last_due) {
+            Ordering::Greater => {
+                self.last = one;
+                self.last_due = due;
+            }
+            Ordering::Equal => self.last.add(one),
+            Ordering::Less => {}
+        }
+    }
+
+    /// Requests a second that were due in the window; `None` where it is empty.
+    pub(super) fn delivered(&self, window: Seconds) -> Option<PerSecond> {
+        let due = self.all.promised - self.last.promised;
+        (window.get() > 0.0).then(|| PerSecond::new(due as f64 / window.get()))
+    }
+
+    /// Those that were served, a second of the time in which they were due, or in which they ended where
+    /// that is longer, as it is where more comes than is served.
+    pub(super) fn served(&self, window: Seconds) -> Option<PerSecond> {
+        self.rate(self.all.served - self.last.served, window)
+    }
+
+    /// Those that met every target, over the same time.
+    pub(super) fn met(&self, window: Seconds) -> Option<PerSecond> {
+        self.rate(self.all.met - self.last.met, window)
+    }
+
+    fn rate(&self, count: u64, window: Seconds) -> Option<PerSecond> {
+        let ended = Nanoseconds(self.served_to.saturating_sub(self.served_from));
+        let lasted = window.get().max(ended.seconds().get());
+        (window.get() > 0.0).then(|| PerSecond::new(count as f64 / lasted))
+    }
+}
