@@ -52,41 +52,54 @@ struct Mean<'a> {
     placed: f64,
 }
 
-/// At the last mark of each trace: who holds more GPU time than another and serves fewer jobs.
+/// Of each trace and policy: than whom it holds more GPU time and serves fewer jobs, at the mark where that
+/// is most.
 fn fewer_served(rows: &[ReplayRow]) -> Vec<String> {
-    let marked = rows
-        .iter()
-        .filter_map(|row| Some((row, row.arrived_percent?)));
-    let mut last: Vec<(&str, f64)> = Vec::new();
-    for (row, mark) in marked.clone() {
-        match last.iter_mut().find(|(trace, _)| *trace == row.trace) {
-            Some((_, most)) => *most = most.max(mark),
-            None => last.push((&row.trace, mark)),
-        }
-    }
+    let mut traces: Vec<&str> = rows.iter().map(|row| row.trace.as_str()).collect();
+    traces.dedup();
     let mut notes = Vec::new();
-    for (trace, mark) in last {
-        let at = marked
-            .clone()
-            .filter(|(row, at)| row.trace == trace && (at - mark).abs() < 1e-9);
-        let at: Vec<&ReplayRow> = at.map(|(row, _)| row).collect();
-        let means = means(&at);
-        for one in &means {
-            let beaten = means
+    for trace in traces {
+        let of_it = || rows.iter().filter(|row| row.trace == trace);
+        let mut marks: Vec<f64> = of_it().filter_map(|row| row.arrived_percent).collect();
+        marks.sort_by(f64::total_cmp);
+        marks.dedup();
+        // Who, than whom, by how many, at which mark.
+        let mut worst: Vec<(&str, &str, f64, f64)> = Vec::new();
+        for mark in marks {
+            let at: Vec<&ReplayRow> = of_it()
+                .filter(|row| row.arrived_percent == Some(mark))
+                .collect();
+            let means = means(&at);
+            for (one, other) in means
                 .iter()
-                .filter(|other| one.held > other.held && one.placed + 0.5 <= other.placed);
-            let worst = beaten.max_by(|a, b| a.placed.total_cmp(&b.placed));
-            if let Some(other) = worst {
-                notes.push(format!(
-                    "{trace} at {mark:.0} %: {} holds {:.2} % of the GPUs where {} holds {:.2} %, and serves \
-                     {:.0} fewer jobs.",
-                    one.policy,
-                    one.held,
-                    other.policy,
-                    other.held,
-                    other.placed - one.placed
-                ));
+                .flat_map(|one| means.iter().map(move |o| (one, o)))
+            {
+                let fewer = other.placed - one.placed;
+                if one.held <= other.held || fewer < 0.5 {
+                    continue;
+                }
+                let known = worst
+                    .iter_mut()
+                    .find(|row| (row.0, row.1) == (one.policy, other.policy));
+                match known {
+                    Some(row) if row.2 < fewer => (row.2, row.3) = (fewer, mark),
+                    Some(_) => {}
+                    None => worst.push((one.policy, other.policy, fewer, mark)),
+                }
             }
+        }
+        let mut named: Vec<&str> = worst.iter().map(|row| row.0).collect();
+        named.sort_unstable();
+        named.dedup();
+        for policy in named {
+            let than = worst.iter().filter(|row| row.0 == policy);
+            let than: Vec<String> = than
+                .map(|(_, other, fewer, mark)| format!("{other} ({fewer:.0} fewer at {mark:.0} %)"))
+                .collect();
+            notes.push(format!(
+                "{trace}: {policy} holds more GPU time and serves fewer jobs than {}.",
+                than.join(", ")
+            ));
         }
     }
     notes

@@ -552,7 +552,8 @@ impl Look<'_> {
                 memory_mib,
                 isolation,
             }) => {
-                let all = [Isolation::TimeSlice, Isolation::Mps, Isolation::Vgpu];
+                let size = Isolation::Vgpu { mib: *memory_mib };
+                let all = [Isolation::TimeSlice, Isolation::Mps, size];
                 let known = all.into_iter().find(|one| one.name() == isolation);
                 Part::Fraction {
                     milli: *milli,

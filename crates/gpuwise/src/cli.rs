@@ -193,7 +193,11 @@ pub(crate) enum Command {
     /// help, cheapest first: every cure was tried. `--why JOB` says it of one job in full, `--what-if`
     /// plans as if nodes came or went.
     ///
-    /// Exit code 0: all are placed. 1: some wait. 2: the input is wrong.
+    /// Who goes first and who may go ahead is said by --order, --backfill and --starvation, or by the fleet
+    /// file.
+    ///
+    /// Exit code 0: all are placed. 1: some wait, or are expected to end after their deadlines. 2: the
+    /// input is wrong.
     Place(Box<Place>),
     /// Check a saved plan: does it hold together?
     ///
@@ -205,8 +209,9 @@ pub(crate) enum Command {
     Lint(Box<Lint>),
     /// Say what to add to a fleet, return or cut anew, for what is asked of it
     ///
-    /// The cheapest nodes with which more of those who wait find a place, until all do; nodes that
-    /// nobody would miss; GPUs to cut or to join; and how many GPUs any policy could place at most.
+    /// The cheapest nodes with which more of those who wait find a place, until all do; nodes that can go
+    /// together without anybody waiting, shrinking or slowing down for it; GPUs to cut or to join; and how
+    /// many GPUs any policy could place at most.
     ///
     /// Exit code 0: all have a place. 1: some wait. 2: the input is wrong.
     Capacity(Box<Capacity>),

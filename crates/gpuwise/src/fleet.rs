@@ -5,16 +5,19 @@ use gpuwise_domain::{
     catalogue::Catalogue,
     fabric::Fabric,
     gpu::Gpu,
-    placement::{Event, Fleet, GpuKind, Health, Holding, Moment, Part, Stamped},
+    placement::{
+        Event, Fleet, GpuKind, Health, Holding, Moment, Part, SharingMeans, Stamped, VgpuProfile,
+    },
     precision::Compute,
 };
 use gpuwise_read::{
+    catalogue::{read_sharing_means, read_vgpu_profiles},
     fabric::read_fabric,
-    fleet::{self, FleetFile, FleetProblems, JobsFile, KnownGpu},
+    fleet::{self, FleetFile, FleetProblems, JobsFile, KnownGpu, KnownParts},
 };
 use gpuwise_sched::world::{Held, World};
 use gpuwise_units::Nanoseconds;
-use std::{fs, path::Path};
+use std::{fs, path::Path, sync::OnceLock};
 
 /// Reads a fleet file, and the fabric file that it names.
 ///
@@ -125,6 +128,34 @@ pub(crate) fn kind_of(catalogue: &Catalogue, gpu: &Gpu) -> KnownGpu {
             mig: catalogue.mig_geometry(gpu).cloned(),
         },
         joined: link.map(|link| link.domain),
+        parts: parts(&gpu.name),
+    }
+}
+
+/// How the catalogue's ways of sharing hold for a GPU.
+fn parts(gpu: &str) -> KnownParts {
+    static READ: OnceLock<(Vec<SharingMeans>, Vec<VgpuProfile>)> = OnceLock::new();
+    let (means, profiles) = READ.get_or_init(|| {
+        // A test reads both files; what cannot be read is not known.
+        let means = read_sharing_means(
+            "isolation.toml",
+            include_str!("../../../catalogue/isolation.toml"),
+        );
+        let profiles = read_vgpu_profiles(
+            "vgpu_profiles.csv",
+            include_str!("../../../catalogue/vgpu_profiles.csv"),
+        );
+        (means.unwrap_or_default(), profiles.unwrap_or_default())
+    });
+    let own = profiles
+        .iter()
+        .filter(|one| one.gpus.iter().any(|name| name == gpu));
+    KnownParts {
+        mps_clients: means
+            .iter()
+            .find(|one| one.name == "mps")
+            .and_then(|one| one.most),
+        vgpu: own.cloned().collect(),
     }
 }
 

@@ -117,8 +117,11 @@ pub enum Isolation {
     TimeSlice,
     /// CUDA MPS: shares of threads and limits of memory if set; one fault can end all.
     Mps,
-    /// vGPU profiles: memory is kept apart, time by a scheduler of the host.
-    Vgpu,
+    /// vGPU types: memory is kept apart, time by a scheduler of the host. Those of one GPU are of one size.
+    Vgpu {
+        /// Memory in MiB that each has.
+        mib: u32,
+    },
 }
 
 impl Isolation {
@@ -127,7 +130,16 @@ impl Isolation {
         match self {
             Self::TimeSlice => "time-slice",
             Self::Mps => "mps",
-            Self::Vgpu => "vgpu",
+            Self::Vgpu { .. } => "vgpu",
+        }
+    }
+
+    /// A number that no other way of sharing has.
+    pub const fn code(self) -> u32 {
+        match self {
+            Self::TimeSlice => 0,
+            Self::Mps => 1,
+            Self::Vgpu { mib } => mib.saturating_add(2),
         }
     }
 }

@@ -34,7 +34,7 @@ pub use report::{
     Cure, Decision, Figures, Outcome, QuotaLimit, QuotaShort, Remedy, Report, Shortage,
 };
 pub use serving::{ServingDay, ServingHolder, ServingRequest};
-pub use sharing::{Apart, SharingMeans, VgpuProfile};
+pub use sharing::{Apart, SharingMeans, VgpuProfile, mps_milli, smallest_vgpu};
 
 use core::fmt;
 

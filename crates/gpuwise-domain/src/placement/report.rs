@@ -169,8 +169,8 @@ pub struct QuotaShort {
     pub kept_milli: u64,
     /// What of that is kept for this queue and those between it and the limit.
     pub reserved_milli: u64,
-    /// Who uses it: the queues next below the limit that use most, by their places, most first.
-    pub users: [Option<(u32, u64)>; 3],
+    /// Who uses it: the queues next below the limit that use most, by their places, most first; 0: nobody.
+    pub users: [(u32, u32); 3],
 }
 
 /// What sets the limit of what a queue may take.
@@ -181,14 +181,10 @@ pub enum QuotaLimit {
         /// Its place in the list: the job's queue, or one above it.
         queue: u32,
     },
-    /// What is this queue's own and what it may borrow.
+    /// What is this queue's own and what it may borrow, together.
     Borrowing {
         /// Its place in the list: the job's queue, or one above it.
         queue: u32,
-        /// What is its own.
-        nominal_milli: u64,
-        /// What it may borrow beyond that.
-        borrowing_milli: u64,
     },
     /// What all queues have together (their cohort).
     Cohort,
@@ -198,7 +194,7 @@ impl QuotaShort {
     /// The queue whose limit it is; the job's own where queues share it.
     pub const fn limits(&self) -> u32 {
         match self.by {
-            QuotaLimit::Cap { queue } | QuotaLimit::Borrowing { queue, .. } => queue,
+            QuotaLimit::Cap { queue } | QuotaLimit::Borrowing { queue } => queue,
             QuotaLimit::Cohort => self.queue,
         }
     }

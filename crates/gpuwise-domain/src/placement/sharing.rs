@@ -61,3 +61,27 @@ pub struct VgpuProfile {
     /// Where the row comes from.
     pub source: String,
 }
+
+/// The smallest of a GPU's vGPU types that has so much memory and, in equal turns, so many thousandths of
+/// its time.
+pub fn smallest_vgpu<'p>(
+    profiles: &'p [VgpuProfile],
+    gpu: &str,
+    memory_mib: u32,
+    milli: u32,
+) -> Option<&'p VgpuProfile> {
+    let own = profiles
+        .iter()
+        .filter(|profile| profile.gpus.iter().any(|name| name == gpu));
+    let enough = own.filter(|profile| {
+        profile.frame_buffer_mib >= memory_mib && 1000 / profile.most.max(1) >= milli
+    });
+    enough.min_by_key(|profile| profile.frame_buffer_mib)
+}
+
+/// Thousandths of a GPU's time that an MPS client takes: whole percents of its threads, and no less than
+/// what leaves no room for more clients than a GPU has.
+pub fn mps_milli(milli: u32, clients: Option<u32>) -> u32 {
+    let least = clients.map_or(0, |most| 1000_u32.div_ceil(most.max(1)));
+    (milli.div_ceil(10) * 10).max(least).min(1000)
+}

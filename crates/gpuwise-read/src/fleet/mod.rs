@@ -17,7 +17,7 @@ pub use gavel::{
     read_gavel_speeds, read_gavel_trace, read_gavel_units,
 };
 pub use genai::{GenaiTexts, read_genai_day};
-pub use inventory::{FindGpu, FleetFile, KnownGpu, fabric_of, read_fleet};
+pub use inventory::{FindGpu, FleetFile, KnownGpu, KnownParts, fabric_of, read_fleet};
 pub use jobs::{JobsFile, read_jobs};
 pub use openb::{read_openb_nodes, read_openb_tasks};
 pub use openb_order::{SeededOrder, read_openb_orders};

@@ -7,7 +7,9 @@
 //! and a cut one by its instances only: the world refuses anything else.
 
 use crate::mig;
-use gpuwise_domain::placement::{GpuKind, Occupancy, SliceAsk, VgpuProfile};
+use gpuwise_domain::placement::{
+    GpuKind, Occupancy, SliceAsk, VgpuProfile, mps_milli, smallest_vgpu,
+};
 
 /// A part of a GPU, as it is asked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -54,24 +56,16 @@ pub fn time_slice(kind: &GpuKind, part: Part) -> Option<Takes> {
 /// Under MPS: a percentage of threads, rounded up, and a limit of memory. `clients`: how many a GPU
 /// takes at most.
 pub fn mps(kind: &GpuKind, part: Part, clients: Option<u32>) -> Option<Takes> {
-    let percent = part.milli.div_ceil(10);
-    let rounded = Part {
-        milli: percent * 10,
-        ..part
-    };
+    let milli = mps_milli(part.milli, None);
+    let rounded = Part { milli, ..part };
+    let percent = milli / 10;
     let setting = format!("{percent} % of threads, {} MiB", part.memory_mib);
     counted(kind, rounded, clients, setting)
 }
 
 /// As a vGPU: the smallest of the kind's types that has the memory and, in equal turns, the time.
 pub fn vgpu(kind: &GpuKind, part: Part, profiles: &[VgpuProfile]) -> Option<Takes> {
-    let own = profiles
-        .iter()
-        .filter(|profile| profile.gpus.contains(&kind.name));
-    let enough = own.filter(|profile| {
-        profile.frame_buffer_mib >= part.memory_mib && 1000 / profile.most.max(1) >= part.milli
-    });
-    let profile = enough.min_by_key(|profile| profile.frame_buffer_mib)?;
+    let profile = smallest_vgpu(profiles, &kind.name, part.memory_mib, part.milli)?;
     Some(Takes {
         milli: 1000 / profile.most.max(1),
         memory_mib: profile.frame_buffer_mib,

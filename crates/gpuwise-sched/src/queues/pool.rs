@@ -142,13 +142,10 @@ impl Pool {
             if let Some(borrowing_milli) = row.borrowing {
                 let lends = (row.total - row.kept).saturating_add(borrowing_milli);
                 let room = lends.saturating_sub(row.taken.saturating_sub(row.kept));
-                if room < room_milli {
+                // Of equal limits the one nearest to the queue is told.
+                if room <= room_milli {
                     room_milli = room;
-                    by = QuotaLimit::Borrowing {
-                        queue: id.0,
-                        nominal_milli: row.own,
-                        borrowing_milli,
-                    };
+                    by = QuotaLimit::Borrowing { queue: id.0 };
                 }
             }
             room_milli = room_milli.saturating_add(kept);
@@ -157,7 +154,7 @@ impl Pool {
         for id in way {
             let row = self.row(id);
             if let Some(cap) = row.cap
-                && cap.saturating_sub(row.held) < room_milli
+                && cap.saturating_sub(row.held) <= room_milli
             {
                 room_milli = cap.saturating_sub(row.held);
                 by = QuotaLimit::Cap { queue: id.0 };
@@ -186,15 +183,11 @@ impl Pool {
                 let row = self.row(QueueId(queue));
                 (Some(QueueId(queue)), row.cap.unwrap_or(row.own), row.held)
             }
-            QuotaLimit::Borrowing {
-                queue,
-                nominal_milli,
-                borrowing_milli,
-            } => (
-                Some(QueueId(queue)),
-                nominal_milli.saturating_add(borrowing_milli),
-                self.row(QueueId(queue)).held,
-            ),
+            QuotaLimit::Borrowing { queue } => {
+                let row = self.row(QueueId(queue));
+                let limit = row.own.saturating_add(row.borrowing.unwrap_or(0));
+                (Some(QueueId(queue)), limit, row.held)
+            }
             QuotaLimit::Cohort => {
                 let owned = tops.clone().map(|id| self.row(id).own).sum();
                 let held = tops.map(|id| self.row(id).held).sum();
@@ -212,12 +205,13 @@ impl Pool {
             row.kept.saturating_sub(row.taken)
         };
         let own_way = upwards(queues, Some(queue)).filter(below);
-        let mut users: Vec<(u32, u64)> = all()
-            .filter(|id| parent(*id) == of && self.row(*id).held > 0)
-            .map(|id| (id.0, self.row(id).held))
+        let held = |id: QueueId| u32::try_from(self.row(id).held).unwrap_or(u32::MAX);
+        let mut users: Vec<(u32, u32)> = all()
+            .filter(|id| parent(*id) == of && held(*id) > 0)
+            .map(|id| (id.0, held(id)))
             .collect();
         users.sort_by_key(|(id, held)| (core::cmp::Reverse(*held), *id));
-        let mut users = users.into_iter();
+        let user = |at: usize| users.get(at).copied().unwrap_or((0, 0));
         QuotaShort {
             queue: queue.0,
             nominal_milli: self.own(queue),
@@ -234,7 +228,7 @@ impl Pool {
                 0
             },
             reserved_milli: if keeps { own_way.map(kept).sum() } else { 0 },
-            users: [users.next(), users.next(), users.next()],
+            users: [user(0), user(1), user(2)],
         }
     }
 

@@ -294,7 +294,7 @@ fn runs(world: &World, waiting: &[JobId], policy: &mut Policy) -> BTreeMap<JobId
     let jobs = after.jobs().filter(|(_, state)| !state.seats.is_empty());
     jobs.map(|(id, state)| {
         let pace = after.pace_milli(state, &state.seats);
-        (id, (state.seats.len(), pace.into()))
+        (id, (state.seats.len(), pace))
     })
     .collect()
 }

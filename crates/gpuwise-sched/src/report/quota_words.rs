@@ -18,10 +18,11 @@ pub(super) fn quota(world: &World, short: &QuotaShort) -> String {
     } else {
         format!(" ({kinds})")
     };
-    let more = if short.held_milli > 0 { " more" } else { "" };
-    let room = match short.room_milli {
-        0 => format!("no{more}"),
-        room => format!("{}{more}", thousandths(room)),
+    let room = match (short.room_milli, short.held_milli) {
+        (0, 0) => "none".to_owned(),
+        (0, _) => "no more".to_owned(),
+        (room, 0) => thousandths(room),
+        (room, _) => format!("{} more", thousandths(room)),
     };
     let one = short.needed_milli == 1000;
     let mut text = format!(
@@ -40,24 +41,23 @@ pub(super) fn quota(world: &World, short: &QuotaShort) -> String {
                 thousandths(short.limit_milli)
             );
         }
-        QuotaLimit::Borrowing {
-            queue,
-            nominal_milli,
-            borrowing_milli,
-        } => {
+        QuotaLimit::Borrowing { queue } => {
             let whose = whose(queue, short.queue, name(queue));
-            let _ = match borrowing_milli {
+            let queue = world.queues().get(queue as usize);
+            let quotas = queue.map_or(&[][..], |queue| &queue.quotas);
+            let quota = quotas.iter().find(|quota| quota.kinds == short.kinds);
+            let borrowing = quota.and_then(|quota| quota.borrowing_milli).unwrap_or(0);
+            let nominal = thousandths(short.limit_milli.saturating_sub(borrowing));
+            let _ = match borrowing {
                 0 => write!(
                     text,
-                    "{whose} nominal quota is {} and it may not borrow; {used} are used{users}",
-                    thousandths(nominal_milli)
+                    "{whose} nominal quota is {nominal} and it may not borrow; {used} are used{users}"
                 ),
                 _ => write!(
                     text,
-                    "{whose} nominal quota of {} and borrowing limit of {} make {}, of which {used} are \
-                     used{users}",
-                    thousandths(nominal_milli),
-                    thousandths(borrowing_milli),
+                    "{whose} nominal quota of {nominal} and borrowing limit of {} make {}, of which {used} \
+                     are used{users}",
+                    thousandths(borrowing),
                     thousandths(short.limit_milli)
                 ),
             };
@@ -96,7 +96,8 @@ fn whose(queue: u32, own: u32, name: &str) -> String {
 
 /// ` (research 16, search 4, others 2)`; nothing where one queue alone has all.
 fn users<'n>(short: &QuotaShort, name: &impl Fn(u32) -> &'n str) -> String {
-    let named: Vec<(u32, u64)> = short.users.into_iter().flatten().collect();
+    let named = short.users.into_iter().filter(|(_, held)| *held > 0);
+    let named: Vec<(u32, u64)> = named.map(|(id, held)| (id, u64::from(held))).collect();
     if named.is_empty() {
         return String::new();
     }

@@ -251,7 +251,7 @@ impl super::GpuState {
                 holders,
             } => {
                 let free = u64::from(memory_free.map_or(u32::MAX, |free| free));
-                let hash = mixed(hash, 3 + ((*isolation as u64) << 8) + (free << 32));
+                let hash = mixed(mixed(hash, 3 + (free << 32)), u64::from(isolation.code()));
                 holders
                     .iter()
                     .fold(mixed(hash, u64::from(*milli_free)), |hash, one| {

@@ -14,6 +14,7 @@ mod memory;
 mod names;
 mod plan;
 mod profile;
+mod replay;
 mod run;
 mod run_fixture;
 mod svg;

@@ -172,3 +172,29 @@ fn a_rerun_gives_the_same_bytes() {
         );
     }
 }
+
+/// A trace is named by its file as by its directory, told by its header.
+#[test]
+fn a_trace_is_replayed_by_the_path_of_its_file() {
+    let place = Place::new();
+    let jobs = "vc,job,submit_s,gpus,duration_s\na,0,0,4,600\na,1,60,8,600\n";
+    place.write("mine/jobs.csv", jobs);
+    place.write("mine/vc_nodes.csv", "vc,nodes\na,1\n");
+    let of = |path: &str| {
+        let ran = place.run(&["replay", path, "--policy", "fifo", "--format", "csv"]);
+        assert_eq!((ran.code, ran.err.as_str()), (0, ""), "{path}");
+        ran.out
+    };
+    assert_eq!(of("mine/jobs.csv"), of("mine"));
+    assert!(of("mine/jobs.csv").contains("philly:a,fifo"));
+    place.write("odd.csv", "a,b\n1,2\n");
+    let ran = place.run(&["replay", "odd.csv"]);
+    assert_eq!(ran.code, 2);
+    assert!(
+        ran.err.contains("its header is \"a,b\"") && ran.err.contains("philly"),
+        "{}",
+        ran.err
+    );
+    let help = place.run(&["replay", "--help"]);
+    assert!(help.out.contains("philly:CLUSTER"), "{}", help.out);
+}

@@ -314,3 +314,36 @@ fn what_is_left_out_or_written_otherwise_is_said_plainly() {
         );
     }
 }
+
+#[test]
+fn vgpus_of_one_gpu_are_of_one_size() {
+    let fleet = "[[node]]\nname = \"n\"\ngpus = \"2xL40S\"\ncpu = 64\nmemory = \"512GiB\"\n";
+    let vgpu = |name: &str, memory: &str| {
+        let fraction =
+            format!("fraction = {{ share = 0.1, memory = \"{memory}\", isolation = \"vgpu\" }}");
+        job(name, &fraction)
+    };
+    // Halves on one GPU, quarters on the other; a fifth quarter finds no place beside the halves.
+    let mut jobs = vgpu("half", "20GiB");
+    for at in 0..5 {
+        jobs += &vgpu(&format!("quarter-{at}"), "10GiB");
+    }
+    for policy in ["gpuwise", "fgd", "bestfit", "firstfit"] {
+        let said = plan(fleet, &jobs, &["--policy", policy]);
+        assert_eq!(starts(&said).len(), 5, "{policy}: {said}");
+        assert_eq!(said["placed"][0]["gpus"], 0.5, "{policy}");
+        assert_eq!(said["placed"][1]["gpus"], 0.25, "{policy}");
+    }
+    // 48 clients of a hundredth each share a GPU under MPS, and no more.
+    let mps = job(
+        "m",
+        "count = 200\nfraction = { share = 0.01, isolation = \"mps\" }\ncpu = 0",
+    );
+    let mps = mps.replace("cpu = 1\n", "");
+    let said = plan(fleet, &mps, &["--cures", "0"]);
+    assert_eq!(
+        starts(&said).len(),
+        2 * 47,
+        "a 48th is 2.1 % of a GPU, rounded up"
+    );
+}

@@ -29,7 +29,8 @@ impl Places {
                     // The first keeps the name.
                     let mut unique = name.clone();
                     if at > 0 {
-                        let around: Vec<&str> = path.iter().rev().map(String::as_str).collect();
+                        let around = path.iter().rev().map(String::as_str);
+                        let around: Vec<&str> = around.filter(|one| !one.is_empty()).collect();
                         unique = plain(&around.join("/"));
                         while !used.insert(unique.clone()) {
                             unique.push('\'');

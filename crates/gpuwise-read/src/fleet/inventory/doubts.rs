@@ -56,9 +56,12 @@ impl Build<'_> {
         };
         for (nodes, what) in [(unsaid(Node::cpu), "cpu"), (unsaid(Node::memory), "memory")] {
             if !nodes.is_empty() {
+                let (count, does) = match nodes.len() {
+                    1 => ("1 node".to_owned(), "does"),
+                    many => (format!("{many} nodes"), "do"),
+                };
                 found.push(format!(
-                    "{} nodes do not say their {what}, so that no job is held against it there: {}",
-                    nodes.len(),
+                    "{count} {does} not say the {what}, so that no job is held against it there: {}",
                     listed(&nodes)
                 ));
             }

@@ -1,7 +1,7 @@
 //! Kinds of GPU: those of the file, then those of the catalogue that it names.
 
 use super::{
-    FindGpu, KnownGpu,
+    FindGpu, KnownGpu, KnownParts,
     tables::{GeometryTable, KindTable},
 };
 use crate::fleet::text::{Found, Piece, Problems, memory_mib, money};
@@ -34,6 +34,9 @@ impl<'a> Kinds<'a> {
         let known = kinds.iter().map(|kind| KnownGpu {
             kind: kind.clone(),
             joined: None,
+            parts: find(&kind.name)
+                .map(|known| known.parts)
+                .unwrap_or_default(),
         });
         let names = kinds.iter().enumerate();
         Self {
@@ -123,6 +126,7 @@ fn described(
             mig: None,
         },
         joined: None,
+        parts: KnownParts::default(),
     });
     let mut right = true;
     if let Some(text) = &table.memory {

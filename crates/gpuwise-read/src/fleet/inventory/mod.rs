@@ -17,7 +17,7 @@ use super::text::{FleetProblems, Piece, Problems, pieces};
 use domains::Places;
 use gpuwise_domain::{
     fabric::Fabric,
-    placement::{Action, Fleet, GpuKind, NodeId},
+    placement::{Action, Fleet, GpuKind, NodeId, VgpuProfile},
 };
 use kinds::Kinds;
 use std::collections::BTreeMap;
@@ -30,6 +30,17 @@ pub struct KnownGpu {
     pub kind: GpuKind,
     /// GPUs that its NVLink or its like joins at most; `None`: it has none.
     pub joined: Option<u32>,
+    /// How it can be shared.
+    pub parts: KnownParts,
+}
+
+/// How a GPU can be shared by fractions, as far as a catalogue knows.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct KnownParts {
+    /// Clients that share it under MPS at most.
+    pub mps_clients: Option<u32>,
+    /// Its vGPU types.
+    pub vgpu: Vec<VgpuProfile>,
 }
 
 /// Finds a GPU by its name as people write it; the text says what is wrong where there is none.
@@ -181,7 +192,9 @@ impl Build<'_> {
             let found = self.problems.take(piece.line_of("scheduling"), found);
             self.out.fleet.scheduling = found.unwrap_or_default();
         }
-        self.out.fleet.scheduling.weighs = head.sharing.is_some();
+        self.out.fleet.scheduling.weighs = head.sharing.as_ref().is_some_and(|table| {
+            table.weigh.is_some() || table.half_life.is_some() || table.past.is_some()
+        });
         self.out.fleet.name = head.name.unwrap_or_default();
     }
 }

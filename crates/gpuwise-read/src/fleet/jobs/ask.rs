@@ -4,9 +4,11 @@ use super::{
     Build, Field,
     tables::{Gpus, JobTable, NeedTable, Share, Slice},
 };
+use crate::fleet::inventory::KnownGpu;
 use crate::fleet::text::{Found, counted_gpu, cpu_milli, expand, memory_mib, share_milli};
 use gpuwise_domain::placement::{
-    GpuAsk, Isolation, KindId, Kinds, MigShape, Need, NodeId, SliceAsk, WorkerAsk,
+    GpuAsk, Isolation, KindId, Kinds, MigShape, Need, NodeId, SliceAsk, WorkerAsk, mps_milli,
+    smallest_vgpu,
 };
 
 impl Build<'_> {
@@ -43,9 +45,9 @@ impl Build<'_> {
             (None, Some(slice), None) => self
                 .slice(slice, kinds)
                 .map_err(|problem| ("slice", problem)),
-            (None, None, Some(share)) => {
-                fraction(share, kinds).map_err(|problem| ("fraction", problem))
-            }
+            (None, None, Some(share)) => self
+                .fraction(share, kinds)
+                .map_err(|problem| ("fraction", problem)),
             (Some(_), _, _) => Err(("gpus", several.into())),
             (None, Some(_), Some(_)) => Err(("slice", several.into())),
         }
@@ -149,6 +151,83 @@ impl Build<'_> {
         })
     }
 
+    fn fraction(&self, share: &Share, kinds: Kinds) -> Found<GpuAsk> {
+        let (share, memory, isolation) = match share {
+            Share::Of(share) => (*share, None, None),
+            Share::Table(table) => (
+                table.share,
+                table.memory.as_deref(),
+                table.isolation.as_deref(),
+            ),
+        };
+        let memory = memory.map(|text| memory_mib("fraction: memory", text).and_then(small));
+        let (memory_mib, milli) = (memory.transpose()?, share_milli("fraction", share)?);
+        let ask = |isolation, milli, memory_mib, kinds| GpuAsk::Fraction {
+            milli,
+            memory_mib,
+            isolation,
+            kinds,
+        };
+        match isolation.map_or("time-slice", str::trim) {
+            "time-slice" => Ok(ask(Isolation::TimeSlice, milli, memory_mib, kinds)),
+            "mps" => {
+                let clients = self
+                    .asked(kinds)
+                    .filter_map(|(_, known)| known.parts.mps_clients);
+                let milli = mps_milli(milli, clients.min());
+                Ok(ask(Isolation::Mps, milli, memory_mib, kinds))
+            }
+            "vgpu" => {
+                let (milli, mib, kinds) = self.vgpu(milli, memory_mib.unwrap_or(0), kinds)?;
+                Ok(ask(Isolation::Vgpu { mib }, milli, Some(mib), kinds))
+            }
+            word => Err(format!(
+                "isolation is {word:?}; expected \"time-slice\", \"mps\" or \"vgpu\"; for MIG ask for a slice"
+            )),
+        }
+    }
+
+    /// What the smallest vGPU type takes that is enough: thousandths of time and memory, alike on all kinds
+    /// that have one.
+    fn vgpu(&self, milli: u32, memory_mib: u32, kinds: Kinds) -> Found<(u32, u32, Kinds)> {
+        let mut found: Vec<(KindId, u32, u32, &str)> = Vec::new();
+        for (id, known) in self.asked(kinds) {
+            let (name, profiles) = (&known.kind.name, &known.parts.vgpu);
+            let Some(profile) = smallest_vgpu(profiles, name, memory_mib, milli) else {
+                continue;
+            };
+            let most = profile.most.max(1);
+            // Together they have no more than the board, whatever a type is called.
+            let part = known.kind.memory_mib.map_or(u32::MAX, |all| all / most);
+            let memory = profile.frame_buffer_mib.min(part);
+            found.push((id, 1000 / most, memory, &profile.profile));
+        }
+        let Some((_, time, memory, _)) = found.first().copied() else {
+            return Err(format!(
+                "isolation is \"vgpu\", and no GPU that is asked for is known to have a vGPU type with \
+                 {memory_mib} MiB and {} % of its time",
+                f64::from(milli) / 10.0
+            ));
+        };
+        if found.iter().any(|one| (one.1, one.2) != (time, memory)) {
+            let types: Vec<&str> = found.iter().map(|one| one.3).collect();
+            return Err(format!(
+                "isolation is \"vgpu\", and its types differ between GPUs ({}); name GPUs of one size with types",
+                types.join(", ")
+            ));
+        }
+        let kinds = found
+            .iter()
+            .fold(Kinds::NONE, |kinds, one| kinds.with(one.0));
+        Ok((time, memory, kinds))
+    }
+
+    /// Kinds that are asked for and known.
+    fn asked(&self, kinds: Kinds) -> impl Iterator<Item = (KindId, &KnownGpu)> {
+        let each = kinds.iter();
+        each.filter_map(|id| Some((id, self.kinds.get(id)?)))
+    }
+
     pub(super) fn speeds(&mut self, table: &JobTable) -> Field<Vec<(KindId, u32)>> {
         let mut out = Vec::new();
         for (name, speed) in &table.speeds {
@@ -193,35 +272,5 @@ fn need(table: &NeedTable) -> Found<Need> {
         memory_mib: small(memory)?,
         tflops: table.tflops.unwrap_or(0),
         bandwidth_gbs: table.bandwidth_gbs.unwrap_or(0),
-    })
-}
-
-fn fraction(share: &Share, kinds: Kinds) -> Found<GpuAsk> {
-    let (share, memory, isolation) = match share {
-        Share::Of(share) => (*share, None, None),
-        Share::Table(table) => (
-            table.share,
-            table.memory.as_deref(),
-            table.isolation.as_deref(),
-        ),
-    };
-    let all = [Isolation::TimeSlice, Isolation::Mps, Isolation::Vgpu];
-    let isolation = match isolation {
-        None => Isolation::TimeSlice,
-        Some(word) => all
-            .into_iter()
-            .find(|one| one.name() == word.trim())
-            .ok_or_else(|| {
-                format!(
-                    "isolation is {word:?}; expected \"time-slice\", \"mps\" or \"vgpu\"; for MIG ask for a slice"
-                )
-            })?,
-    };
-    let memory = memory.map(|text| memory_mib("fraction: memory", text).and_then(small));
-    Ok(GpuAsk::Fraction {
-        milli: share_milli("fraction", share)?,
-        memory_mib: memory.transpose()?,
-        isolation,
-        kinds,
     })
 }

@@ -8,7 +8,10 @@ use serde::Deserialize;
 
 /// One or several.
 #[derive(Debug, Clone, Deserialize)]
-#[serde(untagged, expecting = "expected a text, or a list of them")]
+#[serde(
+    untagged,
+    expecting = "expected a value in quotes or a table as docs/reference/fleet-file.md shows it, or a list of them"
+)]
 pub(in crate::fleet) enum Many<T> {
     /// One.
     One(T),

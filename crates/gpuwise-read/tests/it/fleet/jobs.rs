@@ -1,9 +1,10 @@
 //! Job files.
 
-use super::{fleet, jobs, jobs_fail};
+use super::{find, fleet, jobs, jobs_fail};
 use gpuwise_domain::placement::{
     Action, Gang, GpuAsk, Isolation, JobId, Kinds, Level, NodeId, Part, Preemption, SliceAsk,
 };
+use gpuwise_read::fleet::read_jobs;
 use gpuwise_units::Nanoseconds;
 
 const FLEET: &str = r#"
@@ -218,4 +219,44 @@ fn many_jobs_are_read_table_by_table() {
         found,
         "jobs.toml: line 60001: job \"j7\" is there twice, first on line 22"
     );
+}
+
+/// What is asked as a part of a GPU, and what it takes under each way of sharing.
+#[test]
+fn a_part_takes_what_its_way_of_sharing_can_give() {
+    let takes = |fraction: &str, types: &str| {
+        let mut there = fleet("[[node]]\nname = \"a\"\ngpus = [\"1xL40S\", \"1xH100\"]\n").fleet;
+        let text = format!("[[job]]\nname = \"x\"\nfraction = {fraction}\ntypes = {types}\n");
+        let read = read_jobs("jobs.toml", &text, &mut there, &find);
+        read.map(|jobs| match jobs.jobs[0].worker.gpu {
+            GpuAsk::Fraction {
+                milli,
+                memory_mib,
+                isolation,
+                ..
+            } => (milli, memory_mib, isolation.name()),
+            other => panic!("{other:?}"),
+        })
+        .map_err(|wrong| wrong.to_string())
+    };
+    let both = "[\"L40S\", \"H100\"]";
+    assert_eq!(takes("0.333", both), Ok((333, None, "time-slice")));
+    // Whole percents of threads; of 48 clients each takes at least a 48th.
+    let mps = |share: &str| takes(&format!("{{ share = {share}, isolation = \"mps\" }}"), both);
+    assert_eq!(mps("0.333"), Ok((340, None, "mps")));
+    assert_eq!(mps("0.01"), Ok((21, None, "mps")));
+    // Halves and quarters of 46,068 MiB.
+    let vgpu = |share: &str, memory: &str| {
+        let text = format!("{{ share = {share}, memory = \"{memory}\", isolation = \"vgpu\" }}");
+        takes(&text, both)
+    };
+    assert_eq!(vgpu("0.1", "8GiB"), Ok((250, Some(11_517), "vgpu")));
+    assert_eq!(vgpu("0.3", "8GiB"), Ok((500, Some(23_034), "vgpu")));
+    let wrong = vgpu("0.6", "8GiB").unwrap_err();
+    assert!(
+        wrong.contains("line 3") && wrong.contains("vGPU type"),
+        "{wrong}"
+    );
+    let none = takes("{ share = 0.1, isolation = \"vgpu\" }", "\"H100\"");
+    assert!(none.unwrap_err().contains("no GPU that is asked for"));
 }

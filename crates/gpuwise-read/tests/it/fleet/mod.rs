@@ -4,8 +4,8 @@ mod files;
 mod found;
 mod jobs;
 
-use gpuwise_domain::placement::{Fleet, GpuKind, MigGeometry, MigShape};
-use gpuwise_read::fleet::{FleetFile, JobsFile, KnownGpu, read_fleet, read_jobs};
+use gpuwise_domain::placement::{Fleet, GpuKind, MigGeometry, MigShape, VgpuProfile};
+use gpuwise_read::fleet::{FleetFile, JobsFile, KnownGpu, KnownParts, read_fleet, read_jobs};
 
 /// A catalogue of three boards.
 pub(super) fn find(name: &str) -> Result<KnownGpu, String> {
@@ -26,7 +26,27 @@ pub(super) fn find(name: &str) -> Result<KnownGpu, String> {
             mig,
         },
         joined,
+        parts: parts(name),
     })
+}
+
+/// 48 clients under MPS; vGPU types of halves and quarters of one board.
+fn parts(name: &str) -> KnownParts {
+    let profile = |memory: u32, most: u32| VgpuProfile {
+        gpus: vec!["L40S".into()],
+        profile: format!("L40S-{}C", memory / 1024),
+        frame_buffer_mib: memory,
+        most,
+        most_mixed: None,
+        source: "by hand".into(),
+    };
+    KnownParts {
+        mps_clients: Some(48),
+        vgpu: match name {
+            "L40S" => vec![profile(24_576, 2), profile(12_288, 4)],
+            _ => Vec::new(),
+        },
+    }
 }
 
 /// Seven compute slices, eight memory slices.

@@ -44,7 +44,7 @@ struct Key {
     memory: u64,
     /// Kind, way of sharing, time and memory that are free of each GPU; in order of size, as it does not
     /// matter which is which.
-    gpus: Vec<(u32, u8, u32, u32)>,
+    gpus: Vec<(u32, u32, u32, u32)>,
     /// The node and its revision where this does not say all.
     alone: Option<(NodeId, u64)>,
 }
@@ -237,7 +237,7 @@ impl Key {
                     memory_free,
                     ..
                 } => (
-                    2 + *isolation as u8,
+                    isolation.code().saturating_add(2),
                     *milli_free,
                     memory_free.unwrap_or(u32::MAX),
                 ),
