@@ -1,5 +1,6 @@
 //! The fields of a workload as texts.
 
+use super::is_mean_alone;
 use serde::{
     Deserialize, Deserializer,
     de::{self, SeqAccess, Visitor},
@@ -115,6 +116,10 @@ impl WorkloadFields {
         let kept = |old: Option<String>| if traffic_is_new { None } else { old };
         let list = |old: Vec<String>, new: Vec<String>| if new.is_empty() { old } else { new };
         let (input_is_new, output_is_new) = (over.isl.is_some(), over.osl.is_some());
+        // Another mean keeps the spread, but not the longest; a law of its own neither.
+        let told = |text: &Option<String>| text.as_deref().is_some_and(|text| !is_mean_alone(text));
+        let (input_is_told, output_is_told) = (told(&over.isl), told(&over.osl));
+        let own = |new: bool, old: Option<String>| if new { None } else { old };
         // A burstiness belongs to a rate.
         let burstiness = over.burstiness.or(if over.concurrency.is_some() {
             None
@@ -130,10 +135,14 @@ impl WorkloadFields {
             concurrency: over.concurrency.or(kept(self.concurrency)),
             isl: over.isl.or(self.isl),
             osl: over.osl.or(self.osl),
-            isl_variation: over.isl_variation.or(self.isl_variation),
-            osl_variation: over.osl_variation.or(self.osl_variation),
-            isl_longest: over.isl_longest.or(self.isl_longest),
-            osl_longest: over.osl_longest.or(self.osl_longest),
+            isl_variation: over
+                .isl_variation
+                .or(own(input_is_told, self.isl_variation)),
+            osl_variation: over
+                .osl_variation
+                .or(own(output_is_told, self.osl_variation)),
+            isl_longest: over.isl_longest.or(own(input_is_new, self.isl_longest)),
+            osl_longest: over.osl_longest.or(own(output_is_new, self.osl_longest)),
             prefix_hit: over.prefix_hit.or(self.prefix_hit),
             // What was measured beside a rate or a mean does not fit another.
             peak_rate: over.peak_rate.or(kept(self.peak_rate)),
