@@ -232,6 +232,15 @@ pub struct Rental {
     pub source: String,
 }
 
+impl Rental {
+    /// The day of its price list; `None`: the list does not say one.
+    pub fn priced_at(&self) -> Option<&str> {
+        self.date
+            .starts_with(|c: char| c.is_ascii_digit())
+            .then_some(self.date.as_str())
+    }
+}
+
 /// Memory of the fullest GPU or slice, byte by byte.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct MemoryReport {

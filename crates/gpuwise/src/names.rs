@@ -13,10 +13,10 @@ use std::collections::BTreeSet;
 /// When there is none, with names like it.
 pub(crate) fn gpu<'a>(catalogue: &'a Catalogue, flag: &str, name: &str) -> anyhow::Result<&'a Gpu> {
     catalogue.gpu(name.trim()).ok_or_else(|| {
-        if let Ok(sliced) = device(catalogue, flag, name)
-            && sliced.slice.is_some()
+        if sliced(name).is_some()
+            && let Ok(found) = device(catalogue, flag, name)
         {
-            let whole = &sliced.gpu.name;
+            let whole = &found.gpu.name;
             return Problem::new(format!(
                 "{flag} {name}: a MIG slice, and whole GPUs are meant here"
             ))

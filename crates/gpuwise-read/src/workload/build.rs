@@ -2,6 +2,7 @@
 
 use super::{
     FieldError, WorkloadFields, WorkloadFile,
+    lengths::{self, USUAL_INPUT, USUAL_OUTPUT},
     quantities::{self, LONGEST_REQUEST},
 };
 use gpuwise_domain::workload::{
@@ -100,6 +101,7 @@ impl WorkloadFields {
                 self.isl_variation.as_deref(),
                 self.isl_longest.as_deref(),
             ],
+            USUAL_INPUT,
         )?;
         let output = one_length(
             ["osl", "osl_variation", "osl_longest"],
@@ -108,6 +110,7 @@ impl WorkloadFields {
                 self.osl_variation.as_deref(),
                 self.osl_longest.as_deref(),
             ],
+            USUAL_OUTPUT,
         )?;
         let longest = input.longest.0 + output.longest.0;
         if longest > LONGEST_REQUEST {
@@ -203,18 +206,36 @@ fn parsed<T>(
 
 fn one_length(
     fields: [&'static str; 3],
-    texts: [Option<&str>; 3],
+    [length, variation, longest]: [Option<&str>; 3],
+    usual: f64,
 ) -> Result<LengthDistribution, FieldError> {
-    let mean = parsed(fields[0], texts[0], quantities::tokens)?.ok_or_else(|| {
+    let text = length.ok_or_else(|| {
         FieldError::new(
             fields[0],
             "missing; expected a number of tokens such as `2000` or `2k`",
         )
     })?;
-    let variation = parsed(fields[1], texts[1], quantities::burstiness)?.unwrap_or(0.0);
-    let longest = parsed(fields[2], texts[2], quantities::tokens)?;
-    quantities::lengths_of(mean, variation, longest)
-        .map_err(|problem| FieldError::new(fields[2], problem))
+    // The field at fault is the one that cannot be read by itself.
+    parsed(fields[1], variation, quantities::burstiness)?;
+    parsed(fields[2], longest, quantities::tokens)?;
+    let lengths = lengths::read(text, usual, variation, longest)
+        .map_err(|error| FieldError::new(fields[0], error.to_string()))?;
+    let (longest, mean) = (lengths.longest, lengths.mean);
+    if (longest.0 as f64) < mean {
+        return Err(FieldError::new(
+            fields[2],
+            format!("the longest, {longest}, is shorter than the mean, {mean}"),
+        ));
+    }
+    if lengths.variation > 0.0 && longest.0 as f64 <= mean {
+        return Err(FieldError::new(
+            fields[2],
+            format!(
+                "lengths vary, so the longest is more than the mean of {mean}: say how long it is"
+            ),
+        ));
+    }
+    Ok(lengths)
 }
 
 /// The rate of an hour, in which nothing may have come.

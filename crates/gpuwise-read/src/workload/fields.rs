@@ -1,6 +1,6 @@
 //! The fields of a workload as texts.
 
-use super::quantities::{LONGEST_REQUEST, tokens};
+use super::is_mean_alone;
 use serde::{
     Deserialize, Deserializer,
     de::{self, SeqAccess, Visitor},
@@ -116,8 +116,10 @@ impl WorkloadFields {
         let kept = |old: Option<String>| if traffic_is_new { None } else { old };
         let list = |old: Vec<String>, new: Vec<String>| if new.is_empty() { old } else { new };
         let (input_is_new, output_is_new) = (over.isl.is_some(), over.osl.is_some());
-        let isl_longest = longest(over.isl.as_deref(), self.isl.as_deref(), self.isl_longest);
-        let osl_longest = longest(over.osl.as_deref(), self.osl.as_deref(), self.osl_longest);
+        // Another mean keeps the spread, but not the longest; a law of its own neither.
+        let told = |text: &Option<String>| text.as_deref().is_some_and(|text| !is_mean_alone(text));
+        let (input_is_told, output_is_told) = (told(&over.isl), told(&over.osl));
+        let own = |new: bool, old: Option<String>| if new { None } else { old };
         // A burstiness belongs to a rate.
         let burstiness = over.burstiness.or(if over.concurrency.is_some() {
             None
@@ -133,10 +135,14 @@ impl WorkloadFields {
             concurrency: over.concurrency.or(kept(self.concurrency)),
             isl: over.isl.or(self.isl),
             osl: over.osl.or(self.osl),
-            isl_variation: over.isl_variation.or(self.isl_variation),
-            osl_variation: over.osl_variation.or(self.osl_variation),
-            isl_longest: over.isl_longest.or(isl_longest),
-            osl_longest: over.osl_longest.or(osl_longest),
+            isl_variation: over
+                .isl_variation
+                .or(own(input_is_told, self.isl_variation)),
+            osl_variation: over
+                .osl_variation
+                .or(own(output_is_told, self.osl_variation)),
+            isl_longest: over.isl_longest.or(own(input_is_new, self.isl_longest)),
+            osl_longest: over.osl_longest.or(own(output_is_new, self.osl_longest)),
             prefix_hit: over.prefix_hit.or(self.prefix_hit),
             // What was measured beside a rate or a mean does not fit another.
             peak_rate: over.peak_rate.or(kept(self.peak_rate)),
@@ -169,26 +175,6 @@ impl WorkloadFields {
             quality_loss: over.quality_loss.or(self.quality_loss),
             owned: list(self.owned, over.owned),
         }
-    }
-}
-
-/// The longest beside a new mean: as it was where it is longer than that and than the mean before; where
-/// all were equal they are so again, and a tail that the new mean has overtaken grows with it.
-fn longest(new: Option<&str>, mean: Option<&str>, longest: Option<String>) -> Option<String> {
-    let (Some(new), Some(mean), Some(text)) = (new, mean, &longest) else {
-        return longest;
-    };
-    // What cannot be read is told by whoever reads the fields.
-    let (Ok(new), Ok(mean), Ok(most)) = (tokens(new), tokens(mean), tokens(text)) else {
-        return longest;
-    };
-    if most <= mean {
-        None
-    } else if most > new {
-        longest
-    } else {
-        let grown = most.0.saturating_mul(new.0).div_ceil(mean.0);
-        Some(grown.min(LONGEST_REQUEST).max(new.0).to_string())
     }
 }
 

@@ -19,13 +19,15 @@
 
 mod build;
 mod fields;
+mod lengths;
 mod quantities;
 mod write;
 
 pub use fields::WorkloadFields;
+pub use lengths::{LONGEST_OF, USUAL_INPUT, USUAL_OUTPUT, is_mean_alone};
 pub use quantities::{
-    budget, burstiness, concurrency, length_quantile, lengths_of, owned, percent, power, rate,
-    share, target, tokens,
+    budget, burstiness, concurrency, length_quantile, owned, percent, power, rate, share, target,
+    tokens,
 };
 pub use write::Written;
 

@@ -1,6 +1,6 @@
 //! Quantities of a workload from texts: the same for files and flags.
 
-use gpuwise_domain::workload::{LengthDistribution, LengthQuantile, Target};
+use gpuwise_domain::workload::{LengthQuantile, Target};
 use gpuwise_units::{
     HourlyPrice, Money, Nanoseconds, ParseQuantityError, PerSecond, Percentile, Seconds, Tokens,
     Watts,
@@ -9,7 +9,7 @@ use gpuwise_units::{
 /// Requests longer than this do not exist, prompt and output together.
 pub(super) const LONGEST_REQUEST: u64 = 10_000_000;
 
-fn wrong(text: &str, expected: impl Into<String>) -> ParseQuantityError {
+pub(super) fn wrong(text: &str, expected: impl Into<String>) -> ParseQuantityError {
     ParseQuantityError {
         text: text.into(),
         expected: expected.into(),
@@ -215,34 +215,6 @@ fn times(text: &str) -> Option<(&str, &str)> {
     let (count, rest) = text.split_at(digits);
     let name = rest.trim_start().strip_prefix(['x', 'X', '×', '*'])?;
     Some((name, count))
-}
-
-/// Lengths from their mean, squared coefficient of variation and longest, which is the mean if
-/// not given.
-///
-/// # Errors
-/// When the longest is shorter than the mean, or all are equal and it is longer.
-pub fn lengths_of(
-    mean: Tokens,
-    variation: f64,
-    longest: Option<Tokens>,
-) -> Result<LengthDistribution, String> {
-    let longest = longest.unwrap_or(mean);
-    if longest < mean {
-        return Err(format!(
-            "the longest, {longest}, is shorter than the mean, {mean}"
-        ));
-    }
-    if variation > 0.0 && longest == mean {
-        return Err(format!(
-            "lengths vary, so the longest is more than the mean of {mean}: say how long it is"
-        ));
-    }
-    Ok(LengthDistribution {
-        mean: mean.0 as f64,
-        variation,
-        longest,
-    })
 }
 
 /// For messages.

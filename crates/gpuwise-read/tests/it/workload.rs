@@ -83,7 +83,7 @@ fn a_whole_file() {
             workload.lengths.output.mean,
             workload.lengths.output.variation
         ),
-        (300.0, 0.0)
+        (300.0, 0.6)
     );
     assert_eq!(Some(workload.prefix_hit), Some(0.3));
     assert_eq!(
@@ -246,8 +246,8 @@ fn contradictions_name_file_line_and_field() {
         "w.toml, line 4: `osl_longest`: the longest, 100, is shorter than the mean, 300",
     );
     toml(
-        "osl_variation = 2",
-        "w.toml: `osl_longest`: lengths vary, so the longest is more than the mean",
+        "osl_variation = 2\nosl_longest = 300",
+        "w.toml, line 5: `osl_longest`: lengths vary, so the longest is more than the mean",
     );
     toml(
         "owned = [\"H100:0\"]",
@@ -435,5 +435,69 @@ proptest! {
             prop_assert!((0.0..=1.0).contains(&read.workload.prefix_hit));
             prop_assert!(read.workload.lengths.input.mean >= 1.0);
         }
+    }
+}
+
+/// The share of log-normal lengths of this mean and squared coefficient of variation below a bound, by
+/// summing the density.
+fn share_below(mean: f64, variation: f64, bound: f64) -> f64 {
+    let square = variation.ln_1p();
+    let middle = mean.ln() - square / 2.0;
+    let steps = 20_000;
+    let (low, high) = (middle - 9.0 * square.sqrt(), bound.ln());
+    let width = (high - low) / f64::from(steps);
+    let density = |step: i32| {
+        let x = low + (f64::from(step) + 0.5) * width - middle;
+        (-x * x / (2.0 * square)).exp() / (2.0 * std::f64::consts::PI * square).sqrt()
+    };
+    (0..steps).map(|step| density(step) * width).sum()
+}
+
+#[test]
+fn lengths_are_read_as_laws() {
+    let read = |isl: &str| {
+        let text = format!("rate = \"8/s\"\nosl = 300\nisl = \"{isl}\"\n");
+        read_workload("w.toml", &text)
+            .expect(isl)
+            .workload
+            .lengths
+            .input
+    };
+    for (isl, mean, variation, longest) in [
+        ("constant:2k", 2000.0, 0.0, 2000),
+        ("1", 1.0, 0.0, 1),
+        ("500..1500", 1000.0, 1.0 / 12.0, 1500),
+        ("mean:2000,p95:2000", 2000.0, 0.0, 2000),
+    ] {
+        let law = read(isl);
+        assert_eq!((law.mean, law.longest.0), (mean, longest), "{isl}");
+        assert!(
+            (law.variation - variation).abs() < 1e-9,
+            "{isl}: {}",
+            law.variation
+        );
+    }
+    for (isl, share, bound) in [
+        ("mean:2000,p95:6000", 0.95, 6000.0),
+        ("mean:2000,p90:3k", 0.90, 3000.0),
+        ("p99:9000,mean:2000", 0.99, 9000.0),
+    ] {
+        let law = read(isl);
+        let found = share_below(law.mean, law.variation, bound);
+        assert!((found - share).abs() < 1e-3, "{isl}: {found}");
+        let longest = share_below(law.mean, law.variation, law.longest.0 as f64);
+        assert!((longest - 0.999).abs() < 1e-4, "{isl}: {longest}");
+    }
+    let usual = read("2000");
+    assert!(usual.variation > 0.0 && usual.longest.0 > 6000);
+    for (isl, reason) in [
+        ("8000..500", "shorter length first"),
+        ("mean:2000,p95:9000", "3.9 times the mean"),
+        ("p95:9000", "constant:2000"),
+        ("mean:2000,p42:9000", "p99.9"),
+    ] {
+        let text = format!("rate = \"8/s\"\nosl = 300\nisl = \"{isl}\"\n");
+        let error = read_workload("w.toml", &text).expect_err(isl).to_string();
+        assert!(error.contains("`isl`") && error.contains(reason), "{error}");
     }
 }

@@ -53,7 +53,7 @@ pub(crate) fn evaluate<'a>(request: &Request<'a>, setups: Vec<Setup<'a>>) -> Opt
         .filter(|setup| request.obstacle_of(setup).is_none())
         .filter_map(|setup| {
             let plan = memory::plan(&setup);
-            fits(&plan, workload).ok()?;
+            fits(&plan, workload, setup.settings.max_context).ok()?;
             let shape = Arc::new(StepShape::new(&setup));
             let cycle = Cycle::new(
                 &setup,

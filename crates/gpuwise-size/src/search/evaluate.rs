@@ -128,7 +128,7 @@ pub(crate) fn evaluate<'a>(
     let workload = request.workload;
     let demand = Demand::of(workload);
     let plan = memory::plan(&setup);
-    fits(&plan, workload)?;
+    fits(&plan, workload, setup.settings.max_context)?;
     let capacity = capacity(&setup, &plan, demand);
     let shape = Arc::new(StepShape::new(&setup));
     let constants = request.knowledge.constants(setup.engine.kind);
@@ -201,8 +201,12 @@ fn throughput<'a>(evaluated: Evaluated<'a>, workload: &Workload) -> Result<Evalu
 }
 
 /// Weights, overheads and one request of the longest kind.
-pub(crate) fn fits(plan: &MemoryPlan, workload: &Workload) -> Result<(), Failure> {
-    let tokens = longest(workload);
+pub(crate) fn fits(
+    plan: &MemoryPlan,
+    workload: &Workload,
+    max_context: u64,
+) -> Result<(), Failure> {
+    let tokens = longest(workload).min(max_context as f64);
     let request = plan.cache_shape.sequence_bytes(tokens);
     if plan.cache >= request && plan.cache > 0.0 {
         return Ok(());

@@ -215,8 +215,12 @@ fn context(request: &Request<'_>) -> u64 {
     }
     let longest = service::longest(request.workload) as u64;
     let rounded = longest.div_ceil(1024) * 1024;
+    let lengths = &request.workload.lengths;
     match request.architecture.max_context {
-        Some(most) if most.0 >= longest => rounded.min(most.0),
+        // Where only the tail is longer than the model takes, the tail is refused.
+        Some(most) if most.0 as f64 >= lengths.input.mean + lengths.output.mean => {
+            rounded.min(most.0)
+        }
         _ => rounded,
     }
 }
@@ -353,7 +357,8 @@ fn notes(request: &Request<'_>, judged: &Judged<'_>) -> Vec<String> {
         && longest > most.0 as f64
     {
         out.push(format!(
-            "requests of {longest:.0} tokens are longer than the {} that the model was made for",
+            "requests of up to {longest:.0} tokens are longer than the {} that the model takes: what is \
+             longer is refused",
             most.0
         ));
     }

@@ -3,6 +3,7 @@
 use super::current::Sized;
 use crate::{
     balance::said,
+    memory::visible_memory,
     search::{COLLECTIVES, PROMPTS, Request},
 };
 use alloc::{
@@ -14,7 +15,7 @@ use alloc::{
 use gpuwise_domain::{
     balance::PartBalance,
     deployment::{Deployment, Dropped, Test},
-    gpu::{Device, Gpu},
+    gpu::Device,
     precision::Compute,
     verdict::{Current, Dimension, DimensionUse},
 };
@@ -219,16 +220,19 @@ pub(crate) fn excess(
             format!("{gpus:.0} GPUs, {occupied:.0} of them would do"),
         );
     }
-    let memory = |gpu: &Gpu| gpu.memory_marketing_gb;
-    let held = best.memory.visible.as_f64() / 1e9 * devices;
+    // Of what takes the place of what runs, and said so: fewer of the same GPUs are another answer.
+    let instead = format!("{devices:.0} × {} would do with", device.name());
+    let memory = |device: &Device<'_>| visible_memory(device).0;
+    let held = memory(&device) * devices;
+    let has = memory(&Device::whole(own)) * gpus;
     push(
         Dimension::Memory,
-        memory(own) * gpus,
+        has,
         held,
         format!(
-            "{} GB, {} GB would do",
-            significant(memory(own) * gpus, 3),
-            significant(held, 3)
+            "{} GB, {instead} {}",
+            significant(has / 1e9, 3),
+            significant(held / 1e9, 3)
         ),
     );
     let reads = device.bandwidth().get() * devices;
@@ -238,7 +242,7 @@ pub(crate) fn excess(
         has,
         reads,
         format!(
-            "{} TB/s, {} TB/s would do",
+            "{} TB/s, {instead} {}",
             significant(has / 1e12, 3),
             significant(reads / 1e12, 3)
         ),
@@ -250,7 +254,7 @@ pub(crate) fn excess(
             has,
             needs,
             format!(
-                "{} TFLOP/s, {} would do",
+                "{} TFLOP/s, {instead} {}",
                 significant(has / 1e12, 3),
                 significant(needs / 1e12, 3)
             ),

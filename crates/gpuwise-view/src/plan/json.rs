@@ -183,6 +183,7 @@ fn rental(rental: &Rental) -> Value {
         "gpus_per_instance": f64::from(rental.gpu_thousandths) / 1000.0,
         "idle_gpus": rental.idle,
         "instance_price": price(rental.price),
+        "priced_at": rental.priced_at(),
         "date": rental.date,
         "source": rental.source,
     })

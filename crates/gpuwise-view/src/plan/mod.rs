@@ -126,6 +126,7 @@ pub(crate) fn about_best(sizing: &Sizing, best: &Deployment) -> Vec<(&'static st
         lines.push(("Limit", format!("1 is limited by {}", best.bottleneck)));
     }
     lines.push(("Bears", words::headroom(sizing, best)));
+    lines.extend(words::context(sizing, best).map(|line| ("Context", line)));
     let place = best.rental.as_ref().map_or_else(
         || "no offer in the price list has this GPU".into(),
         words::rental,

@@ -104,7 +104,9 @@ fn shown_cells(sizing: &Sizing, deployment: &Deployment, index: usize, units: &U
         latency(&figures.tpot, units.tpot, promise.tpot.as_ref()),
         Cell::new(percent(figures.utilization), figures.utilization),
         Cell::of(cost.per_hour, |HourlyPrice(price)| {
-            Cell::new(money(price.as_f64(), deployment, units), price.as_f64())
+            let undated = if undated(deployment) { UNDATED } else { "" };
+            let shown = money(price.as_f64(), deployment, units);
+            Cell::new(format!("{shown}{undated}"), price.as_f64())
         }),
         Cell::of(deployment.rental.as_ref(), |rental| {
             Cell::text(rental.provider.clone())
@@ -122,6 +124,15 @@ fn lower_mark(deployment: &Deployment) -> &'static str {
         ""
     }
 }
+
+/// Whether a price is of a list that does not say its day.
+fn undated(deployment: &Deployment) -> bool {
+    let rental = deployment.rental.as_ref();
+    rental.is_some_and(|rental| rental.price.is_some() && rental.priced_at().is_none())
+}
+
+/// The mark of a price as of an unknown day.
+const UNDATED: &str = "?";
 
 /// The mark of a lower precision than published.
 const LOWER: &str = "↓";
@@ -282,6 +293,12 @@ fn footnotes(sizing: &Sizing, table: &mut Table) {
     if list.iter().any(|d| d.cost.per_million_output.is_some()) {
         reading +=
             " Prices of tokens: at the asked load at all hours; `tco` takes a mean below the peak.";
+    }
+    if list.iter().any(undated) {
+        let _ = write!(
+            reading,
+            " {UNDATED} price as of unknown: ask before relying on it."
+        );
     }
     for (index, deployment) in list.iter().enumerate() {
         let idle = deployment.rental.as_ref().map_or(0, |rental| rental.idle);

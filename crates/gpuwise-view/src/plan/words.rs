@@ -54,7 +54,14 @@ pub fn traffic(workload: &Workload) -> String {
 fn length(lengths: &LengthDistribution, unit: &str) -> String {
     let mean = number(lengths.mean);
     let longest = lengths.longest.0;
-    let text = if longest as f64 > lengths.mean * 1.001 {
+    let text = if lengths.variation > 0.0 {
+        let deviation = lengths.variation.sqrt() * lengths.mean;
+        format!(
+            "{mean} ± {} {unit}(longest {})",
+            number(deviation),
+            count(longest)
+        )
+    } else if longest as f64 > lengths.mean * 1.001 {
         format!("{mean} {unit}(longest {})", count(longest))
     } else {
         format!("{mean} {unit}")
@@ -121,6 +128,24 @@ pub fn limits(limits: &Limits) -> Vec<String> {
         parts.push(format!("{} spare replicas", limits.spare_replicas));
     }
     parts
+}
+
+/// What the longest context that is served holds, where lengths vary.
+pub fn context(sizing: &Sizing, deployment: &Deployment) -> Option<String> {
+    let (input, output) = (
+        &sizing.workload.lengths.input,
+        &sizing.workload.lengths.output,
+    );
+    let most = deployment.settings.max_context;
+    let longest = input.longest.0 + output.longest.0;
+    (most > 0 && input.variation + output.variation > 0.0).then(|| {
+        let holds = if most >= longest {
+            "the longest prompt with the longest answer fits"
+        } else {
+            "longer requests are refused"
+        };
+        format!("up to {} tokens a request: {holds}", count(most))
+    })
 }
 
 /// `p95`, or `mean`.
@@ -195,10 +220,13 @@ pub fn rental(rental: &Rental) -> String {
         || ", price unknown".into(),
         |price| format!(", {} {}/h each", figures::hourly(price), price.0.currency),
     );
-    if rental.date.starts_with(|c: char| c.is_ascii_digit()) {
-        let _ = write!(text, ", list of {}", rental.date);
-    } else if !rental.date.is_empty() {
-        let _ = write!(text, ", price list {}", rental.date);
+    if let Some(day) = rental.priced_at() {
+        let _ = write!(text, ", list of {day}");
+    } else if rental.price.is_some() {
+        text += ", price as of unknown";
+        if !rental.date.is_empty() {
+            let _ = write!(text, " ({})", rental.date);
+        }
     }
     if rental.idle > 0 {
         let _ = write!(text, "; {} paid for and idle", rental.idle);

@@ -66,10 +66,11 @@ pub(crate) struct TrafficFlags {
     /// Requests in flight at all times, in place of a rate
     #[arg(long, value_name = "N")]
     pub(crate) concurrency: Option<String>,
-    /// Input sequence length: mean tokens of a prompt, such as 2000 or 2k
+    /// Input sequence length in tokens: 2000 or 2k in the mean, of the usual spread; or constant:2000,
+    /// mean:2000,p95:6000, 500..4000
     #[arg(long, value_name = "TOKENS")]
     pub(crate) isl: Option<String>,
-    /// Output sequence length: mean tokens generated
+    /// Output sequence length, in the same forms
     #[arg(long, value_name = "TOKENS")]
     pub(crate) osl: Option<String>,
     /// Share of prompt tokens that the prefix cache holds, such as 0.3 or 30%

@@ -48,7 +48,7 @@ pub(crate) struct TimeFlags {
     /// Months or years that are billed, up to 120 months
     #[arg(long, value_name = "TIME", default_value = "36mo")]
     pub(crate) horizon: String,
-    /// The first month, such as 2026-12 [default: the one after that of the prices]
+    /// The first month, such as 2026-12 [default: the one after that of the prices, and not before today]
     #[arg(long, value_name = "MONTH")]
     pub(crate) start: Option<String>,
     /// Growth of the load, such as 20%/month, 10..30%/month or 40%/year; or a CSV with a column `load`,

@@ -85,7 +85,14 @@ fn answer(writer: &mut dyn Write, tokens: u64) {
 }
 
 fn bench(place: &Place, address: &str, flags: &[&str]) -> Ran {
-    let mut arguments = vec!["bench", address, "--isl", "20", "--osl", "8"];
+    let mut arguments = vec![
+        "bench",
+        address,
+        "--isl",
+        "constant:20",
+        "--osl",
+        "constant:8",
+    ];
     arguments.extend(flags);
     ran(&mut place.online(&arguments))
 }
@@ -282,7 +289,14 @@ fn keys_are_neither_shown_nor_saved() {
     });
     place.write("key.txt", "sk-hidden\n");
     let address = format!("{address}?api=sk-hidden");
-    let mut flags = vec!["bench", &address, "--key-file", "key.txt", "--isl", "20"];
+    let mut flags = vec![
+        "bench",
+        &address,
+        "--key-file",
+        "key.txt",
+        "--isl",
+        "constant:20",
+    ];
     flags.extend(["--osl", "9", "--concurrency", "1"]);
     flags.extend(["--requests", "4", "--save", "run.json"]);
     let found = ran(&mut place.online(&flags));

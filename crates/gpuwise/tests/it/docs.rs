@@ -88,6 +88,7 @@ impl Folder {
                 ("NO_COLOR", "1"),
                 ("COLUMNS", "100"),
                 ("LC_ALL", "C.UTF-8"),
+                ("SOURCE_DATE_EPOCH", "1795305600"),
             ])
             .env("HF_ENDPOINT", "http://127.0.0.1:9")
             .env("PATH", path)

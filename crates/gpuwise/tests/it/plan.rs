@@ -580,3 +580,71 @@ fn a_layout_that_is_stated_is_the_only_one() {
         dense.err
     );
 }
+
+#[test]
+fn lengths_are_a_law_that_is_said_kept_and_served() {
+    let place = Place::new();
+    let asked = |isl, more: &[&'static str]| {
+        let flags = [
+            "plan",
+            "llama-3.1-8b",
+            "--rate",
+            "2",
+            "--gpu",
+            "L40S",
+            "--precision",
+            "bf16",
+        ];
+        let lengths = ["--osl", "constant:200", "--ttft", "p95:4s", "--isl", isl];
+        place.run(&[&flags[..], &lengths, more].concat())
+    };
+    let context = |emitted: &str| -> u64 {
+        let at = emitted.split("--max-model-len ").nth(1);
+        let word = at.and_then(|rest| rest.split_whitespace().next());
+        word.and_then(|word| word.parse().ok()).expect("a context")
+    };
+    let constant = asked("constant:2000", &["--emit", "vllm"]).out;
+    let usual = asked("2000", &["--emit", "vllm"]).out;
+    let told = asked("mean:2000,p95:4000", &["--emit", "vllm"]).out;
+    assert_eq!(context(&constant), 3072);
+    assert!(context(&told) > 4200, "{told}");
+    assert!(context(&usual) > context(&told), "{usual}");
+    assert!(
+        asked("2000", &["--explain"])
+            .out
+            .contains("squared coefficient")
+    );
+    assert!(
+        !asked("constant:2000", &["--explain"])
+            .out
+            .contains("squared coefficient")
+    );
+    // A tail of long prompts is felt at p95, and what is saved has it.
+    let ttft = |isl| {
+        let ran = asked(isl, &["--format", "json", "--save", "d.json"]);
+        let sizing: Value = serde_json::from_str(&ran.out).expect("JSON");
+        sizing["deployments"][0]["figures"]["ttft_seconds"]["value"]
+            .as_f64()
+            .expect("TTFT")
+    };
+    assert!(ttft("2000") > 1.5 * ttft("constant:2000"));
+    ttft("2000");
+    let run = place.json(&["simulate", "d.json", "--requests", "400"]);
+    let text = run.to_string();
+    assert!(text.contains("TTFT") || text.contains("ttft"), "{text}");
+    for wrong in [
+        "p95:4000",
+        "mean:2000,p95:90000",
+        "8000..2000",
+        "constant:",
+        "mean:2k,p42:3k",
+    ] {
+        let ran = asked(wrong, &[]);
+        assert!(
+            ran.code == 2 && ran.err.contains("--isl"),
+            "{wrong}: {}{}",
+            ran.out,
+            ran.err
+        );
+    }
+}

@@ -73,6 +73,8 @@ impl Place {
             command.env_remove(name);
         }
         command.env("HOME", self.folder.path());
+        // What a command says of today does not depend on when tests run.
+        command.env("SOURCE_DATE_EPOCH", "1795305600");
         command
     }
 

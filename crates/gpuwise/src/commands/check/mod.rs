@@ -118,6 +118,7 @@ fn judged(
         .or_else(|| saved.map(|saved| saved.deployment.model.clone()))
         .or_else(|| asked.model.clone());
     let model = super::model(&flags.model, named.as_deref(), loaded, context)?;
+    asked.within(model.architecture.max_context);
     let plan = cli::Plan::of(flags);
     let (mut choices, mut notes) =
         choices::choices(&plan, &asked, running.as_ref(), &model, &loaded.catalogue)?;

@@ -51,6 +51,7 @@ pub(crate) fn run(context: &Context, flags: &cli::Plan) -> anyhow::Result<Answer
         .and_then(|running| running.launch.model.clone())
         .or_else(|| asked.model.clone());
     let model = super::model(&flags.model, named.as_deref(), &loaded, context)?;
+    asked.within(model.architecture.max_context);
     let (choices, mut notes) =
         choices::choices(flags, &asked, running.as_ref(), &model, &loaded.catalogue)?;
     let draft = choices::draft_model(

@@ -19,7 +19,11 @@ use gpuwise_read::bill as read;
 use gpuwise_size::bill::{BillError, LONGEST_HORIZON, Question, bill};
 use gpuwise_units::{Currency, Fraction};
 use gpuwise_view::{bill as view, explain, svg};
-use std::{fs, path::Path};
+use std::{
+    fs,
+    path::Path,
+    time::{SystemTime, UNIX_EPOCH},
+};
 use subject::Subject;
 
 pub(crate) fn run(context: &Context, flags: &Tco) -> anyhow::Result<Answer> {
@@ -103,13 +107,12 @@ fn question(
         assumptions.flag("--review", CostKey::Review, review)?;
     }
     let start = match &time.start {
-        None => assumptions.newest().map_or(
-            Month {
-                year: 2026,
-                month: 12,
-            },
-            |newest| newest.after(1),
-        ),
+        // After what is assumed was looked up, and never before today: nothing is ordered in the past.
+        None => assumptions
+            .newest()
+            .map(|newest| newest.after(1))
+            .max(Some(this_month()))
+            .unwrap_or_else(this_month),
         Some(text) => Month::from_text(text).ok_or_else(|| {
             Problem::new(format!("--start {text}: no month")).hint("write it as 2026-12")
         })?,
@@ -176,5 +179,56 @@ fn refused(error: &BillError) -> Problem {
             problem.hint("shorten --horizon, or check --growth and the prices")
         }
         BillError::NoHosts | BillError::Load => problem,
+    }
+}
+
+/// The month of today, or of `SOURCE_DATE_EPOCH` (seconds since 1970) where that is set.
+fn this_month() -> Month {
+    let stated = std::env::var("SOURCE_DATE_EPOCH").ok();
+    let seconds = stated.and_then(|text| text.parse::<u64>().ok());
+    let seconds = seconds.unwrap_or_else(|| {
+        let since = SystemTime::now().duration_since(UNIX_EPOCH);
+        since.map_or(0, |since| since.as_secs())
+    });
+    month_of(i64::try_from(seconds / 86_400).unwrap_or(0))
+}
+
+/// The month of a day, counted from 1970-01-01.
+fn month_of(day: i64) -> Month {
+    let first = Month {
+        year: 1970,
+        month: 1,
+    };
+    let length = |month: Month| match month.month {
+        2 if month.year % 4 == 0 && (month.year % 100 != 0 || month.year % 400 == 0) => 29,
+        2 => 28,
+        4 | 6 | 9 | 11 => 30,
+        _ => 31,
+    };
+    let (mut month, mut left) = (first, day);
+    while left >= length(month) {
+        left -= length(month);
+        month = month.after(1);
+    }
+    month
+}
+
+#[cfg(test)]
+mod tests {
+    use super::month_of;
+
+    #[test]
+    fn days_are_in_their_months() {
+        for (day, year, month) in [
+            (0, 1970, 1),
+            (30, 1970, 1),
+            (31, 1970, 2),
+            (11_016, 2000, 2),
+            (11_017, 2000, 3),
+            (20_779, 2026, 11),
+        ] {
+            let found = month_of(day);
+            assert_eq!((found.year, found.month), (year, month), "{day}");
+        }
     }
 }

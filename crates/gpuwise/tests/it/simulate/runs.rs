@@ -43,9 +43,9 @@ fn a_deployment_without_a_promise_is_no_miss() {
         "--rate",
         "40",
         "--isl",
-        "500",
+        "constant:500",
         "--osl",
-        "20",
+        "constant:20",
         "--requests",
         "60",
     ];
@@ -136,7 +136,14 @@ fn loads_of_each_kind() {
     let lengths = report(
         &place,
         0,
-        &["--requests", "40", "--isl", "64", "--osl", "8"],
+        &[
+            "--requests",
+            "40",
+            "--isl",
+            "constant:64",
+            "--osl",
+            "constant:8",
+        ],
     );
     same(mean(&lengths, Metric::Input), 64.0);
     same(mean(&lengths, Metric::Output), 8.0);
