@@ -22,6 +22,7 @@ mod engine_rules;
 mod faults;
 mod gavel;
 mod genai;
+mod goodput;
 mod metrics;
 mod naive;
 mod naive_cost;

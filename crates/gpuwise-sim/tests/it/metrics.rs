@@ -5,7 +5,7 @@
 
 use gpuwise_domain::{
     request::{Outcome, RequestRecord},
-    run::{Method, Metric, Origin, Part, Promised, Repeat, RunReport, Spent, Subject, TokenCounts},
+    run::{Method, Metric, Origin, Part, Promised, Repeat, RunReport, Spent, Subject},
     workload::{Promise, Target},
 };
 use gpuwise_sim::{
@@ -24,7 +24,7 @@ fn plain(sorted: &[u64], fraction: f64) -> f64 {
     low + (high - low) * (rank - below as f64)
 }
 
-fn close(found: f64, expected: f64, relative: f64) -> bool {
+pub(crate) fn close(found: f64, expected: f64, relative: f64) -> bool {
     (found - expected).abs() <= expected.abs() * relative + 1e-9
 }
 
@@ -165,9 +165,9 @@ fn the_last_exact_value() {
     assert_eq!((found.count, found.minimum, found.maximum), (4, 1.0, 5.0));
 }
 
-const SECOND: u64 = 1_000_000_000;
+pub(crate) const SECOND: u64 = 1_000_000_000;
 
-fn record(number: u64, due: u64, first: u64, end: u64) -> RequestRecord {
+pub(crate) fn record(number: u64, due: u64, first: u64, end: u64) -> RequestRecord {
     RequestRecord {
         number,
         due: Nanoseconds(due),
@@ -188,7 +188,7 @@ fn record(number: u64, due: u64, first: u64, end: u64) -> RequestRecord {
     }
 }
 
-fn unserved(number: u64, due: u64, end: u64, outcome: Outcome) -> RequestRecord {
+pub(crate) fn unserved(number: u64, due: u64, end: u64, outcome: Outcome) -> RequestRecord {
     RequestRecord {
         first_token: None,
         scheduled: None,
@@ -198,7 +198,7 @@ fn unserved(number: u64, due: u64, end: u64, outcome: Outcome) -> RequestRecord 
     }
 }
 
-fn frame() -> Frame {
+pub(crate) fn frame() -> Frame {
     Frame {
         subject: Subject::default(),
         origin: Origin::Simulated,
@@ -215,7 +215,7 @@ fn frame() -> Frame {
     }
 }
 
-fn promise(ttft: Option<(f64, f64)>, tpot: Option<f64>) -> Promise {
+pub(crate) fn promise(ttft: Option<(f64, f64)>, tpot: Option<f64>) -> Promise {
     Promise {
         ttft: ttft.map(|(percent, seconds)| Target {
             percentile: Percentile::from_percent(percent),
@@ -229,7 +229,7 @@ fn promise(ttft: Option<(f64, f64)>, tpot: Option<f64>) -> Promise {
     }
 }
 
-fn run(settings: RecorderSettings, records: &[RequestRecord]) -> RunReport {
+pub(crate) fn run(settings: RecorderSettings, records: &[RequestRecord]) -> RunReport {
     let mut recorder = Recorder::new(settings);
     for record in records {
         recorder.request(record);
@@ -238,7 +238,7 @@ fn run(settings: RecorderSettings, records: &[RequestRecord]) -> RunReport {
 }
 
 /// A request a second for a hundred seconds: 0.2 s to the first token, ten more in a second.
-fn even() -> Vec<RequestRecord> {
+pub(crate) fn even() -> Vec<RequestRecord> {
     (0..100)
         .map(|n| {
             let due = n * SECOND;
@@ -295,89 +295,6 @@ fn an_even_run() {
     assert_eq!(report.engine.steps, None);
     assert_eq!(report.saturation.map(|signs| signs.saturated), Some(false));
     assert_eq!(report.groups.len(), 1, "one tenant and one stage are all");
-}
-
-#[test]
-fn of_whole_answers_tokens_are_known_by_the_servers_count_alone() {
-    let mut whole = even();
-    for record in &mut whole {
-        record.first_token = None;
-    }
-    let counted = run(RecorderSettings::default(), &whole);
-    let rate = |found: Option<PerSecond>| found.unwrap().get();
-    assert!(close(rate(counted.steady.output_tokens), 11.0, 0.02));
-    assert!(close(
-        rate(counted.whole.output_tokens),
-        1100.0 / 100.2,
-        1e-12
-    ));
-    assert!(counted.distribution(Metric::Ttft).is_none());
-    // Between tokens that nobody saw no promise is kept.
-    let promised = RecorderSettings {
-        promise: promise(None, Some(0.1)),
-        ..RecorderSettings::default()
-    };
-    assert_eq!(run(promised.clone(), &whole).attainment.kept, Some(false));
-    let mut recorder = Recorder::new(RecorderSettings {
-        promise: Promise {
-            throughput: Some(PerSecond::new(1.0)),
-            ..Promise::default()
-        },
-        ..promised
-    });
-    for record in &mut whole {
-        record.output = 0;
-        recorder.request(record);
-    }
-    let unknown = recorder.finish(Frame {
-        tokens: Some(TokenCounts {
-            unknown: 100,
-            ..TokenCounts::default()
-        }),
-        ..frame()
-    });
-    assert_eq!(unknown.steady.output_tokens, None);
-    assert_eq!(unknown.whole.output_tokens, None);
-    assert_eq!(unknown.attainment.kept, None, "nobody can judge it");
-    assert!(unknown.distribution(Metric::Output).is_none());
-    let buckets = unknown.series.unwrap().buckets;
-    assert!(buckets.iter().all(|bucket| bucket.output_tokens.is_none()));
-}
-
-#[test]
-fn a_promise_to_one_tenant_is_judged_by_its_requests() {
-    let mut records = even();
-    for record in &mut records {
-        record.tenant = 1 + u16::from(record.number % 4 == 0);
-        if record.tenant == 2 {
-            // The other is slow, and fills the window.
-            record.first_token = Some(Nanoseconds(record.due.0 + SECOND));
-        }
-    }
-    let settings = RecorderSettings {
-        promise: promise(Some((95.0, 0.3)), None),
-        ..RecorderSettings::default()
-    };
-    let all = run(settings.clone(), &records);
-    assert_eq!(all.attainment.kept, Some(false));
-    let own = run(
-        RecorderSettings {
-            promised_to: Some(1),
-            ..settings
-        },
-        &records,
-    );
-    assert_eq!(own.attainment.kept, Some(true));
-    assert_eq!(
-        (own.attainment.judged, own.attainment.share),
-        (75, Some(1.0))
-    );
-    assert!(close(own.traffic.delivered.unwrap().get(), 0.75, 0.02));
-    assert!(own.attainment.goodput.unwrap().get() <= 0.76);
-    assert!(
-        close(own.steady.requests.unwrap().get(), 1.0, 0.02),
-        "both are served"
-    );
 }
 
 #[test]
@@ -666,88 +583,6 @@ proptest! {
         let whole = report.whole.in_flight.unwrap_or(0.0) * report.span.whole().get() * 1e9;
         prop_assert!(close(whole, lasted, 1e-9));
     }
-}
-
-proptest! {
-    #![proptest_config(ProptestConfig::with_cases(128))]
-
-    /// Goodput is a part of what was served, and that of what was due, over one window.
-    #[test]
-    fn goodput_is_within_throughput_and_throughput_within_what_was_due(
-        requests in proptest::collection::vec((0_u64..1 << 36, 0_u64..1 << 34, any::<bool>()), 2..120),
-        bound in 0.0_f64..12.0, warm_up in prop_oneof![Just(0_u64), 0_u64..1 << 35],
-    ) {
-        let records: Vec<RequestRecord> = (0..).zip(&requests).map(|(number, (due, time, served))| {
-            if *served {
-                record(number, *due, due + time / 2, due + time)
-            } else {
-                unserved(number, *due, due + time, Outcome::Failed)
-            }
-        }).collect();
-        let settings = RecorderSettings {
-            steady_from: Nanoseconds(warm_up),
-            promise: promise(Some((90.0, bound)), None),
-            ..RecorderSettings::default()
-        };
-        let report = run(settings, &records);
-        let (from, to) = (report.span.steady_from.0, report.span.steady_to.0);
-        let window = (to - from) as f64 / 1e9;
-        prop_assume!(window > 0.0);
-        let inside = |one: &&RequestRecord| (from..to).contains(&one.due.0);
-        let served = |one: &&RequestRecord| one.outcome == Outcome::Completed;
-        let met = |one: &&RequestRecord| one.ttft().is_some_and(|wait| wait.0 as f64 <= bound * 1e9);
-        let due = records.iter().filter(inside).count() as f64;
-        let counted = records.iter().filter(inside).filter(served).count() as f64;
-        let good = records.iter().filter(inside).filter(served).filter(met).count() as f64;
-        let ends = records.iter().filter(|one| one.due.0 >= from).filter(served).map(|one| one.end.0);
-        let (first, last) = ends.fold((u64::MAX, 0), |(low, high), end| (low.min(end), high.max(end)));
-        let lasted = window.max(last.saturating_sub(first) as f64 / 1e9);
-        let rate = |found: Option<PerSecond>| found.unwrap().get();
-        let (goodput, throughput, delivered) = (
-            rate(report.attainment.goodput),
-            rate(report.steady.requests),
-            rate(report.traffic.delivered),
-        );
-        prop_assert!(goodput <= throughput && throughput <= delivered, "{goodput} {throughput} {delivered}");
-        prop_assert!(close(delivered, due / window, 1e-9));
-        prop_assert!(close(throughput, counted / lasted, 1e-9));
-        prop_assert!(close(goodput, good / lasted, 1e-9));
-    }
-}
-
-/// More comes than is served: throughput is what the server bears, not what came.
-#[test]
-fn of_what_comes_too_fast_goodput_is_what_is_served() {
-    let records: Vec<RequestRecord> = (0..100)
-        .map(|n| {
-            // Ten a second come, five a second are served, each fast once it is its turn.
-            let end = 2 * SECOND + n * SECOND / 5;
-            record(n, n * SECOND / 10, end - SECOND, end)
-        })
-        .collect();
-    let report = run(
-        RecorderSettings {
-            promise: promise(None, Some(0.2)),
-            ..RecorderSettings::default()
-        },
-        &records,
-    );
-    assert_eq!(report.attainment.share, Some(1.0), "TPOT alone is promised");
-    let goodput = report.attainment.goodput.unwrap().get();
-    assert!(close(goodput, 5.0, 0.02), "{goodput}");
-    assert_eq!(report.attainment.goodput, report.steady.requests);
-    assert!(close(report.traffic.delivered.unwrap().get(), 10.0, 1e-9));
-}
-
-/// A run that is shorter than its latencies has served nothing within its window, and yet all in time.
-#[test]
-fn a_short_run_has_a_goodput() {
-    let records: Vec<RequestRecord> = (0..20)
-        .map(|n| record(n, n * SECOND, n * SECOND + 1, (n + 60) * SECOND))
-        .collect();
-    let report = run(RecorderSettings::default(), &records);
-    assert_eq!(report.attainment.goodput, Some(PerSecond::new(1.0)));
-    assert_eq!(report.steady.requests, Some(PerSecond::new(1.0)));
 }
 
 #[test]
