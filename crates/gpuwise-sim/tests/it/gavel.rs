@@ -317,15 +317,16 @@ fn bad_traces_and_speeds_are_told_with_their_line() {
     assert_eq!((alone.alone, alone.beside.len()), (speeds.alone, 0));
 }
 
-/// More is promised of the fast kind than it has: the second job waits there though a slow GPU is idle.
-/// This is what the published code does with a job that comes when its first kind is full.
+/// More is promised of the fast kind than it has: two jobs take turns there though slow GPUs are idle. This
+/// is what the published code does with a job that comes when its first kind is full.
 #[test]
 fn blind_first_in_first_out_promises_what_is_taken() {
     // The first takes one of two fast GPUs, the second asks for two: only the slow kind has two free.
     let jobs = [job(0.0, 0, 7200), job(0.0, 2, 1440)];
     let outcome = run(&trace(&jobs, 2, 2), "fifo", SETTING);
-    // 720 s for the first; then 1,440 steps at 12 a second.
-    assert_eq!(outcome.took_s, [Some(720.0), Some(840.0)]);
+    // A round of 360 s for the first; the second, which got nothing yet, does 1,440 steps at 12 a second;
+    // then the other half of the first.
+    assert_eq!(outcome.took_s, [Some(840.0), Some(480.0)]);
     let aware = run(&trace(&jobs, 2, 2), "fifo-aware", SETTING);
     assert_eq!(aware.took_s, [Some(720.0), Some(240.0)]);
 }
