@@ -218,7 +218,14 @@ mod tests {
 
     #[test]
     fn days_are_in_their_months() {
-        for (day, year, month) in [(0, 1970, 1), (30, 1970, 1), (31, 1970, 2), (11_016, 2000, 2), (11_017, 2000, 3), (20_779, 2026, 11)] {
+        for (day, year, month) in [
+            (0, 1970, 1),
+            (30, 1970, 1),
+            (31, 1970, 2),
+            (11_016, 2000, 2),
+            (11_017, 2000, 3),
+            (20_779, 2026, 11),
+        ] {
             let found = month_of(day);
             assert_eq!((found.year, found.month), (year, month), "{day}");
         }
