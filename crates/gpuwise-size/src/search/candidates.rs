@@ -56,34 +56,31 @@ pub(crate) fn devices_within<'a>(
 ) -> Vec<Device<'a>> {
     let mut out = Vec::new();
     for gpu in &catalogue.gpus {
-        let slice_named = catalogue.mig_profiles(gpu).map(|slice| Device {
-            gpu,
-            slice: Some(slice),
-        });
-        let slice_named = slice_named.filter(|device| limits.gpus.contains(&device.name()));
         let named = limits.gpus.contains(&gpu.name)
             || limits.owned.iter().any(|(name, _)| *name == gpu.name);
         let any = limits.gpus.is_empty() && limits.owned.is_empty();
-        if !(named || any && !gpu.announced) {
-            out.extend(slice_named);
-            continue;
+        let allowed = named || any && !gpu.announced;
+        if allowed {
+            out.push(Device::whole(gpu));
         }
-        out.push(Device::whole(gpu));
-        if !slices {
-            out.extend(slice_named);
-        } else {
-            // Profiles with media engines (`+me`, `.gfx`) have the same memory and compute, and one that
-            // takes the whole board is the GPU itself.
-            let whole = |p: &MigProfile| p.compute_slices >= p.board_compute_slices;
-            let plain = catalogue.mig_profiles(gpu).map(|slice| Device {
-                gpu,
-                slice: Some(slice),
-            });
-            out.extend(plain.filter(|device| {
-                let tried = |p: &&MigProfile| !p.profile.contains('+') && !whole(p);
-                device.slice.as_ref().is_some_and(tried) || limits.gpus.contains(&device.name())
-            }));
-        }
+        // Profiles with media engines (`+me`, `.gfx`) have the same memory and compute, and one that
+        // takes the whole board is the GPU itself.
+        let tried = |slice: &MigProfile| {
+            let part = slice.compute_slices < slice.board_compute_slices;
+            allowed && slices && part && !slice.profile.contains('+')
+        };
+        let devices = catalogue.mig_profiles(gpu).map(|slice| {
+            (
+                slice,
+                Device {
+                    gpu,
+                    slice: Some(slice),
+                },
+            )
+        });
+        let devices =
+            devices.filter(|(slice, device)| tried(slice) || limits.gpus.contains(&device.name()));
+        out.extend(devices.map(|(_, device)| device));
     }
     out
 }

@@ -128,10 +128,16 @@ impl Service {
         };
         let longer = length_quantile(self.demand.input_variation, fraction);
         match self.kind {
-            // Longer prompts take longer; what they wait does not depend on their own length.
+            // Longer prompts take longer; what they wait does not depend on their own length, so that
+            // the two deviations add in squares.
             Kind::Open(quantiles) => {
-                let own = quantiles.mean.ttft - quantiles.wait;
-                quantiles.ttft(fraction) + own * (longer - 1.0).max(0.0)
+                let own = (quantiles.mean.ttft - quantiles.wait) * (longer - 1.0);
+                let waited = quantiles.ttft(fraction) - quantiles.mean.ttft;
+                if own <= 0.0 || waited <= 0.0 {
+                    quantiles.ttft(fraction) + own.max(0.0)
+                } else {
+                    quantiles.mean.ttft + libm::hypot(own, waited)
+                }
             }
             Kind::Closed(latency) => {
                 latency.ttft * longer.max(log_normal(CLOSED_TTFT_SPREAD, fraction))

@@ -317,16 +317,15 @@ fn footnotes(sizing: &Sizing, table: &mut Table) {
         }
     }
     table.footnote(reading);
-    if list.iter().any(|d| !lower_mark(d).is_empty()) {
-        let mut said = format!("{LOWER} lower precision than published");
-        // Nobody takes a loss of quality unasked: they stand below, however cheap.
-        if apart(list) {
-            said += ": alternatives, ranked among themselves below the rest whatever they cost";
-        }
-        table.footnote(said + ".");
+    // Nobody takes a loss of quality unasked: they stand below, however cheap.
+    if apart(list) {
+        table.footnote(format!(
+            "{LOWER} lower precision than published: alternatives, ranked among themselves below the rest \
+             whatever they cost."
+        ));
     }
     for quality in list.iter().filter_map(words::quality) {
-        table.footnote(format!("{quality}."));
+        table.footnote(format!("{LOWER} {quality}."));
     }
 }
 

@@ -349,7 +349,7 @@ pub(in crate::commands) fn compared(running: &Sizing, free: &Sizing) -> String {
         );
     }
     if words::deployment(own) == name {
-        return format!("What runs is the right size.");
+        return "What runs is the right size.".into();
     }
     match (price(running), price(free)) {
         (Some(own), Some(other)) if other.0.currency == own.0.currency => {

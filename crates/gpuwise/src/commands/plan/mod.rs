@@ -52,7 +52,7 @@ pub(crate) fn run(context: &Context, flags: &cli::Plan) -> anyhow::Result<Answer
         .or_else(|| asked.model.clone());
     let model = super::model(&flags.model, named.as_deref(), &loaded, context)?;
     asked.within(model.architecture.max_context);
-    let (choices, mut notes) =
+    let (mut choices, mut notes) =
         choices::choices(flags, &asked, running.as_ref(), &model, &loaded.catalogue)?;
     let draft = choices::draft_model(
         &flags.engine,
@@ -64,9 +64,8 @@ pub(crate) fn run(context: &Context, flags: &cli::Plan) -> anyhow::Result<Answer
     )?;
     let knowledge = knowledge::load(&loaded)?;
     let facts = catalogue::engine_facts(choices.engine.kind)?;
-    let mut choices = choices;
     choices.engine.release.get_or_insert(facts.resolve(None));
-    let request = Request {
+    let mut request = Request {
         name: model.name.clone(),
         origin: model.origin.clone(),
         architecture: &model.architecture,
@@ -80,7 +79,6 @@ pub(crate) fn run(context: &Context, flags: &cli::Plan) -> anyhow::Result<Answer
         }),
         choices,
     };
-    let mut request = request;
     if result.simulate {
         request.choices.top *= simulated::TRIED;
     }
