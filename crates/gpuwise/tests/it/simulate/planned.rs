@@ -39,7 +39,7 @@ fn planned_and_simulated(question: &[&str]) -> [[f64; 2]; 2] {
 fn plans_of_groups_in_lock_step_and_of_drafts_hold() {
     let lock_step =
         "vllm serve deepseek-ai/DeepSeek-V3 --data-parallel-size 8 --enable-expert-parallel";
-    let h200 = ["--gpu", "H200", "--isl", "2000", "--osl", "300"];
+    let h200 = ["--gpu", "H200", "--isl", "constant:2000", "--osl", "constant:300"];
     let drafts = [
         "llama-3.1-70b",
         "--gpu",
@@ -47,9 +47,9 @@ fn plans_of_groups_in_lock_step_and_of_drafts_hold() {
         "--precision",
         "bf16",
         "--isl",
-        "500",
+        "constant:500",
         "--osl",
-        "300",
+        "constant:300",
         "--draft-model",
         "meta-llama/Llama-3.2-1B",
         "--draft-tokens",
@@ -67,9 +67,9 @@ fn plans_of_groups_in_lock_step_and_of_drafts_hold() {
             "--rate",
             "4",
             "--isl",
-            "2000",
+            "constant:2000",
             "--osl",
-            "300",
+            "constant:300",
         ],
     ];
     for question in questions {
