@@ -88,7 +88,7 @@ enum Law {
 
 impl Law {
     fn read(text: &str) -> Result<Self, ParseQuantityError> {
-        const EXPECTED: &str = "tokens such as `2000` or `2k` in the mean, `constant:2000`, \
+        const EXPECTED: &str = "a number of tokens such as `2000` or `2k` in the mean, `constant:2000`, \
                                 `mean:2000,p95:6000` or `500..4000`";
         let trimmed = text.trim();
         if let Some(rest) = trimmed.strip_prefix("constant:") {
