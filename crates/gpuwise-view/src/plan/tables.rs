@@ -288,11 +288,10 @@ fn footnotes(sizing: &Sizing, table: &mut Table) {
         );
     }
     if list.iter().any(|d| d.cost.per_hour.is_none()) {
-        reading += " – the price is not known; --prices FILE brings your own.";
+        reading += " – price not known: --prices FILE.";
     }
     if list.iter().any(|d| d.cost.per_million_output.is_some()) {
-        reading +=
-            " Prices of tokens: at the asked load at all hours; `tco` takes a mean below the peak.";
+        reading += " Token prices at full duty.";
     }
     if list.iter().any(undated) {
         let _ = write!(

@@ -39,7 +39,14 @@ fn planned_and_simulated(question: &[&str]) -> [[f64; 2]; 2] {
 fn plans_of_groups_in_lock_step_and_of_drafts_hold() {
     let lock_step =
         "vllm serve deepseek-ai/DeepSeek-V3 --data-parallel-size 8 --enable-expert-parallel";
-    let h200 = ["--gpu", "H200", "--isl", "constant:2000", "--osl", "constant:300"];
+    let h200 = [
+        "--gpu",
+        "H200",
+        "--isl",
+        "constant:2000",
+        "--osl",
+        "constant:300",
+    ];
     let drafts = [
         "llama-3.1-70b",
         "--gpu",
