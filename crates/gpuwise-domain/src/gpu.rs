@@ -33,6 +33,8 @@ pub struct Gpu {
     pub peak: PeakRates,
     /// The link between GPUs of one host or rack, where there is one.
     pub scale_up: Option<ScaleUp>,
+    /// A bridge between boards that hosts may have fitted: nothing counts on it unless a host says so.
+    pub bridge: Option<ScaleUp>,
     /// Bandwidth to the host, one direction.
     pub host_link: Option<BytesPerSecond>,
     /// Power limit as shipped.

@@ -36,6 +36,9 @@ struct Row {
     link: Option<String>,
     link_bandwidth: Option<f64>,
     link_domain: Option<u32>,
+    /// Whether the link is a bridge that is bought and fitted apart.
+    #[serde(default)]
+    link_bridge: bool,
     pcie: Option<String>,
     host_bandwidth: Option<f64>,
     power: Option<f64>,
@@ -136,16 +139,23 @@ fn gpu(file: &str, row: Row) -> Result<Gpu, CatalogueError> {
         row.pcie,
         row.list_price,
     );
+    let link = match (row.link, row.link_bandwidth) {
+        (Some(name), Some(bandwidth)) => Some(ScaleUp {
+            name,
+            bandwidth: giga(positive("link_bandwidth", bandwidth)?),
+            domain: row.link_domain.unwrap_or(2),
+            fabric: None,
+        }),
+        _ => None,
+    };
+    let (bridge, scale_up) = if row.link_bridge {
+        (link, None)
+    } else {
+        (None, link)
+    };
     Ok(Gpu {
-        scale_up: match (row.link, row.link_bandwidth) {
-            (Some(name), Some(bandwidth)) => Some(ScaleUp {
-                name,
-                bandwidth: giga(positive("link_bandwidth", bandwidth)?),
-                domain: row.link_domain.unwrap_or(2),
-                fabric: None,
-            }),
-            _ => None,
-        },
+        scale_up,
+        bridge,
         name: row.name,
         vendor: row.vendor,
         generation: row.generation,

@@ -132,6 +132,9 @@ fn with_host(
         .collect();
     for gpu in &mut gpus {
         let Some(host) = host else { continue };
+        if host.fast_link == Some(true) && gpu.scale_up.is_none() {
+            gpu.scale_up = gpu.bridge.take();
+        }
         if host.fast_link == Some(false) && gpu.scale_up.take().is_some() {
             notes.push(format!(
                 "{}: its GPUs are joined by PCIe alone, as the host says",

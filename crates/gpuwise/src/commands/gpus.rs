@@ -12,7 +12,7 @@ use crate::{
 };
 use gpuwise_domain::{
     catalogue::{Catalogue, folded},
-    gpu::Gpu,
+    gpu::{Gpu, ScaleUp},
     offer::Terms,
 };
 use gpuwise_size::memory::visible_memory;
@@ -263,17 +263,19 @@ fn facts_of(gpu: &Gpu) -> Vec<(&'static str, String)> {
             format!("{} W", figures::number(power.get()))
         })
     };
-    let link = gpu.scale_up.as_ref().map_or_else(
-        || "none but PCIe".into(),
-        |link| {
-            format!(
-                "{}: {} one way, {} GPUs",
-                link.name,
-                gigabytes(link.bandwidth.get()),
-                link.domain
-            )
-        },
-    );
+    let between = |link: &ScaleUp| {
+        format!(
+            "{}: {} one way, {} GPUs",
+            link.name,
+            gigabytes(link.bandwidth.get()),
+            link.domain
+        )
+    };
+    let link = match (&gpu.scale_up, &gpu.bridge) {
+        (Some(link), _) => between(link),
+        (None, Some(bridge)) => format!("PCIe; by a bridge, where fitted, {}", between(bridge)),
+        (None, None) => "none but PCIe".into(),
+    };
     let capability = gpu
         .compute_capability
         .map_or_else(unknown, |(major, minor)| format!("{major}.{minor}"));
