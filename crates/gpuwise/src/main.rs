@@ -25,6 +25,7 @@ mod profiles;
 mod prometheus;
 mod questions;
 mod simulation;
+mod usage_rules;
 mod workload;
 mod write;
 

@@ -3,7 +3,7 @@
 use crate::error::Problem;
 use std::{
     fs,
-    io::{self, Seek as _, Write as _},
+    io::{self, Write as _},
     path::{Path, PathBuf},
 };
 use tempfile::NamedTempFile;
@@ -129,7 +129,7 @@ impl Scratch {
                 return Err(fault);
             }
             let mut lines = lines.into_inner().map_err(io::IntoInnerError::into_error)?;
-            lines.rewind()?;
+            io::Seek::rewind(&mut lines)?;
             io::copy(&mut lines, file).map(drop)
         })
     }

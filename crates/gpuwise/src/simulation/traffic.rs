@@ -19,7 +19,7 @@ use gpuwise_domain::{
 use gpuwise_read::traffic::{RateTable, TrafficFile};
 use gpuwise_sim::traffic::{
     self as sim, Arrivals, Change, Conversations, Extent, Generator, Pacing, Pattern, Rate,
-    Recorded, Source as _, SystemPrompts, Talk,
+    Recorded, Source as _, Talk,
 };
 use gpuwise_units::{Nanoseconds, PerSecond};
 use std::path::Path;
@@ -282,7 +282,7 @@ impl Sent {
     /// With prompts of conversations that begin alike.
     #[cfg(feature = "bench")]
     #[must_use]
-    pub(crate) fn beginning_with(mut self, system: SystemPrompts) -> Self {
+    pub(crate) fn beginning_with(mut self, system: sim::SystemPrompts) -> Self {
         if let Kind::Talks(laws) = &mut self.kind {
             laws.system = system;
         }

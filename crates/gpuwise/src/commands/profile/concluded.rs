@@ -23,6 +23,10 @@ pub(crate) struct Concluded {
     /// What is printed, kept and compared.
     pub(crate) summary: Summary,
     /// What the profile is known by, where that was asked for: the content of all that it was made of.
+    #[cfg_attr(
+        not(feature = "database"),
+        expect(dead_code, reason = "only what is kept is known again")
+    )]
     pub(crate) contents: Vec<String>,
 }
 

@@ -3,8 +3,8 @@
 use super::{Context, Flags};
 use crate::{
     catalogue::{self, Loaded},
-    commands::audit,
     error::Problem,
+    usage_rules,
 };
 use gpuwise_domain::{profile::finding::Finding, telemetry::Thresholds, usage::rules::Rules};
 use gpuwise_measure::{
@@ -66,7 +66,7 @@ impl Knowledge {
                 xids: read_xids("catalogue/telemetry_xid.csv", XIDS)?,
                 ..Facts::default()
             },
-            rules: audit::thresholds(flags.rules.as_deref())?,
+            rules: usage_rules::thresholds(flags.rules.as_deref())?,
             loaded: catalogue::load(&context.overrides)?,
             asked: BTreeSet::new(),
         })
