@@ -34,6 +34,7 @@ fn find(name: &str) -> Result<KnownGpu, String> {
             }),
         },
         joined: Some(8),
+        parts: gpuwise_read::fleet::KnownParts::default(),
     })
 }
 
