@@ -80,7 +80,12 @@ impl Fifo {
             (best, fits[best])
         } else {
             let drawn = self.draws.below(fits.len() as u64) as usize;
-            (drawn, open[open.len() - 1])
+            // A kind that has never so many GPUs would be promised for ever.
+            let gpus = ground.speeds.gpus(job.class);
+            let ever = |kind: &&usize| {
+                ground.supply[**kind] >= gpus && ground.speeds.alone(job.class, **kind) > 0.0
+            };
+            (drawn, *open.iter().rev().find(ever).unwrap_or(&fits[drawn]))
         }
     }
 }

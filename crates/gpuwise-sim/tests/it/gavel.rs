@@ -106,6 +106,15 @@ fn tiny_traces_by_hand() {
 }
 
 #[test]
+fn a_gang_that_the_fastest_kind_never_holds_runs_on_another() {
+    // Two slow GPUs, one fast: the gang of two takes the slow ones.
+    for policy in ["fifo", "fifo-aware"] {
+        let outcome = run(&trace(&[job(0.0, 2, 1)], 1, 2), policy, SETTING);
+        assert_eq!(outcome.done, [1], "{policy}");
+    }
+}
+
+#[test]
 fn sharing_helps_where_it_gains() {
     // Two on one fast GPU, 8 steps a second each: both are done in 450 s instead of 360 and 720.
     let trace = trace(&[job(0.0, 0, 3600), job(0.0, 0, 3600)], 1, 0);
