@@ -103,7 +103,7 @@ def lengths(check, what, runs, rows):
 
 
 def concurrencies(check, gpuwise, wide):
-    runs, rows, _ = bench(gpuwise, wide, "--concurrency", "1,4,16", "--isl", ISL, "--osl", OSL, "--requests", 120)
+    runs, rows, _ = bench(gpuwise, wide, "--concurrency", "1,4,16", "--isl", f"constant:{ISL}", "--osl", f"constant:{OSL}", "--requests", 120)
     lengths(check, "1, 4 and 16 in flight", runs, rows)
     rungs = runs["ladder"]["rungs"]
     check.that(
@@ -116,22 +116,22 @@ def concurrencies(check, gpuwise, wide):
 
 def rates(check, gpuwise, wide):
     runs, rows, _ = bench(
-        gpuwise, wide, "--rate", "10,30", "--isl", ISL, "--osl", OSL, "--duration", "6s", "--slo", "ttft=p95:60s,tpot=p95:60s"
+        gpuwise, wide, "--rate", "10,30", "--isl", f"constant:{ISL}", "--osl", f"constant:{OSL}", "--duration", "6s", "--slo", "ttft=p95:60s,tpot=p95:60s"
     )
     lengths(check, "10 and 30 requests/s", runs, rows)
     check.that(all(run["attainment"]["kept"] for run in runs["runs"]), "an easy promise is kept")
-    _, again, _ = bench(gpuwise, wide, "--rate", "10,30", "--isl", ISL, "--osl", OSL, "--duration", "6s")
+    _, again, _ = bench(gpuwise, wide, "--rate", "10,30", "--isl", f"constant:{ISL}", "--osl", f"constant:{OSL}", "--duration", "6s")
     due = lambda list: sorted((float(row["due_s"]), row["asked_output"]) for row in list)
     check.that(due(rows) == due(again), "the same seed gives the same schedule")
     late = [float(row["sent_s"]) - float(row["due_s"]) for row in rows]
     check.that(min(late) >= 0, "nothing is sent before it is due")
-    missed = ("--rate", 10, "--isl", ISL, "--osl", OSL, "--duration", "2s", "--slo", "ttft=p50:1us")
+    missed = ("--rate", 10, "--isl", f"constant:{ISL}", "--osl", f"constant:{OSL}", "--duration", "2s", "--slo", "ttft=p50:1us")
     runs, _, _ = bench(gpuwise, wide, *missed, code=1)
     check.that(runs["runs"][0]["attainment"]["kept"] is False, "an impossible promise is missed, and exit code 1 says so")
 
 
 def places(check, gpuwise, wide, narrow):
-    load = ("--concurrency", 16, "--isl", ISL, "--osl", OSL, "--requests", 160)
+    load = ("--concurrency", 16, "--isl", f"constant:{ISL}", "--osl", f"constant:{OSL}", "--requests", 160)
     for attempt in range(TRIES):
         _, many, _ = bench(gpuwise, wide, *load)
         _, few, _ = bench(gpuwise, narrow, *load)
@@ -145,7 +145,7 @@ def places(check, gpuwise, wide, narrow):
 def own_times(check, gpuwise, wide):
     """The server says what it took itself: ours is that, and the way through the network."""
     for attempt in range(TRIES):
-        _, rows, _ = bench(gpuwise, wide, "--concurrency", 4, "--isl", ISL, "--osl", OSL, "--requests", 200)
+        _, rows, _ = bench(gpuwise, wide, "--concurrency", 4, "--isl", f"constant:{ISL}", "--osl", f"constant:{OSL}", "--requests", 200)
         told = [row for row in rows if row["server_token_s"]]
         ratio = tpot(told) / median(float(row["server_token_s"]) for row in told)
         # It divides by all tokens, also by the first, which takes no step of its own.
@@ -157,7 +157,7 @@ def own_times(check, gpuwise, wide):
 
 def shapes(check, gpuwise, wide):
     runs, rows, _ = bench(
-        gpuwise, wide, "--concurrency", 2, "--isl", 40, "--osl", 16, "--turns", 3, "--think", "0s", "--requests", 24
+        gpuwise, wide, "--concurrency", 2, "--isl", "constant:40", "--osl", "constant:16", "--turns", 3, "--think", "0s", "--requests", 24
     )
     one = runs["runs"][0]
     check.that(one["groups"][0]["outcomes"]["completed"] == 24, "conversations are answered")
@@ -166,9 +166,9 @@ def shapes(check, gpuwise, wide):
         later and all(int(row["cached"]) > 40 for row in later), "later rounds find what was said before in the cache"
     )
     for flags in (("--interface", "completions"), ("--interface", "chat"), ("--no-stream",)):
-        runs, rows, _ = bench(gpuwise, wide, "--rate", 20, "--isl", ISL, "--osl", 8, "--requests", 20, *flags)
+        runs, rows, _ = bench(gpuwise, wide, "--rate", 20, "--isl", f"constant:{ISL}", "--osl", "constant:8", "--requests", 20, *flags)
         lengths(check, " ".join(flags), runs, rows)
-    runs, rows, _ = bench(gpuwise, wide, "--rate", "5..80", "--isl", ISL, "--osl", 16, "--duration", "3s", "--points", 4, "--slo", "ttft=p95:60s")
+    runs, rows, _ = bench(gpuwise, wide, "--rate", "5..80", "--isl", f"constant:{ISL}", "--osl", "constant:16", "--duration", "3s", "--points", 4, "--slo", "ttft=p95:60s")
     check.that(
         runs["ladder"]["knee"]["nominal"] == 80 and len(runs["runs"]) <= 4, "the search climbs to the end of its range"
     )

@@ -123,13 +123,13 @@ def main():
         place = Place(gpuwise, folder, model)
         place.run(
             "plan", "./served.gguf", "--engine", "llamacpp", "--gpu", "CPU host", "--owned", "CPU host:1",
-            "--concurrency", SLOTS, "--isl", ISL, "--osl", OSL, "--offline", "--save", "deployment.json",
+            "--concurrency", SLOTS, "--isl", f"constant:{ISL}", "--osl", f"constant:{OSL}", "--offline", "--save", "deployment.json",
         )
         with Server(script, model, SLOTS) as server:
             for pair in zip(LEARNT, HELD):
                 for half, load in zip(("learnt", "held"), pair):
                     place.run(
-                        "bench", f"{server.address}/v1", "--concurrency", load, "--isl", ISL, "--osl", OSL,
+                        "bench", f"{server.address}/v1", "--concurrency", load, "--isl", f"constant:{ISL}", "--osl", f"constant:{OSL}",
                         "--requests", REQUESTS, "--save", f"{half}-{load}.json",
                     )
         before = compared(place)
