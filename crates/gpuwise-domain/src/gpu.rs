@@ -19,6 +19,8 @@ pub struct Gpu {
     pub aliases: Vec<String>,
     /// Streaming multiprocessors or compute units.
     pub units: Option<u32>,
+    /// Second-level cache of the whole board; `None` where no data sheet states it.
+    pub l2: Option<Bytes>,
     /// Memory kind, such as `HBM3`.
     pub memory_kind: String,
     /// Memory as sold, in 10⁹ bytes.

@@ -34,6 +34,8 @@ pub struct TrainingSetup {
     pub offload: Offload,
     /// Whether the graph is compiled (`torch.compile` and its like).
     pub compiled: bool,
+    /// Whether the optimizer steps each weight as soon as its gradient is made, which is then freed.
+    pub step_in_backward: bool,
 }
 
 /// Degrees of parallelism of a training job.
@@ -199,7 +201,7 @@ pub enum Optimizer {
 pub enum Recompute {
     /// Nothing.
     None,
-    /// Attention's inside alone.
+    /// Attention's inside alone; by operator in torchtitan: all but attention and every other matmul.
     Selective,
     /// Every layer, from its input.
     Full,
@@ -223,8 +225,12 @@ pub enum LossKernel {
 pub enum Framework {
     /// transformers with PEFT, accelerate or DeepSpeed.
     HuggingFace,
-    /// Composer and llm-foundry, torchtune, torchtitan: PyTorch with FSDP.
+    /// Composer and llm-foundry: PyTorch with FSDP, autocast.
     PyTorch,
+    /// torchtune: weights, gradients and states in one precision, FSDP2.
+    Torchtune,
+    /// torchtitan: FP32 shards, computing in BF16, FSDP2.
+    Torchtitan,
     /// Megatron-LM, NeMo, Megatron-Bridge.
     Megatron,
 }

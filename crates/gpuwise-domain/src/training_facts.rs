@@ -14,6 +14,8 @@ pub struct TrainingFacts {
     pub networks: Vec<UsualNetwork>,
     /// Fitted constants by framework.
     pub sets: Vec<ConstantSet>,
+    /// What rows of one kind on one GPU leave between prediction and measurement.
+    pub residuals: Vec<Residual>,
     /// How far predictions lay from rows that their constants had not seen.
     pub errors: Vec<HeldOutError>,
     /// Benchmarks of time to a quality.
@@ -76,12 +78,26 @@ pub struct ConstantSet {
     pub values: Vec<(String, f64)>,
 }
 
+/// What rows of one kind on one GPU leave between prediction and measurement, shrunk to nothing where
+/// they are few.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Residual {
+    /// Which rows (`FSDP`, `dense`, `experts`; with a benchmark, `time to train: bert`).
+    pub rows: String,
+    /// Catalogue name of the GPU.
+    pub gpu: String,
+    /// How many rows.
+    pub count: u64,
+    /// Logarithm of predicted over measured: a prediction is divided by its exponential.
+    pub shift: f64,
+}
+
 /// Errors of predictions whose constants were fitted without the group that is predicted.
 #[derive(Debug, Clone, PartialEq)]
 pub struct HeldOutError {
     /// Which rows (`FSDP`, `dense`, `experts`, `time to train`).
     pub rows: String,
-    /// What was left out in turn (`model`, `gpu`, `generation`).
+    /// What was left out in turn (`configuration`: a fifth of them; `model`, `gpu`, `generation`).
     pub left_out: String,
     /// How many rows.
     pub count: u64,
@@ -104,8 +120,20 @@ pub struct ConvergenceBenchmark {
     pub network: String,
     /// Matmul operations of training on one sample, forward and backward.
     pub sample_flops: f64,
+    /// Its runs that were fitted.
+    pub runs: u64,
     /// Whether its matmuls run in FP8 where the silicon has it.
     pub eight_bit: bool,
+    /// Whether submissions since containers of 25.09 also run them in NVFP4.
+    pub four_bit: bool,
+    /// Time of evaluations over the time of training between them.
+    pub evaluation: f64,
+    /// Width of its residual stream; 0: none, or unknown.
+    pub width: f64,
+    /// Bytes of one pass over all activations of a sample; 0: unknown.
+    pub pass_bytes: f64,
+    /// A model whose pre-training at the same length is the same work for each sample.
+    pub pretrains: Option<String>,
     /// Share of the timed matmul rate that runs reach.
     pub share: f64,
     /// Bytes of memory traffic of training on one sample.
@@ -166,6 +194,18 @@ impl TrainingFacts {
                 .iter()
                 .find(|row| row.gpu.is_empty() && row.generation == generation)
         })
+    }
+
+    /// What rows of a kind on a GPU left; `None` where none was fitted there.
+    pub fn residual(&self, rows: &str, gpu: &str) -> Option<f64> {
+        let here = |row: &&Residual| row.rows == rows && row.gpu == gpu;
+        self.residuals.iter().find(here).map(|row| row.shift)
+    }
+
+    /// Errors of rows of a kind with what they belong to left out.
+    pub fn held_out(&self, rows: &str, left_out: &str) -> Option<&HeldOutError> {
+        let wanted = |row: &&HeldOutError| row.rows == rows && row.left_out == left_out;
+        self.errors.iter().find(wanted)
     }
 
     /// A benchmark by name.

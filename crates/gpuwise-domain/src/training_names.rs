@@ -60,6 +60,8 @@ names!(LossKernel {
 names!(Framework {
     HuggingFace: "huggingface",
     PyTorch: "pytorch",
+    Torchtune: "torchtune",
+    Torchtitan: "torchtitan",
     Megatron: "megatron",
 });
 
@@ -141,6 +143,8 @@ impl Framework {
         match self {
             Self::HuggingFace => "Hugging Face",
             Self::PyTorch => "PyTorch FSDP",
+            Self::Torchtune => "torchtune",
+            Self::Torchtitan => "torchtitan",
             Self::Megatron => "Megatron",
         }
     }

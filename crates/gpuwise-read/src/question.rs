@@ -51,6 +51,25 @@ struct Row {
 /// # Errors
 /// When the header lacks `id`, `model` or `metric`, or a numeric cell is no number.
 pub fn read_questions(text: &str) -> Result<Vec<Question>, QuestionError> {
+    let rows = read_question_rows(text)?.into_iter();
+    rows.map(|row| row.problem.map_or(Ok(row.question), Err))
+        .collect()
+}
+
+/// A row, with what is wrong in its cells: those count as absent then.
+#[derive(Debug, Clone, PartialEq)]
+pub struct QuestionRow {
+    /// The question as far as it can be read.
+    pub question: Question,
+    /// What is wrong in it.
+    pub problem: Option<QuestionError>,
+}
+
+/// Reads a table of questions whose rows may be wrong one by one.
+///
+/// # Errors
+/// When the header lacks `id`, `model` or `metric`, or the text is no table.
+pub fn read_question_rows(text: &str) -> Result<Vec<QuestionRow>, QuestionError> {
     let mut reader = csv::ReaderBuilder::new()
         .flexible(true)
         .trim(csv::Trim::All)
@@ -86,25 +105,42 @@ pub fn read_questions(text: &str) -> Result<Vec<Question>, QuestionError> {
                 line,
                 problem: error.to_string(),
             })?;
-        questions.push(question(row).map_err(|problem| QuestionError { line, problem })?);
+        let (question, problem) = question(row);
+        questions.push(QuestionRow {
+            question,
+            problem: problem.map(|problem| QuestionError { line, problem }),
+        });
     }
     Ok(questions)
 }
 
-fn question(row: Row) -> Result<Question, String> {
-    let count = |field: &str, cell: &str| -> Result<Option<u32>, String> {
-        Ok(number(field, cell)?
-            .map(|value| value as u32)
-            .filter(|value| *value > 0))
+fn question(row: Row) -> (Question, Option<String>) {
+    let mut problem = None;
+    let mut cell = |field: &str, text: &str| match number(field, text) {
+        Ok(value) => value,
+        Err(why) => {
+            problem.get_or_insert(why);
+            None
+        }
     };
-    Ok(Question {
-        gpus: count("num_gpus", &row.num_gpus)?,
-        tensor: count("tp", &row.tp)?,
-        pipeline: count("pp", &row.pp)?,
-        data: count("dp", &row.dp)?,
-        input: number("isl", &row.isl)?,
-        output: number("osl", &row.osl)?,
-        load: load(&row.batch_or_concurrency)?,
+    let count = |value: Option<f64>| value.map(|v| v as u32).filter(|v| *v > 0);
+    let gpus = count(cell("num_gpus", &row.num_gpus));
+    let tensor = count(cell("tp", &row.tp));
+    let pipeline = count(cell("pp", &row.pp));
+    let data = count(cell("dp", &row.dp));
+    let (input, output) = (cell("isl", &row.isl), cell("osl", &row.osl));
+    let load = load(&row.batch_or_concurrency).unwrap_or_else(|why| {
+        problem.get_or_insert(why);
+        Load::Unstated
+    });
+    let question = Question {
+        gpus,
+        tensor,
+        pipeline,
+        data,
+        input,
+        output,
+        load,
         extra: extra(&row.extra),
         value: row
             .value
@@ -118,7 +154,8 @@ fn question(row: Row) -> Result<Question, String> {
         engine: row.engine,
         metric: row.metric,
         unit: row.unit,
-    })
+    };
+    (question, problem)
 }
 
 fn number(field: &str, cell: &str) -> Result<Option<f64>, String> {

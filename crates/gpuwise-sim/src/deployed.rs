@@ -86,7 +86,7 @@ pub fn deployed(
             "the engine is taken to yield {yields:.2} tokens a step by prediction layers, which the simulation spreads evenly over steps"
         ));
     }
-    let place = constants.place(&setup.device.gpu.generation, &setup.profile);
+    let place = constants.place(&setup.silicon(), &setup.profile);
     let front = constants.get(P::FrontEnd, place) * 1e-3;
     Ok(Deployed {
         settings,

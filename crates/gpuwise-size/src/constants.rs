@@ -56,6 +56,13 @@ pub struct ParameterInfo {
     pub meaning: &'static str,
 }
 
+impl ParameterInfo {
+    /// Whether only llama.cpp's steps have it.
+    pub fn is_local(&self) -> bool {
+        self.key.starts_with("local_")
+    }
+}
+
 parameters! {
     MemoryRate = "memory_rate", 0.80, 0.05, 0.05, 0.0, "share of peak", "achieved share of peak memory bandwidth when reading weights";
     CacheRate = "cache_rate", 0.70, 0.15, 0.07, 0.075, "share of peak", "achieved share of peak memory bandwidth when reading the key-value cache";
@@ -103,6 +110,21 @@ parameters! {
     PromiseShare = "promise_share", 0.80, 0.2, 0.0, 0.2, "share", "mean time per token over its bound where a run was driven up to a bound";
     PromiseFirst = "promise_first", 0.20, 0.3, 0.0, 0.3, "share", "mean time to first token over its bound in such runs";
     EraDecode = "era_decode", 1.0, 0.0, 0.03, 0.06, "factor", "decode time of an engine profile over the model";
+    LocalMemory = "local_memory_rate", 0.75, 0.2, 0.05, 0.2, "share of peak", "llama.cpp: achieved share of peak memory bandwidth when weights are multiplied as stored";
+    LocalCache = "local_cache_rate", 0.50, 0.3, 0.05, 0.2, "share of peak", "llama.cpp: the same when reading the key-value cache";
+    LocalMatmul = "local_matmul_rate", 0.58, 0.25, 0.05, 0.2, "share of peak", "llama.cpp: achieved share of the FP16 peak in matmuls of many tokens";
+    LocalVector = "local_vector_rate", 0.40, 0.4, 0.0, 0.3, "share of FP32 peak", "llama.cpp: achieved share of the FP32 peak where few tokens are multiplied as stored";
+    LocalUnpack = "local_unpack", 1.50, 0.3, 0.06, 0.25, "passes", "llama.cpp: time of unpacking weights over that of moving them at peak bandwidth";
+    LocalStream = "local_stream", 1.30, 0.4, 0.0, 0.25, "passes", "llama.cpp: passes over the inputs and outputs of kernels, in 32 bits";
+    LocalLayer = "local_layer", 50.0, 0.5, 0.15, 0.6, "µs", "llama.cpp: time of a layer's small kernels in a step";
+    LocalUngraphed = "local_ungraphed", 1.5, 0.4, 0.0, 0.0, "factor", "llama.cpp: the same in builds before CUDA graphs (until 2024-05) over later ones";
+    LocalToken = "local_token", 1.0, 0.6, 0.05, 0.6, "µs", "llama.cpp: further time of a layer for each token";
+    LocalOld = "local_old", 2.0, 0.4, 0.0, 0.0, "factor", "llama.cpp: time of a layer for each token in builds of 2023 over later ones";
+    LocalExpert = "local_expert", 100.0, 0.7, 0.0, 0.5, "µs", "llama.cpp: time of starting the matmuls of one expert";
+    LocalLink = "local_link_rate", 0.22, 0.6, 0.14, 0.3, "share of host link", "llama.cpp: achieved share of the host link between GPUs";
+    LocalSync = "local_sync", 20.0, 0.6, 0.1, 0.3, "µs", "llama.cpp: wait for another GPU";
+    LocalOverlap = "local_overlap", 0.75, 0.15, 0.0, 0.0, "share", "llama.cpp: share of a prompt's chunks that GPUs with layers of their own compute at once";
+    LocalRemote = "local_remote_rate", 0.80, 0.3, 0.0, 0.0, "share of host link", "llama.cpp on Intel: achieved share of the host link at which layers of other GPUs are read";
     EraPrefill = "era_prefill", 1.0, 0.0, 0.03, 0.15, "factor", "prefill time of an engine profile over the model";
 }
 

@@ -1,6 +1,7 @@
 //! One way of serving one model: everything that memory and speed depend on.
 
-use alloc::string::String;
+use crate::speed::silicon;
+use alloc::{borrow::Cow, string::String};
 pub use gpuwise_domain::deployment::{Adapters, Settings};
 use gpuwise_domain::{
     engine::Engine,
@@ -48,6 +49,11 @@ pub struct Draft<'a> {
 }
 
 impl Setup<'_> {
+    /// Under what the constants of its silicon are kept.
+    pub fn silicon(&self) -> Cow<'_, str> {
+        silicon(self.device.gpu, self.engine.kind)
+    }
+
     /// The model that drafts as a setup of its own, where one does: its weights as published, over
     /// the tensor-parallel ranks of a stage, with the model's cache format and settings.
     pub fn drafter(&self) -> Option<Self> {

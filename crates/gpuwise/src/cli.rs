@@ -7,6 +7,7 @@ mod composed;
 mod fleet;
 mod media;
 mod memory;
+mod operators;
 mod place;
 mod plan;
 mod replay;
@@ -23,6 +24,9 @@ pub(crate) use composed::{ChoiceName, Composed};
 pub(crate) use fleet::{FleetCheck, FleetCommand, FleetImport, FleetMig, ProfilesFlag};
 pub(crate) use media::MediaFlags;
 pub(crate) use memory::{LayoutFlags, Memory};
+pub(crate) use operators::{
+    KeepOut, OperatorsCheck, OperatorsCommand, OperatorsFit, OperatorsPredict, OperatorsShow,
+};
 pub(crate) use place::{Capacity, HowFlags, Lint, Place};
 pub(crate) use plan::{
     EngineFlags, LimitFlags, MarketFlags, Plan, PromiseFlags, RuleName, TermsName, TrafficFlags,
@@ -248,6 +252,9 @@ pub(crate) enum Command {
     /// Instances with what they cost an hour and where that is from; unknown prices come last.
     /// Exit code 1: none is like this.
     Offers(Offers),
+    /// Say how long GEMMs, attention, experts and collectives take on a GPU under an engine
+    #[command(subcommand)]
+    Operators(OperatorsCommand),
     /// Show the published measurements nearest to a model and GPU, beside our figures
     ///
     /// Each with its source, and our figure for exactly that row. They are evidence, never the

@@ -6,16 +6,22 @@ use crate::{
     media,
 };
 use gpuwise_domain::{
-    engine::EngineKind, facts::EngineFacts, model::Architecture, question::Question,
+    engine::{Engine, EngineKind, Release},
+    estimate::Basis,
+    facts::EngineFacts,
+    gpu::{Gpu, PeakRates},
+    model::Architecture,
+    question::Question,
 };
-use gpuwise_read::question::read_questions;
+use gpuwise_read::question::read_question_rows;
 use gpuwise_size::{
-    answer::{Answer, about_memory, about_training_time, from_outcome, read, solve},
+    answer::{Answer, STATED_GPU, about_memory, about_training_time, from_outcome, read, solve},
     fit::Sample,
     knowledge::Knowledge,
     setup::Setup,
     support::{castable, obstacle_of},
 };
+use gpuwise_units::{Bytes, BytesPerSecond, FlopPerSecond};
 use std::{
     collections::BTreeMap,
     fs,
@@ -32,6 +38,8 @@ pub(crate) struct Asked {
     /// The folder of the table: traces that rows name lie beside it.
     pub(crate) folder: PathBuf,
     pub(crate) question: Question,
+    /// Why the row cannot be read as it stands.
+    pub(crate) problem: Option<String>,
 }
 
 /// Reads tables of questions; `.gz` is unpacked, `-` is standard input, a directory stands for its
@@ -40,17 +48,36 @@ pub(crate) struct Asked {
 /// # Errors
 /// When a file cannot be read or a row is wrong.
 pub(crate) fn read_tables(paths: &[PathBuf]) -> anyhow::Result<Vec<Asked>> {
+    rows_of(paths, true)
+}
+
+/// The same where rows that are wrong are kept with the reason.
+///
+/// # Errors
+/// When a file cannot be read or is no table of questions.
+pub(crate) fn read_rows(paths: &[PathBuf]) -> anyhow::Result<Vec<Asked>> {
+    rows_of(paths, false)
+}
+
+fn rows_of(paths: &[PathBuf], strict: bool) -> anyhow::Result<Vec<Asked>> {
     let mut out = Vec::new();
     for path in files(paths)? {
         let text = read_text(&path)?;
         let source = source_name(&path);
         let folder = path.parent().map(Path::to_path_buf).unwrap_or_default();
-        let questions = read_questions(&text)
-            .map_err(|error| Problem::new(format!("{}", path.display())).because(error))?;
-        out.extend(questions.into_iter().map(|question| Asked {
+        let wrong = |error| Problem::new(format!("{}", path.display())).because(error);
+        let rows = read_question_rows(&text).map_err(wrong)?;
+        if let Some(error) = rows
+            .iter()
+            .find_map(|row| row.problem.clone().filter(|_| strict))
+        {
+            return Err(wrong(error).into());
+        }
+        out.extend(rows.into_iter().map(|row| Asked {
             source: source.clone(),
             folder: folder.clone(),
-            question,
+            question: row.question,
+            problem: row.problem.map(|problem| problem.to_string()),
         }));
     }
     Ok(out)
@@ -120,6 +147,59 @@ fn source_name(path: &Path) -> String {
 /// Models by the names that rows give them, or why there is none.
 pub(crate) type Models = BTreeMap<String, Result<Architecture, String>>;
 
+/// The catalogue with the GPUs that rows describe by their figures and it does not know.
+pub(crate) fn with_stated_gpus(asked: &[Asked], mut loaded: Loaded) -> Loaded {
+    for row in asked {
+        let question = &row.question;
+        if question.gpu.is_empty() || loaded.catalogue.gpu(&question.gpu).is_some() {
+            continue;
+        }
+        loaded.catalogue.gpus.extend(stated_gpu(question));
+    }
+    loaded
+}
+
+/// A GPU of which the row states memory, bandwidth and the dense rate of 16-bit matmuls.
+fn stated_gpu(question: &Question) -> Option<Gpu> {
+    let positive = |key: &str| {
+        let value = question.extra(key)?.parse::<f64>().ok()?;
+        (1e-3..=1e7).contains(&value).then_some(value)
+    };
+    let memory = positive("gpu_memory_gib")?;
+    let bandwidth = positive("gpu_bandwidth_gb_s")?;
+    let rate = FlopPerSecond::new(positive("gpu_tflops")? * 1e12);
+    Some(Gpu {
+        name: question.gpu.clone(),
+        vendor: "unknown".into(),
+        generation: "unknown".into(),
+        compute_capability: None,
+        aliases: Vec::new(),
+        units: None,
+        l2: None,
+        memory_kind: String::new(),
+        memory_marketing_gb: memory * 1.073_741_824,
+        memory_reported: Some(Bytes::from_mib((memory * 1024.0) as u64)),
+        memory_visible: None,
+        bandwidth: BytesPerSecond::new(bandwidth * 1e9),
+        peak: PeakRates {
+            fp16: Some(rate),
+            bf16: Some(rate),
+            ..PeakRates::default()
+        },
+        scale_up: None,
+        bridge: None,
+        host_link: None,
+        power_limit: None,
+        idle_power: None,
+        mig: false,
+        announced: false,
+        form_factor: String::new(),
+        launch: String::new(),
+        source: STATED_GPU.into(),
+        notes: String::new(),
+    })
+}
+
 /// Finds every model that rows name: in the catalogue, else as a path.
 pub(crate) fn models_of(asked: &[Asked], loaded: &Loaded) -> Models {
     let mut out = Models::new();
@@ -138,7 +218,7 @@ fn model(name: &str, loaded: &Loaded) -> Result<Architecture, String> {
         Err(_) if Path::new(name).exists() => crate::model::resolve(name, &loaded.models, true)
             .map(|resolved| resolved.architecture)
             .map_err(|problem| format!("{problem:#}")),
-        Err(error) => Err(error.to_string()),
+        Err(error) => crate::model::stand_in(name, &loaded.models).ok_or_else(|| error.to_string()),
     }
 }
 
@@ -188,14 +268,52 @@ fn starting(mut answer: Answer, setup: &Setup<'_>, facts: &[EngineFacts]) -> Ans
     let facts = facts.iter().find(|facts| facts.engine == setup.engine.kind);
     let cast = castable(setup.clone(), facts);
     if let Some(obstacle) = obstacle_of(&cast, facts, false) {
-        let reason = format!("would not start: {}", obstacle.what);
-        answer.reason = if answer.reason.is_empty() {
-            reason
-        } else {
-            format!("{reason}; {}", answer.reason)
-        };
+        say_first(&mut answer, format!("would not start: {}", obstacle.what));
+    }
+    if let Some((known, release)) = facts.and_then(|facts| newer(&setup.engine, facts)) {
+        let [major, minor, _] = release.numbers;
+        let [known_major, known_minor, _] = known.latest.numbers;
+        if (major, minor) > (known_major, known_minor + 1) {
+            answer.basis = answer.basis.map(|_| Basis::Extrapolated);
+        }
+        say_first(
+            &mut answer,
+            format!(
+                "{} is newer than {}, the newest whose settings are known: read as that",
+                setup.engine.written,
+                match known.latest.numbers {
+                    [0, 0, build] => format!("b{build}"),
+                    _ => known.latest.to_string(),
+                }
+            ),
+        );
     }
     answer
+}
+
+/// The release of an engine where it is newer than its facts. TensorRT counts its own versions.
+fn newer<'a>(engine: &Engine, facts: &'a EngineFacts) -> Option<(&'a EngineFacts, Release)> {
+    let lower = engine.written.to_ascii_lowercase();
+    let release = match engine.kind {
+        EngineKind::LlamaCpp => {
+            let mut words = lower.split(|c: char| !c.is_ascii_alphanumeric());
+            let build = words.find_map(|word| word.strip_prefix('b')?.parse().ok())?;
+            Release {
+                numbers: [0, 0, build],
+            }
+        }
+        EngineKind::TensorRtLlm if !lower.contains("llm") => return None,
+        _ => engine.release?,
+    };
+    (release > facts.latest).then_some((facts, release))
+}
+
+fn say_first(answer: &mut Answer, said: String) {
+    answer.reason = if answer.reason.is_empty() {
+        said
+    } else {
+        format!("{said}; {}", answer.reason)
+    };
 }
 
 /// Answers rows; those that one run answers are solved once.
@@ -210,6 +328,9 @@ fn some_answers(
     rows.iter()
         .map(|row| {
             let question = &row.question;
+            if let Some(problem) = &row.problem {
+                return Answer::none(problem.clone());
+            }
             let known = models
                 .get(&question.model)
                 .and_then(|model| model.as_ref().ok());

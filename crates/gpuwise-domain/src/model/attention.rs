@@ -54,6 +54,12 @@ pub enum Mixer {
         window: Window,
         /// Whether it reads the cache of an earlier layer instead of keeping its own.
         shares_cache: bool,
+        /// Query heads that score all earlier tokens so that the best are read (0: none).
+        index_heads: u64,
+        /// Width of the index key kept for each token (0: none).
+        index_dim: u64,
+        /// Tokens that it then reads at most (0: all).
+        top_tokens: u64,
     },
     /// Multi-head latent attention: one compressed vector a token, the same on all ranks.
     Latent {
@@ -67,8 +73,13 @@ pub enum Mixer {
         plain_dim: u64,
         /// Dimension of a value head.
         value_dim: u64,
+        /// Query heads of the index, on every rank: the layer scores all earlier keys with them
+        /// (0: it has no index, or takes the choice of an earlier layer).
+        index_heads: u64,
         /// Width of index keys kept beside it for sparse attention (0: none).
         index_dim: u64,
+        /// Tokens that one scored index key stands for.
+        index_pool: u64,
         /// Tokens that sparse attention reads at most (0: all).
         top_tokens: u64,
     },
@@ -82,9 +93,11 @@ pub enum Mixer {
         window: Tokens,
         /// Tokens per compressed entry (0: the window only).
         ratio: u64,
+        /// Query heads of the index, on every rank: they score all compressed entries (0: none).
+        index_heads: u64,
         /// Width of index keys per compressed entry (0: none).
         index_dim: u64,
-        /// Compressed entries that attention reads at most (0: all).
+        /// Compressed entries that attention reads at most (0: all of them, `context / ratio`).
         top_entries: u64,
     },
     /// State of constant size: Mamba, gated delta rule, linear attention.

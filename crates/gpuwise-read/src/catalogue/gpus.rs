@@ -132,13 +132,7 @@ fn gpu(file: &str, row: Row) -> Result<Gpu, CatalogueError> {
             aliases.push(label);
         }
     }
-    let _ = (
-        row.pci_ids,
-        row.l2_mb,
-        row.clock_mhz,
-        row.pcie,
-        row.list_price,
-    );
+    let _ = (row.pci_ids, row.clock_mhz, row.pcie, row.list_price);
     let link = match (row.link, row.link_bandwidth) {
         (Some(name), Some(bandwidth)) => Some(ScaleUp {
             name,
@@ -162,6 +156,8 @@ fn gpu(file: &str, row: Row) -> Result<Gpu, CatalogueError> {
         compute_capability,
         aliases,
         units: row.units,
+        // Vendors' megabytes of caches are of 2^20 bytes.
+        l2: row.l2_mb.map(|mib| Bytes::new((mib * 1_048_576.0) as u64)),
         memory_kind: row.memory_kind,
         memory_marketing_gb: row.memory_gb,
         memory_reported: row.memory_reported_mib.map(Bytes::from_mib),

@@ -1,7 +1,7 @@
 use super::CatalogueError;
 use gpuwise_domain::training_facts::{
     AttentionShare, ConstantSet, ConvergenceBenchmark, ConvergenceConstants, HeldOutError,
-    MatmulShare, TrainingFacts, UsualNetwork,
+    MatmulShare, Residual, TrainingFacts, UsualNetwork,
 };
 use serde::Deserialize;
 use std::collections::BTreeMap;
@@ -17,6 +17,8 @@ struct File {
     network: Vec<Network>,
     #[serde(default)]
     set: Vec<Set>,
+    #[serde(default)]
+    residual: Vec<Left>,
     #[serde(default)]
     error: Vec<HeldOut>,
     #[serde(default)]
@@ -70,6 +72,15 @@ struct Set {
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
+struct Left {
+    rows: String,
+    gpu: String,
+    count: u64,
+    shift: f64,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
 struct HeldOut {
     rows: String,
     left_out: String,
@@ -97,6 +108,15 @@ struct Benchmark {
     sample_gflop: f64,
     #[serde(default)]
     eight_bit: bool,
+    #[serde(default)]
+    four_bit: bool,
+    #[serde(default)]
+    evaluation: f64,
+    #[serde(default)]
+    width: f64,
+    #[serde(default)]
+    pass_megabytes: f64,
+    pretrains: Option<String>,
     samples: Vec<[f64; 2]>,
     usual_batch: f64,
     source: String,
@@ -107,6 +127,8 @@ struct Benchmark {
 #[serde(deny_unknown_fields)]
 struct Run {
     benchmark: String,
+    #[serde(default)]
+    rows: u64,
     share: f64,
     sample_megabytes: f64,
     step_ms: f64,
@@ -137,6 +159,14 @@ pub fn read_training_facts(file: &str, text: &str) -> Result<TrainingFacts, Cata
         attention: parsed.attention.into_iter().map(attention).collect(),
         networks: parsed.network.into_iter().map(network).collect(),
         sets: parsed.set.into_iter().map(set).collect(),
+        residuals: (parsed.residual.into_iter())
+            .map(|row| Residual {
+                rows: row.rows,
+                gpu: row.gpu,
+                count: row.count,
+                shift: row.shift,
+            })
+            .collect(),
         errors: parsed.error.into_iter().map(held_out).collect(),
         benchmarks: (parsed.benchmark.into_iter())
             .map(|row| benchmark(row, &parsed.run))
@@ -187,11 +217,26 @@ fn check(file: &str, parsed: &File) -> Result<(), CatalogueError> {
             return wrong(format!("set {}", row.name), "constants are positive");
         }
     }
+    for row in &parsed.residual {
+        if !row.shift.is_finite() || row.shift.abs() >= 1.0 {
+            return wrong(
+                format!("residual {} {}", row.rows, row.gpu),
+                "a shift is a logarithm between -1 and 1",
+            );
+        }
+    }
     for row in &parsed.benchmark {
         let rising = row.samples.is_sorted_by(|a, b| a[0] < b[0]);
         let positive = row.samples.iter().flatten().all(|v| *v > 0.0);
         let figures = [row.sample_gflop, row.usual_batch];
         let finite = figures.into_iter().all(|v| v > 0.0 && v.is_finite());
+        let optional = [row.evaluation, row.width, row.pass_megabytes];
+        if optional.into_iter().any(|v| !(v >= 0.0 && v.is_finite())) {
+            return wrong(
+                format!("benchmark {}", row.name),
+                "evaluation, width and pass_megabytes are not negative",
+            );
+        }
         if row.samples.is_empty() || !rising || !positive || !finite {
             return wrong(
                 format!("benchmark {}", row.name),
@@ -276,7 +321,13 @@ fn benchmark(row: Benchmark, runs: &[Run]) -> ConvergenceBenchmark {
     ConvergenceBenchmark {
         network: row.network,
         sample_flops: flops,
+        runs: run.map_or(0, |run| run.rows),
         eight_bit: row.eight_bit,
+        four_bit: row.four_bit,
+        evaluation: row.evaluation,
+        width: row.width,
+        pass_bytes: row.pass_megabytes * 1e6,
+        pretrains: row.pretrains,
         share: run.map_or(0.6, |run| run.share),
         sample_bytes: run.map_or(flops / 400.0, |run| run.sample_megabytes * 1e6),
         step_seconds: run.map_or(0.02, |run| run.step_ms * 1e-3),

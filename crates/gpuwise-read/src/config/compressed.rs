@@ -103,6 +103,7 @@ fn compressed_layer(
     // Overlapping windows keep two halves and are indexed; the heavy kind keeps one and is not.
     let indexed = 0 < ratio && ratio <= 8;
     let index_dim = text.count(&["index_head_dim"])?.unwrap_or(128);
+    let index_heads = text.count(&["index_n_heads"])?.unwrap_or(64);
     let mut tensors = projections(context, hidden, heads, dim)?;
     if ratio > 0 {
         let halves = if indexed { 2 } else { 1 };
@@ -124,7 +125,7 @@ fn compressed_layer(
         ));
     }
     if indexed {
-        tensors.extend(indexer(context, hidden, ratio, index_dim)?);
+        tensors.extend(indexer(context, hidden, ratio, [index_heads, index_dim])?);
     }
     tensors.extend(stream_connections(hidden, streams));
     let mixer = Mixer::Compressed {
@@ -132,6 +133,7 @@ fn compressed_layer(
         dim,
         window: Tokens(text.length(&["sliding_window"])?.unwrap_or(128)),
         ratio,
+        index_heads: if indexed { index_heads } else { 0 },
         index_dim: if indexed { index_dim } else { 0 },
         top_entries: if indexed {
             text.length(&["index_topk"])?.unwrap_or(512)
@@ -207,10 +209,9 @@ fn indexer(
     context: &Context<'_>,
     hidden: u64,
     ratio: u64,
-    dim: u64,
+    [heads, dim]: [u64; 2],
 ) -> Result<Vec<Tensor>, ConfigError> {
     let text = context.text;
-    let heads = text.count(&["index_n_heads"])?.unwrap_or(64);
     let rank = text.need(&["q_lora_rank"], "query heads")?;
     let matrix =
         |name, rows, columns| Tensor::matrix(name, Role::Indexer, rows, columns, Split::Replicated);

@@ -161,7 +161,14 @@ fn read_glm(context: &Context<'_>) -> Result<Parts, ConfigError> {
     for (index, is_full) in (0_u64..).zip(full) {
         let mut mixer = if is_full {
             let mut latent = latent::latent_attention(context, hidden, index)?;
-            if let Mixer::Latent { index_dim, .. } = latent.0 {
+            if let Mixer::Latent {
+                index_dim,
+                index_pool,
+                ..
+            } = &mut latent.0
+            {
+                *index_pool = pool;
+                let index_dim = *index_dim;
                 let gate = Tensor::matrix(
                     "indexer.pool_gate",
                     Role::Indexer,

@@ -86,14 +86,16 @@ pub(super) fn latent_attention(
     ]);
     let index_dim = text.count(&["index_head_dim"])?;
     let index_heads = text.count(&["index_n_heads"])?;
-    let indexed = has_indexer(context, index)?;
-    if let (Some(index_heads), Some(dim)) = (index_heads, index_dim)
-        && indexed
-    {
+    // A layer that takes the index of an earlier one scores nothing and keeps no index keys.
+    let (index_heads, index_dim) = match (index_heads, index_dim) {
+        (Some(heads), Some(dim)) if has_indexer(context, index)? => (heads, dim),
+        _ => (0, 0),
+    };
+    if index_heads > 0 {
         tensors.extend(indexer(
             hidden,
             index_heads,
-            dim,
+            index_dim,
             query_rank.unwrap_or(hidden),
         ));
     }
@@ -103,10 +105,9 @@ pub(super) fn latent_attention(
         rotary_dim,
         plain_dim,
         value_dim,
-        // A layer that takes the index of an earlier one keeps no index keys.
-        index_dim: index_dim
-            .filter(|_| indexed && index_heads.is_some())
-            .unwrap_or(0),
+        index_heads,
+        index_dim,
+        index_pool: 1,
         top_tokens: text.length(&["index_topk"])?.unwrap_or(0),
     };
     Ok((mixer, tensors))

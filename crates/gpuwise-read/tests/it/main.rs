@@ -38,6 +38,7 @@ mod reliability;
 mod results;
 mod safetensors;
 mod shared_models;
+mod sparse_attention;
 mod stored;
 mod telemetry;
 mod tier;

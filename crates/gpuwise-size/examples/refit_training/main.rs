@@ -3,9 +3,9 @@
 //!     cargo run -p gpuwise-size --example refit_training -- DATA/questions > training.toml
 //!
 //! The folder holds tables of questions with measured values. Facts of the file are kept as they
-//! are; sets of constants and errors are fitted. Errors are of constants that had not seen the model,
-//! the GPU or the generation that they predict. With `--rows`, every row with its errors goes to
-//! standard error.
+//! are; sets of constants, what rows leave, and errors are fitted. Errors are of constants that had not
+//! seen the configuration, the model, the GPU or the generation that they predict. With `--rows`, every
+//! row with its errors goes to standard error.
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "what it is for")]
 
 use gpuwise_domain::{catalogue::Catalogue, question::Question, training_facts::TrainingFacts};
@@ -13,33 +13,21 @@ use gpuwise_read::{
     catalogue::{ModelCatalogue, read_gpus, read_training_facts},
     question::read_questions,
 };
-use gpuwise_size::{
-    answer::{TrainingWanted, read_training},
-    training::time::{
-        FitRow, SETS, StepWork, TRAINING_PARAMETERS, TrainingConstants, TrainingSystem,
-        fit_training, rows_of, set_of,
-    },
+use gpuwise_size::training::{
+    refit::{SPEEDS, TABLES, TIMES, TrainingRow, fifth, mean_error, refit, training_row},
+    time::TRAINING_PARAMETERS,
 };
 use std::{collections::BTreeMap, error::Error, fmt::Write as _, fs, path::Path, path::PathBuf};
 
-mod convergence;
-
-/// A run, what it belongs to, and how it is shown.
-struct Sample {
-    row: FitRow,
+/// A row, its name, and the fifth of the configurations that it is in.
+struct Sample<'a> {
+    row: TrainingRow<'a>,
     id: String,
-    model: String,
-    gpu: String,
-    generation: String,
-    set: &'static str,
-    kind: &'static str,
+    fold: String,
 }
 
-const TABLES: [&str; 3] = [
-    "llm_foundry_training",
-    "megatron_bridge_training",
-    "nemo_training",
-];
+/// GPUs of the largest systems of a benchmark of which errors are counted.
+const COUNTED: f64 = 64.0;
 
 fn main() -> Result<(), Box<dyn Error>> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -50,31 +38,32 @@ fn main() -> Result<(), Box<dyn Error>> {
     let verbose = arguments.iter().any(|argument| argument == "--rows");
     let root = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../catalogue");
     let text = fs::read_to_string(root.join("training.toml"))?;
-    let facts = read_training_facts("training.toml", &text)?;
-    let samples = samples(Path::new(folder), &root, &facts)?;
+    let catalogue = Catalogue {
+        gpus: read_gpus("gpus.toml", &fs::read_to_string(root.join("gpus.toml"))?)?,
+        training: read_training_facts("training.toml", &text)?,
+        ..Catalogue::default()
+    };
+    let samples = samples(Path::new(folder), &root, &catalogue)?;
     let kept = text
         .split("# Fitted on ")
         .next()
         .unwrap_or(&text)
         .trim_end();
-    let runs = convergence::runs(Path::new(folder), &root, &facts)?;
+    let rows: Vec<&TrainingRow<'_>> = samples.iter().map(|sample| &sample.row).collect();
+    let facts = refit(&rows, &catalogue.training);
     print!(
         "{kept}\n\n{}{}",
-        fitted(&samples, verbose),
-        convergence::fitted(&runs, &facts, verbose)
+        written(&facts, &rows),
+        errors(&samples, &catalogue.training, verbose)
     );
     Ok(())
 }
 
-fn samples(
+fn samples<'a>(
     folder: &Path,
     root: &Path,
-    facts: &TrainingFacts,
-) -> Result<Vec<Sample>, Box<dyn Error>> {
-    let catalogue = Catalogue {
-        gpus: read_gpus("gpus.toml", &fs::read_to_string(root.join("gpus.toml"))?)?,
-        ..Catalogue::default()
-    };
+    catalogue: &'a Catalogue,
+) -> Result<Vec<Sample<'a>>, Box<dyn Error>> {
     let mut models = ModelCatalogue::default();
     let mut files: Vec<PathBuf> = fs::read_dir(root.join("models"))?
         .map(|entry| entry.map(|entry| entry.path()))
@@ -87,132 +76,130 @@ fn samples(
     for table in TABLES {
         let text = fs::read_to_string(folder.join(format!("{table}.csv")))?;
         for question in read_questions(&text)? {
-            if TrainingWanted::of(&question) != Some(TrainingWanted::TokensPerSecondPerGpu) {
-                continue;
-            }
-            match sample(&question, &models, &catalogue, facts) {
-                Ok(sample) => out.push(sample),
-                Err(why) => eprintln!("{}: {why}", question.id),
-            }
+            out.extend(sample(&question, &models, catalogue));
         }
     }
     Ok(out)
 }
 
-fn sample(
+fn sample<'a>(
     question: &Question,
     models: &ModelCatalogue,
-    catalogue: &Catalogue,
-    facts: &TrainingFacts,
-) -> Result<Sample, String> {
-    let (entry, architecture) = models
-        .resolve(&question.model)
-        .map_err(|error| error.to_string())?;
-    let reading = read_training(question, &architecture, catalogue)
-        .ok_or("no question about training")?
-        .map_err(|refusal| refusal.to_string())?;
-    let measured = question.value.ok_or("no value")?;
-    let system = TrainingSystem::usual(reading.gpu, facts);
-    let kind = rows_of(&architecture, reading.setup.framework);
-    Ok(Sample {
+    catalogue: &'a Catalogue,
+) -> Option<Sample<'a>> {
+    let known = models.resolve(&question.model).ok();
+    let (model, architecture) = match &known {
+        Some((entry, architecture)) => (entry.id.as_str(), Some(architecture)),
+        None => (question.model.as_str(), None),
+    };
+    Some(Sample {
+        row: training_row(question, model, architecture, catalogue)?,
         id: question.id.clone(),
-        model: entry.id.clone(),
-        gpu: reading.gpu.name.clone(),
-        generation: reading.gpu.generation.clone(),
-        set: set_of(reading.setup.framework),
-        kind,
-        row: FitRow {
-            work: StepWork::new(&architecture, &reading.setup, &system),
-            setup: reading.setup,
-            system,
-            measured,
-        },
+        fold: format!("fifth {}", fifth(question)),
     })
 }
 
-fn fitted(samples: &[Sample], verbose: bool) -> String {
+/// What was fitted, as the file has it.
+fn written(facts: &TrainingFacts, rows: &[&TrainingRow<'_>]) -> String {
     let mut text = String::from(
         "# Fitted on tables of measured runs; not edited by hand. Errors: mean absolute, in percent.\n",
     );
-    let mut held_out: BTreeMap<(&str, &str), Vec<Seen>> = BTreeMap::new();
-    let mut others: Option<TrainingConstants> = None;
-    // Megatron first: it tells what the others cannot.
-    for set in SETS.into_iter().rev() {
-        let here: Vec<&Sample> = samples.iter().filter(|sample| sample.set == set).collect();
-        let rows: Vec<&FitRow> = here.iter().map(|sample| &sample.row).collect();
-        let constants = fit_training(&rows);
-        let ratios: Vec<f64> = rows.iter().map(|row| ratio(row, &constants)).collect();
-        let shown = completed(&constants, others.as_ref());
-        write_set(&mut text, set, &shown, &ratios);
-        others.get_or_insert(shown);
-        for (name, key) in groups() {
-            let mut names: Vec<&str> = here.iter().map(|sample| key(sample)).collect();
-            names.sort_unstable();
-            names.dedup();
-            for left in names {
-                let kept: Vec<&FitRow> = here
-                    .iter()
-                    .filter(|sample| key(sample) != left)
-                    .map(|sample| &sample.row)
-                    .collect();
-                let constants = fit_training(&kept);
-                for sample in here.iter().filter(|sample| key(sample) == left) {
-                    let ratio = ratio(&sample.row, &constants);
-                    let seen = (left.to_owned(), ratio);
-                    held_out.entry((sample.kind, name)).or_default().push(seen);
-                    if verbose {
-                        eprintln!(
-                            "{name:10} {:28} {:40} {:16} measured {:9.0} predicted / measured {ratio:.3}",
-                            sample.id, sample.model, sample.gpu, sample.row.measured
-                        );
-                    }
-                }
-            }
+    for set in &facts.sets {
+        let _ = write!(
+            text,
+            "\n[[set]]\nname = \"{}\"\nrows = {}\nerror_percent = {:.1}\n\n[set.value]\n",
+            set.name, set.rows, set.error
+        );
+        for info in TRAINING_PARAMETERS {
+            let value = set.values.iter().find(|(key, _)| key == info.key);
+            let _ = writeln!(
+                text,
+                "{} = {:.5}",
+                info.key,
+                value.map_or(info.prior, |v| v.1)
+            );
         }
     }
-    for ((rows, left_out), ratios) in &held_out {
-        write_error(&mut text, rows, left_out, ratios);
+    let of = |row: &TrainingRow<'_>| row.kind == TIMES || row.kind == SPEEDS;
+    let shared = facts.convergence.unwrap_or_default();
+    let _ = write!(
+        text,
+        "\n# Of runs to a quality: {} rows, {:.1} % off.\n\n[convergence]\nfixed_seconds = {:.2}\nwithout_libraries = {:.4}\n",
+        rows.iter().filter(|row| of(row)).count(),
+        mean_error(rows, facts, of),
+        shared.fixed_seconds,
+        shared.without_libraries
+    );
+    for benchmark in &facts.benchmarks {
+        let _ = write!(
+            text,
+            "\n[[run]]\nbenchmark = \"{}\"\nrows = {}\nshare = {:.4}\nsample_megabytes = {:.6}\nstep_ms = {:.4}\n",
+            benchmark.name,
+            benchmark.runs,
+            benchmark.share,
+            benchmark.sample_bytes / 1e6,
+            benchmark.step_seconds * 1e3
+        );
+    }
+    for row in &facts.residuals {
+        let _ = write!(
+            text,
+            "\n[[residual]]\nrows = \"{}\"\ngpu = \"{}\"\ncount = {}\nshift = {:.4}\n",
+            row.rows, row.gpu, row.count, row.shift
+        );
     }
     text
 }
 
-/// With the other set's values for constants that no row moved from their priors.
-fn completed(
-    constants: &TrainingConstants,
-    other: Option<&TrainingConstants>,
-) -> TrainingConstants {
-    let mut out = constants.clone();
-    let Some(other) = other else {
-        return out;
-    };
-    for (at, info) in TRAINING_PARAMETERS.iter().enumerate() {
-        if (constants.get(info.parameter) / info.prior - 1.0).abs() < 1e-3 {
-            out.logarithms[at] = other.logarithms[at];
-        }
-    }
-    out
-}
+type Key = for<'a> fn(&'a Sample<'_>) -> &'a str;
 
 /// What was left out, and predicted over measured without it.
 type Seen = (String, f64);
 
-type Key = fn(&Sample) -> &str;
-
-fn groups() -> [(&'static str, Key); 3] {
-    [
-        ("model", |sample| &sample.model),
-        ("gpu", |sample| &sample.gpu),
-        ("generation", |sample| &sample.generation),
-    ]
-}
-
-/// Predicted over measured.
-fn ratio(row: &FitRow, constants: &TrainingConstants) -> f64 {
-    row.predicted(constants) / row.measured
-}
-
-fn mean_error(ratios: &[f64]) -> f64 {
-    100.0 * ratios.iter().map(|r| (r - 1.0).abs()).sum::<f64>() / ratios.len().max(1) as f64
+/// Errors with one group after another left out.
+fn errors(samples: &[Sample<'_>], facts: &TrainingFacts, verbose: bool) -> String {
+    let groups: [(&str, Key); 4] = [
+        ("configuration", |sample| &sample.fold),
+        ("generation", |sample| &sample.row.generation),
+        ("gpu", |sample| &sample.row.gpu),
+        ("model", |sample| &sample.row.model),
+    ];
+    let mut held_out: BTreeMap<(&str, &str), Vec<Seen>> = BTreeMap::new();
+    for (name, key) in groups {
+        let mut names: Vec<&str> = samples.iter().map(key).collect();
+        names.sort_unstable();
+        names.dedup();
+        for left in names {
+            let kept: Vec<&TrainingRow<'_>> = (samples.iter())
+                .filter(|sample| key(sample) != left)
+                .map(|sample| &sample.row)
+                .collect();
+            let facts = refit(&kept, facts);
+            for sample in samples.iter().filter(|sample| key(sample) == left) {
+                let row = &sample.row;
+                let ratio = row.ratio(&facts);
+                if verbose {
+                    eprintln!(
+                        "{name:13} {:28} {:40} {:18} {:16} {:5} GPUs predicted / measured {ratio:.3}",
+                        sample.id,
+                        row.model,
+                        row.gpu,
+                        row.kind,
+                        row.gpus()
+                    );
+                }
+                if row.set().is_some() || row.gpus() <= COUNTED {
+                    let seen = (left.to_owned(), ratio);
+                    held_out.entry((row.kind, name)).or_default().push(seen);
+                }
+            }
+        }
+    }
+    let mut text = String::new();
+    for ((rows, left_out), seen) in &held_out {
+        write_error(&mut text, rows, left_out, seen);
+    }
+    text
 }
 
 /// The value below which a share of sorted values lies.
@@ -221,16 +208,8 @@ fn quantile(sorted: &[f64], share: f64) -> f64 {
     sorted.get(at).copied().unwrap_or(f64::NAN)
 }
 
-fn write_set(text: &mut String, set: &str, constants: &TrainingConstants, ratios: &[f64]) {
-    let _ = write!(
-        text,
-        "\n[[set]]\nname = \"{set}\"\nrows = {}\nerror_percent = {:.1}\n\n[set.value]\n",
-        ratios.len(),
-        mean_error(ratios)
-    );
-    for info in TRAINING_PARAMETERS {
-        let _ = writeln!(text, "{} = {:.5}", info.key, constants.get(info.parameter));
-    }
+fn mean(ratios: &[f64]) -> f64 {
+    100.0 * ratios.iter().map(|r| (r - 1.0).abs()).sum::<f64>() / ratios.len().max(1) as f64
 }
 
 fn write_error(text: &mut String, rows: &str, left_out: &str, seen: &[Seen]) {
@@ -243,7 +222,7 @@ fn write_error(text: &mut String, rows: &str, left_out: &str, seen: &[Seen]) {
         text,
         "\n[[error]]\nrows = \"{rows}\"\nleft_out = \"{left_out}\"\ncount = {}\nmean_percent = {:.1}\nmedian_percent = {:.1}\nrange = [{:.3}, {:.3}]\n",
         ratios.len(),
-        mean_error(&ratios),
+        mean(&ratios),
         quantile(&errors, 0.5),
         quantile(&inverse, 0.1),
         quantile(&inverse, 0.9)
@@ -257,7 +236,7 @@ fn write_error(text: &mut String, rows: &str, left_out: &str, seen: &[Seen]) {
             text,
             "\n[[error.each]]\nname = \"{name}\"\ncount = {}\nmean_percent = {:.1}\n",
             ratios.len(),
-            mean_error(&ratios)
+            mean(&ratios)
         );
     }
 }

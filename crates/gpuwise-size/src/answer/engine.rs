@@ -3,6 +3,7 @@
 use alloc::string::String;
 use gpuwise_domain::{
     engine::{Engine, EngineKind, Month, Release},
+    gpu::Gpu,
     question::Question,
 };
 
@@ -96,14 +97,15 @@ pub(crate) fn is_static_batch(metric: &str) -> bool {
 }
 
 /// The profile of an engine as people run it.
-pub fn profile_of_engine(engine: &Engine) -> String {
-    profile_of(engine, &Question::default())
+pub fn profile_of_engine(engine: &Engine, gpu: &Gpu) -> String {
+    profile_of(engine, gpu, &Question::default())
 }
 
 /// The profile of an engine: its kind and, where its behaviour changed much, its age.
 ///
-/// Rows of benchmark submissions (they name a scenario) are tuned by hand and have their own.
-pub fn profile_of(engine: &Engine, question: &Question) -> String {
+/// Rows of benchmark submissions (they name a scenario) are tuned by hand and have their own;
+/// llama.cpp has one for each backend, by the maker of the GPU.
+pub fn profile_of(engine: &Engine, gpu: &Gpu, question: &Question) -> String {
     let submitted = question.extra("scenario").is_some();
     let year = engine.month.map(gpuwise_domain::engine::Month::index);
     let old_month = year.is_some_and(|index| index < 2025 * 12 + 2);
@@ -137,7 +139,13 @@ pub fn profile_of(engine: &Engine, question: &Question) -> String {
             }
         }
         EngineKind::Sglang => "sglang",
-        EngineKind::LlamaCpp => "llamacpp-2024",
+        EngineKind::LlamaCpp => match gpu.vendor.as_str() {
+            "NVIDIA" => "llamacpp-cuda",
+            "AMD" => "llamacpp-rocm",
+            "Apple" => "llamacpp-metal",
+            "Intel" => "llamacpp-sycl",
+            _ => "llamacpp",
+        },
         EngineKind::DeepSpeedMii => "deepspeed-mii",
         EngineKind::Transformers => "transformers",
     };

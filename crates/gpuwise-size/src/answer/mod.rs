@@ -8,6 +8,7 @@ mod predict;
 mod question;
 mod reading;
 mod releases;
+mod sense;
 mod settings;
 mod training;
 
@@ -17,8 +18,9 @@ pub use precision::weights_named;
 pub use predict::{Kind, Outcome, figure, in_flight, predict, solve};
 pub use question::{Answer, about_memory, answer, from_outcome, observation, with_value};
 pub use reading::{Reading, Refusal, Statistic, Wanted, read};
+pub use sense::{STAND_IN, STATED_GPU};
 pub use settings::default_settings;
 pub use training::{
     Stated, TrainingReading, TrainingWanted, about_training_memory, about_training_time,
-    read_training,
+    four_bit_rate, read_training,
 };

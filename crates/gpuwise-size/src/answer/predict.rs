@@ -216,7 +216,7 @@ fn saturated(
     cycle: &Cycle,
     constants: &Constants,
 ) -> Option<(Latency, f64)> {
-    let place = constants.place(&reading.setup.device.gpu.generation, &reading.setup.profile);
+    let place = constants.place(&reading.setup.silicon(), &reading.setup.profile);
     let share = constants.get(P::PromiseShare, place).min(1.0);
     let solve = |concurrency: f64| closed(reading, cycle, concurrency);
     let most = reading.capacity / reading.beams;
@@ -244,7 +244,7 @@ fn saturated(
 /// Latencies of a run that was driven up to its promise: time per token as the steps give it, time
 /// to first token as the share of its bound that such runs show.
 fn of_promised(reading: &Reading<'_>, latency: &Latency, share: f64, constants: &Constants) -> f64 {
-    let place = constants.place(&reading.setup.device.gpu.generation, &reading.setup.profile);
+    let place = constants.place(&reading.setup.silicon(), &reading.setup.profile);
     let (first, each) = reading.promise.unwrap_or((1.0, 1.0));
     let output = reading.output.unwrap_or(1.0);
     let mean_first = (first * constants.get(P::PromiseFirst, place)).max(0.3 * latency.ttft);

@@ -4,6 +4,7 @@ use super::{
     memory::predict_memory,
     predict::{Outcome, figure, in_flight, solve},
     reading::{Reading, Refusal, read},
+    sense::possible,
     training::{about_training_memory, about_training_time},
 };
 use crate::knowledge::{Correction, Knowledge, MetricClass, Observation, Range};
@@ -83,6 +84,9 @@ pub fn about_memory(
     architecture: &Architecture,
     catalogue: &Catalogue,
 ) -> Option<Answer> {
+    if let Err(refusal) = possible(question) {
+        return Some(Answer::none(refusal.to_string()));
+    }
     if let Some(answer) = about_training_memory(question, architecture, catalogue) {
         return Some(answer);
     }
@@ -191,11 +195,7 @@ fn corrected(
 /// were in no fitted row, or the row contradicts itself.
 fn basis(reading: &Reading<'_>, knowledge: &Knowledge) -> Basis {
     let setup = &reading.setup;
-    let fitted = knowledge.was_fitted(
-        setup.engine.kind,
-        &setup.device.gpu.generation,
-        &setup.profile,
-    );
+    let fitted = knowledge.was_fitted(setup.engine.kind, &setup.silicon(), &setup.profile);
     let unseen = setup
         .architecture
         .attention_layers()

@@ -5,6 +5,7 @@ use super::{
     engine::{engine_of, profile_of},
     layout::stated_layout,
     precision::{cache, weights},
+    sense,
     settings::settings,
 };
 use crate::{setup::Setup, speed::StepShape};
@@ -116,7 +117,10 @@ pub enum Refusal {
     #[error("{0}")]
     NotYet(String),
     /// The GPU is not in the catalogue.
-    #[error("GPU {name:?} is not in the catalogue; did you mean {like}?")]
+    #[error(
+        "GPU {name:?} is not in the catalogue; did you mean {like}? A rough answer needs its \
+         `gpu_memory_gib`, `gpu_bandwidth_gb_s` and `gpu_tflops` (dense, 16 bits) in `extra`"
+    )]
     UnknownGpu {
         /// As written.
         name: String,
@@ -126,6 +130,9 @@ pub enum Refusal {
     /// The row does not state what is needed.
     #[error("{0}")]
     Unstated(String),
+    /// The row states what no system does.
+    #[error("{0}")]
+    Impossible(String),
 }
 
 /// Reads a question about a model on the catalogue's GPUs.
@@ -138,6 +145,7 @@ pub fn read<'a>(
     catalogue: &'a Catalogue,
 ) -> Result<Reading<'a>, Refusal> {
     let wanted = wanted(question)?;
+    sense::possible(question)?;
     let gpu = catalogue
         .gpu(&question.gpu)
         .ok_or_else(|| Refusal::UnknownGpu {
@@ -145,16 +153,17 @@ pub fn read<'a>(
             like: catalogue.gpus_like(&question.gpu).join(", "),
         })?;
     let device = Device::whole(gpu);
-    let mut engine =
-        engine_of(&question.engine).unwrap_or_else(|| Engine::newest(EngineKind::Vllm));
+    let named = engine_of(&question.engine);
+    let (mut notes, unsure) = sense::names(question, gpu, named.as_ref());
+    let mut engine = named.unwrap_or_else(|| Engine::newest(EngineKind::Vllm));
     if question.extra("mode") == Some("disagg") {
         // The version is that of the orchestrator's image.
         engine.release = None;
     }
-    let profile = profile_of(&engine, question);
+    let profile = profile_of(&engine, gpu, question);
     let domain = gpu.scale_up.as_ref().map_or(8, |link| link.domain);
     let stated = stated_layout(question, architecture.has_experts(), domain);
-    let mut notes = stated.notes;
+    notes.extend(stated.notes);
     let benchmark = question.extra("benchmark").and_then(|name| {
         catalogue
             .benchmarks
@@ -166,6 +175,11 @@ pub fn read<'a>(
         stated
             .layout
             .unwrap_or(Layout::tensor(question.gpus.unwrap_or(1))),
+    );
+    notes.extend(
+        stated
+            .layout
+            .and_then(|layout| sense::layout(question, &layout)),
     );
     let mut setup = Setup {
         architecture,
@@ -179,8 +193,17 @@ pub fn read<'a>(
         draft: None,
         adapters: None,
     };
-    let (input, output) = lengths(question, benchmark, &mut notes);
+    let stated_lengths = lengths(question, benchmark, &mut notes);
+    let (input, output) = sense::lengths(stated_lengths, wanted, &mut notes)?;
     let load = load(question, setup.engine.kind, wanted);
+    if let (Load::InFlight(batch), EngineKind::LlamaCpp) = (&question.load, setup.engine.kind)
+        && is_static(wanted)
+    {
+        // Throughput times latency is the length of one request in these tables: what they call the
+        // batch is how many tokens of its prompt are computed at once.
+        let usual = setup.settings.batched_tokens as f64;
+        setup.settings.batched_tokens = batch.clamp(1.0, usual) as u64;
+    }
     if stated.layout.is_none() && setup.engine.kind != EngineKind::LlamaCpp {
         setup.layout = smallest_layout(&setup, question.gpus.unwrap_or(1));
         setup.settings = settings(question, &setup.engine, &setup.device, setup.layout);
@@ -199,14 +222,21 @@ pub fn read<'a>(
         beams: benchmark.map_or(1.0, |b| b.beams),
         promise: promise(question),
         // A trace is no steady load: its rows are for those who follow requests one by one.
-        doubtful: stated.doubtful || question.extra("trace").is_some(),
+        doubtful: stated.doubtful || unsure || question.extra("trace").is_some(),
         notes,
         setup,
     };
+    if pages(&reading.setup) {
+        let said = "the weights take over three quarters of the unified memory, which systems do not lend to the GPU: parts are read from disk again and again";
+        reading.notes.push(said.into());
+        reading.doubtful = true;
+    }
     if question.extra("mode") == Some("disagg") {
         disaggregate(question, &mut reading);
     }
     reading.shape = Arc::new(StepShape::new(&reading.setup));
+    sense::fits(&mut reading)?;
+    sense::stand_in(&mut reading);
     reading.capacity = capacity(&reading.setup, input.unwrap_or(0.0), output.unwrap_or(0.0));
     if let Load::InFlight(requests) = reading.load {
         // Nobody publishes runs in which most requests wait for memory: where our sum says so, they
@@ -217,6 +247,25 @@ pub fn read<'a>(
             .max(LEAST_RUNNING * requests / groups.max(1.0));
     }
     Ok(reading)
+}
+
+/// Whether the weights exceed what a system with unified memory lends to its GPU by default: three
+/// quarters (Metal's recommended working set on Macs of 36 GB and more; two thirds below).
+fn pages(setup: &Setup<'_>) -> bool {
+    let gpu = setup.device.gpu;
+    let share = if gpu.memory_marketing_gb >= 36.0 {
+        0.75
+    } else {
+        2.0 / 3.0
+    };
+    let weights = setup.architecture.layers.iter();
+    let bytes: f64 = weights
+        .flat_map(|run| run.layer.tensors.iter().map(move |t| (run.count, t)))
+        .map(|(count, tensor)| count as f64 * setup.weights.bytes(tensor) as f64)
+        .sum();
+    setup.engine.kind == EngineKind::LlamaCpp
+        && gpu.vendor == "Apple"
+        && bytes > share * gpu.memory_marketing_gb * 1e9
 }
 
 /// The cache format that a row means. TensorRT-LLM's recipe for FP8 and FP4 checkpoints quantizes the
@@ -274,13 +323,20 @@ fn load(question: &Question, engine: EngineKind, wanted: Wanted) -> Load {
     match &question.load {
         // By the benchmark's rules the next request is sent when the last one is answered.
         Load::Unstated if scenario.eq_ignore_ascii_case("SingleStream") => Load::InFlight(1.0),
-        // These tables' throughput times latency is the length of one request: the batch is that of
-        // the prompt's computation.
+        // One request, whose prompt is computed in parts of the batch.
         Load::InFlight(_) if engine == EngineKind::LlamaCpp && is_of_a_batch(wanted) => {
             Load::InFlight(1.0)
         }
         stated => stated.clone(),
     }
+}
+
+/// Whether a metric is timed over a static batch.
+const fn is_static(wanted: Wanted) -> bool {
+    matches!(
+        wanted,
+        Wanted::BatchLatency | Wanted::BatchThroughput | Wanted::BatchFirstToken
+    )
 }
 
 /// Whether a metric is one of a static batch, and not of requests that a server answers.

@@ -219,7 +219,7 @@ pub fn rows(samples: &[Sample<'_>], constants: &Constants) -> Vec<Row> {
         .enumerate()
         .map(|(at, sample)| {
             let setup = &sample.reading.setup;
-            let place = constants.place(&setup.device.gpu.generation, &setup.profile);
+            let place = constants.place(&setup.silicon(), &setup.profile);
             let own = importance(sample.class()) * likeness(sample);
             let shared = repeats[identities[at].as_str()]
                 * libm::pow(sizes[clusters[at].as_str()], CLUSTER_POWER);

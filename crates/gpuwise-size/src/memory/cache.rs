@@ -2,6 +2,7 @@
 
 use super::{
     pool::Pool,
+    split::{self, Split},
     weights::{fullest_share, prediction_runs},
 };
 use crate::{setup::Setup, shard::piece_share};
@@ -23,6 +24,8 @@ pub struct CacheShape {
     pub context_ranks: f64,
     /// How blocks of one size are shared by layers of several kinds, where an engine does so.
     pub pool: Option<Pool>,
+    /// How memory is shared out over pools of different kinds, where an engine does so.
+    pub split: Option<Split>,
     /// Whether windows are ignored, so that every layer keeps the whole context.
     pub windows_ignored: bool,
     /// The longest context, at which capacity is reported for models with state.
@@ -38,6 +41,9 @@ pub struct CacheGroup {
     pub token_bytes: f64,
     /// Bytes of a sequence's state in one layer (0 for caches).
     pub state_bytes: f64,
+    /// Positions of an encoder's output whose keys and values the state is; 0 for states that are
+    /// not made of positions.
+    pub positions: f64,
     /// What a caching layer keeps of a context.
     pub window: Window,
 }
@@ -48,6 +54,7 @@ impl CacheGroup {
             layers: 0.0,
             token_bytes,
             state_bytes: 0.0,
+            positions: 0.0,
             window,
         }
     }
@@ -57,6 +64,7 @@ impl CacheGroup {
             layers: 0.0,
             token_bytes: 0.0,
             state_bytes,
+            positions: 0.0,
             window: Window::Full,
         }
     }
@@ -66,6 +74,16 @@ impl CacheGroup {
         self.window == other.window
             && equal(self.token_bytes, other.token_bytes)
             && equal(self.state_bytes, other.state_bytes)
+            && equal(self.positions, other.positions)
+    }
+
+    /// Bytes that a token or a position takes in a page of one layer; 0 for recurrent states.
+    pub(super) fn page_token_bytes(&self) -> f64 {
+        if self.positions > 0.0 {
+            self.state_bytes / self.positions
+        } else {
+            self.token_bytes
+        }
     }
 }
 
@@ -74,9 +92,9 @@ pub fn cache_shape(setup: &Setup<'_>) -> CacheShape {
     let groups = groups(setup);
     let kind = setup.engine.kind;
     let windowed = groups.iter().any(|group| group.window != Window::Full);
-    // Before 0.9.1 vLLM kept the whole context in every layer of models that mix windows with it.
     let windows_ignored = match kind {
-        EngineKind::Vllm => !setup.engine.at_least([0, 9, 1]) && groups.len() > 1,
+        EngineKind::Vllm => keeps_all(setup, &groups),
+        EngineKind::Sglang => groups.len() > 1 && !split::windows_apart(setup),
         EngineKind::Transformers | EngineKind::DeepSpeedMii => true,
         _ => false,
     };
@@ -87,15 +105,35 @@ pub fn cache_shape(setup: &Setup<'_>) -> CacheShape {
         .any(|group| group.token_bytes > 0.0 && group.window == Window::Full);
     // Layers that all keep as many tokens need no pool, whatever their widths.
     let mixed = caches && (states || windowed && (full || groups.len() > 1));
-    let pool = (kind == EngineKind::Vllm && mixed && !windows_ignored).then(|| Pool::of(setup));
-    CacheShape {
+    // The first engine keeps states beside the cache; the second took such models over with 0.10.2.
+    let second = setup
+        .engine
+        .at_least(if states { [0, 10, 2] } else { [0, 8, 0] });
+    let block = (setup.settings.block as f64).max(1.0);
+    let pool = (kind == EngineKind::Vllm && mixed && second && !windows_ignored)
+        .then(|| Pool::of(setup, block));
+    let mut shape = CacheShape {
         pool,
+        split: None,
         windows_ignored,
-        block: (setup.settings.block as f64).max(1.0),
+        block,
         context_ranks: f64::from(setup.layout.decode_context.max(1)),
         max_context: longest_context(setup),
         groups,
-    }
+    };
+    shape.split = Split::of(setup, &shape);
+    shape
+}
+
+/// Whether vLLM keeps the whole context in layers with a window: before 0.9.1 where layers with and
+/// without mix, and from 0.10.1 to 0.14 where windows are chunks (its manager of several kinds was
+/// off by default for them).
+fn keeps_all(setup: &Setup<'_>, groups: &[CacheGroup]) -> bool {
+    let since = |numbers| setup.engine.at_least(numbers);
+    let chunked = groups
+        .iter()
+        .any(|group| matches!(group.window, Window::Chunked(_)));
+    groups.len() > 1 && (!since([0, 9, 1]) || chunked && since([0, 10, 1]) && !since([0, 14, 0]))
 }
 
 /// The context that a request may have: as set, else what the model states.
@@ -118,7 +156,7 @@ fn groups(setup: &Setup<'_>) -> Vec<CacheGroup> {
             gather(&mut groups, CacheGroup { layers, ..group });
         }
         if let Some(cross) = cross_attention(run, setup) {
-            groups.push(CacheGroup { layers, ..cross });
+            gather(&mut groups, CacheGroup { layers, ..cross });
         }
     }
     // A model that drafts caches every token beside the model's own cache.
@@ -137,16 +175,26 @@ fn gather(groups: &mut Vec<CacheGroup>, group: CacheGroup) {
 }
 
 /// What a decoder layer keeps of the encoder's output, once for each request.
+///
+/// The first engine of vLLM has one kind of blocks, which hold keys and values of every layer: text
+/// takes room in layers with cross attention alone, and those with both take it once.
 fn cross_attention(run: &LayerRun, setup: &Setup<'_>) -> Option<CacheGroup> {
     let width = run.layer.cross_attention as f64 / f64::from(setup.layout.tensor.max(1));
+    let element = setup.cache.bytes_per_element();
+    if width > 0.0 && setup.engine.kind == EngineKind::Vllm && !setup.engine.at_least([0, 8, 0]) {
+        let alone = matches!(run.layer.mixer, Mixer::None);
+        return alone.then(|| CacheGroup::caching(2.0 * width * element, Window::Full));
+    }
     let positions = setup
         .architecture
         .encoder
         .as_ref()
         .and_then(|encoder| encoder.positions)
         .map_or(512.0, |tokens| tokens.0 as f64);
-    (width > 0.0)
-        .then(|| CacheGroup::state(2.0 * width * setup.cache.bytes_per_element() * positions))
+    (width > 0.0).then(|| CacheGroup {
+        positions,
+        ..CacheGroup::state(2.0 * width * element * positions)
+    })
 }
 
 fn group_of(mixer: &Mixer, setup: &Setup<'_>, drafted: f64) -> Option<CacheGroup> {
@@ -162,13 +210,13 @@ fn group_of(mixer: &Mixer, setup: &Setup<'_>, drafted: f64) -> Option<CacheGroup
             key_dim,
             value_dim,
             window,
+            index_dim,
             ..
         } => {
             let heads = kv_heads as f64 * piece_share(kv_heads, tensor);
-            Some(CacheGroup::caching(
-                heads * (key_dim + value_dim) as f64 * element,
-                window,
-            ))
+            // Every rank scores all blocks of sparse attention, so each keeps the index keys.
+            let elements = heads * (key_dim + value_dim) as f64 + index_dim as f64;
+            Some(CacheGroup::caching(elements * element, window))
         }
         Mixer::Latent {
             kv_rank,
@@ -287,9 +335,30 @@ impl CacheShape {
         if let Some(pool) = &self.pool {
             return pool.sequences(self, bytes, tokens);
         }
+        if let Some(split) = &self.split {
+            return split.sequences(self, bytes, tokens + self.block / 2.0);
+        }
         // On average half a block of each group is empty.
         let padded = tokens + self.block / 2.0;
         bytes / self.sequence_bytes(padded).max(1.0)
+    }
+
+    /// The same cache as releases of vLLM before 0.21 report it: blocks shared out over groups of
+    /// layers, as if each kept the whole context. `None` where no pool makes the forms differ.
+    pub fn reported_by_groups(&self) -> Option<Self> {
+        let pool = self.pool.filter(|pool| pool.by_requests)?;
+        Some(Self {
+            pool: Some(Pool {
+                by_requests: false,
+                ..pool
+            }),
+            ..self.clone()
+        })
+    }
+
+    /// Tokens that so many bytes hold in requests of this many tokens each.
+    pub fn held_tokens(&self, bytes: f64, tokens: f64) -> f64 {
+        self.sequences(bytes, tokens) * tokens
     }
 
     /// Tokens that so many bytes hold, as the engine reports its cache's size. Bytes of host memory
@@ -300,6 +369,10 @@ impl CacheShape {
         }
         if let Some(pool) = &self.pool {
             return pool.reported_tokens(self, bytes) * self.context_ranks;
+        }
+        if let Some(split) = &self.split {
+            let tokens = split.tokens(self, bytes);
+            return libm::floor(tokens / self.block) * self.block * self.context_ranks;
         }
         let per_token = self.all_token_bytes();
         let tokens = if per_token > 0.0 {

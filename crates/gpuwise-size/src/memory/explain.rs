@@ -31,13 +31,22 @@ pub fn explain(plan: &MemoryPlan, setup: &Setup<'_>) -> Derivation {
     Derivation::computed(
         "cache tokens",
         format!("{} tokens", significant(plan.cache_tokens(), 6)),
-        if plan.cache_shape.pool.is_some() {
-            "pages of one size, shared out over groups of layers"
-        } else {
-            "cache ÷ bytes per token, in whole blocks"
-        },
+        how_logged(plan),
         vec![room, per_token(plan, setup)],
     )
+}
+
+/// How the engine comes to the tokens that it logs.
+fn how_logged(plan: &MemoryPlan) -> &'static str {
+    let shape = &plan.cache_shape;
+    match (&shape.pool, &shape.split) {
+        (Some(pool), _) if pool.by_requests => {
+            "pages of one size: requests of the longest context that fit × that context"
+        }
+        (Some(_), _) => "pages of one size: blocks ÷ groups of layers × tokens of a block",
+        (_, Some(_)) => "pools apart for windows and for states: tokens of layers without either",
+        _ => "cache ÷ bytes per token, in whole blocks",
+    }
 }
 
 fn budget(plan: &MemoryPlan, setup: &Setup<'_>) -> Derivation {

@@ -5,6 +5,7 @@ mod engines;
 mod explain;
 mod pool;
 mod report;
+mod split;
 mod vllm;
 mod weights;
 
@@ -12,8 +13,9 @@ pub use cache::{CacheGroup, CacheShape, cache_shape, longest_context};
 pub use engines::overheads;
 pub(crate) use engines::sglang_fraction;
 pub use explain::explain;
-pub use pool::Pool;
+pub use pool::{Pool, States};
 pub use report::report;
+pub use split::Split;
 pub use vllm::peak_without_sampling;
 pub use weights::{WeightKind, allocator_slack, published_bytes, weight_kinds, weights_per_rank};
 
@@ -88,6 +90,12 @@ impl MemoryPlan {
     /// Tokens that the cache holds, as the engine reports them.
     pub fn cache_tokens(&self) -> f64 {
         self.cache_shape.reported_tokens(self.cache)
+    }
+
+    /// Tokens that the cache holds in requests of this many. Where layers keep different things, it is
+    /// not what the engine logs: windows and states take less than a whole context in every layer.
+    pub fn held_tokens(&self, tokens: f64) -> f64 {
+        self.cache_shape.held_tokens(self.cache, tokens)
     }
 
     /// Requests of this many tokens that fit at once.

@@ -1,9 +1,12 @@
 //! vLLM's pool for models whose layers keep different things: groups of equally many layers draw
 //! pages of one size.
+//!
+//! The rules are those of `vllm/v1/core/kv_cache_utils.py` and `vllm/v1/kv_cache_interface.py` in
+//! releases 0.9.2 to 0.33.
 
 use super::cache::{CacheGroup, CacheShape};
 use crate::setup::Setup;
-use gpuwise_domain::model::Window;
+use gpuwise_domain::model::{Mixer, Window};
 
 /// The rules of a release by which layers of several kinds share a pool.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -14,10 +17,22 @@ pub struct Pool {
     /// Whether capacity is reported as the requests of the longest context that fit, times that
     /// context (else as blocks shared out over groups).
     pub by_requests: bool,
-    /// Pages of a state: the running one and one for each drafted token.
-    pub state_pages: f64,
-    /// Tokens of a step, which a window keeps beside itself.
-    pub batched_tokens: f64,
+    /// What a request keeps of states.
+    pub states: States,
+    /// Tokens that may be scheduled and not yet done, which a window keeps beside itself.
+    pub in_flight: f64,
+    /// What the block of attention beside states is a multiple of, in tokens.
+    pub alignment: f64,
+}
+
+/// Pages that a request keeps of one layer's state.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum States {
+    /// So many: the running one and one for each drafted token; with prefix caching one more, that
+    /// at the last block's end.
+    Pages(f64),
+    /// One at each block's end, and one for each drafted token.
+    EveryBlock(f64),
 }
 
 /// How a cache lies in pages.
@@ -35,42 +50,41 @@ struct Pages {
 
 impl Pool {
     /// The rules of the setup's release.
-    pub(super) fn of(setup: &Setup<'_>) -> Self {
-        let drafted = setup.draft.map_or(0.0, |draft| f64::from(draft.tokens));
+    pub(super) fn of(setup: &Setup<'_>, block: f64) -> Self {
+        let since = |numbers| setup.engine.at_least(numbers);
+        let padding = match (since([0, 12, 0]), since([0, 18, 0])) {
+            (_, true) => 1.5,
+            (true, false) => 1.25,
+            (false, false) => 1.0,
+        };
+        let batches = if since([0, 26, 0]) { 2.0 } else { 1.0 };
         Self {
-            padding: if setup.engine.at_least([0, 17, 0]) {
-                1.5
-            } else {
-                1.25
-            },
-            by_requests: setup.engine.at_least([0, 21, 0]),
-            state_pages: 1.0 + drafted,
-            batched_tokens: setup.settings.batched_tokens as f64,
+            padding,
+            by_requests: since([0, 21, 0]),
+            states: states(setup),
+            in_flight: batches * setup.settings.batched_tokens as f64,
+            alignment: alignment(setup, block),
         }
     }
 
     fn pages(&self, shape: &CacheShape) -> Option<Pages> {
-        let widest = shape
-            .groups
-            .iter()
-            .map(|g| g.token_bytes)
-            .fold(0.0, f64::max);
-        let state = shape
-            .groups
-            .iter()
-            .map(|g| g.state_bytes)
-            .fold(0.0, f64::max);
+        let largest = |of: fn(&CacheGroup) -> f64| shape.groups.iter().map(of).fold(0.0, f64::max);
+        let widest = largest(CacheGroup::page_token_bytes);
+        let state = largest(|group| {
+            if group.positions > 0.0 {
+                0.0
+            } else {
+                group.state_bytes
+            }
+        });
         if widest <= 0.0 {
             return None;
         }
         // With states the attention block grows until its page holds a state.
-        let block = (libm::ceil(state / widest / shape.block) * shape.block).max(shape.block);
-        let fewest = shape
-            .groups
-            .iter()
-            .map(|g| g.layers)
-            .fold(f64::INFINITY, f64::min);
-        let most = shape.groups.iter().map(|g| g.layers).fold(0.0, f64::max);
+        let block = (libm::ceil(state / widest / self.alignment) * self.alignment).max(shape.block);
+        let layers = shape.groups.iter().map(|g| g.layers);
+        let fewest = layers.clone().fold(f64::INFINITY, f64::min);
+        let most = layers.fold(0.0, f64::max);
         let group_layers = if most < fewest * self.padding {
             most
         } else {
@@ -94,25 +108,34 @@ impl Pool {
     fn request_blocks(&self, shape: &CacheShape, pages: Pages, tokens: f64, reserve: f64) -> f64 {
         let of = |group: &CacheGroup| {
             let repeats = libm::ceil(group.layers / pages.group_layers);
-            if group.token_bytes <= 0.0 {
-                return repeats * self.state_pages;
-            }
-            // Narrower layers hold more tokens in a page of the common size.
-            let block = pages.page / group.token_bytes;
-            let full = libm::ceil(tokens / block);
-            repeats
-                * match group.window {
-                    Window::Full => full,
-                    Window::Sliding(window) => {
-                        let kept = (window.0 as f64 - 1.0 + reserve).min(tokens);
-                        (libm::ceil(kept / block) + 1.0).min(full.max(1.0) + 1.0)
-                    }
-                    Window::Chunked(chunk) => {
-                        libm::ceil((chunk.0 as f64 + reserve).min(tokens) / block)
-                    }
-                }
+            repeats * self.group_blocks(group, pages, tokens, reserve)
         };
         shape.groups.iter().map(of).sum()
+    }
+
+    /// The same of one group of layers.
+    fn group_blocks(&self, group: &CacheGroup, pages: Pages, tokens: f64, reserve: f64) -> f64 {
+        let width = group.page_token_bytes();
+        if width <= 0.0 {
+            return match self.states {
+                States::Pages(pages) => pages,
+                States::EveryBlock(drafted) => libm::ceil(tokens / pages.block) + drafted,
+            };
+        }
+        // Narrower layers hold more tokens in a page of the common size.
+        let block = pages.page / width;
+        if group.positions > 0.0 {
+            return libm::ceil(group.positions / block);
+        }
+        let full = libm::ceil(tokens / block);
+        match group.window {
+            Window::Full => full,
+            Window::Sliding(window) => {
+                let kept = (window.0 as f64 - 1.0 + reserve).min(tokens);
+                (libm::ceil(kept / block) + 1.0).min(full.max(1.0) + 1.0)
+            }
+            Window::Chunked(chunk) => libm::ceil((chunk.0 as f64 + reserve).min(tokens) / block),
+        }
     }
 
     /// Tokens as the engine reports them.
@@ -123,12 +146,8 @@ impl Pool {
         let blocks = libm::floor(bytes / (pages.page * pages.group_layers));
         if self.by_requests {
             let context = shape.max_context.max(1.0);
-            let each = self.request_blocks(
-                shape,
-                pages,
-                context / shape.context_ranks,
-                self.batched_tokens,
-            );
+            let each =
+                self.request_blocks(shape, pages, context / shape.context_ranks, self.in_flight);
             return libm::floor(blocks / each.max(1.0) * context / shape.context_ranks);
         }
         libm::floor(blocks / pages.groups) * pages.block
@@ -146,4 +165,46 @@ impl Pool {
                 .request_blocks(shape, pages, tokens / shape.context_ranks, 0.0)
                 .max(1.0)
     }
+}
+
+/// What a request keeps of states. Prefix caching is on by default for models with states since
+/// 0.28. It keeps a state at every block of Mamba layers until 0.33, elsewhere one beside the
+/// running one.
+fn states(setup: &Setup<'_>) -> States {
+    let drafted = setup.draft.map_or(0.0, |draft| f64::from(draft.tokens));
+    let since = |numbers| setup.engine.at_least(numbers);
+    match (since([0, 28, 0]), since([0, 33, 0])) {
+        (true, false) if MAMBA.contains(&setup.architecture.model_type.as_str()) => {
+            States::EveryBlock(drafted)
+        }
+        (true, _) => States::Pages(2.0 + drafted),
+        (false, _) => States::Pages(1.0 + drafted),
+    }
+}
+
+/// Types of models with Mamba layers beside attention whose states vLLM caches at every block
+/// (`SupportsMambaPrefixCaching` in `vllm/model_executor/models` of 0.28 and 0.30).
+const MAMBA: [&str; 5] = [
+    "nemotron_h",
+    "jamba",
+    "zamba2",
+    "granitemoehybrid",
+    "falcon_h1",
+];
+
+/// What the block of attention beside states is a multiple of: 64 tokens for latent attention; 32
+/// for heads of 256 on compute capability 10.x until 0.20; else the engine's block.
+fn alignment(setup: &Setup<'_>, block: f64) -> f64 {
+    let since = |numbers| setup.engine.at_least(numbers);
+    let any = |of: fn(&Mixer) -> bool| setup.architecture.attention_layers().any(|(_, m)| of(m));
+    let wide = any(|mixer| matches!(mixer, Mixer::Attention { key_dim: 256, .. }));
+    let capability = setup.device.gpu.compute_capability;
+    if since([0, 12, 0]) && any(|mixer| matches!(mixer, Mixer::Latent { .. })) {
+        return block.max(64.0);
+    }
+    let blackwell = capability.is_some_and(|(major, _)| major == 10);
+    if wide && blackwell && since([0, 12, 0]) && !since([0, 20, 0]) {
+        return block.max(32.0);
+    }
+    block
 }

@@ -5,7 +5,7 @@
 //! cache. What changed from release to release stands in `catalogue/engines/vllm.toml`.
 
 use super::{
-    Overhead, Part,
+    Overhead, Part, cache_shape,
     engines::{GIB, part},
     longest_context,
     weights::allocator_slack,
@@ -39,8 +39,10 @@ const PEER_HOST: f64 = 0.12 * GIB;
 /// What the profile counts and no tensor explains since 0.12, as a share of the weights that a rank
 /// holds: fitted on nine logged capacities of 0.15.1 (0.018 to 0.035 of 11 to 53 GiB).
 const UNEXPLAINED: f64 = 0.03;
-/// The estimate of CUDA graphs, as logged for sixteen of them.
+/// The estimate of CUDA graphs, as logged for sixteen of them. What graphs take in the end is as
+/// much for several times as many: the estimate grows with their number, they share what they hold.
 const GRAPHS: f64 = 0.36 * GIB;
+const GRAPHS_LOGGED: f64 = 16.0;
 
 /// What of vLLM's behaviour decides memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -95,6 +97,15 @@ pub(super) fn overheads(setup: &Setup<'_>, visible: f64, weights: f64) -> (f64, 
         ),
         activations(setup, behaviour),
     ];
+    let states = states_beside(setup);
+    if states > 0.0 {
+        parts.push(part(
+            Part::Activations,
+            "states of all sequences",
+            states,
+            "the largest number of sequences × their states, kept beside the cache until 0.10.2",
+        ));
+    }
     if setup.engine.at_least([0, 12, 0]) {
         parts.push(part(
             Part::NonTorch,
@@ -108,17 +119,51 @@ pub(super) fn overheads(setup: &Setup<'_>, visible: f64, weights: f64) -> (f64, 
     // Before 0.20 graphs came out of what the budget leaves; the newer runner does not estimate them.
     let reserved = setup.engine.at_least([0, 20, 0]) && !behaviour.second_runner;
     if !setup.settings.eager {
-        let formula = if reserved {
-            "the engine's estimate, subtracted since 0.20"
+        parts.push(if reserved {
+            let count = captured_graphs(setup);
+            let bytes = GRAPHS * count / GRAPHS_LOGGED;
+            let formula =
+                format!("the engine's estimate for {count} graphs, subtracted since 0.20");
+            part(Part::Graphs, "CUDA graphs", bytes, formula)
         } else {
-            "outside of the budget"
-        };
-        parts.push(Overhead {
-            outside_budget: !reserved,
-            ..part(Part::Graphs, "CUDA graphs", GRAPHS, formula)
+            Overhead {
+                outside_budget: true,
+                ..part(Part::Graphs, "CUDA graphs", GRAPHS, "outside of the budget")
+            }
         });
     }
     (visible * setup.settings.memory_fraction, parts)
+}
+
+/// Graphs that are captured: of pieces of a step for sizes up to twice the sequences, at most 512
+/// tokens (gpt-oss 1,024), and whole decode steps for sizes up to the sequences. Sizes are 1, 2, 4,
+/// then multiples of 8 up to 256, then of 16.
+fn captured_graphs(setup: &Setup<'_>) -> f64 {
+    let sequences = setup.settings.sequences as f64;
+    let most = if setup.architecture.model_type == "gpt_oss" {
+        1024.0
+    } else {
+        512.0
+    };
+    let pieces = (2.0 * sequences).min(most);
+    let sizes = |largest: f64| {
+        let small = [1.0, 2.0, 4.0].iter().filter(|size| **size <= largest);
+        let eights = libm::floor(largest.min(256.0) / 8.0);
+        small.count() as f64 + eights + libm::floor((largest - 256.0).max(0.0) / 16.0)
+    };
+    sizes(pieces) + sizes(pieces.min(sequences))
+}
+
+/// Recurrent states of as many sequences as may run: the first engine, which served such models until
+/// 0.10.2, allocates them in its profile.
+fn states_beside(setup: &Setup<'_>) -> f64 {
+    if setup.engine.at_least([0, 10, 2]) {
+        return 0.0;
+    }
+    let shape = cache_shape(setup);
+    let groups = shape.groups.iter().filter(|group| group.positions <= 0.0);
+    let each: f64 = groups.map(|group| group.layers * group.state_bytes).sum();
+    each * setup.settings.sequences as f64
 }
 
 /// Context, kernels and, where they lie inside of the budget, collectives.
@@ -183,14 +228,19 @@ fn activations(setup: &Setup<'_>, behaviour: Behaviour) -> Overhead {
     let forward = widest_layer(setup, tokens);
     // The first engine merges a multimodal step's embeddings with the text's.
     let towers = &setup.architecture.towers;
-    let merged = if behaviour.first && !towers.is_empty() {
+    let crossed = crosses(setup);
+    let merged = if behaviour.first && !towers.is_empty() && !crossed {
         2.0 * tokens * hidden
     } else {
         0.0
     };
-    let towers = towers
-        .iter()
-        .map(|tower| tower_peak(tower, setup, behaviour));
+    let towers = towers.iter().map(|tower| {
+        if crossed && behaviour.first {
+            tiles_peak(tower, setup)
+        } else {
+            tower_peak(tower, setup, behaviour)
+        }
+    });
     let (mut encoder, mut kept) = (0.0_f64, 0.0_f64);
     for (peak, rest) in towers {
         encoder = encoder.max(peak);
@@ -238,7 +288,8 @@ fn sampled(setup: &Setup<'_>, behaviour: Behaviour) -> f64 {
         .architecture
         .towers
         .iter()
-        .filter_map(|tower| tower.largest_item);
+        .filter_map(|tower| tower.largest_item)
+        .filter(|_| !crosses(setup));
     match items.map(|item| item.0 as f64).reduce(f64::max) {
         Some(item) if behaviour.first => sequences.min(libm::floor(tokens / item)).max(1.0),
         _ => sequences,
@@ -262,6 +313,39 @@ fn layer_activations(layer: &Layer, setup: &Setup<'_>, tokens: f64) -> f64 {
     }
 }
 
+/// Whether layers attend to what a tower makes of images, instead of reading it among their tokens.
+fn crosses(setup: &Setup<'_>) -> bool {
+    let mut runs = setup.architecture.layers.iter();
+    setup.architecture.encoder.is_none() && runs.any(|run| run.layer.cross_attention > 0)
+}
+
+/// The peak of a tower whose output is attended to, in the first engine, and what stays of it beside
+/// the step. Each sequence of the profile brings its largest item, however many tokens a step has
+/// (`vllm/worker/enc_dec_model_runner.py`). All tiles of an item attend to each other under a mask in
+/// 16 bits, in rows padded to eights; outputs of five layers are listed, then stacked
+/// (`vllm/model_executor/models/mllama.py`, 0.7.3).
+fn tiles_peak(tower: &Tower, setup: &Setup<'_>) -> (f64, f64) {
+    const KEPT_LAYERS: f64 = 5.0;
+    let (Some(patches), Some(item)) = (tower.largest_patches, tower.largest_item) else {
+        return (0.0, 0.0);
+    };
+    let tensor = f64::from(setup.layout.tensor.max(1));
+    let items = setup.settings.sequences as f64;
+    let patches = patches as f64;
+    let rows = libm::ceil(patches / 32.0) * 32.0;
+    let mask = 2.0 * rows * rows;
+    let width = (2.0 + 2.0 * KEPT_LAYERS) * tower.hidden as f64 + 2.0 * tower.width as f64 / tensor;
+    let pixels = patches * PIXELS;
+    let embeddings = 2.0 * item.0 as f64 * setup.architecture.hidden as f64;
+    (
+        items * (2.0 * rows * width + mask + pixels),
+        items * (pixels + embeddings),
+    )
+}
+
+/// Bytes of the pixels of a patch of 14 × 14 in three colours, in 16 bits.
+const PIXELS: f64 = 3.0 * 14.0 * 14.0 * 2.0;
+
 /// The peak of a tower on the items that a step may hold, and what stays of it beside the step:
 /// pixels or frames, and embeddings. The newer runner does not profile towers.
 fn tower_peak(tower: &Tower, setup: &Setup<'_>, behaviour: Behaviour) -> (f64, f64) {
@@ -284,8 +368,7 @@ fn tower_peak(tower: &Tower, setup: &Setup<'_>, behaviour: Behaviour) -> (f64, f
     let patches = patches as f64 * items * scale;
     let embeddings = items * item * scale * setup.architecture.hidden as f64 * 2.0;
     let tensor = f64::from(setup.layout.tensor.max(1));
-    // Pixels of a patch of 14 × 14 in three colours, in 16 bits.
-    let pixels = patches * 3.0 * 14.0 * 14.0 * 2.0;
+    let pixels = patches * PIXELS;
     let width = 6.0 * tower.hidden as f64 + 2.0 * tower.width as f64 / tensor;
     (
         2.0 * patches * width + pixels + embeddings,

@@ -349,7 +349,7 @@ pub(crate) fn setup<'a>(
     }
     let setup = Setup {
         architecture: request.architecture,
-        profile: profile_of_engine(&engine),
+        profile: profile_of_engine(&engine, device.gpu),
         engine,
         device,
         layout,

@@ -115,7 +115,7 @@ pub(crate) fn worked(
 /// On what the figures rest.
 pub(crate) fn basis(request: &Request<'_>, evaluated: &Evaluated<'_>) -> Basis {
     let setup = &evaluated.setup;
-    let generation = &setup.device.gpu.generation;
+    let generation = &setup.silicon();
     let fitted = request
         .knowledge
         .was_fitted(setup.engine.kind, generation, &setup.profile);

@@ -84,7 +84,7 @@ pub fn setups<'a>(
     let setup = Setup {
         architecture,
         device,
-        profile: profile_of_engine(&engine),
+        profile: profile_of_engine(&engine, device.gpu),
         engine,
         layout: Layout {
             replicas: 1,

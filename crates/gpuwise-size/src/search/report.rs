@@ -146,7 +146,7 @@ fn derivations(
 fn constants(request: &Request<'_>, feasible: &Feasible<'_>, wanted: &[P]) -> Vec<Derivation> {
     let setup = &feasible.evaluated.setup;
     let constants = request.knowledge.constants(setup.engine.kind);
-    let place = constants.place(&setup.device.gpu.generation, &setup.profile);
+    let place = constants.place(&setup.silicon(), &setup.profile);
     wanted
         .iter()
         .map(|parameter| {

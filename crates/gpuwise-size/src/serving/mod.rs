@@ -71,7 +71,7 @@ pub struct Cycle {
 impl Cycle {
     /// The cycle of a setup.
     pub fn new(setup: &Setup<'_>, shape: Arc<StepShape>, constants: &Constants) -> Self {
-        let place = constants.place(&setup.device.gpu.generation, &setup.profile);
+        let place = constants.place(&setup.silicon(), &setup.profile);
         let get = |parameter| constants.get(parameter, place);
         let (tokens_per_step, drafted) =
             drafting(setup, get(P::UnstatedSpeculation), get(P::SweptSpeculation));

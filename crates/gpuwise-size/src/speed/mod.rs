@@ -5,11 +5,13 @@
 //! precision, attention reads the cache, ranks exchange activations, and kernels cost time each.
 
 mod collective;
+mod local;
 mod rates;
 mod roofline;
 mod step;
 mod work;
 
+pub use local::silicon;
 pub(crate) use rates::matmul_seconds;
 pub use step::{Batch, Peers, StepModel, StepTime};
 pub use work::StepShape;

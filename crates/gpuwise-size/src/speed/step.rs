@@ -2,6 +2,7 @@
 
 use super::{
     collective::Links,
+    local::Local,
     rates::{Rates, computed_rows, prefill_visible},
     roofline::Peaks,
     work::{ExpertWork, LayerWork, Matmul, MixerWork, StepShape},
@@ -110,13 +111,15 @@ pub struct StepModel {
     hidden: f64,
     units: f64,
     eager: bool,
-    stages_overlap: bool,
+    /// Steps of llama.cpp, which are made otherwise.
+    local: Option<Local>,
 }
 
 impl StepModel {
     /// A setup's operators with the constants of its generation and engine profile.
     pub fn new(setup: &Setup<'_>, shape: Arc<StepShape>, constants: &Constants) -> Self {
-        let place = constants.place(&setup.device.gpu.generation, &setup.profile);
+        let kind = setup.engine.kind;
+        let place = constants.place(&setup.silicon(), &setup.profile);
         let rates = Rates::new(setup, constants, place);
         let layout = setup.layout;
         Self {
@@ -128,31 +131,34 @@ impl StepModel {
             hidden: setup.architecture.hidden as f64,
             units: f64::from(setup.device.units().unwrap_or(100)),
             eager: setup.settings.eager,
-            stages_overlap: setup.engine.kind != EngineKind::LlamaCpp,
+            local: (kind == EngineKind::LlamaCpp).then(|| Local::new(setup, constants, place)),
         }
     }
 
     /// Seconds of a step; pipeline stages follow each other with their share of the batch.
     pub fn time(&self, batch: &Batch) -> StepTime {
+        if let Some(local) = &self.local {
+            return local.time(batch);
+        }
         self.in_parts(batch, self.parts())
     }
 
     /// Seconds for `chunks` equal chunks of prompts to pass through all stages: the first passes
     /// them one by one, the others follow it a stage behind. Never faster than the device's peaks.
     pub fn through(&self, batch: &Batch, chunks: f64) -> f64 {
-        let fitted = self.in_parts(batch, 1.0).total() * self.prefill_factor();
-        let one = fitted.max(self.roofline_in_parts(batch, 1.0));
-        if self.stages_overlap {
-            one * (chunks + self.stages() - 1.0) / self.stages()
-        } else {
-            one * chunks
+        let roofline = self.roofline_in_parts(batch, 1.0);
+        let piped = |one: f64| one * (chunks + self.stages() - 1.0) / self.stages();
+        if let Some(local) = &self.local {
+            return local.through(batch, chunks).max(piped(roofline));
         }
+        let fitted = self.in_parts(batch, 1.0).total() * self.prefill_factor();
+        piped(fitted.max(roofline))
     }
 
     /// Engines that keep all stages busy work on a part of the batch in each; llama.cpp passes the
     /// whole batch from stage to stage.
     pub(super) fn parts(&self) -> f64 {
-        if self.stages_overlap {
+        if self.local.is_none() {
             self.stages()
         } else {
             1.0

@@ -221,6 +221,7 @@ pub(super) fn mixer_work(mixer: &Mixer, setup: &Setup<'_>) -> MixerWork {
             value_dim,
             index_dim,
             top_tokens,
+            ..
         } => {
             let heads_here = heads as f64 * piece_share(heads, tensor);
             MixerWork::Attention {

@@ -142,7 +142,7 @@ fn setup<'a>(
     Setup {
         architecture: entry.architecture,
         device: ground.device,
-        profile: profile_of_engine(&ground.engine),
+        profile: profile_of_engine(&ground.engine, ground.device.gpu),
         engine: ground.engine.clone(),
         layout,
         weights: weights.clone(),

@@ -133,7 +133,7 @@ fn tensor_parallel_ranks_pay_for_the_fabric_and_copies_do_not() {
     let setup = Setup {
         architecture: &model,
         device: Device::whole(h100),
-        profile: profile_of_engine(&engine),
+        profile: profile_of_engine(&engine, h100),
         settings: default_settings(&engine, &Device::whole(h100), Layout::tensor(4), None),
         engine,
         layout: Layout::tensor(4),

@@ -27,7 +27,7 @@ fn engine(written: &str) -> Engine {
 }
 
 /// A setup on H100s, as published.
-fn with_setup<R>(
+pub(crate) fn with_setup<R>(
     architecture: &Architecture,
     written: &str,
     layout: Layout,
@@ -50,7 +50,7 @@ fn with_setup<R>(
     })
 }
 
-fn plan_of(name: &str, written: &str, layout: Layout) -> MemoryPlan {
+pub(crate) fn plan_of(name: &str, written: &str, layout: Layout) -> MemoryPlan {
     with_setup(&model(name), written, layout, |setup| plan(&setup))
 }
 
@@ -374,7 +374,7 @@ fn releases_reserve_what_their_profile_takes() {
     assert!(!graphs("vllm 0.19.1") && graphs("vllm 0.20.0"));
 }
 
-fn asked(
+pub(crate) fn asked(
     metric: &str,
     name: &str,
     gpu: &str,
@@ -397,7 +397,7 @@ fn asked(
     }
 }
 
-fn said(question: &Question) -> f64 {
+pub(crate) fn said(question: &Question) -> f64 {
     let answer = predict_memory(question, &model(&question.model), &catalogue());
     answer
         .expect("a metric of memory")

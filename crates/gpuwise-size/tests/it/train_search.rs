@@ -195,6 +195,7 @@ fn brute_force(
                     sharding,
                     offload: choices.offload,
                     compiled: false,
+                    step_in_backward: false,
                 };
                 let (bytes, room) = (toy.bytes(&setup), (toy.usable as u64) as f64);
                 let one = ((bytes * toy.range / room).max(1.0), toy.seconds(&setup));

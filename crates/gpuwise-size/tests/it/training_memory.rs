@@ -36,6 +36,7 @@ fn one_gpu(sequence: u64, micro_batch: u64) -> TrainingSetup {
         sharding: Sharding::None,
         offload: Offload::default(),
         compiled: false,
+        step_in_backward: false,
     }
 }
 

@@ -38,6 +38,7 @@ fn megatron(layout: TrainingLayout, sequence: u64, global_batch: u64) -> Trainin
         sharding: Sharding::Optimizer,
         offload: Offload::default(),
         compiled: false,
+        step_in_backward: false,
     }
 }
 
@@ -465,6 +466,7 @@ fn time_to_a_quality_follows_its_table() {
             gpus,
             batch: Some(batch),
             without_libraries: false,
+            four_bit: None,
         };
         converge(&run, &constants)
     };

@@ -50,6 +50,11 @@ const PLACES: &[Place] = &[
         may_name: &["gpuwise-domain"],
     },
     Place {
+        name: "gpuwise-operators",
+        ring: Ring::Core,
+        may_name: &["gpuwise-domain"],
+    },
+    Place {
         name: "gpuwise-read",
         ring: Ring::Pure,
         may_name: &["gpuwise-domain"],
@@ -100,6 +105,7 @@ const PLACES: &[Place] = &[
         may_name: &[
             "gpuwise-cuda",
             "gpuwise-measure",
+            "gpuwise-operators",
             "gpuwise-store",
             "gpuwise-probe",
             "gpuwise-read",

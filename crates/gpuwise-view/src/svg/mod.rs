@@ -3,6 +3,7 @@
 
 mod bill;
 mod canvas;
+mod efficiency;
 mod fleet;
 mod front;
 mod load;
@@ -13,6 +14,7 @@ mod sizes;
 
 pub use bill::purchases;
 pub use canvas::{Picture, STYLE};
+pub use efficiency::{EfficiencySeries, efficiency};
 pub use fleet::fleet;
 pub use front::front;
 pub use load::load;

@@ -45,6 +45,7 @@ fn setup(layout: TrainingLayout, framework: Framework) -> TrainingSetup {
         sharding: Sharding::Full,
         offload: Offload::default(),
         compiled: false,
+        step_in_backward: false,
     }
 }
 

@@ -22,6 +22,8 @@ pub(crate) struct Compared {
     /// The prediction and its range; `None` where it was refused.
     pub(crate) predicted: Option<(f64, f64, f64)>,
     pub(crate) basis: Option<Basis>,
+    /// Whether it was predicted by constants that were fitted on its own table.
+    pub(crate) in_sample: bool,
 }
 
 /// By what errors are grouped.
@@ -74,6 +76,8 @@ pub(crate) struct Errors {
     /// Share inside the 80 % range, in percent, and the median of high over low.
     pub(crate) inside: f64,
     pub(crate) width: f64,
+    /// Answered questions whose own table the constants were fitted on.
+    pub(crate) in_sample: usize,
 }
 
 /// One question: rows that ask the same, with the geometric mean of their values.
@@ -95,12 +99,14 @@ pub(crate) fn errors<'a>(rows: impl Iterator<Item = &'a Compared>) -> Errors {
     let mut relative = Vec::new();
     let mut widths = Vec::new();
     let (mut bias, mut inside) = (0.0, 0.0);
+    let mut in_sample = 0;
     for (row, measured) in &questions {
         let Some((value, low, high)) = row.predicted else {
             continue;
         };
         relative.push((value - measured).abs() / measured);
         widths.push(high / low);
+        in_sample += usize::from(row.in_sample);
         bias += (value / measured).ln();
         if (low..=high).contains(measured) {
             inside += 1.0;
@@ -121,6 +127,7 @@ pub(crate) fn errors<'a>(rows: impl Iterator<Item = &'a Compared>) -> Errors {
         bias: 100.0 * bias / count,
         inside: 100.0 * inside / count,
         width: median(&mut widths),
+        in_sample,
     }
 }
 
@@ -142,6 +149,7 @@ pub(crate) fn table(rows: &[Compared], by: By) -> Table {
     columns.extend([
         Column::right("questions", "asked"),
         Column::right("answered", "told"),
+        Column::right("in_sample", "in-sample"),
         Column::right("mean_error_percent", "mean %"),
         Column::right("median_error_percent", "median %"),
         Column::right("bias_percent", "bias %"),
@@ -172,6 +180,7 @@ pub(crate) fn table(rows: &[Compared], by: By) -> Table {
         cells.extend([
             Cell::count(errors.questions as u64),
             Cell::count(errors.answered as u64),
+            Cell::count(errors.in_sample as u64),
             figure(errors.mean, 1),
             figure(errors.median, 1),
             figure(errors.bias, 1),
@@ -180,6 +189,6 @@ pub(crate) fn table(rows: &[Compared], by: By) -> Table {
         ]);
         table.push(cells);
     }
-    table.footnote("asked: different questions; told: answered; errors |predicted − measured| / measured; bias: mean ln(predicted / measured); in range: measured values inside the 80 % range");
+    table.footnote("asked: different questions; told: answered; in-sample: told by constants that were fitted on the same table; errors |predicted − measured| / measured; bias: mean ln(predicted / measured); in range: measured values inside the 80 % range");
     table
 }

@@ -30,7 +30,14 @@ pub(super) fn over_training(known: &mut TrainingFacts, added: TrainingFacts) {
     before(&mut known.attention, added.attention);
     before(&mut known.networks, added.networks);
     before(&mut known.errors, added.errors);
+    if !added.sets.is_empty() {
+        // What rows left was left by the constants that go.
+        known.residuals.clear();
+    }
     over(&mut known.sets, added.sets, |a, b| a.name == b.name);
+    over(&mut known.residuals, added.residuals, |a, b| {
+        (&a.rows, &a.gpu) == (&b.rows, &b.gpu)
+    });
     over(&mut known.benchmarks, added.benchmarks, |a, b| {
         a.name == b.name
     });

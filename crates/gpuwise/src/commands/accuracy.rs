@@ -9,8 +9,11 @@ use crate::{
     knowledge, media, output,
     questions::{Asked, Models, answers, models_of, read_tables},
 };
-use gpuwise_size::answer::engine_of;
-use std::path::PathBuf;
+use gpuwise_size::{
+    answer::engine_of,
+    training::refit::{MEMORY_TABLE, TABLES},
+};
+use std::{collections::BTreeSet, path::PathBuf};
 
 /// Flags of `gpuwise accuracy`.
 #[derive(Debug, clap::Args)]
@@ -44,11 +47,13 @@ pub(crate) fn run(context: &Context, flags: &Flags) -> anyhow::Result<Answer> {
         None => {
             let knowledge = knowledge::load(&loaded)?;
             let answers = answers(&asked, &models, &loaded, &knowledge);
+            let fitted = fitted_tables()?;
             asked
                 .iter()
                 .zip(answers)
                 .map(|(row, answer)| {
                     let mut compared = blank(row, &loaded);
+                    compared.in_sample = fitted.contains(&row.source);
                     compared.predicted = answer.estimate.map(|e| (e.value, e.low, e.high));
                     compared.basis = answer.basis;
                     compared
@@ -75,6 +80,16 @@ pub(crate) fn run(context: &Context, flags: &Flags) -> anyhow::Result<Answer> {
         context.output.table(&shown)?;
     }
     Ok(Answer::Yes)
+}
+
+/// Tables that constants were fitted on.
+fn fitted_tables() -> anyhow::Result<BTreeSet<String>> {
+    let sets = knowledge::file()?.set;
+    let served = sets.iter().flat_map(|set| set.sources.keys().cloned());
+    let trained = TABLES.iter().chain([&MEMORY_TABLE]);
+    Ok(served
+        .chain(trained.map(|name| (*name).to_owned()))
+        .collect())
 }
 
 /// How many numbers the predictions rest on.
@@ -105,6 +120,7 @@ fn write_report(
         });
     }
     let answers = answers(asked, models, loaded, &knowledge::fitted()?);
+    let fitted = fitted_tables()?;
     let mut plain = Vec::new();
     let mut refused = Vec::new();
     for (at, (row, answer)) in asked.iter().zip(answers).enumerate() {
@@ -117,6 +133,7 @@ fn write_report(
             {
                 let mut compared = blank(row, loaded);
                 compared.predicted = Some((estimate.value, estimate.low, estimate.high));
+                compared.in_sample = fitted.contains(&row.source);
                 plain.push(compared);
             }
             Some(_) => {}
@@ -148,15 +165,20 @@ fn left_out(
         // Of the few networks of this kind each is a family of its own.
         _ => vec![None; asked.len()],
     };
+    let training = fitting::training_left_out(asked, models, loaded, by);
     Ok(asked
         .iter()
         .zip(predicted)
         .zip(whole)
-        .map(|((row, value), whole)| {
+        .zip(training)
+        .map(|(((row, value), whole), training)| {
             let mut compared = blank(row, loaded);
             compared.predicted = value.map(|value| value.with_range(&knowledge, by));
             if let Some(whole) = whole {
                 whole.put_into(&mut compared, &loaded.media);
+            }
+            if let Some(estimate) = training.and_then(|answer| answer.estimate) {
+                compared.predicted = Some((estimate.value, estimate.low, estimate.high));
             }
             compared
         })
@@ -215,5 +237,6 @@ fn blank(row: &Asked, loaded: &Loaded) -> Compared {
         measured: q.value.unwrap_or(f64::NAN),
         predicted: None,
         basis: None,
+        in_sample: false,
     }
 }

@@ -18,6 +18,7 @@ mod lint;
 mod memory;
 mod models;
 mod offers;
+pub(crate) mod operators;
 mod place;
 mod plan;
 pub(crate) mod predict;
@@ -94,6 +95,7 @@ pub(crate) fn run(arguments: Cli) -> anyhow::Result<Answer> {
         Command::Gpus(flags) => gpus::run(&context, &flags),
         Command::Models(flags) => models::run(&context, &flags),
         Command::Offers(flags) => offers::run(&context, &flags),
+        Command::Operators(command) => operators::run(&context, &command),
         Command::Evidence(flags) => evidence::run(&context, &flags),
         Command::Compare(flags) => compare::run(&context, &flags),
         Command::Predict(flags) => predict::run(&context, &flags),

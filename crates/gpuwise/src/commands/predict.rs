@@ -5,7 +5,7 @@ use crate::{
     catalogue,
     cli::Format,
     knowledge, output,
-    questions::{answers, models_of, read_tables},
+    questions::{answers, models_of, read_rows, with_stated_gpus},
     simulation::{Simulate, simulated},
 };
 use gpuwise_size::answer::Answer;
@@ -24,8 +24,8 @@ pub(crate) struct Flags {
 }
 
 pub(crate) fn run(context: &Context, flags: &Flags) -> anyhow::Result<Exit> {
-    let asked = read_tables(&flags.questions)?;
-    let loaded = catalogue::load(&context.overrides)?;
+    let asked = read_rows(&flags.questions)?;
+    let loaded = with_stated_gpus(&asked, catalogue::load(&context.overrides)?);
     let knowledge = knowledge::load(&loaded)?;
     let models = models_of(&asked, &loaded);
     let answers = answers(&asked, &models, &loaded, &knowledge);

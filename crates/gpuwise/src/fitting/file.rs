@@ -119,6 +119,9 @@ fn constants_of(file: &str, set: &ConstantSet) -> anyhow::Result<Constants> {
     let mut constants = Constants::prior(&as_str(&generations), &as_str(&profiles));
     for (at, info) in PARAMETERS.iter().enumerate() {
         let Some(row) = set.constant.iter().find(|row| row.key == info.key) else {
+            if info.is_local() && set.name != "local" {
+                continue;
+            }
             bail!(
                 "{file}: constant {:?} is missing in set {:?}",
                 info.key,
@@ -175,7 +178,7 @@ fn rounded(value: f64) -> f64 {
 }
 
 /// Constants and ranges as rows of the file.
-pub(crate) fn constant_rows(constants: &Constants) -> Vec<ConstantRow> {
+pub(crate) fn constant_rows(constants: &Constants, set: &str) -> Vec<ConstantRow> {
     let factors = |names: &[String], logs: &[f64]| -> BTreeMap<String, f64> {
         names
             .iter()
@@ -187,6 +190,7 @@ pub(crate) fn constant_rows(constants: &Constants) -> Vec<ConstantRow> {
     PARAMETERS
         .iter()
         .enumerate()
+        .filter(|(_, info)| set == "local" || !info.is_local())
         .map(|(at, info)| ConstantRow {
             key: info.key.into(),
             value: rounded(constants.base[at].exp()),

@@ -5,9 +5,11 @@ mod file;
 mod folds;
 mod parallel;
 mod refit;
+mod training;
 
 pub(crate) use file::{ConstantsFile, read_file, read_knowledge};
 pub(crate) use refit::{LeftOut, left_out, refit};
+pub(crate) use training::training_left_out;
 
 use anchors::{Anchor, read_anchors};
 use folds::{cross_validate, errors_to_ranges};
@@ -19,6 +21,7 @@ use gpuwise_size::{
     fit::{self, Effort, Row, Sample},
     micro,
 };
+use std::borrow::Cow;
 
 /// Steps of a fit from the priors.
 const STEPS: usize = 16;
@@ -45,14 +48,14 @@ pub(crate) struct Material<'a> {
 impl<'a> Material<'a> {
     /// The priors for everything that the rows name.
     pub(crate) fn prior(&self) -> Constants {
-        let mut generations: Vec<&str> = self
+        let mut generations: Vec<Cow<'_, str>> = self
             .samples
             .iter()
-            .map(|s| s.reading.setup.device.gpu.generation.as_str())
+            .map(|s| s.reading.setup.silicon())
             .chain(
                 self.anchors
                     .iter()
-                    .map(|a| a.matmul.device.gpu.generation.as_str()),
+                    .map(|a| a.matmul.device.gpu.generation.as_str().into()),
             )
             .collect();
         generations.sort_unstable();
@@ -67,6 +70,7 @@ impl<'a> Material<'a> {
         }
         profiles.sort_unstable();
         profiles.dedup();
+        let generations: Vec<&str> = generations.iter().map(AsRef::as_ref).collect();
         Constants::prior(&generations, &profiles)
     }
 

@@ -172,7 +172,8 @@ pub(crate) fn left_out(
     Ok(out)
 }
 
-/// Refits both sets of constants with their ranges, as the text of `constants.toml`.
+/// Refits the sets of constants that rows are given for, with their ranges, as the text of
+/// `constants.toml`.
 pub(crate) fn refit(
     asked: &[Asked],
     models: &Models,
@@ -182,6 +183,12 @@ pub(crate) fn refit(
     let mut sets = Vec::new();
     for (name, local) in [("serving", false), ("local", true)] {
         let (material, _) = material(asked, models, loaded, matmuls, local)?;
+        if material.samples.is_empty() {
+            // Nothing was measured of these engines: their constants stay.
+            let shipped = crate::knowledge::file()?.set;
+            sets.extend(shipped.into_iter().filter(|set| set.name == name));
+            continue;
+        }
         sets.push(set(name, &material));
     }
     write(&ConstantsFile { set: sets })
@@ -225,7 +232,7 @@ fn set(name: &str, material: &Material<'_>) -> ConstantSet {
         generations: full.generations.clone(),
         profiles: full.profiles.clone(),
         sources,
-        constant: constant_rows(&full),
+        constant: constant_rows(&full, name),
         range: range_cells(&ranges),
         error,
     }

@@ -204,6 +204,7 @@ fn compared(row: &Asked, value: f64, benchmark: &str) -> Compared {
         measured: question.value.unwrap_or(f64::NAN),
         predicted: Some((value, value, value)),
         basis: None,
+        in_sample: false,
     }
 }
 

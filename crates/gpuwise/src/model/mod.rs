@@ -9,8 +9,10 @@ mod hub;
 mod local;
 mod numbers;
 mod source;
+mod stand_in;
 
 pub(crate) use numbers::Numbers;
+pub(crate) use stand_in::stand_in;
 
 use crate::error::Problem;
 use gpuwise_domain::{engine::EngineKind, model::Architecture};

@@ -74,7 +74,7 @@ fn on_every_gpu(mut check: impl FnMut(&Setup<'_>, &Knowledge, f64)) {
                 architecture: &architecture,
                 device,
                 settings: default_settings(&engine, &device, Layout::SINGLE, None),
-                profile: profile_of_engine(&engine),
+                profile: profile_of_engine(&engine, device.gpu),
                 engine,
                 layout: Layout::tensor(1),
                 weights: Weights::published(&architecture),

@@ -65,6 +65,9 @@ pub(crate) fn simulated(
     // Rows that one run answers are neighbours of one key.
     let mut runs: BTreeMap<String, Vec<usize>> = BTreeMap::new();
     for (at, row) in asked.iter().enumerate() {
+        if row.problem.is_some() {
+            continue;
+        }
         let closed = matches!(row.question.load, Load::InFlight(_));
         if is_dynamic(&row.question) || closed && which == Simulate::Everything {
             runs.entry(key(row)).or_default().push(at);

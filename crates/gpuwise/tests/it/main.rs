@@ -22,6 +22,8 @@ mod hub;
 mod media;
 mod models;
 mod observe;
+mod odd_rows;
+mod operators;
 mod place;
 mod plan;
 #[cfg(feature = "nsight")]

@@ -80,6 +80,9 @@ pub(crate) fn attention(shape: &AttentionShape) -> (Mixer, Vec<Tensor>) {
         value_dim: shape.value_dim,
         window: shape.window,
         shares_cache: shape.shares_cache,
+        index_heads: 0,
+        index_dim: 0,
+        top_tokens: 0,
     };
     let mut tensors = projections(shape);
     tensors.extend(vectors(shape));

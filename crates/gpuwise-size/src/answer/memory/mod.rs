@@ -5,12 +5,17 @@ mod read;
 
 use super::{precision::cache, reading::Refusal};
 use crate::{
-    memory::{MemoryPlan, Part, cache_shape, peak_without_sampling, published_bytes},
+    memory::{CacheShape, MemoryPlan, Part, cache_shape, peak_without_sampling, published_bytes},
     setup::Setup,
 };
 use alloc::{format, string::String};
 use gpuwise_domain::{
-    catalogue::Catalogue, estimate::Basis, layout::Layout, model::Architecture, question::Question,
+    catalogue::Catalogue,
+    engine::EngineKind,
+    estimate::Basis,
+    layout::Layout,
+    model::Architecture,
+    question::{Load, Question},
 };
 use gpuwise_units::significant;
 use ranges::Spread;
@@ -48,6 +53,7 @@ enum Wanted {
     Activations,
     NonTorch,
     TotalPerGpu,
+    PeakPerGpu,
     OutOfMemory,
 }
 
@@ -66,6 +72,7 @@ impl Wanted {
             "activation_peak_per_gpu" => Self::Activations,
             "non_torch_memory_per_gpu" => Self::NonTorch,
             "total_gpu_memory" => Self::TotalPerGpu,
+            "peak_memory_per_gpu" => Self::PeakPerGpu,
             "oom" => Self::OutOfMemory,
             _ => return None,
         })
@@ -75,7 +82,11 @@ impl Wanted {
     const fn needs_gpu(self) -> bool {
         matches!(
             self,
-            Self::CacheTokens | Self::CacheBytes | Self::TotalPerGpu | Self::OutOfMemory
+            Self::CacheTokens
+                | Self::CacheBytes
+                | Self::TotalPerGpu
+                | Self::PeakPerGpu
+                | Self::OutOfMemory
         )
     }
 }
@@ -144,12 +155,12 @@ fn answer(
             let gib = number(question, "kv_cache_memory_per_gpu_gib").ok_or_else(|| {
                 Refusal::Unstated("the row states no kv_cache_memory_per_gpu_gib".into())
             })?;
-            let tokens = plan.cache_shape.reported_tokens(gib * GIB);
-            say(
-                tokens,
-                ranges::given(&plan.cache_shape),
-                "stated bytes ÷ bytes per token",
-            )
+            let logged = logged(&read, &plan.cache_shape);
+            let spread = ranges::given(&plan.cache_shape);
+            let what = logged.say("stated bytes ÷ bytes per token");
+            let mut answer = say(logged.tokens(gib * GIB), spread, &what);
+            answer.high = answer.high.max(logged.most(gib * GIB));
+            answer
         }
         Wanted::CacheTokens | Wanted::CacheBytes => cache_left(wanted, question, &read, &plan),
         Wanted::WeightsPerGpu => {
@@ -177,8 +188,87 @@ fn answer(
             say(plan.overhead(Part::NonTorch), ranges::NON_TORCH, what)
         }
         Wanted::TotalPerGpu => say(plan.visible, ranges::VISIBLE, "memory that a program sees"),
+        Wanted::PeakPerGpu => {
+            let (bytes, spread, what) = peak(question, setup, &plan);
+            say(bytes, spread, &what)
+        }
         Wanted::OutOfMemory => out_of_memory(question, &read, &plan),
     })
+}
+
+/// The most that a GPU holds while it serves. Engines that reserve their cache fill the share of
+/// memory that they are given; the others hold weights, buffers and what the requests in flight keep.
+fn peak(question: &Question, setup: &Setup<'_>, plan: &MemoryPlan) -> (f64, Spread, String) {
+    let reserves = matches!(
+        setup.engine.kind,
+        EngineKind::Vllm | EngineKind::Sglang | EngineKind::TensorRtLlm
+    );
+    if reserves {
+        let graphs = plan.overheads.iter();
+        let graphs = graphs.filter(|part| part.outside_budget && part.kind == Part::Graphs);
+        let graphs: f64 = graphs.map(|part| part.bytes).sum();
+        let bytes = (plan.budget + graphs).min(plan.visible);
+        let what =
+            "the engine fills the share of memory that it is given, and keeps graphs beside it";
+        return (bytes, ranges::RESERVED, what.into());
+    }
+    let tokens = context(question, setup);
+    let requests = match question.load {
+        Load::InFlight(requests) => requests.max(1.0),
+        _ => 1.0,
+    };
+    let inside = plan.overheads.iter().filter(|part| !part.outside_budget);
+    let inside: f64 = inside.map(|part| part.bytes).sum();
+    let cached = requests * plan.cache_shape.sequence_bytes(tokens);
+    let what = format!(
+        "weights, buffers and {} of {tokens} tokens",
+        if requests > 1.0 {
+            format!("{requests} requests")
+        } else {
+            "one request".into()
+        }
+    );
+    let bytes = (plan.weight_bytes() + inside + cached).min(plan.visible);
+    (bytes, ranges::GROWN, what)
+}
+
+/// How an engine logs the tokens of its cache.
+struct Logged<'a> {
+    /// The cache as the release logs it.
+    shape: &'a CacheShape,
+    /// The same as releases before 0.21 do, where the row states no release.
+    earlier: Option<CacheShape>,
+}
+
+/// Where a row states no release of vLLM, its log may have either form for models whose layers keep
+/// different things: the one that most releases have, and the lower, is told.
+fn logged<'a>(read: &Read<'_>, shape: &'a CacheShape) -> Logged<'a> {
+    let unstated = read.setup.engine.release.is_none();
+    let earlier = shape.reported_by_groups().filter(|_| unstated);
+    Logged { shape, earlier }
+}
+
+impl Logged<'_> {
+    fn tokens(&self, bytes: f64) -> f64 {
+        let least = |shape: &CacheShape| shape.reported_tokens(bytes).min(self.most(bytes));
+        self.earlier.as_ref().map_or(self.most(bytes), least)
+    }
+
+    /// By the release's own form.
+    fn most(&self, bytes: f64) -> f64 {
+        self.shape.reported_tokens(bytes)
+    }
+
+    /// What is said of the figure, and of the form it has.
+    fn say(&self, what: &str) -> String {
+        match self.earlier {
+            Some(_) => format!(
+                "{what}; as releases before 0.21 log it, blocks ÷ groups of layers (no release is stated; later ones log \
+                 the requests of the longest context that fit, up to the range's end)"
+            ),
+            None => what.into(),
+        }
+    }
 }
 
 /// Bytes or tokens that a profile leaves to the cache. What the profile may find more or less is a
@@ -190,8 +280,9 @@ fn cache_left(
     plan: &MemoryPlan,
 ) -> MemoryAnswer {
     let (below, above) = ranges::left(read);
+    let logged = logged(read, &plan.cache_shape);
     let figure = |bytes: f64| match wanted {
-        Wanted::CacheTokens => plan.cache_shape.reported_tokens(bytes.max(0.0)),
+        Wanted::CacheTokens => logged.tokens(bytes.max(0.0)),
         _ => bytes.max(0.0),
     };
     let spread = Spread {
@@ -215,6 +306,11 @@ fn cache_left(
     let scale = read::scale(&question.unit);
     answer.low = figure(left - below * plan.budget) / scale;
     answer.high = figure(left + above * plan.budget) / scale;
+    if wanted == Wanted::CacheTokens {
+        let most = logged.most((left + above * plan.budget).max(0.0));
+        answer.high = answer.high.max(most);
+        answer.reason = logged.say(&answer.reason);
+    }
     // The first engine's ranks log what each has; the smallest decides the tokens.
     if wanted == Wanted::CacheBytes
         && let Some(other) = peak_without_sampling(&read.setup)

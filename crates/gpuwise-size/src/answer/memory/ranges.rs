@@ -33,6 +33,11 @@ pub(super) const FILE: Spread = spread(0.998, 1.004, Basis::Exact);
 pub(super) const NON_TORCH: Spread = spread(0.4, 2.2, Basis::Calibrated);
 /// Memory that a program sees, by driver.
 pub(super) const VISIBLE: Spread = spread(0.995, 1.005, Basis::Exact);
+/// What an engine that reserves its cache holds at most: no log of it was seen. Contexts and libraries
+/// lie beside its share, and graphs may take several times our figure.
+pub(super) const RESERVED: Spread = spread(0.97, 1.05, Basis::Extrapolated);
+/// What an engine holds whose cache grows with requests: no log of it was seen.
+pub(super) const GROWN: Spread = spread(0.85, 1.25, Basis::Extrapolated);
 /// Share of memory within which a run may fit or not.
 pub(super) const FITS: f64 = 0.07;
 

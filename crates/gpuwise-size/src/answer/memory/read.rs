@@ -150,7 +150,7 @@ pub(super) fn read<'a>(
         cache: cache_format(question, architecture, &weights, &engine),
         weights,
         settings: settings(question, &engine, &device, layout),
-        profile: profile_of(&engine, question),
+        profile: profile_of(&engine, device.gpu, question),
         layout,
         engine,
         draft: draft(question),

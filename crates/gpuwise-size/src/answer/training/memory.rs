@@ -91,7 +91,7 @@ fn answer(
             } else {
                 rank.reserved
             };
-            let estimate = within_allocator(rank, figure);
+            let estimate = within_allocator(rank, figure, reading.setup.framework);
             let what = if reading.packed || share >= 1.0 {
                 "the fullest rank's highest phase".to_string()
             } else {
@@ -105,13 +105,21 @@ fn answer(
     }
 }
 
-/// What PyTorch's allocator counts: all but the driver's context.
-fn within_allocator(rank: &RankMemory, figure: Estimate) -> Estimate {
-    let context = rank
+/// What PyTorch's allocator counts: all but the driver's context, and but NCCL's own buffers where
+/// these are all that communication holds (`DeepSpeed`'s buckets are the allocator's).
+fn within_allocator(rank: &RankMemory, figure: Estimate, framework: Framework) -> Estimate {
+    let zero = framework == Framework::HuggingFace;
+    let outside = |cause: &MemoryCause| match cause {
+        MemoryCause::Context => true,
+        MemoryCause::Communication => !zero,
+        _ => false,
+    };
+    let context: f64 = rank
         .causes
         .iter()
-        .find(|(cause, _)| *cause == MemoryCause::Context)
-        .map_or(0.0, |(_, bytes)| bytes.as_f64());
+        .filter(|(cause, _)| outside(cause))
+        .map(|(_, bytes)| bytes.as_f64())
+        .sum();
     Estimate {
         value: figure.value - context,
         low: figure.low - context,
@@ -126,8 +134,13 @@ fn said(
     bytes: Estimate,
     what: &str,
 ) -> Answer {
-    // Where GB are what PEFT's own scripts print, they count in powers of two.
-    let published = reading.setup.framework == Framework::HuggingFace && question.engine == "peft";
+    // Where GB are what PEFT's, torchtune's and torchtitan's own scripts print, they count in powers
+    // of two.
+    let published = match reading.setup.framework {
+        Framework::Torchtune | Framework::Torchtitan => true,
+        Framework::HuggingFace => question.engine == "peft",
+        Framework::PyTorch | Framework::Megatron => false,
+    };
     let scale = match question.unit.as_str() {
         "GB" if published => 1.0 / 1073741824.0,
         "GB" => 1e-9,

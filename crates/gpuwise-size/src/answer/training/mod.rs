@@ -2,16 +2,22 @@
 
 mod memory;
 mod read;
+mod recipes;
 mod speed;
 
 pub use memory::about_training_memory;
-pub use speed::about_training_time;
+pub use speed::{about_training_time, four_bit_rate};
 
 use super::reading::Refusal;
+use crate::training::time::TrainingSystem;
 use alloc::{borrow::Cow, string::String, vec::Vec};
 use gpuwise_domain::{
-    catalogue::Catalogue, gpu::Gpu, model::Architecture, question::Question,
-    training::TrainingSetup,
+    catalogue::Catalogue,
+    gpu::Gpu,
+    model::Architecture,
+    question::Question,
+    training::{Framework, TrainingSetup},
+    training_facts::TrainingFacts,
 };
 
 /// What is asked of a training run.
@@ -19,6 +25,8 @@ use gpuwise_domain::{
 pub enum TrainingWanted {
     /// Tokens a second and GPU.
     TokensPerSecondPerGpu,
+    /// Tokens a second of all GPUs.
+    TokensPerSecond,
     /// Model FLOP/s of one GPU.
     ModelFlopsPerGpu,
     /// Share of the peak by the model's own work, in percent.
@@ -35,6 +43,8 @@ pub enum TrainingWanted {
     ReservedTail,
     /// The most that the run's tensors took of the GPU.
     PeakOfTensors,
+    /// The most that the allocator held of the GPU, in use or not.
+    PeakReserved,
     /// Host memory.
     Host,
     /// Whether it ends out of memory.
@@ -50,14 +60,29 @@ impl TrainingWanted {
     pub fn of(question: &Question) -> Option<Self> {
         Some(match question.metric.as_str() {
             "train_tokens_per_s_per_gpu" => Self::TokensPerSecondPerGpu,
+            // The unit says of how many GPUs.
+            "train_tokens_per_s" if question.unit.to_ascii_lowercase().contains("gpu") => {
+                Self::TokensPerSecondPerGpu
+            }
+            "train_tokens_per_s" => Self::TokensPerSecond,
+            "total_throughput" if recipes::is_training(question) => Self::TokensPerSecond,
             "train_model_tflops_per_gpu" => Self::ModelFlopsPerGpu,
             "mfu" => Self::Mfu,
             "hfu" => Self::Hfu,
             "microbatch_fits" => Self::MicroBatchFits,
             "accelerator_memory_max" => Self::Peak,
+            // torchtitan prints what is reserved, torchtune what is in use.
+            "peak_memory_per_gpu" if recipes::framework(question) == Framework::Torchtitan => {
+                Self::PeakReserved
+            }
+            "peak_memory_reserved" => Self::PeakReserved,
+            "peak_memory_per_gpu"
+            | "peak_memory_active"
+            | "peak_memory_alloc"
+            | "peak_memory_allocated"
+            | "peak_gpu_memory" => Self::PeakOfTensors,
             "accelerator_memory_reserved_avg" => Self::ReservedMean,
             "accelerator_memory_reserved_p99" => Self::ReservedTail,
-            "peak_gpu_memory" => Self::PeakOfTensors,
             "cpu_memory" if question.extra("method").is_some() => Self::Host,
             "oom" if question.extra("method").is_some() => Self::OutOfMemory,
             "time_to_train_olympic_mean" => Self::TimeToTrain,
@@ -75,6 +100,7 @@ impl TrainingWanted {
                 | Self::ReservedMean
                 | Self::ReservedTail
                 | Self::PeakOfTensors
+                | Self::PeakReserved
                 | Self::Host
                 | Self::OutOfMemory
         )
@@ -97,8 +123,20 @@ pub struct TrainingReading<'a> {
     /// Whether every step is as long as the longest (`false`: texts of different lengths, of which
     /// `sequence` is the bound).
     pub packed: bool,
+    /// Whether every expert takes a fixed number of tokens and drops what is beyond it: nothing is
+    /// counted on the host, and graphs can be captured.
+    pub fixed_shapes: bool,
     /// Readings applied, in words.
     pub notes: Vec<String>,
+}
+
+impl TrainingReading<'_> {
+    /// What the row runs on: its GPU in the servers that it usually comes in.
+    pub fn system(&self, facts: &TrainingFacts) -> TrainingSystem {
+        let mut system = TrainingSystem::usual(self.gpu, facts);
+        system.captured |= self.fixed_shapes;
+        system
+    }
 }
 
 /// Which choices a row states.

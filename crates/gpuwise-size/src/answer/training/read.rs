@@ -1,6 +1,9 @@
 //! From the cells of a row to a training setup.
 
-use super::{Stated, TrainingReading, TrainingWanted};
+use super::{
+    Stated, TrainingReading, TrainingWanted,
+    recipes::{CONVERSATIONS, Techniques, framework, named_recipe, usual},
+};
 use crate::{
     answer::reading::Refusal,
     training::memory::{adapter_named, adapters_like},
@@ -17,8 +20,8 @@ use gpuwise_domain::{
     model::{Architecture, Role, Split, Tensor},
     question::{Load, Question},
     training::{
-        Adapter, AdapterKind, BaseStorage, Framework, LossKernel, Method, Offload, Optimizer,
-        Recipe, Recompute, Sharding, TrainingLayout, TrainingSetup,
+        Adapter, AdapterKind, BaseStorage, Framework, Method, Offload, Optimizer, Recipe,
+        Recompute, Sharding, TrainingLayout, TrainingSetup,
     },
 };
 use gpuwise_units::Tokens;
@@ -29,6 +32,9 @@ const EXAMPLE: (u64, u64) = (8, 64);
 
 /// Sequence length of published pre-training runs that state none.
 const USUAL_SEQUENCE: u64 = 4096;
+
+/// The same of torchtitan's configurations of Llama 3.
+const TORCHTITAN_SEQUENCE: u64 = 8192;
 
 pub(super) fn read<'a>(
     question: &Question,
@@ -45,17 +51,25 @@ pub(super) fn read<'a>(
     let mut notes = Vec::new();
     let mut stated = Stated::default();
     let framework = framework(question);
-    let (layout, sharding) = layout(question, architecture, framework, &mut stated)?;
+    let techniques = Techniques::of(question);
+    let (layout, sharding) = layout(
+        question,
+        architecture,
+        (framework, &techniques),
+        &mut stated,
+    )?;
     let method = trained(question, architecture, gpu, (&layout, sharding), &mut notes)?;
-    let recipe = recipe(question, framework, &mut stated, &mut notes);
+    let recipe = recipe(question, (framework, &techniques), &mut stated, &mut notes);
     let (sequence, micro_batch, global_batch) = batch(
         question,
-        wanted,
-        framework,
+        (wanted, framework, &techniques),
         &layout,
         &mut stated,
         &mut notes,
     );
+    let compiled = flag(question, "compile") || techniques.any(&["compile"]);
+    let ranks = (framework, layout.gpus() as u32);
+    let usual = usual(ranks, architecture, &method, &techniques, compiled);
     let fine_tuning = framework == Framework::HuggingFace;
     let offloaded = flag(question, "cpu_offload")
         || question
@@ -64,13 +78,9 @@ pub(super) fn read<'a>(
     let setup = TrainingSetup {
         method,
         recipe,
-        optimizer: optimizer(question),
-        recompute: recompute(question, &mut stated),
-        loss: match framework {
-            Framework::HuggingFace => LossKernel::Eager,
-            Framework::PyTorch => LossKernel::Fused,
-            Framework::Megatron => LossKernel::VocabularyParallel,
-        },
+        optimizer: optimizer(question).unwrap_or(usual.optimizer),
+        recompute: recompute(question, &mut stated).unwrap_or(usual.recompute),
+        loss: usual.loss,
         framework,
         sequence: Tokens(sequence),
         micro_batch,
@@ -80,17 +90,16 @@ pub(super) fn read<'a>(
         offload: Offload {
             optimizer: offloaded,
             parameters: offloaded,
-            activations: false,
+            activations: techniques.any(&["activationoffload"]),
         },
-        compiled: flag(question, "compile")
-            || question
-                .extra("techniques")
-                .is_some_and(|t| t.contains("compile")),
+        compiled,
+        step_in_backward: usual.step_in_backward,
     };
     Ok(TrainingReading {
         architecture: as_trained(question, architecture, sequence),
         gpu,
         packed: !fine_tuning,
+        fixed_shapes: run_together(&question.model).contains("tokendrop"),
         setup,
         wanted,
         stated,
@@ -130,25 +139,17 @@ fn as_trained<'a>(
     Cow::Owned(trained)
 }
 
-fn framework(question: &Question) -> Framework {
-    let engine = question.engine.to_ascii_lowercase();
-    let names = |words: &[&str]| words.iter().any(|word| engine.contains(word));
-    if names(&["megatron", "nemo"]) {
-        Framework::Megatron
-    } else if names(&["peft", "transformers", "deepspeed", "accelerate"]) {
-        Framework::HuggingFace
-    } else if names(&["foundry", "composer", "torchtune", "torchtitan", "pytorch"]) {
-        Framework::PyTorch
-    } else if question.extra("method").is_some() {
-        Framework::HuggingFace
-    } else {
-        Framework::Megatron
-    }
-}
-
 fn method(question: &Question, notes: &mut Vec<String>) -> Result<Method, Refusal> {
-    let written = question.extra("method").unwrap_or_default();
-    let name = written.split('+').next().unwrap_or_default().trim();
+    let techniques = Techniques::of(question);
+    let written = question
+        .extra("method")
+        .or(techniques.method())
+        .unwrap_or_default();
+    let name = written
+        .split(['+', ',', '('])
+        .next()
+        .unwrap_or_default()
+        .trim();
     let folded = run_together(name);
     let lora_benchmark = question
         .extra("benchmark")
@@ -173,15 +174,7 @@ fn method(question: &Question, notes: &mut Vec<String>) -> Result<Method, Refusa
         rank: number(question, "r")
             .map(|rank| rank as u32)
             .or(lora_benchmark.then_some(16)),
-        modules: question
-            .extra("target_modules")
-            .map(|list| {
-                list.split([',', '|', ' '])
-                    .filter(|m| !m.is_empty())
-                    .map(String::from)
-                    .collect()
-            })
-            .unwrap_or_default(),
+        modules: modules(question, kind),
         trainable: number(question, "trainable").map(|count| count as u64),
         base: match question.precision.to_ascii_lowercase().as_str() {
             "nf4" | "int4" | "4bit" => BaseStorage::Nf4 { double: true },
@@ -193,6 +186,23 @@ fn method(question: &Question, notes: &mut Vec<String>) -> Result<Method, Refusa
             _ => BaseStorage::SixteenBit,
         },
     }))
+}
+
+/// Modules that the row names; else those of torchtune's recipes, or none: the method's usual ones.
+fn modules(question: &Question, kind: AdapterKind) -> Vec<String> {
+    let low_rank = matches!(kind, AdapterKind::Lora | AdapterKind::Dora);
+    let usual = if low_rank && framework(question) == Framework::Torchtune {
+        "q_proj v_proj o_proj gate_proj up_proj down_proj"
+    } else {
+        ""
+    };
+    question
+        .extra("target_modules")
+        .unwrap_or(usual)
+        .split([',', '|', ' '])
+        .filter(|name| !name.is_empty())
+        .map(String::from)
+        .collect()
 }
 
 /// What is trained; LoRA where a row says nothing and every weight's states would not fit.
@@ -245,9 +255,10 @@ fn usual_adapter() -> Method {
     })
 }
 
-fn optimizer(question: &Question) -> Optimizer {
-    let name = run_together(question.extra("optimizer").unwrap_or_default());
-    match name.as_str() {
+/// What the row names; `None` where it names none.
+fn optimizer(question: &Question) -> Option<Optimizer> {
+    let name = run_together(question.extra("optimizer")?);
+    Some(match name.as_str() {
         "adamw8bit" | "adam8bit" => Optimizer::AdamW8bit,
         "pagedadamw" | "pagedadamw32bit" => Optimizer::PagedAdamW,
         "pagedadamw8bit" => Optimizer::PagedAdamW8bit,
@@ -256,30 +267,34 @@ fn optimizer(question: &Question) -> Optimizer {
         "lion" => Optimizer::Lion,
         "sgd" => Optimizer::Sgd,
         _ => Optimizer::AdamW,
-    }
+    })
 }
 
-fn recompute(question: &Question, stated: &mut Stated) -> Recompute {
-    let asked = ["act_ckpt", "grad_ckpt", "recompute"]
+/// What the row states; `None` where it does not.
+fn recompute(question: &Question, stated: &mut Stated) -> Option<Recompute> {
+    let asked = ["act_ckpt", "grad_ckpt", "recompute", "ac"]
         .iter()
         .find_map(|key| question.extra(key));
     stated.recompute = asked.is_some();
-    match asked.map(str::to_ascii_lowercase).as_deref() {
-        Some("true" | "full" | "1") => Recompute::Full,
-        Some("selective") => Recompute::Selective,
+    Some(match asked?.to_ascii_lowercase().as_str() {
+        "true" | "full" | "1" => Recompute::Full,
+        "selective" | "op" => Recompute::Selective,
         _ => Recompute::None,
-    }
+    })
 }
 
 fn recipe(
     question: &Question,
-    framework: Framework,
+    (framework, techniques): (Framework, &Techniques),
     stated: &mut Stated,
     notes: &mut Vec<String>,
 ) -> Recipe {
     let written = question.precision.to_ascii_lowercase();
     stated.recipe = !written.is_empty();
-    let fine_tuning = framework == Framework::HuggingFace;
+    let fine_tuning = matches!(framework, Framework::HuggingFace | Framework::Torchtune);
+    if let Some(named) = named_recipe(techniques) {
+        return named;
+    }
     match written.as_str() {
         "nvfp4" | "fp4" => Recipe::Nvfp4,
         "mxfp8" | "fp8-mx" | "fp8-sc" | "fp8-block" => Recipe::Fp8Block,
@@ -287,6 +302,8 @@ fn recipe(
         "fp32" | "float32" => Recipe::Fp32,
         "tf32" => Recipe::Tf32,
         "bfloat16" | "bf16" | "float16" | "fp16" if fine_tuning => Recipe::PureBf16,
+        // torchtune's recipes set BF16 for everything.
+        "" if framework == Framework::Torchtune => Recipe::PureBf16,
         "" if fine_tuning => {
             notes
                 .push("precision not stated: read as FP32, in which such models are loaded".into());
@@ -307,14 +324,21 @@ fn recipe(
 fn layout(
     question: &Question,
     architecture: &Architecture,
-    framework: Framework,
+    (framework, techniques): (Framework, &Techniques),
     stated: &mut Stated,
 ) -> Result<(TrainingLayout, Sharding), Refusal> {
     let count = |key: &str| number(question, key).map_or(1, |n| (n as u32).max(1));
     let gpus = question.gpus.unwrap_or(1).max(1);
-    let tensor = question.tensor.unwrap_or(1).max(1);
-    let pipeline = question.pipeline.unwrap_or(1).max(1);
+    // What a cell states counts before what a technique names.
+    let degree = |stated: Option<u32>, kind: &str, left: u32| {
+        let stated = stated.filter(|degree| *degree > 1);
+        stated.unwrap_or_else(|| techniques.degree(kind, left))
+    };
+    let tensor = degree(question.tensor, "tp", gpus);
+    let pipeline = degree(question.pipeline, "pp", gpus / tensor);
+    let left = gpus / tensor.saturating_mul(pipeline).max(1);
     let context = count("CP").max(count("cp")).max(context_left(question));
+    let context = degree(Some(context), "cp", left);
     stated.layout = question.tensor.is_some() || question.pipeline.is_some() || gpus == 1;
     let one = u64::from(tensor) * u64::from(pipeline) * u64::from(context);
     if one > u64::from(gpus) || !u64::from(gpus).is_multiple_of(one) {
@@ -332,7 +356,9 @@ fn layout(
     let layout = TrainingLayout {
         tensor,
         pipeline,
-        interleave: if pipeline > 1 && question.extra.is_empty() {
+        interleave: if pipeline > 1
+            && (question.extra.is_empty() || question.extra("VP") == Some("n/a"))
+        {
             // Tables that state no schedule give each layer a stage of its own.
             (architecture.layer_count() as u32 / pipeline).max(1)
         } else {
@@ -341,7 +367,8 @@ fn layout(
         context,
         expert: count("EP"),
         data,
-        sequence_parallel: framework == Framework::Megatron && tensor > 1,
+        sequence_parallel: tensor > 1
+            && matches!(framework, Framework::Megatron | Framework::Torchtitan),
     };
     let written = run_together(question.extra("sharding").unwrap_or_default());
     stated.sharding = !written.is_empty() || question.extra("FSDP").is_some();
@@ -355,7 +382,9 @@ fn layout(
             (Framework::Megatron, group) if group > 1 && group < data => Sharding::Hybrid { group },
             (Framework::Megatron, group) if group > 1 => Sharding::Full,
             (Framework::Megatron, _) => Sharding::Optimizer,
-            _ if data > 1 => Sharding::Full,
+            _ if techniques.any(&["hsdp"]) && data > 8 => Sharding::Hybrid { group: 8 },
+            _ if techniques.any(&["ddp"]) => Sharding::None,
+            _ if u64::from(data) * u64::from(context) > 1 => Sharding::Full,
             _ => Sharding::None,
         },
     };
@@ -385,35 +414,46 @@ fn context_left(question: &Question) -> u32 {
 /// Tokens of a sequence, sequences of a micro-batch, sequences of a step.
 fn batch(
     question: &Question,
-    wanted: TrainingWanted,
-    framework: Framework,
+    (wanted, framework, techniques): (TrainingWanted, Framework, &Techniques),
     layout: &TrainingLayout,
     stated: &mut Stated,
     notes: &mut Vec<String>,
 ) -> (u64, u64, u64) {
-    let fine_tuning = framework == Framework::HuggingFace;
-    let sequence = question.input.filter(|tokens| *tokens >= 1.0);
+    let fine_tuning = matches!(framework, Framework::HuggingFace | Framework::Torchtune);
+    let (example, whose) = match framework {
+        Framework::Torchtune => (CONVERSATIONS, "Alpaca's, which torchtune's recipes take"),
+        _ => (EXAMPLE, "in PEFT's examples"),
+    };
+    let packed = techniques.any(&["pack"]) || flag(question, "packed");
+    let sequence = question
+        .input
+        .filter(|tokens| *tokens >= 1.0)
+        // A baseline packs nothing, whatever its bound.
+        .filter(|_| framework != Framework::Torchtune || packed || !techniques.whole);
     let global = match question.load {
         Load::InFlight(sequences) => Some((sequences as u64).max(1)),
         _ => None,
     };
     if sequence.is_none() && fine_tuning {
         notes.push(format!(
-            "sequences not stated: read as {} of {} tokens, as in PEFT's examples",
-            EXAMPLE.0, EXAMPLE.1
+            "sequences not stated: read as {} of {} tokens, as {whose}",
+            example.0, example.1
         ));
     }
     let sequence = sequence.map_or(
-        if fine_tuning {
-            EXAMPLE.1
-        } else {
-            USUAL_SEQUENCE
+        match framework {
+            _ if fine_tuning => example.1,
+            Framework::Torchtitan => TORCHTITAN_SEQUENCE,
+            _ => USUAL_SEQUENCE,
         },
         |t| t as u64,
     );
     let ranks = u64::from(layout.data);
+    let own = matches!(framework, Framework::Torchtune | Framework::Torchtitan);
+    // A batch of fewer sequences than ranks is that of one rank.
+    let global = global.map(|all| if own && all < ranks { all * ranks } else { all });
     let global = global.unwrap_or(if fine_tuning {
-        EXAMPLE.0 * ranks
+        example.0 * ranks
     } else {
         ranks
     });
@@ -430,7 +470,13 @@ fn batch(
                 .max(1);
             (global / (ranks * steps)).max(1)
         }
+        (None, _) if own => (global / ranks).max(1),
         _ => 1,
+    };
+    let global = if own {
+        global.max(ranks * micro)
+    } else {
+        global
     };
     (sequence, micro, global)
 }

@@ -24,6 +24,8 @@ pub(super) struct Kept {
     pub(super) fixed: f64,
     /// Bytes a token of its input, which full recomputation keeps alone.
     pub(super) input: f64,
+    /// Bytes a token that selective recomputation keeps, and whatever the tokens.
+    pub(super) selected: (f64, f64),
 }
 
 impl Kept {
@@ -31,7 +33,8 @@ impl Kept {
     pub(super) fn staying(&self, recompute: Recompute, tokens: f64) -> f64 {
         match recompute {
             Recompute::Full => self.input * tokens,
-            Recompute::None | Recompute::Selective => self.token * tokens + self.fixed,
+            Recompute::Selective => self.selected.0 * tokens + self.selected.1,
+            Recompute::None => self.token * tokens + self.fixed,
         }
     }
 
@@ -39,7 +42,10 @@ impl Kept {
     pub(super) fn again(&self, recompute: Recompute, tokens: f64) -> f64 {
         match recompute {
             Recompute::Full => self.token * tokens + self.fixed,
-            Recompute::None | Recompute::Selective => 0.0,
+            Recompute::Selective => {
+                (self.token - self.selected.0) * tokens + self.fixed - self.selected.1
+            }
+            Recompute::None => 0.0,
         }
     }
 }
@@ -54,6 +60,8 @@ struct Rules {
     trained: bool,
     /// Ranks over which norms and residuals are divided.
     residual: f64,
+    /// Whether a compiler computes again what is not a matmul or attention, from what is kept.
+    compiled: bool,
 }
 
 /// What a layer keeps on one rank, for each token of its own sequence (tokens of other context
@@ -69,6 +77,8 @@ pub(super) fn kept(
         element: element(setup.recipe),
         // Transformer Engine keeps inputs as they were multiplied.
         input: match setup.recipe {
+            // torchao keeps inputs as they came.
+            recipe if setup.framework == Framework::Torchtitan => element(recipe),
             Recipe::Fp8 | Recipe::Fp8Block | Recipe::Nvfp4 => 1.0,
             recipe => element(recipe),
         },
@@ -79,6 +89,7 @@ pub(super) fn kept(
         } else {
             1.0
         },
+        compiled: setup.compiled && setup.framework != Framework::Megatron,
     };
     let hidden = architecture.hidden as f64;
     let mut token = rules.norms(architecture, layer) / rules.residual
@@ -88,11 +99,22 @@ pub(super) fn kept(
         // Query and output of its own tokens; keys and values of the encoder's.
         token += 4.0 * rules.element * layer.cross_attention as f64 / tensor;
     }
-    let (more, fixed) = adapter.map_or((0.0, 0.0), |a| a.kept(architecture, layer, rules.element));
+    let (more, fixed) = adapter.map_or((0.0, 0.0), |a| {
+        a.kept(architecture, layer, rules.element, setup.framework)
+    });
+    let all = (token + more / tensor, fixed / tensor);
+    let selected = if setup.framework == Framework::Torchtitan {
+        let kept = rules.selected(layer, hidden, setup.recipe) / tensor
+            + rules.element * hidden * (1.0 / rules.residual - 1.0 / tensor);
+        (kept.min(all.0), 0.0)
+    } else {
+        all
+    };
     Kept {
-        token: token + more / tensor,
-        fixed: fixed / tensor,
+        token: all.0,
+        fixed: all.1,
         input: rules.stream(setup.recipe) * hidden / rules.residual,
+        selected,
     }
 }
 
@@ -103,6 +125,56 @@ impl Rules {
             (Framework::PyTorch, Recipe::MixedBf16) => 4.0,
             _ => self.element,
         }
+    }
+
+    /// What torchtitan's recomputation by operator keeps: the layer's input, what attention makes, and
+    /// the results of every other matmul in BF16 (queries, values, gate, down); scaled matmuls are not
+    /// on its list. (`pytorch/torchtitan@9810191bb^:torchtitan/models/llama3/infra/parallelize.py`)
+    fn selected(&self, layer: &Layer, hidden: f64, recipe: Recipe) -> f64 {
+        let e = self.element;
+        let (queries, values, out, heads) = match layer.mixer {
+            Mixer::Attention {
+                heads,
+                kv_heads,
+                key_dim,
+                value_dim,
+                ..
+            } => (
+                heads * key_dim,
+                kv_heads * value_dim,
+                heads * value_dim,
+                heads,
+            ),
+            Mixer::Latent {
+                heads,
+                rotary_dim,
+                plain_dim,
+                value_dim,
+                ..
+            } => (
+                heads * (rotary_dim + plain_dim),
+                heads * value_dim,
+                heads * value_dim,
+                heads,
+            ),
+            _ => (0, 0, 0, 0),
+        };
+        let attention = e * (hidden + out as f64) + 4.0 * heads as f64;
+        if matches!(recipe, Recipe::Fp8 | Recipe::Fp8Block | Recipe::Nvfp4) {
+            return attention;
+        }
+        let inner = match layer.feed_forward {
+            FeedForward::Dense { width, .. } => width as f64 + hidden,
+            FeedForward::Experts {
+                chosen,
+                width,
+                input,
+                shared_width,
+                ..
+            } => (chosen * (width + input) + shared_width) as f64,
+            FeedForward::None => 0.0,
+        };
+        attention + e * ((queries + values) as f64 + inner)
     }
 
     /// Inputs of norms, and outputs that feed trained matmuls.
@@ -124,9 +196,11 @@ impl Rules {
         };
         let root = gated || matches!(architecture.model_type.as_str(), "t5" | "mt5" | "umt5");
         let each = match self.framework {
+            _ if self.compiled => self.element,
             // Hugging Face's RMSNorm computes in FP32 and keeps its input so; where its weight is
-            // trained, also the normalised input, and the output that matmuls read.
-            Framework::HuggingFace if root => {
+            // trained, also the normalised input, and the output that matmuls read. torchtune's and
+            // PyTorch's own do the same.
+            Framework::HuggingFace | Framework::Torchtune | Framework::Torchtitan if root => {
                 4.0 + if self.trained {
                     2.0 * self.element
                 } else {
@@ -136,7 +210,9 @@ impl Rules {
             Framework::PyTorch if root => 4.0 + if self.trained { self.element } else { 0.0 },
             // One copy: the residual stream's own and the output are not both kept.
             Framework::PyTorch => self.element,
-            Framework::HuggingFace => self.element * if self.trained { 2.0 } else { 1.0 },
+            Framework::HuggingFace | Framework::Torchtune | Framework::Torchtitan => {
+                self.element * if self.trained { 2.0 } else { 1.0 }
+            }
             Framework::Megatron => self.element + if self.trained { self.input } else { 0.0 },
         };
         count * each * hidden
@@ -154,13 +230,18 @@ impl Rules {
             } => {
                 let (q, out) = ((heads * key_dim) as f64, (heads * value_dim) as f64);
                 let kv = (kv_heads * (key_dim + value_dim)) as f64;
-                // With a mask, Hugging Face repeats keys and values for every query head.
-                let repeated = if self.framework == Framework::HuggingFace && kv_heads < heads {
-                    q + out
-                } else {
-                    0.0
+                // With a mask, Hugging Face repeats keys and values for every query head; torchtune and
+                // torchtitan always do, and keep the repeated ones alone.
+                let own = matches!(self.framework, Framework::Torchtune | Framework::Torchtitan);
+                let repeats = (own || self.framework == Framework::HuggingFace)
+                    && kv_heads < heads
+                    && !self.compiled;
+                let kv = match (repeats, own) {
+                    (true, true) => q + out,
+                    (true, false) => kv + q + out,
+                    (false, _) => kv,
                 };
-                e * (q + out + kv + repeated)
+                e * (q + out + kv)
                     + 4.0 * heads as f64
                     + self.probabilities(architecture, setup, heads as f64)
             }
@@ -206,10 +287,12 @@ impl Rules {
         let inner = |gated: bool| {
             let own = match (gated, self.framework) {
                 (true, Framework::Megatron) => 2.0,
+                (true, _) if self.compiled => 2.0,
                 (true, _) => 3.0,
                 (false, _) => 1.0,
             };
-            own * e + if self.trained { self.input } else { 0.0 }
+            let product = self.trained && !self.compiled;
+            own * e + if product { self.input } else { 0.0 }
         };
         match layer.feed_forward {
             FeedForward::Dense { width, gated } => inner(gated) * width as f64,
@@ -262,7 +345,22 @@ fn columns(layer: &Layer, role: Role) -> f64 {
 pub(super) fn logits(architecture: &Architecture, setup: &TrainingSetup) -> (f64, f64) {
     let vocabulary = architecture.vocabulary as f64;
     let e = element(setup.recipe);
+    let own = matches!(
+        setup.framework,
+        Framework::Torchtune | Framework::Torchtitan
+    );
     let (forward, backward) = match setup.loss {
+        // Logits, FP32 and log-softmax; then it, its gradient and that of the logits.
+        LossKernel::Eager if own => (e + 8.0, 12.0),
+        // torchtune's chunks: each keeps its log-softmax in FP32 for the backward pass, or compiled
+        // its logits; one of eight has all its copies.
+        LossKernel::Chunked if setup.framework == Framework::Torchtune => {
+            if setup.compiled {
+                (e + e / 8.0, e + 2.0 * e / 8.0)
+            } else {
+                (4.0 + (e + 4.0) / 8.0, 4.0 + (e + 8.0) / 8.0)
+            }
+        }
         // Logits, their FP32 copy and the log-softmax; then two gradients in FP32 and the copies.
         LossKernel::Eager => (e + 8.0, 12.0 + e),
         // Logits, and the gradient: fused kernels write it in their place, but the matmul reads both.
@@ -274,6 +372,7 @@ pub(super) fn logits(architecture: &Architecture, setup: &TrainingSetup) -> (f64
     };
     let ranks = match setup.loss {
         LossKernel::VocabularyParallel => f64::from(setup.layout.tensor.max(1)),
+        _ if setup.framework == Framework::Torchtitan => f64::from(setup.layout.tensor.max(1)),
         _ => 1.0,
     };
     (forward * vocabulary / ranks, backward * vocabulary / ranks)

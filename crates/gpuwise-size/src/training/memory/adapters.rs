@@ -12,7 +12,7 @@ use alloc::{
 };
 use gpuwise_domain::{
     model::{Architecture, Layer, Mixer, Role},
-    training::{Adapter, AdapterKind as K},
+    training::{Adapter, AdapterKind as K, Framework},
 };
 
 /// Rank where none is stated: PEFT's default of LoRA.
@@ -157,8 +157,23 @@ impl Resolved {
         architecture: &Architecture,
         layer: &Layer,
         element: f64,
+        framework: Framework,
     ) -> (f64, f64) {
-        let t = &self.traits;
+        let in_recipe;
+        let t =
+            if framework == Framework::Torchtune && matches!(self.traits.kind, K::Lora | K::Dora) {
+                // Inputs and what the narrow matrix makes, in the recipe's precision, inputs once.
+                in_recipe = Traits {
+                    input: 0.0,
+                    output: 0.0,
+                    rank: element,
+                    through_weight: true,
+                    ..self.traits
+                };
+                &in_recipe
+            } else {
+                &self.traits
+            };
         let hidden = architecture.hidden as f64;
         let (mut token, mut fixed) = (0.0, 0.0);
         let mut inputs: Vec<(f64, bool)> = Vec::new();

@@ -130,7 +130,14 @@ pub fn checkpoint_bytes(
     let weight = match setup.recipe {
         Recipe::Fp32 | Recipe::Tf32 => 4.0,
         // FSDP saves its FP32 shards once.
-        _ if setup.framework == Framework::PyTorch && bytes.master > 0.0 => 0.0,
+        _ if bytes.master > 0.0
+            && matches!(
+                setup.framework,
+                Framework::PyTorch | Framework::Torchtune | Framework::Torchtitan
+            ) =>
+        {
+            0.0
+        }
         _ => 2.0,
     };
     let each = weight + bytes.master + bytes.moments;

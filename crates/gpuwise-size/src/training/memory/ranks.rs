@@ -97,7 +97,10 @@ impl<'a> Place<'a> {
 
     fn collectives(&self) -> f64 {
         let several = self.setup.layout.gpus() > 1;
-        let zero = self.setup.framework != Framework::PyTorch;
+        let zero = matches!(
+            self.setup.framework,
+            Framework::HuggingFace | Framework::Megatron
+        );
         let bucket = if self.setup.offload.parameters && zero {
             REDUCE_BUCKET * element(self.setup.recipe)
         } else {
@@ -111,7 +114,8 @@ impl<'a> Place<'a> {
     fn gradients_stay(&self) -> bool {
         let ranks = u64::from(self.setup.layout.data.max(1));
         self.setup.framework == Framework::Megatron
-            || self.setup.global_batch > ranks * self.setup.micro_batch
+            || (self.setup.global_batch > ranks * self.setup.micro_batch
+                && !self.setup.step_in_backward)
     }
 
     fn gradients(&self) -> f64 {
@@ -260,7 +264,11 @@ fn offload(
         let layer = element(setup.recipe) * parameters.layer;
         states.gradients = states.gradients.min(layer);
     }
-    if setup.offload.parameters && setup.framework == Framework::PyTorch {
+    let fsdp = matches!(
+        setup.framework,
+        Framework::PyTorch | Framework::Torchtune | Framework::Torchtitan
+    );
+    if setup.offload.parameters && fsdp {
         // FSDP keeps whole shards on the host, and steps there; what it gathers stays as it is.
         host += states.weights + states.master + states.moments + states.gradients;
         (states.weights, states.master, states.moments) = (0.0, 0.0, 0.0);

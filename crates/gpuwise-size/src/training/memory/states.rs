@@ -205,9 +205,15 @@ pub(super) fn per_parameter(setup: &TrainingSetup) -> PerParameter {
         Framework::Megatron => (2.0 + low, 4.0, 4.0),
         // FP32 weights or shards of them; what is computed with is cast or gathered.
         Framework::PyTorch | Framework::HuggingFace => (low, 4.0, 4.0),
+        // torchao casts to FP8 as it multiplies.
+        Framework::Torchtune | Framework::Torchtitan => (0.0, 4.0, 4.0),
     };
     let state = if pure { 2.0 } else { 4.0 };
-    let fused = setup.framework == Framework::Megatron;
+    // Recipes of torchtune and torchtitan ask for fused steps.
+    let fused = matches!(
+        setup.framework,
+        Framework::Megatron | Framework::Torchtune | Framework::Torchtitan
+    );
     PerParameter {
         weight,
         master,
@@ -299,10 +305,15 @@ impl States {
             out.weights = weights / parameters.all().max(1.0) * stored;
             let stages = f64::from(setup.layout.pipeline.max(1));
             let own = resolved.trainable / stages;
-            // Adapters and their moments are FP32 whatever the base is.
-            let each = 4.0 + moments(setup.optimizer, 4.0);
+            // Adapters and their moments are FP32 whatever the base is; torchtune's as the recipe.
+            let one = if setup.framework == Framework::Torchtune {
+                e
+            } else {
+                4.0
+            };
+            let each = one + moments(setup.optimizer, one);
             out.adapters = own * each / dense.2 + resolved.held(architecture, e) / stages;
-            out.adapter_gradients = own * 4.0;
+            out.adapter_gradients = own * one;
             if matches!(kind.base, BaseStorage::Nf4 { .. } | BaseStorage::EightBit) {
                 out.dequantized = e * parameters.matrix;
             }
@@ -327,6 +338,17 @@ impl States {
                 2.0
             };
             out.gathered = e * (units * parameters.layer + parameters.outside);
+            if setup.framework == Framework::Torchtitan {
+                // Gradients are reduced in FP32: those of the head while the last layer computes,
+                // then those of a layer.
+                let head = parameters.largest_outside;
+                out.gathered =
+                    e * units * parameters.layer + ((e + 4.0) * head).max(4.0 * parameters.layer);
+            }
+        }
+        if setup.step_in_backward {
+            let largest = parameters.matrix.max(parameters.largest_outside);
+            out.gradients = out.gradients.min(e * largest);
         }
         out
     }

@@ -125,7 +125,7 @@ fn shardings(
             vec![Sharding::None, Sharding::Full]
         }
         Framework::HuggingFace => vec![Sharding::None, Sharding::Gradients, Sharding::Full],
-        Framework::PyTorch => {
+        Framework::PyTorch | Framework::Torchtune | Framework::Torchtitan => {
             let mut all = vec![Sharding::None, Sharding::Gradients, Sharding::Full];
             let group = cluster.domain;
             if group > 1 && copies > u64::from(group) && copies.is_multiple_of(u64::from(group)) {
@@ -286,7 +286,7 @@ pub(crate) fn setup(
 ) -> TrainingSetup {
     let usual_loss = match placement.framework {
         Framework::HuggingFace => LossKernel::Eager,
-        Framework::PyTorch => LossKernel::Chunked,
+        Framework::PyTorch | Framework::Torchtune | Framework::Torchtitan => LossKernel::Chunked,
         Framework::Megatron => LossKernel::VocabularyParallel,
     };
     TrainingSetup {
@@ -303,5 +303,6 @@ pub(crate) fn setup(
         sharding: placement.sharding,
         offload: choices.offload,
         compiled: choices.compiled,
+        step_in_backward: false,
     }
 }

@@ -69,7 +69,7 @@ parameters! {
     DispatchLink = "dispatch_link", 0.50, 0.5, "share of link", "achieved share of the scale-up link in sending tokens to experts and back";
     DispatchNetwork = "dispatch_network", 0.80, 0.5, "share of network", "achieved share of the network in the same";
     ExpertLaunch = "expert_launch", 4000.0, 0.6, "µs", "time that routing, counting and launching add to a layer of experts, forward and backward";
-    RackLaunch = "rack_launch", 0.40, 0.5, "share", "share of that where the link spans a rack, whose recipes replay captured graphs";
+    RackLaunch = "rack_launch", 0.40, 0.5, "share", "share of that where graphs are captured: where the link spans a rack, and where experts take a fixed number of tokens";
     OptimizerRate = "optimizer_rate", 0.80, 0.2, "share of peak", "achieved share of memory bandwidth in the optimizer's step";
 }
 

@@ -4,7 +4,9 @@
 //! the GPU's share of the batch, operations and bytes in turn, and what does not shrink with GPUs.
 
 use super::{
+    constants::{TrainingConstants, TrainingParameter as P},
     fit::{Prior, least_squares},
+    parts::STREAM,
     system::TrainingSystem,
 };
 use alloc::vec::Vec;
@@ -26,6 +28,24 @@ pub struct ConvergenceRun<'a> {
     pub batch: Option<f64>,
     /// Whether the software calls no vendor library.
     pub without_libraries: bool,
+    /// Operations a second in NVFP4, where submissions of the row's software may use it.
+    pub four_bit: Option<f64>,
+}
+
+impl ConvergenceRun<'_> {
+    /// Matmul operations a second of one GPU in the benchmark's formats, timed alone.
+    ///
+    /// Where submissions of one release use FP8 and NVFP4 side by side, the geometric mean of both.
+    fn rate(&self) -> f64 {
+        if !self.benchmark.eight_bit {
+            return self.system.half;
+        }
+        let eight = self.system.fp8.unwrap_or(self.system.half);
+        match self.four_bit {
+            Some(four) if self.benchmark.four_bit => libm::sqrt(eight * four.max(eight)),
+            _ => eight,
+        }
+    }
 }
 
 /// How a run goes.
@@ -51,11 +71,7 @@ pub fn converge(run: &ConvergenceRun<'_>, constants: &ConvergenceConstants) -> C
         .batch
         .filter(|batch| *batch >= 1.0)
         .unwrap_or(benchmark.usual_batch * gpus);
-    let rate = if benchmark.eight_bit {
-        run.system.fp8.unwrap_or(run.system.half)
-    } else {
-        run.system.half
-    };
+    let rate = run.rate();
     let libraries = if run.without_libraries {
         constants.without_libraries
     } else {
@@ -77,7 +93,7 @@ pub fn converge(run: &ConvergenceRun<'_>, constants: &ConvergenceConstants) -> C
         samples,
         step,
         throughput,
-        seconds: samples / throughput + constants.fixed_seconds,
+        seconds: samples / throughput * (1.0 + benchmark.evaluation) + constants.fixed_seconds,
     }
 }
 
@@ -114,31 +130,55 @@ pub struct ConvergenceFit<'a> {
     pub speed: bool,
 }
 
-/// What runs reach, by benchmark in the order given, and what all share, from measured runs.
+/// What is known of a benchmark's share, bytes and constant part before any of its runs.
+///
+/// Of a network whose passes are counted, what Megatron's runs make of matmuls and passes; of others,
+/// a byte for every 400 operations, as matmuls of middling width have.
+fn priors(benchmark: &ConvergenceBenchmark, megatron: &TrainingConstants) -> [Prior; 3] {
+    let known = |value: f64, spread| Prior {
+        logarithm: libm::log(value),
+        spread,
+    };
+    let step = known(0.02, 1.0);
+    if benchmark.width <= 0.0 || benchmark.pass_bytes <= 0.0 {
+        return [
+            known(0.6, 0.5),
+            known(benchmark.sample_flops / 400.0, 1.0),
+            step,
+        ];
+    }
+    let matmul = if benchmark.eight_bit {
+        P::Fp8Matmul
+    } else {
+        P::HalfMatmul
+    };
+    let narrow = 1.0 + megatron.get(P::NarrowWidth) / benchmark.width;
+    let bytes = benchmark.pass_bytes * megatron.get(P::Passes) / STREAM;
+    [
+        known(megatron.get(matmul) / narrow, 0.2),
+        known(bytes, 0.4),
+        step,
+    ]
+}
+
+/// What runs reach, by benchmark in the order given, and what all share, from measured runs and from
+/// what Megatron's runs make of a network's operations and bytes.
 ///
 /// What the benchmarks given already say of shares, bytes and constant parts is not looked at.
 pub fn fit_convergence(
     benchmarks: &[ConvergenceBenchmark],
     runs: &[&ConvergenceFit<'_>],
+    megatron: &TrainingConstants,
 ) -> (Vec<ConvergenceBenchmark>, ConvergenceConstants) {
     let start = ConvergenceConstants::default();
-    let mut priors = [start.fixed_seconds, start.without_libraries]
+    let mut all = [start.fixed_seconds, start.without_libraries]
         .map(|value| Prior {
             logarithm: libm::log(value),
             spread: 0.7,
         })
         .to_vec();
     for benchmark in benchmarks {
-        // A byte for every 400 operations, as matmuls of middling width have.
-        let values = [
-            (0.6, 0.5),
-            (benchmark.sample_flops / 400.0, 1.0),
-            (0.02, 1.0),
-        ];
-        priors.extend(values.map(|(value, spread)| Prior {
-            logarithm: libm::log(value),
-            spread,
-        }));
+        all.extend(priors(benchmark, megatron));
     }
     let residuals = |logarithms: &[f64]| {
         let (fitted, constants) = unpacked(benchmarks, logarithms);
@@ -159,7 +199,7 @@ pub fn fit_convergence(
             })
             .collect()
     };
-    let logarithms = least_squares(&priors, &residuals);
+    let logarithms = least_squares(&all, &residuals);
     unpacked(benchmarks, &logarithms)
 }
 

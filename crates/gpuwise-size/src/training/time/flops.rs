@@ -20,6 +20,9 @@ pub enum FlopCount {
     /// NeMo before it: matmuls, and the whole attention matrix.
     /// (`NVIDIA/NeMo@35029a0c84:docs/source/performance/performance_summary.md`, read against its rows)
     WholeMatrix,
+    /// torchtitan: six for every parameter but the embedding's, and the whole attention matrix.
+    /// (`pytorch/torchtitan@b5bcd76c:torchtitan/components/metrics.py` and its models)
+    WithoutEmbedding,
 }
 
 impl FlopCount {
@@ -27,7 +30,10 @@ impl FlopCount {
     pub const fn of(framework: Framework) -> Self {
         match framework {
             Framework::Megatron => Self::Causal,
-            Framework::HuggingFace | Framework::PyTorch => Self::EveryParameter,
+            Framework::Torchtitan => Self::WithoutEmbedding,
+            Framework::HuggingFace | Framework::PyTorch | Framework::Torchtune => {
+                Self::EveryParameter
+            }
         }
     }
 }
@@ -47,7 +53,8 @@ pub fn model_flops_per_token(
         let attention = 12.0 * layers * architecture.hidden as f64 * sequence;
         return each * active(architecture) + attention;
     }
-    let mut weights = architecture.hidden as f64 * architecture.vocabulary as f64;
+    let head = architecture.hidden as f64 * architecture.vocabulary as f64;
+    let mut weights = head;
     let mut attention = 0.0;
     for run in &architecture.layers {
         let layers = run.count as f64;
@@ -69,7 +76,7 @@ pub fn model_flops_per_token(
         attention += layers * attention_width(&run.layer.mixer);
     }
     let matrix = match count {
-        FlopCount::WholeMatrix => 1.0,
+        FlopCount::WholeMatrix | FlopCount::WithoutEmbedding => 1.0,
         FlopCount::Causal | FlopCount::EveryParameter => 0.5,
     };
     // Scores and values: two matmuls of two operations, forward once and backward twice. They have no

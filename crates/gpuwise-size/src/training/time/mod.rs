@@ -33,7 +33,7 @@ use gpuwise_domain::{
     model::Architecture,
     precision::Compute,
     training::{Framework, Recipe, StepTime, TrainingSetup},
-    training_facts::{HeldOutError, TrainingFacts},
+    training_facts::TrainingFacts,
 };
 use gpuwise_units::FlopPerSecond;
 use parts::least_seconds;
@@ -47,7 +47,10 @@ pub const SETS: [&str; 2] = ["pytorch", "megatron"];
 /// Which set of constants describes a framework.
 pub const fn set_of(framework: Framework) -> &'static str {
     match framework {
-        Framework::HuggingFace | Framework::PyTorch => SETS[0],
+        Framework::HuggingFace
+        | Framework::PyTorch
+        | Framework::Torchtune
+        | Framework::Torchtitan => SETS[0],
         Framework::Megatron => SETS[1],
     }
 }
@@ -65,7 +68,10 @@ pub fn constants_of(framework: Framework, facts: &TrainingFacts) -> TrainingCons
 /// Which rows of held-out errors speak of a setup.
 pub fn rows_of(architecture: &Architecture, framework: Framework) -> &'static str {
     match framework {
-        Framework::HuggingFace | Framework::PyTorch => "FSDP",
+        Framework::HuggingFace
+        | Framework::PyTorch
+        | Framework::Torchtune
+        | Framework::Torchtitan => "FSDP",
         Framework::Megatron if flops::has_experts(architecture) => "experts",
         Framework::Megatron => "dense",
     }
@@ -92,13 +98,17 @@ pub fn step_time_on(
 ) -> StepTime {
     let work = StepWork::new(architecture, setup, system);
     let constants = constants_of(setup.framework, facts);
-    let parts = step_parts(&work, setup, system, &constants);
-    let seconds = parts.total();
+    let near = residual(architecture, setup, gpu, facts);
+    let mut parts = step_parts(&work, setup, system, &constants);
+    parts.scale(libm::exp(near.unwrap_or(0.0)));
     let basis = basis(setup, gpu, system, facts);
-    let (below, above) = range(architecture, setup, basis, facts);
+    let (below, above) = range(architecture, setup, (basis, near.is_some()), facts);
     let peak = recipe_peak(gpu, setup);
     let half_peak = gpu.peak.of(Compute::Half).map_or(0.0, FlopPerSecond::get);
     let least = least_seconds(&work, setup, system, peak, half_peak);
+    // What runs nearby took less than all parts together never goes below what their matmuls take.
+    parts.scale((least / parts.total().max(f64::MIN_POSITIVE)).max(1.0));
+    let seconds = parts.total();
     // Speed lies within these factors, so time within their inverses; no kernel beats physics.
     let step = Estimate {
         value: seconds,
@@ -123,6 +133,23 @@ pub fn step_time_on(
     }
 }
 
+/// What fitted runs of the framework on this very GPU leave between prediction and measurement.
+fn residual(
+    architecture: &Architecture,
+    setup: &TrainingSetup,
+    gpu: &Gpu,
+    facts: &TrainingFacts,
+) -> Option<f64> {
+    seen(setup.framework)
+        .then(|| facts.residual(rows_of(architecture, setup.framework), &gpu.name))
+        .flatten()
+}
+
+/// Whether runs of a framework were fitted, and not only those of its like.
+const fn seen(framework: Framework) -> bool {
+    matches!(framework, Framework::PyTorch | Framework::Megatron)
+}
+
 fn basis(
     setup: &TrainingSetup,
     gpu: &Gpu,
@@ -134,7 +161,7 @@ fn basis(
         .iter()
         .any(|set| set.name == set_of(setup.framework) && set.rows > 0);
     let supported = recipe_peak(gpu, setup).is_some();
-    if fitted && system.timed && supported && setup.framework != Framework::HuggingFace {
+    if fitted && system.timed && supported && seen(setup.framework) {
         Basis::Calibrated
     } else {
         Basis::Extrapolated
@@ -144,12 +171,13 @@ fn basis(
 fn range(
     architecture: &Architecture,
     setup: &TrainingSetup,
-    basis: Basis,
+    (basis, nearby): (Basis, bool),
     facts: &TrainingFacts,
 ) -> (f64, f64) {
     let rows = rows_of(architecture, setup.framework);
-    let wanted = |row: &&HeldOutError| row.rows == rows && row.left_out == "model";
-    let Some(error) = facts.errors.iter().find(wanted) else {
+    // Of rows with their GPU left out where no run of this kind was fitted on it.
+    let left_out = if nearby { "model" } else { "gpu" };
+    let Some(error) = facts.held_out(rows, left_out) else {
         return UNKNOWN_RANGE;
     };
     let (low, high) = error.range;
@@ -184,10 +212,11 @@ fn assumptions(
     if !architecture.towers.is_empty() || architecture.encoder.is_some() {
         out.push("towers and encoders are not counted: text tokens alone".into());
     }
-    if setup.framework == Framework::HuggingFace {
-        out.push(
-            "speed of transformers taken as that of FSDP runs: no rows of it were fitted".into(),
-        );
+    if !seen(setup.framework) {
+        out.push(format!(
+            "{} was fitted on no rows: constants of FSDP runs, passes counted in its code",
+            setup.framework.title()
+        ));
     }
     out
 }

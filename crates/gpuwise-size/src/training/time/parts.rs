@@ -9,7 +9,7 @@ use alloc::vec::Vec;
 use gpuwise_domain::training::{Recipe, Sharding, StepCause, TrainingSetup};
 
 /// Share of memory bandwidth that streaming kernels reach.
-const STREAM: f64 = 0.85;
+pub(super) const STREAM: f64 = 0.85;
 
 /// Seconds of one step by cause; they sum to the step.
 #[derive(Debug, Clone, PartialEq)]
@@ -22,6 +22,13 @@ impl StepParts {
     /// Seconds of the step.
     pub fn total(&self) -> f64 {
         self.parts.iter().map(|(_, seconds)| seconds).sum()
+    }
+
+    /// Makes every part longer by a factor.
+    pub fn scale(&mut self, factor: f64) {
+        for (_, seconds) in &mut self.parts {
+            *seconds *= factor;
+        }
     }
 }
 
@@ -111,8 +118,7 @@ fn micro(
         / memory;
     let dispatch = work.dispatch_near / (system.scale_up * get(P::DispatchLink))
         + work.dispatch_far / (system.network * get(P::DispatchNetwork));
-    // Racks' recipes replay captured graphs.
-    let captured = if system.domain > 8.0 {
+    let captured = if system.captured {
         get(P::RackLaunch)
     } else {
         1.0

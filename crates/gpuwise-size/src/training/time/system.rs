@@ -42,6 +42,9 @@ pub struct TrainingSystem {
     pub network: f64,
     /// Bytes a second to the host.
     pub host: f64,
+    /// Whether layers of experts replay captured graphs: recipes of racks do, and runs whose experts
+    /// take a fixed number of tokens.
+    pub captured: bool,
     /// Whether matmuls were timed on this very GPU.
     pub timed: bool,
     /// What had to be assumed, in words.
@@ -98,6 +101,7 @@ impl TrainingSystem {
                 .map_or(8.0, |link| f64::from(link.domain.max(1))),
             network,
             host,
+            captured: gpu.scale_up.as_ref().is_some_and(|link| link.domain > 8),
             timed: share.is_some_and(|row| row.gpu == gpu.name),
             assumptions,
         }
@@ -116,14 +120,16 @@ impl TrainingSystem {
     pub fn with_scale_up(mut self, bytes_per_second: f64, domain: u32) -> Self {
         self.scale_up = bytes_per_second.max(1.0);
         self.domain = f64::from(domain.max(1));
+        self.captured = domain > 8;
         self
     }
 
     /// Operations a second in attention as a framework calls it.
     pub(super) fn attention_rate(&self, framework: Framework) -> f64 {
         match framework {
-            Framework::Megatron => self.attention.1,
-            Framework::HuggingFace | Framework::PyTorch => self.attention.0,
+            // torchtitan asks for cuDNN's kernels first.
+            Framework::Megatron | Framework::Torchtitan => self.attention.1,
+            Framework::HuggingFace | Framework::PyTorch | Framework::Torchtune => self.attention.0,
         }
     }
 

@@ -137,6 +137,7 @@ fn cross_validate(
                 measured: row.question.value?,
                 predicted: Some((value.value, value.value, value.value)),
                 basis: None,
+                in_sample: false,
             })
         })
         .collect();

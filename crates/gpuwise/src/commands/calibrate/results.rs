@@ -130,6 +130,7 @@ fn rows(path: &Path, text: &str, setting: &Setting, simulated: bool) -> anyhow::
             source: source.clone(),
             folder: path.parent().map(Path::to_path_buf).unwrap_or_default(),
             question,
+            problem: None,
         }));
     }
     Ok(out)

@@ -9,7 +9,7 @@ use gpuwise_size::{
     setup::Setup,
     support::{Obstacle, obstacle_of},
 };
-use gpuwise_units::Bytes;
+use gpuwise_units::{Bytes, Tokens};
 
 /// GPUs of one host.
 const HOST: u32 = 8;
@@ -70,6 +70,35 @@ impl<'a> Fit<'a> {
         }
         self.plan.sequences(self.wanted.context as f64)
             * f64::from(self.setup.layout.attention_data.max(1))
+    }
+
+    /// Tokens that the cache holds in requests of the asked length, on all attention groups.
+    pub(super) fn held_tokens(&self) -> u64 {
+        (self.requests() * self.wanted.context as f64) as u64
+    }
+
+    /// How the engine's log of its cache is to be read, where it counts layers that keep different
+    /// things as if they were alike.
+    pub(super) fn logged_as(&self) -> Option<String> {
+        let shape = &self.plan.cache_shape;
+        if shape.pool.is_none() && shape.split.is_none() || self.requests() < 1.0 {
+            return None;
+        }
+        let logged = Tokens(self.report.cache_tokens);
+        let held = Tokens(self.held_tokens());
+        let context = Tokens(self.wanted.context);
+        let form = match &shape.pool {
+            Some(pool) if pool.by_requests => {
+                let longest = Tokens(shape.max_context as u64);
+                format!("the requests of {longest} tokens that fit, times that length")
+            }
+            Some(_) => "blocks ÷ groups of layers, as if every layer kept the whole context".into(),
+            None => "those of layers without a window or a state".into(),
+        };
+        Some(format!(
+            "layers keep different things: the engine logs {logged} tokens ({form}; the metric kv_cache_capacity means \
+             this figure), and holds {held} tokens in requests of {context}"
+        ))
     }
 
     /// Whether all of it fits.

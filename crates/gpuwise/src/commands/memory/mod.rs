@@ -269,7 +269,7 @@ impl<'a> Build<'a> {
         let setup = Setup {
             architecture: &self.model.architecture,
             device,
-            profile: profile_of_engine(&self.engine),
+            profile: profile_of_engine(&self.engine, device.gpu),
             engine: self.engine.clone(),
             layout,
             weights: self.weights.clone(),

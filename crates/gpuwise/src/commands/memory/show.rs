@@ -38,6 +38,7 @@ pub(super) fn show(
             match fits {
                 [one] => {
                     out += &text(std::slice::from_ref(&one.report), style);
+                    out += &logged(one, style);
                     out += &verdict(one, catalogue, style);
                 }
                 many => out += &table(many, wanted).to_text(style),
@@ -69,18 +70,12 @@ pub(super) fn show(
             match fits {
                 [one] => {
                     out += &markdown(std::slice::from_ref(&one.report));
-                    let _ = write!(
-                        out,
-                        "\n{}",
-                        escape_markdown(&verdict(
-                            one,
-                            catalogue,
-                            Style {
-                                width: 4096,
-                                ..style
-                            }
-                        ))
-                    );
+                    let wide = Style {
+                        width: 4096,
+                        ..style
+                    };
+                    let said = logged(one, wide) + &verdict(one, catalogue, wide);
+                    let _ = write!(out, "\n{}", escape_markdown(&said));
                 }
                 many => out += &table(many, wanted).to_markdown(),
             }
@@ -140,6 +135,12 @@ fn heading(model: &ResolvedModel, wanted: Wanted, fits: &[Fit<'_>], style: Style
     out
 }
 
+/// What the engine's log of its cache means, where it is not what the cache holds.
+fn logged(fit: &Fit<'_>, style: Style) -> String {
+    fit.logged_as()
+        .map_or_else(String::new, |said| style.wrap(&said, 2) + "\n")
+}
+
 /// Whether the requests fit, what is short, and what would cure it.
 fn verdict(fit: &Fit<'_>, catalogue: &Catalogue, style: Style) -> String {
     if fit.fits() {
@@ -197,9 +198,12 @@ fn table(fits: &[Fit<'_>], wanted: Wanted) -> Table {
             .unit("GiB")
             .priority(70),
         Column::right("kv_cache_bytes", "KV cache").unit("GiB"),
-        Column::right("kv_cache_tokens", "KV cache")
+        Column::right("kv_cache_tokens", "logged")
             .unit("tokens")
             .priority(80),
+        Column::right("held_tokens", "held")
+            .unit("tokens")
+            .priority(75),
         Column::right("requests", "requests").unit("at once"),
         Column::right("short_bytes", "short").unit("GiB"),
     ])
@@ -222,6 +226,7 @@ fn table(fits: &[Fit<'_>], wanted: Wanted) -> Table {
             size(report.overhead_bytes()),
             size(report.cache),
             Cell::count(report.cache_tokens),
+            Cell::count(fit.held_tokens()),
             Cell::new(
                 figures::number((fit.requests() * 10.0).floor() / 10.0),
                 fit.requests(),
@@ -234,7 +239,8 @@ fn table(fits: &[Fit<'_>], wanted: Wanted) -> Table {
         ]);
     }
     table.footnote(format!(
-        "Per GPU, with the GPUs of the column GPUs in tensor parallel; asked: {}.",
+        "Per GPU, with the GPUs of the column GPUs in tensor parallel; logged: the KV cache as the engine \
+         reports it; held: in requests of the asked length; asked: {}.",
         asked(wanted)
     ));
     table
@@ -266,6 +272,7 @@ fn document(
             "kv_cache": fit.setup.cache.name,
             "engine": fit.setup.engine.kind.name(),
             "requests_at_once": fit.requests(),
+            "held_tokens": fit.held_tokens(),
             "short_bytes": fit.short().count(),
             "memory": report.get(0).cloned().unwrap_or(Value::Null),
             "cures": cures,

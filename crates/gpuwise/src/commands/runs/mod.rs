@@ -111,6 +111,7 @@ pub(crate) fn measured(flags: &RunFlags) -> anyhow::Result<Vec<Asked>> {
             source: row.name.clone(),
             folder: PathBuf::new(),
             question,
+            problem: None,
         }));
     }
     if out.is_empty() {

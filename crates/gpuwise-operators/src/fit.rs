@@ -1,0 +1,144 @@
+//! Fits the functions to rows, and says how well rows that were kept out are met.
+
+mod check;
+mod solve;
+mod tree;
+
+pub use check::{Group, KeptOut, errors, ranges};
+
+use crate::{
+    Functions, Lane, OperatorError, Row, Silicon,
+    functions::Known,
+    tables::{Operator, Work},
+};
+use alloc::{collections::BTreeMap, string::String, vec::Vec};
+
+/// One measured time.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Sample {
+    /// Which lane, by its number.
+    pub lane: u32,
+    /// What the row's shape asks of the silicon, by specs alone.
+    pub work: Work,
+    /// Measured, in seconds.
+    pub seconds: f64,
+    /// Hash of the shape.
+    pub shape: u64,
+    /// Which model, by its number.
+    pub model: u32,
+}
+
+/// The rows of one table, less those that are no part of a fit.
+#[derive(Debug, Clone)]
+pub struct Samples {
+    /// Whose table the rows are of, with its grids.
+    pub operator: &'static Operator,
+    /// Lanes by number.
+    pub lanes: Vec<Lane>,
+    numbers: BTreeMap<Lane, u32>,
+    /// Models by number; the empty one is none.
+    pub models: Vec<String>,
+    model_numbers: BTreeMap<String, u32>,
+    /// Rows that are fitted and judged, in the order of the files.
+    pub rows: Vec<Sample>,
+    /// Rows left out, by reason.
+    pub left_out: BTreeMap<&'static str, usize>,
+}
+
+impl Samples {
+    /// An empty set, to which rows of this operator's table are added.
+    pub fn new(operator: &'static Operator) -> Self {
+        Self {
+            operator,
+            lanes: Vec::new(),
+            numbers: BTreeMap::new(),
+            models: Vec::new(),
+            model_numbers: BTreeMap::new(),
+            rows: Vec::new(),
+            left_out: BTreeMap::new(),
+        }
+    }
+
+    /// Takes a row of the table.
+    ///
+    /// # Errors
+    /// When a column is missing or a field is not what it should be.
+    pub fn push(&mut self, row: &Row<'_>, silicon: &Silicon) -> Result<(), OperatorError> {
+        let case = (self.operator.read)(row, silicon)?;
+        if let Some(reason) = case.outside {
+            *self.left_out.entry(reason).or_default() += 1;
+            return Ok(());
+        }
+        let lane = lane_of(row, &case.format, silicon)?;
+        let next = self.lanes.len() as u32;
+        let number = *self.numbers.entry(lane).or_insert_with_key(|lane| {
+            self.lanes.push(lane.clone());
+            next
+        });
+        let hash = |columns: &[&str]| {
+            let fields = columns
+                .iter()
+                .map(|column| row.optional(column).unwrap_or(""));
+            fields.fold(HASH_START, hashed)
+        };
+        let next = self.models.len() as u32;
+        let model = *self
+            .model_numbers
+            .entry(case.model)
+            .or_insert_with_key(|model| {
+                self.models.push(model.clone());
+                next
+            });
+        self.rows.push(Sample {
+            lane: number,
+            work: case.work,
+            seconds: row.size("latency_ms")? / 1e3,
+            shape: hash(self.operator.shape),
+            model,
+        });
+        Ok(())
+    }
+}
+
+/// The lane that a row names.
+pub(crate) fn lane_of(
+    row: &Row<'_>,
+    format: &str,
+    silicon: &Silicon,
+) -> Result<Lane, OperatorError> {
+    let kernel = row.optional("kernel").unwrap_or("");
+    let version = row.optional("version").unwrap_or("");
+    Ok(Lane::new(
+        format,
+        row.text("engine")?,
+        kernel,
+        version,
+        silicon,
+    ))
+}
+
+/// FNV-1a of the fields of a shape.
+const HASH_START: u64 = 0xcbf2_9ce4_8422_2325;
+
+fn hashed(hash: u64, text: &str) -> u64 {
+    text.bytes().chain([b'|']).fold(hash, |hash, byte| {
+        (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3)
+    })
+}
+
+/// Fits one operator to the rows that are kept.
+pub(crate) fn known(samples: &Samples, keep: impl Fn(&Sample) -> bool) -> Known {
+    let rows: Vec<&Sample> = samples.rows.iter().filter(|row| keep(row)).collect();
+    tree::grown(samples, &rows)
+}
+
+/// The functions of tables, with the ranges that rows kept out in turn ask for.
+pub fn fitted<'a>(tables: impl IntoIterator<Item = &'a Samples>) -> Functions {
+    let mut functions = Functions::default();
+    for samples in tables {
+        let mut known = known(samples, |_| true);
+        known.spreads = ranges(&errors(samples, &KeptOut::ALL));
+        functions.known.insert(samples.operator.name, known);
+    }
+    functions
+}
