@@ -25,6 +25,10 @@ pub(crate) struct Links {
     fabric: Option<FabricLink>,
 }
 
+/// Share of a link's rate in one direction that no collective exceeds: headers and flow control take
+/// the rest.
+const MOST_OF_LINK: f64 = 0.95;
+
 /// Where no link is known, ranks are joined by PCIe 4.0 x16 through the host.
 const UNKNOWN_HOST_LINK: f64 = 31.5e9;
 
@@ -46,7 +50,7 @@ impl Links {
             let further = (ranks - 2.0).max(0.0) * get(P::ReduceRanks);
             (
                 (get(P::ReduceLatency) + further) * 1e-6,
-                link.bandwidth.get() * get(P::ReduceRate),
+                link.bandwidth.get() * get(P::ReduceRate).min(MOST_OF_LINK),
                 link.bandwidth.get(),
             )
         } else {
@@ -54,7 +58,7 @@ impl Links {
             let further = (ranks / 2.0).max(1.0);
             (
                 get(P::PcieReduceLatency) * further * 1e-6,
-                host * get(P::PcieReduceRate) / further,
+                host * get(P::PcieReduceRate).min(MOST_OF_LINK) / further,
                 host,
             )
         };
@@ -66,7 +70,7 @@ impl Links {
             latency,
             rate,
             dispatch_latency: get(P::DispatchLatency) * 1e-6,
-            dispatch_rate: link * get(P::DispatchRate),
+            dispatch_rate: link * get(P::DispatchRate).min(MOST_OF_LINK),
             hop_rate: link * 0.5,
             fabric: switched.and_then(|link| link.fabric),
         }

@@ -11,8 +11,6 @@ use gpuwise_domain::{engine::EngineKind, model::Window, precision::Compute};
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Rates {
     pub(super) memory: f64,
-    /// Bytes a second that no fitted factor may exceed, so that no step is faster than memory.
-    pub(super) reachable: f64,
     pub(super) cache: f64,
     pub(super) half: f64,
     fp8: f64,
@@ -49,7 +47,6 @@ impl Rates {
         let get = |parameter| constants.get(parameter, place);
         let device = &setup.device;
         let bandwidth = device.bandwidth().get();
-        let reachable = bandwidth * get(P::EraDecode).min(1.0);
         let peak = |compute| {
             device
                 .peak(compute)
@@ -68,9 +65,8 @@ impl Rates {
         let or_half = |rate: f64| if rate.is_finite() { rate } else { half };
         let integers_or_fp8 = device.peak(Compute::Fp8).or(device.peak(Compute::Int8));
         Self {
-            memory: (bandwidth * get(P::MemoryRate)).min(reachable),
-            cache: (bandwidth * get(P::CacheRate)).min(reachable),
-            reachable,
+            memory: bandwidth * get(P::MemoryRate),
+            cache: bandwidth * get(P::CacheRate),
             half: half * get(P::HalfRate),
             fp8: integers_or_fp8.map_or(half, gpuwise_units::FlopPerSecond::get) * get(P::Fp8Rate),
             fp4: or_half(peak(Compute::Fp4)) * get(P::Fp4Rate),

@@ -1,6 +1,6 @@
-//! The least that a step can take: its bytes at the bandwidth of memory, its operations at dense
-//! peak. No constant enters, so that none can make a step faster than the silicon (Williams et al.
-//! 2009, the roofline model).
+//! The least that each operator of a step can take: its bytes at what is reached of the bandwidth of
+//! memory, its operations at what is reached of dense peak, whichever is longer (Williams et al. 2009,
+//! the roofline model). No constant enters, so that none can make an operator faster than the silicon.
 
 use super::{
     rates::prefill_visible,
@@ -9,6 +9,12 @@ use super::{
 };
 use crate::setup::Setup;
 use gpuwise_domain::{engine::EngineKind, precision::Compute};
+
+/// Share of dense peak that no operator exceeds: the best measured of large matmuls stays below 0.9
+/// of it on every GPU (clocks fall under load).
+const MOST_COMPUTE: f64 = 0.89;
+/// Share of peak bandwidth that no operator exceeds: refresh and row changes cost memory the rest.
+const MOST_BANDWIDTH: f64 = 0.95;
 
 /// What a device can do at most, in SI units.
 #[derive(Debug, Clone, Copy)]
@@ -22,11 +28,18 @@ pub(super) struct Peaks {
     attention: f64,
 }
 
-/// Bytes and operations of a step, the latter in seconds at peak because formats differ.
+/// Seconds that an operator needs of memory and of compute units.
 #[derive(Debug, Clone, Copy, Default)]
-struct Least {
-    bytes: f64,
+pub(super) struct Least {
+    reading: f64,
     computing: f64,
+}
+
+impl Least {
+    /// Seconds below which the operator cannot end.
+    pub(super) fn seconds(self) -> f64 {
+        self.reading.max(self.computing)
+    }
 }
 
 impl Peaks {
@@ -58,12 +71,13 @@ impl Peaks {
             half
         };
         Self {
-            bandwidth: device.bandwidth().get(),
-            half,
-            eight_bit,
-            four_bit: peak(Compute::Fp4).map_or(eight_bit, |rate| rate.max(eight_bit)),
-            full: peak(Compute::Full).unwrap_or(half).max(half),
-            attention,
+            bandwidth: device.bandwidth().get() * MOST_BANDWIDTH,
+            half: half * MOST_COMPUTE,
+            eight_bit: eight_bit * MOST_COMPUTE,
+            four_bit: peak(Compute::Fp4).map_or(eight_bit, |rate| rate.max(eight_bit))
+                * MOST_COMPUTE,
+            full: peak(Compute::Full).unwrap_or(half).max(half) * MOST_COMPUTE,
+            attention: attention * MOST_COMPUTE,
         }
     }
 
@@ -84,47 +98,49 @@ impl StepModel {
     }
 
     pub(super) fn roofline_in_parts(&self, batch: &Batch, parts: f64) -> f64 {
-        let least = self.least(batch, parts);
-        least.computing.max(least.bytes / self.peaks.bandwidth)
+        self.sum_of_least(batch, parts, Least::seconds)
     }
 
     /// Seconds below which the operations of this batch cannot be done, however long the step waits
     /// for memory meanwhile.
     pub fn computing_at_peak(&self, batch: &Batch) -> f64 {
-        self.least(batch, self.parts()).computing
+        self.sum_of_least(batch, self.parts(), |least| least.computing)
     }
 
-    fn least(&self, batch: &Batch, parts: f64) -> Least {
+    fn sum_of_least(&self, batch: &Batch, parts: f64, seconds: impl Fn(Least) -> f64) -> f64 {
         let part = batch.divided(parts);
         let tokens = part.decodes + part.prefill;
-        let mut least = Least::default();
         if tokens <= 0.0 {
-            return least;
+            return 0.0;
         }
+        let mut sum = 0.0;
         for layer in &self.shape.layers {
+            let mut one = seconds(self.least_mixer(&layer.mixer, &part));
             for matmul in &layer.matmuls {
-                self.least_matmul(&mut least, matmul, tokens, layer.count);
+                one += seconds(self.least_matmul(matmul, tokens));
             }
-            self.least_mixer(&mut least, &layer.mixer, &part, layer.count);
             if let Some(experts) = &layer.experts {
-                self.least_experts(&mut least, experts, &part, layer.count);
+                one += seconds(self.least_experts(experts, &part));
             }
+            sum += one * layer.count;
         }
         let sampled = part.decodes + part.finished;
         if let Some(head) = self.shape.head.as_ref().filter(|_| sampled > 0.0) {
-            self.least_matmul(&mut least, head, sampled, 1.0);
+            sum += seconds(self.least_matmul(head, sampled));
         }
-        least
+        sum
     }
 
-    fn least_matmul(&self, least: &mut Least, matmul: &Matmul, rows: f64, times: f64) {
-        least.bytes += matmul.bytes * times;
-        least.computing += matmul.flop * rows / self.peaks.of(matmul.compute) * times;
+    pub(super) fn least_matmul(&self, matmul: &Matmul, rows: f64) -> Least {
+        Least {
+            reading: matmul.bytes / self.peaks.bandwidth,
+            computing: matmul.flop * rows / self.peaks.of(matmul.compute),
+        }
     }
 
-    fn least_mixer(&self, least: &mut Least, mixer: &MixerWork, batch: &Batch, times: f64) {
+    pub(super) fn least_mixer(&self, mixer: &MixerWork, batch: &Batch) -> Least {
         match *mixer {
-            MixerWork::None => {}
+            MixerWork::None => Least::default(),
             MixerWork::Attention {
                 bytes,
                 decode_flop,
@@ -137,24 +153,28 @@ impl StepModel {
                 let read = batch.decodes * limit(window.visible(batch.context));
                 let seen = limit(prefill_visible(window, batch.prefill_context));
                 let flop = read * decode_flop + batch.prefill * seen * prefill_flop;
-                least.bytes += read * bytes * times;
-                least.computing += flop / self.peaks.attention * times;
+                Least {
+                    reading: read * bytes / self.peaks.bandwidth,
+                    computing: flop / self.peaks.attention,
+                }
             }
-            MixerWork::Recurrent { bytes, flop } => {
-                least.bytes += batch.decodes * bytes * times;
-                least.computing += batch.prefill * flop / self.peaks.attention * times;
-            }
+            MixerWork::Recurrent { bytes, flop } => Least {
+                reading: batch.decodes * bytes / self.peaks.bandwidth,
+                computing: batch.prefill * flop / self.peaks.attention,
+            },
         }
     }
 
     /// At least the experts of one token are read, if all tokens choose alike; all tokens are
     /// computed by those that they choose.
-    fn least_experts(&self, least: &mut Least, experts: &ExpertWork, batch: &Batch, times: f64) {
+    pub(super) fn least_experts(&self, experts: &ExpertWork, batch: &Batch) -> Least {
         let groups = f64::from(self.layout.expert.max(1));
         let within = f64::from(self.layout.expert_tensor());
         let all = batch.at_experts(f64::from(self.attention_groups()));
-        least.bytes += experts.chosen * experts.bytes / groups / within * times;
         let flop = all * experts.chosen * experts.flop / groups / within;
-        least.computing += flop / self.peaks.of(experts.compute) * times;
+        Least {
+            reading: experts.chosen * experts.bytes / groups / within / self.peaks.bandwidth,
+            computing: flop / self.peaks.of(experts.compute),
+        }
     }
 }

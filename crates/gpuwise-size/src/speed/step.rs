@@ -186,48 +186,52 @@ impl StepModel {
             self.rates.era_decode * decode_share + self.rates.era_prefill * (1.0 - decode_share);
         let mut total = StepTime::default();
         for layer in &self.shape.layers {
-            total.add(self.layer(layer, &part), layer.count * era);
+            total.add(self.layer(layer, &part, era), layer.count);
         }
         if let Some(head) = &self.shape.head {
-            total.dense += self.matmul(head, part.decodes + part.finished) * era;
+            total.dense += self.matmul(head, part.decodes + part.finished, era);
         }
         total.communication += self.links.hop(tokens * self.hidden * 2.0) * (stages - 1.0);
         total.overhead += self.rates.step_base + self.rates.step_sequence * batch.decodes;
         total
     }
 
-    fn layer(&self, layer: &LayerWork, batch: &Batch) -> StepTime {
+    /// A layer's times, each operator's with the profile's factor and never below what silicon takes.
+    fn layer(&self, layer: &LayerWork, batch: &Batch, era: f64) -> StepTime {
         let tokens = batch.decodes + batch.prefill;
         let mut time = StepTime::default();
         for matmul in &layer.matmuls {
-            time.dense += self.matmul(matmul, tokens);
+            time.dense += self.matmul(matmul, tokens, era);
         }
-        time.attention = self.mixer(&layer.mixer, batch);
+        let least = self.least_mixer(&layer.mixer, batch).seconds();
+        time.attention = (self.mixer(&layer.mixer, batch) * era).max(least);
         let mut kernels = layer.kernels + layer.matmuls.len() as f64;
         if matches!(layer.mixer, MixerWork::Attention { latent: true, .. }) {
             kernels += self.rates.latent_kernels;
         }
         if let Some(experts) = &layer.experts {
-            time.experts = self.experts(experts, batch);
-            time.communication += self.links.experts(tokens, experts.input, experts.chosen);
+            let least = self.least_experts(experts, batch).seconds();
+            time.experts = (self.experts(experts, batch) * era).max(least);
+            time.communication += self.links.experts(tokens, experts.input, experts.chosen) * era;
             kernels += self.rates.expert_kernels;
         }
-        time.communication += layer.reductions * self.links.all_reduce(tokens * self.hidden * 2.0);
+        time.communication +=
+            layer.reductions * self.links.all_reduce(tokens * self.hidden * 2.0) * era;
         let blocks = layer.matmuls.iter().filter(|matmul| matmul.blocks).count();
         let small = kernels * self.rates.kernel + blocks as f64 * self.rates.block_matmul;
         let stream = tokens * self.hidden * self.rates.stream;
-        time.overhead = small + stream;
+        time.overhead = (small + stream) * era;
         if self.eager || batch.prefill > 0.0 {
             // Outside of graphs the host launches kernels one by one; only what the device does
             // not hide remains.
             let busy = time.total();
             let launched = kernels * self.rates.launch;
-            time.overhead += (launched - busy).max(0.0);
+            time.overhead += (launched * era - busy).max(0.0);
         }
         time
     }
 
-    fn matmul(&self, matmul: &Matmul, tokens: f64) -> f64 {
+    fn matmul(&self, matmul: &Matmul, tokens: f64, era: f64) -> f64 {
         // A kernel over no rows is not launched: the head of a chunk that ends no prompt.
         if tokens <= 0.0 {
             return 0.0;
@@ -235,7 +239,7 @@ impl StepModel {
         let rates = &self.rates;
         let (memory, compute) = if matmul.weight_only {
             (
-                (rates.memory * rates.weight_only_memory).min(rates.reachable),
+                rates.memory * rates.weight_only_memory,
                 rates.compute(matmul.compute) * rates.weight_only_compute,
             )
         } else {
@@ -244,7 +248,8 @@ impl StepModel {
         let reading = matmul.bytes / memory;
         let rows = computed_rows(tokens, matmul.rows, self.units, rates.tile_exponent);
         let computing = matmul.flop * rows / compute;
-        rates.smooth_max(reading, computing)
+        let least = self.least_matmul(matmul, tokens).seconds();
+        (rates.smooth_max(reading, computing) * era).max(least)
     }
 
     fn mixer(&self, mixer: &MixerWork, batch: &Batch) -> f64 {
@@ -306,7 +311,7 @@ impl StepModel {
         } else {
             1.0
         };
-        let rate = (rates.expert_memory * memory_factor).min(rates.reachable);
+        let rate = rates.expert_memory * memory_factor;
         let reading = local * experts.bytes / within / rate
             * if groups > 1.0 {
                 libm::pow(imbalance, 0.5)
