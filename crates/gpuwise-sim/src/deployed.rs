@@ -11,11 +11,7 @@ use crate::{
 };
 use gpuwise_domain::engine::EngineKind;
 use gpuwise_size::{
-    constants::{Constants, Parameter as P},
-    memory::longest_context,
-    serving::Cycle,
-    setup::Setup,
-    speed::StepShape,
+    constants::Constants, memory::longest_context, serving::Cycle, setup::Setup, speed::StepShape,
 };
 use std::sync::Arc;
 
@@ -86,11 +82,9 @@ pub fn deployed(
             "the engine is taken to yield {yields:.2} tokens a step by prediction layers, which the simulation spreads evenly over steps"
         ));
     }
-    let place = constants.place(&setup.silicon(), &setup.profile);
-    let front = constants.get(P::FrontEnd, place) * 1e-3;
     Ok(Deployed {
         settings,
-        cost: Sized::new(cycle, front)
+        cost: Sized::new(cycle)
             .corrected(corrections.steps, corrections.prompts)
             .captured(graphs(setup)),
         notes,

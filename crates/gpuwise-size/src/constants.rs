@@ -99,13 +99,10 @@ parameters! {
     PcieReduceRate = "pcie_reduce_rate", 0.45, 0.4, 0.0, 0.0, "share of PCIe", "achieved share of the host link's bandwidth in all-reduce";
     DispatchLatency = "dispatch_latency", 20.0, 0.5, 0.0, 0.3, "µs", "latency of moving tokens to experts and back";
     DispatchRate = "dispatch_rate", 0.30, 0.5, 0.15, 0.2, "share of link", "achieved share of the link's bandwidth in moving tokens to experts";
-    PrefillBase = "prefill_base", 15.0, 0.6, 0.0, 0.6, "ms", "time to first token beyond steps: tokenizing, transport, admission";
     PrefillFactor = "prefill_factor", 1.10, 0.15, 0.0, 0.15, "factor", "time of a prefill over that of its parts";
-    PrefillToken = "prefill_token", 1.0, 0.8, 0.0, 0.5, "µs", "time to first token beyond steps, per prompt token";
-    FrontEnd = "front_end", 2.0, 0.0, 0.0, 0.0, "ms", "time of a request outside of queues and steps, where steps are followed one by one: tokenizing, transport";
-    AdmitSteps = "admit_steps", 2.0, 0.8, 0.0, 0.8, "steps", "decode steps that a new request waits for admission";
-    Burst = "burst", 0.10, 0.4, 0.0, 0.5, "share", "share of requests that arrive together with all others";
-    BurstFixed = "burst_fixed", 0.20, 0.4, 0.0, 0.5, "share", "the same where all requests have one length, so that they stay together";
+    FrontEnd = "front_end", 10.0, 0.6, 0.0, 0.6, "ms", "time of a request outside of queues and steps: tokenizing, transport, admission";
+    FrontToken = "front_token", 1.0, 0.8, 0.0, 0.5, "µs", "the same, per prompt token";
+    Scatter = "scatter", 0.40, 0.4, 0.0, 0.4, "share", "share of a cycle over which requests arrive that started together, in a run of ten rounds of lengths of 0.8 to 1 of the nominal one";
     MixedFactor = "mixed_factor", 1.0, 0.1, 0.0, 0.2, "factor", "cost of prefill inside decode steps over its cost alone";
     PromiseShare = "promise_share", 0.80, 0.2, 0.0, 0.2, "share", "mean time per token over its bound where a run was driven up to a bound";
     PromiseFirst = "promise_first", 0.20, 0.3, 0.0, 0.3, "share", "mean time to first token over its bound in such runs";

@@ -27,8 +27,6 @@ const MOST_REMEMBERED: usize = 1 << 19;
 #[derive(Debug, Clone)]
 pub struct Sized {
     cycle: Cycle,
-    /// Seconds that a request spends outside of queues and steps.
-    front: f64,
     /// Factor on every step, and on what prompts add beyond that.
     corrections: [f64; 2],
     graphs: Graphs,
@@ -61,11 +59,10 @@ struct Chunk {
 }
 
 impl Sized {
-    /// The step times of a setup's cycle; a request spends `front` seconds on its way to the queue.
-    pub fn new(cycle: Cycle, front: f64) -> Self {
+    /// The step times of a setup's cycle.
+    pub fn new(cycle: Cycle) -> Self {
         Self {
             cycle,
-            front,
             corrections: [1.0; 2],
             graphs: Graphs::default(),
             pieces: IndexMap::default(),
@@ -264,9 +261,9 @@ impl StepCost for Sized {
         }
     }
 
-    fn around(&self, _input: u32) -> Around {
+    fn around(&self, input: u32) -> Around {
         Around {
-            before: libm::round(self.front * 1e9) as u64,
+            before: libm::round(self.cycle.fronted(f64::from(input)) * 1e9) as u64,
             after: 0,
         }
     }

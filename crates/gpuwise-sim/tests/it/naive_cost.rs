@@ -197,7 +197,7 @@ fn sized() -> Sized {
         adapters: None,
     };
     let shape = Arc::new(StepShape::new(&setup));
-    Sized::new(Cycle::new(&setup, shape, &constants()), 0.0)
+    Sized::new(Cycle::new(&setup, shape, &constants()))
 }
 
 fn engine(policy: Policy) -> Settings {

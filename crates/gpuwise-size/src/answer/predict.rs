@@ -3,7 +3,7 @@
 use super::reading::{Pool, Reading, Statistic, Wanted};
 use crate::{
     constants::{Constants, Parameter as P},
-    serving::{ClosedLoop, Cycle, Latency, OpenLoop, Quantiles, StaticBatch},
+    serving::{Apart, ClosedLoop, Cycle, Latency, Lengths, OpenLoop, Quantiles, StaticBatch},
 };
 use gpuwise_domain::question::Load;
 
@@ -49,9 +49,15 @@ impl Reading<'_> {
             Wanted::BatchLatency | Wanted::BatchThroughput | Wanted::BatchFirstToken => Kind::Batch,
             Wanted::PromptSpeed => Kind::Prompt,
             Wanted::DecodeSpeed => Kind::Decode,
-            Wanted::OutputThroughputPerGpu if matches!(self.load, Load::InFlight(_)) => Kind::Batch,
+            _ if self.is_static() => Kind::Batch,
             _ => Kind::Serving,
         }
+    }
+
+    /// Whether a stated number of requests is a batch that starts and ends together: the harness of
+    /// TensorRT-LLM until 2024 (`gptSessionBenchmark`) times nothing else.
+    fn is_static(&self) -> bool {
+        matches!(self.load, Load::InFlight(_)) && self.setup.profile == "trtllm-2024"
     }
 
     fn groups(&self) -> f64 {
@@ -114,6 +120,10 @@ pub fn figure(reading: &Reading<'_>, outcome: &Outcome, constants: &Constants) -
             Wanted::OutputThroughputPerGpu => {
                 output * size * groups / total / f64::from(reading.gpus.max(1))
             }
+            Wanted::OutputThroughput => output * size * groups / total,
+            Wanted::RequestThroughput => size * groups / total,
+            Wanted::Ttft(_) => first,
+            Wanted::Tpot(_) => (total - first) / (output - 1.0).max(1.0),
             _ => total,
         },
         Outcome::Speed(speed) => speed,
@@ -153,14 +163,24 @@ fn batch(reading: &Reading<'_>, groups: f64) -> Option<StaticBatch> {
     })
 }
 
-fn closed(reading: &Reading<'_>, cycle: &Cycle, concurrency: f64) -> Option<Latency> {
-    let one = ClosedLoop {
-        concurrency: concurrency.max(1.0),
+fn lengths(reading: &Reading<'_>) -> Option<Lengths> {
+    Some(Lengths {
         input: reading.input?,
         cached: 0.0,
         output: reading.output?,
+    })
+}
+
+fn closed(reading: &Reading<'_>, cycle: &Cycle, concurrency: f64) -> Option<Latency> {
+    let one = ClosedLoop {
+        concurrency: concurrency.max(1.0),
+        lengths: lengths(reading)?,
         capacity: reading.capacity,
         one_length: reading.one_length,
+        requests: match reading.load {
+            Load::InFlight(all) => reading.requests.map(|run| run / all * concurrency),
+            _ => None,
+        },
     };
     Some(one.solve(cycle))
 }
@@ -174,37 +194,29 @@ fn disaggregated(
     constants: &Constants,
 ) -> Option<Latency> {
     let prefill = Cycle::new(&pool.setup, pool.shape.clone(), constants);
-    let (input, output) = (reading.input?, reading.output?);
-    let alone = prefill.prefill(1.0, input, 0.0);
-    let mut decode = Latency::default();
-    let mut running = requests / groups;
-    let pool_groups = pool.workers * f64::from(pool.setup.layout.attention_data.max(1));
-    for _ in 0..6 {
-        let tpot = cycle.decode(running.max(1.0), input + output / 2.0);
-        let rate = running * groups / ((output - 1.0).max(1.0) * tpot);
-        let busy = (rate * alone / pool_groups).min(0.95);
-        let ttft = prefill.first(alone, input) + busy / (1.0 - busy) * alone * 0.5;
-        let life = ttft + output * tpot;
-        running = (requests / groups * output * tpot / life).max(1.0);
-        decode = Latency {
-            ttft,
-            tpot,
-            running,
-            requests: requests / groups / life,
-        };
-    }
-    Some(decode)
+    let lengths = lengths(reading)?;
+    let apart = Apart {
+        prefill: &prefill,
+        decode: cycle,
+        prefill_groups: pool.workers * f64::from(pool.setup.layout.attention_data.max(1)),
+        decode_groups: groups,
+        transfer: crate::memory::moved(&pool.setup, lengths.input),
+        lengths,
+        capacity: reading.capacity,
+        variability: 0.5,
+    };
+    Some(apart.in_flight(requests / groups))
 }
 
 fn open(reading: &Reading<'_>, cycle: &Cycle, rate: f64) -> Option<Quantiles> {
+    let groups = reading.groups();
     let one = OpenLoop {
         rate,
         burstiness: 1.0,
-        input: reading.input?,
-        cached: 0.0,
-        output: reading.output?,
+        lengths: lengths(reading)?,
         input_variation: 0.0,
         capacity: reading.capacity,
+        requests: reading.requests.map(|run| run / groups),
     };
     Some(one.solve(cycle))
 }

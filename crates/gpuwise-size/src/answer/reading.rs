@@ -50,6 +50,8 @@ pub struct Reading<'a> {
     pub capacity: f64,
     /// Whether all requests have one length.
     pub one_length: bool,
+    /// Requests of the run, where it ends.
+    pub requests: Option<f64>,
     /// Sequences that the engine decodes for each request (beams).
     pub beams: f64,
     /// Bounds in seconds on time to first token and time per token that the run was driven up to.
@@ -212,6 +214,7 @@ pub fn read<'a>(
         prefill: None,
         shape: Arc::new(StepShape::new(&setup)),
         layout_stated: stated.layout.is_some(),
+        requests: requests(question, &load),
         load,
         input,
         output,
@@ -238,14 +241,6 @@ pub fn read<'a>(
     sense::fits(&mut reading)?;
     sense::stand_in(&mut reading);
     reading.capacity = capacity(&reading.setup, input.unwrap_or(0.0), output.unwrap_or(0.0));
-    if let Load::InFlight(requests) = reading.load {
-        // Nobody publishes runs in which most requests wait for memory: where our sum says so, they
-        // share what we count for each.
-        let groups = f64::from(reading.setup.layout.attention_data * reading.setup.layout.replicas);
-        reading.capacity = reading
-            .capacity
-            .max(LEAST_RUNNING * requests / groups.max(1.0));
-    }
     Ok(reading)
 }
 
@@ -351,9 +346,6 @@ const fn is_of_a_batch(wanted: Wanted) -> bool {
     )
 }
 
-/// Of the requests kept in flight at least this share is taken to run.
-const LEAST_RUNNING: f64 = 0.85;
-
 /// Sweeps of one harness draw lengths from a range below the nominal ones; they are told by their
 /// serving mode together with a stated data-parallel size.
 fn is_random_range(question: &Question) -> bool {
@@ -399,17 +391,34 @@ fn promise(question: &Question) -> Option<(f64, f64)> {
     Some((seconds("slo_ttft_ms")?, seconds("slo_tpot_ms")?))
 }
 
-/// Sequences that one attention group runs at once: what the cache holds of requests half way
-/// through their output, at most the engine's limit, at least one.
+/// Sequences that one attention group runs at once: what the cache holds by the engine's rule of
+/// admission, at most the engine's limit, at least one.
 fn capacity(setup: &Setup<'_>, input: f64, output: f64) -> f64 {
     let plan = crate::memory::plan(setup);
     let limit = setup.settings.sequences as f64;
-    // Somebody ran this: where our sum says that it cannot fit, memory does not decide.
-    if plan.cache < 0.02 * plan.budget {
+    // Somebody ran this: where our sum says that it cannot fit at all, memory does not decide.
+    if plan.cache <= 0.0 {
         return limit;
     }
-    plan.sequences(input + 0.7 * output).clamp(1.0, limit)
+    let held = crate::memory::held(setup.engine.kind, input, output, 0.0);
+    plan.sequences(held).clamp(1.0, limit)
 }
+
+/// Requests of a run, where it ends: as stated, or by the harness that made the row.
+fn requests(question: &Question, load: &Load) -> Option<f64> {
+    let stated = question.extra("requests").or(question.extra("prompts"));
+    if let Some(count) = stated.and_then(|v| v.parse::<f64>().ok()) {
+        return (count >= 1.0).then_some(count);
+    }
+    match load {
+        Load::InFlight(in_flight) if is_random_range(question) => Some(SWEEP_ROUNDS * in_flight),
+        _ => None,
+    }
+}
+
+/// InferenceX's launch scripts send ten times as many prompts as they keep in flight
+/// (`--num-prompts "$((CONC * 10))"` in its `benchmarks/*.sh`, read 2026-11).
+const SWEEP_ROUNDS: f64 = 10.0;
 
 fn wanted(question: &Question) -> Result<Wanted, Refusal> {
     let metric = question.metric.as_str();

@@ -21,7 +21,7 @@ pub use weights::{WeightKind, allocator_slack, published_bytes, weight_kinds, we
 
 use crate::setup::Setup;
 use alloc::{string::String, vec::Vec};
-use gpuwise_domain::gpu::Device;
+use gpuwise_domain::{engine::EngineKind, gpu::Device};
 
 /// What fills the memory of the fullest GPU.
 #[derive(Debug, Clone, PartialEq)]
@@ -103,6 +103,30 @@ impl MemoryPlan {
         self.cache_shape.sequences(self.cache, tokens)
     }
 }
+
+/// Tokens that the cache holds of a running request on average, under an engine's rule of admission:
+/// its prompt, and half of its answer where blocks are taken as it grows. Long answers run for long and
+/// are met more often, so that with a squared coefficient of variation c² the mean of what is written
+/// is (1 + c²) / 2 of the mean answer. TensorRT-LLM admits only what fits to its end
+/// (`GUARANTEED_NO_EVICT`, the default of its server).
+pub fn held(engine: EngineKind, input: f64, output: f64, variation: f64) -> f64 {
+    let written = if engine == EngineKind::TensorRtLlm {
+        1.0
+    } else {
+        0.5 * (1.0 + variation)
+    };
+    input + written * output
+}
+
+/// Seconds to move the cache of so many tokens between hosts, over the link to the host.
+pub fn moved(setup: &Setup<'_>, tokens: f64) -> f64 {
+    let bytes = cache_shape(setup).sequence_bytes(tokens);
+    let link = setup.device.gpu.host_link;
+    link.map_or(0.0, |link| bytes / (link.get() * MOVING))
+}
+
+/// Share of a link's bandwidth that moving a cache achieves.
+const MOVING: f64 = 0.5;
 
 /// The memory plan of a setup.
 pub fn plan(setup: &Setup<'_>) -> MemoryPlan {

@@ -8,7 +8,7 @@ use super::{
 };
 use crate::{
     memory,
-    serving::{Cycle, Latency, Quantiles},
+    serving::{Apart, Cycle, Quantiles},
     setup::Setup,
     speed::StepShape,
 };
@@ -21,8 +21,6 @@ use gpuwise_domain::{
 
 /// Prefill workers are kept at most this busy, so that prompts rarely queue.
 const BUSIEST: f64 = 0.75;
-/// Share of the link's bandwidth that moving a cache achieves.
-const TRANSFER: f64 = 0.5;
 /// More workers than this are an answer to another question.
 const MOST_WORKERS: f64 = 10_000.0;
 /// Steps of a bisection.
@@ -100,7 +98,7 @@ pub(crate) fn evaluate<'a>(request: &Request<'a>, setups: Vec<Setup<'a>>) -> Opt
         demand,
         workload,
         load,
-        f64::from(setup.layout.replicas) * groups,
+        (f64::from(setup.layout.replicas) * groups, decode.capacity),
     )?;
     if service.broken(&workload.promise).is_some() {
         return None;
@@ -138,7 +136,7 @@ fn prefill_worker<'a>(
     demand: Demand,
     workload: &Workload,
 ) -> Option<Worker<'a>> {
-    let alone = cycle.prefill(1.0, demand.input, demand.cached);
+    let alone = cycle.prefill_alone(demand.input, demand.cached);
     let groups = f64::from(setup.layout.attention_data.max(1));
     if let Some(target) = workload.promise.ttft {
         // At its busiest a prompt waits as long as it takes, some times more at a high percentile.
@@ -146,7 +144,8 @@ fn prefill_worker<'a>(
         let fraction = target
             .percentile
             .map_or(0.63, gpuwise_units::Percentile::fraction);
-        let first = cycle.first(alone, demand.input)
+        let first = cycle.fronted(demand.input)
+            + alone
             + transfer(setup, demand)
             + wait * libm::log(1.0 / (1.0 - fraction));
         if first > target.at_most.get() {
@@ -171,7 +170,7 @@ fn decode_worker<'a>(
 ) -> Option<Worker<'a>> {
     let context = demand.input + demand.cached + demand.output / 2.0;
     let capacity = plan
-        .sequences(demand.held())
+        .sequences(demand.held(setup.engine.kind))
         .clamp(1.0, setup.settings.sequences as f64);
     let holds = |running: f64| {
         let tpot = cycle.decode(running, context);
@@ -216,12 +215,7 @@ fn decode_worker<'a>(
 
 /// Seconds to move a prompt's cache to a decode worker over the slower of the links that a GPU has.
 fn transfer(setup: &Setup<'_>, demand: Demand) -> f64 {
-    let bytes = memory::cache_shape(setup).sequence_bytes(demand.input + demand.cached);
-    setup
-        .device
-        .gpu
-        .host_link
-        .map_or(0.0, |link| bytes / (link.get() * TRANSFER))
+    memory::moved(setup, demand.input + demand.cached)
 }
 
 /// Both pools at a rate of one decode group, of so many.
@@ -231,43 +225,34 @@ pub(crate) fn serve(
     demand: Demand,
     workload: &Workload,
     rate: f64,
-    groups: f64,
+    (groups, capacity): (f64, f64),
 ) -> Option<Service> {
     let Traffic::Open { burstiness, .. } = workload.traffic else {
         return None;
     };
-    let context = demand.input + demand.cached + demand.output / 2.0;
-    let mut running = 1.0f64;
-    let mut tpot = cycle.decode(1.0, context);
-    for _ in 0..30 {
-        tpot = cycle.decode(running.max(1.0), context);
-        running = 0.5 * (running + rate * demand.output * tpot);
-    }
     let pool = stages.pool.layout;
-    let servers = f64::from(pool.replicas * pool.attention_data.max(1));
-    let alone = stages.prefill.prefill(1.0, demand.input, demand.cached);
-    let busy = rate * groups * alone / servers;
-    if busy >= 1.0 {
+    let apart = Apart {
+        prefill: &stages.prefill,
+        decode: cycle,
+        prefill_groups: f64::from(pool.replicas * pool.attention_data.max(1)),
+        decode_groups: groups,
+        transfer: stages.transfer,
+        lengths: demand.lengths(),
+        capacity,
+        variability: 0.5 * (burstiness + demand.input_variation),
+    };
+    let rated = apart.at_rate(rate);
+    if !rated.stable {
         return None;
     }
-    // Mean wait of a queue with several servers (Sakasegawa 1977), scaled by variability (Kingman).
-    let variability = 0.5 * (burstiness + demand.input_variation);
-    let exponent = libm::sqrt(2.0 * (servers + 1.0)) - 1.0;
-    let wait = libm::pow(busy, exponent) / (servers * (1.0 - busy)) * alone * variability;
-    let ttft = stages.prefill.first(alone, demand.input) + stages.transfer + tpot + wait;
     Some(Service::apart(
         Quantiles {
-            mean: Latency {
-                ttft,
-                tpot,
-                running,
-                requests: rate,
-            },
-            wait,
+            mean: rated.latency,
+            wait: rated.wait,
             mixed_share: 0.0,
             mixed_extra: 0.0,
-            decode: tpot,
-            load: busy,
+            decode: rated.latency.tpot,
+            load: rated.busy,
             stable: true,
         },
         demand,

@@ -67,7 +67,14 @@ impl Evaluated<'_> {
         let service = match &self.stages {
             Some(stages) => {
                 let groups = f64::from(self.setup.layout.replicas) * self.groups();
-                disaggregated::serve(&self.cycle, stages, self.demand, workload, load, groups)?
+                disaggregated::serve(
+                    &self.cycle,
+                    stages,
+                    self.demand,
+                    workload,
+                    load,
+                    (groups, self.capacity),
+                )?
             }
             None => serve(
                 &self.cycle,
@@ -316,7 +323,8 @@ pub(crate) fn alone(request: &Request<'_>, setup: &Setup<'_>) -> Service {
 /// Sequences that run at once on one attention group.
 fn capacity(setup: &Setup<'_>, plan: &MemoryPlan, demand: Demand) -> f64 {
     let limit = setup.settings.sequences as f64;
-    plan.sequences(demand.held()).clamp(1.0, limit)
+    plan.sequences(demand.held(setup.engine.kind))
+        .clamp(1.0, limit)
 }
 
 /// A group at so little load that requests meet no other.
@@ -332,11 +340,10 @@ fn largest(cycle: &Cycle, demand: Demand, capacity: f64) -> f64 {
     let one = OpenLoop {
         rate: 0.0,
         burstiness: demand.burstiness,
-        input: demand.input,
-        cached: demand.cached,
-        output: demand.output,
+        lengths: demand.lengths(),
         input_variation: demand.input_variation,
         capacity,
+        requests: None,
     };
     one.largest_rate(cycle)
 }

@@ -66,14 +66,9 @@ pub(crate) fn worked(
         context,
         ..Batch::default()
     });
-    let (decode, mixed) =
-        evaluated
-            .cycle
-            .decode_and_mixed(running, context, demand.input, demand.cached);
-    let mixed = mixed.each(latency.requests * latency.tpot);
-    let decoding = demand.output * decode / running;
-    let prefill_share = mixed / (mixed + decoding).max(1e-12);
-    let busy = (latency.requests * (mixed + decoding)).min(1.0);
+    let (prompt, answer) = evaluated.cycle.seconds_of_one(&demand.lengths(), &latency);
+    let prefill_share = prompt / (prompt + answer).max(1e-12);
+    let busy = (latency.requests * (prompt + answer)).min(1.0);
     let reading = (step.dense + step.experts + step.attention) / step.total().max(1e-12);
     let activity = power::Activity {
         busy,

@@ -297,15 +297,15 @@ fn ttft(
             ),
         ),
         Derivation::computed(
-            "before and after steps",
-            milliseconds(evaluated.cycle.first(0.0, demand.input)),
-            "base + per prompt token",
-            constants(request, feasible, &[P::PrefillBase, P::PrefillToken]),
+            "front end",
+            milliseconds(evaluated.cycle.fronted(demand.input)),
+            "front_end + front_token × prompt tokens",
+            constants(request, feasible, &[P::FrontEnd, P::FrontToken]),
         ),
         fact(
             "waiting for steps under way and other prompts",
             milliseconds(
-                (feasible.figures.ttft - alone - evaluated.cycle.first(0.0, demand.input)).max(0.0),
+                (feasible.figures.ttft - alone - evaluated.cycle.fronted(demand.input)).max(0.0),
             ),
             "queueing at the asked load, at the percentile",
         ),
@@ -313,7 +313,7 @@ fn ttft(
     Derivation::computed(
         format!("TTFT, {at} ({})", basis.name()),
         range(&figures.ttft),
-        "prefill + base + waiting",
+        "prefill + front end + waiting",
         inputs,
     )
 }

@@ -1,9 +1,11 @@
 //! One attention group under a share of the workload: latencies at percentiles, and how much it
 //! bears.
 
-use crate::serving::{ClosedLoop, Cycle, Latency, OpenLoop, Quantiles, normal_quantile};
+use crate::memory::held;
+use crate::serving::{ClosedLoop, Cycle, Latency, Lengths, OpenLoop, Quantiles, normal_quantile};
 use gpuwise_domain::{
     deployment::Test,
+    engine::EngineKind,
     workload::{LengthDistribution, Promise, Target, Traffic, Workload},
 };
 use gpuwise_units::Percentile;
@@ -46,11 +48,23 @@ impl Demand {
         }
     }
 
-    /// Tokens that the cache holds of a running request, with some to spare: its prompt and 0.7 of its
-    /// answer. Long answers run for long and are met more often, so that with a squared coefficient of
-    /// variation c² the mean of what is written is (1 + c²) / 2 of the mean answer.
-    pub(crate) fn held(&self) -> f64 {
-        self.input + self.cached + (0.7 + 0.5 * self.output_variation) * self.output
+    /// The mean request.
+    pub(crate) fn lengths(&self) -> Lengths {
+        Lengths {
+            input: self.input,
+            cached: self.cached,
+            output: self.output,
+        }
+    }
+
+    /// Tokens that the cache holds of a running request under an engine's rule of admission.
+    pub(crate) fn held(&self, engine: EngineKind) -> f64 {
+        held(
+            engine,
+            self.input + self.cached,
+            self.output,
+            self.output_variation,
+        )
     }
 }
 
@@ -72,11 +86,10 @@ impl Service {
         let one = OpenLoop {
             rate,
             burstiness: demand.burstiness,
-            input: demand.input,
-            cached: demand.cached,
-            output: demand.output,
+            lengths: demand.lengths(),
             input_variation: demand.input_variation,
             capacity,
+            requests: None,
         };
         Self {
             kind: Kind::Open(one.solve(cycle)),
@@ -87,11 +100,10 @@ impl Service {
     pub(crate) fn closed(cycle: &Cycle, demand: Demand, concurrency: f64, capacity: f64) -> Self {
         let one = ClosedLoop {
             concurrency: concurrency.max(1.0),
-            input: demand.input,
-            cached: demand.cached,
-            output: demand.output,
+            lengths: demand.lengths(),
             capacity,
             one_length: demand.fixed,
+            requests: None,
         };
         Self {
             kind: Kind::Closed(one.solve(cycle)),

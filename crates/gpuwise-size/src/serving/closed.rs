@@ -1,6 +1,9 @@
 //! A closed loop: a fixed number of requests in flight.
 
-use super::Cycle;
+use super::{
+    Cycle, Lengths,
+    flow::{Arrivals, Flow},
+};
 use crate::speed::Batch;
 
 /// Requests in flight on one attention group, and their lengths.
@@ -8,16 +11,15 @@ use crate::speed::Batch;
 pub struct ClosedLoop {
     /// Requests in flight.
     pub concurrency: f64,
-    /// Prompt tokens to compute (without cached ones).
-    pub input: f64,
-    /// Prompt tokens found in the prefix cache.
-    pub cached: f64,
-    /// Output tokens.
-    pub output: f64,
+    /// Their lengths.
+    pub lengths: Lengths,
     /// Sequences that fit the cache and the engine's limit.
     pub capacity: f64,
     /// Whether all requests have one length, so that those that start together end together.
     pub one_length: bool,
+    /// Requests of the whole run, where it is no longer than that: it starts with all at once and
+    /// ends with fewer and fewer.
+    pub requests: Option<f64>,
 }
 
 /// Mean latencies in seconds and rates of one attention group.
@@ -40,65 +42,152 @@ impl Latency {
     }
 }
 
+/// Steps of the search for the number that decode, and how near it comes.
+const SEARCH: usize = 60;
+const NEAR: f64 = 1e-7;
+
 impl ClosedLoop {
+    /// Means over the run, or of the steady state where it has no end.
+    pub fn solve(&self, cycle: &Cycle) -> Latency {
+        match self.requests {
+            Some(requests) => self.run_of(requests.max(1.0), cycle),
+            None => self.steady(cycle, 1.0),
+        }
+    }
+
+    /// Requests that are in the engine; others wait before it.
+    pub(super) fn slots(&self) -> f64 {
+        self.concurrency.min(self.capacity).max(1.0)
+    }
+
     /// Seconds below which the operations of one request cannot be done.
     fn computing_at_peak(&self, cycle: &Cycle) -> f64 {
+        let lengths = &self.lengths;
         let prompt = Batch {
-            prefill: self.input,
-            prefill_context: self.cached + self.input / 2.0,
+            prefill: lengths.input,
+            prefill_context: lengths.cached + lengths.input / 2.0,
             finished: 1.0,
             ..Batch::default()
         };
         let answer = Batch {
             decodes: 1.0,
-            context: self.cached + self.input + self.output / 2.0,
+            context: lengths.context(),
             ..Batch::default()
         };
-        let tokens = (self.output - 1.0).max(0.0);
+        let (tokens_per_step, drafted) = cycle.yields();
+        let tokens = lengths.after_first() * (1.0 + drafted) / tokens_per_step;
         cycle.steps.computing_at_peak(&prompt) + tokens * cycle.steps.computing_at_peak(&answer)
     }
 
-    /// The steady state of the loop.
+    /// The steady state, in which requests that started together still arrive over the share
+    /// `spread` of the time.
     ///
-    /// Each sequence lives one prefill and `output` steps; every step admits as many prompts as
-    /// end. What prompts add to steps is shared by all that decode, unless requests arrive
-    /// together: then it is time to first token instead.
-    pub fn solve(&self, cycle: &Cycle) -> Latency {
-        let context = self.cached + self.input + self.output / 2.0;
-        let slots = self.concurrency.min(self.capacity).max(1.0);
-        let alone = cycle.prefill(1.0, self.input, self.cached)
-            + cycle.base
-            + cycle.token_cost * self.input;
-        let mut running = slots;
-        let mut latency = Latency::default();
-        for _ in 0..3 {
-            let (decode, mixed) = cycle.decode_and_mixed(running, context, self.input, self.cached);
-            let mixed = mixed.together(running / self.output.max(1.0) * cycle.tokens_per_step);
-            let others = (slots - 1.0).max(0.0);
-            let together = if self.one_length {
-                cycle.burst_fixed
-            } else {
-                cycle.burst
-            } / 2.0;
-            let tpot =
-                decode + (1.0 - together) * (running - 1.0).max(0.0) / self.output.max(1.0) * mixed;
-            let busy = (others / slots).min(1.0);
-            let ttft = alone + busy * 0.5 * cycle.admit * tpot + together * others * mixed;
-            let decoding = (self.output - 1.0).max(0.0) * tpot;
-            // Between two ends of requests the operations of one are done: who comes waits for those
-            // of others at least as long as silicon takes for them.
-            let ttft = ttft.max(slots * self.computing_at_peak(cycle) - decoding);
-            let life = ttft + decoding;
-            let waiting = (self.concurrency - slots).max(0.0) * life / slots;
-            latency = Latency {
-                ttft: ttft + waiting,
+    /// Little's law closes the loop: those that decode, and those whose prompts wait or are computed,
+    /// are all there are.
+    pub(super) fn steady(&self, cycle: &Cycle, spread: f64) -> Latency {
+        let slots = self.slots();
+        let life = if self.lengths.after_first() < 1e-6 {
+            self.prompts_only(cycle)
+        } else {
+            let (flow, decodes) = self.balanced(cycle, spread);
+            let life = slots / flow.rate;
+            let answer = self.lengths.after_first() * flow.tpot;
+            let least = slots * self.computing_at_peak(cycle);
+            return self.waited(
+                life.max(least),
+                Latency {
+                    ttft: (life.max(least) - answer).max(0.0),
+                    tpot: flow.tpot,
+                    running: decodes,
+                    requests: 0.0,
+                },
+            );
+        };
+        let life = life.max(slots * self.computing_at_peak(cycle));
+        let tpot = cycle.decode(1.0, self.lengths.context());
+        self.waited(
+            life,
+            Latency {
+                ttft: life,
                 tpot,
-                running,
-                requests: slots / life.max(1e-9),
-            };
-            running =
-                (slots * (self.output - 1.0).max(0.0) * tpot / life.max(1e-12)).clamp(1.0, slots);
+                running: slots,
+                requests: 0.0,
+            },
+        )
+    }
+
+    /// A latency in the engine with the wait of those that do not fit before it.
+    fn waited(&self, life: f64, inside: Latency) -> Latency {
+        let slots = self.slots();
+        let requests = slots / life;
+        Latency {
+            ttft: inside.ttft + (self.concurrency - slots).max(0.0) / requests,
+            requests,
+            ..inside
         }
-        latency
+    }
+
+    /// Seconds of a request in the engine where answers are of one token.
+    fn prompts_only(&self, cycle: &Cycle) -> f64 {
+        let slots = self.slots();
+        let lump = cycle.lump(&self.lengths, slots, 0.0);
+        let alone = cycle.fronted(self.lengths.input) + lump.service();
+        alone.max(slots * lump.step * lump.for_each)
+    }
+
+    /// The flow whose requests are as many as there are slots, and how many of them decode.
+    fn balanced(&self, cycle: &Cycle, spread: f64) -> (Flow, f64) {
+        let slots = self.slots();
+        let others = (slots - 1.0) / slots;
+        let arrivals = if self.one_length {
+            Arrivals::Together(slots)
+        } else {
+            Arrivals::Random(spread)
+        };
+        let front = cycle.fronted(self.lengths.input);
+        let excess = |decodes: f64| {
+            let flow = cycle.flow(&self.lengths, decodes, others, arrivals);
+            // Of requests that end over a part of the cycle, more arrive at once than are served.
+            let crowd = 0.5 * slots / flow.rate * (flow.busy - spread).max(0.0);
+            let queue = flow.queue(0.5).min(0.5 * slots * flow.full) * others;
+            let queue = if flow.busy >= 1.0 {
+                f64::INFINITY
+            } else {
+                queue
+            };
+            let first =
+                front + flow.residual(decodes) * others + (queue + crowd) + flow.lump.service();
+            (decodes + flow.rate * first - slots, flow)
+        };
+        // The Illinois variant of the false position: the excess rises with the number.
+        let (mut low, mut high) = (0.0, slots);
+        let (mut below, mut above) = (-slots, excess(slots).0);
+        let mut side = 0;
+        let mut middle = slots;
+        for _ in 0..SEARCH {
+            middle = if above.is_finite() {
+                (low * above - high * below) / (above - below)
+            } else {
+                0.5 * (low + high)
+            };
+            let (here, flow) = excess(middle);
+            if here.abs() < NEAR * slots || high - low < NEAR * slots {
+                return (flow, middle);
+            }
+            if here > 0.0 {
+                (high, above) = (middle, here);
+                if side == 1 {
+                    below *= 0.5;
+                }
+                side = 1;
+            } else {
+                (low, below) = (middle, here);
+                if side == -1 {
+                    above *= 0.5;
+                }
+                side = -1;
+            }
+        }
+        (cycle.flow(&self.lengths, middle, others, arrivals), middle)
     }
 }

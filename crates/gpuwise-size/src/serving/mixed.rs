@@ -1,71 +1,54 @@
-//! What prompts add to the steps that decode, where attention groups step together.
+//! What prompts add to the steps that decode.
 //!
-//! Groups of a replica that share experts (attention DP with EP) wait for each other in every step. A
-//! chunk of a prompt on one group therefore delays all of them, unless others compute chunks of their
+//! Prompts that wait when a step begins are computed in it together, up to the tokens that a step
+//! takes: a lump. Groups of a replica that share experts (attention DP with EP) wait for each other in
+//! every step. A lump on one group therefore delays all of them, unless others compute lumps of their
 //! own in the same step: a step is as long as that of the group with the most.
 
-use super::{Cycle, normal_quantile};
+use super::{Cycle, Lengths, normal_quantile};
 use crate::speed::{Batch, Peers};
 
-/// Seconds that one prompt adds to decode steps of its attention group.
+/// Prompt tokens computed in one step, and the seconds that they add to it.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(crate) struct Mixed {
-    /// By one of its chunks in a step in which no other group has one.
+pub(crate) struct Lump {
+    /// Added by a lump in a step in which no other group has one.
     alone: f64,
-    /// By a chunk of another group in the same step, at the experts that both share.
+    /// Added by a lump of another group in the same step, at the experts that both share.
     shared: f64,
-    /// By the operations of a chunk at peak, and what of a step that decodes they can hide in.
-    least: f64,
-    slack: f64,
-    /// Chunks of the prompt.
-    chunks: f64,
     groups: f64,
+    /// Lumps that one prompt makes: below 1 where several prompts share one.
+    pub(crate) for_each: f64,
+    /// Seconds from the start of the lump's step to its end.
+    pub(crate) step: f64,
 }
 
 /// Mean counts from which they are taken to be normal.
 const MANY: f64 = 100.0;
 
-impl Mixed {
-    /// Seconds for each prompt where all groups compute theirs in the same steps, so many prompts of
-    /// a group in each.
-    pub(crate) fn together(&self, prompts: f64) -> f64 {
-        let fitted = self.alone + self.shared * (self.groups - 1.0);
-        fitted.max(self.at_peak(prompts)) * self.chunks
-    }
-
-    /// Seconds below which a chunk cannot be added: all chunks of a step share the time that its
-    /// decodes leave computing idle.
-    fn at_peak(&self, prompts: f64) -> f64 {
-        self.least - self.slack / (prompts * self.chunks).max(1.0)
-    }
-
-    /// Seconds for each prompt where a step meets so many prompts of a group, which come at random.
+impl Lump {
+    /// Seconds that prompts add to a mean step which meets so many of them in each group.
     ///
-    /// Prompts of one group follow each other; of several groups the one with the most decides: the
-    /// expected maximum of independent Poisson counts. Many prompts a step fall on all groups alike.
-    pub(crate) fn each(&self, prompts: f64) -> f64 {
-        if self.groups <= 1.0 {
-            return self.together(prompts);
+    /// Lumps of one group follow each other; of several groups the one with the most decides: the
+    /// expected maximum of independent Poisson counts. Many lumps a step fall on all groups alike.
+    pub(crate) fn adds(&self, prompts: f64) -> f64 {
+        let lumps = prompts * self.for_each;
+        if self.groups <= 1.0 || lumps <= 0.0 {
+            return self.alone * lumps;
         }
-        let mean = (prompts * self.chunks).max(1e-6);
-        let most = most_of(mean, self.groups);
-        let step = self.alone * most + self.shared * (mean * self.groups - most);
-        (step / mean).max(self.at_peak(prompts)) * self.chunks
+        let most = most_of(lumps, self.groups);
+        self.alone * most + self.shared * (lumps * self.groups - most)
     }
 
-    /// Seconds that a prompt keeps others of its own group waiting, where a step meets so many.
-    pub(crate) fn own(&self, prompts: f64) -> f64 {
-        self.alone.max(self.at_peak(prompts)) * self.chunks
-    }
-
-    /// Share of steps that a prompt lengthens, and by how much, where a step meets so many prompts of
+    /// Share of steps that a lump lengthens, and by how much, where a step meets so many prompts of
     /// a group.
     pub(crate) fn hits(&self, prompts: f64) -> (f64, f64) {
-        if self.groups <= 1.0 {
-            return (prompts.min(1.0), self.alone * self.chunks);
-        }
-        let any = (prompts * self.chunks * self.groups).min(1.0);
+        let any = (prompts * self.for_each * self.groups).min(1.0);
         (any, self.alone)
+    }
+
+    /// Seconds from the first of a prompt's lumps to the end of its last.
+    pub(crate) fn service(&self) -> f64 {
+        self.step * self.for_each.max(1.0)
     }
 }
 
@@ -93,64 +76,74 @@ fn most_of(mean: f64, groups: f64) -> f64 {
 }
 
 impl Cycle {
-    /// Seconds of a decode step of `sequences` at `context` for each token that it yields, and what
-    /// one prompt adds to such steps.
-    pub(crate) fn decode_and_mixed(
-        &self,
-        sequences: f64,
-        context: f64,
-        tokens: f64,
-        cached: f64,
-    ) -> (f64, Mixed) {
-        let groups = f64::from(self.steps.attention_groups());
-        let steps = libm::ceil(tokens / self.chunk).max(1.0);
-        let chunk = tokens / steps;
-        let decoding = Batch {
-            decodes: sequences,
-            context,
-            ..Batch::default()
-        };
-        let decode = self.step(&decoding);
-        let prompt = Batch {
-            prefill: chunk,
-            prefill_context: cached + tokens / 2.0,
-            finished: 1.0 / steps,
-            ..Batch::default()
-        };
-        let least = self.steps.computing_at_peak(&prompt);
-        // A chunk on this group alone, and on all groups in one step.
-        let ((alone, all), slack) = if self.prefill_first {
-            let one = |peers| {
-                let chunk = Batch { peers, ..prompt };
-                self.prefill_in(&chunk, steps) / steps * self.mixed
-            };
-            ((one(Peers::Tokens(chunk)), one(Peers::Alike)), 0.0)
+    /// Prompt tokens that one step takes at most.
+    pub(crate) fn budget(&self) -> f64 {
+        self.chunk
+    }
+
+    /// A lump of prompts, so many where the budget allows, beside sequences that decode: a prompt
+    /// beyond the budget is computed in equal chunks.
+    pub(crate) fn lump(&self, lengths: &Lengths, prompts: f64, decodes: f64) -> Lump {
+        let input = lengths.input.max(1.0);
+        let tokens = if input > self.chunk {
+            input / libm::ceil(input / self.chunk)
         } else {
-            let one = |peers| {
+            (prompts.max(1.0) * input).min(self.chunk)
+        };
+        let groups = f64::from(self.steps.attention_groups());
+        let prompt = Batch {
+            prefill: tokens,
+            prefill_context: lengths.cached + input / 2.0,
+            finished: tokens / input,
+            ..Batch::default()
+        };
+        let apart = |peers| self.mixed_step(&Batch { peers, ..prompt });
+        // While nobody decodes a lump has its step to itself.
+        let decoding = decodes.min(1.0);
+        let (alone, all, step) = if self.prefill_first || decoding <= 0.0 {
+            let all = apart(Peers::Alike);
+            let alone = if groups > 1.0 {
+                apart(Peers::Tokens(tokens)).min(all)
+            } else {
+                all
+            };
+            (alone, all, all)
+        } else {
+            let context = lengths.context();
+            let decodes = decodes.max(1.0);
+            let decode = self.decode_step(decodes, context, Peers::Alike);
+            let beside = |peers| {
                 let both = Batch {
-                    decodes: sequences,
+                    decodes,
                     context,
                     peers,
                     ..prompt
                 };
-                let more = (self.step(&both) - decode).max(0.0);
-                more * self.steps.prefill_factor() * self.mixed
+                (self.mixed_step(&both) - decode).max(0.0)
             };
-            let own = Peers::Tokens(sequences * groups + chunk);
-            let slack = decode - self.steps.computing_at_peak(&decoding);
-            ((one(own), one(Peers::Alike)), slack)
+            let mut all = beside(Peers::Alike);
+            let mut step = decode + all;
+            let mut alone = if groups > 1.0 {
+                beside(Peers::Tokens(decodes * groups + tokens)).min(all)
+            } else {
+                all
+            };
+            if decoding < 1.0 {
+                let empty = apart(Peers::Alike);
+                let blend = |beside: f64| beside * decoding + empty * (1.0 - decoding);
+                step = blend(step);
+                alone = blend(alone);
+                all = blend(all);
+            }
+            (alone, all, step)
         };
-        // One group alone is all of them.
-        let alone = if groups > 1.0 { alone.min(all) } else { all };
-        let mixed = Mixed {
+        Lump {
             alone,
             shared: (all - alone) / (groups - 1.0).max(1.0),
-            least,
-            slack,
-            chunks: steps,
             groups,
-        };
-        (self.per_token(decode), mixed)
+            for_each: input / tokens,
+            step,
+        }
     }
 }
 
@@ -201,16 +194,15 @@ mod tests {
         assert!((most_of(3.0, 1.0) - 3.0).abs() < 1e-6);
         let many = most_of(2000.0, 8.0) / 2000.0;
         assert!((1.0..1.05).contains(&many), "{many}");
-        let mixed = Mixed {
+        let lump = Lump {
             alone: 5e-3,
             shared: 1e-3,
-            least: 0.0,
-            slack: 0.0,
-            chunks: 1.0,
             groups: 8.0,
+            for_each: 1.0,
+            step: 5e-3,
         };
         // Alone in its step a prompt holds up eight groups; in step with the others it does not.
-        assert!((mixed.each(1e-6) / 40e-3 - 1.0).abs() < 1e-3);
-        assert!(mixed.each(2000.0) < 1.1 * 12e-3);
+        assert!((lump.adds(1e-6) / 1e-6 / 40e-3 - 1.0).abs() < 1e-3);
+        assert!(lump.adds(2000.0) / 2000.0 < 1.1 * 12e-3);
     }
 }

@@ -1,11 +1,15 @@
 //! From step times to what a user sees: time to first token, time per token, throughput.
 
+mod apart;
 mod closed;
+mod flow;
 mod mixed;
 mod open;
+mod run;
 mod single;
 mod stat;
 
+pub use apart::Apart;
 pub use closed::{ClosedLoop, Latency};
 pub(crate) use open::normal_quantile;
 pub use open::{OpenLoop, Quantiles};
@@ -37,6 +41,29 @@ fn drafting(setup: &Setup<'_>, unstated: f64, swept: f64) -> (f64, f64) {
 /// The image whose published sweeps draft with prediction layers wherever a model has them.
 const SWEEPS_DRAFT: &str = "1.2.0rc6.post3";
 
+/// Tokens of the requests that a group serves.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Lengths {
+    /// Prompt tokens to compute (without cached ones).
+    pub input: f64,
+    /// Prompt tokens found in the prefix cache.
+    pub cached: f64,
+    /// Output tokens.
+    pub output: f64,
+}
+
+impl Lengths {
+    /// Mean context of a sequence while it decodes.
+    pub(crate) fn context(&self) -> f64 {
+        self.cached + self.input + self.output / 2.0
+    }
+
+    /// Tokens that take decode steps: all but the first.
+    pub(crate) fn after_first(&self) -> f64 {
+        (self.output - 1.0).max(0.0)
+    }
+}
+
 /// The engine's cycle: steps, and how prompts enter them.
 #[derive(Debug, Clone)]
 pub struct Cycle {
@@ -46,16 +73,12 @@ pub struct Cycle {
     chunk: f64,
     /// Whether prompts run in steps of their own, while decoding waits.
     prefill_first: bool,
-    /// Seconds before the first step and after it: tokenizing, transport, admission.
-    base: f64,
+    /// Seconds of a request outside of queues and steps: tokenizing, transport.
+    front: f64,
     /// The same per prompt token.
-    token_cost: f64,
-    /// Steps that a request waits for admission.
-    admit: f64,
-    /// Share of requests that arrive together.
-    burst: f64,
-    /// The same where all have one length.
-    burst_fixed: f64,
+    front_token: f64,
+    /// Over which share of a cycle requests arrive that started together, over ten rounds.
+    scatter: f64,
     mixed: f64,
     /// Tokens that a sequence gains in a decode step.
     tokens_per_step: f64,
@@ -83,11 +106,9 @@ impl Cycle {
             steps: StepModel::new(setup, shape, constants),
             chunk: setup.settings.batched_tokens as f64,
             prefill_first: setup.engine.kind == EngineKind::Sglang,
-            base: get(P::PrefillBase) * 1e-3,
-            token_cost: get(P::PrefillToken) * 1e-6,
-            admit: get(P::AdmitSteps),
-            burst: get(P::Burst).min(1.0),
-            burst_fixed: get(P::BurstFixed).min(1.0),
+            front: get(P::FrontEnd) * 1e-3,
+            front_token: get(P::FrontToken) * 1e-6,
+            scatter: get(P::Scatter).min(1.0),
             mixed: get(P::MixedFactor),
             tokens_per_step,
             drafted,
@@ -183,8 +204,13 @@ impl Cycle {
         through(&self.steps) + self.draft_model.as_ref().map_or(0.0, through)
     }
 
-    /// Seconds from request to first token, given what its prefill takes.
-    pub fn first(&self, prefill: f64, tokens: f64) -> f64 {
-        prefill + self.base + self.token_cost * tokens
+    /// Seconds that a request with so many prompt tokens spends outside of queues and steps.
+    pub fn fronted(&self, tokens: f64) -> f64 {
+        self.front + self.front_token * tokens
+    }
+
+    /// Whether prompts have steps of their own, before any answer goes on.
+    pub(crate) fn prefills_first(&self) -> bool {
+        self.prefill_first
     }
 }

@@ -1,6 +1,9 @@
 //! An open loop: requests arrive at a rate, whether or not the server keeps up.
 
-use super::{Cycle, Latency};
+use super::{
+    Cycle, Latency, Lengths,
+    flow::{Arrivals, Flow},
+};
 
 /// Arrivals at one attention group, and their lengths.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -9,16 +12,14 @@ pub struct OpenLoop {
     pub rate: f64,
     /// Squared coefficient of variation of the gaps between arrivals.
     pub burstiness: f64,
-    /// Prompt tokens to compute.
-    pub input: f64,
-    /// Prompt tokens found in the prefix cache.
-    pub cached: f64,
-    /// Output tokens.
-    pub output: f64,
+    /// Lengths of requests.
+    pub lengths: Lengths,
     /// Squared coefficient of variation of prompt lengths.
     pub input_variation: f64,
     /// Sequences that fit the cache and the engine's limit.
     pub capacity: f64,
+    /// Requests of the run, where it ends: beyond the largest rate they queue for as long.
+    pub requests: Option<f64>,
 }
 
 /// Mean latencies and what is needed for their percentiles.
@@ -40,70 +41,131 @@ pub struct Quantiles {
     pub stable: bool,
 }
 
+/// Of the prompt tokens that steps can compute, those that can be asked for without queues that grow.
+const BUSIEST: f64 = 0.98;
+/// Steps of a bisection.
+const SEARCH: usize = 40;
+const NEAR: f64 = 1e-6;
+
 impl OpenLoop {
-    /// The largest rate that one group sustains.
-    pub fn largest_rate(&self, cycle: &Cycle) -> f64 {
-        let context = self.cached + self.input + self.output / 2.0;
-        let slots = self.capacity.max(1.0);
-        let (decode, mixed) = cycle.decode_and_mixed(slots, context, self.input, self.cached);
-        // Every step ends slots/output requests, each of which brings a prompt.
-        let output = self.output.max(1.0);
-        let prompts = slots / output * cycle.tokens_per_step;
-        slots / (output * decode + slots * mixed.each(prompts))
+    fn flow(&self, cycle: &Cycle, decodes: f64) -> Flow {
+        cycle.flow(&self.lengths, decodes, 1.0, Arrivals::Random(1.0))
     }
 
-    /// Latencies at the rate; unstable rates get the latency of a full server and a wait that
-    /// grows without bound over the run.
-    pub fn solve(&self, cycle: &Cycle) -> Quantiles {
-        let largest = self.largest_rate(cycle);
-        let load = self.rate / largest.max(1e-12);
-        let context = self.cached + self.input + self.output / 2.0;
-        let mut running = 1.0f64;
-        let (mut decode, mut mixed) = cycle.decode_and_mixed(1.0, context, self.input, self.cached);
-        let mut tpot = decode;
-        // Little's law: as many run as arrive while one lives.
-        for _ in 0..40 {
-            let prompts = self.rate * tpot * cycle.tokens_per_step;
-            let share = (self.rate * mixed.each(prompts)).min(0.95);
-            let next = decode / (1.0 - share);
-            let wanted = (self.rate * self.output * next).clamp(0.05, self.capacity);
-            if (wanted - running).abs() < 2e-3 * running && (next - tpot).abs() < 2e-4 * tpot {
+    /// The largest rate that one group sustains.
+    pub fn largest_rate(&self, cycle: &Cycle) -> f64 {
+        self.largest(cycle).0
+    }
+
+    /// That rate, and how many sequences decode at it.
+    fn largest(&self, cycle: &Cycle) -> (f64, f64) {
+        let capacity = self.capacity.max(1.0);
+        if self.lengths.after_first() < 1e-6 {
+            let lump = cycle.lump(&self.lengths, capacity, 0.0);
+            return (BUSIEST / (lump.step * lump.for_each), 0.0);
+        }
+        // A waiting or entering prompt holds a place as well.
+        let held = |decodes: f64, flow: &Flow| {
+            decodes + flow.rate * (flow.lump.service() + flow.queue(0.5).min(flow.full))
+        };
+        let fits = |decodes: f64| {
+            let flow = self.flow(cycle, decodes);
+            let within = flow.busy <= BUSIEST && held(decodes, &flow) <= capacity;
+            (within, flow.rate)
+        };
+        let (whole, rate) = fits(capacity);
+        if whole {
+            return (rate, capacity);
+        }
+        let (mut low, mut high) = (0.0, capacity);
+        let mut found = 0.0;
+        for _ in 0..SEARCH {
+            if high - low < 1e-4 * high {
                 break;
             }
-            running = 0.5 * (running + wanted);
-            tpot = next;
-            (decode, mixed) =
-                cycle.decode_and_mixed(running.max(1.0), context, self.input, self.cached);
+            let middle = 0.5 * (low + high);
+            match fits(middle) {
+                (true, rate) => (low, found) = (middle, rate),
+                (false, _) => high = middle,
+            }
         }
-        let prompts = self.rate * tpot * cycle.tokens_per_step;
-        // Prompts of other groups lengthen steps, but only those of the own one are queued before.
-        let service = mixed.own(prompts);
-        let (mixed_share, mixed_extra) = mixed.hits(self.rate * tpot);
-        let busy = (self.rate * service).min(0.95);
+        (found, low)
+    }
+
+    /// The number of decoding sequences that a sustainable rate brings (Little's law).
+    fn decoding(&self, cycle: &Cycle, most: f64) -> f64 {
+        let (mut low, mut high) = (0.0, most);
+        let mut decodes =
+            (self.rate * self.lengths.after_first() * self.flow(cycle, 0.0).tpot).min(0.5 * most);
+        for _ in 0..SEARCH {
+            let flow = self.flow(cycle, decodes.max(1e-9));
+            if flow.rate > self.rate {
+                high = decodes;
+            } else {
+                low = decodes;
+            }
+            // As many as arrive while one decodes; where that leaps out of what is known, its middle.
+            let next = self.rate * self.lengths.after_first() * flow.tpot;
+            if (next - decodes).abs() < NEAR * decodes.max(1e-3) {
+                return next.min(most);
+            }
+            decodes = if next > low && next < high {
+                next
+            } else {
+                0.5 * (low + high)
+            };
+        }
+        decodes
+    }
+
+    /// Latencies at the rate. Beyond the largest rate a run of so many requests queues for half of the
+    /// time by which it takes longer than it lasts, on average; without an end it is called unstable
+    /// and gets the latency of the largest rate.
+    pub fn solve(&self, cycle: &Cycle) -> Quantiles {
+        let (largest, most) = self.largest(cycle);
+        let load = self.rate / largest.max(1e-12);
+        let rate = self.rate.min(largest);
         let variability = 0.5 * (self.burstiness + self.input_variation);
-        // Prompts queue for each other (Kingman), and wait for the step under way.
-        let wait = busy / (1.0 - busy) * service * variability
-            + (running / (running + 1.0))
-                * 0.5
-                * tpot
-                * cycle.tokens_per_step
-                * cycle.admit.min(4.0);
-        let alone = cycle.prefill_alone(self.input, self.cached)
-            + cycle.base
-            + cycle.token_cost * self.input;
-        // While decoding goes on, a prompt takes the mixed step's time.
-        let first = alone + running / (running + 1.0) * decode * cycle.tokens_per_step;
+        let front = cycle.fronted(self.lengths.input);
+        let behind = self.requests.unwrap_or(0.0);
+        let grown = 0.5 * behind * (1.0 / rate - 1.0 / self.rate).max(0.0);
+        if self.lengths.after_first() < 1e-6 {
+            let lump = cycle.lump(&self.lengths, 1.0, 0.0);
+            let busy = (rate / largest * BUSIEST).min(BUSIEST);
+            let wait = busy / (1.0 - busy) * lump.service() * variability + grown;
+            return Quantiles {
+                mean: Latency {
+                    ttft: front + lump.service() + wait,
+                    tpot: cycle.decode(1.0, self.lengths.context()),
+                    running: 0.0,
+                    requests: rate,
+                },
+                wait,
+                decode: cycle.decode(1.0, self.lengths.context()),
+                load,
+                stable: load < 1.0,
+                ..Quantiles::default()
+            };
+        }
+        let decodes = if load < 1.0 {
+            self.decoding(cycle, most)
+        } else {
+            most
+        };
+        let flow = self.flow(cycle, decodes.max(1e-9));
+        let (mixed_share, mixed_extra) = flow.lump.hits(flow.prompts);
+        let wait = flow.queue(variability).min(1e6) + flow.residual(decodes) + grown;
         Quantiles {
             mean: Latency {
-                ttft: first + wait,
-                tpot,
-                running,
-                requests: self.rate.min(largest),
+                ttft: front + flow.lump.service() + wait,
+                tpot: flow.tpot,
+                running: decodes,
+                requests: rate,
             },
             wait,
             mixed_share,
             mixed_extra,
-            decode,
+            decode: flow.decode,
             load,
             stable: load < 1.0,
         }

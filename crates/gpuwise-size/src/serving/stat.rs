@@ -19,7 +19,7 @@ impl StaticBatch {
     /// Seconds until every request has its first token.
     pub fn first_token(&self, cycle: &Cycle) -> f64 {
         let size = self.size.min(self.capacity.max(1.0));
-        cycle.prefill(size, self.input, 0.0) + cycle.base
+        cycle.prefill(size, self.input, 0.0) + cycle.fronted(self.input)
     }
 
     /// Seconds until the last request ends.
@@ -31,6 +31,6 @@ impl StaticBatch {
         let decode = |part: f64| cycle.decode(size, self.input + self.output * part);
         // Step time is nearly linear in the context: two points integrate it.
         let decoding = steps * 0.5 * (decode(0.2113) + decode(0.7887));
-        waves * (cycle.prefill(size, self.input, 0.0) + decoding) + cycle.base
+        waves * (cycle.prefill(size, self.input, 0.0) + decoding) + cycle.fronted(self.input)
     }
 }

@@ -50,11 +50,19 @@ impl Peers {
 
 impl Batch {
     /// One of `parts` equal parts that pass through pipeline stages one after the other.
+    ///
+    /// A prompt is not torn apart: one that ends in this step passes all stages with all its tokens,
+    /// several are shared out, and the chunks of a longer one follow each other a stage behind.
     pub(super) fn divided(&self, parts: f64) -> Self {
+        let prompts = if self.finished <= 1.0 {
+            parts / (1.0 + (parts - 1.0) * self.finished)
+        } else {
+            self.finished.min(parts)
+        };
         Self {
             decodes: self.decodes / parts,
-            prefill: self.prefill / parts,
-            finished: self.finished / parts,
+            prefill: self.prefill / prompts,
+            finished: self.finished / prompts,
             peers: self.peers.divided(parts),
             ..*self
         }

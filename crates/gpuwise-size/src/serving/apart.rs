@@ -1,0 +1,112 @@
+//! Prefill and decode on workers apart: a prompt queues for a prefill worker, its cache moves over the
+//! link, and its answer decodes among others whose prompts are computed elsewhere.
+
+use super::{Cycle, Latency, Lengths};
+
+/// Both pools under a load.
+#[derive(Debug, Clone, Copy)]
+pub struct Apart<'a> {
+    /// A prefill worker.
+    pub prefill: &'a Cycle,
+    /// A decode worker.
+    pub decode: &'a Cycle,
+    /// Attention groups of all prefill workers.
+    pub prefill_groups: f64,
+    /// Attention groups of all decode workers.
+    pub decode_groups: f64,
+    /// Seconds that a prompt's cache takes over the link.
+    pub transfer: f64,
+    /// Lengths of requests.
+    pub lengths: Lengths,
+    /// Sequences that fit on a decode group.
+    pub capacity: f64,
+    /// Half of the squared variations of gaps and of prompt lengths.
+    pub variability: f64,
+}
+
+/// Prefill workers are asked for no more than this share of what they compute.
+const BUSIEST: f64 = 0.98;
+
+/// What a rate comes to.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Rated {
+    pub(crate) latency: Latency,
+    /// Seconds that a prompt waits for a worker.
+    pub(crate) wait: f64,
+    /// Share of the prefill workers' time.
+    pub(crate) busy: f64,
+    /// Whether both pools keep up.
+    pub(crate) stable: bool,
+}
+
+impl Apart<'_> {
+    /// Latencies at so many requests a second of one decode group.
+    pub(crate) fn at_rate(&self, rate: f64) -> Rated {
+        let service = self
+            .prefill
+            .prefill_alone(self.lengths.input, self.lengths.cached);
+        let busy = rate * self.decode_groups * service / self.prefill_groups;
+        let context = self.lengths.context();
+        let answer = self.lengths.after_first();
+        // Little's law on the decode side: the number rises with the time that it makes tokens take.
+        let tpot = |running: f64| self.decode.decode(1.0 + running, context);
+        let mut running = 0.0f64;
+        for _ in 0..60 {
+            let next = (rate * answer * tpot(running)).min(2.0 * self.capacity);
+            if (next - running).abs() < 1e-6 * running.max(1e-3) {
+                break;
+            }
+            running = 0.5 * (running + next);
+        }
+        // Mean wait of a queue with several servers (Sakasegawa 1977), scaled by variability (Kingman).
+        let exponent = libm::sqrt(2.0 * (self.prefill_groups + 1.0)) - 1.0;
+        let within = busy.min(BUSIEST);
+        let wait = libm::pow(within, exponent) / (self.prefill_groups * (1.0 - within))
+            * service
+            * self.variability;
+        let each = tpot(running);
+        Rated {
+            latency: Latency {
+                // The cache arrives while a step is under way.
+                ttft: self.prefill.fronted(self.lengths.input) + service + wait + self.transfer,
+                tpot: each,
+                running,
+                requests: rate,
+            },
+            wait,
+            busy,
+            stable: busy < BUSIEST && running < self.capacity,
+        }
+    }
+
+    /// Latencies with so many requests in flight for each decode group.
+    pub fn in_flight(&self, requests: f64) -> Latency {
+        let answer = self.lengths.after_first();
+        let service = self
+            .prefill
+            .prefill_alone(self.lengths.input, self.lengths.cached);
+        let most = BUSIEST * self.prefill_groups / (self.decode_groups * service);
+        let life = |one: &Rated| one.latency.ttft + answer * one.latency.tpot;
+        let (mut low, mut high) = (0.0, most);
+        let mut found = self.at_rate(0.5 * most);
+        for _ in 0..40 {
+            let middle = 0.5 * (low + high);
+            found = self.at_rate(middle);
+            let inside = middle * life(&found);
+            if (inside - requests).abs() < 1e-5 * requests {
+                break;
+            }
+            if inside > requests || found.latency.running > self.capacity {
+                high = middle;
+            } else {
+                low = middle;
+            }
+        }
+        // Who is not in a worker waits for one.
+        let life = requests / found.latency.requests;
+        Latency {
+            ttft: (life - answer * found.latency.tpot).max(found.latency.ttft),
+            ..found.latency
+        }
+    }
+}
