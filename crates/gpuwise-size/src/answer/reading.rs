@@ -396,12 +396,8 @@ fn promise(question: &Question) -> Option<(f64, f64)> {
 fn capacity(setup: &Setup<'_>, input: f64, output: f64) -> f64 {
     let plan = crate::memory::plan(setup);
     let limit = setup.settings.sequences as f64;
-    // Somebody ran this: where our sum says that it cannot fit at all, memory does not decide.
-    if plan.cache <= 0.0 {
-        return limit;
-    }
     let held = crate::memory::held(setup.engine.kind, input, output, 0.0);
-    plan.sequences(held).clamp(1.0, limit)
+    plan.served_sequences(held).clamp(1.0, limit)
 }
 
 /// Requests of a run, where it ends: as stated, or by the harness that made the row.

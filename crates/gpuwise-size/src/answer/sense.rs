@@ -232,6 +232,20 @@ pub(super) fn fits(reading: &mut Reading<'_>) -> Result<(), Refusal> {
             gib(plan.visible)
         )));
     }
+    if plan.served_sequences(tokens) < 1.0 {
+        return Err(Refusal::Impossible(format!(
+            "the cache of one request of {tokens} tokens takes {} on each GPU, which has {} left beside weights and overheads",
+            gib(one),
+            gib(plan.cache.max(0.0))
+        )));
+    }
+    if plan.cache < plan.served_cache() {
+        reading.doubtful = true;
+        reading.notes.push(
+            "by our sum weights and overheads leave no cache: the least that serves is taken"
+                .into(),
+        );
+    }
     let context = reading.setup.architecture.max_context;
     if let Some(most) = context.filter(|most| tokens > 1.05 * most.0 as f64) {
         reading.notes.push(format!(
@@ -250,12 +264,9 @@ fn waiting(reading: &Reading<'_>, plan: &MemoryPlan, tokens: f64) -> Option<Stri
     let Load::InFlight(requests) = reading.load else {
         return None;
     };
-    if plan.cache < 0.02 * plan.budget {
-        return None;
-    }
     let layout = reading.setup.layout;
     let groups = f64::from(layout.attention_data.max(1)) * f64::from(layout.replicas.max(1));
-    let fit = libm::floor(plan.sequences(tokens) * groups);
+    let fit = libm::floor(plan.served_sequences(tokens) * groups);
     (requests > 1.5 * fit.max(1.0)).then(|| {
         let most = fit.max(1.0).to_string();
         format!("of {requests} requests about {most} fit into memory at their full length; the others wait")

@@ -94,7 +94,11 @@ pub fn cache_shape(setup: &Setup<'_>) -> CacheShape {
     let windowed = groups.iter().any(|group| group.window != Window::Full);
     let windows_ignored = match kind {
         EngineKind::Vllm => keeps_all(setup, &groups),
-        EngineKind::Sglang => groups.len() > 1 && !split::windows_apart(setup),
+        // A pool for windows is one beside that of other layers: without those all tokens are kept.
+        EngineKind::Sglang => {
+            let full = |group: &CacheGroup| group.window == Window::Full;
+            !groups.iter().any(full) || groups.len() > 1 && !split::windows_apart(setup)
+        }
         EngineKind::Transformers | EngineKind::DeepSpeedMii => true,
         _ => false,
     };
@@ -325,6 +329,12 @@ impl CacheShape {
     /// Bytes of the states of one sequence.
     pub fn state_bytes(&self) -> f64 {
         self.groups.iter().map(|g| g.layers * g.state_bytes).sum()
+    }
+
+    /// Whether no layer keeps more than a window.
+    pub(super) fn windows_everywhere(&self) -> bool {
+        let mut caches = self.groups.iter().filter(|group| group.token_bytes > 0.0);
+        !self.windows_ignored && caches.all(|group| group.window != Window::Full)
     }
 
     /// Requests of this many tokens that fit into so many bytes.

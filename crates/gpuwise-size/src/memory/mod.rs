@@ -98,6 +98,25 @@ impl MemoryPlan {
         self.cache_shape.held_tokens(self.cache, tokens)
     }
 
+    /// Bytes of cache of somebody who serves: where the sum leaves hardly any, the least that serves.
+    pub fn served_cache(&self) -> f64 {
+        self.cache.max(LEAST_SERVING * self.budget)
+    }
+
+    /// Requests of this many tokens that fit at once for somebody who serves. Where all layers have a
+    /// window, engines log what they hold as if whole contexts were kept; no more is counted on.
+    pub fn served_sequences(&self, tokens: f64) -> f64 {
+        let fit = self.cache_shape.sequences(self.served_cache(), tokens);
+        if self.cache_shape.windows_everywhere() {
+            let whole = CacheShape {
+                windows_ignored: true,
+                ..self.cache_shape.clone()
+            };
+            return fit.min(whole.sequences(self.served_cache(), tokens));
+        }
+        fit
+    }
+
     /// Requests of this many tokens that fit at once.
     pub fn sequences(&self, tokens: f64) -> f64 {
         self.cache_shape.sequences(self.cache, tokens)
@@ -124,6 +143,9 @@ pub fn moved(setup: &Setup<'_>, tokens: f64) -> f64 {
     let link = setup.device.gpu.host_link;
     link.map_or(0.0, |link| bytes / (link.get() * MOVING))
 }
+
+/// Share of an engine's memory that the cache of somebody who serves takes at least.
+const LEAST_SERVING: f64 = 0.02;
 
 /// Share of a link's bandwidth that moving a cache achieves.
 const MOVING: f64 = 0.5;

@@ -157,6 +157,10 @@ impl ClosedLoop {
             };
             let first =
                 front + flow.residual(decodes) * others + (queue + crowd) + flow.lump.service();
+            // While one request lives the prompts of all are computed once, and its own answer.
+            let answer = self.lengths.after_first();
+            let engine = answer * flow.decode + slots * flow.lump.adds(1.0);
+            let first = first.max(engine - answer * flow.tpot);
             (decodes + flow.rate * first - slots, flow)
         };
         // The Illinois variant of the false position: the excess rises with the number.

@@ -290,14 +290,13 @@ fn cache_left(
         ..ranges::EXACT
     };
     // Whoever logged a cache had one: where our sum leaves none, the smallest that serves is meant.
-    let least = 0.02 * plan.budget;
-    let left = plan.cache.max(least);
+    let left = plan.served_cache();
     let mut what = format!(
         "{} GiB of {} GiB that the engine may use",
         significant(left / GIB, 4),
         significant(plan.budget / GIB, 4)
     );
-    if plan.cache < least {
+    if plan.cache < left {
         what.push_str(
             ", read as the least that serves: by our sum weights and overheads leave none",
         );
@@ -318,7 +317,7 @@ fn cache_left(
         let more = plan.cache + (plan.overhead(Part::Activations) - other).max(0.0);
         answer.high = answer.high.max(figure(more + above * plan.budget) / scale);
     }
-    if !read.settled || plan.cache < least {
+    if !read.settled || plan.cache < left {
         answer.basis = Basis::Extrapolated;
     }
     answer
