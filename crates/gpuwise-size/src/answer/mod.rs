@@ -1,6 +1,7 @@
 //! Questions to answers: what a row of a table means, and what the models say to it.
 
 mod engine;
+mod launched;
 mod layout;
 mod memory;
 mod precision;

@@ -116,7 +116,9 @@ pub fn figure(reading: &Reading<'_>, outcome: &Outcome, constants: &Constants) -
     match *outcome {
         Outcome::Batch { size, first, total } => match reading.wanted {
             Wanted::BatchFirstToken => first,
-            Wanted::BatchThroughput => (input + output) * size * groups / total,
+            Wanted::BatchThroughput | Wanted::TotalThroughput => {
+                (input + output) * size * groups / total
+            }
             Wanted::OutputThroughputPerGpu => {
                 output * size * groups / total / f64::from(reading.gpus.max(1))
             }
@@ -127,12 +129,20 @@ pub fn figure(reading: &Reading<'_>, outcome: &Outcome, constants: &Constants) -
             _ => total,
         },
         Outcome::Speed(speed) => speed,
-        Outcome::Closed(latency) => {
-            of_closed(reading.wanted, &latency, output, groups, reading.gpus)
-        }
-        Outcome::Open(quantiles) => {
-            of_open(reading.wanted, &quantiles, output, groups, reading.gpus)
-        }
+        Outcome::Closed(latency) => of_closed(
+            reading.wanted,
+            &latency,
+            (input, output),
+            groups,
+            reading.gpus,
+        ),
+        Outcome::Open(quantiles) => of_open(
+            reading.wanted,
+            &quantiles,
+            (input, output),
+            groups,
+            reading.gpus,
+        ),
         Outcome::Promised(latency, share) => of_promised(reading, &latency, share, constants),
     }
 }
@@ -177,6 +187,7 @@ fn closed(reading: &Reading<'_>, cycle: &Cycle, concurrency: f64) -> Option<Late
         lengths: lengths(reading)?,
         capacity: reading.capacity,
         one_length: reading.one_length,
+        output_variation: reading.output_variation,
         requests: match reading.load {
             Load::InFlight(all) => reading.requests.map(|run| run / all * concurrency),
             _ => None,
@@ -274,12 +285,19 @@ fn of_promised(reading: &Reading<'_>, latency: &Latency, share: f64, constants: 
     }
 }
 
-fn of_closed(wanted: Wanted, latency: &Latency, output: f64, groups: f64, gpus: u32) -> f64 {
+fn of_closed(
+    wanted: Wanted,
+    latency: &Latency,
+    (input, output): (f64, f64),
+    groups: f64,
+    gpus: u32,
+) -> f64 {
     match wanted {
         Wanted::Ttft(statistic) => latency.ttft * spread(statistic, 0.35),
         Wanted::Tpot(statistic) => latency.tpot * spread(statistic, 0.08),
         Wanted::EndToEnd(statistic) => latency.end_to_end(output) * spread(statistic, 0.08),
         Wanted::RequestThroughput => latency.requests * groups,
+        Wanted::TotalThroughput => latency.requests * groups * (input + output),
         Wanted::OutputThroughputPerGpu => {
             latency.requests * groups * output / f64::from(gpus.max(1))
         }
@@ -297,7 +315,13 @@ fn spread(statistic: Statistic, sigma: f64) -> f64 {
     }
 }
 
-fn of_open(wanted: Wanted, quantiles: &Quantiles, output: f64, groups: f64, gpus: u32) -> f64 {
+fn of_open(
+    wanted: Wanted,
+    quantiles: &Quantiles,
+    (input, output): (f64, f64),
+    groups: f64,
+    gpus: u32,
+) -> f64 {
     let requests = quantiles.mean.requests * groups;
     match wanted {
         Wanted::Ttft(Statistic::Mean) => quantiles.mean.ttft,
@@ -309,6 +333,7 @@ fn of_open(wanted: Wanted, quantiles: &Quantiles, output: f64, groups: f64, gpus
             quantiles.ttft(fraction) + (output - 1.0) * quantiles.tpot(fraction, output)
         }
         Wanted::RequestThroughput => requests,
+        Wanted::TotalThroughput => requests * (input + output),
         Wanted::OutputThroughputPerGpu => requests * output / f64::from(gpus.max(1)),
         _ => requests * output,
     }

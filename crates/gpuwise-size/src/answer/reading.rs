@@ -3,7 +3,8 @@
 
 use super::{
     engine::{engine_of, profile_of},
-    layout::stated_layout,
+    launched::Launched,
+    layout::{StatedLayout, stated_layout},
     precision::{cache, weights},
     sense,
     settings::settings,
@@ -50,6 +51,8 @@ pub struct Reading<'a> {
     pub capacity: f64,
     /// Whether all requests have one length.
     pub one_length: bool,
+    /// Squared coefficient of variation of answers' lengths.
+    pub output_variation: f64,
     /// Requests of the run, where it ends.
     pub requests: Option<f64>,
     /// Sequences that the engine decodes for each request (beams).
@@ -89,6 +92,8 @@ pub enum Wanted {
     OutputThroughput,
     /// The same per GPU.
     OutputThroughputPerGpu,
+    /// Prompt and generated tokens a second of all GPUs, under load.
+    TotalThroughput,
     /// Requests or samples a second.
     RequestThroughput,
     /// Prompt and generated tokens of a static batch over its latency.
@@ -164,7 +169,17 @@ pub fn read<'a>(
     }
     let profile = profile_of(&engine, gpu, question);
     let domain = gpu.scale_up.as_ref().map_or(8, |link| link.domain);
-    let stated = stated_layout(question, architecture.has_experts(), domain);
+    let mut stated = stated_layout(question, architecture.has_experts(), domain);
+    if let Some(launched) = Launched::of(question) {
+        // One server on as many of the host's GPUs as its flags say.
+        let layout = launched.layout(engine.kind);
+        stated = StatedLayout {
+            layout: Some(layout),
+            gpus: Some(layout.gpus()),
+            notes: Vec::new(),
+            doubtful: stated.doubtful,
+        };
+    }
     notes.extend(stated.notes);
     let benchmark = question.extra("benchmark").and_then(|name| {
         catalogue
@@ -221,7 +236,12 @@ pub fn read<'a>(
         wanted,
         gpus: stated.gpus.unwrap_or(layout.gpus()),
         capacity: 0.0,
-        one_length: !is_random_range(question) && benchmark.is_none(),
+        one_length: !is_random_range(question) && benchmark.is_none() && !is_of_prompts(question),
+        output_variation: if benchmark.is_some() || is_of_prompts(question) {
+            PROMPTS_VARIATION
+        } else {
+            0.0
+        },
         beams: benchmark.map_or(1.0, |b| b.beams),
         promise: promise(question),
         // A trace is no steady load: its rows are for those who follow requests one by one.
@@ -400,6 +420,15 @@ fn capacity(setup: &Setup<'_>, input: f64, output: f64) -> f64 {
     plan.served_sequences(held).clamp(1.0, limit)
 }
 
+/// Whether lengths are means over real prompts: no whole numbers.
+fn is_of_prompts(question: &Question) -> bool {
+    let broken = |tokens: Option<f64>| tokens.is_some_and(|t| (t - libm::round(t)).abs() > 1e-9);
+    broken(question.input) || broken(question.output)
+}
+
+/// Squared coefficient of variation of the answers in Azure's conversations of 2023.
+const PROMPTS_VARIATION: f64 = 0.6;
+
 /// Requests of a run, where it ends: as stated, or by the harness that made the row.
 fn requests(question: &Question, load: &Load) -> Option<f64> {
     let stated = question.extra("requests").or(question.extra("prompts"));
@@ -439,6 +468,7 @@ fn wanted(question: &Question) -> Result<Wanted, Refusal> {
         "output_throughput" => Wanted::OutputThroughput,
         "output_throughput_per_gpu" => Wanted::OutputThroughputPerGpu,
         "request_throughput" | "sample_throughput" => Wanted::RequestThroughput,
+        "total_throughput" => Wanted::TotalThroughput,
         "total_token_throughput" => Wanted::BatchThroughput,
         "batch_latency" | "e2e_latency" => Wanted::BatchLatency,
         "ttft_batch" | "first_token_latency" => Wanted::BatchFirstToken,

@@ -1,5 +1,6 @@
 //! With which settings an engine runs: those that a row states, and its own for the rest.
 
+use super::launched::Launched;
 use crate::{
     memory::{sglang_fraction, visible_memory},
     setup::Settings,
@@ -19,13 +20,23 @@ pub(crate) fn settings(
     layout: Layout,
 ) -> Settings {
     let number = |key: &str| question.extra(key).and_then(|v| v.parse::<f64>().ok());
-    let stated = number("max_num_batched_tokens").map(|tokens| tokens as u64);
+    let launched = Launched::of(question);
+    let stated = number("max_num_batched_tokens")
+        .map(|tokens| tokens as u64)
+        .or(launched.and_then(|l| l.batched_tokens()));
     let usual = default_settings(engine, device, layout, stated);
     Settings {
-        sequences: number("max_num_seqs").map_or(usual.sequences, |v| v as u64),
-        max_context: number("max_model_len").unwrap_or(0.0) as u64,
+        sequences: number("max_num_seqs")
+            .map(|v| v as u64)
+            .or(launched.and_then(|l| l.sequences()))
+            .unwrap_or(usual.sequences),
+        max_context: number("max_model_len")
+            .map(|v| v as u64)
+            .or(launched.and_then(|l| l.max_context()))
+            .unwrap_or(0),
         memory_fraction: number("gpu_memory_utilization")
             .or(number("mem_fraction_static"))
+            .or(launched.and_then(|l| l.memory_fraction()))
             .unwrap_or(usual.memory_fraction),
         eager: question
             .extra("note")

@@ -78,6 +78,7 @@ impl MetricClass {
             Wanted::DecodeSpeed => Self::DecodeSpeed,
             Wanted::OutputThroughput
             | Wanted::OutputThroughputPerGpu
+            | Wanted::TotalThroughput
             | Wanted::RequestThroughput => Self::Throughput,
         }
     }

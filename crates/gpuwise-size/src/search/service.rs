@@ -103,6 +103,7 @@ impl Service {
             lengths: demand.lengths(),
             capacity,
             one_length: demand.fixed,
+            output_variation: demand.output_variation,
             requests: None,
         };
         Self {

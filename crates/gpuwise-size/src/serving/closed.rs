@@ -17,6 +17,8 @@ pub struct ClosedLoop {
     pub capacity: f64,
     /// Whether all requests have one length, so that those that start together end together.
     pub one_length: bool,
+    /// Squared coefficient of variation of answers' lengths, taken as log-normal.
+    pub output_variation: f64,
     /// Requests of the whole run, where it is no longer than that: it starts with all at once and
     /// ends with fewer and fewer.
     pub requests: Option<f64>,
@@ -42,6 +44,55 @@ impl Latency {
     }
 }
 
+/// Requests that started together end, and so arrive, near each other: in round r of a run over the
+/// share `first · √r` of a cycle, because the sum of r lengths spreads with √r.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Crowding {
+    first: f64,
+    rounds: f64,
+}
+
+/// How softly prompts begin to queue as they come to fill the time over which they arrive.
+const SOFT: f64 = 0.1;
+
+impl Crowding {
+    /// Requests that have long forgotten when they started.
+    const NONE: Self = Self {
+        first: 1.0,
+        rounds: 1.0,
+    };
+
+    /// In a run of so many rounds, the first of which starts together.
+    pub(super) fn of_run(first: f64, rounds: f64) -> Self {
+        Self {
+            first,
+            rounds: rounds.max(1.0),
+        }
+    }
+
+    fn spread(self) -> f64 {
+        (self.first * libm::sqrt(0.5 * (1.0 + self.rounds))).min(1.0)
+    }
+
+    /// The share of a cycle that prompts queue for longer than they arrive, where they take the share
+    /// `busy` of it: the mean over rounds, by three of them.
+    fn at(self, busy: f64) -> f64 {
+        if self.first >= 1.0 {
+            return 0.0;
+        }
+        let last = (self.rounds - 1.0).max(1.0);
+        let of = |round: f64| {
+            let over = (busy - (self.first * libm::sqrt(round)).min(1.0)) / SOFT;
+            SOFT * if over > 30.0 {
+                over
+            } else {
+                libm::log1p(libm::exp(over))
+            }
+        };
+        (of(1.0) + of(0.5 * (1.0 + last)) + of(last)) / 3.0
+    }
+}
+
 /// Steps of the search for the number that decode, and how near it comes.
 const SEARCH: usize = 60;
 const NEAR: f64 = 1e-7;
@@ -51,7 +102,7 @@ impl ClosedLoop {
     pub fn solve(&self, cycle: &Cycle) -> Latency {
         match self.requests {
             Some(requests) => self.run_of(requests.max(1.0), cycle),
-            None => self.steady(cycle, 1.0),
+            None => self.steady(cycle, Crowding::NONE),
         }
     }
 
@@ -79,17 +130,16 @@ impl ClosedLoop {
         cycle.steps.computing_at_peak(&prompt) + tokens * cycle.steps.computing_at_peak(&answer)
     }
 
-    /// The steady state, in which requests that started together still arrive over the share
-    /// `spread` of the time.
+    /// The steady state of requests that meet as `crowding` says.
     ///
     /// Little's law closes the loop: those that decode, and those whose prompts wait or are computed,
     /// are all there are.
-    pub(super) fn steady(&self, cycle: &Cycle, spread: f64) -> Latency {
+    pub(super) fn steady(&self, cycle: &Cycle, crowding: Crowding) -> Latency {
         let slots = self.slots();
         let life = if self.lengths.after_first() < 1e-6 {
             self.prompts_only(cycle)
         } else {
-            let (flow, decodes) = self.balanced(cycle, spread);
+            let (flow, decodes) = self.balanced(cycle, crowding);
             let life = slots / flow.rate;
             let answer = self.lengths.after_first() * flow.tpot;
             let least = slots * self.computing_at_peak(cycle);
@@ -136,27 +186,28 @@ impl ClosedLoop {
     }
 
     /// The flow whose requests are as many as there are slots, and how many of them decode.
-    fn balanced(&self, cycle: &Cycle, spread: f64) -> (Flow, f64) {
+    fn balanced(&self, cycle: &Cycle, crowding: Crowding) -> (Flow, f64) {
         let slots = self.slots();
         let others = (slots - 1.0) / slots;
         let arrivals = if self.one_length {
             Arrivals::Together(slots)
         } else {
-            Arrivals::Random(spread)
+            Arrivals::Random(crowding.spread())
         };
         let front = cycle.fronted(self.lengths.input);
         let excess = |decodes: f64| {
             let flow = cycle.flow(&self.lengths, decodes, others, arrivals);
-            // Of requests that end over a part of the cycle, more arrive at once than are served.
-            let crowd = 0.5 * slots / flow.rate * (flow.busy - spread).max(0.0);
+            let crowd = 0.5 * slots / flow.rate * crowding.at(flow.busy) * others;
             let queue = flow.queue(0.5).min(0.5 * slots * flow.full) * others;
             let queue = if flow.busy >= 1.0 {
                 f64::INFINITY
             } else {
                 queue
             };
-            let first =
-                front + flow.residual(decodes) * others + (queue + crowd) + flow.lump.service();
+            let first = front
+                + cycle.admission(&flow, decodes) * others
+                + (queue + crowd)
+                + flow.lump.service();
             // While one request lives the prompts of all are computed once, and its own answer.
             let answer = self.lengths.after_first();
             let engine = answer * flow.decode + slots * flow.lump.adds(1.0);

@@ -113,10 +113,13 @@ impl Flow {
         }
         self.busy / (1.0 - self.busy) * self.full * variability
     }
+}
 
-    /// Seconds until the step under way ends.
-    pub(crate) fn residual(&self, decodes: f64) -> f64 {
-        0.5 * self.step * decodes / (decodes + 1.0)
+impl Cycle {
+    /// Seconds until the steps end that are under way or planned when a request arrives, where so many
+    /// others decode.
+    pub(crate) fn admission(&self, flow: &Flow, decodes: f64) -> f64 {
+        self.admit * flow.step * decodes / (decodes + 1.0)
     }
 }
 

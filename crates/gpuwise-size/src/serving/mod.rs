@@ -77,7 +77,9 @@ pub struct Cycle {
     front: f64,
     /// The same per prompt token.
     front_token: f64,
-    /// Over which share of a cycle requests arrive that started together, over ten rounds.
+    /// Steps that a new request waits for where others decode.
+    admit: f64,
+    /// Over which share of a cycle requests end that started together, one round after.
     scatter: f64,
     mixed: f64,
     /// Tokens that a sequence gains in a decode step.
@@ -108,6 +110,7 @@ impl Cycle {
             prefill_first: setup.engine.kind == EngineKind::Sglang,
             front: get(P::FrontEnd) * 1e-3,
             front_token: get(P::FrontToken) * 1e-6,
+            admit: get(P::AdmitSteps),
             scatter: get(P::Scatter).min(1.0),
             mixed: get(P::MixedFactor),
             tokens_per_step,

@@ -1,7 +1,7 @@
 //! A run that ends: it starts with as many requests at once as are kept in flight, goes on as a
 //! closed loop, and ends with fewer and fewer. Where all are sent at once, that is all there is.
 
-use super::{ClosedLoop, Cycle, Latency};
+use super::{ClosedLoop, Cycle, Latency, closed::Crowding, normal_quantile};
 use crate::speed::Peers;
 
 /// The first requests of a run, which all arrive at once.
@@ -41,7 +41,8 @@ impl ClosedLoop {
             concurrency: slots,
             ..inside
         };
-        let steady = loop_of.steady(cycle, self.spread_of(requests / sent, cycle));
+        let first = if self.one_length { 1.0 } else { cycle.scatter };
+        let steady = loop_of.steady(cycle, Crowding::of_run(first, requests / sent));
         // Those sent at the start that did not fit wait until places are left; further ones are sent
         // only when others end.
         let waiting = sent - slots;
@@ -58,15 +59,6 @@ impl ClosedLoop {
         }
     }
 
-    /// Over which share of a cycle the requests of a run arrive that started together, in its mean.
-    fn spread_of(&self, rounds: f64, cycle: &Cycle) -> f64 {
-        if self.one_length {
-            return 1.0;
-        }
-        // Ends drift apart with the square root of the rounds.
-        (cycle.scatter * libm::sqrt(rounds / 10.0)).clamp(0.05, 1.0)
-    }
-
     fn start(&self, cycle: &Cycle, requests: f64) -> Start {
         let lengths = &self.lengths;
         let (tokens_per_step, _) = cycle.yields();
@@ -74,29 +66,53 @@ impl ClosedLoop {
         let lumps = (requests * lump.for_each).max(1.0);
         let prompts = lumps * lump.step;
         let front = cycle.fronted(lengths.input);
-        let decode = cycle.decode_step(requests, lengths.context(), Peers::Alike);
+        let step = |running: f64| cycle.decode_step(running, lengths.context(), Peers::Alike);
+        let (all, one) = (step(requests), step(1.0));
         let steps = lengths.after_first() / tokens_per_step;
-        // While prompts of others are computed, those before them decode, if steps mix both.
-        let gained = if cycle.prefills_first() {
-            0.0
-        } else {
-            (0.5 * (lumps - 1.0)).min(steps)
-        };
-        let ttft = front + prompts * 0.5 * (1.0 + 1.0 / lumps);
-        let last = front + prompts + steps * decode;
-        let whole = (front + prompts + (steps - gained) * decode)
-            .max(ttft)
-            .min(last);
-        let tpot = if lengths.after_first() > 0.0 {
-            (whole - ttft) / lengths.after_first()
-        } else {
-            decode / tokens_per_step
-        };
-        Start {
-            ttft,
-            whole,
+        // As many decode as have not ended: a step's time is nearly affine in their number, so that
+        // what grows with it is paid for the mean answer, and the rest for the longest.
+        let last = front
+            + prompts
+            + steps * (all - one)
+            + steps * one * self.length_at(1.0 - 0.5 / requests.max(1.0));
+        let mut start = Start {
+            ttft: front + prompts * 0.5 * (1.0 + 1.0 / lumps),
+            whole: 0.0,
             last,
-            tpot: tpot.max(cycle.decode(1.0, lengths.context())),
+            tpot: 0.0,
+        };
+        // Who comes early decodes while others' prompts are computed; short answers see little else.
+        for place in PLACES {
+            for length in PLACES {
+                let own = steps * self.length_at(length);
+                let after = (1.0 - place) * (lumps - 1.0);
+                let decoding = if cycle.prefills_first() {
+                    after * lump.step + own * all
+                } else {
+                    let beside = after.min(own);
+                    beside * lump.step.max(all) + (own - beside) * all
+                };
+                start.tpot += decoding / (own * tokens_per_step).max(1e-9) / SAMPLES;
+                start.whole += decoding / SAMPLES;
+            }
         }
+        start.whole = (start.ttft + start.whole).min(last.max(start.ttft));
+        if steps <= 0.0 {
+            start.tpot = all / tokens_per_step;
+        }
+        start
+    }
+
+    /// The length of an answer at this fraction of all, over the mean.
+    fn length_at(&self, fraction: f64) -> f64 {
+        if self.output_variation <= 0.0 {
+            return 1.0;
+        }
+        let variance = libm::log1p(self.output_variation);
+        libm::exp(libm::sqrt(variance) * normal_quantile(fraction) - 0.5 * variance)
     }
 }
+
+/// Middles of equal parts of requests, by when they come and by how long their answers are.
+const PLACES: [f64; 4] = [0.125, 0.375, 0.625, 0.875];
+const SAMPLES: f64 = 16.0;
