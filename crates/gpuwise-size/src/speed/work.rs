@@ -1,5 +1,6 @@
 //! The operators of one step: what each reads and computes, whatever the constants are.
 
+use super::measured::Kept;
 use crate::{
     setup::Setup,
     shard::{piece_share, shard},
@@ -7,7 +8,7 @@ use crate::{
 use alloc::vec::Vec;
 use gpuwise_domain::{
     model::{FeedForward, LayerRun, Mixer, Role, Tensor, Window},
-    precision::Compute,
+    precision::{Compute, WeightFormat},
 };
 
 /// A matmul on one rank.
@@ -18,6 +19,7 @@ pub(super) struct Matmul {
     /// Operations per token.
     pub(super) flop: f64,
     pub(super) rows: f64,
+    pub(super) format: WeightFormat,
     pub(super) compute: Compute,
     pub(super) weight_only: bool,
     /// Whether activations are scaled by blocks first.
@@ -67,10 +69,15 @@ pub(super) struct ExpertWork {
     pub(super) bytes: f64,
     /// Operations per token and expert.
     pub(super) flop: f64,
+    pub(super) format: WeightFormat,
     pub(super) compute: Compute,
     pub(super) weight_only: bool,
     pub(super) four_bit: bool,
+    /// Width of what goes in and out.
     pub(super) input: f64,
+    /// Width of one expert.
+    pub(super) width: f64,
+    pub(super) gated: bool,
 }
 
 /// The operators of a setup: what follows from its shapes alone, whatever the constants are.
@@ -78,6 +85,8 @@ pub(super) struct ExpertWork {
 pub struct StepShape {
     pub(super) layers: Vec<LayerWork>,
     pub(super) head: Option<Matmul>,
+    /// Curves of measured operators, once they were asked for.
+    pub(super) kept: Kept,
 }
 
 impl StepShape {
@@ -91,6 +100,7 @@ impl StepShape {
                 .map(|run| layer_work(run, setup))
                 .collect(),
             head: head_work(setup),
+            kept: Kept::default(),
         }
     }
 }
@@ -115,6 +125,7 @@ pub(super) fn matmul_work(tensors: &[&Tensor], setup: &Setup<'_>) -> Matmul {
         bytes: 0.0,
         flop: 0.0,
         rows: 0.0,
+        format: setup.weights.native,
         compute: Compute::Half,
         weight_only: false,
         blocks: false,
@@ -125,9 +136,10 @@ pub(super) fn matmul_work(tensors: &[&Tensor], setup: &Setup<'_>) -> Matmul {
         work.bytes += setup.weights.bytes(tensor) as f64 * share;
         work.flop += 2.0 * part.elements();
         work.rows += part.rows * part.copies;
+        work.format = setup.weights.format(tensor);
         work.compute = setup.weights.compute(tensor, &setup.device);
         work.weight_only = setup.weights.weight_only(tensor, &setup.device);
-        work.blocks = matches!(setup.weights.format(tensor).name, "fp8-block" | "mxfp8");
+        work.blocks = matches!(work.format.name, "fp8-block" | "mxfp8");
     }
     work
 }
@@ -283,6 +295,8 @@ pub(super) fn expert_work(
         count,
         chosen,
         input,
+        width,
+        gated,
         ..
     } = layer.feed_forward
     else {
@@ -293,16 +307,20 @@ pub(super) fn expert_work(
         chosen: chosen as f64,
         bytes: 0.0,
         flop: 0.0,
+        format: setup.weights.native,
         compute: Compute::Half,
         weight_only: false,
         four_bit: false,
         input: input as f64,
+        width: width as f64,
+        gated,
     };
     for tensor in layer.tensors.iter().filter(|t| t.role.is_routed_expert()) {
         work.bytes += setup.weights.bytes(tensor) as f64 / count as f64;
         if tensor.is_matrix() {
             work.flop += 2.0 * tensor.elements() as f64 / count as f64;
-            work.four_bit = setup.weights.format(tensor).bytes_per_element() < 0.75;
+            work.format = setup.weights.format(tensor);
+            work.four_bit = work.format.bytes_per_element() < 0.75;
             work.compute = setup.weights.compute(tensor, &setup.device);
             work.weight_only = setup.weights.weight_only(tensor, &setup.device);
         }
