@@ -61,7 +61,8 @@ impl Curve {
         // From 1 on, the exponent of a number is the doubling it lies in, and its mantissa how far.
         let x = (size * self.scale).max(1.0);
         let bits = x.to_bits();
-        let lower = (bits >> (MANTISSA - STEP_BITS)) as usize - (ONE >> (MANTISSA - STEP_BITS)) as usize;
+        let lower =
+            (bits >> (MANTISSA - STEP_BITS)) as usize - (ONE >> (MANTISSA - STEP_BITS)) as usize;
         if let (Some(from), Some(to)) = (knots.get(lower), knots.get(lower + 1)) {
             let within = bits & ((1 << (MANTISSA - STEP_BITS)) - 1);
             let share = within as f64 / (1_u64 << (MANTISSA - STEP_BITS)) as f64;

@@ -31,11 +31,7 @@ struct Key {
 }
 
 impl Key {
-    fn new<const N: usize>(
-        on: &On<'_>,
-        operator: Operator,
-        sizes: [f64; N],
-    ) -> Self {
+    fn new<const N: usize>(on: &On<'_>, operator: Operator, sizes: [f64; N]) -> Self {
         let mut bits = [0; 8];
         for (to, from) in bits.iter_mut().zip(sizes) {
             *to = from.to_bits();
@@ -178,12 +174,7 @@ impl Operators {
     }
 
     /// [`Functions::latent_context`] where it was measured.
-    pub fn latent_context(
-        &self,
-        on: &On<'_>,
-        cache: KvFormat,
-        heads: f64,
-    ) -> Option<Arc<Context>> {
+    pub fn latent_context(&self, on: &On<'_>, cache: KvFormat, heads: f64) -> Option<Arc<Context>> {
         let key = Key::new(on, Operator::LatentContext(cache), [heads]);
         self.contexts.get(key.hash(), key, |_| {
             let made = self

@@ -130,6 +130,8 @@ parameters! {
     EraPrefill = "era_prefill", 1.0, 0.0, 0.03, 0.15, "factor", "prefill time of an engine profile over the model";
     RunMatmul = "run_matmul", 1.0, 0.1, 0.05, 0.05, "factor", "time of a matmul in a running engine over that measured of it alone";
     RunExperts = "run_experts", 1.0, 0.1, 0.05, 0.05, "factor", "time of an expert layer in a running engine over that measured of it alone";
+    RunGeneration = "run_generation", 1.0, 0.1, 0.05, 0.05, "factor", "time of attention of new tokens over the cache in a running engine over that measured of it alone";
+    RunContext = "run_context", 1.0, 0.1, 0.05, 0.05, "factor", "time of attention over prompts in a running engine over that measured of it alone";
 }
 
 /// Values of the constants, with corrections.

@@ -1,12 +1,16 @@
 //! Curves of measured operators for the operators of a setup, where its silicon, engine and formats
 //! were measured.
 
-use super::work::{ExpertWork, LayerWork, Matmul, StepShape};
+use super::{
+    step::Batch,
+    work::{AttentionKernel, ExpertWork, LayerWork, Matmul, MixerWork, StepShape},
+};
 use crate::{constants::Constants, setup::Setup};
 use alloc::{boxed::Box, sync::Arc, vec::Vec};
 use gpuwise_domain::precision::{Compute, WeightFormat};
 use gpuwise_operators::{
-    Curve, ExpertLoad, Experts, GemmFormat, MoeFormat, On, Operators, Silicon,
+    Context, Curve, ExpertLoad, Experts, GemmFormat, Generation, KvFormat, MoeFormat, On,
+    Operators, Silicon,
 };
 use once_cell::race::OnceBox;
 
@@ -21,6 +25,29 @@ pub(super) struct Measured {
 pub(super) struct LayerCurves {
     pub(super) matmuls: Vec<Option<Arc<Curve>>>,
     pub(super) experts: Option<Arc<Curve>>,
+    pub(super) generation: Option<Arc<Generation>>,
+    pub(super) context: Option<Arc<Context>>,
+}
+
+impl LayerCurves {
+    /// Seconds of one new token for each sequence that decodes.
+    pub(super) fn generation(&self, batch: &Batch) -> Option<f64> {
+        let curve = self.generation.as_deref()?;
+        Some(curve.at(batch.decodes, batch.context.max(1.0)))
+    }
+
+    /// Seconds of the prompt tokens: those of one prompt after what was cached before, or of as many
+    /// whole prompts as have their mean context.
+    pub(super) fn context(&self, batch: &Batch) -> Option<f64> {
+        let curve = self.context.as_deref()?;
+        let (tokens, mean) = (batch.prefill, batch.prefill_context.max(1.0));
+        let whole = 2.0 * mean;
+        Some(if whole >= tokens {
+            curve.at(1.0, tokens, mean - tokens / 2.0)
+        } else {
+            curve.at(tokens / whole, whole, 0.0)
+        })
+    }
 }
 
 /// How popular experts are: the law that the measured times of experts come nearest to running
@@ -34,16 +61,21 @@ impl Measured {
             silicon: &silicon,
             engine: setup.engine.kind,
         };
-        let layer = |layer: &LayerWork| LayerCurves {
-            matmuls: layer
-                .matmuls
-                .iter()
-                .map(|matmul| gemm(operators, &on, matmul))
-                .collect(),
-            experts: layer
-                .experts
-                .as_ref()
-                .and_then(|experts| moe(operators, &on, setup, experts)),
+        let layer = |layer: &LayerWork| {
+            let (generation, context) = attention(operators, &on, setup, &layer.mixer);
+            LayerCurves {
+                generation,
+                context,
+                matmuls: layer
+                    .matmuls
+                    .iter()
+                    .map(|matmul| gemm(operators, &on, matmul))
+                    .collect(),
+                experts: layer
+                    .experts
+                    .as_ref()
+                    .and_then(|experts| moe(operators, &on, setup, experts)),
+            }
         };
         Self {
             layers: shape.layers.iter().map(layer).collect(),
@@ -106,6 +138,34 @@ fn moe_format(format: WeightFormat, compute: Compute) -> Option<MoeFormat> {
         ("mxfp4", Compute::Half) => Some(MoeFormat::Mxfp4Weights),
         ("mxfp4", Compute::Fp8) => Some(MoeFormat::Mxfp4Mxfp8),
         _ => None,
+    }
+}
+
+fn attention(
+    operators: &Operators,
+    on: &On<'_>,
+    setup: &Setup<'_>,
+    mixer: &MixerWork,
+) -> (Option<Arc<Generation>>, Option<Arc<Context>>) {
+    let cache = match setup.cache.name {
+        "bf16" => KvFormat::Bf16,
+        "fp8" => KvFormat::Fp8,
+        _ => return (None, None),
+    };
+    let MixerWork::Attention { kernel, .. } = mixer else {
+        return (None, None);
+    };
+    match kernel {
+        Some(AttentionKernel::Heads(heads)) => (
+            operators.generation(on, cache, heads),
+            // Queries and keys of the prompt itself come in 16 bits.
+            operators.context(on, KvFormat::Bf16, cache, heads),
+        ),
+        Some(AttentionKernel::Latent(heads)) => (
+            operators.latent_generation(on, cache, *heads),
+            operators.latent_context(on, cache, *heads),
+        ),
+        None => (None, None),
     }
 }
 

@@ -40,6 +40,8 @@ pub(crate) struct Rates {
     pub(super) prefill_factor: f64,
     pub(super) run_matmul: f64,
     pub(super) run_experts: f64,
+    pub(super) run_generation: f64,
+    pub(super) run_context: f64,
     pub(super) era_decode: f64,
     pub(super) era_prefill: f64,
 }
@@ -97,6 +99,8 @@ impl Rates {
             prefill_factor: get(P::PrefillFactor),
             run_matmul: get(P::RunMatmul),
             run_experts: get(P::RunExperts),
+            run_generation: get(P::RunGeneration),
+            run_context: get(P::RunContext),
             era_decode: get(P::EraDecode),
             era_prefill: get(P::EraPrefill),
         }

@@ -229,7 +229,13 @@ impl StepModel {
             }
         }
         let least = self.least_mixer(&layer.mixer, batch).seconds();
-        time.attention = (self.mixer(&layer.mixer, batch) * era).max(least);
+        let (seconds, measured) = self.mixer(&layer.mixer, curves, batch);
+        time.attention = (seconds * era).max(least);
+        // Attention is one of the layer's kernels, whatever it attends to.
+        if measured {
+            kernels -= 1.0;
+            timed += 1.0;
+        }
         if matches!(layer.mixer, MixerWork::Attention { latent: true, .. }) {
             kernels += self.rates.latent_kernels;
         }
@@ -286,10 +292,11 @@ impl StepModel {
         (rates.smooth_max(reading, computing) * era).max(least)
     }
 
-    fn mixer(&self, mixer: &MixerWork, batch: &Batch) -> f64 {
+    /// Seconds of a mixer, and whether they are measured ones.
+    fn mixer(&self, mixer: &MixerWork, curves: Option<&LayerCurves>, batch: &Batch) -> (f64, bool) {
         let rates = &self.rates;
         match *mixer {
-            MixerWork::None => 0.0,
+            MixerWork::None => (0.0, false),
             MixerWork::Attention {
                 bytes,
                 decode_flop,
@@ -297,23 +304,45 @@ impl StepModel {
                 window,
                 latent,
                 top,
+                ..
             } => {
                 let limit = |context: f64| if top > 0.0 { context.min(top) } else { context };
-                let seen = limit(window.visible(batch.context));
-                let reading = batch.decodes * seen * bytes / rates.cache;
-                let rate = if latent {
-                    rates.latent
-                } else {
-                    rates.attention
-                };
-                let computing = batch.decodes * seen * decode_flop / rate;
-                let prefill_seen = limit(prefill_visible(window, batch.prefill_context));
-                let prefill = batch.prefill * prefill_seen * prefill_flop / rates.attention;
-                rates.smooth_max(reading, computing) + prefill
+                let measured = curves
+                    .filter(|_| batch.decodes > 0.0)
+                    .and_then(|curves| curves.generation(batch));
+                let decode = measured.map_or_else(
+                    || {
+                        let seen = limit(window.visible(batch.context));
+                        let reading = batch.decodes * seen * bytes / rates.cache;
+                        let rate = if latent {
+                            rates.latent
+                        } else {
+                            rates.attention
+                        };
+                        let computing = batch.decodes * seen * decode_flop / rate;
+                        rates.smooth_max(reading, computing)
+                    },
+                    |seconds| seconds * rates.run_generation,
+                );
+                let over_prompts = curves
+                    .filter(|_| batch.prefill > 0.0)
+                    .and_then(|curves| curves.context(batch));
+                let prefill = over_prompts.map_or_else(
+                    || {
+                        let seen = limit(prefill_visible(window, batch.prefill_context));
+                        batch.prefill * seen * prefill_flop / rates.attention
+                    },
+                    |seconds| seconds * rates.run_context,
+                );
+                (
+                    decode + prefill,
+                    measured.is_some() || over_prompts.is_some(),
+                )
             }
-            MixerWork::Recurrent { bytes, flop } => {
-                batch.decodes * bytes / rates.cache + batch.prefill * flop / rates.attention
-            }
+            MixerWork::Recurrent { bytes, flop } => (
+                batch.decodes * bytes / rates.cache + batch.prefill * flop / rates.attention,
+                false,
+            ),
         }
     }
 

@@ -10,6 +10,7 @@ use gpuwise_domain::{
     model::{FeedForward, LayerRun, Mixer, Role, Tensor, Window},
     precision::{Compute, WeightFormat},
 };
+use gpuwise_operators::Heads;
 
 /// A matmul on one rank.
 #[derive(Debug, Clone, Copy)]
@@ -52,12 +53,23 @@ pub(super) enum MixerWork {
         latent: bool,
         /// At most this much context is read (0: all).
         top: f64,
+        /// The kernel that is measured, where there is one of such heads.
+        kernel: Option<AttentionKernel>,
     },
     /// Bytes of state read and written per sequence, operations per prompt token.
     Recurrent {
         bytes: f64,
         flop: f64,
     },
+}
+
+/// What a measured attention kernel is asked for.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum AttentionKernel {
+    /// Query heads over keys and values.
+    Heads(Heads),
+    /// So many heads over a latent of DeepSeek's sizes.
+    Latent(f64),
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -223,6 +235,8 @@ pub(super) fn mixer_work(mixer: &Mixer, setup: &Setup<'_>) -> MixerWork {
                 window,
                 latent: false,
                 top: 0.0,
+                kernel: heads_kernel(heads_here, kv_here, [key_dim, value_dim], window)
+                    .filter(|_| context_ranks <= 1.0),
             }
         }
         Mixer::Latent {
@@ -243,6 +257,10 @@ pub(super) fn mixer_work(mixer: &Mixer, setup: &Setup<'_>) -> MixerWork {
                 window: Window::Full,
                 latent: true,
                 top: top_tokens as f64,
+                kernel: (top_tokens == 0
+                    && context_ranks <= 1.0
+                    && [kv_rank, rotary_dim, plain_dim, value_dim] == LATENT_SIZES)
+                    .then_some(AttentionKernel::Latent(heads_here)),
             }
         }
         Mixer::Compressed {
@@ -267,6 +285,7 @@ pub(super) fn mixer_work(mixer: &Mixer, setup: &Setup<'_>) -> MixerWork {
                 window: Window::Full,
                 latent: true,
                 top: window.0 as f64 + compressed,
+                kernel: None,
             }
         }
         Mixer::Recurrent(state) => {
@@ -285,6 +304,31 @@ pub(super) fn mixer_work(mixer: &Mixer, setup: &Setup<'_>) -> MixerWork {
         }
         Mixer::None => MixerWork::None,
     }
+}
+
+/// The latent's rank, and widths of positions, of queries without them and of values of the latent
+/// attention that is measured.
+const LATENT_SIZES: [u64; 4] = [512, 64, 128, 128];
+
+/// Heads as attention kernels are measured: keys as wide as values, all that is before seen, or a
+/// sliding window of it.
+fn heads_kernel(
+    queries: f64,
+    keys: f64,
+    [key_dim, value_dim]: [u64; 2],
+    window: Window,
+) -> Option<AttentionKernel> {
+    let window = match window {
+        Window::Full => 0.0,
+        Window::Sliding(tokens) => tokens.0 as f64,
+        Window::Chunked(_) => return None,
+    };
+    (key_dim == value_dim).then_some(AttentionKernel::Heads(Heads {
+        queries,
+        keys,
+        width: key_dim as f64,
+        window,
+    }))
 }
 
 pub(super) fn expert_work(
