@@ -57,6 +57,17 @@ impl Curve {
         (low, seconds * self.spread.high)
     }
 
+    /// At each size the faster of two over the same sizes.
+    pub(crate) fn faster(&self, other: &Self) -> Self {
+        let least = |a: &[f64], b: &[f64]| a.iter().zip(b).map(|(a, b)| a.min(*b)).collect();
+        Self {
+            scale: self.scale,
+            knots: least(&self.knots, &other.knots),
+            floors: least(&self.floors, &other.floors),
+            spread: self.spread,
+        }
+    }
+
     fn along(&self, knots: &[f64], size: f64) -> f64 {
         // From 1 on, the exponent of a number is the doubling it lies in, and its mantissa how far.
         let x = (size * self.scale).max(1.0);

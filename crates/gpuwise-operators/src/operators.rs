@@ -109,7 +109,8 @@ impl Operators {
         })
     }
 
-    /// [`Functions::moe`] where it was measured.
+    /// [`Functions::moe`] where it was measured; of kernels between which the engine chooses, the
+    /// fastest.
     pub fn moe(
         &self,
         on: &On<'_>,
@@ -133,10 +134,17 @@ impl Operators {
         ];
         let key = Key::new(on, Operator::Moe(format, layer.gated), sizes);
         self.curves.get(key.hash(), key, |_| {
-            let made = self
-                .functions
-                .moe(on.silicon, on.engine, format, layer, load);
-            on.carried(made, Curve::spread)
+            let under = |engine| {
+                let made = self.functions.moe(on.silicon, engine, format, layer, load);
+                on.carried(made, Curve::spread)
+            };
+            let own = under(on.engine)?;
+            match on.kernels_timed_elsewhere() {
+                Some(engine) => Some(
+                    under(engine).map_or(Arc::clone(&own), |other| Arc::new(own.faster(&other))),
+                ),
+                None => Some(own),
+            }
         })
     }
 
@@ -202,6 +210,14 @@ impl Operators {
 }
 
 impl On<'_> {
+    /// The engine under which the rest of this one's expert kernels were timed: on data-centre
+    /// Blackwell, TensorRT-LLM's table has CUTLASS and DeepGEMM alone, and its generated kernels,
+    /// which it ships and FlashInfer took over, stand in SGLang's.
+    fn kernels_timed_elsewhere(&self) -> Option<EngineKind> {
+        let blackwell = self.silicon.class == Class::Hbm && self.silicon.architecture.0 == "sm10x";
+        (self.engine == EngineKind::TensorRtLlm && blackwell).then_some(EngineKind::Sglang)
+    }
+
     /// What carries over: times of this GPU or its family under the engine in the format; of chips
     /// that are no such family, of the same architecture.
     fn carried<T>(
