@@ -57,8 +57,25 @@ pub(crate) fn written(coded: &Coded) -> String {
     out
 }
 
+/// What no character stands for.
+const NO_DIGIT: u8 = u8::MAX;
+
+/// Where each byte stands among the digits.
+const PLACES: [u8; 256] = {
+    let mut places = [NO_DIGIT; 256];
+    let mut at = 0;
+    while at < DIGITS.len() {
+        places[DIGITS[at] as usize] = at as u8;
+        at += 1;
+    }
+    places
+};
+
 pub(crate) fn read(step: f64, text: &str) -> Option<Vec<f32>> {
-    let index = |byte: u8| DIGITS.iter().position(|digit| *digit == byte);
+    let index = |byte: u8| {
+        let place = PLACES[usize::from(byte)];
+        (place != NO_DIGIT).then_some(usize::from(place))
+    };
     let mut values: Vec<f32> = Vec::new();
     let mut bytes = text.bytes();
     while let Some(byte) = bytes.next() {

@@ -18,6 +18,8 @@ pub mod fit;
 mod functions;
 mod grid;
 mod lane;
+mod memo;
+mod operators;
 mod plane;
 mod row;
 mod silicon;
@@ -26,6 +28,7 @@ pub mod tables;
 pub use curve::Curve;
 pub use functions::{Basis, Context, Functions, Generation, Prediction, Spread};
 pub use lane::{LEVELS, Lane};
+pub use operators::{On, Operators};
 pub use row::{Columns, Row};
 pub use silicon::{Class, Silicon};
 pub use tables::{

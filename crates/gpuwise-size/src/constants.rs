@@ -6,9 +6,11 @@
 
 use alloc::{
     string::{String, ToString},
+    sync::Arc,
     vec,
     vec::Vec,
 };
+use gpuwise_operators::Operators;
 
 macro_rules! parameters {
     ($($(#[$doc:meta])* $name:ident = $key:literal, $value:literal, $spread:literal, $generation:literal, $engine:literal, $unit:literal, $meaning:literal;)*) => {
@@ -124,6 +126,10 @@ parameters! {
     LocalOverlap = "local_overlap", 0.75, 0.15, 0.0, 0.0, "share", "llama.cpp: share of a prompt's chunks that GPUs with layers of their own compute at once";
     LocalRemote = "local_remote_rate", 0.80, 0.3, 0.0, 0.0, "share of host link", "llama.cpp on Intel: achieved share of the host link at which layers of other GPUs are read";
     EraPrefill = "era_prefill", 1.0, 0.0, 0.03, 0.15, "factor", "prefill time of an engine profile over the model";
+    RunMatmul = "run_matmul", 1.0, 0.1, 0.05, 0.05, "factor", "time of a matmul in a running engine over that measured of it alone";
+    RunExperts = "run_experts", 1.0, 0.1, 0.05, 0.05, "factor", "time of an expert layer in a running engine over that measured of it alone";
+    RunGeneration = "run_generation", 1.0, 0.1, 0.05, 0.05, "factor", "time of attention of new tokens over the cache in a running engine over that measured of it alone";
+    RunContext = "run_context", 1.0, 0.1, 0.05, 0.05, "factor", "time of attention over prompts in a running engine over that measured of it alone";
 }
 
 /// Values of the constants, with corrections.
@@ -139,6 +145,8 @@ pub struct Constants {
     pub by_generation: Vec<Vec<f64>>,
     /// The same by parameter and profile.
     pub by_profile: Vec<Vec<f64>>,
+    /// Times of operators that were measured, which go before shares of peaks; `None`: shares alone.
+    pub operators: Option<Arc<Operators>>,
 }
 
 impl Constants {
@@ -150,6 +158,7 @@ impl Constants {
             base: PARAMETERS.iter().map(|p| libm::log(p.default)).collect(),
             by_generation: vec![vec![0.0; generations.len()]; PARAMETERS.len()],
             by_profile: vec![vec![0.0; profiles.len()]; PARAMETERS.len()],
+            operators: None,
         }
     }
 

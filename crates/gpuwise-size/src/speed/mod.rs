@@ -6,6 +6,7 @@
 
 mod collective;
 mod local;
+mod measured;
 mod rates;
 mod roofline;
 mod step;

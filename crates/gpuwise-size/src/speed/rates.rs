@@ -38,6 +38,10 @@ pub(crate) struct Rates {
     pub(super) step_base: f64,
     pub(super) step_sequence: f64,
     pub(super) prefill_factor: f64,
+    pub(super) run_matmul: f64,
+    pub(super) run_experts: f64,
+    pub(super) run_generation: f64,
+    pub(super) run_context: f64,
     pub(super) era_decode: f64,
     pub(super) era_prefill: f64,
 }
@@ -93,6 +97,10 @@ impl Rates {
             step_base: get(P::StepBase) * 1e-6,
             step_sequence: get(P::StepSequence) * 1e-6,
             prefill_factor: get(P::PrefillFactor),
+            run_matmul: get(P::RunMatmul),
+            run_experts: get(P::RunExperts),
+            run_generation: get(P::RunGeneration),
+            run_context: get(P::RunContext),
             era_decode: get(P::EraDecode),
             era_prefill: get(P::EraPrefill),
         }

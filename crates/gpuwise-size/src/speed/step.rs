@@ -3,6 +3,7 @@
 use super::{
     collective::Links,
     local::Local,
+    measured::{LayerCurves, Measured},
     rates::{Rates, computed_rows, prefill_visible},
     roofline::Peaks,
     work::{ExpertWork, LayerWork, Matmul, MixerWork, StepShape},
@@ -10,6 +11,7 @@ use super::{
 use crate::{constants::Constants, setup::Setup};
 use alloc::sync::Arc;
 use gpuwise_domain::{engine::EngineKind, layout::Layout};
+use gpuwise_operators::Curve;
 
 /// The work of one step on one attention group (all of a replica without attention DP).
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
@@ -112,6 +114,8 @@ impl StepTime {
 #[derive(Debug, Clone)]
 pub struct StepModel {
     pub(super) shape: Arc<StepShape>,
+    /// Curves of its operators that were measured.
+    measured: Option<Arc<Measured>>,
     rates: Rates,
     pub(super) peaks: Peaks,
     links: Links,
@@ -130,8 +134,10 @@ impl StepModel {
         let place = constants.place(&setup.silicon(), &setup.profile);
         let rates = Rates::new(setup, constants, place);
         let layout = setup.layout;
+        let measured = shape.measured(setup, constants);
         Self {
             shape,
+            measured,
             rates,
             peaks: Peaks::new(setup),
             links: Links::new(setup, constants, place),
@@ -193,11 +199,14 @@ impl StepModel {
         let era =
             self.rates.era_decode * decode_share + self.rates.era_prefill * (1.0 - decode_share);
         let mut total = StepTime::default();
-        for layer in &self.shape.layers {
-            total.add(self.layer(layer, &part, era), layer.count);
+        let measured = self.measured.as_deref();
+        for (at, layer) in self.shape.layers.iter().enumerate() {
+            let curves = measured.and_then(|measured| measured.layers.get(at));
+            total.add(self.layer(layer, curves, &part, era), layer.count);
         }
         if let Some(head) = &self.shape.head {
-            total.dense += self.matmul(head, part.decodes + part.finished, era);
+            let curve = measured.and_then(|measured| measured.head.as_deref());
+            total.dense += self.matmul(head, curve, part.decodes + part.finished, era);
         }
         total.communication += self.links.hop(tokens * self.hidden * 2.0) * (stages - 1.0);
         total.overhead += self.rates.step_base + self.rates.step_sequence * batch.decodes;
@@ -205,46 +214,78 @@ impl StepModel {
     }
 
     /// A layer's times, each operator's with the profile's factor and never below what silicon takes.
-    fn layer(&self, layer: &LayerWork, batch: &Batch, era: f64) -> StepTime {
+    fn layer(
+        &self,
+        layer: &LayerWork,
+        curves: Option<&LayerCurves>,
+        batch: &Batch,
+        era: f64,
+    ) -> StepTime {
         let tokens = batch.decodes + batch.prefill;
         let mut time = StepTime::default();
-        for matmul in &layer.matmuls {
-            time.dense += self.matmul(matmul, tokens, era);
+        // Kernels whose time is that of their start, and others that the host starts.
+        let (mut kernels, mut timed) = (layer.kernels, 0.0);
+        let mut blocks = 0.0;
+        for (at, matmul) in layer.matmuls.iter().enumerate() {
+            let curve = curves.and_then(|curves| curves.matmuls.get(at)?.as_deref());
+            time.dense += self.matmul(matmul, curve, tokens, era);
+            if curve.is_some() {
+                timed += 1.0;
+            } else {
+                kernels += 1.0;
+                blocks += f64::from(u8::from(matmul.blocks));
+            }
         }
         let least = self.least_mixer(&layer.mixer, batch).seconds();
-        time.attention = (self.mixer(&layer.mixer, batch) * era).max(least);
-        let mut kernels = layer.kernels + layer.matmuls.len() as f64;
+        let (seconds, measured) = self.mixer(&layer.mixer, curves, batch);
+        time.attention = (seconds * era).max(least);
+        // Attention is one of the layer's kernels, whatever it attends to.
+        if measured {
+            kernels -= 1.0;
+            timed += 1.0;
+        }
         if matches!(layer.mixer, MixerWork::Attention { latent: true, .. }) {
             kernels += self.rates.latent_kernels;
         }
         if let Some(experts) = &layer.experts {
             let least = self.least_experts(experts, batch).seconds();
-            time.experts = (self.experts(experts, batch) * era).max(least);
+            let curve = curves.and_then(|curves| curves.experts.as_deref());
+            let seconds = if let Some(curve) = curve {
+                timed += self.rates.expert_kernels;
+                let all = batch.at_experts(f64::from(self.attention_groups()));
+                curve.at(all) * self.rates.run_experts
+            } else {
+                kernels += self.rates.expert_kernels;
+                self.experts(experts, batch)
+            };
+            time.experts = (seconds * era).max(least);
             time.communication += self.links.experts(tokens, experts.input, experts.chosen) * era;
-            kernels += self.rates.expert_kernels;
         }
         time.communication +=
             layer.reductions * self.links.all_reduce(tokens * self.hidden * 2.0) * era;
-        let blocks = layer.matmuls.iter().filter(|matmul| matmul.blocks).count();
-        let small = kernels * self.rates.kernel + blocks as f64 * self.rates.block_matmul;
+        let small = kernels * self.rates.kernel + blocks * self.rates.block_matmul;
         let stream = tokens * self.hidden * self.rates.stream;
         time.overhead = (small + stream) * era;
         if self.eager || batch.prefill > 0.0 {
             // Outside of graphs the host launches kernels one by one; only what the device does
             // not hide remains.
             let busy = time.total();
-            let launched = kernels * self.rates.launch;
+            let launched = (kernels + timed) * self.rates.launch;
             time.overhead += (launched * era - busy).max(0.0);
         }
         time
     }
 
-    fn matmul(&self, matmul: &Matmul, tokens: f64, era: f64) -> f64 {
+    fn matmul(&self, matmul: &Matmul, curve: Option<&Curve>, tokens: f64, era: f64) -> f64 {
         // A kernel over no rows is not launched: the head of a chunk that ends no prompt.
         if tokens <= 0.0 {
             return 0.0;
         }
         let rates = &self.rates;
+        let least = self.least_matmul(matmul, tokens).seconds();
+        if let Some(curve) = curve {
+            return (curve.at(tokens) * rates.run_matmul * era).max(least);
+        }
         let (memory, compute) = if matmul.weight_only {
             (
                 rates.memory * rates.weight_only_memory,
@@ -256,14 +297,14 @@ impl StepModel {
         let reading = matmul.bytes / memory;
         let rows = computed_rows(tokens, matmul.rows, self.units, rates.tile_exponent);
         let computing = matmul.flop * rows / compute;
-        let least = self.least_matmul(matmul, tokens).seconds();
         (rates.smooth_max(reading, computing) * era).max(least)
     }
 
-    fn mixer(&self, mixer: &MixerWork, batch: &Batch) -> f64 {
+    /// Seconds of a mixer, and whether they are measured ones.
+    fn mixer(&self, mixer: &MixerWork, curves: Option<&LayerCurves>, batch: &Batch) -> (f64, bool) {
         let rates = &self.rates;
         match *mixer {
-            MixerWork::None => 0.0,
+            MixerWork::None => (0.0, false),
             MixerWork::Attention {
                 bytes,
                 decode_flop,
@@ -271,23 +312,45 @@ impl StepModel {
                 window,
                 latent,
                 top,
+                ..
             } => {
                 let limit = |context: f64| if top > 0.0 { context.min(top) } else { context };
-                let seen = limit(window.visible(batch.context));
-                let reading = batch.decodes * seen * bytes / rates.cache;
-                let rate = if latent {
-                    rates.latent
-                } else {
-                    rates.attention
-                };
-                let computing = batch.decodes * seen * decode_flop / rate;
-                let prefill_seen = limit(prefill_visible(window, batch.prefill_context));
-                let prefill = batch.prefill * prefill_seen * prefill_flop / rates.attention;
-                rates.smooth_max(reading, computing) + prefill
+                let measured = curves
+                    .filter(|_| batch.decodes > 0.0)
+                    .and_then(|curves| curves.generation(batch));
+                let decode = measured.map_or_else(
+                    || {
+                        let seen = limit(window.visible(batch.context));
+                        let reading = batch.decodes * seen * bytes / rates.cache;
+                        let rate = if latent {
+                            rates.latent
+                        } else {
+                            rates.attention
+                        };
+                        let computing = batch.decodes * seen * decode_flop / rate;
+                        rates.smooth_max(reading, computing)
+                    },
+                    |seconds| seconds * rates.run_generation,
+                );
+                let over_prompts = curves
+                    .filter(|_| batch.prefill > 0.0)
+                    .and_then(|curves| curves.context(batch));
+                let prefill = over_prompts.map_or_else(
+                    || {
+                        let seen = limit(prefill_visible(window, batch.prefill_context));
+                        batch.prefill * seen * prefill_flop / rates.attention
+                    },
+                    |seconds| seconds * rates.run_context,
+                );
+                (
+                    decode + prefill,
+                    measured.is_some() || over_prompts.is_some(),
+                )
             }
-            MixerWork::Recurrent { bytes, flop } => {
-                batch.decodes * bytes / rates.cache + batch.prefill * flop / rates.attention
-            }
+            MixerWork::Recurrent { bytes, flop } => (
+                batch.decodes * bytes / rates.cache + batch.prefill * flop / rates.attention,
+                false,
+            ),
         }
     }
 

@@ -1,5 +1,6 @@
 //! The operators of one step: what each reads and computes, whatever the constants are.
 
+use super::measured::Kept;
 use crate::{
     setup::Setup,
     shard::{piece_share, shard},
@@ -7,8 +8,9 @@ use crate::{
 use alloc::vec::Vec;
 use gpuwise_domain::{
     model::{FeedForward, LayerRun, Mixer, Role, Tensor, Window},
-    precision::Compute,
+    precision::{Compute, WeightFormat},
 };
+use gpuwise_operators::Heads;
 
 /// A matmul on one rank.
 #[derive(Debug, Clone, Copy)]
@@ -18,6 +20,7 @@ pub(super) struct Matmul {
     /// Operations per token.
     pub(super) flop: f64,
     pub(super) rows: f64,
+    pub(super) format: WeightFormat,
     pub(super) compute: Compute,
     pub(super) weight_only: bool,
     /// Whether activations are scaled by blocks first.
@@ -50,12 +53,23 @@ pub(super) enum MixerWork {
         latent: bool,
         /// At most this much context is read (0: all).
         top: f64,
+        /// The kernel that is measured, where there is one of such heads.
+        kernel: Option<AttentionKernel>,
     },
     /// Bytes of state read and written per sequence, operations per prompt token.
     Recurrent {
         bytes: f64,
         flop: f64,
     },
+}
+
+/// What a measured attention kernel is asked for.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum AttentionKernel {
+    /// Query heads over keys and values.
+    Heads(Heads),
+    /// So many heads over a latent of DeepSeek's sizes.
+    Latent(f64),
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -67,10 +81,15 @@ pub(super) struct ExpertWork {
     pub(super) bytes: f64,
     /// Operations per token and expert.
     pub(super) flop: f64,
+    pub(super) format: WeightFormat,
     pub(super) compute: Compute,
     pub(super) weight_only: bool,
     pub(super) four_bit: bool,
+    /// Width of what goes in and out.
     pub(super) input: f64,
+    /// Width of one expert.
+    pub(super) width: f64,
+    pub(super) gated: bool,
 }
 
 /// The operators of a setup: what follows from its shapes alone, whatever the constants are.
@@ -78,6 +97,8 @@ pub(super) struct ExpertWork {
 pub struct StepShape {
     pub(super) layers: Vec<LayerWork>,
     pub(super) head: Option<Matmul>,
+    /// Curves of measured operators, once they were asked for.
+    pub(super) kept: Kept,
 }
 
 impl StepShape {
@@ -91,6 +112,7 @@ impl StepShape {
                 .map(|run| layer_work(run, setup))
                 .collect(),
             head: head_work(setup),
+            kept: Kept::default(),
         }
     }
 }
@@ -115,6 +137,7 @@ pub(super) fn matmul_work(tensors: &[&Tensor], setup: &Setup<'_>) -> Matmul {
         bytes: 0.0,
         flop: 0.0,
         rows: 0.0,
+        format: setup.weights.native,
         compute: Compute::Half,
         weight_only: false,
         blocks: false,
@@ -125,9 +148,10 @@ pub(super) fn matmul_work(tensors: &[&Tensor], setup: &Setup<'_>) -> Matmul {
         work.bytes += setup.weights.bytes(tensor) as f64 * share;
         work.flop += 2.0 * part.elements();
         work.rows += part.rows * part.copies;
+        work.format = setup.weights.format(tensor);
         work.compute = setup.weights.compute(tensor, &setup.device);
         work.weight_only = setup.weights.weight_only(tensor, &setup.device);
-        work.blocks = matches!(setup.weights.format(tensor).name, "fp8-block" | "mxfp8");
+        work.blocks = matches!(work.format.name, "fp8-block" | "mxfp8");
     }
     work
 }
@@ -211,6 +235,8 @@ pub(super) fn mixer_work(mixer: &Mixer, setup: &Setup<'_>) -> MixerWork {
                 window,
                 latent: false,
                 top: 0.0,
+                kernel: heads_kernel(heads_here, kv_here, [key_dim, value_dim], window)
+                    .filter(|_| context_ranks <= 1.0),
             }
         }
         Mixer::Latent {
@@ -231,6 +257,10 @@ pub(super) fn mixer_work(mixer: &Mixer, setup: &Setup<'_>) -> MixerWork {
                 window: Window::Full,
                 latent: true,
                 top: top_tokens as f64,
+                kernel: (top_tokens == 0
+                    && context_ranks <= 1.0
+                    && [kv_rank, rotary_dim, plain_dim, value_dim] == LATENT_SIZES)
+                    .then_some(AttentionKernel::Latent(heads_here)),
             }
         }
         Mixer::Compressed {
@@ -255,6 +285,7 @@ pub(super) fn mixer_work(mixer: &Mixer, setup: &Setup<'_>) -> MixerWork {
                 window: Window::Full,
                 latent: true,
                 top: window.0 as f64 + compressed,
+                kernel: None,
             }
         }
         Mixer::Recurrent(state) => {
@@ -275,6 +306,31 @@ pub(super) fn mixer_work(mixer: &Mixer, setup: &Setup<'_>) -> MixerWork {
     }
 }
 
+/// The latent's rank, and widths of positions, of queries without them and of values of the latent
+/// attention that is measured.
+const LATENT_SIZES: [u64; 4] = [512, 64, 128, 128];
+
+/// Heads as attention kernels are measured: keys as wide as values, all that is before seen, or a
+/// sliding window of it.
+fn heads_kernel(
+    queries: f64,
+    keys: f64,
+    [key_dim, value_dim]: [u64; 2],
+    window: Window,
+) -> Option<AttentionKernel> {
+    let window = match window {
+        Window::Full => 0.0,
+        Window::Sliding(tokens) => tokens.0 as f64,
+        Window::Chunked(_) => return None,
+    };
+    (key_dim == value_dim).then_some(AttentionKernel::Heads(Heads {
+        queries,
+        keys,
+        width: key_dim as f64,
+        window,
+    }))
+}
+
 pub(super) fn expert_work(
     layer: &gpuwise_domain::model::Layer,
     setup: &Setup<'_>,
@@ -283,6 +339,8 @@ pub(super) fn expert_work(
         count,
         chosen,
         input,
+        width,
+        gated,
         ..
     } = layer.feed_forward
     else {
@@ -293,16 +351,20 @@ pub(super) fn expert_work(
         chosen: chosen as f64,
         bytes: 0.0,
         flop: 0.0,
+        format: setup.weights.native,
         compute: Compute::Half,
         weight_only: false,
         four_bit: false,
         input: input as f64,
+        width: width as f64,
+        gated,
     };
     for tensor in layer.tensors.iter().filter(|t| t.role.is_routed_expert()) {
         work.bytes += setup.weights.bytes(tensor) as f64 / count as f64;
         if tensor.is_matrix() {
             work.flop += 2.0 * tensor.elements() as f64 / count as f64;
-            work.four_bit = setup.weights.format(tensor).bytes_per_element() < 0.75;
+            work.format = setup.weights.format(tensor);
+            work.four_bit = work.format.bytes_per_element() < 0.75;
             work.compute = setup.weights.compute(tensor, &setup.device);
             work.weight_only = setup.weights.weight_only(tensor, &setup.device);
         }

@@ -16,6 +16,7 @@ mod memory;
 mod memory_pools;
 mod memory_shapes;
 mod offload;
+mod operators;
 mod planted;
 mod replay;
 mod search;

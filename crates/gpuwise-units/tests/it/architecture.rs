@@ -47,7 +47,7 @@ const PLACES: &[Place] = &[
     Place {
         name: "gpuwise-size",
         ring: Ring::Core,
-        may_name: &["gpuwise-domain"],
+        may_name: &["gpuwise-domain", "gpuwise-operators"],
     },
     Place {
         name: "gpuwise-operators",
@@ -126,6 +126,11 @@ const ALLOWED: &[(&str, bool, &str)] = &[
         "libm",
         true,
         "elementary functions that are equal on every platform",
+    ),
+    (
+        "once_cell",
+        true,
+        "a value that is made once, by an atomic pointer; its `race` part starts no thread and waits for none",
     ),
     (
         "rand_chacha",

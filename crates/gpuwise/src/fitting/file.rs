@@ -1,5 +1,6 @@
 //! `constants.toml`: fitted constants with their ranges, what they were fitted on, and how well.
 
+use crate::commands::operators::measured;
 use anyhow::{Context, anyhow, bail};
 use gpuwise_size::{
     constants::{Constants, PARAMETERS},
@@ -96,7 +97,10 @@ pub(crate) fn read_knowledge(file: &str, text: &str) -> anyhow::Result<Knowledge
     let mut serving = None;
     let mut local = None;
     for set in &parsed.set {
-        let constants = constants_of(file, set)?;
+        let mut constants = constants_of(file, set)?;
+        if set.name == "serving" {
+            constants.operators = Some(measured()?);
+        }
         ranges.rows.extend(ranges_of(file, set)?);
         match set.name.as_str() {
             "serving" => serving = Some(constants),

@@ -15,6 +15,7 @@ use anchors::{Anchor, read_anchors};
 use folds::{cross_validate, errors_to_ranges};
 use parallel::Evaluator;
 
+use crate::commands::operators::measured;
 use gpuwise_domain::engine::EngineKind;
 use gpuwise_size::{
     constants::Constants,
@@ -71,7 +72,11 @@ impl<'a> Material<'a> {
         profiles.sort_unstable();
         profiles.dedup();
         let generations: Vec<&str> = generations.iter().map(AsRef::as_ref).collect();
-        Constants::prior(&generations, &profiles)
+        Constants {
+            // Their form is checked where the constants that the binary carries are read.
+            operators: measured().ok(),
+            ..Constants::prior(&generations, &profiles)
+        }
     }
 
     /// The rows of samples, then of anchors.

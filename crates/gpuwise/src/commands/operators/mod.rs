@@ -8,9 +8,10 @@ mod show;
 use super::{Answer, Context};
 use crate::{cli::OperatorsCommand, error::Problem};
 use gpuwise_operators::{
-    Functions,
+    Functions, Operators,
     tables::{self, Operator},
 };
+use std::sync::{Arc, OnceLock};
 
 /// The functions that the binary carries.
 const EMBEDDED: &str = include_str!("../../../../../catalogue/operators.csv");
@@ -34,6 +35,19 @@ pub(crate) fn functions() -> anyhow::Result<Functions> {
             .because(error)
             .into()
     })
+}
+
+/// The same as predictions use them: one for the whole run, as it remembers what was asked.
+///
+/// # Errors
+/// As [`functions`].
+pub(crate) fn measured() -> anyhow::Result<Arc<Operators>> {
+    static MEASURED: OnceLock<Arc<Operators>> = OnceLock::new();
+    if let Some(known) = MEASURED.get() {
+        return Ok(Arc::clone(known));
+    }
+    let read = Arc::new(Operators::from(functions()?));
+    Ok(Arc::clone(MEASURED.get_or_init(|| read)))
 }
 
 /// The operator of a table's name.
