@@ -60,8 +60,11 @@ pub enum Basis {
     Exact,
     /// Rows measured on this very deployment, given by the user.
     MeasuredNearby,
-    /// A formula whose constants were fitted on this generation of hardware and this engine.
+    /// A formula whose constants were fitted on this GPU, engine, precision and kind of model together.
     Calibrated,
+    /// The same, where another GPU of the generation, release of the engine, precision or kind of
+    /// model was fitted and this one was not.
+    Transferred,
     /// A formula used where nothing like it was measured.
     Extrapolated,
 }
@@ -73,6 +76,7 @@ impl Basis {
             Self::Exact => "exact",
             Self::MeasuredNearby => "measured nearby",
             Self::Calibrated => "calibrated",
+            Self::Transferred => "transferred",
             Self::Extrapolated => "extrapolated",
         }
     }

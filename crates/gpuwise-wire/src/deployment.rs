@@ -340,8 +340,10 @@ words! {
         Exact = "exact",
         /// Rows measured on this very deployment.
         MeasuredNearby = "measured_nearby",
-        /// Constants fitted on this generation of hardware and this engine.
+        /// Constants fitted on this GPU, engine, precision and kind of model together.
         Calibrated = "calibrated",
+        /// Constants fitted on this generation under this engine, but not on this very joint.
+        Transferred = "transferred",
         /// A formula used where nothing like it was measured.
         Extrapolated = "extrapolated",
     }

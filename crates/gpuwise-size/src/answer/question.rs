@@ -7,7 +7,7 @@ use super::{
     sense::possible,
     training::{about_training_memory, about_training_time},
 };
-use crate::knowledge::{Correction, Knowledge, MetricClass, Observation, Range};
+use crate::knowledge::{Correction, Knowledge, MetricClass, Observation, Range, Regime, Standing};
 use alloc::{
     format,
     string::{String, ToString},
@@ -16,7 +16,7 @@ use gpuwise_domain::{
     catalogue::{Catalogue, folded},
     estimate::{Basis, Estimate},
     layout::Layout,
-    model::{Architecture, Mixer},
+    model::Architecture,
     question::{Load, Question},
 };
 
@@ -156,12 +156,12 @@ fn corrected(
         return Answer::none("the model gives no finite figure for this row");
     }
     let class = MetricClass::of(reading.wanted);
-    let basis = basis(reading, knowledge);
+    let Standing { basis, unseen } = standing(reading, knowledge);
     let correction = knowledge.feedback.correction(like);
-    let extrapolated = basis == Basis::Extrapolated;
+    let setup = &reading.setup;
     let Range { low, high } = knowledge
         .ranges
-        .get(class, &reading.setup.profile, extrapolated);
+        .get(class, setup.engine.kind, &setup.profile, basis);
     let scale = if unit == "ms" { 1e3 } else { 1.0 };
     let (estimate, basis) = match correction {
         None => (Estimate::with_factors(value * scale, low, high), basis),
@@ -172,18 +172,16 @@ fn corrected(
             (estimate, Basis::MeasuredNearby)
         }
     };
-    let mut reason = reading.notes.join("; ");
-    if let Some(Correction { shift, rows, .. }) = correction {
-        let note = format!(
+    let mut said = reading.notes.clone();
+    match correction {
+        Some(Correction { shift, rows, .. }) => said.push(format!(
             "corrected by {:+.0} % from {rows} rows of your own",
             (libm::exp(shift) - 1.0) * 100.0
-        );
-        reason = if reason.is_empty() {
-            note
-        } else {
-            format!("{reason}; {note}")
-        };
+        )),
+        None if !unseen.is_empty() => said.push(unseen),
+        None => {}
     }
+    let reason = said.join("; ");
     Answer {
         estimate: Some(estimate),
         basis: Some(basis),
@@ -191,20 +189,17 @@ fn corrected(
     }
 }
 
-/// What a reading rests on: extrapolated where its generation, its engine or its kind of layers
-/// were in no fitted row, or the row contradicts itself.
-fn basis(reading: &Reading<'_>, knowledge: &Knowledge) -> Basis {
-    let setup = &reading.setup;
-    let fitted = knowledge.was_fitted(setup.engine.kind, &setup.silicon(), &setup.profile);
-    let unseen = setup
-        .architecture
-        .attention_layers()
-        .any(|(_, mixer)| matches!(mixer, Mixer::Recurrent(_) | Mixer::Compressed { .. }));
-    if fitted && !unseen && !reading.doubtful {
-        Basis::Calibrated
-    } else {
-        Basis::Extrapolated
+/// What a reading rests on, and what of it was not seen: a row that contradicts itself is
+/// extrapolated.
+fn standing(reading: &Reading<'_>, knowledge: &Knowledge) -> Standing {
+    let standing = knowledge.standing(&reading.setup, Regime::of(reading.kind()));
+    if reading.doubtful {
+        return Standing {
+            basis: Basis::Extrapolated,
+            ..standing
+        };
     }
+    standing
 }
 
 /// A row as an observation with ln(measured / predicted). Its outcome, where it is known, says how

@@ -4,7 +4,7 @@ use super::Row;
 use crate::{
     answer::{Kind, Reading, Statistic, Wanted},
     constants::Constants,
-    knowledge::MetricClass,
+    knowledge::{Cell, MetricClass, Regime},
     memory::weight_kinds,
 };
 use alloc::{
@@ -39,6 +39,8 @@ pub enum LeaveOut {
     Engine,
     /// A fifth of the configurations (model, GPU, layout, precision, engine), whole ones.
     Configuration,
+    /// All rows of a file: nobody else's way of measuring has been seen.
+    Source,
 }
 
 impl LeaveOut {
@@ -49,6 +51,7 @@ impl LeaveOut {
             Self::Model => "model",
             Self::Engine => "engine",
             Self::Configuration => "configuration",
+            Self::Source => "source",
         }
     }
 }
@@ -117,6 +120,7 @@ impl Sample<'_> {
             LeaveOut::Gpu => self.reading.setup.device.gpu.name.clone(),
             LeaveOut::Model => family(&self.reading.setup.architecture.model_type).to_string(),
             LeaveOut::Engine => self.reading.setup.profile.clone(),
+            LeaveOut::Source => self.source.clone(),
             LeaveOut::Configuration => {
                 let hash = self.configuration().bytes().fold(7u64, |hash, byte| {
                     hash.wrapping_mul(1_099_511_628_211) ^ u64::from(byte)
@@ -150,6 +154,11 @@ impl Sample<'_> {
         self.measured < steps * layers / setup.device.bandwidth().get()
     }
 
+    /// What was measured together.
+    pub fn cell(&self) -> Cell {
+        Cell::of(&self.reading.setup, Regime::of(self.reading.kind()))
+    }
+
     /// Its metric's class.
     pub fn class(&self) -> MetricClass {
         MetricClass::of(self.reading.wanted)
@@ -173,7 +182,7 @@ fn importance(class: MetricClass) -> f64 {
         MetricClass::Throughput | MetricClass::PromptSpeed | MetricClass::DecodeSpeed => 0.8,
         MetricClass::Ttft | MetricClass::BatchFirst => 0.4,
         MetricClass::TtftTail => 0.2,
-        MetricClass::EndToEnd | MetricClass::Batch => 0.15,
+        MetricClass::EndToEnd | MetricClass::Batch | MetricClass::BatchThroughput => 0.15,
     }
 }
 
@@ -187,15 +196,6 @@ fn likeness(sample: &Sample<'_>) -> f64 {
         // Runs that state their engine, its settings and their load in full.
         Kind::Serving if sample.question.extra("multi_turn").is_some() => 4.0,
         Kind::Serving => 1.0,
-    }
-}
-
-/// Accuracy is judged by mean relative errors, in which too high by a factor counts more than too low
-/// by it; of times to first token, whose errors are large, that is most of the mean.
-const fn asymmetry(class: MetricClass) -> f64 {
-    match class {
-        MetricClass::Ttft | MetricClass::TtftTail => 0.8,
-        _ => 0.3,
     }
 }
 
@@ -228,7 +228,6 @@ pub fn rows(samples: &[Sample<'_>], constants: &Constants) -> Vec<Row> {
                 profile: place.profile,
                 weight: ROW_PRECISION * own / shared,
                 target: libm::log(sample.measured),
-                asymmetry: asymmetry(sample.class()),
             }
         })
         .collect()

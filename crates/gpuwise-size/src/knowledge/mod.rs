@@ -1,13 +1,15 @@
-//! What was learned from measured rows: constants, the spread of their errors, and a user's own
-//! corrections.
+//! What was learned from measured rows: constants, which cells they were fitted in, the spread of
+//! their errors, and a user's own corrections.
 
+mod cells;
 mod feedback;
 mod ranges;
 
+pub use cells::{ArchitectureClass, Cell, Cells, FittedCell, Regime, Standing};
 pub use feedback::{Correction, Feedback, Observation};
 pub use ranges::{MetricClass, Range, RangeRow, Ranges};
 
-use crate::constants::Constants;
+use crate::{constants::Constants, setup::Setup};
 use gpuwise_domain::engine::EngineKind;
 
 /// Everything learned that a prediction rests on.
@@ -17,6 +19,8 @@ pub struct Knowledge {
     pub serving: Constants,
     /// Constants of llama.cpp, whose kernels share nothing with those of servers.
     pub local: Constants,
+    /// What rows they were fitted on, by what was measured together.
+    pub cells: Cells,
     /// How far measured values lay from predictions that had not seen them.
     pub ranges: Ranges,
     /// Corrections by a user's own rows.
@@ -32,9 +36,8 @@ impl Knowledge {
         }
     }
 
-    /// Whether an engine profile and a hardware generation were both fitted on.
-    pub fn was_fitted(&self, engine: EngineKind, generation: &str, profile: &str) -> bool {
-        let place = self.constants(engine).place(generation, profile);
-        place.generation.is_some() && place.profile.is_some()
+    /// How a setup under a kind of load stands to what was fitted.
+    pub fn standing(&self, setup: &Setup<'_>, regime: Regime) -> Standing {
+        self.cells.standing(&Cell::of(setup, regime))
     }
 }

@@ -1,13 +1,14 @@
 //! Ranges: how far measured values lay from predictions that had not seen them.
 //!
-//! For every class of metrics, and where there are enough rows for an engine profile within it, the
-//! 10 % and 90 % quantiles of ln(measured / predicted) are kept, where each row was predicted by
-//! constants fitted without its configuration. A range multiplies the figure by their exponentials.
-//! Where hardware or engine is unlike anything fitted on, the wider quantiles of folds that left
-//! out whole GPUs are used.
+//! For every class of metrics, every grade of basis and, where enough rows and groups stand behind it,
+//! every engine profile, the 10 % and 90 % quantiles of ln(measured / predicted) are kept. Each row was
+//! predicted by constants fitted without its configuration, GPU, family or table, and tells of the
+//! grade that it had without them. A range multiplies the figure by their exponentials, so it need
+//! not be symmetric.
 
 use super::super::answer::{Statistic, Wanted};
 use alloc::{string::String, vec::Vec};
+use gpuwise_domain::{engine::EngineKind, estimate::Basis};
 
 /// Metrics whose errors are alike.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -24,8 +25,10 @@ pub enum MetricClass {
     EndToEnd,
     /// Throughput under load.
     Throughput,
-    /// A static batch's latency or throughput.
+    /// A static batch's latency.
     Batch,
+    /// A static batch's throughput, which errs the other way.
+    BatchThroughput,
     /// A static batch's first tokens.
     BatchFirst,
     /// Prompt tokens a second of one stream.
@@ -36,7 +39,7 @@ pub enum MetricClass {
 
 impl MetricClass {
     /// Every class.
-    pub const ALL: [Self; 10] = [
+    pub const ALL: [Self; 11] = [
         Self::Ttft,
         Self::TtftTail,
         Self::Tpot,
@@ -44,6 +47,7 @@ impl MetricClass {
         Self::EndToEnd,
         Self::Throughput,
         Self::Batch,
+        Self::BatchThroughput,
         Self::BatchFirst,
         Self::PromptSpeed,
         Self::DecodeSpeed,
@@ -73,22 +77,14 @@ impl MetricClass {
             Wanted::Tpot(_) => Self::Tpot,
             Wanted::EndToEnd(_) => Self::EndToEnd,
             Wanted::BatchFirstToken => Self::BatchFirst,
-            Wanted::BatchLatency | Wanted::BatchThroughput => Self::Batch,
+            Wanted::BatchLatency => Self::Batch,
+            Wanted::BatchThroughput => Self::BatchThroughput,
             Wanted::PromptSpeed => Self::PromptSpeed,
             Wanted::DecodeSpeed => Self::DecodeSpeed,
             Wanted::OutputThroughput
             | Wanted::OutputThroughputPerGpu
             | Wanted::TotalThroughput
             | Wanted::RequestThroughput => Self::Throughput,
-        }
-    }
-
-    /// The class of the mean of what this is a tail of.
-    const fn of_mean(self) -> Option<Self> {
-        match self {
-            Self::TtftTail => Some(Self::Ttft),
-            Self::TpotTail => Some(Self::Tpot),
-            _ => None,
         }
     }
 
@@ -102,6 +98,7 @@ impl MetricClass {
             Self::EndToEnd => "end_to_end",
             Self::Throughput => "throughput",
             Self::Batch => "batch",
+            Self::BatchThroughput => "batch_throughput",
             Self::BatchFirst => "batch_first_token",
             Self::PromptSpeed => "prompt_speed",
             Self::DecodeSpeed => "decode_speed",
@@ -126,50 +123,79 @@ pub struct Range {
 /// A measured range.
 #[derive(Debug, Clone, PartialEq)]
 pub struct RangeRow {
+    /// Whether it is of llama.cpp's constants, not of servers'.
+    pub local: bool,
     /// The class.
     pub class: MetricClass,
     /// The engine profile; empty: all of them.
     pub profile: String,
-    /// Whether it holds where hardware or engine were not fitted on.
-    pub extrapolated: bool,
+    /// The grade of the questions that it is for.
+    pub basis: Basis,
     /// The range.
     pub range: Range,
     /// Unique rows that it rests on.
     pub rows: u64,
+    /// Groups that were left out for it: parts, GPUs, families, tables.
+    pub groups: u64,
 }
 
 /// All ranges.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Ranges {
-    /// By class and profile.
+    /// By class, profile and grade.
     pub rows: Vec<RangeRow>,
 }
 
+/// Where nothing was measured of a class.
+const UNKNOWN: Range = Range {
+    low: 0.33,
+    high: 3.0,
+};
+
 impl Ranges {
-    /// The range of a metric: that of the profile; for a tail without one, that of the profile's
-    /// mean, opened; else that of all profiles; else a factor of 2.5.
-    pub fn get(&self, class: MetricClass, profile: &str, extrapolated: bool) -> Range {
-        let find = |class: MetricClass, profile: &str, extrapolated: bool| {
+    /// The range of a metric for a grade: that of the profile, else that of all profiles; where the
+    /// grade has none of the class, that of the next looser grade; for a tail, that of the mean,
+    /// opened; else a factor of three. What stands in for another is never narrower than what it
+    /// stands in for would be of looser questions.
+    pub fn get(
+        &self,
+        class: MetricClass,
+        engine: EngineKind,
+        profile: &str,
+        basis: Basis,
+    ) -> Range {
+        let local = matches!(engine, EngineKind::LlamaCpp);
+        self.of_class(class, local, profile, basis)
+            .or_else(|| {
+                self.of_class(class.mean()?, local, profile, basis)
+                    .map(Range::opened)
+            })
+            .unwrap_or(UNKNOWN)
+    }
+
+    fn of_class(
+        &self,
+        class: MetricClass,
+        local: bool,
+        profile: &str,
+        basis: Basis,
+    ) -> Option<Range> {
+        let find = |profile: &str, basis: Basis| {
             self.rows
                 .iter()
                 .find(|row| {
-                    row.class == class && row.profile == profile && row.extrapolated == extrapolated
+                    row.local == local
+                        && row.class == class
+                        && row.profile == profile
+                        && row.basis == basis
                 })
                 .map(|row| row.range)
         };
-        let wide = || {
-            find(class, "", true).unwrap_or(Range {
-                low: 0.4,
-                high: 2.5,
-            })
-        };
-        if extrapolated {
-            return wide();
-        }
-        find(class, profile, false)
-            .or_else(|| find(class.of_mean()?, profile, false).map(Range::opened))
-            .or_else(|| find(class, "", false))
-            .unwrap_or_else(wide)
+        let looser = [Basis::Calibrated, Basis::Transferred, Basis::Extrapolated];
+        looser
+            .into_iter()
+            .filter(|other| *other >= basis)
+            .find_map(|basis| find(profile, basis).or_else(|| find("", basis)))
     }
 }
 
@@ -179,6 +205,15 @@ impl Range {
         Self {
             low: libm::pow(self.low, 1.25),
             high: libm::pow(self.high, 1.25),
+        }
+    }
+
+    /// The least range that holds both.
+    #[must_use]
+    pub fn joined(self, other: Self) -> Self {
+        Self {
+            low: self.low.min(other.low),
+            high: self.high.max(other.high),
         }
     }
 }

@@ -3,7 +3,7 @@
 use super::{Feasible, evaluate::Evaluated, offers, request::Request};
 use crate::{
     answer::{Statistic, Wanted},
-    knowledge::{Correction, MetricClass, Observation, Range},
+    knowledge::{Correction, MetricClass, Observation, Range, Regime, Standing},
     power,
     speed::{Batch, StepTime},
 };
@@ -13,7 +13,6 @@ use gpuwise_domain::{
     deployment::{Cost, Figures, LoadPoint, Rental},
     estimate::{Basis, Estimate},
     layout::Layout,
-    model::Mixer,
     workload::Traffic,
 };
 use gpuwise_units::Percentile;
@@ -109,28 +108,33 @@ pub(crate) fn worked(
 
 /// On what the figures rest.
 pub(crate) fn basis(request: &Request<'_>, evaluated: &Evaluated<'_>) -> Basis {
+    if correction(request, evaluated, MetricClass::Tpot).is_some() {
+        Basis::MeasuredNearby
+    } else {
+        standing(request, evaluated).basis
+    }
+}
+
+/// How a candidate stands to what was fitted.
+pub(crate) fn standing(request: &Request<'_>, evaluated: &Evaluated<'_>) -> Standing {
     let setup = &evaluated.setup;
-    let generation = &setup.silicon();
-    let fitted = request
-        .knowledge
-        .was_fitted(setup.engine.kind, generation, &setup.profile);
-    // Slices, models that draft, and states instead of caches, were in no row that was fitted.
+    let standing = request.knowledge.standing(setup, Regime::Served);
+    // Slices, pooled GPUs and models that draft were in no row that was fitted.
     let link = setup.device.gpu.scale_up.as_ref();
     let composed =
         setup.layout.replica_gpus() > 1 && link.is_some_and(|link| link.fabric.is_some());
-    let unseen = setup.device.slice.is_some()
-        || composed
-        || setup.drafter().is_some()
-        || setup
-            .architecture
-            .attention_layers()
-            .any(|(_, mixer)| matches!(mixer, Mixer::Recurrent(_) | Mixer::Compressed { .. }));
-    if correction(request, evaluated, MetricClass::Tpot).is_some() {
-        Basis::MeasuredNearby
-    } else if fitted && !unseen {
-        Basis::Calibrated
+    let unseen = if setup.device.slice.is_some() {
+        "no measured row of a slice was fitted"
+    } else if composed {
+        "no measured row of pooled GPUs was fitted"
+    } else if setup.drafter().is_some() {
+        "no measured row with a model that drafts was fitted"
     } else {
-        Basis::Extrapolated
+        return standing;
+    };
+    Standing {
+        basis: Basis::Extrapolated,
+        unseen: unseen.into(),
     }
 }
 
@@ -167,13 +171,13 @@ fn estimate(
     value: f64,
 ) -> Estimate {
     let class = MetricClass::of(wanted);
-    let basis = basis(request, evaluated);
-    let extrapolated = basis == Basis::Extrapolated;
-    let Range { low, high } =
-        request
-            .knowledge
-            .ranges
-            .get(class, &evaluated.setup.profile, extrapolated);
+    let setup = &evaluated.setup;
+    let Range { low, high } = request.knowledge.ranges.get(
+        class,
+        setup.engine.kind,
+        &setup.profile,
+        standing(request, evaluated).basis,
+    );
     match correction(request, evaluated, class) {
         None => Estimate::with_factors(value, low, high),
         Some(correction) => {

@@ -6,7 +6,7 @@ use gpuwise_read::catalogue::{
 };
 use gpuwise_size::{
     constants::Constants,
-    knowledge::{Feedback, Knowledge, Ranges},
+    knowledge::{Cells, Feedback, Knowledge, Ranges},
 };
 use std::{fs, path::PathBuf, sync::OnceLock};
 
@@ -59,6 +59,7 @@ pub(crate) fn prior() -> Knowledge {
     Knowledge {
         serving: Constants::prior(&["Ampere", "Hopper"], &["vllm"]),
         local: Constants::prior(&[], &["llamacpp-2024"]),
+        cells: Cells::default(),
         ranges: Ranges::default(),
         feedback: Feedback::default(),
     }

@@ -4,12 +4,14 @@
 
 mod balance;
 mod bill;
+mod cells;
 mod composed;
 mod drafts;
 mod evidence;
 mod failures;
 mod feedback;
 mod fixture;
+mod folds;
 mod local;
 mod media;
 mod memory;

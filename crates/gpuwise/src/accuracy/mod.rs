@@ -39,6 +39,8 @@ pub(crate) enum By {
     Model,
     /// By metric and engine.
     Engine,
+    /// By metric and what the figure rests on.
+    Basis,
 }
 
 impl By {
@@ -49,6 +51,7 @@ impl By {
             Self::Gpu => "GPU",
             Self::Model => "model",
             Self::Engine => "engine",
+            Self::Basis => "basis",
         }
     }
 
@@ -59,6 +62,7 @@ impl By {
             Self::Gpu => row.gpu.clone(),
             Self::Model => row.model.clone(),
             Self::Engine => row.engine.clone(),
+            Self::Basis => row.basis.map_or("", Basis::name).into(),
         }
     }
 }

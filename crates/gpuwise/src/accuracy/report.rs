@@ -29,6 +29,7 @@ pub(crate) fn report(
             LeftOut::Gpu => "Whole GPUs left out",
             LeftOut::Model => "Whole architecture families left out",
             LeftOut::Engine => "Whole engines left out",
+            LeftOut::Source => "Whole tables left out",
         };
         let _ = writeln!(out, "\n## {title}\n");
         let fitted: Vec<Compared> = section
@@ -39,9 +40,10 @@ pub(crate) fn report(
             .collect();
         let groupings: &[By] = match section.left_out {
             LeftOut::Configuration => &[By::Metric, By::Source, By::Engine, By::Gpu, By::Model],
-            LeftOut::Gpu => &[By::Metric, By::Gpu],
+            LeftOut::Gpu => &[By::Metric, By::Gpu, By::Basis],
             LeftOut::Model => &[By::Metric, By::Model],
             LeftOut::Engine => &[By::Metric, By::Engine],
+            LeftOut::Source => &[By::Metric, By::Source, By::Basis],
         };
         for by in groupings {
             let _ = writeln!(out, "\n### By {}\n", by.title());

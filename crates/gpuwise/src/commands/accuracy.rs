@@ -60,7 +60,9 @@ pub(crate) fn run(context: &Context, flags: &Flags) -> anyhow::Result<Answer> {
                 })
                 .collect()
         }
-        Some(by) => left_out(&asked, &models, &loaded, flags, by)?,
+        Some(by) => left_out(&asked, &models, &loaded, flags, &[by])?
+            .pop()
+            .unwrap_or_default(),
     };
     let shown: Vec<By> = if flags.by.is_empty() {
         vec![By::Metric, By::Source]
@@ -111,14 +113,18 @@ fn write_report(
     loaded: &Loaded,
     flags: &Flags,
 ) -> anyhow::Result<Answer> {
-    let mut sections = Vec::new();
-    for by in [LeftOut::Configuration, LeftOut::Gpu, LeftOut::Model] {
-        output::say(&format!("leaving out one {} after another", by.name()));
-        sections.push(Section {
-            left_out: by,
-            rows: left_out(asked, models, loaded, flags, by)?,
-        });
-    }
+    let ways = [
+        LeftOut::Configuration,
+        LeftOut::Gpu,
+        LeftOut::Model,
+        LeftOut::Source,
+    ];
+    let rows = left_out(asked, models, loaded, flags, &ways)?;
+    let sections: Vec<Section> = ways
+        .into_iter()
+        .zip(rows)
+        .map(|(left_out, rows)| Section { left_out, rows })
+        .collect();
     let answers = answers(asked, models, loaded, &knowledge::fitted()?);
     let fitted = fitted_tables()?;
     let mut plain = Vec::new();
@@ -150,39 +156,45 @@ fn write_report(
     Ok(Answer::Yes)
 }
 
-/// Rows predicted by constants that were refitted without their group.
+/// Rows predicted by constants that were fitted without their group, for each way of grouping.
 fn left_out(
     asked: &[Asked],
     models: &Models,
     loaded: &Loaded,
     flags: &Flags,
-    by: LeftOut,
-) -> anyhow::Result<Vec<Compared>> {
+    ways: &[LeftOut],
+) -> anyhow::Result<Vec<Vec<Compared>>> {
     let knowledge = knowledge::fitted()?;
-    let predicted = fitting::left_out(asked, models, loaded, &flags.matmuls, by)?;
-    let whole = match by {
-        LeftOut::Gpu => media::left_out(asked, loaded),
-        // Of the few networks of this kind each is a family of its own.
-        _ => vec![None; asked.len()],
-    };
-    let training = fitting::training_left_out(asked, models, loaded, by);
-    Ok(asked
-        .iter()
-        .zip(predicted)
-        .zip(whole)
-        .zip(training)
-        .map(|(((row, value), whole), training)| {
-            let mut compared = blank(row, loaded);
-            compared.predicted = value.map(|value| value.with_range(&knowledge, by));
-            if let Some(whole) = whole {
-                whole.put_into(&mut compared, &loaded.media);
-            }
-            if let Some(estimate) = training.and_then(|answer| answer.estimate) {
-                compared.predicted = Some((estimate.value, estimate.low, estimate.high));
-            }
-            compared
-        })
-        .collect())
+    let folds = fitting::left_out(asked, models, loaded, &flags.matmuls, ways)?;
+    let compared = ways.iter().zip(folds).map(|(by, predicted)| {
+        let whole = match by {
+            LeftOut::Gpu => media::left_out(asked, loaded),
+            // Of the few networks of this kind each is a family of its own.
+            _ => vec![None; asked.len()],
+        };
+        let training = fitting::training_left_out(asked, models, loaded, *by);
+        asked
+            .iter()
+            .zip(predicted)
+            .zip(whole)
+            .zip(training)
+            .map(|(((row, value), whole), training)| {
+                let mut compared = blank(row, loaded);
+                if let Some(value) = value {
+                    compared.predicted = Some(value.with_range(&knowledge));
+                    compared.basis = Some(value.basis);
+                }
+                if let Some(whole) = whole {
+                    whole.put_into(&mut compared, &loaded.media);
+                }
+                if let Some(estimate) = training.and_then(|answer| answer.estimate) {
+                    compared.predicted = Some((estimate.value, estimate.low, estimate.high));
+                }
+                compared
+            })
+            .collect()
+    });
+    Ok(compared.collect())
 }
 
 /// Rows about networks that are run whole, with each GPU left out in turn, by benchmark and scenario;

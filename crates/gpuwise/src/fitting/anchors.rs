@@ -28,7 +28,6 @@ impl Anchor<'_> {
             profile: place.profile,
             weight: WEIGHT,
             target: self.measured.ln(),
-            asymmetry: 0.0,
         }
     }
 }

@@ -2,9 +2,13 @@
 
 use crate::commands::operators::measured;
 use anyhow::{Context, anyhow, bail};
+use gpuwise_domain::{engine::EngineKind, estimate::Basis};
 use gpuwise_size::{
     constants::{Constants, PARAMETERS},
-    knowledge::{Feedback, Knowledge, MetricClass, Range, RangeRow, Ranges},
+    knowledge::{
+        ArchitectureClass, Cell, Cells, Feedback, FittedCell, Knowledge, MetricClass, Range,
+        RangeRow, Ranges, Regime,
+    },
 };
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -35,6 +39,8 @@ pub(crate) struct ConstantSet {
     pub(crate) sources: BTreeMap<String, u64>,
     pub(crate) constant: Vec<ConstantRow>,
     #[serde(default)]
+    pub(crate) cell: Vec<CellRow>,
+    #[serde(default)]
     pub(crate) range: Vec<RangeCell>,
     #[serde(default)]
     pub(crate) error: Vec<ErrorRow>,
@@ -53,6 +59,19 @@ pub(crate) struct ConstantRow {
     pub(crate) by_profile: BTreeMap<String, f64>,
 }
 
+/// What was measured of a GPU under an engine profile.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct CellRow {
+    pub(crate) gpu: String,
+    /// Under what the constants of its silicon are kept.
+    pub(crate) silicon: String,
+    pub(crate) engine: String,
+    pub(crate) profile: String,
+    /// Rows by class of architectures, weight format and kind of load: `dense fp8 served`.
+    pub(crate) seen: BTreeMap<String, u64>,
+}
+
 /// Factors of an 80 % range.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -60,23 +79,28 @@ pub(crate) struct RangeCell {
     pub(crate) class: String,
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub(crate) profile: String,
-    pub(crate) extrapolated: bool,
+    /// The grade of the questions that it is for.
+    pub(crate) basis: String,
     pub(crate) low: f64,
     pub(crate) high: f64,
     pub(crate) rows: u64,
+    /// Groups that were left out for it.
+    pub(crate) groups: u64,
 }
 
 /// How well constants predict what they have not seen.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct ErrorRow {
-    /// What was left out: `configuration`, `gpu`, `model`, `engine`.
+    /// What was left out: `configuration`, `gpu`, `model`, `engine`, `source`, or `nothing`.
     pub(crate) left_out: String,
     pub(crate) class: String,
     pub(crate) questions: u64,
     /// Mean and median of |predicted − measured| / measured, in percent.
     pub(crate) mean_percent: f64,
     pub(crate) median_percent: f64,
+    /// Mean of ln(predicted / measured), in percent: 0 where too high and too low cancel.
+    pub(crate) bias_percent: f64,
 }
 
 /// Reads the file as it is.
@@ -94,6 +118,7 @@ pub(crate) fn read_file(file: &str, text: &str) -> anyhow::Result<ConstantsFile>
 pub(crate) fn read_knowledge(file: &str, text: &str) -> anyhow::Result<Knowledge> {
     let parsed = read_file(file, text)?;
     let mut ranges = Ranges::default();
+    let mut cells = Cells::default();
     let mut serving = None;
     let mut local = None;
     for set in &parsed.set {
@@ -102,6 +127,7 @@ pub(crate) fn read_knowledge(file: &str, text: &str) -> anyhow::Result<Knowledge
             constants.operators = Some(measured()?);
         }
         ranges.rows.extend(ranges_of(file, set)?);
+        cells.rows.extend(cells_of(file, set)?);
         match set.name.as_str() {
             "serving" => serving = Some(constants),
             "local" => local = Some(constants),
@@ -111,6 +137,7 @@ pub(crate) fn read_knowledge(file: &str, text: &str) -> anyhow::Result<Knowledge
     Ok(Knowledge {
         serving: serving.ok_or_else(|| anyhow!("{file}: the set `serving` is missing"))?,
         local: local.ok_or_else(|| anyhow!("{file}: the set `local` is missing"))?,
+        cells,
         ranges,
         feedback: Feedback::default(),
     })
@@ -162,16 +189,76 @@ fn ranges_of(file: &str, set: &ConstantSet) -> anyhow::Result<Vec<RangeRow>> {
         .map(|cell| {
             let class = MetricClass::by_key(&cell.class)
                 .ok_or_else(|| anyhow!("{file}: metric class {:?} is not known", cell.class))?;
+            let basis = [Basis::Calibrated, Basis::Transferred, Basis::Extrapolated]
+                .into_iter()
+                .find(|basis| basis.name() == cell.basis)
+                .ok_or_else(|| anyhow!("{file}: basis {:?} is not known", cell.basis))?;
             Ok(RangeRow {
+                local: set.name == "local",
                 class,
                 profile: cell.profile.clone(),
-                extrapolated: cell.extrapolated,
+                basis,
                 range: Range {
                     low: cell.low,
                     high: cell.high,
                 },
                 rows: cell.rows,
+                groups: cell.groups,
             })
+        })
+        .collect()
+}
+
+fn cells_of(file: &str, set: &ConstantSet) -> anyhow::Result<Vec<FittedCell>> {
+    let mut out = Vec::new();
+    for row in &set.cell {
+        let engine = EngineKind::ALL
+            .into_iter()
+            .find(|kind| kind.name() == row.engine)
+            .ok_or_else(|| anyhow!("{file}: engine {:?} is not known", row.engine))?;
+        for (seen, rows) in &row.seen {
+            let unknown = || anyhow!("{file}: {seen:?} is not `architecture format load`");
+            let (architecture, rest) = seen.split_once(' ').ok_or_else(unknown)?;
+            let (weights, regime) = rest.rsplit_once(' ').ok_or_else(unknown)?;
+            out.push(FittedCell {
+                cell: Cell {
+                    gpu: row.gpu.clone(),
+                    silicon: row.silicon.clone(),
+                    engine: engine.name(),
+                    profile: row.profile.clone(),
+                    weights: weights.into(),
+                    architecture: ArchitectureClass::by_key(architecture).ok_or_else(unknown)?,
+                    regime: Regime::by_key(regime).ok_or_else(unknown)?,
+                },
+                rows: *rows,
+            });
+        }
+    }
+    Ok(out)
+}
+
+/// Fitted cells as rows of the file.
+pub(crate) fn cell_rows(cells: &Cells) -> Vec<CellRow> {
+    let mut out: BTreeMap<(&str, &str, &str, &str), BTreeMap<String, u64>> = BTreeMap::new();
+    for FittedCell { cell, rows } in &cells.rows {
+        let seen = format!(
+            "{} {} {}",
+            cell.architecture.key(),
+            cell.weights,
+            cell.regime.key()
+        );
+        *out.entry((&cell.gpu, &cell.silicon, cell.engine, &cell.profile))
+            .or_default()
+            .entry(seen)
+            .or_default() += rows;
+    }
+    out.into_iter()
+        .map(|((gpu, silicon, engine, profile), seen)| CellRow {
+            gpu: gpu.into(),
+            silicon: silicon.into(),
+            engine: engine.into(),
+            profile: profile.into(),
+            seen,
         })
         .collect()
 }
@@ -213,10 +300,11 @@ pub(crate) fn range_cells(ranges: &Ranges) -> Vec<RangeCell> {
         .map(|row| RangeCell {
             class: row.class.key().into(),
             profile: row.profile.clone(),
-            extrapolated: row.extrapolated,
+            basis: row.basis.name().into(),
             low: rounded(row.range.low),
             high: rounded(row.range.high),
             rows: row.rows,
+            groups: row.groups,
         })
         .collect()
 }

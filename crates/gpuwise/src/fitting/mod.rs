@@ -4,6 +4,7 @@ mod anchors;
 mod file;
 mod folds;
 mod parallel;
+mod ranges;
 mod refit;
 mod training;
 
@@ -12,7 +13,7 @@ pub(crate) use refit::{LeftOut, left_out, refit};
 pub(crate) use training::training_left_out;
 
 use anchors::{Anchor, read_anchors};
-use folds::{cross_validate, errors_to_ranges};
+use folds::{Folded, Folds};
 use parallel::Evaluator;
 
 use crate::commands::operators::measured;
@@ -86,24 +87,6 @@ impl<'a> Material<'a> {
         rows
     }
 
-    /// Only samples (and anchors) that `keep` keeps.
-    pub(crate) fn subset(
-        &self,
-        keep: impl Fn(usize) -> bool,
-        anchors: impl Fn(&Anchor<'a>) -> bool,
-    ) -> Self {
-        let kept = (0..self.samples.len()).filter(|at| keep(*at));
-        Self {
-            samples: kept.map(|at| self.samples[at].clone()).collect(),
-            anchors: self
-                .anchors
-                .iter()
-                .filter(|a| anchors(a))
-                .cloned()
-                .collect(),
-        }
-    }
-
     fn generation_scales(&self, constants: &Constants) -> Vec<f64> {
         let tuned = |generation: &String| {
             self.samples.iter().any(|sample| {
@@ -119,39 +102,19 @@ impl<'a> Material<'a> {
             .collect()
     }
 
-    /// Fits constants, from the priors or from where another fit ended.
-    pub(crate) fn fit(&self, from: Option<&Constants>, steps: Option<usize>) -> Constants {
-        let prior = self.prior();
-        let start = from.map_or_else(|| prior.clone(), |known| carried(&prior, known));
+    /// Fits constants from the priors.
+    pub(crate) fn fit(&self) -> Constants {
+        let start = self.prior();
         let rows = self.rows(&start);
         let evaluator = Evaluator::new(self);
         let scales = self.generation_scales(&start);
         fit::fit(
             &start,
             &rows,
-            effort(steps.unwrap_or(STEPS), &scales),
+            effort(STEPS, &scales),
             &|constants, indices| evaluator.logarithms(constants, indices),
         )
     }
-}
-
-/// Values of `known` for the places that `prior` has.
-fn carried(prior: &Constants, known: &Constants) -> Constants {
-    let mut out = prior.clone();
-    out.base.clone_from(&known.base);
-    for at in 0..out.base.len() {
-        for (index, generation) in prior.generations.iter().enumerate() {
-            if let Some(other) = known.generations.iter().position(|g| g == generation) {
-                out.by_generation[at][index] = known.by_generation[at][other];
-            }
-        }
-        for (index, profile) in prior.profiles.iter().enumerate() {
-            if let Some(other) = known.profiles.iter().position(|p| p == profile) {
-                out.by_profile[at][index] = known.by_profile[at][other];
-            }
-        }
-    }
-    out
 }
 
 /// Whether an engine has constants of its own: llama.cpp's kernels share nothing with those of

@@ -1,21 +1,24 @@
 //! Refitting everything from tables of rows.
 
 use super::{
-    Anchor, Evaluator, Material, cross_validate, errors_to_ranges,
-    file::{ConstantSet, ConstantsFile, ErrorRow, constant_rows, range_cells, write},
+    Anchor, Evaluator, Folded, Folds, Material,
+    file::{ConstantSet, ConstantsFile, ErrorRow, cell_rows, constant_rows, range_cells, write},
     folds::unique,
-    is_local, read_anchors,
+    is_local,
+    ranges::ranges,
+    read_anchors,
 };
 use crate::{
     catalogue::Loaded,
     output,
     questions::{Asked, Models, read_text},
 };
+use gpuwise_domain::{engine::EngineKind, estimate::Basis};
 use gpuwise_size::{
     answer::read,
     constants::Constants,
     fit::{LeaveOut, Sample, freedom_count},
-    knowledge::{Knowledge, MetricClass, Ranges},
+    knowledge::{Knowledge, MetricClass},
 };
 use std::{collections::BTreeMap, path::PathBuf};
 
@@ -30,6 +33,8 @@ pub(crate) enum LeftOut {
     Engine,
     /// A fifth of the configurations
     Configuration,
+    /// All rows of a table
+    Source,
 }
 
 impl LeftOut {
@@ -43,6 +48,7 @@ impl LeftOut {
             Self::Model => LeaveOut::Model,
             Self::Engine => LeaveOut::Engine,
             Self::Configuration => LeaveOut::Configuration,
+            Self::Source => LeaveOut::Source,
         }
     }
 }
@@ -56,14 +62,18 @@ pub(crate) struct Unseen {
     pub(crate) group: String,
     pub(crate) profile: String,
     pub(crate) freedoms: usize,
+    /// How it stands to the rows that stayed.
+    pub(crate) basis: Basis,
     class: MetricClass,
+    engine: EngineKind,
 }
 
 impl Unseen {
     /// With the range that is shown for such a row.
-    pub(crate) fn with_range(&self, knowledge: &Knowledge, by: LeftOut) -> (f64, f64, f64) {
-        let far = by != LeftOut::Configuration;
-        let range = knowledge.ranges.get(self.class, &self.profile, far);
+    pub(crate) fn with_range(&self, knowledge: &Knowledge) -> (f64, f64, f64) {
+        let range = knowledge
+            .ranges
+            .get(self.class, self.engine, &self.profile, self.basis);
         (self.value, self.value * range.low, self.value * range.high)
     }
 }
@@ -135,41 +145,52 @@ fn progress(what: &'static str) -> impl Fn(&str, usize, usize) {
     move |group, number, of| output::say(&format!("{what}: {number} of {of}, without {group}"))
 }
 
-/// Predictions of all rows by constants refitted without their group; `None` where a row cannot be
-/// fitted.
+/// Predictions of all rows by constants fitted without their group, for each way of grouping;
+/// `None` where a row cannot be fitted.
 pub(crate) fn left_out(
     asked: &[Asked],
     models: &Models,
     loaded: &Loaded,
     matmuls: &[PathBuf],
-    by: LeftOut,
-) -> anyhow::Result<Vec<Option<Unseen>>> {
-    let mut out: Vec<Option<Unseen>> = vec![None; asked.len()];
+    ways: &[LeftOut],
+) -> anyhow::Result<Vec<Vec<Option<Unseen>>>> {
+    let mut out: Vec<Vec<Option<Unseen>>> = vec![vec![None; asked.len()]; ways.len()];
     for local in [false, true] {
         let (material, places) = material(asked, models, loaded, matmuls, local)?;
         if material.samples.is_empty() {
             continue;
         }
-        let full = material.fit(None, None);
+        output::say(&format!("fitting {} rows", material.samples.len()));
+        let full = material.fit();
         let freedoms = freedom_count(&full, &material.rows(&full));
-        let folded = cross_validate(&material, &full, by.of(), &progress("refitting"));
-        for ((sample, place), value) in material.samples.iter().zip(places).zip(folded.predicted) {
-            let scale = if sample.question.unit == "ms" {
-                1e3
-            } else {
-                1.0
-            };
-            out[place] = value.is_finite().then(|| Unseen {
-                value: value * scale,
-                identity: format!("{}|{}", sample.source, sample.identity()),
-                group: sample.fold(by.of()),
-                profile: sample.reading.setup.profile.clone(),
-                freedoms,
-                class: sample.class(),
-            });
+        let folds = Folds::new(&material, &full);
+        for (by, out) in ways.iter().zip(&mut out) {
+            let folded = folds.leave_out(by.of(), &progress("refitting"));
+            for (at, (sample, place)) in material.samples.iter().zip(&places).enumerate() {
+                out[*place] = unseen(sample, &folded, at, freedoms);
+            }
         }
     }
     Ok(out)
+}
+
+fn unseen(sample: &Sample<'_>, folded: &Folded, at: usize, freedoms: usize) -> Option<Unseen> {
+    let value = folded.predicted[at];
+    let scale = if sample.question.unit == "ms" {
+        1e3
+    } else {
+        1.0
+    };
+    value.is_finite().then(|| Unseen {
+        value: value * scale,
+        identity: format!("{}|{}", sample.source, sample.identity()),
+        group: folded.group[at].clone(),
+        profile: sample.reading.setup.profile.clone(),
+        freedoms,
+        basis: folded.basis[at],
+        class: sample.class(),
+        engine: sample.reading.setup.engine.kind,
+    })
 }
 
 /// Refits the sets of constants that rows are given for, with their ranges, as the text of
@@ -196,29 +217,24 @@ pub(crate) fn refit(
 
 fn set(name: &str, material: &Material<'_>) -> ConstantSet {
     output::say(&format!("fitting {name}: {} rows", material.samples.len()));
-    let full = material.fit(None, None);
+    let full = material.fit();
+    output::say(&format!("slopes of {name}"));
+    let folds = Folds::new(material, &full);
+    let folded: Vec<Folded> = [
+        (LeaveOut::Configuration, "configurations"),
+        (LeaveOut::Gpu, "GPUs"),
+        (LeaveOut::Model, "model families"),
+        (LeaveOut::Source, "tables"),
+    ]
+    .into_iter()
+    .map(|(by, what)| folds.leave_out(by, &progress(what)))
+    .collect();
     let mut error = Vec::new();
-    let mut ranges = Ranges::default();
-    if !material.samples.is_empty() {
-        let fold =
-            |by: LeaveOut, what: &'static str| cross_validate(material, &full, by, &progress(what));
-        let configurations = fold(LeaveOut::Configuration, "configurations");
-        let gpus = fold(LeaveOut::Gpu, "GPUs");
-        let families = fold(LeaveOut::Model, "model families");
-        ranges = errors_to_ranges(
-            &material.samples,
-            &configurations.predicted,
-            &[&gpus.predicted, &families.predicted],
-        );
-        for (by, folded) in [
-            (LeaveOut::Configuration, &configurations),
-            (LeaveOut::Gpu, &gpus),
-            (LeaveOut::Model, &families),
-        ] {
-            error.extend(error_rows(material, by.name(), &folded.predicted));
-        }
-        error.extend(error_rows(material, "nothing", &inside(material, &full)));
+    for one in &folded {
+        error.extend(error_rows(material, one.by.name(), &one.predicted));
     }
+    error.extend(error_rows(material, "nothing", &inside(material, &full)));
+    let ranges = ranges(&material.samples, &folded, name == "local");
     let mut sources: BTreeMap<String, u64> = BTreeMap::new();
     for sample in &material.samples {
         *sources.entry(sample.source.clone()).or_default() += 1;
@@ -233,6 +249,7 @@ fn set(name: &str, material: &Material<'_>) -> ConstantSet {
         profiles: full.profiles.clone(),
         sources,
         constant: constant_rows(&full, name),
+        cell: cell_rows(&folds.cells()),
         range: range_cells(&ranges),
         error,
     }
@@ -249,22 +266,28 @@ fn error_rows(material: &Material<'_>, left_out: &str, predicted: &[f64]) -> Vec
     MetricClass::ALL
         .into_iter()
         .filter_map(|class| {
-            let mut errors: Vec<f64> = unique
+            let ratios: Vec<f64> = unique
                 .values()
                 .filter(|(at, _)| {
                     material.samples[*at].class() == class && predicted[*at].is_finite()
                 })
-                .map(|(at, measured)| (predicted[*at] - measured).abs() / measured * 100.0)
+                .map(|(at, measured)| predicted[*at] / measured)
+                .collect();
+            let count = ratios.len() as f64;
+            let mut errors: Vec<f64> = (ratios.iter())
+                .map(|ratio| (ratio - 1.0).abs() * 100.0)
                 .collect();
             errors.sort_by(f64::total_cmp);
             let median = *errors.get(errors.len() / 2)?;
+            let bias = ratios.iter().map(|ratio| ratio.ln()).sum::<f64>() / count;
             let tenth = |value: f64| (value * 10.0).round() / 10.0;
             Some(ErrorRow {
                 left_out: left_out.into(),
                 class: class.key().into(),
                 questions: errors.len() as u64,
-                mean_percent: tenth(errors.iter().sum::<f64>() / errors.len() as f64),
+                mean_percent: tenth(errors.iter().sum::<f64>() / count),
                 median_percent: tenth(median),
+                bias_percent: tenth(bias * 100.0),
             })
         })
         .collect()

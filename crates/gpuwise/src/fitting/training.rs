@@ -66,6 +66,7 @@ fn group(row: &Asked, models: &Models, loaded: &Loaded, by: LeftOut) -> Option<S
     let catalogue = &loaded.catalogue;
     let measured = training_row(question, &model, architecture(models, row), catalogue);
     Some(match by {
+        LeftOut::Source => row.source.clone(),
         LeftOut::Configuration => format!("fifth {}", fifth(question)),
         LeftOut::Gpu => catalogue.gpu(&question.gpu)?.name.clone(),
         LeftOut::Model => question.extra("benchmark").map_or(model, String::from),

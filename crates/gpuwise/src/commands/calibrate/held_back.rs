@@ -1,7 +1,11 @@
 //! What rows of one's own are worth, on points that they have not seen.
 
 use crate::{knowledge::Observed, questions::Asked};
-use gpuwise_size::knowledge::{Feedback, MetricClass, Observation, Ranges};
+use gpuwise_domain::{engine::EngineKind, estimate::Basis};
+use gpuwise_size::{
+    answer::engine_of,
+    knowledge::{Feedback, MetricClass, Observation, Ranges},
+};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// With so many points or more, half are held back at once; with fewer, one after another.
@@ -61,7 +65,8 @@ pub(super) fn tried(asked: &[Asked], observed: &[Observed], ranges: &Ranges) -> 
             let count = rows.len() as f64;
             let errors = rows.iter().map(|(_, seen)| error(seen.residual, 0.0));
             let mean = rows.iter().map(|(_, seen)| seen.residual).sum::<f64>() / count;
-            let range = ranges.get(class, &engine, false);
+            let kind = engine_of(&engine).map_or(EngineKind::Vllm, |engine| engine.kind);
+            let range = ranges.get(class, kind, &engine, Basis::Calibrated);
             let all = Feedback {
                 observations: rows.iter().map(|(_, seen)| (*seen).clone()).collect(),
             };

@@ -121,7 +121,8 @@ fn cross_validate(
     flags: &Flags,
     by: LeftOut,
 ) -> anyhow::Result<Answer> {
-    let predicted = fitting::left_out(asked, models, loaded, &flags.matmuls, by)?;
+    let mut folds = fitting::left_out(asked, models, loaded, &flags.matmuls, &[by])?;
+    let predicted = folds.pop().unwrap_or_default();
     let rows: Vec<Compared> = asked
         .iter()
         .zip(&predicted)

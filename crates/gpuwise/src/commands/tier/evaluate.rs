@@ -114,9 +114,10 @@ fn whole(loaded: &Loaded, judged: &Judged) -> anyhow::Result<String> {
             .into_iter()
             .map(|answer| answer.estimate.map(|e| (e.value, e.low, e.high)))
             .collect(),
-        Some(by) => fitting::left_out(&asked, &models, loaded, &judged.matmuls, by)?
+        Some(by) => fitting::left_out(&asked, &models, loaded, &judged.matmuls, &[by])?
             .into_iter()
-            .map(|value| value.map(|value| value.with_range(&knowledge, by)))
+            .flatten()
+            .map(|value| value.map(|value| value.with_range(&knowledge)))
             .collect(),
     };
     let mut table = Table::new(vec![
