@@ -188,6 +188,7 @@ fn closed(reading: &Reading<'_>, cycle: &Cycle, concurrency: f64) -> Option<Late
         capacity: reading.capacity,
         one_length: reading.one_length,
         output_variation: reading.output_variation,
+        sweep: reading.sweep,
         requests: match reading.load {
             Load::InFlight(all) => reading.requests.map(|run| run / all * concurrency),
             _ => None,

@@ -53,6 +53,8 @@ pub struct Reading<'a> {
     pub one_length: bool,
     /// Squared coefficient of variation of answers' lengths.
     pub output_variation: f64,
+    /// Whether the row is one of InferenceX's sweeps.
+    pub sweep: bool,
     /// Requests of the run, where it ends.
     pub requests: Option<f64>,
     /// Sequences that the engine decodes for each request (beams).
@@ -229,6 +231,7 @@ pub fn read<'a>(
         prefill: None,
         shape: Arc::new(StepShape::new(&setup)),
         layout_stated: stated.layout.is_some(),
+        sweep: is_random_range(question),
         requests: requests(question, &load),
         load,
         input,

@@ -103,6 +103,7 @@ impl Service {
             lengths: demand.lengths(),
             capacity,
             one_length: demand.fixed,
+            sweep: false,
             output_variation: demand.output_variation,
             requests: None,
         };

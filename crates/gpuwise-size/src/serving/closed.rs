@@ -17,6 +17,9 @@ pub struct ClosedLoop {
     pub capacity: f64,
     /// Whether all requests have one length, so that those that start together end together.
     pub one_length: bool,
+    /// Whether it is a sweep of InferenceX, whose launch scripts set intervals at which engines take
+    /// requests and stream tokens.
+    pub sweep: bool,
     /// Squared coefficient of variation of answers' lengths, taken as log-normal.
     pub output_variation: f64,
     /// Requests of the whole run, where it is no longer than that: it starts with all at once and
@@ -205,7 +208,7 @@ impl ClosedLoop {
                 queue
             };
             let first = front
-                + cycle.admission(&flow, decodes) * others
+                + cycle.admission(&flow, decodes, self.sweep) * others
                 + (queue + crowd)
                 + flow.lump.service();
             // While one request lives the prompts of all are computed once, and its own answer.

@@ -117,9 +117,10 @@ impl Flow {
 
 impl Cycle {
     /// Seconds until the steps end that are under way or planned when a request arrives, where so many
-    /// others decode.
-    pub(crate) fn admission(&self, flow: &Flow, decodes: f64) -> f64 {
-        self.admit * flow.step * decodes / (decodes + 1.0)
+    /// others decode; in a sweep also the intervals of its launch script.
+    pub(crate) fn admission(&self, flow: &Flow, decodes: f64, sweep: bool) -> f64 {
+        let steps = self.admit + if sweep { self.sweep } else { 0.0 };
+        steps * flow.step * decodes / (decodes + 1.0)
     }
 }
 

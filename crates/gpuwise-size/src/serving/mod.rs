@@ -79,6 +79,8 @@ pub struct Cycle {
     front_token: f64,
     /// Steps that a new request waits for where others decode.
     admit: f64,
+    /// The same beyond it in sweeps, by the intervals that their launch scripts set.
+    sweep: f64,
     /// Over which share of a cycle requests end that started together, one round after.
     scatter: f64,
     mixed: f64,
@@ -111,6 +113,7 @@ impl Cycle {
             front: get(P::FrontEnd) * 1e-3,
             front_token: get(P::FrontToken) * 1e-6,
             admit: get(P::AdmitSteps),
+            sweep: get(P::SweepSteps),
             scatter: get(P::Scatter).min(1.0),
             mixed: get(P::MixedFactor),
             tokens_per_step,

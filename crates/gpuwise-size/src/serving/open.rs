@@ -154,7 +154,8 @@ impl OpenLoop {
         };
         let flow = self.flow(cycle, decodes.max(1e-9));
         let (mixed_share, mixed_extra) = flow.lump.hits(flow.prompts);
-        let wait = flow.queue(variability).min(1e6) + cycle.admission(&flow, decodes) + grown;
+        let wait =
+            flow.queue(variability).min(1e6) + cycle.admission(&flow, decodes, false) + grown;
         Quantiles {
             mean: Latency {
                 ttft: front + flow.lump.service() + wait,
