@@ -21,7 +21,7 @@ use gpuwise_size::{
     knowledge::Knowledge,
     memory,
     search::{self, Choices, Fixed, Request},
-    serving::{ClosedLoop, Cycle, OpenLoop},
+    serving::{ClosedLoop, Cycle, Lengths, OpenLoop},
     setup::{Setup, Weights},
     speed::{Batch, StepModel, StepShape},
 };
@@ -36,6 +36,11 @@ const MODELS: [&str; 3] = [
 ];
 const INPUT: u32 = 2000;
 const OUTPUT: u32 = 300;
+const LENGTHS: Lengths = Lengths {
+    input: INPUT as f64,
+    cached: 0.0,
+    output: OUTPUT as f64,
+};
 
 fn main() {
     divan::main();
@@ -184,12 +189,8 @@ fn decode_step(bencher: Bencher<'_, '_>, name: &str) {
 fn closed_loop(bencher: Bencher<'_, '_>, name: &str) {
     let cycle = Case::new(name).cycle();
     let load = ClosedLoop {
-        concurrency: 64.0,
-        input: INPUT.into(),
-        cached: 0.0,
-        output: OUTPUT.into(),
-        capacity: 256.0,
         one_length: true,
+        ..ClosedLoop::endless(64.0, LENGTHS, 256.0)
     };
     bencher.bench_local(|| black_box(&load).solve(&cycle));
 }
@@ -201,11 +202,10 @@ fn open_loop(bencher: Bencher<'_, '_>, name: &str) {
     let mut load = OpenLoop {
         rate: 0.0,
         burstiness: 1.0,
-        input: INPUT.into(),
-        cached: 0.0,
-        output: OUTPUT.into(),
+        lengths: LENGTHS,
         input_variation: 0.5,
         capacity: 256.0,
+        requests: None,
     };
     load.rate = load.largest_rate(&cycle) / 2.0;
     bencher.bench_local(|| black_box(&load).solve(&cycle));

@@ -103,8 +103,8 @@ parameters! {
     DispatchRate = "dispatch_rate", 0.30, 0.5, 0.15, 0.2, "share of link", "achieved share of the link's bandwidth in moving tokens to experts";
     PrefillFactor = "prefill_factor", 1.10, 0.15, 0.0, 0.15, "factor", "time of a prefill over that of its parts";
     FrontEnd = "front_end", 10.0, 0.6, 0.0, 0.6, "ms", "time of a request outside of queues and steps: tokenizing, transport, admission";
-    FrontToken = "front_token", 1.0, 0.5, 0.0, 0.4, "µs", "the same, per prompt token";
-    AdmitSteps = "admit_steps", 1.5, 0.25, 0.0, 0.25, "steps", "steps under way or planned that a new request waits for where others decode: half of one, and one more where the next is planned ahead";
+    FrontToken = "front_token", 1.5, 0.3, 0.0, 0.2, "µs", "the same, per prompt token";
+    AdmitSteps = "admit_steps", 1.5, 0.0, 0.0, 0.0, "steps", "steps under way or planned that a new request waits for where others decode: half of one, and one more where the next is planned ahead";
     SweepSteps = "sweep_steps", 3.0, 1.0, 0.0, 1.0, "steps", "the same beyond it in sweeps of InferenceX, whose launch scripts set intervals at which SGLang polls for requests and TensorRT-LLM streams tokens";
     Scatter = "scatter", 0.22, 0.5, 0.0, 0.4, "share", "share of a cycle over which the requests of a run end one round after they started together, at lengths of 0.8 to 1 of the nominal one";
     MixedFactor = "mixed_factor", 1.0, 0.1, 0.0, 0.2, "factor", "cost of prefill inside decode steps over its cost alone";

@@ -231,7 +231,7 @@ pub fn read<'a>(
         prefill: None,
         shape: Arc::new(StepShape::new(&setup)),
         layout_stated: stated.layout.is_some(),
-        sweep: is_random_range(question),
+        sweep: question.extra("mode").is_some(),
         requests: requests(question, &load),
         load,
         input,

@@ -129,10 +129,11 @@ impl MemoryPlan {
 /// is (1 + c²) / 2 of the mean answer. TensorRT-LLM admits only what fits to its end
 /// (`GUARANTEED_NO_EVICT`, the default of its server).
 pub fn held(engine: EngineKind, input: f64, output: f64, variation: f64) -> f64 {
+    let biased = 1.0 + variation;
     let written = if engine == EngineKind::TensorRtLlm {
-        1.0
+        biased
     } else {
-        0.5 * (1.0 + variation)
+        0.5 * biased
     };
     input + written * output
 }

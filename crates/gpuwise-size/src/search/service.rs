@@ -99,13 +99,9 @@ impl Service {
 
     pub(crate) fn closed(cycle: &Cycle, demand: Demand, concurrency: f64, capacity: f64) -> Self {
         let one = ClosedLoop {
-            concurrency: concurrency.max(1.0),
-            lengths: demand.lengths(),
-            capacity,
             one_length: demand.fixed,
-            sweep: false,
             output_variation: demand.output_variation,
-            requests: None,
+            ..ClosedLoop::endless(concurrency.max(1.0), demand.lengths(), capacity)
         };
         Self {
             kind: Kind::Closed(one.solve(cycle)),

@@ -101,6 +101,19 @@ const SEARCH: usize = 60;
 const NEAR: f64 = 1e-7;
 
 impl ClosedLoop {
+    /// A loop that goes on for ever, of requests of this mean length that start at different times.
+    pub fn endless(concurrency: f64, lengths: Lengths, capacity: f64) -> Self {
+        Self {
+            concurrency,
+            lengths,
+            capacity,
+            one_length: false,
+            sweep: false,
+            output_variation: 0.0,
+            requests: None,
+        }
+    }
+
     /// Means over the run, or of the steady state where it has no end.
     pub fn solve(&self, cycle: &Cycle) -> Latency {
         match self.requests {

@@ -111,7 +111,15 @@ impl Flow {
         if self.busy >= 1.0 {
             return f64::INFINITY;
         }
-        self.busy / (1.0 - self.busy) * self.full * variability
+        self.busy / (1.0 - self.busy) * self.lump.service() * variability
+    }
+
+    /// Seconds by which time per token is longer where prompts come at random: those that arrived
+    /// while a prompt waited and was computed are computed right after it, when its answer decodes.
+    pub(crate) fn behind(&self, first: f64, answer: f64) -> f64 {
+        let prompt = self.lump.adds(1.0);
+        let share = (self.rate * prompt).min(0.95);
+        self.rate * first * prompt / (1.0 - share) / answer
     }
 }
 

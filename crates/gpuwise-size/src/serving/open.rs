@@ -127,8 +127,8 @@ impl OpenLoop {
         let rate = self.rate.min(largest);
         let variability = 0.5 * (self.burstiness + self.input_variation);
         let front = cycle.fronted(self.lengths.input);
-        let behind = self.requests.unwrap_or(0.0);
-        let grown = 0.5 * behind * (1.0 / rate - 1.0 / self.rate).max(0.0);
+        let run = self.requests.unwrap_or(0.0);
+        let grown = 0.5 * run * (1.0 / rate - 1.0 / self.rate).max(0.0);
         if self.lengths.after_first() < 1e-6 {
             let lump = cycle.lump(&self.lengths, 1.0, 0.0);
             let busy = (rate / largest * BUSIEST).min(BUSIEST);
@@ -154,13 +154,14 @@ impl OpenLoop {
         };
         let flow = self.flow(cycle, decodes.max(1e-9));
         let (mixed_share, mixed_extra) = flow.lump.hits(flow.prompts);
-        let wait =
-            flow.queue(variability).min(1e6) + cycle.admission(&flow, decodes, false) + grown;
+        let queue = flow.queue(variability).min(1e6);
+        let behind = flow.behind(queue + flow.lump.service(), self.lengths.after_first());
+        let wait = queue + cycle.admission(&flow, decodes, false) + grown;
         Quantiles {
             mean: Latency {
                 ttft: front + flow.lump.service() + wait,
-                tpot: flow.tpot,
-                running: decodes,
+                tpot: flow.tpot + behind,
+                running: rate * self.lengths.after_first() * (flow.tpot + behind),
                 requests: rate,
             },
             wait,
