@@ -106,7 +106,9 @@ impl Slopes {
                     (constants, values, cost) = (candidate, next, next_cost);
                     break;
                 }
-                step.iter_mut().for_each(|delta| *delta *= 0.5);
+                for delta in &mut step {
+                    *delta *= 0.5;
+                }
             }
             if gain < LITTLE {
                 break;
