@@ -118,7 +118,7 @@ impl Flow {
     /// while a prompt waited and was computed are computed right after it, when its answer decodes.
     pub(crate) fn behind(&self, first: f64, answer: f64) -> f64 {
         let prompt = self.lump.adds(1.0);
-        let share = (self.rate * prompt).min(0.95);
+        let share = (self.rate * prompt).min(MOST_BEHIND);
         self.rate * first * prompt / (1.0 - share) / answer
     }
 }
@@ -131,6 +131,9 @@ impl Cycle {
         steps * flow.step * decodes / (decodes + 1.0)
     }
 }
+
+/// Share of time beyond which prompts are not taken to follow each other for ever: a run ends.
+const MOST_BEHIND: f64 = 0.7;
 
 /// Prompts in a step that meets any, where a step meets so many on average at random.
 fn arriving(mean: f64) -> f64 {
