@@ -22,8 +22,9 @@ pub struct Curve {
 }
 
 impl Curve {
-    /// The curve of a function of the size, raised where it would fall; the function gives the time
-    /// and the silicon's floor.
+    /// The curve of a function of the size, raised where it would fall, and lowered where twice the
+    /// size would take more than twice the time: an engine can launch a kernel twice. The function
+    /// gives the time and the silicon's floor.
     pub(crate) fn new(first: f64, spread: Spread, seconds: impl Fn(f64) -> (f64, f64)) -> Self {
         let size = |i: usize| {
             let doubled = (1_u64 << (i / STEPS)) as f64;
@@ -34,6 +35,9 @@ impl Curve {
         for values in [&mut knots, &mut floors] {
             for i in 1..values.len() {
                 values[i] = values[i].max(values[i - 1]);
+                if i >= STEPS {
+                    values[i] = values[i].min(2.0 * values[i - STEPS]);
+                }
             }
         }
         Self {

@@ -11,7 +11,7 @@ use gpuwise_domain::{
 use gpuwise_units::Percentile;
 
 /// Load beyond which queues grow without bound in practice.
-pub(crate) const LARGEST_LOAD: f64 = 0.95;
+pub(crate) const LARGEST_LOAD: f64 = 0.90;
 /// Spread of a closed loop's time to first token over requests, in logarithm: a request meets the
 /// others' prompts at random.
 const CLOSED_TTFT_SPREAD: f64 = 0.35;

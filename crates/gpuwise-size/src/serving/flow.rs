@@ -133,7 +133,7 @@ impl Cycle {
 }
 
 /// Share of time beyond which prompts are not taken to follow each other for ever: a run ends.
-const MOST_BEHIND: f64 = 0.7;
+const MOST_BEHIND: f64 = 0.5;
 
 /// Prompts in a step that meets any, where a step meets so many on average at random.
 fn arriving(mean: f64) -> f64 {
