@@ -10,7 +10,7 @@ use gpuwise_domain::engine::EngineKind;
 /// Operator functions that remember the curves that they made: a curve takes tens of microseconds to
 /// make, and the same shapes are asked for again and again.
 ///
-/// What is not measured on a GPU or one of its kind under an engine in a format has no curve.
+/// What is not measured on a GPU or one of its generation under an engine in a format has no curve.
 #[derive(Debug, Default)]
 pub struct Operators {
     functions: Functions,
@@ -218,19 +218,15 @@ impl On<'_> {
         (self.engine == EngineKind::TensorRtLlm && blackwell).then_some(EngineKind::Sglang)
     }
 
-    /// What carries over: times of this GPU or its family under the engine in the format; of chips
-    /// that are no such family, of the same architecture.
+    /// What carries over: times of this GPU under the engine in the format, or of one of its
+    /// generation. Those of another generation of the family are off by as much as shares of peaks.
     fn carried<T>(
         &self,
         made: Result<T, OperatorError>,
         spread: impl Fn(&T) -> Spread,
     ) -> Option<Arc<T>> {
-        let widest = match self.silicon.class {
-            Class::Hbm | Class::Gddr => Basis::Family,
-            Class::Other => Basis::Architecture,
-        };
         let made = made.ok()?;
-        (spread(&made).basis <= widest).then(|| Arc::new(made))
+        (spread(&made).basis <= Basis::Generation).then(|| Arc::new(made))
     }
 }
 
