@@ -10,7 +10,7 @@ use gpuwise_domain::engine::EngineKind;
 /// Operator functions that remember the curves that they made: a curve takes tens of microseconds to
 /// make, and the same shapes are asked for again and again.
 ///
-/// What is not measured on a GPU or one of its kind under an engine in a format has no curve.
+/// What is not measured on a GPU or one of its generation under an engine in a format has no curve.
 #[derive(Debug, Default)]
 pub struct Operators {
     functions: Functions,
@@ -105,7 +105,7 @@ impl Operators {
         let key = Key::new(on, Operator::Gemm(format), [n, k]);
         self.curves.get(key.hash(), key, |_| {
             let made = self.functions.gemm(on.silicon, on.engine, format, n, k);
-            on.carried(made, Curve::spread)
+            carried(made, Curve::spread)
         })
     }
 
@@ -136,7 +136,7 @@ impl Operators {
         self.curves.get(key.hash(), key, |_| {
             let under = |engine| {
                 let made = self.functions.moe(on.silicon, engine, format, layer, load);
-                on.carried(made, Curve::spread)
+                carried(made, Curve::spread)
             };
             let own = under(on.engine)?;
             match on.kernels_timed_elsewhere() {
@@ -161,7 +161,7 @@ impl Operators {
             let made = self
                 .functions
                 .context(on.silicon, on.engine, compute, cache, heads);
-            on.carried(made, Context::spread)
+            carried(made, Context::spread)
         })
     }
 
@@ -177,7 +177,7 @@ impl Operators {
             let made = self
                 .functions
                 .generation(on.silicon, on.engine, cache, heads);
-            on.carried(made, Generation::spread)
+            carried(made, Generation::spread)
         })
     }
 
@@ -188,7 +188,7 @@ impl Operators {
             let made = self
                 .functions
                 .latent_context(on.silicon, on.engine, cache, heads);
-            on.carried(made, Context::spread)
+            carried(made, Context::spread)
         })
     }
 
@@ -204,7 +204,7 @@ impl Operators {
             let made = self
                 .functions
                 .latent_generation(on.silicon, on.engine, cache, heads);
-            on.carried(made, Generation::spread)
+            carried(made, Generation::spread)
         })
     }
 }
@@ -217,21 +217,13 @@ impl On<'_> {
         let blackwell = self.silicon.class == Class::Hbm && self.silicon.architecture.0 == "sm10x";
         (self.engine == EngineKind::TensorRtLlm && blackwell).then_some(EngineKind::Sglang)
     }
+}
 
-    /// What carries over: times of this GPU or its family under the engine in the format; of chips
-    /// that are no such family, of the same architecture.
-    fn carried<T>(
-        &self,
-        made: Result<T, OperatorError>,
-        spread: impl Fn(&T) -> Spread,
-    ) -> Option<Arc<T>> {
-        let widest = match self.silicon.class {
-            Class::Hbm | Class::Gddr => Basis::Family,
-            Class::Other => Basis::Architecture,
-        };
-        let made = made.ok()?;
-        (spread(&made).basis <= widest).then(|| Arc::new(made))
-    }
+/// What carries over: times of this GPU under the engine in the format, or of one of its generation.
+/// Those of another generation of the family are off by as much as shares of peaks.
+fn carried<T>(made: Result<T, OperatorError>, spread: impl Fn(&T) -> Spread) -> Option<Arc<T>> {
+    let made = made.ok()?;
+    (spread(&made).basis <= Basis::Generation).then(|| Arc::new(made))
 }
 
 fn sizes(heads: &Heads) -> [f64; 4] {

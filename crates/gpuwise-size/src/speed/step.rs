@@ -239,7 +239,6 @@ impl StepModel {
         let least = self.least_mixer(&layer.mixer, batch).seconds();
         let (seconds, measured) = self.mixer(&layer.mixer, curves, batch);
         time.attention = (seconds * era).max(least);
-        // Attention is one of the layer's kernels, whatever it attends to.
         if measured {
             kernels -= 1.0;
             timed += 1.0;
