@@ -89,6 +89,7 @@ pub fn plan(dollars: &str, rate: &str) -> Sizing {
         serving: constants(&[]),
         local: constants(&[]),
         ranges: Ranges::default(),
+        cells: Cells::default(),
         feedback: Feedback::default(),
     };
     gpuwise_size::search::plan(&Request {

@@ -89,7 +89,8 @@ impl Rates {
             weight_only_memory: get(P::WeightOnlyRate),
             weight_only_compute: get(P::WeightOnlyCompute),
             overlap: get(P::Overlap),
-            tile_exponent: get(P::TileExponent),
+            // Beyond 1 more rows would take less.
+            tile_exponent: get(P::TileExponent).min(1.0),
             kernel: get(P::Kernel) * 1e-6,
             block_matmul: get(P::BlockMatmul) * 1e-6,
             stream: get(P::Stream) * 2.0 / bandwidth,
@@ -180,7 +181,7 @@ pub(crate) fn matmul_seconds(
     let bytes = (m * k + k * n) * element + m * n * 2.0;
     let reading = bytes / (device.bandwidth().get() * get(P::MemoryRate));
     let units = f64::from(device.units().unwrap_or(100));
-    let rows = computed_rows(m, n, units, get(P::TileExponent));
+    let rows = computed_rows(m, n, units, get(P::TileExponent).min(1.0));
     let computing = 2.0 * rows * n * k / (peak * rate);
     smooth_max(reading, computing, get(P::Overlap))
 }
