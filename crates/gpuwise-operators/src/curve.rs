@@ -119,9 +119,9 @@ mod tests {
         for x in [1024.0, 1280.0, 1300.0, 2047.0, 2048.0, 123_456.0, 5e9] {
             assert!((straight.at(x) / x - 1.0).abs() < 1e-12, "{x}");
         }
-        assert_eq!(straight.at(1.0), 1024.0);
-        assert_eq!(straight.at(f64::NAN), 1024.0);
-        assert_eq!(straight.at(0.0), 1024.0);
+        assert!((straight.at(1.0) - 1024.0).abs() < 1e-9);
+        assert!((straight.at(f64::NAN) - 1024.0).abs() < 1e-9);
+        assert!((straight.at(0.0) - 1024.0).abs() < 1e-9);
     }
 
     proptest! {

@@ -21,7 +21,7 @@ use gpuwise_size::{
     knowledge::Knowledge,
     memory,
     search::{self, Choices, Fixed, Request},
-    serving::{ClosedLoop, Cycle, Lengths, OpenLoop},
+    serving::{self, ClosedLoop, Cycle, OpenLoop},
     setup::{Setup, Weights},
     speed::{Batch, StepModel, StepShape},
 };
@@ -36,7 +36,7 @@ const MODELS: [&str; 3] = [
 ];
 const INPUT: u32 = 2000;
 const OUTPUT: u32 = 300;
-const LENGTHS: Lengths = Lengths {
+const LENGTHS: serving::Lengths = serving::Lengths {
     input: INPUT as f64,
     cached: 0.0,
     output: OUTPUT as f64,

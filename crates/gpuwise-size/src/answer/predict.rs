@@ -115,7 +115,7 @@ pub fn figure(reading: &Reading<'_>, outcome: &Outcome, constants: &Constants) -
     let (input, output) = (reading.input.unwrap_or(0.0), reading.output.unwrap_or(1.0));
     match *outcome {
         Outcome::Batch { size, first, total } => match reading.wanted {
-            Wanted::BatchFirstToken => first,
+            Wanted::BatchFirstToken | Wanted::Ttft(_) => first,
             Wanted::BatchThroughput | Wanted::TotalThroughput => {
                 (input + output) * size * groups / total
             }
@@ -124,7 +124,6 @@ pub fn figure(reading: &Reading<'_>, outcome: &Outcome, constants: &Constants) -
             }
             Wanted::OutputThroughput => output * size * groups / total,
             Wanted::RequestThroughput => size * groups / total,
-            Wanted::Ttft(_) => first,
             Wanted::Tpot(_) => (total - first) / (output - 1.0).max(1.0),
             _ => total,
         },
@@ -186,11 +185,11 @@ fn closed(reading: &Reading<'_>, cycle: &Cycle, concurrency: f64) -> Option<Late
         concurrency: concurrency.max(1.0),
         lengths: lengths(reading)?,
         capacity: reading.capacity,
-        one_length: reading.one_length,
-        output_variation: reading.output_variation,
-        sweep: reading.sweep,
+        one_length: reading.run.one_length,
+        output_variation: reading.run.output_variation,
+        sweep: reading.run.sweep,
         requests: match reading.load {
-            Load::InFlight(all) => reading.requests.map(|run| run / all * concurrency),
+            Load::InFlight(all) => reading.run.requests.map(|run| run / all * concurrency),
             _ => None,
         },
     };
@@ -228,7 +227,7 @@ fn open(reading: &Reading<'_>, cycle: &Cycle, rate: f64) -> Option<Quantiles> {
         lengths: lengths(reading)?,
         input_variation: 0.0,
         capacity: reading.capacity,
-        requests: reading.requests.map(|run| run / groups),
+        requests: reading.run.requests.map(|run| run / groups),
     };
     Some(one.solve(cycle))
 }

@@ -49,14 +49,8 @@ pub struct Reading<'a> {
     pub gpus: u32,
     /// Sequences that fit the cache and the engine's limit, on one attention group.
     pub capacity: f64,
-    /// Whether all requests have one length.
-    pub one_length: bool,
-    /// Squared coefficient of variation of answers' lengths.
-    pub output_variation: f64,
-    /// Whether the row is one of InferenceX's sweeps.
-    pub sweep: bool,
-    /// Requests of the run, where it ends.
-    pub requests: Option<f64>,
+    /// How its requests come and differ.
+    pub run: Run,
     /// Sequences that the engine decodes for each request (beams).
     pub beams: f64,
     /// Bounds in seconds on time to first token and time per token that the run was driven up to.
@@ -66,6 +60,31 @@ pub struct Reading<'a> {
     pub doubtful: bool,
     /// Readings applied, in words.
     pub notes: Vec<String>,
+}
+
+/// The run that a row tells of.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Run {
+    /// Whether all requests have one length.
+    pub one_length: bool,
+    /// Squared coefficient of variation of answers' lengths.
+    pub output_variation: f64,
+    /// Whether it is one of InferenceX's sweeps.
+    pub sweep: bool,
+    /// Its requests, where it ends.
+    pub requests: Option<f64>,
+}
+
+impl Run {
+    fn of(question: &Question, benchmark: bool, load: &Load) -> Self {
+        let of_prompts = benchmark || is_of_prompts(question);
+        Self {
+            one_length: !is_random_range(question) && !of_prompts,
+            output_variation: if of_prompts { PROMPTS_VARIATION } else { 0.0 },
+            sweep: question.extra("mode").is_some(),
+            requests: requests(question, load),
+        }
+    }
 }
 
 /// Workers of one kind of a disaggregated deployment.
@@ -231,20 +250,13 @@ pub fn read<'a>(
         prefill: None,
         shape: Arc::new(StepShape::new(&setup)),
         layout_stated: stated.layout.is_some(),
-        sweep: question.extra("mode").is_some(),
-        requests: requests(question, &load),
+        run: Run::of(question, benchmark.is_some(), &load),
         load,
         input,
         output,
         wanted,
         gpus: stated.gpus.unwrap_or(layout.gpus()),
         capacity: 0.0,
-        one_length: !is_random_range(question) && benchmark.is_none() && !is_of_prompts(question),
-        output_variation: if benchmark.is_some() || is_of_prompts(question) {
-            PROMPTS_VARIATION
-        } else {
-            0.0
-        },
         beams: benchmark.map_or(1.0, |b| b.beams),
         promise: promise(question),
         // A trace is no steady load: its rows are for those who follow requests one by one.

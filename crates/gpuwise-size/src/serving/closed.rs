@@ -96,6 +96,8 @@ impl Crowding {
     }
 }
 
+/// Share of steps' prompt tokens from which prompts fill them.
+const SATURATED: f64 = 0.8;
 /// Steps of the search for the number that decode, and how near it comes.
 const SEARCH: usize = 60;
 const NEAR: f64 = 1e-7;
@@ -156,7 +158,7 @@ impl ClosedLoop {
             self.prompts_only(cycle)
         } else {
             let (flow, decodes) = self.balanced(cycle, crowding);
-            let life = slots / flow.rate;
+            let life = slots / flow.rate.max(self.with_fewer(cycle, crowding, &flow));
             let answer = self.lengths.after_first() * flow.tpot;
             let least = slots * self.computing_at_peak(cycle);
             return self.waited(
@@ -180,6 +182,20 @@ impl ClosedLoop {
                 requests: 0.0,
             },
         )
+    }
+
+    /// Requests a second of a quarter of the slots, where prompts fill steps: more that wait do not
+    /// keep an engine from what it does for fewer. 0 where they do not.
+    fn with_fewer(&self, cycle: &Cycle, crowding: Crowding, flow: &Flow) -> f64 {
+        let slots = self.slots();
+        if flow.busy < SATURATED || slots < 2.0 {
+            return 0.0;
+        }
+        let fewer = Self {
+            concurrency: (0.25 * slots).max(1.0),
+            ..*self
+        };
+        fewer.steady(cycle, crowding).requests
     }
 
     /// A latency in the engine with the wait of those that do not fit before it.

@@ -94,7 +94,9 @@ impl<'m, 'a> Folds<'m, 'a> {
     fn without(&self, by: LeaveOut, left: &[usize]) -> Constants {
         let samples = &self.material.samples;
         let mut out = vec![false; self.rows.len()];
-        left.iter().for_each(|at| out[*at] = true);
+        for at in left {
+            out[*at] = true;
+        }
         if by == LeaveOut::Gpu {
             // A GPU's timed matmuls are left out with its rows.
             let gpu = |at: &usize| samples[*at].reading.setup.device.gpu.name.as_str();
@@ -143,9 +145,12 @@ fn dealt(groups: &[String]) -> Vec<String> {
     let small = |group: &String| sizes[group] < groups.len() / SMALL;
     groups
         .iter()
-        .map(|group| match small(group) {
-            true => "the small groups".into(),
-            false => group.clone(),
+        .map(|group| {
+            if small(group) {
+                "the small groups".into()
+            } else {
+                group.clone()
+            }
         })
         .collect()
 }

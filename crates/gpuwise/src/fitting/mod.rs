@@ -47,7 +47,7 @@ pub(crate) struct Material<'a> {
     pub(crate) anchors: Vec<Anchor<'a>>,
 }
 
-impl<'a> Material<'a> {
+impl Material<'_> {
     /// The priors for everything that the rows name.
     pub(crate) fn prior(&self) -> Constants {
         let mut generations: Vec<Cow<'_, str>> = self
