@@ -432,7 +432,7 @@ fn capacity(setup: &Setup<'_>, input: f64, output: f64) -> f64 {
     let plan = crate::memory::plan(setup);
     let limit = setup.settings.sequences as f64;
     let held = crate::memory::held(setup.engine.kind, input, output, 0.0);
-    plan.served_sequences(held).clamp(1.0, limit)
+    libm::floor(plan.served_sequences(held)).clamp(1.0, limit)
 }
 
 /// Whether lengths are means over real prompts: no whole numbers.

@@ -323,8 +323,7 @@ pub(crate) fn alone(request: &Request<'_>, setup: &Setup<'_>) -> Service {
 /// Sequences that run at once on one attention group.
 fn capacity(setup: &Setup<'_>, plan: &MemoryPlan, demand: Demand) -> f64 {
     let limit = setup.settings.sequences as f64;
-    plan.sequences(demand.held(setup.engine.kind))
-        .clamp(1.0, limit)
+    libm::floor(plan.sequences(demand.held(setup.engine.kind))).clamp(1.0, limit)
 }
 
 /// A group at so little load that requests meet no other.

@@ -19,6 +19,7 @@ mod bench;
 mod corrections;
 mod docs;
 mod hub;
+mod laws;
 mod media;
 mod models;
 mod observe;

@@ -1,0 +1,215 @@
+//! Laws that no prediction may break, on the shipped constants, for every GPU of the catalogue and
+//! random questions: nothing beats the silicon, creates work or contradicts another figure. Work is
+//! counted from the published shapes here, not by the code that predicts.
+
+use crate::support::Place;
+use std::collections::BTreeMap;
+
+const HEADER: &str = "id,model,gpu,num_gpus,tp,pp,dp,precision,engine,isl,osl,batch_or_concurrency,metric,unit,extra";
+const ENGINES: [&str; 3] = ["vllm", "sglang", "trtllm"];
+const LENGTHS: [(f64, f64); 6] = [
+    (8000.0, 1.0),
+    (8000.0, 20.0),
+    (4000.0, 100.0),
+    (1000.0, 1000.0),
+    (200.0, 200.0),
+    (128.0, 2000.0),
+];
+const METRICS: [(&str, &str); 5] = [
+    ("request_throughput", "req/s"),
+    ("output_throughput", "tokens/s"),
+    ("total_throughput", "tokens/s"),
+    ("e2e_mean", "ms"),
+    ("tpot_mean", "ms"),
+];
+/// Questions asked, each at three loads.
+const QUESTIONS: usize = 400;
+
+/// A published shape.
+struct Shape {
+    name: &'static str,
+    layers: f64,
+    hidden: f64,
+    inner: f64,
+    /// Feed-forwards that a token passes in a layer.
+    chosen: f64,
+    heads: f64,
+    kv_heads: f64,
+}
+
+const HEAD: f64 = 128.0;
+const SHAPES: [Shape; 4] = [
+    Shape {
+        name: "meta-llama/Llama-3.1-8B",
+        layers: 32.0,
+        hidden: 4096.0,
+        inner: 14336.0,
+        chosen: 1.0,
+        heads: 32.0,
+        kv_heads: 8.0,
+    },
+    Shape {
+        name: "Qwen/Qwen3-32B",
+        layers: 64.0,
+        hidden: 5120.0,
+        inner: 25600.0,
+        chosen: 1.0,
+        heads: 64.0,
+        kv_heads: 8.0,
+    },
+    Shape {
+        name: "mistralai/Mixtral-8x7B-v0.1",
+        layers: 32.0,
+        hidden: 4096.0,
+        inner: 14336.0,
+        chosen: 2.0,
+        heads: 32.0,
+        kv_heads: 8.0,
+    },
+    Shape {
+        name: "Qwen/Qwen3-30B-A3B",
+        layers: 48.0,
+        hidden: 2048.0,
+        inner: 768.0,
+        chosen: 8.0,
+        heads: 32.0,
+        kv_heads: 4.0,
+    },
+];
+
+impl Shape {
+    /// Weights of layers that a token is multiplied by.
+    fn active(&self) -> f64 {
+        let attention = self.hidden * HEAD * (2.0 * self.heads + 2.0 * self.kv_heads);
+        let feed_forward = 3.0 * self.hidden * self.inner * self.chosen;
+        self.layers * (attention + feed_forward)
+    }
+
+    /// Operations of a request, the head left out.
+    fn operations(&self, tokens: f64) -> f64 {
+        let attention = 4.0 * self.layers * self.heads * HEAD * tokens * tokens / 2.0;
+        2.0 * self.active() * tokens + attention
+    }
+}
+
+struct Asked {
+    what: String,
+    shape: &'static Shape,
+    peak: f64,
+    bandwidth: f64,
+    lengths: (f64, f64),
+    loads: [f64; 3],
+}
+
+/// Questions in a fixed order that looks like chance, and their rows.
+fn questions(place: &Place) -> (Vec<Asked>, Vec<String>) {
+    let listed = place.run(&["--offline", "gpus", "--format", "csv"]);
+    let mut gpus: Vec<(String, f64, f64)> = Vec::new();
+    for record in csv::Reader::from_reader(listed.out.as_bytes()).records() {
+        let record = record.expect("a row of CSV");
+        let number = |at: usize| record.get(at).and_then(|cell| cell.parse::<f64>().ok());
+        if let (Some(bandwidth), Some(peak)) = (number(5), number(6)) {
+            gpus.push((record[0].to_string(), bandwidth * 1e9, peak * 1e12));
+        }
+    }
+    assert!(gpus.len() > 50, "{} GPUs", gpus.len());
+    let mut state = 14_u64;
+    let mut draw = |below: usize| {
+        state = state
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1_442_695_040_888_963_407);
+        (state >> 33) as usize % below
+    };
+    let (mut asked, mut rows) = (Vec::new(), Vec::new());
+    for at in 0..QUESTIONS {
+        // Every GPU in turn.
+        let (gpu, bandwidth, peak) = &gpus[at % gpus.len()];
+        let shape = &SHAPES[draw(SHAPES.len())];
+        let engine = ENGINES[draw(ENGINES.len())];
+        let (input, output) = LENGTHS[draw(LENGTHS.len())];
+        let tensor = [1.0, 2.0, 4.0, 8.0][draw(4)];
+        let loads = [1.0, 8.0, [32.0, 128.0, 512.0, 2000.0][draw(4)]];
+        for load in loads {
+            for (metric, unit) in METRICS {
+                rows.push(format!(
+                    "{at}:{load}:{metric},{},\"{gpu}\",{tensor},{tensor},1,1,bf16,{engine},{input},{output},{load},{metric},{unit},",
+                    shape.name
+                ));
+            }
+        }
+        asked.push(Asked {
+            what: format!("{} {gpu} x{tensor} {engine} {input}/{output}", shape.name),
+            shape,
+            peak: peak * tensor,
+            bandwidth: bandwidth * tensor,
+            lengths: (input, output),
+            loads,
+        });
+    }
+    (asked, rows)
+}
+
+#[test]
+fn no_prediction_breaks_a_law() {
+    let place = Place::new();
+    let (asked, rows) = questions(&place);
+    let table = place.write("laws.csv", format!("{HEADER}\n{}\n", rows.join("\n")));
+    let ran = place.run(&["--offline", "predict", &table.display().to_string()]);
+    assert_eq!(ran.code, 0, "{}", ran.err);
+    let mut found: BTreeMap<String, f64> = BTreeMap::new();
+    for record in csv::Reader::from_reader(ran.out.as_bytes()).records() {
+        let record = record.expect("a row of CSV");
+        if let Ok(value) = record[2].parse() {
+            found.insert(record[0].to_string(), value);
+        }
+    }
+    let mut answered = 0;
+    for (at, question) in asked.iter().enumerate() {
+        let (input, output) = question.lengths;
+        let told = |load: f64, metric: &str| found.get(&format!("{at}:{load}:{metric}")).copied();
+        let mut before = 0.0;
+        for load in question.loads {
+            let Some(requests) = told(load, "request_throughput") else {
+                continue;
+            };
+            answered += 1;
+            let what = format!("{} at {load} in flight", question.what);
+            let work = requests * question.shape.operations(input + output - 1.0);
+            assert!(
+                work <= 0.9 * question.peak,
+                "{what}: {:.3} of dense peak",
+                work / question.peak
+            );
+            for (metric, tokens) in [
+                ("output_throughput", output),
+                ("total_throughput", input + output),
+            ] {
+                let rate = told(load, metric).expect("its companion is told");
+                assert!(
+                    (rate / (requests * tokens) - 1.0).abs() < 1e-9,
+                    "{what}: {metric} {rate} of {requests} requests/s"
+                );
+            }
+            let life = told(load, "e2e_mean").expect("its companion is told") / 1e3;
+            let inside = requests * life / load;
+            assert!(
+                (0.99..=1.01).contains(&inside),
+                "{what}: Little's law, {inside}"
+            );
+            assert!(
+                requests >= 0.98 * before,
+                "{what}: {requests} requests/s, {before} with fewer in flight"
+            );
+            before = requests;
+            if load <= 1.0 && output > 1.0 {
+                let each = told(load, "tpot_mean").expect("its companion is told") / 1e3;
+                let least = 2.0 * question.shape.active() / question.bandwidth;
+                assert!(
+                    each >= least,
+                    "{what}: {each} s a token, {least} to read weights"
+                );
+            }
+        }
+    }
+    assert!(answered > QUESTIONS, "{answered} answered");
+}
