@@ -32,6 +32,16 @@ impl Estimate {
         }
     }
 
+    /// With a range whose ends lie within these limits, as far as the figure does.
+    #[must_use]
+    pub fn within(self, least: f64, most: f64) -> Self {
+        Self {
+            value: self.value,
+            low: self.low.max(least).min(self.value),
+            high: self.high.min(most).max(self.value),
+        }
+    }
+
     /// Scaled, with its range; a negative factor is not a scale.
     #[must_use]
     pub fn scaled(self, factor: f64) -> Self {

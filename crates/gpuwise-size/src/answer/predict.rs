@@ -146,6 +146,34 @@ pub fn figure(reading: &Reading<'_>, outcome: &Outcome, constants: &Constants) -
     }
 }
 
+/// Between which values silicon allows the figure, in SI units.
+pub(super) fn limits(reading: &Reading<'_>, constants: &Constants) -> (f64, f64) {
+    let free = (0.0, f64::INFINITY);
+    // Prompts of a disaggregated deployment are computed by others.
+    let (None, Some(lengths)) = (&reading.prefill, lengths(reading)) else {
+        return free;
+    };
+    let cycle = Cycle::new(&reading.setup, reading.shape.clone(), constants);
+    let least = cycle.least(&lengths);
+    let requests = reading.groups() / least.work.max(1e-12);
+    let answer = lengths.output;
+    match reading.wanted {
+        Wanted::Ttft(Statistic::Mean) => (least.ttft, f64::INFINITY),
+        Wanted::Tpot(Statistic::Mean) => (least.tpot, f64::INFINITY),
+        Wanted::EndToEnd(Statistic::Mean) => (
+            least.ttft + (answer - 1.0).max(0.0) * least.tpot,
+            f64::INFINITY,
+        ),
+        Wanted::RequestThroughput => (0.0, requests),
+        Wanted::OutputThroughput => (0.0, requests * answer),
+        Wanted::OutputThroughputPerGpu => (0.0, requests * answer / f64::from(reading.gpus.max(1))),
+        Wanted::TotalThroughput | Wanted::BatchThroughput => {
+            (0.0, requests * (lengths.input + answer))
+        }
+        _ => free,
+    }
+}
+
 /// Sequences in flight per GPU: as the load states them, or as they follow from a rate. `None`
 /// where neither does.
 pub fn in_flight(reading: &Reading<'_>, outcome: &Outcome) -> Option<f64> {

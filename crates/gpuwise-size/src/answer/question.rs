@@ -2,7 +2,7 @@
 
 use super::{
     memory::predict_memory,
-    predict::{Outcome, figure, in_flight, solve},
+    predict::{Outcome, figure, in_flight, limits, solve},
     reading::{Reading, Refusal, read},
     sense::possible,
     training::{about_training_memory, about_training_time},
@@ -172,6 +172,8 @@ fn corrected(
             (estimate, Basis::MeasuredNearby)
         }
     };
+    let (least, most) = limits(reading, knowledge.constants(setup.engine.kind));
+    let estimate = estimate.within(least * scale, most * scale);
     let mut said = reading.notes.clone();
     match correction {
         Some(Correction { shift, rows, .. }) => said.push(format!(

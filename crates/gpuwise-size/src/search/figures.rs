@@ -178,7 +178,7 @@ fn estimate(
         &setup.profile,
         standing(request, evaluated).basis,
     );
-    match correction(request, evaluated, class) {
+    let estimate = match correction(request, evaluated, class) {
         None => Estimate::with_factors(value, low, high),
         Some(correction) => {
             let value = value * libm::exp(correction.shift);
@@ -188,6 +188,15 @@ fn estimate(
                 libm::pow(high, correction.width),
             )
         }
+    };
+    // No end of a range beats the silicon.
+    let least = evaluated.cycle.least(&evaluated.demand.lengths());
+    match wanted {
+        Wanted::Tpot(_) => estimate.within(least.tpot, f64::INFINITY),
+        Wanted::Ttft(Statistic::Mean) if evaluated.stages.is_none() => {
+            estimate.within(least.ttft, f64::INFINITY)
+        }
+        _ => estimate,
     }
 }
 

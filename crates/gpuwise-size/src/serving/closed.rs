@@ -4,7 +4,6 @@ use super::{
     Cycle, Lengths,
     flow::{Arrivals, Flow},
 };
-use crate::speed::Batch;
 
 /// Requests in flight on one attention group, and their lengths.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -129,25 +128,6 @@ impl ClosedLoop {
         self.concurrency.min(self.capacity).max(1.0)
     }
 
-    /// Seconds below which the operations of one request cannot be done.
-    fn computing_at_peak(&self, cycle: &Cycle) -> f64 {
-        let lengths = &self.lengths;
-        let prompt = Batch {
-            prefill: lengths.input,
-            prefill_context: lengths.cached + lengths.input / 2.0,
-            finished: 1.0,
-            ..Batch::default()
-        };
-        let answer = Batch {
-            decodes: 1.0,
-            context: lengths.context(),
-            ..Batch::default()
-        };
-        let (tokens_per_step, drafted) = cycle.yields();
-        let tokens = lengths.after_first() * (1.0 + drafted) / tokens_per_step;
-        cycle.steps.computing_at_peak(&prompt) + tokens * cycle.steps.computing_at_peak(&answer)
-    }
-
     /// The steady state of requests that meet as `crowding` says.
     ///
     /// Little's law closes the loop: those that decode, and those whose prompts wait or are computed,
@@ -160,7 +140,7 @@ impl ClosedLoop {
             let (flow, decodes) = self.balanced(cycle, crowding);
             let life = slots / flow.rate.max(self.with_fewer(cycle, crowding, &flow));
             let answer = self.lengths.after_first() * flow.tpot;
-            let least = slots * self.computing_at_peak(cycle);
+            let least = slots * cycle.least(&self.lengths).work;
             return self.waited(
                 life.max(least),
                 Latency {
@@ -171,7 +151,7 @@ impl ClosedLoop {
                 },
             );
         };
-        let life = life.max(slots * self.computing_at_peak(cycle));
+        let life = life.max(slots * cycle.least(&self.lengths).work);
         let tpot = cycle.decode(1.0, self.lengths.context());
         self.waited(
             life,

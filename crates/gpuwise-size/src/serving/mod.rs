@@ -3,6 +3,7 @@
 mod apart;
 mod closed;
 mod flow;
+mod least;
 mod mixed;
 mod open;
 mod run;
@@ -11,6 +12,7 @@ mod stat;
 
 pub use apart::Apart;
 pub use closed::{ClosedLoop, Latency};
+pub use least::Least;
 pub(crate) use open::normal_quantile;
 pub use open::{OpenLoop, Quantiles};
 pub use stat::StaticBatch;

@@ -171,7 +171,7 @@ impl StepModel {
 
     /// Engines that keep all stages busy work on a part of the batch in each; llama.cpp passes the
     /// whole batch from stage to stage.
-    pub(super) fn parts(&self) -> f64 {
+    pub(crate) fn parts(&self) -> f64 {
         if self.local.is_none() {
             self.stages()
         } else {

@@ -159,8 +159,9 @@ fn no_prediction_breaks_a_law() {
     let mut found: BTreeMap<String, f64> = BTreeMap::new();
     for record in csv::Reader::from_reader(ran.out.as_bytes()).records() {
         let record = record.expect("a row of CSV");
-        if let Ok(value) = record[2].parse() {
+        if let (Ok(value), Ok(high)) = (record[2].parse(), record[4].parse()) {
             found.insert(record[0].to_string(), value);
+            found.insert(format!("{} high", &record[0]), high);
         }
     }
     let mut answered = 0;
@@ -179,6 +180,11 @@ fn no_prediction_breaks_a_law() {
                 work <= 0.9 * question.peak,
                 "{what}: {:.3} of dense peak",
                 work / question.peak
+            );
+            let high = told(load, "request_throughput high").expect("its end");
+            assert!(
+                high * question.shape.operations(input + output - 1.0) <= 0.9 * question.peak,
+                "{what}: the range ends at {high} requests/s"
             );
             for (metric, tokens) in [
                 ("output_throughput", output),
