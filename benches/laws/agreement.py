@@ -1,11 +1,10 @@
-"""agreement.py GPUWISE [DEPLOYMENTS] [SEED]: does the step simulator find what `plan` promises?
+"""agreement.py GPUWISE [DEPLOYMENTS] [SEED] [WITHIN APART]: does the step simulator find what `plan` promises?
 
 Plans random deployments (dense, experts, pipelines, attention DP, disaggregated, MIG slices) and
 simulates each saved plan under the load that it was planned for. Figures agree where the planned range
 holds what was simulated. Prints one line per kind of deployment and the worst, and exits with 1 where
-fewer agree, or any differs by more, than what was reached (WITHIN, APART). What is wanted is 90 % and
-1.5 times; pipelines under SGLang, where the simulator lets no prompts overlap in stages, and loads near
-what is borne keep it from that.
+fewer than 90 % agree or any differ by more than 1.5 times, or the share and factor given. Pipelines
+under SGLang, where no prompts overlap in stages, and loads near what is borne keep it from that.
 """
 
 import collections
@@ -16,8 +15,9 @@ import sys
 import tempfile
 from pathlib import Path
 
-WITHIN = 0.88
-APART = 9.0
+# What is wanted: a change may not fall behind what CI passes as reached.
+WITHIN = 0.90
+APART = 1.5
 NAMES = {"tpot": "tpot_seconds", "ttft": "ttft_seconds"}
 
 DENSE = ["meta-llama/Llama-3.1-8B", "Qwen/Qwen3-32B", "Qwen/Qwen2.5-7B", "mistralai/Mistral-7B-v0.1", "meta-llama/Llama-3.1-70B"]
@@ -86,6 +86,7 @@ def main():
     gpuwise = sys.argv[1]
     count = int(sys.argv[2]) if len(sys.argv) > 2 else 200
     draw = random.Random(int(sys.argv[3]) if len(sys.argv) > 3 else 14)
+    wanted, apart_at_most = map(float, sys.argv[4:6]) if len(sys.argv) > 5 else (WITHIN, APART)
     judged = collections.defaultdict(list)
     unanswered = []
     with tempfile.TemporaryDirectory() as folder:
@@ -106,7 +107,8 @@ def main():
     inside = sum(row[1] for row in rows) / max(1, len(rows))
     worst = max(row[0] for row in rows)
     print(f"{len(rows)} figures: {inside:.0%} in range, worst {worst:.2f}x; {len(unanswered)} questions without a plan")
-    sys.exit(inside < WITHIN or worst > APART)
+    print(f"wanted: {WITHIN:.0%} in range, none beyond {APART}x; held here: {wanted:.0%}, {apart_at_most}x")
+    sys.exit(inside < wanted or worst > apart_at_most)
 
 
 main()

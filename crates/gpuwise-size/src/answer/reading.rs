@@ -456,8 +456,8 @@ fn requests(question: &Question, load: &Load) -> Option<f64> {
     }
 }
 
-/// InferenceX's launch scripts send ten times as many prompts as they keep in flight
-/// (`--num-prompts "$((CONC * 10))"` in its `benchmarks/*.sh`, read 2026-11).
+/// InferenceX sends ten times as many prompts as it keeps in flight (`--num-prompts $(( $CONC * 10 ))`
+/// and `--random-range-ratio 0.8` in the benchmark client's configuration of its README).
 const SWEEP_ROUNDS: f64 = 10.0;
 
 fn wanted(question: &Question) -> Result<Wanted, Refusal> {
