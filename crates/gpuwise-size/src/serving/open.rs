@@ -27,7 +27,7 @@ pub struct OpenLoop {
 pub struct Quantiles {
     /// Means.
     pub mean: Latency,
-    /// Mean wait for a place in a step, part of the mean time to first token.
+    /// Mean wait for other prompts, part of the mean time to first token.
     pub wait: f64,
     /// Share of steps that carry a prompt, and how much longer they are.
     pub mixed_share: f64,
@@ -156,10 +156,12 @@ impl OpenLoop {
         let (mixed_share, mixed_extra) = flow.lump.hits(flow.prompts);
         let queue = flow.queue(variability).min(1e6);
         let behind = flow.behind(queue + flow.lump.service(), self.lengths.after_first());
-        let wait = queue + cycle.admission(&flow, decodes, false) + grown;
+        // Waiting for other prompts is as good as exponential; steps under way have an end.
+        let wait = queue + grown;
+        let admission = cycle.admission(&flow, decodes, false);
         Quantiles {
             mean: Latency {
-                ttft: front + flow.lump.service() + wait,
+                ttft: front + flow.lump.service() + admission + wait,
                 tpot: flow.tpot + behind,
                 running: rate * self.lengths.after_first() * (flow.tpot + behind),
                 requests: rate,

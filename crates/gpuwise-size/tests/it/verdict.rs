@@ -246,7 +246,7 @@ fn few_slow_cores_starve_eight_gpus() {
     };
     let current = || runs("H100 SXM5 80GB", 8, None, "55.04");
     let name = "meta-llama/Llama-3.1-8B";
-    let slow = verdict_on(name, 60.0, &current(), Some(&host(6.0, 1.5)));
+    let slow = verdict_on(name, 70.0, &current(), Some(&host(8.0, 2.0)));
     assert_eq!(slow.standing, Standing::UnderProvisioned, "{}", slow.reason);
     assert_eq!(slow.dimension(), Some(Dimension::Host(Part::Cpu)));
     let balance = slow.balance.expect("a host was given");
@@ -255,7 +255,7 @@ fn few_slow_cores_starve_eight_gpus() {
             .wasted_per_hour
             .is_some_and(|money| money > 0.0)
     );
-    let enough = verdict_on(name, 60.0, &current(), Some(&host(96.0, 3.0)));
+    let enough = verdict_on(name, 70.0, &current(), Some(&host(96.0, 3.0)));
     assert_ne!(
         enough.standing,
         Standing::UnderProvisioned,
