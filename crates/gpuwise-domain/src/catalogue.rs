@@ -6,6 +6,7 @@ use crate::{
     placement::{MigBoard, MigGeometry},
     quality::QualityRow,
     question::Benchmark,
+    recipe::Recipe,
     training_facts::TrainingFacts,
 };
 use alloc::{string::String, vec::Vec};
@@ -29,6 +30,8 @@ pub struct Catalogue {
     pub quality: Vec<QualityRow>,
     /// What published benchmarks send.
     pub benchmarks: Vec<Benchmark>,
+    /// With which settings published benchmarks launch engines.
+    pub recipes: Vec<Recipe>,
     /// What training runs reach.
     pub training: TrainingFacts,
 }

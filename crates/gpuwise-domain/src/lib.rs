@@ -28,6 +28,7 @@ pub mod precision;
 pub mod profile;
 pub mod quality;
 pub mod question;
+pub mod recipe;
 pub mod request;
 pub mod run;
 pub mod telemetry;

@@ -59,6 +59,16 @@ pub struct ParameterInfo {
 }
 
 impl ParameterInfo {
+    /// Standard deviation of the prior on the logarithm of corrections for what was measured together
+    /// (0: none).
+    pub const fn joint_spread(&self) -> f64 {
+        match self.parameter {
+            Parameter::EraDecode => 0.1,
+            Parameter::EraPrefill => 0.15,
+            _ => 0.0,
+        }
+    }
+
     /// Whether only llama.cpp's steps have it.
     pub fn is_local(&self) -> bool {
         self.key.starts_with("local_")
@@ -105,7 +115,7 @@ parameters! {
     FrontEnd = "front_end", 10.0, 0.6, 0.0, 0.6, "ms", "time of a request outside of queues and steps: tokenizing, transport, admission";
     FrontToken = "front_token", 1.5, 0.3, 0.0, 0.2, "µs", "the same, per prompt token";
     AdmitSteps = "admit_steps", 1.5, 0.0, 0.0, 0.0, "steps", "steps under way or planned that a new request waits for where others decode: half of one, and one more where the next is planned ahead";
-    SweepSteps = "sweep_steps", 3.0, 1.0, 0.0, 1.0, "steps", "the same beyond it in sweeps of InferenceX, whose launch scripts set intervals at which SGLang polls for requests and TensorRT-LLM streams tokens";
+    Rounds = "rounds", 5.0, 0.5, 0.0, 0.5, "rounds", "requests of a published sweep over those in flight, where its harness does not say how many it sends";
     Scatter = "scatter", 0.22, 0.5, 0.0, 0.4, "share", "share of a cycle over which the requests of a run end one round after they started together, at lengths of 0.8 to 1 of the nominal one";
     MixedFactor = "mixed_factor", 1.0, 0.1, 0.0, 0.2, "factor", "cost of prefill inside decode steps over its cost alone";
     PromiseShare = "promise_share", 0.80, 0.2, 0.0, 0.2, "share", "mean time per token over its bound where a run was driven up to a bound";
@@ -140,12 +150,17 @@ pub struct Constants {
     pub generations: Vec<String>,
     /// Engine profiles that have corrections.
     pub profiles: Vec<String>,
+    /// What was measured together and has corrections: profile, silicon, architecture and precision
+    /// ([`Cell::joint`](crate::knowledge::Cell::joint)).
+    pub joints: Vec<String>,
     /// Natural logarithms of the base values, by parameter.
     pub base: Vec<f64>,
     /// Natural logarithms of corrections, by parameter and generation.
     pub by_generation: Vec<Vec<f64>>,
     /// The same by parameter and profile.
     pub by_profile: Vec<Vec<f64>>,
+    /// The same by parameter and joint.
+    pub by_joint: Vec<Vec<f64>>,
     /// Times of operators that were measured, which go before shares of peaks; `None`: shares alone.
     pub operators: Option<Arc<Operators>>,
 }
@@ -159,8 +174,18 @@ impl Constants {
             base: PARAMETERS.iter().map(|p| libm::log(p.default)).collect(),
             by_generation: vec![vec![0.0; generations.len()]; PARAMETERS.len()],
             by_profile: vec![vec![0.0; profiles.len()]; PARAMETERS.len()],
+            joints: Vec::new(),
+            by_joint: vec![Vec::new(); PARAMETERS.len()],
             operators: None,
         }
+    }
+
+    /// The same, with room for corrections of what was measured together.
+    #[must_use]
+    pub fn with_joints(mut self, joints: Vec<String>) -> Self {
+        self.by_joint = vec![vec![0.0; joints.len()]; PARAMETERS.len()];
+        self.joints = joints;
+        self
     }
 
     /// Where a generation and a profile stand, for [`Constants::get`].
@@ -168,6 +193,15 @@ impl Constants {
         Place {
             generation: self.generations.iter().position(|g| g == generation),
             profile: self.profiles.iter().position(|p| p == profile),
+            joint: None,
+        }
+    }
+
+    /// The same where the three were measured together.
+    pub fn place_in(&self, generation: &str, profile: &str, joint: &str) -> Place {
+        Place {
+            joint: self.joints.iter().position(|j| j == joint),
+            ..self.place(generation, profile)
         }
     }
 
@@ -181,15 +215,20 @@ impl Constants {
         if let Some(profile) = place.profile {
             log += self.by_profile[at][profile];
         }
+        if let Some(joint) = place.joint {
+            log += self.by_joint[at][joint];
+        }
         libm::exp(log)
     }
 }
 
-/// A generation and a profile among those that have corrections.
+/// A generation, a profile and a joint among those that have corrections.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Place {
     /// `None`: no correction is known.
     pub generation: Option<usize>,
     /// `None`: no correction is known.
     pub profile: Option<usize>,
+    /// `None`: what was asked was not measured together.
+    pub joint: Option<usize>,
 }

@@ -11,6 +11,7 @@ mod media;
 mod mig;
 mod models;
 mod networks;
+mod recipes;
 mod sharing;
 mod tables;
 mod training;
@@ -24,6 +25,7 @@ pub use media::read_media_benchmarks;
 pub use mig::read_mig_boards;
 pub use models::{ModelCatalogue, ModelEntry, ResolveError};
 pub use networks::{NetworkCatalogue, NetworkEntry, PartEntry};
+pub use recipes::read_recipes;
 pub use sharing::{read_sharing_means, read_vgpu_profiles};
 pub use tables::{
     read_benchmarks, read_collectives, read_hosts, read_mig_profiles, read_offers, read_quality,

@@ -14,6 +14,8 @@ pub(crate) struct StatedLayout {
     pub(crate) notes: Vec<String>,
     /// Whether the row contradicts itself.
     pub(crate) doubtful: bool,
+    /// GPUs of a pool for prompts and answers, where tensor ranks can only mean that.
+    pub(crate) pool: Option<u32>,
 }
 
 /// Reads the layout of an aggregated row.
@@ -30,6 +32,7 @@ pub(crate) fn stated_layout(question: &Question, has_experts: bool, domain: u32)
                 gpus: question.gpus,
                 notes,
                 doubtful: false,
+                pool: None,
             };
         }
         notes.push(format!("layout {text:?} was not understood"));
@@ -40,6 +43,7 @@ pub(crate) fn stated_layout(question: &Question, has_experts: bool, domain: u32)
             gpus: question.gpus,
             notes,
             doubtful: false,
+            pool: None,
         };
     };
     let pipeline = question.pipeline.unwrap_or(1);
@@ -48,6 +52,7 @@ pub(crate) fn stated_layout(question: &Question, has_experts: bool, domain: u32)
     let mut attention_data = 1;
     let mut expert_groups = 1;
     let mut doubtful = false;
+    let mut pool = None;
     if has_experts && expert_tensor * expert > 0 {
         let stated = tensor * question.data.unwrap_or(1);
         if question.data.is_some()
@@ -97,7 +102,7 @@ pub(crate) fn stated_layout(question: &Question, has_experts: bool, domain: u32)
             "tensor parallelism {tensor} read as a pool of {tensor} GPUs with data-parallel attention"
         ));
         doubtful = true;
-        let _ = domain;
+        pool = has_experts.then_some(tensor).filter(|_| tensor <= domain);
         attention_data = tensor;
         expert_groups = tensor;
         tensor = 1;
@@ -122,6 +127,7 @@ pub(crate) fn stated_layout(question: &Question, has_experts: bool, domain: u32)
         gpus,
         notes,
         doubtful,
+        pool,
     }
 }
 

@@ -1,5 +1,6 @@
 //! Questions to answers: what a row of a table means, and what the models say to it.
 
+mod apart;
 mod engine;
 mod launched;
 mod layout;
@@ -8,6 +9,7 @@ mod precision;
 mod predict;
 mod question;
 mod reading;
+mod recipe;
 mod releases;
 mod sense;
 mod settings;
@@ -16,6 +18,7 @@ mod training;
 pub use engine::{engine_of, profile_of, profile_of_engine};
 pub use memory::{MemoryAnswer, predict_memory};
 pub use precision::weights_named;
+pub(crate) use predict::limits;
 pub use predict::{Kind, Outcome, figure, in_flight, predict, solve};
 pub use question::{Answer, about_memory, answer, from_outcome, observation, with_value};
 pub use reading::{Reading, Refusal, Statistic, Wanted, read};

@@ -147,7 +147,7 @@ pub fn figure(reading: &Reading<'_>, outcome: &Outcome, constants: &Constants) -
 }
 
 /// Between which values silicon allows the figure, in SI units.
-pub(super) fn limits(reading: &Reading<'_>, constants: &Constants) -> (f64, f64) {
+pub(crate) fn limits(reading: &Reading<'_>, constants: &Constants) -> (f64, f64) {
     let free = (0.0, f64::INFINITY);
     // Prompts of a disaggregated deployment are computed by others.
     let (None, Some(lengths)) = (&reading.prefill, lengths(reading)) else {
@@ -215,13 +215,19 @@ fn closed(reading: &Reading<'_>, cycle: &Cycle, concurrency: f64) -> Option<Late
         capacity: reading.capacity,
         one_length: reading.run.one_length,
         output_variation: reading.run.output_variation,
-        sweep: reading.run.sweep,
+        gather: reading.run.gather,
         requests: match reading.load {
-            Load::InFlight(all) => reading.run.requests.map(|run| run / all * concurrency),
+            Load::InFlight(all) => rounds(reading, cycle, all).map(|rounds| rounds * concurrency),
             _ => None,
         },
     };
     Some(one.solve(cycle))
+}
+
+/// Requests of the run over those in flight, where it ends.
+fn rounds(reading: &Reading<'_>, cycle: &Cycle, in_flight: f64) -> Option<f64> {
+    let unsaid = || reading.run.ends_unsaid.then(|| cycle.rounds());
+    reading.run.requests.map(|run| run / in_flight).or_else(unsaid)
 }
 
 fn disaggregated(
@@ -244,7 +250,10 @@ fn disaggregated(
         capacity: reading.capacity,
         variability: 0.5,
     };
-    Some(apart.in_flight(requests / groups))
+    Some(match rounds(reading, cycle, requests) {
+        Some(rounds) => apart.run_of(requests / groups, rounds),
+        None => apart.in_flight(requests / groups),
+    })
 }
 
 fn open(reading: &Reading<'_>, cycle: &Cycle, rate: f64) -> Option<Quantiles> {

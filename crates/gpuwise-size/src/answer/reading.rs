@@ -2,17 +2,19 @@
 //! down before any value was looked at (`docs/decisions/0003-reading-rows.md`).
 
 use super::{
+    apart::{disaggregate, pooled},
     engine::{engine_of, profile_of},
     launched::Launched,
     layout::{StatedLayout, stated_layout},
     precision::{cache, weights},
+    recipe::{is_of_sweep, recipe, tensor_only},
     sense,
     settings::settings,
 };
-use crate::{setup::Setup, speed::StepShape};
+use crate::{serving::Gather, setup::Setup, speed::StepShape};
 use alloc::{
     format,
-    string::{String, ToString},
+    string::String,
     sync::Arc,
     vec::Vec,
 };
@@ -24,6 +26,7 @@ use gpuwise_domain::{
     model::Architecture,
     precision::CacheFormat,
     question::{Benchmark, Load, Question},
+    recipe::RecipeSettings,
 };
 
 /// A question understood.
@@ -69,20 +72,27 @@ pub struct Run {
     pub one_length: bool,
     /// Squared coefficient of variation of answers' lengths.
     pub output_variation: f64,
-    /// Whether it is one of InferenceX's sweeps.
-    pub sweep: bool,
+    /// How the engine gathers requests before it computes their prompts.
+    pub gather: Gather,
     /// Its requests, where it ends.
     pub requests: Option<f64>,
+    /// Whether it is of a published sweep that ends after nobody says how many.
+    pub ends_unsaid: bool,
 }
 
 impl Run {
-    fn of(question: &Question, benchmark: bool, load: &Load) -> Self {
+    fn of(question: &Question, benchmark: bool, load: &Load, recipe: &RecipeSettings) -> Self {
         let of_prompts = benchmark || is_of_prompts(question);
+        let requests = requests(question, load);
         Self {
-            one_length: !is_random_range(question) && !of_prompts,
+            one_length: !is_of_sweep(question) && !of_prompts,
             output_variation: if of_prompts { PROMPTS_VARIATION } else { 0.0 },
-            sweep: question.extra("mode").is_some(),
-            requests: requests(question, load),
+            gather: Gather {
+                steps: recipe.gather_steps.unwrap_or(1.0).max(1.0),
+                balanced: recipe.balanced.unwrap_or(false),
+            },
+            ends_unsaid: requests.is_none() && question.extra("mode").is_some(),
+            requests,
         }
     }
 }
@@ -199,8 +209,11 @@ pub fn read<'a>(
             gpus: Some(layout.gpus()),
             notes: Vec::new(),
             doubtful: stated.doubtful,
+            pool: None,
         };
     }
+    let recipe = recipe(question, catalogue, &engine, gpu);
+    stated = tensor_only(question, &recipe, stated);
     notes.extend(stated.notes);
     let benchmark = question.extra("benchmark").and_then(|name| {
         catalogue
@@ -223,8 +236,8 @@ pub fn read<'a>(
         architecture,
         device,
         weights: weights(question, architecture, &mut notes),
-        cache: served_cache(question, &profile),
-        settings: settings(question, &engine, &device, layout),
+        cache: served_cache(question, &profile, &recipe),
+        settings: settings(question, &engine, &device, layout, &recipe),
         profile,
         engine,
         layout,
@@ -244,13 +257,19 @@ pub fn read<'a>(
     }
     if stated.layout.is_none() && setup.engine.kind != EngineKind::LlamaCpp {
         setup.layout = smallest_layout(&setup, question.gpus.unwrap_or(1));
-        setup.settings = settings(question, &setup.engine, &setup.device, setup.layout);
+        setup.settings = settings(
+            question,
+            &setup.engine,
+            &setup.device,
+            setup.layout,
+            &recipe,
+        );
     }
     let mut reading = Reading {
         prefill: None,
         shape: Arc::new(StepShape::new(&setup)),
         layout_stated: stated.layout.is_some(),
-        run: Run::of(question, benchmark.is_some(), &load),
+        run: Run::of(question, benchmark.is_some(), &load, &recipe),
         load,
         input,
         output,
@@ -270,12 +289,17 @@ pub fn read<'a>(
         reading.doubtful = true;
     }
     if question.extra("mode") == Some("disagg") {
-        disaggregate(question, &mut reading);
+        disaggregate(question, &recipe, &mut reading);
+    } else if let Some(gpus) = stated.pool {
+        pooled(question, &recipe, &mut reading, gpus);
     }
     reading.shape = Arc::new(StepShape::new(&reading.setup));
     sense::fits(&mut reading)?;
     sense::stand_in(&mut reading);
     reading.capacity = capacity(&reading.setup, input.unwrap_or(0.0), output.unwrap_or(0.0));
+    if reading.run.ends_unsaid && reading.setup.settings.memory_fraction < LARGEST_FRACTION {
+        enlarge(question, &mut reading);
+    }
     Ok(reading)
 }
 
@@ -300,14 +324,15 @@ fn pages(setup: &Setup<'_>) -> bool {
 
 /// The cache format that a row means. TensorRT-LLM's recipe for FP8 and FP4 checkpoints quantizes the
 /// cache too, and its performance tables and submissions are made with it.
-fn served_cache(question: &Question, profile: &str) -> CacheFormat {
+fn served_cache(question: &Question, profile: &str, recipe: &RecipeSettings) -> CacheFormat {
     let precision = question.precision.to_ascii_lowercase();
     let quantized = precision.contains("fp8") || precision.contains("fp4");
     match profile {
         "trtllm-2024" | "trtllm-submitted" if quantized && !precision.contains("kv") => {
             CacheFormat::FP8
         }
-        _ => cache(question),
+        _ if precision.contains("kv") => cache(question),
+        _ => recipe.cache.unwrap_or(cache(question)),
     }
 }
 
@@ -340,7 +365,7 @@ fn lengths(
         output = input;
     }
     // Lengths drawn from 0.8 to 1 of the nominal ones.
-    let scale = if is_random_range(question) { 0.9 } else { 1.0 };
+    let scale = if is_of_sweep(question) { 0.9 } else { 1.0 };
     (
         input.map(|tokens| tokens * scale),
         output.map(|tokens| tokens * scale),
@@ -379,21 +404,6 @@ const fn is_of_a_batch(wanted: Wanted) -> bool {
             | Wanted::RequestThroughput
             | Wanted::OutputThroughput
     )
-}
-
-/// Sweeps of one harness draw lengths from a range below the nominal ones; they are told by their
-/// serving mode together with a stated data-parallel size.
-fn is_random_range(question: &Question) -> bool {
-    let grid = matches!(
-        (
-            question.input.map(|v| v as u64),
-            question.output.map(|v| v as u64)
-        ),
-        (Some(1024), Some(1024 | 8192)) | (Some(8192), Some(1024))
-    );
-    question.extra("mode").is_some()
-        && grid
-        && (question.data.is_some() || question.extra("mode") == Some("disagg"))
 }
 
 /// The fewest tensor-parallel ranks that leave the cache a third of the memory, and as many
@@ -435,6 +445,36 @@ fn capacity(setup: &Setup<'_>, input: f64, output: f64) -> f64 {
     libm::floor(plan.served_sequences(held)).clamp(1.0, limit)
 }
 
+/// The share of memory that published launch scripts let an engine use at most.
+const LARGEST_FRACTION: f64 = 0.95;
+
+/// A published sweep that does not say with which share of memory it was launched was launched with
+/// one that holds its load, as far as such a share is in use.
+fn enlarge(question: &Question, reading: &mut Reading<'_>) {
+    let stated = ["gpu_memory_utilization", "mem_fraction_static", "script"];
+    let Load::InFlight(requests) = reading.load else {
+        return;
+    };
+    let layout = reading.setup.layout;
+    let groups = f64::from(layout.attention_data.max(1)) * f64::from(layout.replicas.max(1));
+    if reading.capacity * groups >= requests
+        || stated.iter().any(|key| question.extra(key).is_some())
+    {
+        return;
+    }
+    let mut larger = reading.setup.clone();
+    larger.settings.memory_fraction = LARGEST_FRACTION;
+    let (input, output) = (reading.input.unwrap_or(0.0), reading.output.unwrap_or(0.0));
+    let capacity = capacity(&larger, input, output);
+    if capacity > reading.capacity {
+        reading.notes.push(format!(
+            "the load needs a larger share of memory than the engine's own: {LARGEST_FRACTION} is taken"
+        ));
+        reading.capacity = capacity;
+        reading.setup = larger;
+    }
+}
+
 /// Whether lengths are means over real prompts: no whole numbers.
 fn is_of_prompts(question: &Question) -> bool {
     let broken = |tokens: Option<f64>| tokens.is_some_and(|t| (t - libm::round(t)).abs() > 1e-9);
@@ -451,7 +491,7 @@ fn requests(question: &Question, load: &Load) -> Option<f64> {
         return (count >= 1.0).then_some(count);
     }
     match load {
-        Load::InFlight(in_flight) if is_random_range(question) => Some(SWEEP_ROUNDS * in_flight),
+        Load::InFlight(in_flight) if is_of_sweep(question) => Some(SWEEP_ROUNDS * in_flight),
         _ => None,
     }
 }
@@ -495,56 +535,4 @@ fn wanted(question: &Question) -> Result<Wanted, Refusal> {
             )));
         }
     })
-}
-
-/// Splits a disaggregated row into its pools.
-fn disaggregate(question: &Question, reading: &mut Reading<'_>) {
-    let number = |key: String| question.extra(&key).and_then(|v| v.parse::<f64>().ok());
-    let pool = |side: &str| -> (Layout, f64, Option<f64>) {
-        let get = |name: &str| number(format!("{side}_{name}")).unwrap_or(1.0) as u32;
-        let (mut tensor, data) = (get("tp_size").max(1), get("attention_dp_size").max(1));
-        let (expert_tensor, expert) = (get("moe_tp_size").max(1), get("moe_ep_size").max(1));
-        // With data-parallel attention the tensor size names the same ranks again.
-        if data > 1 && tensor == data {
-            tensor = 1;
-        }
-        let stage = (tensor * data).max(1);
-        let layout = Layout {
-            tensor,
-            pipeline: get("pp_size").max(1),
-            attention_data: data,
-            expert: if expert_tensor * expert <= stage {
-                expert
-            } else {
-                expert.min(stage)
-            },
-            ..Layout::SINGLE
-        };
-        (
-            layout,
-            f64::from(get("num_workers").max(1)),
-            number(format!("{side}_batch_size")),
-        )
-    };
-    let (decode, decode_workers, decode_batch) = pool("decode");
-    let (prefill, workers, batch) = pool("prefill");
-    let mut setup = reading.setup.clone();
-    setup.layout = prefill;
-    setup.settings = settings(question, &setup.engine, &setup.device, setup.layout);
-    reading.prefill = Some(Pool {
-        shape: Arc::new(StepShape::new(&setup)),
-        setup,
-        workers,
-        batch,
-    });
-    reading.setup.layout = Layout {
-        replicas: decode_workers as u32,
-        ..decode
-    };
-    let setup = &mut reading.setup;
-    setup.settings = settings(question, &setup.engine, &setup.device, setup.layout);
-    let _ = decode_batch;
-    reading
-        .notes
-        .push("prefill and decode run apart".to_string());
 }

@@ -6,11 +6,13 @@
 //! the same constants, bit by bit.
 
 mod left_out;
+mod pairs;
 mod sample;
 mod slopes;
 pub(crate) mod solve;
 
 pub use left_out::Slopes;
+pub use pairs::contradictory;
 pub use sample::{LeaveOut, Sample, family, rows};
 
 use crate::constants::Constants;
@@ -25,6 +27,8 @@ pub struct Row {
     pub generation: Option<usize>,
     /// Index of its engine profile, if it has one.
     pub profile: Option<usize>,
+    /// Index of what was measured together with it, if it has corrections.
+    pub joint: Option<usize>,
     /// How much it counts.
     pub weight: f64,
     /// Logarithm of the measured value.

@@ -219,13 +219,15 @@ pub fn rows(samples: &[Sample<'_>], constants: &Constants) -> Vec<Row> {
         .enumerate()
         .map(|(at, sample)| {
             let setup = &sample.reading.setup;
-            let place = constants.place(&setup.silicon(), &setup.profile);
+            let joint = sample.cell().joint();
+            let place = constants.place_in(&setup.silicon(), &setup.profile, &joint);
             let own = importance(sample.class()) * likeness(sample);
             let shared = repeats[identities[at].as_str()]
                 * libm::pow(sizes[clusters[at].as_str()], CLUSTER_POWER);
             Row {
                 generation: place.generation,
                 profile: place.profile,
+                joint: place.joint,
                 weight: ROW_PRECISION * own / shared,
                 target: libm::log(sample.measured),
             }

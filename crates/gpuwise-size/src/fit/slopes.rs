@@ -10,6 +10,7 @@ pub(super) enum Freedom {
     Base(usize),
     Generation(usize, usize),
     Profile(usize, usize),
+    Joint(usize, usize),
 }
 
 pub(super) fn freedoms(constants: &Constants, rows: &[Row]) -> Vec<Freedom> {
@@ -22,6 +23,9 @@ pub(super) fn freedoms(constants: &Constants, rows: &[Row]) -> Vec<Freedom> {
     let profiles: Vec<usize> = (0..constants.profiles.len())
         .filter(|p| seen_profile(*p))
         .collect();
+    let joints: Vec<usize> = (0..constants.joints.len())
+        .filter(|j| rows.iter().any(|row| row.joint == Some(*j)))
+        .collect();
     for (at, info) in PARAMETERS.iter().enumerate() {
         if info.spread > 0.0 {
             out.push(Freedom::Base(at));
@@ -31,6 +35,9 @@ pub(super) fn freedoms(constants: &Constants, rows: &[Row]) -> Vec<Freedom> {
         }
         if info.engine_spread > 0.0 {
             out.extend(profiles.iter().map(|p| Freedom::Profile(at, *p)));
+        }
+        if info.joint_spread() > 0.0 {
+            out.extend(joints.iter().map(|j| Freedom::Joint(at, *j)));
         }
     }
     out
@@ -48,6 +55,7 @@ fn prior(constants: &Constants, freedom: Freedom, scales: &[f64]) -> (f64, f64) 
             scales.get(g).unwrap_or(&1.0) * PARAMETERS[at].generation_spread,
         ),
         Freedom::Profile(at, p) => (constants.by_profile[at][p], PARAMETERS[at].engine_spread),
+        Freedom::Joint(at, j) => (constants.by_joint[at][j], PARAMETERS[at].joint_spread()),
     };
     (value / spread, 1.0 / spread)
 }
@@ -61,6 +69,7 @@ pub(super) fn moved(constants: &Constants, freedoms: &[Freedom], step: &[f64]) -
             Freedom::Base(at) => out.base[at] += delta,
             Freedom::Generation(at, g) => out.by_generation[at][g] += delta,
             Freedom::Profile(at, p) => out.by_profile[at][p] += delta,
+            Freedom::Joint(at, j) => out.by_joint[at][j] += delta,
         }
     }
     out
@@ -77,6 +86,7 @@ pub(super) fn touched_rows(freedom: Freedom, rows: &[Row]) -> Vec<usize> {
         Freedom::Base(_) => true,
         Freedom::Generation(_, generation) => row.generation == Some(generation),
         Freedom::Profile(_, profile) => row.profile == Some(profile),
+        Freedom::Joint(_, joint) => row.joint == Some(joint),
     };
     (0..rows.len()).filter(|at| here(&rows[*at])).collect()
 }
@@ -187,6 +197,7 @@ pub(super) fn at_prior(constants: &mut Constants, freedom: Freedom) {
         Freedom::Base(at) => constants.base[at] = libm::log(PARAMETERS[at].default),
         Freedom::Generation(at, g) => constants.by_generation[at][g] = 0.0,
         Freedom::Profile(at, p) => constants.by_profile[at][p] = 0.0,
+        Freedom::Joint(at, j) => constants.by_joint[at][j] = 0.0,
     }
 }
 

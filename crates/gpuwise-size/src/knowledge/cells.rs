@@ -168,6 +168,18 @@ impl Cell {
         }
     }
 
+    /// Under what corrections of steps are kept: engine profile, silicon, architecture and precision,
+    /// whatever the load.
+    pub fn joint(&self) -> String {
+        format!(
+            "{} {} {} {}",
+            self.profile,
+            self.silicon,
+            self.architecture.key(),
+            self.weights
+        )
+    }
+
     fn title(&self) -> &'static str {
         EngineKind::ALL
             .into_iter()

@@ -79,6 +79,27 @@ impl Apart<'_> {
         }
     }
 
+    /// Means over a run of so many rounds, the first of which starts with all requests at once.
+    pub fn run_of(&self, requests: f64, rounds: f64) -> Latency {
+        let steady = self.in_flight(requests);
+        let share = 1.0 / rounds.max(1.0);
+        let first = self.start(requests).max(steady.ttft);
+        Latency {
+            ttft: first * share + steady.ttft * (1.0 - share),
+            ..steady
+        }
+    }
+
+    /// Mean seconds to first token where so many requests for each decode group come at once: each
+    /// prefill worker computes its share of the prompts one after the other.
+    fn start(&self, requests: f64) -> f64 {
+        let (input, cached) = (self.lengths.input, self.lengths.cached);
+        let prompts = (requests * self.decode_groups / self.prefill_groups).max(1.0);
+        let all = self.prefill.prefill(prompts, input, cached);
+        let one = self.prefill.prefill(1.0, input, cached).min(all);
+        self.prefill.fronted(input) + 0.5 * (all + one) + self.transfer
+    }
+
     /// Latencies with so many requests in flight for each decode group.
     pub fn in_flight(&self, requests: f64) -> Latency {
         let answer = self.lengths.after_first();

@@ -2,7 +2,7 @@
 
 use super::{
     Cycle, Lengths,
-    flow::{Arrivals, Flow},
+    flow::{Arrivals, Flow, Gather},
 };
 
 /// Requests in flight on one attention group, and their lengths.
@@ -16,9 +16,8 @@ pub struct ClosedLoop {
     pub capacity: f64,
     /// Whether all requests have one length, so that those that start together end together.
     pub one_length: bool,
-    /// Whether it is a sweep of InferenceX, whose launch scripts set intervals at which engines take
-    /// requests and stream tokens.
-    pub sweep: bool,
+    /// How the engine gathers requests before it computes their prompts.
+    pub gather: Gather,
     /// Squared coefficient of variation of answers' lengths, taken as log-normal.
     pub output_variation: f64,
     /// Requests of the whole run, where it is no longer than that: it starts with all at once and
@@ -109,7 +108,7 @@ impl ClosedLoop {
             lengths,
             capacity,
             one_length: false,
-            sweep: false,
+            gather: Gather::NONE,
             output_variation: 0.0,
             requests: None,
         }
@@ -133,6 +132,9 @@ impl ClosedLoop {
     /// Little's law closes the loop: those that decode, and those whose prompts wait or are computed,
     /// are all there are.
     pub(super) fn steady(&self, cycle: &Cycle, crowding: Crowding) -> Latency {
+        if self.one_length && cycle.prefills_first() && self.lengths.after_first() >= 1e-6 {
+            return self.in_step(cycle);
+        }
         let slots = self.slots();
         let life = if self.lengths.after_first() < 1e-6 {
             self.prompts_only(cycle)
@@ -158,6 +160,22 @@ impl ClosedLoop {
             Latency {
                 ttft: life,
                 tpot,
+                running: slots,
+                requests: 0.0,
+            },
+        )
+    }
+
+    /// Requests of one length on an engine that computes prompts before any answer goes on: they start
+    /// to decode together, end together, and so their next prompts come together, round after round.
+    fn in_step(&self, cycle: &Cycle) -> Latency {
+        let slots = self.slots();
+        let round = self.start(cycle, slots);
+        self.waited(
+            round.last.max(slots * cycle.least(&self.lengths).work),
+            Latency {
+                ttft: round.ttft,
+                tpot: round.tpot,
                 running: slots,
                 requests: 0.0,
             },
@@ -204,7 +222,7 @@ impl ClosedLoop {
         let arrivals = if self.one_length {
             Arrivals::Together(slots)
         } else {
-            Arrivals::Random(crowding.spread())
+            Arrivals::Gathered(crowding.spread(), self.gather)
         };
         let front = cycle.fronted(self.lengths.input);
         let excess = |decodes: f64| {
@@ -217,7 +235,7 @@ impl ClosedLoop {
                 queue
             };
             let first = front
-                + cycle.admission(&flow, decodes, self.sweep) * others
+                + cycle.admission(&flow, decodes) * others
                 + (queue + crowd)
                 + flow.lump.service();
             // While one request lives the prompts of all are computed once, and its own answer.

@@ -15,9 +15,43 @@ pub(crate) enum Arrivals {
     /// At random, over this share of the time (1: all of it; less where requests that started
     /// together still end together).
     Random(f64),
+    /// The same, and the engine gathers them before it computes them.
+    Gathered(f64, Gather),
     /// So many at once, as they always did: all requests have one length.
     Together(f64),
 }
+
+/// How an engine gathers requests before it computes their prompts.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Gather {
+    /// Steps for which it does at most (1: it does not).
+    pub steps: f64,
+    /// Whether ranks of data-parallel attention then compute prompts in the same step, which they do
+    /// as soon as all have one.
+    pub balanced: bool,
+}
+
+impl Gather {
+    /// Whoever is there when a step begins is in it.
+    pub const NONE: Self = Self {
+        steps: 1.0,
+        balanced: false,
+    };
+
+    /// Steps for which it gathers where a step meets so many prompts of each of these groups: until
+    /// the last of them has one, the expected largest of exponential times, which is the sum of
+    /// 1, 1/2, 1/3 … of their mean.
+    fn lasts(self, prompts: f64, groups: u32) -> f64 {
+        if !self.balanced {
+            return self.steps;
+        }
+        let all: f64 = (1..=groups.min(MANY_GROUPS)).map(|k| 1.0 / f64::from(k)).sum();
+        (all / prompts.max(1e-9)).clamp(1.0, self.steps.max(1.0))
+    }
+}
+
+/// Groups beyond which the sum hardly grows.
+const MANY_GROUPS: u32 = 1024;
 
 /// A group's steady state.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -38,6 +72,8 @@ pub(crate) struct Flow {
     pub(crate) busy: f64,
     /// Seconds of a step that computes all the prompt tokens that it can.
     pub(crate) full: f64,
+    /// Steps for which requests are gathered.
+    pub(crate) gathered: f64,
 }
 
 impl Cycle {
@@ -55,11 +91,16 @@ impl Cycle {
         // Every sequence ends after so many steps, and a prompt takes its place.
         let prompts = decodes * tokens_per_step / answer;
         let decode = self.decode_step(1.0 + others * decodes, lengths.context(), Peers::Alike);
-        let together = match arrivals {
-            Arrivals::Random(spread) => arriving(prompts / spread),
-            Arrivals::Together(requests) => requests,
+        let (together, gathered, balanced) = match arrivals {
+            Arrivals::Random(spread) => (arriving(prompts / spread), 1.0, false),
+            Arrivals::Gathered(spread, gather) => {
+                let steps = gather.lasts(prompts, self.steps.attention_groups());
+                (arriving(prompts * steps / spread), steps, gather.balanced)
+            }
+            Arrivals::Together(requests) => (requests, 1.0, false),
         };
         let lump = self.lump(lengths, together, others * decodes);
+        let lump = if balanced { lump.balanced() } else { lump };
         let step = decode + lump.adds(others * prompts);
         let tpot = step / tokens_per_step;
         let rate = decodes / (answer * tpot);
@@ -80,6 +121,7 @@ impl Cycle {
             prompts,
             busy: rate / most * full,
             full,
+            gathered,
         }
     }
 }
@@ -125,9 +167,9 @@ impl Flow {
 
 impl Cycle {
     /// Seconds until the steps end that are under way or planned when a request arrives, where so many
-    /// others decode; in a sweep also the intervals of its launch script.
-    pub(crate) fn admission(&self, flow: &Flow, decodes: f64, sweep: bool) -> f64 {
-        let steps = self.admit + if sweep { self.sweep } else { 0.0 };
+    /// others decode; on average half of those for which requests are gathered come after it.
+    pub(crate) fn admission(&self, flow: &Flow, decodes: f64) -> f64 {
+        let steps = self.admit + 0.5 * (flow.gathered - 1.0);
         steps * flow.step * decodes / (decodes + 1.0)
     }
 }

@@ -46,6 +46,16 @@ impl Lump {
         (any, self.alone)
     }
 
+    /// The same where all groups compute theirs in the same steps.
+    pub(crate) fn balanced(self) -> Self {
+        Self {
+            alone: self.alone + self.shared * (self.groups - 1.0),
+            shared: 0.0,
+            groups: 1.0,
+            ..self
+        }
+    }
+
     /// Seconds from the first of a prompt's lumps to the end of its last.
     pub(crate) fn service(&self) -> f64 {
         self.step * self.for_each.max(1.0)

@@ -13,6 +13,7 @@ mod stat;
 pub use apart::Apart;
 pub use closed::{ClosedLoop, Latency};
 pub use least::Least;
+pub use flow::Gather;
 pub(crate) use open::normal_quantile;
 pub use open::{OpenLoop, Quantiles};
 pub use stat::StaticBatch;
@@ -81,8 +82,8 @@ pub struct Cycle {
     front_token: f64,
     /// Steps that a new request waits for where others decode.
     admit: f64,
-    /// The same beyond it in sweeps, by the intervals that their launch scripts set.
-    sweep: f64,
+    /// Rounds of a published sweep whose harness does not say.
+    rounds: f64,
     /// Over which share of a cycle requests end that started together, one round after.
     scatter: f64,
     mixed: f64,
@@ -115,7 +116,7 @@ impl Cycle {
             front: get(P::FrontEnd) * 1e-3,
             front_token: get(P::FrontToken) * 1e-6,
             admit: get(P::AdmitSteps),
-            sweep: get(P::SweepSteps),
+            rounds: get(P::Rounds).max(1.0),
             scatter: get(P::Scatter).min(1.0),
             mixed: get(P::MixedFactor),
             tokens_per_step,
@@ -215,6 +216,11 @@ impl Cycle {
     /// Seconds that a request with so many prompt tokens spends outside of queues and steps.
     pub fn fronted(&self, tokens: f64) -> f64 {
         self.front + self.front_token * tokens
+    }
+
+    /// Requests of a published sweep over those in flight, where its harness does not say.
+    pub(crate) fn rounds(&self) -> f64 {
+        self.rounds
     }
 
     /// Whether prompts have steps of their own, before any answer goes on.

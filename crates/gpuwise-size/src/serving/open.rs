@@ -158,7 +158,7 @@ impl OpenLoop {
         let behind = flow.behind(queue + flow.lump.service(), self.lengths.after_first());
         // Waiting for other prompts is as good as exponential; steps under way have an end.
         let wait = queue + grown;
-        let admission = cycle.admission(&flow, decodes, false);
+        let admission = cycle.admission(&flow, decodes);
         Quantiles {
             mean: Latency {
                 ttft: front + flow.lump.service() + admission + wait,

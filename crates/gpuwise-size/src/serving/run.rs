@@ -6,14 +6,14 @@ use crate::speed::Peers;
 
 /// The first requests of a run, which all arrive at once.
 #[derive(Debug, Clone, Copy)]
-struct Start {
+pub(super) struct Start {
     /// Mean seconds to first token.
-    ttft: f64,
+    pub(super) ttft: f64,
     /// Mean seconds to the last token.
     whole: f64,
     /// Seconds until the last of them ends.
-    last: f64,
-    tpot: f64,
+    pub(super) last: f64,
+    pub(super) tpot: f64,
 }
 
 impl ClosedLoop {
@@ -59,7 +59,7 @@ impl ClosedLoop {
         }
     }
 
-    fn start(&self, cycle: &Cycle, requests: f64) -> Start {
+    pub(super) fn start(&self, cycle: &Cycle, requests: f64) -> Start {
         let lengths = &self.lengths;
         let (tokens_per_step, _) = cycle.yields();
         let lump = cycle.lump(lengths, requests, 0.5 * (requests - 1.0));

@@ -131,7 +131,7 @@ impl StepModel {
     /// A setup's operators with the constants of its generation and engine profile.
     pub fn new(setup: &Setup<'_>, shape: Arc<StepShape>, constants: &Constants) -> Self {
         let kind = setup.engine.kind;
-        let place = constants.place(&setup.silicon(), &setup.profile);
+        let place = constants.place_in(&setup.silicon(), &setup.profile, &shape.joint);
         let rates = Rates::new(setup, constants, place);
         let layout = setup.layout;
         let measured = shape.measured(setup, constants);

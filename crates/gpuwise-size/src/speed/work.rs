@@ -2,10 +2,11 @@
 
 use super::measured::Kept;
 use crate::{
+    knowledge::{Cell, Regime},
     setup::Setup,
     shard::{piece_share, shard},
 };
-use alloc::vec::Vec;
+use alloc::{string::String, vec::Vec};
 use gpuwise_domain::{
     model::{FeedForward, LayerRun, Mixer, Role, Tensor, Window},
     precision::{Compute, WeightFormat},
@@ -97,6 +98,8 @@ pub(super) struct ExpertWork {
 pub struct StepShape {
     pub(super) layers: Vec<LayerWork>,
     pub(super) head: Option<Matmul>,
+    /// Under what corrections of its steps are kept.
+    pub(super) joint: String,
     /// Curves of measured operators, once they were asked for.
     pub(super) kept: Kept,
 }
@@ -112,6 +115,7 @@ impl StepShape {
                 .map(|run| layer_work(run, setup))
                 .collect(),
             head: head_work(setup),
+            joint: Cell::of(setup, Regime::Served).joint(),
             kept: Kept::default(),
         }
     }

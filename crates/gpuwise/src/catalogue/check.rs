@@ -310,6 +310,7 @@ fn rows(kind: Kind, file: &str, text: &str) -> Result<(), CatalogueError> {
         Kind::Offers => read::read_offers(file, text).map(drop),
         Kind::Quality => read::read_quality(file, text).map(drop),
         Kind::Benchmarks => read::read_benchmarks(file, text).map(drop),
+        Kind::Recipes => read::read_recipes(file, text).map(drop),
         Kind::SizeClasses => read::read_size_classes(file, text).map(drop),
         Kind::MediaBenchmarks => read::read_media_benchmarks(file, text).map(drop),
         Kind::Training => read::read_training_facts(file, text).map(drop),

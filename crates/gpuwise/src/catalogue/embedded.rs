@@ -20,6 +20,7 @@ files! {
     Offers "offers.csv",
     Quality "quality.csv",
     Benchmarks "benchmarks.csv",
+    Recipes "recipes.csv",
     SizeClasses "size_classes.csv",
     MediaBenchmarks "media_benchmarks.csv",
     Training "training.toml",

@@ -107,6 +107,7 @@ pub(crate) enum Kind {
     Offers,
     Quality,
     Benchmarks,
+    Recipes,
     SizeClasses,
     MediaBenchmarks,
     Networks,
@@ -137,6 +138,7 @@ impl Kind {
             "csv" if starts("offers") || starts("prices") => Some(Self::Offers),
             "csv" if starts("quality") => Some(Self::Quality),
             "csv" if starts("benchmarks") => Some(Self::Benchmarks),
+            "csv" if starts("recipes") => Some(Self::Recipes),
             "csv" if starts("size_classes") => Some(Self::SizeClasses),
             "csv" if starts("media_benchmarks") => Some(Self::MediaBenchmarks),
             _ => None,
@@ -260,7 +262,7 @@ pub(crate) fn files_of(place: &Path) -> anyhow::Result<Vec<PathBuf>> {
 
 fn unknown_kind(file: &Path) -> Problem {
     Problem::new(format!("{}: its name does not say which catalogue file it is", file.display())).hint(
-        "names begin with gpus (.toml), mig_profiles, hosts, collectives, offers, quality, benchmarks or size_classes (.csv), or end in .json for models (networks*.json for networks that are run whole)",
+        "names begin with gpus (.toml), mig_profiles, hosts, collectives, offers, quality, benchmarks, recipes or size_classes (.csv), or end in .json for models (networks*.json for networks that are run whole)",
     )
 }
 
@@ -299,6 +301,7 @@ fn add(loaded: &mut Loaded, kind: Kind, file: &str, text: &str) -> Result<(), Ca
             read::read_benchmarks(file, text)?,
             merge::same_benchmark,
         ),
+        Kind::Recipes => catalogue.recipes.extend(read::read_recipes(file, text)?),
         Kind::SizeClasses => merge::over(
             &mut loaded.size_classes,
             read::read_size_classes(file, text)?,

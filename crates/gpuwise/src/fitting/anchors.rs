@@ -26,6 +26,7 @@ impl Anchor<'_> {
         Row {
             generation: place.generation,
             profile: place.profile,
+            joint: None,
             weight: WEIGHT,
             target: self.measured.ln(),
         }

@@ -35,6 +35,8 @@ pub(crate) struct ConstantSet {
     pub(crate) freedoms: u64,
     pub(crate) generations: Vec<String>,
     pub(crate) profiles: Vec<String>,
+    #[serde(default)]
+    pub(crate) joints: Vec<String>,
     /// Tables that the rows come from, with their number.
     pub(crate) sources: BTreeMap<String, u64>,
     pub(crate) constant: Vec<ConstantRow>,
@@ -57,6 +59,8 @@ pub(crate) struct ConstantRow {
     pub(crate) by_generation: BTreeMap<String, f64>,
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub(crate) by_profile: BTreeMap<String, f64>,
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub(crate) by_joint: BTreeMap<String, f64>,
 }
 
 /// What was measured of a GPU under an engine profile.
@@ -147,7 +151,8 @@ fn constants_of(file: &str, set: &ConstantSet) -> anyhow::Result<Constants> {
     let names = |list: &'_ [String]| -> Vec<String> { list.to_vec() };
     let (generations, profiles) = (names(&set.generations), names(&set.profiles));
     let as_str = |list: &[String]| -> Vec<&'static str> { list.iter().map(|_| "").collect() };
-    let mut constants = Constants::prior(&as_str(&generations), &as_str(&profiles));
+    let mut constants = Constants::prior(&as_str(&generations), &as_str(&profiles))
+        .with_joints(set.joints.clone());
     for (at, info) in PARAMETERS.iter().enumerate() {
         let Some(row) = set.constant.iter().find(|row| row.key == info.key) else {
             if info.is_local() && set.name != "local" {
@@ -168,6 +173,11 @@ fn constants_of(file: &str, set: &ConstantSet) -> anyhow::Result<Constants> {
         for (index, profile) in profiles.iter().enumerate() {
             if let Some(factor) = row.by_profile.get(profile) {
                 constants.by_profile[at][index] = logarithm(file, &row.key, *factor)?;
+            }
+        }
+        for (index, joint) in set.joints.iter().enumerate() {
+            if let Some(factor) = row.by_joint.get(joint) {
+                constants.by_joint[at][index] = logarithm(file, &row.key, *factor)?;
             }
         }
     }
@@ -288,6 +298,7 @@ pub(crate) fn constant_rows(constants: &Constants, set: &str) -> Vec<ConstantRow
             unit: info.unit.into(),
             by_generation: factors(&constants.generations, &constants.by_generation[at]),
             by_profile: factors(&constants.profiles, &constants.by_profile[at]),
+            by_joint: factors(&constants.joints, &constants.by_joint[at]),
         })
         .collect()
 }

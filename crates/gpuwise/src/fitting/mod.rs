@@ -23,7 +23,7 @@ use gpuwise_size::{
     fit::{self, Effort, Row, Sample},
     micro,
 };
-use std::borrow::Cow;
+use std::{borrow::Cow, collections::BTreeSet};
 
 /// Steps of a fit from the priors.
 const STEPS: usize = 16;
@@ -73,10 +73,13 @@ impl Material<'_> {
         profiles.sort_unstable();
         profiles.dedup();
         let generations: Vec<&str> = generations.iter().map(AsRef::as_ref).collect();
+        let joints = self.samples.iter().map(|sample| sample.cell().joint());
+        let joints: BTreeSet<String> = joints.collect();
+        let joints = joints.into_iter().collect();
         Constants {
             // Their form is checked where the constants that the binary carries are read.
             operators: measured().ok(),
-            ..Constants::prior(&generations, &profiles)
+            ..Constants::prior(&generations, &profiles).with_joints(joints)
         }
     }
 

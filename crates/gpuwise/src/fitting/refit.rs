@@ -17,7 +17,7 @@ use gpuwise_domain::{engine::EngineKind, estimate::Basis};
 use gpuwise_size::{
     answer::read,
     constants::Constants,
-    fit::{LeaveOut, Sample, freedom_count},
+    fit::{LeaveOut, Sample, contradictory, freedom_count},
     knowledge::{Knowledge, MetricClass},
 };
 use std::{collections::BTreeMap, path::PathBuf};
@@ -114,7 +114,18 @@ fn samples<'a>(
         samples.push(sample);
         places.push(at);
     }
-    (samples, places)
+    consistent(samples, places)
+}
+
+/// Without runs whose rows contradict each other.
+fn consistent<'a>(
+    samples: Vec<Sample<'a>>,
+    places: Vec<usize>,
+) -> (Vec<Sample<'a>>, Vec<usize>) {
+    let aside = contradictory(&samples, &Constants::prior(&[], &[]));
+    let kept = samples.into_iter().zip(places).zip(aside);
+    kept.filter_map(|(row, aside)| (!aside).then_some(row))
+        .unzip()
 }
 
 fn anchors<'a>(files: &[PathBuf], loaded: &'a Loaded) -> anyhow::Result<Vec<Anchor<'a>>> {
@@ -247,6 +258,7 @@ fn set(name: &str, material: &Material<'_>) -> ConstantSet {
         freedoms: freedom_count(&full, &material.rows(&full)) as u64,
         generations: full.generations.clone(),
         profiles: full.profiles.clone(),
+        joints: full.joints.clone(),
         sources,
         constant: constant_rows(&full, name),
         cell: cell_rows(&folds.cells()),

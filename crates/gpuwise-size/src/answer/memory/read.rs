@@ -22,6 +22,7 @@ use gpuwise_domain::{
     model::{Architecture, Mixer, Window},
     precision::CacheFormat,
     question::Question,
+    recipe::RecipeSettings,
 };
 
 const GIB: f64 = 1073741824.0;
@@ -144,12 +145,13 @@ pub(super) fn read<'a>(
     let gpus = question.gpus.unwrap_or(1);
     let weights = weights(question, architecture, &mut notes);
     let layout = read_layout.layout.unwrap_or(Layout::tensor(gpus));
+    let none = RecipeSettings::default();
     let mut setup = Setup {
         architecture,
         device,
         cache: cache_format(question, architecture, &weights, &engine),
         weights,
-        settings: settings(question, &engine, &device, layout),
+        settings: settings(question, &engine, &device, layout, &none),
         profile: profile_of(&engine, device.gpu, question),
         layout,
         engine,
@@ -173,7 +175,7 @@ pub(super) fn read<'a>(
         };
     } else if read_layout.layout.is_none() && gpus > 1 {
         setup.layout = smallest_layout(&setup, gpus);
-        let own = settings(question, &setup.engine, &setup.device, setup.layout);
+        let own = settings(question, &setup.engine, &setup.device, setup.layout, &none);
         if setup.engine.kind == EngineKind::Sglang {
             setup.settings.memory_fraction = own.memory_fraction;
         }
