@@ -101,7 +101,7 @@ parameters! {
     SweptSpeculation = "swept_speculation", 1.6, 0.15, 0.0, 0.0, "tokens", "tokens a step in sweeps of releases whose recipes draft with a model's prediction layers";
     ExpertWeightOnly = "expert_weight_only", 0.85, 0.15, 0.08, 0.12, "factor", "memory rate of experts that are dequantized before multiplying";
     Stream = "stream", 10.0, 0.4, 0.08, 0.06, "passes", "passes over the activations per layer by norms, rotary and activation kernels";
-    Launch = "launch", 6.0, 0.6, 0.0, 0.4, "µs", "time that one kernel launch costs the host outside of CUDA graphs";
+    Launch = "launch", 20.0, 0.6, 0.0, 0.4, "µs", "time that one kernel launch costs the host outside of CUDA graphs";
     StepBase = "step_base", 500.0, 0.5, 0.0, 0.3, "µs", "time of a step that is neither kernels nor bytes: scheduling, sampling";
     StepSequence = "step_sequence", 8.0, 0.5, 0.0, 0.3, "µs", "the same, per sequence in the batch";
     ReduceLatency = "reduce_latency", 7.0, 0.3, 0.12, 0.12, "µs", "latency of a small all-reduce over two ranks on a switched link";

@@ -34,6 +34,7 @@ mod mig;
 mod models;
 mod peaks;
 mod pickle;
+mod recipes;
 mod reliability;
 mod results;
 mod safetensors;

@@ -6,7 +6,7 @@
 //! every number that may move. Residuals are always the true model's.
 
 use super::{
-    Effort, Row,
+    Effort, Moving, Row,
     slopes::{
         Freedom, at_prior, by_row, freedoms, jacobian, moved, step, total_cost, touched_rows,
     },
@@ -33,10 +33,11 @@ impl Slopes {
     pub fn at(
         constants: &Constants,
         rows: &[Row],
+        moving: Moving,
         predict: &dyn Fn(&Constants, &[usize]) -> Vec<f64>,
     ) -> Self {
         let all: Vec<usize> = (0..rows.len()).collect();
-        let freedoms = freedoms(constants, rows);
+        let freedoms = freedoms(constants, rows, moving);
         let touched: Vec<Vec<usize>> = freedoms
             .iter()
             .map(|freedom| touched_rows(*freedom, rows))

@@ -35,9 +35,22 @@ pub struct Row {
     pub target: f64,
 }
 
+/// Which numbers of the constants a fit moves. Base values and corrections by generation and profile
+/// are fitted first, so that they say what carries over; corrections of what was measured together
+/// then take what they leave.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Moving {
+    /// Base values, and corrections by generation and by profile.
+    Shared,
+    /// Corrections of what was measured together.
+    Joints,
+}
+
 /// How long and how hard to fit.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Effort<'a> {
+    /// Which numbers move.
+    pub moving: Moving,
     /// Steps at most.
     pub steps: usize,
     /// Residual (in logarithm) beyond which a row counts linearly.
@@ -57,7 +70,7 @@ pub fn fit(
     effort: Effort<'_>,
     predict: &dyn Fn(&Constants, &[usize]) -> Vec<f64>,
 ) -> Constants {
-    let freedoms = freedoms(start, rows);
+    let freedoms = freedoms(start, rows, effort.moving);
     let all: Vec<usize> = (0..rows.len()).collect();
     let mut constants = start.clone();
     let mut predicted = predict(&constants, &all);
@@ -106,5 +119,5 @@ pub fn fit(
 
 /// How many numbers may move: base values and corrections that rows can tell.
 pub fn freedom_count(start: &Constants, rows: &[Row]) -> usize {
-    freedoms(start, rows).len()
+    freedoms(start, rows, Moving::Shared).len() + freedoms(start, rows, Moving::Joints).len()
 }

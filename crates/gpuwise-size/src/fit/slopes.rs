@@ -1,6 +1,6 @@
 //! How predictions move with each number that may move, and the normal equations of a step.
 
-use super::{Effort, Row, solve_symmetric};
+use super::{Effort, Moving, Row, solve_symmetric};
 use crate::constants::{Constants, PARAMETERS};
 use alloc::{vec, vec::Vec};
 
@@ -13,7 +13,24 @@ pub(super) enum Freedom {
     Joint(usize, usize),
 }
 
-pub(super) fn freedoms(constants: &Constants, rows: &[Row]) -> Vec<Freedom> {
+pub(super) fn freedoms(constants: &Constants, rows: &[Row], moving: Moving) -> Vec<Freedom> {
+    match moving {
+        Moving::Shared => shared(constants, rows),
+        Moving::Joints => joints(constants, rows),
+    }
+}
+
+fn joints(constants: &Constants, rows: &[Row]) -> Vec<Freedom> {
+    let seen: Vec<usize> = (0..constants.joints.len())
+        .filter(|j| rows.iter().any(|row| row.joint == Some(*j)))
+        .collect();
+    let corrected = (0..PARAMETERS.len()).filter(|at| PARAMETERS[*at].joint_spread() > 0.0);
+    corrected
+        .flat_map(|at| seen.iter().map(move |j| Freedom::Joint(at, *j)))
+        .collect()
+}
+
+fn shared(constants: &Constants, rows: &[Row]) -> Vec<Freedom> {
     let mut out = Vec::new();
     let seen_generation = |g: usize| rows.iter().any(|row| row.generation == Some(g));
     let seen_profile = |p: usize| rows.iter().any(|row| row.profile == Some(p));
@@ -22,9 +39,6 @@ pub(super) fn freedoms(constants: &Constants, rows: &[Row]) -> Vec<Freedom> {
         .collect();
     let profiles: Vec<usize> = (0..constants.profiles.len())
         .filter(|p| seen_profile(*p))
-        .collect();
-    let joints: Vec<usize> = (0..constants.joints.len())
-        .filter(|j| rows.iter().any(|row| row.joint == Some(*j)))
         .collect();
     for (at, info) in PARAMETERS.iter().enumerate() {
         if info.spread > 0.0 {
@@ -35,9 +49,6 @@ pub(super) fn freedoms(constants: &Constants, rows: &[Row]) -> Vec<Freedom> {
         }
         if info.engine_spread > 0.0 {
             out.extend(profiles.iter().map(|p| Freedom::Profile(at, *p)));
-        }
-        if info.joint_spread() > 0.0 {
-            out.extend(joints.iter().map(|j| Freedom::Joint(at, *j)));
         }
     }
     out
@@ -224,7 +235,7 @@ pub(super) fn total_cost(
                 huber * (residual - 0.5 * huber)
             };
     }
-    for freedom in freedoms(constants, rows) {
+    for freedom in freedoms(constants, rows, effort.moving) {
         let (departure, _) = prior(constants, freedom, effort.generation_scales);
         cost += 0.5 * departure * departure;
     }

@@ -3,6 +3,7 @@
 use gpuwise_domain::{catalogue::Catalogue, facts::EngineFacts, model::Architecture};
 use gpuwise_read::catalogue::{
     ModelCatalogue, read_engine_facts, read_gpus, read_mig_profiles, read_offers, read_quality,
+    read_recipes,
 };
 use gpuwise_size::{
     constants::Constants,
@@ -24,6 +25,7 @@ pub(crate) fn catalogue() -> Catalogue {
         mig: read_mig_profiles("mig_profiles.csv", &text("mig_profiles.csv"))
             .expect("MIG profiles"),
         offers: read_offers("offers.csv", &text("offers.csv")).expect("offers"),
+        recipes: read_recipes("recipes.csv", &text("recipes.csv")).expect("recipes"),
         quality: read_quality("quality.csv", &text("quality.csv")).expect("quality"),
         ..Catalogue::default()
     }

@@ -2,7 +2,7 @@
 
 use gpuwise_size::{
     constants::{Constants, Parameter, Place},
-    fit::{Effort, Row, Slopes, fit},
+    fit::{Effort, Moving, Row, Slopes, fit},
 };
 
 /// Bytes to read and kernels to start, on one of two generations under one of two profiles.
@@ -16,6 +16,7 @@ const PROFILES: [&str; 2] = ["slow", "quick"];
 
 fn effort(steps: usize) -> Effort<'static> {
     Effort {
+        moving: Moving::Shared,
         steps,
         huber: 0.3,
         generation_scales: &[1.0, 1.0],
@@ -37,6 +38,7 @@ impl Toy {
             let row = Row {
                 generation: Some((at % 3 == 0).into()),
                 profile: Some((at % 4 == 0).into()),
+                joint: Some((at % 5 == 0).into()),
                 weight: 5.0,
                 target: 0.0,
             };
@@ -62,6 +64,7 @@ impl Toy {
                 let place = Place {
                     generation: self.rows[*at].generation,
                     profile: self.rows[*at].profile,
+                    joint: self.rows[*at].joint.filter(|j| *j < constants.joints.len()),
                 };
                 let (bytes, kernels) = self.work[*at];
                 let time = bytes / constants.get(Parameter::CacheRate, place)
@@ -83,7 +86,7 @@ impl Toy {
     fn farthest(&self, left_out: impl Fn(usize) -> bool) -> f64 {
         let full = self.fitted(&self.rows);
         let predict = |constants: &Constants, indices: &[usize]| self.predict(constants, indices);
-        let slopes = Slopes::at(&full, &self.rows, &predict);
+        let slopes = Slopes::at(&full, &self.rows, Moving::Shared, &predict);
         let fold = slopes.without(&full, &self.rows, &left_out, effort(4), &predict);
         let (left, kept): (Vec<usize>, Vec<usize>) =
             (0..self.rows.len()).partition(|at| left_out(*at));
@@ -146,4 +149,40 @@ fn rows_too_high_and_too_low_by_the_same_factor_pull_alike() {
     };
     let (up, down) = (shifted(0.02), shifted(-0.02));
     assert!((up + down).abs() < 1e-3, "{up} {down}");
+}
+
+#[test]
+fn corrections_of_what_was_measured_together_take_what_the_shared_numbers_leave() {
+    let joints = || vec!["here".to_string(), "there".to_string()];
+    let mut toy = Toy::new();
+    let own = |at: usize| if at % 5 == 0 { 0.2 } else { 0.0 };
+    for (at, row) in toy.rows.iter_mut().enumerate() {
+        row.target += own(at);
+    }
+    let shared = toy.fitted(&toy.rows).with_joints(joints());
+    // In this toy a correction multiplies the whole time.
+    let predict = |constants: &Constants, indices: &[usize]| -> Vec<f64> {
+        let plain = toy.predict(constants, indices);
+        let rows = indices.iter().zip(plain);
+        rows.map(|(at, log)| {
+            let joint = toy.rows[*at].joint.expect("a joint");
+            log + constants.by_joint[Parameter::EraDecode as usize][joint]
+        })
+        .collect()
+    };
+    let moving = Effort {
+        moving: Moving::Joints,
+        ..effort(10)
+    };
+    let fitted = fit(&shared, &toy.rows, moving, &predict);
+    assert_eq!(fitted.base, shared.base);
+    assert_eq!(fitted.by_profile, shared.by_profile);
+    let corrections = &fitted.by_joint[Parameter::EraDecode as usize];
+    let apart = corrections[1] - corrections[0];
+    assert!((0.1..0.25).contains(&apart), "{corrections:?}");
+    // Without its rows a correction is none.
+    let slopes = Slopes::at(&fitted, &toy.rows, Moving::Joints, &predict);
+    let left_out = |at: usize| at % 5 == 0;
+    let without = slopes.without(&fitted, &toy.rows, &left_out, moving, &predict);
+    assert_eq!(without.by_joint[Parameter::EraDecode as usize][1], 0.0);
 }

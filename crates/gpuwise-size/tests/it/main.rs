@@ -20,6 +20,7 @@ mod memory_shapes;
 mod offload;
 mod operators;
 mod planted;
+mod recipes;
 mod replay;
 mod search;
 mod support;

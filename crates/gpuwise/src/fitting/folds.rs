@@ -4,7 +4,7 @@ use super::{Evaluator, Material, effort};
 use gpuwise_domain::estimate::Basis;
 use gpuwise_size::{
     constants::Constants,
-    fit::{LeaveOut, Row, Sample, Slopes},
+    fit::{LeaveOut, Moving, Row, Sample, Slopes},
     knowledge::{Cell, Cells, FittedCell},
 };
 use std::collections::{BTreeMap, BTreeSet};
@@ -33,7 +33,10 @@ pub(crate) struct Folds<'m, 'a> {
     full: &'m Constants,
     rows: Vec<Row>,
     scales: Vec<f64>,
+    /// The constants without corrections of what was measured together.
+    shared: Constants,
     slopes: Slopes,
+    joint_slopes: Slopes,
     cells: Vec<Cell>,
 }
 
@@ -42,14 +45,18 @@ impl<'m, 'a> Folds<'m, 'a> {
     pub(crate) fn new(material: &'m Material<'a>, full: &'m Constants) -> Self {
         let evaluator = Evaluator::new(material);
         let rows = material.rows(full);
-        let slopes = Slopes::at(full, &rows, &|constants, indices| {
-            evaluator.logarithms(constants, indices)
-        });
+        let predict =
+            |constants: &Constants, indices: &[usize]| evaluator.logarithms(constants, indices);
+        let shared = full.clone().with_joints(full.joints.clone());
+        let slopes = Slopes::at(&shared, &rows, Moving::Shared, &predict);
+        let joint_slopes = Slopes::at(full, &rows, Moving::Joints, &predict);
         Self {
             material,
             full,
             scales: material.generation_scales(full),
+            shared,
             slopes,
+            joint_slopes,
             rows,
             cells: material.samples.iter().map(Sample::cell).collect(),
             evaluator,
@@ -105,12 +112,28 @@ impl<'m, 'a> Folds<'m, 'a> {
                 out[samples.len() + at] = gpus.contains(anchor.matmul.device.gpu.name.as_str());
             }
         }
-        self.slopes.without(
-            self.full,
+        let left_out = |at: usize| out[at];
+        let predict = |constants: &Constants, indices: &[usize]| {
+            self.evaluator.logarithms(constants, indices)
+        };
+        let effort = |moving| effort(moving, FOLD_STEPS, &self.scales);
+        let shared = self.slopes.without(
+            &self.shared,
             &self.rows,
-            &|at| out[at],
-            effort(FOLD_STEPS, &self.scales),
-            &|constants, indices| self.evaluator.logarithms(constants, indices),
+            &left_out,
+            effort(Moving::Shared),
+            &predict,
+        );
+        let start = Constants {
+            by_joint: self.full.by_joint.clone(),
+            ..shared
+        };
+        self.joint_slopes.without(
+            &start,
+            &self.rows,
+            &left_out,
+            effort(Moving::Joints),
+            &predict,
         )
     }
 

@@ -20,7 +20,7 @@ use crate::commands::operators::measured;
 use gpuwise_domain::engine::EngineKind;
 use gpuwise_size::{
     constants::Constants,
-    fit::{self, Effort, Row, Sample},
+    fit::{self, Effort, Moving, Row, Sample},
     micro,
 };
 use std::{borrow::Cow, collections::BTreeSet};
@@ -28,13 +28,17 @@ use std::{borrow::Cow, collections::BTreeSet};
 /// Steps of a fit from the priors.
 const STEPS: usize = 16;
 
+/// Steps of the fit of corrections of what was measured together.
+const JOINT_STEPS: usize = 5;
+
 /// How much further generations lie apart for which engines are hardly tuned: those of vendors that
 /// few serve on, and all of them for llama.cpp, whose backends differ.
 const UNTUNED: f64 = 5.0;
 
 /// How hard to fit: outliers as `docs/decisions/0003` says.
-const fn effort(steps: usize, generation_scales: &[f64]) -> Effort<'_> {
+const fn effort(moving: Moving, steps: usize, generation_scales: &[f64]) -> Effort<'_> {
     Effort {
+        moving,
         steps,
         huber: 0.3,
         generation_scales,
@@ -111,12 +115,12 @@ impl Material<'_> {
         let rows = self.rows(&start);
         let evaluator = Evaluator::new(self);
         let scales = self.generation_scales(&start);
-        fit::fit(
-            &start,
-            &rows,
-            effort(STEPS, &scales),
-            &|constants, indices| evaluator.logarithms(constants, indices),
-        )
+        let predict =
+            |constants: &Constants, indices: &[usize]| evaluator.logarithms(constants, indices);
+        let shared = effort(Moving::Shared, STEPS, &scales);
+        let shared = fit::fit(&start, &rows, shared, &predict);
+        let joints = effort(Moving::Joints, JOINT_STEPS, &scales);
+        fit::fit(&shared, &rows, joints, &predict)
     }
 }
 
