@@ -115,6 +115,7 @@ parameters! {
     FrontEnd = "front_end", 10.0, 0.6, 0.0, 0.6, "ms", "time of a request outside of queues and steps: tokenizing, transport, admission";
     FrontToken = "front_token", 1.5, 0.3, 0.0, 0.2, "µs", "the same, per prompt token";
     AdmitSteps = "admit_steps", 1.5, 0.0, 0.0, 0.0, "steps", "steps under way or planned that a new request waits for where others decode: half of one, and one more where the next is planned ahead";
+    HandOver = "hand_over", 50.0, 0.6, 0.0, 0.5, "ms", "time that a request takes from a prefill worker to a decode worker beside the bytes of its cache: routing, set-up, waiting for the cache";
     Rounds = "rounds", 5.0, 0.5, 0.0, 0.5, "rounds", "requests of a published sweep over those in flight, where its harness does not say how many it sends";
     Scatter = "scatter", 0.22, 0.5, 0.0, 0.4, "share", "share of a cycle over which the requests of a run end one round after they started together, at lengths of 0.8 to 1 of the nominal one";
     MixedFactor = "mixed_factor", 1.0, 0.1, 0.0, 0.2, "factor", "cost of prefill inside decode steps over its cost alone";

@@ -28,6 +28,11 @@ pub(super) fn disaggregate(
     reading: &mut Reading<'_>,
 ) {
     let (prefill, decode) = (stated(question, "prefill"), stated(question, "decode"));
+    if let (Load::Unstated, Some(batch)) = (&reading.load, decode.batch) {
+        // What decode workers are said to hold is what is kept in flight.
+        let groups = f64::from(decode.layout.attention_data) * f64::from(decode.count);
+        reading.load = Load::InFlight(batch * groups);
+    }
     split(question, recipe, reading, prefill, decode);
     reading
         .notes

@@ -27,6 +27,19 @@ pub struct Apart<'a> {
 /// Prefill workers are asked for no more than this share of what they compute.
 const BUSIEST: f64 = 0.98;
 
+/// What prompts take of prefill workers at a rate.
+#[derive(Debug, Clone, Copy)]
+struct Prompts {
+    /// Seconds of the step that a prompt is in.
+    service: f64,
+    /// Mean seconds before it.
+    wait: f64,
+    /// Share of the prompts that the workers can compute at most.
+    busy: f64,
+    /// Seconds of a worker for each prompt where steps are full.
+    least: f64,
+}
+
 /// What a rate comes to.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Rated {
@@ -40,12 +53,50 @@ pub(crate) struct Rated {
 }
 
 impl Apart<'_> {
+    /// What prefill workers do at so many requests a second of one attention group.
+    fn prompts(&self, rate: f64) -> Prompts {
+        let (input, cached) = (self.lengths.input, self.lengths.cached);
+        let alone = self.prefill.prefill_alone(input, cached);
+        let most = libm::floor(self.prefill.budget() / input.max(1.0)).max(1.0);
+        let full = self.prefill.prefill(most, input, cached).max(alone);
+        // Those that arrive while a step is under way are computed together in the next.
+        let (met, service) = if most > 1.0 {
+            let further = (full - alone) / (most - 1.0);
+            let met = if rate * further < 1.0 {
+                (rate * (alone - further) / (1.0 - rate * further)).clamp(1.0, most)
+            } else {
+                most
+            };
+            (met, alone + (met - 1.0) * further)
+        } else {
+            (1.0, full.min(alone))
+        };
+        let least = (full / most).min(alone);
+        let busy = rate * least;
+        // Mean wait of a queue with several servers (Sakasegawa 1977), scaled by variability (Kingman);
+        // where prompts are computed together the next step takes all that wait.
+        let exponent = libm::sqrt(2.0 * (self.prefill_groups + 1.0)) - 1.0;
+        let within = busy.min(BUSIEST);
+        let under_way = (rate * service / met).min(1.0);
+        let wait = libm::pow(under_way, exponent) / (self.prefill_groups * (1.0 - within))
+            * service
+            * self.variability;
+        Prompts {
+            service,
+            wait,
+            busy,
+            least,
+        }
+    }
+
     /// Latencies at so many requests a second of one decode group.
     pub(crate) fn at_rate(&self, rate: f64) -> Rated {
-        let service = self
-            .prefill
-            .prefill_alone(self.lengths.input, self.lengths.cached);
-        let busy = rate * self.decode_groups * service / self.prefill_groups;
+        let Prompts {
+            service,
+            wait,
+            busy,
+            ..
+        } = self.prompts(rate * self.decode_groups / self.prefill_groups);
         let context = self.lengths.context();
         let answer = self.lengths.after_first();
         // Little's law on the decode side: the number rises with the time that it makes tokens take.
@@ -58,17 +109,11 @@ impl Apart<'_> {
             }
             running = 0.5 * (running + next);
         }
-        // Mean wait of a queue with several servers (Sakasegawa 1977), scaled by variability (Kingman).
-        let exponent = libm::sqrt(2.0 * (self.prefill_groups + 1.0)) - 1.0;
-        let within = busy.min(BUSIEST);
-        let wait = libm::pow(within, exponent) / (self.prefill_groups * (1.0 - within))
-            * service
-            * self.variability;
         let each = tpot(running);
         Rated {
             latency: Latency {
                 // The cache arrives while a step is under way.
-                ttft: self.prefill.fronted(self.lengths.input) + service + wait + self.transfer,
+                ttft: self.prefill.fronted(self.lengths.input) + service + wait + self.handed(),
                 tpot: each,
                 running,
                 requests: rate,
@@ -97,16 +142,19 @@ impl Apart<'_> {
         let prompts = (requests * self.decode_groups / self.prefill_groups).max(1.0);
         let all = self.prefill.prefill(prompts, input, cached);
         let one = self.prefill.prefill(1.0, input, cached).min(all);
-        self.prefill.fronted(input) + 0.5 * (all + one) + self.transfer
+        self.prefill.fronted(input) + 0.5 * (all + one) + self.handed()
+    }
+
+    /// Seconds from a prefill worker to a decode worker.
+    fn handed(&self) -> f64 {
+        self.transfer + self.prefill.hand_over()
     }
 
     /// Latencies with so many requests in flight for each decode group.
     pub fn in_flight(&self, requests: f64) -> Latency {
         let answer = self.lengths.after_first();
-        let service = self
-            .prefill
-            .prefill_alone(self.lengths.input, self.lengths.cached);
-        let most = BUSIEST * self.prefill_groups / (self.decode_groups * service);
+        let least = self.prompts(0.0).least;
+        let most = BUSIEST * self.prefill_groups / (self.decode_groups * least);
         let life = |one: &Rated| one.latency.ttft + answer * one.latency.tpot;
         let (mut low, mut high) = (0.0, most);
         let mut found = self.at_rate(0.5 * most);

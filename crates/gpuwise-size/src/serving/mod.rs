@@ -82,6 +82,8 @@ pub struct Cycle {
     front_token: f64,
     /// Steps that a new request waits for where others decode.
     admit: f64,
+    /// Seconds from a prefill worker to a decode worker, beside the cache's bytes.
+    hand_over: f64,
     /// Rounds of a published sweep whose harness does not say.
     rounds: f64,
     /// Over which share of a cycle requests end that started together, one round after.
@@ -116,6 +118,7 @@ impl Cycle {
             front: get(P::FrontEnd) * 1e-3,
             front_token: get(P::FrontToken) * 1e-6,
             admit: get(P::AdmitSteps),
+            hand_over: get(P::HandOver) * 1e-3,
             rounds: get(P::Rounds).max(1.0),
             scatter: get(P::Scatter).min(1.0),
             mixed: get(P::MixedFactor),
@@ -216,6 +219,12 @@ impl Cycle {
     /// Seconds that a request with so many prompt tokens spends outside of queues and steps.
     pub fn fronted(&self, tokens: f64) -> f64 {
         self.front + self.front_token * tokens
+    }
+
+    /// Seconds that a request takes from a prefill worker to a decode worker, beside the bytes of its
+    /// cache.
+    pub fn hand_over(&self) -> f64 {
+        self.hand_over
     }
 
     /// Requests of a published sweep over those in flight, where its harness does not say.

@@ -17,8 +17,6 @@ use gpuwise_sim::{
 };
 use gpuwise_units::Nanoseconds;
 
-/// Latency of any transfer over a link between replicas.
-const LINK_LATENCY: Nanoseconds = Nanoseconds(20_000);
 /// Bytes that a GPU moves a second to another host where nobody says it: 400 Gbit/s.
 const USUAL_LINK: f64 = 50e9;
 
@@ -227,7 +225,7 @@ impl Cluster {
                 link: Link {
                     name: "KV link".into(),
                     bytes_per_second: gpus * self.link.unwrap_or(USUAL_LINK),
-                    latency: LINK_LATENCY,
+                    latency: simulated.hand_over,
                 },
                 bytes_per_token: cache_bytes(simulated),
             });

@@ -13,10 +13,12 @@ use gpuwise_sim::{
 };
 use gpuwise_size::{
     answer::{Statistic, Wanted},
+    constants::Parameter,
     knowledge::{Knowledge, MetricClass, Observation},
     memory, search,
     setup::Setup,
 };
+use gpuwise_units::Nanoseconds;
 use std::{fs, path::Path};
 
 /// Reads a saved deployment.
@@ -135,6 +137,8 @@ pub(crate) struct Simulated<'a> {
     pub(crate) engine: Deployed,
     /// One replica of the pool that computes prompts, where it is another.
     pub(crate) prefill: Option<Deployed>,
+    /// Time of a request from one to the other beside the bytes of its cache.
+    pub(crate) hand_over: Nanoseconds,
     /// What the simulation assumes, in sentences.
     pub(crate) notes: Vec<String>,
 }
@@ -179,6 +183,8 @@ impl<'a> Simulated<'a> {
             }
             None => None,
         };
+        let place = constants.place(&setup.silicon(), &setup.profile);
+        let hand_over = constants.get(Parameter::HandOver, place) * 1e6;
         let mut notes = engine.notes.clone();
         if corrections != Corrections::default() {
             notes.push(format!(
@@ -192,6 +198,7 @@ impl<'a> Simulated<'a> {
             setup,
             engine,
             prefill,
+            hand_over: Nanoseconds(hand_over as u64),
             notes,
         })
     }
