@@ -14,7 +14,7 @@ pub use apart::Apart;
 pub use closed::{ClosedLoop, Latency};
 pub use least::Least;
 pub(crate) use open::normal_quantile;
-pub use open::{OpenLoop, Quantiles};
+pub use open::{Among, OpenLoop, Quantiles};
 pub use stat::StaticBatch;
 
 use crate::{
