@@ -2,9 +2,10 @@
 
 Plans random deployments (dense, experts, pipelines, attention DP, disaggregated, MIG slices) and
 simulates each saved plan under the load that it was planned for. Figures agree where the planned range
-holds what was simulated. Prints one line per kind of deployment and the worst, and exits with 1 where
-fewer than 90 % agree or any differ by more than 1.5 times, or the share and factor given. Pipelines
-under SGLang, where no prompts overlap in stages, and loads near what is borne keep it from that.
+holds what was simulated. Plans speak of a steady state: a run is as long as twelve planned requests, one
+after the other, and judged after the first four. Prints one line per kind of deployment and the worst,
+and exits with 1 where fewer than 90 % agree or any differ by more than 1.5 times, or the share and factor
+given.
 """
 
 import collections
@@ -18,6 +19,9 @@ from pathlib import Path
 # What is wanted: a change may not fall behind what CI passes as reached.
 WITHIN = 0.90
 APART = 1.5
+# Requests of a run at least, and its length and what is left out of it in planned requests end to end.
+FEWEST = 1500
+LIVES, FILLING = 12, 4
 NAMES = {"tpot": "tpot_seconds", "ttft": "ttft_seconds"}
 
 DENSE = ["meta-llama/Llama-3.1-8B", "Qwen/Qwen3-32B", "Qwen/Qwen2.5-7B", "mistralai/Mistral-7B-v0.1", "meta-llama/Llama-3.1-70B"]
@@ -69,7 +73,11 @@ def figures(gpuwise, flags, folder):
     if code != 0 or not saved.exists():
         return None, err.strip().splitlines()[:1] or out[:80]
     planned = json.loads(out)["deployments"][0]["figures"]
-    code, out, err = ask([gpuwise, "simulate", str(saved), "--requests", "300", "--format", "json"])
+    rate, life = float(flags[flags.index("--rate") + 1]), planned["end_to_end_seconds"]["value"]
+    requests = int(max(FEWEST, LIVES * life * rate))
+    filled = f"{max(requests / rate / 5, FILLING * life):.3f}s"
+    run = ["--requests", str(requests), "--warm-up", filled, "--format", "json"]
+    code, out, err = ask([gpuwise, "simulate", str(saved), *run])
     if code > 1:
         return None, err.strip().splitlines()[:1]
     found = json.loads(out)["result"]["runs"][0]["groups"][0]["distributions"]

@@ -101,7 +101,13 @@ fn settings(
     let engine = &setup.engine;
     let vllm = engine.kind == EngineKind::Vllm;
     let stated = setup.settings;
-    let batched = clamped(stated.batched_tokens);
+    // Each of the batches that fill the stages of a pipeline has as many tokens; a step is all of them.
+    let stages = if engine.kind == EngineKind::LlamaCpp {
+        1
+    } else {
+        setup.layout.pipeline.max(1)
+    };
+    let batched = clamped(stated.batched_tokens).saturating_mul(stages);
     let (policy, block, batch) = match engine.kind {
         EngineKind::Vllm => (Policy::Vllm(vllm_rules(setup)), stated.block, batched),
         EngineKind::Sglang => (
@@ -110,7 +116,7 @@ fn settings(
                 ..sglang_rules()
             }),
             1,
-            SGLANG_PREFILL_TOKENS.max(batched),
+            (SGLANG_PREFILL_TOKENS * stages).max(batched),
         ),
         EngineKind::TensorRtLlm => (
             Policy::TensorRtLlm(TensorRtLlmRules {

@@ -170,7 +170,12 @@ pub(crate) fn evaluate<'a>(
         Some(layout) => layout.replicas.max(1),
         None => needed + workload.limits.spare_replicas,
     };
-    let load = share(&workload.traffic, f64::from(setup.layout.replicas) * groups);
+    let all = f64::from(setup.layout.replicas) * groups;
+    let demand = Demand {
+        groups: all,
+        ..demand
+    };
+    let load = share(&workload.traffic, all);
     let service = serve(&cycle, demand, &workload.traffic, load, capacity);
     let evaluated = Evaluated {
         setup,

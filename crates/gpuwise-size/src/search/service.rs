@@ -2,7 +2,9 @@
 //! bears.
 
 use crate::memory::held;
-use crate::serving::{ClosedLoop, Cycle, Latency, Lengths, OpenLoop, Quantiles, normal_quantile};
+use crate::serving::{
+    Among, ClosedLoop, Cycle, Latency, Lengths, OpenLoop, Quantiles, normal_quantile,
+};
 use gpuwise_domain::{
     deployment::Test,
     engine::EngineKind,
@@ -28,6 +30,8 @@ pub(crate) struct Demand {
     pub(crate) output_variation: f64,
     pub(crate) burstiness: f64,
     pub(crate) fixed: bool,
+    /// Groups of all replicas, among which a router chooses; 1 until their number is known.
+    pub(crate) groups: f64,
 }
 
 impl Demand {
@@ -45,6 +49,7 @@ impl Demand {
                 Traffic::Closed { .. } => 1.0,
             },
             fixed: lengths.input.variation == 0.0 && lengths.output.variation == 0.0,
+            groups: 1.0,
         }
     }
 
@@ -91,8 +96,12 @@ impl Service {
             capacity,
             requests: None,
         };
+        let among = Among {
+            groups: demand.groups,
+            output_variation: demand.output_variation,
+        };
         Self {
-            kind: Kind::Open(one.solve(cycle)),
+            kind: Kind::Open(one.solve_among(cycle, &among)),
             demand,
         }
     }

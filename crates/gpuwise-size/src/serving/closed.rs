@@ -222,7 +222,7 @@ impl ClosedLoop {
         let arrivals = if self.one_length {
             Arrivals::Together(slots)
         } else {
-            Arrivals::Gathered(crowding.spread(), self.gather)
+            Arrivals::Freed(crowding.spread(), self.gather)
         };
         let front = cycle.fronted(self.lengths.input);
         let excess = |decodes: f64| {

@@ -85,26 +85,60 @@ fn most_of(mean: f64, groups: f64) -> f64 {
     }
 }
 
+/// Tokens that log-normal prompts of this mean and squared variation have within the first so many:
+/// the mean of the smaller of both.
+fn within(mean: f64, variation: f64, most: f64) -> f64 {
+    if variation <= 0.0 {
+        return mean.min(most);
+    }
+    let variance = libm::log1p(variation);
+    let sigma = libm::sqrt(variance);
+    let below = |z: f64| 0.5 * libm::erfc(-z * core::f64::consts::FRAC_1_SQRT_2);
+    let at = libm::log(most / mean);
+    mean * below((at - 0.5 * variance) / sigma)
+        + most * (1.0 - below((at + 0.5 * variance) / sigma))
+}
+
 impl Cycle {
-    /// Prompt tokens that one step takes at most.
+    /// Prompt tokens that one step takes at most: each part of a batch that passes through the stages
+    /// of a pipeline takes as many.
     pub(crate) fn budget(&self) -> f64 {
-        self.chunk
+        self.chunk * self.steps.parts()
     }
 
     /// A lump of prompts, so many where the budget allows, beside sequences that decode: a prompt
     /// beyond the budget is computed in equal chunks.
     pub(crate) fn lump(&self, lengths: &Lengths, prompts: f64, decodes: f64) -> Lump {
+        self.lump_of(lengths, prompts, decodes, 0.0)
+    }
+
+    /// The same of prompts whose lengths have this squared variation: a token stands in a prompt that
+    /// is longer than the mean, and attends to more.
+    pub(super) fn lump_of(
+        &self,
+        lengths: &Lengths,
+        prompts: f64,
+        decodes: f64,
+        variation: f64,
+    ) -> Lump {
         let input = lengths.input.max(1.0);
-        let tokens = if input > self.chunk {
-            input / libm::ceil(input / self.chunk)
+        let budget = self.budget();
+        let tokens = if input > budget {
+            input / libm::ceil(input / budget)
         } else {
-            (prompts.max(1.0) * input).min(self.chunk)
+            (prompts.max(1.0) * input).min(budget)
         };
         let groups = f64::from(self.steps.attention_groups());
+        // Chunks of long prompts follow each other a stage behind; short ones pass sooner.
+        let parts = if self.steps.parts() > 1.0 && tokens >= input {
+            input / within(input, variation, self.chunk)
+        } else {
+            1.0
+        };
         let prompt = Batch {
             prefill: tokens,
-            prefill_context: lengths.cached + input / 2.0,
-            finished: tokens / input,
+            prefill_context: lengths.cached + input * (1.0 + variation) / 2.0,
+            finished: tokens / input * parts,
             ..Batch::default()
         };
         let apart = |peers| self.mixed_step(&Batch { peers, ..prompt });

@@ -15,7 +15,7 @@ pub use closed::{ClosedLoop, Latency};
 pub use least::Least;
 pub use flow::Gather;
 pub(crate) use open::normal_quantile;
-pub use open::{OpenLoop, Quantiles};
+pub use open::{Among, OpenLoop, Quantiles};
 pub use stat::StaticBatch;
 
 use crate::{

@@ -22,6 +22,25 @@ pub struct OpenLoop {
     pub requests: Option<f64>,
 }
 
+/// What one group has in common with others behind a router that sends each request to the group with
+/// the fewest, and how its answers differ.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Among {
+    /// Groups of all replicas.
+    pub groups: f64,
+    /// Squared coefficient of variation of answers' lengths.
+    pub output_variation: f64,
+}
+
+impl Default for Among {
+    fn default() -> Self {
+        Self {
+            groups: 1.0,
+            output_variation: 0.0,
+        }
+    }
+}
+
 /// Mean latencies and what is needed for their percentiles.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct Quantiles {
@@ -49,7 +68,8 @@ const NEAR: f64 = 1e-6;
 
 impl OpenLoop {
     fn flow(&self, cycle: &Cycle, decodes: f64) -> Flow {
-        cycle.flow(&self.lengths, decodes, 1.0, Arrivals::Random(1.0))
+        let arrivals = Arrivals::Open(self.input_variation);
+        cycle.flow(&self.lengths, decodes, 1.0, arrivals)
     }
 
     /// The largest rate that one group sustains.
@@ -122,10 +142,16 @@ impl OpenLoop {
     /// time by which it takes longer than it lasts, on average; without an end it is called unstable
     /// and gets the latency of the largest rate.
     pub fn solve(&self, cycle: &Cycle) -> Quantiles {
+        self.solve_among(cycle, &Among::default())
+    }
+
+    /// The same of one of several groups among which a router chooses.
+    pub fn solve_among(&self, cycle: &Cycle, among: &Among) -> Quantiles {
         let (largest, most) = self.largest(cycle);
         let load = self.rate / largest.max(1e-12);
         let rate = self.rate.min(largest);
-        let variability = 0.5 * (self.burstiness + self.input_variation);
+        let gaps = self.burstiness / libm::sqrt(among.groups);
+        let variability = 0.5 * (gaps + self.input_variation);
         let front = cycle.fronted(self.lengths.input);
         let run = self.requests.unwrap_or(0.0);
         let grown = 0.5 * run * (1.0 / rate - 1.0 / self.rate).max(0.0);
@@ -154,10 +180,17 @@ impl OpenLoop {
         };
         let flow = self.flow(cycle, decodes.max(1e-9));
         let (mixed_share, mixed_extra) = flow.lump.hits(flow.prompts);
-        let queue = flow.queue(variability).min(1e6);
-        let behind = flow.behind(queue + flow.lump.service(), self.lengths.after_first());
-        // Waiting for other prompts is as good as exponential; steps under way have an end.
-        let wait = queue + grown;
+        let queue = flow.wait(variability).min(1e6);
+        let answer = self.lengths.after_first();
+        // Short answers spread what lies behind a prompt over fewer tokens.
+        let short = answer / (1.0 + among.output_variation);
+        // What comes while a replica computes prompts goes to others.
+        let replicas = among.groups / f64::from(cycle.steps.attention_groups());
+        let behind = flow.behind(queue, short) / replicas.max(1.0);
+        let life = flow.lump.service() + queue + answer * (flow.tpot + behind);
+        let place = self.place(life * rate, life, among);
+        // Waiting for other prompts and for places is as good as exponential; steps have an end.
+        let wait = queue + place + grown;
         let admission = cycle.admission(&flow, decodes);
         Quantiles {
             mean: Latency {
@@ -173,6 +206,18 @@ impl OpenLoop {
             load,
             stable: load < 1.0,
         }
+    }
+}
+
+impl OpenLoop {
+    /// Mean seconds that requests wait for a place, where so many are held (Sakasegawa 1977): few
+    /// places are all taken now and then, long before they are on average.
+    fn place(&self, held: f64, life: f64, among: &Among) -> f64 {
+        let places = self.capacity.max(1.0) * among.groups;
+        let taken = (held / self.capacity.max(1.0)).min(BUSIEST);
+        let all = libm::pow(taken, libm::sqrt(2.0 * (places + 1.0)) - 1.0);
+        let variability = 0.5 * (self.burstiness + among.output_variation);
+        all / (places * (1.0 - taken)) * life * variability
     }
 }
 

@@ -108,7 +108,7 @@ impl StepModel {
     }
 
     fn sum_of_least(&self, batch: &Batch, parts: f64, seconds: impl Fn(Least) -> f64) -> f64 {
-        let part = batch.divided(parts);
+        let part = batch.divided(parts, self.chunk);
         let tokens = part.decodes + part.prefill;
         if tokens <= 0.0 {
             return 0.0;

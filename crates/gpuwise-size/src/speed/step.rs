@@ -54,13 +54,15 @@ impl Batch {
     /// One of `parts` equal parts that pass through pipeline stages one after the other.
     ///
     /// A prompt is not torn apart: one that ends in this step passes all stages with all its tokens,
-    /// several are shared out, and the chunks of a longer one follow each other a stage behind.
-    pub(super) fn divided(&self, parts: f64) -> Self {
-        let prompts = if self.finished <= 1.0 {
+    /// several are shared out, and the chunks of a longer one, of no more than `chunk` tokens, follow
+    /// each other a stage behind.
+    pub(super) fn divided(&self, parts: f64, chunk: f64) -> Self {
+        let whole = if self.finished <= 1.0 {
             parts / (1.0 + (parts - 1.0) * self.finished)
         } else {
             self.finished.min(parts)
         };
+        let prompts = whole.max(self.prefill / chunk).min(parts).max(1.0);
         Self {
             decodes: self.decodes / parts,
             prefill: self.prefill / prompts,
@@ -122,6 +124,8 @@ pub struct StepModel {
     pub(super) layout: Layout,
     hidden: f64,
     units: f64,
+    /// Prompt tokens that engines pass to the first stage at once.
+    pub(super) chunk: f64,
     eager: bool,
     /// Steps of llama.cpp, which are made otherwise.
     local: Option<Local>,
@@ -144,6 +148,7 @@ impl StepModel {
             layout,
             hidden: setup.architecture.hidden as f64,
             units: f64::from(setup.device.units().unwrap_or(100)),
+            chunk: setup.settings.batched_tokens.max(1) as f64,
             eager: setup.settings.eager,
             local: (kind == EngineKind::LlamaCpp).then(|| Local::new(setup, constants, place)),
         }
@@ -190,7 +195,7 @@ impl StepModel {
 
     fn in_parts(&self, batch: &Batch, parts: f64) -> StepTime {
         let stages = self.stages();
-        let part = batch.divided(parts);
+        let part = batch.divided(parts, self.chunk);
         let tokens = part.decodes + part.prefill;
         if tokens <= 0.0 {
             return StepTime::default();
