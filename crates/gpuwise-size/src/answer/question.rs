@@ -123,7 +123,7 @@ pub fn from_outcome(
     let value = figure(reading, outcome, constants);
     corrected(
         reading,
-        &observation(question, reading, Some(outcome), 0.0),
+        observation(question, reading, Some(outcome), 0.0),
         (value, &question.unit),
         knowledge,
     )
@@ -139,7 +139,7 @@ pub fn with_value(
 ) -> Answer {
     corrected(
         reading,
-        &observation(question, reading, None, 0.0),
+        observation(question, reading, None, 0.0),
         (value, &question.unit),
         knowledge,
     )
@@ -148,7 +148,7 @@ pub fn with_value(
 /// A figure in SI units with its unit, corrected by the user's own rows, with its range.
 fn corrected(
     reading: &Reading<'_>,
-    like: &Observation,
+    like: Observation,
     (value, unit): (f64, &str),
     knowledge: &Knowledge,
 ) -> Answer {
@@ -157,7 +157,10 @@ fn corrected(
     }
     let class = MetricClass::of(reading.wanted);
     let Standing { basis, unseen } = standing(reading, knowledge);
-    let correction = knowledge.feedback.correction(like);
+    let correction = knowledge.feedback.correction(&Observation {
+        predicted: Some(value),
+        ..like
+    });
     let setup = &reading.setup;
     let Range { low, high } = knowledge
         .ranges
@@ -225,6 +228,7 @@ pub fn observation(
             (Load::InFlight(requests), None) => Some(requests / f64::from(reading.gpus.max(1))),
             _ => None,
         },
+        predicted: None,
         shape: reading
             .input
             .zip(reading.output)
