@@ -166,16 +166,22 @@ fn corrected(
         .ranges
         .get(class, setup.engine.kind, &setup.profile, basis);
     let scale = if unit == "ms" { 1e3 } else { 1.0 };
+    let (least, most) = limits(reading, knowledge.constants(setup.engine.kind));
     let (estimate, basis) = match correction {
         None => (Estimate::with_factors(value * scale, low, high), basis),
         Some(Correction { shift, width, .. }) => {
-            let value = value * scale * libm::exp(shift);
-            let estimate =
-                Estimate::with_factors(value, libm::pow(low, width), libm::pow(high, width));
+            // No row of one's own makes the silicon faster.
+            let corrected = (value * libm::exp(shift))
+                .max(least.min(value))
+                .min(most.max(value));
+            let estimate = Estimate::with_factors(
+                corrected * scale,
+                libm::pow(low, width),
+                libm::pow(high, width),
+            );
             (estimate, Basis::MeasuredNearby)
         }
     };
-    let (least, most) = limits(reading, knowledge.constants(setup.engine.kind));
     let estimate = estimate.within(least * scale, most * scale);
     let mut said = reading.notes.clone();
     match correction {

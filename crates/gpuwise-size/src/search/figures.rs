@@ -180,26 +180,22 @@ fn estimate(
         &setup.profile,
         standing(request, evaluated).basis,
     );
+    // Neither a row of one's own nor an end of a range beats the silicon.
+    let silicon = evaluated.cycle.least(&evaluated.demand.lengths());
+    let least = match wanted {
+        Wanted::Tpot(_) => silicon.tpot,
+        Wanted::Ttft(Statistic::Mean) if evaluated.stages.is_none() => silicon.ttft,
+        _ => 0.0,
+    };
     let estimate = match correction(request, evaluated, class, Some(value)) {
         None => Estimate::with_factors(value, low, high),
-        Some(correction) => {
-            let value = value * libm::exp(correction.shift);
-            Estimate::with_factors(
-                value,
-                libm::pow(low, correction.width),
-                libm::pow(high, correction.width),
-            )
-        }
+        Some(correction) => Estimate::with_factors(
+            (value * libm::exp(correction.shift)).max(least.min(value)),
+            libm::pow(low, correction.width),
+            libm::pow(high, correction.width),
+        ),
     };
-    // No end of a range beats the silicon.
-    let least = evaluated.cycle.least(&evaluated.demand.lengths());
-    match wanted {
-        Wanted::Tpot(_) => estimate.within(least.tpot, f64::INFINITY),
-        Wanted::Ttft(Statistic::Mean) if evaluated.stages.is_none() => {
-            estimate.within(least.ttft, f64::INFINITY)
-        }
-        _ => estimate,
-    }
+    estimate.within(least, f64::INFINITY)
 }
 
 fn statistic(percentile: Option<Percentile>) -> Statistic {
