@@ -179,9 +179,9 @@ impl Factor {
         let mut rows: Vec<Vec<f64>> = Vec::with_capacity(size);
         for i in 0..size {
             let mut row: Vec<f64> = Vec::with_capacity(i + 1);
-            for j in 0..i {
-                let before: f64 = row.iter().zip(&rows[j]).map(|(a, b)| a * b).sum();
-                row.push((covariance(i, j) - before) / rows[j][j]);
+            for (j, known) in rows.iter().enumerate() {
+                let before: f64 = row.iter().zip(known).map(|(a, b)| a * b).sum();
+                row.push((covariance(i, j) - before) / known[j]);
             }
             let before: f64 = row.iter().map(|x| x * x).sum();
             // The noise alone is left at the least.
