@@ -73,7 +73,8 @@ def arguments(row):
     engine = row["engine"].split()[0]
     if row["gpu"] not in SYSTEMS or engine not in ("vllm", "sglang", "trtllm"):
         return None
-    number = lambda text, other: int(text) if text else other
+    # An empty degree and 0 both mean that a row does not say.
+    number = lambda text, other: int(text or 0) or other
     dp = number(row["dp"], 1)
     return {
         "model_path": MODELS.get(row["model"], row["model"]),

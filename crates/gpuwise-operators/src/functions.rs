@@ -291,11 +291,12 @@ impl Functions {
 
     /// Whether a format was measured for a table on this GPU, or one like it, under this engine.
     pub fn covers(&self, table: &str, format: &str, engine: EngineKind, silicon: &Silicon) -> bool {
-        let asked = Lane::new(format, engine.name(), "", "", silicon);
-        let found = self
-            .known
-            .get(table)
-            .and_then(|known| resolve(known, &asked));
+        self.covers_lane(table, &Lane::new(format, engine.name(), "", "", silicon))
+    }
+
+    pub(crate) fn covers_lane(&self, table: &str, asked: &Lane) -> bool {
+        let known = self.known.get(table);
+        let found = known.and_then(|known| resolve(known, asked));
         found.is_some_and(|found| found.basis <= Basis::Family)
     }
 }

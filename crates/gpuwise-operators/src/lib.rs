@@ -14,6 +14,7 @@ mod code;
 #[cfg(doctest)]
 mod concepts;
 mod curve;
+mod example;
 pub mod fit;
 mod functions;
 mod grid;
@@ -26,6 +27,7 @@ mod silicon;
 pub mod tables;
 
 pub use curve::Curve;
+pub use example::{Example, Line, Size};
 pub use functions::{Basis, Context, Functions, Generation, Prediction, Spread};
 pub use lane::{LEVELS, Lane};
 pub use operators::{On, Operators};

@@ -81,7 +81,10 @@ pub(crate) fn observed(rows: &[Asked], loaded: &Loaded, knowledge: &Knowledge) -
         let named = canonical(question, loaded);
         residual.is_finite().then(|| Observed {
             row,
-            observation: observation(&named, &reading, Some(&outcome), residual),
+            observation: Observation {
+                predicted: Some(predicted),
+                ..observation(&named, &reading, Some(&outcome), residual)
+            },
         })
     });
     each.collect()

@@ -52,6 +52,11 @@ impl Basis {
         }
     }
 
+    /// Whether nothing of the kind was measured on this GPU under this engine in this format.
+    pub const fn extrapolated(self) -> bool {
+        !matches!(self, Self::Measured | Self::NewShape)
+    }
+
     pub(crate) fn named(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|basis| basis.name() == name)
     }

@@ -59,7 +59,7 @@ const DEFAULT_SMS: f64 = 20.0;
 const BETWEEN_NODES: f64 = 50e9;
 
 /// Of the bytes stated, those that surely travel: labels do not tell FP4 from BF16 on every way.
-const SLIMMEST: f64 = 0.25;
+pub(crate) const SLIMMEST: f64 = 0.25;
 
 /// Who exchanges what.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -91,6 +91,25 @@ pub enum Phase {
     DispatchFew,
     /// The way back of few tokens a rank.
     CombineFew,
+}
+
+impl Phase {
+    /// In the order in which a layer passes them.
+    pub const ALL: [Self; 4] = [
+        Self::DispatchMany,
+        Self::CombineMany,
+        Self::DispatchFew,
+        Self::CombineFew,
+    ];
+}
+
+/// Bytes of an element as it travels, with its scales.
+pub(crate) fn element_bytes(dtype: &str) -> f64 {
+    match dtype {
+        "fp8" => 1.03,
+        "nvfp4" | "fp4" => 0.5625,
+        _ => 2.0,
+    }
 }
 
 /// The lane's format of a phase under an engine: the library that it takes for this many tokens.
@@ -154,11 +173,7 @@ fn read(row: &Row<'_>, silicon: &Silicon) -> Result<Case, OperatorError> {
         ranks,
         joined: if rack { 72.0 } else { 8.0 },
         hidden: row.size("hidden")?,
-        bytes: match dtype {
-            "fp8" => 1.03,
-            "nvfp4" | "fp4" => 0.5625,
-            _ => 2.0,
-        },
+        bytes: element_bytes(dtype),
         chosen: row.size("topk")?,
         experts: row.size("experts")?,
         sms: row.count("sms")?,

@@ -123,7 +123,7 @@ pub fn from_outcome(
     let value = figure(reading, outcome, constants);
     corrected(
         reading,
-        &observation(question, reading, Some(outcome), 0.0),
+        observation(question, reading, Some(outcome), 0.0),
         (value, &question.unit),
         knowledge,
     )
@@ -139,7 +139,7 @@ pub fn with_value(
 ) -> Answer {
     corrected(
         reading,
-        &observation(question, reading, None, 0.0),
+        observation(question, reading, None, 0.0),
         (value, &question.unit),
         knowledge,
     )
@@ -148,7 +148,7 @@ pub fn with_value(
 /// A figure in SI units with its unit, corrected by the user's own rows, with its range.
 fn corrected(
     reading: &Reading<'_>,
-    like: &Observation,
+    like: Observation,
     (value, unit): (f64, &str),
     knowledge: &Knowledge,
 ) -> Answer {
@@ -157,22 +157,31 @@ fn corrected(
     }
     let class = MetricClass::of(reading.wanted);
     let Standing { basis, unseen } = standing(reading, knowledge);
-    let correction = knowledge.feedback.correction(like);
+    let correction = knowledge.feedback.correction(&Observation {
+        predicted: Some(value),
+        ..like
+    });
     let setup = &reading.setup;
     let Range { low, high } = knowledge
         .ranges
         .get(class, setup.engine.kind, &setup.profile, basis);
     let scale = if unit == "ms" { 1e3 } else { 1.0 };
+    let (least, most) = limits(reading, knowledge.constants(setup.engine.kind));
     let (estimate, basis) = match correction {
         None => (Estimate::with_factors(value * scale, low, high), basis),
         Some(Correction { shift, width, .. }) => {
-            let value = value * scale * libm::exp(shift);
-            let estimate =
-                Estimate::with_factors(value, libm::pow(low, width), libm::pow(high, width));
+            // No row of one's own makes the silicon faster.
+            let corrected = (value * libm::exp(shift))
+                .max(least.min(value))
+                .min(most.max(value));
+            let estimate = Estimate::with_factors(
+                corrected * scale,
+                libm::pow(low, width),
+                libm::pow(high, width),
+            );
             (estimate, Basis::MeasuredNearby)
         }
     };
-    let (least, most) = limits(reading, knowledge.constants(setup.engine.kind));
     let estimate = estimate.within(least * scale, most * scale);
     let mut said = reading.notes.clone();
     match correction {
@@ -225,6 +234,7 @@ pub fn observation(
             (Load::InFlight(requests), None) => Some(requests / f64::from(reading.gpus.max(1))),
             _ => None,
         },
+        predicted: None,
         shape: reading
             .input
             .zip(reading.output)

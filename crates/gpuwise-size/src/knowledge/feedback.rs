@@ -1,12 +1,15 @@
 //! A user's own measured rows as corrections.
 //!
 //! Each row gives r = ln(measured / predicted) for a GPU, an engine, a model, a precision and a
-//! class of metrics. A question's correction is a weighted mean of the rows' r, pulled to 0:
-//! `shift = Σ w·r / (Σ w + λ)`. A row's weight halves for every factor of two between its load per
-//! GPU and the question's, and for every factor of two between their ratios of input to output
-//! tokens; a row of another layout counts a quarter. λ and the halvings were chosen on published
-//! sweeps: five rows of a deployment, drawn at random, bring the mean error of its other rows'
-//! time per token from 14.1 % to 9.0 %. The range narrows by as much.
+//! class of metrics. What r is elsewhere is the mean of a Gaussian process that passes near the rows.
+//! All rows of a deployment share a level and a trend over what was predicted, and more the nearer
+//! they are: over the logarithms of the load per GPU, of input over output tokens, and of what was
+//! predicted; another layout shares half of that. So rows that say the same do not count as many,
+//! and what is off where requests wait is not carried to where they do not. Before any row, r is 0.
+//!
+//! The constants were chosen on published sweeps by some draws of five points of a deployment, and
+//! judged by others (`benches/feedback.py`). The range narrows as far as the rows say something of
+//! the question.
 
 use super::ranges::MetricClass;
 use alloc::{string::String, vec::Vec};
@@ -29,6 +32,8 @@ pub struct Observation {
     pub residual: f64,
     /// Sequences in flight per GPU, as the load states them or as a rate keeps them.
     pub load: Option<f64>,
+    /// What was predicted, in SI units, where it is known.
+    pub predicted: Option<f64>,
     /// Input over output tokens, where stated.
     pub shape: Option<f64>,
     /// The layout, replicas left aside.
@@ -42,10 +47,21 @@ pub struct Feedback {
     pub observations: Vec<Observation>,
 }
 
-/// λ: how much weight of rows it takes to believe half of what they say.
-const PULL: f64 = 0.15;
-/// What a row of another layout counts.
-const OTHER_LAYOUT: f64 = 0.25;
+/// Variance that all rows share, over that which only near ones do.
+const LEVEL: f64 = 0.3;
+/// Variance of the trend over the logarithm of what was predicted.
+const TREND: f64 = 0.1;
+/// Logarithms of load, of input over output, and of what was predicted, after which rows share 1/e
+/// of the rest.
+const LOAD: f64 = 5.0;
+const SHAPE: f64 = 3.0;
+const PREDICTED: f64 = 3.0;
+/// What another layout shares of the rest.
+const OTHER_LAYOUT: f64 = 0.5;
+/// Variance of one row's own.
+const NOISE: f64 = 0.05;
+/// Rows that are asked at most: the nearest.
+const ROWS: usize = 32;
 /// What remains of the range's width (in logarithm) when rows say all that they can.
 const NARROWEST: f64 = 0.64;
 
@@ -70,44 +86,117 @@ impl Feedback {
     }
 
     fn of_class(&self, question: &Observation, class: MetricClass) -> Option<Correction> {
-        let mut sum = 0.0;
-        let mut weights = 0.0;
-        let mut rows = 0;
-        for row in &self.observations {
-            let same = row.gpu == question.gpu
+        let like = |row: &&Observation| {
+            row.gpu == question.gpu
                 && row.profile == question.profile
                 && row.model == question.model
-                && row.weights == question.weights;
-            if !same || row.class != class {
-                continue;
-            }
-            let layout = if row.layout == question.layout {
-                1.0
-            } else {
-                OTHER_LAYOUT
-            };
-            let weight =
-                layout * nearness(row.load, question.load) * nearness(row.shape, question.shape);
-            sum += weight * row.residual;
-            weights += weight;
-            rows += 1;
-        }
-        if rows == 0 {
+                && row.weights == question.weights
+                && row.class == class
+        };
+        let mut rows: Vec<&Observation> = self.observations.iter().filter(like).collect();
+        let count = rows.len();
+        if count == 0 {
             return None;
         }
-        let unsaid = PULL / (weights + PULL);
+        let middle = Middle::of(&rows, question);
+        let with = |row: &Observation| middle.shared(row, question);
+        rows.sort_by(|a, b| with(b).total_cmp(&with(a)));
+        rows.truncate(ROWS);
+        let factor = Factor::of(rows.len(), |i, j| {
+            let own = if i == j { NOISE } else { 0.0 };
+            middle.shared(rows[i], rows[j]) + own
+        });
+        let said = factor.solved(rows.iter().map(|row| row.residual).collect());
+        let asked = factor.solved(rows.iter().map(|row| with(row)).collect());
+        // Of the variance of the question, what the rows leave.
+        let explained: f64 = asked.iter().map(|x| x * x).sum();
+        let unsaid = (1.0 - explained / middle.shared(question, question)).clamp(0.0, 1.0);
         Some(Correction {
-            shift: sum / (weights + PULL),
+            shift: said.iter().zip(&asked).map(|(r, k)| r * k).sum(),
             width: NARROWEST + (1.0 - NARROWEST) * unsaid,
-            rows,
+            rows: count,
         })
     }
 }
 
-/// Halves with every factor of two between two figures; a half where one is not known.
-fn nearness(a: Option<f64>, b: Option<f64>) -> f64 {
-    match (a, b) {
-        (Some(a), Some(b)) if a > 0.0 && b > 0.0 => libm::exp2(-libm::fabs(libm::log2(a / b))),
-        _ => 0.5,
+/// The middle of rows: where those stand that do not say, and where the trend turns about.
+struct Middle([f64; 3]);
+
+impl Middle {
+    fn of(rows: &[&Observation], question: &Observation) -> Self {
+        let places: Vec<[Option<f64>; 3]> = rows.iter().map(|row| row.place()).collect();
+        let known = |axis: usize| places.iter().filter_map(move |place| place[axis]);
+        let asked = question.place();
+        Self([0, 1, 2].map(|axis| {
+            let rows = mean(known(axis));
+            rows.or(asked[axis]).unwrap_or(0.0)
+        }))
+    }
+
+    /// From the middle along each axis.
+    fn place(&self, row: &Observation) -> [f64; 3] {
+        let place = row.place();
+        [0, 1, 2].map(|axis| place[axis].map_or(0.0, |at| at - self.0[axis]))
+    }
+
+    /// Covariance of what two runs leave.
+    fn shared(&self, a: &Observation, b: &Observation) -> f64 {
+        let (at, to) = (self.place(a), self.place(b));
+        let axes = at.iter().zip(&to).zip([LOAD, SHAPE, PREDICTED]);
+        let far: f64 = axes.map(|((a, b), reach)| libm::fabs(a - b) / reach).sum();
+        let layout = if a.layout == b.layout {
+            1.0
+        } else {
+            OTHER_LAYOUT
+        };
+        LEVEL + TREND * at[2] * to[2] + layout * libm::exp(-far)
+    }
+}
+
+impl Observation {
+    /// Logarithms of load, of input over output, and of what was predicted.
+    fn place(&self) -> [Option<f64>; 3] {
+        // Rates are of requests or of tokens, which have no one axis.
+        let predicted = self.predicted.filter(|_| self.class.is_latency());
+        [self.load, self.shape, predicted].map(logarithm)
+    }
+}
+
+fn logarithm(size: Option<f64>) -> Option<f64> {
+    size.filter(|x| *x > 0.0 && x.is_finite()).map(libm::log)
+}
+
+fn mean(values: impl Iterator<Item = f64>) -> Option<f64> {
+    let (sum, count) = values.fold((0.0, 0.0), |(sum, count), x| (sum + x, count + 1.0));
+    (count > 0.0).then(|| sum / count)
+}
+
+/// The lower triangle L of a covariance L·Lᵀ (Cholesky), row by row.
+struct Factor(Vec<Vec<f64>>);
+
+impl Factor {
+    fn of(size: usize, covariance: impl Fn(usize, usize) -> f64) -> Self {
+        let mut rows: Vec<Vec<f64>> = Vec::with_capacity(size);
+        for i in 0..size {
+            let mut row: Vec<f64> = Vec::with_capacity(i + 1);
+            for (j, known) in rows.iter().enumerate() {
+                let before: f64 = row.iter().zip(known).map(|(a, b)| a * b).sum();
+                row.push((covariance(i, j) - before) / known[j]);
+            }
+            let before: f64 = row.iter().map(|x| x * x).sum();
+            // The noise alone is left at the least.
+            row.push(libm::sqrt((covariance(i, i) - before).max(0.5 * NOISE)));
+            rows.push(row);
+        }
+        Self(rows)
+    }
+
+    /// L⁻¹ of a vector.
+    fn solved(&self, mut values: Vec<f64>) -> Vec<f64> {
+        for (i, row) in self.0.iter().enumerate() {
+            let before: f64 = row[..i].iter().zip(&values).map(|(a, b)| a * b).sum();
+            values[i] = (values[i] - before) / row[i];
+        }
+        values
     }
 }

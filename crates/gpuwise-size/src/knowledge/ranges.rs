@@ -88,6 +88,14 @@ impl MetricClass {
         }
     }
 
+    /// Whether it is a latency under load.
+    pub(crate) const fn is_latency(self) -> bool {
+        matches!(
+            self,
+            Self::Ttft | Self::TtftTail | Self::Tpot | Self::TpotTail | Self::EndToEnd
+        )
+    }
+
     /// Its key in files.
     pub const fn key(self) -> &'static str {
         match self {

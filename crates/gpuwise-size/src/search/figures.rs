@@ -108,7 +108,7 @@ pub(crate) fn worked(
 
 /// On what the figures rest.
 pub(crate) fn basis(request: &Request<'_>, evaluated: &Evaluated<'_>) -> Basis {
-    if correction(request, evaluated, MetricClass::Tpot).is_some() {
+    if correction(request, evaluated, MetricClass::Tpot, None).is_some() {
         Basis::MeasuredNearby
     } else {
         standing(request, evaluated).basis
@@ -142,6 +142,7 @@ fn correction(
     request: &Request<'_>,
     evaluated: &Evaluated<'_>,
     class: MetricClass,
+    predicted: Option<f64>,
 ) -> Option<Correction> {
     let setup = &evaluated.setup;
     let layout = setup.layout;
@@ -153,6 +154,7 @@ fn correction(
         class,
         residual: 0.0,
         load: Some(evaluated.service.latency().running / f64::from(layout.replica_gpus())),
+        predicted,
         shape: Some(
             (evaluated.demand.input + evaluated.demand.cached) / evaluated.demand.output.max(1.0),
         ),
@@ -178,26 +180,22 @@ fn estimate(
         &setup.profile,
         standing(request, evaluated).basis,
     );
-    let estimate = match correction(request, evaluated, class) {
-        None => Estimate::with_factors(value, low, high),
-        Some(correction) => {
-            let value = value * libm::exp(correction.shift);
-            Estimate::with_factors(
-                value,
-                libm::pow(low, correction.width),
-                libm::pow(high, correction.width),
-            )
-        }
+    // Neither a row of one's own nor an end of a range beats the silicon.
+    let silicon = evaluated.cycle.least(&evaluated.demand.lengths());
+    let least = match wanted {
+        Wanted::Tpot(_) => silicon.tpot,
+        Wanted::Ttft(Statistic::Mean) if evaluated.stages.is_none() => silicon.ttft,
+        _ => 0.0,
     };
-    // No end of a range beats the silicon.
-    let least = evaluated.cycle.least(&evaluated.demand.lengths());
-    match wanted {
-        Wanted::Tpot(_) => estimate.within(least.tpot, f64::INFINITY),
-        Wanted::Ttft(Statistic::Mean) if evaluated.stages.is_none() => {
-            estimate.within(least.ttft, f64::INFINITY)
-        }
-        _ => estimate,
-    }
+    let estimate = match correction(request, evaluated, class, Some(value)) {
+        None => Estimate::with_factors(value, low, high),
+        Some(correction) => Estimate::with_factors(
+            (value * libm::exp(correction.shift)).max(least.min(value)),
+            libm::pow(low, correction.width),
+            libm::pow(high, correction.width),
+        ),
+    };
+    estimate.within(least, f64::INFINITY)
 }
 
 fn statistic(percentile: Option<Percentile>) -> Statistic {

@@ -12,6 +12,7 @@ fn row(residual: f64, load: f64) -> Observation {
         class: MetricClass::Tpot,
         residual,
         load: Some(load),
+        predicted: None,
         shape: Some(4.0),
         layout: Layout::tensor(2),
     }
@@ -76,4 +77,34 @@ fn another_gpu_model_engine_precision_or_metric_is_not_touched() {
     assert_eq!(change(|q| q.profile = "sglang".into()), None);
     assert_eq!(change(|q| q.weights = "fp8".into()), None);
     assert_eq!(change(|q| q.class = MetricClass::Ttft), None);
+}
+
+#[test]
+fn a_trend_over_what_was_predicted_is_followed() {
+    let at = |predicted: f64, residual: f64| Observation {
+        class: MetricClass::Ttft,
+        predicted: Some(predicted),
+        ..row(residual, 8.0)
+    };
+    // The longer the predicted wait, the more it was too long.
+    let feedback = Feedback {
+        observations: vec![at(0.2, 0.0), at(2.0, -1.0), at(20.0, -2.0)],
+    };
+    let shift = |predicted| {
+        let correction = feedback.correction(&at(predicted, 0.0));
+        correction.expect("a correction").shift
+    };
+    assert!(shift(0.1) > -0.4 && shift(60.0) < -1.8);
+    assert!(shift(6.0) < shift(1.0));
+}
+
+#[test]
+fn rows_that_repeat_one_another_count_as_few() {
+    let other = row(-0.2, 256.0);
+    let shift = |copies: usize| {
+        let mut feedback = kept(&vec![0.2; copies]);
+        feedback.observations.push(other.clone());
+        feedback.correction(&other).expect("a correction").shift
+    };
+    assert!(shift(1) < -0.15 && shift(40) < -0.15);
 }

@@ -8,6 +8,7 @@ mod fleet;
 mod front;
 mod load;
 mod memory;
+mod plot;
 mod profile;
 mod run;
 mod sizes;

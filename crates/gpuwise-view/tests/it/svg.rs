@@ -38,6 +38,49 @@ fn everything_lies_within_the_picture() {
     }
 }
 
+/// Curves of one operator, of which one was not measured.
+fn curves() -> Picture {
+    let series = |name: &str, extrapolated: bool, share: f64| svg::EfficiencySeries {
+        name: name.into(),
+        points: [1.0, 64.0, 4096.0]
+            .map(|size: f64| (size, share * size / (size + 64.0)))
+            .into(),
+        extrapolated,
+    };
+    let all = [
+        series("bfloat16, measured", false, 0.8),
+        series("fp8, extrapolated from its family", true, 0.6),
+    ];
+    svg::efficiency(&all, "GEMM on L40S", "tokens", "efficiency").expect("a picture")
+}
+
+/// Memory of one model beside a rule of thumb.
+fn memory_of_sizes() -> Picture {
+    let series = |name: &str, rule: bool, each: f64| svg::SizeSeries {
+        name: name.into(),
+        points: [8e9, 70e9].map(|p: f64| (p, p * each)).into(),
+        rule,
+    };
+    let all = [series("bf16", false, 2.4), series("rule", true, 2.5)];
+    svg::sizes(&all, ("H100", 80e9), "sizes").expect("a picture")
+}
+
+#[test]
+fn curves_that_were_not_measured_are_dashed() {
+    let picture = curves();
+    check_inside(&picture);
+    insta::assert_snapshot!(picture.to_inline());
+    assert!(svg::efficiency(&[], "", "tokens", "none").is_none());
+}
+
+#[test]
+fn rules_of_thumb_are_dashed_and_a_gpu_is_a_limit() {
+    let picture = memory_of_sizes();
+    check_inside(&picture);
+    insta::assert_snapshot!(picture.to_inline());
+    assert!(svg::sizes(&[], ("H100", 80e9), "none").is_none());
+}
+
 /// Checks that every text lies within a picture and is a number where it should be.
 pub(crate) fn check_inside(picture: &Picture) {
     let text = picture.to_inline();

@@ -15,6 +15,10 @@ pub(crate) enum OperatorsCommand {
     Predict(OperatorsPredict),
     /// Draw what share of a GPU's peaks an operator reaches, against its size
     ///
+    /// The share is of what bounds it: the dense peak, the memory's bandwidth or the link between GPUs;
+    /// the size is that of one typical shape: tokens, sequences or bytes of a message. Where nothing was
+    /// measured on this GPU, the curve is carried from the nearest that was, and marked as extrapolated.
+    ///
     /// Exit code 0: drawn. 2: the GPU or the operator is not known.
     Show(OperatorsShow),
     /// Fit the operator functions to measured times
@@ -88,7 +92,9 @@ pub(crate) struct OperatorsShow {
     /// GPU of the catalogue whose curve is drawn, such as H100
     #[arg(value_name = "GPU")]
     pub(crate) gpu: String,
-    /// The operator: gemm, moe
+    /// The operator, as `operators predict --table` names it: gemm, moe, attention_context,
+    /// attention_generation, attention_encoder, mla, mla_module, mla_bmm, comm_nccl, comm_allreduce,
+    /// comm_moe
     #[arg(value_name = "OPERATOR")]
     pub(crate) operator: String,
     /// Engine whose kernels are meant: vllm, sglang or trtllm

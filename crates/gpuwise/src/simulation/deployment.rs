@@ -249,6 +249,7 @@ fn corrections(deployment: &Deployment, setup: &Setup<'_>, knowledge: &Knowledge
             class: MetricClass::of(wanted),
             residual: 0.0,
             load: None,
+            predicted: None,
             shape: None,
             layout: setup.layout,
         };

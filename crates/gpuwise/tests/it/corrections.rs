@@ -138,3 +138,42 @@ fn what_a_result_file_does_not_say_is_asked_for() {
         ran.out
     );
 }
+
+#[test]
+fn no_rows_of_ones_own_beat_the_silicon() {
+    let place = Place::new();
+    let header = "id,model,gpu,num_gpus,tp,engine,isl,osl,batch_or_concurrency,metric,unit";
+    let rows = |value: &str| {
+        let row = |load: u32, metric: &str| {
+            format!(
+                "{load}{metric},meta-llama/Llama-3.1-8B,H100,1,1,vllm,1000,200,{load},{metric},ms{value}\n"
+            )
+        };
+        let loads = [1, 4, 16];
+        let each = loads.map(|load| row(load, "tpot_mean") + &row(load, "ttft_mean"));
+        each.concat()
+    };
+    place.write("mine.csv", format!("{header},value\n{}", rows(",0.01")));
+    place.write("ask.csv", format!("{header}\n{}", rows("")));
+    let kept = place.run(&["calibrate", "mine.csv"]);
+    assert_eq!(kept.code, 0, "{}", kept.err);
+    let ran = place.run(&["predict", "ask.csv"]);
+    let mut reader = csv::Reader::from_reader(ran.out.as_bytes());
+    let mut asked = 0;
+    for record in reader.records() {
+        let record = record.expect("a row of CSV");
+        // 32 layers of 218 million weights, at two bytes, out of memory of 3,350 GB/s; and 1,000 tokens
+        // through them at 989 TFLOPS.
+        let least = if record[1].starts_with("tpot") {
+            32.0 * 218e6 * 2.0 / 3350e9
+        } else {
+            32.0 * 218e6 * 2.0 * 1000.0 / 989e12
+        };
+        for at in [2, 3, 4] {
+            let figure: f64 = record[at].parse().expect("a figure");
+            assert!(figure / 1e3 >= least, "{record:?}");
+        }
+        asked += 1;
+    }
+    assert_eq!(asked, 6, "{}", ran.out);
+}

@@ -188,6 +188,26 @@ fn docs_show_what_is_printed() {
     }
 }
 
+/// Pictures of the pages on concepts, and what draws them.
+const PICTURES: [(&str, &str); 3] = [
+    ("operators-gemm-h100.svg", "H100 gemm"),
+    ("operators-attention-h100.svg", "H100 attention_generation"),
+    ("operators-moe-h100.svg", "H100 moe"),
+];
+
+#[test]
+fn docs_show_what_is_drawn() {
+    let concepts = root().join("docs/concepts");
+    let folder = Folder::new(&concepts.join("operators.md"));
+    for (file, asked) in PICTURES {
+        let show = format!("gpuwise operators show {asked} --output {file}");
+        let drawn = folder.run(&format!("{show} > out && cat {file}"));
+        let page = concepts.join(file);
+        let shown = fs::read_to_string(&page).unwrap_or_default();
+        hold(&page, &shown, &drawn);
+    }
+}
+
 #[test]
 fn docs_have_every_command() {
     let page = root().join("docs/reference/cli.md");

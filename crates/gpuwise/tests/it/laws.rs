@@ -2,8 +2,8 @@
 //! random questions: nothing beats the silicon, creates work or contradicts another figure. Work is
 //! counted from the published shapes here, not by the code that predicts.
 
-use crate::support::Place;
-use std::collections::BTreeMap;
+use crate::support::{Place, ran};
+use std::{collections::BTreeMap, fs, path::Path};
 
 const HEADER: &str = "id,model,gpu,num_gpus,tp,pp,dp,precision,engine,isl,osl,batch_or_concurrency,metric,unit,extra";
 const ENGINES: [&str; 3] = ["vllm", "sglang", "trtllm"];
@@ -218,4 +218,145 @@ fn no_prediction_breaks_a_law() {
         }
     }
     assert!(answered > QUESTIONS, "{answered} answered");
+}
+
+/// Models with the precision that a question of the law on hardware states.
+const SERVED: [(&str, &str); 6] = [
+    ("meta-llama/Llama-3.1-8B", "bf16"),
+    ("meta-llama/Llama-3.1-70B", "fp8"),
+    ("Qwen/Qwen3-32B", "fp8"),
+    ("mistralai/Mixtral-8x7B-v0.1", "bf16"),
+    ("Qwen/Qwen3-30B-A3B", "bf16"),
+    ("deepseek-ai/DeepSeek-R1", "fp8"),
+];
+/// What a law on hardware is asked of.
+const SEEN: [(&str, &str); 5] = [
+    ("request_throughput", "req/s"),
+    ("output_throughput", "tokens/s"),
+    ("e2e_mean", "ms"),
+    ("ttft_mean", "ms"),
+    ("tpot_mean", "ms"),
+];
+/// Questions of the law on hardware.
+const RAISED: usize = 200;
+/// What a GPU has more of, by the keys of its row, and whether rates of many in flight must not be
+/// worse then.
+///
+/// More memory, and faster decoding, change which prompts meet in a step: engines take other
+/// defaults by a GPU's memory, and a closed loop of short answers falls in step. There only what one
+/// request alone sees is a law.
+const BETTER: [(&[&str], bool); 5] = [
+    (&["bandwidth"], false),
+    (&["peak"], true),
+    (&["link_bandwidth", "host_bandwidth"], true),
+    (
+        &["memory_gb", "memory_reported_mib", "memory_visible_mib"],
+        false,
+    ),
+    (
+        &["bandwidth", "peak", "link_bandwidth", "host_bandwidth"],
+        true,
+    ),
+];
+
+/// The catalogue's GPUs with some figures of each times a factor.
+fn raised(keys: &[&str], factor: f64) -> String {
+    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../catalogue/gpus.toml");
+    let text = fs::read_to_string(file).expect("the GPUs");
+    let mut table: toml::Table = text.parse().expect("TOML");
+    let gpus = table["gpu"].as_array_mut().expect("rows");
+    for gpu in gpus.iter_mut().filter_map(toml::Value::as_table_mut) {
+        for key in keys {
+            match gpu.get_mut(*key) {
+                Some(toml::Value::Table(rates)) => {
+                    for (_, rate) in rates.iter_mut() {
+                        times(rate, factor);
+                    }
+                }
+                Some(figure) => times(figure, factor),
+                None => {}
+            }
+        }
+    }
+    table.to_string()
+}
+
+fn times(figure: &mut toml::Value, factor: f64) {
+    *figure = match figure {
+        toml::Value::Integer(whole) => toml::Value::Integer((*whole as f64 * factor) as i64),
+        toml::Value::Float(number) => toml::Value::Float(*number * factor),
+        other => panic!("{other} is no figure"),
+    };
+}
+
+/// Rows of questions in a fixed order that looks like chance: half of them of one request alone.
+fn served(place: &Place) -> Vec<String> {
+    let listed = place.run(&["--offline", "gpus", "--format", "csv"]);
+    let mut reader = csv::Reader::from_reader(listed.out.as_bytes());
+    let gpus: Vec<String> = reader
+        .records()
+        .map(|record| record.expect("a row of CSV")[0].to_string())
+        .collect();
+    let mut state = 22_u64;
+    let mut draw = |below: usize| {
+        state = state
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1_442_695_040_888_963_407);
+        (state >> 33) as usize % below
+    };
+    let mut rows = Vec::new();
+    for at in 0..RAISED {
+        let (model, precision) = SERVED[draw(SERVED.len())];
+        let gpu = &gpus[at % gpus.len()];
+        let engine = ["vllm", "sglang", "trtllm"][draw(3)];
+        let tensor = [1, 2, 4, 8][draw(4)];
+        let (input, output) = (32 << draw(9), 2 << draw(10));
+        let load = [1, 1, 1, 4, 16, 128][draw(6)];
+        for (metric, unit) in SEEN {
+            rows.push(format!(
+                "{at}:{load}:{metric},{model},\"{gpu}\",{tensor},{tensor},1,1,{precision},{engine},{input},{output},{load},{metric},{unit},"
+            ));
+        }
+    }
+    rows
+}
+
+/// What is told of the questions where the catalogue's GPUs are these.
+fn told(place: &Place, gpus: &str) -> BTreeMap<String, f64> {
+    place.write("mine/gpus.toml", gpus);
+    let mut command = place.command(&["predict", "hardware.csv"]);
+    let ran = ran(command.env("GPUWISE_CATALOGUE", place.path("mine")));
+    assert_eq!(ran.code, 0, "{}", ran.err);
+    csv::Reader::from_reader(ran.out.as_bytes())
+        .records()
+        .filter_map(|record| {
+            let record = record.expect("a row of CSV");
+            Some((record[0].to_string(), record[2].parse().ok()?))
+        })
+        .collect()
+}
+
+#[test]
+fn better_hardware_is_never_worse() {
+    let place = Place::new();
+    let rows = served(&place);
+    place.write("hardware.csv", format!("{HEADER}\n{}\n", rows.join("\n")));
+    let before = told(&place, &raised(&[], 1.0));
+    assert!(before.len() > RAISED * 2, "{} figures", before.len());
+    for (keys, many) in BETTER {
+        for factor in [1.2, 3.0] {
+            let after = told(&place, &raised(keys, factor));
+            for (id, was) in &before {
+                let what = || format!("{keys:?} times {factor}: {id}");
+                let is = after.get(id).unwrap_or_else(|| panic!("{}", what()));
+                let (asked, metric) = id.rsplit_once(':').expect("a metric");
+                let alone = asked.ends_with(":1");
+                let rate = metric.ends_with("throughput");
+                // Where many are in flight, what is faster in one place waits in another.
+                let law = alone || many && (rate || metric == "e2e_mean");
+                let worse = if rate { was / is } else { is / was };
+                assert!(!law || worse <= 1.02, "{}: {was} became {is}", what());
+            }
+        }
+    }
 }

@@ -1,6 +1,7 @@
 //! `gpuwise operators`, as a script sees it.
 
 use crate::support::Place;
+use serde_json::Value;
 
 const HEADER: &str = "system,engine,version,kernel,launch,dtype,m,n,k";
 
@@ -73,4 +74,60 @@ fn the_curve_is_drawn() {
     assert!(ran.out.contains("bfloat16") && ran.out.contains("fp8"));
     let drawn = std::fs::read_to_string(place.path("h100.svg")).unwrap();
     assert!(drawn.starts_with("<?xml") && drawn.contains("bfloat16, measured"));
+}
+
+#[test]
+fn every_operator_that_is_predicted_is_drawn() {
+    let place = Place::new();
+    for (operator, size, engine) in [
+        ("gemm", "tokens", "vllm"),
+        ("moe", "tokens", "vllm"),
+        ("attention_context", "tokens", "vllm"),
+        ("attention_generation", "sequences", "vllm"),
+        ("attention_encoder", "tokens", "vllm"),
+        ("mla", "tokens", "sglang"),
+        ("mla_module", "tokens", "vllm"),
+        ("mla_bmm", "tokens", "vllm"),
+        ("comm_nccl", "bytes", "vllm"),
+        ("comm_allreduce", "bytes", "vllm"),
+        ("comm_moe", "tokens", "vllm"),
+    ] {
+        for gpu in ["H100", "L40S"] {
+            let show = ["operators", "show", gpu, operator, "--engine", engine];
+            let rows = place.json(&[&show[..], &["--output", "it.svg"]].concat());
+            let rows = rows.as_array().expect("rows");
+            for row in rows {
+                let figure = |key: &str| row[key].as_f64().expect("a figure");
+                assert!(figure(size) >= 1.0, "{row}");
+                // No more than the limit.
+                assert!(figure("share") > 0.0 && figure("share") <= 95.001, "{row}");
+                assert!(figure("low") <= figure("time") && figure("time") <= figure("high"));
+            }
+            // The first format was measured on the one GPU, and nothing on the other.
+            let basis = |row: &Value| String::from(row["basis"].as_str().expect("a basis"));
+            let first = basis(&rows[0]);
+            assert_eq!(
+                first.starts_with("measured"),
+                gpu == "H100",
+                "{operator}: {first}"
+            );
+            let carried = rows.iter().any(|row| basis(row).starts_with("carried"));
+            let drawn = std::fs::read_to_string(place.path("it.svg")).expect("a picture");
+            for mark in ["extrapolated", "stroke-dasharray=\"5 3\""] {
+                assert_eq!(drawn.contains(mark), carried, "{operator} on {gpu}");
+            }
+        }
+    }
+}
+
+#[test]
+fn what_was_not_measured_is_said() {
+    let place = Place::new();
+    let note = "nothing was measured on L40S under vLLM in this format";
+    for (gpu, said) in [("L40S", true), ("H100", false)] {
+        let ran = place.run(&["operators", "show", gpu, "comm_allreduce"]);
+        assert_eq!(ran.code, 0, "{}", ran.err);
+        let words: Vec<&str> = ran.out.split_whitespace().collect();
+        assert_eq!(words.join(" ").contains(note), said, "{}", ran.out);
+    }
 }
