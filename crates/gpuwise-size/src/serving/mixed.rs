@@ -141,52 +141,56 @@ impl Cycle {
             finished: tokens / input * parts,
             ..Batch::default()
         };
-        let apart = |peers| self.mixed_step(&Batch { peers, ..prompt });
-        // While nobody decodes a lump has its step to itself.
-        let decoding = decodes.min(1.0);
-        let (alone, all, step) = if self.prefill_first || decoding <= 0.0 {
-            let all = apart(Peers::Alike);
-            let alone = if groups > 1.0 {
-                apart(Peers::Tokens(tokens)).min(all)
-            } else {
-                all
-            };
-            (alone, all, all)
-        } else {
-            let context = lengths.context();
-            let decodes = decodes.max(1.0);
-            let decode = self.decode_step(decodes, context, Peers::Alike);
-            let beside = |peers| {
-                let both = Batch {
-                    decodes,
-                    context,
-                    peers,
-                    ..prompt
-                };
-                (self.mixed_step(&both) - decode).max(0.0)
-            };
-            let mut all = beside(Peers::Alike);
-            let mut step = decode + all;
-            let mut alone = if groups > 1.0 {
-                beside(Peers::Tokens(decodes * groups + tokens)).min(all)
-            } else {
-                all
-            };
-            if decoding < 1.0 {
-                let empty = apart(Peers::Alike);
-                let blend = |beside: f64| beside * decoding + empty * (1.0 - decoding);
-                step = blend(step);
-                alone = blend(alone);
-                all = blend(all);
-            }
-            (alone, all, step)
-        };
+        let (alone, all, step) = self.adding(&prompt, decodes, lengths.context());
         Lump {
             alone,
             shared: (all - alone) / (groups - 1.0).max(1.0),
             groups,
             for_each: input / tokens,
             step,
+        }
+    }
+
+    /// Seconds that such prompts add to a step in which no other group has any, to one in which all
+    /// have as many, and seconds of this.
+    fn adding(&self, prompt: &Batch, decodes: f64, context: f64) -> (f64, f64, f64) {
+        let groups = f64::from(self.steps.attention_groups());
+        let tokens = prompt.prefill;
+        let apart = |peers| self.mixed_step(&Batch { peers, ..*prompt });
+        // While nobody decodes a lump has its step to itself.
+        let decoding = decodes.min(1.0);
+        if self.prefill_first || decoding <= 0.0 {
+            let all = apart(Peers::Alike);
+            let alone = if groups > 1.0 {
+                apart(Peers::Tokens(tokens)).min(all)
+            } else {
+                all
+            };
+            return (alone, all, all);
+        }
+        let decodes = decodes.max(1.0);
+        let decode = self.decode_step(decodes, context, Peers::Alike);
+        let beside = |peers| {
+            let both = Batch {
+                decodes,
+                context,
+                peers,
+                ..*prompt
+            };
+            (self.mixed_step(&both) - decode).max(0.0)
+        };
+        let all = beside(Peers::Alike);
+        let alone = if groups > 1.0 {
+            beside(Peers::Tokens(decodes * groups + tokens)).min(all)
+        } else {
+            all
+        };
+        if decoding < 1.0 {
+            let empty = apart(Peers::Alike);
+            let blend = |beside: f64| beside * decoding + empty * (1.0 - decoding);
+            (blend(alone), blend(all), blend(decode + all))
+        } else {
+            (alone, all, decode + all)
         }
     }
 }
@@ -211,6 +215,23 @@ mod tests {
             }
         }
         sum
+    }
+
+    #[test]
+    fn tokens_within_a_chunk_are_those_of_single_prompts() {
+        let (mean, variation, most) = (8000.0, 0.92, 8192.0);
+        let sigma = libm::sqrt(libm::log1p(variation));
+        let middles = (0..20_000).map(|at| (f64::from(at) + 0.5) / 20_000.0);
+        let lengths = middles.map(|part| {
+            let z = sigma * normal_quantile(part) - 0.5 * sigma * sigma;
+            (mean * libm::exp(z)).min(most)
+        });
+        let found = lengths.sum::<f64>() / 20_000.0;
+        assert!(
+            (within(mean, variation, most) / found - 1.0).abs() < 2e-3,
+            "{found}"
+        );
+        assert!((within(mean, 0.0, most) - mean).abs() < 1e-9);
     }
 
     #[test]
