@@ -118,7 +118,7 @@ parameters! {
     HandOver = "hand_over", 50.0, 0.6, 0.0, 0.5, "ms", "time that a request takes from a prefill worker to a decode worker beside the bytes of its cache: routing, set-up, waiting for the cache";
     Rounds = "rounds", 5.0, 0.5, 0.0, 0.5, "rounds", "requests of a published sweep over those in flight, where its harness does not say how many it sends";
     Scatter = "scatter", 0.22, 0.5, 0.0, 0.4, "share", "share of a cycle over which the requests of a run end one round after they started together, at lengths of 0.8 to 1 of the nominal one";
-    MixedFactor = "mixed_factor", 1.0, 0.1, 0.0, 0.2, "factor", "cost of prefill inside decode steps over its cost alone";
+    MixedFactor = "mixed_factor", 1.0, 0.05, 0.0, 0.05, "factor", "cost of prefill inside decode steps over its cost alone";
     PromiseShare = "promise_share", 0.80, 0.2, 0.0, 0.2, "share", "mean time per token over its bound where a run was driven up to a bound";
     PromiseFirst = "promise_first", 0.20, 0.3, 0.0, 0.3, "share", "mean time to first token over its bound in such runs";
     EraDecode = "era_decode", 1.0, 0.0, 0.03, 0.06, "factor", "decode time of an engine profile over the model";

@@ -7,7 +7,7 @@ use super::{
 };
 use crate::{
     memory::{self, MemoryPlan},
-    serving::{Cycle, OpenLoop},
+    serving::{Cycle, Largest},
     setup::Setup,
     speed::StepShape,
 };
@@ -76,13 +76,7 @@ impl Evaluated<'_> {
                     (groups, self.capacity),
                 )?
             }
-            None => serve(
-                &self.cycle,
-                self.demand,
-                &workload.traffic,
-                load,
-                self.capacity,
-            ),
+            None => Group::new(&self.cycle, self.demand, &workload.traffic, self.capacity).at(load),
         };
         service.stable().then_some(service)
     }
@@ -141,7 +135,8 @@ pub(crate) fn evaluate<'a>(
     let constants = request.knowledge.constants(setup.engine.kind);
     let cycle = Cycle::new(&setup, shape, constants);
     let groups = f64::from(setup.layout.attention_data.max(1));
-    let (bears, limited_by) = most(&cycle, demand, workload, capacity)?;
+    let group = Group::new(&cycle, demand, &workload.traffic, capacity);
+    let (bears, limited_by) = most(&group, workload)?;
     let wanted = share(&workload.traffic, 1.0);
     let needed = libm::ceil(wanted / (bears * groups) - 1e-9).max(1.0);
     let gpus = needed * f64::from(setup.layout.replica_gpus());
@@ -176,7 +171,7 @@ pub(crate) fn evaluate<'a>(
         ..demand
     };
     let load = share(&workload.traffic, all);
-    let service = serve(&cycle, demand, &workload.traffic, load, capacity);
+    let service = Group { demand, ..group }.at(load);
     let evaluated = Evaluated {
         setup,
         plan,
@@ -256,32 +251,54 @@ fn share(traffic: &Traffic, groups: f64) -> f64 {
     }
 }
 
-fn serve(cycle: &Cycle, demand: Demand, traffic: &Traffic, load: f64, capacity: f64) -> Service {
-    match traffic {
-        Traffic::Open { .. } => Service::open(cycle, demand, load, capacity),
-        Traffic::Closed { .. } => Service::closed(cycle, demand, load, capacity),
+/// A group under a kind of traffic, with the most that it sustains.
+#[derive(Debug, Clone, Copy)]
+struct Group<'c> {
+    cycle: &'c Cycle,
+    demand: Demand,
+    capacity: f64,
+    /// `None`: the traffic is a closed loop.
+    largest: Option<Largest>,
+}
+
+impl<'c> Group<'c> {
+    fn new(cycle: &'c Cycle, demand: Demand, traffic: &Traffic, capacity: f64) -> Self {
+        let open = matches!(traffic, Traffic::Open { .. });
+        Self {
+            cycle,
+            demand,
+            capacity,
+            largest: open.then(|| demand.open(capacity).largest(cycle)),
+        }
+    }
+
+    fn at(&self, load: f64) -> Service {
+        let (cycle, demand, capacity) = (self.cycle, self.demand, self.capacity);
+        match self.largest {
+            Some(largest) => Service::open(cycle, demand, load, capacity, largest),
+            None => Service::closed(cycle, demand, load, capacity),
+        }
+    }
+
+    /// The largest load that is planned for.
+    fn ceiling(&self) -> f64 {
+        let planned = |largest: Largest| largest.rate * LARGEST_LOAD * 0.999;
+        self.largest.map_or(self.capacity, planned)
+    }
+
+    /// So little load that requests meet no other.
+    fn little(&self) -> f64 {
+        self.largest.map_or(1.0, |_| self.ceiling() * ALONE)
     }
 }
 
 /// The most that a group bears with the promise kept, and what fails beyond.
-fn most(
-    cycle: &Cycle,
-    demand: Demand,
-    workload: &Workload,
-    capacity: f64,
-) -> Result<(f64, Test), Failure> {
+fn most(group: &Group<'_>, workload: &Workload) -> Result<(f64, Test), Failure> {
     let promise = &workload.promise;
-    let open = matches!(workload.traffic, Traffic::Open { .. });
-    let ceiling = if open {
-        largest(cycle, demand, capacity) * LARGEST_LOAD * 0.999
-    } else {
-        capacity
-    };
-    let alone = if open { ceiling * ALONE } else { 1.0 };
-    let at = |load: f64| serve(cycle, demand, &workload.traffic, load, capacity);
-    let broken: Vec<Broken> = at_least(cycle, demand, workload, capacity)
-        .all_broken(promise)
-        .collect();
+    let open = group.largest.is_some();
+    let (ceiling, alone) = (group.ceiling(), group.little());
+    let at = |load: f64| group.at(load);
+    let broken: Vec<Broken> = at(alone).all_broken(promise).collect();
     if let Some(first) = broken.first() {
         let said: Vec<String> = broken.iter().map(missed).collect();
         return Err(Failure {
@@ -322,34 +339,14 @@ pub(crate) fn alone(request: &Request<'_>, setup: &Setup<'_>) -> Service {
     let capacity = capacity(setup, &plan, demand);
     let constants = request.knowledge.constants(setup.engine.kind);
     let cycle = Cycle::new(setup, Arc::new(StepShape::new(setup)), constants);
-    at_least(&cycle, demand, workload, capacity)
+    let group = Group::new(&cycle, demand, &workload.traffic, capacity);
+    group.at(group.little())
 }
 
 /// Sequences that run at once on one attention group.
 fn capacity(setup: &Setup<'_>, plan: &MemoryPlan, demand: Demand) -> f64 {
     let limit = setup.settings.sequences as f64;
     libm::floor(plan.sequences(demand.held(setup.engine.kind))).clamp(1.0, limit)
-}
-
-/// A group at so little load that requests meet no other.
-fn at_least(cycle: &Cycle, demand: Demand, workload: &Workload, capacity: f64) -> Service {
-    let load = match workload.traffic {
-        Traffic::Open { .. } => largest(cycle, demand, capacity) * LARGEST_LOAD * 0.999 * ALONE,
-        Traffic::Closed { .. } => 1.0,
-    };
-    serve(cycle, demand, &workload.traffic, load, capacity)
-}
-
-fn largest(cycle: &Cycle, demand: Demand, capacity: f64) -> f64 {
-    let one = OpenLoop {
-        rate: 0.0,
-        burstiness: demand.burstiness,
-        lengths: demand.lengths(),
-        input_variation: demand.input_variation,
-        capacity,
-        requests: None,
-    };
-    one.largest_rate(cycle)
 }
 
 fn missed(broken: &Broken) -> String {

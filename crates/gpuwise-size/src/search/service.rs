@@ -3,7 +3,7 @@
 
 use crate::memory::held;
 use crate::serving::{
-    Among, ClosedLoop, Cycle, Latency, Lengths, OpenLoop, Quantiles, normal_quantile,
+    Among, ClosedLoop, Cycle, Largest, Latency, Lengths, OpenLoop, Quantiles, normal_quantile,
 };
 use gpuwise_domain::{
     deployment::Test,
@@ -62,6 +62,18 @@ impl Demand {
         }
     }
 
+    /// Requests that arrive at a rate that is still to be said.
+    pub(crate) fn open(&self, capacity: f64) -> OpenLoop {
+        OpenLoop {
+            rate: 0.0,
+            burstiness: self.burstiness,
+            lengths: self.lengths(),
+            input_variation: self.input_variation,
+            capacity,
+            requests: None,
+        }
+    }
+
     /// Tokens that the cache holds of a running request under an engine's rule of admission.
     pub(crate) fn held(&self, engine: EngineKind) -> f64 {
         held(
@@ -87,21 +99,23 @@ enum Kind {
 }
 
 impl Service {
-    pub(crate) fn open(cycle: &Cycle, demand: Demand, rate: f64, capacity: f64) -> Self {
+    pub(crate) fn open(
+        cycle: &Cycle,
+        demand: Demand,
+        rate: f64,
+        capacity: f64,
+        largest: Largest,
+    ) -> Self {
         let one = OpenLoop {
             rate,
-            burstiness: demand.burstiness,
-            lengths: demand.lengths(),
-            input_variation: demand.input_variation,
-            capacity,
-            requests: None,
+            ..demand.open(capacity)
         };
         let among = Among {
             groups: demand.groups,
             output_variation: demand.output_variation,
         };
         Self {
-            kind: Kind::Open(one.solve_among(cycle, &among)),
+            kind: Kind::Open(one.solve_below(cycle, &among, largest)),
             demand,
         }
     }

@@ -101,7 +101,8 @@ impl Cycle {
             Arrivals::Open(variation) => variation,
             _ => 0.0,
         };
-        let lump_of = |together: f64| self.lump_of(lengths, together, others * decodes, variation);
+        let beside = self.beside(others * decodes, lengths.context());
+        let lump_of = |together: f64| self.lump_of(lengths, together, &beside, variation);
         let mut gathered = 1.0;
         let (lump, each) = match arrivals {
             Arrivals::Freed(spread, gather) => {
@@ -166,6 +167,9 @@ impl Cycle {
         for _ in 0..GATHERINGS {
             let (found, adds) = self.meeting(decode, prompts, variation, (&lump, each));
             each = adds;
+            if (found - together).abs() < AGREED * together {
+                return (lump, each);
+            }
             // Halfway, because what more of them share makes fewer of them meet.
             together = libm::sqrt(together * found);
             lump = lump_of(together);
@@ -208,8 +212,12 @@ impl Cycle {
                 0.0
             };
             together = came / -(without * libm::expm1(-calm) + libm::expm1(-busy));
-            each = (adds - beside).max(adds / groups) / came;
-            long = base + adds;
+            let found = (adds - beside).max(adds / groups) / came;
+            let agreed = (found - each).abs() < AGREED * each;
+            (each, long) = (found, base + adds);
+            if agreed {
+                break;
+            }
         }
         (together, each)
     }
@@ -309,6 +317,8 @@ impl Cycle {
     }
 }
 
+/// How near they have to come.
+const AGREED: f64 = 1e-3;
 /// Rounds in which lumps and what they gather come to agree.
 const GATHERINGS: usize = 4;
 

@@ -22,6 +22,15 @@ pub(crate) struct Lump {
     pub(crate) step: f64,
 }
 
+/// Sequences that decode while prompts are computed.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Beside {
+    decodes: f64,
+    context: f64,
+    /// Seconds of a step without prompts of them, of at least one.
+    step: f64,
+}
+
 /// Mean counts from which they are taken to be normal.
 const MANY: f64 = 100.0;
 
@@ -109,7 +118,22 @@ impl Cycle {
     /// A lump of prompts, so many where the budget allows, beside sequences that decode: a prompt
     /// beyond the budget is computed in equal chunks.
     pub(crate) fn lump(&self, lengths: &Lengths, prompts: f64, decodes: f64) -> Lump {
-        self.lump_of(lengths, prompts, decodes, 0.0)
+        let beside = self.beside(decodes, lengths.context());
+        self.lump_of(lengths, prompts, &beside, 0.0)
+    }
+
+    /// So many sequences at a mean context.
+    pub(super) fn beside(&self, decodes: f64, context: f64) -> Beside {
+        let step = if self.prefill_first {
+            0.0
+        } else {
+            self.decode_step(decodes.max(1.0), context, Peers::Alike)
+        };
+        Beside {
+            decodes,
+            context,
+            step,
+        }
     }
 
     /// The same of prompts whose lengths have this squared variation: a token stands in a prompt that
@@ -118,7 +142,7 @@ impl Cycle {
         &self,
         lengths: &Lengths,
         prompts: f64,
-        decodes: f64,
+        beside: &Beside,
         variation: f64,
     ) -> Lump {
         let input = lengths.input.max(1.0);
@@ -141,7 +165,7 @@ impl Cycle {
             finished: tokens / input * parts,
             ..Batch::default()
         };
-        let (alone, all, step) = self.adding(&prompt, decodes, lengths.context());
+        let (alone, all, step) = self.adding(&prompt, beside);
         Lump {
             alone,
             shared: (all - alone) / (groups - 1.0).max(1.0),
@@ -153,12 +177,12 @@ impl Cycle {
 
     /// Seconds that such prompts add to a step in which no other group has any, to one in which all
     /// have as many, and seconds of this.
-    fn adding(&self, prompt: &Batch, decodes: f64, context: f64) -> (f64, f64, f64) {
+    fn adding(&self, prompt: &Batch, beside: &Beside) -> (f64, f64, f64) {
         let groups = f64::from(self.steps.attention_groups());
         let tokens = prompt.prefill;
         let apart = |peers| self.mixed_step(&Batch { peers, ..*prompt });
         // While nobody decodes a lump has its step to itself.
-        let decoding = decodes.min(1.0);
+        let decoding = beside.decodes.min(1.0);
         if self.prefill_first || decoding <= 0.0 {
             let all = apart(Peers::Alike);
             let alone = if groups > 1.0 {
@@ -168,20 +192,17 @@ impl Cycle {
             };
             return (alone, all, all);
         }
-        let decodes = decodes.max(1.0);
-        let decode = self.decode_step(decodes, context, Peers::Alike);
-        let beside = |peers| {
-            let both = Batch {
-                decodes,
-                context,
-                peers,
-                ..*prompt
-            };
-            (self.mixed_step(&both) - decode).max(0.0)
+        let (decodes, decode) = (beside.decodes.max(1.0), beside.step);
+        let both = |peers| Batch {
+            decodes,
+            context: beside.context,
+            peers,
+            ..*prompt
         };
-        let all = beside(Peers::Alike);
+        let all = (self.mixed_beside(&both(Peers::Alike), decode) - decode).max(0.0);
         let alone = if groups > 1.0 {
-            beside(Peers::Tokens(decodes * groups + tokens)).min(all)
+            let peers = Peers::Tokens(decodes * groups + tokens);
+            (self.mixed_step(&both(peers)) - decode).max(0.0).min(all)
         } else {
             all
         };

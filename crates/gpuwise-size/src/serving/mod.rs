@@ -15,7 +15,7 @@ pub use closed::{ClosedLoop, Latency};
 pub use least::Least;
 pub use flow::Gather;
 pub(crate) use open::normal_quantile;
-pub use open::{Among, OpenLoop, Quantiles};
+pub use open::{Largest, Among, OpenLoop, Quantiles};
 pub use stat::StaticBatch;
 
 use crate::{
@@ -149,8 +149,13 @@ impl Cycle {
             decodes: batch.decodes * (1.0 + self.drafted),
             ..*batch
         };
-        let fitted = self.steps.time(&checked).total();
-        fitted.max(self.steps.roofline(&checked)) + self.drafts(batch)
+        self.bounded(&checked).0 + self.drafts(batch)
+    }
+
+    /// Seconds of a step of the model alone, and those that silicon takes for it at least.
+    fn bounded(&self, batch: &Batch) -> (f64, f64) {
+        let least = self.steps.roofline(batch);
+        (self.steps.time(batch).total().max(least), least)
     }
 
     /// Seconds of a step that the model which drafts takes: it reads prompts with the first token

@@ -60,11 +60,20 @@ pub struct Quantiles {
     pub stable: bool,
 }
 
+/// The most that a group sustains.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub struct Largest {
+    /// Requests a second.
+    pub rate: f64,
+    /// Sequences that decode at it.
+    pub decodes: f64,
+}
+
 /// Of the prompt tokens that steps can compute, those that can be asked for without queues that grow.
 const BUSIEST: f64 = 0.98;
 /// Steps of a bisection.
 const SEARCH: usize = 40;
-const NEAR: f64 = 1e-6;
+const NEAR: f64 = 1e-5;
 
 impl OpenLoop {
     fn flow(&self, cycle: &Cycle, decodes: f64) -> Flow {
@@ -74,68 +83,106 @@ impl OpenLoop {
 
     /// The largest rate that one group sustains.
     pub fn largest_rate(&self, cycle: &Cycle) -> f64 {
-        self.largest(cycle).0
+        self.largest(cycle).rate
     }
 
-    /// That rate, and how many sequences decode at it.
-    fn largest(&self, cycle: &Cycle) -> (f64, f64) {
+    /// That rate, and how many sequences decode at it, whatever the rate of this load is.
+    pub fn largest(&self, cycle: &Cycle) -> Largest {
         let capacity = self.capacity.max(1.0);
         if self.lengths.after_first() < 1e-6 {
             let lump = cycle.lump(&self.lengths, capacity, 0.0);
-            return (BUSIEST / (lump.step * lump.for_each), 0.0);
+            return Largest {
+                rate: BUSIEST / (lump.step * lump.for_each),
+                decodes: 0.0,
+            };
         }
         // A waiting or entering prompt holds a place as well.
         let held = |decodes: f64, flow: &Flow| {
             decodes + flow.rate * (flow.lump.service() + flow.queue(0.5).min(flow.full))
         };
-        let fits = |decodes: f64| {
+        // By how much it is more than steps compute or places hold: above 0 where it is.
+        let over = |decodes: f64| {
             let flow = self.flow(cycle, decodes);
-            let within = flow.busy <= BUSIEST && held(decodes, &flow) <= capacity;
-            (within, flow.rate)
+            let held = held(decodes, &flow) / capacity;
+            ((flow.busy / BUSIEST).max(held) - 1.0, flow.rate)
         };
-        let (whole, rate) = fits(capacity);
-        if whole {
-            return (rate, capacity);
+        let (mut above, rate) = over(capacity);
+        if above <= 0.0 {
+            return Largest {
+                rate,
+                decodes: capacity,
+            };
         }
-        let (mut low, mut high) = (0.0, capacity);
-        let mut found = 0.0;
+        let mut found = Largest::default();
+        let (mut low, mut high, mut below) = (0.0, capacity, -1.0);
+        let mut side = 0;
         for _ in 0..SEARCH {
             if high - low < 1e-4 * high {
                 break;
             }
-            let middle = 0.5 * (low + high);
-            match fits(middle) {
-                (true, rate) => (low, found) = (middle, rate),
-                (false, _) => high = middle,
-            }
-        }
-        (found, low)
-    }
-
-    /// The number of decoding sequences that a sustainable rate brings (Little's law).
-    fn decoding(&self, cycle: &Cycle, most: f64) -> f64 {
-        let (mut low, mut high) = (0.0, most);
-        let mut decodes =
-            (self.rate * self.lengths.after_first() * self.flow(cycle, 0.0).tpot).min(0.5 * most);
-        for _ in 0..SEARCH {
-            let flow = self.flow(cycle, decodes.max(1e-9));
-            if flow.rate > self.rate {
-                high = decodes;
-            } else {
-                low = decodes;
-            }
-            // As many as arrive while one decodes; where that leaps out of what is known, its middle.
-            let next = self.rate * self.lengths.after_first() * flow.tpot;
-            if (next - decodes).abs() < NEAR * decodes.max(1e-3) {
-                return next.min(most);
-            }
-            decodes = if next > low && next < high {
-                next
+            // The Illinois variant of the false position; what leaps is halved.
+            let middle = if above < 4.0 {
+                (low * above - high * below) / (above - below)
             } else {
                 0.5 * (low + high)
             };
+            let (here, rate) = over(middle);
+            if here <= 0.0 {
+                found = Largest {
+                    rate,
+                    decodes: middle,
+                };
+                (low, below) = (middle, here);
+                if side == -1 {
+                    above *= 0.5;
+                }
+                side = -1;
+                if here > -1e-4 {
+                    break;
+                }
+            } else {
+                (high, above) = (middle, here);
+                if side == 1 {
+                    below *= 0.5;
+                }
+                side = 1;
+            }
         }
-        decodes
+        found
+    }
+
+    /// The number of decoding sequences that a sustainable rate brings (Little's law): as many as
+    /// arrive while one decodes.
+    fn decoding(&self, cycle: &Cycle, most: f64, load: f64) -> f64 {
+        let answer = self.lengths.after_first();
+        let excess = |decodes: f64| self.rate * answer * self.flow(cycle, decodes).tpot - decodes;
+        // At the largest rate so many decode as long as the same flow says.
+        let (mut low, mut high) = (0.0, most);
+        let (mut above, mut below) = (excess(1e-9), most * (load - 1.0));
+        let mut side = 0;
+        let mut middle = 0.0;
+        for _ in 0..SEARCH {
+            // The Illinois variant of the false position: the excess falls.
+            middle = (low * below - high * above) / (below - above);
+            let here = excess(middle);
+            if here.abs() < NEAR * middle.max(1e-3) || high - low < NEAR * high {
+                return (middle + here).clamp(0.0, most);
+            }
+            if here > 0.0 {
+                (low, above) = (middle, here);
+                if side == 1 {
+                    below *= 0.5;
+                }
+                side = 1;
+            } else {
+                (high, below) = (middle, here);
+                if side == -1 {
+                    above *= 0.5;
+                }
+                side = -1;
+            }
+        }
+        middle
     }
 
     /// Latencies at the rate. Beyond the largest rate a run of so many requests queues for half of the
@@ -147,7 +194,15 @@ impl OpenLoop {
 
     /// The same of one of several groups among which a router chooses.
     pub fn solve_among(&self, cycle: &Cycle, among: &Among) -> Quantiles {
-        let (largest, most) = self.largest(cycle);
+        self.solve_below(cycle, among, self.largest(cycle))
+    }
+
+    /// The same where the largest rate is known.
+    pub fn solve_below(&self, cycle: &Cycle, among: &Among, largest: Largest) -> Quantiles {
+        let Largest {
+            rate: largest,
+            decodes: most,
+        } = largest;
         let load = self.rate / largest.max(1e-12);
         let rate = self.rate.min(largest);
         let gaps = self.burstiness / libm::sqrt(among.groups);
@@ -174,7 +229,7 @@ impl OpenLoop {
             };
         }
         let decodes = if load < 1.0 {
-            self.decoding(cycle, most)
+            self.decoding(cycle, most, load)
         } else {
             most
         };

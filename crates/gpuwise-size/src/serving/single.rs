@@ -48,19 +48,25 @@ impl Cycle {
 
     /// Seconds of one step that computes prompts, beside decodes or alone.
     pub fn mixed_step(&self, batch: &Batch) -> f64 {
-        let least = self.steps.roofline(batch);
         if batch.decodes <= 0.0 {
-            return (self.step(batch) * self.steps.prefill_factor()).max(least);
+            let (step, least) = self.bounded(batch);
+            return ((step + self.drafts(batch)) * self.steps.prefill_factor()).max(least);
         }
-        let decoding = Batch {
-            prefill: 0.0,
-            prefill_context: 0.0,
-            finished: 0.0,
-            ..*batch
+        let decoding = self.decode_step(batch.decodes, batch.context, batch.peers);
+        self.mixed_beside(batch, decoding)
+    }
+
+    /// The same where the step of its decoding sequences alone is known.
+    pub(crate) fn mixed_beside(&self, batch: &Batch, decoding: f64) -> f64 {
+        let (step, least) = if self.drafted > 0.0 {
+            (self.step(batch), self.steps.roofline(batch))
+        } else {
+            let (step, least) = self.bounded(batch);
+            (step + self.drafts(batch), least)
         };
-        let decode = self.decode_step(batch.decodes, batch.context, batch.peers);
-        let more = (self.step(batch) - self.step(&decoding)).max(0.0);
-        (decode + more * self.steps.prefill_factor() * self.mixed).max(least)
+        let alone = decoding / (1.0 + self.drafted * self.layer_share);
+        let more = (step - alone).max(0.0);
+        (decoding + more * self.steps.prefill_factor() * self.mixed).max(least)
     }
 
     /// Tokens that a step yields for each sequence where the engine drafts and nothing is known of
