@@ -115,14 +115,11 @@ fn settings(row: &RecipeRow) -> Result<RecipeSettings, String> {
     Ok(RecipeSettings {
         cache,
         memory_fraction: row.memory_fraction,
-        batched_tokens: tokens
-            .iter()
-            .any(Option::is_some)
-            .then_some(BatchedTokens {
-                least,
-                per_input,
-                per_request,
-            }),
+        batched_tokens: tokens.iter().any(Option::is_some).then_some(BatchedTokens {
+            least,
+            per_input,
+            per_request,
+        }),
         sequences,
         gather_steps: row.gather_steps,
         balanced: word("balanced", &row.balanced, &["yes"])?.map(|_| true),
@@ -131,16 +128,15 @@ fn settings(row: &RecipeRow) -> Result<RecipeSettings, String> {
 }
 
 /// One of the words that a column takes; an empty cell is none.
-fn word<'w>(
-    column: &str,
-    written: &str,
-    words: &[&'w str],
-) -> Result<Option<&'w str>, String> {
+fn word<'w>(column: &str, written: &str, words: &[&'w str]) -> Result<Option<&'w str>, String> {
     if written.is_empty() {
         return Ok(None);
     }
     let found = words.iter().find(|word| **word == written);
     found.map(|word| Some(*word)).ok_or_else(|| {
-        format!("{column} {written:?}; expected {} or nothing", words.join(" or "))
+        format!(
+            "{column} {written:?}; expected {} or nothing",
+            words.join(" or ")
+        )
     })
 }

@@ -28,11 +28,31 @@ fn check(from: &str, to: &str, expected: &str) {
 
 #[test]
 fn a_wrong_cell_is_named() {
-    check(",sglang,agg,", ",sgl,agg,", "engine \"sgl\"; expected one of");
-    check(",sglang,agg,", ",sglang,both,", "mode \"both\"; expected agg or disagg");
+    check(
+        ",sglang,agg,",
+        ",sgl,agg,",
+        "engine \"sgl\"; expected one of",
+    );
+    check(
+        ",sglang,agg,",
+        ",sglang,both,",
+        "mode \"both\"; expected agg or disagg",
+    );
     check(",fp8,0.82,", ",fp7,0.82,", "cache \"fp7\" is no format");
     check(",fp8,0.82,", ",fp8,-1,", "-1; expected numbers above 0");
-    check(",in_flight,,,", ",many,,,", "sequences \"many\"; expected a number above 0");
-    check(",0.19.0,", ",newest,", "since \"newest\"; expected a release");
-    check(",,tensor,", ",,pipeline,", "layout \"pipeline\"; expected tensor or nothing");
+    check(
+        ",in_flight,,,",
+        ",many,,,",
+        "sequences \"many\"; expected a number above 0",
+    );
+    check(
+        ",0.19.0,",
+        ",newest,",
+        "since \"newest\"; expected a release",
+    );
+    check(
+        ",,tensor,",
+        ",,pipeline,",
+        "layout \"pipeline\"; expected tensor or nothing",
+    );
 }

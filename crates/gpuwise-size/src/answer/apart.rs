@@ -159,11 +159,5 @@ fn split(
 
 /// The settings of workers of this layout.
 fn set(question: &Question, recipe: &RecipeSettings, setup: &mut Setup<'_>) {
-    setup.settings = settings(
-        question,
-        &setup.engine,
-        &setup.device,
-        setup.layout,
-        recipe,
-    );
+    setup.settings = settings(question, &setup.engine, &setup.device, setup.layout, recipe);
 }

@@ -227,7 +227,11 @@ fn closed(reading: &Reading<'_>, cycle: &Cycle, concurrency: f64) -> Option<Late
 /// Requests of the run over those in flight, where it ends.
 fn rounds(reading: &Reading<'_>, cycle: &Cycle, in_flight: f64) -> Option<f64> {
     let unsaid = || reading.run.ends_unsaid.then(|| cycle.rounds());
-    reading.run.requests.map(|run| run / in_flight).or_else(unsaid)
+    reading
+        .run
+        .requests
+        .map(|run| run / in_flight)
+        .or_else(unsaid)
 }
 
 fn disaggregated(

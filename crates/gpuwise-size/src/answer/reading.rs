@@ -12,12 +12,7 @@ use super::{
     settings::settings,
 };
 use crate::{serving::Gather, setup::Setup, speed::StepShape};
-use alloc::{
-    format,
-    string::String,
-    sync::Arc,
-    vec::Vec,
-};
+use alloc::{format, string::String, sync::Arc, vec::Vec};
 use gpuwise_domain::{
     catalogue::Catalogue,
     engine::{Engine, EngineKind},

@@ -45,7 +45,9 @@ impl Gather {
         if !self.balanced {
             return self.steps;
         }
-        let all: f64 = (1..=groups.min(MANY_GROUPS)).map(|k| 1.0 / f64::from(k)).sum();
+        let all: f64 = (1..=groups.min(MANY_GROUPS))
+            .map(|k| 1.0 / f64::from(k))
+            .sum();
         (all / prompts.max(1e-9)).clamp(1.0, self.steps.max(1.0))
     }
 }

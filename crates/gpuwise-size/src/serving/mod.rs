@@ -12,10 +12,10 @@ mod stat;
 
 pub use apart::Apart;
 pub use closed::{ClosedLoop, Latency};
-pub use least::Least;
 pub use flow::Gather;
+pub use least::Least;
 pub(crate) use open::normal_quantile;
-pub use open::{Largest, Among, OpenLoop, Quantiles};
+pub use open::{Among, Largest, OpenLoop, Quantiles};
 pub use stat::StaticBatch;
 
 use crate::{

@@ -103,7 +103,13 @@ fn tensor_ranks_beyond_any_model_are_a_pool_of_workers() {
         ],
         ..row("trtllm", DEEPSEEK, "GB200 186GB", "fp4", in_flight)
     };
-    for (gpus, in_flight) in [(12, 40.0), (28, 3.0), (28, 2150.0), (48, 1075.0), (64, 538.0)] {
+    for (gpus, in_flight) in [
+        (12, 40.0),
+        (28, 3.0),
+        (28, 2150.0),
+        (48, 1075.0),
+        (64, 538.0),
+    ] {
         check(&of(gpus, in_flight), |found| {
             let prefill = found.prefill.as_ref().expect("prefill workers");
             let computing = prefill.workers as u32 * prefill.setup.layout.replica_gpus();

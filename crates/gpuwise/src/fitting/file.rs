@@ -151,8 +151,8 @@ fn constants_of(file: &str, set: &ConstantSet) -> anyhow::Result<Constants> {
     let names = |list: &'_ [String]| -> Vec<String> { list.to_vec() };
     let (generations, profiles) = (names(&set.generations), names(&set.profiles));
     let as_str = |list: &[String]| -> Vec<&'static str> { list.iter().map(|_| "").collect() };
-    let mut constants = Constants::prior(&as_str(&generations), &as_str(&profiles))
-        .with_joints(set.joints.clone());
+    let mut constants =
+        Constants::prior(&as_str(&generations), &as_str(&profiles)).with_joints(set.joints.clone());
     for (at, info) in PARAMETERS.iter().enumerate() {
         let Some(row) = set.constant.iter().find(|row| row.key == info.key) else {
             if info.is_local() && set.name != "local" {
