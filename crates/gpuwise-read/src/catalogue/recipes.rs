@@ -60,7 +60,7 @@ fn recipe(row: RecipeRow) -> Result<Recipe, String> {
         written => Some(
             written
                 .parse()
-                .map_err(|_| format!("since {written:?}; expected a release, as 0.5.6"))?,
+                .map_err(|()| format!("since {written:?}; expected a release, as 0.5.6"))?,
         ),
     };
     Ok(Recipe {

@@ -18,6 +18,23 @@ pub(crate) struct StatedLayout {
     pub(crate) pool: Option<u32>,
 }
 
+impl StatedLayout {
+    /// A layout that nothing contradicts.
+    pub(crate) const fn plain(
+        layout: Option<Layout>,
+        gpus: Option<u32>,
+        notes: Vec<String>,
+    ) -> Self {
+        Self {
+            layout,
+            gpus,
+            notes,
+            doubtful: false,
+            pool: None,
+        }
+    }
+}
+
 /// Reads the layout of an aggregated row.
 ///
 /// `domain` is the number of GPUs that one link domain joins: tensor parallelism beyond it marks a
@@ -27,24 +44,12 @@ pub(crate) fn stated_layout(question: &Question, has_experts: bool, domain: u32)
     let number = |key: &str| question.extra(key).and_then(|v| v.parse::<u32>().ok());
     if let Some(text) = question.extra("parallelism").or(question.extra("mapping")) {
         if let Some(layout) = named_layout(text, question.gpus) {
-            return StatedLayout {
-                layout: Some(layout),
-                gpus: question.gpus,
-                notes,
-                doubtful: false,
-                pool: None,
-            };
+            return StatedLayout::plain(Some(layout), question.gpus, notes);
         }
         notes.push(format!("layout {text:?} was not understood"));
     }
     let Some(mut tensor) = question.tensor else {
-        return StatedLayout {
-            layout: None,
-            gpus: question.gpus,
-            notes,
-            doubtful: false,
-            pool: None,
-        };
+        return StatedLayout::plain(None, question.gpus, notes);
     };
     let pipeline = question.pipeline.unwrap_or(1);
     let mut gpus = question.gpus;

@@ -16,7 +16,7 @@ use alloc::{format, string::String, sync::Arc, vec::Vec};
 use gpuwise_domain::{
     catalogue::Catalogue,
     engine::{Engine, EngineKind},
-    gpu::Device,
+    gpu::{Device, Gpu},
     layout::Layout,
     model::Architecture,
     precision::CacheFormat,
@@ -194,21 +194,8 @@ pub fn read<'a>(
         engine.release = None;
     }
     let profile = profile_of(&engine, gpu, question);
-    let domain = gpu.scale_up.as_ref().map_or(8, |link| link.domain);
-    let mut stated = stated_layout(question, architecture.has_experts(), domain);
-    if let Some(launched) = Launched::of(question) {
-        // One server on as many of the host's GPUs as its flags say.
-        let layout = launched.layout(engine.kind);
-        stated = StatedLayout {
-            layout: Some(layout),
-            gpus: Some(layout.gpus()),
-            notes: Vec::new(),
-            doubtful: stated.doubtful,
-            pool: None,
-        };
-    }
     let recipe = recipe(question, catalogue, &engine, gpu);
-    stated = tensor_only(question, &recipe, stated);
+    let stated = started(question, architecture, gpu, &engine, &recipe);
     notes.extend(stated.notes);
     let benchmark = question.extra("benchmark").and_then(|name| {
         catalogue
@@ -278,20 +265,48 @@ pub fn read<'a>(
         notes,
         setup,
     };
-    if pages(&reading.setup) {
-        let said = "the weights take over three quarters of the unified memory, which systems do not lend to the GPU: parts are read from disk again and again";
-        reading.notes.push(said.into());
-        reading.doubtful = true;
-    }
     if question.extra("mode") == Some("disagg") {
         disaggregate(question, &recipe, &mut reading);
     } else if let Some(gpus) = stated.pool {
         pooled(question, &recipe, &mut reading, gpus);
     }
     reading.shape = Arc::new(StepShape::new(&reading.setup));
+    fitted(question, reading)
+}
+
+/// The layout that was started: by the row's launch command, by its benchmark's launch script, or as
+/// the row states it.
+fn started(
+    question: &Question,
+    architecture: &Architecture,
+    gpu: &Gpu,
+    engine: &Engine,
+    recipe: &RecipeSettings,
+) -> StatedLayout {
+    let domain = gpu.scale_up.as_ref().map_or(8, |link| link.domain);
+    let stated = stated_layout(question, architecture.has_experts(), domain);
+    let Some(launched) = Launched::of(question) else {
+        return tensor_only(question, recipe, stated);
+    };
+    // One server on as many of the host's GPUs as its flags say.
+    let layout = launched.layout(engine.kind);
+    StatedLayout {
+        doubtful: stated.doubtful,
+        ..StatedLayout::plain(Some(layout), Some(layout.gpus()), Vec::new())
+    }
+}
+
+/// A reading whose weights and requests fit, with the sequences that its cache holds.
+fn fitted<'a>(question: &Question, mut reading: Reading<'a>) -> Result<Reading<'a>, Refusal> {
+    if pages(&reading.setup) {
+        let said = "the weights take over three quarters of the unified memory, which systems do not lend to the GPU: parts are read from disk again and again";
+        reading.notes.push(said.into());
+        reading.doubtful = true;
+    }
     sense::fits(&mut reading)?;
     sense::stand_in(&mut reading);
-    reading.capacity = capacity(&reading.setup, input.unwrap_or(0.0), output.unwrap_or(0.0));
+    let (input, output) = (reading.input.unwrap_or(0.0), reading.output.unwrap_or(0.0));
+    reading.capacity = capacity(&reading.setup, input, output);
     if reading.run.ends_unsaid && reading.setup.settings.memory_fraction < LARGEST_FRACTION {
         enlarge(question, &mut reading);
     }

@@ -68,11 +68,5 @@ pub(super) fn tensor_only(
     if question.data.unwrap_or(1) > 1 {
         notes.push("its launch script takes tensor parallelism alone".into());
     }
-    StatedLayout {
-        layout: Some(Layout::tensor(tensor)),
-        gpus: Some(tensor),
-        notes,
-        doubtful: false,
-        pool: None,
-    }
+    StatedLayout::plain(Some(Layout::tensor(tensor)), Some(tensor), notes)
 }

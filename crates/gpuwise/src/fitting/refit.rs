@@ -118,7 +118,7 @@ fn samples<'a>(
 }
 
 /// Without runs whose rows contradict each other.
-fn consistent<'a>(samples: Vec<Sample<'a>>, places: Vec<usize>) -> (Vec<Sample<'a>>, Vec<usize>) {
+fn consistent(samples: Vec<Sample<'_>>, places: Vec<usize>) -> (Vec<Sample<'_>>, Vec<usize>) {
     let aside = contradictory(&samples, &Constants::prior(&[], &[]));
     let kept = samples.into_iter().zip(places).zip(aside);
     kept.filter_map(|(row, aside)| (!aside).then_some(row))

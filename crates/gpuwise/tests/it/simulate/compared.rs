@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 /// A folder with a deployment and two runs of it, saved.
 fn runs() -> Place {
     let place = place();
-    for (file, rate) in [("slow.json", "2"), ("fast.json", "7")] {
+    for (file, rate) in [("slow.json", "2"), ("fast.json", "6")] {
         let ran = simulate(
             &place,
             &["--requests", "120", "--rate", rate, "--save", file],
