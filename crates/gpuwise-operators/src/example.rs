@@ -456,7 +456,7 @@ mod tests {
         };
         for operator in tables::ALL {
             let example = Example::of(operator, EngineKind::Vllm, &silicon);
-            let example = example.unwrap_or_else(|| panic!("{}", operator.name));
+            let example = example.expect("every table has an example");
             assert!(!example.lines.is_empty());
             for line in &example.lines {
                 for doubling in example.doublings.clone() {

@@ -147,7 +147,6 @@ fn split(
         shape: Arc::new(StepShape::new(&setup)),
         setup,
         workers: f64::from(prefill.count),
-        batch: prefill.batch,
     });
     let setup = &mut reading.setup;
     setup.layout = Layout {

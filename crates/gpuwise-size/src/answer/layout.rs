@@ -103,11 +103,16 @@ pub(crate) fn stated_layout(question: &Question, has_experts: bool, domain: u32)
     if tensor > 8 {
         // No model is split over so many ranks: a rack whose GPUs are pooled for prompts and
         // decoding, with attention data-parallel.
-        notes.push(format!(
-            "tensor parallelism {tensor} read as a pool of {tensor} GPUs with data-parallel attention"
-        ));
         doubtful = true;
         pool = has_experts.then_some(tensor).filter(|_| tensor <= domain);
+        let attention = if pool.is_some() {
+            ""
+        } else {
+            " with data-parallel attention"
+        };
+        notes.push(format!(
+            "tensor parallelism {tensor} read as a pool of {tensor} GPUs{attention}"
+        ));
         attention_data = tensor;
         expert_groups = tensor;
         tensor = 1;

@@ -60,7 +60,8 @@ impl Reading<'_> {
         matches!(self.load, Load::InFlight(_)) && self.setup.profile == "trtllm-2024"
     }
 
-    fn groups(&self) -> f64 {
+    /// Attention groups of all replicas.
+    pub(crate) fn groups(&self) -> f64 {
         let layout = self.setup.layout;
         f64::from(layout.attention_data.max(1)) * f64::from(layout.replicas.max(1))
     }

@@ -101,8 +101,6 @@ pub struct Pool<'a> {
     pub shape: Arc<StepShape>,
     /// How many there are.
     pub workers: f64,
-    /// Sequences of one worker's batch, where stated.
-    pub batch: Option<f64>,
 }
 
 /// What is asked.
@@ -465,9 +463,7 @@ fn enlarge(question: &Question, reading: &mut Reading<'_>) {
     let Load::InFlight(requests) = reading.load else {
         return;
     };
-    let layout = reading.setup.layout;
-    let groups = f64::from(layout.attention_data.max(1)) * f64::from(layout.replicas.max(1));
-    if reading.capacity * groups >= requests
+    if reading.capacity * reading.groups() >= requests
         || stated.iter().any(|key| question.extra(key).is_some())
     {
         return;

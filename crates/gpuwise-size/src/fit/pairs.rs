@@ -74,7 +74,5 @@ fn contradict(reading: &Reading<'_>, ttft: f64, tpot: f64, constants: &Constants
         return true;
     }
     let prompts = requests / (SLOW * most(1.0));
-    let layout = reading.setup.layout;
-    let groups = f64::from(layout.attention_data.max(1)) * f64::from(layout.replicas.max(1));
-    ttft > answer && ttft > prompts && reading.capacity * groups >= *requests
+    ttft > answer && ttft > prompts && reading.capacity * reading.groups() >= *requests
 }

@@ -12,6 +12,7 @@
 //! the question.
 
 use super::ranges::MetricClass;
+use crate::fit::solve_symmetric;
 use alloc::{string::String, vec::Vec};
 use gpuwise_domain::layout::Layout;
 
@@ -102,17 +103,25 @@ impl Feedback {
         let with = |row: &Observation| middle.shared(row, question);
         rows.sort_by(|a, b| with(b).total_cmp(&with(a)));
         rows.truncate(ROWS);
-        let factor = Factor::of(rows.len(), |i, j| {
+        let covariance = |i: usize, j: usize| {
             let own = if i == j { NOISE } else { 0.0 };
             middle.shared(rows[i], rows[j]) + own
-        });
-        let said = factor.solved(rows.iter().map(|row| row.residual).collect());
-        let asked = factor.solved(rows.iter().map(|row| with(row)).collect());
+        };
+        let size = rows.len();
+        let pairs = (0..size).flat_map(|i| (0..size).map(move |j| (i, j)));
+        let covariances = pairs.map(|(i, j)| covariance(i, j)).collect();
+        let asked: Vec<f64> = rows.iter().map(|row| with(row)).collect();
+        // What each row counts: K⁻¹·k, of the rows' covariance K and theirs with the question, k.
+        let counts = solve_symmetric(covariances, asked.clone());
         // Of the variance of the question, what the rows leave.
-        let explained: f64 = asked.iter().map(|x| x * x).sum();
+        let explained: f64 = counts.iter().zip(&asked).map(|(count, k)| count * k).sum();
         let unsaid = (1.0 - explained / middle.shared(question, question)).clamp(0.0, 1.0);
         Some(Correction {
-            shift: said.iter().zip(&asked).map(|(r, k)| r * k).sum(),
+            shift: rows
+                .iter()
+                .zip(&counts)
+                .map(|(row, count)| count * row.residual)
+                .sum(),
             width: NARROWEST + (1.0 - NARROWEST) * unsaid,
             rows: count,
         })
@@ -169,34 +178,4 @@ fn logarithm(size: Option<f64>) -> Option<f64> {
 fn mean(values: impl Iterator<Item = f64>) -> Option<f64> {
     let (sum, count) = values.fold((0.0, 0.0), |(sum, count), x| (sum + x, count + 1.0));
     (count > 0.0).then(|| sum / count)
-}
-
-/// The lower triangle L of a covariance L·Lᵀ (Cholesky), row by row.
-struct Factor(Vec<Vec<f64>>);
-
-impl Factor {
-    fn of(size: usize, covariance: impl Fn(usize, usize) -> f64) -> Self {
-        let mut rows: Vec<Vec<f64>> = Vec::with_capacity(size);
-        for i in 0..size {
-            let mut row: Vec<f64> = Vec::with_capacity(i + 1);
-            for (j, known) in rows.iter().enumerate() {
-                let before: f64 = row.iter().zip(known).map(|(a, b)| a * b).sum();
-                row.push((covariance(i, j) - before) / known[j]);
-            }
-            let before: f64 = row.iter().map(|x| x * x).sum();
-            // The noise alone is left at the least.
-            row.push(libm::sqrt((covariance(i, i) - before).max(0.5 * NOISE)));
-            rows.push(row);
-        }
-        Self(rows)
-    }
-
-    /// L⁻¹ of a vector.
-    fn solved(&self, mut values: Vec<f64>) -> Vec<f64> {
-        for (i, row) in self.0.iter().enumerate() {
-            let before: f64 = row[..i].iter().zip(&values).map(|(a, b)| a * b).sum();
-            values[i] = (values[i] - before) / row[i];
-        }
-        values
-    }
 }
