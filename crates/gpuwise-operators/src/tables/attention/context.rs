@@ -103,11 +103,13 @@ pub(crate) fn pairs(new: f64, cached: f64, limit: f64) -> f64 {
     let full = new - growing;
     let seen = growing * cached + growing * (growing + 1.0) / 2.0;
     // At the limit, so that an infinite one adds nothing.
-    if full > 0.0 {
+    let seen = if full > 0.0 {
         seen + full * limit
     } else {
         seen
-    }
+    };
+    // Of a part of a query the sum counts the token itself whole: no query sees more than the window.
+    seen.min(new * limit)
 }
 
 /// Sequences without a prefix that are like sequences of new tokens after cached ones: the same pairs,
@@ -119,7 +121,7 @@ pub(crate) fn alike([sequences, new, cached]: [f64; 3], limit: f64) -> [f64; 2] 
     let tokens = if 2.0 * seen <= limit + 1.0 {
         2.0 * seen - 1.0
     } else {
-        (limit * (limit - 1.0) / (2.0 * (limit - seen))).min(FULL * limit)
+        (limit * (limit - 1.0) / (2.0 * (limit - seen).max(0.0))).min(FULL * limit)
     };
     let tokens = tokens.max(SHORTEST);
     [tokens, sequences * asked / pairs(tokens, 0.0, limit)]
@@ -213,5 +215,15 @@ mod tests {
             );
         }
         assert!((pairs(4.0, 2.0, f64::INFINITY) - (3.0 + 4.0 + 5.0 + 6.0)).abs() < 1e-9);
+    }
+
+    #[test]
+    fn no_query_sees_more_than_the_window() {
+        // The last part of a query before the window is full.
+        let [tokens, sequences] = alike([20.0, 9.9, 127.1], 128.0);
+        assert!((pairs(9.9, 127.1, 128.0) - 9.9 * 128.0).abs() < 1e-9);
+        assert!((tokens - FULL * 128.0).abs() < 1e-6, "{tokens}");
+        let asked = sequences * pairs(tokens, 0.0, 128.0);
+        assert!((asked - 20.0 * 9.9 * 128.0).abs() < 1e-6);
     }
 }
