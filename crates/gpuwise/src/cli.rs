@@ -1,53 +1,12 @@
 //! The command line.
 
-#[cfg(feature = "bench")]
-mod bench;
-mod check;
-mod composed;
-mod fleet;
-mod media;
-mod memory;
-mod operators;
-mod place;
-mod plan;
-mod replay;
-mod simulate;
-mod table;
-mod tco;
-mod train;
-mod workload;
 
-#[cfg(feature = "bench")]
-pub(crate) use bench::{Bench, InterfaceName, ServerFlags};
-pub(crate) use check::{Check, CurrentFlags, JobFlags};
-pub(crate) use composed::{ChoiceName, Composed};
-pub(crate) use fleet::{FleetCheck, FleetCommand, FleetImport, FleetMig, ProfilesFlag};
-pub(crate) use media::MediaFlags;
-pub(crate) use memory::{LayoutFlags, Memory};
-pub(crate) use operators::{
-    KeepOut, OperatorsCheck, OperatorsCommand, OperatorsFit, OperatorsPredict, OperatorsShow,
-};
-pub(crate) use place::{Capacity, HowFlags, Lint, Place};
-pub(crate) use plan::{
-    EngineFlags, LimitFlags, MarketFlags, Plan, PromiseFlags, RuleName, TermsName, TrafficFlags,
-};
-pub(crate) use replay::{Durations, Replay};
-pub(crate) use simulate::{
-    ChangeFlags, ClusterFlags, RouterName, RunResultFlags, SchedulingName, SharingName, Simulate,
-    Validate,
-};
-
-pub(crate) use table::Table;
-pub(crate) use tco::{MoneyFlags, Tco};
-pub(crate) use train::{MachineFlags, MethodFlags, OffloadName, ReliabilityFlags, Train};
-pub(crate) use workload::{FromLog, FromMetrics, Workload, WorkloadFrom};
+pub(crate) use gpuwise_app::settings::*;
 
 #[cfg(feature = "database")]
 use crate::commands::runs;
 use crate::commands::{accuracy, calibrate, compare, predict, profile, tier, watch};
-use crate::model::Numbers;
 use clap::{Args, Parser, Subcommand, ValueEnum};
-use std::path::PathBuf;
 
 /// Finds the GPUs that a language model and a promise need: which, how many, rented where, at what
 /// price, with which settings, and how sure that is.
@@ -326,83 +285,6 @@ pub(crate) enum Command {
     Completions(Completions),
     /// Print the manual page of gpuwise or of one command
     Man(Man),
-}
-
-/// The model of a command: a name, or numbers.
-#[derive(Debug, Clone, Args)]
-pub(crate) struct ModelFlags {
-    /// Name or alias of the catalogue, hub id, directory with config.json, safetensors or GGUF file
-    #[arg(value_name = "MODEL")]
-    pub(crate) model: Option<String>,
-    #[command(flatten, next_help_heading = "A model by numbers")]
-    pub(crate) numbers: Numbers,
-}
-
-#[derive(Debug, Args)]
-pub(crate) struct Gpus {
-    /// Only those whose name, alias, vendor or generation holds this
-    pub(crate) pattern: Option<String>,
-    /// Check these catalogue files, or all that are in use, and say every problem
-    #[arg(long, value_name = "FILE", num_args = 0.., conflicts_with = "pattern")]
-    pub(crate) check: Option<Vec<PathBuf>>,
-}
-
-#[derive(Debug, Args)]
-pub(crate) struct Models {
-    /// Only those whose name or alias holds this
-    pub(crate) pattern: Option<String>,
-}
-
-#[derive(Debug, Args)]
-pub(crate) struct Offers {
-    /// Only of this GPU
-    pub(crate) gpu: Option<String>,
-    /// Only of these providers
-    #[arg(long, value_name = "NAME", value_delimiter = ',')]
-    pub(crate) provider: Vec<String>,
-    /// Only in regions that begin with one of these
-    #[arg(long, value_name = "NAME", value_delimiter = ',')]
-    pub(crate) region: Vec<String>,
-    /// At most this much an hour for the instance, such as 20USD
-    #[arg(long, value_name = "MONEY")]
-    pub(crate) max_price: Option<String>,
-    /// In which order
-    #[arg(long, value_enum, default_value_t = OfferOrder::GpuPrice)]
-    pub(crate) sort: OfferOrder,
-    /// Under which terms to compare prices
-    #[arg(long, value_enum, default_value_t = TermsName::OnDemand)]
-    pub(crate) terms: TermsName,
-    /// A price list of one's own (CSV with these columns)
-    #[arg(long, value_name = "FILE")]
-    pub(crate) prices: Vec<PathBuf>,
-}
-
-/// The order of offers.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(crate) enum OfferOrder {
-    /// Price of one GPU
-    GpuPrice,
-    /// Price of the instance
-    Price,
-    /// Provider, then instance
-    Provider,
-    /// GPU, then price of one
-    Gpu,
-}
-
-#[derive(Debug, Args)]
-pub(crate) struct Evidence {
-    #[command(flatten)]
-    pub(crate) model: ModelFlags,
-    /// On this GPU, else on one of its generation or of similar bandwidth
-    #[arg(long, value_name = "GPU")]
-    pub(crate) gpu: Option<String>,
-    /// Only of metrics whose name holds this, such as ttft or throughput
-    #[arg(long, value_name = "NAME")]
-    pub(crate) metric: Option<String>,
-    /// Measurements to show
-    #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u16).range(1..=10_000))]
-    pub(crate) top: u16,
 }
 
 #[derive(Debug, Args)]

@@ -3,31 +3,16 @@
 //! The one place where files, the environment and the terminal are seen; everything else is a
 //! function of its arguments.
 
-mod accuracy;
-mod catalogue;
 mod cli;
 mod commands;
-mod engine;
-mod error;
-mod fabric;
-mod fetch;
-mod fitting;
-mod fleet;
-mod host;
-mod knowledge;
-mod layout;
-mod media;
-mod model;
-mod names;
 mod output;
-mod profiles;
+
 #[cfg(feature = "bench")]
-mod prometheus;
-mod questions;
-mod simulation;
-mod usage_rules;
-mod workload;
-mod write;
+use gpuwise_app::prometheus;
+use gpuwise_app::{
+    accuracy, catalogue, engine, error, fabric, fetch, fitting, fleet, host, knowledge, layout,
+    media, model, names, operators, profiles, questions, simulation, usage_rules, workload, write,
+};
 
 use clap::Parser;
 use std::process::ExitCode;
@@ -37,6 +22,7 @@ fn main() -> ExitCode {
         Ok(arguments) => arguments,
         Err(error) => return output::usage(&error),
     };
+    gpuwise_app::progress::listen(Box::new(output::Terminal));
     match commands::run(arguments) {
         Ok(commands::Answer::Yes) => ExitCode::SUCCESS,
         Ok(commands::Answer::No) => ExitCode::from(1),

@@ -146,3 +146,17 @@ pub(crate) fn progress(text: &str) {
         let _ = stderr.flush();
     }
 }
+
+/// Hears what is said while an answer is worked out.
+#[derive(Debug)]
+pub(crate) struct Terminal;
+
+impl gpuwise_app::progress::Listener for Terminal {
+    fn say(&self, text: &str) {
+        say(text);
+    }
+
+    fn doing(&self, text: &str) {
+        progress(text);
+    }
+}

@@ -1,0 +1,76 @@
+//! Errors as people read them: what went wrong, where, and what to do.
+
+use std::{error::Error, fmt};
+
+/// An error with advice. What stands in its `what` is a clause that says what was read, where, and
+/// what is wrong; its hints say what to do.
+#[derive(Debug)]
+pub struct Problem {
+    what: String,
+    hints: Vec<String>,
+    source: Option<anyhow::Error>,
+}
+
+impl Problem {
+    /// An error of its own.
+    pub fn new(what: impl Into<String>) -> Self {
+        Self {
+            what: what.into(),
+            hints: Vec::new(),
+            source: None,
+        }
+    }
+
+    /// With what one can do about it.
+    #[must_use]
+    pub fn hint(mut self, hint: impl Into<String>) -> Self {
+        self.hints.push(hint.into());
+        self
+    }
+
+    /// With names like the one that was not found.
+    #[must_use]
+    pub fn did_you_mean(self, like: &[String]) -> Self {
+        match like {
+            [] => self,
+            like => self.hint(format!("did you mean {}?", like.join(", "))),
+        }
+    }
+
+    /// With the error that led to it.
+    #[must_use]
+    pub fn because(mut self, source: impl Into<anyhow::Error>) -> Self {
+        self.source = Some(source.into());
+        self
+    }
+}
+
+impl fmt::Display for Problem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.what)
+    }
+}
+
+impl Error for Problem {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        self.source
+            .as_deref()
+            .map(|source| source as &(dyn Error + 'static))
+    }
+}
+
+/// The problems of a file where several are told, each on a line of its own.
+pub fn problems(error: &anyhow::Error) -> Option<String> {
+    let problems = error.downcast_ref::<gpuwise_read::fleet::FleetProblems>()?;
+    Some(problems.to_string())
+}
+
+/// The hints of a chain of errors, outermost first.
+pub fn hints(error: &anyhow::Error) -> Vec<&str> {
+    let problems = error
+        .chain()
+        .filter_map(|cause| cause.downcast_ref::<Problem>());
+    problems
+        .flat_map(|problem| problem.hints.iter().map(String::as_str))
+        .collect()
+}

@@ -1,0 +1,51 @@
+//! Every question that gpuwise answers, as a function from settings to an answer.
+//!
+//! The command line, the Python package and whatever else stands in front of people call what is here;
+//! none of it prints, and what it says while it works goes to [`progress`].
+
+#[doc(hidden)]
+pub mod accuracy;
+#[doc(hidden)]
+pub mod catalogue;
+#[doc(hidden)]
+pub mod engine;
+pub mod error;
+#[doc(hidden)]
+pub mod fabric;
+#[doc(hidden)]
+pub mod fetch;
+#[doc(hidden)]
+pub mod fitting;
+#[doc(hidden)]
+pub mod fleet;
+#[doc(hidden)]
+pub mod host;
+#[doc(hidden)]
+pub mod knowledge;
+#[doc(hidden)]
+pub mod layout;
+#[doc(hidden)]
+pub mod media;
+#[doc(hidden)]
+pub mod model;
+#[doc(hidden)]
+pub mod names;
+#[doc(hidden)]
+pub mod operators;
+#[doc(hidden)]
+pub mod profiles;
+pub mod progress;
+#[cfg(feature = "bench")]
+#[doc(hidden)]
+pub mod prometheus;
+#[doc(hidden)]
+pub mod questions;
+pub mod settings;
+#[doc(hidden)]
+pub mod simulation;
+#[doc(hidden)]
+pub mod usage_rules;
+#[doc(hidden)]
+pub mod workload;
+#[doc(hidden)]
+pub mod write;

@@ -1,0 +1,133 @@
+//! What people may say of a question: one struct for each command, whose fields are its flags, the
+//! keys of a project file and the arguments of the Python package. Each is a name, a form, a help text
+//! and a default, said once.
+
+#![allow(
+    missing_docs,
+    reason = "the help text of a command stands where it is listed, and groups are named by their types"
+)]
+
+#[cfg(feature = "bench")]
+mod bench;
+mod check;
+mod composed;
+mod fleet;
+mod media;
+mod memory;
+mod operators;
+mod place;
+mod plan;
+mod replay;
+mod simulate;
+mod table;
+mod tco;
+mod train;
+mod workload;
+
+#[cfg(feature = "bench")]
+pub use bench::{Bench, InterfaceName, ServerFlags};
+pub use check::{Check, CurrentFlags, JobFlags};
+pub use composed::{ChoiceName, Composed};
+pub use fleet::{FleetCheck, FleetCommand, FleetImport, FleetMig, ProfilesFlag};
+pub use media::MediaFlags;
+pub use memory::{LayoutFlags, Memory};
+pub use operators::{
+    KeepOut, OperatorsCheck, OperatorsCommand, OperatorsFit, OperatorsPredict, OperatorsShow,
+};
+pub use place::{Capacity, HowFlags, Lint, Place};
+pub use plan::{
+    EngineFlags, LimitFlags, MarketFlags, Plan, PromiseFlags, RuleName, TermsName, TrafficFlags,
+};
+pub use replay::{Durations, Replay};
+pub use simulate::{
+    ChangeFlags, ClusterFlags, RouterName, RunResultFlags, SchedulingName, SharingName, Simulate,
+    Validate,
+};
+
+pub use table::Table;
+pub use tco::{MoneyFlags, Tco};
+pub use train::{MachineFlags, MethodFlags, OffloadName, ReliabilityFlags, Train};
+pub use workload::{FromLog, FromMetrics, Workload, WorkloadFrom};
+
+
+use crate::model::Numbers;
+use clap::{Args, ValueEnum};
+use std::path::PathBuf;
+
+/// The model of a command: a name, or numbers.
+#[derive(Debug, Clone, Args)]
+pub struct ModelFlags {
+    /// Name or alias of the catalogue, hub id, directory with config.json, safetensors or GGUF file
+    #[arg(value_name = "MODEL")]
+    pub model: Option<String>,
+    #[command(flatten, next_help_heading = "A model by numbers")]
+    pub numbers: Numbers,
+}
+
+#[derive(Debug, Args)]
+pub struct Gpus {
+    /// Only those whose name, alias, vendor or generation holds this
+    pub pattern: Option<String>,
+    /// Check these catalogue files, or all that are in use, and say every problem
+    #[arg(long, value_name = "FILE", num_args = 0.., conflicts_with = "pattern")]
+    pub check: Option<Vec<PathBuf>>,
+}
+
+#[derive(Debug, Args)]
+pub struct Models {
+    /// Only those whose name or alias holds this
+    pub pattern: Option<String>,
+}
+
+#[derive(Debug, Args)]
+pub struct Offers {
+    /// Only of this GPU
+    pub gpu: Option<String>,
+    /// Only of these providers
+    #[arg(long, value_name = "NAME", value_delimiter = ',')]
+    pub provider: Vec<String>,
+    /// Only in regions that begin with one of these
+    #[arg(long, value_name = "NAME", value_delimiter = ',')]
+    pub region: Vec<String>,
+    /// At most this much an hour for the instance, such as 20USD
+    #[arg(long, value_name = "MONEY")]
+    pub max_price: Option<String>,
+    /// In which order
+    #[arg(long, value_enum, default_value_t = OfferOrder::GpuPrice)]
+    pub sort: OfferOrder,
+    /// Under which terms to compare prices
+    #[arg(long, value_enum, default_value_t = TermsName::OnDemand)]
+    pub terms: TermsName,
+    /// A price list of one's own (CSV with these columns)
+    #[arg(long, value_name = "FILE")]
+    pub prices: Vec<PathBuf>,
+}
+
+/// The order of offers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum OfferOrder {
+    /// Price of one GPU
+    GpuPrice,
+    /// Price of the instance
+    Price,
+    /// Provider, then instance
+    Provider,
+    /// GPU, then price of one
+    Gpu,
+}
+
+#[derive(Debug, Args)]
+pub struct Evidence {
+    #[command(flatten)]
+    pub model: ModelFlags,
+    /// On this GPU, else on one of its generation or of similar bandwidth
+    #[arg(long, value_name = "GPU")]
+    pub gpu: Option<String>,
+    /// Only of metrics whose name holds this, such as ttft or throughput
+    #[arg(long, value_name = "NAME")]
+    pub metric: Option<String>,
+    /// Measurements to show
+    #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u16).range(1..=10_000))]
+    pub top: u16,
+}
+

@@ -1,0 +1,268 @@
+//! A saved deployment as what is simulated: its setups, its engines, its price.
+
+use super::traffic::Sent;
+use crate::{catalogue::Loaded, error::Problem, model};
+use gpuwise_domain::{
+    deployment::{Deployment, Saved},
+    model::Architecture,
+    run::Subject,
+};
+use gpuwise_sim::{
+    deployed::{Corrections, Deployed, deployed},
+    engine::Role,
+};
+use gpuwise_size::{
+    answer::{Statistic, Wanted},
+    constants::Parameter,
+    knowledge::{Knowledge, MetricClass, Observation},
+    memory, search,
+    setup::Setup,
+};
+use gpuwise_units::Nanoseconds;
+use std::{fs, path::Path};
+
+/// Reads a saved deployment.
+///
+/// # Errors
+/// When the file cannot be read, or is no saved deployment.
+pub fn read(path: &Path) -> anyhow::Result<Saved> {
+    let shown = path.display();
+    let text = fs::read_to_string(path).map_err(|error| {
+        Problem::new(format!("cannot read deployment {shown}"))
+            .because(error)
+            .hint("`gpuwise plan … --save deployment.json` writes one")
+    })?;
+    let wrong = |error: anyhow::Error| {
+        Problem::new(format!("{shown} is no saved deployment"))
+            .because(error)
+            .hint("`gpuwise plan … --save deployment.json` writes one")
+    };
+    let saved = gpuwise_wire::from_json(&text).map_err(|error| wrong(error.into()))?;
+    let layout = saved.deployment.layout;
+    let nothing = [
+        ("replicas", layout.replicas),
+        ("tensor", layout.tensor),
+        ("pipeline", layout.pipeline),
+    ]
+    .into_iter()
+    .find(|(_, count)| *count == 0);
+    match nothing {
+        Some((name, _)) => Err(wrong(anyhow::anyhow!(
+            "`deployment.layout.{name}` is 0: nothing would run"
+        ))
+        .into()),
+        None => Ok(saved),
+    }
+}
+
+/// The shapes of the models that a deployment names.
+#[derive(Debug)]
+pub struct Shapes {
+    model: Architecture,
+    drafter: Option<Architecture>,
+}
+
+impl Shapes {
+    /// The model's.
+    pub fn model(&self) -> &Architecture {
+        &self.model
+    }
+
+    /// That of the model that drafts.
+    pub fn drafter(&self) -> Option<&Architecture> {
+        self.drafter.as_ref()
+    }
+
+    /// Finds them.
+    ///
+    /// # Errors
+    /// When a model cannot be found or read.
+    pub fn of(
+        deployment: &Deployment,
+        loaded: &Loaded,
+        offline: bool,
+    ) -> anyhow::Result<Self> {
+        let find = |name: &str| -> anyhow::Result<Architecture> {
+            Ok(model::resolve(name, &loaded.models, offline)?.architecture)
+        };
+        Ok(Self {
+            model: find(&deployment.model)?,
+            drafter: deployment.draft_model.as_deref().map(find).transpose()?,
+        })
+    }
+}
+
+/// A saved deployment that stands beside another, with its shapes.
+#[derive(Debug)]
+pub struct Neighbour {
+    saved: Saved,
+    shapes: Shapes,
+}
+
+impl Neighbour {
+    /// Reads it.
+    ///
+    /// # Errors
+    /// When it cannot be read, or a model cannot be found.
+    pub fn read(path: &Path, loaded: &Loaded, offline: bool) -> anyhow::Result<Self> {
+        let saved = read(path)?;
+        let shapes = Shapes::of(&saved.deployment, loaded, offline)?;
+        Ok(Self { saved, shapes })
+    }
+
+    /// As it is simulated, under the traffic that it was saved with.
+    ///
+    /// # Errors
+    /// When it cannot be simulated, or was saved without its traffic.
+    pub fn simulated<'a>(
+        &'a self,
+        loaded: &'a Loaded,
+        knowledge: &Knowledge,
+        seed: u64,
+    ) -> anyhow::Result<(Simulated<'a>, Sent)> {
+        let deployment = &self.saved.deployment;
+        let simulated = Simulated::new(deployment, &self.shapes, loaded, knowledge, seed)?;
+        Ok((simulated, Sent::of_saved(&self.saved)?))
+    }
+}
+
+/// A deployment that can be simulated.
+#[derive(Debug, Clone)]
+pub struct Simulated<'a> {
+    /// The deployment.
+    pub deployment: Deployment,
+    /// One replica's setup.
+    pub setup: Setup<'a>,
+    /// One replica of the pool that serves, or decodes.
+    pub engine: Deployed,
+    /// One replica of the pool that computes prompts, where it is another.
+    pub prefill: Option<Deployed>,
+    /// Time of a request from one to the other beside the bytes of its cache.
+    pub hand_over: Nanoseconds,
+    /// What the simulation assumes, in sentences.
+    pub notes: Vec<String>,
+}
+
+impl<'a> Simulated<'a> {
+    /// The engines of a deployment, with what the user's own measurements say of its steps.
+    ///
+    /// # Errors
+    /// When the catalogue lacks what it names, or its engine is not simulated.
+    pub fn new(
+        deployment: &Deployment,
+        shapes: &'a Shapes,
+        loaded: &'a Loaded,
+        knowledge: &Knowledge,
+        seed: u64,
+    ) -> anyhow::Result<Self> {
+        let (setup, prefill) = search::setups(
+            deployment,
+            &shapes.model,
+            shapes.drafter.as_ref(),
+            None,
+            &loaded.catalogue,
+        )
+        .map_err(|error| Problem::new("the deployment cannot be simulated").because(error))?;
+        let corrections = corrections(deployment, &setup, knowledge);
+        let constants = knowledge.constants(deployment.engine);
+        let build = |setup: &Setup<'_>, tokens: u64, role: Role| {
+            deployed(setup, tokens, role, constants, corrections, seed)
+                .map_err(|error| Problem::new("the deployment cannot be simulated").because(error))
+        };
+        let tokens = deployment.memory.cache_tokens;
+        let role = if prefill.is_some() {
+            Role::Decode
+        } else {
+            Role::Whole
+        };
+        let engine = build(&setup, tokens, role)?;
+        let prefill = match &prefill {
+            Some(setup) => {
+                let tokens = memory::plan(setup).cache_tokens().max(0.0) as u64;
+                Some(build(setup, tokens, Role::Prefill)?)
+            }
+            None => None,
+        };
+        let place = constants.place(&setup.silicon(), &setup.profile);
+        let hand_over = constants.get(Parameter::HandOver, place) * 1e6;
+        let mut notes = engine.notes.clone();
+        if corrections != Corrections::default() {
+            notes.push(format!(
+                "steps are {:+.0} % and prompts {:+.0} % longer than our constants say, as your own measurements show",
+                (corrections.steps - 1.0) * 100.0,
+                (corrections.steps * corrections.prompts - 1.0) * 100.0
+            ));
+        }
+        Ok(Self {
+            deployment: deployment.clone(),
+            setup,
+            engine,
+            prefill,
+            hand_over: Nanoseconds(hand_over as u64),
+            notes,
+        })
+    }
+
+    /// The subject of a report.
+    pub fn subject(&self) -> Subject {
+        let deployment = &self.deployment;
+        Subject {
+            model: deployment.model.clone(),
+            deployment: Some(words(deployment)),
+            engine: Some(deployment.engine.name().into()),
+            release: deployment.release.map(|release| release.to_string()),
+            gpu: Some(deployment.gpu.clone()),
+            gpus: Some(u64::from(deployment.devices())),
+            replicas: Some(u64::from(deployment.layout.replicas)),
+            server: None,
+        }
+    }
+}
+
+/// A deployment in words: `2 × H100 SXM5 80GB, TP2, fp8 weights`.
+pub fn words(deployment: &Deployment) -> String {
+    let slice = deployment
+        .slice
+        .as_ref()
+        .map_or_else(String::new, |slice| format!(" {slice}"));
+    let prompts = deployment
+        .prefill
+        .as_ref()
+        .map_or_else(String::new, |pool| format!(", prompts on {}", pool.layout));
+    format!(
+        "{} × {}{slice}, {}, {} weights{prompts}",
+        deployment.devices(),
+        deployment.gpu,
+        deployment.layout,
+        deployment.weights
+    )
+}
+
+/// What the user's own rows say of steps and of prompts.
+fn corrections(deployment: &Deployment, setup: &Setup<'_>, knowledge: &Knowledge) -> Corrections {
+    let shift = |wanted: Wanted| {
+        let observation = Observation {
+            gpu: setup.device.gpu.name.clone(),
+            profile: setup.profile.clone(),
+            model: gpuwise_domain::catalogue::folded(&deployment.model),
+            weights: setup.weights.name(),
+            class: MetricClass::of(wanted),
+            residual: 0.0,
+            load: None,
+            predicted: None,
+            shape: None,
+            layout: setup.layout,
+        };
+        let found = knowledge.feedback.correction(&observation);
+        found.map_or(0.0, |correction| correction.shift)
+    };
+    let (steps, first) = (
+        shift(Wanted::Tpot(Statistic::Mean)),
+        shift(Wanted::Ttft(Statistic::Mean)),
+    );
+    Corrections {
+        steps: steps.exp(),
+        // The time to first token is made of steps too: what remains is the prompt's own.
+        prompts: (first - steps).exp(),
+    }
+}
