@@ -56,11 +56,7 @@ pub struct Observed {
 
 /// Rows with a measured value as observations of ln(measured / predicted); rows that cannot be
 /// answered say nothing.
-pub fn observations(
-    rows: &[Asked],
-    loaded: &Loaded,
-    knowledge: &Knowledge,
-) -> Vec<Observation> {
+pub fn observations(rows: &[Asked], loaded: &Loaded, knowledge: &Knowledge) -> Vec<Observation> {
     let observed = observed(rows, loaded, knowledge);
     observed.into_iter().map(|row| row.observation).collect()
 }

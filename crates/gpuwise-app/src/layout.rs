@@ -1,6 +1,6 @@
 //! Parallel layouts as flags state them.
 
-use crate::{settings::LayoutFlags, error::Problem};
+use crate::{error::Problem, settings::LayoutFlags};
 use gpuwise_domain::{
     layout::Layout,
     model::{Architecture, Mixer},
@@ -11,10 +11,7 @@ use gpuwise_size::search::LayoutWish;
 ///
 /// # Errors
 /// When the model cannot be spread so.
-pub fn stated(
-    flags: &LayoutFlags,
-    architecture: &Architecture,
-) -> anyhow::Result<Option<Layout>> {
+pub fn stated(flags: &LayoutFlags, architecture: &Architecture) -> anyhow::Result<Option<Layout>> {
     if [flags.tp, flags.pp, flags.dp, flags.ep]
         .iter()
         .all(Option::is_none)

@@ -5,8 +5,11 @@
 
 #[doc(hidden)]
 pub mod accuracy;
+pub mod app;
 #[doc(hidden)]
 pub mod catalogue;
+#[doc(hidden)]
+pub mod commands;
 #[doc(hidden)]
 pub mod engine;
 pub mod error;
@@ -49,3 +52,5 @@ pub mod usage_rules;
 pub mod workload;
 #[doc(hidden)]
 pub mod write;
+
+pub use app::{App, Context, Exit, Form, Format, Kept, Sink};

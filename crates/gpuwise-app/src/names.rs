@@ -34,11 +34,7 @@ pub fn gpu<'a>(catalogue: &'a Catalogue, flag: &str, name: &str) -> anyhow::Resu
 ///
 /// # Errors
 /// When there is no such GPU, or it has no such profile.
-pub fn device<'a>(
-    catalogue: &'a Catalogue,
-    flag: &str,
-    text: &str,
-) -> anyhow::Result<Device<'a>> {
+pub fn device<'a>(catalogue: &'a Catalogue, flag: &str, text: &str) -> anyhow::Result<Device<'a>> {
     let Some((name, profile)) = sliced(text) else {
         return Ok(Device::whole(gpu(catalogue, flag, text)?));
     };
@@ -114,11 +110,7 @@ pub fn providers(
 ///
 /// # Errors
 /// When none has.
-pub fn regions(
-    catalogue: &Catalogue,
-    flag: &str,
-    prefixes: &[String],
-) -> anyhow::Result<()> {
+pub fn regions(catalogue: &Catalogue, flag: &str, prefixes: &[String]) -> anyhow::Result<()> {
     for prefix in prefixes {
         if catalogue
             .offers

@@ -3,9 +3,9 @@
 mod lengths;
 
 use crate::{
-    settings::{LimitFlags, Plan, PromiseFlags, TrafficFlags},
     error::Problem,
     names,
+    settings::{LimitFlags, Plan, PromiseFlags, TrafficFlags},
 };
 use anyhow::Context as _;
 use gpuwise_domain::{

@@ -1,12 +1,11 @@
 //! The command line.
 
-
 pub(crate) use gpuwise_app::settings::*;
 
-#[cfg(feature = "database")]
-use crate::commands::runs;
-use crate::commands::{accuracy, calibrate, compare, predict, profile, tier, watch};
 use clap::{Args, Parser, Subcommand, ValueEnum};
+#[cfg(feature = "database")]
+use gpuwise_app::commands::runs;
+use gpuwise_app::commands::{accuracy, calibrate, compare, predict, profile, tier, watch};
 
 /// Finds the GPUs that a language model and a promise need: which, how many, rented where, at what
 /// price, with which settings, and how sure that is.
@@ -45,19 +44,6 @@ pub(crate) struct Global {
         help_heading = "Global options"
     )]
     pub(crate) seed: u64,
-}
-
-/// In which form results are written.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Format {
-    /// Text for a terminal
-    Table,
-    /// JSON
-    Json,
-    /// CSV
-    Csv,
-    /// Markdown
-    Md,
 }
 
 /// When to colour.
@@ -264,7 +250,7 @@ pub(crate) enum Command {
     ///
     /// Exit code 0: the fleet was looked at. 2: the input is wrong, or nothing could be read.
     #[cfg(feature = "bench")]
-    Audit(Box<crate::commands::audit::Flags>),
+    Audit(Box<gpuwise_app::commands::audit::Flags>),
     /// List, compare and watch over what was measured before
     ///
     /// Runs are kept by `gpuwise profile --save`, in a database of your own or one that a team shares.

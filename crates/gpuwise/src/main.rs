@@ -7,14 +7,8 @@ mod cli;
 mod commands;
 mod output;
 
-#[cfg(feature = "bench")]
-use gpuwise_app::prometheus;
-use gpuwise_app::{
-    accuracy, catalogue, engine, error, fabric, fetch, fitting, fleet, host, knowledge, layout,
-    media, model, names, operators, profiles, questions, simulation, usage_rules, workload, write,
-};
-
 use clap::Parser;
+use gpuwise_app::Exit;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
@@ -24,9 +18,9 @@ fn main() -> ExitCode {
     };
     gpuwise_app::progress::listen(Box::new(output::Terminal));
     match commands::run(arguments) {
-        Ok(commands::Answer::Yes) => ExitCode::SUCCESS,
-        Ok(commands::Answer::No) => ExitCode::from(1),
-        Ok(commands::Answer::Code(code)) => ExitCode::from(code),
+        Ok(Exit::Yes) => ExitCode::SUCCESS,
+        Ok(Exit::No) => ExitCode::from(1),
+        Ok(Exit::Code(code)) => ExitCode::from(code),
         Err(error) => {
             output::error(&error);
             ExitCode::from(2)

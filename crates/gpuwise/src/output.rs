@@ -1,56 +1,30 @@
 //! The only place that writes: data to stdout, everything else to stderr.
 
-use crate::{
-    cli::{Colour, Format},
-    error,
-};
+use crate::cli::{Colour, Format};
 use anstream::stream::IsTerminal as _;
-use gpuwise_view::{Style, table::Table};
+use gpuwise_app::{Form, Sink, error};
+use gpuwise_view::Style;
 use std::{
     io::{self, Write as _},
     process::ExitCode,
 };
 
-/// How results are shown.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Output {
-    /// In which form.
-    pub(crate) format: Format,
-    /// Width and colour of terminal text.
-    pub(crate) style: Style,
-}
-
-impl Output {
-    /// As the flags, the environment and the terminal have it.
-    pub(crate) fn new(format: Format, colour: Colour) -> Self {
-        let colour = match colour {
-            Colour::Always => true,
-            Colour::Never => false,
-            Colour::Auto => {
-                io::stdout().is_terminal()
-                    && std::env::var_os("NO_COLOR").is_none_or(|set| set.is_empty())
-            }
-        };
-        Self {
-            format,
-            style: Style {
-                width: width(),
-                colour,
-            },
+/// How answers are shown: as the flags, the environment and the terminal have it.
+pub(crate) fn form(format: Format, colour: Colour) -> Form {
+    let colour = match colour {
+        Colour::Always => true,
+        Colour::Never => false,
+        Colour::Auto => {
+            io::stdout().is_terminal()
+                && std::env::var_os("NO_COLOR").is_none_or(|set| set.is_empty())
         }
-    }
-
-    /// Writes a table in the form that was asked for.
-    ///
-    /// # Errors
-    /// When stdout cannot be written, other than by a reader that left.
-    pub(crate) fn table(self, table: &Table) -> anyhow::Result<()> {
-        match self.format {
-            Format::Table => data(&table.to_text(self.style)),
-            Format::Json => json(&table.to_json()),
-            Format::Csv => data(&table.to_csv()),
-            Format::Md => data(&table.to_markdown()),
-        }
+    };
+    Form {
+        format,
+        style: Style {
+            width: width(),
+            colour,
+        },
     }
 }
 
@@ -65,14 +39,6 @@ fn width() -> usize {
         .or_else(terminal)
         .filter(|columns| (20..=1000).contains(columns))
         .unwrap_or(100)
-}
-
-/// Writes a JSON document, indented.
-///
-/// # Errors
-/// As [`data`].
-pub(crate) fn json(value: &serde_json::Value) -> anyhow::Result<()> {
-    data(&format!("{value:#}\n"))
 }
 
 /// Writes data to stdout. A reader that left (a closed pipe) is no error.
@@ -158,5 +124,15 @@ impl gpuwise_app::progress::Listener for Terminal {
 
     fn doing(&self, text: &str) {
         progress(text);
+    }
+}
+
+/// Answers go to standard output.
+#[derive(Debug)]
+pub(crate) struct Stdout;
+
+impl Sink for Stdout {
+    fn data(&self, text: &str) -> anyhow::Result<()> {
+        data(text)
     }
 }

@@ -49,7 +49,7 @@ pub use tco::{MoneyFlags, Tco};
 pub use train::{MachineFlags, MethodFlags, OffloadName, ReliabilityFlags, Train};
 pub use workload::{FromLog, FromMetrics, Workload, WorkloadFrom};
 
-
+pub use crate::app::Format;
 use crate::model::Numbers;
 use clap::{Args, ValueEnum};
 use std::path::PathBuf;
@@ -130,4 +130,3 @@ pub struct Evidence {
     #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u16).range(1..=10_000))]
     pub top: u16,
 }
-

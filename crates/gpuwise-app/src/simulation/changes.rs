@@ -1,8 +1,8 @@
 //! Flags that change traffic: as changes, and where they contradict what is sent.
 
 use crate::{
-    settings::{ChangeFlags, TrafficFlags},
     error::Problem,
+    settings::{ChangeFlags, TrafficFlags},
 };
 use gpuwise_read::workload::{percent, share};
 use gpuwise_sim::traffic::Change;

@@ -2,8 +2,8 @@
 
 use super::traffic::time;
 use crate::{
-    settings::{ChangeFlags, TrafficFlags},
     error::Problem,
+    settings::{ChangeFlags, TrafficFlags},
     workload,
 };
 use gpuwise_domain::{

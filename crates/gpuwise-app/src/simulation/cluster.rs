@@ -2,8 +2,8 @@
 
 use super::{deployment::Simulated, traffic::time};
 use crate::{
-    settings::{ClusterFlags, RouterName, SchedulingName, SharingName},
     error::Problem,
+    settings::{ClusterFlags, RouterName, SchedulingName, SharingName},
 };
 use gpuwise_domain::engine::EngineKind;
 use gpuwise_sim::{

@@ -77,11 +77,7 @@ impl Shapes {
     ///
     /// # Errors
     /// When a model cannot be found or read.
-    pub fn of(
-        deployment: &Deployment,
-        loaded: &Loaded,
-        offline: bool,
-    ) -> anyhow::Result<Self> {
+    pub fn of(deployment: &Deployment, loaded: &Loaded, offline: bool) -> anyhow::Result<Self> {
         let find = |name: &str| -> anyhow::Result<Architecture> {
             Ok(model::resolve(name, &loaded.models, offline)?.architecture)
         };

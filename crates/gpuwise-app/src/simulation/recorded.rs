@@ -5,8 +5,8 @@ use super::{
     traffic::{Kind, time},
 };
 use crate::{
-    settings::{ChangeFlags, TrafficFlags},
     error::Problem,
+    settings::{ChangeFlags, TrafficFlags},
     workload,
 };
 use gpuwise_domain::workload::{Traffic, Workload};

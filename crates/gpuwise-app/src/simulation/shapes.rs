@@ -1,7 +1,7 @@
 //! What generated and replayed traffic is made of.
 
 use super::traffic::{Kind, cannot, is_one, time};
-use crate::{settings::ChangeFlags, error::Problem};
+use crate::{error::Problem, settings::ChangeFlags};
 use gpuwise_domain::{
     client::GapLaw,
     workload::{LengthDistribution, LengthQuantile, Traffic, TrafficDetail, Workload},

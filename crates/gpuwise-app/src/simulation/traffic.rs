@@ -7,8 +7,8 @@ use super::{
     shapes::{Replay, generated, generated_words, pattern},
 };
 use crate::{
-    settings::{ChangeFlags, PromiseFlags, TrafficFlags},
     error::Problem,
+    settings::{ChangeFlags, PromiseFlags, TrafficFlags},
     workload,
 };
 use gpuwise_domain::{

@@ -100,7 +100,7 @@ const PLACES: &[Place] = &[
         may_name: &["gpuwise-wire"],
     },
     Place {
-        name: "gpuwise",
+        name: "gpuwise-app",
         ring: Ring::Top,
         may_name: &[
             "gpuwise-cuda",
@@ -115,6 +115,11 @@ const PLACES: &[Place] = &[
             "gpuwise-view",
             "gpuwise-wire",
         ],
+    },
+    Place {
+        name: "gpuwise",
+        ring: Ring::Top,
+        may_name: &["gpuwise-app"],
     },
 ];
 

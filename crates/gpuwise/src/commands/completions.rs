@@ -1,21 +1,20 @@
 //! `gpuwise completions` and `gpuwise man`: what shells and `man` read, from the same definition.
 
-use super::Answer;
 use crate::{
     cli::{Cli, Completions, Man},
-    error::Problem,
     output,
 };
 use clap::CommandFactory as _;
+use gpuwise_app::{Exit, error::Problem};
 
-pub(crate) fn completions(flags: &Completions) -> anyhow::Result<Answer> {
+pub(crate) fn completions(flags: &Completions) -> anyhow::Result<Exit> {
     let mut script = Vec::new();
     clap_complete::generate(flags.shell, &mut Cli::command(), "gpuwise", &mut script);
     output::data(&String::from_utf8_lossy(&script))?;
-    Ok(Answer::Yes)
+    Ok(Exit::Yes)
 }
 
-pub(crate) fn man(flags: &Man) -> anyhow::Result<Answer> {
+pub(crate) fn man(flags: &Man) -> anyhow::Result<Exit> {
     let mut command = Cli::command();
     command.build();
     let command = match &flags.name {
@@ -34,5 +33,5 @@ pub(crate) fn man(flags: &Man) -> anyhow::Result<Answer> {
     let mut page = Vec::new();
     clap_mangen::Man::new(command).render(&mut page)?;
     output::data(&String::from_utf8_lossy(&page))?;
-    Ok(Answer::Yes)
+    Ok(Exit::Yes)
 }

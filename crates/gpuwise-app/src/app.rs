@@ -1,0 +1,156 @@
+//! What every question stands on, and where its answer goes.
+
+use crate::catalogue::Overrides;
+use clap::ValueEnum;
+use gpuwise_view::{Style, table::Table};
+use serde_json::Value;
+use std::{
+    fmt,
+    sync::{Arc, Mutex, PoisonError},
+};
+
+/// What every question stands on besides its own settings.
+#[derive(Debug, Clone, Default)]
+pub struct App {
+    /// Rows of the user's own, over those of the catalogue.
+    pub overrides: Overrides,
+    /// Never touch the network.
+    pub offline: bool,
+    /// Of what is drawn at random.
+    pub seed: u64,
+}
+
+impl App {
+    /// With the catalogue that is shipped and nothing else: no network, no file of the user's.
+    pub fn shipped() -> Self {
+        Self {
+            offline: true,
+            ..Self::default()
+        }
+    }
+
+    /// With the user's own rows, as `$GPUWISE_CATALOGUE` and the configuration directory have them.
+    pub fn from_environment(offline: bool, seed: u64) -> Self {
+        Self {
+            overrides: Overrides::from_environment(),
+            offline,
+            seed,
+        }
+    }
+}
+
+/// In which form an answer is written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Format {
+    /// Text for a terminal
+    Table,
+    /// JSON
+    Json,
+    /// CSV
+    Csv,
+    /// Markdown
+    Md,
+}
+
+/// How an answer is shown.
+#[derive(Debug, Clone, Copy)]
+pub struct Form {
+    /// In which form.
+    pub format: Format,
+    /// Width and colour of text.
+    pub style: Style,
+}
+
+/// Where answers go.
+pub trait Sink: Send + Sync {
+    /// Takes a part of an answer.
+    ///
+    /// # Errors
+    /// When it cannot be written.
+    fn data(&self, text: &str) -> anyhow::Result<()>;
+}
+
+/// Keeps an answer as text.
+#[derive(Debug, Default)]
+pub struct Kept(Mutex<String>);
+
+impl Kept {
+    /// What came.
+    pub fn text(&self) -> String {
+        let text = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        text.clone()
+    }
+}
+
+impl Sink for Kept {
+    fn data(&self, text: &str) -> anyhow::Result<()> {
+        let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        kept.push_str(text);
+        Ok(())
+    }
+}
+
+/// What every command gets besides its settings.
+#[derive(Clone)]
+pub struct Context {
+    /// What it stands on.
+    pub app: App,
+    /// How it is shown.
+    pub form: Form,
+    sink: Arc<dyn Sink>,
+}
+
+impl fmt::Debug for Context {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut said = f.debug_struct("Context");
+        said.field("app", &self.app).field("form", &self.form);
+        said.finish_non_exhaustive()
+    }
+}
+
+impl Context {
+    /// Answers in this form go to this sink.
+    pub fn new(app: App, form: Form, sink: Arc<dyn Sink>) -> Self {
+        Self { app, form, sink }
+    }
+
+    /// Gives a text.
+    ///
+    /// # Errors
+    /// When it cannot be written.
+    pub fn data(&self, text: &str) -> anyhow::Result<()> {
+        self.sink.data(text)
+    }
+
+    /// Gives a JSON document, indented.
+    ///
+    /// # Errors
+    /// When it cannot be written.
+    pub fn json(&self, value: &Value) -> anyhow::Result<()> {
+        self.data(&format!("{value:#}\n"))
+    }
+
+    /// Gives a table in the form that was asked for.
+    ///
+    /// # Errors
+    /// When it cannot be written.
+    pub fn table(&self, table: &Table) -> anyhow::Result<()> {
+        match self.form.format {
+            Format::Table => self.data(&table.to_text(self.form.style)),
+            Format::Json => self.json(&table.to_json()),
+            Format::Csv => self.data(&table.to_csv()),
+            Format::Md => self.data(&table.to_markdown()),
+        }
+    }
+}
+
+/// Whether the answer is yes; that it is no is not an error.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Exit {
+    /// It is.
+    Yes,
+    /// It is not.
+    No,
+    /// That of a job that was run.
+    Code(u8),
+}

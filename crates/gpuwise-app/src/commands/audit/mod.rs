@@ -1,0 +1,248 @@
+//! `gpuwise audit`: who holds too much, too little, or nothing at all.
+
+#[cfg(feature = "database")]
+mod proof;
+mod source;
+
+use super::{Context, Exit};
+#[cfg(feature = "database")]
+use crate::commands::runs::store::DatabaseFlags;
+use crate::{
+    catalogue, error::Problem, progress, prometheus::ServerFlags, settings::Format, usage_rules,
+};
+use clap::Args;
+use gpuwise_domain::{catalogue::Catalogue, usage::Fleet};
+use gpuwise_measure::audit::{Market, judge, totals};
+use gpuwise_units::{HourlyPrice, Money};
+use gpuwise_view::audit as view;
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fs,
+    path::{Path, PathBuf},
+};
+
+/// `gpuwise audit`.
+#[derive(Debug, Args)]
+pub struct Flags {
+    /// Tables of usage (CSV), in place of a Prometheus server; docs/guides/audit.md has the columns
+    #[arg(value_name = "FILE")]
+    files: Vec<PathBuf>,
+    /// How many days to look at
+    #[arg(long, value_name = "N", default_value_t = 14, value_parser = clap::value_parser!(u16).range(1..=400))]
+    days: u16,
+    /// Until when: 2026-11-21, 2026-11-21T12:00Z or seconds since 1970 [default: now]
+    #[arg(long, value_name = "TIME")]
+    end: Option<String>,
+    /// Only series with these labels, such as 'cluster="a"'
+    #[arg(long, value_name = "MATCHERS")]
+    only: Option<String>,
+    /// Label of pods that names the tenant, as kube-state-metrics exports it [default: the namespace]
+    #[arg(long, value_name = "LABEL")]
+    tenant_label: Option<String>,
+    /// Queries at once
+    #[arg(long, value_name = "N", default_value_t = 2, value_parser = clap::value_parser!(u8).range(1..=16))]
+    at_once: u8,
+    /// What a GPU costs an hour, such as 'A100 SXM4 80GB=1.80USD' [default: the lowest offer of the catalogue]
+    #[arg(long = "price", value_name = "GPU=MONEY")]
+    own_prices: Vec<String>,
+    /// A price list of one's own (CSV with the columns of `gpuwise offers --format csv`)
+    #[arg(long, value_name = "FILE")]
+    prices: Vec<PathBuf>,
+    /// GPUs that may be proposed in place of others [default: those that the fleet has]
+    #[arg(long = "gpu", value_name = "NAME", value_delimiter = ',')]
+    gpus: Vec<String>,
+    /// Thresholds and names of one's own (TOML of the form of catalogue/audit.toml)
+    #[arg(long, value_name = "FILE")]
+    rules: Option<PathBuf>,
+    /// Proposals to show
+    #[arg(long, value_name = "N", default_value_t = 20)]
+    top: usize,
+    /// Write each change as a file to apply into this directory
+    #[arg(long, value_name = "DIR")]
+    patches: Option<PathBuf>,
+    /// Do not remember what is proposed
+    #[arg(long)]
+    forget: bool,
+    /// Say what became of what was proposed before: applied or not, the saving that came, latency
+    #[arg(long)]
+    proof: bool,
+    #[command(flatten, next_help_heading = "Prometheus")]
+    server: ServerFlags,
+    #[cfg(feature = "database")]
+    #[command(flatten, next_help_heading = "Database")]
+    database: DatabaseFlags,
+}
+
+pub fn run(context: &Context, flags: &Flags) -> anyhow::Result<Exit> {
+    let names = usage_rules::names(flags.rules.as_deref())?;
+    let rules = usage_rules::rules(&names)?;
+    let loaded = catalogue::load(&context.app.overrides.with_prices(&flags.prices))?;
+    let catalogue = &loaded.catalogue;
+    let own_prices = own_prices(flags, catalogue)?;
+    if flags.proof && flags.files.is_empty() && flags.server.prometheus.is_none() {
+        return remembered(context, flags);
+    }
+    let namespaces = proposed(flags)?;
+    let fleet = source::fleet(context, flags, &names.vocabulary, namespaces)?;
+    let candidates = candidates(flags, catalogue, &fleet)?;
+    let market = Market::new(catalogue, &candidates, &own_prices);
+    let said: Vec<_> = fleet
+        .workloads
+        .iter()
+        .map(|usage| judge(usage, fleet.window, &rules, &market))
+        .collect();
+    let (all, tenants) = totals(&fleet.workloads, &said, &market);
+    if let Some(directory) = &flags.patches {
+        patches(directory, &fleet, &said, catalogue)?;
+    }
+    #[cfg(feature = "database")]
+    if flags.proof || !flags.forget {
+        let done = proof::follow(context, flags, &fleet, &said, &market);
+        match done {
+            Ok(Some(answer)) => return Ok(answer),
+            Ok(None) => {}
+            // An audit is worth having without a database.
+            Err(error) if !flags.proof => progress::say(&format!("not remembered: {error:#}")),
+            Err(error) => return Err(error),
+        }
+    }
+    let prices = if own_prices.is_empty() && flags.prices.is_empty() {
+        "lowest on-demand offer of each GPU in the catalogue; slices by their larger share of the board"
+    } else {
+        "yours, then the lowest on-demand offer of each GPU; slices by their larger share of the board"
+    };
+    let report = view::Report {
+        window: fleet.window,
+        workloads: &fleet.workloads,
+        said: &said,
+        totals: &all,
+        tenants: &tenants,
+        unheld: fleet.unheld_devices,
+        notes: &fleet.notes,
+        prices,
+    };
+    match context.form.format {
+        Format::Table => context.data(&view::text(&report, flags.top, context.form.style))?,
+        Format::Json => context.json(&view::json(&report))?,
+        Format::Csv | Format::Md => context.table(&view::workloads(&report))?,
+    }
+    Ok(Exit::Yes)
+}
+
+/// Namespaces of what is followed up.
+#[cfg(feature = "database")]
+fn proposed(flags: &Flags) -> anyhow::Result<BTreeSet<String>> {
+    if flags.proof {
+        proof::namespaces(flags)
+    } else {
+        Ok(BTreeSet::new())
+    }
+}
+
+#[cfg(not(feature = "database"))]
+fn proposed(_flags: &Flags) -> anyhow::Result<BTreeSet<String>> {
+    Ok(BTreeSet::new())
+}
+
+#[cfg(feature = "database")]
+fn remembered(context: &Context, flags: &Flags) -> anyhow::Result<Exit> {
+    proof::list(context, flags)
+}
+
+#[cfg(not(feature = "database"))]
+fn remembered(_context: &Context, _flags: &Flags) -> anyhow::Result<Exit> {
+    Err(Problem::new("this build of gpuwise has no database").into())
+}
+
+fn unknown_gpu(flag: &str, name: &str, catalogue: &Catalogue) -> Problem {
+    Problem::new(format!("{flag}: GPU {name:?} is not in the catalogue"))
+        .did_you_mean(&catalogue.gpus_like(name))
+}
+
+fn own_prices(
+    flags: &Flags,
+    catalogue: &Catalogue,
+) -> anyhow::Result<BTreeMap<String, HourlyPrice>> {
+    let mut prices = BTreeMap::new();
+    for given in &flags.own_prices {
+        let (name, amount) = given.split_once('=').ok_or_else(|| {
+            Problem::new(format!(
+                "--price {given:?} is not of the form 'GPU=2.50USD'"
+            ))
+        })?;
+        let gpu = catalogue
+            .gpu(name.trim())
+            .ok_or_else(|| unknown_gpu("--price", name, catalogue))?;
+        let money: Money = amount
+            .trim()
+            .parse()
+            .map_err(|error| Problem::new("--price").because(anyhow::Error::new(error)))?;
+        if money.micros < 0 || money.currency != gpuwise_units::Currency::USD {
+            return Err(Problem::new(format!(
+                "--price {given:?}: prices are from 0 up, in USD, as the catalogue's are"
+            ))
+            .into());
+        }
+        prices.insert(gpu.name.clone(), HourlyPrice(money));
+    }
+    Ok(prices)
+}
+
+/// GPUs that may be proposed.
+fn candidates(flags: &Flags, catalogue: &Catalogue, fleet: &Fleet) -> anyhow::Result<Vec<String>> {
+    let mut names = Vec::new();
+    for name in &flags.gpus {
+        let gpu = catalogue
+            .gpu(name)
+            .ok_or_else(|| unknown_gpu("--gpu", name, catalogue))?;
+        names.push(gpu.name.clone());
+    }
+    if names.is_empty() {
+        let held = fleet
+            .workloads
+            .iter()
+            .filter_map(|usage| usage.asked.gpu.as_deref());
+        names.extend(held.filter_map(|name| Some(catalogue.gpu(name)?.name.clone())));
+    }
+    names.sort();
+    names.dedup();
+    Ok(names)
+}
+
+fn patches(
+    directory: &Path,
+    fleet: &Fleet,
+    said: &[gpuwise_domain::usage::proposal::Judgement],
+    catalogue: &Catalogue,
+) -> anyhow::Result<()> {
+    let cannot = |what: &Path, error| {
+        Problem::new(format!("--patches: cannot write {}", what.display())).because(error)
+    };
+    fs::create_dir_all(directory).map_err(|error| cannot(directory, error))?;
+    // GPU feature discovery labels hosts with the product's name, spaces as hyphens.
+    let product = |name: &str| {
+        let gpu = catalogue.gpu(name)?;
+        let label = |alias: &&String| {
+            (alias.starts_with("NVIDIA-") || alias.starts_with("Tesla-")) && !alias.contains(' ')
+        };
+        gpu.aliases.iter().find(label).cloned()
+    };
+    let mut written = 0_usize;
+    let mut taken = std::collections::BTreeSet::new();
+    for (usage, said) in fleet.workloads.iter().zip(said) {
+        let Some(patch) = view::patches(usage, said, product) else {
+            continue;
+        };
+        let mut file = patch.file.clone();
+        let mut copy = 2;
+        while !taken.insert(file.clone()) {
+            file = format!("{copy}-{}", patch.file);
+            copy += 1;
+        }
+        let target = directory.join(&file);
+        fs::write(&target, &patch.text).map_err(|error| cannot(&target, error))?;
+        written += 1;
+    }
+    progress::say(&format!("{written} patches in {}", directory.display()));
+    Ok(())
+}

@@ -1,0 +1,167 @@
+//! Where usage comes from: a Prometheus server, or tables.
+
+use super::{Context, Flags};
+use crate::{error::Problem, progress, prometheus::problem};
+use gpuwise_domain::usage::{Declared, Fleet, Scope, Window, vocabulary::Vocabulary};
+use gpuwise_probe::usage::{Settings, collect};
+use gpuwise_read::usage::read_usage;
+use std::{
+    collections::BTreeSet,
+    fs,
+    sync::atomic::{AtomicUsize, Ordering},
+    time::{SystemTime, UNIX_EPOCH},
+};
+
+/// The fleet, with what is declared in these namespaces also where nothing there holds a GPU.
+pub(super) fn fleet(
+    context: &Context,
+    flags: &Flags,
+    names: &Vocabulary,
+    namespaces: BTreeSet<String>,
+) -> anyhow::Result<Fleet> {
+    let window = window(flags)?;
+    if !flags.files.is_empty() {
+        return tables(flags, window);
+    }
+    let Some(address) = &flags.server.prometheus else {
+        return Err(Problem::new("nothing says where usage comes from")
+            .hint("gpuwise audit --prometheus http://prometheus:9090")
+            .hint("gpuwise audit usage.csv: docs/guides/audit.md has the columns")
+            .into());
+    };
+    let client = flags.server.client(address, context.app.offline)?;
+    let settings = Settings {
+        window,
+        matchers: flags.only.clone(),
+        tenant_label: flags.tenant_label.clone(),
+        at_once: usize::from(flags.at_once),
+        namespaces,
+    };
+    let asked = AtomicUsize::new(0);
+    let fleet = collect(&client, names, &settings, &|what| {
+        let number = asked.fetch_add(1, Ordering::Relaxed) + 1;
+        progress::doing(&format!("query {number}: {what}"));
+    });
+    progress::doing("");
+    fleet.map_err(|error| problem(&error).into())
+}
+
+fn tables(flags: &Flags, window: Window) -> anyhow::Result<Fleet> {
+    let mut fleet = Fleet {
+        scope: Scope {
+            source: "tables".into(),
+            matchers: None,
+        },
+        // A row may have been left out: what is not in a table may still be there.
+        declared: Declared::default(),
+        window,
+        workloads: Vec::new(),
+        unheld_devices: 0,
+        notes: Vec::new(),
+    };
+    for path in &flags.files {
+        let shown = path.display().to_string();
+        let text = fs::read_to_string(path)
+            .map_err(|error| Problem::new(format!("cannot read {shown}")).because(error))?;
+        let (mut workloads, unread) = read_usage(&shown, &text)?;
+        if !unread.is_empty() {
+            fleet.notes.push(format!(
+                "{shown}: columns that are not read: {}",
+                unread.join(", ")
+            ));
+        }
+        for usage in &mut workloads {
+            if usage.hours == 0.0 {
+                // A table without hours is one of the whole window.
+                usage.hours = window.hours() as f64;
+            }
+        }
+        let declared = workloads
+            .iter()
+            .map(|usage| (usage.holder.clone(), usage.asked.replicas));
+        fleet.declared.replicas.extend(declared);
+        fleet.workloads.append(&mut workloads);
+    }
+    fleet.workloads.sort_by(|a, b| a.holder.cmp(&b.holder));
+    Ok(fleet)
+}
+
+/// The days that are looked at, to the last whole hour.
+fn window(flags: &Flags) -> anyhow::Result<Window> {
+    let end = match &flags.end {
+        Some(text) => time(text).ok_or_else(|| {
+            Problem::new(format!("--end {text:?} is no time"))
+                .hint("2026-11-21, 2026-11-21T12:00Z or seconds since 1970")
+        })?,
+        None => SystemTime::now()
+            .duration_since(UNIX_EPOCH)
+            .ok()
+            .and_then(|since| i64::try_from(since.as_secs()).ok())
+            .unwrap_or(0),
+    };
+    let end = end - end.rem_euclid(3600);
+    Ok(Window {
+        start: end - i64::from(flags.days) * 86_400,
+        end,
+    })
+}
+
+/// Seconds since 1970 of a time in UTC.
+fn time(text: &str) -> Option<i64> {
+    if let Ok(seconds) = text.parse::<i64>() {
+        return (0..=253_402_300_799).contains(&seconds).then_some(seconds);
+    }
+    let text = text.trim_end_matches('Z');
+    let (date, clock) = text.split_once(['T', ' ']).unwrap_or((text, "00:00"));
+    let mut parts = date.splitn(3, '-').map(str::parse::<i64>);
+    let (year, month, day) = (
+        parts.next()?.ok()?,
+        parts.next()?.ok()?,
+        parts.next()?.ok()?,
+    );
+    let mut parts = clock.splitn(3, ':').map(str::parse::<i64>);
+    let (hour, minute) = (parts.next()?.ok()?, parts.next()?.ok()?);
+    let second = parts.next().transpose().ok()?.unwrap_or(0);
+    let sound = (1970..=9999).contains(&year)
+        && (1..=12).contains(&month)
+        && (1..=31).contains(&day)
+        && (0..24).contains(&hour)
+        && (0..60).contains(&minute)
+        && (0..60).contains(&second);
+    if !sound {
+        return None;
+    }
+    // Howard Hinnant, "chrono-compatible low-level date algorithms", days_from_civil.
+    let shifted = year - i64::from(month <= 2);
+    let era = shifted.div_euclid(400);
+    let year_of_era = shifted.rem_euclid(400);
+    let of_year = (153 * (if month > 2 { month - 3 } else { month + 9 }) + 2) / 5 + day - 1;
+    let days =
+        era * 146_097 + year_of_era * 365 + year_of_era / 4 - year_of_era / 100 + of_year - 719_468;
+    let at = days * 86_400 + hour * 3600 + minute * 60 + second;
+    // The thirty-first of a month of thirty days is another day.
+    gpuwise_view::audit::civil(at)
+        .starts_with(date)
+        .then_some(at)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::time;
+
+    #[test]
+    fn times_in_several_spellings() {
+        for (text, at) in [
+            ("1763726400", Some(1_763_726_400)),
+            ("2025-11-21T12:00Z", Some(1_763_726_400)),
+            ("2025-11-21 12:00:30", Some(1_763_726_430)),
+            ("2000-02-29", Some(951_782_400)),
+            ("2025-02-29", None),
+            ("2025-11-31", None),
+            ("yesterday", None),
+            ("-5", None),
+        ] {
+            assert_eq!(time(text), at, "{text}");
+        }
+    }
+}

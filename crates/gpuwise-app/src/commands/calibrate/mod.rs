@@ -1,0 +1,186 @@
+//! `gpuwise calibrate`: what was measured corrects what is predicted.
+
+mod held_back;
+pub mod keep;
+pub mod results;
+
+use super::{Context, Exit};
+use crate::{
+    accuracy::{Compared, errors},
+    catalogue,
+    error::Problem,
+    fitting::{self, LeftOut},
+    knowledge, media, progress,
+    questions::{Asked, models_of},
+    write::Pending,
+};
+use gpuwise_view::table::{Cell, Column, Table};
+use std::{collections::BTreeMap, fs, path::PathBuf};
+
+/// Flags of `gpuwise calibrate`.
+#[derive(Debug, clap::Args)]
+#[cfg_attr(
+    feature = "database",
+    expect(clippy::struct_excessive_bools, reason = "flags of a command line")
+)]
+pub struct Flags {
+    /// Result files of load generators, or tables of questions with their measured values
+    ///
+    /// Result files are those of `gpuwise bench`, vLLM bench, SGLang bench, InferenceX, GuideLLM,
+    /// inference-perf and AIPerf.
+    #[arg(required_unless_present_any = ["forget", "from_runs"], value_name = "MEASURED")]
+    measured: Vec<PathBuf>,
+    #[command(flatten, next_help_heading = "What result files do not say")]
+    setting: results::SettingFlags,
+    /// Also what runs in the database measured, as `gpuwise runs import` brought it
+    #[cfg(feature = "database")]
+    #[arg(long)]
+    from_runs: bool,
+    #[cfg(feature = "database")]
+    #[command(flatten)]
+    runs: crate::commands::runs::RunFlags,
+    /// Forget the rows kept so far
+    #[arg(long, conflicts_with_all = ["refit", "cross_validate"])]
+    forget: bool,
+    /// Refit every constant, its ranges and its errors, and print the file of constants
+    #[arg(long, group = "refits")]
+    refit: bool,
+    /// Refit the constants of networks that are run whole, and print their file
+    #[arg(long, group = "refits", conflicts_with_all = ["cross_validate", "forget"])]
+    refit_media: bool,
+    /// Write the refitted constants here instead of to standard progress
+    #[arg(long, value_name = "FILE", requires = "refits")]
+    output: Option<PathBuf>,
+    /// Leave out one group after another, refit without it, and print the errors on it
+    #[arg(long, value_enum, value_name = "GROUP", conflicts_with = "refit")]
+    cross_validate: Option<LeftOut>,
+    /// Tables of timed matmuls to refit with (system, dtype, m, n, k, ms)
+    #[arg(long, value_name = "FILE")]
+    matmuls: Vec<PathBuf>,
+}
+
+pub fn run(context: &Context, flags: &Flags) -> anyhow::Result<Exit> {
+    if flags.forget {
+        return forget();
+    }
+    let asked = asked(flags)?;
+    if !asked
+        .iter()
+        .any(|row| row.question.value.is_some_and(|value| value > 0.0))
+    {
+        return Err(Problem::new("no row has a measured value")
+            .hint("the column `value` holds what was measured, in the unit of the column `unit`")
+            .into());
+    }
+    let loaded = catalogue::load(&context.app.overrides)?;
+    let models = models_of(&asked, &loaded);
+    if let Some(by) = flags.cross_validate {
+        return cross_validate(context, &asked, &models, &loaded, flags, by);
+    }
+    if flags.refit || flags.refit_media {
+        let text = if flags.refit_media {
+            media::refit(&asked, &loaded)?
+        } else {
+            fitting::refit(&asked, &models, &loaded, &flags.matmuls)?
+        };
+        match &flags.output {
+            Some(path) => Pending::new(path)?.finish(&text)?,
+            None => context.data(&text)?,
+        }
+        return Ok(Exit::Yes);
+    }
+    keep::keep(context, &asked, &loaded)
+}
+
+/// What was measured: in files, and in the database where it is asked for.
+fn asked(flags: &Flags) -> anyhow::Result<Vec<Asked>> {
+    #[allow(unused_mut, reason = "without the database there is nothing to add")]
+    let mut asked = results::read(&flags.measured, &flags.setting)?;
+    #[cfg(feature = "database")]
+    if flags.from_runs {
+        asked.extend(crate::commands::runs::measured(&flags.runs)?);
+    }
+    Ok(asked)
+}
+
+fn forget() -> anyhow::Result<Exit> {
+    if let Some(file) = knowledge::feedback_file().filter(|file| file.is_file()) {
+        fs::remove_file(&file).map_err(|error| {
+            Problem::new(format!("cannot remove {}", file.display())).because(error)
+        })?;
+        progress::say(&format!("forgot {}", file.display()));
+    }
+    Ok(Exit::Yes)
+}
+
+fn cross_validate(
+    context: &Context,
+    asked: &[Asked],
+    models: &crate::questions::Models,
+    loaded: &catalogue::Loaded,
+    flags: &Flags,
+    by: LeftOut,
+) -> anyhow::Result<Exit> {
+    let mut folds = fitting::left_out(asked, models, loaded, &flags.matmuls, &[by])?;
+    let predicted = folds.pop().unwrap_or_default();
+    let rows: Vec<Compared> = asked
+        .iter()
+        .zip(&predicted)
+        .filter_map(|(row, value)| {
+            let value = value.as_ref()?;
+            Some(Compared {
+                identity: value.identity.clone(),
+                source: row.source.clone(),
+                metric: row.question.metric.clone(),
+                gpu: value.group.clone(),
+                model: row.question.model.clone(),
+                engine: value.profile.clone(),
+                measured: row.question.value?,
+                predicted: Some((value.value, value.value, value.value)),
+                basis: None,
+                in_sample: false,
+            })
+        })
+        .collect();
+    let mut table = Table::new(vec![
+        Column::left("metric", "metric"),
+        Column::left("group", "left out").wrap(20),
+        Column::right("questions", "questions"),
+        Column::right("mean_error_percent", "mean error").unit("%"),
+        Column::right("median_error_percent", "median").unit("%"),
+        Column::right("bias_percent", "bias").unit("%"),
+    ]);
+    let mut groups: BTreeMap<(String, String), Vec<&Compared>> = BTreeMap::new();
+    for row in &rows {
+        groups
+            .entry((row.metric.clone(), "all".into()))
+            .or_default()
+            .push(row);
+        groups
+            .entry((row.metric.clone(), row.gpu.clone()))
+            .or_default()
+            .push(row);
+    }
+    for ((metric, group), rows) in groups {
+        let errors = errors(rows.into_iter());
+        table.push(vec![
+            Cell::text(metric),
+            Cell::text(group),
+            Cell::count(errors.questions as u64),
+            Cell::new(format!("{:.1}", errors.mean), errors.mean),
+            Cell::new(format!("{:.1}", errors.median), errors.median),
+            Cell::new(format!("{:.1}", errors.bias), errors.bias),
+        ]);
+    }
+    table.footnote(format!(
+        "each group was predicted by constants refitted without it; {} numbers could move",
+        predicted
+            .iter()
+            .flatten()
+            .map(|value| value.freedoms)
+            .max()
+            .unwrap_or(0)
+    ));
+    context.table(&table)?;
+    Ok(Exit::Yes)
+}

@@ -1,0 +1,16 @@
+//! `gpuwise fleet`: fleet files.
+
+mod check;
+mod import;
+mod mig;
+
+use super::{Context, Exit};
+use crate::settings::FleetCommand;
+
+pub fn run(context: &Context, command: &FleetCommand) -> anyhow::Result<Exit> {
+    match command {
+        FleetCommand::Check(flags) => check::run(context, flags),
+        FleetCommand::Mig(flags) => mig::run(context, flags),
+        FleetCommand::Import(flags) => import::run(context, flags),
+    }
+}

@@ -1,0 +1,295 @@
+//! `gpuwise memory`: what fills a GPU's memory, and whether a model fits.
+
+mod cures;
+mod fit;
+mod show;
+
+use super::{Context, Exit};
+use crate::{catalogue, engine, error::Problem, layout, model::ResolvedModel, names, settings};
+use anyhow::Context as _;
+use fit::{Fit, Wanted};
+use gpuwise_domain::{
+    catalogue::Catalogue,
+    deployment::Settings,
+    engine::Engine,
+    facts::{self, EngineFacts},
+    gpu::Device,
+    layout::Layout,
+    precision::CacheFormat,
+};
+use gpuwise_read::workload as quantities;
+use gpuwise_size::{
+    answer::{default_settings, profile_of_engine},
+    setup::{Draft, Setup, Weights},
+    support::castable,
+};
+
+/// The longest context where neither flag nor model says one.
+const CONTEXT: u64 = 8192;
+/// Share of drafted tokens that are usually accepted; memory does not depend on it.
+const ACCEPTANCE: f64 = 0.7;
+
+pub fn run(context: &Context, flags: &settings::Memory) -> anyhow::Result<Exit> {
+    let loaded = catalogue::load(&context.app.overrides)?;
+    let model = super::model(&flags.model, None, &loaded, context)?;
+    let mut notes = model.architecture.assumptions.clone();
+    let wanted = wanted(flags, &model, &mut notes)?;
+    let draft = super::draft_model(
+        flags.engine.draft_model.as_deref(),
+        flags.engine.draft_tokens.unwrap_or(0),
+        &loaded,
+        context,
+    )?;
+    let build = Build::new(flags, &model, draft.as_ref(), wanted)?;
+    let devices = devices(flags, &loaded.catalogue)?;
+    let gpus = build.layout.map_or(1, |layout| layout.replica_gpus());
+    if let Some(slice) = devices
+        .iter()
+        .find(|device| device.slice.is_some() && gpus > 1)
+    {
+        return Err(Problem::new(format!(
+            "--gpu '{}' is a slice, and slices have no peers: a model stays on one",
+            slice.name()
+        ))
+        .hint("leave the layout out, or name the whole GPU")
+        .into());
+    }
+    let fits: Vec<Fit<'_>> = devices
+        .into_iter()
+        .map(|device| build.fit(device, flags))
+        .collect();
+    notes.extend(obstacles(&fits));
+    show::show(
+        context,
+        flags,
+        &model,
+        wanted,
+        &fits,
+        &notes,
+        &loaded.catalogue,
+    )?;
+    Ok(
+        if fits.iter().any(|fit| fit.fits() && fit.obstacle.is_none()) {
+            Exit::Yes
+        } else {
+            Exit::No
+        },
+    )
+}
+
+fn wanted(
+    flags: &settings::Memory,
+    model: &ResolvedModel,
+    notes: &mut Vec<String>,
+) -> anyhow::Result<Wanted> {
+    let most = model.architecture.max_context.map(|tokens| tokens.0);
+    let context = if let Some(text) = &flags.context {
+        quantities::tokens(text).context("--context")?.0
+    } else {
+        let context = most.map_or(CONTEXT, |most| most.min(CONTEXT));
+        notes.push(format!(
+            "assumed because it was not said: --context {context}"
+        ));
+        context
+    };
+    let concurrency = if let Some(text) = &flags.concurrency {
+        quantities::concurrency(text).context("--concurrency")?
+    } else {
+        notes.push("assumed because it was not said: --concurrency 1".into());
+        1
+    };
+    Ok(Wanted {
+        context,
+        concurrency,
+    })
+}
+
+/// The GPUs named; without a name those that are rented out.
+fn devices<'a>(
+    flags: &settings::Memory,
+    catalogue: &'a Catalogue,
+) -> anyhow::Result<Vec<Device<'a>>> {
+    if !flags.gpu.is_empty() {
+        return flags
+            .gpu
+            .iter()
+            .map(|text| names::device(catalogue, "--gpu", text))
+            .collect();
+    }
+    let rented = |name: &str| catalogue.offers.iter().any(|offer| offer.gpu == name);
+    let gpus = catalogue
+        .gpus
+        .iter()
+        .filter(|gpu| !gpu.announced && rented(&gpu.name));
+    Ok(gpus.map(Device::whole).collect())
+}
+
+/// Why setups do not start: the memory is what it would be.
+fn obstacles(fits: &[Fit<'_>]) -> Vec<String> {
+    let mut found: Vec<(String, Vec<String>)> = Vec::new();
+    for fit in fits {
+        let Some(obstacle) = &fit.obstacle else {
+            continue;
+        };
+        let device = fit.setup.device.name();
+        match found.iter_mut().find(|(what, _)| *what == obstacle.what) {
+            Some((_, devices)) => devices.push(device),
+            None => found.push((obstacle.what.clone(), vec![device])),
+        }
+    }
+    let said = found.into_iter().map(|(what, devices)| {
+        let on = if devices.len() == fits.len() && devices.len() > 1 {
+            "any of these GPUs".into()
+        } else {
+            devices.join(", ")
+        };
+        format!("does not start on {on}: {what}")
+    });
+    said.collect()
+}
+
+/// What all devices have in common.
+struct Build<'a> {
+    model: &'a ResolvedModel,
+    wanted: Wanted,
+    engine: Engine,
+    weights: Weights,
+    cache: CacheFormat,
+    draft: Option<Draft<'a>>,
+    adapters: Option<gpuwise_domain::deployment::Adapters>,
+    memory_fraction: Option<f64>,
+    layout: Option<Layout>,
+    /// What its release supports on which hardware, where that is known.
+    facts: Option<EngineFacts>,
+    /// Whether BF16 may be cast where there is none: it was not asked for.
+    castable: bool,
+}
+
+impl<'a> Build<'a> {
+    fn new(
+        flags: &settings::Memory,
+        model: &'a ResolvedModel,
+        draft: Option<&'a ResolvedModel>,
+        wanted: Wanted,
+    ) -> anyhow::Result<Self> {
+        let engine_flags = &flags.engine;
+        let architecture = &model.architecture;
+        let fraction = engine_flags.memory_fraction.as_deref();
+        let memory_fraction = fraction
+            .map(quantities::share)
+            .transpose()
+            .context("--memory-fraction")?;
+        if memory_fraction == Some(0.0) {
+            return Err(
+                Problem::new("--memory-fraction is 0: the engine may use no memory").into(),
+            );
+        }
+        let mut engine = match &engine_flags.engine {
+            Some(text) => engine::engine(text)?,
+            None => Engine::newest(model.usual_engine()),
+        };
+        let facts = catalogue::engine_facts(engine.kind).ok();
+        if let (None, Some(facts)) = (engine.release, &facts) {
+            engine.release = Some(facts.resolve(None));
+        }
+        Ok(Self {
+            model,
+            wanted,
+            engine,
+            weights: match &engine_flags.precision {
+                Some(format) => engine::weights(architecture, format)?,
+                None => Weights::published(architecture),
+            },
+            cache: match &engine_flags.kv {
+                Some(format) => engine::cache(format)?,
+                None => CacheFormat::HALF,
+            },
+            draft: engine_flags
+                .draft_tokens
+                .filter(|tokens| *tokens > 0)
+                .map(|tokens| Draft {
+                    tokens,
+                    acceptance: ACCEPTANCE,
+                    model: draft.map(|model| &model.architecture),
+                }),
+            adapters: engine_flags
+                .lora
+                .as_deref()
+                .map(engine::adapters)
+                .transpose()?,
+            memory_fraction,
+            layout: layout::stated(&flags.layout, architecture)?,
+            facts,
+            castable: engine_flags.precision.is_none(),
+        })
+    }
+
+    /// The setup on a device in the layout that was asked for; where none was, and many devices are
+    /// compared, in the smallest one that fits, else in the largest.
+    fn fit<'d>(&'d self, device: Device<'d>, flags: &settings::Memory) -> Fit<'d> {
+        let asked = self.layout;
+        let fit = |layout| {
+            let setup = self.setup(device, layout, flags);
+            Fit::new(setup, self.wanted, self.facts.as_ref())
+        };
+        let stated = fit(asked.unwrap_or(Layout::SINGLE));
+        if asked.is_some() || !flags.gpu.is_empty() || stated.fits() {
+            return stated;
+        }
+        let larger = fit::tensor_layouts(&device, &self.model.architecture).skip(1);
+        let mut largest = stated;
+        for layout in larger {
+            largest = fit(layout);
+            if largest.fits() {
+                break;
+            }
+        }
+        largest
+    }
+
+    fn setup<'d>(
+        &'d self,
+        device: Device<'d>,
+        layout: Layout,
+        flags: &settings::Memory,
+    ) -> Setup<'d> {
+        let stated = flags.engine.max_batched_tokens;
+        let usual = match &self.facts {
+            Some(facts) => facts::default_settings(
+                facts,
+                self.engine.release,
+                &facts::Context {
+                    max_context: Some(self.wanted.context),
+                    batched_tokens: stated,
+                    ..facts::Context::of(&device, &layout)
+                },
+            ),
+            None => default_settings(&self.engine, &device, layout, stated),
+        };
+        let settings = Settings {
+            batched_tokens: stated.unwrap_or(usual.batched_tokens),
+            sequences: flags.engine.max_seqs.unwrap_or(usual.sequences),
+            max_context: self.wanted.context,
+            memory_fraction: self.memory_fraction.unwrap_or(usual.memory_fraction),
+            eager: flags.engine.eager || usual.eager,
+            ..usual
+        };
+        let setup = Setup {
+            architecture: &self.model.architecture,
+            device,
+            profile: profile_of_engine(&self.engine, device.gpu),
+            engine: self.engine.clone(),
+            layout,
+            weights: self.weights.clone(),
+            cache: self.cache,
+            settings,
+            draft: self.draft,
+            adapters: self.adapters,
+        };
+        if self.castable {
+            castable(setup, self.facts.as_ref())
+        } else {
+            setup
+        }
+    }
+}

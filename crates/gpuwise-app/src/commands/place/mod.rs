@@ -1,0 +1,340 @@
+//! `gpuwise place`: a plan for a fleet and what is asked of it, and its report.
+
+mod changes;
+mod late;
+mod rows;
+mod show;
+
+use super::{Context, Exit};
+use crate::{
+    catalogue::{self, Loaded},
+    error::Problem,
+    fleet, progress, settings,
+    write::Pending,
+};
+use gpuwise_domain::placement::{
+    Action, Backfill, Event, Fleet, JobId, Order, Outcome, Plan, Report, Scheduling, Stamped,
+    WorkerAsk,
+};
+use gpuwise_sched::{
+    decide::{Effort, Policy, decide},
+    lint,
+    moves::Moves,
+    policy::{NAMES, Setting, named},
+    queues::Limits,
+    report::{FleetFigures, deepen, fleet_figures, span, typical},
+    world::World,
+};
+use gpuwise_units::Nanoseconds;
+use gpuwise_view::fleet::Scene;
+use gpuwise_wire::{StateDocument, plan_to_json};
+use std::{collections::BTreeMap, fs, path::Path};
+
+/// Texts of a state that are kept in a saved plan at most.
+const LARGEST_STATE: usize = 16 << 20;
+
+/// A fleet, its jobs and the world that they are.
+pub(super) struct Estate {
+    pub(super) fleet: Fleet,
+    pub(super) world: World,
+    pub(super) loaded: Loaded,
+}
+
+/// A plan, what is said of it, and the world that it gives.
+pub(super) struct Decided {
+    pub(super) plan: Plan,
+    pub(super) report: Report,
+    pub(super) after: World,
+    pub(super) figures: FleetFigures,
+}
+
+pub fn run(context: &Context, flags: &settings::Place) -> anyhow::Result<Exit> {
+    let save = flags.save.as_deref().map(Pending::new).transpose()?;
+    let svg = flags.svg.as_deref().map(Pending::new).transpose()?;
+    let mut estate = estate(context, &flags.fleet, &flags.jobs, &flags.what_if)?;
+    let changes = changes::read(&flags.what_if, &estate)?;
+    changes::make(&changes, &mut estate)?;
+    let why: Vec<JobId> = flags
+        .why
+        .iter()
+        .map(|name| job_named(&estate.world, name))
+        .collect::<Result<_, _>>()?;
+    let mut policy = policy(
+        &flags.how,
+        &estate.fleet.scheduling,
+        &estate.world,
+        context.app.seed,
+    )?;
+    progress::doing("deciding");
+    let mut decided = decided(&estate.world, &mut policy)?;
+    progress::doing("looking for cures");
+    let most = if why.is_empty() { flags.cures } else { 0 };
+    deepen(
+        &decided.after,
+        &mut decided.report,
+        &mut policy,
+        Effort::ORDINARY,
+        most,
+    );
+    for id in &why {
+        explain_one(&mut decided, *id, &mut policy);
+    }
+    progress::doing("");
+    if let Some(file) = save {
+        file.finish(&saved(&estate, &decided.plan, flags)?)?;
+    }
+    if let Some(file) = svg {
+        let moment = fleet::moment(&decided.after);
+        let scene = Scene::new(&estate.fleet, &moment);
+        file.finish(&gpuwise_view::svg::fleet(&scene, "fleet").to_svg())?;
+    }
+    if why.is_empty() {
+        show::all(context, flags, &estate, &decided)?;
+    } else {
+        show::some(context, &estate, &decided, &why)?;
+    }
+    let waits = |id: &JobId| {
+        decided
+            .after
+            .job(*id)
+            .is_some_and(|state| state.phase.waits())
+    };
+    let some_wait = if why.is_empty() {
+        decided.figures.basic.pending > 0
+    } else {
+        why.iter().any(waits)
+    };
+    let late = late::late(&decided);
+    Ok(if some_wait || !late.is_empty() {
+        Exit::No
+    } else {
+        Exit::Yes
+    })
+}
+
+/// Reads a fleet and its jobs; kinds of GPU that changes name become kinds of the fleet.
+pub(super) fn estate(
+    context: &Context,
+    fleet: &Path,
+    jobs: &Path,
+    what_if: &[String],
+) -> anyhow::Result<Estate> {
+    let loaded = catalogue::load(&context.app.overrides)?;
+    let mut file = fleet::read(fleet, &loaded.catalogue)?;
+    let jobs = fleet::read_jobs(jobs, &mut file.fleet, &loaded.catalogue)?;
+    changes::kinds(what_if, &mut file.fleet, &loaded.catalogue);
+    let world = fleet::world(&file, Some(&jobs))?;
+    Ok(Estate {
+        fleet: file.fleet,
+        world,
+        loaded,
+    })
+}
+
+/// The policy that flags ask for.
+pub(super) fn policy(
+    flags: &settings::HowFlags,
+    scheduling: &Scheduling,
+    world: &World,
+    seed: u64,
+) -> anyhow::Result<Policy> {
+    let mut demand: BTreeMap<WorkerAsk, u64> = BTreeMap::new();
+    for (_, state) in world.jobs() {
+        *demand.entry(state.job.worker).or_default() += u64::from(state.job.gang.least.max(1));
+    }
+    let mut demand: Vec<(WorkerAsk, u64)> = demand.into_iter().collect();
+    demand.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
+    let setting = Setting {
+        demand,
+        seed,
+        ..Setting::default()
+    };
+    let choose = named(&flags.policy, &setting).ok_or_else(|| {
+        Problem::new(format!(
+            "--policy {}: there is no such policy",
+            flags.policy
+        ))
+        .hint(format!("policies: {}", NAMES.join(", ")))
+    })?;
+    let moves = if flags.disturb {
+        Moves::USUAL
+    } else {
+        Moves {
+            attach: true,
+            recut: true,
+            ..Moves::NONE
+        }
+    };
+    let turns = Turns::of(flags, scheduling);
+    Ok(Policy {
+        order: turns.order,
+        skips: turns.backfill != Backfill::None,
+        moves,
+        limits: Limits {
+            patience: turns.starvation,
+            guarantees: match turns.backfill {
+                Backfill::None | Backfill::Any => 0,
+                Backfill::Easy => 1,
+                Backfill::Conservative => u32::MAX,
+            },
+            ..Limits::default()
+        },
+        ..Policy::new(choose)
+    })
+}
+
+/// Who goes first and who may go ahead: by flags, else by the fleet file, else by what is usual.
+pub(super) struct Turns {
+    pub(super) order: Order,
+    pub(super) backfill: Backfill,
+    pub(super) starvation: Option<Nanoseconds>,
+}
+
+impl Turns {
+    pub(super) fn of(flags: &settings::HowFlags, file: &Scheduling) -> Self {
+        let usual = if file.weighs {
+            Order::Share
+        } else {
+            Order::Priority
+        };
+        Self {
+            order: flags.order.or(file.order).unwrap_or(usual),
+            backfill: flags.backfill.or(file.backfill).unwrap_or(Backfill::Any),
+            starvation: flags.starvation.or(file.starvation),
+        }
+    }
+
+    /// In a sentence.
+    pub(super) fn words(&self) -> String {
+        let order = match self.order {
+            Order::Arrival => "first in, first out",
+            Order::Priority => "by priority",
+            Order::Shortest => "by priority, then shortest first",
+            Order::LeastServed => "by priority, then least served first",
+            Order::Deadline => "by priority, then earliest deadline first",
+            Order::Share => "by fair share of queues",
+        };
+        let ahead = match self.backfill {
+            Backfill::None => "nobody goes ahead of one who waits",
+            Backfill::Any => "backfill without reservation",
+            Backfill::Easy => "EASY backfill: the first start is reserved",
+            Backfill::Conservative => "conservative backfill: every start is reserved",
+        };
+        let starved = self.starvation.map_or_else(String::new, |time| {
+            format!("; who has waited {} goes first", span(time))
+        });
+        format!("Taken {order}; {ahead}{starved}.")
+    }
+}
+
+/// Decides of all who wait, and checks the plan.
+///
+/// # Errors
+/// When the plan does not hold together: then the kernel is wrong, and nothing is shown.
+pub(super) fn decided(world: &World, policy: &mut Policy) -> anyhow::Result<Decided> {
+    let waiting = world.jobs().filter(|(_, state)| state.phase.waits());
+    let waiting: Vec<JobId> = waiting.map(|(id, _)| id).collect();
+    let (plan, report) = decide(world.now(), world, &waiting, policy, Effort::BARE);
+    let notes = lint::lint(world, &plan, lint::Limits::NONE);
+    if let Some(note) = lint::errors(&notes).next() {
+        return Err(
+            Problem::new(format!("the plan does not hold together: {}", note.what))
+                .hint("this is an error of gpuwise; another --policy may do")
+                .into(),
+        );
+    }
+    let mut after = world.clone();
+    for action in &plan.actions {
+        let event = Stamped {
+            at: world.now(),
+            event: Event::Done(action.clone()),
+        };
+        after
+            .apply(&event)
+            .map_err(|refused| Problem::new("the plan cannot be carried out").because(refused))?;
+    }
+    let figures = fleet_figures(&after, &typical(&after, 950));
+    Ok(Decided {
+        plan,
+        report,
+        after,
+        figures,
+    })
+}
+
+/// Says of one job everything that would help.
+fn explain_one(decided: &mut Decided, id: JobId, policy: &mut Policy) {
+    let mut report = Report::default();
+    let of = |report: &Report| {
+        let found = report.decisions.iter().find(|decision| decision.job == id);
+        found.cloned()
+    };
+    let Some(decision) = of(&decided.report) else {
+        return;
+    };
+    report.decisions.push(decision);
+    deepen(&decided.after, &mut report, policy, Effort::ORDINARY, 1);
+    let old = decided
+        .report
+        .decisions
+        .iter_mut()
+        .find(|one| one.job == id);
+    if let (Some(old), Some(new)) = (old, report.decisions.pop()) {
+        *old = new;
+    }
+}
+
+fn job_named(world: &World, name: &str) -> anyhow::Result<JobId> {
+    let mut named = world.jobs().filter(|(_, state)| state.job.name == name);
+    if let Some((id, _)) = named.next() {
+        return Ok(id);
+    }
+    let like: Vec<String> = world
+        .jobs()
+        .filter(|(_, state)| state.job.name.contains(name) || name.contains(&state.job.name))
+        .map(|(_, state)| state.job.name.clone())
+        .take(3)
+        .collect();
+    Err(Problem::new(format!("--why {name}: there is no such job"))
+        .did_you_mean(&like)
+        .into())
+}
+
+/// The plan as a document, with the files that it was made for.
+fn saved(estate: &Estate, plan: &Plan, flags: &settings::Place) -> anyhow::Result<String> {
+    let text = |path: &Path| {
+        fs::read_to_string(path)
+            .map_err(|error| Problem::new(format!("cannot read {}", path.display())).because(error))
+    };
+    let (fleet, jobs) = (text(&flags.fleet)?, text(&flags.jobs)?);
+    let fabric = gpuwise_read::fleet::fabric_of(&fleet)
+        .map(|name| text(&flags.fleet.with_file_name(name)))
+        .transpose()?;
+    let small = fleet.len() + jobs.len() <= LARGEST_STATE;
+    let state = small.then_some(StateDocument {
+        fleet,
+        jobs,
+        fabric,
+    });
+    let name = |id: JobId| {
+        let state = estate.world.job(id);
+        state.map_or_else(|| format!("#{id}"), |state| state.job.name.clone())
+    };
+    Ok(plan_to_json(plan, &estate.fleet, &name, state))
+}
+
+/// Jobs that wait after a plan.
+pub(super) fn pending(report: &Report) -> usize {
+    let waits = |outcome: &Outcome| matches!(outcome, Outcome::Waits { .. });
+    report
+        .decisions
+        .iter()
+        .filter(|one| waits(&one.outcome))
+        .count()
+}
+
+/// Jobs that a plan places.
+pub(super) fn places(plan: &Plan) -> usize {
+    let places = |action: &&Action| matches!(action, Action::Place { .. });
+    plan.actions.iter().filter(places).count()
+}

@@ -1,0 +1,255 @@
+//! What is shown of a plan.
+
+use super::{Context, Decided, Estate, Turns, late, pending, places, rows};
+use crate::settings::{self, Format};
+use gpuwise_domain::placement::JobId;
+use gpuwise_sched::{
+    report::{FleetFigures, span},
+    world::World,
+};
+use gpuwise_units::group_thousands;
+use gpuwise_view::placement::{PlacedRow, WaitingRow, cures, placed, waiting, waiting_json};
+use serde_json::json;
+use std::fmt::Write as _;
+
+/// Rows of each table that a terminal and Markdown show; CSV and JSON have all.
+const SHOWN: usize = 40;
+
+/// The whole plan.
+pub(super) fn all(
+    context: &Context,
+    flags: &settings::Place,
+    estate: &Estate,
+    decided: &Decided,
+) -> anyhow::Result<()> {
+    let start = rows::placed(decided);
+    let wait = rows::waiting(decided);
+    let figures = &decided.figures;
+    let turns = Turns::of(&flags.how, &estate.fleet.scheduling);
+    let late = late::late(decided);
+    match context.form.format {
+        Format::Json => context.json(&json!({
+            "fleet": estate.fleet.name,
+            "policy": flags.how.policy,
+            "order": turns.order.name(),
+            "backfill": turns.backfill.name(),
+            "starvation_seconds": turns.starvation.map(|time| time.seconds().get()),
+            "late": late.iter().map(late::Late::json).collect::<Vec<_>>(),
+            "placed": placed(&start, true).to_json(),
+            "waiting": waiting_json(&wait),
+            "figures": figures_json(figures),
+        })),
+        Format::Csv => {
+            let mut text = placed(&start, true).to_csv();
+            text.push('\n');
+            text += &waiting(&wait).to_csv();
+            context.data(&text)
+        }
+        Format::Md => {
+            let mut text = format!("{}\n\n", summary(decided));
+            text += &placed(first(&start), flags.explain).to_markdown();
+            text.push('\n');
+            text += &waiting(first(&wait)).to_markdown();
+            for one in &late {
+                let _ = write!(text, "\n- {}", gpuwise_view::escape_markdown(&one.words()));
+            }
+            let _ = write!(text, "\n\n{}\n", turns.words());
+            context.data(&text)
+        }
+        Format::Table => {
+            let style = context.form.style;
+            let mut text = format!("{}\n", style.wrap(&summary(decided), 0));
+            if !start.is_empty() {
+                let _ = write!(
+                    text,
+                    "\n{}",
+                    placed(first(&start), flags.explain).to_text(style)
+                );
+                more(&mut text, start.len());
+            }
+            if !wait.is_empty() {
+                let _ = write!(text, "\n{}", waiting(first(&wait)).to_text(style));
+                more(&mut text, wait.len());
+            }
+            text.push('\n');
+            for one in late.iter().take(SHOWN) {
+                text += &style.wrap(&format!("▲ {}", one.words()), 2);
+                text.push('\n');
+            }
+            more(&mut text, late.len());
+            text += &style.wrap(&turns.words(), 0);
+            text.push('\n');
+            context.data(&style.finish(text))
+        }
+    }
+}
+
+/// Some jobs, with all that would help them.
+pub(super) fn some(
+    context: &Context,
+    estate: &Estate,
+    decided: &Decided,
+    jobs: &[JobId],
+) -> anyhow::Result<()> {
+    let named: Vec<&str> = jobs
+        .iter()
+        .filter_map(|id| decided.after.job(*id))
+        .map(|state| state.job.name.as_str())
+        .collect();
+    let mine = |name: &str| named.contains(&name);
+    let start: Vec<PlacedRow> = rows::placed(decided);
+    let start: Vec<PlacedRow> = start.into_iter().filter(|row| mine(&row.job)).collect();
+    let wait: Vec<WaitingRow> = rows::waiting(decided);
+    let wait: Vec<WaitingRow> = wait.into_iter().filter(|row| mine(&row.job)).collect();
+    match context.form.format {
+        Format::Json => context.json(&json!({
+            "fleet": estate.fleet.name,
+            "placed": placed(&start, true).to_json(),
+            "waiting": waiting_json(&wait),
+        })),
+        Format::Csv => {
+            let mut text = String::new();
+            for row in &wait {
+                text += &cures(row.cures.as_deref().unwrap_or_default()).to_csv();
+            }
+            if !start.is_empty() {
+                text += &placed(&start, true).to_csv();
+            }
+            context.data(&text)
+        }
+        form => {
+            let style = context.form.style;
+            let table = |table: gpuwise_view::table::Table| match form {
+                Format::Md => table.to_markdown(),
+                _ => table.to_text(style),
+            };
+            let mut text = String::new();
+            for row in &wait {
+                let what = format!("{} waits: {}.", row.job, row.why);
+                let _ = write!(text, "{}\n\n", style.wrap(&what, 0));
+                text += &table(cures(row.cures.as_deref().unwrap_or_default()));
+                text.push('\n');
+            }
+            if !start.is_empty() {
+                text += &table(placed(&start, true));
+            }
+            for id in jobs {
+                running(&mut text, &decided.after, *id, &start);
+            }
+            for one in late::late(decided).iter().filter(|one| mine(&one.job)) {
+                let _ = write!(text, "\n{}\n", style.wrap(&one.words(), 0));
+            }
+            context.data(&style.finish(format!("{}\n", text.trim_end())))
+        }
+    }
+}
+
+/// A job that ran before the plan.
+fn running(text: &mut String, world: &World, id: JobId, started: &[PlacedRow]) {
+    let Some(state) = world.job(id) else { return };
+    let started = started.iter().any(|row| row.job == state.job.name);
+    if state.phase.holds_gpus() && !started {
+        let place = rows::place(world, &state.seats);
+        let _ = writeln!(text, "{} runs already, on {place}.", state.job.name);
+    }
+}
+
+fn first<T>(rows: &[T]) -> &[T] {
+    rows.get(..SHOWN).unwrap_or(rows)
+}
+
+fn more(text: &mut String, all: usize) {
+    if all > SHOWN {
+        let left = group_thousands(&(all - SHOWN).to_string());
+        let _ = writeln!(text, "… and {left} more: --format csv has all.");
+    }
+}
+
+/// The answer in a few sentences.
+fn summary(decided: &Decided) -> String {
+    let figures = &decided.figures;
+    let basic = figures.basic;
+    let (start, wait) = (places(&decided.plan), pending(&decided.report));
+    let many = |count: usize| group_thousands(&count.to_string());
+    let mut text = match (start, wait) {
+        (0, 0) => "Nobody asks for a place.".to_owned(),
+        (_, 0) => format!("All {} who ask get a place.", many(start)),
+        (0, _) => format!("None of the {} who ask gets a place.", many(wait)),
+        _ => format!(
+            "{} of {} who ask get a place; {} wait.",
+            many(start),
+            many(start + wait),
+            many(wait)
+        ),
+    };
+    let percent = |part: u64, whole: u64| (part * 1000).checked_div(whole).unwrap_or(0);
+    let held = percent(basic.allocated_milli, basic.capacity_milli);
+    let _ = write!(
+        text,
+        " {} of {} GPUs are held ({}.{} %)",
+        thousandths(basic.allocated_milli),
+        thousandths(basic.capacity_milli),
+        held / 10,
+        held % 10
+    );
+    if figures.free_milli > 0 {
+        let share = percent(figures.fragmented_milli, figures.free_milli) / 10;
+        let _ = write!(
+            text,
+            "; of what is free {share} % is of no use to what is asked for"
+        );
+        let causes = figures
+            .stranded
+            .causes()
+            .into_iter()
+            .filter(|(_, milli)| *milli > 0);
+        let causes: Vec<String> = causes
+            .map(|(cause, milli)| format!("{cause} {}", thousandths(milli)))
+            .collect();
+        if !causes.is_empty() {
+            let _ = write!(text, " (GPUs: {})", causes.join(", "));
+        }
+    }
+    text.push('.');
+    if let Some((mean, most)) = figures.waiting.filter(|(_, most)| most.0 > 0) {
+        let _ = write!(
+            text,
+            " Those who wait have waited {} on average, {} at most.",
+            span(mean),
+            span(most)
+        );
+    }
+    text
+}
+
+fn thousandths(milli: u64) -> String {
+    let whole = group_thousands(&(milli / 1000).to_string());
+    match milli % 1000 / 100 {
+        0 => whole,
+        tenth => format!("{whole}.{tenth}"),
+    }
+}
+
+/// Figures for programs, in GPUs.
+pub(crate) fn figures_json(figures: &FleetFigures) -> serde_json::Value {
+    let gpus = |milli: u64| milli as f64 / 1000.0;
+    let stranded: serde_json::Map<String, serde_json::Value> = figures
+        .stranded
+        .causes()
+        .into_iter()
+        .map(|(cause, milli)| (cause.replace(' ', "_").to_lowercase(), gpus(milli).into()))
+        .collect();
+    json!({
+        "gpus": gpus(figures.basic.capacity_milli),
+        "allocated_gpus": gpus(figures.basic.allocated_milli),
+        "busy_gpus": figures.basic.busy_milli.map(gpus),
+        "free_gpus": gpus(figures.free_milli),
+        "fragmented_gpus": gpus(figures.fragmented_milli),
+        "stranded_gpus": stranded,
+        "running": figures.basic.running,
+        "pending": figures.basic.pending,
+        "fairness": figures.fairness_milli.map(|milli| f64::from(milli) / 1000.0),
+        "waiting_mean_seconds": figures.waiting.map(|(mean, _)| mean.seconds().get()),
+        "waiting_max_seconds": figures.waiting.map(|(_, most)| most.seconds().get()),
+    })
+}

@@ -1,0 +1,367 @@
+//! What a plan may choose, by flags and by what runs already.
+
+use crate::{
+    catalogue::{self, Loaded},
+    commands::Context,
+    engine,
+    error::Problem,
+    layout,
+    model::ResolvedModel,
+    names, settings,
+    workload::Asked,
+};
+use anyhow::Context as _;
+use gpuwise_domain::{
+    catalogue::Catalogue,
+    deployment::{Deployment, Sizing},
+    engine::{Engine, EngineKind},
+    facts::{EngineFacts, Launch},
+    model::Architecture,
+    workload::Limits,
+};
+use gpuwise_read::{launch, workload as quantities};
+use gpuwise_size::search::{Choices, Fixed};
+use gpuwise_units::Bytes;
+use gpuwise_view::{launch::Form, plan::words};
+
+/// What runs already, as its launch command says.
+#[derive(Debug)]
+pub(crate) struct Running {
+    pub(crate) launch: Launch,
+}
+
+impl Running {
+    /// Reads a launch command.
+    ///
+    /// # Errors
+    /// When it starts no engine that is known, or a value of it cannot be read.
+    pub(crate) fn read(command: &str) -> anyhow::Result<Self> {
+        let facts = EngineKind::ALL
+            .into_iter()
+            .filter(|kind| *kind != EngineKind::DeepSpeedMii)
+            .map(catalogue::engine_facts)
+            .collect::<anyhow::Result<Vec<EngineFacts>>>()?;
+        let mut launch = launch::parse(command, &facts, None).context("--from")?;
+        // llama.cpp names a file of a repository by its format: `org/name:Q4_K_M`.
+        if launch.engine == EngineKind::LlamaCpp
+            && let Some((model, format)) = launch
+                .model
+                .as_deref()
+                .and_then(|model| model.rsplit_once(':'))
+        {
+            launch.quantization = Some(format.into());
+            launch.model = Some(model.into());
+        }
+        Ok(Self { launch })
+    }
+
+    fn engine(&self) -> Engine {
+        let mut engine = Engine::newest(self.launch.engine);
+        engine.release = self.launch.release;
+        engine
+    }
+
+    /// The model that drafts, where it is a whole model and no head on the model itself.
+    fn draft_model(&self) -> Option<&str> {
+        let launch = &self.launch;
+        let whole = match launch.draft_method.as_deref() {
+            Some(method) => {
+                let method = method.to_ascii_lowercase().replace(['_', '-'], "");
+                matches!(method.as_str(), "draftmodel" | "drafttarget" | "standalone")
+            }
+            None => launch.engine == EngineKind::LlamaCpp,
+        };
+        launch.draft_model.as_deref().filter(|_| whole)
+    }
+
+    fn fixed(&self, architecture: &Architecture) -> Fixed {
+        let launch = &self.launch;
+        Fixed {
+            layout: Some(launch.layout(architecture.has_experts())),
+            memory_fraction: launch.memory_fraction,
+            batched_tokens: launch.max_num_batched_tokens,
+            sequences: launch.max_num_seqs,
+            max_context: launch.max_model_len,
+            block: launch.block_size,
+            eager: launch.eager.then_some(true),
+        }
+    }
+}
+
+/// The choices, and what was assumed or left aside.
+///
+/// # Errors
+/// When a flag is wrong or contradicts another.
+pub(crate) fn choices(
+    flags: &settings::Plan,
+    asked: &Asked,
+    running: Option<&Running>,
+    model: &ResolvedModel,
+    catalogue: &Catalogue,
+) -> anyhow::Result<(Choices, Vec<String>)> {
+    let architecture = &model.architecture;
+    let mut notes = Vec::new();
+    let (engine, result) = (&flags.engine, &flags.result);
+    let mut choices = Choices::usual(chosen_engine(flags, asked, running, model)?);
+    choices.objective = result.objective.into();
+    choices.terms = flags.limits.market.terms.into();
+    choices.top = usize::from(result.top.max(result.pick));
+    choices.slices = !result.no_slices;
+    choices.hosts = result.multi_host;
+    choices.disaggregated = result.disaggregated;
+    choices.draft_tokens = engine.draft_tokens.unwrap_or(0);
+    choices.offload = offload(engine.kv_offload.as_deref())?;
+    choices.adapters = engine.lora.as_deref().map(engine::adapters).transpose()?;
+    let context = engine
+        .context
+        .as_deref()
+        .map(quantities::tokens)
+        .transpose()
+        .context("--context")?;
+    choices.max_context = context.map(|tokens| tokens.0);
+    choices.weights.clone_from(&engine.precision);
+    if choices.weights.is_empty() {
+        choices.weights.extend(asked.precision.clone());
+    }
+    choices.cache.clone_from(&engine.kv);
+    choices.acceptance = engine
+        .acceptance
+        .as_deref()
+        .map(quantities::share)
+        .transpose()
+        .context("--acceptance")?;
+    if let Some(running) = running {
+        apply(running, architecture, &mut choices, &mut notes);
+    }
+    choices.layout = layout::wish(&flags.layout, architecture, running.is_some())?;
+    for format in &mut choices.weights {
+        engine::weights(architecture, format)?;
+        *format = format.to_ascii_lowercase();
+    }
+    for format in &mut choices.cache {
+        *format = engine::cache(format)?.name.into();
+    }
+    for name in &result.why_not {
+        choices
+            .why_not
+            .push(names::device(catalogue, "--why-not", name)?.name());
+    }
+    Ok((choices, notes))
+}
+
+/// The weight format of a saved deployment, as a choice: what was published may be cast anew.
+pub(crate) fn weights_of(deployment: &Deployment) -> String {
+    if deployment.weights_published {
+        "published".into()
+    } else {
+        deployment.weights.clone()
+    }
+}
+
+/// The model that drafts: by its flag, or as what runs names it.
+///
+/// # Errors
+/// When the flag's cannot be found or read, or nothing is drafted.
+pub(crate) fn draft_model(
+    flags: &settings::EngineFlags,
+    running: Option<&Running>,
+    choices: &Choices,
+    loaded: &Loaded,
+    context: &Context,
+    notes: &mut Vec<String>,
+) -> anyhow::Result<Option<ResolvedModel>> {
+    let tokens = choices.draft_tokens;
+    if let (Some(share), 0) = (&flags.acceptance, tokens) {
+        return Err(
+            Problem::new(format!("--acceptance {share}: nothing is drafted"))
+                .hint("add --draft-tokens 4, and --draft-model NAME where a model drafts")
+                .into(),
+        );
+    }
+    if let Some(name) = flags.draft_model.as_deref() {
+        return super::super::draft_model(Some(name), tokens, loaded, context);
+    }
+    let Some(name) = running
+        .and_then(Running::draft_model)
+        .filter(|_| tokens > 0)
+    else {
+        return Ok(None);
+    };
+    let model = super::super::draft_model(Some(name), tokens, loaded, context);
+    if model.is_err() {
+        notes.push(format!(
+            "--from: the shape of the draft model {name} is not known; drafts are counted as those of \
+             prediction layers, or name a model like it with --draft-model"
+        ));
+    }
+    Ok(model.unwrap_or_default())
+}
+
+/// Reads `64GiB`; nothing is 0.
+fn offload(text: Option<&str>) -> anyhow::Result<u64> {
+    let bytes = text
+        .map(str::parse::<Bytes>)
+        .transpose()
+        .context("--kv-offload")?;
+    Ok(bytes.unwrap_or(Bytes::ZERO).count())
+}
+
+/// The engine of a flag, of what runs, of the workload file, or of the form to emit; else the
+/// model's usual one.
+fn chosen_engine(
+    flags: &settings::Plan,
+    asked: &Asked,
+    running: Option<&Running>,
+    model: &ResolvedModel,
+) -> anyhow::Result<Engine> {
+    let form = flags
+        .result
+        .emit
+        .as_deref()
+        .and_then(Form::by_name)
+        .and_then(Form::engine);
+    let stated = match (&flags.engine.engine, running, &asked.engine) {
+        (None, Some(running), _) => Some(running.engine()),
+        (Some(text), ..) | (None, None, Some(text)) => Some(engine::engine(text)?),
+        (None, None, None) => None,
+    };
+    match (stated, form) {
+        (Some(engine), Some(form)) if engine.kind != form => Err(Problem::new(format!(
+            "--emit is of {form}, the plan is for {}",
+            engine.kind
+        ))
+        .hint(format!(
+            "--emit docker and k8s work for every engine; or plan for {form} with --engine {}",
+            form.name()
+        ))
+        .into()),
+        (Some(engine), _) => Ok(engine),
+        (None, form) => Ok(Engine::newest(form.unwrap_or(model.usual_engine()))),
+    }
+}
+
+/// What a launch command fixes.
+fn apply(
+    running: &Running,
+    architecture: &Architecture,
+    choices: &mut Choices,
+    notes: &mut Vec<String>,
+) {
+    let launch = &running.launch;
+    choices.fixed = Some(running.fixed(architecture));
+    if choices.weights.is_empty() {
+        choices.weights.push(format(launch, architecture, notes));
+    }
+    if choices.cache.is_empty()
+        && let Some(format) = launch
+            .kv_cache_dtype
+            .as_deref()
+            .filter(|format| *format != "auto")
+    {
+        match engine::cache(format) {
+            Ok(format) => choices.cache.push(format.name.into()),
+            Err(_) => notes.push(format!(
+                "--from: the KV cache's format {format:?} is not known; 16 bits are assumed"
+            )),
+        }
+    }
+    choices.draft_tokens = choices.draft_tokens.max(launch.draft_tokens.unwrap_or(0));
+    choices.adapters = choices.adapters.or(launch.adapters);
+    notes.extend(launch.unknown.iter().map(|what| format!("--from: {what}")));
+}
+
+/// The weight format of a launch command, where it changes that of the checkpoint.
+fn format(launch: &Launch, architecture: &Architecture, notes: &mut Vec<String>) -> String {
+    let published = String::from("published");
+    match launch.quantization.as_deref() {
+        // A quantized checkpoint states its own scheme.
+        Some(stated) if architecture.quantization.is_none() => {
+            if engine::weights(architecture, stated).is_ok() {
+                return stated.into();
+            }
+            notes.push(format!(
+                "--from: quantization {stated:?} is not known; weights as published are assumed"
+            ));
+            published
+        }
+        _ => published,
+    }
+}
+
+/// Whether what runs bears the load that is asked of it.
+pub(crate) fn bears(running: &Sizing) -> bool {
+    running
+        .deployments
+        .first()
+        .is_some_and(|best| best.headroom.factor >= 0.999)
+}
+
+/// The GPU on which what runs does is said: no command says it, and none is assumed.
+///
+/// # Errors
+/// When none is named, or several are.
+pub(super) fn one_gpu(limits: &Limits) -> anyhow::Result<()> {
+    let owned = limits.owned.iter().map(|(name, _)| name.as_str());
+    let named: Vec<&str> = limits
+        .gpus
+        .iter()
+        .map(String::as_str)
+        .chain(owned)
+        .collect();
+    let problem = match named.as_slice() {
+        [_] => return Ok(()),
+        [] => Problem::new(
+            "--from: a command does not say on which GPU it runs, and --gpu is missing",
+        )
+        .hint("add --gpu H100, or the one that it runs on"),
+        many => Problem::new(format!(
+            "--from: it runs on one kind of GPU, and {} are named",
+            many.len()
+        ))
+        .hint("name with --gpu only the one that it runs on"),
+    };
+    Err(problem
+        .hint("`gpuwise check --current 4xH100 --from '…'` holds it against every other GPU")
+        .into())
+}
+
+/// What runs beside the best that could.
+pub(crate) fn compared(running: &Sizing, free: &Sizing) -> String {
+    let price = |sizing: &Sizing| {
+        sizing
+            .deployments
+            .first()
+            .and_then(|best| best.cost.per_hour)
+    };
+    let Some(best) = free.deployments.first() else {
+        return "Nothing else keeps the promise either.".into();
+    };
+    let name = words::deployment(best);
+    let cost = price(free).map_or_else(String::new, |price| format!(" at {price}"));
+    let Some(own) = running.deployments.first() else {
+        return format!("What runs does not keep the promise. What does: {name}{cost}.");
+    };
+    if !bears(running) {
+        let most = gpuwise_units::significant(own.headroom.factor * 100.0, 2);
+        return format!(
+            "What runs bears {most} % of the load. What bears all of it: {name}{cost}."
+        );
+    }
+    if words::deployment(own) == name {
+        return "What runs is the right size.".into();
+    }
+    match (price(running), price(free)) {
+        (Some(own), Some(other)) if other.0.currency == own.0.currency => {
+            let share = other.0.as_f64() / own.0.as_f64().max(1e-9);
+            if share > 0.97 {
+                format!("What runs is about the right size: the best other is {name}{cost}.")
+            } else {
+                format!(
+                    "Cheaper than what runs: {name}{cost}, {:.0} % of its price.",
+                    share * 100.0
+                )
+            }
+        }
+        _ => format!("The best other than what runs is {name}{cost}."),
+    }
+}

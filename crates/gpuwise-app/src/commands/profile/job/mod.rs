@@ -1,0 +1,277 @@
+//! `gpuwise profile run`: a job is wrapped, and what it did is seen, kept and compared.
+
+mod child;
+mod hook;
+mod sampled;
+mod variants;
+
+use super::{concluded, keep::KeepFlags};
+use crate::{
+    catalogue,
+    commands::{Context, Exit},
+    error::Problem,
+    profiles::{self, Everything, Wanted},
+    progress,
+};
+use child::Ended;
+use gpuwise_domain::profile::figure::{Figure, Scope, Summary, Value};
+use gpuwise_view::{
+    figures,
+    table::{Cell, Column, Table},
+};
+use std::path::{Path, PathBuf};
+use variants::Variant;
+
+/// Flags of `gpuwise profile run`.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Flags {
+    /// Steps to profile: from the first, before the last; of an optimizer, else of the outermost module
+    #[arg(long, value_name = "FIRST..LAST", default_value = "5..10", value_parser = steps)]
+    steps: (u32, u32),
+    /// How to look
+    #[arg(long, value_enum, default_value_t = How::Auto)]
+    how: How,
+    /// Run once with each of these batch sizes: {batch} in the command, and BATCH_SIZE
+    #[arg(long, value_name = "N,N", value_delimiter = ',')]
+    batch_sizes: Vec<u64>,
+    /// Run once with each of these values: {name} in the command, and the variable NAME
+    #[arg(long, value_name = "NAME=A,B", value_parser = variants::sweep)]
+    sweep: Vec<(String, Vec<String>)>,
+    /// Keep the traces here [default: they are read and removed]
+    #[arg(long, value_name = "DIRECTORY")]
+    traces: Option<PathBuf>,
+    #[command(flatten)]
+    keep: KeepFlags,
+    /// The job, such as -- python train.py --batch {batch}
+    #[arg(last = true, required = true, value_name = "COMMAND")]
+    command: Vec<String>,
+}
+
+/// How a job is looked at.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum How {
+    /// PyTorch's profiler where the job imports torch; samples of the GPUs where there is a driver
+    Auto,
+    /// PyTorch's profiler alone
+    Pytorch,
+    /// Nsight Systems, which must be installed
+    Nsight,
+    /// Samples of the GPUs alone, ten a second
+    Sample,
+}
+
+/// `5..10`.
+fn steps(text: &str) -> Result<(u32, u32), String> {
+    let (first, last) = text.split_once("..").ok_or("write it as FIRST..LAST")?;
+    let number = |text: &str| {
+        text.trim()
+            .parse::<u32>()
+            .map_err(|_| format!("{text:?} is no number of a step"))
+    };
+    match (number(first)?, number(last)?) {
+        (first, last) if first < last => Ok((first, last)),
+        _ => Err("the last step comes after the first".into()),
+    }
+}
+
+/// What became of one variant.
+struct Outcome {
+    variant: Variant,
+    ended: Ended,
+    summary: Option<Summary>,
+}
+
+pub(super) fn run(context: &Context, flags: &Flags) -> anyhow::Result<Exit> {
+    let loaded = catalogue::load(&context.app.overrides)?;
+    let wanted = Wanted::new(&loaded)?;
+    let variants = variants::all(&flags.batch_sizes, &flags.sweep);
+    if flags.how == How::Nsight {
+        child::nsight_is_there()?;
+    }
+    let store = flags
+        .keep
+        .save
+        .then(|| flags.keep.database.open())
+        .transpose()?;
+    let mut outcomes = Vec::new();
+    for variant in variants {
+        if !variant.values.is_empty() {
+            progress::say(&format!("-- {}", variant.shown()));
+        }
+        let folder = folder(flags.traces.as_deref(), &variant)?;
+        let ended = child::run(flags, &variant, folder.path())?;
+        let summary = concluded_of(
+            flags,
+            &wanted,
+            &variant,
+            folder.path(),
+            &ended,
+            store.as_ref(),
+        )?;
+        let stopped = ended.interrupted;
+        outcomes.push(Outcome {
+            variant,
+            ended,
+            summary,
+        });
+        if stopped {
+            progress::say("interrupted: what was seen so far is below");
+            break;
+        }
+    }
+    context.table(&table(&outcomes))?;
+    let worst = outcomes
+        .iter()
+        .map(|one| one.ended.code)
+        .find(|code| *code != 0);
+    Ok(worst.map_or(Exit::Yes, Exit::Code))
+}
+
+/// Where the traces of one variant lie.
+enum Folder {
+    Kept(PathBuf),
+    Passing(tempfile::TempDir),
+}
+
+impl Folder {
+    fn path(&self) -> &Path {
+        match self {
+            Self::Kept(path) => path,
+            Self::Passing(folder) => folder.path(),
+        }
+    }
+}
+
+fn folder(kept: Option<&Path>, variant: &Variant) -> anyhow::Result<Folder> {
+    let Some(kept) = kept else {
+        let folder = tempfile::Builder::new().prefix("gpuwise").tempdir();
+        return Ok(Folder::Passing(folder.map_err(|error| {
+            Problem::new("no place for a trace can be made").because(error)
+        })?));
+    };
+    let path = match variant.file_name() {
+        Some(name) => kept.join(name),
+        None => kept.to_path_buf(),
+    };
+    std::fs::create_dir_all(&path)
+        .map_err(|error| Problem::new(format!("cannot make {}", path.display())).because(error))?;
+    Ok(Folder::Kept(std::path::absolute(&path).unwrap_or(path)))
+}
+
+/// What one variant showed; it is kept where that is asked for.
+fn concluded_of(
+    flags: &Flags,
+    wanted: &Wanted,
+    variant: &Variant,
+    folder: &Path,
+    ended: &Ended,
+    store: Option<&gpuwise_store::Store>,
+) -> anyhow::Result<Option<Summary>> {
+    let mut files = profiles::expand(&[folder.to_path_buf()]).unwrap_or_default();
+    // Nsight Systems leaves its own report beside the export that is read.
+    files.retain(|file| file.extension().is_none_or(|ending| ending != "nsys-rep"));
+    let Everything {
+        profiled,
+        sources,
+        contents,
+        unusable,
+    } = profiles::measure(&files, wanted);
+    if profiled.is_empty() && ended.sampled.is_empty() {
+        for file in &unusable {
+            progress::say(&format!("note: {}: {:#}", file.file, file.error));
+        }
+        progress::say(&format!("note: {}", hook::why_nothing(folder, flags.steps)));
+        return Ok(None);
+    }
+    let source = if profiled.is_empty() {
+        "sampling"
+    } else {
+        "profile"
+    };
+    let mut concluded = concluded::from(profiled, &sources, &contents, &unusable, &wanted.limits);
+    // Each time is a run of its own, whatever it wrote.
+    concluded
+        .contents
+        .push(format!("started {}", ended.started_at_ns));
+    concluded.summary.files = vec![flags.command.join(" ")];
+    concluded
+        .summary
+        .figures
+        .extend(ended.sampled.iter().cloned());
+    concluded.summary.figures.push(Figure {
+        name: "job_seconds".into(),
+        scope: Scope::default(),
+        value: Value::Real(ended.seconds),
+    });
+    for product in &ended.products {
+        if !concluded.summary.hardware.contains(product) {
+            concluded.summary.hardware.push(product.clone());
+        }
+    }
+    if concluded.summary.started_at_ns.is_none() {
+        concluded.summary.started_at_ns = Some(ended.started_at_ns);
+    }
+    if let Some(store) = store {
+        let mut run = flags.keep.run(&concluded, source, wanted, &variant.values);
+        if flags.keep.name.is_none() {
+            run.name = flags.command.join(" ");
+        }
+        super::keep::said(&run, store.save(&run)?);
+    }
+    Ok(Some(concluded.summary))
+}
+
+fn table(outcomes: &[Outcome]) -> Table {
+    let mut table = Table::new(vec![
+        Column::left("variant", "variant").wrap(16),
+        Column::right("exit_code", "exit"),
+        Column::right("job_seconds", "job"),
+        Column::right("step_median_ns", "step, median"),
+        Column::right("idle_pct", "GPU idle").unit("%"),
+        Column::right("gpu_util_mean", "GPU use, mean")
+            .unit("%")
+            .priority(2),
+        Column::right("memory_used_peak_bytes", "memory, peak").priority(3),
+        Column::left("first_finding", "limited by")
+            .wrap(14)
+            .priority(4),
+    ]);
+    for one in outcomes {
+        let of = |name: &str| {
+            let summary = one.summary.as_ref()?;
+            let mut same = summary.figures.iter().filter(|figure| figure.name == name);
+            same.find_map(|figure| figure.value.real())
+        };
+        let time = |name: &str| {
+            Cell::of(of(name), |value| {
+                Cell::new(figures::seconds(value * 1e-9), value)
+            })
+        };
+        let percent =
+            |name: &str| Cell::of(of(name), |value| Cell::new(format!("{value:.1}"), value));
+        let first = one
+            .summary
+            .as_ref()
+            .and_then(|summary| summary.findings.first());
+        table.push(vec![
+            Cell::text(one.variant.shown()),
+            Cell::count(u64::from(one.ended.code)),
+            Cell::new(figures::seconds(one.ended.seconds), one.ended.seconds),
+            time("step_median_ns"),
+            percent("idle_pct"),
+            Cell::of(of("gpu_util_mean"), |share| {
+                Cell::new(format!("{:.1}", share * 100.0), share)
+            }),
+            Cell::of(of("memory_used_peak"), |bytes| {
+                Cell::new(
+                    figures::bytes(gpuwise_units::Bytes::new(bytes as u64)),
+                    bytes,
+                )
+            }),
+            first.map_or_else(Cell::missing, |found| {
+                Cell::new(found.class.replace('_', " "), found.class.as_str())
+            }),
+        ]);
+    }
+    table
+}

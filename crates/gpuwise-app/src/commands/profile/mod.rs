@@ -1,0 +1,219 @@
+//! `gpuwise profile`: what a job did on its GPUs, what limits it, what is missing in the input.
+
+mod compat;
+mod concluded;
+#[cfg(feature = "database")]
+mod each;
+mod gpu;
+#[cfg(all(feature = "database", feature = "bench"))]
+mod job;
+#[cfg(feature = "database")]
+mod keep;
+mod written;
+
+use super::{Context, Exit};
+use crate::{
+    catalogue,
+    error::Problem,
+    profiles::{self, Everything, Unusable, Wanted},
+    settings::Format,
+};
+use gpuwise_domain::profile::figures::Window;
+use gpuwise_measure::figures::definitions::{FIGURES, definition};
+use gpuwise_view::profile::{sources as of_sources, summary as view};
+use gpuwise_wire::profile_to_json;
+use std::{fmt::Write as _, path::PathBuf};
+use written::Written;
+
+/// Flags of `gpuwise profile`.
+#[derive(Debug, clap::Args)]
+#[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
+pub struct Flags {
+    #[command(subcommand)]
+    command: Option<Command>,
+    /// Profiles of one or many ranks, or directories of them; the format is told by the content
+    #[arg(required = true, value_name = "FILE")]
+    files: Vec<PathBuf>,
+    /// Only this range of time, in milliseconds from the first GPU work on, such as 100..250
+    #[arg(long, value_name = "FROM..TO", value_parser = window)]
+    window: Option<Window>,
+    /// Only the device of this number in the file
+    #[arg(long, value_name = "NUMBER")]
+    device: Option<i64>,
+    /// Say how each figure that is shown is computed, and where its definition is from
+    #[arg(long)]
+    explain: bool,
+    /// Give the figures of another tool instead, by its own definitions (traces of the PyTorch profiler)
+    #[arg(long, value_enum, value_name = "TOOL", conflicts_with_all = ["window", "device", "explain"])]
+    compat: Option<compat::Compat>,
+    #[command(flatten)]
+    written: written::Flags,
+    /// Each file is a job of its own: one line for each
+    #[cfg(feature = "database")]
+    #[arg(long, conflicts_with = "explain")]
+    each: bool,
+    #[cfg(feature = "database")]
+    #[command(flatten)]
+    keep: keep::KeepFlags,
+}
+
+/// What `gpuwise profile` does besides reading files.
+#[derive(Debug, clap::Subcommand)]
+enum Command {
+    /// Run a job and profile some of its steps, once or with several batch sizes
+    ///
+    /// Python programs that use PyTorch are profiled by PyTorch's own profiler, without a change to
+    /// them; GPUs of this machine are sampled ten times a second where there is a driver. The exit
+    /// code is that of the job.
+    #[cfg(all(feature = "database", feature = "bench"))]
+    Run(job::Flags),
+    /// Time what a GPU of this machine does: memory, copies, launches, matrix products
+    ///
+    /// Each is timed by events of the GPU, in bunches of two milliseconds at least, after a warm-up; what
+    /// is shown is the median of the repeats. Weights of matrix products are never those of the product
+    /// before, so that they come from memory.
+    Gpu(Box<gpu::Flags>),
+}
+
+/// Milliseconds from one to another.
+fn window(text: &str) -> Result<Window, String> {
+    let (from, to) = text
+        .split_once("..")
+        .ok_or("write it as FROM..TO, in milliseconds")?;
+    let nanoseconds = |text: &str| -> Result<i64, String> {
+        let milliseconds: f64 = text
+            .trim()
+            .parse()
+            .map_err(|_| format!("{text:?} is no number of milliseconds"))?;
+        if milliseconds.is_finite() && (0.0..=1e12).contains(&milliseconds) {
+            Ok((milliseconds * 1e6).round() as i64)
+        } else {
+            Err(format!("{text:?} is no time from the first work on"))
+        }
+    };
+    let window = Window {
+        start_ns: nanoseconds(from)?,
+        end_ns: nanoseconds(to)?,
+    };
+    if window.length() > 0 {
+        Ok(window)
+    } else {
+        Err("it ends before it begins".into())
+    }
+}
+
+pub fn run(context: &Context, flags: &Flags) -> anyhow::Result<Exit> {
+    match &flags.command {
+        #[cfg(all(feature = "database", feature = "bench"))]
+        Some(Command::Run(flags)) => return job::run(context, flags),
+        Some(Command::Gpu(flags)) => return gpu::run(context, flags),
+        None => {}
+    }
+    let written = Written::new(&flags.written)?;
+    if let Some(tool) = flags.compat {
+        return compat::run(context, &flags.files, tool);
+    }
+    let loaded = catalogue::load(&context.app.overrides)?;
+    let mut wanted = Wanted::new(&loaded)?;
+    wanted.window = flags.window;
+    wanted.device = flags.device;
+    let files = profiles::expand(&flags.files)?;
+    #[cfg(feature = "database")]
+    {
+        wanted.identified = flags.keep.save;
+        wanted.apart = flags.each;
+    }
+    #[cfg(feature = "database")]
+    if flags.each {
+        return each::run(context, flags, &files, &wanted);
+    }
+    let everything = profiles::measure(&files, &wanted);
+    if everything.profiled.is_empty() && everything.sources.is_empty() {
+        return Err(none(everything.unusable, files.len()));
+    }
+    let Everything {
+        profiled,
+        sources,
+        contents,
+        unusable,
+    } = everything;
+    let concluded = concluded::from(profiled, &sources, &contents, &unusable, &wanted.limits);
+    written.finish(&concluded, &flags.files, &wanted)?;
+    let (figures, summary) = (&concluded.figures, &concluded.summary);
+    match context.form.format {
+        Format::Table => {
+            let style = context.form.style;
+            let mut text = String::new();
+            if !figures.ranks.is_empty() || sources.is_empty() {
+                text += &view::text(figures, summary, style);
+                if !sources.is_empty() {
+                    text.push('\n');
+                }
+            }
+            text += &of_sources::text(&sources, style);
+            if figures.ranks.is_empty() {
+                for line in &summary.missing {
+                    text.push('\n');
+                    text += &style.wrap_after("missing: ", line, 2);
+                    text.push('\n');
+                }
+            }
+            if flags.explain {
+                text += &explained(summary);
+            }
+            context.data(&text)?;
+        }
+        Format::Json => context.data(&profile_to_json(figures, &sources, summary))?,
+        Format::Csv => context.table(&view::figures(&summary.figures, |name| {
+            definition(name).map_or("", |figure| figure.unit)
+        }))?,
+        Format::Md => {
+            let mut text = String::new();
+            if !figures.ranks.is_empty() || sources.is_empty() {
+                text += &view::markdown(figures, summary);
+            }
+            text += &of_sources::markdown(&sources);
+            if flags.explain {
+                text += &explained(summary);
+            }
+            context.data(&text)?;
+        }
+    }
+    #[cfg(feature = "database")]
+    if flags.keep.save {
+        flags.keep.keep(&concluded, &wanted)?;
+    }
+    Ok(Exit::Yes)
+}
+
+/// The error of a run without any usable file.
+fn none(mut unusable: Vec<Unusable>, files: usize) -> anyhow::Error {
+    if unusable.len() == 1 {
+        return unusable.remove(0).error;
+    }
+    let first = unusable.into_iter().next();
+    let problem = Problem::new(format!("none of {files} files can be used"));
+    match first {
+        Some(first) => problem.because(first.error).into(),
+        None => problem.hint("name a profile").into(),
+    }
+}
+
+/// How the figures that are there are computed.
+fn explained(summary: &gpuwise_domain::profile::figure::Summary) -> String {
+    let mut text = String::from("\nFigures\n");
+    for figure in FIGURES {
+        if summary
+            .figures
+            .iter()
+            .any(|known| known.name == figure.name)
+        {
+            let _ = writeln!(
+                text,
+                "- {} ({}): {} {}. Source: {}.",
+                figure.name, figure.unit, figure.meaning, figure.formula, figure.source
+            );
+        }
+    }
+    text
+}

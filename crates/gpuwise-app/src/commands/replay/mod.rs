@@ -1,0 +1,166 @@
+//! `gpuwise replay`: traces of clusters through the decision kernel, policies side by side.
+
+mod files;
+mod gavel;
+mod genai;
+mod openb;
+mod philly;
+
+use super::{Context, Exit};
+use crate::{catalogue, error::Problem, settings};
+use files::Places;
+use gpuwise_domain::placement::ReplayRow;
+use gpuwise_read::fleet::{is_gavel_trace, is_gavel_unit_trace, is_philly_trace};
+use gpuwise_sched::policy::{NAMES, Setting, named};
+use std::path::Path;
+
+pub fn run(context: &Context, flags: &settings::Replay) -> anyhow::Result<Exit> {
+    let rows = rows(context, flags)?;
+    context.table(&gpuwise_view::replay::rows(&rows))?;
+    Ok(Exit::Yes)
+}
+
+/// Told by its name, or of a directory by what is in it.
+fn rows(context: &Context, flags: &settings::Replay) -> anyhow::Result<Vec<ReplayRow>> {
+    let (name, variant) = flags
+        .trace
+        .split_once(':')
+        .unwrap_or((flags.trace.as_str(), ""));
+    if name == "openb" {
+        return openb::rows(flags, None, variant);
+    }
+    if gavel::knows(&flags.trace) {
+        return gavel::rows(flags, None);
+    }
+    let path = Path::new(&flags.trace);
+    if path.is_file() {
+        return of_file(context, flags, path);
+    }
+    if let Some((file, rate)) = flags.trace.rsplit_once('@')
+        && Path::new(file).is_file()
+    {
+        return gavel::unit_rows(flags, Path::new(file), rate);
+    }
+    let is_genai = path.is_dir() && Places::new(Some(path), &[]).has("gpu_mem_mib_5min.csv");
+    if name == "genai" || is_genai {
+        let loaded = catalogue::load(&context.app.overrides)?;
+        return genai::rows(&loaded, flags, is_genai.then_some(path));
+    }
+    let is_philly = path.is_dir() && Places::new(Some(path), &[]).has(philly::FILES[1]);
+    if name == "philly" || is_philly {
+        let only = if is_philly { "" } else { variant };
+        return philly::rows(flags, is_philly.then_some(path), only);
+    }
+    if path.is_dir() {
+        return openb::rows(flags, Some(path), "");
+    }
+    Err(
+        Problem::new(format!("{:?} is neither a trace nor there", flags.trace))
+            .hint(TRACES)
+            .into(),
+    )
+}
+
+/// What can be named.
+const TRACES: &str = "traces: openb, openb:VARIANT, genai, gavel, gavel:continuous-single@RATE, philly, philly:CLUSTER, or a directory or file of one of these forms";
+
+/// A file of a trace, told by its header; what belongs to it stands beside it.
+fn of_file(
+    context: &Context,
+    flags: &settings::Replay,
+    path: &Path,
+) -> anyhow::Result<Vec<ReplayRow>> {
+    let text = files::text(path)?;
+    if is_gavel_trace(&text) {
+        return gavel::rows(flags, Some(path));
+    }
+    if is_gavel_unit_trace(&text) {
+        let shown = path.display();
+        return Err(Problem::new(format!(
+            "{shown} counts time in mean times between two jobs, and it is not said how long that is"
+        ))
+        .hint(format!("name a rate, such as {shown}@2.0 for two jobs an hour"))
+        .into());
+    }
+    if is_philly_trace(&text) {
+        return philly::file_rows(flags, path, &text);
+    }
+    let (folder, stem) = (files::folder(path), files::stem(path));
+    let places = Places::new(Some(folder), &[]);
+    if let Some(variant) = stem.strip_prefix("openb_pod_list_") {
+        // The lists lie in one directory, the orders in which pods come in another beside it.
+        let root = folder
+            .parent()
+            .filter(|root| root.join("openb_seq").is_dir());
+        return openb::rows(flags, Some(root.unwrap_or(folder)), variant);
+    }
+    if genai::FILES
+        .iter()
+        .any(|name| files::stem(Path::new(name)) == stem)
+        && places.has("gpu_mem_mib_5min.csv")
+    {
+        let loaded = catalogue::load(&context.app.overrides)?;
+        return genai::rows(&loaded, flags, Some(folder));
+    }
+    Err(Problem::new(format!(
+        "{} is of no trace that is known: its header is {:?}",
+        path.display(),
+        text.lines().next().unwrap_or("")
+    ))
+    .hint(TRACES)
+    .into())
+}
+
+/// Seeds as a range (`42..46`, both ends included) or a list; `None`: all that there are.
+///
+/// # Errors
+/// When it is neither, or a seed is not there.
+fn seeds(given: Option<&str>, there: &[u64]) -> anyhow::Result<Vec<u64>> {
+    let Some(given) = given else {
+        return Ok(there.to_vec());
+    };
+    let wanted = range(given)?;
+    if let Some(missing) = wanted.iter().find(|seed| !there.contains(seed)) {
+        let known: Vec<String> = there.iter().map(u64::to_string).collect();
+        return Err(
+            Problem::new(format!("--seeds {given}: the trace has no seed {missing}"))
+                .hint(format!("it has {}", known.join(", ")))
+                .into(),
+        );
+    }
+    Ok(wanted)
+}
+
+/// Seeds as they are given.
+///
+/// # Errors
+/// When it is neither a range nor a list.
+fn range(given: &str) -> anyhow::Result<Vec<u64>> {
+    let wrong = || {
+        Problem::new(format!("--seeds {given}: expected a range or a list"))
+            .hint("such as --seeds 42..46 or --seeds 42,44")
+    };
+    let number = |text: &str| text.trim().parse::<u64>().map_err(|_| wrong());
+    Ok(match given.split_once("..") {
+        Some((first, last)) => {
+            let (first, last) = (number(first)?, number(last.trim_start_matches('='))?);
+            if first > last || last - first > 10_000 {
+                return Err(wrong().into());
+            }
+            (first..=last).collect()
+        }
+        None => given.split(',').map(number).collect::<Result<_, _>>()?,
+    })
+}
+
+/// The policy of a name.
+///
+/// # Errors
+/// When there is none of it.
+fn policy(name: &str, setting: &Setting) -> anyhow::Result<Box<dyn gpuwise_sched::policy::Choose>> {
+    named(name, setting).ok_or_else(|| {
+        Problem::new(format!("--policy {name}: there is no such policy"))
+            .hint(format!("policies: {}", NAMES.join(", ")))
+            .into()
+    })
+}

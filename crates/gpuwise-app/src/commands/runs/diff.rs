@@ -1,0 +1,149 @@
+//! `gpuwise runs diff`.
+
+use super::{Context, DatabaseFlags, Exit, list, words};
+use crate::settings::Format;
+use clap::Args;
+use gpuwise_domain::profile::figure::{Scope, Value};
+use gpuwise_store::StoredRun;
+use gpuwise_view::table::{Cell, Column, Table};
+use std::collections::BTreeMap;
+
+#[derive(Debug, Args)]
+pub(super) struct Flags {
+    /// The run before, by the first characters of its id
+    #[arg(value_name = "A")]
+    before: String,
+    /// The run after
+    #[arg(value_name = "B")]
+    after: String,
+    /// Also figures that changed by less than 1 %
+    #[arg(long)]
+    all: bool,
+    #[command(flatten)]
+    database: DatabaseFlags,
+}
+
+/// Changes below this share are left out unless all are asked for.
+const SHARE: f64 = 0.01;
+
+/// One figure of both runs.
+struct Row {
+    name: String,
+    scope: Scope,
+    before: Option<Value>,
+    after: Option<Value>,
+}
+
+impl Row {
+    /// The change as a share of what was; infinite where there was nothing.
+    fn share(&self) -> Option<f64> {
+        let before = self.before.as_ref()?.real()?;
+        let after = self.after.as_ref()?.real()?;
+        let change = after - before;
+        Some(if before.abs() > 0.0 {
+            change / before.abs()
+        } else if change.abs() > 0.0 {
+            f64::INFINITY * change.signum()
+        } else {
+            0.0
+        })
+    }
+}
+
+pub(super) fn run(context: &Context, flags: &Flags) -> anyhow::Result<Exit> {
+    let store = flags.database.open()?;
+    let (before, after) = (store.run(&flags.before)?, store.run(&flags.after)?);
+    let rows = rows(&before, &after);
+    if context.form.format == Format::Table {
+        context.data(&head(&before, &after))?;
+    }
+    context.table(&table(&rows, flags.all))?;
+    Ok(Exit::Yes)
+}
+
+fn rows(before: &StoredRun, after: &StoredRun) -> Vec<Row> {
+    let mut all: BTreeMap<(Scope, String), (Option<Value>, Option<Value>)> = BTreeMap::new();
+    for figure in &before.figures {
+        let key = (figure.scope.clone(), figure.name.clone());
+        all.entry(key).or_default().0 = Some(figure.value.clone());
+    }
+    for figure in &after.figures {
+        let key = (figure.scope.clone(), figure.name.clone());
+        all.entry(key).or_default().1 = Some(figure.value.clone());
+    }
+    let mut rows: Vec<Row> = all
+        .into_iter()
+        .map(|((scope, name), (before, after))| Row {
+            name,
+            scope,
+            before,
+            after,
+        })
+        .collect();
+    // Those of the whole first: they say what the parts did to it.
+    rows.sort_by(|a, b| {
+        let size = |row: &Row| row.share().map_or(-1.0, f64::abs);
+        (a.scope.part.is_some().cmp(&b.scope.part.is_some())).then(size(b).total_cmp(&size(a)))
+    });
+    rows
+}
+
+/// What is different besides the figures.
+fn head(before: &StoredRun, after: &StoredRun) -> String {
+    let mut lines = Vec::new();
+    for (title, run) in [("before", before), ("after", after)] {
+        let id = run.row.id.get(..list::SHORT).unwrap_or(&run.row.id);
+        let started = run.row.started_at_ns.map(words::time).unwrap_or_default();
+        lines.push(format!("{title:<8}{id}  {}  {started}", run.row.name));
+    }
+    if before.row.hardware != after.row.hardware {
+        lines.push(format!(
+            "hardware: {} before, {} after: times are not of the same machine",
+            before.row.hardware.join(", "),
+            after.row.hardware.join(", ")
+        ));
+    }
+    let old: BTreeMap<_, _> = before.software.iter().cloned().collect();
+    for (name, version) in &after.software {
+        match old.get(name) {
+            Some(was) if was != version => {
+                lines.push(format!("{name}: {was} before, {version} after"));
+            }
+            _ => {}
+        }
+    }
+    lines.push(String::new());
+    lines.join("\n") + "\n"
+}
+
+fn table(rows: &[Row], all: bool) -> Table {
+    let mut table = Table::new(vec![
+        Column::left("figure", "figure"),
+        Column::left("of", "of").wrap(20),
+        Column::right("before", "before"),
+        Column::right("after", "after"),
+        Column::right("change_share", "change"),
+    ])
+    .when_empty("No figure changed by 1 % or more.");
+    let cell = |name: &str, value: Option<&Value>| {
+        value.map_or_else(Cell::missing, |value| words::cell(name, value))
+    };
+    for row in rows {
+        let share = row.share();
+        let both_unknown = row.before.as_ref().and_then(Value::real).is_none()
+            && row.after.as_ref().and_then(Value::real).is_none();
+        if !all && (both_unknown || share.is_some_and(|share| share.abs() < SHARE)) {
+            continue;
+        }
+        table.push(vec![
+            Cell::text(&row.name),
+            Cell::text(words::scope(&row.scope)),
+            cell(&row.name, row.before.as_ref()),
+            cell(&row.name, row.after.as_ref()),
+            Cell::of(share.filter(|share| share.is_finite()), |share| {
+                Cell::new(format!("{:+.1} %", share * 100.0), share)
+            }),
+        ]);
+    }
+    table
+}

@@ -1,0 +1,207 @@
+//! How good tier choice is, on rows that it has not seen: the page `docs/reference/tier-accuracy.md`.
+
+use super::{
+    Context, page,
+    tiers::price_of,
+    workloads::{Predicted, latencies, throughputs},
+};
+use crate::{
+    catalogue::Loaded,
+    commands::Exit,
+    error::Problem,
+    fitting::{self, LeftOut},
+    knowledge, progress,
+    questions::{answers, models_of, read_tables, read_text},
+};
+use gpuwise_domain::profile::matmul::Processor;
+use gpuwise_measure::{
+    matmul::Timings,
+    tier::workloads::{Chooser, Trial, decide},
+};
+use gpuwise_view::table::{Cell, Column, Table};
+use std::path::{Path, PathBuf};
+
+/// What tier choice is judged on.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Judged {
+    /// Tables of timed matrix products (system, gemm_dtype, m, n, k, latency_ms)
+    #[arg(long, value_name = "FILE", requires = "evaluate")]
+    matmuls: Vec<PathBuf>,
+    /// Tables of questions with their measured values: whole workloads on several GPUs
+    #[arg(long, value_name = "FILE", requires = "evaluate")]
+    workloads: Vec<PathBuf>,
+    /// Predict workloads by constants refitted without their group (takes many minutes)
+    #[arg(long, value_enum, value_name = "GROUP", requires = "workloads")]
+    leave_out: Option<LeftOut>,
+    /// Hold promises against what lies so far from the predicted latency (0) to the upper end of its
+    /// range (1): more misses fewer promises, and costs more
+    #[arg(
+        long,
+        value_name = "SHARE",
+        default_value_t = 0.0,
+        requires = "workloads"
+    )]
+    caution: f64,
+}
+
+const PROMISES: &str = include_str!("../../../../../catalogue/tier_promises.csv");
+
+pub(super) fn run(context: &Context, loaded: &Loaded, judged: &Judged) -> anyhow::Result<Exit> {
+    if judged.matmuls.is_empty() && judged.workloads.is_empty() {
+        return Err(Problem::new("there is nothing to judge tier choice on")
+            .hint("name tables with --matmuls and --workloads")
+            .into());
+    }
+    let mut text = String::from(page::HEAD);
+    for file in &judged.matmuls {
+        text += &products(loaded, file, context.app.seed)?;
+    }
+    if !judged.workloads.is_empty() {
+        text += &whole(loaded, judged)?;
+    }
+    context.data(&text)?;
+    Ok(Exit::Yes)
+}
+
+/// Products: errors, choices, risk and coverage.
+fn products(loaded: &Loaded, file: &Path, seed: u64) -> anyhow::Result<String> {
+    let table = gpuwise_read::matmul::read_matmuls(&read_text(file)?)
+        .map_err(|error| Problem::new(format!("{}", file.display())).because(error))?;
+    let mut prices = Vec::new();
+    let timings = Timings::new(&table.rows, |system| {
+        let gpu = loaded.catalogue.gpu(&system.replace('_', " "))?;
+        prices.push(price_of(&loaded.catalogue.offers, &gpu.name).map(|(each, _)| each));
+        Some(Processor::of(gpu))
+    });
+    for (system, rows) in timings.unknown.iter().chain(&table.skipped) {
+        progress::say(&format!(
+            "{rows} rows of {system} are left out: not known here"
+        ));
+    }
+    if timings.rows.is_empty() {
+        return Err(Problem::new(format!("{} holds no row to judge by", file.display())).into());
+    }
+    progress::say("predicting products on shapes and GPUs that are left out");
+    let judgement = gpuwise_measure::tier::judged::judge_products(&timings, &prices, seed);
+    Ok(page::products(&judgement))
+}
+
+struct Promise {
+    name: String,
+    limits: Vec<f64>,
+}
+
+fn promises() -> anyhow::Result<Vec<Promise>> {
+    let mut out = Vec::new();
+    let mut reader = csv::Reader::from_reader(PROMISES.as_bytes());
+    for row in reader.deserialize::<(String, f64, f64, String)>() {
+        let (name, first, each, _) = row?;
+        out.push(Promise {
+            name,
+            limits: vec![first * 1e-3, each * 1e-3],
+        });
+    }
+    Ok(out)
+}
+
+/// Whole workloads: what choices cost, beside what simple rules cost.
+fn whole(loaded: &Loaded, judged: &Judged) -> anyhow::Result<String> {
+    let asked = read_tables(&judged.workloads)?;
+    let models = models_of(&asked, loaded);
+    let knowledge = knowledge::fitted()?;
+    let predicted: Vec<Predicted> = match judged.leave_out {
+        None => answers(&asked, &models, loaded, &knowledge)
+            .into_iter()
+            .map(|answer| answer.estimate.map(|e| (e.value, e.low, e.high)))
+            .collect(),
+        Some(by) => fitting::left_out(&asked, &models, loaded, &judged.matmuls, &[by])?
+            .into_iter()
+            .flatten()
+            .map(|value| value.map(|value| value.with_range(&knowledge)))
+            .collect(),
+    };
+    let mut table = Table::new(vec![
+        Column::left("rows", "rows"),
+        Column::left("promise", "promise"),
+        Column::left("chooser", "chooser"),
+        Column::right("workloads", "workloads"),
+        Column::right("decided", "decided"),
+        Column::right("within_5_percent", "within 5 %"),
+        Column::right("mean_regret", "mean regret"),
+        Column::right("p95_regret", "95 %"),
+        Column::right("missed", "promise missed"),
+    ]);
+    let rates = throughputs(&asked, &predicted, loaded);
+    let served = latencies(&asked, &predicted, loaded, judged.caution);
+    for source in sources(&rates) {
+        let own: Vec<Trial> = of_source(&rates, &source);
+        rows(&mut table, &source, "none", &own, &[]);
+    }
+    for promise in promises()? {
+        for source in sources(&served) {
+            let own: Vec<Trial> = of_source(&served, &source);
+            rows(&mut table, &source, &promise.name, &own, &promise.limits);
+        }
+    }
+    let way = judged.leave_out.map_or(
+        "the constants that gpuwise carries, fitted on these rows among others".into(),
+        |by| format!("constants refitted without each {} in turn", by.name()),
+    );
+    table.footnote("workloads: measured on three or more GPUs, two or more of them with a price, something keeping the promise; regret: cost of what was chosen over the cheapest that keeps the promise, less 1; promises missed are counted apart");
+    Ok(format!(
+        "\n## Whole workloads, predicted by {way}\n\n{}",
+        table.to_markdown()
+    ))
+}
+
+fn sources(trials: &[Trial]) -> Vec<String> {
+    let mut out: Vec<String> = trials.iter().map(source_of).collect();
+    out.sort();
+    out.dedup();
+    out
+}
+
+fn source_of(trial: &Trial) -> String {
+    trial.group.split('|').next().unwrap_or_default().into()
+}
+
+fn of_source(trials: &[Trial], source: &str) -> Vec<Trial> {
+    let own = trials.iter().filter(|trial| source_of(trial) == source);
+    own.cloned().collect()
+}
+
+/// GPUs on which a workload must have been measured.
+const LEAST_GPUS: usize = 3;
+
+fn rows(table: &mut Table, source: &str, promise: &str, trials: &[Trial], limits: &[f64]) {
+    for (name, chooser) in [
+        ("gpuwise", Chooser::Prediction),
+        ("cheapest that fits", Chooser::CheapestThatFits),
+        ("always H100", Chooser::Always("H100 SXM")),
+    ] {
+        let verdicts = decide(trials, limits, LEAST_GPUS, chooser);
+        if verdicts.is_empty() {
+            continue;
+        }
+        let decided: Vec<_> = verdicts.iter().filter_map(|v| v.decided).collect();
+        let judged = gpuwise_measure::tier::regret::judge(decided.iter());
+        let figure = |value: f64| {
+            if value.is_finite() {
+                Cell::new(format!("{value:.3}"), value)
+            } else {
+                Cell::missing()
+            }
+        };
+        table.push(vec![
+            Cell::text(source),
+            Cell::text(promise),
+            Cell::text(name),
+            Cell::count(verdicts.len() as u64),
+            Cell::count(decided.len() as u64),
+            figure(judged.top),
+            figure(judged.mean),
+            figure(judged.p95),
+            Cell::count(judged.missed as u64),
+        ]);
+    }
+}

@@ -1,0 +1,387 @@
+//! What is trained how, as flags say it.
+
+use crate::{error::Problem, settings};
+use anyhow::Context as _;
+use gpuwise_domain::{
+    catalogue::{Catalogue, distance},
+    model::Architecture,
+    training::{
+        Adapter, AdapterKind, BaseStorage, Framework, LossKernel, Method, Offload, Optimizer,
+        Recipe, Recompute, Sharding,
+    },
+    training_plan::{TrainingEvaluation, TrainingJob},
+};
+use gpuwise_read::workload as quantities;
+use gpuwise_size::training::{
+    memory::{self, adapter_named, adapters_like},
+    search::{Degrees, TrainChoices},
+};
+use gpuwise_units::{Money, Nanoseconds, Parameters};
+use gpuwise_view::training::emit::RecipeForm;
+use std::collections::BTreeSet;
+
+/// Rank of adapters where none is stated.
+const RANK: u32 = 16;
+
+/// The choices of a command.
+///
+/// # Errors
+/// When a flag is wrong or contradicts another.
+pub(super) fn choices(
+    flags: &settings::Train,
+    form: Option<RecipeForm>,
+    architecture: &Architecture,
+) -> anyhow::Result<TrainChoices> {
+    let (what, layout) = (&flags.method, &flags.layout);
+    let method = method(what, architecture)?;
+    let framework = framework(what, form)?;
+    let sequence = quantities::tokens(&flags.amount.seq).context("--seq")?.0;
+    let off = |name| layout.offload.contains(&name);
+    Ok(TrainChoices {
+        recipe: recipe(what, &method, form)?,
+        optimizer: one_of("--optimizer", &what.optimizer, Optimizer::ALL, |o| o.name())?,
+        framework,
+        loss: what
+            .loss
+            .as_deref()
+            .map(|text| one_of("--loss", text, LossKernel::ALL, |loss| loss.name()))
+            .transpose()?,
+        recompute: layout
+            .recompute
+            .as_deref()
+            .map(|text| one_of("--recompute", text, Recompute::ALL, |r| r.name()))
+            .transpose()?,
+        // torchtune has no copies of everything on each rank.
+        sharding: layout
+            .sharding
+            .as_deref()
+            .map(sharding)
+            .transpose()?
+            .or((form == Some(RecipeForm::Torchtune)).then_some(Sharding::Full)),
+        offload: Offload {
+            optimizer: off(settings::OffloadName::Optimizer),
+            parameters: off(settings::OffloadName::Parameters),
+            activations: off(settings::OffloadName::Activations),
+        },
+        compiled: what.compile,
+        sequence,
+        micro_batch: counted("--micro-batch", layout.micro_batch.as_deref())?,
+        global_batch: counted("--global-batch", flags.amount.global_batch.as_deref())?,
+        degrees: Degrees {
+            tensor: layout.tp,
+            pipeline: layout.pp,
+            interleave: layout.vp,
+            context: layout.cp,
+            expert: layout.ep,
+            data: layout.dp,
+        },
+        method,
+    })
+}
+
+/// A whole number from 1, such as `1024` or `1e6`.
+fn counted(flag: &'static str, text: Option<&str>) -> anyhow::Result<Option<u64>> {
+    let Some(text) = text else { return Ok(None) };
+    let count: Parameters = text.parse().context(flag)?;
+    if count.0 == 0 || count.0 > 1_000_000_000_000 {
+        return Err(Problem::new(format!("{flag} {text}: expected a whole number from 1")).into());
+    }
+    Ok(Some(count.0))
+}
+
+/// The choice of this name.
+fn one_of<T: Copy + 'static>(
+    flag: &str,
+    text: &str,
+    all: &'static [T],
+    name: impl Fn(&T) -> &'static str,
+) -> anyhow::Result<T> {
+    let wanted = text.trim().to_ascii_lowercase().replace('_', "-");
+    if let Some(found) = all.iter().find(|one| name(one) == wanted) {
+        return Ok(*found);
+    }
+    let names: Vec<&str> = all.iter().map(&name).collect();
+    let nearest = names.iter().min_by_key(|known| distance(known, &wanted));
+    let like: Vec<String> = nearest.iter().map(|known| (**known).to_string()).collect();
+    Err(Problem::new(format!("{flag} {text}: not known"))
+        .did_you_mean(&like)
+        .hint(format!("one of {}", names.join(", ")))
+        .into())
+}
+
+fn framework(
+    flags: &settings::MethodFlags,
+    form: Option<RecipeForm>,
+) -> anyhow::Result<Option<Framework>> {
+    let stated = flags
+        .framework
+        .as_deref()
+        .map(|text| one_of("--framework", text, Framework::ALL, |f| f.name()))
+        .transpose()?;
+    let Some(form) = form else { return Ok(stated) };
+    let other = stated.filter(|stated| {
+        let data_only = |f: Framework| f != Framework::Megatron;
+        *stated != form.framework() && !(form == RecipeForm::Accelerate && data_only(*stated))
+    });
+    if let Some(other) = other {
+        return Err(Problem::new(format!(
+            "--emit {} runs as {}, the plan is for {}",
+            form.name(),
+            form.framework().title(),
+            other.title()
+        ))
+        .hint("leave --framework out")
+        .into());
+    }
+    Ok(stated.or(Some(form.framework())))
+}
+
+/// The recipe of a flag, else the usual one.
+fn recipe(
+    flags: &settings::MethodFlags,
+    method: &Method,
+    form: Option<RecipeForm>,
+) -> anyhow::Result<Recipe> {
+    let adapter = matches!(method, Method::Adapter(_));
+    match flags.recipe.as_deref() {
+        Some(text) => one_of("--recipe", text, Recipe::ALL, |recipe| recipe.name()),
+        // torchtune keeps weights and states in the type that it computes in.
+        None if adapter || form == Some(RecipeForm::Torchtune) => Ok(Recipe::PureBf16),
+        None => Ok(Recipe::MixedBf16),
+    }
+}
+
+fn sharding(text: &str) -> anyhow::Result<Sharding> {
+    let lower = text.trim().to_ascii_lowercase();
+    Ok(match lower.as_str() {
+        "none" | "ddp" | "no_shard" => Sharding::None,
+        "optimizer" | "zero1" | "zero-1" => Sharding::Optimizer,
+        "gradients" | "zero2" | "zero-2" | "shard_grad_op" => Sharding::Gradients,
+        "full" | "zero3" | "zero-3" | "fsdp" | "full_shard" => Sharding::Full,
+        other => {
+            let group = other
+                .strip_prefix("hybrid:")
+                .or_else(|| other.strip_prefix("hsdp:"))
+                .and_then(|group| group.parse().ok())
+                .filter(|group: &u32| *group > 0);
+            let Some(group) = group else {
+                return Err(Problem::new(format!("--sharding {text}: not known"))
+                    .hint("one of none, optimizer, gradients, full, hybrid:N; or ddp, zero1, zero2, zero3, fsdp, hsdp:N")
+                    .into());
+            };
+            Sharding::Hybrid { group }
+        }
+    })
+}
+
+/// The method with its size.
+fn method(flags: &settings::MethodFlags, architecture: &Architecture) -> anyhow::Result<Method> {
+    let name = flags.method.trim();
+    let lower = name.to_ascii_lowercase();
+    if matches!(
+        lower.as_str(),
+        "full" | "full-finetune" | "pretrain" | "sft"
+    ) {
+        for (flag, given) in [
+            ("--rank", flags.rank.is_some()),
+            ("--modules", !flags.modules.is_empty()),
+            ("--base", flags.base.is_some()),
+        ] {
+            if given {
+                return Err(Problem::new(format!(
+                    "{flag}: every weight is trained, there is no adapter"
+                ))
+                .hint("add --method lora")
+                .into());
+            }
+        }
+        return Ok(Method::Full);
+    }
+    let kind = adapter_named(name).ok_or_else(|| {
+        Problem::new(format!("--method {name}: no such method is known"))
+            .did_you_mean(&adapters_like(name))
+            .hint("full, lora, qlora, dora, or another method of PEFT")
+    })?;
+    let rank = counted("--rank", flags.rank.as_deref())?
+        .map(|rank| {
+            u32::try_from(rank)
+                .ok()
+                .filter(|rank| *rank <= 65_536)
+                .ok_or_else(|| {
+                    Problem::new(format!(
+                        "--rank {rank}: expected a whole number up to 65536"
+                    ))
+                })
+        })
+        .transpose()?;
+    let rankless = matches!(kind, AdapterKind::Ia3 | AdapterKind::Partial);
+    Ok(Method::Adapter(Adapter {
+        kind,
+        name: Some(lower.clone()),
+        rank: rank.or((!rankless).then_some(RANK)),
+        modules: modules(&flags.modules, architecture)?,
+        trainable: None,
+        base: base(flags.base.as_deref(), lower.starts_with('q')),
+    }))
+}
+
+fn base(stated: Option<&str>, quantised: bool) -> BaseStorage {
+    match stated {
+        Some("32bit") => BaseStorage::ThirtyTwoBit,
+        Some("8bit") => BaseStorage::EightBit,
+        Some("nf4") => BaseStorage::Nf4 { double: false },
+        Some("nf4-double") => BaseStorage::Nf4 { double: true },
+        None if quantised => BaseStorage::Nf4 { double: true },
+        _ => BaseStorage::SixteenBit,
+    }
+}
+
+/// Modules that the model has; `all-linear` is every matrix of its layers.
+fn modules(stated: &[String], architecture: &Architecture) -> anyhow::Result<Vec<String>> {
+    let linear: BTreeSet<&str> = architecture
+        .layers
+        .iter()
+        .flat_map(|run| memory::modules(architecture, &run.layer))
+        .map(|module| module.name)
+        .collect();
+    let mut out: Vec<String> = Vec::new();
+    for module in stated {
+        let module = module.trim();
+        if matches!(module, "all-linear" | "all_linear") {
+            out.extend(linear.iter().map(|name| (*name).to_owned()));
+            continue;
+        }
+        let outside = matches!(module, "lm_head" | "embed_tokens");
+        if !linear.contains(module) && !outside {
+            let known: Vec<&str> = linear.iter().copied().collect();
+            let nearest = known.iter().min_by_key(|name| distance(name, module));
+            let like: Vec<String> = nearest.iter().map(|name| (**name).to_owned()).collect();
+            return Err(Problem::new(format!(
+                "--modules {module}: the model has no module of this name"
+            ))
+            .did_you_mean(&like)
+            .hint(format!(
+                "it has {}, lm_head and embed_tokens",
+                known.join(", ")
+            ))
+            .into());
+        }
+        out.push(module.to_owned());
+    }
+    out.dedup();
+    Ok(out)
+}
+
+/// Tokens, evaluation, deadline and budget.
+///
+/// # Errors
+/// When a number is wrong, or the budget is in another currency than prices.
+pub(super) fn job(
+    flags: &settings::Train,
+    sequence: u64,
+    catalogue: &Catalogue,
+) -> anyhow::Result<TrainingJob> {
+    let amount = &flags.amount;
+    let tokens = match (&amount.tokens, &amount.samples) {
+        (Some(_), _) => counted_tokens("--tokens", amount.tokens.as_deref())?,
+        (None, Some(_)) => {
+            let samples = counted("--samples", amount.samples.as_deref())?.unwrap_or(0);
+            let epochs = epochs(amount.epochs.as_deref())?;
+            let tokens = samples as f64 * epochs * sequence as f64;
+            Some(tokens.min(1e18) as u64)
+        }
+        (None, None) => None,
+    };
+    let evaluation = counted_tokens("--eval-tokens", amount.eval_tokens.as_deref())?
+        .zip(counted("--eval-every", amount.eval_every.as_deref())?)
+        .map(|(tokens, every)| TrainingEvaluation { tokens, every });
+    let within = amount
+        .within
+        .as_deref()
+        .map(|text| -> anyhow::Result<f64> {
+            let time: Nanoseconds = text.parse().context("--within")?;
+            if time == Nanoseconds(0) {
+                return Err(Problem::new("--within 0: expected a time above 0").into());
+            }
+            Ok(time.seconds().get())
+        })
+        .transpose()?;
+    for (flag, given) in [
+        ("--within", within.is_some()),
+        ("--budget", amount.budget.is_some()),
+    ] {
+        if given && tokens.is_none() {
+            return Err(
+                Problem::new(format!("{flag}: how much is trained is not known"))
+                    .hint("add --tokens 2e9, or --samples and --epochs")
+                    .into(),
+            );
+        }
+    }
+    Ok(TrainingJob {
+        tokens,
+        within,
+        budget: amount
+            .budget
+            .as_deref()
+            .map(|text| budget(text, catalogue))
+            .transpose()?,
+        evaluation,
+    })
+}
+
+/// Tokens of a whole run, such as `2e9`, `15T`.
+fn counted_tokens(flag: &'static str, text: Option<&str>) -> anyhow::Result<Option<u64>> {
+    let Some(text) = text else { return Ok(None) };
+    let count: Parameters = text.parse().map_err(|_| {
+        Problem::new(format!(
+            "{flag} {text}: expected a number of tokens such as 2e9, 500M or 15T"
+        ))
+    })?;
+    if count.0 == 0 || count.0 > 1_000_000_000_000_000_000 {
+        return Err(Problem::new(format!("{flag} {text}: expected 1 to 10^18 tokens")).into());
+    }
+    Ok(Some(count.0))
+}
+
+fn epochs(text: Option<&str>) -> anyhow::Result<f64> {
+    let Some(text) = text else { return Ok(1.0) };
+    let epochs: f64 = text.trim().parse().unwrap_or(f64::NAN);
+    if epochs > 0.0 && epochs <= 1e6 {
+        Ok(epochs)
+    } else {
+        Err(Problem::new(format!("--epochs {text}: expected a number above 0")).into())
+    }
+}
+
+/// An amount in the currency of offers.
+fn budget(text: &str, catalogue: &Catalogue) -> anyhow::Result<Money> {
+    let money: Money = text.parse().context("--budget")?;
+    if money.micros <= 0 {
+        return Err(Problem::new(format!("--budget {text}: expected an amount above 0")).into());
+    }
+    let priced = catalogue
+        .offers
+        .iter()
+        .find_map(|offer| offer.on_demand.or(offer.reserved).or(offer.spot));
+    match priced {
+        Some(price) if price.0.currency != money.currency => Err(Problem::new(format!(
+            "--budget is in {}, prices are in {}",
+            money.currency, price.0.currency
+        ))
+        .hint(format!(
+            "convert the budget to {} at a rate of your choice",
+            price.0.currency
+        ))
+        .into()),
+        _ => Ok(money),
+    }
+}
+
+/// That sequences are longer than the model was made for.
+pub(super) fn beyond(architecture: &Architecture, sequence: u64) -> Option<String> {
+    let most = architecture.max_context?.0;
+    (sequence > most).then(|| {
+        format!("sequences of {sequence} tokens are longer than the {most} that the model states")
+    })
+}

@@ -1,0 +1,174 @@
+//! `gpuwise train`: from a model and a training job to machines, layouts and what they cost.
+
+mod choices;
+mod machines;
+mod show;
+
+use super::{Context, Exit};
+use crate::{
+    catalogue::{self, Loaded},
+    error::Problem,
+    fabric::Joined,
+    host, progress, settings,
+};
+use anyhow::Context as _;
+use gpuwise_domain::{
+    balance::Balance,
+    estimate::Estimate,
+    training_plan::{Reliability, TrainingPlan, TrainingSizing},
+};
+use gpuwise_read::reliability::read_reliability;
+use gpuwise_size::{
+    balance,
+    training::search::{Formulas, Machines, TrainRequest, train},
+};
+use gpuwise_units::Bytes;
+use gpuwise_view::training::{self as view, emit};
+use std::{fs, path::Path};
+
+/// Figures of failures that gpuwise brings.
+const RELIABILITY: &str = include_str!("../../../../../catalogue/reliability.toml");
+
+pub fn run(context: &Context, flags: &settings::Train) -> anyhow::Result<Exit> {
+    let mut loaded = catalogue::load(
+        &context
+            .app
+            .overrides
+            .with_prices(&flags.machines.market.prices),
+    )?;
+    let composed = match &flags.machines.market.fabric {
+        Some(path) => Joined::read(path, &loaded.catalogue)?.join(&mut loaded.catalogue),
+        None => Vec::new(),
+    };
+    let form = flags
+        .result
+        .emit
+        .as_deref()
+        .and_then(emit::RecipeForm::by_name);
+    let model = super::model(&flags.model, None, &loaded, context)?;
+    let choices = choices::choices(flags, form, &model.architecture)?;
+    let job = choices::job(flags, choices.sequence, &loaded.catalogue)?;
+    let machines = machines::machines(&flags.machines, &loaded.catalogue, &composed)?;
+    let reliability = reliability(&flags.reliability, &machines)?;
+    let physics = Formulas {
+        architecture: &model.architecture,
+        facts: &loaded.catalogue.training,
+    };
+    let request = TrainRequest {
+        name: model.name.clone(),
+        origin: model.origin.clone(),
+        architecture: &model.architecture,
+        job,
+        catalogue: &loaded.catalogue,
+        reliability,
+        choices,
+        machines,
+        rank: flags.result.objective.map(Into::into),
+        top: usize::from(flags.result.top.max(flags.result.pick)),
+    };
+    let mut sizing = train(&request, &physics);
+    sizing.notes.extend(choices::beyond(
+        &model.architecture,
+        request.choices.sequence,
+    ));
+    let feasible = !sizing.plans.is_empty();
+    match form {
+        Some(form) if feasible => {
+            let plan = picked(&sizing, flags.result.pick)?;
+            let text = emit::recipe(form, plan, sizing.model.layers)
+                .map_err(|error| Problem::new(format!("--emit {}: {error}", form.name())))?;
+            context.data(&text)?;
+        }
+        Some(_) => progress::say(view::text(&sizing, false, context.form.style).trim_end()),
+        None => {
+            let host = surroundings(flags, &sizing, &loaded)?;
+            show::show(context, flags, &sizing, host.as_ref())?;
+        }
+    }
+    Ok(if feasible { Exit::Yes } else { Exit::No })
+}
+
+/// What the picked plan asks of the host that was named, beside what that has.
+fn surroundings(
+    flags: &settings::Train,
+    sizing: &TrainingSizing,
+    loaded: &Loaded,
+) -> anyhow::Result<Option<Balance>> {
+    let (Some(name), false) = (&flags.machines.host, sizing.plans.is_empty()) else {
+        return Ok(None);
+    };
+    let plan = picked(sizing, flags.result.pick)?;
+    let constants = host::constants(&[])?;
+    let surrounding = host::named(name, &loaded.catalogue, &constants)?;
+    let mut work = balance::training(plan, &constants);
+    let price = plan.rental.as_ref().and_then(|rental| rental.price);
+    work.node_price = price.map(|price| price.0.as_f64());
+    Ok(Some(balance::balance(work, surrounding, &constants)))
+}
+
+/// The plan that was picked, counted from 1.
+fn picked(sizing: &TrainingSizing, pick: u16) -> anyhow::Result<&TrainingPlan> {
+    let index = usize::from(pick).saturating_sub(1);
+    sizing.plans.get(index).ok_or_else(|| {
+        Problem::new(format!(
+            "--pick {pick}: there are {} plans",
+            sizing.plans.len()
+        ))
+        .hint("a larger --top shows more")
+        .into()
+    })
+}
+
+/// The catalogue's figures, with those of a file and of flags over them.
+fn reliability(
+    flags: &settings::ReliabilityFlags,
+    machines: &Machines<'_>,
+) -> anyhow::Result<Reliability> {
+    let mut known = read_reliability("catalogue/reliability.toml", RELIABILITY, None)?;
+    if let Some(file) = &flags.reliability {
+        known = own(file, &known)?;
+    }
+    if let Some(text) = &flags.mtbf {
+        let hours: f64 = text.trim().parse().unwrap_or(f64::NAN);
+        if !(hours > 0.0 && hours.is_finite()) {
+            return Err(Problem::new(format!(
+                "--mtbf {text}: expected a number of GPU-hours above 0"
+            ))
+            .into());
+        }
+        known.gpu_hours_per_stop = Estimate::exact(hours);
+        known.sources[0] = "as given".into();
+    }
+    if let Some(text) = &flags.storage {
+        let gpus = match machines {
+            Machines::Given(cluster) => cluster.gpus,
+            Machines::Offered(_) => {
+                return Err(Problem::new(format!(
+                    "--storage {text}: of which job is not known before its GPUs are"
+                ))
+                .hint(
+                    "name them with --gpus 64xH100, or give storage_per_gpu in --reliability FILE",
+                )
+                .into());
+            }
+        };
+        let rate: Bytes = text
+            .trim()
+            .trim_end_matches("/s")
+            .parse()
+            .context("--storage")?;
+        if rate == Bytes::ZERO {
+            return Err(Problem::new("--storage 0: expected a rate above 0").into());
+        }
+        known.storage_per_gpu = Estimate::exact(rate.count() as f64 / gpus as f64);
+        known.sources[2] = "as given".into();
+    }
+    Ok(known)
+}
+
+fn own(file: &Path, base: &Reliability) -> anyhow::Result<Reliability> {
+    let shown = file.display().to_string();
+    let text = fs::read_to_string(file)
+        .map_err(|error| Problem::new(format!("cannot read {shown}")).because(error))?;
+    Ok(read_reliability(&shown, &text, Some(base))?)
+}

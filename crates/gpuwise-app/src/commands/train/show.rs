@@ -1,0 +1,60 @@
+//! What a training answer looks like in each form.
+
+use super::{Context, picked};
+use crate::settings;
+use gpuwise_domain::{balance::Balance, training_plan::TrainingSizing};
+use gpuwise_view::{balance as around, explain, training as view};
+
+/// Writes an answer in the form that was asked for.
+///
+/// # Errors
+/// When a plan is picked that is not there, or stdout cannot be written.
+pub(super) fn show(
+    context: &Context,
+    flags: &settings::Train,
+    sizing: &TrainingSizing,
+    host: Option<&Balance>,
+) -> anyhow::Result<()> {
+    let explained = flags.result.explain && !sizing.plans.is_empty();
+    let plan = explained
+        .then(|| picked(sizing, flags.result.pick))
+        .transpose()?;
+    match context.form.format {
+        settings::Format::Table => {
+            let style = context.form.style;
+            let mut text = view::text(sizing, explained || sizing.plans.len() == 1, style);
+            if let Some(plan) = plan {
+                text.push('\n');
+                text += &explain::text(&plan.derivations, style);
+                for note in plan.memory.assumptions.iter().chain(&plan.step.assumptions) {
+                    text += &(style.wrap(&format!("note: {note}"), 6) + "\n");
+                }
+            }
+            if let Some(host) = host {
+                text.push('\n');
+                text += &around::text(host, style);
+            }
+            context.data(&text)
+        }
+        settings::Format::Md => {
+            let mut text = view::markdown(sizing);
+            if let Some(plan) = plan {
+                text += "\n## How it came about\n\n";
+                text += &explain::markdown(&plan.derivations);
+            }
+            if let Some(host) = host {
+                text += "\n## What the host must have\n\n";
+                text += &around::table(host).to_markdown();
+            }
+            context.data(&text)
+        }
+        settings::Format::Csv => context.data(&view::csv(sizing)),
+        settings::Format::Json => {
+            let mut document = view::sizing_json(sizing);
+            if let (Some(fields), Some(host)) = (document.as_object_mut(), host) {
+                fields.insert("host".into(), around::json(host));
+            }
+            context.json(&document)
+        }
+    }
+}
