@@ -21,7 +21,7 @@ use std::{cell::RefCell, collections::BTreeMap};
 
 pub fn run(context: &Context, flags: &Evidence) -> anyhow::Result<Exit> {
     let loaded = catalogue::load(&context.app.overrides)?;
-    let model = super::model(&flags.model, None, &loaded, context)?;
+    let model = super::model(&flags.model, None, &loaded, &context.app)?;
     let gpu = flags
         .gpu
         .as_deref()

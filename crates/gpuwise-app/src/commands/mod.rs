@@ -36,7 +36,7 @@ pub mod watch;
 pub mod workload;
 
 use crate::{
-    app::Context,
+    app::{App, Context},
     catalogue::Loaded,
     error::Problem,
     model::{self, ResolvedModel},
@@ -54,16 +54,16 @@ pub(crate) fn model(
     flags: &ModelFlags,
     named: Option<&str>,
     loaded: &Loaded,
-    context: &Context,
+    app: &App,
 ) -> anyhow::Result<ResolvedModel> {
     match (flags.model.as_deref(), flags.numbers.given()) {
         (Some(name), true) => Err(Problem::new(format!("model {name:?} and numbers are given; one of them is enough"))
             .hint("leave --params, --layers and the like out, or the name")
             .into()),
-        (Some(name), false) => model::resolve(name, &loaded.models, context.app.offline),
+        (Some(name), false) => model::resolve(name, &loaded.models, app.offline),
         (None, true) => flags.numbers.resolve(),
         (None, false) => match named {
-            Some(name) => model::resolve(name, &loaded.models, context.app.offline),
+            Some(name) => model::resolve(name, &loaded.models, app.offline),
             None => Err(Problem::new("no model is named")
                 .hint("name one of `gpuwise models`, a directory with a config.json, a GGUF file, or --params and --layers")
                 .into()),
@@ -79,7 +79,7 @@ pub(crate) fn draft_model(
     name: Option<&str>,
     tokens: u32,
     loaded: &Loaded,
-    context: &Context,
+    app: &App,
 ) -> anyhow::Result<Option<ResolvedModel>> {
     let Some(name) = name else { return Ok(None) };
     if tokens == 0 {
@@ -89,7 +89,7 @@ pub(crate) fn draft_model(
         .hint("add --draft-tokens 4")
         .into());
     }
-    model::resolve(name, &loaded.models, context.app.offline)
+    model::resolve(name, &loaded.models, app.offline)
         .map(Some)
         .context("--draft-model")
 }

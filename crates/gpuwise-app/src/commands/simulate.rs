@@ -1,6 +1,6 @@
 //! `gpuwise simulate`: a saved deployment under traffic, request by request.
 
-use super::{Context, Exit};
+use super::{App, Context, Exit};
 use crate::{
     catalogue,
     error::Problem,
@@ -17,16 +17,25 @@ use gpuwise_units::Nanoseconds;
 use gpuwise_view::run as view;
 use std::fmt::Write as _;
 
-pub fn run(context: &Context, flags: &settings::Simulate) -> anyhow::Result<Exit> {
-    let result = &flags.result;
-    unused(context, flags)?;
-    let files = Files::new(result)?;
-    let loaded = catalogue::load(&context.app.overrides)?;
+/// Runs a saved deployment under traffic, request by request.
+///
+/// # Errors
+/// When a setting or a file is wrong. That the promise is missed is an answer.
+pub fn simulate(app: &App, settings: &settings::Simulate) -> anyhow::Result<RunSet> {
+    observed(app, settings, &mut Listener::new(&settings.result))
+}
+
+fn observed(
+    app: &App,
+    flags: &settings::Simulate,
+    listener: &mut Listener,
+) -> anyhow::Result<RunSet> {
+    unused(flags)?;
+    let loaded = catalogue::load(&app.overrides)?;
     let knowledge = knowledge::load(&loaded)?;
     let saved = simulation::read(&flags.deployment)?;
-    let shapes = Shapes::of(&saved.deployment, &loaded, context.app.offline)?;
-    let seed = context.app.seed;
-    let simulated = Simulated::new(&saved.deployment, &shapes, &loaded, &knowledge, seed)?;
+    let shapes = Shapes::of(&saved.deployment, &loaded, app.offline)?;
+    let simulated = Simulated::new(&saved.deployment, &shapes, &loaded, &knowledge, app.seed)?;
     let sent = Sent::new(
         &flags.traffic,
         &flags.changes,
@@ -34,13 +43,12 @@ pub fn run(context: &Context, flags: &settings::Simulate) -> anyhow::Result<Exit
         saved.workload.as_ref(),
     )?;
     let beside = flags.cluster.beside.as_deref();
-    let offline = context.app.offline;
     let neighbour = beside
-        .map(|path| Neighbour::read(path, &loaded, offline))
+        .map(|path| Neighbour::read(path, &loaded, app.offline))
         .transpose()?;
     let beside = neighbour
         .as_ref()
-        .map(|other| other.simulated(&loaded, &knowledge, seed))
+        .map(|other| other.simulated(&loaded, &knowledge, app.seed))
         .transpose()?;
     let one = Run {
         simulated: &simulated,
@@ -49,20 +57,29 @@ pub fn run(context: &Context, flags: &settings::Simulate) -> anyhow::Result<Exit
         promise: sent.workload.promise.clone(),
         sent,
         load: 1.0,
-        seed,
+        seed: app.seed,
     };
-    let mut listener = Listener::new(result);
     progress::doing("simulating");
-    let observed = simulation::run(
-        &one,
-        knowledge.constants(saved.deployment.engine),
-        &mut listener,
-    );
+    let report = simulation::run(&one, knowledge.constants(saved.deployment.engine), listener);
     progress::doing("");
-    let runs = RunSet {
-        reports: vec![observed?],
+    Ok(RunSet {
+        reports: vec![report?],
         ladder: None,
-    };
+    })
+}
+
+pub fn run(context: &Context, flags: &settings::Simulate) -> anyhow::Result<Exit> {
+    let result = &flags.result;
+    if result.request.is_some() && context.form.format != settings::Format::Table {
+        return Err(
+            Problem::new("--request shows the life of a request as text alone")
+                .hint("leave --format out; --records FILE writes all requests as CSV")
+                .into(),
+        );
+    }
+    let files = Files::new(result)?;
+    let mut listener = Listener::new(result);
+    let runs = observed(&context.app, flags, &mut listener)?;
     files.finish(&runs, &listener)?;
     if let Some(number) = result.request {
         return timeline(number, &listener, context);
@@ -82,20 +99,13 @@ pub fn run(context: &Context, flags: &settings::Simulate) -> anyhow::Result<Exit
 }
 
 /// Flags that would change nothing here.
-fn unused(context: &Context, flags: &settings::Simulate) -> anyhow::Result<()> {
+fn unused(flags: &settings::Simulate) -> anyhow::Result<()> {
     let cluster = &flags.cluster;
     let nobody_fails = cluster.fail.is_empty() && cluster.mtbf.is_none();
     if cluster.start_up.is_some() && nobody_fails {
         return Err(
             Problem::new("--start-up: no replica is lost, so that none starts again")
                 .hint("add --fail 0@300s or --mtbf 200h, or leave it out")
-                .into(),
-        );
-    }
-    if flags.result.request.is_some() && context.form.format != settings::Format::Table {
-        return Err(
-            Problem::new("--request shows the life of a request as text alone")
-                .hint("leave --format out; --records FILE writes all requests as CSV")
                 .into(),
         );
     }
@@ -236,7 +246,7 @@ fn timeline(number: u64, listener: &Listener, context: &Context) -> anyhow::Resu
 /// What became of every request, a line each.
 fn records_csv(records: &[RequestRecord]) -> String {
     let mut out = String::from(
-        "number,due_s,sent_s,scheduled_s,first_token_s,end_s,input,progress,cached,preemptions,retries,tenant,stage,session,replica,outcome\n",
+        "number,due_s,sent_s,scheduled_s,first_token_s,end_s,input,output,cached,preemptions,retries,tenant,stage,session,replica,outcome\n",
     );
     let seconds = |at: Nanoseconds| format!("{}.{:09}", at.0 / 1_000_000_000, at.0 % 1_000_000_000);
     let mut sorted: Vec<&RequestRecord> = records.iter().collect();

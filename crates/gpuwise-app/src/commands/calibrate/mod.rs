@@ -48,7 +48,7 @@ pub struct Flags {
     /// Refit the constants of networks that are run whole, and print their file
     #[arg(long, group = "refits", conflicts_with_all = ["cross_validate", "forget"])]
     refit_media: bool,
-    /// Write the refitted constants here instead of to standard progress
+    /// Write the refitted constants here instead of to standard output
     #[arg(long, value_name = "FILE", requires = "refits")]
     output: Option<PathBuf>,
     /// Leave out one group after another, refit without it, and print the errors on it

@@ -33,7 +33,7 @@ struct Found {
 }
 
 pub fn run(context: &Context, flags: &settings::Capacity) -> anyhow::Result<Exit> {
-    let estate = place::estate(context, &flags.fleet, &flags.jobs, &[])?;
+    let estate = place::estate(&context.app, &flags.fleet, &flags.jobs, &[])?;
     let scheduling = &estate.fleet.scheduling;
     let mut policy = place::policy(&flags.how, scheduling, &estate.world, context.app.seed)?;
     progress::doing("deciding");

@@ -121,7 +121,7 @@ fn judged(
         .and_then(|running| running.launch.model.clone())
         .or_else(|| saved.map(|saved| saved.deployment.model.clone()))
         .or_else(|| asked.model.clone());
-    let model = super::model(&flags.model, named.as_deref(), loaded, context)?;
+    let model = super::model(&flags.model, named.as_deref(), loaded, &context.app)?;
     asked.within(model.architecture.max_context);
     let plan = settings::Plan::of(flags);
     let (mut choices, mut notes) =
@@ -131,7 +131,7 @@ fn judged(
         running.as_ref(),
         &choices,
         loaded,
-        context,
+        &context.app,
         &mut notes,
     )?;
     let mut runs = Runs::read(&flags.current, saved, loaded, &flags.limits, constants)?;

@@ -17,7 +17,7 @@ pub fn run(context: &Context, flags: &settings::Lint) -> anyhow::Result<Exit> {
             .hint("`gpuwise place … --save FILE` writes one")
     })?;
     let (noun, world) = if let (Some(fleet), Some(jobs)) = (&flags.fleet, &flags.jobs) {
-        let estate = place::estate(context, fleet, jobs, &[])?;
+        let estate = place::estate(&context.app, fleet, jobs, &[])?;
         (estate.fleet, estate.world)
     } else {
         let state = file.state().ok_or_else(|| {

@@ -31,14 +31,14 @@ const ACCEPTANCE: f64 = 0.7;
 
 pub fn run(context: &Context, flags: &settings::Memory) -> anyhow::Result<Exit> {
     let loaded = catalogue::load(&context.app.overrides)?;
-    let model = super::model(&flags.model, None, &loaded, context)?;
+    let model = super::model(&flags.model, None, &loaded, &context.app)?;
     let mut notes = model.architecture.assumptions.clone();
     let wanted = wanted(flags, &model, &mut notes)?;
     let draft = super::draft_model(
         flags.engine.draft_model.as_deref(),
         flags.engine.draft_tokens.unwrap_or(0),
         &loaded,
-        context,
+        &context.app,
     )?;
     let build = Build::new(flags, &model, draft.as_ref(), wanted)?;
     let devices = devices(flags, &loaded.catalogue)?;

@@ -5,7 +5,7 @@ mod late;
 mod rows;
 mod show;
 
-use super::{Context, Exit};
+use super::{App, Context, Exit};
 use crate::{
     catalogue::{self, Loaded},
     error::Problem,
@@ -34,24 +34,62 @@ use std::{collections::BTreeMap, fs, path::Path};
 const LARGEST_STATE: usize = 16 << 20;
 
 /// A fleet, its jobs and the world that they are.
-pub(super) struct Estate {
-    pub(super) fleet: Fleet,
-    pub(super) world: World,
+#[derive(Debug)]
+pub struct Estate {
+    /// What there is.
+    pub fleet: Fleet,
+    /// What runs and what waits on it.
+    pub world: World,
     pub(super) loaded: Loaded,
 }
 
 /// A plan, what is said of it, and the world that it gives.
-pub(super) struct Decided {
-    pub(super) plan: Plan,
-    pub(super) report: Report,
-    pub(super) after: World,
-    pub(super) figures: FleetFigures,
+#[derive(Debug)]
+pub struct Decided {
+    /// What to do, in order.
+    pub plan: Plan,
+    /// Of every job what was decided, and why.
+    pub report: Report,
+    /// The fleet once the plan is carried out.
+    pub after: World,
+    /// Figures of that fleet.
+    pub figures: FleetFigures,
 }
 
-pub fn run(context: &Context, flags: &settings::Place) -> anyhow::Result<Exit> {
-    let save = flags.save.as_deref().map(Pending::new).transpose()?;
-    let svg = flags.svg.as_deref().map(Pending::new).transpose()?;
-    let mut estate = estate(context, &flags.fleet, &flags.jobs, &flags.what_if)?;
+/// Who runs where on a fleet.
+#[derive(Debug)]
+pub struct Placed {
+    /// The fleet before.
+    pub estate: Estate,
+    /// The plan and what it comes to.
+    pub decided: Decided,
+    /// Jobs that were asked about.
+    why: Vec<JobId>,
+}
+
+impl Placed {
+    /// Whether all that was asked about have a place, and none is expected to end too late.
+    pub fn all_placed(&self) -> bool {
+        let waits = |id: &JobId| {
+            let state = self.decided.after.job(*id);
+            state.is_some_and(|state| state.phase.waits())
+        };
+        let some_wait = if self.why.is_empty() {
+            self.decided.figures.basic.pending > 0
+        } else {
+            self.why.iter().any(waits)
+        };
+        !some_wait && late::late(&self.decided).is_empty()
+    }
+}
+
+/// Decides who runs where on a fleet, and of those who wait why and what would help.
+///
+/// # Errors
+/// When a setting or a file is wrong. That some wait is an answer.
+pub fn place(app: &App, settings: &settings::Place) -> anyhow::Result<Placed> {
+    let flags = settings;
+    let mut estate = estate(app, &flags.fleet, &flags.jobs, &flags.what_if)?;
     let changes = changes::read(&flags.what_if, &estate)?;
     changes::make(&changes, &mut estate)?;
     let why: Vec<JobId> = flags
@@ -63,7 +101,7 @@ pub fn run(context: &Context, flags: &settings::Place) -> anyhow::Result<Exit> {
         &flags.how,
         &estate.fleet.scheduling,
         &estate.world,
-        context.app.seed,
+        app.seed,
     )?;
     progress::doing("deciding");
     let mut decided = decided(&estate.world, &mut policy)?;
@@ -80,46 +118,46 @@ pub fn run(context: &Context, flags: &settings::Place) -> anyhow::Result<Exit> {
         explain_one(&mut decided, *id, &mut policy);
     }
     progress::doing("");
+    Ok(Placed {
+        estate,
+        decided,
+        why,
+    })
+}
+
+pub fn run(context: &Context, flags: &settings::Place) -> anyhow::Result<Exit> {
+    let save = flags.save.as_deref().map(Pending::new).transpose()?;
+    let svg = flags.svg.as_deref().map(Pending::new).transpose()?;
+    let placed = place(&context.app, flags)?;
+    let (estate, decided) = (&placed.estate, &placed.decided);
     if let Some(file) = save {
-        file.finish(&saved(&estate, &decided.plan, flags)?)?;
+        file.finish(&saved(estate, &decided.plan, flags)?)?;
     }
     if let Some(file) = svg {
         let moment = fleet::moment(&decided.after);
         let scene = Scene::new(&estate.fleet, &moment);
         file.finish(&gpuwise_view::svg::fleet(&scene, "fleet").to_svg())?;
     }
-    if why.is_empty() {
-        show::all(context, flags, &estate, &decided)?;
+    if placed.why.is_empty() {
+        show::all(context, flags, estate, decided)?;
     } else {
-        show::some(context, &estate, &decided, &why)?;
+        show::some(context, estate, decided, &placed.why)?;
     }
-    let waits = |id: &JobId| {
-        decided
-            .after
-            .job(*id)
-            .is_some_and(|state| state.phase.waits())
-    };
-    let some_wait = if why.is_empty() {
-        decided.figures.basic.pending > 0
-    } else {
-        why.iter().any(waits)
-    };
-    let late = late::late(&decided);
-    Ok(if some_wait || !late.is_empty() {
-        Exit::No
-    } else {
+    Ok(if placed.all_placed() {
         Exit::Yes
+    } else {
+        Exit::No
     })
 }
 
 /// Reads a fleet and its jobs; kinds of GPU that changes name become kinds of the fleet.
 pub(super) fn estate(
-    context: &Context,
+    app: &App,
     fleet: &Path,
     jobs: &Path,
     what_if: &[String],
 ) -> anyhow::Result<Estate> {
-    let loaded = catalogue::load(&context.app.overrides)?;
+    let loaded = catalogue::load(&app.overrides)?;
     let mut file = fleet::read(fleet, &loaded.catalogue)?;
     let jobs = fleet::read_jobs(jobs, &mut file.fleet, &loaded.catalogue)?;
     changes::kinds(what_if, &mut file.fleet, &loaded.catalogue);

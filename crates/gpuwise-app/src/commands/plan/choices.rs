@@ -1,8 +1,8 @@
 //! What a plan may choose, by flags and by what runs already.
 
 use crate::{
+    App,
     catalogue::{self, Loaded},
-    commands::Context,
     engine,
     error::Problem,
     layout,
@@ -167,7 +167,7 @@ pub(crate) fn draft_model(
     running: Option<&Running>,
     choices: &Choices,
     loaded: &Loaded,
-    context: &Context,
+    app: &App,
     notes: &mut Vec<String>,
 ) -> anyhow::Result<Option<ResolvedModel>> {
     let tokens = choices.draft_tokens;
@@ -179,7 +179,7 @@ pub(crate) fn draft_model(
         );
     }
     if let Some(name) = flags.draft_model.as_deref() {
-        return super::super::draft_model(Some(name), tokens, loaded, context);
+        return super::super::draft_model(Some(name), tokens, loaded, app);
     }
     let Some(name) = running
         .and_then(Running::draft_model)
@@ -187,7 +187,7 @@ pub(crate) fn draft_model(
     else {
         return Ok(None);
     };
-    let model = super::super::draft_model(Some(name), tokens, loaded, context);
+    let model = super::super::draft_model(Some(name), tokens, loaded, app);
     if model.is_err() {
         notes.push(format!(
             "--from: the shape of the draft model {name} is not known; drafts are counted as those of \

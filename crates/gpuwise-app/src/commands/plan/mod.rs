@@ -7,7 +7,7 @@ mod rule;
 mod show;
 mod simulated;
 
-use super::{Context, Exit};
+use super::{App, Context, Exit};
 use crate::{
     catalogue::{self, Loaded},
     fabric::Joined,
@@ -21,27 +21,81 @@ use gpuwise_domain::{
 };
 use gpuwise_size::search::{self, DraftModel, Request};
 use gpuwise_view::plan as view;
+use serde_json::Value;
 
-pub fn run(context: &Context, flags: &settings::Plan) -> anyhow::Result<Exit> {
-    if let Some(answer) = media::run(context, flags)? {
-        return Ok(answer);
+/// A plan, and what was asked beside it.
+#[derive(Debug)]
+pub struct Planned {
+    /// The deployments, ranked, and what was dropped.
+    pub sizing: Sizing,
+    /// What could run instead of what runs, where a launch command was named.
+    pub instead: Option<Sizing>,
+    /// What the picked deployment asks of its host.
+    pub host: Option<Balance>,
+    /// What came of trying deployments under the traffic, where that was asked for.
+    pub tried: Option<String>,
+    loaded: Loaded,
+}
+
+impl Planned {
+    /// Whether a deployment keeps the promise; of a launch command, whether it bears the load.
+    pub fn feasible(&self) -> bool {
+        !self.sizing.deployments.is_empty()
+            && (self.instead.is_none() || choices::bears(&self.sizing))
     }
-    let result = &flags.result;
-    // That results can be written is known before the work.
-    let html = result.html.as_deref().map(Pending::new).transpose()?;
-    let saved = result.save.as_deref().map(Pending::new).transpose()?;
-    let mut loaded = catalogue::load(
-        &context
-            .app
-            .overrides
-            .with_prices(&flags.limits.market.prices),
-    )?;
-    let mut asked = workload::read(flags, &loaded.catalogue)?;
-    if let Some(path) = &flags.limits.market.fabric {
+
+    /// The deployment that was picked, counted from 1.
+    ///
+    /// # Errors
+    /// When there are fewer.
+    pub fn picked(&self, pick: u16) -> anyhow::Result<&Deployment> {
+        picked(&self.sizing, pick)
+    }
+
+    /// The document that later steps read: a deployment with its workload.
+    ///
+    /// # Errors
+    /// As [`Planned::picked`].
+    pub fn document(&self, pick: u16) -> anyhow::Result<String> {
+        Ok(gpuwise_wire::to_json(&Saved {
+            deployment: self.picked(pick)?.clone(),
+            workload: Some(self.sizing.workload.clone()),
+        }))
+    }
+
+    /// The report as one self-contained HTML page.
+    pub fn page(&self) -> String {
+        gpuwise_view::html::report(&self.sizing, concat!("gpuwise ", env!("CARGO_PKG_VERSION")))
+    }
+
+    /// The launch command or manifest of a deployment.
+    ///
+    /// # Errors
+    /// When the form is of another engine, or the release lacks a flag that is needed.
+    pub fn launch(&self, form: &str, pick: u16) -> anyhow::Result<String> {
+        emit::text(form, self.picked(pick)?, &self.loaded.catalogue)
+    }
+
+    /// All of it as JSON.
+    pub fn json(&self) -> Value {
+        show::json(self, false)
+    }
+}
+
+/// Plans the serving of a language model: which GPUs, how many, rented where, in which layout and
+/// precision, how fast they answer and what they cost.
+///
+/// # Errors
+/// When a setting is wrong, or the model cannot be found. That nothing keeps the promise is an answer.
+pub fn plan(app: &App, settings: &settings::Plan) -> anyhow::Result<Planned> {
+    let result = &settings.result;
+    let mut loaded = catalogue::load(&app.overrides.with_prices(&settings.limits.market.prices))?;
+    let mut asked = workload::read(settings, &loaded.catalogue)?;
+    if let Some(path) = &settings.limits.market.fabric {
         let joined = Joined::read(path, &loaded.catalogue)?.join(&mut loaded.catalogue);
         Joined::allow(&mut asked.workload.limits, &joined, &loaded.catalogue);
     }
-    let running = flags
+    let running = settings
         .traffic
         .from
         .as_deref()
@@ -54,16 +108,21 @@ pub fn run(context: &Context, flags: &settings::Plan) -> anyhow::Result<Exit> {
         .as_ref()
         .and_then(|running| running.launch.model.clone())
         .or_else(|| asked.model.clone());
-    let model = super::model(&flags.model, named.as_deref(), &loaded, context)?;
+    let model = super::model(&settings.model, named.as_deref(), &loaded, app)?;
     asked.within(model.architecture.max_context);
-    let (mut choices, mut notes) =
-        choices::choices(flags, &asked, running.as_ref(), &model, &loaded.catalogue)?;
+    let (mut choices, mut notes) = choices::choices(
+        settings,
+        &asked,
+        running.as_ref(),
+        &model,
+        &loaded.catalogue,
+    )?;
     let draft = choices::draft_model(
-        &flags.engine,
+        &settings.engine,
         running.as_ref(),
         &choices,
         &loaded,
-        context,
+        app,
         &mut notes,
     )?;
     let knowledge = knowledge::load(&loaded)?;
@@ -89,14 +148,18 @@ pub fn run(context: &Context, flags: &settings::Plan) -> anyhow::Result<Exit> {
     let mut sizing = search::plan(&request);
     let mut tried = None;
     if result.simulate {
-        let (offline, seed) = (context.app.offline, context.app.seed);
-        let said = simulated::ranked(&mut sizing, flags, &loaded, &knowledge, offline, seed)?;
-        tried = Some(said);
+        tried = Some(simulated::ranked(
+            &mut sizing,
+            settings,
+            &loaded,
+            &knowledge,
+            app,
+        )?);
     }
     sizing
         .notes
-        .splice(0..0, asked.notes.into_iter().chain(notes));
-    let free = request.choices.fixed.is_some().then(|| {
+        .splice(0..0, asked.notes.iter().cloned().chain(notes));
+    let instead = request.choices.fixed.is_some().then(|| {
         let mut free = request.clone();
         free.choices.fixed = None;
         search::plan(&free)
@@ -112,75 +175,44 @@ pub fn run(context: &Context, flags: &settings::Plan) -> anyhow::Result<Exit> {
             )
         })
         .transpose()?;
-    let beside = Beside {
-        free: free.as_ref(),
-        host: host.as_ref(),
-    };
-    let answer = finish(
-        context,
-        flags,
-        &sizing,
-        beside,
-        &loaded,
-        Files { html, saved },
-    )?;
-    let shown = context.form.format == settings::Format::Table && result.emit.is_none();
-    if let Some(said) = tried.filter(|_| shown) {
-        context.data(&format!("Tried    {said}\n"))?;
+    Ok(Planned {
+        sizing,
+        instead,
+        host,
+        tried,
+        loaded,
+    })
+}
+
+pub fn run(context: &Context, flags: &settings::Plan) -> anyhow::Result<Exit> {
+    if let Some(answer) = media::run(context, flags)? {
+        return Ok(answer);
     }
-    Ok(answer)
-}
-
-/// What is said beside a plan.
-#[derive(Clone, Copy)]
-struct Beside<'a> {
-    /// What could run instead of what runs.
-    free: Option<&'a Sizing>,
-    /// What the picked deployment asks of its host.
-    host: Option<&'a Balance>,
-}
-
-/// Files to be written.
-struct Files {
-    html: Option<Pending>,
-    saved: Option<Pending>,
-}
-
-fn finish(
-    context: &Context,
-    flags: &settings::Plan,
-    sizing: &Sizing,
-    beside: Beside<'_>,
-    loaded: &Loaded,
-    files: Files,
-) -> anyhow::Result<Exit> {
     let result = &flags.result;
-    if let Some(file) = files.html {
-        file.finish(&gpuwise_view::html::report(
-            sizing,
-            concat!("gpuwise ", env!("CARGO_PKG_VERSION")),
-        ))?;
+    // That results can be written is known before the work.
+    let html = result.html.as_deref().map(Pending::new).transpose()?;
+    let saved = result.save.as_deref().map(Pending::new).transpose()?;
+    let planned = plan(&context.app, flags)?;
+    if let Some(file) = html {
+        file.finish(&planned.page())?;
     }
-    let feasible =
-        !sizing.deployments.is_empty() && (beside.free.is_none() || choices::bears(sizing));
-    if feasible && let Some(file) = files.saved {
-        file.finish(&gpuwise_wire::to_json(&Saved {
-            deployment: picked(sizing, result.pick)?.clone(),
-            workload: Some(sizing.workload.clone()),
-        }))?;
+    let feasible = planned.feasible();
+    if feasible && let Some(file) = saved {
+        file.finish(&planned.document(result.pick)?)?;
     }
-    if let Some(form) = &result.emit {
-        if feasible {
-            context.data(&emit::text(
-                form,
-                picked(sizing, result.pick)?,
-                &loaded.catalogue,
-            )?)?;
-        } else {
-            progress::say(view::text(sizing, context.form.style).trim_end());
+    match &result.emit {
+        Some(form) if feasible => context.data(&planned.launch(form, result.pick)?)?,
+        Some(_) => {
+            progress::say(view::text(&planned.sizing, context.form.style).trim_end());
         }
-    } else {
-        show::show(context, flags, sizing, beside, loaded)?;
+        None => {
+            show::show(context, flags, &planned)?;
+            if context.form.format == settings::Format::Table
+                && let Some(said) = &planned.tried
+            {
+                context.data(&format!("Tried    {said}\n"))?;
+            }
+        }
     }
     Ok(if feasible { Exit::Yes } else { Exit::No })
 }

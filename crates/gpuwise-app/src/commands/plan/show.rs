@@ -1,7 +1,7 @@
 //! A plan in the form that was asked for.
 
-use super::{Beside, choices, rule};
-use crate::{catalogue::Loaded, commands::Context, names, settings};
+use super::{Planned, choices, rule};
+use crate::{commands::Context, names, settings};
 use gpuwise_domain::{balance::Balance, deployment::Sizing, estimate::Derivation};
 use gpuwise_view::{Style, balance as around, escape_markdown, explain, plan as view};
 use serde_json::Value;
@@ -26,27 +26,23 @@ struct Shown<'a> {
 pub(super) fn show(
     context: &Context,
     flags: &settings::Plan,
-    sizing: &Sizing,
-    beside: Beside<'_>,
-    loaded: &Loaded,
+    planned: &Planned,
 ) -> anyhow::Result<()> {
     let result = &flags.result;
     let absent = result
         .why_not
         .iter()
-        .map(|name| Ok(names::device(&loaded.catalogue, "--why-not", name)?.name()));
+        .map(|name| Ok(names::device(&planned.loaded.catalogue, "--why-not", name)?.name()));
+    let sizing = &planned.sizing;
     let picked = sizing
         .deployments
         .get(usize::from(result.pick).saturating_sub(1));
     let shown = Shown {
-        sizing,
-        free: beside.free,
-        host: beside.host,
         why_not: absent.collect::<anyhow::Result<_>>()?,
         derivations: picked
             .filter(|_| result.explain)
             .map(|picked| picked.derivations.as_slice()),
-        rule: result.rule == Some(settings::RuleName::Liqid),
+        ..Shown::of(planned, result.rule == Some(settings::RuleName::Liqid))
     };
     match context.form.format {
         settings::Format::Table => context.data(&shown.text(context.form.style)),
@@ -56,7 +52,23 @@ pub(super) fn show(
     }
 }
 
-impl Shown<'_> {
+/// A plan as JSON, with a rule of thumb beside it where that is asked for.
+pub(super) fn json(planned: &Planned, rule: bool) -> Value {
+    Shown::of(planned, rule).json()
+}
+
+impl<'a> Shown<'a> {
+    fn of(planned: &'a Planned, rule: bool) -> Self {
+        Self {
+            sizing: &planned.sizing,
+            free: planned.instead.as_ref(),
+            host: planned.host.as_ref(),
+            why_not: Vec::new(),
+            derivations: None,
+            rule,
+        }
+    }
+
     fn text(&self, style: Style) -> String {
         let mut parts = vec![view::text(self.sizing, style)];
         if let Some(host) = self.host {

@@ -1,6 +1,7 @@
 //! `plan --simulate`: deployments are tried under the traffic, and those that break it are out.
 
 use crate::{
+    App,
     catalogue::Loaded,
     progress, settings,
     simulation::{self, Cluster, Run, Sent, Shapes, Simulated},
@@ -27,8 +28,7 @@ pub(super) fn ranked(
     flags: &settings::Plan,
     loaded: &Loaded,
     knowledge: &Knowledge,
-    offline: bool,
-    seed: u64,
+    app: &App,
 ) -> anyhow::Result<String> {
     let changes = settings::ChangeFlags::of_requests(None);
     let sent = Sent::new(
@@ -46,8 +46,8 @@ pub(super) fn ranked(
         }
         tried += 1;
         progress::doing(&format!("simulating deployment {tried}"));
-        let shapes = Shapes::of(&deployment, loaded, offline)?;
-        let simulated = match Simulated::new(&deployment, &shapes, loaded, knowledge, seed) {
+        let shapes = Shapes::of(&deployment, loaded, app.offline)?;
+        let simulated = match Simulated::new(&deployment, &shapes, loaded, knowledge, app.seed) {
             Ok(simulated) => simulated,
             Err(why) => {
                 progress::doing("");
@@ -64,7 +64,7 @@ pub(super) fn ranked(
             promise: sizing.workload.promise.clone(),
             sent: sent.clone(),
             load: 1.0,
-            seed,
+            seed: app.seed,
         };
         let constants = knowledge.constants(deployment.engine);
         let report = simulation::run(&run, constants, &mut gpuwise_sim::cluster::Unheard);

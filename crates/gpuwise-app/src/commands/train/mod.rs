@@ -4,7 +4,7 @@ mod choices;
 mod machines;
 mod show;
 
-use super::{Context, Exit};
+use super::{App, Context, Exit};
 use crate::{
     catalogue::{self, Loaded},
     error::Problem,
@@ -20,32 +20,75 @@ use gpuwise_domain::{
 use gpuwise_read::reliability::read_reliability;
 use gpuwise_size::{
     balance,
-    training::search::{Formulas, Machines, TrainRequest, train},
+    training::search::{self, Formulas, Machines, TrainRequest},
 };
 use gpuwise_units::Bytes;
-use gpuwise_view::training::{self as view, emit};
+use gpuwise_view::{
+    balance as around,
+    training::{self as view, emit},
+};
+use serde_json::Value;
 use std::{fs, path::Path};
 
 /// Figures of failures that gpuwise brings.
 const RELIABILITY: &str = include_str!("../../../../../catalogue/reliability.toml");
 
-pub fn run(context: &Context, flags: &settings::Train) -> anyhow::Result<Exit> {
-    let mut loaded = catalogue::load(
-        &context
-            .app
-            .overrides
-            .with_prices(&flags.machines.market.prices),
-    )?;
+/// Plans of a training job.
+#[derive(Debug, Clone)]
+pub struct Trained {
+    /// The plans, ranked, and what was dropped.
+    pub sizing: TrainingSizing,
+    /// What the picked plan asks of the host that was named.
+    pub host: Option<Balance>,
+}
+
+impl Trained {
+    /// Whether it can be done.
+    pub fn feasible(&self) -> bool {
+        !self.sizing.plans.is_empty()
+    }
+
+    /// The plan that was picked, counted from 1.
+    ///
+    /// # Errors
+    /// When there are fewer.
+    pub fn picked(&self, pick: u16) -> anyhow::Result<&TrainingPlan> {
+        picked(&self.sizing, pick)
+    }
+
+    /// The recipe of a plan in the form of a framework.
+    ///
+    /// # Errors
+    /// When the form cannot say what the plan does.
+    pub fn recipe(&self, form: emit::RecipeForm, pick: u16) -> anyhow::Result<String> {
+        let plan = self.picked(pick)?;
+        emit::recipe(form, plan, self.sizing.model.layers)
+            .map_err(|error| Problem::new(format!("--emit {}: {error}", form.name())).into())
+    }
+
+    /// All of it as JSON.
+    pub fn json(&self) -> Value {
+        let mut document = view::sizing_json(&self.sizing);
+        if let (Some(fields), Some(host)) = (document.as_object_mut(), &self.host) {
+            fields.insert("host".into(), around::json(host));
+        }
+        document
+    }
+}
+
+/// Plans a training job: machines, layout, memory, time and cost.
+///
+/// # Errors
+/// When a setting is wrong, or the model cannot be found. That it cannot be done is an answer.
+pub fn train(app: &App, settings: &settings::Train) -> anyhow::Result<Trained> {
+    let flags = settings;
+    let mut loaded = catalogue::load(&app.overrides.with_prices(&flags.machines.market.prices))?;
     let composed = match &flags.machines.market.fabric {
         Some(path) => Joined::read(path, &loaded.catalogue)?.join(&mut loaded.catalogue),
         None => Vec::new(),
     };
-    let form = flags
-        .result
-        .emit
-        .as_deref()
-        .and_then(emit::RecipeForm::by_name);
-    let model = super::model(&flags.model, None, &loaded, context)?;
+    let form = form(flags);
+    let model = super::model(&flags.model, None, &loaded, app)?;
     let choices = choices::choices(flags, form, &model.architecture)?;
     let job = choices::job(flags, choices.sequence, &loaded.catalogue)?;
     let machines = machines::machines(&flags.machines, &loaded.catalogue, &composed)?;
@@ -66,26 +109,39 @@ pub fn run(context: &Context, flags: &settings::Train) -> anyhow::Result<Exit> {
         rank: flags.result.objective.map(Into::into),
         top: usize::from(flags.result.top.max(flags.result.pick)),
     };
-    let mut sizing = train(&request, &physics);
+    let mut sizing = search::train(&request, &physics);
     sizing.notes.extend(choices::beyond(
         &model.architecture,
         request.choices.sequence,
     ));
-    let feasible = !sizing.plans.is_empty();
-    match form {
-        Some(form) if feasible => {
-            let plan = picked(&sizing, flags.result.pick)?;
-            let text = emit::recipe(form, plan, sizing.model.layers)
-                .map_err(|error| Problem::new(format!("--emit {}: {error}", form.name())))?;
-            context.data(&text)?;
+    let host = match form {
+        Some(_) => None,
+        None => surroundings(flags, &sizing, &loaded)?,
+    };
+    Ok(Trained { sizing, host })
+}
+
+fn form(flags: &settings::Train) -> Option<emit::RecipeForm> {
+    let name = flags.result.emit.as_deref();
+    name.and_then(emit::RecipeForm::by_name)
+}
+
+pub fn run(context: &Context, flags: &settings::Train) -> anyhow::Result<Exit> {
+    let trained = train(&context.app, flags)?;
+    match form(flags) {
+        Some(form) if trained.feasible() => {
+            context.data(&trained.recipe(form, flags.result.pick)?)?;
         }
-        Some(_) => progress::say(view::text(&sizing, false, context.form.style).trim_end()),
-        None => {
-            let host = surroundings(flags, &sizing, &loaded)?;
-            show::show(context, flags, &sizing, host.as_ref())?;
+        Some(_) => {
+            progress::say(view::text(&trained.sizing, false, context.form.style).trim_end());
         }
+        None => show::show(context, flags, &trained)?,
     }
-    Ok(if feasible { Exit::Yes } else { Exit::No })
+    Ok(if trained.feasible() {
+        Exit::Yes
+    } else {
+        Exit::No
+    })
 }
 
 /// What the picked plan asks of the host that was named, beside what that has.

@@ -1,8 +1,7 @@
 //! What a training answer looks like in each form.
 
-use super::{Context, picked};
+use super::{Context, Trained, picked};
 use crate::settings;
-use gpuwise_domain::{balance::Balance, training_plan::TrainingSizing};
 use gpuwise_view::{balance as around, explain, training as view};
 
 /// Writes an answer in the form that was asked for.
@@ -12,9 +11,10 @@ use gpuwise_view::{balance as around, explain, training as view};
 pub(super) fn show(
     context: &Context,
     flags: &settings::Train,
-    sizing: &TrainingSizing,
-    host: Option<&Balance>,
+    trained: &Trained,
 ) -> anyhow::Result<()> {
+    let sizing = &trained.sizing;
+    let host = trained.host.as_ref();
     let explained = flags.result.explain && !sizing.plans.is_empty();
     let plan = explained
         .then(|| picked(sizing, flags.result.pick))
@@ -49,12 +49,6 @@ pub(super) fn show(
             context.data(&text)
         }
         settings::Format::Csv => context.data(&view::csv(sizing)),
-        settings::Format::Json => {
-            let mut document = view::sizing_json(sizing);
-            if let (Some(fields), Some(host)) = (document.as_object_mut(), host) {
-                fields.insert("host".into(), around::json(host));
-            }
-            context.json(&document)
-        }
+        settings::Format::Json => context.json(&trained.json()),
     }
 }

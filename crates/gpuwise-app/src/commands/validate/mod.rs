@@ -9,13 +9,14 @@ use self::{
     judge::{holds, rung},
     show::show,
 };
-use super::{Context, Exit};
+use super::{App, Context, Exit};
 use crate::{
     catalogue, knowledge, progress, settings,
     simulation::{self, Cluster, Neighbour, Run, Sent, Shapes, Simulated},
     write::Pending,
 };
 use gpuwise_domain::{
+    deployment::Deployment,
     run::{Knee, Ladder, LoadUnit, RunReport, RunSet, Rung},
     workload::{Promise, Target},
 };
@@ -35,15 +36,29 @@ const BURSTS: f64 = 8.0;
 /// How much longer prompts get.
 const LONGER: f64 = 2.0;
 
-pub fn run(context: &Context, flags: &settings::Validate) -> anyhow::Result<Exit> {
+/// What came of trying a saved deployment at light, expected and heavy load.
+#[derive(Debug, Clone)]
+pub struct Validated {
+    /// The runs, and the ladder of loads with the knee.
+    pub runs: RunSet,
+    /// Whether the promise holds at the expected load, under every seed.
+    pub kept: bool,
+    found: Found,
+    deployment: Deployment,
+}
+
+/// Tries a saved deployment at light, expected and heavy load, and finds where it breaks.
+///
+/// # Errors
+/// When a setting or a file is wrong. That the promise is missed is an answer.
+pub fn validate(app: &App, settings: &settings::Validate) -> anyhow::Result<Validated> {
+    let flags = settings;
     let effort = &flags.effort;
-    let html = effort.html.as_deref().map(Pending::new).transpose()?;
-    let saved_file = effort.save.as_deref().map(Pending::new).transpose()?;
-    let loaded = catalogue::load(&context.app.overrides)?;
+    let loaded = catalogue::load(&app.overrides)?;
     let knowledge = knowledge::load(&loaded)?;
     let saved = simulation::read(&flags.deployment)?;
-    let shapes = Shapes::of(&saved.deployment, &loaded, context.app.offline)?;
-    let seed = context.app.seed;
+    let shapes = Shapes::of(&saved.deployment, &loaded, app.offline)?;
+    let seed = app.seed;
     let simulated = Simulated::new(&saved.deployment, &shapes, &loaded, &knowledge, seed)?;
     let changes = settings::ChangeFlags::of_requests(effort.requests);
     let sent = Sent::new(
@@ -53,7 +68,7 @@ pub fn run(context: &Context, flags: &settings::Validate) -> anyhow::Result<Exit
         saved.workload.as_ref(),
     )?;
     let neighbour = (flags.cluster.beside.as_deref())
-        .map(|path| Neighbour::read(path, &loaded, context.app.offline))
+        .map(|path| Neighbour::read(path, &loaded, app.offline))
         .transpose()?;
     let beside = neighbour
         .as_ref()
@@ -71,25 +86,33 @@ pub fn run(context: &Context, flags: &settings::Validate) -> anyhow::Result<Exit
             .collect(),
     };
     let found = trial.run()?;
-    let all = RunSet {
-        reports: found.reports.clone(),
-        ladder: Some(found.ladder.clone()),
-    };
-    if let Some(file) = saved_file {
-        file.finish(&gpuwise_wire::runs_to_json(&all))?;
+    Ok(Validated {
+        runs: RunSet {
+            reports: found.reports.clone(),
+            ladder: Some(found.ladder.clone()),
+        },
+        kept: found.expected_kept,
+        found,
+        deployment: saved.deployment,
+    })
+}
+
+pub fn run(context: &Context, flags: &settings::Validate) -> anyhow::Result<Exit> {
+    let effort = &flags.effort;
+    let html = effort.html.as_deref().map(Pending::new).transpose()?;
+    let saved = effort.save.as_deref().map(Pending::new).transpose()?;
+    let validated = validate(&context.app, flags)?;
+    if let Some(file) = saved {
+        file.finish(&gpuwise_wire::runs_to_json(&validated.runs))?;
     }
     if let Some(file) = html {
         file.finish(&view::page(
-            &all,
+            &validated.runs,
             concat!("gpuwise ", env!("CARGO_PKG_VERSION")),
         ))?;
     }
-    show(context, &all, &found, &trial, &saved)?;
-    Ok(if found.expected_kept {
-        Exit::Yes
-    } else {
-        Exit::No
-    })
+    show(context, &validated)?;
+    Ok(if validated.kept { Exit::Yes } else { Exit::No })
 }
 
 /// What is tried.
@@ -105,6 +128,7 @@ struct Trial<'a> {
 }
 
 /// What came of it.
+#[derive(Debug, Clone)]
 struct Found {
     reports: Vec<RunReport>,
     ladder: Ladder,

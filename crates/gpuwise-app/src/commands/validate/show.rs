@@ -1,11 +1,8 @@
 //! What was found, shown: the ladder, the margin, and how the formulas of `plan` compare.
 
-use super::{Found, Trial};
+use super::{Found, Validated};
 use crate::{commands::Context, settings};
-use gpuwise_domain::{
-    deployment::{Deployment, Saved},
-    run::{Metric, RunSet},
-};
+use gpuwise_domain::{deployment::Deployment, run::Metric};
 use gpuwise_units::{Percentile, significant};
 use gpuwise_view::run as view;
 use std::fmt::Write as _;
@@ -17,30 +14,24 @@ const CALM: f64 = 0.7;
 ///
 /// # Errors
 /// When stdout cannot be written.
-pub(super) fn show(
-    context: &Context,
-    set: &RunSet,
-    found: &Found,
-    trial: &Trial<'_>,
-    saved: &Saved,
-) -> anyhow::Result<()> {
+pub(super) fn show(context: &Context, validated: &Validated) -> anyhow::Result<()> {
+    let (set, found) = (&validated.runs, &validated.found);
     match context.form.format {
-        settings::Format::Json => context.data(&gpuwise_wire::runs_to_json(set))?,
-        settings::Format::Csv => context.data(&view::ladder(&found.ladder).to_csv())?,
-        settings::Format::Md => context.data(&view::set_markdown(set))?,
+        settings::Format::Json => context.data(&gpuwise_wire::runs_to_json(set)),
+        settings::Format::Csv => context.data(&view::ladder(&found.ladder).to_csv()),
+        settings::Format::Md => context.data(&view::set_markdown(set)),
         settings::Format::Table => {
             let mut text = view::set_text(set, context.form.style);
-            text += &verdict(found, trial, &saved.deployment);
-            context.data(&text)?;
+            text += &verdict(found, &validated.deployment);
+            context.data(&text)
         }
     }
-    Ok(())
 }
 
 /// The margin, and how the formulas of `plan` compare.
-fn verdict(found: &Found, trial: &Trial<'_>, deployment: &Deployment) -> String {
+fn verdict(found: &Found, deployment: &Deployment) -> String {
     let mut text = String::new();
-    let scale = trial.sent.expected();
+    let scale = found.ladder.expected.unwrap_or(1.0);
     if let Some(knee) = &found.ladder.knee {
         let _ = writeln!(
             text,
@@ -51,14 +42,14 @@ fn verdict(found: &Found, trial: &Trial<'_>, deployment: &Deployment) -> String 
             knee.seeds
         );
     }
-    if let Some(lines) = against_plan(found, trial, deployment) {
+    if let Some(lines) = against_plan(found, deployment) {
         text += &lines;
     }
     text
 }
 
 /// What `plan` computed beside what was simulated, and which of both to believe.
-fn against_plan(found: &Found, trial: &Trial<'_>, deployment: &Deployment) -> Option<String> {
+fn against_plan(found: &Found, deployment: &Deployment) -> Option<String> {
     let report = found.expected.as_ref()?;
     let of = |metric: Metric, at: Option<Percentile>| -> Option<f64> {
         let distribution = report.distribution(metric)?;
@@ -102,7 +93,7 @@ fn against_plan(found: &Found, trial: &Trial<'_>, deployment: &Deployment) -> Op
         .ladder
         .knee
         .as_ref()
-        .map(|knee| trial.sent.expected() / knee.load);
+        .and_then(|knee| Some(found.ladder.expected? / knee.load));
     let advice = match (differs, share) {
         (false, _) => "  They agree within the range.\n".to_owned(),
         (true, Some(share)) if share > CALM => format!(
