@@ -54,3 +54,10 @@ pub mod workload;
 pub mod write;
 
 pub use app::{App, Context, Exit, Form, Format, Kept, Sink};
+pub use commands::{
+    place::{Placed, place},
+    plan::{Planned, plan},
+    simulate::simulate,
+    train::{Trained, train},
+    validate::{Validated, validate},
+};

@@ -28,10 +28,15 @@ pub(crate) struct Cli {
 #[derive(Debug, Clone, Args)]
 pub(crate) struct Global {
     /// Never touch the network
-    #[arg(long, global = true, help_heading = "Global options")]
+    #[arg(
+        long,
+        global = true,
+        env = "GPUWISE_OFFLINE",
+        help_heading = "Global options"
+    )]
     pub(crate) offline: bool,
     /// Form of the result
-    #[arg(long, global = true, value_enum, default_value_t = Format::Table, help_heading = "Global options")]
+    #[arg(long, global = true, value_enum, default_value_t = Format::Table, env = "GPUWISE_FORMAT", help_heading = "Global options")]
     pub(crate) format: Format,
     /// Whether to colour; `auto` colours on terminals unless NO_COLOR is set
     #[arg(long, global = true, value_enum, default_value_t = Colour::Auto, help_heading = "Global options")]
@@ -41,6 +46,7 @@ pub(crate) struct Global {
         long,
         global = true,
         default_value_t = 0,
+        env = "GPUWISE_SEED",
         help_heading = "Global options"
     )]
     pub(crate) seed: u64,

@@ -7,12 +7,20 @@ mod cli;
 mod commands;
 mod output;
 
-use clap::Parser;
-use gpuwise_app::Exit;
+use clap::{CommandFactory as _, FromArgMatches as _};
+use gpuwise_app::{Exit, settings::file::Files};
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    let arguments = match cli::Cli::try_parse() {
+    let definition = match Files::here().and_then(|files| files.apply(cli::Cli::command())) {
+        Ok(definition) => definition,
+        Err(error) => {
+            output::error(&error);
+            return ExitCode::from(2);
+        }
+    };
+    let matches = definition.try_get_matches();
+    let arguments = match matches.and_then(|matches| cli::Cli::from_arg_matches(&matches)) {
         Ok(arguments) => arguments,
         Err(error) => return output::usage(&error),
     };

@@ -4,11 +4,13 @@ use super::{App, Context, Exit};
 use crate::{
     catalogue,
     error::Problem,
-    knowledge, progress, settings,
+    knowledge, progress,
+    settings::{self, ChangeFlags, ClusterFlags, Load},
     simulation::{self, Cluster, Neighbour, Run, Sent, Shapes, Simulated},
     write::Pending,
 };
 use gpuwise_domain::{
+    deployment::Saved,
     request::RequestRecord,
     run::{Moment, RunSet, TimelineEvent},
 };
@@ -20,29 +22,35 @@ use std::fmt::Write as _;
 /// Runs a saved deployment under traffic, request by request.
 ///
 /// # Errors
-/// When a setting or a file is wrong. That the promise is missed is an answer.
-pub fn simulate(app: &App, settings: &settings::Simulate) -> anyhow::Result<RunSet> {
-    observed(app, settings, &mut Listener::new(&settings.result))
+/// When a setting is wrong, or the model cannot be found. That the promise is missed is an answer.
+pub fn simulate(
+    app: &App,
+    saved: &Saved,
+    load: &Load,
+    changes: &ChangeFlags,
+) -> anyhow::Result<RunSet> {
+    observed(app, saved, load, changes, &mut Listener::default())
 }
 
 fn observed(
     app: &App,
-    flags: &settings::Simulate,
+    saved: &Saved,
+    load: &Load,
+    changes: &ChangeFlags,
     listener: &mut Listener,
 ) -> anyhow::Result<RunSet> {
-    unused(flags)?;
+    unused(&load.cluster)?;
     let loaded = catalogue::load(&app.overrides)?;
     let knowledge = knowledge::load(&loaded)?;
-    let saved = simulation::read(&flags.deployment)?;
     let shapes = Shapes::of(&saved.deployment, &loaded, app.offline)?;
     let simulated = Simulated::new(&saved.deployment, &shapes, &loaded, &knowledge, app.seed)?;
     let sent = Sent::new(
-        &flags.traffic,
-        &flags.changes,
-        &flags.promise,
+        &load.traffic,
+        changes,
+        &load.promise,
         saved.workload.as_ref(),
     )?;
-    let beside = flags.cluster.beside.as_deref();
+    let beside = load.cluster.beside.as_deref();
     let neighbour = beside
         .map(|path| Neighbour::read(path, &loaded, app.offline))
         .transpose()?;
@@ -53,7 +61,7 @@ fn observed(
     let one = Run {
         simulated: &simulated,
         beside: beside.as_ref().map(|(simulated, sent)| (simulated, sent)),
-        cluster: Cluster::of(&flags.cluster)?,
+        cluster: Cluster::of(&load.cluster)?,
         promise: sent.workload.promise.clone(),
         sent,
         load: 1.0,
@@ -79,7 +87,9 @@ pub fn run(context: &Context, flags: &settings::Simulate) -> anyhow::Result<Exit
     }
     let files = Files::new(result)?;
     let mut listener = Listener::new(result);
-    let runs = observed(&context.app, flags, &mut listener)?;
+    let saved = simulation::read(&flags.deployment)?;
+    let (load, changes) = (&flags.load, &flags.changes);
+    let runs = observed(&context.app, &saved, load, changes, &mut listener)?;
     files.finish(&runs, &listener)?;
     if let Some(number) = result.request {
         return timeline(number, &listener, context);
@@ -99,8 +109,7 @@ pub fn run(context: &Context, flags: &settings::Simulate) -> anyhow::Result<Exit
 }
 
 /// Flags that would change nothing here.
-fn unused(flags: &settings::Simulate) -> anyhow::Result<()> {
-    let cluster = &flags.cluster;
+fn unused(cluster: &ClusterFlags) -> anyhow::Result<()> {
     let nobody_fails = cluster.fail.is_empty() && cluster.mtbf.is_none();
     if cluster.start_up.is_some() && nobody_fails {
         return Err(
@@ -153,6 +162,7 @@ impl Files {
 }
 
 /// Keeps what single requests and steps did, where somebody wants it.
+#[derive(Default)]
 struct Listener {
     keep_records: bool,
     keep_steps: bool,

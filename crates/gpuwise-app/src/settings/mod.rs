@@ -11,6 +11,7 @@
 mod bench;
 mod check;
 mod composed;
+pub mod file;
 mod fleet;
 mod media;
 mod memory;
@@ -40,8 +41,8 @@ pub use plan::{
 };
 pub use replay::{Durations, Replay};
 pub use simulate::{
-    ChangeFlags, ClusterFlags, RouterName, RunResultFlags, SchedulingName, SharingName, Simulate,
-    Validate,
+    ChangeFlags, ClusterFlags, EffortFlags, Load, RouterName, RunResultFlags, SchedulingName,
+    SharingName, Simulate, Validate,
 };
 
 pub use table::Table;
@@ -50,9 +51,47 @@ pub use train::{MachineFlags, MethodFlags, OffloadName, ReliabilityFlags, Train}
 pub use workload::{FromLog, FromMetrics, Workload, WorkloadFrom};
 
 pub use crate::app::Format;
+use crate::error::Problem;
 use crate::model::Numbers;
 use clap::{Args, ValueEnum};
-use std::path::PathBuf;
+use std::{ffi::OsString, path::PathBuf};
+
+/// Settings as their flags say them, such as `["meta-llama/Llama-3.1-8B", "--rate", "4/s"]`; what is
+/// not said is as usual.
+///
+/// # Errors
+/// When a flag is not known, or its value is not of its form.
+pub fn parse<T: Args>(
+    flags: impl IntoIterator<Item = impl Into<OsString> + Clone>,
+) -> anyhow::Result<T> {
+    parse_with("gpuwise", flags, &file::Files::default())
+}
+
+/// The same of a command, where files stand in for what is not said.
+///
+/// # Errors
+/// As [`parse`], and when a file says what is no flag of the command.
+pub fn parse_with<T: Args>(
+    command: &str,
+    flags: impl IntoIterator<Item = impl Into<OsString> + Clone>,
+    files: &file::Files,
+) -> anyhow::Result<T> {
+    let bare = clap::Command::new(command.to_owned()).no_binary_name(true);
+    let definition = files.apply_to(command, T::augment_args(bare))?;
+    let parsed = definition
+        .try_get_matches_from(flags)
+        .and_then(|matches| T::from_arg_matches(&matches));
+    parsed.map_err(|error| {
+        let said = error.to_string();
+        let mut lines = said.lines().filter(|line| !line.trim().is_empty());
+        let what = lines
+            .next()
+            .unwrap_or_default()
+            .trim_start_matches("error: ");
+        let tips = lines.filter_map(|line| line.trim().strip_prefix("tip: "));
+        tips.fold(Problem::new(what), Problem::hint).into()
+    })
+}
 
 /// The model of a command: a name, or numbers.
 #[derive(Debug, Clone, Args)]

@@ -9,16 +9,23 @@ pub struct Simulate {
     /// A saved deployment (`gpuwise plan … --save deployment.json`)
     #[arg(value_name = "DEPLOYMENT")]
     pub deployment: PathBuf,
-    #[command(flatten, next_help_heading = "Traffic")]
-    pub traffic: TrafficFlags,
+    #[command(flatten)]
+    pub load: Load,
     #[command(flatten, next_help_heading = "Traffic, changed")]
     pub changes: ChangeFlags,
+    #[command(flatten, next_help_heading = "Result")]
+    pub result: RunResultFlags,
+}
+
+/// What a deployment is put under: traffic, what is promised of it, and the replicas that share it.
+#[derive(Debug, Clone, Args)]
+pub struct Load {
+    #[command(flatten, next_help_heading = "Traffic")]
+    pub traffic: TrafficFlags,
     #[command(flatten, next_help_heading = "Promise")]
     pub promise: PromiseFlags,
     #[command(flatten, next_help_heading = "Cluster")]
     pub cluster: ClusterFlags,
-    #[command(flatten, next_help_heading = "Result")]
-    pub result: RunResultFlags,
 }
 
 /// What is done to traffic before it is sent.
@@ -211,12 +218,8 @@ pub struct Validate {
     /// A saved deployment (`gpuwise plan … --save deployment.json`)
     #[arg(value_name = "DEPLOYMENT")]
     pub deployment: PathBuf,
-    #[command(flatten, next_help_heading = "Traffic")]
-    pub traffic: TrafficFlags,
-    #[command(flatten, next_help_heading = "Promise")]
-    pub promise: PromiseFlags,
-    #[command(flatten, next_help_heading = "Cluster")]
-    pub cluster: ClusterFlags,
+    #[command(flatten)]
+    pub load: Load,
     #[command(flatten, next_help_heading = "Effort and result")]
     pub effort: EffortFlags,
 }

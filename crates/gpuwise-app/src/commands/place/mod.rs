@@ -87,8 +87,7 @@ impl Placed {
 ///
 /// # Errors
 /// When a setting or a file is wrong. That some wait is an answer.
-pub fn place(app: &App, settings: &settings::Place) -> anyhow::Result<Placed> {
-    let flags = settings;
+pub fn place(app: &App, flags: &settings::Place) -> anyhow::Result<Placed> {
     let mut estate = estate(app, &flags.fleet, &flags.jobs, &flags.what_if)?;
     let changes = changes::read(&flags.what_if, &estate)?;
     changes::make(&changes, &mut estate)?;

@@ -52,15 +52,15 @@ impl Planned {
         picked(&self.sizing, pick)
     }
 
-    /// The document that later steps read: a deployment with its workload.
+    /// A deployment with its workload, as later steps take it.
     ///
     /// # Errors
     /// As [`Planned::picked`].
-    pub fn document(&self, pick: u16) -> anyhow::Result<String> {
-        Ok(gpuwise_wire::to_json(&Saved {
+    pub fn saved(&self, pick: u16) -> anyhow::Result<Saved> {
+        Ok(Saved {
             deployment: self.picked(pick)?.clone(),
             workload: Some(self.sizing.workload.clone()),
-        }))
+        })
     }
 
     /// The report as one self-contained HTML page.
@@ -198,7 +198,7 @@ pub fn run(context: &Context, flags: &settings::Plan) -> anyhow::Result<Exit> {
     }
     let feasible = planned.feasible();
     if feasible && let Some(file) = saved {
-        file.finish(&planned.document(result.pick)?)?;
+        file.finish(&gpuwise_wire::to_json(&planned.saved(result.pick)?))?;
     }
     match &result.emit {
         Some(form) if feasible => context.data(&planned.launch(form, result.pick)?)?,

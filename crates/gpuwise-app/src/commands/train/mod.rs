@@ -80,8 +80,7 @@ impl Trained {
 ///
 /// # Errors
 /// When a setting is wrong, or the model cannot be found. That it cannot be done is an answer.
-pub fn train(app: &App, settings: &settings::Train) -> anyhow::Result<Trained> {
-    let flags = settings;
+pub fn train(app: &App, flags: &settings::Train) -> anyhow::Result<Trained> {
     let mut loaded = catalogue::load(&app.overrides.with_prices(&flags.machines.market.prices))?;
     let composed = match &flags.machines.market.fabric {
         Some(path) => Joined::read(path, &loaded.catalogue)?.join(&mut loaded.catalogue),

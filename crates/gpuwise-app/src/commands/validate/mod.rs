@@ -11,12 +11,13 @@ use self::{
 };
 use super::{App, Context, Exit};
 use crate::{
-    catalogue, knowledge, progress, settings,
+    catalogue, knowledge, progress,
+    settings::{self, EffortFlags, Load},
     simulation::{self, Cluster, Neighbour, Run, Sent, Shapes, Simulated},
     write::Pending,
 };
 use gpuwise_domain::{
-    deployment::Deployment,
+    deployment::{Deployment, Saved},
     run::{Knee, Ladder, LoadUnit, RunReport, RunSet, Rung},
     workload::{Promise, Target},
 };
@@ -51,23 +52,25 @@ pub struct Validated {
 ///
 /// # Errors
 /// When a setting or a file is wrong. That the promise is missed is an answer.
-pub fn validate(app: &App, settings: &settings::Validate) -> anyhow::Result<Validated> {
-    let flags = settings;
-    let effort = &flags.effort;
+pub fn validate(
+    app: &App,
+    saved: &Saved,
+    load: &Load,
+    effort: &EffortFlags,
+) -> anyhow::Result<Validated> {
     let loaded = catalogue::load(&app.overrides)?;
     let knowledge = knowledge::load(&loaded)?;
-    let saved = simulation::read(&flags.deployment)?;
     let shapes = Shapes::of(&saved.deployment, &loaded, app.offline)?;
     let seed = app.seed;
     let simulated = Simulated::new(&saved.deployment, &shapes, &loaded, &knowledge, seed)?;
     let changes = settings::ChangeFlags::of_requests(effort.requests);
     let sent = Sent::new(
-        &flags.traffic,
+        &load.traffic,
         &changes,
-        &flags.promise,
+        &load.promise,
         saved.workload.as_ref(),
     )?;
-    let neighbour = (flags.cluster.beside.as_deref())
+    let neighbour = (load.cluster.beside.as_deref())
         .map(|path| Neighbour::read(path, &loaded, app.offline))
         .transpose()?;
     let beside = neighbour
@@ -77,7 +80,7 @@ pub fn validate(app: &App, settings: &settings::Validate) -> anyhow::Result<Vali
     let trial = Trial {
         simulated: &simulated,
         beside: beside.as_ref().map(|(simulated, sent)| (simulated, sent)),
-        cluster: Cluster::of(&flags.cluster)?,
+        cluster: Cluster::of(&load.cluster)?,
         promise: sent.workload.promise.clone(),
         sent,
         constants: knowledge.constants(saved.deployment.engine),
@@ -93,16 +96,17 @@ pub fn validate(app: &App, settings: &settings::Validate) -> anyhow::Result<Vali
         },
         kept: found.expected_kept,
         found,
-        deployment: saved.deployment,
+        deployment: saved.deployment.clone(),
     })
 }
 
 pub fn run(context: &Context, flags: &settings::Validate) -> anyhow::Result<Exit> {
     let effort = &flags.effort;
     let html = effort.html.as_deref().map(Pending::new).transpose()?;
-    let saved = effort.save.as_deref().map(Pending::new).transpose()?;
-    let validated = validate(&context.app, flags)?;
-    if let Some(file) = saved {
+    let save = effort.save.as_deref().map(Pending::new).transpose()?;
+    let saved = simulation::read(&flags.deployment)?;
+    let validated = validate(&context.app, &saved, &flags.load, effort)?;
+    if let Some(file) = save {
         file.finish(&gpuwise_wire::runs_to_json(&validated.runs))?;
     }
     if let Some(file) = html {

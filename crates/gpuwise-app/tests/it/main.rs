@@ -1,0 +1,4 @@
+//! The application as a library: what a program sees that calls it.
+
+mod examples;
+mod files;
