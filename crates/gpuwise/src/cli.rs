@@ -1,11 +1,8 @@
 //! The command line.
 
-pub(crate) use gpuwise_app::settings::*;
-
-use clap::{Args, Parser, Subcommand, ValueEnum};
-#[cfg(feature = "database")]
-use gpuwise_app::commands::runs;
-use gpuwise_app::commands::{accuracy, calibrate, compare, predict, profile, tier, watch};
+use clap::{Args, Command as Definition, CommandFactory as _, Parser, Subcommand, ValueEnum};
+use gpuwise_app::{Format, commands::Command};
+use std::fmt::Write as _;
 
 /// Finds the GPUs that a language model and a promise need: which, how many, rented where, at what
 /// price, with which settings, and how sure that is.
@@ -21,7 +18,7 @@ pub(crate) struct Cli {
     #[command(flatten)]
     pub(crate) global: Global,
     #[command(subcommand)]
-    pub(crate) command: Command,
+    pub(crate) command: Deed,
 }
 
 /// Flags of every command.
@@ -32,11 +29,12 @@ pub(crate) struct Global {
         long,
         global = true,
         env = "GPUWISE_OFFLINE",
+        hide_env_values = true,
         help_heading = "Global options"
     )]
     pub(crate) offline: bool,
     /// Form of the result
-    #[arg(long, global = true, value_enum, default_value_t = Format::Table, env = "GPUWISE_FORMAT", help_heading = "Global options")]
+    #[arg(long, global = true, value_enum, default_value_t = Format::Table, env = "GPUWISE_FORMAT", hide_env_values = true, help_heading = "Global options")]
     pub(crate) format: Format,
     /// Whether to colour; `auto` colours on terminals unless NO_COLOR is set
     #[arg(long, global = true, value_enum, default_value_t = Colour::Auto, help_heading = "Global options")]
@@ -47,6 +45,7 @@ pub(crate) struct Global {
         global = true,
         default_value_t = 0,
         env = "GPUWISE_SEED",
+        hide_env_values = true,
         help_heading = "Global options"
     )]
     pub(crate) seed: u64,
@@ -64,215 +63,9 @@ pub(crate) enum Colour {
 }
 
 #[derive(Debug, Subcommand)]
-pub(crate) enum Command {
-    /// Find the GPUs that a model and a promise need, ranked, with what each costs
-    ///
-    /// Sizes a model under a workload: which GPUs, how many, rented where, in which layout and
-    /// precision, with which settings; how fast it answers, what it costs, and how sure that is.
-    ///
-    /// Exit code 0: deployments keep the promise. 1: none does; what is short and the cheapest cure
-    /// are said. 2: the input is wrong.
-    Plan(Box<Plan>),
-    /// Find the GPUs and the layout that a training job needs, and what it costs
-    ///
-    /// Without --gpus: which GPUs, how many, rented where, so that the run ends in time and within
-    /// budget, cheapest first. With --gpus 64xH100: the best layout on these. Memory by cause and rank,
-    /// time by cause, days, money and energy; checkpoints, failures and what they ask of network and
-    /// storage.
-    ///
-    /// Exit code 0: it can be done. 1: it cannot; what is short and the cheapest cures are said. 2: the
-    /// input is wrong.
-    Train(Box<Train>),
-    /// Say what fills a GPU's memory, byte by byte, and whether a model fits
-    ///
-    /// Weights by kind, key-value cache, activations, context, graphs; and whether so many requests
-    /// of such a length fit at once.
-    ///
-    /// Exit code 0: they fit. 1: they do not; what is short and the cheapest cure are said. 2: the
-    /// input is wrong.
-    Memory(Box<Memory>),
-    /// Show GPU memory, number of GPUs and cost against model size, beside the 25 % rule
-    ///
-    /// For service at several precisions, contexts and numbers of requests, and for training by method:
-    /// what is needed in all, on how many GPUs, at what price; how far the rule parameters × bits / 8 ×
-    /// 1.25 is off; and which assumption leads to each end of the popular ranges.
-    ///
-    /// Exit code 0: something fits. 1: nothing does. 2: the input is wrong.
-    Table(Box<Table>),
-    /// Say whether what runs is over-provisioned, right-sized or starved, of what, and what to change
-    ///
-    /// Sizes what runs as it is, beside what could run in its place, and holds its host against what the
-    /// work asks of cores, memory, PCIe, links, storage and network: in which dimension it is too large
-    /// or too small, by how much, and what changing it saves or costs.
-    ///
-    /// Exit code 0: it is right-sized. 1: it is not. 2: the input is wrong.
-    Check(Box<Check>),
-    /// Compare fixed hosts with hosts composed of pooled GPUs over a PCIe fabric
-    ///
-    /// A saved deployment over its own links and over the fabric: every layout's decode step with what
-    /// links take of it, which layout suits, what attaching and ports take. Or a fleet's trace replayed
-    /// on fixed hosts and on pools of the same GPUs: stranded GPU-hours, waits, GPUs for the same service.
-    ///
-    /// Exit code 0: it can be composed. 1: it cannot; what is short and the nearest are said. 2: the
-    /// input is wrong.
-    Composed(Box<Composed>),
-    /// Send load to an OpenAI-compatible server and measure what comes back
-    ///
-    /// At a rate, at several, or at a number in flight; with a range, such as --rate 2..40, the largest
-    /// load is looked for that keeps the promise. Requests are scheduled beforehand and sent when they
-    /// are due, whatever the server does, and latencies count from then; prompts are random words, as
-    /// long as the server counts them. Ctrl-C ends it and keeps what was measured.
-    ///
-    /// Exit code 0: the promise is kept, or nothing was promised. 1: it is missed. 2: the input is
-    /// wrong, or nothing could be measured.
-    #[cfg(feature = "bench")]
-    Bench(Box<Bench>),
-    /// Run a saved deployment under traffic, request by request
-    ///
-    /// Follows every request through routers, queues, batches and caches of the engines as their
-    /// schedulers would, and says what users would see, what the engines did and what it took.
-    ///
-    /// Exit code 0: the promise is kept, or nothing was promised. 1: it is missed. 2: the input is
-    /// wrong.
-    Simulate(Box<Simulate>),
-    /// Check a fleet file and draw it
-    ///
-    /// A fleet file says what there is: nodes, GPUs and how they are joined, racks, pools, MIG, health,
-    /// queues and what each may take.
-    #[command(subcommand)]
-    Fleet(FleetCommand),
-    /// Decide who runs where on a fleet, and say of those who wait why and what would help
-    ///
-    /// A fleet file says what there is, a job file what is asked of it and what runs already. The plan
-    /// says who starts where; of each job that waits it says what is short, with numbers, and what would
-    /// help, cheapest first: every cure was tried. `--why JOB` says it of one job in full, `--what-if`
-    /// plans as if nodes came or went.
-    ///
-    /// Who goes first and who may go ahead is said by --order, --backfill and --starvation, or by the fleet
-    /// file.
-    ///
-    /// Exit code 0: all are placed. 1: some wait, or are expected to end after their deadlines. 2: the
-    /// input is wrong.
-    Place(Box<Place>),
-    /// Check a saved plan: does it hold together?
-    ///
-    /// Every action is held against the state that it meets: capacity, MIG geometry, gangs, quotas,
-    /// topology, exclusive use, health, who may be disturbed. The check shares no rule with what plans.
-    ///
-    /// Exit code 0: it holds together. 1: it does not, or there is something to think about. 2: the input
-    /// is wrong.
-    Lint(Box<Lint>),
-    /// Say what to add to a fleet, return or cut anew, for what is asked of it
-    ///
-    /// The cheapest nodes with which more of those who wait find a place, until all do; nodes that can go
-    /// together without anybody waiting, shrinking or slowing down for it; GPUs to cut or to join; and how
-    /// many GPUs any policy could place at most.
-    ///
-    /// Exit code 0: all have a place. 1: some wait. 2: the input is wrong.
-    Capacity(Box<Capacity>),
-    /// Replay traces of clusters through the decision kernel, policies side by side
-    ///
-    /// Every job of a trace is put to the kernel in its order, and what each policy makes of the same
-    /// fleet stands side by side: GPUs allocated, jobs placed and left over, times. Traces are files that
-    /// you have: they are not shipped.
-    ///
-    /// Exit code 0: replayed. 2: the input is wrong.
-    Replay(Box<Replay>),
-    /// Try a saved deployment at light, expected and heavy load, and find where it breaks
-    ///
-    /// Simulates it at half the expected load and more, until it breaks; finds the largest load that
-    /// keeps the promise, under several seeds; and tries bursts, long prompts, a cold cache and a lost
-    /// replica.
-    ///
-    /// Exit code 0: the promise is kept at the expected load. 1: it is not. 2: the input is wrong.
-    Validate(Box<Validate>),
-    /// List GPUs of the catalogue, or check catalogue files
-    ///
-    /// Each with where its facts come from; one that is named alone in full. Rows are added or
-    /// replaced by files of the catalogue's form in $GPUWISE_CATALOGUE (a file, a directory, or
-    /// several of them), or in `catalogue` in the user's configuration directory.
-    Gpus(Gpus),
-    /// List models of the catalogue
-    ///
-    /// Each with where its shape comes from; one that is named alone in full. Networks that are run
-    /// whole (images, video, speech, embeddings, recommenders) are shown part by part, with what one
-    /// input costs.
-    Models(Models),
-    /// List what can be rented, with prices
-    ///
-    /// Instances with what they cost an hour and where that is from; unknown prices come last.
-    /// Exit code 1: none is like this.
-    Offers(Offers),
-    /// Say how long GEMMs, attention, experts and collectives take on a GPU under an engine
-    #[command(subcommand)]
-    Operators(OperatorsCommand),
-    /// Show the published measurements nearest to a model and GPU, beside our figures
-    ///
-    /// Each with its source, and our figure for exactly that row. They are evidence, never the
-    /// prediction. Exit code 1: none is near.
-    Evidence(Box<Evidence>),
-    /// Show predicted, simulated and measured figures side by side
-    ///
-    /// A saved deployment beside what was measured of it, or runs beside one another.
-    Compare(compare::Flags),
-    /// Say what a job did on its GPUs and what limits it, from a profiler's files
-    ///
-    /// Busy time, idle time by cause, communication and how much of it hides, kernels by kind, copies,
-    /// steps, data loading, memory and who waits for whom, exact to the nanosecond. One file is one
-    /// process; several are ranks of one job.
-    ///
-    /// Exit code 0: figures are there, with a word on what is missing. 2: no file can be used.
-    Profile(Box<profile::Flags>),
-    /// Answer many questions at once
-    Predict(predict::Flags),
-    /// Find the GPU, slice and count that fits each profiled workload
-    ///
-    /// Rules with thresholds from a file and a forest that was learned from measured workloads judge
-    /// side by side, each with its reasons; both may abstain, and then times that are scaled from the
-    /// profile decide. Prices are those of the catalogue's offers.
-    ///
-    /// Exit code 0: every workload has a tier. 1: one has none; why is said. 2: the input is wrong.
-    Tier(Box<tier::Flags>),
-    /// Bill hosts over years: rented, owned, or both, with what to buy by when
-    ///
-    /// Of a saved deployment, or of hosts that flags name: on demand, reserved, spot, bought as the load
-    /// grows or all at once, and a base of one's own with peaks rented; what a unit costs; from how many
-    /// hours on owning pays; when today's hosts no longer suffice; which assumption matters most. Money is
-    /// exact, and --export writes a sheet that a spreadsheet computes anew.
-    ///
-    /// Exit code 0: billed. 2: the input is wrong, or no price is known.
-    Tco(Box<Tco>),
-    /// Compare predictions with measured values, by GPU, model and metric
-    Accuracy(accuracy::Flags),
-    /// Correct predictions by rows measured on your own system, or refit the constants
-    Calibrate(calibrate::Flags),
-    /// Say who holds too much, too little or nothing at all, and what each cure would save
-    ///
-    /// Looks at the days before now in a Prometheus server, which is only read, or in tables of usage:
-    /// idle GPUs, notebooks that sleep at night and at weekends, requests far above the peak, GPUs that
-    /// wait for their CPUs, workloads that are too small. Each proposal comes with what it saves, the
-    /// hours in which it would have been too little, and a patch; it is remembered, and --proof says
-    /// what became of it.
-    ///
-    /// Exit code 0: the fleet was looked at. 2: the input is wrong, or nothing could be read.
-    #[cfg(feature = "bench")]
-    Audit(Box<gpuwise_app::commands::audit::Flags>),
-    /// List, compare and watch over what was measured before
-    ///
-    /// Runs are kept by `gpuwise profile --save`, in a database of your own or one that a team shares.
-    #[cfg(feature = "database")]
-    Runs(runs::Flags),
-    /// Watch GPUs and serving engines live: what they do, what is wrong, since when
-    ///
-    /// Of this machine through the driver, of exporters, of a fleet through Prometheus, or from recorded
-    /// output of nvidia-smi and others. On a terminal the table is drawn anew in place; in a pipe every
-    /// look is one line; `--format json` writes one document a line. A condition, a drift or the time can
-    /// start another command.
-    ///
-    /// Exit code 0: nothing is found at the end. 1: something is. 2: nothing could be watched.
-    Watch(Box<watch::Flags>),
-    /// Write a workload file from the traffic that you have: server metrics or access logs
-    Workload(Workload),
+pub(crate) enum Deed {
+    #[command(flatten)]
+    Ask(Command),
     /// Print a completion script for a shell
     Completions(Completions),
     /// Print the manual page of gpuwise or of one command
@@ -289,4 +82,90 @@ pub(crate) struct Completions {
 pub(crate) struct Man {
     /// The command; without it, gpuwise itself
     pub(crate) name: Option<String>,
+}
+
+/// Commands as a person meets them.
+const GROUPS: [(&str, &[&str]); 7] = [
+    (
+        "Plan",
+        &[
+            "plan", "memory", "table", "train", "composed", "check", "predict",
+        ],
+    ),
+    (
+        "Prove",
+        &["simulate", "validate", "bench", "compare", "evidence"],
+    ),
+    ("Profile", &["profile", "tier", "operators", "runs"]),
+    (
+        "Fleet",
+        &[
+            "fleet", "place", "lint", "capacity", "replay", "watch", "audit",
+        ],
+    ),
+    ("Cost", &["offers", "tco"]),
+    (
+        "Data",
+        &["gpus", "models", "workload", "calibrate", "accuracy"],
+    ),
+    ("Help", &["completions", "man", "help"]),
+];
+
+/// The command line, whose help shows commands in groups.
+pub(crate) fn definition() -> Definition {
+    let command = Cli::command();
+    let list = grouped(&command);
+    command.help_template(format!(
+        "{{about}}\n\n{{usage-heading}} {{usage}}\n{list}\nOptions:\n{{options}}"
+    ))
+}
+
+fn grouped(command: &Definition) -> String {
+    let mut built = command.clone();
+    built.build();
+    let width = built
+        .get_subcommands()
+        .map(|known| known.get_name().len())
+        .max()
+        .unwrap_or_default();
+    let style = built.get_styles();
+    let (header, literal) = (style.get_header(), style.get_literal());
+    let mut text = String::new();
+    for (title, names) in GROUPS {
+        let _ = write!(text, "\n{header}{title}:{header:#}\n");
+        let known = names.iter().filter_map(|name| built.find_subcommand(name));
+        for known in known {
+            let about = known.get_about().map(ToString::to_string);
+            let _ = writeln!(
+                text,
+                "  {literal}{:width$}{literal:#}  {}",
+                known.get_name(),
+                about.unwrap_or_default(),
+            );
+        }
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_command_has_a_group() {
+        let mut built = Cli::command();
+        built.build();
+        for known in built.get_subcommands().filter(|known| !known.is_hide_set()) {
+            let name = known.get_name();
+            let groups = GROUPS.iter().filter(|(_, names)| names.contains(&name));
+            assert_eq!(groups.count(), 1, "{name}");
+        }
+    }
+
+    #[test]
+    fn help_fits_a_terminal() {
+        let text = definition().render_help().to_string();
+        let wide = text.lines().find(|line| line.chars().count() > 100);
+        assert_eq!(wide, None);
+    }
 }

@@ -7,12 +7,12 @@ mod cli;
 mod commands;
 mod output;
 
-use clap::{CommandFactory as _, FromArgMatches as _};
+use clap::FromArgMatches as _;
 use gpuwise_app::{Exit, settings::file::Files};
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    let definition = match Files::here().and_then(|files| files.apply(cli::Cli::command())) {
+    let definition = match Files::here().and_then(|files| files.apply(cli::definition())) {
         Ok(definition) => definition,
         Err(error) => {
             output::error(&error);

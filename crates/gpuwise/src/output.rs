@@ -1,8 +1,8 @@
 //! The only place that writes: data to stdout, everything else to stderr.
 
-use crate::cli::{Colour, Format};
+use crate::cli::Colour;
 use anstream::stream::IsTerminal as _;
-use gpuwise_app::{Form, Sink, error};
+use gpuwise_app::{Form, Format, Sink, error};
 use gpuwise_view::Style;
 use std::{
     io::{self, Write as _},
