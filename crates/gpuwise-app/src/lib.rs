@@ -53,6 +53,7 @@ pub mod workload;
 #[doc(hidden)]
 pub mod write;
 
+pub use anyhow::Error;
 pub use app::{App, Context, Exit, Form, Format, Kept, Sink};
 pub use commands::{
     place::{Placed, place},

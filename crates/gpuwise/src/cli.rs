@@ -1,7 +1,7 @@
 //! The command line.
 
-use clap::{Args, Command as Definition, CommandFactory as _, Parser, Subcommand, ValueEnum};
-use gpuwise_app::{Format, commands::Command};
+use clap::{Args, Command as Definition, CommandFactory as _, Parser, Subcommand};
+use gpuwise_app::{commands::Command, settings::Global};
 use std::fmt::Write as _;
 
 /// Finds the GPUs that a language model and a promise need: which, how many, rented where, at what
@@ -19,47 +19,6 @@ pub(crate) struct Cli {
     pub(crate) global: Global,
     #[command(subcommand)]
     pub(crate) command: Deed,
-}
-
-/// Flags of every command.
-#[derive(Debug, Clone, Args)]
-pub(crate) struct Global {
-    /// Never touch the network
-    #[arg(
-        long,
-        global = true,
-        env = "GPUWISE_OFFLINE",
-        hide_env_values = true,
-        help_heading = "Global options"
-    )]
-    pub(crate) offline: bool,
-    /// Form of the result
-    #[arg(long, global = true, value_enum, default_value_t = Format::Table, env = "GPUWISE_FORMAT", hide_env_values = true, help_heading = "Global options")]
-    pub(crate) format: Format,
-    /// Whether to colour; `auto` colours on terminals unless NO_COLOR is set
-    #[arg(long, global = true, value_enum, default_value_t = Colour::Auto, help_heading = "Global options")]
-    pub(crate) color: Colour,
-    /// Seed of what is drawn at random; the same seed gives the same result
-    #[arg(
-        long,
-        global = true,
-        default_value_t = 0,
-        env = "GPUWISE_SEED",
-        hide_env_values = true,
-        help_heading = "Global options"
-    )]
-    pub(crate) seed: u64,
-}
-
-/// When to colour.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Colour {
-    /// On terminals
-    Auto,
-    /// Always
-    Always,
-    /// Never
-    Never,
 }
 
 #[derive(Debug, Subcommand)]

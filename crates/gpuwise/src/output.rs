@@ -1,8 +1,7 @@
 //! The only place that writes: data to stdout, everything else to stderr.
 
-use crate::cli::Colour;
 use anstream::stream::IsTerminal as _;
-use gpuwise_app::{Form, Format, Sink, error};
+use gpuwise_app::{Form, Format, Sink, error, settings::Colour};
 use gpuwise_view::Style;
 use std::{
     io::{self, Write as _},

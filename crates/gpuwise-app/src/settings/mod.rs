@@ -13,6 +13,7 @@ mod check;
 mod composed;
 pub mod file;
 mod fleet;
+mod global;
 mod media;
 mod memory;
 mod operators;
@@ -30,6 +31,7 @@ pub use bench::{Bench, InterfaceName, ServerFlags};
 pub use check::{Check, CurrentFlags, JobFlags};
 pub use composed::{ChoiceName, Composed};
 pub use fleet::{FleetCheck, FleetCommand, FleetImport, FleetMig, ProfilesFlag};
+pub use global::{Colour, Global};
 pub use media::MediaFlags;
 pub use memory::{LayoutFlags, Memory};
 pub use operators::{
@@ -81,16 +83,17 @@ pub fn parse_with<T: Args>(
     let parsed = definition
         .try_get_matches_from(flags)
         .and_then(|matches| T::from_arg_matches(&matches));
-    parsed.map_err(|error| {
-        let said = error.to_string();
-        let mut lines = said.lines().filter(|line| !line.trim().is_empty());
-        let what = lines
-            .next()
-            .unwrap_or_default()
-            .trim_start_matches("error: ");
-        let tips = lines.filter_map(|line| line.trim().strip_prefix("tip: "));
-        tips.fold(Problem::new(what), Problem::hint).into()
-    })
+    parsed.map_err(|error| refused(&error))
+}
+
+/// What the parser of flags refused, as an error with hints.
+pub fn refused(error: &clap::Error) -> anyhow::Error {
+    let said = error.to_string();
+    let mut lines = said.lines().filter(|line| !line.trim().is_empty());
+    let what = lines.next().unwrap_or_default();
+    let tips = lines.filter_map(|line| line.trim().strip_prefix("tip: "));
+    let what = what.trim_start_matches("error: ");
+    tips.fold(Problem::new(what), Problem::hint).into()
 }
 
 /// The model of a command: a name, or numbers.

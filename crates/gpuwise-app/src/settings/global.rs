@@ -1,0 +1,45 @@
+//! Flags of every command.
+
+use crate::app::Format;
+use clap::{Args, ValueEnum};
+
+/// Flags of every command.
+#[derive(Debug, Clone, Args)]
+pub struct Global {
+    /// Never touch the network
+    #[arg(
+        long,
+        global = true,
+        env = "GPUWISE_OFFLINE",
+        hide_env_values = true,
+        help_heading = "Global options"
+    )]
+    pub offline: bool,
+    /// Form of the result
+    #[arg(long, global = true, value_enum, default_value_t = Format::Table, env = "GPUWISE_FORMAT", hide_env_values = true, help_heading = "Global options")]
+    pub format: Format,
+    /// Whether to colour; `auto` colours on terminals unless NO_COLOR is set
+    #[arg(long, global = true, value_enum, default_value_t = Colour::Auto, help_heading = "Global options")]
+    pub color: Colour,
+    /// Seed of what is drawn at random; the same seed gives the same result
+    #[arg(
+        long,
+        global = true,
+        default_value_t = 0,
+        env = "GPUWISE_SEED",
+        hide_env_values = true,
+        help_heading = "Global options"
+    )]
+    pub seed: u64,
+}
+
+/// When to colour.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Colour {
+    /// On terminals
+    Auto,
+    /// Always
+    Always,
+    /// Never
+    Never,
+}
