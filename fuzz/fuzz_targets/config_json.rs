@@ -1,17 +1,4 @@
 //! A model configuration, also read as a network that is run whole.
 #![no_main]
 
-use gpuwise_read::{config::read_config, network::read_network};
-use libfuzzer_sys::fuzz_target;
-
-fuzz_target!(|data: &[u8]| {
-    let Ok(text) = std::str::from_utf8(data) else {
-        return;
-    };
-    if let Ok(architecture) = read_config(text) {
-        let _ = architecture.parameters();
-        let _ = architecture.active_parameters();
-        let _ = architecture.cache_elements_per_token();
-    }
-    let _ = read_network("fuzzed", text);
-});
+libfuzzer_sys::fuzz_target!(|data: &[u8]| gpuwise_fuzz::check("config_json", data));

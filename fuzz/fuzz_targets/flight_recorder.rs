@@ -1,13 +1,4 @@
 //! A dump of the NCCL flight recorder, as JSON or as a pickle.
 #![no_main]
 
-use gpuwise_read::flight_recorder::{is_flight_record, read};
-use libfuzzer_sys::fuzz_target;
-
-fuzz_target!(|data: &[u8]| {
-    let _ = is_flight_record(data);
-    if let Ok(record) = read(data, Some(0)) {
-        let lost: u64 = record.losses.iter().map(|loss| loss.count).sum();
-        assert!((record.entries.len() as u64 + lost) <= data.len() as u64);
-    }
-});
+libfuzzer_sys::fuzz_target!(|data: &[u8]| gpuwise_fuzz::check("flight_recorder", data));

@@ -1,16 +1,4 @@
 //! An export of Nsight Compute.
 #![no_main]
 
-use gpuwise_measure::kernel_counters::counters_source;
-use gpuwise_read::kernel_counters::{default_counter_rules, is_kernel_counters, read_kernel_counters};
-use libfuzzer_sys::fuzz_target;
-
-fuzz_target!(|data: &[u8]| {
-    let rules = default_counter_rules().expect("the rules of the catalogue");
-    let read = read_kernel_counters(data, &rules);
-    if let Ok(counters) = read {
-        assert!(is_kernel_counters(data) || data.len() > 1 << 20);
-        let source = counters_source(counters, &rules);
-        assert_eq!(source.figures.len(), source.counters.launches.len());
-    }
-});
+libfuzzer_sys::fuzz_target!(|data: &[u8]| gpuwise_fuzz::check("kernel_counters", data));

@@ -1,32 +1,4 @@
 //! A launch command, with the facts of every engine.
 #![no_main]
 
-use gpuwise_domain::facts::EngineFacts;
-use gpuwise_read::{catalogue::read_engine_facts, launch::parse_all};
-use libfuzzer_sys::fuzz_target;
-use std::sync::LazyLock;
-
-static FACTS: LazyLock<Vec<EngineFacts>> = LazyLock::new(|| {
-    [
-        include_str!("../../catalogue/engines/vllm.toml"),
-        include_str!("../../catalogue/engines/sglang.toml"),
-        include_str!("../../catalogue/engines/trtllm.toml"),
-        include_str!("../../catalogue/engines/llamacpp.toml"),
-        include_str!("../../catalogue/engines/transformers.toml"),
-    ]
-    .into_iter()
-    .map(|text| read_engine_facts("engine", text).unwrap())
-    .collect()
-});
-
-fuzz_target!(|data: &[u8]| {
-    let Ok(text) = std::str::from_utf8(data) else {
-        return;
-    };
-    for launch in parse_all(text, &FACTS, None).unwrap_or_default() {
-        let _ = (launch.layout(true), launch.layout(false));
-        if let Some(share) = launch.memory_fraction {
-            assert!(share > 0.0 && share <= 1.0);
-        }
-    }
-});
+libfuzzer_sys::fuzz_target!(|data: &[u8]| gpuwise_fuzz::check("launch", data));

@@ -1,31 +1,4 @@
 //! A page of metrics.
 #![no_main]
 
-use gpuwise_read::metrics::{observe, parse, read_answer};
-use libfuzzer_sys::fuzz_target;
-
-fuzz_target!(|data: &[u8]| {
-    let Ok(text) = std::str::from_utf8(data) else {
-        return;
-    };
-    let _ = read_answer(text);
-    let Ok(page) = parse(text) else {
-        return;
-    };
-    assert!(page.samples.len() <= text.len());
-    let Ok(seen) = observe(&page, None) else {
-        return;
-    };
-    for histogram in [&seen.input, &seen.output, &seen.ttft]
-        .into_iter()
-        .flatten()
-    {
-        if let Some(found) = histogram.distribution(Some(1e6)) {
-            assert!(found.mean.is_finite() && found.variation.is_finite());
-            for quantile in &found.quantiles {
-                assert!(quantile.low <= quantile.value && quantile.value <= quantile.high);
-            }
-        }
-    }
-    let _ = seen.since(&seen);
-});
+libfuzzer_sys::fuzz_target!(|data: &[u8]| gpuwise_fuzz::check("metrics", data));

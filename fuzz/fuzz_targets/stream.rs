@@ -1,32 +1,4 @@
 //! The answer of a server: a stream of events, cut anywhere, and what each event says.
 #![no_main]
 
-use gpuwise_probe::bench::{Chunk, EventStream};
-use libfuzzer_sys::fuzz_target;
-
-fn events(parts: &[&[u8]]) -> Option<(Vec<(Vec<u8>, bool)>, bool)> {
-    let mut stream = EventStream::default();
-    let mut seen = Vec::new();
-    for part in parts {
-        stream
-            .feed(part, |event| seen.push((event.data.to_vec(), event.error)))
-            .ok()?;
-    }
-    let open = stream.finish(|event| seen.push((event.data.to_vec(), event.error)));
-    Some((seen, open))
-}
-
-fuzz_target!(|data: &[u8]| {
-    let Some((first, bytes)) = data.split_first() else {
-        return;
-    };
-    let whole = events(&[bytes]);
-    let cut = usize::from(*first) % (bytes.len() + 1);
-    let (one, two) = bytes.split_at(cut);
-    assert_eq!(whole, events(&[one, two]), "a cut makes no difference");
-    for (data, _) in whole.into_iter().flat_map(|(events, _)| events) {
-        if let Chunk::Error(text) | Chunk::Garbage(text) = Chunk::read(&data) {
-            assert!(text.chars().count() <= 201, "texts of servers are short");
-        }
-    }
-});
+libfuzzer_sys::fuzz_target!(|data: &[u8]| gpuwise_fuzz::check("stream", data));

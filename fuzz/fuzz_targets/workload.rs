@@ -1,27 +1,4 @@
 //! A workload in each of its forms.
 #![no_main]
 
-use gpuwise_read::workload::{budget, power, rate, read_workload, target, tokens};
-use libfuzzer_sys::fuzz_target;
-
-fuzz_target!(|data: &[u8]| {
-    let Some((form, text)) = data.split_first() else {
-        return;
-    };
-    let Ok(text) = std::str::from_utf8(text) else {
-        return;
-    };
-    let file = ["w.toml", "w.json", "w.yaml", "w"][usize::from(form % 4)];
-    if let Ok(read) = read_workload(file, text) {
-        let workload = read.workload;
-        assert!((0.0..=1.0).contains(&workload.prefix_hit));
-        assert!(workload.lengths.input.longest.0 + workload.lengths.output.longest.0 <= 10_000_000);
-    }
-    let _ = (
-        target(text),
-        budget(text),
-        power(text),
-        rate(text),
-        tokens(text),
-    );
-});
+libfuzzer_sys::fuzz_target!(|data: &[u8]| gpuwise_fuzz::check("workload", data));

@@ -20,13 +20,17 @@ impl Store {
     /// `postgres://user@host/name`. A file that is not there is made.
     ///
     /// # Errors
-    /// When there is no such database, it refuses, or a newer program has written it.
+    /// When there is no such database, its driver is not built in, it refuses, or a newer program has
+    /// written it.
     pub fn open(address: &str) -> Result<Self, StoreError> {
         DRIVERS.call_once(sqlx::any::install_default_drivers);
         let shown = without_password(address);
         let (url, kind) = url_of(address).ok_or_else(|| StoreError::Address {
             address: shown.clone(),
         })?;
+        if kind == Kind::Postgres && !cfg!(feature = "postgres") {
+            return Err(StoreError::NotBuilt { address: shown });
+        }
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
             .build()
@@ -198,6 +202,16 @@ mod tests {
         check("mysql://host/x", None);
         check("postgres:me@host/x", None);
         check("sqlite:", None);
+    }
+
+    #[cfg(not(feature = "postgres"))]
+    #[test]
+    fn a_server_without_its_driver_says_so() {
+        let error = Store::open("postgres://me:secret@host/x").expect_err("it is not built in");
+        let text = error.to_string();
+        assert!(text.contains("without PostgreSQL"), "{text}");
+        assert!(text.contains("postgres://me@host/x"), "{text}");
+        assert!(!text.contains("secret"), "{text}");
     }
 
     #[test]

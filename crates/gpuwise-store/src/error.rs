@@ -9,6 +9,12 @@ pub enum StoreError {
         /// What was given, without its password.
         address: String,
     },
+    /// A server, and the driver for it is not built in.
+    #[error("database {address}: this gpuwise was built without PostgreSQL")]
+    NotBuilt {
+        /// Which, without its password.
+        address: String,
+    },
     /// The database cannot be opened.
     #[error("database {address} cannot be opened")]
     Open {

@@ -1,4 +1,5 @@
-//! Keeps runs, figures, findings and proposals, in SQLite by default or in PostgreSQL by URL.
+//! Keeps runs, figures, findings and proposals, in SQLite by default or, with the feature
+//! `postgres`, in PostgreSQL by URL.
 //!
 //! One SQL text serves both. Everything here blocks: the driver runs on a runtime of its own, so
 //! that callers need none. A run is known by a hash of what it is: bringing it twice keeps one.

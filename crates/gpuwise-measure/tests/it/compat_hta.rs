@@ -1,6 +1,5 @@
 //! HolisticTraceAnalysis's own figures of every real trace.
 
-use crate::support::profiles;
 use gpuwise_measure::compat_hta::figures;
 use gpuwise_read::{hta_rows, kineto};
 use serde_json::Value;
@@ -16,7 +15,7 @@ fn near(found: f64, wanted: &Value, within: f64, place: &str) {
 
 #[test]
 fn figures_are_those_of_holistic_trace_analysis() {
-    let Some(folder) = profiles("figures_are_those_of_holistic_trace_analysis") else {
+    let Some(folder) = gpuwise_needs::data("profile") else {
         return;
     };
     let text =

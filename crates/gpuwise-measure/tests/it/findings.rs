@@ -1,6 +1,6 @@
 //! Findings on small timelines made by hand: each rule has a case that fires and one that must not.
 
-use crate::support::{classifier, measured, profiles, trace};
+use crate::support::{classifier, measured, trace};
 use gpuwise_domain::profile::{
     figures::ProfileFigures,
     finding::{Finding, Gain},
@@ -490,7 +490,7 @@ fn thresholds_are_asked_for_by_name() {
 /// The step without a loader's wait against the run in which the wait was cured.
 #[test]
 fn cured_loader() {
-    let Some(folder) = profiles("cured_loader") else {
+    let Some(folder) = gpuwise_needs::data("profile") else {
         return;
     };
     let median = |file: &str| {

@@ -1,6 +1,5 @@
 //! Counters of kernels: what real exports say, and how kernels are classed.
 
-use crate::sample_data::profiles;
 use gpuwise_domain::profile::kernel_counters::{Bound, BoundLimits, CountedValue, KernelCounters};
 use gpuwise_domain::profile::sources::CountedFigures;
 use gpuwise_measure::kernel_counters::{bound, counted_figures};
@@ -18,7 +17,7 @@ fn read(text: &[u8]) -> (KernelCounters, Vec<CountedFigures>) {
 
 #[test]
 fn exports_of_the_sample_data_are_read_whole() {
-    let Some(folder) = profiles("kernel counters") else {
+    let Some(folder) = gpuwise_needs::data("profile") else {
         return;
     };
     // Kernel, metrics, advice; time in ns and throughput of the multiprocessors by eye from the files.
@@ -61,7 +60,7 @@ fn exports_of_the_sample_data_are_read_whole() {
 
 #[test]
 fn a_details_page_is_classed_as_its_own_rule_says() {
-    let Some(folder) = profiles("kernel counters of a details page") else {
+    let Some(folder) = gpuwise_needs::data("profile") else {
         return;
     };
     let bytes =
@@ -102,7 +101,7 @@ fn a_details_page_is_classed_as_its_own_rule_says() {
 
 #[test]
 fn bytes_and_what_is_missing_are_told() {
-    let Some(folder) = profiles("kernel counters by bytes") else {
+    let Some(folder) = gpuwise_needs::data("profile") else {
         return;
     };
     let bytes = std::fs::read(folder.join("ncu/rtx5070_saxpy.csv")).expect("it");

@@ -13,7 +13,7 @@ use gpuwise_measure::{
         validation::{by_shape, fold, unseen_processors},
     },
 };
-use std::{io::Read as _, path::PathBuf};
+use std::io::Read as _;
 
 pub(crate) fn processor(generation: &str, peak: f64, bandwidth: f64) -> Processor {
     Processor {
@@ -195,11 +195,7 @@ fn shapes_that_were_not_seen_are_foretold() {
 
 /// The sample table with the catalogue's GPUs; `None`, said aloud, where it is not there.
 pub(crate) fn sample() -> Option<Timings> {
-    let Some(data) = std::env::var_os("GPUWISE_DATA") else {
-        eprintln!("GPUWISE_DATA is not set: the sample table of products is not looked at");
-        return None;
-    };
-    let file = PathBuf::from(data).join("profile/gemm/gemm_latency.csv.gz");
+    let file = gpuwise_needs::data("")?.join("profile/gemm/gemm_latency.csv.gz");
     let mut text = String::new();
     flate2::read::GzDecoder::new(std::fs::File::open(file).unwrap())
         .read_to_string(&mut text)

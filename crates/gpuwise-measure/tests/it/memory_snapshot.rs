@@ -1,6 +1,6 @@
 //! Figures of memory snapshots against figures made elsewhere, and against brute force.
 
-use crate::sample_data::{expected, profiles, unzipped};
+use crate::sample_data::{expected, unzipped};
 use gpuwise_domain::profile::memory_snapshot::{
     AllocatorAction, AllocatorEvent, Block, BlockState, MemoryCategory, MemorySnapshot, Segment,
 };
@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 
 #[test]
 fn snapshots_of_the_sample_data_are_exact() {
-    let Some(folder) = profiles("memory snapshots") else {
+    let Some(folder) = gpuwise_needs::data("profile") else {
         return;
     };
     let expected = expected(&folder.join("expected_other.json"));
@@ -68,7 +68,7 @@ fn snapshots_of_the_sample_data_are_exact() {
 
 #[test]
 fn the_timeline_by_category_adds_up() {
-    let Some(folder) = profiles("memory by category") else {
+    let Some(folder) = gpuwise_needs::data("profile") else {
         return;
     };
     let bytes = unzipped(&folder.join("memory_snapshots/hta_memory_timeline.raw.gz"));

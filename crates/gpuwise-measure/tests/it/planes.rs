@@ -1,6 +1,6 @@
 //! Figures of planes against figures made elsewhere; timelines made of them.
 
-use crate::sample_data::{expected, profiles, unzipped};
+use crate::sample_data::{expected, unzipped};
 use gpuwise_domain::profile::planes::{Line, Plane, PlaneEvent};
 use gpuwise_domain::profile::sources::PlaneFigures;
 use gpuwise_domain::profile::timeline::{Index, NameId, Timeline};
@@ -46,7 +46,7 @@ fn as_expected(plane: &Plane) -> Value {
 
 #[test]
 fn planes_of_the_sample_data_are_exact() {
-    let Some(folder) = profiles("planes") else {
+    let Some(folder) = gpuwise_needs::data("profile") else {
         return;
     };
     let expected = expected(&folder.join("xplane/expected_xplane.json"));
@@ -125,7 +125,7 @@ fn same_work(name: &str, planes: &[Plane], timeline: &Timeline) {
 /// The viewer's trace of a file of planes: the same work, stream by stream, to its rounding.
 #[test]
 fn the_viewers_sample_has_the_same_streams() {
-    let Some(folder) = profiles("trace viewer") else {
+    let Some(folder) = gpuwise_needs::data("profile") else {
         return;
     };
     for name in ["tl_mi300_jax_conv_legacy", "xprof_tpu_inference_2"] {

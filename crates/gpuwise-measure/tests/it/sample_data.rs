@@ -1,17 +1,6 @@
 //! Profiles of the sample data; a test says so and passes where they are not there.
 
 use std::io::Read as _;
-use std::path::PathBuf;
-
-/// The folder of profiles, or `None` with a line on what was skipped.
-pub(crate) fn profiles(test: &str) -> Option<PathBuf> {
-    let folder = std::env::var_os("GPUWISE_DATA").map(|data| PathBuf::from(data).join("profile"));
-    let folder = folder.filter(|folder| folder.is_dir());
-    if folder.is_none() {
-        println!("SKIPPED {test}: GPUWISE_DATA names no folder with `profile/`");
-    }
-    folder
-}
 
 /// The bytes of a file, without their gzip.
 pub(crate) fn unzipped(path: &std::path::Path) -> Vec<u8> {

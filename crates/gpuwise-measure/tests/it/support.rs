@@ -1,25 +1,14 @@
-//! What tests share: the rules that the binary carries, and sample data where it is.
+//! What tests share: the rules that the binary carries.
 
 use gpuwise_domain::{gpu::PeakRates, profile::timeline::Timeline};
 use gpuwise_measure::figures::{Classifier, Input, Measured, Settings, of_rank};
-use std::{collections::BTreeMap, path::PathBuf};
+use std::collections::BTreeMap;
 
 /// The rules of the catalogue.
 pub(crate) fn classifier() -> Classifier {
     let text = include_str!("../../../../catalogue/kernels.toml");
     let rules = gpuwise_read::kernel_rules::read("kernels.toml", text).expect("usable rules");
     Classifier::new(&rules)
-}
-
-/// The folder of sample profiles; `None`, said aloud, where there is none.
-#[allow(clippy::print_stderr, reason = "a skipped test must be seen")]
-pub(crate) fn profiles(test: &str) -> Option<PathBuf> {
-    let folder = std::env::var_os("GPUWISE_DATA").map(|data| PathBuf::from(data).join("profile"));
-    let found = folder.filter(|folder| folder.is_dir());
-    if found.is_none() {
-        eprintln!("SKIPPED {test}: GPUWISE_DATA names no folder with profile/");
-    }
-    found
 }
 
 /// Measures a whole timeline.

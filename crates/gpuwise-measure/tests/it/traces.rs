@@ -1,12 +1,12 @@
 //! Figures of every real trace, held against an independent oracle to the nanosecond.
 
-use crate::support::{classifier, measured, profiles, trace};
+use crate::support::{classifier, measured, trace};
 use gpuwise_domain::profile::figures::{ClassFigures, DeviceFigures, RankFigures};
 use serde_json::{Value, json};
 
 #[test]
 fn real_traces_have_the_exact_figures() {
-    let Some(folder) = profiles("real_traces_have_the_exact_figures") else {
+    let Some(folder) = gpuwise_needs::data("profile") else {
         return;
     };
     let names = classifier();
@@ -133,7 +133,7 @@ fn wanted(exact: &Value) -> Value {
 /// Idle time by cause as three traces were read by hand, in milliseconds.
 #[test]
 fn idle_time_is_split_as_read_by_hand() {
-    let Some(folder) = profiles("idle_time_is_split_as_read_by_hand") else {
+    let Some(folder) = gpuwise_needs::data("profile") else {
         return;
     };
     let names = classifier();

@@ -26,7 +26,7 @@ use gpuwise_read::{
 use gpuwise_units::{Currency, HourlyPrice, Money};
 use std::{
     collections::BTreeMap,
-    io::{BufRead, BufReader, Write as _},
+    io::{BufRead, BufReader},
     net::TcpListener,
     path::Path,
     process::{Child, Command, Stdio},
@@ -35,11 +35,6 @@ use std::{
 
 const END: u64 = 1_763_726_400;
 const DAYS: u64 = 14;
-
-/// Says loudly that nothing was tested.
-fn skipped() {
-    let _ = writeln!(std::io::stderr(), "SKIPPED: prometheus is not installed");
-}
 
 /// A server that ends with the test.
 struct Prometheus {
@@ -196,7 +191,7 @@ fn planted_fleets_are_seen_through() {
         let folder = tempfile::tempdir().expect("a folder");
         let fleet = written(folder.path(), seed, 50);
         let Some(server) = prometheus(folder.path(), &[]) else {
-            skipped();
+            gpuwise_needs::skipped("prometheus is not installed");
             return;
         };
         let seen = judged(&collected(&server, None).expect("it answers"));
@@ -230,7 +225,7 @@ fn a_server_with_little_room_is_asked_in_parts() {
     written(folder.path(), 2, count);
     // Room for one series of the window, and for the hours of a few.
     let Some(server) = prometheus(folder.path(), &["--query.max-samples=6000"]) else {
-        skipped();
+        gpuwise_needs::skipped("prometheus is not installed");
         return;
     };
     let parts = judged(&collected(&server, None).expect("it answers"));

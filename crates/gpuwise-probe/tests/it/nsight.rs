@@ -8,18 +8,8 @@ use rusqlite::Connection;
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
 use std::io::Read as _;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::LazyLock;
-
-/// The folder of sample exports; a test says so and passes where it is not there.
-fn samples(test: &str) -> Option<PathBuf> {
-    let folder = std::env::var_os("GPUWISE_DATA").map(|data| PathBuf::from(data).join("profile"));
-    let folder = folder.filter(|folder| folder.is_dir());
-    if folder.is_none() {
-        println!("SKIPPED {test}: GPUWISE_DATA names no folder with `profile/`");
-    }
-    folder
-}
 
 fn unpacked(folder: &Path, name: &str) -> Vec<u8> {
     let packed = std::fs::read(folder.join(format!("nsys/{name}.gz"))).expect("a sample");
@@ -49,7 +39,7 @@ fn union(mut spans: Vec<(i64, i64)>) -> i64 {
 
 #[test]
 fn exports_of_the_sample_data_are_exact() {
-    let Some(folder) = samples("exports of Nsight Systems") else {
+    let Some(folder) = gpuwise_needs::data("profile") else {
         return;
     };
     let expected = std::fs::read(folder.join("expected_other.json")).expect("expected");
@@ -101,7 +91,7 @@ fn exports_of_the_sample_data_are_exact() {
 /// as a join in SQL on process and id finds them; on the id alone there would be 4,280.
 #[test]
 fn kernels_find_calls_and_operators_of_their_own_process() {
-    let Some(folder) = samples("calls of kernels") else {
+    let Some(folder) = gpuwise_needs::data("profile") else {
         return;
     };
     let export = read(&unpacked(&folder, "mfu_2gpu_before.sqlite")).expect("an export");

@@ -120,14 +120,11 @@ fn ranks_of_names() {
 }
 
 #[test]
-#[expect(clippy::print_stderr, reason = "a check that is left out says so")]
 fn the_published_sample() {
-    let path = std::env::var_os("GPUWISE_DATA").map(std::path::PathBuf::from);
-    let path = path.map(|folder| folder.join("profile/nccl_flight/tutorial_sample.json"));
-    let Some(Ok(bytes)) = path.map(std::fs::read) else {
-        eprintln!("SKIPPED: GPUWISE_DATA names no folder with profile/nccl_flight");
+    let Some(path) = gpuwise_needs::data("profile/nccl_flight/tutorial_sample.json") else {
         return;
     };
+    let bytes = std::fs::read(path).expect("a file that can be read");
     let record = read(&bytes, Some(0)).expect("it is a dump");
     assert_eq!(
         said(&record),

@@ -287,22 +287,11 @@ fn answers_of_a_prometheus_server() {
     }
 }
 
-/// Pages of real servers, where this machine has them.
-#[expect(clippy::print_stderr, reason = "a check that is left out says so")]
-fn samples() -> Option<std::path::PathBuf> {
-    let folder = std::env::var_os("GPUWISE_DATA").map(std::path::PathBuf::from);
-    let folder = folder
-        .map(|folder| folder.join("profile/engines"))
-        .filter(|folder| folder.is_dir());
-    if folder.is_none() {
-        eprintln!("SKIPPED: GPUWISE_DATA names no folder with profile/engines");
-    }
-    folder
-}
-
 #[test]
 fn pages_of_real_servers() {
-    let Some(folder) = samples() else { return };
+    let Some(folder) = gpuwise_needs::data("profile/engines") else {
+        return;
+    };
     let read = |name: &str| std::fs::read_to_string(folder.join(name)).expect("it is there");
     let sglang = read("sglang_gemma2_9b_2104req.prom");
     let seen = observe(&page(&sglang), None).expect("it is there");

@@ -255,14 +255,8 @@ fn what_the_file_does_not_say_comes_from_flags() {
 }
 
 #[test]
-#[expect(clippy::print_stderr, reason = "a check that is left out says so")]
 fn published_files() {
-    let folder = std::env::var_os("GPUWISE_DATA").map(std::path::PathBuf::from);
-    let folder = folder
-        .map(|folder| folder.join("serving/results"))
-        .filter(|folder| folder.is_dir());
-    let Some(folder) = folder else {
-        eprintln!("SKIPPED: GPUWISE_DATA names no folder with serving/results");
+    let Some(folder) = gpuwise_needs::data("serving/results") else {
         return;
     };
     let read = |name: &str| {

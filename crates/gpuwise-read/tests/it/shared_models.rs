@@ -5,16 +5,14 @@
 
 use gpuwise_read::config::{parse_lenient, read_config_value};
 use serde_json::Value;
-use std::{env, fs, path::Path};
+use std::fs;
 
 /// Its figure counts the attention of every layer; its `block_configs` remove that of 31.
 const KNOWN_WRONG_CACHE: &str = "nvidia/Llama-3_3-Nemotron-Super-49B-v1";
 
 #[test]
-#[expect(clippy::print_stderr, reason = "a check that is left out says so")]
 fn shared_models_are_read_exactly() {
     let Some(models) = shared_models() else {
-        eprintln!("SKIPPED: GPUWISE_DATA names no folder with catalogue/models.json");
         return;
     };
     let mut wrong = Vec::new();
@@ -60,8 +58,8 @@ fn shared_models_are_read_exactly() {
 }
 
 fn shared_models() -> Option<Vec<Value>> {
-    let folder = env::var_os("GPUWISE_DATA")?;
-    let text = fs::read_to_string(Path::new(&folder).join("catalogue/models.json")).ok()?;
+    let path = gpuwise_needs::data("catalogue/models.json")?;
+    let text = fs::read_to_string(path).expect("a file that can be read");
     let Value::Object(mut document) = parse_lenient(&text).expect("JSON as Python writes it")
     else {
         panic!("models.json is an object")

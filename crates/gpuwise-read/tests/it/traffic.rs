@@ -6,7 +6,7 @@ use gpuwise_read::traffic::{
     DecompressError, TraceKind, TrafficFile, decompress, read_trace, read_traffic,
 };
 use proptest::prelude::*;
-use std::{fmt::Write as _, fs, io::Write as _, path::PathBuf};
+use std::{fmt::Write as _, fs, io::Write as _};
 
 const AZURE: &str = "TIMESTAMP,ContextTokens,GeneratedTokens\n\
     2023-11-16 18:17:03.9799600,4808,10\n2023-11-16 18:17:04.0319600,3180,8\n2023-11-16 18:17:05.9799600,110,27\n";
@@ -321,19 +321,7 @@ fn gzip_is_bounded() {
 
 /// A published trace, or `None` with a loud word where there are none.
 fn published(name: &str) -> Option<String> {
-    let Some(folder) = std::env::var_os("GPUWISE_DATA") else {
-        #[expect(
-            clippy::print_stderr,
-            reason = "a test that did not run must not look as if it had"
-        )]
-        {
-            eprintln!(
-                "SKIPPED {name}: set GPUWISE_DATA to the folder with traffic/ to check the published traces"
-            );
-        }
-        return None;
-    };
-    let bytes = fs::read(PathBuf::from(folder).join("traffic").join(name))
+    let bytes = fs::read(gpuwise_needs::data("")?.join("traffic").join(name))
         .expect("GPUWISE_DATA has traffic/");
     let text = decompress(&bytes, 1 << 30)
         .expect("a sound file")

@@ -7,7 +7,6 @@ use gpuwise_sched::{
 };
 use gpuwise_sim::fleet::gavel::{Outcome, ROUND_S, Trace, TraceJob};
 use proptest::prelude::*;
-use std::path::PathBuf;
 
 const SETTING: Setting = Setting {
     seed: 0,
@@ -173,9 +172,9 @@ proptest! {
 
 /// A trace of the published ones, with the speeds of their simulation.
 fn published(file: &str, fleet: [u32; 3]) -> Option<Trace> {
-    let root = PathBuf::from(std::env::var_os("GPUWISE_DATA")?).join("fleet/gavel");
+    let root = gpuwise_needs::data("fleet/gavel")?;
     let text = |name: &str| {
-        let bytes = std::fs::read(root.join(name)).ok()?;
+        let bytes = std::fs::read(root.join(name)).expect(name);
         let plain = gpuwise_read::traffic::decompress(&bytes, 1 << 30).ok()?;
         String::from_utf8(plain.into_owned()).ok()
     };
@@ -202,7 +201,6 @@ fn published(file: &str, fleet: [u32; 3]) -> Option<Trace> {
 #[test]
 fn published_runs_of_the_physical_trace() {
     let Some(trace) = published("trace_physical_continuous.csv", [8, 16, 24]) else {
-        eprintln!("SKIPPED: set GPUWISE_DATA to the folder with fleet/gavel");
         return;
     };
     let mean = |policy: &str, known: bool, sharing: bool| {
@@ -235,7 +233,6 @@ fn published_runs_of_the_physical_trace() {
 #[test]
 fn the_same_jobs_all_at_once() {
     let Some(mut trace) = published("trace_physical_continuous.csv", [8, 16, 24]) else {
-        eprintln!("SKIPPED: set GPUWISE_DATA to the folder with fleet/gavel");
         return;
     };
     for job in &mut trace.jobs {

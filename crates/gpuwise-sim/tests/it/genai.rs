@@ -127,11 +127,8 @@ fn days_that_cannot_be_replayed() {
 }
 
 fn text(name: &str) -> Option<String> {
-    let root = std::env::var_os("GPUWISE_DATA")?;
-    let path = std::path::Path::new(&root)
-        .join("fleet/alibaba_v2026_genai")
-        .join(name);
-    let bytes = std::fs::read(path).ok()?;
+    let path = gpuwise_needs::data(&format!("fleet/alibaba_v2026_genai/{name}"))?;
+    let bytes = std::fs::read(path).expect(name);
     let plain = gpuwise_read::traffic::decompress(&bytes, 1 << 28).ok()?;
     String::from_utf8(plain.into_owned()).ok()
 }
@@ -156,7 +153,6 @@ fn the_day_of_the_trace_is_carried_by_two_fifths_of_its_gpus() {
         Some(requests),
     ] = texts.as_slice()
     else {
-        eprintln!("skipped: GPUWISE_DATA names no directory with fleet/alibaba_v2026_genai");
         return;
     };
     let day = read_genai_day(&GenaiTexts {

@@ -18,12 +18,7 @@ use gpuwise_sched::{
 };
 use gpuwise_sim::fleet::openb::Openb;
 use gpuwise_units::RandomStream;
-use std::{
-    collections::BTreeMap,
-    fs,
-    path::{Path, PathBuf},
-    time::Instant,
-};
+use std::{collections::BTreeMap, fs, path::Path, time::Instant};
 
 /// Points by variant, policy and seed, from 0 % of arrivals on.
 type Curves = BTreeMap<(String, String, u64), Vec<Option<f64>>>;
@@ -179,9 +174,8 @@ fn plans_hold_are_the_same_beside_a_linter_and_leave_nobody_out_who_fits() {
 
 #[test]
 fn published_curves_are_met_point_by_point() {
-    let folder = std::env::var_os("GPUWISE_DATA").map(|data| PathBuf::from(data).join("fleet"));
-    let Some(folder) = folder.filter(|folder| folder.join("openb_seq").is_dir()) else {
-        println!("SKIPPED published_curves: GPUWISE_DATA names no folder with fleet/openb_seq");
+    let places = ["fleet", "fleet/openb_seq"].map(gpuwise_needs::data);
+    let [Some(folder), Some(_)] = places else {
         return;
     };
     let curves = curves(&folder);

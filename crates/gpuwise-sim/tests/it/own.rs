@@ -29,12 +29,8 @@ const FEW: [(&str, u64, f64); 4] = [
 const MARKS: [u32; 2] = [100, 130];
 
 fn folder() -> Option<PathBuf> {
-    let folder = std::env::var_os("GPUWISE_DATA").map(|data| PathBuf::from(data).join("fleet"));
-    let found = folder.filter(|folder| folder.join("openb_seq").is_dir());
-    if found.is_none() {
-        println!("SKIPPED: GPUWISE_DATA names no folder with fleet/openb_seq");
-    }
-    found
+    gpuwise_needs::data("fleet/openb_seq")?;
+    gpuwise_needs::data("fleet")
 }
 
 fn text(path: &Path) -> String {

@@ -11,7 +11,7 @@ use gpuwise_sched::{
 };
 use gpuwise_sim::fleet::philly::{Discipline, Run, replay, shape};
 use gpuwise_units::Nanoseconds;
-use std::{fs, path::PathBuf};
+use std::fs;
 
 /// Jobs by when they come (s), their GPUs and how long they run (s).
 fn cluster(nodes: Option<u32>, jobs: &[(u64, u32, u64)]) -> VirtualCluster {
@@ -86,16 +86,14 @@ fn who_had_least_stops_who_had_more() {
 
 #[test]
 fn every_cluster_of_the_trace_is_served() {
-    let Some(data) = std::env::var_os("GPUWISE_DATA") else {
-        println!("skipped: GPUWISE_DATA is not set");
+    let Some(folder) = gpuwise_needs::data("fleet/philly") else {
         return;
     };
-    let folder = PathBuf::from(data).join("fleet/philly");
     let (Ok(jobs), Ok(nodes)) = (
         fs::read(folder.join("jobs.csv.gz")),
         fs::read_to_string(folder.join("vc_nodes.csv")),
     ) else {
-        println!("skipped: {} has no trace", folder.display());
+        gpuwise_needs::skipped(&format!("{} has no trace", folder.display()));
         return;
     };
     let jobs = decompress(&jobs, 1 << 30).unwrap();

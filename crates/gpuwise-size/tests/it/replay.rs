@@ -369,12 +369,11 @@ fn a_gpu_without_processors_is_stranded_until_it_is_pooled() {
 /// The whole trace; printed so that whoever runs it sees the figures of this machine.
 #[test]
 fn openb_is_replayed_in_bounded_time() {
-    let Ok(data) = std::env::var("GPUWISE_DATA") else {
-        println!("skipped: GPUWISE_DATA names no directory with fleet/openb");
+    let Some(data) = gpuwise_needs::data("") else {
         return;
     };
     let read = |name: &str| {
-        let path = format!("{data}/fleet/openb/{name}");
+        let path = data.join("fleet/openb").join(name);
         let bytes = std::fs::read(path).unwrap();
         let text = gpuwise_read::traffic::decompress(&bytes, 1 << 26).unwrap();
         String::from_utf8(text.into_owned()).unwrap()

@@ -128,11 +128,10 @@ fn a_format_that_is_none_is_refused_and_what_fits_nowhere_says_so() {
 /// Each row of a table worked out by other people's arithmetic.
 #[test]
 fn the_rule_and_the_ranges_agree_with_a_table_worked_out_elsewhere() {
-    let Ok(data) = std::env::var("GPUWISE_DATA") else {
-        println!("skipped: GPUWISE_DATA names no directory with catalogue/liqid_rule_check.csv");
+    let Some(data) = gpuwise_needs::data("") else {
         return;
     };
-    let text = std::fs::read_to_string(format!("{data}/catalogue/liqid_rule_check.csv")).unwrap();
+    let text = std::fs::read_to_string(data.join("catalogue/liqid_rule_check.csv")).unwrap();
     let caches = [
         ("Llama-3.1-8B", 131_072),
         ("Llama-3.1-70B", 327_680),

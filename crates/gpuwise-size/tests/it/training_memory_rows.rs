@@ -14,15 +14,11 @@ use gpuwise_size::{
     training::memory::{training_memory, usable},
 };
 use gpuwise_units::Tokens;
-use std::{collections::BTreeMap, fs, path::PathBuf};
+use std::{collections::BTreeMap, fs};
 
 /// Rows of a table of the sample data; `None` where it is not there.
 fn rows(table: &str) -> Option<Vec<Question>> {
-    let Some(folder) = std::env::var_os("GPUWISE_DATA") else {
-        println!("passed over: GPUWISE_DATA names no directory with {table}");
-        return None;
-    };
-    let path = PathBuf::from(folder).join("questions").join(table);
+    let path = gpuwise_needs::data("")?.join("questions").join(table);
     let text = fs::read_to_string(path).expect("a table of questions");
     Some(read_questions(&text).expect("questions"))
 }

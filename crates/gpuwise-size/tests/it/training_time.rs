@@ -489,13 +489,10 @@ fn time_to_a_quality_follows_its_table() {
 }
 
 /// Mean of |predicted / measured - 1| over answered rows of a table, and how many were.
-#[expect(clippy::print_stderr, reason = "a check that is left out says so")]
 fn error_of(table: &str, metric: &str) -> Option<(f64, usize)> {
-    let Ok(data) = std::env::var("GPUWISE_DATA") else {
-        eprintln!("GPUWISE_DATA is not set: {table} is passed over");
-        return None;
-    };
-    let text = std::fs::read_to_string(format!("{data}/questions/{table}.csv")).expect("a table");
+    let data = gpuwise_needs::data("")?;
+    let text =
+        std::fs::read_to_string(data.join(format!("questions/{table}.csv"))).expect("a table");
     let mut catalogue = catalogue();
     catalogue.training = training_facts();
     let (mut sum, mut count) = (0.0, 0_u32);

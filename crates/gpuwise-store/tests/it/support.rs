@@ -22,6 +22,7 @@ impl Fresh {
         }
     }
 
+    #[cfg(feature = "postgres")]
     pub(crate) fn at(address: String) -> Self {
         Self {
             address,
@@ -37,15 +38,13 @@ impl Fresh {
 /// Runs a test body on every database there is.
 pub(crate) fn on_each(body: impl Fn(&Fresh)) {
     body(&Fresh::sqlite());
+    #[cfg(feature = "postgres")]
     match super::postgres::server() {
         Some(server) => body(&Fresh::at(server.database())),
-        None => skipped(),
+        None => gpuwise_needs::skipped("on SQLite alone: no initdb under /usr/lib/postgresql"),
     }
-}
-
-#[allow(clippy::print_stdout, reason = "what is skipped is said")]
-fn skipped() {
-    println!("SKIPPED on PostgreSQL: no initdb found under /usr/lib/postgresql");
+    #[cfg(not(feature = "postgres"))]
+    gpuwise_needs::skipped("on SQLite alone: built without the feature `postgres`");
 }
 
 pub(crate) fn figure(name: &str, part: Option<&str>, value: Value) -> Figure {

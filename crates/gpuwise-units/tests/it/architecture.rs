@@ -99,6 +99,23 @@ const PLACES: &[Place] = &[
         ring: Ring::Edge,
         may_name: &["gpuwise-wire"],
     },
+    // Nothing but fuzzing names it.
+    Place {
+        name: "gpuwise-fuzz",
+        ring: Ring::Top,
+        may_name: &[
+            "gpuwise-measure",
+            "gpuwise-probe",
+            "gpuwise-read",
+            "gpuwise-wire",
+        ],
+    },
+    // Beside the others: tests alone may have it, and arrows of tests are not held.
+    Place {
+        name: "gpuwise-needs",
+        ring: Ring::Edge,
+        may_name: &[],
+    },
     Place {
         name: "gpuwise-app",
         ring: Ring::Top,
@@ -115,6 +132,11 @@ const PLACES: &[Place] = &[
             "gpuwise-view",
             "gpuwise-wire",
         ],
+    },
+    Place {
+        name: "gpuwise-py",
+        ring: Ring::Top,
+        may_name: &["gpuwise-app"],
     },
     Place {
         name: "gpuwise",

@@ -17,12 +17,19 @@ fn stems(folder: &Path) -> BTreeSet<String> {
 
 #[test]
 fn every_fuzz_target_has_seeds() {
-    let fuzz = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz");
+    let crates = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    let fuzz = crates.join("../fuzz");
     let targets = stems(&fuzz.join("fuzz_targets"));
     assert!(!targets.is_empty());
     assert_eq!(targets, stems(&fuzz.join("seeds")));
     let manifest = fs::read_to_string(fuzz.join("Cargo.toml")).expect("a manifest");
+    let readers = crates.join("gpuwise-fuzz/src/readers");
+    let checks = fs::read_to_string(readers.join("mod.rs")).expect("a list of checks");
     for target in targets {
+        assert!(
+            checks.contains(&format!("(\"{target}\", {target}::check)")),
+            "{target} is not run by the stable compiler"
+        );
         assert!(
             manifest.contains(&format!("name = \"{target}\"")),
             "{target}"

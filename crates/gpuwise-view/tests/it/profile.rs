@@ -490,8 +490,7 @@ fn ranks_of_an_annotated_trace_do_not_mix() {
 
 #[test]
 fn real_traces_are_pages_and_traces() {
-    let Ok(data) = std::env::var("GPUWISE_DATA") else {
-        println!("SKIPPED: GPUWISE_DATA is not set");
+    let Some(data) = gpuwise_needs::data("") else {
         return;
     };
     for name in [
@@ -501,7 +500,7 @@ fn real_traces_are_pages_and_traces() {
         "hta_triton",
         "tl_mi300_gaunernst_bert-small-uncased",
     ] {
-        let bytes = std::fs::read(format!("{data}/profile/traces/{name}.json.gz")).unwrap();
+        let bytes = std::fs::read(data.join(format!("profile/traces/{name}.json.gz"))).unwrap();
         let timeline = kineto::read_bytes(&bytes).unwrap();
         let timelines = std::slice::from_ref(&timeline);
         let page = with(timelines, &Summary::default(), |profile| {

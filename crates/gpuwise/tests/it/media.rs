@@ -216,11 +216,10 @@ const MARK: f64 = 25.0;
 
 #[test]
 fn offline_rates_of_unseen_gpus_are_within_the_mark() {
-    let Some(data) = std::env::var_os("GPUWISE_DATA") else {
-        eprintln!("passed over: GPUWISE_DATA names no directory of tables");
+    let Some(data) = gpuwise_needs::data("") else {
         return;
     };
-    let table = std::path::Path::new(&data).join("questions/mlperf_inference.csv");
+    let table = data.join("questions/mlperf_inference.csv");
     let place = Place::new();
     let ran = place.run(&["calibrate", "--refit-media", &table.to_string_lossy()]);
     assert_eq!(ran.code, 0, "{}", ran.err);

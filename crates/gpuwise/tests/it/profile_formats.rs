@@ -2,17 +2,7 @@
 
 use crate::support::{Place, Ran};
 use serde_json::Value;
-use std::path::{Path, PathBuf};
-
-/// The folder of sample profiles; a test says so and passes where it is not there.
-fn samples(test: &str) -> Option<PathBuf> {
-    let folder = std::env::var_os("GPUWISE_DATA").map(|data| PathBuf::from(data).join("profile"));
-    let folder = folder.filter(|folder| folder.is_dir());
-    if folder.is_none() {
-        println!("SKIPPED {test}: GPUWISE_DATA names no folder with `profile/`");
-    }
-    folder
-}
+use std::path::Path;
 
 fn profile(file: &Path, format: &str) -> Ran {
     let file = file.to_str().expect("a path");
@@ -50,7 +40,7 @@ fn holds(got: &Value, want: &Value, place: &str) {
 
 #[test]
 fn figures_have_the_names_and_values_of_the_expected_files() {
-    let Some(folder) = samples("profiles of every format") else {
+    let Some(folder) = gpuwise_needs::data("profile") else {
         return;
     };
     let other = read(&folder.join("expected_other.json"));
@@ -77,7 +67,7 @@ fn figures_have_the_names_and_values_of_the_expected_files() {
 
 #[test]
 fn a_person_reads_the_answer_first() {
-    let Some(folder) = samples("summaries of profiles") else {
+    let Some(folder) = gpuwise_needs::data("profile") else {
         return;
     };
     for (file, told) in [

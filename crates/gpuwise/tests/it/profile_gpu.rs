@@ -16,7 +16,7 @@ fn without_a_gpu_it_says_so_and_stops() {
         "json",
     ]);
     if ran.code == 0 {
-        println!("skipped: this machine has a GPU, and gpuwise is built with CUDA");
+        gpuwise_needs::skipped("a machine without a GPU, or a gpuwise without CUDA");
         return;
     }
     assert_eq!(ran.code, 2, "{}", ran.err);

@@ -69,7 +69,9 @@ fn python() -> Option<String> {
     let torch = Command::new(&named).args(["-c", "import torch"]).output();
     let found = torch.is_ok_and(|output| output.status.success());
     if !found {
-        eprintln!("SKIPPED: {named} has no torch; name one that has by GPUWISE_PYTHON");
+        gpuwise_needs::skipped(&format!(
+            "{named} has no torch; GPUWISE_PYTHON may name one that has"
+        ));
     }
     found.then_some(named)
 }

@@ -311,7 +311,7 @@ fn a_spreadsheet_comes_to_the_same_cent() {
         .current_dir(place.path("."))
         .output();
     let Ok(converted) = converted else {
-        println!("skipped: no LibreOffice (soffice) to compute the sheet anew");
+        gpuwise_needs::skipped("LibreOffice (soffice), which computes the sheet anew");
         return;
     };
     assert!(converted.status.success(), "{converted:?}");

@@ -2,7 +2,7 @@
 
 use crate::error::Problem;
 use clap::Args;
-use gpuwise_store::Store;
+use gpuwise_store::{Store, StoreError};
 use std::path::PathBuf;
 
 /// Which database.
@@ -28,7 +28,12 @@ impl DatabaseFlags {
             Some(address) => address.clone(),
             None => default_file()?,
         };
-        Ok(Store::open(&address)?)
+        match Store::open(&address) {
+            Err(error @ StoreError::NotBuilt { .. }) => Err(Problem::new(error.to_string())
+                .hint("the wheel has it; to build it: `cargo build --release -p gpuwise --features postgres`")
+                .into()),
+            opened => Ok(opened?),
+        }
     }
 
     /// As messages name it, without a password.

@@ -7,8 +7,7 @@ use gpuwise_read::telemetry::{FieldNames, read};
 
 #[test]
 fn recorded_machines() {
-    let Some(root) = std::env::var_os("GPUWISE_DATA") else {
-        println!("skipped: no sample data at $GPUWISE_DATA");
+    let Some(root) = gpuwise_needs::data("") else {
         return;
     };
     let mut names = FieldNames::default();
@@ -18,7 +17,7 @@ fn recorded_machines() {
     names
         .add_dcgm("d", &super::catalogue("telemetry_dcgm.csv"))
         .unwrap();
-    let folder = std::path::PathBuf::from(root).join("profile/dcgm");
+    let folder = root.join("profile/dcgm");
     for (file, expected) in [
         // Burning: memory copies and matrix products at once; it tells neither 1002 nor 1005.
         (

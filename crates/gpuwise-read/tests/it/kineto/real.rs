@@ -4,24 +4,15 @@
 
 use gpuwise_read::kineto::read_bytes;
 use serde_json::Value;
-use std::{collections::BTreeSet, path::PathBuf};
-
-fn folder() -> Option<PathBuf> {
-    let folder = PathBuf::from(std::env::var_os("GPUWISE_DATA")?).join("profile");
-    folder
-        .join("expected_traces.json")
-        .exists()
-        .then_some(folder)
-}
+use std::collections::BTreeSet;
 
 #[test]
-#[expect(clippy::print_stderr, reason = "a check that is left out says so")]
 fn counts_of_every_trace() {
-    let Some(folder) = folder() else {
-        eprintln!("SKIPPED: GPUWISE_DATA names no folder with profile/expected_traces.json");
+    let Some(table) = gpuwise_needs::data("profile/expected_traces.json") else {
         return;
     };
-    let text = std::fs::read(folder.join("expected_traces.json")).expect("it exists");
+    let folder = table.parent().expect("it has one");
+    let text = std::fs::read(&table).expect("it exists");
     let expected: Value = serde_json::from_slice(&text).expect("it is JSON");
     let datasets = expected["datasets"].as_object().expect("they are named");
     let mut read = 0;

@@ -61,11 +61,5 @@ fn unknown(why: Missing) -> Option<ReadingValue> {
 
 /// A folder of the sample data, where there is one.
 fn data(folder: &str) -> Option<PathBuf> {
-    let path = std::env::var_os("GPUWISE_DATA")
-        .map(|root| PathBuf::from(root).join("profile").join(folder));
-    let found = path.filter(|path| path.is_dir());
-    if found.is_none() {
-        println!("skipped: no sample data at $GPUWISE_DATA/profile/{folder}");
-    }
-    found
+    gpuwise_needs::data(&format!("profile/{folder}"))
 }

@@ -11,23 +11,11 @@ use gpuwise_sim::traffic::{
     Change, Contents, Excerpt, Recorded, Repeated, Source as _, Summary, Superposed,
 };
 use gpuwise_units::Nanoseconds;
-use std::{fs, path::PathBuf};
+use std::fs;
 
 /// A published file, or `None` with a loud word where there are none.
 fn published(name: &str) -> Option<TrafficFile> {
-    let Some(folder) = std::env::var_os("GPUWISE_DATA") else {
-        #[expect(
-            clippy::print_stderr,
-            reason = "a test that did not run must not look as if it had"
-        )]
-        {
-            eprintln!(
-                "SKIPPED {name}: set GPUWISE_DATA to the folder with traffic/ to check the published traces"
-            );
-        }
-        return None;
-    };
-    let bytes = fs::read(PathBuf::from(folder).join("traffic").join(name))
+    let bytes = fs::read(gpuwise_needs::data("")?.join("traffic").join(name))
         .expect("GPUWISE_DATA has traffic/");
     let text = decompress(&bytes, 1 << 30).expect("a sound file");
     let text = gpuwise_read::traffic::text(&text).expect("it is text");
