@@ -14,6 +14,7 @@ pub mod composed;
 mod concepts;
 pub mod constants;
 pub mod evidence;
+mod feature;
 pub mod fit;
 pub mod knowledge;
 pub mod media;
