@@ -91,7 +91,7 @@ pub(crate) fn run(context: &Context, flags: &cli::Plan) -> anyhow::Result<Answer
     }
     sizing
         .notes
-        .splice(0..0, asked.notes.into_iter().chain(notes));
+        .splice(0..0, asked.notes.into_iter().map(Into::into).chain(notes));
     let free = request.choices.fixed.is_some().then(|| {
         let mut free = request.clone();
         free.choices.fixed = None;
