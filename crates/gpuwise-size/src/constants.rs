@@ -71,7 +71,25 @@ impl ParameterInfo {
 
     /// Whether only llama.cpp's steps have it.
     pub fn is_local(&self) -> bool {
-        self.key.starts_with("local_")
+        use Parameter as P;
+        matches!(
+            self.parameter,
+            P::LocalMemory
+                | P::LocalCache
+                | P::LocalMatmul
+                | P::LocalVector
+                | P::LocalUnpack
+                | P::LocalStream
+                | P::LocalLayer
+                | P::LocalUngraphed
+                | P::LocalToken
+                | P::LocalOld
+                | P::LocalExpert
+                | P::LocalLink
+                | P::LocalSync
+                | P::LocalOverlap
+                | P::LocalRemote
+        )
     }
 }
 

@@ -11,7 +11,9 @@ use gpuwise_domain::{
     },
     estimate::{Basis, Derivation, Estimate},
     layout::Layout,
+    limit::{Beyond, Limit, ServingCause},
     offer::Terms,
+    provider::Provider,
 };
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
@@ -64,7 +66,7 @@ document! {
         /// On what the figures rest.
         basis(basis): BasisWord,
         /// What limits it.
-        bottleneck(bottleneck): String,
+        bottleneck(bottleneck): LimitDocument,
         /// How much more it bears.
         headroom(headroom): HeadroomDocument,
         /// How its figures came about.
@@ -191,7 +193,7 @@ document! {
     /// Instances that are rented or owned.
     RentalDocument = Rental {
         /// Who rents it out.
-        provider(provider): String,
+        provider(provider): ProviderName,
         /// The instance shape.
         instance(instance): String,
         /// The region.
@@ -222,6 +224,23 @@ words! {
         Reserved = "reserved",
         /// May be taken away.
         Spot = "spot",
+    }
+}
+
+/// Who has the machines: `owned`, `running`, or who rents them out.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+#[serde(transparent)]
+pub(crate) struct ProviderName(String);
+
+impl Mirror for ProviderName {
+    type Noun = Provider;
+
+    fn of(noun: &Provider) -> Self {
+        Self(noun.name().into())
+    }
+
+    fn noun(self) -> Provider {
+        self.0.into()
     }
 }
 
@@ -328,8 +347,88 @@ document! {
         rate_per_second(rate): Real,
         /// That over the asked rate.
         factor(factor): Real,
-        /// Which test fails first beyond it.
-        limited_by(limited_by): String,
+        /// What breaks first beyond it.
+        limited_by(limited_by): Option<BeyondWord>,
+    }
+}
+
+words! {
+    /// What breaks first where more is asked of a deployment than it bears.
+    BeyondWord = Beyond {
+        /// Time to first token.
+        Ttft = "TTFT",
+        /// Time per output token.
+        Tpot = "TPOT",
+        /// End-to-end latency.
+        EndToEnd = "end-to-end latency",
+        /// The cache is full, or as many sequences run as the engine lets.
+        Sequences = "KV cache and the engine's limit on sequences",
+        /// Queues grow without bound.
+        Throughput = "throughput: the queue grows",
+    }
+}
+
+words! {
+    /// What the GPUs' time of a deployment goes to.
+    ServingCauseWord = ServingCause {
+        /// Prompts.
+        Prompts = "prompts",
+        /// Weights of dense layers in decode steps.
+        Weights = "weights",
+        /// Experts in decode steps.
+        Experts = "experts",
+        /// The key-value cache in decode steps.
+        Cache = "cache",
+        /// Collectives in decode steps.
+        Collectives = "collectives",
+        /// Kernel launches and the scheduler.
+        Launches = "launches",
+        /// Steps of the draft model.
+        Drafts = "drafts",
+    }
+}
+
+/// What limits a deployment.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+#[serde(untagged)]
+pub(crate) enum LimitDocument {
+    /// What takes the largest share of the GPUs' time.
+    Stated(ShareDocument),
+    /// A clause, as documents had it until 2026-11; it is not read.
+    Words(String),
+}
+
+/// What takes the largest share of the GPUs' time.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct ShareDocument {
+    /// What takes it.
+    cause: ServingCauseWord,
+    /// Its share (0 to 1).
+    share: Real,
+}
+
+impl Mirror for LimitDocument {
+    type Noun = Option<Limit<ServingCause>>;
+
+    fn of(noun: &Self::Noun) -> Self {
+        match noun {
+            Some(limit) => Self::Stated(ShareDocument {
+                cause: Mirror::of(&limit.cause),
+                share: Mirror::of(&limit.share),
+            }),
+            None => Self::Words(String::new()),
+        }
+    }
+
+    fn noun(self) -> Self::Noun {
+        match self {
+            Self::Stated(limit) => Some(Limit {
+                cause: limit.cause.noun(),
+                share: limit.share.noun(),
+            }),
+            Self::Words(_) => None,
+        }
     }
 }
 

@@ -19,7 +19,6 @@ mod service;
 pub(crate) use candidates::devices_within;
 pub use offers::{cheapest_rental, per_hour};
 pub use rebuilt::{RebuildError, setups};
-pub(crate) use report::{COLLECTIVES, PROMPTS};
 pub use request::{Choices, DraftModel, Fixed, LayoutWish, Request};
 
 use alloc::{format, string::String, vec::Vec};

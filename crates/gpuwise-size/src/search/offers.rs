@@ -7,6 +7,7 @@ use gpuwise_domain::{
     deployment::Rental,
     gpu::Device,
     offer::{Offer, Terms},
+    provider::Provider,
     workload::Limits,
 };
 use gpuwise_units::HourlyPrice;
@@ -133,7 +134,7 @@ fn rented(
     let (_, instances, offer, has) =
         placed.min_by(|a, b| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1)))?;
     Some(Rental {
-        provider: offer.provider.clone(),
+        provider: offer.provider.clone().into(),
         instance: offer.instance.clone(),
         region: offer.region.clone(),
         terms,
@@ -160,7 +161,7 @@ fn owned(limits: &Limits, device: &Device<'_>, replicas: u32, per_replica: u32) 
         *name == device.gpu.name && devices_in(*gpus, device) >= replicas * per_replica
     })?;
     Some(Rental {
-        provider: "owned".into(),
+        provider: Provider::Owned,
         instance: match fabric_of(device) {
             Some(fabric) => alloc::format!("composed on {fabric}"),
             None => String::from("your host"),
@@ -213,7 +214,7 @@ pub(crate) fn unaffordable(
     rental: Option<&Rental>,
 ) -> Option<(String, &'static str, f64)> {
     const OWN_PRICE: &str = "a price of your own (--prices)";
-    if rental.is_some_and(|rental| rental.provider == "owned") {
+    if rental.is_some_and(Rental::is_owned) {
         return None;
     }
     if rental.is_none() && !(limits.providers.is_empty() && limits.regions.is_empty()) {

@@ -15,6 +15,7 @@ use alloc::{
 use gpuwise_domain::{
     deployment::{Deployment, Figures, Headroom, Test},
     estimate::{Basis, Derivation},
+    limit::{Beyond, Limit, ServingCause},
     workload::Traffic,
 };
 use gpuwise_units::{Bytes, significant};
@@ -56,42 +57,26 @@ pub(crate) fn deployment(request: &Request<'_>, judged: &Judged<'_>, at: usize) 
     }
 }
 
-/// How a bottleneck begins where prompts take most of the time.
-pub(crate) const PROMPTS: &str = "computing prompts";
-/// How it begins where exchanges between GPUs do.
-pub(crate) const COLLECTIVES: &str = "collectives between GPUs in decode steps";
-
 /// The largest part of the GPUs' time, and what of it.
-fn bottleneck(feasible: &Feasible<'_>) -> String {
+fn bottleneck(feasible: &Feasible<'_>) -> Option<Limit<ServingCause>> {
     let worked = &feasible.figures;
     let decode = 1.0 - worked.prefill_share;
     let drafts = worked.drafts.unwrap_or(0.0);
     let total = (worked.step.total() + drafts).max(1e-12);
+    let of_steps = |seconds: f64| decode * seconds / total;
     let parts = [
-        (worked.prefill_share, PROMPTS),
+        (ServingCause::Prompts, worked.prefill_share),
+        (ServingCause::Weights, of_steps(worked.step.dense)),
+        (ServingCause::Experts, of_steps(worked.step.experts)),
+        (ServingCause::Cache, of_steps(worked.step.attention)),
         (
-            decode * worked.step.dense / total,
-            "reading weights in decode steps",
+            ServingCause::Collectives,
+            of_steps(worked.step.communication),
         ),
-        (
-            decode * worked.step.experts / total,
-            "reading experts in decode steps",
-        ),
-        (
-            decode * worked.step.attention / total,
-            "reading the KV cache in decode steps",
-        ),
-        (decode * worked.step.communication / total, COLLECTIVES),
-        (
-            decode * worked.step.overhead / total,
-            "launching kernels and scheduling",
-        ),
-        (decode * drafts / total, "steps of the draft model"),
+        (ServingCause::Launches, of_steps(worked.step.overhead)),
+        (ServingCause::Drafts, of_steps(drafts)),
     ];
-    let largest = parts.iter().max_by(|a, b| a.0.total_cmp(&b.0));
-    largest.map_or_else(String::new, |(share, what)| {
-        format!("{what}: {:.0} % of GPU time", share * 100.0)
-    })
+    Limit::largest(parts, 1.0)
 }
 
 fn headroom(request: &Request<'_>, feasible: &Feasible<'_>) -> Headroom {
@@ -100,16 +85,16 @@ fn headroom(request: &Request<'_>, feasible: &Feasible<'_>) -> Headroom {
     let most = evaluated.bears * groups;
     let asked = evaluated.share(request.workload) * groups;
     let limited_by = match evaluated.limited_by {
-        Test::Ttft => "TTFT",
-        Test::Tpot => "TPOT",
-        Test::EndToEnd => "end-to-end latency",
-        Test::Memory => "KV cache and the engine's limit on sequences",
-        _ => "throughput: the queue grows",
+        Test::Ttft => Beyond::Ttft,
+        Test::Tpot => Beyond::Tpot,
+        Test::EndToEnd => Beyond::EndToEnd,
+        Test::Memory => Beyond::Sequences,
+        _ => Beyond::Throughput,
     };
     Headroom {
         rate: most,
         factor: most / asked.max(1e-12),
-        limited_by: limited_by.into(),
+        limited_by: Some(limited_by),
     }
 }
 

@@ -9,6 +9,7 @@ use gpuwise_domain::{
     engine::{EngineKind, Release},
     estimate::{Basis, Derivation, Estimate},
     layout::Layout,
+    limit::{Beyond, Limit, ServingCause},
     offer::Terms,
     workload::{LengthDistribution, Lengths, Limits, Promise, Target, Traffic, Workload},
 };
@@ -112,7 +113,7 @@ fn rental() -> impl Strategy<Value = Rental> {
                 price,
                 (date, source),
             )| Rental {
-                provider,
+                provider: provider.into(),
                 instance,
                 region,
                 terms,
@@ -236,11 +237,21 @@ pub(crate) fn deployment() -> impl Strategy<Value = Deployment> {
             per_million_output,
         },
     );
-    let headroom = (real(), real(), text()).prop_map(|(rate, factor, limited_by)| Headroom {
-        rate,
-        factor,
-        limited_by,
-    });
+    let beyond = select(vec![
+        Beyond::Ttft,
+        Beyond::Tpot,
+        Beyond::EndToEnd,
+        Beyond::Sequences,
+        Beyond::Throughput,
+    ]);
+    let limit = (select(ServingCause::ALL.to_vec()), real())
+        .prop_map(|(cause, share)| Limit { cause, share });
+    let headroom =
+        (real(), real(), option::of(beyond)).prop_map(|(rate, factor, limited_by)| Headroom {
+            rate,
+            factor,
+            limited_by,
+        });
     (
         (
             text(),
@@ -259,7 +270,12 @@ pub(crate) fn deployment() -> impl Strategy<Value = Deployment> {
         ),
         (text(), any::<bool>(), text(), quality(), settings()),
         (option::of(rental()), memory(), figures(), cost),
-        (basis(), text(), headroom, vec(derivation(), 0..2)),
+        (
+            basis(),
+            option::of(limit),
+            headroom,
+            vec(derivation(), 0..2),
+        ),
     )
         .prop_map(|(what, how, formats, results, reasons)| {
             let (model, engine, release, gpu, slice) = what;
