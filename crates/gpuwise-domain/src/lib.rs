@@ -11,6 +11,7 @@ pub mod bill;
 pub mod catalogue;
 pub mod client;
 pub mod deployment;
+pub mod derivation;
 pub mod engine;
 pub mod estimate;
 pub mod evidence;

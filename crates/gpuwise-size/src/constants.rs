@@ -10,6 +10,7 @@ use alloc::{
     vec,
     vec::Vec,
 };
+use gpuwise_domain::derivation::Unit;
 use gpuwise_operators::Operators;
 
 macro_rules! parameters {
@@ -90,6 +91,26 @@ impl ParameterInfo {
                 | P::LocalOverlap
                 | P::LocalRemote
         )
+    }
+}
+
+impl Parameter {
+    /// In what formulas take it.
+    pub(crate) const fn unit(self) -> Unit {
+        match self {
+            Self::Kernel
+            | Self::BlockMatmul
+            | Self::Launch
+            | Self::StepBase
+            | Self::StepSequence
+            | Self::ReduceLatency
+            | Self::ReduceRanks
+            | Self::PcieReduceLatency
+            | Self::DispatchLatency
+            | Self::FrontToken => Unit::Microseconds,
+            Self::FrontEnd | Self::HandOver => Unit::Seconds,
+            _ => Unit::Number,
+        }
     }
 }
 

@@ -13,6 +13,7 @@ pub mod composed;
 #[cfg(doctest)]
 mod concepts;
 pub mod constants;
+pub mod derive;
 pub mod evidence;
 mod feature;
 pub mod fit;

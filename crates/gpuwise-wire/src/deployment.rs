@@ -9,7 +9,8 @@ use gpuwise_domain::{
         Adapters, Cost, Deployment, Figures, Headroom, MemoryPart, MemoryReport, PrefillPool,
         Quality, Rental, Settings,
     },
-    estimate::{Basis, Derivation, Estimate},
+    derivation::{Derivation, Figure, Unit},
+    estimate::{Basis, Estimate},
     layout::Layout,
     limit::{Beyond, Limit, ServingCause},
     offer::Terms,
@@ -448,6 +449,48 @@ words! {
     }
 }
 
+document! {
+    /// A number with its unit.
+    FigureDocument = Figure {
+        /// The number, in the base unit.
+        value(value): Real,
+        /// The unit.
+        unit(unit): UnitWord,
+    }
+}
+
+words! {
+    /// In what a figure is counted and written.
+    UnitWord = Unit {
+        /// A plain number: a count, a share or a factor.
+        Number = "number",
+        /// Bytes, written in the largest binary unit.
+        Bytes = "bytes",
+        /// Bytes, written to the last one.
+        ByteCount = "bytes exactly",
+        /// Tokens.
+        Tokens = "tokens",
+        /// Seconds, written in milliseconds.
+        Seconds = "seconds",
+        /// Seconds, written in microseconds.
+        Microseconds = "seconds, small",
+        /// Bytes a second.
+        BytesPerSecond = "bytes/s",
+        /// Floating-point operations.
+        Flop = "FLOP",
+        /// Floating-point operations a second.
+        FlopPerSecond = "FLOP/s",
+        /// Watts.
+        Watts = "W",
+        /// Requests a second.
+        RequestsPerSecond = "requests/s",
+        /// Requests in flight.
+        RequestsInFlight = "requests in flight",
+        /// Currency units an hour.
+        MoneyPerHour = "money/h",
+    }
+}
+
 /// How a number came about.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
@@ -456,6 +499,9 @@ pub(crate) struct DerivationDocument {
     name: String,
     /// Its value with its unit.
     value: String,
+    /// The same as a number, where it was kept.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    figure: Option<FigureDocument>,
     /// The formula over the inputs; empty for a fact.
     formula: String,
     /// Where a fact comes from; empty for what follows from inputs.
@@ -472,6 +518,7 @@ impl Mirror for DerivationDocument {
         Self {
             name: noun.name.clone(),
             value: noun.value.clone(),
+            figure: Mirror::of(&noun.figure),
             formula: noun.formula.clone(),
             source: noun.source.clone(),
             inputs: Mirror::of(&noun.inputs),
@@ -482,6 +529,7 @@ impl Mirror for DerivationDocument {
         Derivation {
             name: self.name,
             value: self.value,
+            figure: self.figure.noun(),
             formula: self.formula,
             source: self.source,
             inputs: self.inputs.noun(),

@@ -5,6 +5,7 @@ mod disaggregated;
 mod drafts;
 mod dropped;
 mod evaluate;
+mod explain;
 mod figures;
 pub(crate) mod offers;
 mod offload;

@@ -299,6 +299,8 @@ pub(crate) fn derivation(step: &Derivation) -> Value {
     json!({
         "name": step.name,
         "value": step.value,
+        "number": step.figure.map(|figure| figure.value),
+        "unit": step.figure.map(|figure| figure.unit.name()),
         "formula": step.formula,
         "source": step.source,
         "inputs": step.inputs.iter().map(derivation).collect::<Vec<_>>(),

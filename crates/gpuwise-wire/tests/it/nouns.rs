@@ -6,8 +6,9 @@ use gpuwise_domain::{
         MemoryReport, ModelSummary, Objective, PrefillPool, Quality, Rental, Saved, Settings,
         Sizing, Test,
     },
+    derivation::{Derivation, Figure, Unit},
     engine::{EngineKind, Release},
-    estimate::{Basis, Derivation, Estimate},
+    estimate::{Basis, Estimate},
     layout::Layout,
     limit::{Beyond, Limit, ServingCause},
     offer::Terms,
@@ -74,8 +75,15 @@ fn layout() -> impl Strategy<Value = Layout> {
 }
 
 fn derivation() -> impl Strategy<Value = Derivation> {
-    let leaf = (text(), text(), text())
-        .prop_map(|(name, value, source)| Derivation::fact(name, value, source));
+    let figure =
+        (real(), select(Unit::ALL.to_vec())).prop_map(|(value, unit)| Figure { value, unit });
+    let leaf =
+        (text(), text(), text(), option::of(figure)).prop_map(|(name, value, source, figure)| {
+            Derivation {
+                figure,
+                ..Derivation::fact(name, value, source)
+            }
+        });
     leaf.prop_recursive(4, 12, 3, |inner| {
         (text(), text(), text(), vec(inner, 0..3)).prop_map(|(name, value, formula, inputs)| {
             Derivation::computed(name, value, formula, inputs)
