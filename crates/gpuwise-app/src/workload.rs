@@ -43,7 +43,43 @@ pub struct Asked {
     pub detail: TrafficDetail,
     /// Whether the longest prompt or answer follows from a law, and was not said.
     derived: bool,
-    pub notes: Vec<String>,
+    pub notes: Vec<Note>,
+}
+
+/// Something to know of a workload.
+#[derive(Debug)]
+pub struct Note {
+    about: About,
+    text: String,
+}
+
+/// What a note is about.
+#[derive(Debug, PartialEq, Eq)]
+enum About {
+    /// What was assumed of the traffic because nothing says it.
+    Assumed,
+    /// How many requests a trace has.
+    Trace,
+    /// Anything else.
+    Other,
+}
+
+impl Note {
+    const fn other(text: String) -> Self {
+        let about = About::Other;
+        Self { about, text }
+    }
+
+    /// Whether it still says something where each request of a trace is sent as it was recorded.
+    pub fn beside_a_trace(&self) -> bool {
+        self.about == About::Other
+    }
+}
+
+impl From<Note> for String {
+    fn from(note: Note) -> Self {
+        note.text
+    }
 }
 
 /// Reads the workload of a plan.
@@ -78,11 +114,11 @@ pub fn read_within(
     if let (Traffic::Open { rate, .. }, Some(peak)) = (&asked.workload.traffic, asked.detail.peak)
         && peak > *rate
     {
-        asked.notes.push(format!(
+        asked.notes.push(Note::other(format!(
             "sized for the mean rate; the busiest hour has {:.3}/s (--rate {:.3} sizes for it)",
             peak.get(),
             peak.get()
-        ));
+        )));
     }
     Ok(asked)
 }
@@ -130,7 +166,7 @@ fn asked(
         base = base.overridden_by(fields);
     }
     let merged = assumed(base.overridden_by(given.clone()), &mut notes);
-    notes.extend(lengths::spread(&merged));
+    notes.extend(lengths::spread(&merged).map(Note::other));
     let derived = merged.isl_longest.is_none() || merged.osl_longest.is_none();
     let read = merged.read().map_err(|wrong| {
         let traced = matches!(wrong.field, "isl" | "osl" | "rate");
@@ -276,7 +312,7 @@ impl PromiseFlags {
 }
 
 /// Traffic and lengths where nothing says them.
-fn assumed(mut fields: WorkloadFields, notes: &mut Vec<String>) -> WorkloadFields {
+fn assumed(mut fields: WorkloadFields, notes: &mut Vec<Note>) -> WorkloadFields {
     let mut said = Vec::new();
     if fields.rate.is_none() && fields.concurrency.is_none() {
         fields.rate = Some(RATE.into());
@@ -291,10 +327,13 @@ fn assumed(mut fields: WorkloadFields, notes: &mut Vec<String>) -> WorkloadField
         said.push(format!("{OSL} tokens out (--osl)"));
     }
     if !said.is_empty() {
-        notes.push(format!(
-            "assumed of the traffic, because it was not said: {}",
-            said.join(", ")
-        ));
+        notes.push(Note {
+            about: About::Assumed,
+            text: format!(
+                "assumed of the traffic, because it was not said: {}",
+                said.join(", ")
+            ),
+        });
     }
     fields
 }
@@ -359,9 +398,10 @@ fn flag_of(field: &str) -> String {
 
 /// The fields that a trace makes; `each`: its requests are sent one by one, and these are only their
 /// summary, which a request that nobody can serve does not spoil.
-fn of_trace(path: &Path, trace: &Trace, each: bool, notes: &mut Vec<String>) -> WorkloadFields {
+fn of_trace(path: &Path, trace: &Trace, each: bool, notes: &mut Vec<Note>) -> WorkloadFields {
     let shown = path.display().to_string();
-    notes.extend(trace.notes.iter().map(|note| format!("{shown}: {note}")));
+    let own = trace.notes.iter().map(|note| format!("{shown}: {note}"));
+    notes.extend(own.map(Note::other));
     let summary = trace.summary();
     let lengths = summary.lengths();
     let most = if each { LONGEST_PART } else { u64::MAX };
@@ -384,16 +424,18 @@ fn of_trace(path: &Path, trace: &Trace, each: bool, notes: &mut Vec<String>) -> 
         fields.rate = Some(format!("{}/s", rate.get()));
         fields.burstiness = Some(burstiness.to_string());
     }
-    notes.push(format!(
-        "{shown}: {} requests of {} {} trace",
-        summary.requests,
-        if trace.kind.name().starts_with('A') {
-            "an"
-        } else {
-            "a"
-        },
-        trace.kind.name()
-    ));
+    let article = match trace.kind.name() {
+        name if name.starts_with('A') => "an",
+        _ => "a",
+    };
+    notes.push(Note {
+        about: About::Trace,
+        text: format!(
+            "{shown}: {} requests of {article} {} trace",
+            summary.requests,
+            trace.kind.name()
+        ),
+    });
     fields
 }
 

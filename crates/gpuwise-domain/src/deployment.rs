@@ -5,7 +5,9 @@ use crate::{
     engine::{EngineKind, Release},
     estimate::{Basis, Derivation, Estimate},
     layout::Layout,
+    limit::{Beyond, Limit, ServingCause},
     offer::Terms,
+    provider::Provider,
     workload::Workload,
 };
 use alloc::{string::String, vec::Vec};
@@ -129,8 +131,8 @@ pub struct Deployment {
     pub cost: Cost,
     /// On what the figures rest.
     pub basis: Basis,
-    /// What limits it, in a clause: `memory bandwidth: 71 % of a decode step reads weights`.
-    pub bottleneck: String,
+    /// What limits it; `None` where a saved document does not say it in a form that is known.
+    pub bottleneck: Option<Limit<ServingCause>>,
     /// How much more it bears.
     pub headroom: Headroom,
     /// How its figures came about.
@@ -210,8 +212,8 @@ pub enum Quality {
 /// Instances that are rented or owned.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Rental {
-    /// Who rents it out.
-    pub provider: String,
+    /// Who has it.
+    pub provider: Provider,
     /// The instance shape.
     pub instance: String,
     /// The region.
@@ -233,6 +235,11 @@ pub struct Rental {
 }
 
 impl Rental {
+    /// Whether it is one's own: nothing more is paid for it.
+    pub fn is_owned(&self) -> bool {
+        self.provider.is_owned()
+    }
+
     /// The day of its price list; `None`: the list does not say one.
     pub fn priced_at(&self) -> Option<&str> {
         self.date
@@ -340,8 +347,8 @@ pub struct Headroom {
     pub rate: f64,
     /// That over the asked rate; with a closed load, requests that fit over those asked.
     pub factor: f64,
-    /// Which test fails first beyond it.
-    pub limited_by: String,
+    /// What breaks first beyond it.
+    pub limited_by: Option<Beyond>,
 }
 
 /// A feasible candidate on the cost–latency front.

@@ -1,6 +1,6 @@
 //! Numbers with a range, a basis and a derivation.
 
-use alloc::{string::String, vec::Vec};
+pub use crate::derivation::{Derivation, Figure, Unit};
 
 /// A figure with its 80 % range: it should lie between `low` and `high` in 8 of 10 cases.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -88,54 +88,6 @@ impl Basis {
             Self::Calibrated => "calibrated",
             Self::Transferred => "transferred",
             Self::Extrapolated => "extrapolated",
-        }
-    }
-}
-
-/// How a number came about: a formula, its inputs, and where each comes from.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Derivation {
-    /// What it is.
-    pub name: String,
-    /// Its value with its unit.
-    pub value: String,
-    /// The formula over the inputs below; empty for a fact.
-    pub formula: String,
-    /// Where a fact or constant comes from; empty for what follows from inputs.
-    pub source: String,
-    /// What it was computed from.
-    pub inputs: Vec<Derivation>,
-}
-
-impl Derivation {
-    /// A fact with its source.
-    pub fn fact(
-        name: impl Into<String>,
-        value: impl Into<String>,
-        source: impl Into<String>,
-    ) -> Self {
-        Self {
-            name: name.into(),
-            value: value.into(),
-            formula: String::new(),
-            source: source.into(),
-            inputs: Vec::new(),
-        }
-    }
-
-    /// A figure computed by a formula.
-    pub fn computed(
-        name: impl Into<String>,
-        value: impl Into<String>,
-        formula: impl Into<String>,
-        inputs: Vec<Self>,
-    ) -> Self {
-        Self {
-            name: name.into(),
-            value: value.into(),
-            formula: formula.into(),
-            source: String::new(),
-            inputs,
         }
     }
 }

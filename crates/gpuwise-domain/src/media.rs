@@ -3,11 +3,13 @@
 use crate::{
     deployment::{Objective, Rental},
     estimate::{Basis, Derivation, Estimate},
+    limit::{Limit, PartCause},
     network::InputSize,
     precision::Compute,
     workload::Target,
 };
 use alloc::{string::String, vec::Vec};
+use core::fmt;
 use gpuwise_units::{Bytes, HourlyPrice, Money};
 
 /// In what a service of such a network is counted.
@@ -94,6 +96,30 @@ pub struct MediaSizing {
     pub notes: Vec<String>,
 }
 
+/// What memory of a GPU is held for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum MediaMemory {
+    /// Weights of a part.
+    Weights(String),
+    /// Activations of the part whose pass is the widest.
+    Activations(String),
+    /// What a decoder keeps of every input.
+    Cache,
+    /// The driver's context and libraries.
+    Program,
+}
+
+impl fmt::Display for MediaMemory {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Weights(part) => write!(f, "weights of {part}"),
+            Self::Activations(part) => write!(f, "activations of {part}"),
+            Self::Cache => f.write_str("keys and values of the decoder"),
+            Self::Program => f.write_str("context and libraries"),
+        }
+    }
+}
+
 /// One way of running the network.
 #[derive(Debug, Clone, PartialEq)]
 pub struct MediaDeployment {
@@ -124,7 +150,7 @@ pub struct MediaDeployment {
     /// The rate over that.
     pub load: f64,
     /// Memory of one GPU by cause.
-    pub memory: Vec<(String, Bytes)>,
+    pub memory: Vec<(MediaMemory, Bytes)>,
     /// Memory that is planned with.
     pub usable: Bytes,
     /// Weights that wait in host memory.
@@ -141,8 +167,8 @@ pub struct MediaDeployment {
     pub per_unit: Option<Money>,
     /// On what the figures rest.
     pub basis: Basis,
-    /// What takes the time, in a clause.
-    pub bottleneck: String,
+    /// What takes the time.
+    pub bottleneck: Option<Limit<PartCause>>,
     /// How the figures came about.
     pub derivations: Vec<Derivation>,
 }

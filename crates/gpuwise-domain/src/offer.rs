@@ -100,3 +100,13 @@ pub struct Host {
     /// What to beware of.
     pub notes: String,
 }
+
+impl Host {
+    /// Whether it is a reference system of a vendor's data sheet, which nobody is named to rent out.
+    pub fn is_reference(&self) -> bool {
+        self.provider == REFERENCE
+    }
+}
+
+/// The provider of reference systems in the catalogue's table of hosts.
+const REFERENCE: &str = "on-prem";

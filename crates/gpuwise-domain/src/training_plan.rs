@@ -4,7 +4,8 @@
 use crate::{
     deployment::{ModelSummary, Rental},
     estimate::{Basis, Derivation, Estimate},
-    training::{Method, Optimizer, Recipe, StepTime, TrainingMemory, TrainingSetup},
+    limit::Limit,
+    training::{Method, Optimizer, Recipe, StepCause, StepTime, TrainingMemory, TrainingSetup},
 };
 use alloc::{string::String, vec::Vec};
 use gpuwise_units::{Bytes, Currency, Money};
@@ -109,8 +110,8 @@ pub struct TrainingPlan {
     pub rental: Option<Rental>,
     /// On what the figures rest.
     pub basis: Basis,
-    /// What takes the largest share of a step, in a clause.
-    pub bottleneck: String,
+    /// What takes the largest share of a step.
+    pub bottleneck: Option<Limit<StepCause>>,
     /// How its figures came about; filled in for the plan that is looked at.
     pub derivations: Vec<Derivation>,
 }

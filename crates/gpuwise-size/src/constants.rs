@@ -10,6 +10,7 @@ use alloc::{
     vec,
     vec::Vec,
 };
+use gpuwise_domain::derivation::Unit;
 use gpuwise_operators::Operators;
 
 macro_rules! parameters {
@@ -71,7 +72,45 @@ impl ParameterInfo {
 
     /// Whether only llama.cpp's steps have it.
     pub fn is_local(&self) -> bool {
-        self.key.starts_with("local_")
+        use Parameter as P;
+        matches!(
+            self.parameter,
+            P::LocalMemory
+                | P::LocalCache
+                | P::LocalMatmul
+                | P::LocalVector
+                | P::LocalUnpack
+                | P::LocalStream
+                | P::LocalLayer
+                | P::LocalUngraphed
+                | P::LocalToken
+                | P::LocalOld
+                | P::LocalExpert
+                | P::LocalLink
+                | P::LocalSync
+                | P::LocalOverlap
+                | P::LocalRemote
+        )
+    }
+}
+
+impl Parameter {
+    /// In what formulas take it.
+    pub(crate) const fn unit(self) -> Unit {
+        match self {
+            Self::Kernel
+            | Self::BlockMatmul
+            | Self::Launch
+            | Self::StepBase
+            | Self::StepSequence
+            | Self::ReduceLatency
+            | Self::ReduceRanks
+            | Self::PcieReduceLatency
+            | Self::DispatchLatency
+            | Self::FrontToken => Unit::Microseconds,
+            Self::FrontEnd | Self::HandOver => Unit::Seconds,
+            _ => Unit::Number,
+        }
     }
 }
 

@@ -13,7 +13,9 @@ pub mod composed;
 #[cfg(doctest)]
 mod concepts;
 pub mod constants;
+pub mod derive;
 pub mod evidence;
+mod feature;
 pub mod fit;
 pub mod knowledge;
 pub mod media;

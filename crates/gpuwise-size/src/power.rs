@@ -4,7 +4,8 @@
 //! are the shares of time in which memory bandwidth and matmul units are in use. The shares are
 //! means of power logged beside batches of 1 to 64 on A100, H100, MI250 and Max 1550.
 
-use gpuwise_domain::gpu::Device;
+use crate::derive::{Amount, Said};
+use gpuwise_domain::{derivation::Unit, gpu::Device};
 
 /// Power of a step that waits for launches and links, over the limit.
 const BASE: f64 = 0.45;
@@ -29,12 +30,37 @@ pub struct Activity {
 
 /// Watts of one whole GPU or slice; `None` where the GPU's limit is not known.
 pub fn watts(device: &Device<'_>, activity: Activity) -> Option<f64> {
+    watts_of(device, activity)
+}
+
+/// The same, computed or explained.
+pub(crate) fn watts_of<A: Amount>(device: &Device<'_>, activity: Activity) -> Option<A> {
     let share = device.slice.map_or(1.0, |_| device.compute_share());
     let limit = device.gpu.power_limit?.get() * share;
-    let idle = device
-        .gpu
-        .idle_power
-        .map_or(IDLE * limit, |watts| watts.get() * share);
-    let working = (BASE + MEMORY * activity.memory + COMPUTE * activity.compute).min(1.0);
-    Some(idle + (limit - idle).max(0.0) * working * activity.busy.clamp(0.0, 1.0))
+    let stated = device.gpu.idle_power;
+    let idle = stated.map_or(IDLE * limit, |watts| watts.get() * share);
+    let source = || device.gpu.source.clone();
+    let idle = A::input(idle, || {
+        let source = match stated {
+            Some(_) => source(),
+            None => "0.15 of the limit, where the catalogue does not state it".into(),
+        };
+        Said::new("idle power", Unit::Watts).digits(4).from(source)
+    });
+    let limit = A::input(limit, || {
+        Said::new("power limit", Unit::Watts)
+            .digits(4)
+            .from(source())
+    });
+    let used = |value: f64, name: &'static str| {
+        A::input(value, || {
+            Said::new(name, Unit::Number).from("the steps at the asked load")
+        })
+    };
+    let working = A::number(BASE)
+        + A::number(MEMORY) * used(activity.memory, "memory in use")
+        + A::number(COMPUTE) * used(activity.compute, "matmul units in use");
+    let above = (limit - idle.clone()).or_more(A::number(0.0));
+    let busy = used(activity.busy.clamp(0.0, 1.0), "busy");
+    Some(idle + above * working.or_less(A::number(1.0)) * busy)
 }

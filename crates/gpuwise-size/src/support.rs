@@ -1,13 +1,16 @@
 //! Whether engine and hardware can run a setup at all: the one answer that plans, memory, checks,
 //! predictions and launch commands give.
 
-use crate::setup::Setup;
+use crate::{
+    feature::{Feature, Mode},
+    setup::Setup,
+};
 use alloc::{format, string::String, vec::Vec};
 use gpuwise_domain::{
     engine::EngineKind,
     facts::{Context, EngineFacts, Verdict},
     model::{FeedForward, Mixer},
-    precision::{CacheFormat, Compute, Quantization, WeightFormat},
+    precision::{CacheFormat, Compute, WeightFormat},
 };
 
 /// What is in the way of a setup, and what would cure it.
@@ -73,7 +76,8 @@ fn has_bf16(setup: &Setup<'_>, facts: Option<&EngineFacts>) -> bool {
 fn device(setup: &Setup<'_>, facts: &EngineFacts) -> Option<Obstacle> {
     let context = Context::of(&setup.device, &setup.layout);
     let release = facts.resolve(setup.engine.release);
-    let Verdict::Needs(needs) = facts.supports("engine:any", Some(release), &context) else {
+    let any = Feature::Any.key();
+    let Verdict::Needs(needs) = facts.supports(&any, Some(release), &context) else {
         return None;
     };
     let what = format!(
@@ -83,7 +87,7 @@ fn device(setup: &Setup<'_>, facts: &EngineFacts) -> Option<Obstacle> {
         capability(setup)
     );
     let earlier = facts.support.iter().any(|fact| {
-        fact.feature == "engine:any"
+        fact.feature == any
             && fact.span.until.is_some_and(|until| until <= release)
             && fact.needs.holds(&context) == Some(true)
     });
@@ -168,28 +172,24 @@ fn vendor(setup: &Setup<'_>) -> Option<Obstacle> {
 /// What the engine's release does not support on this hardware.
 fn release(setup: &Setup<'_>, facts: &EngineFacts, offload: bool) -> Option<Obstacle> {
     let context = Context::of(&setup.device, &setup.layout);
-    let mut features: Vec<String> = formats(setup);
+    let mut features = formats(setup);
     if setup.cache != CacheFormat::HALF {
-        features.push(format!("kv:{}", setup.cache.name));
+        features.push(Feature::Cache(setup.cache.name));
     }
     let layout = setup.layout;
     let modes = [
-        ("mode:tp", layout.tensor > 1),
-        ("mode:pp", layout.pipeline > 1),
-        ("mode:ep", layout.expert > 1),
-        ("mode:dcp", layout.decode_context > 1),
-        ("mode:kv_offload", offload),
-        ("mode:speculative_draft_model", setup.drafter().is_some()),
+        (Mode::Tensor, layout.tensor > 1),
+        (Mode::Pipeline, layout.pipeline > 1),
+        (Mode::Expert, layout.expert > 1),
+        (Mode::DecodeContext, layout.decode_context > 1),
+        (Mode::CacheOffload, offload),
+        (Mode::DraftModel, setup.drafter().is_some()),
     ];
-    features.extend(
-        modes
-            .into_iter()
-            .filter(|(_, used)| *used)
-            .map(|(name, _)| String::from(name)),
-    );
+    let used = modes.into_iter().filter(|(_, used)| *used);
+    features.extend(used.map(|(mode, _)| Feature::Mode(mode)));
     let release = setup.engine.release;
     features.into_iter().find_map(|feature| {
-        let what = match facts.supports(&feature, release, &context) {
+        let what = match facts.supports(&feature.key(), release, &context) {
             Verdict::Needs(needs) => format!(
                 "{} needs {needs} for {feature}{}",
                 setup.engine.kind,
@@ -200,44 +200,23 @@ fn release(setup: &Setup<'_>, facts: &EngineFacts, offload: bool) -> Option<Obst
             Verdict::Supported | Verdict::Unknown => return None,
         };
         let published = setup.architecture.quantization == setup.weights.quantization;
-        let cure = match feature.as_str() {
-            "mode:kv_offload" => "no --kv-offload, or another release (--engine)",
-            "mode:speculative_draft_model" => "no --draft-model, or another release (--engine)",
-            name if published && name.starts_with("weights:") => {
-                "a GPU that has it, or another engine (--engine)"
-            }
-            _ => "another precision or layout, or another release (--engine)",
-        };
-        Some(obstacle(what, cure))
+        Some(obstacle(what, feature.cure(published)))
     })
 }
 
-/// The features of the weight formats, by the names of the facts: schemes that differ only in their
-/// blocks are one, and what is told by its method goes by that.
-fn formats(setup: &Setup<'_>) -> Vec<String> {
+/// The features of the weight formats, each once.
+fn formats(setup: &Setup<'_>) -> Vec<Feature> {
     let Some(quantization) = &setup.weights.quantization else {
         return Vec::new();
     };
-    let mut out: Vec<String> = Vec::new();
+    let mut out: Vec<Feature> = Vec::new();
     for assignment in &quantization.assignments {
-        let name = feature(quantization, assignment.format);
-        if !assignment.roles.is_empty() && !out.contains(&name) {
-            out.push(name);
+        let feature = Feature::of_weights(quantization, assignment.format);
+        if !assignment.roles.is_empty() && !out.contains(&feature) {
+            out.push(feature);
         }
     }
     out
-}
-
-fn feature(quantization: &Quantization, format: WeightFormat) -> String {
-    let name = match (quantization.method.as_str(), format.name) {
-        (method @ ("awq" | "gptq"), name) if name.starts_with("int4") => method,
-        (_, "fp8-block") => "fp8",
-        (_, "int4-g32" | "int4-zp") => "int4",
-        (_, "nf4") => "bnb",
-        (_, name) if name.starts_with('q') || name.starts_with("iq") => "gguf",
-        (_, name) => name,
-    };
-    format!("weights:{name}")
 }
 
 fn silicon(setup: &Setup<'_>, facts: Option<&EngineFacts>) -> Option<Obstacle> {
@@ -255,8 +234,9 @@ fn silicon(setup: &Setup<'_>, facts: Option<&EngineFacts>) -> Option<Obstacle> {
             && quantization
                 .zip(facts)
                 .is_some_and(|(quantization, facts)| {
-                    let feature = feature(quantization, assignment.format);
-                    facts.supports(&feature, setup.engine.release, &context) == Verdict::Supported
+                    let feature = Feature::of_weights(quantization, assignment.format);
+                    facts.supports(&feature.key(), setup.engine.release, &context)
+                        == Verdict::Supported
                 });
         if !unpacked && (!published || gpu.vendor == "AMD" && wanted == Compute::Fp8) {
             let what = format!("{} has no {} matmuls", gpu.name, wanted.name());

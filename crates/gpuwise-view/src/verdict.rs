@@ -9,6 +9,7 @@ use crate::{
 };
 use gpuwise_domain::{
     deployment::Deployment,
+    provider::Provider,
     verdict::{Current, Standing, Verdict},
 };
 use gpuwise_units::{HourlyPrice, Money, significant};
@@ -83,7 +84,7 @@ fn instead(verdict: &Verdict, deployment: &Deployment) -> String {
     if let Some(rental) = deployment
         .rental
         .as_ref()
-        .filter(|rental| rental.provider != "running")
+        .filter(|rental| rental.provider != Provider::Running)
     {
         let _ = write!(out, "; {}", words::rental(rental));
     } else if deployment.rental.is_some() {

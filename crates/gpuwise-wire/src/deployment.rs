@@ -9,9 +9,12 @@ use gpuwise_domain::{
         Adapters, Cost, Deployment, Figures, Headroom, MemoryPart, MemoryReport, PrefillPool,
         Quality, Rental, Settings,
     },
-    estimate::{Basis, Derivation, Estimate},
+    derivation::{Derivation, Figure, Unit},
+    estimate::{Basis, Estimate},
     layout::Layout,
+    limit::{Beyond, Limit, ServingCause},
     offer::Terms,
+    provider::Provider,
 };
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
@@ -64,7 +67,7 @@ document! {
         /// On what the figures rest.
         basis(basis): BasisWord,
         /// What limits it.
-        bottleneck(bottleneck): String,
+        bottleneck(bottleneck): LimitDocument,
         /// How much more it bears.
         headroom(headroom): HeadroomDocument,
         /// How its figures came about.
@@ -191,7 +194,7 @@ document! {
     /// Instances that are rented or owned.
     RentalDocument = Rental {
         /// Who rents it out.
-        provider(provider): String,
+        provider(provider): ProviderName,
         /// The instance shape.
         instance(instance): String,
         /// The region.
@@ -222,6 +225,23 @@ words! {
         Reserved = "reserved",
         /// May be taken away.
         Spot = "spot",
+    }
+}
+
+/// Who has the machines: `owned`, `running`, or who rents them out.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+#[serde(transparent)]
+pub(crate) struct ProviderName(String);
+
+impl Mirror for ProviderName {
+    type Noun = Provider;
+
+    fn of(noun: &Provider) -> Self {
+        Self(noun.name().into())
+    }
+
+    fn noun(self) -> Provider {
+        self.0.into()
     }
 }
 
@@ -328,8 +348,88 @@ document! {
         rate_per_second(rate): Real,
         /// That over the asked rate.
         factor(factor): Real,
-        /// Which test fails first beyond it.
-        limited_by(limited_by): String,
+        /// What breaks first beyond it.
+        limited_by(limited_by): Option<BeyondWord>,
+    }
+}
+
+words! {
+    /// What breaks first where more is asked of a deployment than it bears.
+    BeyondWord = Beyond {
+        /// Time to first token.
+        Ttft = "TTFT",
+        /// Time per output token.
+        Tpot = "TPOT",
+        /// End-to-end latency.
+        EndToEnd = "end-to-end latency",
+        /// The cache is full, or as many sequences run as the engine lets.
+        Sequences = "KV cache and the engine's limit on sequences",
+        /// Queues grow without bound.
+        Throughput = "throughput: the queue grows",
+    }
+}
+
+words! {
+    /// What the GPUs' time of a deployment goes to.
+    ServingCauseWord = ServingCause {
+        /// Prompts.
+        Prompts = "prompts",
+        /// Weights of dense layers in decode steps.
+        Weights = "weights",
+        /// Experts in decode steps.
+        Experts = "experts",
+        /// The key-value cache in decode steps.
+        Cache = "cache",
+        /// Collectives in decode steps.
+        Collectives = "collectives",
+        /// Kernel launches and the scheduler.
+        Launches = "launches",
+        /// Steps of the draft model.
+        Drafts = "drafts",
+    }
+}
+
+/// What limits a deployment.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+#[serde(untagged)]
+pub(crate) enum LimitDocument {
+    /// What takes the largest share of the GPUs' time.
+    Stated(ShareDocument),
+    /// A clause, as documents had it until 2026-11; it is not read.
+    Words(String),
+}
+
+/// What takes the largest share of the GPUs' time.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct ShareDocument {
+    /// What takes it.
+    cause: ServingCauseWord,
+    /// Its share (0 to 1).
+    share: Real,
+}
+
+impl Mirror for LimitDocument {
+    type Noun = Option<Limit<ServingCause>>;
+
+    fn of(noun: &Self::Noun) -> Self {
+        match noun {
+            Some(limit) => Self::Stated(ShareDocument {
+                cause: Mirror::of(&limit.cause),
+                share: Mirror::of(&limit.share),
+            }),
+            None => Self::Words(String::new()),
+        }
+    }
+
+    fn noun(self) -> Self::Noun {
+        match self {
+            Self::Stated(limit) => Some(Limit {
+                cause: limit.cause.noun(),
+                share: limit.share.noun(),
+            }),
+            Self::Words(_) => None,
+        }
     }
 }
 
@@ -349,6 +449,48 @@ words! {
     }
 }
 
+document! {
+    /// A number with its unit.
+    FigureDocument = Figure {
+        /// The number, in the base unit.
+        value(value): Real,
+        /// The unit.
+        unit(unit): UnitWord,
+    }
+}
+
+words! {
+    /// In what a figure is counted and written.
+    UnitWord = Unit {
+        /// A plain number: a count, a share or a factor.
+        Number = "number",
+        /// Bytes, written in the largest binary unit.
+        Bytes = "bytes",
+        /// Bytes, written to the last one.
+        ByteCount = "bytes exactly",
+        /// Tokens.
+        Tokens = "tokens",
+        /// Seconds, written in milliseconds.
+        Seconds = "seconds",
+        /// Seconds, written in microseconds.
+        Microseconds = "seconds, small",
+        /// Bytes a second.
+        BytesPerSecond = "bytes/s",
+        /// Floating-point operations.
+        Flop = "FLOP",
+        /// Floating-point operations a second.
+        FlopPerSecond = "FLOP/s",
+        /// Watts.
+        Watts = "W",
+        /// Requests a second.
+        RequestsPerSecond = "requests/s",
+        /// Requests in flight.
+        RequestsInFlight = "requests in flight",
+        /// Currency units an hour.
+        MoneyPerHour = "money/h",
+    }
+}
+
 /// How a number came about.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
@@ -357,6 +499,9 @@ pub(crate) struct DerivationDocument {
     name: String,
     /// Its value with its unit.
     value: String,
+    /// The same as a number, where it was kept.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    figure: Option<FigureDocument>,
     /// The formula over the inputs; empty for a fact.
     formula: String,
     /// Where a fact comes from; empty for what follows from inputs.
@@ -373,6 +518,7 @@ impl Mirror for DerivationDocument {
         Self {
             name: noun.name.clone(),
             value: noun.value.clone(),
+            figure: Mirror::of(&noun.figure),
             formula: noun.formula.clone(),
             source: noun.source.clone(),
             inputs: Mirror::of(&noun.inputs),
@@ -383,6 +529,7 @@ impl Mirror for DerivationDocument {
         Derivation {
             name: self.name,
             value: self.value,
+            figure: self.figure.noun(),
             formula: self.formula,
             source: self.source,
             inputs: self.inputs.noun(),

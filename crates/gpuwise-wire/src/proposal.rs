@@ -1,6 +1,6 @@
 //! Remembered proposals as documents.
 
-use gpuwise_domain::usage::{Asked, Holder, Scope, remembered::Remembered};
+use gpuwise_domain::usage::{Asked, Holder, Scope, proposal::ChangeKind, remembered::Remembered};
 use gpuwise_units::{Currency, Money};
 use serde::{Deserialize, Serialize};
 
@@ -92,7 +92,7 @@ pub fn proposal_document(of: &Remembered) -> Result<String, ProposalError> {
         workload: of.holder.name.clone(),
         tenant: of.tenant.clone(),
         made_at: of.made_at,
-        kind: of.kind.clone(),
+        kind: of.kind.name().into(),
         title: of.title.clone(),
         before: AskedDocument::of(&of.before),
         wanted: AskedDocument::of(&of.wanted),
@@ -124,6 +124,10 @@ pub fn read_proposal(text: &str) -> Result<Remembered, ProposalError> {
         .parse()
         .map_err(|error: gpuwise_units::ParseQuantityError| ProposalError(error.to_string()))?;
     let money = |micros: Option<i64>| micros.map(|micros| Money { micros, currency });
+    let kind = ChangeKind::ALL
+        .into_iter()
+        .find(|kind| kind.name() == document.kind)
+        .ok_or_else(|| ProposalError(format!("{:?} is no known kind", document.kind)))?;
     let matchers = document.matchers;
     let scope = document.source.map(|source| Scope { source, matchers });
     Ok(Remembered {
@@ -135,7 +139,7 @@ pub fn read_proposal(text: &str) -> Result<Remembered, ProposalError> {
         },
         tenant: document.tenant,
         made_at: document.made_at,
-        kind: document.kind,
+        kind,
         title: document.title,
         before: document.before.asked(),
         wanted: document.wanted.asked(),

@@ -121,9 +121,7 @@ impl Sent {
         };
         if let Kind::Recorded(_) = kind {
             // What was assumed of traffic is in the trace.
-            notes.retain(|note| {
-                !note.starts_with("assumed of the traffic") && !note.ends_with(" trace")
-            });
+            notes.retain(workload::Note::beside_a_trace);
         }
         let extent = extent(changes, &kind, &asked.workload)?;
         let sent = Self {
@@ -140,7 +138,7 @@ impl Sent {
                 .transpose()?,
             tenants,
             stages: changes.stages.clone(),
-            notes,
+            notes: notes.into_iter().map(Into::into).collect(),
         };
         if sent.is_closed() {
             only_open(changes)?;

@@ -1,6 +1,6 @@
 //! What is assumed of lengths where only their means are said.
 
-use super::Asked;
+use super::{Asked, Note};
 use gpuwise_read::workload::{
     LONGEST_OF, USUAL_INPUT, USUAL_OUTPUT, WorkloadFields, is_mean_alone,
 };
@@ -50,9 +50,9 @@ impl Asked {
                 law.variation = 0.0;
             }
         }
-        self.notes.push(format!(
+        self.notes.push(Note::other(format!(
             "the model takes {most} tokens: prompts are at most {} long and answers {}",
             lengths.input.longest, lengths.output.longest
-        ));
+        )));
     }
 }

@@ -137,17 +137,68 @@ pub enum Change {
     },
 }
 
-impl Change {
-    /// Its kind in JSON, CSV and databases.
-    pub const fn kind(&self) -> &'static str {
+/// A change without its quantities.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum ChangeKind {
+    /// [`Change::ScaleToZero`].
+    ScaleToZero,
+    /// [`Change::Schedule`].
+    Schedule,
+    /// [`Change::Slice`].
+    Slice,
+    /// [`Change::OtherGpu`].
+    OtherGpu,
+    /// [`Change::Replicas`].
+    Replicas,
+    /// [`Change::Cpus`].
+    Cpus,
+    /// [`Change::MoreMemory`].
+    MoreMemory,
+}
+
+impl ChangeKind {
+    /// Every kind.
+    pub const ALL: [Self; 7] = [
+        Self::ScaleToZero,
+        Self::Schedule,
+        Self::Slice,
+        Self::OtherGpu,
+        Self::Replicas,
+        Self::Cpus,
+        Self::MoreMemory,
+    ];
+
+    /// Its name in JSON, CSV and databases.
+    pub const fn name(self) -> &'static str {
         match self {
             Self::ScaleToZero => "scale_to_zero",
-            Self::Schedule { .. } => "schedule",
-            Self::Slice { .. } => "slice",
-            Self::OtherGpu { .. } => "other_gpu",
-            Self::Replicas { .. } => "replicas",
-            Self::Cpus { .. } => "cpus",
-            Self::MoreMemory { .. } => "more_memory",
+            Self::Schedule => "schedule",
+            Self::Slice => "slice",
+            Self::OtherGpu => "other_gpu",
+            Self::Replicas => "replicas",
+            Self::Cpus => "cpus",
+            Self::MoreMemory => "more_memory",
+        }
+    }
+}
+
+impl core::fmt::Display for ChangeKind {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+impl Change {
+    /// Its kind.
+    pub const fn kind(&self) -> ChangeKind {
+        match self {
+            Self::ScaleToZero => ChangeKind::ScaleToZero,
+            Self::Schedule { .. } => ChangeKind::Schedule,
+            Self::Slice { .. } => ChangeKind::Slice,
+            Self::OtherGpu { .. } => ChangeKind::OtherGpu,
+            Self::Replicas { .. } => ChangeKind::Replicas,
+            Self::Cpus { .. } => ChangeKind::Cpus,
+            Self::MoreMemory { .. } => ChangeKind::MoreMemory,
         }
     }
 }

@@ -1,6 +1,6 @@
 //! Proposals that were remembered, and what became of them.
 
-use super::{Asked, Holder, Scope};
+use super::{Asked, Holder, Scope, proposal::ChangeKind};
 use alloc::string::String;
 use gpuwise_units::Money;
 
@@ -15,8 +15,8 @@ pub struct Remembered {
     pub tenant: String,
     /// When it was made: the end of its window, seconds since 1970.
     pub made_at: i64,
-    /// The kind of the change, as [`super::proposal::Change::kind`] has it.
-    pub kind: String,
+    /// The kind of the change.
+    pub kind: ChangeKind,
     /// The change in words.
     pub title: String,
     /// What it asked for before.

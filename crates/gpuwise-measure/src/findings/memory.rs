@@ -7,6 +7,15 @@ use gpuwise_domain::profile::{
     finding::{Finding, Gain, Place},
 };
 
+/// What is found of memory.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Kind {
+    /// Nearly all of it is held.
+    Full,
+    /// Much of what is held lies in no tensor.
+    Fragmented,
+}
+
 /// From here on the next allocation may end the run.
 pub(super) const NEARLY_FULL: f64 = 0.8;
 
@@ -33,7 +42,7 @@ pub(super) fn capacity(figures: &ProfileFigures) -> Option<u64> {
 }
 
 /// What is found of memory; nothing where its figures are not there.
-pub(super) fn findings(figures: &ProfileFigures, limits: &Thresholds) -> Vec<Finding> {
+pub(super) fn findings(figures: &ProfileFigures, limits: &Thresholds) -> Vec<(Kind, Finding)> {
     let mut found = Vec::new();
     for (rank, memory) in devices(figures) {
         let (Some(reserved), Some(capacity)) = (memory.peak_reserved, memory.capacity) else {
@@ -54,11 +63,11 @@ pub(super) fn findings(figures: &ProfileFigures, limits: &Thresholds) -> Vec<Fin
             end_ns: memory.peak_at_ns,
             what: "the peak".to_owned(),
         };
-        found.extend(full(reserved, capacity, &scope, &place, limits));
+        let full = full(reserved, capacity, &scope, &place, limits);
+        found.extend(full.map(|finding| (Kind::Full, finding)));
         if let Some(slack) = memory.slack_at_peak {
-            found.extend(fragmented(
-                reserved, slack, capacity, &scope, &place, limits,
-            ));
+            let fragmented = fragmented(reserved, slack, capacity, &scope, &place, limits);
+            found.extend(fragmented.map(|finding| (Kind::Fragmented, finding)));
         }
     }
     found

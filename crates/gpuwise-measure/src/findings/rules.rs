@@ -126,42 +126,55 @@ pub fn of_profile(
     limits: &Thresholds,
 ) -> Vec<Finding> {
     let straggler = ranks::straggler(signals, figures, limits);
-    let mut found: Vec<(Option<Cause>, Finding)> = Vec::new();
+    let mut found: Vec<(Kind, Finding)> = Vec::new();
     for rule in RULES {
         let charged = together(signals, rule.cause, figures, straggler.as_ref());
         if let Some(finding) = of_cause(rule, &charged, signals, limits) {
-            found.push((Some(rule.cause), finding));
+            found.push((Kind::Charged(rule.cause), finding));
         }
     }
-    found.extend(straggler.map(|straggler| (None, straggler.finding)));
+    found.extend(straggler.map(|straggler| (Kind::Other, straggler.finding)));
     found.extend(
         memory::findings(figures, limits)
             .into_iter()
-            .map(|f| (None, f)),
+            .map(|(kind, finding)| (Kind::Memory(kind), finding)),
     );
-    found.extend(compute_bound(figures, limits).map(|finding| (None, finding)));
+    found.extend(compute_bound(figures, limits).map(|finding| (Kind::Other, finding)));
     overlaps(&mut found);
-    let mut findings: Vec<Finding> = found.into_iter().map(|(_, finding)| finding).collect();
-    let full = findings.iter().any(|one| one.class == "memory_capacity");
-    findings.sort_by(|one, other| {
+    let full = found.iter().any(|(kind, _)| *kind == FULL);
+    found.sort_by(|one, other| {
         let (one, other) = (weight(one, figures, full), weight(other, figures, full));
         other.0.total_cmp(&one.0).then(other.1.total_cmp(&one.1))
     });
-    findings
+    found.into_iter().map(|(_, finding)| finding).collect()
 }
+
+/// Which rule a finding is of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Charged(Cause),
+    Memory(memory::Kind),
+    Other,
+}
+
+const FULL: Kind = Kind::Memory(memory::Kind::Full);
 
 /// By what findings are ordered: what is certain to be gained, then what may be. Bytes count as a
 /// share of the device, and above all else where the device is nearly full, since that ends the run;
 /// of two findings of memory then the one that says so.
-fn weight(finding: &Finding, figures: &ProfileFigures, exhausted: bool) -> (f64, f64) {
+fn weight(
+    (kind, finding): &(Kind, Finding),
+    figures: &ProfileFigures,
+    exhausted: bool,
+) -> (f64, f64) {
     match finding.gain {
         Gain::Time { low, high } | Gain::Device { low, high } => (low, high),
         Gain::Memory { low, high } => {
             let capacity = memory::capacity(figures).unwrap_or(u64::MAX) as f64;
             let share = high as f64 / capacity;
             let full = memory::pressure(figures).is_some_and(|p| p >= memory::NEARLY_FULL);
-            match (full, finding.class.as_str()) {
-                (true, "memory_capacity") => (2.0, share),
+            match (full, *kind) {
+                (true, FULL) => (2.0, share),
                 (true, _) if !exhausted => (1.0, share),
                 _ => (low as f64 / capacity, share),
             }
@@ -376,19 +389,20 @@ fn compute_bound(figures: &ProfileFigures, limits: &Thresholds) -> Option<Findin
 }
 
 /// Says of findings that look at the same kernels that their gains overlap.
-fn overlaps(found: &mut [(Option<Cause>, Finding)]) {
+fn overlaps(found: &mut [(Kind, Finding)]) {
+    let looks = |kind: Kind| matches!(kind, Kind::Charged(cause) if SAME_KERNELS.contains(&cause));
     let same: Vec<String> = found
         .iter()
-        .filter(|(cause, _)| cause.is_some_and(|cause| SAME_KERNELS.contains(&cause)))
+        .filter(|(kind, _)| looks(*kind))
         .map(|(_, finding)| finding.class.clone())
         .collect();
-    for (cause, finding) in found {
+    for (kind, finding) in found {
         let others: Vec<&str> = same
             .iter()
             .map(String::as_str)
             .filter(|class| *class != finding.class)
             .collect();
-        if cause.is_some_and(|cause| SAME_KERNELS.contains(&cause)) && !others.is_empty() {
+        if looks(*kind) && !others.is_empty() {
             finding.advice.push(format!(
                 "Its gain overlaps with that of {}: they look at the same kernels, do not add them.",
                 others.join(", ")

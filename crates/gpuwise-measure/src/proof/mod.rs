@@ -3,7 +3,7 @@
 use crate::audit::Market;
 use gpuwise_domain::usage::{
     Asked, Fleet, Usage,
-    proposal::{Change, Judgement},
+    proposal::{Change, ChangeKind, Judgement},
     remembered::{Outcome, Remembered, State},
 };
 use gpuwise_units::Money;
@@ -40,7 +40,7 @@ pub fn remember(
         holder: usage.holder.clone(),
         tenant: usage.tenant.clone(),
         made_at: fleet.window.end,
-        kind: proposal.change.kind().into(),
+        kind: proposal.change.kind(),
         title: proposal.title.clone(),
         before: usage.asked.clone(),
         wanted,
@@ -82,7 +82,7 @@ pub fn outcome(of: &Remembered, fleet: &Fleet, market: &Market<'_>) -> Outcome {
         .find(|usage| usage.holder == of.holder);
     let declared = fleet.declared.replicas.get(&of.holder).copied();
     match (seen.filter(|usage| usage.present), declared) {
-        (_, Some(0)) if of.kind == "scale_to_zero" => {
+        (_, Some(0)) if of.kind == ChangeKind::ScaleToZero => {
             saved_whole(of, "it is declared with 0 replicas".into())
         }
         (None, Some(replicas)) if replicas > 0 => unmeasured(
@@ -92,7 +92,7 @@ pub fn outcome(of: &Remembered, fleet: &Fleet, market: &Market<'_>) -> Outcome {
             ),
         ),
         (None, _) => gone(of, seen.is_some(), fleet),
-        (Some(usage), _) if of.kind == "schedule" => scheduled(of, usage, fleet, market),
+        (Some(usage), _) if of.kind == ChangeKind::Schedule => scheduled(of, usage, fleet, market),
         (Some(usage), _) => changed(of, usage, fleet, market),
     }
 }
@@ -137,7 +137,7 @@ fn gone(of: &Remembered, seen: bool, fleet: &Fleet) -> Outcome {
     } else {
         "it was not seen in these days"
     };
-    if of.kind != "scale_to_zero" {
+    if of.kind != ChangeKind::ScaleToZero {
         return untold(format!("{left}: whether it ended by itself cannot be told"));
     }
     if !matches!(holder.kind.as_str(), "Deployment" | "StatefulSet") {
@@ -174,17 +174,19 @@ fn applied(of: &Remembered, now: &Asked, market: &Market<'_>) -> bool {
         (Some(a), Some(b)) => market.same_gpu(a, b),
         _ => false,
     };
-    match of.kind.as_str() {
-        "slice" | "other_gpu" | "more_memory" => {
+    match of.kind {
+        ChangeKind::Slice | ChangeKind::OtherGpu | ChangeKind::MoreMemory => {
             same_gpu(&of.wanted, now) && of.wanted.slice == now.slice
         }
-        "replicas" if of.wanted.replicas > of.before.replicas => now.replicas >= of.wanted.replicas,
-        "replicas" => now.replicas <= of.wanted.replicas,
-        "cpus" => now
+        ChangeKind::Replicas if of.wanted.replicas > of.before.replicas => {
+            now.replicas >= of.wanted.replicas
+        }
+        ChangeKind::Replicas => now.replicas <= of.wanted.replicas,
+        ChangeKind::Cpus => now
             .cpus
             .zip(of.wanted.cpus)
             .is_some_and(|(now, wanted)| now >= 0.9 * wanted),
-        _ => false,
+        ChangeKind::ScaleToZero | ChangeKind::Schedule => false,
     }
 }
 

@@ -133,7 +133,7 @@ fn rental(plan: &Value) -> Result<Option<Rental>, String> {
         _ => Terms::OnDemand,
     };
     Ok(Some(Rental {
-        provider: word("provider"),
+        provider: word("provider").into(),
         instance: word("instance"),
         region: word("region"),
         terms,
@@ -165,7 +165,7 @@ fn media_plan(answer: &Value) -> Result<Planned, String> {
         _ => None,
     };
     let rental = price.map(|price| Rental {
-        provider: text(best, "/rental").unwrap_or_default(),
+        provider: text(best, "/rental").unwrap_or_default().into(),
         instance: "a replica's part".into(),
         region: String::new(),
         terms: Terms::OnDemand,

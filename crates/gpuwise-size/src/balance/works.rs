@@ -5,7 +5,7 @@ use alloc::format;
 use gpuwise_domain::{
     balance::{CoreWork, HostWork},
     deployment::Deployment,
-    media::{MediaDeployment, MediaSizing},
+    media::{MediaDeployment, MediaMemory, MediaSizing},
     model::Architecture,
     network::InputSize,
     training::StepCause,
@@ -105,7 +105,7 @@ pub fn whole(
     let weights = deployment
         .memory
         .iter()
-        .filter(|(cause, _)| cause.starts_with("weights"));
+        .filter(|(cause, _)| matches!(cause, MediaMemory::Weights(_)));
     let weights: f64 = weights.map(|(_, bytes)| bytes.as_f64()).sum();
     let host_bytes = deployment.host_bytes.as_f64();
     let held = f64::from(processes) * constants.get(Known::ProcessMemory)

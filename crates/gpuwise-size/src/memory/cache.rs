@@ -5,9 +5,18 @@ use super::{
     split::{self, Split},
     weights::{fullest_share, prediction_runs},
 };
-use crate::{setup::Setup, shard::piece_share};
-use alloc::vec::Vec;
+use crate::{
+    derive::{Amount, Said},
+    setup::Setup,
+    shard::piece_share,
+};
+use alloc::{
+    format,
+    string::{String, ToString},
+    vec::Vec,
+};
 use gpuwise_domain::{
+    derivation::Unit,
     engine::EngineKind,
     model::{LayerRun, Mixer, Window},
     precision::CacheFormat,
@@ -377,19 +386,79 @@ impl CacheShape {
         if bytes <= 0.0 {
             return 0.0;
         }
-        if let Some(pool) = &self.pool {
-            return pool.reported_tokens(self, bytes) * self.context_ranks;
-        }
-        if let Some(split) = &self.split {
-            let tokens = split.tokens(self, bytes);
-            return libm::floor(tokens / self.block) * self.block * self.context_ranks;
-        }
-        let per_token = self.all_token_bytes();
-        let tokens = if per_token > 0.0 {
-            bytes / per_token
+        self.reported(bytes)
+    }
+
+    /// The same of bytes that are there.
+    pub(crate) fn reported<A: Amount>(&self, bytes: A) -> A {
+        let tokens = if let Some(pool) = &self.pool {
+            pool.reported(self, bytes)
         } else {
-            0.0
+            let block = A::input(self.block, || {
+                Said::new("tokens of a block", Unit::Number).from(RULES)
+            });
+            let tokens = match &self.split {
+                Some(split) => split.tokens(self, bytes),
+                None => bytes / self.token_sum(|_| 1.0),
+            };
+            if self.all_token_bytes() <= 0.0 {
+                return A::number(0.0);
+            }
+            (tokens / block.clone()).rounded_down() * block
         };
-        libm::floor(tokens / self.block) * self.block * self.context_ranks
+        if self.context_ranks > 1.0 {
+            let ranks = || Said::new("decode context ranks", Unit::Number).from("the layout");
+            return tokens * A::input(self.context_ranks, ranks);
+        }
+        tokens
+    }
+
+    /// Bytes of a token in all layers that cache tokens, each kind counted by this share.
+    pub(super) fn token_sum<A: Amount>(&self, share: impl Fn(&CacheGroup) -> f64) -> A {
+        let caching = self.groups.iter().filter(|group| group.token_bytes > 0.0);
+        caching
+            .enumerate()
+            .map(|(at, group)| {
+                // Kinds of layers that keep as much are told apart by their number.
+                let alike = self
+                    .groups
+                    .iter()
+                    .filter(|other| other.token_bytes > 0.0 && other.window == group.window);
+                let kind = match alike.count() {
+                    0 | 1 => String::new(),
+                    _ => format!(" (kind {})", at + 1),
+                };
+                let kept = match group.window {
+                    Window::Full => "the whole context".to_string(),
+                    Window::Sliding(window) => format!("the last {} tokens", window.0),
+                    Window::Chunked(chunk) => format!("the current {} tokens", chunk.0),
+                };
+                let layers = A::input(group.layers, || {
+                    let name = format!("layers that keep {kept}{kind}");
+                    Said::new(name, Unit::Number).digits(5).from(CONFIGURATION)
+                });
+                let bytes = A::input(group.token_bytes, || {
+                    let name = format!("a token in each that keeps {kept}{kind}");
+                    Said::new(name, Unit::ByteCount)
+                        .digits(9)
+                        .from(CONFIGURATION)
+                });
+                let share = share(group);
+                if (share - 1.0).abs() < 1e-12 {
+                    return layers * bytes;
+                }
+                let ratio = || {
+                    let name = format!("tokens held of {kept}{kind}");
+                    Said::new(name, Unit::Number).digits(4).from(RULES)
+                };
+                A::input(share, ratio) * layers * bytes
+            })
+            .sum::<A>()
+            .called(|| Said::new("bytes per token on a GPU", Unit::ByteCount).digits(9))
     }
 }
+
+/// Where shapes of the cache come from.
+pub(super) const CONFIGURATION: &str = "model configuration, layout and cache format";
+/// Where rules of sharing memory out come from.
+pub(super) const RULES: &str = "rules of the engine's release";

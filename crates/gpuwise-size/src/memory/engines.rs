@@ -5,22 +5,66 @@ use super::{
     vllm::{self, rotary, widest_layer},
     weights::allocator_slack,
 };
-use crate::setup::Setup;
+use crate::{
+    derive::{Amount, Said},
+    setup::Setup,
+};
 use alloc::{format, string::String, vec, vec::Vec};
-use gpuwise_domain::{engine::EngineKind, layout::Layout, model::FeedForward};
+use gpuwise_domain::{derivation::Unit, engine::EngineKind, layout::Layout, model::FeedForward};
 
 pub(super) const GIB: f64 = 1073741824.0;
 const MIB: f64 = 1048576.0;
 
 /// The budget of the engine in bytes, and its overheads.
 pub fn overheads(setup: &Setup<'_>, visible: f64, weights: f64) -> (f64, Vec<Overhead>) {
-    match setup.engine.kind {
-        EngineKind::Vllm => vllm::overheads(setup, visible, weights),
+    let parts = match setup.engine.kind {
+        EngineKind::Vllm => vllm::overheads(setup, weights),
         EngineKind::Sglang => sglang(setup, visible),
-        EngineKind::TensorRtLlm => tensorrt(setup, visible, weights),
-        EngineKind::LlamaCpp => llamacpp(setup, visible),
-        EngineKind::Transformers | EngineKind::DeepSpeedMii => transformers(setup, visible),
+        EngineKind::TensorRtLlm => tensorrt(setup),
+        EngineKind::LlamaCpp => llamacpp(setup),
+        EngineKind::Transformers | EngineKind::DeepSpeedMii => transformers(setup),
+    };
+    (budget(setup, visible, weights, &parts), parts)
+}
+
+/// The engine's budget: a share of the memory that it sees; TensorRT-LLM takes its share of what is
+/// free after weights and workspace.
+pub(super) fn budget<A: Amount>(
+    setup: &Setup<'_>,
+    visible: A,
+    weights: A,
+    overheads: &[Overhead],
+) -> A {
+    let fraction = || {
+        Said::new("memory fraction", Unit::Number)
+            .digits(4)
+            .from("the engine's setting")
+    };
+    let fraction = A::input(fraction_of(setup), fraction);
+    if setup.engine.kind != EngineKind::TensorRtLlm {
+        return visible * fraction;
     }
+    let held = overheads.iter().map(explained).sum::<A>();
+    let taken = weights + held;
+    taken.clone() + (visible - taken).or_more(A::number(0.0)) * fraction
+}
+
+/// Share of visible memory that an engine may take.
+fn fraction_of(setup: &Setup<'_>) -> f64 {
+    match setup.engine.kind {
+        EngineKind::LlamaCpp => 1.0,
+        EngineKind::Transformers | EngineKind::DeepSpeedMii => 0.95,
+        EngineKind::Vllm | EngineKind::Sglang | EngineKind::TensorRtLlm => {
+            setup.settings.memory_fraction
+        }
+    }
+}
+
+/// An overhead as an input of a formula.
+pub(super) fn explained<A: Amount>(overhead: &Overhead) -> A {
+    A::input(overhead.bytes, || {
+        Said::new(overhead.name, Unit::Bytes).from(overhead.formula.clone())
+    })
 }
 
 pub(super) fn part(
@@ -68,12 +112,12 @@ pub(crate) fn sglang_fraction(visible: f64, layout: Layout, batched_tokens: u64)
 }
 
 /// The static fraction is what holds weights and cache.
-fn sglang(setup: &Setup<'_>, visible: f64) -> (f64, Vec<Overhead>) {
+fn sglang(setup: &Setup<'_>, visible: f64) -> Vec<Overhead> {
     let fraction = setup.settings.memory_fraction;
     // The fraction is of what is free once the process and its collectives have started.
     let several = setup.layout.stage_gpus() * setup.layout.pipeline > 1;
     let taken = if several { 1.6 } else { 0.5 } * GIB;
-    let parts = vec![
+    vec![
         rotary(setup),
         part(
             Part::Allocator,
@@ -96,17 +140,15 @@ fn sglang(setup: &Setup<'_>, visible: f64) -> (f64, Vec<Overhead>) {
                 "what the static fraction leaves",
             )
         },
-    ];
-    (visible * fraction, parts)
+    ]
 }
 
 /// TensorRT-LLM's fraction is of what is free after weights and workspace.
-fn tensorrt(setup: &Setup<'_>, visible: f64, weights: f64) -> (f64, Vec<Overhead>) {
+fn tensorrt(setup: &Setup<'_>) -> Vec<Overhead> {
     let several = setup.layout.stage_gpus() > 1;
     let activations = widest_layer(setup, setup.settings.batched_tokens as f64);
     let context = if several { 1.6 } else { 1.0 } * GIB;
-    let free = (visible - weights - activations - context).max(0.0);
-    let parts = vec![
+    vec![
         part(
             Part::Activations,
             "workspace",
@@ -119,14 +161,10 @@ fn tensorrt(setup: &Setup<'_>, visible: f64, weights: f64) -> (f64, Vec<Overhead
             context,
             "1 GiB, 1.6 with several ranks",
         ),
-    ];
-    (
-        weights + activations + context + free * setup.settings.memory_fraction,
-        parts,
-    )
+    ]
 }
 
-fn llamacpp(setup: &Setup<'_>, visible: f64) -> (f64, Vec<Overhead>) {
+fn llamacpp(setup: &Setup<'_>) -> Vec<Overhead> {
     let architecture = setup.architecture;
     let batch = setup.settings.batched_tokens as f64;
     let width = architecture
@@ -142,7 +180,7 @@ fn llamacpp(setup: &Setup<'_>, visible: f64) -> (f64, Vec<Overhead>) {
     let compute = (architecture.vocabulary as f64 * 4.0).max(4.0 * width + 8.0 * hidden) * batch;
     let gpus = f64::from(setup.layout.replica_gpus().max(1));
     let context = (0.35 + 0.55 * (gpus - 1.0) / gpus) * GIB;
-    let parts = vec![
+    vec![
         part(
             Part::Activations,
             "compute buffer",
@@ -155,14 +193,13 @@ fn llamacpp(setup: &Setup<'_>, visible: f64) -> (f64, Vec<Overhead>) {
             context,
             "0.35 GiB and 0.55 GiB for each further GPU",
         ),
-    ];
-    (visible, parts)
+    ]
 }
 
-fn transformers(setup: &Setup<'_>, visible: f64) -> (f64, Vec<Overhead>) {
+fn transformers(setup: &Setup<'_>) -> Vec<Overhead> {
     let logits =
         setup.architecture.vocabulary as f64 * 4.0 * setup.settings.sequences.min(64) as f64;
-    let parts = vec![
+    vec![
         part(
             Part::Activations,
             "activations",
@@ -170,6 +207,5 @@ fn transformers(setup: &Setup<'_>, visible: f64) -> (f64, Vec<Overhead>) {
             "widest layer and logits",
         ),
         part(Part::NonTorch, "context", 0.5 * GIB, "0.5 GiB"),
-    ];
-    (visible * 0.95, parts)
+    ]
 }

@@ -19,7 +19,7 @@ pub use split::Split;
 pub use vllm::peak_without_sampling;
 pub use weights::{WeightKind, allocator_slack, published_bytes, weight_kinds, weights_per_rank};
 
-use crate::setup::Setup;
+use crate::{derive::Amount, setup::Setup};
 use alloc::{string::String, vec::Vec};
 use gpuwise_domain::{engine::EngineKind, gpu::Device};
 
@@ -161,20 +161,21 @@ pub fn plan_of_visible(setup: &Setup<'_>, (visible, visible_known): (f64, bool))
     let weights = weight_kinds(setup);
     let held: f64 = weights.iter().map(|kind| kind.bytes).sum();
     let (budget, overheads) = overheads(setup, visible, held);
-    let inside: f64 = overheads
-        .iter()
-        .filter(|o| !o.outside_budget)
-        .map(|o| o.bytes)
-        .sum();
+    let inside = overheads.iter().filter(|o| !o.outside_budget);
     MemoryPlan {
         visible,
         visible_known,
         budget,
-        cache: budget - held - inside,
+        cache: room(budget, held, inside.map(|overhead| overhead.bytes)),
         cache_shape: cache_shape(setup),
         weights,
         overheads,
     }
+}
+
+/// What weights and overheads leave of the budget for the cache.
+fn room<A: Amount>(budget: A, weights: A, inside: impl Iterator<Item = A>) -> A {
+    budget - weights - inside.sum()
 }
 
 /// Memory that a program sees on a device: the catalogue's figure; for a MIG slice what the driver

@@ -4,9 +4,15 @@
 //! The rules are those of `vllm/v1/core/kv_cache_utils.py` and `vllm/v1/kv_cache_interface.py` in
 //! releases 0.9.2 to 0.33.
 
-use super::cache::{CacheGroup, CacheShape};
-use crate::setup::Setup;
-use gpuwise_domain::model::{Mixer, Window};
+use super::cache::{CONFIGURATION, CacheGroup, CacheShape, RULES};
+use crate::{
+    derive::{Amount, Said},
+    setup::Setup,
+};
+use gpuwise_domain::{
+    derivation::Unit,
+    model::{Mixer, Window},
+};
 
 /// The rules of a release by which layers of several kinds share a pool.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -139,18 +145,50 @@ impl Pool {
     }
 
     /// Tokens as the engine reports them.
-    pub(super) fn reported_tokens(&self, shape: &CacheShape, bytes: f64) -> f64 {
+    pub(super) fn reported<A: Amount>(&self, shape: &CacheShape, bytes: A) -> A {
         let Some(pages) = self.pages(shape) else {
-            return 0.0;
+            return A::number(0.0);
         };
-        let blocks = libm::floor(bytes / (pages.page * pages.group_layers));
+        let input = |value: f64, name: &'static str, unit: Unit, source: &'static str| {
+            A::input(value, || Said::new(name, unit).digits(9).from(source))
+        };
+        let page = input(pages.page, "page", Unit::ByteCount, CONFIGURATION);
+        let layers = input(
+            pages.group_layers,
+            "layers of a group",
+            Unit::Number,
+            "layers are dealt out into groups of one size",
+        );
+        let blocks = (bytes / (page * layers))
+            .rounded_down()
+            .called(|| Said::new("blocks", Unit::Number).digits(9));
         if self.by_requests {
             let context = shape.max_context.max(1.0);
             let each =
                 self.request_blocks(shape, pages, context / shape.context_ranks, self.in_flight);
-            return libm::floor(blocks / each.max(1.0) * context / shape.context_ranks);
+            let each = input(
+                each.max(1.0),
+                "blocks of a request of the longest context",
+                Unit::Number,
+                "over all groups: whole contexts, windows and states, each in whole blocks",
+            );
+            let context = input(context, "longest context", Unit::Number, "the settings");
+            let tokens = blocks / each * context;
+            let ranks = shape.context_ranks;
+            if ranks > 1.0 {
+                let ranks = input(ranks, "decode context ranks", Unit::Number, "the layout");
+                return (tokens / ranks).rounded_down();
+            }
+            return tokens.rounded_down();
         }
-        libm::floor(blocks / pages.groups) * pages.block
+        let groups = input(
+            pages.groups,
+            "groups of layers",
+            Unit::Number,
+            CONFIGURATION,
+        );
+        let block = input(pages.block, "tokens of a block", Unit::Number, RULES);
+        (blocks / groups).rounded_down() * block
     }
 
     /// Requests of so many tokens that fit.

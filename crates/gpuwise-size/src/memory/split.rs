@@ -4,9 +4,12 @@
 //! The rules are those of `sglang/srt/model_executor/model_runner.py` in 0.5.2 and 0.5.6 and of
 //! `model_runner_kv_cache_mixin.py` in 0.5.10.
 
-use super::cache::CacheShape;
-use crate::setup::Setup;
-use gpuwise_domain::{engine::EngineKind, model::Window};
+use super::cache::{CacheShape, RULES};
+use crate::{
+    derive::{Amount, Said},
+    setup::Setup,
+};
+use gpuwise_domain::{derivation::Unit, engine::EngineKind, model::Window};
 
 /// How memory is shared out over pools.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -57,20 +60,17 @@ impl Split {
     }
 
     /// Tokens that layers without a window hold: the figure that the engine logs.
-    pub(super) fn tokens(&self, cache: &CacheShape, bytes: f64) -> f64 {
-        let each: f64 = cache
-            .groups
-            .iter()
-            .map(|group| {
-                let share = if group.window == Window::Full {
-                    1.0
-                } else {
-                    self.windowed
-                };
-                share * group.layers * group.token_bytes
-            })
-            .sum();
-        bytes * (1.0 - self.states) / each.max(1.0)
+    pub(super) fn tokens<A: Amount>(&self, cache: &CacheShape, bytes: A) -> A {
+        let each: A = cache.token_sum(|group| match group.window {
+            Window::Full => 1.0,
+            _ => self.windowed,
+        });
+        let states = A::input(self.states, || {
+            Said::new("share of memory for states", Unit::Number)
+                .digits(6)
+                .from(RULES)
+        });
+        bytes * (A::number(1.0) - states) / each
     }
 
     /// Requests of so many tokens that fit.

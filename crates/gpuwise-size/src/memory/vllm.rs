@@ -84,7 +84,7 @@ fn bytes_per_logit(setup: &Setup<'_>, behaviour: Behaviour) -> f64 {
 }
 
 /// The budget in bytes, and what lies in it besides weights and cache.
-pub(super) fn overheads(setup: &Setup<'_>, visible: f64, weights: f64) -> (f64, Vec<Overhead>) {
+pub(super) fn overheads(setup: &Setup<'_>, weights: f64) -> Vec<Overhead> {
     let behaviour = behaviour(setup);
     let slack = allocator_slack(setup);
     let mut parts = vec![
@@ -132,7 +132,7 @@ pub(super) fn overheads(setup: &Setup<'_>, visible: f64, weights: f64) -> (f64, 
             }
         });
     }
-    (visible * setup.settings.memory_fraction, parts)
+    parts
 }
 
 /// Graphs that are captured: of pieces of a step for sizes up to twice the sequences, at most 512

@@ -1,9 +1,12 @@
 //! A model that drafts for another.
 
 use super::{Feasible, candidates::USUAL_ACCEPTANCE, request::Request};
-use crate::setup::Draft;
+use crate::{
+    derive::{Amount, Said, Term},
+    setup::Draft,
+};
 use alloc::{format, string::String, vec, vec::Vec};
-use gpuwise_domain::estimate::Derivation;
+use gpuwise_domain::derivation::Unit;
 use gpuwise_units::significant;
 
 /// Drafting as it is asked for.
@@ -53,33 +56,16 @@ pub(crate) fn notes(request: &Request<'_>) -> Vec<String> {
 }
 
 /// The seconds of a decode step that the model which drafts takes; `None` where none does.
-pub(crate) fn derivation(request: &Request<'_>, feasible: &Feasible<'_>) -> Option<Derivation> {
+pub(crate) fn explained(request: &Request<'_>, feasible: &Feasible<'_>) -> Option<Term> {
     let seconds = feasible.figures.drafts.filter(|seconds| *seconds > 0.0)?;
-    let draft = draft(request);
-    let fact = |name: &str, value: String, source: &str| Derivation::fact(name, value, source);
-    Some(Derivation::computed(
-        "drafts",
-        format!("{} ms", significant(seconds * 1e3, 3)),
-        "drafted tokens × a decode step of the draft model",
-        vec![
-            fact(
-                "drafted tokens a step",
-                format!("{}", draft.tokens),
-                "as asked",
-            ),
-            fact(
-                "tokens a step",
-                significant(draft.tokens_per_step(), 3),
-                "(1 − α^(k+1)) / (1 − α) with α the share accepted and k drafted tokens",
-            ),
-            fact(
-                "share accepted",
-                significant(draft.acceptance, 3),
-                match request.choices.acceptance {
-                    Some(_) => "as asked",
-                    None => "assumed",
-                },
-            ),
-        ],
-    ))
+    let tokens = f64::from(draft(request).tokens);
+    let drafted = Term::input(tokens, || {
+        Said::new("drafted tokens a step", Unit::Number).from("as asked")
+    });
+    let step = Term::input(seconds / tokens, || {
+        Said::new("decode step of the draft model", Unit::Seconds)
+            .digits(4)
+            .from("its own operators, as those of the model")
+    });
+    Some((drafted * step).called(|| Said::new("drafts", Unit::Seconds).digits(4)))
 }

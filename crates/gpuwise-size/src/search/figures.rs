@@ -3,14 +3,16 @@
 use super::{Feasible, evaluate::Evaluated, offers, request::Request};
 use crate::{
     answer::{Statistic, Wanted},
+    derive::{Amount, Said},
     knowledge::{Correction, MetricClass, Observation, Range, Regime, Standing},
-    power,
+    power::{self, Activity},
     speed::{Batch, StepTime},
 };
 use alloc::vec::Vec;
 use gpuwise_domain::{
     catalogue::folded,
     deployment::{Cost, Figures, LoadPoint, Rental},
+    derivation::Unit,
     estimate::{Basis, Estimate},
     layout::Layout,
     workload::Traffic,
@@ -38,6 +40,8 @@ pub(crate) struct Worked {
     pub(crate) rented: Option<()>,
     /// Share of the GPUs' work that prompts take.
     pub(crate) prefill_share: f64,
+    /// What keeps the GPUs busy.
+    pub(crate) activity: Activity,
     /// A decode step at the load, by parts.
     pub(crate) step: StepTime,
     /// Seconds of a decode step that the model which drafts takes, where one does.
@@ -58,30 +62,31 @@ pub(crate) fn worked(
     let groups = f64::from(layout.replicas) * evaluated.groups();
     let requests = latency.requests * groups;
     let demand = evaluated.demand;
-    let context = demand.input + demand.cached + demand.output / 2.0;
-    let running = latency.running.max(1.0);
-    let step = evaluated.cycle.steps.time(&Batch {
-        decodes: running,
-        context,
-        ..Batch::default()
-    });
+    let decoding = decoding(evaluated);
+    let step = evaluated.cycle.steps.time(&decoding);
     let (prompt, answer) = evaluated.cycle.seconds_of_one(&demand.lengths(), &latency);
     let prefill_share = prompt / (prompt + answer).max(1e-12);
     let busy = (latency.requests * (prompt + answer)).min(1.0);
     let reading = (step.dense + step.experts + step.attention) / step.total().max(1e-12);
-    let activity = power::Activity {
+    let activity = Activity {
         busy,
         memory: reading * (1.0 - prefill_share),
         compute: prefill_share,
     };
-    let watts = power::watts(&evaluated.setup.device, activity)
-        .map(|watts| watts * f64::from(evaluated.devices()));
+    let watts = power_of::<f64>(evaluated, activity);
     let output_rate = requests * demand.output;
     let hour = rental.and_then(offers::per_hour);
     let (input_price, output_price) = match hour {
         Some(hour) => {
             let inputs = requests * (demand.input + demand.cached);
-            offers::per_million(hour, prefill_share, inputs, output_rate)
+            let price = hour.0.as_f64();
+            let of = |share: f64, tokens: f64| {
+                (tokens > 0.0).then(|| offers::per_million(price, share, tokens))
+            };
+            (
+                of(prefill_share, inputs),
+                of(1.0 - prefill_share, output_rate),
+            )
         }
         None => (None, None),
     };
@@ -101,9 +106,30 @@ pub(crate) fn worked(
         },
         rented: rental.map(|_| ()),
         prefill_share,
+        activity,
         step,
-        drafts: evaluated.cycle.drafting(running, context),
+        drafts: evaluated.cycle.drafting(decoding.decodes, decoding.context),
     }
+}
+
+/// A decode step of the sequences that run in the mean.
+pub(crate) fn decoding(evaluated: &Evaluated<'_>) -> Batch {
+    let demand = evaluated.demand;
+    Batch {
+        decodes: evaluated.service.latency().running.max(1.0),
+        context: demand.input + demand.cached + demand.output / 2.0,
+        ..Batch::default()
+    }
+}
+
+/// Watts of all devices.
+pub(crate) fn power_of<A: Amount>(evaluated: &Evaluated<'_>, activity: Activity) -> Option<A> {
+    let devices = A::input(f64::from(evaluated.devices()), || {
+        Said::new("GPUs", Unit::Number).digits(6).from("the layout")
+    });
+    let one = power::watts_of::<A>(&evaluated.setup.device, activity)?;
+    let one = one.called(|| Said::new("power of one", Unit::Watts).digits(4));
+    Some(one * devices)
 }
 
 /// On what the figures rest.

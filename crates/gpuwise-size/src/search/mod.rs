@@ -5,6 +5,7 @@ mod disaggregated;
 mod drafts;
 mod dropped;
 mod evaluate;
+mod explain;
 mod figures;
 pub(crate) mod offers;
 mod offload;
@@ -19,7 +20,6 @@ mod service;
 pub(crate) use candidates::devices_within;
 pub use offers::{cheapest_rental, per_hour};
 pub use rebuilt::{RebuildError, setups};
-pub(crate) use report::{COLLECTIVES, PROMPTS};
 pub use request::{Choices, DraftModel, Fixed, LayoutWish, Request};
 
 use alloc::{format, string::String, vec::Vec};

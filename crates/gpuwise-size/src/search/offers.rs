@@ -1,12 +1,14 @@
 //! What the replicas of a candidate cost: instances in their real sizes.
 
 use super::request::Request;
+use crate::derive::Amount;
 use alloc::{string::String, vec::Vec};
 use gpuwise_domain::{
     catalogue::Catalogue,
     deployment::Rental,
     gpu::Device,
     offer::{Offer, Terms},
+    provider::Provider,
     workload::Limits,
 };
 use gpuwise_units::HourlyPrice;
@@ -133,7 +135,7 @@ fn rented(
     let (_, instances, offer, has) =
         placed.min_by(|a, b| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1)))?;
     Some(Rental {
-        provider: offer.provider.clone(),
+        provider: offer.provider.clone().into(),
         instance: offer.instance.clone(),
         region: offer.region.clone(),
         terms,
@@ -160,7 +162,7 @@ fn owned(limits: &Limits, device: &Device<'_>, replicas: u32, per_replica: u32) 
         *name == device.gpu.name && devices_in(*gpus, device) >= replicas * per_replica
     })?;
     Some(Rental {
-        provider: "owned".into(),
+        provider: Provider::Owned,
         instance: match fabric_of(device) {
             Some(fabric) => alloc::format!("composed on {fabric}"),
             None => String::from("your host"),
@@ -188,21 +190,10 @@ pub fn per_hour(rental: &Rental) -> Option<HourlyPrice> {
     Some(HourlyPrice(price.0.times(i64::from(rental.instances), 1)))
 }
 
-/// Currency units per 10⁶ input and output tokens: the hour's price is split by the time that
-/// prompts and answers take, then spread over the tokens that are served.
-pub(crate) fn per_million(
-    hour: HourlyPrice,
-    prefill_share: f64,
-    inputs_per_second: f64,
-    outputs_per_second: f64,
-) -> (Option<f64>, Option<f64>) {
-    let price = hour.0.as_f64();
-    let of =
-        |share: f64, tokens: f64| (tokens > 0.0).then(|| price * share * 1e6 / (3600.0 * tokens));
-    (
-        of(prefill_share, inputs_per_second),
-        of(1.0 - prefill_share, outputs_per_second),
-    )
+/// Currency units per 10⁶ tokens: the hour's price is split by the time that prompts and answers take,
+/// then spread over the tokens that are served in it.
+pub(crate) fn per_million<A: Amount>(hour: A, share: A, tokens_a_second: A) -> A {
+    hour * share * A::number(1e6) / (A::number(3600.0) * tokens_a_second)
 }
 
 /// Why what is rented is beyond the limits on money and providers, what would cure it, and needed over
@@ -213,7 +204,7 @@ pub(crate) fn unaffordable(
     rental: Option<&Rental>,
 ) -> Option<(String, &'static str, f64)> {
     const OWN_PRICE: &str = "a price of your own (--prices)";
-    if rental.is_some_and(|rental| rental.provider == "owned") {
+    if rental.is_some_and(Rental::is_owned) {
         return None;
     }
     if rental.is_none() && !(limits.providers.is_empty() && limits.regions.is_empty()) {

@@ -1,13 +1,12 @@
 //! Host memory that keeps prefixes which the cache of a GPU has no room for.
 
 use super::{Judged, request::Request};
-use crate::memory::MemoryPlan;
-use alloc::{
-    format,
-    string::{String, ToString},
-    vec,
+use crate::{
+    derive::{Amount, Said, Term},
+    memory::MemoryPlan,
 };
-use gpuwise_domain::estimate::Derivation;
+use alloc::{format, string::String};
+use gpuwise_domain::derivation::{Derivation, Unit};
 use gpuwise_units::{Bytes, significant};
 
 /// Tokens that so many bytes of host memory hold of a GPU's part of the cache.
@@ -17,21 +16,16 @@ fn tokens(plan: &MemoryPlan, bytes: u64) -> f64 {
 
 /// What the host memory of a GPU holds; `None` without any.
 pub(crate) fn derivation(plan: &MemoryPlan, bytes: u64) -> Option<Derivation> {
-    let per_token = Derivation::fact(
-        "bytes per token on a GPU",
-        format!("{} B", significant(plan.cache_shape.all_token_bytes(), 9)),
-        "as in the cache of the GPU",
-    );
     (bytes > 0).then(|| {
-        Derivation::computed(
-            "prefixes kept in host memory",
-            format!("{} tokens", significant(tokens(plan, bytes), 6)),
-            "host memory of a GPU ÷ bytes per token, in whole blocks; kept for reuse, no room for more requests at once",
-            vec![
-                Derivation::fact("host memory of a GPU", Bytes::new(bytes).to_string(), "as asked"),
-                per_token,
-            ],
-        )
+        let host = Term::input(bytes as f64, || {
+            Said::new("host memory of a GPU", Unit::Bytes)
+                .from("as asked; kept for reuse, no room for more requests at once")
+        });
+        let tokens = plan.cache_shape.reported(host);
+        let name = "prefixes kept in host memory";
+        tokens
+            .called(|| Said::new(name, Unit::Tokens).digits(6))
+            .derivation()
     })
 }
 

@@ -84,11 +84,7 @@ fn kind(judged: &Judged<'_>, feasible: &Feasible<'_>) -> String {
 
 /// Less is better. Hosts of one's own come first, unknown prices last.
 fn better(objective: Objective, a: &Feasible<'_>, b: &Feasible<'_>) -> Ordering {
-    let owned = |f: &Feasible<'_>| {
-        f.rental
-            .as_ref()
-            .is_none_or(|rental| rental.provider != "owned")
-    };
+    let owned = |f: &Feasible<'_>| f.rental.as_ref().is_none_or(|rental| !rental.is_owned());
     let devices = |f: &Feasible<'_>| f.evaluated.devices();
     let share = |f: &Feasible<'_>| match f.candidate.device.slice {
         Some(_) => 1.0 + f.candidate.device.compute_share(),

@@ -20,11 +20,12 @@ pub use stat::StaticBatch;
 
 use crate::{
     constants::{Constants, Parameter as P},
+    derive::{Amount, Said, Term},
     setup::Setup,
     speed::{Batch, Peers, StepModel, StepShape},
 };
 use alloc::sync::Arc;
-use gpuwise_domain::engine::EngineKind;
+use gpuwise_domain::{derivation::Unit, engine::EngineKind};
 
 /// Tokens of a decode step and sequence, and drafted tokens that a step checks beside them.
 /// TensorRT-LLM's published recipes switch prediction layers on for models that have them, and
@@ -40,6 +41,10 @@ fn drafting(setup: &Setup<'_>, unstated: f64, swept: f64) -> (f64, f64) {
     let sweeps_draft = setup.engine.written.contains(SWEEPS_DRAFT);
     (if sweeps_draft { swept } else { unstated }, 0.0)
 }
+
+/// How the tokens of a step are told.
+const YIELDED: &str =
+    "(1 − α^(k + 1)) ÷ (1 − α) of k drafted tokens that are accepted with probability α each";
 
 /// The image whose published sweeps draft with prediction layers wherever a model has them.
 const SWEEPS_DRAFT: &str = "1.2.0rc6.post3";
@@ -186,7 +191,30 @@ impl Cycle {
     /// Seconds of a step over the tokens that it yields; each drafted token passes one prediction
     /// layer first, where no other model drafts.
     fn per_token(&self, step: f64) -> f64 {
-        step * (1.0 + self.drafted * self.layer_share) / self.tokens_per_step
+        self.token_of(step)
+    }
+
+    /// The same, computed or explained.
+    pub(crate) fn token_of<A: Amount>(&self, step: A) -> A {
+        let input = |value: f64, name: &'static str, source: &'static str| {
+            A::input(value, || {
+                Said::new(name, Unit::Number).digits(4).from(source)
+            })
+        };
+        let yielded = match self.tokens_per_step {
+            tokens if tokens <= 1.0 => A::number(1.0),
+            tokens => input(tokens, "tokens a step", YIELDED),
+        };
+        if self.drafted * self.layer_share <= 0.0 {
+            return step / yielded;
+        }
+        let drafted = input(self.drafted, "drafted tokens a step", "as asked");
+        let layer = input(
+            self.layer_share,
+            "share of a prediction layer",
+            "one of the model's layers",
+        );
+        step * (A::number(1.0) + drafted * layer) / yielded
     }
 
     /// Seconds to compute `tokens` of prompts, `context` of them cached before, with no decoding.
@@ -204,6 +232,12 @@ impl Cycle {
 
     /// Seconds to compute one prompt while the other attention groups of the replica have none.
     pub(crate) fn prefill_alone(&self, tokens: f64, cached: f64) -> f64 {
+        let (chunk, steps) = self.alone(tokens, cached);
+        self.prefill_in(&chunk, steps)
+    }
+
+    /// The chunks of such a prompt, and how many they are.
+    fn alone(&self, tokens: f64, cached: f64) -> (Batch, f64) {
         let steps = libm::ceil(tokens / self.chunk).max(1.0);
         let chunk = Batch {
             prefill: tokens / steps,
@@ -212,7 +246,7 @@ impl Cycle {
             peers: Peers::Tokens(tokens / steps),
             ..Batch::default()
         };
-        self.prefill_in(&chunk, steps)
+        (chunk, steps)
     }
 
     /// Seconds of so many equal chunks.
@@ -223,7 +257,32 @@ impl Cycle {
 
     /// Seconds that a request with so many prompt tokens spends outside of queues and steps.
     pub fn fronted(&self, tokens: f64) -> f64 {
-        self.front + self.front_token * tokens
+        self.front_of(tokens)
+    }
+
+    /// The same, computed or explained.
+    pub(crate) fn front_of<A: Amount>(&self, tokens: f64) -> A {
+        let tokens = A::input(tokens, || {
+            Said::new("prompt tokens", Unit::Tokens)
+                .digits(6)
+                .from("the mean request, without what is cached")
+        });
+        self.steps.constant::<A>(P::FrontEnd, self.front)
+            + self.steps.constant::<A>(P::FrontToken, self.front_token) * tokens
+    }
+
+    /// [`Self::prefill_alone`] with how it comes about.
+    pub(crate) fn prefill_explained(&self, tokens: f64, cached: f64) -> Term {
+        let (chunk, steps) = self.alone(tokens, cached);
+        let own = self.steps.through_explained(&chunk, steps);
+        match &self.draft_model {
+            Some(model) => {
+                let seconds = model.through(&chunk, steps);
+                let said = Said::new("prefill by the draft model", Unit::Seconds);
+                own + Term::input(seconds, || said.digits(4).from("its own steps"))
+            }
+            None => own,
+        }
     }
 
     /// Seconds that a request takes from a prefill worker to a decode worker, beside the bytes of its

@@ -1,11 +1,13 @@
 //! Collectives between ranks: latency and achieved bandwidth of the link that joins them.
 
+use super::rates::Fitted;
 use crate::{
     composed,
     constants::{Constants, Parameter as P, Place},
+    derive::{Amount, Said},
     setup::Setup,
 };
-use gpuwise_domain::fabric::FabricLink;
+use gpuwise_domain::{derivation::Unit, fabric::FabricLink};
 
 /// What moving activations between ranks costs.
 #[derive(Debug, Clone, Copy)]
@@ -14,15 +16,27 @@ pub(crate) struct Links {
     stage: f64,
     expert: f64,
     attention_data: f64,
-    /// Seconds of a small all-reduce.
-    latency: f64,
-    /// Bytes a second in all-reduce.
-    rate: f64,
+    joined: Joined,
+    /// Bytes a second of the link in one direction.
+    link: f64,
     dispatch_latency: f64,
     dispatch_rate: f64,
-    hop_rate: f64,
     /// A fabric between composed GPUs, which has constants of its own.
     fabric: Option<FabricLink>,
+}
+
+/// How the ranks of a stage meet, with the constants of all-reduces over it.
+#[derive(Debug, Clone, Copy)]
+enum Joined {
+    /// Over a link of their own, with seconds of a small all-reduce over two ranks and for each
+    /// further one, and the share of the link that is reached.
+    Switched {
+        latency: f64,
+        further: f64,
+        share: f64,
+    },
+    /// Through the host, where every further rank shares the same lanes.
+    Host { latency: f64, share: f64 },
 }
 
 /// Share of a link's rate in one direction that no collective exceeds: headers and flow control take
@@ -46,69 +60,147 @@ impl Links {
         let host = gpu
             .host_link
             .map_or(UNKNOWN_HOST_LINK, gpuwise_units::BytesPerSecond::get);
-        let (latency, rate, link) = if let Some(link) = switched {
-            let further = (ranks - 2.0).max(0.0) * get(P::ReduceRanks);
-            (
-                (get(P::ReduceLatency) + further) * 1e-6,
-                link.bandwidth.get() * get(P::ReduceRate).min(MOST_OF_LINK),
-                link.bandwidth.get(),
-            )
+        let (joined, link) = if let Some(link) = switched {
+            let joined = Joined::Switched {
+                latency: get(P::ReduceLatency) * 1e-6,
+                further: get(P::ReduceRanks) * 1e-6,
+                share: get(P::ReduceRate).min(MOST_OF_LINK),
+            };
+            (joined, link.bandwidth.get())
         } else {
-            // Through the host every further rank shares the same lanes.
-            let further = (ranks / 2.0).max(1.0);
-            (
-                get(P::PcieReduceLatency) * further * 1e-6,
-                host * get(P::PcieReduceRate).min(MOST_OF_LINK) / further,
-                host,
-            )
+            let joined = Joined::Host {
+                latency: get(P::PcieReduceLatency) * 1e-6,
+                share: get(P::PcieReduceRate).min(MOST_OF_LINK),
+            };
+            (joined, host)
         };
         Self {
             ranks,
             stage: f64::from(stage),
             expert: f64::from(layout.expert.max(1)),
             attention_data: f64::from(layout.attention_data.max(1)),
-            latency,
-            rate,
+            joined,
+            link,
             dispatch_latency: get(P::DispatchLatency) * 1e-6,
-            dispatch_rate: link * get(P::DispatchRate).min(MOST_OF_LINK),
-            hop_rate: link * 0.5,
+            dispatch_rate: get(P::DispatchRate).min(MOST_OF_LINK),
             fabric: switched.and_then(|link| link.fabric),
         }
     }
 
-    /// Seconds of an all-reduce of `bytes` over the tensor group.
-    pub(crate) fn all_reduce(&self, bytes: f64) -> f64 {
-        if self.ranks <= 1.0 {
-            return 0.0;
-        }
-        if let Some(link) = &self.fabric {
-            return composed::all_reduce(link, self.ranks, bytes);
-        }
-        self.latency + 2.0 * (self.ranks - 1.0) / self.ranks * bytes / self.rate
+    /// The link between the ranks of a stage.
+    fn link<A: Amount>(&self) -> A {
+        let (name, source) = match self.joined {
+            Joined::Switched { .. } => ("link between GPUs", CATALOGUE),
+            Joined::Host { .. } => ("link to the host", CATALOGUE),
+        };
+        A::input(self.link, || {
+            Said::new(name, Unit::BytesPerSecond).digits(4).from(source)
+        })
     }
 
-    /// Seconds to bring the tokens of a layer to their experts and back.
-    pub(crate) fn experts(&self, tokens: f64, width: f64, chosen: f64) -> f64 {
+    /// How many times as long all ranks take that share the lanes of the host.
+    fn sharing<A: Amount>(&self) -> A {
+        A::input((self.ranks / 2.0).max(1.0), || {
+            Said::new("pairs of ranks", Unit::Number).from("the layout")
+        })
+    }
+
+    /// Seconds of a small all-reduce.
+    fn latency<A: Amount>(&self, fitted: &Fitted) -> A {
+        match self.joined {
+            Joined::Switched {
+                latency, further, ..
+            } => {
+                let ranks = A::input((self.ranks - 2.0).max(0.0), || {
+                    Said::new("ranks beyond two", Unit::Number).from("the layout")
+                });
+                fitted.constant::<A>(P::ReduceLatency, latency)
+                    + ranks * fitted.constant(P::ReduceRanks, further)
+            }
+            Joined::Host { latency, .. } => {
+                fitted.constant::<A>(P::PcieReduceLatency, latency) * self.sharing()
+            }
+        }
+    }
+
+    /// Bytes a second in all-reduce.
+    fn rate<A: Amount>(&self, fitted: &Fitted) -> A {
+        match self.joined {
+            Joined::Switched { share, .. } => {
+                self.link::<A>() * fitted.constant(P::ReduceRate, share)
+            }
+            Joined::Host { share, .. } => {
+                self.link::<A>() * fitted.constant(P::PcieReduceRate, share) / self.sharing()
+            }
+        }
+    }
+
+    /// Seconds of an all-reduce of `bytes` over the tensor group.
+    pub(crate) fn all_reduce<A: Amount>(&self, bytes: f64, fitted: &Fitted) -> A {
+        if self.ranks <= 1.0 {
+            return A::number(0.0);
+        }
+        if let Some(link) = &self.fabric {
+            return of_fabric(composed::all_reduce(link, self.ranks, bytes), "all-reduce");
+        }
+        let ranks: A = A::input(self.ranks, || {
+            Said::new("tensor ranks", Unit::Number).from("the layout")
+        });
+        let ring = A::number(2.0) * (ranks.clone() - A::number(1.0)) / ranks;
+        self.latency::<A>(fitted) + ring * moved(bytes) / self.rate(fitted)
+    }
+
+    /// Seconds to bring the tokens of a layer to their experts and back; `None` where no token moves.
+    pub(crate) fn experts<A: Amount>(
+        &self,
+        tokens: f64,
+        width: f64,
+        chosen: f64,
+        fitted: &Fitted,
+    ) -> Option<A> {
         // With tensor-parallel attention all ranks hold all tokens: the all-reduce after the
         // experts is counted there.
         if self.attention_data <= 1.0 {
-            return 0.0;
+            return None;
         }
         let copies = chosen.min(self.stage).min(self.expert.max(2.0));
         let bytes = tokens * width * 3.0 * copies * (self.stage - 1.0) / self.stage;
+        let latency = fitted.constant::<A>(P::DispatchLatency, self.dispatch_latency);
         if let Some(link) = &self.fabric {
             // Measured all-to-alls on PCIe reach about what all-reduces do.
             let rate = link.bandwidth.get() * composed::share(link, self.stage);
-            return self.dispatch_latency + link.extra_latency + bytes / rate;
+            let sent = of_fabric(link.extra_latency + bytes / rate, "all-to-all");
+            return Some(latency + sent);
         }
-        self.dispatch_latency + bytes / self.dispatch_rate
+        let rate = self.link::<A>() * fitted.constant(P::DispatchRate, self.dispatch_rate);
+        Some(latency + moved::<A>(bytes) / rate)
     }
 
     /// Seconds of a hop between pipeline stages.
-    pub(crate) fn hop(&self, bytes: f64) -> f64 {
+    pub(crate) fn hop<A: Amount>(&self, bytes: f64, fitted: &Fitted) -> A {
         if let Some(link) = &self.fabric {
-            return composed::send(link, bytes);
+            return of_fabric(composed::send(link, bytes), "send");
         }
-        self.latency.max(5e-6) + bytes / self.hop_rate
+        let least = A::number(LEAST_HOP);
+        let rate = self.link::<A>() * A::number(0.5);
+        self.latency::<A>(fitted).or_more(least) + moved::<A>(bytes) / rate
     }
+}
+
+const CATALOGUE: &str = "the catalogue's row of the GPU";
+
+/// Seconds of the smallest message between stages.
+const LEAST_HOP: f64 = 5e-6;
+
+fn moved<A: Amount>(bytes: f64) -> A {
+    A::input(bytes, || {
+        Said::new("bytes moved", Unit::Bytes).from("tokens of the step × hidden size")
+    })
+}
+
+fn of_fabric<A: Amount>(seconds: f64, what: &'static str) -> A {
+    A::input(seconds, || {
+        Said::new(what, Unit::Microseconds)
+            .from("constants of the fabric (gpuwise composed --explain)")
+    })
 }

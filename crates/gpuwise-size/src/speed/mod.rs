@@ -10,9 +10,10 @@ mod measured;
 mod rates;
 mod roofline;
 mod step;
+mod time;
 mod work;
 
 pub use local::silicon;
-pub(crate) use rates::matmul_seconds;
-pub use step::{Batch, Peers, StepModel, StepTime};
+pub(crate) use rates::{matmul_seconds, smooth_max};
+pub use step::{Batch, Parts, Peers, StepModel, StepTime};
 pub use work::StepShape;

@@ -1,24 +1,109 @@
 //! Achieved rates of a device under an engine: peaks times fitted shares.
 
 use crate::{
-    constants::{Constants, Parameter as P, Place},
+    constants::{Constants, PARAMETERS, Parameter as P, Place},
+    derive::{Amount, Said},
     micro,
     setup::Setup,
 };
-use gpuwise_domain::{engine::EngineKind, model::Window, precision::Compute};
+use alloc::{format, string::String, sync::Arc};
+use gpuwise_domain::{derivation::Unit, engine::EngineKind, model::Window, precision::Compute};
+
+/// A peak of the silicon, and the fitted share of it that is reached.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Rate {
+    peak: f64,
+    of: Peak,
+    pub(super) share: f64,
+    pub(super) parameter: P,
+}
+
+/// Which peak of the silicon.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Peak {
+    Bandwidth,
+    Half,
+    EightBit,
+    Fp4,
+    Full,
+}
+
+impl Peak {
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Bandwidth => "peak memory bandwidth",
+            Self::Half => "16-bit peak",
+            Self::EightBit => "8-bit peak",
+            Self::Fp4 => "FP4 peak",
+            Self::Full => "32-bit peak",
+        }
+    }
+}
+
+impl Rate {
+    /// The peak.
+    pub(super) fn peak<A: Amount>(&self) -> A {
+        let unit = match self.of {
+            Peak::Bandwidth => Unit::BytesPerSecond,
+            _ => Unit::FlopPerSecond,
+        };
+        let said = || Said::new(self.of.name(), unit).digits(4);
+        A::input(self.peak, || said().from("the catalogue's row of the GPU"))
+    }
+
+    /// What is reached of it.
+    pub(super) fn reached<A: Amount>(&self, fitted: &Fitted) -> A {
+        self.peak::<A>() * fitted.constant(self.parameter, self.share)
+    }
+}
+
+/// From what constants were fitted, in words.
+#[derive(Debug, Clone)]
+pub(super) struct Fitted(Arc<str>);
+
+impl Fitted {
+    pub(super) fn new(setup: &Setup<'_>, place: Place) -> Self {
+        let known = |known: bool, name: &str| {
+            if known {
+                String::from(name)
+            } else {
+                "unseen".into()
+            }
+        };
+        let generation = known(place.generation.is_some(), &setup.device.gpu.generation);
+        let profile = known(place.profile.is_some(), &setup.profile);
+        let joint = match place.joint {
+            Some(_) => ", with what was measured of both together",
+            None => "",
+        };
+        let text =
+            format!("fitted (constants.toml), generation {generation}, profile {profile}{joint}");
+        Self(text.into())
+    }
+
+    /// A constant as an input, by its key.
+    pub(super) fn constant<A: Amount>(&self, parameter: P, value: f64) -> A {
+        A::input(value, || {
+            let info = &PARAMETERS[parameter as usize];
+            Said::new(info.key, parameter.unit())
+                .digits(4)
+                .from(format!("{}; {}", info.meaning, self.0))
+        })
+    }
+}
 
 /// Constants at this place, in SI units.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Rates {
-    pub(super) memory: f64,
-    pub(super) cache: f64,
-    pub(super) half: f64,
-    fp8: f64,
-    fp4: f64,
-    pub(super) full: f64,
-    pub(super) attention: f64,
-    pub(super) latent: f64,
-    pub(super) expert_memory: f64,
+    pub(super) memory: Rate,
+    pub(super) cache: Rate,
+    half: Rate,
+    eight_bit: Rate,
+    fp4: Rate,
+    full: Rate,
+    pub(super) attention: Rate,
+    pub(super) latent: Rate,
+    pub(super) expert_memory: Rate,
     pub(super) expert_compute: f64,
     pub(super) expert_tile: f64,
     pub(super) expert_imbalance: f64,
@@ -51,11 +136,7 @@ impl Rates {
         let get = |parameter| constants.get(parameter, place);
         let device = &setup.device;
         let bandwidth = device.bandwidth().get();
-        let peak = |compute| {
-            device
-                .peak(compute)
-                .map_or(f64::NAN, gpuwise_units::FlopPerSecond::get)
-        };
+        let peak = |compute| device.peak(compute).map(gpuwise_units::FlopPerSecond::get);
         let half = device
             .peak(Compute::Half)
             .or(device.peak(Compute::Full))
@@ -66,18 +147,31 @@ impl Rates {
             (EngineKind::LlamaCpp, Some(integers)) => half.max(integers.get() / 2.0),
             _ => half,
         };
-        let or_half = |rate: f64| if rate.is_finite() { rate } else { half };
-        let integers_or_fp8 = device.peak(Compute::Fp8).or(device.peak(Compute::Int8));
+        let rate = |peak: f64, of: Peak, parameter: P| Rate {
+            peak,
+            of,
+            share: get(parameter),
+            parameter,
+        };
+        // Where a peak is not stated, 16 bits stand for it.
+        let stated = |compute: Option<f64>, of: Peak, parameter: P| match compute {
+            Some(peak) => rate(peak, of, parameter),
+            None => rate(half, Peak::Half, parameter),
+        };
         Self {
-            memory: bandwidth * get(P::MemoryRate),
-            cache: bandwidth * get(P::CacheRate),
-            half: half * get(P::HalfRate),
-            fp8: integers_or_fp8.map_or(half, gpuwise_units::FlopPerSecond::get) * get(P::Fp8Rate),
-            fp4: or_half(peak(Compute::Fp4)) * get(P::Fp4Rate),
-            full: or_half(peak(Compute::Full)) * get(P::HalfRate),
-            attention: half * get(P::AttentionRate),
-            latent: half * get(P::LatentRate),
-            expert_memory: bandwidth * get(P::ExpertMemoryRate),
+            memory: rate(bandwidth, Peak::Bandwidth, P::MemoryRate),
+            cache: rate(bandwidth, Peak::Bandwidth, P::CacheRate),
+            half: rate(half, Peak::Half, P::HalfRate),
+            eight_bit: stated(
+                peak(Compute::Fp8).or(peak(Compute::Int8)),
+                Peak::EightBit,
+                P::Fp8Rate,
+            ),
+            fp4: stated(peak(Compute::Fp4), Peak::Fp4, P::Fp4Rate),
+            full: stated(peak(Compute::Full), Peak::Full, P::HalfRate),
+            attention: rate(half, Peak::Half, P::AttentionRate),
+            latent: rate(half, Peak::Half, P::LatentRate),
+            expert_memory: rate(bandwidth, Peak::Bandwidth, P::ExpertMemoryRate),
             expert_compute: get(P::ExpertComputeRate),
             expert_tile: get(P::ExpertTile),
             expert_imbalance: get(P::ExpertImbalance),
@@ -93,7 +187,7 @@ impl Rates {
             tile_exponent: get(P::TileExponent).min(1.0),
             kernel: get(P::Kernel) * 1e-6,
             block_matmul: get(P::BlockMatmul) * 1e-6,
-            stream: get(P::Stream) * 2.0 / bandwidth,
+            stream: get(P::Stream),
             launch: get(P::Launch) * 1e-6,
             step_base: get(P::StepBase) * 1e-6,
             step_sequence: get(P::StepSequence) * 1e-6,
@@ -107,22 +201,18 @@ impl Rates {
         }
     }
 
-    pub(super) fn compute(&self, compute: Compute) -> f64 {
+    pub(super) fn compute(&self, compute: Compute) -> &Rate {
         match compute {
-            Compute::Full => self.full,
-            Compute::Half => self.half,
-            Compute::Fp8 | Compute::Int8 => self.fp8,
-            Compute::Fp4 => self.fp4,
+            Compute::Full => &self.full,
+            Compute::Half => &self.half,
+            Compute::Fp8 | Compute::Int8 => &self.eight_bit,
+            Compute::Fp4 => &self.fp4,
         }
-    }
-
-    pub(super) fn smooth_max(&self, a: f64, b: f64) -> f64 {
-        smooth_max(a, b, self.overlap)
     }
 }
 
 /// `(a^p + b^p)^(1/p)`: close to the larger, above it where both are alike.
-pub(super) fn smooth_max(a: f64, b: f64, power: f64) -> f64 {
+pub(crate) fn smooth_max(a: f64, b: f64, power: f64) -> f64 {
     let (large, small) = if a > b { (a, b) } else { (b, a) };
     if small <= 0.0 {
         return large;

@@ -3,15 +3,18 @@
 use super::{
     collective::Links,
     local::Local,
-    measured::{LayerCurves, Measured},
-    rates::{Rates, computed_rows, prefill_visible},
+    measured::Measured,
+    rates::{Fitted, Rates},
     roofline::Peaks,
-    work::{ExpertWork, LayerWork, Matmul, MixerWork, StepShape},
+    work::StepShape,
 };
-use crate::{constants::Constants, setup::Setup};
+use crate::{
+    constants::{Constants, Parameter},
+    derive::{Amount, Said, Term},
+    setup::Setup,
+};
 use alloc::sync::Arc;
-use gpuwise_domain::{engine::EngineKind, layout::Layout};
-use gpuwise_operators::Curve;
+use gpuwise_domain::{derivation::Unit, engine::EngineKind, layout::Layout};
 
 /// The work of one step on one attention group (all of a replica without attention DP).
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
@@ -83,32 +86,105 @@ impl Batch {
 }
 
 /// Seconds of a step by cause, on the slowest rank.
+pub type StepTime = Parts<f64>;
+
+/// A step by cause.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
-pub struct StepTime {
+pub struct Parts<A> {
     /// Matmuls of attention, dense feed-forwards and head.
-    pub dense: f64,
+    pub dense: A,
     /// Grouped matmuls of experts.
-    pub experts: f64,
+    pub experts: A,
     /// Attention over the cache, and recurrent mixers.
-    pub attention: f64,
+    pub attention: A,
     /// Collectives.
-    pub communication: f64,
+    pub communication: A,
     /// Small kernels, launches and the host.
-    pub overhead: f64,
+    pub overhead: A,
 }
 
 impl StepTime {
     /// All of it.
     pub fn total(&self) -> f64 {
-        self.dense + self.experts + self.attention + self.communication + self.overhead
+        self.sum()
     }
 
-    fn add(&mut self, other: Self, times: f64) {
-        self.dense += other.dense * times;
-        self.experts += other.experts * times;
-        self.attention += other.attention * times;
-        self.communication += other.communication * times;
-        self.overhead += other.overhead * times;
+    /// Each cause as an input that is told from this source.
+    fn told(&self, source: &'static str) -> Parts<Term> {
+        let input = |seconds: f64, name: &'static str| {
+            if seconds <= 0.0 {
+                return Term::number(0.0);
+            }
+            let said = Said::new(name, Unit::Seconds).digits(4);
+            Term::input(seconds, || said.from(source))
+        };
+        let [dense, experts, attention, communication, overhead] = CAUSES;
+        Parts {
+            dense: input(self.dense, dense),
+            experts: input(self.experts, experts),
+            attention: input(self.attention, attention),
+            communication: input(self.communication, communication),
+            overhead: input(self.overhead, overhead),
+        }
+    }
+}
+
+/// The causes of a step's time, as people read them.
+const CAUSES: [&str; 5] = [
+    "matmuls of attention and MLP",
+    "experts",
+    "attention over the KV cache",
+    "collectives",
+    "kernels, scheduling, sampling",
+];
+/// How steps of llama.cpp are timed.
+const LOCAL: &str = "llama.cpp's operators at fitted shares of the GPU's peaks";
+/// How the causes of a prefill are.
+const OPERATORS: &str = "operator by operator, as in a decode step";
+
+impl<A: Amount> Parts<A> {
+    pub(super) fn none() -> Self {
+        let none = || A::number(0.0);
+        Self {
+            dense: none(),
+            experts: none(),
+            attention: none(),
+            communication: none(),
+            overhead: none(),
+        }
+    }
+
+    /// All of it.
+    pub(crate) fn sum(&self) -> A {
+        self.dense.clone()
+            + self.experts.clone()
+            + self.attention.clone()
+            + self.communication.clone()
+            + self.overhead.clone()
+    }
+
+    /// With another so many times.
+    pub(super) fn plus(self, other: Self, times: A) -> Self {
+        Self {
+            dense: self.dense + other.dense * times.clone(),
+            experts: self.experts + other.experts * times.clone(),
+            attention: self.attention + other.attention * times.clone(),
+            communication: self.communication + other.communication * times.clone(),
+            overhead: self.overhead + other.overhead * times,
+        }
+    }
+
+    /// Each cause as a step of its own.
+    pub(crate) fn named(self) -> Self {
+        let called = |of: A, name: &'static str| of.called(|| Said::new(name, Unit::Seconds));
+        let [dense, experts, attention, communication, overhead] = CAUSES;
+        Self {
+            dense: called(self.dense, dense),
+            experts: called(self.experts, experts),
+            attention: called(self.attention, attention),
+            communication: called(self.communication, communication),
+            overhead: called(self.overhead, overhead),
+        }
     }
 }
 
@@ -117,16 +193,18 @@ impl StepTime {
 pub struct StepModel {
     pub(super) shape: Arc<StepShape>,
     /// Curves of its operators that were measured.
-    measured: Option<Arc<Measured>>,
-    rates: Rates,
+    pub(super) measured: Option<Arc<Measured>>,
+    pub(super) rates: Rates,
+    /// From what its constants were fitted.
+    pub(super) fitted: Fitted,
     pub(super) peaks: Peaks,
-    links: Links,
+    pub(super) links: Links,
     pub(super) layout: Layout,
-    hidden: f64,
-    units: f64,
+    pub(super) hidden: f64,
+    pub(super) units: f64,
     /// Prompt tokens that engines pass to the first stage at once.
     pub(super) chunk: f64,
-    eager: bool,
+    pub(super) eager: bool,
     /// Steps of llama.cpp, which are made otherwise.
     local: Option<Local>,
 }
@@ -143,6 +221,7 @@ impl StepModel {
             shape,
             measured,
             rates,
+            fitted: Fitted::new(setup, place),
             peaks: Peaks::new(setup),
             links: Links::new(setup, constants, place),
             layout,
@@ -159,19 +238,63 @@ impl StepModel {
         if let Some(local) = &self.local {
             return local.time(batch);
         }
-        self.in_parts(batch, self.parts())
+        self.in_parts(batch, self.parts(), self.runs())
+    }
+
+    /// The time of a step with how it comes about: by operators, or by cause where steps are
+    /// llama.cpp's, whose operators are timed as wholes.
+    pub(crate) fn explained(&self, batch: &Batch) -> Parts<Term> {
+        match &self.local {
+            Some(local) => local.time(batch).told(LOCAL),
+            None => self
+                .in_parts(batch, self.parts(), self.kinds().into_iter())
+                .named(),
+        }
+    }
+
+    /// [`Self::through`] with how it comes about, by cause.
+    pub(crate) fn through_explained(&self, batch: &Batch, chunks: f64) -> Term {
+        if self.local.is_some() {
+            let said = Said::new("prefill in chunks", Unit::Seconds).digits(4);
+            return Term::input(self.through(batch, chunks), || said.from(LOCAL));
+        }
+        let fitted = self.in_parts::<f64>(batch, 1.0, self.runs());
+        self.piped(fitted.told(OPERATORS).sum(), batch, chunks)
+    }
+
+    /// Chunks that follow each other through all stages, each never faster than the device's peaks.
+    fn piped<A: Amount>(&self, one: A, batch: &Batch, chunks: f64) -> A {
+        let least = A::input(self.roofline_in_parts(batch, 1.0), || {
+            Said::new("least of the silicon", Unit::Seconds)
+                .digits(4)
+                .from("roofline of the chunk")
+        });
+        let factor = self.constant(Parameter::PrefillFactor, self.rates.prefill_factor);
+        let one = (one * factor).or_more(least);
+        let count = |value: f64, name: &'static str| {
+            A::input(value, || {
+                Said::new(name, Unit::Number)
+                    .digits(5)
+                    .from("the layout and its batched tokens")
+            })
+        };
+        if self.stages() <= 1.0 {
+            return one * count(chunks, "chunks");
+        }
+        let stages = || count(self.stages(), "stages");
+        one * (count(chunks, "chunks") + stages() - A::number(1.0)) / stages()
     }
 
     /// Seconds for `chunks` equal chunks of prompts to pass through all stages: the first passes
     /// them one by one, the others follow it a stage behind. Never faster than the device's peaks.
     pub fn through(&self, batch: &Batch, chunks: f64) -> f64 {
-        let roofline = self.roofline_in_parts(batch, 1.0);
-        let piped = |one: f64| one * (chunks + self.stages() - 1.0) / self.stages();
         if let Some(local) = &self.local {
-            return local.through(batch, chunks).max(piped(roofline));
+            let least = self.roofline_in_parts(batch, 1.0);
+            let piped = least * (chunks + self.stages() - 1.0) / self.stages();
+            return local.through(batch, chunks).max(piped);
         }
-        let fitted = self.in_parts(batch, 1.0).total() * self.prefill_factor();
-        piped(fitted.max(roofline))
+        let one = self.in_parts::<f64>(batch, 1.0, self.runs()).total();
+        self.piped(one, batch, chunks)
     }
 
     /// Engines that keep all stages busy work on a part of the batch in each; llama.cpp passes the
@@ -189,215 +312,8 @@ impl StepModel {
         self.layout.attention_data.max(1)
     }
 
-    fn stages(&self) -> f64 {
+    pub(super) fn stages(&self) -> f64 {
         f64::from(self.layout.pipeline.max(1))
-    }
-
-    fn in_parts(&self, batch: &Batch, parts: f64) -> StepTime {
-        let stages = self.stages();
-        let part = batch.divided(parts, self.chunk);
-        let tokens = part.decodes + part.prefill;
-        if tokens <= 0.0 {
-            return StepTime::default();
-        }
-        let decode_share = part.decodes / tokens;
-        let era =
-            self.rates.era_decode * decode_share + self.rates.era_prefill * (1.0 - decode_share);
-        let mut total = StepTime::default();
-        let measured = self.measured.as_deref();
-        for (at, layer) in self.shape.layers.iter().enumerate() {
-            let curves = measured.and_then(|measured| measured.layers.get(at));
-            total.add(self.layer(layer, curves, &part, era), layer.count);
-        }
-        if let Some(head) = &self.shape.head {
-            let curve = measured.and_then(|measured| measured.head.as_deref());
-            total.dense += self.matmul(head, curve, part.decodes + part.finished, era);
-        }
-        total.communication += self.links.hop(tokens * self.hidden * 2.0) * (stages - 1.0);
-        total.overhead += self.rates.step_base + self.rates.step_sequence * batch.decodes;
-        total
-    }
-
-    /// A layer's times, each operator's with the profile's factor and never below what silicon takes.
-    fn layer(
-        &self,
-        layer: &LayerWork,
-        curves: Option<&LayerCurves>,
-        batch: &Batch,
-        era: f64,
-    ) -> StepTime {
-        let tokens = batch.decodes + batch.prefill;
-        let mut time = StepTime::default();
-        // Kernels whose time is that of their start, and others that the host starts.
-        let (mut kernels, mut timed) = (layer.kernels, 0.0);
-        let mut blocks = 0.0;
-        for (at, matmul) in layer.matmuls.iter().enumerate() {
-            let curve = curves.and_then(|curves| curves.matmuls.get(at)?.as_deref());
-            time.dense += self.matmul(matmul, curve, tokens, era);
-            if curve.is_some() {
-                timed += 1.0;
-            } else {
-                kernels += 1.0;
-                blocks += f64::from(u8::from(matmul.blocks));
-            }
-        }
-        let least = self.least_mixer(&layer.mixer, batch).seconds();
-        let (seconds, measured) = self.mixer(&layer.mixer, curves, batch);
-        time.attention = (seconds * era).max(least);
-        if measured {
-            kernels -= 1.0;
-            timed += 1.0;
-        }
-        if matches!(layer.mixer, MixerWork::Attention { latent: true, .. }) {
-            kernels += self.rates.latent_kernels;
-        }
-        if let Some(experts) = &layer.experts {
-            let least = self.least_experts(experts, batch).seconds();
-            let curve = curves.and_then(|curves| curves.experts.as_deref());
-            let seconds = if let Some(curve) = curve {
-                timed += self.rates.expert_kernels;
-                let all = batch.at_experts(f64::from(self.attention_groups()));
-                curve.at(all) * self.rates.run_experts
-            } else {
-                kernels += self.rates.expert_kernels;
-                self.experts(experts, batch)
-            };
-            time.experts = (seconds * era).max(least);
-            time.communication += self.links.experts(tokens, experts.input, experts.chosen) * era;
-        }
-        time.communication +=
-            layer.reductions * self.links.all_reduce(tokens * self.hidden * 2.0) * era;
-        let small = kernels * self.rates.kernel + blocks * self.rates.block_matmul;
-        let stream = tokens * self.hidden * self.rates.stream;
-        time.overhead = (small + stream) * era;
-        if self.eager || batch.prefill > 0.0 {
-            // Outside of graphs the host launches kernels one by one; only what the device does
-            // not hide remains.
-            let busy = time.total();
-            let launched = (kernels + timed) * self.rates.launch;
-            time.overhead += (launched * era - busy).max(0.0);
-        }
-        time
-    }
-
-    fn matmul(&self, matmul: &Matmul, curve: Option<&Curve>, tokens: f64, era: f64) -> f64 {
-        // A kernel over no rows is not launched: the head of a chunk that ends no prompt.
-        if tokens <= 0.0 {
-            return 0.0;
-        }
-        let rates = &self.rates;
-        let least = self.least_matmul(matmul, tokens).seconds();
-        if let Some(curve) = curve {
-            return (curve.at(tokens) * rates.run_matmul * era).max(least);
-        }
-        let (memory, compute) = if matmul.weight_only {
-            (
-                rates.memory * rates.weight_only_memory,
-                rates.compute(matmul.compute) * rates.weight_only_compute,
-            )
-        } else {
-            (rates.memory, rates.compute(matmul.compute))
-        };
-        let reading = matmul.bytes / memory;
-        let rows = computed_rows(tokens, matmul.rows, self.units, rates.tile_exponent);
-        let computing = matmul.flop * rows / compute;
-        (rates.smooth_max(reading, computing) * era).max(least)
-    }
-
-    /// Seconds of a mixer, and whether they are measured ones.
-    fn mixer(&self, mixer: &MixerWork, curves: Option<&LayerCurves>, batch: &Batch) -> (f64, bool) {
-        let rates = &self.rates;
-        match *mixer {
-            MixerWork::None => (0.0, false),
-            MixerWork::Attention {
-                bytes,
-                decode_flop,
-                prefill_flop,
-                window,
-                latent,
-                top,
-                ..
-            } => {
-                let limit = |context: f64| if top > 0.0 { context.min(top) } else { context };
-                let measured = curves
-                    .filter(|_| batch.decodes > 0.0)
-                    .and_then(|curves| curves.generation(batch));
-                let decode = measured.map_or_else(
-                    || {
-                        let seen = limit(window.visible(batch.context));
-                        let reading = batch.decodes * seen * bytes / rates.cache;
-                        let rate = if latent {
-                            rates.latent
-                        } else {
-                            rates.attention
-                        };
-                        let computing = batch.decodes * seen * decode_flop / rate;
-                        rates.smooth_max(reading, computing)
-                    },
-                    |seconds| seconds * rates.run_generation,
-                );
-                let over_prompts = curves
-                    .filter(|_| batch.prefill > 0.0)
-                    .and_then(|curves| curves.context(batch));
-                let prefill = over_prompts.map_or_else(
-                    || {
-                        let seen = limit(prefill_visible(window, batch.prefill_context));
-                        batch.prefill * seen * prefill_flop / rates.attention
-                    },
-                    |seconds| seconds * rates.run_context,
-                );
-                (
-                    decode + prefill,
-                    measured.is_some() || over_prompts.is_some(),
-                )
-            }
-            MixerWork::Recurrent { bytes, flop } => (
-                batch.decodes * bytes / rates.cache + batch.prefill * flop / rates.attention,
-                false,
-            ),
-        }
-    }
-
-    fn experts(&self, experts: &ExpertWork, batch: &Batch) -> f64 {
-        let rates = &self.rates;
-        let groups = f64::from(self.layout.expert.max(1));
-        let within = f64::from(self.layout.expert_tensor());
-        let all = batch.at_experts(f64::from(self.attention_groups()));
-        let chosen_share = experts.chosen / experts.count;
-        // Tokens choose alike: each further one counts as a part of an independent choice.
-        let choices = 1.0 + rates.expert_skew * (all - 1.0).max(0.0);
-        let touched = 1.0 - libm::pow(1.0 - chosen_share, choices);
-        let imbalance = if groups > 1.0 {
-            rates.expert_imbalance
-        } else {
-            1.0
-        };
-        let local = experts.count * touched / groups;
-        let mut memory_factor = if experts.four_bit {
-            rates.expert_four_bit
-        } else {
-            1.0
-        };
-        if experts.weight_only {
-            memory_factor *= rates.expert_weight_only;
-        }
-        let compute_factor = if experts.weight_only {
-            rates.weight_only_compute
-        } else {
-            1.0
-        };
-        let rate = rates.expert_memory * memory_factor;
-        let reading = local * experts.bytes / within / rate
-            * if groups > 1.0 {
-                libm::pow(imbalance, 0.5)
-            } else {
-                1.0
-            };
-        let per_expert = all * experts.chosen / (experts.count * touched);
-        let rows = libm::hypot(per_expert, rates.expert_tile);
-        let computing = local * rows * experts.flop / within * imbalance
-            / (rates.compute(experts.compute) * compute_factor * rates.expert_compute);
-        rates.smooth_max(reading, computing)
     }
 
     /// Seconds of the host for each sequence of a step.

@@ -14,8 +14,10 @@ use gpuwise_domain::{
 use gpuwise_operators::Heads;
 
 /// A matmul on one rank.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Matmul {
+    /// What it is of a layer.
+    pub(super) name: &'static str,
     /// Bytes of its weights.
     pub(super) bytes: f64,
     /// Operations per token.
@@ -29,7 +31,7 @@ pub(super) struct Matmul {
 }
 
 /// The operators of one layer on one rank.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq)]
 pub(super) struct LayerWork {
     pub(super) count: f64,
     pub(super) matmuls: Vec<Matmul>,
@@ -41,7 +43,19 @@ pub(super) struct LayerWork {
     pub(super) reductions: f64,
 }
 
-#[derive(Debug, Clone, Copy)]
+impl LayerWork {
+    /// Whether another run has the same operators, however many layers it has.
+    pub(super) fn alike(&self, other: &Self) -> bool {
+        let count = self.count;
+        *self
+            == Self {
+                count,
+                ..other.clone()
+            }
+    }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) enum MixerWork {
     None,
     /// Bytes of cache per context token, operations per query and context token when decoding and
@@ -65,7 +79,7 @@ pub(super) enum MixerWork {
 }
 
 /// What a measured attention kernel is asked for.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) enum AttentionKernel {
     /// Query heads over keys and values.
     Heads(Heads),
@@ -73,7 +87,7 @@ pub(super) enum AttentionKernel {
     Latent(f64),
 }
 
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct ExpertWork {
     /// Experts in all.
     pub(super) count: f64,
@@ -132,12 +146,13 @@ pub(super) fn head_work(setup: &Setup<'_>) -> Option<Matmul> {
         .outside
         .iter()
         .find(|t| t.role == role && t.is_matrix())?;
-    Some(matmul_work(&[tensor], setup))
+    Some(matmul_work("output head", &[tensor], setup))
 }
 
 /// Tensors that one kernel multiplies by, such as query, key and value.
-pub(super) fn matmul_work(tensors: &[&Tensor], setup: &Setup<'_>) -> Matmul {
+pub(super) fn matmul_work(name: &'static str, tensors: &[&Tensor], setup: &Setup<'_>) -> Matmul {
     let mut work = Matmul {
+        name,
         bytes: 0.0,
         flop: 0.0,
         rows: 0.0,
@@ -161,34 +176,34 @@ pub(super) fn matmul_work(tensors: &[&Tensor], setup: &Setup<'_>) -> Matmul {
 }
 
 /// Roles that are multiplied together, in the order of the layer.
-pub(super) const MATMULS: &[&[Role]] = &[
-    &[Role::Query, Role::Key, Role::Value],
-    &[Role::LatentDown],
-    &[Role::LatentQuery],
-    &[Role::LatentKeyValue],
-    &[Role::Indexer],
-    &[Role::StateInput],
-    &[Role::AttentionOutput],
-    &[Role::StateOutput],
-    &[Role::CrossAttention],
-    &[Role::MlpUp],
-    &[Role::MlpDown],
-    &[Role::Router],
-    &[Role::SharedUp],
-    &[Role::SharedDown],
+pub(super) const MATMULS: &[(&str, &[Role])] = &[
+    ("QKV projection", &[Role::Query, Role::Key, Role::Value]),
+    ("latent projection", &[Role::LatentDown]),
+    ("latent query projection", &[Role::LatentQuery]),
+    ("latent KV projection", &[Role::LatentKeyValue]),
+    ("indexer", &[Role::Indexer]),
+    ("state input projection", &[Role::StateInput]),
+    ("attention output projection", &[Role::AttentionOutput]),
+    ("state output projection", &[Role::StateOutput]),
+    ("cross attention projections", &[Role::CrossAttention]),
+    ("MLP up projection", &[Role::MlpUp]),
+    ("MLP down projection", &[Role::MlpDown]),
+    ("router", &[Role::Router]),
+    ("shared expert up projection", &[Role::SharedUp]),
+    ("shared expert down projection", &[Role::SharedDown]),
 ];
 
 pub(super) fn layer_work(run: &LayerRun, setup: &Setup<'_>) -> LayerWork {
     let layer = &run.layer;
     let mut matmuls = Vec::new();
-    for roles in MATMULS {
+    for (name, roles) in MATMULS {
         let tensors: Vec<&Tensor> = layer
             .tensors
             .iter()
             .filter(|t| roles.contains(&t.role) && t.is_matrix())
             .collect();
         if !tensors.is_empty() {
-            matmuls.push(matmul_work(&tensors, setup));
+            matmuls.push(matmul_work(name, &tensors, setup));
         }
     }
     let has_mixer = !matches!(layer.mixer, Mixer::None);

@@ -8,6 +8,7 @@ use gpuwise_domain::{
     deployment::{Deployment, Dropped},
     layout::Layout,
     offer::{Offer, Terms},
+    provider::Provider,
     verdict::Current,
     workload::{Limits, Workload},
 };
@@ -144,7 +145,7 @@ fn with_host(
         gpu.host_link = host.pcie.or(gpu.host_link);
     }
     let offer = Offer {
-        provider: "running".into(),
+        provider: Provider::Running.name().into(),
         instance: String::new(),
         region: String::new(),
         gpu: current.gpu.clone(),

@@ -1,11 +1,7 @@
 //! In what a system is too large or too small, and by how much.
 
 use super::current::Sized;
-use crate::{
-    balance::said,
-    memory::visible_memory,
-    search::{COLLECTIVES, PROMPTS, Request},
-};
+use crate::{balance::said, memory::visible_memory, search::Request};
 use alloc::{
     format,
     string::{String, ToString},
@@ -16,6 +12,7 @@ use gpuwise_domain::{
     balance::PartBalance,
     deployment::{Deployment, Dropped, Test},
     gpu::Device,
+    limit::{Beyond, ServingCause},
     precision::Compute,
     verdict::{Current, Dimension, DimensionUse},
 };
@@ -58,7 +55,11 @@ pub(crate) fn lack(request: &Request<'_>, current: &Current, now: &Sized) -> Opt
     Some(Short {
         reason: format!(
             "the load needs {} of these hosts, {} are there: {}",
-            now.hosts_needed, current.hosts, running.bottleneck
+            now.hosts_needed,
+            current.hosts,
+            running
+                .bottleneck
+                .map_or_else(String::new, |limit| limit.to_string())
         ),
         uses: vec![DimensionUse {
             dimension,
@@ -147,18 +148,13 @@ fn of_layout(request: &Request<'_>, current: &Current) -> Dimension {
 
 /// What most of the GPUs' time goes to.
 fn limiting(running: &Deployment) -> Dimension {
-    let (limit, most) = (
-        running.headroom.limited_by.as_str(),
-        running.bottleneck.as_str(),
-    );
-    if limit.starts_with("KV cache") {
-        Dimension::Memory
-    } else if most.starts_with(PROMPTS) {
-        Dimension::Compute
-    } else if most.starts_with(COLLECTIVES) {
-        Dimension::Link
-    } else {
-        Dimension::Bandwidth
+    if running.headroom.limited_by == Some(Beyond::Sequences) {
+        return Dimension::Memory;
+    }
+    match running.bottleneck.map(|limit| limit.cause) {
+        Some(ServingCause::Prompts) => Dimension::Compute,
+        Some(ServingCause::Collectives) => Dimension::Link,
+        _ => Dimension::Bandwidth,
     }
 }
 

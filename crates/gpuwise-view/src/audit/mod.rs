@@ -269,7 +269,7 @@ fn change(proposal: &Proposal, usage: &Usage) -> Value {
         Change::MoreMemory { gpu } => json!({"gpu": gpu}),
     };
     json!({
-        "kind": proposal.change.kind(),
+        "kind": proposal.change.kind().name(),
         "details": details,
         "saving_gpus_low": proposal.saving.gpus_low,
         "saving_gpus_high": proposal.saving.gpus_high,

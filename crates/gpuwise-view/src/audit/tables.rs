@@ -183,7 +183,7 @@ fn row(usage: &Usage, said: &Judgement) -> Vec<Cell> {
         Cell::count(u64::from(usage.asked.replicas)),
         Cell::new(said.verdict.title(), said.verdict.name()),
         Cell::text(said.reason.clone()),
-        text(proposal.map(|p| p.change.kind())),
+        text(proposal.map(|p| p.change.kind().name())),
         text(proposal.map(|p| p.title.as_str())),
         Cell::of(proposal, |p| Cell::new(gpus(p.saving.gpus), p.saving.gpus)),
         money(proposal.and_then(|p| p.saving.hourly)),

@@ -44,7 +44,7 @@ fn deployment(one: &MediaDeployment) -> Value {
     let memory = one
         .memory
         .iter()
-        .map(|(name, bytes)| json!({ "name": name, "bytes": bytes.count() }));
+        .map(|(cause, bytes)| json!({ "name": cause.to_string(), "bytes": bytes.count() }));
     json!({
         "gpu": one.gpu,
         "slice": one.slice,
@@ -75,7 +75,7 @@ fn deployment(one: &MediaDeployment) -> Value {
             "currency": price.currency.code(),
         })),
         "basis": one.basis.name(),
-        "bottleneck": one.bottleneck,
+        "bottleneck": words::said(one.bottleneck.as_ref()),
         "derivations": explain::json(&one.derivations),
     })
 }

@@ -270,7 +270,7 @@ fn row(
         Cell::of(one.per_hour, |price| {
             money(price.0.as_f64(), price.0.currency.code())
         }),
-        Cell::of(rental, |rental| text(&rental.provider)),
+        Cell::of(rental, |rental| text(rental.provider.name())),
         Cell::of(one.per_unit, |price| {
             money(price.as_f64(), price.currency.code())
         }),
@@ -289,7 +289,7 @@ fn row(
         Cell::new(yes(one.encoders_offloaded), one.encoders_offloaded),
         Cell::new(yes(one.tiled), one.tiled),
         text(one.basis.name()),
-        text(&one.bottleneck),
+        text(&words::said(one.bottleneck.as_ref())),
     ]
 }
 
@@ -315,7 +315,8 @@ fn currency(deployments: &[MediaDeployment]) -> Option<String> {
 }
 
 fn about_best(sizing: &MediaSizing, best: &MediaDeployment) -> Vec<(&'static str, String)> {
-    let mut lines = vec![("Limit", format!("1 is limited by {}", best.bottleneck))];
+    let limit = words::said(best.bottleneck.as_ref());
+    let mut lines = vec![("Limit", format!("1 is limited by {limit}"))];
     let bears = if sizing.unit == gpuwise_domain::media::MediaUnit::AudioHours {
         ranged_unit(&best.capacity.scaled(3600.0), "hours of audio an hour")
     } else {
@@ -364,7 +365,11 @@ fn article(name: &str) -> String {
 
 fn memory(best: &MediaDeployment) -> String {
     let held: u64 = best.memory.iter().map(|(_, bytes)| bytes.count()).sum();
-    let mut causes: Vec<&(String, Bytes)> = best.memory.iter().collect();
+    let mut causes: Vec<(String, Bytes)> = best
+        .memory
+        .iter()
+        .map(|(cause, held)| (cause.to_string(), *held))
+        .collect();
     causes.sort_by(|a, b| b.1.cmp(&a.1).then_with(|| a.0.cmp(&b.0)));
     let named: Vec<String> = causes
         .iter()

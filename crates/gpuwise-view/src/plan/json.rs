@@ -131,11 +131,11 @@ pub fn deployment_json(deployment: &Deployment) -> Value {
         "figures": figures(&deployment.figures),
         "cost": cost(&deployment.cost),
         "basis": deployment.basis.name(),
-        "bottleneck": deployment.bottleneck,
+        "bottleneck": words::said(deployment.bottleneck.as_ref()),
         "headroom": {
             "load": deployment.headroom.rate,
             "factor": deployment.headroom.factor,
-            "limited_by": deployment.headroom.limited_by,
+            "limited_by": words::said(deployment.headroom.limited_by.as_ref()),
         },
         "derivations": deployment.derivations.iter().map(derivation).collect::<Vec<_>>(),
     })
@@ -175,7 +175,7 @@ fn quality(quality: &Quality) -> Value {
 
 fn rental(rental: &Rental) -> Value {
     json!({
-        "provider": rental.provider,
+        "provider": rental.provider.name(),
         "instance": rental.instance,
         "region": rental.region,
         "terms": rental.terms.name(),
@@ -299,6 +299,8 @@ pub(crate) fn derivation(step: &Derivation) -> Value {
     json!({
         "name": step.name,
         "value": step.value,
+        "number": step.figure.map(|figure| figure.value),
+        "unit": step.figure.map(|figure| figure.unit.name()),
         "formula": step.formula,
         "source": step.source,
         "inputs": step.inputs.iter().map(derivation).collect::<Vec<_>>(),

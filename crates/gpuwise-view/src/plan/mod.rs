@@ -122,8 +122,8 @@ pub(crate) fn question(sizing: &Sizing) -> Vec<(&'static str, String)> {
 /// What limits the best deployment, what it bears, where it is rented.
 pub(crate) fn about_best(sizing: &Sizing, best: &Deployment) -> Vec<(&'static str, String)> {
     let mut lines = Vec::new();
-    if !best.bottleneck.is_empty() {
-        lines.push(("Limit", format!("1 is limited by {}", best.bottleneck)));
+    if let Some(limit) = best.bottleneck {
+        lines.push(("Limit", format!("1 is limited by {limit}")));
     }
     lines.push(("Bears", words::headroom(sizing, best)));
     lines.extend(words::context(sizing, best).map(|line| ("Context", line)));

@@ -109,7 +109,7 @@ fn shown_cells(sizing: &Sizing, deployment: &Deployment, index: usize, units: &U
             Cell::new(format!("{shown}{undated}"), price.as_f64())
         }),
         Cell::of(deployment.rental.as_ref(), |rental| {
-            Cell::text(rental.provider.clone())
+            Cell::text(rental.provider.name())
         }),
         tokens(cost.per_million_input),
         tokens(cost.per_million_output),
@@ -239,7 +239,7 @@ fn raw_cells(deployment: &Deployment) -> Vec<Cell> {
         Cell::of(rental, |r| whole(r.idle)),
         Cell::of(rental, |r| text(&r.date)),
         text(deployment.basis.name()),
-        text(&deployment.bottleneck),
+        text(&words::said(deployment.bottleneck.as_ref())),
         Cell::number(deployment.headroom.factor),
     ]);
     cells

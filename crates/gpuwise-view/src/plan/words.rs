@@ -279,10 +279,15 @@ pub fn headroom(sizing: &Sizing, deployment: &Deployment) -> String {
     if headroom.rate > 0.0 {
         text = format!("up to {} {unit}, {text}", number(headroom.rate));
     }
-    if !headroom.limited_by.is_empty() {
-        let _ = write!(text, "; limited by {}", headroom.limited_by);
+    if let Some(beyond) = headroom.limited_by {
+        let _ = write!(text, "; limited by {beyond}");
     }
     text
+}
+
+/// The sentence of a typed answer; nothing where there is none.
+pub(crate) fn said(of: Option<&impl ToString>) -> String {
+    of.map_or_else(String::new, ToString::to_string)
 }
 
 /// `80 % ranges; 1–3 calibrated, 4 extrapolated`.

@@ -1,6 +1,6 @@
 //! Training plans as JSON: everything, in full precision, with units in the names of keys.
 
-use crate::plan::{derivation, model_json};
+use crate::plan::{derivation, model_json, words::said};
 use gpuwise_domain::{
     deployment::Rental,
     estimate::Estimate,
@@ -71,7 +71,7 @@ pub fn plan_json(plan: &TrainingPlan) -> Value {
         "needs": needs(&plan.needs),
         "rental": plan.rental.as_ref().map(rental),
         "basis": plan.basis.name(),
-        "bottleneck": plan.bottleneck,
+        "bottleneck": said(plan.bottleneck.as_ref()),
         "derivations": plan.derivations.iter().map(derivation).collect::<Vec<_>>(),
     })
 }
@@ -200,7 +200,7 @@ fn needs(needs: &TrainingNeeds) -> Value {
 
 fn rental(rental: &Rental) -> Value {
     json!({
-        "provider": rental.provider,
+        "provider": rental.provider.name(),
         "instance": rental.instance,
         "region": rental.region,
         "terms": rental.terms.name(),

@@ -8,7 +8,11 @@ pub mod words;
 pub use json::{plan_json, sizing_json};
 pub use tables::{dropped, memory, plans, step};
 
-use crate::{markup::escape_markdown, plan::labelled, style::Style};
+use crate::{
+    markup::escape_markdown,
+    plan::{labelled, words::said},
+    style::Style,
+};
 use gpuwise_domain::training_plan::{TrainingPlan, TrainingSizing};
 use std::fmt::Write as _;
 
@@ -100,7 +104,8 @@ fn question(sizing: &TrainingSizing) -> Vec<(&'static str, String)> {
 
 /// The best plan, by label.
 fn about(plan: &TrainingPlan, details: bool) -> Vec<(&'static str, String)> {
-    let mut lines = vec![("Limit", format!("1 is limited by {}", plan.bottleneck))];
+    let limit = said(plan.bottleneck.as_ref());
+    let mut lines = vec![("Limit", format!("1 is limited by {limit}"))];
     lines.push(("Batch", words::setup(plan)));
     lines.push(("Speed", words::speed(plan)));
     if !details {

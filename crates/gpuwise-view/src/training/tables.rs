@@ -114,7 +114,7 @@ fn shown(plan: &TrainingPlan, index: usize, unit: TimeUnit, step: TimeUnit) -> V
             Cell::new(amount(cost.value.as_f64()), cost.value.as_f64())
         }),
         Cell::of(plan.rental.as_ref(), |rental| {
-            Cell::text(rental.provider.clone())
+            Cell::text(rental.provider.name())
         }),
     ]
 }

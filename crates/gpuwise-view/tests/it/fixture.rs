@@ -8,6 +8,7 @@ use gpuwise_domain::{
     engine::{EngineKind, Release},
     estimate::{Basis, Derivation, Estimate},
     layout::Layout,
+    limit::{Beyond, Limit, ServingCause},
     offer::Terms,
     workload::{LengthDistribution, Lengths, Limits, Promise, Target, Traffic, Workload},
 };
@@ -157,11 +158,14 @@ pub(crate) fn deployment(row: &Row) -> Deployment {
             per_million_output: dollars.map(|d| d * 0.0478),
         },
         basis: row.basis,
-        bottleneck: "memory bandwidth: 71 % of a decode step reads weights".into(),
+        bottleneck: Some(Limit {
+            cause: ServingCause::Weights,
+            share: 0.71,
+        }),
         headroom: Headroom {
             rate: 8.0 / row.load,
             factor: 1.0 / row.load,
-            limited_by: "TPOT".into(),
+            limited_by: Some(Beyond::Tpot),
         },
         derivations: vec![derivation()],
     }
@@ -490,7 +494,6 @@ pub(crate) fn hostile() -> Sizing {
     for deployment in &mut sizing.deployments {
         deployment.gpu = format!("RTX PRO 6000 Blackwell Workstation {evil}");
         deployment.memory.device.clone_from(&deployment.gpu);
-        deployment.bottleneck = evil.into();
         if let Some(rental) = &mut deployment.rental {
             rental.provider = evil.into();
         }

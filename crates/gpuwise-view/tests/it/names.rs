@@ -17,7 +17,6 @@ fn named(name: &str) -> Sizing {
         deployment.weights = name.into();
         deployment.cache = name.into();
         deployment.weights_published = false;
-        deployment.bottleneck = name.into();
         deployment.memory.device = name.into();
         for part in deployment
             .memory

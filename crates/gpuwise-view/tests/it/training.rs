@@ -3,6 +3,7 @@
 use gpuwise_domain::{
     deployment::{ModelSummary, Rental},
     estimate::{Basis, Estimate},
+    limit::Limit,
     offer::Terms,
     training::{
         Adapter, AdapterKind, BaseStorage, Framework, LossKernel, MemoryCause, Method, Offload,
@@ -137,7 +138,10 @@ fn plan(setup: TrainingSetup) -> TrainingPlan {
             source: "a test".into(),
         }),
         basis: Basis::Calibrated,
-        bottleneck: "matmuls: 75 % of a step".into(),
+        bottleneck: Some(Limit {
+            cause: StepCause::Matmul,
+            share: 0.75,
+        }),
         derivations: Vec::new(),
         setup,
     }

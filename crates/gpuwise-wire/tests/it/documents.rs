@@ -5,6 +5,7 @@ use gpuwise_domain::{
     deployment::{Cost, Deployment, Headroom, Quality, Saved},
     engine::{EngineKind, Release},
     estimate::Basis,
+    limit::Beyond,
 };
 use gpuwise_units::{Bytes, Currency, HourlyPrice, Money};
 use gpuwise_wire::{from_json, sizing_from_json, sizing_to_json, to_json};
@@ -53,7 +54,7 @@ fn plain() -> Deployment {
         headroom: Headroom {
             rate: f64::INFINITY,
             factor: 0.1,
-            limited_by: "memory".into(),
+            limited_by: Some(Beyond::Sequences),
         },
         rental: None,
         basis: Basis::MeasuredNearby,

@@ -6,9 +6,11 @@ use gpuwise_domain::{
         MemoryReport, ModelSummary, Objective, PrefillPool, Quality, Rental, Saved, Settings,
         Sizing, Test,
     },
+    derivation::{Derivation, Figure, Unit},
     engine::{EngineKind, Release},
-    estimate::{Basis, Derivation, Estimate},
+    estimate::{Basis, Estimate},
     layout::Layout,
+    limit::{Beyond, Limit, ServingCause},
     offer::Terms,
     workload::{LengthDistribution, Lengths, Limits, Promise, Target, Traffic, Workload},
 };
@@ -73,8 +75,15 @@ fn layout() -> impl Strategy<Value = Layout> {
 }
 
 fn derivation() -> impl Strategy<Value = Derivation> {
-    let leaf = (text(), text(), text())
-        .prop_map(|(name, value, source)| Derivation::fact(name, value, source));
+    let figure =
+        (real(), select(Unit::ALL.to_vec())).prop_map(|(value, unit)| Figure { value, unit });
+    let leaf =
+        (text(), text(), text(), option::of(figure)).prop_map(|(name, value, source, figure)| {
+            Derivation {
+                figure,
+                ..Derivation::fact(name, value, source)
+            }
+        });
     leaf.prop_recursive(4, 12, 3, |inner| {
         (text(), text(), text(), vec(inner, 0..3)).prop_map(|(name, value, formula, inputs)| {
             Derivation::computed(name, value, formula, inputs)
@@ -112,7 +121,7 @@ fn rental() -> impl Strategy<Value = Rental> {
                 price,
                 (date, source),
             )| Rental {
-                provider,
+                provider: provider.into(),
                 instance,
                 region,
                 terms,
@@ -236,11 +245,21 @@ pub(crate) fn deployment() -> impl Strategy<Value = Deployment> {
             per_million_output,
         },
     );
-    let headroom = (real(), real(), text()).prop_map(|(rate, factor, limited_by)| Headroom {
-        rate,
-        factor,
-        limited_by,
-    });
+    let beyond = select(vec![
+        Beyond::Ttft,
+        Beyond::Tpot,
+        Beyond::EndToEnd,
+        Beyond::Sequences,
+        Beyond::Throughput,
+    ]);
+    let limit = (select(ServingCause::ALL.to_vec()), real())
+        .prop_map(|(cause, share)| Limit { cause, share });
+    let headroom =
+        (real(), real(), option::of(beyond)).prop_map(|(rate, factor, limited_by)| Headroom {
+            rate,
+            factor,
+            limited_by,
+        });
     (
         (
             text(),
@@ -259,7 +278,12 @@ pub(crate) fn deployment() -> impl Strategy<Value = Deployment> {
         ),
         (text(), any::<bool>(), text(), quality(), settings()),
         (option::of(rental()), memory(), figures(), cost),
-        (basis(), text(), headroom, vec(derivation(), 0..2)),
+        (
+            basis(),
+            option::of(limit),
+            headroom,
+            vec(derivation(), 0..2),
+        ),
     )
         .prop_map(|(what, how, formats, results, reasons)| {
             let (model, engine, release, gpu, slice) = what;

@@ -1,6 +1,6 @@
 //! Remembered proposals are read back as they were, and refused where they are not ours.
 
-use gpuwise_domain::usage::{Asked, Holder, Scope, remembered::Remembered};
+use gpuwise_domain::usage::{Asked, Holder, Scope, proposal::ChangeKind, remembered::Remembered};
 use gpuwise_units::{Currency, Money};
 use gpuwise_wire::proposal::{proposal_document, read_proposal};
 
@@ -17,7 +17,7 @@ fn remembered() -> Remembered {
         },
         tenant: "t".into(),
         made_at: 1_763_726_400,
-        kind: "slice".into(),
+        kind: ChangeKind::Slice,
         title: "1g.10gb of A100".into(),
         before: Asked {
             gpu: Some("A100".into()),

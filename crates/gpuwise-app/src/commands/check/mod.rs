@@ -161,9 +161,15 @@ fn judged(
         choices,
     };
     let mut verdict = check(&request, &runs.current, runs.host.as_ref(), constants);
-    verdict
-        .notes
-        .splice(0..0, asked.notes.into_iter().chain(notes).chain(runs.notes));
+    verdict.notes.splice(
+        0..0,
+        asked
+            .notes
+            .into_iter()
+            .map(Into::into)
+            .chain(notes)
+            .chain(runs.notes),
+    );
     verdict.notes.dedup();
     Ok(verdict)
 }

@@ -158,7 +158,7 @@ pub fn plan(app: &App, settings: &settings::Plan) -> anyhow::Result<Planned> {
     }
     sizing
         .notes
-        .splice(0..0, asked.notes.iter().cloned().chain(notes));
+        .splice(0..0, asked.notes.into_iter().map(Into::into).chain(notes));
     let instead = request.choices.fixed.is_some().then(|| {
         let mut free = request.clone();
         free.choices.fixed = None;

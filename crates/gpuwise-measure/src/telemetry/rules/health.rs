@@ -30,12 +30,31 @@ fn share_gained(look: &Look<'_>, counter: Quantity) -> Option<f64> {
     (span > 0.0).then_some(track.increase()? / span)
 }
 
+/// What says that clocks were held down.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Told {
+    /// Bits of the reasons that the driver gives.
+    Reasons,
+    /// A counter of the time.
+    Counter(Quantity),
+}
+
+impl Told {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Reasons => "clock_reasons",
+            Self::Counter(counter) => counter.name(),
+        }
+    }
+}
+
 /// The larger of both, where either is told.
-fn held_down(look: &Look<'_>, mask: u64, counters: &[Quantity]) -> Option<(f64, &'static str)> {
-    let bits = share_with(look, mask).map(|share| (share, "clock_reasons"));
-    let gained = counters
-        .iter()
-        .filter_map(|counter| Some((share_gained(look, *counter)?.min(1.0), counter.name())));
+fn held_down(look: &Look<'_>, mask: u64, counters: &[Quantity]) -> Option<(f64, Told)> {
+    let bits = share_with(look, mask).map(|share| (share, Told::Reasons));
+    let gained = counters.iter().filter_map(|counter| {
+        let share = share_gained(look, *counter)?.min(1.0);
+        Some((share, Told::Counter(*counter)))
+    });
     bits.into_iter()
         .chain(gained)
         .max_by(|a, b| a.0.total_cmp(&b.0))
@@ -75,7 +94,7 @@ pub(super) fn thermal(look: &Look<'_>) -> Option<Finding> {
         (share, figure) if share >= limit => (share, figure),
         _ => return None,
     };
-    if figure == "clock_reasons"
+    if figure == Told::Reasons
         && share_with(look, SOFTWARE_THERMAL | HARDWARE_THERMAL) == Some(0.0)
         && share_with(look, POWER_BRAKE).is_some_and(|brake| brake > 0.0)
     {
@@ -98,7 +117,7 @@ pub(super) fn thermal(look: &Look<'_>) -> Option<Finding> {
     );
     finding
         .evidence
-        .push(evidence(figure, share, "ratio", Some(limit)));
+        .push(evidence(figure.name(), share, "ratio", Some(limit)));
     if let Some(degrees) = look.last(Quantity::Temperature) {
         finding
             .evidence
@@ -144,7 +163,7 @@ pub(super) fn power(look: &Look<'_>) -> Option<Finding> {
     );
     finding
         .evidence
-        .push(evidence(figure, share, "ratio", Some(limit)));
+        .push(evidence(figure.name(), share, "ratio", Some(limit)));
     if let Some((cap, shipped)) = lowered {
         finding
             .evidence

@@ -53,18 +53,17 @@ pub(super) fn pcie(look: &Look<'_>) -> Option<Finding> {
     let lanes = look.last(Quantity::PcieWidth)?;
     let lane = look.limit(&format!("pcie_lane_gen{generation:.0}"))?;
     let link = lane * lanes;
-    let (name, rate) = [Quantity::PcieRx, Quantity::PcieTx]
+    let (quantity, rate) = [Quantity::PcieRx, Quantity::PcieTx]
         .into_iter()
-        .filter_map(|quantity| Some((quantity.name(), look.mean(quantity)?)))
+        .filter_map(|quantity| Some((quantity, look.mean(quantity)?)))
         .max_by(|a, b| a.1.total_cmp(&b.1))?;
     let share = rate / link;
     if link <= 0.0 || share < limit {
         return None;
     }
-    let way = if name == "pcie_rx" {
-        "to the device"
-    } else {
-        "from the device"
+    let way = match quantity {
+        Quantity::PcieRx => "to the device",
+        _ => "from the device",
     };
     let mut finding = look.finding(
         "pcie_bound",
@@ -76,7 +75,7 @@ pub(super) fn pcie(look: &Look<'_>) -> Option<Finding> {
         ],
     );
     finding.evidence.push(evidence(
-        &format!("{name}_mean"),
+        &format!("{}_mean", quantity.name()),
         rate,
         "bytes/s",
         Some(limit * link),

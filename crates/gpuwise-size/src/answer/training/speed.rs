@@ -8,7 +8,11 @@ use crate::{
         model_flops_per_token, recipe_peak, step_time_on,
     },
 };
-use alloc::{format, string::String, vec::Vec};
+use alloc::{
+    format,
+    string::{String, ToString},
+    vec::Vec,
+};
 use gpuwise_domain::{
     catalogue::Catalogue,
     estimate::{Basis, Estimate},
@@ -142,7 +146,7 @@ fn benchmark(
     };
     let system = TrainingSystem::usual(gpu, facts);
     let timed = system.timed;
-    notes.extend(system.assumptions.iter().cloned());
+    notes.extend(system.assumptions.iter().map(ToString::to_string));
     let run = ConvergenceRun {
         benchmark,
         system,

@@ -170,7 +170,7 @@ fn key(request: &Request<'_>, one: &Feasible<'_>) -> f64 {
         Objective::Cost => match (one.hour, &one.rental) {
             (Some(hour), _) => hour.0.as_f64(),
             // What is owned costs nothing more; what nobody offers comes last.
-            (None, Some(rental)) if rental.provider == "owned" => 0.0,
+            (None, Some(rental)) if rental.is_owned() => 0.0,
             _ => f64::INFINITY,
         },
         Objective::Latency => one.tried.latency,

@@ -10,7 +10,8 @@ use alloc::{
 use gpuwise_domain::{
     deployment::Rental,
     estimate::{Basis, Derivation, Estimate},
-    media::MediaDeployment,
+    limit::{Limit, PartCause, Resource},
+    media::{MediaDeployment, MediaMemory},
     network::{OperationKind, PartRole},
 };
 use gpuwise_units::{Bytes, HourlyPrice, Money};
@@ -97,57 +98,53 @@ fn per_unit(request: &Request<'_>, hour: HourlyPrice) -> Option<Money> {
     Some(hour.0.times(i64::from(together) * 1_000_000, units as i64))
 }
 
-fn causes(tried: &Tried<'_>) -> Vec<(String, Bytes)> {
+fn causes(tried: &Tried<'_>) -> Vec<(MediaMemory, Bytes)> {
     let memory = &tried.memory;
-    let mut out: Vec<(String, Bytes)> = memory
+    let mut out: Vec<(MediaMemory, Bytes)> = memory
         .weights
         .iter()
-        .map(|(name, bytes)| (format!("weights of {name}"), *bytes))
+        .map(|(name, bytes)| (MediaMemory::Weights(name.clone()), *bytes))
         .collect();
     out.push((
-        format!("activations of {}", memory.widest),
+        MediaMemory::Activations(memory.widest.clone()),
         memory.activations,
     ));
     if memory.cache > Bytes::ZERO {
-        out.push(("keys and values of the decoder".into(), memory.cache));
+        out.push((MediaMemory::Cache, memory.cache));
     }
-    out.push(("context and libraries".into(), memory.program));
+    out.push((MediaMemory::Program, memory.program));
     out
 }
 
 /// What takes the largest share of the time.
-fn bottleneck(request: &Request<'_>, tried: &Tried<'_>) -> String {
+fn bottleneck(request: &Request<'_>, tried: &Tried<'_>) -> Option<Limit<PartCause>> {
     let total: f64 = tried.parts.iter().map(|part| part.seconds).sum::<f64>() + tried.loading;
-    let longest = tried
-        .parts
-        .iter()
-        .max_by(|a, b| a.seconds.total_cmp(&b.seconds));
-    let Some(longest) = longest else {
-        return String::new();
-    };
-    let name = request
-        .walk
-        .parts
-        .get(longest.part)
-        .map_or("", |part| part.name.as_str());
-    let share = 100.0 * longest.seconds / total.max(1e-12);
-    format!("{}: {share:.0} % of the time is {name}", limit(longest))
+    let parts = tried.parts.iter().map(|part| (part, part.seconds));
+    let Limit { cause, share } = Limit::largest(parts, total)?;
+    let walked = request.walk.parts.get(cause.part);
+    Some(Limit {
+        cause: PartCause {
+            resource: resource(cause),
+            part: walked.map_or_else(String::new, |part| part.name.clone()),
+        },
+        share,
+    })
 }
 
-fn limit(part: &PartTime) -> &'static str {
+fn resource(part: &PartTime) -> Resource {
     let most = part
         .compute
         .max(part.memory)
         .max(part.overhead)
         .max(part.exchange);
     if most <= part.compute {
-        "arithmetic"
+        Resource::Compute
     } else if most <= part.memory {
-        "memory bandwidth"
+        Resource::Memory
     } else if most <= part.overhead {
-        "launches and the host"
+        Resource::Host
     } else {
-        "the link between GPUs"
+        Resource::Link
     }
 }
 
@@ -182,9 +179,9 @@ fn derivations(request: &Request<'_>, tried: &Tried<'_>) -> Vec<Derivation> {
         "weights + activations of the widest pass + caches + program",
         causes(tried)
             .into_iter()
-            .map(|(name, bytes)| {
+            .map(|(cause, bytes)| {
                 let value = format!("{:.2} GB", bytes.count() as f64 / 1e9);
-                Derivation::fact(name, value, "the walk through the network")
+                Derivation::fact(cause.to_string(), value, "the walk through the network")
             })
             .collect(),
     );

@@ -2,7 +2,7 @@
 
 use super::{
     TrainingMemoryError,
-    methods::{Traits, adapters_like, method_named, method_of, variant},
+    methods::{Rule, Traits, adapters_like, method_named, method_of, variant},
     modules::{Module, Targets, modules, named, runs},
 };
 use alloc::{
@@ -81,7 +81,7 @@ impl Resolved {
             resolved.rank = rank;
         }
         resolved.traits = variant(traits, adapter.rank.is_some(), resolved.trainable, counted);
-        if resolved.traits.name == "miss" && resolved.traits.composed > 0.0 {
+        if resolved.traits.rule == Rule::OneMatrix && resolved.traits.composed > 0.0 {
             resolved.notes.push(
                 "MiSS may compose weights or not with equal parameters: read as between the two"
                     .into(),
@@ -109,7 +109,7 @@ impl Resolved {
             _ => {
                 let outside = rank * (architecture.vocabulary as f64 + hidden);
                 self.sum(architecture, |module| {
-                    parameters(self.traits.kind, self.traits.name, module, rank)
+                    parameters(self.traits.kind, self.traits.rule, module, rank)
                 }) + self.targets.outside() as f64 * outside
             }
         }
@@ -127,18 +127,18 @@ impl Resolved {
                 // Prompt tuning trains tokens; p-tuning also three square layers over them.
                 let encoder = 3.0 * hidden * hidden + 3.0 * hidden;
                 let of = |count: f64| {
-                    if self.traits.name == "ptuning" {
+                    if self.traits.rule == Rule::Encoder {
                         ((count - encoder) / hidden).max(1.0)
                     } else {
                         count / hidden
                     }
                 };
                 self.virtual_tokens = stated.map(of).or(asked).unwrap_or(USUAL_TOKENS);
-                if self.traits.name == "ptuning" && stated.is_none() {
+                if self.traits.rule == Rule::Encoder && stated.is_none() {
                     self.trainable = self.virtual_tokens * hidden + encoder;
                 }
             }
-            K::Prefix if self.traits.name != "adaptionprompt" => {
+            K::Prefix if self.traits.rule != Rule::AdaptionPrompt => {
                 let each: f64 = runs(architecture)
                     .map(|run| run.count as f64 * key_values(&run.layer))
                     .sum();
@@ -200,10 +200,10 @@ impl Resolved {
                 token += element * module.inputs * active;
             }
         }
-        if t.name == "adaptionprompt" {
+        if t.rule == Rule::AdaptionPrompt {
             token = t.output * attention_width(layer);
         }
-        if t.name == "lntuning" {
+        if t.rule == Rule::Norms {
             token += element * norms(layer).max(hidden);
         }
         (token, fixed)
@@ -212,7 +212,7 @@ impl Resolved {
     /// Bytes held all the time beside the trained parameters and the base.
     pub(super) fn held(&self, architecture: &Architecture, element: f64) -> f64 {
         let t = &self.traits;
-        if t.name == "trainabletokens" {
+        if t.rule == Rule::EmbeddingRows {
             // The table with the trained rows put in, while the head reads it.
             return element * (architecture.vocabulary * architecture.hidden) as f64;
         }
@@ -276,13 +276,13 @@ fn sum(architecture: &Architecture, targets: &Targets, of: impl Fn(&Module) -> f
 }
 
 /// Trainable parameters of one module (all its copies).
-fn parameters(kind: K, name: &str, module: &Module, rank: f64) -> f64 {
+fn parameters(kind: K, rule: Rule, module: &Module, rank: f64) -> f64 {
     let (i, o) = (module.inputs, module.outputs);
     let each = match kind {
         K::Dora => rank * (i + o) + o,
         K::AdaLora => rank * (i + o + 1.0) + 1.0,
         K::Vera => rank + o,
-        K::Ia3 if name == "road" => 2.0 * o,
+        K::Ia3 if rule == Rule::TwoPerOutput => 2.0 * o,
         K::Ia3 => {
             if module.feed_forward {
                 i
@@ -300,7 +300,7 @@ fn parameters(kind: K, name: &str, module: &Module, rank: f64) -> f64 {
             low * (i + o + 1.0)
         }
         K::Spectral => 1000.0,
-        K::Factored if name == "miss" => rank * o,
+        K::Factored if rule == Rule::OneMatrix => rank * o,
         _ => rank * (i + o),
     };
     each * module.copies
@@ -316,7 +316,7 @@ fn inferred(
     notes: &mut Vec<String>,
 ) -> (Targets, bool) {
     let usual = match traits.kind {
-        K::Ia3 if traits.name == "ia3" => Targets::KeyValueDown,
+        K::Ia3 if traits.rule == Rule::KeyValueDown => Targets::KeyValueDown,
         K::Osf => Targets::All,
         _ => Targets::QueryValue,
     };
@@ -333,8 +333,7 @@ fn inferred(
             | K::Boft
             | K::Oft
             | K::LoKr
-    ) && traits.name != "lily"
-        && traits.name != "gralora";
+    ) && !matches!(traits.rule, Rule::SharedFactors | Rule::AnyModules);
     let Some(stated) = stated.filter(|_| !fixed) else {
         if stated.is_none() && !matches!(traits.kind, K::Prompt | K::Prefix | K::Partial) {
             notes.push("adapters on the modules that PEFT takes by default".to_string());
@@ -375,11 +374,11 @@ fn counts(
 ) -> Vec<(f64, bool)> {
     let total = |of: &dyn Fn(&Module) -> f64| sum(architecture, targets, of);
     let mut out = alloc::vec![(
-        total(&|m| parameters(traits.kind, traits.name, m, rank)),
+        total(&|m| parameters(traits.kind, traits.rule, m, rank)),
         false
     )];
     if traits.kind == K::Lora {
-        out.push((total(&|m| parameters(K::Dora, "", m, rank)), true));
+        out.push((total(&|m| parameters(K::Dora, Rule::OfKind, m, rank)), true));
         // One of the two factors is trained (LoRA-FA), or the wider one is block-diagonal.
         out.push((total(&|m| rank * m.outputs * m.copies), false));
         out.push((total(&|m| rank * m.inputs * m.copies), false));
@@ -389,7 +388,7 @@ fn counts(
         });
         out.push((block_diagonal, false));
     }
-    if traits.name == "lily" {
+    if traits.rule == Rule::SharedFactors {
         // Its factors are shared: two of each kind for all layers, and a router in each layer.
         let layers = runs(architecture).map(|run| run.count).sum::<u64>().max(1) as f64;
         let shared = total(&|m| 2.0 * rank * (m.inputs + m.outputs)) / layers;

@@ -10,6 +10,35 @@ use gpuwise_domain::{
     training::AdapterKind as K,
 };
 
+/// What a method counts or keeps otherwise than others of its kind.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Rule {
+    /// Nothing.
+    OfKind,
+    /// It sits on keys, values and the down projection where no modules are named (IA³).
+    KeyValueDown,
+    /// Two numbers for each output, instead of one for each feature (`RoAd`).
+    TwoPerOutput,
+    /// Three square layers are trained over its tokens (p-tuning).
+    Encoder,
+    /// A second attention over the prompt of each layer (Llama-Adapter).
+    AdaptionPrompt,
+    /// The norms' inputs are kept.
+    Norms,
+    /// The embedding with the trained rows put in is held.
+    EmbeddingRows,
+    /// One matrix of its rank by the outputs; one form of it composes weights (`MiSS`).
+    OneMatrix,
+    /// Its factors are shared by all layers (Lily).
+    SharedFactors,
+    /// It sits on any modules that count as stated, as LoRA does.
+    AnyModules,
+    /// With both factors trained the input is kept too (DEFT).
+    TrainedFactors,
+    /// With a rank it has a low-rank pair beside its sparse change.
+    RankedPair,
+}
+
 /// What a method keeps beside the frozen model, for each module that it sits on. Adapters compute
 /// in FP32, so a method that multiplies a module's input keeps a copy of four bytes an element.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -18,6 +47,8 @@ pub struct Traits {
     pub name: &'static str,
     /// How it uses memory.
     pub kind: K,
+    /// Which rules of its own it has beside those of its kind.
+    pub rule: Rule,
     /// Bytes per input feature and token.
     pub input: f64,
     /// Bytes per output feature and token.
@@ -40,6 +71,7 @@ const fn plain(name: &'static str, kind: K) -> Traits {
     Traits {
         name,
         kind,
+        rule: Rule::OfKind,
         input: 0.0,
         output: 0.0,
         rank: 0.0,
@@ -105,8 +137,12 @@ const METHODS: [Traits; 61] = [
         rank: 16.0,
         ..plain("pvera", K::Vera)
     },
-    plain("ia3", K::Ia3),
     Traits {
+        rule: Rule::KeyValueDown,
+        ..plain("ia3", K::Ia3)
+    },
+    Traits {
+        rule: Rule::TwoPerOutput,
         output: 8.0,
         ..plain("road", K::Ia3)
     },
@@ -130,17 +166,27 @@ const METHODS: [Traits; 61] = [
     },
     plain("prompttuning", K::Prompt),
     plain("multitaskprompttuning", K::Prompt),
-    plain("ptuning", K::Prompt),
+    Traits {
+        rule: Rule::Encoder,
+        ..plain("ptuning", K::Prompt)
+    },
     plain("cpt", K::Prompt),
     plain("prefixtuning", K::Prefix),
     plain("cartridge", K::Prefix),
     // A second attention, over the adaption prompt.
     Traits {
+        rule: Rule::AdaptionPrompt,
         output: 8.5,
         ..plain("adaptionprompt", K::Prefix)
     },
-    plain("lntuning", K::Partial),
-    plain("trainabletokens", K::Partial),
+    Traits {
+        rule: Rule::Norms,
+        ..plain("lntuning", K::Partial)
+    },
+    Traits {
+        rule: Rule::EmbeddingRows,
+        ..plain("trainabletokens", K::Partial)
+    },
     plain("beft", K::Partial),
     plain("bitfit", K::Partial),
     whole("fourierft", K::Spectral, 4.0),
@@ -164,6 +210,7 @@ const METHODS: [Traits; 61] = [
         ..plain("shira", K::Composed)
     },
     Traits {
+        rule: Rule::RankedPair,
         through_weight: true,
         composed: 2.1,
         ..plain("supertuning", K::Composed)
@@ -178,6 +225,7 @@ const METHODS: [Traits; 61] = [
         ..plain("adamss", K::Factored)
     },
     Traits {
+        rule: Rule::AnyModules,
         rank: 8.0,
         ..pair("gralora", K::Factored)
     },
@@ -186,17 +234,20 @@ const METHODS: [Traits; 61] = [
         ..pair("delora", K::Factored)
     },
     Traits {
+        rule: Rule::TrainedFactors,
         output: 4.0,
         rank: 8.0,
         ..plain("deft", K::Factored)
     },
     Traits {
+        rule: Rule::OneMatrix,
         rank: 4.0,
         ..plain("miss", K::Factored)
     },
     // Bone, and MiSS in its block-affine form, compose the change of the weight.
     whole("bone", K::Composed, 8.0),
     Traits {
+        rule: Rule::SharedFactors,
         rank: 8.0,
         ..pair("lily", K::Factored)
     },
@@ -224,21 +275,21 @@ pub fn method_named(name: &str) -> Option<Traits> {
 /// A method as its settings make it: some names stand for two ways to allocate, that the rank and the
 /// count of trained parameters tell apart. `counted` is the count by the method's formula.
 pub(super) fn variant(traits: Traits, ranked: bool, trained: f64, counted: f64) -> Traits {
-    match traits.name {
+    match traits.rule {
         // Its block-affine form composes weights with as many parameters as the plain one: read as
         // between the two. The small one has fewer parameters.
-        "miss" if trained >= 0.9 * counted => Traits {
+        Rule::OneMatrix if trained >= 0.9 * counted => Traits {
             input: 4.0,
             composed: 5.0,
             ..traits
         },
         // With both factors trained the input is kept too.
-        "deft" if trained >= 0.9 * counted => Traits {
+        Rule::TrainedFactors if trained >= 0.9 * counted => Traits {
             input: 4.0,
             ..traits
         },
         // With a rank it has a low-rank pair beside its sparse change.
-        "supertuning" if ranked => Traits {
+        Rule::RankedPair if ranked => Traits {
             input: 4.0,
             rank: 4.0,
             ..traits

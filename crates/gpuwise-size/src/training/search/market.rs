@@ -10,6 +10,7 @@ use gpuwise_domain::{
     deployment::Rental,
     gpu::Gpu,
     offer::{Host, Offer, Terms},
+    provider::Provider,
 };
 
 /// GPUs of a host that is built to train with others.
@@ -33,7 +34,7 @@ pub fn cluster<'a>(catalogue: &Catalogue, gpu: &'a Gpu, gpus: u64) -> Cluster<'a
             host.gpus <= 8,
             host.gpus,
             host.network_gbit.is_some(),
-            host.provider == "on-prem",
+            host.is_reference(),
         )
     });
     // A fabric composes hosts of as many as it allows.
@@ -102,7 +103,7 @@ fn offered<'a>(catalogue: &'a Catalogue, market: &Market<'a>) -> Vec<Candidate<'
             let Some(rental) = rent(catalogue, market, &cluster) else {
                 continue;
             };
-            if rental.provider != "owned" {
+            if !rental.is_owned() {
                 described(catalogue, &rental, &mut cluster);
                 if apart(&cluster) {
                     continue;
@@ -129,7 +130,7 @@ fn described(catalogue: &Catalogue, rental: &Rental, cluster: &mut Cluster<'_>) 
     cluster.per_host = (rental.gpu_thousandths / 1000).max(1);
     cluster.domain = domain(cluster.gpu, cluster.per_host);
     let same = |host: &&Host| {
-        folded(&host.provider) == folded(&rental.provider)
+        folded(&host.provider) == folded(rental.provider.name())
             && folded(&host.shape) == folded(&rental.instance)
     };
     if let Some(host) = catalogue.hosts.iter().find(same) {
@@ -235,7 +236,7 @@ fn rent(catalogue: &Catalogue, market: &Market<'_>, cluster: &Cluster<'_>) -> Op
     })?;
     let all = u64::from(instances) * u64::from(offer.gpus());
     Some(Rental {
-        provider: offer.provider.clone(),
+        provider: offer.provider.clone().into(),
         instance: offer.instance.clone(),
         region: offer.region.clone(),
         terms,
@@ -251,7 +252,7 @@ fn rent(catalogue: &Catalogue, market: &Market<'_>, cluster: &Cluster<'_>) -> Op
 /// Hosts of one's own: nothing more is paid for them, and what they cost is not known here.
 fn mine(own: u32, gpus: u64) -> Rental {
     Rental {
-        provider: "owned".into(),
+        provider: Provider::Owned,
         instance: String::from("your host"),
         region: String::new(),
         terms: Terms::Reserved,

@@ -14,9 +14,11 @@ use crate::{memory::visible_memory, search::model_summary, training::failures};
 use alloc::{format, string::String, vec::Vec};
 use core::cmp::Ordering;
 use gpuwise_domain::{
+    deployment::Rental,
     estimate::Basis,
     gpu::Device,
-    training::{Method, StepCause},
+    limit::Limit,
+    training::Method,
     training_plan::{TrainingAsked, TrainingDropped, TrainingPlan, TrainingSizing, TrainingTest},
 };
 use gpuwise_units::{Bytes, significant};
@@ -208,7 +210,7 @@ fn too_slow_at_peak(request: &TrainRequest<'_>, cluster: &Cluster<'_>) -> Option
 /// Whether a plan runs on hosts of one's own.
 fn own(plan: &TrainingPlan) -> bool {
     let rental = plan.rental.as_ref();
-    rental.is_some_and(|rental| rental.provider == "owned")
+    rental.is_some_and(Rental::is_owned)
 }
 
 /// What a plan is ranked by among its like: seconds, money or GPU-seconds, of the run, else of a token.
@@ -351,7 +353,7 @@ fn plan(
         checkpoints,
         rental: candidate.rental.clone(),
         basis: worse(best.memory.basis, best.step.basis),
-        bottleneck: bottleneck(&best.step.parts, best.step.step.value),
+        bottleneck: Limit::largest(best.step.parts.iter().copied(), best.step.step.value),
         derivations: Vec::new(),
         setup: best.setup.clone(),
         memory: best.memory.clone(),
@@ -362,18 +364,6 @@ fn plan(
 /// The basis that is worth less.
 fn worse(a: Basis, b: Basis) -> Basis {
     a.max(b)
-}
-
-/// The largest part of a step.
-fn bottleneck(parts: &[(StepCause, f64)], step: f64) -> String {
-    let largest = parts.iter().max_by(|a, b| a.1.total_cmp(&b.1));
-    largest.map_or_else(String::new, |(cause, seconds)| {
-        format!(
-            "{}: {} % of a step",
-            cause.name(),
-            significant(100.0 * seconds / step.max(1e-12), 2)
-        )
-    })
 }
 
 /// What was assumed before any cluster is looked at.

@@ -5,6 +5,7 @@
 //! timed and lies in the catalogue ([`TrainingSystem`]); a few constants say what a run makes of that
 //! ([`TrainingConstants`]).
 
+mod assumed;
 mod constants;
 mod converge;
 mod explain;
@@ -15,6 +16,7 @@ mod system;
 mod totals;
 mod work;
 
+pub use assumed::Assumed;
 pub use constants::{
     TRAINING_PARAMETERS, TrainingConstants, TrainingParameter, TrainingParameterInfo,
 };
@@ -26,13 +28,13 @@ pub use parts::{StepParts, step_parts};
 pub use system::{TrainingSystem, recipe_peak};
 pub use work::{Again, StepWork};
 
-use alloc::{format, string::String, vec::Vec};
+use alloc::{string::ToString, vec::Vec};
 use gpuwise_domain::{
     estimate::{Basis, Estimate},
     gpu::Gpu,
     model::Architecture,
     precision::Compute,
-    training::{Framework, Recipe, StepTime, TrainingSetup},
+    training::{Framework, StepTime, TrainingSetup},
     training_facts::TrainingFacts,
 };
 use gpuwise_units::FlopPerSecond;
@@ -129,7 +131,10 @@ pub fn step_time_on(
         mfu,
         hfu: mfu.map(|share| share.scaled(again)),
         basis,
-        assumptions: assumptions(architecture, setup, gpu, system),
+        assumptions: assumptions(architecture, setup, gpu, system)
+            .iter()
+            .map(ToString::to_string)
+            .collect(),
     }
 }
 
@@ -196,27 +201,19 @@ fn assumptions(
     setup: &TrainingSetup,
     gpu: &Gpu,
     system: &TrainingSystem,
-) -> Vec<String> {
+) -> Vec<Assumed> {
     let mut out = system.assumptions.clone();
     if recipe_peak(gpu, setup).is_none() {
-        let recipe = match setup.recipe {
-            Recipe::Fp8 | Recipe::Fp8Block => "FP8",
-            Recipe::Nvfp4 => "FP4",
-            _ => "this precision",
-        };
-        out.push(format!(
-            "{} has no {recipe} matmuls: computed in the next wider format",
-            gpu.name
-        ));
+        out.push(Assumed::WiderMatmuls {
+            gpu: gpu.name.clone(),
+            recipe: setup.recipe,
+        });
     }
     if !architecture.towers.is_empty() || architecture.encoder.is_some() {
-        out.push("towers and encoders are not counted: text tokens alone".into());
+        out.push(Assumed::TextAlone);
     }
     if !seen(setup.framework) {
-        out.push(format!(
-            "{} was fitted on no rows: constants of FSDP runs, passes counted in its code",
-            setup.framework.title()
-        ));
+        out.push(Assumed::UnfittedFramework(setup.framework));
     }
     out
 }

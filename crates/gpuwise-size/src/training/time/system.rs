@@ -1,7 +1,8 @@
 //! What a training run runs on: the GPU, what its kernels reach, and its links.
 
+use super::Assumed;
 use crate::composed;
-use alloc::{format, string::String, vec::Vec};
+use alloc::vec::Vec;
 use gpuwise_domain::{
     gpu::Gpu,
     precision::Compute,
@@ -47,8 +48,8 @@ pub struct TrainingSystem {
     pub captured: bool,
     /// Whether matmuls were timed on this very GPU.
     pub timed: bool,
-    /// What had to be assumed, in words.
-    pub assumptions: Vec<String>,
+    /// What had to be assumed.
+    pub assumptions: Vec<Assumed>,
 }
 
 impl TrainingSystem {
@@ -57,17 +58,18 @@ impl TrainingSystem {
         let mut assumptions = Vec::new();
         let share = facts.matmul_share(&gpu.name, &gpu.generation);
         if share.is_none() {
-            assumptions.push(format!(
-                "no matmuls were timed on {}: shares of the peak are those of other GPUs",
-                gpu.generation
-            ));
+            assumptions.push(Assumed::UntimedMatmuls {
+                generation: gpu.generation.clone(),
+            });
         }
         let attention = facts.attention_share(&gpu.generation);
         let peak = |compute| gpu.peak.of(compute).map(FlopPerSecond::get);
         let half_peak = peak(Compute::Half).or(peak(Compute::Full)).unwrap_or(0.0);
         let network = facts.network(&gpu.name, &gpu.generation).map_or_else(
             || {
-                assumptions.push("network taken as 200 Gbit/s a GPU".into());
+                assumptions.push(Assumed::Network {
+                    bytes_per_second: UNKNOWN_NETWORK,
+                });
                 UNKNOWN_NETWORK
             },
             |row| row.bytes_per_second,
@@ -111,7 +113,8 @@ impl TrainingSystem {
     #[must_use]
     pub fn with_network(mut self, bytes_per_second: f64) -> Self {
         self.network = bytes_per_second.max(1.0);
-        self.assumptions.retain(|text| !text.starts_with("network"));
+        self.assumptions
+            .retain(|assumed| !matches!(assumed, Assumed::Network { .. }));
         self
     }
 

@@ -1,0 +1,159 @@
+//! How a number came about: its formula, its inputs, and where each of them comes from.
+
+use alloc::{
+    format,
+    string::{String, ToString},
+    vec::Vec,
+};
+use gpuwise_units::{Bytes, significant};
+
+/// In what a figure of a derivation is counted. Values are in the base unit: bytes, seconds, operations.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Unit {
+    /// A plain number: a count, a share or a factor.
+    Number,
+    /// Bytes in the largest binary unit.
+    Bytes,
+    /// Bytes to the last one.
+    ByteCount,
+    /// Tokens.
+    Tokens,
+    /// Seconds, written in milliseconds.
+    Seconds,
+    /// Seconds, written in microseconds.
+    Microseconds,
+    /// Bytes a second.
+    BytesPerSecond,
+    /// Floating-point operations.
+    Flop,
+    /// Floating-point operations a second.
+    FlopPerSecond,
+    /// Watts.
+    Watts,
+    /// Requests a second.
+    RequestsPerSecond,
+    /// Requests in flight.
+    RequestsInFlight,
+    /// Currency units an hour.
+    MoneyPerHour,
+}
+
+impl Unit {
+    /// Every unit.
+    pub const ALL: [Self; 13] = [
+        Self::Number,
+        Self::Bytes,
+        Self::ByteCount,
+        Self::Tokens,
+        Self::Seconds,
+        Self::Microseconds,
+        Self::BytesPerSecond,
+        Self::Flop,
+        Self::FlopPerSecond,
+        Self::Watts,
+        Self::RequestsPerSecond,
+        Self::RequestsInFlight,
+        Self::MoneyPerHour,
+    ];
+
+    /// The base unit's name in documents.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Number => "number",
+            Self::Bytes => "bytes",
+            Self::ByteCount => "bytes exactly",
+            Self::Tokens => "tokens",
+            Self::Seconds => "seconds",
+            Self::Microseconds => "seconds, small",
+            Self::BytesPerSecond => "bytes/s",
+            Self::Flop => "FLOP",
+            Self::FlopPerSecond => "FLOP/s",
+            Self::Watts => "W",
+            Self::RequestsPerSecond => "requests/s",
+            Self::RequestsInFlight => "requests in flight",
+            Self::MoneyPerHour => "money/h",
+        }
+    }
+
+    /// A value of it for people, with so many significant digits.
+    pub fn written(self, value: f64, digits: usize) -> String {
+        let in_unit =
+            |scale: f64, unit: &str| format!("{} {unit}", significant(value / scale, digits));
+        match self {
+            Self::Number | Self::MoneyPerHour => significant(value, digits),
+            Self::Bytes if value < 0.0 => format!("short by {}", Bytes::from_f64(-value)),
+            Self::Bytes => Bytes::from_f64(value).to_string(),
+            Self::ByteCount => in_unit(1.0, "B"),
+            Self::Tokens => in_unit(1.0, "tokens"),
+            Self::Seconds => in_unit(1e-3, "ms"),
+            Self::Microseconds => in_unit(1e-6, "µs"),
+            Self::BytesPerSecond => in_unit(1e9, "GB/s"),
+            Self::Flop => in_unit(1e9, "GFLOP"),
+            Self::FlopPerSecond => in_unit(1e12, "TFLOP/s"),
+            Self::Watts => in_unit(1.0, "W"),
+            Self::RequestsPerSecond => in_unit(1.0, "requests/s"),
+            Self::RequestsInFlight => in_unit(1.0, "requests in flight"),
+        }
+    }
+}
+
+/// A number with its unit.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Figure {
+    /// The number, in the base unit.
+    pub value: f64,
+    /// The unit.
+    pub unit: Unit,
+}
+
+/// How a number came about: a formula, its inputs, and where each comes from.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Derivation {
+    /// What it is.
+    pub name: String,
+    /// Its value with its unit.
+    pub value: String,
+    /// The same as a number; `None` where it is not one, or was not kept.
+    pub figure: Option<Figure>,
+    /// The formula over the inputs below; empty for a fact.
+    pub formula: String,
+    /// Where a fact or constant comes from; empty for what follows from inputs.
+    pub source: String,
+    /// What it was computed from.
+    pub inputs: Vec<Derivation>,
+}
+
+impl Derivation {
+    /// A fact with its source.
+    pub fn fact(
+        name: impl Into<String>,
+        value: impl Into<String>,
+        source: impl Into<String>,
+    ) -> Self {
+        Self {
+            name: name.into(),
+            value: value.into(),
+            figure: None,
+            formula: String::new(),
+            source: source.into(),
+            inputs: Vec::new(),
+        }
+    }
+
+    /// A figure computed by a formula.
+    pub fn computed(
+        name: impl Into<String>,
+        value: impl Into<String>,
+        formula: impl Into<String>,
+        inputs: Vec<Self>,
+    ) -> Self {
+        Self {
+            name: name.into(),
+            value: value.into(),
+            figure: None,
+            formula: formula.into(),
+            source: String::new(),
+            inputs,
+        }
+    }
+}

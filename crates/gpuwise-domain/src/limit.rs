@@ -1,0 +1,198 @@
+//! What limits an answer: what takes the largest share of the time, and what breaks first beyond the
+//! asked load. Views print the sentence; decisions read the kind.
+
+use crate::training::StepCause;
+use alloc::string::String;
+use core::fmt;
+use gpuwise_units::significant;
+
+/// What takes the largest share of the time, and how much of it.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Limit<C> {
+    /// What takes it.
+    pub cause: C,
+    /// Its share (0 to 1).
+    pub share: f64,
+}
+
+impl<C> Limit<C> {
+    /// The largest of these parts, as a share of `whole`; `None` of no parts.
+    pub fn largest(parts: impl IntoIterator<Item = (C, f64)>, whole: f64) -> Option<Self> {
+        let largest = parts.into_iter().max_by(|a, b| a.1.total_cmp(&b.1))?;
+        Some(Self {
+            cause: largest.0,
+            share: largest.1 / whole.max(1e-12),
+        })
+    }
+}
+
+/// What the GPUs' time of a deployment goes to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum ServingCause {
+    /// Prompts.
+    Prompts,
+    /// Weights of dense layers in decode steps.
+    Weights,
+    /// Experts in decode steps.
+    Experts,
+    /// The key-value cache in decode steps.
+    Cache,
+    /// Collectives in decode steps.
+    Collectives,
+    /// Kernel launches and the scheduler.
+    Launches,
+    /// Steps of the draft model.
+    Drafts,
+}
+
+impl ServingCause {
+    /// Every cause.
+    pub const ALL: [Self; 7] = [
+        Self::Prompts,
+        Self::Weights,
+        Self::Experts,
+        Self::Cache,
+        Self::Collectives,
+        Self::Launches,
+        Self::Drafts,
+    ];
+
+    /// In words for people.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Prompts => "computing prompts",
+            Self::Weights => "reading weights in decode steps",
+            Self::Experts => "reading experts in decode steps",
+            Self::Cache => "reading the KV cache in decode steps",
+            Self::Collectives => "collectives between GPUs in decode steps",
+            Self::Launches => "launching kernels and scheduling",
+            Self::Drafts => "steps of the draft model",
+        }
+    }
+}
+
+impl fmt::Display for Limit<ServingCause> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let share = self.share * 100.0;
+        write!(f, "{}: {share:.0} % of GPU time", self.cause.name())
+    }
+}
+
+impl fmt::Display for Limit<StepCause> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let share = significant(self.share * 100.0, 2);
+        write!(f, "{}: {share} % of a step", self.cause.name())
+    }
+}
+
+/// What an operation of a network that is run whole waits for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Resource {
+    /// Matmul and convolution units.
+    Compute,
+    /// Memory bandwidth.
+    Memory,
+    /// Launches and the host.
+    Host,
+    /// The link between GPUs.
+    Link,
+}
+
+impl Resource {
+    /// In words for people.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Compute => "arithmetic",
+            Self::Memory => "memory bandwidth",
+            Self::Host => "launches and the host",
+            Self::Link => "the link between GPUs",
+        }
+    }
+}
+
+/// A part of a network, and what it waits for most.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PartCause {
+    /// What the part waits for most.
+    pub resource: Resource,
+    /// The part's name.
+    pub part: String,
+}
+
+impl fmt::Display for Limit<PartCause> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (resource, share) = (self.cause.resource.name(), self.share * 100.0);
+        write!(
+            f,
+            "{resource}: {share:.0} % of the time is {}",
+            self.cause.part
+        )
+    }
+}
+
+/// What breaks first where more is asked of a deployment than it bears.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Beyond {
+    /// Time to first token.
+    Ttft,
+    /// Time per output token.
+    Tpot,
+    /// End-to-end latency.
+    EndToEnd,
+    /// The cache is full, or as many sequences run as the engine lets.
+    Sequences,
+    /// Queues grow without bound.
+    Throughput,
+}
+
+impl Beyond {
+    /// In words for people.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Ttft => "TTFT",
+            Self::Tpot => "TPOT",
+            Self::EndToEnd => "end-to-end latency",
+            Self::Sequences => "KV cache and the engine's limit on sequences",
+            Self::Throughput => "throughput: the queue grows",
+        }
+    }
+}
+
+impl fmt::Display for Beyond {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use alloc::string::ToString;
+
+    #[test]
+    fn the_largest_part_is_said_with_its_share() {
+        let parts = [(ServingCause::Prompts, 1.0), (ServingCause::Cache, 3.0)];
+        let limit = Limit::largest(parts, 4.0).expect("there are parts");
+        assert_eq!(
+            limit.to_string(),
+            "reading the KV cache in decode steps: 75 % of GPU time"
+        );
+        let steps = Limit::largest([(StepCause::Matmul, 3.0)], 4.0).expect("there is a part");
+        assert_eq!(steps.to_string(), "matmuls: 75 % of a step");
+        let part = Limit {
+            cause: PartCause {
+                resource: Resource::Memory,
+                part: "decoder".into(),
+            },
+            share: 0.5,
+        };
+        assert_eq!(
+            part.to_string(),
+            "memory bandwidth: 50 % of the time is decoder"
+        );
+        assert_eq!(
+            Limit::<ServingCause>::largest([], 1.0).map(|limit| limit.share),
+            None
+        );
+    }
+}
