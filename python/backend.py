@@ -1,0 +1,56 @@
+"""Builds the wheel: maturin makes the Python module, and the binary goes in beside it.
+
+maturin builds either a module or a binary (PyO3/maturin#368), so the binary is built first, with the
+same profile and features, and put where maturin takes scripts from.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import maturin
+from maturin import (
+    get_requires_for_build_sdist,
+    get_requires_for_build_wheel,
+    prepare_metadata_for_build_wheel,
+)
+
+__all__ = [
+    "build_sdist",
+    "build_wheel",
+    "get_requires_for_build_sdist",
+    "get_requires_for_build_wheel",
+    "prepare_metadata_for_build_wheel",
+]
+
+ROOT = Path(__file__).resolve().parent.parent
+PROFILE = "dist"
+FEATURES = "postgres,cuda"
+
+
+def _binary() -> None:
+    command = ["cargo", "build", "--locked", "--profile", PROFILE, "-p", "gpuwise", "-p", "gpuwise-py"]
+    command += ["--features", ",".join(f"gpuwise/{name}" for name in FEATURES.split(","))]
+    subprocess.run(command, cwd=ROOT, check=True)
+    target = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target"))
+    name = "gpuwise.exe" if sys.platform == "win32" else "gpuwise"
+    scripts = ROOT / "python" / "gpuwise.data" / "scripts"
+    shutil.rmtree(scripts.parent, ignore_errors=True)
+    scripts.mkdir(parents=True)
+    shutil.copy2(target / PROFILE / name, scripts / name)
+
+
+def build_wheel(directory: str, settings: Any = None, metadata: Any = None) -> str:
+    """A wheel with both."""
+    _binary()
+    return str(maturin.build_wheel(directory, settings, metadata))
+
+
+def build_sdist(directory: str, settings: Any = None) -> str:
+    """The source of both."""
+    return str(maturin.build_sdist(directory, settings))
