@@ -3,7 +3,7 @@
 
     benches/peers/accuracy.py GPUWISE QUESTIONS.csv [--sample 200] [--seed 14]
 
-Aggregated runs with a stated number of requests in flight are drawn by a seed; both tools are asked for
+Aggregated runs with a stated number of concurrent requests are drawn by a seed; both tools are asked for
 TTFT and TPOT of each. Printed are how many each answers, errors where both do, errors of ours on all,
 processor seconds and peak memory. aiconfigurator is installed under target/peers, where it is missing,
 and asked through its documented function `cli_estimate`; it is given everything that a row states.

@@ -58,7 +58,7 @@ pub fn of_plan(
     Ok(balance(work, host, &constants))
 }
 
-/// The same for a network that is run whole: `inputs` of such a size for one unit that is counted.
+/// The same for a diffusion, vision or embedding model: `inputs` of such a size for one unit that is counted.
 ///
 /// # Errors
 /// When the catalogue's constants cannot be read.

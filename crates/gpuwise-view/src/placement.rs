@@ -183,14 +183,14 @@ pub fn gpus_text(milli: u64) -> String {
     text.trim_end_matches('0').to_owned()
 }
 
-/// The table of those who wait, with the cheapest cure of each.
+/// The table of those who wait, with the cheapest fix of each.
 pub fn waiting(rows: &[WaitingRow]) -> Table {
     let mut table = Table::new(vec![
         Column::left("job", "job").wrap(12),
         Column::left("tenant", "tenant").wrap(10).priority(1),
         Column::left("why", "waits because").wrap(24),
         Column::right("start_seconds", "starts in").priority(3),
-        Column::left("cure", "cheapest cure").wrap(20).priority(4),
+        Column::left("cure", "cheapest fix").wrap(20).priority(4),
     ])
     .when_empty("Nobody waits.");
     for row in rows {

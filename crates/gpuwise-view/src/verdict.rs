@@ -67,7 +67,7 @@ pub fn headline(verdict: &Verdict) -> String {
         let _ = write!(out, ": {}", of.dimension.name());
         match verdict.standing {
             Standing::OverProvisioned => {
-                let _ = write!(out, ", {} times what would do", significant(of.factor, 2));
+                let _ = write!(out, ", {} times what suffices", significant(of.factor, 2));
             }
             Standing::UnderProvisioned if of.factor > 0.0 && of.factor < 1.0 => {
                 let _ = write!(out, ", {:.0} % of what is needed", of.factor * 100.0);
@@ -144,7 +144,7 @@ fn lines(verdict: &Verdict) -> Vec<(&'static str, String)> {
 fn as_sized(running: &Deployment) -> String {
     let load = 1.0 / running.headroom.factor.max(1e-9);
     format!(
-        "{}: TTFT {}, TPOT {}, at {} of what it bears",
+        "{}: TTFT {}, TPOT {}, at {} of its sustainable load",
         words::layout(running),
         figures::ranged_seconds(&running.figures.ttft),
         figures::ranged_seconds(&running.figures.tpot),

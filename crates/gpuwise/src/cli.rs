@@ -4,7 +4,7 @@ use clap::{Args, Command as Definition, CommandFactory as _, Parser, Subcommand}
 use gpuwise_app::{commands::Command, settings::Global};
 use std::fmt::Write as _;
 
-/// Finds the GPUs that a language model and a promise need: which, how many, rented where, at what
+/// Finds the GPUs that a language model and an SLO need: which, how many, rented where, at what
 /// price, with which settings, and how sure that is.
 #[derive(Debug, Parser)]
 #[command(

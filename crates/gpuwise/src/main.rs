@@ -1,4 +1,4 @@
-//! gpuwise: from a language model and a promise to the right GPUs.
+//! gpuwise: from a language model and an SLO to the right GPUs.
 //!
 //! The one place where files, the environment and the terminal are seen; everything else is a
 //! function of its arguments.

@@ -29,7 +29,7 @@ pub struct Loaded {
     pub size_classes: Vec<SizeClass>,
     /// Models by name.
     pub models: ModelCatalogue,
-    /// Networks that are run whole, by name.
+    /// Diffusion, vision and embedding models, by name.
     pub networks: NetworkCatalogue,
     /// What published benchmarks of such networks run.
     pub media_benchmarks: Vec<MediaBenchmark>,
@@ -117,7 +117,7 @@ pub enum Kind {
 
 impl Kind {
     /// `gpus-of-ours.toml` holds GPUs, `offers.csv` offers, `networks.json` and the files of a folder
-    /// `networks` networks that are run whole, any other `.json` models.
+    /// `networks` diffusion, vision and embedding models, any other `.json` models.
     fn of(path: &Path) -> Option<Self> {
         let name = path.file_name()?.to_str()?;
         let (stem, extension) = name.rsplit_once('.')?;
@@ -262,7 +262,7 @@ pub fn files_of(place: &Path) -> anyhow::Result<Vec<PathBuf>> {
 
 fn unknown_kind(file: &Path) -> Problem {
     Problem::new(format!("{}: its name does not say which catalogue file it is", file.display())).hint(
-        "names begin with gpus (.toml), mig_profiles, hosts, collectives, offers, quality, benchmarks, recipes or size_classes (.csv), or end in .json for models (networks*.json for networks that are run whole)",
+        "names begin with gpus (.toml), mig_profiles, hosts, collectives, offers, quality, benchmarks, recipes or size_classes (.csv), or end in .json for models (networks*.json for diffusion, vision and embedding models)",
     )
 }
 

@@ -198,7 +198,7 @@ fn left_out(
     Ok(compared.collect())
 }
 
-/// Rows about networks that are run whole, with each GPU left out in turn, by benchmark and scenario;
+/// Rows about diffusion, vision and embedding models, with each GPU left out in turn, by benchmark and scenario;
 /// rows that were set aside are apart.
 fn whole(asked: &[Asked], loaded: &Loaded) -> Vec<Compared> {
     let predicted = media::left_out(asked, loaded);

@@ -330,7 +330,7 @@ fn name_of(question: &Question) -> String {
 fn load_of(question: &Question) -> String {
     match &question.load {
         Load::Unstated => String::new(),
-        Load::InFlight(count) => format!("{} in flight", significant(*count, 3)),
+        Load::InFlight(count) => format!("{} concurrent", significant(*count, 3)),
         Load::Rate(rates) => {
             let rates: Vec<String> = rates.iter().map(|rate| significant(*rate, 3)).collect();
             format!("{}/s", rates.join(" then "))

@@ -56,12 +56,12 @@ use crate::settings::Bench;
 /// Every question that can be asked.
 #[derive(Debug, Subcommand)]
 pub enum Command {
-    /// Find the GPUs that a model and a promise need, ranked, with what each costs
+    /// Find the GPUs that a model and an SLO need, ranked, with what each costs
     ///
     /// Sizes a model under a workload: which GPUs, how many, rented where, in which layout and
     /// precision, with which settings; how fast it answers, what it costs, and how sure that is.
     ///
-    /// Exit code 0: deployments keep the promise. 1: none does; what is short and the cheapest cure
+    /// Exit code 0: deployments keep the SLO. 1: none does; what is short and the cheapest fix
     /// are said. 2: the input is wrong.
     Plan(Box<Plan>),
     /// Find the GPUs and the layout that a training job needs, and what it costs
@@ -71,7 +71,7 @@ pub enum Command {
     /// time by cause, days, money and energy; checkpoints, failures and what they ask of network and
     /// storage.
     ///
-    /// Exit code 0: it can be done. 1: it cannot; what is short and the cheapest cures are said. 2: the
+    /// Exit code 0: it can be done. 1: it cannot; what is short and the cheapest fixs are said. 2: the
     /// input is wrong.
     Train(Box<Train>),
     /// Say what fills a GPU's memory, byte by byte, and whether a model fits
@@ -79,7 +79,7 @@ pub enum Command {
     /// Weights by kind, key-value cache, activations, context, graphs; and whether so many requests
     /// of such a length fit at once.
     ///
-    /// Exit code 0: they fit. 1: they do not; what is short and the cheapest cure are said. 2: the
+    /// Exit code 0: they fit. 1: they do not; what is short and the cheapest fix are said. 2: the
     /// input is wrong.
     Memory(Box<Memory>),
     /// Show GPU memory, number of GPUs and cost against model size, beside the 25 % rule
@@ -109,12 +109,12 @@ pub enum Command {
     Composed(Box<Composed>),
     /// Send load to an OpenAI-compatible server and measure what comes back
     ///
-    /// At a rate, at several, or at a number in flight; with a range, such as --rate 2..40, the largest
-    /// load is looked for that keeps the promise. Requests are scheduled beforehand and sent when they
+    /// At a rate, at several, or at a concurrency; with a range, such as --rate 2..40, the largest
+    /// load is looked for that keeps the SLO. Requests are scheduled beforehand and sent when they
     /// are due, whatever the server does, and latencies count from then; prompts are random words, as
     /// long as the server counts them. Ctrl-C ends it and keeps what was measured.
     ///
-    /// Exit code 0: the promise is kept, or nothing was promised. 1: it is missed. 2: the input is
+    /// Exit code 0: the SLO is kept, or no SLO was given. 1: it is missed. 2: the input is
     /// wrong, or nothing could be measured.
     #[cfg(feature = "bench")]
     Bench(Box<Bench>),
@@ -123,7 +123,7 @@ pub enum Command {
     /// Follows every request through routers, queues, batches and caches of the engines as their
     /// schedulers would, and says what users would see, what the engines did and what it took.
     ///
-    /// Exit code 0: the promise is kept, or nothing was promised. 1: it is missed. 2: the input is
+    /// Exit code 0: the SLO is kept, or no SLO was given. 1: it is missed. 2: the input is
     /// wrong.
     Simulate(Box<Simulate>),
     /// Check a fleet file and draw it
@@ -136,7 +136,7 @@ pub enum Command {
     ///
     /// A fleet file says what there is, a job file what is asked of it and what runs already. The plan
     /// says who starts where; of each job that waits it says what is short, with numbers, and what would
-    /// help, cheapest first: every cure was tried. `--why JOB` says it of one job in full, `--what-if`
+    /// help, cheapest first: every fix was tried. `--why JOB` says it of one job in full, `--what-if`
     /// plans as if nodes came or went.
     ///
     /// Who goes first and who may go ahead is said by --order, --backfill and --starvation, or by the fleet
@@ -153,7 +153,7 @@ pub enum Command {
     /// Exit code 0: it holds together. 1: it does not, or there is something to think about. 2: the input
     /// is wrong.
     Lint(Box<Lint>),
-    /// Say what to add to a fleet, return or cut anew, for what is asked of it
+    /// Say what to add to a fleet, return or repartition, for what is asked of it
     ///
     /// The cheapest nodes with which more of those who wait find a place, until all do; nodes that can go
     /// together without anybody waiting, shrinking or slowing down for it; GPUs to cut or to join; and how
@@ -161,9 +161,9 @@ pub enum Command {
     ///
     /// Exit code 0: all have a place. 1: some wait. 2: the input is wrong.
     Capacity(Box<Capacity>),
-    /// Replay traces of clusters through the decision kernel, policies side by side
+    /// Replay traces of clusters through the scheduler, policies side by side
     ///
-    /// Every job of a trace is put to the kernel in its order, and what each policy makes of the same
+    /// Every job of a trace is put to the scheduler in its order, and what each policy makes of the same
     /// fleet stands side by side: GPUs allocated, jobs placed and left over, times. Traces are files that
     /// you have: they are not shipped.
     ///
@@ -172,10 +172,10 @@ pub enum Command {
     /// Try a saved deployment at light, expected and heavy load, and find where it breaks
     ///
     /// Simulates it at half the expected load and more, until it breaks; finds the largest load that
-    /// keeps the promise, under several seeds; and tries bursts, long prompts, a cold cache and a lost
+    /// keeps the SLO, under several seeds; and tries bursts, long prompts, a cold cache and a lost
     /// replica.
     ///
-    /// Exit code 0: the promise is kept at the expected load. 1: it is not. 2: the input is wrong.
+    /// Exit code 0: the SLO is kept at the expected load. 1: it is not. 2: the input is wrong.
     Validate(Box<Validate>),
     /// List GPUs of the catalogue, or check catalogue files
     ///
@@ -185,8 +185,8 @@ pub enum Command {
     Gpus(Gpus),
     /// List models of the catalogue
     ///
-    /// Each with where its shape comes from; one that is named alone in full. Networks that are run
-    /// whole (images, video, speech, embeddings, recommenders) are shown part by part, with what one
+    /// Each with where its shape comes from; one that is named alone in full. Diffusion, vision and embedding
+    /// models (images, video, speech, embeddings, recommenders) are shown part by part, with what one
     /// input costs.
     Models(Models),
     /// List what can be rented, with prices
@@ -237,7 +237,7 @@ pub enum Command {
     Accuracy(accuracy::Flags),
     /// Correct predictions by rows measured on your own system, or refit the constants
     Calibrate(calibrate::Flags),
-    /// Say who holds too much, too little or nothing at all, and what each cure would save
+    /// Say who holds too much, too little or nothing at all, and what each fix would save
     ///
     /// Looks at the days before now in a Prometheus server, which is only read, or in tables of usage:
     /// idle GPUs, notebooks that sleep at night and at weekends, requests far above the peak, GPUs that

@@ -1,4 +1,4 @@
-//! `gpuwise models`: the models of the catalogue, and the networks that are run whole.
+//! `gpuwise models`: the models of the catalogue, and the diffusion, vision and embedding models.
 
 mod networks;
 
@@ -152,7 +152,9 @@ fn table(loaded: &Loaded, entries: &[&ModelEntry], whole: &[&NetworkEntry]) -> T
         }
     }
     if !whole.is_empty() {
-        table.footnote("Without a KV cache: networks that are run whole, shown by their parts.");
+        table.footnote(
+            "Without a KV cache: diffusion, vision and embedding models, shown by their parts.",
+        );
     }
     table.footnote("KV cache at 16 bits. `gpuwise models NAME` shows one with its whole source.");
     table

@@ -22,7 +22,7 @@ use std::fmt::Write as _;
 /// Runs a saved deployment under traffic, request by request.
 ///
 /// # Errors
-/// When a setting is wrong, or the model cannot be found. That the promise is missed is an answer.
+/// When a setting is wrong, or the model cannot be found. That the SLO is missed is an answer.
 pub fn simulate(
     app: &App,
     saved: &Saved,

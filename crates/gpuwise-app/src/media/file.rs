@@ -1,4 +1,4 @@
-//! `media.toml`: fitted constants of networks that are run whole, with what they were fitted on.
+//! `media.toml`: fitted constants of diffusion, vision and embedding models, with what they were fitted on.
 
 use anyhow::{Context as _, bail};
 use gpuwise_size::media::{Constants, PARAMETERS};
@@ -122,7 +122,7 @@ pub(crate) fn constant_rows(constants: &Constants) -> Vec<ConstantRow> {
 /// # Errors
 /// Never for files made here; TOML refuses what it cannot write.
 pub(crate) fn write(file: &MediaFile) -> anyhow::Result<String> {
-    let head = "# Fitted constants of networks that are run whole. Written by `gpuwise calibrate --refit-media`;\n\
+    let head = "# Fitted constants of diffusion, vision and embedding models. Written by `gpuwise calibrate --refit-media`;\n\
                 # not edited by hand. Factors by generation multiply the value. Errors are of constants refitted\n\
                 # without the row's GPU; rows are read and set aside by docs/decisions/0018.\n\n";
     Ok(format!("{head}{}", toml::to_string(file)?))

@@ -1,4 +1,4 @@
-//! Rows of published benchmarks about networks that are run whole: answers, errors, the refit.
+//! Rows of published benchmarks about diffusion, vision and embedding models: answers, errors, the refit.
 
 mod file;
 mod refit;
@@ -26,7 +26,7 @@ use std::collections::BTreeMap;
 /// What the benchmarks run, walked through.
 pub type Walks = BTreeMap<String, Result<Walk, String>>;
 
-/// The benchmark that a question is about, where it is one of a network that is run whole.
+/// The benchmark that a question is about, where it is one of a diffusion, vision or embedding model.
 pub fn about<'a>(question: &Question, loaded: &'a Loaded) -> Option<&'a MediaBenchmark> {
     benchmark(question, &loaded.media_benchmarks)
 }

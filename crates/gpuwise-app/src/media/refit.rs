@@ -145,9 +145,10 @@ pub fn refit(asked: &[Asked], loaded: &Loaded) -> anyhow::Result<String> {
         .filter(|one| one.reading.set_aside.is_empty())
         .collect();
     if kept.is_empty() {
-        return Err(
-            crate::error::Problem::new("no row is about a network that is run whole").into(),
-        );
+        return Err(crate::error::Problem::new(
+            "no row is about a diffusion, vision or embedding model",
+        )
+        .into());
     }
     let fitted = rows(&kept);
     let constants = fit(&fitted);

@@ -17,7 +17,7 @@ pub struct Bench {
     pub changes: ChangeFlags,
     #[command(flatten, next_help_heading = "Traffic, shaped")]
     pub shape: ShapeFlags,
-    #[command(flatten, next_help_heading = "Promise")]
+    #[command(flatten, next_help_heading = "SLO")]
     pub promise: PromiseFlags,
     #[command(flatten, next_help_heading = "Result")]
     pub result: BenchResultFlags,

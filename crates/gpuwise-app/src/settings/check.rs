@@ -12,7 +12,7 @@ pub struct Check {
     pub current: CurrentFlags,
     #[command(flatten, next_help_heading = "Traffic")]
     pub traffic: TrafficFlags,
-    #[command(flatten, next_help_heading = "Promise")]
+    #[command(flatten, next_help_heading = "SLO")]
     pub promise: PromiseFlags,
     #[command(flatten, next_help_heading = "What may take its place")]
     pub limits: LimitFlags,

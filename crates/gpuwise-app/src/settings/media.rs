@@ -1,4 +1,4 @@
-//! Flags of networks that are run whole.
+//! Flags of diffusion, vision and embedding models.
 
 use clap::Args;
 

@@ -9,7 +9,7 @@ pub enum OperatorsCommand {
     ///
     /// Reads a CSV file with the columns of the table (plain or gzip): system, engine, version, kernel
     /// and the sizes. Writes every row with predicted_ms, low_ms, high_ms (a range that holds 80 % of
-    /// measured values) and basis: what the answer rests on.
+    /// measured values) and basis: the evidence for the answer.
     ///
     /// Exit code 0: answered. 2: the file cannot be read.
     Predict(OperatorsPredict),

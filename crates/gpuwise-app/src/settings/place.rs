@@ -35,7 +35,7 @@ pub struct Place {
     /// Show what each placement weighed
     #[arg(long)]
     pub explain: bool,
-    /// Jobs that wait for which cures are looked for; --why looks for its own
+    /// Jobs that wait for which fixes are looked for; --why looks for its own
     #[arg(long, value_name = "N", default_value_t = 20)]
     pub cures: usize,
 }

@@ -11,9 +11,9 @@ pub struct Plan {
     pub model: ModelFlags,
     #[command(flatten, next_help_heading = "Traffic")]
     pub traffic: TrafficFlags,
-    #[command(flatten, next_help_heading = "Promise")]
+    #[command(flatten, next_help_heading = "SLO")]
     pub promise: PromiseFlags,
-    #[command(flatten, next_help_heading = "Networks that are run whole")]
+    #[command(flatten, next_help_heading = "Diffusion, vision and embedding models")]
     pub media: MediaFlags,
     #[command(flatten, next_help_heading = "Limits")]
     pub limits: LimitFlags,
@@ -57,13 +57,13 @@ impl Plan {
 
 #[derive(Debug, Clone, Args)]
 pub struct TrafficFlags {
-    /// Requests that come at random, such as 8, 8/s or 600/min
+    /// Poisson arrivals, such as 8, 8/s or 600/min
     #[arg(long, value_name = "RATE")]
     pub rate: Option<String>,
     /// Squared coefficient of variation of the gaps between them; 1 is Poisson
     #[arg(long, value_name = "CV2")]
     pub burstiness: Option<String>,
-    /// Requests in flight at all times, in place of a rate
+    /// Concurrent requests, kept at all times, in place of a rate
     #[arg(long, value_name = "N")]
     pub concurrency: Option<String>,
     /// Input sequence length in tokens: 2000 or 2k in the mean, of the usual spread; or constant:2000,
@@ -214,7 +214,7 @@ pub struct ResultFlags {
     #[arg(long, value_enum, value_name = "NAME")]
     pub rule: Option<RuleName>,
     /// Print the launch command or manifest of the picked deployment, and nothing else
-    #[arg(long, value_name = "FORM", value_parser = ["vllm", "sglang", "trtllm", "llamacpp", "docker", "k8s"])]
+    #[arg(long, value_name = "FORM", value_parser = ["vllm", "sglang", "trtllm", "llamacpp", "docker", "k8s", "kserve"])]
     pub emit: Option<String>,
     /// Save the picked deployment as a document that later steps read
     #[arg(long, value_name = "FILE")]

@@ -22,7 +22,7 @@ pub struct Simulate {
 pub struct Load {
     #[command(flatten, next_help_heading = "Traffic")]
     pub traffic: TrafficFlags,
-    #[command(flatten, next_help_heading = "Promise")]
+    #[command(flatten, next_help_heading = "SLO")]
     pub promise: PromiseFlags,
     #[command(flatten, next_help_heading = "Cluster")]
     pub cluster: ClusterFlags,
@@ -185,11 +185,11 @@ pub enum SchedulingName {
 /// How engines share a GPU.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum SharingName {
-    /// MIG slices of their own: nobody disturbs anyone
+    /// MIG slices of their own: no interference
     Slices,
     /// In turns
     TimeSlices,
-    /// At the same time; how much they disturb each other must be measured
+    /// At the same time; their interference must be measured
     Mps,
 }
 

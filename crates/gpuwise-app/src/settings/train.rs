@@ -127,7 +127,7 @@ pub struct TrainLayoutFlags {
     /// Sequences of a micro-batch
     #[arg(long, value_name = "N")]
     pub micro_batch: Option<String>,
-    /// What is computed again in the backward pass: none, selective or full
+    /// Activation checkpointing, by what is recomputed: none, selective or full
     #[arg(long, value_name = "NAME")]
     pub recompute: Option<String>,
     /// What data-parallel ranks divide: none (DDP), optimizer (ZeRO-1), gradients (ZeRO-2), full

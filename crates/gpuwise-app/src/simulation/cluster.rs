@@ -293,7 +293,10 @@ fn sharing(flags: &ClusterFlags) -> anyhow::Result<Sharing> {
         },
     };
     if flags.interference.is_some() && flags.sharing != SharingName::Mps {
-        return Err(Problem::new("--interference is for --sharing mps: slices do not disturb each other, and turns are followed").into());
+        return Err(Problem::new(
+            "--interference is for --sharing mps: slices do not interfere, and turns are followed",
+        )
+        .into());
     }
     Ok(sharing)
 }

@@ -48,7 +48,7 @@ const PROMPTS: u32 = 10;
 pub enum Simulate {
     /// Those with a rate or a trace.
     Dynamic,
-    /// Those with a number in flight too.
+    /// Those with a concurrency too.
     Everything,
 }
 

@@ -112,7 +112,7 @@ fn paced(
             Traffic::Open { .. } => 1,
         };
         list.push(Change::Paced(Pacing::InFlight(count)));
-        let _ = write!(words, ", {concurrency} in flight");
+        let _ = write!(words, ", {concurrency} concurrent");
     } else if !trace.timed {
         return Err(Problem::new(format!(
             "{} does not say when requests came",

@@ -88,7 +88,7 @@ pub(super) fn generated(
     };
     let Some(starts) = pattern.arrivals else {
         return Err(Problem::new(
-            "--turns: conversations begin at a rate, and a number in flight is given",
+            "--turns: conversations begin at a rate, and a concurrency is given",
         )
         .hint("say --rate in place of --concurrency")
         .into());
@@ -261,6 +261,6 @@ pub(super) fn generated_words(workload: &Workload, hourly: &[PerSecond]) -> Stri
                 significant(rate.get(), 3)
             )
         }
-        Traffic::Closed { concurrency } => format!("{concurrency} requests in flight"),
+        Traffic::Closed { concurrency } => format!("{concurrency} concurrent requests"),
     }
 }

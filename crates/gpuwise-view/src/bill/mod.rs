@@ -173,14 +173,22 @@ fn growth<'a>(
         return vec![format!(
             "Today's {} {} the load of all {} months.",
             hosts(bill.hosts_now),
-            if bill.hosts_now == 1 { "bears" } else { "bear" },
+            if bill.hosts_now == 1 {
+                "sustains"
+            } else {
+                "sustain"
+            },
             bill.horizon
         )];
     };
     let mut text = format!(
         "Today's {} no longer {} the load from {breaks} on",
         hosts(bill.hosts_now),
-        if bill.hosts_now == 1 { "bears" } else { "bear" }
+        if bill.hosts_now == 1 {
+            "sustains"
+        } else {
+            "sustain"
+        }
     );
     let next = bill.calendar.iter().find(|month| month.arriving > 0);
     if let Some(next) = next {

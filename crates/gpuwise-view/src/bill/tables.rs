@@ -74,7 +74,7 @@ pub fn strategies(bill: &Bill) -> Table {
         table.push(cells);
     }
     table.footnote(
-        "Ranges are 80 %. Discounted to the first month; what hosts are worth at the end is taken off.",
+        "Ranges are 80 %. Discounted to the first month; the residual value of hosts is taken off.",
     );
     if let Some(duty) = duty(bill).filter(|_| !bill.units.is_empty()) {
         let share = percent(duty.as_f64());

@@ -43,7 +43,7 @@ pub fn report(sizing: &Sizing, made: &str) -> String {
     .finish(made)
 }
 
-/// One sentence that answers the question; `verdict` where nothing keeps the promise.
+/// One sentence that answers the question; `verdict` where nothing keeps the SLO.
 fn answer(sizing: &Sizing, verdict: (&str, &str)) -> String {
     let Some(best) = sizing.deployments.first() else {
         return format!("{}.", verdict.0.trim_end_matches('.'));
@@ -71,7 +71,7 @@ fn answer(sizing: &Sizing, verdict: (&str, &str)) -> String {
     let promise = if sizing.workload.promise.is_empty() {
         "this traffic"
     } else {
-        "this traffic within the promise"
+        "this traffic within the SLO"
     };
     format!(
         "{}{quantized}{price} {verb} {promise}.",
@@ -132,7 +132,7 @@ fn headline(best: &Deployment) -> String {
     latency("TTFT", &words::percentile(result.ttft_at), &result.ttft);
     latency("TPOT", &words::percentile(result.tpot_at), &result.tpot);
     let bears = format!(
-        "bears {} × this traffic",
+        "sustains {} × this traffic",
         figures::number(best.headroom.factor)
     );
     add("load", &percent(result.utilization), &bears);
@@ -157,7 +157,7 @@ fn sections(sizing: &Sizing) -> Vec<Section> {
             body,
         });
         let pictures = [
-            svg::front(sizing, "front-picture").map(|p| (p, "Every candidate that keeps the promise; the line is the front: nothing below it and left of it.")),
+            svg::front(sizing, "front-picture").map(|p| (p, "Every candidate that keeps the SLO; the line is the front: nothing below it and left of it.")),
             svg::load(sizing, "load-picture").map(|p| (p, "The best deployment as the load grows.")),
         ];
         let body: String = pictures

@@ -145,7 +145,7 @@ fn server(pool: &Pool<'_>, form: Form, notes: &mut Vec<String>) -> Result<Server
                 .unsupported("only vllm, sglang, trtllm and llamacpp are started by gpuwise"));
         }
     }
-    let contained = matches!(form, Form::Docker | Form::Kubernetes);
+    let contained = matches!(form, Form::Docker | Form::Kubernetes | Form::KServe);
     if contained && arguments.has("host") {
         arguments.set("host", "0.0.0.0")?;
     }

@@ -1,9 +1,10 @@
-//! Kubernetes manifests: a Deployment and a Service for each pool.
+//! Kubernetes manifests: for each pool a Deployment and a Service, or an InferenceService of KServe.
 
 use super::{
     EmitError,
     arguments::{Script, Server},
     containers::{entry_point, image, shared_gib},
+    engine_at,
     shell::comments,
     vendor, within_host,
 };
@@ -15,13 +16,32 @@ use gpuwise_units::Bytes;
 use serde_json::json;
 use std::fmt::Write as _;
 
+/// What runs the containers of a pool.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Kind {
+    /// A Deployment behind a Service.
+    Pods,
+    /// An InferenceService of KServe (`serving.kserve.io/v1beta1`) with a container of its own; it
+    /// routes to the port by itself.
+    InferenceService,
+}
+
 pub(super) fn manifests(
     script: &Script,
     deployment: &Deployment,
     facts: &EngineFacts,
     context: &Context,
+    kind: Kind,
 ) -> Result<String, EmitError> {
     let image = image(deployment, facts, context)?;
+    if kind == Kind::InferenceService && script.servers.len() > 1 {
+        return Err(EmitError::Unsupported {
+            engine: engine_at(deployment, facts),
+            problem:
+                "pools of prefill and decode find one another by services of their own; emit k8s"
+                    .into(),
+        });
+    }
     let mut out = comments(script);
     out.push_str(
         "# gated models need: kubectl create secret generic hf-token --from-literal=token=…\n",
@@ -49,7 +69,14 @@ data:
             out.push_str("---\n");
         }
         let resource = resource(deployment, context);
-        workload(&mut out, &name, &image, facts, server, &resource);
+        match kind {
+            Kind::Pods => pods(&mut out, &name, server),
+            Kind::InferenceService => inference_service(&mut out, &name, server),
+        }
+        container(&mut out, &name, &image, facts, server, &resource, kind);
+        if kind == Kind::InferenceService {
+            continue;
+        }
         let _ = write!(
             out,
             r"---
@@ -71,15 +98,8 @@ spec:
     Ok(out)
 }
 
-/// The Deployment of one pool.
-fn workload(
-    out: &mut String,
-    name: &str,
-    image: &str,
-    facts: &EngineFacts,
-    server: &Server,
-    resource: &str,
-) {
+/// The Deployment of one pool, up to its container.
+fn pods(out: &mut String, name: &str, server: &Server) {
     let _ = write!(
         out,
         r"apiVersion: apps/v1
@@ -105,13 +125,69 @@ spec:
     spec:
       # Variables of a service that is named like an engine would set its port.
       enableServiceLinks: false
-      containers:
-        - name: server
-          image: {image}
 ",
         replicas = server.replicas,
-        image = json!(image)
     );
+}
+
+/// The InferenceService of one pool, up to its container.
+fn inference_service(out: &mut String, name: &str, server: &Server) {
+    let _ = write!(
+        out,
+        r"apiVersion: serving.kserve.io/v1beta1
+kind: InferenceService
+metadata:
+  name: {name}
+spec:
+  predictor:
+    # What was sized; without scaling by load, as the plan has none.
+    minReplicas: {replicas}
+    maxReplicas: {replicas}
+",
+        replicas = server.replicas,
+    );
+}
+
+/// The container of a pool with its volumes, as deep as its kind has it.
+fn container(
+    out: &mut String,
+    name: &str,
+    image: &str,
+    facts: &EngineFacts,
+    server: &Server,
+    resource: &str,
+    kind: Kind,
+) {
+    let mut text = String::new();
+    let called = match kind {
+        Kind::Pods => "server",
+        // KServe adds to the container of this name.
+        Kind::InferenceService => "kserve-container",
+    };
+    let _ = write!(
+        text,
+        "      containers:\n        - name: {called}\n          image: {}\n",
+        json!(image)
+    );
+    container_text(&mut text, name, facts, server, resource);
+    // The text is that of a pod's template, which lies two deeper than a predictor.
+    let less = match kind {
+        Kind::Pods => 0,
+        Kind::InferenceService => 2,
+    };
+    for line in text.lines() {
+        out.push_str(line.get(less..).unwrap_or(line));
+        out.push('\n');
+    }
+}
+
+fn container_text(
+    out: &mut String,
+    name: &str,
+    facts: &EngineFacts,
+    server: &Server,
+    resource: &str,
+) {
     let (entry, rest) = entry_point(facts, server);
     if let Some(entry) = entry {
         let _ = writeln!(out, "          command: [{}]", json!(entry));

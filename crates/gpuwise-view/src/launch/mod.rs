@@ -28,17 +28,20 @@ pub enum Form {
     Docker,
     /// Kubernetes manifests.
     Kubernetes,
+    /// Inference services of KServe.
+    KServe,
 }
 
 impl Form {
     /// Every form.
-    pub const ALL: [Self; 6] = [
+    pub const ALL: [Self; 7] = [
         Self::Vllm,
         Self::Sglang,
         Self::TensorRtLlm,
         Self::LlamaCpp,
         Self::Docker,
         Self::Kubernetes,
+        Self::KServe,
     ];
 
     /// The word for flags.
@@ -50,6 +53,7 @@ impl Form {
             Self::LlamaCpp => "llamacpp",
             Self::Docker => "docker",
             Self::Kubernetes => "k8s",
+            Self::KServe => "kserve",
         }
     }
 
@@ -65,7 +69,7 @@ impl Form {
             Self::Sglang => Some(EngineKind::Sglang),
             Self::TensorRtLlm => Some(EngineKind::TensorRtLlm),
             Self::LlamaCpp => Some(EngineKind::LlamaCpp),
-            Self::Docker | Self::Kubernetes => None,
+            Self::Docker | Self::Kubernetes | Self::KServe => None,
         }
     }
 }
@@ -177,7 +181,16 @@ pub fn emit(
     let script = engines::script(deployment, facts, context, form)?;
     match form {
         Form::Docker => containers::docker(&script, deployment, facts, context),
-        Form::Kubernetes => kubernetes::manifests(&script, deployment, facts, context),
+        Form::Kubernetes => {
+            kubernetes::manifests(&script, deployment, facts, context, kubernetes::Kind::Pods)
+        }
+        Form::KServe => kubernetes::manifests(
+            &script,
+            deployment,
+            facts,
+            context,
+            kubernetes::Kind::InferenceService,
+        ),
         _ => Ok(shell::commands(&script)),
     }
 }

@@ -1,4 +1,4 @@
-//! A plan for a network that is run whole, as JSON.
+//! A plan for a diffusion, vision or embedding model, as JSON.
 
 use crate::{explain, plan::words};
 use gpuwise_domain::{

@@ -1,4 +1,4 @@
-//! A plan for a network that is run whole: first screen, Markdown, CSV, JSON.
+//! A plan for a diffusion, vision or embedding model: first screen, Markdown, CSV, JSON.
 
 mod json;
 
@@ -42,7 +42,7 @@ pub fn text(sizing: &MediaSizing, style: Style) -> String {
         let nearest = sizing.dropped.first().map_or_else(String::new, |dropped| {
             format!(" The nearest is {}: {}.", dropped.gpu, dropped.reason)
         });
-        out += &style.wrap(&format!("Nothing keeps the promise.{nearest}"), 2);
+        out += &style.wrap(&format!("Nothing keeps the SLO.{nearest}"), 2);
         out.push('\n');
     }
     let hidden = sizing.dropped.len().saturating_sub(DROPPED);
@@ -77,11 +77,11 @@ pub fn markdown(sizing: &MediaSizing) -> String {
         out.push_str("## The best one\n\n");
         list(&mut out, &about_best(sizing, best));
     } else {
-        out.push_str("## Nothing keeps the promise\n\n");
+        out.push_str("## Nothing keeps the SLO\n\n");
     }
     let _ = write!(out, "## Parts\n\n{}\n", parts(sizing).to_markdown());
     if !sizing.dropped.is_empty() {
-        let _ = write!(out, "## Not there\n\n{}\n", dropped(sizing).to_markdown());
+        let _ = write!(out, "## Rejected\n\n{}\n", dropped(sizing).to_markdown());
     }
     if !sizing.notes.is_empty() {
         out.push_str("## Assumed\n\n");
@@ -148,7 +148,7 @@ fn question(sizing: &MediaSizing) -> Vec<(&'static str, String)> {
         ),
         ("Rate", rate(sizing)),
         (
-            "Promise",
+            "SLO",
             format!("{promise}; ranked by {}", sizing.objective.name()),
         ),
     ]
@@ -164,7 +164,7 @@ fn billions(parameters: u64) -> String {
 
 fn rate(sizing: &MediaSizing) -> String {
     if sizing.unit == gpuwise_domain::media::MediaUnit::AudioHours {
-        return format!("{} hours of audio an hour", number(sizing.rate * 3600.0));
+        return format!("{} × real time (RTFx)", number(sizing.rate * 3600.0));
     }
     format!("{} {} a second", number(sizing.rate), sizing.unit.plural())
 }
@@ -179,7 +179,7 @@ pub fn deployments(sizing: &MediaSizing) -> Table {
         |target| words::percentile(target.percentile),
     );
     let mut table = Table::new(columns(sizing, currency.as_deref(), unit, &at))
-        .when_empty("Nothing keeps the promise.");
+        .when_empty("Nothing keeps the SLO.");
     for (index, one) in list.iter().enumerate() {
         table.push(row(sizing, one, index, unit, currency.as_deref()));
     }
@@ -318,7 +318,7 @@ fn about_best(sizing: &MediaSizing, best: &MediaDeployment) -> Vec<(&'static str
     let limit = words::said(best.bottleneck.as_ref());
     let mut lines = vec![("Limit", format!("1 is limited by {limit}"))];
     let bears = if sizing.unit == gpuwise_domain::media::MediaUnit::AudioHours {
-        ranged_unit(&best.capacity.scaled(3600.0), "hours of audio an hour")
+        ranged_unit(&best.capacity.scaled(3600.0), "× real time (RTFx)")
     } else {
         ranged_unit(
             &best.capacity,
@@ -326,7 +326,7 @@ fn about_best(sizing: &MediaSizing, best: &MediaDeployment) -> Vec<(&'static str
         )
     };
     lines.push((
-        "Bears",
+        "Sustains",
         format!(
             "{bears} as full batches; under this load batches of {}, {} in the mean",
             number(best.batch),

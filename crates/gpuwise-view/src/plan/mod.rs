@@ -23,7 +23,7 @@ use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 const ALTERNATIVES: usize = 3;
 
 /// The first screen: the question as understood, ranked deployments, what limits the best one, why
-/// others are not there, and what to type next; or what is short where nothing keeps the promise.
+/// others are not there, and what to type next; or what is short where nothing keeps the SLO.
 pub fn text(sizing: &Sizing, style: Style) -> String {
     let mut out = String::new();
     for (label, line) in question(sizing) {
@@ -71,12 +71,12 @@ pub fn markdown(sizing: &Sizing) -> String {
     } else {
         let _ = write!(
             out,
-            "## No deployment keeps the promise\n\n{}\n\n",
+            "## No deployment keeps the SLO\n\n{}\n\n",
             escape_markdown(&verdict(sizing))
         );
     }
     if !sizing.dropped.is_empty() {
-        section(&mut out, "Not there", &dropped(&nearest(sizing)));
+        section(&mut out, "Rejected", &dropped(&nearest(sizing)));
     }
     if !sizing.notes.is_empty() {
         let _ = write!(out, "## Assumed\n\n");
@@ -105,7 +105,7 @@ pub(crate) fn question(sizing: &Sizing) -> Vec<(&'static str, String)> {
     let mut lines = vec![
         ("Model", words::model(&sizing.model)),
         ("Traffic", words::traffic(&sizing.workload)),
-        ("Promise", promise),
+        ("SLO", promise),
     ];
     let assumed: Vec<&str> = sizing
         .model
@@ -125,7 +125,7 @@ pub(crate) fn about_best(sizing: &Sizing, best: &Deployment) -> Vec<(&'static st
     if let Some(limit) = best.bottleneck {
         lines.push(("Limit", format!("1 is limited by {limit}")));
     }
-    lines.push(("Bears", words::headroom(sizing, best)));
+    lines.push(("Sustains", words::headroom(sizing, best)));
     lines.extend(words::context(sizing, best).map(|line| ("Context", line)));
     let place = best.rental.as_ref().map_or_else(
         || "no offer in the price list has this GPU".into(),
@@ -154,7 +154,7 @@ fn alternatives(sizing: &Sizing, style: Style) -> String {
         return String::new();
     }
     let mut head = format!(
-        "Not there, of {} looked at",
+        "Rejected, of {} looked at",
         crate::figures::count(sizing.considered)
     );
     if list.len() > ALTERNATIVES {
@@ -236,7 +236,7 @@ fn infeasible(sizing: &Sizing, style: Style) -> String {
 /// What is short, and the change that is nearest to a cure.
 pub(crate) fn verdict(sizing: &Sizing) -> String {
     let mut out = format!(
-        "No deployment of {} looked at keeps the promise.",
+        "No deployment of {} looked at keeps the SLO.",
         crate::figures::count(sizing.considered)
     );
     let nearest = nearest(sizing);
@@ -250,7 +250,7 @@ pub(crate) fn verdict(sizing: &Sizing) -> String {
         );
     }
     if let Some((candidate, cure)) = nearest.iter().find_map(|d| Some((d, d.cure.as_ref()?))) {
-        let _ = write!(out, " Smallest cure: {cure} ({}).", candidate.label);
+        let _ = write!(out, " Smallest fix: {cure} ({}).", candidate.label);
     }
     out
 }

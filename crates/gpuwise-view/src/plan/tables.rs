@@ -24,8 +24,7 @@ pub fn deployments(sizing: &Sizing) -> Table {
         tpot: TimeUnit::of(list.iter().map(|d| d.figures.tpot.value)),
         currency: currency.clone(),
     };
-    let mut table =
-        Table::new(columns(sizing, &units)).when_empty("No deployment keeps the promise.");
+    let mut table = Table::new(columns(sizing, &units)).when_empty("No deployment keeps the SLO.");
     for (index, deployment) in list.iter().enumerate() {
         let mut row = shown_cells(sizing, deployment, index, &units);
         row.extend(raw_cells(deployment));
@@ -283,7 +282,7 @@ fn footnotes(sizing: &Sizing, table: &mut Table) {
     {
         let _ = write!(
             reading,
-            " {} the range reaches beyond the promise.",
+            " {} the range reaches beyond the SLO.",
             State::Warning.mark()
         );
     }
@@ -296,7 +295,7 @@ fn footnotes(sizing: &Sizing, table: &mut Table) {
     if list.iter().any(undated) {
         let _ = write!(
             reading,
-            " {UNDATED} price as of unknown: ask before relying on it."
+            " {UNDATED} price as of (unknown): ask before relying on it."
         );
     }
     for (index, deployment) in list.iter().enumerate() {
@@ -362,7 +361,7 @@ pub fn front(sizing: &Sizing, all: bool) -> Table {
             .priority(50),
         Column::left("on_front", "front").priority(40),
     ])
-    .when_empty("No candidate keeps the promise, so there is no front.");
+    .when_empty("No candidate keeps the SLO, so there is no front.");
     for point in points {
         let time = |value: f64, unit: TimeUnit| {
             Cell::new(
@@ -391,7 +390,7 @@ pub fn dropped(list: &[&Dropped]) -> Table {
         Column::raw("gpu"),
         Column::left("test", "fails"),
         Column::left("shortfall", "by how much").wrap(24),
-        Column::left("cure", "would do").wrap(16),
+        Column::left("cure", "suffices").wrap(16),
         Column::right("needed_over_had", "needed / had").priority(50),
     ])
     .when_empty("Nothing was dropped.");

@@ -50,7 +50,7 @@ fn findings<'a>(sizing: &'a Sizing, gpu: &str) -> (String, Vec<&'a Dropped>) {
         let cure = first
             .cure
             .as_ref()
-            .map_or_else(String::new, |cure| format!(" It would do with {cure}."));
+            .map_or_else(String::new, |cure| format!(" It would fit with {cure}."));
         format!(
             "{gpu} is not among the deployments. Nearest: {} fails {}: {}.{cure}",
             first.label,

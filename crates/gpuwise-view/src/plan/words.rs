@@ -25,11 +25,11 @@ pub fn model(model: &ModelSummary) -> String {
     format!("{}: {}", model.name, parts.join(", "))
 }
 
-/// `8 requests/s at random, 2000 tokens in, 300 out`.
+/// `8 requests/s, Poisson arrivals, 2000 tokens in, 300 out`.
 pub fn traffic(workload: &Workload) -> String {
     let mut parts = vec![match workload.traffic {
         Traffic::Open { rate, burstiness } if (burstiness - 1.0).abs() < 1e-9 => {
-            format!("{} requests/s at random", number(rate.get()))
+            format!("{} requests/s, Poisson arrivals", number(rate.get()))
         }
         Traffic::Open { rate, burstiness } => {
             format!(
@@ -38,7 +38,7 @@ pub fn traffic(workload: &Workload) -> String {
                 number(burstiness)
             )
         }
-        Traffic::Closed { concurrency } => format!("{} requests in flight", count(concurrency)),
+        Traffic::Closed { concurrency } => format!("{} concurrent requests", count(concurrency)),
     }];
     parts.push(format!("{} in", length(&workload.lengths.input, "tokens ")));
     parts.push(format!("{} out", length(&workload.lengths.output, "")));
@@ -90,7 +90,7 @@ pub fn promise(promise: &Promise) -> String {
         parts.push(format!("at least {} output tokens/s", number(rate.get())));
     }
     if parts.is_empty() {
-        "no latency promised".into()
+        "no latency SLO".into()
     } else {
         parts.join(", ")
     }
@@ -223,7 +223,7 @@ pub fn rental(rental: &Rental) -> String {
     if let Some(day) = rental.priced_at() {
         let _ = write!(text, ", list of {day}");
     } else if rental.price.is_some() {
-        text += ", price as of unknown";
+        text += ", price as of (unknown)";
         if !rental.date.is_empty() {
             let _ = write!(text, " ({})", rental.date);
         }
@@ -271,7 +271,7 @@ pub fn headroom(sizing: &Sizing, deployment: &Deployment) -> String {
     let headroom = &deployment.headroom;
     let closed = matches!(sizing.workload.traffic, Traffic::Closed { .. });
     let unit = if closed {
-        "requests in flight"
+        "concurrent requests"
     } else {
         "requests/s"
     };
@@ -338,7 +338,7 @@ pub fn dropped(dropped: &Dropped) -> String {
         format!("{test}: {}", dropped.shortfall)
     };
     if let Some(cure) = &dropped.cure {
-        let _ = write!(clause, "; cure: {cure}");
+        let _ = write!(clause, "; fix: {cure}");
     }
     clause
 }

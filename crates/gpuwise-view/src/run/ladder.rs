@@ -10,7 +10,7 @@ use crate::{
 use gpuwise_domain::run::{Ladder, Rung};
 use std::fmt::Write as _;
 
-/// One sentence that answers: up to which load the promise is kept, and what gives way.
+/// One sentence that answers: up to which load the SLO is kept, and what gives way.
 pub fn ladder_answer(ladder: &Ladder) -> String {
     let unit = ladder.unit.name();
     let Some(knee) = &ladder.knee else {
@@ -34,7 +34,7 @@ pub fn ladder_answer(ladder: &Ladder) -> String {
                         .fold(0.0, f64::max)
                 )
             ),
-            (false, _) => format!("{} loads; no latency was promised.", ladder.rungs.len()),
+            (false, _) => format!("{} loads; no latency SLO.", ladder.rungs.len()),
         };
     };
     let mut beside = Vec::new();
@@ -107,7 +107,7 @@ pub fn ladder(ladder: &Ladder) -> Table {
             .unit("tokens/s")
             .priority(80),
         Column::right("goodput", "goodput").unit("requests/s"),
-        Column::right("in_flight", "in flight").priority(50),
+        Column::right("in_flight", "concurrent").priority(50),
         Column::right("unserved", "unserved").priority(90),
         Column::left("kept", "SLO"),
     ];

@@ -20,7 +20,7 @@ use crate::{markup::escape_markdown, plan::labelled, style::Style, table::Table}
 use gpuwise_domain::run::{RunReport, RunSet};
 use std::fmt::Write as _;
 
-/// The first screen of one run: whether the promise is kept, then latencies, throughput, what the
+/// The first screen of one run: whether the SLO is kept, then latencies, throughput, what the
 /// engine did and what is to be known.
 pub fn text(report: &RunReport, style: Style) -> String {
     let mut out = style.finish(style.wrap(&words::answer(report), 2));

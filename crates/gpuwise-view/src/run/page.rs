@@ -106,7 +106,7 @@ fn headline(report: &RunReport) -> String {
             seconds(values.mean)
         );
         if let Some(verdict) = verdict {
-            let _ = write!(more, "; promised {}", seconds(verdict.bound));
+            let _ = write!(more, "; SLO {}", seconds(verdict.bound));
         }
         add(&format!("{} {at}", metric.name()), &value, &more);
     }
@@ -151,7 +151,7 @@ fn sections(runs: &RunSet, report: &RunReport) -> Vec<Section> {
     }
     if !report.attainment.verdicts.is_empty() {
         let body = tables::verdicts(report).to_html("Targets");
-        add("targets", "What was promised", body);
+        add("targets", "SLO", body);
     }
     let mut body = pictures(DRAWN.iter().filter_map(|metric| {
         let picture = svg::distribution(report, *metric, &format!("{}-picture", metric.key()))?;

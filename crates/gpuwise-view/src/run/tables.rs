@@ -340,7 +340,7 @@ fn group_rows(table: &mut Table, run: &str, group: &Group) {
 pub(super) fn verdicts(report: &RunReport) -> Table {
     let mut table = Table::new(vec![
         Column::left("target", "target"),
-        Column::right("bound", "promised"),
+        Column::right("bound", "SLO"),
         Column::right("found", "found"),
         Column::right("attained", "requests within"),
         Column::left("kept", "kept"),

@@ -29,7 +29,7 @@ pub fn title(report: &RunReport) -> String {
     }
 }
 
-/// One sentence that answers: whether the promise is kept, and by what.
+/// One sentence that answers: whether the SLO is kept, and by what.
 pub fn answer(report: &RunReport) -> String {
     let attainment = &report.attainment;
     let clauses = |kept: Option<bool>| -> Vec<String> {
@@ -82,7 +82,7 @@ fn unpromised(report: &RunReport) -> String {
     let all = report.all();
     let outcomes = all.map(|group| group.outcomes).unwrap_or_default();
     let mut out = format!(
-        "{} of {} requests served; no latency was promised",
+        "{} of {} requests served; no latency SLO",
         count(outcomes.completed),
         count(outcomes.total())
     );
@@ -137,7 +137,7 @@ pub fn question(report: &RunReport) -> Vec<(&'static str, String)> {
     let mut lines = vec![("Served", subject(report)), ("Traffic", traffic(report))];
     // Otherwise the answer tells it.
     if report.attainment.verdicts.is_empty() && !report.attainment.promise.is_empty() {
-        lines.push(("Promise", promise(&report.attainment.promise)));
+        lines.push(("SLO", promise(&report.attainment.promise)));
     }
     lines
 }
@@ -185,7 +185,7 @@ pub fn traffic(report: &RunReport) -> String {
         let _ = write!(out, ", {} out", number(output));
     }
     if let Some(most) = traffic.in_flight {
-        let _ = write!(out, ", at most {} in flight", count(most));
+        let _ = write!(out, ", at most {} concurrent", count(most));
     }
     out
 }
@@ -263,7 +263,7 @@ pub fn throughput(found: &Throughput, report: &RunReport) -> String {
         rate(found.input_tokens)
     );
     if let Some(in_flight) = found.in_flight {
-        let _ = write!(out, ", {} in flight", number(in_flight));
+        let _ = write!(out, ", {} concurrent", number(in_flight));
     }
     if let Some(gpus) = report.subject.gpus.filter(|gpus| *gpus > 1)
         && let Some(tokens) = found.output_tokens
@@ -323,7 +323,7 @@ fn saturation(report: &RunReport) -> Option<String> {
     let signs = report.saturation.as_ref()?;
     signs.saturated.then(|| {
         format!(
-            "{} more came than was served: TTFT rose by {} a minute, requests in flight by {}; the longer the run, the slower",
+            "{} more came than was served: TTFT rose by {} a minute, concurrent requests by {}; the longer the run, the slower",
             State::Warning.mark(),
             seconds(signs.ttft.per_second * 60.0),
             number(signs.in_flight.per_second * 60.0)

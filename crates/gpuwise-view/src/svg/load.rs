@@ -85,7 +85,7 @@ pub fn load(sizing: &Sizing, id: &str) -> Option<Picture> {
     }
     let unit = match sizing.workload.traffic {
         Traffic::Open { .. } => "requests/s",
-        Traffic::Closed { .. } => "requests in flight",
+        Traffic::Closed { .. } => "concurrent requests",
     };
     canvas.text(
         RIGHT,
@@ -96,7 +96,7 @@ pub fn load(sizing: &Sizing, id: &str) -> Option<Picture> {
     );
     canvas.text(LEFT, bottom + 36.0, Anchor::Start, "m", "band: 80 % range");
     let description = format!(
-        "Latency of {} over the load. Asked: {} {unit}; the promise is kept up to {} {unit}.",
+        "Latency of {} over the load. Asked: {} {unit}; the SLO is kept up to {} {unit}.",
         words::deployment(best),
         number(asked),
         number(kept)
@@ -113,7 +113,7 @@ fn across(loads: &Axis, load: f64) -> f64 {
     LEFT + (load / loads.end).clamp(0.0, 1.0) * (RIGHT - LEFT)
 }
 
-/// The band, the line and the axis. What is far beyond the promise is cut off at the top.
+/// The band, the line and the axis. What is far beyond the SLO is cut off at the top.
 fn draw(canvas: &mut Canvas, panel: &Panel<'_>, curve: &[&LoadPoint], loads: &Axis) {
     let finite = |value: f64| if value.is_finite() { value } else { f64::MAX };
     let highest = curve
@@ -195,12 +195,12 @@ fn draw(canvas: &mut Canvas, panel: &Panel<'_>, curve: &[&LoadPoint], loads: &Ax
             text_y,
             Anchor::Start,
             "",
-            &format!("promised {}", seconds(promised)),
+            &format!("SLO {}", seconds(promised)),
         );
     }
 }
 
-/// Where one is asked to be, and up to where the promise is kept.
+/// Where one is asked to be, and up to where the SLO is kept.
 fn marks(canvas: &mut Canvas, panel: &Panel<'_>, loads: &Axis, asked: f64, kept: f64) {
     let floor = panel.top + PANEL;
     let (asked_at, kept_at) = (across(loads, asked), across(loads, kept));

@@ -44,7 +44,7 @@ pub fn text(sizing: &TrainingSizing, details: bool, style: Style) -> String {
     if !sizing.dropped.is_empty() {
         let _ = writeln!(
             out,
-            "\nNot there, of {} setups looked at",
+            "\nRejected, of {} setups looked at",
             crate::figures::count(sizing.considered)
         );
         for dropped in sizing.dropped.iter().take(ALTERNATIVES) {
@@ -66,7 +66,7 @@ fn infeasible(sizing: &TrainingSizing, style: Style) -> String {
     let mut out = labelled(style, "Answer", &verdict(sizing));
     let nearest = sizing.dropped.first();
     for cure in nearest.iter().flat_map(|dropped| &dropped.cures) {
-        out += &labelled(style, "Cure", cure);
+        out += &labelled(style, "Fix", cure);
     }
     if sizing.dropped.len() > 1 {
         out.push('\n');
@@ -158,7 +158,7 @@ pub fn markdown(sizing: &TrainingSizing) -> String {
     if !sizing.dropped.is_empty() {
         let _ = write!(
             out,
-            "## Not there\n\n{}\n",
+            "## Rejected\n\n{}\n",
             dropped(&sizing.dropped).to_markdown()
         );
     }

@@ -328,7 +328,7 @@ pub fn dropped(list: &[TrainingDropped]) -> Table {
         Column::raw("gpu"),
         Column::left("test", "fails"),
         Column::left("shortfall", "by how much").wrap(24),
-        Column::left("cures", "would do").wrap(16),
+        Column::left("cures", "suffices").wrap(16),
         Column::right("needed_over_had", "needed / had").priority(50),
     ])
     .when_empty("Nothing was dropped.");

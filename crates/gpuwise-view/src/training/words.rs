@@ -257,7 +257,7 @@ pub fn checkpoints(plan: &TrainingPlan) -> String {
     let steps = if saved.steps == 1 { "step" } else { "steps" };
     let _ = write!(
         out,
-        " ({} {steps}), {} to write; a stop every {}",
+        " ({} {steps}), {} to write; MTBF {}",
         saved.steps,
         long(&saved.write),
         long(&saved.mtbf)
@@ -353,7 +353,7 @@ pub fn dropped(dropped: &TrainingDropped) -> String {
         ),
     };
     if let Some(cure) = dropped.cures.first() {
-        let _ = write!(out, "; would do: {cure}");
+        let _ = write!(out, "; suffices: {cure}");
     }
     out
 }

@@ -459,7 +459,7 @@ fn curve() -> Vec<LoadPoint> {
         .collect()
 }
 
-/// Nothing keeps the promise.
+/// Nothing keeps the SLO.
 pub(crate) fn infeasible() -> Sizing {
     Sizing {
         deployments: Vec::new(),

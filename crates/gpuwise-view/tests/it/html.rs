@@ -70,7 +70,7 @@ fn the_answer_comes_first() {
     let text = check(&fixture::sizing());
     let at = |what: &str| text.find(what).unwrap_or_else(|| panic!("no {what}"));
     let answer = at(
-        "4 × H100 SXM5 80GB with fp8 weights from lambda for 11.96 USD an hour serve this traffic within the promise.",
+        "4 × H100 SXM5 80GB with fp8 weights from lambda for 11.96 USD an hour serve this traffic within the SLO.",
     );
     assert!(answer < at("Ranked deployments"));
     assert!(at("Ranked deployments") < at("Load against latency"));
@@ -82,7 +82,7 @@ fn the_answer_comes_first() {
 fn other_plans_are_pages_too() {
     let text = check(&fixture::infeasible());
     assert!(
-        text.contains("<p class=\"answer\">No deployment of 1482 looked at keeps the promise.</p>")
+        text.contains("<p class=\"answer\">No deployment of 1482 looked at keeps the SLO.</p>")
     );
     assert!(check(&fixture::unpriced()).contains("for which no offer is known"));
     check(&fixture::hostile());

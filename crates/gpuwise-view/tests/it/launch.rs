@@ -120,6 +120,10 @@ fn trtllm_with_its_settings_file() {
         "trtllm_in_kubernetes",
         emitted(Form::Kubernetes, &deployment).unwrap()
     );
+    insta::assert_snapshot!(
+        "trtllm_in_kserve",
+        emitted(Form::KServe, &deployment).unwrap()
+    );
 }
 
 #[test]
@@ -180,6 +184,8 @@ fn pools_in_kubernetes() {
     });
     let text = emitted(Form::Kubernetes, &deployment).unwrap();
     insta::assert_snapshot!(text);
+    let refused = emitted(Form::KServe, &deployment).unwrap_err().to_string();
+    assert!(refused.contains("emit k8s"), "{refused}");
 }
 
 #[test]

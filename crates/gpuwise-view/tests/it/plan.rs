@@ -149,7 +149,7 @@ fn a_closed_load_and_several_bases_are_said() {
     sizing.deployments[1].basis = Basis::MeasuredNearby;
     let text = at(&sizing, 100);
     assert!(
-        text.contains("64 requests in flight, 2000 tokens in, 300 out"),
+        text.contains("64 concurrent requests, 2000 tokens in, 300 out"),
         "{text}"
     );
     assert!(
@@ -157,7 +157,7 @@ fn a_closed_load_and_several_bases_are_said() {
         "{text}"
     );
     assert!(
-        text.contains("11.3 requests in flight, 1.41 × what is asked"),
+        text.contains("11.3 concurrent requests, 1.41 × what is asked"),
         "{text}"
     );
 }

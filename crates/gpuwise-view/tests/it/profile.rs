@@ -463,10 +463,7 @@ fn an_annotated_trace_has_the_same_work() {
         .iter()
         .find(|event| event["args"]["gain"].is_string())
         .unwrap();
-    assert_eq!(
-        found["args"]["gain"],
-        "A cure saves 10 to 20 % of the time."
-    );
+    assert_eq!(found["args"]["gain"], "A fix saves 10 to 20 % of the time.");
     assert_eq!(found["name"], HOSTILE);
 }
 

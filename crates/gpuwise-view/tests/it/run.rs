@@ -145,7 +145,7 @@ fn without_a_promise_nothing_is_judged() {
     report.attainment.verdicts = Vec::new();
     (report.attainment.kept, report.attainment.share) = (None, None);
     let text = run::text(&report, at(100));
-    let first = "3988 of 4000 requests served; no latency was promised; TTFT p95";
+    let first = "3988 of 4000 requests served; no latency SLO; TTFT p95";
     assert!(text.starts_with(first), "{text}");
     assert!(!text.contains("SLO"), "{text}");
 }
@@ -282,7 +282,7 @@ fn ladders_say_what_they_found() {
             ladder.knee = None;
             ladder.rungs.iter_mut().for_each(|rung| rung.kept = None);
         },
-        "9 loads; no latency was promised.",
+        "9 loads; no latency SLO.",
     );
 }
 

@@ -134,8 +134,8 @@ fn the_limit_of_the_load_is_marked() {
     for expected in [
         "asked 8",
         "kept up to 11.3",
-        "promised 1 s",
-        "promised 40 ms",
+        "SLO 1 s",
+        "SLO 40 ms",
         "TTFT p95, s",
     ] {
         assert!(text.contains(expected), "{expected}: {text}");

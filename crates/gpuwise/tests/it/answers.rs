@@ -70,7 +70,7 @@ fn memory_says_what_fits_and_what_would_cure_the_rest() {
     let no = place.run(&short);
     assert_eq!(no.code, 1, "{}{}", no.out, no.err);
     assert!(
-        no.out.contains("GiB short") && no.out.contains("cheapest cure:"),
+        no.out.contains("GiB short") && no.out.contains("cheapest fix:"),
         "{}",
         no.out
     );

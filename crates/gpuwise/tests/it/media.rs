@@ -1,4 +1,4 @@
-//! Plans of networks that are run whole, as commands; their rows against measured ones.
+//! Plans of diffusion, vision and embedding models, as commands; their rows against measured ones.
 
 use crate::support::Place;
 use serde_json::Value;
@@ -90,8 +90,7 @@ fn what_cannot_be_kept_ends_with_1() {
     ]);
     assert_eq!(ran.code, 1, "{}", ran.err);
     assert!(
-        ran.out
-            .contains("Nothing keeps the promise. The nearest is"),
+        ran.out.contains("Nothing keeps the SLO. The nearest is"),
         "{}",
         ran.out
     );

@@ -1,4 +1,4 @@
-//! Networks that are run whole: their parts, and a walk.
+//! Diffusion, vision and embedding models: their parts, and a walk.
 
 use super::{Finding, Source, line_of_id};
 use gpuwise_domain::network::InputSize;

@@ -1,4 +1,4 @@
-//! `gpuwise bench`: load on a real server, and whether it keeps the promise.
+//! `gpuwise bench`: load on a real server, and whether it keeps the SLO.
 
 mod growth;
 mod loads;
@@ -119,9 +119,9 @@ fn only_whole(promise: &Promise) -> anyhow::Result<()> {
         _ => return Ok(()),
     };
     Err(Problem::new(format!(
-        "--no-stream: {about} is promised, and of whole answers nobody sees the first token"
+        "--no-stream: {about} has an SLO, and of whole answers nobody sees the first token"
     ))
-    .hint("leave --no-stream out, or promise --e2e in its place")
+    .hint("leave --no-stream out, or set --e2e in its place")
     .into())
 }
 
@@ -151,7 +151,7 @@ fn warn_of_long_prompts(prepared: &Prepared, longest_input: u32) {
     }
 }
 
-/// Sends all loads. The answer is yes where the promise is kept: at every load that was stated, at
+/// Sends all loads. The answer is yes where the SLO is kept: at every load that was stated, at
 /// some load of a range.
 fn measure(
     session: &mut Session<'_>,

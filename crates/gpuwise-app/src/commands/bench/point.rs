@@ -144,7 +144,8 @@ impl Session<'_> {
         notes.extend(self.prepared.notes.iter().cloned());
         sums.notes(ended, &mut notes);
         if gave_up {
-            notes.push("ended early: requests in flight and times to first token only grew".into());
+            notes
+                .push("ended early: concurrent requests and times to first token only grew".into());
         } else if ended.stopped {
             notes.push("interrupted: what was in flight is counted as unfinished".into());
         }
@@ -353,7 +354,7 @@ impl Live {
             |seconds| Nanoseconds((seconds * 1e9) as u64).to_string(),
         );
         progress::doing(&format!(
-            "{words}: {elapsed:.0} s, {} in flight, {} done, {} not served, {speed:.0} tokens/s, TTFT p50 {ttft}",
+            "{words}: {elapsed:.0} s, {} concurrent, {} done, {} not served, {speed:.0} tokens/s, TTFT p50 {ttft}",
             progress.in_flight,
             thousands(outcomes.completed),
             thousands(outcomes.unserved()),

@@ -85,7 +85,7 @@ pub(super) fn point(
     } = shaped(flags, &sent, &changes, seed, &mut words)?;
     if let (Pacing::Scheduled { cap }, Some(most)) = (&mut pacing, limit(flags)?) {
         *cap = Some(most);
-        words.push(format!("at most {most} in flight"));
+        words.push(format!("at most {most} concurrent"));
     }
     let warm_up = match (&changes.warm_up, &traffic.trace, until) {
         (None, None, Some(until)) => {

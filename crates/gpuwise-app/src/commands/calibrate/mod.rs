@@ -45,7 +45,7 @@ pub struct Flags {
     /// Refit every constant, its ranges and its errors, and print the file of constants
     #[arg(long, group = "refits")]
     refit: bool,
-    /// Refit the constants of networks that are run whole, and print their file
+    /// Refit the constants of diffusion, vision and embedding models, and print their file
     #[arg(long, group = "refits", conflicts_with_all = ["cross_validate", "forget"])]
     refit_media: bool,
     /// Write the refitted constants here instead of to standard output

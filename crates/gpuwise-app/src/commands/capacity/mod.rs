@@ -1,4 +1,4 @@
-//! `gpuwise capacity`: what to add to a fleet, return or cut anew.
+//! `gpuwise capacity`: what to add to a fleet, return or repartition.
 
 use super::{
     Context, Exit,
@@ -130,7 +130,7 @@ fn show(context: &Context, estate: &Estate, found: &Found) -> anyhow::Result<()>
             "placed_gpus_at_most": found.most_milli as f64 / 1000.0,
             "add": add.to_json(),
             "return": found.back,
-            "cut_anew": found.cut.iter().map(|(what, helps)| json!({"what": what, "helps": helps})).collect::<Vec<_>>(),
+            "repartition": found.cut.iter().map(|(what, helps)| json!({"what": what, "helps": helps})).collect::<Vec<_>>(),
         })),
         Format::Csv => context.data(&add.to_csv()),
         form => {
@@ -145,7 +145,7 @@ fn show(context: &Context, estate: &Estate, found: &Found) -> anyhow::Result<()>
             }
             for (what, helps) in &found.cut {
                 let jobs = if *helps == 1 { "job" } else { "jobs" };
-                let line = format!("Cut anew: {what}; it helps {helps} {jobs}.");
+                let line = format!("Repartition: {what}; it helps {helps} {jobs}.");
                 let _ = write!(text, "\n{}\n", style.wrap(&line, 2));
             }
             if found.idle > 0 {
@@ -201,7 +201,7 @@ fn summary(found: &Found) -> String {
     let mut text = if found.waiting == 0 {
         "Nobody asks for a place.".to_owned()
     } else {
-        format!("{} of {} who ask get a place", found.placed, found.waiting)
+        format!("{} of {} jobs placed", found.placed, found.waiting)
     };
     if found.asked_milli > 0 {
         let _ = write!(

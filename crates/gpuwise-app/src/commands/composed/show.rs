@@ -181,7 +181,7 @@ fn candidates(compared: &Compared) -> Table {
         Column::right("gpus", "GPUs"),
         Column::right("ttft_s", "TTFT"),
         Column::right("tpot_s", "TPOT"),
-        Column::right("headroom", "bears"),
+        Column::right("headroom", "sustains"),
         Column::right("usd_per_hour", "USD/h"),
     ]);
     let Some((own, composed)) = &compared.sizings else {
@@ -238,11 +238,11 @@ fn facts(compared: &Compared) -> Vec<(&'static str, String)> {
             "infeasible",
             match nearest {
                 Some(best) => format!(
-                    "{short}; nearest: {} on {} composed GPUs keeps the promise",
+                    "{short}; nearest: {} on {} composed GPUs keeps the SLO",
                     best.layout,
                     best.devices()
                 ),
-                None => format!("{short}; no composed layout keeps the promise"),
+                None => format!("{short}; no composed layout keeps the SLO"),
             },
         ));
     }

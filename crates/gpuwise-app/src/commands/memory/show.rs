@@ -166,9 +166,9 @@ fn verdict(fit: &Fit<'_>, catalogue: &Catalogue, style: Style) -> String {
         out.push('\n');
     };
     match whole.next() {
-        Some(cure) => line("cheapest cure:", cure),
+        Some(cure) => line("cheapest fix:", cure),
         None => line(
-            "cure:",
+            "fix:",
             &Cure {
                 what: "none with one to eight of the GPUs that are rented out; more hosts (--pp), or a smaller model".into(),
                 whole: false,

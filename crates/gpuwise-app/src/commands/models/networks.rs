@@ -1,4 +1,4 @@
-//! Networks that are run whole: rows of the list, and one part by part.
+//! Diffusion, vision and embedding models: rows of the list, and one part by part.
 
 use crate::{catalogue::Loaded, commands::gpus::source};
 use gpuwise_domain::network::{InputSize, Part, PartRole, Walk};

@@ -104,7 +104,7 @@ pub fn place(app: &App, flags: &settings::Place) -> anyhow::Result<Placed> {
     )?;
     progress::doing("deciding");
     let mut decided = decided(&estate.world, &mut policy)?;
-    progress::doing("looking for cures");
+    progress::doing("looking for fixes");
     let most = if why.is_empty() { flags.cures } else { 0 };
     deepen(
         &decided.after,

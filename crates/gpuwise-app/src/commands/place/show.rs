@@ -173,10 +173,10 @@ fn summary(decided: &Decided) -> String {
     let many = |count: usize| group_thousands(&count.to_string());
     let mut text = match (start, wait) {
         (0, 0) => "Nobody asks for a place.".to_owned(),
-        (_, 0) => format!("All {} who ask get a place.", many(start)),
+        (_, 0) => format!("All {} jobs placed.", many(start)),
         (0, _) => format!("None of the {} who ask gets a place.", many(wait)),
         _ => format!(
-            "{} of {} who ask get a place; {} wait.",
+            "{} of {} jobs placed; {} wait.",
             many(start),
             many(start + wait),
             many(wait)
@@ -196,7 +196,7 @@ fn summary(decided: &Decided) -> String {
         let share = percent(figures.fragmented_milli, figures.free_milli) / 10;
         let _ = write!(
             text,
-            "; of what is free {share} % is of no use to what is asked for"
+            "; of what is free {share} % is stranded for what is asked"
         );
         let causes = figures
             .stranded

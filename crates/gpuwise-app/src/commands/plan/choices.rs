@@ -231,7 +231,7 @@ fn chosen_engine(
             engine.kind
         ))
         .hint(format!(
-            "--emit docker and k8s work for every engine; or plan for {form} with --engine {}",
+            "--emit docker, k8s and kserve work for every engine; or plan for {form} with --engine {}",
             form.name()
         ))
         .into()),
@@ -334,17 +334,17 @@ pub(crate) fn compared(running: &Sizing, free: &Sizing) -> String {
             .and_then(|best| best.cost.per_hour)
     };
     let Some(best) = free.deployments.first() else {
-        return "Nothing else keeps the promise either.".into();
+        return "Nothing else keeps the SLO either.".into();
     };
     let name = words::deployment(best);
     let cost = price(free).map_or_else(String::new, |price| format!(" at {price}"));
     let Some(own) = running.deployments.first() else {
-        return format!("What runs does not keep the promise. What does: {name}{cost}.");
+        return format!("What runs does not keep the SLO. What does: {name}{cost}.");
     };
     if !bears(running) {
         let most = gpuwise_units::significant(own.headroom.factor * 100.0, 2);
         return format!(
-            "What runs bears {most} % of the load. What bears all of it: {name}{cost}."
+            "What runs sustains {most} % of the load. What sustains all of it: {name}{cost}."
         );
     }
     if words::deployment(own) == name {

@@ -1,4 +1,4 @@
-//! `gpuwise plan` for networks that are run whole: `--images`, `--audio`, `--texts` and the like.
+//! `gpuwise plan` for diffusion, vision and embedding models: `--images`, `--audio`, `--texts` and the like.
 
 use crate::{
     catalogue::{self, Loaded},
@@ -24,7 +24,7 @@ use std::{fs, path::Path};
 /// Seconds of audio that speech networks take at a time.
 const WINDOW: f64 = 30.0;
 
-/// Plans for a network that is run whole; `None` where the flags ask for a language model.
+/// Plans for a diffusion, vision or embedding model; `None` where the flags ask for a language model.
 ///
 /// # Errors
 /// When flags or the model are wrong for each other, or the network cannot take such an input.
@@ -150,9 +150,11 @@ fn audio(text: &str) -> anyhow::Result<f64> {
         (rate.is_finite() && rate > 0.0 && rate <= 1e6).then_some(rate)
     });
     parsed.ok_or_else(|| {
-        Problem::new(format!("--audio {text}: expected hours of audio an hour"))
-            .hint("such as 40h/h: forty hours of audio come in every hour")
-            .into()
+        Problem::new(format!(
+            "--audio {text}: expected audio time per time (RTFx)"
+        ))
+        .hint("such as 40h/h: forty hours of audio come in every hour")
+        .into()
     })
 }
 
@@ -357,7 +359,7 @@ fn formats(names: &[String]) -> anyhow::Result<Vec<Compute>> {
         "int8" => Ok(Compute::Int8),
         "fp4" | "nvfp4" => Ok(Compute::Fp4),
         _ => Err(Problem::new(format!(
-            "--precision {name}: networks that are run whole multiply in fp32, fp16, fp8, int8 or fp4"
+            "--precision {name}: diffusion, vision and embedding models multiply in fp32, fp16, fp8, int8 or fp4"
         ))
         .into()),
     }
@@ -381,7 +383,7 @@ fn refuse_unused(flags: &settings::Plan) -> anyhow::Result<()> {
     ];
     match unused.iter().find(|(_, given)| *given) {
         Some((flag, _)) => Err(Problem::new(format!(
-            "{flag} is for language models; a network that is run whole has none of it"
+            "{flag} is for language models; a diffusion, vision or embedding model has none of it"
         ))
         .into()),
         None => Ok(()),

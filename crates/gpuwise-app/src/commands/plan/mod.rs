@@ -1,4 +1,4 @@
-//! `gpuwise plan`: from a model and a promise to deployments.
+//! `gpuwise plan`: from a model and an SLO to deployments.
 
 pub(super) mod choices;
 mod emit;
@@ -38,7 +38,7 @@ pub struct Planned {
 }
 
 impl Planned {
-    /// Whether a deployment keeps the promise; of a launch command, whether it bears the load.
+    /// Whether a deployment keeps the SLO; of a launch command, whether it bears the load.
     pub fn feasible(&self) -> bool {
         !self.sizing.deployments.is_empty()
             && (self.instead.is_none() || choices::bears(&self.sizing))
@@ -86,7 +86,7 @@ impl Planned {
 /// precision, how fast they answer and what they cost.
 ///
 /// # Errors
-/// When a setting is wrong, or the model cannot be found. That nothing keeps the promise is an answer.
+/// When a setting is wrong, or the model cannot be found. That nothing keeps the SLO is an answer.
 pub fn plan(app: &App, settings: &settings::Plan) -> anyhow::Result<Planned> {
     let result = &settings.result;
     let mut loaded = catalogue::load(&app.overrides.with_prices(&settings.limits.market.prices))?;

@@ -98,7 +98,7 @@ fn table(sizing: &Sizing, best: &Deployment) -> Table {
         count => format!("; and the load needs {count} replicas, of which the rule says nothing"),
     };
     table.footnote(format!(
-        "Liqid's rule: parameters × bits / 8 × 1.25. By it {by_memory:.0} × {} would do; {verdict}{replicas}.",
+        "Liqid's rule: parameters × bits / 8 × 1.25. By it {by_memory:.0} × {} suffice; {verdict}{replicas}.",
         report.device
     ));
     table

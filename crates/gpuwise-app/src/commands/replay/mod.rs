@@ -1,4 +1,4 @@
-//! `gpuwise replay`: traces of clusters through the decision kernel, policies side by side.
+//! `gpuwise replay`: traces of clusters through the scheduler, policies side by side.
 
 mod files;
 mod gavel;

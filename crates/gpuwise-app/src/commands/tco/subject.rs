@@ -174,7 +174,7 @@ impl Subject {
             Some(Traffic::Open { rate, .. }) => (near(rate.get()), "requests/s"),
             Some(Traffic::Closed { concurrency }) => {
                 let concurrency = i64::try_from(concurrency).ok();
-                (concurrency.map(Fraction::whole), "requests in flight")
+                (concurrency.map(Fraction::whole), "concurrent requests")
             }
             None => (near(deployment.figures.requests.value), "requests/s"),
         };

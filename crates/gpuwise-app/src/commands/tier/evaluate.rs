@@ -33,8 +33,8 @@ pub(crate) struct Judged {
     /// Predict workloads by constants refitted without their group (takes many minutes)
     #[arg(long, value_enum, value_name = "GROUP", requires = "workloads")]
     leave_out: Option<LeftOut>,
-    /// Hold promises against what lies so far from the predicted latency (0) to the upper end of its
-    /// range (1): more misses fewer promises, and costs more
+    /// Hold SLOs against what lies so far from the predicted latency (0) to the upper end of its
+    /// range (1): more misses fewer SLOs, and costs more
     #[arg(
         long,
         value_name = "SHARE",
@@ -129,7 +129,7 @@ fn whole(loaded: &Loaded, judged: &Judged) -> anyhow::Result<String> {
         Column::right("within_5_percent", "within 5 %"),
         Column::right("mean_regret", "mean regret"),
         Column::right("p95_regret", "95 %"),
-        Column::right("missed", "promise missed"),
+        Column::right("missed", "SLO missed"),
     ]);
     let rates = throughputs(&asked, &predicted, loaded);
     let served = latencies(&asked, &predicted, loaded, judged.caution);
@@ -147,7 +147,7 @@ fn whole(loaded: &Loaded, judged: &Judged) -> anyhow::Result<String> {
         "the constants that gpuwise carries, fitted on these rows among others".into(),
         |by| format!("constants refitted without each {} in turn", by.name()),
     );
-    table.footnote("workloads: measured on three or more GPUs, two or more of them with a price, something keeping the promise; regret: cost of what was chosen over the cheapest that keeps the promise, less 1; promises missed are counted apart");
+    table.footnote("workloads: measured on three or more GPUs, two or more of them with a price, something keeping the promise; regret: cost of what was chosen over the cheapest that keeps the SLO, less 1; promises missed are counted apart");
     Ok(format!(
         "\n## Whole workloads, predicted by {way}\n\n{}",
         table.to_markdown()

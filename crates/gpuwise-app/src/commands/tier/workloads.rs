@@ -45,7 +45,7 @@ pub(super) fn throughputs(asked: &[Asked], predicted: &[Predicted], loaded: &Loa
         .collect()
 }
 
-/// Rows of mean first-token and per-token times at so many requests in flight; the promise has two
+/// Rows of mean first-token and per-token times at so many concurrent requests; the promise has two
 /// limits, in this order, and is held against what lies `caution` of the way to the upper ends of the
 /// ranges.
 pub(super) fn latencies(

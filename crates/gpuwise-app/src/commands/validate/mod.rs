@@ -51,7 +51,7 @@ pub struct Validated {
 /// Tries a saved deployment at light, expected and heavy load, and finds where it breaks.
 ///
 /// # Errors
-/// When a setting or a file is wrong. That the promise is missed is an answer.
+/// When a setting or a file is wrong. That the SLO is missed is an answer.
 pub fn validate(
     app: &App,
     saved: &Saved,

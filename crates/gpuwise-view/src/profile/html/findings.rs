@@ -31,7 +31,7 @@ pub(super) fn section(profile: &Profile, clock: &Clock, first_rank: usize, prefi
     }
     out += "</ol>\n";
     if findings.len() > 1 {
-        out += "<p class=\"note\">Gains may overlap: what one cure saves, another may save as well. They must not be added.</p>\n";
+        out += "<p class=\"note\">Gains may overlap: what one fix saves, another may save as well. They must not be added.</p>\n";
     }
     out
 }
@@ -57,7 +57,7 @@ fn one(profile: &Profile, finding: &Finding, clock: &Clock, first_rank: usize, i
         let _ = writeln!(
             out,
             "<p class=\"note\">{}</p>",
-            escape(&format!("It rests on {}.", told.join("; ")))
+            escape(&format!("Evidence: {}.", told.join("; ")))
         );
     }
     let buttons: Vec<String> = finding
@@ -110,7 +110,7 @@ fn weight(gain: Gain) -> (State, &'static str) {
     }
 }
 
-/// What a cure would gain, in words.
+/// What a fix would gain, in words.
 pub(in crate::profile) fn gain(gain: Gain) -> String {
     let range = |low: f64, high: f64| {
         if (high - low).abs() < 0.005 {
@@ -124,13 +124,13 @@ pub(in crate::profile) fn gain(gain: Gain) -> String {
         }
     };
     match gain {
-        Gain::Time { low, high } => format!("A cure saves {} of the time.", range(low, high)),
+        Gain::Time { low, high } => format!("A fix saves {} of the time.", range(low, high)),
         Gain::Memory { low, high } if low == high => {
-            format!("A cure frees {} of device memory.", bytes(Bytes::new(high)))
+            format!("A fix frees {} of device memory.", bytes(Bytes::new(high)))
         }
         Gain::Memory { low, high } => {
             format!(
-                "A cure frees {} to {} of device memory.",
+                "A fix frees {} to {} of device memory.",
                 bytes(Bytes::new(low)),
                 bytes(Bytes::new(high))
             )
@@ -139,7 +139,7 @@ pub(in crate::profile) fn gain(gain: Gain) -> String {
             format!("{} of the device could serve others.", range(low, high))
         }
         Gain::Safety => "It is about correctness or safety: no gain in time is claimed.".into(),
-        Gain::Unknown => "What a cure would gain cannot be told from this input.".into(),
+        Gain::Unknown => "What a fix would gain cannot be told from this input.".into(),
     }
 }
 

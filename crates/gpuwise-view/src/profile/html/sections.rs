@@ -129,7 +129,7 @@ fn communication(profile: &Profile) -> String {
         .filter(|late| !late.collectives.is_empty())
     {
         out += "<h3>Those that were waited for longest</h3>\n";
-        out += "<p>The rank with the shortest kernel came last: the others' kernels had waited for it.</p>\n";
+        out += "<p>The rank with the shortest kernel is the straggler: the others' kernels had waited for it.</p>\n";
         out += &tables::late(stragglers)
             .to_live_html("Collectives that were waited for longest", &|_| None);
         if stragglers.unmatched > 0 {

@@ -353,7 +353,7 @@ pub(super) fn ranks(profile: &Profile) -> Table {
         Column::right("computing_share", "computing"),
         Column::right("exposed_communication_share", "communication not hidden"),
         Column::right("median_step_ns", "median step"),
-        Column::right("last_count", "came last"),
+        Column::right("last_count", "straggler"),
         Column::right("caused_ns", "others waited for it"),
         Column::right("waited_ns", "it waited for others"),
     ]);
@@ -395,7 +395,7 @@ pub(super) fn late(stragglers: &Stragglers) -> Table {
         Column::left("name", "collective"),
         Column::left("group", "group"),
         Column::right("order", "number"),
-        Column::left("last_rank", "came last"),
+        Column::left("last_rank", "straggler"),
         Column::right("lateness_ns", "late by"),
         Column::right("transfer_ns", "transfer"),
         Column::right("bus_bandwidth", "bus bandwidth"),

@@ -130,7 +130,7 @@ pub(super) fn ranks(ranks: &[RankFigures], stragglers: Option<&Stragglers>) -> T
         Column::right("busy", "busy"),
         Column::right("exposed", "exposed comm"),
         Column::right("host_wait", "host wait"),
-        Column::right("last", "came last"),
+        Column::right("last", "straggler"),
         Column::right("caused_ns", "others waited"),
         Column::right("waited_ns", "it waited"),
     ]);

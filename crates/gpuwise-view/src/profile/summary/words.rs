@@ -103,7 +103,7 @@ pub(super) fn facts(figures: &ProfileFigures, summary: &Summary) -> Vec<String> 
         let worst = stragglers.ranks.iter().max_by_key(|rank| rank.caused_ns);
         if let Some(worst) = worst.filter(|_| !stragglers.collectives.is_empty()) {
             lines.push(format!(
-                "collectives: {} laid beside one another; rank {} came last in {}, others waited {} for it",
+                "collectives: {} laid beside one another; rank {} was the straggler in {}, others waited {} for it",
                 stragglers.collectives.len(),
                 worst.rank,
                 worst.last_count,
@@ -212,13 +212,13 @@ fn finding(finding: &Finding) -> String {
     let gain = match finding.gain {
         Gain::Time { low, high } => {
             format!(
-                " A cure gains {} to {} of the time.",
+                " A fix gains {} to {} of the time.",
                 percent(low),
                 percent(high)
             )
         }
         Gain::Memory { low, high } => format!(
-            " A cure frees {} to {}.",
+            " A fix frees {} to {}.",
             bytes(Bytes::new(low)),
             bytes(Bytes::new(high))
         ),

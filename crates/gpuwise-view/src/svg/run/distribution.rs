@@ -103,7 +103,7 @@ fn line(values: &Distribution, plot: &Plot, factor: f64) -> Vec<(f64, f64)> {
 fn draw_bound(canvas: &mut Canvas, plot: &Plot, value: f64, text: &str) {
     let x = plot.across(value);
     canvas.path(&[(x, plot.top), (x, plot.floor())], &bound_stroke());
-    let text = format!("promised {text}");
+    let text = format!("SLO {text}");
     let y = plot.floor() - 8.0;
     if x - 5.0 - text_width(&text) > LEFT {
         canvas.text(x - 5.0, y, Anchor::End, "", &text);

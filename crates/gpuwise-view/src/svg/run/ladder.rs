@@ -100,7 +100,7 @@ fn draw(
         .iter()
         .map(|(_, value)| *value)
         .fold(f64::MAX, f64::min);
-    // What is far beyond the promise is cut off at the top.
+    // What is far beyond the SLO is cut off at the top.
     let most = highest.min(panel.bound.unwrap_or(lowest * 4.0).max(lowest) * 2.0);
     let bound = panel.bound.filter(|bound| *bound <= most * 3.0);
     let most = most.max(bound.unwrap_or(0.0) * 1.1);
@@ -119,11 +119,7 @@ fn draw(
         .collect();
     canvas.path(&line, "class=\"l\" stroke-width=\"2\"");
     if let Some(bound) = bound {
-        plot.bound(
-            canvas,
-            bound * factor,
-            &format!("promised {}", seconds(bound)),
-        );
+        plot.bound(canvas, bound * factor, &format!("SLO {}", seconds(bound)));
     }
     for (rung, value) in &points {
         let hint = format!("{}: {}", number(sent(rung)), seconds(*value));
@@ -156,7 +152,7 @@ fn mark(canvas: &mut Canvas, (x, y): (f64, f64), kept: Option<bool>, hint: &str)
     }
 }
 
-/// Where one is expected to be, and up to where the promise is kept with its range.
+/// Where one is expected to be, and up to where the SLO is kept with its range.
 fn posts(canvas: &mut Canvas, plot: &Plot, ladder: &Ladder, named: bool) {
     if let Some(knee) = ladder.knee.as_ref().filter(|knee| knee.load <= plot.x.end) {
         let (low, high) = (plot.across(knee.low), plot.across(knee.high));
@@ -229,7 +225,7 @@ fn description(ladder: &Ladder, rungs: &[&Rung]) -> String {
         })
         .collect();
     format!(
-        "{} {} Dots keep the promise, crosses miss it.",
+        "{} {} Dots keep the SLO, crosses miss it.",
         crate::run::ladder_answer(ladder),
         points.join("; ") + "."
     )

@@ -13,7 +13,7 @@ const HEIGHT: f64 = 130.0;
 /// What is shown over time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Panel {
-    /// Requests in flight: running, and waiting on top.
+    /// Concurrent requests: running, and waiting on top.
     InFlight,
     /// Share of the key-value cache in use.
     Cache,
@@ -168,7 +168,7 @@ fn in_flight(series: &Series, time: &Time, id: &str) -> Option<Picture> {
     }
     let plot = plot(time, Axis::up_to(most, 4));
     let mut canvas = Canvas::default();
-    frame(&mut canvas, &plot, time, "requests in flight");
+    frame(&mut canvas, &plot, time, "concurrent requests");
     let zero = stairs(&plot, time, &vec![0.0; all.len()]);
     if let Some(parts) = &parts {
         let running: Vec<f64> = parts.iter().map(|(running, _)| *running).collect();
@@ -187,11 +187,11 @@ fn in_flight(series: &Series, time: &Time, id: &str) -> Option<Picture> {
         name(&mut canvas, &plot, time, &running, &sum, "waiting");
     } else {
         let high = stairs(&plot, time, &all);
-        fill(&mut canvas, &zero, &high, colour::SKY, "in flight");
+        fill(&mut canvas, &zero, &high, colour::SKY, "concurrent");
     }
     let mean = all.iter().sum::<f64>() / all.len() as f64;
     let description = format!(
-        "Requests in flight over time: {} on average, {} at most{}.",
+        "Concurrent requests over time: {} on average, {} at most{}.",
         number(mean),
         number(most),
         if parts.is_some() {
@@ -200,7 +200,7 @@ fn in_flight(series: &Series, time: &Time, id: &str) -> Option<Picture> {
             ""
         }
     );
-    Some(finish(canvas, id, "Requests in flight", description))
+    Some(finish(canvas, id, "Concurrent requests", description))
 }
 
 /// Names a layer where it is thickest, if its name fits there; else beside the thickest place.
@@ -340,7 +340,7 @@ fn ttft(series: &Series, time: &Time, report: &RunReport, id: &str) -> Option<Pi
         plot.bound(
             &mut canvas,
             bound * factor,
-            &format!("promised {}", seconds(bound)),
+            &format!("SLO {}", seconds(bound)),
         );
     }
     let description = format!(
