@@ -69,9 +69,8 @@ pub(crate) fn check(data: &[u8]) {
     let _ = read_jobs("jobs.toml", text, &mut Fleet::default(), &find);
     if let Ok(found) = read_found("found", "node", text)
         && let Ok(nodes) = merge_found(found)
+        && let Ok(read) = read_fleet("made", &fleet_file("made", &nodes, &find), None, &find)
     {
-        if let Ok(read) = read_fleet("made", &fleet_file("made", &nodes, &find), None, &find) {
-            sound(&read.fleet);
-        }
+        sound(&read.fleet);
     }
 }

@@ -13,7 +13,7 @@ static FACTS: LazyLock<Vec<EngineFacts>> = LazyLock::new(|| {
         include_str!("../../../../catalogue/engines/transformers.toml"),
     ]
     .into_iter()
-    .map(|text| read_engine_facts("engine", text).unwrap())
+    .map(|text| read_engine_facts("engine", text).expect("our own catalogue"))
     .collect()
 });
 

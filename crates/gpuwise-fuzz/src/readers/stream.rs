@@ -2,7 +2,10 @@
 
 use gpuwise_probe::bench::{Chunk, EventStream};
 
-fn events(parts: &[&[u8]]) -> Option<(Vec<(Vec<u8>, bool)>, bool)> {
+/// What each event carries, and whether it tells of an error.
+type Events = Vec<(Vec<u8>, bool)>;
+
+fn events(parts: &[&[u8]]) -> Option<(Events, bool)> {
     let mut stream = EventStream::default();
     let mut seen = Vec::new();
     for part in parts {

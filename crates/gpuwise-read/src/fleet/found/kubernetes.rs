@@ -96,7 +96,10 @@ fn gpus<'a>(item: &'a Value, out: &mut FoundNode, label: &Label<'a>, amount: &Am
         })
         .collect();
     let slices = slices(item);
-    let total: u64 = slices.iter().map(|(_, count)| count).sum();
+    // Counts are as somebody wrote them; a sum that wrapped round would look like a few.
+    let total = slices
+        .iter()
+        .fold(0_u64, |total, (_, count)| total.saturating_add(*count));
     if total == 0 || boards == 0 {
         return;
     }
