@@ -8,6 +8,7 @@ use crate::{
     limit::{Beyond, Limit, ServingCause},
     offer::Terms,
     provider::Provider,
+    reason::Reason,
     workload::Workload,
 };
 use alloc::{string::String, vec::Vec};
@@ -394,8 +395,8 @@ pub struct Dropped {
     pub gpu: String,
     /// Which test it failed.
     pub test: Test,
-    /// By how much, in a clause: `weights 131 GiB, 45 GiB visible on each of 2`.
-    pub shortfall: String,
+    /// By how much.
+    pub shortfall: Reason,
     /// What would cure it, where something would.
     pub cure: Option<String>,
     /// How near it came: needed over had; the smaller the nearer.

@@ -88,6 +88,7 @@ impl Unit {
             Self::Seconds => in_unit(1e-3, "ms"),
             Self::Microseconds => in_unit(1e-6, "µs"),
             Self::BytesPerSecond => in_unit(1e9, "GB/s"),
+            Self::Flop if value.abs() < 1e6 => in_unit(1e3, "kFLOP"),
             Self::Flop => in_unit(1e9, "GFLOP"),
             Self::FlopPerSecond => in_unit(1e12, "TFLOP/s"),
             Self::Watts => in_unit(1.0, "W"),

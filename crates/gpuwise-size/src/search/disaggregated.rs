@@ -12,10 +12,11 @@ use crate::{
     setup::Setup,
     speed::StepShape,
 };
-use alloc::{string::String, sync::Arc, vec::Vec};
+use alloc::{sync::Arc, vec::Vec};
 use gpuwise_domain::{
     deployment::{PrefillPool, Test},
     layout::Layout,
+    reason::Reason,
     workload::{Traffic, Workload},
 };
 
@@ -263,7 +264,7 @@ pub(crate) fn serve(
 pub(crate) fn none_found() -> Failure {
     Failure {
         test: Test::Throughput,
-        shortfall: String::from("no pair of prefill and decode pools keeps the promise"),
+        shortfall: Reason::NoPools,
         cure: Some("serving both together (without --disaggregated)".into()),
         ratio: f64::INFINITY,
     }

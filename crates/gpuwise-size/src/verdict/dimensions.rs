@@ -115,7 +115,7 @@ fn cannot(request: &Request<'_>, current: &Current, now: &Sized) -> Short {
             } else {
                 0.0
             },
-            words: nearest.shortfall.clone(),
+            words: nearest.shortfall.to_string(),
         }],
     }
 }

@@ -63,6 +63,7 @@ pub(crate) fn printed(text: &str) -> Option<Span> {
         "TiB" => 1024.0 * 1024.0 * 1024.0 * 1024.0,
         "ms" => 1e-3,
         "µs" => 1e-6,
+        "kFLOP" => 1e3,
         "GB/s" | "GFLOP" => 1e9,
         "TFLOP/s" => 1e12,
         money if money.ends_with("/h") => 1.0,

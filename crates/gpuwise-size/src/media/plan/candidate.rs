@@ -11,7 +11,7 @@ use crate::{
     power::{Activity, watts},
 };
 use alloc::{format, string::String, vec::Vec};
-use gpuwise_domain::{gpu::Device, network::PartRole, precision::Compute};
+use gpuwise_domain::{gpu::Device, network::PartRole, precision::Compute, reason::Reason};
 use gpuwise_units::Bytes;
 
 /// Inputs of a batch at most, where nothing is asked.
@@ -67,7 +67,7 @@ pub(super) enum Why {
     /// No instance has so many GPUs.
     NoInstance(u32),
     /// Over the budget.
-    Dear(String, &'static str, f64),
+    Dear(Reason, &'static str, f64),
     /// Over the limit of power.
     Power(f64),
 }
