@@ -81,12 +81,11 @@ fn rounding(plain: &str, value: f64) -> f64 {
     if value == 0.0 {
         return 0.5e-9;
     }
-    let last = match plain.split_once('.') {
-        Some((_, decimals)) => -(decimals.len() as i32),
-        None => {
-            let zeros = plain.len() - plain.trim_end_matches('0').len();
-            zeros as i32
-        }
+    let places = |count: usize| i32::try_from(count).unwrap_or(0);
+    let last = if let Some((_, decimals)) = plain.split_once('.') {
+        -places(decimals.len())
+    } else {
+        places(plain.len() - plain.trim_end_matches('0').len())
     };
     let third = value.abs().log10().floor() as i32 - 2;
     0.5 * 10f64.powi(last.min(third))
