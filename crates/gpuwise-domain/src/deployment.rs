@@ -8,6 +8,7 @@ use crate::{
     limit::{Beyond, Limit, ServingCause},
     offer::Terms,
     provider::Provider,
+    reason::Reason,
     workload::Workload,
 };
 use alloc::{string::String, vec::Vec};
@@ -321,7 +322,7 @@ pub struct Figures {
     pub output_throughput: Estimate,
     /// Sequences decoding at once on one attention group, in the mean.
     pub running: f64,
-    /// Load over the most that keeps the promise (0 to 1); with a closed load over the most that fits.
+    /// Load over the most that keeps the SLO (0 to 1); with a closed load over the most that fits.
     pub utilization: f64,
     /// Watts of all GPUs, where their limit is known.
     pub power: Option<Estimate>,
@@ -343,7 +344,7 @@ pub struct Cost {
 /// How much more a deployment bears.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Headroom {
-    /// The largest rate (requests a second) that keeps the promise.
+    /// The largest rate (requests a second) that keeps the SLO.
     pub rate: f64,
     /// That over the asked rate; with a closed load, requests that fit over those asked.
     pub factor: f64,
@@ -381,7 +382,7 @@ pub struct LoadPoint {
     pub ttft: Estimate,
     /// Seconds per output token at the asked percentile.
     pub tpot: Estimate,
-    /// Whether the promise is kept.
+    /// Whether the SLO is kept.
     pub kept: bool,
 }
 
@@ -394,8 +395,8 @@ pub struct Dropped {
     pub gpu: String,
     /// Which test it failed.
     pub test: Test,
-    /// By how much, in a clause: `weights 131 GiB, 45 GiB visible on each of 2`.
-    pub shortfall: String,
+    /// By how much.
+    pub shortfall: Reason,
     /// What would cure it, where something would.
     pub cure: Option<String>,
     /// How near it came: needed over had; the smaller the nearer.

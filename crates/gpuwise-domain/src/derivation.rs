@@ -32,7 +32,7 @@ pub enum Unit {
     Watts,
     /// Requests a second.
     RequestsPerSecond,
-    /// Requests in flight.
+    /// Concurrent requests.
     RequestsInFlight,
     /// Currency units an hour.
     MoneyPerHour,
@@ -70,7 +70,7 @@ impl Unit {
             Self::FlopPerSecond => "FLOP/s",
             Self::Watts => "W",
             Self::RequestsPerSecond => "requests/s",
-            Self::RequestsInFlight => "requests in flight",
+            Self::RequestsInFlight => "concurrent requests",
             Self::MoneyPerHour => "money/h",
         }
     }
@@ -88,11 +88,12 @@ impl Unit {
             Self::Seconds => in_unit(1e-3, "ms"),
             Self::Microseconds => in_unit(1e-6, "µs"),
             Self::BytesPerSecond => in_unit(1e9, "GB/s"),
+            Self::Flop if value.abs() < 1e6 => in_unit(1e3, "kFLOP"),
             Self::Flop => in_unit(1e9, "GFLOP"),
             Self::FlopPerSecond => in_unit(1e12, "TFLOP/s"),
             Self::Watts => in_unit(1.0, "W"),
             Self::RequestsPerSecond => in_unit(1.0, "requests/s"),
-            Self::RequestsInFlight => in_unit(1.0, "requests in flight"),
+            Self::RequestsInFlight => in_unit(1.0, "concurrent requests"),
         }
     }
 }

@@ -23,7 +23,7 @@ pub struct EvidenceRow {
     pub input: Option<f64>,
     /// Output tokens.
     pub output: Option<f64>,
-    /// Requests in flight, or `rate=…/s`; empty: the most that the system can do.
+    /// Concurrent requests, or `rate=…/s`; empty: the most that the system can do.
     pub load: String,
     /// What was measured.
     pub metric: String,

@@ -31,6 +31,7 @@ pub mod profile;
 pub mod provider;
 pub mod quality;
 pub mod question;
+pub mod reason;
 pub mod recipe;
 pub mod request;
 pub mod run;

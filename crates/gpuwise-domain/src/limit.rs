@@ -85,7 +85,7 @@ impl fmt::Display for Limit<StepCause> {
     }
 }
 
-/// What an operation of a network that is run whole waits for.
+/// What an operation of a diffusion, vision or embedding model waits for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Resource {
     /// Matmul and convolution units.

@@ -1,4 +1,4 @@
-//! Sizing of networks that are run whole: what is asked, and what is recommended.
+//! Sizing of diffusion, vision and embedding models: what is asked, and what is recommended.
 
 use crate::{
     deployment::{Objective, Rental},
@@ -86,7 +86,7 @@ pub struct MediaSizing {
     pub latency: Option<Target>,
     /// What deployments are ranked by.
     pub objective: Objective,
-    /// What keeps the promise, best first.
+    /// What keeps the SLO, best first.
     pub deployments: Vec<MediaDeployment>,
     /// GPUs that do not, or are not worth it, and why; the nearest that would do in words.
     pub dropped: Vec<MediaDropped>,

@@ -57,7 +57,7 @@ pub enum Load {
     /// Nothing stated: the most that the system can do.
     #[default]
     Unstated,
-    /// So many requests in flight, or in the batch.
+    /// So many concurrent requests, or in the batch.
     InFlight(f64),
     /// Requests arriving at random at this rate a second; stages follow each other.
     Rate(Vec<f64>),

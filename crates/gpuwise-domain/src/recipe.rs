@@ -31,7 +31,7 @@ pub struct Recipe {
     pub tensor: Option<u32>,
     /// Whether it is for data-parallel attention alone.
     pub attention_data: bool,
-    /// Requests in flight, at least.
+    /// Concurrent requests, at least.
     pub in_flight: f64,
     /// What it sets.
     pub sets: RecipeSettings,
@@ -106,7 +106,7 @@ pub struct BenchmarkRun<'q> {
     pub tensor: Option<u32>,
     /// Whether attention is data-parallel.
     pub attention_data: bool,
-    /// Requests in flight.
+    /// Concurrent requests.
     pub in_flight: f64,
 }
 

@@ -41,11 +41,11 @@ impl Current {
 /// The word on a system.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Standing {
-    /// Something that costs less keeps the promise too.
+    /// Something that costs less keeps the SLO too.
     OverProvisioned,
-    /// Nothing that keeps the promise costs much less.
+    /// Nothing that keeps the SLO costs much less.
     RightSized,
-    /// It does not keep the promise, or a part of it holds the rest up.
+    /// It does not keep the SLO, or a part of it holds the rest up.
     UnderProvisioned,
 }
 

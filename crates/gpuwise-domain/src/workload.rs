@@ -31,7 +31,7 @@ pub enum Traffic {
     },
     /// A fixed number in flight: a new one starts when one ends.
     Closed {
-        /// Requests in flight.
+        /// Concurrent requests.
         concurrency: u64,
     },
 }

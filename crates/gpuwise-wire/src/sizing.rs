@@ -2,12 +2,13 @@
 
 use crate::{
     deployment::{DeploymentDocument, EstimateDocument},
-    mirror::{document, words},
+    mirror::{Mirror, document, words},
     quantities::{ByteCount, Real},
     workload::WorkloadDocument,
 };
-use gpuwise_domain::deployment::{
-    Dropped, FrontPoint, LoadPoint, ModelSummary, Objective, Sizing, Test,
+use gpuwise_domain::{
+    deployment::{Dropped, FrontPoint, LoadPoint, ModelSummary, Objective, Sizing, Test},
+    reason::Reason,
 };
 
 document! {
@@ -120,11 +121,28 @@ document! {
         /// Which test it failed.
         test(test): TestWord,
         /// By how much.
-        shortfall(shortfall): String,
+        shortfall(shortfall): ReasonText,
         /// What would cure it, where something would.
         cure(cure): Option<String>,
         /// Needed over had; the smaller the nearer.
         ratio(ratio): Real,
+    }
+}
+
+/// Why a candidate is not there, in a clause.
+#[derive(Debug, Clone, PartialEq, serde::Serialize, serde::Deserialize, utoipa::ToSchema)]
+#[serde(transparent)]
+pub(crate) struct ReasonText(String);
+
+impl Mirror for ReasonText {
+    type Noun = Reason;
+
+    fn of(noun: &Reason) -> Self {
+        Self(noun.to_string())
+    }
+
+    fn noun(self) -> Reason {
+        Reason::Words(self.0)
     }
 }
 

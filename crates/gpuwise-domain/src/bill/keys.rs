@@ -159,7 +159,7 @@ impl CostKey {
             Self::Support => "support and repair",
             Self::Availability => "availability of a host",
             Self::Duty => "mean load over peak load",
-            Self::Capacity => "load that a host bears",
+            Self::Capacity => "load that a host sustains",
             Self::Growth => "growth",
             Self::Lead => "lead time",
             Self::Review => "time between orders",

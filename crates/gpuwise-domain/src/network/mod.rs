@@ -1,4 +1,4 @@
-//! Networks that are run whole instead of token by token: diffusion pipelines, vision, speech,
+//! Diffusion, vision and embedding models instead of token by token: diffusion pipelines, vision, speech,
 //! embeddings, recommenders. What a walk over such a network finds. Data only.
 
 mod denoiser;

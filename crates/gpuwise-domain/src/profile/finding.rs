@@ -35,7 +35,7 @@ pub struct Finding {
     pub evidence: Vec<Evidence>,
     /// Where it can be seen, the largest first; not more than a few dozen.
     pub places: Vec<Place>,
-    /// What a cure would gain.
+    /// What a fix would gain.
     pub gain: Gain,
     /// What to do, for this very case.
     pub advice: Vec<String>,
@@ -69,7 +69,7 @@ pub struct Place {
     pub what: String,
 }
 
-/// What a cure would gain. Gains of two findings may overlap and must not be added.
+/// What a fix would gain. Gains of two findings may overlap and must not be added.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Gain {
     /// A share of the time of the profiled span or step, from 0 to 1.

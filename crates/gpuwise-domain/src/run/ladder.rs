@@ -8,7 +8,7 @@ use gpuwise_units::Percentile;
 pub enum LoadUnit {
     /// Requests a second.
     RequestsPerSecond,
-    /// Requests in flight.
+    /// Concurrent requests.
     InFlight,
 }
 
@@ -17,7 +17,7 @@ impl LoadUnit {
     pub const fn name(self) -> &'static str {
         match self {
             Self::RequestsPerSecond => "requests/s",
-            Self::InFlight => "requests in flight",
+            Self::InFlight => "concurrent requests",
         }
     }
 }
@@ -61,17 +61,17 @@ pub struct Rung {
     pub goodput: Option<f64>,
     /// Output tokens a second, over the steady window.
     pub output_tokens: Option<f64>,
-    /// Requests in flight on average.
+    /// Concurrent requests on average.
     pub in_flight: Option<f64>,
     /// Share of requests that were not served (0 to 1).
     pub unserved: f64,
-    /// Whether the promise is kept; `None` where nothing was promised.
+    /// Whether the SLO is kept; `None` where nothing was promised.
     pub kept: Option<bool>,
     /// Whether more came than was served; `None` where it cannot be told.
     pub saturated: Option<bool>,
 }
 
-/// The largest load that keeps the promise.
+/// The largest load that keeps the SLO.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Knee {
     /// The load, as it was delivered where requests come at a rate.

@@ -135,7 +135,7 @@ pub struct RunTraffic {
     /// Requests a second that were due in the steady window, as chance drew them; `None` where a fixed
     /// number was in flight, or the window is empty.
     pub delivered: Option<PerSecond>,
-    /// Requests in flight at most; `None` where nothing was held back.
+    /// Concurrent requests at most; `None` where nothing was held back.
     pub in_flight: Option<u64>,
     /// Requests that were due.
     pub requests: u64,
@@ -362,7 +362,7 @@ pub struct Throughput {
     pub input_tokens: Option<PerSecond>,
     /// Output tokens a second, those of unserved requests included.
     pub output_tokens: Option<PerSecond>,
-    /// Requests in flight on average.
+    /// Concurrent requests on average.
     pub in_flight: Option<f64>,
 }
 
@@ -459,7 +459,7 @@ impl Slope {
 /// Signs that more came than was served, over the steady window.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Saturation {
-    /// Of the requests in flight.
+    /// Of the concurrent requests.
     pub in_flight: Slope,
     /// Of the time to first token, in seconds a second.
     pub ttft: Slope,

@@ -57,12 +57,12 @@ impl Choice<'_> {
 pub(crate) fn fit<'a>(need: &Need, held: &Held<'a>, market: &Market<'a>, rules: &Rules) -> Fit<'a> {
     if need.engine {
         return Fit::Untold(
-            "its engine takes memory at the start, whatever it needs: `gpuwise plan` says which GPU would do",
+            "its engine takes memory at the start, whatever it needs: `gpuwise plan` says which GPU suffices",
         );
     }
     if need.devices > 1 {
         return Fit::Untold(
-            "it spans several GPUs: whether fewer would do cannot be told from here",
+            "it spans several GPUs: whether fewer suffice cannot be told from here",
         );
     }
     let Some(now) = cost(held, market) else {

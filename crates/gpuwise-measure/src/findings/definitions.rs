@@ -67,7 +67,7 @@ pub const DEFINITIONS: &[FindingDefinition] = definitions! {
     "Dimensions in multiples of 8 (16 for 8-bit types), channels-last, a current cuBLAS or cuDNN.",
     "high: 7/8 of the time (a dense peak 8 times that of FP32 units); low: `certain_kernel` of that.",
     "pytorch/kineto tb_plugin tensor_core.py; NVIDIA data sheets of V100, A100, H100";
-    "wrong_precision", "FP32 where less would do",
+    "wrong_precision", "FP32 where less suffices",
     "Matrix products, convolutions or attention ran in FP32 on units other than tensor cores for `tensor_cores_share` of the span or more, on a GPU that has them.",
     "TF32 (torch.backends.cuda.matmul.allow_tf32) on Ampere and later, or BF16 and FP16 by autocast, where accuracy allows.",
     "high: 7/8 of the time; low: `certain_kernel` of that.",

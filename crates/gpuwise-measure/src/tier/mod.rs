@@ -1,4 +1,4 @@
-//! Which tier for which workload: the cheapest GPU, slice and count that keeps the promise.
+//! Which tier for which workload: the cheapest GPU, slice and count that keeps the SLO.
 //!
 //! Costs are predicted with their spread; of the candidates the cheapest is [chosen](choice), or nothing
 //! is said where being wrong would cost too much. What a choice costs is [judged](regret) in money.

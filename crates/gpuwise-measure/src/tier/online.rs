@@ -12,7 +12,7 @@ pub struct Reluctance {
     pub saving: f64,
     /// How long it must have been worth it, without a gap.
     pub patience: Nanoseconds,
-    /// The same where the promise is missed.
+    /// The same where the SLO is missed.
     pub urgency: Nanoseconds,
     /// How long nothing moves after a move.
     pub rest: Nanoseconds,
@@ -21,7 +21,7 @@ pub struct Reluctance {
 }
 
 /// What was seen at one time: costs of a unit of work on each tier as telemetry now has it, and whether
-/// the present one keeps the promise.
+/// the present one keeps the SLO.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Seen {
     /// When.
@@ -32,7 +32,7 @@ pub struct Seen {
     pub best_cost: f64,
     /// What it costs where it is.
     pub present_cost: f64,
-    /// Whether the promise is kept where it is.
+    /// Whether the SLO is kept where it is.
     pub kept: bool,
 }
 
@@ -55,7 +55,7 @@ pub struct Watch {
     /// The tier it is on.
     pub tier: String,
     reluctance: Reluctance,
-    /// A better tier, since when it was seen without a gap, and since when the promise is missed.
+    /// A better tier, since when it was seen without a gap, and since when the SLO is missed.
     wish: Option<(String, Nanoseconds)>,
     missed_since: Option<Nanoseconds>,
     last_seen: Option<Nanoseconds>,
@@ -122,7 +122,7 @@ impl Watch {
             let percent = significant(100.0 * saving, 3);
             format!("{percent} % cheaper for {minutes} min")
         } else {
-            format!("the promise is missed, and was kept there for {minutes} min")
+            format!("the SLO is missed, and was kept there for {minutes} min")
         };
         let from = core::mem::replace(&mut self.tier, seen.best.clone());
         self.wish = None;

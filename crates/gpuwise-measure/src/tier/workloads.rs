@@ -53,7 +53,7 @@ impl Performance {
 /// Who chooses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Chooser {
-    /// The cheapest by prediction among those predicted to keep the promise.
+    /// The cheapest by prediction among those predicted to keep the SLO.
     Prediction,
     /// The lowest price an hour on which the workload fits, whatever becomes of it.
     CheapestThatFits,
@@ -72,7 +72,7 @@ pub struct Verdict {
 }
 
 /// Decisions about every group that was measured on `least` different GPUs, two of them with prices,
-/// under the limits on latencies; groups in which nothing keeps the promise are left out.
+/// under the limits on latencies; groups in which nothing keeps the SLO are left out.
 pub fn decide(trials: &[Trial], limits: &[f64], least: usize, chooser: Chooser) -> Vec<Verdict> {
     let mut groups: BTreeMap<&str, Vec<&Trial>> = BTreeMap::new();
     for trial in trials {
@@ -95,7 +95,7 @@ pub fn decide(trials: &[Trial], limits: &[f64], least: usize, chooser: Chooser) 
             let case = case(&trials, limits, true);
             case.actual.iter().flatten().next()?;
             let decided = match chooser {
-                // Where nothing is sure to keep the promise, what is likely to.
+                // Where nothing is sure to keep the SLO, what is likely to.
                 Chooser::Prediction => case
                     .decide()
                     .or_else(|| self::case(&trials, limits, false).decide()),
@@ -112,7 +112,7 @@ pub fn decide(trials: &[Trial], limits: &[f64], least: usize, chooser: Chooser) 
         .collect()
 }
 
-/// Costs of a unit of work, where the promise is kept; predictions must keep it at the upper ends of
+/// Costs of a unit of work, where the SLO is kept; predictions must keep it at the upper ends of
 /// their ranges where `cautious`.
 fn case(trials: &[&Trial], limits: &[f64], cautious: bool) -> Case {
     let cost = |trial: &Trial, performance: &Performance, cautious: bool| {

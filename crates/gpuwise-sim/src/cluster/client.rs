@@ -22,7 +22,7 @@ pub(super) struct Client<S> {
     source: S,
     next: Option<Request>,
     pacing: Pacing,
-    /// Requests in flight; under [`Pacing::InFlight`] those that think, too.
+    /// Concurrent requests; under [`Pacing::InFlight`] those that think, too.
     taken: u32,
     /// Requests taken from the source.
     pulled: u64,

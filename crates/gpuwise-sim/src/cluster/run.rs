@@ -59,7 +59,7 @@ pub(super) struct Driver<'a, C, S, O> {
     pub(super) heard: VecDeque<Heard>,
     /// Pools in which a replica may take a request that is held.
     pub(super) opened: Vec<u16>,
-    /// Requests in flight by tenant, where there are limits.
+    /// Concurrent requests by tenant, where there are limits.
     pub(super) tenants: BTreeMap<u16, u32>,
     pub(super) now: u64,
     /// Requests sent and not over.

@@ -170,7 +170,7 @@ pub struct Together {
 /// How engines share GPUs.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Sharing {
-    /// Slices of their own (MIG): step times are those of the slice, nobody disturbs anyone.
+    /// Slices of their own (MIG): step times are those of the slice, no interference.
     Slices,
     /// Turns: while several have work each gets its share of the time. Turns are taken to be short
     /// against steps.

@@ -183,7 +183,7 @@ impl<C: StepCost> Replica<C> {
         (many || long).then_some(Outcome::Rejected)
     }
 
-    /// The rank that a request goes to: the least of its requests in flight, those that wait counting
+    /// The rank that a request goes to: the least of its concurrent requests, those that wait counting
     /// more the fuller its cache is.
     fn choose_rank(&self, now: u64) -> usize {
         if self.ranks.len() == 1 {

@@ -1,4 +1,4 @@
-//! Traces of clusters replayed through the decision kernel: one driver for each kind of trace.
+//! Traces of clusters replayed through the scheduler: one driver for each kind of trace.
 
 pub mod executor;
 pub mod gavel;

@@ -60,7 +60,7 @@ pub struct Frame {
     /// Requests a second as they were meant to come; `None` in a closed loop, or where no one rate is
     /// meant.
     pub offered: Option<PerSecond>,
-    /// Requests in flight at most.
+    /// Concurrent requests at most.
     pub in_flight: Option<u64>,
     /// What it took; its tokens are filled in.
     pub spent: Spent,

@@ -41,7 +41,7 @@ impl Level {
 /// What is kept as levels.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Quantity {
-    /// Requests in flight.
+    /// Concurrent requests.
     InFlight,
     /// Output tokens a nanosecond, in fractions.
     Tokens,
@@ -93,7 +93,7 @@ pub(super) struct Timeline {
 pub(super) struct Stretch {
     /// Output tokens.
     pub tokens: f64,
-    /// Requests in flight times nanoseconds.
+    /// Concurrent requests times nanoseconds.
     pub in_flight: f64,
 }
 
@@ -232,7 +232,7 @@ impl Timeline {
         out
     }
 
-    /// The mean of requests in flight and of times to first token in nanoseconds, over `count`
+    /// The mean of concurrent requests and of times to first token in nanoseconds, over `count`
     /// stretches of equal length between two times; less where it is too short, and without those in
     /// which no request was due.
     pub(super) fn trend(&self, from: u64, to: u64, count: usize) -> Vec<(f64, f64, f64)> {

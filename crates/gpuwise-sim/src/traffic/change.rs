@@ -143,7 +143,7 @@ impl Change {
             }
             Self::Paced(Pacing::InFlight(0) | Pacing::Scheduled { cap: Some(0) }) => {
                 Err(TrafficError::Number {
-                    what: "the number of requests in flight",
+                    what: "the number of concurrent requests",
                     value: 0.0,
                     expected: "at least 1",
                 })
@@ -407,9 +407,9 @@ impl fmt::Display for Change {
             Self::Unshared => out.write_str("nothing shared"),
             Self::Think { mean, .. } => write!(out, "clients think {mean}"),
             Self::Labels { shares, .. } => write!(out, "labelled by {} shares", shares.len()),
-            Self::Paced(Pacing::InFlight(count)) => write!(out, "{count} in flight"),
+            Self::Paced(Pacing::InFlight(count)) => write!(out, "{count} concurrent"),
             Self::Paced(Pacing::Scheduled { cap: Some(cap) }) => {
-                write!(out, "at most {cap} in flight")
+                write!(out, "at most {cap} concurrent")
             }
             Self::Paced(Pacing::Scheduled { cap: None }) => out.write_str("as scheduled"),
         }

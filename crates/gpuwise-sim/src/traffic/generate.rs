@@ -42,7 +42,7 @@ impl Extent {
 pub struct Pattern {
     /// When requests come; `None`: whenever one ends, with `in_flight` of them.
     pub arrivals: Option<Arrivals>,
-    /// Requests in flight: kept at this number without arrivals, held to it at most with them.
+    /// Concurrent requests: kept at this number without arrivals, held to it at most with them.
     pub in_flight: Option<u32>,
     /// How long they are.
     pub lengths: Lengths,
@@ -94,7 +94,7 @@ impl Generator {
         let pacing = match (&pattern.arrivals, pattern.in_flight) {
             (_, Some(0)) => {
                 return Err(TrafficError::Number {
-                    what: "the number of requests in flight",
+                    what: "the number of concurrent requests",
                     value: 0.0,
                     expected: "at least 1",
                 });

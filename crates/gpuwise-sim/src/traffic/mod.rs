@@ -86,7 +86,7 @@ impl<S: Source + ?Sized> Source for Box<S> {
 pub enum Pacing {
     /// Requests are sent when they are due, at most so many at a time.
     Scheduled {
-        /// Requests in flight, at most; those held back still count from when they were due.
+        /// Concurrent requests, at most; those held back still count from when they were due.
         cap: Option<u32>,
     },
     /// So many are always in flight: the next is sent when one ends.

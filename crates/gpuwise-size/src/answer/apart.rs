@@ -73,7 +73,7 @@ fn stated(question: &Question, side: &str) -> Workers {
 /// GPUs of a prefill worker of a pool, and of a decode worker for few requests.
 const PREFILL_GPUS: u32 = 4;
 const DECODE_GPUS: u32 = 8;
-/// Requests in flight for each GPU of a pool below which answers are decoded by tensor parallelism.
+/// Concurrent requests for each GPU of a pool below which answers are decoded by tensor parallelism.
 const FEW: f64 = 4.0;
 /// Tokens that a GPU computes of prompts while it decodes one.
 const PROMPT_TOKENS: f64 = 4.0;

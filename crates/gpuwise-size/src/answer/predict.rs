@@ -274,7 +274,7 @@ fn open(reading: &Reading<'_>, cycle: &Cycle, rate: f64) -> Option<Quantiles> {
     Some(one.solve(cycle))
 }
 
-/// The most that a group does: all that fit run at once, or as many as keep the promise on time
+/// The most that a group does: all that fit run at once, or as many as keep the SLO on time
 /// per token. Also the share of the promise that the mean time per token takes.
 fn saturated(
     reading: &Reading<'_>,

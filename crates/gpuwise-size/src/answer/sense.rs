@@ -20,7 +20,7 @@ use gpuwise_domain::{
 const MOST_RANKS: f64 = 1024.0;
 /// GPUs in all.
 const MOST_GPUS: u32 = 1_000_000;
-/// Tokens of a request, and requests in flight or a second.
+/// Tokens of a request, and concurrent requests or a second.
 const MOST: f64 = 1e9;
 /// Weights over memory from which no other reading of the GPU (two dies, a part of a board) explains
 /// them.

@@ -74,7 +74,7 @@ pub fn serving(
     }
 }
 
-/// A second of a network that is run whole at the asked rate, on a node with so many GPUs of it.
+/// A second of a diffusion, vision or embedding model at the asked rate, on a node with so many GPUs of it.
 ///
 /// `inputs` are those of the network for one unit that is counted; `size` is one of them.
 pub fn whole(

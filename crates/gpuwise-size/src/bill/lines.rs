@@ -208,7 +208,7 @@ fn hosts(
         &line(
             "needed",
             "hosts that bear the load",
-            "hosts beyond the load + step · load / (load a host bears · step), rounded up",
+            "hosts beyond the load + step · load / (load a host sustains · step), rounded up",
         ),
         months,
         |month, _| one(extra) + one(step) * up(Formula::Cell(load, month) / bears.clone()),

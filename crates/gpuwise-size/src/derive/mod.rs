@@ -78,25 +78,33 @@ pub trait Amount:
     /// An input; what it is, is asked for only where it is explained.
     fn input(value: f64, said: impl FnOnce() -> Said) -> Self;
     /// Gives what was computed so far a name, so that it becomes a step of its own.
+    #[must_use]
     fn called(self, said: impl FnOnce() -> Said) -> Self;
     /// Its value.
     fn value(&self) -> f64;
     /// The larger of both.
+    #[must_use]
     fn or_more(self, other: Self) -> Self;
     /// The smaller of both.
+    #[must_use]
     fn or_less(self, other: Self) -> Self;
     /// To a power.
+    #[must_use]
     fn to_power(self, exponent: Self) -> Self;
     /// The length of a diagonal: `(a^2 + b^2)^0.5`.
+    #[must_use]
     fn with(self, other: Self) -> Self {
         let squares = self.to_power(Self::number(2.0)) + other.to_power(Self::number(2.0));
         squares.to_power(Self::number(0.5))
     }
     /// The largest whole number that is not larger.
+    #[must_use]
     fn rounded_down(self) -> Self;
     /// The smallest whole number that is not smaller.
+    #[must_use]
     fn rounded_up(self) -> Self;
     /// `(a^p + b^p)^(1 ÷ p)`: close to the larger, above it where both are alike.
+    #[must_use]
     fn smooth_max(self, other: Self, power: Self) -> Self {
         let sum = self.to_power(power.clone()) + other.to_power(power.clone());
         sum.to_power(Self::number(1.0) / power)

@@ -115,7 +115,7 @@ impl Term {
         self.derived(&mut Vec::new())
     }
 
-    /// `above` holds the steps that were explained already: a step is explained once.
+    /// `above` holds what was explained already: each is explained once.
     fn derived(&self, above: &mut Vec<(String, f64)>) -> Derivation {
         let Made::Named(said, of) = &*self.made else {
             return Derivation::computed(
@@ -134,13 +134,13 @@ impl Term {
             value: self.value,
             unit: said.unit,
         });
+        let seen = (out.name.clone(), self.value);
+        if above.contains(&seen) {
+            out.source = "as above".into();
+            return out;
+        }
+        above.push(seen);
         if let Some(of) = of {
-            let seen = (out.name.clone(), self.value);
-            if above.contains(&seen) {
-                out.source = "as above".into();
-                return out;
-            }
-            above.push(seen);
             out.formula = of.formula();
             let mut inputs = Vec::new();
             of.inputs(&mut inputs);

@@ -19,7 +19,7 @@ struct Means {
 const SLOW: f64 = 0.25;
 
 /// Which samples are of a run whose mean times to first token and per output token cannot both hold
-/// at the requests in flight that it states:
+/// at the concurrent requests that it states:
 ///
 /// - its requests end faster than the silicon computes them, by Little's law;
 /// - its requests wait longer than they take to answer, although by our sum the cache holds all of

@@ -1,4 +1,4 @@
-//! Memory of a network that is run whole: weights by part, the largest pass, the program.
+//! Memory of a diffusion, vision or embedding model: weights by part, the largest pass, the program.
 
 use super::time::{Numbers, element_bytes};
 use alloc::{string::String, vec::Vec};

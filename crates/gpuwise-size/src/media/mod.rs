@@ -1,4 +1,4 @@
-//! Networks that are run whole: diffusion, vision, speech, embeddings, recommenders.
+//! Diffusion, vision and embedding models: diffusion, vision, speech, embeddings, recommenders.
 
 pub mod constants;
 pub mod fit;

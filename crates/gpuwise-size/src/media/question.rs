@@ -172,7 +172,7 @@ fn wanted(question: &Question, benchmark: &MediaBenchmark) -> Result<Wanted, Str
             .output
             .map(|each| Wanted::Tokens { each })
             .ok_or_else(|| "the row states no osl".into()),
-        metric => Err(format!("{metric} is not answered for networks that are run whole")),
+        metric => Err(format!("{metric} is not answered for diffusion, vision and embedding models")),
     }
 }
 

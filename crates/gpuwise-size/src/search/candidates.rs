@@ -11,7 +11,7 @@ use crate::{
     setup::{Setup, Weights},
     support::castable,
 };
-use alloc::{format, string::String, vec, vec::Vec};
+use alloc::{string::String, vec, vec::Vec};
 use gpuwise_domain::{
     catalogue::Catalogue,
     deployment::{Quality, Test},
@@ -20,6 +20,7 @@ use gpuwise_domain::{
     gpu::{Device, MigProfile},
     layout::Layout,
     precision::CacheFormat,
+    reason::Reason,
     workload::Limits,
 };
 
@@ -280,9 +281,10 @@ pub(crate) fn joined(
     }
     Err(Failure {
         test: Test::Support,
-        shortfall: format!(
-            "a replica of {wanted} GPUs spans more than the {host} that a host joins"
-        ),
+        shortfall: Reason::SpansHosts {
+            replica: wanted,
+            host,
+        },
         cure: Some("--multi-host, or a smaller layout".into()),
         ratio: f64::from(wanted) / f64::from(host),
     })

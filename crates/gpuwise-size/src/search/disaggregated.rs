@@ -12,10 +12,11 @@ use crate::{
     setup::Setup,
     speed::StepShape,
 };
-use alloc::{string::String, sync::Arc, vec::Vec};
+use alloc::{sync::Arc, vec::Vec};
 use gpuwise_domain::{
     deployment::{PrefillPool, Test},
     layout::Layout,
+    reason::Reason,
     workload::{Traffic, Workload},
 };
 
@@ -39,7 +40,7 @@ struct Worker<'a> {
 }
 
 /// The pools that need the fewest GPUs, from setups of one replica in every layout of one device
-/// and format; `None` where no pair keeps the promise, or the load is not a rate.
+/// and format; `None` where no pair keeps the SLO, or the load is not a rate.
 pub(crate) fn evaluate<'a>(request: &Request<'a>, setups: Vec<Setup<'a>>) -> Option<Evaluated<'a>> {
     let workload = request.workload;
     let Traffic::Open { rate, .. } = workload.traffic else {
@@ -263,7 +264,7 @@ pub(crate) fn serve(
 pub(crate) fn none_found() -> Failure {
     Failure {
         test: Test::Throughput,
-        shortfall: String::from("no pair of prefill and decode pools keeps the promise"),
+        shortfall: Reason::NoPools,
         cure: Some("serving both together (without --disaggregated)".into()),
         ratio: f64::INFINITY,
     }

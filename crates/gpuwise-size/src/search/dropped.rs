@@ -11,6 +11,7 @@ use alloc::{
 use gpuwise_domain::{
     deployment::{Dropped, Test},
     gpu::Device,
+    reason::Reason,
 };
 use gpuwise_units::significant;
 
@@ -178,19 +179,11 @@ fn dominated(judged: &Judged<'_>, at: usize, shown: &[usize]) -> Dropped {
     let (shortfall, ratio) = match (hour(at), best) {
         (Some(own), Some(best)) => {
             let ratio = own.0.as_f64() / best.0.as_f64().max(1e-9);
-            (
-                format!(
-                    "keeps the promise for {own}, {} times the best",
-                    significant(ratio, 2)
-                ),
-                ratio,
-            )
+            let times = Some(ratio);
+            (Reason::Dearer { hour: own, times }, ratio)
         }
-        (Some(own), None) => (format!("keeps the promise for {own}"), 1.0),
-        (None, _) => (
-            "keeps the promise; no offer of it is known under these limits".to_string(),
-            f64::INFINITY,
-        ),
+        (Some(hour), None) => (Reason::Dearer { hour, times: None }, 1.0),
+        (None, _) => (Reason::Unoffered, f64::INFINITY),
     };
     let cure = feasible
         .rental

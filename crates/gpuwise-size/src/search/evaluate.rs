@@ -11,14 +11,13 @@ use crate::{
     setup::Setup,
     speed::StepShape,
 };
-use alloc::{format, string::String, sync::Arc, vec::Vec};
+use alloc::{string::String, sync::Arc, vec::Vec};
 use gpuwise_domain::{
     deployment::Test,
+    reason::{Missed, Reason},
     workload::{Traffic, Workload},
 };
-use gpuwise_units::significant;
 
-const GIB: f64 = 1073741824.0;
 /// Steps of a bisection: finer than any range.
 const BISECTIONS: usize = 12;
 /// Of the most that is borne, the share at which requests meet no other.
@@ -107,7 +106,7 @@ impl Evaluated<'_> {
 #[derive(Debug, Clone)]
 pub(crate) struct Failure {
     pub(crate) test: Test,
-    pub(crate) shortfall: String,
+    pub(crate) shortfall: Reason,
     pub(crate) cure: Option<String>,
     /// Needed over had.
     pub(crate) ratio: f64,
@@ -121,7 +120,7 @@ pub(crate) fn evaluate<'a>(
     if let Some(obstacle) = request.obstacle_of(&setup) {
         return Err(Failure {
             test: Test::Support,
-            shortfall: obstacle.what,
+            shortfall: Reason::Unsupported(obstacle.what),
             cure: obstacle.cure,
             ratio: f64::INFINITY,
         });
@@ -144,12 +143,11 @@ pub(crate) fn evaluate<'a>(
     if gpus > MOST_GPUS || needed > MOST_REPLICAS && bears * groups < wanted / MOST_REPLICAS {
         return Err(Failure {
             test: Test::Throughput,
-            shortfall: format!(
-                "one replica bears {} of {} a second: {} GPUs",
-                significant(bears * groups, 3),
-                significant(wanted, 3),
-                significant(gpus, 3)
-            ),
+            shortfall: Reason::TooMany {
+                bears: bears * groups,
+                wanted,
+                gpus,
+            },
             cure: None,
             ratio: needed,
         });
@@ -197,12 +195,11 @@ fn throughput<'a>(evaluated: Evaluated<'a>, workload: &Workload) -> Result<Evalu
     }
     Err(Failure {
         test: Test::Throughput,
-        shortfall: format!(
-            "{} of {} tokens/s",
-            significant(given, 3),
-            significant(wanted.get(), 3)
-        ),
-        cure: Some("more requests in flight".into()),
+        shortfall: Reason::Tokens {
+            given,
+            wanted: wanted.get(),
+        },
+        cure: Some("more concurrent requests".into()),
         ratio: wanted.get() / given.max(1e-9),
     })
 }
@@ -220,24 +217,22 @@ pub(crate) fn fits(
     }
     let needed = plan.budget - plan.cache + request;
     let held = plan.weight_bytes();
-    let what = if plan.cache <= 0.0 {
-        format!(
-            "needs {} GiB a GPU ({} GiB weights) of {} GiB that the engine may use",
-            significant(needed / GIB, 3),
-            significant(held / GIB, 3),
-            significant(plan.budget / GIB, 3)
-        )
+    let shortfall = if plan.cache <= 0.0 {
+        Reason::Memory {
+            needed,
+            weights: held,
+            budget: plan.budget,
+        }
     } else {
-        format!(
-            "one request of {} tokens needs {} GiB of cache, {} GiB are left",
-            significant(tokens, 3),
-            significant(request / GIB, 3),
-            significant(plan.cache / GIB, 3)
-        )
+        Reason::Cache {
+            tokens,
+            needed: request,
+            left: plan.cache,
+        }
     };
     Err(Failure {
         test: Test::Memory,
-        shortfall: what,
+        shortfall,
         cure: None,
         ratio: needed / plan.budget.max(1.0),
     })
@@ -300,10 +295,9 @@ fn most(group: &Group<'_>, workload: &Workload) -> Result<(f64, Test), Failure> 
     let at = |load: f64| group.at(load);
     let broken: Vec<Broken> = at(alone).all_broken(promise).collect();
     if let Some(first) = broken.first() {
-        let said: Vec<String> = broken.iter().map(missed).collect();
         return Err(Failure {
             test: first.test,
-            shortfall: said.join(" and "),
+            shortfall: Reason::Missed(broken.iter().map(missed).collect()),
             cure: None,
             ratio: broken.iter().map(Broken::ratio).fold(1.0, f64::max),
         });
@@ -349,28 +343,16 @@ fn capacity(setup: &Setup<'_>, plan: &MemoryPlan, demand: Demand) -> f64 {
     libm::floor(plan.sequences(demand.held(setup.engine.kind))).clamp(1.0, limit)
 }
 
-fn missed(broken: &Broken) -> String {
+fn missed(broken: &Broken) -> Missed {
     let Broken {
         test,
         value,
         target,
-    } = broken;
-    let at = target
-        .percentile
-        .map_or_else(|| "mean".into(), |p| format!("{p}"));
-    format!(
-        "{at} {} of one request alone is {} of {} allowed",
-        test.name(),
-        seconds(*value),
-        seconds(target.at_most.get())
-    )
-}
-
-/// A time in the unit that a reader would say.
-pub(crate) fn seconds(value: f64) -> String {
-    if value < 1.0 {
-        format!("{} ms", significant(value * 1e3, 3))
-    } else {
-        format!("{} s", significant(value, 3))
+    } = *broken;
+    Missed {
+        test,
+        at: target.percentile,
+        value,
+        bound: target.at_most.get(),
     }
 }

@@ -135,7 +135,7 @@ fn replicas(request: &Request<'_>, feasible: &Feasible<'_>) -> Term {
     };
     let asked = Term::input(asked, || said("asked load", unit).from("as asked"));
     let bears = Term::input(evaluated.bears * evaluated.groups(), || {
-        said("what one replica bears", unit).from("largest load at which every target holds")
+        said("what one replica sustains", unit).from("largest load at which every target holds")
     });
     let spare = f64::from(request.workload.limits.spare_replicas);
     let spare = Term::input(spare, || said("spares", Unit::Number).from("as asked"));

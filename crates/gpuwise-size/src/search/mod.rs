@@ -32,6 +32,7 @@ use gpuwise_domain::{
     model::{Architecture, LayerRun},
     offer::Offer,
     precision::{CacheFormat, WeightFormat},
+    reason::Reason,
 };
 
 /// A candidate before it is judged.
@@ -45,7 +46,7 @@ pub(crate) struct Candidate<'a> {
     pub(crate) cache: CacheFormat,
 }
 
-/// A candidate that keeps the promise, with what it costs.
+/// A candidate that keeps the SLO, with what it costs.
 #[derive(Debug, Clone)]
 pub(crate) struct Feasible<'a> {
     pub(crate) candidate: Candidate<'a>,
@@ -187,7 +188,7 @@ fn judge<'a>(request: &Request<'a>) -> Judged<'a> {
     }
 }
 
-/// A candidate that keeps the promise, with its offer and what it costs, if limits allow it.
+/// A candidate that keeps the SLO, with its offer and what it costs, if limits allow it.
 fn priced<'a>(
     request: &Request<'a>,
     evaluated: Evaluated<'a>,
@@ -234,7 +235,7 @@ fn limits(
     quality: &Quality,
 ) -> Result<(), Failure> {
     let limits = &request.workload.limits;
-    let fail = |shortfall: String, cure: &str, ratio: f64| {
+    let fail = |shortfall: Reason, cure: &str, ratio: f64| {
         Err(Failure {
             test: Test::Limits,
             shortfall,
@@ -251,7 +252,11 @@ fn limits(
                 evaluation,
                 ..
             } => {
-                let what = format!("loses {percent:.2} % ({evaluation}), {most} % allowed");
+                let what = Reason::Quality {
+                    percent: *percent,
+                    evaluation: evaluation.clone(),
+                    most,
+                };
                 return fail(
                     what,
                     "a larger --max-quality-loss",
@@ -259,11 +264,7 @@ fn limits(
                 );
             }
             Quality::Unknown => {
-                return fail(
-                    "quality loss unknown".into(),
-                    "an evaluation of your own",
-                    1.0,
-                );
+                return fail(Reason::UnknownQuality, "an evaluation of your own", 1.0);
             }
         }
     }
@@ -273,7 +274,10 @@ fn limits(
     if let (Some(cap), Some(power)) = (limits.power, figures.power)
         && power > cap.get()
     {
-        let what = format!("draws {power:.0} W, {:.0} W allowed", cap.get());
+        let what = Reason::Power {
+            watts: power,
+            most: cap.get(),
+        };
         return fail(
             what,
             "a larger --power, or a lower load",
@@ -286,7 +290,10 @@ fn limits(
         .find(|(name, _)| *name == evaluated.setup.device.gpu.name);
     if let (Some((_, gpus)), None) = (owned, &figures.rented) {
         let wanted = evaluated.devices();
-        let what = format!("needs {wanted} GPUs or slices, you own {gpus} GPUs");
+        let what = Reason::NotOwned {
+            wanted,
+            owned: *gpus,
+        };
         return fail(
             what,
             "more hosts, or a lower load",

@@ -9,6 +9,7 @@ use gpuwise_domain::{
     gpu::Device,
     offer::{Offer, Terms},
     provider::Provider,
+    reason::Reason,
     workload::Limits,
 };
 use gpuwise_units::HourlyPrice;
@@ -202,29 +203,28 @@ pub(crate) fn per_million<A: Amount>(hour: A, share: A, tokens_a_second: A) -> A
 pub(crate) fn unaffordable(
     limits: &Limits,
     rental: Option<&Rental>,
-) -> Option<(String, &'static str, f64)> {
+) -> Option<(Reason, &'static str, f64)> {
     const OWN_PRICE: &str = "a price of your own (--prices)";
     if rental.is_some_and(Rental::is_owned) {
         return None;
     }
     if rental.is_none() && !(limits.providers.is_empty() && limits.regions.is_empty()) {
         let places = limits.providers.iter().chain(&limits.regions);
-        let places: Vec<&str> = places.map(String::as_str).collect();
-        let what = alloc::format!("no offer of {} holds it", places.join(", "));
+        let what = Reason::NotOffered(places.cloned().collect());
         return Some((what, "another --provider or --region, or --prices", 1.0));
     }
     let budget = limits.budget?;
     let Some(hour) = rental.and_then(per_hour) else {
-        let what = alloc::format!("its price is not known, {budget} allowed");
+        let what = Reason::UnknownPrice { budget };
         return Some((what, OWN_PRICE, 1.0));
     };
     if hour.0.currency != budget.0.currency {
-        let what = alloc::format!("costs {hour}, which cannot be held against {budget}");
+        let what = Reason::OtherCurrency { hour, budget };
         return Some((what, "a --budget in that currency", 1.0));
     }
     let ratio = hour.0.as_f64() / budget.0.as_f64().max(1e-9);
     (hour.0.micros > budget.0.micros).then(|| {
-        let what = alloc::format!("costs {hour}, {budget} allowed");
+        let what = Reason::OverBudget { hour, budget };
         (what, "a larger --budget", ratio)
     })
 }

@@ -2,7 +2,10 @@
 
 use super::{Failed, Judged, candidates, evaluate, offers, priced, request::Request};
 use alloc::{format, string::String, vec::Vec};
-use gpuwise_domain::workload::{Promise, Target};
+use gpuwise_domain::{
+    reason::seconds,
+    workload::{Promise, Target},
+};
 use gpuwise_units::{Percentile, Seconds};
 
 /// By how much what one request alone takes is exceeded in the bounds that are tried: with nothing to
@@ -78,7 +81,7 @@ fn changes(asked: &Promise, kept: &Promise) -> Vec<String> {
         let at = kept
             .percentile
             .map_or_else(|| "mean".into(), |p| format!("{p}"));
-        let bound = evaluate::seconds(kept.at_most.get());
+        let bound = seconds(kept.at_most.get());
         Some(format!("{name} {at} ≤ {bound}"))
     };
     [

@@ -150,7 +150,7 @@ impl Apart<'_> {
         self.transfer + self.prefill.hand_over()
     }
 
-    /// Latencies with so many requests in flight for each decode group.
+    /// Latencies with so many concurrent requests for each decode group.
     pub fn in_flight(&self, requests: f64) -> Latency {
         let answer = self.lengths.after_first();
         let least = self.prompts(0.0).least;

@@ -1,14 +1,14 @@
-//! A closed loop: a fixed number of requests in flight.
+//! A closed loop: a fixed number of concurrent requests.
 
 use super::{
     Cycle, Lengths,
     flow::{Arrivals, Flow, Gather},
 };
 
-/// Requests in flight on one attention group, and their lengths.
+/// Concurrent requests on one attention group, and their lengths.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct ClosedLoop {
-    /// Requests in flight.
+    /// Concurrent requests.
     pub concurrency: f64,
     /// Their lengths.
     pub lengths: Lengths,

@@ -2,7 +2,7 @@
 //! answers end.
 //!
 //! Everything that follows from a number of decoding sequences is said here once; the closed loop asks
-//! for the number that its requests in flight allow, the open loop for the one that its rate brings.
+//! for the number that its concurrent requests allow, the open loop for the one that its rate brings.
 //! Work is conserved: each prompt's tokens are computed in steps, whose time is never below what
 //! silicon takes, and each answer's tokens but the first in as many steps.
 

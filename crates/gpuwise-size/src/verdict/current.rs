@@ -19,7 +19,7 @@ const MUCH_MORE: f64 = 1.25;
 
 /// What runs, as sized.
 pub(crate) struct Sized {
-    /// With as many hosts as the load needs; `None`: it cannot keep the promise with any.
+    /// With as many hosts as the load needs; `None`: it cannot keep the SLO with any.
     pub(crate) deployment: Option<Deployment>,
     /// Hosts that the load needs.
     pub(crate) hosts_needed: u32,

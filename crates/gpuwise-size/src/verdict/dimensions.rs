@@ -38,12 +38,12 @@ pub(crate) fn lack(request: &Request<'_>, current: &Current, now: &Sized) -> Opt
         let times = significant(more, 2);
         return Some(Short {
             reason: format!(
-                "{own} is held up by the exchange between its GPUs: as {other} each bears {times} times as much"
+                "{own} is held up by the exchange between its GPUs: as {other} each sustains {times} times as much"
             ),
             uses: vec![DimensionUse {
                 dimension,
                 factor: 1.0 / more,
-                words: format!("what a GPU bears as {own} over what it bears as {other}"),
+                words: format!("what a GPU sustains as {own} over what it sustains as {other}"),
             }],
         });
     }
@@ -69,7 +69,7 @@ pub(crate) fn lack(request: &Request<'_>, current: &Current, now: &Sized) -> Opt
     })
 }
 
-/// No number of these hosts keeps the promise.
+/// No number of these hosts keeps the SLO.
 fn cannot(request: &Request<'_>, current: &Current, now: &Sized) -> Short {
     if let Some(other) = &now.spread_otherwise {
         let layout = current
@@ -81,7 +81,7 @@ fn cannot(request: &Request<'_>, current: &Current, now: &Sized) -> Short {
             .map_or_else(String::new, |dropped| format!(": {}", dropped.shortfall));
         return Short {
             reason: format!(
-                "as {layout} it does not keep the promise{why}; as {} the same GPUs do",
+                "as {layout} it does not keep the SLO{why}; as {} the same GPUs do",
                 other.layout
             ),
             uses: vec![DimensionUse {
@@ -115,7 +115,7 @@ fn cannot(request: &Request<'_>, current: &Current, now: &Sized) -> Short {
             } else {
                 0.0
             },
-            words: nearest.shortfall.clone(),
+            words: nearest.shortfall.to_string(),
         }],
     }
 }
@@ -206,18 +206,18 @@ pub(crate) fn excess(
             Dimension::Count,
             gpus,
             devices,
-            format!("{gpus:.0} GPUs, {devices:.0} would do"),
+            format!("{gpus:.0} GPUs, {devices:.0} suffice"),
         );
     } else if occupied < gpus {
         push(
             Dimension::Count,
             gpus,
             occupied,
-            format!("{gpus:.0} GPUs, {occupied:.0} of them would do"),
+            format!("{gpus:.0} GPUs, {occupied:.0} of them suffice"),
         );
     }
     // Of what takes the place of what runs, and said so: fewer of the same GPUs are another answer.
-    let instead = format!("{devices:.0} × {} would do with", device.name());
+    let instead = format!("{devices:.0} × {} would suffice with", device.name());
     let memory = |device: &Device<'_>| visible_memory(device).0;
     let held = memory(&device) * devices;
     let has = memory(&Device::whole(own)) * gpus;

@@ -170,7 +170,7 @@ fn judged(
         return verdict(Standing::RightSized, Vec::new(), reason, None);
     }
     let uses = excess(request, current, now, best);
-    let reason = format!("{:.0} % of what it costs would do", (1.0 - saved) * 100.0);
+    let reason = format!("{:.0} % of what it costs suffices", (1.0 - saved) * 100.0);
     verdict(Standing::OverProvisioned, uses, reason, Some(best))
 }
 

@@ -209,7 +209,10 @@ fn releases_that_draft_with_no_model_are_refused() {
             "{release:?} {tokens}"
         );
         let refused = |d: &gpuwise_domain::deployment::Dropped| {
-            d.test == Test::Support && d.shortfall.contains("mode:speculative_draft_model")
+            d.test == Test::Support
+                && d.shortfall
+                    .to_string()
+                    .contains("mode:speculative_draft_model")
         };
         assert_eq!(
             sizing.dropped.iter().any(refused),

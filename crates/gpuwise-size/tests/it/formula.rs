@@ -56,13 +56,14 @@ pub(crate) fn printed(text: &str) -> Option<Span> {
     let value: f64 = plain.parse().ok()?;
     let unit = unit.split('(').next().unwrap_or("").trim();
     let scale = match unit {
-        "" | "tokens" | "B" | "W" | "requests/s" | "requests in flight" => 1.0,
+        "" | "tokens" | "B" | "W" | "requests/s" | "concurrent requests" => 1.0,
         "KiB" => 1024.0,
         "MiB" => 1024.0 * 1024.0,
         "GiB" => 1024.0 * 1024.0 * 1024.0,
         "TiB" => 1024.0 * 1024.0 * 1024.0 * 1024.0,
         "ms" => 1e-3,
         "µs" => 1e-6,
+        "kFLOP" => 1e3,
         "GB/s" | "GFLOP" => 1e9,
         "TFLOP/s" => 1e12,
         money if money.ends_with("/h") => 1.0,
@@ -80,12 +81,11 @@ fn rounding(plain: &str, value: f64) -> f64 {
     if value == 0.0 {
         return 0.5e-9;
     }
-    let last = match plain.split_once('.') {
-        Some((_, decimals)) => -(decimals.len() as i32),
-        None => {
-            let zeros = plain.len() - plain.trim_end_matches('0').len();
-            zeros as i32
-        }
+    let places = |count: usize| i32::try_from(count).unwrap_or(0);
+    let last = if let Some((_, decimals)) = plain.split_once('.') {
+        -places(decimals.len())
+    } else {
+        places(plain.len() - plain.trim_end_matches('0').len())
     };
     let third = value.abs().log10().floor() as i32 - 2;
     0.5 * 10f64.powi(last.min(third))

@@ -89,7 +89,8 @@ fn releases_without_it_are_refused() {
             "{release:?} {offload}"
         );
         let refused = sizing.dropped.iter().any(|dropped| {
-            dropped.test == Test::Support && dropped.shortfall.contains("mode:kv_offload")
+            dropped.test == Test::Support
+                && dropped.shortfall.to_string().contains("mode:kv_offload")
         });
         assert_eq!(
             refused, !served,

@@ -169,7 +169,7 @@ fn what_does_not_fit_says_by_how_much() {
     let dropped = sizing.dropped.first().expect("a reason");
     assert_eq!((dropped.gpu.as_str(), dropped.test), ("T4", Test::Memory));
     assert!(
-        dropped.ratio > 1.0 && dropped.shortfall.contains("GiB"),
+        dropped.ratio > 1.0 && dropped.shortfall.to_string().contains("GiB"),
         "{}",
         dropped.shortfall
     );
@@ -245,7 +245,7 @@ fn what_has_no_known_price_is_within_no_budget_and_of_no_provider() {
         sizing
             .dropped
             .iter()
-            .all(|d| d.test == Test::Limits && d.shortfall.contains("not known")),
+            .all(|d| d.test == Test::Limits && d.shortfall.to_string().contains("not known")),
         "{:?}",
         sizing.dropped
     );

@@ -81,7 +81,11 @@ fn what_cannot_start_is_dropped_with_the_reason() {
             panic!("{model} on {gpu}: no reason")
         };
         assert_eq!(dropped.test, Test::Support, "{model} on {gpu}");
-        assert!(dropped.shortfall.contains(reason), "{}", dropped.shortfall);
+        assert!(
+            dropped.shortfall.to_string().contains(reason),
+            "{}",
+            dropped.shortfall
+        );
     }
 }
 
@@ -103,7 +107,12 @@ fn a_context_beyond_the_model_is_no_plan() {
     case.choices.max_context = Some(8193);
     let sizing = case.plan();
     assert!(sizing.deployments.is_empty());
-    let said = &sizing.dropped.first().expect("a reason").shortfall;
+    let said = sizing
+        .dropped
+        .first()
+        .expect("a reason")
+        .shortfall
+        .to_string();
     assert!(said.contains("8193") && said.contains("8192"), "{said}");
     case.choices.max_context = Some(8192);
     assert!(!case.plan().deployments.is_empty());

@@ -288,7 +288,7 @@ fn dropped(dropped: &Dropped) -> Value {
         "label": dropped.label,
         "gpu": dropped.gpu,
         "test": dropped.test.name(),
-        "shortfall": dropped.shortfall,
+        "shortfall": dropped.shortfall.to_string(),
         "cure": dropped.cure,
         "needed_over_had": dropped.ratio,
     })

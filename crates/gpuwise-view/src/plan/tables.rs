@@ -399,7 +399,7 @@ pub fn dropped(list: &[&Dropped]) -> Table {
             Cell::text(dropped.label.clone()),
             Cell::text(dropped.gpu.clone()),
             Cell::text(dropped.test.name()),
-            Cell::text(dropped.shortfall.clone()),
+            Cell::text(dropped.shortfall.to_string()),
             Cell::of(dropped.cure.clone(), Cell::text),
             if dropped.ratio.is_finite() && dropped.ratio > 0.0 {
                 Cell::number(dropped.ratio)

@@ -332,8 +332,8 @@ fn spans(ranks: &[usize]) -> String {
 /// `memory: weights 131 GiB, 45 GiB on each of 2. Would do: fp8 weights`.
 pub fn dropped(dropped: &Dropped) -> String {
     let test = dropped.test.name();
-    let mut clause = if dropped.shortfall.contains(test) {
-        dropped.shortfall.clone()
+    let mut clause = if dropped.shortfall.names_the_test() {
+        dropped.shortfall.to_string()
     } else {
         format!("{test}: {}", dropped.shortfall)
     };

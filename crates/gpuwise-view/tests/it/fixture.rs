@@ -10,6 +10,7 @@ use gpuwise_domain::{
     layout::Layout,
     limit::{Beyond, Limit, ServingCause},
     offer::Terms,
+    reason::Reason,
     workload::{LengthDistribution, Lengths, Limits, Promise, Target, Traffic, Workload},
 };
 use gpuwise_units::{Bytes, HourlyPrice, Money, PerSecond, Percentile, Seconds, Tokens};
@@ -394,7 +395,7 @@ pub(crate) fn dropped() -> Vec<Dropped> {
         label: label.into(),
         gpu: gpu.into(),
         test,
-        shortfall: shortfall.into(),
+        shortfall: Reason::Words(shortfall.into()),
         cure: cure.map(Into::into),
         ratio,
     };
@@ -506,7 +507,7 @@ pub(crate) fn hostile() -> Sizing {
     }
     for dropped in &mut sizing.dropped {
         dropped.label = evil.into();
-        dropped.shortfall = format!("{long} {long}");
+        dropped.shortfall = Reason::Words(format!("{long} {long}"));
     }
     sizing
 }

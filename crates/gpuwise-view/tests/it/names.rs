@@ -45,7 +45,7 @@ fn named(name: &str) -> Sizing {
     for dropped in &mut sizing.dropped {
         dropped.label = name.into();
         dropped.gpu = name.into();
-        dropped.shortfall = name.into();
+        dropped.shortfall = gpuwise_domain::reason::Reason::Words(name.into());
         dropped.cure = Some(name.into());
     }
     sizing

@@ -12,6 +12,7 @@ use gpuwise_domain::{
     layout::Layout,
     limit::{Beyond, Limit, ServingCause},
     offer::Terms,
+    reason::Reason,
     workload::{LengthDistribution, Lengths, Limits, Promise, Target, Traffic, Workload},
 };
 use gpuwise_units::{Bytes, HourlyPrice, Money, PerSecond, Percentile, Seconds, Tokens, Watts};
@@ -464,7 +465,7 @@ pub(crate) fn sizing() -> impl Strategy<Value = Sizing> {
             label,
             gpu,
             test,
-            shortfall,
+            shortfall: Reason::Words(shortfall),
             cure,
             ratio,
         },

@@ -9,6 +9,7 @@ use crate::{
 use gpuwise_domain::{
     deployment::{Deployment, Dropped, Sizing, Test},
     estimate::Estimate,
+    reason::Reason,
     run::{Metric, Promised, RunReport, Verdict},
 };
 use gpuwise_size::knowledge::Knowledge;
@@ -51,9 +52,12 @@ pub(super) fn ranked(
             Ok(simulated) => simulated,
             Err(why) => {
                 progress::doing("");
-                sizing
-                    .dropped
-                    .push(out(&deployment, Test::Support, format!("{why:#}"), 1.0));
+                sizing.dropped.push(out(
+                    &deployment,
+                    Test::Support,
+                    Reason::Unsupported(format!("{why:#}")),
+                    1.0,
+                ));
                 continue;
             }
         };
@@ -123,12 +127,7 @@ fn broken(deployment: &Deployment, report: &RunReport) -> Dropped {
         .filter(|verdict| verdict.kept == Some(false))
         .max_by(|a, b| over(a).total_cmp(&over(b)));
     let Some(verdict) = worst else {
-        return out(
-            deployment,
-            Test::Throughput,
-            "simulated: the queue grows without bound".into(),
-            1.0,
-        );
+        return out(deployment, Test::Throughput, Reason::Unbounded, 1.0);
     };
     let test = match verdict.about {
         Promised::Ttft => Test::Ttft,
@@ -150,12 +149,12 @@ fn broken(deployment: &Deployment, report: &RunReport) -> Dropped {
     out(
         deployment,
         test,
-        format!("simulated: {} {at} {found}", verdict.about.name()),
+        Reason::Simulated(format!("simulated: {} {at} {found}", verdict.about.name())),
         ratio,
     )
 }
 
-fn out(deployment: &Deployment, test: Test, shortfall: String, ratio: f64) -> Dropped {
+fn out(deployment: &Deployment, test: Test, shortfall: Reason, ratio: f64) -> Dropped {
     Dropped {
         label: simulation::words(deployment),
         gpu: deployment.gpu.clone(),

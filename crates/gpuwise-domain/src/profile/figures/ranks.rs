@@ -80,7 +80,7 @@ pub struct Stragglers {
     pub ranks: Vec<RankLateness>,
 }
 
-/// One collective over the ranks. The rank with the shortest kernel came last: the others' kernels
+/// One collective over the ranks. The rank with the shortest kernel is the straggler: the others' kernels
 /// had waited for it.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct MatchedCollective {

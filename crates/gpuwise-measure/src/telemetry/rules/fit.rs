@@ -132,7 +132,7 @@ pub(super) fn over(look: &Look<'_>) -> Option<Finding> {
     let mut finding = look.finding(
         "over_provisioned",
         format!(
-            "Over {span} it fills {} of its compute at the 95th percentile and {} at the most: {} would do.",
+            "Over {span} it fills {} of its compute at the 95th percentile and {} at the most: {} would suffice.",
             percent(need.compute_p95),
             gib(need.peak.as_f64()),
             choice.title()

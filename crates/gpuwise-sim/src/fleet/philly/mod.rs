@@ -1,4 +1,4 @@
-//! Virtual clusters of training jobs (Microsoft's Philly trace) through the decision kernel.
+//! Virtual clusters of training jobs (Microsoft's Philly trace) through the scheduler.
 //!
 //! A cluster's nodes have eight GPUs each. A job of up to eight GPUs runs on one node; a larger one on
 //! several, each with the same number of GPUs: the largest part of eight GPUs or fewer that divides what

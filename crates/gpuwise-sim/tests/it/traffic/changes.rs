@@ -202,7 +202,7 @@ fn changes_that_cannot_be_are_named() {
         ),
         (
             Change::Paced(Pacing::InFlight(0)),
-            "the number of requests in flight is 0",
+            "the number of concurrent requests is 0",
         ),
     ] {
         let error = three().changed(change).expect_err("it cannot be");

@@ -197,7 +197,7 @@ fn answer(
 }
 
 /// The most that a GPU holds while it serves. Engines that reserve their cache fill the share of
-/// memory that they are given; the others hold weights, buffers and what the requests in flight keep.
+/// memory that they are given; the others hold weights, buffers and what the concurrent requests keep.
 fn peak(question: &Question, setup: &Setup<'_>, plan: &MemoryPlan) -> (f64, Spread, String) {
     let reserves = matches!(
         setup.engine.kind,

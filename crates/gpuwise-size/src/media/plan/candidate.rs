@@ -1,4 +1,4 @@
-//! One device and format: does it fit, how fast is it, how many replicas keep the promise?
+//! One device and format: does it fit, how fast is it, how many replicas keep the SLO?
 
 use super::Request;
 use crate::{
@@ -11,7 +11,7 @@ use crate::{
     power::{Activity, watts},
 };
 use alloc::{format, string::String, vec::Vec};
-use gpuwise_domain::{gpu::Device, network::PartRole, precision::Compute};
+use gpuwise_domain::{gpu::Device, network::PartRole, precision::Compute, reason::Reason};
 use gpuwise_units::Bytes;
 
 /// Inputs of a batch at most, where nothing is asked.
@@ -27,7 +27,7 @@ const MOST_REPLICAS: u32 = 4096;
 /// Achieved share of the host link's bandwidth in loading weights.
 const HOST_LINK: f64 = 0.85;
 
-/// A candidate that keeps the promise.
+/// A candidate that keeps the SLO.
 pub(super) struct Tried<'a> {
     pub(super) device: Device<'a>,
     pub(super) numbers: Numbers,
@@ -67,7 +67,7 @@ pub(super) enum Why {
     /// No instance has so many GPUs.
     NoInstance(u32),
     /// Over the budget.
-    Dear(String, &'static str, f64),
+    Dear(Reason, &'static str, f64),
     /// Over the limit of power.
     Power(f64),
 }
@@ -99,7 +99,7 @@ impl Why {
             Self::Slow(seconds) => format!("one input alone takes {seconds:.2} s"),
             Self::TooMany => format!("more than {MOST_REPLICAS} replicas would be needed"),
             Self::NoInstance(shards) => format!("no offer has {shards} of them in one host"),
-            Self::Dear(what, cure, _) => format!("{what}; it would do with {cure}"),
+            Self::Dear(what, cure, _) => format!("{what}; it would suffice with {cure}"),
             Self::Power(watts) => format!("{:.1} kW is over the limit", watts / 1e3),
         }
     }
@@ -238,7 +238,7 @@ fn laid_out(
     Err(Why::Memory(needed, usable))
 }
 
-/// The batch and the fewest replicas that keep the promise.
+/// The batch and the fewest replicas that keep the SLO.
 fn fleet(
     request: &Request<'_>,
     curve: &Curve,

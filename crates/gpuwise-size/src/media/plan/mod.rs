@@ -1,5 +1,5 @@
 //! From a network and a rate to GPUs: every device and format is tried, with the batch and the
-//! number of replicas that keep the promise, and priced by real offers.
+//! number of replicas that keep the SLO, and priced by real offers.
 
 mod candidate;
 mod report;
@@ -68,7 +68,7 @@ pub struct Request<'a> {
     pub constants: &'a Constants,
 }
 
-/// A candidate that keeps the promise, with its price.
+/// A candidate that keeps the SLO, with its price.
 struct Feasible<'a> {
     tried: Tried<'a>,
     lower: bool,
@@ -240,11 +240,11 @@ fn dropped(
             name,
             match one.hour {
                 Some(hour) => format!(
-                    "it would do with {devices}, for {:.2} {} an hour",
+                    "it would suffice with {devices}, for {:.2} {} an hour",
                     hour.0.as_f64(),
                     hour.0.currency.code()
                 ),
-                None => format!("it would do with {devices}; nobody offers it at a known price"),
+                None => format!("it would suffice with {devices}; nobody offers it at a known price"),
             },
         );
     }

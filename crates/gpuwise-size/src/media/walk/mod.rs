@@ -1,4 +1,4 @@
-//! Walks through networks that are run whole: what one input costs, operation by operation, and the
+//! Walks through diffusion, vision and embedding models: what one input costs, operation by operation, and the
 //! parameters that are read on the way.
 //!
 //! The walk follows the reference implementation of each class (diffusers 0.42, transformers 5.23,

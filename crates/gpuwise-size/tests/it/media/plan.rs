@@ -1,4 +1,4 @@
-//! Plans of networks that are run whole: what must hold of every one.
+//! Plans of diffusion, vision and embedding models: what must hold of every one.
 
 use super::super::fixture;
 use gpuwise_domain::{

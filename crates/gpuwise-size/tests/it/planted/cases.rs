@@ -140,7 +140,7 @@ pub(crate) enum Truth {
     Over,
     /// Nothing that will do costs much less.
     Right,
-    /// It does not keep the promise.
+    /// It does not keep the SLO.
     Under,
 }
 

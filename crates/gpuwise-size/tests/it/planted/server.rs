@@ -177,7 +177,7 @@ fn high(mut values: Vec<f64>) -> f64 {
         .unwrap_or(f64::INFINITY)
 }
 
-/// The largest rate at which one replica of so many ranks keeps the promise; 0: at none.
+/// The largest rate at which one replica of so many ranks keeps the SLO; 0: at none.
 pub(crate) fn capacity(
     model: &Model,
     silicon: &Silicon,
