@@ -113,7 +113,7 @@ fn watched(shown: &Shown) -> Option<String> {
         .into_iter()
         .find(|one| one.class == "over_provisioned")?;
     let (_, what) = over.statement.split_once(" at the most: ")?;
-    Some(what.trim_end_matches(" would do.").to_owned())
+    Some(what.trim_end_matches(" would suffice.").to_owned())
 }
 
 proptest! {

@@ -244,7 +244,9 @@ fn dropped(
                     hour.0.as_f64(),
                     hour.0.currency.code()
                 ),
-                None => format!("it would suffice with {devices}; nobody offers it at a known price"),
+                None => {
+                    format!("it would suffice with {devices}; nobody offers it at a known price")
+                }
             },
         );
     }
