@@ -237,6 +237,50 @@ pub fn cures(rows: &[CureRow]) -> Table {
     table
 }
 
+/// Every decision in one table: a row for each job that gets a place, and for each that waits one for
+/// every fix, cheapest first, or one where there is none.
+pub fn decisions(start: &[PlacedRow], wait: &[WaitingRow]) -> Table {
+    let mut table = placed(start, true);
+    let own = table.columns().len();
+    table.widen(vec![
+        Column::raw("why"),
+        Column::raw("start_seconds"),
+        Column::raw("fix"),
+        Column::raw("fix_after_seconds"),
+        Column::raw("fix_lost_gpu_seconds"),
+        Column::raw("fix_price_per_hour"),
+        Column::raw("fix_cost_gpu_seconds"),
+    ]);
+    for row in wait {
+        let fixes = row.cures.as_deref().unwrap_or_default();
+        let mut push = |fix: Option<&CureRow>| {
+            let mut cells = vec![
+                Cell::text(row.job.clone()),
+                Cell::text(row.tenant.clone()),
+                Cell::text("wait"),
+            ];
+            cells.resize_with(own, Cell::missing);
+            cells.extend([
+                Cell::text(row.why.clone()),
+                Cell::of(row.start.as_ref(), Span::cell),
+                Cell::of(fix, |fix| Cell::text(fix.what.clone())),
+                Cell::of(fix, |fix| fix.after.cell()),
+                Cell::of(fix, |fix| fix.lost.cell()),
+                Cell::of(fix.and_then(|fix| fix.price), |price| {
+                    Cell::text(price.to_string())
+                }),
+                Cell::of(fix, |fix| fix.cost.cell()),
+            ]);
+            table.push(cells);
+        };
+        if fixes.is_empty() {
+            push(None);
+        }
+        fixes.iter().for_each(|fix| push(Some(fix)));
+    }
+    table
+}
+
 /// Those who wait as a document: with all cures.
 pub fn waiting_json(rows: &[WaitingRow]) -> serde_json::Value {
     let each = |row: &WaitingRow| {

@@ -195,6 +195,14 @@ impl Table {
         self.rows.push(row);
     }
 
+    /// Adds columns, of which the rows so far have nothing.
+    pub fn widen(&mut self, columns: Vec<Column>) {
+        self.columns.extend(columns);
+        for row in &mut self.rows {
+            row.resize_with(self.columns.len(), Cell::missing);
+        }
+    }
+
     /// Adds a footnote, once.
     pub fn footnote(&mut self, text: impl Into<String>) {
         let text = text.into();

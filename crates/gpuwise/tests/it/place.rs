@@ -169,6 +169,30 @@ fn a_rerun_gives_the_same_bytes() {
     }
 }
 
+/// Who gets a place and who waits stand in one table of CSV, with a row for each fix.
+#[test]
+fn decisions_are_one_table() {
+    let jobs: String = (0..30)
+        .map(|at| job(&format!("j{at}"), "gpus = 2"))
+        .collect();
+    let place = with(&jobs);
+    for more in [&[][..], &["--why", "j0", "--why", "j29"]] {
+        let ran = place.run(&[&PLAN[..], &["--format", "csv"], more].concat());
+        let mut reader = csv::Reader::from_reader(ran.out.as_bytes());
+        let names = reader.headers().unwrap().clone();
+        let at = |name: &str| names.iter().position(|known| known == name).unwrap();
+        let (action, why, fix) = (at("action"), at("why"), at("fix"));
+        let rows: Vec<csv::StringRecord> = reader.records().map(Result::unwrap).collect();
+        let waits = |row: &&csv::StringRecord| &row[action] == "wait";
+        assert!(rows.iter().filter(waits).all(|row| !row[why].is_empty()));
+        assert!(rows.iter().filter(waits).any(|row| !row[fix].is_empty()));
+        assert!(
+            rows.iter()
+                .any(|row| &row[action] == "place" && row[why].is_empty())
+        );
+    }
+}
+
 /// A trace is named by its file as by its directory, told by its header.
 #[test]
 fn a_trace_is_replayed_by_the_path_of_its_file() {

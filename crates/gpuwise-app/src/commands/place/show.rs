@@ -8,7 +8,9 @@ use gpuwise_sched::{
     world::World,
 };
 use gpuwise_units::group_thousands;
-use gpuwise_view::placement::{PlacedRow, WaitingRow, cures, placed, waiting, waiting_json};
+use gpuwise_view::placement::{
+    PlacedRow, WaitingRow, cures, decisions, placed, waiting, waiting_json,
+};
 use serde_json::json;
 use std::fmt::Write as _;
 
@@ -39,12 +41,7 @@ pub(super) fn all(
             "waiting": waiting_json(&wait),
             "figures": figures_json(figures),
         })),
-        Format::Csv => {
-            let mut text = placed(&start, true).to_csv();
-            text.push('\n');
-            text += &waiting(&wait).to_csv();
-            context.data(&text)
-        }
+        Format::Csv => context.data(&decisions(&start, &wait).to_csv()),
         Format::Md => {
             let mut text = format!("{}\n\n", summary(decided));
             text += &placed(first(&start), flags.explain).to_markdown();
@@ -107,16 +104,7 @@ pub(super) fn some(
             "placed": placed(&start, true).to_json(),
             "waiting": waiting_json(&wait),
         })),
-        Format::Csv => {
-            let mut text = String::new();
-            for row in &wait {
-                text += &cures(row.cures.as_deref().unwrap_or_default()).to_csv();
-            }
-            if !start.is_empty() {
-                text += &placed(&start, true).to_csv();
-            }
-            context.data(&text)
-        }
+        Format::Csv => context.data(&decisions(&start, &wait).to_csv()),
         form => {
             let style = context.form.style;
             let table = |table: gpuwise_view::table::Table| match form {
