@@ -218,7 +218,15 @@ pub fn rental(rental: &Rental) -> String {
     let _ = write!(text, ", {}", rental.terms.name());
     text += &rental.price.map_or_else(
         || ", price unknown".into(),
-        |price| format!(", {} {}/h each", figures::hourly(price), price.0.currency),
+        |price| {
+            let month = price.0.as_f64() * f64::from(rental.instances) * HOURS_A_MONTH;
+            format!(
+                ", {} {currency}/h each, {} {currency}/month in all",
+                figures::hourly(price),
+                figures::count(month.round() as u64),
+                currency = price.0.currency,
+            )
+        },
     );
     if let Some(day) = rental.priced_at() {
         let _ = write!(text, ", list of {day}");
@@ -233,6 +241,9 @@ pub fn rental(rental: &Rental) -> String {
     }
     text
 }
+
+/// Hours that a month is billed for: a twelfth of 8,760.
+const HOURS_A_MONTH: f64 = 730.0;
 
 /// What the weight format costs; `None` where the weights are as published.
 pub fn quality(deployment: &Deployment) -> Option<String> {
