@@ -88,13 +88,15 @@ impl Links {
     }
 
     /// The link between the ranks of a stage.
-    fn link<A: Amount>(&self) -> A {
-        let (name, source) = match self.joined {
-            Joined::Switched { .. } => ("link between GPUs", CATALOGUE),
-            Joined::Host { .. } => ("link to the host", CATALOGUE),
+    fn link<A: Amount>(&self, fitted: &Fitted) -> A {
+        let name = match self.joined {
+            Joined::Switched { .. } => "link between GPUs",
+            Joined::Host { .. } => "link to the host",
         };
         A::input(self.link, || {
-            Said::new(name, Unit::BytesPerSecond).digits(4).from(source)
+            Said::new(name, Unit::BytesPerSecond)
+                .digits(4)
+                .from(fitted.row())
         })
     }
 
@@ -127,10 +129,10 @@ impl Links {
     fn rate<A: Amount>(&self, fitted: &Fitted) -> A {
         match self.joined {
             Joined::Switched { share, .. } => {
-                self.link::<A>() * fitted.constant(P::ReduceRate, share)
+                self.link::<A>(fitted) * fitted.constant(P::ReduceRate, share)
             }
             Joined::Host { share, .. } => {
-                self.link::<A>() * fitted.constant(P::PcieReduceRate, share) / self.sharing()
+                self.link::<A>(fitted) * fitted.constant(P::PcieReduceRate, share) / self.sharing()
             }
         }
     }
@@ -172,7 +174,7 @@ impl Links {
             let sent = of_fabric(link.extra_latency + bytes / rate, "all-to-all");
             return Some(latency + sent);
         }
-        let rate = self.link::<A>() * fitted.constant(P::DispatchRate, self.dispatch_rate);
+        let rate = self.link::<A>(fitted) * fitted.constant(P::DispatchRate, self.dispatch_rate);
         Some(latency + moved::<A>(bytes) / rate)
     }
 
@@ -182,12 +184,10 @@ impl Links {
             return of_fabric(composed::send(link, bytes), "send");
         }
         let least = A::number(LEAST_HOP);
-        let rate = self.link::<A>() * A::number(0.5);
+        let rate = self.link::<A>(fitted) * A::number(0.5);
         self.latency::<A>(fitted).or_more(least) + moved::<A>(bytes) / rate
     }
 }
-
-const CATALOGUE: &str = "the catalogue's row of the GPU";
 
 /// Seconds of the smallest message between stages.
 const LEAST_HOP: f64 = 5e-6;

@@ -42,24 +42,27 @@ impl Peak {
 
 impl Rate {
     /// The peak.
-    pub(super) fn peak<A: Amount>(&self) -> A {
+    pub(super) fn peak<A: Amount>(&self, fitted: &Fitted) -> A {
         let unit = match self.of {
             Peak::Bandwidth => Unit::BytesPerSecond,
             _ => Unit::FlopPerSecond,
         };
         let said = || Said::new(self.of.name(), unit).digits(4);
-        A::input(self.peak, || said().from("the catalogue's row of the GPU"))
+        A::input(self.peak, || said().from(fitted.row()))
     }
 
     /// What is reached of it.
     pub(super) fn reached<A: Amount>(&self, fitted: &Fitted) -> A {
-        self.peak::<A>() * fitted.constant(self.parameter, self.share)
+        self.peak::<A>(fitted) * fitted.constant(self.parameter, self.share)
     }
 }
 
-/// From what constants were fitted, in words.
+/// From what constants were fitted, and where the row of the GPU comes from, in words.
 #[derive(Debug, Clone)]
-pub(super) struct Fitted(Arc<str>);
+pub(super) struct Fitted {
+    constants: Arc<str>,
+    row: Arc<str>,
+}
 
 impl Fitted {
     pub(super) fn new(setup: &Setup<'_>, place: Place) -> Self {
@@ -78,7 +81,16 @@ impl Fitted {
         };
         let text =
             format!("fitted (constants.toml), generation {generation}, profile {profile}{joint}");
-        Self(text.into())
+        let gpu = setup.device.gpu;
+        Self {
+            constants: text.into(),
+            row: format!("catalogue, {}: {}", gpu.name, gpu.source).into(),
+        }
+    }
+
+    /// Where the row of the GPU comes from.
+    pub(super) fn row(&self) -> String {
+        String::from(&*self.row)
     }
 
     /// A constant as an input, by its key.
@@ -87,7 +99,7 @@ impl Fitted {
             let info = &PARAMETERS[parameter as usize];
             Said::new(info.key, parameter.unit())
                 .digits(4)
-                .from(format!("{}; {}", info.meaning, self.0))
+                .from(format!("{}; {}", info.meaning, self.constants))
         })
     }
 }

@@ -240,7 +240,7 @@ impl StepModel {
         let bytes = tokens * self.hidden * ACTIVATION;
         let stream = self.constant::<A>(P::Stream, rates.stream)
             * input(bytes, "activations of the step", Unit::Bytes, BATCH)
-            / rates.memory.peak();
+            / rates.memory.peak(&self.fitted);
         let name = || Said::new(alike.name("small kernels of a layer"), Unit::Seconds);
         time.overhead = ((small + stream) * era.clone()).called(name);
         if self.eager || batch.prefill > 0.0 {
@@ -444,7 +444,7 @@ impl StepModel {
             .called(|| Said::new("share of experts touched", Unit::Number).digits(5));
         let local = count.clone() * touched.clone() / groups;
         let mut rate = rates.expert_memory.reached::<A>(&self.fitted);
-        let mut compute = rates.compute(experts.compute).peak::<A>()
+        let mut compute = rates.compute(experts.compute).peak::<A>(&self.fitted)
             * self.constant(
                 rates.compute(experts.compute).parameter,
                 rates.compute(experts.compute).share,
