@@ -188,7 +188,7 @@ fn decisions_are_one_table() {
         assert!(rows.iter().filter(waits).any(|row| !row[fix].is_empty()));
         assert!(
             rows.iter()
-                .any(|row| &row[action] == "place" && row[why].is_empty())
+                .any(|row| &row[action] == "start" && row[why].is_empty())
         );
     }
 }

@@ -400,8 +400,8 @@ impl Choose for Own {
             candidate,
             candidates,
             weighed: vec![
-                ("worth lost, millionths of a GPU", best.way.loss.into()),
-                ("with what will be missed", best.cost),
+                ("placement score", best.way.loss.into()),
+                ("placement score with forecast arrivals", best.cost),
             ],
         })
     }

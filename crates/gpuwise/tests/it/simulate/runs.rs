@@ -103,7 +103,7 @@ ISL tokens # # # – # # # #
 OSL tokens # # # – # # # #
 – fewer values than the percentile needs: # for p# # for p#
 
-Through # requests/s, # output tokens/s, # input tokens/s, # in flight
+Through # requests/s, # output tokens/s, # input tokens/s, # concurrent
 Goodput # of # requests/s that were due met every target
 Engine busy # %, batch # (highest #), waiting # (highest #), KV cache # % (highest # %), # % of prompt tokens cached, no preemption, # steps
 Requests # completed
