@@ -220,12 +220,14 @@ pub fn rental(rental: &Rental) -> String {
         || ", price unknown".into(),
         |price| {
             let month = price.0.as_f64() * f64::from(rental.instances) * HOURS_A_MONTH;
-            format!(
-                ", {} {currency}/h each, {} {currency}/month in all",
-                figures::hourly(price),
-                figures::count(month.round() as u64),
-                currency = price.0.currency,
-            )
+            let month = figures::count(month.round() as u64);
+            let hour = figures::hourly(price);
+            let currency = price.0.currency;
+            if rental.instances == 1 {
+                format!(", {hour} {currency}/h, {month}/month")
+            } else {
+                format!(", {hour} {currency}/h each, {month}/month in all")
+            }
         },
     );
     if let Some(day) = rental.priced_at() {

@@ -326,8 +326,8 @@ fn changes_say_what_they_do() {
             "from 60 s to 2 min",
             "prompts ×4, answers ×1",
             "nothing shared",
-            "8 in flight",
-            "at most 9 in flight",
+            "8 concurrent",
+            "at most 9 concurrent",
         ]
     );
 }
