@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import os
 import tempfile
+from dataclasses import replace
 from pathlib import Path
 from typing import Iterable, Union
 
@@ -124,10 +125,10 @@ def memory(model: str, **settings: Value) -> Answer:
 def _tried(command: str, deployment: Union[str, os.PathLike[str], Plan], settings: dict[str, Value]) -> Answer:
     if not isinstance(deployment, Plan):
         return ask(command, os.fspath(deployment), **settings)
-    folder = Path(tempfile.mkdtemp(prefix="gpuwise-"))
-    file = folder / "deployment.json"
+    folder = tempfile.TemporaryDirectory(prefix="gpuwise-")
+    file = Path(folder.name) / "deployment.json"
     deployment.save(str(file))
-    return ask(command, str(file), **settings)
+    return replace(ask(command, str(file), **settings), keep=folder)
 
 
 def simulate(deployment: Union[str, os.PathLike[str], Plan], **settings: Value) -> Answer:

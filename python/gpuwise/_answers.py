@@ -164,6 +164,8 @@ class Answer:
     arguments: Sequence[str] = field(repr=False)
     #: As the command line writes it with ``--format json``.
     data: Any = field(repr=False)
+    #: What has to last as long as the answer: a folder of files that it was asked of.
+    keep: Any = field(default=None, repr=False, compare=False)
 
     def _form(self, form: str) -> str:
         from . import _ask
@@ -216,7 +218,7 @@ class Plan(Answer):
     @classmethod
     def of(cls, ok: bool, arguments: Sequence[str], data: Json) -> Plan:
         deployments = tuple(Deployment.of(one) for one in data["deployments"])
-        return cls(ok, arguments, data, deployments)
+        return cls(ok, arguments, data, deployments=deployments)
 
     @property
     def best(self) -> Deployment:
