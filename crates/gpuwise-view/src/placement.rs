@@ -276,7 +276,9 @@ pub fn decisions(start: &[PlacedRow], wait: &[WaitingRow]) -> Table {
         if fixes.is_empty() {
             push(None);
         }
-        fixes.iter().for_each(|fix| push(Some(fix)));
+        for fix in fixes {
+            push(Some(fix));
+        }
     }
     table
 }
