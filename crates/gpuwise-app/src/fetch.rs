@@ -69,7 +69,6 @@ impl Client {
             .into())
     }
 
-    #[expect(clippy::unused_self, reason = "as the connected client is called")]
     pub fn get(&self, url: &str, _query: &[(&str, &str)]) -> anyhow::Result<String> {
         Err(Problem::new(format!("{} is not asked", checked(url)?)).into())
     }

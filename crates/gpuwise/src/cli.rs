@@ -24,7 +24,7 @@ pub(crate) struct Cli {
 #[derive(Debug, Subcommand)]
 pub(crate) enum Deed {
     #[command(flatten)]
-    Ask(Command),
+    Ask(Box<Command>),
     /// Print a completion script for a shell
     Completions(Completions),
     /// Print the manual page of gpuwise or of one command

@@ -18,7 +18,7 @@ pub use deployment::{Neighbour, Shapes, Simulated, read, words};
 pub use questions::{Simulate, simulated};
 pub use run::{Run, run, run_many};
 #[cfg(feature = "bench")]
-pub use shapes::conversations;
+pub(crate) use shapes::conversations;
 pub use traffic::Sent;
 #[cfg(feature = "bench")]
-pub use traffic::time;
+pub(crate) use traffic::time;

@@ -108,7 +108,7 @@ pub(super) fn generated(
 ///
 /// # Errors
 /// When the time to think or a length cannot be.
-pub fn conversations(
+pub(crate) fn conversations(
     turns: u32,
     think: &str,
     workload: &Workload,

@@ -471,7 +471,7 @@ fn has_stages(kind: &Kind) -> bool {
 ///
 /// # Errors
 /// When it is none.
-pub fn time(flag: &str, text: &str) -> anyhow::Result<Nanoseconds> {
+pub(crate) fn time(flag: &str, text: &str) -> anyhow::Result<Nanoseconds> {
     text.parse()
         .map_err(|error| Problem::new(format!("{flag}: {error}")).into())
 }
