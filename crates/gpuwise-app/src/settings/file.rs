@@ -6,7 +6,7 @@
 //! the table is named after.
 
 use crate::{catalogue::user_directory, error::Problem};
-use clap::{Arg, ArgAction, Command, builder::ArgPredicate};
+use clap::{Arg, ArgAction, Command, builder::ArgPredicate, error::ErrorKind};
 use std::{
     env, fs,
     path::{Path, PathBuf},
@@ -192,13 +192,12 @@ fn with_default(
             .into());
         }
     } else {
-        let trial = Command::new("gpuwise").no_binary_name(true);
-        let bare = argument.clone().required(false);
-        let bare = bare.conflicts_with_all(Vec::<&str>::new());
+        let trial = command.clone().no_binary_name(true);
+        let trial = trial.mut_args(|argument| argument.required(false));
         let given = texts.iter().map(|text| format!("--{long}={text}"));
         let repeats = matches!(argument.get_action(), ArgAction::Append);
         let tried = if repeats || texts.len() == 1 {
-            trial.arg(bare).try_get_matches_from(given).err()
+            trial.try_get_matches_from(given).err()
         } else {
             return Err(Problem::new(format!(
                 "{}: {key} takes one value, and {} are given",
@@ -207,7 +206,17 @@ fn with_default(
             ))
             .into());
         };
-        let wrong = tried.filter(|error| error.kind() != clap::error::ErrorKind::UnknownArgument);
+        // What else the command needs is not there.
+        let wrong = tried.filter(|error| {
+            matches!(
+                error.kind(),
+                ErrorKind::InvalidValue
+                    | ErrorKind::ValueValidation
+                    | ErrorKind::TooManyValues
+                    | ErrorKind::TooFewValues
+                    | ErrorKind::WrongNumberOfValues
+            )
+        });
         if let Some(error) = wrong {
             let said = error.to_string();
             let line = said.lines().next().unwrap_or_default();

@@ -1,7 +1,7 @@
 //! Flags of every command.
 
 use crate::app::Format;
-use clap::{Args, ValueEnum};
+use clap::{Args, ValueEnum, builder::BoolishValueParser};
 
 /// Flags of every command.
 #[derive(Debug, Clone, Args)]
@@ -10,6 +10,7 @@ pub struct Global {
     #[arg(
         long,
         global = true,
+        value_parser = BoolishValueParser::new(),
         env = "GPUWISE_OFFLINE",
         hide_env_values = true,
         help_heading = "Global options"

@@ -1,7 +1,7 @@
 //! Settings of files: which win, and what is said of those that are wrong.
 
 use clap::CommandFactory as _;
-use gpuwise_app::settings::{Plan, file::Files, parse_with};
+use gpuwise_app::settings::{Place, Plan, file::Files, parse_with};
 use std::{fs, path::PathBuf};
 use tempfile::TempDir;
 
@@ -85,6 +85,16 @@ fn what_is_wrong_is_said_with_its_file_and_key() {
             "{text}: {error}"
         );
     }
+}
+
+/// A flag may exclude another: trying its value must not look for that one alone.
+#[test]
+fn a_flag_that_excludes_another_is_taken() {
+    let folder = Folder::new();
+    let file = folder.file("place.toml", "[place]\nwhat-if = [\"+n3\"]");
+    let read = Files::read([file]).expect("a file");
+    let place: Place = parse_with("place", ["fleet.toml", "jobs.toml"], &read).expect("settings");
+    assert_eq!(place.what_if, ["+n3"]);
 }
 
 /// A program of two commands of which one takes many GPUs and the other one.
