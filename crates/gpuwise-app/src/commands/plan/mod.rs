@@ -78,7 +78,7 @@ impl Planned {
 
     /// All of it as JSON.
     pub fn json(&self) -> Value {
-        show::json(self, false)
+        show::json(self)
     }
 }
 

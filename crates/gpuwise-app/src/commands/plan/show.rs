@@ -52,9 +52,9 @@ pub(super) fn show(
     }
 }
 
-/// A plan as JSON, with a rule of thumb beside it where that is asked for.
-pub(super) fn json(planned: &Planned, rule: bool) -> Value {
-    Shown::of(planned, rule).json()
+/// A plan as JSON.
+pub(super) fn json(planned: &Planned) -> Value {
+    Shown::of(planned, false).json()
 }
 
 impl<'a> Shown<'a> {
