@@ -65,7 +65,7 @@ def main():
     memory = json.loads(
         output(gpuwise, "memory", model, "--context", "250", "--concurrency", "4", *PLACE, "--format", "json")
     )
-    predicted = memory["model"]["kv_cache_bytes_per_token"] * tokens / MIB
+    predicted = memory["model"]["kv_bytes_per_token"] * tokens / MIB
 
     # The log level is raised by the environment, so that the command stays as it was emitted.
     environment = {**os.environ, "LLAMA_ARG_LOG_VERBOSITY": "4"}

@@ -29,7 +29,7 @@ pub fn setup<'a>(architecture: &'a Architecture, gpu: &'a Gpu, ranks: u32) -> Se
         architecture,
         device: Device::whole(gpu),
         engine: Engine::newest(EngineKind::Vllm),
-        profile: String::new(),
+        bucket: VersionBucket::new(""),
         layout: Layout::tensor(ranks),
         weights: Weights::published(architecture),
         cache: CacheFormat::HALF,
@@ -82,7 +82,7 @@ pub fn plan(dollars: &str, rate: &str) -> Sizing {
             output: LengthDistribution::fixed(Tokens(200)),
         },
         prefix_hit: 0.0,
-        promise: Promise::default(),
+        slo: Slo::default(),
         limits: Limits::default(),
     };
     let knowledge = Knowledge {

@@ -1,8 +1,8 @@
 // What the worked examples about placing share: small fleets and jobs.
 
 use gpuwise_domain::placement::{
-    Action, Event, Fleet, FleetGpu, Gang, GpuAsk, GpuId, GpuKind, GpuShare, Health, Home, Job, JobId,
-    KindId, Kinds, Need, Node, NodeId, Part, Preemption, Seat, Stamped, WorkerAsk,
+    Action, Assignment, Event, Fleet, FleetGpu, Gang, GpuAsk, GpuId, GpuKind, GpuShare, Health, Home, Job, JobId,
+    KindId, Kinds, Need, Node, NodeId, Part, Preemption, TimestampedEvent, WorkerAsk,
 };
 use gpuwise_sched::world::World;
 use gpuwise_units::Nanoseconds;
@@ -84,7 +84,7 @@ pub fn stoppable(every: u64, restart: u64) -> Preemption {
 /// A job asks at a second.
 pub fn ask(world: &mut World, second: u64, job: Job) {
     let event = Event::Submitted(job);
-    world.apply(&Stamped { at: seconds(second), event }).unwrap();
+    world.apply(&TimestampedEvent { at: seconds(second), event }).expect("a world that takes it");
 }
 
 /// A job starts at a second on these GPUs of a node.
@@ -92,7 +92,7 @@ pub fn start(world: &mut World, second: u64, job: Job, node: u32, gpus: std::ops
     let id = job.id;
     ask(world, second, job);
     let share = |gpu| GpuShare { gpu: GpuId(gpu), part: Part::Whole };
-    let seats = vec![Seat { node: NodeId(node), gpus: gpus.map(share).collect() }];
-    let event = Event::Done(Action::Place { job: id, seats });
-    world.apply(&Stamped { at: seconds(second), event }).unwrap();
+    let assignments = vec![Assignment { node: NodeId(node), gpus: gpus.map(share).collect() }];
+    let event = Event::Done(Action::Place { job: id, assignments });
+    world.apply(&TimestampedEvent { at: seconds(second), event }).expect("a world that takes it");
 }

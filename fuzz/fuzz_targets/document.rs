@@ -1,4 +1,4 @@
-//! A saved deployment, sizing or run: what is read is written and read again as the same.
+//! A saved deployment or run: what is read is written and read again as the same.
 #![no_main]
 
 libfuzzer_sys::fuzz_target!(|data: &[u8]| gpuwise_fuzz::check("document", data));

@@ -20,6 +20,20 @@ from pathlib import Path
 from typing import Iterable, Union
 
 from ._answers import Answer, Deployment, Derivation, Estimate, Plan, Price, parsed
+from ._results import (
+    DeviceMemory,
+    Distribution,
+    Memory,
+    PlacedJob,
+    Placement,
+    Run,
+    Rung,
+    Simulation,
+    Training,
+    TrainingPlan,
+    Validation,
+    WaitingJob,
+)
 from ._gpuwise import GpuwiseError, __version__
 from ._gpuwise import ask as _native
 
@@ -27,10 +41,22 @@ __all__ = [
     "Answer",
     "Deployment",
     "Derivation",
+    "DeviceMemory",
+    "Distribution",
     "Estimate",
     "GpuwiseError",
+    "Memory",
+    "PlacedJob",
+    "Placement",
     "Plan",
     "Price",
+    "Run",
+    "Rung",
+    "Simulation",
+    "Training",
+    "TrainingPlan",
+    "Validation",
+    "WaitingJob",
     "__version__",
     "ask",
     "memory",
@@ -112,14 +138,14 @@ def plan(
     return Plan.of(ok, arguments, parsed(text))
 
 
-def train(model: str, **settings: Value) -> Answer:
+def train(model: str, **settings: Value) -> Training:
     """Plan a training job: ``train("meta-llama/Llama-3.1-8B", gpus="8xH100", tokens="1B")``."""
-    return ask("train", model, **settings)
+    return Training.of(ask("train", model, **settings))
 
 
-def memory(model: str, **settings: Value) -> Answer:
+def memory(model: str, **settings: Value) -> Memory:
     """What fills a GPU's memory, and whether a model fits: ``memory(MODEL, gpu="L4")``."""
-    return ask("memory", model, **settings)
+    return Memory.of(ask("memory", model, **settings))
 
 
 def _tried(command: str, deployment: Union[str, os.PathLike[str], Plan], settings: dict[str, Value]) -> Answer:
@@ -131,19 +157,19 @@ def _tried(command: str, deployment: Union[str, os.PathLike[str], Plan], setting
     return replace(ask(command, str(file), **settings), keep=folder)
 
 
-def simulate(deployment: Union[str, os.PathLike[str], Plan], **settings: Value) -> Answer:
+def simulate(deployment: Union[str, os.PathLike[str], Plan], **settings: Value) -> Simulation:
     """Run a plan, or a deployment that was saved, under traffic, request by request."""
-    return _tried("simulate", deployment, settings)
+    return Simulation.of(_tried("simulate", deployment, settings))
 
 
-def validate(deployment: Union[str, os.PathLike[str], Plan], **settings: Value) -> Answer:
+def validate(deployment: Union[str, os.PathLike[str], Plan], **settings: Value) -> Validation:
     """Try a plan, or a deployment that was saved, at light to heavy load; find where it breaks."""
-    return _tried("validate", deployment, settings)
+    return Validation.of(_tried("validate", deployment, settings))
 
 
-def place(fleet: Union[str, os.PathLike[str]], jobs: Union[str, os.PathLike[str]], **settings: Value) -> Answer:
+def place(fleet: Union[str, os.PathLike[str]], jobs: Union[str, os.PathLike[str]], **settings: Value) -> Placement:
     """Decide who runs where on a fleet, and of those who wait why and what would help."""
-    return ask("place", os.fspath(fleet), os.fspath(jobs), **settings)
+    return Placement.of(ask("place", os.fspath(fleet), os.fspath(jobs), **settings))
 
 
 def predict(questions: Union[str, os.PathLike[str]], **settings: Value) -> Answer:

@@ -40,17 +40,28 @@ class Estimate:
 
 @dataclass(frozen=True)
 class Price:
-    """Money an hour."""
+    """Money: how much of which currency, for what, and as of which day."""
 
     amount: float
     currency: str
+    #: ``hour``, ``month``, ``million tokens``, ``unit``, or ``all`` for all of it.
+    per: str
+    #: The day of the price list, where it says one.
+    priced_at: Optional[str] = None
+    #: The 80 % range, where it has one.
+    low: Optional[float] = None
+    high: Optional[float] = None
 
     def __str__(self) -> str:
-        return f"{self.amount:.2f} {self.currency}/h"
+        per = {"hour": "/h", "all": ""}.get(self.per, f" per {self.per}")
+        return f"{self.amount:.2f} {self.currency}{per}"
 
     @classmethod
     def of(cls, data: Optional[Json]) -> Optional[Price]:
-        return None if data is None else cls(data["amount_per_hour"], data["currency"])
+        if data is None:
+            return None
+        ends = data.get("low"), data.get("high")
+        return cls(data["amount"], data["currency"], data["per"], data["priced_at"], *ends)
 
 
 @dataclass(frozen=True)
@@ -137,7 +148,7 @@ class Deployment:
             output_tokens_per_second=known("output_tokens_per_second"),
             load=figures["load"],
             power_watts=Estimate.of(figures["power_watts"]),
-            price=Price.of(data["cost"]["per_hour"]),
+            price=Price.of(data["cost"]["price_per_hour"]),
             provider=rental["provider"] if rental else None,
             basis=data["basis"],
             bottleneck=data["bottleneck"],

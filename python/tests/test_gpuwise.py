@@ -26,6 +26,7 @@ def test_a_plan_has_figures_with_ranges_and_derivations(plan: gpuwise.Plan) -> N
     assert best.ttft.at == "p95" and best.ttft.low <= best.ttft.value <= best.ttft.high
     assert float(best.ttft) < 1.0
     assert best.price is not None and best.price.currency == "USD"
+    assert best.price.per == "hour" and str(best.price).endswith("USD/h")
     assert best.basis in {"calibrated", "transferred"}
     text = best.explain()
     assert "TTFT" in text and "\n  " in text
@@ -56,10 +57,14 @@ def test_a_plan_is_shown_saved_and_launched(plan: gpuwise.Plan, tmp_path: Path) 
 def test_a_plan_is_simulated_and_validated(plan: gpuwise.Plan) -> None:
     run = gpuwise.simulate(plan, requests=200)
     assert run.ok and run.data["schema"] == "gpuwise.run/v1"
+    assert run.run.kept and run.run.completed > 0
+    assert run.run.ttft.percentiles["p50"] <= run.run.ttft.percentiles["p95"] <= run.run.ttft.maximum
     again = gpuwise.simulate(plan, requests=200)
     assert run.data == again.data
     tried = gpuwise.validate(plan, requests=100, seeds=1)
     assert tried.text[:1] in "✓✗"
+    assert tried.rungs and all(rung.load > 0 for rung in tried.rungs)
+    assert tried.knee is not None and tried.knee > 0
 
 
 def test_rows_become_a_data_frame(plan: gpuwise.Plan) -> None:
@@ -87,11 +92,13 @@ def test_errors_are_exceptions_with_hints() -> None:
 
 def test_every_command_is_reached() -> None:
     fits = gpuwise.memory(MODEL, gpu="L4", context=4096, offline=True)
-    assert fits.ok and fits.data["devices"][0]["fits"]
+    assert fits.ok and fits.devices[0].fits and fits.devices[0].weight_bytes > 0
+    assert "cache tokens" in str(fits.devices[0].derivation)
     placed = gpuwise.place(FILES / "fleet.toml", FILES / "jobs.toml", offline=True)
-    assert not placed.ok and placed.data["waiting"]
+    assert not placed.ok and placed.waiting[0].why and placed.placed[0].gpus > 0
     job = gpuwise.train(MODEL, gpus="8xH100", tokens="1B", offline=True)
-    assert job.ok and job.data["plans"]
+    assert job.ok and job.best.gpus == 8 and job.best.run_seconds is not None
+    assert job.best.cost is None or job.best.cost.per == "all"
     gpus = gpuwise.ask("gpus", "H100", offline=True)
-    assert any(row["gpu"] == "H100 SXM5 80GB" for row in gpus.data)
+    assert any(row["gpu"] == "H100 SXM5 80GB" for row in gpus.data["rows"])
     assert "| " in gpus.markdown and "gpu" in gpus.csv

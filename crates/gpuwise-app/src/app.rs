@@ -3,7 +3,7 @@
 use crate::catalogue::Overrides;
 use clap::ValueEnum;
 use gpuwise_view::{Style, table::Table};
-use serde_json::Value;
+use serde_json::{Map, Value};
 use std::{
     fmt,
     sync::{Arc, Mutex, PoisonError},
@@ -97,6 +97,7 @@ pub struct Context {
     pub app: App,
     /// How it is shown.
     pub form: Form,
+    answer: &'static str,
     sink: Arc<dyn Sink>,
 }
 
@@ -111,7 +112,22 @@ impl fmt::Debug for Context {
 impl Context {
     /// Answers in this form go to this sink.
     pub fn new(app: App, form: Form, sink: Arc<dyn Sink>) -> Self {
-        Self { app, form, sink }
+        Self {
+            app,
+            form,
+            answer: "",
+            sink,
+        }
+    }
+
+    /// The same for an answer of this name: its JSON says `gpuwise.NAME/v1`, and `gpuwise schema NAME`
+    /// prints what it holds.
+    #[must_use]
+    pub fn answering(&self, answer: &'static str) -> Self {
+        Self {
+            answer,
+            ..self.clone()
+        }
     }
 
     /// Gives a text.
@@ -122,12 +138,30 @@ impl Context {
         self.sink.data(text)
     }
 
-    /// Gives a JSON document, indented.
+    /// Gives a JSON document, indented. It begins with its schema; a list becomes its `rows`.
     ///
     /// # Errors
     /// When it cannot be written.
     pub fn json(&self, value: &Value) -> anyhow::Result<()> {
-        self.data(&format!("{value:#}\n"))
+        self.data(&format!("{:#}\n", self.document(value)))
+    }
+
+    /// Gives one document of a stream, on one line: each says its schema.
+    ///
+    /// # Errors
+    /// When it cannot be written.
+    pub fn json_line(&self, value: &Value) -> anyhow::Result<()> {
+        self.data(&format!("{}\n", self.document(value)))
+    }
+
+    fn document(&self, value: &Value) -> Value {
+        let mut document = Map::new();
+        document.insert("schema".into(), schema_of(self.answer).into());
+        match value {
+            Value::Object(fields) => document.extend(fields.clone()),
+            rows => document.extend([("rows".to_owned(), rows.clone())]),
+        }
+        Value::Object(document)
     }
 
     /// Gives a table in the form that was asked for.
@@ -142,6 +176,11 @@ impl Context {
             Format::Md => self.data(&table.to_markdown()),
         }
     }
+}
+
+/// What the JSON of an answer says in `schema`.
+pub fn schema_of(answer: &str) -> String {
+    format!("gpuwise.{answer}/v1")
 }
 
 /// Whether the answer is yes; that it is no is not an error.

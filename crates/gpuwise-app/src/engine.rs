@@ -3,21 +3,12 @@
 use crate::error::Problem;
 use gpuwise_domain::{
     deployment::Adapters,
-    engine::{Engine, EngineKind},
+    engine::{Channel, Engine, EngineKind},
     facts::release_of,
     model::Architecture,
     precision::CacheFormat,
 };
-use gpuwise_size::{answer::weights_named, setup::Weights};
-
-/// Spellings of engines beside their names.
-const SPELLINGS: [(&str, EngineKind); 5] = [
-    ("tensorrt-llm", EngineKind::TensorRtLlm),
-    ("tensorrt", EngineKind::TensorRtLlm),
-    ("llama.cpp", EngineKind::LlamaCpp),
-    ("llama-server", EngineKind::LlamaCpp),
-    ("hf", EngineKind::Transformers),
-];
+use gpuwise_size::{formats::weights_named, setup::Weights};
 
 /// Formats that are named where an unknown one was asked for.
 const WEIGHTS: &str = "bf16, fp8, fp8-block, int8, int8-w8a16, int4, int4-zp (AWQ, GPTQ), nvfp4, mxfp4, nf4, or one of GGUF such as q4_k";
@@ -31,17 +22,7 @@ pub fn engine(text: &str) -> anyhow::Result<Engine> {
         Some((name, release)) => (name, Some(release)),
         None => (text, None),
     };
-    let lower = name.trim().to_ascii_lowercase();
-    let by_name = EngineKind::ALL
-        .into_iter()
-        .find(|kind| kind.name() == lower || kind.title().eq_ignore_ascii_case(&lower));
-    let spelled = || {
-        SPELLINGS
-            .iter()
-            .find(|(known, _)| *known == lower)
-            .map(|(_, kind)| *kind)
-    };
-    let kind = by_name.or_else(spelled).ok_or_else(|| {
+    let kind = EngineKind::by_name(name.trim()).ok_or_else(|| {
         let names: Vec<&str> = EngineKind::ALL.iter().map(|kind| kind.name()).collect();
         Problem::new(format!("--engine {text}: no engine {name:?} is known"))
             .hint(format!("engines are {}", names.join(", ")))
@@ -60,6 +41,7 @@ pub fn engine(text: &str) -> anyhow::Result<Engine> {
         kind,
         release,
         month: None,
+        channel: Channel::of(text),
         written: text.into(),
     })
 }

@@ -12,7 +12,6 @@ use std::{fs, path::Path};
 /// A fabric whose GPUs are named as the catalogue does.
 #[derive(Debug, Clone)]
 pub struct Joined {
-    /// The fabric.
     pub fabric: Fabric,
     /// Constants of its links.
     pub constants: PcieConstants,

@@ -6,7 +6,8 @@ use gpuwise_domain::{
     fabric::Fabric,
     gpu::Gpu,
     placement::{
-        Event, Fleet, GpuKind, Health, Holding, Moment, Part, SharingMeans, Stamped, VgpuProfile,
+        Event, Fleet, GpuKind, Health, Holding, Moment, Part, SharingMeans, TimestampedEvent,
+        VgpuProfile,
     },
     precision::Compute,
 };
@@ -50,9 +51,7 @@ pub fn read_jobs(
 
 /// The files of a fleet and its jobs, as a saved plan keeps them.
 pub struct Texts<'a> {
-    /// The fleet file.
     pub fleet: &'a str,
-    /// The job file.
     pub jobs: &'a str,
     /// The fabric file that the fleet file names.
     pub fabric: Option<&'a str>,
@@ -185,7 +184,7 @@ pub fn world(file: &FleetFile, jobs: Option<&JobsFile>) -> anyhow::Result<World>
     }
     let mut world = World::new(&whole);
     let mut apply = |event: Event, what: &dyn Fn() -> String| -> anyhow::Result<()> {
-        let stamped = Stamped { at: now, event };
+        let stamped = TimestampedEvent { at: now, event };
         world
             .apply(&stamped)
             .map_err(|refused| Problem::new(what()).because(refused).into())

@@ -3,13 +3,14 @@
 use crate::{
     catalogue::{Loaded, user_directory},
     error::Problem,
+    operators::measured,
+    questions::{Rows, models_of, read_tables},
+};
+use gpuwise_lab::{
     fitting::{ConstantsFile, read_file, read_knowledge},
-    questions::{Asked, canonical, models_of, read_tables},
+    observations,
 };
-use gpuwise_size::{
-    answer::{figure, observation, read, solve},
-    knowledge::{Knowledge, Observation},
-};
+use gpuwise_size::knowledge::Knowledge;
 use std::path::PathBuf;
 
 const EMBEDDED: &str = include_str!("../../../catalogue/constants.toml");
@@ -33,7 +34,13 @@ pub fn load(loaded: &Loaded) -> anyhow::Result<Knowledge> {
             .because(error)
             .hint(format!("correct or remove {}", file.display()))
     })?;
-    knowledge.feedback.observations = observations(&rows, loaded, &knowledge);
+    let models = models_of(&rows, loaded);
+    let rows = Rows {
+        asked: &rows,
+        models: &models,
+        loaded,
+    };
+    knowledge.feedback.observations = observations(rows, &knowledge);
     Ok(knowledge)
 }
 
@@ -42,48 +49,7 @@ pub fn load(loaded: &Loaded) -> anyhow::Result<Knowledge> {
 /// # Errors
 /// Never in a release: a test reads them.
 pub fn fitted() -> anyhow::Result<Knowledge> {
-    read_knowledge("catalogue/constants.toml", EMBEDDED)
-}
-
-/// A row that says something, by its place among the rows.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Observed {
-    /// The row's place, from 0.
-    pub row: usize,
-    /// What it says.
-    pub observation: Observation,
-}
-
-/// Rows with a measured value as observations of ln(measured / predicted); rows that cannot be
-/// answered say nothing.
-pub fn observations(rows: &[Asked], loaded: &Loaded, knowledge: &Knowledge) -> Vec<Observation> {
-    let observed = observed(rows, loaded, knowledge);
-    observed.into_iter().map(|row| row.observation).collect()
-}
-
-/// The same with the places of their rows.
-pub fn observed(rows: &[Asked], loaded: &Loaded, knowledge: &Knowledge) -> Vec<Observed> {
-    let models = models_of(rows, loaded);
-    let each = rows.iter().enumerate().filter_map(|(row, asked)| {
-        let question = &asked.question;
-        let architecture = models.get(&question.model)?.as_ref().ok()?;
-        let reading = read(question, architecture, &loaded.catalogue).ok()?;
-        let constants = knowledge.constants(reading.setup.engine.kind);
-        let scale = if question.unit == "ms" { 1e-3 } else { 1.0 };
-        let measured = question.value.filter(|value| *value > 0.0)? * scale;
-        let outcome = solve(&reading, constants)?;
-        let predicted = figure(&reading, &outcome, constants);
-        let residual = (measured / predicted).ln();
-        let named = canonical(question, loaded);
-        residual.is_finite().then(|| Observed {
-            row,
-            observation: Observation {
-                predicted: Some(predicted),
-                ..observation(&named, &reading, Some(&outcome), residual)
-            },
-        })
-    });
-    each.collect()
+    read_knowledge("catalogue/constants.toml", EMBEDDED, &measured()?)
 }
 
 /// The file of constants that the binary carries, with what they were fitted on.

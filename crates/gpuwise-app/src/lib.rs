@@ -3,8 +3,6 @@
 //! The command line, the Python package and whatever else stands in front of people call what is here;
 //! none of it prints, and what it says while it works goes to [`progress`].
 
-#[doc(hidden)]
-pub mod accuracy;
 pub mod app;
 #[doc(hidden)]
 pub mod catalogue;
@@ -18,8 +16,6 @@ pub mod fabric;
 #[doc(hidden)]
 pub mod fetch;
 #[doc(hidden)]
-pub mod fitting;
-#[doc(hidden)]
 pub mod fleet;
 #[doc(hidden)]
 pub mod host;
@@ -27,8 +23,6 @@ pub mod host;
 pub mod knowledge;
 #[doc(hidden)]
 pub mod layout;
-#[doc(hidden)]
-pub mod media;
 #[doc(hidden)]
 pub mod model;
 #[doc(hidden)]
@@ -43,6 +37,7 @@ pub mod progress;
 pub mod prometheus;
 #[doc(hidden)]
 pub mod questions;
+pub mod schemas;
 pub mod settings;
 #[doc(hidden)]
 pub mod simulation;
@@ -56,9 +51,12 @@ pub mod write;
 pub use anyhow::Error;
 pub use app::{App, Context, Exit, Form, Format, Kept, Sink};
 pub use commands::{
+    check::{Checked, check},
+    memory::{DeviceMemory, Remembered, memory},
     place::{Placed, place},
-    plan::{Planned, plan},
+    plan::{MediaPlanned, Planned, media_plan, plan},
     simulate::simulate,
+    tco::tco,
     train::{Trained, train},
     validate::{Validated, validate},
 };

@@ -5,7 +5,7 @@ mod lengths;
 use crate::{
     error::Problem,
     names,
-    settings::{LimitFlags, Plan, PromiseFlags, TrafficFlags},
+    settings::{LimitFlags, Plan, SloFlags, TrafficFlags},
 };
 use anyhow::Context as _;
 use gpuwise_domain::{
@@ -60,7 +60,6 @@ enum About {
     Assumed,
     /// How many requests a trace has.
     Trace,
-    /// Anything else.
     Other,
 }
 
@@ -87,13 +86,7 @@ impl From<Note> for String {
 /// # Errors
 /// When a file cannot be read, or a quantity is missing, cannot be, or contradicts another.
 pub fn read(flags: &Plan, catalogue: &Catalogue) -> anyhow::Result<Asked> {
-    read_within(
-        &flags.traffic,
-        &flags.promise,
-        &flags.limits,
-        None,
-        catalogue,
-    )
+    read_within(&flags.traffic, &flags.slo, &flags.limits, None, catalogue)
 }
 
 /// Reads a workload with its limits: flags over files, over what was saved.
@@ -102,13 +95,13 @@ pub fn read(flags: &Plan, catalogue: &Catalogue) -> anyhow::Result<Asked> {
 /// As [`read`].
 pub fn read_within(
     traffic: &TrafficFlags,
-    promise: &PromiseFlags,
+    slo: &SloFlags,
     limits: &LimitFlags,
     saved: Option<&Workload>,
     catalogue: &Catalogue,
 ) -> anyhow::Result<Asked> {
-    let promise = promise.unfolded()?;
-    let given = fields(traffic, &promise, Some(limits));
+    let slo = slo.unfolded()?;
+    let given = fields(traffic, &slo, Some(limits));
     let mut asked = asked(traffic, &given, saved, None)?;
     canonical(&mut asked.workload, catalogue, &given)?;
     if let (Traffic::Open { rate, .. }, Some(peak)) = (&asked.workload.traffic, asked.detail.peak)
@@ -130,11 +123,11 @@ pub fn read_within(
 /// As [`read`].
 pub fn read_over(
     traffic: &TrafficFlags,
-    promise: &PromiseFlags,
+    slo: &SloFlags,
     saved: Option<&Workload>,
     trace: Option<&Trace>,
 ) -> anyhow::Result<Asked> {
-    let given = fields(traffic, &promise.unfolded()?, None);
+    let given = fields(traffic, &slo.unfolded()?, None);
     asked(traffic, &given, saved, trace)
 }
 
@@ -192,7 +185,7 @@ fn asked(
     })
 }
 
-/// Traffic and promise of a saved workload as fields, for others to override.
+/// Traffic and SLO of a saved workload as fields, for others to override.
 fn of_saved(workload: &Workload) -> WorkloadFields {
     let (input, output) = (&workload.lengths.input, &workload.lengths.output);
     let (rate, burstiness, concurrency) = match workload.traffic {
@@ -219,22 +212,18 @@ fn of_saved(workload: &Workload) -> WorkloadFields {
         isl_longest: Some(input.longest.0.to_string()),
         osl_longest: Some(output.longest.0.to_string()),
         prefix_hit: Some(workload.prefix_hit.to_string()),
-        ttft: target(workload.promise.ttft),
-        tpot: target(workload.promise.tpot),
-        e2e: target(workload.promise.end_to_end),
+        ttft: target(workload.slo.ttft),
+        tpot: target(workload.slo.tpot),
+        e2e: target(workload.slo.end_to_end),
         throughput: workload
-            .promise
+            .slo
             .throughput
             .map(|rate| format!("{}/s", rate.get())),
         ..WorkloadFields::default()
     }
 }
 
-fn fields(
-    traffic: &TrafficFlags,
-    promise: &PromiseFlags,
-    limits: Option<&LimitFlags>,
-) -> WorkloadFields {
+fn fields(traffic: &TrafficFlags, slo: &SloFlags, limits: Option<&LimitFlags>) -> WorkloadFields {
     // A budget is an amount an hour, which the flag's name may leave unsaid.
     let hourly = |text: &String| {
         if text.contains('/') {
@@ -250,10 +239,10 @@ fn fields(
         isl: traffic.isl.clone(),
         osl: traffic.osl.clone(),
         prefix_hit: traffic.prefix_hit.clone(),
-        ttft: promise.ttft.clone(),
-        tpot: promise.tpot.clone(),
-        e2e: promise.e2e.clone(),
-        throughput: promise.throughput.clone(),
+        ttft: slo.ttft.clone(),
+        tpot: slo.tpot.clone(),
+        e2e: slo.e2e.clone(),
+        throughput: slo.throughput.clone(),
         ..WorkloadFields::default()
     };
     let Some(limits) = limits else { return given };
@@ -270,7 +259,7 @@ fn fields(
     }
 }
 
-impl PromiseFlags {
+impl SloFlags {
     /// With what `--slo` says in flags of their own.
     ///
     /// # Errors

@@ -104,7 +104,6 @@ pub struct Scratch {
 
 #[cfg(feature = "bench")]
 impl Scratch {
-    /// Writes some more.
     pub fn write(&mut self, content: impl FnOnce(&mut io::BufWriter<fs::File>) -> io::Result<()>) {
         if self.fault.is_none() {
             self.fault = content(&mut self.lines).err();

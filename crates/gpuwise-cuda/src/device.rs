@@ -22,7 +22,6 @@ pub struct DeviceFacts {
     pub count: u32,
     /// Its product, as the driver names it.
     pub name: String,
-    /// CUDA compute capability.
     pub capability: (u32, u32),
     /// Bytes of its memory.
     pub memory_bytes: u64,

@@ -9,9 +9,7 @@ pub enum CudaError {
     /// A library lacks a function, for it is older than what is needed.
     #[error("{library} of this machine has no function {function}: it is too old")]
     TooOld {
-        /// Which library.
         library: &'static str,
-        /// The function.
         function: &'static str,
     },
     /// The driver is there and shows no GPU.
@@ -28,7 +26,6 @@ pub enum CudaError {
     /// cuBLAS is not there, or cannot be loaded.
     #[error("matrix products need cuBLAS, and its library libcublas cannot be loaded")]
     NoCublas,
-    /// A call failed.
     #[error("{doing}: {said}")]
     Call {
         /// What was being done.

@@ -85,7 +85,6 @@ impl Cublas {
         Ok(cublas)
     }
 
-    /// Its version.
     pub(crate) fn version(&self) -> String {
         self.version.clone()
     }

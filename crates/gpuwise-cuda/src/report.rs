@@ -10,7 +10,6 @@ use std::fmt::Write as _;
 /// A piece of work with its time.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Timing {
-    /// What was done.
     pub work: Work,
     /// How long it took.
     pub sample: Sample,
@@ -36,7 +35,6 @@ impl Timing {
 /// All that was timed of one GPU.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Report {
-    /// The GPU.
     pub device: DeviceFacts,
     /// What was timed, in the order in which it ran.
     pub timings: Vec<Timing>,

@@ -12,7 +12,6 @@ pub enum Group {
     Copy,
     /// Launches of an empty kernel.
     Launch,
-    /// Matrix products.
     Matmul,
 }
 
@@ -33,7 +32,6 @@ impl Precision {
     /// Every precision, in order.
     pub const ALL: [Self; 4] = [Self::Bf16, Self::Fp16, Self::Tf32, Self::Fp32];
 
-    /// Its name.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Bf16 => "bf16",
@@ -55,9 +53,7 @@ impl Precision {
 /// The weights of a product: `n × k`, outputs by inputs, as a linear layer keeps them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Shape {
-    /// Output features.
     pub n: u32,
-    /// Input features.
     pub k: u32,
 }
 
@@ -78,7 +74,6 @@ pub struct Options {
     pub groups: Vec<Group>,
     /// Rows of the first operand: tokens.
     pub tokens: Vec<u32>,
-    /// Weights.
     pub weights: Vec<Shape>,
     /// In what products are computed.
     pub precisions: Vec<Precision>,
@@ -93,14 +88,12 @@ pub enum Work {
     Fill(u64),
     /// So many bytes are copied to the GPU.
     ToGpu {
-        /// How many.
         bytes: u64,
         /// Whether the host's memory is pinned.
         pinned: bool,
     },
     /// So many bytes are copied from the GPU.
     FromGpu {
-        /// How many.
         bytes: u64,
         /// Whether the host's memory is pinned.
         pinned: bool,
@@ -168,7 +161,6 @@ pub(crate) fn copy_bytes(cache: u64, free: u64) -> u64 {
 pub(crate) struct Rotation {
     /// Bytes from one copy of the weights to the next: a multiple of 256, as cuBLAS likes it.
     pub(crate) stride: u64,
-    /// How many copies.
     pub(crate) copies: u64,
 }
 

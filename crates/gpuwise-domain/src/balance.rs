@@ -2,7 +2,7 @@
 
 use crate::estimate::{Derivation, Estimate};
 use alloc::{string::String, vec::Vec};
-use gpuwise_units::{Bytes, BytesPerSecond};
+use gpuwise_units::{Bytes, BytesPerSecond, HourlyPrice};
 
 /// A node: its processors, memory, buses, network and storage. What is not known is `None`.
 #[derive(Debug, Clone, PartialEq, Default)]
@@ -15,15 +15,12 @@ pub struct HostSystem {
     pub gpu: Option<String>,
     /// GPUs of the node.
     pub gpus: Option<u32>,
-    /// CPU sockets.
     pub sockets: Option<u32>,
     /// Physical cores of all sockets.
     pub cores: Option<f64>,
     /// Clock of a core under load, in 10⁹ a second.
     pub clock_ghz: Option<f64>,
-    /// Host memory.
     pub memory: Option<Bytes>,
-    /// NUMA nodes.
     pub numa_nodes: Option<u32>,
     /// One direction of a GPU's own link to the host.
     pub pcie: Option<BytesPerSecond>,
@@ -37,7 +34,6 @@ pub struct HostSystem {
     pub network: Option<BytesPerSecond>,
     /// Storage that data and weights are read from, as one node reads it.
     pub storage_read: Option<BytesPerSecond>,
-    /// The same, written.
     pub storage_write: Option<BytesPerSecond>,
     /// What that storage is, in words.
     pub storage_kind: Option<String>,
@@ -55,7 +51,6 @@ pub struct HostWork {
     pub seconds: f64,
     /// GPUs in use on one node.
     pub gpus: u32,
-    /// Nodes.
     pub nodes: u32,
     /// Processes that each keep a core busy: one a GPU, one an engine.
     pub processes: u32,
@@ -84,8 +79,8 @@ pub struct HostWork {
     pub checkpoint: Bytes,
     /// Seconds between two of them.
     pub checkpoint_every: Option<f64>,
-    /// GPUs' price an hour of one node, in currency units; unknown is not 0.
-    pub node_price: Option<f64>,
+    /// GPUs' price of one node; unknown is not 0.
+    pub node_price: Option<HourlyPrice>,
 }
 
 /// What cores do in a step on one node.
@@ -106,7 +101,6 @@ pub struct CoreWork {
 pub enum Part {
     /// Cores: decoding, tokenizing, driving GPUs.
     Cpu,
-    /// Host memory.
     HostMemory,
     /// PCIe between host and GPU.
     Pcie,
@@ -114,11 +108,8 @@ pub enum Part {
     Numa,
     /// Links between GPUs of a node.
     Link,
-    /// Reading from storage.
     StorageRead,
-    /// Writing to storage.
     StorageWrite,
-    /// Network between nodes.
     Network,
 }
 
@@ -164,7 +155,6 @@ pub enum PartUnit {
 /// What one part must have, what it has, and what a shortage does.
 #[derive(Debug, Clone, PartialEq)]
 pub struct PartBalance {
-    /// Which.
     pub part: Part,
     /// In what it is counted.
     pub unit: PartUnit,
@@ -177,8 +167,8 @@ pub struct PartBalance {
     pub slower: f64,
     /// Whether that is more than the share below which nobody would act.
     pub short: bool,
-    /// What the shortage wastes an hour and node, in currency units, where the price is known.
-    pub wasted_per_hour: Option<f64>,
+    /// What the shortage wastes on a node, where the price is known.
+    pub wasted_per_hour: Option<HourlyPrice>,
     /// What needs it, in a clause.
     pub why: String,
     /// How it came about.
@@ -188,7 +178,6 @@ pub struct PartBalance {
 /// What a job asks of the host around its GPUs, part by part.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Balance {
-    /// The job.
     pub work: HostWork,
     /// The host; its name is empty where none was given.
     pub host: HostSystem,
@@ -220,17 +209,13 @@ impl Balance {
 /// A constant of the balance, with what it means and where it comes from.
 #[derive(Debug, Clone, PartialEq)]
 pub struct BalanceConstant {
-    /// Its name.
     pub name: String,
-    /// Its value.
     pub value: f64,
     /// Lower end of what was seen.
     pub low: f64,
     /// Upper end of what was seen.
     pub high: f64,
-    /// Its unit.
     pub unit: String,
-    /// What it is.
     pub meaning: String,
     /// Where it comes from.
     pub source: String,

@@ -14,17 +14,12 @@ use alloc::{string::String, vec::Vec};
 /// Facts about hardware, hosts and offers.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Catalogue {
-    /// Accelerators.
     pub gpus: Vec<Gpu>,
-    /// MIG profiles.
     pub mig: Vec<MigProfile>,
     /// How boards can be cut into MIG instances.
     pub boards: Vec<MigBoard>,
-    /// Hosts.
     pub hosts: Vec<Host>,
-    /// Measured collectives.
     pub collectives: Vec<Collective>,
-    /// Offers.
     pub offers: Vec<Offer>,
     /// Quality of lower precisions.
     pub quality: Vec<QualityRow>,

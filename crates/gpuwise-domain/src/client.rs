@@ -9,7 +9,6 @@ use gpuwise_units::{Nanoseconds, PerSecond};
 pub enum GapLaw {
     /// All gaps are equal.
     Constant,
-    /// Poisson arrivals.
     #[default]
     Exponential,
     /// The smaller the shape, the burstier; 1 is exponential.
@@ -18,10 +17,7 @@ pub enum GapLaw {
         shape: f64,
     },
     /// The smaller the shape, the burstier; 1 is exponential.
-    Weibull {
-        /// Shape.
-        shape: f64,
-    },
+    Weibull { shape: f64 },
     /// The wider, the burstier.
     LogNormal {
         /// Standard deviation of the logarithm.
@@ -45,7 +41,6 @@ impl GapLaw {
     }
 }
 
-/// One client.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Client {
     /// Its number where it was observed.
@@ -59,36 +54,27 @@ pub struct Client {
 /// What a client sends for a while.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct ClientWindow {
-    /// Beginning.
     pub start: Nanoseconds,
-    /// How long.
     pub duration: Nanoseconds,
     /// Requests a second.
     pub rate: PerSecond,
-    /// How bursty.
     pub gaps: GapLaw,
 }
 
 /// Lengths of a client's requests from some time on.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct ClientLengths {
-    /// Beginning.
     pub start: Nanoseconds,
-    /// Tokens of prompts.
     pub input: LengthFigures,
-    /// Tokens generated.
     pub output: LengthFigures,
 }
 
 /// Lengths as few figures tell them, in tokens.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct LengthFigures {
-    /// Mean.
     pub mean: f64,
-    /// Median.
     pub p50: f64,
     /// 95th percentile.
     pub p95: f64,
-    /// The longest.
     pub max: f64,
 }

@@ -4,6 +4,7 @@
 use crate::{
     engine::{EngineKind, Release},
     estimate::{Basis, Derivation, Estimate},
+    fix::Fix,
     layout::Layout,
     limit::{Beyond, Limit, ServingCause},
     offer::Terms,
@@ -19,7 +20,7 @@ use gpuwise_units::{Bytes, HourlyPrice, Percentile};
 pub struct Sizing {
     /// The model as understood.
     pub model: ModelSummary,
-    /// The traffic, the promise and the limits as understood.
+    /// The traffic, the SLO and the limits as understood.
     pub workload: Workload,
     /// What deployments are ranked by.
     pub objective: Objective,
@@ -50,7 +51,6 @@ pub struct ModelSummary {
     pub parameters: u64,
     /// Parameters that one token uses.
     pub active_parameters: u64,
-    /// Layers.
     pub layers: u64,
     /// Weight format as published.
     pub published: String,
@@ -67,10 +67,8 @@ pub struct ModelSummary {
 /// What deployments are ranked by.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
 pub enum Objective {
-    /// Money an hour.
     #[default]
     Cost,
-    /// End-to-end latency.
     Latency,
     /// Joules per output token.
     Energy,
@@ -92,7 +90,6 @@ impl Objective {
 pub struct Deployment {
     /// The model, as [`ModelSummary::name`].
     pub model: String,
-    /// The engine.
     pub engine: EngineKind,
     /// Its release; `None` where the engine has none that we know.
     pub release: Option<Release>,
@@ -134,7 +131,7 @@ pub struct Deployment {
     pub basis: Basis,
     /// What limits it; `None` where a saved document does not say it in a form that is known.
     pub bottleneck: Option<Limit<ServingCause>>,
-    /// How much more it bears.
+    /// How much more it sustains.
     pub headroom: Headroom,
     /// How its figures came about.
     pub derivations: Vec<Derivation>,
@@ -151,9 +148,8 @@ impl Deployment {
 /// A deployment as it is saved: with what it was sized for.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Saved {
-    /// The deployment.
     pub deployment: Deployment,
-    /// The traffic, the promise and the limits; `None` where they were not saved.
+    /// The traffic, the SLO and the limits; `None` where they were not saved.
     pub workload: Option<Workload>,
 }
 
@@ -164,12 +160,10 @@ pub struct PrefillPool {
     pub layout: Layout,
 }
 
-/// LoRA adapters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Adapters {
     /// How many are loaded at once.
     pub count: u32,
-    /// Their largest rank.
     pub rank: u32,
 }
 
@@ -180,7 +174,6 @@ pub struct Settings {
     pub batched_tokens: u64,
     /// Sequences of a step at most.
     pub sequences: u64,
-    /// Longest context.
     pub max_context: u64,
     /// Share of memory that the engine may take.
     pub memory_fraction: f64,
@@ -213,15 +206,11 @@ pub enum Quality {
 /// Instances that are rented or owned.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Rental {
-    /// Who has it.
     pub provider: Provider,
-    /// The instance shape.
     pub instance: String,
-    /// The region.
     pub region: String,
     /// Under which terms the price is.
     pub terms: Terms,
-    /// How many instances.
     pub instances: u32,
     /// GPUs of one instance, in thousandths.
     pub gpu_thousandths: u32,
@@ -252,7 +241,6 @@ impl Rental {
 /// Memory of the fullest GPU or slice, byte by byte.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct MemoryReport {
-    /// GPU or slice.
     pub device: String,
     /// What the driver reports.
     pub reported: Option<Bytes>,
@@ -262,7 +250,6 @@ pub struct MemoryReport {
     pub visible_known: bool,
     /// What the engine may use.
     pub budget: Bytes,
-    /// Weights by kind.
     pub weights: Vec<MemoryPart>,
     /// Everything else but the cache.
     pub overheads: Vec<MemoryPart>,
@@ -279,9 +266,7 @@ pub struct MemoryReport {
 /// A part of memory.
 #[derive(Debug, Clone, PartialEq)]
 pub struct MemoryPart {
-    /// What it is.
     pub name: String,
-    /// How much.
     pub bytes: Bytes,
     /// Whether it lies outside of the engine's budget.
     pub outside_budget: bool,
@@ -290,7 +275,6 @@ pub struct MemoryPart {
 }
 
 impl MemoryReport {
-    /// All weights.
     pub fn weight_bytes(&self) -> Bytes {
         Bytes::new(self.weights.iter().map(|part| part.bytes.count()).sum())
     }
@@ -341,7 +325,7 @@ pub struct Cost {
     pub per_million_output: Option<f64>,
 }
 
-/// How much more a deployment bears.
+/// How much more a deployment sustains.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Headroom {
     /// The largest rate (requests a second) that keeps the SLO.
@@ -357,10 +341,9 @@ pub struct Headroom {
 pub struct FrontPoint {
     /// `2 × H100 SXM5 80GB TP2 fp8`.
     pub label: String,
-    /// The GPU.
     pub gpu: String,
-    /// Currency units an hour; unknown prices have none.
-    pub per_hour: Option<f64>,
+    /// All instances, an hour; unknown where a price is.
+    pub per_hour: Option<HourlyPrice>,
     /// Seconds to first token at the asked percentile.
     pub ttft: f64,
     /// Seconds per output token at the asked percentile.
@@ -391,14 +374,12 @@ pub struct LoadPoint {
 pub struct Dropped {
     /// `4 × L40S TP4 bf16`.
     pub label: String,
-    /// The GPU.
     pub gpu: String,
     /// Which test it failed.
     pub test: Test,
-    /// By how much.
     pub shortfall: Reason,
-    /// What would cure it, where something would.
-    pub cure: Option<String>,
+    /// What would cure it, the least change first.
+    pub fixes: Vec<Fix>,
     /// How near it came: needed over had; the smaller the nearer.
     pub ratio: f64,
 }
@@ -406,8 +387,10 @@ pub struct Dropped {
 /// The tests that a candidate passes, in order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Test {
-    /// Engine and hardware support it; heads divide.
+    /// Engine and hardware support it.
     Support,
+    /// Heads, layers, experts and batches divide.
+    Layout,
     /// Weights, overheads and one request fit.
     Memory,
     /// The rate can be served at all.
@@ -416,8 +399,9 @@ pub enum Test {
     Ttft,
     /// Time per output token.
     Tpot,
-    /// End-to-end latency.
     EndToEnd,
+    /// A training run ends in time.
+    Deadline,
     /// Budget, power, provider, region, quality.
     Limits,
     /// It works, but others are better.
@@ -429,11 +413,13 @@ impl Test {
     pub const fn name(self) -> &'static str {
         match self {
             Self::Support => "support",
+            Self::Layout => "layout",
             Self::Memory => "memory",
             Self::Throughput => "throughput",
             Self::Ttft => "TTFT",
             Self::Tpot => "TPOT",
             Self::EndToEnd => "end to end",
+            Self::Deadline => "deadline",
             Self::Limits => "limits",
             Self::Dominated => "dominated",
         }

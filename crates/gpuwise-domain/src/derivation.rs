@@ -16,7 +16,6 @@ pub enum Unit {
     Bytes,
     /// Bytes to the last one.
     ByteCount,
-    /// Tokens.
     Tokens,
     /// Seconds, written in milliseconds.
     Seconds,
@@ -28,18 +27,15 @@ pub enum Unit {
     Flop,
     /// Floating-point operations a second.
     FlopPerSecond,
-    /// Watts.
     Watts,
     /// Requests a second.
     RequestsPerSecond,
-    /// Concurrent requests.
     RequestsInFlight,
     /// Currency units an hour.
     MoneyPerHour,
 }
 
 impl Unit {
-    /// Every unit.
     pub const ALL: [Self; 13] = [
         Self::Number,
         Self::Bytes,
@@ -103,14 +99,12 @@ impl Unit {
 pub struct Figure {
     /// The number, in the base unit.
     pub value: f64,
-    /// The unit.
     pub unit: Unit,
 }
 
 /// How a number came about: a formula, its inputs, and where each comes from.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Derivation {
-    /// What it is.
     pub name: String,
     /// Its value with its unit.
     pub value: String,

@@ -5,9 +5,7 @@ pub use crate::derivation::{Derivation, Figure, Unit};
 /// A figure with its 80 % range: it should lie between `low` and `high` in 8 of 10 cases.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Estimate {
-    /// The central figure.
     pub value: f64,
-    /// The lower end.
     pub low: f64,
     /// The upper end.
     pub high: f64,

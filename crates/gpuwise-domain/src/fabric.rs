@@ -7,7 +7,6 @@ use gpuwise_units::{BytesPerSecond, HourlyPrice};
 /// A fabric with its pools and hosts. GPUs of any pool attach to any host of the fabric.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Fabric {
-    /// Its name.
     pub name: String,
     /// Bandwidth of one GPU's port, one direction.
     pub bandwidth: BytesPerSecond,
@@ -25,29 +24,23 @@ pub struct Fabric {
     pub detach: f64,
     /// What one port (of a GPU or a host) costs an hour; unknown is not 0.
     pub port_price: Option<HourlyPrice>,
-    /// Pools.
     pub pools: Vec<Pool>,
-    /// Hosts.
     pub hosts: Vec<FabricHost>,
 }
 
 /// GPUs of one kind that wait to be attached.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Pool {
-    /// Its name.
     pub name: String,
     /// Catalogue name of its GPUs.
     pub gpu: String,
-    /// GPUs.
     pub gpus: u32,
 }
 
 /// Hosts of one kind, without GPUs of their own.
 #[derive(Debug, Clone, PartialEq)]
 pub struct FabricHost {
-    /// Their name.
     pub name: String,
-    /// How many.
     pub count: u32,
     /// Processor cores of each.
     pub cores: u32,
@@ -87,7 +80,6 @@ pub struct FabricLink {
     pub extra_latency: f64,
     /// Which GPUs reach each other directly.
     pub peer_to_peer: PeerToPeer,
-    /// Fitted constants.
     pub constants: PcieConstants,
 }
 

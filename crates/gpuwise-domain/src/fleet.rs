@@ -9,13 +9,10 @@ pub const WHOLE_GPU: u32 = 1000;
 /// A node with what it has for tasks.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FleetNode {
-    /// Its name.
     pub name: String,
     /// Processor time in thousandths of a core.
     pub cpu_milli: u64,
-    /// Memory in MiB.
     pub memory_mib: u64,
-    /// GPUs.
     pub gpus: u32,
     /// What its GPUs are called; empty where it has none.
     pub model: String,
@@ -24,13 +21,10 @@ pub struct FleetNode {
 /// A task with what it asks for, all of it on one node.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FleetTask {
-    /// Its name.
     pub name: String,
     /// Processor time in thousandths of a core.
     pub cpu_milli: u64,
-    /// Memory in MiB.
     pub memory_mib: u64,
-    /// GPUs.
     pub gpus: u32,
     /// Thousandths of each GPU; less than [`WHOLE_GPU`] only of a single one.
     pub gpu_milli: u32,
@@ -52,7 +46,6 @@ impl FleetTask {
 /// A cluster of a trace of training jobs: a part of a fleet that its users have for themselves.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct VirtualCluster {
-    /// Its name.
     pub name: String,
     /// How many nodes it has, where the trace says.
     pub nodes: Option<u32>,

@@ -9,7 +9,6 @@ use gpuwise_units::{Bytes, BytesPerSecond, FlopPerSecond, Watts};
 pub struct Gpu {
     /// The catalogue's name, such as `H100 SXM5 80GB`.
     pub name: String,
-    /// Who makes it.
     pub vendor: String,
     /// Architecture generation, such as `Hopper`.
     pub generation: String,
@@ -29,9 +28,7 @@ pub struct Gpu {
     pub memory_reported: Option<Bytes>,
     /// Memory that a CUDA program sees.
     pub memory_visible: Option<Bytes>,
-    /// Peak memory bandwidth.
     pub bandwidth: BytesPerSecond,
-    /// Peak matmul rates.
     pub peak: PeakRates,
     /// The link between GPUs of one host or rack, where there is one.
     pub scale_up: Option<ScaleUp>,
@@ -47,7 +44,6 @@ pub struct Gpu {
     pub mig: bool,
     /// Whether it is only announced, so that no plan should offer it unasked.
     pub announced: bool,
-    /// Form factor.
     pub form_factor: String,
     /// When it came out, as text.
     pub launch: String,
@@ -113,7 +109,6 @@ pub struct MigProfile {
     pub profile: String,
     /// Its memory as a driver printed it.
     pub memory: Bytes,
-    /// Its streaming multiprocessors.
     pub units: u32,
     /// Compute slices it takes.
     pub compute_slices: u32,
@@ -132,14 +127,12 @@ pub struct MigProfile {
 /// A GPU, or a slice of it: what one rank runs on.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Device<'a> {
-    /// The board.
     pub gpu: &'a Gpu,
     /// The slice, if it is not the whole board.
     pub slice: Option<&'a MigProfile>,
 }
 
 impl<'a> Device<'a> {
-    /// The whole GPU.
     pub fn whole(gpu: &'a Gpu) -> Self {
         Self { gpu, slice: None }
     }
@@ -194,11 +187,8 @@ pub struct Collective {
     pub system: String,
     /// `all_reduce`, `all_gather`, `reduce_scatter` or `alltoall`.
     pub operation: String,
-    /// GPUs taking part.
     pub gpus: u32,
-    /// Message.
     pub message: Bytes,
-    /// Bus bandwidth reached.
     pub bus_bandwidth: BytesPerSecond,
     /// Where the row comes from.
     pub source: String,

@@ -25,7 +25,6 @@ pub struct Layout {
 }
 
 impl Layout {
-    /// One GPU.
     pub const SINGLE: Self = Self {
         replicas: 1,
         tensor: 1,

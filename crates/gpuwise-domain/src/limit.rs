@@ -9,7 +9,6 @@ use gpuwise_units::significant;
 /// What takes the largest share of the time, and how much of it.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Limit<C> {
-    /// What takes it.
     pub cause: C,
     /// Its share (0 to 1).
     pub share: f64,
@@ -29,7 +28,6 @@ impl<C> Limit<C> {
 /// What the GPUs' time of a deployment goes to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum ServingCause {
-    /// Prompts.
     Prompts,
     /// Weights of dense layers in decode steps.
     Weights,
@@ -46,7 +44,6 @@ pub enum ServingCause {
 }
 
 impl ServingCause {
-    /// Every cause.
     pub const ALL: [Self; 7] = [
         Self::Prompts,
         Self::Weights,
@@ -90,7 +87,6 @@ impl fmt::Display for Limit<StepCause> {
 pub enum Resource {
     /// Matmul and convolution units.
     Compute,
-    /// Memory bandwidth.
     Memory,
     /// Launches and the host.
     Host,
@@ -115,7 +111,6 @@ impl Resource {
 pub struct PartCause {
     /// What the part waits for most.
     pub resource: Resource,
-    /// The part's name.
     pub part: String,
 }
 
@@ -130,14 +125,13 @@ impl fmt::Display for Limit<PartCause> {
     }
 }
 
-/// What breaks first where more is asked of a deployment than it bears.
+/// What breaks first where more is asked of a deployment than it sustains.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Beyond {
     /// Time to first token.
     Ttft,
     /// Time per output token.
     Tpot,
-    /// End-to-end latency.
     EndToEnd,
     /// The cache is full, or as many sequences run as the engine lets.
     Sequences,

@@ -1,7 +1,7 @@
 //! Sizing of diffusion, vision and embedding models: what is asked, and what is recommended.
 
 use crate::{
-    deployment::{Objective, Rental},
+    deployment::{Dropped, Objective, Rental},
     estimate::{Basis, Derivation, Estimate},
     limit::{Limit, PartCause},
     network::InputSize,
@@ -89,7 +89,7 @@ pub struct MediaSizing {
     /// What keeps the SLO, best first.
     pub deployments: Vec<MediaDeployment>,
     /// GPUs that do not, or are not worth it, and why; the nearest that would do in words.
-    pub dropped: Vec<MediaDropped>,
+    pub dropped: Vec<Dropped>,
     /// Candidates that were looked at.
     pub considered: u64,
     /// What was assumed, in sentences.
@@ -125,9 +125,7 @@ impl fmt::Display for MediaMemory {
 pub struct MediaDeployment {
     /// Catalogue name of the GPU.
     pub gpu: String,
-    /// MIG profile.
     pub slice: Option<String>,
-    /// Replicas, spares included.
     pub replicas: u32,
     /// GPUs or slices of a replica (tables are spread over them).
     pub shards: u32,
@@ -161,7 +159,6 @@ pub struct MediaDeployment {
     pub joules_per_unit: Option<Estimate>,
     /// Where it is rented.
     pub rental: Option<Rental>,
-    /// Money an hour.
     pub per_hour: Option<HourlyPrice>,
     /// Money for as many units as [`MediaUnit::priced`] says.
     pub per_unit: Option<Money>,
@@ -178,15 +175,6 @@ impl MediaDeployment {
     pub const fn devices(&self) -> u32 {
         self.replicas * self.shards
     }
-}
-
-/// A GPU that is not recommended.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct MediaDropped {
-    /// The GPU, with its slice.
-    pub gpu: String,
-    /// Why, in a clause.
-    pub reason: String,
 }
 
 /// What a published benchmark runs, as `media_benchmarks.csv` says.

@@ -8,21 +8,16 @@ use gpuwise_units::{Bytes, HourlyPrice};
 pub struct Offer {
     /// Who rents it out; `owned` for hosts of one's own.
     pub provider: String,
-    /// The instance's name.
     pub instance: String,
-    /// The region.
     pub region: String,
     /// Catalogue name of its GPU.
     pub gpu: String,
     /// GPUs in thousandths, because fractions are sold too.
     pub gpu_thousandths: u32,
-    /// Virtual CPUs.
     pub vcpus: Option<u32>,
-    /// Host memory.
     pub memory: Option<Bytes>,
     /// Price on demand; unknown is not 0.
     pub on_demand: Option<HourlyPrice>,
-    /// Price reserved.
     pub reserved: Option<HourlyPrice>,
     /// Price as spot capacity, that may be taken away.
     pub spot: Option<HourlyPrice>,
@@ -53,7 +48,6 @@ impl Offer {
 pub enum Terms {
     /// Pay by the hour.
     OnDemand,
-    /// Committed in advance.
     Reserved,
     /// May be taken away.
     Spot,
@@ -75,17 +69,12 @@ impl Terms {
 pub struct Host {
     /// Provider, or `on-prem`.
     pub provider: String,
-    /// Its name.
     pub shape: String,
     /// Catalogue name of its GPU, or the source's where the catalogue has none.
     pub gpu: String,
-    /// GPUs.
     pub gpus: u32,
-    /// Virtual CPUs.
     pub vcpus: Option<u32>,
-    /// Host memory.
     pub memory: Option<Bytes>,
-    /// NUMA nodes.
     pub numa_nodes: Option<u32>,
     /// How its GPUs are linked, as text.
     pub link: String,

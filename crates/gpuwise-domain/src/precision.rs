@@ -8,7 +8,6 @@ use alloc::{string::String, vec::Vec};
 /// Sizes follow from the definition of the format; `row_bytes` are scales per output feature.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct WeightFormat {
-    /// Its usual name.
     pub name: &'static str,
     /// Elements of a block.
     pub block: u32,
@@ -31,13 +30,10 @@ macro_rules! formats {
 }
 
 formats! {
-    /// IEEE single precision.
     F32 = "fp32", 1, 4, 0;
-    /// IEEE double precision.
     F64 = "fp64", 1, 8, 0;
     /// bfloat16.
     BF16 = "bf16", 1, 2, 0;
-    /// IEEE half precision.
     F16 = "fp16", 1, 2, 0;
     /// FP8 with one scale per tensor, or per row (4 bytes).
     FP8 = "fp8", 1, 1, 4;
@@ -154,7 +150,6 @@ pub enum Compute {
 }
 
 impl Compute {
-    /// Its usual name.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Full => "fp32",
@@ -171,15 +166,12 @@ impl Compute {
 pub struct Roles(u64);
 
 impl Roles {
-    /// No role.
     pub const NONE: Self = Self(0);
 
-    /// These roles.
     pub fn of(roles: &[Role]) -> Self {
         roles.iter().fold(Self::NONE, |set, role| set.with(*role))
     }
 
-    /// With one more.
     #[must_use]
     pub const fn with(self, role: Role) -> Self {
         Self(self.0 | 1 << role as u32)
@@ -237,7 +229,6 @@ impl Roles {
         Self::of(&[Role::MlpUp, Role::MlpDown, Role::SharedUp, Role::SharedDown])
     }
 
-    /// Routed experts.
     pub fn experts() -> Self {
         Self::of(&[Role::ExpertUp, Role::ExpertDown])
     }
@@ -246,7 +237,6 @@ impl Roles {
 /// How some roles are stored and computed.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Assignment {
-    /// Which.
     pub roles: Roles,
     /// How their matrices are stored.
     pub format: WeightFormat,
@@ -321,7 +311,6 @@ impl CacheFormat {
         block: 16,
         block_bytes: 9,
     };
-    /// Single precision.
     pub const FULL: Self = Self {
         name: "fp32",
         block: 1,

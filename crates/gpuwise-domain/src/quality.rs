@@ -5,17 +5,13 @@ use alloc::string::String;
 /// One published evaluation of a quantized model against its baseline.
 #[derive(Debug, Clone, PartialEq)]
 pub struct QualityRow {
-    /// The base model.
     pub model: String,
-    /// Its family.
     pub family: String,
     /// Its parameters, in 10⁹.
     pub parameters_b: f64,
     /// The scheme, such as `fp8-dynamic`.
     pub scheme: String,
-    /// What was evaluated.
     pub evaluation: String,
-    /// The baseline's score.
     pub baseline: Option<f64>,
     /// The quantized model's score.
     pub quantized: Option<f64>,

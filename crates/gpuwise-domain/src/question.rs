@@ -7,7 +7,6 @@ use alloc::{string::String, vec::Vec};
 /// Cells are kept as written where their reading depends on others.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Question {
-    /// Its name.
     pub id: String,
     /// The model as written: a name, an alias or a path.
     pub model: String,
@@ -21,7 +20,6 @@ pub struct Question {
     pub pipeline: Option<u32>,
     /// Data-parallel ranks, if stated.
     pub data: Option<u32>,
-    /// Precision as written.
     pub precision: String,
     /// Engine and version as written.
     pub engine: String,
@@ -29,9 +27,7 @@ pub struct Question {
     pub input: Option<f64>,
     /// Output tokens of a request.
     pub output: Option<f64>,
-    /// The load.
     pub load: Load,
-    /// The metric's name.
     pub metric: String,
     /// The unit in which it is wanted.
     pub unit: String,
@@ -68,9 +64,7 @@ pub enum Load {
 pub struct Benchmark {
     /// How the names of its variants begin.
     pub prefix: String,
-    /// Mean prompt tokens.
     pub input: f64,
-    /// Mean output tokens.
     pub output: f64,
     /// Beams that are decoded for each request.
     pub beams: f64,

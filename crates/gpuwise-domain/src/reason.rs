@@ -1,9 +1,9 @@
 //! Why something is not recommended, with the quantities that say so. Views print the sentence.
 
-use crate::deployment::Test;
+use crate::{clash::Clash, deployment::Test, precision::Compute, training::Recompute};
 use alloc::{format, string::String, vec::Vec};
 use core::fmt;
-use gpuwise_units::{HourlyPrice, Percentile, significant};
+use gpuwise_units::{Bytes, HourlyPrice, Money, Percentile, significant};
 
 /// Why a candidate is not there.
 #[derive(Debug, Clone, PartialEq)]
@@ -21,14 +21,12 @@ pub enum Reason {
     Memory {
         /// Bytes needed on a GPU.
         needed: f64,
-        /// Of these weights.
         weights: f64,
         /// Bytes that the engine may use.
         budget: f64,
     },
     /// One request does not fit beside the weights.
     Cache {
-        /// Its tokens.
         tokens: f64,
         /// Bytes that it needs.
         needed: f64,
@@ -37,9 +35,8 @@ pub enum Reason {
     },
     /// More GPUs would be needed than any answer has.
     TooMany {
-        /// Requests a second, or in flight, that one replica bears.
-        bears: f64,
-        /// Those asked for.
+        /// Requests a second, or in flight, that one replica sustains.
+        sustains: f64,
         wanted: f64,
         /// GPUs that they would need.
         gpus: f64,
@@ -48,7 +45,6 @@ pub enum Reason {
     Tokens {
         /// Tokens a second.
         given: f64,
-        /// Those promised.
         wanted: f64,
     },
     /// Latency of one request alone is beyond its bound.
@@ -57,11 +53,8 @@ pub enum Reason {
     NoPools,
     /// More quality is lost than allowed.
     Quality {
-        /// Lost percent.
         percent: f64,
-        /// In which evaluation.
         evaluation: String,
-        /// Percent allowed.
         most: f64,
     },
     /// What is lost of quality is not known.
@@ -69,59 +62,69 @@ pub enum Reason {
     /// Nobody among these rents it out.
     NotOffered(Vec<String>),
     /// Its price is not known, so that no budget holds it.
-    UnknownPrice {
-        /// The budget.
-        budget: HourlyPrice,
-    },
+    UnknownPrice { budget: HourlyPrice },
     /// Price and budget are in different currencies.
     OtherCurrency {
-        /// The price.
         hour: HourlyPrice,
-        /// The budget.
         budget: HourlyPrice,
     },
     /// It costs more than the budget.
     OverBudget {
-        /// The price.
         hour: HourlyPrice,
-        /// The budget.
         budget: HourlyPrice,
     },
     /// It draws more power than allowed.
-    Power {
-        /// Watts.
-        watts: f64,
-        /// Watts allowed.
-        most: f64,
-    },
+    Power { watts: f64, most: f64 },
     /// More GPUs than one owns.
     NotOwned {
         /// GPUs or slices needed.
         wanted: u32,
-        /// GPUs owned.
         owned: u32,
     },
     /// It keeps the SLO, for more.
     Dearer {
-        /// Its price.
         hour: HourlyPrice,
         /// That over the best one's, where that is known.
         times: Option<f64>,
     },
     /// It keeps the SLO, and nobody is known to rent it out.
     Unoffered,
-    /// A simulation broke the promise; how, in a clause that names the test.
+    /// A simulation broke the SLO; how, in a clause that names the test.
     Simulated(String),
     /// A simulated queue grew without bound.
     Unbounded,
-    /// As a document states it.
-    Words(String),
+    /// The GPU has no unit for these numbers.
+    NoRate(Compute),
+    /// One input of a diffusion, vision or embedding model does not fit.
+    Input { needed: Bytes, usable: Bytes },
+    /// More replicas would be needed than are ever started.
+    TooManyReplicas { most: u32 },
+    /// No offer has so many GPUs in one host.
+    NoInstance { gpus: u32 },
+    /// Degrees, batches or switches of a training setup exclude each other.
+    Clash(Clash),
+    /// A training setup does not fit.
+    TrainingMemory {
+        needed: Bytes,
+        usable: Bytes,
+        micro_batch: u64,
+        recompute: Recompute,
+    },
+    /// Memory over what may be filled: of the estimate, or of the upper end of its range alone.
+    Overfull { ratio: f64, range: bool },
+    /// A training step takes longer than the best one's.
+    Slower { ratio: f64 },
+    /// Seconds of a run, and those allowed.
+    Late { run: f64, within: f64 },
+    /// Even at its peak rate a run would take longer than allowed.
+    LateAtPeak { ratio: f64 },
+    /// Money of a run, and what is allowed.
+    RunCost { cost: Money, budget: Money },
 }
 
 /// A target that one request alone does not hold.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Missed {
-    /// Which.
     pub test: Test,
     /// At which percentile; `None` is the mean.
     pub at: Option<Percentile>,
@@ -134,7 +137,13 @@ pub struct Missed {
 impl Reason {
     /// Whether its sentence names the test already.
     pub const fn names_the_test(&self) -> bool {
-        matches!(self, Self::Missed(_) | Self::Simulated(_))
+        matches!(
+            self,
+            Self::Missed(_)
+                | Self::Simulated(_)
+                | Self::TrainingMemory { .. }
+                | Self::Overfull { .. }
+        )
     }
 }
 
@@ -173,9 +182,7 @@ impl fmt::Display for Reason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let three = |value: f64| significant(value, 3);
         match self {
-            Self::Unsupported(what) | Self::Simulated(what) | Self::Words(what) => {
-                f.write_str(what)
-            }
+            Self::Unsupported(what) | Self::Simulated(what) => f.write_str(what),
             Self::SpansHosts { replica, host } => write!(
                 f,
                 "a replica of {replica} GPUs spans more than the {host} that a host joins"
@@ -203,13 +210,13 @@ impl fmt::Display for Reason {
                 gib(*left)
             ),
             Self::TooMany {
-                bears,
+                sustains,
                 wanted,
                 gpus,
             } => write!(
                 f,
                 "one replica sustains {} of {} a second: {} GPUs",
-                three(*bears),
+                three(*sustains),
                 three(*wanted),
                 three(*gpus)
             ),
@@ -219,12 +226,73 @@ impl fmt::Display for Reason {
             Self::Missed(missed) => joined(f, missed, " and "),
             Self::NoPools => f.write_str("no pair of prefill and decode pools keeps the SLO"),
             Self::Unbounded => f.write_str("simulated: the queue grows without bound"),
+            Self::NoRate(numbers) => write!(f, "no rate in {} is known of it", numbers.name()),
+            Self::Input { needed, usable } => write!(
+                f,
+                "one input needs {}, {} can be used",
+                gib(needed.as_f64()),
+                gib(usable.as_f64())
+            ),
+            Self::TooManyReplicas { most } => {
+                write!(f, "more than {most} replicas would be needed")
+            }
+            Self::NoInstance { gpus } => write!(f, "no offer has {gpus} of them in one host"),
+            Self::Clash(clash) => write!(f, "{clash}"),
+            Self::TrainingMemory { .. }
+            | Self::Overfull { .. }
+            | Self::Slower { .. }
+            | Self::Late { .. }
+            | Self::LateAtPeak { .. }
+            | Self::RunCost { .. } => self.of_training(f),
             _ => self.limited(f),
         }
     }
 }
 
 impl Reason {
+    fn of_training(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let beyond = |ratio: f64| significant(100.0 * (ratio - 1.0), 2);
+        let days = |seconds: f64| significant(seconds / 86_400.0, 3);
+        match self {
+            Self::TrainingMemory {
+                needed,
+                usable,
+                micro_batch,
+                recompute,
+            } => {
+                let (needed, usable) = (gib(needed.as_f64()), gib(usable.as_f64()));
+                let all = match recompute {
+                    Recompute::Full => " and all layers recomputed",
+                    _ => "",
+                };
+                write!(
+                    f,
+                    "out of memory: {needed} needed with micro-batch {micro_batch}{all}, {usable} usable on each \
+                     GPU"
+                )
+            }
+            Self::Overfull { ratio, range: true } => write!(
+                f,
+                "its memory may reach {} % more than a job may fill",
+                beyond(*ratio)
+            ),
+            Self::Overfull { ratio, .. } => {
+                write!(f, "out of memory: {} % more than a GPU has", beyond(*ratio))
+            }
+            Self::Slower { ratio } => write!(f, "{} % slower", beyond(*ratio)),
+            Self::Late { run, within } => {
+                write!(f, "{} days, {} allowed", days(*run), days(*within))
+            }
+            Self::LateAtPeak { ratio } => write!(
+                f,
+                "even at its peak rate it would take {} times as long as allowed",
+                significant(*ratio, 3)
+            ),
+            Self::RunCost { cost, budget } => write!(f, "{cost}, {budget} allowed"),
+            _ => Ok(()),
+        }
+    }
+
     /// Reasons of money, power and quality.
     fn limited(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -264,7 +332,11 @@ impl Reason {
     }
 }
 
-fn joined<T: fmt::Display>(f: &mut fmt::Formatter<'_>, items: &[T], between: &str) -> fmt::Result {
+pub(crate) fn joined<T: fmt::Display>(
+    f: &mut fmt::Formatter<'_>,
+    items: &[T],
+    between: &str,
+) -> fmt::Result {
     for (at, item) in items.iter().enumerate() {
         if at > 0 {
             f.write_str(between)?;

@@ -13,9 +13,7 @@ use alloc::string::String;
 /// Settings of a launch script, and the runs that it is for. An empty condition holds for all.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Recipe {
-    /// The benchmark.
     pub benchmark: String,
-    /// The engine.
     pub engine: EngineKind,
     /// Whether prefill and decode run on workers apart.
     pub apart: bool,
@@ -27,13 +25,11 @@ pub struct Recipe {
     pub precision: String,
     /// The beginning of the GPU's name.
     pub gpu: String,
-    /// Tensor-parallel ranks.
     pub tensor: Option<u32>,
     /// Whether it is for data-parallel attention alone.
     pub attention_data: bool,
     /// Concurrent requests, at least.
     pub in_flight: f64,
-    /// What it sets.
     pub sets: RecipeSettings,
     /// The script, and when it was read.
     pub source: String,
@@ -81,7 +77,6 @@ impl BatchedTokens {
 /// Sequences of a step at most.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Sequences {
-    /// So many.
     Count(u64),
     /// As many as are kept in flight.
     InFlight,
@@ -90,7 +85,6 @@ pub enum Sequences {
 /// A run that a benchmark made, as far as recipes depend on it.
 #[derive(Debug, Clone, Copy)]
 pub struct BenchmarkRun<'q> {
-    /// The benchmark.
     pub benchmark: &'q str,
     /// The engine, at its release.
     pub engine: &'q Engine,
@@ -102,11 +96,9 @@ pub struct BenchmarkRun<'q> {
     pub precision: &'q str,
     /// The GPU's name in the catalogue.
     pub gpu: &'q str,
-    /// Tensor-parallel ranks.
     pub tensor: Option<u32>,
     /// Whether attention is data-parallel.
     pub attention_data: bool,
-    /// Concurrent requests.
     pub in_flight: f64,
 }
 

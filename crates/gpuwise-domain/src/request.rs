@@ -53,7 +53,6 @@ impl Request {
 pub struct Segment {
     /// Equal where the text is equal.
     pub content: u64,
-    /// Its tokens.
     pub tokens: u32,
 }
 
@@ -76,7 +75,6 @@ pub struct RequestRecord {
     pub end: Nanoseconds,
     /// Tokens of the prompt.
     pub input: u32,
-    /// Tokens generated.
     pub output: u32,
     /// Prompt tokens found in the prefix cache; `None`: unknown.
     pub cached: Option<u32>,
@@ -84,7 +82,6 @@ pub struct RequestRecord {
     pub preemptions: u16,
     /// Times that it was sent again.
     pub retries: u16,
-    /// Who sent it.
     pub tenant: u16,
     /// The stage of a load test that it belongs to.
     pub stage: u16,
@@ -92,7 +89,6 @@ pub struct RequestRecord {
     pub session: Option<u32>,
     /// The replica that served it, where it is known.
     pub replica: Option<u16>,
-    /// How it ended.
     pub outcome: Outcome,
 }
 

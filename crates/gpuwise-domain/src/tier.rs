@@ -8,7 +8,6 @@ use gpuwise_units::Bytes;
 /// request), per GPU; parts do not overlap and what they leave of the whole is the host's.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Job {
-    /// Its name.
     pub name: String,
     /// The GPU that it ran on, for looking up its figures; never a feature.
     pub gpu: String,
@@ -22,7 +21,6 @@ pub struct Job {
     pub compute: Option<f64>,
     /// Bound by device memory.
     pub memory: Option<f64>,
-    /// Waiting for launches.
     pub launch: Option<f64>,
     /// Communication that nothing hides.
     pub communication: Option<f64>,
@@ -51,9 +49,7 @@ pub struct Job {
 /// A workload's time on another tier.
 #[derive(Debug, Clone, PartialEq)]
 pub struct MeasuredTier {
-    /// The GPU.
     pub gpu: String,
-    /// How many.
     pub gpus: u32,
     /// Wall seconds of the same unit of work.
     pub seconds: f64,
@@ -62,7 +58,6 @@ pub struct MeasuredTier {
 /// Rules in their order: the first that applies decides.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct TierRules {
-    /// The rules.
     pub rules: Vec<TierRule>,
     /// How well times carry over.
     pub scaling: Scaling,
@@ -93,13 +88,10 @@ impl Default for Scaling {
 /// A rule: where all its conditions hold, its preference decides.
 #[derive(Debug, Clone, PartialEq)]
 pub struct TierRule {
-    /// Its name.
     pub name: String,
-    /// What must hold.
     pub conditions: Vec<TierCondition>,
     /// What is preferred then.
     pub prefer: Preference,
-    /// Why, for people.
     pub reason: String,
     /// Where the threshold comes from.
     pub source: String,
@@ -108,11 +100,9 @@ pub struct TierRule {
 /// A figure of a workload held against a threshold.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct TierCondition {
-    /// The figure.
     pub figure: JobFigure,
     /// Whether it must lie above the threshold; below otherwise.
     pub above: bool,
-    /// The threshold.
     pub threshold: f64,
 }
 
@@ -129,7 +119,6 @@ pub enum Preference {
     Bandwidth,
     /// The highest peak for the money.
     Compute,
-    /// The fewest GPUs.
     FewestGpus,
 }
 
@@ -174,7 +163,6 @@ pub enum JobFigure {
     Busy,
     /// Time over what it may take.
     SloUsed,
-    /// GPUs held.
     Gpus,
 }
 

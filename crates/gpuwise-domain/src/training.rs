@@ -8,7 +8,6 @@ use gpuwise_units::{Bytes, Tokens};
 /// One way to run a training job: everything that decides memory and time, leaving nothing open.
 #[derive(Debug, Clone, PartialEq)]
 pub struct TrainingSetup {
-    /// What is trained.
     pub method: Method,
     /// In which numbers it computes.
     pub recipe: Recipe,
@@ -71,16 +70,13 @@ impl TrainingLayout {
         }
     }
 
-    /// All GPUs.
     pub const fn gpus(&self) -> u64 {
         self.tensor as u64 * self.pipeline as u64 * self.context as u64 * self.data as u64
     }
 }
 
-/// What is trained.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Method {
-    /// Every weight.
     Full,
     /// Adapters on a base that stays as it is.
     Adapter(Adapter),
@@ -89,7 +85,6 @@ pub enum Method {
 /// A parameter-efficient method with its size.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Adapter {
-    /// Which.
     pub kind: AdapterKind,
     /// The method's own name where it is known more exactly (`HIRA` is one of [`AdapterKind::Composed`]).
     pub name: Option<String>,
@@ -118,7 +113,6 @@ pub enum AdapterKind {
     Ia3,
     /// Hadamard products of low-rank pairs.
     LoHa,
-    /// Kronecker products.
     LoKr,
     /// Orthogonal rotations; composes weights.
     Oft,
@@ -178,7 +172,6 @@ pub enum Recipe {
 /// What updates the weights.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Optimizer {
-    /// Two moments.
     AdamW,
     /// Two moments of 8 bits in blocks.
     AdamW8bit,
@@ -190,7 +183,6 @@ pub enum Optimizer {
     Adafactor,
     /// One momentum, orthogonalised; AdamW on embeddings and vectors.
     Muon,
-    /// One momentum.
     Lion,
     /// No state, or one momentum.
     Sgd,
@@ -199,7 +191,6 @@ pub enum Optimizer {
 /// What of the forward pass is computed again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Recompute {
-    /// Nothing.
     None,
     /// Attention's inside alone; by operator in torchtitan: all but attention and every other matmul.
     Selective,
@@ -231,7 +222,6 @@ pub enum Framework {
     Torchtune,
     /// torchtitan: FP32 shards, computing in BF16, FSDP2.
     Torchtitan,
-    /// Megatron-LM, NeMo, Megatron-Bridge.
     Megatron,
 }
 
@@ -258,9 +248,7 @@ pub enum Sharding {
 pub struct Offload {
     /// Optimizer states, and the step itself.
     pub optimizer: bool,
-    /// Weights.
     pub parameters: bool,
-    /// Kept activations.
     pub activations: bool,
 }
 
@@ -271,7 +259,6 @@ pub enum MemoryCause {
     Weights,
     /// FP32 copies of weights.
     MasterWeights,
-    /// Gradients.
     Gradients,
     /// Moments of the optimizer.
     OptimizerStates,
@@ -287,7 +274,6 @@ pub enum MemoryCause {
     Logits,
     /// What the optimizer makes on its way.
     OptimizerTemporaries,
-    /// Buffers of communication.
     Communication,
     /// The driver's and libraries' own.
     Context,
@@ -300,11 +286,8 @@ pub enum MemoryCause {
 pub enum Phase {
     /// End of the forward pass, with the loss.
     Forward,
-    /// Backward pass.
     Backward,
-    /// The optimizer's step.
     OptimizerStep,
-    /// Evaluation between steps.
     Evaluation,
 }
 
@@ -350,13 +333,10 @@ impl TrainingMemory {
 /// What the time of a step is spent on. Parts are exposed time: they sum to the step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum StepCause {
-    /// Matmuls.
     Matmul,
-    /// Attention.
     Attention,
     /// Norms, activations, residuals: bound by memory.
     Elementwise,
-    /// Logits and loss.
     Loss,
     /// Computing again what was not kept.
     Recompute,
@@ -372,11 +352,9 @@ pub enum StepCause {
     ExpertParallel,
     /// Gathers and reductions over data-parallel ranks that nothing hides.
     DataParallel,
-    /// The optimizer's step.
     Optimizer,
     /// Moves between host and GPU.
     Offload,
-    /// Waiting for data.
     Data,
 }
 

@@ -65,7 +65,6 @@ pub struct UsualNetwork {
     pub source: String,
 }
 
-/// Fitted constants.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ConstantSet {
     /// Which runs they describe (`pytorch`, `megatron`).
@@ -74,7 +73,6 @@ pub struct ConstantSet {
     pub rows: u64,
     /// Mean absolute error on these rows, in percent.
     pub error: f64,
-    /// Values by key.
     pub values: Vec<(String, f64)>,
 }
 
@@ -86,7 +84,6 @@ pub struct Residual {
     pub rows: String,
     /// Catalogue name of the GPU.
     pub gpu: String,
-    /// How many rows.
     pub count: u64,
     /// Logarithm of predicted over measured: a prediction is divided by its exponential.
     pub shift: f64,
@@ -99,7 +96,6 @@ pub struct HeldOutError {
     pub rows: String,
     /// What was left out in turn (`configuration`: a fifth of them; `model`, `gpu`, `generation`).
     pub left_out: String,
-    /// How many rows.
     pub count: u64,
     /// Mean of |predicted / measured - 1|, in percent.
     pub mean: f64,

@@ -2,7 +2,7 @@
 //! what they ask of storage and network. Data only.
 
 use crate::{
-    deployment::{ModelSummary, Rental},
+    deployment::{Dropped, ModelSummary, Rental},
     estimate::{Basis, Derivation, Estimate},
     limit::Limit,
     training::{Method, Optimizer, Recipe, StepCause, StepTime, TrainingMemory, TrainingSetup},
@@ -19,7 +19,6 @@ pub struct TrainingJob {
     pub within: Option<f64>,
     /// What the run may cost.
     pub budget: Option<Money>,
-    /// Evaluation between steps.
     pub evaluation: Option<TrainingEvaluation>,
 }
 
@@ -35,9 +34,7 @@ pub struct TrainingEvaluation {
 /// What is trained how, as asked.
 #[derive(Debug, Clone, PartialEq)]
 pub struct TrainingAsked {
-    /// What is trained.
     pub method: Method,
-    /// In which numbers.
     pub recipe: Recipe,
     /// What updates the weights.
     pub optimizer: Optimizer,
@@ -72,7 +69,7 @@ pub struct TrainingSizing {
     /// Ways to run it, best first, one for each kind of cluster.
     pub plans: Vec<TrainingPlan>,
     /// What people ask for and is not there, the nearest first.
-    pub dropped: Vec<TrainingDropped>,
+    pub dropped: Vec<Dropped>,
     /// Setups that were looked at.
     pub considered: u64,
     /// What was assumed, in sentences.
@@ -84,7 +81,6 @@ pub struct TrainingSizing {
 pub struct TrainingPlan {
     /// Catalogue name of the GPU.
     pub gpu: String,
-    /// GPUs that work.
     pub gpus: u64,
     /// GPUs of one host.
     pub gpus_per_host: u32,
@@ -92,7 +88,6 @@ pub struct TrainingPlan {
     pub domain: u32,
     /// Everything that decides memory and time.
     pub setup: TrainingSetup,
-    /// Memory by rank.
     pub memory: TrainingMemory,
     /// Memory that a program sees on one GPU.
     pub visible: Bytes,
@@ -102,7 +97,6 @@ pub struct TrainingPlan {
     pub step: StepTime,
     /// The whole run; `None` where the job does not say how many tokens.
     pub run: Option<TrainingRun>,
-    /// Checkpoints and failures.
     pub checkpoints: CheckpointPlan,
     /// What network and storage must give.
     pub needs: TrainingNeeds,
@@ -124,10 +118,8 @@ impl TrainingPlan {
     }
 }
 
-/// A whole run.
 #[derive(Debug, Clone, PartialEq)]
 pub struct TrainingRun {
-    /// Optimizer steps.
     pub steps: u64,
     /// Seconds of steps alone.
     pub stepping: Estimate,
@@ -150,16 +142,13 @@ pub struct TrainingRun {
 /// An amount of money with its range.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct MoneyRange {
-    /// The central amount.
     pub value: Money,
-    /// The lower end.
     pub low: Money,
     /// The upper end.
     pub high: Money,
 }
 
 impl MoneyRange {
-    /// Its currency.
     pub const fn currency(&self) -> Currency {
         self.value.currency
     }
@@ -200,7 +189,6 @@ pub struct TrainingNeeds {
 /// Traffic of one kind of parallelism.
 #[derive(Debug, Clone, PartialEq)]
 pub struct TrafficNeed {
-    /// Which.
     pub kind: TrafficKind,
     /// Bytes that one GPU sends in one step.
     pub bytes: f64,
@@ -215,13 +203,11 @@ pub struct TrafficNeed {
 /// Kinds of traffic between GPUs of a training job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum TrafficKind {
-    /// All-reduces inside layers.
     Tensor,
     /// Keys and values between parts of a sequence.
     Context,
     /// Tokens to experts and back.
     Expert,
-    /// Activations between stages.
     Pipeline,
     /// Gradients and weights between copies.
     Data,
@@ -236,54 +222,6 @@ impl TrafficKind {
             Self::Expert => "expert parallel",
             Self::Pipeline => "pipeline",
             Self::Data => "data parallel",
-        }
-    }
-}
-
-/// A candidate that is not there.
-#[derive(Debug, Clone, PartialEq)]
-pub struct TrainingDropped {
-    /// `8 × H100 SXM5 80GB TP8`.
-    pub label: String,
-    /// The GPU.
-    pub gpu: String,
-    /// Which test it failed.
-    pub test: TrainingTest,
-    /// By how much, in a clause.
-    pub shortfall: String,
-    /// What would cure it, cheapest first, where something would.
-    pub cures: Vec<String>,
-    /// Needed over had; the smaller the nearer.
-    pub ratio: f64,
-}
-
-/// The tests that a candidate passes, in order.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum TrainingTest {
-    /// Hardware computes in this precision.
-    Support,
-    /// Heads, layers, experts and batches divide.
-    Layout,
-    /// Every rank fits.
-    Memory,
-    /// The run ends in time.
-    Deadline,
-    /// It costs no more than allowed, and offers are within the limits.
-    Budget,
-    /// It works, but others are better.
-    Dominated,
-}
-
-impl TrainingTest {
-    /// The word for people.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Support => "support",
-            Self::Layout => "layout",
-            Self::Memory => "memory",
-            Self::Deadline => "deadline",
-            Self::Budget => "budget",
-            Self::Dominated => "dominated",
         }
     }
 }

@@ -9,14 +9,12 @@ use crate::{
 use alloc::{string::String, vec::Vec};
 use gpuwise_units::{HourlyPrice, Money};
 
-/// What runs now.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Current {
     /// Catalogue name of the GPU.
     pub gpu: String,
     /// GPUs of one host.
     pub gpus_per_host: u32,
-    /// Hosts.
     pub hosts: u32,
     /// How the model is spread, where that is known; `None`: as well as these GPUs allow.
     pub layout: Option<Layout>,
@@ -27,7 +25,6 @@ pub struct Current {
 }
 
 impl Current {
-    /// GPUs in all.
     pub const fn gpus(&self) -> u32 {
         self.gpus_per_host.saturating_mul(self.hosts)
     }
@@ -63,9 +60,7 @@ impl Standing {
 /// In what a system is too large or too small.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Dimension {
-    /// Number of GPUs.
     Count,
-    /// Memory of GPUs.
     Memory,
     /// Matmul rate of GPUs.
     Compute,
@@ -97,7 +92,6 @@ impl Dimension {
 /// How much of a dimension there is beside what is needed.
 #[derive(Debug, Clone, PartialEq)]
 pub struct DimensionUse {
-    /// Which.
     pub dimension: Dimension,
     /// What there is over what is needed; below 1 it is short.
     pub factor: f64,
@@ -108,9 +102,7 @@ pub struct DimensionUse {
 /// The answer to "is this the right size?".
 #[derive(Debug, Clone, PartialEq)]
 pub struct Verdict {
-    /// The word.
     pub standing: Standing,
-    /// What runs now.
     pub current: Current,
     /// In what it is too large or too small, most first; empty where it is right.
     pub uses: Vec<DimensionUse>,

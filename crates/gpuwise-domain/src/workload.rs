@@ -1,24 +1,21 @@
-//! What is asked of a deployment: traffic, promises and limits.
+//! What is asked of a deployment: traffic, SLOs and limits.
 
 use alloc::{string::String, vec::Vec};
 use gpuwise_units::{HourlyPrice, PerSecond, Percentile, Seconds, Tokens, Watts};
 
-/// The traffic, the promise and the limits of a plan.
+/// The traffic, the SLO and the limits of a plan.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Workload {
-    /// How requests come.
     pub traffic: Traffic,
     /// How long they are.
     pub lengths: Lengths,
     /// Share of prompt tokens that the prefix cache holds (0 to 1).
     pub prefix_hit: f64,
-    /// What was promised.
-    pub promise: Promise,
+    pub slo: Slo,
     /// What the plan may use.
     pub limits: Limits,
 }
 
-/// How requests come.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Traffic {
     /// At random at a mean rate; `burstiness` is the squared coefficient of variation of the gaps
@@ -30,10 +27,7 @@ pub enum Traffic {
         burstiness: f64,
     },
     /// A fixed number in flight: a new one starts when one ends.
-    Closed {
-        /// Concurrent requests.
-        concurrency: u64,
-    },
+    Closed { concurrency: u64 },
 }
 
 /// Lengths of requests in tokens.
@@ -48,11 +42,9 @@ pub struct Lengths {
 /// A distribution of lengths by its mean and some quantiles.
 #[derive(Debug, Clone, PartialEq)]
 pub struct LengthDistribution {
-    /// Mean.
     pub mean: f64,
     /// Squared coefficient of variation (0: all equal).
     pub variation: f64,
-    /// The longest.
     pub longest: Tokens,
 }
 
@@ -93,7 +85,7 @@ pub struct LengthQuantile {
 
 /// A service-level objective: every target must hold.
 #[derive(Debug, Clone, PartialEq, Default)]
-pub struct Promise {
+pub struct Slo {
     /// Time to first token.
     pub ttft: Option<Target>,
     /// Time per output token after the first.
@@ -104,7 +96,7 @@ pub struct Promise {
     pub throughput: Option<PerSecond>,
 }
 
-impl Promise {
+impl Slo {
     /// Whether nothing is promised.
     pub fn is_empty(&self) -> bool {
         self.ttft.is_none()

@@ -18,9 +18,7 @@ use std::{collections::BTreeMap, error::Error, fs::File};
 fn main() -> Result<(), Box<dyn Error>> {
     let kernels = include_str!("../../../catalogue/kernels.toml");
     let names = Classifier::new(&gpuwise_read::kernel_rules::read("kernels.toml", kernels)?);
-    let rows = include_str!("../../../catalogue/findings.toml");
-    let rows = gpuwise_read::finding_thresholds::read("findings.toml", rows)?;
-    let limits = Thresholds::new(&rows)?;
+    let limits = Thresholds::default();
     let peaks = BTreeMap::new();
     let settings = Settings {
         names: &names,

@@ -3,16 +3,46 @@
 use gpuwise_domain::profile::kernel_counters::{
     Bound, BoundLimits, CountedLaunch, CounterRules, KernelCounters,
 };
-use gpuwise_domain::profile::sources::{CountedFigures, CountersSource};
+use gpuwise_domain::profile::sources::{CountedFigures, CountersSource, Roofs};
 use std::collections::BTreeMap;
 
 /// Counters of a file, measured.
 pub fn counters_source(counters: KernelCounters, rules: &CounterRules) -> CountersSource {
     let launches = counters.launches.iter();
     let figures = launches.map(|launch| counted_figures(&counters, launch, rules));
+    let figures: Vec<CountedFigures> = figures.collect();
     CountersSource {
-        figures: figures.collect(),
+        roofs: roofs(&counters, &figures),
+        figures,
         counters,
+    }
+}
+
+/// Peaks as the roofline section of Nsight Compute states them: work a cycle at the most, times
+/// cycles a second. Without that section bandwidth follows from the launch that used most of it.
+fn roofs(counters: &KernelCounters, figures: &[CountedFigures]) -> Roofs {
+    let stated = |per_cycle: &str, cycles: &str| {
+        let rate =
+            |launch| Some(counters.number(launch, per_cycle)? * counters.number(launch, cycles)?);
+        let rates = counters.launches.iter().filter_map(rate);
+        rates.max_by(f64::total_cmp)
+    };
+    let used = figures.iter().filter_map(|one| {
+        let share = one.dram_percent.filter(|percent| *percent >= 5.0)? / 100.0;
+        Some((share, one.bytes_per_second()? / share))
+    });
+    let used = used.max_by(|one, other| one.0.total_cmp(&other.0));
+    let multiply_adds = stated(
+        "sm__sass_thread_inst_executed_op_ffma_pred_on.sum.peak_sustained",
+        "sm__cycles_elapsed.avg.per_second",
+    );
+    Roofs {
+        memory: stated(
+            "dram__bytes.sum.peak_sustained",
+            "dram__cycles_elapsed.avg.per_second",
+        )
+        .or_else(|| used.map(|(_, rate)| rate)),
+        fp32: multiply_adds.map(|rate| rate * 2.0),
     }
 }
 

@@ -1,7 +1,9 @@
 //! Figures of planes of TensorFlow's and JAX's profiler, exact in integer picoseconds.
 
 use gpuwise_domain::profile::planes::{Line, Plane, PlaneEvent, Planes};
-use gpuwise_domain::profile::sources::{LineSummary, PlaneFigures, PlaneSummary, PlanesSource};
+use gpuwise_domain::profile::sources::{
+    LineSummary, PlaneFigures, PlaneStep, PlaneSummary, PlanesSource,
+};
 use gpuwise_domain::profile::timeline::NameId;
 use std::collections::BTreeMap;
 
@@ -31,12 +33,61 @@ pub fn planes_source(planes: &Planes) -> PlanesSource {
             .into_iter()
             .map(|(name, count, sum)| (name.to_owned(), count, sum))
             .collect(),
+        steps: steps(plane),
     };
     PlanesSource {
         byte_count: planes.byte_count,
         planes: planes.planes.iter().map(summary).collect(),
         losses: planes.losses.clone(),
     }
+}
+
+/// Steps on the line of that name, else runs of compiled modules; and how much of each operations take.
+fn steps(plane: &Plane) -> Vec<PlaneStep> {
+    let line = |name: &str| plane.lines.iter().find(|line| line.name == name);
+    let marked = line("Steps").or_else(|| line("XLA Modules"));
+    let Some(marked) = marked else {
+        return Vec::new();
+    };
+    let operations = line("XLA Ops").into_iter().flat_map(|line| {
+        let events = line.events.iter();
+        events.filter_map(|event| {
+            let start = line.start_ps(event)?;
+            Some((start, start + i128::from(event.duration_ps)))
+        })
+    });
+    let mut operations: Vec<(i128, i128)> = operations.collect();
+    operations.sort_unstable();
+    let mut steps: Vec<PlaneStep> = marked
+        .events
+        .iter()
+        .filter_map(|event| {
+            let start_ps = marked.start_ps(event)?;
+            let duration_ps = i128::from(event.duration_ps);
+            Some(PlaneStep {
+                name: plane.names.text(event.name).to_owned(),
+                start_ps,
+                duration_ps,
+                busy_ps: covered(&operations, start_ps, start_ps + duration_ps),
+            })
+        })
+        .collect();
+    steps.sort_by_key(|step| step.start_ps);
+    steps
+}
+
+/// How much of a range is covered by others, which are in order of their start.
+fn covered(others: &[(i128, i128)], from: i128, to: i128) -> i128 {
+    let (mut sum, mut until) = (0, from);
+    for (start, end) in others.iter().take_while(|(start, _)| *start < to) {
+        let start = (*start).max(until);
+        let end = (*end).min(to);
+        if end > start {
+            sum += end - start;
+            until = end;
+        }
+    }
+    sum
 }
 
 /// Figures of the events of a line.

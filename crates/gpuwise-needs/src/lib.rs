@@ -24,7 +24,7 @@ pub fn data(below: &str) -> Option<PathBuf> {
         } else {
             below
         };
-        skipped(&format!("GPUWISE_DATA names no {what}"));
+        skipped(&format!("GPUWISE_DATA does not name {what}"));
     }
     found
 }

@@ -13,7 +13,6 @@ use crate::{
 };
 use alloc::{collections::BTreeMap, string::String, vec::Vec};
 
-/// One measured time.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Sample {
     /// Which lane, by its number.
@@ -33,7 +32,6 @@ pub struct Sample {
 pub struct Samples {
     /// Whose table the rows are of, with its grids.
     pub operator: &'static Operator,
-    /// Lanes by number.
     pub lanes: Vec<Lane>,
     numbers: BTreeMap<Lane, u32>,
     /// Models by number; the empty one is none.

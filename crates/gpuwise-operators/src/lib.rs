@@ -59,7 +59,6 @@ pub enum OperatorError {
     Field {
         /// Header of the field that cannot be read.
         column: &'static str,
-        /// What it holds.
         value: String,
         /// What it should hold.
         wanted: &'static str,
@@ -69,7 +68,6 @@ pub enum OperatorError {
     Line {
         /// Its number, from 1.
         line: usize,
-        /// What is wrong.
         problem: String,
     },
     /// Nothing is known of the operator.

@@ -70,10 +70,8 @@ enum Operator {
     LatentGeneration(KvFormat),
 }
 
-/// Where operators run.
 #[derive(Debug, Clone, Copy)]
 pub struct On<'a> {
-    /// The GPU.
     pub silicon: &'a Arc<Silicon>,
     /// The engine whose kernels they are.
     pub engine: EngineKind,
@@ -95,7 +93,6 @@ impl From<Functions> for Operators {
 }
 
 impl Operators {
-    /// The functions themselves.
     pub fn functions(&self) -> &Functions {
         &self.functions
     }

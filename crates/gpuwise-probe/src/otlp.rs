@@ -28,7 +28,6 @@ pub enum Form {
 /// What a body came to.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Decoded<T> {
-    /// What it says.
     pub value: T,
     /// How many of its data points are not taken, which the sender is told.
     pub rejected: u64,
@@ -126,7 +125,6 @@ impl<T: Send + 'static> Receiver<T> {
         Ok(Self { address, shared })
     }
 
-    /// Where it listens.
     pub fn address(&self) -> SocketAddr {
         self.address
     }

@@ -1,15 +1,15 @@
-//! Thresholds of findings: `findings.toml` of the catalogue, or a user's own file in its form.
+//! Thresholds of findings that a user replaces: `findings.toml` of a catalogue of one's own.
 
 use gpuwise_domain::profile::finding::Threshold;
-use serde::Deserialize;
+use serde::{Deserialize, de::IgnoredAny};
 
 /// A file of thresholds that cannot be used.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{file}, line {line}: {what}")]
 pub struct ThresholdsError {
-    file: String,
-    line: usize,
-    what: String,
+    pub file: String,
+    pub line: usize,
+    pub what: String,
 }
 
 #[derive(Deserialize)]
@@ -24,13 +24,16 @@ struct File {
 struct Row {
     name: String,
     value: f64,
-    unit: String,
-    meaning: String,
-    source: String,
+    unit: Option<String>,
+    /// For those who read the file.
+    #[serde(default, rename = "meaning")]
+    _meaning: IgnoredAny,
+    #[serde(default, rename = "source")]
+    _source: IgnoredAny,
 }
 
-/// Reads thresholds; `file` is named in errors. Which of them must be there is asked by those who
-/// use them.
+/// Reads thresholds; `file` is named in errors; which names there are is asked by those who use
+/// them.
 ///
 /// # Errors
 /// Where the text is no such TOML, with its line.
@@ -51,8 +54,6 @@ pub fn read(file: &str, text: &str) -> Result<Vec<Threshold>, ThresholdsError> {
             name: row.name,
             value: row.value,
             unit: row.unit,
-            meaning: row.meaning,
-            source: row.source,
         })
         .collect())
 }

@@ -10,7 +10,6 @@ use serde::Deserialize;
 pub struct HostFileError {
     /// The file as the user knows it.
     pub file: String,
-    /// Line or field.
     pub place: String,
     /// What is wrong, and what would be right.
     pub problem: String,

@@ -29,6 +29,7 @@ pub mod reliability;
 pub mod results;
 pub mod safetensors;
 pub mod stored;
+mod table_error;
 pub mod telemetry;
 pub mod tier;
 pub mod trace_viewer;
@@ -36,6 +37,8 @@ pub mod traffic;
 pub mod usage;
 pub mod workload;
 pub mod xplane;
+
+pub use table_error::table_error;
 
 /// The worked example of `docs/concepts/topology.md`, run as a test.
 #[cfg(doctest)]

@@ -1,5 +1,6 @@
 //! Tables of timed matrix products: `system, gemm_dtype (or dtype), m, n, k, latency_ms (or ms)`.
 
+use crate::table_error;
 use gpuwise_domain::profile::matmul::{MatmulPrecision, MatmulShape, TimedMatmul};
 
 /// What is wrong with a table of timed products.
@@ -40,7 +41,7 @@ pub fn read_matmuls(text: &str) -> Result<MatmulTable, MatmulTableError> {
         .from_reader(text.trim_start_matches('\u{feff}').as_bytes());
     let broken = |error: &csv::Error| MatmulTableError {
         line: error.position().map_or(1, csv::Position::line),
-        problem: error.to_string(),
+        problem: table_error(error, None),
     };
     let headers = reader.headers().map_err(|error| broken(&error))?.clone();
     let mut places = [0usize; 6];

@@ -7,18 +7,12 @@ use thiserror::Error;
 pub(crate) enum WireError {
     /// A field that is no protobuf.
     #[error("{what} at byte {offset}")]
-    Damaged {
-        /// What was wrong.
-        what: &'static str,
-        /// Where.
-        offset: usize,
-    },
+    Damaged { what: &'static str, offset: usize },
     /// A message that goes beyond the bytes that are there.
     #[error("cut off within {what} at byte {offset}")]
     Truncated {
         /// What was being read.
         what: &'static str,
-        /// Where.
         offset: usize,
     },
 }
@@ -26,9 +20,7 @@ pub(crate) enum WireError {
 /// A field of a message.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Field<'a> {
-    /// Its number.
     pub(crate) number: u64,
-    /// Its value.
     pub(crate) value: Value<'a>,
     /// Where its value begins in the file.
     pub(crate) at: usize,
@@ -54,7 +46,6 @@ impl<'a> Field<'a> {
         }
     }
 
-    /// A whole number.
     pub(crate) fn integer(&self) -> Option<i64> {
         match self.value {
             Value::Number(number) => Some(number.cast_signed()),

@@ -3,10 +3,10 @@
 mod mixed;
 
 use divan::{Bencher, bench};
-use gpuwise_domain::placement::{Ended, Event, JobId, Stamped};
+use gpuwise_domain::placement::{Ended, Event, JobId, TimestampedEvent};
 use gpuwise_sched::{
     decide::{Effort, Policy, decide},
-    policy::{Setting, named},
+    policy::{PolicyContext, named},
     world::World,
 };
 use gpuwise_units::{Nanoseconds, RandomStream};
@@ -19,9 +19,9 @@ fn main() {
 /// A fleet on which jobs were placed until nine tenths of its GPU time are held, and its policy.
 fn full(policy: &str, nodes: u32) -> (World, Policy, u32) {
     let shapes = shapes();
-    let setting = Setting {
+    let setting = PolicyContext {
         demand: shapes.clone(),
-        ..Setting::default()
+        ..PolicyContext::default()
     };
     let Some(choose) = named(policy, &setting) else {
         unreachable!("{policy} is a policy");
@@ -51,7 +51,7 @@ fn place(
 ) -> bool {
     let at = world.now();
     let event = Event::Submitted(job(id, ask, at));
-    let _ = world.apply(&Stamped { at, event });
+    let _ = world.apply(&TimestampedEvent { at, event });
     let (plan, _) = decide(at, world, &[JobId(id)], policy, Effort::ORDINARY);
     world.accept(&plan).is_ok() && !plan.actions.is_empty()
 }
@@ -63,7 +63,7 @@ fn leave(world: &mut World, id: u32) {
         how,
     };
     let at = Nanoseconds(world.now().0 + 1);
-    let _ = world.apply(&Stamped { at, event });
+    let _ = world.apply(&TimestampedEvent { at, event });
 }
 
 /// Submits a job, decides on it, applies the plan, and ends the job.

@@ -15,10 +15,10 @@
 #[path = "../benches/mixed/mod.rs"]
 mod mixed;
 
-use gpuwise_domain::placement::{Ended, Event, JobId, Stamped};
+use gpuwise_domain::placement::{Ended, Event, JobId, TimestampedEvent};
 use gpuwise_sched::{
     decide::{Effort, Policy, decide},
-    policy::{Setting, named},
+    policy::{PolicyContext, named},
     world::World,
 };
 use gpuwise_units::{Nanoseconds, RandomStream};
@@ -38,9 +38,9 @@ fn main() {
     let nodes: u32 = given.next().and_then(|n| n.parse().ok()).unwrap_or(1213);
     let decisions: u32 = given.next().and_then(|n| n.parse().ok()).unwrap_or(20_000);
     let shapes = shapes();
-    let setting = Setting {
+    let setting = PolicyContext {
         demand: shapes.clone(),
-        ..Setting::default()
+        ..PolicyContext::default()
     };
     let Some(choose) = named(&name, &setting) else {
         println!("there is no policy {name}");
@@ -69,7 +69,7 @@ fn main() {
         let job = job(id, *ask, at);
         let began = Instant::now();
         let own = job.id;
-        let _ = world.apply(&Stamped {
+        let _ = world.apply(&TimestampedEvent {
             at,
             event: Event::Submitted(job),
         });
@@ -77,7 +77,7 @@ fn main() {
         let placed = !plan.actions.is_empty();
         let _ = world.accept(&plan);
         for action in plan.actions {
-            let _ = world.apply(&Stamped {
+            let _ = world.apply(&TimestampedEvent {
                 at,
                 event: Event::Done(action),
             });
@@ -92,14 +92,14 @@ fn main() {
             held += ask.gpu.milli();
         } else {
             let how = Ended::Cancelled;
-            let _ = world.apply(&Stamped {
+            let _ = world.apply(&TimestampedEvent {
                 at,
                 event: Event::Ended { job: own, how },
             });
         }
         if full && let Some((job, milli)) = running.pop_front() {
             let how = Ended::Finished;
-            let _ = world.apply(&Stamped {
+            let _ = world.apply(&TimestampedEvent {
                 at,
                 event: Event::Ended { job, how },
             });

@@ -8,11 +8,11 @@
 #[cfg(doctest)]
 mod concepts;
 pub mod decide;
+pub mod disruption;
 pub mod fit;
 pub mod fraction;
 pub mod lint;
 pub mod mig;
-pub mod moves;
 pub mod policy;
 pub mod queues;
 pub mod report;

@@ -1,8 +1,5 @@
 //! How many requests a second the block pool takes in, lets grow and lets go, on one core.
 
-// Divan's entry points are not an interface of ours.
-#![allow(missing_docs)]
-
 use divan::{Bencher, black_box, counter::ItemsCount};
 use gpuwise_domain::request::{Request, Segment};
 use gpuwise_sim::cache::{Holding, Pool, PoolSettings};

@@ -3,9 +3,6 @@
 //! The conversation trace is read from the folder that `GPUWISE_DATA` names; without it that timing
 //! takes lengths and times drawn at the same means.
 
-// Divan's entry points are not an interface of ours.
-#![allow(missing_docs)]
-// A bench may look where the trace is.
 #![allow(clippy::disallowed_methods)]
 
 use divan::{Bencher, black_box, counter::ItemsCount};

@@ -1,8 +1,5 @@
 //! How many requests a second one replica serves in simulation, on one core.
 
-// Divan's entry points are not an interface of ours.
-#![allow(missing_docs)]
-
 use divan::{Bencher, counter::ItemsCount};
 use gpuwise_domain::request::Request;
 use gpuwise_sim::{

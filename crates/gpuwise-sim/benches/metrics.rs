@@ -1,13 +1,10 @@
 //! What recording costs a request, on one core: what each adds, and the report at the end.
 
-// Divan's entry points are not an interface of ours.
-#![allow(missing_docs)]
-
 use divan::{Bencher, black_box, counter::ItemsCount};
 use gpuwise_domain::{
     request::{Outcome, RequestRecord},
     run::{Origin, Repeat, Spent, Subject},
-    workload::{Promise, Target},
+    workload::{Slo, Target},
 };
 use gpuwise_sim::{
     engine::StepRun,
@@ -32,10 +29,10 @@ fn settings() -> RecorderSettings {
     };
     RecorderSettings {
         steady_from: Nanoseconds(1_000_000_000),
-        promise: Promise {
+        slo: Slo {
             ttft: target(0.5),
             tpot: target(0.03),
-            ..Promise::default()
+            ..Slo::default()
         },
         replicas: 1,
         cache_blocks: 30_000,

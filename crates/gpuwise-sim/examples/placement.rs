@@ -15,7 +15,7 @@ use gpuwise_read::{
 };
 use gpuwise_sched::{
     decide::Policy,
-    policy::{NAMES, Setting, named},
+    policy::{PolicyContext, named, names},
 };
 use gpuwise_sim::fleet::openb::{Openb, Point};
 use std::{
@@ -69,7 +69,7 @@ fn read(folder: &Path, name: &str) -> Fallible<Variant> {
 fn means(variant: &Variant, policy: &str) -> Fallible<(Vec<f64>, f64)> {
     let (mut sums, mut placed) = (vec![0.0; MARKS.len()], 0.0);
     for (arrivals, ranks) in variant.arrivals.iter().zip(&variant.ranks) {
-        let setting = Setting {
+        let setting = PolicyContext {
             ranks: ranks.numbers.clone(),
             demand: variant.trace.demand(),
             seed: arrivals.seed,
@@ -119,7 +119,7 @@ fn main() -> Fallible<()> {
         "| policy | 100 % | 110 % | 120 % | 130 % | pods placed |\n|---|---:|---:|---:|---:|---:|"
     );
     let usual = read(&folder, "default")?;
-    for policy in NAMES {
+    for policy in names() {
         let (means, placed) = means(&usual, policy)?;
         let cells: Vec<String> = means.iter().map(|mean| format!("{mean:.2}")).collect();
         println!("| {policy} | {} | {placed:.0} |", cells.join(" | "));

@@ -23,7 +23,6 @@ const SGLANG_PREFILL_TOKENS: u32 = 16384;
 pub struct Deployed {
     /// Its rules and limits.
     pub settings: Settings,
-    /// Its step times.
     pub cost: Sized,
     /// Where the simulation departs from the engine, in sentences.
     pub notes: Vec<String>,
@@ -32,7 +31,6 @@ pub struct Deployed {
 /// Factors by which measurements of a user's own correct step times; 1 where there are none.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Corrections {
-    /// On steps.
     pub steps: f64,
     /// On what prompts add to them, beyond that.
     pub prompts: f64,
@@ -219,7 +217,6 @@ fn vllm_rules(setup: &Setup<'_>) -> VllmRules {
     }
 }
 
-/// SGLang's usual rules.
 fn sglang_rules() -> SglangRules {
     SglangRules {
         chunked_prefill: None,

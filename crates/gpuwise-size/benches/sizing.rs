@@ -2,6 +2,7 @@
 //! and both loops. Constants are those before any data, so that a refit does not move timings.
 
 #[path = "../tests/it/fixture.rs"]
+#[expect(dead_code, reason = "tests take what this leaves")]
 mod fixture;
 
 use divan::{Bencher, black_box};
@@ -14,10 +15,10 @@ use gpuwise_domain::{
     layout::Layout,
     model::Architecture,
     precision::CacheFormat,
-    workload::{LengthDistribution, Lengths, Limits, Promise, Target, Traffic, Workload},
+    workload::{LengthDistribution, Lengths, Limits, Slo, Target, Traffic, Workload},
 };
 use gpuwise_size::{
-    answer::default_settings,
+    engines,
     knowledge::Knowledge,
     memory,
     search::{self, Choices, Fixed, Request},
@@ -91,9 +92,14 @@ impl Case {
         Setup {
             architecture: &self.architecture,
             device,
-            settings: default_settings(&engine, &device, Layout::tensor(8), None),
+            settings: engines::model(engine.kind).settings(
+                &engine,
+                &device,
+                Layout::tensor(8),
+                None,
+            ),
             engine,
-            profile: "vllm".into(),
+            bucket: gpuwise_domain::engine::VersionBucket::new("vllm"),
             layout: Layout::tensor(8),
             weights: Weights::published(&self.architecture),
             cache: CacheFormat::HALF,
@@ -126,10 +132,10 @@ fn workload() -> Workload {
             output: LengthDistribution::fixed(Tokens(OUTPUT.into())),
         },
         prefix_hit: 0.0,
-        promise: Promise {
+        slo: Slo {
             ttft: target(1.0),
             tpot: target(0.04),
-            ..Promise::default()
+            ..Slo::default()
         },
         limits: Limits::default(),
     }
@@ -142,7 +148,7 @@ fn plan_over_the_whole_catalogue(bencher: Bencher<'_, '_>, name: &str) {
     bencher.bench_local(|| case.plan());
 }
 
-/// A search of one GPU and one layout: obstacles, memory, the promise, replicas, its report.
+/// A search of one GPU and one layout: obstacles, memory, the SLO, replicas, its report.
 #[divan::bench(args = MODELS, max_time = 0.5)]
 fn one_candidate(bencher: Bencher<'_, '_>, name: &str) {
     let mut case = Case::new(name);

@@ -1,7 +1,7 @@
 //! The constants of the speed model: what each means, its prior, and its fitted value.
 //!
 //! A constant has one base value, and may be corrected by a factor per hardware generation and
-//! per engine profile. Corrections are pulled towards 1 when fitted, so that an unseen generation
+//! per engine version bucket. Corrections are pulled towards 1 when fitted, so that an unseen generation
 //! or engine gets the base value: that is the rule for it.
 
 use alloc::{
@@ -43,7 +43,6 @@ macro_rules! parameters {
 pub struct ParameterInfo {
     /// Its name in `constants.toml`.
     pub key: &'static str,
-    /// Its place.
     pub parameter: Parameter,
     /// Its value before any data.
     pub default: f64,
@@ -51,11 +50,9 @@ pub struct ParameterInfo {
     pub spread: f64,
     /// The same for corrections per hardware generation (0: none).
     pub generation_spread: f64,
-    /// The same for corrections per engine profile (0: none).
+    /// The same for corrections per engine version bucket (0: none).
     pub engine_spread: f64,
-    /// Its unit.
     pub unit: &'static str,
-    /// What it means.
     pub meaning: &'static str,
 }
 
@@ -64,8 +61,8 @@ impl ParameterInfo {
     /// (0: none).
     pub const fn joint_spread(&self) -> f64 {
         match self.parameter {
-            Parameter::EraDecode => 0.1,
-            Parameter::EraPrefill => 0.15,
+            Parameter::BucketDecode => 0.1,
+            Parameter::BucketPrefill => 0.15,
             _ => 0.0,
         }
     }
@@ -160,7 +157,7 @@ parameters! {
     MixedFactor = "mixed_factor", 1.0, 0.05, 0.0, 0.05, "factor", "cost of prefill inside decode steps over its cost alone";
     PromiseShare = "promise_share", 0.80, 0.2, 0.0, 0.2, "share", "mean time per token over its bound where a run was driven up to a bound";
     PromiseFirst = "promise_first", 0.20, 0.3, 0.0, 0.3, "share", "mean time to first token over its bound in such runs";
-    EraDecode = "era_decode", 1.0, 0.0, 0.03, 0.06, "factor", "decode time of an engine profile over the model";
+    BucketDecode = "bucket_decode", 1.0, 0.0, 0.03, 0.06, "factor", "decode time of an engine version bucket over the model";
     LocalMemory = "local_memory_rate", 0.75, 0.2, 0.05, 0.2, "share of peak", "llama.cpp: achieved share of peak memory bandwidth when weights are multiplied as stored";
     LocalCache = "local_cache_rate", 0.50, 0.3, 0.05, 0.2, "share of peak", "llama.cpp: the same when reading the key-value cache";
     LocalMatmul = "local_matmul_rate", 0.58, 0.25, 0.05, 0.2, "share of peak", "llama.cpp: achieved share of the FP16 peak in matmuls of many tokens";
@@ -176,7 +173,7 @@ parameters! {
     LocalSync = "local_sync", 20.0, 0.6, 0.1, 0.3, "µs", "llama.cpp: wait for another GPU";
     LocalOverlap = "local_overlap", 0.75, 0.15, 0.0, 0.0, "share", "llama.cpp: share of a prompt's chunks that GPUs with layers of their own compute at once";
     LocalRemote = "local_remote_rate", 0.80, 0.3, 0.0, 0.0, "share of host link", "llama.cpp on Intel: achieved share of the host link at which layers of other GPUs are read";
-    EraPrefill = "era_prefill", 1.0, 0.0, 0.03, 0.15, "factor", "prefill time of an engine profile over the model";
+    BucketPrefill = "bucket_prefill", 1.0, 0.0, 0.03, 0.15, "factor", "prefill time of an engine version bucket over the model";
     RunMatmul = "run_matmul", 1.0, 0.1, 0.05, 0.05, "factor", "time of a matmul in a running engine over that measured of it alone";
     RunExperts = "run_experts", 1.0, 0.1, 0.05, 0.05, "factor", "time of an expert layer in a running engine over that measured of it alone";
     RunGeneration = "run_generation", 1.0, 0.1, 0.05, 0.05, "factor", "time of attention of new tokens over the cache in a running engine over that measured of it alone";
@@ -188,17 +185,17 @@ parameters! {
 pub struct Constants {
     /// Generations that have corrections.
     pub generations: Vec<String>,
-    /// Engine profiles that have corrections.
-    pub profiles: Vec<String>,
-    /// What was measured together and has corrections: profile, silicon, architecture and precision
+    /// Engine buckets that have corrections.
+    pub buckets: Vec<String>,
+    /// What was measured together and has corrections: bucket, silicon, architecture and precision
     /// ([`Cell::joint`](crate::knowledge::Cell::joint)).
     pub joints: Vec<String>,
     /// Natural logarithms of the base values, by parameter.
     pub base: Vec<f64>,
     /// Natural logarithms of corrections, by parameter and generation.
     pub by_generation: Vec<Vec<f64>>,
-    /// The same by parameter and profile.
-    pub by_profile: Vec<Vec<f64>>,
+    /// The same by parameter and bucket.
+    pub by_bucket: Vec<Vec<f64>>,
     /// The same by parameter and joint.
     pub by_joint: Vec<Vec<f64>>,
     /// Times of operators that were measured, which go before shares of peaks; `None`: shares alone.
@@ -207,13 +204,13 @@ pub struct Constants {
 
 impl Constants {
     /// The prior: defaults and no corrections.
-    pub fn prior(generations: &[&str], profiles: &[&str]) -> Self {
+    pub fn prior(generations: &[&str], buckets: &[&str]) -> Self {
         Self {
             generations: generations.iter().map(ToString::to_string).collect(),
-            profiles: profiles.iter().map(ToString::to_string).collect(),
+            buckets: buckets.iter().map(ToString::to_string).collect(),
             base: PARAMETERS.iter().map(|p| libm::log(p.default)).collect(),
             by_generation: vec![vec![0.0; generations.len()]; PARAMETERS.len()],
-            by_profile: vec![vec![0.0; profiles.len()]; PARAMETERS.len()],
+            by_bucket: vec![vec![0.0; buckets.len()]; PARAMETERS.len()],
             joints: Vec::new(),
             by_joint: vec![Vec::new(); PARAMETERS.len()],
             operators: None,
@@ -228,20 +225,20 @@ impl Constants {
         self
     }
 
-    /// Where a generation and a profile stand, for [`Constants::get`].
-    pub fn place(&self, generation: &str, profile: &str) -> Place {
+    /// Where a generation and a bucket stand, for [`Constants::get`].
+    pub fn place(&self, generation: &str, bucket: &str) -> Place {
         Place {
             generation: self.generations.iter().position(|g| g == generation),
-            profile: self.profiles.iter().position(|p| p == profile),
+            bucket: self.buckets.iter().position(|p| p == bucket),
             joint: None,
         }
     }
 
     /// The same where the three were measured together.
-    pub fn place_in(&self, generation: &str, profile: &str, joint: &str) -> Place {
+    pub fn place_in(&self, generation: &str, bucket: &str, joint: &str) -> Place {
         Place {
             joint: self.joints.iter().position(|j| j == joint),
-            ..self.place(generation, profile)
+            ..self.place(generation, bucket)
         }
     }
 
@@ -252,8 +249,8 @@ impl Constants {
         if let Some(generation) = place.generation {
             log += self.by_generation[at][generation];
         }
-        if let Some(profile) = place.profile {
-            log += self.by_profile[at][profile];
+        if let Some(bucket) = place.bucket {
+            log += self.by_bucket[at][bucket];
         }
         if let Some(joint) = place.joint {
             log += self.by_joint[at][joint];
@@ -262,13 +259,13 @@ impl Constants {
     }
 }
 
-/// A generation, a profile and a joint among those that have corrections.
+/// A generation, a bucket and a joint among those that have corrections.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Place {
     /// `None`: no correction is known.
     pub generation: Option<usize>,
     /// `None`: no correction is known.
-    pub profile: Option<usize>,
+    pub bucket: Option<usize>,
     /// `None`: what was asked was not measured together.
     pub joint: Option<usize>,
 }

@@ -16,9 +16,7 @@ use gpuwise_domain::{
 /// What is asked about: a model on a GPU.
 #[derive(Debug, Clone, Copy)]
 pub struct Sought<'a> {
-    /// The model's name.
     pub model: &'a str,
-    /// Its shape.
     pub shape: Shape,
     /// The GPU; `None`: any.
     pub gpu: Option<&'a Gpu>,
@@ -29,11 +27,9 @@ pub struct Sought<'a> {
 /// What of a model decides its speed.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Shape {
-    /// Parameters.
     pub parameters: f64,
     /// Parameters that one token uses.
     pub active: f64,
-    /// Layers.
     pub layers: u64,
     /// Width of the residual stream.
     pub hidden: u64,
@@ -62,7 +58,6 @@ impl Shape {
 /// A row with how far it is from what was asked.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Nearby<'a> {
-    /// The row.
     pub row: &'a EvidenceRow,
     /// 0: the same model on the same GPU; the smaller the nearer.
     pub distance: f64,

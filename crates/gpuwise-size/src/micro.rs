@@ -10,7 +10,6 @@ use gpuwise_domain::{gpu::Device, precision::Compute};
 /// One timed matmul of `tokens × columns` by `columns × rows`.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Matmul<'a> {
-    /// Where it ran.
     pub device: Device<'a>,
     /// In what it multiplied.
     pub compute: Compute,
@@ -22,12 +21,12 @@ pub struct Matmul<'a> {
     pub columns: f64,
 }
 
-/// The profile under which a microbenchmark's launch is kept.
-pub const PROFILE: &str = "microbenchmark";
+/// The bucket under which a microbenchmark's launch is kept.
+pub const BUCKET: &str = "microbenchmark";
 
 /// Seconds of a matmul under these constants.
 pub fn matmul(matmul: &Matmul<'_>, constants: &Constants) -> f64 {
-    let place = constants.place(&matmul.device.gpu.generation, PROFILE);
+    let place = constants.place(&matmul.device.gpu.generation, BUCKET);
     let launch = constants.get(P::Kernel, place) * 1e-6;
     launch + matmul_seconds(matmul, constants, place)
 }

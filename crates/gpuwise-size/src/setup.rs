@@ -1,10 +1,13 @@
 //! One way of serving one model: everything that memory and speed depend on.
 
-use crate::speed::silicon;
+use crate::{
+    engines::{self, EngineModel},
+    speed::silicon,
+};
 use alloc::{borrow::Cow, string::String};
 pub use gpuwise_domain::deployment::{Adapters, Settings};
 use gpuwise_domain::{
-    engine::Engine,
+    engine::{Engine, VersionBucket},
     gpu::Device,
     layout::Layout,
     model::{Architecture, Mixer, Role, Tensor},
@@ -14,14 +17,12 @@ use gpuwise_domain::{
 /// A model on devices under an engine, with its settings.
 #[derive(Debug, Clone)]
 pub struct Setup<'a> {
-    /// The model.
     pub architecture: &'a Architecture,
     /// What each rank runs on.
     pub device: Device<'a>,
-    /// The engine.
     pub engine: Engine,
     /// The profile under which the engine's constants are kept.
-    pub profile: String,
+    pub bucket: VersionBucket,
     /// How the model is spread.
     pub layout: Layout,
     /// How weights are stored.
@@ -49,6 +50,10 @@ pub struct Draft<'a> {
 }
 
 impl Setup<'_> {
+    pub fn engine_model(&self) -> &'static dyn EngineModel {
+        engines::model(self.engine.kind)
+    }
+
     /// Under what the constants of its silicon are kept.
     pub fn silicon(&self) -> Cow<'_, str> {
         silicon(self.device.gpu, self.engine.kind)

@@ -8,9 +8,7 @@ use gpuwise_domain::{
 /// The share of a tensor's elements on one rank, and its shape there.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Shard {
-    /// Output features.
     pub rows: f64,
-    /// Input features.
     pub columns: f64,
     /// Copies; fractional for experts that do not divide evenly.
     pub copies: f64,

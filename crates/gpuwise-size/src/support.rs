@@ -7,7 +7,6 @@ use crate::{
 };
 use alloc::{format, string::String, vec::Vec};
 use gpuwise_domain::{
-    engine::EngineKind,
     facts::{Context, EngineFacts, Verdict},
     model::{FeedForward, Mixer},
     precision::{CacheFormat, Compute, WeightFormat},
@@ -120,7 +119,7 @@ fn context(setup: &Setup<'_>) -> Option<Obstacle> {
     })
 }
 
-/// What is not quantized is multiplied in 16 bits that hardware and engine have, and that the model bears.
+/// What is not quantized is multiplied in 16 bits that hardware and engine have, and that the model sustains.
 fn halves(setup: &Setup<'_>, facts: Option<&EngineFacts>) -> Option<Obstacle> {
     let has = has_bf16(setup, facts);
     if setup.weights.native == WeightFormat::BF16 && !has {
@@ -156,13 +155,7 @@ fn halves(setup: &Setup<'_>, facts: Option<&EngineFacts>) -> Option<Obstacle> {
 
 fn vendor(setup: &Setup<'_>) -> Option<Obstacle> {
     let vendor = setup.device.gpu.vendor.as_str();
-    let runs = match setup.engine.kind {
-        EngineKind::TensorRtLlm | EngineKind::DeepSpeedMii => vendor == "NVIDIA",
-        EngineKind::Sglang => matches!(vendor, "NVIDIA" | "AMD" | "Intel"),
-        EngineKind::LlamaCpp => !matches!(vendor, "Google" | "AWS"),
-        EngineKind::Vllm | EngineKind::Transformers => vendor != "Apple",
-    };
-    if runs {
+    if setup.engine_model().runs_on(vendor) {
         return None;
     }
     let what = format!("{} does not run on {vendor} hardware", setup.engine.kind);
@@ -278,13 +271,7 @@ fn divisible(setup: &Setup<'_>) -> Option<Obstacle> {
         ));
     }
     for run in &setup.architecture.layers {
-        let heads = match run.layer.mixer {
-            Mixer::Attention { heads, .. }
-            | Mixer::Latent { heads, .. }
-            | Mixer::Compressed { heads, .. } => heads,
-            Mixer::Recurrent(state) => state.heads,
-            Mixer::None => tensor,
-        };
+        let heads = run.layer.mixer.heads().unwrap_or(tensor);
         if !heads.is_multiple_of(tensor) {
             return Some(obstacle(
                 format!("{heads} heads do not divide by TP{tensor}"),

@@ -24,7 +24,6 @@ pub enum StoreError {
         #[source]
         source: sqlx::Error,
     },
-    /// A statement failed.
     #[error("database: {deed} failed")]
     Statement {
         /// What was being done.
@@ -38,7 +37,6 @@ pub enum StoreError {
         "the database has tables of version {found}, this program knows {known}: a newer gpuwise wrote it"
     )]
     Newer {
-        /// The version found.
         found: i64,
         /// The newest that this program knows.
         known: i64,
@@ -47,18 +45,12 @@ pub enum StoreError {
     #[error(
         "migration {version} was applied with another text: the database was made by a changed build"
     )]
-    Changed {
-        /// Which.
-        version: i64,
-    },
+    Changed { version: i64 },
     /// What is stored cannot be read back.
     #[error("run {run}: {what} cannot be read back: {problem}")]
     Stored {
-        /// Of which run.
         run: String,
-        /// What.
         what: &'static str,
-        /// Why.
         problem: String,
     },
     /// There is none, or more than one, by this name.

@@ -24,7 +24,6 @@ pub use series::Point;
 use sqlx::AnyPool;
 use tokio::runtime::Runtime;
 
-/// An open database.
 #[derive(Debug)]
 pub struct Store {
     pool: AnyPool,
@@ -35,8 +34,6 @@ pub struct Store {
 /// Which database it is; only the connection differs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
-    /// A file.
     Sqlite,
-    /// A server.
     Postgres,
 }

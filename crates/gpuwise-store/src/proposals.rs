@@ -13,7 +13,6 @@ pub struct StoredProposal {
     pub id: String,
     /// The workload it is about.
     pub workload: String,
-    /// Whose workload.
     pub tenant: String,
     /// When it was made, in nanoseconds since 1970.
     pub made_at_ns: i64,

@@ -8,7 +8,6 @@ use gpuwise_domain::profile::figure::{Figure, Scope, Value};
 use sqlx::{AnyConnection, Row as _, any::AnyRow};
 use std::{collections::BTreeMap, fmt::Write as _};
 
-/// Which runs.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Filter {
     /// Those with all of these labels.
@@ -28,7 +27,6 @@ pub struct Filter {
 /// A run in a list.
 #[derive(Debug, Clone, PartialEq)]
 pub struct RunRow {
-    /// Its id.
     pub id: String,
     /// Where it comes from.
     pub source: String,
@@ -55,11 +53,9 @@ pub struct StoredRun {
     pub files: Vec<String>,
     /// What was missing in them.
     pub missing: Vec<String>,
-    /// Software and versions.
     pub software: Vec<(String, String)>,
     /// Figures, in the order in which they were saved.
     pub figures: Vec<Figure>,
-    /// Findings, as documents.
     pub findings: Vec<String>,
     /// What it measured that predictions can be held against: CSV; empty where there is none.
     pub measured: String,

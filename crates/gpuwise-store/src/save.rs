@@ -22,7 +22,6 @@ pub struct NewRun {
     pub imported_at_ns: i64,
     /// What people sort it by.
     pub labels: BTreeMap<String, String>,
-    /// Figures and findings.
     pub summary: Summary,
     /// Findings as documents, in the order of `summary.findings`.
     pub finding_documents: Vec<String>,

@@ -11,13 +11,11 @@ use sqlx::Row as _;
 /// One figure of one run.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Point {
-    /// The run's id.
     pub run: String,
     /// What people call it.
     pub name: String,
     /// When it ran, or was brought where that is not known, in nanoseconds since 1970.
     pub at_ns: i64,
-    /// The value.
     pub value: f64,
 }
 

@@ -39,17 +39,21 @@ impl fmt::Display for Parameters {
     }
 }
 
-/// Parses `2000`, `32k`, `1e6`: a whole number, `k` = 1,000 and `M` = 1,000,000.
+/// Parses `2000`, `32k`, `1e6`: a whole number. Units are those of vLLM's own flags, so that a length
+/// means the same here and there: `k` = 1,000, `K` = 1,024, `m` = 1,000,000, `M` = 1,048,576.
 impl FromStr for Tokens {
     type Err = ParseQuantityError;
 
     fn from_str(given: &str) -> Result<Self, Self::Err> {
-        const EXPECTED: &str = "a number of tokens such as `2000`, `32k` or `1M`";
+        const EXPECTED: &str =
+            "a number of tokens such as `2000`, `32k` (32,000) or `32K` (32,768)";
         let (value, unit) = text::number_and_unit(given, EXPECTED)?;
         let scale = match unit {
             "" => 1.0,
-            "k" | "K" => 1e3,
-            "M" => 1e6,
+            "k" => 1e3,
+            "K" => 1024.0,
+            "m" => 1e6,
+            "M" => 1_048_576.0,
             _ => return Err(ParseQuantityError::new(given, EXPECTED)),
         };
         whole(given, value * scale, EXPECTED).map(Self)

@@ -7,6 +7,7 @@
 //! This crate is `no_std` and depends on nothing that reads a clock, a file or
 //! an environment variable.
 #![no_std]
+#![warn(missing_docs)]
 
 extern crate alloc;
 

@@ -1,50 +1,23 @@
 //! What a job asks of its host: a table, and the answer in a line.
 
 use crate::{
-    figures,
-    plan::derivation,
+    record::{self, Fields, Record, Shown},
     style::Style,
-    table::{Cell, Column, Table},
+    table::Table,
 };
 use gpuwise_domain::{
     balance::{Balance, HostSystem, PartBalance, PartUnit},
     estimate::{Derivation, Estimate},
+    price::Price,
 };
 use gpuwise_units::significant;
-use serde_json::{Value, json as object};
 
 /// Part by part: what must be there, what is, and by how much work takes longer.
 pub fn table(balance: &Balance) -> Table {
-    let mut table = Table::new(vec![
-        Column::left("part", "part"),
-        Column::right("needed", "must have"),
-        Column::right("has", "has"),
-        Column::right("times_as_long", "takes"),
-        Column::right("wasted_per_hour", "wasted, /h").priority(1),
-        Column::left("why", "why").wrap(24),
-    ])
-    .when_empty("The job asks nothing of the host around its GPUs.");
-    let mut range = false;
-    for part in &balance.parts {
-        range |= part.needed.low < part.needed.high;
-        let longer = if part.has.is_none() {
-            Cell::missing()
-        } else if part.slower.is_infinite() {
-            Cell::new("does not run", Value::Null)
-        } else {
-            Cell::new(format!("{}×", significant(part.slower, 3)), part.slower)
-        };
-        table.push(vec![
-            Cell::text(part.part.name()),
-            Cell::new(ranged(&part.needed, part.unit), part.needed.value),
-            Cell::of(part.has, |has| Cell::new(amount(has, part.unit), has)),
-            longer,
-            Cell::of(part.wasted_per_hour, |money| {
-                Cell::new(figures::amount(money), money)
-            }),
-            Cell::text(part.why.clone()),
-        ]);
-    }
+    let mut table = record::table(&balance.parts)
+        .when_empty("The job asks nothing of the host around its GPUs.");
+    let range = |part: &PartBalance| part.needed.low < part.needed.high;
+    let range = balance.parts.iter().any(range);
     let unknown: Vec<&str> = balance
         .unknown()
         .map(gpuwise_domain::balance::Part::name)
@@ -151,34 +124,60 @@ fn ranged(needed: &Estimate, unit: PartUnit) -> String {
     format!("{number} ({}–{}) {unit}", end(needed.low), end(needed.high))
 }
 
-/// Everything, for programs.
-pub fn json(balance: &Balance) -> Value {
-    let part = |part: &PartBalance| {
-        object!({
-            "part": part.part.name(),
-            "needed": part.needed.value,
-            "needed_low": part.needed.low,
-            "needed_high": part.needed.high,
-            "unit": unit(part.unit),
-            "has": part.has,
-            "times_as_long": part.slower.is_finite().then_some(part.slower),
-            "runs": part.slower.is_finite(),
-            "short": part.short,
-            "wasted_per_hour": part.wasted_per_hour,
-            "why": part.why,
-            "derivation": derivation(&part.derivation),
-        })
-    };
-    object!({
-        "job": balance.work.name,
-        "host": balance.host.name,
-        "seconds_of_a_step": balance.work.seconds,
-        "times_as_long": balance.slower.is_finite().then_some(balance.slower),
-        "cause": balance.cause().map(|part| part.part.name()),
-        "parts": balance.parts.iter().map(part).collect::<Vec<_>>(),
-        "start_seconds": balance.start.map(|(seconds, _)| seconds),
-        "notes": balance.notes,
-    })
+impl Record for Balance {
+    const NAME: &'static str = "HostBalance";
+
+    fn fields(of: &mut Fields<'_, Self>) {
+        of.field("job", |b| &b.work.name);
+        of.field("host", |b| &b.host.name);
+        of.field("seconds_of_a_step", |b| b.work.seconds);
+        of.field("times_as_long", |b| finite(b.slower));
+        of.field("cause", |b| b.cause().map(|part| part.part.name()));
+        of.list("parts", |b| &b.parts);
+        of.field("start_seconds", |b| b.start.as_ref().map(|start| start.0));
+        of.field("notes", |b| &b.notes);
+    }
+}
+
+impl Record for PartBalance {
+    const NAME: &'static str = "HostPart";
+
+    fn fields(of: &mut Fields<'_, Self>) {
+        let noun = of.noun();
+        let said = |say: fn(&Self) -> String| noun.map(say).unwrap_or_default();
+        of.field("part", |p| p.part.name()).title("part");
+        of.field("needed", |p| p.needed)
+            .title("must have")
+            .said(said(|p| ranged(&p.needed, p.unit)));
+        of.field("unit", |p| unit(p.unit));
+        of.field("has", |p| p.has)
+            .title("has")
+            .said(said(|p| amount(p.has.unwrap_or_default(), p.unit)));
+        of.field("times_as_long", |p| finite(p.slower))
+            .title("takes")
+            .seen(noun.map(longer));
+        of.field("runs", |p| p.slower.is_finite());
+        of.field("short", |p| p.short);
+        of.field("wasted_per_hour", |p| p.wasted_per_hour.map(Price::hourly))
+            .title("wasted, /h")
+            .priority(1);
+        of.field("why", |p| &p.why).title("why").wrap(24);
+        of.part("derivation", |p| &p.derivation);
+    }
+}
+
+/// How much longer it takes, where the host says what it has.
+fn longer(part: &PartBalance) -> Shown {
+    match (part.has, finite(part.slower)) {
+        (None, _) => Shown::Missing,
+        (_, Some(longer)) => format!("{}×", significant(longer, 3)).into(),
+        (_, None) => "does not run".into(),
+    }
+}
+
+/// A factor that has an end.
+fn finite(factor: f64) -> Option<f64> {
+    factor.is_finite().then_some(factor)
 }
 
 const fn unit(unit: PartUnit) -> &'static str {

@@ -1,6 +1,6 @@
 //! How a number came about, as a tree: formula, inputs, the source of each.
 
-use crate::{markup::escape_markdown, plan::derivation, style::Style, style::lines};
+use crate::{markup::escape_markdown, record, style::Style, style::lines};
 use gpuwise_domain::estimate::Derivation;
 use serde_json::Value;
 use std::fmt::Write as _;
@@ -20,7 +20,6 @@ pub fn text(derivations: &[Derivation], style: Style) -> String {
     out
 }
 
-/// Nested lists.
 pub fn markdown(derivations: &[Derivation]) -> String {
     let mut out = String::new();
     for step in derivations {
@@ -31,7 +30,7 @@ pub fn markdown(derivations: &[Derivation]) -> String {
 
 /// Objects with `name`, `value`, `formula`, `source` and `inputs`.
 pub fn json(derivations: &[Derivation]) -> Value {
-    derivations.iter().map(derivation).collect()
+    derivations.iter().map(record::json).collect()
 }
 
 /// What follows the value: the formula of a figure, the source of a fact.

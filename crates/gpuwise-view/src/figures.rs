@@ -7,7 +7,6 @@ use gpuwise_units::{Bytes, HourlyPrice, Seconds, group_thousands, significant};
 /// What stands where nothing is known.
 pub const MISSING: &str = "–";
 
-/// Three significant digits.
 pub fn number(value: f64) -> String {
     significant(value, 3)
 }
@@ -139,7 +138,6 @@ impl TimeUnit {
         }
     }
 
-    /// Its symbol.
     pub const fn symbol(self) -> &'static str {
         match self {
             Self::Microseconds => "µs",

@@ -19,6 +19,8 @@ pub mod mig;
 pub mod placement;
 pub mod plan;
 pub mod profile;
+pub mod record;
+pub mod rejected;
 pub mod replay;
 pub mod run;
 mod style;

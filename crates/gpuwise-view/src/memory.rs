@@ -4,23 +4,18 @@
 use crate::{
     figures::{self, count, gib, percent},
     markup::escape_markdown,
-    plan::memory_json,
     style::{State, Style},
     table::{Cell, Column, Table},
 };
 use gpuwise_domain::deployment::{MemoryPart, MemoryReport};
 use gpuwise_units::{Bytes, Tokens};
-use serde_json::Value;
 use std::fmt::Write as _;
 
 /// A part of the stacked bar, in the order in which memory fills.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Segment {
-    /// What it is.
     pub name: String,
-    /// Where it begins.
     pub start: Bytes,
-    /// How much.
     pub bytes: Bytes,
     /// What kind of part.
     pub kind: Kind,
@@ -29,7 +24,6 @@ pub(crate) struct Segment {
 /// What kind of part of memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
-    /// Weights.
     Weights,
     /// What the engine needs beside them.
     Overhead,
@@ -37,100 +31,17 @@ pub(crate) enum Kind {
     Cache,
     /// What lies outside of the engine's budget.
     Outside,
-    /// What nothing uses.
     Unused,
 }
 
-/// One GPU in detail, or several beside each other.
-pub fn text(reports: &[MemoryReport], style: Style) -> String {
-    match reports {
-        [one] => detail(one, style),
-        many => comparison(many).to_text(style),
-    }
-}
-
-/// One GPU in detail, or several beside each other, in Markdown.
-pub fn markdown(reports: &[MemoryReport]) -> String {
-    match reports {
-        [one] => format!(
-            "{}\n\n{}\n{}\n",
-            escape_markdown(&capacity(one)),
-            parts(one).to_markdown(),
-            escape_markdown(&verdict(one))
-        ),
-        many => comparison(many).to_markdown(),
-    }
-}
-
-/// The parts of one GPU, or several beside each other, in bytes.
-pub fn csv(reports: &[MemoryReport]) -> String {
-    match reports {
-        [one] => parts(one).to_csv(),
-        many => comparison(many).to_csv(),
-    }
-}
-
-/// Every report, complete.
-pub fn json(reports: &[MemoryReport]) -> Value {
-    reports.iter().map(memory_json).collect()
-}
-
-/// A row for each GPU: what fits, and how much of what.
-pub fn comparison(reports: &[MemoryReport]) -> Table {
-    let mut table = Table::new(vec![
-        Column::left("device", "GPU").wrap(14),
-        Column::left("fits", "fits"),
-        Column::right("visible_bytes", "visible")
-            .unit("GiB")
-            .priority(80),
-        Column::right("budget_bytes", "engine")
-            .unit("GiB")
-            .priority(50),
-        Column::right("weight_bytes", "weights").unit("GiB"),
-        Column::right("overhead_bytes", "other")
-            .unit("GiB")
-            .priority(70),
-        Column::right("kv_cache_bytes", "KV cache").unit("GiB"),
-        Column::right("kv_cache_tokens", "KV cache").unit("tokens"),
-        Column::right("sequences", "requests")
-            .unit("at once")
-            .priority(90),
-        Column::right("shortfall_bytes", "short")
-            .unit("GiB")
-            .priority(60),
-    ])
-    .when_empty("No GPU to compare.");
-    let size = |bytes: Bytes| Cell::new(gib(bytes), bytes.count());
-    for report in reports {
-        let fits = fits(report);
-        let short = report.shortfall;
-        table.push(vec![
-            Cell::text(report.device.clone()),
-            Cell::new(mark(fits), fits),
-            size(report.visible),
-            size(report.budget),
-            size(report.weight_bytes()),
-            size(report.overhead_bytes()),
-            if fits {
-                size(report.cache)
-            } else {
-                Cell::new(figures::MISSING, 0)
-            },
-            if fits {
-                Cell::count(report.cache_tokens)
-            } else {
-                Cell::new(figures::MISSING, 0)
-            },
-            if fits {
-                Cell::new(requests(report.sequences), report.sequences)
-            } else {
-                Cell::new(figures::MISSING, 0)
-            },
-            if fits { Cell::new("", 0) } else { size(short) },
-        ]);
-    }
-    table.footnote("Per GPU; the fullest where GPUs differ.");
-    table
+/// The parts of one GPU's memory, in Markdown.
+pub fn markdown(report: &MemoryReport) -> String {
+    format!(
+        "{}\n\n{}\n{}\n",
+        escape_markdown(&capacity(report)),
+        parts(report).to_markdown(),
+        escape_markdown(&verdict(report))
+    )
 }
 
 /// A row for each part of one GPU's memory.
@@ -158,7 +69,8 @@ pub fn parts(report: &MemoryReport) -> Table {
     table
 }
 
-fn detail(report: &MemoryReport, style: Style) -> String {
+/// The parts of one GPU's memory as bars.
+pub fn text(report: &MemoryReport, style: Style) -> String {
     let segments = segments(report);
     let width = style.columns();
     let widest = |least: usize, cells: Vec<usize>| cells.into_iter().max().unwrap_or(0).max(least);
@@ -287,14 +199,6 @@ pub(crate) fn segments(report: &MemoryReport) -> Vec<Segment> {
 /// Whether weights and overheads fit.
 pub(crate) fn fits(report: &MemoryReport) -> bool {
     report.shortfall == Bytes::ZERO
-}
-
-fn mark(fits: bool) -> String {
-    if fits {
-        format!("{} yes", State::Good.mark())
-    } else {
-        format!("{} no", State::Bad.mark())
-    }
 }
 
 fn share(bytes: Bytes, of: Bytes) -> f64 {

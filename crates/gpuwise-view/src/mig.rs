@@ -42,7 +42,6 @@ pub fn layouts(geometry: &MigGeometry, layouts: &[Vec<(u8, u8)>]) -> Table {
 /// How many layouts there are.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CountRow {
-    /// The GPU.
     pub board: String,
     /// The set of profiles.
     pub profiles: &'static str,

@@ -9,24 +9,19 @@ use serde_json::json;
 pub struct Span {
     /// As people read it.
     pub shown: String,
-    /// Exactly.
     pub exact: Nanoseconds,
 }
 
-/// A job that gets a place, or is disturbed.
+/// A job that gets a place, or is disrupted.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct PlacedRow {
-    /// Its name.
     pub job: String,
-    /// Who asks.
     pub tenant: String,
     /// What is done with it: place, preempt, move.
     pub action: &'static str,
-    /// How many workers.
     pub workers: u32,
     /// Thousandths of GPUs that it has then.
     pub gpus_milli: u64,
-    /// Where.
     pub place: String,
     /// Nodes that had room.
     pub candidates: u32,
@@ -37,9 +32,7 @@ pub struct PlacedRow {
 /// A job that waits.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WaitingRow {
-    /// Its name.
     pub job: String,
-    /// Who asks.
     pub tenant: String,
     /// What is short, in a sentence.
     pub why: String,
@@ -49,10 +42,8 @@ pub struct WaitingRow {
     pub cures: Option<Vec<CureRow>>,
 }
 
-/// What would help.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CureRow {
-    /// What.
     pub what: String,
     /// Time until the job could start then.
     pub after: Span,
@@ -67,13 +58,10 @@ pub struct CureRow {
 /// Something that does not hold.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NoteRow {
-    /// How bad.
     pub severity: &'static str,
-    /// Which rule.
     pub rule: &'static str,
     /// Which action, counted from 1.
     pub action: Option<u32>,
-    /// What.
     pub what: String,
 }
 
@@ -123,9 +111,7 @@ pub fn placed(rows: &[PlacedRow], explain: bool) -> Table {
 /// Nodes that could be added.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AdditionRow {
-    /// Which.
     pub what: String,
-    /// Their GPUs.
     pub gpus: u64,
     /// What they cost an hour, where that is known.
     pub price: Option<Money>,
@@ -169,7 +155,6 @@ pub fn additions(rows: &[AdditionRow]) -> Table {
     table
 }
 
-/// GPUs from thousandths.
 pub fn gpus(milli: u64) -> Cell {
     Cell::new(gpus_text(milli), milli as f64 / 1000.0)
 }
@@ -291,7 +276,7 @@ pub fn waiting_json(rows: &[WaitingRow]) -> serde_json::Value {
             "tenant": row.tenant,
             "why": row.why,
             "start_seconds": row.start.as_ref().map(|start| start.exact.seconds().get()),
-            "cures": row.cures.as_ref().map(|rows| cures(rows).to_json()),
+            "fixes": row.cures.as_ref().map(|rows| cures(rows).to_json()),
         })
     };
     rows.iter().map(each).collect()

@@ -24,18 +24,15 @@ impl Default for Style {
 /// A state with a mark of its own shape, so that colour is never the only carrier.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum State {
-    /// As wished.
     Good,
     /// Works, with something to know.
     Warning,
-    /// Does not work.
     Bad,
 }
 
 impl State {
     const ALL: [Self; 3] = [Self::Good, Self::Warning, Self::Bad];
 
-    /// Its mark.
     pub const fn mark(self) -> &'static str {
         match self {
             Self::Good => "✓",

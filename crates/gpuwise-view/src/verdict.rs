@@ -3,35 +3,23 @@
 use crate::{
     balance, figures,
     markup::escape_markdown,
-    plan::{self, labelled, words},
+    plan::{labelled, words},
+    record::{self, Fields, Record},
     style::Style,
-    table::{Cell, Column, Table},
+    table::Table,
 };
 use gpuwise_domain::{
     deployment::Deployment,
+    price::{Per, Price},
     provider::Provider,
-    verdict::{Current, Standing, Verdict},
+    verdict::{Current, Dimension, DimensionUse, Standing, Verdict},
 };
 use gpuwise_units::{HourlyPrice, Money, significant};
-use serde_json::{Value, json as object};
 use std::fmt::Write as _;
 
 /// What there is beside what is needed, by dimension.
 pub fn table(verdict: &Verdict) -> Table {
-    let mut table = Table::new(vec![
-        Column::left("dimension", "in"),
-        Column::right("has_over_needed", "has over needed"),
-        Column::left("words", "that is").wrap(24),
-    ])
-    .when_empty("Nothing is too large or too small.");
-    for of in &verdict.uses {
-        table.push(vec![
-            Cell::text(of.dimension.name()),
-            Cell::new(format!("{}×", significant(of.factor, 2)), of.factor),
-            Cell::text(of.words.clone()),
-        ]);
-    }
-    table
+    record::table(&verdict.uses).when_empty("Nothing is too large or too small.")
 }
 
 /// `8 × H100 SXM5 80GB on 1 host, TP8, 55.04 USD/h`.
@@ -140,7 +128,7 @@ fn lines(verdict: &Verdict) -> Vec<(&'static str, String)> {
     out
 }
 
-/// `TP8: TTFT 120 ms (90–160), TPOT 14 ms (12–17), at 31 % of what it bears`.
+/// `TP8: TTFT 120 ms (90–160), TPOT 14 ms (12–17), at 31 % of what it sustains`.
 fn as_sized(running: &Deployment) -> String {
     let load = 1.0 / running.headroom.factor.max(1e-9);
     format!(
@@ -161,7 +149,7 @@ fn host_change(verdict: &Verdict) -> String {
         return "nothing under these limits".into();
     };
     let wasted = part.wasted_per_hour.map_or_else(String::new, |money| {
-        format!("; it wastes {}/h a host", figures::amount(money))
+        format!("; it wastes {}/h a host", figures::hourly(money))
     });
     format!("the same GPUs with {}{wasted}", balance::shortage(balance))
 }
@@ -194,7 +182,6 @@ pub fn text(verdict: &Verdict, style: Style) -> String {
     out
 }
 
-/// A Markdown document.
 pub fn markdown(verdict: &Verdict) -> String {
     let mut out = format!("# {}\n\n", escape_markdown(&headline(verdict)));
     for (label, line) in lines(verdict).into_iter().skip(1) {
@@ -220,64 +207,48 @@ pub fn markdown(verdict: &Verdict) -> String {
     out
 }
 
-/// One row: the verdict for a spreadsheet.
-pub fn row(verdict: &Verdict) -> Table {
-    let mut table = Table::new(vec![
-        Column::left("standing", "verdict"),
-        Column::left("dimension", "in"),
-        Column::right("has_over_needed", "has over needed"),
-        Column::left("current", "runs"),
-        Column::right("current_per_hour", "/h"),
-        Column::left("instead", "instead"),
-        Column::right("instead_per_hour", "/h"),
-        Column::right("saving_per_hour", "saves /h"),
-        Column::left("reason", "why"),
-    ]);
-    let money = |price: Option<HourlyPrice>| {
-        Cell::of(price, |price| {
-            Cell::new(price.to_string(), price.0.as_f64())
+impl Record for Verdict {
+    const NAME: &'static str = "Verdict";
+
+    fn fields(of: &mut Fields<'_, Self>) {
+        of.field("standing", |v| v.standing.name()).title("verdict");
+        of.field("dimension", |v| v.dimension().map(Dimension::name))
+            .title("in");
+        of.field("reason", |v| &v.reason).title("why");
+        of.part("current", |v| &v.current);
+        of.list("uses", |v| &v.uses);
+        of.maybe("running", |v| v.running.as_ref());
+        of.maybe("instead", |v| v.instead.as_ref());
+        of.field("saving_per_hour", |v| {
+            v.saving.map(|saving| Price::of(saving, Per::Hour))
         })
-    };
-    let first = verdict.uses.first();
-    table.push(vec![
-        Cell::text(verdict.standing.name()),
-        Cell::of(first, |of| Cell::text(of.dimension.name())),
-        Cell::of(first, |of| Cell::number(of.factor)),
-        Cell::text(current(&verdict.current)),
-        money(verdict.current.per_hour()),
-        Cell::of(verdict.instead.as_ref(), |one| {
-            Cell::text(words::deployment(one))
-        }),
-        money(verdict.instead.as_ref().and_then(|one| one.cost.per_hour)),
-        Cell::of(verdict.saving, |saving| Cell::number(saving.as_f64())),
-        Cell::text(verdict.reason.clone()),
-    ]);
-    table
+        .title("saves")
+        .unit("¤/h");
+        of.maybe("host", |v| v.balance.as_ref());
+        of.field("notes", |v| &v.notes);
+    }
 }
 
-/// Everything, for programs.
-pub fn json(verdict: &Verdict) -> Value {
-    let price = |price: Option<HourlyPrice>| price.map(|price| price.0.as_f64());
-    let uses = verdict.uses.iter().map(|of| {
-        object!({ "dimension": of.dimension.name(), "has_over_needed": of.factor, "words": of.words })
-    });
-    object!({
-        "standing": verdict.standing.name(),
-        "dimension": verdict.dimension().map(gpuwise_domain::verdict::Dimension::name),
-        "reason": verdict.reason,
-        "current": {
-            "gpu": verdict.current.gpu,
-            "gpus_per_host": verdict.current.gpus_per_host,
-            "hosts": verdict.current.hosts,
-            "per_hour": price(verdict.current.per_hour()),
-            "price_source": verdict.current.price_source,
-        },
-        "uses": uses.collect::<Vec<_>>(),
-        "running": verdict.running.as_ref().map(plan::deployment_json),
-        "instead": verdict.instead.as_ref().map(plan::deployment_json),
-        "saving_per_hour": verdict.saving.map(Money::as_f64),
-        "currency": verdict.current.price.map(|price| price.0.currency.code().to_owned()),
-        "host": verdict.balance.as_ref().map(balance::json),
-        "notes": verdict.notes,
-    })
+impl Record for Current {
+    const NAME: &'static str = "Current";
+
+    fn fields(of: &mut Fields<'_, Self>) {
+        of.field("gpu", |c| &c.gpu);
+        of.field("gpus_per_host", |c| c.gpus_per_host);
+        of.field("hosts", |c| c.hosts);
+        of.field("price_per_hour", |c| c.per_hour().map(Price::hourly));
+        of.field("price_source", |c| &c.price_source);
+    }
+}
+
+impl Record for DimensionUse {
+    const NAME: &'static str = "DimensionUse";
+
+    fn fields(of: &mut Fields<'_, Self>) {
+        of.field("dimension", |u| u.dimension.name()).title("in");
+        of.field("has_over_needed", |u| u.factor)
+            .title("has over needed")
+            .said_of(|factor| format!("{}×", significant(factor, 2)));
+        of.field("words", |u| &u.words).title("that is").wrap(24);
+    }
 }

@@ -68,7 +68,7 @@ document! {
         basis(basis): BasisWord,
         /// What limits it.
         bottleneck(bottleneck): LimitDocument,
-        /// How much more it bears.
+        /// How much more it sustains.
         headroom(headroom): HeadroomDocument,
         /// How its figures came about.
         derivations(derivations): Vec<DerivationDocument>,
@@ -320,7 +320,7 @@ document! {
         output_tokens_per_second(output_throughput): EstimateDocument,
         /// Sequences decoding at once on one attention group, in the mean.
         running_sequences(running): Real,
-        /// Load over the most that keeps the promise (0 to 1).
+        /// Load over the most that keeps the SLO (0 to 1).
         utilization(utilization): Real,
         /// Power of all GPUs, where their limit is known.
         power_watts(power): Option<EstimateDocument>,
@@ -342,9 +342,9 @@ document! {
 }
 
 document! {
-    /// How much more a deployment bears.
+    /// How much more a deployment sustains.
     HeadroomDocument = Headroom {
-        /// The largest rate that keeps the promise.
+        /// The largest rate that keeps the SLO.
         rate_per_second(rate): Real,
         /// That over the asked rate.
         factor(factor): Real,
@@ -354,7 +354,7 @@ document! {
 }
 
 words! {
-    /// What breaks first where more is asked of a deployment than it bears.
+    /// What breaks first where more is asked of a deployment than it sustains.
     BeyondWord = Beyond {
         /// Time to first token.
         Ttft = "TTFT",

@@ -15,17 +15,15 @@ pub mod proposal;
 mod quantities;
 mod run;
 mod schema;
-mod sizing;
 mod workload;
 mod workload_file;
 
 use deployment::DeploymentDocument;
-use gpuwise_domain::deployment::{Saved, Sizing};
+use gpuwise_domain::deployment::Saved;
 use gpuwise_domain::run::RunSet;
 use mirror::Mirror;
 use run::RunSetDocument;
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
-use sizing::SizingDocument;
 use utoipa::ToSchema;
 use workload::WorkloadDocument;
 
@@ -33,20 +31,15 @@ pub use plan::{PLAN_SCHEMA, PlanFile, StateDocument, plan_from_json, plan_to_jso
 pub use profile::{
     PROFILE_SCHEMA, finding_from_json, finding_to_json, profile_to_json, summary_from_json,
 };
-pub use schema::{
-    deployment_schema, plan_schema, profile_schema, run_schema, sizing_schema, workload_schema,
-};
+pub use schema::{deployment_schema, plan_schema, profile_schema, run_schema, workload_schema};
 
 /// The schema of saved deployments.
 pub const DEPLOYMENT_SCHEMA: &str = "gpuwise.deployment/v1";
 
-/// The schema of saved sizings.
-pub const SIZING_SCHEMA: &str = "gpuwise.sizing/v1";
-
 /// The schema of saved runs.
 pub const RUN_SCHEMA: &str = "gpuwise.run/v1";
 
-/// A saved document is some kilobytes, a sizing with all its candidates some megabytes.
+/// A saved deployment is some kilobytes, runs with all their requests are some megabytes.
 const LARGEST_DOCUMENT: usize = 64 << 20;
 
 /// Why a document could not be read.
@@ -99,16 +92,6 @@ struct DeploymentFile {
     workload: Option<WorkloadDocument>,
 }
 
-/// A saved sizing.
-#[derive(Serialize, Deserialize, ToSchema)]
-#[serde(deny_unknown_fields)]
-struct SizingFile {
-    /// `gpuwise.sizing/v1`.
-    schema: String,
-    /// The sizing.
-    sizing: SizingDocument,
-}
-
 /// Saved runs.
 #[derive(Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
@@ -138,23 +121,6 @@ pub fn from_json(text: &str) -> Result<Saved, WireError> {
         deployment: file.deployment.noun(),
         workload: file.workload.map(Mirror::noun),
     })
-}
-
-/// A sizing as a document (`gpuwise.sizing/v1`), indented, with a line end.
-pub fn sizing_to_json(sizing: &Sizing) -> String {
-    written(&SizingFile {
-        schema: SIZING_SCHEMA.into(),
-        sizing: Mirror::of(sizing),
-    })
-}
-
-/// Reads a saved sizing.
-///
-/// # Errors
-/// As [`from_json`].
-pub fn sizing_from_json(text: &str) -> Result<Sizing, WireError> {
-    let file: SizingFile = read(text, SIZING_SCHEMA)?;
-    Ok(file.sizing.noun())
 }
 
 /// Runs as a document (`gpuwise.run/v1`), indented, with a line end.

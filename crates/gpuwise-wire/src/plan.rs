@@ -2,7 +2,7 @@
 
 use crate::{WireError, read, written};
 use gpuwise_domain::placement::{
-    Action, Cause, Fleet, GpuId, GpuShare, Home, Isolation, JobId, NodeId, Part, Plan, Seat,
+    Action, Assignment, Cause, Fleet, GpuId, GpuShare, Home, Isolation, JobId, NodeId, Part, Plan,
 };
 use gpuwise_units::Nanoseconds;
 use serde::{Deserialize, Serialize};
@@ -289,7 +289,10 @@ impl Names<'_> {
     fn action(&self, action: &Action) -> ActionDocument {
         let job = |id: &JobId| (self.job)(*id);
         match action {
-            Action::Place { job: id, seats } => ActionDocument::Place {
+            Action::Place {
+                job: id,
+                assignments: seats,
+            } => ActionDocument::Place {
                 job: job(id),
                 seats: self.seats(seats),
             },
@@ -299,14 +302,17 @@ impl Names<'_> {
             },
             Action::Move {
                 job: id,
-                seats,
+                assignments: seats,
                 cause,
             } => ActionDocument::Move {
                 job: job(id),
                 seats: self.seats(seats),
                 cause: self.cause(*cause),
             },
-            Action::Resize { job: id, seats } => ActionDocument::Resize {
+            Action::Resize {
+                job: id,
+                assignments: seats,
+            } => ActionDocument::Resize {
                 job: job(id),
                 seats: self.seats(seats),
             },
@@ -314,12 +320,12 @@ impl Names<'_> {
                 gpu: self.gpu(*gpu),
                 on: *on,
             },
-            Action::Cut { gpu, shape, start } => ActionDocument::Cut {
+            Action::CreateInstance { gpu, shape, start } => ActionDocument::Cut {
                 gpu: self.gpu(*gpu),
                 profile: self.profile(*gpu, *shape),
                 start: *start,
             },
-            Action::Merge { gpu, start } => ActionDocument::Merge {
+            Action::DestroyInstance { gpu, start } => ActionDocument::Merge {
                 gpu: self.gpu(*gpu),
                 start: *start,
             },
@@ -331,7 +337,10 @@ impl Names<'_> {
                 gpu: self.gpu(*gpu),
             },
             Action::Reclaim { job: id } => ActionDocument::Reclaim { job: job(id) },
-            Action::Restore { job: id, seats } => ActionDocument::Restore {
+            Action::Restore {
+                job: id,
+                assignments: seats,
+            } => ActionDocument::Restore {
                 job: job(id),
                 seats: self.seats(seats),
             },
@@ -344,7 +353,7 @@ impl Names<'_> {
             Cause::Defragmentation => CauseDocument::Defragmentation,
             Cause::Drain => CauseDocument::Drain,
             Cause::Reclaim => CauseDocument::Reclaim,
-            Cause::Turn => CauseDocument::Turn,
+            Cause::RoundEnd => CauseDocument::Turn,
         }
     }
 
@@ -383,7 +392,7 @@ impl Names<'_> {
         row.map_or_else(|| format!("#{shape}"), |row| row.profile.clone())
     }
 
-    fn seats(&self, seats: &[Seat]) -> Vec<SeatDocument> {
+    fn seats(&self, seats: &[Assignment]) -> Vec<SeatDocument> {
         let share = |share: &GpuShare| ShareDocument {
             gpu: self.gpu(share.gpu),
             part: match share.part {
@@ -403,7 +412,7 @@ impl Names<'_> {
                 }),
             },
         };
-        let seat = |seat: &Seat| SeatDocument {
+        let seat = |seat: &Assignment| SeatDocument {
             node: self.node(seat.node),
             gpus: seat.gpus.iter().map(share).collect(),
         };
@@ -432,7 +441,7 @@ impl Look<'_> {
         Ok(match action {
             ActionDocument::Place { job, seats } => Action::Place {
                 job: self.job(job)?,
-                seats: self.seats(seats)?,
+                assignments: self.seats(seats)?,
             },
             ActionDocument::Preempt { job, cause } => Action::Preempt {
                 job: self.job(job)?,
@@ -440,12 +449,12 @@ impl Look<'_> {
             },
             ActionDocument::Move { job, seats, cause } => Action::Move {
                 job: self.job(job)?,
-                seats: self.seats(seats)?,
+                assignments: self.seats(seats)?,
                 cause: self.cause(cause)?,
             },
             ActionDocument::Resize { job, seats } => Action::Resize {
                 job: self.job(job)?,
-                seats: self.seats(seats)?,
+                assignments: self.seats(seats)?,
             },
             ActionDocument::SetMig { gpu, on } => Action::SetMig {
                 gpu: self.gpu(gpu)?,
@@ -457,13 +466,13 @@ impl Look<'_> {
                 start,
             } => {
                 let gpu = self.gpu(gpu)?;
-                Action::Cut {
+                Action::CreateInstance {
                     gpu,
                     shape: self.shape(gpu, profile)?,
                     start: *start,
                 }
             }
-            ActionDocument::Merge { gpu, start } => Action::Merge {
+            ActionDocument::Merge { gpu, start } => Action::DestroyInstance {
                 gpu: self.gpu(gpu)?,
                 start: *start,
             },
@@ -479,7 +488,7 @@ impl Look<'_> {
             },
             ActionDocument::Restore { job, seats } => Action::Restore {
                 job: self.job(job)?,
-                seats: self.seats(seats)?,
+                assignments: self.seats(seats)?,
             },
         })
     }
@@ -494,7 +503,7 @@ impl Look<'_> {
             CauseDocument::Defragmentation => Cause::Defragmentation,
             CauseDocument::Drain => Cause::Drain,
             CauseDocument::Reclaim => Cause::Reclaim,
-            CauseDocument::Turn => Cause::Turn,
+            CauseDocument::Turn => Cause::RoundEnd,
         })
     }
 
@@ -532,10 +541,10 @@ impl Look<'_> {
         })
     }
 
-    fn seats(&self, seats: &[SeatDocument]) -> Result<Vec<Seat>, String> {
+    fn seats(&self, seats: &[SeatDocument]) -> Result<Vec<Assignment>, String> {
         let seat = |seat: &SeatDocument| {
             let shares = seat.gpus.iter().map(|share| self.share(share));
-            Ok(Seat {
+            Ok(Assignment {
                 node: self.node(&seat.node)?,
                 gpus: shares.collect::<Result<_, String>>()?,
             })

@@ -208,7 +208,7 @@ macro_rules! text {
 text! {
     /// An engine by its name, such as `vllm`.
     EngineName = EngineKind,
-    "^(vllm|sglang|trtllm|llamacpp|transformers|deepspeed-mii)$",
+    "^(vllm|sglang|trtllm|llamacpp|lmdeploy|transformers|deepspeed-mii)$",
     "an engine: vllm, sglang, trtllm, llamacpp, transformers or deepspeed-mii",
     |engine| engine.name().into(),
     |text| EngineKind::ALL.into_iter().find(|kind| kind.name() == text);

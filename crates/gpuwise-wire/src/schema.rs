@@ -2,46 +2,44 @@
 
 use crate::{
     DEPLOYMENT_SCHEMA, DeploymentFile, PLAN_SCHEMA, PROFILE_SCHEMA, PlanFile, RUN_SCHEMA, RunFile,
-    SIZING_SCHEMA, SizingFile, profile::ProfileFile, workload_file::WorkloadFile,
+    profile::ProfileFile, workload_file::WorkloadFile,
 };
 use serde_json::{Map, Value, json};
 use utoipa::ToSchema;
+
+/// The schema of workload files.
+const WORKLOAD_SCHEMA: &str = "gpuwise.workload/v1";
 
 /// The dialect that the schemas are written in.
 const DIALECT: &str = "https://json-schema.org/draft/2020-12/schema";
 
 /// The JSON Schema of saved deployments, indented, with a line end.
 pub fn deployment_schema() -> String {
-    schema::<DeploymentFile>("A saved deployment", Some(DEPLOYMENT_SCHEMA))
-}
-
-/// The JSON Schema of saved sizings, indented, with a line end.
-pub fn sizing_schema() -> String {
-    schema::<SizingFile>("A saved sizing", Some(SIZING_SCHEMA))
+    schema::<DeploymentFile>("A saved deployment", DEPLOYMENT_SCHEMA)
 }
 
 /// The JSON Schema of saved runs, indented, with a line end.
 pub fn run_schema() -> String {
-    schema::<RunFile>("Saved runs, simulated or measured", Some(RUN_SCHEMA))
+    schema::<RunFile>("Saved runs, simulated or measured", RUN_SCHEMA)
 }
 
 /// The JSON Schema of saved plans, indented, with a line end.
 pub fn plan_schema() -> String {
-    schema::<PlanFile>("A saved plan", Some(PLAN_SCHEMA))
+    schema::<PlanFile>("A saved plan", PLAN_SCHEMA)
 }
 
 /// The JSON Schema of profiles, indented, with a line end.
 pub fn profile_schema() -> String {
-    schema::<ProfileFile>("A profile", Some(PROFILE_SCHEMA))
+    schema::<ProfileFile>("A profile", PROFILE_SCHEMA)
 }
 
 /// The JSON Schema of workload files, indented, with a line end.
 pub fn workload_schema() -> String {
-    schema::<WorkloadFile>("A workload", None)
+    schema::<WorkloadFile>("A workload", WORKLOAD_SCHEMA)
 }
 
 /// A type with everything that it refers to, `version` being what its `schema` field says.
-fn schema<T: ToSchema>(title: &str, version: Option<&str>) -> String {
+fn schema<T: ToSchema>(title: &str, version: &str) -> String {
     let mut parts = Vec::new();
     T::schemas(&mut parts);
     let mut definitions: Vec<(String, Value)> = parts
@@ -56,10 +54,7 @@ fn schema<T: ToSchema>(title: &str, version: Option<&str>) -> String {
     if let Value::Object(own) = serde_json::to_value(T::schema()).unwrap_or_default() {
         root.extend(own);
     }
-    if let (Some(version), Some(field)) = (
-        version,
-        root.get_mut("properties").and_then(|p| p.get_mut("schema")),
-    ) {
+    if let Some(field) = root.get_mut("properties").and_then(|p| p.get_mut("schema")) {
         *field = json!({"const": version});
     }
     root.insert(

@@ -7,13 +7,13 @@ use crate::{
     },
 };
 use gpuwise_domain::workload::{
-    LengthDistribution, Lengths, Limits, Promise, Target, Traffic, Workload,
+    LengthDistribution, Lengths, Limits, Slo, Target, Traffic, Workload,
 };
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 document! {
-    /// The traffic, the promise and the limits of a plan.
+    /// The traffic, the SLO and the limits of a plan.
     WorkloadDocument = Workload {
         /// How requests come.
         traffic(traffic): TrafficDocument,
@@ -22,7 +22,7 @@ document! {
         /// Share of prompt tokens that the prefix cache holds (0 to 1).
         prefix_hit(prefix_hit): Real,
         /// What was promised.
-        promise(promise): PromiseDocument,
+        slo(slo): SloDocument,
         /// What the plan may use.
         limits(limits): LimitsDocument,
     }
@@ -99,7 +99,7 @@ document! {
 
 document! {
     /// A service-level objective: every target must hold.
-    PromiseDocument = Promise {
+    SloDocument = Slo {
         /// Time to first token.
         ttft(ttft): Option<TargetDocument>,
         /// Time per output token after the first.

@@ -42,11 +42,13 @@ impl PartialSchema for TextList {
 
 impl ToSchema for TextList {}
 
-/// A workload: traffic, promise and limits.
+/// A workload: traffic, SLO and limits.
 #[derive(Debug, ToSchema)]
 #[serde(deny_unknown_fields)]
 #[expect(dead_code, reason = "only its schema is used")]
 pub(crate) struct WorkloadFile {
+    /// `gpuwise.workload/v1`, where it says what it is.
+    schema: Option<String>,
     /// The model, as a name, an alias or a path.
     model: Option<Scalar>,
     /// The engine, with its version if need be: `vllm 0.20`.

@@ -29,6 +29,11 @@ pub(crate) enum Deed {
     Completions(Completions),
     /// Print the manual page of gpuwise or of one command
     Man(Man),
+    /// Print the JSON Schema of an answer or a saved file
+    ///
+    /// Every JSON says its own in `schema`: `gpuwise.memory/v1` is printed by `gpuwise schema memory`.
+    /// Without a name, all names are listed.
+    Schema(Schema),
 }
 
 #[derive(Debug, Args)]
@@ -40,6 +45,12 @@ pub(crate) struct Completions {
 #[derive(Debug, Args)]
 pub(crate) struct Man {
     /// The command; without it, gpuwise itself
+    pub(crate) name: Option<String>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Schema {
+    /// Which, as `schema` of the JSON says
     pub(crate) name: Option<String>,
 }
 
@@ -67,7 +78,7 @@ const GROUPS: [(&str, &[&str]); 7] = [
         "Data",
         &["gpus", "models", "workload", "calibrate", "accuracy"],
     ),
-    ("Help", &["completions", "man", "help"]),
+    ("Help", &["schema", "completions", "man", "help"]),
 ];
 
 /// The command line, whose help shows commands in groups.

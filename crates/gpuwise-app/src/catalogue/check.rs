@@ -5,9 +5,11 @@ mod networks;
 use super::{Kind, Loaded, embedded, files_of, merge, unknown_kind};
 use crate::error::Problem;
 use gpuwise_domain::catalogue::{Catalogue, folded};
+use gpuwise_measure::findings::Thresholds;
 use gpuwise_read::{
     catalogue::{self as read, CatalogueError, ModelCatalogue},
     config::parse_lenient,
+    finding_thresholds,
 };
 use serde_json::Value;
 use std::{
@@ -127,6 +129,7 @@ fn checked(sources: &[Source], known: &Loaded) -> Checked {
                     .err()
                     .map(|error| finding(&source.file, None, &error)),
             ),
+            Kind::FindingThresholds => findings.extend(thresholds(source).err()),
             kind => table(source, kind, &mut findings),
         }
         if findings.len() == before {
@@ -295,6 +298,21 @@ fn table(source: &Source, kind: Kind, findings: &mut Vec<Finding>) {
     }));
 }
 
+/// A user's thresholds of findings: which there are, the findings know.
+fn thresholds(source: &Source) -> Result<(), Finding> {
+    let wrong = |line, problem| Finding {
+        file: source.file.clone(),
+        line,
+        problem,
+    };
+    let rows = finding_thresholds::read(&source.file, &source.text)
+        .map_err(|error| wrong(Some(error.line), error.what))?;
+    let replaced = Thresholds::replaced_by(&rows);
+    replaced
+        .map(drop)
+        .map_err(|error| wrong(None, error.to_string()))
+}
+
 fn source_cell<'a>(columns: &csv::StringRecord, record: &'a csv::StringRecord) -> Option<&'a str> {
     record.get(columns.iter().position(|column| column == "source")?)
 }
@@ -314,7 +332,7 @@ fn rows(kind: Kind, file: &str, text: &str) -> Result<(), CatalogueError> {
         Kind::SizeClasses => read::read_size_classes(file, text).map(drop),
         Kind::MediaBenchmarks => read::read_media_benchmarks(file, text).map(drop),
         Kind::Training => read::read_training_facts(file, text).map(drop),
-        Kind::Gpus | Kind::Models | Kind::Networks => Ok(()),
+        Kind::Gpus | Kind::Models | Kind::Networks | Kind::FindingThresholds => Ok(()),
     }
 }
 

@@ -52,32 +52,30 @@ files! {
     Networks "networks/vision.json",
 }
 
-/// The file of an engine's facts.
-pub(super) fn engine(kind: EngineKind) -> Option<(&'static str, &'static str)> {
-    Some(match kind {
-        EngineKind::Vllm => (
-            "engines/vllm.toml",
-            include_str!("../../../../catalogue/engines/vllm.toml"),
-        ),
-        EngineKind::Sglang => (
-            "engines/sglang.toml",
-            include_str!("../../../../catalogue/engines/sglang.toml"),
-        ),
-        EngineKind::TensorRtLlm => (
-            "engines/trtllm.toml",
-            include_str!("../../../../catalogue/engines/trtllm.toml"),
-        ),
-        EngineKind::LlamaCpp => (
-            "engines/llamacpp.toml",
-            include_str!("../../../../catalogue/engines/llamacpp.toml"),
-        ),
-        EngineKind::Transformers => (
-            "engines/transformers.toml",
-            include_str!("../../../../catalogue/engines/transformers.toml"),
-        ),
-        EngineKind::DeepSpeedMii => return None,
-    })
+macro_rules! engines {
+    ($($kind:ident $path:literal),* $(,)?) => {
+        /// Files of facts about engines.
+        const ENGINES: &[(EngineKind, &str, &str)] = &[
+            $((EngineKind::$kind, $path, include_str!(concat!("../../../../catalogue/", $path)))),*
+        ];
+    };
 }
 
-/// Published measurements, compressed.
+engines! {
+    Vllm "engines/vllm.toml",
+    Sglang "engines/sglang.toml",
+    TensorRtLlm "engines/trtllm.toml",
+    LlamaCpp "engines/llamacpp.toml",
+    LmDeploy "engines/lmdeploy.toml",
+    Transformers "engines/transformers.toml",
+}
+
+/// The file of an engine's facts, by its name and its text.
+pub(super) fn engine(kind: EngineKind) -> Option<(&'static str, &'static str)> {
+    let own = ENGINES.iter().find(|(of, ..)| *of == kind)?;
+    Some((own.1, own.2))
+}
+
 pub(super) const EVIDENCE: &[u8] = include_bytes!("../../../../catalogue/evidence.csv.gz");
+
+pub(super) const MEDIA: &str = include_str!("../../../../catalogue/media.toml");

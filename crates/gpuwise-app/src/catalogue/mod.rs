@@ -4,40 +4,19 @@ pub mod check;
 mod embedded;
 mod merge;
 
+pub use gpuwise_lab::Loaded;
+
 use crate::error::Problem;
 use anyhow::Context as _;
 use gpuwise_domain::{
-    catalogue::{Catalogue, SizeClass},
-    engine::EngineKind,
-    evidence::EvidenceRow,
-    facts::EngineFacts,
-    media::MediaBenchmark,
+    catalogue::Catalogue, engine::EngineKind, evidence::EvidenceRow, facts::EngineFacts,
     offer::Offer,
 };
-use gpuwise_read::catalogue::{self as read, CatalogueError, ModelCatalogue, NetworkCatalogue};
+use gpuwise_read::{catalogue as read, finding_thresholds};
 use std::{
     env, fs,
     path::{Path, PathBuf},
 };
-
-/// The catalogue with everything that users added.
-#[derive(Debug, Default)]
-pub struct Loaded {
-    /// Hardware, offers, quality.
-    pub catalogue: Catalogue,
-    /// Classes of model sizes, and who stands for them.
-    pub size_classes: Vec<SizeClass>,
-    /// Models by name.
-    pub models: ModelCatalogue,
-    /// Diffusion, vision and embedding models, by name.
-    pub networks: NetworkCatalogue,
-    /// What published benchmarks of such networks run.
-    pub media_benchmarks: Vec<MediaBenchmark>,
-    /// Fitted constants of such networks.
-    pub media: gpuwise_size::media::Constants,
-    /// The user's files that were read, in order.
-    pub files: Vec<PathBuf>,
-}
 
 /// Where a user's rows are.
 #[derive(Debug, Clone, Default)]
@@ -113,6 +92,7 @@ pub enum Kind {
     Networks,
     Training,
     Models,
+    FindingThresholds,
 }
 
 impl Kind {
@@ -129,6 +109,7 @@ impl Kind {
         };
         match extension {
             "toml" if starts("gpus") => Some(Self::Gpus),
+            "toml" if starts("findings") => Some(Self::FindingThresholds),
             "toml" if starts("training") => Some(Self::Training),
             "json" if starts("networks") || is_within(path, "networks") => Some(Self::Networks),
             "json" => Some(Self::Models),
@@ -159,7 +140,7 @@ fn is_within(path: &Path, folder: &str) -> bool {
 /// When a file of the user's cannot be read, or a row of it is wrong.
 pub fn load(overrides: &Overrides) -> anyhow::Result<Loaded> {
     let mut loaded = Loaded {
-        media: crate::media::fitted()?,
+        media: gpuwise_lab::media::read_constants(embedded::MEDIA)?,
         ..Loaded::default()
     };
     for (kind, file, text) in embedded::FILES {
@@ -262,11 +243,11 @@ pub fn files_of(place: &Path) -> anyhow::Result<Vec<PathBuf>> {
 
 fn unknown_kind(file: &Path) -> Problem {
     Problem::new(format!("{}: its name does not say which catalogue file it is", file.display())).hint(
-        "names begin with gpus (.toml), mig_profiles, hosts, collectives, offers, quality, benchmarks, recipes or size_classes (.csv), or end in .json for models (networks*.json for diffusion, vision and embedding models)",
+        "names begin with gpus, training or findings (.toml), mig_profiles, hosts, collectives, offers, quality, benchmarks, recipes or size_classes (.csv), or end in .json for models (networks*.json for diffusion, vision and embedding models)",
     )
 }
 
-fn add(loaded: &mut Loaded, kind: Kind, file: &str, text: &str) -> Result<(), CatalogueError> {
+fn add(loaded: &mut Loaded, kind: Kind, file: &str, text: &str) -> anyhow::Result<()> {
     let catalogue = &mut loaded.catalogue;
     match kind {
         Kind::Gpus => merge::over(
@@ -316,10 +297,25 @@ fn add(loaded: &mut Loaded, kind: Kind, file: &str, text: &str) -> Result<(), Ca
             &mut catalogue.training,
             read::read_training_facts(file, text)?,
         ),
+        Kind::FindingThresholds => loaded
+            .finding_thresholds
+            .extend(finding_thresholds::read(file, text)?),
         Kind::Networks => loaded.networks.add(file, text)?,
         Kind::Models => loaded.models.add(file, text)?,
     }
     Ok(())
+}
+
+/// Facts of every engine that has a file of them.
+///
+/// # Errors
+/// Never in a release: a test reads them.
+pub fn all_engine_facts() -> anyhow::Result<Vec<EngineFacts>> {
+    let known = EngineKind::ALL.into_iter();
+    known
+        .filter(|kind| embedded::engine(*kind).is_some())
+        .map(engine_facts)
+        .collect()
 }
 
 /// What the engine's releases do, for engines of which the catalogue knows facts.

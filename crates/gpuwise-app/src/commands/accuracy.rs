@@ -2,16 +2,17 @@
 
 use super::{Context, Exit};
 use crate::{
-    accuracy::{By, Compared, Section, report, table},
-    catalogue::{self, Loaded},
-    fitting::{self, LeftOut},
-    knowledge, media,
-    questions::{Asked, Models, answers, models_of, read_tables},
+    catalogue, knowledge,
+    questions::{Asked, Rows, answers, models_of, read_tables, with_known},
     settings::Format,
 };
-use gpuwise_size::{
+use gpuwise_lab::{
+    Known, Loaded,
+    accuracy::{By, Compared, Section, report, table},
     answer::engine_of,
-    training::refit::{MEMORY_TABLE, TABLES},
+    fit::LeaveOut,
+    fitting, media,
+    training::{MEMORY_TABLE, TABLES},
 };
 use std::{collections::BTreeSet, path::PathBuf};
 
@@ -26,7 +27,7 @@ pub struct Flags {
     by: Vec<By>,
     /// Predict each group by constants refitted without it (takes minutes)
     #[arg(long, value_enum, value_name = "GROUP")]
-    leave_out: Option<LeftOut>,
+    leave_out: Option<LeaveOut>,
     /// Tables of timed matmuls to refit with (system, dtype, m, n, k, ms)
     #[arg(long, value_name = "FILE")]
     matmuls: Vec<PathBuf>,
@@ -40,13 +41,19 @@ pub fn run(context: &Context, flags: &Flags) -> anyhow::Result<Exit> {
     let asked = read_tables(&flags.measured)?;
     let loaded = catalogue::load(&context.app.overrides)?;
     let models = models_of(&asked, &loaded);
+    let rows = Rows {
+        asked: &asked,
+        models: &models,
+        loaded: &loaded,
+    };
     if flags.report {
-        return write_report(context, &asked, &models, &loaded, flags);
+        let text = with_known(&flags.matmuls, |known| written_report(rows, known))?;
+        context.data(&text)?;
+        return Ok(Exit::Yes);
     }
-    let rows = match flags.leave_out {
+    let compared = match flags.leave_out {
         None => {
-            let knowledge = knowledge::load(&loaded)?;
-            let answers = answers(&asked, &models, &loaded, &knowledge);
+            let answers = answers(rows, &knowledge::load(&loaded)?);
             let fitted = fitted_tables()?;
             asked
                 .iter()
@@ -60,7 +67,7 @@ pub fn run(context: &Context, flags: &Flags) -> anyhow::Result<Exit> {
                 })
                 .collect()
         }
-        Some(by) => left_out(&asked, &models, &loaded, flags, &[by])?
+        Some(by) => with_known(&flags.matmuls, |known| left_out(rows, known, &[by]))?
             .pop()
             .unwrap_or_default(),
     };
@@ -77,7 +84,7 @@ pub fn run(context: &Context, flags: &Flags) -> anyhow::Result<Exit> {
         if context.form.format == Format::Md {
             context.data(&format!("### By {}\n\n", by.title()))?;
         }
-        let mut shown = table(&rows, *by);
+        let mut shown = table(&compared, *by);
         shown.footnote(fitted.clone());
         context.table(&shown)?;
     }
@@ -107,26 +114,21 @@ fn fitted_numbers() -> anyhow::Result<String> {
     ))
 }
 
-fn write_report(
-    context: &Context,
-    asked: &[Asked],
-    models: &Models,
-    loaded: &Loaded,
-    flags: &Flags,
-) -> anyhow::Result<Exit> {
+fn written_report(rows: Rows<'_>, known: &Known<'_>) -> anyhow::Result<String> {
+    let Rows { asked, loaded, .. } = rows;
     let ways = [
-        LeftOut::Configuration,
-        LeftOut::Gpu,
-        LeftOut::Model,
-        LeftOut::Source,
+        LeaveOut::Configuration,
+        LeaveOut::Gpu,
+        LeaveOut::Model,
+        LeaveOut::Source,
     ];
-    let rows = left_out(asked, models, loaded, flags, &ways)?;
+    let folds = left_out(rows, known, &ways)?;
     let sections: Vec<Section> = ways
         .into_iter()
-        .zip(rows)
+        .zip(folds)
         .map(|(left_out, rows)| Section { left_out, rows })
         .collect();
-    let answers = answers(asked, models, loaded, &knowledge::fitted()?);
+    let answers = answers(rows, &knowledge::fitted()?);
     let fitted = fitted_tables()?;
     let mut plain = Vec::new();
     let mut refused = Vec::new();
@@ -146,34 +148,32 @@ fn write_report(
             Some(_) => {}
         }
     }
-    context.data(&report(
+    Ok(report(
         &knowledge::file()?,
         &sections,
         &whole(asked, loaded),
         &plain,
         &refused,
         &loaded.catalogue.training,
-    ))?;
-    Ok(Exit::Yes)
+    ))
 }
 
 /// Rows predicted by constants that were fitted without their group, for each way of grouping.
 fn left_out(
-    asked: &[Asked],
-    models: &Models,
-    loaded: &Loaded,
-    flags: &Flags,
-    ways: &[LeftOut],
+    rows: Rows<'_>,
+    known: &Known<'_>,
+    ways: &[LeaveOut],
 ) -> anyhow::Result<Vec<Vec<Compared>>> {
+    let Rows { asked, loaded, .. } = rows;
     let knowledge = knowledge::fitted()?;
-    let folds = fitting::left_out(asked, models, loaded, &flags.matmuls, ways)?;
+    let folds = fitting::left_out(rows, known, ways)?;
     let compared = ways.iter().zip(folds).map(|(by, predicted)| {
         let whole = match by {
-            LeftOut::Gpu => media::left_out(asked, loaded),
+            LeaveOut::Gpu => media::left_out(asked, loaded),
             // Of the few networks of this kind each is a family of its own.
             _ => vec![None; asked.len()],
         };
-        let training = fitting::training_left_out(asked, models, loaded, *by);
+        let training = fitting::training_left_out(rows, known, *by);
         asked
             .iter()
             .zip(predicted)

@@ -8,7 +8,7 @@ use crate::{
     catalogue,
     error::Problem,
     knowledge, progress,
-    questions::{Asked, answers, models_of, read_text},
+    questions::{Asked, Rows, answers, models_of, read_text},
     settings,
     simulation::{Simulate, simulated},
     write::Pending,
@@ -19,7 +19,7 @@ use gpuwise_domain::{
     question::{Load, Question},
     run::{Comparison, ComparisonRow, ComparisonUnit, Origin, RunReport},
 };
-use gpuwise_size::answer::Answer as Said;
+use gpuwise_lab::answer::Answer as Said;
 use gpuwise_units::significant;
 use gpuwise_view::run as view;
 use gpuwise_wire::{DEPLOYMENT_SCHEMA, RUN_SCHEMA, runs_from_json};
@@ -108,7 +108,12 @@ fn with_deployment(
     let loaded = catalogue::load(&context.app.overrides)?;
     let knowledge = knowledge::load(&loaded)?;
     let models = models_of(&asked, &loaded);
-    let predicted = answers(&asked, &models, &loaded, &knowledge);
+    let rows = Rows {
+        asked: &asked,
+        models: &models,
+        loaded: &loaded,
+    };
+    let predicted = answers(rows, &knowledge);
     progress::doing("simulating");
     let followed = simulated(
         &asked,

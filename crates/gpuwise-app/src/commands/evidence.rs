@@ -8,8 +8,8 @@ use gpuwise_domain::{
     evidence::EvidenceRow,
     question::{Load, Question},
 };
+use gpuwise_lab::answer::{self, answer};
 use gpuwise_size::{
-    answer::{self, answer},
     evidence::{Nearby, Shape, Sought, nearest},
     knowledge::Knowledge,
 };

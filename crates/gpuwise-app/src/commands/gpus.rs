@@ -1,6 +1,6 @@
 //! `gpuwise gpus`: the GPUs of the catalogue.
 
-use super::{Context, Exit};
+use super::{Context, Exit, offers};
 use crate::{
     catalogue::{
         self, Loaded,
@@ -12,16 +12,16 @@ use crate::{
 };
 use gpuwise_domain::{
     catalogue::{Catalogue, folded},
-    gpu::{Gpu, ScaleUp},
-    offer::Terms,
+    gpu::{Device, Gpu, MigProfile, ScaleUp},
+    price::Price,
 };
 use gpuwise_size::memory::visible_memory;
-use gpuwise_units::{FlopPerSecond, HourlyPrice};
+use gpuwise_units::{Bytes, FlopPerSecond};
 use gpuwise_view::{
     figures,
+    record::{self, Fields, Record},
     table::{Cell, Column, Table},
 };
-use serde_json::Value;
 use std::path::PathBuf;
 
 pub fn run(context: &Context, flags: &Gpus) -> anyhow::Result<Exit> {
@@ -45,13 +45,6 @@ pub fn run(context: &Context, flags: &Gpus) -> anyhow::Result<Exit> {
         }
         ([one], Some(_)) if matches!(context.form.format, Format::Table | Format::Md) => {
             details(context, one, &loaded)?;
-        }
-        (many, _) if context.form.format == Format::Json => {
-            context.json(&with_profiles(
-                table(many, catalogue).to_json(),
-                many,
-                catalogue,
-            ))?;
         }
         (many, _) => context.table(&table(many, catalogue))?,
     }
@@ -89,8 +82,13 @@ pub(super) fn listed<'a>(catalogue: &'a Catalogue, pattern: Option<&str>) -> Vec
     }
 }
 
-/// The first of several sources, and how many more there are.
+/// A source in a few words for people, all of it for programs.
 pub(super) fn source(text: &str) -> Cell {
+    Cell::new(brief(text), text)
+}
+
+/// The first of several sources, and how many more there are.
+fn brief(text: &str) -> String {
     const LONGEST: usize = 18;
     let mut clauses = text
         .split(';')
@@ -103,116 +101,122 @@ pub(super) fn source(text: &str) -> Cell {
         0 => String::new(),
         more => format!(" +{more}"),
     };
-    Cell::new(format!("{short}{cut}{more}"), text)
+    format!("{short}{cut}{more}")
 }
 
-fn tera(rate: Option<FlopPerSecond>) -> Cell {
-    Cell::of(rate, |rate| {
-        Cell::new(figures::number(rate.get() / 1e12), rate.get() / 1e12)
-    })
-}
-
-/// The least that one of them costs an hour.
-fn cheapest(catalogue: &Catalogue, gpu: &Gpu) -> Option<f64> {
+/// The least that one of them costs on demand.
+fn cheapest(catalogue: &Catalogue, gpu: &Gpu) -> Option<Price> {
     let offers = catalogue
         .offers
         .iter()
         .filter(|offer| offer.gpu == gpu.name && offer.gpu_thousandths > 0);
-    let each = offers.filter_map(|offer| {
-        let HourlyPrice(price) = offer.price(Terms::OnDemand)?;
-        Some(price.as_f64() * 1000.0 / f64::from(offer.gpu_thousandths))
-    });
-    each.min_by(f64::total_cmp)
+    let each = offers.filter_map(offers::each);
+    each.min_by(|a, b| a.amount.total_cmp(&b.amount))
+}
+
+/// A GPU of the catalogue with what it costs and its slices.
+struct Row<'a> {
+    gpu: &'a Gpu,
+    from: Option<Price>,
+    slices: Vec<Slice<'a>>,
+}
+
+impl<'a> Row<'a> {
+    fn of(gpu: &'a Gpu, catalogue: &'a Catalogue) -> Self {
+        Self {
+            gpu,
+            from: cheapest(catalogue, gpu),
+            slices: catalogue.mig_profiles(gpu).map(Slice).collect(),
+        }
+    }
+}
+
+impl Record for Row<'_> {
+    const NAME: &'static str = "Gpu";
+
+    fn fields(of: &mut Fields<'_, Self>) {
+        let visible = of.noun().map(|r| {
+            let (bytes, known) = visible_memory(&Device::whole(r.gpu));
+            (Bytes::from_f64(bytes), if known { "" } else { "~" })
+        });
+        let tera = |rate: Option<FlopPerSecond>| rate.map(|rate| rate.get() / 1e12);
+        of.field("gpu", |r| &r.gpu.name).title("GPU").wrap(16);
+        of.field("vendor", |r| &r.gpu.vendor);
+        of.field("generation", |r| &r.gpu.generation)
+            .title("generation")
+            .priority(40);
+        of.field("memory_gb", |r| r.gpu.memory_marketing_gb)
+            .title("memory")
+            .unit("GB");
+        of.field("memory_visible_bytes", |r| {
+            Bytes::from_f64(visible_memory(&Device::whole(r.gpu)).0)
+        })
+        .title("visible")
+        .unit("GiB")
+        .priority(90)
+        .seen(visible.map(|(bytes, mark)| format!("{mark}{}", figures::gib(bytes)).into()));
+        of.field("bandwidth_gb_per_second", |r| r.gpu.bandwidth.get() / 1e9)
+            .title("bandwidth")
+            .unit("GB/s");
+        of.field("bf16_tflops", |r| tera(r.gpu.peak.bf16.or(r.gpu.peak.fp16)))
+            .title("BF16")
+            .unit("TFLOPS");
+        of.field("fp8_tflops", |r| tera(r.gpu.peak.fp8))
+            .title("FP8")
+            .unit("TFLOPS")
+            .priority(80);
+        of.field("power_watts", |r| r.gpu.power_limit)
+            .title("power")
+            .unit("W")
+            .priority(60);
+        of.field("mig", |r| r.gpu.mig).title("MIG").priority(70);
+        of.field("price_per_hour", |r| r.from.clone())
+            .title("from")
+            .unit("USD/h")
+            .priority(85);
+        let source = of.noun().map(|r| brief(&r.gpu.source).into());
+        of.field("source", |r| &r.gpu.source)
+            .title("source")
+            .wrap(14)
+            .seen(source);
+        of.field("memory_kind", |r| &r.gpu.memory_kind);
+        of.field("compute_capability", |r| {
+            let capability = r.gpu.compute_capability;
+            capability.map(|(major, minor)| format!("{major}.{minor}"))
+        });
+        of.field("announced", |r| r.gpu.announced);
+        of.list("mig_profiles", |r| &r.slices);
+    }
+}
+
+/// A size into which a GPU can be partitioned.
+struct Slice<'a>(&'a MigProfile);
+
+impl Record for Slice<'_> {
+    const NAME: &'static str = "MigProfile";
+
+    fn fields(of: &mut Fields<'_, Self>) {
+        of.field("profile", |s| &s.0.profile).title("MIG profile");
+        of.field("memory_bytes", |s| s.0.memory)
+            .title("memory")
+            .gib();
+        of.field("units", |s| s.0.units).title("SMs");
+        of.field("max_instances", |s| s.0.max_instances)
+            .title("per GPU");
+        of.field("source", |s| &s.0.source).title("source").wrap(20);
+    }
+}
+
+/// The schema of the list of GPUs.
+pub(crate) fn schema(answer: &str) -> String {
+    record::rows_schema::<Row<'_>>(answer, "GPUs of the catalogue")
 }
 
 fn table(gpus: &[&Gpu], catalogue: &Catalogue) -> Table {
-    let mut table = Table::new(vec![
-        Column::left("gpu", "GPU").wrap(16),
-        Column::raw("vendor"),
-        Column::left("generation", "generation").priority(40),
-        Column::right("memory_gb", "memory").unit("GB"),
-        Column::right("memory_visible_bytes", "visible")
-            .unit("GiB")
-            .priority(90),
-        Column::right("bandwidth_gb_per_second", "bandwidth").unit("GB/s"),
-        Column::right("bf16_tflops", "BF16").unit("TFLOPS"),
-        Column::right("fp8_tflops", "FP8")
-            .unit("TFLOPS")
-            .priority(80),
-        Column::right("power_watts", "power").unit("W").priority(60),
-        Column::left("mig", "MIG").priority(70),
-        Column::right("usd_per_hour", "from")
-            .unit("USD/h")
-            .priority(85),
-        Column::left("source", "source").wrap(14),
-        Column::raw("memory_kind"),
-        Column::raw("compute_capability"),
-        Column::raw("announced"),
-    ]);
-    for gpu in gpus {
-        let (visible, known) = visible_memory(&gpuwise_domain::gpu::Device::whole(gpu));
-        let bytes = gpuwise_units::Bytes::from_f64(visible);
-        let mark = if known { "" } else { "~" };
-        table.push(vec![
-            Cell::text(&gpu.name),
-            Cell::text(&gpu.vendor),
-            Cell::text(&gpu.generation),
-            Cell::number(gpu.memory_marketing_gb),
-            Cell::new(format!("{mark}{}", figures::gib(bytes)), bytes.count()),
-            Cell::new(
-                figures::number(gpu.bandwidth.get() / 1e9),
-                gpu.bandwidth.get() / 1e9,
-            ),
-            tera(gpu.peak.bf16.or(gpu.peak.fp16)),
-            tera(gpu.peak.fp8),
-            Cell::of(gpu.power_limit, |power| {
-                Cell::new(figures::number(power.get()), power.get())
-            }),
-            Cell::new(if gpu.mig { "yes" } else { "no" }, gpu.mig),
-            Cell::of(cheapest(catalogue, gpu), |price| {
-                Cell::new(figures::amount(price), price)
-            }),
-            source(&gpu.source),
-            Cell::text(&gpu.memory_kind),
-            Cell::of(gpu.compute_capability, |(major, minor)| {
-                Cell::text(format!("{major}.{minor}"))
-            }),
-            Cell::new("", gpu.announced),
-        ]);
-    }
+    let rows: Vec<Row<'_>> = gpus.iter().map(|gpu| Row::of(gpu, catalogue)).collect();
+    let mut table = record::table(&rows);
     table.footnote("Rates are dense. Visible is what a program sees (~ where it is estimated). `gpuwise gpus NAME` shows one with all its sources.");
     table
-}
-
-/// Each GPU of a JSON list with its MIG profiles.
-fn with_profiles(mut list: Value, gpus: &[&Gpu], catalogue: &Catalogue) -> Value {
-    for (row, gpu) in list.as_array_mut().into_iter().flatten().zip(gpus) {
-        if let Value::Object(fields) = row {
-            fields.insert("mig_profiles".into(), profiles(gpu, catalogue).to_json());
-        }
-    }
-    list
-}
-
-/// The MIG profiles of a GPU.
-fn profiles(gpu: &Gpu, catalogue: &Catalogue) -> Table {
-    let mut slices = Table::new(vec![
-        Column::left("profile", "MIG profile"),
-        Column::right("memory_bytes", "memory").unit("GiB"),
-        Column::right("units", "SMs"),
-        Column::right("max_instances", "per GPU"),
-        Column::left("source", "source").wrap(20),
-    ]);
-    for profile in catalogue.mig_profiles(gpu) {
-        slices.push(vec![
-            Cell::text(&profile.profile),
-            Cell::new(figures::gib(profile.memory), profile.memory.count()),
-            Cell::count(profile.units.into()),
-            Cell::count(profile.max_instances.into()),
-            Cell::text(&profile.source),
-        ]);
-    }
-    slices
 }
 
 /// One GPU with everything that is known of it.
@@ -226,10 +230,10 @@ fn details(context: &Context, gpu: &Gpu, loaded: &Loaded) -> anyhow::Result<()> 
         facts.push(vec![Cell::text(fact), Cell::text(value)]);
     }
     context.table(&facts)?;
-    let slices = profiles(gpu, catalogue);
+    let slices = Row::of(gpu, catalogue).slices;
     if !slices.is_empty() {
         context.data("\n")?;
-        context.table(&slices)?;
+        context.table(&record::table(&slices))?;
     }
     let offers = catalogue
         .offers
@@ -238,7 +242,7 @@ fn details(context: &Context, gpu: &Gpu, loaded: &Loaded) -> anyhow::Result<()> 
         .count();
     if offers > 0 {
         let from = cheapest(catalogue, gpu).map_or_else(String::new, |price| {
-            format!(", from {} USD an hour each", figures::amount(price))
+            format!(", from {} USD an hour each", figures::amount(price.amount))
         });
         context.data(&format!(
             "\n{offers} offers{from}: gpuwise offers '{}'\n",
@@ -250,8 +254,8 @@ fn details(context: &Context, gpu: &Gpu, loaded: &Loaded) -> anyhow::Result<()> 
 
 fn facts_of(gpu: &Gpu) -> Vec<(&'static str, String)> {
     let unknown = || figures::MISSING.to_owned();
-    let (visible, known) = visible_memory(&gpuwise_domain::gpu::Device::whole(gpu));
-    let visible = figures::bytes(gpuwise_units::Bytes::from_f64(visible));
+    let (visible, known) = visible_memory(&Device::whole(gpu));
+    let visible = figures::bytes(Bytes::from_f64(visible));
     let rate = |rate: Option<FlopPerSecond>| {
         rate.map_or_else(unknown, |rate| {
             format!("{} TFLOPS", figures::number(rate.get() / 1e12))
@@ -367,7 +371,7 @@ fn check(context: &Context, paths: &[PathBuf]) -> anyhow::Result<Exit> {
             Cell::text(&finding.problem),
         ]);
     }
-    context.table(&table)?;
+    context.answering("gpus-check").table(&table)?;
     if findings.is_empty() {
         return Ok(Exit::Yes);
     }

@@ -53,6 +53,9 @@ pub use crate::app::Exit;
 #[cfg(feature = "bench")]
 use crate::settings::Bench;
 
+/// What stands at the foot of a page.
+const MADE: &str = concat!("gpuwise ", env!("CARGO_PKG_VERSION"));
+
 /// Every question that can be asked.
 #[derive(Debug, Subcommand)]
 pub enum Command {
@@ -148,7 +151,7 @@ pub enum Command {
     /// Check a saved plan: does it hold together?
     ///
     /// Every action is held against the state that it meets: capacity, MIG geometry, gangs, quotas,
-    /// topology, exclusive use, health, who may be disturbed. The check shares no rule with what plans.
+    /// topology, exclusive use, health, who may be disrupted. The check shares no rule with what plans.
     ///
     /// Exit code 0: it holds together. 1: it does not, or there is something to think about. 2: the input
     /// is wrong.
@@ -266,11 +269,54 @@ pub enum Command {
     Workload(Workload),
 }
 
+impl Command {
+    /// What the JSON of its answer is called; commands with several kinds of answers name the others
+    /// where they give them.
+    const fn answer(&self) -> &'static str {
+        match self {
+            // A saved plan of a fleet is `gpuwise.plan/v1`.
+            Self::Plan(_) => "serving-plan",
+            Self::Train(_) => "train",
+            Self::Memory(_) => "memory",
+            Self::Table(_) => "table",
+            Self::Check(_) => "check",
+            Self::Composed(_) => "composed",
+            #[cfg(feature = "bench")]
+            Self::Bench(_) => "run",
+            Self::Simulate(_) | Self::Validate(_) => "run",
+            Self::Fleet(_) => "fleet",
+            Self::Place(_) => "place",
+            Self::Lint(_) => "lint",
+            Self::Capacity(_) => "capacity",
+            Self::Replay(_) => "replay",
+            Self::Gpus(_) => "gpus",
+            Self::Models(_) => "models",
+            Self::Offers(_) => "offers",
+            Self::Operators(_) => "operators",
+            Self::Evidence(_) => "evidence",
+            Self::Compare(_) => "compare",
+            Self::Profile(_) => "profile",
+            Self::Predict(_) => "predict",
+            Self::Tier(_) => "tier",
+            Self::Tco(_) => "tco",
+            Self::Accuracy(_) => "accuracy",
+            Self::Calibrate(_) => "calibrate",
+            #[cfg(feature = "bench")]
+            Self::Audit(_) => "audit",
+            #[cfg(feature = "database")]
+            Self::Runs(_) => "runs",
+            Self::Watch(_) => "watch",
+            Self::Workload(_) => "workload",
+        }
+    }
+}
+
 /// Asks one of them.
 ///
 /// # Errors
 /// When a setting is wrong, or the answer cannot be given.
 pub fn run(context: &Context, command: &Command) -> anyhow::Result<Exit> {
+    let context = &context.answering(command.answer());
     match command {
         Command::Plan(flags) => plan::run(context, flags),
         Command::Composed(flags) => composed::run(context, flags),

@@ -36,13 +36,17 @@ pub fn run(context: &Context, flags: &Models) -> anyhow::Result<Exit> {
             )
         }
         ([], [one], Some(_)) => {
-            context.table(&networks::parts(&loaded, one)?)?;
+            context
+                .answering("models-parts")
+                .table(&networks::parts(&loaded, one)?)?;
             Ok(Exit::Yes)
         }
         ([one], also, Some(_)) if readable && also.iter().all(|network| network.id == one.id) => {
             context.table(&details(models, one)?)?;
             for network in also {
-                context.table(&networks::parts(&loaded, network)?)?;
+                context
+                    .answering("models-parts")
+                    .table(&networks::parts(&loaded, network)?)?;
             }
             Ok(Exit::Yes)
         }

@@ -8,11 +8,14 @@ use crate::{
     settings::{OfferOrder, Offers},
 };
 use anyhow::Context as _;
-use gpuwise_domain::offer::{Offer, Terms};
+use gpuwise_domain::{
+    offer::{Offer, Terms},
+    price::Price,
+};
 use gpuwise_units::HourlyPrice;
 use gpuwise_view::{
-    figures,
-    table::{Cell, Column, Table},
+    record::{self, Fields, Record, Shown},
+    table::Table,
 };
 use std::cmp::Ordering;
 
@@ -96,60 +99,90 @@ fn ordered(order: OfferOrder, terms: Terms, a: &Offer, b: &Offer) -> Ordering {
     .then_with(by_name)
 }
 
-fn table(offers: &[&Offer]) -> Table {
-    let mut table = Table::new(vec![
-        Column::left("provider", "provider"),
-        Column::left("instance", "instance").wrap(11),
-        Column::left("region", "region").priority(90).wrap(7),
-        Column::left("gpu", "GPU").wrap(10),
-        Column::right("gpus", "GPUs"),
-        Column::right("usd_per_hour", "on demand").unit("USD/h"),
-        Column::right("reserved_usd_per_hour", "reserved")
-            .unit("USD/h")
-            .priority(40),
-        Column::right("spot_usd_per_hour", "spot")
-            .unit("USD/h")
-            .priority(50),
-        Column::right("usd_per_gpu_hour", "per GPU")
-            .unit("USD/h")
-            .priority(85),
-        Column::left("date", "prices of").priority(55),
-        Column::left("source", "source").priority(95),
-        Column::raw("vcpus"),
-        Column::raw("ram_gb"),
-    ])
-    .when_empty("No offer is like this.");
-    let mut sources = Sources::default();
-    for offer in offers {
-        let money = |price: Option<HourlyPrice>| {
-            Cell::of(price, |price| {
-                Cell::new(figures::hourly(price), price.0.as_f64())
-            })
+/// What one GPU of an offer costs on demand.
+pub(super) fn each(offer: &Offer) -> Option<Price> {
+    let HourlyPrice(whole) = offer.price(Terms::OnDemand)?;
+    let each = whole.times(1000, i64::from(offer.gpu_thousandths.max(1)));
+    Some(Price::hourly(HourlyPrice(each)).as_of(day(offer)))
+}
+
+/// The day of its price list, where it says one.
+fn day(offer: &Offer) -> Option<&str> {
+    let begins = offer.date.starts_with(|c: char| c.is_ascii_digit());
+    begins.then_some(offer.date.as_str())
+}
+
+/// An offer, with the number of its source below the table.
+struct Row<'a> {
+    offer: &'a Offer,
+    source: usize,
+}
+
+impl Record for Row<'_> {
+    const NAME: &'static str = "Offer";
+
+    fn fields(of: &mut Fields<'_, Self>) {
+        let price = |r: &Self, price: Option<HourlyPrice>| {
+            price.map(|price| Price::hourly(price).as_of(day(r.offer)))
         };
-        let gpus = f64::from(offer.gpu_thousandths) / 1000.0;
-        let each = offer.on_demand.map(|price| price.0.as_f64() / gpus);
-        table.push(vec![
-            Cell::text(&offer.provider),
-            Cell::text(&offer.instance),
-            if offer.region.is_empty() {
-                Cell::missing()
-            } else {
-                Cell::text(&offer.region)
-            },
-            Cell::text(&offer.gpu),
-            Cell::new(figures::number(gpus), gpus),
-            money(offer.on_demand),
-            money(offer.reserved),
-            money(offer.spot),
-            Cell::of(each, |each| Cell::new(figures::amount(each), each)),
-            date(&offer.date),
-            sources.cell(&offer.source),
-            Cell::of(offer.vcpus, |vcpus| Cell::count(vcpus.into())),
-            Cell::of(offer.memory, |memory| {
-                Cell::new(figures::bytes(memory), memory.as_f64() / 1e9)
-            }),
-        ]);
+        of.field("provider", |r| &r.offer.provider)
+            .title("provider");
+        of.field("instance", |r| &r.offer.instance)
+            .title("instance")
+            .wrap(11);
+        let region = |r: &Self| Some(r.offer.region.clone()).filter(|region| !region.is_empty());
+        of.field("region", region)
+            .title("region")
+            .priority(90)
+            .wrap(7);
+        of.field("gpu", |r| &r.offer.gpu).title("GPU").wrap(10);
+        of.field("gpus", |r| f64::from(r.offer.gpu_thousandths) / 1000.0)
+            .title("GPUs");
+        of.field("price_per_hour", |r| price(r, r.offer.on_demand))
+            .title("on demand")
+            .unit("USD/h");
+        of.field("reserved_price_per_hour", |r| price(r, r.offer.reserved))
+            .title("reserved")
+            .unit("USD/h")
+            .priority(40);
+        of.field("spot_price_per_hour", |r| price(r, r.offer.spot))
+            .title("spot")
+            .unit("USD/h")
+            .priority(50);
+        of.field("price_per_gpu_hour", |r| each(r.offer))
+            .title("per GPU")
+            .unit("USD/h")
+            .priority(85);
+        let date = of.noun().map(|r| date(&r.offer.date));
+        of.field("date", |r| &r.offer.date)
+            .title("prices of")
+            .priority(55)
+            .seen(date);
+        let source = of.noun().map(|r| format!("[{}]", r.source).into());
+        of.field("source", |r| &r.offer.source)
+            .title("source")
+            .priority(95)
+            .seen(source);
+        of.field("vcpus", |r| r.offer.vcpus);
+        of.field("ram_gb", |r| {
+            r.offer.memory.map(|memory| memory.as_f64() / 1e9)
+        });
     }
+}
+
+/// The schema of the list of offers.
+pub(crate) fn schema(answer: &str) -> String {
+    record::rows_schema::<Row<'_>>(answer, "Instances that can be rented, with prices")
+}
+
+fn table(offers: &[&Offer]) -> Table {
+    let mut sources = Sources::default();
+    let mut rows: Vec<Row<'_>> = Vec::new();
+    for offer in offers {
+        let source = sources.number(&offer.source);
+        rows.push(Row { offer, source });
+    }
+    let mut table = record::table(&rows).when_empty("No offer is like this.");
     if offers.iter().any(|offer| offer.on_demand.is_none()) {
         table.footnote("– is a price that no list we read gives; it is not 0.");
     }
@@ -158,10 +191,10 @@ fn table(offers: &[&Offer]) -> Table {
 }
 
 /// The day of a price list; what is no day is said in one word.
-fn date(text: &str) -> Cell {
+fn date(text: &str) -> Shown {
     match text.split_once('(') {
-        _ if text.is_empty() => Cell::missing(),
-        Some((word, _)) => Cell::new(word, text),
-        None => Cell::text(text),
+        _ if text.is_empty() => Shown::Missing,
+        Some((word, _)) => word.into(),
+        None => text.into(),
     }
 }

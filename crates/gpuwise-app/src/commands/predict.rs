@@ -3,11 +3,11 @@
 use super::{Context, Exit};
 use crate::{
     catalogue, knowledge,
-    questions::{answers, models_of, read_rows, with_stated_gpus},
+    questions::{Rows, answers, models_of, read_rows, with_stated_gpus},
     settings::Format,
     simulation::{Simulate, simulated},
 };
-use gpuwise_size::answer::Answer;
+use gpuwise_lab::answer::Answer;
 use gpuwise_view::table::{Cell, Column, Table};
 use std::path::PathBuf;
 
@@ -27,7 +27,12 @@ pub fn run(context: &Context, flags: &Flags) -> anyhow::Result<Exit> {
     let loaded = with_stated_gpus(&asked, catalogue::load(&context.app.overrides)?);
     let knowledge = knowledge::load(&loaded)?;
     let models = models_of(&asked, &loaded);
-    let answers = answers(&asked, &models, &loaded, &knowledge);
+    let rows = Rows {
+        asked: &asked,
+        models: &models,
+        loaded: &loaded,
+    };
+    let answers = answers(rows, &knowledge);
     let answers = if flags.simulate {
         let seed = context.app.seed;
         let which = Simulate::Dynamic;

@@ -44,12 +44,7 @@ fn observed(
     let knowledge = knowledge::load(&loaded)?;
     let shapes = Shapes::of(&saved.deployment, &loaded, app.offline)?;
     let simulated = Simulated::new(&saved.deployment, &shapes, &loaded, &knowledge, app.seed)?;
-    let sent = Sent::new(
-        &load.traffic,
-        changes,
-        &load.promise,
-        saved.workload.as_ref(),
-    )?;
+    let sent = Sent::new(&load.traffic, changes, &load.slo, saved.workload.as_ref())?;
     let beside = load.cluster.beside.as_deref();
     let neighbour = beside
         .map(|path| Neighbour::read(path, &loaded, app.offline))
@@ -62,7 +57,7 @@ fn observed(
         simulated: &simulated,
         beside: beside.as_ref().map(|(simulated, sent)| (simulated, sent)),
         cluster: Cluster::of(&load.cluster)?,
-        promise: sent.workload.promise.clone(),
+        slo: sent.workload.slo.clone(),
         sent,
         load: 1.0,
         seed: app.seed,

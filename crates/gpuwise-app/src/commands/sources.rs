@@ -11,6 +11,11 @@ pub(super) struct Sources<'a> {
 impl<'a> Sources<'a> {
     /// `[1]` for people, the source itself for programs.
     pub(super) fn cell(&mut self, source: &'a str) -> Cell {
+        Cell::new(format!("[{}]", self.number(source)), source)
+    }
+
+    /// Its number, from 1.
+    pub(super) fn number(&mut self, source: &'a str) -> usize {
         let at = self
             .known
             .iter()
@@ -19,7 +24,7 @@ impl<'a> Sources<'a> {
                 self.known.push(source);
                 self.known.len() - 1
             });
-        Cell::new(format!("[{}]", at + 1), source)
+        at + 1
     }
 
     /// The sources below the table.

@@ -26,7 +26,6 @@ pub struct ResolvedModel {
     pub name: String,
     /// Where its shape was read.
     pub origin: String,
-    /// Its shape.
     pub architecture: Architecture,
     /// Whether it is stored as GGUF, which llama.cpp serves.
     pub gguf: bool,

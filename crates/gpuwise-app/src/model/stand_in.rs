@@ -2,8 +2,8 @@
 //! one of the nearest size stands for it, with as many layers as make its parameters.
 
 use gpuwise_domain::model::Architecture;
+use gpuwise_lab::answer::STAND_IN;
 use gpuwise_read::catalogue::ModelCatalogue;
-use gpuwise_size::answer::STAND_IN;
 
 /// Decoders of usual shape over the range of sizes; the first ones dense.
 const USUAL: [&str; 20] = [

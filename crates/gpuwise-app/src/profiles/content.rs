@@ -15,9 +15,7 @@ pub(crate) enum Content {
     TraceViewer,
     /// Planes of TensorFlow or JAX.
     Planes,
-    /// An SQLite file.
     Sqlite,
-    /// A pickle.
     Pickle,
     /// Memory by category: a list of lists.
     MemoryTimeline,

@@ -177,7 +177,6 @@ pub(super) fn of_bytes(file: &Path, content: Content, bytes: &[u8]) -> anyhow::R
     }
 }
 
-/// Counters of kernels.
 pub(super) fn counters(file: &Path, bytes: &[u8]) -> anyhow::Result<Opened> {
     let rules = default_counter_rules().context("the catalogue that gpuwise carries")?;
     let read = read_kernel_counters(bytes, &rules).map_err(|error| problem(file, error))?;

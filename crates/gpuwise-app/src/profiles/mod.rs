@@ -23,7 +23,7 @@ use gpuwise_measure::{
     figures::{Classifier, Input, Measured, Settings, gaps, of_rank},
     findings::{self, Signals, Thresholds},
 };
-use gpuwise_read::{finding_thresholds, kernel_rules};
+use gpuwise_read::kernel_rules;
 use std::{
     collections::BTreeMap,
     num::NonZero,
@@ -34,8 +34,6 @@ use std::{
 
 /// What names of kernels and calls say, as the binary carries it.
 const KERNELS: &str = include_str!("../../../../catalogue/kernels.toml");
-/// What findings are held against, as the binary carries it.
-const FINDINGS: &str = include_str!("../../../../catalogue/findings.toml");
 
 /// What is asked of profiles.
 #[derive(Debug)]
@@ -62,9 +60,8 @@ impl Wanted {
     pub fn new(loaded: &Loaded) -> anyhow::Result<Self> {
         let rules = kernel_rules::read("kernels.toml", KERNELS)
             .context("the catalogue that gpuwise carries")?;
-        let rows = finding_thresholds::read("findings.toml", FINDINGS)
-            .context("the catalogue that gpuwise carries")?;
-        let limits = Thresholds::new(&rows).context("the catalogue that gpuwise carries")?;
+        let limits = Thresholds::replaced_by(&loaded.finding_thresholds)
+            .context("findings.toml of your catalogue")?;
         let gpus = loaded.catalogue.gpus.iter();
         Ok(Self {
             limits,
@@ -116,9 +113,7 @@ pub struct Profiled {
     pub file: String,
     /// What it is known by, where that was asked for: the hash of its file, and which process of it.
     pub content: Option<String>,
-    /// What it holds.
     pub timeline: Timeline,
-    /// What it says.
     pub measured: Measured,
     /// What its time is charged to.
     pub signals: Signals,
@@ -129,7 +124,6 @@ pub struct Profiled {
 pub struct Unusable {
     /// The file as the user named it.
     pub file: String,
-    /// What was wrong.
     pub error: anyhow::Error,
 }
 

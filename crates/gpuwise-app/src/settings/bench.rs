@@ -1,6 +1,6 @@
 //! Flags of `gpuwise bench`.
 
-use super::{ChangeFlags, PromiseFlags, TrafficFlags};
+use super::{ChangeFlags, SloFlags, TrafficFlags};
 use clap::{Args, ValueEnum};
 use std::path::PathBuf;
 
@@ -18,7 +18,7 @@ pub struct Bench {
     #[command(flatten, next_help_heading = "Traffic, shaped")]
     pub shape: ShapeFlags,
     #[command(flatten, next_help_heading = "SLO")]
-    pub promise: PromiseFlags,
+    pub slo: SloFlags,
     #[command(flatten, next_help_heading = "Result")]
     pub result: BenchResultFlags,
 }

@@ -1,6 +1,6 @@
 //! Flags of `gpuwise check`.
 
-use super::{EngineFlags, LimitFlags, ModelFlags, PromiseFlags, TrafficFlags};
+use super::{EngineFlags, LimitFlags, ModelFlags, SloFlags, TrafficFlags};
 use clap::Args;
 use std::path::PathBuf;
 
@@ -13,7 +13,7 @@ pub struct Check {
     #[command(flatten, next_help_heading = "Traffic")]
     pub traffic: TrafficFlags,
     #[command(flatten, next_help_heading = "SLO")]
-    pub promise: PromiseFlags,
+    pub slo: SloFlags,
     #[command(flatten, next_help_heading = "What may take its place")]
     pub limits: LimitFlags,
     #[command(flatten, next_help_heading = "Engine and precision")]

@@ -2,11 +2,6 @@
 //! keys of a project file and the arguments of the Python package. Each is a name, a form, a help text
 //! and a default, said once.
 
-#![allow(
-    missing_docs,
-    reason = "the help text of a command stands where it is listed, and groups are named by their types"
-)]
-
 #[cfg(feature = "bench")]
 mod bench;
 mod check;
@@ -39,7 +34,7 @@ pub use operators::{
 };
 pub use place::{Capacity, HowFlags, Lint, Place};
 pub use plan::{
-    EngineFlags, LimitFlags, MarketFlags, Plan, PromiseFlags, RuleName, TermsName, TrafficFlags,
+    EngineFlags, LimitFlags, MarketFlags, Plan, RuleName, SloFlags, TermsName, TrafficFlags,
 };
 pub use replay::{Durations, Replay};
 pub use simulate::{

@@ -37,18 +37,18 @@ pub struct Place {
     pub explain: bool,
     /// Jobs that wait for which fixes are looked for; --why looks for its own
     #[arg(long, value_name = "N", default_value_t = 20)]
-    pub cures: usize,
+    pub fixes: usize,
 }
 
 /// How is decided.
 #[derive(Debug, Clone, Args)]
 pub struct HowFlags {
-    /// Which node is taken
-    #[arg(long, value_name = "NAME", default_value = "gpuwise")]
+    /// How nodes are chosen
+    #[arg(long, value_name = "NAME", default_value = "gpuwise", long_help = policies())]
     pub policy: String,
-    /// Stop, move or shrink those who may be, to make room for those of higher priority
+    /// Preempt, migrate or shrink jobs that allow it, to make room for those of higher priority
     #[arg(long)]
-    pub disturb: bool,
+    pub preempt: bool,
     /// Who goes first: fifo, priority, shortest, least-served, deadline or fair-share [default: as the
     /// fleet file says, else fair-share where queues have weights, else priority]
     ///
@@ -67,6 +67,15 @@ pub struct HowFlags {
     /// [default: as the fleet file says, else never]
     #[arg(long, value_name = "TIME")]
     pub starvation: Option<gpuwise_units::Nanoseconds>,
+}
+
+fn policies() -> String {
+    let lines = gpuwise_sched::policy::policies().iter();
+    let lines: Vec<String> = lines
+        .map(|policy| format!("- {}: {}", policy.name, policy.about))
+        .collect();
+    let head = "How nodes are chosen: the node that fits …";
+    format!("{head}\n{}", lines.join("\n"))
 }
 
 fn order(text: &str) -> Result<Order, String> {
@@ -95,7 +104,7 @@ pub struct Lint {
     pub jobs: Option<PathBuf>,
     /// Jobs that the plan may preempt, move or reclaim at most
     #[arg(long, value_name = "N")]
-    pub max_disturbed: Option<u32>,
+    pub max_disruptions: Option<u32>,
     /// GPU time of others that it may lose at most, such as 2h
     #[arg(long, value_name = "TIME")]
     pub max_lost: Option<gpuwise_units::Nanoseconds>,

@@ -1,8 +1,9 @@
 //! Flags of `gpuwise plan`.
 
 use super::{LayoutFlags, MediaFlags, ModelFlags};
-use clap::{Args, ValueEnum};
+use clap::{Args, ValueEnum, builder::PossibleValuesParser};
 use gpuwise_domain::{deployment::Objective, offer::Terms};
+use gpuwise_view::launch::Form;
 use std::path::PathBuf;
 
 #[derive(Debug, Args)]
@@ -12,7 +13,7 @@ pub struct Plan {
     #[command(flatten, next_help_heading = "Traffic")]
     pub traffic: TrafficFlags,
     #[command(flatten, next_help_heading = "SLO")]
-    pub promise: PromiseFlags,
+    pub slo: SloFlags,
     #[command(flatten, next_help_heading = "Diffusion, vision and embedding models")]
     pub media: MediaFlags,
     #[command(flatten, next_help_heading = "Limits")]
@@ -31,7 +32,7 @@ impl Plan {
         Self {
             model: check.model.clone(),
             traffic: check.traffic.clone(),
-            promise: check.promise.clone(),
+            slo: check.slo.clone(),
             media: MediaFlags::default(),
             limits: check.limits.clone(),
             engine: check.engine.clone(),
@@ -88,7 +89,7 @@ pub struct TrafficFlags {
 }
 
 #[derive(Debug, Clone, Default, Args)]
-pub struct PromiseFlags {
+pub struct SloFlags {
     /// All targets at once, such as ttft=p95:1s,tpot=p95:40ms (also e2e, throughput)
     #[arg(long, value_name = "TARGETS", value_delimiter = ',')]
     pub slo: Vec<String>,
@@ -214,7 +215,7 @@ pub struct ResultFlags {
     #[arg(long, value_enum, value_name = "NAME")]
     pub rule: Option<RuleName>,
     /// Print the launch command or manifest of the picked deployment, and nothing else
-    #[arg(long, value_name = "FORM", value_parser = ["vllm", "sglang", "trtllm", "llamacpp", "docker", "k8s", "kserve"])]
+    #[arg(long, value_name = "FORM", value_parser = PossibleValuesParser::new(Form::all().map(Form::name)))]
     pub emit: Option<String>,
     /// Save the picked deployment as a document that later steps read
     #[arg(long, value_name = "FILE")]

@@ -1,6 +1,7 @@
 //! Flags of `gpuwise replay`.
 
 use clap::{Args, ValueEnum};
+use gpuwise_sim::fleet::philly::Discipline;
 use std::path::PathBuf;
 
 #[derive(Debug, Args)]
@@ -21,12 +22,12 @@ pub struct Replay {
     #[arg(value_name = "NAME|PATH")]
     pub trace: String,
     /// Policies, side by side [default: all]
-    ///
-    /// On openb, those of `gpuwise place`. On philly: fifo, backfill, conservative, sjf, las, gpuwise. In
-    /// rounds: fifo, fifo-aware, las, las-aware, finish-time, gavel-makespan, isolated, gandiva, srpt,
-    /// gpuwise, gpuwise-jct, gpuwise-makespan; "aware" ones know that GPUs differ in speed. gpuwise is
-    /// gpuwise-makespan where all jobs come at once and durations are known, else gpuwise-jct.
-    #[arg(long, value_name = "NAME", value_delimiter = ',')]
+    #[arg(
+        long,
+        value_name = "NAME",
+        value_delimiter = ',',
+        long_help = policies()
+    )]
     pub policy: Vec<String>,
     /// Seeds of the order of arrival, or of what policies draw: 42..46, or 42,44
     ///
@@ -58,12 +59,27 @@ pub struct Replay {
     /// [default: gavel/simulation_throughputs.json.gz]
     #[arg(long, value_name = "FILE")]
     pub speeds: Option<PathBuf>,
-    /// Rounds: whether gpuwise knows how many steps jobs still have to do
+    /// Rounds: whether assignment-jct knows how many steps jobs still have to do
     #[arg(long, value_enum, default_value_t = Durations::Known)]
     pub durations: Durations,
-    /// Rounds: gpuwise lets no two jobs share GPUs
+    /// Rounds: assignment-jct and assignment-makespan let no two jobs share GPUs
     #[arg(long)]
     pub no_sharing: bool,
+}
+
+fn policies() -> String {
+    let philly = Discipline::ALL.map(Discipline::name);
+    format!(
+        "Policies, side by side [default: all]\n\n\
+         openb, those of `gpuwise place`: {}.\n\
+         philly: {}.\n\
+         genai: {}.\n\
+         gavel: {}; names with -aware know that GPUs differ in speed.",
+        gpuwise_sched::policy::names().join(", "),
+        philly.join(", "),
+        gpuwise_sim::fleet::genai::NAMES.join(", "),
+        gpuwise_sched::rounds::names().join(", "),
+    )
 }
 
 /// What is known of how long jobs take.

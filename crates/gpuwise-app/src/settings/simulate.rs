@@ -1,6 +1,6 @@
 //! Flags of `gpuwise simulate` and `gpuwise validate`.
 
-use super::{PromiseFlags, TrafficFlags};
+use super::{SloFlags, TrafficFlags};
 use clap::{Args, ValueEnum};
 use std::path::PathBuf;
 
@@ -23,7 +23,7 @@ pub struct Load {
     #[command(flatten, next_help_heading = "Traffic")]
     pub traffic: TrafficFlags,
     #[command(flatten, next_help_heading = "SLO")]
-    pub promise: PromiseFlags,
+    pub slo: SloFlags,
     #[command(flatten, next_help_heading = "Cluster")]
     pub cluster: ClusterFlags,
 }

@@ -67,4 +67,7 @@ pub struct Table {
     /// Draw memory against model size into an SVG file
     #[arg(long, value_name = "FILE")]
     pub svg: Option<PathBuf>,
+    /// Write a report into one self-contained HTML file
+    #[arg(long, value_name = "FILE")]
+    pub html: Option<PathBuf>,
 }

@@ -108,4 +108,7 @@ pub struct TcoResultFlags {
     /// Show every input with its source and every line with its formula
     #[arg(long)]
     pub explain: bool,
+    /// Write a report into one self-contained HTML file
+    #[arg(long, value_name = "FILE")]
+    pub html: Option<PathBuf>,
 }

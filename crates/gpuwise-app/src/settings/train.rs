@@ -199,4 +199,7 @@ pub struct TrainResultFlags {
     /// Which of the plans to emit or explain
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=100))]
     pub pick: u16,
+    /// Write a report into one self-contained HTML file
+    #[arg(long, value_name = "FILE")]
+    pub html: Option<PathBuf>,
 }

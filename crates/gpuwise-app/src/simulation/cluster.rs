@@ -8,8 +8,8 @@ use crate::{
 use gpuwise_domain::engine::EngineKind;
 use gpuwise_sim::{
     cluster::{
-        Duration, Failure, Failures, Link, Pool, RemotePrefill, Retry, Scenario, Sharing, StartUp,
-        Together,
+        CoLocated, Duration, Failure, Failures, Link, Pool, RemotePrefill, Retry, Scenario,
+        Sharing, StartUp,
         routers::{CacheAware, KvAware, Measure, Routing},
     },
     cost::Sized,
@@ -40,7 +40,6 @@ pub struct Cluster {
     max_queued: Option<u32>,
     /// Engines take the smallest priority first.
     pub by_priority: bool,
-    /// When replicas die.
     pub failures: Failures,
     start: StartUp,
     link: Option<f64>,
@@ -187,7 +186,7 @@ impl Cluster {
             pool.name = name.into();
             pool.tenants = vec![tenant];
         }
-        scenario.together = Some(Together {
+        scenario.together = Some(CoLocated {
             pools: vec![0, 1],
             sharing: self.sharing,
         });

@@ -12,10 +12,11 @@ use gpuwise_sim::{
     engine::Role,
 };
 use gpuwise_size::{
-    answer::{Statistic, Wanted},
     constants::Parameter,
     knowledge::{Knowledge, MetricClass, Observation},
-    memory, search,
+    memory,
+    metric::{Metric, Statistic},
+    search,
     setup::Setup,
 };
 use gpuwise_units::Nanoseconds;
@@ -63,7 +64,6 @@ pub struct Shapes {
 }
 
 impl Shapes {
-    /// The model's.
     pub fn model(&self) -> &Architecture {
         &self.model
     }
@@ -125,9 +125,7 @@ impl Neighbour {
 /// A deployment that can be simulated.
 #[derive(Debug, Clone)]
 pub struct Simulated<'a> {
-    /// The deployment.
     pub deployment: Deployment,
-    /// One replica's setup.
     pub setup: Setup<'a>,
     /// One replica of the pool that serves, or decodes.
     pub engine: Deployed,
@@ -179,7 +177,7 @@ impl<'a> Simulated<'a> {
             }
             None => None,
         };
-        let place = constants.place(&setup.silicon(), &setup.profile);
+        let place = constants.place(&setup.silicon(), setup.bucket.key);
         let hand_over = constants.get(Parameter::HandOver, place) * 1e6;
         let mut notes = engine.notes.clone();
         if corrections != Corrections::default() {
@@ -236,10 +234,10 @@ pub fn words(deployment: &Deployment) -> String {
 
 /// What the user's own rows say of steps and of prompts.
 fn corrections(deployment: &Deployment, setup: &Setup<'_>, knowledge: &Knowledge) -> Corrections {
-    let shift = |wanted: Wanted| {
+    let shift = |wanted: Metric| {
         let observation = Observation {
             gpu: setup.device.gpu.name.clone(),
-            profile: setup.profile.clone(),
+            bucket: setup.bucket.key.into(),
             model: gpuwise_domain::catalogue::folded(&deployment.model),
             weights: setup.weights.name(),
             class: MetricClass::of(wanted),
@@ -253,8 +251,8 @@ fn corrections(deployment: &Deployment, setup: &Setup<'_>, knowledge: &Knowledge
         found.map_or(0.0, |correction| correction.shift)
     };
     let (steps, first) = (
-        shift(Wanted::Tpot(Statistic::Mean)),
-        shift(Wanted::Ttft(Statistic::Mean)),
+        shift(Metric::Tpot(Statistic::Mean)),
+        shift(Metric::Ttft(Statistic::Mean)),
     );
     Corrections {
         steps: steps.exp(),

@@ -18,7 +18,7 @@ use gpuwise_sim::{
     engine::{Done, Replica, Role, Sink},
 };
 use gpuwise_size::{
-    answer::{default_settings, profile_of_engine},
+    engines,
     knowledge::Knowledge,
     serving::{ClosedLoop, Cycle, Lengths, OpenLoop},
     setup::{Setup, Weights},
@@ -73,8 +73,13 @@ fn on_every_gpu(mut check: impl FnMut(&Setup<'_>, &Knowledge, f64)) {
             let setup = Setup {
                 architecture: &architecture,
                 device,
-                settings: default_settings(&engine, &device, Layout::SINGLE, None),
-                profile: profile_of_engine(&engine, device.gpu),
+                settings: engines::model(engine.kind).settings(
+                    &engine,
+                    &device,
+                    Layout::SINGLE,
+                    None,
+                ),
+                bucket: engines::model(engine.kind).bucket(&engine, device.gpu),
                 engine,
                 layout: Layout::tensor(1),
                 weights: Weights::published(&architecture),

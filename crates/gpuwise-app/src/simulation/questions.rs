@@ -13,8 +13,9 @@ use gpuwise_domain::{
     client::GapLaw,
     question::{Load, Question},
     run::{Metric, Origin, Repeat, RunReport, Spent, Subject},
-    workload::Promise,
+    workload::Slo,
 };
+use gpuwise_lab::answer::{Answer, Kind, Reading, read, with_value};
 use gpuwise_sim::{
     cluster::{
         self, Pool, Scenario,
@@ -29,9 +30,9 @@ use gpuwise_sim::{
     },
 };
 use gpuwise_size::{
-    answer::{Answer, Kind, Reading, Statistic, Wanted, read, with_value},
     knowledge::Knowledge,
     memory,
+    metric::{Metric as Asks, Statistic},
 };
 use gpuwise_units::{Nanoseconds, PerSecond, Percentile};
 use std::{collections::BTreeMap, num::NonZero, thread};
@@ -204,7 +205,7 @@ fn report(
     let source = traffic(row, reading, seed)?;
     let mut recorder = Recorder::new(RecorderSettings {
         steady_from: Nanoseconds(0),
-        promise: Promise::default(),
+        slo: Slo::default(),
         replicas: u32::from(replicas),
         ..RecorderSettings::default()
     });
@@ -323,18 +324,18 @@ fn answer(
     knowledge: &Knowledge,
 ) -> Answer {
     let seconds = match reading.wanted {
-        Wanted::Ttft(statistic) => of(report, Metric::Ttft, statistic),
-        Wanted::Tpot(statistic) if question.metric.starts_with("itl") => {
+        Asks::Ttft(statistic) => of(report, Metric::Ttft, statistic),
+        Asks::Tpot(statistic) if question.metric.starts_with("itl") => {
             of(report, Metric::InterToken, statistic)
         }
-        Wanted::Tpot(statistic) => of(report, Metric::Tpot, statistic),
-        Wanted::EndToEnd(statistic) => of(report, Metric::EndToEnd, statistic),
-        Wanted::OutputThroughput => report.whole.output_tokens.map(PerSecond::get),
-        Wanted::OutputThroughputPerGpu => report
+        Asks::Tpot(statistic) => of(report, Metric::Tpot, statistic),
+        Asks::EndToEnd(statistic) => of(report, Metric::EndToEnd, statistic),
+        Asks::OutputThroughput => report.whole.output_tokens.map(PerSecond::get),
+        Asks::OutputThroughputPerGpu => report
             .whole
             .output_tokens
             .map(|rate| rate.get() / f64::from(reading.gpus.max(1))),
-        Wanted::RequestThroughput => report.whole.requests.map(PerSecond::get),
+        Asks::RequestThroughput => report.whole.requests.map(PerSecond::get),
         _ => None,
     };
     let Some(value) = seconds else {

@@ -10,7 +10,7 @@ use crate::error::Problem;
 use gpuwise_domain::{
     request::{Outcome, RequestRecord},
     run::{EngineUse, Origin, Repeat, RunReport, Spent},
-    workload::{self, Promise},
+    workload::{self, Slo},
 };
 use gpuwise_sim::{
     cluster::{self, Observer},
@@ -27,23 +27,18 @@ use gpuwise_size::{
 use gpuwise_units::{Joules, Money, PerSecond, group_thousands};
 use std::{num::NonZero, sync::Arc, thread};
 
-/// What is run.
 #[derive(Debug, Clone)]
 pub struct Run<'a> {
-    /// On what.
     pub simulated: &'a Simulated<'a>,
     /// What stands beside it on the same GPUs, under which traffic: that is the same at every load.
     pub beside: Option<(&'a Simulated<'a>, &'a Sent)>,
     /// With what between it and the clients.
     pub cluster: Cluster,
-    /// Under which traffic.
     pub sent: Sent,
     /// At how many times its rate.
     pub load: f64,
-    /// By which chances.
     pub seed: u64,
-    /// What was promised.
-    pub promise: Promise,
+    pub slo: Slo,
 }
 
 /// Runs, telling another listener too.
@@ -85,8 +80,8 @@ pub fn run(
     let warm_up = run.sent.warm_up(run.load);
     let mut recorder = Recorder::new(RecorderSettings {
         steady_from: warm_up,
-        promise: run.promise.clone(),
-        promised_to: run.beside.map(|_| FIRST),
+        slo: run.slo.clone(),
+        slo_of: run.beside.map(|_| FIRST),
         replicas,
         cache_blocks: blocks,
         measured: false,

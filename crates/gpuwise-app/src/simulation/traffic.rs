@@ -8,7 +8,7 @@ use super::{
 };
 use crate::{
     error::Problem,
-    settings::{ChangeFlags, PromiseFlags, TrafficFlags},
+    settings::{ChangeFlags, SloFlags, TrafficFlags},
     workload,
 };
 use gpuwise_domain::{
@@ -70,7 +70,7 @@ impl Sent {
     pub fn new(
         traffic: &TrafficFlags,
         changes: &ChangeFlags,
-        promise: &PromiseFlags,
+        slo: &SloFlags,
         saved: Option<&Workload>,
     ) -> anyhow::Result<Self> {
         if traffic.from.is_some() {
@@ -88,7 +88,7 @@ impl Sent {
                     trace = Some((path, read));
                 }
                 TrafficFile::Rates(table) => {
-                    return Self::of_clients(path, &table, traffic, changes, promise, saved);
+                    return Self::of_clients(path, &table, traffic, changes, slo, saved);
                 }
                 TrafficFile::Lengths(_) => {
                     return Err(Problem::new(format!(
@@ -109,7 +109,7 @@ impl Sent {
             .into());
         }
         let read = trace.as_ref().map(|(_, trace)| trace);
-        let mut asked = workload::read_over(traffic, promise, saved, read)?;
+        let mut asked = workload::read_over(traffic, slo, saved, read)?;
         let mut notes = std::mem::take(&mut asked.notes);
         let mut list = listed(changes)?;
         let (kind, words, tenants) = if let Some((path, trace)) = trace {
@@ -152,7 +152,7 @@ impl Sent {
         table: &RateTable,
         traffic: &TrafficFlags,
         changes: &ChangeFlags,
-        promise: &PromiseFlags,
+        slo: &SloFlags,
         saved: Option<&Workload>,
     ) -> anyhow::Result<Self> {
         only_clients(path, traffic, changes)?;
@@ -160,7 +160,7 @@ impl Sent {
             trace: None,
             ..traffic.clone()
         };
-        let asked = workload::read_over(&without, promise, saved, None)?;
+        let asked = workload::read_over(&without, slo, saved, None)?;
         let (clients, workload, words) =
             clients::read(path, table, traffic, changes, asked.workload)?;
         Ok(Self {

@@ -36,7 +36,7 @@ fn a_flag_wins_over_a_project_and_that_over_a_user() {
     let project = "[plan]\nttft = \"p95:1s\"";
     let found = plan(&["m", "--precision", "fp8,int4"], &[user, project]).expect("settings");
     assert_eq!(found.result.top, 2);
-    assert_eq!(found.promise.ttft.as_deref(), Some("p95:1s"));
+    assert_eq!(found.slo.ttft.as_deref(), Some("p95:1s"));
     assert_eq!(found.engine.precision, ["fp8", "int4"]);
 }
 

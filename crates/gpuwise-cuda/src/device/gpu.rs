@@ -69,7 +69,6 @@ pub(super) enum Host {
     Pinned(PinnedHostSlice<u8>),
 }
 
-/// One GPU.
 pub(crate) struct Gpu {
     context: Arc<CudaContext>,
     stream: Arc<CudaStream>,
@@ -198,7 +197,6 @@ impl Gpu {
         self.wait()
     }
 
-    /// Queues a fill.
     pub(super) fn fill(&self, buffer: &mut Buffer) -> Result<(), CudaError> {
         self.stream.memset_zeros(buffer).map_err(doing("filling"))
     }

@@ -43,13 +43,12 @@ pub enum CostKey {
     Availability,
     /// Mean load over the load that hosts are bought for.
     Duty,
-    /// What one host bears, in units of load.
+    /// What one host sustains, in units of load.
     Capacity,
     /// Growth of the load a month.
     Growth,
     /// Months from order to service.
     Lead,
-    /// Months between orders.
     Review,
     /// Standard deviations of the forecast that are bought on top.
     Safety,
@@ -66,7 +65,6 @@ pub enum CostKey {
 }
 
 impl CostKey {
-    /// All of them.
     pub const ALL: [Self; 30] = [
         Self::OnDemand,
         Self::Reserved,

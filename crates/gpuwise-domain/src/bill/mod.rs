@@ -10,10 +10,8 @@ pub use sheet::{Formula, RowOrigin, Sheet, SheetCell, SheetRow};
 use alloc::{string::String, vec::Vec};
 use gpuwise_units::{Currency, Fraction, Money};
 
-/// A calendar month.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Month {
-    /// The year.
     pub year: i32,
     /// From 1 to 12.
     pub month: u8,
@@ -54,11 +52,8 @@ impl core::fmt::Display for Month {
 /// One assumption with its range and where it comes from.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CostInput {
-    /// Which.
     pub key: CostKey,
-    /// The lower end.
     pub low: Fraction,
-    /// The central figure.
     pub value: Fraction,
     /// The upper end.
     pub high: Fraction,
@@ -90,7 +85,6 @@ pub enum Strategy {
     OnDemand,
     /// Rented on demand, as many as the load of the hour needs.
     Following,
-    /// Reserved, all hours.
     Reserved,
     /// Spot capacity, all hours.
     Spot,
@@ -103,7 +97,6 @@ pub enum Strategy {
 }
 
 impl Strategy {
-    /// All of them.
     pub const ALL: [Self; 7] = [
         Self::OnDemand,
         Self::Following,
@@ -114,7 +107,6 @@ impl Strategy {
         Self::Hybrid,
     ];
 
-    /// For people.
     pub const fn name(self) -> &'static str {
         match self {
             Self::OnDemand => "on demand, all hours",
@@ -127,7 +119,6 @@ impl Strategy {
         }
     }
 
-    /// For programs.
     pub const fn key(self) -> &'static str {
         match self {
             Self::OnDemand => "on_demand",
@@ -149,9 +140,7 @@ impl Strategy {
 /// An amount with its 80 % range.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Amount {
-    /// The central figure.
     pub value: Money,
-    /// The lower end.
     pub low: Money,
     /// The upper end.
     pub high: Money,
@@ -160,7 +149,6 @@ pub struct Amount {
 /// What a strategy comes to.
 #[derive(Debug, Clone, PartialEq)]
 pub struct StrategyBill {
-    /// Which.
     pub strategy: Strategy,
     /// What it costs, or why that is not known.
     pub outcome: Result<Costs, String>,
@@ -188,23 +176,18 @@ pub struct ServedUnit {
     pub share: UnitShare,
 }
 
-/// Which part of a bill a unit bears.
+/// Which part of a bill a unit sustains.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum UnitShare {
-    /// All of it.
     All,
-    /// That of prompts.
     Prompts,
-    /// That of answers.
     Answers,
 }
 
 /// A figure between two others.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Band {
-    /// The central figure.
     pub value: Fraction,
-    /// The lower end.
     pub low: Fraction,
     /// The upper end.
     pub high: Fraction,
@@ -213,7 +196,6 @@ pub struct Band {
 /// A month of the purchase calendar.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CalendarMonth {
-    /// Which.
     pub month: Month,
     /// The load at its peak, in units of load.
     pub load: Fraction,
@@ -234,7 +216,6 @@ pub struct CalendarMonth {
 /// By how much an assumption moves a total.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Sensitivity {
-    /// Which.
     pub input: CostInput,
     /// The discounted total with it at its lower end.
     pub at_low: Money,
@@ -260,15 +241,12 @@ pub struct Bill {
     pub currency: Currency,
     /// The first month.
     pub start: Month,
-    /// Months.
     pub horizon: u32,
     /// In what load is counted.
     pub load_unit: String,
-    /// Hosts today.
     pub hosts_now: i64,
     /// GPUs of a host.
     pub gpus_per_host: Fraction,
-    /// Every strategy.
     pub strategies: Vec<StrategyBill>,
     /// What money is spread over.
     pub units: Vec<ServedUnit>,
@@ -279,7 +257,6 @@ pub struct Bill {
     /// The cheaper way to buy all hosts less the cheaper way to rent them for all hours, discounted:
     /// above 0 renting is cheaper.
     pub owning_less_renting: Option<Amount>,
-    /// Month by month.
     pub calendar: Vec<CalendarMonth>,
     /// The first month that today's hosts do not bear; `None`: they bear all.
     pub breaks: Option<Month>,

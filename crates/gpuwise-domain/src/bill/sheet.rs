@@ -15,9 +15,7 @@ pub struct Sheet {
 pub struct SheetRow {
     /// Its name for programs.
     pub key: String,
-    /// What it is.
     pub what: String,
-    /// In what.
     pub unit: String,
     /// To how many decimals its figures are rounded.
     pub decimals: u32,
@@ -25,14 +23,12 @@ pub struct SheetRow {
     pub origin: RowOrigin,
     /// Whether its cells are months.
     pub monthly: bool,
-    /// Its figures.
     pub cells: Vec<SheetCell>,
 }
 
 /// Where the figures of a row come from.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum RowOrigin {
-    /// Given.
     Input {
         /// Its range, where it has one.
         range: Option<(Fraction, Fraction)>,
@@ -41,7 +37,6 @@ pub enum RowOrigin {
         /// Where it comes from.
         source: String,
     },
-    /// Computed.
     Line {
         /// The formula in words.
         words: String,
@@ -62,7 +57,6 @@ pub struct SheetCell {
 pub enum Formula {
     /// A cell: its row, and its place in it.
     Cell(usize, usize),
-    /// A number.
     Number(Fraction),
     /// The first cells of a row, so many, added up.
     Total(usize, usize),
@@ -78,9 +72,7 @@ pub enum Formula {
     Product(Box<Self>, Box<Self>),
     /// Left divided by right.
     Quotient(Box<Self>, Box<Self>),
-    /// The larger one.
     Larger(Box<Self>, Box<Self>),
-    /// The smaller one.
     Smaller(Box<Self>, Box<Self>),
     /// Rounded to nine decimals, then up to a whole number.
     Up(Box<Self>),

@@ -8,7 +8,6 @@ use gpuwise_units::ParseQuantityError;
 /// Terms that must all hold; without any it always holds.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Condition {
-    /// The terms.
     pub terms: Vec<Term>,
     /// As it is written.
     pub written: String,
@@ -30,15 +29,11 @@ pub enum Quantity {
     GpuGib,
     /// CUDA compute capability, as in `8.9`.
     ComputeCapability,
-    /// Tensor-parallel ranks.
     Tensor,
-    /// Data-parallel ranks.
     Data,
-    /// Pipeline stages.
     Pipeline,
 }
 
-/// How.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Comparison {
     /// `=`
@@ -55,14 +50,11 @@ pub enum Comparison {
     AtLeast,
 }
 
-/// States.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum State {
     /// Server or offline use.
     Usage(Usage),
-    /// The GPU's vendor.
     Vendor(Vendor),
-    /// Nothing is required.
     Always,
     /// It is not offered at all.
     Never,

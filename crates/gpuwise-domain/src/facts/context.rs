@@ -17,11 +17,8 @@ pub struct Context {
     pub compute_capability: Option<(u8, u8)>,
     /// Who makes the GPU.
     pub vendor: Option<Vendor>,
-    /// Tensor-parallel ranks.
     pub tensor: u32,
-    /// Data-parallel ranks.
     pub data: u32,
-    /// Pipeline stages.
     pub pipeline: u32,
     /// Longest context that the engine is started with, where known.
     pub max_context: Option<u64>,
@@ -65,20 +62,14 @@ impl Default for Context {
 /// How an engine is used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Usage {
-    /// As a server.
     Server,
-    /// From a program.
     Offline,
 }
 
-/// Whose GPUs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Vendor {
-    /// NVIDIA.
     Nvidia,
-    /// AMD.
     Amd,
-    /// Intel.
     Intel,
 }
 
@@ -105,12 +96,10 @@ impl Vendor {
     }
 }
 
-/// Backends of TensorRT-LLM.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Backend {
     /// Engines that are built first.
     TensorRt,
-    /// PyTorch.
     PyTorch,
 }
 

@@ -12,11 +12,9 @@ use core::fmt;
 /// What a launch command says; what it leaves to the engine is `None`.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Launch {
-    /// The engine.
     pub engine: EngineKind,
     /// Its release, where an image tag or the caller states it.
     pub release: Option<Release>,
-    /// The model.
     pub model: Option<String>,
     /// Tensor-parallel ranks as the engine counts them.
     pub tensor: Option<u32>,
@@ -56,7 +54,6 @@ pub struct Launch {
     pub draft_method: Option<String>,
     /// The model that drafts.
     pub draft_model: Option<String>,
-    /// LoRA adapters.
     pub adapters: Option<Adapters>,
     /// Its part in disaggregated serving.
     pub role: Option<PoolRole>,
@@ -69,9 +66,7 @@ pub struct Launch {
 /// The part of a server in disaggregated serving.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PoolRole {
-    /// It computes prompts.
     Prefill,
-    /// It generates.
     Decode,
 }
 
@@ -80,24 +75,18 @@ pub enum PoolRole {
 pub enum NotUnderstood {
     /// A flag that the release does not have.
     Flag {
-        /// As written.
         flag: String,
-        /// Engine and release.
         engine: String,
         /// The releases that have it, where any does.
         elsewhere: Option<Span>,
-        /// Flags like it.
         like: Vec<String>,
     },
     /// A value that the flag does not take in this release.
     Choice {
-        /// The flag.
         flag: String,
         /// The value as written.
         value: String,
-        /// Engine and release.
         engine: String,
-        /// What it takes.
         choices: Vec<String>,
     },
 }
@@ -140,7 +129,6 @@ impl fmt::Display for NotUnderstood {
 }
 
 impl Launch {
-    /// Nothing said yet.
     pub fn new(engine: EngineKind, release: Option<Release>) -> Self {
         Self {
             engine,

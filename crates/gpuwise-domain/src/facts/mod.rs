@@ -26,7 +26,6 @@ use alloc::{string::String, vec::Vec};
 /// The facts of one engine.
 #[derive(Debug, Clone, PartialEq)]
 pub struct EngineFacts {
-    /// Which.
     pub engine: EngineKind,
     /// Its name for people.
     pub title: String,
@@ -36,7 +35,6 @@ pub struct EngineFacts {
     pub checked: String,
     /// What was looked at.
     pub source: String,
-    /// Defaults.
     pub settings: Vec<SettingFact>,
     /// Flags of its server, and keys of its settings file.
     pub flags: Vec<FlagFact>,
@@ -53,7 +51,6 @@ pub struct EngineFacts {
 /// Whether an engine supports a feature.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Verdict {
-    /// It does.
     Supported,
     /// It does not on this hardware or in this setting: what it needs.
     Needs(Condition),
@@ -275,8 +272,8 @@ impl EngineFacts {
 
     /// A release as this engine writes it: `0.33.0`, `b11434`.
     pub fn spelled(&self, release: Release) -> String {
-        match (self.engine, release.numbers) {
-            (EngineKind::LlamaCpp, [0, 0, build]) => alloc::format!("b{build}"),
+        match release.numbers {
+            [0, 0, build] if self.engine.has_numbered_builds() => alloc::format!("b{build}"),
             _ => alloc::format!("{release}"),
         }
     }
@@ -284,8 +281,7 @@ impl EngineFacts {
     /// The context as the engine counts, with what it decides itself in a release.
     fn completed(&self, release: Release, context: &Context) -> Context {
         let mut context = context.clone();
-        if matches!(self.engine, EngineKind::Sglang | EngineKind::TensorRtLlm) {
-            // These count attention groups within the tensor-parallel ranks.
+        if self.engine.counts_groups_within_tensor() {
             context.tensor = context.tensor.saturating_mul(context.data.max(1));
         }
         if context.backend.is_none() {
@@ -312,11 +308,11 @@ impl EngineFacts {
     }
 }
 
-/// A release as an engine writes it: numbers with dots, or the build number of llama.cpp (`b11434`,
-/// kept as the last number).
+/// A release as an engine writes it: numbers with dots, or its build number (`b11434`, kept
+/// as the last number).
 pub fn release_of(engine: EngineKind, text: &str) -> Option<Release> {
     let text = text.trim();
-    if engine == EngineKind::LlamaCpp
+    if engine.has_numbered_builds()
         && let Some(build) = text.strip_prefix('b')
     {
         let build = build.parse().ok()?;

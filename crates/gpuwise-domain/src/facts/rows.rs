@@ -22,14 +22,10 @@ impl Span {
     }
 }
 
-/// A default value.
 #[derive(Debug, Clone, PartialEq)]
 pub struct SettingFact {
-    /// The setting.
     pub name: String,
-    /// In which releases.
     pub span: Span,
-    /// Under which conditions.
     pub when: Condition,
     /// Its value; a text may be a formula.
     pub value: Value,
@@ -42,9 +38,7 @@ pub struct SettingFact {
 /// A value of a setting.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Value {
-    /// On or off.
     Switch(bool),
-    /// A number.
     Number(f64),
     /// A word, or a formula over what is known at start.
     Text(String),
@@ -91,13 +85,10 @@ impl fmt::Display for Value {
 pub struct FlagFact {
     /// As it is written; a name without dashes is a positional argument.
     pub name: String,
-    /// Other spellings.
     pub aliases: Vec<String>,
     /// The setting that it sets.
     pub setting: String,
-    /// What follows it.
     pub kind: FlagKind,
-    /// In which releases.
     pub span: Span,
     /// What to beware of.
     pub note: String,
@@ -108,17 +99,11 @@ pub struct FlagFact {
 /// What follows a flag.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum FlagKind {
-    /// Nothing: it switches.
     Switch,
-    /// A whole number.
     Integer,
-    /// A number.
     Real,
-    /// A text.
     Text,
-    /// A JSON object.
     Json,
-    /// One of these.
     Choice(Vec<String>),
 }
 
@@ -127,9 +112,7 @@ pub enum FlagKind {
 pub struct SupportFact {
     /// `weights:fp8`, `kv:fp8`, `mode:ep` …
     pub feature: String,
-    /// In which releases.
     pub span: Span,
-    /// What must hold.
     pub needs: Condition,
     /// What to beware of.
     pub note: String,
@@ -140,11 +123,8 @@ pub struct SupportFact {
 /// Something that an engine does.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BehaviourFact {
-    /// Its name here.
     pub name: String,
-    /// In which releases.
     pub span: Span,
-    /// What it is.
     pub note: String,
     /// Where it was read.
     pub source: String,
@@ -155,7 +135,6 @@ pub struct BehaviourFact {
 pub struct CommandFact {
     /// The words before model and flags: `vllm serve`.
     pub words: Vec<String>,
-    /// In which releases.
     pub span: Span,
     /// Where it was read.
     pub source: String,
@@ -168,9 +147,7 @@ pub struct ImageFact {
     pub repository: String,
     /// The tag, with `{release}` in it.
     pub tag: String,
-    /// For whose GPUs.
     pub vendor: Vendor,
-    /// In which releases.
     pub span: Span,
     /// Where it was read.
     pub source: String,

@@ -3,7 +3,6 @@ use gpuwise_units::Tokens;
 /// How much of the context an attention layer sees.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Window {
-    /// All of it.
     Full,
     /// The last tokens up to this many.
     Sliding(Tokens),
@@ -42,15 +41,11 @@ impl Window {
 pub enum Mixer {
     /// Multi-head, grouped-query or multi-query attention.
     Attention {
-        /// Query heads.
         heads: u64,
-        /// Key-value heads.
         kv_heads: u64,
         /// Dimension of queries and keys.
         key_dim: u64,
-        /// Dimension of values.
         value_dim: u64,
-        /// What it sees.
         window: Window,
         /// Whether it reads the cache of an earlier layer instead of keeping its own.
         shares_cache: bool,
@@ -63,7 +58,6 @@ pub enum Mixer {
     },
     /// Multi-head latent attention: one compressed vector a token, the same on all ranks.
     Latent {
-        /// Query heads.
         heads: u64,
         /// Rank of the compressed key-value.
         kv_rank: u64,
@@ -85,11 +79,9 @@ pub enum Mixer {
     },
     /// A local window and, beyond it, one compressed entry for every `ratio` tokens.
     Compressed {
-        /// Query heads.
         heads: u64,
         /// Dimension of the one shared key-value head.
         dim: u64,
-        /// Local window.
         window: Tokens,
         /// Tokens per compressed entry (0: the window only).
         ratio: u64,
@@ -162,14 +154,12 @@ impl Mixer {
 pub enum FeedForward {
     /// One network for all tokens.
     Dense {
-        /// Inner width.
         width: u64,
         /// Whether a gate multiplies the up projection (3 matrices instead of 2).
         gated: bool,
     },
     /// A router chooses a few of many.
     Experts {
-        /// Routed experts.
         count: u64,
         /// Chosen for a token.
         chosen: u64,
@@ -192,6 +182,72 @@ impl FeedForward {
         match *self {
             Self::Experts { count, chosen, .. } if count > 0 => chosen as f64 / count as f64,
             _ => 1.0,
+        }
+    }
+}
+
+/// Shapes of a token mixer as layouts and training ask for them; memory and speed of serving, which
+/// differ in more than shape, read the variants themselves.
+impl Mixer {
+    /// Heads that tensor parallelism deals out; `None` where nothing is mixed.
+    pub const fn heads(&self) -> Option<u64> {
+        match self {
+            Self::Recurrent(state) => Some(state.heads),
+            _ => self.attention_heads(),
+        }
+    }
+
+    /// The same of attention alone.
+    pub const fn attention_heads(&self) -> Option<u64> {
+        match self {
+            Self::Attention { heads, .. }
+            | Self::Latent { heads, .. }
+            | Self::Compressed { heads, .. } => Some(*heads),
+            Self::Recurrent(_) | Self::None => None,
+        }
+    }
+
+    /// Heads times the widths of a key and a value; 0 without attention.
+    pub const fn attention_width(&self) -> u64 {
+        match *self {
+            Self::Attention {
+                heads,
+                key_dim,
+                value_dim,
+                ..
+            } => heads * (key_dim + value_dim),
+            Self::Latent {
+                heads,
+                rotary_dim,
+                plain_dim,
+                value_dim,
+                ..
+            } => heads * (rotary_dim + plain_dim + value_dim),
+            Self::Compressed { heads, dim, .. } => 2 * heads * dim,
+            Self::Recurrent(_) | Self::None => 0,
+        }
+    }
+
+    /// Elements of keys and values of a token in training, where latents are expanded to heads.
+    pub const fn trained_keys_and_values(&self) -> u64 {
+        match *self {
+            Self::Attention {
+                kv_heads,
+                key_dim,
+                value_dim,
+                ..
+            } => kv_heads * (key_dim + value_dim),
+            Self::Compressed { dim, .. } => 2 * dim,
+            _ => self.attention_width(),
+        }
+    }
+
+    /// What of a context attention sees nearby.
+    pub const fn window(&self) -> Window {
+        match *self {
+            Self::Attention { window, .. } => window,
+            Self::Compressed { window, .. } => Window::Sliding(window),
+            _ => Window::Full,
         }
     }
 }

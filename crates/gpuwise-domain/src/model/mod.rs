@@ -73,9 +73,7 @@ impl StoredWeights {
 /// `count` equal layers in a row.
 #[derive(Debug, Clone, PartialEq)]
 pub struct LayerRun {
-    /// How many.
     pub count: u64,
-    /// What each is.
     pub layer: Layer,
 }
 
@@ -84,7 +82,6 @@ pub struct LayerRun {
 /// A block with more of them, side by side or one after the other, is described as several layers.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Layer {
-    /// What mixes tokens.
     pub mixer: Mixer,
     /// What works on each token alone.
     pub feed_forward: FeedForward,
@@ -127,9 +124,7 @@ pub struct Tower {
 /// What a tower perceives.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum TowerKind {
-    /// Images and video.
     Vision,
-    /// Sound.
     Audio,
 }
 

@@ -7,7 +7,6 @@ use alloc::borrow::Cow;
 pub struct Tensor {
     /// A name for people, such as `q_proj`.
     pub name: Cow<'static, str>,
-    /// What it does.
     pub role: Role,
     /// Output features; for a vector, its length.
     pub rows: u64,
@@ -82,17 +81,11 @@ pub enum Split {
 /// What a tensor does. The order is the order in which people read a breakdown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Role {
-    /// Token embedding.
     Embedding,
-    /// Output head.
     Head,
-    /// Learned positions.
     Position,
-    /// Query projection.
     Query,
-    /// Key projection.
     Key,
-    /// Value projection.
     Value,
     /// Output projection of attention.
     AttentionOutput,

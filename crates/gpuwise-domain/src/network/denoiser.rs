@@ -5,13 +5,11 @@ use alloc::vec::Vec;
 /// One level of the U-net of Stable Diffusion.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct UnetLevel {
-    /// Channels.
     pub channels: u64,
     /// Transformer blocks behind each residual block, on the way down; 0 for none.
     pub down_transformers: u64,
     /// The same on the way up.
     pub up_transformers: u64,
-    /// Heads of attention.
     pub heads: u64,
 }
 
@@ -43,9 +41,7 @@ pub struct DiffusionUnet {
 /// A variational autoencoder of images (`AutoencoderKL`).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Autoencoder {
-    /// Colours in.
     pub input_channels: u64,
-    /// Colours out.
     pub output_channels: u64,
     /// Channels of the latents.
     pub latent_channels: u64,
@@ -75,7 +71,6 @@ pub struct VideoAutoencoder {
     pub base: u64,
     /// Channels of the latents.
     pub latent_channels: u64,
-    /// Colours.
     pub channels: u64,
     /// Channels of each level as multiples of the outermost.
     pub multipliers: Vec<u64>,
@@ -126,7 +121,6 @@ pub struct FluxDenoiser {
     pub double_blocks: u64,
     /// Blocks of one stream.
     pub single_blocks: u64,
-    /// Heads.
     pub heads: u64,
     /// Width of a head.
     pub head_width: u64,
@@ -153,11 +147,9 @@ pub struct StableDiffusion3 {
     pub output_channels: u64,
     /// Side of the latents for which it was trained.
     pub sample: Option<u64>,
-    /// Blocks.
     pub blocks: u64,
     /// Of these the first so many attend a second time, over the image alone.
     pub dual_blocks: u64,
-    /// Heads.
     pub heads: u64,
     /// Width of a head.
     pub head_width: u64,
@@ -171,7 +163,6 @@ pub struct StableDiffusion3 {
     pub head_norms: bool,
 }
 
-/// Wan.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Wan {
     /// Latents of a patch: time, height, width.
@@ -180,9 +171,7 @@ pub struct Wan {
     pub input_channels: u64,
     /// Channels that it predicts.
     pub output_channels: u64,
-    /// Blocks.
     pub blocks: u64,
-    /// Heads.
     pub heads: u64,
     /// Width of a head.
     pub head_width: u64,
@@ -196,7 +185,6 @@ pub struct Wan {
     pub cross_norm: bool,
 }
 
-/// Qwen-Image.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct QwenImage {
     /// Side of a patch, in latents.
@@ -205,9 +193,7 @@ pub struct QwenImage {
     pub input_channels: u64,
     /// Channels that it predicts, of one latent.
     pub output_channels: u64,
-    /// Blocks.
     pub blocks: u64,
-    /// Heads.
     pub heads: u64,
     /// Width of a head.
     pub head_width: u64,
@@ -230,7 +216,6 @@ pub struct HunyuanVideo {
     pub single_blocks: u64,
     /// Blocks that refine the text's states.
     pub refiner_blocks: u64,
-    /// Heads.
     pub heads: u64,
     /// Width of a head.
     pub head_width: u64,

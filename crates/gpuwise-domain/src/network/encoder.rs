@@ -5,7 +5,6 @@ use alloc::vec::Vec;
 /// A stack of equal transformer layers with biases: attention, and a feed-forward without gate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TransformerSize {
-    /// Layers.
     pub layers: u64,
     /// Width of the residual stream.
     pub hidden: u64,
@@ -18,7 +17,6 @@ pub struct TransformerSize {
 /// BERT and RoBERTa: tables of words, positions and segments, a norm, layers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TextEncoder {
-    /// Its layers.
     pub size: TransformerSize,
     /// Rows of the table of words.
     pub vocabulary: u64,
@@ -56,7 +54,6 @@ pub enum BertHead {
 /// The text tower of CLIP: pre-norm layers over a fixed number of tokens.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ClipText {
-    /// Its layers.
     pub size: TransformerSize,
     /// Rows of the table of words.
     pub vocabulary: u64,
@@ -93,7 +90,6 @@ pub struct Recommender {
     pub dense_features: u64,
     /// Widths of the layers for dense features; the last is a row's.
     pub bottom: Vec<u64>,
-    /// Crosses.
     pub crosses: u64,
     /// Rank of a cross.
     pub cross_rank: u64,

@@ -3,13 +3,11 @@
 /// What is `None` is taken from what is usual for the network, else from its configuration.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct InputSize {
-    /// Pixels.
     pub width: Option<u64>,
     /// Pixels; voxels of a volume.
     pub height: Option<u64>,
     /// Frames of a video, slices of a volume.
     pub frames: Option<u64>,
-    /// Steps of denoising.
     pub steps: Option<u64>,
     /// Whether each step is run twice, with and without the prompt (classifier-free guidance).
     pub guided: Option<bool>,

@@ -44,7 +44,6 @@ pub struct Component {
 /// What a part is built of, by its class.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Shape {
-    /// BERT and RoBERTa.
     Text(TextEncoder),
     /// The text tower of CLIP.
     ClipText(ClipText),
@@ -101,13 +100,9 @@ pub struct Part {
 /// What a part does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum PartRole {
-    /// Text to conditioning.
     TextEncoder,
-    /// One denoising step.
     Denoiser,
-    /// Latents to pixels.
     ImageDecoder,
-    /// Pixels to latents.
     ImageEncoder,
     /// An encoder of any other input (audio, images).
     Encoder,
@@ -115,7 +110,6 @@ pub enum PartRole {
     Decoder,
     /// The whole of a network that has one part.
     Backbone,
-    /// Tables of embeddings.
     Tables,
     /// What follows: heads, poolers, interaction.
     Head,
@@ -126,7 +120,6 @@ pub enum PartRole {
 pub struct Operation {
     /// Where it stands in the network, in its own names.
     pub name: String,
-    /// Of which kind.
     pub kind: OperationKind,
     /// How many equal ones.
     pub count: u64,
@@ -148,7 +141,6 @@ pub struct Operation {
 /// Kinds of operations, by what limits them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum OperationKind {
-    /// Dense matmul.
     Matmul,
     /// Convolution of two dimensions.
     Convolution,
@@ -160,7 +152,6 @@ pub enum OperationKind {
     Attention,
     /// Norms, activations, residuals, resampling.
     Elementwise,
-    /// Rows of tables.
     Lookup,
 }
 

@@ -6,13 +6,11 @@ use alloc::vec::Vec;
 /// A transformer over patches of an image, with a token for the whole.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct VisionTransformer {
-    /// Its layers.
     pub size: TransformerSize,
     /// Pixels of a patch's side.
     pub patch: u64,
     /// Pixels of the image's side for which positions are stored.
     pub image: u64,
-    /// Colours.
     pub channels: u64,
     /// What stands on it.
     pub head: VisionHead,
@@ -39,7 +37,6 @@ pub enum VisionHead {
 /// `ResNet` and `ResNeXt`: stages of residual blocks of convolutions with batch norms.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ResidualNetwork {
-    /// Colours.
     pub channels: u64,
     /// Width behind the first convolution.
     pub stem: u64,
@@ -65,13 +62,11 @@ pub struct ResidualNetwork {
 /// `RetinaNet`: a residual network, a pyramid of five levels, two heads that all levels share.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Retinanet {
-    /// What looks.
     pub backbone: ResidualNetwork,
     /// Channels of the pyramid.
     pub pyramid: u64,
     /// Convolutions of a head before its last.
     pub convolutions: u64,
-    /// Scored classes.
     pub classes: u64,
     /// Boxes at each position.
     pub anchors: u64,
@@ -80,11 +75,9 @@ pub struct Retinanet {
 /// A U-net over volumes: two convolutions a level, instance norms, a level more at the bottom.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct VolumeUnet {
-    /// Input channels.
     pub channels: u64,
     /// Channels of each level; the bottom repeats the last.
     pub filters: Vec<u64>,
-    /// Scored classes.
     pub classes: u64,
     /// Voxels of a window's side.
     pub window: u64,

@@ -7,11 +7,8 @@ use gpuwise_units::Nanoseconds;
 /// A job: one worker, or a gang of equal ones.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Job {
-    /// Its number.
     pub id: JobId,
-    /// Its name.
     pub name: String,
-    /// Who asks.
     pub tenant: String,
     /// In which queue; `None`: there are no queues.
     pub queue: Option<QueueId>,
@@ -21,7 +18,6 @@ pub struct Job {
     pub submitted: Nanoseconds,
     /// What each worker needs.
     pub worker: WorkerAsk,
-    /// How many workers.
     pub gang: Gang,
     /// How near its workers must or should be.
     pub topology: Option<TopologyWish>,
@@ -44,9 +40,7 @@ pub struct Job {
 pub struct WorkerAsk {
     /// Processor time in thousandths of a core.
     pub cpu_milli: u64,
-    /// Memory in MiB.
     pub memory_mib: u64,
-    /// GPUs.
     pub gpu: GpuAsk,
 }
 
@@ -57,9 +51,7 @@ pub enum GpuAsk {
     None,
     /// Whole GPUs, all of one kind.
     Whole {
-        /// How many.
         count: u32,
-        /// Of which kinds.
         kinds: Kinds,
         /// What each must have at least.
         need: Need,
@@ -72,14 +64,10 @@ pub enum GpuAsk {
         memory_mib: Option<u32>,
         /// How it must be kept apart from others on the GPU.
         isolation: Isolation,
-        /// Of which kinds.
         kinds: Kinds,
     },
-    /// A MIG instance.
     Slice {
-        /// Which.
         slice: SliceAsk,
-        /// Of which kinds.
         kinds: Kinds,
     },
 }
@@ -87,7 +75,6 @@ pub enum GpuAsk {
 /// What a GPU must have at least; 0: nothing is asked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Need {
-    /// Memory in MiB.
     pub memory_mib: u32,
     /// Dense peak at 16 bits in TFLOP/s.
     pub tflops: u32,
@@ -98,9 +85,7 @@ pub struct Need {
 /// What a MIG instance must have at least.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct SliceAsk {
-    /// Memory in MiB.
     pub memory_mib: u32,
-    /// Streaming multiprocessors.
     pub units: u32,
     /// Compute slices, as in a profile's name (`3g`): exactly so many; 0: any.
     pub compute: u8,
@@ -156,7 +141,6 @@ pub struct Gang {
 }
 
 impl Gang {
-    /// Exactly so many.
     pub const fn exactly(count: u32) -> Self {
         Self {
             least: count,
@@ -194,9 +178,7 @@ pub struct Spread {
 /// Whether a job may be stopped for another.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Preemption {
-    /// Never.
     Never,
-    /// It may.
     Allowed {
         /// Time between checkpoints: on average half of it is lost.
         checkpoint_every: Nanoseconds,
@@ -208,7 +190,6 @@ pub enum Preemption {
 /// A time that is not known for sure.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Belief {
-    /// What is expected.
     pub expected: Nanoseconds,
     /// Standard deviation of its logarithm; 0: it is known.
     pub spread: f64,
@@ -224,7 +205,6 @@ impl GpuAsk {
         }
     }
 
-    /// Of which kinds.
     pub const fn kinds(self) -> Kinds {
         match self {
             Self::None => Kinds::NONE,

@@ -1,4 +1,4 @@
-//! What there is: nodes, GPUs, how they are joined, and what is kept for whom.
+//! What there is: nodes, GPUs, how they are joined, and what is reserved for whom.
 
 use super::{
     DomainId, GpuId, IslandId, KindId, MigGeometry, NodeId, PoolId, Queue, QueueId, Scheduling,
@@ -10,7 +10,6 @@ use gpuwise_units::{HourlyPrice, Nanoseconds};
 /// A fleet as its files describe it.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Fleet {
-    /// Its name.
     pub name: String,
     /// Kinds of GPU, by [`KindId`].
     pub kinds: Vec<GpuKind>,
@@ -26,7 +25,7 @@ pub struct Fleet {
     pub pools: Vec<FabricPool>,
     /// Queues, by [`QueueId`]; parents before their children.
     pub queues: Vec<Queue>,
-    /// What is kept for whom and when.
+    /// GPUs reserved for queues and when.
     pub reservations: Vec<Reservation>,
     /// How what queues take is made comparable.
     pub sharing: Sharing,
@@ -53,10 +52,8 @@ pub struct GpuKind {
     pub mig: Option<MigGeometry>,
 }
 
-/// A node.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Node {
-    /// Its name.
     pub name: String,
     /// Processor time in thousandths of a core; [`Node::CPU_UNKNOWN`]: it is not known.
     pub cpu_milli: u64,
@@ -99,12 +96,9 @@ impl Node {
     }
 }
 
-/// A GPU.
 #[derive(Debug, Clone, PartialEq)]
 pub struct FleetGpu {
-    /// Its kind.
     pub kind: KindId,
-    /// Where it belongs.
     pub home: Home,
     /// Its number in its node or pool, as the driver counts.
     pub index: u32,
@@ -134,12 +128,10 @@ pub enum Home {
 /// Whether something can be used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Health {
-    /// It can.
     #[default]
     Up,
     /// What runs there may end; nothing new starts (cordon, drain).
     Draining,
-    /// Maintenance: nothing runs.
     Maintenance,
     /// Lost: the node does not answer, or the GPU reported this XID (0: none was given).
     Lost {
@@ -163,9 +155,7 @@ impl Health {
 /// A place in the topology above nodes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Domain {
-    /// Its name.
     pub name: String,
-    /// What it is.
     pub level: Level,
     /// The domain that it is in; always an earlier one.
     pub parent: Option<DomainId>,
@@ -180,18 +170,14 @@ pub enum Level {
     Numa,
     /// On GPUs of one island of NVLink or its like.
     Island,
-    /// In one node.
     Node,
-    /// In one rack.
     Rack,
     /// In one block of racks (a leaf or spine group).
     Block,
-    /// In one zone.
     Zone,
 }
 
 impl Level {
-    /// Every level.
     pub const ALL: [Self; 7] = [
         Self::Switch,
         Self::Numa,
@@ -219,7 +205,6 @@ impl Level {
 /// GPUs that can be attached to any node of the pool.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FabricPool {
-    /// Its name.
     pub name: String,
     /// From asking for a GPU until the node can use it.
     pub attach: Nanoseconds,
@@ -230,15 +215,11 @@ pub struct FabricPool {
 /// GPUs kept for a queue over a span of time.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Reservation {
-    /// Its name.
     pub name: String,
-    /// For whom.
     pub queue: QueueId,
-    /// On which node.
     pub node: NodeId,
     /// How many whole GPUs of it.
     pub gpus: u32,
-    /// From when.
     pub from: Nanoseconds,
     /// Until when, that moment not included.
     pub until: Nanoseconds,

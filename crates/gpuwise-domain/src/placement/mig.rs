@@ -44,7 +44,6 @@ pub struct MigShape {
 pub struct MigBoard {
     /// Catalogue names of the GPUs that are cut alike.
     pub gpus: Vec<String>,
-    /// How.
     pub geometry: MigGeometry,
 }
 
@@ -53,7 +52,6 @@ pub struct MigBoard {
 pub struct Occupancy {
     /// Memory slices taken, as bits.
     pub memory: u16,
-    /// Compute slices taken.
     pub compute: u8,
     /// Instances of each shape, four bits each, the first shape lowest.
     pub counts: u64,
@@ -79,13 +77,7 @@ pub enum GeometryFault {
     #[error(
         "a board has 1 to 16 memory slices and 1 to 16 compute slices, not {memory} and {compute}"
     )]
-    Board {
-        /// Its memory slices.
-        memory: u8,
-        /// Its compute slices.
-        compute: u8,
-    },
-    /// Too many profiles.
+    Board { memory: u8, compute: u8 },
     #[error("a board has at most 16 profiles, not {0}")]
     Shapes(usize),
     /// A profile is there twice.
@@ -184,7 +176,6 @@ impl MigGeometry {
         u8::try_from(at).ok()
     }
 
-    /// A profile.
     pub fn shape(&self, shape: u8) -> Option<&MigShape> {
         self.shapes.get(usize::from(shape))
     }

@@ -19,13 +19,13 @@ pub use ask::{
     Belief, Gang, GpuAsk, Isolation, Job, Need, Preemption, SliceAsk, Spread, TopologyWish,
     WorkerAsk,
 };
-pub use event::{Ended, Event, Stamped};
+pub use event::{Ended, Event, TimestampedEvent};
 pub use inventory::{
     Domain, FabricPool, Fleet, FleetGpu, GpuKind, Health, Home, Level, Node, Reservation,
 };
 pub use mig::{GeometryFault, MigBoard, MigGeometry, MigShape, Occupancy, ProfileSet};
 pub use moment::{Holding, Moment};
-pub use plan::{Action, Cause, GpuShare, Part, Plan, Seat};
+pub use plan::{Action, Assignment, Cause, GpuShare, Part, Plan};
 pub use queue::{
     Backfill, Order, Queue, QueueProblem, Quota, Scheduling, Sharing, Weigh, queue_problems,
 };
@@ -79,32 +79,20 @@ number!(
     /// An island of GPUs that reach each other over NVLink or its like.
     IslandId
 );
-number!(
-    /// A fabric pool.
-    PoolId
-);
-number!(
-    /// A queue.
-    QueueId
-);
-number!(
-    /// A job.
-    JobId
-);
+number!(PoolId);
+number!(QueueId);
+number!(JobId);
 
 /// Kinds of GPU as a set; a fleet has at most 64.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Kinds(pub u64);
 
 impl Kinds {
-    /// Every kind.
     pub const ANY: Self = Self(u64::MAX);
-    /// No kind.
     pub const NONE: Self = Self(0);
     /// Kinds that a fleet has at most.
     pub const MOST: usize = 64;
 
-    /// One kind.
     pub const fn one(kind: KindId) -> Self {
         Self(1 << (kind.0 & 63))
     }
@@ -114,13 +102,11 @@ impl Kinds {
         kind.0 < 64 && self.0 & (1 << kind.0) != 0
     }
 
-    /// What both hold.
     #[must_use]
     pub const fn and(self, other: Self) -> Self {
         Self(self.0 & other.0)
     }
 
-    /// With this kind.
     #[must_use]
     pub const fn with(self, kind: KindId) -> Self {
         Self(self.0 | Self::one(kind).0)

@@ -6,7 +6,6 @@ use alloc::{string::String, vec::Vec};
 /// Who holds what at a moment, in the order of GPUs.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Moment {
-    /// What is held.
     pub holdings: Vec<Holding>,
     /// MIG instances that nobody holds: on which GPU, the profile's place in the kind's geometry, and
     /// the memory slice at which each starts.
@@ -18,13 +17,9 @@ pub struct Moment {
 /// What one worker holds of one GPU.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Holding {
-    /// Of which GPU.
     pub gpu: GpuId,
-    /// What of it.
     pub part: Part,
-    /// Whose.
     pub job: JobId,
-    /// The job's name.
     pub name: String,
     /// Who asked for it.
     pub tenant: String,

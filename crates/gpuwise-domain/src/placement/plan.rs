@@ -17,49 +17,37 @@ pub struct Plan {
     pub actions: Vec<Action>,
 }
 
-/// One step.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Action {
-    /// Starts a job.
     Place {
-        /// Which.
         job: JobId,
-        /// One seat for each worker.
-        seats: Vec<Seat>,
+        /// One assignment for each worker.
+        assignments: Vec<Assignment>,
     },
     /// Stops a job; it waits again, from its last checkpoint.
     Preempt {
-        /// Which.
         job: JobId,
         /// For whom or what.
         cause: Cause,
     },
-    /// Moves a job: it stops at its present seats and goes on at these.
+    /// Moves a job: it stops at its present assignments and goes on at these.
     Move {
-        /// Which.
         job: JobId,
-        /// All its seats afterwards.
-        seats: Vec<Seat>,
+        /// All its assignments afterwards.
+        assignments: Vec<Assignment>,
         /// For whom or what.
         cause: Cause,
     },
     /// Gives a running elastic job more or fewer workers.
     Resize {
-        /// Which.
         job: JobId,
-        /// All its seats afterwards.
-        seats: Vec<Seat>,
+        /// All its assignments afterwards.
+        assignments: Vec<Assignment>,
     },
     /// Switches MIG on or off on an empty GPU.
-    SetMig {
-        /// Which.
-        gpu: GpuId,
-        /// On or off.
-        on: bool,
-    },
+    SetMig { gpu: GpuId, on: bool },
     /// Creates a MIG instance.
-    Cut {
-        /// On which GPU.
+    CreateInstance {
         gpu: GpuId,
         /// Which profile: its place in the kind's geometry.
         shape: u8,
@@ -67,57 +55,42 @@ pub enum Action {
         start: u8,
     },
     /// Destroys an idle MIG instance.
-    Merge {
-        /// On which GPU.
+    DestroyInstance {
         gpu: GpuId,
         /// At which memory slice it starts.
         start: u8,
     },
     /// Attaches a pooled GPU to a node.
-    Attach {
-        /// Which.
-        gpu: GpuId,
-        /// To which.
-        node: NodeId,
-    },
+    Attach { gpu: GpuId, node: NodeId },
     /// Gives an idle pooled GPU back to its pool.
-    Detach {
-        /// Which.
-        gpu: GpuId,
-    },
+    Detach { gpu: GpuId },
     /// Takes the GPUs of an idle holder, who keeps its host memory and gets GPUs back on demand.
-    Reclaim {
-        /// Whose.
-        job: JobId,
-    },
+    Reclaim { job: JobId },
     /// Gives GPUs back to a holder who was idle.
     Restore {
-        /// Whose.
         job: JobId,
-        /// One seat for each worker.
-        seats: Vec<Seat>,
+        /// One assignment for each worker.
+        assignments: Vec<Assignment>,
     },
 }
 
-/// Why somebody is disturbed.
+/// Why somebody is disrupted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Cause {
-    /// For this job.
     For(JobId),
     /// To have fewer pieces.
     Defragmentation,
     /// Its node or GPU is to be empty.
     Drain,
-    /// A queue takes back what it lent.
+    /// A queue reclaims what it lent.
     Reclaim,
     /// Its turn is over (rounds).
-    Turn,
+    RoundEnd,
 }
 
 /// Where one worker runs.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub struct Seat {
-    /// On which node.
+pub struct Assignment {
     pub node: NodeId,
     /// On which GPUs, in rank order.
     pub gpus: Vec<GpuShare>,
@@ -126,16 +99,13 @@ pub struct Seat {
 /// What a worker has of a GPU.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct GpuShare {
-    /// Which.
     pub gpu: GpuId,
-    /// What of it.
     pub part: Part,
 }
 
 /// What of a GPU.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Part {
-    /// All.
     Whole,
     /// A part by time.
     Fraction {
@@ -146,7 +116,6 @@ pub enum Part {
         /// How it is kept apart.
         isolation: Isolation,
     },
-    /// A MIG instance.
     Slice {
         /// Which profile: its place in the kind's geometry.
         shape: u8,

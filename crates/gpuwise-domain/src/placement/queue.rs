@@ -7,7 +7,6 @@ use gpuwise_units::{Money, Nanoseconds};
 /// A queue: a team, a project, a virtual cluster.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Queue {
-    /// Its name.
     pub name: String,
     /// The queue that it is part of; always an earlier one.
     pub parent: Option<QueueId>,
@@ -17,7 +16,7 @@ pub struct Queue {
     pub weight_milli: u32,
     /// Higher goes first when what is left over is shared.
     pub priority: i32,
-    /// Whether it takes back what it lent by preemption.
+    /// Whether it reclaims what it lent by preemption.
     pub reclaims: bool,
     /// What it may spend in a period of the budget; `None`: no limit.
     pub budget: Option<Money>,
@@ -29,15 +28,14 @@ pub struct Queue {
 /// What a queue may take of some kinds of GPU, in thousandths of GPUs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Quota {
-    /// Of which kinds.
     pub kinds: Kinds,
-    /// What is its own.
+    /// Nominal quota.
     pub nominal_milli: u64,
-    /// What it may take of others' beyond that; `None`: no limit.
+    /// Borrowing limit: what it may take beyond that; `None`: no limit.
     pub borrowing_milli: Option<u64>,
-    /// What others may take of what it does not use; `None`: all.
+    /// Lending limit: what others may take of what it does not use; `None`: all.
     pub lending_milli: Option<u64>,
-    /// What it may never pass, borrowed or not; `None`: no limit.
+    /// Cap on all that it holds, borrowed or not; `None`: no limit.
     pub cap_milli: Option<u64>,
 }
 
@@ -58,7 +56,6 @@ pub struct Sharing {
 /// What a GPU of one kind counts beside one of another.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Weigh {
-    /// All count alike.
     #[default]
     Alike,
     /// By price; where a price is not known, all count alike.
@@ -73,7 +70,6 @@ pub enum Weigh {
 /// In which order those who wait are looked at.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Order {
-    /// As they came.
     Arrival,
     /// By priority, then as they came.
     Priority,
@@ -88,7 +84,6 @@ pub enum Order {
 }
 
 impl Order {
-    /// Every order.
     pub const ALL: [Self; 6] = [
         Self::Arrival,
         Self::Priority,
@@ -125,7 +120,6 @@ pub enum Backfill {
 }
 
 impl Backfill {
-    /// Every way.
     pub const ALL: [Self; 4] = [Self::None, Self::Any, Self::Easy, Self::Conservative];
 
     /// The word of files.
@@ -142,7 +136,6 @@ impl Backfill {
 /// How a fleet's file says that those who wait are taken in turn; what it leaves out is for who asks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Scheduling {
-    /// In which order.
     pub order: Option<Order>,
     /// Who may go ahead.
     pub backfill: Option<Backfill>,
@@ -157,42 +150,22 @@ pub struct Scheduling {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum QueueProblem {
     /// Two queues have one name.
-    SecondName {
-        /// The later one.
-        queue: QueueId,
-        /// The earlier one.
-        first: QueueId,
-    },
+    SecondName { queue: QueueId, first: QueueId },
     /// Its parent is not in the list.
-    NoSuchParent {
-        /// Whose.
-        queue: QueueId,
-    },
+    NoSuchParent { queue: QueueId },
     /// It is above itself.
     Cycle {
         /// The first queue of the list that is on the cycle.
         queue: QueueId,
     },
     /// Its parent comes later in the list.
-    ParentLater {
-        /// Whose.
-        queue: QueueId,
-    },
+    ParentLater { queue: QueueId },
     /// Its quota names no kind.
-    NoKinds {
-        /// Whose.
-        queue: QueueId,
-    },
+    NoKinds { queue: QueueId },
     /// It has two quotas for the same kinds.
-    SecondQuota {
-        /// Whose.
-        queue: QueueId,
-        /// For these.
-        kinds: Kinds,
-    },
+    SecondQuota { queue: QueueId, kinds: Kinds },
     /// More is its own than it may ever take.
     NominalAboveCap {
-        /// Whose.
         queue: QueueId,
         /// What is its own, in thousandths of GPUs.
         nominal_milli: u64,
@@ -201,20 +174,14 @@ pub enum QueueProblem {
     },
     /// Its children own more than it does.
     ChildrenAboveParent {
-        /// Whose children.
         queue: QueueId,
-        /// Of these kinds.
         kinds: Kinds,
         /// What they own together, in thousandths of GPUs.
         children_milli: u64,
-        /// What it owns.
         own_milli: u64,
     },
     /// Its budget is below zero.
-    NegativeBudget {
-        /// Whose.
-        queue: QueueId,
-    },
+    NegativeBudget { queue: QueueId },
 }
 
 impl QueueProblem {

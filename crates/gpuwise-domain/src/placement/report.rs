@@ -17,9 +17,7 @@ pub struct Report {
 /// What was decided of a job.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Decision {
-    /// Which.
     pub job: JobId,
-    /// What.
     pub outcome: Outcome,
     /// Nodes that had room.
     pub candidates: u32,
@@ -30,11 +28,8 @@ pub struct Decision {
 /// What became of a job.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Outcome {
-    /// It is placed.
     Placed,
-    /// It waits.
     Waits {
-        /// What is short.
         shortage: Shortage,
         /// When it is expected to start, where that can be told.
         start: Option<Nanoseconds>,
@@ -43,7 +38,6 @@ pub enum Outcome {
     },
 }
 
-/// What is short.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Shortage {
     /// It was not asked what is short.
@@ -66,7 +60,6 @@ pub enum Shortage {
         needed: u32,
         /// The most that one node has free.
         best: u32,
-        /// Where.
         node: Option<NodeId>,
     },
     /// GPUs are free where too little processor time is.
@@ -75,7 +68,6 @@ pub enum Shortage {
         needed: u64,
         /// The most that a node with the GPUs has free.
         best: u64,
-        /// Where.
         node: Option<NodeId>,
     },
     /// GPUs are free where too little memory is.
@@ -84,7 +76,6 @@ pub enum Shortage {
         needed: u64,
         /// The most that a node with the GPUs has free.
         best: u64,
-        /// Where.
         node: Option<NodeId>,
     },
     /// No GPU has this much of its time free.
@@ -96,7 +87,7 @@ pub enum Shortage {
     },
     /// No GPU has room for such an instance.
     Slice,
-    /// Too few workers find a seat.
+    /// Too few workers find an assignment.
     Workers {
         /// Workers that are needed.
         needed: u32,
@@ -105,7 +96,6 @@ pub enum Shortage {
     },
     /// Too few GPUs are free together in one domain.
     Topology {
-        /// Within what.
         within: Level,
         /// Workers that are needed.
         needed: u32,
@@ -119,7 +109,7 @@ pub enum Shortage {
     Spread {
         /// Workers that are needed.
         needed: u32,
-        /// Workers that find a seat.
+        /// Workers that find an assignment.
         fit: u32,
     },
     /// Its queue may not take so much: by its own quota, by that of one above it, or because others
@@ -130,30 +120,26 @@ pub enum Shortage {
         /// The queue's place in the list.
         queue: u32,
     },
-    /// What is free is kept for another queue, by a reservation.
-    Kept {
+    /// What is free is reserved for another queue.
+    Reserved {
         /// On this node, among others.
         node: NodeId,
     },
     /// Somebody who waits longer goes first, and would be delayed.
-    BehindHead {
-        /// Who.
-        head: JobId,
-    },
+    BehindHead { head: JobId },
 }
 
 /// Why a queue may not take what a job needs; in thousandths of GPUs of the kinds that the quota is for.
 ///
-/// `room = max(0, limit − used − kept) + reserved`, and `room < needed`.
+/// `room = max(0, limit − used − guaranteed) + guaranteed here`, and `room < needed`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct QuotaShort {
     /// The job's queue: its place in the list.
     pub queue: u32,
-    /// What of these kinds is its own (its nominal quota).
+    /// Its nominal quota of these kinds.
     pub nominal_milli: u64,
     /// What it uses of them, with all below it.
     pub held_milli: u64,
-    /// Of which kinds.
     pub kinds: Kinds,
     /// What the job needs at least.
     pub needed_milli: u64,
@@ -161,14 +147,13 @@ pub struct QuotaShort {
     pub room_milli: u64,
     /// What sets the limit.
     pub by: QuotaLimit,
-    /// The limit.
     pub limit_milli: u64,
     /// What is used of it.
     pub used_milli: u64,
-    /// What of the rest is kept for queues below the limit, which do not lend it.
-    pub kept_milli: u64,
-    /// What of that is kept for this queue and those between it and the limit.
-    pub reserved_milli: u64,
+    /// What of the rest is guaranteed to queues below the limit, which do not lend it.
+    pub guaranteed_milli: u64,
+    /// What of that is guaranteed to this queue and those between it and the limit.
+    pub guaranteed_here_milli: u64,
     /// Who uses it: the queues next below the limit that use most, by their places, most first; 0: nobody.
     pub users: [(u32, u32); 3],
 }
@@ -228,22 +213,11 @@ pub enum Remedy {
     /// Until these have ended, as is expected.
     Wait(Vec<JobId>),
     /// So many nodes like this one join.
-    Buy {
-        /// Like which.
-        like: NodeId,
-        /// How many.
-        nodes: u32,
-    },
+    Buy { like: NodeId, nodes: u32 },
     /// The job runs with so many workers at least, fewer than it asked for.
-    Shrink {
-        /// How many.
-        workers: u32,
-    },
+    Shrink { workers: u32 },
     /// Its workers are within this; `None`: anywhere.
-    Relax {
-        /// Within what.
-        within: Option<Level>,
-    },
+    Relax { within: Option<Level> },
     /// It accepts GPUs of this kind, too.
     Accept(KindId),
     /// Idle instances are destroyed and modes switched.
@@ -251,12 +225,7 @@ pub enum Remedy {
     /// A node that takes no work does again.
     Repair(NodeId),
     /// A queue may take so many thousandths of GPUs more.
-    Raise {
-        /// Which.
-        queue: QueueId,
-        /// By how much.
-        by_milli: u64,
-    },
+    Raise { queue: QueueId, by_milli: u64 },
 }
 
 /// Figures of a fleet at a moment, in thousandths of GPUs.
@@ -264,12 +233,10 @@ pub enum Remedy {
 pub struct Figures {
     /// GPUs that can be used.
     pub capacity_milli: u64,
-    /// Held by jobs.
     pub allocated_milli: u64,
     /// Busy as last measured; jobs that were not measured count as unknown, not as busy.
     pub busy_milli: Option<u64>,
     /// Jobs that hold something.
     pub running: u32,
-    /// Jobs that wait.
     pub pending: u32,
 }

@@ -24,7 +24,6 @@ pub struct ServingHolder {
     pub memory: Vec<(u32, u32)>,
 }
 
-/// A request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ServingRequest {
     /// The step in which it was recorded, in seconds.

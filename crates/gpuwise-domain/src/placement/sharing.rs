@@ -5,11 +5,9 @@ use alloc::{string::String, vec::Vec};
 /// How far something is kept apart.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Apart {
-    /// It is not.
     None,
     /// By the driver, the hypervisor or a library, where it is set.
     Software,
-    /// By the GPU.
     Hardware,
 }
 
@@ -39,7 +37,6 @@ pub struct SharingMeans {
     pub faults: Apart,
     /// How many share one GPU at most, where there is a limit of its own.
     pub most: Option<u32>,
-    /// What it is.
     pub meaning: String,
     /// Where the row comes from.
     pub source: String,

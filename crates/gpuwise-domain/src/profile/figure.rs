@@ -24,9 +24,7 @@ pub struct FigureDefinition {
 /// Which way of a figure is the better one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Better {
-    /// Less is better.
     Lower,
-    /// More is better.
     Higher,
 }
 
@@ -37,7 +35,6 @@ pub struct Figure {
     pub name: String,
     /// What it is a figure of.
     pub scope: Scope,
-    /// Its value.
     pub value: Value,
 }
 
@@ -83,7 +80,6 @@ pub struct Summary {
     pub started_at_ns: Option<i64>,
     /// Products of the devices, each once.
     pub hardware: Vec<String>,
-    /// Software and versions.
     pub software: Vec<(String, String)>,
     /// Figures, ordered by scope, then in the order of their definitions.
     pub figures: Vec<Figure>,

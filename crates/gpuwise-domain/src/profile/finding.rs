@@ -14,7 +14,6 @@ pub struct FindingDefinition {
     pub title: &'static str,
     /// What must be seen for it to be said, thresholds in words.
     pub signal: &'static str,
-    /// What to do.
     pub advice: &'static str,
     /// How the gain is bounded.
     pub gain: &'static str,
@@ -22,7 +21,6 @@ pub struct FindingDefinition {
     pub source: &'static str,
 }
 
-/// One thing found.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Finding {
     /// Its class, by the name of its definition.
@@ -31,7 +29,7 @@ pub struct Finding {
     pub scope: Scope,
     /// What was found, in one sentence with its figures.
     pub statement: String,
-    /// The figures it rests on, and the thresholds they were held against.
+    /// Its figures, and the thresholds they were held against.
     pub evidence: Vec<Evidence>,
     /// Where it can be seen, the largest first; not more than a few dozen.
     pub places: Vec<Place>,
@@ -41,14 +39,11 @@ pub struct Finding {
     pub advice: Vec<String>,
 }
 
-/// One figure that a finding rests on.
+/// One figure of a finding.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Evidence {
-    /// The figure's name.
     pub figure: String,
-    /// Its value.
     pub value: f64,
-    /// Its unit.
     pub unit: String,
     /// What it was held against, where it was.
     pub threshold: Option<f64>,
@@ -57,7 +52,6 @@ pub struct Evidence {
 /// A range of time in which a finding can be seen.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Place {
-    /// Of which rank.
     pub rank: Option<u32>,
     /// On which device, by its number in the file; the host when absent.
     pub device: Option<i64>,
@@ -99,17 +93,12 @@ pub enum Gain {
     Unknown,
 }
 
-/// One threshold of the findings: a row of the catalogue that a user may replace.
+/// A threshold of a finding as a user replaces it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Threshold {
     /// Its name (`loader_share`).
     pub name: String,
-    /// Its value.
     pub value: f64,
-    /// Its unit (`share of the span`, `ns`).
-    pub unit: String,
-    /// What it decides, in words.
-    pub meaning: String,
-    /// Where it comes from; `-` for a default of our own.
-    pub source: String,
+    /// Its unit (`share of the span`, `ns`), where the user states it.
+    pub unit: Option<String>,
 }

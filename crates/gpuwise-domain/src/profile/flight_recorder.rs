@@ -70,16 +70,13 @@ pub enum FlightState {
     Scheduled,
     /// Running on the device: it waits for the others, or moves data.
     Started,
-    /// Done.
     Completed,
 }
 
 /// A line of the program.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Default)]
 pub struct Frame {
-    /// Function.
     pub function: String,
-    /// File.
     pub file: String,
     /// Line, from 1; 0 where not stated.
     pub line: u64,

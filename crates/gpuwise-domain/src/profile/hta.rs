@@ -15,9 +15,7 @@ pub struct HtaTrace {
 /// that a short event may end before it starts.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct HtaRow {
-    /// When it started.
     pub start_us: f64,
-    /// When it ended.
     pub end_us: f64,
     /// Index into [`HtaTrace::names`].
     pub name: u32,
@@ -30,7 +28,6 @@ pub struct HtaRow {
 /// What HolisticTraceAnalysis says of several ranks.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct HtaFigures {
-    /// Each rank.
     pub ranks: Vec<HtaRank>,
     /// Time of kinds of kernels over all ranks, the longest first.
     pub kernel_types: Vec<HtaKernelType>,
@@ -41,13 +38,11 @@ pub struct HtaFigures {
 /// Temporal breakdown and overlap of one rank, in microseconds and percent.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct HtaRank {
-    /// The rank.
     pub rank: u32,
     /// Time in which nothing ran.
     pub idle_us: f64,
     /// Time in which a kernel computed.
     pub compute_us: f64,
-    /// The rest.
     pub non_compute_us: f64,
     /// From the first start to the last end.
     pub kernel_us: f64,
@@ -60,7 +55,6 @@ pub struct HtaRank {
 pub struct HtaKernelType {
     /// `COMPUTATION`, `COMMUNICATION overlapping MEMORY`.
     pub kernel_type: String,
-    /// Its time.
     pub sum_us: f64,
     /// Of the time of all.
     pub percentage: f64,
@@ -69,20 +63,14 @@ pub struct HtaKernelType {
 /// Kernels of one name, or `others`.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct HtaKernel {
-    /// The name.
     pub name: String,
-    /// Its kind.
     pub kernel_type: String,
-    /// The rank.
     pub rank: u32,
     /// Sum of durations.
     pub sum_us: f64,
-    /// The longest.
     pub max_us: f64,
-    /// The shortest.
     pub min_us: f64,
     /// Sample standard deviation; 0 of one.
     pub stddev: f64,
-    /// Mean.
     pub mean_us: f64,
 }

@@ -24,7 +24,6 @@ pub struct KernelCounters {
 pub struct CountedLaunch {
     /// Its number in the file, as written.
     pub id: String,
-    /// The kernel.
     pub kernel: String,
     /// The process, where stated.
     pub process: Option<u64>,
@@ -46,7 +45,6 @@ pub struct CountedLaunch {
     pub advice: Vec<ProfilerAdvice>,
 }
 
-/// One counter.
 #[derive(Debug, Clone, PartialEq)]
 pub struct CountedMetric {
     /// Its canonical name (`sm__throughput.avg.pct_of_peak_sustained_elapsed`) where it is known; else
@@ -66,7 +64,6 @@ pub struct CountedMetric {
 /// The value of a counter.
 #[derive(Debug, Clone, PartialEq)]
 pub enum CountedValue {
-    /// A number.
     Number(f64),
     /// A text (`PolicySpread`), or what the profiler could not count (`n/a`).
     Text(String),
@@ -79,7 +76,6 @@ pub struct ProfilerAdvice {
     pub rule: String,
     /// Its kind (`OPT`, `WRN`, `INF`).
     pub kind: String,
-    /// What it said.
     pub text: String,
     /// Gain in percent that it estimates, where it does.
     pub speedup_percent: Option<f64>,
@@ -117,7 +113,6 @@ pub struct CounterRules {
 /// A metric that counts operations of arithmetic.
 #[derive(Debug, Clone, PartialEq)]
 pub struct OperationRule {
-    /// The metric.
     pub metric: String,
     /// Operations per count.
     pub operations: f64,
@@ -164,11 +159,9 @@ pub struct BoundLimits {
 /// What limits a kernel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Bound {
-    /// Arithmetic.
     Compute,
     /// Caches or device memory.
     Memory,
-    /// Both alike.
     Balanced,
     /// Neither: waiting for results.
     Latency,

@@ -56,7 +56,6 @@ pub struct KindRule {
 /// Whether a kernel of such a name uses tensor cores.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TensorCoreRule {
-    /// Whether it does.
     pub tensor_cores: TensorCores,
     /// Patterns; any that matches decides.
     pub patterns: Vec<NamePattern>,

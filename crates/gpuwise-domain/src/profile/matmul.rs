@@ -18,7 +18,6 @@ impl MatmulPrecision {
     /// Every precision, in order.
     pub const ALL: [Self; 3] = [Self::Bf16, Self::Fp8, Self::Fp8Block];
 
-    /// Its name.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Bf16 => "bf16",
@@ -73,11 +72,9 @@ impl MatmulShape {
 /// One timed product, on a system by the name that the table gives it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct TimedMatmul {
-    /// The system.
     pub system: String,
     /// In what it was computed.
     pub precision: MatmulPrecision,
-    /// Its sizes.
     pub shape: MatmulShape,
     /// Seconds it took.
     pub seconds: f64,
@@ -90,7 +87,6 @@ pub struct Processor {
     pub vendor: String,
     /// Its architecture generation.
     pub generation: String,
-    /// CUDA compute capability.
     pub capability: Option<(u8, u8)>,
     /// Dense peak in BF16, FLOP/s.
     pub peak_bf16: Option<f64>,
@@ -98,9 +94,7 @@ pub struct Processor {
     pub peak_fp8: Option<f64>,
     /// Peak memory bandwidth, bytes/s.
     pub bandwidth: f64,
-    /// Multiprocessors.
     pub units: Option<u32>,
-    /// Power limit, W.
     pub power: Option<f64>,
     /// Bandwidth to the host, bytes/s.
     pub host_link: Option<f64>,

@@ -1,7 +1,7 @@
 //! What an allocator of device memory held and did, as its snapshot tells.
 
 use super::timeline::{Index, Loss};
-use alloc::{boxed::Box, string::String, vec::Vec};
+use alloc::{boxed::Box, format, string::String, vec::Vec};
 
 /// A snapshot of PyTorch's caching allocator (`torch.cuda.memory._dump_snapshot`).
 ///
@@ -27,7 +27,6 @@ pub struct MemorySnapshot {
 /// A piece of memory taken from the driver.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Segment {
-    /// The device's number.
     pub device: i64,
     /// Bytes taken from the driver.
     pub total_bytes: u64,
@@ -65,12 +64,10 @@ pub struct Block {
 /// Whether a block is in use.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub enum BlockState {
-    /// In use.
     Allocated,
     /// Freed, but the device may still work on it; spelled `active_pending_free` or
     /// `active_awaiting_free`, by version.
     PendingFree(Box<str>),
-    /// Free.
     Inactive,
     /// A state of a later version, as the file spells it.
     Other(Box<str>),
@@ -90,9 +87,7 @@ impl BlockState {
 /// One event of the allocator.
 #[derive(Debug, Clone, PartialEq)]
 pub struct AllocatorEvent {
-    /// What happened.
     pub action: AllocatorAction,
-    /// Where.
     pub address: u64,
     /// Bytes as they were asked for; free bytes of the device are in `device_free`.
     pub bytes: u64,
@@ -107,7 +102,6 @@ pub struct AllocatorEvent {
 /// What an allocator did.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum AllocatorAction {
-    /// Gave a block.
     Alloc,
     /// Was given a block back, which the device may still work on.
     FreeRequested,
@@ -121,9 +115,7 @@ pub enum AllocatorAction {
     SegmentMap,
     /// Shrank an expandable segment.
     SegmentUnmap,
-    /// Found no memory.
     OutOfMemory,
-    /// Wrote this snapshot.
     Snapshot,
     /// Something of a later version, as the file spells it.
     Other(Box<str>),
@@ -166,12 +158,39 @@ impl Stacks {
             .flatten()
             .filter_map(|frame| self.frames.get(*frame as usize))
     }
+
+    /// Who asked for memory, by the frame that tells a person most: code of the user, else of a
+    /// library, else the operator, else the innermost frame.
+    pub fn owner(&self, stack: Index) -> Option<String> {
+        let frames = || self.frames_of(stack);
+        let python = |frame: &&Frame| frame.file.ends_with(".py");
+        let library = |frame: &Frame| {
+            ["/torch/", "site-packages", "dist-packages"]
+                .iter()
+                .any(|part| frame.file.contains(part))
+        };
+        let user = frames().filter(python).find(|frame| !library(frame));
+        if let Some(frame) = user.or_else(|| frames().find(python)) {
+            let mut parts = frame.file.rsplitn(3, '/');
+            let (file, folder) = (parts.next().unwrap_or_default(), parts.next());
+            let folder = folder.map_or_else(String::new, |folder| format!("{folder}/"));
+            return Some(format!(
+                "{} ({folder}{file}:{})",
+                frame.function, frame.line
+            ));
+        }
+        let operator = frames().find_map(|frame| {
+            let (_, rest) = frame.function.split_once("at::_ops::")?;
+            rest.split(['(', ':']).next()
+        });
+        let name = operator.or_else(|| frames().next().map(|frame| &*frame.function))?;
+        Some(name.into())
+    }
 }
 
 /// A place in code.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Frame {
-    /// The function.
     pub function: Box<str>,
     /// The file, as the profiler wrote it.
     pub file: Box<str>,
@@ -182,7 +201,6 @@ pub struct Frame {
 /// The start or the end of a range that the framework named.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SnapshotAnnotation {
-    /// Its name.
     pub name: String,
     /// Whether it starts here; else it ends.
     pub starts: bool,
@@ -204,14 +222,12 @@ pub struct CategoryEvent {
     pub at_ns: Option<i64>,
     /// Bytes, negative where they went.
     pub bytes: i64,
-    /// What for.
     pub category: MemoryCategory,
 }
 
 /// What memory is used for, as PyTorch's profiler tells.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum MemoryCategory {
-    /// Weights.
     Parameter,
     /// State of the optimizer.
     OptimizerState,
@@ -221,7 +237,6 @@ pub enum MemoryCategory {
     Temporary,
     /// Activations kept for the backward pass.
     Activation,
-    /// Gradients.
     Gradient,
     /// Book-keeping of automatic differentiation.
     AutogradDetail,

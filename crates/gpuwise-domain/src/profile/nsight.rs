@@ -23,7 +23,6 @@ pub struct NsightProcess {
     pub id: i64,
     /// Its name, where stated.
     pub name: Option<String>,
-    /// What it did.
     pub timeline: Timeline,
     /// The short names of kernels, without types and arguments, by their full names.
     pub short_names: BTreeMap<NameId, Box<str>>,

@@ -17,7 +17,6 @@ pub struct Planes {
 /// What was seen of one device, or of the host.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Plane {
-    /// Its number.
     pub id: i64,
     /// Its name (`/device:GPU:0`, `/host:CPU`).
     pub name: String,
@@ -34,20 +33,15 @@ pub struct Plane {
 /// What a file states of a device.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Fact {
-    /// A whole number.
     Integer(i64),
-    /// A real number.
     Real(f64),
-    /// A text.
     Text(String),
 }
 
 /// A stream of a device, a thread of the host, or another row of events.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Line {
-    /// Its number.
     pub id: i64,
-    /// Its name.
     pub name: String,
     /// Time from which its events count, in nanoseconds.
     pub timestamp_ns: i64,

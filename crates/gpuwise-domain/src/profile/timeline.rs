@@ -71,7 +71,6 @@ pub enum Format {
 /// The place of a process among those that ran together.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Rank {
-    /// Its number.
     pub number: u32,
     /// How many there are, where stated.
     pub world_size: Option<u32>,
@@ -105,7 +104,6 @@ pub struct Stream {
     pub number: i64,
 }
 
-/// A host thread.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Thread {
     /// Process, as the file writes it.
@@ -161,7 +159,6 @@ impl Names {
 /// One piece of work on a GPU.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Work {
-    /// When it started.
     pub start_ns: i64,
     /// When it ended; never before the start.
     pub end_ns: i64,
@@ -229,7 +226,6 @@ pub struct LaunchShape {
     pub grid: Option<[u32; 3]>,
     /// Threads of a block in each dimension.
     pub block: Option<[u32; 3]>,
-    /// Registers a thread.
     pub registers_per_thread: Option<u32>,
     /// Shared memory a block, in bytes.
     pub shared_memory: Option<u64>,
@@ -255,15 +251,11 @@ pub struct CopyShape {
 /// From where to where a copy went.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Direction {
-    /// Host to device.
     HostToDevice,
-    /// Device to host.
     DeviceToHost,
-    /// Within a device.
     DeviceToDevice,
     /// From one device to another.
     PeerToPeer,
-    /// Host to host.
     HostToHost,
     /// Pages of unified memory that moved.
     Unified,
@@ -274,13 +266,10 @@ pub enum Direction {
 pub enum MemoryKind {
     /// Host memory that the system may page out: the driver copies it twice.
     Pageable,
-    /// Page-locked host memory.
     Pinned,
     /// Memory of a device.
     Device,
-    /// Unified memory.
     Managed,
-    /// Not stated.
     #[default]
     Unknown,
 }
@@ -309,11 +298,9 @@ pub struct Collective {
 /// A span on a host thread.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct HostSpan {
-    /// When it started.
     pub start_ns: i64,
     /// When it ended; never before the start.
     pub end_ns: i64,
-    /// By name.
     pub name: NameId,
     /// Index into [`Timeline::threads`].
     pub thread: u32,
@@ -335,7 +322,6 @@ pub struct Operands {
 /// One event of the framework's allocator.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct MemoryEvent {
-    /// When.
     pub at_ns: i64,
     /// The device's number in the file; `None` is host memory.
     pub device: Option<i64>,
@@ -350,7 +336,6 @@ pub struct MemoryEvent {
 /// One sample of a counter.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct CounterSample {
-    /// When.
     pub at_ns: i64,
     /// The device's number in the file.
     pub device: i64,
@@ -365,7 +350,6 @@ pub struct CounterSample {
 pub struct Loss {
     /// What was wrong, in words that a person can act on (`events after the cut`).
     pub what: String,
-    /// How many times.
     pub count: u64,
     /// The first such place (`event 17,301 (line 4)`), where there is one.
     pub first: Option<String>,

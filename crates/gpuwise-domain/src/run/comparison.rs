@@ -12,18 +12,15 @@ pub enum ComparisonUnit {
     PerSecond,
     /// A share of 1.
     Share,
-    /// A plain number.
     Number,
 }
 
 /// Sources side by side: predicted, simulated, measured; or two runs.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Comparison {
-    /// The sources.
     pub columns: Vec<String>,
     /// The one that the others are divided by, by its place; `None`: no ratios.
     pub reference: Option<usize>,
-    /// The figures.
     pub rows: Vec<ComparisonRow>,
     /// What differs between the sources so that figures are not quite comparable, in sentences.
     pub notes: Vec<String>,
@@ -34,7 +31,6 @@ pub struct Comparison {
 pub struct ComparisonRow {
     /// Its name, with its statistic: `TTFT p95`.
     pub name: String,
-    /// Its unit.
     pub unit: ComparisonUnit,
     /// A value for each column; a measured one is exact. `None` is not known.
     pub values: Vec<Option<Estimate>>,

@@ -31,7 +31,6 @@ pub enum Metric {
 pub enum MetricUnit {
     /// Seconds.
     Seconds,
-    /// Tokens.
     Tokens,
 }
 
@@ -94,10 +93,7 @@ pub enum Method {
     /// From every value, by linear interpolation between neighbours.
     Exact,
     /// From a histogram whose values keep so many significant digits.
-    Histogram {
-        /// Significant decimal digits.
-        digits: u32,
-    },
+    Histogram { digits: u32 },
 }
 
 /// A value that a share of all does not exceed.
@@ -105,20 +101,15 @@ pub enum Method {
 pub struct Quantile {
     /// Which share.
     pub at: Percentile,
-    /// The value.
     pub value: f64,
 }
 
 /// Many values in a few numbers; there is at least one value.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Distribution {
-    /// How many.
     pub count: u64,
-    /// Mean.
     pub mean: f64,
-    /// The lowest.
     pub minimum: f64,
-    /// The highest.
     pub maximum: f64,
     /// Standard deviation of these values (divided by their count).
     pub deviation: f64,

@@ -1,4 +1,4 @@
-//! Load against latency: runs at rising loads, and where the promise breaks.
+//! Load against latency: runs at rising loads, and where the SLO breaks.
 
 use alloc::{string::String, vec::Vec};
 use gpuwise_units::Percentile;
@@ -8,7 +8,6 @@ use gpuwise_units::Percentile;
 pub enum LoadUnit {
     /// Requests a second.
     RequestsPerSecond,
-    /// Concurrent requests.
     InFlight,
 }
 
@@ -33,7 +32,6 @@ pub struct Ladder {
     pub tpot_at: Option<Percentile>,
     /// At which percentile end-to-end latencies are.
     pub end_to_end_at: Option<Percentile>,
-    /// The loads, rising.
     pub rungs: Vec<Rung>,
     /// The load that is expected, where one is.
     pub expected: Option<f64>,
@@ -41,7 +39,6 @@ pub struct Ladder {
     pub knee: Option<Knee>,
 }
 
-/// One load.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Rung {
     /// What it is, where it is more than its load: `one replica lost`.

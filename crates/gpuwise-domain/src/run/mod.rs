@@ -13,7 +13,7 @@ pub use distribution::{Distribution, Method, Metric, MetricUnit, Quantile};
 pub use ladder::{Knee, Ladder, LoadUnit, Rung};
 pub use series::{Bucket, Moment, Series, TimelineEvent};
 
-use crate::{request::Outcome, workload::Promise};
+use crate::{request::Outcome, workload::Slo};
 use alloc::{string::String, vec::Vec};
 use gpuwise_units::{Joules, Money, Nanoseconds, PerSecond, Percentile, Seconds};
 
@@ -29,13 +29,11 @@ pub struct RunSet {
 /// A run under one load.
 #[derive(Debug, Clone, PartialEq)]
 pub struct RunReport {
-    /// What served.
     pub subject: Subject,
     /// Where the figures come from.
     pub origin: Origin,
     /// What is needed to do it again.
     pub repeat: Repeat,
-    /// What was sent.
     pub traffic: RunTraffic,
     /// From when to when, and what of it counts.
     pub span: Span,
@@ -54,7 +52,6 @@ pub struct RunReport {
     pub tokens: TokenCounts,
     /// What the engine did, as far as it is known.
     pub engine: EngineUse,
-    /// What it took.
     pub spent: Spent,
     /// What happened over time; `None` where it was not kept.
     pub series: Option<Series>,
@@ -67,7 +64,6 @@ pub struct RunReport {
 }
 
 impl RunReport {
-    /// All requests together.
     pub fn all(&self) -> Option<&Group> {
         self.groups.iter().find(|group| group.part == Part::All)
     }
@@ -78,22 +74,18 @@ impl RunReport {
     }
 }
 
-/// What served.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Subject {
-    /// The model.
     pub model: String,
     /// The deployment in words, `2 × H100 SXM5 80GB, TP2, fp8 weights`.
     pub deployment: Option<String>,
     /// The engine by its name, `vllm`.
     pub engine: Option<String>,
-    /// Its release.
     pub release: Option<String>,
     /// The GPU by its catalogue name.
     pub gpu: Option<String>,
     /// GPUs of all replicas.
     pub gpus: Option<u64>,
-    /// Replicas.
     pub replicas: Option<u64>,
     /// The address of a measured server, without user, key and query.
     pub server: Option<String>,
@@ -104,7 +96,6 @@ pub struct Subject {
 pub enum Origin {
     /// Computed; equal input gives equal figures.
     Simulated,
-    /// Measured from outside.
     Measured {
         /// When it began, in RFC 3339.
         started: String,
@@ -124,7 +115,6 @@ pub struct Repeat {
     pub seed: u64,
 }
 
-/// What was sent.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct RunTraffic {
     /// In words: `Poisson, 8 requests/s` or `azure_conv.csv, 2 × as fast`.
@@ -166,7 +156,6 @@ impl Span {
         Nanoseconds(self.end.0.saturating_sub(self.first_due.0)).seconds()
     }
 
-    /// The steady window.
     pub fn steady(&self) -> Seconds {
         Nanoseconds(self.steady_to.0.saturating_sub(self.steady_from.0)).seconds()
     }
@@ -212,7 +201,6 @@ impl Outcomes {
         }
     }
 
-    /// Counts one more.
     pub fn add(&mut self, outcome: Outcome, more: u64) {
         let count = match outcome {
             Outcome::Completed => &mut self.completed,
@@ -225,7 +213,6 @@ impl Outcomes {
         *count = count.saturating_add(more);
     }
 
-    /// All of them.
     pub fn total(&self) -> u64 {
         Outcome::ALL
             .iter()
@@ -245,16 +232,13 @@ pub struct Reason {
     pub outcome: Outcome,
     /// The reason, equal for all of them.
     pub text: String,
-    /// How many.
     pub count: u64,
     /// The first of them, in words: its number, and what the service said.
     pub first: String,
 }
 
-/// Which requests.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Part {
-    /// All.
     All,
     /// Of one tenant, by its name or number.
     Tenant(String),
@@ -265,7 +249,6 @@ pub enum Part {
 /// Requests that belong together.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Group {
-    /// Which.
     pub part: Part,
     /// By outcome, over the whole run.
     pub outcomes: Outcomes,
@@ -294,9 +277,7 @@ impl Group {
 /// then, and is not judged otherwise.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Attainment {
-    /// What was promised.
-    pub promise: Promise,
-    /// Each target.
+    pub slo: Slo,
     pub verdicts: Vec<Verdict>,
     /// Whether all are kept; `None` where nothing is promised or nothing can be judged.
     pub kept: Option<bool>,
@@ -304,7 +285,7 @@ pub struct Attainment {
     pub judged: u64,
     /// Share of them that met every target (0 to 1); `None` where nothing is promised or judged.
     pub share: Option<f64>,
-    /// Goodput: requests a second that met every target; without a promise those served. It is a part
+    /// Goodput: requests a second that met every target; without an SLO those served. It is a part
     /// of [`RunReport::steady`]'s throughput, of the same requests over the same time.
     pub goodput: Option<PerSecond>,
 }
@@ -334,7 +315,6 @@ impl Promised {
     }
 }
 
-/// One target.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Verdict {
     /// What it is about.
@@ -391,7 +371,6 @@ pub struct TokenCounts {
 pub struct Gauge {
     /// Its mean over time.
     pub mean: f64,
-    /// The highest.
     pub highest: f64,
 }
 
@@ -408,13 +387,11 @@ pub struct EngineUse {
     pub cache_hit: Option<f64>,
     /// Share of the time in which steps run (0 to 1), mean of the replicas.
     pub busy: Option<f64>,
-    /// Steps.
     pub steps: Option<u64>,
     /// Times that a request lost its place and was computed again.
     pub preemptions: Option<u64>,
     /// Prompt tokens computed, recomputation included.
     pub prefill_tokens: Option<u64>,
-    /// Tokens decoded.
     pub decode_tokens: Option<u64>,
 }
 
@@ -425,7 +402,6 @@ pub struct Spent {
     pub gpu_seconds: Option<f64>,
     /// Energy of the GPUs.
     pub energy: Option<Joules>,
-    /// Money.
     pub money: Option<Money>,
     /// Input and output tokens of requests served whole: what the rest is divided by.
     pub tokens: u64,

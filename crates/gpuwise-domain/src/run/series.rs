@@ -58,7 +58,6 @@ pub enum Moment {
     Resumed,
     /// It is sent again.
     Retried,
-    /// It ends.
     End,
 }
 
@@ -84,6 +83,5 @@ impl Moment {
 pub struct TimelineEvent {
     /// When, by the clock of the run.
     pub at: Nanoseconds,
-    /// What.
     pub moment: Moment,
 }

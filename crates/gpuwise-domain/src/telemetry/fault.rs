@@ -16,10 +16,7 @@ pub enum FaultClass {
 /// What an error code (XID) means.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct XidMeaning {
-    /// Who must act.
     pub class: FaultClass,
-    /// What happened.
     pub meaning: String,
-    /// What to do.
     pub advice: String,
 }

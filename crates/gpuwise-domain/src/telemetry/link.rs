@@ -47,7 +47,6 @@ impl Topology {
 pub struct Link {
     /// Index into the subjects.
     pub subject: u32,
-    /// Its number.
     pub number: u32,
     /// Bytes a second in one direction; `None` is a link that is down.
     pub bytes_per_second: Option<f64>,

@@ -49,7 +49,6 @@ pub struct Reading {
     pub subject: u32,
     /// Seconds since 1970, where the source says it. Sources without a time zone are taken as UTC.
     pub at: Option<f64>,
-    /// What was read.
     pub quantity: Quantity,
     /// Its value, in the quantity's unit.
     pub value: ReadingValue,

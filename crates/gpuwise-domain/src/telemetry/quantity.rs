@@ -3,7 +3,6 @@
 /// How a quantity goes over time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Course {
-    /// Up and down.
     Gauge,
     /// Up only, until the driver is loaded again.
     Counter,
@@ -21,7 +20,6 @@ macro_rules! quantities {
         }
 
         impl Quantity {
-            /// All of them.
             pub const ALL: &'static [Self] = &[$(Self::$variant,)*];
 
             /// Its name (`sm_active`).

@@ -13,7 +13,6 @@ pub struct ServingSample {
     pub replica: String,
     /// Seconds since 1970, where the source says it.
     pub at: Option<f64>,
-    /// Requests in batches.
     pub running: Option<f64>,
     /// Requests in the queue.
     pub waiting: Option<f64>,

@@ -6,18 +6,15 @@ use core::fmt;
 /// A GPU, one of its MIG instances, or the part of either that one holder has.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Subject {
-    /// The GPU.
     pub gpu: GpuIdentity,
     /// The slice, where the reading is of one.
     pub instance: Option<MigInstance>,
-    /// Who has it.
     pub holder: Holder,
 }
 
 /// How a source names a GPU; what it does not say is `None`.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct GpuIdentity {
-    /// The machine.
     pub host: Option<String>,
     /// Its number on the machine.
     pub index: Option<u32>,
@@ -32,9 +29,7 @@ pub struct GpuIdentity {
 /// A MIG instance, as far as a source names it.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct MigInstance {
-    /// GPU instance id.
     pub gpu_instance: Option<u32>,
-    /// Compute instance id.
     pub compute_instance: Option<u32>,
     /// Its number among the MIG devices of the GPU.
     pub device: Option<u32>,
@@ -47,11 +42,8 @@ pub struct MigInstance {
 /// Who has a GPU or a slice, as far as a source names it.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Holder {
-    /// Kubernetes namespace.
     pub namespace: Option<String>,
-    /// Pod.
     pub pod: Option<String>,
-    /// Container.
     pub container: Option<String>,
     /// Job of a batch system.
     pub job: Option<String>,

@@ -2,12 +2,10 @@
 
 use alloc::{collections::BTreeMap, string::String};
 
-/// One threshold.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Threshold {
     /// The figure is held against this.
     pub value: f64,
-    /// Its unit.
     pub unit: String,
     /// What it decides, in words.
     pub meaning: String,
@@ -15,10 +13,8 @@ pub struct Threshold {
     pub source: String,
 }
 
-/// Thresholds by name.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Thresholds {
-    /// Name to threshold.
     pub rows: BTreeMap<String, Threshold>,
 }
 

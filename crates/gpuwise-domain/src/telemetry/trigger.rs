@@ -42,7 +42,6 @@ pub enum Comparison {
 }
 
 impl Comparison {
-    /// Whether it holds.
     pub fn holds(self, left: f64, right: f64) -> bool {
         match self {
             Self::Below => left < right,

@@ -17,7 +17,6 @@ pub struct Holder {
     /// `Deployment`, `StatefulSet`, `Job`, `Pod`, `SlurmJob`, or `Device` where nothing says who holds
     /// the GPU.
     pub kind: String,
-    /// Its name.
     pub name: String,
 }
 
@@ -30,7 +29,6 @@ pub struct Asked {
     pub slice: Option<String>,
     /// GPUs or slices of one replica.
     pub devices: u32,
-    /// Replicas.
     pub replicas: u32,
     /// CPUs of one replica: its limit, else its request.
     pub cpus: Option<f64>,
@@ -65,7 +63,6 @@ impl ComputeMeasure {
 /// Share of a device's compute in use.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ComputeUse {
-    /// By which measure.
     pub measure: ComputeMeasure,
     /// Mean over all samples of all its devices, 0 to 1.
     pub average: Option<f64>,
@@ -83,7 +80,6 @@ pub struct IdleUse {
     pub hours: f64,
     /// Of these, hours in stretches long enough to give the GPU back.
     pub in_stretches: f64,
-    /// Such stretches.
     pub stretches: u32,
     /// Of these, hours on Saturdays and Sundays (UTC).
     pub weekend: f64,
@@ -113,7 +109,6 @@ pub struct EngineUse {
 /// A workload over a window: what it asked for, and what it used. Absent is unknown, never 0.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Usage {
-    /// Which.
     pub holder: Holder,
     /// Who it is charged to: its namespace, or the label that was asked for.
     pub tenant: String,
@@ -137,11 +132,9 @@ pub struct Usage {
     pub memory_hourly: Vec<f32>,
     /// Share of hours in which its memory was at the device's end, where counted beforehand.
     pub memory_full_share: Option<f64>,
-    /// Compute.
     pub compute: Option<ComputeUse>,
     /// Largest compute of any device in each hour of the window, 0 to 1; NaN where nothing came.
     pub compute_hourly: Vec<f32>,
-    /// Idle hours.
     pub idle: Option<IdleUse>,
     /// Share of time in which tensor cores worked, mean, 0 to 1.
     pub tensor_average: Option<f64>,
@@ -151,7 +144,6 @@ pub struct Usage {
     pub cpu_share: Option<f64>,
     /// Share of scheduling periods in which it was throttled, 0 to 1.
     pub throttled_share: Option<f64>,
-    /// Its serving engine.
     pub engine: Option<EngineUse>,
     /// What could not be told, in words.
     pub missing: Vec<String>,
@@ -170,7 +162,6 @@ impl Usage {
 pub struct Window {
     /// Its begin, seconds since 1970.
     pub start: i64,
-    /// Its end.
     pub end: i64,
 }
 
@@ -210,7 +201,6 @@ impl core::fmt::Display for Scope {
 /// Workloads that are declared at the end of a window, whether or not they hold a GPU.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Declared {
-    /// Replicas of each.
     pub replicas: BTreeMap<Holder, u32>,
     /// Whether all Deployments and `StatefulSet`s of the namespaces that were looked at are listed, so
     /// that one that is not listed is not there.
@@ -222,7 +212,6 @@ pub struct Declared {
 pub struct Fleet {
     /// Where it was looked for.
     pub scope: Scope,
-    /// The days.
     pub window: Window,
     /// Its workloads, by holder.
     pub workloads: Vec<Usage>,

@@ -11,7 +11,7 @@ pub enum Verdict {
     Idle,
     /// It does nothing for long stretches of the day or week.
     PartTime,
-    /// A smaller GPU, a slice or fewer replicas would do.
+    /// A smaller GPU, a slice or fewer replicas suffice.
     OverProvisioned,
     /// What it holds fits what it does.
     RightSized,
@@ -26,7 +26,6 @@ pub enum Verdict {
 }
 
 impl Verdict {
-    /// All of them.
     pub const ALL: [Self; 8] = [
         Self::Idle,
         Self::PartTime,
@@ -88,9 +87,7 @@ impl Verdict {
 pub enum Side {
     /// It holds more than it uses.
     Over,
-    /// It fits.
     Right,
-    /// It needs more.
     Under,
 }
 
@@ -108,19 +105,16 @@ pub enum Change {
     Slice {
         /// Catalogue name of the board.
         gpu: String,
-        /// The profile.
         profile: String,
     },
-    /// Another GPU.
     OtherGpu {
-        /// Its catalogue name.
         gpu: String,
     },
     /// Another number of replicas.
     Replicas {
         /// How many there are.
         from: u32,
-        /// How many would do.
+        /// How many suffice.
         to: u32,
     },
     /// More CPUs beside its GPU.
@@ -157,7 +151,6 @@ pub enum ChangeKind {
 }
 
 impl ChangeKind {
-    /// Every kind.
     pub const ALL: [Self; 7] = [
         Self::ScaleToZero,
         Self::Schedule,
@@ -189,7 +182,6 @@ impl core::fmt::Display for ChangeKind {
 }
 
 impl Change {
-    /// Its kind.
     pub const fn kind(&self) -> ChangeKind {
         match self {
             Self::ScaleToZero => ChangeKind::ScaleToZero,
@@ -234,11 +226,9 @@ pub struct Risk {
 /// A proposal for one workload.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Proposal {
-    /// The change.
     pub change: Change,
     /// What it is, in words.
     pub title: String,
-    /// What it saves.
     pub saving: Saving,
     /// What may go wrong.
     pub risk: Risk,
@@ -247,9 +237,7 @@ pub struct Proposal {
 /// What an audit says of one workload.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Judgement {
-    /// Whom.
     pub holder: Holder,
-    /// The verdict.
     pub verdict: Verdict,
     /// Why, in one sentence with its figures.
     pub reason: String,

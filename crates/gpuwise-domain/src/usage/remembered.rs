@@ -9,7 +9,6 @@ use gpuwise_units::Money;
 pub struct Remembered {
     /// Where it was seen; absent where that was not remembered.
     pub scope: Option<Scope>,
-    /// The workload.
     pub holder: Holder,
     /// Who it is charged to.
     pub tenant: String,
@@ -53,7 +52,6 @@ pub enum State {
 }
 
 impl State {
-    /// All of them.
     pub const ALL: [Self; 6] = [
         Self::Proven,
         Self::Short,

@@ -2,14 +2,11 @@
 
 use alloc::{string::String, vec::Vec};
 
-/// One threshold.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Threshold {
     /// Its name, as [`Rules`] has it.
     pub name: String,
-    /// Its value.
     pub value: f64,
-    /// What it decides.
     pub meaning: String,
     /// Where it comes from.
     pub source: String,
@@ -92,7 +89,6 @@ impl Rules {
 /// What a file of thresholds and names holds.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct AuditCatalogue {
-    /// Thresholds.
     pub thresholds: Vec<Threshold>,
     /// Names of metrics and labels.
     pub vocabulary: super::vocabulary::Vocabulary,

@@ -9,13 +9,11 @@ use gpuwise_units::{Currency, Money};
 pub struct Totals {
     /// The tenant; empty for all.
     pub tenant: String,
-    /// Workloads.
     pub workloads: u32,
     /// GPUs that they hold, slices as shares of theirs.
     pub gpus: f64,
     /// GPUs over-, right- and under-provisioned, and those of which it cannot be told.
     pub by_side: [f64; 4],
-    /// Workloads by verdict.
     pub by_verdict: BTreeMap<Verdict, u32>,
     /// What they cost an hour, as far as prices are known.
     pub hourly: Money,

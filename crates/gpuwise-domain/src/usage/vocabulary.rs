@@ -33,7 +33,6 @@ pub enum Quantity {
     ReplicaSetOwner,
     /// Who owns a job.
     JobOwner,
-    /// Replicas asked for.
     Replicas,
     /// Labels of pods, for the tenant.
     PodLabels,
@@ -94,9 +93,7 @@ impl Quantity {
 /// A metric that shows a quantity.
 #[derive(Debug, Clone, PartialEq)]
 pub struct MetricName {
-    /// The metric.
     pub metric: String,
-    /// What it shows.
     pub quantity: Quantity,
     /// By what its values are multiplied: to MiB, to shares of 1, to seconds.
     pub scale: f64,

@@ -1,8 +1,6 @@
-//! A saved deployment, sizing or run: what is read is written and read again as the same.
+//! A saved deployment or run: what is read is written and read again as the same.
 
-use gpuwise_wire::{
-    from_json, runs_from_json, runs_to_json, sizing_from_json, sizing_to_json, to_json,
-};
+use gpuwise_wire::{from_json, runs_from_json, runs_to_json, to_json};
 
 /// Hands bytes over and holds what is true of every answer.
 pub(crate) fn check(data: &[u8]) {
@@ -13,13 +11,6 @@ pub(crate) fn check(data: &[u8]) {
         // Written again, because what is not a number is not equal to itself.
         let written = to_json(&deployment);
         assert_eq!(from_json(&written).as_ref().map(to_json), Ok(written));
-    }
-    if let Ok(sizing) = sizing_from_json(text) {
-        let written = sizing_to_json(&sizing);
-        assert_eq!(
-            sizing_from_json(&written).as_ref().map(sizing_to_json),
-            Ok(written)
-        );
     }
     if let Ok(runs) = runs_from_json(text) {
         let written = runs_to_json(&runs);

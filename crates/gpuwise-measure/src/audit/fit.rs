@@ -1,4 +1,4 @@
-//! Smaller devices and fewer replicas that would do.
+//! Smaller devices and fewer replicas that suffice.
 
 use super::{
     Case, Said,
@@ -39,7 +39,7 @@ impl Case<'_> {
             risk: self.risk(
                 None,
                 scale,
-                "latency rises with the load of each; an autoscaler bears peaks",
+                "latency rises with the load of each; an autoscaler sustains peaks",
             ),
             change: Change::Replicas { from, to },
         });

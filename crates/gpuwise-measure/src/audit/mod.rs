@@ -3,7 +3,7 @@
 //!
 //! Rules are tried in a fixed order and the first that holds gives the verdict: seen too briefly,
 //! nothing known, idle, starved by its CPUs, memory full or requests waiting, idle for long stretches,
-//! more replicas than needed, a slice or another GPU that would do; else it is the right size. What is
+//! more replicas than needed, a slice or another GPU that suffices; else it is the right size. What is
 //! unknown lets no rule fire, and is said.
 
 mod fit;
@@ -118,9 +118,9 @@ impl Case<'_> {
         {
             return said;
         }
-        let cures = [self.part_time(), self.fewer_replicas(), self.smaller(notes)];
+        let fixes = [self.part_time(), self.fewer_replicas(), self.smaller(notes)];
         // The one that frees most; the first of equals.
-        let best = cures.into_iter().flatten().reduce(|best, other| {
+        let best = fixes.into_iter().flatten().reduce(|best, other| {
             let freed = |said: &Said| said.proposal.as_ref().map_or(0.0, |p| p.saving.gpus);
             if freed(&other) > freed(&best) {
                 other
@@ -131,7 +131,6 @@ impl Case<'_> {
         best.unwrap_or_else(|| self.right_size())
     }
 
-    /// It did nothing.
     fn idle(&self) -> Option<Said> {
         let idle = self.idle?;
         let known = self.known_hours();

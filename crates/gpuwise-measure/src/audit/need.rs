@@ -1,4 +1,4 @@
-//! What a workload needs of a device, and whether a smaller one would do: the one place where that is
+//! What a workload needs of a device, and whether a smaller one suffices: the one place where that is
 //! decided, for an audit over days as for a watch over minutes.
 
 use super::market::{Held, Market};
@@ -8,7 +8,6 @@ use gpuwise_units::Bytes;
 /// What a workload showed on one device.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Need {
-    /// Largest memory.
     pub(crate) peak: Bytes,
     /// Compute in use at the 95th percentile, 0 to 1, by the best measure there is; weaker ones are upper
     /// bounds.
@@ -21,10 +20,9 @@ pub(crate) struct Need {
     pub(crate) devices: u32,
 }
 
-/// Whether a smaller device would do.
+/// Whether a smaller device suffices.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Fit<'a> {
-    /// This one would.
     Smaller(Choice<'a>),
     /// None would: what is held is the right size.
     None,

@@ -70,7 +70,7 @@ impl Case<'_> {
             risk: Risk {
                 hours_short: None,
                 hours_seen: self.usage.hours as u32,
-                note: "one more at a time; `gpuwise plan` says how many a promise needs".into(),
+                note: "one more at a time; `gpuwise plan` says how many an SLO needs".into(),
             },
             change: Change::Replicas { from, to: from + 1 },
         });

@@ -42,7 +42,6 @@ pub struct Drift {
     pub since: u64,
     /// Number of the sample at which it was said.
     pub at: u64,
-    /// Its level before.
     pub from: f64,
     /// Its mean since it moved.
     pub to: f64,

@@ -20,9 +20,7 @@ pub struct RankCollective {
     pub group_size: Option<u32>,
     /// Bytes of its larger side, where stated.
     pub bytes: Option<u64>,
-    /// When it started.
     pub start_ns: i64,
-    /// When it ended.
     pub end_ns: i64,
 }
 

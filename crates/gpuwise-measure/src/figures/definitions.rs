@@ -26,7 +26,7 @@ const LOWER: Option<Better> = Some(Better::Lower);
 const HIGHER: Option<Better> = Some(Better::Higher);
 
 figures! {
-    "n_gpu_events", "count", None, "Pieces of GPU work: kernels, copies and fills.", "events of category kernel, gpu_memcpy, gpu_memset (2021: Kernel, Memcpy, Memset) that have a duration", "libkineto/include/ActivityType.h";
+    "n_gpu_events", "count", None, "Kernels, copies and fills on GPUs.", "events of category kernel, gpu_memcpy, gpu_memset (2021: Kernel, Memcpy, Memset) that have a duration", "libkineto/include/ActivityType.h";
     "n_streams", "count", None, "Streams that had work.", "distinct (device, stream) of GPU work", "ours";
     "span_ns", "ns", LOWER, "From the first start to the last end of GPU work, or the window that was asked for.", "max(end) − min(start)", "ours";
     "busy_ns", "ns", None, "Time in which something ran.", "|U(GPU work)|", "interval unions in integer nanoseconds; nothing is rounded or dropped";
@@ -43,8 +43,8 @@ figures! {
     "host_wait_copy_calls_ns", "ns", LOWER, "Host wait in a call that copies or fills.", "|host wait & U(*Memcpy*, *Memset*) − loader − synchronisation|", "CUDA runtime API";
     "host_wait_framework_ns", "ns", LOWER, "Host wait for anything else: the framework, Python.", "host wait − the three above", "ours";
     "launch_bound_pct", "%", LOWER, "Time lost to launching.", "100 · (host wait + in call + kernel wait − loader − synchronisation) / span", "ours";
-    "sub_us_kernels", "count", LOWER, "Pieces of GPU work under 1 µs.", "count(duration < 1,000 ns)", "ours";
-    "lt_10us_kernels", "count", LOWER, "Pieces of GPU work under 10 µs.", "count(duration < 10,000 ns)", "TraceLens short kernel report";
+    "sub_us_kernels", "count", LOWER, "Kernels, copies and fills under 1 µs.", "count(duration < 1,000 ns)", "ours";
+    "lt_10us_kernels", "count", LOWER, "Kernels, copies and fills under 10 µs.", "count(duration < 10,000 ns)", "TraceLens short kernel report";
     "comm_union_ns", "ns", LOWER, "Time in which some kernel communicated, by the wide list of names.", "|U(communication)|", "names in catalogue/kernels.toml";
     "comm_pct", "%", LOWER, "Communication of the span.", "100 · comm_union_ns / span_ns", "ours";
     "comm_comp_overlap_ns", "ns", None, "Time in which it communicated and computed at once.", "|U(communication) & U(computation)|", "HolisticTraceAnalysis comm_comp_overlap";

@@ -98,7 +98,6 @@ pub(super) fn gaps(
 /// When a device was what.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Times {
-    /// Something ran.
     pub(super) busy: Intervals,
     /// It communicated and computed nothing.
     pub(super) exposed_communication: Intervals,

@@ -7,7 +7,7 @@ mod classes;
 mod collectives;
 pub mod definitions;
 mod device;
-pub mod flat;
+
 pub mod flops;
 mod host;
 mod idle;
@@ -18,6 +18,7 @@ pub mod names;
 mod ordered;
 mod path;
 mod steps;
+pub mod summary;
 
 pub use collectives::{RankCollective, stragglers};
 pub use names::Classifier;
@@ -37,7 +38,6 @@ use std::collections::BTreeMap;
 /// What is to be measured, and by which rules.
 #[derive(Debug, Clone, Copy)]
 pub struct Settings<'a> {
-    /// What names say.
     pub names: &'a Classifier,
     /// Only what happened within it; everything when absent.
     pub window: Option<Window>,
@@ -54,20 +54,17 @@ pub struct Input<'a> {
     pub file: &'a str,
     /// Its rank, where the user or the file's name says so.
     pub rank: Option<u32>,
-    /// What it holds.
     pub timeline: &'a Timeline,
 }
 
 /// What one file says: its figures, and what is laid beside other ranks.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Measured {
-    /// Its figures.
     pub figures: RankFigures,
     /// Its communication kernels in order of time.
     pub collectives: Vec<RankCollective>,
 }
 
-/// Measures one file.
 pub fn of_rank(input: &Input<'_>, settings: &Settings<'_>) -> Measured {
     let timeline = input.timeline;
     let host = HostTimes::new(timeline, settings.names);

@@ -46,7 +46,6 @@ pub struct WorkTraits {
 /// What the name of a host span says.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum HostPurpose {
-    /// It fetches data.
     Loader,
     /// It waits for the device.
     Synchronisation,
@@ -56,7 +55,6 @@ pub enum HostPurpose {
     Launch,
     /// It runs work of the forward pass again.
     Recomputation,
-    /// Something else.
     Other,
 }
 
@@ -75,7 +73,6 @@ pub(crate) fn is_memory(kind: u16) -> bool {
 }
 
 impl Classifier {
-    /// From rules.
     pub fn new(rules: &KernelRules) -> Self {
         let all = |patterns: &[NamePattern]| patterns.iter().map(Pattern::new).collect();
         Self {

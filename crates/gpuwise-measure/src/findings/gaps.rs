@@ -1,9 +1,12 @@
 //! Idle time of a device, each nanosecond charged to one cause.
 
 use super::{
-    Thresholds,
     host::{Host, Wait},
-    ledger::{Cause, Ledger},
+    ledger::Ledger,
+    rule::{Rank, Thresholds},
+    rules::{
+        data_loading, first_use, host_bound, idle, pageable_copies, small_kernels, synchronisation,
+    },
     work::Ordered,
 };
 use gpuwise_domain::profile::timeline::{HostSpan, NameId, Timeline, Work, WorkClass};
@@ -13,13 +16,14 @@ const KERNEL_WAIT_NS: i64 = 10_000;
 
 /// Charges every gap. A call that waited for the device held the host back by as long as the device
 /// was busy meanwhile; so much of the gaps that follow is its doing.
-pub(super) fn charge(
-    timeline: &Timeline,
-    ordered: &Ordered,
-    host: &Host,
-    limits: &Thresholds,
-    ledger: &mut Ledger<'_>,
-) {
+pub(super) fn charge(rank: &Rank<'_>, ledger: &mut Ledger<'_>) {
+    let &Rank {
+        timeline,
+        ordered,
+        host,
+        limits,
+        ..
+    } = rank;
     let mut walk = Walk {
         timeline,
         ordered,
@@ -90,20 +94,24 @@ impl Walk<'_> {
             left -= ns;
         };
         let loader = host.loader.overlap_range(start, returned);
-        take(Cause::Loader, loader, host.loader_name.unwrap_or(next.name));
+        take(
+            data_loading::CAUSE,
+            loader,
+            host.loader_name.unwrap_or(next.name),
+        );
         let waiting = host.synchronisation.overlap_range(start, end);
         let waited = self.owed_synchronisation.1.unwrap_or(next.name);
-        take(Cause::Synchronisation, waiting, waited);
+        take(synchronisation::CAUSE, waiting, waited);
         let copying = host.pageable.overlap_range(start, end);
         take(
-            Cause::Pageable,
+            pageable_copies::CAUSE,
             copying,
             self.owed_pageable.1.unwrap_or(next.name),
         );
         let long = host.long_calls.overlap_range(start, returned);
         if long > 0 {
             let name = host.long_call(start, returned).unwrap_or(next.name);
-            take(Cause::FirstUse, long, name);
+            take(first_use::CAUSE, long, name);
         }
         let rest = end - returned;
         let other = if rest > KERNEL_WAIT_NS { rest } else { 0 };
@@ -133,36 +141,36 @@ impl Walk<'_> {
             ns
         };
         if self.paced(next, previous) {
-            take(Cause::SmallKernels, i64::MAX, operator);
+            take(small_kernels::CAUSE, i64::MAX, operator);
             // At this pace the kernel lasts no longer than its launch: what it takes goes with it.
             let kernel = next.end_ns - next.start_ns;
-            ledger.charge(Cause::SmallKernels, gap.0, gap.1, kernel, operator);
+            ledger.charge(small_kernels::CAUSE, gap.0, gap.1, kernel, operator);
             return;
         }
         if let Some((ns, name)) = self.restart(gap, next) {
-            take(Cause::Synchronisation, ns, name);
+            take(synchronisation::CAUSE, ns, name);
         }
         for (owed, cause) in [
-            (&mut self.owed_synchronisation, Cause::Synchronisation),
-            (&mut self.owed_pageable, Cause::Pageable),
+            (&mut self.owed_synchronisation, synchronisation::CAUSE),
+            (&mut self.owed_pageable, pageable_copies::CAUSE),
         ] {
             owed.0 -= take(cause, owed.0, owed.1.unwrap_or(operator));
         }
-        take(Cause::Rest, resting, operator);
-        take(Cause::Host, i64::MAX, operator);
+        take(idle::CAUSE, resting, operator);
+        take(host_bound::CAUSE, i64::MAX, operator);
     }
 
     /// Whether the next piece is a small kernel that follows the one before as fast as the host can
     /// launch.
     fn paced(&self, next: &Work, previous: Option<&HostSpan>) -> bool {
         let small = next.class == WorkClass::Kernel
-            && ((next.end_ns - next.start_ns) as f64) < self.limits.small_kernel_ns;
+            && ((next.end_ns - next.start_ns) as f64) < self.limits.of(&small_kernels::SMALL);
         small
             && self.timeline.call_of(next).zip(previous).is_some_and(
                 |(call, previous): (&HostSpan, &HostSpan)| {
                     // Kernels of one graph have one launch.
                     let interval = call.start_ns - previous.start_ns;
-                    interval > 0 && interval as f64 <= self.limits.launch_pace_ns
+                    interval > 0 && interval as f64 <= self.limits.of(&small_kernels::PACE)
                 },
             )
     }
@@ -179,7 +187,7 @@ impl Walk<'_> {
         for call in known.get(first..)?.iter().rev() {
             if call.why == Wait::Synchronisation && call.end > gap.0 {
                 let ns = until - call.end.min(until);
-                sum += ns.min(self.limits.restart_ns as i64);
+                sum += ns.min(self.limits.of(&synchronisation::RESTART) as i64);
                 name = name.or(Some(call.name));
             }
             until = until.min(call.start);

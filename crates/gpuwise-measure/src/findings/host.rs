@@ -1,6 +1,9 @@
 //! What the host did: rests, long calls, calls that waited for the device.
 
-use super::Thresholds;
+use super::{
+    rule::Thresholds,
+    rules::{first_use, idle},
+};
 use crate::figures::{
     Classifier,
     intervals::Intervals,
@@ -76,6 +79,7 @@ impl Host {
             }
         }
         let copies = copies_by_call(timeline);
+        let long_call = limits.of(&first_use::CALL);
         let mut long = Vec::new();
         for (index, span) in timeline.calls.iter().enumerate() {
             active.push((span.start_ns, span.end_ns));
@@ -89,7 +93,7 @@ impl Host {
                     name: span.name,
                     why,
                 });
-            } else if length as f64 >= limits.first_use_call_ns {
+            } else if length as f64 >= long_call {
                 long.push((span.start_ns, span.end_ns, span.name));
             }
         }
@@ -184,9 +188,9 @@ fn rests(active: &Intervals, limits: &Thresholds, step_ns: i64) -> Intervals {
     let mut lengths: Vec<i64> = pauses.iter().map(|pause| pause.1 - pause.0).collect();
     lengths.sort_unstable();
     let usual = lengths.get(lengths.len() / 2).copied().unwrap_or(0);
-    let least = (limits.rest_ns as i64)
+    let least = (limits.of(&idle::REST) as i64)
         .max(usual.saturating_mul(USUAL_RESTS))
-        .max((limits.rest_share * step_ns as f64) as i64);
+        .max((limits.of(&idle::REST_SHARE) * step_ns as f64) as i64);
     Intervals::union(
         pauses
             .into_iter()

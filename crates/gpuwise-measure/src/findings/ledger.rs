@@ -11,48 +11,21 @@ const PLACES: usize = 24;
 /// How many names of each cause are kept.
 const NAMED: usize = 5;
 
-/// What time is charged to.
+/// What time is charged to: the finding of this class.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Cause {
-    /// The device waited while the host fetched data.
-    Loader,
-    /// It waited because the host had waited for it.
-    Synchronisation,
-    /// It copied from or to pageable memory, or waited for the call that did.
-    Pageable,
-    /// It copied between host and device, and computed nothing.
-    Pcie,
-    /// It waited while the host rested.
-    Rest,
-    /// It waited while a call loaded modules or allocated.
-    FirstUse,
-    /// It waited between small kernels that came as fast as they can be launched.
-    SmallKernels,
-    /// It waited for the framework on the host.
-    Host,
-    /// It communicated and computed nothing.
-    Communication,
-    /// Kernels ran slower than the same kernels had run before.
-    Throttled,
-    /// Kernels left multiprocessors empty.
-    Occupancy,
-    /// Kernels did not use tensor cores, on operands that they take.
-    TensorCores,
-    /// Kernels did not use tensor cores, since operands were FP32 or FP64.
-    Precision,
-}
+pub struct Cause(pub(super) &'static str);
 
 /// What was charged to one cause.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Charged {
     /// Nanoseconds in all.
     pub ns: i64,
-    /// How many pieces.
     pub count: u64,
-    /// The largest pieces.
     pub places: Vec<Place>,
     /// Operators, calls or kernels by their share, the most first.
     pub names: Vec<(String, i64)>,
+    /// Figures of the finding's own, by their names.
+    pub noted: BTreeMap<&'static str, f64>,
 }
 
 /// What was charged within one step.
@@ -62,7 +35,6 @@ pub struct StepCharges {
     pub start_ns: i64,
     /// To, on the host.
     pub end_ns: i64,
-    /// By cause.
     pub by_cause: BTreeMap<Cause, i64>,
 }
 
@@ -72,6 +44,7 @@ struct Account {
     count: u64,
     places: Vec<(i64, i64, NameId)>,
     names: BTreeMap<NameId, i64>,
+    noted: BTreeMap<&'static str, f64>,
 }
 
 /// Accounts of all causes of one rank.
@@ -118,6 +91,12 @@ impl<'a> Ledger<'a> {
         }
     }
 
+    /// Keeps a figure of a cause that its finding needs.
+    pub(super) fn note(&mut self, cause: Cause, figure: &'static str, value: f64) {
+        let account = self.accounts.entry(cause).or_default();
+        account.noted.insert(figure, value);
+    }
+
     /// The accounts in words, and what fell into each step.
     pub(super) fn close(
         self,
@@ -146,6 +125,7 @@ impl<'a> Ledger<'a> {
                 count: account.count,
                 places: places.collect(),
                 names: names.into_iter().map(|(n, ns)| (text(n), ns)).collect(),
+                noted: account.noted,
             };
             (cause, charged)
         });

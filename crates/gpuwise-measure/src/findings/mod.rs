@@ -1,38 +1,44 @@
-//! Findings from traces: what limits a job, how it is known, what a cure would gain.
+//! Findings from traces: what limits a job, how it is known, what a fix would gain.
 //!
-//! Each rank's time is charged to causes as its timeline is there ([`signals`]); findings are
-//! concluded from the charges and figures of all ranks ([`of_profile`]). Idle time belongs to one
-//! cause only; what kernels lost may overlap, which the findings say.
+//! A finding is one module: its definition, thresholds, the time that is charged to it, its sentence,
+//! its fix and its tests; and one line of the registry in `rules`. Each rank's time is charged to
+//! causes as its timeline is there ([`signals`]); findings are concluded from the charges and figures
+//! of all ranks ([`of_profile`]). Idle time belongs to one cause only; what kernels lost may overlap,
+//! which the findings say.
 
-mod busy;
-mod definitions;
 mod gaps;
 mod host;
 mod ledger;
-mod memory;
-mod ranks;
+mod lost;
+mod rule;
 mod rules;
-mod say;
-mod thresholds;
+#[cfg(test)]
+mod testing;
 mod work;
 
-pub use busy::CopyTotals;
-pub use definitions::DEFINITIONS;
 pub use ledger::{Cause, Charged, StepCharges};
-pub use rules::{of_profile, step_without};
-pub use thresholds::{NAMES, Thresholds, ThresholdsError};
+pub use lost::step_without;
+pub use rule::{Row, Thresholds, ThresholdsError};
 
 use crate::figures::Settings;
-use gpuwise_domain::profile::{figures::StepFigures, timeline::Timeline};
+use gpuwise_domain::profile::{
+    figures::{ProfileFigures, StepFigures},
+    finding::{Finding, FindingDefinition, Gain},
+    timeline::Timeline,
+};
 use host::Host;
 use ledger::Ledger;
-use std::collections::BTreeMap;
+use rule::{Profile, Rank, Rule};
+use rules::RULES;
+use std::collections::{BTreeMap, BTreeSet};
 use work::Ordered;
+
+/// Waiting for a data loader.
+pub const DATA_LOADING: Cause = rules::data_loading::CAUSE;
 
 /// What the timeline of one rank says of its causes of slowness.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Signals {
-    /// The rank, where stated.
     pub rank: Option<u32>,
     /// The device, where there is only one.
     pub device: Option<i64>,
@@ -40,16 +46,21 @@ pub struct Signals {
     pub compute_capability: Option<(u32, u32)>,
     /// From the first work to the last.
     pub span_ns: i64,
-    /// What was charged to each cause.
     pub charges: BTreeMap<Cause, Charged>,
     /// The same within each step.
     pub steps: Vec<StepCharges>,
-    /// Pageable copies, and other copies between host and device.
-    pub copies: [CopyTotals; 2],
-    /// How much slower kernels ran where they were slow.
-    pub slower: Option<f64>,
-    /// Kernels, and those that are small.
-    pub kernels: (u64, u64),
+}
+
+/// What each finding is, in the order of the registry.
+pub fn definitions() -> impl Iterator<Item = FindingDefinition> {
+    RULES.iter().map(|rule| rule.definition)
+}
+
+/// The thresholds of all findings, each once.
+pub fn thresholds() -> impl Iterator<Item = Row> {
+    let mut seen = BTreeSet::new();
+    let rows = RULES.iter().flat_map(|rule| rule.thresholds).copied();
+    rows.filter(move |row| seen.insert(row.name))
 }
 
 /// Charges the time of one rank, within the window and on the device of `settings`. `steps` are
@@ -65,23 +76,22 @@ pub fn signals(
     let host = Host::new(timeline, settings.names, limits, step_ns);
     let steps = steps.into_iter().flat_map(|figures| &figures.steps);
     let mut ledger = Ledger::new(timeline, steps.map(|step| (step.start_ns, step.end_ns)));
-    gaps::charge(timeline, &ordered, &host, limits, &mut ledger);
-    let copies = busy::copies(timeline, &ordered, &mut ledger);
-    busy::communication(timeline, &ordered, &mut ledger);
-    busy::kernels(timeline, &ordered, limits, &mut ledger);
-    let slower = busy::throttled(timeline, &ordered, limits, &mut ledger);
+    let rank = Rank {
+        timeline,
+        ordered: &ordered,
+        host: &host,
+        limits,
+        alone: ordered.alone(timeline),
+    };
+    gaps::charge(&rank, &mut ledger);
+    for rule in RULES {
+        (rule.charge)(&rank, &mut ledger);
+    }
     let rank = timeline.rank.as_ref().map(|rank| rank.number);
     let device = match timeline.devices.as_slice() {
         [only] => Some(only.number),
         _ => None,
     };
-    let small = |(work, _): &(&gpuwise_domain::profile::timeline::Work, _)| {
-        ((work.end_ns - work.start_ns) as f64) < limits.small_kernel_ns
-    };
-    let kernels = (
-        ordered.kernels(timeline).count() as u64,
-        ordered.kernels(timeline).filter(small).count() as u64,
-    );
     let capabilities = timeline.devices.iter().map(|d| d.compute_capability);
     let compute_capability = capabilities.min().flatten();
     let (charges, steps) = ledger.close(rank, device);
@@ -92,8 +102,67 @@ pub fn signals(
         span_ns: ordered.span(),
         charges,
         steps,
-        copies,
-        slower,
-        kernels,
+    }
+}
+
+/// Findings of a profile, the one that gains most first; what threatens the run before all.
+/// `signals` are those of the ranks of `figures`, in its order.
+pub fn of_profile(
+    signals: &[Signals],
+    figures: &ProfileFigures,
+    limits: &Thresholds,
+) -> Vec<Finding> {
+    let profile = Profile {
+        signals,
+        figures,
+        limits,
+    };
+    let mut found: Vec<(&Rule, Finding)> = Vec::new();
+    for rule in RULES {
+        found.extend((rule.find)(&profile).into_iter().map(|one| (rule, one)));
+    }
+    overlaps(&mut found);
+    let exhausted = found.iter().any(|(rule, _)| rule.ends_run);
+    found.sort_by(|one, other| {
+        let weight = |(rule, finding): &(&Rule, Finding)| weight(rule, finding, figures, exhausted);
+        let (one, other) = (weight(one), weight(other));
+        other.0.total_cmp(&one.0).then(other.1.total_cmp(&one.1))
+    });
+    found.into_iter().map(|(_, finding)| finding).collect()
+}
+
+/// By what findings are ordered: what is certain to be gained, then what may be. Bytes count as a
+/// share of the device, and above all else where the device is nearly full, since that ends the run;
+/// of two findings of memory then the one that says so.
+fn weight(rule: &Rule, finding: &Finding, figures: &ProfileFigures, exhausted: bool) -> (f64, f64) {
+    match finding.gain {
+        Gain::Time { low, high } | Gain::Device { low, high } => (low, high),
+        Gain::Memory { low, high } => {
+            let capacity = work::smallest_device(figures).unwrap_or(u64::MAX) as f64;
+            let share = high as f64 / capacity;
+            match (work::nearly_full(figures), rule.ends_run) {
+                (true, true) => (2.0, share),
+                (true, false) if !exhausted => (1.0, share),
+                _ => (low as f64 / capacity, share),
+            }
+        }
+        Gain::Safety => (3.0, 0.0),
+        Gain::Unknown => (0.0, 0.0),
+    }
+}
+
+/// Says of findings that look at the same kernels that their gains overlap.
+fn overlaps(found: &mut [(&Rule, Finding)]) {
+    let same = found.iter().filter(|(rule, _)| rule.same_kernels);
+    let same: Vec<&str> = same.map(|(rule, _)| rule.definition.class).collect();
+    for (rule, finding) in found.iter_mut().filter(|(rule, _)| rule.same_kernels) {
+        let own = rule.definition.class;
+        let others: Vec<&str> = same.iter().copied().filter(|one| *one != own).collect();
+        if !others.is_empty() {
+            finding.advice.push(format!(
+                "Its gain overlaps with that of {}: they look at the same kernels, do not add them.",
+                others.join(", ")
+            ));
+        }
     }
 }

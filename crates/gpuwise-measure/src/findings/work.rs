@@ -5,8 +5,11 @@ use crate::figures::{
     intervals::Intervals,
     names::{Remembered, WorkTraits},
 };
-use gpuwise_domain::profile::timeline::{
-    Detail, LaunchShape, MemoryKind, Timeline, Work, WorkClass,
+use gpuwise_domain::profile::{
+    figure::Scope,
+    figures::{MemoryFigures, ProfileFigures},
+    finding::Place,
+    timeline::{Detail, LaunchShape, Timeline, Work, WorkClass},
 };
 
 /// One piece: start, end, index into the timeline's work.
@@ -84,6 +87,17 @@ impl Ordered {
         self.busy.hull().map_or(0, |(start, end)| end - start)
     }
 
+    /// Time in which anything was computed over the sum of kernels' durations.
+    pub(super) fn alone(&self, timeline: &Timeline) -> f64 {
+        let kernels = self.kernels(timeline);
+        let sum: i64 = kernels.map(|(work, _)| work.end_ns - work.start_ns).sum();
+        if sum > 0 {
+            self.computing.length() as f64 / sum as f64
+        } else {
+            0.0
+        }
+    }
+
     /// Kernels that compute, in order of start.
     pub(super) fn kernels<'a>(
         &'a self,
@@ -105,7 +119,60 @@ pub(super) fn launch_of<'a>(timeline: &'a Timeline, work: &Work) -> Option<&'a L
     }
 }
 
-/// Whether a kind of memory lies on the host.
-pub(super) fn on_host(kind: MemoryKind) -> bool {
-    matches!(kind, MemoryKind::Pageable | MemoryKind::Pinned)
+/// What the allocator took of a device at its peak.
+pub(super) struct DeviceMemory<'a> {
+    pub(super) rank: Option<u32>,
+    pub(super) memory: &'a MemoryFigures,
+    pub(super) reserved: u64,
+    pub(super) capacity: u64,
+}
+
+impl DeviceMemory<'_> {
+    /// Reserved bytes, as a share of the device.
+    pub(super) fn pressure(&self) -> f64 {
+        self.reserved as f64 / self.capacity as f64
+    }
+
+    pub(super) fn scope(&self) -> Scope {
+        Scope {
+            rank: self.rank,
+            device: self.memory.device,
+            part: None,
+        }
+    }
+
+    pub(super) fn place(&self) -> Place {
+        Place {
+            rank: self.rank,
+            device: self.memory.device,
+            start_ns: self.memory.peak_at_ns,
+            end_ns: self.memory.peak_at_ns,
+            what: "the peak".to_owned(),
+        }
+    }
+}
+
+/// Memory of devices of which peak and capacity are told.
+pub(super) fn device_memory(figures: &ProfileFigures) -> impl Iterator<Item = DeviceMemory<'_>> {
+    figures.ranks.iter().flat_map(|rank| {
+        let devices = rank.memory.iter().filter(|memory| memory.device.is_some());
+        devices.filter_map(|memory| {
+            Some(DeviceMemory {
+                rank: rank.rank,
+                memory,
+                reserved: memory.peak_reserved?,
+                capacity: memory.capacity.filter(|capacity| *capacity > 0)?,
+            })
+        })
+    })
+}
+
+/// Bytes of the smallest device.
+pub(super) fn smallest_device(figures: &ProfileFigures) -> Option<u64> {
+    device_memory(figures).map(|one| one.capacity).min()
+}
+
+/// Whether the next allocation may end the run.
+pub(super) fn nearly_full(figures: &ProfileFigures) -> bool {
+    device_memory(figures).any(|one| one.pressure() >= 0.8)
 }

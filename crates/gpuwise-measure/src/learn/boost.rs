@@ -9,7 +9,6 @@ use gpuwise_units::RandomStream;
 /// How trees are boosted.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct BoostSettings {
-    /// Trees.
     pub rounds: u32,
     /// Share of each tree's correction that is taken.
     pub rate: f64,
@@ -21,7 +20,6 @@ pub struct BoostSettings {
     pub tree: TreeSettings,
 }
 
-/// Boosted trees.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Boosted {
     trees: Vec<Tree>,

@@ -10,7 +10,6 @@ use gpuwise_units::RandomStream;
 /// How a forest is grown.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct ForestSettings {
-    /// Trees.
     pub trees: u32,
     /// How each is grown.
     pub tree: TreeSettings,
@@ -36,7 +35,6 @@ impl Default for ForestSettings {
 pub struct Forest {
     /// Names of the features, in the order of a row.
     pub features: Vec<String>,
-    /// The trees.
     pub trees: Vec<Tree>,
     /// Least and largest value of each feature among the rows it was grown on.
     pub bounds: Vec<(f64, f64)>,

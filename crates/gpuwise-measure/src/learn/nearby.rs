@@ -18,9 +18,7 @@ pub struct NearbySettings {
 /// A known value at a place.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Known {
-    /// Where.
     pub place: [f64; 3],
-    /// What.
     pub value: f64,
 }
 

@@ -29,7 +29,6 @@ impl Table {
         self.rows += 1;
     }
 
-    /// Rows.
     pub fn len(&self) -> usize {
         self.rows
     }
@@ -44,7 +43,6 @@ impl Table {
         &self.names
     }
 
-    /// One column.
     pub fn column(&self, at: usize) -> &[f64] {
         &self.columns[at]
     }
@@ -75,7 +73,6 @@ pub struct Binned {
 }
 
 impl Binned {
-    /// Rows.
     pub fn len(&self) -> usize {
         self.rows
     }
@@ -85,7 +82,6 @@ impl Binned {
         self.rows == 0
     }
 
-    /// Features.
     pub fn features(&self) -> usize {
         self.edges.len()
     }

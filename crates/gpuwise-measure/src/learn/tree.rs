@@ -16,7 +16,6 @@ pub struct TreeSettings {
     pub features: f64,
 }
 
-/// A grown tree.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Tree {
     /// The root first; every child after its parent.

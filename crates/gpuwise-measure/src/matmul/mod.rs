@@ -21,20 +21,17 @@ pub struct Timings {
     pub processors: Vec<Processor>,
     /// What the table calls them: for people, never a feature.
     pub names: Vec<String>,
-    /// The products.
     pub rows: Vec<Timing>,
     /// Systems that no processor is known for, each with its count of rows.
     pub unknown: Vec<(String, u64)>,
 }
 
-/// One timed product.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Timing {
     /// Index of its processor.
     pub processor: usize,
     /// In what it was computed.
     pub precision: MatmulPrecision,
-    /// Its sizes.
     pub shape: MatmulShape,
     /// Seconds it took.
     pub seconds: f64,

@@ -47,7 +47,6 @@ impl Default for Settings {
     }
 }
 
-/// A predicted time.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Prediction {
     /// Seconds.
@@ -66,7 +65,6 @@ pub struct MatmulModel {
     processors: Vec<Processor>,
     /// By precision, then by processor.
     grounds: Vec<Vec<Ground>>,
-    /// By precision.
     trees: Vec<Boosted>,
     nearby: NearbySettings,
 }

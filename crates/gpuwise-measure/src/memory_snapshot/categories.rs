@@ -3,6 +3,9 @@
 use gpuwise_domain::profile::memory_snapshot::{CategoryTimeline, MemoryCategory};
 use gpuwise_domain::profile::sources::CategoryFigures;
 
+/// Moments that are kept: more are not seen.
+const MOMENTS: usize = 300;
+
 /// Figures of a timeline by category. What was there before the recording counts from its start.
 pub fn category_figures(timeline: &CategoryTimeline) -> CategoryFigures {
     let mut live = [0_i64; MemoryCategory::ALL.len()];
@@ -14,6 +17,8 @@ pub fn category_figures(timeline: &CategoryTimeline) -> CategoryFigures {
         ..CategoryFigures::default()
     };
     let mut at_peak = live;
+    let stretch = timeline.events.len().div_ceil(MOMENTS).max(1);
+    let (mut fullest, mut dated_count) = (i64::MIN, 0_usize);
     let dated = || timeline.events.iter().filter_map(|event| event.at_ns);
     for event in &timeline.events {
         let place = MemoryCategory::ALL
@@ -27,6 +32,22 @@ pub fn category_figures(timeline: &CategoryTimeline) -> CategoryFigures {
         }
         if event.at_ns.is_none() {
             figures.start_live = figures.start_live.saturating_add(event.bytes);
+        }
+        // The fullest moment of each stretch is kept; what was there before is its beginning.
+        if let Some(at) = event.at_ns {
+            match figures.moments.last_mut() {
+                Some(last) if dated_count % stretch != 0 => {
+                    if total > fullest {
+                        *last = (at, live);
+                        fullest = total;
+                    }
+                }
+                _ => {
+                    figures.moments.push((at, live));
+                    fullest = total;
+                }
+            }
+            dated_count += 1;
         }
         if total > figures.peak_live {
             figures.peak_live = total;

@@ -1,6 +1,7 @@
 //! Figures of snapshots of a memory allocator: what was taken, used, wasted, and when it was most.
 
 mod categories;
+mod owners;
 mod peak;
 mod totals;
 
@@ -21,14 +22,17 @@ pub fn memory_figures(snapshot: &MemorySnapshot) -> MemoryFigures {
     figures
 }
 
-/// A snapshot, measured.
 pub fn memory_source(snapshot: MemorySnapshot) -> MemorySource {
     let figures = memory_figures(&snapshot);
     let traces = figures.traces.iter();
     let live =
         traces.map(|trace| live_timeline(&snapshot, usize::try_from(trace.device).unwrap_or(0)));
+    let live: Vec<_> = live.collect();
+    let owned = figures.traces.iter().zip(&live);
+    let owned = owned.map(|(trace, live)| owners::owned(&snapshot, trace, live));
     MemorySource {
-        live: live.collect(),
+        owned: owned.collect(),
+        live,
         figures,
         keys: snapshot.keys,
         stacks: snapshot.stacks,

@@ -129,27 +129,7 @@ fn held_at(
     count: usize,
 ) -> Vec<AllocationSite> {
     let (before, after) = events.split_at(count.min(events.len()));
-    let mut live: BTreeMap<u64, (u64, Index)> = BTreeMap::new();
-    let number = i64::try_from(device).unwrap_or(i64::MAX);
-    for segment in snapshot.segments.iter().filter(|s| s.device == number) {
-        for block in &segment.blocks {
-            if let (BlockState::Allocated, Some(address)) = (&block.state, block.address) {
-                let bytes = block.requested_bytes.unwrap_or(block.bytes);
-                live.insert(address, (bytes, block.stack));
-            }
-        }
-    }
-    // Back from the end: what was allocated later was not there; what was freed later was, but by whom
-    // it was allocated only an earlier event tells.
-    for event in after.iter().rev() {
-        match event.action {
-            AllocatorAction::Alloc => drop(live.remove(&event.address)),
-            AllocatorAction::FreeCompleted => {
-                live.insert(event.address, (event.bytes, Index::NONE));
-            }
-            _ => {}
-        }
-    }
+    let live = walked_back(snapshot, device, after);
     let mut allocated: BTreeMap<u64, Index> = BTreeMap::new();
     for event in before {
         if event.action == AllocatorAction::Alloc {
@@ -175,4 +155,44 @@ fn held_at(
         .collect();
     sites.sort_by(|a, b| b.bytes.cmp(&a.bytes).then(a.stack.cmp(&b.stack)));
     sites
+}
+
+/// What was there before the first event: address, bytes and who asked for it, where known.
+pub(super) fn live_before(
+    snapshot: &MemorySnapshot,
+    device: usize,
+    events: &[AllocatorEvent],
+) -> impl Iterator<Item = (u64, i64, Index)> {
+    let live = walked_back(snapshot, device, events).into_iter();
+    live.map(|(address, (bytes, stack))| (address, i64::try_from(bytes).unwrap_or(i64::MAX), stack))
+}
+
+/// Blocks in use before events that end the history, by address: bytes, and who asked for them.
+fn walked_back(
+    snapshot: &MemorySnapshot,
+    device: usize,
+    after: &[AllocatorEvent],
+) -> BTreeMap<u64, (u64, Index)> {
+    let mut live: BTreeMap<u64, (u64, Index)> = BTreeMap::new();
+    let number = i64::try_from(device).unwrap_or(i64::MAX);
+    for segment in snapshot.segments.iter().filter(|s| s.device == number) {
+        for block in &segment.blocks {
+            if let (BlockState::Allocated, Some(address)) = (&block.state, block.address) {
+                let bytes = block.requested_bytes.unwrap_or(block.bytes);
+                live.insert(address, (bytes, block.stack));
+            }
+        }
+    }
+    // Back from the end: what was allocated later was not there; what was freed later was, but by whom
+    // it was allocated only an earlier event tells.
+    for event in after.iter().rev() {
+        match event.action {
+            AllocatorAction::Alloc => drop(live.remove(&event.address)),
+            AllocatorAction::FreeCompleted => {
+                live.insert(event.address, (event.bytes, Index::NONE));
+            }
+            _ => {}
+        }
+    }
+    live
 }

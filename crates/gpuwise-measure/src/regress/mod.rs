@@ -41,9 +41,7 @@ impl Settings {
 pub struct Change {
     /// Index of the first run on the new level.
     pub at: usize,
-    /// The level before.
     pub before: f64,
-    /// The level after.
     pub after: f64,
     /// How far the levels are apart, in standard errors of their difference.
     pub strength: f64,

@@ -8,18 +8,15 @@ use std::collections::BTreeMap;
 pub struct DeviceFacts {
     /// Its name in the catalogue.
     pub name: String,
-    /// Streaming multiprocessors.
     pub multiprocessors: Option<u32>,
     /// Its MIG profiles; empty where it has none.
     pub profiles: Vec<MigProfile>,
 }
 
-/// All of it.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Facts {
     /// By the product's name as the source wrote it.
     pub devices: BTreeMap<String, DeviceFacts>,
-    /// By error code.
     pub xids: BTreeMap<u32, XidMeaning>,
 }
 

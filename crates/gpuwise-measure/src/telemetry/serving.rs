@@ -6,7 +6,6 @@ use gpuwise_domain::telemetry::ServingSample;
 /// Tracks of what a replica says; those it does not say are empty.
 #[derive(Debug, Clone, Default)]
 pub struct ReplicaTrack {
-    /// Requests in batches.
     pub running: Track,
     /// Requests in the queue.
     pub waiting: Track,
@@ -18,15 +17,12 @@ pub struct ReplicaTrack {
     pub prefix_hits: Track,
     /// Share found, where only that is told.
     pub prefix_hit_rate: Track,
-    /// Requests that lost their place.
+    /// Requests that were preempted.
     pub preempted: Track,
     /// What the cache gave up.
     pub evicted: Track,
-    /// Prompt tokens.
     pub prompt_tokens: Track,
-    /// Generated tokens.
     pub output_tokens: Track,
-    /// Requests that ended.
     pub finished: Track,
     /// Seconds in the queue, summed.
     pub queue_seconds: Track,

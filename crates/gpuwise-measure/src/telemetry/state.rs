@@ -29,7 +29,6 @@ pub struct Anomalies {
 /// A row: what it is, and what was read of it.
 #[derive(Debug, Clone)]
 pub struct Row {
-    /// What it is.
     pub subject: Subject,
     tracks: Vec<(Quantity, Track)>,
     missing: Vec<(Quantity, Missing)>,
@@ -61,7 +60,6 @@ impl Row {
             .map(|(_, why)| *why)
     }
 
-    /// All tracks.
     pub fn tracks(&self) -> impl Iterator<Item = (Quantity, &Track)> {
         self.tracks
             .iter()

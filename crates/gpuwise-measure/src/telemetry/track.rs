@@ -8,7 +8,6 @@ const MOST: usize = 8192;
 /// What became of a sample.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Arrival {
-    /// It counts.
     Taken,
     /// It is older than the newest.
     Late,
@@ -125,7 +124,6 @@ impl Track {
         })
     }
 
-    /// The largest.
     pub fn max(&self) -> Option<f64> {
         self.samples
             .iter()

@@ -37,7 +37,6 @@ impl Trigger {
         }
     }
 
-    /// The condition.
     pub fn condition(&self) -> &Condition {
         &self.condition
     }

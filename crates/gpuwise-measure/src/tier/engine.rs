@@ -21,19 +21,14 @@ pub struct Deciders<'a> {
     pub most_regret: f64,
 }
 
-/// Who decided.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Decider {
-    /// The forest.
     Forest,
-    /// A rule.
     Rule,
-    /// Scaled times.
     Physics,
 }
 
 impl Decider {
-    /// Its name.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Forest => "forest",
@@ -48,7 +43,6 @@ impl Decider {
 pub struct Candidate {
     /// Index of the tier.
     pub tier: usize,
-    /// The scaled time.
     pub scaled: Scaled,
     /// The time that counts: the forest's where it speaks, else the scaled one; seconds, 80 % range.
     pub seconds: (f64, f64, f64),
@@ -56,7 +50,7 @@ pub struct Candidate {
     pub unlearned: Option<&'static str>,
     /// USD of a unit of work at that time, with its range.
     pub cost: (f64, f64, f64),
-    /// The chance that a unit of work takes longer than it may; 0 without a promise.
+    /// The chance that a unit of work takes longer than it may; 0 without an SLO.
     pub miss: f64,
 }
 
@@ -74,7 +68,6 @@ pub enum Refused {
     /// Peak memory, or the tier's, is not known, and the tier may have less than now.
     #[error("its memory is not known to suffice")]
     UnknownMemory,
-    /// Too slow.
     #[error("takes {0} s, longer than it may")]
     Slow(String),
     /// No price is known.
@@ -85,7 +78,6 @@ pub enum Refused {
     Time(#[from] Unscaled),
 }
 
-/// One opinion.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Opinion {
     /// Index of the candidate, or why there is none.

@@ -65,7 +65,6 @@ pub fn features(job: &Job, from: &Tier, to: &Tier, scaled: &Scaled) -> [f64; FEA
 /// A job with where it ran, where else it was measured, and what it took there.
 #[derive(Debug, Clone, Copy)]
 pub struct Lesson<'a> {
-    /// The job.
     pub job: &'a Job,
     /// The tier of its profile.
     pub from: &'a Tier,
@@ -106,7 +105,6 @@ pub fn learn(
     (forest, target.len())
 }
 
-/// A corrected time.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Corrected {
     /// Seconds of a unit of work.

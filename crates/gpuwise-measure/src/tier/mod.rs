@@ -3,9 +3,9 @@
 //! Costs are predicted with their spread; of the candidates the cheapest is [chosen](choice), or nothing
 //! is said where being wrong would cost too much. What a choice costs is [judged](regret) in money.
 
+pub mod accuracy;
 pub mod choice;
 pub mod engine;
-pub mod judged;
 pub mod learned;
 pub mod online;
 pub mod products;

@@ -1,7 +1,7 @@
 //! Moving a running workload to another tier as its telemetry drifts, without flapping.
 //!
 //! A move waits until the same better tier was seen for a while without a gap, and pays enough for the
-//! move; a promise that is missed waits less. After a move nothing moves for a while.
+//! move; an SLO that is missed waits less. After a move nothing moves for a while.
 
 use gpuwise_units::{Nanoseconds, significant};
 
@@ -24,7 +24,6 @@ pub struct Reluctance {
 /// the present one keeps the SLO.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Seen {
-    /// When.
     pub at: Nanoseconds,
     /// The best tier for it, by name.
     pub best: String,
@@ -36,16 +35,11 @@ pub struct Seen {
     pub kept: bool,
 }
 
-/// A move.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Move {
-    /// When.
     pub at: Nanoseconds,
-    /// From.
     pub from: String,
-    /// To.
     pub to: String,
-    /// Why, with figures.
     pub reason: String,
 }
 

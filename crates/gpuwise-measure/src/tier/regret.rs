@@ -9,9 +9,9 @@ pub const TIE: f64 = 0.05;
 /// One decision with what every candidate really cost.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Case {
-    /// Predicted costs; `None` where nothing is said, or where the promise would be missed.
+    /// Predicted costs; `None` where nothing is said, or where the SLO would be missed.
     pub predicted: Vec<Option<Cost>>,
-    /// Real costs of the same candidates; `None` where the promise was missed, or nobody measured.
+    /// Real costs of the same candidates; `None` where the SLO was missed, or nobody measured.
     pub actual: Vec<Option<f64>>,
 }
 
@@ -20,7 +20,7 @@ pub struct Case {
 pub struct Decided {
     /// The candidate that was chosen.
     pub chosen: usize,
-    /// Its cost over the best's, less 1; `None` where it missed the promise.
+    /// Its cost over the best's, less 1; `None` where it missed the SLO.
     pub regret: Option<f64>,
     /// What was expected of the regret before.
     pub expected: f64,
@@ -34,7 +34,6 @@ impl Case {
         self.judge(choice.chosen, choice.expected_regret)
     }
 
-    /// Any choice, judged.
     pub fn judge(&self, chosen: usize, expected: f64) -> Option<Decided> {
         let best = self
             .actual
@@ -58,19 +57,18 @@ impl Case {
 /// What a number of decisions cost.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Judgement {
-    /// Decisions that were taken and kept the promise.
+    /// Decisions that were taken and kept the SLO.
     pub decisions: usize,
     /// Share of those within [`TIE`] of the best.
     pub top: f64,
-    /// Mean regret.
     pub mean: f64,
     /// Regret that one in twenty exceeds.
     pub p95: f64,
-    /// Decisions that missed the promise.
+    /// Decisions that missed the SLO.
     pub missed: usize,
 }
 
-/// What these decisions cost, those that missed their promise counted apart.
+/// What these decisions cost, those that missed their SLO counted apart.
 pub fn judge<'a>(decisions: impl Iterator<Item = &'a Decided>) -> Judgement {
     let mut regrets = Vec::new();
     let mut missed = 0;

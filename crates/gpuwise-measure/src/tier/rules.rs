@@ -6,7 +6,6 @@ use gpuwise_domain::tier::{Job, JobFigure, Preference, TierCondition, TierRule, 
 /// The rule that fired, with the figures it fired on.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Fired<'a> {
-    /// The rule.
     pub rule: &'a TierRule,
     /// Its figures and their values.
     pub figures: Vec<(TierCondition, f64)>,

@@ -17,11 +17,9 @@ pub struct Tier {
     pub name: String,
     /// The GPU's, or the slice's, figures.
     pub processor: Processor,
-    /// Memory of each.
     pub memory: Option<Bytes>,
     /// Whether it is a slice of a GPU.
     pub slice: bool,
-    /// How many.
     pub gpus: u32,
     /// Bandwidth of one to its peers, bytes/s.
     pub link: Option<f64>,
@@ -34,28 +32,21 @@ pub struct Tier {
 /// Where a unit of work's seconds go.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct Parts {
-    /// Bound by computing.
     pub compute: f64,
     /// Bound by device memory.
     pub memory: f64,
-    /// Waiting for launches.
     pub launch: f64,
-    /// Exposed communication.
     pub communication: f64,
-    /// Exposed copies.
     pub copies: f64,
-    /// The host's.
     pub host: f64,
 }
 
 impl Parts {
-    /// All of them.
     pub fn total(&self) -> f64 {
         self.compute + self.memory + self.launch + self.communication + self.copies + self.host
     }
 }
 
-/// A scaled time.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Scaled {
     /// Seconds of a unit of work.
@@ -64,7 +55,6 @@ pub struct Scaled {
     pub low: f64,
     /// Its upper end.
     pub high: f64,
-    /// Where they go.
     pub parts: Parts,
 }
 
@@ -80,10 +70,8 @@ pub enum Unscaled {
     /// The tier lacks the precision.
     #[error("no peak in its precision is known of {0}")]
     Precision(String),
-    /// Another vendor.
     #[error("it ran on {0}: nothing is carried over to {1}")]
     Vendor(String, String),
-    /// It ran alone.
     #[error("it ran on one GPU: what several would say to one another is not known")]
     Alone,
     /// The link is not known.

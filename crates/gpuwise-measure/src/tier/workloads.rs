@@ -11,13 +11,10 @@ use std::collections::BTreeMap;
 pub struct Trial {
     /// Trials of one group are candidates of one decision.
     pub group: String,
-    /// The GPU.
     pub gpu: String,
-    /// How many.
     pub gpus: u32,
     /// USD an hour for all of them; unknown ones are no candidates.
     pub hourly: Option<f64>,
-    /// What was measured.
     pub measured: Performance,
     /// What was predicted, by what had not seen it; `None` where nothing is said.
     pub predicted: Option<Performance>,
@@ -28,7 +25,7 @@ pub struct Trial {
 pub struct Performance {
     /// Units of work a second: tokens, samples.
     pub rate: f64,
-    /// Latencies, in the order of the promise's limits; seconds.
+    /// Latencies, in the order of the SLO's limits; seconds.
     pub latencies: Vec<f64>,
     /// What latencies hardly exceed: the upper ends of their ranges where they are predicted.
     pub cautious: Vec<f64>,
@@ -50,7 +47,6 @@ impl Performance {
     }
 }
 
-/// Who chooses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Chooser {
     /// The cheapest by prediction among those predicted to keep the SLO.
@@ -65,7 +61,6 @@ pub enum Chooser {
 /// A decision about one group.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Verdict {
-    /// The group.
     pub group: String,
     /// What became of it; `None` where the chooser had nothing to choose.
     pub decided: Option<Decided>,

@@ -267,7 +267,7 @@ fn figures_are_defined() {
     let sum: i64 = path.by_cause.iter().map(|(_, ns)| ns).sum();
     assert_eq!(sum, 9_000);
     let profile = gpuwise_measure::figures::of_profile(vec![measured]);
-    for figure in gpuwise_measure::figures::flat::figures(&profile) {
+    for figure in gpuwise_measure::figures::summary::figures(&profile) {
         assert!(
             gpuwise_measure::figures::definitions::definition(&figure.name).is_some(),
             "{} has no definition",

@@ -2,7 +2,7 @@
 
 use gpuwise_domain::profile::kernel_counters::{Bound, BoundLimits, CountedValue, KernelCounters};
 use gpuwise_domain::profile::sources::CountedFigures;
-use gpuwise_measure::kernel_counters::{bound, counted_figures};
+use gpuwise_measure::kernel_counters::{bound, counted_figures, counters_source};
 use gpuwise_read::kernel_counters::{default_counter_rules, read_kernel_counters};
 
 fn read(text: &[u8]) -> (KernelCounters, Vec<CountedFigures>) {
@@ -156,4 +156,33 @@ fn kernels_are_classed_by_their_two_throughputs() {
             "{compute} {memory}"
         );
     }
+}
+
+/// Roofs are work a cycle times cycles a second, as Nsight Compute draws them; else bandwidth follows
+/// from the launch that used most of it.
+#[test]
+fn roofs_are_those_of_the_counters() {
+    let rules = default_counter_rules().expect("rules");
+    let roofs = |header: &str, units: &str, row: &str| {
+        let text =
+            format!("\"ID\",\"Kernel Name\",{header}\n\"\",\"\",{units}\n\"0\",\"k\",{row}\n");
+        let counters = read_kernel_counters(text.as_bytes(), &rules).expect("counters");
+        counters_source(counters, &rules).roofs
+    };
+    let stated = roofs(
+        "\"dram__bytes.sum.peak_sustained\",\"dram__cycles_elapsed.avg.per_second\",\"sm__sass_thread_inst_executed_op_ffma_pred_on.sum.peak_sustained\",\"sm__cycles_elapsed.avg.per_second\"",
+        "\"byte/cycle\",\"cycle/second\",\"inst/cycle\",\"cycle/second\"",
+        "\"512\",\"1000000000\",\"8192\",\"2000000000\"",
+    );
+    assert_eq!(stated.memory, Some(512e9));
+    assert_eq!(stated.fp32, Some(2.0 * 8192.0 * 2e9));
+    let used = roofs(
+        "\"gpu__time_duration.sum\",\"dram__bytes.sum\",\"gpu__dram_throughput.avg.pct_of_peak_sustained_elapsed\"",
+        "\"ns\",\"byte\",\"%\"",
+        "\"1000\",\"300000\",\"50\"",
+    );
+    assert_eq!(
+        (used.memory.map(f64::round), used.fp32),
+        (Some(600e9), None)
+    );
 }

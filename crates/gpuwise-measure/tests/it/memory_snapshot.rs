@@ -5,7 +5,7 @@ use gpuwise_domain::profile::memory_snapshot::{
     AllocatorAction, AllocatorEvent, Block, BlockState, MemoryCategory, MemorySnapshot, Segment,
 };
 use gpuwise_domain::profile::timeline::Index;
-use gpuwise_measure::memory_snapshot::{category_figures, memory_figures};
+use gpuwise_measure::memory_snapshot::{category_figures, memory_figures, memory_source};
 use gpuwise_read::memory_snapshot::{read_category_timeline, read_memory_snapshot};
 use proptest::prelude::*;
 use serde_json::{Value, json};
@@ -165,5 +165,14 @@ proptest! {
         }
         attributed += at.values().sum::<u64>();
         prop_assert_eq!(trace.sites_at_peak.iter().map(|site| site.bytes).sum::<u64>(), attributed);
+        // By owner over time: nobody holds more than is live, and at the peak it is what sites hold.
+        let source = memory_source(snapshot);
+        let moments = &source.owned[0].moments;
+        for moment in moments {
+            let known = moment.held.iter().sum::<i64>() + moment.others;
+            prop_assert!(0 <= known && known <= moment.live, "{:?}", moment);
+        }
+        let fullest = moments.iter().map(|moment| moment.live).max();
+        prop_assert_eq!(fullest, Some(i64::try_from(peak).expect("small")));
     }
 }

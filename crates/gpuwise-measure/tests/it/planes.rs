@@ -4,7 +4,7 @@ use crate::sample_data::{expected, unzipped};
 use gpuwise_domain::profile::planes::{Line, Plane, PlaneEvent};
 use gpuwise_domain::profile::sources::PlaneFigures;
 use gpuwise_domain::profile::timeline::{Index, NameId, Timeline};
-use gpuwise_measure::planes::{line_figures, plane_figures, top_names};
+use gpuwise_measure::planes::{line_figures, plane_figures, planes_source, top_names};
 use gpuwise_read::trace_viewer::read_trace_viewer;
 use gpuwise_read::xplane::{is_xplane, read_planes, timeline};
 use proptest::prelude::*;
@@ -50,6 +50,17 @@ fn planes_of_the_sample_data_are_exact() {
         return;
     };
     let expected = expected(&folder.join("xplane/expected_xplane.json"));
+    let tpu = unzipped(&folder.join("xplane/xprof_tpu_inference_2.xplane.pb"));
+    let tpu = planes_source(&read_planes(&tpu).expect("planes"));
+    let steps = tpu.planes.iter().map(|plane| plane.steps.len());
+    // Runs of modules, since this file marks no steps; operations lie within them.
+    assert_eq!(
+        steps.filter(|steps| *steps > 0).collect::<Vec<_>>(),
+        [105, 103, 103, 103]
+    );
+    for step in tpu.planes.iter().flat_map(|plane| &plane.steps) {
+        assert!((0..=step.duration_ps).contains(&step.busy_ps), "{step:?}");
+    }
     for (name, want) in expected.as_object().expect("files") {
         let bytes = unzipped(&folder.join("xplane").join(name));
         assert!(is_xplane(&bytes), "{name}");

@@ -66,7 +66,6 @@ pub enum KeptOut {
 }
 
 impl KeptOut {
-    /// All of them.
     pub const ALL: [Self; 3] = [Self::Shapes, Self::Models, Self::Gpus];
 }
 

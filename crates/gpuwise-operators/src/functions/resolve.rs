@@ -21,7 +21,6 @@ pub enum Basis {
     AnyGpu,
     /// The same kind of silicon was measured, under another engine only.
     OtherEngine,
-    /// Another number format.
     OtherFormat,
 }
 

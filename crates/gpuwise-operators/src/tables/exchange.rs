@@ -38,7 +38,6 @@ const TENSORS: Tensors = &[
     &[(EXPERTS, &[3.0, 6.0, 8.0, 9.0]), TOKENS_COARSE],
 ];
 
-/// All-to-all of experts.
 pub const EXCHANGE: Operator = Operator {
     name: "comm_moe",
     shape: &[
@@ -61,7 +60,6 @@ const BETWEEN_NODES: f64 = 50e9;
 /// Of the bytes stated, those that surely travel: labels do not tell FP4 from BF16 on every way.
 pub(crate) const SLIMMEST: f64 = 0.25;
 
-/// Who exchanges what.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Exchange {
     /// GPUs that hold experts.
@@ -74,7 +72,6 @@ pub struct Exchange {
     pub bytes: f64,
     /// Experts of a token, and in all.
     pub chosen: f64,
-    /// Experts in all.
     pub experts: f64,
     /// SMs that the library takes; 0 leaves the choice to it.
     pub sms: f64,

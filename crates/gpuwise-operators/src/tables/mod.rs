@@ -78,7 +78,6 @@ pub struct Work {
     pub compute: f64,
     /// Its bytes that cannot come out of a cache at the peak of the memory.
     pub memory: f64,
-    /// Where it lies.
     pub at: Point,
 }
 

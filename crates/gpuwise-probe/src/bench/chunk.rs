@@ -40,7 +40,6 @@ pub struct Piece {
 pub struct Usage {
     /// Tokens of the prompt.
     pub prompt: Option<u64>,
-    /// Tokens generated.
     pub completion: Option<u64>,
     /// Tokens of the prompt that the prefix cache held.
     pub cached: Option<u64>,
@@ -50,9 +49,7 @@ pub struct Usage {
 #[derive(Debug, Clone, Copy, PartialEq, Default, Deserialize)]
 #[serde(default)]
 pub struct Timings {
-    /// Computing the prompt.
     pub prompt_ms: Option<f64>,
-    /// Generating all tokens.
     pub predicted_ms: Option<f64>,
     /// Each of them on average.
     pub predicted_per_token_ms: Option<f64>,

@@ -22,7 +22,6 @@ impl Clock {
         Nanoseconds(u64::try_from(self.origin.elapsed().as_nanos()).unwrap_or(u64::MAX))
     }
 
-    /// When it started.
     pub fn origin(&self) -> Instant {
         self.origin
     }

@@ -26,46 +26,24 @@ pub enum Failure {
     Tls(String),
     /// The server wants a key, or another one.
     #[error("{code}, a key is needed or this one is not accepted: {message}")]
-    Key {
-        /// Its status.
-        code: u16,
-        /// What it says.
-        message: String,
-    },
+    Key { code: u16, message: String },
     /// The server is full.
     #[error("{code}, the server is full: {message}")]
     Busy {
-        /// Its status.
         code: u16,
-        /// What it says.
         message: String,
         /// After how many seconds to come again, where it says so.
         retry_after: Option<u64>,
     },
     /// The request does not fit into the context.
     #[error("{code}, longer than the context: {message}")]
-    TooLong {
-        /// Its status.
-        code: u16,
-        /// What it says.
-        message: String,
-    },
+    TooLong { code: u16, message: String },
     /// The server sends elsewhere, which is not followed: another server would be measured.
     #[error("{code}, redirected to {location}")]
-    Redirect {
-        /// Its status.
-        code: u16,
-        /// Whither.
-        location: String,
-    },
+    Redirect { code: u16, location: String },
     /// Any other status than 200.
     #[error("{code}: {message}")]
-    Status {
-        /// Its status.
-        code: u16,
-        /// What it says.
-        message: String,
-    },
+    Status { code: u16, message: String },
     /// The server said within the stream that it failed.
     #[error("error in the stream: {0}")]
     InStream(String),
@@ -101,7 +79,6 @@ pub enum Stage {
     /// No token had come.
     #[error("before the first token")]
     FirstToken,
-    /// Tokens had come.
     #[error("in mid-stream")]
     Streaming,
 }

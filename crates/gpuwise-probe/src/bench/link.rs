@@ -65,7 +65,6 @@ pub(crate) struct Link {
 }
 
 impl Link {
-    /// Makes a connection.
     pub(crate) async fn open(route: &Route) -> Result<Self, Failure> {
         let began = route.clock.now();
         let stream = connect(&route.addresses).await?;
@@ -74,7 +73,7 @@ impl Link {
             .set_nodelay(true)
             .map_err(|error| Failure::of_connect(&error))?;
         let stamps = Arc::new(Stamps::default());
-        let stamped = Stamped {
+        let stamped = TimestampedEvent {
             inner: stream,
             clock: route.clock,
             stamps: Arc::clone(&stamps),
@@ -131,13 +130,13 @@ where
 
 /// A stream that remembers when bytes came and went.
 #[derive(Debug)]
-struct Stamped {
+struct TimestampedEvent {
     inner: TcpStream,
     clock: Clock,
     stamps: Arc<Stamps>,
 }
 
-impl AsyncRead for Stamped {
+impl AsyncRead for TimestampedEvent {
     fn poll_read(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
@@ -152,7 +151,7 @@ impl AsyncRead for Stamped {
     }
 }
 
-impl AsyncWrite for Stamped {
+impl AsyncWrite for TimestampedEvent {
     fn poll_write(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,

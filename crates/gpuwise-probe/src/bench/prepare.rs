@@ -29,7 +29,6 @@ const MOST_WORDS: u64 = 512;
 /// What is asked of a server.
 #[derive(Debug, Clone)]
 pub struct Options {
-    /// Where it is.
     pub target: Target,
     /// Which interface; `None`: the one that its address names, else chat, else completions.
     pub interface: Option<Interface>,
@@ -75,7 +74,6 @@ pub enum PrepareError {
     /// It names no model, and none was given.
     #[error("{server} names no model ({why}), and none was given")]
     NoModel {
-        /// The server.
         server: String,
         /// What it said instead.
         why: String,
@@ -90,7 +88,6 @@ pub struct Prepared {
     pub(crate) sending: Arc<Sending>,
     /// Its address, as it may be shown.
     pub server: String,
-    /// The model.
     pub model: String,
     /// Who the server says it is, such as vllm or llamacpp.
     pub engine: Option<String>,

@@ -55,7 +55,6 @@ pub struct Load {
 pub struct Progress {
     /// Since the traffic started.
     pub elapsed: Nanoseconds,
-    /// Requests in flight.
     pub in_flight: u64,
     /// Pieces with tokens that have come.
     pub pieces: u64,
@@ -77,7 +76,6 @@ pub enum Happening {
 /// How a run ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Ended {
-    /// Requests sent.
     pub sent: u64,
     /// From the start of the traffic until all had ended.
     pub span: Nanoseconds,
@@ -97,7 +95,6 @@ pub type ClockOrigin = std::time::Instant;
 /// A run could not be started.
 #[derive(Debug, Error)]
 pub enum RunError {
-    /// No thread.
     #[error("the load cannot be sent: no thread for it can be started")]
     Thread(#[source] io::Error),
     /// A thread ended by a fault.

@@ -6,7 +6,6 @@ use thiserror::Error;
 /// A stream that sends more than this without ending an event sends no events.
 const LONGEST_EVENT: usize = 16 << 20;
 
-/// One event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Event<'a> {
     /// Its data: the values of its `data` lines, joined by line feeds.

@@ -18,7 +18,6 @@ pub enum TargetError {
     Address {
         /// As given, without what may be secret.
         given: String,
-        /// What is wrong.
         problem: String,
     },
     /// A name and password stand in the address.

@@ -21,7 +21,6 @@ pub trait Sampler {
 /// One GPU or MIG instance at one moment.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct GpuSample {
-    /// The GPU.
     pub gpu: GpuIdentity,
     /// The slice, where it is one.
     pub instance: Option<MigInstance>,

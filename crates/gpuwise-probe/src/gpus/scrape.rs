@@ -15,7 +15,6 @@ pub enum ScrapeError {
     /// No connection, or it broke.
     #[error("{address} cannot be asked: {why}")]
     Unreachable {
-        /// The address.
         address: String,
         /// What the network said.
         why: String,
@@ -23,35 +22,19 @@ pub enum ScrapeError {
     /// It took too long.
     #[error("{address} does not answer within {seconds} s")]
     Silent {
-        /// The address.
         address: String,
         /// How long we waited.
         seconds: u64,
     },
     /// It wants to know who asks.
     #[error("{address} answers {status}: it needs a token")]
-    Refused {
-        /// The address.
-        address: String,
-        /// The HTTP status.
-        status: u16,
-    },
+    Refused { address: String, status: u16 },
     /// Another status that is not success.
     #[error("{address} answers {status}")]
-    Failed {
-        /// The address.
-        address: String,
-        /// The HTTP status.
-        status: u16,
-    },
+    Failed { address: String, status: u16 },
     /// It is no text, or too long.
     #[error("the page of {address} cannot be read: {why}")]
-    Page {
-        /// The address.
-        address: String,
-        /// What is wrong.
-        why: String,
-    },
+    Page { address: String, why: String },
 }
 
 /// Fetches one page again and again over one connection.

@@ -56,7 +56,6 @@ impl Builder {
         name
     }
 
-    /// A name.
     pub(super) fn name(&mut self, text: &str) -> NameId {
         if let Some(known) = self.texts.get(text) {
             return *known;

@@ -27,7 +27,6 @@ impl Row<'_> {
         }
     }
 
-    /// A number.
     pub(super) fn real(&self, column: usize) -> Option<f64> {
         match self.0.get_ref(column) {
             Ok(ValueRef::Integer(number)) => Some(number as f64),

@@ -9,17 +9,14 @@ pub enum NsightError {
     /// It is no SQLite file, or it is damaged or cut off.
     #[error("{file}: no SQLite file, or a damaged or cut-off one ({place}: {why})")]
     Damaged {
-        /// The file.
         file: String,
         /// What was being read.
         place: String,
-        /// What SQLite said.
         why: String,
     },
     /// It is an SQLite file of something else.
     #[error("{file} is an SQLite file, but no export of Nsight Systems; it holds {tables}")]
     Foreign {
-        /// The file.
         file: String,
         /// Some of its tables.
         tables: String,
@@ -27,7 +24,6 @@ pub enum NsightError {
     /// It is an export without anything of a GPU in it.
     #[error("{file} has no activity of a GPU: its tables are {tables}")]
     NothingOfGpu {
-        /// The file.
         file: String,
         /// Its tables that have rows.
         tables: String,
@@ -35,31 +31,21 @@ pub enum NsightError {
     /// A table lacks a column without which it says nothing.
     #[error("{file}: table {table} has no column {column}")]
     Column {
-        /// The file.
         file: String,
-        /// The table.
         table: String,
-        /// The column.
         column: String,
     },
     /// The vendor's exporter is needed and not installed.
     #[error("{file} can only be read by NVIDIA's `{tool}`, which is not on this machine")]
     NoExporter {
-        /// The file.
         file: String,
-        /// The program.
         tool: &'static str,
         /// The command to run where it is installed.
         command: String,
     },
     /// The vendor's exporter failed.
     #[error("`{command}` failed: {why}")]
-    ExporterFailed {
-        /// What was run.
-        command: String,
-        /// What it said.
-        why: String,
-    },
+    ExporterFailed { command: String, why: String },
 }
 
 impl NsightError {

@@ -31,13 +31,11 @@ pub enum UnpackError {
         stated: bool,
         /// Bytes that are free.
         free: u64,
-        /// Where.
         place: String,
     },
     /// It grows as no export does.
     #[error("it unpacks to more than {}, over {MOST_TIMES} times its {packed} bytes: no export does", gib(*.most))]
     Grows {
-        /// Its packed size.
         packed: u64,
         /// Bytes at which it was stopped.
         most: u64,
@@ -56,11 +54,9 @@ fn gib(bytes: u64) -> String {
 /// How much may be written.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Room {
-    /// The packed size.
     pub packed: u64,
     /// Bytes that are free where it is written; unknown where the system does not tell.
     pub free: Option<u64>,
-    /// Where that is.
     pub place: String,
 }
 

@@ -179,7 +179,6 @@ pub(super) fn graphs(reading: &mut Reading) -> Result<(), NsightError> {
     Ok(())
 }
 
-/// Copies of memory.
 pub(super) fn copies(reading: &mut Reading) -> Result<(), NsightError> {
     let more = ["copyKind", "srcKind", "dstKind", "bytes"];
     reading.work_of(
@@ -200,7 +199,6 @@ pub(super) fn copies(reading: &mut Reading) -> Result<(), NsightError> {
     Ok(())
 }
 
-/// Fills of memory.
 pub(super) fn fills(reading: &mut Reading) -> Result<(), NsightError> {
     let more = ["bytes", "memKind"];
     reading.work_of(

@@ -26,13 +26,11 @@ const LARGEST_ERROR: u64 = 64 << 10;
 pub struct Answered {
     /// What the server warns of: among others, that its answer is partial.
     pub warnings: Vec<String>,
-    /// Series that came.
     pub series: u64,
     /// Series that are native histograms, which are left out.
     pub histograms: u64,
 }
 
-/// Asks one server.
 #[derive(Debug)]
 pub struct Client {
     agent: Agent,

@@ -22,7 +22,6 @@ pub enum PrometheusError {
     /// Its certificate is not trusted.
     #[error("{server}: its certificate is not trusted: {why}")]
     Untrusted {
-        /// The server.
         server: String,
         /// What the check said.
         why: String,
@@ -30,7 +29,6 @@ pub enum PrometheusError {
     /// It did not answer, or did not finish, in our time.
     #[error("{server} does not answer within {seconds} s")]
     Silent {
-        /// The server.
         server: String,
         /// How long we waited, in whole seconds.
         seconds: u64,
@@ -38,71 +36,38 @@ pub enum PrometheusError {
     /// 401 or 403.
     #[error("{server} answers {status}{}", colon(.said))]
     Refused {
-        /// The server.
         server: String,
-        /// The HTTP status.
         status: u16,
-        /// What it said.
         said: String,
     },
     /// It sends us elsewhere; where a key goes is the user's to decide.
     #[error("{server} redirects to {target}")]
-    Redirected {
-        /// The server.
-        server: String,
-        /// Where to.
-        target: String,
-    },
+    Redirected { server: String, target: String },
     /// The server gave the query up after its own time limit.
     #[error("{server} gave the query up{}", colon(.said))]
-    TimedOut {
-        /// The server.
-        server: String,
-        /// What it said.
-        said: String,
-    },
+    TimedOut { server: String, said: String },
     /// The query would take more samples or points than the server allows.
     #[error("{server} refuses so large a query{}", colon(.said))]
-    TooMuch {
-        /// The server.
-        server: String,
-        /// What it said.
-        said: String,
-    },
+    TooMuch { server: String, said: String },
     /// It does not understand the query, or cannot carry it out.
     #[error("{server} cannot carry out the query{}", colon(.said))]
-    BadQuery {
-        /// The server.
-        server: String,
-        /// What it said.
-        said: String,
-    },
+    BadQuery { server: String, said: String },
     /// Another HTTP status that is not success, retries included.
     #[error("{server} answers {status}{}", colon(.said))]
     Failed {
-        /// The server.
         server: String,
-        /// The HTTP status.
         status: u16,
-        /// What it said.
         said: String,
     },
     /// The answer is not one of a Prometheus server.
     #[error("{server} does not answer as Prometheus does: {why}")]
-    NotPrometheus {
-        /// The server.
-        server: String,
-        /// What came instead.
-        why: String,
-    },
+    NotPrometheus { server: String, why: String },
     /// The answer broke off or went wrong within.
     #[error("the answer of {server} breaks off after {series} series: {why}")]
     Broken {
-        /// The server.
         server: String,
         /// How many whole series had come, which the caller has seen.
         series: u64,
-        /// What is wrong.
         why: String,
     },
 }

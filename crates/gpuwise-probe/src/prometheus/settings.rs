@@ -13,12 +13,7 @@ pub enum Authentication {
     /// By a bearer token.
     Bearer(String),
     /// By user and password.
-    Basic {
-        /// The user.
-        user: String,
-        /// The password.
-        password: String,
-    },
+    Basic { user: String, password: String },
 }
 
 /// How a server is asked.

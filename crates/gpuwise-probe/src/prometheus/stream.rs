@@ -56,11 +56,9 @@ pub struct Answer {
     pub status: String,
     /// The kind of error, by Prometheus's names.
     pub error_type: String,
-    /// The error.
     pub error: String,
     /// What the server warns of: among others, that its answer is partial.
     pub warnings: Vec<String>,
-    /// Series that came.
     pub series: u64,
     /// Points that are native histograms, which are left out.
     pub histograms: u64,

@@ -29,11 +29,9 @@ const AGAIN_AT_ONCE: usize = 100;
 pub enum Aggregate {
     /// The largest of each hour.
     HourlyMax,
-    /// The mean.
     Average,
     /// The 95th percentile.
     P95,
-    /// The largest.
     Max,
     /// What a counter grew by, resets seen.
     Increase,
@@ -58,11 +56,8 @@ impl Aggregate {
 /// One query to be made.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Task {
-    /// What it tells.
     pub quantity: Quantity,
-    /// How.
     pub aggregate: Aggregate,
-    /// The metric.
     pub metric: String,
     /// By what values are multiplied.
     pub scale: f64,
@@ -71,17 +66,12 @@ pub struct Task {
 /// Whom and what a series is about; empty where no label says it.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Default)]
 pub struct Place {
-    /// The workload's namespace.
     pub namespace: String,
     /// Its pod; empty for a device that nobody holds.
     pub pod: String,
-    /// The batch job.
     pub job: String,
-    /// The host.
     pub host: String,
-    /// The device.
     pub device: String,
-    /// The MIG instance.
     pub instance: String,
 }
 
@@ -99,15 +89,11 @@ pub enum Values {
 pub struct Row {
     /// Whom it is about.
     pub place: Place,
-    /// The container.
     pub container: String,
-    /// The GPU's name.
     pub model: String,
-    /// The MIG profile.
     pub slice: String,
     /// All labels, of rows that are not about devices.
     pub labels: Vec<(String, String)>,
-    /// Its values.
     pub values: Values,
 }
 

@@ -12,7 +12,6 @@ use gpuwise_domain::usage::{
 use gpuwise_units::Bytes;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Puts everything together.
 pub fn fleet_of(mut collected: Collected, vocabulary: &Vocabulary, settings: &Settings) -> Fleet {
     let held = |place: &Place| !place.pod.is_empty() || !place.job.is_empty();
     let anybody = collected.members.keys().any(held);

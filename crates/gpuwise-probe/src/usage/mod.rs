@@ -28,7 +28,6 @@ pub struct Settings {
     pub matchers: Option<String>,
     /// Label of pods that names the tenant, as `kube_pod_labels` spells it; the namespace when absent.
     pub tenant_label: Option<String>,
-    /// Queries at once.
     pub at_once: usize,
     /// Namespaces whose controllers are asked for although nothing in them may hold a GPU.
     pub namespaces: BTreeSet<String>,

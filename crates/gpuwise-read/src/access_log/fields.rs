@@ -6,17 +6,14 @@ use super::AccessLogError;
 /// What is read of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Field {
-    /// When it came.
     Arrival,
     /// Tokens of its prompt.
     Input,
-    /// Tokens generated.
     Output,
     /// Prompt tokens found in the prefix cache.
     Cached,
     /// The conversation that it is part of.
     Session,
-    /// Who sent it.
     Tenant,
     /// The model that it asked for.
     Model,
@@ -25,7 +22,6 @@ pub enum Field {
 }
 
 impl Field {
-    /// Every field.
     pub const ALL: [Self; 8] = [
         Self::Arrival,
         Self::Input,

@@ -28,7 +28,6 @@ pub enum AccessLogError {
     /// A needed field stands nowhere.
     #[error("no column holds {needed}; the log has {}", list(.there))]
     Missing {
-        /// What is needed.
         needed: &'static str,
         /// The field's name in a mapping.
         field: &'static str,
@@ -40,7 +39,6 @@ pub enum AccessLogError {
     TooManyBad {
         /// Lines that cannot be read.
         bad: u64,
-        /// Lines in all.
         lines: u64,
         /// The first of them.
         line: u64,
@@ -50,7 +48,6 @@ pub enum AccessLogError {
     /// No request is left.
     #[error("the log holds no request that was answered{0}")]
     Empty(String),
-    /// Too many requests.
     #[error("the log holds more than {MOST_REQUESTS} requests")]
     TooMany,
     /// Another kind of file.
@@ -65,14 +62,12 @@ fn list(names: &[String]) -> String {
     }
 }
 
-/// One answered request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Entry {
     /// When it came, in nanoseconds since 1970; 0 where the log has no times.
     pub arrival: i64,
     /// Tokens of its prompt.
     pub input: u32,
-    /// Tokens generated.
     pub output: u32,
     /// Prompt tokens found in the prefix cache, where told.
     pub cached: Option<u32>,
@@ -101,9 +96,7 @@ pub struct AccessLog {
     pub other_models: u64,
     /// Models with their answered requests, most first.
     pub models: Vec<(String, u64)>,
-    /// Names of tenants.
     pub tenants: Vec<String>,
-    /// Sessions.
     pub sessions: u64,
     /// Where each field was found.
     pub columns: Vec<(Field, String)>,

@@ -5,6 +5,7 @@ use super::{
     fields::{Field, Mapping},
     time,
 };
+use crate::table_error;
 use crate::traffic::MOST_REQUESTS;
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
@@ -72,7 +73,7 @@ impl<'a> Rows<'a> {
         let text = String::from_utf8_lossy(bytes);
         let header = reader(&text, delimiter)
             .headers()
-            .map_err(|error| AccessLogError::OtherKind(error.to_string()))?
+            .map_err(|error| AccessLogError::OtherKind(table_error(&error, None)))?
             .iter()
             .map(Into::into)
             .collect();
@@ -127,7 +128,7 @@ impl<'a> Rows<'a> {
                         ),
                         Err(error) => (
                             error.position().map_or(0, csv::Position::line),
-                            Err(error.to_string()),
+                            Err(table_error(&error, None)),
                         ),
                     };
                     if !take(line, row) {
@@ -187,7 +188,6 @@ impl<'a> Rows<'a> {
         Ok(columns)
     }
 
-    /// The requests.
     pub(super) fn read(
         &self,
         columns: &Columns,

@@ -1,6 +1,7 @@
 //! Points in time as logs write them.
 
 use crate::traffic::timestamp;
+use jiff::Timestamp;
 
 /// The last nanosecond that is taken for a time: year 2262.
 const LATEST: i128 = i64::MAX as i128;
@@ -70,26 +71,12 @@ fn iso(text: &str) -> Option<String> {
     Some(text)
 }
 
-/// A time in whole seconds since 1970 as `2026-11-21T16:00:00Z`.
+/// A time in whole seconds since 1970 as `2026-11-21T16:00:00Z`; beyond the calendar, its nearest end.
 pub fn rfc3339(seconds: i64) -> String {
-    let (days, of_day) = (seconds.div_euclid(86_400), seconds.rem_euclid(86_400));
-    // Years begin in March, so that the leap day is the last of 400 years' days.
-    let shifted = days + 719_468;
-    let (era, of_era) = (shifted.div_euclid(146_097), shifted.rem_euclid(146_097));
-    let year_of_era = (of_era - of_era / 1460 + of_era / 36_524 - of_era / 146_096) / 365;
-    let of_year = of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
-    let march_month = (5 * of_year + 2) / 153;
-    let day = of_year - (153 * march_month + 2) / 5 + 1;
-    let month = if march_month < 10 {
-        march_month + 3
+    let end = if seconds < 0 {
+        Timestamp::MIN
     } else {
-        march_month - 9
+        Timestamp::MAX
     };
-    let year = year_of_era + era * 400 + i64::from(month <= 2);
-    format!(
-        "{year:04}-{month:02}-{day:02}T{:02}:{:02}:{:02}Z",
-        of_day / 3600,
-        of_day / 60 % 60,
-        of_day % 60
-    )
+    Timestamp::from_second(seconds).unwrap_or(end).to_string()
 }

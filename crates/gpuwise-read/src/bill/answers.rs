@@ -14,13 +14,11 @@ pub struct Planned {
     pub gpu: String,
     /// GPUs of a host.
     pub gpus_per_host: u32,
-    /// Hosts in all.
     pub hosts: u32,
     /// Hosts that are added at a time: those of a job or a replica.
     pub step: u32,
     /// Where they are rented; `None` where no offer has them.
     pub rental: Option<Rental>,
-    /// What is served.
     pub served: PlannedUnit,
     /// The load that they bear over the load that was asked for.
     pub headroom: f64,
@@ -112,21 +110,23 @@ fn training(answer: &Value) -> Result<Planned, String> {
     })
 }
 
+/// One of so many parts of a price an hour; none where it is not known.
+fn price(value: &Value, path: &str, parts: u32) -> Result<Option<HourlyPrice>, String> {
+    let Ok(amount) = number(value, &format!("{path}/amount")) else {
+        return Ok(None);
+    };
+    let currency = text(value, &format!("{path}/currency"))?;
+    let currency: Currency = currency.parse().map_err(|error| format!("{error}"))?;
+    let micros = (amount * 1e6 / f64::from(parts)).round() as i64;
+    Ok(Some(HourlyPrice(Money { micros, currency })))
+}
+
 fn rental(plan: &Value) -> Result<Option<Rental>, String> {
     let Some(found) = plan.get("rental").filter(|found| found.is_object()) else {
         return Ok(None);
     };
     let word = |key: &str| text(found, &format!("/{key}")).unwrap_or_default();
-    let price = match (
-        found.get("price_micros_per_hour").and_then(Value::as_i64),
-        word("currency"),
-    ) {
-        (Some(micros), currency) if !currency.is_empty() => {
-            let currency: Currency = currency.parse().map_err(|error| format!("{error}"))?;
-            Some(HourlyPrice(Money { micros, currency }))
-        }
-        _ => None,
-    };
+    let price = price(found, "/instance_price", 1)?;
     let terms = match word("terms").as_str() {
         "reserved" => Terms::Reserved,
         "spot" => Terms::Spot,
@@ -141,8 +141,8 @@ fn rental(plan: &Value) -> Result<Option<Rental>, String> {
         gpu_thousandths: (number(found, "/gpus_per_instance")? * 1000.0).round() as u32,
         idle: 0,
         price,
-        date: word("date"),
-        source: word("source"),
+        date: word("price_date"),
+        source: word("price_source"),
     }))
 }
 
@@ -155,17 +155,9 @@ fn media_plan(answer: &Value) -> Result<Planned, String> {
     let capacity = number(best, "/capacity_per_second/value")?;
     let rate = number(answer, "/rate_per_second").unwrap_or(capacity);
     let gpu = text(best, "/gpu")?;
-    let hourly = number(best, "/price_per_hour/amount").ok();
-    let price = match (hourly, text(best, "/price_per_hour/currency")) {
-        (Some(amount), Ok(currency)) => {
-            let currency: Currency = currency.parse().map_err(|error| format!("{error}"))?;
-            let micros = (amount * 1e6 / f64::from(replicas)).round() as i64;
-            Some(HourlyPrice(Money { micros, currency }))
-        }
-        _ => None,
-    };
+    let price = price(best, "/price_per_hour", replicas)?;
     let rental = price.map(|price| Rental {
-        provider: text(best, "/rental").unwrap_or_default().into(),
+        provider: text(best, "/rental/provider").unwrap_or_default().into(),
         instance: "a replica's part".into(),
         region: String::new(),
         terms: Terms::OnDemand,

@@ -4,15 +4,14 @@ mod answers;
 
 pub use answers::{Planned, PlannedUnit, planned};
 
+use crate::table_error;
 use gpuwise_domain::bill::{CostKey, CostUnit};
 use gpuwise_units::{Currency, Fraction, ParseQuantityError};
 
 /// A figure with its ends, as a person gave it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Given {
-    /// The lower end.
     pub low: Fraction,
-    /// The central figure.
     pub value: Fraction,
     /// The upper end.
     pub high: Fraction,
@@ -230,7 +229,7 @@ pub fn loads(text: &str) -> Result<Vec<Fraction>, LoadError> {
         .from_reader(text.as_bytes());
     let headers = reader
         .headers()
-        .map_err(|error| fail(1, error.to_string()))?;
+        .map_err(|error| fail(1, table_error(&error, None)))?;
     let column = headers
         .iter()
         .position(|name| name.eq_ignore_ascii_case("load"));
@@ -241,7 +240,7 @@ pub fn loads(text: &str) -> Result<Vec<Fraction>, LoadError> {
     let mut out = Vec::new();
     for (index, record) in reader.records().enumerate() {
         let line = index + 2;
-        let record = record.map_err(|error| fail(line, error.to_string()))?;
+        let record = record.map_err(|error| fail(line, table_error(&error, None)))?;
         let cell = record.get(column).unwrap_or_default();
         let load = Fraction::from_decimal(cell).map_err(|error| fail(line, error.to_string()))?;
         if load < Fraction::ZERO {

@@ -13,7 +13,7 @@ mod models;
 mod networks;
 mod recipes;
 mod sharing;
-mod tables;
+pub(crate) mod tables;
 mod training;
 
 pub use balance::read_balance;

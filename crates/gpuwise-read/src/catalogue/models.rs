@@ -14,7 +14,6 @@ use std::collections::BTreeMap;
 pub struct ModelEntry {
     /// `organisation/name`.
     pub id: String,
-    /// Short names.
     pub aliases: Vec<String>,
     /// The configuration, if it has its own.
     pub config: Option<Value>,
@@ -32,7 +31,6 @@ pub struct ModelCatalogue {
     entries: Vec<ModelEntry>,
     /// Names in lower case, otherwise as they are written.
     written: BTreeMap<String, Named>,
-    /// Folded names.
     index: BTreeMap<String, Named>,
     /// Names without separators to the one entry that they can mean; `None` where several.
     loose: BTreeMap<String, Option<usize>>,
@@ -45,22 +43,11 @@ type Named = (u8, usize);
 /// Why a name does not lead to an architecture.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ResolveError {
-    /// No such name.
     #[error("no model {name:?} in the catalogue")]
-    Unknown {
-        /// As typed.
-        name: String,
-        /// Names like it.
-        like: Vec<String>,
-    },
+    Unknown { name: String, like: Vec<String> },
     /// Its configuration cannot be read.
     #[error("model {id:?}: its configuration: {source}")]
-    Config {
-        /// The entry.
-        id: String,
-        /// What is wrong.
-        source: ConfigError,
-    },
+    Config { id: String, source: ConfigError },
 }
 
 impl ModelCatalogue {

@@ -16,7 +16,6 @@ use serde_json::{Map, Value};
 pub struct NetworkEntry {
     /// Its name on the hub, or the usual one.
     pub id: String,
-    /// Short names.
     pub aliases: Vec<String>,
     /// What it makes of what.
     pub task: String,
@@ -41,7 +40,6 @@ pub struct PartEntry {
     pub model: Option<String>,
 }
 
-/// Networks by name.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct NetworkCatalogue {
     entries: Vec<NetworkEntry>,

@@ -1,6 +1,7 @@
 //! CSV tables of the catalogue.
 
 use super::CatalogueError;
+use crate::table_error;
 use gpuwise_domain::{
     catalogue::SizeClass,
     gpu::{Collective, MigProfile},
@@ -11,7 +12,7 @@ use gpuwise_domain::{
 use gpuwise_units::{Bytes, BytesPerSecond, Currency, HourlyPrice, Money};
 use serde::{Deserialize, de::DeserializeOwned};
 
-pub(super) fn rows<T: DeserializeOwned>(
+pub(crate) fn rows<T: DeserializeOwned>(
     file: &str,
     text: &str,
 ) -> Result<Vec<(u64, T)>, CatalogueError> {
@@ -20,7 +21,7 @@ pub(super) fn rows<T: DeserializeOwned>(
         .from_reader(text.as_bytes());
     let headers = reader
         .headers()
-        .map_err(|error| CatalogueError::new(file, "line 1", error.to_string()))?
+        .map_err(|error| CatalogueError::new(file, "line 1", table_error(&error, None)))?
         .clone();
     let mut out = Vec::new();
     let mut record = csv::StringRecord::new();
@@ -31,7 +32,11 @@ pub(super) fn rows<T: DeserializeOwned>(
             Ok(true) => {
                 let line = record.position().map_or(line, csv::Position::line);
                 let row = record.deserialize(Some(&headers)).map_err(|error| {
-                    CatalogueError::new(file, format!("line {line}"), error.to_string())
+                    CatalogueError::new(
+                        file,
+                        format!("line {line}"),
+                        table_error(&error, Some(&headers)),
+                    )
                 })?;
                 out.push((line, row));
             }
@@ -39,7 +44,7 @@ pub(super) fn rows<T: DeserializeOwned>(
                 return Err(CatalogueError::new(
                     file,
                     format!("line {line}"),
-                    error.to_string(),
+                    table_error(&error, None),
                 ));
             }
         }

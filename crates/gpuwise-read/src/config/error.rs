@@ -10,7 +10,6 @@ pub enum ConfigError {
     /// A field that is needed is absent.
     #[error("`{field}` is missing; without it the {purpose} is unknown")]
     Missing {
-        /// Its usual spelling.
         field: &'static str,
         /// What it is needed for.
         purpose: &'static str,
@@ -28,9 +27,7 @@ pub enum ConfigError {
     /// A field holds something that cannot be.
     #[error("`{field}` is {found}; expected {expected}")]
     Wrong {
-        /// Its path.
         field: String,
-        /// What stands there.
         found: String,
         /// What would be right.
         expected: &'static str,

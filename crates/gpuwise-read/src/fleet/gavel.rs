@@ -9,9 +9,7 @@ use serde_json::Value;
 pub struct GavelJob {
     /// When it comes, in seconds; in a unit trace, in mean times between two jobs.
     pub came: f64,
-    /// The program.
     pub program: String,
-    /// GPUs.
     pub gpus: u32,
     /// Steps that it has to do.
     pub steps: u64,

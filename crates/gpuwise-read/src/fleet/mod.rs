@@ -30,7 +30,6 @@ pub use text::{FleetProblem, FleetProblems};
 pub struct FleetError {
     /// The file as the user knows it.
     pub file: String,
-    /// Line.
     pub place: String,
     /// What is wrong and what would be right.
     pub problem: String,

@@ -1,6 +1,7 @@
 //! Alibaba's GPU cluster trace of 2023 (`openb`): lists of nodes and pods as CSV.
 
 use super::FleetError;
+use crate::table_error;
 use gpuwise_domain::fleet::{FleetNode, FleetTask, WHOLE_GPU};
 use serde::{Deserialize, de::DeserializeOwned};
 
@@ -145,12 +146,12 @@ pub(super) fn rows<T: DeserializeOwned>(
                 let line = record.position().map_or(0, csv::Position::line);
                 let row = record
                     .deserialize(Some(&headers))
-                    .map_err(|error| wrong(file, line, error.to_string()))?;
+                    .map_err(|error| wrong(file, line, table_error(&error, Some(&headers))))?;
                 out.push((line, row));
             }
             Err(error) => {
                 let line = error.position().map_or(0, csv::Position::line);
-                return Err(wrong(file, line, error.to_string()));
+                return Err(wrong(file, line, table_error(&error, None)));
             }
         }
     }

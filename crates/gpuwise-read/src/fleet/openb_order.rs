@@ -5,7 +5,6 @@ use super::FleetError;
 /// Numbers that belong to one seed, in the order of their file's rows.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SeededOrder {
-    /// The seed.
     pub seed: u64,
     /// A row of the pod list for each arrival, or a rank for each node.
     pub numbers: Vec<u32>,

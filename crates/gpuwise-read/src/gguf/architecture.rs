@@ -24,7 +24,6 @@ pub enum ArchitectureError {
     Part {
         /// The part, from 1.
         part: u64,
-        /// All parts.
         parts: u64,
     },
     /// A key that is needed is absent.
@@ -32,12 +31,7 @@ pub enum ArchitectureError {
     Missing(String),
     /// More layers than any model has.
     #[error("`{key}` is {count}; no model has more than {MOST_BLOCKS} layers")]
-    Layers {
-        /// The key.
-        key: String,
-        /// What it says.
-        count: u64,
-    },
+    Layers { key: String, count: u64 },
     /// The keys make no model that can be.
     #[error("its metadata makes no configuration of a model that can be")]
     Config(#[from] ConfigError),

@@ -39,7 +39,6 @@ pub enum GgufError {
     CutShort {
         /// Where it was read.
         offset: u64,
-        /// What was read.
         what: &'static str,
         /// Bytes that the file would need.
         needed: u64,
@@ -54,20 +53,10 @@ pub enum GgufError {
     Version(String),
     /// Something in the header cannot be.
     #[error("byte {offset}: {problem}")]
-    Wrong {
-        /// Where it stands.
-        offset: u64,
-        /// What is wrong.
-        problem: String,
-    },
+    Wrong { offset: u64, problem: String },
     /// A tensor description that cannot be.
     #[error("tensor `{tensor}`: {problem}")]
-    Tensor {
-        /// Its name.
-        tensor: String,
-        /// What is wrong.
-        problem: String,
-    },
+    Tensor { tensor: String, problem: String },
     /// Two parts of a split file do not belong together.
     #[error("the parts of the split file do not fit: {0}")]
     Parts(String),

@@ -23,9 +23,7 @@ pub enum GgufValue {
     Unsigned(u64),
     /// A whole number of a signed type.
     Signed(i64),
-    /// A real number.
     Real(f64),
-    /// True or false.
     Flag(bool),
     /// A text; what is not UTF-8 in it is replaced.
     Text(String),

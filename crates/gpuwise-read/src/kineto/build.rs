@@ -107,7 +107,6 @@ impl<'v> Builder<'v> {
         }
     }
 
-    /// Takes one event.
     pub(super) fn event(&mut self, event: &Event<'_>, place: Place) {
         match event.phase {
             b'X' => self.span(event, place),

@@ -15,7 +15,6 @@ pub(super) enum Stop {
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Text<'a> {
     pub(super) raw: &'a [u8],
-    /// It has escapes.
     pub(super) escaped: bool,
     /// It has quotes that should have been escaped.
     pub(super) repaired: bool,

@@ -69,7 +69,6 @@ pub enum KinetoError {
     NotATrace {
         /// What was found instead.
         what: &'static str,
-        /// Where.
         place: u64,
     },
     /// It ends before its events begin.

@@ -20,7 +20,6 @@ const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 
 /// What ended a piece of the file.
 enum End {
-    /// It is complete.
     Whole,
     /// The file ends within it.
     Cut,

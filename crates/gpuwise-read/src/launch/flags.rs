@@ -9,7 +9,6 @@ use gpuwise_domain::{
 /// What the words of a command say.
 #[derive(Debug, Default)]
 pub(super) struct Flags {
-    /// Settings in order.
     pub(super) set: Vec<Setting>,
     /// Words that belong to no flag.
     pub(super) positional: Vec<String>,

@@ -10,6 +10,7 @@ use gpuwise_domain::{
     engine::{EngineKind, Release},
     facts::{EngineFacts, FlagKind, Launch, PoolRole},
 };
+use gpuwise_units::Tokens;
 use serde_json::Value;
 
 pub(super) fn launch(
@@ -73,7 +74,6 @@ impl Reader {
         Ok(true)
     }
 
-    /// One setting.
     fn take(&mut self, setting: &Setting) -> Result<(), LaunchError> {
         if self.take_layout(setting)? {
             return Ok(());
@@ -307,28 +307,15 @@ impl Setting {
         count.ok_or_else(|| self.wrong("a whole number from 1 to 100,000"))
     }
 
-    /// A number of tokens or sequences; `k` is 1000 and `K` 1024. `auto` and what is not positive
+    /// A number of tokens or sequences. `auto` and what is not positive
     /// leave it to the engine.
     fn tokens(&self) -> Result<Option<u64>, LaunchError> {
         if self.value == "auto" || self.value.parse::<i64>().is_ok_and(|number| number <= 0) {
             return Ok(None);
         }
-        let (digits, scale) = match self.value.char_indices().next_back() {
-            Some((at, unit @ ('k' | 'K' | 'm' | 'M'))) => {
-                let scale = match unit {
-                    'k' => 1e3,
-                    'K' => 1024.0,
-                    'm' => 1e6,
-                    _ => 1_048_576.0,
-                };
-                (self.value.get(..at).unwrap_or(""), scale)
-            }
-            _ => (self.value.as_str(), 1.0),
-        };
-        let number = digits.parse::<f64>().ok().map(|number| number * scale);
-        match number.filter(|number| number.fract() == 0.0 && (1.0..=1e15).contains(number)) {
-            Some(number) => Ok(Some(number as u64)),
-            None => Err(self.wrong("a whole number, such as `8192`, `8k` or `8K`")),
+        match self.value.parse::<Tokens>() {
+            Ok(Tokens(number @ 1..)) => Ok(Some(number)),
+            _ => Err(self.wrong("a whole number, such as `8192`, `8k` or `8K`")),
         }
     }
 

@@ -28,12 +28,7 @@ pub enum LaunchError {
     },
     /// A quote is not closed.
     #[error("a {quote} quote is not closed; it was opened before `{before}`")]
-    Quote {
-        /// Single or double.
-        quote: &'static str,
-        /// What follows it.
-        before: String,
-    },
+    Quote { quote: &'static str, before: String },
     /// No engine is started.
     #[error(
         "no engine is started in `{command}`; expected `vllm serve`, `python -m sglang.launch_server`, \
@@ -45,22 +40,16 @@ pub enum LaunchError {
     },
     /// The catalogue has no facts of the engine.
     #[error("{engine}: the catalogue has no facts of this engine, so its flags cannot be read")]
-    NoFacts {
-        /// The engine.
-        engine: EngineKind,
-    },
+    NoFacts { engine: EngineKind },
     /// A flag without its value.
     #[error("`{flag}` has no value; expected {expected}")]
     MissingValue {
-        /// The flag.
         flag: String,
-        /// What follows it.
         expected: &'static str,
     },
     /// A value that cannot be read.
     #[error("`{flag} {value}`: expected {expected}")]
     BadValue {
-        /// The flag.
         flag: String,
         /// The value as written.
         value: String,
@@ -69,12 +58,7 @@ pub enum LaunchError {
     },
     /// A settings file that is no YAML.
     #[error("settings file {file}: {problem}")]
-    SettingsFile {
-        /// Its name.
-        file: String,
-        /// What is wrong.
-        problem: String,
-    },
+    SettingsFile { file: String, problem: String },
 }
 
 /// Reads the first launch command of a text. `release` is the engine's, where the caller knows it;

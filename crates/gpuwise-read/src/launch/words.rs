@@ -9,7 +9,6 @@ use gpuwise_domain::{
 /// A shell text: commands as words, and the files that it writes.
 #[derive(Debug, Default)]
 pub(super) struct Script {
-    /// Commands in order.
     pub(super) commands: Vec<Vec<String>>,
     /// Files written from here documents, by name.
     pub(super) files: Vec<(String, String)>,
@@ -139,7 +138,6 @@ fn quoted(quote: char, text: &str) -> Result<(String, &str), LaunchError> {
 pub(super) struct Start {
     pub(super) engine: EngineKind,
     pub(super) release: Option<Release>,
-    /// Model and flags.
     pub(super) words: Vec<String>,
 }
 
@@ -215,27 +213,37 @@ fn base(word: &str) -> &str {
     word.rsplit('/').next().unwrap_or(word)
 }
 
+/// The engine that a command starts, and how many words that takes.
+fn started(command: &[String]) -> Option<(EngineKind, usize)> {
+    let begins = |start: &[&str]| {
+        command.len() >= start.len()
+            && base(&command[0]) == start[0]
+            && command[1..]
+                .iter()
+                .zip(&start[1..])
+                .all(|(said, word)| said == word)
+    };
+    EngineKind::ALL.into_iter().find_map(|kind| {
+        let start = kind.starts().iter().find(|start| begins(start))?;
+        Some((kind, start.len()))
+    })
+}
+
 /// Finds the words that start a server, and what follows them.
 fn launcher(command: &[String]) -> Result<Option<Start>, LaunchError> {
     for at in 0..command.len() {
-        let word = |offset: usize| command.get(at + offset).map_or("", String::as_str);
-        let (engine, taken) = match (base(word(0)), word(1)) {
-            ("vllm", "serve")
-            | ("-m", "vllm.entrypoints.openai.api_server" | "vllm.entrypoints.api_server") => {
-                (EngineKind::Vllm, 2)
-            }
-            ("-m", "sglang.launch_server") | ("sglang", "serve") => (EngineKind::Sglang, 2),
-            ("trtllm-serve", "serve") => (EngineKind::TensorRtLlm, 2),
-            ("trtllm-serve", _) => (EngineKind::TensorRtLlm, 1),
-            ("llama-server" | "llama-cli", _) => (EngineKind::LlamaCpp, 1),
-            ("transformers", "serve") => (EngineKind::Transformers, 2),
-            // A command within a command: `bash -c "vllm serve …"`.
-            ("-c" | "-lc", inner) if at > 0 && matches!(base(&command[at - 1]), "bash" | "sh") => {
-                let script = Script::read(inner)?;
-                let mut inner = script.commands.iter().map(|command| launcher(command));
-                return inner.find_map(Result::transpose).transpose();
-            }
-            _ => continue,
+        // A command within a command: `bash -c "vllm serve …"`.
+        if at > 0
+            && matches!(command[at].as_str(), "-c" | "-lc")
+            && matches!(base(&command[at - 1]), "bash" | "sh")
+        {
+            let inner = command.get(at + 1).map_or("", String::as_str);
+            let script = Script::read(inner)?;
+            let mut inner = script.commands.iter().map(|command| launcher(command));
+            return inner.find_map(Result::transpose).transpose();
+        }
+        let Some((engine, taken)) = started(&command[at..]) else {
+            continue;
         };
         return Ok(Some(Start {
             engine,

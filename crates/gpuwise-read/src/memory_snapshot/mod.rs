@@ -30,7 +30,6 @@ pub enum MemorySnapshotError {
     Field {
         /// Where (`segment 3`).
         place: String,
-        /// The field.
         field: &'static str,
         /// What it should be.
         wanted: &'static str,
@@ -40,7 +39,6 @@ pub enum MemorySnapshotError {
     Timeline {
         /// Which event, counted from 1; 0 for the file as a whole.
         event: usize,
-        /// What was wrong.
         what: String,
     },
 }

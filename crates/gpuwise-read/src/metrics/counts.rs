@@ -5,7 +5,6 @@ const SHORT_SECONDS: f64 = 30.0;
 /// With fewer requests than this nothing is said of burstiness.
 const FEWEST: f64 = 30.0;
 
-/// Burstiness from counts.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Burstiness {
     /// Squared coefficient of variation of the gaps between requests that such counts suggest.
@@ -15,7 +14,6 @@ pub struct Burstiness {
     /// Variation (standard deviation over mean) of the rate between windows beyond what chance
     /// gives.
     pub between: f64,
-    /// Windows.
     pub windows: usize,
     /// Whether the windows are too long to see short bursts, so that it may be more.
     pub at_least: bool,

@@ -28,7 +28,6 @@ pub enum ExpositionError {
         /// What it seems to be.
         found: &'static str,
     },
-    /// Nothing in it.
     #[error("there is no sample in it")]
     Empty,
     /// It is too large.
@@ -51,7 +50,6 @@ pub enum Kind {
     Untyped,
 }
 
-/// One sample.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Sample<'a> {
     /// Its name, suffixes such as `_bucket` included.

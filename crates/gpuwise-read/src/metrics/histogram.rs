@@ -9,7 +9,6 @@ pub struct Histogram {
     pub buckets: Vec<(f64, f64)>,
     /// Sum of all observations, exact.
     pub sum: f64,
-    /// Number of observations.
     pub count: f64,
 }
 
@@ -29,7 +28,6 @@ pub struct Quantile {
 /// What a histogram says of a distribution.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Distribution {
-    /// Observations.
     pub count: f64,
     /// Sum over count: exact.
     pub mean: f64,
@@ -39,7 +37,6 @@ pub struct Distribution {
     pub longest: Option<f64>,
     /// Whether observations lie beyond the last finite bound.
     pub open: bool,
-    /// Quantiles in order.
     pub quantiles: Vec<Quantile>,
 }
 

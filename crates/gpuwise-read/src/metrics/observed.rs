@@ -16,31 +16,21 @@ pub enum ObservedError {
          llamacpp: (with `:` or `_`)"
     )]
     NoEngine(usize),
-    /// Several models.
     #[error("these metrics are of {} models: {}; name one of them", .0.len(), .0.join(", "))]
     Models(Vec<String>),
     /// None of this model.
     #[error("these metrics say nothing of {wanted:?}; their models are {}", .known.join(", "))]
-    NoModel {
-        /// The model wanted.
-        wanted: String,
-        /// Those there are.
-        known: Vec<String>,
-    },
+    NoModel { wanted: String, known: Vec<String> },
     /// The engine does not count requests or their lengths.
     #[error("{engine} counts no requests and no lengths here; {now}")]
     NoLengths {
-        /// The engine.
         engine: &'static str,
         /// What it does say.
         now: String,
     },
     /// No request has ended.
     #[error("{engine} has served no request yet: every count is 0")]
-    Idle {
-        /// The engine.
-        engine: &'static str,
-    },
+    Idle { engine: &'static str },
 }
 
 /// A server's counts at one moment, or between two.
@@ -50,15 +40,12 @@ pub struct Observed {
     pub engine: &'static str,
     /// The model, where it is told.
     pub model: Option<String>,
-    /// Requests that ended.
     pub requests: f64,
     /// Those that ended by reason, where told.
     pub reasons: Vec<(String, f64)>,
     /// Requests that failed, where counted.
     pub failed: Option<f64>,
-    /// Tokens of prompts.
     pub input: Option<Histogram>,
-    /// Tokens generated.
     pub output: Option<Histogram>,
     /// Mean tokens of prompts and outputs by counters alone, where there are no histograms.
     pub counted: (Option<f64>, Option<f64>),

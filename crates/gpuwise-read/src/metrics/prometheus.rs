@@ -39,7 +39,6 @@ struct Series {
 /// A series of a query's answer.
 #[derive(Debug, Clone, PartialEq)]
 pub struct QuerySeries {
-    /// Its labels.
     pub labels: BTreeMap<String, String>,
     /// (seconds since 1970, value); values that are no finite number are left out.
     pub points: Vec<(f64, f64)>,

@@ -37,9 +37,7 @@ pub enum Quantity {
     PrefixHits,
     /// Gauge: share of them found, where it is not counted.
     PrefixHitRate,
-    /// Counter: prompt tokens.
     PromptTokens,
-    /// Counter: tokens generated.
     OutputTokens,
     /// Counter: requests that ended, by reason.
     Finished,
@@ -55,7 +53,6 @@ pub enum Quantity {
     FullSlots,
 }
 
-/// An engine's names.
 #[derive(Debug)]
 pub struct Vocabulary {
     /// The engine as flags name it.
@@ -70,7 +67,6 @@ pub struct Vocabulary {
 
 use Quantity as Q;
 
-/// Every engine's names.
 pub const VOCABULARIES: &[Vocabulary] = &[
     Vocabulary {
         engine: "vllm",

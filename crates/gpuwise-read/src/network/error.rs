@@ -6,36 +6,22 @@ pub enum NetworkError {
     /// A configuration that is wrong.
     #[error("{part}: {source}")]
     Config {
-        /// The part.
         part: String,
         /// What is wrong with it.
         source: ConfigError,
     },
     /// A class of network that cannot be walked.
     #[error("{part}: class {class:?} is not known; known are {KNOWN}")]
-    UnknownClass {
-        /// The part.
-        part: String,
-        /// As stated.
-        class: String,
-    },
+    UnknownClass { part: String, class: String },
     /// A part of a pipeline without configuration.
     #[error("the pipeline's index names {part:?}, but there is no {part}/config.json")]
-    MissingPart {
-        /// The part.
-        part: String,
-    },
+    MissingPart { part: String },
     /// A pipeline that names nothing that computes.
     #[error("the pipeline's index names no part that computes")]
     Empty,
     /// A name that leads nowhere.
     #[error("no network {name:?} in the catalogue")]
-    Unknown {
-        /// As typed.
-        name: String,
-        /// Names like it.
-        like: Vec<String>,
-    },
+    Unknown { name: String, like: Vec<String> },
 }
 
 /// What the readers know, for people.

@@ -17,7 +17,6 @@ pub enum PickleError {
     Protocol {
         /// What the file says.
         protocol: u8,
-        /// What is read.
         highest: u8,
     },
     /// An instruction that could run code, or that plain data does not need.
@@ -28,9 +27,7 @@ pub enum PickleError {
     Forbidden {
         /// Its name, as Python spells it.
         name: &'static str,
-        /// Its byte.
         code: u8,
-        /// Where it stands.
         offset: usize,
     },
     /// The bytes end within the pickle.
@@ -38,31 +35,21 @@ pub enum PickleError {
     Truncated {
         /// What was being read.
         what: &'static str,
-        /// Where.
         offset: usize,
         /// How long the input is.
         length: usize,
     },
     /// An instruction that finds nothing to work on, or the wrong thing.
     #[error("damaged pickle: {what} at byte {offset}")]
-    Damaged {
-        /// What was wrong.
-        what: &'static str,
-        /// Where.
-        offset: usize,
-    },
+    Damaged { what: &'static str, offset: usize },
     /// A whole number of more than 64 bits.
     #[error("a whole number of more than 64 bits at byte {offset}")]
-    Number {
-        /// Where.
-        offset: usize,
-    },
+    Number { offset: usize },
     /// More open lists, tuples and dictionaries than any such file has.
     #[error("more than {limit} lists, tuples and dictionaries open at byte {offset}")]
     TooDeep {
         /// How many there may be.
         limit: usize,
-        /// Where.
         offset: usize,
     },
 }

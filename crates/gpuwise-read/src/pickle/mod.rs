@@ -31,7 +31,6 @@ pub enum Value {
     None,
     /// `True` or `False`.
     Bool(bool),
-    /// A whole number.
     Integer(i64),
     /// A whole number from 2⁶³ to 2⁶⁴ − 1: an address.
     Unsigned(u64),

@@ -93,7 +93,6 @@ impl<'a> Node<'a> {
             .unwrap_or(Self(None))
     }
 
-    /// A finite number.
     pub(super) fn number(self) -> Option<f64> {
         self.0?.as_f64().filter(|value| value.is_finite())
     }

@@ -29,7 +29,6 @@ pub enum ResultsError {
     /// It is no JSON or YAML.
     #[error("it is no {form}: {problem}")]
     Syntax {
-        /// What was expected.
         form: &'static str,
         /// What the parser says.
         problem: String,
@@ -44,7 +43,6 @@ pub enum ResultsError {
     /// The file is one of the tool's, but not the one with measurements, or lacks what is needed.
     #[error("{tool}: {problem}")]
     Incomplete {
-        /// The tool.
         tool: Tool,
         /// What is missing and where it is.
         problem: String,
@@ -54,27 +52,21 @@ pub enum ResultsError {
     TooLarge(usize),
 }
 
-/// What measured.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Tool {
     /// `vllm bench serve`, or its fork in SGLang.
     VllmBench,
     /// SGLang's `bench_serving`.
     SglangBench,
-    /// InferenceX' client.
     InferenceX,
-    /// GuideLLM.
     GuideLlm,
-    /// inference-perf.
     InferencePerf,
-    /// AIPerf or GenAI-Perf.
     AiPerf,
     /// `gpuwise bench`.
     Gpuwise,
 }
 
 impl Tool {
-    /// Its usual name.
     pub const fn name(self) -> &'static str {
         match self {
             Self::VllmBench => "vLLM bench",
@@ -99,7 +91,6 @@ impl std::fmt::Display for Tool {
 pub struct MetricValue {
     /// As questions name it: `ttft_mean`, `tpot_p99`, `output_throughput`.
     pub name: String,
-    /// The value.
     pub value: f64,
     /// `ms`, `tokens/s` or `requests/s`.
     pub unit: &'static str,
@@ -108,23 +99,19 @@ pub struct MetricValue {
 /// What a load generator measured under one load.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Measurement {
-    /// The tool.
     pub tool: Tool,
     /// The model, where the file tells it.
     pub model: Option<String>,
     /// The engine, where the file tells it.
     pub engine: Option<String>,
-    /// The load.
     pub load: Load,
     /// Mean tokens of prompts.
     pub input: Option<f64>,
-    /// Mean tokens generated.
     pub output: Option<f64>,
     /// Requests that were answered.
     pub requests: u64,
     /// Requests that failed; `None`: not told.
     pub failed: Option<u64>,
-    /// Figures.
     pub metrics: Vec<MetricValue>,
     /// Where in the file, such as `benchmark 2`; empty where it holds one run.
     pub place: String,
@@ -175,7 +162,6 @@ fn one(root: Node<'_>) -> Result<Vec<Measurement>, ResultsError> {
 struct Asked {
     rate: Option<f64>,
     cap: Option<f64>,
-    /// Requests sent.
     requests: f64,
     /// Seconds that they took.
     seconds: Option<f64>,

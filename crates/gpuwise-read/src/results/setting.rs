@@ -8,15 +8,12 @@ use gpuwise_domain::question::Question;
 pub struct Setting {
     /// The model, as a name, an alias or a path.
     pub model: Option<String>,
-    /// The GPU.
     pub gpu: Option<String>,
     /// The engine with its release.
     pub engine: Option<String>,
     /// The weights' precision; as published if not set.
     pub precision: Option<String>,
-    /// Tensor-parallel ranks.
     pub tensor: Option<u32>,
-    /// Pipeline stages.
     pub pipeline: Option<u32>,
     /// Replicas or data-parallel ranks.
     pub data: Option<u32>,
@@ -32,11 +29,8 @@ pub struct Setting {
     "a file of {tool} does not say {what}: give {flag}, or a saved deployment with --deployment"
 )]
 pub struct SettingError {
-    /// The tool.
     pub tool: Tool,
-    /// What is missing.
     pub what: &'static str,
-    /// The flag.
     pub flag: &'static str,
 }
 

@@ -56,7 +56,6 @@ struct Description {
     data_offsets: (u64, u64),
 }
 
-/// Texts by name.
 struct Texts(Vec<(String, String)>);
 
 impl<'de> Deserialize<'de> for Entries {

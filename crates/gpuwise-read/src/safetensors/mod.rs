@@ -49,7 +49,6 @@ pub enum SafetensorsError {
     /// A number format that this release does not know.
     #[error("tensor `{tensor}`: unknown dtype {dtype:?}")]
     UnknownDtype {
-        /// The tensor.
         tensor: String,
         /// Its dtype as written.
         dtype: String,
@@ -60,7 +59,6 @@ pub enum SafetensorsError {
     /// Shape and place disagree.
     #[error("tensor `{tensor}`: its shape makes {shape} bytes, its data_offsets {span}")]
     Size {
-        /// The tensor.
         tensor: String,
         /// Bytes by shape and dtype.
         shape: u64,
@@ -72,9 +70,7 @@ pub enum SafetensorsError {
         "tensor `{tensor}` begins at byte {begin} of the data, the tensors before it end at {end}: overlap or hole"
     )]
     Offset {
-        /// The tensor.
         tensor: String,
-        /// Where it begins.
         begin: u64,
         /// Where the one before ends.
         end: u64,
@@ -82,11 +78,8 @@ pub enum SafetensorsError {
     /// A place that ends before it begins.
     #[error("tensor `{tensor}`: data_offsets [{begin}, {end}] are not in order")]
     Reversed {
-        /// The tensor.
         tensor: String,
-        /// Where it begins.
         begin: u64,
-        /// Where it ends.
         end: u64,
     },
     /// The tensors need more or fewer bytes than the file has.

@@ -25,7 +25,6 @@ use module::Names;
 /// A tensor as a header describes it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct StoredTensor {
-    /// Its name.
     pub name: String,
     /// How its elements are stored; scales may be tensors of their own.
     pub format: WeightFormat,
@@ -52,7 +51,6 @@ impl StoredTensor {
 /// What a tensor is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Place {
-    /// One role.
     Role(Role),
     /// Query, key and value in one: shared out as the architecture has them.
     FusedAttention,

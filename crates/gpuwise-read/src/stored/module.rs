@@ -8,7 +8,6 @@ use std::collections::{BTreeMap, BTreeSet};
 pub(crate) enum Kind {
     /// Its weight, packed or not.
     Weight,
-    /// Its bias.
     Bias,
     /// A scale, zero point, index or table of a quantized weight.
     Scale,

@@ -6,9 +6,9 @@ use super::{
     fields::FieldNames,
     value,
 };
+use crate::table_error;
 use gpuwise_domain::telemetry::{GpuIdentity, Holder, Subject, Telemetry};
 
-/// Vocabularies of providers.
 const PROVIDERS: &[(&str, &str)] = &[
     ("cloudwatch", "Amazon CloudWatch"),
     ("gcp", "Google Cloud Monitoring"),
@@ -86,7 +86,7 @@ pub(super) fn read(text: &str, names: &FieldNames) -> Result<Telemetry, Telemetr
         .from_reader(text.as_bytes());
     let header: Vec<String> = reader
         .headers()
-        .map_err(|error| TelemetryError::Form(error.to_string()))?
+        .map_err(|error| TelemetryError::Form(table_error(&error, None)))?
         .iter()
         .map(str::to_owned)
         .collect();
@@ -102,7 +102,11 @@ pub(super) fn read(text: &str, names: &FieldNames) -> Result<Telemetry, Telemetr
         let record = match record {
             Ok(record) => record,
             Err(error) => {
-                builder.problem("row", &format!("row {}", row + 1), &error.to_string());
+                builder.problem(
+                    "row",
+                    &format!("row {}", row + 1),
+                    &table_error(&error, None),
+                );
                 continue;
             }
         };

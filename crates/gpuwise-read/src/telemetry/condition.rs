@@ -7,7 +7,6 @@ use gpuwise_domain::telemetry::{Aggregate, Comparison, Condition};
 #[error("{text:?}: {problem}; expected such as `tensor_active < 0.2 for 5m`")]
 pub struct ConditionError {
     text: String,
-    /// What is wrong.
     pub problem: String,
 }
 

@@ -1,6 +1,6 @@
 //! The names under which tools tell a quantity: rows of the catalogue.
 
-use crate::catalogue::CatalogueError;
+use crate::catalogue::{CatalogueError, tables::rows};
 use gpuwise_domain::telemetry::{FaultClass, Quantity, Threshold, Thresholds, XidMeaning};
 use rustc_hash::FxHashMap;
 use serde::Deserialize;
@@ -9,7 +9,6 @@ use std::collections::BTreeMap;
 /// What a field of a tool is.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Field {
-    /// What it tells.
     pub quantity: Quantity,
     /// The unit of values that carry none.
     pub unit: String,
@@ -22,7 +21,6 @@ pub struct Field {
 pub enum Combine {
     /// The first known one counts.
     First,
-    /// They are added.
     Sum,
     /// Their bits are put together.
     Bits,
@@ -176,26 +174,6 @@ fn itoa(mut number: u32, buffer: &mut [u8; 10]) -> &str {
         .get(at..)
         .and_then(|digits| core::str::from_utf8(digits).ok())
         .unwrap_or("")
-}
-
-fn rows<T: serde::de::DeserializeOwned>(
-    file: &str,
-    text: &str,
-) -> Result<Vec<(u64, T)>, CatalogueError> {
-    let mut reader = csv::ReaderBuilder::new()
-        .trim(csv::Trim::All)
-        .from_reader(text.as_bytes());
-    let mut out = Vec::new();
-    for (position, row) in reader.deserialize().enumerate() {
-        let line = position as u64 + 2;
-        out.push((
-            line,
-            row.map_err(|error| {
-                CatalogueError::new(file, format!("line {line}"), error.to_string())
-            })?,
-        ));
-    }
-    Ok(out)
 }
 
 #[derive(Deserialize)]

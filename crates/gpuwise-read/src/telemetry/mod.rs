@@ -72,7 +72,6 @@ pub fn read(text: &str, names: &FieldNames) -> Result<Vec<Telemetry>, TelemetryE
     one(text, names).map(|found| vec![found])
 }
 
-/// Reads one output.
 fn one(text: &str, names: &FieldNames) -> Result<Telemetry, TelemetryError> {
     let text = text.trim_start_matches('\u{feff}');
     let start = text.trim_start();

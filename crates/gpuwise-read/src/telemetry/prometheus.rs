@@ -48,7 +48,6 @@ const NAMING: &[&str] = &[
 ];
 
 impl<'n> SampleReader<'n> {
-    /// An empty one.
     pub fn new(names: &'n FieldNames, form: &str) -> Self {
         Self {
             builder: Builder::new(names, form),
@@ -139,7 +138,6 @@ impl<'n> SampleReader<'n> {
         }
     }
 
-    /// What was taken.
     pub fn finish(mut self) -> Telemetry {
         if self.twice > 0 {
             let count = self.twice;

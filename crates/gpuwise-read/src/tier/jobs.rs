@@ -1,6 +1,7 @@
 //! `jobs.csv`: a workload a row. `docs/guides/tier.md` says what the columns hold.
 
 use super::TierFileError;
+use crate::table_error;
 use gpuwise_domain::{
     profile::matmul::MatmulPrecision,
     tier::{Job, MeasuredTier},
@@ -45,7 +46,7 @@ pub fn read_jobs(text: &str) -> Result<Vec<Job>, TierFileError> {
         .from_reader(text.trim_start_matches('\u{feff}').as_bytes());
     let broken = |error: &csv::Error| TierFileError {
         place: format!("line {}", error.position().map_or(1, csv::Position::line)),
-        problem: error.to_string(),
+        problem: table_error(error, None),
     };
     let headers = reader.headers().map_err(|error| broken(&error))?.clone();
     for header in &headers {

@@ -202,7 +202,6 @@ impl Cell<'_> {
             .ok_or_else(|| self.wrong(line, expected))
     }
 
-    /// Tokens.
     pub(super) fn tokens(self, line: u64) -> Result<u32, TraceError> {
         self.whole(
             line,

@@ -16,11 +16,9 @@ use std::{borrow::Cow, fmt};
 /// Longest line; one of a conversation is far shorter.
 const LONGEST_LINE: usize = 16 << 20;
 
-/// One line.
 #[derive(Debug, Default)]
 struct Line<'a> {
     row: Row<'a>,
-    /// Mooncake's blocks.
     hash_ids: Option<Vec<u64>>,
     /// Contents and their tokens, from the prompt's beginning.
     prefix: Option<Vec<(Scalar<'a>, u32)>>,

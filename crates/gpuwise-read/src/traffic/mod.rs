@@ -35,12 +35,7 @@ pub enum TraceError {
          `arrival_s,isl,osl`, JSON lines with `timestamp`, `input_length` and `output_length` (Mooncake) or \
          `arrival_s`, `isl` and `osl`, or a JSON list of conversations (ShareGPT)"
     )]
-    Unknown {
-        /// The line.
-        line: u64,
-        /// How it begins.
-        found: String,
-    },
+    Unknown { line: u64, found: String },
     /// One entry cannot be.
     #[error("line {line}: {problem}")]
     Line {
@@ -56,10 +51,8 @@ pub enum TraceError {
         line: u64,
         /// Byte in the line, from 1.
         column: u64,
-        /// What to do.
         hint: &'static str,
     },
-    /// No requests.
     #[error("the trace holds no requests")]
     Empty,
     /// More requests than are read.
@@ -88,7 +81,6 @@ pub enum TraceKind {
     Azure,
     /// Mooncake's traces with blocks of 512 tokens.
     Mooncake,
-    /// BurstGPT.
     BurstGpt,
     /// ShareGPT conversations: no times, and tokens are estimated.
     ShareGpt,
@@ -97,7 +89,6 @@ pub enum TraceKind {
 }
 
 impl TraceKind {
-    /// Its usual name.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Azure => "Azure",

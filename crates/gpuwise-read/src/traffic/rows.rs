@@ -219,7 +219,6 @@ impl Rows {
         }
     }
 
-    /// The trace.
     pub(super) fn finish(mut self, mut notes: Vec<String>) -> Result<Trace, TraceError> {
         if self.failed > 0 {
             notes.push(format!(

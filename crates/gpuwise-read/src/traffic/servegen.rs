@@ -2,6 +2,7 @@
 //! lengths by window.
 
 use super::{MOST_REQUESTS, TraceError};
+use crate::table_error;
 use gpuwise_domain::workload::LengthDistribution;
 use gpuwise_units::Tokens;
 use serde::{Deserialize, de::DeserializeOwned};
@@ -69,19 +70,15 @@ pub struct LengthTable {
 pub struct LengthWindow {
     /// Index of the model.
     pub model: usize,
-    /// The client.
     pub client: u32,
     /// Seconds from the beginning of the record.
     pub start_seconds: f64,
     /// What was counted: `input_tokens`, `output_tokens`, `image_count` …
     pub field: String,
-    /// Mean.
     pub mean: f64,
-    /// Median.
     pub p50: f64,
     /// 95th percentile.
     pub p95: f64,
-    /// The largest.
     pub max: f64,
 }
 
@@ -183,7 +180,7 @@ fn each_row<T: DeserializeOwned>(
     let wrong = |error: csv::Error| {
         TraceError::line(
             error.position().map_or(0, csv::Position::line),
-            error.to_string(),
+            table_error(&error, None),
         )
     };
     let headers = reader.headers().map_err(wrong)?.clone();
@@ -193,7 +190,7 @@ fn each_row<T: DeserializeOwned>(
         let line = record.position().map_or(0, csv::Position::line);
         let row = record
             .deserialize(Some(&headers))
-            .map_err(|error| TraceError::line(line, error.to_string()))?;
+            .map_err(|error| TraceError::line(line, table_error(&error, Some(&headers))))?;
         rows = take(line, row)?;
         if rows > MOST_REQUESTS {
             return Err(TraceError::TooMany);

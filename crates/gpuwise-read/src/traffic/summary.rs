@@ -11,7 +11,6 @@ const BUSIEST_SECONDS: f64 = 60.0;
 /// A trace in figures.
 #[derive(Debug, Clone, PartialEq)]
 pub struct TraceSummary {
-    /// Number of requests.
     pub requests: u64,
     /// Seconds from the first to the last.
     pub seconds: f64,
@@ -21,27 +20,21 @@ pub struct TraceSummary {
     pub busiest_rate: Option<f64>,
     /// Squared coefficient of variation of the gaps between requests (1 for Poisson).
     pub burstiness: Option<f64>,
-    /// Tokens of prompts.
     pub input: LengthSummary,
-    /// Tokens generated.
     pub output: LengthSummary,
     /// Share of blocks that an infinite prefix cache would hold where the trace gives blocks, and of
     /// prompt tokens where it gives prefix groups.
     pub prefix_hit: Option<f64>,
 }
 
-/// Lengths in tokens.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct LengthSummary {
-    /// Mean.
     pub mean: f64,
-    /// Median.
     pub p50: f64,
     /// 95th percentile.
     pub p95: f64,
     /// 99th percentile.
     pub p99: f64,
-    /// The longest.
     pub max: u64,
     /// Squared coefficient of variation (0: all equal).
     pub variation: f64,

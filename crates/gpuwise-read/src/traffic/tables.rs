@@ -5,6 +5,7 @@ use super::{
     columns::{Field, Row, field, kind_of, name},
     rows::{Rows, cell},
 };
+use crate::table_error;
 
 /// Longest row; what is longer lacks a quote.
 const LONGEST_ROW: usize = 1 << 20;
@@ -77,7 +78,7 @@ pub(super) fn read(text: &str, layout: &Layout) -> Result<Trace, TraceError> {
         let more = reader.read_record(&mut record).map_err(|error| {
             TraceError::line(
                 error.position().map_or(0, csv::Position::line),
-                error.to_string(),
+                table_error(&error, None),
             )
         })?;
         if !more {

@@ -1,5 +1,7 @@
 //! Points in time: numbers in a unit, and dates with times as Azure's tables write them.
 
+use jiff::{civil::Date, tz::TimeZone};
+
 /// A decimal number times a power of ten, exactly: `1777142984.5786855` with 9 places is in
 /// nanoseconds from seconds. What is smaller than one is rounded.
 pub(super) fn decimal(text: &str, places: u32) -> Option<i128> {
@@ -34,12 +36,17 @@ pub(crate) fn nanoseconds(text: &str) -> Option<i128> {
     let text = text.trim();
     let (date, time) = text.split_once([' ', 'T'])?;
     let mut parts = date.split('-');
-    let year: i64 = digits(parts.next()?, 4)?;
-    let month: i64 = digits(parts.next()?, 2)?;
-    let day: i64 = digits(parts.next()?, 2)?;
-    if parts.next().is_some() || !(1..=12).contains(&month) || !(1..=31).contains(&day) {
+    let (year, month, day) = (
+        digits(parts.next()?, 4)?,
+        digits(parts.next()?, 2)?,
+        digits(parts.next()?, 2)?,
+    );
+    if parts.next().is_some() {
         return None;
     }
+    // No thirty-first of February.
+    let date = Date::new(year as i16, month as i8, day as i8).ok()?;
+    let midnight = date.to_zoned(TimeZone::UTC).ok()?.timestamp().as_second();
     let (clock, offset) = split_offset(time)?;
     let (whole, fraction) = clock.split_once('.').unwrap_or((clock, ""));
     let mut parts = whole.split(':');
@@ -50,7 +57,7 @@ pub(crate) fn nanoseconds(text: &str) -> Option<i128> {
     if parts.next().is_some() || hour > 23 || minute > 59 || second > 60 {
         return None;
     }
-    let seconds = days(year, month, day) * 86_400 + hour * 3600 + minute * 60 + second - offset;
+    let seconds = midnight + hour * 3600 + minute * 60 + second - offset;
     Some(i128::from(seconds) * 1_000_000_000 + fraction_of(fraction)?)
 }
 
@@ -93,14 +100,4 @@ fn split_offset(time: &str) -> Option<(&str, i64)> {
             ahead
         },
     ))
-}
-
-/// Days from 1970-01-01 in the Gregorian calendar; years begin in March, so that the leap day is
-/// the last.
-fn days(year: i64, month: i64, day: i64) -> i64 {
-    let year = if month <= 2 { year - 1 } else { year };
-    let era = year.div_euclid(400);
-    let of_era = year.rem_euclid(400);
-    let of_year = (153 * ((month + 9) % 12) + 2) / 5 + day - 1;
-    era * 146_097 + of_era * 365 + of_era / 4 - of_era / 100 + of_year - 719_468
 }

@@ -1,5 +1,6 @@
 //! Usage as a table: one row a workload, for fleets without Prometheus.
 
+use crate::table_error;
 use gpuwise_domain::usage::{Asked, ComputeMeasure, ComputeUse, EngineUse, Holder, IdleUse, Usage};
 use gpuwise_units::Bytes;
 use thiserror::Error;
@@ -65,11 +66,8 @@ pub const COLUMNS: [(&str, &str); 25] = [
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[error("{file}: {place}: {problem}")]
 pub struct UsageError {
-    /// The file.
     pub file: String,
-    /// Line and column.
     pub place: String,
-    /// What is wrong.
     pub problem: String,
 }
 
@@ -145,7 +143,7 @@ pub fn read_usage(file: &str, text: &str) -> Result<(Vec<Usage>, Vec<String>), U
         .from_reader(text.as_bytes());
     let headers = reader
         .headers()
-        .map_err(|error| fail("line 1".into(), error.to_string()))?
+        .map_err(|error| fail("line 1".into(), table_error(&error, None)))?
         .clone();
     for needed in ["workload", "gpu"] {
         if !headers.iter().any(|header| header == needed) {
@@ -165,7 +163,7 @@ pub fn read_usage(file: &str, text: &str) -> Result<(Vec<Usage>, Vec<String>), U
     for record in reader.records() {
         let cells = record.map_err(|error| {
             let line = error.position().map_or(0, csv::Position::line);
-            fail(format!("line {line}"), error.to_string())
+            fail(format!("line {line}"), table_error(&error, None))
         })?;
         let line = cells.position().map_or(0, csv::Position::line);
         out.push(usage(&Row {

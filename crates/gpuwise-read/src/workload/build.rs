@@ -6,7 +6,7 @@ use super::{
     quantities::{self, LONGEST_REQUEST},
 };
 use gpuwise_domain::workload::{
-    LengthDistribution, LengthQuantile, Lengths, Limits, Promise, Target, Traffic, TrafficDetail,
+    LengthDistribution, LengthQuantile, Lengths, Limits, Slo, Target, Traffic, TrafficDetail,
     Workload,
 };
 use gpuwise_units::{ParseQuantityError, PerSecond};
@@ -22,7 +22,7 @@ impl WorkloadFields {
     pub fn read(&self) -> Result<WorkloadFile, FieldError> {
         let traffic = self.traffic()?;
         let lengths = self.lengths()?;
-        let promise = self.promise(&lengths)?;
+        let slo = self.slo(&lengths)?;
         let detail = self.detail(&lengths)?;
         let prefix_hit =
             parsed("prefix_hit", self.prefix_hit.as_deref(), quantities::share)?.unwrap_or(0.0);
@@ -34,7 +34,7 @@ impl WorkloadFields {
                 traffic,
                 lengths,
                 prefix_hit,
-                promise,
+                slo,
                 limits: self.limits()?,
             },
             detail,
@@ -128,14 +128,14 @@ impl WorkloadFields {
         Ok(Lengths { input, output })
     }
 
-    fn promise(&self, lengths: &Lengths) -> Result<Promise, FieldError> {
-        let promise = Promise {
+    fn slo(&self, lengths: &Lengths) -> Result<Slo, FieldError> {
+        let slo = Slo {
             ttft: parsed("ttft", self.ttft.as_deref(), quantities::target)?,
             tpot: parsed("tpot", self.tpot.as_deref(), quantities::target)?,
             end_to_end: parsed("e2e", self.e2e.as_deref(), quantities::target)?,
             throughput: parsed("throughput", self.throughput.as_deref(), quantities::rate)?,
         };
-        if let (Some(first), Some(all)) = (promise.ttft, promise.end_to_end)
+        if let (Some(first), Some(all)) = (slo.ttft, slo.end_to_end)
             && first.percentile == all.percentile
             && first.at_most > all.at_most
         {
@@ -149,13 +149,13 @@ impl WorkloadFields {
                 ),
             ));
         }
-        if promise.tpot.is_some() && lengths.output.longest.0 <= 1 {
+        if slo.tpot.is_some() && lengths.output.longest.0 <= 1 {
             return Err(FieldError::new(
                 "tpot",
                 "with one output token there is no time between tokens",
             ));
         }
-        Ok(promise)
+        Ok(slo)
     }
 
     fn limits(&self) -> Result<Limits, FieldError> {

@@ -35,7 +35,6 @@ pub struct WorkloadFields {
     /// Mean tokens of a prompt: `2000`, `2k`.
     #[serde(deserialize_with = "scalar")]
     pub isl: Option<String>,
-    /// Mean tokens generated.
     #[serde(deserialize_with = "scalar")]
     pub osl: Option<String>,
     /// Squared coefficient of variation of prompts; 0 (all equal) if absent.
@@ -104,6 +103,9 @@ pub struct WorkloadFields {
     /// Hosts already owned, as GPU and number: `H100:8`.
     #[serde(deserialize_with = "list")]
     pub owned: Vec<String>,
+    /// `gpuwise.workload/v1`, where the file says what it is.
+    #[serde(deserialize_with = "schema")]
+    pub schema: Option<String>,
 }
 
 impl WorkloadFields {
@@ -127,6 +129,7 @@ impl WorkloadFields {
             self.burstiness
         });
         Self {
+            schema: None,
             model: over.model.or(self.model),
             engine: over.engine.or(self.engine),
             precision: over.precision.or(self.precision),
@@ -176,6 +179,20 @@ impl WorkloadFields {
             owned: list(self.owned, over.owned),
         }
     }
+}
+
+/// The schema of workload files.
+pub(super) const WORKLOAD_SCHEMA: &str = "gpuwise.workload/v1";
+
+fn schema<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<String>, D::Error> {
+    let said = String::deserialize(deserializer)?;
+    if said == WORKLOAD_SCHEMA {
+        return Ok(Some(said));
+    }
+    Err(de::Error::invalid_value(
+        de::Unexpected::Str(&said),
+        &WORKLOAD_SCHEMA,
+    ))
 }
 
 /// A text or a number; null is absent.

@@ -82,7 +82,6 @@ enum Law {
     Constant(Tokens),
     /// Log-normal of this mean, and the deviation of its logarithm.
     Told(Tokens, f64),
-    /// Equally often.
     Between(Tokens, Tokens),
 }
 

@@ -1,4 +1,4 @@
-//! A workload as people write it: traffic, promise and limits, every quantity with its unit.
+//! A workload as people write it: traffic, SLO and limits, every quantity with its unit.
 //!
 //! The same fields are read from a file (TOML, JSON or YAML) and from flags of a command line:
 //! both fill [`WorkloadFields`], and flags win over the file.
@@ -45,7 +45,6 @@ pub struct WorkloadFile {
     pub engine: Option<String>,
     /// The scheme in which weights are stored.
     pub precision: Option<String>,
-    /// What is asked.
     pub workload: Workload,
     /// What was measured of the traffic beyond its means.
     pub detail: TrafficDetail,
@@ -55,7 +54,6 @@ pub struct WorkloadFile {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("`{field}`: {problem}")]
 pub struct FieldError {
-    /// The field.
     pub field: &'static str,
     /// What is wrong and what would be right.
     pub problem: String,
@@ -76,17 +74,14 @@ pub enum WorkloadError {
     /// It is not of its form, or has a field that there is not.
     #[error("{file}{}: {problem}", at(*.line))]
     Syntax {
-        /// The file.
         file: String,
         /// The line, where the parser tells it.
         line: Option<u64>,
-        /// What is wrong.
         problem: String,
     },
     /// A field that cannot be.
     #[error("{file}{}: {wrong}", at(*.line))]
     Field {
-        /// The file.
         file: String,
         /// The line of the field, where it stands in the file.
         line: Option<u64>,

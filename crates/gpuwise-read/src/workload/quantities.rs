@@ -7,7 +7,7 @@ use gpuwise_units::{
 };
 
 /// Requests longer than this do not exist, prompt and output together.
-pub(super) const LONGEST_REQUEST: u64 = 10_000_000;
+pub(super) const LONGEST_REQUEST: u64 = 10 << 20;
 
 pub(super) fn wrong(text: &str, expected: impl Into<String>) -> ParseQuantityError {
     ParseQuantityError {
@@ -217,7 +217,6 @@ fn times(text: &str) -> Option<(&str, &str)> {
     Some((name, count))
 }
 
-/// For messages.
 pub(super) fn said(seconds: Seconds) -> String {
     seconds.to_string()
 }

@@ -1,6 +1,6 @@
 //! A workload as a file, for people to read and edit.
 
-use super::WorkloadFields;
+use super::{WorkloadFields, fields::WORKLOAD_SCHEMA};
 use serde_json::{Map, Value};
 use std::fmt::Write as _;
 
@@ -78,6 +78,7 @@ impl Written {
     /// As JSON, which has no place for remarks.
     pub fn to_json(&self) -> String {
         let mut object = Map::new();
+        object.insert("schema".into(), WORKLOAD_SCHEMA.into());
         for (name, cell) in self.fields.cells() {
             let value = match cell {
                 None => continue,

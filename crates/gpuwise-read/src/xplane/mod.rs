@@ -18,18 +18,12 @@ use thiserror::Error;
 pub enum XPlaneError {
     /// A field that is no protobuf.
     #[error("not an xplane file, or a damaged one: {what} at byte {offset}")]
-    Damaged {
-        /// What was wrong.
-        what: &'static str,
-        /// Where.
-        offset: usize,
-    },
+    Damaged { what: &'static str, offset: usize },
     /// A message that goes beyond the bytes that are there.
     #[error("the xplane file is cut off within {what} at byte {offset}")]
     Truncated {
         /// What was being read.
         what: &'static str,
-        /// Where.
         offset: usize,
     },
     /// It is protobuf, but holds no plane.

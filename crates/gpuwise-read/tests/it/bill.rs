@@ -115,7 +115,7 @@ fn answers_of_other_plans_are_read() {
     let job = r#"{"job":{},"model":{"name":"a-model"},"plans":[{"gpu":"L4","gpus":2,"gpus_per_host":4,
         "run":{"total_seconds":{"value":7200.0},"energy_joules":{"low":720000,"value":1440000,"high":2160000}},
         "rental":{"provider":"p","instance":"i","region":"r","terms":"spot","instances":2,
-        "gpus_per_instance":1.0,"price_micros_per_hour":600000,"currency":"EUR","date":"2026-07","source":"s"}}]}"#;
+        "gpus_per_instance":1.0,"instance_price":{"amount":0.6,"currency":"EUR"},"price_date":"2026-07","price_source":"s"}}]}"#;
     let read = planned(job).expect("an answer").expect("a plan");
     assert_eq!((read.hosts, read.step, read.gpus_per_host), (2, 2, 1));
     assert_eq!(read.served, PlannedUnit::RunHours(2.0));

@@ -87,14 +87,14 @@ fn a_whole_file() {
     );
     assert_eq!(Some(workload.prefix_hit), Some(0.3));
     assert_eq!(
-        workload.promise.ttft,
+        workload.slo.ttft,
         Some(Target {
             percentile: Some(Percentile::P95),
             at_most: Seconds::new(1.0)
         })
     );
     assert_eq!(
-        workload.promise.tpot,
+        workload.slo.tpot,
         Some(Target {
             percentile: None,
             at_most: Seconds::new(0.04)
@@ -295,7 +295,7 @@ fn contradictions_name_file_line_and_field() {
     refused(
         "w.toml",
         "rate = \"1/s\"\nisl = \"9M\"\nosl = \"2M\"\n",
-        "w.toml, line 2: `isl`: prompt and output make up to 11000000 tokens",
+        "w.toml, line 2: `isl`: prompt and output make up to 11534336 tokens",
     );
     refused(
         "w.toml",

@@ -10,8 +10,8 @@ use crate::{
 };
 use gpuwise_domain::placement::{GpuAsk, Job, NodeId};
 
-/// A seat for one worker; never on the nodes of `search` that are closed.
-pub(super) fn choose(
+/// An assignment for one worker; never on the nodes of `search` that are closed.
+pub(super) fn select(
     world: &World,
     job: &Job,
     policy: &mut Policy,
@@ -40,7 +40,7 @@ pub(super) fn choose(
 fn cheapest(world: &World, job: &Job, policy: &mut Policy, search: Search<'_>) -> Option<Choice> {
     let ask = &job.worker;
     let GpuAsk::Slice { slice, kinds } = ask.gpu else {
-        return policy.choose.choose(world, ask, search);
+        return policy.selector.select(world, ask, search);
     };
     let tier = |id: NodeId| {
         let node = world.node(id).filter(|node| fit::fits_host(node, ask))?;
@@ -59,7 +59,7 @@ fn cheapest(world: &World, job: &Job, policy: &mut Policy, search: Search<'_>) -
         without: &closed,
         ..search
     };
-    policy.choose.choose(world, ask, among)
+    policy.selector.select(world, ask, among)
 }
 
 /// Nodes that are closed and those that are left out, sorted.

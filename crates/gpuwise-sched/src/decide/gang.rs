@@ -1,58 +1,56 @@
 //! Seats for all workers of a job, or for none.
 
-use super::{Effort, Policy, among, in_time, rails};
+use super::{Policy, among, in_time, rails};
 use crate::{fit::Scope, policy::Search, world::World};
 use gpuwise_domain::placement::{
-    Action, DomainId, Event, IslandId, Job, Level, NodeId, Seat, Stamped,
+    Action, Assignment, DomainId, Event, IslandId, Job, Level, NodeId, TimestampedEvent,
 };
 use std::{borrow::Cow, collections::BTreeMap};
 
-/// Seats of a gang.
-pub(super) struct Found {
-    pub(super) seats: Vec<Seat>,
+/// Assignments of a gang.
+pub(super) struct GangPlacement {
+    pub(super) assignments: Vec<Assignment>,
     pub(super) prepare: Vec<Action>,
     pub(super) candidates: u32,
     pub(super) weighed: Vec<(&'static str, i64)>,
 }
 
-/// Seats for as many workers as are preferred, at least for as many as it needs; within one domain
+/// Assignments for as many workers as are preferred, at least for as many as it needs; within one domain
 /// where it wishes so; on kinds of GPU on which it ends by its deadline where those have room; never on
 /// the closed nodes, which are sorted.
-pub(super) fn seats(
+pub(super) fn assignments(
     world: &World,
     job: &Job,
     policy: &mut Policy,
-    effort: Effort,
     closed: &[NodeId],
-) -> Option<Found> {
+) -> Option<GangPlacement> {
     let fast = in_time::narrowed(world, job);
-    let fast = fast.and_then(|job| on_kinds(world, &job, policy, effort, closed));
-    fast.or_else(|| on_kinds(world, job, policy, effort, closed))
+    let fast = fast.and_then(|job| on_kinds(world, &job, policy, closed));
+    fast.or_else(|| on_kinds(world, job, policy, closed))
 }
 
 fn on_kinds(
     world: &World,
     job: &Job,
     policy: &mut Policy,
-    effort: Effort,
     closed: &[NodeId],
-) -> Option<Found> {
+) -> Option<GangPlacement> {
     let Some(wish) = job.topology else {
-        return within(world, job, policy, effort, (Scope::Fleet, closed));
+        return within(world, job, policy, (Scope::Fleet, closed));
     };
     // The narrowest domain first: what is wide stays free for those who need it.
     let needed = u64::from(job.gang.least) * job.worker.gpu.milli();
     let mut scopes = scopes_with(world, wish.within, needed);
     among::near_first(world, job, &mut scopes);
     for scope in scopes {
-        if let Some(found) = within(world, job, policy, effort, (scope, closed)) {
+        if let Some(found) = within(world, job, policy, (scope, closed)) {
             return Some(found);
         }
     }
     if wish.required {
         return None;
     }
-    within(world, job, policy, effort, (Scope::Fleet, closed))
+    within(world, job, policy, (Scope::Fleet, closed))
 }
 
 /// Every domain of a level, the one with the least free first.
@@ -129,12 +127,11 @@ fn within(
     world: &World,
     job: &Job,
     policy: &mut Policy,
-    effort: Effort,
     (scope, closed): (Scope, &[NodeId]),
-) -> Option<Found> {
+) -> Option<GangPlacement> {
     let wanted = job.gang.preferred.max(job.gang.least);
-    let mut found = Found {
-        seats: Vec::with_capacity(wanted as usize),
+    let mut found = GangPlacement {
+        assignments: Vec::with_capacity(wanted as usize),
         prepare: Vec::new(),
         candidates: 0,
         weighed: Vec::new(),
@@ -145,25 +142,24 @@ fn within(
         let search = Search {
             scope,
             without: &without,
-            steps: effort.steps,
         };
-        let Some(choice) = among::choose(&world, job, policy, search) else {
+        let Some(choice) = among::select(&world, job, policy, search) else {
             break;
         };
         if worker == 0 {
             found.candidates = choice.candidates;
             found.weighed = choice.weighed;
         }
-        let mut seat = choice.candidate.seat;
-        if let Some(first) = found.seats.first() {
-            rails::align(&world, scope, first, &mut seat);
+        let mut assignment = choice.candidate.assignment;
+        if let Some(first) = found.assignments.first() {
+            rails::align(&world, scope, first, &mut assignment);
         }
         if let Some(spread) = job.spread {
             close(
                 &world,
                 &mut without,
-                &found.seats,
-                &seat,
+                &found.assignments,
+                &assignment,
                 spread.over,
                 spread.most,
             );
@@ -173,41 +169,54 @@ fn within(
                 world.to_mut(),
                 job,
                 &choice.candidate.prepare,
-                &found.seats,
-                &seat,
+                &found.assignments,
+                &assignment,
             );
         }
         found.prepare.extend(choice.candidate.prepare);
-        found.seats.push(seat);
+        found.assignments.push(assignment);
     }
-    let enough = found.seats.len() >= job.gang.least as usize && !found.seats.is_empty();
+    let enough =
+        found.assignments.len() >= job.gang.least as usize && !found.assignments.is_empty();
     enough.then_some(found)
 }
 
-/// Takes the seats in a copy of the world, so that the next worker sees them taken.
-fn hold(world: &mut World, job: &Job, prepare: &[Action], before: &[Seat], seat: &Seat) {
+/// Takes the assignments in a copy of the world, so that the next worker sees them taken.
+fn hold(
+    world: &mut World,
+    job: &Job,
+    prepare: &[Action],
+    before: &[Assignment],
+    assignment: &Assignment,
+) {
     let at = world.now();
     for action in prepare {
         let event = Event::Begun(action.clone());
-        let _ = world.apply(&Stamped { at, event });
+        let _ = world.apply(&TimestampedEvent { at, event });
     }
-    let mut seats = before.to_vec();
-    seats.push(seat.clone());
+    let mut assignments = before.to_vec();
+    assignments.push(assignment.clone());
     let action = if before.is_empty() {
-        Action::Place { job: job.id, seats }
+        Action::Place {
+            job: job.id,
+            assignments,
+        }
     } else {
-        Action::Resize { job: job.id, seats }
+        Action::Resize {
+            job: job.id,
+            assignments,
+        }
     };
     let event = Event::Begun(action);
-    let _ = world.apply(&Stamped { at, event });
+    let _ = world.apply(&TimestampedEvent { at, event });
 }
 
-/// Closes the domain of a seat to further workers when it has as many as it may.
+/// Closes the domain of an assignment to further workers when it has as many as it may.
 fn close(
     world: &World,
     without: &mut Vec<NodeId>,
-    before: &[Seat],
-    seat: &Seat,
+    before: &[Assignment],
+    assignment: &Assignment,
     over: Level,
     most: u32,
 ) {
@@ -217,7 +226,7 @@ fn close(
             .map_or((1, node.0), |domain| (0, domain.0)),
         _ => (1, node.0),
     };
-    let here = place(seat.node);
+    let here = place(assignment.node);
     let there = before
         .iter()
         .filter(|other| place(other.node) == here)

@@ -39,7 +39,7 @@ pub(super) fn narrowed<'j>(world: &World, job: &'j Job) -> Option<Cow<'j, Job>> 
 pub fn late(world: &World, state: &JobState, start: Option<Nanoseconds>) -> Option<Nanoseconds> {
     let deadline = state.job.deadline?;
     let now = world.now();
-    let end = if state.seats.is_empty() {
+    let end = if state.assignments.is_empty() {
         let asked = state.job.worker.gpu.kinds();
         let there = (0..world.kinds().len() as u32).map(KindId);
         let fastest = there
@@ -51,7 +51,7 @@ pub fn late(world: &World, state: &JobState, start: Option<Nanoseconds>) -> Opti
         let left = u64::try_from(left).unwrap_or(u64::MAX);
         Nanoseconds(start.unwrap_or(now).max(now).0.saturating_add(left))
     } else {
-        end_on(world, state, &state.seats, now, 0.0)?
+        end_on(world, state, &state.assignments, now, 0.0)?
     };
     (end > deadline).then_some(end)
 }

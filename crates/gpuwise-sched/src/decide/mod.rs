@@ -1,22 +1,22 @@
 //! The kernel: who of those who wait gets a place now.
 
 mod among;
+mod decision;
 mod gang;
 mod in_time;
-mod looks;
-mod one;
 mod rails;
 mod shortage;
+mod shortage_index;
 
 pub(crate) use gang::scopes;
 pub use in_time::late;
-pub use looks::Looks;
 pub use shortage::shortage;
+pub use shortage_index::ShortageIndex;
 
 use crate::{
-    moves::Moves,
-    policy::Choose,
-    queues::{Gate, Limits, Turns},
+    disruption::Disruptions,
+    policy::NodeSelector,
+    queues::{AdmissionGate, Limits, SchedulingOrder},
     world::World,
 };
 use gpuwise_domain::placement::{JobId, Plan, Report};
@@ -30,28 +30,28 @@ pub struct Policy {
     /// Who goes first.
     pub order: Order,
     /// Which node is taken.
-    pub choose: Box<dyn Choose>,
-    /// Whether those behind one who finds no place are looked at where nobody's start is guaranteed.
+    pub selector: Box<dyn NodeSelector>,
+    /// Whether those behind one who finds no place are looked at where nobody's start is reserved.
     pub skips: bool,
-    /// Who may be disturbed for whom.
-    pub moves: Moves,
-    /// Whose start is guaranteed, and against what.
+    /// Who may be disrupted for whom.
+    pub disruptions: Disruptions,
+    /// Whose start is reserved, and against what.
     pub limits: Limits,
     /// What is remembered to say what is short; a cache.
-    pub looks: Looks,
+    pub shortages: ShortageIndex,
 }
 
 impl Policy {
-    /// As they came, those behind one who finds no place looked at, nobody disturbed and nobody's start
+    /// As they came, those behind one who finds no place looked at, nobody disrupted and nobody's start
     /// guaranteed.
-    pub fn new(choose: Box<dyn Choose>) -> Self {
+    pub fn new(selector: Box<dyn NodeSelector>) -> Self {
         Self {
             order: Order::Arrival,
-            choose,
+            selector,
             skips: true,
-            moves: Moves::NONE,
+            disruptions: Disruptions::NONE,
             limits: Limits::default(),
-            looks: Looks::default(),
+            shortages: ShortageIndex::default(),
         }
     }
 }
@@ -66,12 +66,10 @@ pub struct Effort {
 }
 
 impl Effort {
-    /// What is usual.
     pub const ORDINARY: Self = Self {
         steps: 1_000_000,
         explains: true,
     };
-    /// The choice alone.
     pub const BARE: Self = Self {
         steps: 1_000_000,
         explains: false,
@@ -88,7 +86,7 @@ pub fn decide(
     policy: &mut Policy,
     effort: Effort,
 ) -> (Plan, Report) {
-    let mut one = one::Decision {
+    let mut one = decision::Decision {
         now,
         world: Cow::Borrowed(world),
         plan: Plan {
@@ -98,13 +96,13 @@ pub fn decide(
             actions: Vec::new(),
         },
         report: Report::default(),
-        gate: Gate::new(policy.moves.lend),
+        gate: AdmissionGate::new(policy.disruptions.lend),
         policy,
         effort,
         failed: Vec::new(),
     };
-    let (order, patience) = (one.policy.order, one.policy.limits.patience);
-    let mut turns = Turns::new(now, world, demand, order, patience);
+    let (order, starvation_timeout) = (one.policy.order, one.policy.limits.starvation_timeout);
+    let mut turns = SchedulingOrder::new(now, world, demand, order, starvation_timeout);
     while let Some((job, aged)) = turns.next(now, &one.world) {
         let goes_on = one.look_at(job, aged, turns.more());
         if !goes_on {

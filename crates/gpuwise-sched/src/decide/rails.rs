@@ -5,23 +5,26 @@ use crate::{
     fit::Scope,
     world::{Held, World},
 };
-use gpuwise_domain::placement::{GpuId, GpuShare, Part, Seat};
+use gpuwise_domain::placement::{Assignment, GpuId, GpuShare, Part};
 
-/// Changes a seat to the GPUs of its node that are on the rails of the first worker's, in their order,
+/// Changes an assignment to the GPUs of its node that are on the rails of the first worker's, in their order,
 /// where those are free and alike; else it stays as it is.
-pub(super) fn align(world: &World, scope: Scope, first: &Seat, seat: &mut Seat) {
-    if seat.node == first.node || seat.gpus.len() != first.gpus.len() {
+pub(super) fn align(world: &World, scope: Scope, first: &Assignment, assignment: &mut Assignment) {
+    if assignment.node == first.node || assignment.gpus.len() != first.gpus.len() {
         return;
     }
     let rail = |id: GpuId| world.gpu(id).and_then(|gpu| gpu.gpu.rail);
     let whole = |share: &GpuShare| share.part == Part::Whole;
-    if !seat.gpus.iter().chain(&first.gpus).all(whole) {
+    if !assignment.gpus.iter().chain(&first.gpus).all(whole) {
         return;
     }
-    let Some(node) = world.node(seat.node) else {
+    let Some(node) = world.node(assignment.node) else {
         return;
     };
-    let kind = seat.gpus.first().and_then(|share| world.gpu(share.gpu));
+    let kind = assignment
+        .gpus
+        .first()
+        .and_then(|share| world.gpu(share.gpu));
     let Some(kind) = kind.map(|gpu| gpu.gpu.kind) else {
         return;
     };
@@ -43,5 +46,5 @@ pub(super) fn align(world: &World, scope: Scope, first: &Seat, seat: &mut Seat) 
             part: Part::Whole,
         });
     }
-    seat.gpus = aligned;
+    assignment.gpus = aligned;
 }

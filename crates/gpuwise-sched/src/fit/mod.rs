@@ -2,15 +2,14 @@
 
 use crate::world::{GpuState, Held, NodeState, World};
 use gpuwise_domain::placement::{
-    Action, DomainId, GpuAsk, GpuId, GpuShare, IslandId, Isolation, Kinds, Level, Need, NodeId,
-    Part, Seat, WorkerAsk,
+    Action, Assignment, DomainId, GpuAsk, GpuId, GpuShare, IslandId, Isolation, Kinds, Level, Need,
+    NodeId, Part, WorkerAsk,
 };
 
 /// Where one worker could run, and what must be done first.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Candidate {
-    /// Where.
-    pub seat: Seat,
+    pub assignment: Assignment,
     /// What must be done before: instances cut, GPUs attached; mostly nothing.
     pub prepare: Vec<Action>,
 }
@@ -18,13 +17,11 @@ pub struct Candidate {
 /// Where workers may run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Scope {
-    /// Anywhere.
     Fleet,
     /// In a rack, a block or a zone.
     Domain(Level, DomainId),
     /// On GPUs of an island of NVLink or its like.
     Island(IslandId),
-    /// On one node.
     Node(NodeId),
     /// On GPUs of one NUMA node or PCIe switch of a node, by its number there.
     Part(NodeId, Level, u32),
@@ -78,7 +75,7 @@ pub fn kinds_with(world: &World, kinds: Kinds, need: Need) -> Kinds {
 
 /// Where a worker would run on a node by the usual rules: whole GPUs of lowest index, a fraction on
 /// the GPU with the least room that is enough, an instance where one is idle. `None`: it does not fit.
-pub fn seat(world: &World, id: NodeId, ask: &WorkerAsk, scope: Scope) -> Option<Candidate> {
+pub fn assignment(world: &World, id: NodeId, ask: &WorkerAsk, scope: Scope) -> Option<Candidate> {
     let node = world.node(id)?;
     if !fits_host(node, ask) {
         return None;
@@ -103,13 +100,16 @@ pub fn seat(world: &World, id: NodeId, ask: &WorkerAsk, scope: Scope) -> Option<
                 Vec::new(),
             )
         }
-        GpuAsk::Slice { slice, kinds } => crate::mig::seat(world, node, slice, kinds, scope)?,
+        GpuAsk::Slice { slice, kinds } => crate::mig::assignment(world, node, slice, kinds, scope)?,
     };
-    let seat = Seat {
+    let assignment = Assignment {
         node: id,
         gpus: shares,
     };
-    Some(Candidate { seat, prepare })
+    Some(Candidate {
+        assignment,
+        prepare,
+    })
 }
 
 /// Whether a node takes work and has the processor time and memory.

@@ -16,7 +16,6 @@ use gpuwise_domain::placement::{
 pub struct Part {
     /// Thousandths of the reference GPU's time.
     pub milli: u32,
-    /// Memory in MiB.
     pub memory_mib: u32,
 }
 

@@ -1,7 +1,7 @@
 //! Who is where, as the linter counts it: taken from the world when first asked for, then its own.
 
 use crate::world::{Held, Link, Phase, World};
-use gpuwise_domain::placement::{GpuId, JobId, NodeId, Part, Seat};
+use gpuwise_domain::placement::{Assignment, GpuId, JobId, NodeId, Part};
 use std::collections::BTreeMap;
 
 /// Nodes, GPUs and jobs that were asked for.
@@ -34,7 +34,6 @@ pub(super) struct GpuUse {
     pub(super) users: Vec<(JobId, Part)>,
 }
 
-/// A MIG instance.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Piece {
     pub(super) shape: u8,
@@ -47,10 +46,10 @@ pub(super) struct Piece {
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct JobUse {
     pub(super) doing: Doing,
-    pub(super) seats: Vec<Seat>,
+    pub(super) assignments: Vec<Assignment>,
 }
 
-/// Whether a job waits, has seats, or had them taken because it was idle.
+/// Whether a job waits, has assignments, or had them taken because it was idle.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Doing {
     Waits,
@@ -111,15 +110,15 @@ impl<'w> Account<'w> {
                 Phase::Starting { .. } | Phase::Running { .. } => Doing::Runs,
                 Phase::Reclaimed { .. } => Doing::Reclaimed,
             },
-            seats: state.seats.clone(),
+            assignments: state.assignments.clone(),
         }))
     }
 
-    /// A job's seats as counted now, whether or not it was asked for before.
-    pub(super) fn seats(&self, id: JobId) -> &[Seat] {
+    /// A job's assignments as counted now, whether or not it was asked for before.
+    pub(super) fn assignments(&self, id: JobId) -> &[Assignment] {
         match self.jobs.get(&id) {
-            Some(used) => &used.seats,
-            None => self.world.job(id).map_or(&[], |state| &state.seats),
+            Some(used) => &used.assignments,
+            None => self.world.job(id).map_or(&[], |state| &state.assignments),
         }
     }
 
@@ -132,41 +131,41 @@ impl<'w> Account<'w> {
     }
 
     /// Gives back what a job has, and says where it was.
-    pub(super) fn give_back(&mut self, id: JobId) -> Vec<Seat> {
+    pub(super) fn give_back(&mut self, id: JobId) -> Vec<Assignment> {
         let Some(state) = self.world.job(id) else {
             return Vec::new();
         };
         let ask = state.job.worker;
-        let seats = self.give_gpus_back(id);
+        let assignments = self.give_gpus_back(id);
         if let Some(used) = self.job(id) {
-            used.seats.clear();
+            used.assignments.clear();
         }
-        for seat in &seats {
-            if let Some(node) = self.node(seat.node) {
+        for assignment in &assignments {
+            if let Some(node) = self.node(assignment.node) {
                 node.cpu_milli = node.cpu_milli.saturating_sub(ask.cpu_milli);
                 node.memory_mib = node.memory_mib.saturating_sub(ask.memory_mib);
             }
         }
-        seats
+        assignments
     }
 
     /// Gives back a job's GPUs and leaves it what it has of their hosts; says where it was.
-    pub(super) fn give_gpus_back(&mut self, id: JobId) -> Vec<Seat> {
+    pub(super) fn give_gpus_back(&mut self, id: JobId) -> Vec<Assignment> {
         let Some(used) = self.job(id) else {
             return Vec::new();
         };
-        let seats = used.seats.clone();
-        for seat in &mut used.seats {
-            seat.gpus.clear();
+        let assignments = used.assignments.clone();
+        for assignment in &mut used.assignments {
+            assignment.gpus.clear();
         }
-        for share in seats.iter().flat_map(|seat| &seat.gpus) {
+        for share in assignments.iter().flat_map(|assignment| &assignment.gpus) {
             if let Some(gpu) = self.gpu(share.gpu)
                 && let Some(at) = gpu.users.iter().position(|one| *one == (id, share.part))
             {
                 gpu.users.remove(at);
             }
         }
-        seats
+        assignments
     }
 }
 

@@ -36,7 +36,7 @@ impl<'w> Check<'w> {
         }
     }
 
-    pub(super) fn cut(&mut self, id: GpuId, shape: u8, start: u8) {
+    pub(super) fn create_instance(&mut self, id: GpuId, shape: u8, start: u8) {
         if !self.is_there(id) {
             return;
         }
@@ -63,7 +63,7 @@ impl<'w> Check<'w> {
         }
     }
 
-    pub(super) fn merge(&mut self, id: GpuId, start: u8) {
+    pub(super) fn destroy_instance(&mut self, id: GpuId, start: u8) {
         if !self.is_there(id) {
             return;
         }

@@ -1,7 +1,7 @@
-//! What queues may take, and what is kept for others.
+//! What queues may take, and what is reserved for others.
 
 use super::{Check, Rule};
-use gpuwise_domain::placement::{Job, Kinds, Part, Preemption, QueueId, Seat};
+use gpuwise_domain::placement::{Assignment, Job, Kinds, Part, Preemption, QueueId};
 
 impl Check<'_> {
     /// Whether a job's queue and those above it stay within what they may take.
@@ -56,8 +56,8 @@ impl Check<'_> {
             .world
             .jobs()
             .filter(|(_, state)| state.job.queue.is_some_and(below));
-        jobs.flat_map(|(id, _)| self.account.seats(id))
-            .flat_map(|seat| &seat.gpus)
+        jobs.flat_map(|(id, _)| self.account.assignments(id))
+            .flat_map(|assignment| &assignment.gpus)
             .map(|share| {
                 let Some(state) = self.world.gpu(share.gpu) else {
                     return 0;
@@ -82,18 +82,20 @@ impl Check<'_> {
             .sum()
     }
 
-    /// Whether GPUs that are kept for another queue stay free, or held by that queue.
-    pub(super) fn kept_for_others(&mut self, job: &Job, seats: &[Seat]) {
+    /// Whether GPUs that are reserved for another queue stay free, or held by that queue.
+    pub(super) fn kept_for_others(&mut self, job: &Job, assignments: &[Assignment]) {
         let world = self.world;
         for kept in world.reservations() {
             let mine = job.queue == Some(kept.queue);
-            let here = seats.iter().filter(|seat| seat.node == kept.node);
+            let here = assignments
+                .iter()
+                .filter(|assignment| assignment.node == kept.node);
             if mine || kept.until <= self.now || here.count() == 0 {
                 continue;
             }
             let runs_into = kept.from <= self.now
                 || job.duration.is_none_or(|belief| {
-                    let lasts = self.lasts(job, belief.expected.0, seats);
+                    let lasts = self.lasts(job, belief.expected.0, assignments);
                     self.now.0.saturating_add(lasts) > kept.from.0
                 });
             let stoppable = job.preemption != Preemption::Never;

@@ -6,10 +6,10 @@
 //! touches is looked at, so that every step of a replay can be checked.
 
 mod account;
+mod assignments;
 mod devices;
-mod disturb;
+mod disruptions;
 mod limits;
-mod seats;
 mod whole;
 mod wishes;
 
@@ -23,13 +23,10 @@ use gpuwise_units::Nanoseconds;
 /// Something that does not hold.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Note {
-    /// How bad.
     pub severity: Severity,
-    /// Which rule.
     pub rule: Rule,
     /// Which action of the plan, counted from 0; `None`: the plan as a whole, or the world.
     pub action: Option<u32>,
-    /// What, by names.
     pub what: String,
 }
 
@@ -53,7 +50,7 @@ pub enum Rule {
     Phase,
     /// Processor time, memory and GPUs are there.
     Capacity,
-    /// A seat has what its worker asks for, of a kind that it accepts.
+    /// An assignment has what its worker asks for, of a kind that it accepts.
     Ask,
     /// All workers of a gang, no fewer than its least and no more than its most.
     Gang,
@@ -73,7 +70,7 @@ pub enum Rule {
     Quota,
     /// What is kept for somebody else.
     Reservation,
-    /// Who may be disturbed, for whom and how often.
+    /// Who may be disrupted, for whom and how often.
     Disruption,
     /// A deadline is kept.
     Deadline,
@@ -82,7 +79,6 @@ pub enum Rule {
 }
 
 impl Rule {
-    /// Its word.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Parent => "parent",
@@ -107,7 +103,6 @@ impl Rule {
 }
 
 impl Severity {
-    /// Its word.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Warning => "warning",
@@ -116,19 +111,18 @@ impl Severity {
     }
 }
 
-/// How much a plan may disturb; `None`: no limit.
+/// How much a plan may disrupt; `None`: no limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Limits {
     /// Jobs that it may preempt, move or reclaim.
-    pub disturbed: Option<u32>,
+    pub disrupted: Option<u32>,
     /// GPU-time of others that it may lose: half a checkpoint's interval and a restart on each GPU.
     pub lost: Option<Nanoseconds>,
 }
 
 impl Limits {
-    /// No limit.
     pub const NONE: Self = Self {
-        disturbed: None,
+        disrupted: None,
         lost: None,
     };
 }
@@ -161,7 +155,7 @@ pub fn lint(world: &World, plan: &Plan, limits: Limits) -> Vec<Note> {
         check.action(action);
     }
     check.at = None;
-    check.disturbances(plan, limits);
+    check.disruptions(plan, limits);
     check.notes
 }
 
@@ -209,15 +203,21 @@ impl<'w> Check<'w> {
 
     fn action(&mut self, action: &Action) {
         match action {
-            Action::Place { job, seats } => self.place(*job, seats),
-            Action::Restore { job, seats } => self.restore(*job, seats),
-            Action::Move { job, seats, cause } => self.moved(*job, seats, *cause),
-            Action::Resize { job, seats } => self.resize(*job, seats),
+            Action::Place { job, assignments } => self.place(*job, assignments),
+            Action::Restore { job, assignments } => self.restore(*job, assignments),
+            Action::Move {
+                job,
+                assignments,
+                cause,
+            } => self.moved(*job, assignments, *cause),
+            Action::Resize { job, assignments } => self.resize(*job, assignments),
             Action::Preempt { job, cause } => self.preempt(*job, *cause),
             Action::Reclaim { job } => self.reclaim(*job),
             Action::SetMig { gpu, on } => self.set_mig(*gpu, *on),
-            Action::Cut { gpu, shape, start } => self.cut(*gpu, *shape, *start),
-            Action::Merge { gpu, start } => self.merge(*gpu, *start),
+            Action::CreateInstance { gpu, shape, start } => {
+                self.create_instance(*gpu, *shape, *start);
+            }
+            Action::DestroyInstance { gpu, start } => self.destroy_instance(*gpu, *start),
             Action::Attach { gpu, node } => self.attach(*gpu, *node),
             Action::Detach { gpu } => self.detach(*gpu),
         }

@@ -1,4 +1,4 @@
-//! Whether a world holds together: every sum, and every seat seen from both sides.
+//! Whether a world holds together: every sum, and every assignment seen from both sides.
 
 use super::{
     Note, Rule, Severity,
@@ -15,7 +15,7 @@ pub fn lint_world(world: &World) -> Vec<Note> {
     let mut whole = Whole {
         world,
         notes: Vec::new(),
-        seats: BTreeMap::new(),
+        assignments: BTreeMap::new(),
         hosts: BTreeMap::new(),
     };
     whole.jobs();
@@ -28,14 +28,14 @@ pub fn lint_world(world: &World) -> Vec<Note> {
     whole.notes
 }
 
-/// Processor time, memory and workers of a node's seats.
+/// Processor time, memory and workers of a node's assignments.
 type Hosted = (u64, u64, u32);
 
 struct Whole<'w> {
     world: &'w World,
     notes: Vec<Note>,
-    /// Shares of each GPU as the seats of jobs have them.
-    seats: BTreeMap<GpuId, Vec<(JobId, Part, NodeId)>>,
+    /// Shares of each GPU as the assignments of jobs have them.
+    assignments: BTreeMap<GpuId, Vec<(JobId, Part, NodeId)>>,
     hosts: BTreeMap<NodeId, Hosted>,
 }
 
@@ -58,7 +58,7 @@ impl Whole<'_> {
                 Phase::Waiting { .. } | Phase::Reclaimed { .. } => false,
             };
             let most = job.gang.most.max(job.gang.preferred).max(job.gang.least);
-            let count = state.seats.len() as u32;
+            let count = state.assignments.len() as u32;
             if holds && (count == 0 || count < job.gang.least || count > most) {
                 let what = format!(
                     "job {} has {count} workers; it runs with {} to {most}",
@@ -67,19 +67,22 @@ impl Whole<'_> {
                 self.error(Rule::Gang, what);
             }
             let bare = matches!(state.phase, Phase::Reclaimed { .. })
-                && state.seats.iter().all(|seat| seat.gpus.is_empty());
+                && state
+                    .assignments
+                    .iter()
+                    .all(|assignment| assignment.gpus.is_empty());
             if !holds && count > 0 && !bare {
                 let what = format!("job {} does not run and has {count} seats", job.name);
                 self.error(Rule::Phase, what);
             }
-            for seat in &state.seats {
-                let host = self.hosts.entry(seat.node).or_default();
+            for assignment in &state.assignments {
+                let host = self.hosts.entry(assignment.node).or_default();
                 host.0 += job.worker.cpu_milli;
                 host.1 += job.worker.memory_mib;
                 host.2 += 1;
-                for share in &seat.gpus {
-                    let shares = self.seats.entry(share.gpu).or_default();
-                    shares.push((id, share.part, seat.node));
+                for share in &assignment.gpus {
+                    let shares = self.assignments.entry(share.gpu).or_default();
+                    shares.push((id, share.part, assignment.node));
                 }
             }
         }
@@ -91,7 +94,7 @@ impl Whole<'_> {
         };
         let gpu = gpu_name(self.world, id);
         let mut held = users(&state.held);
-        for (job, part, node) in self.seats.get(&id).cloned().unwrap_or_default() {
+        for (job, part, node) in self.assignments.get(&id).cloned().unwrap_or_default() {
             let Some(at) = held.iter().position(|one| *one == (job, part)) else {
                 let name = job_name(self.world, job);
                 self.error(

@@ -1,7 +1,7 @@
 //! How near and how far workers are, and when they end.
 
 use super::{Check, Rule};
-use gpuwise_domain::placement::{GpuAsk, Job, Level, NodeId, Seat};
+use gpuwise_domain::placement::{Assignment, GpuAsk, Job, Level, NodeId};
 use std::collections::BTreeMap;
 
 /// Where something is at a level: known, not known, or it is alone in its node.
@@ -12,18 +12,18 @@ enum Place {
 }
 
 impl Check<'_> {
-    pub(super) fn wishes(&mut self, job: &Job, seats: &[Seat]) {
+    pub(super) fn wishes(&mut self, job: &Job, assignments: &[Assignment]) {
         if let Some(wish) = job.topology {
-            self.nearness(job, seats, wish.within, wish.required);
+            self.nearness(job, assignments, wish.within, wish.required);
         }
         if let Some(spread) = job.spread {
             let mut there: BTreeMap<(bool, u32), u32> = BTreeMap::new();
-            for seat in seats {
+            for assignment in assignments {
                 let place = match spread.over {
                     Level::Rack | Level::Block | Level::Zone => self
-                        .domain(seat.node, spread.over)
-                        .map_or((false, seat.node.0), |domain| (true, domain)),
-                    _ => (false, seat.node.0),
+                        .domain(assignment.node, spread.over)
+                        .map_or((false, assignment.node.0), |domain| (true, domain)),
+                    _ => (false, assignment.node.0),
                 };
                 *there.entry(place).or_default() += 1;
             }
@@ -41,7 +41,7 @@ impl Check<'_> {
             let end = self
                 .now
                 .0
-                .saturating_add(self.lasts(job, belief.expected.0, seats));
+                .saturating_add(self.lasts(job, belief.expected.0, assignments));
             if end > deadline.0 {
                 let what = format!("job {} is expected to end after its deadline", job.name);
                 self.warn(Rule::Deadline, what);
@@ -49,14 +49,14 @@ impl Check<'_> {
         }
     }
 
-    fn nearness(&mut self, job: &Job, seats: &[Seat], level: Level, required: bool) {
+    fn nearness(&mut self, job: &Job, assignments: &[Assignment], level: Level, required: bool) {
         let places: Vec<Place> = if job.worker.gpu == GpuAsk::None {
-            seats
+            assignments
                 .iter()
-                .map(|seat| self.of_node(seat.node, level))
+                .map(|assignment| self.of_node(assignment.node, level))
                 .collect()
         } else {
-            let shares = seats.iter().flat_map(|seat| &seat.gpus);
+            let shares = assignments.iter().flat_map(|assignment| &assignment.gpus);
             shares.map(|share| self.of_gpu(share.gpu, level)).collect()
         };
         if places.len() < 2 {
@@ -125,9 +125,9 @@ impl Check<'_> {
         None
     }
 
-    /// How long a job lasts on seats, in nanoseconds: at the speed of the slowest of its GPUs.
-    pub(super) fn lasts(&self, job: &Job, expected: u64, seats: &[Seat]) -> u64 {
-        let shares = seats.iter().flat_map(|seat| &seat.gpus);
+    /// How long a job lasts on assignments, in nanoseconds: at the speed of the slowest of its GPUs.
+    pub(super) fn lasts(&self, job: &Job, expected: u64, assignments: &[Assignment]) -> u64 {
+        let shares = assignments.iter().flat_map(|assignment| &assignment.gpus);
         let kinds = shares.filter_map(|share| Some(self.world.gpu(share.gpu)?.gpu.kind));
         let speed = |kind| {
             let mut named = job.speeds.iter().filter(|(one, _)| *one == kind);

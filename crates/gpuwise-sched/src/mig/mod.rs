@@ -1,21 +1,21 @@
 //! Cutting GPUs into MIG instances: layouts, where to start one, packing mixes of requests.
 //!
 //! [`layouts`] lists every way in which a board can be cut, [`Worth`] chooses where one instance starts
-//! while requests come one by one, [`fill`] and [`fewest`] pack a mix that is known, [`recut`] cuts a
+//! while requests come one by one, [`fill`] and [`fewest`] pack a mix that is known, [`repartition`] cuts a
 //! board anew around instances that are held. The rules of boards are those of
 //! [`MigGeometry`]; nothing here knows a board.
 
+mod assignment;
 pub mod layouts;
 mod pack;
-mod recut;
-mod seat;
+mod repartition;
 mod simplex;
 mod worth;
 
+pub(crate) use assignment::{Tier, assignment, merges, tier};
+pub use assignment::{select_victims, taken};
 pub use pack::{Boards, Cut, Packed, fewest, fill};
-pub use recut::{Present, Recut, arrange, recut};
-pub(crate) use seat::{Tier, merges, seat, tier};
-pub use seat::{make_room, taken};
+pub use repartition::{Present, Recut, arrange, repartition};
 pub use worth::{Spot, Worth, first_fit, most};
 
 use gpuwise_domain::placement::{MigGeometry, MigShape, SliceAsk};

@@ -30,14 +30,12 @@ pub struct Cut {
     pub layout: Layout,
 }
 
-/// What was packed.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Packed {
     /// How boards are cut; those not named stay as they are.
     pub cuts: Vec<Cut>,
     /// Requests that found an instance, by profile.
     pub placed: Vec<u32>,
-    /// Their worth.
     pub worth: u64,
     /// No packing is worth more: the linear relaxation, or all that was wanted.
     pub bound: u64,

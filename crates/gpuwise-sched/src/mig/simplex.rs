@@ -1,10 +1,8 @@
 //! A small dense simplex for bounds: maximise c·x over A·x ≤ b, x ≥ 0, where b ≥ 0.
 
-/// What it found.
 pub(super) struct Best {
     /// The greatest c·x.
     pub value: f64,
-    /// Where.
     pub x: Vec<f64>,
 }
 

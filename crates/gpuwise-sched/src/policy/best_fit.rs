@@ -1,7 +1,14 @@
 //! Best fit: the node on which least is left.
 
+use super::registry::{Registered, indexed};
 use super::scored::{Score, Scored, View};
 use gpuwise_domain::placement::WorkerAsk;
+
+pub(super) const POLICY: Registered = Registered {
+    name: "bestfit",
+    about: "with the least cores and GPU time left",
+    make: |context| indexed(BestFit, context),
+};
 
 /// What a large node has, by which processor time and GPU time are weighed against each other: 128 cores
 /// and 8 GPUs, in thousandths (the values of the published experiment on openb,
@@ -14,13 +21,9 @@ pub(super) const LARGE_GPU: f64 = 8000.0;
 /// placed, cut to a whole number. The published policy then stretches scores to 0–100 over the nodes that
 /// fit, which changes neither their order nor which are equal.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct LeastLeft;
+pub struct BestFit;
 
-impl Score for LeastLeft {
-    fn name(&self) -> &'static str {
-        "bestfit"
-    }
-
+impl Score for BestFit {
     fn score(&mut self, view: &View<'_>, ask: &WorkerAsk) -> Scored {
         let cpu = view.node.cpu_free.saturating_sub(ask.cpu_milli) as f64;
         let gpu = u64::from(view.gpu_free()).saturating_sub(ask.gpu.milli()) as f64;

@@ -1,8 +1,15 @@
 //! Workers of one kind together: fractions with fractions, pairs of GPUs with pairs.
 
+use super::registry::{Registered, indexed};
 use super::scored::{Score, Scored, View};
 use crate::world::Held;
 use gpuwise_domain::placement::{GpuAsk, WorkerAsk};
+
+pub(super) const POLICY: Registered = Registered {
+    name: "gpuclustering",
+    about: "where workers of the same size are",
+    make: |context| indexed(Clustering::default(), context),
+};
 
 /// The published policy GpuClustering. 25 × the GPU time that is held in 8 GPUs, and: 75 if all workers
 /// there are of the worker's kind (a fraction, one GPU, two, …), 50 if some are, 25 if none is there at
@@ -17,10 +24,6 @@ pub struct Clustering {
 const FRACTIONS: u64 = 1;
 
 impl Score for Clustering {
-    fn name(&self) -> &'static str {
-        "gpuclustering"
-    }
-
     fn score(&mut self, view: &View<'_>, ask: &WorkerAsk) -> Scored {
         let own = kind_of(&ask.gpu);
         if own == 0 {

@@ -4,9 +4,21 @@
 //! Descent", USENIX ATC 2023; constants and the order of sums as in its code,
 //! hkust-adsl/kubernetes-scheduler-simulator@8f3d641 (`pkg/utils/frag.go`, `fgd_score.go`).
 
+use super::registry::{Registered, indexed};
 use super::scored::{Score, Scored, View};
 use gpuwise_domain::placement::{GpuAsk, KindId, Kinds, WorkerAsk};
 use rustc_hash::FxHashMap;
+
+pub(super) const POLICY: Registered = Registered {
+    name: "fgd",
+    about: "whose free GPUs lose least of their use (fragmentation gradient descent)",
+    make: |context| {
+        indexed(
+            GradientDescent::new(UsualAsks::new(&context.demand)),
+            context,
+        )
+    },
+};
 
 /// Values that are remembered at most; beyond it they are computed anew.
 const REMEMBERED: usize = 1 << 18;
@@ -164,10 +176,6 @@ impl GradientDescent {
 }
 
 impl Score for GradientDescent {
-    fn name(&self) -> &'static str {
-        "fgd"
-    }
-
     fn score(&mut self, view: &View<'_>, ask: &WorkerAsk) -> Scored {
         let before = self.value(view.kind, view.node.cpu_free, view.free);
         let cpu = view.node.cpu_free.saturating_sub(ask.cpu_milli);

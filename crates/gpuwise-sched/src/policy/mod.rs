@@ -4,29 +4,47 @@ mod best_fit;
 mod clustering;
 mod dot_product;
 mod fgd;
-mod named;
-mod own;
+mod first_fit;
+mod forecast;
+mod most_allocated;
 mod packing;
 mod random;
+mod registry;
 mod scored;
-mod simple;
+mod tetris;
 
-pub use best_fit::LeastLeft;
+pub use best_fit::BestFit;
 pub use clustering::Clustering;
-pub use dot_product::{Alignment, DotProduct};
+pub use dot_product::DotProduct;
 pub use fgd::{GradientDescent, UsualAsks};
-pub use named::{NAMES, Setting, named};
-pub use own::Own;
+pub use first_fit::FirstFit;
+pub use forecast::ForecastPacking;
+pub use most_allocated::MostAllocated;
 pub use packing::Packing;
 pub use random::Random;
+pub use registry::{PolicyContext, Registered, find, named, names, policies, same_name};
 pub use scored::{Indexed, Score, Scored, View};
-pub use simple::{BestFit, FirstFit, Fullest};
+pub use tetris::Alignment;
 
 use crate::{
     fit::{Candidate, Scope},
     world::World,
 };
 use gpuwise_domain::placement::{NodeId, WorkerAsk};
+
+/// All policies, in the order in which they are listed.
+const POLICIES: &[Registered] = &[
+    forecast::POLICY,
+    fgd::POLICY,
+    best_fit::POLICY,
+    dot_product::POLICY,
+    packing::POLICY,
+    clustering::POLICY,
+    tetris::POLICY,
+    first_fit::POLICY,
+    most_allocated::POLICY,
+    random::POLICY,
+];
 
 /// What a policy chose.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -39,23 +57,18 @@ pub struct Choice {
     pub weighed: Vec<(&'static str, i64)>,
 }
 
-/// Where to look.
 #[derive(Debug, Clone, Copy)]
 pub struct Search<'a> {
     /// In this part of the fleet.
     pub scope: Scope,
     /// Never on these nodes; sorted.
     pub without: &'a [NodeId],
-    /// Steps that may be taken.
-    pub steps: u64,
 }
 
 impl Search<'_> {
-    /// Everywhere.
     pub const EVERYWHERE: Search<'static> = Search {
         scope: Scope::Fleet,
         without: &[],
-        steps: u64::MAX,
     };
 
     /// Whether a node may be looked at.
@@ -66,13 +79,11 @@ impl Search<'_> {
 
 /// Chooses a node for one worker.
 ///
-/// What a policy remembers between calls is a cache: the same calls on a fresh one give the same
-/// answers. What of it is stale it tells by
-/// [`World::changes`] and [`NodeState::revision`](crate::world::NodeState::revision).
-pub trait Choose {
-    /// Its name, as users give it.
-    fn name(&self) -> &'static str;
-
-    /// The seat that it would take; `None` only if the worker fits no node that may be looked at.
-    fn choose(&mut self, world: &World, ask: &WorkerAsk, search: Search<'_>) -> Option<Choice>;
+/// A function of the world, the request and the policy's own settings. What a policy learns is in the
+/// world ([`World::arrivals`]), moved by events; what it remembers between calls is a cache of what it
+/// computed, and a fresh one chooses the same. What of that is stale it tells by [`World::changes`] and
+/// [`NodeState::revision`](crate::world::NodeState::revision).
+pub trait NodeSelector {
+    /// The assignment that it would take; `None` only if the worker fits no node that may be looked at.
+    fn select(&mut self, world: &World, ask: &WorkerAsk, search: Search<'_>) -> Option<Choice>;
 }

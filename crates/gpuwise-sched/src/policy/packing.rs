@@ -1,7 +1,14 @@
 //! GPUs that are shared already before free ones, and used nodes before idle ones.
 
+use super::registry::{Registered, indexed};
 use super::scored::{Score, Scored, View};
 use gpuwise_domain::placement::{GpuAsk, WorkerAsk};
+
+pub(super) const POLICY: Registered = Registered {
+    name: "gpupacking",
+    about: "used GPUs before idle ones, used nodes before idle ones",
+    make: |context| indexed(Packing, context),
+};
 
 /// The published policy GpuPacking. A fraction on a used GPU: 100 less a tenth of the percent that are
 /// free there, at least 50; free GPUs of a used node: 50 less how many it takes, at least 33; an idle node:
@@ -10,10 +17,6 @@ use gpuwise_domain::placement::{GpuAsk, WorkerAsk};
 pub struct Packing;
 
 impl Score for Packing {
-    fn name(&self) -> &'static str {
-        "gpupacking"
-    }
-
     fn score(&mut self, view: &View<'_>, ask: &WorkerAsk) -> Scored {
         let all = (view.free.len() as u32).cast_signed();
         let idle = (view.whole_free() as u32).cast_signed();

@@ -1,33 +1,35 @@
 //! Any node that fits, drawn.
 
-use super::{Choice, Choose, Search};
+use super::registry::Registered;
+use super::{Choice, NodeSelector, Search};
 use crate::{fit, world::World};
 use gpuwise_domain::placement::{GpuAsk, NodeId, WorkerAsk};
 use gpuwise_units::RandomStream;
+
+pub(super) const POLICY: Registered = Registered {
+    name: "random",
+    about: "any that fits, drawn",
+    make: |context| Box::new(Random { seed: context.seed }),
+};
 
 /// A node drawn from those that fit, and for a fraction one of its GPUs drawn from those with room. What
 /// is drawn depends on the seed, the time and how often the world has changed, on nothing else.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Random {
-    /// The seed.
     pub seed: u64,
 }
 
-impl Choose for Random {
-    fn name(&self) -> &'static str {
-        "random"
-    }
-
-    fn choose(&mut self, world: &World, ask: &WorkerAsk, search: Search<'_>) -> Option<Choice> {
+impl NodeSelector for Random {
+    fn select(&mut self, world: &World, ask: &WorkerAsk, search: Search<'_>) -> Option<Choice> {
         let fits = |id: &NodeId| {
-            search.allows(world, *id) && fit::seat(world, *id, ask, search.scope).is_some()
+            search.allows(world, *id) && fit::assignment(world, *id, ask, search.scope).is_some()
         };
         let ids = (0..world.nodes().len() as u32).map(NodeId);
         let found: Vec<NodeId> = ids.filter(fits).collect();
         let entity = world.now().0 ^ (world.changes().count() << 32);
         let mut stream = RandomStream::new(self.seed, "place", entity);
         let id = one_of(&mut stream, &found)?;
-        let mut candidate = fit::seat(world, id, ask, search.scope)?;
+        let mut candidate = fit::assignment(world, id, ask, search.scope)?;
         if let GpuAsk::Fraction {
             milli,
             memory_mib,
@@ -47,7 +49,8 @@ impl Choose for Random {
             );
             let rooms: Vec<_> = rooms.map(|(_, gpu)| gpu).collect();
             if let Some(gpu) = one_of(&mut stream, &rooms) {
-                candidate.seat.gpus = vec![fit::fraction_share(gpu, milli, memory_mib, isolation)];
+                candidate.assignment.gpus =
+                    vec![fit::fraction_share(gpu, milli, memory_mib, isolation)];
             }
         }
         Some(Choice {

@@ -1,4 +1,4 @@
-//! What queues hold, have used and have cost: kept at every change of a seat.
+//! What queues hold, have used and have cost: kept at every change of an assignment.
 
 use gpuwise_domain::placement::{GpuKind, JobId, KindId, Queue, QueueId, Sharing, Weigh};
 use gpuwise_units::{Currency, Money, Nanoseconds};
@@ -43,7 +43,6 @@ pub struct Rates {
 }
 
 impl Rates {
-    /// Of these kinds.
     pub fn new(kinds: &[GpuKind], sharing: &Sharing) -> Self {
         let prices: Vec<Option<Money>> = kinds.iter().map(|k| k.price.map(|p| p.0)).collect();
         let mut currencies = prices.iter().flatten().map(|price| price.currency);

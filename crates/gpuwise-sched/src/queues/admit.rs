@@ -6,14 +6,13 @@ use super::{
     shares::{held_by, slice_milli},
 };
 use crate::{fit, mig, world::World};
-use gpuwise_domain::placement::{GpuAsk, Job, KindId, Kinds, QueueId, Seat, Shortage};
+use gpuwise_domain::placement::{Assignment, GpuAsk, Job, KindId, Kinds, QueueId, Shortage};
 use gpuwise_units::Nanoseconds;
 use std::borrow::Cow;
 
 /// What a job may take.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Admitted {
-    /// Of which kinds.
     pub kinds: Kinds,
     /// Workers at most.
     pub workers: u32,
@@ -86,16 +85,20 @@ pub fn admit(world: &World, job: &Job, now: Nanoseconds) -> Result<Admitted, Sho
     }
 }
 
-/// Whether a job's queue may take what these seats hold: an instance that is there can be larger than the
+/// Whether a job's queue may take what these assignments hold: an instance that is there can be larger than the
 /// one that was asked for.
 ///
 /// # Errors
 /// With the limit that it would pass.
-pub(crate) fn within_quota(world: &World, job: &Job, seats: &[Seat]) -> Result<(), Shortage> {
+pub(crate) fn within_quota(
+    world: &World,
+    job: &Job,
+    assignments: &[Assignment],
+) -> Result<(), Shortage> {
     let (Some(queue), GpuAsk::Slice { .. }) = (job.queue, job.worker.gpu) else {
         return Ok(());
     };
-    let held = held_by(world, seats);
+    let held = held_by(world, assignments);
     for pool in world.shares().pools() {
         let inside = held
             .iter()

@@ -43,12 +43,12 @@ pub fn spending(world: &World, queue: QueueId, now: Nanoseconds) -> Option<Spend
     for id in &account.running {
         let state = world.job(*id)?;
         let done = world.done_by(now, *id);
-        let left = ends::left(world, state, &state.seats, done, 0.0);
+        let left = ends::left(world, state, &state.assignments, done, 0.0);
         let until_end = || rates.period_end(now).map(|end| Nanoseconds(end.0 - now.0));
         let Some(left) = left.or_else(until_end) else {
             continue;
         };
-        for (kind, milli) in held_by(world, &state.seats) {
+        for (kind, milli) in held_by(world, &state.assignments) {
             let price = rates.price(KindId(kind))?;
             committed += i128::from(price) * i128::from(milli) * i128::from(left.0);
         }

@@ -1,16 +1,16 @@
 //! When those who run are expected to end.
 
 use crate::world::{JobState, Phase, World};
-use gpuwise_domain::placement::{Belief, Job, JobId, KindId, Seat};
+use gpuwise_domain::placement::{Assignment, Belief, Job, JobId, KindId};
 use gpuwise_units::Nanoseconds;
 
 /// How long a job is taken to run at speed 1000 with its preferred number of workers: what is expected
-/// times e^(z s), where s is the spread of its logarithm and z so many deviations.
-pub fn length(belief: Belief, deviations: f64) -> Nanoseconds {
-    if belief.spread == 0.0 || deviations == 0.0 {
+/// times e^(z s), where s is the spread of its logarithm and z so many standard deviations.
+pub fn length(belief: Belief, padding_sigmas: f64) -> Nanoseconds {
+    if belief.spread == 0.0 || padding_sigmas == 0.0 {
         return belief.expected;
     }
-    let factor = libm::exp(belief.spread * deviations);
+    let factor = libm::exp(belief.spread * padding_sigmas);
     let long = belief.expected.0 as f64 * factor;
     // Beyond what can be told it is never; the comparison is false for what is no number.
     Nanoseconds(if long < u64::MAX as f64 {
@@ -20,46 +20,52 @@ pub fn length(belief: Belief, deviations: f64) -> Nanoseconds {
     })
 }
 
-/// How long what is left of a job takes on these seats; `None`: how long it runs is not known.
+/// How long what is left of a job takes on these assignments; `None`: how long it runs is not known.
 ///
 /// One that has run longer than it was taken to is expected to run for as long again as it has run beyond
 /// that.
 pub fn left(
     world: &World,
     state: &JobState,
-    seats: &[Seat],
+    assignments: &[Assignment],
     done: Nanoseconds,
-    deviations: f64,
+    padding_sigmas: f64,
 ) -> Option<Nanoseconds> {
-    let length = length(state.job.duration?, deviations);
+    let length = length(state.job.duration?, padding_sigmas);
     let work = if done < length {
         length.0 - done.0
     } else {
         done.0 - length.0
     };
-    let pace = u128::from(world.pace_milli(state, seats).max(1));
+    let pace = u128::from(world.pace_milli(state, assignments).max(1));
     let time = (u128::from(work) * 1000).div_ceil(pace);
     Some(Nanoseconds(u64::try_from(time).unwrap_or(u64::MAX)))
 }
 
-/// When a job that has these seats from now on is expected to end; `None`: it is not known.
+/// When a job that has these assignments from now on is expected to end; `None`: it is not known.
 pub fn end_on(
     world: &World,
     state: &JobState,
-    seats: &[Seat],
+    assignments: &[Assignment],
     now: Nanoseconds,
-    deviations: f64,
+    padding_sigmas: f64,
 ) -> Option<Nanoseconds> {
-    left(world, state, seats, state.done, deviations).map(|left| now + left)
+    left(world, state, assignments, state.done, padding_sigmas).map(|left| now + left)
 }
 
 /// When those who hold something are expected to end, soonest first; `None`, at the end: it is not known.
-pub fn ends(world: &World, now: Nanoseconds, deviations: f64) -> Vec<(Option<Nanoseconds>, JobId)> {
-    let holders = world.jobs().filter(|(_, state)| !state.seats.is_empty());
+pub fn ends(
+    world: &World,
+    now: Nanoseconds,
+    padding_sigmas: f64,
+) -> Vec<(Option<Nanoseconds>, JobId)> {
+    let holders = world
+        .jobs()
+        .filter(|(_, state)| !state.assignments.is_empty());
     let mut found: Vec<(Option<Nanoseconds>, JobId)> = holders
         .map(|(id, state)| {
             let done = world.done_by(now, id);
-            let left = left(world, state, &state.seats, done, deviations);
+            let left = left(world, state, &state.assignments, done, padding_sigmas);
             // Who is idle and keeps its memory ends when it has worked again, which nobody can tell.
             let known = left.filter(|_| !matches!(state.phase, Phase::Reclaimed { .. }));
             (known.map(|left| now + left), id)

@@ -1,6 +1,6 @@
 //! Whose turn it is by shares: what queues hold beside their weights, and what they used before.
 
-use super::{account::Account, turns::way_down};
+use super::{account::Account, order::ancestor_path};
 use crate::world::World;
 use gpuwise_domain::placement::{KindId, QueueId, Weigh};
 use gpuwise_units::Nanoseconds;
@@ -86,7 +86,7 @@ pub fn poorest(
 ) -> Option<Option<QueueId>> {
     let mut ways: Vec<(Option<QueueId>, Vec<QueueId>)> = waiting
         .iter()
-        .map(|queue| (*queue, way_down(world, *queue)))
+        .map(|queue| (*queue, ancestor_path(world, *queue)))
         .collect();
     for level in 0.. {
         if ways.len() <= 1 {

@@ -1,7 +1,7 @@
 //! Kinds of GPU over which quotas are given, and what of them each queue may take.
 //!
-//! Every queue has what it keeps for itself, and lends the rest of its own to those beside it through
-//! their parent. What is above all queues is the fleet: what no queue owns can be borrowed by any.
+//! Every queue has its guaranteed quota, and lends the rest of its nominal quota to those beside it through
+//! their parent. Above all queues is the fleet: what is in no nominal quota can be borrowed by any.
 
 use super::account::upwards;
 use gpuwise_domain::placement::{Kinds, Queue, QueueId, Quota, QuotaLimit, QuotaShort};
@@ -9,7 +9,6 @@ use gpuwise_domain::placement::{Kinds, Queue, QueueId, Quota, QuotaLimit, QuotaS
 /// Kinds that some quota names together.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Pool {
-    /// Which.
     pub kinds: Kinds,
     /// What the fleet has of them, in thousandths of GPUs, whatever their health.
     pub capacity_milli: u64,
@@ -23,28 +22,26 @@ pub struct Pool {
 /// A queue in a pool; all in thousandths of GPUs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 struct Row {
-    /// What is its own with all below it.
-    own: u64,
+    /// Nominal quota, of all below it too.
+    nominal: u64,
     /// What is there for it and those below it without borrowing from beside it.
     total: u64,
-    /// What of that it never lends.
-    kept: u64,
+    /// What of that it never lends: total less lending limit.
+    guaranteed: u64,
     /// What it may borrow.
     borrowing: Option<u64>,
-    /// What it may never pass.
+    /// Its cap, borrowed or not.
     cap: Option<u64>,
     /// What it holds with all below it.
     held: u64,
-    /// What of its total is taken: by itself, and by those below it beyond what they keep.
+    /// What of its total is taken: by itself, and by those below it beyond what is guaranteed to them.
     taken: u64,
 }
 
 /// What a queue may still take, and what sets that limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limit {
-    /// Of which kinds.
     pub kinds: Kinds,
-    /// What sets it.
     pub by: QuotaLimit,
     /// What may still be taken.
     pub room_milli: u64,
@@ -70,39 +67,39 @@ impl Pool {
         let mut rows = vec![Row::default(); queues.len()];
         // What the children own and what they lend, as they are met: children come after parents.
         let (mut owned, mut lent) = (vec![0_u64; queues.len()], vec![0_u64; queues.len()]);
-        let (mut owned_by_all, mut lent_by_all) = (0_u64, 0_u64);
+        let (mut nominal_of_all, mut lent_by_all) = (0_u64, 0_u64);
         for at in (0..queues.len()).rev() {
             let below = owned.get(at).copied().unwrap_or(0);
             let quota = quotas.get(at).copied().flatten();
-            let own = quota.map_or(below, |quota| quota.nominal_milli.max(below));
-            let total = (own - below).saturating_add(lent.get(at).copied().unwrap_or(0));
+            let nominal = quota.map_or(below, |quota| quota.nominal_milli.max(below));
+            let total = (nominal - below).saturating_add(lent.get(at).copied().unwrap_or(0));
             let lending = quota.and_then(|quota| quota.lending_milli);
-            let kept = lending.map_or(0, |lending| total.saturating_sub(lending));
+            let guaranteed = lending.map_or(0, |lending| total.saturating_sub(lending));
             let parent = upwards(queues, Some(QueueId(at as u32))).nth(1);
             let (above, beside) = match parent {
                 Some(id) => (owned.get_mut(id.index()), lent.get_mut(id.index())),
-                None => (Some(&mut owned_by_all), Some(&mut lent_by_all)),
+                None => (Some(&mut nominal_of_all), Some(&mut lent_by_all)),
             };
             if let (Some(above), Some(beside)) = (above, beside) {
-                *above = above.saturating_add(own);
-                *beside = beside.saturating_add(total - kept);
+                *above = above.saturating_add(nominal);
+                *beside = beside.saturating_add(total - guaranteed);
             }
             if let Some(row) = rows.get_mut(at) {
                 *row = Row {
-                    own,
+                    nominal,
                     total,
-                    kept,
+                    guaranteed,
                     borrowing: quota.and_then(|quota| quota.borrowing_milli),
                     cap: quota.and_then(|quota| quota.cap_milli),
                     ..Row::default()
                 };
             }
         }
-        let nobodys = capacity_milli.saturating_sub(owned_by_all);
+        let unassigned = capacity_milli.saturating_sub(nominal_of_all);
         Self {
             kinds,
             capacity_milli,
-            shared_milli: nobodys.saturating_add(lent_by_all),
+            shared_milli: unassigned.saturating_add(lent_by_all),
             shared_taken: 0,
             rows,
         }
@@ -123,35 +120,35 @@ impl Pool {
                 return;
             };
             row.held = moved(row.held, milli);
-            let before = row.taken.saturating_sub(row.kept);
+            let before = row.taken.saturating_sub(row.guaranteed);
             row.taken = moved(row.taken, by);
-            // Only what goes beyond what it keeps is taken from above.
-            by = before.abs_diff(row.taken.saturating_sub(row.kept));
+            // Only what goes beyond its guaranteed quota is taken from above.
+            by = before.abs_diff(row.taken.saturating_sub(row.guaranteed));
         }
         self.shared_taken = moved(self.shared_taken, by);
     }
 
     /// How much a queue may take now beyond what it has, and what sets that limit.
     pub fn room(&self, queues: &[Queue], queue: QueueId) -> Limit {
-        let way: Vec<QueueId> = upwards(queues, Some(queue)).collect();
+        let path: Vec<QueueId> = upwards(queues, Some(queue)).collect();
         let mut room_milli = self.shared_milli.saturating_sub(self.shared_taken);
         let mut by = QuotaLimit::Cohort;
-        for id in way.iter().rev() {
+        for id in path.iter().rev() {
             let row = self.row(*id);
-            let kept = row.kept.saturating_sub(row.taken);
+            let guaranteed = row.guaranteed.saturating_sub(row.taken);
             if let Some(borrowing_milli) = row.borrowing {
-                let lends = (row.total - row.kept).saturating_add(borrowing_milli);
-                let room = lends.saturating_sub(row.taken.saturating_sub(row.kept));
+                let lends = (row.total - row.guaranteed).saturating_add(borrowing_milli);
+                let room = lends.saturating_sub(row.taken.saturating_sub(row.guaranteed));
                 // Of equal limits the one nearest to the queue is told.
                 if room <= room_milli {
                     room_milli = room;
                     by = QuotaLimit::Borrowing { queue: id.0 };
                 }
             }
-            room_milli = room_milli.saturating_add(kept);
+            room_milli = room_milli.saturating_add(guaranteed);
         }
-        // A cap holds for all below it, whatever they keep.
-        for id in way {
+        // A cap holds for all below it, whatever is guaranteed to them.
+        for id in path {
             let row = self.row(id);
             if let Some(cap) = row.cap
                 && cap.saturating_sub(row.held) <= room_milli
@@ -181,30 +178,34 @@ impl Pool {
         let (of, limit_milli, used_milli) = match limit.by {
             QuotaLimit::Cap { queue } => {
                 let row = self.row(QueueId(queue));
-                (Some(QueueId(queue)), row.cap.unwrap_or(row.own), row.held)
+                (
+                    Some(QueueId(queue)),
+                    row.cap.unwrap_or(row.nominal),
+                    row.held,
+                )
             }
             QuotaLimit::Borrowing { queue } => {
                 let row = self.row(QueueId(queue));
-                let limit = row.own.saturating_add(row.borrowing.unwrap_or(0));
+                let limit = row.nominal.saturating_add(row.borrowing.unwrap_or(0));
                 (Some(QueueId(queue)), limit, row.held)
             }
             QuotaLimit::Cohort => {
-                let owned = tops.clone().map(|id| self.row(id).own).sum();
+                let owned = tops.clone().map(|id| self.row(id).nominal).sum();
                 let held = tops.map(|id| self.row(id).held).sum();
                 (None, self.capacity_milli.max(owned), held)
             }
         };
-        // A cap holds whatever is kept below it.
+        // A cap holds whatever is guaranteed below it.
         let keeps = !matches!(limit.by, QuotaLimit::Cap { .. });
         let below = |id: &QueueId| match of {
             Some(of) => *id != of && upwards(queues, Some(*id)).any(|above| above == of),
             None => true,
         };
-        let kept = |id: QueueId| {
+        let guaranteed = |id: QueueId| {
             let row = self.row(id);
-            row.kept.saturating_sub(row.taken)
+            row.guaranteed.saturating_sub(row.taken)
         };
-        let own_way = upwards(queues, Some(queue)).filter(below);
+        let own_path = upwards(queues, Some(queue)).filter(below);
         let held = |id: QueueId| u32::try_from(self.row(id).held).unwrap_or(u32::MAX);
         let mut users: Vec<(u32, u32)> = all()
             .filter(|id| parent(*id) == of && held(*id) > 0)
@@ -214,7 +215,7 @@ impl Pool {
         let user = |at: usize| users.get(at).copied().unwrap_or((0, 0));
         QuotaShort {
             queue: queue.0,
-            nominal_milli: self.own(queue),
+            nominal_milli: self.nominal(queue),
             held_milli: self.held(queue),
             kinds: self.kinds,
             needed_milli,
@@ -222,19 +223,23 @@ impl Pool {
             by: limit.by,
             limit_milli,
             used_milli,
-            kept_milli: if keeps {
-                all().filter(below).map(kept).sum()
+            guaranteed_milli: if keeps {
+                all().filter(below).map(guaranteed).sum()
             } else {
                 0
             },
-            reserved_milli: if keeps { own_way.map(kept).sum() } else { 0 },
+            guaranteed_here_milli: if keeps {
+                own_path.map(guaranteed).sum()
+            } else {
+                0
+            },
             users: [user(0), user(1), user(2)],
         }
     }
 
-    /// What is a queue's own with all below it.
-    pub fn own(&self, queue: QueueId) -> u64 {
-        self.row(queue).own
+    /// A queue's nominal quota, of all below it too.
+    pub fn nominal(&self, queue: QueueId) -> u64 {
+        self.row(queue).nominal
     }
 
     /// What a queue holds with all below it.
@@ -242,16 +247,16 @@ impl Pool {
         self.row(queue).held
     }
 
-    /// What a queue holds beyond its own.
+    /// What a queue holds beyond its nominal quota.
     pub fn borrowed(&self, queue: QueueId) -> u64 {
         let row = self.row(queue);
-        row.held.saturating_sub(row.own)
+        row.held.saturating_sub(row.nominal)
     }
 
-    /// What others hold of a queue's own: what it does not use of it, and is taken.
+    /// What a queue does not use of its nominal quota.
     pub fn unused(&self, queue: QueueId) -> u64 {
         let row = self.row(queue);
-        row.own.saturating_sub(row.held)
+        row.nominal.saturating_sub(row.held)
     }
 
     fn row(&self, queue: QueueId) -> Row {

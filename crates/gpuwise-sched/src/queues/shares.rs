@@ -6,7 +6,7 @@ use super::{
 };
 use crate::world::World;
 use gpuwise_domain::placement::{
-    JobId, KindId, Kinds, Part, Queue, QueueId, Seat, Sharing, WorkerAsk,
+    Assignment, JobId, KindId, Kinds, Part, Queue, QueueId, Sharing, WorkerAsk,
 };
 use gpuwise_units::Nanoseconds;
 use std::collections::BTreeMap;
@@ -25,23 +25,26 @@ pub struct Shares {
     memory_mib: u64,
 }
 
-/// What some seats hold, in thousandths of GPUs, by kind. An instance counts as its part of the
+/// What some assignments hold, in thousandths of GPUs, by kind. An instance counts as its part of the
 /// board's compute slices, rounded up.
-pub fn held_by(world: &World, seats: &[Seat]) -> BTreeMap<u32, u64> {
+pub fn held_by(world: &World, assignments: &[Assignment]) -> BTreeMap<u32, u64> {
     let mut held = BTreeMap::new();
-    for (kind, milli) in shares_of(world, seats) {
+    for (kind, milli) in shares_of(world, assignments) {
         *held.entry(kind.0).or_default() += milli;
     }
     held
 }
 
-/// What some seats hold in all, in thousandths of GPUs.
-pub fn milli_of(world: &World, seats: &[Seat]) -> u64 {
-    shares_of(world, seats).map(|(_, milli)| milli).sum()
+/// What some assignments hold in all, in thousandths of GPUs.
+pub fn milli_of(world: &World, assignments: &[Assignment]) -> u64 {
+    shares_of(world, assignments).map(|(_, milli)| milli).sum()
 }
 
-fn shares_of<'w>(world: &'w World, seats: &'w [Seat]) -> impl Iterator<Item = (KindId, u64)> + 'w {
-    let shares = seats.iter().flat_map(|seat| &seat.gpus);
+fn shares_of<'w>(
+    world: &'w World,
+    assignments: &'w [Assignment],
+) -> impl Iterator<Item = (KindId, u64)> + 'w {
+    let shares = assignments.iter().flat_map(|assignment| &assignment.gpus);
     shares.filter_map(|share| {
         let kind = world.gpu(share.gpu)?.gpu.kind;
         let milli = match share.part {
@@ -74,7 +77,6 @@ impl Shares {
         &self.pools
     }
 
-    /// How GPUs compare.
     pub const fn rates(&self) -> &Rates {
         &self.rates
     }
@@ -94,7 +96,7 @@ impl Shares {
         (self.cpu_milli, self.memory_mib)
     }
 
-    /// Seats are taken or given back by a job of a queue.
+    /// Assignments are taken or given back by a job of a queue.
     pub(crate) fn change(
         &mut self,
         at: Nanoseconds,
@@ -145,8 +147,8 @@ impl Shares {
 }
 
 /// What some workers hold of processor time and memory.
-fn host_of(ask: &WorkerAsk, seats: &[Seat]) -> (u64, u64) {
-    let workers = seats.len() as u64;
+fn host_of(ask: &WorkerAsk, assignments: &[Assignment]) -> (u64, u64) {
+    let workers = assignments.len() as u64;
     (
         ask.cpu_milli.saturating_mul(workers),
         ask.memory_mib.saturating_mul(workers),
@@ -159,8 +161,14 @@ impl World {
         &self.shares
     }
 
-    /// Books what a job's seats take or give back.
-    pub(crate) fn book(&mut self, at: Nanoseconds, job: JobId, seats: &[Seat], takes: bool) {
+    /// Books what a job's assignments take or give back.
+    pub(crate) fn book(
+        &mut self,
+        at: Nanoseconds,
+        job: JobId,
+        assignments: &[Assignment],
+        takes: bool,
+    ) {
         let Some(state) = self.jobs.get(job) else {
             return;
         };
@@ -168,8 +176,8 @@ impl World {
         let Some(queue) = queue.filter(|queue| queue.index() < self.queues.len()) else {
             return;
         };
-        let held = held_by(self, seats);
-        let host = host_of(&ask, seats);
+        let held = held_by(self, assignments);
+        let host = host_of(&ask, assignments);
         self.shares
             .change(at, &self.queues, (queue, job), &held, host, takes);
     }
@@ -220,14 +228,14 @@ impl World {
                 mem + node.memory().unwrap_or(0),
             )
         });
-        let seated: Vec<(JobId, Vec<Seat>)> = self
+        let seated: Vec<(JobId, Vec<Assignment>)> = self
             .jobs
             .iter()
-            .filter(|(_, state)| state.job.queue.is_some() && !state.seats.is_empty())
-            .map(|(id, state)| (*id, state.seats.clone()))
+            .filter(|(_, state)| state.job.queue.is_some() && !state.assignments.is_empty())
+            .map(|(id, state)| (*id, state.assignments.clone()))
             .collect();
-        for (id, seats) in seated {
-            self.book(at, id, &seats, true);
+        for (id, assignments) in seated {
+            self.book(at, id, &assignments, true);
         }
     }
 }

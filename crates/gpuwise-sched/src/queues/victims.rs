@@ -1,28 +1,28 @@
-//! Whose jobs may be stopped when a queue takes back what it lent.
+//! Whose jobs may be preempted when a queue reclaims what it lent.
 //!
-//! A job may be stopped for one of another queue if, where the ways of both queues part, the taker's side
-//! stays within its own with the new job, and the holder's side has borrowed, there and all the way down.
-//! The holder cannot take that back in the same way: its side would have to stay within its own, and what
-//! it lost was beyond that. So nobody stops each other in turn.
+//! A job may be preempted for one of another queue if, below the common ancestor of both, the reclaimer's
+//! side stays within its nominal quota with the new job, and the reclaimee's side has borrowed, at every
+//! level. The reclaimee cannot reclaim that in turn: its side would have to stay within its nominal quota,
+//! and what it lost was over it. So nobody preempts each other in turn.
 
-use super::{admit::amounts, pool::Pool, shares::held_by, turns::way_down};
+use super::{admit::amounts, order::ancestor_path, pool::Pool, shares::held_by};
 use crate::world::{Phase, World};
 use gpuwise_domain::placement::{Job, JobId, KindId, Preemption, QueueId};
 use gpuwise_units::Nanoseconds;
 use std::cmp::Reverse;
 
-/// Jobs that may be stopped so that a job's queue has what is its own; the first goes first: of the queue
-/// that has borrowed most beside its own, of lowest priority, then the one that loses least, then the
-/// latest. Empty: its queue does not take back, or has all that is its own.
+/// Jobs that may be preempted so that a job's queue has its nominal quota; the first goes first: of the queue
+/// with the largest over-quota share, of lowest priority, then the one that loses least, then the latest.
+/// Empty: its queue does not reclaim, or has its nominal quota.
 pub fn reclaimable(world: &World, job: &Job, now: Nanoseconds) -> Vec<JobId> {
     let Some(queue) = job.queue else {
         return Vec::new();
     };
-    let takes = world
+    let reclaims = world
         .queues()
         .get(queue.index())
         .is_some_and(|queue| queue.reclaims);
-    if !takes {
+    if !reclaims {
         return Vec::new();
     }
     let needed = u64::from(job.gang.least.max(1));
@@ -34,27 +34,27 @@ pub fn reclaimable(world: &World, job: &Job, now: Nanoseconds) -> Vec<JobId> {
             there.map(move |pool| (pool, milli.saturating_mul(needed)))
         })
         .collect();
-    let way = way_down(world, Some(queue));
-    let mut found = candidates(world, &pools, &way, now);
+    let path = ancestor_path(world, Some(queue));
+    let mut found = candidates(world, &pools, &path, now);
     found.sort_unstable();
-    // Nobody is stopped of a queue that has no more than its own once those before are gone.
+    // Nobody is preempted of a queue that is within its nominal quota once those before are gone.
     let mut left: Vec<Pool> = pools.iter().map(|(pool, _)| (*pool).clone()).collect();
     let mut victims = Vec::new();
     for (.., id) in found {
         let Some(state) = world.job(id) else { continue };
-        let Some(theirs) = state.job.queue else {
+        let Some(reclaimee) = state.job.queue else {
             continue;
         };
-        let held = held_by(world, &state.seats);
+        let held = held_by(world, &state.assignments);
         let mut over = false;
         for (pool, (_, milli)) in left.iter_mut().zip(&pools) {
             let inside = held
                 .iter()
                 .filter(|(kind, _)| pool.kinds.has(KindId(**kind)));
             let gives: u64 = inside.map(|(_, milli)| milli).sum();
-            if gives > 0 && beyond(world, pool, &way, theirs, *milli).is_some() {
+            if gives > 0 && over_quota_share(world, pool, &path, reclaimee, *milli).is_some() {
                 over = true;
-                pool.change(world.queues(), theirs, gives, false);
+                pool.change(world.queues(), reclaimee, gives, false);
             }
         }
         if over {
@@ -70,7 +70,7 @@ type Rank = (u64, i32, u64, Reverse<Nanoseconds>, JobId);
 fn candidates(
     world: &World,
     pools: &[(&Pool, u64)],
-    way: &[QueueId],
+    path: &[QueueId],
     now: Nanoseconds,
 ) -> Vec<Rank> {
     let mut found: Vec<Rank> = Vec::new();
@@ -85,14 +85,14 @@ fn candidates(
         if !matches!(state.phase, Phase::Running { .. }) || state.stopping {
             continue;
         }
-        let Some(theirs) = state.job.queue else {
+        let Some(reclaimee) = state.job.queue else {
             continue;
         };
-        let held = held_by(world, &state.seats);
+        let held = held_by(world, &state.assignments);
         let over = pools.iter().filter_map(|(pool, milli)| {
             let inside = held.keys().any(|kind| pool.kinds.has(KindId(*kind)));
             inside
-                .then(|| beyond(world, pool, way, theirs, *milli))
+                .then(|| over_quota_share(world, pool, path, reclaimee, *milli))
                 .flatten()
         });
         let Some(over) = over.max() else { continue };
@@ -109,38 +109,34 @@ fn candidates(
     found
 }
 
-/// How much a queue has borrowed beside what is its own, in thousandths of its own, where a taker may have
+/// How much a queue has borrowed beside its nominal quota, in thousandths of that, where a reclaimer may have
 /// it back; `None`: it may not.
-fn beyond(
+fn over_quota_share(
     world: &World,
     pool: &Pool,
-    takers: &[QueueId],
-    holder: QueueId,
+    path: &[QueueId],
+    reclaimee: QueueId,
     milli: u64,
 ) -> Option<u64> {
-    let holders = way_down(world, Some(holder));
-    let common = takers
-        .iter()
-        .zip(&holders)
-        .take_while(|(a, b)| a == b)
-        .count();
-    let (takers, holders) = (takers.get(common..)?, holders.get(common..)?);
-    // Both sides have a way of their own from where they part.
-    if takers.is_empty() || holders.is_empty() {
+    let other = ancestor_path(world, Some(reclaimee));
+    let common = path.iter().zip(&other).take_while(|(a, b)| a == b).count();
+    let (path, other) = (path.get(common..)?, other.get(common..)?);
+    // Neither is above the other.
+    if path.is_empty() || other.is_empty() {
         return None;
     }
-    let within = |id: &QueueId| pool.held(*id).saturating_add(milli) <= pool.own(*id);
-    if !takers.iter().all(within) || !holders.iter().all(|id| pool.borrowed(*id) > 0) {
+    let within = |id: &QueueId| pool.held(*id).saturating_add(milli) <= pool.nominal(*id);
+    if !path.iter().all(within) || !other.iter().all(|id| pool.borrowed(*id) > 0) {
         return None;
     }
-    let own = pool.own(holder).max(1);
+    let nominal = pool.nominal(reclaimee).max(1);
     Some(
-        (u128::from(pool.borrowed(holder)) * 1000 / u128::from(own)).min(u128::from(u64::MAX))
-            as u64,
+        (u128::from(pool.borrowed(reclaimee)) * 1000 / u128::from(nominal))
+            .min(u128::from(u64::MAX)) as u64,
     )
 }
 
-/// Whether a running job may be stopped for another by what their queues own and hold.
-pub fn may_take(world: &World, taker: &Job, holder: JobId, now: Nanoseconds) -> bool {
-    reclaimable(world, taker, now).contains(&holder)
+/// Whether a running job may be preempted for another by the quotas of their queues and what they hold.
+pub fn may_reclaim(world: &World, reclaimer: &Job, victim: JobId, now: Nanoseconds) -> bool {
+    reclaimable(world, reclaimer, now).contains(&victim)
 }

@@ -5,7 +5,9 @@ use crate::{
     decide::{Effort, Policy, decide},
     world::World,
 };
-use gpuwise_domain::placement::{Action, Cure, Event, Health, JobId, NodeId, Remedy, Stamped};
+use gpuwise_domain::placement::{
+    Action, Cure, Event, Health, JobId, NodeId, Remedy, TimestampedEvent,
+};
 use gpuwise_units::Money;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -14,7 +16,6 @@ use std::collections::{BTreeMap, BTreeSet};
 pub struct Addition {
     /// Nodes like these, and how many of each.
     pub nodes: Vec<(NodeId, u32)>,
-    /// Their GPUs.
     pub gpus: u64,
     /// What they cost an hour; `None`: a price is not known.
     pub price: Option<Money>,
@@ -243,7 +244,7 @@ pub fn returnable(
         let mut next = futures.clone();
         let health = Health::Maintenance;
         let gone = next.iter_mut().all(|world| {
-            let event = Stamped {
+            let event = TimestampedEvent {
                 at: world.now(),
                 event: Event::NodeHealth { node, health },
             };
@@ -284,17 +285,19 @@ fn runs(world: &World, waiting: &[JobId], policy: &mut Policy) -> BTreeMap<JobId
     let (plan, _) = decide(world.now(), world, waiting, policy, Effort::BARE);
     let mut after = world.clone();
     for action in plan.actions {
-        let event = Stamped {
+        let event = TimestampedEvent {
             at: after.now(),
             event: Event::Done(action),
         };
         // The plan was made for this world.
         let _ = after.apply(&event);
     }
-    let jobs = after.jobs().filter(|(_, state)| !state.seats.is_empty());
+    let jobs = after
+        .jobs()
+        .filter(|(_, state)| !state.assignments.is_empty());
     jobs.map(|(id, state)| {
-        let pace = after.pace_milli(state, &state.seats);
-        (id, (state.seats.len(), pace))
+        let pace = after.pace_milli(state, &state.assignments);
+        (id, (state.assignments.len(), pace))
     })
     .collect()
 }

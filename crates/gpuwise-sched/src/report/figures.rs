@@ -243,7 +243,7 @@ fn rest(ask: GpuAsk, gpu: &GpuState) -> Option<usize> {
 fn fairness(world: &World) -> Option<u32> {
     let mut held: BTreeMap<&str, u64> = BTreeMap::new();
     for (_, state) in world.jobs() {
-        let mine = state.seats.len() as u64 * state.job.worker.gpu.milli();
+        let mine = state.assignments.len() as u64 * state.job.worker.gpu.milli();
         *held.entry(state.job.tenant.as_str()).or_default() += mine;
     }
     let sum: u128 = held.values().map(|milli| u128::from(*milli)).sum();

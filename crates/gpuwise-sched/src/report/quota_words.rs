@@ -73,15 +73,19 @@ pub(super) fn quota(world: &World, short: &QuotaShort) -> String {
             );
         }
     }
-    if short.kept_milli > 0 {
+    if short.guaranteed_milli > 0 {
         let _ = write!(
             text,
-            " and {} kept by lending limits",
-            thousandths(short.kept_milli)
+            " and {} held back by lending limits",
+            thousandths(short.guaranteed_milli)
         );
     }
-    if short.reserved_milli > 0 {
-        let _ = write!(text, ", {} for it", thousandths(short.reserved_milli));
+    if short.guaranteed_here_milli > 0 {
+        let _ = write!(
+            text,
+            ", {} for it",
+            thousandths(short.guaranteed_here_milli)
+        );
     }
     text
 }

@@ -51,7 +51,11 @@ impl Room<'_> {
             (cpu, memory) = (node.node.cpu_milli, node.node.memory_mib);
         }
         for job in self.gone.iter().filter_map(|job| world.job(*job)) {
-            let here = job.seats.iter().filter(|seat| seat.node == id).count() as u64;
+            let here = job
+                .assignments
+                .iter()
+                .filter(|assignment| assignment.node == id)
+                .count() as u64;
             cpu += here * job.job.worker.cpu_milli;
             memory += here * job.job.worker.memory_mib;
         }

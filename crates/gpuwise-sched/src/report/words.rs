@@ -67,8 +67,8 @@ pub fn shortage_words(world: &World, job: &Job, shortage: &Shortage) -> String {
             let name = names.map_or("?", |queue| queue.name.as_str());
             format!("the budget of queue {name} is spent")
         }
-        Shortage::Kept { node } => format!(
-            "what is free, on {} among others, is kept for another queue",
+        Shortage::Reserved { node } => format!(
+            "what is free, on {} among others, is reserved for another queue",
             on_node(world, Some(*node))
         ),
         Shortage::BehindHead { head } => {

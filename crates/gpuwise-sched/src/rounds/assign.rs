@@ -4,7 +4,7 @@
 //! Choices are then taken in the order of what they are worth beyond the price of their GPUs, and the
 //! result is improved by putting in one more and moving what stands in its way, while that helps.
 
-use super::couples::Choice;
+use super::packing::Choice;
 
 /// Steps of the search for prices.
 const PRICED: usize = 80;
@@ -55,12 +55,12 @@ fn prices(choices: &[Choice], jobs: usize, supply: &[u32]) -> Vec<f64> {
     let mut step = most * 0.5;
     let mut gain = vec![0.0f64; jobs];
     let mut pick: Vec<Option<usize>> = vec![None; jobs];
-    for turn in 0..PRICED {
+    for allocation in 0..PRICED {
         gain.fill(0.0);
         pick.fill(None);
         for (at, choice) in choices.iter().enumerate() {
             let left = choice.worth - prices[choice.kind] * f64::from(choice.gpus);
-            let each = if choice.mate.is_some() {
+            let each = if choice.partner.is_some() {
                 left / 2.0
             } else {
                 left
@@ -75,7 +75,7 @@ fn prices(choices: &[Choice], jobs: usize, supply: &[u32]) -> Vec<f64> {
         let mut used = vec![0.0; supply.len()];
         for at in pick.iter().flatten() {
             let choice = &choices[*at];
-            let halves = if choice.mate.is_some() { 0.5 } else { 1.0 };
+            let halves = if choice.partner.is_some() { 0.5 } else { 1.0 };
             used[choice.kind] += f64::from(choice.gpus) * halves;
         }
         let paid = prices.iter().zip(supply).map(|(p, s)| p * f64::from(*s));
@@ -87,7 +87,7 @@ fn prices(choices: &[Choice], jobs: usize, supply: &[u32]) -> Vec<f64> {
             let there = f64::from((*supply).max(1));
             *price = (*price + step * (used - there) / there).max(0.0);
         }
-        step *= if turn < 20 { 0.9 } else { 0.93 };
+        step *= if allocation < 20 { 0.9 } else { 0.93 };
     }
     best.1
 }
@@ -106,7 +106,7 @@ impl<'a> Board<'a> {
     fn new(choices: &'a [Choice], jobs: usize, supply: &[u32]) -> Self {
         let mut alone = vec![Vec::new(); jobs];
         for (at, choice) in choices.iter().enumerate() {
-            if choice.mate.is_none() {
+            if choice.partner.is_none() {
                 alone[choice.job].push(at);
             }
         }

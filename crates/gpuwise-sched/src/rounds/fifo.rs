@@ -91,10 +91,6 @@ impl Fifo {
 }
 
 impl ShareRule for Fifo {
-    fn name(&self) -> &'static str {
-        if self.aware { "fifo-aware" } else { "fifo" }
-    }
-
     fn ordered(&self) -> bool {
         self.aware
     }
@@ -134,7 +130,7 @@ impl ShareRule for Fifo {
             of[*kind] = 1.0;
             Some(Share {
                 job: at(*number)?,
-                mate: None,
+                partner: None,
                 of,
             })
         });

@@ -66,10 +66,6 @@ impl Gandiva {
 }
 
 impl ShareRule for Gandiva {
-    fn name(&self) -> &'static str {
-        "gandiva"
-    }
-
     fn pairs(&self) -> bool {
         true
     }
@@ -94,9 +90,9 @@ impl ShareRule for Gandiva {
             }
         }
         let among = parties.len();
-        let share = |(job, mate): (usize, Option<usize>)| Share {
+        let share = |(job, partner): (usize, Option<usize>)| Share {
             job,
-            mate,
+            partner,
             of: equal(ground, jobs[job].class, among),
         };
         parties.into_iter().map(share).collect()

@@ -1,6 +1,6 @@
 //! Shortest time left first, greedily.
 
-use super::{Ground, RoundJob, RoundPolicy, Turn};
+use super::{Allocation, Ground, RoundJob, RoundPolicy};
 
 /// Jobs in the order of the GPU-time that they still need where they are fastest, of equals the elder;
 /// each takes the fastest kind that has room. What is left of each is known.
@@ -8,11 +8,7 @@ use super::{Ground, RoundJob, RoundPolicy, Turn};
 pub(super) struct ShortestLeft;
 
 impl RoundPolicy for ShortestLeft {
-    fn name(&self) -> &'static str {
-        "srpt"
-    }
-
-    fn turns(&mut self, _now_s: f64, jobs: &[RoundJob], ground: &Ground<'_>) -> Vec<Turn> {
+    fn allocate(&mut self, _now_s: f64, jobs: &[RoundJob], ground: &Ground<'_>) -> Vec<Allocation> {
         let needs = |job: &RoundJob| {
             f64::from(ground.speeds.gpus(job.class)) * job.left.unwrap_or(f64::INFINITY)
                 / ground.speeds.best(job.class).max(1e-12)
@@ -22,7 +18,7 @@ impl RoundPolicy for ShortestLeft {
             .collect();
         order.sort_by(|a, b| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1)));
         let mut free = ground.supply.to_vec();
-        let mut turns = Vec::new();
+        let mut allocations = Vec::new();
         for (_, job) in order {
             let class = jobs[job].class;
             let gpus = ground.speeds.gpus(class);
@@ -32,13 +28,13 @@ impl RoundPolicy for ShortestLeft {
             let best = kinds.rev().max_by(|a, b| speed(a).total_cmp(&speed(b)));
             if let Some(kind) = best {
                 free[kind] -= gpus;
-                turns.push(Turn {
+                allocations.push(Allocation {
                     job,
-                    mate: None,
+                    partner: None,
                     kind,
                 });
             }
         }
-        turns
+        allocations
     }
 }

@@ -163,9 +163,9 @@ impl Matrix {
         let second: Vec<f64> = (straight.s.iter().zip(&straight.z))
             .map(|(s, z)| s * z)
             .collect();
-        let turn = towards(centre, &second, straight.tau * straight.kappa);
-        let by = 0.99 * point.reach(&turn);
-        point.move_by(&turn, by);
+        let allocation = towards(centre, &second, straight.tau * straight.kappa);
+        let by = 0.99 * point.reach(&allocation);
+        point.move_by(&allocation, by);
     }
 
     #[expect(clippy::too_many_arguments, reason = "the parts of one linear system")]

@@ -1,28 +1,28 @@
 //! Rounds over GPUs of several kinds: who runs in the next round, on which kind, and beside whom.
 //!
 //! Time goes in rounds. Before each round a [`RoundPolicy`] sees every job that has come and not
-//! ended, with its speed on each kind of GPU, and picks [`Turn`]s: a job, or a pair that shares GPUs,
+//! ended, with its speed on each kind of GPU, and picks [`Allocation`]s: a job, or a pair that shares GPUs,
 //! and a kind. All GPUs of a job are of one kind. Published policies work in two steps: shares of time
-//! for each job and kind ([`shares`]), and turns that follow them (`turns`). Ours weighs what a round
-//! brings and solves the assignment itself (`worth`, `together`).
+//! for each job and kind ([`shares`]), and allocations that follow them (`allocations`). Ours weighs what a round
+//! brings and solves the assignment itself (`jct`, `makespan`).
 
 mod assign;
-mod couples;
 mod fifo;
 mod gandiva;
 mod greedy;
 mod interior;
+mod jct;
 mod linear;
-mod named;
+mod makespan;
+mod mechanism;
+mod packing;
+mod registry;
 pub mod shares;
 mod speeds;
-mod together;
-mod turns;
-mod worth;
 
 pub use interior::{Rates, Solved, max_min, meets};
 pub use linear::{Optimum, maximise};
-pub use named::{NAMES, Setting, named};
+pub use registry::{RoundContext, named, names};
 pub use speeds::{Alone, Beside, Class, Classes, Speeds};
 
 /// A job as a round sees it.
@@ -59,22 +59,21 @@ pub struct Ground<'a> {
 
 /// One job, or two side by side, for one round. Jobs are places in the list that the policy was given.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Turn {
-    /// The job.
+pub struct Allocation {
     pub job: usize,
     /// Who shares its GPUs.
-    pub mate: Option<usize>,
+    pub partner: Option<usize>,
     /// The kind of GPU.
     pub kind: usize,
 }
 
-/// A turn that was taken.
+/// A allocation that was taken.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Taken {
+pub struct Ran {
     /// The number of the job.
     pub job: u32,
-    /// The number of its mate.
-    pub mate: Option<u32>,
+    /// The number of its partner.
+    pub partner: Option<u32>,
     /// The kind of GPU.
     pub kind: usize,
     /// How long it ran, in seconds.
@@ -83,20 +82,17 @@ pub struct Taken {
 
 /// Picks who runs in the next round.
 pub trait RoundPolicy {
-    /// Its name, as users give it.
-    fn name(&self) -> &'static str;
-
     /// Whether it lets two jobs share GPUs.
     fn shares_gpus(&self) -> bool {
         false
     }
 
-    /// Turns of the round that begins at `now_s`. No kind gives more GPUs than it has, no job has two
-    /// turns, and each runs at a speed above 0. `jobs` are in the order of their numbers.
-    fn turns(&mut self, now_s: f64, jobs: &[RoundJob], ground: &Ground<'_>) -> Vec<Turn>;
+    /// Mechanism of the round that begins at `now_s`. No kind gives more GPUs than it has, no job has two
+    /// allocations, and each runs at a speed above 0. `jobs` are in the order of their numbers.
+    fn allocate(&mut self, now_s: f64, jobs: &[RoundJob], ground: &Ground<'_>) -> Vec<Allocation>;
 
-    /// What the last round came to, longest turn first, and which jobs have ended in it.
-    fn took(&mut self, _taken: &[Taken], _ended: &[u32]) {}
+    /// What the last round came to, longest allocation first, and which jobs have ended in it.
+    fn round_ended(&mut self, _taken: &[Ran], _ended: &[u32]) {}
 
     /// No job runs and no further one will come.
     fn idle(&mut self) {}

@@ -8,16 +8,12 @@ pub struct Share {
     /// The job: its place in the list.
     pub job: usize,
     /// Who shares its GPUs.
-    pub mate: Option<usize>,
-    /// Of each kind.
+    pub partner: Option<usize>,
     pub of: Vec<f64>,
 }
 
 /// What a rule is asked.
 pub trait ShareRule {
-    /// Its name, as users give it.
-    fn name(&self) -> &'static str;
-
     /// Whether kinds are gone through in their order; else in an order that is drawn for each round.
     fn ordered(&self) -> bool {
         true
@@ -45,10 +41,6 @@ pub struct LeastService {
 }
 
 impl ShareRule for LeastService {
-    fn name(&self) -> &'static str {
-        if self.aware { "las-aware" } else { "las" }
-    }
-
     fn ordered(&self) -> bool {
         self.aware
     }
@@ -81,10 +73,6 @@ impl ShareRule for LeastService {
 pub struct Makespan;
 
 impl ShareRule for Makespan {
-    fn name(&self) -> &'static str {
-        "gavel-makespan"
-    }
-
     fn shares(&mut self, _now_s: f64, jobs: &[RoundJob], ground: &Ground<'_>) -> Vec<Share> {
         let (gpus, supply) = sizes(jobs, ground);
         let left: Vec<f64> = jobs
@@ -134,10 +122,6 @@ fn halve(shortest: f64) -> f64 {
 pub struct Isolated;
 
 impl ShareRule for Isolated {
-    fn name(&self) -> &'static str {
-        "isolated"
-    }
-
     fn ordered(&self) -> bool {
         false
     }
@@ -145,7 +129,7 @@ impl ShareRule for Isolated {
     fn shares(&mut self, _now_s: f64, jobs: &[RoundJob], ground: &Ground<'_>) -> Vec<Share> {
         let one = |(at, job): (usize, &RoundJob)| Share {
             job: at,
-            mate: None,
+            partner: None,
             of: equal(ground, job.class, jobs.len()),
         };
         jobs.iter().enumerate().map(one).collect()
@@ -206,10 +190,6 @@ impl FinishTime {
 }
 
 impl ShareRule for FinishTime {
-    fn name(&self) -> &'static str {
-        "finish-time"
-    }
-
     fn shares(&mut self, now_s: f64, jobs: &[RoundJob], ground: &Ground<'_>) -> Vec<Share> {
         let (gpus, supply) = sizes(jobs, ground);
         let facts = self.facts(now_s, jobs, ground);
@@ -263,7 +243,7 @@ fn alone(shares: &[f64], kinds: usize) -> Vec<Share> {
     let rows = shares.chunks_exact(kinds.max(1)).enumerate();
     rows.map(|(job, of)| Share {
         job,
-        mate: None,
+        partner: None,
         of: of.to_vec(),
     })
     .collect()

@@ -12,7 +12,6 @@ pub type Classes = BTreeMap<(String, u32), usize>;
 /// Jobs that are alike: one program on so many GPUs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Class {
-    /// The program.
     pub name: String,
     /// GPUs of one job.
     pub gpus: u32,
@@ -91,14 +90,13 @@ impl Speeds {
         let Some(row) = self.beside.get_mut(first * self.kinds + kind) else {
             return;
         };
-        match row.binary_search_by_key(&second, |(mate, _)| *mate) {
+        match row.binary_search_by_key(&second, |(partner, _)| *partner) {
             Ok(at) if told => row[at].1 = both,
             Ok(_) => {}
             Err(at) => row.insert(at, (second, both)),
         }
     }
 
-    /// The classes.
     pub fn classes(&self) -> &[Class] {
         &self.classes
     }
@@ -127,13 +125,15 @@ impl Speeds {
 
     /// Steps per second of both side by side; `None`: they do not fit, or nobody has measured it.
     pub fn beside(&self, kind: usize, first: usize, second: usize) -> Option<(f64, f64)> {
-        let row = self.mates(kind, first);
-        let at = row.binary_search_by_key(&second, |(mate, _)| *mate).ok()?;
+        let row = self.partners(kind, first);
+        let at = row
+            .binary_search_by_key(&second, |(partner, _)| *partner)
+            .ok()?;
         row.get(at).map(|(_, both)| *both)
     }
 
     /// Those who can be beside a class on a kind, and the speeds of both.
-    pub fn mates(&self, kind: usize, class: usize) -> &[(usize, (f64, f64))] {
+    pub fn partners(&self, kind: usize, class: usize) -> &[(usize, (f64, f64))] {
         let row = self.beside.get(class * self.kinds + kind);
         row.map_or(&[], Vec::as_slice)
     }

@@ -2,9 +2,10 @@
 
 use super::{JobState, Link, Phase, World};
 use gpuwise_domain::placement::{
-    Action, Event, GpuId, Job, JobId, NodeId, Queue, QueueId, Seat, Stamped,
+    Action, Assignment, Cause, Event, GpuId, Job, JobId, NodeId, Queue, QueueId, TimestampedEvent,
 };
 use gpuwise_units::Nanoseconds;
+use std::sync::Arc;
 
 /// Why an event cannot have happened in this world.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -76,7 +77,15 @@ impl World {
     ///
     /// # Errors
     /// When it cannot have happened in this world; then nothing has changed.
-    pub fn apply(&mut self, stamped: &Stamped) -> Result<(), Refused> {
+    pub fn apply(&mut self, stamped: &TimestampedEvent) -> Result<(), Refused> {
+        self.change(stamped)?;
+        self.now = stamped.at;
+        self.watch_idle(stamped.at);
+        Ok(())
+    }
+
+    /// Applies an event without the time going on: for worlds on which actions are only tried.
+    pub(crate) fn change(&mut self, stamped: &TimestampedEvent) -> Result<(), Refused> {
         let at = stamped.at;
         if at < self.now {
             return Err(Refused::Past);
@@ -109,7 +118,7 @@ impl World {
             Event::Measured { job, busy_milli } => {
                 let state = self.jobs.get_mut(*job).ok_or(Refused::NoSuchJob(*job))?;
                 state.busy_milli = Some(*busy_milli);
-                state.quiet.note(at, *busy_milli);
+                state.idle.note(at, *busy_milli);
             }
             Event::Wanted { job } => {
                 let state = self.jobs.get_mut(*job).ok_or(Refused::NoSuchJob(*job))?;
@@ -118,7 +127,6 @@ impl World {
                 }
             }
         }
-        self.now = at;
         Ok(())
     }
 
@@ -133,7 +141,7 @@ impl World {
         }
         let before = (plan.actions.len() > 1).then(|| self.clone());
         for action in &plan.actions {
-            let event = Stamped {
+            let event = TimestampedEvent {
                 at: plan.made,
                 event: Event::Begun(action.clone()),
             };
@@ -155,6 +163,7 @@ impl World {
         if let Some(queue) = job.queue.filter(|queue| queue.index() >= self.queues.len()) {
             return Err(Refused::NoSuchQueue(queue));
         }
+        self.arrivals.count(job);
         self.jobs.insert(job.id, JobState::new(job, at));
         Ok(())
     }
@@ -175,18 +184,18 @@ impl World {
 
     fn end(&mut self, at: Nanoseconds, id: JobId) -> Result<(), Refused> {
         self.left(id);
-        let seats = self
+        let assignments = self
             .job(id)
-            .map_or_else(Vec::new, |state| state.seats.clone());
-        self.book(at, id, &seats, false);
+            .map_or_else(Vec::new, |state| state.assignments.clone());
+        self.book(at, id, &assignments, false);
         let state = self.jobs.remove(id).ok_or(Refused::NoSuchJob(id))?;
-        self.give(id, &state.job.worker, &state.seats);
+        self.give(id, &state.job.worker, &state.assignments);
         Ok(())
     }
 
     fn begin(&mut self, at: Nanoseconds, action: &Action) -> Result<(), Refused> {
         match action {
-            Action::Place { job, seats } | Action::Restore { job, seats } => {
+            Action::Place { job, assignments } | Action::Restore { job, assignments } => {
                 let state = self.job(*job).ok_or(Refused::NoSuchJob(*job))?;
                 let right = match action {
                     Action::Restore { .. } => matches!(state.phase, Phase::Reclaimed { .. }),
@@ -195,28 +204,45 @@ impl World {
                 if !right {
                     return Err(Refused::WrongPhase(*job));
                 }
-                self.seat(at, *job, seats)
+                self.assignment(at, *job, assignments)
             }
-            Action::Move { job, seats, .. } | Action::Resize { job, seats } => {
+            Action::Move {
+                job, assignments, ..
+            }
+            | Action::Resize { job, assignments } => {
                 let state = self.job(*job).ok_or(Refused::NoSuchJob(*job))?;
                 if !state.phase.holds_gpus() {
                     return Err(Refused::WrongPhase(*job));
                 }
-                self.seat(at, *job, seats)
+                let before = Arc::clone(&self.upkeep);
+                if let Action::Move {
+                    cause: Cause::Defragmentation,
+                    ..
+                } = action
+                {
+                    self.note_migration(at, *job);
+                }
+                self.assignment(at, *job, assignments)
+                    .inspect_err(|_| self.upkeep = before)
             }
             Action::Preempt { job, .. } | Action::Reclaim { job } => {
                 let state = self.job(*job).ok_or(Refused::NoSuchJob(*job))?;
                 let reclaims = matches!(action, Action::Reclaim { .. });
-                let nothing = state.seats.iter().all(|seat| seat.gpus.is_empty());
-                if state.seats.is_empty() || state.stopping || reclaims && nothing {
+                let nothing = state
+                    .assignments
+                    .iter()
+                    .all(|assignment| assignment.gpus.is_empty());
+                if state.assignments.is_empty() || state.stopping || reclaims && nothing {
                     return Err(Refused::WrongPhase(*job));
                 }
                 self.tell_to_stop(at, *job, reclaims);
                 Ok(())
             }
             Action::SetMig { gpu, on } => self.set_mig(*gpu, *on),
-            Action::Cut { gpu, shape, start } => self.cut(*gpu, *shape, *start),
-            Action::Merge { gpu, start } => self.merge(*gpu, *start),
+            Action::CreateInstance { gpu, shape, start } => {
+                self.create_instance(*gpu, *shape, *start)
+            }
+            Action::DestroyInstance { gpu, start } => self.destroy_instance(*gpu, *start),
             Action::Attach { gpu, node } => self.attach(*gpu, *node),
             Action::Detach { gpu } => self.detach(*gpu),
         }
@@ -245,12 +271,12 @@ impl World {
                 state.phase = Phase::Running { since: at };
             }
             Action::Preempt { job, .. } | Action::Reclaim { job } => self.left(*job),
-            Action::Cut { gpu, start, .. } => {
+            Action::CreateInstance { gpu, start, .. } => {
                 if let Some(instance) = self.instance(*gpu, *start) {
                     instance.ready = true;
                 }
             }
-            Action::Merge { gpu, start } => self.merged(*gpu, *start),
+            Action::DestroyInstance { gpu, start } => self.instance_destroyed(*gpu, *start),
             Action::SetMig { gpu, .. } => self.switched(*gpu),
             Action::Attach { gpu, .. } => self.linked(*gpu),
             Action::Detach { gpu } => self.return_to_pool(*gpu),
@@ -260,28 +286,30 @@ impl World {
 
     /// Whether an action has begun, and what it took is still held for it.
     pub fn is_under_way(&self, action: &Action) -> bool {
-        let starting = |job: &JobId, seats: &[Seat]| {
+        let starting = |job: &JobId, assignments: &[Assignment]| {
             self.job(*job).is_some_and(|state| {
-                matches!(state.phase, Phase::Starting { .. }) && state.seats == seats
+                matches!(state.phase, Phase::Starting { .. }) && state.assignments == assignments
             })
         };
         let linked = |gpu: &GpuId, link| self.gpu(*gpu).is_some_and(|state| state.link == link);
         match action {
-            Action::Place { job, seats }
-            | Action::Restore { job, seats }
-            | Action::Move { job, seats, .. }
-            | Action::Resize { job, seats } => starting(job, seats),
+            Action::Place { job, assignments }
+            | Action::Restore { job, assignments }
+            | Action::Move {
+                job, assignments, ..
+            }
+            | Action::Resize { job, assignments } => starting(job, assignments),
             Action::Preempt { job, .. } | Action::Reclaim { job } => {
                 self.job(*job).is_some_and(|state| state.stopping)
             }
             Action::SetMig { gpu, on } => self
                 .gpu(*gpu)
                 .is_some_and(|state| state.switching && state.gpu.mig_on == *on),
-            Action::Cut { gpu, shape, start } => self
+            Action::CreateInstance { gpu, shape, start } => self
                 .instances(*gpu)
                 .iter()
                 .any(|one| one.start == *start && one.shape == *shape && !one.ready),
-            Action::Merge { gpu, start } => self
+            Action::DestroyInstance { gpu, start } => self
                 .gpu(*gpu)
                 .is_some_and(|state| state.going.iter().any(|one| one.start == *start)),
             Action::Attach { gpu, node } => {
@@ -308,8 +336,8 @@ impl World {
             | Action::Resize { job, .. } => self.stop(at, *job),
             // A stop is enforced: who did not stop when told to is ended.
             Action::Preempt { job, .. } | Action::Reclaim { job } => self.left(*job),
-            Action::Cut { gpu, start, .. } => self.uncut(at, *gpu, *start),
-            Action::Merge { gpu, start } => self.unmerge(at, *gpu, *start),
+            Action::CreateInstance { gpu, start, .. } => self.creation_failed(at, *gpu, *start),
+            Action::DestroyInstance { gpu, start } => self.destruction_failed(at, *gpu, *start),
             Action::Attach { gpu, .. } => self.unattach(at, *gpu),
             Action::Detach { gpu } => self.linked(*gpu),
             Action::SetMig { gpu, .. } => {

@@ -14,7 +14,6 @@ const LEAST: usize = 1024;
 #[derive(Debug, Clone, Default)]
 pub struct Changes {
     ring: Pages<Change>,
-    /// Changes so far.
     count: u64,
 }
 
@@ -46,7 +45,6 @@ impl Changes {
         }
     }
 
-    /// Changes so far.
     pub const fn count(&self) -> u64 {
         self.count
     }

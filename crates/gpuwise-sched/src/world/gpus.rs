@@ -6,7 +6,6 @@ use gpuwise_domain::placement::{
 };
 use gpuwise_units::Nanoseconds;
 
-/// MIG.
 impl World {
     pub(super) fn instances(&self, gpu: GpuId) -> &[Instance] {
         match self.gpu(gpu).map(|state| &state.held) {
@@ -75,7 +74,12 @@ impl World {
         }
     }
 
-    pub(super) fn cut(&mut self, gpu: GpuId, shape: u8, start: u8) -> Result<(), Refused> {
+    pub(super) fn create_instance(
+        &mut self,
+        gpu: GpuId,
+        shape: u8,
+        start: u8,
+    ) -> Result<(), Refused> {
         let state = self.gpu(gpu).ok_or(Refused::NoSuchGpu(gpu))?;
         if !self.is_open(state) {
             return Err(Refused::GpuClosed(gpu));
@@ -107,7 +111,7 @@ impl World {
     }
 
     /// An instance cannot be created while what is being destroyed is in its way.
-    pub(super) fn cut_is_ready(&self, gpu: GpuId, shape: u8, start: u8) -> Result<(), Refused> {
+    pub(super) fn create_is_ready(&self, gpu: GpuId, shape: u8, start: u8) -> Result<(), Refused> {
         let state = self.gpu(gpu).ok_or(Refused::NoSuchGpu(gpu))?;
         let Some(geometry) = self.geometry(state) else {
             return Err(Refused::WrongState(gpu));
@@ -119,7 +123,7 @@ impl World {
         ready.then_some(()).ok_or(Refused::GpuNotReady(gpu))
     }
 
-    pub(super) fn merge(&mut self, gpu: GpuId, start: u8) -> Result<(), Refused> {
+    pub(super) fn destroy_instance(&mut self, gpu: GpuId, start: u8) -> Result<(), Refused> {
         let state = self
             .gpus
             .get_mut(gpu.index())
@@ -137,21 +141,21 @@ impl World {
     }
 
     /// An instance cannot be destroyed while somebody is on it.
-    pub(super) fn merge_is_ready(&self, gpu: GpuId, start: u8) -> Result<(), Refused> {
+    pub(super) fn destroy_is_ready(&self, gpu: GpuId, start: u8) -> Result<(), Refused> {
         let state = self.gpu(gpu).ok_or(Refused::NoSuchGpu(gpu))?;
         let on_it = |part: &Part| matches!(part, Part::Slice { start: at, .. } if *at == start);
         let left = !state.leaving.iter().any(|(_, part)| on_it(part));
         left.then_some(()).ok_or(Refused::GpuNotReady(gpu))
     }
 
-    pub(super) fn merged(&mut self, gpu: GpuId, start: u8) {
+    pub(super) fn instance_destroyed(&mut self, gpu: GpuId, start: u8) {
         if let Some(state) = self.gpus.get_mut(gpu.index()) {
             state.going.retain(|one| one.start != start);
         }
     }
 
     /// An instance was not created: who counted on it waits again.
-    pub(super) fn uncut(&mut self, at: Nanoseconds, gpu: GpuId, start: u8) {
+    pub(super) fn creation_failed(&mut self, at: Nanoseconds, gpu: GpuId, start: u8) {
         let holder = self.instance(gpu, start).and_then(|one| one.holder);
         if let Some(job) = holder {
             self.stop(at, job);
@@ -166,7 +170,7 @@ impl World {
 
     /// An instance was not destroyed: what was to be created in its place cannot be, and a mode that
     /// needs an empty GPU is not reached.
-    pub(super) fn unmerge(&mut self, at: Nanoseconds, gpu: GpuId, start: u8) {
+    pub(super) fn destruction_failed(&mut self, at: Nanoseconds, gpu: GpuId, start: u8) {
         let Some(state) = self.gpus.get_mut(gpu.index()) else {
             return;
         };
@@ -194,13 +198,12 @@ impl World {
                 break;
             };
             let start = last.start;
-            self.uncut(at, gpu, start);
+            self.creation_failed(at, gpu, start);
         }
         self.put_instance(gpu, back);
     }
 }
 
-/// Links.
 impl World {
     pub(super) fn attach(&mut self, gpu: GpuId, node: NodeId) -> Result<(), Refused> {
         let state = self.gpu(gpu).ok_or(Refused::NoSuchGpu(gpu))?;
@@ -276,7 +279,6 @@ impl World {
     }
 }
 
-/// Health.
 impl World {
     pub(super) fn join(&mut self, node: &Node, gpus: &[FleetGpu]) {
         let first = self.gpus.len() as u32;
@@ -310,7 +312,12 @@ impl World {
             let held: Vec<JobId> = self
                 .jobs
                 .iter()
-                .filter(|(_, state)| state.seats.iter().any(|seat| seat.node == id))
+                .filter(|(_, state)| {
+                    state
+                        .assignments
+                        .iter()
+                        .any(|assignment| assignment.node == id)
+                })
                 .map(|(job, _)| *job)
                 .collect();
             for job in held {

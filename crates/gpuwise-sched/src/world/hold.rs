@@ -1,22 +1,22 @@
-//! Taking and giving back what seats hold.
+//! Taking and giving back what assignments hold.
 
 use super::{Held, Holder, Refused, World, changes::mixed};
-use gpuwise_domain::placement::{GpuId, GpuShare, JobId, NodeId, Part, Seat, WorkerAsk};
+use gpuwise_domain::placement::{Assignment, GpuId, GpuShare, JobId, NodeId, Part, WorkerAsk};
 
 impl World {
-    /// Takes all seats or none. Seats that were just given back (`back`) are taken whether or not their
+    /// Takes all assignments or none. Assignments that were just given back (`back`) are taken whether or not their
     /// nodes take new work.
     pub(super) fn take(
         &mut self,
         job: JobId,
         ask: &WorkerAsk,
-        seats: &[Seat],
+        assignments: &[Assignment],
         back: bool,
     ) -> Result<(), Refused> {
-        for (done, seat) in seats.iter().enumerate() {
-            if let Err(refused) = self.take_seat(job, ask, seat, back) {
-                for seat in seats.get(..done).unwrap_or_default() {
-                    self.give_seat(job, ask, seat);
+        for (done, assignment) in assignments.iter().enumerate() {
+            if let Err(refused) = self.take_seat(job, ask, assignment, back) {
+                for assignment in assignments.get(..done).unwrap_or_default() {
+                    self.give_seat(job, ask, assignment);
                 }
                 return Err(refused);
             }
@@ -24,10 +24,10 @@ impl World {
         Ok(())
     }
 
-    /// Gives all seats back.
-    pub(super) fn give(&mut self, job: JobId, ask: &WorkerAsk, seats: &[Seat]) {
-        for seat in seats {
-            self.give_seat(job, ask, seat);
+    /// Gives all assignments back.
+    pub(super) fn give(&mut self, job: JobId, ask: &WorkerAsk, assignments: &[Assignment]) {
+        for assignment in assignments {
+            self.give_seat(job, ask, assignment);
         }
     }
 
@@ -35,43 +35,45 @@ impl World {
         &mut self,
         job: JobId,
         ask: &WorkerAsk,
-        seat: &Seat,
+        assignment: &Assignment,
         back: bool,
     ) -> Result<(), Refused> {
-        let node = self.node(seat.node).ok_or(Refused::NoSuchNode(seat.node))?;
+        let node = self
+            .node(assignment.node)
+            .ok_or(Refused::NoSuchNode(assignment.node))?;
         if !node.takes_work() && !back {
-            return Err(Refused::NodeClosed(seat.node));
+            return Err(Refused::NodeClosed(assignment.node));
         }
         if node.cpu_free < ask.cpu_milli || node.memory_free < ask.memory_mib {
-            return Err(Refused::NodeFull(seat.node));
+            return Err(Refused::NodeFull(assignment.node));
         }
-        for (done, share) in seat.gpus.iter().enumerate() {
-            if let Err(refused) = self.take_share(job, seat.node, *share, back) {
-                for share in seat.gpus.get(..done).unwrap_or_default() {
+        for (done, share) in assignment.gpus.iter().enumerate() {
+            if let Err(refused) = self.take_share(job, assignment.node, *share, back) {
+                for share in assignment.gpus.get(..done).unwrap_or_default() {
                     self.give_share(job, *share);
                 }
                 return Err(refused);
             }
         }
-        if let Some(node) = self.nodes.get_mut(seat.node.index()) {
+        if let Some(node) = self.nodes.get_mut(assignment.node.index()) {
             node.cpu_free -= ask.cpu_milli;
             node.memory_free -= ask.memory_mib;
             node.workers += 1;
         }
-        self.recount(seat.node);
+        self.recount(assignment.node);
         Ok(())
     }
 
-    fn give_seat(&mut self, job: JobId, ask: &WorkerAsk, seat: &Seat) {
-        for share in &seat.gpus {
+    fn give_seat(&mut self, job: JobId, ask: &WorkerAsk, assignment: &Assignment) {
+        for share in &assignment.gpus {
             self.give_share(job, *share);
         }
-        if let Some(node) = self.nodes.get_mut(seat.node.index()) {
+        if let Some(node) = self.nodes.get_mut(assignment.node.index()) {
             node.cpu_free += ask.cpu_milli;
             node.memory_free += ask.memory_mib;
             node.workers -= 1;
         }
-        self.recount(seat.node);
+        self.recount(assignment.node);
     }
 
     fn take_share(
@@ -240,7 +242,9 @@ impl super::GpuState {
     /// A hash with what is free of it and who holds the rest.
     fn mixed_into(&self, hash: u64) -> u64 {
         let open = u64::from(self.takes_work()) + 2 * u64::from(self.switching);
-        let hash = mixed(hash, open + ((self.going.len() as u64) << 8));
+        // Of a copy of the world, another kind of node may have joined under the same number.
+        let kind = u64::from(self.gpu.kind.0) << 32;
+        let hash = mixed(hash, open + ((self.going.len() as u64) << 8) + kind);
         match &self.held {
             Held::Free => mixed(hash, 1),
             Held::Whole(job) => mixed(hash, 2 + (u64::from(job.0) << 8)),

@@ -1,6 +1,6 @@
 //! Jobs that wait or run.
 
-use gpuwise_domain::placement::{GpuId, Job, Seat};
+use gpuwise_domain::placement::{Assignment, GpuId, Job};
 use gpuwise_units::Nanoseconds;
 
 /// A job as it is now.
@@ -12,20 +12,20 @@ pub struct JobState {
     pub phase: Phase,
     /// Where its workers are; empty while it waits. While it is reclaimed they name the nodes whose
     /// processor time and memory it keeps, and no GPU.
-    pub seats: Vec<Seat>,
+    pub assignments: Vec<Assignment>,
     /// How often it was stopped or lost its place.
     pub stops: u32,
     /// Since when it has held what it holds now.
     pub seated: Nanoseconds,
     /// Thousandths of GPUs times nanoseconds that it held until `seated`.
     pub served: u128,
-    /// What it had done when its seats last changed: time at speed 1000 with its preferred number of
+    /// What it had done when its assignments last changed: time at speed 1000 with its preferred number of
     /// workers, to its last checkpoint where it was stopped.
     pub done: Nanoseconds,
     /// How busy its GPUs were when last measured, in thousandths of the time.
     pub busy_milli: Option<u32>,
-    /// Since when it has been quiet, by how quiet.
-    pub quiet: Quiet,
+    /// Since when it has been idle, by how idle.
+    pub idle: IdleTracker,
     /// Since when it has work again, while its GPUs are reclaimed.
     pub wanted: Option<Nanoseconds>,
     /// Whether it was told to stop and may still run where it was.
@@ -35,18 +35,17 @@ pub struct JobState {
 }
 
 impl JobState {
-    /// One that waits.
     pub(super) fn new(job: &Job, at: Nanoseconds) -> Self {
         Self {
             job: job.clone(),
             phase: Phase::Waiting { since: at },
-            seats: Vec::new(),
+            assignments: Vec::new(),
             stops: 0,
             seated: at,
             served: 0,
             done: Nanoseconds(0),
             busy_milli: None,
-            quiet: Quiet::default(),
+            idle: IdleTracker::default(),
             wanted: None,
             stopping: false,
             leaving: Vec::new(),
@@ -58,7 +57,7 @@ impl JobState {
         self.phase = phase;
         self.stops += 1;
         self.wanted = None;
-        self.quiet = Quiet::default();
+        self.idle = IdleTracker::default();
     }
 
     /// Whether it is to get GPUs: it waits, or was idle and has work again.
@@ -67,26 +66,25 @@ impl JobState {
     }
 
     /// Since when it has been at most so busy: measured, and never above it since. `None`: it is not.
-    pub fn quiet_since(&self, busy_milli: u32) -> Option<Nanoseconds> {
+    pub fn idle_since(&self, busy_milli: u32) -> Option<Nanoseconds> {
         let Phase::Running { since } = self.phase else {
             return None;
         };
-        (self.busy_milli? <= busy_milli).then(|| since.max(self.quiet.since(busy_milli)))
+        (self.busy_milli? <= busy_milli).then(|| since.max(self.idle.since(busy_milli)))
     }
 }
 
 /// The last times at which a job was busy, by how busy: enough to say since when it has been below any
 /// threshold. Of more than eight the two oldest become one, which can only make it look busier.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Quiet {
+pub struct IdleTracker {
     /// How busy, falling; and when that was last so.
     peaks: Vec<(u32, Nanoseconds)>,
 }
 
-impl Quiet {
+impl IdleTracker {
     const MOST: usize = 8;
 
-    /// Notes a measurement.
     pub(super) fn note(&mut self, at: Nanoseconds, busy_milli: u32) {
         while self
             .peaks
@@ -114,30 +112,23 @@ impl Quiet {
 /// Whether a job waits, starts or runs, and since when.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Phase {
-    /// It waits.
     Waiting {
-        /// Since when.
         since: Nanoseconds,
     },
-    /// Its seats are held, and it is being started, moved or resized.
+    /// Its assignments are held, and it is being started, moved or resized.
     Starting {
-        /// Since when.
         since: Nanoseconds,
     },
-    /// It runs.
     Running {
-        /// Since when.
         since: Nanoseconds,
     },
     /// It was idle, and others have its GPUs; it gets some back when it has work again.
     Reclaimed {
-        /// Since when.
         since: Nanoseconds,
     },
 }
 
 impl Phase {
-    /// Since when.
     pub const fn since(self) -> Nanoseconds {
         match self {
             Self::Waiting { since }
@@ -147,7 +138,7 @@ impl Phase {
         }
     }
 
-    /// Whether it has seats with what it asked for.
+    /// Whether it has assignments with what it asked for.
     pub const fn holds_gpus(self) -> bool {
         matches!(self, Self::Starting { .. } | Self::Running { .. })
     }

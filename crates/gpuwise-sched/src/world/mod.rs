@@ -1,7 +1,9 @@
 //! The state of a fleet: what there is, who holds what, who waits.
 
+mod accounting;
 mod apply;
-mod book;
+mod arrivals;
+mod assignments;
 mod changes;
 mod figures;
 mod gpus;
@@ -9,19 +11,22 @@ mod hold;
 mod jobs;
 mod members;
 mod pages;
-mod seats;
 mod table;
+mod upkeep;
 
 pub use apply::Refused;
+pub use arrivals::Arrivals;
 pub use changes::Changes;
-pub use jobs::{JobState, Phase, Quiet};
+pub use jobs::{IdleTracker, JobState, Phase};
 pub use pages::{Pages, Rows};
+pub use upkeep::Upkeep;
 
 use gpuwise_domain::placement::{
     Domain, DomainId, FabricPool, Fleet, FleetGpu, GpuId, GpuKind, Health, Home, Isolation, JobId,
     KindId, Level, Node, NodeId, Part, Queue, Reservation,
 };
 use gpuwise_units::Nanoseconds;
+use std::sync::Arc;
 use table::JobTable;
 
 /// A fleet and who holds what of it.
@@ -49,6 +54,8 @@ pub struct World {
     pub(crate) reservations: Vec<Reservation>,
     pub(crate) jobs: JobTable,
     pub(crate) shares: crate::queues::Shares,
+    pub(crate) arrivals: Arrivals,
+    pub(crate) upkeep: Arc<Upkeep>,
     pub(crate) changes: Changes,
     pub(crate) members: members::Members,
 }
@@ -56,7 +63,6 @@ pub struct World {
 /// A node as it is now.
 #[derive(Debug, Clone)]
 pub struct NodeState {
-    /// What it is.
     pub node: Node,
     /// Free processor time in thousandths of a core.
     pub cpu_free: u64,
@@ -69,7 +75,7 @@ pub struct NodeState {
     /// Thousandths of GPUs that nobody holds by whole GPUs or fractions, of those that take work and are
     /// not cut.
     pub milli_free: u32,
-    /// Seats that are taken on it.
+    /// Assignments that are taken on it.
     pub workers: u32,
     /// A hash of what is free on it and who holds the rest: nodes of one number that have the same are
     /// alike, in copies of a world too. What was computed from another one is stale.
@@ -79,7 +85,6 @@ pub struct NodeState {
 /// A GPU as it is now.
 #[derive(Debug, Clone, PartialEq)]
 pub struct GpuState {
-    /// What it is.
     pub gpu: FleetGpu,
     /// Where it is attached.
     pub node: Option<NodeId>,
@@ -98,13 +103,11 @@ pub struct GpuState {
 /// How a GPU is attached.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Link {
-    /// It is there.
     Here,
     /// On its way from its pool to its node; what is placed on it starts when it is there.
     Attaching,
     /// On its way back to its pool.
     Detaching,
-    /// In its pool.
     InPool,
 }
 
@@ -113,7 +116,6 @@ pub enum Link {
 pub enum Held {
     /// Nobody.
     Free,
-    /// One worker, all.
     Whole(JobId),
     /// Several workers, by time. One way of sharing at a time.
     Shared {
@@ -133,22 +135,18 @@ pub enum Held {
 /// Who has how much of a shared GPU.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Holder {
-    /// Who.
     pub job: JobId,
     /// Thousandths of its time.
     pub milli: u32,
-    /// Memory in MiB.
     pub memory_mib: u32,
 }
 
-/// A MIG instance.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Instance {
     /// Its profile: the place in the kind's geometry.
     pub shape: u8,
     /// The memory slice at which it starts.
     pub start: u8,
-    /// Who holds it.
     pub holder: Option<JobId>,
     /// Whether it can be used; not yet while it is being created.
     pub ready: bool,
@@ -172,6 +170,8 @@ impl World {
             reservations: fleet.reservations.clone(),
             shares: crate::queues::Shares::default(),
             jobs: JobTable::default(),
+            arrivals: Arrivals::default(),
+            upkeep: Arc::default(),
             changes: Changes::new(fleet.nodes.len()),
             members: members::Members::default(),
         };
@@ -184,7 +184,6 @@ impl World {
         world
     }
 
-    /// Its name.
     pub fn name(&self) -> &str {
         &self.name
     }
@@ -199,7 +198,6 @@ impl World {
         self.now
     }
 
-    /// Kinds of GPU.
     pub fn kinds(&self) -> &[GpuKind] {
         &self.kinds
     }
@@ -209,22 +207,18 @@ impl World {
         self.kinds.get(id.index())
     }
 
-    /// Nodes, by number.
     pub const fn nodes(&self) -> &Pages<NodeState> {
         &self.nodes
     }
 
-    /// A node.
     pub fn node(&self, id: NodeId) -> Option<&NodeState> {
         self.nodes.get(id.index())
     }
 
-    /// GPUs, by number.
     pub const fn gpus(&self) -> &Pages<GpuState> {
         &self.gpus
     }
 
-    /// A GPU.
     pub fn gpu(&self, id: GpuId) -> Option<&GpuState> {
         self.gpus.get(id.index())
     }
@@ -244,12 +238,11 @@ impl World {
         &self.pools
     }
 
-    /// Queues, by number.
     pub fn queues(&self) -> &[Queue] {
         &self.queues
     }
 
-    /// What is kept for whom.
+    /// GPUs reserved for queues.
     pub fn reservations(&self) -> &[Reservation] {
         &self.reservations
     }
@@ -262,6 +255,11 @@ impl World {
     /// A job that waits or runs.
     pub fn job(&self, id: JobId) -> Option<&JobState> {
         self.jobs.get(id)
+    }
+
+    /// What has been asked for.
+    pub const fn arrivals(&self) -> &Arrivals {
+        &self.arrivals
     }
 
     /// Which nodes changed last.

@@ -9,7 +9,6 @@ const NUMBERS: u32 = 256;
 
 type Page = Vec<(JobId, Arc<JobState>)>;
 
-/// Jobs by number.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub(crate) struct JobTable {
     pages: BTreeMap<u32, Arc<Page>>,

@@ -3,15 +3,15 @@
 
 use crate::support::{fleet, job};
 use gpuwise_domain::placement::{
-    Action, Ended, Event, GpuAsk, GpuId, Health, Isolation, JobId, KindId, Kinds, NodeId, Stamped,
-    WorkerAsk,
+    Action, Ended, Event, GpuAsk, GpuId, Health, Isolation, JobId, KindId, Kinds, NodeId,
+    TimestampedEvent, WorkerAsk,
 };
 use gpuwise_sched::{
-    decide::{Looks, shortage},
+    decide::{ShortageIndex, shortage},
     fit,
     policy::{
-        Alignment, Choose, Clustering, DotProduct, GradientDescent, Indexed, LeastLeft, Packing,
-        Score, Search, UsualAsks,
+        Alignment, BestFit, Clustering, DotProduct, GradientDescent, Indexed, NodeSelector,
+        Packing, Score, Search, UsualAsks,
     },
     world::World,
 };
@@ -101,7 +101,7 @@ impl Stage {
     fn apply(&mut self, event: Event) -> bool {
         let (world, _) = self.worlds.last_mut().unwrap();
         let at = Nanoseconds(world.now().0 + 1);
-        world.apply(&Stamped { at, event }).is_ok()
+        world.apply(&TimestampedEvent { at, event }).is_ok()
     }
 
     fn take(&mut self, step: &Step) {
@@ -109,7 +109,8 @@ impl Stage {
             Step::Place(shape, node) => {
                 let ask = shapes()[shape];
                 let (world, _) = self.worlds.last().unwrap();
-                let Some(found) = fit::seat(world, NodeId(node), &ask, fit::Scope::Fleet) else {
+                let Some(found) = fit::assignment(world, NodeId(node), &ask, fit::Scope::Fleet)
+                else {
                     return;
                 };
                 let mut job = job(self.next, 1, 1, 1000);
@@ -117,8 +118,11 @@ impl Stage {
                 job.worker = ask;
                 let id = job.id;
                 self.apply(Event::Submitted(job));
-                let seats = vec![found.seat];
-                assert!(self.apply(Event::Done(Action::Place { job: id, seats })));
+                let assignments = vec![found.assignment];
+                assert!(self.apply(Event::Done(Action::Place {
+                    job: id,
+                    assignments
+                })));
                 self.worlds.last_mut().unwrap().1.push(id);
             }
             Step::End(at) => {
@@ -154,7 +158,7 @@ impl Stage {
 fn check<S: Score + Clone>(score: &S, steps: &[Step]) -> Result<(), TestCaseError> {
     let ranks = vec![7, 3, 11, 0, 5, 2, 9, 1, 4, 10, 6, 8];
     let mut indexed = Indexed::new(score.clone(), ranks.clone());
-    let mut looks = Looks::default();
+    let mut shortages = ShortageIndex::default();
     let mut stage = Stage {
         worlds: vec![(world(), Vec::new())],
         next: 0,
@@ -170,13 +174,13 @@ fn check<S: Score + Clone>(score: &S, steps: &[Step]) -> Result<(), TestCaseErro
                     without,
                     ..Search::EVERYWHERE
                 };
-                let found = indexed.choose(world, &ask, search);
+                let found = indexed.select(world, &ask, search);
                 let mut fresh = Indexed::new(score.clone(), ranks.clone());
-                let scanned = fresh.choose_by_scan(world, &ask, search);
-                let seat = |choice: Option<gpuwise_sched::policy::Choice>| {
+                let scanned = fresh.select_by_scan(world, &ask, search);
+                let assignment = |choice: Option<gpuwise_sched::policy::Choice>| {
                     choice.map(|choice| (choice.candidate, choice.weighed))
                 };
-                prop_assert_eq!(seat(found), seat(scanned));
+                prop_assert_eq!(assignment(found), assignment(scanned));
             }
             for (cores, gib) in [(0, 0), (30_000, 0), (9000, 400)] {
                 let mut asking = job(0, 1, 1, 1000);
@@ -186,7 +190,7 @@ fn check<S: Score + Clone>(score: &S, steps: &[Step]) -> Result<(), TestCaseErro
                 if fit_somewhere(world, &asking.worker) {
                     continue;
                 }
-                let told = looks.shortage(world, &asking);
+                let told = shortages.shortage(world, &asking);
                 prop_assert_eq!(told, shortage(world, &asking));
             }
         }
@@ -196,7 +200,7 @@ fn check<S: Score + Clone>(score: &S, steps: &[Step]) -> Result<(), TestCaseErro
 
 fn fit_somewhere(world: &World, ask: &WorkerAsk) -> bool {
     let mut nodes = (0..world.nodes().len() as u32).map(NodeId);
-    nodes.any(|id| fit::seat(world, id, ask, fit::Scope::Fleet).is_some())
+    nodes.any(|id| fit::assignment(world, id, ask, fit::Scope::Fleet).is_some())
 }
 
 proptest! {
@@ -209,7 +213,7 @@ proptest! {
     ) {
         let demand: Vec<(WorkerAsk, u64)> = shapes().into_iter().zip((1..=8).rev()).collect();
         match which {
-            0 => check(&LeastLeft, &steps)?,
+            0 => check(&BestFit, &steps)?,
             1 => check(&DotProduct, &steps)?,
             2 => check(&Alignment, &steps)?,
             3 => check(&Packing, &steps)?,

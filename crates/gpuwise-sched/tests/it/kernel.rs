@@ -1,10 +1,12 @@
 //! Deciding and applying: what is promised comes true, and nothing else.
 
 use crate::support::{fleet, job};
-use gpuwise_domain::placement::{Ended, Event, Health, JobId, NodeId, Outcome, Shortage, Stamped};
+use gpuwise_domain::placement::{
+    Ended, Event, Health, JobId, NodeId, Outcome, Shortage, TimestampedEvent,
+};
 use gpuwise_sched::{
     decide::{Effort, Order, Policy, decide},
-    policy::BestFit,
+    policy::{Indexed, MostAllocated},
     world::{Refused, World},
 };
 use gpuwise_units::Nanoseconds;
@@ -12,12 +14,12 @@ use gpuwise_units::Nanoseconds;
 fn policy() -> Policy {
     Policy {
         order: Order::Priority,
-        ..Policy::new(Box::new(BestFit))
+        ..Policy::new(Box::new(Indexed::<MostAllocated>::default()))
     }
 }
 
-fn at(second: u64, event: Event) -> Stamped {
-    Stamped {
+fn at(second: u64, event: Event) -> TimestampedEvent {
+    TimestampedEvent {
         at: Nanoseconds(second * 1_000_000_000),
         event,
     }
@@ -91,7 +93,7 @@ fn what_a_lost_node_ran_waits_again() {
     };
     world.apply(&at(1, lost)).unwrap();
     let state = world.job(JobId(0)).unwrap();
-    assert!(state.phase.waits() && state.seats.is_empty() && state.stops == 1);
+    assert!(state.phase.waits() && state.assignments.is_empty() && state.stops == 1);
     assert_eq!(world.figures().allocated_milli, 0);
     assert_eq!(world.figures().capacity_milli, 2000);
 }

@@ -2,10 +2,10 @@
 
 use crate::support::{fleet, job};
 use gpuwise_domain::placement::{
-    Action, Cause, Domain, DomainId, Event, Fleet, FleetGpu, Gang, GpuAsk, GpuId, GpuShare, Health,
-    Home, IslandId, Isolation, JobId, Kinds, Level, MigGeometry, MigShape, NodeId, Part, Plan,
-    PoolId, Preemption, Queue, QueueId, Quota, Reservation, Seat, SliceAsk, Spread, Stamped,
-    TopologyWish,
+    Action, Assignment, Cause, Domain, DomainId, Event, Fleet, FleetGpu, Gang, GpuAsk, GpuId,
+    GpuShare, Health, Home, IslandId, Isolation, JobId, Kinds, Level, MigGeometry, MigShape,
+    NodeId, Part, Plan, PoolId, Preemption, Queue, QueueId, Quota, Reservation, SliceAsk, Spread,
+    TimestampedEvent, TopologyWish,
 };
 use gpuwise_sched::{
     lint::{Limits, Note, Rule, Severity, lint, lint_world},
@@ -144,7 +144,7 @@ fn world_of(fleet: &Fleet) -> World {
 
 fn apply(world: &mut World, event: Event) {
     let at = world.now();
-    world.apply(&Stamped { at, event }).unwrap();
+    world.apply(&TimestampedEvent { at, event }).unwrap();
 }
 
 const fn seconds(count: u64) -> Nanoseconds {
@@ -180,23 +180,23 @@ fn slice(gpu: u32, shape: u8, start: u8) -> GpuShare {
     }
 }
 
-fn seats(on: &[(u32, &[GpuShare])]) -> Vec<Seat> {
-    let seat = |(node, gpus): &(u32, &[GpuShare])| Seat {
+fn assignments(on: &[(u32, &[GpuShare])]) -> Vec<Assignment> {
+    let assignment = |(node, gpus): &(u32, &[GpuShare])| Assignment {
         node: NodeId(*node),
         gpus: gpus.to_vec(),
     };
-    on.iter().map(seat).collect()
+    on.iter().map(assignment).collect()
 }
 
 fn place(job: u32, on: &[(u32, &[GpuShare])]) -> Action {
     Action::Place {
         job: JobId(job),
-        seats: seats(on),
+        assignments: assignments(on),
     }
 }
 
 fn cut(gpu: u32, shape: u8, start: u8) -> Action {
-    Action::Cut {
+    Action::CreateInstance {
         gpu: GpuId(gpu),
         shape,
         start,
@@ -288,7 +288,7 @@ fn a_board_is_cut_only_as_it_can_be() {
     let media = vec![cut(9, 3, 0), cut(9, 3, 1)];
     check(media, &[(1, Rule::Geometry)]);
     check(vec![cut(4, 0, 0)], &[(0, Rule::Geometry)]);
-    let merge = Action::Merge {
+    let merge = Action::DestroyInstance {
         gpu: GpuId(9),
         start: 4,
     };
@@ -345,7 +345,7 @@ fn only_who_may_be_stopped_is_and_for_a_reason() {
         actions: vec![preempt(1, 3), place(3, &[(0, &[half(2)])])],
     };
     let limits = Limits {
-        disturbed: Some(0),
+        disrupted: Some(0),
         lost: Some(seconds(359)),
     };
     let rules: Vec<Rule> = lint(&world, &plan, limits).iter().map(|n| n.rule).collect();
@@ -418,25 +418,26 @@ fn any_share() -> impl Strategy<Value = GpuShare> {
 }
 
 fn any_action() -> impl Strategy<Value = Action> {
-    let seat = (0_u32..4, prop::collection::vec(any_share(), 0..3)).prop_map(|(node, gpus)| Seat {
-        node: NodeId(node),
-        gpus,
-    });
-    let seats = prop::collection::vec(seat, 1..3).boxed();
+    let assignment =
+        (0_u32..4, prop::collection::vec(any_share(), 0..3)).prop_map(|(node, gpus)| Assignment {
+            node: NodeId(node),
+            gpus,
+        });
+    let assignments = prop::collection::vec(assignment, 1..3).boxed();
     let gpu = || (0_u32..12).prop_map(GpuId);
     let job = || (0_u32..9).prop_map(JobId);
     let cause = Cause::Defragmentation;
     prop_oneof![
-        4 => (job(), seats.clone()).prop_map(|(job, seats)| Action::Place { job, seats }),
+        4 => (job(), assignments.clone()).prop_map(|(job, assignments)| Action::Place { job, assignments }),
         1 => job().prop_map(move |job| Action::Preempt { job, cause }),
-        1 => (job(), seats.clone()).prop_map(move |(job, seats)| Action::Move { job, seats, cause }),
-        1 => (job(), seats.clone()).prop_map(|(job, seats)| Action::Resize { job, seats }),
-        1 => (job(), seats).prop_map(|(job, seats)| Action::Restore { job, seats }),
+        1 => (job(), assignments.clone()).prop_map(move |(job, assignments)| Action::Move { job, assignments, cause }),
+        1 => (job(), assignments.clone()).prop_map(|(job, assignments)| Action::Resize { job, assignments }),
+        1 => (job(), assignments).prop_map(|(job, assignments)| Action::Restore { job, assignments }),
         1 => job().prop_map(|job| Action::Reclaim { job }),
         1 => (gpu(), any::<bool>()).prop_map(|(gpu, on)| Action::SetMig { gpu, on }),
         3 => (0_u8..5, 0_u8..9).prop_map(|(shape, start)| cut(9, shape, start)),
-        1 => (gpu(), 0_u8..5, 0_u8..9).prop_map(|(gpu, shape, start)| Action::Cut { gpu, shape, start }),
-        1 => (0_u8..9).prop_map(|start| Action::Merge { gpu: GpuId(9), start }),
+        1 => (gpu(), 0_u8..5, 0_u8..9).prop_map(|(gpu, shape, start)| Action::CreateInstance { gpu, shape, start }),
+        1 => (0_u8..9).prop_map(|start| Action::DestroyInstance { gpu: GpuId(9), start }),
         1 => (0_u32..4).prop_map(|node| Action::Attach { gpu: GpuId(10), node: NodeId(node) }),
         1 => gpu().prop_map(|gpu| Action::Detach { gpu }),
     ]
@@ -469,7 +470,7 @@ proptest! {
         let said = found.iter().find(|note| refused(note)).and_then(|note| note.action);
         let mut first = None;
         for (at, action) in actions.iter().enumerate() {
-            let begun = Stamped { at: world.now(), event: Event::Begun(action.clone()) };
+            let begun = TimestampedEvent { at: world.now(), event: Event::Begun(action.clone()) };
             if world.apply(&begun).is_err() {
                 first = Some(at as u32);
                 break;

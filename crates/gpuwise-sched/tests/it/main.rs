@@ -1,14 +1,15 @@
 //! Tests of placing.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
+mod disruption;
+mod forecast;
 mod fraction;
 mod index;
 mod kernel;
 mod lint;
 mod mig;
-mod moves;
-mod own;
 mod queues;
 mod report;
+mod restart;
 mod rounds;
 mod support;

@@ -5,7 +5,7 @@ use gpuwise_read::catalogue::read_mig_boards;
 use gpuwise_sched::mig::{
     Boards, Present, Worth, fewest, fill, first_fit,
     layouts::{self, Layout},
-    recut,
+    repartition,
 };
 use gpuwise_units::RandomStream;
 
@@ -448,7 +448,7 @@ fn cutting_anew_destroys_what_is_cheapest() {
             })
             .collect();
         let wanted: Vec<u8> = wanted.into_iter().map(profile).collect();
-        let found = recut(&geometry, &present, &wanted);
+        let found = repartition(&geometry, &present, &wanted);
         let expected = destroyed.map(|list| (list, created.to_string()));
         let found = found.map(|found| (found.destroy, named(&geometry, &found.create)));
         assert_eq!(found, expected);
@@ -459,7 +459,8 @@ mod kernel {
     use super::geometry;
     use crate::support;
     use gpuwise_domain::placement::{
-        Action, Event, Fleet, GpuAsk, Job, JobId, Kinds, Part, ProfileSet, SliceAsk, Stamped,
+        Action, Event, Fleet, GpuAsk, Job, JobId, Kinds, Part, ProfileSet, SliceAsk,
+        TimestampedEvent,
     };
     use gpuwise_sched::{
         decide::{Effort, Policy, decide},
@@ -512,7 +513,7 @@ mod kernel {
             let at = Nanoseconds(0);
             for job in jobs {
                 let event = Event::Submitted(job);
-                self.world.apply(&Stamped { at, event }).unwrap();
+                self.world.apply(&TimestampedEvent { at, event }).unwrap();
             }
             let waiting: Vec<JobId> = self
                 .world
@@ -530,7 +531,7 @@ mod kernel {
             self.world.accept(&plan).unwrap();
             for action in &plan.actions {
                 let event = Event::Done(action.clone());
-                self.world.apply(&Stamped { at, event }).unwrap();
+                self.world.apply(&TimestampedEvent { at, event }).unwrap();
             }
             plan.actions
         }
@@ -541,7 +542,7 @@ mod kernel {
                 how: gpuwise_domain::placement::Ended::Finished,
             };
             let at = Nanoseconds(0);
-            self.world.apply(&Stamped { at, event }).unwrap();
+            self.world.apply(&TimestampedEvent { at, event }).unwrap();
         }
 
         /// Every instance as compute slices and start; `w`: whole, `-`: free.
@@ -613,7 +614,7 @@ mod kernel {
         assert!(
             first
                 .iter()
-                .all(|action| matches!(action, Action::Merge { .. }))
+                .all(|action| matches!(action, Action::DestroyInstance { .. }))
         );
         run.step(Vec::new());
         assert_eq!(run.drawn(), "[7@0]");
@@ -660,9 +661,9 @@ mod kernel {
                     holders.extend(instances.iter().filter_map(|one| one.holder));
                 }
             }
-            for (job, state) in run.world.jobs().filter(|(_, s)| !s.seats.is_empty()) {
+            for (job, state) in run.world.jobs().filter(|(_, s)| !s.assignments.is_empty()) {
                 assert_eq!(holders.iter().filter(|one| **one == job).count(), 1);
-                let part = state.seats[0].gpus[0].part;
+                let part = state.assignments[0].gpus[0].part;
                 assert!(matches!(part, Part::Slice { .. }));
             }
         }

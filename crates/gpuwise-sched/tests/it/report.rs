@@ -3,11 +3,12 @@
 use crate::support::{fleet, job};
 use gpuwise_domain::placement::{
     Action, Belief, Cause, Cure, Domain, DomainId, Ended, Event, Fleet, Gang, GpuAsk, IslandId,
-    Job, JobId, Kinds, Level, Outcome, Plan, Preemption, Remedy, Shortage, Stamped, TopologyWish,
+    Job, JobId, Kinds, Level, Outcome, Plan, Preemption, Remedy, Shortage, TimestampedEvent,
+    TopologyWish,
 };
 use gpuwise_sched::{
     decide::{Effort, Order, Policy, decide, shortage},
-    policy::BestFit,
+    policy::{Indexed, MostAllocated},
     report::{
         additions, cures, deepen, fleet_figures, most_placed, returnable, shortage_words, span,
         typical,
@@ -20,7 +21,7 @@ use proptest::prelude::*;
 fn policy() -> Policy {
     Policy {
         order: Order::Priority,
-        ..Policy::new(Box::new(BestFit))
+        ..Policy::new(Box::new(Indexed::<MostAllocated>::default()))
     }
 }
 
@@ -30,7 +31,7 @@ const fn minutes(count: u64) -> Nanoseconds {
 
 fn apply(world: &mut World, event: Event) {
     let at = world.now();
-    world.apply(&Stamped { at, event }).unwrap();
+    world.apply(&TimestampedEvent { at, event }).unwrap();
 }
 
 /// Puts jobs into a fleet one after another, each where the policy wants it.
@@ -248,10 +249,11 @@ fn a_move_that_makes_room_is_cheaper_than_a_stop_where_it_is_enough() {
     for (job, node) in [(0, 0), (1, 1)] {
         let ask = world.job(JobId(job)).unwrap().job.worker;
         let node = gpuwise_domain::placement::NodeId(node);
-        let found = gpuwise_sched::fit::seat(&world, node, &ask, gpuwise_sched::fit::Scope::Fleet);
+        let found =
+            gpuwise_sched::fit::assignment(&world, node, &ask, gpuwise_sched::fit::Scope::Fleet);
         let place = Action::Place {
             job: JobId(job),
-            seats: vec![found.unwrap().seat],
+            assignments: vec![found.unwrap().assignment],
         };
         apply(&mut world, Event::Done(place));
     }
@@ -470,7 +472,7 @@ proptest! {
                     Preemption::Never => None,
                     Preemption::Allowed { checkpoint_every, restart } => {
                         let each = u128::from(checkpoint_every.0 / 2 + restart.0);
-                        let milli = state.job.worker.gpu.milli() * state.seats.len() as u64;
+                        let milli = state.job.worker.gpu.milli() * state.assignments.len() as u64;
                         Some((id, (each * u128::from(milli) / 1000) as u64))
                     }
                 })
@@ -621,10 +623,10 @@ fn a_numa_node_is_a_place_of_its_own() {
     });
     // GPUs 0 and 2, 1 and 3 are near each other; of the first pair one is held.
     let world = run(&fleet, &[job(0, 1, 1, 1000), near.clone()]);
-    let seats = &world.job(JobId(1)).unwrap().seats;
-    let gpus: Vec<u32> = seats
+    let assignments = &world.job(JobId(1)).unwrap().assignments;
+    let gpus: Vec<u32> = assignments
         .iter()
-        .flat_map(|seat| &seat.gpus)
+        .flat_map(|assignment| &assignment.gpus)
         .map(|share| share.gpu.0)
         .collect();
     assert_eq!(gpus, [1, 3]);

@@ -1,7 +1,7 @@
-//! Shares of time and turns: the interior-point method against a simplex, policies on small grounds.
+//! Shares of time and allocations: the interior-point method against a simplex, policies on small grounds.
 
 use gpuwise_sched::rounds::{
-    Class, Ground, NAMES, Rates, RoundJob, Setting, Speeds, max_min, maximise, meets, named,
+    Class, Ground, Rates, RoundContext, RoundJob, Speeds, max_min, maximise, meets, named, names,
 };
 use proptest::prelude::*;
 
@@ -129,13 +129,13 @@ proptest! {
         }
     }
 
-    /// No policy gives more than there is, a job two turns, or a turn without speed; and ours is worth
+    /// No policy gives more than there is, a job two allocations, or a allocation without speed; and ours is worth
     /// at least what anybody's choice of one job on one kind is.
     #[test]
     fn turns_fit(
         rows in prop::collection::vec((0usize..4, 1u32..5000), 1..12),
         supply in prop::collection::vec(0u32..5, 2),
-        name in prop::sample::select(NAMES.to_vec()),
+        name in prop::sample::select(names()),
         known in any::<bool>(),
     ) {
         let mut speeds = Speeds::new(2);
@@ -149,25 +149,25 @@ proptest! {
             left: Some(f64::from(*left)), on: None, served: 0.0,
         }).collect();
         let ground = Ground { speeds: &speeds, supply: &supply, round_s: 360.0 };
-        let setting = Setting { seed: 3, known, sharing: true, together: known };
+        let setting = RoundContext { seed: 3, known, sharing: true };
         let mut policy = named(name, &setting).unwrap();
-        let turns = policy.turns(0.0, &jobs, &ground);
+        let allocations = policy.allocate(0.0, &jobs, &ground);
         let mut free = supply.clone();
         let mut seen = vec![false; jobs.len()];
-        for turn in &turns {
-            let class = jobs[turn.job].class;
-            for job in [Some(turn.job), turn.mate].into_iter().flatten() {
+        for allocation in &allocations {
+            let class = jobs[allocation.job].class;
+            for job in [Some(allocation.job), allocation.partner].into_iter().flatten() {
                 prop_assert!(!std::mem::replace(&mut seen[job], true), "{name}: two turns");
             }
-            match turn.mate {
-                None => prop_assert!(speeds.alone(class, turn.kind) > 0.0),
-                Some(mate) => {
-                    prop_assert!(speeds.beside(turn.kind, class, jobs[mate].class).is_some());
+            match allocation.partner {
+                None => prop_assert!(speeds.alone(class, allocation.kind) > 0.0),
+                Some(partner) => {
+                    prop_assert!(speeds.beside(allocation.kind, class, jobs[partner].class).is_some());
                 }
             }
             let gpus = speeds.gpus(class);
-            prop_assert!(free[turn.kind] >= gpus, "{name}: too many GPUs");
-            free[turn.kind] -= gpus;
+            prop_assert!(free[allocation.kind] >= gpus, "{name}: too many GPUs");
+            free[allocation.kind] -= gpus;
         }
         // Nobody who could run waits beside GPUs that suit, where a policy leaves none idle on purpose.
         if !name.starts_with("fifo") {
@@ -181,6 +181,6 @@ proptest! {
                 }
             }
         }
-        prop_assert_eq!(named(name, &setting).unwrap().turns(0.0, &jobs, &ground), turns);
+        prop_assert_eq!(named(name, &setting).unwrap().allocate(0.0, &jobs, &ground), allocations);
     }
 }

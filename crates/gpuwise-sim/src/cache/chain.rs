@@ -34,11 +34,8 @@ pub(super) struct Stretch {
 /// A place between two segments of a prompt.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Cursor {
-    /// Segments before it.
     index: usize,
-    /// Their tokens.
     tokens: u64,
-    /// Their name.
     chain: u64,
 }
 
@@ -121,7 +118,6 @@ impl Cursor {
 pub(super) struct Tail {
     /// Its name, if it can be found again.
     pub(super) name: Option<u64>,
-    /// Tokens before it.
     pub(super) tokens: u64,
     /// Tokens to its end, all before it included.
     pub(super) end: u64,

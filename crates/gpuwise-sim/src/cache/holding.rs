@@ -7,7 +7,6 @@ use super::chain::Cursor;
 pub struct Hit {
     /// Tokens found: whole blocks.
     pub tokens: u32,
-    /// Blocks found.
     pub blocks: u64,
     /// How many of them are on the free queue: holding them makes so many fewer free.
     pub free_blocks: u64,

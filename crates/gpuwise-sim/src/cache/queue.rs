@@ -1,6 +1,5 @@
 //! The free queue: blocks that nobody holds, in the order in which they are used next.
 
-/// No entry.
 pub(super) const NONE: u32 = u32::MAX;
 
 /// Neighbouring blocks of the queue of one kind.
@@ -8,7 +7,6 @@ pub(super) const NONE: u32 = u32::MAX;
 pub(super) struct Run {
     before: u32,
     after: u32,
-    /// How many.
     pub(super) blocks: u64,
     /// The unit whose content they hold; [`NONE`]: nothing that anybody can ask for.
     pub(super) unit: u32,
@@ -44,7 +42,6 @@ impl FreeQueue {
         queue
     }
 
-    /// Blocks in all.
     pub(super) const fn blocks(&self) -> u64 {
         self.blocks
     }

@@ -6,7 +6,6 @@ use std::cmp::Ordering;
 /// The blocks that end within one stretch of content: how many of them are there, and who holds them.
 #[derive(Debug, Clone)]
 pub(super) struct Unit {
-    /// Its name.
     pub(super) name: u64,
     /// Leading blocks that are present.
     pub(super) present: u32,

@@ -31,21 +31,18 @@ pub(super) struct Client<S> {
     sessions: IndexMap<u32, Session, FxBuildHasher>,
 }
 
-/// A session.
 #[derive(Debug, Default)]
 struct Session {
     /// Whether one of its requests is sent, or about to be.
     busy: bool,
     /// When the last ended.
     end: Option<u64>,
-    /// Those behind it.
     behind: VecDeque<u64>,
 }
 
 /// What to do with a request that was pulled.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Pulled {
-    /// Send it.
     Now(u64),
     /// Its timer rings, or its session calls it.
     Later,

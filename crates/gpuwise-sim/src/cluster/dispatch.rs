@@ -2,11 +2,11 @@
 
 use super::{
     client::NANOSECOND,
-    ears::{Ears, Heard},
     ends::Ending,
     events::{Kind, NEVER},
     flights::{Place, Prefill, Stage},
     gateway::Waiting,
+    listener::{EngineEvent, EngineListener},
     observer::Observer,
     replicas::{PoolState, Slot},
     routers::Ask,
@@ -185,7 +185,7 @@ where
                 };
                 self.soil(replica);
             }
-            Err(done) => self.heard.push_back(Heard::Over(replica, *done)),
+            Err(done) => self.events.push_back(EngineEvent::Over(replica, *done)),
         }
     }
 
@@ -243,13 +243,13 @@ where
         let slot = &mut self.slots[usize::from(replica)];
         let until = slot.turn.unwrap_or_else(|| slot.own(self.now));
         slot.turn = None;
-        let mut ears = Ears {
+        let mut listener = EngineListener {
             observer: &mut *self.observer,
-            heard: &mut self.heard,
+            events: &mut self.events,
             replica,
             clock: slot.clock.as_ref(),
         };
-        slot.engine.advance(until, &mut ears);
+        slot.engine.advance(until, &mut listener);
         if let Some(clock) = &mut slot.clock {
             clock.forget(until);
         }
@@ -263,13 +263,13 @@ where
             let replica = self.dirty[place];
             let slot = &mut self.slots[usize::from(replica)];
             slot.dirty = false;
-            let mut ears = Ears {
+            let mut listener = EngineListener {
                 observer: &mut *self.observer,
-                heard: &mut self.heard,
+                events: &mut self.events,
                 replica,
                 clock: slot.clock.as_ref(),
             };
-            slot.turn = slot.engine.next_event(&mut ears);
+            slot.turn = slot.engine.next_event(&mut listener);
             if slot.clock.is_some() {
                 self.share(replica);
             } else {
@@ -283,8 +283,8 @@ where
     /// Hears what engines told, and lets requests that are held through, until nothing follows.
     pub(super) fn settle(&mut self) {
         loop {
-            if let Some(heard) = self.heard.pop_front() {
-                self.hear(heard);
+            if let Some(events) = self.events.pop_front() {
+                self.hear(events);
             } else if let Some(pool) = self.opened.pop() {
                 self.let_through(pool);
             } else {

@@ -2,9 +2,9 @@
 
 use super::{
     client::NANOSECOND,
-    ears::Heard,
     events::Kind,
     flights::{Flight, NOWHERE, Place, Prefill, Stage},
+    listener::EngineEvent,
     observer::Observer,
     run::Driver,
 };
@@ -72,16 +72,16 @@ where
     O: Observer,
 {
     /// An engine told something.
-    pub(super) fn hear(&mut self, heard: Heard) {
-        match heard {
-            Heard::Over(replica, done) => self.over(replica, done),
-            Heard::Taken(number, ticket) => self.move_cache(number, ticket),
-            Heard::Scheduled(time, number) => {
+    pub(super) fn hear(&mut self, events: EngineEvent) {
+        match events {
+            EngineEvent::Over(replica, done) => self.over(replica, done),
+            EngineEvent::Taken(number, ticket) => self.move_cache(number, ticket),
+            EngineEvent::Scheduled(time, number) => {
                 if let Some(flight) = self.flights.get_mut(number) {
                     flight.told.0.get_or_insert(time);
                 }
             }
-            Heard::First(time, number) => {
+            EngineEvent::First(time, number) => {
                 if let Some(flight) = self.flights.get_mut(number) {
                     flight.told.1.get_or_insert(time);
                 }

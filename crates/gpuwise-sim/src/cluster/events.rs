@@ -2,7 +2,6 @@
 
 use std::{cmp::Reverse, collections::BinaryHeap};
 
-/// Later than everything.
 pub(super) const NEVER: u64 = u64::MAX;
 
 /// What happens outside of engines. At the same time they happen in this order.
@@ -29,7 +28,6 @@ pub(super) enum Kind {
 /// When, what, and of which request, replica or pool.
 pub(super) type Event = (u64, Kind, u64);
 
-/// Timers.
 #[derive(Debug, Default)]
 pub(super) struct Timers(BinaryHeap<Reverse<Event>>);
 

@@ -5,7 +5,6 @@ use crate::engine::Ticket;
 use gpuwise_domain::request::Request;
 use std::collections::VecDeque;
 
-/// No replica.
 pub(super) const NOWHERE: u16 = u16::MAX;
 
 /// Where a request is.
@@ -21,7 +20,6 @@ pub(super) enum Place {
     Prefill,
     /// In a replica that waits for its cache.
     Moving,
-    /// In a replica.
     Engine,
     /// Over; its client does not know yet.
     Over,
@@ -163,7 +161,6 @@ impl Flights {
         self.slab.get_mut(at as usize)
     }
 
-    /// Forgets one.
     pub(super) fn remove(&mut self, number: u64) {
         let Some(place) = number.checked_sub(self.base) else {
             return;

@@ -11,7 +11,6 @@ pub(super) type Key = (i16, u64, u64);
 pub(super) struct Gateway {
     waiting: BTreeMap<Key, u64>,
     tokens: u64,
-    /// How many came.
     came: u64,
     /// The turn of the last that was taken.
     turn: u64,
@@ -77,7 +76,6 @@ impl Gateway {
         self.waiting.first_key_value().map(|(_, number)| *number)
     }
 
-    /// Takes one out.
     pub(super) fn remove(&mut self, key: Key, input: u32) {
         if self.waiting.remove(&key).is_some() {
             self.tokens -= u64::from(input);

@@ -3,9 +3,9 @@
 use super::{
     client::NANOSECOND,
     clock::{ALONE, Clock},
-    ears::Ears,
     events::{Kind, NEVER},
     flights::{Place, Stage},
+    listener::EngineListener,
     observer::{Observer, ReplicaState, ReplicaStatistics},
     replicas::Slot,
     routers::Candidate,
@@ -100,7 +100,7 @@ where
         let place = state_of.slots.len() as u16;
         state_of.slots.push(replica);
         let mut slot = Slot::new(engine, pool as u16, place, self.now);
-        let shares = |together: &super::Together| {
+        let shares = |together: &super::CoLocated| {
             together.sharing != Sharing::Slices && together.pools.contains(&pool)
         };
         if scenario.together.as_ref().is_some_and(shares) {
@@ -274,13 +274,13 @@ where
         let drains = slot.state == ReplicaState::Draining;
         slot.failures += 1;
         let own = slot.own(self.now);
-        let mut ears = Ears {
+        let mut listener = EngineListener {
             observer: &mut *self.observer,
-            heard: &mut self.heard,
+            events: &mut self.events,
             replica,
             clock: slot.clock.as_ref(),
         };
-        slot.engine.fail(own, &mut ears);
+        slot.engine.fail(own, &mut listener);
         let pool = usize::from(slot.pool);
         let holds = slot.holds > 0;
         slot.turn = None;

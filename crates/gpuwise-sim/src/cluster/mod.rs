@@ -21,12 +21,12 @@ mod chance;
 mod client;
 mod clock;
 mod dispatch;
-mod ears;
 mod ends;
 mod events;
 mod flights;
 mod gateway;
 mod lifecycle;
+mod listener;
 mod moves;
 mod observer;
 mod replicas;
@@ -43,7 +43,7 @@ pub use observer::{
 pub use retry::Retry;
 pub use run::run;
 pub use scenario::{
-    Admission, Held, HeldOrder, Link, Pool, RemotePrefill, Scenario, ScenarioError, Sharing,
-    Together,
+    Admission, CoLocated, Held, HeldOrder, Link, Pool, RemotePrefill, Scenario, ScenarioError,
+    Sharing,
 };
 pub use start::{Failure, Failures, StartUp, loading};

@@ -2,10 +2,10 @@
 
 use super::{
     client::NANOSECOND,
-    ears::Heard,
     ends::Ending,
     events::Kind,
     flights::{Place, Stage},
+    listener::EngineEvent,
     observer::Observer,
     run::Driver,
     scenario::RemotePrefill,
@@ -69,7 +69,7 @@ where
                 }
                 self.soil(replica);
             }
-            Err(done) => self.heard.push_back(Heard::Over(replica, *done)),
+            Err(done) => self.events.push_back(EngineEvent::Over(replica, *done)),
         }
     }
 

@@ -24,7 +24,6 @@ pub trait Observer {
     fn replica(&mut self, _time: Nanoseconds, _replica: u16, _state: ReplicaState) {}
 }
 
-/// Hears nothing.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Unheard;
 
@@ -108,7 +107,6 @@ impl<O: Observer> Observer for &mut O {
 pub enum ReplicaState {
     /// It is coming up.
     Starting,
-    /// It serves.
     Ready,
     /// It ends what it has and takes nothing more.
     Draining,
@@ -121,7 +119,6 @@ pub enum ReplicaState {
 /// The state of a cluster at a moment.
 #[derive(Debug, Clone, Copy)]
 pub struct Sample<'a> {
-    /// The moment.
     pub time: Nanoseconds,
     /// Requests that clients have sent and that are not over.
     pub in_flight: u64,
@@ -134,7 +131,6 @@ pub struct Sample<'a> {
 /// The state of a replica at a moment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ReplicaSample {
-    /// Its pool.
     pub pool: u16,
     /// What it is doing.
     pub state: ReplicaState,
@@ -193,7 +189,6 @@ impl RunStatistics {
 /// KV caches moved between replicas.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Moves {
-    /// How many.
     pub count: u64,
     /// Bytes in all.
     pub bytes: u128,
@@ -206,7 +201,6 @@ pub struct Moves {
 /// What a replica did.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ReplicaStatistics {
-    /// Its pool.
     pub pool: u16,
     /// What its engine did.
     pub engine: Statistics,

@@ -12,7 +12,6 @@ pub struct Retry {
     pub first: Nanoseconds,
     /// Each wait is so many times the one before.
     pub factor: f64,
-    /// Longest wait.
     pub longest: Nanoseconds,
     /// Share of the wait that is left to chance: 0 waits exactly, 1 waits anything from 0 to all of it.
     pub jitter: f64,

@@ -2,10 +2,10 @@
 
 use super::{
     client::{Client, NANOSECOND, Pulled, wake},
-    ears::Heard,
     events::{Event, Kind, NEVER, Timers, Tournament},
     flights::{Flights, Place},
     gateway::Gateway,
+    listener::EngineEvent,
     observer::{Observer, ReplicaSample, RunStatistics, Sample},
     replicas::{PoolState, Shared, Slot},
     routers::Router,
@@ -55,8 +55,8 @@ pub(super) struct Driver<'a, C, S, O> {
     pub(super) turns: Tournament,
     /// Replicas of which it is not known when they turn next.
     pub(super) dirty: Vec<u16>,
-    /// What engines told that nobody has heard yet.
-    pub(super) heard: VecDeque<Heard>,
+    /// What engines told that nobody has events yet.
+    pub(super) events: VecDeque<EngineEvent>,
     /// Pools in which a replica may take a request that is held.
     pub(super) opened: Vec<u16>,
     /// Concurrent requests by tenant, where there are limits.
@@ -110,7 +110,7 @@ where
             slots: Vec::new(),
             turns: Tournament::new(),
             dirty: Vec::new(),
-            heard: VecDeque::new(),
+            events: VecDeque::new(),
             opened: Vec::new(),
             tenants: BTreeMap::new(),
             now: 0,

@@ -16,7 +16,7 @@ pub struct Scenario<C> {
     /// The pools. Each request goes to the first pool that serves its tenant.
     pub pools: Vec<Pool<C>>,
     /// Pools whose replicas share GPUs.
-    pub together: Option<Together>,
+    pub together: Option<CoLocated>,
     /// How long a client waits for the whole answer, from each time that it sends.
     pub time_out: Option<Nanoseconds>,
     /// Whether clients send again after an error.
@@ -41,7 +41,6 @@ pub struct Pool<C> {
     pub replicas: Vec<(Nanoseconds, u16)>,
     /// How long a start takes.
     pub start: StartUp,
-    /// When replicas die.
     pub failures: Failures,
     /// Which replica a request goes to.
     pub routing: Routing,
@@ -115,7 +114,6 @@ pub enum Held {
     Most(u32),
     /// At most so many prompt tokens.
     MostTokens(u64),
-    /// All.
     All,
 }
 
@@ -160,8 +158,7 @@ pub struct Link {
 
 /// Pools of which the first replicas share one set of GPUs, the second ones another, and so on.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Together {
-    /// Their places.
+pub struct CoLocated {
     pub pools: Vec<usize>,
     /// How they share.
     pub sharing: Sharing,
@@ -191,31 +188,19 @@ pub enum ScenarioError {
     NoPool,
     /// An engine is wrong.
     #[error("pool “{pool}”: {error}")]
-    Engine {
-        /// Which.
-        pool: String,
-        /// What.
-        error: SettingsError,
-    },
+    Engine { pool: String, error: SettingsError },
     /// More replicas than can be numbered.
     #[error("the scenario has more than 65,534 replicas in all: simulate a part of them")]
     TooMany,
     /// The number of replicas changes in the past.
     #[error("pool “{pool}”: the numbers of replicas are not in order of time")]
-    Unordered {
-        /// Which.
-        pool: String,
-    },
+    Unordered { pool: String },
     /// A number that cannot be.
     #[error("pool “{pool}”: {what} is {value}; it must be {must}")]
     Number {
-        /// Which.
         pool: String,
-        /// What.
         what: &'static str,
-        /// Its value.
         value: f64,
-        /// What is possible.
         must: &'static str,
     },
     /// The other pool is not there or has another role.
@@ -224,7 +209,6 @@ pub enum ScenarioError {
          whose engines compute prompts alone"
     )]
     Prefill {
-        /// Which.
         pool: String,
         /// The place it names.
         other: usize,
@@ -233,10 +217,7 @@ pub enum ScenarioError {
     #[error(
         "the engines of pool “{pool}” compute prompts alone, and no pool has prompts computed there"
     )]
-    Unused {
-        /// Which.
-        pool: String,
-    },
+    Unused { pool: String },
     /// It can be known by measurement only.
     #[error(
         "how much models disturb each other that run at the same time on a GPU (MPS) is not known: \
@@ -248,13 +229,10 @@ pub enum ScenarioError {
     #[error(
         "steps beside other models (MPS) take {factor} times as long: give a factor of at least 1"
     )]
-    Factor {
-        /// The factor given.
-        factor: f64,
-    },
+    Factor { factor: f64 },
     /// The same pool twice, or one that is not there.
     #[error("pools that share GPUs must be there, and each named once")]
-    Together,
+    CoLocated,
 }
 
 impl<C> Scenario<C> {
@@ -356,13 +334,13 @@ impl<C> Pool<C> {
     }
 }
 
-impl Together {
+impl CoLocated {
     fn check(&self, pools: usize) -> Result<(), ScenarioError> {
         let mut places = self.pools.clone();
         places.sort_unstable();
         places.dedup();
         if places.len() < self.pools.len() || places.iter().any(|place| *place >= pools) {
-            return Err(ScenarioError::Together);
+            return Err(ScenarioError::CoLocated);
         }
         match self.sharing {
             Sharing::Mps { interference: None } => Err(ScenarioError::Interference),

@@ -79,10 +79,8 @@ pub fn loading(bytes: u64, bytes_per_second: f64, variation: f64) -> Duration {
     }
 }
 
-/// When replicas die.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub enum Failures {
-    /// Never.
     #[default]
     None,
     /// Each by itself, after exponential times.
@@ -92,7 +90,6 @@ pub enum Failures {
         /// Seconds until the repair begins, exponential, on average; a start comes after it.
         repair: f64,
     },
-    /// As written down.
     Listed(Vec<Failure>),
 }
 
@@ -101,7 +98,6 @@ pub enum Failures {
 pub struct Failure {
     /// The replica, counted from 0 in its pool.
     pub replica: u16,
-    /// When it dies.
     pub at: Nanoseconds,
     /// Whether it comes back, after a start.
     pub returns: bool,

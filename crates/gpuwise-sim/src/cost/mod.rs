@@ -15,7 +15,6 @@ pub struct StepWork {
     pub decodes: u32,
     /// Tokens of context that their sequences attend to, in all: read once for the drafts of one.
     pub context: u64,
-    /// Prompt tokens computed.
     pub prefill: u32,
     /// Context that those attend to, summed over them: a chunk of `n` tokens after `c` cached ones
     /// adds `n·c + n·(n+1)/2`.

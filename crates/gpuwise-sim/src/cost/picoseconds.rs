@@ -46,7 +46,6 @@ impl Picoseconds {
         }
     }
 
-    /// The number.
     pub const fn get(self) -> u64 {
         self.0.get()
     }

@@ -10,7 +10,6 @@ use std::{cmp::Reverse, collections::BinaryHeap};
 /// The sequences of a rank that decode.
 #[derive(Debug)]
 pub(super) struct Decodes {
-    /// Steps planned.
     steps: u64,
     count: u32,
     /// Sum of tokens computed, over all.

@@ -44,4 +44,4 @@ pub use settings::{
     Capacity, Policy, Role, Settings, SettingsError, SglangOrder, SglangRules, Speculation,
     TensorRtLlmRules, VllmRules,
 };
-pub use sink::{Deaf, Done, Sink, StepRun};
+pub use sink::{Done, NullSink, Sink, StepRun};

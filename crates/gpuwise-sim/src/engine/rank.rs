@@ -31,7 +31,6 @@ pub(super) struct Rank {
     pub(super) current: Box<Step>,
     /// The step planned behind it.
     pub(super) next: Box<Step>,
-    /// An empty one.
     pub(super) spare: Option<Box<Step>>,
     pub(super) sglang: SglangState,
     /// Running sequences of each adapter, [0] being the base model.
@@ -49,12 +48,10 @@ pub(super) struct Rank {
     /// KV blocks that running sequences will have when they end, less those that they have:
     /// TensorRT-LLM keeps them free.
     pub(super) promised: u64,
-    /// Counts the plans.
     pub(super) turn: u64,
     /// Output tokens that running sequences are still to yield, and the uncomputed rest of prompts.
     pub(super) owed: u64,
     pub(super) counts: Counts,
-    /// Scratch of plans.
     pub(super) scratch: Vec<u32>,
 }
 
@@ -64,7 +61,6 @@ pub(super) struct Counts {
     pub(super) prompt_tokens: u64,
     pub(super) output_tokens: u64,
     pub(super) preemptions: u64,
-    /// Sequences that failed.
     pub(super) broken: u64,
 }
 

@@ -20,7 +20,6 @@ pub struct Ticket {
 /// What an engine has to do, over all ranks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Load {
-    /// Requests that wait.
     pub waiting: u32,
     /// Sequences in the batch.
     pub running: u32,
@@ -37,7 +36,6 @@ pub struct Load {
 /// What an engine has done, over all ranks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Statistics {
-    /// Steps.
     pub steps: u64,
     /// Picoseconds in steps.
     pub busy: u64,
@@ -45,7 +43,6 @@ pub struct Statistics {
     pub dummy_steps: u64,
     /// Prompt tokens computed, those computed again included.
     pub prompt_tokens: u64,
-    /// Output tokens.
     pub output_tokens: u64,
     /// Times that a sequence lost its place.
     pub preemptions: u64,
@@ -57,7 +54,6 @@ pub struct Statistics {
     pub evicted_blocks: u64,
 }
 
-/// One serving engine.
 #[derive(Debug)]
 pub struct Replica<C> {
     pub(super) settings: Settings,

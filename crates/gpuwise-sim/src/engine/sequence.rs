@@ -67,7 +67,6 @@ pub(super) struct Sequence {
     pub(super) planned: u32,
     /// Tokens of drafts in flight, see [`super::speculation`].
     pub(super) drafted: u32,
-    /// Its chances.
     pub(super) draws: Option<Box<RandomStream>>,
     pub(super) cached: u32,
     pub(super) preemptions: u16,

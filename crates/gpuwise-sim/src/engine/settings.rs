@@ -41,9 +41,7 @@ pub struct Settings {
 pub enum Policy {
     /// vLLM V1.
     Vllm(VllmRules),
-    /// SGLang.
     Sglang(SglangRules),
-    /// TensorRT-LLM.
     TensorRtLlm(TensorRtLlmRules),
 }
 
@@ -147,7 +145,6 @@ pub struct Speculation {
 /// Which phases an engine serves.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Role {
-    /// Both.
     #[default]
     Whole,
     /// Prompts alone: a request ends with its first token and holds its blocks until they are pulled.
@@ -167,12 +164,7 @@ pub enum SettingsError {
     },
     /// A share that must be from 0 to 1.
     #[error("{name} is {value}: give a number from 0 to 1")]
-    Share {
-        /// What is wrong.
-        name: &'static str,
-        /// Its value.
-        value: f64,
-    },
+    Share { name: &'static str, value: f64 },
     /// Too few tokens in a step for a token of each sequence.
     #[error(
         "a step of {tokens} tokens cannot hold a token of each of {sequences} sequences: raise the first or lower the second"
@@ -180,7 +172,6 @@ pub enum SettingsError {
     Budget {
         /// Tokens in a step.
         tokens: u32,
-        /// Sequences.
         sequences: u32,
     },
     /// Speculation under rules that are not modelled with it.

@@ -42,7 +42,6 @@ impl Room {
 }
 
 impl Rank {
-    /// Plans a step.
     pub(super) fn plan_sglang<S: Sink>(&mut self, plan: &mut Plan<'_, S>, rules: &SglangRules) {
         if self.table.running() == 0 && self.waiting.count() == 0 {
             let first = self.sglang.first_ratio;

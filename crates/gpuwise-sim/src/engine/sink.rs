@@ -22,11 +22,10 @@ pub trait Sink {
     fn ended(&mut self, _done: Done) {}
 }
 
-/// Hears nothing.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct Deaf;
+pub struct NullSink;
 
-impl Sink for Deaf {}
+impl Sink for NullSink {}
 
 /// What became of a request in an engine, which hands it back.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -35,7 +34,6 @@ pub struct Done {
     pub number: u64,
     /// What it was submitted as; under [`super::Role::Prefill`] it holds its blocks by this ticket.
     pub ticket: Ticket,
-    /// The request.
     pub request: Request,
     /// When it was submitted.
     pub submitted: u64,
@@ -45,13 +43,11 @@ pub struct Done {
     pub first_token: Option<u64>,
     /// When its last token was out, or when it was given up.
     pub end: u64,
-    /// Tokens generated.
     pub generated: u32,
     /// Prompt tokens found in the prefix cache when it was first planned.
     pub cached: u32,
     /// Times that it lost its place.
     pub preemptions: u16,
-    /// How it ended.
     pub outcome: Outcome,
 }
 

@@ -9,7 +9,6 @@ pub(super) type Entry = (u32, u32);
 /// What a planned step holds.
 #[derive(Debug, Default)]
 pub(super) struct Step {
-    /// Its work.
     pub(super) work: StepWork,
     /// Output tokens, those left out that come after an end nobody knew.
     pub(super) tokens: u32,
@@ -41,7 +40,6 @@ impl Step {
         self.work.decodes == 0 && self.work.prefill == 0
     }
 
-    /// Sequences that decode.
     pub(super) fn sequences(&self) -> u32 {
         if self.verified > 0 {
             self.verified

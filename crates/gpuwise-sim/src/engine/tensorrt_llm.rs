@@ -8,7 +8,6 @@ use super::{
 };
 
 impl Rank {
-    /// Plans a step.
     pub(super) fn plan_tensorrt_llm<S: Sink>(
         &mut self,
         plan: &mut Plan<'_, S>,

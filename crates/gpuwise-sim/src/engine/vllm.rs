@@ -18,7 +18,6 @@ struct Room {
 }
 
 impl Rank {
-    /// Plans a step.
     pub(super) fn plan_vllm<S: Sink>(&mut self, plan: &mut Plan<'_, S>, rules: &VllmRules) {
         let mut room = Room {
             budget: self.settings.max_batched_tokens,

@@ -25,7 +25,6 @@ impl Waiting {
         }
     }
 
-    /// Requests that wait.
     pub(super) fn count(&self) -> u32 {
         self.count
     }
@@ -59,7 +58,6 @@ impl Waiting {
         }
     }
 
-    /// The next one.
     pub(super) fn head(&mut self, table: &Table) -> Option<u32> {
         loop {
             let (slot, generation) = if self.by_priority {

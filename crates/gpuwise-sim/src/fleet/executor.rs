@@ -4,7 +4,7 @@
 //! An action starts once what it needs is there and free ([`World::can_start`]), and ends after its
 //! delay. One whose subject was lost meanwhile is dropped: the world has told who counted on it.
 
-use gpuwise_domain::placement::{Action, Event, Home, Plan, Stamped};
+use gpuwise_domain::placement::{Action, Event, Home, Plan, TimestampedEvent};
 use gpuwise_sched::world::{Refused, World};
 use gpuwise_units::Nanoseconds;
 
@@ -13,10 +13,9 @@ use gpuwise_units::Nanoseconds;
 pub struct Delays {
     /// Starting a job, and starting it again elsewhere.
     pub start: Nanoseconds,
-    /// Stopping a job.
     pub stop: Nanoseconds,
     /// Creating or destroying a MIG instance.
-    pub cut: Nanoseconds,
+    pub mig_instance: Nanoseconds,
     /// Switching MIG on or off.
     pub switch: Nanoseconds,
 }
@@ -26,7 +25,7 @@ impl Delays {
     pub const NONE: Self = Self {
         start: Nanoseconds(0),
         stop: Nanoseconds(0),
-        cut: Nanoseconds(0),
+        mig_instance: Nanoseconds(0),
         switch: Nanoseconds(0),
     };
 
@@ -41,7 +40,7 @@ impl Delays {
             | Action::Move { .. }
             | Action::Resize { .. } => self.start,
             Action::Preempt { .. } | Action::Reclaim { .. } => self.stop,
-            Action::Cut { .. } | Action::Merge { .. } => self.cut,
+            Action::CreateInstance { .. } | Action::DestroyInstance { .. } => self.mig_instance,
             Action::SetMig { .. } => self.switch,
             Action::Attach { gpu, .. } => pool(*gpu).map_or(Nanoseconds(0), |pool| pool.attach),
             Action::Detach { gpu } => pool(*gpu).map_or(Nanoseconds(0), |pool| pool.detach),
@@ -52,10 +51,9 @@ impl Delays {
 /// What happened to an action.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Step {
-    /// It has started.
     Started(Nanoseconds, Action),
     /// It has ended, well or not; the world knows.
-    Ended(Box<Stamped>),
+    Ended(Box<TimestampedEvent>),
     /// What it was for is gone.
     Dropped(Nanoseconds, Action),
 }
@@ -156,7 +154,7 @@ impl Executor {
             } else {
                 Event::Done(action)
             };
-            let stamped = Stamped { at, event };
+            let stamped = TimestampedEvent { at, event };
             if world.apply(&stamped).is_ok() {
                 self.tasks.remove(index);
                 steps.push(Step::Ended(Box::new(stamped)));

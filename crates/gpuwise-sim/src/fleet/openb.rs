@@ -8,7 +8,7 @@ use gpuwise_domain::{
     fleet::{FleetNode, FleetTask, WHOLE_GPU},
     placement::{
         Event, Fleet, FleetGpu, Gang, GpuAsk, GpuId, GpuKind, Health, Home, Isolation, Job, JobId,
-        KindId, Kinds, Need, Node, NodeId, Plan, Preemption, Stamped, WorkerAsk,
+        KindId, Kinds, Need, Node, NodeId, Plan, Preemption, TimestampedEvent, WorkerAsk,
     },
 };
 use gpuwise_sched::{
@@ -30,7 +30,6 @@ pub struct Openb {
 /// A pod of the list.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Pod {
-    /// Its name.
     pub name: String,
     /// What it asks for.
     pub ask: WorkerAsk,
@@ -64,22 +63,18 @@ pub enum OpenbError {
 pub struct Sample {
     /// Asked for until then, by those without a place too.
     pub arrived_milli: u64,
-    /// Held.
     pub allocated_milli: u64,
     /// Pods with a place.
     pub placed: u64,
-    /// Pods without.
     pub pending: u64,
 }
 
 /// What a replay came to.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Run {
-    /// After each arrival.
     pub samples: Vec<Sample>,
     /// GPU time of the whole fleet, in thousandths of a GPU.
     pub capacity_milli: u64,
-    /// Of all plans.
     pub plans: PlansHash,
 }
 
@@ -90,7 +85,6 @@ pub struct Point {
     pub allocated_percent: f64,
     /// Pods with a place at the end of the mark.
     pub placed: u64,
-    /// Pods without.
     pub pending: u64,
 }
 
@@ -152,7 +146,7 @@ impl Openb {
             let at = Nanoseconds(position as u64);
             let job = job(pod, JobId(position as u32), at);
             let id = job.id;
-            world.apply(&Stamped {
+            world.apply(&TimestampedEvent {
                 at,
                 event: Event::Submitted(job),
             })?;
@@ -166,7 +160,7 @@ impl Openb {
                 world.accept(&plan)?;
                 for action in plan.actions {
                     let event = Event::Done(action);
-                    world.apply(&Stamped { at, event })?;
+                    world.apply(&TimestampedEvent { at, event })?;
                 }
                 sample.placed += 1;
                 sample.allocated_milli += pod.ask.gpu.milli();

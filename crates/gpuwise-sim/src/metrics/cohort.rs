@@ -9,7 +9,6 @@ use std::cmp::Ordering;
 pub(super) struct Cohort {
     /// Of those to whom something is promised.
     pub(super) promised: u64,
-    /// Served whole.
     pub(super) served: u64,
     /// Of the promised, those that were served and met every target.
     pub(super) met: u64,

@@ -85,7 +85,6 @@ impl Histogram {
         }
     }
 
-    /// How many values.
     pub fn count(&self) -> u64 {
         self.count
     }

@@ -1,10 +1,10 @@
-//! Promises against what was served, request by request.
+//! SLOs against what was served, request by request.
 
 use super::group::{Members, scale, unserved};
 use gpuwise_domain::{
     request::{Outcome, RequestRecord},
     run::{Attainment, Metric, Promised, Throughput, Verdict},
-    workload::{Promise, Target},
+    workload::{Slo, Target},
 };
 use gpuwise_units::{PerSecond, Percentile};
 
@@ -32,25 +32,23 @@ struct Line {
 pub(super) enum Judgement {
     /// It met every target.
     Met,
-    /// It missed one.
     Missed,
     /// It was not finished, and had missed none.
     Open,
 }
 
-/// Judges requests.
 #[derive(Debug, Clone)]
 pub(super) struct Judge {
-    promise: Promise,
+    slo: Slo,
     lines: Vec<Line>,
 }
 
 impl Judge {
-    pub(super) fn new(promise: Promise) -> Self {
+    pub(super) fn new(slo: Slo) -> Self {
         let targets: [(Promised, Metric, Option<Target>); 3] = [
-            (Promised::Ttft, Metric::Ttft, promise.ttft),
-            (Promised::Tpot, Metric::Tpot, promise.tpot),
-            (Promised::EndToEnd, Metric::EndToEnd, promise.end_to_end),
+            (Promised::Ttft, Metric::Ttft, slo.ttft),
+            (Promised::Tpot, Metric::Tpot, slo.tpot),
+            (Promised::EndToEnd, Metric::EndToEnd, slo.end_to_end),
         ];
         let lines = targets.into_iter().filter_map(|(about, metric, target)| {
             let target = target?;
@@ -67,11 +65,10 @@ impl Judge {
         });
         Self {
             lines: lines.collect(),
-            promise,
+            slo,
         }
     }
 
-    /// Judges a request.
     pub(super) fn request(&mut self, record: &RequestRecord) -> Judgement {
         match record.outcome {
             Outcome::Completed => self.served(record),
@@ -129,8 +126,8 @@ impl Judge {
     }
 
     /// Whether anything is promised.
-    pub(super) fn promises(&self) -> bool {
-        !self.promise.is_empty()
+    pub(super) fn slos(&self) -> bool {
+        !self.slo.is_empty()
     }
 
     /// The verdict over all requests of the window, with the goodput that was found in it.
@@ -141,7 +138,7 @@ impl Judge {
         goodput: Option<PerSecond>,
     ) -> Attainment {
         let mut verdicts: Vec<Verdict> = self.lines.iter().map(|line| line.verdict(all)).collect();
-        if let Some(asked) = self.promise.throughput {
+        if let Some(asked) = self.slo.throughput {
             let found = steady.output_tokens.map(PerSecond::get);
             verdicts.push(Verdict {
                 about: Promised::Throughput,
@@ -165,9 +162,9 @@ impl Judge {
             verdicts,
             kept,
             judged,
-            share: (!self.promise.is_empty() && judged > 0).then(|| all.met as f64 / judged as f64),
+            share: (!self.slo.is_empty() && judged > 0).then(|| all.met as f64 / judged as f64),
             goodput,
-            promise: self.promise,
+            slo: self.slo,
         }
     }
 }

@@ -15,7 +15,7 @@ use gpuwise_domain::{
         EngineUse, Gauge, Metric, Origin, Part, Reason, Repeat, RunReport, RunTraffic, Span, Spent,
         Subject, Throughput, TokenCounts,
     },
-    workload::Promise,
+    workload::Slo,
 };
 use gpuwise_units::{Nanoseconds, PerSecond, Seconds};
 
@@ -27,11 +27,10 @@ const REASONS: usize = 32;
 pub struct RecorderSettings {
     /// Requests due before are warm-up: they are counted by outcome and are in no distribution.
     pub steady_from: Nanoseconds,
-    /// What is promised.
-    pub promise: Promise,
+    pub slo: Slo,
     /// To whom: verdicts, goodput and the rate that was delivered are those of this tenant; `None`: to
     /// all.
-    pub promised_to: Option<u16>,
+    pub slo_of: Option<u16>,
     /// Replicas whose steps are told; 0 where none are.
     pub replicas: u32,
     /// KV-cache blocks of all replicas together; 0 where they are not known.
@@ -47,7 +46,6 @@ pub struct RecorderSettings {
 /// What a report says beside what was recorded.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Frame {
-    /// What served.
     pub subject: Subject,
     /// Where the figures come from.
     pub origin: Origin,
@@ -125,7 +123,7 @@ impl Recorder {
     /// A recorder that has heard nothing.
     pub fn new(settings: RecorderSettings) -> Self {
         Self {
-            judge: Judge::new(settings.promise.clone()),
+            judge: Judge::new(settings.slo.clone()),
             settings,
             all: Members::default(),
             tenants: Division::default(),
@@ -145,7 +143,7 @@ impl Recorder {
     pub fn request(&mut self, record: &RequestRecord) {
         let (due, end) = (record.due.0, record.end.0.max(record.due.0));
         let steady = due >= self.settings.steady_from.0;
-        let promised = self.settings.promised_to;
+        let promised = self.settings.slo_of;
         let own = promised.is_none_or(|tenant| tenant == record.tenant);
         let completed = record.outcome == Outcome::Completed;
         self.count(record, end - due);
@@ -270,11 +268,10 @@ impl Recorder {
         self.all.outcomes
     }
 
-    /// The report.
     pub fn finish(mut self, frame: Frame) -> RunReport {
         let span = self.span();
         let (mut steady, goodput) = self.steady(&span);
-        // What is not known keeps and breaks no promise.
+        // What is not known keeps and breaks no SLO.
         if frame.tokens.is_some_and(|tokens| tokens.unknown > 0) {
             steady.output_tokens = None;
         }
@@ -283,7 +280,7 @@ impl Recorder {
             .open
             .then(|| self.cohorts.delivered(span.steady()))
             .flatten();
-        let promised = self.judge.promises();
+        let promised = self.judge.slos();
         let saturation = saturation::signs(&self.timeline, span.steady_from.0, span.steady_to.0);
         let engine = frame.engine.unwrap_or_else(|| self.engine(span.whole()));
         let told = self.steps.count > 0;
@@ -296,8 +293,8 @@ impl Recorder {
                 .report(&settings.tenants, Part::Tenant, promised),
         );
         groups.extend(self.stages.report(&settings.stages, Part::Stage, promised));
-        let promised_to = self.settings.promised_to;
-        let own = promised_to.and_then(|tenant| self.tenants.own(tenant));
+        let slo_of = self.settings.slo_of;
+        let own = slo_of.and_then(|tenant| self.tenants.own(tenant));
         let attainment = self
             .judge
             .finish(own.unwrap_or(&mut self.all), &steady, goodput);

@@ -45,7 +45,6 @@ impl Samples {
         }
     }
 
-    /// Adds a value.
     #[inline]
     pub fn add(&mut self, value: u64) {
         if self.counted.is_none() && self.values.len() < self.limit {
@@ -88,7 +87,6 @@ impl Samples {
         }
     }
 
-    /// How many values.
     pub fn count(&self) -> u64 {
         self.counted
             .as_ref()

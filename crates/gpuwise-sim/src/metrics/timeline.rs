@@ -41,15 +41,11 @@ impl Level {
 /// What is kept as levels.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Quantity {
-    /// Concurrent requests.
     InFlight,
     /// Output tokens a nanosecond, in fractions.
     Tokens,
-    /// Sequences in batches.
     Running,
-    /// Requests that wait.
     Waiting,
-    /// Blocks in use.
     Cache,
 }
 
@@ -91,7 +87,6 @@ pub(super) struct Timeline {
 /// Sums over a stretch of time.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub(super) struct Stretch {
-    /// Output tokens.
     pub tokens: f64,
     /// Concurrent requests times nanoseconds.
     pub in_flight: f64,

@@ -8,12 +8,9 @@ use super::TrafficError;
 use gpuwise_domain::client::GapLaw;
 use gpuwise_units::{Nanoseconds, PerSecond};
 
-/// When requests come.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Arrivals {
-    /// How regular.
     pub gaps: GapLaw,
-    /// How many.
     pub rate: Rate,
     /// Whether every stage sends the number of requests that its rate and duration say, to the nearest
     /// one: its gaps are stretched so that the last ends with it. Otherwise that holds in the mean.
@@ -23,19 +20,15 @@ pub struct Arrivals {
 /// Requests a second over time.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Rate {
-    /// The same forever.
     Constant(PerSecond),
     /// One after the other; the end of the last is the end.
     Stages(Vec<Stage>),
     /// From one rate to another, which then stays.
     Ramp {
-        /// At the beginning.
         from: PerSecond,
-        /// In the end.
         to: PerSecond,
         /// How long it takes.
         over: Nanoseconds,
-        /// Along which curve.
         shape: Shape,
     },
     /// Over and over: rates by hour, say.
@@ -50,7 +43,6 @@ pub enum Rate {
 pub struct Stage {
     /// Requests a second.
     pub rate: PerSecond,
-    /// How long.
     pub duration: Nanoseconds,
 }
 
@@ -73,7 +65,6 @@ pub enum Shape {
 }
 
 impl Arrivals {
-    /// Poisson arrivals.
     pub const fn poisson(rate: PerSecond) -> Self {
         Self {
             gaps: GapLaw::Exponential,
@@ -82,7 +73,6 @@ impl Arrivals {
         }
     }
 
-    /// Equal gaps.
     pub const fn constant(rate: PerSecond) -> Self {
         Self {
             gaps: GapLaw::Constant,

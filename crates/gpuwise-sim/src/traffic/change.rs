@@ -16,18 +16,12 @@ pub enum Change {
     Faster(f64),
     /// Each request, or each session as a whole, is kept with this probability. What is kept at one
     /// probability is kept at every greater one.
-    Thin {
-        /// Probability.
-        keep: f64,
-        /// Seed.
-        seed: u64,
-    },
+    Thin { keep: f64, seed: u64 },
     /// The rate grows by this share in each period, from the first request on (0.1: by 10 %); negative
     /// where it shrinks.
     Growth {
         /// Share.
         by: f64,
-        /// Period.
         every: Nanoseconds,
     },
     /// The gaps between requests are multiplied by chance, with a mean of 1 and this squared coefficient
@@ -35,26 +29,15 @@ pub enum Change {
     Bursts {
         /// Squared coefficient of variation of the factors.
         variation: f64,
-        /// Seed.
         seed: u64,
     },
     /// No more requests than these.
     First(u64),
     /// Only what is due from here until before there, counted from the beginning of the window.
-    Window {
-        /// From.
-        from: Nanoseconds,
-        /// Until before.
-        to: Nanoseconds,
-    },
+    Window { from: Nanoseconds, to: Nanoseconds },
     /// Prompts and answers are longer by these factors, or shorter. Shared beginnings stay as long as
     /// they fit.
-    Stretch {
-        /// Factor of prompts.
-        input: f64,
-        /// Factor of answers.
-        output: f64,
-    },
+    Stretch { input: f64, output: f64 },
     /// No prompt and no answer has more tokens.
     Longest {
         /// Tokens of a prompt.
@@ -70,17 +53,13 @@ pub enum Change {
     Labels {
         /// Shares, of any sum, with what they get.
         shares: Vec<(f64, Label)>,
-        /// Seed.
         seed: u64,
     },
     /// Clients think before each request for a time of this mean and law: after the answer before it in
     /// a session, or after the answer that made room where a number is kept in flight.
     Think {
-        /// Mean.
         mean: Nanoseconds,
-        /// Law.
         law: GapLaw,
-        /// Seed.
         seed: u64,
     },
     /// Sent at another pace: at most so many at a time, or always so many.

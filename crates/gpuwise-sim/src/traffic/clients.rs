@@ -16,9 +16,7 @@ use std::{cmp::Reverse, collections::BinaryHeap, sync::Arc};
 /// Which part of what was observed, and how much of it.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Excerpt {
-    /// From.
     pub start: Nanoseconds,
-    /// How long.
     pub duration: Nanoseconds,
     /// Every client's rate is multiplied by this.
     pub scale: f64,

@@ -166,7 +166,6 @@ pub struct Repeated<S> {
     first: S,
     now: S,
     times: u64,
-    /// Repetitions ended.
     done: u64,
     contents: Contents,
     begin: Nanoseconds,
@@ -247,7 +246,6 @@ pub struct Resampled {
     length: u64,
     span: u64,
     stream: RandomStream,
-    /// Windows begun.
     begun: u64,
     /// Where the window of the trace begins and ends, in requests, and when it begins.
     place: usize,

@@ -17,9 +17,7 @@ use std::{cmp::Reverse, collections::BinaryHeap};
 /// The laws of conversations.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Conversations {
-    /// When they begin.
     pub starts: Arrivals,
-    /// Rounds of each.
     pub rounds: LengthLaw,
     /// How long a client thinks after an answer, in the mean.
     pub think: Nanoseconds,
@@ -40,7 +38,6 @@ pub struct Conversations {
 pub struct SystemPrompts {
     /// How many; 0: none.
     pub count: u64,
-    /// Tokens of each.
     pub tokens: u32,
     /// How unequally they are used: Zipf's exponent, 0 for equally.
     pub skew: f64,

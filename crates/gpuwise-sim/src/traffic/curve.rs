@@ -73,7 +73,6 @@ impl Curve {
         before.1 * libm::pow(after.1 / before.1, part)
     }
 
-    /// The longest.
     pub fn longest(&self) -> f64 {
         self.0.last().map_or(1.0, |(_, length)| *length)
     }

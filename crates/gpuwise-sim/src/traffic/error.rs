@@ -4,9 +4,7 @@ pub enum TrafficError {
     /// A number is out of its range.
     #[error("{what} is {value}; expected {expected}")]
     Number {
-        /// Which.
         what: &'static str,
-        /// What it is.
         value: f64,
         /// What it may be.
         expected: &'static str,

@@ -13,14 +13,12 @@ use gpuwise_units::Nanoseconds;
 /// How much traffic; what is met first ends it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Extent {
-    /// Requests.
     pub requests: Option<u64>,
     /// Time; nothing is due at or after it.
     pub duration: Option<Nanoseconds>,
 }
 
 impl Extent {
-    /// So many requests.
     pub const fn requests(count: u64) -> Self {
         Self {
             requests: Some(count),

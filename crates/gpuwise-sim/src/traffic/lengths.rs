@@ -16,12 +16,7 @@ const WIDEST: f64 = 4.0;
 #[derive(Debug, Clone, PartialEq)]
 pub enum Lengths {
     /// Drawn one without regard to the other.
-    Each {
-        /// Prompts.
-        input: LengthLaw,
-        /// Answers.
-        output: LengthLaw,
-    },
+    Each { input: LengthLaw, output: LengthLaw },
     /// Pairs of a prompt's and its answer's tokens, drawn with replacement: as in a trace.
     Pairs(Arc<[(u32, u32)]>),
 }
@@ -29,7 +24,6 @@ pub enum Lengths {
 /// A law of lengths in tokens, at least 1.
 #[derive(Debug, Clone, PartialEq)]
 pub enum LengthLaw {
-    /// All equal.
     Fixed(u32),
     /// Log-normal; what would be longer than `longest` is as long.
     LogNormal {
@@ -37,12 +31,9 @@ pub enum LengthLaw {
         mu: f64,
         /// Standard deviation of the logarithm.
         sigma: f64,
-        /// The longest.
         longest: u32,
     },
-    /// Told by quantiles.
     Quantiles(Curve),
-    /// Any of these.
     Samples(Arc<[u32]>),
 }
 
@@ -90,7 +81,6 @@ impl LengthLaw {
         Self::Quantiles(Curve::of(figures))
     }
 
-    /// A draw.
     pub fn draw(&self, stream: &mut RandomStream) -> u32 {
         match self {
             Self::Fixed(tokens) => *tokens,

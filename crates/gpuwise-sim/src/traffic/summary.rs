@@ -5,10 +5,8 @@ use gpuwise_domain::request::{Request, Segment};
 use gpuwise_units::{Nanoseconds, PerSecond};
 use std::collections::BTreeSet;
 
-/// Traffic in figures.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Summary {
-    /// Requests.
     pub requests: u64,
     /// From the first to the last.
     pub span: Nanoseconds,
@@ -16,11 +14,8 @@ pub struct Summary {
     pub rate: Option<PerSecond>,
     /// Squared coefficient of variation of the gaps (1 for Poisson); `None` as above.
     pub burstiness: Option<f64>,
-    /// Tokens of prompts.
     pub input: LengthFigures,
-    /// Tokens of answers.
     pub output: LengthFigures,
-    /// Sessions.
     pub sessions: u64,
     /// Tenants that are told apart.
     pub tenants: u64,
@@ -34,13 +29,10 @@ pub struct Summary {
 /// Lengths in tokens; percentiles interpolate linearly, as numpy's.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct LengthFigures {
-    /// Mean.
     pub mean: f64,
-    /// Median.
     pub p50: f64,
     /// 95th percentile.
     pub p95: f64,
-    /// The longest.
     pub max: u32,
     /// Squared coefficient of variation (0: all equal).
     pub variation: f64,

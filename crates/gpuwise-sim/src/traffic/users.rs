@@ -28,7 +28,6 @@ pub struct SharedPrefix {
 }
 
 impl SharedPrefix {
-    /// Users in all.
     pub const fn users(&self) -> u64 {
         self.system_prompts as u64 * self.users_per_prompt as u64
     }

@@ -7,13 +7,13 @@ mod estate;
 mod physical;
 
 use gpuwise_domain::placement::{
-    Action, Ended, Event, GpuId, Health, JobId, NodeId, Plan, Stamped,
+    Action, Ended, Event, GpuId, Health, JobId, NodeId, Plan, TimestampedEvent,
 };
 use gpuwise_sched::{
     decide::{Effort, Order, Policy, decide},
+    disruption::{Budget, Disruptions, Idle, Tidy, tidy},
     lint::{Limits, Severity, lint, lint_world},
-    moves::{Budget, Idle, Ledger, Moves, Tidy, tidy},
-    policy::BestFit,
+    policy::{Indexed, MostAllocated},
     world::{Phase, World},
 };
 use gpuwise_sim::fleet::{
@@ -45,7 +45,6 @@ struct Run {
     submitted: BTreeSet<JobId>,
     ended: BTreeSet<JobId>,
     hash: PlansHash,
-    ledger: Ledger,
     fault_milli: u64,
     seen: BTreeMap<&'static str, u32>,
 }
@@ -63,21 +62,21 @@ const TIDY: Tidy = Tidy {
     detach_after: Some(Nanoseconds(40 * SECOND)),
     grow: true,
     defragment: Some(Budget {
-        moves: 3,
+        disruptions: 3,
         lost: Nanoseconds(600 * SECOND),
         per: Nanoseconds(120 * SECOND),
         horizon: Nanoseconds(600 * SECOND),
     }),
 };
 
-fn moves() -> Moves {
-    Moves {
+fn disruptions() -> Disruptions {
+    Disruptions {
         reclaim: Some(Idle {
             busy_milli: 20,
             after: Nanoseconds(60 * SECOND),
             reload: Nanoseconds(20 * SECOND),
         }),
-        ..Moves::USUAL
+        ..Disruptions::USUAL
     }
 }
 
@@ -90,13 +89,13 @@ impl Run {
             executor: Executor::new(Delays {
                 start: Nanoseconds(5 * SECOND),
                 stop: Nanoseconds(3 * SECOND),
-                cut: Nanoseconds(2 * SECOND),
+                mig_instance: Nanoseconds(2 * SECOND),
                 switch: Nanoseconds(7 * SECOND),
             }),
             policy: Policy {
                 order: Order::Priority,
-                moves: moves(),
-                ..Policy::new(Box::new(BestFit))
+                disruptions: disruptions(),
+                ..Policy::new(Box::new(Indexed::<MostAllocated>::default()))
             },
             physical: Physical::default(),
             outside: BTreeMap::new(),
@@ -105,7 +104,6 @@ impl Run {
             submitted: BTreeSet::new(),
             ended: BTreeSet::new(),
             hash: PlansHash::default(),
-            ledger: Ledger::default(),
             fault_milli: 100,
             seen: BTreeMap::new(),
         };
@@ -228,7 +226,7 @@ impl Run {
             }
             _ => {}
         }
-        self.world.apply(&Stamped { at, event }).unwrap();
+        self.world.apply(&TimestampedEvent { at, event }).unwrap();
         let mut steps = Vec::new();
         self.executor.start(at, &self.world, &mut steps);
         self.follow(steps);
@@ -269,7 +267,7 @@ impl Run {
         let all: BTreeSet<JobId> = known.union(&self.ended).copied().collect();
         assert_eq!(all, self.submitted, "no job is lost");
         for (id, state) in self.world.jobs() {
-            let (gang, workers) = (state.job.gang, state.seats.len() as u32);
+            let (gang, workers) = (state.job.gang, state.assignments.len() as u32);
             if state.phase.holds_gpus() {
                 assert!((gang.least..=gang.most).contains(&workers), "job {id}");
             }
@@ -287,7 +285,7 @@ impl Run {
         self.carries_out(&before, &plan);
         if self.sent.is_multiple_of(3) {
             let before = self.world.clone();
-            let (plan, _) = tidy(now, &self.world, &TIDY, &mut self.ledger, effort);
+            let (plan, _) = tidy(now, &self.world, &TIDY, effort);
             self.carries_out(&before, &plan);
         }
     }
@@ -317,7 +315,7 @@ impl Run {
 /// A plan's actions, done one by one or begun together and then done, give the same world.
 fn kept(world: &World, plan: &Plan) {
     let at = plan.made;
-    let done = |action: &Action| Stamped {
+    let done = |action: &Action| TimestampedEvent {
         at,
         event: Event::Done(action.clone()),
     };

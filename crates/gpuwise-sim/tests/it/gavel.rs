@@ -3,16 +3,15 @@
 
 use gpuwise_sched::{
     lint::{Limits, Severity, lint},
-    rounds::{Class, NAMES, Setting, Speeds, named},
+    rounds::{Class, RoundContext, Speeds, named, names},
 };
 use gpuwise_sim::fleet::gavel::{Outcome, ROUND_S, Trace, TraceJob};
 use proptest::prelude::*;
 
-const SETTING: Setting = Setting {
+const SETTING: RoundContext = RoundContext {
     seed: 0,
     known: true,
     sharing: true,
-    together: false,
 };
 
 fn job(came_s: f64, class: usize, steps: u64) -> TraceJob {
@@ -50,7 +49,7 @@ fn trace(jobs: &[TraceJob], fast: u32, slow: u32) -> Trace {
     }
 }
 
-fn run(trace: &Trace, policy: &str, setting: Setting) -> Outcome {
+fn run(trace: &Trace, policy: &str, setting: RoundContext) -> Outcome {
     let mut policy = named(policy, &setting).expect("a name of the list");
     trace
         .replay(policy.as_mut(), |world, plan| {
@@ -64,7 +63,7 @@ fn run(trace: &Trace, policy: &str, setting: Setting) -> Outcome {
 }
 
 fn check(policy: &str, jobs: &[TraceJob], fleet: (u32, u32), took: &[f64]) {
-    let setting = Setting {
+    let setting = RoundContext {
         sharing: false,
         ..SETTING
     };
@@ -96,12 +95,12 @@ fn tiny_traces_by_hand() {
     check("las", &late, (1, 0), &[360.0, 620.0]);
     // Who gains most from the fast GPU gets it: class 0 is twice as fast there, class 1 a quarter.
     let kinds = [job(0.0, 1, 2880), job(0.0, 0, 3600)];
-    check("gpuwise-jct", &kinds, (1, 1), &[360.0, 360.0]);
+    check("assignment-jct", &kinds, (1, 1), &[360.0, 360.0]);
     // A gang of two does not start on one GPU of each kind.
-    check("gpuwise-jct", &[job(0.0, 2, 4320)], (1, 2), &[720.0]);
+    check("assignment-jct", &[job(0.0, 2, 4320)], (1, 2), &[720.0]);
     // All together: 5,400 and 3,600 steps at 10 and 5 a second cannot end before 600 s.
     let both = [job(0.0, 0, 5400), job(0.0, 0, 3600)];
-    check("gpuwise-makespan", &both, (1, 1), &[540.0, 720.0]);
+    check("assignment-makespan", &both, (1, 1), &[540.0, 720.0]);
 }
 
 #[test]
@@ -118,8 +117,8 @@ fn sharing_helps_where_it_gains() {
     // Two on one fast GPU, 8 steps a second each: both are done in 450 s instead of 360 and 720.
     let trace = trace(&[job(0.0, 0, 3600), job(0.0, 0, 3600)], 1, 0);
     let took = |sharing| {
-        let setting = Setting { sharing, ..SETTING };
-        run(&trace, "gpuwise-jct", setting).took_s
+        let setting = RoundContext { sharing, ..SETTING };
+        run(&trace, "assignment-jct", setting).took_s
     };
     assert_eq!(took(true), [Some(450.0), Some(450.0)]);
     assert_eq!(took(false), [Some(360.0), Some(720.0)]);
@@ -128,7 +127,7 @@ fn sharing_helps_where_it_gains() {
 #[test]
 fn who_fits_nowhere_waits_and_nobody_else_does() {
     let jobs = [job(0.0, 2, 100), job(0.0, 0, 100)];
-    for policy in NAMES {
+    for policy in names() {
         let outcome = run(&trace(&jobs, 1, 1), policy, SETTING);
         assert_eq!(outcome.took_s[0], None, "{policy}");
         assert!(outcome.took_s[1].is_some(), "{policy}");
@@ -145,7 +144,7 @@ proptest! {
         rows in prop::collection::vec((0u32..4000, 0usize..3, 1u64..20_000), 1..9),
         fast in 1u32..4,
         slow in 2u32..4,
-        policy in prop::sample::select(NAMES.to_vec()),
+        policy in prop::sample::select(names()),
         known in any::<bool>(),
         sharing in any::<bool>(),
         at_once in any::<bool>(),
@@ -156,7 +155,7 @@ proptest! {
         let jobs: Vec<TraceJob> =
             rows.iter().map(|(at, class, steps)| job(came(*at), *class, *steps)).collect();
         let trace = trace(&jobs, fast, slow);
-        let setting = Setting { known, sharing, together: trace.comes_at_once(), seed: 1 };
+        let setting = RoundContext { known, sharing, seed: 1 };
         let outcome = run(&trace, policy, setting);
         let steps: Vec<u64> = jobs.iter().map(|job| job.steps).collect();
         prop_assert_eq!(&outcome.done, &steps);
@@ -204,7 +203,7 @@ fn published_runs_of_the_physical_trace() {
         return;
     };
     let mean = |policy: &str, known: bool, sharing: bool| {
-        let setting = Setting {
+        let setting = RoundContext {
             known,
             sharing,
             ..SETTING
@@ -224,8 +223,8 @@ fn published_runs_of_the_physical_trace() {
     assert!(within(mean("las-aware", true, true), aware));
     let greedy = mean("srpt", true, true);
     for sharing in [true, false] {
-        assert!(mean("gpuwise-jct", false, sharing) <= 0.95 * aware);
-        let known = mean("gpuwise-jct", true, sharing);
+        assert!(mean("assignment-jct", false, sharing) <= 0.95 * aware);
+        let known = mean("assignment-jct", true, sharing);
         assert!(known < greedy && known < 12_950.0);
     }
 }
@@ -239,11 +238,7 @@ fn the_same_jobs_all_at_once() {
         job.came_s = 0.0;
     }
     let span = |policy: &str, sharing: bool| {
-        let setting = Setting {
-            sharing,
-            together: true,
-            ..SETTING
-        };
+        let setting = RoundContext { sharing, ..SETTING };
         let span = run(&trace, policy, setting).makespan_s;
         println!("{policy} sharing {sharing}: makespan {span:.1}");
         span
@@ -252,8 +247,8 @@ fn the_same_jobs_all_at_once() {
     let published = span("gavel-makespan", true);
     assert!((published - 51_243.1).abs() < 1.0);
     assert!((span("gandiva", true) / 60_199.7 - 1.0).abs() < 0.05);
-    assert!(span("gpuwise", false) < published);
-    assert!(span("gpuwise", true) < 0.95 * published);
+    assert!(span("assignment-makespan", false) < published);
+    assert!(span("assignment-makespan", true) < 0.95 * published);
 }
 
 #[test]
@@ -323,7 +318,7 @@ fn bad_traces_and_speeds_are_told_with_their_line() {
     assert_eq!((alone.alone, alone.beside.len()), (speeds.alone, 0));
 }
 
-/// More is promised of the fast kind than it has: two jobs take turns there though slow GPUs are idle. This
+/// More is promised of the fast kind than it has: two jobs take allocations there though slow GPUs are idle. This
 /// is what the published code does with a job that comes when its first kind is full.
 #[test]
 fn blind_first_in_first_out_promises_what_is_taken() {

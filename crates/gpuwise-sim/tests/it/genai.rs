@@ -2,7 +2,7 @@
 
 use gpuwise_domain::placement::{ServingDay, ServingHolder, ServingRequest};
 use gpuwise_read::fleet::{GenaiTexts, read_genai_day};
-use gpuwise_sim::fleet::genai::{Day, DayRun, GenaiError, Setting, Sharing};
+use gpuwise_sim::fleet::genai::{Assumptions, Day, DayRun, GenaiError, Sharing};
 use gpuwise_units::Nanoseconds;
 
 const SECOND: u64 = 1_000_000_000;
@@ -32,8 +32,8 @@ fn day(holders: Vec<(u32, Vec<ServingRequest>)>) -> ServingDay {
 }
 
 fn run(day: &ServingDay, sharing: Sharing, gpus: u32) -> DayRun {
-    let setting = Setting::default();
-    let day = Day::new(day, &setting, 42).unwrap();
+    let assumptions = Assumptions::default();
+    let day = Day::new(day, &assumptions, 42).unwrap();
     day.run(sharing, gpus).unwrap()
 }
 
@@ -99,7 +99,7 @@ fn a_base_model_that_its_host_keeps_is_near() {
         (10_000, near),
     ]);
     day.popularity = vec![1];
-    let kept = run(&day, Sharing::Warm, 1);
+    let kept = run(&day, Sharing::KeepWarm, 1);
     assert_eq!(kept.warm_hits, 3);
     let waited = kept.wait_mean_s * 5.0;
     assert!(
@@ -110,7 +110,7 @@ fn a_base_model_that_its_host_keeps_is_near() {
 
 #[test]
 fn days_that_cannot_be_replayed() {
-    let setting = Setting::default();
+    let assumptions = Assumptions::default();
     for (day, words) in [
         (ServingDay::default(), "nothing can be replayed"),
         (
@@ -118,11 +118,11 @@ fn days_that_cannot_be_replayed() {
             "more than the 49140 MiB",
         ),
     ] {
-        let error = Day::new(&day, &setting, 1).map(|_| ()).unwrap_err();
+        let error = Day::new(&day, &assumptions, 1).map(|_| ()).unwrap_err();
         assert!(error.to_string().contains(words), "{error}");
     }
     let whole = day(vec![(1_000, vec![request(0, 1, None, 1)])]);
-    let whole = Day::new(&whole, &setting, 1).unwrap();
+    let whole = Day::new(&whole, &assumptions, 1).unwrap();
     assert_eq!(whole.run(Sharing::Slices, 1), Err(GenaiError::NoBoard));
 }
 
@@ -164,12 +164,12 @@ fn the_day_of_the_trace_is_carried_by_two_fifths_of_its_gpus() {
         requests: (names[5], requests),
     })
     .unwrap();
-    let setting = Setting::default();
-    let day = Day::new(&day, &setting, 42).unwrap();
+    let assumptions = Assumptions::default();
+    let day = Day::new(&day, &assumptions, 42).unwrap();
     let was = day.dedicated();
     assert_eq!((was.gpus, was.served), (114, 32_750));
     let on = |sharing| day.run(sharing, 45).unwrap();
-    let (parked, warm) = (on(Sharing::Park), on(Sharing::Warm));
+    let (parked, warm) = (on(Sharing::Park), on(Sharing::KeepWarm));
     assert!(warm.same_wait, "{warm:?}");
     assert_eq!((warm.served, warm.pending), (was.served, 0));
     // Without models kept warm, sharing and reclaim cost something.

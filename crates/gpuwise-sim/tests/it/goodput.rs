@@ -4,11 +4,11 @@
 // What a run is known to have is unwrapped.
 #![allow(clippy::unwrap_used)]
 
-use crate::metrics::{SECOND, close, even, frame, promise, record, run, unserved};
+use crate::metrics::{SECOND, close, even, frame, record, run, slo, unserved};
 use gpuwise_domain::{
     request::{Outcome, RequestRecord},
     run::{Metric, TokenCounts},
-    workload::Promise,
+    workload::Slo,
 };
 use gpuwise_sim::metrics::{Frame, Recorder, RecorderSettings};
 use gpuwise_units::{Nanoseconds, PerSecond};
@@ -29,16 +29,16 @@ fn of_whole_answers_tokens_are_known_by_the_servers_count_alone() {
         1e-12
     ));
     assert!(counted.distribution(Metric::Ttft).is_none());
-    // Between tokens that nobody saw no promise is kept.
+    // Between tokens that nobody saw no SLO is kept.
     let promised = RecorderSettings {
-        promise: promise(None, Some(0.1)),
+        slo: slo(None, Some(0.1)),
         ..RecorderSettings::default()
     };
     assert_eq!(run(promised.clone(), &whole).attainment.kept, Some(false));
     let mut recorder = Recorder::new(RecorderSettings {
-        promise: Promise {
+        slo: Slo {
             throughput: Some(PerSecond::new(1.0)),
-            ..Promise::default()
+            ..Slo::default()
         },
         ..promised
     });
@@ -72,14 +72,14 @@ fn a_promise_to_one_tenant_is_judged_by_its_requests() {
         }
     }
     let settings = RecorderSettings {
-        promise: promise(Some((95.0, 0.3)), None),
+        slo: slo(Some((95.0, 0.3)), None),
         ..RecorderSettings::default()
     };
     let all = run(settings.clone(), &records);
     assert_eq!(all.attainment.kept, Some(false));
     let own = run(
         RecorderSettings {
-            promised_to: Some(1),
+            slo_of: Some(1),
             ..settings
         },
         &records,
@@ -115,7 +115,7 @@ proptest! {
         }).collect();
         let settings = RecorderSettings {
             steady_from: Nanoseconds(warm_up),
-            promise: promise(Some((90.0, bound)), None),
+            slo: slo(Some((90.0, bound)), None),
             ..RecorderSettings::default()
         };
         let report = run(settings, &records);
@@ -144,7 +144,7 @@ proptest! {
     }
 }
 
-/// More comes than is served: throughput is what the server bears, not what came.
+/// More comes than is served: throughput is what the server sustains, not what came.
 #[test]
 fn of_what_comes_too_fast_goodput_is_what_is_served() {
     let records: Vec<RequestRecord> = (0..100)
@@ -156,7 +156,7 @@ fn of_what_comes_too_fast_goodput_is_what_is_served() {
         .collect();
     let report = run(
         RecorderSettings {
-            promise: promise(None, Some(0.2)),
+            slo: slo(None, Some(0.2)),
             ..RecorderSettings::default()
         },
         &records,

@@ -6,7 +6,7 @@
 use gpuwise_domain::{
     request::{Outcome, RequestRecord},
     run::{Method, Metric, Origin, Part, Promised, Repeat, RunReport, Spent, Subject},
-    workload::{Promise, Target},
+    workload::{Slo, Target},
 };
 use gpuwise_sim::{
     engine::StepRun,
@@ -215,8 +215,8 @@ pub(crate) fn frame() -> Frame {
     }
 }
 
-pub(crate) fn promise(ttft: Option<(f64, f64)>, tpot: Option<f64>) -> Promise {
-    Promise {
+pub(crate) fn slo(ttft: Option<(f64, f64)>, tpot: Option<f64>) -> Slo {
+    Slo {
         ttft: ttft.map(|(percent, seconds)| Target {
             percentile: Percentile::from_percent(percent),
             at_most: Seconds::new(seconds),
@@ -225,7 +225,7 @@ pub(crate) fn promise(ttft: Option<(f64, f64)>, tpot: Option<f64>) -> Promise {
             percentile: None,
             at_most: Seconds::new(seconds),
         }),
-        ..Promise::default()
+        ..Slo::default()
     }
 }
 
@@ -252,7 +252,7 @@ fn an_even_run() {
     let report = run(
         RecorderSettings {
             steady_from: Nanoseconds(10 * SECOND),
-            promise: promise(Some((95.0, 0.2)), Some(0.1)),
+            slo: slo(Some((95.0, 0.2)), Some(0.1)),
             ..RecorderSettings::default()
         },
         &even(),
@@ -309,7 +309,7 @@ fn who_is_not_served_misses() {
         );
     }
     let settings = |percent: f64| RecorderSettings {
-        promise: promise(Some((percent, 0.3)), None),
+        slo: slo(Some((percent, 0.3)), None),
         ..RecorderSettings::default()
     };
     let strict = run(settings(95.0), &records);
@@ -321,7 +321,7 @@ fn who_is_not_served_misses() {
     assert_eq!((loose.kept, loose.share), (Some(true), Some(0.94)));
     // A mean cannot hide them.
     let mean = RecorderSettings {
-        promise: promise(None, Some(0.2)),
+        slo: slo(None, Some(0.2)),
         ..RecorderSettings::default()
     };
     assert_eq!(run(mean, &records).attainment.kept, Some(false));
@@ -342,7 +342,7 @@ fn the_unfinished_miss_what_they_had_missed() {
             );
         }
         let settings = RecorderSettings {
-            promise: promise(Some((95.0, 0.5)), None),
+            slo: slo(Some((95.0, 0.5)), None),
             ..RecorderSettings::default()
         };
         let report = run(settings, &records);
@@ -359,7 +359,7 @@ fn the_unfinished_miss_what_they_had_missed() {
 #[test]
 fn nothing_to_judge() {
     let settings = RecorderSettings {
-        promise: promise(Some((95.0, 0.5)), None),
+        slo: slo(Some((95.0, 0.5)), None),
         ..RecorderSettings::default()
     };
     let empty = run(settings, &[]);
@@ -590,9 +590,9 @@ fn a_throughput_may_be_promised() {
     let check = |asked: f64, kept: bool| {
         let report = run(
             RecorderSettings {
-                promise: Promise {
+                slo: Slo {
                     throughput: Some(PerSecond::new(asked)),
-                    ..Promise::default()
+                    ..Slo::default()
                 },
                 ..RecorderSettings::default()
             },

@@ -18,8 +18,8 @@ use gpuwise_sim::{
     engine::{Policy, Settings, SglangOrder, SglangRules, VllmRules},
 };
 use gpuwise_size::{
-    answer::default_settings,
     constants::{Constants, Parameter as P},
+    engines,
     serving::Cycle,
     setup::{Setup, Weights},
     speed::StepShape,
@@ -106,11 +106,12 @@ impl ByHand {
         if prompt > 0.0 {
             layer = layer.max(10.0 * self.constant(P::Launch) * 1e-6);
         }
-        let era = (self.constant(P::EraDecode) * decodes + self.constant(P::EraPrefill) * prompt)
+        let version = (self.constant(P::BucketDecode) * decodes
+            + self.constant(P::BucketPrefill) * prompt)
             / tokens;
         let head = self.matmul([VOCABULARY, HIDDEN], decodes + finished);
         let host = (self.constant(P::StepBase) + self.constant(P::StepSequence) * decodes) * 1e-6;
-        let time = (LAYERS * layer + head) * era + host;
+        let time = (LAYERS * layer + head) * version + host;
 
         let weights: f64 = MATMULS.iter().map(|[rows, columns]| rows * columns).sum();
         let sampled = decodes + finished;
@@ -187,9 +188,9 @@ fn sized() -> Sized {
     let setup = Setup {
         architecture: &architecture,
         device,
-        settings: default_settings(&engine, &device, Layout::SINGLE, None),
+        settings: engines::model(engine.kind).settings(&engine, &device, Layout::SINGLE, None),
         engine,
-        profile: "vllm".into(),
+        bucket: gpuwise_domain::engine::VersionBucket::new("vllm"),
         layout: Layout::tensor(1),
         weights: Weights::published(&architecture),
         cache: CacheFormat::HALF,

@@ -14,7 +14,7 @@ use gpuwise_sched::{
     decide::Policy,
     fit,
     lint::{Limits, errors, lint, lint_world},
-    policy::{NAMES, Setting, named},
+    policy::{PolicyContext, named, names},
 };
 use gpuwise_sim::fleet::openb::Openb;
 use gpuwise_units::RandomStream;
@@ -77,7 +77,7 @@ fn distance(
         own.unwrap().numbers
     };
     let arrivals = order(format!("openb_seq/arrivals_{variant}.csv"), tasks.len());
-    let setting = Setting {
+    let setting = PolicyContext {
         ranks: order(format!("openb_seq/nodeorder_{variant}.csv"), nodes.len()),
         demand: trace.demand(),
         seed,
@@ -143,12 +143,12 @@ fn made_up() -> (Openb, Vec<u32>) {
 #[test]
 fn plans_hold_are_the_same_beside_a_linter_and_leave_nobody_out_who_fits() {
     let (trace, arrivals) = made_up();
-    let setting = Setting {
+    let setting = PolicyContext {
         ranks: (0..7).rev().collect(),
         demand: trace.demand(),
         seed: 1,
     };
-    for name in NAMES {
+    for name in names() {
         let policy = || Policy::new(named(name, &setting).unwrap());
         let plain = trace.replay(&arrivals, &mut policy(), |_, _| {}).unwrap();
         let linted = trace.replay(&arrivals, &mut policy(), |world, plan| {
@@ -159,7 +159,7 @@ fn plans_hold_are_the_same_beside_a_linter_and_leave_nobody_out_who_fits() {
                 let (_, last) = world.jobs().last().unwrap();
                 let mut nodes = (0..world.nodes().len() as u32).map(NodeId);
                 let ask = &last.job.worker;
-                let fits = |id| fit::seat(world, id, ask, fit::Scope::Fleet).is_some();
+                let fits = |id| fit::assignment(world, id, ask, fit::Scope::Fleet).is_some();
                 assert!(!nodes.any(fits), "{name} leaves out {}", last.job.name);
             }
         });

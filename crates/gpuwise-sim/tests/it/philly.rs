@@ -74,7 +74,7 @@ fn who_had_least_stops_who_had_more() {
     // The second comes when the first has held eight GPUs for a thousand seconds; the first starts again
     // in a minute and goes on where it was.
     let cluster = cluster(Some(1), &[(0, 8, 3600), (1000, 8, 60), (1001, 16, 5)]);
-    for discipline in [Discipline::LeastServed, Discipline::Ours] {
+    for discipline in [Discipline::LeastServed, Discipline::LeastLeft] {
         let run = run(&cluster, discipline);
         assert_eq!(run.completion / 1_000_000_000, 3720 + 60, "{discipline:?}");
         assert_eq!((run.placed, run.stops), (2, 1));
@@ -103,13 +103,13 @@ fn every_cluster_of_the_trace_is_served() {
     for cluster in &clusters {
         let fifo = replay(cluster, Discipline::Fifo, |_, _| {}).unwrap();
         let backfill = replay(cluster, Discipline::Backfill, |_, _| {}).unwrap();
-        let ours = replay(cluster, Discipline::Ours, clean).unwrap();
-        for run in [&fifo, &backfill, &ours] {
+        let srsf = replay(cluster, Discipline::LeastLeft, clean).unwrap();
+        for run in [&fifo, &backfill, &srsf] {
             assert_eq!(run.placed, cluster.jobs.len() as u64, "{}", cluster.name);
             assert_eq!(run.asked, run.served, "{}", cluster.name);
         }
         assert!(backfill.completion <= fifo.completion, "{}", cluster.name);
-        assert!(ours.completion <= fifo.completion, "{}", cluster.name);
+        assert!(srsf.completion <= fifo.completion, "{}", cluster.name);
     }
 }
 

@@ -10,9 +10,7 @@ pub struct MissingConstant(pub String);
 
 macro_rules! constants {
     ($($variant:ident = $name:literal,)*) => {
-        /// Which constant.
         #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-        #[expect(missing_docs, reason = "the rows of the catalogue say what each means")]
         pub enum Known { $($variant,)* }
 
         /// All of them with their names in the catalogue, in their order.
@@ -73,7 +71,6 @@ impl BalanceConstants {
         &self.rows[known as usize]
     }
 
-    /// A value.
     pub fn get(&self, known: Known) -> f64 {
         self.row(known).value
     }

@@ -16,7 +16,7 @@ use gpuwise_domain::{
     balance::{Balance, HostSystem, HostWork, Part, PartBalance},
     estimate::Derivation,
 };
-use gpuwise_units::significant;
+use gpuwise_units::{HourlyPrice, Money, significant};
 use step::Step;
 
 /// Holds a job against a host, part by part.
@@ -89,9 +89,16 @@ fn part_of(step: &Step<'_>, part: Part, now: f64) -> Option<PartBalance> {
         has: need.has,
         slower,
         short,
-        wasted_per_hour: wasted.map(|price| price * (1.0 - 1.0 / slower)),
+        wasted_per_hour: wasted.map(|price| share_of(price, 1.0 - 1.0 / slower)),
         why: need.why,
         derivation,
+    })
+}
+
+fn share_of(price: HourlyPrice, share: f64) -> HourlyPrice {
+    HourlyPrice(Money {
+        micros: libm::round(price.0.micros as f64 * share) as i64,
+        ..price.0
     })
 }
 

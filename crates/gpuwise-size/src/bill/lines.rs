@@ -69,7 +69,6 @@ pub(super) struct Lines {
     pub(super) carbon: Option<Row>,
 }
 
-/// Computes every line.
 pub(super) fn lines(question: &Question) -> Result<Lines, BillError> {
     let mut book = Book::new(question.currency);
     let base = base(&mut book, question)?;
@@ -163,8 +162,8 @@ fn base(book: &mut Book, question: &Question) -> Result<Base, BillError> {
         (Some(safety), Some(spread)) => whole(1) + one(safety) * one(spread),
         _ => whole(1),
     };
-    let bears = one_host * one(step);
-    let (needed, target) = hosts(book, question, [load, hosts_now, step], &bears, &margin)?;
+    let sustains = one_host * one(step);
+    let (needed, target) = hosts(book, question, [load, hosts_now, step], &sustains, &margin)?;
     Ok(Base {
         months: question.horizon as usize,
         hours,
@@ -182,7 +181,7 @@ fn hosts(
     book: &mut Book,
     question: &Question,
     [load, hosts_now, step]: [Row; 3],
-    bears: &Formula,
+    sustains: &Formula,
     margin: &Formula,
 ) -> Result<(Row, Row), BillError> {
     let months = question.horizon as usize;
@@ -201,7 +200,7 @@ fn hosts(
         ),
         larger(
             whole(0),
-            one(hosts_now) - one(step) * up(Formula::Cell(load, 0) / bears.clone()),
+            one(hosts_now) - one(step) * up(Formula::Cell(load, 0) / sustains.clone()),
         ),
     )?;
     let needed = book.series(
@@ -211,7 +210,7 @@ fn hosts(
             "hosts beyond the load + step · load / (load a host sustains · step), rounded up",
         ),
         months,
-        |month, _| one(extra) + one(step) * up(Formula::Cell(load, month) / bears.clone()),
+        |month, _| one(extra) + one(step) * up(Formula::Cell(load, month) / sustains.clone()),
     )?;
     let target = book.series(
         &line(
@@ -222,7 +221,7 @@ fn hosts(
         months,
         |month, _| {
             let load = Formula::Cell(load, month) * margin.clone();
-            one(extra) + one(step) * up(load / bears.clone())
+            one(extra) + one(step) * up(load / sustains.clone())
         },
     )?;
     Ok((needed, target))

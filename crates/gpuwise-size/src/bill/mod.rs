@@ -24,11 +24,7 @@ use gpuwise_domain::bill::{Bill, CostKey};
 pub enum BillError {
     /// The horizon is none.
     #[error("a horizon of {months} months: from 1 to {LONGEST_HORIZON} can be billed")]
-    Horizon {
-        /// As given.
-        months: u32,
-    },
-    /// Nothing is billed.
+    Horizon { months: u32 },
     #[error("no hosts, or hosts without GPUs, have no bill")]
     NoHosts,
     /// The months of the load are too few.
@@ -45,17 +41,13 @@ pub enum BillError {
     /// An assumption cannot be.
     #[error("{} {problem}", key.what())]
     Input {
-        /// Which.
         key: CostKey,
         /// What is wrong with it.
         problem: String,
     },
     /// A figure is beyond what is computed exactly.
     #[error("{line}: too large to be computed exactly")]
-    TooLarge {
-        /// Which line.
-        line: String,
-    },
+    TooLarge { line: String },
 }
 
 /// The bill of every strategy, with ranges.

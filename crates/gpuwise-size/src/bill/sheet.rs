@@ -200,7 +200,6 @@ pub(super) fn one(row: Row) -> Formula {
     Formula::Cell(row, 0)
 }
 
-/// A whole number.
 pub(super) fn whole(number: i64) -> Formula {
     Formula::Number(Fraction::whole(number))
 }

@@ -13,14 +13,12 @@ use gpuwise_domain::{
     fabric::FabricLink,
     gpu::{Device, Gpu},
     layout::Layout,
-    model::Mixer,
 };
 use gpuwise_units::significant;
 
 /// Requests that decode at once, over all of the GPUs.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Load {
-    /// How many.
     pub requests: f64,
     /// Their mean context in tokens.
     pub context: f64,
@@ -104,15 +102,10 @@ pub fn layouts(
 
 fn candidates(setup: &Setup<'_>, composed: &Gpu, gpus: u32) -> Vec<Layout> {
     let divides = |ranks: u32| {
-        setup
-            .architecture
-            .attention_layers()
-            .all(|(_, mixer)| match mixer {
-                Mixer::Attention { heads, .. }
-                | Mixer::Latent { heads, .. }
-                | Mixer::Compressed { heads, .. } => heads.is_multiple_of(u64::from(ranks)),
-                _ => true,
-            })
+        setup.architecture.attention_layers().all(|(_, mixer)| {
+            let heads = mixer.attention_heads();
+            heads.is_none_or(|heads| heads.is_multiple_of(u64::from(ranks)))
+        })
     };
     let most = composed.scale_up.as_ref().map_or(1, |link| link.domain);
     let powers = || (0..=10).map(|power| 1_u32 << power);

@@ -42,7 +42,6 @@ impl Said {
         }
     }
 
-    /// With its source.
     #[must_use]
     pub fn from(mut self, source: impl Into<String>) -> Self {
         self.source = source.into();
@@ -80,7 +79,6 @@ pub trait Amount:
     /// Gives what was computed so far a name, so that it becomes a step of its own.
     #[must_use]
     fn called(self, said: impl FnOnce() -> Said) -> Self;
-    /// Its value.
     fn value(&self) -> f64;
     /// The larger of both.
     #[must_use]
@@ -88,7 +86,6 @@ pub trait Amount:
     /// The smaller of both.
     #[must_use]
     fn or_less(self, other: Self) -> Self;
-    /// To a power.
     #[must_use]
     fn to_power(self, exponent: Self) -> Self;
     /// The length of a diagonal: `(a^2 + b^2)^0.5`.

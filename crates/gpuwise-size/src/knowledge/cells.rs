@@ -1,11 +1,11 @@
 //! Fitted cells: which GPU, engine, precision, architecture and kind of load were measured together.
 //!
-//! Constants are kept by generation and by engine profile apart; what was measured is joint. H100
+//! Constants are kept by generation and by engine version bucket apart; what was measured is joint. H100
 //! under vLLM and MI300X under llama.cpp say nothing of MI300X under vLLM, although each part of it
 //! was seen. So the basis of a figure follows from the cells, and where a part of the joint is
 //! missing the answer says which.
 
-use crate::{answer::Kind, setup::Setup};
+use crate::setup::Setup;
 use alloc::{
     format,
     string::{String, ToString},
@@ -35,7 +35,6 @@ pub enum ArchitectureClass {
 }
 
 impl ArchitectureClass {
-    /// Every class.
     pub const ALL: [Self; 6] = [
         Self::Dense,
         Self::Experts,
@@ -111,14 +110,6 @@ pub enum Regime {
 }
 
 impl Regime {
-    /// The regime of a reading, by how it is solved.
-    pub const fn of(kind: Kind) -> Self {
-        match kind {
-            Kind::Batch | Kind::Prompt | Kind::Decode => Self::Batch,
-            Kind::Serving => Self::Served,
-        }
-    }
-
     /// Its key in files.
     pub const fn key(self) -> &'static str {
         match self {
@@ -142,15 +133,12 @@ pub struct Cell {
     pub gpu: String,
     /// Under what the constants of its silicon are kept.
     pub silicon: String,
-    /// The engine.
     pub engine: &'static str,
-    /// Its profile: the engine and the era of its release.
-    pub profile: String,
+    /// The engine version bucket.
+    pub bucket: String,
     /// Precision of the weights: formats that differ only in their scales are one.
     pub weights: String,
-    /// Class of architectures.
     pub architecture: ArchitectureClass,
-    /// How work came.
     pub regime: Regime,
 }
 
@@ -161,19 +149,19 @@ impl Cell {
             gpu: setup.device.gpu.name.clone(),
             silicon: setup.silicon().to_string(),
             engine: setup.engine.kind.name(),
-            profile: setup.profile.clone(),
+            bucket: setup.bucket.key.into(),
             weights: precision(&setup.weights.name()),
             architecture: ArchitectureClass::of(setup.architecture),
             regime,
         }
     }
 
-    /// Under what corrections of steps are kept: engine profile, silicon, architecture and precision,
+    /// Under what corrections of steps are kept: engine version bucket, silicon, architecture and precision,
     /// whatever the load.
     pub fn joint(&self) -> String {
         format!(
             "{} {} {} {}",
-            self.profile,
+            self.bucket,
             self.silicon,
             self.architecture.key(),
             self.weights
@@ -199,13 +187,10 @@ fn precision(format: &str) -> String {
 /// A cell that rows were fitted in.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FittedCell {
-    /// The joint.
     pub cell: Cell,
-    /// Rows in it.
     pub rows: u64,
 }
 
-/// Every fitted cell.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Cells {
     /// In the order of the file.
@@ -235,7 +220,6 @@ impl Cells {
         Standing { basis, unseen }
     }
 
-    /// The grade alone.
     pub fn basis(&self, asked: &Cell) -> Basis {
         if self.any(|cell| cell == asked) {
             return Basis::Calibrated;
@@ -278,13 +262,13 @@ impl Cells {
             return format!("no measured row of {gpu} under {engine} was fitted{what}");
         }
         let place = format!("{gpu} under {engine}");
-        if !self.any(|cell| here(cell) && cell.profile == asked.profile) {
+        if !self.any(|cell| here(cell) && cell.bucket == asked.bucket) {
             return format!(
                 "no measured row of {place} in releases like this one ({}) was fitted",
-                asked.profile
+                asked.bucket
             );
         }
-        let here = |cell: &Cell| here(cell) && cell.profile == asked.profile;
+        let here = |cell: &Cell| here(cell) && cell.bucket == asked.bucket;
         if !self.any(|cell| here(cell) && cell.weights == *weights) {
             return format!("no measured row of {place} with {weights} weights was fitted");
         }

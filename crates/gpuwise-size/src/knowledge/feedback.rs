@@ -12,7 +12,7 @@
 //! the question.
 
 use super::ranges::MetricClass;
-use crate::fit::solve_symmetric;
+use crate::solve::solve_symmetric;
 use alloc::{string::String, vec::Vec};
 use gpuwise_domain::layout::Layout;
 
@@ -21,11 +21,9 @@ use gpuwise_domain::layout::Layout;
 pub struct Observation {
     /// Catalogue name of the GPU.
     pub gpu: String,
-    /// Engine profile.
-    pub profile: String,
+    pub bucket: String,
     /// The model, folded as the catalogue folds names.
     pub model: String,
-    /// Weight format.
     pub weights: String,
     /// The class of its metric.
     pub class: MetricClass,
@@ -89,7 +87,7 @@ impl Feedback {
     fn of_class(&self, question: &Observation, class: MetricClass) -> Option<Correction> {
         let like = |row: &&Observation| {
             row.gpu == question.gpu
-                && row.profile == question.profile
+                && row.bucket == question.bucket
                 && row.model == question.model
                 && row.weights == question.weights
                 && row.class == class

@@ -9,13 +9,12 @@ pub use cells::{ArchitectureClass, Cell, Cells, FittedCell, Regime, Standing};
 pub use feedback::{Correction, Feedback, Observation};
 pub use ranges::{MetricClass, Range, RangeRow, Ranges};
 
-use crate::{constants::Constants, setup::Setup};
+use crate::{constants::Constants, engines, setup::Setup};
 use gpuwise_domain::engine::EngineKind;
 
 /// Everything learned that a prediction rests on.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Knowledge {
-    /// Constants of servers.
     pub serving: Constants,
     /// Constants of llama.cpp, whose kernels share nothing with those of servers.
     pub local: Constants,
@@ -29,10 +28,11 @@ pub struct Knowledge {
 
 impl Knowledge {
     /// The constants of an engine.
-    pub const fn constants(&self, engine: EngineKind) -> &Constants {
-        match engine {
-            EngineKind::LlamaCpp => &self.local,
-            _ => &self.serving,
+    pub fn constants(&self, engine: EngineKind) -> &Constants {
+        if engines::model(engine).is_local() {
+            &self.local
+        } else {
+            &self.serving
         }
     }
 

@@ -1,12 +1,15 @@
 //! Ranges: how far measured values lay from predictions that had not seen them.
 //!
 //! For every class of metrics, every grade of basis and, where enough rows and groups stand behind it,
-//! every engine profile, the 10 % and 90 % quantiles of ln(measured / predicted) are kept. Each row was
+//! every engine version bucket, the 10 % and 90 % quantiles of ln(measured / predicted) are kept. Each row was
 //! predicted by constants fitted without its configuration, GPU, family or table, and tells of the
 //! grade that it had without them. A range multiplies the figure by their exponentials, so it need
 //! not be symmetric.
 
-use super::super::answer::{Statistic, Wanted};
+use crate::{
+    engines,
+    metric::{Metric, Statistic},
+};
 use alloc::{string::String, vec::Vec};
 use gpuwise_domain::{engine::EngineKind, estimate::Basis};
 
@@ -21,9 +24,7 @@ pub enum MetricClass {
     Tpot,
     /// A high percentile of it.
     TpotTail,
-    /// End-to-end latency.
     EndToEnd,
-    /// Throughput under load.
     Throughput,
     /// A static batch's latency.
     Batch,
@@ -38,7 +39,6 @@ pub enum MetricClass {
 }
 
 impl MetricClass {
-    /// Every class.
     pub const ALL: [Self; 11] = [
         Self::Ttft,
         Self::TtftTail,
@@ -63,7 +63,7 @@ impl MetricClass {
     }
 
     /// The class of what is asked.
-    pub const fn of(wanted: Wanted) -> Self {
+    pub const fn of(wanted: Metric) -> Self {
         const fn tail(statistic: Statistic) -> bool {
             match statistic {
                 Statistic::Mean => false,
@@ -71,20 +71,20 @@ impl MetricClass {
             }
         }
         match wanted {
-            Wanted::Ttft(statistic) if tail(statistic) => Self::TtftTail,
-            Wanted::Ttft(_) => Self::Ttft,
-            Wanted::Tpot(statistic) if tail(statistic) => Self::TpotTail,
-            Wanted::Tpot(_) => Self::Tpot,
-            Wanted::EndToEnd(_) => Self::EndToEnd,
-            Wanted::BatchFirstToken => Self::BatchFirst,
-            Wanted::BatchLatency => Self::Batch,
-            Wanted::BatchThroughput => Self::BatchThroughput,
-            Wanted::PromptSpeed => Self::PromptSpeed,
-            Wanted::DecodeSpeed => Self::DecodeSpeed,
-            Wanted::OutputThroughput
-            | Wanted::OutputThroughputPerGpu
-            | Wanted::TotalThroughput
-            | Wanted::RequestThroughput => Self::Throughput,
+            Metric::Ttft(statistic) if tail(statistic) => Self::TtftTail,
+            Metric::Ttft(_) => Self::Ttft,
+            Metric::Tpot(statistic) if tail(statistic) => Self::TpotTail,
+            Metric::Tpot(_) => Self::Tpot,
+            Metric::EndToEnd(_) => Self::EndToEnd,
+            Metric::BatchFirstToken => Self::BatchFirst,
+            Metric::BatchLatency => Self::Batch,
+            Metric::BatchThroughput => Self::BatchThroughput,
+            Metric::PromptSpeed => Self::PromptSpeed,
+            Metric::DecodeSpeed => Self::DecodeSpeed,
+            Metric::OutputThroughput
+            | Metric::OutputThroughputPerGpu
+            | Metric::TotalThroughput
+            | Metric::RequestThroughput => Self::Throughput,
         }
     }
 
@@ -128,18 +128,15 @@ pub struct Range {
     pub high: f64,
 }
 
-/// A measured range.
 #[derive(Debug, Clone, PartialEq)]
 pub struct RangeRow {
     /// Whether it is of llama.cpp's constants, not of servers'.
     pub local: bool,
-    /// The class.
     pub class: MetricClass,
-    /// The engine profile; empty: all of them.
-    pub profile: String,
+    /// The engine version bucket; empty: all of them.
+    pub bucket: String,
     /// The grade of the questions that it is for.
     pub basis: Basis,
-    /// The range.
     pub range: Range,
     /// Unique rows that it rests on.
     pub rows: u64,
@@ -147,10 +144,9 @@ pub struct RangeRow {
     pub groups: u64,
 }
 
-/// All ranges.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Ranges {
-    /// By class, profile and grade.
+    /// By class, bucket and grade.
     pub rows: Vec<RangeRow>,
 }
 
@@ -161,21 +157,15 @@ const UNKNOWN: Range = Range {
 };
 
 impl Ranges {
-    /// The range of a metric for a grade: that of the profile, else that of all profiles; where the
+    /// The range of a metric for a grade: that of the bucket, else that of all buckets; where the
     /// grade has none of the class, that of the next looser grade; for a tail, that of the mean,
     /// opened; else a factor of three. What stands in for another is never narrower than what it
     /// stands in for would be of looser questions.
-    pub fn get(
-        &self,
-        class: MetricClass,
-        engine: EngineKind,
-        profile: &str,
-        basis: Basis,
-    ) -> Range {
-        let local = matches!(engine, EngineKind::LlamaCpp);
-        self.of_class(class, local, profile, basis)
+    pub fn get(&self, class: MetricClass, engine: EngineKind, bucket: &str, basis: Basis) -> Range {
+        let local = engines::model(engine).is_local();
+        self.of_class(class, local, bucket, basis)
             .or_else(|| {
-                self.of_class(class.mean()?, local, profile, basis)
+                self.of_class(class.mean()?, local, bucket, basis)
                     .map(Range::opened)
             })
             .unwrap_or(UNKNOWN)
@@ -185,16 +175,16 @@ impl Ranges {
         &self,
         class: MetricClass,
         local: bool,
-        profile: &str,
+        bucket: &str,
         basis: Basis,
     ) -> Option<Range> {
-        let find = |profile: &str, basis: Basis| {
+        let find = |bucket: &str, basis: Basis| {
             self.rows
                 .iter()
                 .find(|row| {
                     row.local == local
                         && row.class == class
-                        && row.profile == profile
+                        && row.bucket == bucket
                         && row.basis == basis
                 })
                 .map(|row| row.range)
@@ -203,7 +193,7 @@ impl Ranges {
         looser
             .into_iter()
             .filter(|other| *other >= basis)
-            .find_map(|basis| find(profile, basis).or_else(|| find("", basis)))
+            .find_map(|basis| find(bucket, basis).or_else(|| find("", basis)))
     }
 }
 

@@ -2,11 +2,9 @@
 
 use alloc::{string::String, vec::Vec};
 
-/// A constant.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 #[repr(usize)]
 pub enum Parameter {
-    /// Matmuls.
     Matmul,
     /// Convolutions of two dimensions.
     Convolution,
@@ -14,33 +12,20 @@ pub enum Parameter {
     Convolution3d,
     /// Convolutions by channel, or by small groups.
     Depthwise,
-    /// Attention.
     Attention,
-    /// Wide number formats.
     Wide,
-    /// Memory.
     Memory,
     /// Activations that reach memory.
     Activation,
-    /// What fusion leaves.
     Elementwise,
-    /// Norms beside attention.
     Norm,
-    /// Rows of tables.
     Lookup,
-    /// Power.
     Power,
-    /// Launches.
     Launch,
-    /// Idle units.
     Fill,
-    /// Caches of decoders.
     Cache,
-    /// Tokens of decoders.
     Token,
-    /// Frameworks.
     Framework,
-    /// All-to-all.
     Exchange,
     /// Under a bound on latency.
     Served,
@@ -57,9 +42,7 @@ pub struct ParameterInfo {
     pub spread: f64,
     /// The same for a correction by generation of hardware (0: none).
     pub generation_spread: f64,
-    /// Its unit.
     pub unit: &'static str,
-    /// What it means.
     pub meaning: &'static str,
 }
 
@@ -207,7 +190,6 @@ pub const FULL_POWER: f64 = 0.70;
 /// Values of the constants, with corrections by generation.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Constants {
-    /// Values, by parameter.
     pub values: [f64; COUNT],
     /// Factors, by generation and parameter.
     pub by_generation: Vec<(String, [f64; COUNT])>,

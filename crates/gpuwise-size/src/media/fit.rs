@@ -4,13 +4,12 @@ use super::{
     constants::{COUNT, Constants, PARAMETERS},
     question::Run,
 };
-use crate::fit::solve::solve_symmetric;
+use crate::solve::solve_symmetric;
 use alloc::{string::String, vec, vec::Vec};
 
 /// A row to fit: equal runs are one, with the mean of their logarithms.
 #[derive(Debug, Clone)]
 pub struct Row<'a> {
-    /// What ran.
     pub run: Run<'a>,
     /// Logarithm of the measured figure, in SI units.
     pub target: f64,

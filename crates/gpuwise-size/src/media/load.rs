@@ -11,7 +11,6 @@ use crate::serving::normal_quantile;
 /// Replicas with one queue.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Fleet {
-    /// How many.
     pub replicas: u32,
     /// Inputs of a batch at most.
     pub most: u32,
@@ -22,7 +21,7 @@ pub struct Fleet {
 /// What a fleet comes to under its load.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Served {
-    /// The rate over the largest that it bears.
+    /// The rate over the largest that it sustains.
     pub load: f64,
     /// Inputs of a batch, in the mean.
     pub batch: f64,
@@ -38,7 +37,7 @@ pub struct Served {
 }
 
 impl Fleet {
-    /// The largest rate that the fleet bears, if `seconds` is the time of a batch of so many.
+    /// The largest rate that the fleet sustains, if `seconds` is the time of a batch of so many.
     pub fn largest_rate(&self, seconds: &dyn Fn(f64) -> f64) -> f64 {
         let most = f64::from(self.most.max(1));
         f64::from(self.replicas) * most / seconds(most)

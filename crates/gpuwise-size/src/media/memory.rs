@@ -35,7 +35,6 @@ pub struct Memory {
     pub widest: String,
     /// What decoders keep of every input: keys and values.
     pub cache: Bytes,
-    /// Context and libraries.
     pub program: Bytes,
 }
 

@@ -63,9 +63,7 @@ pub struct Run<'a> {
     pub walk: &'a Walk,
     /// Inputs of a sample.
     pub inputs: f64,
-    /// The GPU.
     pub device: Device<'a>,
-    /// GPUs in all.
     pub devices: u32,
     /// GPUs over which tables are spread.
     pub shards: u32,
@@ -73,14 +71,12 @@ pub struct Run<'a> {
     pub batch: f64,
     /// In which formats it runs.
     pub numbers: Numbers,
-    /// What is asked.
     pub wanted: Wanted,
 }
 
 /// A row as it is read, with what was read into it.
 #[derive(Debug, Clone)]
 pub struct Reading<'a> {
-    /// What ran.
     pub run: Run<'a>,
     /// Why the row is answered and not fitted; empty where it is fitted.
     pub set_aside: String,

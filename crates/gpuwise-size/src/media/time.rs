@@ -76,7 +76,6 @@ pub const fn element_bytes(compute: Compute) -> f64 {
 /// A device with the constants that hold for it.
 #[derive(Debug, Clone)]
 pub struct Machine<'a> {
-    /// The device.
     pub device: Device<'a>,
     /// Devices over which tables are sharded.
     pub devices: u32,

@@ -2,7 +2,7 @@
 
 use super::{
     pool::Pool,
-    split::{self, Split},
+    split::Split,
     weights::{fullest_share, prediction_runs},
 };
 use crate::{
@@ -17,7 +17,6 @@ use alloc::{
 };
 use gpuwise_domain::{
     derivation::Unit,
-    engine::EngineKind,
     model::{LayerRun, Mixer, Window},
     precision::CacheFormat,
 };
@@ -99,18 +98,9 @@ impl CacheGroup {
 /// The cache of a setup.
 pub fn cache_shape(setup: &Setup<'_>) -> CacheShape {
     let groups = groups(setup);
-    let kind = setup.engine.kind;
+    let engine = setup.engine_model();
     let windowed = groups.iter().any(|group| group.window != Window::Full);
-    let windows_ignored = match kind {
-        EngineKind::Vllm => keeps_all(setup, &groups),
-        // A pool for windows is one beside that of other layers: without those all tokens are kept.
-        EngineKind::Sglang => {
-            let full = |group: &CacheGroup| group.window == Window::Full;
-            !groups.iter().any(full) || groups.len() > 1 && !split::windows_apart(setup)
-        }
-        EngineKind::Transformers | EngineKind::DeepSpeedMii => true,
-        _ => false,
-    };
+    let windows_ignored = engine.ignores_windows(setup, &groups);
     let states = groups.iter().any(|group| group.state_bytes > 0.0);
     let caches = groups.iter().any(|group| group.token_bytes > 0.0);
     let full = groups
@@ -118,13 +108,10 @@ pub fn cache_shape(setup: &Setup<'_>) -> CacheShape {
         .any(|group| group.token_bytes > 0.0 && group.window == Window::Full);
     // Layers that all keep as many tokens need no pool, whatever their widths.
     let mixed = caches && (states || windowed && (full || groups.len() > 1));
-    // The first engine keeps states beside the cache; the second took such models over with 0.10.2.
-    let second = setup
-        .engine
-        .at_least(if states { [0, 10, 2] } else { [0, 8, 0] });
     let block = (setup.settings.block as f64).max(1.0);
-    let pool = (kind == EngineKind::Vllm && mixed && second && !windows_ignored)
-        .then(|| Pool::of(setup, block));
+    let pool = (mixed && !windows_ignored)
+        .then(|| engine.pool(setup, states, block))
+        .flatten();
     let mut shape = CacheShape {
         pool,
         split: None,
@@ -134,19 +121,8 @@ pub fn cache_shape(setup: &Setup<'_>) -> CacheShape {
         max_context: longest_context(setup),
         groups,
     };
-    shape.split = Split::of(setup, &shape);
+    shape.split = engine.split(setup, &shape);
     shape
-}
-
-/// Whether vLLM keeps the whole context in layers with a window: before 0.9.1 where layers with and
-/// without mix, and from 0.10.1 to 0.14 where windows are chunks (its manager of several kinds was
-/// off by default for them).
-fn keeps_all(setup: &Setup<'_>, groups: &[CacheGroup]) -> bool {
-    let since = |numbers| setup.engine.at_least(numbers);
-    let chunked = groups
-        .iter()
-        .any(|group| matches!(group.window, Window::Chunked(_)));
-    groups.len() > 1 && (!since([0, 9, 1]) || chunked && since([0, 10, 1]) && !since([0, 14, 0]))
 }
 
 /// The context that a request may have: as set, else what the model states.
@@ -189,12 +165,12 @@ fn gather(groups: &mut Vec<CacheGroup>, group: CacheGroup) {
 
 /// What a decoder layer keeps of the encoder's output, once for each request.
 ///
-/// The first engine of vLLM has one kind of blocks, which hold keys and values of every layer: text
-/// takes room in layers with cross attention alone, and those with both take it once.
+/// Where blocks are of one kind, they hold keys and values of every layer: text takes room in layers
+/// with cross attention alone, and those with both take it once.
 fn cross_attention(run: &LayerRun, setup: &Setup<'_>) -> Option<CacheGroup> {
     let width = run.layer.cross_attention as f64 / f64::from(setup.layout.tensor.max(1));
     let element = setup.cache.bytes_per_element();
-    if width > 0.0 && setup.engine.kind == EngineKind::Vllm && !setup.engine.at_least([0, 8, 0]) {
+    if width > 0.0 && setup.engine_model().one_kind_of_blocks(setup) {
         let alone = matches!(run.layer.mixer, Mixer::None);
         return alone.then(|| CacheGroup::caching(2.0 * width * element, Window::Full));
     }
@@ -274,7 +250,7 @@ fn group_of(mixer: &Mixer, setup: &Setup<'_>, drafted: f64) -> Option<CacheGroup
             let recurrent = state.heads as f64 * state.state_per_head as f64 * bytes;
             let convolution = state.convolution as f64 * 2.0;
             // A drafted token that is refused needs the state before it.
-            let copies = if setup.engine.kind == EngineKind::Vllm {
+            let copies = if setup.engine_model().pages_states() {
                 1.0
             } else {
                 1.0 + drafted

@@ -1,6 +1,6 @@
 //! How the memory of a GPU comes about, as a tree.
 
-use super::{MemoryPlan, Overhead, engines, room};
+use super::{MemoryPlan, Overhead, budget, room};
 use crate::{
     derive::{Amount, Said, Term},
     setup::Setup,
@@ -10,10 +10,7 @@ use alloc::{
     string::{String, ToString},
     vec::Vec,
 };
-use gpuwise_domain::{
-    derivation::{Derivation, Unit},
-    engine::EngineKind,
-};
+use gpuwise_domain::derivation::{Derivation, Unit};
 
 /// The tokens that the cache of the fullest GPU holds, down to shapes, settings and the catalogue's
 /// rows: formula, inputs, and where each input comes from.
@@ -63,7 +60,7 @@ fn budget(plan: &MemoryPlan, setup: &Setup<'_>, weights: &Term) -> Term {
     let visible = Term::input(plan.visible, || {
         Said::new("visible memory", Unit::Bytes).from(source)
     });
-    engines::budget(setup, visible, weights.clone(), &plan.overheads)
+    budget::budget(setup, visible, weights.clone(), &plan.overheads)
         .called(|| Said::new("budget", Unit::Bytes))
 }
 
@@ -95,10 +92,7 @@ fn weights(plan: &MemoryPlan, setup: &Setup<'_>) -> Term {
 /// The engine's release, and the rows of the catalogue that say how it behaves.
 fn engine_source(setup: &Setup<'_>) -> String {
     let kind = setup.engine.kind;
-    let rules = match kind {
-        EngineKind::DeepSpeedMii => "recalled".to_string(),
-        _ => format!("catalogue/engines/{}.toml", kind.name()),
-    };
+    let rules = setup.engine_model().rules();
     match setup.engine.release {
         Some(release) => format!("{kind} {release}, {rules}"),
         None => format!("{kind}, newest release known, {rules}"),

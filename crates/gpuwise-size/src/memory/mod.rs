@@ -1,25 +1,26 @@
 //! Memory of one GPU, byte by byte as the engine would report it.
 
+mod activations;
+mod budget;
 mod cache;
-mod engines;
 mod explain;
 mod pool;
 mod report;
 mod split;
-mod vllm;
 mod weights;
 
+pub(crate) use activations::{rotary, widest_layer};
+pub use budget::overheads;
+pub(crate) use budget::{GIB, MIB, part};
 pub use cache::{CacheGroup, CacheShape, cache_shape, longest_context};
-pub use engines::overheads;
-pub(crate) use engines::sglang_fraction;
 pub use explain::explain;
 pub use pool::{Pool, States};
 pub use report::report;
 pub use split::Split;
-pub use vllm::peak_without_sampling;
+pub(crate) use split::windows_apart;
 pub use weights::{WeightKind, allocator_slack, published_bytes, weight_kinds, weights_per_rank};
 
-use crate::{derive::Amount, setup::Setup};
+use crate::{derive::Amount, engines, setup::Setup};
 use alloc::{string::String, vec::Vec};
 use gpuwise_domain::{engine::EngineKind, gpu::Device};
 
@@ -32,13 +33,11 @@ pub struct MemoryPlan {
     pub visible_known: bool,
     /// What the engine may use of it.
     pub budget: f64,
-    /// Weights by kind.
     pub weights: Vec<WeightKind>,
     /// Everything that is neither weights nor cache.
     pub overheads: Vec<Overhead>,
     /// What remains for the cache; negative where it does not fit.
     pub cache: f64,
-    /// The cache's shape.
     pub cache_shape: CacheShape,
 }
 
@@ -47,7 +46,6 @@ pub struct MemoryPlan {
 pub struct Overhead {
     /// Under which heading engines log it.
     pub kind: Part,
-    /// What it is.
     pub name: &'static str,
     /// Bytes.
     pub bytes: f64,
@@ -68,7 +66,6 @@ pub enum Part {
     Activations,
     /// What is not PyTorch's: contexts, kernels, collectives.
     NonTorch,
-    /// CUDA graphs.
     Graphs,
 }
 
@@ -82,7 +79,6 @@ impl MemoryPlan {
             .sum()
     }
 
-    /// All weights.
     pub fn weight_bytes(&self) -> f64 {
         self.weights.iter().map(|kind| kind.bytes).sum()
     }
@@ -130,7 +126,7 @@ impl MemoryPlan {
 /// (`GUARANTEED_NO_EVICT`, the default of its server).
 pub fn held(engine: EngineKind, input: f64, output: f64, variation: f64) -> f64 {
     let biased = 1.0 + variation;
-    let written = if engine == EngineKind::TensorRtLlm {
+    let written = if engines::model(engine).reserves_answers() {
         biased
     } else {
         0.5 * biased

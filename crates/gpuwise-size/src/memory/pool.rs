@@ -56,7 +56,7 @@ struct Pages {
 
 impl Pool {
     /// The rules of the setup's release.
-    pub(super) fn of(setup: &Setup<'_>, block: f64) -> Self {
+    pub(crate) fn of(setup: &Setup<'_>, block: f64) -> Self {
         let since = |numbers| setup.engine.at_least(numbers);
         let padding = match (since([0, 12, 0]), since([0, 18, 0])) {
             (_, true) => 1.5,

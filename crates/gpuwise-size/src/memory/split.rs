@@ -9,7 +9,7 @@ use crate::{
     derive::{Amount, Said},
     setup::Setup,
 };
-use gpuwise_domain::{derivation::Unit, engine::EngineKind, model::Window};
+use gpuwise_domain::{derivation::Unit, model::Window};
 
 /// How memory is shared out over pools.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -40,11 +40,8 @@ const LISTED: [&str; 5] = [
 ];
 
 impl Split {
-    /// The pools of the setup's release; `None` where the engine has one pool.
-    pub(super) fn of(setup: &Setup<'_>, shape: &CacheShape) -> Option<Self> {
-        if setup.engine.kind != EngineKind::Sglang {
-            return None;
-        }
+    /// The pools of the setup's release; `None` where all layers share one.
+    pub(crate) fn of(setup: &Setup<'_>, shape: &CacheShape) -> Option<Self> {
         let caches = |full: bool| {
             let mut groups = shape.groups.iter();
             groups.any(|g| g.token_bytes > 0.0 && (g.window == Window::Full) == full)
@@ -93,11 +90,11 @@ impl Split {
 
 /// Whether layers with a window have a pool of their own: from 0.4.10 all but Llama-4, since 0.5.10
 /// the models listed.
-pub(super) fn windows_apart(setup: &Setup<'_>) -> bool {
+pub(crate) fn windows_apart(setup: &Setup<'_>) -> bool {
     let since = |numbers| setup.engine.at_least(numbers);
     let kind = setup.architecture.model_type.as_str();
     if since([0, 5, 10]) {
         return LISTED.contains(&kind);
     }
-    since([0, 4, 10]) && !kind.starts_with("llama4")
+    since([0, 4, 10]) && !matches!(kind, "llama4" | "llama4_text")
 }

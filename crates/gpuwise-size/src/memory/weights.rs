@@ -6,7 +6,6 @@ use crate::{
 };
 use alloc::vec::Vec;
 use gpuwise_domain::{
-    engine::EngineKind,
     model::{Layer, LayerRun, Role, Tensor},
     precision::Roles,
 };
@@ -63,7 +62,7 @@ pub fn weight_kinds(setup: &Setup<'_>) -> Vec<WeightKind> {
         None => kinds.push(WeightKind { kind, bytes }),
     };
     // llama.cpp looks tokens up on the host; a tied head needs its own copy on the GPU.
-    let on_host = setup.engine.kind == EngineKind::LlamaCpp && !setup.architecture.tied_head;
+    let on_host = setup.engine_model().is_local() && !setup.architecture.tied_head;
     for known in roles
         .iter()
         .filter(|known| !(on_host && known.role == Role::Embedding))
@@ -157,7 +156,7 @@ fn by_shape(setup: &Setup<'_>) -> Vec<RoleBytes> {
 pub(super) fn fullest_share(setup: &Setup<'_>) -> f64 {
     let stages = u64::from(setup.layout.pipeline.max(1));
     let layers = setup.architecture.layer_count().max(1);
-    let output = u64::from(setup.engine.kind == EngineKind::LlamaCpp);
+    let output = u64::from(setup.engine_model().is_local());
     let dealt = (layers + output).div_ceil(stages);
     (dealt.min(layers) as f64) / layers as f64
 }
@@ -189,7 +188,7 @@ fn edge_tensors<'a>(setup: &'a Setup<'_>) -> Vec<&'a Tensor> {
     if setup.layout.pipeline <= 1 {
         return outside.collect();
     }
-    if setup.engine.kind == EngineKind::LlamaCpp {
+    if setup.engine_model().is_local() {
         return Vec::new();
     }
     let first = |t: &&Tensor| matches!(t.role, Role::Embedding | Role::Position);
@@ -244,7 +243,7 @@ fn adapter_bytes(setup: &Setup<'_>) -> f64 {
 /// most 1 MiB with the tensor. Engines hold query, key and value as one tensor, gate and up as one,
 /// and the experts of a layer as two.
 pub fn allocator_slack(setup: &Setup<'_>) -> f64 {
-    if !matches!(setup.engine.kind, EngineKind::Vllm | EngineKind::Sglang) {
+    if !setup.engine_model().loads_by_torch() {
         return 0.0;
     }
     let stages = f64::from(setup.layout.pipeline.max(1));

@@ -1,168 +1,142 @@
-//! Which of the feasible candidates are shown, and in which order.
+//! Which of the candidates that pass are shown, and in which order.
 
-use super::{Feasible, Judged, request::Request};
-use alloc::{
-    collections::BTreeSet,
-    format,
-    string::{String, ToString},
-    vec::Vec,
-};
+use alloc::{collections::BTreeSet, string::String, vec::Vec};
 use core::cmp::Ordering;
-use gpuwise_domain::deployment::{FrontPoint, Objective};
+use gpuwise_domain::deployment::Rental;
 
-/// Points beside the front that a report shows.
-const POINTS: usize = 160;
-/// Of the deployments shown, so many may be of a lower precision than published.
+/// Of the candidates shown, so many may be of a lower precision than published.
 const ALTERNATIVES: usize = 2;
 /// And only where they need less than this share of what the best as published needs.
 const WORTHWHILE: f64 = 0.95;
 
-/// Indices of feasible candidates to show, best first.
-///
-/// Weights as published come first; lower precisions are alternatives that the reader chooses,
-/// unless a limit on the quality loss or a precision was asked for.
-pub(crate) fn ranked(request: &Request<'_>, judged: &Judged<'_>) -> Vec<usize> {
-    let mut order: Vec<usize> = (0..judged.feasible.len()).collect();
-    order.sort_by(|a, b| {
-        better(
-            request.choices.objective,
-            &judged.feasible[*a],
-            &judged.feasible[*b],
-        )
-    });
-    let mut seen = BTreeSet::new();
-    let kinds: Vec<usize> = order
-        .into_iter()
-        .filter(|at| seen.insert(kind(judged, &judged.feasible[*at])))
-        .collect();
-    let (top, objective) = (request.choices.top, request.choices.objective);
-    let chosen =
-        request.workload.limits.quality_loss.is_some() || !request.choices.weights.is_empty();
-    if chosen {
-        return kinds.into_iter().take(top).collect();
+/// Where a candidate comes from: hosts of one's own come first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Offered {
+    Owned,
+    Rented,
+    /// By money, what has no price comes last.
+    Unpriced,
+}
+
+impl Offered {
+    pub(crate) fn of(rental: Option<&Rental>) -> Self {
+        if rental.is_some_and(Rental::is_owned) {
+            Self::Owned
+        } else {
+            Self::Rented
+        }
     }
-    let (published, lower): (Vec<usize>, Vec<usize>) = kinds
-        .into_iter()
-        .partition(|at| judged.choices[judged.feasible[*at].candidate.choice].published);
-    let best = published.first().map(|at| &judged.feasible[*at]);
+}
+
+/// What a candidate is ranked by. Less is better, in the order of the fields.
+#[derive(Debug, Clone)]
+pub(crate) struct Standing {
+    /// The range of its memory reaches beyond the GPU.
+    pub(crate) tight: bool,
+    pub(crate) offered: Offered,
+    /// Money, seconds or joules, as the objective says; infinite where unknown.
+    pub(crate) key: f64,
+    /// What settles a tie.
+    pub(crate) ties: [f64; 4],
+    pub(crate) name: String,
+    /// One candidate of a kind is shown.
+    pub(crate) kind: String,
+    /// Of a lower precision than published.
+    pub(crate) lower: bool,
+}
+
+impl Standing {
+    pub(crate) fn better(&self, other: &Self) -> Ordering {
+        let ties = self.ties.iter().zip(&other.ties);
+        self.tight
+            .cmp(&other.tight)
+            .then(self.offered.cmp(&other.offered))
+            .then(self.key.total_cmp(&other.key))
+            .then_with(|| {
+                ties.fold(Ordering::Equal, |so_far, (a, b)| {
+                    so_far.then(a.total_cmp(b))
+                })
+            })
+            .then_with(|| self.name.cmp(&other.name))
+    }
+}
+
+/// How many are shown.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Shown {
+    pub(crate) top: usize,
+    /// Lower precisions are alternatives that the reader chooses, and come after what is as published.
+    pub(crate) published_first: bool,
+}
+
+/// Indices of the candidates to show, best first, one of a kind each.
+pub(crate) fn shortlist(all: &[Standing], shown: Shown) -> Vec<usize> {
+    let mut order: Vec<usize> = (0..all.len()).collect();
+    order.sort_by(|a, b| all[*a].better(&all[*b]));
+    let mut seen = BTreeSet::new();
+    order.retain(|at| seen.insert(&all[*at].kind));
+    let top = shown.top;
+    if !shown.published_first {
+        order.truncate(top);
+        return order;
+    }
+    let (lower, published): (Vec<usize>, Vec<usize>) =
+        order.into_iter().partition(|at| all[*at].lower);
+    let Some(best) = published.first().map(|at| all[*at].key) else {
+        return lower.into_iter().take(top).collect();
+    };
     // A lower precision is worth showing where it saves more than a rounding.
-    let worth = |at: &&usize| {
-        best.is_none_or(|best| {
-            let (own, published) = (key(objective, &judged.feasible[**at]), key(objective, best));
-            own < WORTHWHILE * published || published.is_infinite() && own.is_finite()
-        })
+    let worth = |at: &usize| {
+        let own = all[*at].key;
+        own < WORTHWHILE * best || best.is_infinite() && own.is_finite()
     };
     let alternatives: Vec<usize> = lower
-        .iter()
+        .into_iter()
         .filter(worth)
-        .copied()
         .take(ALTERNATIVES.min(top / 2))
         .collect();
-    let mut out: Vec<usize> = published
+    let room = top - alternatives.len();
+    published
         .into_iter()
-        .take(top - alternatives.len())
-        .collect();
-    if out.is_empty() {
-        out = lower.into_iter().take(top).collect();
-    } else {
-        out.extend(alternatives);
-    }
-    out
+        .take(room)
+        .chain(alternatives)
+        .collect()
 }
 
-/// One deployment of a kind is shown: same GPU, slice or not, and weights.
-fn kind(judged: &Judged<'_>, feasible: &Feasible<'_>) -> String {
-    let candidate = &feasible.candidate;
-    format!(
-        "{}|{}|{}|{}",
-        candidate.device.gpu.name,
-        candidate.device.slice.is_some(),
-        feasible.evaluated.stages.is_some(),
-        judged.format(candidate)
-    )
-}
+#[cfg(test)]
+mod tests {
+    use super::*;
 
-/// Less is better. Hosts of one's own come first, unknown prices last.
-fn better(objective: Objective, a: &Feasible<'_>, b: &Feasible<'_>) -> Ordering {
-    let owned = |f: &Feasible<'_>| f.rental.as_ref().is_none_or(|rental| !rental.is_owned());
-    let devices = |f: &Feasible<'_>| f.evaluated.devices();
-    let share = |f: &Feasible<'_>| match f.candidate.device.slice {
-        Some(_) => 1.0 + f.candidate.device.compute_share(),
-        None => 0.0,
-    };
-    owned(a)
-        .cmp(&owned(b))
-        .then(key(objective, a).total_cmp(&key(objective, b)))
-        .then(cost(a).total_cmp(&cost(b)))
-        .then(devices(a).cmp(&devices(b)))
-        // Of slices at one price the smallest: what is left serves others.
-        .then(share(a).total_cmp(&share(b)))
-        .then(a.figures.end_to_end.total_cmp(&b.figures.end_to_end))
-}
-
-/// What a deployment is ranked by.
-fn key(objective: Objective, feasible: &Feasible<'_>) -> f64 {
-    match objective {
-        Objective::Cost => cost(feasible),
-        Objective::Latency => feasible.figures.end_to_end,
-        Objective::Energy => feasible.figures.joules.unwrap_or(f64::INFINITY),
-    }
-}
-
-fn cost(feasible: &Feasible<'_>) -> f64 {
-    feasible
-        .figures
-        .cost
-        .per_hour
-        .map_or(f64::INFINITY, |hour| hour.0.as_f64())
-}
-
-/// `2 × H100 SXM5 80GB TP2 fp8`.
-pub(crate) fn label(judged: &Judged<'_>, feasible: &Feasible<'_>) -> String {
-    let setup = &feasible.evaluated.setup;
-    let layout = setup.layout;
-    let mut text = format!("{} × {}", feasible.evaluated.devices(), setup.device.name());
-    if layout.replica_gpus() > 1 {
-        text.push(' ');
-        text.push_str(&layout.to_string());
-    }
-    if let Some(stages) = &feasible.evaluated.stages {
-        let prefill = stages.pool.layout;
-        text = format!("{text} + prefill {prefill}");
-    }
-    text.push(' ');
-    text.push_str(judged.format(&feasible.candidate));
-    text
-}
-
-/// Cost against latency: the front, and the cheapest others.
-pub(crate) fn points(judged: &Judged<'_>) -> Vec<FrontPoint> {
-    let mut order: Vec<&Feasible<'_>> = judged.feasible.iter().collect();
-    order.sort_by(|a, b| better(Objective::Cost, a, b));
-    let mut fastest = f64::INFINITY;
-    let mut others = 0;
-    let mut out = Vec::new();
-    for feasible in order {
-        let priced = feasible.figures.cost.per_hour.is_some();
-        let on_front = priced && feasible.figures.end_to_end < fastest * 0.999;
-        if on_front {
-            fastest = feasible.figures.end_to_end;
-        } else {
-            others += 1;
+    fn standing(kind: &str, offered: Offered, key: f64, lower: bool) -> Standing {
+        Standing {
+            tight: false,
+            offered,
+            key,
+            ties: [0.0; 4],
+            name: kind.into(),
+            kind: kind.into(),
+            lower,
         }
-        if !on_front && others > POINTS {
-            continue;
-        }
-        out.push(FrontPoint {
-            label: label(judged, feasible),
-            gpu: feasible.candidate.device.gpu.name.clone(),
-            per_hour: feasible.figures.cost.per_hour.map(|hour| hour.0.as_f64()),
-            ttft: feasible.figures.ttft,
-            tpot: feasible.figures.tpot,
-            end_to_end: feasible.figures.end_to_end,
-            joules_per_token: feasible.figures.joules,
-            on_front,
-        });
     }
-    out
+
+    #[test]
+    fn what_is_owned_comes_first_and_lower_precision_only_where_it_saves() {
+        let all = [
+            standing("rented", Offered::Rented, 1.0, false),
+            standing("owned", Offered::Owned, 9.0, false),
+            standing("owned", Offered::Owned, 10.0, false),
+            standing("as good", Offered::Rented, 8.9, true),
+            standing("saves", Offered::Rented, 0.5, true),
+        ];
+        let shown = Shown {
+            top: 4,
+            published_first: true,
+        };
+        assert_eq!(shortlist(&all, shown), [1, 0, 4]);
+        let plain = Shown {
+            published_first: false,
+            ..shown
+        };
+        assert_eq!(shortlist(&all, plain), [1, 4, 0, 3]);
+    }
 }

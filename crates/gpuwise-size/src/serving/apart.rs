@@ -6,9 +6,7 @@ use super::{Cycle, Latency, Lengths};
 /// Both pools under a load.
 #[derive(Debug, Clone, Copy)]
 pub struct Apart<'a> {
-    /// A prefill worker.
     pub prefill: &'a Cycle,
-    /// A decode worker.
     pub decode: &'a Cycle,
     /// Attention groups of all prefill workers.
     pub prefill_groups: f64,
@@ -16,7 +14,6 @@ pub struct Apart<'a> {
     pub decode_groups: f64,
     /// Seconds that a prompt's cache takes over the link.
     pub transfer: f64,
-    /// Lengths of requests.
     pub lengths: Lengths,
     /// Sequences that fit on a decode group.
     pub capacity: f64,

@@ -8,9 +8,7 @@ use super::{
 /// Concurrent requests on one attention group, and their lengths.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct ClosedLoop {
-    /// Concurrent requests.
     pub concurrency: f64,
-    /// Their lengths.
     pub lengths: Lengths,
     /// Sequences that fit the cache and the engine's limit.
     pub capacity: f64,

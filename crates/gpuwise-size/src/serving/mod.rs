@@ -14,8 +14,7 @@ pub use apart::Apart;
 pub use closed::{ClosedLoop, Latency};
 pub use flow::Gather;
 pub use least::Least;
-pub(crate) use open::normal_quantile;
-pub use open::{Among, Largest, OpenLoop, Quantiles};
+pub use open::{Among, Largest, OpenLoop, Quantiles, normal_quantile};
 pub use stat::StaticBatch;
 
 use crate::{
@@ -25,29 +24,29 @@ use crate::{
     speed::{Batch, Peers, StepModel, StepShape},
 };
 use alloc::sync::Arc;
-use gpuwise_domain::{derivation::Unit, engine::EngineKind};
+use gpuwise_domain::derivation::Unit;
 
 /// Tokens of a decode step and sequence, and drafted tokens that a step checks beside them.
-/// TensorRT-LLM's published recipes switch prediction layers on for models that have them, and
-/// tables do not say so; sweeps of some of its images do throughout
-/// (`docs/decisions/0003-reading-rows.md`, rule 14).
+/// Where published recipes switch prediction layers on for models that have them, tables do not say
+/// so; sweeps of some releases do throughout (`docs/decisions/0003-reading-rows.md`, rule 14).
 fn drafting(setup: &Setup<'_>, unstated: f64, swept: f64) -> (f64, f64) {
     if let Some(draft) = setup.draft {
         return (draft.tokens_per_step(), f64::from(draft.tokens));
     }
-    if setup.architecture.prediction.is_empty() || setup.engine.kind != EngineKind::TensorRtLlm {
+    if setup.architecture.prediction.is_empty() || !setup.engine_model().recipes_draft() {
         return (1.0, 0.0);
     }
-    let sweeps_draft = setup.engine.written.contains(SWEEPS_DRAFT);
-    (if sweeps_draft { swept } else { unstated }, 0.0)
+    let tokens = if setup.bucket.drafting_sweeps {
+        swept
+    } else {
+        unstated
+    };
+    (tokens, 0.0)
 }
 
 /// How the tokens of a step are told.
 const YIELDED: &str =
     "(1 − α^(k + 1)) ÷ (1 − α) of k drafted tokens that are accepted with probability α each";
-
-/// The image whose published sweeps draft with prediction layers wherever a model has them.
-const SWEEPS_DRAFT: &str = "1.2.0rc6.post3";
 
 /// Tokens of the requests that a group serves.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -56,7 +55,6 @@ pub struct Lengths {
     pub input: f64,
     /// Prompt tokens found in the prefix cache.
     pub cached: f64,
-    /// Output tokens.
     pub output: f64,
 }
 
@@ -75,7 +73,6 @@ impl Lengths {
 /// The engine's cycle: steps, and how prompts enter them.
 #[derive(Debug, Clone)]
 pub struct Cycle {
-    /// Step times.
     pub steps: StepModel,
     /// Prompt tokens of a step at most.
     chunk: f64,
@@ -108,7 +105,7 @@ pub struct Cycle {
 impl Cycle {
     /// The cycle of a setup.
     pub fn new(setup: &Setup<'_>, shape: Arc<StepShape>, constants: &Constants) -> Self {
-        let place = constants.place(&setup.silicon(), &setup.profile);
+        let place = constants.place(&setup.silicon(), setup.bucket.key);
         let get = |parameter| constants.get(parameter, place);
         let (tokens_per_step, drafted) =
             drafting(setup, get(P::UnstatedSpeculation), get(P::SweptSpeculation));
@@ -119,7 +116,7 @@ impl Cycle {
         Self {
             steps: StepModel::new(setup, shape, constants),
             chunk: setup.settings.batched_tokens as f64,
-            prefill_first: setup.engine.kind == EngineKind::Sglang,
+            prefill_first: setup.engine_model().prefills_first(),
             front: get(P::FrontEnd) * 1e-3,
             front_token: get(P::FrontToken) * 1e-6,
             admit: get(P::AdmitSteps),
@@ -292,7 +289,7 @@ impl Cycle {
     }
 
     /// Requests of a published sweep over those in flight, where its harness does not say.
-    pub(crate) fn rounds(&self) -> f64 {
+    pub fn rounds(&self) -> f64 {
         self.rounds
     }
 

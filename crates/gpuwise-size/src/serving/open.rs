@@ -12,7 +12,6 @@ pub struct OpenLoop {
     pub rate: f64,
     /// Squared coefficient of variation of the gaps between arrivals.
     pub burstiness: f64,
-    /// Lengths of requests.
     pub lengths: Lengths,
     /// Squared coefficient of variation of prompt lengths.
     pub input_variation: f64,
@@ -44,7 +43,6 @@ impl Default for Among {
 /// Mean latencies and what is needed for their percentiles.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct Quantiles {
-    /// Means.
     pub mean: Latency,
     /// Mean wait for other prompts, part of the mean time to first token.
     pub wait: f64,
@@ -292,7 +290,7 @@ impl Quantiles {
 }
 
 /// The standard normal quantile, to 4.5e-4 (Abramowitz and Stegun, 26.2.23).
-pub(crate) fn normal_quantile(fraction: f64) -> f64 {
+pub fn normal_quantile(fraction: f64) -> f64 {
     let p = fraction.clamp(1e-9, 1.0 - 1e-9);
     let tail = if p < 0.5 { p } else { 1.0 - p };
     let t = libm::sqrt(-2.0 * libm::log(tail));

@@ -5,7 +5,6 @@ use super::Cycle;
 /// A batch that is computed from start to end on one attention group.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct StaticBatch {
-    /// Requests.
     pub size: f64,
     /// Prompt tokens of each.
     pub input: f64,

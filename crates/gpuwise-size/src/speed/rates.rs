@@ -7,7 +7,7 @@ use crate::{
     setup::Setup,
 };
 use alloc::{format, string::String, sync::Arc};
-use gpuwise_domain::{derivation::Unit, engine::EngineKind, model::Window, precision::Compute};
+use gpuwise_domain::{derivation::Unit, model::Window, precision::Compute};
 
 /// A peak of the silicon, and the fitted share of it that is reached.
 #[derive(Debug, Clone, Copy)]
@@ -41,7 +41,6 @@ impl Peak {
 }
 
 impl Rate {
-    /// The peak.
     pub(super) fn peak<A: Amount>(&self, fitted: &Fitted) -> A {
         let unit = match self.of {
             Peak::Bandwidth => Unit::BytesPerSecond,
@@ -74,13 +73,14 @@ impl Fitted {
             }
         };
         let generation = known(place.generation.is_some(), &setup.device.gpu.generation);
-        let profile = known(place.profile.is_some(), &setup.profile);
+        let bucket = known(place.bucket.is_some(), setup.bucket.key);
         let joint = match place.joint {
             Some(_) => ", with what was measured of both together",
             None => "",
         };
-        let text =
-            format!("fitted (constants.toml), generation {generation}, profile {profile}{joint}");
+        let text = format!(
+            "fitted (constants.toml), generation {generation}, version bucket {bucket}{joint}"
+        );
         let gpu = setup.device.gpu;
         Self {
             constants: text.into(),
@@ -139,8 +139,8 @@ pub(crate) struct Rates {
     pub(super) run_experts: f64,
     pub(super) run_generation: f64,
     pub(super) run_context: f64,
-    pub(super) era_decode: f64,
-    pub(super) era_prefill: f64,
+    pub(super) bucket_decode: f64,
+    pub(super) bucket_prefill: f64,
 }
 
 impl Rates {
@@ -155,8 +155,8 @@ impl Rates {
             .map_or(1e12, gpuwise_units::FlopPerSecond::get);
         // llama.cpp adds up in 16 bits, at which parts that halve 32-bit sums run at full rate: half
         // of what they do in 8-bit integers.
-        let half = match (setup.engine.kind, device.peak(Compute::Int8)) {
-            (EngineKind::LlamaCpp, Some(integers)) => half.max(integers.get() / 2.0),
+        let half = match device.peak(Compute::Int8) {
+            Some(integers) if setup.engine_model().is_local() => half.max(integers.get() / 2.0),
             _ => half,
         };
         let rate = |peak: f64, of: Peak, parameter: P| Rate {
@@ -208,8 +208,8 @@ impl Rates {
             run_experts: get(P::RunExperts),
             run_generation: get(P::RunGeneration),
             run_context: get(P::RunContext),
-            era_decode: get(P::EraDecode),
-            era_prefill: get(P::EraPrefill),
+            bucket_decode: get(P::BucketDecode),
+            bucket_prefill: get(P::BucketPrefill),
         }
     }
 

@@ -5,10 +5,10 @@
 use super::{
     rates::prefill_visible,
     step::{Batch, StepModel},
-    work::{ExpertWork, Matmul, MixerWork},
+    work::{ExpertWork, Matmul, MixerWork, entries},
 };
 use crate::setup::Setup;
-use gpuwise_domain::{engine::EngineKind, precision::Compute};
+use gpuwise_domain::precision::Compute;
 
 /// Share of dense peak that no operator exceeds: the best measured of large matmuls stays below 0.9
 /// of it on every GPU (clocks fall under load).
@@ -60,7 +60,7 @@ impl Peaks {
             .fold(half, f64::max);
         // llama.cpp multiplies and adds up in 16 bits, which boards that halve 32-bit sums do at
         // half of their 8-bit rate.
-        let half = if setup.engine.kind == EngineKind::LlamaCpp {
+        let half = if setup.engine_model().is_local() {
             half.max(eight_bit / 2.0)
         } else {
             half
@@ -147,11 +147,13 @@ impl StepModel {
                 prefill_flop,
                 window,
                 top,
+                ratio,
                 ..
             } => {
-                let limit = |context: f64| if top > 0.0 { context.min(top) } else { context };
-                let read = batch.decodes * limit(window.visible(batch.context));
-                let seen = limit(prefill_visible(window, batch.prefill_context));
+                let near = window.visible(batch.context);
+                let read = batch.decodes * entries(near, batch.context, top, ratio);
+                let near = prefill_visible(window, batch.prefill_context);
+                let seen = entries(near, batch.prefill_context, top, ratio);
                 let flop = read * decode_flop + batch.prefill * seen * prefill_flop;
                 Least {
                     reading: read * bytes / self.peaks.bandwidth,

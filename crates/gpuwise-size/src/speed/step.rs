@@ -14,7 +14,7 @@ use crate::{
     setup::Setup,
 };
 use alloc::sync::Arc;
-use gpuwise_domain::{derivation::Unit, engine::EngineKind, layout::Layout};
+use gpuwise_domain::{derivation::Unit, layout::Layout};
 
 /// The work of one step on one attention group (all of a replica without attention DP).
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
@@ -23,7 +23,6 @@ pub struct Batch {
     pub decodes: f64,
     /// Their mean context in tokens.
     pub context: f64,
-    /// Prompt tokens computed.
     pub prefill: f64,
     /// Mean context that a prompt token attends to.
     pub prefill_context: f64,
@@ -97,14 +96,12 @@ pub struct Parts<A> {
     pub experts: A,
     /// Attention over the cache, and recurrent mixers.
     pub attention: A,
-    /// Collectives.
     pub communication: A,
     /// Small kernels, launches and the host.
     pub overhead: A,
 }
 
 impl StepTime {
-    /// All of it.
     pub fn total(&self) -> f64 {
         self.sum()
     }
@@ -154,7 +151,6 @@ impl<A: Amount> Parts<A> {
         }
     }
 
-    /// All of it.
     pub(crate) fn sum(&self) -> A {
         self.dense.clone()
             + self.experts.clone()
@@ -210,10 +206,9 @@ pub struct StepModel {
 }
 
 impl StepModel {
-    /// A setup's operators with the constants of its generation and engine profile.
+    /// A setup's operators with the constants of its generation and engine version bucket.
     pub fn new(setup: &Setup<'_>, shape: Arc<StepShape>, constants: &Constants) -> Self {
-        let kind = setup.engine.kind;
-        let place = constants.place_in(&setup.silicon(), &setup.profile, &shape.joint);
+        let place = constants.place_in(&setup.silicon(), setup.bucket.key, &shape.joint);
         let rates = Rates::new(setup, constants, place);
         let layout = setup.layout;
         let measured = shape.measured(setup, constants);
@@ -229,7 +224,10 @@ impl StepModel {
             units: f64::from(setup.device.units().unwrap_or(100)),
             chunk: setup.settings.batched_tokens.max(1) as f64,
             eager: setup.settings.eager,
-            local: (kind == EngineKind::LlamaCpp).then(|| Local::new(setup, constants, place)),
+            local: setup
+                .engine_model()
+                .is_local()
+                .then(|| Local::new(setup, constants, place)),
         }
     }
 

@@ -4,7 +4,7 @@ use super::{
     measured::LayerCurves,
     rates::{computed_rows, prefill_visible},
     step::{Batch, Parts, StepModel},
-    work::{ExpertWork, LayerWork, Matmul, MixerWork},
+    work::{ExpertWork, LayerWork, Matmul, MixerWork, entries},
 };
 use crate::{
     constants::Parameter as P,
@@ -86,7 +86,7 @@ impl StepModel {
         if tokens <= 0.0 {
             return Parts::none();
         }
-        let era = self.era(part.decodes / tokens);
+        let version = self.version(part.decodes / tokens);
         let mut total = Parts::none();
         for alike in layers {
             let count = A::input(alike.count, || {
@@ -94,13 +94,13 @@ impl StepModel {
                     .digits(5)
                     .from(SHAPES)
             });
-            total = total.plus(self.layer(&alike, &part, &era), count);
+            total = total.plus(self.layer(&alike, &part, &version), count);
         }
         if let Some(head) = &self.shape.head {
             let measured = self.measured.as_deref();
             let curve = measured.and_then(|measured| measured.head.as_deref());
             let rows = part.decodes + part.finished;
-            let head: A = self.matmul(head, curve, rows, &era);
+            let head: A = self.matmul(head, curve, rows, &version);
             total.dense = total.dense + head.called(|| Said::new("output head", Unit::Seconds));
         }
         if stages > 1.0 {
@@ -128,9 +128,9 @@ impl StepModel {
     }
 
     /// The factor of the engine's version on steps that decode and on prompts.
-    fn era<A: Amount>(&self, decode_share: f64) -> A {
-        let decode = || self.constant::<A>(P::EraDecode, self.rates.era_decode);
-        let prefill = || self.constant::<A>(P::EraPrefill, self.rates.era_prefill);
+    fn version<A: Amount>(&self, decode_share: f64) -> A {
+        let decode = || self.constant::<A>(P::BucketDecode, self.rates.bucket_decode);
+        let prefill = || self.constant::<A>(P::BucketPrefill, self.rates.bucket_prefill);
         if decode_share >= 1.0 {
             return decode();
         }
@@ -146,8 +146,8 @@ impl StepModel {
         decode() * share.clone() + prefill() * (A::number(1.0) - share)
     }
 
-    /// A layer's times, each operator's with the profile's factor and never below what silicon takes.
-    fn layer<A: Amount>(&self, alike: &Alike<'_>, batch: &Batch, era: &A) -> Parts<A> {
+    /// A layer's times, each operator's with the version bucket's factor and never below what silicon takes.
+    fn layer<A: Amount>(&self, alike: &Alike<'_>, batch: &Batch, version: &A) -> Parts<A> {
         let Alike { layer, curves, .. } = *alike;
         let tokens = batch.decodes + batch.prefill;
         let mut time = Parts::<A>::none();
@@ -156,7 +156,7 @@ impl StepModel {
         let mut blocks = 0.0;
         for (at, matmul) in layer.matmuls.iter().enumerate() {
             let curve = curves.and_then(|curves| curves.matmuls.get(at)?.as_deref());
-            let seconds: A = self.matmul(matmul, curve, tokens, era);
+            let seconds: A = self.matmul(matmul, curve, tokens, version);
             let name = || Said::new(alike.name(matmul.name), Unit::Seconds);
             time.dense = time.dense + seconds.called(name);
             if curve.is_some() {
@@ -174,7 +174,7 @@ impl StepModel {
         if !matches!(layer.mixer, MixerWork::None) {
             let least = least(self.least_mixer(&layer.mixer, batch).seconds());
             let name = || Said::new(alike.name("attention of a layer"), Unit::Seconds);
-            time.attention = (seconds * era.clone()).or_more(least).called(name);
+            time.attention = (seconds * version.clone()).or_more(least).called(name);
         }
         let mut started: A = input(
             kernels,
@@ -194,7 +194,7 @@ impl StepModel {
                 started = started + own;
             }
             let seconds: A = self.expert_seconds(experts, curve, batch);
-            let seconds = seconds * era.clone();
+            let seconds = seconds * version.clone();
             let least = least(self.least_experts(experts, batch).seconds());
             let name = || Said::new(alike.name("experts of a layer"), Unit::Seconds);
             time.experts = seconds.or_more(least).called(name);
@@ -203,7 +203,7 @@ impl StepModel {
                 links.experts::<A>(tokens, experts.input, experts.chosen, &self.fitted)
             {
                 let name = || Said::new(alike.name("dispatch of a layer"), Unit::Seconds);
-                time.communication = time.communication + (moved * era.clone()).called(name);
+                time.communication = time.communication + (moved * version.clone()).called(name);
             }
         }
         if layer.reductions > 0.0 {
@@ -216,9 +216,9 @@ impl StepModel {
             let bytes = tokens * self.hidden * ACTIVATION;
             let one = self.links.all_reduce::<A>(bytes, &self.fitted);
             let name = || Said::new(alike.name("exchange of a layer"), Unit::Seconds);
-            time.communication = time.communication + (count * one * era.clone()).called(name);
+            time.communication = time.communication + (count * one * version.clone()).called(name);
         }
-        self.start(alike, batch, era, (started, timed, blocks), time)
+        self.start(alike, batch, version, (started, timed, blocks), time)
     }
 
     /// What a layer takes beside its operators: kernels that start, and activations that pass.
@@ -226,7 +226,7 @@ impl StepModel {
         &self,
         alike: &Alike<'_>,
         batch: &Batch,
-        era: &A,
+        version: &A,
         (started, timed, blocks): (A, f64, f64),
         mut time: Parts<A>,
     ) -> Parts<A> {
@@ -242,20 +242,26 @@ impl StepModel {
             * input(bytes, "activations of the step", Unit::Bytes, BATCH)
             / rates.memory.peak(&self.fitted);
         let name = || Said::new(alike.name("small kernels of a layer"), Unit::Seconds);
-        time.overhead = ((small + stream) * era.clone()).called(name);
+        time.overhead = ((small + stream) * version.clone()).called(name);
         if self.eager || batch.prefill > 0.0 {
             // Outside of graphs the host launches kernels one by one; only what the device does
             // not hide remains.
             let timed = input(timed, "kernels that were timed", Unit::Number, SHAPES);
             let launched = (started + timed) * self.constant(P::Launch, rates.launch);
-            let hidden = launched * era.clone() - time.sum();
+            let hidden = launched * version.clone() - time.sum();
             let name = || Said::new(alike.name("launches of a layer"), Unit::Seconds);
             time.overhead = time.overhead + hidden.or_more(A::number(0.0)).called(name);
         }
         time
     }
 
-    fn matmul<A: Amount>(&self, matmul: &Matmul, curve: Option<&Curve>, tokens: f64, era: &A) -> A {
+    fn matmul<A: Amount>(
+        &self,
+        matmul: &Matmul,
+        curve: Option<&Curve>,
+        tokens: f64,
+        version: &A,
+    ) -> A {
         // A kernel over no rows is not launched: the head of a chunk that ends no prompt.
         if tokens <= 0.0 {
             return A::number(0.0);
@@ -264,7 +270,7 @@ impl StepModel {
         let least = least(self.least_matmul(matmul, tokens).seconds());
         if let Some(curve) = curve {
             let alone = timed::<A>(curve.at(tokens));
-            let seconds = alone * self.constant(P::RunMatmul, rates.run_matmul) * era.clone();
+            let seconds = alone * self.constant(P::RunMatmul, rates.run_matmul) * version.clone();
             return seconds.or_more(least);
         }
         let (mut memory, mut compute) = (
@@ -286,7 +292,7 @@ impl StepModel {
             )
             / compute;
         let overlap = self.constant(P::Overlap, rates.overlap);
-        (reading.smooth_max(computing, overlap) * era.clone()).or_more(least)
+        (reading.smooth_max(computing, overlap) * version.clone()).or_more(least)
     }
 
     /// Seconds of a mixer, and whether they are measured ones.
@@ -343,6 +349,7 @@ impl StepModel {
             window,
             latent,
             top,
+            ratio,
             ..
         } = *mixer
         else {
@@ -352,8 +359,8 @@ impl StepModel {
             return A::number(0.0);
         }
         let rates = &self.rates;
-        let limit = |context: f64| if top > 0.0 { context.min(top) } else { context };
-        let seen = limit(window.visible(batch.context));
+        let near = window.visible(batch.context);
+        let seen = entries(near, batch.context, top, ratio);
         let tokens = input::<A>(batch.decodes, "sequences", Unit::Number, BATCH)
             * input(seen, "context that is seen", Unit::Tokens, BATCH);
         let entry = input(bytes, "cache of a token", Unit::ByteCount, SHAPES);
@@ -379,6 +386,7 @@ impl StepModel {
             prefill_flop,
             window,
             top,
+            ratio,
             ..
         } = *mixer
         else {
@@ -387,8 +395,8 @@ impl StepModel {
         if batch.prefill <= 0.0 {
             return A::number(0.0);
         }
-        let limit = |context: f64| if top > 0.0 { context.min(top) } else { context };
-        let seen = limit(prefill_visible(window, batch.prefill_context));
+        let near = prefill_visible(window, batch.prefill_context);
+        let seen = entries(near, batch.prefill_context, top, ratio);
         input::<A>(batch.prefill, "prompt tokens", Unit::Number, BATCH)
             * input(
                 seen,

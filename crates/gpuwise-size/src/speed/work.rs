@@ -37,7 +37,6 @@ pub(super) struct LayerWork {
     pub(super) matmuls: Vec<Matmul>,
     pub(super) mixer: MixerWork,
     pub(super) experts: Option<ExpertWork>,
-    /// Kernels beyond matmuls.
     pub(super) kernels: f64,
     /// All-reduces after it over the tensor group.
     pub(super) reductions: f64,
@@ -66,8 +65,10 @@ pub(super) enum MixerWork {
         prefill_flop: f64,
         window: Window,
         latent: bool,
-        /// At most this much context is read (0: all).
+        /// Entries that are read at most (0: all).
         top: f64,
+        /// Tokens per entry that is read beyond the window (0: none are).
+        ratio: f64,
         /// The kernel that is measured, where there is one of such heads.
         kernel: Option<AttentionKernel>,
     },
@@ -76,6 +77,17 @@ pub(super) enum MixerWork {
         bytes: f64,
         flop: f64,
     },
+}
+
+/// Entries that attention reads: of `near` tokens within its window, or of these and one entry for
+/// every `ratio` tokens of the context; at most `top` where that is limited.
+pub(super) fn entries(near: f64, context: f64, top: f64, ratio: f64) -> f64 {
+    let most = if top > 0.0 { top } else { f64::INFINITY };
+    if ratio > 0.0 {
+        near + (context / ratio).min(most)
+    } else {
+        near.min(most)
+    }
 }
 
 /// What a measured attention kernel is asked for.
@@ -89,7 +101,6 @@ pub(super) enum AttentionKernel {
 
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct ExpertWork {
-    /// Experts in all.
     pub(super) count: f64,
     pub(super) chosen: f64,
     /// Bytes of one expert, whole.
@@ -254,6 +265,7 @@ pub(super) fn mixer_work(mixer: &Mixer, setup: &Setup<'_>) -> MixerWork {
                 window,
                 latent: false,
                 top: 0.0,
+                ratio: 0.0,
                 kernel: heads_kernel(heads_here, kv_here, [key_dim, value_dim], window)
                     .filter(|_| context_ranks <= 1.0),
             }
@@ -276,6 +288,7 @@ pub(super) fn mixer_work(mixer: &Mixer, setup: &Setup<'_>) -> MixerWork {
                 window: Window::Full,
                 latent: true,
                 top: top_tokens as f64,
+                ratio: 0.0,
                 kernel: (top_tokens == 0
                     && context_ranks <= 1.0
                     && [kv_rank, rotary_dim, plain_dim, value_dim] == LATENT_SIZES)
@@ -291,19 +304,14 @@ pub(super) fn mixer_work(mixer: &Mixer, setup: &Setup<'_>) -> MixerWork {
             ..
         } => {
             let heads_here = heads as f64 * piece_share(heads, tensor);
-            let compressed = if top_entries > 0 {
-                top_entries as f64
-            } else {
-                0.0
-            };
-            let _ = ratio;
             MixerWork::Attention {
                 bytes: dim as f64 * element,
                 decode_flop: 4.0 * heads_here * dim as f64,
                 prefill_flop: 4.0 * heads_here * dim as f64,
-                window: Window::Full,
+                window: Window::Sliding(window),
                 latent: true,
-                top: window.0 as f64 + compressed,
+                top: top_entries as f64,
+                ratio: ratio as f64,
                 kernel: None,
             }
         }

@@ -2,7 +2,8 @@
 
 use super::{Entry, Ground, Need, Purpose, Row, rules::rule_bytes};
 use crate::{
-    answer::{default_settings, profile_of_engine, weights_named},
+    engines,
+    formats::weights_named,
     memory,
     search::{cheapest_rental, per_hour},
     setup::{Setup, Weights},
@@ -12,11 +13,7 @@ use alloc::{
     string::{String, ToString},
     vec::Vec,
 };
-use gpuwise_domain::{
-    deployment::Settings,
-    layout::Layout,
-    model::{Architecture, Mixer},
-};
+use gpuwise_domain::{deployment::Settings, layout::Layout, model::Architecture};
 use gpuwise_units::Bytes;
 
 /// GPUs that tensor parallelism joins at most; stages join more.
@@ -142,14 +139,19 @@ fn setup<'a>(
     Setup {
         architecture: entry.architecture,
         device: ground.device,
-        profile: profile_of_engine(&ground.engine, ground.device.gpu),
+        bucket: engines::model(ground.engine.kind).bucket(&ground.engine, ground.device.gpu),
         engine: ground.engine.clone(),
         layout,
         weights: weights.clone(),
         cache: ground.cache,
         settings: Settings {
             max_context: context,
-            ..default_settings(&ground.engine, &ground.device, layout, None)
+            ..engines::model(ground.engine.kind).settings(
+                &ground.engine,
+                &ground.device,
+                layout,
+                None,
+            )
         },
         draft: None,
         adapters: None,
@@ -162,14 +164,10 @@ fn layouts(ground: &Ground<'_>, architecture: &Architecture) -> Vec<Layout> {
         return alloc::vec![Layout::SINGLE];
     }
     let divides = |ranks: u32| {
-        architecture
-            .attention_layers()
-            .all(|(_, mixer)| match mixer {
-                Mixer::Attention { heads, .. }
-                | Mixer::Latent { heads, .. }
-                | Mixer::Compressed { heads, .. } => heads.is_multiple_of(u64::from(ranks)),
-                _ => true,
-            })
+        architecture.attention_layers().all(|(_, mixer)| {
+            let heads = mixer.attention_heads();
+            heads.is_none_or(|heads| heads.is_multiple_of(u64::from(ranks)))
+        })
     };
     let mut out: Vec<Layout> = [1, 2, 4, HOST]
         .into_iter()

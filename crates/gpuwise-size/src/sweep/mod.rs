@@ -21,18 +21,15 @@ use gpuwise_units::{Bytes, HourlyPrice};
 /// A model of the table.
 #[derive(Debug, Clone)]
 pub struct Entry<'a> {
-    /// The model's name.
     pub name: String,
     /// The class of size that it stands for, such as `70b`; `None`: it was named itself.
     pub class: Option<String>,
-    /// Its shape.
     pub architecture: &'a Architecture,
 }
 
 /// On what, and in which engine.
 #[derive(Debug, Clone)]
 pub struct Ground<'a> {
-    /// The GPU.
     pub device: Device<'a>,
     /// The engine of inference.
     pub engine: Engine,
@@ -47,16 +44,13 @@ pub struct Ground<'a> {
 /// What one row is about.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Purpose {
-    /// Serving.
     Inference {
         /// Weight format (`bf16`, `fp8`, `int4`).
         format: String,
         /// Tokens of a request, prompt and answer.
         context: u64,
-        /// Requests at once.
         concurrency: u64,
     },
-    /// Training.
     Training {
         /// What is trained, in words.
         method: String,
@@ -70,13 +64,9 @@ pub enum Purpose {
 /// Memory, GPUs and cost of one model under one purpose.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Row {
-    /// The model.
     pub model: String,
-    /// Its parameters.
     pub parameters: u64,
-    /// The purpose.
     pub purpose: Purpose,
-    /// The GPU.
     pub gpu: String,
     /// What it takes there; an error says why it takes no number of them.
     pub need: Result<Need, String>,
@@ -94,7 +84,6 @@ pub struct Need {
     pub held: Bytes,
     /// Everything else: activations, engine, context.
     pub other: Bytes,
-    /// GPUs.
     pub gpus: u32,
     /// How the model lies on them.
     pub layout: String,
@@ -105,7 +94,6 @@ pub struct Need {
 }
 
 impl Need {
-    /// All of it.
     pub fn total(&self) -> Bytes {
         Bytes::new(self.weights.count() + self.held.count() + self.other.count())
     }

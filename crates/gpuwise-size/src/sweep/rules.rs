@@ -19,17 +19,14 @@ pub fn rule_bytes(parameters: u64, bits: f64) -> Bytes {
 /// How far the rule is off for a model in one precision or method.
 #[derive(Debug, Clone, PartialEq)]
 pub struct RuleError {
-    /// The model.
     pub model: String,
     /// Precision, or method of training.
     pub what: String,
     /// Most that it says too little, as a share of what is needed (negative), over all rows.
     pub least: f64,
-    /// The median.
     pub median: f64,
     /// Most that it says too much.
     pub most: f64,
-    /// Rows.
     pub rows: usize,
 }
 
@@ -79,7 +76,6 @@ pub fn median(sorted: &[f64]) -> Option<f64> {
 /// A way to reckon a model's memory.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Assumption {
-    /// In words.
     pub words: String,
     /// What it comes to.
     pub bytes: f64,

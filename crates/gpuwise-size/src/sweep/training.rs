@@ -24,7 +24,6 @@ pub enum Way {
 }
 
 impl Way {
-    /// All of them.
     pub const ALL: [Self; 3] = [Self::Full, Self::Lora, Self::Qlora];
 
     /// The word of flags.
@@ -36,7 +35,6 @@ impl Way {
         }
     }
 
-    /// In words.
     const fn words(self) -> &'static str {
         match self {
             Self::Full => "train all",

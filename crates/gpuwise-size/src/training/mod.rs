@@ -2,6 +2,5 @@
 
 pub mod failures;
 pub mod memory;
-pub mod refit;
 pub mod search;
 pub mod time;

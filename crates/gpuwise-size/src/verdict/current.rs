@@ -23,14 +23,13 @@ pub(crate) struct Sized {
     pub(crate) deployment: Option<Deployment>,
     /// Hosts that the load needs.
     pub(crate) hosts_needed: u32,
-    /// A way to spread the model over the same GPUs that bears much more, where it runs otherwise.
+    /// A way to spread the model over the same GPUs that sustains much more, where it runs otherwise.
     pub(crate) spread_otherwise: Option<Deployment>,
     /// Why it cannot, where it cannot, the nearest first.
     pub(crate) dropped: Vec<Dropped>,
     pub(crate) notes: Vec<String>,
 }
 
-/// Sizes what runs.
 pub(crate) fn sized(request: &Request<'_>, current: &Current, host: Option<&HostSystem>) -> Sized {
     let (catalogue, notes) = with_host(request.catalogue, current, host);
     let workload = Workload {
@@ -79,12 +78,13 @@ pub(crate) fn sized(request: &Request<'_>, current: &Current, host: Option<&Host
         let fixed = plan(&own);
         let as_it_runs = fits(&fixed.deployments);
         spread_otherwise = deployment.filter(|other| {
-            let bears = |one: &Deployment| one.headroom.rate / f64::from(one.layout.gpus().max(1));
+            let sustains =
+                |one: &Deployment| one.headroom.rate / f64::from(one.layout.gpus().max(1));
             keeps(other, current)
                 && other.layout != layout
                 && as_it_runs
                     .as_ref()
-                    .is_none_or(|own| bears(other) > MUCH_MORE * bears(own))
+                    .is_none_or(|own| sustains(other) > MUCH_MORE * sustains(own))
         });
         deployment = as_it_runs;
         dropped = fixed.dropped;
@@ -106,8 +106,8 @@ fn hosts_needed(deployment: &Deployment) -> u32 {
         .rental
         .as_ref()
         .map_or(0, |rental| rental.instances);
-    let bears = deployment.headroom.factor.clamp(1e-6, 1.0);
-    libm::ceil(f64::from(stands_on) / bears - 1e-9) as u32
+    let sustains = deployment.headroom.factor.clamp(1e-6, 1.0);
+    libm::ceil(f64::from(stands_on) / sustains - 1e-9) as u32
 }
 
 /// Whether a deployment fits the hosts that there are.

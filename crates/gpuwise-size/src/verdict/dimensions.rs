@@ -24,7 +24,7 @@ pub(crate) struct Short {
     pub(crate) reason: String,
 }
 
-/// What has too little for the promise; `None` where it is kept.
+/// What has too little for the SLO; `None` where it is kept.
 pub(crate) fn lack(request: &Request<'_>, current: &Current, now: &Sized) -> Option<Short> {
     let Some(running) = &now.deployment else {
         return Some(cannot(request, current, now));
@@ -127,7 +127,9 @@ fn of_test(dropped: &Dropped) -> Dimension {
         Test::Ttft => Dimension::Compute,
         Test::Tpot | Test::EndToEnd => Dimension::Bandwidth,
         Test::Throughput => Dimension::Count,
-        Test::Support | Test::Limits | Test::Dominated => Dimension::Layout,
+        Test::Support | Test::Layout | Test::Deadline | Test::Limits | Test::Dominated => {
+            Dimension::Layout
+        }
     }
 }
 

@@ -85,7 +85,7 @@ fn around(
         current.gpus_per_host,
         constants,
     );
-    work.node_price = current.price.map(|price| price.0.as_f64());
+    work.node_price = current.price;
     let host = HostSystem {
         gpus: host.gpus.or(Some(current.gpus_per_host)),
         ..host.clone()

@@ -5,12 +5,12 @@ use gpuwise_size::knowledge::{
     ArchitectureClass, Cell, Cells, FittedCell, MetricClass, Range, RangeRow, Ranges, Regime,
 };
 
-fn cell(gpu: &str, silicon: &str, engine: &'static str, profile: &str) -> Cell {
+fn cell(gpu: &str, silicon: &str, engine: &'static str, bucket: &str) -> Cell {
     Cell {
         gpu: gpu.into(),
         silicon: silicon.into(),
         engine,
-        profile: profile.into(),
+        bucket: bucket.into(),
         weights: "bf16".into(),
         architecture: ArchitectureClass::Dense,
         regime: Regime::Served,
@@ -92,11 +92,11 @@ fn a_precision_or_architecture_that_neither_was_seen_with_is_extrapolated() {
     assert!(batch.unseen.contains("static batch"), "{}", batch.unseen);
 }
 
-fn row(class: MetricClass, profile: &str, basis: Basis, high: f64) -> RangeRow {
+fn row(class: MetricClass, bucket: &str, basis: Basis, high: f64) -> RangeRow {
     RangeRow {
         local: false,
         class,
-        profile: profile.into(),
+        bucket: bucket.into(),
         basis,
         range: Range {
             low: 1.0 / high,
@@ -116,7 +116,7 @@ fn a_missing_range_falls_back_to_a_wider_one() {
             row(MetricClass::Tpot, "", Basis::Extrapolated, 1.8),
         ],
     };
-    let high = |class, engine, profile, basis| ranges.get(class, engine, profile, basis).high;
+    let high = |class, engine, bucket, basis| ranges.get(class, engine, bucket, basis).high;
     let vllm = EngineKind::Vllm;
     let own = high(MetricClass::Tpot, vllm, "vllm", Basis::Calibrated);
     let all = high(MetricClass::Tpot, vllm, "sglang", Basis::Calibrated);

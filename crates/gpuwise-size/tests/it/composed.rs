@@ -21,8 +21,8 @@ use gpuwise_read::{
     fabric::{PCIE_CONSTANTS, read_pcie_constants},
 };
 use gpuwise_size::{
-    answer::{default_settings, profile_of_engine},
     composed::{Load, all_reduce, layouts, share},
+    engines,
     setup::{Setup, Weights},
 };
 use gpuwise_units::BytesPerSecond;
@@ -133,8 +133,13 @@ fn tensor_parallel_ranks_pay_for_the_fabric_and_copies_do_not() {
     let setup = Setup {
         architecture: &model,
         device: Device::whole(h100),
-        profile: profile_of_engine(&engine, h100),
-        settings: default_settings(&engine, &Device::whole(h100), Layout::tensor(4), None),
+        bucket: engines::model(engine.kind).bucket(&engine, h100),
+        settings: engines::model(engine.kind).settings(
+            &engine,
+            &Device::whole(h100),
+            Layout::tensor(4),
+            None,
+        ),
         engine,
         layout: Layout::tensor(4),
         weights: Weights::published(&model),

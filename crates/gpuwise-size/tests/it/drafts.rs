@@ -15,7 +15,7 @@ use gpuwise_domain::{
     precision::CacheFormat,
 };
 use gpuwise_size::{
-    answer::default_settings,
+    engines,
     memory::{cache_shape, plan as memory_plan, weights_per_rank},
     search::{DraftModel, Fixed, Request, plan},
     serving::Cycle,
@@ -41,9 +41,9 @@ fn with_setup<R>(
     run(Setup {
         architecture: target,
         device,
-        settings: default_settings(&engine, &device, layout, None),
+        settings: engines::model(engine.kind).settings(&engine, &device, layout, None),
         engine,
-        profile: "vllm".into(),
+        bucket: gpuwise_domain::engine::VersionBucket::new("vllm"),
         layout,
         weights: Weights::published(target),
         cache: CacheFormat::HALF,

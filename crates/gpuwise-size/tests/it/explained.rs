@@ -156,7 +156,7 @@ fn links_are_explained_by_the_constants_that_were_used() {
         "{host:?}"
     );
     assert!(!host.iter().any(|name| name == "reduce_rate"));
-    assert!(host.iter().any(|name| name == "era_decode"));
+    assert!(host.iter().any(|name| name == "bucket_decode"));
     let switched = names("A100 SXM4 80GB");
     assert!(
         switched.iter().any(|name| name == "reduce_rate"),

@@ -6,7 +6,7 @@ use gpuwise_size::knowledge::{Feedback, MetricClass, Observation};
 fn row(residual: f64, load: f64) -> Observation {
     Observation {
         gpu: "H100 SXM5 80GB".into(),
-        profile: "vllm".into(),
+        bucket: "vllm".into(),
         model: "testmodel".into(),
         weights: "bf16".into(),
         class: MetricClass::Tpot,
@@ -74,7 +74,7 @@ fn another_gpu_model_engine_precision_or_metric_is_not_touched() {
     };
     assert_eq!(change(|q| q.gpu = "L4".into()), None);
     assert_eq!(change(|q| q.model = "other".into()), None);
-    assert_eq!(change(|q| q.profile = "sglang".into()), None);
+    assert_eq!(change(|q| q.bucket = "sglang".into()), None);
     assert_eq!(change(|q| q.weights = "fp8".into()), None);
     assert_eq!(change(|q| q.class = MetricClass::Ttft), None);
 }

@@ -1,9 +1,11 @@
 //! The catalogue of the repository, and constants before any data.
 
-use gpuwise_domain::{catalogue::Catalogue, facts::EngineFacts, model::Architecture};
+use gpuwise_domain::{
+    catalogue::Catalogue, facts::EngineFacts, model::Architecture, training_facts::TrainingFacts,
+};
 use gpuwise_read::catalogue::{
     ModelCatalogue, read_engine_facts, read_gpus, read_mig_profiles, read_offers, read_quality,
-    read_recipes,
+    read_recipes, read_training_facts,
 };
 use gpuwise_size::{
     constants::Constants,
@@ -65,4 +67,9 @@ pub(crate) fn prior() -> Knowledge {
         ranges: Ranges::default(),
         feedback: Feedback::default(),
     }
+}
+
+pub(crate) fn training_facts() -> TrainingFacts {
+    let text = include_str!("../../../../catalogue/training.toml");
+    read_training_facts("training.toml", text).expect("facts of training")
 }

@@ -4,8 +4,9 @@ use crate::fixture;
 use gpuwise_domain::precision::CacheFormat;
 use gpuwise_domain::{engine::EngineKind, gpu::Device, layout::Layout};
 use gpuwise_size::{
-    answer::{default_settings, engine_of, profile_of_engine, weights_named},
     constants::Constants,
+    engines,
+    formats::weights_named,
     setup::Setup,
     speed::{Batch, StepModel, StepShape},
 };
@@ -26,13 +27,13 @@ fn check(engine: &str, weights: &str, layout: Layout, test: impl Fn(&str, &StepM
     for name in GPUS {
         let gpu = catalogue.gpu(name).expect("a GPU of the catalogue");
         let device = Device::whole(gpu);
-        let engine = engine_of(engine).expect("a known engine");
+        let engine = crate::setups::engine(engine);
         assert_eq!(engine.kind, EngineKind::LlamaCpp);
         let setup = Setup {
             architecture: &model,
             device,
-            profile: profile_of_engine(&engine, gpu),
-            settings: default_settings(&engine, &device, layout, None),
+            bucket: engines::model(engine.kind).bucket(&engine, gpu),
+            settings: engines::model(engine.kind).settings(&engine, &device, layout, None),
             engine,
             layout,
             weights: weights_named(&model, weights).expect("a format"),

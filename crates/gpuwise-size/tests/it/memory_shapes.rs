@@ -5,7 +5,7 @@ use crate::fixture::catalogue;
 use gpuwise_domain::{gpu::Device, layout::Layout, model::Architecture, precision::CacheFormat};
 use gpuwise_read::config::read_config;
 use gpuwise_size::{
-    answer::{default_settings, engine_of},
+    engines,
     memory::{cache_shape, published_bytes, weights_per_rank},
     setup::{Setup, Weights},
 };
@@ -103,14 +103,19 @@ fn elements(shape: Shape) -> (u64, u64, u64) {
 fn with_setup<R>(shape: Shape, tensor: u32, run: impl FnOnce(&Setup<'_>) -> R) -> R {
     let catalogue = catalogue();
     let device = Device::whole(catalogue.gpu("H100 SXM5 80GB").expect("an H100"));
-    let engine = engine_of("vllm 0.15.1").expect("vLLM");
+    let engine = crate::setups::engine("vllm 0.15.1");
     let architecture = architecture(shape);
     run(&Setup {
         architecture: &architecture,
         device,
-        settings: default_settings(&engine, &device, Layout::tensor(tensor), None),
+        settings: engines::model(engine.kind).settings(
+            &engine,
+            &device,
+            Layout::tensor(tensor),
+            None,
+        ),
         engine,
-        profile: "vllm".into(),
+        bucket: gpuwise_domain::engine::VersionBucket::new("vllm"),
         layout: Layout::tensor(tensor),
         weights: Weights::published(&architecture),
         cache: CacheFormat::HALF,

@@ -6,8 +6,9 @@ use gpuwise_domain::{
 };
 use gpuwise_operators::{Functions, GemmFormat, Heads, KvFormat, On, Operators, Silicon};
 use gpuwise_size::{
-    answer::{default_settings, engine_of, profile_of_engine, weights_named},
     constants::{Constants, Parameter},
+    engines,
+    formats::weights_named,
     setup::Setup,
     speed::{Batch, StepModel, StepShape},
 };
@@ -59,12 +60,12 @@ fn setup<'a>(
 ) -> Setup<'a> {
     let gpu = CATALOGUE.gpu(gpu).expect("a GPU of the catalogue");
     let device = Device::whole(gpu);
-    let engine = engine_of(engine).expect("a known engine");
+    let engine = crate::setups::engine(engine);
     Setup {
         architecture: model,
         device,
-        profile: profile_of_engine(&engine, gpu),
-        settings: default_settings(&engine, &device, layout, None),
+        bucket: engines::model(engine.kind).bucket(&engine, gpu),
+        settings: engines::model(engine.kind).settings(&engine, &device, layout, None),
         engine,
         layout,
         weights: weights_named(model, weights).expect("a format"),

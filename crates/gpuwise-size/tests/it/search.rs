@@ -7,7 +7,7 @@ use gpuwise_domain::{
     engine::{Engine, EngineKind},
     layout::Layout,
     model::Architecture,
-    workload::{LengthDistribution, Lengths, Limits, Promise, Target, Traffic, Workload},
+    workload::{LengthDistribution, Lengths, Limits, Slo, Target, Traffic, Workload},
 };
 use gpuwise_size::{
     knowledge::Knowledge,
@@ -33,10 +33,10 @@ pub(crate) fn workload(rate: f64, ttft: f64, tpot: f64) -> Workload {
             output: LengthDistribution::fixed(Tokens(300)),
         },
         prefix_hit: 0.0,
-        promise: Promise {
+        slo: Slo {
             ttft: target(ttft),
             tpot: target(tpot),
-            ..Promise::default()
+            ..Slo::default()
         },
         limits: Limits::default(),
     }

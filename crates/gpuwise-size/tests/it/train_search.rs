@@ -3,12 +3,14 @@
 use crate::fixture::{catalogue, model};
 use gpuwise_domain::{
     catalogue::Catalogue,
+    deployment::Test,
     estimate::{Basis, Derivation, Estimate},
+    fix::Fix,
     training::{
         Framework, Method, Offload, Optimizer, RankMemory, Recipe, Recompute, Sharding, StepCause,
         StepTime, TrainingLayout, TrainingMemory, TrainingSetup,
     },
-    training_plan::{Reliability, TrafficKind, TrainingJob, TrainingTest},
+    training_plan::{Reliability, TrafficKind, TrainingJob},
 };
 use gpuwise_size::training::search::{
     Cluster, Degrees, Machines, Market, Physics, RankBy, Shape, TrainChoices, TrainRequest, best,
@@ -127,8 +129,8 @@ impl Physics for Toy {
         Bytes::new(14_000_000_000)
     }
 
-    fn cures(&self, _: &TrainingSetup, _: &Cluster<'_>) -> Vec<String> {
-        vec!["a smaller model".into()]
+    fn fixes(&self, _: &TrainingSetup, _: &Cluster<'_>) -> Vec<Fix> {
+        vec![Fix::Words("a smaller model".into())]
     }
 
     fn derivations(&self, _: &TrainingSetup, _: &Cluster<'_>) -> Vec<Derivation> {
@@ -329,8 +331,9 @@ fn choices_that_cannot_be_met_are_said_with_the_nearest() {
         let first = said
             .first()
             .unwrap_or_else(|| panic!("nothing is refused of {why}"));
-        assert!(first.why.contains(why), "{:?}", first.why);
-        assert_eq!(first.nearest, nearest, "{why}");
+        assert!(first.why.to_string().contains(why), "{:?}", first.why);
+        let fixes: Vec<String> = first.nearest.iter().map(ToString::to_string).collect();
+        assert_eq!(fixes, nearest, "{why}");
     };
     check(
         &|c| c.degrees.tensor = Some(3),
@@ -472,7 +475,7 @@ fn a_deadline_takes_more_gpus_and_a_budget_refuses() {
     let poor = plan(None, Some(1));
     assert!(poor.plans.is_empty());
     assert!(
-        poor.dropped.iter().any(|d| d.test == TrainingTest::Budget),
+        poor.dropped.iter().any(|d| d.test == Test::Limits),
         "{:?}",
         poor.dropped
     );
@@ -587,12 +590,7 @@ fn the_bill_is_price_by_time_rounded_once() {
     let cost = run.cost.expect("a cost");
     assert!((cost.value.as_f64() - hour * run.total.value / 3600.0).abs() < 1e-3);
     assert!(cost.low < cost.value && cost.value < cost.high);
-    assert!(
-        answer
-            .dropped
-            .iter()
-            .any(|d| d.test == TrainingTest::Dominated)
-    );
+    assert!(answer.dropped.iter().any(|d| d.test == Test::Dominated));
 }
 
 #[test]

@@ -1,19 +1,15 @@
 //! Memory of training: what PEFT allocates, sums by hand, laws, and what is refused.
 
-use crate::fixture::{catalogue, model};
+use crate::fixture::model;
 use gpuwise_domain::{
     model::Architecture,
-    question::Question,
     training::{
         Adapter, AdapterKind, BaseStorage, Framework, LossKernel, MemoryCause, Method, Offload,
         Optimizer, Recipe, Recompute, Sharding, TrainingLayout, TrainingMemory, TrainingSetup,
     },
 };
-use gpuwise_size::{
-    answer::about_training_memory,
-    training::memory::{
-        adapter_named, checkpoint_bytes, fits, largest_micro_batch, training_memory,
-    },
+use gpuwise_size::training::memory::{
+    adapter_named, checkpoint_bytes, fits, largest_micro_batch, training_memory,
 };
 use gpuwise_units::Tokens;
 use proptest::prelude::*;
@@ -266,39 +262,6 @@ fn what_cannot_be_is_refused_with_what_can() {
 }
 
 #[test]
-fn questions_about_what_does_not_exist_say_so() {
-    let architecture = model("meta-llama/Llama-3.1-8B");
-    let asked = |gpu: &str, method: &str, modules: &str| {
-        let question = Question {
-            gpu: gpu.into(),
-            engine: "transformers+peft".into(),
-            metric: "oom".into(),
-            extra: vec![
-                ("method".into(), method.into()),
-                ("target_modules".into(), modules.into()),
-            ],
-            ..Question::default()
-        };
-        let answer =
-            about_training_memory(&question, &architecture, &catalogue()).expect("of training");
-        (
-            answer.estimate.map(|estimate| estimate.value),
-            answer.reason,
-        )
-    };
-    for (gpu, method, modules, named) in [
-        ("H1000", "LoRA", "", "H1000"),
-        ("H100 SXM5 80GB", "LoRRA", "", "lora"),
-        ("H100 SXM5 80GB", "LoRA", "q_proj,c_attn", "c_attn"),
-    ] {
-        let (value, reason) = asked(gpu, method, modules);
-        assert!(value.is_none() && reason.contains(named), "{reason}");
-    }
-    assert_eq!(asked("H100 SXM5 80GB", "LoRA", "q_proj").0, Some(0.0));
-    assert_eq!(asked("L4", "full fine-tuning", "").0, Some(1.0));
-}
-
-#[test]
 fn cures_of_what_does_not_fit_make_it_fit() {
     let architecture = model("meta-llama/Llama-3.1-8B");
     let setup = TrainingSetup {
@@ -309,14 +272,14 @@ fn cures_of_what_does_not_fit_make_it_fit() {
     let fit = fits(&architecture, &setup, visible).expect("an answer");
     assert!(!fit.fits(), "16 bytes a parameter and more are {}", 16 * 8);
     assert!(
-        fit.cures
+        fit.fixes
             .iter()
-            .any(|cure| cure.enough && cure.setup.is_some())
+            .any(|fix| fix.enough && fix.setup.is_some())
     );
-    for cure in &fit.cures {
-        let Some(changed) = &cure.setup else { continue };
+    for fix in &fit.fixes {
+        let Some(changed) = &fix.setup else { continue };
         let again = fits(&architecture, changed, visible).expect("an answer");
-        assert_eq!(again.fits(), cure.enough, "{}", cure.change);
+        assert_eq!(again.fits(), fix.enough, "{}", fix.change);
     }
 }
 

@@ -1,15 +1,12 @@
 //! Time of a training step: laws, and figures that sources count by their own arithmetic.
 
-use crate::fixture::{catalogue, model};
+use crate::fixture::{catalogue, model, training_facts};
 use gpuwise_domain::catalogue::Catalogue;
 use gpuwise_domain::training::{
     Adapter, AdapterKind, BaseStorage, Framework, LossKernel, Method, Offload, Optimizer, Recipe,
     Recompute, Sharding, StepCause, StepTime, TrainingLayout, TrainingSetup,
 };
 use gpuwise_domain::training_facts::{ConstantSet, TrainingFacts};
-use gpuwise_read::catalogue::read_training_facts;
-use gpuwise_read::question::read_questions;
-use gpuwise_size::answer::about_training_time;
 use gpuwise_size::training::time::{
     ConvergenceRun, FitRow, FlopCount, SETS, StepWork, TRAINING_PARAMETERS, TrainingConstants,
     TrainingParameter, TrainingSystem, converge, fit_training, model_flops_per_token, step_time,
@@ -17,11 +14,6 @@ use gpuwise_size::training::time::{
 use gpuwise_units::Tokens;
 use proptest::prelude::*;
 use std::sync::LazyLock;
-
-pub(crate) fn training_facts() -> TrainingFacts {
-    let text = include_str!("../../../../catalogue/training.toml");
-    read_training_facts("training.toml", text).expect("facts of training")
-}
 
 fn megatron(layout: TrainingLayout, sequence: u64, global_batch: u64) -> TrainingSetup {
     TrainingSetup {
@@ -486,62 +478,6 @@ fn time_to_a_quality_follows_its_table() {
     assert!(sixty_four.seconds < eight.seconds);
     assert!(sixty_four.throughput < 8.0 * eight.throughput);
     assert!((eight.throughput * eight.step / 512.0 - 1.0).abs() < 1e-12);
-}
-
-/// Mean of |predicted / measured - 1| over answered rows of a table, and how many were.
-fn error_of(table: &str, metric: &str) -> Option<(f64, usize)> {
-    let data = gpuwise_needs::data("")?;
-    let text =
-        std::fs::read_to_string(data.join(format!("questions/{table}.csv"))).expect("a table");
-    let mut catalogue = catalogue();
-    catalogue.training = training_facts();
-    let (mut sum, mut count) = (0.0, 0_u32);
-    for question in read_questions(&text).expect("questions") {
-        if question.metric != metric
-            || question
-                .gpus
-                .is_some_and(|gpus| gpus > 64 && metric.starts_with("time"))
-        {
-            continue;
-        }
-        let known = (!metric.starts_with("time")).then(|| model(&question.model));
-        let answer = about_training_time(&question, known.as_ref(), &catalogue);
-        let estimate = answer.and_then(|answer| answer.estimate);
-        let (Some(estimate), Some(measured)) = (estimate, question.value) else {
-            continue;
-        };
-        assert!(estimate.low <= estimate.value && estimate.value <= estimate.high);
-        sum += (estimate.value / measured - 1.0).abs();
-        count += 1;
-    }
-    Some((sum / f64::from(count), count as usize))
-}
-
-#[test]
-fn published_runs_are_told_within_the_marks() {
-    for (table, metric, mark, rows) in [
-        (
-            "llm_foundry_training",
-            "train_tokens_per_s_per_gpu",
-            0.10,
-            169,
-        ),
-        ("llm_foundry_training", "mfu", 0.10, 169),
-        ("nemo_training", "train_tokens_per_s_per_gpu", 0.12, 27),
-        (
-            "megatron_bridge_training",
-            "train_tokens_per_s_per_gpu",
-            0.16,
-            118,
-        ),
-        ("mlperf_training", "time_to_train_olympic_mean", 0.25, 160),
-    ] {
-        let Some((error, count)) = error_of(table, metric) else {
-            return;
-        };
-        assert!(count >= rows, "{table}: {count} rows");
-        assert!(error <= mark, "{table} {metric}: {error}");
-    }
 }
 
 proptest! {

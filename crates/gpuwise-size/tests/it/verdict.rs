@@ -253,7 +253,7 @@ fn few_slow_cores_starve_eight_gpus() {
     assert!(
         balance.parts[0]
             .wasted_per_hour
-            .is_some_and(|money| money > 0.0)
+            .is_some_and(|money| money.0.micros > 0)
     );
     let enough = verdict_on(name, 70.0, &current(), Some(&host(96.0, 3.0)));
     assert_ne!(

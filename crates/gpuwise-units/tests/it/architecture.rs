@@ -25,9 +25,9 @@ enum Ring {
     Core,
     /// Pure, on the standard library: its clippy configuration forbids what is not pure.
     Pure,
-    /// Sees and acts outside: no promise but the direction of its arrows.
+    /// Sees and acts outside: no SLO but the direction of its arrows.
     Edge,
-    /// Saved documents: no promise beyond the direction of its arrows.
+    /// Saved documents: no SLO beyond the direction of its arrows.
     Seam,
     /// Puts all together.
     Top,
@@ -80,6 +80,16 @@ const PLACES: &[Place] = &[
         may_name: &["gpuwise-domain", "gpuwise-size"],
     },
     Place {
+        name: "gpuwise-lab",
+        ring: Ring::Edge,
+        may_name: &[
+            "gpuwise-operators",
+            "gpuwise-read",
+            "gpuwise-size",
+            "gpuwise-view",
+        ],
+    },
+    Place {
         name: "gpuwise-wire",
         ring: Ring::Seam,
         may_name: &["gpuwise-domain"],
@@ -121,6 +131,7 @@ const PLACES: &[Place] = &[
         ring: Ring::Top,
         may_name: &[
             "gpuwise-cuda",
+            "gpuwise-lab",
             "gpuwise-measure",
             "gpuwise-operators",
             "gpuwise-store",
@@ -228,6 +239,13 @@ const ALLOWED: &[(&str, bool, &str)] = &[
     ("flate2", false, "unpacks .gz bytes in memory"),
     ("zlib-rs", false, "inflate in Rust, for flate2"),
     ("simdutf8", false, "checks UTF-8"),
+    (
+        "jiff",
+        false,
+        "days of the calendar; its clock is not asked",
+    ),
+    ("jiff-core", false, "arithmetic of jiff"),
+    ("log", false, "what jiff would say to a logger; none is set"),
     ("cfg-if", false, "conditional compilation"),
     (
         "core_detect",

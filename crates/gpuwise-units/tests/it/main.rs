@@ -49,6 +49,20 @@ fn counts_are_whole() {
     check::<Tokens>("0.5", None);
     check::<Parameters>("8e9", Some("8B"));
     check::<Parameters>("70.6B", Some("70.6B"));
+    // As vLLM reads its own flags.
+    for (text, tokens) in [
+        ("32k", 32_000),
+        ("32K", 32_768),
+        ("1m", 1_000_000),
+        ("1M", 1_048_576),
+        ("1.5k", 1500),
+    ] {
+        assert_eq!(
+            text.parse::<Tokens>().map(|one| one.0).ok(),
+            Some(tokens),
+            "{text}"
+        );
+    }
     check::<Parameters>("560M", Some("560M"));
     check::<Parameters>("1e300", None);
 }

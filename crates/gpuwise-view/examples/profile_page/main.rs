@@ -18,7 +18,7 @@ use gpuwise_domain::profile::{
     finding::{Evidence, Finding, Gain, Place},
     timeline::Timeline,
 };
-use gpuwise_measure::figures::{Classifier, Input, Settings, flat, gaps, of_profile, of_rank};
+use gpuwise_measure::figures::{Classifier, Input, Settings, gaps, of_profile, of_rank, summary};
 use gpuwise_read::{kernel_rules, kineto};
 use gpuwise_view::profile::{Profile, report};
 use std::{collections::BTreeMap, fs, time::Instant};
@@ -64,7 +64,7 @@ fn measure(label: &str, named: Vec<(String, Timeline)>, names: &Classifier) -> L
             .filter_map(|d| d.name.clone())
             .take(1)
             .collect(),
-        figures: flat::figures(&figures),
+        figures: summary::figures(&figures),
         findings: gaps_as_finding(&figures),
         ..Summary::default()
     };

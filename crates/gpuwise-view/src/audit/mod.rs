@@ -1,9 +1,11 @@
 //! An audit of a fleet as text, tables and JSON; and its proposals as patches.
 
+mod page;
 mod patch;
 mod proof;
 mod tables;
 
+pub use page::page;
 pub use patch::{Patch, patches};
 pub use proof::{ProofRow, proof_table};
 pub use tables::{tenants, workloads};
@@ -23,15 +25,12 @@ const MONTH: f64 = 730.0;
 /// An audit, as it was made.
 #[derive(Debug, Clone, Copy)]
 pub struct Report<'a> {
-    /// The days.
     pub window: Window,
     /// Workloads, and what is said of each, in the same order.
     pub workloads: &'a [Usage],
     /// What is said of each.
     pub said: &'a [Judgement],
-    /// In total.
     pub totals: &'a Totals,
-    /// By tenant.
     pub tenants: &'a [Totals],
     /// GPUs that nobody held at the end.
     pub unheld: u32,

@@ -6,12 +6,9 @@ use crate::{
 };
 use gpuwise_units::Money;
 
-/// One remembered proposal.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ProofRow {
-    /// The workload.
     pub workload: String,
-    /// What was proposed.
     pub proposal: String,
     /// When, seconds since 1970.
     pub made_at: i64,
@@ -23,7 +20,6 @@ pub struct ProofRow {
     pub proven: Option<Money>,
     /// GPUs that were predicted.
     pub predicted_gpus: f64,
-    /// GPUs that came.
     pub proven_gpus: Option<f64>,
     /// Mean latency before and after, seconds.
     pub latency: (Option<f64>, Option<f64>),
@@ -31,7 +27,6 @@ pub struct ProofRow {
     pub why: String,
 }
 
-/// Predicted beside proven.
 pub fn proof_table(rows: &[ProofRow]) -> Table {
     let mut table = Table::new(vec![
         Column::left("workload", "Workload").wrap(10),

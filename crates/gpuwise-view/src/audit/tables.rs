@@ -56,7 +56,7 @@ fn money(value: Option<Money>) -> Cell {
 }
 
 /// `2 × 8 A100 SXM4 80GB`, `1g.10gb of A100 SXM4 80GB`.
-fn holds(usage: &Usage) -> String {
+pub(super) fn holds(usage: &Usage) -> String {
     let asked = &usage.asked;
     let gpu = asked.gpu.as_deref().unwrap_or("GPU");
     let short = gpu
@@ -74,7 +74,7 @@ fn holds(usage: &Usage) -> String {
     }
 }
 
-fn name(usage: &Usage) -> String {
+pub(super) fn name(usage: &Usage) -> String {
     if usage.holder.namespace.is_empty() {
         usage.holder.name.clone()
     } else {

@@ -1,13 +1,16 @@
 //! A bill over years: the answer, tables, the sheet for a spreadsheet.
 
 mod export;
+mod record;
 mod tables;
 mod words;
 
 pub use export::to_csv;
-pub use tables::{calendar, json, sensitivities, strategies};
+pub use tables::{calendar, sensitivities, strategies};
 
-use crate::{Style, figures::currency_sign, markup::escape_markdown, table::Table};
+use crate::{
+    Style, figures::currency_sign, html::AnswerPage, markup::escape_markdown, svg, table::Table,
+};
 use gpuwise_domain::bill::{Amount, Bill, RowOrigin, Strategy};
 use gpuwise_domain::estimate::Derivation;
 use gpuwise_units::{Fraction, Money};
@@ -55,6 +58,32 @@ pub fn markdown(bill: &Bill) -> String {
         let _ = write!(out, "\n{}\n", escape_markdown(note));
     }
     out
+}
+
+/// The same as a page.
+pub fn page(bill: &Bill, made: &str) -> String {
+    let mut sentences = sentences(bill);
+    let answer = if sentences.is_empty() {
+        "No way to have these hosts has a price that is known.".to_owned()
+    } else {
+        sentences.remove(0)
+    };
+    let drawn = svg::purchases(bill, "purchases");
+    let derivations = derivations(bill);
+    AnswerPage {
+        title: bill.subject.clone(),
+        answer,
+        lead: sentences,
+        tables: sections(bill),
+        pictures: drawn
+            .map(|drawn| (drawn, "What to buy by when."))
+            .into_iter()
+            .collect(),
+        derivations: &derivations,
+        notes: &bill.notes,
+        ..AnswerPage::default()
+    }
+    .finish(made)
 }
 
 fn sections(bill: &Bill) -> Vec<(String, Table)> {

@@ -1,13 +1,12 @@
 //! Tables of a bill.
 
-use super::words::{band_share, cents, input_value, money, ranged};
+use super::words::{cents, input_value, money, ranged};
 use crate::{
     figures::percent,
     table::{Cell, Column, Table},
 };
 use gpuwise_domain::bill::{Amount, Bill, CalendarMonth, CostKey, SheetRow, Strategy};
 use gpuwise_units::{Fraction, significant};
-use serde_json::{Value, json};
 
 /// Every strategy with what it comes to, cheapest first, unknown ones last.
 pub fn strategies(bill: &Bill) -> Table {
@@ -91,7 +90,7 @@ pub fn strategies(bill: &Bill) -> Table {
 }
 
 /// The mean load over the peak that what is served is counted at.
-fn duty(bill: &Bill) -> Option<Fraction> {
+pub(super) fn duty(bill: &Bill) -> Option<Fraction> {
     let named = |row: &&SheetRow| row.key == CostKey::Duty.name();
     let row = bill.sheet.rows.iter().find(named)?;
     Some(row.cells.first()?.value)
@@ -207,47 +206,4 @@ pub fn sensitivities(bill: &Bill) -> Table {
 fn bar(share: f64) -> String {
     let halves = (share * 16.0).round().clamp(0.0, 16.0) as usize;
     "█".repeat(halves / 2) + if halves % 2 == 1 { "▌" } else { "" }
-}
-
-/// Everything, for programs: money as decimal texts, exact.
-pub fn json(bill: &Bill) -> Value {
-    let amount = |amount: &Amount| json!({"value": cents(amount.value), "low": cents(amount.low), "high": cents(amount.high)});
-    let band = |band: &gpuwise_domain::bill::Band| json!({"value": band.value.as_f64(), "low": band.low.as_f64(), "high": band.high.as_f64()});
-    let strategies: Vec<Value> = bill
-        .strategies
-        .iter()
-        .map(|row| match &row.outcome {
-            Ok(costs) => json!({
-                "strategy": row.strategy.key(),
-                "total": amount(&costs.total),
-                "discounted": amount(&costs.discounted),
-                "per_unit": bill.units.iter().zip(&costs.per_unit).map(|(unit, costs)| {
-                    json!({"unit": unit.name, "cost": amount(costs)})
-                }).collect::<Vec<_>>(),
-            }),
-            Err(why) => json!({"strategy": row.strategy.key(), "unknown": why}),
-        })
-        .collect();
-    json!({
-        "subject": bill.subject,
-        "currency": bill.currency.code(),
-        "start": bill.start.to_string(),
-        "horizon_months": bill.horizon,
-        "hosts_now": bill.hosts_now,
-        "load_unit": bill.load_unit,
-        "mean_over_peak_load": duty(bill).map(Fraction::as_f64),
-        "cheapest": bill.cheapest.map(Strategy::key),
-        "owning_less_renting": bill.owning_less_renting.as_ref().map(amount),
-        "owned_gpu_hour": bill.owned_gpu_hour.as_ref().map(amount),
-        "break_even_share_of_hours": bill.break_even.as_ref().map(band),
-        "breaks": bill.breaks.map(|month| month.to_string()),
-        "lead_months": bill.lead,
-        "strategies": strategies,
-        "calendar": calendar(bill, true).to_json(),
-        "sensitivities": sensitivities(bill).to_json(),
-        "energy_kwh": bill.footprint.as_ref().map(|footprint| band(&footprint.kwh)),
-        "carbon_kg": bill.footprint.as_ref().and_then(|footprint| footprint.carbon_kg.as_ref()).map(band),
-        "notes": bill.notes,
-        "break_even_words": bill.break_even.as_ref().map(band_share),
-    })
 }

@@ -8,7 +8,6 @@ use std::collections::BTreeMap;
 /// A fleet at a moment.
 #[derive(Debug)]
 pub struct Scene<'a> {
-    /// The fleet.
     pub fleet: &'a Fleet,
     moment: &'a Moment,
     held: BTreeMap<GpuId, Vec<&'a Holding>>,
@@ -29,14 +28,11 @@ pub enum Use {
     Cut,
     /// What runs there may end; nothing new starts.
     Draining,
-    /// Maintenance.
     Maintenance,
-    /// It is lost.
     Lost,
 }
 
 impl Use {
-    /// All of them.
     pub const ALL: [Self; 7] = [
         Self::Free,
         Self::Whole,
@@ -60,7 +56,6 @@ impl Use {
         }
     }
 
-    /// Its word.
     pub const fn word(self) -> &'static str {
         match self {
             Self::Free => "free",
@@ -103,7 +98,6 @@ impl<'a> Scene<'a> {
         self.moment
     }
 
-    /// A GPU.
     pub fn gpu(&self, gpu: GpuId) -> Option<&'a FleetGpu> {
         self.fleet.gpus.get(gpu.index())
     }

@@ -1,7 +1,10 @@
 //! A plan as one self-contained page: no script, no network, light and dark, readable on paper.
 
+mod answer;
 mod shell;
 mod tree;
+
+pub use answer::AnswerPage;
 
 use crate::{
     figures::{self, amount, percent, ranged_seconds},
@@ -10,8 +13,9 @@ use crate::{
     svg,
 };
 use gpuwise_domain::{
-    deployment::{Deployment, Dropped, Sizing},
+    deployment::{Deployment, Dropped, Rental, Sizing},
     estimate::Estimate,
+    price::Price,
 };
 use std::fmt::Write as _;
 
@@ -68,15 +72,12 @@ fn answer(sizing: &Sizing, verdict: (&str, &str)) -> String {
     } else {
         format!(" with {} weights", best.weights)
     };
-    let promise = if sizing.workload.promise.is_empty() {
+    let slo = if sizing.workload.slo.is_empty() {
         "this traffic"
     } else {
         "this traffic within the SLO"
     };
-    format!(
-        "{}{quantized}{price} {verb} {promise}.",
-        words::devices(best)
-    )
+    format!("{}{quantized}{price} {verb} {slo}.", words::devices(best))
 }
 
 /// One figure of the list that every page begins with: its name, its value, and a smaller remark.
@@ -110,14 +111,16 @@ fn headline(best: &Deployment) -> String {
         .cost
         .per_hour
         .map_or_else(|| "unknown".into(), |price| money(price.0.as_f64()));
-    add(
-        "an hour",
-        &price,
-        &best
-            .rental
-            .as_ref()
-            .map_or_else(String::new, |r| r.terms.name().into()),
-    );
+    let terms = |r: &Rental| match r.priced_at() {
+        Some(day) => format!("{}, list of {day}", r.terms.name()),
+        None => r.terms.name().into(),
+    };
+    let terms = best.rental.as_ref().map_or_else(String::new, terms);
+    add("an hour", &price, &terms);
+    if let Some(hour) = best.cost.per_hour {
+        let month = money(Price::monthly(hour).amount);
+        add("a month", &month, "730 hours");
+    }
     let mut latency = |name: &str, at: &str, estimate: &Estimate| {
         let text = ranged_seconds(estimate);
         let (value, range) = text.split_once(" (").unwrap_or((&text, ""));
@@ -131,11 +134,11 @@ fn headline(best: &Deployment) -> String {
     let result = &best.figures;
     latency("TTFT", &words::percentile(result.ttft_at), &result.ttft);
     latency("TPOT", &words::percentile(result.tpot_at), &result.tpot);
-    let bears = format!(
+    let sustains = format!(
         "sustains {} × this traffic",
         figures::number(best.headroom.factor)
     );
-    add("load", &percent(result.utilization), &bears);
+    add("load", &percent(result.utilization), &sustains);
     if let (Some(input), Some(output)) = (best.cost.per_million_input, best.cost.per_million_output)
     {
         let more = format!("{} a million input tokens", money(input));
@@ -236,7 +239,8 @@ fn alternatives(sizing: &Sizing) -> String {
         "<p>{} candidates were looked at; the nearest first.</p>\n",
         figures::count(sizing.considered)
     );
-    out += &plan::dropped(&shown).to_html("Candidates that are not among the deployments");
+    out += &crate::rejected::table(shown.iter().copied())
+        .to_html("Candidates that are not among the deployments");
     if nearest.len() > shown.len() {
         let _ = writeln!(
             out,

@@ -10,13 +10,10 @@ const STYLE: &str = include_str!("style.css");
 
 /// A page before it is written.
 pub(crate) struct Page {
-    /// Its title.
     pub title: String,
     /// The sentence that answers.
     pub answer: String,
-    /// Markup below it.
     pub head: String,
-    /// Its parts.
     pub sections: Vec<Section>,
 }
 
@@ -35,11 +32,8 @@ pub(crate) struct Live<'a> {
 
 /// A part of a page.
 pub(crate) struct Section {
-    /// Its address.
     pub id: &'static str,
-    /// Its title.
     pub title: &'static str,
-    /// Its markup.
     pub body: String,
 }
 

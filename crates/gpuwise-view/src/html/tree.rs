@@ -40,6 +40,15 @@ pub(super) fn derivations(deployments: &[Deployment], most: usize) -> String {
     out
 }
 
+/// Those of one answer.
+pub(super) fn steps(derivations: &[Derivation]) -> String {
+    let mut out = String::from("<div class=\"tree\">\n");
+    for step in derivations {
+        node(step, &mut out);
+    }
+    out + "</div>\n"
+}
+
 fn node(step: &Derivation, out: &mut String) {
     let head = format!(
         "{}: <strong>{}</strong><span class=\"why\">{}</span>",

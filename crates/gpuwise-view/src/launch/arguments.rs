@@ -13,7 +13,6 @@ use serde_json::{Map, Value};
 pub(super) struct Script {
     /// One for each pool.
     pub(super) servers: Vec<Server>,
-    /// Sentences for comments.
     pub(super) notes: Vec<String>,
 }
 
@@ -32,7 +31,6 @@ pub(super) struct Server {
     pub(super) flags: Vec<(String, Option<String>)>,
     /// Its settings file: name and text.
     pub(super) file: Option<(&'static str, String)>,
-    /// Where it listens.
     pub(super) port: u16,
     /// Host memory for prefixes that its GPUs' caches have no room for; 0: none.
     pub(super) host_cache: Bytes,
@@ -105,7 +103,6 @@ impl<'a> Arguments<'a> {
             .is_some_and(|flag| chosen(&flag.kind, value))
     }
 
-    /// Sets a setting.
     pub(super) fn set(&mut self, setting: &str, value: impl Into<Told>) -> Result<(), EmitError> {
         let Told(value) = value.into();
         let flag = self

@@ -108,13 +108,18 @@ pub(super) fn image(
         })
 }
 
-/// The program and what follows it. llama.cpp's images start their server themselves.
+/// Whether an engine's images start their server themselves.
+fn image_starts_server(engine: EngineKind) -> bool {
+    super::engines::launcher(engine).is_some_and(super::engines::Launcher::image_starts_server)
+}
+
+/// The program, where the image does not start it, and what follows it.
 pub(super) fn entry_point<'a>(
     facts: &EngineFacts,
     server: &'a Server,
 ) -> (Option<&'a str>, &'a [String]) {
     match server.words.split_first() {
-        Some((_, rest)) if facts.engine == EngineKind::LlamaCpp => (None, rest),
+        Some((_, rest)) if image_starts_server(facts.engine) => (None, rest),
         Some((program, rest)) => (Some(program), rest),
         None => (None, &[]),
     }

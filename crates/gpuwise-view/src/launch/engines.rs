@@ -1,6 +1,7 @@
 //! What each engine is told.
 
 mod llamacpp;
+mod lmdeploy;
 mod sglang;
 mod trtllm;
 mod vllm;
@@ -19,8 +20,41 @@ use gpuwise_domain::{
 };
 use gpuwise_units::Bytes;
 
+/// How an engine's server is started.
+pub(super) trait Launcher: Sync {
+    /// Whether the model stands behind the command as a word, not behind a flag.
+    fn model_is_a_word(&self) -> bool {
+        true
+    }
+
+    /// Whether its images start the server themselves.
+    fn image_starts_server(&self) -> bool {
+        false
+    }
+
+    /// Flags of a pool's server, and what to know about them.
+    fn flags(
+        &self,
+        pool: &Pool<'_>,
+        arguments: &mut Arguments<'_>,
+        notes: &mut Vec<String>,
+    ) -> Result<(), EmitError>;
+}
+
+/// The one place that lists them; `None`: its servers are not started here.
+pub(super) const fn launcher(engine: EngineKind) -> Option<&'static dyn Launcher> {
+    Some(match engine {
+        EngineKind::Vllm => &vllm::Vllm,
+        EngineKind::Sglang => &sglang::Sglang,
+        EngineKind::TensorRtLlm => &trtllm::TensorRtLlm,
+        EngineKind::LlamaCpp => &llamacpp::LlamaCpp,
+        EngineKind::LmDeploy => &lmdeploy::LmDeploy,
+        _ => return None,
+    })
+}
+
 /// What is told to a server of one pool.
-struct Pool<'a> {
+pub(super) struct Pool<'a> {
     deployment: &'a Deployment,
     facts: &'a EngineFacts,
     context: Context,
@@ -125,26 +159,20 @@ fn server(pool: &Pool<'_>, form: Form, notes: &mut Vec<String>) -> Result<Server
             })?;
     let mut arguments = Arguments::new(pool.facts, pool.deployment.release);
     let mut words = command.words.clone();
-    let model = pool.deployment.model.clone();
-    match pool.facts.engine {
-        EngineKind::Vllm => {
-            words.push(model);
-            vllm::flags(pool, &mut arguments, notes)?;
-        }
-        EngineKind::Sglang => {
-            words.push(model);
-            sglang::flags(pool, &mut arguments, notes)?;
-        }
-        EngineKind::TensorRtLlm => {
-            words.push(model);
-            trtllm::flags(pool, &mut arguments, notes)?;
-        }
-        EngineKind::LlamaCpp => llamacpp::flags(pool, &mut arguments, notes)?,
-        EngineKind::Transformers | EngineKind::DeepSpeedMii => {
-            return Err(arguments
-                .unsupported("only vllm, sglang, trtllm and llamacpp are started by gpuwise"));
-        }
+    let Some(launcher) = launcher(pool.facts.engine) else {
+        let started: Vec<&str> = EngineKind::ALL
+            .into_iter()
+            .filter(|kind| super::starts(*kind))
+            .map(EngineKind::name)
+            .collect();
+        return Err(
+            arguments.unsupported(format!("gpuwise starts servers of {}", started.join(", ")))
+        );
+    };
+    if launcher.model_is_a_word() {
+        words.push(pool.deployment.model.clone());
     }
+    launcher.flags(pool, &mut arguments, notes)?;
     let contained = matches!(form, Form::Docker | Form::Kubernetes | Form::KServe);
     if contained && arguments.has("host") {
         arguments.set("host", "0.0.0.0")?;

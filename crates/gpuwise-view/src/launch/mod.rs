@@ -16,41 +16,27 @@ use gpuwise_domain::{
 /// In what form a deployment is started.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Form {
-    /// A vLLM command.
-    Vllm,
-    /// An SGLang command.
-    Sglang,
-    /// A `trtllm-serve` command with its settings file.
-    TensorRtLlm,
-    /// A `llama-server` command.
-    LlamaCpp,
+    /// The command of an engine's own server.
+    Engine(EngineKind),
     /// `docker run` of the engine's image.
     Docker,
-    /// Kubernetes manifests.
     Kubernetes,
     /// Inference services of KServe.
     KServe,
 }
 
 impl Form {
-    /// Every form.
-    pub const ALL: [Self; 7] = [
-        Self::Vllm,
-        Self::Sglang,
-        Self::TensorRtLlm,
-        Self::LlamaCpp,
-        Self::Docker,
-        Self::Kubernetes,
-        Self::KServe,
-    ];
+    /// Every form: engines whose servers are started here first.
+    pub fn all() -> impl Iterator<Item = Self> {
+        let own = EngineKind::ALL.into_iter().filter(|kind| starts(*kind));
+        own.map(Self::Engine)
+            .chain([Self::Docker, Self::Kubernetes, Self::KServe])
+    }
 
     /// The word for flags.
     pub const fn name(self) -> &'static str {
         match self {
-            Self::Vllm => "vllm",
-            Self::Sglang => "sglang",
-            Self::TensorRtLlm => "trtllm",
-            Self::LlamaCpp => "llamacpp",
+            Self::Engine(kind) => kind.name(),
             Self::Docker => "docker",
             Self::Kubernetes => "k8s",
             Self::KServe => "kserve",
@@ -59,19 +45,21 @@ impl Form {
 
     /// The form of this name.
     pub fn by_name(name: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|form| form.name() == name)
+        Self::all().find(|form| form.name() == name)
     }
 
     /// The engine that it is a command of; the others start any.
     pub const fn engine(self) -> Option<EngineKind> {
         match self {
-            Self::Vllm => Some(EngineKind::Vllm),
-            Self::Sglang => Some(EngineKind::Sglang),
-            Self::TensorRtLlm => Some(EngineKind::TensorRtLlm),
-            Self::LlamaCpp => Some(EngineKind::LlamaCpp),
+            Self::Engine(kind) => Some(kind),
             Self::Docker | Self::Kubernetes | Self::KServe => None,
         }
     }
+}
+
+/// Whether an engine's server is started by commands written here.
+pub fn starts(engine: EngineKind) -> bool {
+    engines::launcher(engine).is_some()
 }
 
 /// Why a deployment cannot be started in a form.
@@ -92,18 +80,12 @@ pub enum EmitError {
     },
     /// The engine has no server that we can write a command of.
     #[error("{engine}: no server command of this release is known; name a newer release")]
-    NoCommand {
-        /// Engine and release.
-        engine: String,
-    },
+    NoCommand { engine: String },
     /// A setting that the release has no flag for.
     #[error("{engine} has no flag for {setting}, which this deployment needs ({value}){releases}")]
     NoFlag {
-        /// Engine and release.
         engine: String,
-        /// The setting.
         setting: String,
-        /// Its value.
         value: String,
         /// `: --x came with 0.10.0`, where a release has it.
         releases: String,
@@ -111,19 +93,14 @@ pub enum EmitError {
     /// A value that the flag does not take in this release.
     #[error("{engine} does not take `{flag} {value}`; it takes {choices}")]
     NoChoice {
-        /// Engine and release.
         engine: String,
-        /// The flag.
         flag: String,
-        /// The value.
         value: String,
-        /// What it takes.
         choices: String,
     },
     /// Something that the engine cannot do.
     #[error("{engine} cannot be started so: {problem}")]
     Unsupported {
-        /// Engine and release.
         engine: String,
         /// What, and what can be.
         problem: String,
@@ -131,9 +108,7 @@ pub enum EmitError {
     /// No image is known.
     #[error("no container image of {engine} for {vendor} GPUs is known; emit {own} and build one")]
     NoImage {
-        /// Engine and release.
         engine: String,
-        /// Whose GPUs.
         vendor: &'static str,
         /// The form that needs none.
         own: &'static str,
@@ -146,9 +121,7 @@ pub enum EmitError {
     SpansHosts {
         /// GPUs of a replica.
         gpus: u32,
-        /// The instance.
         instance: String,
-        /// Its GPUs.
         host: u32,
         /// The form that spans hosts.
         own: &'static str,
@@ -191,16 +164,17 @@ pub fn emit(
             context,
             kubernetes::Kind::InferenceService,
         ),
-        _ => Ok(shell::commands(&script)),
+        Form::Engine(_) => Ok(shell::commands(&script)),
     }
 }
 
 /// The form that is the engine's own command.
 fn own_form(engine: EngineKind) -> &'static str {
-    let own = Form::ALL
-        .into_iter()
-        .find(|form| form.engine() == Some(engine));
-    own.map_or("table", Form::name)
+    if starts(engine) {
+        engine.name()
+    } else {
+        "table"
+    }
 }
 
 /// Engine and release in words.

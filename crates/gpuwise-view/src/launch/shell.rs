@@ -35,7 +35,6 @@ fn own_gpus(gpus: u32) -> String {
     }
 }
 
-/// Notes as comments.
 pub(super) fn comments(script: &Script) -> String {
     let mut out = String::new();
     for note in &script.notes {
@@ -71,7 +70,6 @@ pub(super) fn quoted(word: &str) -> String {
     format!("'{}'", word.replace('\'', "'\\''"))
 }
 
-/// A settings file.
 pub(super) fn yaml(keys: &Map<String, Value>) -> String {
     let mut out = String::new();
     write_map(&mut out, keys, 0);

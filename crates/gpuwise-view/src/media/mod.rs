@@ -1,22 +1,21 @@
 //! A plan for a diffusion, vision or embedding model: first screen, Markdown, CSV, JSON.
 
-mod json;
-
-pub use json::json;
+mod record;
 
 use crate::{
-    figures::{
-        TimeUnit, amount, bytes, count, currency_sign, number, percent, ranged_in, ranged_seconds,
-        ranged_unit, seconds,
-    },
+    figures::{amount, bytes, number, percent, ranged_seconds, ranged_unit, seconds},
+    html::AnswerPage,
     markup::escape_markdown,
     plan::{labelled, words},
+    record::{self as rows, Fields, Record, Shown},
+    rejected,
     style::Style,
-    table::{Cell, Column, Table},
+    table::{Column, Table},
 };
 use gpuwise_domain::{
     estimate::Basis,
     media::{MediaDeployment, MediaSizing},
+    price::{Per, Price},
 };
 use gpuwise_units::Bytes;
 use std::fmt::Write as _;
@@ -40,7 +39,7 @@ pub fn text(sizing: &MediaSizing, style: Style) -> String {
         }
     } else {
         let nearest = sizing.dropped.first().map_or_else(String::new, |dropped| {
-            format!(" The nearest is {}: {}.", dropped.gpu, dropped.reason)
+            format!(" The nearest is {}.", rejected::line(dropped))
         });
         out += &style.wrap(&format!("Nothing keeps the SLO.{nearest}"), 2);
         out.push('\n');
@@ -48,7 +47,7 @@ pub fn text(sizing: &MediaSizing, style: Style) -> String {
     let hidden = sizing.dropped.len().saturating_sub(DROPPED);
     for (at, dropped) in sizing.dropped.iter().take(DROPPED).enumerate() {
         let label = if at == 0 { "Others" } else { "" };
-        let line = format!("{}: {}", dropped.gpu, dropped.reason);
+        let line = rejected::line(dropped);
         out += &labelled(style, label, &line);
     }
     if hidden > 0 {
@@ -81,7 +80,11 @@ pub fn markdown(sizing: &MediaSizing) -> String {
     }
     let _ = write!(out, "## Parts\n\n{}\n", parts(sizing).to_markdown());
     if !sizing.dropped.is_empty() {
-        let _ = write!(out, "## Rejected\n\n{}\n", dropped(sizing).to_markdown());
+        let _ = write!(
+            out,
+            "## Rejected\n\n{}\n",
+            rejected::table(&sizing.dropped).to_markdown()
+        );
     }
     if !sizing.notes.is_empty() {
         out.push_str("## Assumed\n\n");
@@ -95,10 +98,47 @@ pub fn markdown(sizing: &MediaSizing) -> String {
 /// The ranked deployments as CSV; where there are none, what was dropped and why.
 pub fn csv(sizing: &MediaSizing) -> String {
     if sizing.deployments.is_empty() {
-        dropped(sizing).to_csv()
+        rejected::table(&sizing.dropped).to_csv()
     } else {
         deployments(sizing).to_csv()
     }
+}
+
+/// The plan as a page.
+pub fn page(sizing: &MediaSizing, made: &str) -> String {
+    let mut page = AnswerPage {
+        title: format!("GPUs for {}", sizing.name),
+        answer: "Nothing keeps the SLO.".into(),
+        asked: question(sizing),
+        tables: vec![("Parts of the network".into(), parts(sizing))],
+        notes: &sizing.notes,
+        ..AnswerPage::default()
+    };
+    if let Some(best) = sizing.deployments.first() {
+        page.answer = format!("{} in {}.", devices(best), best.precision);
+        page.asked.extend(about_best(sizing, best));
+        let latency = ranged_seconds(&best.latency);
+        page.figures.push(("latency", latency, String::new()));
+        page.figures
+            .push(("load", percent(best.load), String::new()));
+        if let Some(hour) = best.per_hour {
+            let of = |price: Price| format!("{} {}", amount(price.amount), price.currency);
+            let day = best.rental.as_ref().and_then(|rental| rental.priced_at());
+            let list = day.map(|day| format!("list of {day}")).unwrap_or_default();
+            page.figures
+                .push(("an hour", of(Price::hourly(hour)), list));
+            let month = of(Price::monthly(hour));
+            page.figures.push(("a month", month, "730 hours".into()));
+        }
+        page.tables
+            .insert(0, ("Deployments".into(), deployments(sizing)));
+        page.derivations = &best.derivations;
+    }
+    if !sizing.dropped.is_empty() {
+        page.tables
+            .push(("Rejected".into(), rejected::table(&sizing.dropped)));
+    }
+    page.finish(made)
 }
 
 /// Why a GPU is not among the deployments, or that it is.
@@ -106,7 +146,7 @@ pub fn why_not(sizing: &MediaSizing, gpu: &str, style: Style) -> String {
     let found = sizing.dropped.iter().find(|dropped| dropped.gpu == gpu);
     let shown = sizing.deployments.iter().any(|one| one.gpu == gpu);
     let line = match found {
-        Some(dropped) => format!("{gpu}: {}.", dropped.reason),
+        Some(dropped) => format!("{}.", rejected::line(dropped)),
         None if shown => format!("{gpu} is among the deployments."),
         None => format!("{gpu} was left out by the limits."),
     };
@@ -121,7 +161,7 @@ fn question(sizing: &MediaSizing) -> Vec<(&'static str, String)> {
     } else {
         format!(", {}", sizing.task)
     };
-    let promise = match &sizing.latency {
+    let slo = match &sizing.latency {
         Some(target) => format!(
             "{} from request to result at most {}",
             words::percentile(target.percentile),
@@ -149,7 +189,7 @@ fn question(sizing: &MediaSizing) -> Vec<(&'static str, String)> {
         ("Rate", rate(sizing)),
         (
             "SLO",
-            format!("{promise}; ranked by {}", sizing.objective.name()),
+            format!("{slo}; ranked by {}", sizing.objective.name()),
         ),
     ]
 }
@@ -169,20 +209,9 @@ fn rate(sizing: &MediaSizing) -> String {
     format!("{} {} a second", number(sizing.rate), sizing.unit.plural())
 }
 
-/// Ranked deployments.
 pub fn deployments(sizing: &MediaSizing) -> Table {
     let list = &sizing.deployments;
-    let currency = currency(list);
-    let unit = TimeUnit::of(list.iter().map(|one| one.latency.value));
-    let at = sizing.latency.as_ref().map_or_else(
-        || "p95".to_string(),
-        |target| words::percentile(target.percentile),
-    );
-    let mut table = Table::new(columns(sizing, currency.as_deref(), unit, &at))
-        .when_empty("Nothing keeps the SLO.");
-    for (index, one) in list.iter().enumerate() {
-        table.push(row(sizing, one, index, unit, currency.as_deref()));
-    }
+    let mut table = rows::table(&ranked(sizing)).when_empty("Nothing keeps the SLO.");
     table.footnote("ranges: 80 %, from rows of GPUs that the constants had not seen; load: the rate over what full batches bear");
     let eight = |one: &&MediaDeployment| ["fp8", "int8"].contains(&one.precision.as_str());
     let first = list.first().map(|one| one.precision.as_str());
@@ -198,103 +227,58 @@ pub fn deployments(sizing: &MediaSizing) -> Table {
     table
 }
 
-fn columns(sizing: &MediaSizing, currency: Option<&str>, unit: TimeUnit, at: &str) -> Vec<Column> {
-    let (_, together) = sizing.unit.priced();
-    let mut columns = vec![
-        Column::right("rank", "#"),
-        Column::left("gpus", "GPUs").wrap(14),
-        Column::left("precision", "format"),
-        Column::right("batch", "batch").priority(70),
-        Column::right("latency_seconds", format!("latency {at}"))
-            .unit(unit.symbol())
-            .wrap(12),
-        Column::right("load", "load").priority(50),
-        Column::right("memory_gb", "memory").unit("GB").priority(60),
-        Column::right("price_per_hour", "price").unit(words::per(currency, "h")),
-        Column::left("provider", "offer").priority(65).wrap(8),
-        Column::right("price_per_unit", "each")
-            .unit(words::per(currency, together))
-            .wrap(8),
-    ];
-    columns.extend(RAW.iter().map(|key| Column::raw(*key)));
-    columns
+/// A deployment with its rank, and what it is held against.
+struct Ranked<'a> {
+    rank: u64,
+    one: &'a MediaDeployment,
+    sizing: &'a MediaSizing,
 }
 
-/// Keys of the columns for programs, in the order of [`row`].
-const RAW: [&str; 16] = [
-    "gpu",
-    "slice",
-    "replicas",
-    "gpus_per_replica",
-    "latency_low_seconds",
-    "latency_high_seconds",
-    "mean_latency_seconds",
-    "capacity_per_second",
-    "capacity_low_per_second",
-    "capacity_high_per_second",
-    "power_watts",
-    "joules_per_unit",
-    "encoders_offloaded",
-    "decoder_tiled",
-    "basis",
-    "bottleneck",
-];
-
-fn row(
-    _sizing: &MediaSizing,
-    one: &MediaDeployment,
-    index: usize,
-    unit: TimeUnit,
-    currency: Option<&str>,
-) -> Vec<Cell> {
-    let held: u64 = one.memory.iter().map(|(_, bytes)| bytes.count()).sum();
-    let gb = held as f64 / 1e9;
-    let money = |value: f64, code: &str| {
-        let sign = if currency.is_none() {
-            currency_sign(code)
-        } else {
-            String::new()
-        };
-        Cell::new(format!("{sign}{}", amount(value)), value)
-    };
-    let rental = one.rental.as_ref();
-    let text = |text: &str| Cell::text(text);
-    vec![
-        Cell::count(index as u64 + 1),
-        Cell::text(devices(one)),
-        text(&one.precision),
-        Cell::new(number(one.most_batch), one.most_batch),
-        Cell::new(ranged_in(&one.latency, unit), one.latency.value),
-        Cell::new(percent(one.load), one.load),
-        Cell::new(format!("{gb:.1}"), gb),
-        Cell::of(one.per_hour, |price| {
-            money(price.0.as_f64(), price.0.currency.code())
-        }),
-        Cell::of(rental, |rental| text(rental.provider.name())),
-        Cell::of(one.per_unit, |price| {
-            money(price.as_f64(), price.currency.code())
-        }),
-        text(&one.gpu),
-        Cell::of(one.slice.as_ref(), |slice| text(slice)),
-        Cell::count(u64::from(one.replicas)),
-        Cell::count(u64::from(one.shards)),
-        Cell::number(one.latency.low),
-        Cell::number(one.latency.high),
-        Cell::number(one.mean_latency.value),
-        Cell::number(one.capacity.value),
-        Cell::number(one.capacity.low),
-        Cell::number(one.capacity.high),
-        Cell::of(one.power, |power| Cell::number(power.value)),
-        Cell::of(one.joules_per_unit, |joules| Cell::number(joules.value)),
-        Cell::new(yes(one.encoders_offloaded), one.encoders_offloaded),
-        Cell::new(yes(one.tiled), one.tiled),
-        text(one.basis.name()),
-        text(&words::said(one.bottleneck.as_ref())),
-    ]
+fn ranked(sizing: &MediaSizing) -> Vec<Ranked<'_>> {
+    let one = |(rank, one)| Ranked { rank, one, sizing };
+    (1..).zip(&sizing.deployments).map(one).collect()
 }
 
-const fn yes(is: bool) -> &'static str {
-    if is { "yes" } else { "no" }
+impl Record for Ranked<'_> {
+    const NAME: &'static str = "RankedMediaDeployment";
+
+    fn fields(of: &mut Fields<'_, Self>) {
+        of.field("rank", |r| r.rank).title("#");
+        of.inline(|r| r.one);
+        let asked = of.noun().map(|r| r.sizing);
+        let latency = asked.and_then(|sizing| sizing.latency.as_ref());
+        let at = latency.map_or_else(
+            || "p95".to_owned(),
+            |target| words::percentile(target.percentile),
+        );
+        let together = asked.map_or("", |sizing| sizing.unit.priced().1);
+        let right = |title: &str| Column::right("", title);
+        let left = |title: &str| Column::left("", title);
+        of.shown(left("GPUs").wrap(14), |r| devices(r.one).into());
+        of.shown(left("format"), |r| r.one.precision.as_str().into());
+        of.shown(right("batch").priority(70), |r| {
+            number(r.one.most_batch).into()
+        });
+        of.shown(right(&format!("latency {at}")).wrap(12), |r| {
+            Shown::Times(r.one.latency, "")
+        });
+        of.shown(right("load").priority(50), |r| percent(r.one.load).into());
+        of.shown(right("memory").unit("GB").priority(60), |r| {
+            let held: u64 = r.one.memory.iter().map(|(_, bytes)| bytes.count()).sum();
+            format!("{:.1}", held as f64 / 1e9).into()
+        });
+        of.shown(right("price").unit("¤/h"), |r| {
+            Shown::price(r.one.per_hour.map(Price::hourly).as_ref(), "")
+        });
+        of.shown(left("offer").priority(65).wrap(8), |r| {
+            let rental = r.one.rental.as_ref();
+            Shown::maybe(rental.map(|rental| rental.provider.name()))
+        });
+        of.shown(right("each").unit(format!("¤/{together}")).wrap(8), |r| {
+            let each = r.one.per_unit.map(|price| Price::of(price, Per::Unit));
+            Shown::price(each.as_ref(), "")
+        });
+    }
 }
 
 fn devices(one: &MediaDeployment) -> String {
@@ -304,20 +288,10 @@ fn devices(one: &MediaDeployment) -> String {
     }
 }
 
-/// The currency of the priced deployments, if it is one.
-fn currency(deployments: &[MediaDeployment]) -> Option<String> {
-    let mut codes = deployments
-        .iter()
-        .filter_map(|one| one.per_hour)
-        .map(|price| price.0.currency.code().to_string());
-    let first = codes.next()?;
-    codes.all(|code| code == first).then_some(first)
-}
-
 fn about_best(sizing: &MediaSizing, best: &MediaDeployment) -> Vec<(&'static str, String)> {
     let limit = words::said(best.bottleneck.as_ref());
     let mut lines = vec![("Limit", format!("1 is limited by {limit}"))];
-    let bears = if sizing.unit == gpuwise_domain::media::MediaUnit::AudioHours {
+    let sustains = if sizing.unit == gpuwise_domain::media::MediaUnit::AudioHours {
         ranged_unit(&best.capacity.scaled(3600.0), "× real time (RTFx)")
     } else {
         ranged_unit(
@@ -328,7 +302,7 @@ fn about_best(sizing: &MediaSizing, best: &MediaDeployment) -> Vec<(&'static str
     lines.push((
         "Sustains",
         format!(
-            "{bears} as full batches; under this load batches of {}, {} in the mean",
+            "{sustains} as full batches; under this load batches of {}, {} in the mean",
             number(best.batch),
             ranged_seconds(&best.mean_latency)
         ),
@@ -397,28 +371,5 @@ fn memory(best: &MediaDeployment) -> String {
 
 /// The parts of the network.
 pub fn parts(sizing: &MediaSizing) -> Table {
-    let mut table = Table::new(vec![
-        Column::left("part", "part"),
-        Column::right("parameters", "parameters"),
-        Column::right("tflop_per_input", "TFLOP an input"),
-    ]);
-    for (name, parameters, flops) in &sizing.parts {
-        table.push(vec![
-            Cell::text(name),
-            Cell::new(count(*parameters), *parameters),
-            Cell::new(number(flops / 1e12), flops / 1e12),
-        ]);
-    }
-    table
-}
-
-fn dropped(sizing: &MediaSizing) -> Table {
-    let mut table = Table::new(vec![
-        Column::left("gpu", "GPU"),
-        Column::left("reason", "why not").wrap(20),
-    ]);
-    for dropped in &sizing.dropped {
-        table.push(vec![Cell::text(&dropped.gpu), Cell::text(&dropped.reason)]);
-    }
-    table
+    rows::table(&sizing.parts)
 }

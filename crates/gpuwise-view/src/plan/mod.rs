@@ -1,20 +1,15 @@
 //! A plan: the first screen, and its Markdown, CSV and JSON.
 
-mod json;
+mod record;
 mod tables;
 mod why_not;
 pub mod words;
 
-pub use json::{deployment_json, memory_json, sizing_json};
-pub(crate) use json::{derivation, model as model_json};
-pub use tables::{deployments, dropped, front};
+pub use tables::{deployments, front};
 pub use why_not::{why_not, why_not_markdown};
 
-use crate::{markup::escape_markdown, style::Style, table::Table};
-use gpuwise_domain::{
-    deployment::{Deployment, Dropped, Sizing},
-    engine::EngineKind,
-};
+use crate::{markup::escape_markdown, rejected, style::Style, table::Table};
+use gpuwise_domain::deployment::{Deployment, Dropped, Sizing};
 use gpuwise_units::Bytes;
 use std::fmt::Write as _;
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
@@ -76,7 +71,7 @@ pub fn markdown(sizing: &Sizing) -> String {
         );
     }
     if !sizing.dropped.is_empty() {
-        section(&mut out, "Rejected", &dropped(&nearest(sizing)));
+        section(&mut out, "Rejected", &rejected::table(nearest(sizing)));
     }
     if !sizing.notes.is_empty() {
         let _ = write!(out, "## Assumed\n\n");
@@ -90,22 +85,22 @@ pub fn markdown(sizing: &Sizing) -> String {
 /// The ranked deployments as CSV; where there are none, what was dropped and why.
 pub fn csv(sizing: &Sizing) -> String {
     if sizing.deployments.is_empty() && !sizing.dropped.is_empty() {
-        return dropped(&nearest(sizing)).to_csv();
+        return rejected::table(nearest(sizing)).to_csv();
     }
     deployments(sizing).to_csv()
 }
 
 /// The question as understood, by label.
 pub(crate) fn question(sizing: &Sizing) -> Vec<(&'static str, String)> {
-    let mut promise = words::promise(&sizing.workload.promise);
+    let mut slo = words::slo(&sizing.workload.slo);
     for limit in words::limits(&sizing.workload.limits) {
-        let _ = write!(promise, "; {limit}");
+        let _ = write!(slo, "; {limit}");
     }
-    let _ = write!(promise, "; ranked by {}", sizing.objective.name());
+    let _ = write!(slo, "; ranked by {}", sizing.objective.name());
     let mut lines = vec![
         ("Model", words::model(&sizing.model)),
         ("Traffic", words::traffic(&sizing.workload)),
-        ("SLO", promise),
+        ("SLO", slo),
     ];
     let assumed: Vec<&str> = sizing
         .model
@@ -119,7 +114,7 @@ pub(crate) fn question(sizing: &Sizing) -> Vec<(&'static str, String)> {
     lines
 }
 
-/// What limits the best deployment, what it bears, where it is rented.
+/// What limits the best deployment, what it sustains, where it is rented.
 pub(crate) fn about_best(sizing: &Sizing, best: &Deployment) -> Vec<(&'static str, String)> {
     let mut lines = Vec::new();
     if let Some(limit) = best.bottleneck {
@@ -173,7 +168,7 @@ fn alternatives(sizing: &Sizing, style: Style) -> String {
         let pad = " ".repeat(widest.saturating_sub(label.width()));
         let line = format!(
             "  {label}{pad}  {}",
-            crate::style::clean(&words::dropped(dropped))
+            crate::style::clean(&rejected::clause(dropped))
         );
         out += &ellipsis(&line, style.columns());
         out.push('\n');
@@ -183,15 +178,17 @@ fn alternatives(sizing: &Sizing, style: Style) -> String {
 
 /// What to type to see why, to prove it, and to start it.
 pub(crate) fn next_steps(sizing: &Sizing, best: &Deployment) -> [(&'static str, String); 3] {
-    let start = match best.engine {
-        EngineKind::Vllm | EngineKind::Sglang | EngineKind::TensorRtLlm | EngineKind::LlamaCpp => {
-            format!(
-                "add --emit {}   (or docker, k8s; {})",
-                best.engine.name(),
-                words::engine(best)
-            )
-        }
-        other => format!("{other} has no launch command here; choose one with --engine vllm"),
+    let start = if crate::launch::starts(best.engine) {
+        format!(
+            "add --emit {}   (or docker, k8s; {})",
+            best.engine.name(),
+            words::engine(best)
+        )
+    } else {
+        format!(
+            "{} has no launch command here; choose one with --engine vllm",
+            best.engine
+        )
     };
     let notes = match sizing.notes.len() {
         0 => String::new(),
@@ -218,7 +215,11 @@ fn infeasible(sizing: &Sizing, style: Style) -> String {
     let nearest = nearest(sizing);
     if !nearest.is_empty() {
         let shown: Vec<&Dropped> = nearest.iter().copied().take(5).collect();
-        let _ = write!(out, "\nNearest\n{}", dropped(&shown).to_text(style));
+        let _ = write!(
+            out,
+            "\nNearest\n{}",
+            rejected::table(shown.iter().copied()).to_text(style)
+        );
         if nearest.len() > shown.len() {
             let _ = writeln!(
                 out,
@@ -249,8 +250,8 @@ pub(crate) fn verdict(sizing: &Sizing) -> String {
             first.shortfall
         );
     }
-    if let Some((candidate, cure)) = nearest.iter().find_map(|d| Some((d, d.cure.as_ref()?))) {
-        let _ = write!(out, " Smallest fix: {cure} ({}).", candidate.label);
+    if let Some((candidate, fix)) = nearest.iter().find_map(|d| Some((d, d.fixes.first()?))) {
+        let _ = write!(out, " Smallest fix: {fix} ({}).", candidate.label);
     }
     out
 }

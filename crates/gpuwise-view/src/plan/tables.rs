@@ -2,117 +2,105 @@
 
 use super::words;
 use crate::{
-    figures::{TimeUnit, amount, currency_sign, percent, ranged_in},
+    figures::percent,
+    record::{self, Fields, Record, Shown},
     style::State,
-    table::{Cell, Column, Table},
+    table::{Column, Table},
 };
 use gpuwise_domain::{
-    deployment::{Deployment, Dropped, FrontPoint, Quality, Sizing},
+    deployment::{Deployment, Figures, FrontPoint, Sizing},
     estimate::Estimate,
-    workload::Target,
+    workload::{Slo, Target},
 };
-use gpuwise_units::{HourlyPrice, Percentile};
-use serde_json::Value;
+use gpuwise_units::Percentile;
 use std::fmt::Write as _;
 
 /// Ranked deployments: eleven columns for people, everything for programs.
 pub fn deployments(sizing: &Sizing) -> Table {
-    let list = &sizing.deployments;
-    let currency = words::currency(list);
-    let units = Units {
-        ttft: TimeUnit::of(list.iter().map(|d| d.figures.ttft.value)),
-        tpot: TimeUnit::of(list.iter().map(|d| d.figures.tpot.value)),
-        currency: currency.clone(),
-    };
-    let mut table = Table::new(columns(sizing, &units)).when_empty("No deployment keeps the SLO.");
-    for (index, deployment) in list.iter().enumerate() {
-        let mut row = shown_cells(sizing, deployment, index, &units);
-        row.extend(raw_cells(deployment));
-        table.push(row);
-    }
+    let mut table = record::table(&ranked(sizing)).when_empty("No deployment keeps the SLO.");
     footnotes(sizing, &mut table);
     table
 }
 
-struct Units {
-    ttft: TimeUnit,
-    tpot: TimeUnit,
-    currency: Option<String>,
+/// A deployment with its rank, and what it is held against.
+pub(crate) struct Ranked<'a> {
+    rank: u64,
+    deployment: &'a Deployment,
+    slo: &'a Slo,
 }
 
-fn columns(sizing: &Sizing, units: &Units) -> Vec<Column> {
-    let first = sizing.deployments.first().map(|d| &d.figures);
-    let at = |percentile: Option<Option<Percentile>>| words::percentile(percentile.flatten());
-    let money = |what: &str| words::per(units.currency.as_deref(), what);
-    let mut columns = vec![
-        Column::right("rank", "#"),
-        Column::left("gpus", "GPUs").wrap(13),
-        Column::left("layout", "layout").priority(90),
-        Column::left("weights_and_cache", "weights")
-            .unit("/ KV")
-            .priority(80),
-        Column::right(
-            "ttft_seconds",
-            format!("TTFT {}", at(first.map(|f| f.ttft_at))),
-        )
-        .unit(units.ttft.symbol())
-        .wrap(10),
-        Column::right(
-            "tpot_seconds",
-            format!("TPOT {}", at(first.map(|f| f.tpot_at))),
-        )
-        .unit(units.tpot.symbol())
-        .wrap(10),
-        Column::right("load", "load").priority(50),
-        Column::right("price_per_hour", "price").unit(money("h")),
-        Column::left("provider", "offer").priority(85).wrap(8),
-        Column::right("price_per_million_input_tokens", "in")
-            .unit(money("M"))
-            .priority(60),
-        Column::right("price_per_million_output_tokens", "out")
-            .unit(money("M"))
-            .priority(70),
-    ];
-    columns.extend(RAW.iter().map(|key| Column::raw(*key)));
-    columns
-}
-
-fn shown_cells(sizing: &Sizing, deployment: &Deployment, index: usize, units: &Units) -> Vec<Cell> {
-    let figures = &deployment.figures;
-    let promise = &sizing.workload.promise;
-    let cost = &deployment.cost;
-    let tokens = |value: Option<f64>| {
-        Cell::of(value, |value| {
-            Cell::new(money(value, deployment, units), value)
-        })
+pub(crate) fn ranked(sizing: &Sizing) -> Vec<Ranked<'_>> {
+    let slo = &sizing.workload.slo;
+    let one = |(rank, deployment)| Ranked {
+        rank,
+        deployment,
+        slo,
     };
-    vec![
-        Cell::count(index as u64 + 1),
-        Cell::text(words::devices(deployment)),
-        Cell::text(words::layout(deployment)),
-        Cell::new(
-            format!(
-                "{}{}/{}",
-                deployment.weights,
-                lower_mark(deployment),
-                deployment.cache
-            ),
-            format!("{}/{}", deployment.weights, deployment.cache),
-        ),
-        latency(&figures.ttft, units.ttft, promise.ttft.as_ref()),
-        latency(&figures.tpot, units.tpot, promise.tpot.as_ref()),
-        Cell::new(percent(figures.utilization), figures.utilization),
-        Cell::of(cost.per_hour, |HourlyPrice(price)| {
-            let undated = if undated(deployment) { UNDATED } else { "" };
-            let shown = money(price.as_f64(), deployment, units);
-            Cell::new(format!("{shown}{undated}"), price.as_f64())
-        }),
-        Cell::of(deployment.rental.as_ref(), |rental| {
-            Cell::text(rental.provider.name())
-        }),
-        tokens(cost.per_million_input),
-        tokens(cost.per_million_output),
-    ]
+    (1..).zip(&sizing.deployments).map(one).collect()
+}
+
+impl Record for Ranked<'_> {
+    const NAME: &'static str = "RankedDeployment";
+
+    fn fields(of: &mut Fields<'_, Self>) {
+        of.field("rank", |r| r.rank).title("#");
+        of.inline(|r| r.deployment);
+        seen(of);
+    }
+}
+
+/// What people see of a deployment.
+fn seen(of: &mut Fields<'_, Ranked<'_>>) {
+    let figures = of.noun().map(|r| r.deployment.figures);
+    let at =
+        |at: fn(&Figures) -> Option<Percentile>| words::percentile(figures.as_ref().and_then(at));
+    let (ttft, tpot) = (at(|f| f.ttft_at), at(|f| f.tpot_at));
+    let right = |title: &str| Column::right("", title);
+    let left = |title: &str| Column::left("", title);
+    of.shown(left("GPUs").wrap(13), |r| {
+        words::devices(r.deployment).into()
+    });
+    of.shown(left("layout").priority(90), |r| {
+        words::layout(r.deployment).into()
+    });
+    of.shown(left("weights").unit("/ KV").priority(80), |r| {
+        let one = r.deployment;
+        format!("{}{}/{}", one.weights, lower_mark(one), one.cache).into()
+    });
+    of.shown(right(&format!("TTFT {ttft}")).wrap(10), |r| {
+        latency(&r.deployment.figures.ttft, r.slo.ttft.as_ref())
+    });
+    of.shown(right(&format!("TPOT {tpot}")).wrap(10), |r| {
+        latency(&r.deployment.figures.tpot, r.slo.tpot.as_ref())
+    });
+    of.shown(right("load").priority(50), |r| {
+        percent(r.deployment.figures.utilization).into()
+    });
+    of.shown(right("price").unit("¤/h"), |r| {
+        let mark = if undated(r.deployment) { UNDATED } else { "" };
+        let hour = r.deployment.cost.per_hour.map(|price| price.0.as_f64());
+        money(r.deployment, hour, mark)
+    });
+    of.shown(left("offer").priority(85).wrap(8), |r| {
+        let rental = r.deployment.rental.as_ref();
+        Shown::maybe(rental.map(|rental| rental.provider.name()))
+    });
+    of.shown(right("in").unit("¤/M").priority(60), |r| {
+        money(r.deployment, r.deployment.cost.per_million_input, "")
+    });
+    of.shown(right("out").unit("¤/M").priority(70), |r| {
+        money(r.deployment, r.deployment.cost.per_million_output, "")
+    });
+}
+
+/// An amount in the currency of the deployment's price.
+fn money(deployment: &Deployment, amount: Option<f64>, mark: &'static str) -> Shown {
+    match (amount, deployment.cost.per_hour) {
+        (Some(amount), Some(price)) => {
+            Shown::Money(amount, price.0.currency.code().to_owned(), mark)
+        }
+        _ => Shown::Missing,
+    }
 }
 
 /// Marks a lower precision than published.
@@ -136,136 +124,10 @@ const UNDATED: &str = "?";
 /// The mark of a lower precision than published.
 const LOWER: &str = "↓";
 
-/// An amount, with its currency where the header cannot name it.
-fn money(value: f64, deployment: &Deployment, units: &Units) -> String {
-    let sign = match (&units.currency, deployment.cost.per_hour) {
-        (None, Some(price)) => currency_sign(price.0.currency.code()),
-        _ => String::new(),
-    };
-    format!("{sign}{}", amount(value))
-}
-
-fn latency(estimate: &Estimate, unit: TimeUnit, target: Option<&Target>) -> Cell {
+fn latency(estimate: &Estimate, target: Option<&Target>) -> Shown {
     let beyond = target.is_some_and(|target| estimate.high > target.at_most.get());
     let mark = if beyond { State::Warning.mark() } else { "" };
-    Cell::new(
-        format!("{}{mark}", ranged_in(estimate, unit)),
-        estimate.value,
-    )
-}
-
-/// Keys of the columns for programs, in the order of [`raw_cells`].
-const RAW: [&str; 41] = [
-    "ttft_low_seconds",
-    "ttft_high_seconds",
-    "ttft_at",
-    "tpot_low_seconds",
-    "tpot_high_seconds",
-    "tpot_at",
-    "end_to_end_seconds",
-    "end_to_end_low_seconds",
-    "end_to_end_high_seconds",
-    "end_to_end_at",
-    "requests_per_second",
-    "output_tokens_per_second",
-    "running_sequences",
-    "power_watts",
-    "joules_per_output_token",
-    "currency",
-    "engine",
-    "release",
-    "gpu",
-    "slice",
-    "gpu_count",
-    "replicas",
-    "tensor",
-    "pipeline",
-    "attention_data",
-    "expert",
-    "decode_context",
-    "prefill_gpus",
-    "weights",
-    "weights_published",
-    "kv_cache",
-    "quality_loss_percent",
-    "instance",
-    "region",
-    "terms",
-    "instances",
-    "idle_gpus",
-    "price_date",
-    "basis",
-    "bottleneck",
-    "headroom_factor",
-];
-
-fn raw_cells(deployment: &Deployment) -> Vec<Cell> {
-    let mut cells = raw_figures(deployment);
-    let layout = &deployment.layout;
-    let text = |text: &str| Cell::text(text);
-    let whole = |value: u32| Cell::count(u64::from(value));
-    let rental = deployment.rental.as_ref();
-    cells.extend([
-        Cell::of(deployment.cost.per_hour, |price| {
-            text(price.0.currency.code())
-        }),
-        text(deployment.engine.name()),
-        Cell::of(deployment.release, |release| {
-            Cell::text(release.to_string())
-        }),
-        text(&deployment.gpu),
-        Cell::of(deployment.slice.clone(), Cell::text),
-        whole(deployment.devices()),
-        whole(layout.replicas),
-        whole(layout.tensor),
-        whole(layout.pipeline),
-        whole(layout.attention_data),
-        whole(layout.expert),
-        whole(layout.decode_context),
-        whole(deployment.prefill.map_or(0, |pool| pool.layout.gpus())),
-        text(&deployment.weights),
-        Cell::new("", deployment.weights_published),
-        text(&deployment.cache),
-        match &deployment.quality {
-            Quality::Published => Cell::number(0.0),
-            Quality::Loss { percent, .. } => Cell::number(*percent),
-            Quality::Unknown => Cell::missing(),
-        },
-        Cell::of(rental, |r| text(&r.instance)),
-        Cell::of(rental, |r| text(&r.region)),
-        Cell::of(rental, |r| text(r.terms.name())),
-        Cell::of(rental, |r| whole(r.instances)),
-        Cell::of(rental, |r| whole(r.idle)),
-        Cell::of(rental, |r| text(&r.date)),
-        text(deployment.basis.name()),
-        text(&words::said(deployment.bottleneck.as_ref())),
-        Cell::number(deployment.headroom.factor),
-    ]);
-    cells
-}
-
-fn raw_figures(deployment: &Deployment) -> Vec<Cell> {
-    let figures = &deployment.figures;
-    let range = |e: &Estimate, at: Option<Percentile>| {
-        [
-            Cell::number(e.low),
-            Cell::number(e.high),
-            Cell::text(words::percentile(at)),
-        ]
-    };
-    let mut cells = Vec::new();
-    cells.extend(range(&figures.ttft, figures.ttft_at));
-    cells.extend(range(&figures.tpot, figures.tpot_at));
-    cells.push(Cell::number(figures.end_to_end.value));
-    cells.extend(range(&figures.end_to_end, figures.end_to_end_at));
-    cells.push(Cell::number(figures.requests.value));
-    cells.push(Cell::number(figures.output_throughput.value));
-    cells.push(Cell::number(figures.running));
-    cells.push(Cell::of(figures.power, |e| Cell::number(e.value)));
-    cells.push(Cell::of(figures.joules_per_token, |e| {
-        Cell::number(e.value)
-    }));
-    cells
+    Shown::Times(*estimate, mark)
 }
 
 fn footnotes(sizing: &Sizing, table: &mut Table) {
@@ -340,73 +202,7 @@ fn apart(list: &[Deployment]) -> bool {
 /// The cost–latency front, the cheapest first; points off it follow where `all` is set.
 pub fn front(sizing: &Sizing, all: bool) -> Table {
     let mut points: Vec<&FrontPoint> = sizing.points.iter().filter(|p| all || p.on_front).collect();
-    let price = |point: &FrontPoint| point.per_hour.unwrap_or(f64::INFINITY);
-    points.sort_by(|a, b| {
-        b.on_front
-            .cmp(&a.on_front)
-            .then(price(a).total_cmp(&price(b)))
-    });
-    let unit = |pick: fn(&FrontPoint) -> f64| TimeUnit::of(points.iter().map(|point| pick(point)));
-    let (ttft, tpot, whole) = (unit(|p| p.ttft), unit(|p| p.tpot), unit(|p| p.end_to_end));
-    let currency = words::currency(&sizing.deployments);
-    let mut table = Table::new(vec![
-        Column::left("candidate", "candidate").wrap(16),
-        Column::raw("gpu"),
-        Column::right("price_per_hour", "price").unit(words::per(currency.as_deref(), "h")),
-        Column::right("ttft_seconds", "TTFT").unit(ttft.symbol()),
-        Column::right("tpot_seconds", "TPOT").unit(tpot.symbol()),
-        Column::right("end_to_end_seconds", "end to end").unit(whole.symbol()),
-        Column::right("joules_per_output_token", "energy")
-            .unit("J/token")
-            .priority(50),
-        Column::left("on_front", "front").priority(40),
-    ])
-    .when_empty("No candidate keeps the SLO, so there is no front.");
-    for point in points {
-        let time = |value: f64, unit: TimeUnit| {
-            Cell::new(
-                crate::figures::number(value * unit.per_second()),
-                Value::from(value),
-            )
-        };
-        table.push(vec![
-            Cell::text(point.label.clone()),
-            Cell::text(point.gpu.clone()),
-            Cell::of(point.per_hour, |price| Cell::new(amount(price), price)),
-            time(point.ttft, ttft),
-            time(point.tpot, tpot),
-            time(point.end_to_end, whole),
-            Cell::of(point.joules_per_token, Cell::number),
-            Cell::new(if point.on_front { "yes" } else { "no" }, point.on_front),
-        ]);
-    }
-    table
-}
-
-/// Alternatives that are not there, the nearest first.
-pub fn dropped(list: &[&Dropped]) -> Table {
-    let mut table = Table::new(vec![
-        Column::left("candidate", "candidate").wrap(16),
-        Column::raw("gpu"),
-        Column::left("test", "fails"),
-        Column::left("shortfall", "by how much").wrap(24),
-        Column::left("cure", "suffices").wrap(16),
-        Column::right("needed_over_had", "needed / had").priority(50),
-    ])
-    .when_empty("Nothing was dropped.");
-    for dropped in list {
-        table.push(vec![
-            Cell::text(dropped.label.clone()),
-            Cell::text(dropped.gpu.clone()),
-            Cell::text(dropped.test.name()),
-            Cell::text(dropped.shortfall.to_string()),
-            Cell::of(dropped.cure.clone(), Cell::text),
-            if dropped.ratio.is_finite() && dropped.ratio > 0.0 {
-                Cell::number(dropped.ratio)
-            } else {
-                Cell::missing()
-            },
-        ]);
-    }
-    table
+    let price = |point: &FrontPoint| point.per_hour.map_or(i64::MAX, |price| price.0.micros);
+    points.sort_by(|a, b| b.on_front.cmp(&a.on_front).then(price(a).cmp(&price(b))));
+    record::table(&points).when_empty("No candidate keeps the SLO, so there is no front.")
 }

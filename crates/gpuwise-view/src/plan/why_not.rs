@@ -1,6 +1,7 @@
 //! Why a GPU is not among the deployments.
 
-use super::{dropped, nearest, words};
+use super::{nearest, words};
+use crate::rejected;
 use crate::{markup::escape_markdown, style::Style};
 use gpuwise_domain::deployment::{Dropped, Sizing};
 use std::fmt::Write as _;
@@ -11,7 +12,7 @@ pub fn why_not(sizing: &Sizing, gpu: &str, style: Style) -> String {
     let (head, list) = findings(sizing, gpu);
     let mut out = style.wrap(&head, 2) + "\n";
     if !list.is_empty() {
-        let _ = write!(out, "\n{}", dropped(&list).to_text(style));
+        let _ = write!(out, "\n{}", rejected::table(list).to_text(style));
     }
     out
 }
@@ -25,7 +26,7 @@ pub fn why_not_markdown(sizing: &Sizing, gpu: &str) -> String {
         escape_markdown(&head)
     );
     if !list.is_empty() {
-        let _ = write!(out, "\n{}", dropped(&list).to_markdown());
+        let _ = write!(out, "\n{}", rejected::table(list).to_markdown());
     }
     out
 }
@@ -47,12 +48,12 @@ fn findings<'a>(sizing: &'a Sizing, gpu: &str) -> (String, Vec<&'a Dropped>) {
     let head = if !ranks.is_empty() {
         format!("{gpu} is among the deployments: {}.", ranks.join(", "))
     } else if let Some(first) = list.first() {
-        let cure = first
-            .cure
-            .as_ref()
-            .map_or_else(String::new, |cure| format!(" It would fit with {cure}."));
+        let fix = first
+            .fixes
+            .first()
+            .map_or_else(String::new, |fix| format!(" It would fit with {fix}."));
         format!(
-            "{gpu} is not among the deployments. Nearest: {} fails {}: {}.{cure}",
+            "{gpu} is not among the deployments. Nearest: {} fails {}: {}.{fix}",
             first.label,
             first.test.name(),
             first.shortfall

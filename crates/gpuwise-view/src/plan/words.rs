@@ -2,8 +2,9 @@
 
 use crate::figures::{self, bytes, count, number, percent, seconds};
 use gpuwise_domain::{
-    deployment::{Deployment, Dropped, ModelSummary, Quality, Rental, Sizing},
-    workload::{LengthDistribution, Limits, Promise, Target, Traffic, Workload},
+    deployment::{Deployment, ModelSummary, Quality, Rental, Sizing},
+    price::HOURS_A_MONTH,
+    workload::{LengthDistribution, Limits, Slo, Target, Traffic, Workload},
 };
 use gpuwise_units::{Parameters, Percentile, Tokens};
 use std::fmt::Write as _;
@@ -70,7 +71,7 @@ fn length(lengths: &LengthDistribution, unit: &str) -> String {
 }
 
 /// `TTFT p95 ≤ 1 s, TPOT p95 ≤ 40 ms`; says so where nothing is promised.
-pub fn promise(promise: &Promise) -> String {
+pub fn slo(slo: &Slo) -> String {
     let target = |name: &str, target: &Target| {
         format!(
             "{name} {} ≤ {}",
@@ -80,13 +81,13 @@ pub fn promise(promise: &Promise) -> String {
     };
     let mut parts = Vec::new();
     for (name, bound) in [
-        ("TTFT", &promise.ttft),
-        ("TPOT", &promise.tpot),
-        ("end to end", &promise.end_to_end),
+        ("TTFT", &slo.ttft),
+        ("TPOT", &slo.tpot),
+        ("end to end", &slo.end_to_end),
     ] {
         parts.extend(bound.as_ref().map(|bound| target(name, bound)));
     }
-    if let Some(rate) = promise.throughput {
+    if let Some(rate) = slo.throughput {
         parts.push(format!("at least {} output tokens/s", number(rate.get())));
     }
     if parts.is_empty() {
@@ -244,9 +245,6 @@ pub fn rental(rental: &Rental) -> String {
     text
 }
 
-/// Hours that a month is billed for: a twelfth of 8,760.
-const HOURS_A_MONTH: f64 = 730.0;
-
 /// What the weight format costs; `None` where the weights are as published.
 pub fn quality(deployment: &Deployment) -> Option<String> {
     if deployment.weights_published {
@@ -340,20 +338,6 @@ fn spans(ranks: &[usize]) -> String {
         }
     };
     out.iter().map(one).collect::<Vec<_>>().join(", ")
-}
-
-/// `memory: weights 131 GiB, 45 GiB on each of 2. Would do: fp8 weights`.
-pub fn dropped(dropped: &Dropped) -> String {
-    let test = dropped.test.name();
-    let mut clause = if dropped.shortfall.names_the_test() {
-        dropped.shortfall.to_string()
-    } else {
-        format!("{test}: {}", dropped.shortfall)
-    };
-    if let Some(cure) = &dropped.cure {
-        let _ = write!(clause, "; fix: {cure}");
-    }
-    clause
 }
 
 /// The currency of the priced deployments, if it is one.

@@ -4,6 +4,7 @@ mod clock;
 mod detail;
 pub mod hta;
 mod html;
+mod kernel_name;
 mod palette;
 mod perfetto;
 pub mod sources;
@@ -17,6 +18,7 @@ use gpuwise_domain::profile::{
 };
 
 pub use html::{report, report_within};
+pub(crate) use kernel_name::kernel_name;
 pub use perfetto::perfetto;
 
 use html::gain;

@@ -138,7 +138,7 @@ fn sections(runs: &RunSet, report: &RunReport) -> Vec<Section> {
         }
     };
     if let Some(found) = &runs.ladder {
-        let picture = svg::ladder(found, &report.attainment.promise, "ladder-picture");
+        let picture = svg::ladder(found, &report.attainment.slo, "ladder-picture");
         let caption = "Dots keep the SLO, crosses miss it; the line is the largest load that keeps it, its range shaded.";
         let mut body = picture.map_or_else(String::new, |picture| {
             format!(

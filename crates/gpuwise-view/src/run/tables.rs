@@ -90,7 +90,7 @@ pub fn groups(report: &RunReport) -> Table {
         .iter()
         .filter(|group| group.part != Part::All)
         .collect();
-    let promised = !report.attainment.promise.is_empty();
+    let promised = !report.attainment.slo.is_empty();
     let at = |metric: Metric, at: Percentile| {
         let parts = parts.clone();
         parts

@@ -7,17 +7,14 @@ use std::fmt::{self, Write};
 /// Steps of one replica, one after the other with the same batch; times in picoseconds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Steps {
-    /// The replica.
     pub replica: u16,
     /// When the first began.
     pub start: u64,
     /// How long all took.
     pub duration: u64,
-    /// How many.
     pub steps: u32,
     /// Sequences that decoded in each.
     pub decodes: u32,
-    /// Prompt tokens computed.
     pub prefill: u32,
     /// Tokens of context of the first.
     pub context: u64,

@@ -2,7 +2,7 @@
 
 use crate::{
     figures::{MISSING, TimeUnit, count, number, percent, seconds},
-    plan::words::{percentile, promise},
+    plan::words::{percentile, slo},
     style::State,
 };
 use gpuwise_domain::{
@@ -55,10 +55,10 @@ pub fn answer(report: &RunReport) -> String {
             };
             format!("{} SLO missed: {missed}{rest}", State::Bad.mark())
         }
-        None if !attainment.promise.is_empty() => format!(
+        None if !attainment.slo.is_empty() => format!(
             "{} The SLO cannot be judged ({}): no request that was due in the steady window ended",
             State::Warning.mark(),
-            promise(&attainment.promise)
+            slo(&attainment.slo)
         ),
         None => return unpromised(report),
     };
@@ -136,8 +136,8 @@ pub fn verdict(verdict: &Verdict) -> String {
 pub fn question(report: &RunReport) -> Vec<(&'static str, String)> {
     let mut lines = vec![("Served", subject(report)), ("Traffic", traffic(report))];
     // Otherwise the answer tells it.
-    if report.attainment.verdicts.is_empty() && !report.attainment.promise.is_empty() {
-        lines.push(("SLO", promise(&report.attainment.promise)));
+    if report.attainment.verdicts.is_empty() && !report.attainment.slo.is_empty() {
+        lines.push(("SLO", slo(&report.attainment.slo)));
     }
     lines
 }
@@ -197,7 +197,7 @@ pub(super) const REQUESTS: &str = "Requests";
 pub fn figures(report: &RunReport) -> Vec<(&'static str, String)> {
     let mut lines = vec![("Through", throughput(&report.steady, report))];
     if let Some(goodput) = report.attainment.goodput
-        && !report.attainment.promise.is_empty()
+        && !report.attainment.slo.is_empty()
     {
         lines.push(("Goodput", goodput_line(goodput, report)));
     }

@@ -5,7 +5,6 @@ use std::fmt::Write as _;
 
 /// Width of every picture in its own units; text of 13 units is legible from 320 px up.
 pub(super) const WIDTH: f64 = 420.0;
-/// Size of text.
 pub(super) const FONT: f64 = 13.0;
 
 /// Rules for pictures: colours of text and ground follow the reader's light or dark.
@@ -18,7 +17,6 @@ font-size:13px;font-variant-numeric:tabular-nums}\
 @media (prefers-color-scheme:dark){.gw{color:#e6e8eb;--gw-ground:#14171a;--gw-grid:#363d45;--gw-muted:#a2abb5;--gw-line:#56b4e9}}\
 @media print{.gw{color:#000;--gw-ground:#fff;--gw-grid:#ccc;--gw-muted:#444;--gw-line:#0072b2}}";
 
-/// Okabe–Ito.
 pub(super) mod colour {
     pub(crate) const BLUE: &str = "#0072B2";
     pub(crate) const ORANGE: &str = "#E69F00";
@@ -26,9 +24,9 @@ pub(super) mod colour {
     pub(crate) const PINK: &str = "#CC79A7";
     pub(crate) const SKY: &str = "#56B4E9";
     pub(crate) const VERMILION: &str = "#D55E00";
+    pub(crate) const YELLOW: &str = "#F0E442";
 }
 
-/// A finished picture.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Picture {
     id: String,
@@ -70,7 +68,6 @@ impl Picture {
     }
 }
 
-/// Where text stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Anchor {
     Start,
@@ -233,9 +230,7 @@ pub(super) fn cut(text: &str, width: f64) -> String {
 pub(super) struct Axis {
     /// Where it begins; above zero only where it is logarithmic.
     pub(super) start: f64,
-    /// Where it ends.
     pub(super) end: f64,
-    /// Marks on it.
     pub(super) marks: Vec<f64>,
 }
 

@@ -8,7 +8,6 @@ use super::{
 /// One way of running an operator.
 #[derive(Debug, Clone, PartialEq)]
 pub struct EfficiencySeries {
-    /// What it is.
     pub name: String,
     /// Size, and the share of the limit from 0 to 1.
     pub points: Vec<(f64, f64)>,

@@ -24,7 +24,7 @@ struct Plot {
 
 impl Plot {
     fn place(&self, point: &FrontPoint) -> Option<(f64, f64)> {
-        self.at(point.per_hour, point.end_to_end)
+        self.at(price(point), point.end_to_end)
     }
 
     /// Where a price and a latency are; `None` without a price.
@@ -107,13 +107,16 @@ pub fn front(sizing: &Sizing, id: &str) -> Option<Picture> {
     ))
 }
 
+fn price(point: &FrontPoint) -> Option<f64> {
+    point.per_hour.map(|price| price.0.as_f64())
+}
+
 /// Axes that show the front and what is near to it.
 fn plot(best: &[&FrontPoint], priced: &[&FrontPoint]) -> Option<Plot> {
-    let cost =
-        |points: &[&FrontPoint]| points.iter().filter_map(|p| p.per_hour).fold(0.0, f64::max);
+    let cost = |points: &[&FrontPoint]| points.iter().filter_map(|p| price(p)).fold(0.0, f64::max);
     let latency = |points: &[&FrontPoint]| points.iter().map(|p| p.end_to_end).fold(0.0, f64::max);
     let shown = if best.is_empty() { priced } else { best };
-    let least = shown.iter().filter_map(|p| p.per_hour).reduce(f64::min)?;
+    let least = shown.iter().filter_map(|p| price(p)).reduce(f64::min)?;
     let most_cost = (cost(shown) * 1.15).max(least * 3.0).min(cost(priced));
     let most_latency = (latency(shown) * 1.5).min(latency(priced));
     let unit = TimeUnit::of([most_latency]);
@@ -318,7 +321,7 @@ fn overlap(a: Frame, b: Frame) -> bool {
 }
 
 fn hint(point: &FrontPoint, plot: &Plot) -> String {
-    let price = point.per_hour.map_or_else(String::new, amount);
+    let price = price(point).map_or_else(String::new, amount);
     let latency = number(point.end_to_end * plot.unit.per_second());
     format!(
         "{}: {price} an hour, {latency} {}",

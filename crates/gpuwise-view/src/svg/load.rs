@@ -22,7 +22,7 @@ const GAP: f64 = 46.0;
 struct Panel<'a> {
     title: String,
     pick: fn(&LoadPoint) -> &Estimate,
-    promise: Option<&'a Target>,
+    slo: Option<&'a Target>,
     top: f64,
 }
 
@@ -53,18 +53,18 @@ pub fn load(sizing: &Sizing, id: &str) -> Option<Picture> {
         Traffic::Open { rate, .. } => rate.get(),
         Traffic::Closed { concurrency } => concurrency as f64,
     };
-    let promise = &sizing.workload.promise;
+    let slo = &sizing.workload.slo;
     let panels = [
         Panel {
             title: format!("TTFT {}", words::percentile(best.figures.ttft_at)),
             pick: |point| &point.ttft,
-            promise: promise.ttft.as_ref(),
+            slo: slo.ttft.as_ref(),
             top: FIRST,
         },
         Panel {
             title: format!("TPOT {}", words::percentile(best.figures.tpot_at)),
             pick: |point| &point.tpot,
-            promise: promise.tpot.as_ref(),
+            slo: slo.tpot.as_ref(),
             top: FIRST + PANEL + GAP,
         },
     ];
@@ -125,15 +125,15 @@ fn draw(canvas: &mut Canvas, panel: &Panel<'_>, curve: &[&LoadPoint], loads: &Ax
         .map(|p| finite((panel.pick)(p).value))
         .fold(f64::MAX, f64::min);
     let reference = panel
-        .promise
+        .slo
         .map_or(lowest * 3.0, |target| target.at_most.get());
     let most = highest.min(reference.max(lowest) * 1.8);
-    // The promise is shown where the curve comes near to it.
-    let promise = panel
-        .promise
+    // The SLO is shown where the curve comes near to it.
+    let slo = panel
+        .slo
         .map(|target| target.at_most.get())
         .filter(|seconds| *seconds <= most * 3.0);
-    let most = promise.map_or(most, |seconds| most.max(seconds));
+    let most = slo.map_or(most, |seconds| most.max(seconds));
     let unit = TimeUnit::of([most]);
     let axis = Axis::up_to(most * unit.per_second(), 4);
     let floor = panel.top + PANEL;
@@ -177,7 +177,7 @@ fn draw(canvas: &mut Canvas, panel: &Panel<'_>, curve: &[&LoadPoint], loads: &Ax
         .map(|p| place(p, (panel.pick)(p).value))
         .collect();
     canvas.path(&line, "class=\"l\" stroke-width=\"2\"");
-    if let Some(promised) = promise {
+    if let Some(promised) = slo {
         let y = up(promised);
         let attributes = format!(
             "fill=\"none\" stroke=\"{}\" stroke-width=\"1.5\" stroke-dasharray=\"5 3\"",

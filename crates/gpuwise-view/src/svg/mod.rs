@@ -1,6 +1,7 @@
 //! Small pictures: real text, a title and a description, labels beside what they name, colours that
 //! colour-blind readers tell apart, light and dark.
 
+mod arrivals;
 mod bill;
 mod canvas;
 mod efficiency;
@@ -10,9 +11,13 @@ mod load;
 mod memory;
 mod plot;
 mod profile;
+mod roofline;
 mod run;
+mod savings;
 mod sizes;
+mod stacked;
 
+pub(crate) use arrivals::arrivals;
 pub use bill::purchases;
 pub use canvas::{Picture, STYLE};
 pub use efficiency::{EfficiencySeries, efficiency};
@@ -21,5 +26,8 @@ pub use front::front;
 pub use load::load;
 pub use memory::memory;
 pub(crate) use profile::{MemoryOverTime, memory_over_time, steps};
+pub(crate) use roofline::{Spot, roofline, speed_of_light};
 pub use run::{Panel, distribution, ladder, over_time};
+pub(crate) use savings::savings;
 pub use sizes::{SizeSeries, sizes};
+pub(crate) use stacked::Stacked;

@@ -22,7 +22,6 @@ const COLOURS: [&str; 6] = [
 /// A line to be drawn.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Line<'a> {
-    /// What it is.
     pub(super) name: &'a str,
     /// Where it passes, in units of the axes.
     pub(super) points: &'a [(f64, f64)],

@@ -1,8 +1,8 @@
 //! Memory and steps of a profile over time.
 
 use super::{
-    canvas::{Axis, Canvas, Picture, WIDTH, colour},
-    run::plot::Plot,
+    canvas::{Anchor, Axis, Canvas, Picture, WIDTH, colour},
+    run::plot::{Plot, bound_stroke},
 };
 use crate::figures::{TimeUnit, number, seconds};
 
@@ -20,7 +20,6 @@ pub(crate) struct MemoryOverTime {
     pub reserved: Vec<(i64, i64)>,
     /// Bytes of the device, where stated.
     pub capacity: Option<u64>,
-    /// Which device.
     pub device: String,
 }
 
@@ -169,17 +168,23 @@ pub(crate) fn steps(bars: &[StepBar], median: i64, id: &str) -> Option<Picture> 
         );
         bar((*busy).min(*whole), &format!("fill=\"{}\"", colour::BLUE));
     }
-    plot.bound(
-        &mut canvas,
-        median as f64 * factor,
-        &format!("median {}", seconds(median as f64 * 1e-9)),
+    // Its name stands beside the title: in the picture bars would cross it.
+    let (start, end) = (plot.across(0.0), plot.across(plot.x.end));
+    let height = plot.up(median as f64 * factor);
+    canvas.path(&[(start, height), (end, height)], &bound_stroke());
+    canvas.text(
+        end,
+        TOP - 12.0,
+        Anchor::End,
+        "m",
+        &format!("dashed: median {}", seconds(median as f64 * 1e-9)),
     );
     let from = shown.first().map_or(0, |bar| bar.0);
     let to = shown.last().map_or(0, |bar| bar.0);
     canvas.text(
         WIDTH - 14.0,
         plot.floor() + 17.0,
-        super::canvas::Anchor::End,
+        Anchor::End,
         "m",
         &format!("steps {from} to {to}; filled: a device worked"),
     );

@@ -10,7 +10,6 @@ use crate::figures::number;
 /// One way of using models of several sizes.
 #[derive(Debug, Clone, PartialEq)]
 pub struct SizeSeries {
-    /// What it is.
     pub name: String,
     /// Parameters and bytes of each model, by parameters.
     pub points: Vec<(f64, f64)>,

@@ -13,7 +13,6 @@ pub(super) struct Need {
     pub priority: u8,
 }
 
-/// Spaces between columns.
 pub(super) const GAP: usize = 2;
 
 /// The columns that are kept, with their widths, in order.

@@ -63,7 +63,7 @@ impl Table {
                     continue;
                 };
                 let mut text = marked(&escape(cell.shown()));
-                let value = live.map_or_else(String::new, |_| value(cell));
+                let value = live.map_or_else(String::new, |_| value(cell)) + &whole(cell);
                 if let (true, Some(link), Some(raw)) =
                     (Some(*index) == name, live, cell.raw().as_str())
                     && let Some(number) = link(raw)
@@ -99,6 +99,16 @@ fn value(cell: &Cell) -> String {
         return String::new();
     }
     format!(" data-v=\"{}\"", escape(&raw))
+}
+
+/// The whole text of a cell that shows it shortened, for hovering.
+fn whole(cell: &Cell) -> String {
+    match cell.raw() {
+        Value::String(text) if text.chars().count() > cell.shown().chars().count() => {
+            format!(" title=\"{}\"", escape(text))
+        }
+        _ => String::new(),
+    }
 }
 
 fn side(column: &Column) -> &'static str {

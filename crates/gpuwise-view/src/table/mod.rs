@@ -13,13 +13,10 @@ use std::fmt::Write as _;
 /// On which side a column is aligned.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Align {
-    /// Words.
     Left,
-    /// Numbers.
     Right,
 }
 
-/// A column.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Column {
     /// Its name in CSV and JSON: snake_case, with its unit, such as `ttft_seconds`.
@@ -28,7 +25,6 @@ pub struct Column {
     pub title: String,
     /// The unit that its cells share; empty where each says its own.
     pub unit: String,
-    /// Its side.
     pub align: Align,
     /// The lowest goes first where the terminal is too narrow; 255 is never left out.
     pub priority: u8,
@@ -36,6 +32,8 @@ pub struct Column {
     pub wrap: Option<usize>,
     /// Whether people see it; CSV and JSON have every column.
     pub shown: bool,
+    /// Whether programs read it.
+    pub data: bool,
 }
 
 impl Column {
@@ -49,6 +47,7 @@ impl Column {
             priority: u8::MAX,
             wrap: None,
             shown: true,
+            data: true,
         }
     }
 
@@ -147,17 +146,14 @@ impl Cell {
         Self::new(crate::figures::number(value), value)
     }
 
-    /// A count.
     pub fn count(value: u64) -> Self {
         Self::new(crate::figures::count(value), value)
     }
 
-    /// What people see.
     pub fn shown(&self) -> &str {
         &self.shown
     }
 
-    /// The value.
     pub fn raw(&self) -> &Value {
         &self.raw
     }
@@ -170,6 +166,8 @@ pub struct Table {
     rows: Vec<Vec<Cell>>,
     footnotes: Vec<String>,
     empty: String,
+    /// What JSON has of the rows, where that is more than their cells.
+    documents: Option<Vec<Value>>,
 }
 
 impl Table {
@@ -189,7 +187,13 @@ impl Table {
         self
     }
 
-    /// Adds a row.
+    /// With what JSON has of its rows.
+    #[must_use]
+    pub(crate) fn documents(mut self, documents: Vec<Value>) -> Self {
+        self.documents = Some(documents);
+        self
+    }
+
     pub fn push(&mut self, mut row: Vec<Cell>) {
         row.resize_with(self.columns.len(), Cell::missing);
         self.rows.push(row);
@@ -211,17 +215,14 @@ impl Table {
         }
     }
 
-    /// Its columns.
     pub fn columns(&self) -> &[Column] {
         &self.columns
     }
 
-    /// Its rows.
     pub fn rows(&self) -> &[Vec<Cell>] {
         &self.rows
     }
 
-    /// Its footnotes.
     pub fn footnotes(&self) -> &[String] {
         &self.footnotes
     }
@@ -271,13 +272,12 @@ impl Table {
     pub fn to_csv(&self) -> String {
         let mut writer = csv::Writer::from_writer(Vec::new());
         // Writing to memory does not fail.
-        let _ = writer.write_record(self.columns.iter().map(|c| c.key.as_str()));
+        let columns = || self.columns.iter().filter(|column| column.data);
+        let _ = writer.write_record(columns().map(|column| column.key.as_str()));
         for row in &self.rows {
-            let _ = writer.write_record(
-                row.iter()
-                    .take(self.columns.len())
-                    .map(|cell| plain(&cell.raw)),
-            );
+            let cells = self.columns.iter().zip(row);
+            let data = cells.filter(|(column, _)| column.data);
+            let _ = writer.write_record(data.map(|(_, cell)| plain(&cell.raw)));
         }
         let bytes = writer.into_inner().unwrap_or_default();
         String::from_utf8_lossy(&bytes).into_owned()
@@ -285,6 +285,9 @@ impl Table {
 
     /// An array with an object for each row; a missing value is null.
     pub fn to_json(&self) -> Value {
+        if let Some(documents) = &self.documents {
+            return Value::Array(documents.clone());
+        }
         let object = |row: &Vec<Cell>| {
             let pairs = self.columns.iter().zip(row);
             Value::Object(

@@ -1,19 +1,24 @@
 //! Training plans: the first screen, and their Markdown, CSV and JSON; the sizing part of recipes.
 
 pub mod emit;
-mod json;
+mod record;
 mod tables;
 pub mod words;
 
-pub use json::{plan_json, sizing_json};
-pub use tables::{dropped, memory, plans, step};
+pub use tables::{memory, plans, step};
 
 use crate::{
+    figures::{amount, ranged_seconds},
+    html::AnswerPage,
     markup::escape_markdown,
     plan::{labelled, words::said},
+    rejected,
     style::Style,
 };
-use gpuwise_domain::training_plan::{TrainingPlan, TrainingSizing};
+use gpuwise_domain::{
+    price::Price,
+    training_plan::{TrainingPlan, TrainingSizing},
+};
 use std::fmt::Write as _;
 
 /// Alternatives named on the first screen.
@@ -48,7 +53,7 @@ pub fn text(sizing: &TrainingSizing, details: bool, style: Style) -> String {
             crate::figures::count(sizing.considered)
         );
         for dropped in sizing.dropped.iter().take(ALTERNATIVES) {
-            out += &(style.wrap(&format!("  {}", words::dropped(dropped)), 4) + "\n");
+            out += &(style.wrap(&format!("  {}", rejected::line(dropped)), 4) + "\n");
         }
         let more = sizing.dropped.len().saturating_sub(ALTERNATIVES);
         if more > 0 {
@@ -65,12 +70,12 @@ pub fn text(sizing: &TrainingSizing, details: bool, style: Style) -> String {
 fn infeasible(sizing: &TrainingSizing, style: Style) -> String {
     let mut out = labelled(style, "Answer", &verdict(sizing));
     let nearest = sizing.dropped.first();
-    for cure in nearest.iter().flat_map(|dropped| &dropped.cures) {
-        out += &labelled(style, "Fix", cure);
+    for fix in nearest.iter().flat_map(|dropped| &dropped.fixes) {
+        out += &labelled(style, "Fix", &fix.to_string());
     }
     if sizing.dropped.len() > 1 {
         out.push('\n');
-        out += &dropped(&sizing.dropped).to_text(style);
+        out += &rejected::table(&sizing.dropped).to_text(style);
     }
     for note in &sizing.notes {
         out += &labelled(style, "Note", note);
@@ -84,7 +89,7 @@ pub fn verdict(sizing: &TrainingSizing) -> String {
         None => "No plan meets what was asked: no GPU that was allowed is offered.".into(),
         Some(nearest) => format!(
             "No plan meets what was asked. Nearest: {}.",
-            words::dropped(nearest).trim_end_matches('.')
+            rejected::line(nearest).trim_end_matches('.')
         ),
     }
 }
@@ -159,7 +164,7 @@ pub fn markdown(sizing: &TrainingSizing) -> String {
         let _ = write!(
             out,
             "## Rejected\n\n{}\n",
-            dropped(&sizing.dropped).to_markdown()
+            rejected::table(&sizing.dropped).to_markdown()
         );
     }
     let assumed = sizing
@@ -180,7 +185,58 @@ pub fn markdown(sizing: &TrainingSizing) -> String {
 /// Plans as CSV; where there are none, what was dropped and why.
 pub fn csv(sizing: &TrainingSizing) -> String {
     if sizing.plans.is_empty() && !sizing.dropped.is_empty() {
-        return dropped(&sizing.dropped).to_csv();
+        return rejected::table(&sizing.dropped).to_csv();
     }
     plans(sizing).to_csv()
+}
+
+/// The plans as a page; `start` is the recipe of the best one, where one is known.
+pub fn page(sizing: &TrainingSizing, start: Option<String>, made: &str) -> String {
+    let mut page = AnswerPage {
+        title: format!("Training {}", sizing.model.name),
+        answer: verdict(sizing),
+        asked: question(sizing),
+        start,
+        notes: &sizing.notes,
+        ..AnswerPage::default()
+    };
+    if let Some(best) = sizing.plans.first() {
+        page.answer = format!(
+            "{}, {}.",
+            words::machines(best),
+            best.setup.placement_words()
+        );
+        page.asked.extend(about(best, true));
+        let run = best.run.as_ref();
+        if let Some(run) = run {
+            let time = ranged_seconds(&run.total);
+            page.figures.push(("the run", time, String::new()));
+        }
+        if let Some(cost) = run.and_then(|run| run.cost) {
+            let [value, low, high] =
+                [cost.value, cost.low, cost.high].map(|end| amount(end.as_f64()));
+            let code = cost.currency();
+            let ends = format!("{low}–{high} in 8 of 10 cases");
+            page.figures.push(("cost", format!("{value} {code}"), ends));
+        }
+        let rented = best.rental.as_ref();
+        let priced = rented.and_then(|rental| Some((rental, rental.price?)));
+        if let Some((rental, price)) = priced {
+            let month = Price::monthly(price).amount * f64::from(rental.instances);
+            let list = rental.priced_at().map(|day| format!("list of {day}"));
+            let month = format!("{} {}", amount(month), price.0.currency);
+            page.figures
+                .push(("a month", month, list.unwrap_or_default()));
+        }
+        page.tables.push(("Plans".into(), plans(sizing)));
+        page.tables
+            .push(("Memory of the best one".into(), memory(best)));
+        page.tables.push(("A step of it".into(), step(best)));
+        page.derivations = &best.derivations;
+    }
+    if !sizing.dropped.is_empty() {
+        page.tables
+            .push(("Rejected".into(), rejected::table(&sizing.dropped)));
+    }
+    page.finish(made)
 }

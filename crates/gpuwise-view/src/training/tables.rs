@@ -2,12 +2,14 @@
 
 use super::words;
 use crate::{
-    figures::{TimeUnit, amount, currency_sign, percent, ranged_in},
+    figures::{TimeUnit, number, percent},
+    record::{self, Fields, Record, Shown},
     table::{Cell, Column, Table},
 };
 use gpuwise_domain::{
-    training::{RankMemory, TrainingLayout},
-    training_plan::{TrainingDropped, TrainingPlan, TrainingSizing},
+    price::{Per, Price},
+    training::RankMemory,
+    training_plan::{TrainingPlan, TrainingSizing},
 };
 use std::collections::BTreeSet;
 
@@ -18,17 +20,7 @@ const MOST_RANKS: usize = 4;
 /// Plans, best first.
 pub fn plans(sizing: &TrainingSizing) -> Table {
     let list = &sizing.plans;
-    let run = |plan: &TrainingPlan| plan.run.as_ref().map(|run| run.total);
-    let unit = TimeUnit::of(list.iter().filter_map(run).map(|total| total.value));
-    let step = TimeUnit::of(list.iter().map(|plan| plan.step.step.value));
-    let currency = currency(list);
-    let mut table = Table::new(columns(unit, step, currency.as_deref()))
-        .when_empty("No plan meets what was asked.");
-    for (index, plan) in list.iter().enumerate() {
-        let mut row = shown(plan, index, unit, step);
-        row.extend(raw(plan));
-        table.push(row);
-    }
+    let mut table = record::table(&ranked(sizing)).when_empty("No plan meets what was asked.");
     if !list.is_empty() {
         let bases: BTreeSet<&str> = list.iter().map(|plan| plan.basis.name()).collect();
         let bases: Vec<&str> = bases.into_iter().collect();
@@ -45,169 +37,69 @@ pub fn plans(sizing: &TrainingSizing) -> Table {
     table
 }
 
-/// The currency that all plans share.
-fn currency(list: &[TrainingPlan]) -> Option<String> {
-    let codes: BTreeSet<String> = list
-        .iter()
-        .filter_map(|plan| Some(plan.run.as_ref()?.cost?.currency().code().to_owned()))
-        .collect();
-    let mut codes = codes.into_iter();
-    codes.next().filter(|_| codes.next().is_none())
+/// A plan with its rank.
+pub(super) struct Ranked<'a> {
+    rank: u64,
+    plan: &'a TrainingPlan,
 }
 
-fn columns(unit: TimeUnit, step: TimeUnit, currency: Option<&str>) -> Vec<Column> {
-    let sign = currency.map_or_else(String::new, |code| currency_sign(code).trim().to_owned());
-    let mut columns = vec![
-        Column::right("rank", "#"),
-        Column::left("machines", "GPUs").wrap(13),
-        Column::left("placement", "layout").wrap(16),
-        Column::left("setup", "batch").wrap(14).priority(60),
-        Column::right("memory_gib", "memory").unit("GiB").wrap(8),
-        Column::right("step_seconds", "step")
-            .unit(step.symbol())
-            .priority(70),
-        Column::right("tokens_per_second_per_gpu", "tokens/s")
-            .unit("/ GPU")
-            .wrap(8)
-            .priority(80),
-        Column::right("mfu", "MFU").priority(50),
-        Column::right("run_seconds", "run")
-            .unit(unit.symbol())
-            .wrap(9),
-        Column::right("cost", "cost").unit(sign),
-        Column::left("provider", "offer").priority(40).wrap(6),
-    ];
-    columns.extend(RAW.iter().map(|key| Column::raw(*key)));
-    columns
+pub(super) fn ranked(sizing: &TrainingSizing) -> Vec<Ranked<'_>> {
+    let one = |(rank, plan)| Ranked { rank, plan };
+    (1..).zip(&sizing.plans).map(one).collect()
 }
 
-fn shown(plan: &TrainingPlan, index: usize, unit: TimeUnit, step: TimeUnit) -> Vec<Cell> {
+impl Record for Ranked<'_> {
+    const NAME: &'static str = "RankedTrainingPlan";
+
+    fn fields(of: &mut Fields<'_, Self>) {
+        of.field("rank", |r| r.rank).title("#");
+        of.inline(|r| r.plan);
+        let right = |title: &str| Column::right("", title);
+        let left = |title: &str| Column::left("", title);
+        of.shown(left("GPUs").wrap(13), |r| words::machines(r.plan).into());
+        of.shown(left("layout").wrap(16), |r| {
+            r.plan.setup.placement_words().into()
+        });
+        of.shown(left("batch").wrap(14).priority(60), |r| {
+            words::setup(r.plan).into()
+        });
+        of.shown(right("memory").unit("GiB").wrap(8), |r| held(r.plan));
+        of.shown(right("step").priority(70), |r| {
+            Shown::Time(r.plan.step.step.value, "")
+        });
+        of.shown(right("tokens/s").unit("/ GPU").wrap(8).priority(80), |r| {
+            number(r.plan.step.tokens_per_second_per_gpu.value).into()
+        });
+        of.shown(right("MFU").priority(50), |r| {
+            Shown::maybe(r.plan.step.mfu.map(|mfu| percent(mfu.value)))
+        });
+        let run = |r: &Self| r.plan.run.as_ref();
+        of.shown(right("run").wrap(9), |r| {
+            run(r).map_or(Shown::Missing, |run| Shown::Times(run.total, ""))
+        });
+        of.shown(right("cost").unit("¤"), |r| {
+            let cost = run(r).and_then(|run| run.cost);
+            let cost = cost.map(|cost| Price::of(cost.value, Per::All));
+            Shown::price(cost.as_ref(), "")
+        });
+        of.shown(left("offer").priority(40).wrap(6), |r| {
+            let rental = r.plan.rental.as_ref();
+            Shown::maybe(rental.map(|rental| rental.provider.name()))
+        });
+    }
+}
+
+/// What the fullest GPU reserves, of what a job may fill.
+fn held(plan: &TrainingPlan) -> Shown {
     let reserved = plan.memory.fullest().map(|rank| rank.reserved);
-    vec![
-        Cell::count(index as u64 + 1),
-        Cell::text(words::machines(plan)),
-        Cell::text(plan.setup.placement_words()),
-        Cell::text(words::setup(plan)),
-        Cell::of(reserved, |held| {
-            Cell::new(
-                format!(
-                    "{}{} of {}",
-                    crate::figures::number(held.value / GIB),
-                    if plan.tight() { "!" } else { "" },
-                    crate::figures::number(plan.usable.as_f64() / GIB)
-                ),
-                held.value / GIB,
-            )
-        }),
-        Cell::new(
-            crate::figures::number(plan.step.step.value * step.per_second()),
-            plan.step.step.value,
-        ),
-        Cell::number(plan.step.tokens_per_second_per_gpu.value),
-        Cell::of(plan.step.mfu, |mfu| {
-            Cell::new(percent(mfu.value), mfu.value)
-        }),
-        Cell::of(plan.run.as_ref(), |run| {
-            Cell::new(ranged_in(&run.total, unit), run.total.value)
-        }),
-        Cell::of(plan.run.as_ref().and_then(|run| run.cost), |cost| {
-            Cell::new(amount(cost.value.as_f64()), cost.value.as_f64())
-        }),
-        Cell::of(plan.rental.as_ref(), |rental| {
-            Cell::text(rental.provider.name())
-        }),
-    ]
-}
-
-const RAW: [&str; 33] = [
-    "gpu",
-    "gpus",
-    "framework",
-    "tensor_parallel",
-    "pipeline_parallel",
-    "interleave",
-    "context_parallel",
-    "expert_parallel",
-    "data_parallel",
-    "sharding",
-    "recompute",
-    "micro_batch",
-    "global_batch",
-    "memory_low_gib",
-    "memory_high_gib",
-    "usable_gib",
-    "may_run_out_of_memory",
-    "step_low_seconds",
-    "step_high_seconds",
-    "run_low_seconds",
-    "run_high_seconds",
-    "cost_low",
-    "cost_high",
-    "currency",
-    "energy_kwh",
-    "steps",
-    "failures",
-    "checkpoint_bytes",
-    "checkpoint_interval_seconds",
-    "lost_share",
-    "instance",
-    "instances",
-    "basis",
-];
-
-fn raw(plan: &TrainingPlan) -> Vec<Cell> {
-    let reserved = plan.memory.fullest().map(|rank| rank.reserved);
-    let run = plan.run.as_ref();
-    let cost = run.and_then(|run| run.cost);
-    let real = |value: f64| Cell::new("", value);
-    let layout: &TrainingLayout = &plan.setup.layout;
-    let degrees = [
-        layout.tensor,
-        layout.pipeline,
-        layout.interleave,
-        layout.context,
-        layout.expert,
-        layout.data,
-    ];
-    let mut cells = vec![
-        Cell::text(plan.gpu.clone()),
-        Cell::count(plan.gpus),
-        Cell::text(plan.setup.framework.name()),
-    ];
-    cells.extend(degrees.map(|degree| Cell::count(u64::from(degree))));
-    cells.extend([
-        Cell::text(plan.setup.sharding.name()),
-        Cell::text(plan.setup.recompute.name()),
-        Cell::count(plan.setup.micro_batch),
-        Cell::count(plan.setup.global_batch),
-        Cell::of(reserved, |held| real(held.low / GIB)),
-        Cell::of(reserved, |held| real(held.high / GIB)),
-        real(plan.usable.as_f64() / GIB),
-        Cell::text(if plan.tight() { "yes" } else { "no" }),
-        real(plan.step.step.low),
-        real(plan.step.step.high),
-        Cell::of(run, |run| real(run.total.low)),
-        Cell::of(run, |run| real(run.total.high)),
-        Cell::of(cost, |cost| real(cost.low.as_f64())),
-        Cell::of(cost, |cost| real(cost.high.as_f64())),
-        Cell::of(cost, |cost| Cell::text(cost.currency().code())),
-        Cell::of(run.and_then(|run| run.energy), |energy| {
-            real(energy.value / 3.6e6)
-        }),
-        Cell::of(run, |run| Cell::count(run.steps)),
-        Cell::of(run, |run| real(run.failures.value)),
-        Cell::count(plan.checkpoints.bytes.count()),
-        real(plan.checkpoints.interval.value),
-        real(plan.checkpoints.lost_share.value),
-        Cell::of(plan.rental.as_ref(), |rental| {
-            Cell::text(rental.instance.clone())
-        }),
-        Cell::of(plan.rental.as_ref(), |rental| {
-            Cell::count(u64::from(rental.instances))
-        }),
-        Cell::text(plan.basis.name()),
-    ]);
-    cells
+    Shown::maybe(reserved.map(|held| {
+        format!(
+            "{}{} of {}",
+            number(held.value / GIB),
+            if plan.tight() { "!" } else { "" },
+            number(plan.usable.as_f64() / GIB)
+        )
+    }))
 }
 
 /// Memory by cause and by rank, then by phase.
@@ -316,34 +208,6 @@ pub fn step(plan: &TrainingPlan) -> Table {
             Cell::text(cause.name()),
             Cell::new(crate::figures::number(seconds * unit.per_second()), seconds),
             Cell::new(percent(share), share),
-        ]);
-    }
-    table
-}
-
-/// What is not there, and why.
-pub fn dropped(list: &[TrainingDropped]) -> Table {
-    let mut table = Table::new(vec![
-        Column::left("candidate", "candidate").wrap(20),
-        Column::raw("gpu"),
-        Column::left("test", "fails"),
-        Column::left("shortfall", "by how much").wrap(24),
-        Column::left("cures", "suffices").wrap(16),
-        Column::right("needed_over_had", "needed / had").priority(50),
-    ])
-    .when_empty("Nothing was dropped.");
-    for dropped in list {
-        table.push(vec![
-            Cell::text(dropped.label.clone()),
-            Cell::text(dropped.gpu.clone()),
-            Cell::text(dropped.test.name()),
-            Cell::text(dropped.shortfall.clone()),
-            if dropped.cures.is_empty() {
-                Cell::missing()
-            } else {
-                Cell::text(dropped.cures.join("; "))
-            },
-            Cell::number(dropped.ratio),
         ]);
     }
     table

@@ -5,10 +5,7 @@ use gpuwise_domain::{
     deployment::ModelSummary,
     estimate::Estimate,
     training::StepCause,
-    training_plan::{
-        MoneyRange, TrafficNeed, TrainingDropped, TrainingPlan, TrainingRun, TrainingSizing,
-        TrainingTest,
-    },
+    training_plan::{MoneyRange, TrafficNeed, TrainingPlan, TrainingRun, TrainingSizing},
 };
 use gpuwise_units::{Parameters, Tokens};
 use std::fmt::Write as _;
@@ -246,7 +243,6 @@ pub fn long(estimate: &Estimate) -> String {
     )
 }
 
-/// Checkpoints and failures.
 pub fn checkpoints(plan: &TrainingPlan) -> String {
     let saved = &plan.checkpoints;
     let mut out = format!(
@@ -339,21 +335,4 @@ pub fn storage(plan: &TrainingPlan) -> String {
         ));
     }
     parts.join(", ")
-}
-
-/// What is not there, in a sentence.
-pub fn dropped(dropped: &TrainingDropped) -> String {
-    let mut out = match dropped.test {
-        TrainingTest::Dominated => format!("{}: {}", dropped.label, dropped.shortfall),
-        test => format!(
-            "{} fails {}: {}",
-            dropped.label,
-            test.name(),
-            dropped.shortfall
-        ),
-    };
-    if let Some(cure) = dropped.cures.first() {
-        let _ = write!(out, "; suffices: {cure}");
-    }
-    out
 }

@@ -157,3 +157,69 @@ fn days_by_the_calendar() {
         assert_eq!(civil(at), shown);
     }
 }
+
+/// A page of one proposal, with its patch, whatever its names hold.
+#[test]
+fn an_audit_is_a_page() {
+    let mut workload = usage("Deployment", "\"><script>alert(1)</script>");
+    workload.compute = None;
+    let said = Judgement {
+        holder: workload.holder.clone(),
+        verdict: Verdict::OverProvisioned,
+        reason: "peaks at 6 GiB <of> 80 GiB".into(),
+        proposal: Some(Proposal {
+            title: "2 replicas".into(),
+            change: Change::Replicas { from: 3, to: 2 },
+            saving: Saving {
+                gpus: 1.0,
+                gpus_low: 0.5,
+                gpus_high: 1.0,
+                hourly: "2USD".parse().ok(),
+                hourly_low: "1USD".parse().ok(),
+                hourly_high: "3USD".parse().ok(),
+            },
+            risk: Risk {
+                hours_short: Some(4),
+                hours_seen: 336,
+                note: "peaks may come again".into(),
+            },
+        }),
+        notes: Vec::new(),
+    };
+    let (workloads, said) = ([workload], [said]);
+    let totals = gpuwise_domain::usage::totals::Totals {
+        gpus: 3.0,
+        freed: 1.0,
+        saved: "2USD".parse().unwrap(),
+        saved_low: "1USD".parse().unwrap(),
+        saved_high: "3USD".parse().unwrap(),
+        hourly: "6USD".parse().unwrap(),
+        ..gpuwise_domain::usage::totals::Totals::new(String::new())
+    };
+    let report = gpuwise_view::audit::Report {
+        window: gpuwise_domain::usage::Window {
+            start: 0,
+            end: 86_400,
+        },
+        workloads: &workloads,
+        said: &said,
+        totals: &totals,
+        tenants: &[],
+        unheld: 0,
+        notes: &[],
+        prices: "yours",
+    };
+    let page = gpuwise_view::audit::page(&report, |_| None, "gpuwise");
+    let page = crate::html::check_page(&page);
+    for expected in [
+        "1 change saves 2.00 USD of 6.00 USD (33 %) an hour.",
+        "2.00 USD/h",
+        "1.00 to 3.00",
+        "replicas: 2",
+        "kubectl patch",
+        "in 4 of 336 hours seen",
+        "peaks may come again",
+    ] {
+        assert!(page.contains(expected), "{expected}: {page}");
+    }
+}

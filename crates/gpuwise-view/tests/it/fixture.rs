@@ -7,11 +7,12 @@ use gpuwise_domain::{
     },
     engine::{EngineKind, Release},
     estimate::{Basis, Derivation, Estimate},
+    fix::Fix,
     layout::Layout,
     limit::{Beyond, Limit, ServingCause},
     offer::Terms,
     reason::Reason,
-    workload::{LengthDistribution, Lengths, Limits, Promise, Target, Traffic, Workload},
+    workload::{LengthDistribution, Lengths, Limits, Slo, Target, Traffic, Workload},
 };
 use gpuwise_units::{Bytes, HourlyPrice, Money, PerSecond, Percentile, Seconds, Tokens};
 
@@ -299,10 +300,10 @@ fn workload() -> Workload {
             output: LengthDistribution::fixed(Tokens(300)),
         },
         prefix_hit: 0.0,
-        promise: Promise {
+        slo: Slo {
             ttft: target(1.0),
             tpot: target(0.04),
-            ..Promise::default()
+            ..Slo::default()
         },
         limits: Limits::default(),
     }
@@ -379,7 +380,7 @@ fn points() -> Vec<FrontPoint> {
             FrontPoint {
                 label: label.into(),
                 gpu: gpu.into(),
-                per_hour,
+                per_hour: per_hour.map(hourly),
                 ttft: end_to_end * 0.05,
                 tpot: end_to_end * 0.0031,
                 end_to_end,
@@ -390,13 +391,21 @@ fn points() -> Vec<FrontPoint> {
     rows.into_iter().map(point).collect()
 }
 
+/// Dollars an hour.
+pub(crate) fn hourly(dollars: f64) -> HourlyPrice {
+    HourlyPrice::usd(&format!("{dollars:.6}")).unwrap()
+}
+
 pub(crate) fn dropped() -> Vec<Dropped> {
     let row = |label: &str, gpu: &str, test, shortfall: &str, cure: Option<&str>, ratio| Dropped {
         label: label.into(),
         gpu: gpu.into(),
         test,
-        shortfall: Reason::Words(shortfall.into()),
-        cure: cure.map(Into::into),
+        shortfall: Reason::Unsupported(shortfall.into()),
+        fixes: cure
+            .map(|words| Fix::Words(words.into()))
+            .into_iter()
+            .collect(),
         ratio,
     };
     vec![
@@ -507,7 +516,7 @@ pub(crate) fn hostile() -> Sizing {
     }
     for dropped in &mut sizing.dropped {
         dropped.label = evil.into();
-        dropped.shortfall = Reason::Words(format!("{long} {long}"));
+        dropped.shortfall = Reason::Unsupported(format!("{long} {long}"));
     }
     sizing
 }

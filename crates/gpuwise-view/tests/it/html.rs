@@ -99,7 +99,9 @@ fn a_large_plan_stays_small() {
     let point = |index: u32| FrontPoint {
         label: format!("{index} × H100 SXM5 80GB TP{index} bf16"),
         gpu: "H100 SXM5 80GB".into(),
-        per_hour: Some(10.0 + f64::from(index * 7919 % 1000) / 10.0),
+        per_hour: Some(fixture::hourly(
+            10.0 + f64::from(index * 7919 % 1000) / 10.0,
+        )),
         ttft: 0.5,
         tpot: 0.03,
         end_to_end: 4.0 + f64::from(index * 104_729 % 997) / 100.0,

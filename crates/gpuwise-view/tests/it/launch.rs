@@ -86,7 +86,7 @@ fn a_vllm_command() {
     deployment.weights = "fp8".into();
     deployment.weights_published = false;
     deployment.cache = "fp8".into();
-    insta::assert_snapshot!(emitted(Form::Vllm, &deployment).unwrap());
+    insta::assert_snapshot!(emitted(Form::Engine(EngineKind::Vllm), &deployment).unwrap());
 }
 
 #[test]
@@ -98,7 +98,7 @@ fn an_sglang_command_with_experts() {
     };
     let mut deployment = sized(EngineKind::Sglang, "0.5.23", layout);
     deployment.draft_tokens = 2;
-    insta::assert_snapshot!(emitted(Form::Sglang, &deployment).unwrap());
+    insta::assert_snapshot!(emitted(Form::Engine(EngineKind::Sglang), &deployment).unwrap());
 }
 
 #[test]
@@ -111,7 +111,7 @@ fn trtllm_with_its_settings_file() {
     let mut deployment = sized(EngineKind::TensorRtLlm, "1.2.1", layout);
     deployment.cache = "fp8".into();
     deployment.draft_tokens = 3;
-    insta::assert_snapshot!(emitted(Form::TensorRtLlm, &deployment).unwrap());
+    insta::assert_snapshot!(emitted(Form::Engine(EngineKind::TensorRtLlm), &deployment).unwrap());
     insta::assert_snapshot!(
         "trtllm_in_docker",
         emitted(Form::Docker, &deployment).unwrap()
@@ -142,7 +142,7 @@ fn a_llamacpp_command() {
     deployment.settings.sequences = 8;
     deployment.memory.cache_tokens = 300_000;
     deployment.settings.batched_tokens = 512;
-    insta::assert_snapshot!(emitted(Form::LlamaCpp, &deployment).unwrap());
+    insta::assert_snapshot!(emitted(Form::Engine(EngineKind::LlamaCpp), &deployment).unwrap());
 }
 
 #[test]
@@ -220,7 +220,7 @@ fn what_a_release_cannot_do_is_said() {
     };
     let vllm = EngineKind::Vllm;
     check(
-        Form::Sglang,
+        Form::Engine(EngineKind::Sglang),
         &|_| {},
         vllm,
         "0.33.0",
@@ -228,7 +228,7 @@ fn what_a_release_cannot_do_is_said() {
          for it, or emit vllm",
     );
     check(
-        Form::Vllm,
+        Form::Engine(EngineKind::Vllm),
         &|d| d.layout.attention_data = 2,
         vllm,
         "0.8.0",
@@ -236,7 +236,7 @@ fn what_a_release_cannot_do_is_said() {
          with 0.8.3",
     );
     check(
-        Form::Vllm,
+        Form::Engine(EngineKind::Vllm),
         &|d| d.cache = "nvfp4".into(),
         vllm,
         "0.15.0",
@@ -244,7 +244,7 @@ fn what_a_release_cannot_do_is_said() {
          fp8_inc, fp8_ds_mla",
     );
     check(
-        Form::Vllm,
+        Form::Engine(EngineKind::Vllm),
         &|d| {
             d.layout = Layout {
                 attention_data: 4,
@@ -257,7 +257,7 @@ fn what_a_release_cannot_do_is_said() {
         "vLLM 0.33.0 cannot be started so: experts are spread over all 4 ranks of a stage or over none, not over 2",
     );
     check(
-        Form::LlamaCpp,
+        Form::Engine(EngineKind::LlamaCpp),
         &|d| d.layout.attention_data = 2,
         EngineKind::LlamaCpp,
         "b11434",
@@ -265,7 +265,7 @@ fn what_a_release_cannot_do_is_said() {
          nothing else",
     );
     check(
-        Form::TensorRtLlm,
+        Form::Engine(EngineKind::TensorRtLlm),
         &|_| {},
         EngineKind::TensorRtLlm,
         "0.12.0",
@@ -309,7 +309,7 @@ fn llamacpp_has_as_many_slots_as_its_cache_holds() {
         let mut deployment = sized(EngineKind::LlamaCpp, "b11434", Layout::SINGLE);
         deployment.settings.sequences = sequences;
         deployment.memory.cache_tokens = cache_tokens;
-        let text = emitted(Form::LlamaCpp, &deployment).unwrap();
+        let text = emitted(Form::Engine(EngineKind::LlamaCpp), &deployment).unwrap();
         assert!(text.contains(expected), "{text}");
     }
 }
@@ -322,10 +322,20 @@ fn what_the_silicon_lacks_is_said_before_the_command() {
     };
     let mut deployment = sized(EngineKind::Vllm, "0.33.0", Layout::SINGLE);
     deployment.cache = "fp8".into();
-    let text = emit(Form::Vllm, &deployment, facts(EngineKind::Vllm), &context).unwrap();
+    let text = emit(
+        Form::Engine(EngineKind::Vllm),
+        &deployment,
+        facts(EngineKind::Vllm),
+        &context,
+    )
+    .unwrap();
     let expected = "# beware: kv:fp8 needs compute_capability>=8.9 in vLLM 0.33.0\n";
     assert!(text.contains(expected), "{text}");
-    assert!(!emitted(Form::Vllm, &deployment).unwrap().contains("beware"));
+    assert!(
+        !emitted(Form::Engine(EngineKind::Vllm), &deployment)
+            .unwrap()
+            .contains("beware")
+    );
 }
 
 fn layouts() -> impl Strategy<Value = Layout> {
@@ -419,7 +429,7 @@ fn deployments() -> impl Strategy<Value = Deployment> {
 }
 
 fn own_form(engine: EngineKind) -> Form {
-    Form::ALL
+    Form::all()
         .into_iter()
         .find(|form| form.engine() == Some(engine))
         .unwrap()
@@ -490,9 +500,9 @@ fn pools_are_read_back() {
 #[test]
 fn an_unstated_release_is_the_newest() {
     let mut deployment = sized(EngineKind::Vllm, "0.33.0", Layout::SINGLE);
-    let stated = emitted(Form::Vllm, &deployment);
+    let stated = emitted(Form::Engine(EngineKind::Vllm), &deployment);
     deployment.release = None::<Release>;
-    assert_eq!(emitted(Form::Vllm, &deployment), stated);
+    assert_eq!(emitted(Form::Engine(EngineKind::Vllm), &deployment), stated);
 }
 
 /// A deployment whose GPUs keep prefixes in 64 GiB of host memory each.
@@ -510,37 +520,37 @@ fn host_memory_for_prefixes_is_told_as_each_release_takes_it() {
         (
             EngineKind::Vllm,
             "0.33.0",
-            Form::Vllm,
+            Form::Engine(EngineKind::Vllm),
             "--kv-offloading-size 128 --kv-offloading-backend native",
         ),
         (
             EngineKind::Vllm,
             "0.11.0",
-            Form::Vllm,
+            Form::Engine(EngineKind::Vllm),
             "has to be configured: name OffloadingConnector",
         ),
         (
             EngineKind::Sglang,
             "0.5.23",
-            Form::Sglang,
+            Form::Engine(EngineKind::Sglang),
             "--enable-hierarchical-cache --hicache-size 68",
         ),
         (
             EngineKind::Sglang,
             "0.4.5",
-            Form::Sglang,
+            Form::Engine(EngineKind::Sglang),
             "has to be configured: --hicache-ratio",
         ),
         (
             EngineKind::TensorRtLlm,
             "1.2.1",
-            Form::TensorRtLlm,
+            Form::Engine(EngineKind::TensorRtLlm),
             "host_cache_size: 68719476736",
         ),
         (
             EngineKind::LlamaCpp,
             "b11434",
-            Form::LlamaCpp,
+            Form::Engine(EngineKind::LlamaCpp),
             "--cache-ram 131072",
         ),
         (EngineKind::Vllm, "0.33.0", Form::Docker, "--shm-size 144g"),
@@ -574,7 +584,7 @@ fn prefixes_are_kept_where_prompts_are_computed() {
     deployment.prefill = Some(PrefillPool {
         layout: Layout::SINGLE,
     });
-    let text = emitted(Form::Sglang, &deployment).unwrap();
+    let text = emitted(Form::Engine(EngineKind::Sglang), &deployment).unwrap();
     assert_eq!(text.matches("--hicache-size").count(), 1, "{text}");
 }
 

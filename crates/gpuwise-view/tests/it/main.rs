@@ -17,6 +17,7 @@ mod profile;
 mod replay;
 mod run;
 mod run_fixture;
+mod sources;
 mod svg;
 mod table;
 mod training;

@@ -1,5 +1,5 @@
 use crate::fixture;
-use gpuwise_view::{Style, explain, memory};
+use gpuwise_view::{Style, explain, memory, record};
 use unicode_width::UnicodeWidthStr;
 
 fn style(width: usize) -> Style {
@@ -11,27 +11,14 @@ fn style(width: usize) -> Style {
 
 #[test]
 fn one_gpu_in_detail() {
-    let fits = [fixture::memory("H100 SXM5 80GB", 79.2, 33.5)];
-    let short = [fixture::memory("L40S 48GB", 44.4, 66.0)];
+    let fits = fixture::memory("H100 SXM5 80GB", 79.2, 33.5);
+    let short = fixture::memory("L40S 48GB", 44.4, 66.0);
     insta::assert_snapshot!("memory_100", memory::text(&fits, style(100)));
     insta::assert_snapshot!("memory_short_80", memory::text(&short, style(80)));
     insta::assert_snapshot!("memory_markdown", memory::markdown(&fits));
-    insta::assert_snapshot!("memory_csv", memory::csv(&fits));
-}
-
-#[test]
-fn several_beside_each_other() {
-    let reports = [
-        fixture::memory("H100 SXM5 80GB", 79.2, 33.5),
-        fixture::memory("L40S 48GB", 44.4, 66.0),
-        fixture::memory("H200 SXM 141GB", 139.8, 66.0),
-    ];
-    insta::assert_snapshot!("memories_100", memory::text(&reports, style(100)));
-    assert_eq!(memory::json(&reports)[1]["fits"], false);
-    assert_eq!(
-        memory::json(&reports)[0]["visible_bytes"],
-        85_040_352_461_u64
-    );
+    insta::assert_snapshot!("memory_csv", memory::parts(&fits).to_csv());
+    assert_eq!(record::json(&short)["fits"], false);
+    assert_eq!(record::json(&fits)["visible_bytes"], 85_040_352_461_u64);
 }
 
 #[test]
@@ -39,7 +26,7 @@ fn every_part_is_to_be_seen_and_no_line_is_too_wide() {
     for sizing in [fixture::sizing(), fixture::hostile()] {
         for width in [40, 80, 100, 150] {
             for deployment in &sizing.deployments {
-                let text = memory::text(std::slice::from_ref(&deployment.memory), style(width));
+                let text = memory::text(&deployment.memory, style(width));
                 assert!(text.lines().all(|line| line.width() <= width), "{text}");
                 let bars = text
                     .lines()

@@ -1,7 +1,7 @@
 //! Names come from files that anybody wrote: none may break a terminal, a page or a table.
 
 use crate::fixture;
-use gpuwise_domain::deployment::Sizing;
+use gpuwise_domain::{deployment::Sizing, fix::Fix};
 use gpuwise_view::{Style, escape, escape_markdown, explain, html, memory, plan, svg};
 use proptest::prelude::*;
 use unicode_width::UnicodeWidthStr;
@@ -45,8 +45,8 @@ fn named(name: &str) -> Sizing {
     for dropped in &mut sizing.dropped {
         dropped.label = name.into();
         dropped.gpu = name.into();
-        dropped.shortfall = gpuwise_domain::reason::Reason::Words(name.into());
-        dropped.cure = Some(name.into());
+        dropped.shortfall = gpuwise_domain::reason::Reason::Unsupported(name.into());
+        dropped.fixes = vec![Fix::Words(name.into())];
     }
     sizing
 }
@@ -70,8 +70,8 @@ proptest! {
             plan::text(&sizing, style),
             plan::text(&Sizing { deployments: Vec::new(), ..sizing.clone() }, style),
             plan::why_not(&sizing, &name, style),
-            memory::text(&reports, style),
-            memory::text(&reports[..1], style),
+            memory::text(&reports[1], style),
+            memory::text(&reports[0], style),
             explain::text(derivations, style),
         ] {
             for line in text.lines() {

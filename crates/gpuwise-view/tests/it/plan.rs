@@ -1,6 +1,7 @@
 use crate::fixture;
 use gpuwise_domain::{deployment::Sizing, estimate::Basis, workload::Traffic};
-use gpuwise_view::{Style, plan};
+use gpuwise_view::{Style, plan, record};
+use std::collections::BTreeSet;
 use unicode_width::UnicodeWidthStr;
 
 fn at(sizing: &Sizing, width: usize) -> String {
@@ -93,7 +94,7 @@ fn documents() {
 
 #[test]
 fn json_holds_values_in_full_and_says_what_is_unknown() {
-    let value = plan::sizing_json(&fixture::sizing());
+    let value = record::json(&fixture::sizing());
     let at = |pointer: &str| {
         value
             .pointer(pointer)
@@ -103,16 +104,19 @@ fn json_holds_values_in_full_and_says_what_is_unknown() {
     assert_eq!(at("/feasible"), true);
     assert_eq!(at("/deployments/0/figures/ttft_seconds/high"), 0.622);
     assert_eq!(at("/deployments/0/figures/ttft_seconds/at"), "p95");
-    assert_eq!(at("/deployments/0/cost/per_hour/amount_per_hour"), 11.96);
-    assert_eq!(at("/deployments/3/cost/per_hour"), serde_json::Value::Null);
+    assert_eq!(at("/deployments/0/cost/price_per_hour/amount"), 11.96);
+    assert_eq!(
+        at("/deployments/3/cost/price_per_hour"),
+        serde_json::Value::Null
+    );
     assert_eq!(at("/deployments/0/memory/weights/2/name"), "MLP");
     assert_eq!(
         at("/deployments/0/derivations/0/inputs/0/inputs/1/value"),
         "2.81 TB/s"
     );
-    assert_eq!(at("/workload/promise/tpot/seconds"), 0.04);
+    assert_eq!(at("/workload/slo/tpot/seconds"), 0.04);
     assert_eq!(at("/dropped/0/needed_over_had"), 1.78);
-    let infeasible = plan::sizing_json(&fixture::infeasible());
+    let infeasible = record::json(&fixture::infeasible());
     assert_eq!(
         infeasible.pointer("/feasible"),
         Some(&serde_json::Value::Bool(false))
@@ -124,6 +128,8 @@ fn csv_has_a_cell_for_every_key() {
     let text = plan::csv(&fixture::hostile());
     let mut reader = csv::Reader::from_reader(text.as_bytes());
     let columns = reader.headers().unwrap().len();
+    let names: BTreeSet<String> = reader.headers().unwrap().iter().map(Into::into).collect();
+    assert_eq!(names.len(), columns, "every column has a name of its own");
     let rows: Vec<csv::StringRecord> = reader.records().map(Result::unwrap).collect();
     assert_eq!(rows.len(), 4);
     assert!(rows.iter().all(|row| row.len() == columns));

@@ -2,7 +2,7 @@ use crate::{html, run_fixture};
 use gpuwise_domain::{
     request::{Outcome, RequestRecord},
     run::{Method, Metric, Moment, RunReport, RunSet, TimelineEvent},
-    workload::Promise,
+    workload::Slo,
 };
 use gpuwise_units::{Nanoseconds, Percentile};
 use gpuwise_view::{
@@ -141,7 +141,7 @@ fn histograms_say_so() {
 #[test]
 fn without_a_promise_nothing_is_judged() {
     let mut report = run_fixture::report();
-    report.attainment.promise = Promise::default();
+    report.attainment.slo = Slo::default();
     report.attainment.verdicts = Vec::new();
     (report.attainment.kept, report.attainment.share) = (None, None);
     let text = run::text(&report, at(100));
@@ -219,7 +219,7 @@ fn pictures_lie_within_their_frame() {
     }
     pictures.extend(svg::ladder(
         &run_fixture::ladder(),
-        &run_fixture::promise(),
+        &run_fixture::slo(),
         "l",
     ));
     assert!(pictures.len() > 15, "{}", pictures.len());
@@ -237,7 +237,7 @@ fn what_cannot_be_drawn_is_not() {
     assert!(svg::over_time(&measured, Panel::Cache, "t").is_none());
     let mut ladder = run_fixture::ladder();
     ladder.rungs.truncate(1);
-    assert!(svg::ladder(&ladder, &Promise::default(), "l").is_none());
+    assert!(svg::ladder(&ladder, &Slo::default(), "l").is_none());
 }
 
 #[test]

@@ -9,7 +9,7 @@ use gpuwise_domain::{
         Quantile, Reason, Repeat, RunReport, RunSet, RunTraffic, Rung, Saturation, Series, Slope,
         Span, Spent, Subject, Throughput, TokenCounts, Verdict,
     },
-    workload::{Promise, Target},
+    workload::{Slo, Target},
 };
 use gpuwise_units::{Joules, Money, Nanoseconds, PerSecond, Percentile, Seconds};
 
@@ -71,11 +71,11 @@ fn target(seconds: f64) -> Target {
     }
 }
 
-pub(crate) fn promise() -> Promise {
-    Promise {
+pub(crate) fn slo() -> Slo {
+    Slo {
         ttft: Some(target(1.0)),
         tpot: Some(target(0.04)),
-        ..Promise::default()
+        ..Slo::default()
     }
 }
 
@@ -139,7 +139,7 @@ fn attainment() -> Attainment {
         kept: Some(found <= bound),
     };
     Attainment {
-        promise: promise(),
+        slo: slo(),
         verdicts: vec![
             verdict(Promised::Ttft, 1.0, 0.58, 0.987),
             verdict(Promised::Tpot, 0.04, 0.0306, 0.998),
@@ -203,7 +203,7 @@ fn traffic() -> RunTraffic {
     }
 }
 
-/// A simulated run that keeps its promise.
+/// A simulated run that keeps its SLO.
 pub(crate) fn report() -> RunReport {
     let rate = |value: f64| Some(PerSecond::new(value));
     RunReport {
@@ -278,7 +278,7 @@ pub(crate) fn report() -> RunReport {
     }
 }
 
-/// A measured run that misses its promise, with tenants, failures and a rising queue.
+/// A measured run that misses its SLO, with tenants, failures and a rising queue.
 pub(crate) fn overloaded() -> RunReport {
     let mut report = report();
     let all = Outcomes {
@@ -377,7 +377,7 @@ pub(crate) fn empty() -> RunReport {
         first: String::new(),
     }];
     report.attainment = Attainment {
-        promise: promise(),
+        slo: slo(),
         ..Attainment::default()
     };
     report.whole = Throughput::default();

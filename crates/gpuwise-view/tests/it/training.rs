@@ -1,23 +1,25 @@
 //! Training plans as they are shown, and recipes as their tools would read them.
 
 use gpuwise_domain::{
-    deployment::{ModelSummary, Rental},
+    deployment::{Dropped, ModelSummary, Rental, Test},
     estimate::{Basis, Estimate},
+    fix::Fix,
     limit::Limit,
     offer::Terms,
+    reason::Reason,
     training::{
         Adapter, AdapterKind, BaseStorage, Framework, LossKernel, MemoryCause, Method, Offload,
         Optimizer, Phase, RankMemory, Recipe, Recompute, Sharding, StepCause, StepTime,
         TrainingLayout, TrainingMemory, TrainingSetup,
     },
     training_plan::{
-        CheckpointPlan, MoneyRange, TrafficKind, TrafficNeed, TrainingAsked, TrainingDropped,
-        TrainingJob, TrainingNeeds, TrainingPlan, TrainingRun, TrainingSizing, TrainingTest,
+        CheckpointPlan, MoneyRange, TrafficKind, TrafficNeed, TrainingAsked, TrainingJob,
+        TrainingNeeds, TrainingPlan, TrainingRun, TrainingSizing,
     },
 };
 use gpuwise_units::{Bytes, Currency, HourlyPrice, Money, Tokens};
 use gpuwise_view::{
-    Style,
+    Style, record,
     training::{self as view, emit},
 };
 use serde_json::Value;
@@ -169,12 +171,15 @@ fn sizing(plans: Vec<TrainingPlan>) -> TrainingSizing {
             evaluation: None,
         },
         plans,
-        dropped: vec![TrainingDropped {
+        dropped: vec![Dropped {
             label: "16 × H100 SXM5 80GB, Megatron TP8 DP2".into(),
             gpu: "H100 SXM5 80GB".into(),
-            test: TrainingTest::Memory,
-            shortfall: "out of memory: 12 % more than a GPU has".into(),
-            cures: vec!["all layers recomputed: 61 GiB".into()],
+            test: Test::Memory,
+            shortfall: Reason::Overfull {
+                ratio: 1.12,
+                range: false,
+            },
+            fixes: vec![Fix::Words("all layers recomputed: 61 GiB".into())],
             ratio: 1.12,
         }],
         considered: 1234,
@@ -229,8 +234,8 @@ fn what_is_short_is_said_with_every_cure() {
     assert!(shown.contains("No plan meets what was asked."), "{shown}");
     assert!(shown.contains("all layers recomputed: 61 GiB"), "{shown}");
     assert!(view::markdown(&none).contains("## No plan"));
-    assert!(view::csv(&none).starts_with("candidate,"));
-    assert_eq!(view::sizing_json(&none)["feasible"], Value::Bool(false));
+    assert!(view::csv(&none).starts_with("label,"));
+    assert_eq!(record::json(&none)["feasible"], Value::Bool(false));
 }
 
 #[test]
@@ -239,8 +244,8 @@ fn documents_have_every_figure() {
         TrainingLayout::data(16),
         Framework::PyTorch,
     ))]);
-    let json = view::sizing_json(&all);
-    assert_eq!(json["plans"][0]["run"]["cost"]["micros"], 128_000_000);
+    let json = record::json(&all);
+    assert_eq!(json["plans"][0]["run"]["cost"]["amount"], 128.0);
     assert_eq!(json["plans"][0]["setup"]["accumulation"], 16);
     assert_eq!(
         json["plans"][0]["memory"]["ranks"][0]["causes"][1]["cause"],
@@ -256,7 +261,13 @@ fn documents_have_every_figure() {
         reader.records().next().unwrap().unwrap().len()
     };
     assert_eq!(count(head), count(row));
-    assert!(row.contains("full") && row.contains("PyTorch"), "{row}");
+    let names: std::collections::BTreeSet<&str> = head.split(',').collect();
+    assert_eq!(
+        names.len(),
+        count(head),
+        "every column has a name of its own"
+    );
+    assert!(row.contains("full") && row.contains("pytorch"), "{row}");
     insta::assert_snapshot!("training_markdown", view::markdown(&all));
 }
 

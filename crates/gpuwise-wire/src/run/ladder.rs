@@ -59,7 +59,7 @@ document! {
         mean_in_flight(in_flight): Option<Real>,
         /// Share of requests that were not served (0 to 1).
         unserved_share(unserved): Real,
-        /// Whether the promise is kept.
+        /// Whether the SLO is kept.
         kept(kept): Option<bool>,
         /// Whether more came than was served.
         saturated(saturated): Option<bool>,
@@ -67,7 +67,7 @@ document! {
 }
 
 document! {
-    /// The largest load that keeps the promise.
+    /// The largest load that keeps the SLO.
     KneeDocument = Knee {
         /// The load, as it was delivered where requests come at a rate.
         load(load): Real,

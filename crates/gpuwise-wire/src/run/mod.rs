@@ -1,4 +1,4 @@
-//! Saved runs: what was sent, what became of it, and whether the promise held.
+//! Saved runs: what was sent, what became of it, and whether the SLO held.
 
 mod figures;
 mod ladder;
@@ -7,7 +7,7 @@ mod series;
 use crate::{
     mirror::{Mirror, document, words},
     quantities::{JoulesNumber, MoneyText, NanosecondCount, RateNumber, Real, Statistic},
-    workload::PromiseDocument,
+    workload::SloDocument,
 };
 use figures::{DistributionDocument, MetricWord};
 use gpuwise_domain::{
@@ -183,7 +183,7 @@ document! {
     /// What was promised, and whether it was kept.
     AttainmentDocument = Attainment {
         /// What was promised.
-        promise(promise): PromiseDocument,
+        slo(slo): SloDocument,
         /// Each target.
         verdicts(verdicts): Vec<VerdictDocument>,
         /// Whether all are kept.

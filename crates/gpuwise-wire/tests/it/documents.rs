@@ -1,6 +1,6 @@
-//! Deployments and sizings come back as they were, and others are refused.
+//! Deployments come back as they were, and others are refused.
 
-use crate::nouns::{deployment, saved, sizing};
+use crate::nouns::{deployment, saved};
 use gpuwise_domain::{
     deployment::{Cost, Deployment, Headroom, Quality, Saved},
     engine::{EngineKind, Release},
@@ -8,7 +8,7 @@ use gpuwise_domain::{
     limit::Beyond,
 };
 use gpuwise_units::{Bytes, Currency, HourlyPrice, Money};
-use gpuwise_wire::{from_json, sizing_from_json, sizing_to_json, to_json};
+use gpuwise_wire::{from_json, runs_from_json, to_json};
 use proptest::{prelude::*, strategy::ValueTree};
 
 proptest! {
@@ -18,12 +18,6 @@ proptest! {
     fn deployments_come_back(saved in saved()) {
         let text = to_json(&saved);
         prop_assert_eq!(from_json(&text), Ok(saved));
-    }
-
-    #[test]
-    fn sizings_come_back(sizing in sizing()) {
-        let text = sizing_to_json(&sizing);
-        prop_assert_eq!(sizing_from_json(&text), Ok(sizing));
     }
 
     /// A document that is cut anywhere is refused.
@@ -176,7 +170,7 @@ fn errors_say_where_and_what() {
     );
     check("{", "[", "line ");
     assert!(
-        sizing_from_json(&text)
+        runs_from_json(&text)
             .unwrap_err()
             .to_string()
             .starts_with("`schema` is \"gpuwise.deployment/v1\"; ")

@@ -1,10 +1,9 @@
-//! Deployments and sizings of every shape.
+//! Deployments of every shape.
 
 use gpuwise_domain::{
     deployment::{
-        Adapters, Cost, Deployment, Dropped, Figures, FrontPoint, Headroom, LoadPoint, MemoryPart,
-        MemoryReport, ModelSummary, Objective, PrefillPool, Quality, Rental, Saved, Settings,
-        Sizing, Test,
+        Adapters, Cost, Deployment, Figures, Headroom, MemoryPart, MemoryReport, PrefillPool,
+        Quality, Rental, Saved, Settings,
     },
     derivation::{Derivation, Figure, Unit},
     engine::{EngineKind, Release},
@@ -12,8 +11,7 @@ use gpuwise_domain::{
     layout::Layout,
     limit::{Beyond, Limit, ServingCause},
     offer::Terms,
-    reason::Reason,
-    workload::{LengthDistribution, Lengths, Limits, Promise, Target, Traffic, Workload},
+    workload::{LengthDistribution, Lengths, Limits, Slo, Target, Traffic, Workload},
 };
 use gpuwise_units::{Bytes, HourlyPrice, Money, PerSecond, Percentile, Seconds, Tokens, Watts};
 use proptest::{collection::vec, option, prelude::*, sample::select};
@@ -353,8 +351,8 @@ fn workload() -> impl Strategy<Value = Workload> {
             }),
         )
     };
-    let promise = (target(), target(), target(), option::of(real())).prop_map(
-        |(ttft, tpot, end_to_end, rate)| Promise {
+    let slo = (target(), target(), target(), option::of(real())).prop_map(
+        |(ttft, tpot, end_to_end, rate)| Slo {
             ttft,
             tpot,
             end_to_end,
@@ -385,125 +383,13 @@ fn workload() -> impl Strategy<Value = Workload> {
                 }
             },
         );
-    (traffic, length(), length(), real(), promise, limits).prop_map(
-        |(traffic, input, output, prefix_hit, promise, limits)| Workload {
+    (traffic, length(), length(), real(), slo, limits).prop_map(
+        |(traffic, input, output, prefix_hit, slo, limits)| Workload {
             traffic,
             lengths: Lengths { input, output },
             prefix_hit,
-            promise,
+            slo,
             limits,
         },
     )
-}
-
-fn model() -> impl Strategy<Value = ModelSummary> {
-    (
-        (text(), text(), text(), text()),
-        any::<[u64; 5]>(),
-        option::of(any::<u64>()),
-        vec(text(), 0..2),
-    )
-        .prop_map(
-            |((name, origin, model_type, published), counts, max_context, assumptions)| {
-                let [
-                    parameters,
-                    active_parameters,
-                    layers,
-                    weights,
-                    cache_bytes_per_token,
-                ] = counts;
-                ModelSummary {
-                    name,
-                    origin,
-                    model_type,
-                    parameters,
-                    active_parameters,
-                    layers,
-                    published,
-                    weight_bytes: Bytes::new(weights),
-                    cache_bytes_per_token,
-                    max_context,
-                    assumptions,
-                }
-            },
-        )
-}
-
-pub(crate) fn sizing() -> impl Strategy<Value = Sizing> {
-    let point = (
-        (text(), text(), option::of(real())),
-        (real(), real(), real()),
-        option::of(real()),
-        any::<bool>(),
-    )
-        .prop_map(
-            |((label, gpu, per_hour), (ttft, tpot, end_to_end), joules_per_token, on_front)| {
-                FrontPoint {
-                    label,
-                    gpu,
-                    per_hour,
-                    ttft,
-                    tpot,
-                    end_to_end,
-                    joules_per_token,
-                    on_front,
-                }
-            },
-        );
-    let tests = select(vec![
-        Test::Support,
-        Test::Memory,
-        Test::Throughput,
-        Test::Ttft,
-        Test::Tpot,
-        Test::EndToEnd,
-        Test::Limits,
-        Test::Dominated,
-    ]);
-    let dropped = (text(), text(), tests, text(), option::of(text()), real()).prop_map(
-        |(label, gpu, test, shortfall, cure, ratio)| Dropped {
-            label,
-            gpu,
-            test,
-            shortfall: Reason::Words(shortfall),
-            cure,
-            ratio,
-        },
-    );
-    let load =
-        (real(), estimate(), estimate(), any::<bool>()).prop_map(|(load, ttft, tpot, kept)| {
-            LoadPoint {
-                load,
-                ttft,
-                tpot,
-                kept,
-            }
-        });
-    let objective = select(vec![Objective::Cost, Objective::Latency, Objective::Energy]);
-    (
-        (model(), workload(), objective),
-        (
-            vec(deployment(), 0..2),
-            vec(point, 0..3),
-            vec(dropped, 0..3),
-        ),
-        (any::<u64>(), vec(load, 0..3), vec(text(), 0..3)),
-    )
-        .prop_map(
-            |(
-                (model, workload, objective),
-                (deployments, points, dropped),
-                (considered, curve, notes),
-            )| Sizing {
-                model,
-                workload,
-                objective,
-                deployments,
-                points,
-                dropped,
-                considered,
-                curve,
-                notes,
-            },
-        )
 }

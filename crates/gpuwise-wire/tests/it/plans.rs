@@ -1,8 +1,8 @@
 //! Plans: what was written is read back, and names that mean nothing are told.
 
 use gpuwise_domain::placement::{
-    Action, Cause, FabricPool, Fleet, FleetGpu, GpuId, GpuKind, GpuShare, Health, Home, Isolation,
-    JobId, KindId, MigGeometry, MigShape, Node, NodeId, Part, Plan, PoolId, Seat,
+    Action, Assignment, Cause, FabricPool, Fleet, FleetGpu, GpuId, GpuKind, GpuShare, Health, Home,
+    Isolation, JobId, KindId, MigGeometry, MigShape, Node, NodeId, Part, Plan, PoolId,
 };
 use gpuwise_units::Nanoseconds;
 use gpuwise_wire::{StateDocument, plan_from_json, plan_to_json};
@@ -64,7 +64,7 @@ fn fleet() -> Fleet {
 }
 
 fn plan() -> Plan {
-    let seat = |gpu, part| Seat {
+    let assignment = |gpu, part| Assignment {
         node: NodeId(0),
         gpus: vec![GpuShare {
             gpu: GpuId(gpu),
@@ -89,7 +89,7 @@ fn plan() -> Plan {
                 gpu: GpuId(1),
                 on: true,
             },
-            Action::Cut {
+            Action::CreateInstance {
                 gpu: GpuId(1),
                 shape: 0,
                 start: 3,
@@ -100,18 +100,18 @@ fn plan() -> Plan {
             },
             Action::Place {
                 job: JobId(1),
-                seats: vec![seat(0, Part::Whole), seat(1, slice)],
+                assignments: vec![assignment(0, Part::Whole), assignment(1, slice)],
             },
             Action::Move {
                 job,
-                seats: vec![seat(0, fraction)],
+                assignments: vec![assignment(0, fraction)],
                 cause: Cause::Defragmentation,
             },
             Action::Resize {
                 job,
-                seats: Vec::new(),
+                assignments: Vec::new(),
             },
-            Action::Merge {
+            Action::DestroyInstance {
                 gpu: GpuId(1),
                 start: 3,
             },
@@ -119,7 +119,7 @@ fn plan() -> Plan {
             Action::Reclaim { job },
             Action::Restore {
                 job,
-                seats: vec![seat(0, Part::Whole)],
+                assignments: vec![assignment(0, Part::Whole)],
             },
         ],
     }

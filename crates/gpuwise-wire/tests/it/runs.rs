@@ -13,7 +13,7 @@ use gpuwise_domain::{
         RunTraffic, Rung, Saturation, Series, Slope, Span, Spent, Subject, Throughput, TokenCounts,
         Verdict,
     },
-    workload::{Promise, Target},
+    workload::{Slo, Target},
 };
 use gpuwise_units::{Joules, Money, Nanoseconds, PerSecond, Percentile, Seconds};
 use gpuwise_wire::{run_schema, runs_from_json, runs_to_json};
@@ -124,34 +124,32 @@ fn attainment() -> impl Strategy<Value = Attainment> {
             attained,
             kept,
         });
-    let promise = (option::of((option::of(percentile()), real())), rate()).prop_map(
-        |(target, throughput)| Promise {
+    let slo = (option::of((option::of(percentile()), real())), rate()).prop_map(
+        |(target, throughput)| Slo {
             ttft: target.map(|(percentile, bound)| Target {
                 percentile,
                 at_most: Seconds::new(bound),
             }),
             throughput,
-            ..Promise::default()
+            ..Slo::default()
         },
     );
     (
-        promise,
+        slo,
         vec(verdict, 0..3),
         any::<Option<bool>>(),
         any::<u64>(),
         option::of(real()),
         rate(),
     )
-        .prop_map(
-            |(promise, verdicts, kept, judged, share, goodput)| Attainment {
-                promise,
-                verdicts,
-                kept,
-                judged,
-                share,
-                goodput,
-            },
-        )
+        .prop_map(|(slo, verdicts, kept, judged, share, goodput)| Attainment {
+            slo,
+            verdicts,
+            kept,
+            judged,
+            share,
+            goodput,
+        })
 }
 
 fn engine() -> impl Strategy<Value = EngineUse> {

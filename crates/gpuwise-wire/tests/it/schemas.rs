@@ -3,8 +3,7 @@
 use crate::nouns;
 use gpuwise_read::workload::read_fields;
 use gpuwise_wire::{
-    deployment_schema, plan_schema, profile_schema, run_schema, sizing_schema, to_json,
-    workload_schema,
+    deployment_schema, plan_schema, profile_schema, run_schema, to_json, workload_schema,
 };
 use serde_json::Value;
 use std::{collections::BTreeSet, env, fs, path::PathBuf};
@@ -14,21 +13,20 @@ fn committed_schemas_are_those_of_the_code() {
     let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../docs/reference/schema");
     for (name, schema) in [
         ("deployment.v1.json", deployment_schema()),
-        ("sizing.v1.json", sizing_schema()),
         ("run.v1.json", run_schema()),
         ("plan.v1.json", plan_schema()),
         ("profile.v1.json", profile_schema()),
-        ("workload.json", workload_schema()),
+        ("workload.v1.json", workload_schema()),
     ] {
         let path = folder.join(name);
-        if env::var_os("UPDATE_SCHEMAS").is_some() {
+        if env::var_os("GPUWISE_UPDATE_DOCS").is_some() {
             fs::create_dir_all(&folder).unwrap();
             fs::write(&path, &schema).unwrap();
         }
         let committed = fs::read_to_string(&path).unwrap_or_default();
         assert!(
             committed == schema,
-            "{name} is not that of the code: run the tests with UPDATE_SCHEMAS=1 and commit it"
+            "{name} is not that of the code: run the tests with GPUWISE_UPDATE_DOCS=1 and commit it"
         );
     }
 }
@@ -145,12 +143,7 @@ fn open_objects(value: &Value, path: &str, found: &mut Vec<String>) {
 
 #[test]
 fn objects_refuse_what_they_do_not_know() {
-    for schema in [
-        deployment_schema(),
-        sizing_schema(),
-        run_schema(),
-        workload_schema(),
-    ] {
+    for schema in [deployment_schema(), run_schema(), workload_schema()] {
         let schema: Value = serde_json::from_str(&schema).unwrap();
         let mut found = Vec::new();
         open_objects(&schema, "", &mut found);

@@ -1,16 +1,24 @@
-//! `gpuwise completions` and `gpuwise man`: what shells and `man` read, from the same definition.
+//! `gpuwise completions`, `gpuwise man` and `gpuwise schema`: what shells, `man` and editors read.
 
 use crate::{
-    cli::{Cli, Completions, Man},
+    cli::{Cli, Completions, Man, Schema},
     output,
 };
 use clap::CommandFactory as _;
-use gpuwise_app::{Exit, error::Problem};
+use gpuwise_app::{Exit, error::Problem, schemas};
 
 pub(crate) fn completions(flags: &Completions) -> anyhow::Result<Exit> {
     let mut script = Vec::new();
     clap_complete::generate(flags.shell, &mut Cli::command(), "gpuwise", &mut script);
     output::data(&String::from_utf8_lossy(&script))?;
+    Ok(Exit::Yes)
+}
+
+pub(crate) fn schema(flags: &Schema) -> anyhow::Result<Exit> {
+    match &flags.name {
+        Some(name) => output::data(schemas::schema(name)?)?,
+        None => output::data(&(schemas::names().collect::<Vec<_>>().join("\n") + "\n"))?,
+    }
     Ok(Exit::Yes)
 }
 

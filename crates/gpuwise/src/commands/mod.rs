@@ -24,5 +24,6 @@ pub(crate) fn run(arguments: Cli) -> anyhow::Result<Exit> {
         Deed::Ask(command) => cases::run(&context, command),
         Deed::Completions(flags) => completions::completions(flags),
         Deed::Man(flags) => completions::man(flags),
+        Deed::Schema(flags) => completions::schema(flags),
     }
 }

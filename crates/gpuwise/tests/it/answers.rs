@@ -148,7 +148,7 @@ fn every_form_of_a_list() {
                 ),
                 "json" => {
                     let rows: serde_json::Value = serde_json::from_str(&ran.out).expect("JSON");
-                    let rows = rows.as_array().expect("rows");
+                    let rows = rows["rows"].as_array().expect("rows");
                     assert!(
                         rows.iter().all(|row| row["source"]
                             .as_str()
@@ -167,7 +167,7 @@ fn every_form_of_a_list() {
 fn networks_that_are_run_whole_are_shown_by_their_parts() {
     let place = Place::new();
     let parts = place.json(&["models", "flux-dev"]);
-    let named: Vec<&str> = parts
+    let named: Vec<&str> = parts["rows"]
         .as_array()
         .expect("parts")
         .iter()
@@ -184,7 +184,7 @@ fn networks_that_are_run_whole_are_shown_by_their_parts() {
             "all"
         ]
     );
-    assert_eq!(parts[2]["parameters"], 11_901_408_320_u64);
+    assert_eq!(parts["rows"][2]["parameters"], 11_901_408_320_u64);
     // A model that is both: facts, then parts.
     let ran = place.run(&["models", "whisper-large-v3"]);
     assert_eq!(ran.code, 0, "{}", ran.err);
@@ -207,7 +207,7 @@ fn offers_are_sorted_with_unknown_prices_last() {
     let place = Place::new();
     place.write("own.csv", "provider,instance,region,gpu,gpus,usd_per_hour,source\nme,free,here,L4,1,,mine\nme,cheap,here,L4,1,0.01,mine\n");
     let rows = place.json(&["offers", "L4", "--prices", "own.csv"]);
-    let names: Vec<&str> = rows
+    let names: Vec<&str> = rows["rows"]
         .as_array()
         .expect("rows")
         .iter()
@@ -216,7 +216,7 @@ fn offers_are_sorted_with_unknown_prices_last() {
     assert_eq!(names.first(), Some(&"cheap"));
     assert_eq!(names.last(), Some(&"free"));
     let cheap = place.json(&["offers", "--prices", "own.csv", "--max-price", "0.02USD"]);
-    assert_eq!(cheap.as_array().map(Vec::len), Some(1));
+    assert_eq!(cheap["rows"].as_array().map(Vec::len), Some(1));
 }
 
 #[test]
@@ -241,7 +241,8 @@ fn rows_of_the_user_stand_over_the_catalogue() {
         }
         let rows: serde_json::Value = serde_json::from_str(&ran(&mut command).out).expect("JSON");
         let named = |name: &str| {
-            rows.as_array()
+            rows["rows"]
+                .as_array()
                 .expect("rows")
                 .iter()
                 .filter(|row| row["gpu"] == name)
@@ -277,7 +278,7 @@ fn every_problem_of_a_catalogue_file_is_said_with_its_line() {
         let ran = place.run(&["gpus", "--check", file, "--format", "json"]);
         assert_eq!(ran.code, 2, "{}", ran.out);
         let found: serde_json::Value = serde_json::from_str(&ran.out).expect("JSON");
-        let mut said: Vec<u64> = found
+        let mut said: Vec<u64> = found["rows"]
             .as_array()
             .expect("rows")
             .iter()

@@ -37,13 +37,13 @@ fn proposals_are_followed_up() {
     // Once more changes nothing.
     audit(&place, &["before.csv", "--end", "2025-11-08"]);
     let rows = json(&audit(&place, &["--proof"]).out);
-    assert_eq!(rows.as_array().map(Vec::len), Some(2), "{rows}");
-    assert_eq!(rows[0]["made"], "2025-11-07");
+    assert_eq!(rows["rows"].as_array().map(Vec::len), Some(2), "{rows}");
+    assert_eq!(rows["rows"][0]["made"], "2025-11-07");
     // Two weeks later one was applied, and the other is still there.
     place.write("after.csv", TABLE.replace("SLICE", "1g.10gb"));
     let rows = json(&audit(&place, &["after.csv", "--end", "2025-11-21", "--proof"]).out);
     let of = |name: &str| {
-        let all = rows.as_array().expect("rows");
+        let all = rows["rows"].as_array().expect("rows");
         let found = all.iter().find(|row| row["workload"] == name);
         found.unwrap_or_else(|| panic!("{name} in {rows}")).clone()
     };
@@ -65,7 +65,7 @@ fn a_workload_that_is_not_in_the_table_is_not_proven() {
         let ran = audit(&place, &["after.csv", "--end", "2025-11-21", "--proof"]);
         assert_eq!(ran.code, 0, "{}", ran.err);
         let rows = json(&ran.out);
-        let all = rows.as_array().expect("rows").iter();
+        let all = rows["rows"].as_array().expect("rows").iter();
         let found = all
             .clone()
             .find(|row| row["workload"] == "team/asleep")

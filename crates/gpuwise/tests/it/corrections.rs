@@ -64,7 +64,7 @@ fn a_result_file_corrects_predictions_and_plans() {
     let mut arguments = vec!["calibrate", "--gpu", "H100", "--tp", "1"];
     arguments.extend(files.iter().map(String::as_str));
     let table = place.json(&arguments);
-    let rows = table.as_array().expect("rows").clone();
+    let rows = table["rows"].as_array().expect("rows").clone();
     let tpot = rows
         .iter()
         .find(|row| row["metric"] == "tpot")

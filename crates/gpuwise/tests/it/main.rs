@@ -34,6 +34,8 @@ mod profile_gpu;
 mod profile_job;
 #[cfg(feature = "database")]
 mod runs;
+#[cfg(all(feature = "database", feature = "bench"))]
+mod schemas;
 mod simulate;
 mod support;
 mod tco;

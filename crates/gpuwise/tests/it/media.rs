@@ -122,7 +122,7 @@ fn images_are_decoded_by_cores_that_the_instance_may_lack() {
             .expect("a part")
     };
     // 20,000 images of 110 kB, 32 MB a second and core; and a core each for GPU and server.
-    let cores = of("CPU cores")["needed"].as_f64().expect("cores");
+    let cores = of("CPU cores")["needed"]["value"].as_f64().expect("cores");
     assert!(
         (cores - (20_000.0 * 110e3 / 32e6 + 2.0)).abs() < 0.01,
         "{cores}"

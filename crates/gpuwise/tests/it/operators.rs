@@ -95,7 +95,7 @@ fn every_operator_that_is_predicted_is_drawn() {
         for gpu in ["H100", "L40S"] {
             let show = ["operators", "show", gpu, operator, "--engine", engine];
             let rows = place.json(&[&show[..], &["--output", "it.svg"]].concat());
-            let rows = rows.as_array().expect("rows");
+            let rows = rows["rows"].as_array().expect("rows");
             for row in rows {
                 let figure = |key: &str| row[key].as_f64().expect("a figure");
                 assert!(figure(size) >= 1.0, "{row}");

@@ -84,7 +84,7 @@ fn who_waits_is_told_why_and_a_what_if_keeps_its_word() {
         waits["why"].as_str().unwrap().contains("needs 2 GPUs"),
         "{said}"
     );
-    let cures = waits["cures"].as_array().unwrap();
+    let cures = waits["fixes"].as_array().unwrap();
     assert!(
         cures
             .iter()

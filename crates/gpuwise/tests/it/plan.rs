@@ -449,7 +449,7 @@ fn what_is_cast_or_cannot_start_is_said_by_every_command() {
 }
 
 #[test]
-fn a_cure_of_a_promise_names_all_that_fails_and_cures() {
+fn a_fix_of_an_slo_names_all_that_fails_and_suffices() {
     let place = Place::new();
     let asked = |ttft: &str, tpot: &str| {
         place.run(&[
@@ -479,14 +479,14 @@ fn a_cure_of_a_promise_names_all_that_fails_and_cures() {
     for dropped in value["dropped"].as_array().expect("dropped") {
         let said = dropped["shortfall"].as_str().unwrap_or_default();
         assert!(said.contains("TTFT") && said.contains("TPOT"), "{said}");
-        let cure = dropped["cure"].as_str().expect("a cure");
+        let fix = dropped["fixes"][0].as_str().expect("a fix");
         let bound = |name: &str| {
-            let clause = cure.split(", ").find(|clause| clause.starts_with(name));
+            let clause = fix.split(", ").find(|clause| clause.starts_with(name));
             let bound = clause.and_then(|clause| clause.rsplit_once("≤ "));
             format!("p95:{}", bound.expect("a bound").1.replace(' ', ""))
         };
         let cured = asked(&bound("TTFT"), &bound("TPOT"));
-        assert_eq!(cured.code, 0, "{cure}: {}{}", cured.out, cured.err);
+        assert_eq!(cured.code, 0, "{fix}: {}{}", cured.out, cured.err);
     }
 }
 
@@ -510,7 +510,9 @@ fn names_that_are_printed_are_taken() {
         assert_eq!(ran.code, 0, "{command}: {}", ran.err);
     }
     let listed = place.json(&["gpus", slice]);
-    let profiles = listed[0]["mig_profiles"].as_array().expect("profiles");
+    let profiles = listed["rows"][0]["mig_profiles"]
+        .as_array()
+        .expect("profiles");
     assert!(
         profiles.iter().any(|one| one["profile"] == "3g.40gb"),
         "{listed}"

@@ -191,3 +191,41 @@ fn an_export_that_would_fill_the_disk_is_not_unpacked() {
         .count();
     assert_eq!(left, 0, "nothing is left");
 }
+
+/// A file `findings.toml` of a user's catalogue replaces thresholds; one that does not fit is named.
+#[test]
+fn thresholds_of_ones_own() {
+    let place = Place::new();
+    let trace = concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/../../docs/guides/files/loop.json"
+    );
+    let row =
+        |name: &str, value: f64| format!("[[threshold]]\nname = \"{name}\"\nvalue = {value}\n");
+    let found = |rows: &str| {
+        place.write("mine/findings.toml", rows);
+        let mut command = place.command(&["profile", trace, "--format", "json"]);
+        crate::support::ran(command.env("GPUWISE_CATALOGUE", place.path("mine")))
+    };
+    let classes = |ran: &Ran| -> Vec<String> {
+        let all: Value = serde_json::from_str(&ran.out).expect("JSON");
+        let found = all["summary"]["findings"].as_array().expect("findings");
+        let classes = found.iter().filter_map(|one| one["class"].as_str());
+        classes.map(str::to_owned).collect()
+    };
+    let said = |ran: &Ran| classes(ran).iter().any(|class| class == "data_loading");
+    assert!(said(&found(&row("loader_share", 0.01))));
+    assert!(!said(&found(&row("loader_share", 0.99))));
+    let wrong = found(&row("loader", 0.99));
+    assert_eq!(wrong.code, 2, "{}", wrong.err);
+    for expected in ["findings.toml", "`loader`", "loader_share"] {
+        assert!(wrong.err.contains(expected), "{expected}: {}", wrong.err);
+    }
+    let file = place.path("mine/findings.toml");
+    let checked = place.run(&["gpus", "--check", file.to_str().expect("a path")]);
+    assert!(
+        checked.code != 0 && checked.out.contains("`loader`"),
+        "{}",
+        checked.out
+    );
+}

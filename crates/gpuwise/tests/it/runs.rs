@@ -263,7 +263,7 @@ fn each_file_is_a_job_and_a_bad_one_is_named() {
 fn listed(place: &Place) -> Vec<(String, String)> {
     let rows = place.json(&["runs", "list"]);
     let text = |row: &serde_json::Value, name: &str| row[name].as_str().unwrap_or("").to_owned();
-    let rows = rows.as_array().expect("rows").iter();
+    let rows = rows["rows"].as_array().expect("rows").iter();
     rows.map(|row| (text(row, "id"), text(row, "labels")))
         .collect()
 }

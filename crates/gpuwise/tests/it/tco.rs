@@ -109,9 +109,8 @@ fn unit(bill: &Value, strategy: &str, at: usize) -> f64 {
     let rows = bill["strategies"].as_array().expect("strategies");
     let row = rows.iter().find(|row| row["strategy"] == strategy);
     let row = row.unwrap_or_else(|| panic!("{strategy} is not in {bill}"));
-    let cost = row["per_unit"][at]["cost"]["value"].as_str();
-    cost.and_then(|cost| cost.parse().ok())
-        .unwrap_or_else(|| panic!("{row}"))
+    let cost = row["per_unit"][at]["cost"]["amount"].as_f64();
+    cost.unwrap_or_else(|| panic!("{row}"))
 }
 
 #[test]
@@ -188,14 +187,12 @@ fn a_price_list_of_ones_own_is_what_is_billed() {
         );
         let rows = ran["strategies"].as_array().expect("strategies").clone();
         let row = rows.into_iter().find(|row| row["strategy"] == "on_demand");
-        row.map(|row| row["total"]["value"].clone()).expect("a row")
+        row.map(|row| row["total"]["amount"].clone())
+            .expect("a row")
     };
     // 730 hours of the instance that the deployment names.
-    assert_eq!(total(&["deployment.json", "--prices", "one.csv"]), "730.00");
-    assert_eq!(
-        total(&["deployment.json", "--prices", "two.csv"]),
-        "1460.00"
-    );
+    assert_eq!(total(&["deployment.json", "--prices", "one.csv"]), 730.0);
+    assert_eq!(total(&["deployment.json", "--prices", "two.csv"]), 1460.0);
     // Of hosts that flags describe the cheapest that is listed; a flag is above every list.
     let hosts = [
         "--gpu",
@@ -205,9 +202,9 @@ fn a_price_list_of_ones_own_is_what_is_billed() {
         "--prices",
         "one.csv",
     ];
-    assert_eq!(total(&hosts), "365.00");
+    assert_eq!(total(&hosts), 365.0);
     let given = [&hosts[..], &["--on-demand", "3USD/h"]].concat();
-    assert_eq!(total(&given), "2190.00");
+    assert_eq!(total(&given), 2190.0);
     let ran = place.run(&[
         "tco",
         "--gpu",
@@ -223,7 +220,7 @@ fn a_price_list_of_ones_own_is_what_is_billed() {
         "{}",
         ran.err
     );
-    // A deployment bears its load on its own GPU.
+    // A deployment sustains its load on its own GPU.
     let ran = place.run(&["tco", "deployment.json", "--gpu", "A100"]);
     assert_eq!(ran.code, 2);
     assert!(ran.err.contains("sized on H100"), "{}", ran.err);

@@ -31,7 +31,7 @@ fn json_has_every_opinion_and_every_refusal() {
     let ran = place.run(&["tier", "jobs.csv", "--format", "json"]);
     assert_eq!(ran.code, 0, "{ran:?}");
     let all: Value = serde_json::from_str(&ran.out).expect("JSON");
-    let one = &all[0];
+    let one = &all["rows"][0];
     assert_eq!(one["forest"]["abstains"], "none was learned");
     let decided = &one["decided"];
     let cheapest = &one["candidates"][0];

@@ -340,7 +340,7 @@ fn vgpus_of_one_gpu_are_of_one_size() {
         "count = 200\nfraction = { share = 0.01, isolation = \"mps\" }\ncpu = 0",
     );
     let mps = mps.replace("cpu = 1\n", "");
-    let said = plan(fleet, &mps, &["--cures", "0"]);
+    let said = plan(fleet, &mps, &["--fixes", "0"]);
     assert_eq!(
         starts(&said).len(),
         2 * 47,

@@ -73,7 +73,7 @@ fn json_has_figures_reasons_and_evidence() {
     hot(&place);
     let (_, out, _) = run(&place, &["watch", "--file", "hot.csv", "--format", "json"]);
     let document: Value = serde_json::from_str(out.trim()).unwrap();
-    assert_eq!(document["schema"], "gpuwise/watch/v1");
+    assert_eq!(document["schema"], "gpuwise.watch/v1");
     assert_eq!(document["rows"][0]["values"]["gpu_util"], 0.99);
     let found = &document["findings"][0];
     assert_eq!(found["class"], "thermal_throttling");

@@ -9,6 +9,7 @@ use super::{Context, Exit};
 use crate::commands::runs::store::DatabaseFlags;
 use crate::{
     catalogue, error::Problem, progress, prometheus::ServerFlags, settings::Format, usage_rules,
+    write::Pending,
 };
 use clap::Args;
 use gpuwise_domain::{catalogue::Catalogue, usage::Fleet};
@@ -60,6 +61,9 @@ pub struct Flags {
     /// Write each change as a file to apply into this directory
     #[arg(long, value_name = "DIR")]
     patches: Option<PathBuf>,
+    /// Write one self-contained HTML page: proposals with savings, evidence and patch
+    #[arg(long, value_name = "FILE")]
+    html: Option<PathBuf>,
     /// Do not remember what is proposed
     #[arg(long)]
     forget: bool,
@@ -74,6 +78,7 @@ pub struct Flags {
 }
 
 pub fn run(context: &Context, flags: &Flags) -> anyhow::Result<Exit> {
+    let html = flags.html.as_deref().map(Pending::new).transpose()?;
     let names = usage_rules::names(flags.rules.as_deref())?;
     let rules = usage_rules::rules(&names)?;
     let loaded = catalogue::load(&context.app.overrides.with_prices(&flags.prices))?;
@@ -121,6 +126,10 @@ pub fn run(context: &Context, flags: &Flags) -> anyhow::Result<Exit> {
         notes: &fleet.notes,
         prices,
     };
+    if let Some(file) = html {
+        let made = concat!("gpuwise ", env!("CARGO_PKG_VERSION"));
+        file.finish(&view::page(&report, product(catalogue), made))?;
+    }
     match context.form.format {
         Format::Table => context.data(&view::text(&report, flags.top, context.form.style))?,
         Format::Json => context.json(&view::json(&report))?,
@@ -209,6 +218,17 @@ fn candidates(flags: &Flags, catalogue: &Catalogue, fleet: &Fleet) -> anyhow::Re
     Ok(names)
 }
 
+/// The label of hosts with a GPU: GPU feature discovery takes the product's name, spaces as hyphens.
+fn product(catalogue: &Catalogue) -> impl Fn(&str) -> Option<String> {
+    |name: &str| {
+        let gpu = catalogue.gpu(name)?;
+        let label = |alias: &&String| {
+            (alias.starts_with("NVIDIA-") || alias.starts_with("Tesla-")) && !alias.contains(' ')
+        };
+        gpu.aliases.iter().find(label).cloned()
+    }
+}
+
 fn patches(
     directory: &Path,
     fleet: &Fleet,
@@ -219,18 +239,10 @@ fn patches(
         Problem::new(format!("--patches: cannot write {}", what.display())).because(error)
     };
     fs::create_dir_all(directory).map_err(|error| cannot(directory, error))?;
-    // GPU feature discovery labels hosts with the product's name, spaces as hyphens.
-    let product = |name: &str| {
-        let gpu = catalogue.gpu(name)?;
-        let label = |alias: &&String| {
-            (alias.starts_with("NVIDIA-") || alias.starts_with("Tesla-")) && !alias.contains(' ')
-        };
-        gpu.aliases.iter().find(label).cloned()
-    };
     let mut written = 0_usize;
     let mut taken = std::collections::BTreeSet::new();
     for (usage, said) in fleet.workloads.iter().zip(said) {
-        let Some(patch) = view::patches(usage, said, product) else {
+        let Some(patch) = view::patches(usage, said, product(catalogue)) else {
             continue;
         };
         let mut file = patch.file.clone();

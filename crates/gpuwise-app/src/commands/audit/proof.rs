@@ -182,5 +182,5 @@ fn show(context: &Context, mut rows: Vec<ProofRow>) -> anyhow::Result<()> {
             count(State::Elsewhere)
         ))?;
     }
-    context.table(&proof_table(&rows))
+    context.answering("audit-proof").table(&proof_table(&rows))
 }

@@ -14,7 +14,6 @@ const STEP: f64 = 2.0;
 pub(crate) enum Loads {
     /// As the workload or trace says.
     Stated,
-    /// These.
     List(LoadUnit, Vec<f64>),
     /// Some from here to there.
     Range(LoadUnit, f64, f64),
@@ -91,7 +90,7 @@ fn read(
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Tried {
     pub load: f64,
-    /// Whether it was carried: the promise kept, or without one no sign of saturation.
+    /// Whether it was carried: the SLO kept, or without one no sign of saturation.
     pub carried: bool,
 }
 

@@ -12,7 +12,7 @@ use super::{Context, Exit};
 use crate::{error::Problem, progress, settings::Bench, write::Pending};
 use gpuwise_domain::{
     run::{Origin, Repeat, RunSet, Subject},
-    workload::Promise,
+    workload::Slo,
 };
 use gpuwise_probe::bench::{self, Prepared, Stop, Target};
 use loads::{Loads, Tried};
@@ -62,7 +62,7 @@ pub fn run(context: &Context, flags: &Bench) -> anyhow::Result<Exit> {
     let several = traffic::many(&loads);
     let first = traffic::point(flags, first(&loads), several, seed)?;
     if flags.server.no_stream {
-        only_whole(&first.workload.promise)?;
+        only_whole(&first.workload.slo)?;
     }
     let target = Target::parse(&flags.url)?;
     let prompt_seed = flags.shape.prompt_seed.unwrap_or_else(by_the_clock);
@@ -88,7 +88,7 @@ pub fn run(context: &Context, flags: &Bench) -> anyhow::Result<Exit> {
             arguments: arguments(flags, &target, prompt_seed),
             seed,
         },
-        promise: first.workload.promise.clone(),
+        slo: first.workload.slo.clone(),
         prepared: &prepared,
         stop: &stop,
         sent: 0,
@@ -112,8 +112,8 @@ pub fn run(context: &Context, flags: &Bench) -> anyhow::Result<Exit> {
 }
 
 /// That nothing is promised of first tokens, which nobody sees where answers come whole.
-fn only_whole(promise: &Promise) -> anyhow::Result<()> {
-    let about = match (promise.ttft, promise.tpot) {
+fn only_whole(slo: &Slo) -> anyhow::Result<()> {
+    let about = match (slo.ttft, slo.tpot) {
         (Some(_), _) => "TTFT",
         (_, Some(_)) => "TPOT",
         _ => return Ok(()),
@@ -197,7 +197,7 @@ fn measure(
     } else {
         kept
     };
-    let ladder = unit.map(|unit| show::ladder(unit, &mut reports, &tried, &session.promise));
+    let ladder = unit.map(|unit| show::ladder(unit, &mut reports, &tried, &session.slo));
     let answer = if yes { Exit::Yes } else { Exit::No };
     Ok((RunSet { reports, ladder }, answer))
 }
@@ -224,7 +224,7 @@ fn following(
     }
 }
 
-/// Whether a load was carried: the promise kept, and no more came than was served.
+/// Whether a load was carried: the SLO kept, and no more came than was served.
 fn carried(finished: &Finished) -> bool {
     let report = &finished.report;
     let saturated = report.saturation.is_some_and(|signs| signs.saturated);

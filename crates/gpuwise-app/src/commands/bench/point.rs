@@ -5,7 +5,7 @@ use crate::{error::Problem, progress};
 use gpuwise_domain::{
     request::Outcome,
     run::{Origin, Outcomes, Repeat, RunReport, Spent, Subject, TokenCounts},
-    workload::Promise,
+    workload::Slo,
 };
 use gpuwise_probe::bench::{
     self, Doubt, Ended, Happening, Load, Measured, Prepared, Progress, Stop,
@@ -30,7 +30,7 @@ pub(super) struct Session<'a> {
     pub(super) subject: Subject,
     pub(super) origin: Origin,
     pub(super) repeat: Repeat,
-    pub(super) promise: Promise,
+    pub(super) slo: Slo,
     pub(super) stop: &'a Stop,
     /// Requests sent so far, so that no prompt comes twice.
     pub(super) sent: u64,
@@ -44,7 +44,6 @@ pub(super) struct Finished {
     pub(super) report: RunReport,
     /// It was ended because more came than was served.
     pub(super) gave_up: bool,
-    /// It was interrupted.
     pub(super) interrupted: bool,
 }
 
@@ -68,7 +67,7 @@ impl Session<'_> {
     pub(super) fn run(&mut self, point: Point) -> anyhow::Result<Finished> {
         let mut recorder = Recorder::new(RecorderSettings {
             steady_from: point.warm_up,
-            promise: self.promise.clone(),
+            slo: self.slo.clone(),
             measured: true,
             tenants: point.tenants.clone(),
             stages: point.stages.clone(),

@@ -4,7 +4,7 @@ use super::loads::{self, Tried};
 use crate::{commands::Context, settings::Format};
 use gpuwise_domain::{
     run::{Distribution, Knee, Ladder, LoadUnit, Metric, RunReport, RunSet, Rung, Verdict},
-    workload::{Promise, Target},
+    workload::{Slo, Target},
 };
 use gpuwise_units::{PerSecond, Percentile};
 use gpuwise_view::run as view;
@@ -17,12 +17,11 @@ pub(super) fn ladder(
     unit: LoadUnit,
     reports: &mut Vec<RunReport>,
     tried: &[Tried],
-    promise: &Promise,
+    slo: &Slo,
 ) -> Ladder {
     let usual = Percentile::from_percent(USUAL);
     let at = |target: Option<Target>| target.map_or(usual, |target| target.percentile);
-    let (ttft_at, tpot_at, end_to_end_at) =
-        (at(promise.ttft), at(promise.tpot), at(promise.end_to_end));
+    let (ttft_at, tpot_at, end_to_end_at) = (at(slo.ttft), at(slo.tpot), at(slo.end_to_end));
     let mut pairs: Vec<(f64, RunReport)> = tried
         .iter()
         .map(|one| one.load)
@@ -103,7 +102,7 @@ fn knee(pairs: &[(f64, RunReport)], tried: &[Tried]) -> Option<Knee> {
     })
 }
 
-/// What fails first where the promise does.
+/// What fails first where the SLO does.
 fn gives_way(report: &RunReport) -> String {
     let missed = |verdict: &&Verdict| verdict.kept == Some(false);
     match report.attainment.verdicts.iter().find(missed) {
@@ -116,7 +115,6 @@ fn gives_way(report: &RunReport) -> String {
     }
 }
 
-/// The saved document.
 pub(super) fn document(runs: &RunSet) -> String {
     gpuwise_wire::runs_to_json(runs)
 }

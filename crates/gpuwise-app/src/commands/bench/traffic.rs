@@ -31,7 +31,6 @@ pub(super) struct Point {
     /// Nothing is sent after this.
     pub(super) until: Option<Nanoseconds>,
     pub(super) warm_up: Nanoseconds,
-    /// In words.
     pub(super) words: String,
     /// Requests a second as they are meant to come.
     pub(super) offered: Option<PerSecond>,
@@ -68,7 +67,7 @@ pub(super) fn point(
         turns: changes.turns.filter(|_| !closed),
         ..changes.clone()
     };
-    let sent = Sent::new(&traffic, &made, &flags.promise, None)?;
+    let sent = Sent::new(&traffic, &made, &flags.slo, None)?;
     let mut notes = sent.notes.clone();
     if sent.has_priorities() {
         notes.push(

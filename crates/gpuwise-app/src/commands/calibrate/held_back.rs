@@ -1,11 +1,8 @@
 //! What rows of one's own are worth, on points that they have not seen.
 
-use crate::{knowledge::Observed, questions::Asked};
 use gpuwise_domain::{engine::EngineKind, estimate::Basis};
-use gpuwise_size::{
-    answer::engine_of,
-    knowledge::{Feedback, MetricClass, Observation, Ranges},
-};
+use gpuwise_lab::{Asked, Observed, answer::engine_of};
+use gpuwise_size::knowledge::{Feedback, MetricClass, Observation, Ranges};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// With so many points or more, half are held back at once; with fewer, one after another.
@@ -40,7 +37,7 @@ fn point(asked: &Asked) -> String {
     )
 }
 
-/// GPU, model, weights, engine profile and class of metrics.
+/// GPU, model, weights, engine version bucket and class of metrics.
 type System = (String, String, String, String, MetricClass);
 
 /// Tries rows on each other, by system and class of metrics.
@@ -52,7 +49,7 @@ pub(super) fn tried(asked: &[Asked], observed: &[Observed], ranges: &Ranges) -> 
             seen.gpu.clone(),
             seen.model.clone(),
             seen.weights.clone(),
-            seen.profile.clone(),
+            seen.bucket.clone(),
             seen.class,
         );
         let place = asked.get(row.row).map_or(String::new(), point);

@@ -6,9 +6,10 @@ use crate::{
     commands::{Context, Exit},
     error::Problem,
     knowledge,
-    questions::Asked,
+    questions::{Asked, Rows, models_of},
     write::Pending,
 };
+use gpuwise_lab::observed;
 use gpuwise_view::table::{Cell, Column, Table};
 use std::{fs, path::Path};
 
@@ -22,7 +23,13 @@ pub(super) fn keep(
         Problem::new("there is no place for rows of your own").hint("set HOME or XDG_CONFIG_HOME")
     })?;
     let fitted = knowledge::fitted()?;
-    let observed = knowledge::observed(asked, loaded, &fitted);
+    let models = models_of(asked, loaded);
+    let rows = Rows {
+        asked,
+        models: &models,
+        loaded,
+    };
+    let observed = observed(rows, &fitted);
     if observed.is_empty() {
         return Err(
             Problem::new("none of these rows can be compared with a prediction")

@@ -6,13 +6,16 @@ pub mod results;
 
 use super::{Context, Exit};
 use crate::{
-    accuracy::{Compared, errors},
     catalogue,
     error::Problem,
-    fitting::{self, LeftOut},
-    knowledge, media, progress,
-    questions::{Asked, models_of},
+    knowledge, progress,
+    questions::{Asked, Rows, models_of, with_known},
     write::Pending,
+};
+use gpuwise_lab::{
+    accuracy::{Compared, errors},
+    fit::LeaveOut,
+    fitting, media,
 };
 use gpuwise_view::table::{Cell, Column, Table};
 use std::{collections::BTreeMap, fs, path::PathBuf};
@@ -53,7 +56,7 @@ pub struct Flags {
     output: Option<PathBuf>,
     /// Leave out one group after another, refit without it, and print the errors on it
     #[arg(long, value_enum, value_name = "GROUP", conflicts_with = "refit")]
-    cross_validate: Option<LeftOut>,
+    cross_validate: Option<LeaveOut>,
     /// Tables of timed matmuls to refit with (system, dtype, m, n, k, ms)
     #[arg(long, value_name = "FILE")]
     matmuls: Vec<PathBuf>,
@@ -74,14 +77,22 @@ pub fn run(context: &Context, flags: &Flags) -> anyhow::Result<Exit> {
     }
     let loaded = catalogue::load(&context.app.overrides)?;
     let models = models_of(&asked, &loaded);
+    let rows = Rows {
+        asked: &asked,
+        models: &models,
+        loaded: &loaded,
+    };
     if let Some(by) = flags.cross_validate {
-        return cross_validate(context, &asked, &models, &loaded, flags, by);
+        return cross_validate(context, rows, flags, by);
     }
     if flags.refit || flags.refit_media {
         let text = if flags.refit_media {
-            media::refit(&asked, &loaded)?
+            media::refit(&asked, &loaded, &progress::say)?
         } else {
-            fitting::refit(&asked, &models, &loaded, &flags.matmuls)?
+            let shipped = knowledge::file()?;
+            with_known(&flags.matmuls, |known| {
+                fitting::refit(rows, known, &shipped)
+            })?
         };
         match &flags.output {
             Some(path) => Pending::new(path)?.finish(&text)?,
@@ -115,15 +126,16 @@ fn forget() -> anyhow::Result<Exit> {
 
 fn cross_validate(
     context: &Context,
-    asked: &[Asked],
-    models: &crate::questions::Models,
-    loaded: &catalogue::Loaded,
+    rows: Rows<'_>,
     flags: &Flags,
-    by: LeftOut,
+    by: LeaveOut,
 ) -> anyhow::Result<Exit> {
-    let mut folds = fitting::left_out(asked, models, loaded, &flags.matmuls, &[by])?;
+    let mut folds = with_known(&flags.matmuls, |known| {
+        fitting::left_out(rows, known, &[by])
+    })?;
     let predicted = folds.pop().unwrap_or_default();
-    let rows: Vec<Compared> = asked
+    let compared: Vec<Compared> = rows
+        .asked
         .iter()
         .zip(&predicted)
         .filter_map(|(row, value)| {
@@ -134,7 +146,7 @@ fn cross_validate(
                 metric: row.question.metric.clone(),
                 gpu: value.group.clone(),
                 model: row.question.model.clone(),
-                engine: value.profile.clone(),
+                engine: value.bucket.clone(),
                 measured: row.question.value?,
                 predicted: Some((value.value, value.value, value.value)),
                 basis: None,
@@ -151,7 +163,7 @@ fn cross_validate(
         Column::right("bias_percent", "bias").unit("%"),
     ]);
     let mut groups: BTreeMap<(String, String), Vec<&Compared>> = BTreeMap::new();
-    for row in &rows {
+    for row in &compared {
         groups
             .entry((row.metric.clone(), "all".into()))
             .or_default()
@@ -181,6 +193,8 @@ fn cross_validate(
             .max()
             .unwrap_or(0)
     ));
-    context.table(&table)?;
+    context
+        .answering("calibrate-cross-validation")
+        .table(&table)?;
     Ok(Exit::Yes)
 }

@@ -15,7 +15,6 @@ use gpuwise_view::placement::{AdditionRow, additions as table, gpus_text};
 use serde_json::json;
 use std::fmt::Write as _;
 
-/// What was found.
 struct Found {
     waiting: usize,
     placed: usize,
@@ -66,7 +65,7 @@ fn look(estate: &Estate, decided: &Decided, policy: &mut Policy, most_nodes: u32
     let has = |id: &JobId| {
         let state = decided.after.job(*id);
         state.map_or(0, |state| {
-            state.job.worker.gpu.milli() * state.seats.len() as u64
+            state.job.worker.gpu.milli() * state.assignments.len() as u64
         })
     };
     let name = |id: NodeId| {

@@ -80,7 +80,7 @@ pub(super) fn work(
         held: held.unwrap_or_else(|| {
             Bytes::from_f64(constants.get(Known::ProcessMemory) * f64::from(gpus))
         }),
-        node_price: runs.current.price.map(|price| price.0.as_f64()),
+        node_price: runs.current.price,
         ..HostWork::default()
     })
 }

@@ -3,12 +3,15 @@
 mod current;
 mod job;
 
-use super::{Context, Exit, plan::choices};
+use super::{
+    App, Context, Exit,
+    plan::{Grounds, choices},
+};
 use crate::{
     catalogue::{self, Loaded},
     error::Problem,
     fabric::Joined,
-    host, knowledge, settings, simulation, workload,
+    host, settings, simulation, workload,
 };
 use current::Runs;
 use gpuwise_domain::{
@@ -18,27 +21,40 @@ use gpuwise_domain::{
 };
 use gpuwise_size::{
     balance::{BalanceConstants, balance},
-    search::{DraftModel, Request},
-    verdict::check,
+    verdict,
 };
-use gpuwise_view::{balance as around, explain, verdict as view};
+use gpuwise_view::{balance as around, explain, record, verdict as view};
 
-pub fn run(context: &Context, flags: &settings::Check) -> anyhow::Result<Exit> {
-    let mut loaded = catalogue::load(
-        &context
-            .app
-            .overrides
-            .with_prices(&flags.limits.market.prices),
-    )?;
+/// What is found of what runs.
+#[derive(Debug)]
+#[must_use]
+pub enum Checked {
+    /// A model and its traffic: whether it is the right size.
+    Served(Box<Verdict>),
+    /// A job by its figures: what its host holds up.
+    Job(Box<Balance>),
+}
+
+impl Checked {
+    /// Whether nothing is to be changed.
+    pub fn right(&self) -> bool {
+        match self {
+            Self::Served(verdict) => verdict.standing == Standing::RightSized,
+            Self::Job(balance) => balance.cause().is_none(),
+        }
+    }
+}
+
+/// Says whether what runs is over-provisioned, right-sized or starved.
+///
+/// # Errors
+/// When a setting is wrong, or the model cannot be found.
+pub fn check(app: &App, flags: &settings::Check) -> anyhow::Result<Checked> {
+    let mut loaded = catalogue::load(&app.overrides.with_prices(&flags.limits.market.prices))?;
     let constants = host::constants(&flags.result.constants)?;
     if flags.job.samples.is_some() {
         let found = of_job(flags, &loaded, &constants)?;
-        show_balance(context, flags, &found)?;
-        return Ok(if found.cause().is_none() {
-            Exit::Yes
-        } else {
-            Exit::No
-        });
+        return Ok(Checked::Job(Box::new(found)));
     }
     let saved = flags
         .current
@@ -55,12 +71,27 @@ pub fn run(context: &Context, flags: &settings::Check) -> anyhow::Result<Exit> {
         constants: &constants,
         joined: &joined,
     };
-    let verdict = judged(context, flags, &ground, saved.as_ref())?;
-    show(context, flags, &verdict)?;
-    Ok(match verdict.standing {
-        Standing::RightSized => Exit::Yes,
-        Standing::OverProvisioned | Standing::UnderProvisioned => Exit::No,
-    })
+    let verdict = judged(app, flags, &ground, saved.as_ref())?;
+    Ok(Checked::Served(Box::new(verdict)))
+}
+
+/// The schema of a verdict.
+pub(crate) fn schema(answer: &str) -> String {
+    record::document_schema::<Verdict>(answer, "Whether what runs is the right size")
+}
+
+/// The schema of what a job asks of its host.
+pub(crate) fn host_schema(answer: &str) -> String {
+    record::document_schema::<Balance>(answer, "What a job asks of the host around its GPUs")
+}
+
+pub fn run(context: &Context, flags: &settings::Check) -> anyhow::Result<Exit> {
+    let checked = check(&context.app, flags)?;
+    match &checked {
+        Checked::Served(verdict) => show(context, flags, verdict)?,
+        Checked::Job(found) => show_balance(&context.answering("check-host"), flags, found)?,
+    }
+    Ok(if checked.right() { Exit::Yes } else { Exit::No })
 }
 
 /// A job by its figures on its host.
@@ -89,7 +120,7 @@ struct Ground<'a> {
 
 /// A model and its traffic on what runs.
 fn judged(
-    context: &Context,
+    app: &App,
     flags: &settings::Check,
     ground: &Ground<'_>,
     saved: Option<&Saved>,
@@ -102,7 +133,7 @@ fn judged(
     let before = saved.and_then(|saved| saved.workload.as_ref());
     let mut asked = workload::read_within(
         &flags.traffic,
-        &flags.promise,
+        &flags.slo,
         &flags.limits,
         before,
         &loaded.catalogue,
@@ -121,20 +152,11 @@ fn judged(
         .and_then(|running| running.launch.model.clone())
         .or_else(|| saved.map(|saved| saved.deployment.model.clone()))
         .or_else(|| asked.model.clone());
-    let model = super::model(&flags.model, named.as_deref(), loaded, &context.app)?;
-    asked.within(model.architecture.max_context);
     let plan = settings::Plan::of(flags);
-    let (mut choices, mut notes) =
-        choices::choices(&plan, &asked, running.as_ref(), &model, &loaded.catalogue)?;
-    let draft = choices::draft_model(
-        &flags.engine,
-        running.as_ref(),
-        &choices,
-        loaded,
-        &context.app,
-        &mut notes,
-    )?;
+    let running = (running.as_ref(), named.as_deref());
+    let mut grounds = Grounds::new(&plan, &mut asked, running, loaded, app)?;
     let mut runs = Runs::read(&flags.current, saved, loaded, &flags.limits, constants)?;
+    let choices = &mut grounds.choices;
     if let Some(fixed) = &mut choices.fixed {
         // Its settings hold for what runs and for what takes its place; its layout only for the former.
         runs.current.layout = runs.current.layout.or(fixed.layout);
@@ -143,31 +165,15 @@ fn judged(
     if let Some(saved) = saved.filter(|_| choices.weights.is_empty()) {
         choices.weights.push(choices::weights_of(&saved.deployment));
     }
-    let knowledge = knowledge::load(loaded)?;
-    let facts = catalogue::engine_facts(choices.engine.kind)?;
-    choices.engine.release.get_or_insert(facts.resolve(None));
-    let request = Request {
-        name: model.name.clone(),
-        origin: model.origin.clone(),
-        architecture: &model.architecture,
-        workload: &asked.workload,
-        catalogue: &loaded.catalogue,
-        knowledge: &knowledge,
-        facts: Some(&facts),
-        draft: draft.as_ref().map(|model| DraftModel {
-            name: model.name.clone(),
-            architecture: &model.architecture,
-        }),
-        choices,
-    };
-    let mut verdict = check(&request, &runs.current, runs.host.as_ref(), constants);
+    let request = grounds.request(&asked.workload, &loaded.catalogue);
+    let mut verdict = verdict::check(&request, &runs.current, runs.host.as_ref(), constants);
     verdict.notes.splice(
         0..0,
         asked
             .notes
             .into_iter()
             .map(Into::into)
-            .chain(notes)
+            .chain(grounds.notes.iter().cloned())
             .chain(runs.notes),
     );
     verdict.notes.dedup();
@@ -202,8 +208,8 @@ fn show(context: &Context, flags: &settings::Check, verdict: &Verdict) -> anyhow
             }
             context.data(&text)
         }
-        settings::Format::Csv => context.table(&view::row(verdict)),
-        settings::Format::Json => context.json(&view::json(verdict)),
+        settings::Format::Csv => context.table(&record::table(&[verdict])),
+        settings::Format::Json => context.json(&record::json(verdict)),
     }
 }
 
@@ -218,7 +224,7 @@ fn show_balance(context: &Context, flags: &settings::Check, found: &Balance) -> 
             }
             context.data(&text)
         }
-        settings::Format::Json => context.json(&around::json(found)),
+        settings::Format::Json => context.json(&record::json(found)),
         settings::Format::Md | settings::Format::Csv => context.table(&around::table(found)),
     }
 }

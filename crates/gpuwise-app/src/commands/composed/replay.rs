@@ -87,7 +87,7 @@ pub(super) fn run(context: &Context, flags: &settings::Composed) -> anyhow::Resu
     } else if !replay.stay {
         table.footnote("even with as many GPUs the pools do not serve as the fixed hosts do");
     }
-    context.table(&table)?;
+    context.answering("composed-replay").table(&table)?;
     Ok(Exit::Yes)
 }
 

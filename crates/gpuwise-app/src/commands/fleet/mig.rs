@@ -27,7 +27,9 @@ pub(super) fn run(context: &Context, flags: &FleetMig) -> anyhow::Result<Exit> {
         for flag in [ProfilesFlag::Five, ProfilesFlag::Base, ProfilesFlag::All] {
             rows.push(count(&board, &whole, flag)?);
         }
-        context.table(&view::counts(&rows))?;
+        context
+            .answering("fleet-mig-counts")
+            .table(&view::counts(&rows))?;
         return Ok(Exit::Yes);
     }
     let cut = whole.only(set(flags.profiles));
@@ -41,7 +43,7 @@ pub(super) fn run(context: &Context, flags: &FleetMig) -> anyhow::Result<Exit> {
          instance stays where it starts: place large ones first, and keep aligned halves free.",
         counted.maximal, counted.multisets, counted.valid
     ));
-    context.table(&table)?;
+    context.answering("fleet-mig").table(&table)?;
     Ok(Exit::Yes)
 }
 
@@ -64,7 +66,7 @@ fn pack(context: &Context, flags: &FleetMig, cut: &MigGeometry) -> anyhow::Resul
         .collect();
     let mut table = view::cuts(cut, &cuts);
     table.footnote(said(flags.boards, &packed, placed, asked));
-    context.table(&table)?;
+    context.answering("fleet-mig-packing").table(&table)?;
     Ok(if placed == asked { Exit::Yes } else { Exit::No })
 }
 

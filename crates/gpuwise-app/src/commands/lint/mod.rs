@@ -41,7 +41,7 @@ pub fn run(context: &Context, flags: &settings::Lint) -> anyhow::Result<Exit> {
         .plan(&noun, &find)
         .map_err(|error| Problem::new(format!("{shown} does not fit its fleet")).because(error))?;
     let limits = Limits {
-        disturbed: flags.max_disturbed,
+        disrupted: flags.max_disruptions,
         lost: flags.max_lost,
     };
     let mut found = lint_world(&world);

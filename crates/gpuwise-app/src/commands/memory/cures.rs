@@ -7,7 +7,7 @@ use gpuwise_domain::{
     layout::Layout,
     precision::{CacheFormat, Compute},
 };
-use gpuwise_size::{answer::weights_named, setup::Weights};
+use gpuwise_size::{formats::weights_named, setup::Weights};
 use gpuwise_units::HourlyPrice;
 
 /// Weight formats that are tried where the weights are of 16 bits, by what they usually lose.
@@ -15,11 +15,11 @@ const LOWER: [&str; 2] = ["fp8", "int4"];
 
 /// Something that would make it fit.
 #[derive(Debug, Clone)]
-pub(super) struct Cure {
+pub struct Cure {
     /// In a clause, with the flag that does it.
-    pub(super) what: String,
+    pub what: String,
     /// Whether everything that was asked then fits; else what fits without changing the setup.
-    pub(super) whole: bool,
+    pub whole: bool,
 }
 
 /// Cures of a setup that does not fit: those that cost nothing, then precision, then GPUs by price,

@@ -19,7 +19,6 @@ const HOST: u32 = 8;
 pub(super) struct Wanted {
     /// Tokens of a request.
     pub(super) context: u64,
-    /// Requests at once.
     pub(super) concurrency: u64,
 }
 

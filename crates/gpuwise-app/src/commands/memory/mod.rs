@@ -1,12 +1,15 @@
 //! `gpuwise memory`: what fills a GPU's memory, and whether a model fits.
 
+mod answer;
 mod cures;
 mod fit;
 mod show;
 
-use super::{Context, Exit};
+use super::{App, Context, Exit};
 use crate::{catalogue, engine, error::Problem, layout, model::ResolvedModel, names, settings};
+pub use answer::{DeviceMemory, Remembered};
 use anyhow::Context as _;
+pub use cures::Cure;
 use fit::{Fit, Wanted};
 use gpuwise_domain::{
     catalogue::Catalogue,
@@ -19,26 +22,32 @@ use gpuwise_domain::{
 };
 use gpuwise_read::workload as quantities;
 use gpuwise_size::{
-    answer::{default_settings, profile_of_engine},
+    engines,
+    search::model_summary,
     setup::{Draft, Setup, Weights},
     support::castable,
 };
+use gpuwise_view::record;
 
 /// The longest context where neither flag nor model says one.
 const CONTEXT: u64 = 8192;
 /// Share of drafted tokens that are usually accepted; memory does not depend on it.
 const ACCEPTANCE: f64 = 0.7;
 
-pub fn run(context: &Context, flags: &settings::Memory) -> anyhow::Result<Exit> {
-    let loaded = catalogue::load(&context.app.overrides)?;
-    let model = super::model(&flags.model, None, &loaded, &context.app)?;
+/// What fills the memory of GPUs, and whether a model fits.
+///
+/// # Errors
+/// When a setting is wrong, or the model cannot be found. That nothing fits is an answer.
+pub fn memory(app: &App, flags: &settings::Memory) -> anyhow::Result<Remembered> {
+    let loaded = catalogue::load(&app.overrides)?;
+    let model = super::model(&flags.model, None, &loaded, app)?;
     let mut notes = model.architecture.assumptions.clone();
     let wanted = wanted(flags, &model, &mut notes)?;
     let draft = super::draft_model(
         flags.engine.draft_model.as_deref(),
         flags.engine.draft_tokens.unwrap_or(0),
         &loaded,
-        &context.app,
+        app,
     )?;
     let build = Build::new(flags, &model, draft.as_ref(), wanted)?;
     let devices = devices(flags, &loaded.catalogue)?;
@@ -59,22 +68,23 @@ pub fn run(context: &Context, flags: &settings::Memory) -> anyhow::Result<Exit> 
         .map(|device| build.fit(device, flags))
         .collect();
     notes.extend(obstacles(&fits));
-    show::show(
-        context,
-        flags,
-        &model,
-        wanted,
-        &fits,
-        &notes,
-        &loaded.catalogue,
-    )?;
-    Ok(
-        if fits.iter().any(|fit| fit.fits() && fit.obstacle.is_none()) {
-            Exit::Yes
-        } else {
-            Exit::No
-        },
+    let summary = model_summary(&model.name, &model.origin, &model.architecture);
+    let catalogue = &loaded.catalogue;
+    Ok(Remembered::of(summary, wanted, &fits, notes, catalogue))
+}
+
+/// The schema of the answer.
+pub(crate) fn schema(answer: &str) -> String {
+    record::document_schema::<Remembered>(
+        answer,
+        "What fills a GPU's memory, and whether a model fits",
     )
+}
+
+pub fn run(context: &Context, flags: &settings::Memory) -> anyhow::Result<Exit> {
+    let found = memory(&context.app, flags)?;
+    show::show(context, flags, &found)?;
+    Ok(if found.fits() { Exit::Yes } else { Exit::No })
 }
 
 fn wanted(
@@ -264,7 +274,9 @@ impl<'a> Build<'a> {
                     ..facts::Context::of(&device, &layout)
                 },
             ),
-            None => default_settings(&self.engine, &device, layout, stated),
+            None => {
+                engines::model(self.engine.kind).settings(&self.engine, &device, layout, stated)
+            }
         };
         let settings = Settings {
             batched_tokens: stated.unwrap_or(usual.batched_tokens),
@@ -277,7 +289,7 @@ impl<'a> Build<'a> {
         let setup = Setup {
             architecture: &self.model.architecture,
             device,
-            profile: profile_of_engine(&self.engine, device.gpu),
+            bucket: engines::model(self.engine.kind).bucket(&self.engine, device.gpu),
             engine: self.engine.clone(),
             layout,
             weights: self.weights.clone(),

@@ -100,7 +100,7 @@ pub(super) fn check(context: &Context, flags: &OperatorsCheck) -> anyhow::Result
             table.push(line(operator.name, kept_out, &of, basis, &judged));
         }
     }
-    context.table(&table)?;
+    context.answering("operators-check").table(&table)?;
     Ok(Exit::Yes)
 }
 

@@ -3,6 +3,7 @@
 use crate::{error::Problem, questions::read_text};
 use gpuwise_domain::{catalogue::Catalogue, gpu::Device};
 use gpuwise_operators::{Columns, Row, Silicon, fit::Samples, tables::Operator};
+use gpuwise_read::table_error;
 use std::{collections::BTreeMap, path::Path};
 
 /// GPUs by the names that tables give their systems.
@@ -60,14 +61,14 @@ impl File {
         let mut reader = csv::Reader::from_reader(self.text.as_bytes());
         let header = reader
             .headers()
-            .map_err(|error| wrong(1, error.to_string()))?
+            .map_err(|error| wrong(1, table_error(&error, None)))?
             .clone();
         let columns = Columns::new(operator.name, header.iter());
         let mut record = csv::StringRecord::new();
         while reader.read_record(&mut record).map_err(|error| {
             wrong(
                 error.position().map_or(0, csv::Position::line),
-                error.to_string(),
+                table_error(&error, None),
             )
         })? {
             let fields: Vec<&str> = record.iter().collect();

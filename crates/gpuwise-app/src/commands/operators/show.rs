@@ -48,7 +48,7 @@ pub(super) fn run(context: &Context, flags: &OperatorsShow) -> anyhow::Result<Ex
             efficiency(&series, &on, axis(example.size), "efficiency").ok_or_else(nothing)?;
         pending.finish(&picture.to_svg())?;
     }
-    context.table(&table)?;
+    context.answering("operators-show").table(&table)?;
     Ok(Exit::Yes)
 }
 

@@ -5,17 +5,16 @@ use crate::{error::Problem, fleet};
 use gpuwise_domain::{
     catalogue::Catalogue,
     placement::{
-        Event, Fleet, FleetGpu, GpuKind, Health, Home, KindId, Kinds, Node, NodeId, Stamped,
+        Event, Fleet, FleetGpu, GpuKind, Health, Home, KindId, Kinds, Node, NodeId,
+        TimestampedEvent,
     },
 };
 
-/// A change.
 pub(super) enum Change {
     /// A node with so many GPUs of a kind joins.
     Gpus(u32, KindId),
     /// Another node like this one joins.
     Like(NodeId),
-    /// A node goes.
     Without(NodeId),
 }
 
@@ -43,7 +42,6 @@ fn counted(text: &str) -> Option<(u32, &str)> {
     Some((count, kind.trim()))
 }
 
-/// Reads changes.
 pub(super) fn read(given: &[String], estate: &Estate) -> anyhow::Result<Vec<Change>> {
     given.iter().map(|text| one(text, estate)).collect()
 }
@@ -87,7 +85,6 @@ fn one(text: &str, estate: &Estate) -> anyhow::Result<Change> {
     Ok(Change::Gpus(count, kind))
 }
 
-/// Makes them.
 pub(super) fn make(changes: &[Change], estate: &mut Estate) -> anyhow::Result<()> {
     for (change, number) in changes.iter().zip(1..) {
         let event = match change {
@@ -110,7 +107,7 @@ pub(super) fn make(changes: &[Change], estate: &mut Estate) -> anyhow::Result<()
         let at = estate.world.now();
         estate
             .world
-            .apply(&Stamped { at, event })
+            .apply(&TimestampedEvent { at, event })
             .map_err(|refused| Problem::new("--what-if cannot be").because(refused))?;
     }
     Ok(())

@@ -15,7 +15,6 @@ pub(super) struct Late {
 }
 
 impl Late {
-    /// In a sentence.
     pub(super) fn words(&self) -> String {
         let runs = if self.runs { "" } else { " at the earliest" };
         let (end, by) = (self.end.0, self.deadline.0);
@@ -55,7 +54,7 @@ pub(super) fn late(decided: &Decided) -> Vec<Late> {
         let from_now = |time: Nanoseconds| Nanoseconds(time.0.saturating_sub(world.now().0));
         Some(Late {
             job: state.job.name.clone(),
-            runs: !state.seats.is_empty(),
+            runs: !state.assignments.is_empty(),
             end: from_now(end),
             deadline: from_now(state.job.deadline?),
         })

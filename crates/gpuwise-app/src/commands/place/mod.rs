@@ -13,14 +13,14 @@ use crate::{
     write::Pending,
 };
 use gpuwise_domain::placement::{
-    Action, Backfill, Event, Fleet, JobId, Order, Outcome, Plan, Report, Scheduling, Stamped,
-    WorkerAsk,
+    Action, Backfill, Event, Fleet, JobId, Order, Outcome, Plan, Report, Scheduling,
+    TimestampedEvent, WorkerAsk,
 };
 use gpuwise_sched::{
     decide::{Effort, Policy, decide},
+    disruption::Disruptions,
     lint,
-    moves::Moves,
-    policy::{NAMES, Setting, named},
+    policy::{PolicyContext, named, names},
     queues::Limits,
     report::{FleetFigures, deepen, fleet_figures, span, typical},
     world::World,
@@ -36,7 +36,6 @@ const LARGEST_STATE: usize = 16 << 20;
 /// A fleet, its jobs and the world that they are.
 #[derive(Debug)]
 pub struct Estate {
-    /// What there is.
     pub fleet: Fleet,
     /// What runs and what waits on it.
     pub world: World,
@@ -59,7 +58,6 @@ pub struct Decided {
 /// Who runs where on a fleet.
 #[derive(Debug)]
 pub struct Placed {
-    /// The fleet before.
     pub estate: Estate,
     /// The plan and what it comes to.
     pub decided: Decided,
@@ -105,7 +103,7 @@ pub fn place(app: &App, flags: &settings::Place) -> anyhow::Result<Placed> {
     progress::doing("deciding");
     let mut decided = decided(&estate.world, &mut policy)?;
     progress::doing("looking for fixes");
-    let most = if why.is_empty() { flags.cures } else { 0 };
+    let most = if why.is_empty() { flags.fixes } else { 0 };
     deepen(
         &decided.after,
         &mut decided.report,
@@ -181,35 +179,35 @@ pub(super) fn policy(
     }
     let mut demand: Vec<(WorkerAsk, u64)> = demand.into_iter().collect();
     demand.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
-    let setting = Setting {
+    let setting = PolicyContext {
         demand,
         seed,
-        ..Setting::default()
+        ..PolicyContext::default()
     };
     let choose = named(&flags.policy, &setting).ok_or_else(|| {
         Problem::new(format!(
             "--policy {}: there is no such policy",
             flags.policy
         ))
-        .hint(format!("policies: {}", NAMES.join(", ")))
+        .hint(format!("policies: {}", names().join(", ")))
     })?;
-    let moves = if flags.disturb {
-        Moves::USUAL
+    let disruptions = if flags.preempt {
+        Disruptions::USUAL
     } else {
-        Moves {
+        Disruptions {
             attach: true,
-            recut: true,
-            ..Moves::NONE
+            repartition: true,
+            ..Disruptions::NONE
         }
     };
-    let turns = Turns::of(flags, scheduling);
+    let turns = SchedulingOrder::of(flags, scheduling);
     Ok(Policy {
         order: turns.order,
         skips: turns.backfill != Backfill::None,
-        moves,
+        disruptions,
         limits: Limits {
-            patience: turns.starvation,
-            guarantees: match turns.backfill {
+            starvation_timeout: turns.starvation,
+            reservations: match turns.backfill {
                 Backfill::None | Backfill::Any => 0,
                 Backfill::Easy => 1,
                 Backfill::Conservative => u32::MAX,
@@ -221,13 +219,13 @@ pub(super) fn policy(
 }
 
 /// Who goes first and who may go ahead: by flags, else by the fleet file, else by what is usual.
-pub(super) struct Turns {
+pub(super) struct SchedulingOrder {
     pub(super) order: Order,
     pub(super) backfill: Backfill,
     pub(super) starvation: Option<Nanoseconds>,
 }
 
-impl Turns {
+impl SchedulingOrder {
     pub(super) fn of(flags: &settings::HowFlags, file: &Scheduling) -> Self {
         let usual = if file.weighs {
             Order::Share
@@ -241,7 +239,6 @@ impl Turns {
         }
     }
 
-    /// In a sentence.
     pub(super) fn words(&self) -> String {
         let order = match self.order {
             Order::Arrival => "first in, first out",
@@ -282,7 +279,7 @@ pub(super) fn decided(world: &World, policy: &mut Policy) -> anyhow::Result<Deci
     }
     let mut after = world.clone();
     for action in &plan.actions {
-        let event = Stamped {
+        let event = TimestampedEvent {
             at: world.now(),
             event: Event::Done(action.clone()),
         };

@@ -2,7 +2,7 @@
 
 use super::Decided;
 use gpuwise_domain::placement::{
-    Action, Cure, Decision, GpuId, JobId, NodeId, Outcome, Part, Seat,
+    Action, Assignment, Cure, Decision, GpuId, JobId, NodeId, Outcome, Part,
 };
 use gpuwise_sched::{
     queues::milli_of,
@@ -21,16 +21,16 @@ pub(super) fn placed(decided: &Decided) -> Vec<PlacedRow> {
         .iter()
         .map(|decision| (decision.job, decision))
         .collect();
-    let row = |job: JobId, action, seats: &[Seat]| {
+    let row = |job: JobId, action, assignments: &[Assignment]| {
         let state = decided.after.job(job)?;
         let weighed = decisions.get(&job);
         Some(PlacedRow {
             job: state.job.name.clone(),
             tenant: state.job.tenant.clone(),
             action,
-            workers: seats.len() as u32,
-            gpus_milli: milli_of(&decided.after, seats),
-            place: place(&decided.after, seats),
+            workers: assignments.len() as u32,
+            gpus_milli: milli_of(&decided.after, assignments),
+            place: place(&decided.after, assignments),
             candidates: weighed.map_or(0, |decision| decision.candidates),
             weighed: weighed.map(|one| one.weighed.clone()).unwrap_or_default(),
         })
@@ -38,10 +38,12 @@ pub(super) fn placed(decided: &Decided) -> Vec<PlacedRow> {
     let actions = decided.plan.actions.iter();
     actions
         .filter_map(|action| match action {
-            Action::Place { job, seats } => row(*job, "start", seats),
-            Action::Move { job, seats, .. } => row(*job, "move", seats),
-            Action::Resize { job, seats } => row(*job, "resize", seats),
-            Action::Restore { job, seats } => row(*job, "give back", seats),
+            Action::Place { job, assignments } => row(*job, "start", assignments),
+            Action::Move {
+                job, assignments, ..
+            } => row(*job, "move", assignments),
+            Action::Resize { job, assignments } => row(*job, "resize", assignments),
+            Action::Restore { job, assignments } => row(*job, "give back", assignments),
             Action::Preempt { job, .. } => row(*job, "preempt", &[]),
             Action::Reclaim { job } => row(*job, "reclaim", &[]),
             _ => None,
@@ -49,7 +51,6 @@ pub(super) fn placed(decided: &Decided) -> Vec<PlacedRow> {
         .collect()
 }
 
-/// Everybody who waits.
 pub(super) fn waiting(decided: &Decided) -> Vec<WaitingRow> {
     let world = &decided.after;
     let row = |decision: &Decision| {
@@ -93,20 +94,20 @@ fn shown(time: Nanoseconds) -> Span {
     }
 }
 
-/// Where seats are: `n0: 0–3; n1: 2 (50 %)`.
-pub(super) fn place(world: &World, seats: &[Seat]) -> String {
+/// Where assignments are: `n0: 0–3; n1: 2 (50 %)`.
+pub(super) fn place(world: &World, assignments: &[Assignment]) -> String {
     let mut nodes: Vec<(NodeId, Vec<String>)> = Vec::new();
     let mut whole: BTreeMap<NodeId, Vec<u32>> = BTreeMap::new();
-    for seat in seats {
-        if !nodes.iter().any(|(node, _)| *node == seat.node) {
-            nodes.push((seat.node, Vec::new()));
+    for assignment in assignments {
+        if !nodes.iter().any(|(node, _)| *node == assignment.node) {
+            nodes.push((assignment.node, Vec::new()));
         }
-        for share in &seat.gpus {
+        for share in &assignment.gpus {
             let number = number(world, share.gpu);
-            let parts = nodes.iter_mut().find(|(node, _)| *node == seat.node);
+            let parts = nodes.iter_mut().find(|(node, _)| *node == assignment.node);
             let part = match share.part {
                 Part::Whole => {
-                    whole.entry(seat.node).or_default().push(number);
+                    whole.entry(assignment.node).or_default().push(number);
                     continue;
                 }
                 Part::Fraction { milli, .. } => format!("{number} ({} %)", percent(milli)),
@@ -158,7 +159,6 @@ fn number(world: &World, gpu: GpuId) -> u32 {
     }
 }
 
-/// Numbers as ranges.
 fn ranges(numbers: &[u32]) -> Vec<String> {
     let mut sorted = numbers.to_vec();
     sorted.sort_unstable();

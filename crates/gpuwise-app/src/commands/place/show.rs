@@ -1,6 +1,6 @@
 //! What is shown of a plan.
 
-use super::{Context, Decided, Estate, Turns, late, pending, places, rows};
+use super::{Context, Decided, Estate, SchedulingOrder, late, pending, places, rows};
 use crate::settings::{self, Format};
 use gpuwise_domain::placement::JobId;
 use gpuwise_sched::{
@@ -17,7 +17,6 @@ use std::fmt::Write as _;
 /// Rows of each table that a terminal and Markdown show; CSV and JSON have all.
 const SHOWN: usize = 40;
 
-/// The whole plan.
 pub(super) fn all(
     context: &Context,
     flags: &settings::Place,
@@ -27,7 +26,7 @@ pub(super) fn all(
     let start = rows::placed(decided);
     let wait = rows::waiting(decided);
     let figures = &decided.figures;
-    let turns = Turns::of(&flags.how, &estate.fleet.scheduling);
+    let turns = SchedulingOrder::of(&flags.how, &estate.fleet.scheduling);
     let late = late::late(decided);
     match context.form.format {
         Format::Json => context.json(&json!({
@@ -99,7 +98,7 @@ pub(super) fn some(
     let wait: Vec<WaitingRow> = rows::waiting(decided);
     let wait: Vec<WaitingRow> = wait.into_iter().filter(|row| mine(&row.job)).collect();
     match context.form.format {
-        Format::Json => context.json(&json!({
+        Format::Json => context.answering("place-why").json(&json!({
             "fleet": estate.fleet.name,
             "placed": placed(&start, true).to_json(),
             "waiting": waiting_json(&wait),
@@ -137,7 +136,7 @@ fn running(text: &mut String, world: &World, id: JobId, started: &[PlacedRow]) {
     let Some(state) = world.job(id) else { return };
     let started = started.iter().any(|row| row.job == state.job.name);
     if state.phase.holds_gpus() && !started {
-        let place = rows::place(world, &state.seats);
+        let place = rows::place(world, &state.assignments);
         let _ = writeln!(text, "{} runs already, on {place}.", state.job.name);
     }
 }

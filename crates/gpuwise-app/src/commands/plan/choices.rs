@@ -15,7 +15,7 @@ use gpuwise_domain::{
     catalogue::Catalogue,
     deployment::{Deployment, Sizing},
     engine::{Engine, EngineKind},
-    facts::{EngineFacts, Launch},
+    facts::Launch,
     model::Architecture,
     workload::Limits,
 };
@@ -36,11 +36,7 @@ impl Running {
     /// # Errors
     /// When it starts no engine that is known, or a value of it cannot be read.
     pub(crate) fn read(command: &str) -> anyhow::Result<Self> {
-        let facts = EngineKind::ALL
-            .into_iter()
-            .filter(|kind| *kind != EngineKind::DeepSpeedMii)
-            .map(catalogue::engine_facts)
-            .collect::<anyhow::Result<Vec<EngineFacts>>>()?;
+        let facts = catalogue::all_engine_facts()?;
         let mut launch = launch::parse(command, &facts, None).context("--from")?;
         // llama.cpp names a file of a repository by its format: `org/name:Q4_K_M`.
         if launch.engine == EngineKind::LlamaCpp
@@ -288,8 +284,8 @@ fn format(launch: &Launch, architecture: &Architecture, notes: &mut Vec<String>)
     }
 }
 
-/// Whether what runs bears the load that is asked of it.
-pub(crate) fn bears(running: &Sizing) -> bool {
+/// Whether what runs sustains the load that is asked of it.
+pub(crate) fn sustains(running: &Sizing) -> bool {
     running
         .deployments
         .first()
@@ -341,7 +337,7 @@ pub(crate) fn compared(running: &Sizing, free: &Sizing) -> String {
     let Some(own) = running.deployments.first() else {
         return format!("What runs does not keep the SLO. What does: {name}{cost}.");
     };
-    if !bears(running) {
+    if !sustains(running) {
         let most = gpuwise_units::significant(own.headroom.factor * 100.0, 2);
         return format!(
             "What runs sustains {most} % of the load. What sustains all of it: {name}{cost}."

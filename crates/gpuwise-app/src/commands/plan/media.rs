@@ -2,9 +2,10 @@
 
 use crate::{
     catalogue::{self, Loaded},
-    commands::{Context, Exit},
+    commands::{App, Context, Exit, MADE},
     error::Problem,
     host, names, settings, workload,
+    write::Pending,
 };
 use anyhow::Context as _;
 use gpuwise_domain::{
@@ -15,24 +16,68 @@ use gpuwise_domain::{
 };
 use gpuwise_read::{network, workload as quantities};
 use gpuwise_size::media::{
-    plan::{self, Request},
+    plan::{self as search, Request},
     walk::walk,
 };
-use gpuwise_view::{balance as around, explain, media as view};
+use gpuwise_view::{
+    balance as around, explain, media as view,
+    record::{self, Fields, Record},
+};
 use std::{fs, path::Path};
 
 /// Seconds of audio that speech networks take at a time.
 const WINDOW: f64 = 30.0;
 
+/// A plan for a diffusion, vision or embedding model, and what the picked deployment asks of its host.
+#[derive(Debug)]
+#[must_use]
+pub struct MediaPlanned {
+    /// The deployments, ranked, and what was dropped.
+    pub sizing: MediaSizing,
+    /// What the picked deployment asks of its host.
+    pub host: Option<Balance>,
+    loaded: Loaded,
+}
+
+impl Record for MediaPlanned {
+    const NAME: &'static str = "MediaPlanAnswer";
+
+    fn fields(of: &mut Fields<'_, Self>) {
+        of.inline(|m| &m.sizing);
+        of.maybe("host", |m| m.host.as_ref());
+    }
+}
+
 /// Plans for a diffusion, vision or embedding model; `None` where the flags ask for a language model.
 ///
 /// # Errors
-/// When flags or the model are wrong for each other, or the network cannot take such an input.
+/// As [`plan`].
 pub(super) fn run(context: &Context, flags: &settings::Plan) -> anyhow::Result<Option<Exit>> {
+    let page = flags.result.html.as_deref();
+    let Some(planned) = plan(&context.app, flags)? else {
+        return Ok(None);
+    };
+    if let Some(file) = page.map(Pending::new).transpose()? {
+        file.finish(&view::page(&planned.sizing, MADE))?;
+    }
+    show(&context.answering("media-plan"), flags, &planned)?;
+    Ok(Some(if planned.sizing.deployments.is_empty() {
+        Exit::No
+    } else {
+        Exit::Yes
+    }))
+}
+
+/// Plans the serving of a diffusion, vision or embedding model; `None` where the settings ask for a
+/// language model.
+///
+/// # Errors
+/// When flags or the model are wrong for each other, or the network cannot take such an input.
+pub fn plan(app: &App, flags: &settings::Plan) -> anyhow::Result<Option<MediaPlanned>> {
     let name = flags.model.model.as_deref();
     let Some((unit, rate)) = asked(&flags.media)? else {
         return match name {
-            Some(name) => refused(context, flags, name).map(|()| None),
+            Some(name) => refused(app, flags, name).map(|()| None),
             None => Ok(None),
         };
     };
@@ -53,12 +98,7 @@ pub(super) fn run(context: &Context, flags: &settings::Plan) -> anyhow::Result<O
             .hint("name one of `gpuwise models`, or a directory with its configuration")
             .into());
     };
-    let loaded = catalogue::load(
-        &context
-            .app
-            .overrides
-            .with_prices(&flags.limits.market.prices),
-    )?;
+    let loaded = catalogue::load(&app.overrides.with_prices(&flags.limits.market.prices))?;
     let network = resolve(name, unit, &loaded)?;
     fits(&network, unit)?;
     let input = input(&flags.media, flags.traffic.osl.as_deref())?;
@@ -98,18 +138,17 @@ pub(super) fn run(context: &Context, flags: &settings::Plan) -> anyhow::Result<O
         constants: &loaded.media,
     };
     refuse_unused(flags)?;
-    let sizing = plan::plan(&request);
+    let sizing = search::plan(&request);
     let at = usize::from(flags.result.pick).saturating_sub(1);
     let host = sizing
         .deployments
         .get(at)
         .map(|picked| host::of_media(&sizing, picked, &size, request.inputs, &loaded.catalogue))
         .transpose()?;
-    show(context, flags, &sizing, host.as_ref(), &loaded)?;
-    Ok(Some(if sizing.deployments.is_empty() {
-        Exit::No
-    } else {
-        Exit::Yes
+    Ok(Some(MediaPlanned {
+        sizing,
+        host,
+        loaded,
     }))
 }
 
@@ -159,11 +198,11 @@ fn audio(text: &str) -> anyhow::Result<f64> {
 }
 
 /// A network that was named without saying how much of it is asked.
-fn refused(context: &Context, flags: &settings::Plan, name: &str) -> anyhow::Result<()> {
+fn refused(app: &App, flags: &settings::Plan, name: &str) -> anyhow::Result<()> {
     if flags.traffic.from.is_some() || Path::new(name).exists() {
         return Ok(());
     }
-    let loaded = catalogue::load(&context.app.overrides)?;
+    let loaded = catalogue::load(&app.overrides)?;
     if loaded.models.entry(name).is_some() {
         return Ok(());
     }
@@ -373,7 +412,6 @@ fn refuse_unused(flags: &settings::Plan) -> anyhow::Result<()> {
     let unused = [
         ("--emit", result.emit.is_some()),
         ("--save", result.save.is_some()),
-        ("--html", result.html.is_some()),
         ("--simulate", result.simulate),
         ("--disaggregated", result.disaggregated),
         ("--rule", result.rule.is_some()),
@@ -390,22 +428,15 @@ fn refuse_unused(flags: &settings::Plan) -> anyhow::Result<()> {
     }
 }
 
-fn show(
-    context: &Context,
-    flags: &settings::Plan,
-    sizing: &MediaSizing,
-    host: Option<&Balance>,
-    loaded: &Loaded,
-) -> anyhow::Result<()> {
+fn show(context: &Context, flags: &settings::Plan, planned: &MediaPlanned) -> anyhow::Result<()> {
+    let MediaPlanned {
+        sizing,
+        host,
+        loaded,
+    } = planned;
     let style = context.form.style;
     match context.form.format {
-        settings::Format::Json => {
-            let mut document = view::json(sizing);
-            if let (Some(fields), Some(host)) = (document.as_object_mut(), host) {
-                fields.insert("host".into(), around::json(host));
-            }
-            return context.json(&document);
-        }
+        settings::Format::Json => return context.json(&record::json(planned)),
         settings::Format::Csv => return context.data(&view::csv(sizing)),
         settings::Format::Md => {
             let mut text = view::markdown(sizing);

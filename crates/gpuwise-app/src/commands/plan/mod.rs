@@ -7,24 +7,35 @@ mod rule;
 mod show;
 mod simulated;
 
-use super::{App, Context, Exit};
+use super::{App, Context, Exit, MADE};
 use crate::{
     catalogue::{self, Loaded},
     fabric::Joined,
-    host, knowledge, progress, settings, workload,
+    host, knowledge,
+    model::ResolvedModel,
+    progress, settings,
+    workload::{self, Asked},
     write::Pending,
 };
 use choices::Running;
 use gpuwise_domain::{
     balance::Balance,
+    catalogue::Catalogue,
     deployment::{Deployment, Saved, Sizing},
+    facts::EngineFacts,
+    workload::Workload,
 };
-use gpuwise_size::search::{self, DraftModel, Request};
-use gpuwise_view::plan as view;
+use gpuwise_size::{
+    knowledge::Knowledge,
+    search::{self, Choices, DraftModel, Request},
+};
+use gpuwise_view::{plan as view, record};
+pub use media::{MediaPlanned, plan as media_plan};
 use serde_json::Value;
 
 /// A plan, and what was asked beside it.
 #[derive(Debug)]
+#[must_use]
 pub struct Planned {
     /// The deployments, ranked, and what was dropped.
     pub sizing: Sizing,
@@ -38,10 +49,10 @@ pub struct Planned {
 }
 
 impl Planned {
-    /// Whether a deployment keeps the SLO; of a launch command, whether it bears the load.
+    /// Whether a deployment keeps the SLO; of a launch command, whether it sustains the load.
     pub fn feasible(&self) -> bool {
         !self.sizing.deployments.is_empty()
-            && (self.instead.is_none() || choices::bears(&self.sizing))
+            && (self.instead.is_none() || choices::sustains(&self.sizing))
     }
 
     /// The deployment that was picked, counted from 1.
@@ -65,7 +76,7 @@ impl Planned {
 
     /// The report as one self-contained HTML page.
     pub fn page(&self) -> String {
-        gpuwise_view::html::report(&self.sizing, concat!("gpuwise ", env!("CARGO_PKG_VERSION")))
+        gpuwise_view::html::report(&self.sizing, MADE)
     }
 
     /// The launch command or manifest of a deployment.
@@ -108,40 +119,15 @@ pub fn plan(app: &App, settings: &settings::Plan) -> anyhow::Result<Planned> {
         .as_ref()
         .and_then(|running| running.launch.model.clone())
         .or_else(|| asked.model.clone());
-    let model = super::model(&settings.model, named.as_deref(), &loaded, app)?;
-    asked.within(model.architecture.max_context);
-    let (mut choices, mut notes) = choices::choices(
+    let grounds = Grounds::new(
         settings,
-        &asked,
-        running.as_ref(),
-        &model,
-        &loaded.catalogue,
-    )?;
-    let draft = choices::draft_model(
-        &settings.engine,
-        running.as_ref(),
-        &choices,
+        &mut asked,
+        (running.as_ref(), named.as_deref()),
         &loaded,
         app,
-        &mut notes,
     )?;
-    let knowledge = knowledge::load(&loaded)?;
-    let facts = catalogue::engine_facts(choices.engine.kind)?;
-    choices.engine.release.get_or_insert(facts.resolve(None));
-    let mut request = Request {
-        name: model.name.clone(),
-        origin: model.origin.clone(),
-        architecture: &model.architecture,
-        workload: &asked.workload,
-        catalogue: &loaded.catalogue,
-        knowledge: &knowledge,
-        facts: Some(&facts),
-        draft: draft.as_ref().map(|model| DraftModel {
-            name: model.name.clone(),
-            architecture: &model.architecture,
-        }),
-        choices,
-    };
+    let notes = std::mem::take(&mut asked.notes);
+    let mut request = grounds.request(&asked.workload, &loaded.catalogue);
     if result.simulate {
         request.choices.top *= simulated::TRIED;
     }
@@ -152,13 +138,14 @@ pub fn plan(app: &App, settings: &settings::Plan) -> anyhow::Result<Planned> {
             &mut sizing,
             settings,
             &loaded,
-            &knowledge,
+            &grounds.knowledge,
             app,
         )?);
     }
+    let notes = notes.into_iter().map(Into::into);
     sizing
         .notes
-        .splice(0..0, asked.notes.into_iter().map(Into::into).chain(notes));
+        .splice(0..0, notes.chain(grounds.notes.iter().cloned()));
     let instead = request.choices.fixed.is_some().then(|| {
         let mut free = request.clone();
         free.choices.fixed = None;
@@ -169,7 +156,7 @@ pub fn plan(app: &App, settings: &settings::Plan) -> anyhow::Result<Planned> {
         .map(|best| {
             host::of_plan(
                 best,
-                &model.architecture,
+                &grounds.model.architecture,
                 &asked.workload,
                 &loaded.catalogue,
             )
@@ -182,6 +169,79 @@ pub fn plan(app: &App, settings: &settings::Plan) -> anyhow::Result<Planned> {
         tried,
         loaded,
     })
+}
+
+/// What a question about serving rests on, beside the traffic.
+pub(super) struct Grounds {
+    pub(super) model: ResolvedModel,
+    pub(super) choices: Choices,
+    pub(super) notes: Vec<String>,
+    draft: Option<ResolvedModel>,
+    knowledge: Knowledge,
+    facts: EngineFacts,
+}
+
+impl Grounds {
+    /// As flags have it, or the command of what runs; `named` is the model where no flag says one.
+    pub(super) fn new(
+        settings: &settings::Plan,
+        asked: &mut Asked,
+        (running, named): (Option<&Running>, Option<&str>),
+        loaded: &Loaded,
+        app: &App,
+    ) -> anyhow::Result<Self> {
+        let model = super::model(&settings.model, named, loaded, app)?;
+        asked.within(model.architecture.max_context);
+        let (mut choices, mut notes) =
+            choices::choices(settings, asked, running, &model, &loaded.catalogue)?;
+        let draft =
+            choices::draft_model(&settings.engine, running, &choices, loaded, app, &mut notes)?;
+        let facts = catalogue::engine_facts(choices.engine.kind)?;
+        choices.engine.release.get_or_insert(facts.resolve(None));
+        Ok(Self {
+            model,
+            choices,
+            notes,
+            draft,
+            knowledge: knowledge::load(loaded)?,
+            facts,
+        })
+    }
+
+    /// The question itself.
+    pub(super) fn request<'a>(
+        &'a self,
+        workload: &'a Workload,
+        catalogue: &'a Catalogue,
+    ) -> Request<'a> {
+        Request {
+            name: self.model.name.clone(),
+            origin: self.model.origin.clone(),
+            architecture: &self.model.architecture,
+            workload,
+            catalogue,
+            knowledge: &self.knowledge,
+            facts: Some(&self.facts),
+            draft: self.draft.as_ref().map(|model| DraftModel {
+                name: model.name.clone(),
+                architecture: &model.architecture,
+            }),
+            choices: self.choices.clone(),
+        }
+    }
+}
+
+/// The schema of a plan.
+pub(crate) fn schema(answer: &str) -> String {
+    show::schema(answer)
+}
+
+/// The schema of a plan for a diffusion, vision or embedding model.
+pub(crate) fn media_schema(answer: &str) -> String {
+    record::document_schema::<MediaPlanned>(
+        answer,
+        "What runs a diffusion, vision or embedding model under an SLO",
+    )
 }
 
 pub fn run(context: &Context, flags: &settings::Plan) -> anyhow::Result<Exit> {

@@ -4,9 +4,11 @@ use gpuwise_domain::deployment::{Deployment, Sizing};
 use gpuwise_units::{Bytes, Parameters};
 use gpuwise_view::{
     Style, figures,
-    table::{Cell, Column, Table},
+    record::{self, Fields, Record},
+    table::Table,
 };
-use serde_json::{Value, json as object};
+
+const FORMULA: &str = "parameters × bits / 8 × 1.25";
 
 /// What the rule adds for everything that is not weights.
 const MARGIN: f64 = 1.25;
@@ -34,7 +36,60 @@ fn in_all(deployment: &Deployment, bytes: Bytes) -> f64 {
     bytes.as_f64() * f64::from(deployment.layout.replica_gpus())
 }
 
-fn table(sizing: &Sizing, best: &Deployment) -> Table {
+/// What the rule says of memory, beside ours.
+pub(super) struct RuleOfThumb {
+    bytes: f64,
+    parts: Vec<RulePart>,
+}
+
+impl RuleOfThumb {
+    pub(super) fn of(sizing: &Sizing) -> Self {
+        let best = sizing.deployments.first();
+        Self {
+            bytes: by_rule(sizing),
+            parts: best.map_or_else(Vec::new, |best| parts(sizing, best)),
+        }
+    }
+}
+
+impl Record for RuleOfThumb {
+    const NAME: &'static str = "RuleOfThumb";
+
+    fn fields(of: &mut Fields<'_, Self>) {
+        of.field("name", |_| "liqid");
+        of.field("formula", |_| FORMULA);
+        of.field("bytes", |r| r.bytes);
+        of.list("parts", |r| &r.parts);
+    }
+}
+
+/// A part of memory by the rule and by ours.
+struct RulePart {
+    part: &'static str,
+    rule: f64,
+    ours: f64,
+    why: String,
+}
+
+impl Record for RulePart {
+    const NAME: &'static str = "RulePart";
+
+    fn fields(of: &mut Fields<'_, Self>) {
+        let gib = |bytes: f64| figures::gib(Bytes::from_f64(bytes));
+        of.field("part", |p| p.part).title("memory of one replica");
+        of.field("rule_bytes", |p| p.rule)
+            .title("rule")
+            .unit("GiB")
+            .said_of(gib);
+        of.field("ours_bytes", |p| p.ours)
+            .title("ours")
+            .unit("GiB")
+            .said_of(gib);
+        of.field("why", |p| &p.why).title("why").wrap(30);
+    }
+}
+
+fn parts(sizing: &Sizing, best: &Deployment) -> Vec<RulePart> {
     let rule = by_rule(sizing);
     let report = &best.memory;
     let weights = in_all(best, report.weight_bytes());
@@ -42,46 +97,45 @@ fn table(sizing: &Sizing, best: &Deployment) -> Table {
     let running = best.figures.running * f64::from(best.layout.attention_data.max(1));
     let held = sizing.workload.lengths.input.mean + sizing.workload.lengths.output.mean;
     let cache = running * held * sizing.model.cache_bytes_per_token as f64;
-    let mut table = Table::new(vec![
-        Column::left("part", "memory of one replica"),
-        Column::right("rule_bytes", "rule").unit("GiB"),
-        Column::right("ours_bytes", "ours").unit("GiB"),
-        Column::left("why", "why").wrap(30),
-    ]);
-    let size = |bytes: f64| Cell::new(figures::gib(Bytes::from_f64(bytes)), bytes);
-    let mut row = |part: &str, rule: f64, ours: f64, why: String| {
-        table.push(vec![
-            Cell::text(part),
-            size(rule),
-            size(ours),
-            Cell::text(why),
-        ]);
+    let row = |part, rule, ours, why| RulePart {
+        part,
+        rule,
+        ours,
+        why,
     };
-    row(
-        "weights",
-        rule / MARGIN,
-        weights,
-        format!(
-            "{} parameters, by the rule of {:.0} bits; ours {} on {}",
-            Parameters(sizing.model.parameters),
-            bits(sizing),
-            best.weights,
-            counted(best.layout.replica_gpus(), "GPU")
+    vec![
+        row(
+            "weights",
+            rule / MARGIN,
+            weights,
+            format!(
+                "{} parameters, by the rule of {:.0} bits; ours {} on {}",
+                Parameters(sizing.model.parameters),
+                bits(sizing),
+                best.weights,
+                counted(best.layout.replica_gpus(), "GPU")
+            ),
         ),
-    );
-    row(
-        "everything else",
-        rule - rule / MARGIN,
-        other + cache,
-        "the rule adds a quarter whatever the traffic; ours is context, activations, graphs and the cache below".into(),
-    );
-    row(
-        "of it KV cache in use",
-        0.0,
-        cache,
-        format!("{running:.0} requests running, {held:.0} tokens each"),
-    );
-    row("in all", rule, weights + other + cache, String::new());
+        row(
+            "everything else",
+            rule - rule / MARGIN,
+            other + cache,
+            "the rule adds a quarter whatever the traffic; ours is context, activations, graphs and the cache below".into(),
+        ),
+        row(
+            "of it KV cache in use",
+            0.0,
+            cache,
+            format!("{running:.0} requests running, {held:.0} tokens each"),
+        ),
+        row("in all", rule, weights + other + cache, String::new()),
+    ]
+}
+
+fn table(sizing: &Sizing, best: &Deployment) -> Table {
+    let rule = by_rule(sizing);
+    let report = &best.memory;
+    let mut table = record::table(&parts(sizing, best));
     let gpus = best.layout.replica_gpus();
     let by_memory = (rule / report.visible.as_f64().max(1.0)).ceil();
     let verdict = match by_memory.total_cmp(&f64::from(gpus)) {
@@ -123,13 +177,4 @@ fn alone(sizing: &Sizing) -> String {
         "Liqid's rule: parameters × bits / 8 × 1.25 = {}\n",
         Bytes::from_f64(by_rule(sizing))
     )
-}
-
-pub(super) fn json(sizing: &Sizing) -> Value {
-    object!({
-        "name": "liqid",
-        "formula": "parameters × bits / 8 × 1.25",
-        "bytes": by_rule(sizing),
-        "parts": sizing.deployments.first().map_or(Value::Null, |best| table(sizing, best).to_json()),
-    })
 }

@@ -1,9 +1,15 @@
 //! A plan in the form that was asked for.
 
-use super::{Planned, choices, rule};
+use super::{
+    Planned, choices,
+    rule::{self, RuleOfThumb},
+};
 use crate::{commands::Context, names, settings};
 use gpuwise_domain::{balance::Balance, deployment::Sizing, estimate::Derivation};
-use gpuwise_view::{Style, balance as around, escape_markdown, explain, plan as view};
+use gpuwise_view::{
+    Style, balance as around, escape_markdown, explain, plan as view,
+    record::{self, Fields, Record},
+};
 use serde_json::Value;
 
 /// A plan with what else was asked about it.
@@ -48,13 +54,13 @@ pub(super) fn show(
         settings::Format::Table => context.data(&shown.text(context.form.style)),
         settings::Format::Md => context.data(&shown.markdown()),
         settings::Format::Csv => context.data(&view::csv(sizing)),
-        settings::Format::Json => context.json(&shown.json()),
+        settings::Format::Json => context.json(&record::json(&shown)),
     }
 }
 
 /// A plan as JSON.
 pub(super) fn json(planned: &Planned) -> Value {
-    Shown::of(planned, false).json()
+    record::json(&Shown::of(planned, false))
 }
 
 impl<'a> Shown<'a> {
@@ -127,19 +133,20 @@ impl<'a> Shown<'a> {
         }
         parts.join("\n")
     }
+}
 
-    fn json(&self) -> Value {
-        let mut value = view::sizing_json(self.sizing);
-        if let Value::Object(fields) = &mut value {
-            fields.extend(
-                self.free
-                    .map(|free| ("instead".into(), view::sizing_json(free))),
-            );
-            fields.extend(self.host.map(|host| ("host".into(), around::json(host))));
-            if self.rule {
-                fields.insert("rule".into(), rule::json(self.sizing));
-            }
-        }
-        value
+impl Record for Shown<'_> {
+    const NAME: &'static str = "ServingPlanAnswer";
+
+    fn fields(of: &mut Fields<'_, Self>) {
+        of.inline(|s| s.sizing);
+        of.maybe("instead", |s| s.free);
+        of.maybe("host", |s| s.host);
+        of.made_maybe("rule", |s| s.rule.then(|| RuleOfThumb::of(s.sizing)));
     }
+}
+
+/// The schema of a plan's JSON.
+pub(super) fn schema(answer: &str) -> String {
+    record::document_schema::<Shown<'_>>(answer, "What serves a language model under an SLO")
 }

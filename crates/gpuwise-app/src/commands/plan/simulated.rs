@@ -32,12 +32,7 @@ pub(super) fn ranked(
     app: &App,
 ) -> anyhow::Result<String> {
     let changes = settings::ChangeFlags::of_requests(None);
-    let sent = Sent::new(
-        &flags.traffic,
-        &changes,
-        &flags.promise,
-        Some(&sizing.workload),
-    )?;
+    let sent = Sent::new(&flags.traffic, &changes, &flags.slo, Some(&sizing.workload))?;
     let top = usize::from(flags.result.top);
     let mut kept = Vec::new();
     let mut tried = 0;
@@ -65,7 +60,7 @@ pub(super) fn ranked(
             simulated: &simulated,
             beside: None,
             cluster: Cluster::usual(),
-            promise: sizing.workload.promise.clone(),
+            slo: sizing.workload.slo.clone(),
             sent: sent.clone(),
             load: 1.0,
             seed: app.seed,
@@ -160,7 +155,7 @@ fn out(deployment: &Deployment, test: Test, shortfall: Reason, ratio: f64) -> Dr
         gpu: deployment.gpu.clone(),
         test,
         shortfall,
-        cure: None,
+        fixes: Vec::new(),
         ratio,
     }
 }

@@ -50,7 +50,9 @@ fn hta(context: &Context, places: &[PathBuf]) -> anyhow::Result<Exit> {
     let ranks: Vec<(u32, &HtaTrace)> = traces.iter().map(|(rank, trace)| (*rank, trace)).collect();
     let figures = compat_hta::figures(&ranks);
     match context.form.format {
-        Format::Json => context.json(&view::json(&figures))?,
+        Format::Json => context
+            .answering("profile-hta")
+            .json(&view::json(&figures))?,
         Format::Csv => context.table(&view::ranks(&figures))?,
         Format::Md => context.data(&format!(
             "{}\n{}",

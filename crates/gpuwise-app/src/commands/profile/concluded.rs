@@ -8,7 +8,7 @@ use gpuwise_domain::profile::{
     timeline::{Rank, Timeline},
 };
 use gpuwise_measure::{
-    figures::{Measured, flat, of_profile},
+    figures::{Measured, of_profile, summary},
     findings::{self, Signals, Thresholds},
 };
 use std::collections::BTreeSet;
@@ -18,7 +18,6 @@ use std::collections::BTreeSet;
 pub(crate) struct Concluded {
     /// What each file holds, in the order of the figures' ranks.
     pub timelines: Vec<Timeline>,
-    /// What was measured.
     pub figures: ProfileFigures,
     /// What is printed, kept and compared.
     pub summary: Summary,
@@ -89,7 +88,7 @@ pub(crate) fn from(
             devices.filter_map(|device| device.name.clone())
         })),
         software: once(timelines.iter().flat_map(|one| one.software.clone())),
-        figures: flat::figures(&figures)
+        figures: summary::figures(&figures)
             .into_iter()
             .chain(gpuwise_measure::sources::figures(sources))
             .collect(),

@@ -67,7 +67,7 @@ pub(super) fn run(
     if let (0, Some(error)) = (used, first_error) {
         return Err(error);
     }
-    context.table(&table)?;
+    context.answering("profile-each").table(&table)?;
     Ok(Exit::Yes)
 }
 

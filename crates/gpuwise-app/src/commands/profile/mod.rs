@@ -138,7 +138,7 @@ pub fn run(context: &Context, flags: &Flags) -> anyhow::Result<Exit> {
         unusable,
     } = everything;
     let concluded = concluded::from(profiled, &sources, &contents, &unusable, &wanted.limits);
-    written.finish(&concluded, &flags.files, &wanted)?;
+    written.finish(&concluded, &sources, &flags.files, &wanted)?;
     let (figures, summary) = (&concluded.figures, &concluded.summary);
     match context.form.format {
         Format::Table => {

@@ -7,8 +7,8 @@ use crate::{
     write::Pending,
 };
 use flate2::{Compression, write::GzEncoder};
-use gpuwise_domain::profile::figures::Gap;
-use gpuwise_view::profile::{Profile, perfetto, report};
+use gpuwise_domain::profile::{figures::Gap, sources::Source};
+use gpuwise_view::profile::{Profile, perfetto, report, sources};
 use std::{
     io::BufWriter,
     path::{Path, PathBuf},
@@ -61,6 +61,7 @@ impl<'a> Written<'a> {
     pub(super) fn finish(
         self,
         concluded: &Concluded,
+        of_sources: &[Source],
         files: &[PathBuf],
         wanted: &Wanted,
     ) -> anyhow::Result<()> {
@@ -100,7 +101,14 @@ impl<'a> Written<'a> {
                 .as_ref()
                 .map(|other| of(other, &other_gaps, &other_label, &kind_of));
             let made = concat!("gpuwise ", env!("CARGO_PKG_VERSION"));
-            file.finish(&report(&profile, against.as_ref(), made))?;
+            // Without a trace the page is that of the other files.
+            let has_work = !concluded.timelines.is_empty() || of_sources.is_empty();
+            let page = if has_work || against.is_some() {
+                report(&profile, against.as_ref(), made)
+            } else {
+                sources::report(of_sources, &concluded.summary, &label, made)
+            };
+            file.finish(&page)?;
         }
         if let Some((file, packed)) = self.perfetto {
             file.finish_with(|out| {

@@ -1,13 +1,13 @@
 //! Training jobs over GPUs of several kinds, round by round (Gavel's traces).
 
-use super::{files, files::Places};
+use super::{files, files::Places, policies};
 use crate::{error::Problem, progress, settings};
 use gpuwise_domain::placement::ReplayRow;
 use gpuwise_read::fleet::{
     GavelJob, GavelSpeeds, read_gavel_programs, read_gavel_speeds, read_gavel_trace,
     read_gavel_units,
 };
-use gpuwise_sched::rounds::{NAMES, Setting, Speeds, named};
+use gpuwise_sched::rounds::{RoundContext, Speeds, named, names};
 use gpuwise_sim::fleet::gavel::{Outcome, Trace, TraceJob};
 use std::{path::Path, time::Instant};
 
@@ -75,11 +75,14 @@ pub(super) fn unit_rows(
 }
 
 fn replayed(flags: &settings::Replay, trace: &Trace) -> anyhow::Result<Vec<ReplayRow>> {
-    let policies: Vec<String> = if flags.policy.is_empty() {
-        NAMES.iter().map(|name| (*name).to_owned()).collect()
-    } else {
-        flags.policy.clone()
+    let context = RoundContext {
+        seed: 0,
+        known: flags.durations == settings::Durations::Known,
+        sharing: !flags.no_sharing,
     };
+    let policies = policies(flags, "gavel", &names(), |name| {
+        named(name, &context).map(|_| name.to_owned())
+    })?;
     // Policies draw from seeds themselves: every one will do.
     let seeds = match flags.seeds.as_deref() {
         Some(given) => super::range(given)?,
@@ -89,18 +92,13 @@ fn replayed(flags: &settings::Replay, trace: &Trace) -> anyhow::Result<Vec<Repla
     for name in &policies {
         for seed in &seeds {
             progress::doing(&format!("{name}, seed {seed}"));
-            let setting = Setting {
+            let context = RoundContext {
                 seed: *seed,
-                known: flags.durations == settings::Durations::Known,
-                sharing: !flags.no_sharing,
-                together: trace.comes_at_once(),
+                ..context
             };
-            let mut policy = named(name, &setting).ok_or_else(|| {
-                Problem::new(format!(
-                    "--policy {name}: there is no such policy for rounds"
-                ))
-                .hint(format!("policies: {}", NAMES.join(", ")))
-            })?;
+            let Some(mut policy) = named(name, &context) else {
+                continue;
+            };
             let began = Instant::now();
             let outcome = trace.replay(policy.as_mut(), |_, _| {})?;
             let spent = began.elapsed().as_secs_f64();

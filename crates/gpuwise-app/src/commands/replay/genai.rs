@@ -1,10 +1,10 @@
 //! A day of generative serving on fewer GPUs.
 
-use super::{files, files::Places};
-use crate::{catalogue::Loaded, error::Problem, progress, settings};
+use super::{files, files::Places, policies};
+use crate::{catalogue::Loaded, progress, settings};
 use gpuwise_domain::placement::{ProfileSet, ReplayRow, ServingDay};
 use gpuwise_read::fleet::{GenaiTexts, read_genai_day};
-use gpuwise_sim::fleet::genai::{Day, DayRun, NAMES, Setting, Sharing};
+use gpuwise_sim::fleet::genai::{Assumptions, Day, DayRun, NAMES, Sharing};
 use std::path::Path;
 
 /// Files of the trace.
@@ -29,7 +29,7 @@ pub(super) fn rows(
     flags: &settings::Replay,
     named: Option<&Path>,
 ) -> anyhow::Result<Vec<ReplayRow>> {
-    let policies = policies(flags)?;
+    let policies = policies(flags, "genai", &NAMES, Sharing::named)?;
     let seeds = match &flags.seeds {
         Some(given) => super::range(given)?,
         None => vec![42],
@@ -39,15 +39,15 @@ pub(super) fn rows(
     let board = catalogue
         .gpu(BOARD)
         .and_then(|gpu| catalogue.mig_geometry(gpu));
-    let usual = Setting::default();
-    let setting = Setting {
+    let usual = Assumptions::default();
+    let assumptions = Assumptions {
         board: board.map(|geometry| geometry.only(ProfileSet::Base)),
         host_models: flags.host_models.unwrap_or(usual.host_models),
         ..usual
     };
     let mut rows = Vec::new();
     for seed in seeds {
-        let day = Day::new(&day, &setting, seed)?;
+        let day = Day::new(&day, &assumptions, seed)?;
         let were = day.dedicated().gpus;
         for sharing in &policies {
             progress::doing(&format!("genai, {}, seed {seed}", sharing.name()));
@@ -61,24 +61,6 @@ pub(super) fn rows(
     }
     progress::doing("");
     Ok(rows)
-}
-
-fn policies(flags: &settings::Replay) -> anyhow::Result<Vec<Sharing>> {
-    let names = if flags.policy.is_empty() {
-        NAMES.iter().map(|name| (*name).to_owned()).collect()
-    } else {
-        flags.policy.clone()
-    };
-    let policy = |name: &String| {
-        Sharing::named(name).ok_or_else(|| {
-            Problem::new(format!(
-                "--policy {name}: there is no such policy on this trace"
-            ))
-            .hint(format!("policies: {}", NAMES.join(", ")))
-            .into()
-        })
-    };
-    names.iter().map(policy).collect()
 }
 
 fn day(places: &Places) -> anyhow::Result<ServingDay> {

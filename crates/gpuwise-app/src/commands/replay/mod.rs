@@ -11,7 +11,7 @@ use crate::{catalogue, error::Problem, settings};
 use files::Places;
 use gpuwise_domain::placement::ReplayRow;
 use gpuwise_read::fleet::{is_gavel_trace, is_gavel_unit_trace, is_philly_trace};
-use gpuwise_sched::policy::{NAMES, Setting, named};
+use gpuwise_sched::policy;
 use std::path::Path;
 
 pub fn run(context: &Context, flags: &settings::Replay) -> anyhow::Result<Exit> {
@@ -153,14 +153,34 @@ fn range(given: &str) -> anyhow::Result<Vec<u64>> {
     })
 }
 
-/// The policy of a name.
+/// Policies that were asked for, or all: what `find` gives for their names.
 ///
 /// # Errors
-/// When there is none of it.
-fn policy(name: &str, setting: &Setting) -> anyhow::Result<Box<dyn gpuwise_sched::policy::Choose>> {
-    named(name, setting).ok_or_else(|| {
-        Problem::new(format!("--policy {name}: there is no such policy"))
-            .hint(format!("policies: {}", NAMES.join(", ")))
+/// When there is none of a name for this kind of trace.
+fn policies<T>(
+    flags: &settings::Replay,
+    trace: &str,
+    known: &[&str],
+    find: impl Fn(&str) -> Option<T>,
+) -> anyhow::Result<Vec<T>> {
+    if flags.policy.is_empty() {
+        return Ok(known.iter().filter_map(|name| find(name)).collect());
+    }
+    let wanted = flags.policy.iter().map(|name| {
+        find(name).ok_or_else(|| {
+            let problem = Problem::new(format!(
+                "--policy {name}: there is no such policy on {trace}"
+            ))
+            .hint(format!("policies there: {}", known.join(", ")));
+            if policy::find(name).is_some() {
+                problem.hint(format!(
+                    "{name} chooses nodes for jobs: on openb, and in `gpuwise place`"
+                ))
+            } else {
+                problem
+            }
             .into()
-    })
+        })
+    });
+    wanted.collect()
 }

@@ -1,13 +1,13 @@
 //! The placement benchmark on Alibaba's trace of 2023.
 
-use super::{files, files::Places, policy, seeds};
+use super::{files, files::Places, policies, seeds};
 use crate::{error::Problem, progress, settings};
 use gpuwise_domain::placement::ReplayRow;
 use gpuwise_read::fleet::{SeededOrder, read_openb_nodes, read_openb_orders, read_openb_tasks};
 use gpuwise_sched::{
     decide::Policy,
     lint::{Limits, errors, lint, lint_world},
-    policy::{NAMES, Setting},
+    policy::{self, PolicyContext},
 };
 use gpuwise_sim::fleet::openb::{Openb, Run};
 use std::{path::Path, time::Instant};
@@ -39,21 +39,22 @@ pub(super) fn rows(
         let there: Vec<u64> = arrivals.iter().map(|order| order.seed).collect();
         let wanted = seeds(flags.seeds.as_deref(), &there)?;
         let demand = trace.demand();
-        for name in policies(flags) {
+        for policy in policies(flags, "openb", &policy::names(), policy::find)? {
+            let name = policy.name;
             for seed in &wanted {
                 progress::doing(&format!("{variant}, {name}, seed {seed}"));
                 let of = |orders: &[SeededOrder]| {
                     let found = orders.iter().find(|order| order.seed == *seed);
                     found.map(|order| order.numbers.clone())
                 };
-                let setting = Setting {
+                let setting = PolicyContext {
                     ranks: of(&ranks).ok_or_else(|| {
                         Problem::new(format!("nodeorder_{variant}: there is no seed {seed}"))
                     })?,
                     demand: demand.clone(),
                     seed: *seed,
                 };
-                let mut policy = Policy::new(policy(&name, &setting)?);
+                let mut policy = Policy::new((policy.make)(&setting));
                 let arrivals = of(&arrivals).unwrap_or_default();
                 let began = Instant::now();
                 let run = if flags.lint {
@@ -73,7 +74,7 @@ pub(super) fn rows(
                     } else {
                         format!("openb:{variant}")
                     },
-                    policy: policy.choose.name().into(),
+                    policy: name.into(),
                     seed: Some(*seed),
                     plans_hash: Some(run.plans.value()),
                     decisions_per_s: flags.timing.then_some(rate.round()),
@@ -131,14 +132,6 @@ fn variants(flags: &settings::Replay, places: &Places, named: &str) -> anyhow::R
         }
     }
     Ok(wanted)
-}
-
-fn policies(flags: &settings::Replay) -> Vec<String> {
-    if flags.policy.is_empty() {
-        NAMES.iter().map(|name| (*name).to_owned()).collect()
-    } else {
-        flags.policy.clone()
-    }
 }
 
 fn orders(places: &Places, name: &str, limit: usize) -> anyhow::Result<Vec<SeededOrder>> {

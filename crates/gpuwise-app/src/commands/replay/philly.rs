@@ -1,9 +1,10 @@
 //! Virtual clusters of training jobs, each replayed under each policy.
 
-use super::{files, files::Places};
+use super::{files, files::Places, policies};
 use crate::{error::Problem, progress, settings};
 use gpuwise_domain::{fleet::VirtualCluster, placement::ReplayRow};
 use gpuwise_read::fleet::read_philly;
+use gpuwise_sched::policy::same_name;
 use gpuwise_sim::fleet::philly::{Discipline, Run, replay};
 use std::{path::Path, time::Instant};
 
@@ -57,7 +58,11 @@ fn replayed(
     flags: &settings::Replay,
     only: &str,
 ) -> anyhow::Result<Vec<ReplayRow>> {
-    let disciplines = disciplines(flags)?;
+    let names = Discipline::ALL.map(Discipline::name);
+    let disciplines = policies(flags, "philly", &names, |name| {
+        let mut all = Discipline::ALL.into_iter();
+        all.find(|one| same_name(one.name(), name))
+    })?;
     let clusters = chosen(clusters, flags, only)?;
     let mut rows = Vec::new();
     for cluster in &clusters {
@@ -112,24 +117,6 @@ fn chosen(
     }
     clusters.retain(|cluster| wanted.is_empty() || wanted.contains(&cluster.name));
     Ok(clusters)
-}
-
-fn disciplines(flags: &settings::Replay) -> anyhow::Result<Vec<Discipline>> {
-    if flags.policy.is_empty() {
-        return Ok(Discipline::ALL.to_vec());
-    }
-    let named = flags.policy.iter().map(|name| {
-        let found = Discipline::ALL.into_iter().find(|one| one.name() == name);
-        found.ok_or_else(|| {
-            let known = Discipline::ALL.map(Discipline::name);
-            Problem::new(format!(
-                "--policy {name}: there is no such policy for this trace"
-            ))
-            .hint(format!("policies: {}", known.join(", ")))
-            .into()
-        })
-    });
-    named.collect()
 }
 
 fn row(cluster: &str, run: &Run) -> ReplayRow {

@@ -137,13 +137,13 @@ pub fn label(text: &str) -> Result<(String, String), String> {
 
 pub fn run(context: &Context, flags: &Flags) -> anyhow::Result<Exit> {
     match &flags.command {
-        Command::List(flags) => list::run(context, flags),
-        Command::Show(flags) => show::run(context, flags),
-        Command::Diff(flags) => diff::run(context, flags),
-        Command::Regress(flags) => regress::run(context, flags),
+        Command::List(flags) => list::run(&context.answering("runs-list"), flags),
+        Command::Show(flags) => show::run(&context.answering("runs-show"), flags),
+        Command::Diff(flags) => diff::run(&context.answering("runs-diff"), flags),
+        Command::Regress(flags) => regress::run(&context.answering("runs-regress"), flags),
         Command::Import(flags) => import::run(flags),
-        Command::Export(flags) => export::run(context, flags),
-        Command::Prune(flags) => prune::run(context, flags),
+        Command::Export(flags) => export::run(&context.answering("runs-export"), flags),
+        Command::Prune(flags) => prune::run(&context.answering("runs-prune"), flags),
     }
 }
 

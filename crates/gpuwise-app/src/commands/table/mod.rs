@@ -3,7 +3,7 @@
 mod models;
 mod show;
 
-use super::{Context, Exit};
+use super::{Context, Exit, MADE};
 use crate::{
     catalogue::{self, Loaded},
     engine,
@@ -27,6 +27,7 @@ struct Swept<'a> {
 
 pub fn run(context: &Context, flags: &settings::Table) -> anyhow::Result<Exit> {
     let svg = flags.svg.as_deref().map(Pending::new).transpose()?;
+    let page = flags.html.as_deref().map(Pending::new).transpose()?;
     let loaded = catalogue::load(&context.app.overrides.with_prices(&flags.prices))?;
     let models = models::named(&flags.models, &loaded, context.app.offline)?;
     let swept = swept(flags, &models, &loaded)?;
@@ -34,6 +35,9 @@ pub fn run(context: &Context, flags: &settings::Table) -> anyhow::Result<Exit> {
         let picture = show::picture(&swept)
             .ok_or_else(|| Problem::new("nothing fits these GPUs: there is nothing to draw"))?;
         file.finish(&picture.to_svg())?;
+    }
+    if let Some(file) = page {
+        file.finish(&show::page(&swept).finish(MADE))?;
     }
     show::show(context, &swept)?;
     Ok(if swept.rows.iter().any(|row| row.need.is_ok()) {

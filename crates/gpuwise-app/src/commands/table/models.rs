@@ -12,7 +12,6 @@ const NEAR: f64 = 0.15;
 
 /// A model of the table.
 pub(super) struct Named {
-    /// The model.
     pub(super) resolved: ResolvedModel,
     /// The size that it stands for.
     pub(super) class: Option<String>,

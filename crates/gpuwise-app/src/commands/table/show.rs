@@ -9,6 +9,7 @@ use gpuwise_size::{
 use gpuwise_units::Bytes;
 use gpuwise_view::{
     figures,
+    html::AnswerPage,
     svg::{self, Picture, SizeSeries},
     table::{Cell, Column, Table},
 };
@@ -43,6 +44,34 @@ pub(super) fn show(context: &Context, swept: &Swept<'_>) -> anyhow::Result<()> {
             );
             context.json(&Value::Object(all))
         }
+    }
+}
+
+/// The tables as a page.
+pub(super) fn page(swept: &Swept<'_>) -> AnswerPage<'static> {
+    let named: Vec<&str> = swept
+        .models
+        .iter()
+        .map(|named| short(&named.resolved.name))
+        .collect();
+    let drawn = picture(swept);
+    let tables = [
+        ("GPUs and memory", sizes(swept)),
+        ("The 25 % rule", rule_errors(swept)),
+        ("Popular ranges", ranges(swept)),
+    ];
+    let tables = tables.into_iter().filter(|(_, table)| !table.is_empty());
+    AnswerPage {
+        title: "GPU memory against model size".into(),
+        answer: format!("GPUs and memory for {}.", named.join(", ")),
+        tables: tables
+            .map(|(title, table)| (title.to_owned(), table))
+            .collect(),
+        pictures: drawn
+            .map(|drawn| (drawn, "Memory against model size."))
+            .into_iter()
+            .collect(),
+        ..AnswerPage::default()
     }
 }
 

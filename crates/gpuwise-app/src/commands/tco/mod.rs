@@ -4,7 +4,7 @@ mod assumptions;
 mod prices;
 mod subject;
 
-use super::{Context, Exit};
+use super::{App, Context, Exit, MADE};
 use crate::{
     catalogue,
     error::Problem,
@@ -13,17 +13,37 @@ use crate::{
 };
 use anyhow::Context as _;
 use assumptions::Assumptions;
-use gpuwise_domain::bill::{Bill, CostKey, Month};
+use gpuwise_domain::{
+    bill::{Bill, CostKey, Month},
+    estimate::Derivation,
+};
 use gpuwise_read::bill as read;
 use gpuwise_size::bill::{BillError, LONGEST_HORIZON, Question, bill};
 use gpuwise_units::{Currency, Fraction};
-use gpuwise_view::{bill as view, explain, svg};
+use gpuwise_view::{bill as view, explain, record, svg};
 use std::{
     fs,
     path::Path,
     time::{SystemTime, UNIX_EPOCH},
 };
 use subject::Subject;
+
+/// What hosts cost over years, rented, owned, or both.
+///
+/// # Errors
+/// When a setting is wrong, or hosts, prices or currencies do not fit one another.
+pub fn tco(app: &App, flags: &Tco) -> anyhow::Result<Bill> {
+    let loaded = catalogue::load(&app.overrides.with_prices(&flags.money.prices))?;
+    let currency: Currency = flags
+        .money
+        .currency
+        .parse()
+        .map_err(|error| Problem::new(format!("--currency: {error}")))?;
+    let subject = Subject::new(flags, &loaded, currency)?;
+    let assumptions = Assumptions::new(&flags.money, &subject, currency)?;
+    let question = question(flags, &subject, assumptions, currency)?;
+    Ok(bill(&question).map_err(|error| refused(&error))?)
+}
 
 pub fn run(context: &Context, flags: &Tco) -> anyhow::Result<Exit> {
     let export = flags
@@ -33,16 +53,11 @@ pub fn run(context: &Context, flags: &Tco) -> anyhow::Result<Exit> {
         .map(Pending::new)
         .transpose()?;
     let picture = flags.result.svg.as_deref().map(Pending::new).transpose()?;
-    let loaded = catalogue::load(&context.app.overrides.with_prices(&flags.money.prices))?;
-    let currency: Currency = flags
-        .money
-        .currency
-        .parse()
-        .map_err(|error| Problem::new(format!("--currency: {error}")))?;
-    let subject = Subject::new(flags, &loaded, currency)?;
-    let assumptions = Assumptions::new(&flags.money, &subject, currency)?;
-    let question = question(flags, &subject, assumptions, currency)?;
-    let bill = bill(&question).map_err(|error| refused(&error))?;
+    let page = flags.result.html.as_deref().map(Pending::new).transpose()?;
+    let bill = tco(&context.app, flags)?;
+    if let Some(file) = page {
+        file.finish(&view::page(&bill, MADE))?;
+    }
     if let Some(file) = export {
         file.finish(&view::to_csv(&bill))?;
     }
@@ -61,12 +76,25 @@ pub fn run(context: &Context, flags: &Tco) -> anyhow::Result<Exit> {
     Ok(Exit::Yes)
 }
 
+/// The schema of a bill.
+pub(crate) fn schema(answer: &str) -> String {
+    record::document_schema::<Bill>(answer, "What hosts cost over years")
+}
+
+/// The schema of how a bill came about.
+pub(crate) fn explained_schema(answer: &str) -> String {
+    record::rows_schema::<Derivation>(answer, "How the figures of a bill came about")
+}
+
 fn show(context: &Context, flags: &Tco, bill: &Bill) -> anyhow::Result<()> {
     let style = context.form.style;
     if flags.result.explain {
         let steps = view::derivations(bill);
         return match context.form.format {
-            Format::Json => context.json(&explain::json(&steps)),
+            Format::Json => {
+                let steps = explain::json(&steps);
+                context.answering("tco-explain").json(&steps)
+            }
             Format::Md => context.data(&explain::markdown(&steps)),
             _ => context.data(&explain::text(&steps, style)),
         };
@@ -74,7 +102,7 @@ fn show(context: &Context, flags: &Tco, bill: &Bill) -> anyhow::Result<()> {
     match context.form.format {
         Format::Table => context.data(&view::text(bill, style)),
         Format::Md => context.data(&view::markdown(bill)),
-        Format::Json => context.json(&view::json(bill)),
+        Format::Json => context.json(&record::json(bill)),
         Format::Csv => context.data(&view::strategies(bill).to_csv()),
     }
 }

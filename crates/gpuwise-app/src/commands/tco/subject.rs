@@ -20,7 +20,6 @@ use std::{fs, path::Path};
 /// Hours of a month.
 const HOURS: i64 = 730;
 
-/// What is billed.
 #[derive(Debug)]
 pub(super) struct Subject {
     pub(super) words: String,
@@ -37,7 +36,7 @@ pub(super) struct Subject {
     pub(super) gpu_power: Option<[Fraction; 3]>,
     /// The limit of a GPU in kW, where no host of its kind is in the catalogue.
     pub(super) gpu_limit: Option<Fraction>,
-    /// What the deployment and the catalogue say of its prices, its power and what it bears.
+    /// What the deployment and the catalogue say of its prices, its power and what it sustains.
     pub(super) rows: Vec<CostRow>,
     pub(super) notes: Vec<String>,
 }
@@ -147,7 +146,7 @@ impl Subject {
             headroom = Fraction::from_decimal(text)
                 .map_err(|error| Problem::new(format!("--headroom: {error}")))?;
         }
-        subject.bears(headroom)?;
+        subject.sustains(headroom)?;
         let listed = match flags.money.prices.as_slice() {
             [] => None,
             files => Some(catalogue::listed(files, &loaded.catalogue)?),
@@ -165,7 +164,7 @@ impl Subject {
         Ok(subject)
     }
 
-    /// The load that a deployment was sized for, and what it serves; how much more it bears.
+    /// The load that a deployment was sized for, and what it serves; how much more it sustains.
     fn loaded_by(&mut self, saved: &Saved) -> Fraction {
         let deployment = &saved.deployment;
         let near = |value: f64| Fraction::nearest(value, 9).filter(|near| *near > Fraction::ZERO);
@@ -213,7 +212,7 @@ impl Subject {
             .unwrap_or(Fraction::ONE)
     }
 
-    /// What the answer of a training job or of another model says; how much more it bears.
+    /// What the answer of a training job or of another model says; how much more it sustains.
     fn planned_for(&mut self, planned: &Planned) -> Fraction {
         self.load_source = "what was planned for".into();
         match &planned.served {
@@ -294,8 +293,8 @@ impl Subject {
         }
     }
 
-    /// What one host bears.
-    fn bears(&mut self, headroom: Fraction) -> anyhow::Result<()> {
+    /// What one host sustains.
+    fn sustains(&mut self, headroom: Fraction) -> anyhow::Result<()> {
         if headroom < Fraction::ONE {
             return Err(Problem::new(
                 "--headroom is below 1: today's hosts would not bear the load of today",

@@ -9,11 +9,11 @@ use crate::{
     catalogue::Loaded,
     commands::Exit,
     error::Problem,
-    fitting::{self, LeftOut},
     knowledge, progress,
-    questions::{answers, models_of, read_tables, read_text},
+    questions::{Rows, answers, models_of, read_tables, read_text, with_known},
 };
 use gpuwise_domain::profile::matmul::Processor;
+use gpuwise_lab::{fit::LeaveOut, fitting};
 use gpuwise_measure::{
     matmul::Timings,
     tier::workloads::{Chooser, Trial, decide},
@@ -23,7 +23,7 @@ use std::path::{Path, PathBuf};
 
 /// What tier choice is judged on.
 #[derive(Debug, clap::Args)]
-pub(crate) struct Judged {
+pub(crate) struct AccuracyFlags {
     /// Tables of timed matrix products (system, gemm_dtype, m, n, k, latency_ms)
     #[arg(long, value_name = "FILE", requires = "evaluate")]
     matmuls: Vec<PathBuf>,
@@ -32,7 +32,7 @@ pub(crate) struct Judged {
     workloads: Vec<PathBuf>,
     /// Predict workloads by constants refitted without their group (takes many minutes)
     #[arg(long, value_enum, value_name = "GROUP", requires = "workloads")]
-    leave_out: Option<LeftOut>,
+    leave_out: Option<LeaveOut>,
     /// Hold SLOs against what lies so far from the predicted latency (0) to the upper end of its
     /// range (1): more misses fewer SLOs, and costs more
     #[arg(
@@ -46,7 +46,11 @@ pub(crate) struct Judged {
 
 const PROMISES: &str = include_str!("../../../../../catalogue/tier_promises.csv");
 
-pub(super) fn run(context: &Context, loaded: &Loaded, judged: &Judged) -> anyhow::Result<Exit> {
+pub(super) fn run(
+    context: &Context,
+    loaded: &Loaded,
+    judged: &AccuracyFlags,
+) -> anyhow::Result<Exit> {
     if judged.matmuls.is_empty() && judged.workloads.is_empty() {
         return Err(Problem::new("there is nothing to judge tier choice on")
             .hint("name tables with --matmuls and --workloads")
@@ -82,21 +86,21 @@ fn products(loaded: &Loaded, file: &Path, seed: u64) -> anyhow::Result<String> {
         return Err(Problem::new(format!("{} holds no row to judge by", file.display())).into());
     }
     progress::say("predicting products on shapes and GPUs that are left out");
-    let judgement = gpuwise_measure::tier::judged::judge_products(&timings, &prices, seed);
+    let judgement = gpuwise_measure::tier::accuracy::judge_products(&timings, &prices, seed);
     Ok(page::products(&judgement))
 }
 
-struct Promise {
+struct Slo {
     name: String,
     limits: Vec<f64>,
 }
 
-fn promises() -> anyhow::Result<Vec<Promise>> {
+fn slos() -> anyhow::Result<Vec<Slo>> {
     let mut out = Vec::new();
     let mut reader = csv::Reader::from_reader(PROMISES.as_bytes());
     for row in reader.deserialize::<(String, f64, f64, String)>() {
         let (name, first, each, _) = row?;
-        out.push(Promise {
+        out.push(Slo {
             name,
             limits: vec![first * 1e-3, each * 1e-3],
         });
@@ -105,24 +109,31 @@ fn promises() -> anyhow::Result<Vec<Promise>> {
 }
 
 /// Whole workloads: what choices cost, beside what simple rules cost.
-fn whole(loaded: &Loaded, judged: &Judged) -> anyhow::Result<String> {
+fn whole(loaded: &Loaded, judged: &AccuracyFlags) -> anyhow::Result<String> {
     let asked = read_tables(&judged.workloads)?;
     let models = models_of(&asked, loaded);
     let knowledge = knowledge::fitted()?;
+    let known = Rows {
+        asked: &asked,
+        models: &models,
+        loaded,
+    };
     let predicted: Vec<Predicted> = match judged.leave_out {
-        None => answers(&asked, &models, loaded, &knowledge)
+        None => answers(known, &knowledge)
             .into_iter()
             .map(|answer| answer.estimate.map(|e| (e.value, e.low, e.high)))
             .collect(),
-        Some(by) => fitting::left_out(&asked, &models, loaded, &judged.matmuls, &[by])?
-            .into_iter()
-            .flatten()
-            .map(|value| value.map(|value| value.with_range(&knowledge)))
-            .collect(),
+        Some(by) => with_known(&judged.matmuls, |stand| {
+            fitting::left_out(known, stand, &[by])
+        })?
+        .into_iter()
+        .flatten()
+        .map(|value| value.map(|value| value.with_range(&knowledge)))
+        .collect(),
     };
     let mut table = Table::new(vec![
         Column::left("rows", "rows"),
-        Column::left("promise", "promise"),
+        Column::left("slo", "SLO"),
         Column::left("chooser", "chooser"),
         Column::right("workloads", "workloads"),
         Column::right("decided", "decided"),
@@ -137,17 +148,17 @@ fn whole(loaded: &Loaded, judged: &Judged) -> anyhow::Result<String> {
         let own: Vec<Trial> = of_source(&rates, &source);
         rows(&mut table, &source, "none", &own, &[]);
     }
-    for promise in promises()? {
+    for slo in slos()? {
         for source in sources(&served) {
             let own: Vec<Trial> = of_source(&served, &source);
-            rows(&mut table, &source, &promise.name, &own, &promise.limits);
+            rows(&mut table, &source, &slo.name, &own, &slo.limits);
         }
     }
     let way = judged.leave_out.map_or(
         "the constants that gpuwise carries, fitted on these rows among others".into(),
         |by| format!("constants refitted without each {} in turn", by.name()),
     );
-    table.footnote("workloads: measured on three or more GPUs, two or more of them with a price, something keeping the promise; regret: cost of what was chosen over the cheapest that keeps the SLO, less 1; promises missed are counted apart");
+    table.footnote("workloads: measured on three or more GPUs, two or more of them with a price, something keeping the SLO; regret: cost of what was chosen over the cheapest that keeps the SLO, less 1; SLOs missed are counted apart");
     Ok(format!(
         "\n## Whole workloads, predicted by {way}\n\n{}",
         table.to_markdown()
@@ -173,7 +184,7 @@ fn of_source(trials: &[Trial], source: &str) -> Vec<Trial> {
 /// GPUs on which a workload must have been measured.
 const LEAST_GPUS: usize = 3;
 
-fn rows(table: &mut Table, source: &str, promise: &str, trials: &[Trial], limits: &[f64]) {
+fn rows(table: &mut Table, source: &str, slo: &str, trials: &[Trial], limits: &[f64]) {
     for (name, chooser) in [
         ("gpuwise", Chooser::Prediction),
         ("cheapest that fits", Chooser::CheapestThatFits),
@@ -194,7 +205,7 @@ fn rows(table: &mut Table, source: &str, promise: &str, trials: &[Trial], limits
         };
         table.push(vec![
             Cell::text(source),
-            Cell::text(promise),
+            Cell::text(slo),
             Cell::text(name),
             Cell::count(verdicts.len() as u64),
             Cell::count(decided.len() as u64),

@@ -62,7 +62,7 @@ pub struct Flags {
     #[arg(long, conflicts_with_all = ["jobs", "learn", "save", "forest"])]
     evaluate: bool,
     #[command(flatten, next_help_heading = "What to judge on")]
-    judged: evaluate::Judged,
+    judged: evaluate::AccuracyFlags,
 }
 
 pub fn run(context: &Context, flags: &Flags) -> anyhow::Result<Exit> {

@@ -1,9 +1,8 @@
 //! What is judged, as Markdown.
 
-use gpuwise_measure::tier::judged::{LeftOut, ProductJudgement, SHARES};
+use gpuwise_measure::tier::accuracy::{LeftOut, ProductJudgement, SHARES};
 use gpuwise_view::table::{Cell, Column, Table};
 
-/// The page's beginning.
 pub(super) const HEAD: &str = "# How good tier choice is
 
 Written by `gpuwise tier --evaluate`; every figure of a product is of rows that were left out when it

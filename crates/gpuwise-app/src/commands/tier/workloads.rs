@@ -12,7 +12,7 @@ pub(super) type Predicted = Option<(f64, f64, f64)>;
 /// Standard deviations from end to end of an 80 % range of a normal.
 const EIGHTY: f64 = 2.563_103_131;
 
-/// Rates of throughput rows, without a promise: MLPerf and static batches. `predicted` stands beside
+/// Rates of throughput rows, without an SLO: MLPerf and static batches. `predicted` stands beside
 /// `asked`.
 pub(super) fn throughputs(asked: &[Asked], predicted: &[Predicted], loaded: &Loaded) -> Vec<Trial> {
     let mut sums: BTreeMap<(String, String), Sum> = BTreeMap::new();
@@ -45,7 +45,7 @@ pub(super) fn throughputs(asked: &[Asked], predicted: &[Predicted], loaded: &Loa
         .collect()
 }
 
-/// Rows of mean first-token and per-token times at so many concurrent requests; the promise has two
+/// Rows of mean first-token and per-token times at so many concurrent requests; the SLO has two
 /// limits, in this order, and is held against what lies `caution` of the way to the upper ends of the
 /// ranges.
 pub(super) fn latencies(

@@ -4,12 +4,13 @@ mod choices;
 mod machines;
 mod show;
 
-use super::{App, Context, Exit};
+use super::{App, Context, Exit, MADE};
 use crate::{
     catalogue::{self, Loaded},
     error::Problem,
     fabric::Joined,
     host, progress, settings,
+    write::Pending,
 };
 use anyhow::Context as _;
 use gpuwise_domain::{
@@ -24,7 +25,7 @@ use gpuwise_size::{
 };
 use gpuwise_units::Bytes;
 use gpuwise_view::{
-    balance as around,
+    record::{self, Fields, Record},
     training::{self as view, emit},
 };
 use serde_json::Value;
@@ -35,6 +36,7 @@ const RELIABILITY: &str = include_str!("../../../../../catalogue/reliability.tom
 
 /// Plans of a training job.
 #[derive(Debug, Clone)]
+#[must_use]
 pub struct Trained {
     /// The plans, ranked, and what was dropped.
     pub sizing: TrainingSizing,
@@ -68,11 +70,16 @@ impl Trained {
 
     /// All of it as JSON.
     pub fn json(&self) -> Value {
-        let mut document = view::sizing_json(&self.sizing);
-        if let (Some(fields), Some(host)) = (document.as_object_mut(), &self.host) {
-            fields.insert("host".into(), around::json(host));
-        }
-        document
+        record::json(self)
+    }
+}
+
+impl Record for Trained {
+    const NAME: &'static str = "TrainAnswer";
+
+    fn fields(of: &mut Fields<'_, Self>) {
+        of.inline(|t| &t.sizing);
+        of.maybe("host", |t| t.host.as_ref());
     }
 }
 
@@ -120,13 +127,24 @@ pub fn train(app: &App, flags: &settings::Train) -> anyhow::Result<Trained> {
     Ok(Trained { sizing, host })
 }
 
+/// The schema of a training plan.
+pub(crate) fn schema(answer: &str) -> String {
+    record::document_schema::<Trained>(answer, "Machines and layouts that a training job needs")
+}
+
 fn form(flags: &settings::Train) -> Option<emit::RecipeForm> {
     let name = flags.result.emit.as_deref();
     name.and_then(emit::RecipeForm::by_name)
 }
 
 pub fn run(context: &Context, flags: &settings::Train) -> anyhow::Result<Exit> {
+    let page = flags.result.html.as_deref().map(Pending::new).transpose()?;
     let trained = train(&context.app, flags)?;
+    if let Some(file) = page {
+        // What starts it is shown where accelerate can say what the plan does.
+        let start = trained.recipe(emit::RecipeForm::Accelerate, 1).ok();
+        file.finish(&view::page(&trained.sizing, start, MADE))?;
+    }
     match form(flags) {
         Some(form) if trained.feasible() => {
             context.data(&trained.recipe(form, flags.result.pick)?)?;
@@ -157,7 +175,7 @@ fn surroundings(
     let surrounding = host::named(name, &loaded.catalogue, &constants)?;
     let mut work = balance::training(plan, &constants);
     let price = plan.rental.as_ref().and_then(|rental| rental.price);
-    work.node_price = price.map(|price| price.0.as_f64());
+    work.node_price = price;
     Ok(Some(balance::balance(work, surrounding, &constants)))
 }
 

@@ -1,10 +1,10 @@
 //! What a run of the ladder says: whether it holds, its row, what gives way.
 
 use gpuwise_domain::run::{Metric, Promised, RunReport, Rung};
-use gpuwise_domain::workload::{Promise, Target};
+use gpuwise_domain::workload::{Slo, Target};
 use gpuwise_units::Percentile;
 
-/// Whether the promise holds; without one, whether the service keeps up.
+/// Whether the SLO holds; without one, whether the service keeps up.
 pub(super) fn holds(report: &RunReport) -> bool {
     let saturated = report.saturation.is_some_and(|sign| sign.saturated);
     match report.attainment.kept {
@@ -13,7 +13,7 @@ pub(super) fn holds(report: &RunReport) -> bool {
     }
 }
 
-pub(super) fn rung(name: Option<String>, load: f64, report: &RunReport, promise: &Promise) -> Rung {
+pub(super) fn rung(name: Option<String>, load: f64, report: &RunReport, slo: &Slo) -> Rung {
     let at = |metric: Metric, target: Option<Target>| -> Option<f64> {
         let distribution = report.distribution(metric)?;
         match target.and_then(|target| target.percentile) {
@@ -27,9 +27,9 @@ pub(super) fn rung(name: Option<String>, load: f64, report: &RunReport, promise:
         name,
         load,
         delivered: report.traffic.delivered.map(gpuwise_units::PerSecond::get),
-        ttft: at(Metric::Ttft, promise.ttft),
-        tpot: at(Metric::Tpot, promise.tpot),
-        end_to_end: at(Metric::EndToEnd, promise.end_to_end),
+        ttft: at(Metric::Ttft, slo.ttft),
+        tpot: at(Metric::Tpot, slo.tpot),
+        end_to_end: at(Metric::EndToEnd, slo.end_to_end),
         goodput: report.attainment.goodput.map(gpuwise_units::PerSecond::get),
         output_tokens: report
             .steady

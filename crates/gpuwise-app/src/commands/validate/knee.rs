@@ -163,7 +163,7 @@ impl Trial<'_> {
 mod tests {
     use super::{Bracket, Point};
 
-    /// Looks for both ends as a seed would whose promise holds up to `knee`.
+    /// Looks for both ends as a seed would whose SLO holds up to `knee`.
     fn search(knee: f64, from: f64) -> (Bracket, Vec<f64>) {
         let (mut bracket, mut run) = (Bracket::default(), Vec::new());
         while let Some(load) = bracket.next(from) {

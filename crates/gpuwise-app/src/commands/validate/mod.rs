@@ -19,7 +19,7 @@ use crate::{
 use gpuwise_domain::{
     deployment::{Deployment, Saved},
     run::{Knee, Ladder, LoadUnit, RunReport, RunSet, Rung},
-    workload::{Promise, Target},
+    workload::{Slo, Target},
 };
 use gpuwise_sim::traffic::Change;
 use gpuwise_size::constants::Constants;
@@ -42,7 +42,7 @@ const LONGER: f64 = 2.0;
 pub struct Validated {
     /// The runs, and the ladder of loads with the knee.
     pub runs: RunSet,
-    /// Whether the promise holds at the expected load, under every seed.
+    /// Whether the SLO holds at the expected load, under every seed.
     pub kept: bool,
     found: Found,
     deployment: Deployment,
@@ -64,12 +64,7 @@ pub fn validate(
     let seed = app.seed;
     let simulated = Simulated::new(&saved.deployment, &shapes, &loaded, &knowledge, seed)?;
     let changes = settings::ChangeFlags::of_requests(effort.requests);
-    let sent = Sent::new(
-        &load.traffic,
-        &changes,
-        &load.promise,
-        saved.workload.as_ref(),
-    )?;
+    let sent = Sent::new(&load.traffic, &changes, &load.slo, saved.workload.as_ref())?;
     let neighbour = (load.cluster.beside.as_deref())
         .map(|path| Neighbour::read(path, &loaded, app.offline))
         .transpose()?;
@@ -81,7 +76,7 @@ pub fn validate(
         simulated: &simulated,
         beside: beside.as_ref().map(|(simulated, sent)| (simulated, sent)),
         cluster: Cluster::of(&load.cluster)?,
-        promise: sent.workload.promise.clone(),
+        slo: sent.workload.slo.clone(),
         sent,
         constants: knowledge.constants(saved.deployment.engine),
         seeds: (0..u64::from(effort.seeds))
@@ -119,13 +114,12 @@ pub fn run(context: &Context, flags: &settings::Validate) -> anyhow::Result<Exit
     Ok(if validated.kept { Exit::Yes } else { Exit::No })
 }
 
-/// What is tried.
 struct Trial<'a> {
     simulated: &'a Simulated<'a>,
     /// What stands beside it, under its own load at every load.
     beside: Option<(&'a Simulated<'a>, &'a Sent)>,
     cluster: Cluster,
-    promise: Promise,
+    slo: Slo,
     sent: Sent,
     constants: &'a Constants,
     seeds: Vec<u64>,
@@ -151,7 +145,7 @@ impl Trial<'_> {
             sent: self.sent.clone(),
             load,
             seed,
-            promise: self.promise.clone(),
+            slo: self.slo.clone(),
         }
     }
 
@@ -175,7 +169,7 @@ impl Trial<'_> {
             .iter()
             .find(|(load, _)| is_expected(*load))
             .map(|(_, report)| report.clone());
-        // Each seed's expected load decides whether the promise holds.
+        // Each seed's expected load decides whether the SLO holds.
         let others = self.seeds.iter().skip(1);
         let others: Vec<_> = others.map(|seed| self.one(1.0, *seed)).collect();
         let others = self.many(&others, "the expected load")?;
@@ -214,12 +208,12 @@ impl Trial<'_> {
         let scale = self.sent.expected();
         let mut list: Vec<Rung> = rungs
             .iter()
-            .map(|(load, report)| rung(None, load * scale, report, &self.promise))
+            .map(|(load, report)| rung(None, load * scale, report, &self.slo))
             .collect();
         list.extend(
             named
                 .iter()
-                .map(|(name, report)| rung(Some(name.clone()), scale, report, &self.promise)),
+                .map(|(name, report)| rung(Some(name.clone()), scale, report, &self.slo)),
         );
         let at = |target: Option<Target>| target.and_then(|target| target.percentile);
         Ladder {
@@ -228,9 +222,9 @@ impl Trial<'_> {
             } else {
                 LoadUnit::RequestsPerSecond
             },
-            ttft_at: at(self.promise.ttft),
-            tpot_at: at(self.promise.tpot),
-            end_to_end_at: at(self.promise.end_to_end),
+            ttft_at: at(self.slo.ttft),
+            tpot_at: at(self.slo.tpot),
+            end_to_end_at: at(self.slo.end_to_end),
             rungs: list,
             expected: Some(scale),
             knee,

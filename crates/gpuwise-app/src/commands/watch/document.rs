@@ -57,7 +57,6 @@ pub(super) fn document(view: &View<'_>) -> Value {
         .collect();
     let wrong = view.state.anomalies;
     json!({
-        "schema": "gpuwise/watch/v1",
         "at_s": view.now,
         "rows": rows,
         "engines": engines,

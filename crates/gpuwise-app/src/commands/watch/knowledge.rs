@@ -23,7 +23,6 @@ const DCGM: &str = include_str!("../../../../../catalogue/telemetry_dcgm.csv");
 const THRESHOLDS: &str = include_str!("../../../../../catalogue/telemetry.toml");
 const XIDS: &str = include_str!("../../../../../catalogue/telemetry_xid.csv");
 
-/// All of it.
 pub(super) struct Knowledge {
     pub(super) names: FieldNames,
     pub(super) limits: Thresholds,

@@ -12,7 +12,6 @@ use gpuwise_view::table::{Cell, Column, Table};
 use serde_json::json;
 use std::{collections::BTreeSet, fmt::Write as _};
 
-/// What is shown.
 pub(super) struct View<'a> {
     pub(super) state: &'a State,
     pub(super) changes: &'a Changes,
@@ -28,7 +27,7 @@ pub(super) struct View<'a> {
 
 pub(super) fn show(view: &View<'_>, context: &Context) -> anyhow::Result<()> {
     match context.form.format {
-        Format::Json => context.data(&format!("{}\n", document(view))),
+        Format::Json => context.json_line(&document(view)),
         Format::Csv | Format::Md => {
             if view.last {
                 context.table(&table(view).0)?;

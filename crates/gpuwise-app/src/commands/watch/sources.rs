@@ -18,7 +18,6 @@ use {
 
 /// One place that is asked again and again.
 pub(super) enum Source {
-    /// Recorded output.
     File(PathBuf),
     /// An exporter or engine.
     #[cfg(feature = "bench")]
@@ -26,7 +25,6 @@ pub(super) enum Source {
     /// The driver of this machine.
     #[cfg(feature = "bench")]
     Driver(Box<Driver>),
-    /// A Prometheus server.
     #[cfg(feature = "bench")]
     Prometheus(Box<Server>),
 }

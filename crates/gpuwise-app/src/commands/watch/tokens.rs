@@ -4,7 +4,6 @@ use super::Flags;
 use crate::error::Problem;
 use std::{collections::BTreeMap, path::Path};
 
-/// Tokens by address.
 #[derive(Debug, Default)]
 pub(super) struct Tokens(BTreeMap<String, String>);
 

@@ -224,7 +224,6 @@ impl Seen {
         self.burstiness = Some((value, how));
     }
 
-    /// The busiest hour.
     pub(super) fn peak(&self) -> Option<f64> {
         self.hourly.iter().copied().reduce(f64::max)
     }
@@ -348,7 +347,6 @@ impl Seen {
         out
     }
 
-    /// The workload file.
     pub(super) fn written(&self) -> Written {
         let mut fields = WorkloadFields {
             model: self.model.clone(),

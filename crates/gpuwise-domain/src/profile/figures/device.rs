@@ -6,9 +6,7 @@ use alloc::{string::String, vec::Vec};
 /// A range of time, `[start, end)`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Window {
-    /// From.
     pub start_ns: i64,
-    /// To.
     pub end_ns: i64,
 }
 
@@ -36,7 +34,6 @@ pub struct DeviceFigures {
     pub busy_ns: i64,
     /// Time in which nothing ran: the window less [`Self::busy_ns`].
     pub idle_ns: i64,
-    /// Why nothing ran.
     pub idle: IdleSplit,
     /// Communication, computation and copies, communication by the wide list of names.
     pub classes: ClassFigures,
@@ -83,11 +80,8 @@ impl DeviceFigures {
 /// Time of disjoint classes of work: communication, computation, copies and fills.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct ClassFigures {
-    /// Kernels that communicate.
     pub communication_count: u64,
-    /// Other kernels.
     pub computation_count: u64,
-    /// Copies and fills.
     pub memory_count: u64,
     /// Sum of durations.
     pub communication_sum_ns: i64,
@@ -131,7 +125,6 @@ pub struct IdleSplit {
     pub edge_ns: i64,
     /// What the host did during [`Self::host_wait_ns`]; the parts sum to it.
     pub causes: HostWaitCauses,
-    /// Gaps.
     pub gap_count: u64,
     /// The longest gaps, the longest first; not more than a few dozen.
     pub longest: Vec<Gap>,
@@ -166,9 +159,7 @@ pub struct HostWaitCauses {
 /// A stretch in which nothing ran.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Gap {
-    /// From.
     pub start_ns: i64,
-    /// To.
     pub end_ns: i64,
     /// The part that most of it is.
     pub part: GapPart,
@@ -191,7 +182,6 @@ pub enum GapPart {
     InCall,
     /// Launched, began within 10 µs.
     KernelWait,
-    /// Launched, began later.
     Other,
     /// No launching call in the file.
     Unlinked,

@@ -22,11 +22,9 @@ pub struct HostFigures {
 pub struct CallGroup {
     /// The name or purpose.
     pub name: String,
-    /// How many.
     pub count: u64,
     /// Sum of durations.
     pub sum_ns: i64,
-    /// The longest.
     pub max_ns: i64,
     /// How many began within a step.
     pub in_steps: u64,
@@ -35,9 +33,7 @@ pub struct CallGroup {
 /// Data loading: `enumerate(DataLoader)` ranges and the like.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct LoaderFigures {
-    /// Ranges.
     pub count: u64,
-    /// Time under one.
     pub wait_ns: i64,
     /// Time under one within steps, where there are steps.
     pub in_steps_ns: Option<i64>,
@@ -68,7 +64,6 @@ pub enum StepSource {
     Annotation,
 }
 
-/// One step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Step {
     /// Its number, where its name has one.
@@ -122,11 +117,9 @@ pub struct FlopsOfPrecision {
 pub struct MemoryFigures {
     /// The device's number in the file; host memory when absent.
     pub device: Option<i64>,
-    /// Events.
     pub events: u64,
     /// The most bytes in tensors.
     pub peak_allocated: Option<u64>,
-    /// When.
     pub peak_at_ns: i64,
     /// Bytes in tensors, averaged over time.
     pub mean_allocated: Option<f64>,
@@ -150,9 +143,7 @@ pub struct CriticalPath {
 /// A piece of the critical path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PathSegment {
-    /// From.
     pub start_ns: i64,
-    /// To.
     pub end_ns: i64,
     /// What the time went into.
     pub cause: PathCause,

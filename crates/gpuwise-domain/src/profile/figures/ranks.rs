@@ -23,7 +23,6 @@ pub struct ProfileFigures {
 pub struct RankFigures {
     /// The file as the user named it.
     pub file: String,
-    /// Its format.
     pub format: Format,
     /// Its rank, where stated or told by the file's name.
     pub rank: Option<u32>,
@@ -37,11 +36,9 @@ pub struct RankFigures {
     pub whole: DeviceFigures,
     /// Each device, in ascending order of its number.
     pub devices: Vec<DeviceFigures>,
-    /// The host side.
     pub host: HostFigures,
     /// Steps, where the file marks them.
     pub steps: Option<StepFigures>,
-    /// Floating-point work.
     pub flops: FlopFigures,
     /// Memory by device, where the file has the allocator's events.
     pub memory: Vec<MemoryFigures>,
@@ -58,7 +55,6 @@ pub struct CollectiveKind {
     pub name: String,
     /// Ranks that take part, where stated.
     pub group_size: Option<u32>,
-    /// How many.
     pub count: u64,
     /// Sum of durations.
     pub sum_ns: i64,
@@ -76,7 +72,6 @@ pub struct Stragglers {
     pub collectives: Vec<MatchedCollective>,
     /// Collectives that could not be matched over the ranks.
     pub unmatched: u64,
-    /// Each rank.
     pub ranks: Vec<RankLateness>,
 }
 
@@ -109,7 +104,6 @@ pub struct MatchedCollective {
 /// How late a rank was.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct RankLateness {
-    /// The rank.
     pub rank: u32,
     /// Collectives in which it came last.
     pub last_count: u64,

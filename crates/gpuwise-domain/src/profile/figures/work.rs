@@ -12,13 +12,10 @@ pub struct KernelFigures {
     pub kind: String,
     /// Whether it uses tensor cores.
     pub tensor_cores: TensorCores,
-    /// How many.
     pub count: u64,
     /// Sum of durations.
     pub sum_ns: i64,
-    /// The shortest.
     pub min_ns: i64,
-    /// The longest.
     pub max_ns: i64,
 }
 
@@ -27,7 +24,6 @@ pub struct KernelFigures {
 pub struct KernelGroup {
     /// The kind (`gemm`, `attention`, `copy`, `other`).
     pub kind: String,
-    /// How many.
     pub count: u64,
     /// Sum of durations.
     pub sum_ns: i64,
@@ -36,7 +32,6 @@ pub struct KernelGroup {
 /// Whether a kernel uses tensor cores (matrix cores), as far as its name says.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
 pub enum TensorCores {
-    /// It does.
     Used,
     /// It could, and does not: a matrix product, convolution or attention on other units.
     Unused,
@@ -70,7 +65,6 @@ pub struct CopyFigures {
     pub source: MemoryKind,
     /// The memory they were written to.
     pub target: MemoryKind,
-    /// How many.
     pub count: u64,
     /// Sum of durations.
     pub sum_ns: i64,
@@ -94,7 +88,6 @@ impl CopyFigures {
 /// A mean weighted by time, and how much of the time it is known for.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct Weighted {
-    /// The mean.
     pub mean: f64,
     /// Kernel time for which the file states the value.
     pub known_ns: i64,

@@ -6,10 +6,19 @@ use alloc::{collections::BTreeMap, string::String, vec::Vec};
 /// Counters of a file, measured.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct CountersSource {
-    /// What was read.
     pub counters: KernelCounters,
     /// Figures of each launch, in the order of the launches.
     pub figures: Vec<CountedFigures>,
+    pub roofs: Roofs,
+}
+
+/// Peaks of the device that the counters state.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub struct Roofs {
+    /// Bytes of device memory a second.
+    pub memory: Option<f64>,
+    /// FP32 operations a second, outside tensor cores.
+    pub fp32: Option<f64>,
 }
 
 /// Figures of one launch. What the file does not count is `None`; shares are in percent of peak.
@@ -25,7 +34,6 @@ pub struct CountedFigures {
     pub dram_percent: Option<f64>,
     /// Activity of tensor cores.
     pub tensor_percent: Option<f64>,
-    /// Achieved occupancy.
     pub occupancy_percent: Option<f64>,
     /// Occupancy that the launch allows.
     pub occupancy_limit_percent: Option<f64>,
@@ -35,7 +43,6 @@ pub struct CountedFigures {
     pub memory_bytes: Option<f64>,
     /// Operations by precision; empty where none are counted.
     pub operations: BTreeMap<String, f64>,
-    /// What limits it.
     pub bound: Option<Bound>,
     /// Whether compute or memory is near its peak; absent where neither is counted.
     pub near_peak: Option<bool>,

@@ -8,7 +8,6 @@ use alloc::{string::String, vec::Vec};
 pub struct HangSource {
     /// Ranks of which there is a dump, where their files name them.
     pub ranks: Vec<u32>,
-    /// Dumps.
     pub dump_count: u64,
     /// Collectives in which ranks wait, the cause before what it causes.
     pub hangs: Vec<Hang>,
@@ -48,7 +47,6 @@ pub struct Hang {
 /// A rank that did not come to a collective.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LateRank {
-    /// The rank.
     pub rank: u32,
     /// Number and name of its last collective in this group, where it has one.
     pub last: Option<(u64, String)>,

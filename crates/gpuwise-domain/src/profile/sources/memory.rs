@@ -9,15 +9,15 @@ use alloc::{collections::BTreeMap, string::String, vec::Vec};
 pub struct MemorySource {
     /// What the file holds, by its own keys in alphabetical order.
     pub keys: Vec<String>,
-    /// Its figures.
     pub figures: MemoryFigures,
     /// Live bytes over the history of each of the figures' traces, in the same order.
     pub live: Vec<Vec<LivePoint>>,
+    /// The same by who asked for it, in the same order.
+    pub owned: Vec<OwnedMemory>,
     /// Call stacks that allocation sites refer to.
     pub stacks: Stacks,
     /// Settings of the allocator, as the file writes them.
     pub settings: Vec<(String, String)>,
-    /// What is missing.
     pub losses: Vec<Loss>,
 }
 
@@ -66,9 +66,7 @@ impl MemoryFigures {
 /// history that does not fit its end may go below zero, and that must be seen.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct TraceFigures {
-    /// The device's number.
     pub device: u64,
-    /// Events recorded.
     pub event_count: u64,
     /// Events by action, as the file spells it.
     pub actions: BTreeMap<String, u64>,
@@ -110,7 +108,6 @@ impl TraceFigures {
 pub struct AllocationSite {
     /// The call stack, in the snapshot's stacks.
     pub stack: Index,
-    /// Allocations.
     pub count: u64,
     /// Bytes.
     pub bytes: u64,
@@ -125,8 +122,32 @@ pub struct OutOfMemory {
     pub asked: u64,
     /// Bytes that the device still had, where stated.
     pub device_free: Option<u64>,
-    /// Who asked.
     pub stack: Index,
+}
+
+/// Live bytes of a device over its history, by who asked for them.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct OwnedMemory {
+    /// Those who held most at the peak, the largest first.
+    pub owners: Vec<String>,
+    /// What each held, at the fullest moment of each stretch of the history.
+    pub moments: Vec<OwnedMoment>,
+}
+
+/// Live bytes at a moment.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct OwnedMoment {
+    /// When, in microseconds since 1970, where stated.
+    pub at_us: Option<i64>,
+    /// How many events had happened.
+    pub event: usize,
+    pub live: i64,
+    /// Taken from the driver.
+    pub reserved: i64,
+    /// Of `live`, in the order of the owners.
+    pub held: Vec<i64>,
+    /// Of `live`, by others who are known; the rest was there before the recording began.
+    pub others: i64,
 }
 
 /// Live bytes after an event.
@@ -144,7 +165,6 @@ pub struct LivePoint {
 /// may go below zero, and that must be seen.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct CategoryFigures {
-    /// Events.
     pub event_count: u64,
     /// What was there before the recording.
     pub start_live: i64,
@@ -160,4 +180,7 @@ pub struct CategoryFigures {
     pub peak_by_category: Vec<(MemoryCategory, i64)>,
     /// From the first dated event to the last, in nanoseconds.
     pub time_span_ns: i64,
+    /// When, in nanoseconds since 1970, and what each category held then, in the order of
+    /// [`MemoryCategory::ALL`]: the fullest moment of each stretch of the recording.
+    pub moments: Vec<(i64, [i64; MemoryCategory::ALL.len()])>,
 }

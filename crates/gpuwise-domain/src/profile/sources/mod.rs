@@ -6,14 +6,14 @@ mod memory;
 mod nsight;
 mod planes;
 
-pub use counters::{CountedFigures, CountersSource};
+pub use counters::{CountedFigures, CountersSource, Roofs};
 pub use hangs::{Hang, HangSource, LateRank};
 pub use memory::{
     AllocationSite, CategoryFigures, LivePoint, MemoryFigures, MemorySource, OutOfMemory,
-    TraceFigures,
+    OwnedMemory, OwnedMoment, TraceFigures,
 };
 pub use nsight::{NsightDevice, NsightSource};
-pub use planes::{LineSummary, PlaneFigures, PlaneSummary, PlanesSource};
+pub use planes::{LineSummary, PlaneFigures, PlaneStep, PlaneSummary, PlanesSource};
 
 use alloc::{boxed::Box, string::String};
 
@@ -22,7 +22,6 @@ use alloc::{boxed::Box, string::String};
 pub struct Source {
     /// The file as the user named it.
     pub file: String,
-    /// What it says.
     pub content: SourceContent,
 }
 
@@ -53,6 +52,18 @@ impl SourceContent {
             Self::Categories(_) => "memory_timeline",
             Self::Counters(_) => "nsight_compute",
             Self::Hangs(_) => "flight_recorder",
+        }
+    }
+
+    /// The kind of file, for people.
+    pub fn title(&self) -> &'static str {
+        match self {
+            Self::Nsight(_) => "export of Nsight Systems",
+            Self::Planes(_) => "XPlane of TensorFlow or JAX",
+            Self::Memory(_) => "memory snapshot of PyTorch",
+            Self::Categories(_) => "memory timeline of PyTorch",
+            Self::Counters(_) => "counters of Nsight Compute",
+            Self::Hangs(_) => "NCCL flight recorder",
         }
     }
 }

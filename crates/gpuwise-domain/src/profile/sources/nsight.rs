@@ -22,9 +22,7 @@ pub struct NsightSource {
 /// Figures of one device; nanoseconds unless said.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct NsightDevice {
-    /// Kernels.
     pub kernel_count: u64,
-    /// Copies and fills.
     pub memory_count: u64,
     /// From the first start to the last end of all work.
     pub span_ns: i64,
@@ -36,7 +34,6 @@ pub struct NsightDevice {
     pub computation_ns: i64,
     /// Union of kernels of NCCL, by their short names.
     pub nccl_ns: i64,
-    /// Kernels of NCCL.
     pub nccl_count: u64,
     /// Kernels by short name with time and count, the longest first.
     pub kernels: Vec<(String, i64, u64)>,

@@ -10,20 +10,15 @@ pub struct PlanesSource {
     pub byte_count: u64,
     /// Planes in the order of the file.
     pub planes: Vec<PlaneSummary>,
-    /// What is missing.
     pub losses: Vec<Loss>,
 }
 
-/// One plane.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct PlaneSummary {
-    /// Its number.
     pub id: i64,
-    /// Its name.
     pub name: String,
     /// Whether it is of a device.
     pub is_device: bool,
-    /// Its lines.
     pub line_count: u64,
     /// Entries of its table of event names.
     pub event_name_count: u64,
@@ -33,25 +28,32 @@ pub struct PlaneSummary {
     pub lines: Vec<LineSummary>,
     /// Names of work with count and summed time, the longest first.
     pub top: Vec<(String, u64, i128)>,
+    /// Steps that the profiler marked, else runs of compiled modules, in order of time.
+    pub steps: Vec<PlaneStep>,
 }
 
-/// One line.
+/// A step of a device, in picoseconds.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct PlaneStep {
+    pub name: String,
+    pub start_ps: i128,
+    pub duration_ps: i128,
+    /// Of it, in operations.
+    pub busy_ps: i128,
+}
+
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct LineSummary {
-    /// Its number.
     pub id: i64,
-    /// Its name.
     pub name: String,
     /// Time from which its events count, in nanoseconds.
     pub timestamp_ns: i64,
-    /// Its figures.
     pub figures: PlaneFigures,
 }
 
 /// Figures of a set of events.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct PlaneFigures {
-    /// Events.
     pub event_count: u64,
     /// Events without a length.
     pub zero_duration_count: u64,

@@ -72,7 +72,7 @@ pub(super) fn idle(look: &Look<'_>) -> Option<Finding> {
 }
 
 /// What the holder of a row showed in the window, as an audit would look at it, and whether a smaller
-/// device would do. Nothing where it is idle, nobody holds it, or too little is known.
+/// device suffices. Nothing where it is idle, nobody holds it, or too little is known.
 fn smaller<'a>(look: &Look<'a>) -> Option<(Need, Choice<'a>)> {
     let sizing = look.sizing?;
     let subject = &look.row.subject;
@@ -147,7 +147,7 @@ pub(super) fn over(look: &Look<'_>) -> Option<Finding> {
     Some(finding)
 }
 
-/// What would do is a slice of the same board.
+/// What suffices is a slice of the same board.
 pub(super) fn slice(look: &Look<'_>) -> Option<Finding> {
     let (need, choice) = smaller(look)?;
     let profile = &choice.held.slice?.profile;

@@ -29,7 +29,7 @@ use gpuwise_domain::{
 };
 use std::collections::{BTreeMap, BTreeSet};
 
-/// By what it is told whether a smaller device would do: as an audit tells it.
+/// By what it is told whether a smaller device suffices: as an audit tells it.
 #[derive(Debug, Clone, Copy)]
 pub struct Sizing<'a> {
     /// Thresholds of an audit.

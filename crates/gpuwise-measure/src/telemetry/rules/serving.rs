@@ -85,7 +85,7 @@ impl Replica<'_> {
             self.limit("queue_waiting")?,
             self.limit("queue_seconds")?,
         );
-        let mut found = Vec::new();
+        let (mut found, mut statement) = (Vec::new(), None);
         let waiting = &replica.waiting;
         if self.enough(waiting.len()) {
             let with = waiting.iter().filter(|(_, count)| *count > 0.0).count();
@@ -94,6 +94,11 @@ impl Replica<'_> {
             if share >= share_limit && mean >= waiting_limit {
                 found.push(evidence("waiting_share", share, "ratio", Some(share_limit)));
                 found.push(evidence("waiting_mean", mean, "count", Some(waiting_limit)));
+                statement = Some(format!(
+                    "{} requests wait on average, in {} of samples.",
+                    gpuwise_units::significant(mean, 2),
+                    percent(share)
+                ));
             }
         }
         if let (Some(seconds), Some(count)) = (
@@ -102,14 +107,19 @@ impl Replica<'_> {
         ) && count > 0.0
             && seconds / count >= seconds_limit
         {
+            let mean = seconds / count;
             found.push(evidence(
                 "queue_seconds_mean",
-                seconds / count,
+                mean,
                 "s",
                 Some(seconds_limit),
             ));
+            statement.get_or_insert_with(|| {
+                let mean = gpuwise_units::significant(mean, 2);
+                format!("Requests wait {mean} s in the queue on average.")
+            });
         }
-        let first = found.first()?;
+        let statement = statement?;
         let cache = replica.cache_use.mean();
         let full = cache.is_some_and(|share| share >= 0.9);
         let advice: &[&str] = if full {
@@ -120,17 +130,6 @@ impl Replica<'_> {
             &[
                 "the cache has room: raise the largest number of sequences or of tokens a step; else another replica",
             ]
-        };
-        let statement = match first.figure.as_str() {
-            "queue_seconds_mean" => format!(
-                "Requests wait {} s in the queue on average.",
-                gpuwise_units::significant(first.value, 2)
-            ),
-            _ => format!(
-                "{} requests wait on average, in {} of samples.",
-                gpuwise_units::significant(waiting.mean()?, 2),
-                percent(first.value)
-            ),
         };
         let mut finding = finding(part(self.key), "queueing", statement, Gain::Unknown, advice);
         finding.evidence = found;
@@ -154,7 +153,7 @@ impl Replica<'_> {
             part(self.key),
             "preemption",
             format!(
-                "{lost:.0} requests lost their place while {ended:.0} ended; their prompts are computed again."
+                "{lost:.0} requests were preempted while {ended:.0} ended; their prompts are computed again."
             ),
             Gain::Time {
                 low: 0.0,

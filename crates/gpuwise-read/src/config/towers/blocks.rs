@@ -22,7 +22,6 @@ impl Sheet {
         self.matrices(name, rows, columns, 1)
     }
 
-    /// Several of them.
     pub(super) fn matrices(
         &mut self,
         name: &'static str,

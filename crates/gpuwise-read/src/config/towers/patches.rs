@@ -9,7 +9,6 @@ pub(super) struct Patches {
     pub(super) channels: u64,
     /// Pixels along a side.
     pub(super) side: u64,
-    /// Frames taken together.
     pub(super) frames: u64,
 }
 

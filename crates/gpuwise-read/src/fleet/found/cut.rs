@@ -7,7 +7,7 @@ const MOST: usize = 15;
 
 /// A start for each of these profiles so that all go together on one board, largest first; `None`: they do
 /// not.
-pub(super) fn seats(board: &MigGeometry, shapes: &[u8]) -> Option<Vec<(u8, u8)>> {
+pub(super) fn assignments(board: &MigGeometry, shapes: &[u8]) -> Option<Vec<(u8, u8)>> {
     if shapes.len() > MOST {
         return None;
     }

@@ -17,19 +17,15 @@ pub use write::fleet_file;
 /// A node as far as tools have said it; what they did not say is `None` or empty.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct FoundNode {
-    /// Its name.
     pub name: String,
     /// Processor time in thousandths of a core.
     pub cpu_milli: Option<u64>,
-    /// Memory in MiB.
     pub memory_mib: Option<u64>,
     /// Its GPUs, in the driver's order.
     pub gpus: Vec<FoundGpu>,
-    /// Its rack.
     pub rack: Option<String>,
     /// Its block of racks.
     pub block: Option<String>,
-    /// Its zone.
     pub zone: Option<String>,
     /// The island of NVLink beyond the node that it is in.
     pub island: Option<String>,
@@ -46,11 +42,8 @@ pub struct FoundNode {
 pub struct FoundGpu {
     /// Its product as the tool calls it.
     pub product: Option<String>,
-    /// Memory in MiB.
     pub memory_mib: Option<u32>,
-    /// NUMA node.
     pub numa: Option<u32>,
-    /// PCIe switch.
     pub switch: Option<u32>,
     /// Rail: the number of the NIC that is nearest.
     pub rail: Option<u32>,
@@ -63,9 +56,7 @@ pub struct FoundGpu {
 /// A MIG instance as far as tools have said it.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct FoundSlice {
-    /// Its profile.
     pub profile: Option<String>,
-    /// Its streaming multiprocessors.
     pub units: Option<u32>,
     /// Its memory in MiB.
     pub memory_mib: Option<u32>,

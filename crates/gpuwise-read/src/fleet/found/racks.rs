@@ -7,7 +7,6 @@ use std::collections::{BTreeMap, BTreeSet};
 /// A place, and the places around it, from within.
 type Path = Vec<String>;
 
-/// Names of places.
 pub(super) struct Places {
     /// By level (rack, block) and path.
     names: BTreeMap<(u8, Path), String>,

@@ -275,7 +275,7 @@ fn mig(out: &mut String, node: &FoundNode, names: &BTreeMap<String, Option<Known
             let said = slice.profile.as_deref().unwrap_or("of no known profile");
             let _ = writeln!(out, "# GPU {at} has an instance {}", comment(said));
         }
-        let Some(seats) = cut::seats(board, &shapes) else {
+        let Some(assignments) = cut::assignments(board, &shapes) else {
             let _ = writeln!(
                 out,
                 "# GPU {at} has MIG on, and its {} instances do not go together on one board",
@@ -285,15 +285,15 @@ fn mig(out: &mut String, node: &FoundNode, names: &BTreeMap<String, Option<Known
         };
         // Starts were not said; they are written only where a reader could not choose them itself.
         let found = cut::in_turn(board, &shapes);
-        let seats: Vec<(u8, Option<u8>)> = if found {
+        let assignments: Vec<(u8, Option<u8>)> = if found {
             shapes.into_iter().map(|shape| (shape, None)).collect()
         } else {
-            seats
+            assignments
                 .into_iter()
                 .map(|(shape, start)| (shape, Some(start)))
                 .collect()
         };
-        let profiles: Vec<String> = seats
+        let profiles: Vec<String> = assignments
             .iter()
             .filter_map(|(shape, start)| Some((&board.shape(*shape)?.profile, start)))
             .map(|(profile, start)| match start {

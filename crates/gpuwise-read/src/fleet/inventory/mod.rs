@@ -39,17 +39,14 @@ pub struct KnownGpu {
 pub struct KnownParts {
     /// Clients that share it under MPS at most.
     pub mps_clients: Option<u32>,
-    /// Its vGPU types.
     pub vgpu: Vec<VgpuProfile>,
 }
 
 /// Finds a GPU by its name as people write it; the text says what is wrong where there is none.
 pub type FindGpu<'a> = dyn Fn(&str) -> Result<KnownGpu, String> + 'a;
 
-/// A fleet file.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct FleetFile {
-    /// The fleet.
     pub fleet: Fleet,
     /// MIG instances that are there already, as the actions that created them.
     pub present: Vec<Action>,

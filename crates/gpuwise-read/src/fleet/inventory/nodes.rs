@@ -188,7 +188,7 @@ impl Build<'_> {
                 mig_on: cut.is_some(),
             });
             for (shape, start) in cut.into_iter().flatten() {
-                self.out.present.push(Action::Cut {
+                self.out.present.push(Action::CreateInstance {
                     gpu: id,
                     shape: *shape,
                     start: *start,

@@ -3,7 +3,7 @@
 //! The form is described in `docs/reference/fleet-file.md`.
 
 mod ask;
-mod seats;
+mod assignments;
 mod tables;
 mod wishes;
 
@@ -17,7 +17,6 @@ use gpuwise_units::Nanoseconds;
 use std::collections::BTreeMap;
 use tables::{Head, JobTable};
 
-/// A job file.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct JobsFile {
     /// What is asked for, in the file's order.
@@ -126,13 +125,13 @@ impl Build<'_> {
             return Err(("name", format!("there are more than {MOST} jobs by here")));
         }
         let template = self.template(table)?;
-        if let Some(seats) = &table.running {
-            let seats = self.seats(&template, seats.all());
-            let seats = seats.map_err(|problem| ("running", problem))?;
+        if let Some(assignments) = &table.running {
+            let assignments = self.assignments(&template, assignments.all());
+            let assignments = assignments.map_err(|problem| ("running", problem))?;
             self.out.running.push(Action::Place {
                 // Its place for now; numbers are given at the end.
                 job: JobId(self.out.jobs.len() as u32),
-                seats,
+                assignments,
             });
         }
         for name in names {

@@ -6,21 +6,17 @@ use gpuwise_domain::placement::{Health, Level};
 use gpuwise_units::{Bytes, Money, Nanoseconds, Seconds};
 use serde::Deserialize;
 
-/// One or several.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(
     untagged,
     expecting = "expected a value in quotes or a table as docs/reference/fleet-file.md shows it, or a list of them"
 )]
 pub(in crate::fleet) enum Many<T> {
-    /// One.
     One(T),
-    /// Several.
     Several(Vec<T>),
 }
 
 impl<T> Many<T> {
-    /// All of them.
     pub(in crate::fleet) fn all(&self) -> &[T] {
         match self {
             Self::One(one) => std::slice::from_ref(one),

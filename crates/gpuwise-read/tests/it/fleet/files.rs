@@ -121,7 +121,9 @@ fn instances_without_a_start_go_where_there_is_room() {
         .present
         .iter()
         .filter_map(|action| match action {
-            Action::Cut { gpu, shape, start } if *gpu == GpuId(7) => Some((*shape, *start)),
+            Action::CreateInstance { gpu, shape, start } if *gpu == GpuId(7) => {
+                Some((*shape, *start))
+            }
             _ => None,
         })
         .collect();

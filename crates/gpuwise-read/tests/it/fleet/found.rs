@@ -90,7 +90,10 @@ fn nvidia_smi_and_its_topology_are_put_together() {
         .replace("# memory = \"?\"", "memory = \"1TiB\"");
     let read = fleet(&text);
     assert_eq!(read.present.len(), 2);
-    assert!(matches!(read.present[0], Action::Cut { start: 0 | 4, .. }));
+    assert!(matches!(
+        read.present[0],
+        Action::CreateInstance { start: 0 | 4, .. }
+    ));
 }
 
 #[test]

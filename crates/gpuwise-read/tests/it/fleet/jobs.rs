@@ -125,11 +125,11 @@ cpu = 4
             kinds: Kinds(0b01),
         }
     );
-    let [Action::Place { job, seats }] = read.running.as_slice() else {
+    let [Action::Place { job, assignments }] = read.running.as_slice() else {
         panic!("one runs: {:?}", read.running)
     };
     assert_eq!(
-        (*job, seats[0].gpus[0].part),
+        (*job, assignments[0].gpus[0].part),
         (JobId(40), Part::Slice { shape: 2, start: 4 })
     );
     // A GPU that the fleet lacks is a kind without one: the job cannot run, the file is right.

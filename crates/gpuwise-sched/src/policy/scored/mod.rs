@@ -10,7 +10,7 @@ mod view;
 
 pub use view::View;
 
-use super::{Choice, Choose, Search};
+use super::{Choice, NodeSelector, Search};
 use crate::{
     fit::{self, Candidate, Scope},
     world::World,
@@ -28,9 +28,6 @@ const SMALL: usize = 128;
 
 /// A score of a node for a worker that fits it.
 pub trait Score {
-    /// Its policy's name, as users give it.
-    fn name(&self) -> &'static str;
-
     /// How good the node is, and on which of its GPUs a fraction would go.
     ///
     /// It depends on nothing but the node, its GPUs, who holds them and the ask: not on the worker's
@@ -84,6 +81,12 @@ struct Shape {
     kinds: Kinds,
 }
 
+impl<S: Score + Default> Default for Indexed<S> {
+    fn default() -> Self {
+        Self::new(S::default(), Vec::new())
+    }
+}
+
 impl<S: Score> Indexed<S> {
     /// A policy by a score; of equal nodes the one of lowest rank is taken. Nodes beyond the ranks have
     /// their number.
@@ -118,8 +121,8 @@ impl<S: Score> Indexed<S> {
         Some((*self.order.get(leaf)?, points))
     }
 
-    /// What [`Choose::choose`] says, found by looking at every node: slow, and remembers nothing.
-    pub fn choose_by_scan(
+    /// What [`NodeSelector::select`] says, found by looking at every node: slow, and remembers nothing.
+    pub fn select_by_scan(
         &mut self,
         world: &World,
         ask: &WorkerAsk,
@@ -137,7 +140,7 @@ impl<S: Score> Indexed<S> {
             if !search.allows(world, id) {
                 continue;
             }
-            let Some(candidate) = fit::seat(world, id, ask, search.scope) else {
+            let Some(candidate) = fit::assignment(world, id, ask, search.scope) else {
                 continue;
             };
             candidates += 1;
@@ -188,7 +191,8 @@ impl<S: Score> Indexed<S> {
         let rooms = fit::fraction_rooms(world, node, milli, memory_mib, isolation, kinds, scope);
         let mut candidate = usual;
         if rooms.map(|(_, id)| id).any(|id| id == gpu) {
-            candidate.seat.gpus = vec![fit::fraction_share(gpu, milli, memory_mib, isolation)];
+            candidate.assignment.gpus =
+                vec![fit::fraction_share(gpu, milli, memory_mib, isolation)];
         }
         Some((found.points, candidate))
     }
@@ -295,19 +299,15 @@ impl<S: Score> Indexed<S> {
     }
 }
 
-impl<S: Score> Choose for Indexed<S> {
-    fn name(&self) -> &'static str {
-        self.score.name()
-    }
-
-    fn choose(&mut self, world: &World, ask: &WorkerAsk, search: Search<'_>) -> Option<Choice> {
+impl<S: Score> NodeSelector for Indexed<S> {
+    fn select(&mut self, world: &World, ask: &WorkerAsk, search: Search<'_>) -> Option<Choice> {
         let small = match search.scope {
             Scope::Node(_) | Scope::Part(..) | Scope::Island(_) => true,
             Scope::Domain(_, domain) => world.domain_nodes(domain).len() <= SMALL,
             Scope::Fleet => false,
         };
         if small {
-            return self.choose_by_scan(world, ask, search);
+            return self.select_by_scan(world, ask, search);
         }
         self.follow(world);
         let free = search.scope == Scope::Fleet && search.without.is_empty();
@@ -319,7 +319,7 @@ impl<S: Score> Choose for Indexed<S> {
         } else {
             self.shape_first(ask, |id| search.allows(world, id))?
         };
-        let usual = fit::seat(world, id, ask, search.scope)?;
+        let usual = fit::assignment(world, id, ask, search.scope)?;
         let (points, candidate) = self.scored(world, id, ask, search.scope, usual)?;
         Some(choice(points, candidate, candidates))
     }

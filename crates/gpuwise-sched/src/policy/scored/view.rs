@@ -12,11 +12,8 @@ pub(super) const FEW: usize = 8;
 /// A node as scores see it.
 #[derive(Debug, Clone, Copy)]
 pub struct View<'a> {
-    /// The world.
     pub world: &'a World,
-    /// Which node.
     pub id: NodeId,
-    /// The node.
     pub node: &'a NodeState,
     /// Thousandths free on each of its GPUs, in their order; 0 where nothing new may start.
     pub free: &'a [u16],
@@ -83,7 +80,7 @@ impl Digest {
         if !self.open || self.cpu_free < ask.cpu_milli || self.memory_free < ask.memory_mib {
             return false;
         }
-        let asked = || fit::seat(world, id, ask, fit::Scope::Fleet).is_some();
+        let asked = || fit::assignment(world, id, ask, fit::Scope::Fleet).is_some();
         match ask.gpu {
             GpuAsk::None => true,
             GpuAsk::Slice { .. } | GpuAsk::Whole { count: 0, .. } => asked(),

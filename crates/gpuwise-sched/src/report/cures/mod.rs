@@ -1,18 +1,20 @@
 //! What would help a job that waits. Each cure was tried: on a copy of the world where it was taken,
 //! the same policy places the job.
 
-mod ask;
-mod disturb;
+mod disrupt;
+mod request;
 pub(in crate::report) mod supply;
 mod wait;
 
 use super::words::span;
 use crate::{
     decide::{Effort, Policy, decide},
-    moves::Moves,
+    disruption::Disruptions,
     world::World,
 };
-use gpuwise_domain::placement::{Action, Cure, Event, Job, JobId, Preemption, Remedy, Stamped};
+use gpuwise_domain::placement::{
+    Action, Cure, Event, Job, JobId, Preemption, Remedy, TimestampedEvent,
+};
 use gpuwise_units::Nanoseconds;
 
 /// How long a job is taken to run where nothing is known of it, so that cures can be compared.
@@ -39,7 +41,7 @@ pub fn cures(world: &World, job: JobId, policy: &mut Policy, effort: Effort) -> 
         found: Vec::new(),
     };
     trial.wishes();
-    trial.recut();
+    trial.repartition();
     trial.repair();
     trial.preempt();
     trial.migrate();
@@ -55,7 +57,7 @@ pub fn cures(world: &World, job: JobId, policy: &mut Policy, effort: Effort) -> 
     found
 }
 
-/// Of equal cost, who disturbs least goes first.
+/// Of equal cost, who disrupts least goes first.
 const fn rank(remedy: &Remedy) -> u8 {
     match remedy {
         Remedy::Recut(_) => 0,
@@ -159,10 +161,10 @@ fn lost(world: &World, job: JobId) -> Option<Nanoseconds> {
         0 => 1000,
         milli => milli,
     };
-    Some(share(each, milli * state.seats.len() as u64, 1000))
+    Some(share(each, milli * state.assignments.len() as u64, 1000))
 }
 
-/// Whether a job that waits is placed once a remedy was taken, by this policy and without disturbing
+/// Whether a job that waits is placed once a remedy was taken, by this policy and without disrupting
 /// anybody else. A remedy that moves jobs must find them new places, too.
 pub fn cured(world: &World, job: JobId, remedy: &Remedy, policy: &mut Policy) -> bool {
     let Some(mut after) = taken(world, job, remedy) else {
@@ -183,16 +185,16 @@ fn place(world: &mut World, job: JobId, policy: &mut Policy) -> bool {
         explains: false,
         ..Effort::ORDINARY
     };
-    let moves = policy.moves;
-    policy.moves = Moves {
+    let disruptions = policy.disruptions;
+    policy.disruptions = Disruptions {
         preempt: false,
         migrate: false,
         elastic: false,
         reclaim: None,
-        ..moves
+        ..disruptions
     };
     let (plan, _) = decide(world.now(), world, &[job], policy, effort);
-    policy.moves = moves;
+    policy.disruptions = disruptions;
     let placed = |action: &Action| matches!(action, Action::Place { job: one, .. } if *one == job);
     plan.actions.iter().any(placed)
         && plan
@@ -207,7 +209,7 @@ fn done(world: &mut World, action: Action) -> bool {
 
 fn event(world: &mut World, event: Event) -> bool {
     let at = world.now();
-    world.apply(&Stamped { at, event }).is_ok()
+    world.apply(&TimestampedEvent { at, event }).is_ok()
 }
 
 /// A copy of the world in which a remedy was taken; `None`: it cannot be.
@@ -215,7 +217,7 @@ fn taken(world: &World, job: JobId, remedy: &Remedy) -> Option<World> {
     let mut after = world.clone();
     let good = match remedy {
         Remedy::Preempt(victims) | Remedy::Move(victims) => {
-            disturb::stopped(&mut after, job, victims)
+            disrupt::stopped(&mut after, job, victims)
         }
         Remedy::Wait(others) => wait::ended(&mut after, others),
         Remedy::Buy { like, nodes } => supply::joined(&mut after, *like, *nodes),
@@ -224,7 +226,7 @@ fn taken(world: &World, job: JobId, remedy: &Remedy) -> Option<World> {
             .all(|action| done(&mut after, action.clone())),
         Remedy::Repair(node) => supply::repaired(&mut after, *node),
         Remedy::Shrink { .. } | Remedy::Relax { .. } | Remedy::Accept(_) => {
-            ask::changed(&mut after, job, remedy)
+            request::changed(&mut after, job, remedy)
         }
         Remedy::Raise { queue, by_milli } => supply::raised(&mut after, *queue, *by_milli),
     };

@@ -83,7 +83,7 @@ pub(super) fn raised(world: &mut World, queue: QueueId, by_milli: u64) -> bool {
 }
 
 /// What is on a GPU: each instance by shape, start and whether it is held.
-type Look = Vec<(u8, u8, bool)>;
+type SearchState = Vec<(u8, u8, bool)>;
 
 impl Trial<'_> {
     /// The fewest nodes of each shape that is there, if that is enough.
@@ -157,10 +157,10 @@ impl Trial<'_> {
     }
 
     /// Idle instances on one GPU are destroyed, or its mode is switched.
-    pub(super) fn recut(&mut self) {
+    pub(super) fn repartition(&mut self) {
         let wants_instance = matches!(self.job.worker.gpu, GpuAsk::Slice { .. });
         let kinds = self.job.worker.gpu.kinds();
-        let mut tried: Vec<(u32, Look)> = Vec::new();
+        let mut tried: Vec<(u32, SearchState)> = Vec::new();
         for id in (0..self.world.gpus().len() as u32).map(GpuId) {
             let Some(state) = self.world.gpu(id) else {
                 continue;
@@ -173,7 +173,7 @@ impl Trial<'_> {
                 .kind(state.gpu.kind)
                 .is_some_and(|kind| kind.mig.is_some());
             let mut actions = Vec::new();
-            let look: Look = match &state.held {
+            let look: SearchState = match &state.held {
                 Held::Free if wants_instance && cut => {
                     actions.push(Action::SetMig { gpu: id, on: true });
                     Vec::new()
@@ -182,7 +182,7 @@ impl Trial<'_> {
                     let idle = instances.iter().filter(|one| one.holder.is_none());
                     let idle: Vec<_> = idle.map(|one| one.start).collect();
                     let all = idle.len() == instances.len();
-                    let merge = |start| Action::Merge { gpu: id, start };
+                    let merge = |start| Action::DestroyInstance { gpu: id, start };
                     actions.extend(idle.into_iter().map(merge));
                     if !wants_instance && all {
                         actions.push(Action::SetMig { gpu: id, on: false });
@@ -217,7 +217,7 @@ impl Trial<'_> {
         let index = state.map_or(0, |state| state.gpu.index);
         let merged = actions
             .iter()
-            .filter(|one| matches!(one, Action::Merge { .. }))
+            .filter(|one| matches!(one, Action::DestroyInstance { .. }))
             .count();
         let mode = actions.iter().find_map(|one| match one {
             Action::SetMig { on, .. } => Some(if *on { "on" } else { "off" }),

@@ -5,10 +5,9 @@ use crate::{
     report::words::span,
     world::{JobState, World},
 };
-use gpuwise_domain::placement::{Ended, Event, JobId, Remedy, Seat};
+use gpuwise_domain::placement::{Assignment, Ended, Event, JobId, Remedy};
 use gpuwise_units::Nanoseconds;
 
-/// Ends jobs.
 pub(super) fn ended(world: &mut World, jobs: &[JobId]) -> bool {
     jobs.iter().all(|job| {
         let how = Ended::Finished;
@@ -16,20 +15,20 @@ pub(super) fn ended(world: &mut World, jobs: &[JobId]) -> bool {
     })
 }
 
-/// When a job that has seats is expected to end; `None`: nothing is known of its duration. A job that
+/// When a job that has assignments is expected to end; `None`: nothing is known of its duration. A job that
 /// should have ended by now is expected to end now.
 pub(super) fn expected_end(world: &World, state: &JobState) -> Option<Nanoseconds> {
     if !state.phase.holds_gpus() {
         return None;
     }
     let belief = state.job.duration?;
-    let speed = |seat: &Seat| {
-        let kinds = seat.gpus.iter();
+    let speed = |assignment: &Assignment| {
+        let kinds = assignment.gpus.iter();
         let kinds = kinds.filter_map(|share| Some(world.gpu(share.gpu)?.gpu.kind));
         kinds.map(|kind| state.job.speed(kind)).min()
     };
     let slowest = state
-        .seats
+        .assignments
         .iter()
         .filter_map(speed)
         .min()

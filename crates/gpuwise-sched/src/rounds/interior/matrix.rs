@@ -58,7 +58,6 @@ impl Matrix {
         self.rooms() + self.kinds
     }
 
-    /// G·x.
     pub(super) fn times(&self, x: &[f64]) -> Vec<f64> {
         let (jobs, kinds, rooms, times) = (self.jobs, self.kinds, self.rooms(), self.times_from());
         let level = if self.free { x[jobs * kinds] } else { 0.0 };
@@ -78,7 +77,6 @@ impl Matrix {
         out
     }
 
-    /// Gᵀ·y.
     pub(super) fn transposed(&self, y: &[f64]) -> Vec<f64> {
         let (jobs, kinds, rooms, times) = (self.jobs, self.kinds, self.rooms(), self.times_from());
         let mut out = vec![0.0; self.c.len()];

@@ -31,7 +31,7 @@ impl<'a> System<'a> {
         let mut z = vec![0.0; b.len()];
         let (mut left_a, mut left_b) = (a.to_vec(), b.to_vec());
         let mut least = f64::INFINITY;
-        for turn in 0..REFINED {
+        for allocation in 0..REFINED {
             let (dx, dz) = self.rough(&left_a, &left_b);
             let next_x: Vec<f64> = x.iter().zip(&dx).map(|(x, d)| x + d).collect();
             let next_z: Vec<f64> = z.iter().zip(&dz).map(|(z, d)| z + d).collect();
@@ -46,7 +46,7 @@ impl<'a> System<'a> {
                 break;
             }
             (x, z) = (next_x, next_z);
-            let slow = turn > 0 && error > 0.3 * least;
+            let slow = allocation > 0 && error > 0.3 * least;
             least = error;
             if slow || error < 1e-13 * (1.0 + norm(a) + norm(b)) {
                 break;

@@ -6,9 +6,7 @@ use gpuwise_units::RandomStream;
 /// What is counted of what was sent to a replica and is not over.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Measure {
-    /// Requests.
     Requests,
-    /// Prompt tokens.
     Tokens,
 }
 

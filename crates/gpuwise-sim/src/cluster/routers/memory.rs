@@ -143,7 +143,6 @@ impl Memory {
         self.nodes.retain(|_, node| !node.holders.is_empty());
     }
 
-    /// Its nodes.
     pub(super) fn len(&self) -> usize {
         self.nodes.len()
     }

@@ -5,9 +5,9 @@ mod cache_aware;
 mod kv_aware;
 mod least;
 mod memory;
+mod round_robin;
 mod scored;
 mod session;
-mod turn;
 
 pub use cache_aware::CacheAware;
 pub use kv_aware::KvAware;
@@ -17,12 +17,10 @@ pub use scored::{Scorer, Weighted};
 use gpuwise_domain::request::Request;
 use gpuwise_units::RandomStream;
 
-/// Which rule.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Routing {
     /// One after the other.
     RoundRobin,
-    /// Anyone.
     Random,
     /// The one that has the least; equals take turns (as nginx's `least_conn` has it).
     Least(Measure),
@@ -45,7 +43,6 @@ pub enum Routing {
 /// What a gateway sees of a replica, as of when it last looked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Candidate {
-    /// Its number.
     pub replica: u16,
     /// Whether it takes another request.
     pub open: bool,
@@ -68,7 +65,6 @@ pub struct Candidate {
 /// A request that wants a replica.
 #[derive(Clone, Copy)]
 pub struct Ask<'a> {
-    /// The request.
     pub request: &'a Request,
     /// Nanoseconds from the start of the run.
     pub time: u64,
@@ -91,7 +87,7 @@ pub struct Router(Rule);
 
 #[derive(Debug, Clone)]
 enum Rule {
-    Turn(turn::Turn),
+    RoundRobin(round_robin::RoundRobin),
     Random(RandomStream),
     Least(least::Fewest),
     TwoChoices(Measure, RandomStream),
@@ -107,7 +103,7 @@ impl Router {
     pub fn new(routing: &Routing, seed: u64, pool: u64, adapters: Option<u32>) -> Self {
         let chance = RandomStream::new(seed, "router", pool);
         Self(match routing {
-            Routing::RoundRobin => Rule::Turn(turn::Turn::default()),
+            Routing::RoundRobin => Rule::RoundRobin(round_robin::RoundRobin::default()),
             Routing::Random => Rule::Random(chance),
             Routing::Least(measure) => Rule::Least(least::Fewest::new(*measure)),
             Routing::TwoChoices(measure) => Rule::TwoChoices(*measure, chance),
@@ -141,7 +137,7 @@ impl Router {
     /// numbers; none if none is open.
     pub fn pick(&mut self, ask: &Ask<'_>, candidates: &[Candidate]) -> Option<usize> {
         match &mut self.0 {
-            Rule::Turn(rule) => rule.pick(candidates),
+            Rule::RoundRobin(rule) => rule.pick(candidates),
             Rule::Random(chance) => any(candidates, chance, |_, one| one.open),
             Rule::Least(rule) => rule.pick(candidates),
             Rule::TwoChoices(measure, chance) => least::of_two(candidates, *measure, chance),

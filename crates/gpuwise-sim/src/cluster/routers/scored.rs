@@ -14,7 +14,6 @@ const NODES: usize = 32_768;
 /// A scorer and its weight.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Weighted {
-    /// What scores.
     pub scorer: Scorer,
     /// How much it counts.
     pub weight: f64,

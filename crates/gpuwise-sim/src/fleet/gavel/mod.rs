@@ -5,15 +5,15 @@
 //! until then. Jobs that come during a round are seen at its end. Stopping and starting cost nothing, as
 //! in the published simulator. What is decided goes as plans through the kernel's world.
 
-mod seats;
+mod assignments;
 
 use super::PlansHash;
+use assignments::Placements;
 use gpuwise_domain::placement::Plan;
 use gpuwise_sched::{
-    rounds::{Ground, RoundJob, RoundPolicy, Speeds, Taken, Turn},
+    rounds::{Allocation, Ground, Ran, RoundJob, RoundPolicy, Speeds},
     world::{Refused, World},
 };
-use seats::Seats;
 use std::ops::Range;
 
 /// Longest time of a round in the published runs, in seconds.
@@ -56,27 +56,24 @@ pub struct Outcome {
     pub done: Vec<u64>,
     /// From the first coming to the end of the last round, in seconds.
     pub makespan_s: f64,
-    /// Rounds.
     pub rounds: u64,
     /// Starts, those after a stop or on other GPUs among them.
     pub starts: u64,
     /// Time of GPUs on which somebody ran, in seconds.
     pub busy_gpu_s: f64,
-    /// Of all plans.
     pub plans: PlansHash,
 }
 
 /// Why a run cannot go on.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum GavelError {
-    /// A policy gave turns that do not fit.
+    /// A policy gave allocations that do not fit.
     #[error(
-        "round {round}: the policy gave more GPUs of kind {kind} than there are, or a job two turns"
+        "round {round}: the policy gave more GPUs of kind {kind} than there are, or a job two allocations"
     )]
-    Turns {
+    Allocations {
         /// Counted from 1.
         round: u64,
-        /// The kind.
         kind: usize,
     },
     /// A plan could not be applied.
@@ -84,13 +81,12 @@ pub enum GavelError {
     Refused(#[from] Refused),
 }
 
-/// A turn under way.
+/// A allocation under way.
 struct Running {
-    turn: Turn,
+    allocation: Allocation,
     /// Numbers of the jobs.
     jobs: (u32, Option<u32>),
     steps: (u64, u64),
-    /// When each stops.
     ends_s: (f64, f64),
 }
 
@@ -107,7 +103,7 @@ struct State<'a> {
     now_s: f64,
     jobs: Vec<RoundJob>,
     outcome: Outcome,
-    seats: Seats,
+    assignments: Placements,
 }
 
 impl Trace {
@@ -115,7 +111,7 @@ impl Trace {
     /// applied.
     ///
     /// # Errors
-    /// When a policy gives turns that do not fit, or a plan cannot be applied.
+    /// When a policy gives allocations that do not fit, or a plan cannot be applied.
     pub fn replay(
         &self,
         policy: &mut dyn RoundPolicy,
@@ -124,12 +120,6 @@ impl Trace {
         let mut state = State::new(self, policy.shares_gpus());
         state.run(policy, watch)?;
         Ok(state.outcome)
-    }
-
-    /// Whether all jobs come at the same time.
-    pub fn comes_at_once(&self) -> bool {
-        let first = self.jobs.first().map(|job| job.came_s);
-        self.jobs.iter().all(|job| Some(job.came_s) == first)
     }
 
     /// Jobs that are measured.
@@ -158,7 +148,7 @@ impl<'a> State<'a> {
                 done: vec![0; trace.jobs.len()],
                 ..Outcome::default()
             },
-            seats: Seats::new(&trace.supply, shared),
+            assignments: Placements::new(&trace.supply, shared),
         }
     }
 
@@ -201,8 +191,8 @@ impl<'a> State<'a> {
         }
         let first = trace.jobs.first().map_or(0.0, |job| job.came_s);
         self.outcome.makespan_s = self.now_s - first;
-        self.outcome.plans = self.seats.plans;
-        self.outcome.starts = self.seats.starts;
+        self.outcome.plans = self.assignments.plans;
+        self.outcome.starts = self.assignments.starts;
         Ok(())
     }
 
@@ -219,7 +209,7 @@ impl<'a> State<'a> {
             served: job.came_s,
         });
         let gpus = self.trace.speeds.gpus(job.class);
-        Ok(self.seats.come(number, gpus, self.now_s)?)
+        Ok(self.assignments.come(number, gpus, self.now_s)?)
     }
 
     fn begin_round(
@@ -232,31 +222,31 @@ impl<'a> State<'a> {
             supply: &self.supply,
             round_s: self.trace.round_s,
         };
-        let turns = policy.turns(self.now_s, &self.jobs, &ground);
-        self.check(&turns)?;
+        let allocations = policy.allocate(self.now_s, &self.jobs, &ground);
+        self.check(&allocations)?;
         for job in &mut self.jobs {
             job.on = None;
         }
-        let mut running = Vec::with_capacity(turns.len());
-        for turn in turns {
-            running.push(self.start(turn));
+        let mut running = Vec::with_capacity(allocations.len());
+        for allocation in allocations {
+            running.push(self.start(allocation));
         }
         self.outcome.rounds += u64::from(!running.is_empty());
         let parties: Vec<(u32, Option<u32>, usize)> = (running.iter())
-            .map(|one| (one.jobs.0, one.jobs.1, one.turn.kind))
+            .map(|one| (one.jobs.0, one.jobs.1, one.allocation.kind))
             .collect();
-        self.seats.seat(&parties, self.now_s, watch)?;
+        self.assignments.assignment(&parties, self.now_s, watch)?;
         Ok(running)
     }
 
-    /// No kind gives more than it has, nobody has two turns or no speed.
-    fn check(&self, turns: &[Turn]) -> Result<(), GavelError> {
+    /// No kind gives more than it has, nobody has two allocations or no speed.
+    fn check(&self, allocations: &[Allocation]) -> Result<(), GavelError> {
         let round = self.outcome.rounds + 1;
         let mut free = self.supply.clone();
         let mut busy = vec![false; self.jobs.len()];
-        for turn in turns {
-            let kind = turn.kind;
-            let wrong = || GavelError::Turns { round, kind };
+        for allocation in allocations {
+            let kind = allocation.kind;
+            let wrong = || GavelError::Allocations { round, kind };
             let mut claim = |at: usize| -> Result<usize, GavelError> {
                 let class = self.jobs.get(at).ok_or_else(wrong)?.class;
                 let first = busy.get_mut(at).ok_or_else(wrong)?;
@@ -265,11 +255,11 @@ impl<'a> State<'a> {
                 }
                 Ok(class)
             };
-            let class = claim(turn.job)?;
+            let class = claim(allocation.job)?;
             let speeds = &self.trace.speeds;
-            let runs = match turn.mate {
+            let runs = match allocation.partner {
                 None => speeds.alone(class, kind) > 0.0,
-                Some(mate) => speeds.beside(kind, class, claim(mate)?).is_some(),
+                Some(partner) => speeds.beside(kind, class, claim(partner)?).is_some(),
             };
             let left = free.get_mut(kind).ok_or_else(wrong)?;
             *left = (left.checked_sub(speeds.gpus(class)).filter(|_| runs)).ok_or_else(wrong)?;
@@ -277,29 +267,31 @@ impl<'a> State<'a> {
         Ok(())
     }
 
-    fn start(&mut self, turn: Turn) -> Running {
+    fn start(&mut self, allocation: Allocation) -> Running {
         let speeds = &self.trace.speeds;
         let class = |at: usize| self.jobs.get(at).map_or(0, |job| job.class);
-        let kind = turn.kind;
-        let (one, other) = match turn.mate {
-            None => (speeds.alone(class(turn.job), kind), 0.0),
-            Some(mate) => {
-                let both = speeds.beside(kind, class(turn.job), class(mate));
+        let kind = allocation.kind;
+        let (one, other) = match allocation.partner {
+            None => (speeds.alone(class(allocation.job), kind), 0.0),
+            Some(partner) => {
+                let both = speeds.beside(kind, class(allocation.job), class(partner));
                 both.unwrap_or((0.0, 0.0))
             }
         };
-        let (number, steps, end) = self.turn_of(turn.job, one, kind);
-        let mate = turn.mate.map(|mate| self.turn_of(mate, other, kind));
+        let (number, steps, end) = self.allocation_of(allocation.job, one, kind);
+        let partner = allocation
+            .partner
+            .map(|partner| self.allocation_of(partner, other, kind));
         Running {
-            turn,
-            jobs: (number, mate.map(|(number, _, _)| number)),
-            steps: (steps, mate.map_or(0, |(_, steps, _)| steps)),
-            ends_s: (end, mate.map_or(end, |(_, _, end)| end)),
+            allocation,
+            jobs: (number, partner.map(|(number, _, _)| number)),
+            steps: (steps, partner.map_or(0, |(_, steps, _)| steps)),
+            ends_s: (end, partner.map_or(end, |(_, _, end)| end)),
         }
     }
 
     /// A job's number, its steps in this round and when they are done.
-    fn turn_of(&mut self, at: usize, speed: f64, kind: usize) -> (u32, u64, f64) {
+    fn allocation_of(&mut self, at: usize, speed: f64, kind: usize) -> (u32, u64, f64) {
         let (now, round) = (self.now_s, self.trace.round_s);
         let Some(job) = self.jobs.get_mut(at) else {
             return (0, 0, now);
@@ -324,17 +316,19 @@ impl<'a> State<'a> {
         let mut ended: Vec<(f64, u32)> = Vec::new();
         for one in running.drain(..) {
             let ran_s = one.end_s() - began;
-            taken.push(Taken {
+            taken.push(Ran {
                 job: one.jobs.0,
-                mate: one.jobs.1,
-                kind: one.turn.kind,
+                partner: one.jobs.1,
+                kind: one.allocation.kind,
                 ran_s,
             });
-            let class = self.jobs.get(one.turn.job).map_or(0, |job| job.class);
+            let class = self.jobs.get(one.allocation.job).map_or(0, |job| job.class);
             self.outcome.busy_gpu_s += ran_s * f64::from(self.trace.speeds.gpus(class));
             let both = [
-                Some((one.turn.job, one.steps.0, one.end_s())),
-                one.turn.mate.map(|mate| (mate, one.steps.1, one.end_s())),
+                Some((one.allocation.job, one.steps.0, one.end_s())),
+                one.allocation
+                    .partner
+                    .map(|partner| (partner, one.steps.1, one.end_s())),
             ];
             for (at, steps, end_s) in both.into_iter().flatten() {
                 if let Some(number) = self.work(at, steps, end) {
@@ -344,7 +338,7 @@ impl<'a> State<'a> {
         }
         ended.sort_by(|a, b| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1)));
         for (end_s, number) in &ended {
-            self.seats.end(*number, *end_s)?;
+            self.assignments.end(*number, *end_s)?;
             let at = *number as usize;
             let came = self.trace.jobs.get(at).map_or(0.0, |job| job.came_s);
             if let Some(slot) = self.outcome.took_s.get_mut(at) {
@@ -353,7 +347,7 @@ impl<'a> State<'a> {
         }
         let ended: Vec<u32> = ended.into_iter().map(|(_, number)| number).collect();
         self.jobs.retain(|job| !ended.contains(&job.number));
-        policy.took(&taken, &ended);
+        policy.round_ended(&taken, &ended);
         self.now_s = end;
         Ok(ended)
     }

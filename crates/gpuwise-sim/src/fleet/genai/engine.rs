@@ -1,4 +1,4 @@
-//! Containers that share GPUs: requests load, then compute in turns with others on the GPU.
+//! Containers that share GPUs: requests load, then share the time with others on the GPU.
 
 use super::{
     Day, DayRun, GenaiError, Sharing, Tally,
@@ -24,7 +24,7 @@ pub(super) fn run(
         match happens {
             Happens::Comes(holder, request) => engine.comes(holder, request)?,
             Happens::Loaded(holder) => engine.loaded(holder),
-            Happens::Turn(gpu, version) => engine.turn(gpu, version)?,
+            Happens::MayEnd(gpu, version) => engine.may_end(gpu, version)?,
         }
     }
     let all: usize = day.arrivals.of.iter().map(Vec::len).sum();
@@ -48,7 +48,7 @@ enum Happens {
     /// A holder's models are loaded.
     Loaded(usize),
     /// Somebody on a GPU may have ended, if nothing changed there since this version.
-    Turn(usize, u32),
+    MayEnd(usize, u32),
 }
 
 #[derive(Default, Clone)]
@@ -57,7 +57,6 @@ struct Holder {
     held: Option<(usize, u32)>,
     /// The request that is being served.
     serves: Option<usize>,
-    /// Requests behind it.
     queue: VecDeque<usize>,
     /// Since when it is idle.
     idle_since: u64,
@@ -106,8 +105,8 @@ struct Place {
 
 impl<'d> Engine<'d> {
     fn new(day: &'d Day<'d>, sharing: Sharing, gpus: u32, homes: Option<&'d [u32]>) -> Self {
-        let setting = day.setting;
-        let hosts = gpus.div_ceil(setting.host_gpus.max(1)) as usize;
+        let assumptions = day.assumptions;
+        let hosts = gpus.div_ceil(assumptions.host_gpus.max(1)) as usize;
         let mut engine = Self {
             day,
             sharing,
@@ -120,7 +119,7 @@ impl<'d> Engine<'d> {
             kept: vec![VecDeque::new(); hosts],
             holds: homes
                 .is_none()
-                .then(|| Holds::new(gpus, setting.gpu_mib, setting.host_gpus)),
+                .then(|| Holds::new(gpus, assumptions.gpu_mib, assumptions.host_gpus)),
             waiting: VecDeque::new(),
             tally: Tally::new(),
             reclaims: 0,
@@ -237,11 +236,11 @@ impl<'d> Engine<'d> {
             let here = held
                 .filter(|(home, _)| *home == at)
                 .map_or(0, |(_, mib)| mib);
-            let free = self.day.setting.gpu_mib.saturating_sub(gpu.used_mib) + here;
+            let free = self.day.assumptions.gpu_mib.saturating_sub(gpu.used_mib) + here;
             // A request that changes its base model loads it anyway.
             let stays = here > 0 || asked.base.is_some();
             let reload = if stays { 0 } else { back };
-            let warm = self.sharing == Sharing::Warm && far > 0 && self.has(at, arrival.model);
+            let warm = self.sharing == Sharing::KeepWarm && far > 0 && self.has(at, arrival.model);
             let cost = reload + u64::from(gpu.active) * of.half_run + if warm { 0 } else { far };
             if best.as_ref().is_some_and(|(least, ..)| cost > *least) {
                 continue;
@@ -291,20 +290,20 @@ impl<'d> Engine<'d> {
     }
 
     fn has(&self, gpu: usize, model: Option<u32>) -> bool {
-        let host = gpu / self.day.setting.host_gpus.max(1) as usize;
+        let host = gpu / self.day.assumptions.host_gpus.max(1) as usize;
         let kept = self.kept.get(host);
         model.is_some_and(|model| kept.is_some_and(|kept| kept.contains(&model)))
     }
 
     /// The host keeps a base model that was used, and lets go of the one that was used least lately.
     fn keep(&mut self, gpu: usize, model: Option<u32>) {
-        let host = gpu / self.day.setting.host_gpus.max(1) as usize;
+        let host = gpu / self.day.assumptions.host_gpus.max(1) as usize;
         let (Some(kept), Some(model)) = (self.kept.get_mut(host), model) else {
             return;
         };
         kept.retain(|other| *other != model);
         kept.push_back(model);
-        if kept.len() > self.day.setting.host_models as usize {
+        if kept.len() > self.day.assumptions.host_models as usize {
             kept.pop_front();
         }
     }
@@ -398,11 +397,11 @@ impl<'d> Engine<'d> {
         let least = gpu.computing.iter().map(|(_, left)| *left).min();
         if let Some(least) = least {
             let when = self.now + least * gpu.computing.len() as u64;
-            self.push(when, Happens::Turn(at, version));
+            self.push(when, Happens::MayEnd(at, version));
         }
     }
 
-    fn turn(&mut self, at: usize, version: u32) -> Result<(), GenaiError> {
+    fn may_end(&mut self, at: usize, version: u32) -> Result<(), GenaiError> {
         if self.gpus.get(at).is_none_or(|gpu| gpu.version != version) {
             return Ok(());
         }

@@ -1,8 +1,9 @@
 //! Who holds which memory, in the kernel's world: every step is an event there.
 
 use gpuwise_domain::placement::{
-    Action, Event, Fleet, FleetGpu, Gang, GpuAsk, GpuId, GpuKind, GpuShare, Health, Home,
-    Isolation, Job, JobId, KindId, Kinds, Node, NodeId, Part, Preemption, Seat, Stamped, WorkerAsk,
+    Action, Assignment, Event, Fleet, FleetGpu, Gang, GpuAsk, GpuId, GpuKind, GpuShare, Health,
+    Home, Isolation, Job, JobId, KindId, Kinds, Node, NodeId, Part, Preemption, TimestampedEvent,
+    WorkerAsk,
 };
 use gpuwise_sched::world::{Refused, World};
 use gpuwise_units::Nanoseconds;
@@ -71,15 +72,15 @@ impl Holds {
             memory_mib: mib,
             isolation: Isolation::TimeSlice,
         };
-        let seats = vec![Seat {
+        let assignments = vec![Assignment {
             node: NodeId(gpu.0 / self.host_gpus),
             gpus: vec![GpuShare { gpu, part }],
         }];
         if self.world.job(job).is_none() {
             self.apply(at, Event::Submitted(container(job)))?;
-            return self.apply(at, Event::Done(Action::Place { job, seats }));
+            return self.apply(at, Event::Done(Action::Place { job, assignments }));
         }
-        self.apply(at, Event::Done(Action::Restore { job, seats }))
+        self.apply(at, Event::Done(Action::Restore { job, assignments }))
     }
 
     /// A container's memory is taken from it while it is idle.
@@ -90,7 +91,7 @@ impl Holds {
     }
 
     fn apply(&mut self, at: u64, event: Event) -> Result<(), Refused> {
-        self.world.apply(&Stamped {
+        self.world.apply(&TimestampedEvent {
             at: Nanoseconds(at),
             event,
         })

@@ -6,12 +6,12 @@
 //! request's arrival until its end, less the time that its inference takes on a GPU of its own. So it
 //! holds the queue, loading, reloading after a reclaim, and being slowed down by others.
 //!
-//! What is assumed is said in [`Setting`] and in `docs/concepts/sharing.md`.
+//! What is assumed is said in [`Assumptions`] and in `docs/concepts/sharing.md`.
 
 mod arrivals;
 mod engine;
 mod holds;
-mod still;
+mod static_sharing;
 
 use gpuwise_domain::placement::{MigGeometry, ServingDay};
 use gpuwise_sched::world::Refused;
@@ -24,12 +24,12 @@ pub const NAMES: [&str; 6] = [
     "slices",
     "reclaim",
     "park",
-    "gpuwise",
+    "keep-warm",
 ];
 
 /// What the trace does not say and the replay assumes.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Setting {
+pub struct Assumptions {
     /// Memory of a GPU in MiB: the smallest usual board that holds what the largest container had.
     pub gpu_mib: u32,
     /// GPUs of a host.
@@ -40,7 +40,7 @@ pub struct Setting {
     pub board: Option<MigGeometry>,
 }
 
-impl Default for Setting {
+impl Default for Assumptions {
     fn default() -> Self {
         Self {
             gpu_mib: 49_140,
@@ -65,7 +65,7 @@ pub enum Sharing {
     /// The same, while what was taken waits in host memory.
     Park,
     /// The same, and hosts keep the base models that were used last: requests go where theirs is.
-    Warm,
+    KeepWarm,
 }
 
 impl Sharing {
@@ -77,7 +77,7 @@ impl Sharing {
             "slices" => Self::Slices,
             "reclaim" => Self::Reclaim,
             "park" => Self::Park,
-            "gpuwise" => Self::Warm,
+            "keep-warm" => Self::KeepWarm,
             _ => return None,
         })
     }
@@ -90,7 +90,7 @@ impl Sharing {
             Self::Slices => "slices",
             Self::Reclaim => "reclaim",
             Self::Park => "park",
-            Self::Warm => "gpuwise",
+            Self::KeepWarm => "keep-warm",
         }
     }
 }
@@ -130,7 +130,6 @@ pub struct DayRun {
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum GenaiError {
-    /// Nothing was asked.
     #[error("no container with a GPU was asked anything: nothing can be replayed")]
     Empty,
     /// A container has more memory than a GPU.
@@ -138,9 +137,7 @@ pub enum GenaiError {
         "container {container} had {mib} MiB on its GPU, more than the {gpu_mib} MiB that are assumed of one"
     )]
     TooLarge {
-        /// Which.
         container: u32,
-        /// What it had.
         mib: u32,
         /// What a GPU has.
         gpu_mib: u32,
@@ -157,7 +154,7 @@ pub enum GenaiError {
 #[derive(Debug)]
 pub struct Day<'d> {
     trace: &'d ServingDay,
-    setting: &'d Setting,
+    assumptions: &'d Assumptions,
     arrivals: arrivals::Arrivals,
     /// A GPU for each container.
     base: DayRun,
@@ -168,22 +165,26 @@ impl<'d> Day<'d> {
     ///
     /// # Errors
     /// When nothing can be replayed.
-    pub fn new(day: &'d ServingDay, setting: &'d Setting, seed: u64) -> Result<Self, GenaiError> {
+    pub fn new(
+        day: &'d ServingDay,
+        assumptions: &'d Assumptions,
+        seed: u64,
+    ) -> Result<Self, GenaiError> {
         for holder in &day.holders {
             let mib = holder.peak_mib();
-            if mib > setting.gpu_mib {
+            if mib > assumptions.gpu_mib {
                 return Err(GenaiError::TooLarge {
                     container: holder.number,
                     mib,
-                    gpu_mib: setting.gpu_mib,
+                    gpu_mib: assumptions.gpu_mib,
                 });
             }
         }
         let arrivals = arrivals::Arrivals::new(day, seed);
-        let base = still::dedicated(day, &arrivals).ok_or(GenaiError::Empty)?;
+        let base = static_sharing::dedicated(day, &arrivals).ok_or(GenaiError::Empty)?;
         Ok(Self {
             trace: day,
-            setting,
+            assumptions,
             arrivals,
             base,
         })
@@ -202,11 +203,13 @@ impl<'d> Day<'d> {
         let mut run = match sharing {
             Sharing::Dedicated => return Ok(self.base.clone()),
             Sharing::Fixed => {
-                let homes = still::homes(self.trace, self.setting.gpu_mib);
+                let homes = static_sharing::homes(self.trace, self.assumptions.gpu_mib);
                 engine::run(self, sharing, homes.gpus, Some(&homes.of))?
             }
-            Sharing::Slices => still::slices(self.trace, &self.arrivals, self.setting)?,
-            Sharing::Reclaim | Sharing::Park | Sharing::Warm => {
+            Sharing::Slices => {
+                static_sharing::slices(self.trace, &self.arrivals, self.assumptions)?
+            }
+            Sharing::Reclaim | Sharing::Park | Sharing::KeepWarm => {
                 engine::run(self, sharing, gpus.max(1), None)?
             }
         };

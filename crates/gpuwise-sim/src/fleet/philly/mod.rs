@@ -6,8 +6,8 @@
 //! look at them. Jobs that are stopped lose nothing but the time to start again, [`RESTART`], in which
 //! they hold their GPUs.
 
+mod classes;
 mod run;
-mod turns;
 
 pub use run::{Failure, Run, replay};
 
@@ -20,7 +20,7 @@ use gpuwise_domain::{
 };
 use gpuwise_sched::{
     decide::{Order, Policy},
-    policy::BestFit,
+    policy::{Indexed, MostAllocated},
     queues::Limits,
 };
 use gpuwise_units::Nanoseconds;
@@ -47,18 +47,17 @@ pub enum Discipline {
     /// looked at.
     LeastServed,
     /// Those with least GPU time left first, in steps, and by stopping others.
-    Ours,
+    LeastLeft,
 }
 
 impl Discipline {
-    /// All of them.
     pub const ALL: [Self; 6] = [
         Self::Fifo,
         Self::Backfill,
         Self::Conservative,
         Self::Shortest,
         Self::LeastServed,
-        Self::Ours,
+        Self::LeastLeft,
     ];
 
     /// The name that users give.
@@ -69,12 +68,12 @@ impl Discipline {
             Self::Conservative => "conservative",
             Self::Shortest => "sjf",
             Self::LeastServed => "las",
-            Self::Ours => "gpuwise",
+            Self::LeastLeft => "srsf",
         }
     }
 
     fn policy(self) -> Policy {
-        let guarantees = match self {
+        let reservations = match self {
             Self::Backfill => 1,
             Self::Conservative => GUARANTEES,
             _ => 0,
@@ -86,16 +85,16 @@ impl Discipline {
             },
             skips: !matches!(self, Self::Fifo),
             limits: Limits {
-                guarantees,
-                deviations: 0.0,
-                patience: None,
+                reservations,
+                padding_sigmas: 0.0,
+                starvation_timeout: None,
             },
-            ..Policy::new(Box::new(BestFit))
+            ..Policy::new(Box::new(Indexed::<MostAllocated>::default()))
         }
     }
 
     const fn stops_others(self) -> bool {
-        matches!(self, Self::LeastServed | Self::Ours)
+        matches!(self, Self::LeastServed | Self::LeastLeft)
     }
 }
 

@@ -4,7 +4,7 @@ use super::{Discipline, RESTART, fleet, job};
 use crate::fleet::PlansHash;
 use gpuwise_domain::{
     fleet::VirtualCluster,
-    placement::{Action, Ended, Event, JobId, Plan, Stamped},
+    placement::{Action, Ended, Event, JobId, Plan, TimestampedEvent},
 };
 use gpuwise_sched::{
     decide::{Effort, Policy, decide},
@@ -43,7 +43,6 @@ pub struct Run {
     pub stops: u64,
     /// Jobs that were looked at.
     pub decisions: u64,
-    /// Of all plans.
     pub plans: PlansHash,
 }
 
@@ -58,11 +57,9 @@ pub enum Failure {
         "job {job} asked for {asked} GPU-nanoseconds and held its GPUs for {served}, {restarting} of them to start again"
     )]
     NotConserved {
-        /// Whose.
         job: JobId,
         /// What it asked for.
         asked: u128,
-        /// What it held.
         served: u128,
         /// What of that it needed to start again.
         restarting: u128,
@@ -76,7 +73,7 @@ pub(super) enum What {
     /// It has started again.
     Ready,
     /// Its place among others may have changed.
-    Turn,
+    Class,
     Come,
 }
 
@@ -172,7 +169,7 @@ impl<W: FnMut(&World, &Plan)> Replay<'_, W> {
                     freed = true;
                 }
                 What::Ready => self.ready(now, id)?,
-                What::Turn => self.next_turn(now, id, start),
+                What::Class => self.next_class(now, id, start),
             }
         }
         self.schedule(now, &came, freed)
@@ -180,7 +177,7 @@ impl<W: FnMut(&World, &Plan)> Replay<'_, W> {
 
     fn schedule(&mut self, now: Nanoseconds, came: &[JobId], freed: bool) -> Result<(), Failure> {
         if self.discipline.stops_others() {
-            return self.turn(now);
+            return self.schedule_by_class(now);
         }
         // Whoever came before found no place when there was as much room as now.
         let only_new = !freed && self.discipline == Discipline::Shortest;
@@ -243,7 +240,7 @@ impl<W: FnMut(&World, &Plan)> Replay<'_, W> {
         };
         let action = Action::Place {
             job: id,
-            seats: state.seats.clone(),
+            assignments: state.assignments.clone(),
         };
         self.apply(now, Event::Done(action))?;
         self.restarted(now, id);
@@ -262,7 +259,7 @@ impl<W: FnMut(&World, &Plan)> Replay<'_, W> {
         let start = self.track(id).start;
         let left = Nanoseconds(length.saturating_sub(done));
         self.at(now + left, What::End, id, start);
-        self.next_turn(now, id, start);
+        self.next_class(now, id, start);
     }
 
     fn stopped(&mut self, now: Nanoseconds, id: JobId) {
@@ -318,7 +315,7 @@ impl<W: FnMut(&World, &Plan)> Replay<'_, W> {
     }
 
     fn apply(&mut self, at: Nanoseconds, event: Event) -> Result<(), Failure> {
-        Ok(self.world.apply(&Stamped { at, event })?)
+        Ok(self.world.apply(&TimestampedEvent { at, event })?)
     }
 
     pub(super) fn looked(&mut self) {

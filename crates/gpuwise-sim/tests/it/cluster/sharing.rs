@@ -3,7 +3,7 @@
 use super::{Kept, request, single};
 use gpuwise_domain::request::Request;
 use gpuwise_sim::{
-    cluster::{Observer, Pool, Scenario, ScenarioError, Sharing, Together, run},
+    cluster::{CoLocated, Observer, Pool, Scenario, ScenarioError, Sharing, run},
     cost::Linear,
     engine::StepRun,
     traffic::Recorded,
@@ -17,7 +17,7 @@ fn shared(sharing: Sharing) -> Scenario<Linear> {
     };
     let mut scenario = Scenario::new(pool(0), 1);
     scenario.pools.push(pool(1));
-    scenario.together = Some(Together {
+    scenario.together = Some(CoLocated {
         pools: vec![0, 1],
         sharing,
     });
@@ -110,9 +110,9 @@ fn interference_is_not_guessed() {
     .check();
     assert_eq!(error, Err(ScenarioError::Factor { factor: 0.5 }));
     let mut scenario = shared(Sharing::Slices);
-    scenario.together = Some(Together {
+    scenario.together = Some(CoLocated {
         pools: vec![0, 0],
         sharing: Sharing::Slices,
     });
-    assert_eq!(scenario.check(), Err(ScenarioError::Together));
+    assert_eq!(scenario.check(), Err(ScenarioError::CoLocated));
 }

@@ -1,6 +1,6 @@
 //! Who is on which GPU, as somebody standing before the machines would see it.
 
-use gpuwise_domain::placement::{Action, Event, GpuId, JobId, Part, Seat};
+use gpuwise_domain::placement::{Action, Assignment, Event, GpuId, JobId, Part};
 use gpuwise_sched::world::{Link, Phase, World};
 use gpuwise_sim::fleet::executor::Step;
 use std::collections::BTreeMap;
@@ -11,8 +11,8 @@ pub(super) struct Physical {
     starting: Vec<JobId>,
 }
 
-fn shares(seats: &[Seat]) -> Vec<(GpuId, Part)> {
-    let shares = seats.iter().flat_map(|seat| &seat.gpus);
+fn shares(assignments: &[Assignment]) -> Vec<(GpuId, Part)> {
+    let shares = assignments.iter().flat_map(|assignment| &assignment.gpus);
     shares.map(|share| (share.gpu, share.part)).collect()
 }
 
@@ -20,14 +20,17 @@ impl Physical {
     pub(super) fn follow(&mut self, step: &Step) {
         match step {
             Step::Started(_, action) => match action {
-                Action::Place { job, seats } | Action::Restore { job, seats } => {
-                    let before = self.on.insert(*job, shares(seats));
+                Action::Place { job, assignments } | Action::Restore { job, assignments } => {
+                    let before = self.on.insert(*job, shares(assignments));
                     assert!(before.is_none(), "job {job} started twice");
                     self.starting.push(*job);
                 }
-                Action::Move { job, seats, .. } | Action::Resize { job, seats } => {
+                Action::Move {
+                    job, assignments, ..
+                }
+                | Action::Resize { job, assignments } => {
                     let here = self.on.entry(*job).or_default();
-                    for share in shares(seats) {
+                    for share in shares(assignments) {
                         if !here.contains(&share) {
                             here.push(share);
                         }
@@ -37,12 +40,14 @@ impl Physical {
             },
             Step::Ended(stamped) => match &stamped.event {
                 Event::Done(
-                    Action::Place { job, seats }
-                    | Action::Restore { job, seats }
-                    | Action::Move { job, seats, .. }
-                    | Action::Resize { job, seats },
+                    Action::Place { job, assignments }
+                    | Action::Restore { job, assignments }
+                    | Action::Move {
+                        job, assignments, ..
+                    }
+                    | Action::Resize { job, assignments },
                 ) => {
-                    self.on.insert(*job, shares(seats));
+                    self.on.insert(*job, shares(assignments));
                 }
                 Event::Done(Action::Preempt { job, .. } | Action::Reclaim { job })
                 | Event::Failed(
@@ -110,7 +115,7 @@ impl Physical {
         for (id, state) in world.jobs() {
             if matches!(state.phase, Phase::Running { .. }) {
                 let mut here = self.on.get(&id).cloned().unwrap_or_default();
-                let mut there = shares(&state.seats);
+                let mut there = shares(&state.assignments);
                 let key = |share: &(GpuId, Part)| format!("{share:?}");
                 here.sort_by_key(key);
                 there.sort_by_key(key);

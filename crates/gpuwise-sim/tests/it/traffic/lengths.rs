@@ -3,7 +3,7 @@
 use super::{mean, near, rate, variation};
 use gpuwise_domain::{
     client::LengthFigures,
-    workload::{LengthDistribution, Lengths as Given, Limits, Promise, Traffic, Workload},
+    workload::{LengthDistribution, Lengths as Given, Limits, Slo, Traffic, Workload},
 };
 use gpuwise_sim::traffic::{Curve, Extent, LengthLaw, Summary, from_workload};
 use gpuwise_units::{RandomStream, Tokens};
@@ -125,7 +125,7 @@ fn workload(input: LengthDistribution, prefix_hit: f64) -> Workload {
             output: given(200.0, 1.0, 4000),
         },
         prefix_hit,
-        promise: Promise::default(),
+        slo: Slo::default(),
         limits: Limits::default(),
     }
 }

@@ -57,7 +57,6 @@ impl Reasons {
         self.memory += other.memory;
     }
 
-    /// All of them.
     pub const fn total(&self) -> u128 {
         self.model + self.pieces + self.cpu + self.memory
     }

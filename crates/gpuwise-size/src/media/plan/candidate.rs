@@ -9,16 +9,23 @@ use crate::{
         time::{Machine, Numbers, PartTime, part_times},
     },
     power::{Activity, watts},
+    search::Failure,
 };
-use alloc::{format, string::String, vec::Vec};
-use gpuwise_domain::{gpu::Device, network::PartRole, precision::Compute, reason::Reason};
+use alloc::vec::Vec;
+use gpuwise_domain::{
+    deployment::Test,
+    gpu::Device,
+    network::PartRole,
+    precision::Compute,
+    reason::{Missed, Reason},
+};
 use gpuwise_units::Bytes;
 
 /// Inputs of a batch at most, where nothing is asked.
 const MOST: u32 = 256;
 /// The same where each input is denoised in many steps.
 const MOST_DENOISED: u32 = 16;
-/// Load up to which a service is planned that promises nothing.
+/// Load up to which a service is planned without an SLO.
 const UNPROMISED_LOAD: f64 = 0.85;
 /// The highest load that is planned at all: estimates have errors.
 const HIGHEST_LOAD: f64 = 0.95;
@@ -54,57 +61,6 @@ impl Tried<'_> {
     }
 }
 
-/// Why a candidate is none.
-pub(super) enum Why {
-    /// It has no unit for such numbers.
-    NoPeak(Compute),
-    /// It does not fit.
-    Memory(Bytes, Bytes),
-    /// One input alone takes longer than what is promised.
-    Slow(f64),
-    /// More replicas than anybody starts.
-    TooMany,
-    /// No instance has so many GPUs.
-    NoInstance(u32),
-    /// Over the budget.
-    Dear(Reason, &'static str, f64),
-    /// Over the limit of power.
-    Power(f64),
-}
-
-impl Why {
-    /// How far it is from doing; only its order means anything.
-    pub(super) fn distance(&self) -> f64 {
-        match self {
-            Self::Dear(_, _, ratio) => ratio.min(1e8),
-            Self::Power(watts) => watts.min(1e8),
-            Self::Slow(seconds) => 1e8 + seconds.min(1e8),
-            Self::TooMany | Self::NoInstance(_) => 3e8,
-            Self::Memory(needed, usable) => {
-                4e8 + needed.count() as f64 / (usable.count() as f64).max(1.0)
-            }
-            Self::NoPeak(_) => f64::INFINITY,
-        }
-    }
-
-    pub(super) fn words(&self) -> String {
-        let gb = |bytes: &Bytes| bytes.count() as f64 / 1e9;
-        match self {
-            Self::NoPeak(format) => format!("no rate in {} is known of it", format.name()),
-            Self::Memory(needed, usable) => format!(
-                "one input needs {:.1} GB, {:.1} GB can be used",
-                gb(needed),
-                gb(usable)
-            ),
-            Self::Slow(seconds) => format!("one input alone takes {seconds:.2} s"),
-            Self::TooMany => format!("more than {MOST_REPLICAS} replicas would be needed"),
-            Self::NoInstance(shards) => format!("no offer has {shards} of them in one host"),
-            Self::Dear(what, cure, _) => format!("{what}; it would suffice with {cure}"),
-            Self::Power(watts) => format!("{:.1} kW is over the limit", watts / 1e3),
-        }
-    }
-}
-
 /// Seconds of a batch by its inputs: told at powers of two, straight between.
 struct Curve(Vec<(f64, f64)>);
 
@@ -128,11 +84,15 @@ pub(super) fn tried<'a>(
     request: &Request<'a>,
     device: Device<'a>,
     format: Compute,
-) -> Result<Tried<'a>, Why> {
+) -> Result<Tried<'a>, Failure> {
     let numbers = Numbers::of(format);
     let mut machine = Machine::new(device, request.constants);
     if machine.peak(format) <= 0.0 {
-        return Err(Why::NoPeak(format));
+        return Err(Failure::new(
+            Test::Support,
+            Reason::NoRate(format),
+            f64::INFINITY,
+        ));
     }
     let usable = usable(&device);
     let (residence, shards, most) = laid_out(request, &device, numbers, usable)?;
@@ -196,7 +156,7 @@ fn laid_out(
     device: &Device<'_>,
     numbers: Numbers,
     usable: Bytes,
-) -> Result<(Residence, u32, u32), Why> {
+) -> Result<(Residence, u32, u32), Failure> {
     let roles = || request.walk.parts.iter().map(|part| part.role);
     let usual = if roles().any(|role| role == PartRole::Denoiser) {
         MOST_DENOISED
@@ -235,7 +195,9 @@ fn laid_out(
         tiled: true,
     };
     let needed = memory(request.walk, 1.0, numbers, largest, least).total();
-    Err(Why::Memory(needed, usable))
+    let ratio = needed.as_f64() / usable.as_f64().max(1.0);
+    let what = Reason::Input { needed, usable };
+    Err(Failure::new(Test::Memory, what, ratio))
 }
 
 /// The batch and the fewest replicas that keep the SLO.
@@ -244,12 +206,20 @@ fn fleet(
     curve: &Curve,
     most: u32,
     shards: u32,
-) -> Result<(u32, u32, Served), Why> {
+) -> Result<(u32, u32, Served), Failure> {
     let seconds = |inputs: f64| curve.seconds(inputs);
     if let Some(target) = request.latency
         && seconds(1.0) > target.at_most.get()
     {
-        return Err(Why::Slow(seconds(1.0)));
+        let (value, bound) = (seconds(1.0), target.at_most.get());
+        let missed = Missed {
+            test: Test::EndToEnd,
+            at: target.percentile,
+            value,
+            bound,
+        };
+        let what = Reason::Missed(Vec::from([missed]));
+        return Err(Failure::new(Test::EndToEnd, what, value / bound));
     }
     // Of batches that need as many replicas, the one that answers soonest.
     let fraction = percentile(request);
@@ -268,7 +238,14 @@ fn fleet(
         batch *= 2;
     }
     best.map(|(batch, replicas, served, _)| (batch, replicas, served))
-        .ok_or(Why::TooMany)
+        .ok_or_else(|| {
+            let most = MOST_REPLICAS;
+            Failure::new(
+                Test::Throughput,
+                Reason::TooManyReplicas { most },
+                f64::INFINITY,
+            )
+        })
 }
 
 /// The fewest replicas with batches of at most so many: doubled until they do, then halved.

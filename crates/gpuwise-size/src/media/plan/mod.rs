@@ -6,33 +6,26 @@ mod report;
 
 use super::constants::Constants;
 use crate::search::{
-    devices_within,
-    offers::{offers_within, per_hour, placed, unaffordable},
+    Failure, Market, Offered, Shown, Span, Standing, affordable, devices_within, drawn,
+    one_per_gpu, per_hour, shortlist,
 };
 use alloc::{format, string::String, vec::Vec};
-use candidate::{Tried, Why};
-use core::cmp::Ordering;
+use candidate::Tried;
 use gpuwise_domain::{
     catalogue::Catalogue,
-    deployment::{Objective, Rental},
-    gpu::{Device, Gpu},
-    media::{MediaDropped, MediaSizing, MediaUnit},
+    deployment::{Dropped, Objective, Rental, Test},
+    gpu::Gpu,
+    media::{MediaSizing, MediaUnit},
     network::Walk,
     offer::Terms,
     precision::Compute,
+    reason::Reason,
     workload::{Limits, Target},
 };
 use gpuwise_units::HourlyPrice;
 
-/// Of the deployments shown, so many may be of a lower precision than asked for nothing.
-const ALTERNATIVES: usize = 2;
-/// And only where they need less than this share of what the best needs.
-const WORTHWHILE: f64 = 0.95;
-
-/// What is asked.
 #[derive(Debug, Clone)]
 pub struct Request<'a> {
-    /// The network's name.
     pub name: String,
     /// What it makes of what.
     pub task: String,
@@ -46,7 +39,6 @@ pub struct Request<'a> {
     pub rate: f64,
     /// Inputs of the network for one unit.
     pub inputs: f64,
-    /// Promised latency.
     pub latency: Option<Target>,
     /// What may be used.
     pub limits: &'a Limits,
@@ -60,11 +52,8 @@ pub struct Request<'a> {
     pub batch: Option<u32>,
     /// Whether MIG slices are candidates.
     pub slices: bool,
-    /// Deployments to show.
     pub top: usize,
-    /// GPUs and offers.
     pub catalogue: &'a Catalogue,
-    /// Fitted constants.
     pub constants: &'a Constants,
 }
 
@@ -79,16 +68,17 @@ struct Feasible<'a> {
 /// Sizes a network under a rate: ranked deployments, or why there are none.
 pub fn plan(request: &Request<'_>) -> MediaSizing {
     let mut feasible: Vec<Feasible<'_>> = Vec::new();
-    let mut failed: Vec<(Device<'_>, Why)> = Vec::new();
+    let mut failed: Vec<Dropped> = Vec::new();
     let mut considered = 0;
+    let market = Market::new(request.catalogue, request.limits, request.terms);
     for device in devices_within(request.catalogue, request.limits, request.slices) {
         for (format, lower) in formats(request, device.gpu) {
             considered += 1;
             let judged = candidate::tried(request, device, format)
-                .and_then(|tried| bought(request, tried, lower));
+                .and_then(|tried| bought(request, &market, tried, lower));
             match judged {
                 Ok(one) => feasible.push(one),
-                Err(why) => failed.push((device, why)),
+                Err(failure) => failed.push(failure.dropped(device.name(), &device.gpu.name)),
             }
         }
     }
@@ -113,7 +103,7 @@ pub fn plan(request: &Request<'_>) -> MediaSizing {
             .filter_map(|at| feasible.get(*at))
             .map(|one| report::deployment(request, &one.tried, one.rental.clone(), one.hour))
             .collect(),
-        dropped: dropped(request, &feasible, &shown, failed),
+        dropped: dropped(&feasible, &shown, failed),
         considered,
         notes: notes(request),
     }
@@ -139,124 +129,74 @@ fn formats(request: &Request<'_>, gpu: &Gpu) -> Vec<(Compute, bool)> {
     out
 }
 
-fn bought<'a>(request: &Request<'a>, tried: Tried<'a>, lower: bool) -> Result<Feasible<'a>, Why> {
-    let limits = request.limits;
-    let gpu = &tried.device.gpu.name;
-    let offers = offers_within(request.catalogue, limits, request.terms, gpu);
+fn bought<'a>(
+    request: &Request<'a>,
+    market: &Market<'_>,
+    tried: Tried<'a>,
+    lower: bool,
+) -> Result<Feasible<'a>, Failure> {
+    let offers = market.offers(&tried.device.gpu.name);
     let size = (tried.replicas, tried.shards);
-    let rental = placed(limits, &offers, request.terms, &tried.device, size, false);
+    let rental = market.rent(&offers, &tried.device, size, Span::OneHost);
     if rental.is_none() && !offers.is_empty() {
-        return Err(Why::NoInstance(tried.shards));
+        let what = Reason::NoInstance { gpus: tried.shards };
+        return Err(Failure::new(Test::Limits, what, f64::INFINITY));
     }
-    let hour = rental.as_ref().and_then(per_hour);
-    if let Some((what, cure, ratio)) = unaffordable(limits, rental.as_ref()) {
-        return Err(Why::Dear(what, cure, ratio));
-    }
-    if let (Some(watts), Some(most)) = (tried.watts, limits.power)
-        && watts > most.get()
-    {
-        return Err(Why::Power(watts));
-    }
+    affordable(request.limits, rental.as_ref())?;
+    drawn(request.limits, tried.watts)?;
     Ok(Feasible {
+        hour: rental.as_ref().and_then(per_hour),
         tried,
         lower,
         rental,
-        hour,
     })
 }
 
-fn key(request: &Request<'_>, one: &Feasible<'_>) -> f64 {
-    match request.objective {
-        Objective::Cost => match (one.hour, &one.rental) {
-            (Some(hour), _) => hour.0.as_f64(),
-            // What is owned costs nothing more; what nobody offers comes last.
-            (None, Some(rental)) if rental.is_owned() => 0.0,
-            _ => f64::INFINITY,
+fn standing(request: &Request<'_>, one: &Feasible<'_>) -> Standing {
+    let hour = one.hour.map_or(f64::INFINITY, |hour| hour.0.as_f64());
+    let name = one.tried.device.name();
+    Standing {
+        tight: false,
+        offered: Offered::of(one.rental.as_ref()),
+        key: match request.objective {
+            Objective::Cost => hour,
+            Objective::Latency => one.tried.latency,
+            Objective::Energy => one
+                .tried
+                .watts
+                .map_or(f64::INFINITY, |watts| watts / request.rate),
         },
-        Objective::Latency => one.tried.latency,
-        Objective::Energy => one
-            .tried
-            .watts
-            .map_or(f64::INFINITY, |watts| watts / request.rate),
+        ties: [f64::from(one.tried.devices()), one.tried.latency, 0.0, 0.0],
+        kind: format!("{name}|{}", one.tried.numbers.main.name()),
+        name,
+        lower: one.lower,
     }
 }
 
-fn better(request: &Request<'_>, a: &Feasible<'_>, b: &Feasible<'_>) -> Ordering {
-    key(request, a)
-        .total_cmp(&key(request, b))
-        .then(a.tried.devices().cmp(&b.tried.devices()))
-        .then(a.tried.latency.total_cmp(&b.tried.latency))
-        .then_with(|| a.tried.device.name().cmp(&b.tried.device.name()))
-}
-
-/// Indices of what is shown, best first: one of a kind each.
+/// Indices of what is shown, best first.
 fn ranked(request: &Request<'_>, feasible: &[Feasible<'_>]) -> Vec<usize> {
-    let mut order: Vec<usize> = (0..feasible.len()).collect();
-    order.sort_by(|a, b| better(request, &feasible[*a], &feasible[*b]));
-    let (lower, usual): (Vec<usize>, Vec<usize>) =
-        order.into_iter().partition(|at| feasible[*at].lower);
-    let best = usual.first().map(|at| key(request, &feasible[*at]));
-    let worth = |at: &&usize| {
-        let own = key(request, &feasible[**at]);
-        best.is_none_or(|best| own < WORTHWHILE * best || best.is_infinite() && own.is_finite())
+    let all: Vec<Standing> = feasible.iter().map(|one| standing(request, one)).collect();
+    let shown = Shown {
+        top: request.top,
+        published_first: true,
     };
-    let beside = lower
-        .iter()
-        .filter(worth)
-        .take(ALTERNATIVES.min(request.top / 2));
-    let beside: Vec<usize> = beside.copied().collect();
-    let room = request.top.saturating_sub(beside.len());
-    usual.into_iter().take(room).chain(beside).collect()
+    shortlist(&all, shown)
 }
 
 /// One reason for each GPU that is not shown.
-fn dropped(
-    request: &Request<'_>,
-    feasible: &[Feasible<'_>],
-    shown: &[usize],
-    failed: Vec<(Device<'_>, Why)>,
-) -> Vec<MediaDropped> {
-    let mut out: Vec<MediaDropped> = Vec::new();
-    let shown_gpu = |name: &str| {
-        shown
-            .iter()
-            .filter_map(|at| feasible.get(*at))
-            .any(|one| one.tried.device.gpu.name == name)
-    };
-    let mut add = |gpu: &str, reason: String| {
-        if !shown_gpu(gpu) && !out.iter().any(|dropped| dropped.gpu == gpu) {
-            out.push(MediaDropped {
-                gpu: gpu.into(),
-                reason,
-            });
-        }
-    };
-    let mut order: Vec<&Feasible<'_>> = feasible.iter().collect();
-    order.sort_by(|a, b| better(request, a, b));
-    for one in order {
-        let devices = one.tried.devices();
-        let name = &one.tried.device.gpu.name;
-        add(
-            name,
-            match one.hour {
-                Some(hour) => format!(
-                    "it would suffice with {devices}, for {:.2} {} an hour",
-                    hour.0.as_f64(),
-                    hour.0.currency.code()
-                ),
-                None => {
-                    format!("it would suffice with {devices}; nobody offers it at a known price")
-                }
-            },
-        );
-    }
-    // The nearest first; of a GPU and its slices the whole comes first, and its own reason counts.
-    let mut failed = failed;
-    failed.sort_by(|a, b| a.1.distance().total_cmp(&b.1.distance()));
-    for (device, why) in failed {
-        add(&device.gpu.name, why.words());
-    }
-    out
+fn dropped(feasible: &[Feasible<'_>], shown: &[usize], mut failed: Vec<Dropped>) -> Vec<Dropped> {
+    let best = shown.first().and_then(|at| feasible[*at].hour);
+    let name = |one: &Feasible<'_>| one.tried.device.gpu.name.clone();
+    let published: Vec<String> = feasible.iter().filter(|one| !one.lower).map(name).collect();
+    // A lower precision explains a GPU only where nothing else does.
+    let telling = |one: &&Feasible<'_>| !one.lower || !published.contains(&name(one));
+    failed.extend(feasible.iter().filter(telling).map(|one| {
+        let (devices, device) = (one.tried.devices(), one.tried.device.name());
+        let label = format!("{devices} × {device} {}", one.tried.numbers.main.name());
+        Failure::dominated(one.hour, best).dropped(label, &one.tried.device.gpu.name)
+    }));
+    let gpu = |at: &usize| feasible[*at].tried.device.gpu.name.as_str();
+    one_per_gpu(failed, &shown.iter().map(gpu).collect::<Vec<_>>())
 }
 
 fn notes(request: &Request<'_>) -> Vec<String> {

@@ -10,13 +10,10 @@ pub enum WalkError {
     Resolution {
         /// The part that cannot.
         part: String,
-        /// Pixels asked for.
         width: u64,
-        /// Pixels asked for.
         height: u64,
         /// What sides must be multiples of.
         multiple: u64,
-        /// Why.
         because: String,
         /// The nearest that it can.
         nearest_width: u64,
@@ -28,11 +25,8 @@ pub enum WalkError {
     ImageTooLarge {
         /// The part that cannot.
         part: String,
-        /// Pixels asked for.
         width: u64,
-        /// Pixels asked for.
         height: u64,
-        /// The longest side.
         most: u64,
     },
     /// A number of frames that the network cannot take.
@@ -42,7 +36,6 @@ pub enum WalkError {
     Frames {
         /// The part that cannot.
         part: String,
-        /// Frames asked for.
         frames: u64,
         /// Frames of one latent.
         multiple: u64,
@@ -54,7 +47,6 @@ pub enum WalkError {
     TextTooLong {
         /// The part that cannot.
         part: String,
-        /// Tokens asked for.
         tokens: u64,
         /// The most.
         most: u64,
@@ -64,33 +56,22 @@ pub enum WalkError {
     Missing {
         /// The part that needs it.
         part: String,
-        /// What is missing.
         what: &'static str,
     },
     /// A size that cannot be.
     #[error("{what} is {found}; expected {expected}")]
     Wrong {
-        /// Which size.
         what: &'static str,
-        /// What was given.
         found: String,
         /// What would be right.
         expected: &'static str,
     },
     /// Parts that do not fit together, or dimensions that contradict each other.
     #[error("{part}: {problem}")]
-    Contradiction {
-        /// The part.
-        part: String,
-        /// What is wrong.
-        problem: String,
-    },
+    Contradiction { part: String, problem: String },
     /// Work beyond all counting.
     #[error(
         "{part} at this size makes more than 2^60 operations or elements; make the input smaller"
     )]
-    TooMuch {
-        /// The part.
-        part: String,
-    },
+    TooMuch { part: String },
 }

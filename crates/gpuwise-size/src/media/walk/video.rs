@@ -144,7 +144,6 @@ fn over_time(inputs: u64, outputs: u64) -> Kernel {
     }
 }
 
-/// Latents to pixels.
 pub(super) fn decoder(tracer: &mut Tracer, shape: &VideoAutoencoder, latents: Grid, frames: u64) {
     let mut volume = Volume {
         grid: latents,
@@ -195,7 +194,6 @@ pub(super) fn decoder(tracer: &mut Tracer, shape: &VideoAutoencoder, latents: Gr
     walk.end();
 }
 
-/// Pixels to latents.
 pub(super) fn encoder(tracer: &mut Tracer, shape: &VideoAutoencoder, pixels: Grid, frames: u64) {
     let mut volume = Volume {
         grid: pixels,

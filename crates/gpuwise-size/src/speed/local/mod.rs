@@ -8,6 +8,7 @@ mod mixing;
 use super::step::{Batch, StepTime};
 use crate::{
     constants::{Constants, Parameter as P, Place},
+    engines,
     setup::Setup,
 };
 use alloc::{borrow::Cow, format, vec::Vec};
@@ -32,7 +33,7 @@ const HOST_LINK: f64 = 31.5e9;
 /// generation more than servers notice.
 pub fn silicon(gpu: &Gpu, engine: EngineKind) -> Cow<'_, str> {
     let generation = gpu.generation.as_str();
-    if engine != EngineKind::LlamaCpp {
+    if !engines::model(engine).is_local() {
         return generation.into();
     }
     if gpu.name.starts_with("GeForce") {
@@ -44,7 +45,6 @@ pub fn silicon(gpu: &Gpu, engine: EngineKind) -> Cow<'_, str> {
     }
 }
 
-/// A matrix, whole.
 #[derive(Debug, Clone, Copy, Default)]
 struct Matrix {
     elements: f64,

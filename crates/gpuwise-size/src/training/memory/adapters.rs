@@ -21,7 +21,6 @@ const USUAL_RANK: f64 = 8.0;
 /// Virtual tokens where neither they nor a count of parameters is stated.
 const USUAL_TOKENS: f64 = 20.0;
 
-/// An adapter understood.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Resolved {
     pub(super) traits: Traits,

@@ -7,26 +7,15 @@ use alloc::{string::String, vec::Vec};
 pub enum TrainingMemoryError {
     /// No such method of fine-tuning.
     #[error("no method of fine-tuning is called {name:?}; nearest: {}", like.join(", "))]
-    UnknownMethod {
-        /// As written.
-        name: String,
-        /// Names like it.
-        like: Vec<String>,
-    },
+    UnknownMethod { name: String, like: Vec<String> },
     /// An adapter names a module that the model does not have.
     #[error("the model has no linear module {name:?}; it has {}", known.join(", "))]
-    NoSuchModule {
-        /// As written.
-        name: String,
-        /// Modules that exist.
-        known: Vec<String>,
-    },
+    NoSuchModule { name: String, known: Vec<String> },
     /// More pipeline stages than layers.
     #[error(
         "{stages} pipeline stages (with {interleave} virtual ones each) need as many layers, but the model has {layers}"
     )]
     StagesWithoutLayers {
-        /// Pipeline ranks.
         stages: u32,
         /// Virtual stages of each.
         interleave: u32,

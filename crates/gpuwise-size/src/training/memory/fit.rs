@@ -1,6 +1,6 @@
 //! Whether a setup fits a GPU, and the largest micro-batch that does.
 
-use super::{Cure, TrainingMemoryError, cures, training_memory};
+use super::{MemoryFix, TrainingMemoryError, fixes, training_memory};
 use alloc::vec::Vec;
 use gpuwise_domain::{
     model::Architecture,
@@ -19,14 +19,13 @@ pub fn usable(visible: f64) -> f64 {
 /// Whether a setup fits.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Fit {
-    /// Its memory.
     pub memory: TrainingMemory,
     /// Bytes of one GPU that a job may fill.
     pub usable: f64,
     /// Bytes left on the fullest rank; below 0: so many are missing.
     pub left: f64,
     /// What would make it fit, cheapest first; empty where it fits.
-    pub cures: Vec<Cure>,
+    pub fixes: Vec<MemoryFix>,
 }
 
 impl Fit {
@@ -57,8 +56,8 @@ pub fn fits(
     let memory = training_memory(architecture, setup)?;
     let usable = usable(visible);
     let left = usable - needed(&memory);
-    let cures = if left < 0.0 {
-        cures(architecture, setup, visible)
+    let fixes = if left < 0.0 {
+        fixes(architecture, setup, visible)
     } else {
         Vec::new()
     };
@@ -66,7 +65,7 @@ pub fn fits(
         memory,
         usable,
         left,
-        cures,
+        fixes,
     })
 }
 

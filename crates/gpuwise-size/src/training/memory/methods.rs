@@ -13,7 +13,6 @@ use gpuwise_domain::{
 /// What a method counts or keeps otherwise than others of its kind.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Rule {
-    /// Nothing.
     OfKind,
     /// It sits on keys, values and the down projection where no modules are named (IA³).
     KeyValueDown,

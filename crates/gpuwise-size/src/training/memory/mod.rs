@@ -6,19 +6,19 @@
 
 mod activations;
 mod adapters;
-mod cures;
 mod error;
 mod explain;
 mod fit;
+mod fixes;
 mod methods;
 mod modules;
 mod ranks;
 mod states;
 
-pub use cures::{Cure, cures};
 pub use error::TrainingMemoryError;
 pub use explain::explain;
 pub use fit::{Fit, fits, largest_micro_batch, usable};
+pub use fixes::{MemoryFix, fixes};
 pub use methods::{Traits, adapter_named, adapters_like, method_named};
 pub use modules::{Module, modules};
 

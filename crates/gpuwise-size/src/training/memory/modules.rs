@@ -13,9 +13,7 @@ use gpuwise_domain::model::{Architecture, FeedForward, Layer, LayerRun, Role, Te
 pub struct Module {
     /// As the framework names it, such as `q_proj`.
     pub name: &'static str,
-    /// Input features.
     pub inputs: f64,
-    /// Output features.
     pub outputs: f64,
     /// Equal modules side by side (experts); 1 for most.
     pub copies: f64,
@@ -218,11 +216,9 @@ pub(super) enum Targets {
     Named(Vec<String>),
     /// Query and value projections (the fused one where they are one): PEFT's usual choice.
     QueryValue,
-    /// All of attention.
     Attention,
     /// All of the feed-forward.
     FeedForward,
-    /// All linear modules.
     All,
     /// Key, value and the feed-forward's last: IA3's usual choice.
     KeyValueDown,

@@ -23,7 +23,6 @@ pub(super) struct Parameters {
     pub(super) quantizable: f64,
     /// Of the largest layer: what is gathered at once.
     pub(super) layer: f64,
-    /// The largest matrix.
     pub(super) matrix: f64,
 }
 

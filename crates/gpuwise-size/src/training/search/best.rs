@@ -18,11 +18,8 @@ use gpuwise_domain::training::{Framework, Sharding, StepTime, TrainingMemory, Tr
 pub struct Best {
     /// The upper end of its memory's range over bytes usable: beyond 1 it may run out.
     pub filled: f64,
-    /// The setup.
     pub setup: TrainingSetup,
-    /// Its memory.
     pub memory: TrainingMemory,
-    /// Its time.
     pub step: StepTime,
 }
 

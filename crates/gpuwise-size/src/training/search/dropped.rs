@@ -5,34 +5,22 @@ use super::{
     best::{self, Best, Found, Outcome},
     request::{Machines, TrainRequest},
 };
+use crate::search::Failure;
 use alloc::{format, string::String, vec::Vec};
 use gpuwise_domain::{
-    training::Recompute,
-    training_plan::{TrainingDropped, TrainingPlan, TrainingSizing, TrainingTest},
+    deployment::{Dropped, Test},
+    fix::Fix,
+    reason::Reason,
+    training_plan::TrainingPlan,
 };
-use gpuwise_units::significant;
+use gpuwise_units::Bytes;
+
+/// Of what cannot be judged, the distance: beyond what nearly fits.
+const UNJUDGED: f64 = 3.0;
 
 /// Machines in a clause.
 pub(super) fn label(cluster: &Cluster<'_>) -> String {
     format!("{} × {}", cluster.gpus, cluster.gpu.name)
-}
-
-/// What failed a test, with what is short.
-pub(super) fn dropped(
-    cluster: &Cluster<'_>,
-    label: String,
-    test: TrainingTest,
-    shortfall: String,
-    ratio: f64,
-) -> TrainingDropped {
-    TrainingDropped {
-        label,
-        gpu: cluster.gpu.name.clone(),
-        test,
-        shortfall,
-        cures: Vec::new(),
-        ratio,
-    }
 }
 
 /// Nothing fits, or nothing can be judged.
@@ -41,46 +29,29 @@ pub(super) fn no_fit(
     physics: &dyn Physics,
     cluster: &Cluster<'_>,
     found: &Found,
-    sizing: &mut TrainingSizing,
-) {
+) -> Vec<Dropped> {
+    let gpu = &cluster.gpu.name;
+    let mut out = Vec::new();
     if let Some((setup, ratio)) = found.nearest() {
-        let usable = physics.usable(cluster).as_f64();
-        let name = format!("{}, {}", label(cluster), setup.placement_words());
-        let mut failed = dropped(
-            cluster,
-            name,
-            TrainingTest::Memory,
-            format!(
-                "out of memory: {} GiB needed with micro-batch {}{}, {} GiB usable on each GPU",
-                gib(usable * ratio),
-                setup.micro_batch,
-                if setup.recompute == Recompute::Full {
-                    " and all layers recomputed"
-                } else {
-                    ""
-                },
-                gib(usable)
-            ),
-            ratio,
-        );
+        let usable = physics.usable(cluster);
+        let what = Reason::TrainingMemory {
+            needed: Bytes::from_f64(usable.as_f64() * ratio),
+            usable,
+            micro_batch: setup.micro_batch,
+            recompute: setup.recompute,
+        };
+        let mut failure = Failure::new(Test::Memory, what, ratio);
         if matches!(request.machines, Machines::Given(_)) {
-            failed.cures = physics.cures(setup, cluster);
+            failure.fixes = physics.fixes(setup, cluster);
         }
-        sizing.dropped.push(failed);
+        let name = format!("{}, {}", label(cluster), setup.placement_words());
+        out.push(failure.dropped(name, gpu));
     }
-    for why in &found.refused {
-        sizing.dropped.push(dropped(
-            cluster,
-            label(cluster),
-            TrainingTest::Support,
-            why.clone(),
-            3.0,
-        ));
-    }
-}
-
-fn gib(bytes: f64) -> String {
-    significant(bytes / 1_073_741_824.0, 3)
+    out.extend(found.refused.iter().map(|why| {
+        Failure::new(Test::Support, Reason::Unsupported(why.clone()), UNJUDGED)
+            .dropped(label(cluster), gpu)
+    }));
+    out
 }
 
 /// A plan that is late or too dear.
@@ -88,84 +59,53 @@ pub(super) fn over_limits(
     request: &TrainRequest<'_>,
     cluster: &Cluster<'_>,
     plan: &TrainingPlan,
-) -> Option<TrainingDropped> {
+) -> Option<Failure> {
     let run = plan.run.as_ref()?;
-    let name = || format!("{}, {}", label(cluster), plan.setup.placement_words());
+    let seconds = run.total.value;
     if let Some(within) = request.job.within
-        && run.total.value > within
+        && seconds > within
     {
-        let days = |seconds: f64| significant(seconds / 86_400.0, 3);
-        let mut late = dropped(
-            cluster,
-            name(),
-            TrainingTest::Deadline,
-            format!("{} days, {} allowed", days(run.total.value), days(within)),
-            run.total.value / within,
-        );
-        late.cures.push(format!(
-            "{} GPUs at least",
-            libm::ceil(cluster.gpus as f64 * run.total.value / within)
-        ));
-        return Some(late);
+        let what = Reason::Late {
+            run: seconds,
+            within,
+        };
+        let more = Fix::Gpus {
+            count: libm::ceil(cluster.gpus as f64 * seconds / within) as u64,
+            at_least: true,
+        };
+        return Some(Failure::new(Test::Deadline, what, seconds / within).fixed_by(more));
     }
     let budget = request.job.budget?;
     let cost = run.cost?.value;
-    (cost.currency == budget.currency && cost.micros > budget.micros).then(|| {
-        dropped(
-            cluster,
-            name(),
-            TrainingTest::Budget,
-            format!("{cost}, {budget} allowed"),
-            cost.micros as f64 / budget.micros.max(1) as f64,
-        )
-    })
+    let over = cost.currency == budget.currency && cost.micros > budget.micros;
+    let ratio = cost.micros as f64 / budget.micros.max(1) as f64;
+    over.then(|| Failure::new(Test::Limits, Reason::RunCost { cost, budget }, ratio))
 }
 
 /// What became of the other kinds of layout on the same machines.
-pub(super) fn alternatives(
-    cluster: &Cluster<'_>,
-    found: &Found,
-    best: &Best,
-    sizing: &mut TrainingSizing,
-) {
+pub(super) fn alternatives(cluster: &Cluster<'_>, found: &Found, best: &Best) -> Vec<Dropped> {
     let chosen = best::kind(&best.setup);
     let fastest = best.step.step.value;
-    for (kind, outcome) in &found.kinds {
-        if *kind == chosen {
-            continue;
-        }
-        let (setup, test, shortfall, ratio) = match outcome {
-            Outcome::Fits(setup, seconds) => (
-                setup,
-                TrainingTest::Dominated,
-                format!(
-                    "{} % slower",
-                    significant(100.0 * (seconds / fastest - 1.0), 2)
-                ),
-                seconds / fastest,
-            ),
-            Outcome::Tight(setup, over) => (
-                setup,
-                TrainingTest::Memory,
-                format!(
-                    "its memory may reach {} % more than a job may fill",
-                    significant(100.0 * (over - 1.0), 2)
-                ),
-                *over,
-            ),
-            Outcome::Short(setup, ratio) => (
-                setup,
-                TrainingTest::Memory,
-                format!(
-                    "out of memory: {} % more than a GPU has",
-                    significant(100.0 * (ratio - 1.0), 2)
-                ),
-                *ratio,
-            ),
-        };
-        let name = setup.placement_words();
-        sizing
-            .dropped
-            .push(dropped(cluster, name, test, shortfall, ratio));
-    }
+    let others = found.kinds.iter().filter(|(kind, _)| **kind != chosen);
+    others
+        .map(|(_, outcome)| {
+            let (setup, test, what, ratio) = match outcome {
+                Outcome::Fits(setup, seconds) => {
+                    let ratio = seconds / fastest;
+                    (setup, Test::Dominated, Reason::Slower { ratio }, ratio)
+                }
+                Outcome::Tight(setup, ratio) => {
+                    (setup, Test::Memory, overfull(*ratio, true), *ratio)
+                }
+                Outcome::Short(setup, ratio) => {
+                    (setup, Test::Memory, overfull(*ratio, false), *ratio)
+                }
+            };
+            Failure::new(test, what, ratio).dropped(setup.placement_words(), &cluster.gpu.name)
+        })
+        .collect()
+}
+
+const fn overfull(ratio: f64, range: bool) -> Reason {
+    Reason::Overfull { ratio, range }
 }

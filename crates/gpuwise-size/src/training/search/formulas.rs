@@ -15,17 +15,17 @@ use alloc::{
 };
 use gpuwise_domain::{
     estimate::Derivation,
+    fix::Fix,
     gpu::Device,
     model::Architecture,
     training::{Recipe, StepTime, TrainingMemory, TrainingSetup},
     training_facts::TrainingFacts,
 };
-use gpuwise_units::{Bytes, significant};
+use gpuwise_units::Bytes;
 
 /// Memory and time of a model by the formulas of this crate.
 #[derive(Debug, Clone, Copy)]
 pub struct Formulas<'a> {
-    /// The model.
     pub architecture: &'a Architecture,
     /// Constants and what was timed.
     pub facts: &'a TrainingFacts,
@@ -109,21 +109,14 @@ impl Physics for Formulas<'_> {
         memory::checkpoint_bytes(self.architecture, setup).unwrap_or(Bytes::ZERO)
     }
 
-    fn cures(&self, setup: &TrainingSetup, cluster: &Cluster<'_>) -> Vec<String> {
-        memory::cures(self.architecture, setup, visible(cluster))
-            .iter()
-            .map(|cure| {
-                format!(
-                    "{}: {} GiB, {} ({})",
-                    cure.change,
-                    significant(cure.needs.value / 1_073_741_824.0, 3),
-                    if cure.enough {
-                        "fits"
-                    } else {
-                        "not enough alone"
-                    },
-                    cure.cost
-                )
+    fn fixes(&self, setup: &TrainingSetup, cluster: &Cluster<'_>) -> Vec<Fix> {
+        memory::fixes(self.architecture, setup, visible(cluster))
+            .into_iter()
+            .map(|fix| Fix::Setup {
+                change: fix.change,
+                needs: Bytes::from_f64(fix.needs.value),
+                enough: fix.enough,
+                cost: fix.cost,
             })
             .collect()
     }

@@ -4,13 +4,13 @@ use super::{
     Cluster,
     request::{Machines, Market, TrainRequest},
 };
-use alloc::{collections::BTreeSet, string::String, vec::Vec};
+use crate::search::{self, Span};
+use alloc::{collections::BTreeSet, vec::Vec};
 use gpuwise_domain::{
     catalogue::{Catalogue, folded},
     deployment::Rental,
-    gpu::Gpu,
-    offer::{Host, Offer, Terms},
-    provider::Provider,
+    gpu::{Device, Gpu},
+    offer::Host,
 };
 
 /// GPUs of a host that is built to train with others.
@@ -69,27 +69,44 @@ pub(crate) fn candidates<'a>(
     request: &TrainRequest<'a>,
     market: &Market<'a>,
 ) -> Vec<Candidate<'a>> {
+    let had = search::Market {
+        catalogue: request.catalogue,
+        providers: &market.providers,
+        regions: &market.regions,
+        owned: market
+            .owned
+            .iter()
+            .map(|(gpu, count)| (gpu.name.as_str(), *count))
+            .collect(),
+        terms: market.terms,
+    };
     match &request.machines {
         Machines::Given(cluster) => alloc::vec![Candidate {
-            rental: rent(request.catalogue, market, cluster),
+            rental: rent(&had, cluster),
             cluster: *cluster,
         }],
-        Machines::Offered(market) => offered(request.catalogue, market),
+        Machines::Offered(market) => offered(request.catalogue, market, &had),
     }
 }
 
-fn offered<'a>(catalogue: &'a Catalogue, market: &Market<'a>) -> Vec<Candidate<'a>> {
+fn offered<'a>(
+    catalogue: &'a Catalogue,
+    market: &Market<'a>,
+    had: &search::Market<'_>,
+) -> Vec<Candidate<'a>> {
     let mut out = Vec::new();
     for gpu in gpus(catalogue, market) {
-        let largest = offers(catalogue, market, gpu)
-            .map(|offer| u64::from(offer.gpus()))
-            .chain(owned(market, gpu).map(u64::from))
+        let largest = had
+            .offers(&gpu.name)
+            .iter()
+            .map(|offer| offer.gpus())
+            .chain(had.owned(&gpu.name))
             .max()
-            .unwrap_or(0);
+            .map_or(0, u64::from);
         let mut sizes = counts(largest, market.most);
         // All that are owned, whatever instances are rented out.
         sizes.extend(
-            owned(market, gpu)
+            had.owned(&gpu.name)
                 .map(u64::from)
                 .filter(|own| *own <= market.most),
         );
@@ -100,7 +117,7 @@ fn offered<'a>(catalogue: &'a Catalogue, market: &Market<'a>) -> Vec<Candidate<'
             cluster.per_host = cluster
                 .per_host
                 .min(u32::try_from(largest).unwrap_or(u32::MAX));
-            let Some(rental) = rent(catalogue, market, &cluster) else {
+            let Some(rental) = rent(had, &cluster) else {
                 continue;
             };
             if !rental.is_owned() {
@@ -170,97 +187,10 @@ fn counts(largest: u64, most: u64) -> Vec<u64> {
     out
 }
 
-/// Offers of a GPU that the limits allow.
-fn offers<'a>(
-    catalogue: &'a Catalogue,
-    market: &'a Market<'_>,
-    gpu: &'a Gpu,
-) -> impl Iterator<Item = &'a Offer> {
-    catalogue.offers.iter().filter(move |offer| {
-        offer.gpu == gpu.name
-            && offer.gpus() >= 1
-            && (market.providers.is_empty()
-                || market
-                    .providers
-                    .iter()
-                    .any(|provider| provider.eq_ignore_ascii_case(&offer.provider)))
-            && (market.regions.is_empty()
-                || market
-                    .regions
-                    .iter()
-                    .any(|region| offer.region.starts_with(region.as_str())))
-    })
-}
-
-fn owned(market: &Market<'_>, gpu: &Gpu) -> impl Iterator<Item = u32> {
-    market
-        .owned
-        .iter()
-        .filter(|(own, _)| own.name == gpu.name)
-        .map(|(_, count)| *count)
-}
-
-/// The cheapest way to have a cluster: one's own, else instances of one kind; several only of the
-/// GPU's largest instance, because smaller ones are not joined by a fast network.
-fn rent(catalogue: &Catalogue, market: &Market<'_>, cluster: &Cluster<'_>) -> Option<Rental> {
-    let gpus = cluster.gpus;
-    if let Some(own) = owned(market, cluster.gpu).find(|own| u64::from(*own) >= gpus) {
-        return Some(mine(own, gpus));
-    }
-    let terms = market.terms;
-    let largest = offers(catalogue, market, cluster.gpu)
-        .map(Offer::gpus)
-        .max()?;
-    let placed = offers(catalogue, market, cluster.gpu).filter_map(|offer| {
-        let has = u64::from(offer.gpus());
-        if gpus > has && (offer.gpus() < largest || !gpus.is_multiple_of(has)) {
-            return None;
-        }
-        let instances = u32::try_from(gpus.div_ceil(has)).ok()?;
-        let price = offer.price(terms).map_or(f64::INFINITY, |price| {
-            price.0.as_f64() * f64::from(instances)
-        });
-        Some((price, instances, offer))
-    });
-    let name = |offer: &Offer| {
-        (
-            offer.provider.clone(),
-            offer.instance.clone(),
-            offer.region.clone(),
-        )
-    };
-    let (_, instances, offer) = placed.min_by(|a, b| {
-        a.0.total_cmp(&b.0)
-            .then(a.1.cmp(&b.1))
-            .then_with(|| name(a.2).cmp(&name(b.2)))
-    })?;
-    let all = u64::from(instances) * u64::from(offer.gpus());
-    Some(Rental {
-        provider: offer.provider.clone().into(),
-        instance: offer.instance.clone(),
-        region: offer.region.clone(),
-        terms,
-        instances,
-        gpu_thousandths: offer.gpu_thousandths,
-        idle: u32::try_from(all.saturating_sub(gpus)).unwrap_or(u32::MAX),
-        price: offer.price(terms),
-        date: offer.date.clone(),
-        source: offer.source.clone(),
-    })
-}
-
-/// Hosts of one's own: nothing more is paid for them, and what they cost is not known here.
-fn mine(own: u32, gpus: u64) -> Rental {
-    Rental {
-        provider: Provider::Owned,
-        instance: String::from("your host"),
-        region: String::new(),
-        terms: Terms::Reserved,
-        instances: 1,
-        gpu_thousandths: own.saturating_mul(1000),
-        idle: u32::try_from(u64::from(own).saturating_sub(gpus)).unwrap_or(0),
-        price: None,
-        date: String::new(),
-        source: "as given".into(),
-    }
+/// The cheapest way to have a cluster: one's own, else instances of one kind.
+fn rent(market: &search::Market<'_>, cluster: &Cluster<'_>) -> Option<Rental> {
+    let gpus = u32::try_from(cluster.gpus).ok()?;
+    let offers = market.offers(&cluster.gpu.name);
+    let device = Device::whole(cluster.gpu);
+    market.rent(&offers, &device, (1, gpus), Span::LargestHosts)
 }

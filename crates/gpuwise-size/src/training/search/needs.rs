@@ -3,7 +3,7 @@
 use super::Cluster;
 use alloc::vec::Vec;
 use gpuwise_domain::{
-    model::{Architecture, FeedForward, Mixer},
+    model::{Architecture, FeedForward},
     training::{
         Framework, Method, Recipe, Sharding, StepCause, StepTime, TrainingMemory, TrainingSetup,
     },
@@ -43,7 +43,6 @@ struct Rank {
     tokens: f64,
     /// Micro-batches of a step.
     micro_batches: f64,
-    /// Layers.
     layers: f64,
 }
 
@@ -144,35 +143,13 @@ fn context(
     let per_token: f64 = architecture
         .layers
         .iter()
-        .map(|run| run.count as f64 * cache_width(&run.layer.mixer))
+        .map(|run| run.count as f64 * run.layer.mixer.trained_keys_and_values() as f64)
         .sum();
     let shared = f64::from(layout.tensor) * f64::from(layout.pipeline);
     let others = f64::from(layout.context) - 1.0;
     let bytes = 3.0 * others * rank.tokens * per_token * ACTIVATION * rank.micro_batches / shared;
     let span = u64::from(layout.tensor) * u64::from(layout.context);
     need(TrafficKind::Context, bytes, compute, span, 1.0, cluster)
-}
-
-/// Elements of keys and values of a token.
-fn cache_width(mixer: &Mixer) -> f64 {
-    match *mixer {
-        Mixer::Attention {
-            kv_heads,
-            key_dim,
-            value_dim,
-            ..
-        } => (kv_heads * (key_dim + value_dim)) as f64,
-        // Latents are expanded to heads for training.
-        Mixer::Latent {
-            heads,
-            rotary_dim,
-            plain_dim,
-            value_dim,
-            ..
-        } => (heads * (rotary_dim + plain_dim + value_dim)) as f64,
-        Mixer::Compressed { dim, .. } => (2 * dim) as f64,
-        Mixer::Recurrent(_) | Mixer::None => 0.0,
-    }
 }
 
 /// Tokens to their experts and back, forward and backward; a copy for each rank that has a chosen

@@ -3,6 +3,7 @@
 use alloc::{string::String, vec::Vec};
 use gpuwise_domain::{
     estimate::Derivation,
+    fix::Fix,
     gpu::Gpu,
     training::{StepTime, TrainingMemory, TrainingSetup},
 };
@@ -11,9 +12,7 @@ use gpuwise_units::Bytes;
 /// The machines of a candidate.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Cluster<'a> {
-    /// The GPU.
     pub gpu: &'a Gpu,
-    /// GPUs in all.
     pub gpus: u64,
     /// GPUs that reach one another over the fast link (an NVLink domain), or within one host.
     pub domain: u32,
@@ -55,7 +54,7 @@ pub trait Physics {
     fn checkpoint(&self, setup: &TrainingSetup) -> Bytes;
 
     /// What would make a setup fit that does not, cheapest first, with what each would leave.
-    fn cures(&self, setup: &TrainingSetup, cluster: &Cluster<'_>) -> Vec<String>;
+    fn fixes(&self, setup: &TrainingSetup, cluster: &Cluster<'_>) -> Vec<Fix>;
 
     /// How memory and time came about.
     fn derivations(&self, setup: &TrainingSetup, cluster: &Cluster<'_>) -> Vec<Derivation>;

@@ -3,25 +3,29 @@
 use super::{
     Cluster, Physics, Shape,
     best::{self, Best},
-    dropped::{alternatives, dropped, label, no_fit, over_limits},
+    dropped::{alternatives, label, no_fit, over_limits},
     explain,
     market::{self, Candidate},
     needs, refuse,
     request::{Machines, RankBy, TrainRequest},
     run, space,
 };
-use crate::{memory::visible_memory, search::model_summary, training::failures};
+use crate::{
+    memory::visible_memory,
+    search::{Failure, Offered, Shown, Standing, model_summary, one_per_gpu, shortlist},
+    training::failures,
+};
 use alloc::{format, string::String, vec::Vec};
-use core::cmp::Ordering;
 use gpuwise_domain::{
-    deployment::Rental,
+    deployment::{Rental, Test},
     estimate::Basis,
     gpu::Device,
     limit::Limit,
+    reason::Reason,
     training::Method,
-    training_plan::{TrainingAsked, TrainingDropped, TrainingPlan, TrainingSizing, TrainingTest},
+    training_plan::{TrainingAsked, TrainingPlan, TrainingSizing},
 };
-use gpuwise_units::{Bytes, significant};
+use gpuwise_units::Bytes;
 
 /// Alternatives that an answer says something about.
 const ALTERNATIVES: usize = 12;
@@ -132,57 +136,45 @@ fn consider(
     sizing: &mut TrainingSizing,
 ) {
     let cluster = &candidate.cluster;
+    let gpu = &cluster.gpu.name;
     let refusals = refuse::refusals(shape, &request.choices, cluster);
     if !refusals.is_empty() {
-        sizing
-            .dropped
-            .extend(refusals.into_iter().map(|refusal| TrainingDropped {
-                label: label(cluster),
-                gpu: cluster.gpu.name.clone(),
-                test: TrainingTest::Layout,
-                shortfall: refusal.why,
-                cures: refusal.nearest,
-                ratio: 1.0,
-            }));
+        sizing.dropped.extend(refusals.into_iter().map(|refusal| {
+            let mut failure = Failure::new(Test::Layout, Reason::Clash(refusal.why), 1.0);
+            failure.fixes = refusal.nearest;
+            failure.dropped(label(cluster), gpu)
+        }));
         return;
     }
     if let Some(ratio) = too_slow_at_peak(request, cluster) {
-        sizing.dropped.push(dropped(
-            cluster,
-            label(cluster),
-            TrainingTest::Deadline,
-            format!(
-                "even at its peak rate it would take {} times as long as allowed",
-                significant(ratio, 3)
-            ),
-            BEYOND_PEAK * ratio,
-        ));
+        let what = Reason::LateAtPeak { ratio };
+        let failure = Failure::new(Test::Deadline, what, BEYOND_PEAK * ratio);
+        sizing.dropped.push(failure.dropped(label(cluster), gpu));
         return;
     }
     let found = best::best(shape, &request.choices, cluster, physics);
     sizing.considered += found.considered;
     let Some(best) = &found.best else {
-        no_fit(request, physics, cluster, &found, sizing);
+        let failed = no_fit(request, physics, cluster, &found);
+        sizing.dropped.extend(failed);
         return;
     };
     let plan = plan(request, physics, candidate, best);
     if matches!(request.machines, Machines::Given(_)) {
-        alternatives(cluster, &found, best, sizing);
+        sizing.dropped.extend(alternatives(cluster, &found, best));
     }
     let failed = over_limits(request, cluster, &plan);
-    if failed
-        .as_ref()
-        .is_some_and(|failed| failed.test == TrainingTest::Deadline)
-    {
-        sizing.dropped.extend(failed);
-        return;
-    }
-    // One that may run out of memory says nothing of larger clusters, on which it would not.
-    if !plan.tight() {
+    let late = failed.as_ref().is_some_and(|f| f.test == Test::Deadline);
+    // One that is late says nothing of larger clusters, nor one that may run out of memory, on which they
+    // would not.
+    if !late && !plan.tight() {
         settled.see(own(&plan), merit(&plan, request.rank));
     }
     match failed {
-        Some(failed) => sizing.dropped.push(failed),
+        Some(failed) => {
+            let name = format!("{}, {}", label(cluster), plan.setup.placement_words());
+            sizing.dropped.push(failed.dropped(name, gpu));
+        }
         None => sizing.plans.push(plan),
     }
 }
@@ -238,46 +230,42 @@ fn hourly(plan: &TrainingPlan) -> Option<f64> {
     Some(rental.price?.0.as_f64() * f64::from(rental.instances))
 }
 
-/// Plans with room for the range of their memory first; hosts of one's own before rented ones, by money
-/// these before those without a price; then by merit, then the fastest, then by name.
-fn better(a: &TrainingPlan, b: &TrainingPlan, rank: Option<RankBy>) -> Ordering {
-    let paid = |plan: &TrainingPlan| match rank {
-        _ if own(plan) => 0,
-        Some(RankBy::Time) => 1,
-        _ if hourly(plan).is_some() => 1,
-        _ => 2,
-    };
-    a.tight()
-        .cmp(&b.tight())
-        .then(paid(a).cmp(&paid(b)))
-        .then(merit(a, rank).total_cmp(&merit(b, rank)))
-        .then(a.step.step.value.total_cmp(&b.step.step.value))
-        .then_with(|| a.gpu.cmp(&b.gpu))
+/// Hosts of one's own before rented ones, and by money these before those without a price.
+fn standing(plan: &TrainingPlan, rank: Option<RankBy>) -> Standing {
+    let unpriced = rank != Some(RankBy::Time) && hourly(plan).is_none();
+    Standing {
+        tight: plan.tight(),
+        offered: match Offered::of(plan.rental.as_ref()) {
+            Offered::Rented if unpriced => Offered::Unpriced,
+            offered => offered,
+        },
+        key: merit(plan, rank),
+        ties: [plan.step.step.value, 0.0, 0.0, 0.0],
+        name: plan.gpu.clone(),
+        kind: plan.gpu.clone(),
+        lower: false,
+    }
 }
 
 /// Sorts plans, keeps one of each GPU, explains the best.
 fn finish(request: &TrainRequest<'_>, physics: &dyn Physics, sizing: &mut TrainingSizing) {
-    sizing.plans.sort_by(|a, b| better(a, b, request.rank));
-    let mut seen: Vec<String> = Vec::new();
-    sizing.plans.retain(|plan| {
-        let new = !seen.contains(&plan.gpu);
-        seen.push(plan.gpu.clone());
-        new
-    });
-    sizing.plans.truncate(request.top.max(1));
+    let standings: Vec<Standing> = sizing
+        .plans
+        .iter()
+        .map(|plan| standing(plan, request.rank))
+        .collect();
+    let shown = Shown {
+        top: request.top.max(1),
+        published_first: false,
+    };
+    let order = shortlist(&standings, shown);
+    sizing.plans = order
+        .into_iter()
+        .filter_map(|at| sizing.plans.get(at).cloned())
+        .collect();
     if matches!(request.machines, Machines::Offered(_)) {
-        let shown: Vec<String> = sizing.plans.iter().map(|plan| plan.gpu.clone()).collect();
-        sizing
-            .dropped
-            .retain(|dropped| !shown.contains(&dropped.gpu));
-        // Of each GPU what came furthest.
-        sizing.dropped.sort_by(nearer);
-        let mut told: Vec<String> = Vec::new();
-        sizing.dropped.retain(|dropped| {
-            let new = !told.contains(&dropped.gpu);
-            told.push(dropped.gpu.clone());
-            new
-        });
+        let shown: Vec<&str> = sizing.plans.iter().map(|plan| plan.gpu.as_str()).collect();
+        sizing.dropped = one_per_gpu(core::mem::take(&mut sizing.dropped), &shown);
     } else {
         sizing.dropped.sort_by(|a, b| a.ratio.total_cmp(&b.ratio));
     }
@@ -288,11 +276,6 @@ fn finish(request: &TrainRequest<'_>, physics: &dyn Physics, sizing: &mut Traini
             plan.derivations = explain::derivations(request, plan, &cluster, physics);
         }
     }
-}
-
-/// What failed a later test came further; then what missed it by less.
-fn nearer(a: &TrainingDropped, b: &TrainingDropped) -> Ordering {
-    b.test.cmp(&a.test).then(a.ratio.total_cmp(&b.ratio))
 }
 
 /// The cluster of a plan again.

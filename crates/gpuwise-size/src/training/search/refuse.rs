@@ -6,27 +6,23 @@ use super::{
     shape::{Shape, divisors},
     space,
 };
-use alloc::{
-    format,
-    string::{String, ToString},
-    vec::Vec,
+use alloc::vec::Vec;
+use gpuwise_domain::{
+    clash::Clash,
+    fix::Fix,
+    training::{Framework, Recompute},
 };
-use gpuwise_domain::training::{Framework, Recompute};
 
 /// A choice that cannot be met.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Refusal {
-    /// What does not go, and why.
-    pub why: String,
-    /// The nearest that does.
-    pub nearest: Vec<String>,
+    pub why: Clash,
+    /// The nearest that can.
+    pub nearest: Vec<Fix>,
 }
 
-fn refusal(why: impl Into<String>, nearest: Vec<String>) -> Refusal {
-    Refusal {
-        why: why.into(),
-        nearest,
-    }
+const fn refusal(why: Clash, nearest: Vec<Fix>) -> Refusal {
+    Refusal { why, nearest }
 }
 
 /// Everything that is wrong with fixed degrees and batches on a cluster; empty: some placement
@@ -52,26 +48,23 @@ pub fn refusals(shape: &Shape, choices: &TrainChoices, cluster: &Cluster<'_>) ->
 fn offload(choices: &TrainChoices) -> Option<Refusal> {
     let stated = choices.recompute.filter(|r| *r != Recompute::Full)?;
     choices.offload.activations.then(|| {
-        refusal(
-            format!(
-                "--offload activations: with --recompute {} no layer's input is kept apart that could be offloaded",
-                stated.name()
-            ),
-            alloc::vec!["--recompute full".into()],
-        )
+        let full = Fix::Flag {
+            flag: "--recompute full",
+            value: None,
+        };
+        refusal(Clash::OffloadedActivations(stated), alloc::vec![full])
     })
 }
 
 fn framework(choices: &TrainChoices) -> Option<Refusal> {
     let framework = choices.framework.filter(|f| *f != Framework::Megatron)?;
     let (flag, degree) = choices.degrees.beyond_data()?;
-    Some(refusal(
-        format!(
-            "{flag} {degree}: {} divides over data-parallel ranks alone",
-            framework.title()
-        ),
-        alloc::vec!["--framework megatron".into()],
-    ))
+    let why = Clash::DataParallelOnly {
+        flag,
+        degree,
+        framework,
+    };
+    Some(refusal(why, alloc::vec![Fix::Framework("megatron")]))
 }
 
 /// The two numbers of a list that lie around one.
@@ -87,11 +80,12 @@ fn around(all: impl Iterator<Item = u64>, stated: u64) -> Vec<u64> {
     below.into_iter().chain(above).collect()
 }
 
-fn flags(flag: &str, numbers: Vec<u64>) -> Vec<String> {
-    numbers
-        .into_iter()
-        .map(|number| format!("{flag} {number}"))
-        .collect()
+fn flags(flag: &'static str, numbers: Vec<u64>) -> Vec<Fix> {
+    let fix = |number| Fix::Flag {
+        flag,
+        value: Some(number),
+    };
+    numbers.into_iter().map(fix).collect()
 }
 
 fn tensor(shape: &Shape, choices: &TrainChoices, cluster: &Cluster<'_>) -> Option<Refusal> {
@@ -101,37 +95,25 @@ fn tensor(shape: &Shape, choices: &TrainChoices, cluster: &Cluster<'_>) -> Optio
     }
     let most = cluster.gpus.min(shape.heads);
     let fits = divisors(shape.heads).filter(|degree| *degree <= most);
-    Some(refusal(
-        format!(
-            "--tp {tensor} does not divide the {} attention heads",
-            shape.heads
-        ),
-        flags("--tp", around(fits, u64::from(tensor))),
-    ))
+    let why = Clash::Heads {
+        tensor,
+        heads: shape.heads,
+    };
+    Some(refusal(why, flags("--tp", around(fits, u64::from(tensor)))))
 }
 
 fn pipeline(shape: &Shape, choices: &TrainChoices) -> Option<Refusal> {
     let stages = u64::from(choices.degrees.pipeline?);
     let takes = |stages: &u64| shape.takes_stages(*stages);
     let nearest = || around((1..=shape.layers).filter(takes), stages);
-    if stages > shape.layers {
-        return Some(refusal(
-            format!(
-                "--pp {stages}: {} layers leave {} stages without a layer",
-                shape.layers,
-                stages - shape.layers
-            ),
-            flags("--pp", nearest()),
-        ));
+    let layers = shape.layers;
+    if stages > layers {
+        let why = Clash::EmptyStages { stages, layers };
+        return Some(refusal(why, flags("--pp", nearest())));
     }
     if !shape.takes_stages(stages) {
-        return Some(refusal(
-            format!(
-                "--pp {stages} divides neither the {} layers nor these with embedding and head",
-                shape.layers
-            ),
-            flags("--pp", nearest()),
-        ));
+        let why = Clash::Stages { stages, layers };
+        return Some(refusal(why, flags("--pp", nearest())));
     }
     let interleave = u64::from(choices.degrees.interleave?);
     if interleave == 1 || (stages > 1 && shape.takes_stages(stages * interleave)) {
@@ -139,12 +121,13 @@ fn pipeline(shape: &Shape, choices: &TrainChoices) -> Option<Refusal> {
     }
     let fits = (1..=shape.layers / stages).filter(|v| shape.takes_stages(stages * v));
     let why = if stages == 1 {
-        format!("--vp {interleave} needs a pipeline")
+        Clash::NoPipeline { interleave }
     } else {
-        format!(
-            "--vp {interleave}: {} layers cannot be dealt to {stages} × {interleave} virtual stages",
-            shape.layers
-        )
+        Clash::VirtualStages {
+            interleave,
+            stages,
+            layers,
+        }
     };
     Some(refusal(why, flags("--vp", around(fits, interleave))))
 }
@@ -155,16 +138,12 @@ fn experts(shape: &Shape, choices: &TrainChoices) -> Option<Refusal> {
         return None;
     }
     if shape.experts == 0 {
-        return Some(refusal(
-            format!("--ep {degree}: the model has no experts"),
-            flags("--ep", alloc::vec![1]),
-        ));
+        let why = Clash::NoExperts { degree };
+        return Some(refusal(why, flags("--ep", alloc::vec![1])));
     }
+    let experts = shape.experts;
     Some(refusal(
-        format!(
-            "--ep {degree} does not divide the {} experts",
-            shape.experts
-        ),
+        Clash::Experts { degree, experts },
         flags("--ep", around(divisors(shape.experts), u64::from(degree))),
     ))
 }
@@ -179,11 +158,12 @@ fn context(choices: &TrainChoices) -> Option<Refusal> {
         choices.sequence / unit * unit,
         choices.sequence.next_multiple_of(unit),
     ];
+    let why = Clash::Sequence {
+        context: degree,
+        tokens: choices.sequence,
+    };
     Some(refusal(
-        format!(
-            "--cp {degree}: {} tokens cannot be dealt in {unit} equal chunks, two a rank",
-            choices.sequence
-        ),
+        why,
         flags(
             "--seq",
             sequences.into_iter().filter(|tokens| *tokens > 0).collect(),
@@ -193,26 +173,18 @@ fn context(choices: &TrainChoices) -> Option<Refusal> {
 
 fn product(choices: &TrainChoices, cluster: &Cluster<'_>) -> Option<Refusal> {
     let fixed = &choices.degrees;
-    let stated = [
-        ("TP", fixed.tensor),
-        ("PP", fixed.pipeline),
-        ("CP", fixed.context),
-        ("DP", fixed.data),
-    ];
+    let stated = [fixed.tensor, fixed.pipeline, fixed.context, fixed.data];
     let product: u64 = stated
         .iter()
-        .filter_map(|(_, degree)| *degree)
+        .flatten()
+        .copied()
         .map(u64::from)
         .fold(1, u64::saturating_mul);
-    let all = stated.iter().all(|(_, degree)| degree.is_some());
+    let all = stated.iter().all(Option::is_some);
     let divides = product > 0 && cluster.gpus.is_multiple_of(product);
     if divides && (!all || product == cluster.gpus) {
         return None;
     }
-    let words: Vec<String> = stated
-        .iter()
-        .filter_map(|(word, degree)| degree.map(|degree| format!("{word}{degree}")))
-        .collect();
     let nearest = match product {
         0 => Vec::new(),
         _ if all => alloc::vec![product],
@@ -221,17 +193,16 @@ fn product(choices: &TrainChoices, cluster: &Cluster<'_>) -> Option<Refusal> {
             cluster.gpus,
         ),
     };
-    Some(refusal(
-        format!(
-            "{} is {product}, which does not make {} GPUs",
-            words.join(" × "),
-            cluster.gpus
-        ),
-        nearest
-            .into_iter()
-            .map(|gpus| format!("{gpus} GPUs"))
-            .collect(),
-    ))
+    let why = Clash::Product {
+        stated,
+        product,
+        gpus: cluster.gpus,
+    };
+    let fix = |count| Fix::Gpus {
+        count,
+        at_least: false,
+    };
+    Some(refusal(why, nearest.into_iter().map(fix).collect()))
 }
 
 /// A global batch that no placement can deal out.
@@ -245,13 +216,8 @@ fn batch(shape: &Shape, choices: &TrainChoices, cluster: &Cluster<'_>) -> Option
             .any(|placement| !space::micro_batches(choices, placement, batch).is_empty())
     };
     if placements.is_empty() {
-        return Some(refusal(
-            format!(
-                "no degrees of parallelism that divide heads, layers and experts make {} GPUs",
-                cluster.gpus
-            ),
-            Vec::new(),
-        ));
+        let why = Clash::NoPlacement { gpus: cluster.gpus };
+        return Some(refusal(why, Vec::new()));
     }
     if takes(batch) {
         return None;
@@ -269,16 +235,13 @@ fn batch(shape: &Shape, choices: &TrainChoices, cluster: &Cluster<'_>) -> Option
         .unwrap_or(1);
     let below = (1..batch).rev().take(4096).find(|b| takes(*b));
     let above = (batch + 1..).take(4096).find(|b| takes(*b));
-    let ranks = if least == most {
-        least.to_string()
-    } else {
-        format!("{least} to {most}")
+    let why = Clash::GlobalBatch {
+        batch,
+        micro,
+        multiple: (least, most),
     };
     Some(refusal(
-        format!(
-            "a global batch of {batch} does not divide into micro-batches of {micro} over data-parallel \
-             ranks: it must be a multiple of {ranks}"
-        ),
+        why,
         flags("--global-batch", below.into_iter().chain(above).collect()),
     ))
 }

@@ -17,29 +17,24 @@ pub struct TrainRequest<'a> {
     pub name: String,
     /// Where its shape was read.
     pub origin: String,
-    /// Its shape.
     pub architecture: &'a Architecture,
     /// Tokens, deadline, budget, evaluation.
     pub job: TrainingJob,
-    /// GPUs, hosts, offers.
     pub catalogue: &'a Catalogue,
     /// How often machines fail and how fast state is saved.
     pub reliability: Reliability,
     /// What may be chosen.
     pub choices: TrainChoices,
-    /// On which machines.
     pub machines: Machines<'a>,
     /// By what plans are ranked; `None`: rented ones by money, hosts of one's own, which cost the
     /// same busy or idle, by time.
     pub rank: Option<RankBy>,
-    /// Plans to show.
     pub top: usize,
 }
 
 /// What makes one plan better than another.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RankBy {
-    /// The shortest run.
     Time,
     /// The least money; of hosts of one's own the fewest GPU-hours.
     Cost,
@@ -48,9 +43,7 @@ pub enum RankBy {
 /// What a setup is made of; what is `None` is searched.
 #[derive(Debug, Clone, PartialEq)]
 pub struct TrainChoices {
-    /// What is trained.
     pub method: Method,
-    /// In which numbers.
     pub recipe: Recipe,
     /// What updates the weights.
     pub optimizer: Optimizer,
@@ -79,17 +72,12 @@ pub struct TrainChoices {
 /// Degrees of parallelism; what is `None` is searched.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Degrees {
-    /// TP.
     pub tensor: Option<u32>,
-    /// PP.
     pub pipeline: Option<u32>,
     /// Virtual stages of each pipeline rank.
     pub interleave: Option<u32>,
-    /// CP.
     pub context: Option<u32>,
-    /// EP.
     pub expert: Option<u32>,
-    /// DP.
     pub data: Option<u32>,
 }
 
@@ -109,16 +97,13 @@ impl Degrees {
     }
 }
 
-/// On which machines.
 #[derive(Debug, Clone)]
 pub enum Machines<'a> {
-    /// On exactly these.
     Given(super::Cluster<'a>),
     /// On what can be rented or is owned.
     Offered(Market<'a>),
 }
 
-/// Which offers count.
 #[derive(Debug, Clone)]
 pub struct Market<'a> {
     /// Only these GPUs; empty: all that are offered.
@@ -129,7 +114,6 @@ pub struct Market<'a> {
     pub regions: Vec<String>,
     /// Hosts of one's own, as GPU and how many.
     pub owned: Vec<(&'a Gpu, u32)>,
-    /// Under which terms.
     pub terms: Terms,
     /// GPUs at most.
     pub most: u64,

@@ -1,20 +1,18 @@
 //! What of a model decides how it can be divided.
 
-use gpuwise_domain::model::{Architecture, FeedForward, Mixer};
+use gpuwise_domain::model::{Architecture, FeedForward};
 
 /// Counts that degrees of parallelism must divide.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Shape {
     /// The greatest common divisor of the layers' attention heads; 0: no layer has any.
     pub heads: u64,
-    /// Decoder layers.
     pub layers: u64,
     /// The greatest common divisor of the layers' expert counts; 0: no experts.
     pub experts: u64,
 }
 
 impl Shape {
-    /// Of a model.
     pub fn of(architecture: &Architecture) -> Self {
         let mut shape = Self {
             heads: 0,
@@ -22,13 +20,7 @@ impl Shape {
             experts: 0,
         };
         for run in &architecture.layers {
-            let heads = match run.layer.mixer {
-                Mixer::Attention { heads, .. }
-                | Mixer::Latent { heads, .. }
-                | Mixer::Compressed { heads, .. } => heads,
-                Mixer::Recurrent(state) => state.heads,
-                Mixer::None => 0,
-            };
+            let heads = run.layer.mixer.heads().unwrap_or(0);
             shape.heads = common(shape.heads, heads);
             if let FeedForward::Experts { count, .. } = run.layer.feed_forward {
                 shape.experts = common(shape.experts, count);

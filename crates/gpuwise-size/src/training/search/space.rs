@@ -136,7 +136,6 @@ fn shardings(
     }
 }
 
-/// Megatron's layouts.
 fn layouts(shape: &Shape, choices: &TrainChoices, cluster: &Cluster<'_>) -> Vec<TrainingLayout> {
     let fixed = &choices.degrees;
     let gpus = cluster.gpus;

@@ -18,12 +18,7 @@ pub enum Assumed {
         bytes_per_second: f64,
     },
     /// The GPU does not multiply in the recipe's numbers.
-    WiderMatmuls {
-        /// The GPU.
-        gpu: String,
-        /// The recipe.
-        recipe: Recipe,
-    },
+    WiderMatmuls { gpu: String, recipe: Recipe },
     /// Towers and encoders are not counted.
     TextAlone,
     /// No rows of this framework were fitted.

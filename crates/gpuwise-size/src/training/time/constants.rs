@@ -34,15 +34,12 @@ macro_rules! parameters {
 pub struct TrainingParameterInfo {
     /// Its name in `training.toml`.
     pub key: &'static str,
-    /// Its place.
     pub parameter: TrainingParameter,
     /// Its value before any data.
     pub prior: f64,
     /// Standard deviation of the prior on its logarithm.
     pub spread: f64,
-    /// Its unit.
     pub unit: &'static str,
-    /// What it means.
     pub meaning: &'static str,
 }
 

@@ -18,11 +18,9 @@ const REFERENCE_LINK: f64 = 450e9;
 /// A run of a benchmark.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ConvergenceRun<'a> {
-    /// Which benchmark.
     pub benchmark: &'a ConvergenceBenchmark,
     /// What each GPU reaches.
     pub system: TrainingSystem,
-    /// GPUs.
     pub gpus: f64,
     /// Samples of a step over all GPUs; `None`: as many as a GPU usually has, on each.
     pub batch: Option<f64>,
@@ -119,10 +117,8 @@ fn needed(table: &[(f64, f64)], batch: f64) -> f64 {
     last.1 * libm::sqrt(batch / last.0)
 }
 
-/// A measured run.
 #[derive(Debug, Clone)]
 pub struct ConvergenceFit<'a> {
-    /// The run.
     pub run: ConvergenceRun<'a>,
     /// Seconds to the quality, or samples a second.
     pub measured: f64,

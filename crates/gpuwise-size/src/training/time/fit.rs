@@ -10,7 +10,7 @@ use super::{
     system::TrainingSystem,
     work::StepWork,
 };
-use crate::fit::solve_symmetric;
+use crate::solve::solve_symmetric;
 use alloc::{vec, vec::Vec};
 use gpuwise_domain::training::TrainingSetup;
 
@@ -20,12 +20,9 @@ const HUBER: f64 = 0.15;
 const STEPS: usize = 60;
 const DELTA: f64 = 1e-3;
 
-/// A measured run.
 #[derive(Debug, Clone)]
 pub struct FitRow {
-    /// Its work.
     pub work: StepWork,
-    /// Its setup.
     pub setup: TrainingSetup,
     /// What it ran on.
     pub system: TrainingSystem,

@@ -2,7 +2,7 @@
 
 use super::work::passes;
 use gpuwise_domain::{
-    model::{Architecture, FeedForward, Mixer, Role},
+    model::{Architecture, FeedForward, Role},
     training::{Framework, TrainingSetup},
 };
 
@@ -73,7 +73,7 @@ pub fn model_flops_per_token(
             };
             weights += layers * share * tensor.elements() as f64;
         }
-        attention += layers * attention_width(&run.layer.mixer);
+        attention += layers * run.layer.mixer.attention_width() as f64;
     }
     let matrix = match count {
         FlopCount::WholeMatrix | FlopCount::WithoutEmbedding => 1.0,
@@ -87,27 +87,6 @@ pub fn model_flops_per_token(
 /// Parameters that work on a token, embedding and head each once.
 fn active(architecture: &Architecture) -> f64 {
     architecture.active_parameters().0 as f64
-}
-
-/// Heads times the widths of a key and a value.
-fn attention_width(mixer: &Mixer) -> f64 {
-    match *mixer {
-        Mixer::Attention {
-            heads,
-            key_dim,
-            value_dim,
-            ..
-        } => (heads * (key_dim + value_dim)) as f64,
-        Mixer::Latent {
-            heads,
-            rotary_dim,
-            plain_dim,
-            value_dim,
-            ..
-        } => (heads * (rotary_dim + plain_dim + value_dim)) as f64,
-        Mixer::Compressed { heads, dim, .. } => 2.0 * (heads * dim) as f64,
-        Mixer::Recurrent(_) | Mixer::None => 0.0,
-    }
 }
 
 /// Whether any layer has experts: which rows of errors a prediction belongs to.

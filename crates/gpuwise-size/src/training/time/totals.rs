@@ -44,38 +44,12 @@ pub(super) fn totals(architecture: &Architecture, sequence: f64) -> Totals {
 
 /// Attention operations of a token forward, and elements of its keys and values.
 fn mixing(mixer: &Mixer, sequence: f64) -> (f64, f64) {
-    match *mixer {
-        Mixer::Attention {
-            heads,
-            kv_heads,
-            key_dim,
-            value_dim,
-            window,
-            ..
-        } => {
-            // A token sees half of a causal context in the mean, or its window.
-            let seen = window.visible(sequence).min(sequence / 2.0);
-            let dims = (key_dim + value_dim) as f64;
-            (2.0 * seen * heads as f64 * dims, kv_heads as f64 * dims)
-        }
-        Mixer::Latent {
-            heads,
-            rotary_dim,
-            plain_dim,
-            value_dim,
-            ..
-        } => {
-            let dims = heads as f64 * (plain_dim + rotary_dim + value_dim) as f64;
-            (sequence * dims, dims)
-        }
-        Mixer::Compressed {
-            heads, dim, window, ..
-        } => {
-            let seen = (window.0 as f64).min(sequence / 2.0);
-            (4.0 * seen * (heads * dim) as f64, 2.0 * dim as f64)
-        }
-        Mixer::Recurrent(_) | Mixer::None => (0.0, 0.0),
-    }
+    // A token sees half of a causal context in the mean, or its window.
+    let seen = mixer.window().visible(sequence).min(sequence / 2.0);
+    (
+        2.0 * seen * mixer.attention_width() as f64,
+        mixer.trained_keys_and_values() as f64,
+    )
 }
 
 /// Width inside a dense feed-forward or a recurrent mixer.

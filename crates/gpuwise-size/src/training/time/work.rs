@@ -18,13 +18,11 @@ use gpuwise_domain::{
 pub struct StepWork {
     /// Layers of one stage.
     pub layers: f64,
-    /// Those with experts.
     pub expert_layers: f64,
     /// Matmul operations of layers, experts apart, in the recipe's precision.
     pub matmul: f64,
     /// Of the head, which stays in 16 bits.
     pub head: f64,
-    /// Of attention.
     pub attention: f64,
     /// Bytes of one pass over layers' activations.
     pub elements: f64,
@@ -74,7 +72,6 @@ pub struct StepWork {
     pub bubble: f64,
     /// Tokens of a step.
     pub tokens: f64,
-    /// GPUs.
     pub gpus: f64,
 }
 
@@ -83,7 +80,6 @@ pub struct StepWork {
 pub struct Again {
     /// Of matmuls with weights, and of writing these out where they are stored quantized.
     pub weights: f64,
-    /// Of attention.
     pub attention: f64,
     /// Of all else in a layer.
     pub rest: f64,

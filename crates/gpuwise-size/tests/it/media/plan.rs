@@ -3,11 +3,12 @@
 use super::super::fixture;
 use gpuwise_domain::{
     catalogue::Catalogue,
-    deployment::Objective,
+    deployment::{Objective, Test},
     media::{MediaSizing, MediaUnit},
     network::{InputSize, Walk},
     offer::Terms,
     precision::Compute,
+    reason::Reason,
     workload::{Limits, Target},
 };
 use gpuwise_read::catalogue::{ModelCatalogue, NetworkCatalogue};
@@ -138,8 +139,12 @@ fn what_cannot_be_kept_is_said_of_every_gpu() {
         .filter(|gpu| !gpu.announced)
         .count();
     assert_eq!(sizing.dropped.len(), whole);
-    let slow = |reason: &str| reason.starts_with("one input alone takes");
-    assert!(slow(&sizing.dropped[0].reason), "{:?}", sizing.dropped[0]);
+    let first = &sizing.dropped[0];
+    let missed = |reason: &Reason| matches!(reason, Reason::Missed(_));
+    assert!(
+        first.test == Test::EndToEnd && missed(&first.shortfall),
+        "{first:?}"
+    );
 }
 
 #[test]

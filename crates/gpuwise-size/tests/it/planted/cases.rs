@@ -172,7 +172,7 @@ pub(crate) struct Case {
     pub(crate) cheapest: f64,
 }
 
-/// What each layout of a scenario bears: by GPU, by ranks 1, 2, 4, 8.
+/// What each layout of a scenario sustains: by GPU, by ranks 1, 2, 4, 8.
 type Table = Vec<[f64; 4]>;
 
 fn table(model: &Model, asked: &Asked, speed: f64) -> Table {
@@ -188,16 +188,16 @@ fn table(model: &Model, asked: &Asked, speed: f64) -> Table {
     GPUS.iter().map(of).collect()
 }
 
-/// What an instance with so many GPUs of a row bears at most.
+/// What an instance with so many GPUs of a row sustains at most.
 fn of_instance(row: &[f64; 4], gpus: u32) -> f64 {
-    let whole = |(power, bears): (usize, &f64)| f64::from(gpus >> power) * bears;
+    let whole = |(power, sustains): (usize, &f64)| f64::from(gpus >> power) * sustains;
     row.iter().enumerate().map(whole).fold(0.0, f64::max)
 }
 
 /// The fewest of these instances that bear a rate; `None`: none do.
 fn needed(row: &[f64; 4], gpus: u32, rate: f64) -> Option<u32> {
-    let bears = of_instance(row, gpus);
-    (bears > 0.0).then(|| (rate / bears).ceil() as u32)
+    let sustains = of_instance(row, gpus);
+    (sustains > 0.0).then(|| (rate / sustains).ceil() as u32)
 }
 
 /// Instances that are rented out with whole GPUs, with the place of their GPU in [`GPUS`].
@@ -296,11 +296,11 @@ fn draw(
         instances,
         price: *price,
     };
-    let bears =
+    let sustains =
         |table: &Table| of_instance(&table[*at], offer.gpus()) * f64::from(instances) >= rate;
     let kept = match wanted {
-        Truth::Over => tables.iter().all(bears) && current.cost() >= 1.25 * cost,
-        _ => !tables.iter().any(bears),
+        Truth::Over => tables.iter().all(sustains) && current.cost() >= 1.25 * cost,
+        _ => !tables.iter().any(sustains),
     };
     kept.then_some((current, cost))
 }

@@ -32,7 +32,7 @@ pub(crate) struct Silicon {
     pub(crate) reduce_latency: f64,
 }
 
-/// Requests and their promise at the 95th percentile.
+/// Requests and their SLO at the 95th percentile.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Asked {
     pub(crate) input: f64,

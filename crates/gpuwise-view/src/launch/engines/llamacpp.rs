@@ -1,78 +1,92 @@
 //! llama.cpp: whole layers on each GPU, a cache that is allocated at start for every slot.
 
-use super::{Pool, defaults_note};
+use super::{Launcher, Pool, defaults_note};
 use crate::launch::{EmitError, arguments::Arguments};
 use gpuwise_units::Bytes;
 
 /// More layers than any model has: all of them on GPUs, in every build.
 const ALL_LAYERS: u32 = 999;
 
-pub(super) fn flags(
-    pool: &Pool<'_>,
-    arguments: &mut Arguments<'_>,
-    notes: &mut Vec<String>,
-) -> Result<(), EmitError> {
-    let (layout, settings) = (&pool.layout, &pool.deployment.settings);
-    if pool.role.is_some() {
-        return Err(arguments
-            .unsupported("prefill and decode are not served apart: start servers that do both"));
+pub(super) struct LlamaCpp;
+
+impl Launcher for LlamaCpp {
+    fn model_is_a_word(&self) -> bool {
+        false
     }
-    if layout.attention_data > 1 || layout.expert > 1 || layout.decode_context > 1 {
-        return Err(arguments.unsupported(format!(
-            "{layout}: it splits layers (PP) or rows (TP) over GPUs and nothing else"
-        )));
+
+    fn image_starts_server(&self) -> bool {
+        true
     }
-    if layout.tensor > 1 && layout.pipeline > 1 {
-        return Err(arguments.unsupported(format!(
-            "{layout}: it splits either layers (PP) or rows (TP), not both"
-        )));
-    }
-    model(pool, arguments, notes);
-    arguments.set("n_gpu_layers", ALL_LAYERS)?;
-    let gpus = layout.replica_gpus();
-    if gpus > 1 {
-        arguments.set(
-            "split_mode",
-            if layout.tensor > 1 { "row" } else { "layer" },
-        )?;
-        arguments.set("tensor_split", vec!["1"; gpus as usize].join(","))?;
-    }
-    let cache = match pool.deployment.cache.as_str() {
-        "bf16" => "f16",
-        "fp32" => "f32",
-        other => other,
-    };
-    arguments.set("cache_type_k", cache)?;
-    arguments.set("cache_type_v", cache)?;
-    let slots = slots(pool, notes);
-    arguments.set("max_num_seqs", slots)?;
-    if settings.max_context > 0 {
-        // Every slot has its part of it.
-        arguments.set("max_model_len", settings.max_context.saturating_mul(slots))?;
-    }
-    let logical = pool.default_number("n_batch").unwrap_or(0.0) as u64;
-    arguments.set("n_batch", logical.max(settings.batched_tokens))?;
-    arguments.set("n_ubatch", settings.batched_tokens)?;
-    if pool.draft_tokens() > 0 {
-        arguments.set("num_speculative_tokens", pool.draft_tokens())?;
-        match pool.draft_model() {
-            Some(model) => draft_model(model, cache, arguments, notes)?,
-            None => notes.push("name the draft model with --model-draft".into()),
+
+    fn flags(
+        &self,
+        pool: &Pool<'_>,
+        arguments: &mut Arguments<'_>,
+        notes: &mut Vec<String>,
+    ) -> Result<(), EmitError> {
+        let (layout, settings) = (&pool.layout, &pool.deployment.settings);
+        if pool.role.is_some() {
+            return Err(arguments.unsupported(
+                "prefill and decode are not served apart: start servers that do both",
+            ));
         }
+        if layout.attention_data > 1 || layout.expert > 1 || layout.decode_context > 1 {
+            return Err(arguments.unsupported(format!(
+                "{layout}: it splits layers (PP) or rows (TP) over GPUs and nothing else"
+            )));
+        }
+        if layout.tensor > 1 && layout.pipeline > 1 {
+            return Err(arguments.unsupported(format!(
+                "{layout}: it splits either layers (PP) or rows (TP), not both"
+            )));
+        }
+        model(pool, arguments, notes);
+        arguments.set("n_gpu_layers", ALL_LAYERS)?;
+        let gpus = layout.replica_gpus();
+        if gpus > 1 {
+            arguments.set(
+                "split_mode",
+                if layout.tensor > 1 { "row" } else { "layer" },
+            )?;
+            arguments.set("tensor_split", vec!["1"; gpus as usize].join(","))?;
+        }
+        let cache = match pool.deployment.cache.as_str() {
+            "bf16" => "f16",
+            "fp32" => "f32",
+            other => other,
+        };
+        arguments.set("cache_type_k", cache)?;
+        arguments.set("cache_type_v", cache)?;
+        let slots = slots(pool, notes);
+        arguments.set("max_num_seqs", slots)?;
+        if settings.max_context > 0 {
+            // Every slot has its part of it.
+            arguments.set("max_model_len", settings.max_context.saturating_mul(slots))?;
+        }
+        let logical = pool.default_number("n_batch").unwrap_or(0.0) as u64;
+        arguments.set("n_batch", logical.max(settings.batched_tokens))?;
+        arguments.set("n_ubatch", settings.batched_tokens)?;
+        if pool.draft_tokens() > 0 {
+            arguments.set("num_speculative_tokens", pool.draft_tokens())?;
+            match pool.draft_model() {
+                Some(model) => draft_model(model, cache, arguments, notes)?,
+                None => notes.push("name the draft model with --model-draft".into()),
+            }
+        }
+        if pool.host_cache() > Bytes::ZERO {
+            let mebibytes = pool.host_cache_of(gpus).count() >> 20;
+            arguments.set("kv_offloading_size_mib", mebibytes)?;
+        }
+        if pool.deployment.adapters.is_some() {
+            notes.push("add the adapters with --lora PATH, one flag each".into());
+        }
+        let defaults = [
+            ("flash_attn", "flash attention"),
+            ("cont_batching", "continuous batching"),
+        ];
+        defaults_note(pool, &defaults, notes);
+        Ok(())
     }
-    if pool.host_cache() > Bytes::ZERO {
-        let mebibytes = pool.host_cache_of(gpus).count() >> 20;
-        arguments.set("kv_offloading_size_mib", mebibytes)?;
-    }
-    if pool.deployment.adapters.is_some() {
-        notes.push("add the adapters with --lora PATH, one flag each".into());
-    }
-    let defaults = [
-        ("flash_attn", "flash attention"),
-        ("cont_batching", "continuous batching"),
-    ];
-    defaults_note(pool, &defaults, notes);
-    Ok(())
 }
 
 /// A GGUF file of the model that drafts, whole on the GPUs, with the model's cache format.

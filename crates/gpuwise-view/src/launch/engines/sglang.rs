@@ -1,70 +1,75 @@
 //! SGLang: sequences and tokens are stated for all attention groups together.
 
-use super::{Pool, defaults_note, host_cache_elsewhere, quantized_elsewhere};
+use super::{Launcher, Pool, defaults_note, host_cache_elsewhere, quantized_elsewhere};
 use crate::launch::{EmitError, arguments::Arguments};
 use gpuwise_domain::facts::PoolRole;
 use gpuwise_units::Bytes;
 
-pub(super) fn flags(
-    pool: &Pool<'_>,
-    arguments: &mut Arguments<'_>,
-    notes: &mut Vec<String>,
-) -> Result<(), EmitError> {
-    let settings = &pool.deployment.settings;
-    let groups = u64::from(pool.layout.attention_data.max(1));
-    layout(pool, arguments)?;
-    weights(pool, arguments, notes)?;
-    let cache = match pool.deployment.cache.as_str() {
-        "bf16" => "auto",
-        "fp8" if arguments.takes("kv_cache_dtype", "fp8_e4m3") => "fp8_e4m3",
-        "fp8" => "fp8_e5m2",
-        "nvfp4" if !arguments.takes("kv_cache_dtype", "nvfp4") => "fp4_e2m1",
-        other => other,
-    };
-    arguments.set("kv_cache_dtype", cache)?;
-    arguments.set("mem_fraction_static", settings.memory_fraction)?;
-    if settings.max_context > 0 {
-        arguments.set("max_model_len", settings.max_context)?;
-    }
-    arguments.set("max_num_seqs", settings.sequences.saturating_mul(groups))?;
-    arguments.set(
-        "max_num_batched_tokens",
-        settings.batched_tokens.saturating_mul(groups),
-    )?;
-    if pool
-        .default_number("page_size")
-        .is_some_and(|page| page as u64 != settings.block)
-    {
-        arguments.set("block_size", settings.block)?;
-    }
-    if settings.eager {
-        arguments.switch("enforce_eager")?;
-    }
-    drafts(pool, arguments, notes)?;
-    host_cache(pool, arguments, notes)?;
-    if let Some(adapters) = pool.deployment.adapters {
-        if arguments.has("enable_lora") {
-            arguments.switch("enable_lora")?;
-        }
-        arguments.set("max_loras", adapters.count)?;
-        arguments.set("max_lora_rank", adapters.rank)?;
-        notes.push("add the adapters with --lora-paths NAME=PATH …".into());
-    }
-    if let Some(role) = pool.role {
-        let role = if role == PoolRole::Prefill {
-            "prefill"
-        } else {
-            "decode"
+pub(super) struct Sglang;
+
+impl Launcher for Sglang {
+    fn flags(
+        &self,
+        pool: &Pool<'_>,
+        arguments: &mut Arguments<'_>,
+        notes: &mut Vec<String>,
+    ) -> Result<(), EmitError> {
+        let settings = &pool.deployment.settings;
+        let groups = u64::from(pool.layout.attention_data.max(1));
+        layout(pool, arguments)?;
+        weights(pool, arguments, notes)?;
+        let cache = match pool.deployment.cache.as_str() {
+            "bf16" => "auto",
+            "fp8" if arguments.takes("kv_cache_dtype", "fp8_e4m3") => "fp8_e4m3",
+            "fp8" => "fp8_e5m2",
+            "nvfp4" if !arguments.takes("kv_cache_dtype", "nvfp4") => "fp4_e2m1",
+            other => other,
         };
-        arguments.set("disaggregation_mode", role)?;
+        arguments.set("kv_cache_dtype", cache)?;
+        arguments.set("mem_fraction_static", settings.memory_fraction)?;
+        if settings.max_context > 0 {
+            arguments.set("max_model_len", settings.max_context)?;
+        }
+        arguments.set("max_num_seqs", settings.sequences.saturating_mul(groups))?;
+        arguments.set(
+            "max_num_batched_tokens",
+            settings.batched_tokens.saturating_mul(groups),
+        )?;
+        if pool
+            .default_number("page_size")
+            .is_some_and(|page| page as u64 != settings.block)
+        {
+            arguments.set("block_size", settings.block)?;
+        }
+        if settings.eager {
+            arguments.switch("enforce_eager")?;
+        }
+        drafts(pool, arguments, notes)?;
+        host_cache(pool, arguments, notes)?;
+        if let Some(adapters) = pool.deployment.adapters {
+            if arguments.has("enable_lora") {
+                arguments.switch("enable_lora")?;
+            }
+            arguments.set("max_loras", adapters.count)?;
+            arguments.set("max_lora_rank", adapters.rank)?;
+            notes.push("add the adapters with --lora-paths NAME=PATH …".into());
+        }
+        if let Some(role) = pool.role {
+            let role = if role == PoolRole::Prefill {
+                "prefill"
+            } else {
+                "decode"
+            };
+            arguments.set("disaggregation_mode", role)?;
+        }
+        let defaults = [
+            ("enable_prefix_caching", "prefix caching"),
+            ("schedule_policy", "scheduling"),
+            ("page_size", "tokens of a KV block:"),
+        ];
+        defaults_note(pool, &defaults, notes);
+        Ok(())
     }
-    let defaults = [
-        ("enable_prefix_caching", "prefix caching"),
-        ("schedule_policy", "scheduling"),
-        ("page_size", "tokens of a KV block:"),
-    ];
-    defaults_note(pool, &defaults, notes);
-    Ok(())
 }
 
 fn layout(pool: &Pool<'_>, arguments: &mut Arguments<'_>) -> Result<(), EmitError> {

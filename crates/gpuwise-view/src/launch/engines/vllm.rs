@@ -1,87 +1,92 @@
 //! vLLM.
 
-use super::{Pool, defaults_note, host_cache_elsewhere, quantized_elsewhere};
+use super::{Launcher, Pool, defaults_note, host_cache_elsewhere, quantized_elsewhere};
 use crate::launch::{EmitError, arguments::Arguments};
 use gpuwise_domain::facts::{PoolRole, Value as Fact};
 use gpuwise_units::Bytes;
 use serde_json::json;
 
-pub(super) fn flags(
-    pool: &Pool<'_>,
-    arguments: &mut Arguments<'_>,
-    notes: &mut Vec<String>,
-) -> Result<(), EmitError> {
-    let (layout, settings) = (&pool.layout, &pool.deployment.settings);
-    arguments.set("tensor_parallel_size", layout.tensor)?;
-    arguments.ranks("pipeline_parallel_size", layout.pipeline)?;
-    arguments.ranks("data_parallel_size", layout.attention_data)?;
-    arguments.ranks("decode_context_parallel_size", layout.decode_context)?;
-    if layout.expert > 1 {
-        if layout.expert != layout.stage_gpus() {
-            return Err(arguments.unsupported(format!(
-                "experts are spread over all {} ranks of a stage or over none, not over {}",
-                layout.stage_gpus(),
-                layout.expert
-            )));
+pub(super) struct Vllm;
+
+impl Launcher for Vllm {
+    fn flags(
+        &self,
+        pool: &Pool<'_>,
+        arguments: &mut Arguments<'_>,
+        notes: &mut Vec<String>,
+    ) -> Result<(), EmitError> {
+        let (layout, settings) = (&pool.layout, &pool.deployment.settings);
+        arguments.set("tensor_parallel_size", layout.tensor)?;
+        arguments.ranks("pipeline_parallel_size", layout.pipeline)?;
+        arguments.ranks("data_parallel_size", layout.attention_data)?;
+        arguments.ranks("decode_context_parallel_size", layout.decode_context)?;
+        if layout.expert > 1 {
+            if layout.expert != layout.stage_gpus() {
+                return Err(arguments.unsupported(format!(
+                    "experts are spread over all {} ranks of a stage or over none, not over {}",
+                    layout.stage_gpus(),
+                    layout.expert
+                )));
+            }
+            arguments.switch("expert_parallel")?;
         }
-        arguments.switch("expert_parallel")?;
-    }
-    weights(pool, arguments, notes)?;
-    let cache = match pool.deployment.cache.as_str() {
-        "bf16" => "auto",
-        "int8" => "int8_per_token_head",
-        other => other,
-    };
-    arguments.set("kv_cache_dtype", cache)?;
-    arguments.set("gpu_memory_utilization", settings.memory_fraction)?;
-    if settings.max_context > 0 {
-        arguments.set("max_model_len", settings.max_context)?;
-    }
-    arguments.set("max_num_seqs", settings.sequences)?;
-    arguments.set("max_num_batched_tokens", settings.batched_tokens)?;
-    if pool
-        .default("enable_chunked_prefill")
-        .and_then(Fact::switch)
-        == Some(false)
-    {
-        arguments.switch("enable_chunked_prefill")?;
-    }
-    if pool
-        .default_number("block_size")
-        .is_some_and(|block| block as u64 != settings.block)
-    {
-        arguments.set("block_size", settings.block)?;
-    }
-    if settings.eager {
-        arguments.switch("enforce_eager")?;
-    }
-    drafts(pool, arguments, notes)?;
-    host_cache(pool, arguments, notes)?;
-    if let Some(adapters) = pool.deployment.adapters {
-        arguments.switch("enable_lora")?;
-        arguments.set("max_loras", adapters.count)?;
-        rank(arguments, adapters.rank)?;
-        notes.push("add the adapters with --lora-modules NAME=PATH …".into());
-    }
-    if let Some(role) = pool.role {
-        let role = if role == PoolRole::Prefill {
-            "kv_producer"
-        } else {
-            "kv_consumer"
+        weights(pool, arguments, notes)?;
+        let cache = match pool.deployment.cache.as_str() {
+            "bf16" => "auto",
+            "int8" => "int8_per_token_head",
+            other => other,
         };
-        arguments.set(
-            "kv_transfer_config",
-            json!({"kv_connector": "NixlConnector", "kv_role": role}),
-        )?;
+        arguments.set("kv_cache_dtype", cache)?;
+        arguments.set("gpu_memory_utilization", settings.memory_fraction)?;
+        if settings.max_context > 0 {
+            arguments.set("max_model_len", settings.max_context)?;
+        }
+        arguments.set("max_num_seqs", settings.sequences)?;
+        arguments.set("max_num_batched_tokens", settings.batched_tokens)?;
+        if pool
+            .default("enable_chunked_prefill")
+            .and_then(Fact::switch)
+            == Some(false)
+        {
+            arguments.switch("enable_chunked_prefill")?;
+        }
+        if pool
+            .default_number("block_size")
+            .is_some_and(|block| block as u64 != settings.block)
+        {
+            arguments.set("block_size", settings.block)?;
+        }
+        if settings.eager {
+            arguments.switch("enforce_eager")?;
+        }
+        drafts(pool, arguments, notes)?;
+        host_cache(pool, arguments, notes)?;
+        if let Some(adapters) = pool.deployment.adapters {
+            arguments.switch("enable_lora")?;
+            arguments.set("max_loras", adapters.count)?;
+            rank(arguments, adapters.rank)?;
+            notes.push("add the adapters with --lora-modules NAME=PATH …".into());
+        }
+        if let Some(role) = pool.role {
+            let role = if role == PoolRole::Prefill {
+                "kv_producer"
+            } else {
+                "kv_consumer"
+            };
+            arguments.set(
+                "kv_transfer_config",
+                json!({"kv_connector": "NixlConnector", "kv_role": role}),
+            )?;
+        }
+        let defaults = [
+            ("enable_chunked_prefill", "chunked prefill"),
+            ("enable_prefix_caching", "prefix caching"),
+            ("cudagraph_mode", "CUDA graphs"),
+            ("block_size", "tokens of a KV block:"),
+        ];
+        defaults_note(pool, &defaults, notes);
+        Ok(())
     }
-    let defaults = [
-        ("enable_chunked_prefill", "chunked prefill"),
-        ("enable_prefix_caching", "prefix caching"),
-        ("cudagraph_mode", "CUDA graphs"),
-        ("block_size", "tokens of a KV block:"),
-    ];
-    defaults_note(pool, &defaults, notes);
-    Ok(())
 }
 
 /// What can be quantized when loading is; the rest needs a checkpoint.

@@ -1,9 +1,9 @@
-//! Findings in order of gain, each with what it rests on, what to do and where to see it.
+//! Findings in order of gain, each with its evidence, what to do and where to see it.
 
 use crate::{
     figures::{bytes, number, percent},
     markup::escape,
-    profile::{Profile, clock::Clock, duration},
+    profile::{Profile, clock::Clock, duration, kernel_name},
     style::State,
 };
 use gpuwise_domain::profile::finding::{Evidence, Finding, Gain, Place};
@@ -96,7 +96,7 @@ fn button(profile: &Profile, place: &Place, clock: &Clock, first_rank: usize) ->
         escape(&what),
         escape(&duration(from)),
         escape(&duration(place.end_ns.saturating_sub(place.start_ns))),
-        escape(&what),
+        escape(&kernel_name(&what)),
         escape(&whose)
     )
 }

@@ -13,6 +13,7 @@ mod sections;
 mod tables;
 
 pub(super) use findings::gain;
+pub(super) use sections::{all_figures, list};
 
 use super::{Profile, clock::Clock};
 use crate::html::{Live, Page};

@@ -221,7 +221,7 @@ fn question(profile: &Profile) -> Vec<(&'static str, String)> {
     out.push((
         "Events",
         format!(
-            "{}, of them {} pieces of GPU work",
+            "{}, of them {} kernels, copies and fills",
             crate::figures::count(events),
             crate::figures::count(work)
         ),
@@ -243,7 +243,7 @@ fn kernels(ranks: &[RankFigures]) -> Option<String> {
         .sum();
     (kernels > 0).then(|| {
         format!(
-            "{} on average; {} of all work is shorter than 10 µs; {} pieces a second",
+            "{} on average; {} of all work is shorter than 10 µs; {} launches a second",
             duration(tables::mean(time, kernels)),
             percent(short as f64 / work.max(1) as f64),
             ranks

@@ -31,7 +31,6 @@ pub(super) struct Packed {
     pub names: BTreeMap<String, u32>,
     /// What was merged or left out, in words.
     pub notes: Vec<String>,
-    /// Spans in all.
     pub spans: usize,
 }
 

@@ -79,7 +79,11 @@ pub(super) fn all(
     );
     add("memory", "Memory", memory(profile));
     add("steps", "Steps", steps(profile));
-    add("figures", "All figures", figures(&profile.summary.figures));
+    add(
+        "figures",
+        "All figures",
+        all_figures(&profile.summary.figures),
+    );
     add("missing", "What is missing", missing(profiles));
     out
 }
@@ -217,7 +221,7 @@ fn steps(profile: &Profile) -> String {
 }
 
 /// Figures one by one, folded away.
-fn figures(figures: &[Figure]) -> String {
+pub(in crate::profile) fn all_figures(figures: &[Figure]) -> String {
     if figures.is_empty() {
         return String::new();
     }
@@ -284,18 +288,21 @@ fn missing(profiles: &[Profile]) -> String {
             .chain(&profile.figures.missing);
         items.extend(words.map(|word| format!("{prefix}{word}")));
     }
-    let mut seen = Vec::new();
-    items.retain(|item| {
-        let fresh = !seen.contains(item);
-        if fresh {
-            seen.push(item.clone());
+    list(&items)
+}
+
+/// Sentences, each once.
+pub(in crate::profile) fn list(items: &[String]) -> String {
+    let mut seen: Vec<&String> = Vec::new();
+    for item in items {
+        if !seen.contains(&item) {
+            seen.push(item);
         }
-        fresh
-    });
-    if items.is_empty() {
+    }
+    if seen.is_empty() {
         return String::new();
     }
-    let items = items.iter().fold(String::new(), |mut out, item| {
+    let items = seen.iter().fold(String::new(), |mut out, item| {
         let _ = writeln!(out, "<li>{}</li>", escape(item));
         out
     });

@@ -6,7 +6,7 @@ use crate::{
     profile::{
         Profile,
         detail::{direction, memory},
-        duration,
+        duration, kernel_name,
     },
     table::{Cell, Column, Table},
 };
@@ -102,7 +102,7 @@ pub(super) fn kernels(profile: &Profile, kernels: &[KernelFigures]) -> Table {
     .when_empty("No GPU work is in this profile.");
     for kernel in kernels {
         table.push(vec![
-            Cell::text(kernel.name.clone()),
+            Cell::new(kernel_name(&kernel.name), kernel.name.as_str()),
             Cell::text(kernel.kind.clone()),
             time_cell(kernel.sum_ns),
             percent_cell(share(kernel.sum_ns, total)),
@@ -132,7 +132,6 @@ const fn tensor_cores(use_: TensorCores) -> &'static str {
     }
 }
 
-/// Kinds of work.
 pub(super) fn kinds(profile: &Profile) -> Table {
     let total = work_time(profile);
     let mut all: BTreeMap<&str, (u64, i64)> = BTreeMap::new();

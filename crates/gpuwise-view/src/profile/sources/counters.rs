@@ -2,6 +2,7 @@
 
 use super::{Shown, cut};
 use crate::figures::{TimeUnit, count, number};
+use crate::profile::kernel_name;
 use crate::table::{Cell, Column, Table};
 use gpuwise_domain::profile::kernel_counters::Bound;
 use gpuwise_domain::profile::sources::{CountedFigures, CountersSource};
@@ -10,9 +11,9 @@ use std::collections::BTreeMap;
 /// Launches that are listed, the longest first.
 const LAUNCHES: usize = 20;
 /// Characters of a kernel's name.
-const NAME_WIDTH: usize = 40;
+const NAME_WIDTH: usize = 80;
 
-fn words(bound: Bound) -> &'static str {
+pub(super) fn words(bound: Bound) -> &'static str {
     match bound {
         Bound::Compute => "arithmetic",
         Bound::Memory => "memory and caches",
@@ -111,7 +112,7 @@ pub(super) fn counters(source: &CountersSource) -> Shown {
         let percent = |value: Option<f64>| Cell::of(value, Cell::number);
         let mut row = vec![
             Cell::new(
-                cut(short(&launch.kernel), NAME_WIDTH),
+                cut(&kernel_name(&launch.kernel), NAME_WIDTH),
                 launch.kernel.as_str(),
             ),
             Cell::of(figures.duration_ns, |ns| {
@@ -192,13 +193,4 @@ fn answer(source: &CountersSource) -> String {
         "{launches}; {whose} time is limited by {}.",
         parts.join(", ")
     )
-}
-
-/// A kernel's name without its arguments.
-fn short(kernel: &str) -> &str {
-    let kernel = kernel.strip_prefix("void ").unwrap_or(kernel);
-    match kernel.find(['(', '<']) {
-        Some(at) if at > 0 => kernel.get(..at).unwrap_or(kernel),
-        _ => kernel,
-    }
 }

@@ -94,7 +94,8 @@ pub(super) fn planes(planes: &PlanesSource) -> Shown {
         .count();
     let mut shown = Shown {
         answer: format!(
-            "{} of TensorFlow's or JAX's profiler, {used} of {} with events.",
+            "{}{} of TensorFlow's or JAX's profiler, {used} of {} with events.",
+            filled(planes),
             plural(planes.planes.len(), "plane", "planes"),
             plural(devices().count(), "device", "devices"),
         ),
@@ -151,6 +152,28 @@ pub(super) fn planes(planes: &PlanesSource) -> Shown {
     }
     shown.losses(&planes.losses);
     shown
+}
+
+/// How much of their time devices spend in operations, where they tell.
+fn filled(planes: &PlanesSource) -> String {
+    let lines = planes.planes.iter().filter_map(|plane| {
+        let mut lines = plane.lines.iter();
+        let operations = lines.find(|line| line.name == "XLA Ops")?;
+        let figures = &operations.figures;
+        (figures.span_ps > 0).then(|| figures.busy_ps as f64 / figures.span_ps as f64)
+    });
+    let shares: Vec<f64> = lines.collect();
+    let least = shares.iter().copied().fold(f64::INFINITY, f64::min);
+    let most = shares.iter().copied().fold(0.0, f64::max);
+    match shares.len() {
+        0 => String::new(),
+        1 => format!("operations take {} of the time. ", percent(most)),
+        many => format!(
+            "operations take {} to {} of the time of {many} devices. ",
+            percent(least),
+            percent(most)
+        ),
+    }
 }
 
 fn plural(number: usize, one: &str, many: &str) -> String {

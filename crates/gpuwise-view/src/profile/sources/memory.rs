@@ -3,7 +3,7 @@
 use super::{Shown, cut};
 use crate::figures::{bytes, count, gib, percent, seconds};
 use crate::table::{Cell, Column, Table};
-use gpuwise_domain::profile::memory_snapshot::{Frame, Stacks};
+use gpuwise_domain::profile::memory_snapshot::Stacks;
 use gpuwise_domain::profile::sources::{CategoryFigures, MemorySource, TraceFigures};
 use gpuwise_domain::profile::timeline::Index;
 use gpuwise_units::Bytes;
@@ -32,7 +32,6 @@ fn in_gib_signed(amount: i64) -> Cell {
     }
 }
 
-/// A snapshot.
 pub(super) fn snapshot(memory: &MemorySource) -> Shown {
     let mut shown = Shown {
         answer: answer(memory),
@@ -185,36 +184,11 @@ fn holders(trace: &TraceFigures, stacks: &Stacks) -> Table {
     table
 }
 
-/// The frame of a stack that tells a person most: code of the user, else the operator, else the
-/// innermost.
 fn place(stacks: &Stacks, stack: Index) -> String {
-    let frames = || stacks.frames_of(stack);
-    let python = |frame: &&Frame| frame.file.ends_with(".py");
-    let library = |frame: &Frame| {
-        ["/torch/", "site-packages", "dist-packages"]
-            .iter()
-            .any(|part| frame.file.contains(part))
-    };
-    let user = frames().filter(python).find(|frame| !library(frame));
-    if let Some(frame) = user.or_else(|| frames().find(python)) {
-        let file: Vec<&str> = frame.file.rsplit('/').take(2).collect();
-        let file = file.into_iter().rev().collect::<Vec<_>>().join("/");
-        return cut(
-            &format!("{} ({file}:{})", frame.function, frame.line),
-            PLACE,
-        );
-    }
-    let operator = frames().find_map(|frame| {
-        let (_, rest) = frame.function.split_once("at::_ops::")?;
-        rest.split(['(', ':']).next()
-    });
-    match operator.or_else(|| frames().next().map(|frame| &*frame.function)) {
-        Some(name) => cut(name, PLACE),
-        None => "not recorded".into(),
-    }
+    let owner = stacks.owner(stack);
+    owner.map_or_else(|| "not recorded".into(), |owner| cut(&owner, PLACE))
 }
 
-/// Memory by category.
 pub(super) fn categories(figures: &CategoryFigures) -> Shown {
     let largest = figures.categories_at_peak.first();
     let largest = largest.map_or_else(String::new, |(category, amount)| {

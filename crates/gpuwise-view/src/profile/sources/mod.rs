@@ -4,6 +4,10 @@ mod counters;
 mod exports;
 mod hangs;
 mod memory;
+mod page;
+mod pictures;
+
+pub use page::report;
 
 use crate::{Style, table::Table};
 use gpuwise_domain::profile::sources::{Source, SourceContent};

@@ -160,7 +160,6 @@ pub(super) fn ranks(ranks: &[RankFigures], stragglers: Option<&Stragglers>) -> T
     table
 }
 
-/// Work by kind.
 pub(super) fn kinds(rank: &RankFigures) -> Table {
     let all: i64 = rank.whole.kinds.iter().map(|kind| kind.sum_ns).sum();
     let unit = TimeUnit::of([all as f64 * 1e-9]);
@@ -280,7 +279,6 @@ pub(super) fn copies(rank: &RankFigures) -> Table {
     table
 }
 
-/// Collectives by kind.
 pub(super) fn collectives(rank: &RankFigures) -> Table {
     let mut table = Table::new(vec![
         Column::left("collective", "collective").wrap(20),

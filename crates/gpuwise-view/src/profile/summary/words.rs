@@ -195,7 +195,7 @@ fn of_rank(rank: &RankFigures, lines: &mut Vec<String>) {
     }
 }
 
-/// Findings with what a cure would gain.
+/// Findings with what a fix would gain.
 pub(super) fn findings(summary: &Summary) -> Vec<String> {
     summary
         .findings

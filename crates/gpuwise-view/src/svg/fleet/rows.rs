@@ -7,7 +7,6 @@ use crate::{
 };
 use gpuwise_domain::placement::{GpuId, Health, Holding, Home, JobId, Node, NodeId, Part};
 
-/// Where GPUs begin.
 const GPUS: f64 = 100.0;
 /// Height of a GPU, and of a row.
 const HIGH: f64 = 22.0;
@@ -71,7 +70,6 @@ fn frame(canvas: &mut Canvas, (x, y): (f64, f64), (width, height): (f64, f64)) {
     );
 }
 
-/// A node's row.
 struct Row<'a> {
     node: &'a Node,
     gpus: Vec<GpuId>,

@@ -1,4 +1,4 @@
-//! Load against latency as it was run: points that kept the promise and points that did not, and the
+//! Load against latency as it was run: points that kept the SLO and points that did not, and the
 //! knee between.
 
 use super::plot::Plot;
@@ -9,7 +9,7 @@ use crate::{
 };
 use gpuwise_domain::{
     run::{Ladder, Rung},
-    workload::Promise,
+    workload::Slo,
 };
 use gpuwise_units::Percentile;
 
@@ -25,7 +25,7 @@ struct Panel {
 }
 
 /// Latencies and goodput over the load; `None` where fewer than two loads were served.
-pub fn ladder(ladder: &Ladder, promise: &Promise, id: &str) -> Option<Picture> {
+pub fn ladder(ladder: &Ladder, slo: &Slo, id: &str) -> Option<Picture> {
     let plain: Vec<&Rung> = ladder
         .rungs
         .iter()
@@ -42,12 +42,12 @@ pub fn ladder(ladder: &Ladder, promise: &Promise, id: &str) -> Option<Picture> {
         Panel {
             title: title("TTFT", ladder.ttft_at),
             pick: |rung| rung.ttft,
-            bound: bound(&promise.ttft),
+            bound: bound(&slo.ttft),
         },
         Panel {
             title: title("TPOT", ladder.tpot_at),
             pick: |rung| rung.tpot,
-            bound: bound(&promise.tpot),
+            bound: bound(&slo.tpot),
         },
     ];
     let most = plain.iter().map(|rung| sent(rung)).fold(0.0, f64::max);
@@ -62,7 +62,7 @@ pub fn ladder(ladder: &Ladder, promise: &Promise, id: &str) -> Option<Picture> {
             last = Some(plot);
         }
     }
-    if plain.iter().any(|rung| rung.goodput.is_some()) && !promise.is_empty() {
+    if plain.iter().any(|rung| rung.goodput.is_some()) && !slo.is_empty() {
         last = Some(goodput(&mut canvas, &plain, &loads, top, ladder));
         top += PANEL + GAP;
     }
@@ -133,7 +133,7 @@ fn draw(
     Some(plot)
 }
 
-/// A dot where the promise was kept, a cross where it was not.
+/// A dot where the SLO was kept, a cross where it was not.
 fn mark(canvas: &mut Canvas, (x, y): (f64, f64), kept: Option<bool>, hint: &str) {
     if kept == Some(false) {
         let stroke = format!(

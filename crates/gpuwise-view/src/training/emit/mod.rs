@@ -21,7 +21,6 @@ use gpuwise_domain::{
 pub enum RecipeForm {
     /// torchtune: YAML over a recipe's own.
     Torchtune,
-    /// Axolotl: YAML.
     Axolotl,
     /// Megatron-LM: arguments of a training script.
     Megatron,
@@ -30,7 +29,6 @@ pub enum RecipeForm {
 }
 
 impl RecipeForm {
-    /// All of them.
     pub const ALL: [Self; 4] = [
         Self::Torchtune,
         Self::Axolotl,
@@ -67,11 +65,9 @@ impl RecipeForm {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{tool} has no {what}; {instead}")]
 pub struct EmitError {
-    /// The tool.
     pub tool: &'static str,
     /// What it has not.
     pub what: String,
-    /// What would do.
     pub instead: String,
 }
 
@@ -115,7 +111,6 @@ fn only_data(tool: &'static str, setup: &TrainingSetup) -> Result<(), EmitError>
     ))
 }
 
-/// Lines of YAML.
 #[derive(Debug, Default)]
 struct Yaml(String);
 

@@ -21,7 +21,7 @@ use crate::support::{Place, Ran};
 use gpuwise_domain::run::{Outcomes, RunReport, RunSet};
 use std::{fs, sync::OnceLock};
 
-/// A folder with a saved deployment, `d.json`: one replica that bears about 8 requests/s.
+/// A folder with a saved deployment, `d.json`: one replica that sustains about 8 requests/s.
 pub(crate) fn place() -> Place {
     let place = Place::new();
     place.write("d.json", deployment());

@@ -1,4 +1,4 @@
-//! What `plan` promises is what `simulate` finds: the same steps, seen by a formula and one by one.
+//! What `plan` predicts is what `simulate` finds: the same steps, seen by a formula and one by one.
 
 use super::Place;
 use gpuwise_domain::run::Metric;

@@ -64,7 +64,7 @@ fn rows_with_a_rate_are_simulated_and_others_are_computed() {
         assert!(low < value && value < high, "{id}: {low} {value} {high}");
     }
     assert_eq!(computed["closed"], simulated["closed"]);
-    // At a tenth of what it bears both agree; far beyond it requests wait for seconds.
+    // At a tenth of what it sustains both agree; far beyond it requests wait for seconds.
     let ratio = number(&simulated["tpot"][0]) / number(&computed["tpot"][0]);
     assert!((0.8..1.25).contains(&ratio), "{ratio}");
     assert!(number(&simulated["heavy"][0]) > 10.0 * number(&simulated["ttft"][0]));

@@ -140,7 +140,7 @@ fn requests_that_can_never_be_served_are_counted_and_told() {
         "{}",
         shown.out
     );
-    // The context is what the model bears, the cache holds less.
+    // The context is what the model sustains, the cache holds less.
     let mut saved: Value = serde_json::from_str(deployment()).expect("JSON");
     *context(&mut saved) = 131_072.into();
     saved["deployment"]["memory"]["cache_tokens"] = 4096.into();

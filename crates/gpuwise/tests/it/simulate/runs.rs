@@ -249,7 +249,7 @@ fn records(place: &crate::support::Place) -> Vec<BTreeMap<String, String>> {
 #[test]
 fn failures_time_outs_retries_and_full_queues() {
     let place = place();
-    // Whether the promise holds is no matter here.
+    // Whether the SLO holds is no matter here.
     let tried = |flags: &[&str]| {
         let load = ["--requests", "120", "--rate", "12", "--format", "json"];
         let ran = simulate(&place, &[&load[..], flags].concat());

@@ -4,7 +4,7 @@ use super::{outcomes, place, report, same, simulate};
 use crate::support::Place;
 use gpuwise_domain::run::{Metric, Part, RunReport};
 
-/// What the deployment promises is no matter here.
+/// What the deployment predicts is no matter here.
 const EASY: [&str; 2] = ["--slo", "ttft=p50:600s,tpot=p50:600s"];
 
 /// Azure's columns; the first is due at 0.

@@ -62,7 +62,7 @@ pub(super) fn run(context: &Context, flags: &Flags) -> anyhow::Result<Exit> {
     for missing in &report.missing {
         progress::say(&format!("note: not measured: {missing}"));
     }
-    context.table(&shown(&report))?;
+    context.answering("profile-gpu").table(&shown(&report))?;
     if let Some(table) = table {
         let name = &report.device.name;
         let system = flags.system.clone().unwrap_or_else(|| {

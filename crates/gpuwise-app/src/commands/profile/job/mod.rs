@@ -119,7 +119,9 @@ pub(super) fn run(context: &Context, flags: &Flags) -> anyhow::Result<Exit> {
             break;
         }
     }
-    context.table(&table(&outcomes))?;
+    context
+        .answering("profile-variants")
+        .table(&table(&outcomes))?;
     let worst = outcomes
         .iter()
         .map(|one| one.ended.code)

@@ -1,6 +1,5 @@
 //! The ways in which a job is run.
 
-/// One way.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(super) struct Variant {
     /// What is varied, and its value.

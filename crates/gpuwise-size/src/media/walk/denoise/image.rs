@@ -102,7 +102,6 @@ fn second_attention(tracer: &mut Tracer, tokens: u64, block: &Double) {
     tracer.elementwise("block.residual", 2 * states, states);
 }
 
-/// Qwen-Image.
 pub(in super::super) fn qwen_image(tracer: &mut Tracer, shape: &QwenImage, tokens: Tokens) {
     let hidden = product(&[shape.heads, shape.head_width]);
     embed(tracer, "time", TIME_CHANNELS, hidden, true);

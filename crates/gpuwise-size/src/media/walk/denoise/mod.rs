@@ -14,9 +14,7 @@ const TIME_CHANNELS: u64 = 256;
 /// Tokens that a denoiser works on.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Tokens {
-    /// Patches of latents.
     pub(super) image: u64,
-    /// Tokens of text.
     pub(super) text: u64,
 }
 

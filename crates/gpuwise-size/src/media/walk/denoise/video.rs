@@ -89,7 +89,6 @@ fn refine(tracer: &mut Tracer, tokens: u64, block: &Double) {
     tracer.elementwise("refiner.residual", 4 * states, 2 * states);
 }
 
-/// Wan.
 pub(in super::super) fn wan(tracer: &mut Tracer, shape: &Wan, tokens: Tokens) {
     let hidden = product(&[shape.heads, shape.head_width]);
     let volume = patches(

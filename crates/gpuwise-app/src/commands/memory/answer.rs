@@ -1,0 +1,200 @@
+//! What `gpuwise memory` finds: whether a model fits, on each GPU.
+
+use super::{
+    cures::{Cure, cures},
+    fit::{Fit, Wanted},
+};
+use gpuwise_domain::{
+    catalogue::Catalogue,
+    deployment::{MemoryReport, ModelSummary},
+    estimate::Derivation,
+    layout::Layout,
+};
+use gpuwise_size::memory;
+use gpuwise_units::Bytes;
+use gpuwise_view::{
+    State, figures,
+    record::{Fields, Record, Shown},
+    table::Column,
+};
+
+/// Whether a model fits in the memory of GPUs, and what fills it.
+#[derive(Debug, Clone)]
+#[must_use]
+pub struct Remembered {
+    pub model: ModelSummary,
+    /// Tokens of a request.
+    pub context: u64,
+    /// Requests at once.
+    pub concurrency: u64,
+    /// GPU by GPU.
+    pub devices: Vec<DeviceMemory>,
+    /// What was assumed, and what does not start.
+    pub notes: Vec<String>,
+}
+
+impl Remembered {
+    /// Whether a GPU holds what is asked, under an engine that starts on it.
+    pub fn fits(&self) -> bool {
+        self.devices.iter().any(|one| one.fits && one.starts)
+    }
+}
+
+/// Memory of a GPU, or of the GPUs of one replica.
+#[derive(Debug, Clone)]
+pub struct DeviceMemory {
+    /// Whether all requests fit.
+    pub fits: bool,
+    /// Whether the engine starts on it.
+    pub starts: bool,
+    pub gpus: u32,
+    pub layout: Layout,
+    pub weights: String,
+    pub kv_cache: String,
+    pub engine: String,
+    /// The engine with its release, in words.
+    pub release: String,
+    /// Requests of the asked length that fit at once.
+    pub requests: f64,
+    /// Tokens that the cache holds in such requests.
+    pub held_tokens: u64,
+    /// What is short on each GPU.
+    pub short: Bytes,
+    pub report: MemoryReport,
+    /// What would make it fit, cheapest first.
+    pub cures: Vec<Cure>,
+    /// How the engine's log of its cache is to be read, where it counts otherwise.
+    pub logged_as: Option<String>,
+    pub derivation: Derivation,
+}
+
+impl DeviceMemory {
+    pub(super) fn of(fit: &Fit<'_>, catalogue: &Catalogue) -> Self {
+        let setup = &fit.setup;
+        Self {
+            fits: fit.fits(),
+            starts: fit.obstacle.is_none(),
+            gpus: fit.gpus(),
+            layout: setup.layout,
+            weights: setup.weights.name(),
+            kv_cache: setup.cache.name.into(),
+            engine: setup.engine.kind.name().into(),
+            release: match setup.engine.release {
+                Some(release) => format!("{} {release}", setup.engine.kind),
+                None => format!("{}, newest release", setup.engine.kind),
+            },
+            requests: fit.requests(),
+            held_tokens: fit.held_tokens(),
+            short: fit.short(),
+            report: fit.report.clone(),
+            cures: if fit.fits() {
+                Vec::new()
+            } else {
+                cures(fit, catalogue)
+            },
+            logged_as: fit.logged_as(),
+            derivation: memory::explain(&fit.plan, &fit.setup),
+        }
+    }
+}
+
+impl Remembered {
+    pub(super) fn of(
+        model: ModelSummary,
+        wanted: Wanted,
+        fits: &[Fit<'_>],
+        notes: Vec<String>,
+        catalogue: &Catalogue,
+    ) -> Self {
+        let devices = fits.iter().map(|fit| DeviceMemory::of(fit, catalogue));
+        Self {
+            model,
+            context: wanted.context,
+            concurrency: wanted.concurrency,
+            devices: devices.collect(),
+            notes,
+        }
+    }
+}
+
+impl Record for Remembered {
+    const NAME: &'static str = "MemoryAnswer";
+
+    fn fields(of: &mut Fields<'_, Self>) {
+        of.field("fits", Remembered::fits);
+        of.group("model", |m| &m.model);
+        of.field("context_tokens", |m| m.context);
+        of.field("concurrency", |m| m.concurrency);
+        of.list("devices", |m| &m.devices);
+        of.field("notes", |m| &m.notes);
+    }
+}
+
+impl Record for Cure {
+    const NAME: &'static str = "MemoryFix";
+
+    fn fields(of: &mut Fields<'_, Self>) {
+        of.field("what", |c| &c.what);
+        of.field("cures_all", |c| c.whole);
+    }
+}
+
+impl Record for DeviceMemory {
+    const NAME: &'static str = "DeviceMemory";
+
+    fn fields(of: &mut Fields<'_, Self>) {
+        of.shown(Column::left("", "GPU").wrap(16), |d| {
+            d.report.device.as_str().into()
+        });
+        let fits = of.noun().map(|d| {
+            let (state, word) = if d.fits {
+                (State::Good, "yes")
+            } else {
+                (State::Bad, "no")
+            };
+            format!("{} {word}", state.mark()).into()
+        });
+        of.field("fits", |d| d.fits).title("fits").seen(fits);
+        of.field("starts", |d| d.starts);
+        of.field("gpus", |d| d.gpus).title("GPUs");
+        of.field("layout", |d| d.layout.to_string());
+        of.field("weights", |d| &d.weights);
+        of.field("kv_cache", |d| &d.kv_cache);
+        of.field("engine", |d| &d.engine);
+        let gib =
+            |title: &str, priority: u8| Column::right("", title).unit("GiB").priority(priority);
+        let size = |bytes: Bytes| Shown::from(figures::gib(bytes));
+        of.shown(gib("visible", 60), |d| size(d.report.visible));
+        of.shown(gib("engine", 50), |d| size(d.report.budget));
+        of.shown(gib("weights", u8::MAX), |d| size(d.report.weight_bytes()));
+        of.shown(gib("other", 70), |d| size(d.report.overhead_bytes()));
+        of.shown(gib("KV cache", u8::MAX), |d| size(d.report.cache));
+        let tokens =
+            |title: &str, priority: u8| Column::right("", title).unit("tokens").priority(priority);
+        of.shown(tokens("logged", 80), |d| {
+            figures::count(d.report.cache_tokens).into()
+        });
+        of.field("held_tokens", |d| d.held_tokens)
+            .title("held")
+            .unit("tokens")
+            .priority(75);
+        of.field("requests_at_once", |d| d.requests)
+            .title("requests")
+            .unit("at once")
+            .said_of(|requests| figures::number((requests * 10.0).floor() / 10.0));
+        let short = of.noun().map(|d| {
+            if d.fits {
+                "".into()
+            } else {
+                figures::gib(d.short).into()
+            }
+        });
+        of.field("short_bytes", |d| d.short)
+            .title("short")
+            .unit("GiB")
+            .seen(short);
+        of.part("memory", |d| &d.report);
+        of.list("cures", |d| &d.cures);
+        of.part("derivation", |d| &d.derivation);
+    }
+}

@@ -1,0 +1,83 @@
+//! Prices as answers give them.
+
+use alloc::string::{String, ToString};
+use gpuwise_units::{Currency, HourlyPrice, Money};
+
+/// Hours that a month is billed for: a twelfth of 8,760.
+pub const HOURS_A_MONTH: f64 = 730.0;
+
+/// What a price is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Per {
+    Hour,
+    Month,
+    MillionTokens,
+    /// A picture, an hour of audio, a thousand texts: what an answer counts.
+    Unit,
+    /// All of it: a run, a purchase, a horizon.
+    All,
+}
+
+impl Per {
+    pub const ALL: [Self; 5] = [
+        Self::Hour,
+        Self::Month,
+        Self::MillionTokens,
+        Self::Unit,
+        Self::All,
+    ];
+
+    /// The word in documents.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Hour => "hour",
+            Self::Month => "month",
+            Self::MillionTokens => "million tokens",
+            Self::Unit => "unit",
+            Self::All => "all",
+        }
+    }
+}
+
+/// An amount of a currency, what it is for, and of which day.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Price {
+    /// Units of the currency.
+    pub amount: f64,
+    pub currency: Currency,
+    pub per: Per,
+    /// Day of the price list; `None` where it does not say one, or there is none.
+    pub priced_at: Option<String>,
+}
+
+impl Price {
+    pub const fn new(amount: f64, currency: Currency, per: Per) -> Self {
+        Self {
+            amount,
+            currency,
+            per,
+            priced_at: None,
+        }
+    }
+
+    pub fn of(money: Money, per: Per) -> Self {
+        Self::new(money.as_f64(), money.currency, per)
+    }
+
+    pub fn hourly(price: HourlyPrice) -> Self {
+        Self::of(price.0, Per::Hour)
+    }
+
+    /// What it comes to in a month of 730 hours.
+    pub fn monthly(price: HourlyPrice) -> Self {
+        let Money { currency, .. } = price.0;
+        Self::new(price.0.as_f64() * HOURS_A_MONTH, currency, Per::Month)
+    }
+
+    /// Of the list of a day.
+    #[must_use]
+    pub fn as_of(mut self, day: Option<&str>) -> Self {
+        self.priced_at = day.map(ToString::to_string);
+        self
+    }
+}

@@ -1,0 +1,255 @@
+//! A question to its answer: value, range, basis, and what was read into it.
+
+use super::{
+    memory::predict_memory,
+    predict::{Outcome, figure, in_flight, limits, solve},
+    reading::{Reading, Refusal, read},
+    sense::possible,
+    training::{about_training_memory, about_training_time},
+};
+use gpuwise_domain::{
+    catalogue::{Catalogue, folded},
+    estimate::{Basis, Estimate},
+    layout::Layout,
+    model::Architecture,
+    question::{Load, Question},
+};
+use gpuwise_size::knowledge::{Correction, Knowledge, MetricClass, Observation, Range, Standing};
+
+/// What is said to a question.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Answer {
+    /// The figure in the question's unit with its 80 % range; `None` where there is no answer.
+    pub estimate: Option<Estimate>,
+    /// On what it rests.
+    pub basis: Option<Basis>,
+    /// What was read into the question, or why there is no answer.
+    pub reason: String,
+}
+
+impl Answer {
+    /// No answer, and why.
+    pub fn none(reason: impl Into<String>) -> Self {
+        Self {
+            estimate: None,
+            basis: None,
+            reason: reason.into(),
+        }
+    }
+
+    /// A figure that has no range.
+    pub fn exactly(value: f64, reason: impl Into<String>) -> Self {
+        Self {
+            estimate: Some(Estimate::exact(value)),
+            basis: None,
+            reason: reason.into(),
+        }
+    }
+}
+
+/// Answers a question about a model.
+pub fn answer(
+    question: &Question,
+    architecture: &Architecture,
+    catalogue: &Catalogue,
+    knowledge: &Knowledge,
+) -> Answer {
+    if let Some(answer) = about_memory(question, architecture, catalogue) {
+        return answer;
+    }
+    if let Some(answer) = about_training_time(question, Some(architecture), catalogue) {
+        return answer;
+    }
+    let reading = match read(question, architecture, catalogue) {
+        Ok(reading) => reading,
+        Err(refusal) => return Answer::none(refusal.to_string()),
+    };
+    let constants = knowledge.constants(reading.setup.engine.kind);
+    match solve(&reading, constants) {
+        Some(outcome) => from_outcome(question, &reading, &outcome, knowledge),
+        None => Answer::none(missing(&reading).to_string()),
+    }
+}
+
+/// How far an exact figure may lie from its printed form.
+const LAST_DIGIT: f64 = 1e-6;
+
+/// The answer to a question about memory; `None` where it is about speed.
+pub fn about_memory(
+    question: &Question,
+    architecture: &Architecture,
+    catalogue: &Catalogue,
+) -> Option<Answer> {
+    if let Err(refusal) = possible(question) {
+        return Some(Answer::none(refusal.to_string()));
+    }
+    if let Some(answer) = about_training_memory(question, architecture, catalogue) {
+        return Some(answer);
+    }
+    Some(match predict_memory(question, architecture, catalogue)? {
+        Ok(memory) => {
+            // Logs print a few digits: what is no whole number may differ in the last of them.
+            let digit = if libm::floor(memory.value).to_bits() == memory.value.to_bits() {
+                0.0
+            } else {
+                LAST_DIGIT
+            };
+            Answer {
+                estimate: Some(Estimate {
+                    value: memory.value,
+                    low: memory.low.min(memory.value * (1.0 - digit)),
+                    high: memory.high.max(memory.value * (1.0 + digit)),
+                }),
+                basis: Some(memory.basis),
+                reason: memory.reason,
+            }
+        }
+        Err(refusal) => Answer::none(refusal.to_string()),
+    })
+}
+
+/// The answer to a question whose run was solved.
+pub fn from_outcome(
+    question: &Question,
+    reading: &Reading<'_>,
+    outcome: &Outcome,
+    knowledge: &Knowledge,
+) -> Answer {
+    let constants = knowledge.constants(reading.setup.engine.kind);
+    let value = figure(reading, outcome, constants);
+    corrected(
+        reading,
+        observation(question, reading, Some(outcome), 0.0),
+        (value, &question.unit),
+        knowledge,
+    )
+}
+
+/// The answer to a question whose central figure was found in another way than by formulas, in SI
+/// units: the user's own corrections and the range are those of its metric.
+pub fn with_value(
+    question: &Question,
+    reading: &Reading<'_>,
+    value: f64,
+    knowledge: &Knowledge,
+) -> Answer {
+    corrected(
+        reading,
+        observation(question, reading, None, 0.0),
+        (value, &question.unit),
+        knowledge,
+    )
+}
+
+/// A figure in SI units with its unit, corrected by the user's own rows, with its range.
+fn corrected(
+    reading: &Reading<'_>,
+    like: Observation,
+    (value, unit): (f64, &str),
+    knowledge: &Knowledge,
+) -> Answer {
+    if !value.is_finite() || value <= 0.0 {
+        return Answer::none("the model gives no finite figure for this row");
+    }
+    let class = MetricClass::of(reading.wanted);
+    let Standing { basis, unseen } = standing(reading, knowledge);
+    let correction = knowledge.feedback.correction(&Observation {
+        predicted: Some(value),
+        ..like
+    });
+    let setup = &reading.setup;
+    let Range { low, high } =
+        knowledge
+            .ranges
+            .get(class, setup.engine.kind, setup.bucket.key, basis);
+    let scale = if unit == "ms" { 1e3 } else { 1.0 };
+    let (least, most) = limits(reading, knowledge.constants(setup.engine.kind));
+    let (estimate, basis) = match correction {
+        None => (Estimate::with_factors(value * scale, low, high), basis),
+        Some(Correction { shift, width, .. }) => {
+            // No row of one's own makes the silicon faster.
+            let corrected = (value * libm::exp(shift))
+                .max(least.min(value))
+                .min(most.max(value));
+            let estimate = Estimate::with_factors(
+                corrected * scale,
+                libm::pow(low, width),
+                libm::pow(high, width),
+            );
+            (estimate, Basis::MeasuredNearby)
+        }
+    };
+    let estimate = estimate.within(least * scale, most * scale);
+    let mut said = reading.notes.clone();
+    match correction {
+        Some(Correction { shift, rows, .. }) => said.push(format!(
+            "corrected by {:+.0} % from {rows} rows of your own",
+            (libm::exp(shift) - 1.0) * 100.0
+        )),
+        None if !unseen.is_empty() => said.push(unseen),
+        None => {}
+    }
+    let reason = said.join("; ");
+    Answer {
+        estimate: Some(estimate),
+        basis: Some(basis),
+        reason,
+    }
+}
+
+/// What a reading rests on, and what of it was not seen: a row that contradicts itself is
+/// extrapolated.
+fn standing(reading: &Reading<'_>, knowledge: &Knowledge) -> Standing {
+    let standing = knowledge.standing(&reading.setup, reading.regime());
+    if reading.doubtful {
+        return Standing {
+            basis: Basis::Extrapolated,
+            ..standing
+        };
+    }
+    standing
+}
+
+/// A row as an observation with ln(measured / predicted). Its outcome, where it is known, says how
+/// many sequences a rate keeps in flight.
+pub fn observation(
+    question: &Question,
+    reading: &Reading<'_>,
+    outcome: Option<&Outcome>,
+    residual: f64,
+) -> Observation {
+    let setup = &reading.setup;
+    Observation {
+        gpu: setup.device.gpu.name.clone(),
+        bucket: setup.bucket.key.into(),
+        model: folded(&question.model),
+        weights: setup.weights.name(),
+        class: MetricClass::of(reading.wanted),
+        residual,
+        load: match (&reading.load, outcome) {
+            (_, Some(outcome)) => in_flight(reading, outcome),
+            (Load::InFlight(requests), None) => Some(requests / f64::from(reading.gpus.max(1))),
+            _ => None,
+        },
+        predicted: None,
+        shape: reading
+            .input
+            .zip(reading.output)
+            .map(|(input, output)| input / output.max(1.0)),
+        layout: Layout {
+            replicas: 1,
+            ..setup.layout
+        },
+    }
+}
+
+fn missing(reading: &Reading<'_>) -> Refusal {
+    let what = if reading.input.is_none() {
+        "isl"
+    } else {
+        "osl"
+    };
+    Refusal::Unstated(format!(
+        "the row states no {what}, and names no benchmark whose lengths are known"
+    ))
+}

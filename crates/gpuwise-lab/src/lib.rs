@@ -1,0 +1,19 @@
+//! Rows of published benchmarks: what they mean, what the models say to them, constants fitted to
+//! them, and how far predictions lay from what was measured.
+//!
+//! The core knows none of it: names of engines, releases and images, tables and recipes are read here
+//! into typed setups, and `gpuwise-size` prices those.
+
+pub mod accuracy;
+pub mod answer;
+pub mod fit;
+pub mod fitting;
+mod loaded;
+pub mod media;
+mod observed;
+mod questions;
+pub mod training;
+
+pub use loaded::Loaded;
+pub use observed::{Observed, observations, observed};
+pub use questions::{Asked, Known, Models, Rows, answers, canonical, with_stated_gpus};

@@ -1,0 +1,106 @@
+//! Rows of published benchmarks about diffusion, vision and embedding models: answers, errors, the refit.
+
+mod file;
+mod refit;
+
+pub use file::read_constants;
+pub use refit::{left_out, refit};
+
+use crate::{Asked, Loaded, answer::Answer};
+use gpuwise_domain::{
+    estimate::{Basis, Estimate},
+    media::MediaBenchmark,
+    network::Walk,
+    question::Question,
+};
+use gpuwise_size::media::{
+    Constants,
+    question::{Reading, benchmark, read},
+    walk::walk,
+};
+use std::collections::BTreeMap;
+
+/// What the benchmarks run, walked through.
+pub type Walks = BTreeMap<String, Result<Walk, String>>;
+
+/// The benchmark that a question is about, where it is one of a diffusion, vision or embedding model.
+pub fn about<'a>(question: &Question, loaded: &'a Loaded) -> Option<&'a MediaBenchmark> {
+    benchmark(question, &loaded.media_benchmarks)
+}
+
+/// Walks through what rows are about.
+pub fn walks(asked: &[Asked], loaded: &Loaded) -> Walks {
+    let mut out = Walks::new();
+    for row in asked {
+        let Some(benchmark) = about(&row.question, loaded) else {
+            continue;
+        };
+        if !out.contains_key(&benchmark.prefix) {
+            out.insert(benchmark.prefix.clone(), walked(benchmark, loaded));
+        }
+    }
+    out
+}
+
+fn walked(benchmark: &MediaBenchmark, loaded: &Loaded) -> Result<Walk, String> {
+    let network = loaded
+        .networks
+        .resolve(&benchmark.network, &loaded.models)
+        .map_err(|error| error.to_string())?;
+    walk(&network, &benchmark.input).map_err(|error| error.to_string())
+}
+
+/// Reads a row; `None` where it is of another kind.
+pub fn reading<'a>(
+    question: &Question,
+    loaded: &'a Loaded,
+    walks: &'a Walks,
+) -> Option<Result<Reading<'a>, String>> {
+    let benchmark = about(question, loaded)?;
+    Some(match walks.get(&benchmark.prefix)? {
+        Ok(walk) => read(question, benchmark, walk, &loaded.catalogue),
+        Err(why) => Err(why.clone()),
+    })
+}
+
+/// Answers a row; `None` where it is of another kind.
+pub fn answer(
+    question: &Question,
+    loaded: &Loaded,
+    walks: &Walks,
+    constants: &Constants,
+) -> Option<Answer> {
+    let reading = match reading(question, loaded, walks)? {
+        Ok(reading) => reading,
+        Err(why) => return Some(Answer::none(why)),
+    };
+    let Some(figure) = reading.run.figure(constants) else {
+        return Some(Answer::none("the model gives no figure for this row"));
+    };
+    let near = reading.set_aside.is_empty() && constants.knows(&reading.run.device.gpu.generation);
+    let (low, high) = if near {
+        constants.range
+    } else {
+        constants.far_range
+    };
+    // A latency is slow where a rate is low.
+    let (low, high) = if question.unit == "ms" {
+        (1.0 / high, 1.0 / low)
+    } else {
+        (low, high)
+    };
+    let scale = if question.unit == "ms" { 1e3 } else { 1.0 };
+    let mut reason = reading.notes.join("; ");
+    if !reading.set_aside.is_empty() {
+        reason = format!("{reason}; {}", reading.set_aside);
+    }
+    Some(Answer {
+        estimate: Some(Estimate::with_factors(figure * scale, low, high)),
+        basis: Some(if near {
+            Basis::Calibrated
+        } else {
+            Basis::Extrapolated
+        }),
+        reason,
+    })
+}

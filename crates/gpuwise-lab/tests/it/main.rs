@@ -1,0 +1,17 @@
+//! Integration tests of the lab.
+
+#![allow(clippy::print_stdout, reason = "tests say how near they came")]
+
+#[path = "../../../gpuwise-size/tests/it/fixture.rs"]
+#[allow(dead_code, reason = "shared with the tests of the core")]
+mod fixture;
+mod folds;
+mod memory_pools;
+mod memory_rows;
+mod recipes;
+#[path = "../../../gpuwise-size/tests/it/setups.rs"]
+#[allow(dead_code, reason = "shared with the tests of the core")]
+mod setups;
+mod trainers;
+mod training_memory_rows;
+mod training_rows;

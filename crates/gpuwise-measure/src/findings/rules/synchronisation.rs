@@ -1,0 +1,83 @@
+//! The device waits because the host had waited for it.
+
+use crate::findings::{
+    ledger::Cause,
+    lost::Lost,
+    rule::{CERTAIN_HOST, Profile, Row, Rule},
+};
+use gpuwise_domain::profile::finding::{Finding, FindingDefinition};
+
+pub(in crate::findings) const CAUSE: Cause = Cause("synchronisation");
+
+const SHARE: Row = Row {
+    name: "synchronisation_share",
+    value: 0.05,
+    unit: "share of the span",
+    meaning: "idle time that synchronising calls cause, from which it is said",
+    source: "Nsight Systems User Guide, expert system: synchronisation APIs",
+};
+
+pub(in crate::findings) const RESTART: Row = Row {
+    name: "restart_ns",
+    value: 100000.0,
+    unit: "ns",
+    meaning: "after a waiting call the host needs up to so long to reach the next launch",
+    source: "-",
+};
+
+pub(super) const RULE: Rule = Rule {
+    definition: FindingDefinition {
+        class: "synchronisation",
+        title: "synchronisation",
+        signal: "Idle time within calls that wait for the device, and idle time after them up to what they had held the host back while the device was busy, is `synchronisation_share` or more.",
+        advice: "Take `.item()`, `.cpu()`, printing and cudaDeviceSynchronize out of the loop, or do them every n steps; copy without blocking from pinned memory.",
+        gain: "high: that idle time; low: `certain_host` of it.",
+        source: "Nsight Systems expert system, synchronisation rules",
+    },
+    thresholds: &[SHARE, RESTART, CERTAIN_HOST],
+    
+    find,
+    
+    ..Rule::EMPTY
+};
+
+fn find(profile: &Profile<'_>) -> Vec<Finding> {
+    let lost = Lost::of(profile, CAUSE, &SHARE);
+    lost.map(|lost| {
+        let low = lost.high() * profile.limits.of(&CERTAIN_HOST);
+
+        let (share, first) = (lost.of_the_time(), lost.first());
+        let statement = format!(
+            "The GPU stood idle {share} because the host waited for it, mostly in {first}, and had to start anew"
+        );
+        let advice = format!(
+            "Calls that waited: {}. Take `.item()`, `.cpu()`, `print` of tensors and explicit synchronisation out of the loop, or do them every n steps.",
+            lost.listed()
+        );
+        lost.finding(low, statement, &[&advice], Vec::new())
+    })
+    .into_iter()
+    .collect()
+}
+
+#[cfg(test)]
+mod tests {
+use crate::findings::testing::{check, gaps};
+#[test]
+fn synchronisation() {
+    check(
+        "synchronisation",
+        |made| {
+            gaps(made, |made, at| {
+                made.call("cudaStreamSynchronize", at - 80, at + 3);
+                made.operator("aten::item", at - 90, at + 5);
+            });
+        },
+        |made| {
+            gaps(made, |made, at| {
+                made.operator("aten::mm", at, at + 92);
+            });
+        },
+    );
+}
+}

@@ -1,0 +1,129 @@
+//! What it costs to put a worker on a node, in each way that it fits.
+
+use super::{
+    classes::Class,
+    mix::{Mix, WIDTHS},
+    room::{Room, WHOLE},
+    value::Values,
+};
+use crate::{
+    fit::{self, Scope},
+    world::World,
+};
+use gpuwise_domain::placement::{GpuAsk, Kinds, NodeId, WorkerAsk};
+
+/// One way to place a worker on a node of a class.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Way {
+    /// Worth that is lost, in millionths of a GPU.
+    pub(super) loss: i32,
+    /// Places that are lost, in thousandths.
+    pub(super) places: [i16; WIDTHS],
+    /// For a fraction: so much is free on the GPU that it goes to; 0: the usual GPUs are taken.
+    pub(super) free: u16,
+}
+
+/// The ways that can be best: for a fraction the best shared GPU and an idle one, else one at most.
+pub(super) type Ways = [Option<Way>; 2];
+
+/// What every look needs of the ways of a class, apart from the rest: looks go over many classes.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Losses {
+    /// The class that they are for.
+    pub(super) generation: u32,
+    /// The loss of each way; [`Losses::NONE`]: there is no such way.
+    pub(super) losses: [i32; 2],
+}
+
+impl Losses {
+    pub(super) const NONE: i32 = i32::MAX;
+
+    pub(super) fn new(generation: u32, ways: &Ways) -> Self {
+        let loss = |way: Option<Way>| way.map_or(Self::NONE, |way| way.loss);
+        Self {
+            generation,
+            losses: ways.map(loss),
+        }
+    }
+}
+
+/// The ways in which a worker fits the nodes of a class.
+pub(super) fn ways(
+    world: &World,
+    ask: &WorkerAsk,
+    kinds: Kinds,
+    class: &Class,
+    mix: &Mix,
+    values: &mut Values,
+) -> Ways {
+    let mut found: Ways = [None; 2];
+    let Some((_, id)) = class.members.first() else {
+        return found;
+    };
+    let after = class.room.without(ask.cpu_milli, ask.memory_mib);
+    let mut way = |room: Room, free: u16| {
+        let worth = values.worth(mix, room);
+        let mut places = [0; WIDTHS];
+        let both = class.worth.places.iter().zip(worth.places);
+        for (lost, (before, after)) in places.iter_mut().zip(both) {
+            *lost = (before - after).clamp(i16::MIN.into(), i16::MAX.into()) as i16;
+        }
+        let loss = class.worth.micro - worth.micro;
+        Way {
+            loss: loss.clamp(i32::MIN.into(), i64::from(i32::MAX) - 1) as i32,
+            places,
+            free,
+        }
+    };
+    if let GpuAsk::Fraction { milli, .. } = ask.gpu {
+        for free in rooms(world, *id, ask, kinds) {
+            let one = way(after.without_part(free, milli.min(1000) as u16), free);
+            let [shared, idle] = &mut found;
+            let best = if free == WHOLE { idle } else { shared };
+            if best.is_none_or(|best| one.loss < best.loss) {
+                *best = Some(one);
+            }
+        }
+        return found;
+    }
+    if fit::assignment(world, *id, ask, Scope::Fleet).is_some() {
+        let room = match ask.gpu {
+            GpuAsk::Whole { count, .. } => after.without_whole(count),
+            _ => after,
+        };
+        found[0] = Some(way(room, 0));
+    }
+    found
+}
+
+/// How much is free on GPUs of a node that have room for a fraction: each amount once, the least first.
+fn rooms(world: &World, id: NodeId, ask: &WorkerAsk, kinds: Kinds) -> Vec<u16> {
+    let (
+        Some(node),
+        GpuAsk::Fraction {
+            milli,
+            memory_mib,
+            isolation,
+            ..
+        },
+    ) = (world.node(id), ask.gpu)
+    else {
+        return Vec::new();
+    };
+    if !fit::fits_host(node, ask) {
+        return Vec::new();
+    }
+    let found = fit::fraction_rooms(
+        world,
+        node,
+        milli,
+        memory_mib,
+        isolation,
+        kinds,
+        Scope::Fleet,
+    );
+    let mut rooms: Vec<u16> = found.map(|(free, _)| free.min(1000) as u16).collect();
+    rooms.sort_unstable();
+    rooms.dedup();
+    rooms
+}

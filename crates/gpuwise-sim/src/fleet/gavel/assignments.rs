@@ -1,0 +1,249 @@
+//! From allocations to places: which GPUs, as plans and events of the kernel's world.
+
+use crate::fleet::PlansHash;
+use gpuwise_domain::placement::{
+    Action, Assignment, Cause, Ended, Event, Fleet, FleetGpu, Gang, GpuAsk, GpuId, GpuKind,
+    GpuShare, Health, Home, Isolation, Job, JobId, KindId, Kinds, Need, Node, NodeId, Part, Plan,
+    Preemption, TimestampedEvent, WorkerAsk,
+};
+use gpuwise_sched::world::{Refused, World};
+use gpuwise_units::Nanoseconds;
+use std::collections::BTreeMap;
+
+/// Half of a GPU's time, in thousandths: what each asks for where GPUs are shared.
+const HALF: u32 = 500;
+
+/// A world of nodes with one GPU each, as in the published runs, and who is where.
+pub(super) struct Placements {
+    world: World,
+    /// Whether jobs ask for halves of GPUs, so that two can share.
+    shared: bool,
+    /// GPUs of each kind, by number.
+    kinds: Vec<Vec<u32>>,
+    /// GPUs of those who run, and GPUs that each job needs.
+    at: BTreeMap<u32, Vec<u32>>,
+    needs: BTreeMap<u32, u32>,
+    pub(super) plans: PlansHash,
+    pub(super) starts: u64,
+}
+
+fn at(seconds: f64) -> Nanoseconds {
+    Nanoseconds((seconds * 1e9).round() as u64)
+}
+
+impl Placements {
+    pub(super) fn new(supply: &[(String, u32)], shared: bool) -> Self {
+        let mut fleet = Fleet {
+            name: "rounds".into(),
+            ..Fleet::default()
+        };
+        let mut kinds = Vec::new();
+        for ((name, count), kind) in supply.iter().zip(0..) {
+            fleet.kinds.push(GpuKind {
+                name: name.clone(),
+                memory_mib: None,
+                units: None,
+                bandwidth_gbs: None,
+                tflops: None,
+                price: None,
+                mig: None,
+            });
+            let first = fleet.gpus.len() as u32;
+            kinds.push((first..first + count).collect());
+            for number in first..first + count {
+                fleet.gpus.push(FleetGpu {
+                    kind: KindId(kind),
+                    home: Home::Node(NodeId(number)),
+                    index: 0,
+                    numa: None,
+                    switch: None,
+                    island: None,
+                    rail: None,
+                    health: Health::Up,
+                    mig_on: false,
+                });
+                fleet.nodes.push(Node {
+                    name: format!("{name}-{}", number - first),
+                    gpus: vec![GpuId(number)],
+                    ..Node::default()
+                });
+            }
+        }
+        Self {
+            world: World::new(&fleet),
+            shared,
+            kinds,
+            at: BTreeMap::new(),
+            needs: BTreeMap::new(),
+            plans: PlansHash::default(),
+            starts: 0,
+        }
+    }
+
+    /// A job is asked for.
+    pub(super) fn come(&mut self, number: u32, gpus: u32, now_s: f64) -> Result<(), Refused> {
+        let gpu = if self.shared {
+            GpuAsk::Fraction {
+                milli: HALF,
+                memory_mib: None,
+                isolation: Isolation::TimeSlice,
+                kinds: Kinds::ANY,
+            }
+        } else {
+            GpuAsk::Whole {
+                count: 1,
+                kinds: Kinds::ANY,
+                need: Need::default(),
+            }
+        };
+        self.needs.insert(number, gpus);
+        let job = Job {
+            id: JobId(number),
+            name: number.to_string(),
+            tenant: String::new(),
+            queue: None,
+            priority: 0,
+            submitted: at(now_s),
+            worker: WorkerAsk {
+                cpu_milli: 0,
+                memory_mib: 0,
+                gpu,
+            },
+            gang: Gang::exactly(gpus),
+            topology: None,
+            spread: None,
+            deadline: None,
+            preemption: Preemption::Allowed {
+                checkpoint_every: Nanoseconds(0),
+                restart: Nanoseconds(0),
+            },
+            duration: None,
+            speeds: Vec::new(),
+            near: Vec::new(),
+        };
+        self.world.apply(&TimestampedEvent {
+            at: at(now_s),
+            event: Event::Submitted(job),
+        })
+    }
+
+    /// A job has ended.
+    pub(super) fn end(&mut self, number: u32, now_s: f64) -> Result<(), Refused> {
+        self.at.remove(&number);
+        self.needs.remove(&number);
+        self.world.apply(&TimestampedEvent {
+            at: at(now_s),
+            event: Event::Ended {
+                job: JobId(number),
+                how: Ended::Finished,
+            },
+        })
+    }
+
+    /// Who runs in the next round: a job, its partner and their kind. Who stays on its kind keeps its
+    /// GPUs where nobody has them yet; large jobs choose first.
+    pub(super) fn assignment(
+        &mut self,
+        parties: &[(u32, Option<u32>, usize)],
+        now_s: f64,
+        watch: &mut impl FnMut(&World, &Plan),
+    ) -> Result<(), Refused> {
+        let next = self.choose(parties);
+        let made = at(now_s);
+        let mut actions: Vec<Action> = (self.at.iter())
+            .filter(|(number, gpus)| next.get(number) != Some(gpus))
+            .map(|(number, _)| Action::Preempt {
+                job: JobId(*number),
+                cause: Cause::RoundEnd,
+            })
+            .collect();
+        let starting = next
+            .iter()
+            .filter(|(number, gpus)| self.at.get(number) != Some(gpus));
+        let places = starting.map(|(number, gpus)| Action::Place {
+            job: JobId(*number),
+            assignments: gpus.iter().map(|gpu| self.seat_on(*gpu)).collect(),
+        });
+        let before = actions.len();
+        actions.extend(places);
+        self.starts += (actions.len() - before) as u64;
+        if actions.is_empty() {
+            return Ok(());
+        }
+        let parent = self.world.target();
+        let plan = Plan {
+            number: parent + 1,
+            parent,
+            made,
+            actions,
+        };
+        self.plans.add(&plan);
+        watch(&self.world, &plan);
+        self.world.accept(&plan)?;
+        for action in plan.actions {
+            self.world.apply(&TimestampedEvent {
+                at: made,
+                event: Event::Done(action),
+            })?;
+        }
+        self.at = next;
+        Ok(())
+    }
+
+    fn seat_on(&self, gpu: u32) -> Assignment {
+        let part = if self.shared {
+            Part::Fraction {
+                milli: HALF,
+                memory_mib: 0,
+                isolation: Isolation::TimeSlice,
+            }
+        } else {
+            Part::Whole
+        };
+        Assignment {
+            node: NodeId(gpu),
+            gpus: vec![GpuShare {
+                gpu: GpuId(gpu),
+                part,
+            }],
+        }
+    }
+
+    fn choose(&self, parties: &[(u32, Option<u32>, usize)]) -> BTreeMap<u32, Vec<u32>> {
+        let mut free: Vec<Vec<u32>> = self.kinds.clone();
+        let mut order: Vec<&(u32, Option<u32>, usize)> = parties.iter().collect();
+        let needs = |number: u32| self.needs.get(&number).copied().unwrap_or(1) as usize;
+        order.sort_by_key(|(number, ..)| std::cmp::Reverse(needs(*number)));
+        let mut next = BTreeMap::new();
+        let mut give = |party: &(u32, Option<u32>, usize), gpus: Vec<u32>| {
+            if let Some(partner) = party.1 {
+                next.insert(partner, gpus.clone());
+            }
+            next.insert(party.0, gpus);
+        };
+        let mut moving = Vec::new();
+        for party in order {
+            let Some(free) = free.get_mut(party.2) else {
+                continue;
+            };
+            let mut before = std::iter::once(party.0)
+                .chain(party.1)
+                .filter_map(|number| self.at.get(&number));
+            let stays = before.find(|gpus| gpus.iter().all(|gpu| free.binary_search(gpu).is_ok()));
+            match stays {
+                Some(gpus) => {
+                    free.retain(|gpu| !gpus.contains(gpu));
+                    give(party, gpus.clone());
+                }
+                None => moving.push(party),
+            }
+        }
+        for party in moving {
+            if let Some(free) = free.get_mut(party.2) {
+                let count = needs(party.0).min(free.len());
+                give(party, free.drain(..count).collect());
+            }
+        }
+        next
+    }
+}
