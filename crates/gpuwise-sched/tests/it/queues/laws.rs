@@ -2,16 +2,13 @@
 
 use super::{Run, SECOND, in_queue, policy, queue, quota};
 use gpuwise_domain::placement::{
-    Action, Cause, Ended, Event, Job, JobId, KindId, Kinds, Outcome, Queue, QueueId, QuotaLimit,
-    QuotaShort, Shortage, TimestampedEvent,
+    Action, Job, JobId, Outcome, Preemption, Queue, QueueId, QuotaLimit, QuotaShort, Shortage,
 };
 use gpuwise_sched::{
     decide::{Effort, Order, Policy, decide},
-    queues::{self, Limits, validate},
-    report::shortage_words,
+    queues::{self, validate},
     world::World,
 };
-use gpuwise_units::Nanoseconds;
 use proptest::prelude::*;
 
 /// A random tree of queues, each owning part of what is above it.

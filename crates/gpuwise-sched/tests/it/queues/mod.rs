@@ -5,7 +5,7 @@ mod laws;
 use crate::support::{fleet, job};
 use gpuwise_domain::placement::{
     Action, Belief, Cause, Ended, Event, Fleet, GpuKind, Job, JobId, KindId, Kinds, NodeId,
-    Outcome, Plan, Preemption, Queue, QueueId, QueueProblem, Quota, QuotaLimit, QuotaShort, Report,
+    Outcome, Plan, Preemption, Queue, QueueId, QueueProblem, Quota, QuotaLimit, Report,
     Reservation, Sharing, Shortage, TimestampedEvent, Weigh,
 };
 use gpuwise_sched::{
@@ -16,7 +16,6 @@ use gpuwise_sched::{
     world::World,
 };
 use gpuwise_units::{HourlyPrice, Money, Nanoseconds};
-use proptest::prelude::*;
 
 const SECOND: u64 = 1_000_000_000;
 
