@@ -128,7 +128,7 @@ class DeviceMemory:
             overhead_bytes=memory["overhead_bytes"],
             kv_cache_bytes=memory["kv_cache_bytes"],
             kv_cache_tokens=memory["kv_cache_tokens"],
-            fixes=tuple(cure["what"] for cure in data["cures"]),
+            fixes=tuple(fix["what"] for fix in data["fixes"]),
             derivation=Derivation.of(data["derivation"]),
             data=data,
         )

@@ -72,9 +72,9 @@ pub trait Sink: Send + Sync {
 
 /// Keeps an answer as text.
 #[derive(Debug, Default)]
-pub struct Kept(Mutex<String>);
+pub struct TextSink(Mutex<String>);
 
-impl Kept {
+impl TextSink {
     /// What came.
     pub fn text(&self) -> String {
         let text = self.0.lock().unwrap_or_else(PoisonError::into_inner);
@@ -82,7 +82,7 @@ impl Kept {
     }
 }
 
-impl Sink for Kept {
+impl Sink for TextSink {
     fn data(&self, text: &str) -> anyhow::Result<()> {
         let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         kept.push_str(text);

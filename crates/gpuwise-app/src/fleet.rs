@@ -16,7 +16,7 @@ use gpuwise_read::{
     fabric::read_fabric,
     fleet::{self, FleetFile, FleetProblems, JobsFile, KnownGpu, KnownParts},
 };
-use gpuwise_sched::world::{Held, World};
+use gpuwise_sched::world::{Tenancy, World};
 use gpuwise_units::Nanoseconds;
 use std::{fs, path::Path, sync::OnceLock};
 
@@ -235,9 +235,9 @@ pub fn moment(world: &World) -> Moment {
             });
         };
         match &state.held {
-            Held::Free => {}
-            Held::Whole(job) => hold(*job, Part::Whole),
-            Held::Shared {
+            Tenancy::Free => {}
+            Tenancy::Whole(job) => hold(*job, Part::Whole),
+            Tenancy::Shared {
                 isolation, holders, ..
             } => {
                 for holder in holders {
@@ -251,7 +251,7 @@ pub fn moment(world: &World) -> Moment {
                     );
                 }
             }
-            Held::Sliced(instances) => {
+            Tenancy::Sliced(instances) => {
                 for one in instances {
                     let (shape, start) = (one.shape, one.start);
                     match one.holder {

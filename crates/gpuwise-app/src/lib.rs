@@ -49,7 +49,7 @@ pub mod workload;
 pub mod write;
 
 pub use anyhow::Error;
-pub use app::{App, Context, Exit, Form, Format, Kept, Sink};
+pub use app::{App, Context, Exit, Form, Format, Sink, TextSink};
 pub use commands::{
     check::{Checked, check},
     memory::{DeviceMemory, Remembered, memory},

@@ -5,8 +5,8 @@ use crate::{
     error::Problem,
 };
 use gpuwise_domain::model::Architecture;
-pub use gpuwise_lab::{Asked, Models, Rows, canonical, with_stated_gpus};
-use gpuwise_lab::{Known, answer::Answer};
+use gpuwise_lab::{FitInputs, answer::Answer};
+pub use gpuwise_lab::{Models, QuestionRow, Rows, canonical, with_stated_gpus};
 use gpuwise_read::question::read_question_rows;
 use gpuwise_size::knowledge::Knowledge;
 use std::{
@@ -20,7 +20,7 @@ use std::{
 ///
 /// # Errors
 /// When a file cannot be read or a row is wrong.
-pub fn read_tables(paths: &[PathBuf]) -> anyhow::Result<Vec<Asked>> {
+pub fn read_tables(paths: &[PathBuf]) -> anyhow::Result<Vec<QuestionRow>> {
     rows_of(paths, true)
 }
 
@@ -28,11 +28,11 @@ pub fn read_tables(paths: &[PathBuf]) -> anyhow::Result<Vec<Asked>> {
 ///
 /// # Errors
 /// When a file cannot be read or is no table of questions.
-pub fn read_rows(paths: &[PathBuf]) -> anyhow::Result<Vec<Asked>> {
+pub fn read_rows(paths: &[PathBuf]) -> anyhow::Result<Vec<QuestionRow>> {
     rows_of(paths, false)
 }
 
-fn rows_of(paths: &[PathBuf], strict: bool) -> anyhow::Result<Vec<Asked>> {
+fn rows_of(paths: &[PathBuf], strict: bool) -> anyhow::Result<Vec<QuestionRow>> {
     let mut out = Vec::new();
     for path in files(paths)? {
         let text = read_text(&path)?;
@@ -46,7 +46,7 @@ fn rows_of(paths: &[PathBuf], strict: bool) -> anyhow::Result<Vec<Asked>> {
         {
             return Err(wrong(error).into());
         }
-        out.extend(rows.into_iter().map(|row| Asked {
+        out.extend(rows.into_iter().map(|row| QuestionRow {
             source: source.clone(),
             folder: folder.clone(),
             question: row.question,
@@ -118,7 +118,7 @@ fn source_name(path: &Path) -> String {
 }
 
 /// Finds every model that rows name: in the catalogue, else as a path.
-pub fn models_of(asked: &[Asked], loaded: &Loaded) -> Models {
+pub fn models_of(asked: &[QuestionRow], loaded: &Loaded) -> Models {
     let mut out = Models::new();
     for row in asked {
         let name = &row.question.model;
@@ -152,13 +152,13 @@ pub fn answers(rows: Rows<'_>, knowledge: &Knowledge) -> Vec<Answer> {
 /// When a table cannot be read, and as the call.
 pub fn with_known<T>(
     matmuls: &[PathBuf],
-    call: impl FnOnce(&Known<'_>) -> anyhow::Result<T>,
+    call: impl FnOnce(&FitInputs<'_>) -> anyhow::Result<T>,
 ) -> anyhow::Result<T> {
     let texts = matmuls
         .iter()
         .map(|file| read_text(file))
         .collect::<anyhow::Result<Vec<_>>>()?;
-    call(&Known {
+    call(&FitInputs {
         matmuls: &texts,
         operators: crate::operators::measured()?,
         say: &crate::progress::say,

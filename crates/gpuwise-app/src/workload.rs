@@ -34,7 +34,7 @@ const LARGEST_TRACE: u64 = 4 << 30;
 
 /// A workload with what else its file says, and what was assumed.
 #[derive(Debug)]
-pub struct Asked {
+pub struct StatedWorkload {
     pub model: Option<String>,
     pub engine: Option<String>,
     pub precision: Option<String>,
@@ -85,7 +85,7 @@ impl From<Note> for String {
 ///
 /// # Errors
 /// When a file cannot be read, or a quantity is missing, cannot be, or contradicts another.
-pub fn read(flags: &Plan, catalogue: &Catalogue) -> anyhow::Result<Asked> {
+pub fn read(flags: &Plan, catalogue: &Catalogue) -> anyhow::Result<StatedWorkload> {
     read_within(&flags.traffic, &flags.slo, &flags.limits, None, catalogue)
 }
 
@@ -99,7 +99,7 @@ pub fn read_within(
     limits: &LimitFlags,
     saved: Option<&Workload>,
     catalogue: &Catalogue,
-) -> anyhow::Result<Asked> {
+) -> anyhow::Result<StatedWorkload> {
     let slo = slo.unfolded()?;
     let given = fields(traffic, &slo, Some(limits));
     let mut asked = asked(traffic, &given, saved, None)?;
@@ -126,7 +126,7 @@ pub fn read_over(
     slo: &SloFlags,
     saved: Option<&Workload>,
     trace: Option<&Trace>,
-) -> anyhow::Result<Asked> {
+) -> anyhow::Result<StatedWorkload> {
     let given = fields(traffic, &slo.unfolded()?, None);
     asked(traffic, &given, saved, trace)
 }
@@ -136,7 +136,7 @@ fn asked(
     given: &WorkloadFields,
     saved: Option<&Workload>,
     read: Option<&Trace>,
-) -> anyhow::Result<Asked> {
+) -> anyhow::Result<StatedWorkload> {
     let mut notes = Vec::new();
     let mut file = None;
     let mut base = saved.map(of_saved).unwrap_or_default();
@@ -174,7 +174,7 @@ fn asked(
             _ => blamed(&wrong, given, file.as_ref()),
         }
     })?;
-    Ok(Asked {
+    Ok(StatedWorkload {
         model: read.model,
         engine: read.engine,
         precision: read.precision,

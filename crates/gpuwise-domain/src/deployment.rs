@@ -378,7 +378,7 @@ pub struct Dropped {
     /// Which test it failed.
     pub test: Test,
     pub shortfall: Reason,
-    /// What would cure it, the least change first.
+    /// What would fix it, the least change first.
     pub fixes: Vec<Fix>,
     /// How near it came: needed over had; the smaller the nearer.
     pub ratio: f64,

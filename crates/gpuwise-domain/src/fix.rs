@@ -1,4 +1,4 @@
-//! What would cure a candidate that is not there, with its quantities. Views print the clause.
+//! What would fix a candidate that is not there, with its quantities. Views print the clause.
 
 use crate::{deployment::Test, reason::seconds, workload::Target};
 use alloc::{format, string::String, vec::Vec};

@@ -16,4 +16,4 @@ pub mod training;
 
 pub use loaded::Loaded;
 pub use observed::{Observed, observations, observed};
-pub use questions::{Asked, Known, Models, Rows, answers, canonical, with_stated_gpus};
+pub use questions::{FitInputs, Models, QuestionRow, Rows, answers, canonical, with_stated_gpus};

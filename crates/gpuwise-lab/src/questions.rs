@@ -25,7 +25,7 @@ use std::{collections::BTreeMap, num::NonZero, path::PathBuf, sync::Arc, thread}
 
 /// A row and the table that it stands in.
 #[derive(Debug, Clone)]
-pub struct Asked {
+pub struct QuestionRow {
     pub source: String,
     /// The folder of the table: traces that rows name lie beside it.
     pub folder: PathBuf,
@@ -40,13 +40,13 @@ pub type Models = BTreeMap<String, Result<Architecture, String>>;
 /// Rows with what is known of what they name.
 #[derive(Clone, Copy)]
 pub struct Rows<'a> {
-    pub asked: &'a [Asked],
+    pub asked: &'a [QuestionRow],
     pub models: &'a Models,
     pub loaded: &'a Loaded,
 }
 
 /// What fits stand on beside rows, and who hears how far they are.
-pub struct Known<'a> {
+pub struct FitInputs<'a> {
     /// Tables of timed matmuls (system, dtype, m, n, k, ms).
     pub matmuls: &'a [String],
     /// Measured functions of operators.
@@ -55,7 +55,7 @@ pub struct Known<'a> {
 }
 
 /// The catalogue with the GPUs that rows describe by their figures and it does not know.
-pub fn with_stated_gpus(asked: &[Asked], mut loaded: Loaded) -> Loaded {
+pub fn with_stated_gpus(asked: &[QuestionRow], mut loaded: Loaded) -> Loaded {
     for row in asked {
         let question = &row.question;
         if question.gpu.is_empty() || loaded.catalogue.gpu(&question.gpu).is_some() {
@@ -203,7 +203,7 @@ fn say_first(answer: &mut Answer, said: String) {
 
 /// Answers rows; those that one run answers are solved once.
 fn some_answers(
-    rows: &[Asked],
+    rows: &[QuestionRow],
     models: &Models,
     walks: &media::Walks,
     facts: &[EngineFacts],

@@ -3,7 +3,7 @@
 
 use clap::{Args as _, Command as Definition, FromArgMatches as _, Subcommand as _};
 use gpuwise_app::{
-    App, Context, Exit, Form, Kept,
+    App, Context, Exit, Form, TextSink,
     commands::{Command, run},
     error::hints,
     settings::{Global, file::Files},
@@ -54,7 +54,7 @@ fn answered(arguments: Vec<String>, settings: bool) -> Result<(bool, String), Fa
         },
     };
     let app = App::from_environment(global.offline, global.seed);
-    let kept = Arc::new(Kept::default());
+    let kept = Arc::new(TextSink::default());
     let exit = run(&Context::new(app, form, kept.clone()), &command)?;
     Ok((exit == Exit::Yes, kept.text()))
 }

@@ -58,7 +58,7 @@ impl Feature {
     }
 
     /// What would do without it.
-    pub(crate) fn cure(&self, published: bool) -> &'static str {
+    pub(crate) fn fix(&self, published: bool) -> &'static str {
         match self {
             Self::Mode(Mode::CacheOffload) => "no --kv-offload, or another release (--engine)",
             Self::Mode(Mode::DraftModel) => "no --draft-model, or another release (--engine)",

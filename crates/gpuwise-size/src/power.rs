@@ -4,7 +4,7 @@
 //! are the shares of time in which memory bandwidth and matmul units are in use. The shares are
 //! means of power logged beside batches of 1 to 64 on A100, H100, MI250 and Max 1550.
 
-use crate::derive::{Amount, Said};
+use crate::derive::{Amount, TermLabel};
 use gpuwise_domain::{derivation::Unit, gpu::Device};
 
 /// Power of a step that waits for launches and links, over the limit.
@@ -45,16 +45,18 @@ pub(crate) fn watts_of<A: Amount>(device: &Device<'_>, activity: Activity) -> Op
             Some(_) => source(),
             None => "0.15 of the limit, where the catalogue does not state it".into(),
         };
-        Said::new("idle power", Unit::Watts).digits(4).from(source)
+        TermLabel::new("idle power", Unit::Watts)
+            .digits(4)
+            .from(source)
     });
     let limit = A::input(limit, || {
-        Said::new("power limit", Unit::Watts)
+        TermLabel::new("power limit", Unit::Watts)
             .digits(4)
             .from(source())
     });
     let used = |value: f64, name: &'static str| {
         A::input(value, || {
-            Said::new(name, Unit::Number).from("the steps at the asked load")
+            TermLabel::new(name, Unit::Number).from("the steps at the asked load")
         })
     };
     let working = A::number(BASE)

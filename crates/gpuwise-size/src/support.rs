@@ -12,18 +12,18 @@ use gpuwise_domain::{
     precision::{CacheFormat, Compute, WeightFormat},
 };
 
-/// What is in the way of a setup, and what would cure it.
+/// What is in the way of a setup, and what would fix it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Obstacle {
     /// What does not work.
     pub what: String,
     /// What would, where something is known.
-    pub cure: Option<String>,
+    pub fix: Option<String>,
 }
 
-fn obstacle(what: String, cure: &str) -> Obstacle {
-    let cure = (!cure.is_empty()).then(|| cure.into());
-    Obstacle { what, cure }
+fn obstacle(what: String, fix: &str) -> Obstacle {
+    let fix = (!fix.is_empty()).then(|| fix.into());
+    Obstacle { what, fix }
 }
 
 /// The first thing in the way of a setup; `None`: it starts, as far as is known.
@@ -90,12 +90,12 @@ fn device(setup: &Setup<'_>, facts: &EngineFacts) -> Option<Obstacle> {
             && fact.span.until.is_some_and(|until| until <= release)
             && fact.needs.holds(&context) == Some(true)
     });
-    let cure = if earlier {
+    let fix = if earlier {
         "an earlier release or another engine (--engine)"
     } else {
         "another engine (--engine)"
     };
-    Some(obstacle(what, cure))
+    Some(obstacle(what, fix))
 }
 
 /// `; T4 has 7.5`.
@@ -193,7 +193,7 @@ fn release(setup: &Setup<'_>, facts: &EngineFacts, offload: bool) -> Option<Obst
             Verdict::Supported | Verdict::Unknown => return None,
         };
         let published = setup.architecture.quantization == setup.weights.quantization;
-        Some(obstacle(what, feature.cure(published)))
+        Some(obstacle(what, feature.fix(published)))
     })
 }
 

@@ -39,11 +39,11 @@ pub struct WaitingRow {
     /// When it is expected to start, from now.
     pub start: Option<Span>,
     /// What would help, cheapest first; `None`: it was not looked for.
-    pub cures: Option<Vec<CureRow>>,
+    pub fixes: Option<Vec<FixRow>>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct CureRow {
+pub struct FixRow {
     pub what: String,
     /// Time until the job could start then.
     pub after: Span,
@@ -175,15 +175,15 @@ pub fn waiting(rows: &[WaitingRow]) -> Table {
         Column::left("tenant", "tenant").wrap(10).priority(1),
         Column::left("why", "waits because").wrap(24),
         Column::right("start_seconds", "starts in").priority(3),
-        Column::left("cure", "cheapest fix").wrap(20).priority(4),
+        Column::left("fix", "cheapest fix").wrap(20).priority(4),
     ])
     .when_empty("Nobody waits.");
     for row in rows {
-        let cure = match &row.cures {
+        let fix = match &row.fixes {
             None => Cell::missing(),
-            Some(cures) => cures.first().map_or_else(
+            Some(fixes) => fixes.first().map_or_else(
                 || Cell::text("none found"),
-                |cure| Cell::text(cure.what.clone()),
+                |fix| Cell::text(fix.what.clone()),
             ),
         };
         table.push(vec![
@@ -191,7 +191,7 @@ pub fn waiting(rows: &[WaitingRow]) -> Table {
             Cell::text(row.tenant.clone()),
             Cell::text(row.why.clone()),
             Cell::of(row.start.as_ref(), Span::cell),
-            cure,
+            fix,
         ]);
     }
     if rows.iter().any(|row| row.start.is_none()) {
@@ -201,9 +201,9 @@ pub fn waiting(rows: &[WaitingRow]) -> Table {
 }
 
 /// The table of what would help one job.
-pub fn cures(rows: &[CureRow]) -> Table {
+pub fn fixes(rows: &[FixRow]) -> Table {
     let mut table = Table::new(vec![
-        Column::left("cure", "what would help").wrap(24),
+        Column::left("fix", "what would help").wrap(24),
         Column::right("after_seconds", "starts in"),
         Column::right("lost_gpu_seconds", "GPU time lost").priority(2),
         Column::right("price_per_hour", "price/h").priority(1),
@@ -237,8 +237,8 @@ pub fn decisions(start: &[PlacedRow], wait: &[WaitingRow]) -> Table {
         Column::raw("fix_cost_gpu_seconds"),
     ]);
     for row in wait {
-        let fixes = row.cures.as_deref().unwrap_or_default();
-        let mut push = |fix: Option<&CureRow>| {
+        let fixes = row.fixes.as_deref().unwrap_or_default();
+        let mut push = |fix: Option<&FixRow>| {
             let mut cells = vec![
                 Cell::text(row.job.clone()),
                 Cell::text(row.tenant.clone()),
@@ -268,7 +268,7 @@ pub fn decisions(start: &[PlacedRow], wait: &[WaitingRow]) -> Table {
     table
 }
 
-/// Those who wait as a document: with all cures.
+/// Those who wait as a document: with all fixes.
 pub fn waiting_json(rows: &[WaitingRow]) -> serde_json::Value {
     let each = |row: &WaitingRow| {
         json!({
@@ -276,7 +276,7 @@ pub fn waiting_json(rows: &[WaitingRow]) -> serde_json::Value {
             "tenant": row.tenant,
             "why": row.why,
             "start_seconds": row.start.as_ref().map(|start| start.exact.seconds().get()),
-            "fixes": row.cures.as_ref().map(|rows| cures(rows).to_json()),
+            "fixes": row.fixes.as_ref().map(|rows| fixes(rows).to_json()),
         })
     };
     rows.iter().map(each).collect()

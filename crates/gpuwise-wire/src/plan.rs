@@ -60,8 +60,8 @@ enum ActionDocument {
     Place {
         /// Its name.
         job: String,
-        /// One seat for each worker.
-        seats: Vec<SeatDocument>,
+        /// One assignment for each worker.
+        assignments: Vec<AssignmentDocument>,
     },
     /// Stops a job; it waits again.
     Preempt {
@@ -74,8 +74,8 @@ enum ActionDocument {
     Move {
         /// Its name.
         job: String,
-        /// All its seats afterwards.
-        seats: Vec<SeatDocument>,
+        /// All its assignments afterwards.
+        assignments: Vec<AssignmentDocument>,
         /// For whom or what.
         cause: CauseDocument,
     },
@@ -83,8 +83,8 @@ enum ActionDocument {
     Resize {
         /// Its name.
         job: String,
-        /// All its seats afterwards.
-        seats: Vec<SeatDocument>,
+        /// All its assignments afterwards.
+        assignments: Vec<AssignmentDocument>,
     },
     /// Switches MIG on or off.
     SetMig {
@@ -94,7 +94,7 @@ enum ActionDocument {
         on: bool,
     },
     /// Creates a MIG instance.
-    Cut {
+    CreateInstance {
         /// On which GPU.
         gpu: GpuName,
         /// Of which profile.
@@ -103,7 +103,7 @@ enum ActionDocument {
         start: u8,
     },
     /// Destroys an idle MIG instance.
-    Merge {
+    DestroyInstance {
         /// On which GPU.
         gpu: GpuName,
         /// At which memory slice it starts.
@@ -130,8 +130,8 @@ enum ActionDocument {
     Restore {
         /// Its name.
         job: String,
-        /// One seat for each worker.
-        seats: Vec<SeatDocument>,
+        /// One assignment for each worker.
+        assignments: Vec<AssignmentDocument>,
     },
 }
 
@@ -148,7 +148,7 @@ enum CauseDocument {
     /// A queue takes back what it lent.
     Reclaim,
     /// Its turn is over.
-    Turn,
+    RoundEnd,
 }
 
 /// A GPU by its number in a node or a pool.
@@ -168,7 +168,7 @@ struct GpuName {
 /// Where one worker runs.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
-struct SeatDocument {
+struct AssignmentDocument {
     /// On which node.
     node: String,
     /// On which GPUs, in rank order.
@@ -291,10 +291,10 @@ impl Names<'_> {
         match action {
             Action::Place {
                 job: id,
-                assignments: seats,
+                assignments,
             } => ActionDocument::Place {
                 job: job(id),
-                seats: self.seats(seats),
+                assignments: self.assignments(assignments),
             },
             Action::Preempt { job: id, cause } => ActionDocument::Preempt {
                 job: job(id),
@@ -302,30 +302,30 @@ impl Names<'_> {
             },
             Action::Move {
                 job: id,
-                assignments: seats,
+                assignments,
                 cause,
             } => ActionDocument::Move {
                 job: job(id),
-                seats: self.seats(seats),
+                assignments: self.assignments(assignments),
                 cause: self.cause(*cause),
             },
             Action::Resize {
                 job: id,
-                assignments: seats,
+                assignments,
             } => ActionDocument::Resize {
                 job: job(id),
-                seats: self.seats(seats),
+                assignments: self.assignments(assignments),
             },
             Action::SetMig { gpu, on } => ActionDocument::SetMig {
                 gpu: self.gpu(*gpu),
                 on: *on,
             },
-            Action::CreateInstance { gpu, shape, start } => ActionDocument::Cut {
+            Action::CreateInstance { gpu, shape, start } => ActionDocument::CreateInstance {
                 gpu: self.gpu(*gpu),
                 profile: self.profile(*gpu, *shape),
                 start: *start,
             },
-            Action::DestroyInstance { gpu, start } => ActionDocument::Merge {
+            Action::DestroyInstance { gpu, start } => ActionDocument::DestroyInstance {
                 gpu: self.gpu(*gpu),
                 start: *start,
             },
@@ -339,10 +339,10 @@ impl Names<'_> {
             Action::Reclaim { job: id } => ActionDocument::Reclaim { job: job(id) },
             Action::Restore {
                 job: id,
-                assignments: seats,
+                assignments,
             } => ActionDocument::Restore {
                 job: job(id),
-                seats: self.seats(seats),
+                assignments: self.assignments(assignments),
             },
         }
     }
@@ -353,7 +353,7 @@ impl Names<'_> {
             Cause::Defragmentation => CauseDocument::Defragmentation,
             Cause::Drain => CauseDocument::Drain,
             Cause::Reclaim => CauseDocument::Reclaim,
-            Cause::RoundEnd => CauseDocument::Turn,
+            Cause::RoundEnd => CauseDocument::RoundEnd,
         }
     }
 
@@ -392,7 +392,7 @@ impl Names<'_> {
         row.map_or_else(|| format!("#{shape}"), |row| row.profile.clone())
     }
 
-    fn seats(&self, seats: &[Assignment]) -> Vec<SeatDocument> {
+    fn assignments(&self, assignments: &[Assignment]) -> Vec<AssignmentDocument> {
         let share = |share: &GpuShare| ShareDocument {
             gpu: self.gpu(share.gpu),
             part: match share.part {
@@ -412,11 +412,11 @@ impl Names<'_> {
                 }),
             },
         };
-        let seat = |seat: &Assignment| SeatDocument {
-            node: self.node(seat.node),
-            gpus: seat.gpus.iter().map(share).collect(),
+        let assignment = |assignment: &Assignment| AssignmentDocument {
+            node: self.node(assignment.node),
+            gpus: assignment.gpus.iter().map(share).collect(),
         };
-        seats.iter().map(seat).collect()
+        assignments.iter().map(assignment).collect()
     }
 }
 
@@ -439,28 +439,32 @@ const fn key(home: Home, index: u32) -> (bool, u32, u32) {
 impl Look<'_> {
     fn action(&self, action: &ActionDocument) -> Result<Action, String> {
         Ok(match action {
-            ActionDocument::Place { job, seats } => Action::Place {
+            ActionDocument::Place { job, assignments } => Action::Place {
                 job: self.job(job)?,
-                assignments: self.seats(seats)?,
+                assignments: self.assignments(assignments)?,
             },
             ActionDocument::Preempt { job, cause } => Action::Preempt {
                 job: self.job(job)?,
                 cause: self.cause(cause)?,
             },
-            ActionDocument::Move { job, seats, cause } => Action::Move {
+            ActionDocument::Move {
+                job,
+                assignments,
+                cause,
+            } => Action::Move {
                 job: self.job(job)?,
-                assignments: self.seats(seats)?,
+                assignments: self.assignments(assignments)?,
                 cause: self.cause(cause)?,
             },
-            ActionDocument::Resize { job, seats } => Action::Resize {
+            ActionDocument::Resize { job, assignments } => Action::Resize {
                 job: self.job(job)?,
-                assignments: self.seats(seats)?,
+                assignments: self.assignments(assignments)?,
             },
             ActionDocument::SetMig { gpu, on } => Action::SetMig {
                 gpu: self.gpu(gpu)?,
                 on: *on,
             },
-            ActionDocument::Cut {
+            ActionDocument::CreateInstance {
                 gpu,
                 profile,
                 start,
@@ -472,7 +476,7 @@ impl Look<'_> {
                     start: *start,
                 }
             }
-            ActionDocument::Merge { gpu, start } => Action::DestroyInstance {
+            ActionDocument::DestroyInstance { gpu, start } => Action::DestroyInstance {
                 gpu: self.gpu(gpu)?,
                 start: *start,
             },
@@ -486,9 +490,9 @@ impl Look<'_> {
             ActionDocument::Reclaim { job } => Action::Reclaim {
                 job: self.job(job)?,
             },
-            ActionDocument::Restore { job, seats } => Action::Restore {
+            ActionDocument::Restore { job, assignments } => Action::Restore {
                 job: self.job(job)?,
-                assignments: self.seats(seats)?,
+                assignments: self.assignments(assignments)?,
             },
         })
     }
@@ -503,7 +507,7 @@ impl Look<'_> {
             CauseDocument::Defragmentation => Cause::Defragmentation,
             CauseDocument::Drain => Cause::Drain,
             CauseDocument::Reclaim => Cause::Reclaim,
-            CauseDocument::Turn => Cause::RoundEnd,
+            CauseDocument::RoundEnd => Cause::RoundEnd,
         })
     }
 
@@ -541,15 +545,15 @@ impl Look<'_> {
         })
     }
 
-    fn seats(&self, seats: &[SeatDocument]) -> Result<Vec<Assignment>, String> {
-        let seat = |seat: &SeatDocument| {
-            let shares = seat.gpus.iter().map(|share| self.share(share));
+    fn assignments(&self, assignments: &[AssignmentDocument]) -> Result<Vec<Assignment>, String> {
+        let assignment = |assignment: &AssignmentDocument| {
+            let shares = assignment.gpus.iter().map(|share| self.share(share));
             Ok(Assignment {
-                node: self.node(&seat.node)?,
+                node: self.node(&assignment.node)?,
                 gpus: shares.collect::<Result<_, String>>()?,
             })
         };
-        seats.iter().map(seat).collect()
+        assignments.iter().map(assignment).collect()
     }
 
     fn share(&self, share: &ShareDocument) -> Result<GpuShare, String> {

@@ -1,6 +1,8 @@
 //! Remembered proposals as documents.
 
-use gpuwise_domain::usage::{Asked, Holder, Scope, proposal::ChangeKind, remembered::Remembered};
+use gpuwise_domain::usage::{
+    Holder, ResourceRequest, Scope, proposal::ChangeKind, remembered::Remembered,
+};
 use gpuwise_units::{Currency, Money};
 use serde::{Deserialize, Serialize};
 
@@ -21,8 +23,8 @@ struct Document {
     made_at: i64,
     kind: String,
     title: String,
-    before: AskedDocument,
-    wanted: AskedDocument,
+    before: ResourceRequestDocument,
+    wanted: ResourceRequestDocument,
     held_gpus: f64,
     currency: String,
     price_micros: Option<i64>,
@@ -32,7 +34,7 @@ struct Document {
 }
 
 #[derive(Debug, Serialize, Deserialize)]
-struct AskedDocument {
+struct ResourceRequestDocument {
     gpu: Option<String>,
     mig_profile: Option<String>,
     gpus: u32,
@@ -43,8 +45,8 @@ struct AskedDocument {
     cpus_limited: bool,
 }
 
-impl AskedDocument {
-    fn of(asked: &Asked) -> Self {
+impl ResourceRequestDocument {
+    fn of(asked: &ResourceRequest) -> Self {
         Self {
             gpu: asked.gpu.clone(),
             mig_profile: asked.slice.clone(),
@@ -56,8 +58,8 @@ impl AskedDocument {
         }
     }
 
-    fn asked(self) -> Asked {
-        Asked {
+    fn asked(self) -> ResourceRequest {
+        ResourceRequest {
             gpu: self.gpu,
             slice: self.mig_profile,
             devices: self.gpus,
@@ -94,8 +96,8 @@ pub fn proposal_document(of: &Remembered) -> Result<String, ProposalError> {
         made_at: of.made_at,
         kind: of.kind.name().into(),
         title: of.title.clone(),
-        before: AskedDocument::of(&of.before),
-        wanted: AskedDocument::of(&of.wanted),
+        before: ResourceRequestDocument::of(&of.before),
+        wanted: ResourceRequestDocument::of(&of.wanted),
         held_gpus: of.held,
         currency: currency.code().into(),
         price_micros: of.price.map(|money| money.micros),

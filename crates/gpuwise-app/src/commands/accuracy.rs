@@ -3,11 +3,11 @@
 use super::{Context, Exit};
 use crate::{
     catalogue, knowledge,
-    questions::{Asked, Rows, answers, models_of, read_tables, with_known},
+    questions::{QuestionRow, Rows, answers, models_of, read_tables, with_known},
     settings::Format,
 };
 use gpuwise_lab::{
-    Known, Loaded,
+    FitInputs, Loaded,
     accuracy::{By, Compared, Section, report, table},
     answer::engine_of,
     fit::LeaveOut,
@@ -114,7 +114,7 @@ fn fitted_numbers() -> anyhow::Result<String> {
     ))
 }
 
-fn written_report(rows: Rows<'_>, known: &Known<'_>) -> anyhow::Result<String> {
+fn written_report(rows: Rows<'_>, known: &FitInputs<'_>) -> anyhow::Result<String> {
     let Rows { asked, loaded, .. } = rows;
     let ways = [
         LeaveOut::Configuration,
@@ -161,7 +161,7 @@ fn written_report(rows: Rows<'_>, known: &Known<'_>) -> anyhow::Result<String> {
 /// Rows predicted by constants that were fitted without their group, for each way of grouping.
 fn left_out(
     rows: Rows<'_>,
-    known: &Known<'_>,
+    known: &FitInputs<'_>,
     ways: &[LeaveOut],
 ) -> anyhow::Result<Vec<Vec<Compared>>> {
     let Rows { asked, loaded, .. } = rows;
@@ -200,7 +200,7 @@ fn left_out(
 
 /// Rows about diffusion, vision and embedding models, with each GPU left out in turn, by benchmark and scenario;
 /// rows that were set aside are apart.
-fn whole(asked: &[Asked], loaded: &Loaded) -> Vec<Compared> {
+fn whole(asked: &[QuestionRow], loaded: &Loaded) -> Vec<Compared> {
     let predicted = media::left_out(asked, loaded);
     asked
         .iter()
@@ -216,7 +216,7 @@ fn whole(asked: &[Asked], loaded: &Loaded) -> Vec<Compared> {
 }
 
 /// A row before it is predicted.
-fn blank(row: &Asked, loaded: &Loaded) -> Compared {
+fn blank(row: &QuestionRow, loaded: &Loaded) -> Compared {
     let q = &row.question;
     let gpu = loaded
         .catalogue

@@ -8,7 +8,7 @@ use crate::{
     catalogue,
     error::Problem,
     knowledge, progress,
-    questions::{Asked, Rows, answers, models_of, read_text},
+    questions::{QuestionRow, Rows, answers, models_of, read_text},
     settings,
     simulation::{Simulate, simulated},
     write::Pending,
@@ -231,7 +231,7 @@ fn side_by_side(runs: &[PathBuf]) -> anyhow::Result<Comparison> {
             .hint("give a saved deployment beside it, or another run")
             .into());
     }
-    let files: Vec<Vec<Asked>> = runs
+    let files: Vec<Vec<QuestionRow>> = runs
         .iter()
         .map(|path| results::read(std::slice::from_ref(path), &SettingFlags::unsaid()))
         .collect::<Result<_, _>>()?;

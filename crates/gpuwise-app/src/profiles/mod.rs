@@ -37,7 +37,7 @@ const KERNELS: &str = include_str!("../../../../catalogue/kernels.toml");
 
 /// What is asked of profiles.
 #[derive(Debug)]
-pub struct Wanted {
+pub struct ProfileQuery {
     names: Classifier,
     peaks: BTreeMap<String, PeakRates>,
     /// What findings are held against.
@@ -52,7 +52,7 @@ pub struct Wanted {
     pub apart: bool,
 }
 
-impl Wanted {
+impl ProfileQuery {
     /// Everything, by the rules of the catalogue.
     ///
     /// # Errors
@@ -80,7 +80,7 @@ impl Wanted {
     }
 }
 
-impl Wanted {
+impl ProfileQuery {
     /// The kind of a kernel or copy by its name.
     pub fn kind_of(&self, name: &str) -> &str {
         self.names.kind_name(self.names.kernel(name).kind)
@@ -141,7 +141,7 @@ pub struct Everything {
 }
 
 /// Reads and measures files over all cores.
-pub fn measure(files: &[PathBuf], wanted: &Wanted) -> Everything {
+pub fn measure(files: &[PathBuf], wanted: &ProfileQuery) -> Everything {
     let next = AtomicUsize::new(0);
     let done = AtomicUsize::new(0);
     let cores = thread::available_parallelism().map_or(1, NonZero::get);
@@ -218,7 +218,7 @@ struct Read {
     hash: Option<String>,
 }
 
-fn one(file: &Path, wanted: &Wanted) -> anyhow::Result<Read> {
+fn one(file: &Path, wanted: &ProfileQuery) -> anyhow::Result<Read> {
     let opened = formats::read(file)?;
     let hash = wanted.identified.then(|| hashed(file)).transpose()?;
     let timelines = opened.timelines.into_iter();
@@ -279,7 +279,7 @@ fn hangs(records: &[(String, FlightRecord)]) -> Option<Source> {
     })
 }
 
-fn measured(file: &Path, name: String, mut timeline: Timeline, wanted: &Wanted) -> Profiled {
+fn measured(file: &Path, name: String, mut timeline: Timeline, wanted: &ProfileQuery) -> Profiled {
     if let Some(device) = wanted.device
         && timeline.devices.iter().all(|known| known.number != device)
     {

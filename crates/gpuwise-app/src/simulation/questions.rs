@@ -6,7 +6,7 @@
 
 use crate::{
     catalogue::Loaded,
-    questions::{Asked, Models, canonical},
+    questions::{Models, QuestionRow, canonical},
     workload,
 };
 use gpuwise_domain::{
@@ -55,7 +55,7 @@ pub enum Simulate {
 
 /// Simulated answers to rows, in order; rows that are not simulated keep theirs.
 pub fn simulated(
-    asked: &[Asked],
+    asked: &[QuestionRow],
     computed: Vec<Answer>,
     models: &Models,
     loaded: &Loaded,
@@ -112,7 +112,7 @@ fn is_dynamic(question: &Question) -> bool {
 }
 
 /// Equal for rows that one run answers.
-fn key(row: &Asked) -> String {
+fn key(row: &QuestionRow) -> String {
     let question = Question {
         id: String::new(),
         metric: String::new(),
@@ -126,7 +126,7 @@ fn key(row: &Asked) -> String {
 /// The rows of one run.
 fn group(
     rows: &[usize],
-    asked: &[Asked],
+    asked: &[QuestionRow],
     models: &Models,
     loaded: &Loaded,
     knowledge: &Knowledge,
@@ -168,7 +168,7 @@ fn group(
 
 /// Runs what a row tells of.
 fn report(
-    row: &Asked,
+    row: &QuestionRow,
     reading: &Reading<'_>,
     knowledge: &Knowledge,
     seed: u64,
@@ -230,7 +230,7 @@ fn report(
 }
 
 /// The requests that a row tells of.
-fn traffic(row: &Asked, reading: &Reading<'_>, seed: u64) -> anyhow::Result<Traffic> {
+fn traffic(row: &QuestionRow, reading: &Reading<'_>, seed: u64) -> anyhow::Result<Traffic> {
     let question = &row.question;
     if let Some(name) = question.extra("trace") {
         let trace = workload::trace(&row.folder.join(name))?;

@@ -1,6 +1,6 @@
 //! What is assumed of lengths where only their means are said.
 
-use super::{Asked, Note};
+use super::{Note, StatedWorkload};
 use gpuwise_read::workload::{
     LONGEST_OF, USUAL_INPUT, USUAL_OUTPUT, WorkloadFields, is_mean_alone,
 };
@@ -29,7 +29,7 @@ pub(super) fn spread(fields: &WorkloadFields) -> Option<String> {
     })
 }
 
-impl Asked {
+impl StatedWorkload {
     /// Cuts tails that no text stated at what the model takes.
     pub fn within(&mut self, most: Option<Tokens>) {
         let Some(most) = most.filter(|_| self.derived) else {

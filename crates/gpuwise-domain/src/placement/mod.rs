@@ -31,7 +31,7 @@ pub use queue::{
 };
 pub use replay::ReplayRow;
 pub use report::{
-    Cure, Decision, Figures, Outcome, QuotaLimit, QuotaShort, Remedy, Report, Shortage,
+    Decision, Figures, Fix, Outcome, QuotaLimit, QuotaShort, Remedy, Report, Shortage,
 };
 pub use serving::{ServingDay, ServingHolder, ServingRequest};
 pub use sharing::{Apart, SharingMeans, VgpuProfile, mps_milli, smallest_vgpu};

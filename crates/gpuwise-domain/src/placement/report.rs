@@ -34,7 +34,7 @@ pub enum Outcome {
         /// When it is expected to start, where that can be told.
         start: Option<Nanoseconds>,
         /// What would help, cheapest first.
-        cures: Vec<Cure>,
+        fixes: Vec<Fix>,
     },
 }
 
@@ -187,7 +187,7 @@ impl QuotaShort {
 
 /// What would help a job that waits.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Cure {
+pub struct Fix {
     /// What is to be done.
     pub remedy: Remedy,
     /// The same in words.
@@ -198,7 +198,7 @@ pub struct Cure {
     pub lost: Nanoseconds,
     /// What it costs an hour, where something is bought and its price is known.
     pub price: Option<Money>,
-    /// What it costs all together, in GPU-time, so that cures can be compared: work lost, GPUs asked for
+    /// What it costs all together, in GPU-time, so that fixes can be compared: work lost, GPUs asked for
     /// that wait or go slower, GPUs bought for as long as the job runs.
     pub cost: Nanoseconds,
 }
@@ -221,7 +221,7 @@ pub enum Remedy {
     /// It accepts GPUs of this kind, too.
     Accept(KindId),
     /// Idle instances are destroyed and modes switched.
-    Recut(Vec<Action>),
+    Repartition(Vec<Action>),
     /// A node that takes no work does again.
     Repair(NodeId),
     /// A queue may take so many thousandths of GPUs more.

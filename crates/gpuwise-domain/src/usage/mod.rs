@@ -22,7 +22,7 @@ pub struct Holder {
 
 /// What it asked for.
 #[derive(Debug, Clone, PartialEq, Default)]
-pub struct Asked {
+pub struct ResourceRequest {
     /// The GPU as exporters name it; unknown where they do not.
     pub gpu: Option<String>,
     /// The MIG profile that it holds, such as `1g.10gb`; the whole GPU when absent.
@@ -113,7 +113,7 @@ pub struct Usage {
     /// Who it is charged to: its namespace, or the label that was asked for.
     pub tenant: String,
     /// What it asked for.
-    pub asked: Asked,
+    pub asked: ResourceRequest,
     /// Hours in which it was seen.
     pub hours: f64,
     /// Hours from its first to its last sign, gaps included.

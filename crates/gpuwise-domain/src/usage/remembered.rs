@@ -1,6 +1,6 @@
 //! Proposals that were remembered, and what became of them.
 
-use super::{Asked, Holder, Scope, proposal::ChangeKind};
+use super::{Holder, ResourceRequest, Scope, proposal::ChangeKind};
 use alloc::string::String;
 use gpuwise_units::Money;
 
@@ -19,9 +19,9 @@ pub struct Remembered {
     /// The change in words.
     pub title: String,
     /// What it asked for before.
-    pub before: Asked,
+    pub before: ResourceRequest,
     /// What it should ask for: slice, GPU, replicas or CPUs as the change has them.
-    pub wanted: Asked,
+    pub wanted: ResourceRequest,
     /// GPUs that it held before, averaged over its window; slices as shares.
     pub held: f64,
     /// What one GPU of it cost an hour then.

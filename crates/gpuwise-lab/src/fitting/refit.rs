@@ -7,7 +7,7 @@ use super::{
     ranges::ranges,
     read_anchors,
 };
-use crate::{Known, Loaded, Rows};
+use crate::{FitInputs, Loaded, Rows};
 use crate::{
     answer::read,
     fit::{LeaveOut, Sample, contradictory, freedom_count},
@@ -101,7 +101,7 @@ fn anchors<'a>(tables: &[String], loaded: &'a Loaded) -> anyhow::Result<Vec<Anch
 
 fn material<'a>(
     rows: Rows<'a>,
-    known: &Known<'_>,
+    known: &FitInputs<'_>,
     local: bool,
 ) -> anyhow::Result<(Material<'a>, Vec<usize>)> {
     let (samples, places) = samples(rows, local);
@@ -119,7 +119,10 @@ fn material<'a>(
     Ok((material, places))
 }
 
-fn progress<'a>(known: &'a Known<'_>, what: &'static str) -> impl Fn(&str, usize, usize) + use<'a> {
+fn progress<'a>(
+    known: &'a FitInputs<'_>,
+    what: &'static str,
+) -> impl Fn(&str, usize, usize) + use<'a> {
     move |group, number, of| (known.say)(&format!("{what}: {number} of {of}, without {group}"))
 }
 
@@ -130,7 +133,7 @@ fn progress<'a>(known: &'a Known<'_>, what: &'static str) -> impl Fn(&str, usize
 /// When a table of timed matmuls cannot be read.
 pub fn left_out(
     rows: Rows<'_>,
-    known: &Known<'_>,
+    known: &FitInputs<'_>,
     ways: &[LeaveOut],
 ) -> anyhow::Result<Vec<Vec<Option<Unseen>>>> {
     let mut out: Vec<Vec<Option<Unseen>>> = vec![vec![None; rows.asked.len()]; ways.len()];
@@ -179,7 +182,11 @@ fn unseen(sample: &Sample<'_>, folded: &Folded, at: usize, freedoms: usize) -> O
 ///
 /// # Errors
 /// When a table of timed matmuls cannot be read.
-pub fn refit(rows: Rows<'_>, known: &Known<'_>, shipped: &ConstantsFile) -> anyhow::Result<String> {
+pub fn refit(
+    rows: Rows<'_>,
+    known: &FitInputs<'_>,
+    shipped: &ConstantsFile,
+) -> anyhow::Result<String> {
     let mut sets = Vec::new();
     for (name, local) in [("serving", false), ("local", true)] {
         let (material, _) = material(rows, known, local)?;
@@ -192,7 +199,7 @@ pub fn refit(rows: Rows<'_>, known: &Known<'_>, shipped: &ConstantsFile) -> anyh
     write(&ConstantsFile { set: sets })
 }
 
-fn set(name: &str, material: &Material<'_>, known: &Known<'_>) -> ConstantSet {
+fn set(name: &str, material: &Material<'_>, known: &FitInputs<'_>) -> ConstantSet {
     (known.say)(&format!("fitting {name}: {} rows", material.samples.len()));
     let full = material.fit();
     (known.say)(&format!("slopes of {name}"));

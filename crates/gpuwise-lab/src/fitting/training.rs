@@ -1,7 +1,7 @@
 //! Training rows predicted by what is fitted without the group that they are in.
 
 use crate::{
-    Asked, Known, Loaded, Models, Rows,
+    FitInputs, Loaded, Models, QuestionRow, Rows,
     answer::{Answer, TrainingWanted, about_training_time},
     canonical,
     fit::LeaveOut,
@@ -10,7 +10,11 @@ use crate::{
 use std::collections::BTreeSet;
 
 /// Each row's answer where it is about the speed of training.
-pub fn training_left_out(rows: Rows<'_>, known: &Known<'_>, by: LeaveOut) -> Vec<Option<Answer>> {
+pub fn training_left_out(
+    rows: Rows<'_>,
+    known: &FitInputs<'_>,
+    by: LeaveOut,
+) -> Vec<Option<Answer>> {
     let Rows {
         asked,
         models,
@@ -48,13 +52,13 @@ pub fn training_left_out(rows: Rows<'_>, known: &Known<'_>, by: LeaveOut) -> Vec
 
 fn architecture<'a>(
     models: &'a Models,
-    row: &Asked,
+    row: &QuestionRow,
 ) -> Option<&'a gpuwise_domain::model::Architecture> {
     models.get(&row.question.model)?.as_ref().ok()
 }
 
 /// What is left out with a row; `None` where it is not about the speed of training.
-fn group(row: &Asked, models: &Models, loaded: &Loaded, by: LeaveOut) -> Option<String> {
+fn group(row: &QuestionRow, models: &Models, loaded: &Loaded, by: LeaveOut) -> Option<String> {
     let question = &row.question;
     if TrainingWanted::of(question)?.is_memory() {
         return None;

@@ -6,7 +6,7 @@ mod refit;
 pub use file::read_constants;
 pub use refit::{left_out, refit};
 
-use crate::{Asked, Loaded, answer::Answer};
+use crate::{Loaded, QuestionRow, answer::Answer};
 use gpuwise_domain::{
     estimate::{Basis, Estimate},
     media::MediaBenchmark,
@@ -29,7 +29,7 @@ pub fn about<'a>(question: &Question, loaded: &'a Loaded) -> Option<&'a MediaBen
 }
 
 /// Walks through what rows are about.
-pub fn walks(asked: &[Asked], loaded: &Loaded) -> Walks {
+pub fn walks(asked: &[QuestionRow], loaded: &Loaded) -> Walks {
     let mut out = Walks::new();
     for row in asked {
         let Some(benchmark) = about(&row.question, loaded) else {

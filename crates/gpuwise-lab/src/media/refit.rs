@@ -6,7 +6,7 @@ use super::{
     reading, walks,
 };
 use crate::{
-    Asked, Loaded,
+    Loaded, QuestionRow,
     accuracy::{Compared, errors},
 };
 use anyhow::bail;
@@ -52,8 +52,8 @@ impl Unseen {
     }
 }
 
-fn seen<'a>(asked: &[Asked], loaded: &'a Loaded, walks: &'a Walks) -> Vec<Seen<'a>> {
-    let row = |(place, row): (usize, &Asked)| {
+fn seen<'a>(asked: &[QuestionRow], loaded: &'a Loaded, walks: &'a Walks) -> Vec<Seen<'a>> {
+    let row = |(place, row): (usize, &QuestionRow)| {
         let question = &row.question;
         let reading = reading(question, loaded, walks)?.ok()?;
         let scale = if question.unit == "ms" { 1e-3 } else { 1.0 };
@@ -97,7 +97,7 @@ fn rows<'a>(seen: &[&Seen<'a>]) -> Vec<Row<'a>> {
 
 /// Each row's figure by constants that were refitted without its GPU; `None` where it is of another
 /// kind or not answered.
-pub fn left_out(asked: &[Asked], loaded: &Loaded) -> Vec<Option<Unseen>> {
+pub fn left_out(asked: &[QuestionRow], loaded: &Loaded) -> Vec<Option<Unseen>> {
     let walks = walks(asked, loaded);
     let seen = seen(asked, loaded, &walks);
     let mut out = vec![None; asked.len()];
@@ -135,7 +135,7 @@ fn gpu<'a>(one: &Seen<'a>) -> &'a str {
 ///
 /// # Errors
 /// When there is no row to fit.
-pub fn refit(asked: &[Asked], loaded: &Loaded, say: &dyn Fn(&str)) -> anyhow::Result<String> {
+pub fn refit(asked: &[QuestionRow], loaded: &Loaded, say: &dyn Fn(&str)) -> anyhow::Result<String> {
     let walks = walks(asked, loaded);
     let seen = seen(asked, loaded, &walks);
     let kept: Vec<&Seen<'_>> = seen
@@ -181,7 +181,7 @@ pub fn refit(asked: &[Asked], loaded: &Loaded, say: &dyn Fn(&str)) -> anyhow::Re
     write(&file)
 }
 
-fn compared(row: &Asked, value: f64, benchmark: &str) -> Compared {
+fn compared(row: &QuestionRow, value: f64, benchmark: &str) -> Compared {
     let question = &row.question;
     Compared {
         identity: format!(

@@ -1,8 +1,8 @@
 //! Smaller devices and fewer replicas that suffice.
 
 use super::{
-    Case, Said,
-    market::Held,
+    Case, DraftVerdict,
+    market::CatalogueDevice,
     need::{Choice, Fit, Need, fit},
 };
 use gpuwise_domain::usage::proposal::{Change, Proposal, Risk, Saving, Verdict};
@@ -10,7 +10,7 @@ use gpuwise_units::{Bytes, significant};
 
 impl Case<'_> {
     /// Replicas that could go.
-    pub(super) fn fewer_replicas(&self) -> Option<Said> {
+    pub(super) fn fewer_replicas(&self) -> Option<DraftVerdict> {
         let usage = self.usage;
         let from = usage.asked.replicas;
         if from < 2 || !matches!(usage.holder.kind.as_str(), "Deployment" | "StatefulSet") {
@@ -32,7 +32,7 @@ impl Case<'_> {
             sum / f64::from(to) * 100.0
         );
         let scale = f64::from(from) / f64::from(to);
-        let mut said = Said::new(Verdict::OverProvisioned, reason);
+        let mut said = DraftVerdict::new(Verdict::OverProvisioned, reason);
         said.proposal = Some(Proposal {
             title: format!("{to} replicas in place of {from}"),
             saving: self.saving(freed, freed, freed),
@@ -47,7 +47,7 @@ impl Case<'_> {
     }
 
     /// A slice or another GPU.
-    pub(super) fn smaller(&self, notes: &mut Vec<String>) -> Option<Said> {
+    pub(super) fn smaller(&self, notes: &mut Vec<String>) -> Option<DraftVerdict> {
         let held = self.held?;
         let usage = self.usage;
         let compute = usage.compute.as_ref()?;
@@ -75,7 +75,13 @@ impl Case<'_> {
         }
     }
 
-    fn proposed(&self, held: &Held<'_>, best: &Choice<'_>, p95: f64, peak: Bytes) -> Said {
+    fn proposed(
+        &self,
+        held: &CatalogueDevice<'_>,
+        best: &Choice<'_>,
+        p95: f64,
+        peak: Bytes,
+    ) -> DraftVerdict {
         let reason = format!(
             "peaks at {peak} of {}, {} {:.0} % at p95",
             held.memory,
@@ -85,7 +91,7 @@ impl Case<'_> {
                 .map_or("", |c| c.measure.title()),
             p95 * 100.0
         );
-        let mut said = Said::new(Verdict::OverProvisioned, reason);
+        let mut said = DraftVerdict::new(Verdict::OverProvisioned, reason);
         let gpu = best.held.gpu.name.clone();
         let title = best.title();
         let change = match best.held.slice {
@@ -117,7 +123,7 @@ impl Case<'_> {
     }
 
     /// GPUs that are freed are shares of the board that is held; a cheaper board frees the price gap.
-    fn price_gap(&self, held: &Held<'_>, best: &Choice<'_>, freed: f64) -> Saving {
+    fn price_gap(&self, held: &CatalogueDevice<'_>, best: &Choice<'_>, freed: f64) -> Saving {
         let mut saving = self.saving(freed, freed, freed);
         if best.held.gpu.name != held.gpu.name {
             // One of the dear kind is freed for one of the cheap kind.

@@ -20,7 +20,7 @@ pub struct Market<'a> {
 
 /// A device as the catalogue knows it.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Held<'a> {
+pub(crate) struct CatalogueDevice<'a> {
     pub(crate) gpu: &'a Gpu,
     pub(crate) slice: Option<&'a MigProfile>,
     /// Its memory as the driver reports it.
@@ -29,7 +29,7 @@ pub(crate) struct Held<'a> {
     pub(crate) share: f64,
 }
 
-impl Held<'_> {
+impl CatalogueDevice<'_> {
     pub(super) fn device(&self) -> Device<'_> {
         Device {
             gpu: self.gpu,
@@ -118,7 +118,7 @@ impl<'a> Market<'a> {
     }
 
     /// A device by its names.
-    pub(crate) fn held(&self, gpu: &str, slice: Option<&str>) -> Option<Held<'a>> {
+    pub(crate) fn held(&self, gpu: &str, slice: Option<&str>) -> Option<CatalogueDevice<'a>> {
         let gpu = self.catalogue.gpu(gpu)?;
         let Some(profile) = slice else {
             return Self::whole(gpu);
@@ -131,10 +131,10 @@ impl<'a> Market<'a> {
         Some(Self::sliced(gpu, slice))
     }
 
-    pub(super) fn whole(gpu: &'a Gpu) -> Option<Held<'a>> {
+    pub(super) fn whole(gpu: &'a Gpu) -> Option<CatalogueDevice<'a>> {
         let sold = Bytes::from_f64(gpu.memory_marketing_gb * 1e9);
         let memory = gpu.memory_reported.unwrap_or(sold);
-        (memory.count() > 0).then_some(Held {
+        (memory.count() > 0).then_some(CatalogueDevice {
             gpu,
             slice: None,
             memory,
@@ -142,8 +142,8 @@ impl<'a> Market<'a> {
         })
     }
 
-    pub(super) fn sliced(gpu: &'a Gpu, slice: &'a MigProfile) -> Held<'a> {
-        Held {
+    pub(super) fn sliced(gpu: &'a Gpu, slice: &'a MigProfile) -> CatalogueDevice<'a> {
+        CatalogueDevice {
             gpu,
             slice: Some(slice),
             memory: slice.memory,

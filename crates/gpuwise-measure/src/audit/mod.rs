@@ -23,16 +23,16 @@ use gpuwise_domain::usage::{
     proposal::{Change, Judgement, Proposal, Risk, Saving, Verdict},
     rules::Rules,
 };
-use market::Held;
+use market::CatalogueDevice;
 
 /// A verdict with its reason and what to do.
-struct Said {
+struct DraftVerdict {
     verdict: Verdict,
     reason: String,
     proposal: Option<Proposal>,
 }
 
-impl Said {
+impl DraftVerdict {
     fn new(verdict: Verdict, reason: String) -> Self {
         Self {
             verdict,
@@ -49,7 +49,7 @@ struct Case<'a> {
     rules: &'a Rules,
     market: &'a Market<'a>,
     /// What it holds, where the catalogue knows it.
-    held: Option<Held<'a>>,
+    held: Option<CatalogueDevice<'a>>,
     idle: Option<IdleUse>,
 }
 
@@ -96,17 +96,17 @@ pub fn judge(usage: &Usage, window: Window, rules: &Rules, market: &Market<'_>) 
 }
 
 impl Case<'_> {
-    fn verdict(&self, notes: &mut Vec<String>) -> Said {
+    fn verdict(&self, notes: &mut Vec<String>) -> DraftVerdict {
         let usage = self.usage;
         if usage.hours < self.rules.least_hours {
             let reason = format!(
                 "seen for {:.0} h; {:.0} h are needed",
                 usage.hours, self.rules.least_hours
             );
-            return Said::new(Verdict::TooEarly, reason);
+            return DraftVerdict::new(Verdict::TooEarly, reason);
         }
         if self.idle.is_none() && usage.compute.is_none() && usage.memory_peak.is_none() {
-            return Said::new(
+            return DraftVerdict::new(
                 Verdict::Unknown,
                 "neither its compute nor its memory is known".into(),
             );
@@ -121,7 +121,7 @@ impl Case<'_> {
         let fixes = [self.part_time(), self.fewer_replicas(), self.smaller(notes)];
         // The one that frees most; the first of equals.
         let best = fixes.into_iter().flatten().reduce(|best, other| {
-            let freed = |said: &Said| said.proposal.as_ref().map_or(0.0, |p| p.saving.gpus);
+            let freed = |said: &DraftVerdict| said.proposal.as_ref().map_or(0.0, |p| p.saving.gpus);
             if freed(&other) > freed(&best) {
                 other
             } else {
@@ -131,7 +131,7 @@ impl Case<'_> {
         best.unwrap_or_else(|| self.right_size())
     }
 
-    fn idle(&self) -> Option<Said> {
+    fn idle(&self) -> Option<DraftVerdict> {
         let idle = self.idle?;
         let known = self.known_hours();
         if known <= 0.0 || idle.hours < self.rules.idle_share * known {
@@ -153,7 +153,7 @@ impl Case<'_> {
                 None => String::new(),
             }
         );
-        let mut said = Said::new(Verdict::Idle, reason);
+        let mut said = DraftVerdict::new(Verdict::Idle, reason);
         let busy = (known - idle.hours).max(0.0);
         said.proposal = Some(Proposal {
             title: "scale to 0, or delete it".into(),
@@ -169,7 +169,7 @@ impl Case<'_> {
     }
 
     /// It does nothing for long stretches.
-    fn part_time(&self) -> Option<Said> {
+    fn part_time(&self) -> Option<DraftVerdict> {
         let idle = self.idle?;
         let known = self.known_hours();
         let share = idle.in_stretches / known.max(1.0);
@@ -188,7 +188,7 @@ impl Case<'_> {
         );
         let hours = busy_hours(&self.usage.compute_hourly, self.window, self.rules);
         let (pattern, surprises) = hours.unwrap_or_default();
-        let mut said = Said::new(Verdict::PartTime, reason);
+        let mut said = DraftVerdict::new(Verdict::PartTime, reason);
         said.proposal = Some(Proposal {
             title: "give the GPU back while nothing happens".into(),
             saving: self.saving(share, (share - lost).max(0.0), share),
@@ -206,7 +206,7 @@ impl Case<'_> {
         Some(said)
     }
 
-    fn right_size(&self) -> Said {
+    fn right_size(&self) -> DraftVerdict {
         let usage = self.usage;
         let compute = usage.compute.as_ref().and_then(|compute| {
             let p95 = compute.p95.or(compute.average)?;
@@ -223,9 +223,9 @@ impl Case<'_> {
         let known: Vec<String> = compute.into_iter().chain(memory).collect();
         if self.held.is_none() || usage.compute.is_none() || usage.memory_peak.is_none() {
             let reason = format!("{}; the rest cannot be told", known.join(", "));
-            return Said::new(Verdict::Unknown, reason);
+            return DraftVerdict::new(Verdict::Unknown, reason);
         }
-        Said::new(Verdict::RightSized, known.join(", "))
+        DraftVerdict::new(Verdict::RightSized, known.join(", "))
     }
 
     /// Hours of which something is known.

@@ -1,7 +1,7 @@
 //! What a workload needs of a device, and whether a smaller one suffices: the one place where that is
 //! decided, for an audit over days as for a watch over minutes.
 
-use super::market::{Held, Market};
+use super::market::{CatalogueDevice, Market};
 use gpuwise_domain::usage::rules::Rules;
 use gpuwise_units::Bytes;
 
@@ -33,7 +33,7 @@ pub(crate) enum Fit<'a> {
 /// How a smaller device would have borne the load.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Choice<'a> {
-    pub(crate) held: Held<'a>,
+    pub(crate) held: CatalogueDevice<'a>,
     /// Share of its cost by cost of what is held now; the smaller the better.
     pub(crate) cost: f64,
     /// What compute is multiplied by.
@@ -52,7 +52,12 @@ impl Choice<'_> {
 }
 
 /// The cheapest device of the market that would have borne what was needed and costs enough less.
-pub(crate) fn fit<'a>(need: &Need, held: &Held<'a>, market: &Market<'a>, rules: &Rules) -> Fit<'a> {
+pub(crate) fn fit<'a>(
+    need: &Need,
+    held: &CatalogueDevice<'a>,
+    market: &Market<'a>,
+    rules: &Rules,
+) -> Fit<'a> {
     if need.engine {
         return Fit::Untold(
             "its engine takes memory at the start, whatever it needs: `gpuwise plan` says which GPU suffices",
@@ -85,13 +90,13 @@ pub(crate) fn fit<'a>(need: &Need, held: &Held<'a>, market: &Market<'a>, rules: 
 }
 
 /// What a device costs, in money where there is a price; slices of an unpriced board in boards.
-fn cost(held: &Held<'_>, market: &Market<'_>) -> Option<f64> {
+fn cost(held: &CatalogueDevice<'_>, market: &Market<'_>) -> Option<f64> {
     let price = market.price(&held.gpu.name);
     Some(held.share * price.map_or(1.0, |price| price.0.as_f64())).filter(|cost| *cost > 0.0)
 }
 
 /// Slices of the same board, and other boards of the market.
-fn options<'a>(held: &Held<'a>, now: f64, market: &Market<'a>) -> Vec<Choice<'a>> {
+fn options<'a>(held: &CatalogueDevice<'a>, now: f64, market: &Market<'a>) -> Vec<Choice<'a>> {
     let mut out = Vec::new();
     let board = held.gpu;
     for slice in market.slices(board) {
@@ -129,7 +134,12 @@ fn options<'a>(held: &Held<'a>, now: f64, market: &Market<'a>) -> Vec<Choice<'a>
 }
 
 /// By DRAM activity; where that is unknown, by compute, which memory is seldom busier than.
-fn bandwidth_fits(need: &Need, held: &Held<'_>, other: &Held<'_>, rules: &Rules) -> bool {
+fn bandwidth_fits(
+    need: &Need,
+    held: &CatalogueDevice<'_>,
+    other: &CatalogueDevice<'_>,
+    rules: &Rules,
+) -> bool {
     let used = need.dram_p95.unwrap_or(need.compute_p95);
     used * held.bandwidth() <= rules.bandwidth_target * other.bandwidth()
 }

@@ -1,12 +1,12 @@
 //! Workloads that need more: CPUs, memory, or serving capacity.
 
-use super::{Case, Said, market::Market};
+use super::{Case, DraftVerdict, market::Market};
 use gpuwise_domain::usage::proposal::{Change, Proposal, Risk, Saving, Verdict};
 use gpuwise_units::{Bytes, significant};
 
 impl Case<'_> {
     /// Its GPU waits for its CPUs.
-    pub(super) fn starved(&self) -> Option<Said> {
+    pub(super) fn starved(&self) -> Option<DraftVerdict> {
         let usage = self.usage;
         let used = usage.cpu_share?;
         let p95 = usage
@@ -28,7 +28,7 @@ impl Case<'_> {
             used * 100.0,
             p95 * 100.0
         );
-        let mut said = Said::new(Verdict::Starved, reason);
+        let mut said = DraftVerdict::new(Verdict::Starved, reason);
         said.proposal = usage.asked.cpus.map(|from| {
             let to = (from * 2.0).ceil();
             Proposal {
@@ -46,11 +46,11 @@ impl Case<'_> {
     }
 
     /// Its memory is full, or requests wait.
-    pub(super) fn too_small(&self) -> Option<Said> {
+    pub(super) fn too_small(&self) -> Option<DraftVerdict> {
         self.queueing().or_else(|| self.memory_full())
     }
 
-    fn queueing(&self) -> Option<Said> {
+    fn queueing(&self) -> Option<DraftVerdict> {
         let engine = self.usage.engine.as_ref()?;
         let waiting = engine
             .waiting
@@ -62,7 +62,7 @@ impl Case<'_> {
             "{} requests wait on average{cache}",
             significant(waiting, 2)
         );
-        let mut said = Said::new(Verdict::UnderProvisioned, reason);
+        let mut said = DraftVerdict::new(Verdict::UnderProvisioned, reason);
         let from = self.usage.asked.replicas.max(1);
         said.proposal = Some(Proposal {
             title: format!("{} replicas in place of {from}", from + 1),
@@ -77,7 +77,7 @@ impl Case<'_> {
         Some(said)
     }
 
-    fn memory_full(&self) -> Option<Said> {
+    fn memory_full(&self) -> Option<DraftVerdict> {
         let held = self.held?;
         // Engines take their share of memory at the start, whatever they need.
         if self.usage.engine.is_some() {
@@ -106,7 +106,7 @@ impl Case<'_> {
             share * 100.0,
             held.memory
         );
-        let mut said = Said::new(Verdict::UnderProvisioned, reason);
+        let mut said = DraftVerdict::new(Verdict::UnderProvisioned, reason);
         let larger = self.larger(held.memory);
         said.proposal = Some(Proposal {
             title: match &larger {

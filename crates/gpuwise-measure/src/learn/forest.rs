@@ -46,7 +46,7 @@ pub struct Forest {
 
 /// What a forest says of a row.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Said {
+pub struct Prediction {
     /// The mean of its trees.
     pub value: f64,
     /// The 80 % range, by errors on rows that trees had not drawn.
@@ -113,7 +113,7 @@ impl Forest {
     }
 
     /// What it says of a row.
-    pub fn predict(&self, row: &[f64]) -> Said {
+    pub fn predict(&self, row: &[f64]) -> Prediction {
         let votes: Vec<f64> = self.trees.iter().map(|tree| tree.predict(row)).collect();
         let value = mean(&votes);
         let variance = mean(
@@ -133,7 +133,7 @@ impl Forest {
             })
             .map(|(at, _)| at)
             .collect();
-        Said {
+        Prediction {
             value,
             low: value + self.range.0,
             high: value + self.range.1,

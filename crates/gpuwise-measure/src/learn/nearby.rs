@@ -17,7 +17,7 @@ pub struct NearbySettings {
 
 /// A known value at a place.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Known {
+pub struct KnownPoint {
     pub place: [f64; 3],
     pub value: f64,
 }
@@ -25,7 +25,7 @@ pub struct Known {
 /// The value at a place from its neighbours among `known`, the one at index `without` left out, with
 /// the indices of the neighbours, nearest first. `None` where there is nothing to go by.
 pub fn interpolate(
-    known: &[Known],
+    known: &[KnownPoint],
     place: &[f64; 3],
     without: Option<usize>,
     settings: &NearbySettings,

@@ -5,7 +5,7 @@ use crate::learn::{
     Table,
     boost::{BoostSettings, Boosted},
     median,
-    nearby::{Known, NearbySettings, interpolate},
+    nearby::{KnownPoint, NearbySettings, interpolate},
     tree::TreeSettings,
 };
 use gpuwise_domain::profile::matmul::{MatmulPrecision, MatmulShape, Processor};
@@ -72,7 +72,7 @@ pub struct MatmulModel {
 /// What was timed on one processor in one precision: logarithms of measured over roofline.
 #[derive(Debug, Clone, PartialEq, Default)]
 struct Ground {
-    known: Vec<Known>,
+    known: Vec<KnownPoint>,
     /// How far each lies from what its neighbours say.
     misses: Vec<f64>,
 }
@@ -147,7 +147,7 @@ impl MatmulModel {
         let mut kept = Vec::new();
         for row in rows {
             if let Some(roofline) = physics::seconds(processor, row.precision, row.shape) {
-                ground.known.push(Known {
+                ground.known.push(KnownPoint {
                     place: place(row.shape),
                     value: libm::log(row.seconds / roofline),
                 });

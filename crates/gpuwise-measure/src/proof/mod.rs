@@ -2,7 +2,7 @@
 
 use crate::audit::Market;
 use gpuwise_domain::usage::{
-    Asked, Fleet, Usage,
+    Fleet, ResourceRequest, Usage,
     proposal::{Change, ChangeKind, Judgement},
     remembered::{Outcome, Remembered, State},
 };
@@ -169,8 +169,8 @@ fn gone(of: &Remembered, seen: bool, fleet: &Fleet) -> Outcome {
 }
 
 /// Whether the change was made as proposed.
-fn applied(of: &Remembered, now: &Asked, market: &Market<'_>) -> bool {
-    let same_gpu = |a: &Asked, b: &Asked| match (&a.gpu, &b.gpu) {
+fn applied(of: &Remembered, now: &ResourceRequest, market: &Market<'_>) -> bool {
+    let same_gpu = |a: &ResourceRequest, b: &ResourceRequest| match (&a.gpu, &b.gpu) {
         (Some(a), Some(b)) => market.same_gpu(a, b),
         _ => false,
     };
@@ -191,7 +191,7 @@ fn applied(of: &Remembered, now: &Asked, market: &Market<'_>) -> bool {
 }
 
 /// Whether it asks for the same as before.
-fn unchanged(of: &Remembered, now: &Asked) -> bool {
+fn unchanged(of: &Remembered, now: &ResourceRequest) -> bool {
     let before = &of.before;
     before.gpu == now.gpu
         && before.slice == now.slice
@@ -312,7 +312,7 @@ fn scheduled(of: &Remembered, usage: &Usage, fleet: &Fleet, market: &Market<'_>)
 }
 
 /// `2 × 1 × 1g.10gb of H100, 8 CPUs`.
-fn words(asked: &Asked) -> String {
+fn words(asked: &ResourceRequest) -> String {
     let gpu = asked.gpu.as_deref().unwrap_or("GPU");
     let slice = asked
         .slice

@@ -3,7 +3,7 @@
 
 use super::{
     choice::Cost,
-    products::{Said, cases, decide, decide_each, measured, said},
+    products::{Prediction, cases, decide, decide_each, measured, said},
     regret::{Decided, Judgement, judge, risk_coverage},
 };
 use crate::{
@@ -181,8 +181,8 @@ type Candidates<'a> = (&'a Timings, MatmulPrecision, &'a [Option<f64>]);
 /// Each GPU left out in turn, all decisions together.
 fn each_left_out(
     (timings, precision, rates): Candidates<'_>,
-    known: &Said,
-    elsewhere: &Said,
+    known: &Prediction,
+    elsewhere: &Prediction,
     actual: &ByShape,
 ) -> Vec<Decided> {
     (0..timings.processors.len())
@@ -210,7 +210,7 @@ fn others(
             });
         }
     };
-    let mut roofline = Said::new();
+    let mut roofline = Prediction::new();
     for (precision, shape) in actual.keys() {
         let costs = timings.processors.iter().map(|processor| {
             let value = physics::plain(processor, *precision, *shape)?;
@@ -342,8 +342,8 @@ fn ranged(
         .collect()
 }
 
-fn by_key(timings: &Timings, stated: &[Stated]) -> Said {
-    let mut out = Said::new();
+fn by_key(timings: &Timings, stated: &[Stated]) -> Prediction {
+    let mut out = Prediction::new();
     for (row, stated) in timings.rows.iter().zip(stated) {
         let costs = out
             .entry((row.precision, row.shape))

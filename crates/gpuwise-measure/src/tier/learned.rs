@@ -3,7 +3,7 @@
 use super::scaling::{Scaled, Tier, scale};
 use crate::learn::{
     Table,
-    forest::{Forest, ForestSettings, Said},
+    forest::{Forest, ForestSettings, Prediction},
 };
 use gpuwise_domain::{
     profile::matmul::MatmulPrecision,
@@ -114,7 +114,7 @@ pub struct Corrected {
     /// Its upper end.
     pub high: f64,
     /// What the forest said of ln(actual/scaled).
-    pub said: Said,
+    pub said: Prediction,
 }
 
 /// What a forest makes of a scaled time; `None` of a forest that was grown on other features, or on

@@ -23,7 +23,7 @@ pub struct Reluctance {
 /// What was seen at one time: costs of a unit of work on each tier as telemetry now has it, and whether
 /// the present one keeps the SLO.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Seen {
+pub struct Observation {
     pub at: Nanoseconds,
     /// The best tier for it, by name.
     pub best: String,
@@ -71,7 +71,7 @@ impl Watch {
 
     /// Takes in what was seen; a move, where it is time for one. What comes late or twice changes
     /// nothing.
-    pub fn see(&mut self, seen: &Seen) -> Option<Move> {
+    pub fn see(&mut self, seen: &Observation) -> Option<Move> {
         if self.last_seen.is_some_and(|last| seen.at <= last) {
             return None;
         }

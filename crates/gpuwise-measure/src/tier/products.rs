@@ -18,15 +18,15 @@ const MEASURED: f64 = 0.01;
 const SPREAD: f64 = 1.48;
 
 /// Predicted seconds with their spread, by precision and shape, processor by processor.
-pub type Said = BTreeMap<(MatmulPrecision, MatmulShape), Vec<Option<Cost>>>;
+pub type Prediction = BTreeMap<(MatmulPrecision, MatmulShape), Vec<Option<Cost>>>;
 
 /// What was said of each row, by shape; `least` is the least spread of what was predicted.
 pub fn said<'a>(
     timings: &Timings,
     unseen: impl Iterator<Item = Option<&'a Unseen>>,
     least: f64,
-) -> Said {
-    let mut out = Said::new();
+) -> Prediction {
+    let mut out = Prediction::new();
     for (row, unseen) in timings.rows.iter().zip(unseen) {
         let costs = out
             .entry((row.precision, row.shape))
@@ -40,7 +40,7 @@ pub fn said<'a>(
 }
 
 /// What was measured, as if it had been said.
-pub fn measured(seconds: &ByShape) -> Said {
+pub fn measured(seconds: &ByShape) -> Prediction {
     let known = |seconds: &Option<f64>| {
         seconds.map(|value| Cost {
             value,
@@ -57,7 +57,7 @@ pub fn measured(seconds: &ByShape) -> Said {
 /// processors without a rate are no candidates. Shapes that fewer than two candidates were timed on
 /// decide nothing.
 pub fn decide(
-    said: &Said,
+    said: &Prediction,
     actual: &ByShape,
     precision: MatmulPrecision,
     rates: &[Option<f64>],
@@ -69,7 +69,7 @@ pub fn decide(
 
 /// The cases that [`decide`] decides.
 pub fn cases<'a>(
-    said: &'a Said,
+    said: &'a Prediction,
     actual: &'a ByShape,
     precision: MatmulPrecision,
     rates: &'a [Option<f64>],
@@ -105,14 +105,14 @@ pub fn cases<'a>(
 /// all others as `known` has them. Where nothing is carried, it is no candidate and nothing is decided
 /// about it.
 pub fn decide_each(
-    known: &Said,
-    elsewhere: &Said,
+    known: &Prediction,
+    elsewhere: &Prediction,
     actual: &ByShape,
     precision: MatmulPrecision,
     rates: &[Option<f64>],
     left: usize,
 ) -> Vec<Decided> {
-    let mut said = Said::new();
+    let mut said = Prediction::new();
     for (key, costs) in known {
         let Some(carried) = elsewhere.get(key).and_then(|costs| *costs.get(left)?) else {
             continue;

@@ -3,7 +3,7 @@
 use gpuwise_domain::{
     catalogue::Catalogue,
     usage::{
-        Asked, ComputeMeasure, ComputeUse, EngineUse, Holder, Usage, Window,
+        ComputeMeasure, ComputeUse, EngineUse, Holder, ResourceRequest, Usage, Window,
         proposal::{Change, Judgement, Verdict},
         rules::Rules,
     },
@@ -66,12 +66,12 @@ pub(crate) fn busy() -> Usage {
             name: "model".into(),
         },
         tenant: "team".into(),
-        asked: Asked {
+        asked: ResourceRequest {
             gpu: Some("NVIDIA A100-SXM4-80GB".into()),
             devices: 1,
             replicas: 1,
             cpus: Some(8.0),
-            ..Asked::default()
+            ..ResourceRequest::default()
         },
         hours: HOURS as f64,
         spanned_hours: HOURS as f64,

@@ -5,7 +5,7 @@ use gpuwise_measure::learn::{
     boost::{BoostSettings, Boosted},
     forest::{Forest, ForestSettings},
     median,
-    nearby::{Known, NearbySettings, interpolate},
+    nearby::{KnownPoint, NearbySettings, interpolate},
     tree::{Node, Tree, TreeSettings},
 };
 use gpuwise_units::RandomStream;
@@ -163,8 +163,8 @@ const NEARBY: NearbySettings = NearbySettings {
     neighbours: 10,
 };
 
-fn known(places: &[[f64; 3]], value: impl Fn(&[f64; 3]) -> f64) -> Vec<Known> {
-    let at = |place: &[f64; 3]| Known {
+fn known(places: &[[f64; 3]], value: impl Fn(&[f64; 3]) -> f64) -> Vec<KnownPoint> {
+    let at = |place: &[f64; 3]| KnownPoint {
         place: *place,
         value: value(place),
     };
@@ -185,7 +185,7 @@ fn neighbours_give_back_what_is_known() {
 #[test]
 fn one_that_is_left_out_does_not_help_itself() {
     let mut places = known(&[[0.0; 3], [1.0, 0.0, 0.0]], |_| 1.0);
-    places.push(Known {
+    places.push(KnownPoint {
         place: [0.5, 0.0, 0.0],
         value: 100.0,
     });

@@ -11,7 +11,7 @@ mod server;
 
 use gpuwise_domain::request::{Outcome, Request};
 use gpuwise_probe::bench::{
-    Happening, Interface, Load, Measured, Options, Pacing, Prepared, Stop, Target, Trust, prepare,
+    Interface, Load, LoadEvent, Measured, Options, Pacing, Prepared, Stop, Target, Trust, prepare,
     run,
 };
 use gpuwise_units::Nanoseconds;
@@ -186,8 +186,8 @@ fn load(scene: &Scene, prepared: &Prepared) -> (Vec<Measured>, gpuwise_probe::be
         threads: 1,
     };
     let mut measured = Vec::new();
-    let ended = run(prepared, load, &Stop::default(), |happening| {
-        if let Happening::Measured(one) = happening {
+    let ended = run(prepared, load, &Stop::default(), |event| {
+        if let LoadEvent::Measured(one) = event {
             measured.push(one);
         }
         ControlFlow::Continue(())

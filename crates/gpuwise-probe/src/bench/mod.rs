@@ -32,7 +32,7 @@ pub use measured::{Doubt, Measured};
 pub use pace::Pacing;
 pub use prepare::{Options, PrepareError, Prepared, prepare};
 pub use prompt::Calibration;
-pub use run::{ClockOrigin, Ended, Happening, Load, Progress, RunError, run};
+pub use run::{ClockOrigin, Ended, Load, LoadEvent, Progress, RunError, run};
 pub use sse::{Event, EventStream, EventTooLong};
 pub use stop::Stop;
 pub use target::{Interface, Secret, Target, TargetError, Trust};

@@ -66,7 +66,7 @@ pub struct Progress {
     clippy::large_enum_variant,
     reason = "handed over one at a time, never kept"
 )]
-pub enum Happening {
+pub enum LoadEvent {
     /// A request has ended.
     Measured(Measured),
     /// Some time has passed.
@@ -117,7 +117,7 @@ pub fn run(
     prepared: &Prepared,
     load: Load,
     stop: &Stop,
-    observe: impl FnMut(Happening) -> ControlFlow<()>,
+    observe: impl FnMut(LoadEvent) -> ControlFlow<()>,
 ) -> Result<Ended, RunError> {
     let clock = Clock::start();
     let mut fleet = Fleet::start(prepared, clock, load.threads.max(1), load.connections)?;
@@ -232,24 +232,24 @@ impl Fleet {
         clock: Clock,
         start: Nanoseconds,
         stop: &Stop,
-        mut observe: impl FnMut(Happening) -> ControlFlow<()>,
+        mut observe: impl FnMut(LoadEvent) -> ControlFlow<()>,
     ) -> bool {
         let mut next_tick = clock.now();
         loop {
-            let happening = match self.measured.recv_timeout(clock.until(next_tick)) {
-                Ok(one) => Happening::Measured(since(one, start)),
+            let event = match self.measured.recv_timeout(clock.until(next_tick)) {
+                Ok(one) => LoadEvent::Measured(since(one, start)),
                 Err(RecvTimeoutError::Disconnected) => return self.halt.is_set(),
                 Err(RecvTimeoutError::Timeout) => {
                     let now = clock.now();
                     next_tick = now + TICK;
-                    Happening::Tick(Progress {
+                    LoadEvent::Tick(Progress {
                         elapsed: Nanoseconds(now.0.saturating_sub(start.0)),
                         in_flight: self.counters.in_flight.load(Relaxed),
                         pieces: self.counters.pieces.load(Relaxed),
                     })
                 }
             };
-            if observe(happening).is_break() || stop.is_set() {
+            if observe(event).is_break() || stop.is_set() {
                 self.halt.set();
             }
         }

@@ -6,7 +6,7 @@ use super::{
     collected::{Collected, EngineFacts, Mean, Member, Pod, PodFacts, higher, highest},
 };
 use gpuwise_domain::usage::{
-    Asked, ComputeUse, Declared, EngineUse, Fleet, Holder, Scope, Usage,
+    ComputeUse, Declared, EngineUse, Fleet, Holder, ResourceRequest, Scope, Usage,
     vocabulary::{Quantity, Vocabulary},
 };
 use gpuwise_units::Bytes;
@@ -234,7 +234,7 @@ impl Collected {
         self.pods.get(&(place.namespace.clone(), place.pod.clone()))
     }
 
-    fn asked(&self, holder: &Holder, members: &[&(Place, Member)]) -> Asked {
+    fn asked(&self, holder: &Holder, members: &[&(Place, Member)]) -> ResourceRequest {
         let mut devices: BTreeMap<&str, u32> = BTreeMap::new();
         for (place, _) in members {
             *devices.entry(place.pod.as_str()).or_default() += 1;
@@ -258,7 +258,7 @@ impl Collected {
         let requests = facts.and_then(|facts| PodFacts::sum(&facts.cpu_requests));
         let asker =
             facts.and_then(|facts| facts.devices.keys().find(|name| !name.is_empty()).cloned());
-        Asked {
+        ResourceRequest {
             gpu: text(|member| &member.model),
             slice: text(|member| &member.slice),
             devices: requested.filter(|count| *count > 0).unwrap_or(most),
@@ -277,7 +277,7 @@ impl Collected {
     /// Shares of CPUs in use and of periods throttled, over all pods and the time that each was there.
     fn cpus(
         &self,
-        asked: &Asked,
+        asked: &ResourceRequest,
         members: &[(Place, Member)],
         hours: usize,
     ) -> (Option<f64>, Option<f64>) {

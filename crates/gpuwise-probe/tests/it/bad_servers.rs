@@ -1,11 +1,11 @@
 //! Servers that fail in every way: each failure is named, counted and survived.
 
 use crate::scripted::{
-    AS_DUE, Asked, Server, answer, document, end, head, key, load, options, part, prepared,
-    requests, sent, sent_until, token, unprepared, usage,
+    AS_DUE, ResourceRequest, Server, answer, document, end, head, key, load, options, part,
+    prepared, requests, sent, sent_until, token, unprepared, usage,
 };
 use gpuwise_domain::request::Outcome;
-use gpuwise_probe::bench::{Doubt, Happening, Measured, Stop};
+use gpuwise_probe::bench::{Doubt, LoadEvent, Measured, Stop};
 use std::{
     io::Write,
     net::TcpListener,
@@ -24,7 +24,7 @@ fn hang() -> bool {
 
 /// The first request of a load on a server that behaves in its trials and then does this.
 fn first_of(
-    misbehave: impl Fn(&Asked, &mut dyn Write) -> bool + Send + Sync + 'static,
+    misbehave: impl Fn(&ResourceRequest, &mut dyn Write) -> bool + Send + Sync + 'static,
 ) -> Measured {
     let server = Server::start(move |asked, writer| {
         if asked.load && asked.number == 0 {
@@ -58,7 +58,7 @@ fn first_of(
 fn check(
     outcome: Outcome,
     reason: &str,
-    misbehave: impl Fn(&Asked, &mut dyn Write) -> bool + Send + Sync + 'static,
+    misbehave: impl Fn(&ResourceRequest, &mut dyn Write) -> bool + Send + Sync + 'static,
 ) {
     let measured = first_of(misbehave);
     let said = measured
@@ -222,7 +222,7 @@ fn servers_that_hang() {
 #[test]
 fn token_counts_that_cannot_be() {
     let counted = |count: u64| {
-        move |asked: &Asked, writer: &mut dyn Write| {
+        move |asked: &ResourceRequest, writer: &mut dyn Write| {
             head(writer);
             for _ in 0..asked.tokens() {
                 token(writer);
@@ -361,12 +361,12 @@ fn an_interrupted_load_keeps_what_was_measured() {
         gpuwise_probe::bench::Pacing::InFlight(2),
     );
     load.until = None;
-    let (measured, ended) = sent_until(&prepared, load, &stop, |happening| {
-        match happening {
-            Happening::Measured(_) => whole += 1,
+    let (measured, ended) = sent_until(&prepared, load, &stop, |event| {
+        match event {
+            LoadEvent::Measured(_) => whole += 1,
             // Both places are held by answers that hang.
-            Happening::Tick(progress) if whole == 3 && progress.in_flight == 2 => stop.set(),
-            Happening::Tick(_) => {}
+            LoadEvent::Tick(progress) if whole == 3 && progress.in_flight == 2 => stop.set(),
+            LoadEvent::Tick(_) => {}
         }
         ControlFlow::Continue(())
     });

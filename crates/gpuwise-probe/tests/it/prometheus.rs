@@ -11,14 +11,14 @@ use std::{
 };
 
 /// What a request said.
-struct Asked {
+struct ResourceRequest {
     line: String,
     headers: String,
     body: String,
 }
 
 /// A server that gives these raw answers one after the other, then closes; and what it was asked.
-fn server(answers: Vec<Vec<u8>>) -> (String, Receiver<Asked>) {
+fn server(answers: Vec<Vec<u8>>) -> (String, Receiver<ResourceRequest>) {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     let address = format!("http://{}", listener.local_addr().expect("an address"));
     let (tell, told) = channel();
@@ -46,7 +46,7 @@ fn server(answers: Vec<Vec<u8>>) -> (String, Receiver<Asked>) {
             let mut body = vec![0; length];
             let _ = reader.read_exact(&mut body);
             let body = String::from_utf8_lossy(&body).into_owned();
-            let _ = tell.send(Asked {
+            let _ = tell.send(ResourceRequest {
                 line,
                 headers,
                 body,

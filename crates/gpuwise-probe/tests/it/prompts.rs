@@ -23,7 +23,7 @@ fn sent_prompts(seed: u64, first_number: u64) -> Vec<String> {
     server
         .of_load()
         .iter()
-        .map(crate::scripted::Asked::prompt)
+        .map(crate::scripted::ResourceRequest::prompt)
         .collect()
 }
 

@@ -2,7 +2,7 @@
 
 use gpuwise_domain::request::Request;
 use gpuwise_probe::bench::{
-    Ended, Happening, Interface, Load, Measured, Options, Pacing, PrepareError, Prepared, Secret,
+    Ended, Interface, Load, LoadEvent, Measured, Options, Pacing, PrepareError, Prepared, Secret,
     Stop, Target, Trust, prepare, run,
 };
 use gpuwise_units::Nanoseconds;
@@ -21,7 +21,7 @@ use std::{
 
 /// A request as the server gets it.
 #[derive(Debug, Clone)]
-pub(crate) struct Asked {
+pub(crate) struct ResourceRequest {
     pub(crate) method: String,
     pub(crate) path: String,
     pub(crate) key: Option<String>,
@@ -32,7 +32,7 @@ pub(crate) struct Asked {
     pub(crate) number: usize,
 }
 
-impl Asked {
+impl ResourceRequest {
     pub(crate) fn prompt(&self) -> String {
         if let Some(prompt) = self.body["prompt"].as_str() {
             return prompt.to_owned();
@@ -55,22 +55,22 @@ impl Asked {
 }
 
 /// What the server does with a request; whether the connection stays open.
-pub(crate) type Script = dyn Fn(&Asked, &mut dyn Write) -> bool + Send + Sync;
+pub(crate) type Script = dyn Fn(&ResourceRequest, &mut dyn Write) -> bool + Send + Sync;
 
 /// A server on a free port of this machine.
 pub(crate) struct Server {
     pub(crate) address: String,
-    pub(crate) seen: Arc<Mutex<Vec<Asked>>>,
+    pub(crate) seen: Arc<Mutex<Vec<ResourceRequest>>>,
     load: Arc<AtomicBool>,
 }
 
 impl Server {
     pub(crate) fn start(
-        script: impl Fn(&Asked, &mut dyn Write) -> bool + Send + Sync + 'static,
+        script: impl Fn(&ResourceRequest, &mut dyn Write) -> bool + Send + Sync + 'static,
     ) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
         let address = listener.local_addr().expect("its address").to_string();
-        let seen: Arc<Mutex<Vec<Asked>>> = Arc::default();
+        let seen: Arc<Mutex<Vec<ResourceRequest>>> = Arc::default();
         let load: Arc<AtomicBool> = Arc::default();
         let script: Arc<Script> = Arc::new(script);
         let shared = (Arc::clone(&seen), Arc::clone(&load));
@@ -94,7 +94,7 @@ impl Server {
         self.load.store(true, SeqCst);
     }
 
-    pub(crate) fn of_load(&self) -> Vec<Asked> {
+    pub(crate) fn of_load(&self) -> Vec<ResourceRequest> {
         let seen = self.seen.lock().expect("the list");
         seen.iter().filter(|asked| asked.load).cloned().collect()
     }
@@ -103,7 +103,7 @@ impl Server {
 fn connection(
     stream: TcpStream,
     script: &Script,
-    (seen, load): &(Arc<Mutex<Vec<Asked>>>, Arc<AtomicBool>),
+    (seen, load): &(Arc<Mutex<Vec<ResourceRequest>>>, Arc<AtomicBool>),
 ) {
     let mut writer = stream.try_clone().expect("a second handle");
     let mut reader = BufReader::new(stream);
@@ -123,7 +123,7 @@ fn connection(
     }
 }
 
-fn request(reader: &mut BufReader<TcpStream>) -> Option<Asked> {
+fn request(reader: &mut BufReader<TcpStream>) -> Option<ResourceRequest> {
     let mut line = String::new();
     if reader.read_line(&mut line).ok()? == 0 {
         return None;
@@ -145,7 +145,7 @@ fn request(reader: &mut BufReader<TcpStream>) -> Option<Asked> {
     }
     let mut body = vec![0; length];
     reader.read_exact(&mut body).ok()?;
-    Some(Asked {
+    Some(ResourceRequest {
         method,
         path,
         key,
@@ -194,7 +194,7 @@ pub(crate) fn end(writer: &mut dyn Write) {
 }
 
 /// What a server that behaves does.
-pub(crate) fn answer(asked: &Asked, writer: &mut dyn Write) -> bool {
+pub(crate) fn answer(asked: &ResourceRequest, writer: &mut dyn Write) -> bool {
     head(writer);
     for _ in 0..asked.tokens() {
         token(writer);
@@ -269,12 +269,12 @@ pub(crate) fn sent_until(
     prepared: &Prepared,
     load: Load,
     stop: &Stop,
-    mut each: impl FnMut(&Happening) -> ControlFlow<()>,
+    mut each: impl FnMut(&LoadEvent) -> ControlFlow<()>,
 ) -> (Vec<Measured>, Ended) {
     let mut measured = Vec::new();
-    let ended = run(prepared, load, stop, |happening| {
-        let flow = each(&happening);
-        if let Happening::Measured(one) = happening {
+    let ended = run(prepared, load, stop, |event| {
+        let flow = each(&event);
+        if let LoadEvent::Measured(one) = event {
             measured.push(one);
         }
         flow

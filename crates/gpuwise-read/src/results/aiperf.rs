@@ -1,7 +1,7 @@
 //! AIPerf's exports, and GenAI-Perf's before it: an object of statistics for each metric, with its
 //! unit.
 
-use super::{Asked, Figures, Measurement, ResultsError, Tool, json::Node};
+use super::{Figures, LoadSetting, Measurement, ResultsError, Tool, json::Node};
 
 const STATISTICS: [(&str, &str); 5] = [
     ("avg", "mean"),
@@ -87,7 +87,7 @@ pub(super) fn read(root: Node<'_>, records: Node<'_>) -> Result<Measurement, Res
     })
 }
 
-fn asked(root: Node<'_>, records: Node<'_>, requests: f64) -> Result<Asked, ResultsError> {
+fn asked(root: Node<'_>, records: Node<'_>, requests: f64) -> Result<LoadSetting, ResultsError> {
     let set = |names: &[&str]| root.at("input_config").any(names).number();
     let rate = set(&[
         "loadgen request_rate",
@@ -105,7 +105,7 @@ fn asked(root: Node<'_>, records: Node<'_>, requests: f64) -> Result<Asked, Resu
         ));
     }
     let served = records.path("request_throughput avg").number();
-    Ok(Asked {
+    Ok(LoadSetting {
         rate: rate.filter(|rate| *rate > 0.0),
         cap,
         requests,

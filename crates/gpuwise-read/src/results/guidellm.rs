@@ -1,6 +1,6 @@
 //! GuideLLM's reports: one benchmark for each rate.
 
-use super::{Asked, Figures, Measurement, ResultsError, Tool, json::Node};
+use super::{Figures, LoadSetting, Measurement, ResultsError, Tool, json::Node};
 
 const STATISTICS: [(&str, &str); 5] = [
     ("mean", "mean"),
@@ -138,7 +138,7 @@ fn one(node: Node<'_>, number: u32, model: Option<&str>) -> Result<Measurement, 
         .filter(|requests| *requests >= 1.0)
         .ok_or_else(|| benchmark.incomplete("no request was answered"))?;
     let (rate, cap) = benchmark.strategy()?;
-    let asked = Asked {
+    let asked = LoadSetting {
         rate,
         cap,
         requests,

@@ -1,6 +1,6 @@
 //! inference-perf's lifecycle reports, one for each stage, in seconds.
 
-use super::{Asked, Figures, Measurement, ResultsError, Tool, json::Node};
+use super::{Figures, LoadSetting, Measurement, ResultsError, Tool, json::Node};
 
 const STATISTICS: [(&str, &str); 5] = [
     ("mean", "mean"),
@@ -69,7 +69,7 @@ pub(super) fn read(root: Node<'_>) -> Result<Measurement, ResultsError> {
     })
 }
 
-fn asked(root: Node<'_>, requests: f64, served: Option<f64>) -> Result<Asked, ResultsError> {
+fn asked(root: Node<'_>, requests: f64, served: Option<f64>) -> Result<LoadSetting, ResultsError> {
     let summary = root.at("load_summary");
     let rate = summary.at("requested_rate").number();
     let rate = rate.filter(|rate| *rate > 0.0);
@@ -79,7 +79,7 @@ fn asked(root: Node<'_>, requests: f64, served: Option<f64>) -> Result<Asked, Re
             "`load_summary` says no `requested_rate`: a summary mixes stages of different load; give the files of its stages",
         ));
     }
-    Ok(Asked {
+    Ok(LoadSetting {
         rate,
         cap,
         requests: summary.at("count").number().unwrap_or(requests),

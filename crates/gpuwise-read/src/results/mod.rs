@@ -159,7 +159,7 @@ fn one(root: Node<'_>) -> Result<Vec<Measurement>, ResultsError> {
 }
 
 /// How a load was set: the rate asked for (`None`: as fast as it goes), and the most in flight.
-struct Asked {
+struct LoadSetting {
     rate: Option<f64>,
     cap: Option<f64>,
     requests: f64,
@@ -175,7 +175,7 @@ const FEWEST: f64 = 20.0;
 /// A run is saturated when it takes this much longer than sending and serving its last request.
 const SATURATED: f64 = 1.25;
 
-impl Asked {
+impl LoadSetting {
     /// The load that this means, with what is to be said of it, and whether latencies mean anything:
     /// where requests come faster than they are served, they measure how long the run was.
     fn load(&self) -> (Load, bool, Vec<String>) {

@@ -1,6 +1,6 @@
 //! Our own runs.
 
-use super::{Asked, Figures, Measurement, ResultsError, Tool};
+use super::{Figures, LoadSetting, Measurement, ResultsError, Tool};
 use gpuwise_domain::run::{Metric, Origin, RunReport};
 use gpuwise_units::{PerSecond, Percentile};
 
@@ -37,7 +37,7 @@ pub fn of_any_run(report: &RunReport) -> Result<Measurement, ResultsError> {
         .distribution(Metric::EndToEnd)
         .ok_or_else(|| incomplete("no request of the steady window was answered"))?;
     let outcomes = report.all().map(|group| group.outcomes);
-    let asked = Asked {
+    let asked = LoadSetting {
         // Runs at one nominal load stand beside one another.
         rate: report
             .traffic

@@ -2,7 +2,7 @@
 //!
 //! vLLM and SGLang write milliseconds (`mean_ttft_ms`), InferenceX seconds (`median_ttft`).
 
-use super::{Asked, Figures, Measurement, ResultsError, Tool, json::Node};
+use super::{Figures, LoadSetting, Measurement, ResultsError, Tool, json::Node};
 
 const STATISTICS: [(&str, &str); 5] = [
     ("mean", "mean"),
@@ -81,7 +81,7 @@ pub(super) fn read(root: Node<'_>) -> Result<Measurement, ResultsError> {
         });
     }
     let sent = root.at("num_prompts").number();
-    let asked = Asked {
+    let asked = LoadSetting {
         rate: root.at("request_rate").number().filter(|rate| *rate > 0.0),
         cap: root.at("max_concurrency").number(),
         requests: sent.unwrap_or(completed),

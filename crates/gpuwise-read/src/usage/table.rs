@@ -1,7 +1,9 @@
 //! Usage as a table: one row a workload, for fleets without Prometheus.
 
 use crate::table_error;
-use gpuwise_domain::usage::{Asked, ComputeMeasure, ComputeUse, EngineUse, Holder, IdleUse, Usage};
+use gpuwise_domain::usage::{
+    ComputeMeasure, ComputeUse, EngineUse, Holder, IdleUse, ResourceRequest, Usage,
+};
 use gpuwise_units::Bytes;
 use thiserror::Error;
 
@@ -182,7 +184,7 @@ fn usage(row: &Row<'_>) -> Result<Usage, UsageError> {
         .text("workload")
         .ok_or_else(|| row.wrong("workload", "it has no name".into()))?;
     let namespace = owned("namespace");
-    let asked = Asked {
+    let asked = ResourceRequest {
         gpu: row.text("gpu").map(str::to_owned),
         slice: row.text("mig_profile").map(str::to_owned),
         devices: row.count("gpus")?,

@@ -263,7 +263,7 @@ impl Decision<'_> {
             outcome: Outcome::Waits {
                 shortage,
                 start,
-                cures: Vec::new(),
+                fixes: Vec::new(),
             },
             candidates: 0,
             weighed: Vec::new(),
@@ -297,7 +297,7 @@ fn place(
             return Err(forbidden);
         };
         queues::within_quota(world, job, &found.assignments)?;
-        let held = queues::Held {
+        let held = queues::Tentative {
             job: job.id,
             assignments: &found.assignments,
             prepare: &found.prepare,

@@ -3,7 +3,7 @@
 
 use crate::{
     fit::Scope,
-    world::{Held, World},
+    world::{Tenancy, World},
 };
 use gpuwise_domain::placement::{Assignment, GpuId, GpuShare, Part};
 
@@ -31,7 +31,10 @@ pub(super) fn align(world: &World, scope: Scope, first: &Assignment, assignment:
     let mut free: Vec<GpuId> = node.gpus.clone();
     free.retain(|id| {
         world.gpu(*id).is_some_and(|gpu| {
-            gpu.takes_work() && gpu.held == Held::Free && gpu.gpu.kind == kind && scope.has_gpu(gpu)
+            gpu.takes_work()
+                && gpu.held == Tenancy::Free
+                && gpu.gpu.kind == kind
+                && scope.has_gpu(gpu)
         })
     });
     let mut aligned = Vec::with_capacity(first.gpus.len());

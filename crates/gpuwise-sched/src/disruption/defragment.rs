@@ -10,7 +10,7 @@ use crate::{
     fit::{self, Scope},
     queues,
     report::{Typical, typical},
-    world::{Held, NodeState, Phase, World},
+    world::{NodeState, Phase, Tenancy, World},
 };
 use gpuwise_domain::placement::{Action, Cause, GpuAsk, JobId, NodeId, WorkerAsk};
 use gpuwise_units::Nanoseconds;
@@ -41,7 +41,7 @@ fn usable(world: &World, node: &NodeState, ask: &WorkerAsk) -> Option<u64> {
     let gpus = gpus.filter(|gpu| gpu.takes_work() && ask.gpu.kinds().has(gpu.gpu.kind));
     match ask.gpu {
         GpuAsk::Whole { count, .. } => {
-            let whole = gpus.filter(|gpu| gpu.held == Held::Free).count() as u64;
+            let whole = gpus.filter(|gpu| gpu.held == Tenancy::Free).count() as u64;
             let workers = most(whole, u64::from(count)).min(hosts);
             Some(workers.saturating_mul(u64::from(count) * 1000))
         }

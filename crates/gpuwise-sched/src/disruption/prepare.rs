@@ -4,7 +4,7 @@
 use super::{Disruptions, scratch::Scratch};
 use crate::{
     fit::{self, Candidate, Scope},
-    world::{Held, Link, World},
+    world::{Link, Tenancy, World},
 };
 use gpuwise_domain::placement::{Action, GpuAsk, GpuId, Home, Kinds, NodeId, WorkerAsk};
 
@@ -107,11 +107,11 @@ fn joinable(world: &World, node: NodeId, ask: &WorkerAsk, scope: Scope) -> Vec<V
             continue;
         }
         match (ask.gpu, &gpu.held) {
-            (GpuAsk::Slice { slice, kinds }, Held::Sliced(_)) => {
+            (GpuAsk::Slice { slice, kinds }, Tenancy::Sliced(_)) => {
                 let merges = crate::mig::merges(world, *id, &slice, kinds);
                 found.extend(merges.filter(|merges| !merges.is_empty()));
             }
-            (GpuAsk::Whole { .. } | GpuAsk::Fraction { .. }, Held::Sliced(instances))
+            (GpuAsk::Whole { .. } | GpuAsk::Fraction { .. }, Tenancy::Sliced(instances))
                 if instances
                     .iter()
                     .all(|one| one.holder.is_none() && one.ready) =>

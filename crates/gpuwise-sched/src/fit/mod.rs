@@ -1,6 +1,6 @@
 //! Whether a worker fits a node, and on which of its GPUs.
 
-use crate::world::{GpuState, Held, NodeState, World};
+use crate::world::{GpuState, NodeState, Tenancy, World};
 use gpuwise_domain::placement::{
     Action, Assignment, DomainId, GpuAsk, GpuId, GpuShare, IslandId, Isolation, Kinds, Level, Need,
     NodeId, Part, WorkerAsk,
@@ -152,14 +152,14 @@ pub fn fraction_rooms<'w>(
         let memory = world.kind(gpu.gpu.kind)?.memory_mib;
         let wanted = memory_mib.unwrap_or(0);
         let (free, memory_free, same) = match &gpu.held {
-            Held::Free => (1000, memory, true),
-            Held::Shared {
+            Tenancy::Free => (1000, memory, true),
+            Tenancy::Shared {
                 isolation: present,
                 milli_free,
                 memory_free,
                 ..
             } => (*milli_free, *memory_free, *present == isolation),
-            Held::Whole(_) | Held::Sliced(_) => return None,
+            Tenancy::Whole(_) | Tenancy::Sliced(_) => return None,
         };
         let room = same && free >= milli && memory_free.is_none_or(|free| free >= wanted);
         room.then_some((free, *id))
@@ -180,7 +180,7 @@ fn whole(
     let free = |id: &&GpuId| {
         world.gpu(**id).is_some_and(|gpu| {
             gpu.takes_work()
-                && gpu.held == Held::Free
+                && gpu.held == Tenancy::Free
                 && kinds.has(gpu.gpu.kind)
                 && scope.has_gpu(gpu)
         })

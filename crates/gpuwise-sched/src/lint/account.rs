@@ -1,6 +1,6 @@
 //! Who is where, as the linter counts it: taken from the world when first asked for, then its own.
 
-use crate::world::{Held, Link, Phase, World};
+use crate::world::{Link, Phase, Tenancy, World};
 use gpuwise_domain::placement::{Assignment, GpuId, JobId, NodeId, Part};
 use std::collections::BTreeMap;
 
@@ -84,9 +84,9 @@ impl<'w> Account<'w> {
             GpuUse {
                 node: state.node,
                 link: state.link,
-                cut: matches!(state.held, Held::Sliced(_)),
+                cut: matches!(state.held, Tenancy::Sliced(_)),
                 instances: match &state.held {
-                    Held::Sliced(instances) => instances
+                    Tenancy::Sliced(instances) => instances
                         .iter()
                         .map(|one| Piece {
                             shape: one.shape,
@@ -170,11 +170,11 @@ impl<'w> Account<'w> {
 }
 
 /// Who has what, from what the world says of a GPU.
-pub(super) fn users(held: &Held) -> Vec<(JobId, Part)> {
+pub(super) fn users(held: &Tenancy) -> Vec<(JobId, Part)> {
     match held {
-        Held::Free => Vec::new(),
-        Held::Whole(job) => vec![(*job, Part::Whole)],
-        Held::Shared {
+        Tenancy::Free => Vec::new(),
+        Tenancy::Whole(job) => vec![(*job, Part::Whole)],
+        Tenancy::Shared {
             isolation, holders, ..
         } => {
             let share = |one: &crate::world::Holder| Part::Fraction {
@@ -184,7 +184,7 @@ pub(super) fn users(held: &Held) -> Vec<(JobId, Part)> {
             };
             holders.iter().map(|one| (one.job, share(one))).collect()
         }
-        Held::Sliced(instances) => instances
+        Tenancy::Sliced(instances) => instances
             .iter()
             .filter_map(|one| {
                 let part = Part::Slice {

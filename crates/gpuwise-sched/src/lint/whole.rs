@@ -6,7 +6,7 @@ use super::{
     devices::misfit,
     gpu_name, job_name, node_name,
 };
-use crate::world::{Held, Link, Phase, World};
+use crate::world::{Link, Phase, Tenancy, World};
 use gpuwise_domain::placement::{GpuId, Home, JobId, NodeId, Part};
 use std::collections::BTreeMap;
 
@@ -132,11 +132,11 @@ impl Whole<'_> {
             return Some("it is lost and still held".to_owned());
         }
         match &state.held {
-            Held::Free | Held::Whole(_) => {
+            Tenancy::Free | Tenancy::Whole(_) => {
                 let on = state.gpu.mig_on;
                 on.then(|| "MIG is on, but it is not held as cut".to_owned())
             }
-            Held::Shared {
+            Tenancy::Shared {
                 milli_free,
                 memory_free,
                 holders,
@@ -157,7 +157,7 @@ impl Whole<'_> {
                     .is_empty()
                     .then(|| "it is shared by nobody".to_owned())
             }
-            Held::Sliced(instances) => {
+            Tenancy::Sliced(instances) => {
                 if !state.gpu.mig_on {
                     return Some("it is cut, but MIG is off".to_owned());
                 }
@@ -218,7 +218,7 @@ impl Whole<'_> {
             };
             strangers += u32::from(gpu.node != Some(id));
             let there = matches!(gpu.link, Link::Here | Link::Attaching);
-            if gpu.gpu.health.takes_work() && there && !matches!(gpu.held, Held::Sliced(_)) {
+            if gpu.gpu.health.takes_work() && there && !matches!(gpu.held, Tenancy::Sliced(_)) {
                 let used: u32 = users(&gpu.held)
                     .iter()
                     .map(|(_, part)| match part {
@@ -226,7 +226,7 @@ impl Whole<'_> {
                         _ => 1000,
                     })
                     .sum();
-                whole += u32::from(gpu.held == Held::Free);
+                whole += u32::from(gpu.held == Tenancy::Free);
                 milli += 1000_u32.saturating_sub(used);
             }
         }

@@ -3,7 +3,7 @@
 use super::{Worth, by_cost, gives};
 use crate::{
     fit::Scope,
-    world::{GpuState, Held, Instance, NodeState, World},
+    world::{GpuState, Instance, NodeState, Tenancy, World},
 };
 use gpuwise_domain::placement::{
     Action, GpuAsk, GpuId, GpuShare, Kinds, MigGeometry, Occupancy, Part, SliceAsk,
@@ -62,10 +62,10 @@ fn best(
             continue;
         }
         let found = match &gpu.held {
-            Held::Sliced(instances) => on_cut(geometry, *id, instances, &ask),
+            Tenancy::Sliced(instances) => on_cut(geometry, *id, instances, &ask),
             // Its mode cannot be switched again before it is.
-            Held::Free if gpu.switching => None,
-            Held::Free => {
+            Tenancy::Free if gpu.switching => None,
+            Tenancy::Free => {
                 let switch = Action::SetMig { gpu: *id, on: true };
                 new_one(geometry, *id, Occupancy::default(), &ask).map(
                     |((_, weight, cut, score), share, mut actions)| {
@@ -74,7 +74,7 @@ fn best(
                     },
                 )
             }
-            Held::Whole(_) | Held::Shared { .. } => None,
+            Tenancy::Whole(_) | Tenancy::Shared { .. } => None,
         };
         if let Some(found) = found
             && best.as_ref().is_none_or(|(least, ..)| found.0 < *least)
@@ -99,7 +99,7 @@ pub fn select_victims(world: &World, ask: &GpuAsk) -> Vec<Action> {
         return Vec::new();
     }
     let changing = |gpu: &GpuState| match &gpu.held {
-        Held::Sliced(instances) => instances
+        Tenancy::Sliced(instances) => instances
             .iter()
             .any(|one| !one.ready && one.holder.is_none()),
         _ => false,
@@ -180,7 +180,7 @@ pub(crate) fn merges(
     kinds: Kinds,
 ) -> Option<Vec<Action>> {
     let (gpu, geometry) = cuttable(world, id, kinds)?;
-    let Held::Sliced(instances) = &gpu.held else {
+    let Tenancy::Sliced(instances) = &gpu.held else {
         return None;
     };
     if !gpu.takes_work() {
@@ -225,7 +225,7 @@ fn uncut_node(world: &World, node: &NodeState, kinds: Kinds, count: u32) -> Opti
 /// What makes a GPU whole on which nobody holds an instance.
 fn uncut(world: &World, id: GpuId, kinds: Kinds) -> Option<Vec<Action>> {
     let (gpu, _) = cuttable(world, id, kinds)?;
-    let Held::Sliced(instances) = &gpu.held else {
+    let Tenancy::Sliced(instances) = &gpu.held else {
         return None;
     };
     let idle = instances

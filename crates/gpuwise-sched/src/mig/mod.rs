@@ -15,7 +15,7 @@ mod worth;
 pub(crate) use assignment::{Tier, assignment, merges, tier};
 pub use assignment::{select_victims, taken};
 pub use pack::{Boards, Cut, Packed, fewest, fill};
-pub use repartition::{Present, Recut, arrange, repartition};
+pub use repartition::{Present, Repartition, arrange, repartition};
 pub use worth::{Spot, Worth, first_fit, most};
 
 use gpuwise_domain::placement::{MigGeometry, MigShape, SliceAsk};

@@ -19,7 +19,7 @@ pub struct Present {
 
 /// How a board is cut anew.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Recut {
+pub struct Repartition {
     /// Which of those present are destroyed, by their place in the list.
     pub destroy: Vec<usize>,
     /// What is created, each a profile and its start, in an order in which the driver takes them.
@@ -36,7 +36,11 @@ const MOST_STEPS: u32 = 1_000_000;
 
 /// The cheapest way to have these profiles beside what stays; of equals the one that destroys fewest.
 /// `None`: there is none, whatever is destroyed.
-pub fn repartition(geometry: &MigGeometry, present: &[Present], wanted: &[u8]) -> Option<Recut> {
+pub fn repartition(
+    geometry: &MigGeometry,
+    present: &[Present],
+    wanted: &[u8],
+) -> Option<Repartition> {
     if present.len() > MOST_PRESENT {
         return None;
     }
@@ -63,7 +67,7 @@ pub fn repartition(geometry: &MigGeometry, present: &[Present], wanted: &[u8]) -
         let stays = stays.filter(|(at, _)| !destroy.contains(at));
         let taken = geometry.together(stays.map(|(_, one)| (one.shape, one.start)))?;
         let create = arrange_within(geometry, taken, wanted, &mut steps)?;
-        Some(Recut {
+        Some(Repartition {
             destroy,
             create,
             cost,

@@ -2,7 +2,7 @@
 
 use super::registry::{Registered, indexed};
 use super::scored::{Score, Scored, View};
-use crate::world::Held;
+use crate::world::Tenancy;
 use gpuwise_domain::placement::{GpuAsk, WorkerAsk};
 
 pub(super) const POLICY: Registered = Registered {
@@ -64,9 +64,9 @@ impl Clustering {
 fn look_up(view: &View<'_>) -> u64 {
     let gpus = view.node.gpus.iter().filter_map(|id| view.world.gpu(*id));
     gpus.fold(0, |kinds, gpu| match &gpu.held {
-        Held::Free | Held::Sliced(_) => kinds,
-        Held::Shared { .. } => kinds | FRACTIONS,
-        Held::Whole(job) => {
+        Tenancy::Free | Tenancy::Sliced(_) => kinds,
+        Tenancy::Shared { .. } => kinds | FRACTIONS,
+        Tenancy::Whole(job) => {
             let ask = view.world.job(*job).map(|state| state.job.worker.gpu);
             kinds | ask.map_or(0, |ask| kind_of(&ask))
         }

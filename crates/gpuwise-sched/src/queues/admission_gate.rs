@@ -56,11 +56,11 @@ pub struct AdmissionGate {
 }
 
 /// Finds assignments in a fleet, those nodes left out, and what must be done before.
-pub(crate) type FindSeats<'a> =
+pub(crate) type FindAssignments<'a> =
     &'a mut dyn FnMut(&World, &[NodeId]) -> Option<(Vec<Assignment>, Vec<Action>)>;
 
 /// Assignments that are to be held against backfill reservations and reserved GPUs.
-pub(crate) struct Held<'a> {
+pub(crate) struct Tentative<'a> {
     pub(crate) job: JobId,
     pub(crate) assignments: &'a [Assignment],
     pub(crate) prepare: &'a [Action],
@@ -107,7 +107,7 @@ impl AdmissionGate {
     pub(crate) fn offends(
         &mut self,
         world: &World,
-        held: &Held<'_>,
+        held: &Tentative<'_>,
         now: Nanoseconds,
         padding_sigmas: f64,
     ) -> Vec<NodeId> {
@@ -135,7 +135,7 @@ impl AdmissionGate {
     fn fit_in(
         &mut self,
         job: &Job,
-        held: &Held<'_>,
+        held: &Tentative<'_>,
         (from, end): (Nanoseconds, Option<Nanoseconds>),
         nodes: &mut Vec<NodeId>,
     ) {
@@ -154,7 +154,7 @@ impl AdmissionGate {
             let admitted = admit::admit(&reservation.then, job, reservation.then.now());
             let allowed =
                 admitted.is_ok_and(|admitted| admitted.workers >= held.assignments.len() as u32);
-            if allowed && seat_in(&mut reservation.then, held) {
+            if allowed && assign_in(&mut reservation.then, held) {
                 taken += 1;
                 continue;
             }
@@ -197,7 +197,7 @@ impl AdmissionGate {
         job: &Job,
         now: Nanoseconds,
         padding_sigmas: f64,
-        assignments: FindSeats<'_>,
+        assignments: FindAssignments<'_>,
     ) -> Option<Nanoseconds> {
         let mut future = world.clone();
         for (time, events) in self.agenda(world, now, padding_sigmas) {
@@ -212,7 +212,7 @@ impl AdmissionGate {
             let mut closed = Vec::new();
             // Each turn closes a node, so this ends.
             while let Some((found, prepare)) = assignments(&future, &closed) {
-                let held = Held {
+                let held = Tentative {
                     job: job.id,
                     assignments: &found,
                     prepare: &prepare,
@@ -228,7 +228,7 @@ impl AdmissionGate {
                 }
                 if nodes.is_empty() {
                     let mut then = future;
-                    seat_in(&mut then, &held);
+                    assign_in(&mut then, &held);
                     self.reservations.push(BackfillReservation {
                         job: job.id,
                         start: time,
@@ -297,7 +297,7 @@ impl AdmissionGate {
     }
 }
 
-fn place(held: &Held<'_>) -> Action {
+fn place(held: &Tentative<'_>) -> Action {
     Action::Place {
         job: held.job,
         assignments: held.assignments.to_vec(),
@@ -305,7 +305,7 @@ fn place(held: &Held<'_>) -> Action {
 }
 
 /// Takes assignments in a fleet; whether they were free.
-fn seat_in(world: &mut World, held: &Held<'_>) -> bool {
+fn assign_in(world: &mut World, held: &Tentative<'_>) -> bool {
     let at = world.now();
     for action in held.prepare {
         let event = Event::Begun(action.clone());

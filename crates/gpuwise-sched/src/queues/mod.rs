@@ -24,6 +24,6 @@ pub use pool::{Limit, Pool};
 pub use shares::{Shares, held_by, milli_of, slice_milli};
 pub use victims::{may_reclaim, reclaimable};
 
-pub(crate) use admission_gate::Held;
+pub(crate) use admission_gate::Tentative;
 pub(crate) use admit::{narrowed, within_quota};
 pub(crate) use reserved::taken_from;

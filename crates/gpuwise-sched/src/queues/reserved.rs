@@ -1,7 +1,7 @@
 //! GPUs that are reserved for a queue over a span of time.
 
 use super::ends;
-use crate::world::{Held, World};
+use crate::world::{Tenancy, World};
 use gpuwise_domain::placement::{Assignment, JobId, NodeId, Preemption};
 use gpuwise_units::Nanoseconds;
 
@@ -53,10 +53,10 @@ pub(crate) fn taken_from(
         let left = node.gpus.iter().filter(|gpu| {
             !taken.contains(gpu)
                 && world.gpu(**gpu).is_some_and(|gpu| match &gpu.held {
-                    Held::Free => true,
-                    Held::Whole(job) => mine(job),
-                    Held::Shared { holders, .. } => holders.iter().all(|one| mine(&one.job)),
-                    Held::Sliced(instances) => instances
+                    Tenancy::Free => true,
+                    Tenancy::Whole(job) => mine(job),
+                    Tenancy::Shared { holders, .. } => holders.iter().all(|one| mine(&one.job)),
+                    Tenancy::Sliced(instances) => instances
                         .iter()
                         .filter_map(|one| one.holder)
                         .all(|job| mine(&job)),

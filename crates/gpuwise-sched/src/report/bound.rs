@@ -8,7 +8,7 @@
 
 use crate::{
     fit,
-    world::{GpuState, Held, World},
+    world::{GpuState, Tenancy, World},
 };
 use gpuwise_domain::placement::{GpuAsk, JobId, KindId, Kinds};
 use std::collections::{BTreeMap, VecDeque};
@@ -60,7 +60,7 @@ pub fn most_placed(world: &World, jobs: &[JobId]) -> u64 {
 /// Thousandths that are free, or would be if idle instances were destroyed.
 fn free_milli(gpu: &GpuState) -> u64 {
     match &gpu.held {
-        Held::Sliced(instances) if instances.iter().all(|one| one.holder.is_none()) => 1000,
+        Tenancy::Sliced(instances) if instances.iter().all(|one| one.holder.is_none()) => 1000,
         _ => u64::from(gpu.milli_free()),
     }
 }

@@ -1,12 +1,12 @@
 //! What to add to a fleet, what could be returned, what to cut anew.
 
-use super::cures::{cures, supply};
+use super::fixes::{fixes, supply};
 use crate::{
     decide::{Effort, Policy, decide},
     world::World,
 };
 use gpuwise_domain::placement::{
-    Action, Cure, Event, Health, JobId, NodeId, Remedy, TimestampedEvent,
+    Action, Event, Fix, Health, JobId, NodeId, Remedy, TimestampedEvent,
 };
 use gpuwise_units::Money;
 use std::collections::{BTreeMap, BTreeSet};
@@ -310,14 +310,14 @@ fn keeps(goal: &BTreeMap<JobId, Runs>, has: &BTreeMap<JobId, Runs>) -> bool {
     })
 }
 
-/// GPUs that could be cut or joined for those who still wait after a plan: each cure once, with how many
+/// GPUs that could be cut or joined for those who still wait after a plan: each fix once, with how many
 /// of them it helps.
-pub fn recuts(after: &World, waiting: &[JobId], policy: &mut Policy) -> Vec<(Cure, usize)> {
-    let mut found: BTreeMap<String, (Cure, usize)> = BTreeMap::new();
+pub fn repartitions(after: &World, waiting: &[JobId], policy: &mut Policy) -> Vec<(Fix, usize)> {
+    let mut found: BTreeMap<String, (Fix, usize)> = BTreeMap::new();
     for job in waiting.iter().take(64) {
-        for cure in cures(after, *job, policy, Effort::ORDINARY) {
-            if matches!(cure.remedy, Remedy::Recut(_)) {
-                let entry = found.entry(cure.what.clone()).or_insert((cure, 0));
+        for fix in fixes(after, *job, policy, Effort::ORDINARY) {
+            if matches!(fix.remedy, Remedy::Repartition(_)) {
+                let entry = found.entry(fix.what.clone()).or_insert((fix, 0));
                 entry.1 += 1;
             }
         }

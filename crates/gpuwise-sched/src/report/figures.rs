@@ -1,7 +1,7 @@
 //! Figures of a fleet: held, busy, free and of use, stranded by cause, fairness, waiting.
 
 use super::room::{Room, best_domain};
-use crate::world::{GpuState, Held, World};
+use crate::world::{GpuState, Tenancy, World};
 use gpuwise_domain::placement::{Figures, GpuAsk, Job, NodeId, WorkerAsk};
 use gpuwise_units::Nanoseconds;
 use std::collections::BTreeMap;
@@ -144,7 +144,7 @@ pub fn fleet_figures(world: &World, asks: &[Typical]) -> FleetFigures {
 /// Thousandths of a GPU that nobody holds.
 fn free_of(world: &World, gpu: &GpuState) -> u64 {
     match &gpu.held {
-        Held::Sliced(instances) => {
+        Tenancy::Sliced(instances) => {
             let kind = world.kind(gpu.gpu.kind);
             let Some(geometry) = kind.and_then(|kind| kind.mig.as_ref()) else {
                 return 0;
@@ -217,12 +217,12 @@ fn accepts(world: &World, ask: GpuAsk, gpu: &GpuState) -> bool {
 /// Which cause keeps an ask from what is left of this GPU itself, if one does.
 fn rest(ask: GpuAsk, gpu: &GpuState) -> Option<usize> {
     match (ask, &gpu.held) {
-        (GpuAsk::Whole { .. }, held) => (*held != Held::Free).then_some(2),
+        (GpuAsk::Whole { .. }, held) => (*held != Tenancy::Free).then_some(2),
         (
             GpuAsk::Fraction {
                 milli, memory_mib, ..
             },
-            Held::Shared {
+            Tenancy::Shared {
                 milli_free,
                 memory_free,
                 ..
@@ -234,7 +234,7 @@ fn rest(ask: GpuAsk, gpu: &GpuState) -> Option<usize> {
             let short = memory_free.is_some_and(|free| free < memory_mib.unwrap_or(0));
             short.then_some(3)
         }
-        (GpuAsk::Fraction { .. }, Held::Sliced(_)) => Some(2),
+        (GpuAsk::Fraction { .. }, Tenancy::Sliced(_)) => Some(2),
         _ => None,
     }
 }

@@ -1,18 +1,18 @@
-//! What a decision weighed and what is short, deepened: exact shortages, cures that were tried, figures
+//! What a decision weighed and what is short, deepened: exact shortages, fixes that were tried, figures
 //! of a fleet.
 
 mod bound;
 mod capacity;
-mod cures;
 mod figures;
+mod fixes;
 mod quota_words;
 mod room;
 mod words;
 
 pub use bound::most_placed;
-pub use capacity::{Addition, additions, idle, recuts, returnable};
-pub use cures::{cured, cures};
+pub use capacity::{Addition, additions, idle, repartitions, returnable};
 pub use figures::{FleetFigures, Stranded, Typical, fleet_figures, typical};
+pub use fixes::{cured, fixes};
 pub use room::{Domains, Room, best_domain, spread_room, workers_free, workers_in_all};
 pub use words::{shortage_words, span};
 
@@ -25,7 +25,7 @@ use gpuwise_domain::placement::{JobId, Outcome, Remedy, Report, Shortage};
 
 /// Says of jobs that wait what is short, when they are expected to start, and what would help.
 ///
-/// `world` is the one that the plan gives. The first `most` jobs that wait get cures, in the report's
+/// `world` is the one that the plan gives. The first `most` jobs that wait get fixes, in the report's
 /// order; all get their shortage. Those that ask for the same get the same, and are looked at once.
 pub fn deepen(
     world: &World,
@@ -40,7 +40,7 @@ pub fn deepen(
         let Outcome::Waits {
             shortage: short,
             start,
-            cures: found,
+            fixes: found,
         } = &mut decision.outcome
         else {
             continue;
@@ -71,9 +71,9 @@ pub fn deepen(
         let behind = matches!(short, Shortage::BehindHead { .. });
         if left > 0 && found.is_empty() && !behind {
             left -= 1;
-            *found = cures(world, decision.job, policy, effort);
-            let wait = found.iter().find_map(|cure| match cure.remedy {
-                Remedy::Wait(_) => Some(cure.after),
+            *found = fixes(world, decision.job, policy, effort);
+            let wait = found.iter().find_map(|fix| match fix.remedy {
+                Remedy::Wait(_) => Some(fix.after),
                 _ => None,
             });
             *start = start

@@ -2,7 +2,7 @@
 
 use crate::{
     fit, mig,
-    world::{GpuState, Held, Instance, Link, World},
+    world::{GpuState, Instance, Link, Tenancy, World},
 };
 use gpuwise_domain::placement::{
     GpuAsk, Job, JobId, KindId, Kinds, Level, MigGeometry, NodeId, SliceAsk, Spread, WorkerAsk,
@@ -124,10 +124,10 @@ impl Room<'_> {
     /// Whether nobody has anything of a GPU and it is not cut.
     fn is_free(self, gpu: &GpuState) -> bool {
         match &gpu.held {
-            Held::Free => true,
-            Held::Whole(job) => self.is_gone(*job),
-            Held::Shared { holders, .. } => holders.iter().all(|one| self.is_gone(one.job)),
-            Held::Sliced(_) => self.empty,
+            Tenancy::Free => true,
+            Tenancy::Whole(job) => self.is_gone(*job),
+            Tenancy::Shared { holders, .. } => holders.iter().all(|one| self.is_gone(one.job)),
+            Tenancy::Sliced(_) => self.empty,
         }
     }
 
@@ -141,7 +141,7 @@ impl Room<'_> {
         if self.is_free(gpu) {
             return Some((1000, size));
         }
-        let Held::Shared {
+        let Tenancy::Shared {
             isolation: present,
             milli_free,
             memory_free,
@@ -165,7 +165,7 @@ impl Room<'_> {
         let stays =
             |one: &&Instance| !self.empty && one.holder.is_none_or(|job| !self.is_gone(job));
         let present: Vec<Instance> = match &gpu.held {
-            Held::Sliced(instances) => instances.iter().filter(stays).copied().collect(),
+            Tenancy::Sliced(instances) => instances.iter().filter(stays).copied().collect(),
             _ if self.empty => Vec::new(),
             _ => return 0,
         };

@@ -1,6 +1,6 @@
 //! Who sits where: taking assignments, leaving them, and whether they are ready.
 
-use super::{GpuState, Held, Link, Phase, Refused, World};
+use super::{GpuState, Link, Phase, Refused, Tenancy, World};
 use gpuwise_domain::placement::{Action, Assignment, GpuId, GpuShare, Isolation, JobId, Part};
 use gpuwise_units::Nanoseconds;
 
@@ -126,12 +126,12 @@ impl World {
     /// All that hold something of a GPU lose their places.
     pub(super) fn stop_all_on(&mut self, at: Nanoseconds, gpu: GpuId) {
         let holders: Vec<JobId> = match self.gpu(gpu).map(|state| &state.held) {
-            Some(Held::Whole(job)) => vec![*job],
-            Some(Held::Shared { holders, .. }) => holders.iter().map(|one| one.job).collect(),
-            Some(Held::Sliced(instances)) => {
+            Some(Tenancy::Whole(job)) => vec![*job],
+            Some(Tenancy::Shared { holders, .. }) => holders.iter().map(|one| one.job).collect(),
+            Some(Tenancy::Sliced(instances)) => {
                 instances.iter().filter_map(|one| one.holder).collect()
             }
-            Some(Held::Free) | None => Vec::new(),
+            Some(Tenancy::Free) | None => Vec::new(),
         };
         for job in holders {
             self.stop(at, job);
@@ -193,7 +193,7 @@ impl World {
                 return false;
             };
             let instance = match (share.part, &state.held) {
-                (Part::Slice { start, .. }, Held::Sliced(instances)) => {
+                (Part::Slice { start, .. }, Tenancy::Sliced(instances)) => {
                     instances.iter().any(|one| one.start == start && one.ready)
                 }
                 (Part::Slice { .. }, _) => false,
@@ -221,7 +221,7 @@ impl World {
 fn fits_beside(state: &GpuState, job: JobId, wanted: Isolation) -> bool {
     let others = state.leaving.iter().filter(|(who, _)| *who != job);
     let (present, milli_free, memory_free) = match &state.held {
-        Held::Shared {
+        Tenancy::Shared {
             isolation,
             milli_free,
             memory_free,

@@ -1,6 +1,6 @@
 //! Figures of a world at a moment.
 
-use super::{Held, Phase, World};
+use super::{Phase, Tenancy, World};
 use gpuwise_domain::placement::Figures;
 
 impl World {
@@ -14,10 +14,10 @@ impl World {
                 figures.capacity_milli += 1000;
             }
             figures.allocated_milli += match &gpu.held {
-                Held::Free => 0,
-                Held::Whole(_) => 1000,
-                Held::Shared { milli_free, .. } => u64::from(1000 - milli_free.min(&1000)),
-                Held::Sliced(instances) => {
+                Tenancy::Free => 0,
+                Tenancy::Whole(_) => 1000,
+                Tenancy::Shared { milli_free, .. } => u64::from(1000 - milli_free.min(&1000)),
+                Tenancy::Sliced(instances) => {
                     let geometry = self.kind(gpu.gpu.kind).and_then(|kind| kind.mig.as_ref());
                     let board = geometry.map_or(1, |geometry| u64::from(geometry.compute_slices));
                     let held = instances.iter().filter(|one| one.holder.is_some());

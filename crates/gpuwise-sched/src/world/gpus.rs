@@ -1,6 +1,6 @@
 //! Nodes and GPUs: instances, links, health.
 
-use super::{GpuState, Held, Instance, Link, NodeState, Refused, World};
+use super::{GpuState, Instance, Link, NodeState, Refused, Tenancy, World};
 use gpuwise_domain::placement::{
     FleetGpu, GpuId, Health, Home, JobId, MigGeometry, Node, NodeId, Part,
 };
@@ -9,14 +9,14 @@ use gpuwise_units::Nanoseconds;
 impl World {
     pub(super) fn instances(&self, gpu: GpuId) -> &[Instance] {
         match self.gpu(gpu).map(|state| &state.held) {
-            Some(Held::Sliced(instances)) => instances,
+            Some(Tenancy::Sliced(instances)) => instances,
             _ => &[],
         }
     }
 
     pub(super) fn instance(&mut self, gpu: GpuId, start: u8) -> Option<&mut Instance> {
         match &mut self.gpus.get_mut(gpu.index())?.held {
-            Held::Sliced(instances) => instances.iter_mut().find(|one| one.start == start),
+            Tenancy::Sliced(instances) => instances.iter_mut().find(|one| one.start == start),
             _ => None,
         }
     }
@@ -37,8 +37,8 @@ impl World {
             return Err(Refused::GpuClosed(gpu));
         }
         let held = match (&state.held, on) {
-            (Held::Free, true) if self.geometry(state).is_some() => Held::Sliced(Vec::new()),
-            (Held::Sliced(instances), false) if instances.is_empty() => Held::Free,
+            (Tenancy::Free, true) if self.geometry(state).is_some() => Tenancy::Sliced(Vec::new()),
+            (Tenancy::Sliced(instances), false) if instances.is_empty() => Tenancy::Free,
             _ => return Err(Refused::WrongState(gpu)),
         };
         if state.switching {
@@ -67,9 +67,9 @@ impl World {
                 state.switching = false;
             }
             state.held = if state.gpu.mig_on {
-                Held::Sliced(Vec::new())
+                Tenancy::Sliced(Vec::new())
             } else {
-                Held::Free
+                Tenancy::Free
             };
         }
     }
@@ -84,7 +84,8 @@ impl World {
         if !self.is_open(state) {
             return Err(Refused::GpuClosed(gpu));
         }
-        let (Some(geometry), Held::Sliced(instances)) = (self.geometry(state), &state.held) else {
+        let (Some(geometry), Tenancy::Sliced(instances)) = (self.geometry(state), &state.held)
+        else {
             return Err(Refused::WrongState(gpu));
         };
         if !geometry.has_room(&places(instances), shape, start) {
@@ -102,7 +103,7 @@ impl World {
 
     fn put_instance(&mut self, gpu: GpuId, instance: Instance) {
         if let Some(state) = self.gpus.get_mut(gpu.index())
-            && let Held::Sliced(instances) = &mut state.held
+            && let Tenancy::Sliced(instances) = &mut state.held
         {
             let at = instances.partition_point(|one| one.start < instance.start);
             instances.insert(at, instance);
@@ -128,7 +129,7 @@ impl World {
             .gpus
             .get_mut(gpu.index())
             .ok_or(Refused::NoSuchGpu(gpu))?;
-        let Held::Sliced(instances) = &mut state.held else {
+        let Tenancy::Sliced(instances) = &mut state.held else {
             return Err(Refused::WrongState(gpu));
         };
         let idle = |one: &Instance| one.start == start && one.holder.is_none() && one.ready;
@@ -161,7 +162,7 @@ impl World {
             self.stop(at, job);
         }
         if let Some(state) = self.gpus.get_mut(gpu.index())
-            && let Held::Sliced(instances) = &mut state.held
+            && let Tenancy::Sliced(instances) = &mut state.held
         {
             instances.retain(|one| one.start != start);
         }
@@ -178,7 +179,7 @@ impl World {
             return;
         };
         let back = state.going.remove(place);
-        if !matches!(state.held, Held::Sliced(_)) {
+        if !matches!(state.held, Tenancy::Sliced(_)) {
             self.stop_all_on(at, gpu);
             self.switch_back(gpu);
         }
@@ -242,7 +243,7 @@ impl World {
             .gpus
             .get_mut(gpu.index())
             .ok_or(Refused::NoSuchGpu(gpu))?;
-        let idle = matches!(state.held, Held::Free);
+        let idle = matches!(state.held, Tenancy::Free);
         if !idle || state.link != Link::Here || matches!(state.gpu.home, Home::Node(_)) {
             return Err(Refused::WrongState(gpu));
         }

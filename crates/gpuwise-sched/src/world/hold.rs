@@ -1,6 +1,6 @@
 //! Taking and giving back what assignments hold.
 
-use super::{Held, Holder, Refused, World, changes::mixed};
+use super::{Holder, Refused, Tenancy, World, changes::mixed};
 use gpuwise_domain::placement::{Assignment, GpuId, GpuShare, JobId, NodeId, Part, WorkerAsk};
 
 impl World {
@@ -96,20 +96,20 @@ impl World {
         }
         let busy = Err(Refused::GpuBusy(share.gpu));
         match (share.part, &mut state.held) {
-            (Part::Whole, held @ Held::Free) => *held = Held::Whole(job),
+            (Part::Whole, held @ Tenancy::Free) => *held = Tenancy::Whole(job),
             (
                 Part::Fraction {
                     milli,
                     memory_mib,
                     isolation,
                 },
-                held @ Held::Free,
+                held @ Tenancy::Free,
             ) => {
                 let memory = kinds.get(state.gpu.kind.index()).and_then(|k| k.memory_mib);
                 if milli > 1000 || memory.is_some_and(|memory| memory < memory_mib) {
                     return busy;
                 }
-                *held = Held::Shared {
+                *held = Tenancy::Shared {
                     isolation,
                     milli_free: 1000 - milli,
                     memory_free: memory.map(|memory| memory - memory_mib),
@@ -126,7 +126,7 @@ impl World {
                     memory_mib,
                     isolation,
                 },
-                Held::Shared {
+                Tenancy::Shared {
                     isolation: present,
                     milli_free,
                     memory_free,
@@ -148,7 +148,7 @@ impl World {
                 };
                 holders.insert(holders.partition_point(|one| *one < holder), holder);
             }
-            (Part::Slice { shape, start }, Held::Sliced(instances)) => {
+            (Part::Slice { shape, start }, Tenancy::Sliced(instances)) => {
                 let free = instances
                     .iter_mut()
                     .find(|one| one.shape == shape && one.start == start && one.holder.is_none());
@@ -167,12 +167,14 @@ impl World {
             return;
         };
         match (share.part, &mut state.held) {
-            (Part::Whole, held @ Held::Whole(_)) if *held == Held::Whole(job) => *held = Held::Free,
+            (Part::Whole, held @ Tenancy::Whole(_)) if *held == Tenancy::Whole(job) => {
+                *held = Tenancy::Free
+            }
             (
                 Part::Fraction {
                     milli, memory_mib, ..
                 },
-                Held::Shared {
+                Tenancy::Shared {
                     milli_free,
                     memory_free,
                     holders,
@@ -190,10 +192,10 @@ impl World {
                     *memory_free = memory_free.map(|free| free + memory_mib);
                 }
                 if holders.is_empty() {
-                    state.held = Held::Free;
+                    state.held = Tenancy::Free;
                 }
             }
-            (Part::Slice { shape, start }, Held::Sliced(instances)) => {
+            (Part::Slice { shape, start }, Tenancy::Sliced(instances)) => {
                 let held = instances.iter_mut().find(|one| {
                     one.shape == shape && one.start == start && one.holder == Some(job)
                 });
@@ -219,7 +221,7 @@ impl World {
             .filter_map(|gpu| self.gpus.get(gpu.index()))
         {
             if gpu.takes_work() {
-                whole += u32::from(gpu.held == Held::Free);
+                whole += u32::from(gpu.held == Tenancy::Free);
                 milli += gpu.milli_free();
             }
             revision = gpu.mixed_into(revision);
@@ -246,9 +248,9 @@ impl super::GpuState {
         let kind = u64::from(self.gpu.kind.0) << 32;
         let hash = mixed(hash, open + ((self.going.len() as u64) << 8) + kind);
         match &self.held {
-            Held::Free => mixed(hash, 1),
-            Held::Whole(job) => mixed(hash, 2 + (u64::from(job.0) << 8)),
-            Held::Shared {
+            Tenancy::Free => mixed(hash, 1),
+            Tenancy::Whole(job) => mixed(hash, 2 + (u64::from(job.0) << 8)),
+            Tenancy::Shared {
                 isolation,
                 milli_free,
                 memory_free,
@@ -262,7 +264,7 @@ impl super::GpuState {
                         mixed(hash, u64::from(one.job.0) + (u64::from(one.milli) << 32))
                     })
             }
-            Held::Sliced(instances) => instances.iter().fold(mixed(hash, 4), |hash, one| {
+            Tenancy::Sliced(instances) => instances.iter().fold(mixed(hash, 4), |hash, one| {
                 let place = u64::from(one.shape) + (u64::from(one.start) << 8);
                 let holder = one.holder.map_or(0, |job| 1 + u64::from(job.0));
                 let ready = u64::from(one.ready) << 63;

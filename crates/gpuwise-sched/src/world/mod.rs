@@ -91,7 +91,7 @@ pub struct GpuState {
     /// How it is attached.
     pub link: Link,
     /// Who holds what of it.
-    pub held: Held,
+    pub held: Tenancy,
     /// Instances that are being destroyed: their room counts as free for plans.
     pub going: Vec<Instance>,
     /// Who was told to leave and may still be there, with what each had.
@@ -113,7 +113,7 @@ pub enum Link {
 
 /// Who holds what of a GPU.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Held {
+pub enum Tenancy {
     /// Nobody.
     Free,
     Whole(JobId),
@@ -320,9 +320,9 @@ impl GpuState {
             node,
             link,
             held: if gpu.mig_on {
-                Held::Sliced(Vec::new())
+                Tenancy::Sliced(Vec::new())
             } else {
-                Held::Free
+                Tenancy::Free
             },
             going: Vec::new(),
             leaving: Vec::new(),
@@ -339,9 +339,9 @@ impl GpuState {
     /// Thousandths of its time that are free for whole GPUs and fractions.
     pub const fn milli_free(&self) -> u32 {
         match &self.held {
-            Held::Free => 1000,
-            Held::Shared { milli_free, .. } => *milli_free,
-            Held::Whole(_) | Held::Sliced(_) => 0,
+            Tenancy::Free => 1000,
+            Tenancy::Shared { milli_free, .. } => *milli_free,
+            Tenancy::Whole(_) | Tenancy::Sliced(_) => 0,
         }
     }
 }

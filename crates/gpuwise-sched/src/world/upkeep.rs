@@ -1,6 +1,6 @@
 //! What upkeep goes by: since when pooled GPUs are idle, and what migrations for defragmentation lost.
 
-use super::{Held, Link, World};
+use super::{Link, Tenancy, World};
 use crate::disruption::migration_loss;
 use gpuwise_domain::placement::{GpuId, Home, JobId};
 use gpuwise_units::Nanoseconds;
@@ -46,7 +46,8 @@ impl World {
         }
         let mut idle = BTreeMap::new();
         for (gpu, id) in self.gpus.iter().zip((0..).map(GpuId)) {
-            let here = gpu.held == Held::Free && gpu.link == Link::Here && gpu.leaving.is_empty();
+            let here =
+                gpu.held == Tenancy::Free && gpu.link == Link::Here && gpu.leaving.is_empty();
             if here && matches!(gpu.gpu.home, Home::Pool(_)) {
                 let since = self.upkeep.idle.get(&id).copied();
                 idle.insert(id, since.unwrap_or(at));

@@ -465,7 +465,7 @@ mod kernel {
     use gpuwise_sched::{
         decide::{Effort, Policy, decide},
         policy::FirstFit,
-        world::{Held, World},
+        world::{Tenancy, World},
     };
     use gpuwise_units::Nanoseconds;
 
@@ -548,10 +548,10 @@ mod kernel {
         /// Every instance as compute slices and start; `w`: whole, `-`: free.
         fn drawn(&self) -> String {
             let geometry = self.world.kinds()[0].mig.clone().unwrap();
-            let gpu = |held: &Held| match held {
-                Held::Free => "-".to_owned(),
-                Held::Whole(_) | Held::Shared { .. } => "w".to_owned(),
-                Held::Sliced(instances) => {
+            let gpu = |held: &Tenancy| match held {
+                Tenancy::Free => "-".to_owned(),
+                Tenancy::Whole(_) | Tenancy::Shared { .. } => "w".to_owned(),
+                Tenancy::Sliced(instances) => {
                     let mut list: Vec<_> = instances.iter().collect();
                     list.sort_by_key(|one| one.start);
                     let one = |i: &&gpuwise_sched::world::Instance| {
@@ -656,7 +656,7 @@ mod kernel {
             }
             let mut holders = Vec::new();
             for gpu in run.world.gpus() {
-                if let Held::Sliced(instances) = &gpu.held {
+                if let Tenancy::Sliced(instances) = &gpu.held {
                     gpuwise_sched::mig::taken(&shapes, instances).expect("a layout that can be");
                     holders.extend(instances.iter().filter_map(|one| one.holder));
                 }

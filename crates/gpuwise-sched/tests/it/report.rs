@@ -1,16 +1,16 @@
-//! What is short, and cures that are true.
+//! What is short, and fixes that are true.
 
 use crate::support::{fleet, job};
 use gpuwise_domain::placement::{
-    Action, Belief, Cause, Cure, Domain, DomainId, Ended, Event, Fleet, Gang, GpuAsk, IslandId,
-    Job, JobId, Kinds, Level, Outcome, Plan, Preemption, Remedy, Shortage, TimestampedEvent,
+    Action, Belief, Cause, Domain, DomainId, Ended, Event, Fix, Fleet, Gang, GpuAsk, IslandId, Job,
+    JobId, Kinds, Level, Outcome, Plan, Preemption, Remedy, Shortage, TimestampedEvent,
     TopologyWish,
 };
 use gpuwise_sched::{
     decide::{Effort, Order, Policy, decide, shortage},
     policy::{Indexed, MostAllocated},
     report::{
-        additions, cures, deepen, fleet_figures, most_placed, returnable, shortage_words, span,
+        additions, deepen, fixes, fleet_figures, most_placed, returnable, shortage_words, span,
         typical,
     },
     world::World,
@@ -67,8 +67,8 @@ fn lasting(mut job: Job, expected: u64) -> Job {
     job
 }
 
-fn found(world: &World, job: u32) -> Vec<Cure> {
-    cures(world, JobId(job), &mut policy(), Effort::ORDINARY)
+fn found(world: &World, job: u32) -> Vec<Fix> {
+    fixes(world, JobId(job), &mut policy(), Effort::ORDINARY)
 }
 
 fn words(world: &World, job: u32) -> String {
@@ -189,11 +189,11 @@ fn the_best_domain_is_named() {
     let found = found(&world, 2);
     let said: Vec<(&str, u64, u64)> = found
         .iter()
-        .map(|cure| {
+        .map(|fix| {
             (
-                cure.what.as_str(),
-                cure.lost.0 / 60_000_000_000,
-                cure.cost.0 / 60_000_000_000,
+                fix.what.as_str(),
+                fix.lost.0 / 60_000_000_000,
+                fix.cost.0 / 60_000_000_000,
             )
         })
         .collect();
@@ -219,7 +219,7 @@ fn what_is_bought_has_its_price() {
     let found = found(&world, 1);
     let buy = found
         .iter()
-        .find(|cure| matches!(cure.remedy, Remedy::Buy { .. }))
+        .find(|fix| matches!(fix.remedy, Remedy::Buy { .. }))
         .unwrap();
     assert_eq!(buy.what, "add 2 nodes like n0 (2xA)");
     assert_eq!(buy.price, Some(HourlyPrice::usd("10").unwrap().0));
@@ -282,8 +282,8 @@ fn those_who_ask_for_the_same_are_told_the_same() {
         .iter()
         .filter_map(|decision| match &decision.outcome {
             Outcome::Waits {
-                shortage, cures, ..
-            } => Some((*shortage, cures.len())),
+                shortage, fixes, ..
+            } => Some((*shortage, fixes.len())),
             Outcome::Placed => None,
         })
         .collect();
@@ -291,7 +291,7 @@ fn those_who_ask_for_the_same_are_told_the_same() {
     assert!(waits.iter().all(|(short, _)| *short == waits[0].0));
     assert!(
         waits[0].1 > 0 && waits[1].1 == 0,
-        "one gets cures, as was asked"
+        "one gets fixes, as was asked"
     );
 }
 
@@ -330,7 +330,7 @@ fn spans_are_said_in_two_units() {
     assert_eq!(said(187_200), "2 d 4 h");
 }
 
-/// Takes a cure as an operator would, by events alone.
+/// Takes a fix as an operator would, by events alone.
 fn operate(world: &mut World, id: JobId, remedy: &Remedy) {
     match remedy {
         Remedy::Preempt(jobs) | Remedy::Move(jobs) => {
@@ -374,7 +374,7 @@ fn operate(world: &mut World, id: JobId, remedy: &Remedy) {
             apply(world, Event::Ended { job: id, how });
             apply(world, Event::Submitted(job));
         }
-        Remedy::Accept(_) | Remedy::Recut(_) | Remedy::Raise { .. } => {
+        Remedy::Accept(_) | Remedy::Repartition(_) | Remedy::Raise { .. } => {
             panic!("not in these fleets: {remedy:?}")
         }
     }
@@ -443,17 +443,17 @@ fn placed(world: &mut World, id: JobId) -> bool {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(200))]
 
-    /// Whoever takes a cure sees the job placed, and those that it moves placed again.
+    /// Whoever takes a fix sees the job placed, and those that it moves placed again.
     #[test]
     fn cures_are_true((world, waits) in any_world()) {
         for id in waits {
-            for cure in cures(&world, id, &mut policy(), Effort::ORDINARY) {
+            for fix in fixes(&world, id, &mut policy(), Effort::ORDINARY) {
                 let mut after = world.clone();
-                operate(&mut after, id, &cure.remedy);
-                prop_assert!(placed(&mut after, id), "{cure:#?}");
-                if let Remedy::Move(moved) = &cure.remedy {
+                operate(&mut after, id, &fix.remedy);
+                prop_assert!(placed(&mut after, id), "{fix:#?}");
+                if let Remedy::Move(moved) = &fix.remedy {
                     for moved in moved {
-                        prop_assert!(placed(&mut after, *moved), "{cure:#?}");
+                        prop_assert!(placed(&mut after, *moved), "{fix:#?}");
                     }
                 }
             }
@@ -493,9 +493,9 @@ proptest! {
                     least = Some(lost);
                 }
             }
-            let found = cures(&world, id, &mut policy(), Effort::ORDINARY);
-            let named = found.iter().find(|cure| matches!(cure.remedy, Remedy::Preempt(_)));
-            prop_assert_eq!(named.map(|cure| cure.lost.0), least, "{:#?}", found);
+            let found = fixes(&world, id, &mut policy(), Effort::ORDINARY);
+            let named = found.iter().find(|fix| matches!(fix.remedy, Remedy::Preempt(_)));
+            prop_assert_eq!(named.map(|fix| fix.lost.0), least, "{:#?}", found);
         }
     }
 }

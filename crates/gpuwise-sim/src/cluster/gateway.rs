@@ -1,6 +1,6 @@
 //! Requests that wait at a gateway for a replica.
 
-use super::scenario::{Admission, Held, HeldOrder};
+use super::scenario::{Admission, GatewayOrder, GatewayQueue};
 use std::collections::BTreeMap;
 
 /// Priority, turn, and the order in which they came.
@@ -37,19 +37,19 @@ impl Gateway {
     /// Whether one more may wait.
     pub(super) fn has_room(&self, admission: &Admission, input: u32) -> bool {
         match admission.held {
-            Held::None => false,
-            Held::Most(most) => (self.waiting.len() as u64) < u64::from(most),
-            Held::MostTokens(most) => self.tokens + u64::from(input) <= most,
-            Held::All => true,
+            GatewayQueue::None => false,
+            GatewayQueue::Most(most) => (self.waiting.len() as u64) < u64::from(most),
+            GatewayQueue::MostTokens(most) => self.tokens + u64::from(input) <= most,
+            GatewayQueue::All => true,
         }
     }
 
     /// Lets one wait; returns what to take it out by.
     pub(super) fn push(&mut self, admission: &Admission, waiting: Waiting) -> Key {
         let (priority, turn) = match &admission.order {
-            HeldOrder::Arrival => (0, 0),
-            HeldOrder::Priority => (waiting.priority, 0),
-            HeldOrder::Weights(weights) => (0, self.fair_turn(weights, waiting)),
+            GatewayOrder::Arrival => (0, 0),
+            GatewayOrder::Priority => (waiting.priority, 0),
+            GatewayOrder::Weights(weights) => (0, self.fair_turn(weights, waiting)),
         };
         let key = (priority, turn, self.came);
         self.came += 1;
@@ -98,9 +98,9 @@ mod tests {
         .collect()
     }
 
-    fn order(order: HeldOrder, waiting: &[(u16, i16, u32)]) -> Vec<u64> {
+    fn order(order: GatewayOrder, waiting: &[(u16, i16, u32)]) -> Vec<u64> {
         let admission = Admission {
-            held: Held::All,
+            held: GatewayQueue::All,
             order,
             ..Admission::default()
         };
@@ -132,8 +132,8 @@ mod tests {
             (0, 0, 10),
             (0, 0, 10),
         ];
-        assert_eq!(order(HeldOrder::Arrival, &waiting), [0, 1, 2, 3, 4, 5]);
-        assert_eq!(order(HeldOrder::Priority, &waiting), [4, 5, 1, 2, 0, 3]);
+        assert_eq!(order(GatewayOrder::Arrival, &waiting), [0, 1, 2, 3, 4, 5]);
+        assert_eq!(order(GatewayOrder::Priority, &waiting), [4, 5, 1, 2, 0, 3]);
     }
 
     #[test]
@@ -150,9 +150,9 @@ mod tests {
                 .collect()
         };
         let of_second = |taken: &[u64]| taken.iter().filter(|number| **number >= 20).count();
-        let taken = order(HeldOrder::Weights(vec![(1, 3.0)]), &waits(100));
+        let taken = order(GatewayOrder::Weights(vec![(1, 3.0)]), &waits(100));
         assert_eq!(of_second(&taken[..24]), 18, "three of four");
-        let taken = order(HeldOrder::Weights(Vec::new()), &waits(200));
+        let taken = order(GatewayOrder::Weights(Vec::new()), &waits(200));
         assert_eq!(
             of_second(&taken[..15]),
             5,
@@ -173,14 +173,14 @@ mod tests {
             priority: 0,
             input: 60,
         };
-        assert!(!gateway.has_room(&admission(Held::None), 1));
-        let key = gateway.push(&admission(Held::All), waiting(0));
-        assert!(gateway.has_room(&admission(Held::Most(2)), 60));
-        assert!(!gateway.has_room(&admission(Held::MostTokens(100)), 60));
-        gateway.push(&admission(Held::All), waiting(1));
-        assert!(!gateway.has_room(&admission(Held::Most(2)), 60));
+        assert!(!gateway.has_room(&admission(GatewayQueue::None), 1));
+        let key = gateway.push(&admission(GatewayQueue::All), waiting(0));
+        assert!(gateway.has_room(&admission(GatewayQueue::Most(2)), 60));
+        assert!(!gateway.has_room(&admission(GatewayQueue::MostTokens(100)), 60));
+        gateway.push(&admission(GatewayQueue::All), waiting(1));
+        assert!(!gateway.has_room(&admission(GatewayQueue::Most(2)), 60));
         gateway.remove(key, 60);
-        assert!(gateway.has_room(&admission(Held::MostTokens(120)), 60));
+        assert!(gateway.has_room(&admission(GatewayQueue::MostTokens(120)), 60));
         assert_eq!((gateway.len(), gateway.most), (1, 2));
     }
 }

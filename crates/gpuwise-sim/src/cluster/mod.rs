@@ -43,7 +43,7 @@ pub use observer::{
 pub use retry::Retry;
 pub use run::run;
 pub use scenario::{
-    Admission, CoLocated, Held, HeldOrder, Link, Pool, RemotePrefill, Scenario, ScenarioError,
-    Sharing,
+    Admission, CoLocated, GatewayOrder, GatewayQueue, Link, Pool, RemotePrefill, Scenario,
+    ScenarioError, Sharing,
 };
 pub use start::{Failure, Failures, StartUp, loading};

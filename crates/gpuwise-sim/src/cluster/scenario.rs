@@ -97,16 +97,16 @@ pub struct Admission {
     /// Prompt tokens in a replica, beyond which it is passed over; an idle one takes any.
     pub tokens_in_replica: Option<u64>,
     /// Requests that wait at the gateway for a replica.
-    pub held: Held,
+    pub held: GatewayQueue,
     /// Which of them is first.
-    pub order: HeldOrder,
+    pub order: GatewayOrder,
     /// Most requests of a tenant in flight; beyond these it is refused (429).
     pub tenant_limits: Vec<(u16, u32)>,
 }
 
 /// How many requests wait at the gateway.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Held {
+pub enum GatewayQueue {
     /// None.
     #[default]
     None,
@@ -119,7 +119,7 @@ pub enum Held {
 
 /// Which request at the gateway is first.
 #[derive(Debug, Clone, PartialEq, Default)]
-pub enum HeldOrder {
+pub enum GatewayOrder {
     /// The first that came.
     #[default]
     Arrival,
@@ -320,7 +320,7 @@ impl<C> Pool<C> {
                 speed > 0.0,
             )?;
         }
-        if let HeldOrder::Weights(weights) = &self.admission.order {
+        if let GatewayOrder::Weights(weights) = &self.admission.order {
             for (_, weight) in weights {
                 number(
                     "the weight of a tenant",

@@ -141,22 +141,22 @@ fn slots_that_do_not_slow_each_other_are_m_m_c() {
 /// Serves `clients` that each send `rounds` requests, one after the answer to the other.
 fn closed(settings: &Settings, cost: Linear, clients: u64, rounds: u64, request: &Request) -> f64 {
     #[derive(Default)]
-    struct Ears(Vec<Done>);
-    impl Sink for Ears {
+    struct Recorder(Vec<Done>);
+    impl Sink for Recorder {
         fn ended(&mut self, done: Done) {
             self.0.push(done);
         }
     }
     let mut replica = Replica::new(settings.clone(), cost).expect("good settings");
-    let mut ears = Ears::default();
+    let mut recorder = Recorder::default();
     for client in 0..clients {
         replica.submit(0, client, request.clone()).expect("it fits");
     }
     let (mut served, mut now) = (0, 0);
-    while let Some(time) = replica.next_event(&mut ears) {
+    while let Some(time) = replica.next_event(&mut recorder) {
         now = time;
-        replica.advance(time, &mut ears);
-        for done in std::mem::take(&mut ears.0) {
+        replica.advance(time, &mut recorder);
+        for done in std::mem::take(&mut recorder.0) {
             served += 1;
             let number = done.number + clients;
             if number < clients * rounds {

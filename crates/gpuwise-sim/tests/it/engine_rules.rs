@@ -464,25 +464,25 @@ fn a_prefill_engine_holds_blocks_until_they_are_pulled() {
         ..tight(vllm())
     };
     let mut replica = Replica::new(settings, COST).expect("good settings");
-    let mut ears = Blocks::default();
+    let mut recorder = Blocks::default();
     replica
         .submit(0, 0, request(12, 50))
         .expect("one token is yielded here");
     replica
         .submit(0, 1, request(12, 50))
         .expect("one token is yielded here");
-    replica.advance(5000, &mut ears);
-    assert_eq!(ears.done.len(), 1);
-    assert_eq!((ears.done[0].end, ears.done[0].generated), (100, 1));
+    replica.advance(5000, &mut recorder);
+    assert_eq!(recorder.done.len(), 1);
+    assert_eq!((recorder.done[0].end, recorder.done[0].generated), (100, 1));
     assert_eq!(
         (replica.load(5000).kv_used, replica.load(5000).waiting),
         (3, 1)
     );
-    replica.release_remote(5000, ears.done[0].ticket);
-    replica.release_remote(5000, ears.done[0].ticket);
-    replica.advance(6000, &mut ears);
-    assert_eq!(ears.done[1].end, 5100);
-    replica.release_remote(6000, ears.done[1].ticket);
+    replica.release_remote(5000, recorder.done[0].ticket);
+    replica.release_remote(5000, recorder.done[0].ticket);
+    replica.advance(6000, &mut recorder);
+    assert_eq!(recorder.done[1].end, 5100);
+    replica.release_remote(6000, recorder.done[1].ticket);
     assert_eq!(replica.load(6000).kv_used, 0);
 }
 
@@ -495,21 +495,21 @@ fn a_decode_engine_takes_blocks_waits_for_the_cache_and_computes_the_last_token(
             ..tight(vllm())
         };
         let mut replica = Replica::new(settings, COST).expect("good settings");
-        let mut ears = Blocks::default();
+        let mut recorder = Blocks::default();
         replica.submit_remote(0, 7, request(8, 3)).expect("it fits");
         replica.submit_remote(0, 8, request(8, 3)).expect("it fits");
-        replica.advance(1000, &mut ears);
+        replica.advance(1000, &mut recorder);
         // Two blocks each; none runs.
-        assert_eq!(ears.taken.len(), 2);
-        assert_eq!((ears.taken[0].0, ears.taken[0].2), (0, 7));
+        assert_eq!(recorder.taken.len(), 2);
+        assert_eq!((recorder.taken[0].0, recorder.taken[0].2), (0, 7));
         let load = replica.load(1000);
         assert_eq!((load.kv_used, load.running, load.waiting), (4, 0, 0));
-        assert!(replica.cancel(1000, ears.taken[1].1).is_some());
+        assert!(replica.cancel(1000, recorder.taken[1].1).is_some());
         assert_eq!(replica.load(1000).kv_used, 2);
-        replica.remote_arrived(1000, ears.taken[0].1);
-        replica.advance(9000, &mut ears);
-        assert_eq!(ears.done.len(), 1);
-        let done = &ears.done[0];
+        replica.remote_arrived(1000, recorder.taken[0].1);
+        replica.advance(9000, &mut recorder);
+        assert_eq!(recorder.done.len(), 1);
+        let done = &recorder.done[0];
         assert_eq!((done.first_token, done.end), (Some(1100), 1300));
         let statistics = replica.statistics();
         assert_eq!((statistics.prompt_tokens, statistics.output_tokens), (1, 3));

@@ -17,7 +17,7 @@ use gpuwise_domain::derivation::Unit;
 
 /// What an input or a step is: its name, unit and source.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Said {
+pub struct TermLabel {
     /// What it is called in formulas.
     pub name: Cow<'static, str>,
     /// In what it is counted.
@@ -30,7 +30,7 @@ pub struct Said {
     pub shown: Option<String>,
 }
 
-impl Said {
+impl TermLabel {
     /// Something in a unit, written with three digits.
     pub fn new(name: impl Into<Cow<'static, str>>, unit: Unit) -> Self {
         Self {
@@ -75,10 +75,10 @@ pub trait Amount:
     /// A number of the formula itself.
     fn number(value: f64) -> Self;
     /// An input; what it is, is asked for only where it is explained.
-    fn input(value: f64, said: impl FnOnce() -> Said) -> Self;
+    fn input(value: f64, said: impl FnOnce() -> TermLabel) -> Self;
     /// Gives what was computed so far a name, so that it becomes a step of its own.
     #[must_use]
-    fn called(self, said: impl FnOnce() -> Said) -> Self;
+    fn called(self, said: impl FnOnce() -> TermLabel) -> Self;
     fn value(&self) -> f64;
     /// The larger of both.
     #[must_use]
@@ -113,11 +113,11 @@ impl Amount for f64 {
         value
     }
 
-    fn input(value: f64, _: impl FnOnce() -> Said) -> Self {
+    fn input(value: f64, _: impl FnOnce() -> TermLabel) -> Self {
         value
     }
 
-    fn called(self, _: impl FnOnce() -> Said) -> Self {
+    fn called(self, _: impl FnOnce() -> TermLabel) -> Self {
         self
     }
 

@@ -1,6 +1,6 @@
 //! Expressions that keep what they were made of.
 
-use super::{Amount, Said};
+use super::{Amount, TermLabel};
 use alloc::{
     format,
     string::{String, ToString},
@@ -24,7 +24,7 @@ pub struct Term {
 #[derive(Debug)]
 enum Made {
     Number,
-    Named(Said, Option<Term>),
+    Named(TermLabel, Option<Term>),
     Two(Operator, Term, Term),
     Call(Function, Vec<Term>),
 }
@@ -204,11 +204,11 @@ impl Amount for Term {
         Self::new(value, Made::Number)
     }
 
-    fn input(value: f64, said: impl FnOnce() -> Said) -> Self {
+    fn input(value: f64, said: impl FnOnce() -> TermLabel) -> Self {
         Self::new(value, Made::Named(said(), None))
     }
 
-    fn called(self, said: impl FnOnce() -> Said) -> Self {
+    fn called(self, said: impl FnOnce() -> TermLabel) -> Self {
         if self.is(0.0) {
             return self;
         }
@@ -275,7 +275,7 @@ mod tests {
     use gpuwise_domain::derivation::Unit;
 
     fn input(name: &'static str, value: f64) -> Term {
-        Term::input(value, || Said::new(name, Unit::Number).from("a test"))
+        Term::input(value, || TermLabel::new(name, Unit::Number).from("a test"))
     }
 
     #[test]
@@ -301,12 +301,12 @@ mod tests {
 
     #[test]
     fn a_step_is_explained_once() {
-        let rate =
-            (input("peak", 10.0) * input("share", 0.5)).called(|| Said::new("rate", Unit::Number));
-        let one = (input("x", 5.0) / rate.clone()).called(|| Said::new("one", Unit::Number));
-        let two = (input("y", 10.0) / rate).called(|| Said::new("two", Unit::Number));
+        let rate = (input("peak", 10.0) * input("share", 0.5))
+            .called(|| TermLabel::new("rate", Unit::Number));
+        let one = (input("x", 5.0) / rate.clone()).called(|| TermLabel::new("one", Unit::Number));
+        let two = (input("y", 10.0) / rate).called(|| TermLabel::new("two", Unit::Number));
         let whole = (one + two)
-            .called(|| Said::new("whole", Unit::Number))
+            .called(|| TermLabel::new("whole", Unit::Number))
             .derivation();
         assert_eq!(
             (whole.formula.as_str(), whole.value.as_str()),

@@ -39,7 +39,7 @@ pub fn benchmark<'a>(
 
 /// What is asked of a run.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub enum Wanted {
+pub enum Objective {
     /// Samples a second of all devices, as many at once as is best.
     Samples,
     /// The same under the benchmark's bound on latency.
@@ -71,7 +71,7 @@ pub struct Run<'a> {
     pub batch: f64,
     /// In which formats it runs.
     pub numbers: Numbers,
-    pub wanted: Wanted,
+    pub wanted: Objective,
 }
 
 /// A row as it is read, with what was read into it.
@@ -136,11 +136,11 @@ pub fn read<'a>(
     })
 }
 
-fn is_reference(numbers: Numbers, wanted: Wanted) -> bool {
-    matches!(wanted, Wanted::Tokens { .. }) && numbers.main == Compute::Full
+fn is_reference(numbers: Numbers, wanted: Objective) -> bool {
+    matches!(wanted, Objective::Tokens { .. }) && numbers.main == Compute::Full
 }
 
-fn wanted(question: &Question, benchmark: &MediaBenchmark) -> Result<Wanted, String> {
+fn wanted(question: &Question, benchmark: &MediaBenchmark) -> Result<Objective, String> {
     let scenario = question
         .extra("scenario")
         .unwrap_or("offline")
@@ -156,17 +156,17 @@ fn wanted(question: &Question, benchmark: &MediaBenchmark) -> Result<Wanted, Str
             "volumes differ in size, and how is not known: only the mean is told".into(),
         ),
         "latency_mean" | "latency_p90" | "latency_p99" if samples > 0.0 => {
-            Ok(Wanted::Alone { samples })
+            Ok(Objective::Alone { samples })
         }
         metric if metric.starts_with("latency") => Err(
             "the latency of a queue that was driven up to its bound says how it was driven, not what the GPU does"
                 .into(),
         ),
-        "sample_throughput" if scenario == "server" => Ok(Wanted::Served),
-        "sample_throughput" if question.load == Load::Unstated => Ok(Wanted::Samples),
+        "sample_throughput" if scenario == "server" => Ok(Objective::Served),
+        "sample_throughput" if question.load == Load::Unstated => Ok(Objective::Samples),
         "output_throughput" => question
             .output
-            .map(|each| Wanted::Tokens { each })
+            .map(|each| Objective::Tokens { each })
             .ok_or_else(|| "the row states no osl".into()),
         metric => Err(format!("{metric} is not answered for diffusion, vision and embedding models")),
     }
@@ -218,7 +218,7 @@ fn numbers(question: &Question, benchmark: &MediaBenchmark, notes: &mut Vec<Stri
 }
 
 /// Why a row is not fitted.
-fn set_aside(question: &Question, numbers: Numbers, wanted: Wanted) -> Option<&'static str> {
+fn set_aside(question: &Question, numbers: Numbers, wanted: Objective) -> Option<&'static str> {
     if question.extra("division") == Some("open") {
         return Some("the open division may change the network");
     }
@@ -226,7 +226,7 @@ fn set_aside(question: &Question, numbers: Numbers, wanted: Wanted) -> Option<&'
         return Some("a decoder in single precision");
     }
     match wanted {
-        Wanted::Alone { .. } if question.metric != "latency_mean" => {
+        Objective::Alone { .. } if question.metric != "latency_mean" => {
             Some("the tail of one stream is the host's")
         }
         _ => None,
@@ -241,17 +241,17 @@ impl Run<'_> {
         let seconds = batch(self.walk, self.batch, self.numbers, &machine);
         let samples = self.batch / self.inputs / seconds * f64::from(self.devices);
         let figure = match self.wanted {
-            Wanted::Samples => samples,
-            Wanted::Served => samples * constants.get(Parameter::Served, ""),
-            Wanted::Tokens { each } => samples * each,
-            Wanted::Alone { .. } => seconds,
+            Objective::Samples => samples,
+            Objective::Served => samples * constants.get(Parameter::Served, ""),
+            Objective::Tokens { each } => samples * each,
+            Objective::Alone { .. } => seconds,
         };
         (figure.is_finite() && figure > 0.0).then_some(figure)
     }
 
     /// Chooses the batch, and over how many devices tables are spread.
     fn lay_out(&mut self) {
-        if let Wanted::Alone { samples } = self.wanted {
+        if let Objective::Alone { samples } = self.wanted {
             self.batch = samples * self.inputs;
             return;
         }

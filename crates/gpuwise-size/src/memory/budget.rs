@@ -2,7 +2,7 @@
 
 use super::{Overhead, Part};
 use crate::{
-    derive::{Amount, Said},
+    derive::{Amount, TermLabel},
     setup::Setup,
 };
 use alloc::{string::String, vec::Vec};
@@ -26,7 +26,7 @@ pub(super) fn budget<A: Amount>(
     overheads: &[Overhead],
 ) -> A {
     let fraction = || {
-        Said::new("memory fraction", Unit::Number)
+        TermLabel::new("memory fraction", Unit::Number)
             .digits(4)
             .from("the engine's setting")
     };
@@ -43,7 +43,7 @@ pub(super) fn budget<A: Amount>(
 /// An overhead as an input of a formula.
 pub(super) fn explained<A: Amount>(overhead: &Overhead) -> A {
     A::input(overhead.bytes, || {
-        Said::new(overhead.name, Unit::Bytes).from(overhead.formula.clone())
+        TermLabel::new(overhead.name, Unit::Bytes).from(overhead.formula.clone())
     })
 }
 

@@ -6,7 +6,7 @@ use super::{
     weights::{fullest_share, prediction_runs},
 };
 use crate::{
-    derive::{Amount, Said},
+    derive::{Amount, TermLabel},
     setup::Setup,
     shard::piece_share,
 };
@@ -371,7 +371,7 @@ impl CacheShape {
             pool.reported(self, bytes)
         } else {
             let block = A::input(self.block, || {
-                Said::new("tokens of a block", Unit::Number).from(RULES)
+                TermLabel::new("tokens of a block", Unit::Number).from(RULES)
             });
             let tokens = match &self.split {
                 Some(split) => split.tokens(self, bytes),
@@ -383,7 +383,7 @@ impl CacheShape {
             (tokens / block.clone()).rounded_down() * block
         };
         if self.context_ranks > 1.0 {
-            let ranks = || Said::new("decode context ranks", Unit::Number).from("the layout");
+            let ranks = || TermLabel::new("decode context ranks", Unit::Number).from("the layout");
             return tokens * A::input(self.context_ranks, ranks);
         }
         tokens
@@ -411,11 +411,13 @@ impl CacheShape {
                 };
                 let layers = A::input(group.layers, || {
                     let name = format!("layers that keep {kept}{kind}");
-                    Said::new(name, Unit::Number).digits(5).from(CONFIGURATION)
+                    TermLabel::new(name, Unit::Number)
+                        .digits(5)
+                        .from(CONFIGURATION)
                 });
                 let bytes = A::input(group.token_bytes, || {
                     let name = format!("a token in each that keeps {kept}{kind}");
-                    Said::new(name, Unit::ByteCount)
+                    TermLabel::new(name, Unit::ByteCount)
                         .digits(9)
                         .from(CONFIGURATION)
                 });
@@ -425,12 +427,12 @@ impl CacheShape {
                 }
                 let ratio = || {
                     let name = format!("tokens held of {kept}{kind}");
-                    Said::new(name, Unit::Number).digits(4).from(RULES)
+                    TermLabel::new(name, Unit::Number).digits(4).from(RULES)
                 };
                 A::input(share, ratio) * layers * bytes
             })
             .sum::<A>()
-            .called(|| Said::new("bytes per token on a GPU", Unit::ByteCount).digits(9))
+            .called(|| TermLabel::new("bytes per token on a GPU", Unit::ByteCount).digits(9))
     }
 }
 

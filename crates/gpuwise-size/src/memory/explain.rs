@@ -2,7 +2,7 @@
 
 use super::{MemoryPlan, Overhead, budget, room};
 use crate::{
-    derive::{Amount, Said, Term},
+    derive::{Amount, Term, TermLabel},
     setup::Setup,
 };
 use alloc::{
@@ -28,7 +28,7 @@ fn tokens(plan: &MemoryPlan, setup: &Setup<'_>) -> Term {
         .collect();
     let overheads = inside.iter().map(|overhead| sourced(overhead, setup));
     let room = room(budget(plan, setup, &weights), weights, overheads)
-        .called(|| Said::new("cache of a GPU", Unit::Bytes));
+        .called(|| TermLabel::new("cache of a GPU", Unit::Bytes));
     let cache = if plan.cache > 0.0 {
         room
     } else {
@@ -36,13 +36,13 @@ fn tokens(plan: &MemoryPlan, setup: &Setup<'_>) -> Term {
     };
     plan.cache_shape
         .reported(cache)
-        .called(|| Said::new("cache tokens", Unit::Tokens).digits(6))
+        .called(|| TermLabel::new("cache tokens", Unit::Tokens).digits(6))
 }
 
 fn sourced(overhead: &Overhead, setup: &Setup<'_>) -> Term {
     let source = format!("{}; {}", overhead.formula, engine_source(setup));
     Term::input(overhead.bytes, || {
-        Said::new(overhead.name, Unit::Bytes).from(source)
+        TermLabel::new(overhead.name, Unit::Bytes).from(source)
     })
 }
 
@@ -58,10 +58,10 @@ fn budget(plan: &MemoryPlan, setup: &Setup<'_>, weights: &Term) -> Term {
         );
     }
     let visible = Term::input(plan.visible, || {
-        Said::new("visible memory", Unit::Bytes).from(source)
+        TermLabel::new("visible memory", Unit::Bytes).from(source)
     });
     budget::budget(setup, visible, weights.clone(), &plan.overheads)
-        .called(|| Said::new("budget", Unit::Bytes))
+        .called(|| TermLabel::new("budget", Unit::Bytes))
 }
 
 fn weights(plan: &MemoryPlan, setup: &Setup<'_>) -> Term {
@@ -82,11 +82,11 @@ fn weights(plan: &MemoryPlan, setup: &Setup<'_>) -> Term {
         .iter()
         .map(|kind| {
             Term::input(kind.bytes, || {
-                Said::new(kind.kind, Unit::Bytes).from(source.clone())
+                TermLabel::new(kind.kind, Unit::Bytes).from(source.clone())
             })
         })
         .sum::<Term>()
-        .called(|| Said::new("weights of a GPU", Unit::Bytes))
+        .called(|| TermLabel::new("weights of a GPU", Unit::Bytes))
 }
 
 /// The engine's release, and the rows of the catalogue that say how it behaves.

@@ -6,7 +6,7 @@
 
 use super::cache::{CONFIGURATION, CacheGroup, CacheShape, RULES};
 use crate::{
-    derive::{Amount, Said},
+    derive::{Amount, TermLabel},
     setup::Setup,
 };
 use gpuwise_domain::{
@@ -150,7 +150,7 @@ impl Pool {
             return A::number(0.0);
         };
         let input = |value: f64, name: &'static str, unit: Unit, source: &'static str| {
-            A::input(value, || Said::new(name, unit).digits(9).from(source))
+            A::input(value, || TermLabel::new(name, unit).digits(9).from(source))
         };
         let page = input(pages.page, "page", Unit::ByteCount, CONFIGURATION);
         let layers = input(
@@ -161,7 +161,7 @@ impl Pool {
         );
         let blocks = (bytes / (page * layers))
             .rounded_down()
-            .called(|| Said::new("blocks", Unit::Number).digits(9));
+            .called(|| TermLabel::new("blocks", Unit::Number).digits(9));
         if self.by_requests {
             let context = shape.max_context.max(1.0);
             let each =

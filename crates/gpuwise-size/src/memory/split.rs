@@ -6,7 +6,7 @@
 
 use super::cache::{CacheShape, RULES};
 use crate::{
-    derive::{Amount, Said},
+    derive::{Amount, TermLabel},
     setup::Setup,
 };
 use gpuwise_domain::{derivation::Unit, model::Window};
@@ -63,7 +63,7 @@ impl Split {
             _ => self.windowed,
         });
         let states = A::input(self.states, || {
-            Said::new("share of memory for states", Unit::Number)
+            TermLabel::new("share of memory for states", Unit::Number)
                 .digits(6)
                 .from(RULES)
         });

@@ -15,7 +15,7 @@ pub(crate) use failure::{Failure, one_per_gpu};
 pub(crate) use limits::{affordable, drawn};
 pub(crate) use market::{Market, Span, per_million};
 pub use market::{cheapest_rental, per_hour};
-pub(crate) use rank::{Offered, Shown, Standing, shortlist};
+pub(crate) use rank::{Offered, ShortlistRule, Standing, shortlist};
 pub(crate) use serving::devices_within;
 pub use serving::{
     Choices, DraftModel, Fixed, LayoutWish, RebuildError, Request, model_summary, plan, setups,

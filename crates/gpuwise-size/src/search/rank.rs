@@ -63,14 +63,14 @@ impl Standing {
 
 /// How many are shown.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Shown {
+pub(crate) struct ShortlistRule {
     pub(crate) top: usize,
     /// Lower precisions are alternatives that the reader chooses, and come after what is as published.
     pub(crate) published_first: bool,
 }
 
 /// Indices of the candidates to show, best first, one of a kind each.
-pub(crate) fn shortlist(all: &[Standing], shown: Shown) -> Vec<usize> {
+pub(crate) fn shortlist(all: &[Standing], shown: ShortlistRule) -> Vec<usize> {
     let mut order: Vec<usize> = (0..all.len()).collect();
     order.sort_by(|a, b| all[*a].better(&all[*b]));
     let mut seen = BTreeSet::new();
@@ -128,12 +128,12 @@ mod tests {
             standing("as good", Offered::Rented, 8.9, true),
             standing("saves", Offered::Rented, 0.5, true),
         ];
-        let shown = Shown {
+        let shown = ShortlistRule {
             top: 4,
             published_first: true,
         };
         assert_eq!(shortlist(&all, shown), [1, 0, 4]);
-        let plain = Shown {
+        let plain = ShortlistRule {
             published_first: false,
             ..shown
         };

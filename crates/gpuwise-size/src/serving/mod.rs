@@ -19,7 +19,7 @@ pub use stat::StaticBatch;
 
 use crate::{
     constants::{Constants, Parameter as P},
-    derive::{Amount, Said, Term},
+    derive::{Amount, Term, TermLabel},
     setup::Setup,
     speed::{Batch, Peers, StepModel, StepShape},
 };
@@ -195,7 +195,7 @@ impl Cycle {
     pub(crate) fn token_of<A: Amount>(&self, step: A) -> A {
         let input = |value: f64, name: &'static str, source: &'static str| {
             A::input(value, || {
-                Said::new(name, Unit::Number).digits(4).from(source)
+                TermLabel::new(name, Unit::Number).digits(4).from(source)
             })
         };
         let yielded = match self.tokens_per_step {
@@ -260,7 +260,7 @@ impl Cycle {
     /// The same, computed or explained.
     pub(crate) fn front_of<A: Amount>(&self, tokens: f64) -> A {
         let tokens = A::input(tokens, || {
-            Said::new("prompt tokens", Unit::Tokens)
+            TermLabel::new("prompt tokens", Unit::Tokens)
                 .digits(6)
                 .from("the mean request, without what is cached")
         });
@@ -275,7 +275,7 @@ impl Cycle {
         match &self.draft_model {
             Some(model) => {
                 let seconds = model.through(&chunk, steps);
-                let said = Said::new("prefill by the draft model", Unit::Seconds);
+                let said = TermLabel::new("prefill by the draft model", Unit::Seconds);
                 own + Term::input(seconds, || said.digits(4).from("its own steps"))
             }
             None => own,

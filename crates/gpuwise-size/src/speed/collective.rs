@@ -4,7 +4,7 @@ use super::rates::Fitted;
 use crate::{
     composed,
     constants::{Constants, Parameter as P, Place},
-    derive::{Amount, Said},
+    derive::{Amount, TermLabel},
     setup::Setup,
 };
 use gpuwise_domain::{derivation::Unit, fabric::FabricLink};
@@ -94,7 +94,7 @@ impl Links {
             Joined::Host { .. } => "link to the host",
         };
         A::input(self.link, || {
-            Said::new(name, Unit::BytesPerSecond)
+            TermLabel::new(name, Unit::BytesPerSecond)
                 .digits(4)
                 .from(fitted.row())
         })
@@ -103,7 +103,7 @@ impl Links {
     /// How many times as long all ranks take that share the lanes of the host.
     fn sharing<A: Amount>(&self) -> A {
         A::input((self.ranks / 2.0).max(1.0), || {
-            Said::new("pairs of ranks", Unit::Number).from("the layout")
+            TermLabel::new("pairs of ranks", Unit::Number).from("the layout")
         })
     }
 
@@ -114,7 +114,7 @@ impl Links {
                 latency, further, ..
             } => {
                 let ranks = A::input((self.ranks - 2.0).max(0.0), || {
-                    Said::new("ranks beyond two", Unit::Number).from("the layout")
+                    TermLabel::new("ranks beyond two", Unit::Number).from("the layout")
                 });
                 fitted.constant::<A>(P::ReduceLatency, latency)
                     + ranks * fitted.constant(P::ReduceRanks, further)
@@ -146,7 +146,7 @@ impl Links {
             return of_fabric(composed::all_reduce(link, self.ranks, bytes), "all-reduce");
         }
         let ranks: A = A::input(self.ranks, || {
-            Said::new("tensor ranks", Unit::Number).from("the layout")
+            TermLabel::new("tensor ranks", Unit::Number).from("the layout")
         });
         let ring = A::number(2.0) * (ranks.clone() - A::number(1.0)) / ranks;
         self.latency::<A>(fitted) + ring * moved(bytes) / self.rate(fitted)
@@ -194,13 +194,13 @@ const LEAST_HOP: f64 = 5e-6;
 
 fn moved<A: Amount>(bytes: f64) -> A {
     A::input(bytes, || {
-        Said::new("bytes moved", Unit::Bytes).from("tokens of the step × hidden size")
+        TermLabel::new("bytes moved", Unit::Bytes).from("tokens of the step × hidden size")
     })
 }
 
 fn of_fabric<A: Amount>(seconds: f64, what: &'static str) -> A {
     A::input(seconds, || {
-        Said::new(what, Unit::Microseconds)
+        TermLabel::new(what, Unit::Microseconds)
             .from("constants of the fabric (gpuwise composed --explain)")
     })
 }

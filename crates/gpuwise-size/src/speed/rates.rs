@@ -2,7 +2,7 @@
 
 use crate::{
     constants::{Constants, PARAMETERS, Parameter as P, Place},
-    derive::{Amount, Said},
+    derive::{Amount, TermLabel},
     micro,
     setup::Setup,
 };
@@ -46,7 +46,7 @@ impl Rate {
             Peak::Bandwidth => Unit::BytesPerSecond,
             _ => Unit::FlopPerSecond,
         };
-        let said = || Said::new(self.of.name(), unit).digits(4);
+        let said = || TermLabel::new(self.of.name(), unit).digits(4);
         A::input(self.peak, || said().from(fitted.row()))
     }
 
@@ -97,7 +97,7 @@ impl Fitted {
     pub(super) fn constant<A: Amount>(&self, parameter: P, value: f64) -> A {
         A::input(value, || {
             let info = &PARAMETERS[parameter as usize];
-            Said::new(info.key, parameter.unit())
+            TermLabel::new(info.key, parameter.unit())
                 .digits(4)
                 .from(format!("{}; {}", info.meaning, self.constants))
         })

@@ -10,7 +10,7 @@ use super::{
 };
 use crate::{
     constants::{Constants, Parameter},
-    derive::{Amount, Said, Term},
+    derive::{Amount, Term, TermLabel},
     setup::Setup,
 };
 use alloc::sync::Arc;
@@ -112,7 +112,7 @@ impl StepTime {
             if seconds <= 0.0 {
                 return Term::number(0.0);
             }
-            let said = Said::new(name, Unit::Seconds).digits(4);
+            let said = TermLabel::new(name, Unit::Seconds).digits(4);
             Term::input(seconds, || said.from(source))
         };
         let [dense, experts, attention, communication, overhead] = CAUSES;
@@ -172,7 +172,7 @@ impl<A: Amount> Parts<A> {
 
     /// Each cause as a step of its own.
     pub(crate) fn named(self) -> Self {
-        let called = |of: A, name: &'static str| of.called(|| Said::new(name, Unit::Seconds));
+        let called = |of: A, name: &'static str| of.called(|| TermLabel::new(name, Unit::Seconds));
         let [dense, experts, attention, communication, overhead] = CAUSES;
         Self {
             dense: called(self.dense, dense),
@@ -253,7 +253,7 @@ impl StepModel {
     /// [`Self::through`] with how it comes about, by cause.
     pub(crate) fn through_explained(&self, batch: &Batch, chunks: f64) -> Term {
         if self.local.is_some() {
-            let said = Said::new("prefill in chunks", Unit::Seconds).digits(4);
+            let said = TermLabel::new("prefill in chunks", Unit::Seconds).digits(4);
             return Term::input(self.through(batch, chunks), || said.from(LOCAL));
         }
         let fitted = self.in_parts::<f64>(batch, 1.0, self.runs());
@@ -263,7 +263,7 @@ impl StepModel {
     /// Chunks that follow each other through all stages, each never faster than the device's peaks.
     fn piped<A: Amount>(&self, one: A, batch: &Batch, chunks: f64) -> A {
         let least = A::input(self.roofline_in_parts(batch, 1.0), || {
-            Said::new("least of the silicon", Unit::Seconds)
+            TermLabel::new("least of the silicon", Unit::Seconds)
                 .digits(4)
                 .from("roofline of the chunk")
         });
@@ -271,7 +271,7 @@ impl StepModel {
         let one = (one * factor).or_more(least);
         let count = |value: f64, name: &'static str| {
             A::input(value, || {
-                Said::new(name, Unit::Number)
+                TermLabel::new(name, Unit::Number)
                     .digits(5)
                     .from("the layout and its batched tokens")
             })

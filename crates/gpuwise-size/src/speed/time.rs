@@ -8,7 +8,7 @@ use super::{
 };
 use crate::{
     constants::Parameter as P,
-    derive::{Amount, Said},
+    derive::{Amount, TermLabel},
 };
 use alloc::{format, vec::Vec};
 use gpuwise_domain::derivation::Unit;
@@ -38,7 +38,7 @@ impl Alike<'_> {
 const ACTIVATION: f64 = 2.0;
 
 fn input<A: Amount>(value: f64, name: &'static str, unit: Unit, source: &'static str) -> A {
-    A::input(value, || Said::new(name, unit).digits(4).from(source))
+    A::input(value, || TermLabel::new(name, unit).digits(4).from(source))
 }
 
 const SHAPES: &str = "shapes of the model on a rank";
@@ -90,7 +90,7 @@ impl StepModel {
         let mut total = Parts::none();
         for alike in layers {
             let count = A::input(alike.count, || {
-                Said::new(alike.name("layers"), Unit::Number)
+                TermLabel::new(alike.name("layers"), Unit::Number)
                     .digits(5)
                     .from(SHAPES)
             });
@@ -101,7 +101,8 @@ impl StepModel {
             let curve = measured.and_then(|measured| measured.head.as_deref());
             let rows = part.decodes + part.finished;
             let head: A = self.matmul(head, curve, rows, &version);
-            total.dense = total.dense + head.called(|| Said::new("output head", Unit::Seconds));
+            total.dense =
+                total.dense + head.called(|| TermLabel::new("output head", Unit::Seconds));
         }
         if stages > 1.0 {
             let hops = input(
@@ -157,7 +158,7 @@ impl StepModel {
         for (at, matmul) in layer.matmuls.iter().enumerate() {
             let curve = curves.and_then(|curves| curves.matmuls.get(at)?.as_deref());
             let seconds: A = self.matmul(matmul, curve, tokens, version);
-            let name = || Said::new(alike.name(matmul.name), Unit::Seconds);
+            let name = || TermLabel::new(alike.name(matmul.name), Unit::Seconds);
             time.dense = time.dense + seconds.called(name);
             if curve.is_some() {
                 timed += 1.0;
@@ -173,7 +174,7 @@ impl StepModel {
         }
         if !matches!(layer.mixer, MixerWork::None) {
             let least = least(self.least_mixer(&layer.mixer, batch).seconds());
-            let name = || Said::new(alike.name("attention of a layer"), Unit::Seconds);
+            let name = || TermLabel::new(alike.name("attention of a layer"), Unit::Seconds);
             time.attention = (seconds * version.clone()).or_more(least).called(name);
         }
         let mut started: A = input(
@@ -196,13 +197,13 @@ impl StepModel {
             let seconds: A = self.expert_seconds(experts, curve, batch);
             let seconds = seconds * version.clone();
             let least = least(self.least_experts(experts, batch).seconds());
-            let name = || Said::new(alike.name("experts of a layer"), Unit::Seconds);
+            let name = || TermLabel::new(alike.name("experts of a layer"), Unit::Seconds);
             time.experts = seconds.or_more(least).called(name);
             let links = &self.links;
             if let Some(moved) =
                 links.experts::<A>(tokens, experts.input, experts.chosen, &self.fitted)
             {
-                let name = || Said::new(alike.name("dispatch of a layer"), Unit::Seconds);
+                let name = || TermLabel::new(alike.name("dispatch of a layer"), Unit::Seconds);
                 time.communication = time.communication + (moved * version.clone()).called(name);
             }
         }
@@ -215,7 +216,7 @@ impl StepModel {
             );
             let bytes = tokens * self.hidden * ACTIVATION;
             let one = self.links.all_reduce::<A>(bytes, &self.fitted);
-            let name = || Said::new(alike.name("exchange of a layer"), Unit::Seconds);
+            let name = || TermLabel::new(alike.name("exchange of a layer"), Unit::Seconds);
             time.communication = time.communication + (count * one * version.clone()).called(name);
         }
         self.start(alike, batch, version, (started, timed, blocks), time)
@@ -241,7 +242,7 @@ impl StepModel {
         let stream = self.constant::<A>(P::Stream, rates.stream)
             * input(bytes, "activations of the step", Unit::Bytes, BATCH)
             / rates.memory.peak(&self.fitted);
-        let name = || Said::new(alike.name("small kernels of a layer"), Unit::Seconds);
+        let name = || TermLabel::new(alike.name("small kernels of a layer"), Unit::Seconds);
         time.overhead = ((small + stream) * version.clone()).called(name);
         if self.eager || batch.prefill > 0.0 {
             // Outside of graphs the host launches kernels one by one; only what the device does
@@ -249,7 +250,7 @@ impl StepModel {
             let timed = input(timed, "kernels that were timed", Unit::Number, SHAPES);
             let launched = (started + timed) * self.constant(P::Launch, rates.launch);
             let hidden = launched * version.clone() - time.sum();
-            let name = || Said::new(alike.name("launches of a layer"), Unit::Seconds);
+            let name = || TermLabel::new(alike.name("launches of a layer"), Unit::Seconds);
             time.overhead = time.overhead + hidden.or_more(A::number(0.0)).called(name);
         }
         time
@@ -449,7 +450,7 @@ impl StepModel {
         let choices = one() + self.constant::<A>(P::ExpertSkew, rates.expert_skew) * further;
         let missed = (one() - chosen.clone() / count.clone()).to_power(choices);
         let touched = (one() - missed)
-            .called(|| Said::new("share of experts touched", Unit::Number).digits(5));
+            .called(|| TermLabel::new("share of experts touched", Unit::Number).digits(5));
         let local = count.clone() * touched.clone() / groups;
         let mut rate = rates.expert_memory.reached::<A>(&self.fitted);
         let mut compute = rates.compute(experts.compute).peak::<A>(&self.fitted)
@@ -468,7 +469,7 @@ impl StepModel {
         let bytes: A = input(experts.bytes, "weights of an expert", Unit::Bytes, SHAPES);
         let mut reading = local.clone() * bytes / within.clone() / rate;
         let each = (tokens * chosen / (count * touched))
-            .called(|| Said::new("tokens of an expert", Unit::Number).digits(5));
+            .called(|| TermLabel::new("tokens of an expert", Unit::Number).digits(5));
         let rows = each.with(self.constant(P::ExpertTile, rates.expert_tile));
         let flop = input(experts.flop, "operations of a token", Unit::Flop, SHAPES);
         let mut computing = local * rows * flop / within;

@@ -72,7 +72,7 @@ impl Judge {
 #[derive(Debug, Default)]
 struct Score {
     cases: usize,
-    /// Said to be too large or too small, and of these rightly so.
+    /// TermLabel to be too large or too small, and of these rightly so.
     said: usize,
     rightly: usize,
     /// Too large or too small, and of these found.

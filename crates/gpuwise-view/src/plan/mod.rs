@@ -234,7 +234,7 @@ fn infeasible(sizing: &Sizing, style: Style) -> String {
     out
 }
 
-/// What is short, and the change that is nearest to a cure.
+/// What is short, and the change that is nearest to a fix.
 pub(crate) fn verdict(sizing: &Sizing) -> String {
     let mut out = format!(
         "No deployment of {} looked at keeps the SLO.",

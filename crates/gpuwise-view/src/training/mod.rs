@@ -66,7 +66,7 @@ pub fn text(sizing: &TrainingSizing, details: bool, style: Style) -> String {
     out
 }
 
-/// What is short where nothing goes, with every cure.
+/// What is short where nothing goes, with every fix.
 fn infeasible(sizing: &TrainingSizing, style: Style) -> String {
     let mut out = labelled(style, "Answer", &verdict(sizing));
     let nearest = sizing.dropped.first();

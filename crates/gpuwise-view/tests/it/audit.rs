@@ -1,7 +1,7 @@
 //! Patches of an audit, as they are applied.
 
 use gpuwise_domain::usage::{
-    Asked, Holder, Usage,
+    Holder, ResourceRequest, Usage,
     proposal::{Change, Judgement, Proposal, Risk, Saving, Verdict},
 };
 use gpuwise_view::audit::{civil, patches};
@@ -14,12 +14,12 @@ fn usage(kind: &str, name: &str) -> Usage {
             name: name.into(),
         },
         tenant: "team".into(),
-        asked: Asked {
+        asked: ResourceRequest {
             gpu: Some("NVIDIA A100-SXM4-80GB".into()),
             devices: 1,
             replicas: 3,
             container: Some("main".into()),
-            ..Asked::default()
+            ..ResourceRequest::default()
         },
         hours: 336.0,
         spanned_hours: 336.0,

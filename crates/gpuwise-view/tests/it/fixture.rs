@@ -397,12 +397,12 @@ pub(crate) fn hourly(dollars: f64) -> HourlyPrice {
 }
 
 pub(crate) fn dropped() -> Vec<Dropped> {
-    let row = |label: &str, gpu: &str, test, shortfall: &str, cure: Option<&str>, ratio| Dropped {
+    let row = |label: &str, gpu: &str, test, shortfall: &str, fix: Option<&str>, ratio| Dropped {
         label: label.into(),
         gpu: gpu.into(),
         test,
         shortfall: Reason::Unsupported(shortfall.into()),
-        fixes: cure
+        fixes: fix
             .map(|words| Fix::Words(words.into()))
             .into_iter()
             .collect(),

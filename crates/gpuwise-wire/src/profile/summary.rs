@@ -94,7 +94,7 @@ pub(crate) struct PlaceDocument {
     what: String,
 }
 
-/// What a cure would gain.
+/// What a fix would gain.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(tag = "of", rename_all = "snake_case", deny_unknown_fields)]
 pub(crate) enum GainDocument {

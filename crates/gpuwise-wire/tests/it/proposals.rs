@@ -1,6 +1,8 @@
 //! Remembered proposals are read back as they were, and refused where they are not ours.
 
-use gpuwise_domain::usage::{Asked, Holder, Scope, proposal::ChangeKind, remembered::Remembered};
+use gpuwise_domain::usage::{
+    Holder, ResourceRequest, Scope, proposal::ChangeKind, remembered::Remembered,
+};
 use gpuwise_units::{Currency, Money};
 use gpuwise_wire::proposal::{proposal_document, read_proposal};
 
@@ -19,18 +21,18 @@ fn remembered() -> Remembered {
         made_at: 1_763_726_400,
         kind: ChangeKind::Slice,
         title: "1g.10gb of A100".into(),
-        before: Asked {
+        before: ResourceRequest {
             gpu: Some("A100".into()),
             devices: 1,
             replicas: 2,
             cpus: Some(0.1),
             container: Some("main".into()),
             cpus_limited: true,
-            ..Asked::default()
+            ..ResourceRequest::default()
         },
-        wanted: Asked {
+        wanted: ResourceRequest {
             slice: Some("1g.10gb".into()),
-            ..Asked::default()
+            ..ResourceRequest::default()
         },
         held: 2.0 / 3.0,
         price: None,

@@ -74,7 +74,7 @@ fn memory_says_what_fits_and_what_would_cure_the_rest() {
         "{}",
         no.out
     );
-    // The cure that is named cures.
+    // The fix that is named fixes.
     let value = place.json(&short);
     let device = &value["devices"][0];
     assert_eq!(device["fits"], false);
@@ -84,14 +84,14 @@ fn memory_says_what_fits_and_what_would_cure_the_rest() {
             .is_some_and(|bytes| bytes > 90 << 30),
         "{value}"
     );
-    let cure = device["cures"]
+    let fix = device["fixes"]
         .as_array()
-        .and_then(|cures| cures.first())
-        .expect("a cure")["what"]
+        .and_then(|fixes| fixes.first())
+        .expect("a fix")["what"]
         .as_str()
         .expect("text")
         .to_owned();
-    let flags = cure
+    let flags = fix
         .split_once('(')
         .and_then(|(_, rest)| rest.split_once(')'))
         .expect("flags")
@@ -109,7 +109,7 @@ fn memory_says_what_fits_and_what_would_cure_the_rest() {
         flags.extend(["--gpu", "L40S"]);
     }
     let cured = place.run(&[&load[..], &flags].concat());
-    assert_eq!(cured.code, 0, "{cure}: {}{}", cured.out, cured.err);
+    assert_eq!(cured.code, 0, "{fix}: {}{}", cured.out, cured.err);
 }
 
 #[test]

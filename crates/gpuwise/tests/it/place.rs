@@ -84,11 +84,11 @@ fn who_waits_is_told_why_and_a_what_if_keeps_its_word() {
         waits["why"].as_str().unwrap().contains("needs 2 GPUs"),
         "{said}"
     );
-    let cures = waits["fixes"].as_array().unwrap();
+    let fixes = waits["fixes"].as_array().unwrap();
     assert!(
-        cures
+        fixes
             .iter()
-            .any(|cure| cure["cure"].as_str().unwrap().contains("add 1 node like a"))
+            .any(|fix| fix["fix"].as_str().unwrap().contains("add 1 node like a"))
     );
     assert_eq!(place.run(&PLAN).code, 1);
     for (change, code) in [

@@ -259,7 +259,7 @@ fn capacity(nodes: u32, jobs: &str) -> Value {
 #[test]
 fn what_can_go_together_leaves_everybody_what_they_have() {
     let back = |said: &Value| said["return"].as_array().unwrap().len();
-    // A gang that needs one node more than there are: each node is part of the cure.
+    // A gang that needs one node more than there are: each node is part of the fix.
     let said = capacity(5, &job("x", "gpus = 8\nworkers = 6"));
     assert_eq!(
         (back(&said), said["add"].as_array().unwrap().len()),

@@ -88,7 +88,7 @@ fn read(
 
 /// What was found at a load.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(crate) struct Tried {
+pub(crate) struct Trial {
     pub load: f64,
     /// Whether it was carried: the SLO kept, or without one no sign of saturation.
     pub carried: bool,
@@ -96,7 +96,7 @@ pub(crate) struct Tried {
 
 /// The next load to try in a range: a ladder upwards until one is not carried, then between.
 /// `None`: it is known well enough.
-pub(crate) fn next(unit: LoadUnit, low: f64, high: f64, tried: &[Tried], most: u32) -> Option<f64> {
+pub(crate) fn next(unit: LoadUnit, low: f64, high: f64, tried: &[Trial], most: u32) -> Option<f64> {
     if tried.len() >= most as usize {
         return None;
     }
@@ -140,7 +140,7 @@ fn rounded(unit: LoadUnit, load: f64) -> f64 {
 }
 
 /// The largest load that was carried below all that were not, and the smallest that was not.
-pub(crate) fn knee(tried: &[Tried]) -> Option<(f64, Option<f64>)> {
+pub(crate) fn knee(tried: &[Trial]) -> Option<(f64, Option<f64>)> {
     let failed = tried.iter().filter(|one| !one.carried);
     let worst = failed.map(|one| one.load).fold(f64::INFINITY, f64::min);
     let below = tried.iter().filter(|one| one.carried && one.load < worst);
@@ -150,7 +150,7 @@ pub(crate) fn knee(tried: &[Tried]) -> Option<(f64, Option<f64>)> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Loads, Tried, knee, next};
+    use super::{Loads, Trial, knee, next};
     use gpuwise_domain::run::LoadUnit::{InFlight, RequestsPerSecond};
 
     #[track_caller]
@@ -197,7 +197,7 @@ mod tests {
     fn search(low: f64, high: f64, limit: f64, most: u32) -> Vec<f64> {
         let mut tried = Vec::new();
         while let Some(load) = next(RequestsPerSecond, low, high, &tried, most) {
-            tried.push(Tried {
+            tried.push(Trial {
                 load,
                 carried: load <= limit,
             });
@@ -218,8 +218,8 @@ mod tests {
 
     #[test]
     fn the_knee_is_below_all_that_failed() {
-        let tried = |list: &[(f64, bool)]| -> Vec<Tried> {
-            let one = |(load, carried): &(f64, bool)| Tried {
+        let tried = |list: &[(f64, bool)]| -> Vec<Trial> {
+            let one = |(load, carried): &(f64, bool)| Trial {
                 load: *load,
                 carried: *carried,
             };

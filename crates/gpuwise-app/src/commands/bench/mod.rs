@@ -15,7 +15,7 @@ use gpuwise_domain::{
     workload::Slo,
 };
 use gpuwise_probe::bench::{self, Prepared, Stop, Target};
-use loads::{Loads, Tried};
+use loads::{Loads, Trial};
 use point::{Finished, Session};
 use ready::{options, ready};
 use records::Records;
@@ -172,7 +172,7 @@ fn measure(
         kept &= finished.report.attainment.kept != Some(false);
         reports.push(finished.report);
         if let Some((_, at)) = load {
-            tried.push(Tried { load: at, carried });
+            tried.push(Trial { load: at, carried });
         }
         if finished.interrupted {
             break;
@@ -212,7 +212,7 @@ fn first(loads: &Loads) -> Option<(gpuwise_domain::run::LoadUnit, f64)> {
 
 fn following(
     loads: &Loads,
-    tried: &[Tried],
+    tried: &[Trial],
     most: u32,
 ) -> Option<(gpuwise_domain::run::LoadUnit, f64)> {
     match loads {

@@ -8,7 +8,7 @@ use gpuwise_domain::{
     workload::Slo,
 };
 use gpuwise_probe::bench::{
-    self, Doubt, Ended, Happening, Load, Measured, Prepared, Progress, Stop,
+    self, Doubt, Ended, Load, LoadEvent, Measured, Prepared, Progress, Stop,
 };
 use gpuwise_sim::{
     metrics::{Frame, Recorder, RecorderSettings},
@@ -80,9 +80,9 @@ impl Session<'_> {
         let watch = self.gives_up && matches!(point.pacing, Pacing::Scheduled { .. });
         let (load, said) = self.load(point);
         let records = &mut self.records;
-        let ended = bench::run(self.prepared, load, self.stop, |happening| {
-            match happening {
-                Happening::Measured(measured) => {
+        let ended = bench::run(self.prepared, load, self.stop, |event| {
+            match event {
+                LoadEvent::Measured(measured) => {
                     sums.add(&measured);
                     live.add(&measured);
                     if let Some(records) = records {
@@ -90,7 +90,7 @@ impl Session<'_> {
                     }
                     record(&mut recorder, measured, first);
                 }
-                Happening::Tick(progress) => {
+                LoadEvent::Tick(progress) => {
                     live.tick(&progress, &words, recorder.outcomes());
                     if watch && live.growth.saturated() {
                         gave_up = true;
@@ -113,7 +113,7 @@ impl Session<'_> {
     }
 
     /// A load as it is sent, and what a report says of it.
-    fn load(&self, point: Point) -> (Load, Said) {
+    fn load(&self, point: Point) -> (Load, LoadSummary) {
         let load = Load {
             connections: connections(point.pacing, point.offered.map(PerSecond::get)),
             requests: point.requests,
@@ -125,7 +125,7 @@ impl Session<'_> {
             first_number: self.sent,
             threads: threads(),
         };
-        let said = Said {
+        let said = LoadSummary {
             words: point.words,
             open: point.open,
             offered: point.offered,
@@ -138,7 +138,7 @@ impl Session<'_> {
         (load, said)
     }
 
-    fn frame(&self, said: Said, sums: &Sums, ended: &Ended, gave_up: bool) -> Frame {
+    fn frame(&self, said: LoadSummary, sums: &Sums, ended: &Ended, gave_up: bool) -> Frame {
         let mut notes = said.notes;
         notes.extend(self.prepared.notes.iter().cloned());
         sums.notes(ended, &mut notes);
@@ -166,7 +166,7 @@ impl Session<'_> {
 }
 
 /// What a report says of a load.
-struct Said {
+struct LoadSummary {
     words: String,
     /// Requests come at a rate.
     open: bool,

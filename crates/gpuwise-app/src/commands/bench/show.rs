@@ -1,6 +1,6 @@
 //! What the loads came to, in the form that was asked for.
 
-use super::loads::{self, Tried};
+use super::loads::{self, Trial};
 use crate::{commands::Context, settings::Format};
 use gpuwise_domain::{
     run::{Distribution, Knee, Ladder, LoadUnit, Metric, RunReport, RunSet, Rung, Verdict},
@@ -16,7 +16,7 @@ const USUAL: f64 = 95.0;
 pub(super) fn ladder(
     unit: LoadUnit,
     reports: &mut Vec<RunReport>,
-    tried: &[Tried],
+    tried: &[Trial],
     slo: &Slo,
 ) -> Ladder {
     let usual = Percentile::from_percent(USUAL);
@@ -73,7 +73,7 @@ fn unserved(report: &RunReport) -> f64 {
     })
 }
 
-fn knee(pairs: &[(f64, RunReport)], tried: &[Tried]) -> Option<Knee> {
+fn knee(pairs: &[(f64, RunReport)], tried: &[Trial]) -> Option<Knee> {
     let (load, next) = loads::knee(tried)?;
     let at = |load: f64| {
         pairs

@@ -1,7 +1,7 @@
 //! What rows of one's own are worth, on points that they have not seen.
 
 use gpuwise_domain::{engine::EngineKind, estimate::Basis};
-use gpuwise_lab::{Asked, Observed, answer::engine_of};
+use gpuwise_lab::{Observed, QuestionRow, answer::engine_of};
 use gpuwise_size::knowledge::{Feedback, MetricClass, Observation, Ranges};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,7 +10,7 @@ const MANY: usize = 10;
 
 /// One group of rows: a system, and a class of metrics.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct Tried {
+pub(super) struct HeldBackGroup {
     pub(super) gpu: String,
     pub(super) model: String,
     pub(super) weights: String,
@@ -29,7 +29,7 @@ pub(super) struct Tried {
 }
 
 /// A point is one load of one system: its rows are held back together.
-fn point(asked: &Asked) -> String {
+fn point(asked: &QuestionRow) -> String {
     let q = &asked.question;
     format!(
         "{}|{}|{:?}|{:?}|{:?}|{:?}|{:?}|{:?}",
@@ -41,7 +41,11 @@ fn point(asked: &Asked) -> String {
 type System = (String, String, String, String, MetricClass);
 
 /// Tries rows on each other, by system and class of metrics.
-pub(super) fn tried(asked: &[Asked], observed: &[Observed], ranges: &Ranges) -> Vec<Tried> {
+pub(super) fn tried(
+    asked: &[QuestionRow],
+    observed: &[Observed],
+    ranges: &Ranges,
+) -> Vec<HeldBackGroup> {
     let mut groups: BTreeMap<System, Vec<(String, &Observation)>> = BTreeMap::new();
     for row in observed {
         let seen = &row.observation;
@@ -73,7 +77,7 @@ pub(super) fn tried(asked: &[Asked], observed: &[Observed], ranges: &Ranges) -> 
                 .collect();
             let width = widths.iter().sum::<f64>() / widths.len().max(1) as f64;
             let named = shown(asked, observed, &model);
-            Tried {
+            HeldBackGroup {
                 points: points.len(),
                 rows: rows.len(),
                 ratio: mean.exp(),
@@ -94,7 +98,7 @@ pub(super) fn tried(asked: &[Asked], observed: &[Observed], ranges: &Ranges) -> 
 }
 
 /// A model as its rows name it, without its publisher: observations fold names.
-fn shown(asked: &[Asked], observed: &[Observed], model: &str) -> String {
+fn shown(asked: &[QuestionRow], observed: &[Observed], model: &str) -> String {
     observed
         .iter()
         .find(|row| row.observation.model == model)

@@ -1,12 +1,12 @@
 //! Rows of one's own are kept, and what they change is shown.
 
-use super::held_back::{Tried, tried};
+use super::held_back::{HeldBackGroup, tried};
 use crate::{
     catalogue,
     commands::{Context, Exit},
     error::Problem,
     knowledge,
-    questions::{Asked, Rows, models_of},
+    questions::{QuestionRow, Rows, models_of},
     write::Pending,
 };
 use gpuwise_lab::observed;
@@ -16,7 +16,7 @@ use std::{fs, path::Path};
 /// Keeps rows as the user's own, and says what they change.
 pub(super) fn keep(
     context: &Context,
-    asked: &[Asked],
+    asked: &[QuestionRow],
     loaded: &catalogue::Loaded,
 ) -> anyhow::Result<Exit> {
     let file = knowledge::feedback_file().ok_or_else(|| {
@@ -59,7 +59,7 @@ pub(super) fn keep(
 }
 
 /// What the rows say, and what they are worth on points that they have not seen.
-fn shown_table(tried: &[Tried]) -> Table {
+fn shown_table(tried: &[HeldBackGroup]) -> Table {
     let mut table = Table::new(vec![
         Column::left("gpu", "GPU").wrap(14),
         Column::left("model", "model").wrap(12),
@@ -134,7 +134,7 @@ const HEADER: [&str; 16] = [
 ];
 
 /// The kept rows and these, as one table.
-pub fn appended(kept: &str, asked: &[Asked]) -> anyhow::Result<String> {
+pub fn appended(kept: &str, asked: &[QuestionRow]) -> anyhow::Result<String> {
     let mut writer = csv::Writer::from_writer(kept.as_bytes().to_vec());
     if kept.is_empty() {
         writer.write_record(HEADER)?;

@@ -9,7 +9,7 @@ use crate::{
     catalogue,
     error::Problem,
     knowledge, progress,
-    questions::{Asked, Rows, models_of, with_known},
+    questions::{QuestionRow, Rows, models_of, with_known},
     write::Pending,
 };
 use gpuwise_lab::{
@@ -104,7 +104,7 @@ pub fn run(context: &Context, flags: &Flags) -> anyhow::Result<Exit> {
 }
 
 /// What was measured: in files, and in the database where it is asked for.
-fn asked(flags: &Flags) -> anyhow::Result<Vec<Asked>> {
+fn asked(flags: &Flags) -> anyhow::Result<Vec<QuestionRow>> {
     #[allow(unused_mut, reason = "without the database there is nothing to add")]
     let mut asked = results::read(&flags.measured, &flags.setting)?;
     #[cfg(feature = "database")]

@@ -3,7 +3,7 @@
 use crate::{
     error::Problem,
     progress,
-    questions::{Asked, read_tables, read_text},
+    questions::{QuestionRow, read_tables, read_text},
 };
 use anyhow::Context as _;
 use gpuwise_domain::deployment::Deployment;
@@ -71,7 +71,7 @@ impl SettingFlags {
 ///
 /// # Errors
 /// When a file cannot be read, or does not say what flags do not say either.
-pub fn read(paths: &[PathBuf], flags: &SettingFlags) -> anyhow::Result<Vec<Asked>> {
+pub fn read(paths: &[PathBuf], flags: &SettingFlags) -> anyhow::Result<Vec<QuestionRow>> {
     let setting = setting(flags)?;
     let mut out = Vec::new();
     for path in paths {
@@ -99,7 +99,12 @@ fn document(path: &Path) -> anyhow::Result<Option<String>> {
     Ok((named || text.trim_start().starts_with(['{', '['])).then_some(text))
 }
 
-fn rows(path: &Path, text: &str, setting: &Setting, simulated: bool) -> anyhow::Result<Vec<Asked>> {
+fn rows(
+    path: &Path,
+    text: &str,
+    setting: &Setting,
+    simulated: bool,
+) -> anyhow::Result<Vec<QuestionRow>> {
     let shown = path.display().to_string();
     let source = path
         .file_stem()
@@ -126,7 +131,7 @@ fn rows(path: &Path, text: &str, setting: &Setting, simulated: bool) -> anyhow::
         if questions.is_empty() {
             return Err(Problem::new(format!("{place}: no figure of it can be compared")).into());
         }
-        out.extend(questions.into_iter().map(|question| Asked {
+        out.extend(questions.into_iter().map(|question| QuestionRow {
             source: source.clone(),
             folder: path.parent().map(Path::to_path_buf).unwrap_or_default(),
             question,

@@ -8,14 +8,14 @@ use crate::{progress, settings, settings::Format};
 use gpuwise_domain::placement::{GpuAsk, JobId, NodeId};
 use gpuwise_sched::{
     decide::Policy,
-    report::{Addition, additions, idle, most_placed, recuts, returnable},
+    report::{Addition, additions, idle, most_placed, repartitions, returnable},
     world::World,
 };
 use gpuwise_view::placement::{AdditionRow, additions as table, gpus_text};
 use serde_json::json;
 use std::fmt::Write as _;
 
-struct Found {
+struct Capacity {
     waiting: usize,
     placed: usize,
     asked_milli: u64,
@@ -48,7 +48,7 @@ pub fn run(context: &Context, flags: &settings::Capacity) -> anyhow::Result<Exit
     })
 }
 
-fn look(estate: &Estate, decided: &Decided, policy: &mut Policy, most_nodes: u32) -> Found {
+fn look(estate: &Estate, decided: &Decided, policy: &mut Policy, most_nodes: u32) -> Capacity {
     let world = &estate.world;
     let waits = |world: &World| -> Vec<JobId> {
         let waiting = world.jobs().filter(|(_, state)| state.phase.waits());
@@ -76,7 +76,7 @@ fn look(estate: &Estate, decided: &Decided, policy: &mut Policy, most_nodes: u32
     let added = add.last().map_or(&[][..], |last| last.nodes.as_slice());
     let back = returnable(world, &before, policy, added);
     let gpus = |id: &NodeId| world.node(*id).map_or(0, |state| state.gpus.len());
-    Found {
+    Capacity {
         waiting: before.len(),
         placed: before.len() - left.len(),
         asked_milli: before.iter().map(counts).sum(),
@@ -87,9 +87,9 @@ fn look(estate: &Estate, decided: &Decided, policy: &mut Policy, most_nodes: u32
         back: back.into_iter().map(name).collect(),
         idle: idle(world).len(),
         nodes: world.nodes().len(),
-        cut: recuts(&decided.after, &left, policy)
+        cut: repartitions(&decided.after, &left, policy)
             .into_iter()
-            .map(|(cure, helps)| (cure.what, helps))
+            .map(|(fix, helps)| (fix.what, helps))
             .collect(),
     }
 }
@@ -117,7 +117,7 @@ fn row(world: &World, one: &Addition, waiting: usize) -> AdditionRow {
     }
 }
 
-fn show(context: &Context, estate: &Estate, found: &Found) -> anyhow::Result<()> {
+fn show(context: &Context, estate: &Estate, found: &Capacity) -> anyhow::Result<()> {
     let add = table(&found.add);
     match context.form.format {
         Format::Json => context.json(&json!({
@@ -159,7 +159,7 @@ fn show(context: &Context, estate: &Estate, found: &Found) -> anyhow::Result<()>
 const LISTED: usize = 12;
 
 /// What can be given back.
-fn back(found: &Found) -> String {
+fn back(found: &Capacity) -> String {
     let many = |count: usize, what: &str| match count {
         1 => format!("1 {what}"),
         _ => format!("{count} {what}s"),
@@ -196,7 +196,7 @@ fn back(found: &Found) -> String {
     )
 }
 
-fn summary(found: &Found) -> String {
+fn summary(found: &Capacity) -> String {
     let mut text = if found.waiting == 0 {
         "Nobody asks for a place.".to_owned()
     } else {

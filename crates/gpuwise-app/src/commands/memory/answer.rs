@@ -1,8 +1,8 @@
 //! What `gpuwise memory` finds: whether a model fits, on each GPU.
 
 use super::{
-    cures::{Cure, cures},
-    fit::{Fit, Wanted},
+    fit::{Demand, Fit},
+    fixes::{Fix, fixes},
 };
 use gpuwise_domain::{
     catalogue::Catalogue,
@@ -62,7 +62,7 @@ pub struct DeviceMemory {
     pub short: Bytes,
     pub report: MemoryReport,
     /// What would make it fit, cheapest first.
-    pub cures: Vec<Cure>,
+    pub fixes: Vec<Fix>,
     /// How the engine's log of its cache is to be read, where it counts otherwise.
     pub logged_as: Option<String>,
     pub derivation: Derivation,
@@ -87,10 +87,10 @@ impl DeviceMemory {
             held_tokens: fit.held_tokens(),
             short: fit.short(),
             report: fit.report.clone(),
-            cures: if fit.fits() {
+            fixes: if fit.fits() {
                 Vec::new()
             } else {
-                cures(fit, catalogue)
+                fixes(fit, catalogue)
             },
             logged_as: fit.logged_as(),
             derivation: memory::explain(&fit.plan, &fit.setup),
@@ -101,7 +101,7 @@ impl DeviceMemory {
 impl Remembered {
     pub(super) fn of(
         model: ModelSummary,
-        wanted: Wanted,
+        wanted: Demand,
         fits: &[Fit<'_>],
         notes: Vec<String>,
         catalogue: &Catalogue,
@@ -130,7 +130,7 @@ impl Record for Remembered {
     }
 }
 
-impl Record for Cure {
+impl Record for Fix {
     const NAME: &'static str = "MemoryFix";
 
     fn fields(of: &mut Fields<'_, Self>) {
@@ -194,7 +194,7 @@ impl Record for DeviceMemory {
             .unit("GiB")
             .seen(short);
         of.part("memory", |d| &d.report);
-        of.list("cures", |d| &d.cures);
+        of.list("fixes", |d| &d.fixes);
         of.part("derivation", |d| &d.derivation);
     }
 }

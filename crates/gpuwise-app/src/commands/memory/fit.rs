@@ -16,7 +16,7 @@ const HOST: u32 = 8;
 
 /// What has to fit.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Wanted {
+pub(super) struct Demand {
     /// Tokens of a request.
     pub(super) context: u64,
     pub(super) concurrency: u64,
@@ -28,7 +28,7 @@ pub(super) struct Fit<'a> {
     pub(super) setup: Setup<'a>,
     pub(super) plan: MemoryPlan,
     pub(super) report: MemoryReport,
-    pub(super) wanted: Wanted,
+    pub(super) wanted: Demand,
     /// What the engine's release supports on which hardware.
     facts: Option<&'a EngineFacts>,
     /// Why it does not start, where it does not.
@@ -36,7 +36,7 @@ pub(super) struct Fit<'a> {
 }
 
 impl<'a> Fit<'a> {
-    pub(super) fn new(setup: Setup<'a>, wanted: Wanted, facts: Option<&'a EngineFacts>) -> Self {
+    pub(super) fn new(setup: Setup<'a>, wanted: Demand, facts: Option<&'a EngineFacts>) -> Self {
         let plan = memory::plan(&setup);
         Self {
             obstacle: obstacle_of(&setup, facts, false),
@@ -56,7 +56,7 @@ impl<'a> Fit<'a> {
     }
 
     /// The same for another load.
-    pub(super) fn under(&self, wanted: Wanted) -> Self {
+    pub(super) fn under(&self, wanted: Demand) -> Self {
         let mut setup = self.setup.clone();
         setup.settings.max_context = wanted.context;
         Self::new(setup, wanted, self.facts)

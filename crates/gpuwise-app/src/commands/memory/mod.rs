@@ -1,16 +1,16 @@
 //! `gpuwise memory`: what fills a GPU's memory, and whether a model fits.
 
 mod answer;
-mod cures;
 mod fit;
+mod fixes;
 mod show;
 
 use super::{App, Context, Exit};
 use crate::{catalogue, engine, error::Problem, layout, model::ResolvedModel, names, settings};
 pub use answer::{DeviceMemory, Remembered};
 use anyhow::Context as _;
-pub use cures::Cure;
-use fit::{Fit, Wanted};
+use fit::{Demand, Fit};
+pub use fixes::Fix;
 use gpuwise_domain::{
     catalogue::Catalogue,
     deployment::Settings,
@@ -91,7 +91,7 @@ fn wanted(
     flags: &settings::Memory,
     model: &ResolvedModel,
     notes: &mut Vec<String>,
-) -> anyhow::Result<Wanted> {
+) -> anyhow::Result<Demand> {
     let most = model.architecture.max_context.map(|tokens| tokens.0);
     let context = if let Some(text) = &flags.context {
         quantities::tokens(text).context("--context")?.0
@@ -108,7 +108,7 @@ fn wanted(
         notes.push("assumed because it was not said: --concurrency 1".into());
         1
     };
-    Ok(Wanted {
+    Ok(Demand {
         context,
         concurrency,
     })
@@ -161,7 +161,7 @@ fn obstacles(fits: &[Fit<'_>]) -> Vec<String> {
 /// What all devices have in common.
 struct Build<'a> {
     model: &'a ResolvedModel,
-    wanted: Wanted,
+    wanted: Demand,
     engine: Engine,
     weights: Weights,
     cache: CacheFormat,
@@ -180,7 +180,7 @@ impl<'a> Build<'a> {
         flags: &settings::Memory,
         model: &'a ResolvedModel,
         draft: Option<&'a ResolvedModel>,
-        wanted: Wanted,
+        wanted: Demand,
     ) -> anyhow::Result<Self> {
         let engine_flags = &flags.engine;
         let architecture = &model.architecture;

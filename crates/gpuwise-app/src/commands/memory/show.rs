@@ -2,7 +2,7 @@
 
 use super::{
     answer::{DeviceMemory, Remembered},
-    cures::Cure,
+    fixes::Fix,
 };
 use crate::{commands::Context, settings};
 use gpuwise_units::Tokens;
@@ -119,7 +119,7 @@ fn logged(one: &DeviceMemory, style: Style) -> String {
     said.map_or_else(String::new, |said| style.wrap(said, 2) + "\n")
 }
 
-/// Whether the requests fit, what is short, and what would cure it.
+/// Whether the requests fit, what is short, and what would fix it.
 fn verdict(found: &Remembered, one: &DeviceMemory, style: Style) -> String {
     if one.fits {
         return String::new();
@@ -135,26 +135,26 @@ fn verdict(found: &Remembered, one: &DeviceMemory, style: Style) -> String {
         2,
     ));
     out.push('\n');
-    let mut whole = one.cures.iter().filter(|cure| cure.whole);
-    let mut line = |label: &str, cure: &Cure| {
-        out += &style.wrap(&format!("{label} {}", cure.what), 2);
+    let mut whole = one.fixes.iter().filter(|fix| fix.whole);
+    let mut line = |label: &str, fix: &Fix| {
+        out += &style.wrap(&format!("{label} {}", fix.what), 2);
         out.push('\n');
     };
     match whole.next() {
-        Some(cure) => line("cheapest fix:", cure),
+        Some(fix) => line("cheapest fix:", fix),
         None => line(
             "fix:",
-            &Cure {
+            &Fix {
                 what: "none with one to eight of the GPUs that are rented out; more hosts (--pp), or a smaller model".into(),
                 whole: false,
             },
         ),
     }
-    whole.for_each(|cure| line("or:", cure));
-    one.cures
+    whole.for_each(|fix| line("or:", fix));
+    one.fixes
         .iter()
-        .filter(|cure| !cure.whole)
-        .for_each(|cure| line("as it is:", cure));
+        .filter(|fix| !fix.whole)
+        .for_each(|fix| line("as it is:", fix));
     out
 }
 

@@ -2,7 +2,7 @@
 
 use super::Decided;
 use gpuwise_domain::placement::{
-    Action, Assignment, Cure, Decision, GpuId, JobId, NodeId, Outcome, Part,
+    Action, Assignment, Decision, Fix, GpuId, JobId, NodeId, Outcome, Part,
 };
 use gpuwise_sched::{
     queues::milli_of,
@@ -10,7 +10,7 @@ use gpuwise_sched::{
     world::World,
 };
 use gpuwise_units::Nanoseconds;
-use gpuwise_view::placement::{CureRow, PlacedRow, Span, WaitingRow};
+use gpuwise_view::placement::{FixRow, PlacedRow, Span, WaitingRow};
 use std::collections::BTreeMap;
 
 /// Everybody of whom the plan says something.
@@ -57,7 +57,7 @@ pub(super) fn waiting(decided: &Decided) -> Vec<WaitingRow> {
         let Outcome::Waits {
             shortage,
             start,
-            cures,
+            fixes,
         } = &decision.outcome
         else {
             return None;
@@ -71,19 +71,19 @@ pub(super) fn waiting(decided: &Decided) -> Vec<WaitingRow> {
             tenant: state.job.tenant.clone(),
             why: shortage_words(world, &state.job, shortage),
             start: start.map(|start| shown(from_now(start))),
-            cures: (!cures.is_empty()).then(|| cures.iter().map(cure).collect()),
+            fixes: (!fixes.is_empty()).then(|| fixes.iter().map(fix).collect()),
         })
     };
     decided.report.decisions.iter().filter_map(row).collect()
 }
 
-fn cure(cure: &Cure) -> CureRow {
-    CureRow {
-        what: cure.what.clone(),
-        after: shown(cure.after),
-        lost: shown(cure.lost),
-        price: cure.price,
-        cost: shown(cure.cost),
+fn fix(fix: &Fix) -> FixRow {
+    FixRow {
+        what: fix.what.clone(),
+        after: shown(fix.after),
+        lost: shown(fix.lost),
+        price: fix.price,
+        cost: shown(fix.cost),
     }
 }
 

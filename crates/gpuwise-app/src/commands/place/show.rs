@@ -9,7 +9,7 @@ use gpuwise_sched::{
 };
 use gpuwise_units::group_thousands;
 use gpuwise_view::placement::{
-    PlacedRow, WaitingRow, cures, decisions, placed, waiting, waiting_json,
+    PlacedRow, WaitingRow, decisions, fixes, placed, waiting, waiting_json,
 };
 use serde_json::json;
 use std::fmt::Write as _;
@@ -114,7 +114,7 @@ pub(super) fn some(
             for row in &wait {
                 let what = format!("{} waits: {}.", row.job, row.why);
                 let _ = write!(text, "{}\n\n", style.wrap(&what, 0));
-                text += &table(cures(row.cures.as_deref().unwrap_or_default()));
+                text += &table(fixes(row.fixes.as_deref().unwrap_or_default()));
                 text.push('\n');
             }
             if !start.is_empty() {

@@ -8,7 +8,7 @@ use crate::{
     layout,
     model::ResolvedModel,
     names, settings,
-    workload::Asked,
+    workload::StatedWorkload,
 };
 use anyhow::Context as _;
 use gpuwise_domain::{
@@ -90,7 +90,7 @@ impl Running {
 /// When a flag is wrong or contradicts another.
 pub(crate) fn choices(
     flags: &settings::Plan,
-    asked: &Asked,
+    asked: &StatedWorkload,
     running: Option<&Running>,
     model: &ResolvedModel,
     catalogue: &Catalogue,
@@ -206,7 +206,7 @@ fn offload(text: Option<&str>) -> anyhow::Result<u64> {
 /// model's usual one.
 fn chosen_engine(
     flags: &settings::Plan,
-    asked: &Asked,
+    asked: &StatedWorkload,
     running: Option<&Running>,
     model: &ResolvedModel,
 ) -> anyhow::Result<Engine> {

@@ -14,7 +14,7 @@ use crate::{
     host, knowledge,
     model::ResolvedModel,
     progress, settings,
-    workload::{self, Asked},
+    workload::{self, StatedWorkload},
     write::Pending,
 };
 use choices::Running;
@@ -185,7 +185,7 @@ impl Grounds {
     /// As flags have it, or the command of what runs; `named` is the model where no flag says one.
     pub(super) fn new(
         settings: &settings::Plan,
-        asked: &mut Asked,
+        asked: &mut StatedWorkload,
         (running, named): (Option<&Running>, Option<&str>),
         loaded: &Loaded,
         app: &App,

@@ -3,7 +3,7 @@
 use super::{Context, Flags, concluded, keep::keep_all};
 use crate::{
     commands::Exit,
-    profiles::{self, Everything, Wanted},
+    profiles::{self, Everything, ProfileQuery},
     progress,
 };
 use gpuwise_domain::profile::figure::{Scope, Summary};
@@ -25,7 +25,7 @@ pub(super) fn run(
     context: &Context,
     flags: &Flags,
     files: &[PathBuf],
-    wanted: &Wanted,
+    wanted: &ProfileQuery,
 ) -> anyhow::Result<Exit> {
     let store = flags
         .keep

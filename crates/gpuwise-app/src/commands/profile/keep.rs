@@ -6,7 +6,7 @@ use crate::{
         label,
         store::{DatabaseFlags, now_ns},
     },
-    profiles::Wanted,
+    profiles::ProfileQuery,
     progress,
 };
 use gpuwise_store::{NewRun, RunId, Saved, Store};
@@ -34,7 +34,7 @@ impl KeepFlags {
     ///
     /// # Errors
     /// When the database cannot be opened or refuses.
-    pub(super) fn keep(&self, concluded: &Concluded, wanted: &Wanted) -> anyhow::Result<()> {
+    pub(super) fn keep(&self, concluded: &Concluded, wanted: &ProfileQuery) -> anyhow::Result<()> {
         let run = self.run(concluded, "profile", wanted, &[]);
         let saved = self.database.open()?.save(&run)?;
         said(&run, saved);
@@ -46,7 +46,7 @@ impl KeepFlags {
         &self,
         concluded: &Concluded,
         source: &str,
-        wanted: &Wanted,
+        wanted: &ProfileQuery,
         more: &[(String, String)],
     ) -> NewRun {
         let summary = concluded.summary.clone();
@@ -85,7 +85,7 @@ pub(super) fn keep_all(store: &Store, runs: &[NewRun]) -> anyhow::Result<Vec<Sav
 /// What makes it this run and no other: the content of every file that it was made of, wherever they
 /// lie, and the part of them that was looked at. Figures do not come into it: a later version may compute
 /// them otherwise, and two different files may share them.
-fn identity(contents: &[String], wanted: &Wanted, more: &[(String, String)]) -> String {
+fn identity(contents: &[String], wanted: &ProfileQuery, more: &[(String, String)]) -> String {
     let mut text = String::from("profile");
     for content in contents {
         text = text + "\n" + content;

@@ -15,7 +15,7 @@ use super::{Context, Exit};
 use crate::{
     catalogue,
     error::Problem,
-    profiles::{self, Everything, Unusable, Wanted},
+    profiles::{self, Everything, ProfileQuery, Unusable},
     settings::Format,
 };
 use gpuwise_domain::profile::figures::Window;
@@ -114,7 +114,7 @@ pub fn run(context: &Context, flags: &Flags) -> anyhow::Result<Exit> {
         return compat::run(context, &flags.files, tool);
     }
     let loaded = catalogue::load(&context.app.overrides)?;
-    let mut wanted = Wanted::new(&loaded)?;
+    let mut wanted = ProfileQuery::new(&loaded)?;
     wanted.window = flags.window;
     wanted.device = flags.device;
     let files = profiles::expand(&flags.files)?;

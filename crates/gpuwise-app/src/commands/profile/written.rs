@@ -3,7 +3,7 @@
 use super::concluded::{self, Concluded};
 use crate::{
     error::Problem,
-    profiles::{self, Everything, Wanted},
+    profiles::{self, Everything, ProfileQuery},
     write::Pending,
 };
 use flate2::{Compression, write::GzEncoder};
@@ -63,7 +63,7 @@ impl<'a> Written<'a> {
         concluded: &Concluded,
         of_sources: &[Source],
         files: &[PathBuf],
-        wanted: &Wanted,
+        wanted: &ProfileQuery,
     ) -> anyhow::Result<()> {
         let kind_of = |name: &str| wanted.kind_of(name).to_owned();
         let other = if self.compare.is_empty() {
@@ -143,7 +143,7 @@ fn of<'a>(
 }
 
 /// The profile that is laid beside.
-fn beside(places: &[PathBuf], wanted: &Wanted) -> anyhow::Result<Concluded> {
+fn beside(places: &[PathBuf], wanted: &ProfileQuery) -> anyhow::Result<Concluded> {
     let files = profiles::expand(places)?;
     let Everything {
         profiled,

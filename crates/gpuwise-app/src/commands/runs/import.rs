@@ -4,7 +4,7 @@ use super::{DatabaseFlags, Exit, label, now_ns};
 use crate::{
     commands::calibrate::{keep, results},
     progress,
-    questions::Asked,
+    questions::QuestionRow,
 };
 use clap::Args;
 use gpuwise_domain::profile::figure::{Figure, Scope, Summary, Value};
@@ -50,7 +50,7 @@ pub(super) fn run(flags: &Flags) -> anyhow::Result<Exit> {
 }
 
 /// One file as a run: what it measured, as rows and as figures.
-fn kept(flags: &Flags, path: &Path, asked: &[Asked]) -> anyhow::Result<NewRun> {
+fn kept(flags: &Flags, path: &Path, asked: &[QuestionRow]) -> anyhow::Result<NewRun> {
     let measured = keep::appended("", asked)?;
     let hardware: BTreeSet<&str> = asked.iter().map(|row| row.question.gpu.as_str()).collect();
     let engines: BTreeMap<&str, &str> = asked
@@ -83,7 +83,7 @@ fn kept(flags: &Flags, path: &Path, asked: &[Asked]) -> anyhow::Result<NewRun> {
 }
 
 /// A measured row as a figure: `tpot_mean_ms` at one load.
-fn figure(row: &Asked) -> Option<Figure> {
+fn figure(row: &QuestionRow) -> Option<Figure> {
     let question = &row.question;
     let unit = match question.unit.as_str() {
         unit @ ("ms" | "s") => format!("_{unit}"),

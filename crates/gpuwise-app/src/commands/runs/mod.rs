@@ -11,7 +11,7 @@ pub mod store;
 mod words;
 
 use super::{Context, Exit};
-use crate::{error::Problem, questions::Asked};
+use crate::{error::Problem, questions::QuestionRow};
 use clap::{Args, Subcommand};
 use gpuwise_read::question::read_questions;
 use gpuwise_store::Filter;
@@ -97,7 +97,7 @@ pub struct RunFlags {
 ///
 /// # Errors
 /// When no run measured anything, or the database refuses.
-pub fn measured(flags: &RunFlags) -> anyhow::Result<Vec<Asked>> {
+pub fn measured(flags: &RunFlags) -> anyhow::Result<Vec<QuestionRow>> {
     let store = flags.database.open()?;
     let mut out = Vec::new();
     for row in store.list(&flags.filter.filter())? {
@@ -107,7 +107,7 @@ pub fn measured(flags: &RunFlags) -> anyhow::Result<Vec<Asked>> {
         }
         let questions = read_questions(&run.measured)
             .map_err(|error| Problem::new(format!("run {}", row.id)).because(error))?;
-        out.extend(questions.into_iter().map(|question| Asked {
+        out.extend(questions.into_iter().map(|question| QuestionRow {
             source: row.name.clone(),
             folder: PathBuf::new(),
             question,

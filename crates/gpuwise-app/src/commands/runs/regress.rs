@@ -35,7 +35,7 @@ pub(super) struct Flags {
 }
 
 /// A level that moved, and where.
-struct Found {
+struct Regression {
     name: String,
     hardware: String,
     figure: String,
@@ -69,7 +69,7 @@ pub(super) fn run(context: &Context, flags: &Flags) -> anyhow::Result<Exit> {
                     continue;
                 };
                 let before = points.get(change.at - 1).unwrap_or(point);
-                found.push(Found {
+                found.push(Regression {
                     name: name.clone(),
                     hardware: hardware.clone(),
                     software: software(&store, before, point)?,
@@ -159,7 +159,7 @@ fn software(store: &Store, before: &Point, after: &Point) -> anyhow::Result<Stri
     Ok(changed.join(", "))
 }
 
-fn table(found: &[Found], groups: &BTreeMap<(String, String), Vec<RunRow>>) -> Table {
+fn table(found: &[Regression], groups: &BTreeMap<(String, String), Vec<RunRow>>) -> Table {
     let runs: usize = groups.values().map(Vec::len).sum();
     let mut table = Table::new(vec![
         Column::left("name", "name").wrap(12),

@@ -1,7 +1,7 @@
 //! Measured rows as trials: one workload on several GPUs, with what was predicted of each.
 
 use super::tiers::price_of;
-use crate::{catalogue::Loaded, questions::Asked};
+use crate::{catalogue::Loaded, questions::QuestionRow};
 use gpuwise_domain::question::{Load, Question};
 use gpuwise_measure::tier::workloads::{Performance, Trial};
 use std::collections::BTreeMap;
@@ -14,7 +14,11 @@ const EIGHTY: f64 = 2.563_103_131;
 
 /// Rates of throughput rows, without an SLO: MLPerf and static batches. `predicted` stands beside
 /// `asked`.
-pub(super) fn throughputs(asked: &[Asked], predicted: &[Predicted], loaded: &Loaded) -> Vec<Trial> {
+pub(super) fn throughputs(
+    asked: &[QuestionRow],
+    predicted: &[Predicted],
+    loaded: &Loaded,
+) -> Vec<Trial> {
     let mut sums: BTreeMap<(String, String), Sum> = BTreeMap::new();
     for (row, predicted) in asked.iter().zip(predicted) {
         let q = &row.question;
@@ -49,7 +53,7 @@ pub(super) fn throughputs(asked: &[Asked], predicted: &[Predicted], loaded: &Loa
 /// limits, in this order, and is held against what lies `caution` of the way to the upper ends of the
 /// ranges.
 pub(super) fn latencies(
-    asked: &[Asked],
+    asked: &[QuestionRow],
     predicted: &[Predicted],
     loaded: &Loaded,
     caution: f64,

@@ -44,7 +44,7 @@ pub struct Validated {
     pub runs: RunSet,
     /// Whether the SLO holds at the expected load, under every seed.
     pub kept: bool,
-    found: Found,
+    found: TrialResult,
     deployment: Deployment,
 }
 
@@ -127,7 +127,7 @@ struct Trial<'a> {
 
 /// What came of it.
 #[derive(Debug, Clone)]
-struct Found {
+struct TrialResult {
     reports: Vec<RunReport>,
     ladder: Ladder,
     /// At the expected load, under every seed.
@@ -156,7 +156,7 @@ impl Trial<'_> {
         results
     }
 
-    fn run(&self) -> anyhow::Result<Found> {
+    fn run(&self) -> anyhow::Result<TrialResult> {
         let mut rungs: Vec<(f64, RunReport)> = Vec::new();
         let list: Vec<_> = LOADS
             .iter()
@@ -190,7 +190,7 @@ impl Trial<'_> {
         let ladder = self.ladder(&rungs, &named, knee);
         let mut reports: Vec<RunReport> = rungs.into_iter().map(|(_, report)| report).collect();
         reports.extend(named.into_iter().map(|(_, report)| report));
-        Ok(Found {
+        Ok(TrialResult {
             reports,
             ladder,
             expected_kept,

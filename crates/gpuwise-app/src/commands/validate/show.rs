@@ -1,6 +1,6 @@
 //! What was found, shown: the ladder, the margin, and how the formulas of `plan` compare.
 
-use super::{Found, Validated};
+use super::{TrialResult, Validated};
 use crate::{commands::Context, settings};
 use gpuwise_domain::{deployment::Deployment, run::Metric};
 use gpuwise_units::{Percentile, significant};
@@ -29,7 +29,7 @@ pub(super) fn show(context: &Context, validated: &Validated) -> anyhow::Result<(
 }
 
 /// The margin, and how the formulas of `plan` compare.
-fn verdict(found: &Found, deployment: &Deployment) -> String {
+fn verdict(found: &TrialResult, deployment: &Deployment) -> String {
     let mut text = String::new();
     let scale = found.ladder.expected.unwrap_or(1.0);
     if let Some(knee) = &found.ladder.knee {
@@ -49,7 +49,7 @@ fn verdict(found: &Found, deployment: &Deployment) -> String {
 }
 
 /// What `plan` computed beside what was simulated, and which of both to believe.
-fn against_plan(found: &Found, deployment: &Deployment) -> Option<String> {
+fn against_plan(found: &TrialResult, deployment: &Deployment) -> Option<String> {
     let report = found.expected.as_ref()?;
     let of = |metric: Metric, at: Option<Percentile>| -> Option<f64> {
         let distribution = report.distribution(metric)?;

@@ -32,14 +32,14 @@ fn share_gained(look: &Look<'_>, counter: Quantity) -> Option<f64> {
 
 /// What says that clocks were held down.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Told {
+enum ThrottleSignal {
     /// Bits of the reasons that the driver gives.
     Reasons,
     /// A counter of the time.
     Counter(Quantity),
 }
 
-impl Told {
+impl ThrottleSignal {
     fn name(self) -> &'static str {
         match self {
             Self::Reasons => "clock_reasons",
@@ -49,11 +49,11 @@ impl Told {
 }
 
 /// The larger of both, where either is told.
-fn held_down(look: &Look<'_>, mask: u64, counters: &[Quantity]) -> Option<(f64, Told)> {
-    let bits = share_with(look, mask).map(|share| (share, Told::Reasons));
+fn held_down(look: &Look<'_>, mask: u64, counters: &[Quantity]) -> Option<(f64, ThrottleSignal)> {
+    let bits = share_with(look, mask).map(|share| (share, ThrottleSignal::Reasons));
     let gained = counters.iter().filter_map(|counter| {
         let share = share_gained(look, *counter)?.min(1.0);
-        Some((share, Told::Counter(*counter)))
+        Some((share, ThrottleSignal::Counter(*counter)))
     });
     bits.into_iter()
         .chain(gained)
@@ -94,7 +94,7 @@ pub(super) fn thermal(look: &Look<'_>) -> Option<Finding> {
         (share, figure) if share >= limit => (share, figure),
         _ => return None,
     };
-    if figure == Told::Reasons
+    if figure == ThrottleSignal::Reasons
         && share_with(look, SOFTWARE_THERMAL | HARDWARE_THERMAL) == Some(0.0)
         && share_with(look, POWER_BRAKE).is_some_and(|brake| brake > 0.0)
     {

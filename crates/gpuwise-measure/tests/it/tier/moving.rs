@@ -1,6 +1,6 @@
 //! Moves of running workloads, by scripted series.
 
-use gpuwise_measure::tier::online::{Reluctance, Seen, Watch};
+use gpuwise_measure::tier::online::{Observation, Reluctance, Watch};
 use gpuwise_units::Nanoseconds;
 
 const MINUTE: u64 = 60_000_000_000;
@@ -16,8 +16,8 @@ fn reluctance() -> Reluctance {
     }
 }
 
-fn seen(minute: u64, best: &str, best_cost: f64, kept: bool) -> Seen {
-    Seen {
+fn seen(minute: u64, best: &str, best_cost: f64, kept: bool) -> Observation {
+    Observation {
         at: Nanoseconds(minute * MINUTE),
         best: best.into(),
         best_cost,
@@ -27,7 +27,7 @@ fn seen(minute: u64, best: &str, best_cost: f64, kept: bool) -> Seen {
 }
 
 /// Minutes of moves and where to, of a workload that starts on `large`.
-fn moves(script: impl IntoIterator<Item = Seen>) -> Vec<(u64, String)> {
+fn moves(script: impl IntoIterator<Item = Observation>) -> Vec<(u64, String)> {
     let mut watch = Watch::new("large", reluctance());
     script
         .into_iter()
@@ -36,7 +36,7 @@ fn moves(script: impl IntoIterator<Item = Seen>) -> Vec<(u64, String)> {
         .collect()
 }
 
-fn steady(minutes: std::ops::Range<u64>, best: &str, cost: f64, kept: bool) -> Vec<Seen> {
+fn steady(minutes: std::ops::Range<u64>, best: &str, cost: f64, kept: bool) -> Vec<Observation> {
     minutes
         .map(|minute| seen(minute, best, cost, kept))
         .collect()

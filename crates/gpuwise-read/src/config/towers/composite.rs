@@ -1,6 +1,6 @@
 //! Models put together from a known tower and a projector: LLaVA, PaliGemma, Idefics and the like.
 
-use super::{Eye, Reader, Site, blocks::Blocks, encoder, patches::Patches, projectors};
+use super::{Reader, Site, VisionEncoder, blocks::Blocks, encoder, patches::Patches, projectors};
 use crate::config::ConfigError;
 
 /// A tower by its own type and a projector by the type of the whole.
@@ -8,7 +8,7 @@ pub(super) fn read(
     whole_type: &str,
     site: &Site<'_>,
     assumptions: &mut Vec<String>,
-) -> Result<Eye, ConfigError> {
+) -> Result<VisionEncoder, ConfigError> {
     let reader = &site.fields;
     let tower_type = reader.text("model_type")?.unwrap_or(whole_type);
     let mut eye = match tower_type {
@@ -38,7 +38,7 @@ pub(super) fn read(
 }
 
 /// Gemma-3, whose tower is a class default where it is not described.
-pub(super) fn gemma3(site: &Site<'_>) -> Result<Eye, ConfigError> {
+pub(super) fn gemma3(site: &Site<'_>) -> Result<VisionEncoder, ConfigError> {
     let reader = &site.fields;
     let default = Vit {
         hidden: 1152,
@@ -69,7 +69,11 @@ struct Vit {
 }
 
 /// Layers and patches; also the number of patches of an image.
-fn vit(reader: &Reader<'_>, default: Vit, patch_bias: bool) -> Result<(Eye, u64), ConfigError> {
+fn vit(
+    reader: &Reader<'_>,
+    default: Vit,
+    patch_bias: bool,
+) -> Result<(VisionEncoder, u64), ConfigError> {
     let hidden = reader.get(&["hidden_size", "embed_dim", "width"], default.hidden)?;
     let width = reader.get(&["intermediate_size"], default.width)?;
     let layers = reader.get(&["num_hidden_layers", "depth", "layers"], default.layers)?;
@@ -84,7 +88,7 @@ fn vit(reader: &Reader<'_>, default: Vit, patch_bias: bool) -> Result<(Eye, u64)
     let patches = across * across;
     // SigLIP has one position a patch, CLIP one more for its class token.
     sheet.matrix("positions", patches + u64::from(!patch_bias), hidden);
-    let eye = Eye {
+    let eye = VisionEncoder {
         hidden,
         width,
         layers,
@@ -96,7 +100,7 @@ fn vit(reader: &Reader<'_>, default: Vit, patch_bias: bool) -> Result<(Eye, u64)
 }
 
 /// CLIP: a class token, norms before and after.
-fn clip(reader: &Reader<'_>) -> Result<Eye, ConfigError> {
+fn clip(reader: &Reader<'_>) -> Result<VisionEncoder, ConfigError> {
     let default = Vit {
         hidden: 768,
         width: 3072,
@@ -112,7 +116,7 @@ fn clip(reader: &Reader<'_>) -> Result<Eye, ConfigError> {
     Ok(eye)
 }
 
-fn siglip(reader: &Reader<'_>, head: bool) -> Result<Eye, ConfigError> {
+fn siglip(reader: &Reader<'_>, head: bool) -> Result<VisionEncoder, ConfigError> {
     let default = Vit {
         hidden: 768,
         width: 3072,
@@ -128,7 +132,7 @@ fn siglip(reader: &Reader<'_>, head: bool) -> Result<Eye, ConfigError> {
 
 /// The last norm, and the pooling head where it is kept: attention of one learned token, and a
 /// feed-forward.
-fn finish_siglip(eye: &mut Eye, head: bool) {
+fn finish_siglip(eye: &mut VisionEncoder, head: bool) {
     let (hidden, width) = (eye.hidden, eye.width);
     let mut sheet = encoder();
     sheet.vectors("post_layernorm", hidden, 2);
@@ -144,7 +148,7 @@ fn finish_siglip(eye: &mut Eye, head: bool) {
 }
 
 /// Pixtral: like a language model, with rotary positions in two dimensions.
-fn pixtral(reader: &Reader<'_>) -> Result<Eye, ConfigError> {
+fn pixtral(reader: &Reader<'_>) -> Result<VisionEncoder, ConfigError> {
     let hidden = reader.get(&["hidden_size"], 1024)?;
     let width = reader.get(&["intermediate_size"], 4096)?;
     let layers = reader.get(&["num_hidden_layers"], 24)?;
@@ -158,7 +162,7 @@ fn pixtral(reader: &Reader<'_>) -> Result<Eye, ConfigError> {
     });
     Patches::read(reader, 16, 1)?.embed(&mut sheet, hidden, false);
     sheet.vectors("ln_pre", hidden, 1);
-    Ok(Eye {
+    Ok(VisionEncoder {
         hidden,
         width,
         layers,

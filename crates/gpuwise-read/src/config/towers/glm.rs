@@ -1,9 +1,9 @@
 //! GLM's towers: a convolution that merges patches, and a gated map before the language model.
 
-use super::{Eye, Site, blocks::Blocks, encoder, patches::Patches, projector};
+use super::{Site, VisionEncoder, blocks::Blocks, encoder, patches::Patches, projector};
 use crate::config::ConfigError;
 
-pub(super) fn glm4(site: &Site<'_>) -> Result<Eye, ConfigError> {
+pub(super) fn glm4(site: &Site<'_>) -> Result<VisionEncoder, ConfigError> {
     let reader = &site.fields;
     let hidden = reader.get(&["hidden_size"], 1536)?;
     let output = reader.get(&["out_hidden_size"], 4096)?;
@@ -34,7 +34,7 @@ pub(super) fn glm4(site: &Site<'_>) -> Result<Eye, ConfigError> {
 }
 
 /// GLM-5.3: biases, norms of queries and keys, no learned positions.
-pub(super) fn glm5(site: &Site<'_>) -> Result<Eye, ConfigError> {
+pub(super) fn glm5(site: &Site<'_>) -> Result<VisionEncoder, ConfigError> {
     let reader = &site.fields;
     let hidden = reader.get(&["hidden_size"], 1024)?;
     let width = reader.get(&["intermediate_size"], 4096)?;
@@ -52,7 +52,12 @@ pub(super) fn glm5(site: &Site<'_>) -> Result<Eye, ConfigError> {
 }
 
 /// What both have around their layers.
-fn around(site: &Site<'_>, blocks: Blocks, inner: u64, output: u64) -> Result<Eye, ConfigError> {
+fn around(
+    site: &Site<'_>,
+    blocks: Blocks,
+    inner: u64,
+    output: u64,
+) -> Result<VisionEncoder, ConfigError> {
     let reader = &site.fields;
     let hidden = blocks.hidden;
     let merge = reader.get(&["spatial_merge_size"], 2)?;
@@ -67,7 +72,7 @@ fn around(site: &Site<'_>, blocks: Blocks, inner: u64, output: u64) -> Result<Ey
         .matrices("maps.gate_up_proj", inner, output, 2)
         .matrix("maps.down_proj", output, inner);
     sheet.tensors.extend(maps.tensors);
-    Ok(Eye {
+    Ok(VisionEncoder {
         hidden,
         width: blocks.width,
         layers: blocks.layers,

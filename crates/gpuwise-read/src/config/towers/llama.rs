@@ -1,9 +1,11 @@
 //! The towers of Llama-3.2-Vision and Llama-4, which cut images into tiles.
 
-use super::{Eye, Site, blocks::Blocks, encoder, eyes::eye, patches::Patches, projector};
+use super::{
+    Site, VisionEncoder, blocks::Blocks, encoder, patches::Patches, projector, vision_encoders::eye,
+};
 use crate::config::ConfigError;
 
-pub(super) fn llama4(site: &Site<'_>) -> Result<Eye, ConfigError> {
+pub(super) fn llama4(site: &Site<'_>) -> Result<VisionEncoder, ConfigError> {
     let reader = &site.fields;
     let hidden = reader.get(&["hidden_size"], 768)?;
     let width = reader.get(&["intermediate_size"], 5632)?;
@@ -41,7 +43,7 @@ pub(super) fn llama4(site: &Site<'_>) -> Result<Eye, ConfigError> {
 }
 
 /// Llama-3.2-Vision: tiles with positions by aspect ratio, then layers with gates over all tiles.
-pub(super) fn mllama(site: &Site<'_>) -> Result<Eye, ConfigError> {
+pub(super) fn mllama(site: &Site<'_>) -> Result<VisionEncoder, ConfigError> {
     let reader = &site.fields;
     let hidden = reader.get(&["hidden_size"], 1280)?;
     let width = reader.get(&["intermediate_size"], 5120)?;

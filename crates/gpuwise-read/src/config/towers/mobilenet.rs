@@ -1,9 +1,12 @@
 //! MobileNet-V5, the convolutional eye of Gemma-3n: a fixed network, known by its name.
 
-use super::{Eye, Site, blocks::Sheet, encoder, projector};
+use super::{Site, VisionEncoder, blocks::Sheet, encoder, projector};
 use crate::config::ConfigError;
 
-pub(super) fn tower(site: &Site<'_>, assumptions: &mut Vec<String>) -> Result<Eye, ConfigError> {
+pub(super) fn tower(
+    site: &Site<'_>,
+    assumptions: &mut Vec<String>,
+) -> Result<VisionEncoder, ConfigError> {
     let reader = &site.fields;
     let name = reader
         .text("architecture")?
@@ -24,7 +27,7 @@ pub(super) fn tower(site: &Site<'_>, assumptions: &mut Vec<String>) -> Result<Ey
         site.text,
     );
     sheet.tensors.extend(embed.tensors);
-    Ok(Eye {
+    Ok(VisionEncoder {
         hidden: 1280,
         width: 2560,
         layers: 84,

@@ -7,13 +7,13 @@ mod audio;
 mod blocks;
 mod composite;
 mod conformer;
-mod eyes;
 mod glm;
 mod llama;
 mod mobilenet;
 mod patches;
 mod projectors;
 mod qwen;
+mod vision_encoders;
 
 use super::{ConfigError, Context, Parts, fields::Fields};
 use blocks::Sheet;
@@ -71,7 +71,7 @@ struct Site<'a> {
 
 /// An encoder of images before its projector.
 #[derive(Debug, Clone)]
-struct Eye {
+struct VisionEncoder {
     hidden: u64,
     width: u64,
     layers: u64,
@@ -83,7 +83,7 @@ struct Eye {
     largest_item: Option<u64>,
 }
 
-impl Eye {
+impl VisionEncoder {
     fn tower(self) -> Tower {
         Tower {
             kind: TowerKind::Vision,
@@ -102,7 +102,7 @@ fn eye(
     whole_type: &str,
     site: &Site<'_>,
     assumptions: &mut Vec<String>,
-) -> Result<Option<Eye>, ConfigError> {
+) -> Result<Option<VisionEncoder>, ConfigError> {
     let described = site.fields.0.is_some();
     Ok(Some(match whole_type {
         "llama4" => llama::llama4(site)?,
@@ -111,18 +111,18 @@ fn eye(
         "qwen3_5" | "qwen3_5_moe" | "qwen3_vl" | "qwen3_vl_moe" | "qwen3_omni_moe_thinker" => {
             qwen::qwen3(site)?
         }
-        "kimi_k25" | "kimi_k3" | "kimi_vl" => eyes::kimi(site, whole_type)?,
-        "minimax_m3" | "minimax_m3_vl" => eyes::minimax(site)?,
-        "step3p7" => eyes::step(site)?,
+        "kimi_k25" | "kimi_k3" | "kimi_vl" => vision_encoders::kimi(site, whole_type)?,
+        "minimax_m3" | "minimax_m3_vl" => vision_encoders::minimax(site)?,
+        "step3p7" => vision_encoders::step(site)?,
         "gemma3" => composite::gemma3(site)?,
         _ if !described => return Ok(None),
         "glm4v" | "glm4v_moe" | "glm46v" => glm::glm4(site)?,
         "glm5_next" => glm::glm5(site)?,
-        "gemma4" => eyes::gemma4(site)?,
+        "gemma4" => vision_encoders::gemma4(site)?,
         "gemma3n" => mobilenet::tower(site, assumptions)?,
         "mllama" => llama::mllama(site)?,
-        "internvl" => eyes::internvl(site)?,
-        "molmo2" => eyes::molmo2(site)?,
+        "internvl" => vision_encoders::internvl(site)?,
+        "molmo2" => vision_encoders::molmo2(site)?,
         _ => composite::read(whole_type, site, assumptions)?,
     }))
 }

@@ -1,11 +1,15 @@
 //! From a tower of a known kind to the language model.
 
-use super::{Eye, Site, blocks::Sheet, projector};
+use super::{Site, VisionEncoder, blocks::Sheet, projector};
 use crate::config::ConfigError;
 
 /// Adds the projector of a type to its tower; false where the type is not known and LLaVA's was
 /// taken.
-pub(super) fn add(whole_type: &str, site: &Site<'_>, eye: &mut Eye) -> Result<bool, ConfigError> {
+pub(super) fn add(
+    whole_type: &str,
+    site: &Site<'_>,
+    eye: &mut VisionEncoder,
+) -> Result<bool, ConfigError> {
     let (handed, text) = (eye.hidden, site.text);
     let mut sheet = projector();
     let mut known = true;
@@ -60,7 +64,11 @@ fn llava(site: &Site<'_>, handed: u64, sheet: &mut Sheet) -> Result<(), ConfigEr
 }
 
 /// A norm, a merger of neighbouring patches, and two linear maps.
-fn mistral3(site: &Site<'_>, eye: &mut Eye, sheet: &mut Sheet) -> Result<(), ConfigError> {
+fn mistral3(
+    site: &Site<'_>,
+    eye: &mut VisionEncoder,
+    sheet: &mut Sheet,
+) -> Result<(), ConfigError> {
     let merge = site.root.count(&["spatial_merge_size"])?.unwrap_or(2);
     let joined = merge * merge;
     let bias = site.root.is("multimodal_projector_bias")?;
@@ -77,7 +85,7 @@ fn mistral3(site: &Site<'_>, eye: &mut Eye, sheet: &mut Sheet) -> Result<(), Con
 fn cohere(
     whole_type: &str,
     site: &Site<'_>,
-    eye: &mut Eye,
+    eye: &mut VisionEncoder,
     sheet: &mut Sheet,
 ) -> Result<(), ConfigError> {
     let factor = site.root.count(&["downsample_factor"])?.unwrap_or(2);
@@ -97,7 +105,11 @@ fn cohere(
 }
 
 /// A gated map, then learned queries that attend to the image over a few layers.
-fn idefics2(site: &Site<'_>, eye: &mut Eye, sheet: &mut Sheet) -> Result<(), ConfigError> {
+fn idefics2(
+    site: &Site<'_>,
+    eye: &mut VisionEncoder,
+    sheet: &mut Sheet,
+) -> Result<(), ConfigError> {
     let perceiver = super::Reader(site.root.object("perceiver_config")?);
     let text_config = super::Reader(site.root.object("text_config")?);
     let width = text_config.get(&["intermediate_size"], 4 * site.text)?;

@@ -1,15 +1,17 @@
 //! Qwen's towers: patches in space and time, merged two by two before the language model.
 
-use super::{Eye, Site, blocks::Blocks, blocks::Sheet, encoder, patches::Patches, projector};
+use super::{
+    Site, VisionEncoder, blocks::Blocks, blocks::Sheet, encoder, patches::Patches, projector,
+};
 use crate::config::ConfigError;
 
 /// Tokens of the largest image by default, of four patches each.
 const LARGEST_ITEM: u64 = 16_384;
 
-fn eye(blocks: Blocks, sheet: Sheet, projector: Sheet) -> Eye {
+fn eye(blocks: Blocks, sheet: Sheet, projector: Sheet) -> VisionEncoder {
     let mut tensors = sheet.tensors;
     tensors.extend(projector.tensors);
-    Eye {
+    VisionEncoder {
         hidden: blocks.hidden,
         width: blocks.width,
         layers: blocks.layers,
@@ -25,7 +27,7 @@ fn merged(site: &Site<'_>, hidden: u64) -> Result<u64, ConfigError> {
     Ok(hidden * merge * merge)
 }
 
-pub(super) fn qwen2(site: &Site<'_>) -> Result<Eye, ConfigError> {
+pub(super) fn qwen2(site: &Site<'_>) -> Result<VisionEncoder, ConfigError> {
     let reader = &site.fields;
     // Here `hidden_size` is the language model's.
     let hidden = reader.get(&["embed_dim"], 1280)?;
@@ -47,7 +49,7 @@ pub(super) fn qwen2(site: &Site<'_>) -> Result<Eye, ConfigError> {
     Ok(eye(blocks, sheet, maps))
 }
 
-pub(super) fn qwen2_5(site: &Site<'_>) -> Result<Eye, ConfigError> {
+pub(super) fn qwen2_5(site: &Site<'_>) -> Result<VisionEncoder, ConfigError> {
     let reader = &site.fields;
     let hidden = reader.get(&["hidden_size"], 1280)?;
     let width = reader.get(&["intermediate_size"], 3420)?;
@@ -74,7 +76,7 @@ pub(super) fn qwen2_5(site: &Site<'_>) -> Result<Eye, ConfigError> {
 }
 
 /// Qwen3-VL and Qwen3.5: learned positions, and mergers also of some deeper layers.
-pub(super) fn qwen3(site: &Site<'_>) -> Result<Eye, ConfigError> {
+pub(super) fn qwen3(site: &Site<'_>) -> Result<VisionEncoder, ConfigError> {
     let reader = &site.fields;
     let hidden = reader.get(&["hidden_size"], 1152)?;
     let width = reader.get(&["intermediate_size"], 4304)?;

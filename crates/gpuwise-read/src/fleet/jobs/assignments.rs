@@ -23,7 +23,7 @@ impl Build<'_> {
         let count = out.len() as u64;
         if !(u64::from(job.gang.least)..=u64::from(job.gang.most)).contains(&count) {
             return Err(format!(
-                "running names {count} seats, and the job has {} to {} workers; one for each is expected",
+                "running names {count} assignments, and the job has {} to {} workers; one for each is expected",
                 job.gang.least, job.gang.most
             ));
         }

@@ -180,7 +180,7 @@ fn wrong_jobs_are_told_what_and_where() {
         (job("gpus = 2\nrunning = \"a1:7-8\""), "has no GPU 8"),
         (
             job("gpus = 1\nworkers = 2\nrunning = \"a1:0\""),
-            "names 1 seats",
+            "names 1 assignments",
         ),
         (
             job("slice = \"3g.40gb\"\nrunning = \"a1:7@2\""),

@@ -6,7 +6,7 @@ use super::{
     room::Room,
     value::{Values, Worth},
 };
-use crate::world::{Held, NodeState, World};
+use crate::world::{NodeState, Tenancy, World};
 use gpuwise_domain::placement::NodeId;
 use rustc_hash::FxHashMap;
 use std::collections::BTreeSet;
@@ -240,9 +240,9 @@ impl Key {
             // 0: nothing more; 1: all; above: a part, shared in a way.
             let (way, milli, memory) = match &gpu.held {
                 _ if !gpu.takes_work() => (0, 0, 0),
-                Held::Whole(_) => (0, 0, 0),
-                Held::Free => (1, 1000, 0),
-                Held::Shared {
+                Tenancy::Whole(_) => (0, 0, 0),
+                Tenancy::Free => (1, 1000, 0),
+                Tenancy::Shared {
                     isolation,
                     milli_free,
                     memory_free,
@@ -252,7 +252,7 @@ impl Key {
                     *milli_free,
                     memory_free.unwrap_or(u32::MAX),
                 ),
-                Held::Sliced(_) => {
+                Tenancy::Sliced(_) => {
                     alone = true;
                     (0, 0, 0)
                 }

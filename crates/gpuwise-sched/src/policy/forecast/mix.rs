@@ -41,7 +41,7 @@ pub(super) struct Width {
 
 /// What those ask for whom no builds but these can hold, per arrival.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Wanted {
+pub(super) struct Demand {
     pub(super) builds: u64,
     /// GPUs' time, then places of each width: mean and mean square.
     pub(super) rates: [(f64, f64); WIDTHS + 1],
@@ -57,7 +57,7 @@ pub(super) struct Mix {
     /// The smallest ask in thousandths of a GPU.
     pub(super) least_milli: u32,
     pub(super) widths: Vec<Width>,
-    pub(super) wanted: Vec<Wanted>,
+    pub(super) wanted: Vec<Demand>,
 }
 
 impl Mix {
@@ -147,7 +147,7 @@ fn widths(steps: &[(Step, u64)]) -> Vec<Width> {
 }
 
 /// For every set of builds that asks are bound to: what must be placed within it.
-fn wanted(steps: &[(Step, u64)], widths: &[Width], arrivals: u64) -> Vec<Wanted> {
+fn wanted(steps: &[(Step, u64)], widths: &[Width], arrivals: u64) -> Vec<Demand> {
     let mut sets: BTreeMap<u64, u64> = BTreeMap::new();
     for (step, count) in steps {
         *sets.entry(step.builds).or_default() += count;
@@ -175,7 +175,7 @@ fn wanted(steps: &[(Step, u64)], widths: &[Width], arrivals: u64) -> Vec<Wanted>
         rates
     };
     sets.into_iter()
-        .map(|(builds, _)| Wanted {
+        .map(|(builds, _)| Demand {
             builds,
             rates: rates(builds),
         })

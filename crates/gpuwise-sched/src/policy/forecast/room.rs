@@ -1,6 +1,6 @@
 //! What is free on a node, as the policy values it.
 
-use crate::world::{Held, NodeState, World};
+use crate::world::{NodeState, Tenancy, World};
 
 /// GPUs of a node that are told apart; of larger nodes the value is that of the freest so many.
 pub(super) const GPUS: usize = 16;
@@ -27,7 +27,7 @@ impl Room {
     pub(super) fn of(world: &World, node: &NodeState, build: u64) -> Self {
         let mut free: Vec<u16> = Vec::with_capacity(node.gpus.len());
         for gpu in node.gpus.iter().filter_map(|id| world.gpu(*id)) {
-            let usable = gpu.takes_work() && !matches!(gpu.held, Held::Sliced(_));
+            let usable = gpu.takes_work() && !matches!(gpu.held, Tenancy::Sliced(_));
             free.push(if usable {
                 gpu.milli_free().min(u32::from(WHOLE)) as u16
             } else {

@@ -2,7 +2,7 @@
 
 use crate::{
     fit,
-    world::{Held, NodeState, World},
+    world::{NodeState, Tenancy, World},
 };
 use gpuwise_domain::placement::{GpuAsk, Isolation, KindId, Kinds, NodeId, WorkerAsk};
 
@@ -66,7 +66,7 @@ impl Digest {
                 continue;
             }
             *free = gpu.milli_free().min(1000) as u16;
-            if let Held::Shared { isolation, .. } = &gpu.held {
+            if let Tenancy::Shared { isolation, .. } = &gpu.held {
                 digest.complete &=
                     *free < 1000 && digest.isolation.is_none_or(|known| known == *isolation);
                 digest.isolation = Some(*isolation);

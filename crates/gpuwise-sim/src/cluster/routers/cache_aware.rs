@@ -3,7 +3,7 @@
 use super::{
     Ask, Candidate, Measure, any,
     least::least,
-    memory::{Known, Memory},
+    memory::{Memory, PrefixMatch},
 };
 use gpuwise_units::RandomStream;
 
@@ -114,7 +114,7 @@ impl Blind {
 
     pub(super) fn pick(&mut self, ask: &Ask<'_>, candidates: &[Candidate]) -> Option<usize> {
         let open = |replica: u16| place_of(replica, candidates).is_some();
-        let Known { holders, .. } = self.memory.longest(ask.request, open);
+        let PrefixMatch { holders, .. } = self.memory.longest(ask.request, open);
         let place = any(candidates, &mut self.chance, |_, one| {
             one.open && (holders.is_empty() || holders.contains(&one.replica))
         })?;

@@ -41,7 +41,7 @@ impl Node {
 
 /// What is remembered of a prompt.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(super) struct Known {
+pub(super) struct PrefixMatch {
     /// Its tokens that were sent before.
     pub(super) tokens: u64,
     /// To whom, the latest first.
@@ -50,8 +50,8 @@ pub(super) struct Known {
 
 impl Memory {
     /// The longest beginning of a prompt that was sent to anyone of whom `counts` is true.
-    pub(super) fn longest(&self, request: &Request, counts: impl Fn(u16) -> bool) -> Known {
-        let mut best = Known::default();
+    pub(super) fn longest(&self, request: &Request, counts: impl Fn(u16) -> bool) -> PrefixMatch {
+        let mut best = PrefixMatch::default();
         for (key, _) in path(request) {
             let Some(node) = self.nodes.get(&key) else {
                 break;
@@ -66,7 +66,7 @@ impl Memory {
                 break;
             }
             holders.sort_unstable_by(|one, other| other.1.cmp(&one.1).then(one.0.cmp(&other.0)));
-            best = Known {
+            best = PrefixMatch {
                 tokens: node.tokens,
                 holders: holders.into_iter().map(|(holder, _)| holder).collect(),
             };
@@ -203,7 +203,7 @@ mod tests {
         let other = memory.longest(&request(&[1, 2, 3], 0), |replica| replica == 1);
         assert_eq!(
             other,
-            Known {
+            PrefixMatch {
                 tokens: 200,
                 holders: vec![1]
             }

@@ -3,7 +3,7 @@
 use super::{kept, records, request, single};
 use gpuwise_domain::request::{Outcome, Request};
 use gpuwise_sim::{
-    cluster::{Admission, Held, HeldOrder, Pool, Scenario},
+    cluster::{Admission, GatewayOrder, GatewayQueue, Pool, Scenario},
     cost::Linear,
     traffic::Recorded,
 };
@@ -46,31 +46,46 @@ fn what_is_held_is_bounded_and_ordered() {
             of(1, 1, 10),
         ]
     };
-    let weights = |weight| HeldOrder::Weights(vec![(1, weight)]);
+    let weights = |weight| GatewayOrder::Weights(vec![(1, weight)]);
     for (held, order, expected, why) in [
-        (Held::None, HeldOrder::Arrival, &[0][..], "nobody waits"),
-        (Held::Most(2), HeldOrder::Arrival, &[0, 1, 2], "two wait"),
         (
-            Held::MostTokens(30),
-            HeldOrder::Arrival,
+            GatewayQueue::None,
+            GatewayOrder::Arrival,
+            &[0][..],
+            "nobody waits",
+        ),
+        (
+            GatewayQueue::Most(2),
+            GatewayOrder::Arrival,
+            &[0, 1, 2],
+            "two wait",
+        ),
+        (
+            GatewayQueue::MostTokens(30),
+            GatewayOrder::Arrival,
             &[0, 1, 3, 4],
             "thirty tokens wait",
         ),
-        (Held::All, HeldOrder::Arrival, &[0, 1, 2, 3, 4], "all wait"),
         (
-            Held::All,
-            HeldOrder::Priority,
+            GatewayQueue::All,
+            GatewayOrder::Arrival,
+            &[0, 1, 2, 3, 4],
+            "all wait",
+        ),
+        (
+            GatewayQueue::All,
+            GatewayOrder::Priority,
             &[0, 2, 4, 3, 1],
             "the smallest priority first",
         ),
         (
-            Held::All,
+            GatewayQueue::All,
             weights(1.0),
             &[0, 1, 2, 3, 4],
             "the tenant of long prompts waits longer",
         ),
         (
-            Held::All,
+            GatewayQueue::All,
             weights(6.0),
             &[0, 2, 3, 4, 1],
             "the tenant that weighs more waits less",
@@ -112,7 +127,7 @@ fn a_tenant_at_its_limit_is_refused() {
 fn tokens_close_a_replica_but_an_idle_one_takes_any() {
     let admission = Admission {
         tokens_in_replica: Some(100),
-        held: Held::All,
+        held: GatewayQueue::All,
         ..Admission::default()
     };
     let (kept, statistics) = kept(
@@ -137,7 +152,7 @@ fn tokens_close_a_replica_but_an_idle_one_takes_any() {
 fn who_gives_up_leaves_the_gateway() {
     let admission = Admission {
         in_replica: Some(1),
-        held: Held::Most(1),
+        held: GatewayQueue::Most(1),
         ..Admission::default()
     };
     let scenario = Scenario {
@@ -175,7 +190,7 @@ fn without_a_replica_requests_are_refused_or_wait() {
     let refused = records(&Scenario::new(pool.clone(), 1), vec![request(0, 1, 1)]);
     assert_eq!(refused[0].outcome, Outcome::Rejected);
     let admission = Admission {
-        held: Held::All,
+        held: GatewayQueue::All,
         ..Admission::default()
     };
     let waiting = records(

@@ -8,7 +8,7 @@ use gpuwise_domain::{
 };
 use gpuwise_sim::{
     cluster::{
-        Admission, Duration, Failure, Failures, Held, Link, Pool, RemotePrefill, Retry,
+        Admission, Duration, Failure, Failures, GatewayQueue, Link, Pool, RemotePrefill, Retry,
         RunStatistics, Scenario, StartUp,
         routers::{CacheAware, KvAware, Measure, Routing, Scorer, Weighted},
     },
@@ -277,7 +277,7 @@ fn retries() {
     scenario.time_out = Some(Nanoseconds(20 * SECOND));
     scenario.pools[0].admission = Admission {
         in_replica: Some(48),
-        held: Held::Most(40),
+        held: GatewayQueue::Most(40),
         ..Admission::default()
     };
     let (_, statistics) = known(

@@ -4,7 +4,7 @@ use super::{Kept, Paced, SECOND, check, engine, hash, kept, plain, real};
 use gpuwise_domain::request::{Request, RequestRecord, Segment};
 use gpuwise_sim::{
     cluster::{
-        Admission, Duration, Failures, Held, HeldOrder, Pool, Retry, Scenario, StartUp,
+        Admission, Duration, Failures, GatewayOrder, GatewayQueue, Pool, Retry, Scenario, StartUp,
         routers::{CacheAware, KvAware, Measure, Routing, Scorer, Weighted},
         run,
     },
@@ -107,20 +107,20 @@ fn case() -> impl Strategy<Value = Case> {
             0 => Admission::default(),
             1 => Admission {
                 in_replica: Some(3),
-                held: Held::Most(5),
+                held: GatewayQueue::Most(5),
                 ..Admission::default()
             },
             2 => Admission {
                 in_replica: Some(2),
                 tokens_in_replica: Some(900),
-                held: Held::All,
-                order: HeldOrder::Weights(vec![(1, 2.0)]),
+                held: GatewayQueue::All,
+                order: GatewayOrder::Weights(vec![(1, 2.0)]),
                 ..Admission::default()
             },
             _ => Admission {
                 in_replica: Some(sequences),
-                held: Held::MostTokens(4_000),
-                order: HeldOrder::Priority,
+                held: GatewayQueue::MostTokens(4_000),
+                order: GatewayOrder::Priority,
                 tenant_limits: vec![(1, 3)],
                 ..Admission::default()
             },

@@ -4,7 +4,7 @@ use super::{SECOND, kept, records, request, single};
 use gpuwise_domain::request::{Outcome, Request, Segment};
 use gpuwise_sim::{
     cluster::{
-        Admission, Duration, Failure, Failures, Held, Observer, Pool, ReplicaState, Retry,
+        Admission, Duration, Failure, Failures, GatewayQueue, Observer, Pool, ReplicaState, Retry,
         Scenario, ScenarioError, StartUp, run,
     },
     cost::Linear,
@@ -191,7 +191,7 @@ fn what_a_dead_replica_had_is_sent_to_another() {
 fn requests_held_at_the_gateway_wait_for_a_start() {
     let mut scenario = failing(&[(0, 10, true), (1, 10, true)]);
     scenario.pools[0].admission = Admission {
-        held: Held::All,
+        held: GatewayQueue::All,
         ..Admission::default()
     };
     let records = records(

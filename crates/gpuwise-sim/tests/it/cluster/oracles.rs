@@ -4,7 +4,7 @@ use super::{MILLISECOND, Paced, SECOND, engine, kept, plain, request, single};
 use gpuwise_domain::request::{Outcome, Request, RequestRecord};
 use gpuwise_sim::{
     cluster::{
-        Admission, Held, Pool, Scenario,
+        Admission, GatewayQueue, Pool, Scenario,
         routers::{Measure, Routing},
     },
     cost::Linear,
@@ -40,7 +40,7 @@ fn poisson(seed: u64, count: u64, rate: f64, mean: f64, fixed: bool) -> Vec<Requ
 fn servers(count: u16) -> Scenario<Linear> {
     let admission = Admission {
         in_replica: Some(1),
-        held: Held::All,
+        held: GatewayQueue::All,
         ..Admission::default()
     };
     Scenario::new(

@@ -11,8 +11,19 @@ const SECOND: u64 = 1_000_000_000;
 
 /// What happens to actions; each must come up.
 pub(super) const WORDS: [&str; 13] = [
-    "place", "preempt", "move", "resize", "switch", "cut", "merge", "attach", "reclaim", "restore",
-    "failed", "dropped", "detach",
+    "place",
+    "preempt",
+    "move",
+    "resize",
+    "switch",
+    "create instance",
+    "destroy instance",
+    "attach",
+    "reclaim",
+    "restore",
+    "failed",
+    "dropped",
+    "detach",
 ];
 
 pub(super) const fn word(action: &Action) -> &'static str {
@@ -22,8 +33,8 @@ pub(super) const fn word(action: &Action) -> &'static str {
         Action::Move { .. } => "move",
         Action::Resize { .. } => "resize",
         Action::SetMig { .. } => "switch",
-        Action::CreateInstance { .. } => "cut",
-        Action::DestroyInstance { .. } => "merge",
+        Action::CreateInstance { .. } => "create instance",
+        Action::DestroyInstance { .. } => "destroy instance",
         Action::Attach { .. } => "attach",
         Action::Detach { .. } => "detach",
         Action::Reclaim { .. } => "reclaim",

@@ -35,7 +35,7 @@ const MOST_REPLICAS: u32 = 4096;
 const HOST_LINK: f64 = 0.85;
 
 /// A candidate that keeps the SLO.
-pub(super) struct Tried<'a> {
+pub(super) struct Viable<'a> {
     pub(super) device: Device<'a>,
     pub(super) numbers: Numbers,
     pub(super) residence: Residence,
@@ -55,7 +55,7 @@ pub(super) struct Tried<'a> {
     pub(super) watts: Option<f64>,
 }
 
-impl Tried<'_> {
+impl Viable<'_> {
     pub(super) const fn devices(&self) -> u32 {
         self.replicas * self.shards
     }
@@ -84,7 +84,7 @@ pub(super) fn tried<'a>(
     request: &Request<'a>,
     device: Device<'a>,
     format: Compute,
-) -> Result<Tried<'a>, Failure> {
+) -> Result<Viable<'a>, Failure> {
     let numbers = Numbers::of(format);
     let mut machine = Machine::new(device, request.constants);
     if machine.peak(format) <= 0.0 {
@@ -117,7 +117,7 @@ pub(super) fn tried<'a>(
     let seconds = |inputs: f64| curve.seconds(inputs);
     let parts = time(served.batch).1;
     let fraction = percentile(request);
-    Ok(Tried {
+    Ok(Viable {
         device,
         numbers,
         residence,

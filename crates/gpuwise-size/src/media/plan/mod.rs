@@ -6,11 +6,11 @@ mod report;
 
 use super::constants::Constants;
 use crate::search::{
-    Failure, Market, Offered, Shown, Span, Standing, affordable, devices_within, drawn,
+    Failure, Market, Offered, ShortlistRule, Span, Standing, affordable, devices_within, drawn,
     one_per_gpu, per_hour, shortlist,
 };
 use alloc::{format, string::String, vec::Vec};
-use candidate::Tried;
+use candidate::Viable;
 use gpuwise_domain::{
     catalogue::Catalogue,
     deployment::{Dropped, Objective, Rental, Test},
@@ -59,7 +59,7 @@ pub struct Request<'a> {
 
 /// A candidate that keeps the SLO, with its price.
 struct Feasible<'a> {
-    tried: Tried<'a>,
+    tried: Viable<'a>,
     lower: bool,
     rental: Option<Rental>,
     hour: Option<HourlyPrice>,
@@ -132,7 +132,7 @@ fn formats(request: &Request<'_>, gpu: &Gpu) -> Vec<(Compute, bool)> {
 fn bought<'a>(
     request: &Request<'a>,
     market: &Market<'_>,
-    tried: Tried<'a>,
+    tried: Viable<'a>,
     lower: bool,
 ) -> Result<Feasible<'a>, Failure> {
     let offers = market.offers(&tried.device.gpu.name);
@@ -176,7 +176,7 @@ fn standing(request: &Request<'_>, one: &Feasible<'_>) -> Standing {
 /// Indices of what is shown, best first.
 fn ranked(request: &Request<'_>, feasible: &[Feasible<'_>]) -> Vec<usize> {
     let all: Vec<Standing> = feasible.iter().map(|one| standing(request, one)).collect();
-    let shown = Shown {
+    let shown = ShortlistRule {
         top: request.top,
         published_first: true,
     };

@@ -1,6 +1,6 @@
 //! A candidate as a deployment, with ranges and derivations.
 
-use super::{Request, candidate::Tried};
+use super::{Request, candidate::Viable};
 use crate::media::time::PartTime;
 use alloc::{
     format,
@@ -21,7 +21,7 @@ const LEAST_CONVOLVED: f64 = 0.1;
 
 pub(super) fn deployment(
     request: &Request<'_>,
-    tried: &Tried<'_>,
+    tried: &Viable<'_>,
     rental: Option<Rental>,
     hour: Option<HourlyPrice>,
 ) -> MediaDeployment {
@@ -98,7 +98,7 @@ fn per_unit(request: &Request<'_>, hour: HourlyPrice) -> Option<Money> {
     Some(hour.0.times(i64::from(together) * 1_000_000, units as i64))
 }
 
-fn causes(tried: &Tried<'_>) -> Vec<(MediaMemory, Bytes)> {
+fn causes(tried: &Viable<'_>) -> Vec<(MediaMemory, Bytes)> {
     let memory = &tried.memory;
     let mut out: Vec<(MediaMemory, Bytes)> = memory
         .weights
@@ -117,7 +117,7 @@ fn causes(tried: &Tried<'_>) -> Vec<(MediaMemory, Bytes)> {
 }
 
 /// What takes the largest share of the time.
-fn bottleneck(request: &Request<'_>, tried: &Tried<'_>) -> Option<Limit<PartCause>> {
+fn bottleneck(request: &Request<'_>, tried: &Viable<'_>) -> Option<Limit<PartCause>> {
     let total: f64 = tried.parts.iter().map(|part| part.seconds).sum::<f64>() + tried.loading;
     let parts = tried.parts.iter().map(|part| (part, part.seconds));
     let Limit { cause, share } = Limit::largest(parts, total)?;
@@ -148,7 +148,7 @@ fn resource(part: &PartTime) -> Resource {
     }
 }
 
-fn derivations(request: &Request<'_>, tried: &Tried<'_>) -> Vec<Derivation> {
+fn derivations(request: &Request<'_>, tried: &Viable<'_>) -> Vec<Derivation> {
     let served = &tried.served;
     let parts: Vec<Derivation> = tried
         .parts

@@ -2,7 +2,7 @@
 
 use super::{Feasible, candidates::USUAL_ACCEPTANCE, request::Request};
 use crate::{
-    derive::{Amount, Said, Term},
+    derive::{Amount, Term, TermLabel},
     setup::Draft,
 };
 use alloc::{format, string::String, vec, vec::Vec};
@@ -60,12 +60,12 @@ pub(crate) fn explained(request: &Request<'_>, feasible: &Feasible<'_>) -> Optio
     let seconds = feasible.figures.drafts.filter(|seconds| *seconds > 0.0)?;
     let tokens = f64::from(draft(request).tokens);
     let drafted = Term::input(tokens, || {
-        Said::new("drafted tokens a step", Unit::Number).from("as asked")
+        TermLabel::new("drafted tokens a step", Unit::Number).from("as asked")
     });
     let step = Term::input(seconds / tokens, || {
-        Said::new("decode step of the draft model", Unit::Seconds)
+        TermLabel::new("decode step of the draft model", Unit::Seconds)
             .digits(4)
             .from("its own operators, as those of the model")
     });
-    Some((drafted * step).called(|| Said::new("drafts", Unit::Seconds).digits(4)))
+    Some((drafted * step).called(|| TermLabel::new("drafts", Unit::Seconds).digits(4)))
 }

@@ -1,7 +1,7 @@
 //! Why alternatives are not there: of every GPU that people would ask for, the candidate that came
 //! nearest.
 
-use super::{Failed, Judged, rank, relaxed, request::Request};
+use super::{Failed, Screening, rank, relaxed, request::Request};
 use crate::search::{Failure, failure};
 use alloc::{collections::BTreeMap, format, string::String, vec::Vec};
 use gpuwise_domain::{
@@ -17,7 +17,11 @@ const ASKED: usize = 12;
 
 /// The alternatives to explain: those asked for in full, else of the GPUs with most offers that
 /// are not among those shown.
-pub(crate) fn dropped(request: &Request<'_>, judged: &Judged<'_>, shown: &[usize]) -> Vec<Dropped> {
+pub(crate) fn dropped(
+    request: &Request<'_>,
+    judged: &Screening<'_>,
+    shown: &[usize],
+) -> Vec<Dropped> {
     let mut out = Vec::new();
     for wanted in &request.choices.why_not {
         // A GPU with its slices, or one of these.
@@ -93,7 +97,7 @@ fn nearer(a: &Failed<'_>, b: &Failed<'_>) -> core::cmp::Ordering {
     failure::nearer(of(a), of(b)).then(a.candidate.layout.cmp(&b.candidate.layout))
 }
 
-fn label(judged: &Judged<'_>, failed: &Failed<'_>) -> String {
+fn label(judged: &Screening<'_>, failed: &Failed<'_>) -> String {
     let candidate = &failed.candidate;
     let gpus = candidate.layout.replica_gpus();
     let layout = if gpus > 1 {
@@ -108,7 +112,7 @@ fn label(judged: &Judged<'_>, failed: &Failed<'_>) -> String {
     )
 }
 
-fn failure(request: &Request<'_>, judged: &Judged<'_>, failed: &Failed<'_>) -> Dropped {
+fn failure(request: &Request<'_>, judged: &Screening<'_>, failed: &Failed<'_>) -> Dropped {
     let mut failure = failed.failure.clone();
     if failure.fixes.is_empty() {
         failure.fixes.extend(fix(request, judged, failed));
@@ -118,7 +122,7 @@ fn failure(request: &Request<'_>, judged: &Judged<'_>, failed: &Failed<'_>) -> D
 
 /// The smallest change that passes on the same GPU: lower precision, or more ranks; else the SLO under
 /// which it passes, found by trying.
-fn fix(request: &Request<'_>, judged: &Judged<'_>, failed: &Failed<'_>) -> Option<Fix> {
+fn fix(request: &Request<'_>, judged: &Screening<'_>, failed: &Failed<'_>) -> Option<Fix> {
     let same_gpu = judged
         .feasible
         .iter()
@@ -134,7 +138,7 @@ fn fix(request: &Request<'_>, judged: &Judged<'_>, failed: &Failed<'_>) -> Optio
     }
 }
 
-fn cheapest_of(judged: &Judged<'_>, is: impl Fn(&Device<'_>) -> bool) -> Option<usize> {
+fn cheapest_of(judged: &Screening<'_>, is: impl Fn(&Device<'_>) -> bool) -> Option<usize> {
     let hour = |at: &usize| {
         let figures = &judged.feasible[*at].figures;
         figures
@@ -153,7 +157,7 @@ fn cheapest_of(judged: &Judged<'_>, is: impl Fn(&Device<'_>) -> bool) -> Option<
         })
 }
 
-fn dominated(judged: &Judged<'_>, at: usize, shown: &[usize]) -> Dropped {
+fn dominated(judged: &Screening<'_>, at: usize, shown: &[usize]) -> Dropped {
     let feasible = &judged.feasible[at];
     let hour = |at: usize| judged.feasible[at].figures.cost.per_hour;
     let mut failure = Failure::dominated(hour(at), shown.first().and_then(|at| hour(*at)));

@@ -111,8 +111,9 @@ pub(crate) fn evaluate<'a>(
 ) -> Result<Evaluated<'a>, Failure> {
     if let Some(obstacle) = request.obstacle_of(&setup) {
         let what = Reason::Unsupported(obstacle.what);
-        return Err(Failure::new(Test::Support, what, f64::INFINITY)
-            .fixed_by(obstacle.cure.map(Fix::Words)));
+        return Err(
+            Failure::new(Test::Support, what, f64::INFINITY).fixed_by(obstacle.fix.map(Fix::Words))
+        );
     }
     let workload = request.workload;
     let demand = Demand::of(workload);

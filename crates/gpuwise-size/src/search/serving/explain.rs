@@ -8,7 +8,7 @@ use super::{
 };
 use crate::search::per_million;
 use crate::{
-    derive::{Amount, Said, Term},
+    derive::{Amount, Term, TermLabel},
     memory,
 };
 use alloc::{
@@ -48,8 +48,8 @@ pub(crate) fn derivations(
     out
 }
 
-fn said(name: impl Into<Cow<'static, str>>, unit: Unit) -> Said {
-    Said::new(name, unit).digits(4)
+fn said(name: impl Into<Cow<'static, str>>, unit: Unit) -> TermLabel {
+    TermLabel::new(name, unit).digits(4)
 }
 
 fn fact(name: &str, value: &str, source: impl Into<String>) -> Derivation {

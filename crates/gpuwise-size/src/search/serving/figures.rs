@@ -3,7 +3,7 @@
 use super::{Feasible, evaluate::Evaluated, request::Request};
 use crate::search::{per_hour, per_million};
 use crate::{
-    derive::{Amount, Said},
+    derive::{Amount, TermLabel},
     knowledge::{Correction, MetricClass, Observation, Range, Regime, Standing},
     metric::{Metric, Statistic},
     power::{self, Activity},
@@ -125,10 +125,12 @@ pub(crate) fn decoding(evaluated: &Evaluated<'_>) -> Batch {
 /// Watts of all devices.
 pub(crate) fn power_of<A: Amount>(evaluated: &Evaluated<'_>, activity: Activity) -> Option<A> {
     let devices = A::input(f64::from(evaluated.devices()), || {
-        Said::new("GPUs", Unit::Number).digits(6).from("the layout")
+        TermLabel::new("GPUs", Unit::Number)
+            .digits(6)
+            .from("the layout")
     });
     let one = power::watts_of::<A>(&evaluated.setup.device, activity)?;
-    let one = one.called(|| Said::new("power of one", Unit::Watts).digits(4));
+    let one = one.called(|| TermLabel::new("power of one", Unit::Watts).digits(4));
     Some(one * devices)
 }
 

@@ -62,13 +62,13 @@ pub(crate) struct Failed<'a> {
     pub(crate) failure: Failure,
 }
 
-pub(crate) struct Judged<'a> {
+pub(crate) struct Screening<'a> {
     pub(crate) choices: Vec<WeightChoice>,
     pub(crate) feasible: Vec<Feasible<'a>>,
     pub(crate) failed: Vec<Failed<'a>>,
 }
 
-impl Judged<'_> {
+impl Screening<'_> {
     /// The name of a candidate's weight format, as it runs.
     pub(crate) fn format(&self, candidate: &Candidate<'_>) -> &str {
         let choice = &self.choices[candidate.choice];
@@ -131,7 +131,7 @@ fn with_equal_layers_merged(architecture: &Architecture) -> Architecture {
     merged
 }
 
-fn judge<'a>(request: &Request<'a>) -> Judged<'a> {
+fn judge<'a>(request: &Request<'a>) -> Screening<'a> {
     let market = Market::new(
         request.catalogue,
         &request.workload.limits,
@@ -185,7 +185,7 @@ fn judge<'a>(request: &Request<'a>) -> Judged<'a> {
             }
         }
     }
-    Judged {
+    Screening {
         choices,
         feasible,
         failed,
@@ -339,7 +339,7 @@ fn elsewhere(request: &Request<'_>) -> Option<String> {
     ))
 }
 
-fn notes(request: &Request<'_>, judged: &Judged<'_>) -> Vec<String> {
+fn notes(request: &Request<'_>, judged: &Screening<'_>) -> Vec<String> {
     let mut out = request.architecture.assumptions.clone();
     let longest = service::longest(request.workload);
     if let Some(most) = request.architecture.max_context

@@ -1,8 +1,8 @@
 //! Host memory that keeps prefixes which the cache of a GPU has no room for.
 
-use super::{Judged, request::Request};
+use super::{Screening, request::Request};
 use crate::{
-    derive::{Amount, Said, Term},
+    derive::{Amount, Term, TermLabel},
     memory::MemoryPlan,
 };
 use alloc::{format, string::String};
@@ -18,19 +18,23 @@ fn tokens(plan: &MemoryPlan, bytes: u64) -> f64 {
 pub(crate) fn derivation(plan: &MemoryPlan, bytes: u64) -> Option<Derivation> {
     (bytes > 0).then(|| {
         let host = Term::input(bytes as f64, || {
-            Said::new("host memory of a GPU", Unit::Bytes)
+            TermLabel::new("host memory of a GPU", Unit::Bytes)
                 .from("as asked; kept for reuse, no room for more requests at once")
         });
         let tokens = plan.cache_shape.reported(host);
         let name = "prefixes kept in host memory";
         tokens
-            .called(|| Said::new(name, Unit::Tokens).digits(6))
+            .called(|| TermLabel::new(name, Unit::Tokens).digits(6))
             .derivation()
     })
 }
 
 /// What the host memory does and does not, for the deployment that is ranked first.
-pub(crate) fn note(request: &Request<'_>, judged: &Judged<'_>, ranked: &[usize]) -> Option<String> {
+pub(crate) fn note(
+    request: &Request<'_>,
+    judged: &Screening<'_>,
+    ranked: &[usize],
+) -> Option<String> {
     let bytes = request.choices.offload;
     let best = ranked.first().and_then(|at| judged.feasible.get(*at))?;
     (bytes > 0).then(|| {

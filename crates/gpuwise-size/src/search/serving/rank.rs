@@ -1,7 +1,7 @@
 //! What the feasible deployments are ranked by, and the front of cost against latency.
 
-use super::{Feasible, Judged, request::Request};
-use crate::search::{Offered, Shown, Standing, shortlist};
+use super::{Feasible, Screening, request::Request};
+use crate::search::{Offered, ShortlistRule, Standing, shortlist};
 use alloc::{
     format,
     string::{String, ToString},
@@ -15,9 +15,9 @@ const POINTS: usize = 160;
 /// Indices of feasible candidates to show, best first.
 ///
 /// Weights as published come first, unless a limit on the quality loss or a precision was asked for.
-pub(crate) fn ranked(request: &Request<'_>, judged: &Judged<'_>) -> Vec<usize> {
+pub(crate) fn ranked(request: &Request<'_>, judged: &Screening<'_>) -> Vec<usize> {
     let limit = request.workload.limits.quality_loss;
-    let shown = Shown {
+    let shown = ShortlistRule {
         top: request.choices.top,
         published_first: limit.is_none() && request.choices.weights.is_empty(),
     };
@@ -29,7 +29,7 @@ pub(crate) fn ranked(request: &Request<'_>, judged: &Judged<'_>) -> Vec<usize> {
     shortlist(&standings, shown)
 }
 
-fn standing(objective: Objective, judged: &Judged<'_>, feasible: &Feasible<'_>) -> Standing {
+fn standing(objective: Objective, judged: &Screening<'_>, feasible: &Feasible<'_>) -> Standing {
     let candidate = &feasible.candidate;
     // Of slices at one price the smallest: what is left serves others.
     let share = match candidate.device.slice {
@@ -77,7 +77,7 @@ fn cost(feasible: &Feasible<'_>) -> f64 {
 }
 
 /// `2 × H100 SXM5 80GB TP2 fp8`.
-pub(crate) fn label(judged: &Judged<'_>, feasible: &Feasible<'_>) -> String {
+pub(crate) fn label(judged: &Screening<'_>, feasible: &Feasible<'_>) -> String {
     let setup = &feasible.evaluated.setup;
     let layout = setup.layout;
     let mut text = format!("{} × {}", feasible.evaluated.devices(), setup.device.name());
@@ -95,7 +95,7 @@ pub(crate) fn label(judged: &Judged<'_>, feasible: &Feasible<'_>) -> String {
 }
 
 /// Cost against latency: the front, and the cheapest others.
-pub(crate) fn points(judged: &Judged<'_>) -> Vec<FrontPoint> {
+pub(crate) fn points(judged: &Screening<'_>) -> Vec<FrontPoint> {
     let mut order: Vec<(Standing, &Feasible<'_>)> = judged
         .feasible
         .iter()

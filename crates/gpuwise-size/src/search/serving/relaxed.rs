@@ -1,6 +1,6 @@
 //! The SLO under which a candidate that is too slow would pass: tried, not reckoned.
 
-use super::{Failed, Judged, candidates, evaluate, priced, request::Request};
+use super::{Failed, Screening, candidates, evaluate, priced, request::Request};
 use crate::search::Market;
 use alloc::vec::Vec;
 use gpuwise_domain::{
@@ -16,7 +16,11 @@ const SPARE: [f64; 5] = [1.02, 1.1, 1.25, 1.5, 2.0];
 
 /// The tightest of the SLOs tried that the candidate keeps under the load and limits, `None`: none of
 /// them.
-pub(crate) fn slo(request: &Request<'_>, judged: &Judged<'_>, failed: &Failed<'_>) -> Option<Fix> {
+pub(crate) fn slo(
+    request: &Request<'_>,
+    judged: &Screening<'_>,
+    failed: &Failed<'_>,
+) -> Option<Fix> {
     SPARE.iter().find_map(|spare| {
         let slo = kept(request, judged, failed, *spare)?;
         let changed = changes(&request.workload.slo, &slo);
@@ -27,7 +31,7 @@ pub(crate) fn slo(request: &Request<'_>, judged: &Judged<'_>, failed: &Failed<'_
 /// The SLO with the bounds that one request alone breaks widened, where it is kept.
 fn kept(
     request: &Request<'_>,
-    judged: &Judged<'_>,
+    judged: &Screening<'_>,
     failed: &Failed<'_>,
     spare: f64,
 ) -> Option<Slo> {

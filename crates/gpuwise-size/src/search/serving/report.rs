@@ -1,6 +1,6 @@
 //! A feasible candidate as the deployment that is shown, saved and launched.
 
-use super::{Feasible, Judged, drafts, explain, figures, request::Request};
+use super::{Feasible, Screening, drafts, explain, figures, request::Request};
 use crate::memory;
 use gpuwise_domain::{
     deployment::{Deployment, Headroom, Test},
@@ -9,7 +9,7 @@ use gpuwise_domain::{
 use gpuwise_units::Bytes;
 
 /// The deployment of the candidate at this index.
-pub(crate) fn deployment(request: &Request<'_>, judged: &Judged<'_>, at: usize) -> Deployment {
+pub(crate) fn deployment(request: &Request<'_>, judged: &Screening<'_>, at: usize) -> Deployment {
     let feasible = &judged.feasible[at];
     let evaluated = &feasible.evaluated;
     let setup = &evaluated.setup;

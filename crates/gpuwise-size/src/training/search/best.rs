@@ -73,7 +73,7 @@ pub type Kind = (Framework, u32, u32, u32, u32, Sharding);
 
 /// What a search found.
 #[derive(Debug, Clone, Default)]
-pub struct Found {
+pub struct SearchResult {
     /// The fastest setup that fits with the whole range of its memory; where there is none, the
     /// one that comes nearest to it.
     pub best: Option<Best>,
@@ -85,7 +85,7 @@ pub struct Found {
     pub considered: u64,
 }
 
-impl Found {
+impl SearchResult {
     fn refuse(&mut self, why: String) {
         if !self.refused.contains(&why) {
             self.refused.push(why);
@@ -133,8 +133,8 @@ pub fn best(
     choices: &TrainChoices,
     cluster: &Cluster<'_>,
     physics: &dyn Physics,
-) -> Found {
-    let mut found = Found::default();
+) -> SearchResult {
+    let mut found = SearchResult::default();
     let batch = space::global_batch(choices, cluster.gpus);
     let usable = physics.usable(cluster).count() as f64;
     for placement in space::placements(shape, choices, cluster) {
@@ -160,7 +160,7 @@ fn micro_batch(
     micro: u64,
     batch: u64,
     usable: f64,
-    found: &mut Found,
+    found: &mut SearchResult,
 ) -> bool {
     let mut fits = false;
     for recompute in space::recomputes(choices, placement.framework) {
@@ -198,7 +198,7 @@ fn micro_batch(
 }
 
 fn take(
-    found: &mut Found,
+    found: &mut SearchResult,
     setup: TrainingSetup,
     memory: TrainingMemory,
     step: StepTime,

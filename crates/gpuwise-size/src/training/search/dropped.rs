@@ -2,7 +2,7 @@
 
 use super::{
     Cluster, Physics,
-    best::{self, Best, Found, Outcome},
+    best::{self, Best, Outcome, SearchResult},
     request::{Machines, TrainRequest},
 };
 use crate::search::Failure;
@@ -28,7 +28,7 @@ pub(super) fn no_fit(
     request: &TrainRequest<'_>,
     physics: &dyn Physics,
     cluster: &Cluster<'_>,
-    found: &Found,
+    found: &SearchResult,
 ) -> Vec<Dropped> {
     let gpu = &cluster.gpu.name;
     let mut out = Vec::new();
@@ -83,7 +83,11 @@ pub(super) fn over_limits(
 }
 
 /// What became of the other kinds of layout on the same machines.
-pub(super) fn alternatives(cluster: &Cluster<'_>, found: &Found, best: &Best) -> Vec<Dropped> {
+pub(super) fn alternatives(
+    cluster: &Cluster<'_>,
+    found: &SearchResult,
+    best: &Best,
+) -> Vec<Dropped> {
     let chosen = best::kind(&best.setup);
     let fastest = best.step.step.value;
     let others = found.kinds.iter().filter(|(kind, _)| **kind != chosen);

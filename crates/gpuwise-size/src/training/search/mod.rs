@@ -15,7 +15,7 @@ mod run;
 mod shape;
 mod space;
 
-pub use best::{Best, Found, Kind, Outcome, best};
+pub use best::{Best, Kind, Outcome, SearchResult, best};
 pub use fewest::fewest;
 pub use formulas::Formulas;
 pub use market::cluster;

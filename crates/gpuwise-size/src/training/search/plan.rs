@@ -12,7 +12,7 @@ use super::{
 };
 use crate::{
     memory::visible_memory,
-    search::{Failure, Offered, Shown, Standing, model_summary, one_per_gpu, shortlist},
+    search::{Failure, Offered, ShortlistRule, Standing, model_summary, one_per_gpu, shortlist},
     training::failures,
 };
 use alloc::{format, string::String, vec::Vec};
@@ -254,7 +254,7 @@ fn finish(request: &TrainRequest<'_>, physics: &dyn Physics, sizing: &mut Traini
         .iter()
         .map(|plan| standing(plan, request.rank))
         .collect();
-    let shown = Shown {
+    let shown = ShortlistRule {
         top: request.top.max(1),
         published_first: false,
     };

@@ -8,7 +8,7 @@ use gpuwise_read::catalogue::read_media_benchmarks;
 use gpuwise_size::media::{
     Constants, Parameter,
     fit::{Row, fit},
-    question::{Wanted, benchmark, read},
+    question::{Objective, benchmark, read},
 };
 
 fn benchmarks() -> Vec<MediaBenchmark> {
@@ -193,19 +193,19 @@ fn scenarios_ask_for_what_they_measure() {
     };
     assert_eq!(
         wanted("Offline", "sample_throughput", "L4"),
-        Ok(Wanted::Samples)
+        Ok(Objective::Samples)
     );
     assert_eq!(
         wanted("Server", "sample_throughput", "L4"),
-        Ok(Wanted::Served)
+        Ok(Objective::Served)
     );
     assert_eq!(
         wanted("SingleStream", "latency_mean", "L4"),
-        Ok(Wanted::Alone { samples: 1.0 })
+        Ok(Objective::Alone { samples: 1.0 })
     );
     assert_eq!(
         wanted("multistream", "latency_mean", "L4"),
-        Ok(Wanted::Alone { samples: 1.0 })
+        Ok(Objective::Alone { samples: 1.0 })
     );
     assert!(wanted("Server", "latency_p99", "L4").is_err());
     assert!(wanted("Offline", "sample_throughput", "no such GPU").is_err());

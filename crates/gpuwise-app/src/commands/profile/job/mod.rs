@@ -10,7 +10,7 @@ use crate::{
     catalogue,
     commands::{Context, Exit},
     error::Problem,
-    profiles::{self, Everything, Wanted},
+    profiles::{self, Everything, ProfileQuery},
     progress,
 };
 use child::Ended;
@@ -83,7 +83,7 @@ struct Outcome {
 
 pub(super) fn run(context: &Context, flags: &Flags) -> anyhow::Result<Exit> {
     let loaded = catalogue::load(&context.app.overrides)?;
-    let wanted = Wanted::new(&loaded)?;
+    let wanted = ProfileQuery::new(&loaded)?;
     let variants = variants::all(&flags.batch_sizes, &flags.sweep);
     if flags.how == How::Nsight {
         child::nsight_is_there()?;
@@ -163,7 +163,7 @@ fn folder(kept: Option<&Path>, variant: &Variant) -> anyhow::Result<Folder> {
 /// What one variant showed; it is kept where that is asked for.
 fn concluded_of(
     flags: &Flags,
-    wanted: &Wanted,
+    wanted: &ProfileQuery,
     variant: &Variant,
     folder: &Path,
     ended: &Ended,

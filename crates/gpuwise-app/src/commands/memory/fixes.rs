@@ -1,6 +1,6 @@
 //! What would make it fit, the cheapest first.
 
-use super::fit::{Fit, Wanted, tensor_layouts};
+use super::fit::{Demand, Fit, tensor_layouts};
 use gpuwise_domain::{
     catalogue::Catalogue,
     gpu::Gpu,
@@ -15,16 +15,16 @@ const LOWER: [&str; 2] = ["fp8", "int4"];
 
 /// Something that would make it fit.
 #[derive(Debug, Clone)]
-pub struct Cure {
+pub struct Fix {
     /// In a clause, with the flag that does it.
     pub what: String,
     /// Whether everything that was asked then fits; else what fits without changing the setup.
     pub whole: bool,
 }
 
-/// Cures of a setup that does not fit: those that cost nothing, then precision, then GPUs by price,
+/// Fixes of a setup that does not fit: those that cost nothing, then precision, then GPUs by price,
 /// then asking for less.
-pub(super) fn cures(fit: &Fit<'_>, catalogue: &Catalogue) -> Vec<Cure> {
+pub(super) fn fixes(fit: &Fit<'_>, catalogue: &Catalogue) -> Vec<Fix> {
     let mut out = Vec::new();
     let cache = lower_cache(fit);
     if let Some(cache) = &cache
@@ -55,8 +55,8 @@ pub(super) fn cures(fit: &Fit<'_>, catalogue: &Catalogue) -> Vec<Cure> {
     out
 }
 
-fn whole(what: String) -> Cure {
-    Cure { what, whole: true }
+fn whole(what: String) -> Fix {
+    Fix { what, whole: true }
 }
 
 fn lower_cache<'a>(fit: &Fit<'a>) -> Option<Fit<'a>> {
@@ -76,7 +76,7 @@ fn lower_weights<'a>(fit: &Fit<'a>, format: &str) -> Option<Fit<'a>> {
 
 /// More of the same GPU, and the cheapest other one of which one to eight are enough, where that
 /// costs less: by price, unknown ones last.
-fn more_gpus(fit: &Fit<'_>, catalogue: &Catalogue) -> Vec<Cure> {
+fn more_gpus(fit: &Fit<'_>, catalogue: &Catalogue) -> Vec<Fix> {
     let device = fit.setup.device;
     let priced = |gpu: &Gpu| {
         let layout = smallest(fit, gpu)?;
@@ -166,9 +166,9 @@ fn cheapest(catalogue: &Catalogue, gpu: &Gpu) -> Option<i64> {
 }
 
 /// What fits as it is: fewer requests, or shorter ones.
-fn less(fit: &Fit<'_>) -> Vec<Cure> {
+fn less(fit: &Fit<'_>) -> Vec<Fix> {
     let mut out = Vec::new();
-    let part = |what: String| Cure { what, whole: false };
+    let part = |what: String| Fix { what, whole: false };
     let requests = fit.requests().floor() as u64;
     if requests > 0 {
         out.push(part(format!(
@@ -187,7 +187,7 @@ fn less(fit: &Fit<'_>) -> Vec<Cure> {
 fn longest(fit: &Fit<'_>) -> Option<u64> {
     const STEP: u64 = 256;
     let fits = |steps: u64| {
-        let wanted = Wanted {
+        let wanted = Demand {
             context: steps * STEP,
             ..fit.wanted
         };

@@ -2,7 +2,7 @@
 
 use super::{Costs, Trial, event, share};
 use crate::report::capacity::shapes;
-use crate::world::{Held, World};
+use crate::world::{Tenancy, World};
 use gpuwise_domain::placement::{
     Action, Event, FleetGpu, GpuAsk, GpuId, Health, IslandId, Node, NodeId, QueueId, Remedy,
 };
@@ -174,11 +174,11 @@ impl Trial<'_> {
                 .is_some_and(|kind| kind.mig.is_some());
             let mut actions = Vec::new();
             let look: SearchState = match &state.held {
-                Held::Free if wants_instance && cut => {
+                Tenancy::Free if wants_instance && cut => {
                     actions.push(Action::SetMig { gpu: id, on: true });
                     Vec::new()
                 }
-                Held::Sliced(instances) => {
+                Tenancy::Sliced(instances) => {
                     let idle = instances.iter().filter(|one| one.holder.is_none());
                     let idle: Vec<_> = idle.map(|one| one.start).collect();
                     let all = idle.len() == instances.len();
@@ -201,7 +201,7 @@ impl Trial<'_> {
                 continue;
             }
             tried.push((state.gpu.kind.0, look));
-            let remedy = Remedy::Recut(actions.clone());
+            let remedy = Remedy::Repartition(actions.clone());
             if self.holds(&remedy) {
                 let what = self.recut_words(id, &actions);
                 self.add(remedy, what, Costs::default());

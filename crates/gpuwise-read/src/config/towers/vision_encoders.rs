@@ -1,6 +1,8 @@
 //! Towers that only one family has.
 
-use super::{Eye, Site, blocks::Blocks, blocks::Sheet, encoder, patches::Patches, projector};
+use super::{
+    Site, VisionEncoder, blocks::Blocks, blocks::Sheet, encoder, patches::Patches, projector,
+};
 use crate::config::ConfigError;
 
 pub(super) fn eye(
@@ -9,9 +11,9 @@ pub(super) fn eye(
     projector: Sheet,
     patches: Option<u64>,
     item: Option<u64>,
-) -> Eye {
+) -> VisionEncoder {
     sheet.tensors.extend(projector.tensors);
-    Eye {
+    VisionEncoder {
         hidden: blocks.hidden,
         width: blocks.width,
         layers: blocks.layers,
@@ -22,7 +24,7 @@ pub(super) fn eye(
 }
 
 /// MoonViT; Kimi-K3's has neither biases nor shifts of norms.
-pub(super) fn kimi(site: &Site<'_>, whole_type: &str) -> Result<Eye, ConfigError> {
+pub(super) fn kimi(site: &Site<'_>, whole_type: &str) -> Result<VisionEncoder, ConfigError> {
     let reader = &site.fields;
     let hidden = reader.get(&["vt_hidden_size", "hidden_size"], 1152)?;
     let width = reader.get(&["vt_intermediate_size", "intermediate_size"], 4304)?;
@@ -55,7 +57,7 @@ pub(super) fn kimi(site: &Site<'_>, whole_type: &str) -> Result<Eye, ConfigError
     Ok(eye(blocks, sheet, maps, None, None))
 }
 
-pub(super) fn gemma4(site: &Site<'_>) -> Result<Eye, ConfigError> {
+pub(super) fn gemma4(site: &Site<'_>) -> Result<VisionEncoder, ConfigError> {
     let reader = &site.fields;
     let hidden = reader.get(&["hidden_size"], 768)?;
     let width = reader.get(&["intermediate_size"], 3072)?;
@@ -98,7 +100,7 @@ pub(super) fn gemma4(site: &Site<'_>) -> Result<Eye, ConfigError> {
     ))
 }
 
-pub(super) fn minimax(site: &Site<'_>) -> Result<Eye, ConfigError> {
+pub(super) fn minimax(site: &Site<'_>) -> Result<VisionEncoder, ConfigError> {
     let reader = &site.fields;
     let hidden = reader.get(&["hidden_size"], 1280)?;
     let width = reader.get(&["intermediate_size"], 5120)?;
@@ -124,7 +126,7 @@ pub(super) fn minimax(site: &Site<'_>) -> Result<Eye, ConfigError> {
     Ok(eye(blocks, sheet, maps, None, None))
 }
 
-pub(super) fn step(site: &Site<'_>) -> Result<Eye, ConfigError> {
+pub(super) fn step(site: &Site<'_>) -> Result<VisionEncoder, ConfigError> {
     let reader = &site.fields;
     let hidden = reader.get(&["hidden_size", "width"], 1536)?;
     let ratio = reader.real("mlp_ratio", 8960.0 / 1536.0)?;
@@ -157,7 +159,7 @@ pub(super) fn step(site: &Site<'_>) -> Result<Eye, ConfigError> {
 }
 
 /// InternViT: layer scales; the large one norms by root mean square, also queries and keys.
-pub(super) fn internvl(site: &Site<'_>) -> Result<Eye, ConfigError> {
+pub(super) fn internvl(site: &Site<'_>) -> Result<VisionEncoder, ConfigError> {
     let reader = &site.fields;
     let hidden = reader.get(&["hidden_size"], 1024)?;
     let width = reader.get(&["intermediate_size"], 4096)?;
@@ -211,7 +213,7 @@ pub(super) fn internvl(site: &Site<'_>) -> Result<Eye, ConfigError> {
 }
 
 /// Molmo2: features of two layers, pooled by attention, then a gated map.
-pub(super) fn molmo2(site: &Site<'_>) -> Result<Eye, ConfigError> {
+pub(super) fn molmo2(site: &Site<'_>) -> Result<VisionEncoder, ConfigError> {
     let reader = &site.fields;
     let hidden = reader.get(&["hidden_size"], 1152)?;
     let width = reader.get(&["intermediate_size"], 4304)?;

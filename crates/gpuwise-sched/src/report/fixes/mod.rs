@@ -1,4 +1,4 @@
-//! What would help a job that waits. Each cure was tried: on a copy of the world where it was taken,
+//! What would help a job that waits. Each fix was tried: on a copy of the world where it was taken,
 //! the same policy places the job.
 
 mod disrupt;
@@ -13,21 +13,21 @@ use crate::{
     world::World,
 };
 use gpuwise_domain::placement::{
-    Action, Cure, Event, Job, JobId, Preemption, Remedy, TimestampedEvent,
+    Action, Event, Fix, Job, JobId, Preemption, Remedy, TimestampedEvent,
 };
 use gpuwise_units::Nanoseconds;
 
-/// How long a job is taken to run where nothing is known of it, so that cures can be compared.
+/// How long a job is taken to run where nothing is known of it, so that fixes can be compared.
 const UNKNOWN_DURATION: Nanoseconds = Nanoseconds(3_600_000_000_000);
 
-/// Cures for a job that waits, cheapest first: whom to preempt or move, how long to wait, what to buy,
+/// Fixes for a job that waits, cheapest first: whom to preempt or move, how long to wait, what to buy,
 /// which wish to relax. `effort` bounds how many are tried, in nodes looked at.
 ///
 /// Costs are in GPU-time, so that they can be compared: work of others that is lost (half an interval
 /// between checkpoints and a restart, on each of their GPUs); the GPUs asked for, for as long as the
 /// job waits or runs longer; GPUs bought, for as long as it runs. Where its duration is unknown an hour
 /// is taken.
-pub fn cures(world: &World, job: JobId, policy: &mut Policy, effort: Effort) -> Vec<Cure> {
+pub fn fixes(world: &World, job: JobId, policy: &mut Policy, effort: Effort) -> Vec<Fix> {
     let Some(state) = world.job(job) else {
         return Vec::new();
     };
@@ -49,7 +49,7 @@ pub fn cures(world: &World, job: JobId, policy: &mut Policy, effort: Effort) -> 
     trial.buy();
     let mut found = trial.found;
     found.sort_by(|one, other| {
-        let key = |cure: &Cure| (cure.cost, cure.after, rank(&cure.remedy));
+        let key = |fix: &Fix| (fix.cost, fix.after, rank(&fix.remedy));
         key(one)
             .cmp(&key(other))
             .then_with(|| one.what.cmp(&other.what))
@@ -60,7 +60,7 @@ pub fn cures(world: &World, job: JobId, policy: &mut Policy, effort: Effort) -> 
 /// Of equal cost, who disrupts least goes first.
 const fn rank(remedy: &Remedy) -> u8 {
     match remedy {
-        Remedy::Recut(_) => 0,
+        Remedy::Repartition(_) => 0,
         Remedy::Accept(_) => 1,
         Remedy::Relax { .. } => 2,
         Remedy::Repair(_) => 3,
@@ -81,7 +81,7 @@ struct Trial<'a> {
     policy: &'a mut Policy,
     /// Decisions that may still be tried.
     left: u64,
-    found: Vec<Cure>,
+    found: Vec<Fix>,
 }
 
 impl Trial<'_> {
@@ -95,7 +95,7 @@ impl Trial<'_> {
     }
 
     fn add(&mut self, remedy: Remedy, what: String, costs: Costs) {
-        self.found.push(Cure {
+        self.found.push(Fix {
             remedy,
             what,
             after: costs.after,
@@ -127,7 +127,7 @@ impl Trial<'_> {
     }
 }
 
-/// What a cure costs.
+/// What a fix costs.
 #[derive(Debug, Clone, Copy, Default)]
 struct Costs {
     after: Nanoseconds,
@@ -221,7 +221,7 @@ fn taken(world: &World, job: JobId, remedy: &Remedy) -> Option<World> {
         }
         Remedy::Wait(others) => wait::ended(&mut after, others),
         Remedy::Buy { like, nodes } => supply::joined(&mut after, *like, *nodes),
-        Remedy::Recut(actions) => actions
+        Remedy::Repartition(actions) => actions
             .iter()
             .all(|action| done(&mut after, action.clone())),
         Remedy::Repair(node) => supply::repaired(&mut after, *node),
