@@ -78,7 +78,7 @@ fn said(subject: &Subject, at: f64, values: &[(Quantity, f64)]) -> Telemetry {
                 subject: 0,
                 at: Some(at),
                 quantity: *quantity,
-                value: ReadingValue::KnownPoint(*value),
+                value: ReadingValue::Known(*value),
             })
             .collect(),
         ..Telemetry::default()
