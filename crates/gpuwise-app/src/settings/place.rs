@@ -32,6 +32,9 @@ pub struct Place {
     /// Draw the fleet as it is with the plan (SVG)
     #[arg(long, value_name = "FILE")]
     pub svg: Option<PathBuf>,
+    /// Write the placement as one HTML page: the picture, what is placed, what is pending and why
+    #[arg(long, value_name = "FILE")]
+    pub html: Option<PathBuf>,
     /// Show what each placement weighed
     #[arg(long)]
     pub explain: bool,

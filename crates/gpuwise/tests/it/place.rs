@@ -112,6 +112,30 @@ fn who_waits_is_told_why_and_a_what_if_keeps_its_word() {
 }
 
 #[test]
+fn a_page_shows_the_fleet_what_is_placed_and_what_is_pending() {
+    let jobs = job("runs", "gpus = \"3xH100\"") + &job("waits<b>", "gpus = \"2xH100\"");
+    let place = with(&jobs);
+    let ran = place.run(&[&PLAN[..], &["--html", "page.html"]].concat());
+    assert_eq!((ran.code, ran.err.as_str()), (1, ""), "{}", ran.out);
+    let page = std::fs::read_to_string(place.path("page.html")).expect("a page");
+    for part in [
+        "Placement on fleet t",
+        "1 of 2 jobs placed; 1 wait.",
+        "<svg",
+        "waits&lt;b&gt;",
+        "needs 2 GPUs",
+        "cheapest fix",
+    ] {
+        assert!(page.contains(part), "no {part} in {page}");
+    }
+    assert!(!page.contains("waits<b>"));
+    // A page that cannot be written is said before anything is decided.
+    let ran = place.run(&[&PLAN[..], &["--html", "no/page.html"]].concat());
+    assert_eq!(ran.code, 2, "{}", ran.out);
+    assert!(ran.err.contains("no/page.html"), "{}", ran.err);
+}
+
+#[test]
 fn what_is_larger_than_the_fleet_is_an_answer() {
     let place = with(&job("x", "gpus = \"4xH100\"\nworkers = 3"));
     let ran = place.run(&[&PLAN[..], &["--why", "x"]].concat());

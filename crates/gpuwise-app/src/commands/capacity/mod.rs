@@ -198,7 +198,7 @@ fn back(found: &Capacity) -> String {
 
 fn summary(found: &Capacity) -> String {
     let mut text = if found.waiting == 0 {
-        "Nobody asks for a place.".to_owned()
+        "No job asks for GPUs.".to_owned()
     } else {
         format!("{} of {} jobs placed", found.placed, found.waiting)
     };

@@ -125,15 +125,21 @@ pub fn place(app: &App, flags: &settings::Place) -> anyhow::Result<Placed> {
 pub fn run(context: &Context, flags: &settings::Place) -> anyhow::Result<Exit> {
     let save = flags.save.as_deref().map(Pending::new).transpose()?;
     let svg = flags.svg.as_deref().map(Pending::new).transpose()?;
+    let html = flags.html.as_deref().map(Pending::new).transpose()?;
     let placed = place(&context.app, flags)?;
     let (estate, decided) = (&placed.estate, &placed.decided);
     if let Some(file) = save {
         file.finish(&saved(estate, &decided.plan, flags)?)?;
     }
+    let moment = fleet::moment(&decided.after);
+    let scene = Scene::new(&estate.fleet, &moment);
     if let Some(file) = svg {
-        let moment = fleet::moment(&decided.after);
-        let scene = Scene::new(&estate.fleet, &moment);
         file.finish(&gpuwise_view::svg::fleet(&scene, "fleet").to_svg())?;
+    }
+    if let Some(file) = html {
+        let made = format!("Made by gpuwise {}.", env!("CARGO_PKG_VERSION"));
+        let picture = gpuwise_view::svg::fleet(&scene, "fleet");
+        file.finish(&show::page(flags, estate, decided, picture).finish(&made))?;
     }
     if placed.why.is_empty() {
         show::all(context, flags, estate, decided)?;

@@ -8,8 +8,10 @@ use gpuwise_sched::{
     world::World,
 };
 use gpuwise_units::group_thousands;
-use gpuwise_view::placement::{
-    PlacedRow, WaitingRow, decisions, fixes, placed, waiting, waiting_json,
+use gpuwise_view::{
+    html::AnswerPage,
+    placement::{PlacedRow, WaitingRow, decisions, fixes, placed, waiting, waiting_json},
+    svg::Picture,
 };
 use serde_json::json;
 use std::fmt::Write as _;
@@ -77,6 +79,61 @@ pub(super) fn all(
             text.push('\n');
             context.data(&style.finish(text))
         }
+    }
+}
+
+/// The placement as a page, with every row.
+pub(super) fn page(
+    flags: &settings::Place,
+    estate: &Estate,
+    decided: &Decided,
+    picture: Picture,
+) -> AnswerPage<'static> {
+    let basic = decided.figures.basic;
+    let turns = SchedulingOrder::of(&flags.how, &estate.fleet.scheduling);
+    let late = late::late(decided);
+    let tables = [
+        ("Placed", placed(&rows::placed(decided), true)),
+        (
+            "Pending, with the cheapest fix",
+            waiting(&rows::waiting(decided)),
+        ),
+    ];
+    let tables = tables.into_iter().filter(|(_, table)| !table.is_empty());
+    AnswerPage {
+        title: match estate.fleet.name.as_str() {
+            "" => "Placement on the fleet".to_owned(),
+            name => format!("Placement on fleet {name}"),
+        },
+        answer: summary(decided),
+        lead: late
+            .iter()
+            .map(late::Late::words)
+            .chain([turns.words()])
+            .collect(),
+        figures: vec![
+            (
+                "Placed",
+                places(&decided.plan).to_string(),
+                "jobs of this plan".into(),
+            ),
+            (
+                "Pending",
+                pending(&decided.report).to_string(),
+                "jobs".into(),
+            ),
+            (
+                "Allocated",
+                format!("{} GPUs", thousandths(basic.allocated_milli)),
+                format!("of {}", thousandths(basic.capacity_milli)),
+            ),
+        ],
+        asked: vec![("Policy", flags.how.policy.clone())],
+        tables: tables
+            .map(|(title, table)| (title.to_owned(), table))
+            .collect(),
+        pictures: vec![(picture, "The fleet once the plan is carried out.")],
+        ..AnswerPage::default()
     }
 }
 
@@ -159,9 +216,9 @@ fn summary(decided: &Decided) -> String {
     let (start, wait) = (places(&decided.plan), pending(&decided.report));
     let many = |count: usize| group_thousands(&count.to_string());
     let mut text = match (start, wait) {
-        (0, 0) => "Nobody asks for a place.".to_owned(),
+        (0, 0) => "No job asks for GPUs.".to_owned(),
         (_, 0) => format!("All {} jobs placed.", many(start)),
-        (0, _) => format!("None of the {} who ask gets a place.", many(wait)),
+        (0, _) => format!("None of {} jobs placed.", many(wait)),
         _ => format!(
             "{} of {} jobs placed; {} wait.",
             many(start),
@@ -201,7 +258,7 @@ fn summary(decided: &Decided) -> String {
     if let Some((mean, most)) = figures.waiting.filter(|(_, most)| most.0 > 0) {
         let _ = write!(
             text,
-            " Those who wait have waited {} on average, {} at most.",
+            " Pending jobs have waited {} on average, {} at most.",
             span(mean),
             span(most)
         );
