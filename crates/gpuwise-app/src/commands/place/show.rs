@@ -93,7 +93,7 @@ pub(super) fn page(
     let turns = SchedulingOrder::of(&flags.how, &estate.fleet.scheduling);
     let late = late::late(decided);
     let tables = [
-        ("Placed", placed(&rows::placed(decided), true)),
+        ("Placed", placed(&rows::placed(decided), flags.explain)),
         (
             "Pending, with the cheapest fix",
             waiting(&rows::waiting(decided)),

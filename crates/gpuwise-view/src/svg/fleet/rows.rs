@@ -5,13 +5,15 @@ use crate::{
     fleet::{Scene, Use},
     svg::canvas::{Anchor, Canvas, cut, short, text_width},
 };
-use gpuwise_domain::placement::{GpuId, Health, Holding, Home, JobId, Node, NodeId, Part};
+use gpuwise_domain::placement::{GpuId, Health, Holding, Home, JobId, Node, Part};
 
 const GPUS: f64 = 100.0;
 /// Height of a GPU, and of a row.
-const HIGH: f64 = 22.0;
-const ROW: f64 = 30.0;
+const HIGH: f64 = 27.0;
+const ROW: f64 = 36.0;
 const INSET: f64 = 6.0;
+/// Width of a GPU at most: the name of a MIG profile fits on half of it.
+const WIDEST: f64 = 96.0;
 
 /// Draws racks with their nodes, then pools; gives the height below.
 pub(super) fn draw(
@@ -22,6 +24,9 @@ pub(super) fn draw(
     top: f64,
 ) -> f64 {
     let mut y = top;
+    let most = groups.iter().flat_map(|group| &group.nodes);
+    let most = most.map(|(id, _)| scene.gpus_of(*id).count()).max();
+    let wide = ((RIGHT - INSET - GPUS) / most.unwrap_or(1).max(1) as f64).min(WIDEST);
     for group in groups {
         let boxed = group.name.is_some();
         let head = if boxed { 20.0 } else { 4.0 };
@@ -33,7 +38,13 @@ pub(super) fn draw(
         }
         for (at, (id, node)) in group.nodes.iter().enumerate() {
             let gpus: Vec<GpuId> = scene.gpus_of(*id).collect();
-            let row = Row::new(node, *id, gpus, y + head + at as f64 * ROW);
+            let top = y + head + at as f64 * ROW;
+            let row = Row {
+                node,
+                gpus,
+                top,
+                wide,
+            };
             row.draw(canvas, scene, tenants);
         }
         y += height + 8.0;
@@ -50,7 +61,14 @@ pub(super) fn draw(
             name: format!("pool {}", pool.name),
             ..Node::default()
         };
-        Row::new(&node, NodeId(u32::MAX), gpus, y).draw(canvas, scene, tenants);
+        let wide = wide.min((RIGHT - INSET - GPUS) / gpus.len().max(1) as f64);
+        let row = Row {
+            node: &node,
+            gpus,
+            top: y,
+            wide,
+        };
+        row.draw(canvas, scene, tenants);
         y += ROW;
     }
     y
@@ -78,35 +96,38 @@ struct Row<'a> {
     wide: f64,
 }
 
-impl<'a> Row<'a> {
-    fn new(node: &'a Node, _: NodeId, gpus: Vec<GpuId>, top: f64) -> Self {
-        let room = RIGHT - INSET - GPUS;
-        let wide = (room / gpus.len().max(1) as f64).min(37.0);
-        Self {
-            node,
-            gpus,
-            top,
-            wide,
-        }
-    }
-
+impl Row<'_> {
     fn x(&self, at: usize) -> f64 {
         GPUS + at as f64 * self.wide
     }
 
     fn draw(&self, canvas: &mut Canvas, scene: &Scene<'_>, tenants: &Tenants) {
-        let name = cut(&self.node.name, GPUS - LEFT - INSET - 8.0);
-        let base = self.top + HIGH * 0.68;
-        canvas.text(LEFT + INSET, base, Anchor::Start, "", &name);
+        let room = GPUS - LEFT - INSET - 8.0;
+        let name = cut(&self.node.name, room);
+        let (first, second) = (self.top + HIGH * 0.4, self.top + HIGH * 0.92);
+        canvas.text(LEFT + INSET, first, Anchor::Start, "", &name);
         if self.gpus.is_empty() {
-            canvas.text(GPUS, base, Anchor::Start, "m", "no GPU of its own");
+            canvas.text(GPUS, first, Anchor::Start, "m", "no GPU of its own");
             return;
         }
+        let kinds = cut(&self.kinds(scene), room);
+        canvas.text(LEFT + INSET, second, Anchor::Start, "m", &kinds);
         for (at, gpu) in self.gpus.iter().enumerate() {
             self.gpu(canvas, scene, tenants, at, *gpu);
         }
         self.links(canvas, scene);
         self.jobs(canvas, scene);
+    }
+
+    /// Its kinds of GPU, each once.
+    fn kinds(&self, scene: &Scene<'_>) -> String {
+        let mut names: Vec<&str> = Vec::new();
+        for kind in self.gpus.iter().filter_map(|gpu| scene.kind(*gpu)) {
+            if !names.contains(&kind.name.as_str()) {
+                names.push(&kind.name);
+            }
+        }
+        names.join(", ")
     }
 
     /// One GPU: what is held of it, and its mark.
@@ -150,7 +171,14 @@ impl<'a> Row<'a> {
                 "fill=\"{}\" stroke=\"var(--gw-ground)\" stroke-width=\"0.8\"",
                 tenants.colour(holding)
             );
-            canvas.rectangle((x + start, self.top), (width, HIGH), &fill, &words(holding));
+            let profile = profile(scene, holding).unwrap_or_default();
+            canvas.rectangle(
+                (x + start, self.top),
+                (width, HIGH),
+                &fill,
+                &words(holding, profile),
+            );
+            label(canvas, profile, (x + start, self.top), width);
         }
         for (shape, start) in scene.idle(gpu) {
             let (start, width) = span(*shape, *start);
@@ -164,6 +192,8 @@ impl<'a> Row<'a> {
                     name.map_or("instance", |row| row.profile.as_str())
                 ),
             );
+            let name = name.map_or("", |row| row.profile.as_str());
+            label(canvas, name, (x + start, self.top), width);
         }
         let size = wide.min(HIGH);
         let corner = (x + (wide - size) / 2.0, self.top + (HIGH - size) / 2.0);
@@ -233,8 +263,24 @@ impl<'a> Row<'a> {
     }
 }
 
-/// `train (ann), 250 thousandths by mps`.
-fn words(holding: &Holding) -> String {
+/// The MIG profile that is held.
+fn profile<'a>(scene: &Scene<'a>, holding: &Holding) -> Option<&'a str> {
+    let Part::Slice { shape, .. } = holding.part else {
+        return None;
+    };
+    let board = scene.kind(holding.gpu)?.mig.as_ref()?;
+    Some(board.shape(shape)?.profile.as_str())
+}
+
+/// The name of a profile where its instance is wide enough.
+fn label(canvas: &mut Canvas, name: &str, (x, top): (f64, f64), width: f64) {
+    if !name.is_empty() && width >= text_width(name) + 4.0 {
+        canvas.text(x + width / 2.0, top + HIGH * 0.68, Anchor::Middle, "", name);
+    }
+}
+
+/// `train (ann), 25 % by mps`, `train (ann), MIG 3g.20gb at slice 4`.
+fn words(holding: &Holding, profile: &str) -> String {
     let whose = if holding.tenant.is_empty() {
         holding.name.clone()
     } else {
@@ -249,6 +295,6 @@ fn words(holding: &Holding) -> String {
             crate::figures::percent(f64::from(milli) / 1000.0),
             isolation.name()
         ),
-        Part::Slice { start, .. } => format!("{whose}, MIG at slice {start}"),
+        Part::Slice { start, .. } => format!("{whose}, MIG {profile} at slice {start}"),
     }
 }
