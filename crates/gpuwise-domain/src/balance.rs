@@ -71,7 +71,6 @@ pub struct HostWork {
     pub sent: Bytes,
     /// Share of a step under which sends can hide.
     pub hidden: f64,
-    /// Host memory that is held.
     pub held: Bytes,
     /// Bytes of weights that the node reads before it starts.
     pub weights: Bytes,
@@ -146,9 +145,7 @@ impl Part {
 pub enum PartUnit {
     /// Cores of the reference clock.
     Cores,
-    /// Bytes.
     Bytes,
-    /// Bytes a second.
     BytesPerSecond,
 }
 
@@ -171,7 +168,6 @@ pub struct PartBalance {
     pub wasted_per_hour: Option<HourlyPrice>,
     /// What needs it, in a clause.
     pub why: String,
-    /// How it came about.
     pub derivation: Derivation,
 }
 

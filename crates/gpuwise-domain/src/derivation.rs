@@ -21,14 +21,12 @@ pub enum Unit {
     Seconds,
     /// Seconds, written in microseconds.
     Microseconds,
-    /// Bytes a second.
     BytesPerSecond,
     /// Floating-point operations.
     Flop,
     /// Floating-point operations a second.
     FlopPerSecond,
     Watts,
-    /// Requests a second.
     RequestsPerSecond,
     RequestsInFlight,
     /// Currency units an hour.

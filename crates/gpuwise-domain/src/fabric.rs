@@ -44,7 +44,6 @@ pub struct FabricHost {
     pub count: u32,
     /// Processor cores of each.
     pub cores: u32,
-    /// Memory of each in GiB.
     pub memory_gib: f64,
     /// Ports of each into the fabric.
     pub ports: u32,
@@ -55,7 +54,6 @@ pub struct FabricHost {
 /// Which GPUs reach each other without passing through host memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum PeerToPeer {
-    /// All of the fabric.
     Fabric,
     /// None: what one GPU sends to another goes through host memory.
     None,

@@ -114,9 +114,7 @@ pub struct MigProfile {
     pub compute_slices: u32,
     /// Memory slices it takes.
     pub memory_slices: u32,
-    /// Compute slices of the board.
     pub board_compute_slices: u32,
-    /// Memory slices of the board.
     pub board_memory_slices: u32,
     /// How many fit a board.
     pub max_instances: u32,

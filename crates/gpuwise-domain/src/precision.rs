@@ -128,7 +128,6 @@ impl WeightFormat {
         f64::from(self.block_bytes) / f64::from(self.block)
     }
 
-    /// The format of this name.
     pub fn by_name(name: &str) -> Option<Self> {
         Self::ALL.iter().copied().find(|format| format.name == name)
     }
@@ -177,13 +176,11 @@ impl Roles {
         Self(self.0 | 1 << role as u32)
     }
 
-    /// Without the roles of the other.
     #[must_use]
     pub const fn without(self, other: Self) -> Self {
         Self(self.0 & !other.0)
     }
 
-    /// With the roles of the other.
     #[must_use]
     pub const fn union(self, other: Self) -> Self {
         Self(self.0 | other.0)
@@ -249,7 +246,6 @@ pub struct Assignment {
 pub struct Quantization {
     /// The method as configurations name it: `fp8`, `awq`, `gptq`, `compressed-tensors`, `mxfp4` …
     pub method: String,
-    /// What is stored how.
     pub assignments: Vec<Assignment>,
     /// The format of the key-value cache that the checkpoint asks for, if it does.
     pub cache: Option<CacheFormat>,
@@ -282,7 +278,6 @@ pub struct CacheFormat {
     pub name: &'static str,
     /// Elements of a block.
     pub block: u32,
-    /// Bytes of a block.
     pub block_bytes: u32,
 }
 

@@ -13,7 +13,6 @@ use gpuwise_units::{HourlyPrice, Money};
 pub struct Current {
     /// Catalogue name of the GPU.
     pub gpu: String,
-    /// GPUs of one host.
     pub gpus_per_host: u32,
     pub hosts: u32,
     /// How the model is spread, where that is known; `None`: as well as these GPUs allow.
@@ -70,7 +69,6 @@ pub enum Dimension {
     Link,
     /// How the model is spread over GPUs.
     Layout,
-    /// A part of the host.
     Host(Part),
 }
 

@@ -66,7 +66,6 @@ pub struct CostInput {
 /// A row of assumptions as a file states it: also whose it is.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CostRow {
-    /// The assumption.
     pub input: CostInput,
     /// Its currency, where it is money.
     pub currency: Option<Currency>,
@@ -154,7 +153,6 @@ pub struct StrategyBill {
     pub outcome: Result<Costs, String>,
 }
 
-/// What a strategy costs.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Costs {
     /// Everything that is paid within the horizon, less what hosts are still worth at its end.
@@ -172,7 +170,6 @@ pub struct ServedUnit {
     pub name: String,
     /// How many of them one unit of load comes to in a month at full load.
     pub per_load_month: Fraction,
-    /// Which part of the bill is its.
     pub share: UnitShare,
 }
 
@@ -245,10 +242,8 @@ pub struct Bill {
     /// In what load is counted.
     pub load_unit: String,
     pub hosts_now: i64,
-    /// GPUs of a host.
     pub gpus_per_host: Fraction,
     pub strategies: Vec<StrategyBill>,
-    /// What money is spread over.
     pub units: Vec<ServedUnit>,
     /// An owned GPU's hour, used all hours that it can be; `None` where it is not known.
     pub owned_gpu_hour: Option<Amount>,

@@ -104,7 +104,6 @@ pub enum Backend {
 }
 
 impl Backend {
-    /// The backend of this name.
     pub fn by_name(name: &str) -> Option<Self> {
         match name {
             "tensorrt" | "trt" => Some(Self::TensorRt),

@@ -43,7 +43,6 @@ pub struct DiffusionUnet {
 pub struct Autoencoder {
     pub input_channels: u64,
     pub output_channels: u64,
-    /// Channels of the latents.
     pub latent_channels: u64,
     /// Channels of each level, from the outside in.
     pub levels: Vec<u64>,
@@ -69,7 +68,6 @@ impl Autoencoder {
 pub struct VideoAutoencoder {
     /// Channels of the outermost level.
     pub base: u64,
-    /// Channels of the latents.
     pub latent_channels: u64,
     pub channels: u64,
     /// Channels of each level as multiples of the outermost.
@@ -122,7 +120,6 @@ pub struct FluxDenoiser {
     /// Blocks of one stream.
     pub single_blocks: u64,
     pub heads: u64,
-    /// Width of a head.
     pub head_width: u64,
     /// Inner width of the feed-forward, before gating.
     pub feed_forward: u64,
@@ -151,7 +148,6 @@ pub struct StableDiffusion3 {
     /// Of these the first so many attend a second time, over the image alone.
     pub dual_blocks: u64,
     pub heads: u64,
-    /// Width of a head.
     pub head_width: u64,
     /// Width of the text's states.
     pub text_width: u64,
@@ -173,7 +169,6 @@ pub struct Wan {
     pub output_channels: u64,
     pub blocks: u64,
     pub heads: u64,
-    /// Width of a head.
     pub head_width: u64,
     /// Inner width of the feed-forward.
     pub feed_forward: u64,
@@ -195,7 +190,6 @@ pub struct QwenImage {
     pub output_channels: u64,
     pub blocks: u64,
     pub heads: u64,
-    /// Width of a head.
     pub head_width: u64,
     /// Width of the text's states.
     pub text_width: u64,
@@ -217,7 +211,6 @@ pub struct HunyuanVideo {
     /// Blocks that refine the text's states.
     pub refiner_blocks: u64,
     pub heads: u64,
-    /// Width of a head.
     pub head_width: u64,
     /// Inner width of the feed-forward.
     pub feed_forward: u64,

@@ -24,7 +24,6 @@ pub enum Event {
     Failed(Action),
     /// A job is asked for.
     Submitted(Job),
-    /// A job has ended.
     Ended { job: JobId, how: Ended },
     /// A node joins with its GPUs.
     NodeJoined {

@@ -27,13 +27,11 @@ pub struct Fleet {
     pub queues: Vec<Queue>,
     /// GPUs reserved for queues and when.
     pub reservations: Vec<Reservation>,
-    /// How what queues take is made comparable.
     pub sharing: Sharing,
     /// In which order those who wait are taken, and who may go ahead.
     pub scheduling: Scheduling,
 }
 
-/// A kind of GPU.
 #[derive(Debug, Clone, PartialEq)]
 pub struct GpuKind {
     /// Its name: the catalogue's where it is known there.
@@ -67,7 +65,6 @@ pub struct Node {
     pub pools: Vec<PoolId>,
     /// Pooled GPUs that can be attached to it at once.
     pub slots: u32,
-    /// Whether it can be used.
     pub health: Health,
 }
 
@@ -110,7 +107,6 @@ pub struct FleetGpu {
     pub island: Option<IslandId>,
     /// The rail (the NIC of its own) that it is on.
     pub rail: Option<u32>,
-    /// Whether it can be used.
     pub health: Health,
     /// Whether MIG is on.
     pub mig_on: bool,

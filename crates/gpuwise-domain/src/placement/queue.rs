@@ -29,7 +29,6 @@ pub struct Queue {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Quota {
     pub kinds: Kinds,
-    /// Nominal quota.
     pub nominal_milli: u64,
     /// Borrowing limit: what it may take beyond that; `None`: no limit.
     pub borrowing_milli: Option<u64>,
@@ -137,7 +136,6 @@ impl Backfill {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Scheduling {
     pub order: Option<Order>,
-    /// Who may go ahead.
     pub backfill: Option<Backfill>,
     /// Who has waited so long goes first, and its start is reserved.
     pub starvation: Option<Nanoseconds>,

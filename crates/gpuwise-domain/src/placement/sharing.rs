@@ -49,7 +49,6 @@ pub struct VgpuProfile {
     pub gpus: Vec<String>,
     /// Its name, such as `L40S-24C`.
     pub profile: String,
-    /// Frame buffer in MiB.
     pub frame_buffer_mib: u32,
     /// How many of it a GPU has where all are of one size.
     pub most: u32,

@@ -73,7 +73,6 @@ impl MatmulShape {
 #[derive(Debug, Clone, PartialEq)]
 pub struct TimedMatmul {
     pub system: String,
-    /// In what it was computed.
     pub precision: MatmulPrecision,
     pub shape: MatmulShape,
     /// Seconds it took.

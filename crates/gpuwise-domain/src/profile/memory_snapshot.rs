@@ -55,7 +55,6 @@ pub struct Block {
     pub bytes: u64,
     /// Bytes that were asked for, where stated.
     pub requested_bytes: Option<u64>,
-    /// Whether it is in use.
     pub state: BlockState,
     /// Index into [`Stacks::stacks`]: who asked for it, where recorded.
     pub stack: Index,
@@ -84,7 +83,6 @@ impl BlockState {
     }
 }
 
-/// One event of the allocator.
 #[derive(Debug, Clone, PartialEq)]
 pub struct AllocatorEvent {
     pub action: AllocatorAction,
@@ -229,7 +227,6 @@ pub struct CategoryEvent {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum MemoryCategory {
     Parameter,
-    /// State of the optimizer.
     OptimizerState,
     /// Inputs of the model.
     Input,

@@ -29,7 +29,6 @@ pub enum Metric {
 /// In what a metric is counted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum MetricUnit {
-    /// Seconds.
     Seconds,
     Tokens,
 }

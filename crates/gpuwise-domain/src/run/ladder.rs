@@ -6,7 +6,6 @@ use gpuwise_units::Percentile;
 /// In what loads are counted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LoadUnit {
-    /// Requests a second.
     RequestsPerSecond,
     InFlight,
 }
@@ -24,7 +23,6 @@ impl LoadUnit {
 /// Runs at rising loads.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Ladder {
-    /// In what loads are counted.
     pub unit: LoadUnit,
     /// At which percentile times to first token are; `None` is the mean.
     pub ttft_at: Option<Percentile>,

@@ -9,7 +9,6 @@ pub struct Condition {
     pub figure: String,
     /// Over the rows for which it is known: any of them, all, or their mean.
     pub over: Aggregate,
-    /// How it is compared.
     pub comparison: Comparison,
     /// With what, in the figure's unit.
     pub value: f64,
@@ -24,7 +23,6 @@ pub enum Aggregate {
     Any,
     /// Every row for which the figure is known, and at least one.
     All,
-    /// The mean of them.
     Mean,
 }
 

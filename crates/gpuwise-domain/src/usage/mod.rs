@@ -112,7 +112,6 @@ pub struct Usage {
     pub holder: Holder,
     /// Who it is charged to: its namespace, or the label that was asked for.
     pub tenant: String,
-    /// What it asked for.
     pub asked: ResourceRequest,
     /// Hours in which it was seen.
     pub hours: f64,
@@ -210,7 +209,6 @@ pub struct Declared {
 /// A fleet over a window.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Fleet {
-    /// Where it was looked for.
     pub scope: Scope,
     pub window: Window,
     /// Its workloads, by holder.

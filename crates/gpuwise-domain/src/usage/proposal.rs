@@ -65,7 +65,6 @@ impl Verdict {
         }
     }
 
-    /// The verdict of this name.
     pub fn named(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|verdict| verdict.name() == name)
     }
@@ -136,15 +135,11 @@ pub enum Change {
 pub enum ChangeKind {
     /// [`Change::ScaleToZero`].
     ScaleToZero,
-    /// [`Change::Schedule`].
     Schedule,
-    /// [`Change::Slice`].
     Slice,
     /// [`Change::OtherGpu`].
     OtherGpu,
-    /// [`Change::Replicas`].
     Replicas,
-    /// [`Change::Cpus`].
     Cpus,
     /// [`Change::MoreMemory`].
     MoreMemory,
@@ -217,7 +212,6 @@ pub struct Saving {
 pub struct Risk {
     /// Hours in which it would have had too little; unknown where hours were not seen one by one.
     pub hours_short: Option<u32>,
-    /// Hours that were seen.
     pub hours_seen: u32,
     /// What to beware of.
     pub note: String,

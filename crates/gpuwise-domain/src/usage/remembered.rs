@@ -14,11 +14,9 @@ pub struct Remembered {
     pub tenant: String,
     /// When it was made: the end of its window, seconds since 1970.
     pub made_at: i64,
-    /// The kind of the change.
     pub kind: ChangeKind,
     /// The change in words.
     pub title: String,
-    /// What it asked for before.
     pub before: ResourceRequest,
     /// What it should ask for: slice, GPU, replicas or CPUs as the change has them.
     pub wanted: ResourceRequest,
@@ -85,7 +83,6 @@ impl State {
         }
     }
 
-    /// The state of this name.
     pub fn named(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|state| state.name() == name)
     }
@@ -94,7 +91,6 @@ impl State {
 /// What became of a proposal, and how it is known.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Outcome {
-    /// What became of it.
     pub state: State,
     /// GPUs that were freed.
     pub gpus: Option<f64>,

@@ -83,7 +83,6 @@ impl Quantity {
         found.map_or("", |(_, name)| name)
     }
 
-    /// The quantity of this name.
     pub fn named(name: &str) -> Option<Self> {
         let found = Self::ALL.iter().find(|(_, known)| *known == name);
         found.map(|(quantity, _)| *quantity)

@@ -11,7 +11,6 @@ use gpuwise_units::RandomStream;
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct ForestSettings {
     pub trees: u32,
-    /// How each is grown.
     pub tree: TreeSettings,
 }
 

@@ -70,7 +70,6 @@ pub enum Refused {
     UnknownMemory,
     #[error("takes {0} s, longer than it may")]
     Slow(String),
-    /// No price is known.
     #[error("no price of it is known")]
     Price,
     /// Its time cannot be told.

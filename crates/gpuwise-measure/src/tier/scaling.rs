@@ -61,7 +61,6 @@ pub struct Scaled {
 /// Why a time cannot be scaled.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Unscaled {
-    /// Where the time goes is not known.
     #[error("where its time goes is not known: state compute_s and memory_s, or flops and bytes")]
     Parts,
     /// The parts are longer than the whole.
@@ -74,7 +73,6 @@ pub enum Unscaled {
     Vendor(String, String),
     #[error("it ran on one GPU: what several would say to one another is not known")]
     Alone,
-    /// The link is not known.
     #[error("the link between GPUs is not known of {0}")]
     Link(String),
 }

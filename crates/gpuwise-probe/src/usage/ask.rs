@@ -87,7 +87,6 @@ pub enum Values {
 /// One series of an answer.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Row {
-    /// Whom it is about.
     pub place: Place,
     pub container: String,
     pub model: String,

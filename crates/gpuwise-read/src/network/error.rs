@@ -7,7 +7,6 @@ pub enum NetworkError {
     #[error("{part}: {source}")]
     Config {
         part: String,
-        /// What is wrong with it.
         source: ConfigError,
     },
     /// A class of network that cannot be walked.

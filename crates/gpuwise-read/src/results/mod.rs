@@ -47,7 +47,6 @@ pub enum ResultsError {
         /// What is missing and where it is.
         problem: String,
     },
-    /// It is too large.
     #[error("{0} bytes; a result file has at most {LARGEST_FILE}")]
     TooLarge(usize),
 }

@@ -44,7 +44,6 @@ pub enum TraceError {
         /// What is wrong and what would be right.
         problem: String,
     },
-    /// The bytes are no text.
     #[error("line {line}, byte {column} of it: this is no text in UTF-8; {hint}")]
     NotText {
         /// Line in the file, from 1.
@@ -103,7 +102,6 @@ impl TraceKind {
 /// Requests in the order in which they came.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Trace {
-    /// From what it was read.
     pub kind: TraceKind,
     /// The requests; the first is due at 0, and where the file says nothing of time all are.
     pub requests: Vec<Request>,

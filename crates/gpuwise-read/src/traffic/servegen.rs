@@ -23,7 +23,6 @@ pub struct RateTable {
     pub windows: Vec<RateWindow>,
 }
 
-/// The rate in one window.
 #[derive(Debug, Clone, PartialEq)]
 pub struct RateWindow {
     /// Index of the model.

@@ -28,7 +28,6 @@ pub struct Report<'a> {
     pub window: Window,
     /// Workloads, and what is said of each, in the same order.
     pub workloads: &'a [Usage],
-    /// What is said of each.
     pub said: &'a [Judgement],
     pub totals: &'a Totals,
     pub tenants: &'a [Totals],

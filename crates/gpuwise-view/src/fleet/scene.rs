@@ -102,7 +102,6 @@ impl<'a> Scene<'a> {
         self.fleet.gpus.get(gpu.index())
     }
 
-    /// The kind of a GPU.
     pub fn kind(&self, gpu: GpuId) -> Option<&'a GpuKind> {
         let kind = self.gpu(gpu)?.kind;
         self.fleet.kinds.get(kind.index())
@@ -193,7 +192,6 @@ impl<'a> Scene<'a> {
         None
     }
 
-    /// GPUs that are in nodes, with their node.
     pub fn placed(&self) -> impl Iterator<Item = (NodeId, &'a Node, GpuId)> + '_ {
         let nodes = (0..).map(NodeId).zip(&self.fleet.nodes);
         nodes.flat_map(move |(id, node)| self.gpus_of(id).map(move |gpu| (id, node, gpu)))

@@ -49,15 +49,12 @@ pub struct DeviceFigures {
     pub kernels: Vec<KernelFigures>,
     /// All work by kind (`gemm`, `attention`, `copy`), the longest sum first.
     pub kinds: Vec<KernelGroup>,
-    /// Time of kernels by their use of tensor cores.
     pub tensor_cores: TensorCoreTime,
-    /// Copies by direction and kinds of memory.
     pub copies: Vec<CopyFigures>,
     /// Estimated achieved occupancy in percent, weighted by time, where the file states it.
     pub occupancy_percent: Option<Weighted>,
     /// min(blocks / multiprocessors, 1) in percent, weighted by time, where the file states it.
     pub sm_efficiency_percent: Option<Weighted>,
-    /// How much ran at once.
     pub concurrency: Concurrency,
 }
 

@@ -10,7 +10,6 @@ pub struct KernelFigures {
     pub name: String,
     /// Its kind, by the rules for names (`gemm`, `copy`, `other`).
     pub kind: String,
-    /// Whether it uses tensor cores.
     pub tensor_cores: TensorCores,
     pub count: u64,
     /// Sum of durations.
@@ -74,7 +73,6 @@ pub struct CopyFigures {
     pub bytes: u64,
     /// Sum of durations of those.
     pub sized_ns: i64,
-    /// Bytes of the largest.
     pub largest_bytes: u64,
 }
 
