@@ -51,21 +51,16 @@ pub struct FabricHost {
     pub gpus_per_host: u32,
 }
 
-/// Which GPUs reach each other without passing through host memory.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum PeerToPeer {
-    Fabric,
-    /// None: what one GPU sends to another goes through host memory.
-    None,
-}
-
-impl PeerToPeer {
-    /// The word of files.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Fabric => "fabric",
-            Self::None => "none",
-        }
+gpuwise_units::named! {
+    /// Which GPUs reach each other without passing through host memory.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+    pub enum PeerToPeer:
+        /// The word of files.
+        name
+    {
+        Fabric = "fabric",
+        /// None: what one GPU sends to another goes through host memory.
+        None = "none",
     }
 }
 

@@ -64,13 +64,9 @@ pub struct PeakRates {
     pub fp16: Option<FlopPerSecond>,
     /// BF16.
     pub bf16: Option<FlopPerSecond>,
-    /// FP8.
     pub fp8: Option<FlopPerSecond>,
-    /// INT8.
     pub int8: Option<FlopPerSecond>,
-    /// FP4.
     pub fp4: Option<FlopPerSecond>,
-    /// INT4.
     pub int4: Option<FlopPerSecond>,
 }
 

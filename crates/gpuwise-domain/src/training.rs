@@ -132,7 +132,6 @@ pub enum AdapterKind {
 pub enum BaseStorage {
     /// In the recipe's 16 bits, or as it came.
     SixteenBit,
-    /// In 32 bits.
     ThirtyTwoBit,
     /// 8-bit integers (LLM.int8).
     EightBit,

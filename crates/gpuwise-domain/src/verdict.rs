@@ -34,25 +34,19 @@ impl Current {
     }
 }
 
-/// The word on a system.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Standing {
-    /// Something that costs less keeps the SLO too.
-    OverProvisioned,
-    /// Nothing that keeps the SLO costs much less.
-    RightSized,
-    /// It does not keep the SLO, or a part of it holds the rest up.
-    UnderProvisioned,
-}
-
-impl Standing {
-    /// The words for people.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::OverProvisioned => "over-provisioned",
-            Self::RightSized => "right-sized",
-            Self::UnderProvisioned => "under-provisioned",
-        }
+gpuwise_units::named! {
+    /// The word on a system.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+    pub enum Standing:
+        /// The words for people.
+        name
+    {
+        /// Something that costs less keeps the SLO too.
+        OverProvisioned = "over-provisioned",
+        /// Nothing that keeps the SLO costs much less.
+        RightSized = "right-sized",
+        /// It does not keep the SLO, or a part of it holds the rest up.
+        UnderProvisioned = "under-provisioned",
     }
 }
 

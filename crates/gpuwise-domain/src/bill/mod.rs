@@ -55,7 +55,6 @@ pub struct CostInput {
     pub key: CostKey,
     pub low: Fraction,
     pub value: Fraction,
-    /// The upper end.
     pub high: Fraction,
     /// The day or month it is of; empty where it has none.
     pub date: String,
@@ -77,59 +76,27 @@ pub struct CostRow {
     pub valid_months: Option<u32>,
 }
 
-/// Ways to have hosts.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Strategy {
-    /// Rented on demand, all hours.
-    OnDemand,
-    /// Rented on demand, as many as the load of the hour needs.
-    Following,
-    Reserved,
-    /// Spot capacity, all hours.
-    Spot,
-    /// Bought as the load grows, by the calendar.
-    Owned,
-    /// Bought at once for the whole horizon.
-    OwnedAtOnce,
-    /// Base load owned, peaks rented on demand.
-    Hybrid,
+gpuwise_units::named! {
+    /// Ways to have hosts.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+    pub enum Strategy: name, key {
+        /// Rented on demand, all hours.
+        OnDemand = "on demand, all hours", "on_demand",
+        /// Rented on demand, as many as the load of the hour needs.
+        Following = "on demand, following the load", "following",
+        Reserved = "reserved", "reserved",
+        /// Spot capacity, all hours.
+        Spot = "spot", "spot",
+        /// Bought as the load grows, by the calendar.
+        Owned = "owned, bought as it grows", "owned",
+        /// Bought at once for the whole horizon.
+        OwnedAtOnce = "owned, all bought now", "owned_at_once",
+        /// Base load owned, peaks rented on demand.
+        Hybrid = "base owned, peaks rented", "hybrid",
+    }
 }
 
 impl Strategy {
-    pub const ALL: [Self; 7] = [
-        Self::OnDemand,
-        Self::Following,
-        Self::Reserved,
-        Self::Spot,
-        Self::Owned,
-        Self::OwnedAtOnce,
-        Self::Hybrid,
-    ];
-
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::OnDemand => "on demand, all hours",
-            Self::Following => "on demand, following the load",
-            Self::Reserved => "reserved",
-            Self::Spot => "spot",
-            Self::Owned => "owned, bought as it grows",
-            Self::OwnedAtOnce => "owned, all bought now",
-            Self::Hybrid => "base owned, peaks rented",
-        }
-    }
-
-    pub const fn key(self) -> &'static str {
-        match self {
-            Self::OnDemand => "on_demand",
-            Self::Following => "following",
-            Self::Reserved => "reserved",
-            Self::Spot => "spot",
-            Self::Owned => "owned",
-            Self::OwnedAtOnce => "owned_at_once",
-            Self::Hybrid => "hybrid",
-        }
-    }
-
     /// Whether hosts are bought.
     pub const fn buys(self) -> bool {
         matches!(self, Self::Owned | Self::OwnedAtOnce | Self::Hybrid)
@@ -141,7 +108,6 @@ impl Strategy {
 pub struct Amount {
     pub value: Money,
     pub low: Money,
-    /// The upper end.
     pub high: Money,
 }
 

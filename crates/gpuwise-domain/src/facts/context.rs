@@ -66,11 +66,16 @@ pub enum Usage {
     Offline,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Vendor {
-    Nvidia,
-    Amd,
-    Intel,
+gpuwise_units::named! {
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+    pub enum Vendor:
+        /// Its name for people.
+        name
+    {
+        Nvidia = "NVIDIA",
+        Amd = "AMD",
+        Intel = "Intel",
+    }
 }
 
 impl Vendor {
@@ -84,15 +89,6 @@ impl Vendor {
         .into_iter()
         .find(|(known, _)| known.eq_ignore_ascii_case(name.trim()))
         .map(|(_, vendor)| vendor)
-    }
-
-    /// Its name for people.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Nvidia => "NVIDIA",
-            Self::Amd => "AMD",
-            Self::Intel => "Intel",
-        }
     }
 }
 

@@ -95,7 +95,6 @@ impl VideoAutoencoder {
 pub enum DiffusionTransformer {
     /// FLUX.1 and FLUX.2: blocks with a stream each for text and image, then blocks with one.
     Flux(FluxDenoiser),
-    /// Stable Diffusion 3.
     StableDiffusion3(StableDiffusion3),
     /// Wan: attention over space and time, then to the text.
     Wan(Wan),
@@ -133,7 +132,6 @@ pub struct FluxDenoiser {
     pub guidance: bool,
 }
 
-/// Stable Diffusion 3.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StableDiffusion3 {
     /// Side of a patch, in latents.

@@ -142,11 +142,6 @@ impl Gang {
             most: count,
         }
     }
-
-    /// Whether it can run with more or fewer workers.
-    pub const fn is_elastic(self) -> bool {
-        self.least < self.most
-    }
 }
 
 /// How near workers of a job must or should be.

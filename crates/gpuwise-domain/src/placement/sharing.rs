@@ -2,23 +2,17 @@
 
 use alloc::{string::String, vec::Vec};
 
-/// How far something is kept apart.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Apart {
-    None,
-    /// By the driver, the hypervisor or a library, where it is set.
-    Software,
-    Hardware,
-}
-
-impl Apart {
-    /// The word of files.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::None => "none",
-            Self::Software => "software",
-            Self::Hardware => "hardware",
-        }
+gpuwise_units::named! {
+    /// How far something is kept apart.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+    pub enum Apart:
+        /// The word of files.
+        name
+    {
+        None = "none",
+        /// By the driver, the hypervisor or a library, where it is set.
+        Software = "software",
+        Hardware = "hardware",
     }
 }
 

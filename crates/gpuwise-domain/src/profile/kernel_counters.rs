@@ -152,28 +152,20 @@ pub struct BoundLimits {
     pub waves: f64,
 }
 
-/// What limits a kernel.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Bound {
-    Compute,
-    /// Caches or device memory.
-    Memory,
-    Balanced,
-    /// Neither: waiting for results.
-    Latency,
-    /// Neither: too few blocks to fill the GPU.
-    SmallGrid,
-}
-
-impl Bound {
-    /// Its name, as in JSON.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Compute => "compute",
-            Self::Memory => "memory",
-            Self::Balanced => "balanced",
-            Self::Latency => "latency",
-            Self::SmallGrid => "small_grid",
-        }
+gpuwise_units::named! {
+    /// What limits a kernel.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+    pub enum Bound:
+        /// Its name, as in JSON.
+        name
+    {
+        Compute = "compute",
+        /// Caches or device memory.
+        Memory = "memory",
+        Balanced = "balanced",
+        /// Neither: waiting for results.
+        Latency = "latency",
+        /// Neither: too few blocks to fill the GPU.
+        SmallGrid = "small_grid",
     }
 }

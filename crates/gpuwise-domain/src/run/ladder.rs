@@ -3,20 +3,15 @@
 use alloc::{string::String, vec::Vec};
 use gpuwise_units::Percentile;
 
-/// In what loads are counted.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum LoadUnit {
-    RequestsPerSecond,
-    InFlight,
-}
-
-impl LoadUnit {
-    /// As reports name it.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::RequestsPerSecond => "requests/s",
-            Self::InFlight => "concurrent requests",
-        }
+gpuwise_units::named! {
+    /// In what loads are counted.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+    pub enum LoadUnit:
+        /// As reports name it.
+        name
+    {
+        RequestsPerSecond = "requests/s",
+        InFlight = "concurrent requests",
     }
 }
 

@@ -284,28 +284,21 @@ pub struct Attainment {
     pub goodput: Option<PerSecond>,
 }
 
-/// What a target is about.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Promised {
-    /// Time to first token, in seconds.
-    Ttft,
-    /// Time per output token, in seconds.
-    Tpot,
-    /// From when it was due to its last token, in seconds.
-    EndToEnd,
-    /// Output tokens a second in all, at least.
-    Throughput,
-}
-
-impl Promised {
-    /// As reports name it.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Ttft => "TTFT",
-            Self::Tpot => "TPOT",
-            Self::EndToEnd => "end to end",
-            Self::Throughput => "output tokens/s",
-        }
+gpuwise_units::named! {
+    /// What a target is about.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+    pub enum Promised:
+        /// As reports name it.
+        name
+    {
+        /// Time to first token, in seconds.
+        Ttft = "TTFT",
+        /// Time per output token, in seconds.
+        Tpot = "TPOT",
+        /// From when it was due to its last token, in seconds.
+        EndToEnd = "end to end",
+        /// Output tokens a second in all, at least.
+        Throughput = "output tokens/s",
     }
 }
 

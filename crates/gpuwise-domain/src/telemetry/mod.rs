@@ -128,10 +128,6 @@ pub struct Unread {
 }
 
 impl Telemetry {
-    pub fn subject_of(&self, reading: &Reading) -> Option<&Subject> {
-        self.subjects.get(reading.subject as usize)
-    }
-
     /// The last known value of a quantity of a subject.
     pub fn value(&self, subject: u32, quantity: Quantity) -> Option<f64> {
         self.readings

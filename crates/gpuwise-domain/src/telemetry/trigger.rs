@@ -26,17 +26,18 @@ pub enum Aggregate {
     Mean,
 }
 
-/// How two values are compared.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Comparison {
-    /// `<`
-    Below,
-    /// `<=`
-    AtMost,
-    /// `>`
-    Above,
-    /// `>=`
-    AtLeast,
+gpuwise_units::named! {
+    /// How two values are compared.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+    pub enum Comparison:
+        /// As it is written.
+        sign
+    {
+        Below = "<",
+        AtMost = "<=",
+        Above = ">",
+        AtLeast = ">=",
+    }
 }
 
 impl Comparison {
@@ -46,16 +47,6 @@ impl Comparison {
             Self::AtMost => left <= right,
             Self::Above => left > right,
             Self::AtLeast => left >= right,
-        }
-    }
-
-    /// As it is written.
-    pub fn sign(self) -> &'static str {
-        match self {
-            Self::Below => "<",
-            Self::AtMost => "<=",
-            Self::Above => ">",
-            Self::AtLeast => ">=",
         }
     }
 }

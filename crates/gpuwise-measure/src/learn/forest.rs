@@ -50,7 +50,6 @@ pub struct Prediction {
     pub value: f64,
     /// The 80 % range, by errors on rows that trees had not drawn.
     pub low: f64,
-    /// Its upper end.
     pub high: f64,
     /// Standard deviation between trees.
     pub disagreement: f64,

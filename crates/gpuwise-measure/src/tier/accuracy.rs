@@ -17,27 +17,20 @@ use crate::{
 };
 use gpuwise_domain::profile::matmul::MatmulPrecision;
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum LeftOut {
-    /// Whole shapes, a fifth at a time, on every GPU and in every precision at once.
-    Shapes,
-    /// Whole GPUs, one at a time.
-    Gpus,
-    /// Whole architectures, one at a time.
-    Architectures,
-    /// Whole GPUs and shapes at once.
-    GpusAndShapes,
-}
-
-impl LeftOut {
-    /// The words for people.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Shapes => "shapes",
-            Self::Gpus => "a GPU",
-            Self::Architectures => "an architecture",
-            Self::GpusAndShapes => "a GPU and shapes",
-        }
+gpuwise_units::named! {
+    #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+    pub enum LeftOut:
+        /// The words for people.
+        name
+    {
+        /// Whole shapes, a fifth at a time, on every GPU and in every precision at once.
+        Shapes = "shapes",
+        /// Whole GPUs, one at a time.
+        Gpus = "a GPU",
+        /// Whole architectures, one at a time.
+        Architectures = "an architecture",
+        /// Whole GPUs and shapes at once.
+        GpusAndShapes = "a GPU and shapes",
     }
 }
 

@@ -21,20 +21,12 @@ pub struct Deciders<'a> {
     pub most_regret: f64,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Decider {
-    Forest,
-    Rule,
-    Physics,
-}
-
-impl Decider {
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Forest => "forest",
-            Self::Rule => "rule",
-            Self::Physics => "physics",
-        }
+gpuwise_units::named! {
+    #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+    pub enum Decider: name {
+        Forest = "forest",
+        Rule = "rule",
+        Physics = "physics",
     }
 }
 

@@ -53,7 +53,6 @@ pub struct Scaled {
     pub seconds: f64,
     /// The lower end of the 80 % range.
     pub low: f64,
-    /// Its upper end.
     pub high: f64,
     pub parts: Parts,
 }

@@ -12,7 +12,10 @@ pub enum Authentication {
     None,
     /// By a bearer token.
     Bearer(String),
-    Basic { user: String, password: String },
+    Basic {
+        user: String,
+        password: String,
+    },
 }
 
 /// How a server is asked.

@@ -28,7 +28,6 @@ pub const MAX_OPEN: usize = 1_024;
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Value {
     None,
-    /// `True` or `False`.
     Bool(bool),
     Integer(i64),
     /// A whole number from 2⁶³ to 2⁶⁴ − 1: an address.

@@ -76,7 +76,6 @@ pub struct LengthWindow {
     pub field: String,
     pub mean: f64,
     pub p50: f64,
-    /// 95th percentile.
     pub p95: f64,
     pub max: f64,
 }

@@ -15,34 +15,26 @@ pub struct Scene<'a> {
     attached: BTreeMap<NodeId, Vec<GpuId>>,
 }
 
-/// What is the matter with a GPU, told by a mark of its own each.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Use {
-    /// Nobody holds any of it.
-    Free,
-    /// One worker holds all of it.
-    Whole,
-    /// Workers share its time.
-    Shared,
-    /// It is cut into MIG instances, or MIG is on.
-    Cut,
-    /// What runs there may end; nothing new starts.
-    Draining,
-    Maintenance,
-    Lost,
+gpuwise_units::named! {
+    /// What is the matter with a GPU, told by a mark of its own each.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+    pub enum Use: word {
+        /// Nobody holds any of it.
+        Free = "free",
+        /// One worker holds all of it.
+        Whole = "held",
+        /// Workers share its time.
+        Shared = "shared",
+        /// It is cut into MIG instances, or MIG is on.
+        Cut = "MIG",
+        /// What runs there may end; nothing new starts.
+        Draining = "draining",
+        Maintenance = "maintenance",
+        Lost = "lost",
+    }
 }
 
 impl Use {
-    pub const ALL: [Self; 7] = [
-        Self::Free,
-        Self::Whole,
-        Self::Shared,
-        Self::Cut,
-        Self::Draining,
-        Self::Maintenance,
-        Self::Lost,
-    ];
-
     /// Its mark in text.
     pub const fn mark(self) -> char {
         match self {
@@ -53,18 +45,6 @@ impl Use {
             Self::Draining => '▲',
             Self::Maintenance => '◇',
             Self::Lost => '✗',
-        }
-    }
-
-    pub const fn word(self) -> &'static str {
-        match self {
-            Self::Free => "free",
-            Self::Whole => "held",
-            Self::Shared => "shared",
-            Self::Cut => "MIG",
-            Self::Draining => "draining",
-            Self::Maintenance => "maintenance",
-            Self::Lost => "lost",
         }
     }
 }

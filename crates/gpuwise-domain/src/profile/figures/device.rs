@@ -80,11 +80,8 @@ pub struct ClassFigures {
     pub communication_count: u64,
     pub computation_count: u64,
     pub memory_count: u64,
-    /// Sum of durations.
     pub communication_sum_ns: i64,
-    /// Sum of durations.
     pub computation_sum_ns: i64,
-    /// Sum of durations.
     pub memory_sum_ns: i64,
     /// Time in which some communication ran.
     pub communication_ns: i64,

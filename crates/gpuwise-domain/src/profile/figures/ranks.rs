@@ -54,7 +54,6 @@ pub struct CollectiveKind {
     /// Ranks that take part, where stated.
     pub group_size: Option<u32>,
     pub count: u64,
-    /// Sum of durations.
     pub sum_ns: i64,
     /// Bytes of those that state them.
     pub bytes: u64,

@@ -12,7 +12,6 @@ pub struct KernelFigures {
     pub kind: String,
     pub tensor_cores: TensorCores,
     pub count: u64,
-    /// Sum of durations.
     pub sum_ns: i64,
     pub min_ns: i64,
     pub max_ns: i64,
@@ -24,7 +23,6 @@ pub struct KernelGroup {
     /// The kind (`gemm`, `attention`, `copy`, `other`).
     pub kind: String,
     pub count: u64,
-    /// Sum of durations.
     pub sum_ns: i64,
 }
 
@@ -65,7 +63,6 @@ pub struct CopyFigures {
     /// The memory they were written to.
     pub target: MemoryKind,
     pub count: u64,
-    /// Sum of durations.
     pub sum_ns: i64,
     /// How many of them state their bytes.
     pub sized_count: u64,
