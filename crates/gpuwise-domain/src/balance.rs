@@ -71,7 +71,6 @@ pub struct HostWork {
     pub sent: Bytes,
     /// Share of a step under which sends can hide.
     pub hidden: f64,
-    /// Host memory that is held.
     pub held: Bytes,
     /// Bytes of weights that the node reads before it starts.
     pub weights: Bytes,
@@ -96,48 +95,25 @@ pub struct CoreWork {
     pub stated: f64,
 }
 
-/// A part of a node, or the GPUs themselves.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Part {
-    /// Cores: decoding, tokenizing, driving GPUs.
-    Cpu,
-    HostMemory,
-    /// PCIe between host and GPU.
-    Pcie,
-    /// Traffic that crosses sockets.
-    Numa,
-    /// Links between GPUs of a node.
-    Link,
-    StorageRead,
-    StorageWrite,
-    Network,
-}
-
-impl Part {
-    /// All, in the order in which they are shown.
-    pub const ALL: [Self; 8] = [
-        Self::Cpu,
-        Self::HostMemory,
-        Self::Pcie,
-        Self::Numa,
-        Self::Link,
-        Self::StorageRead,
-        Self::StorageWrite,
-        Self::Network,
-    ];
-
-    /// The word for people.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Cpu => "CPU cores",
-            Self::HostMemory => "host memory",
-            Self::Pcie => "PCIe",
-            Self::Numa => "NUMA",
-            Self::Link => "link between GPUs",
-            Self::StorageRead => "storage reads",
-            Self::StorageWrite => "storage writes",
-            Self::Network => "network",
-        }
+gpuwise_units::named! {
+    /// A part of a node, or the GPUs themselves.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+    pub enum Part:
+        /// The word for people.
+        name
+    {
+        /// Cores: decoding, tokenizing, driving GPUs.
+        Cpu = "CPU cores",
+        HostMemory = "host memory",
+        /// PCIe between host and GPU.
+        Pcie = "PCIe",
+        /// Traffic that crosses sockets.
+        Numa = "NUMA",
+        /// Links between GPUs of a node.
+        Link = "link between GPUs",
+        StorageRead = "storage reads",
+        StorageWrite = "storage writes",
+        Network = "network",
     }
 }
 
@@ -146,9 +122,7 @@ impl Part {
 pub enum PartUnit {
     /// Cores of the reference clock.
     Cores,
-    /// Bytes.
     Bytes,
-    /// Bytes a second.
     BytesPerSecond,
 }
 
@@ -171,7 +145,6 @@ pub struct PartBalance {
     pub wasted_per_hour: Option<HourlyPrice>,
     /// What needs it, in a clause.
     pub why: String,
-    /// How it came about.
     pub derivation: Derivation,
 }
 

@@ -23,7 +23,6 @@ pub struct Catalogue {
     pub offers: Vec<Offer>,
     /// Quality of lower precisions.
     pub quality: Vec<QualityRow>,
-    /// What published benchmarks send.
     pub benchmarks: Vec<Benchmark>,
     /// With which settings published benchmarks launch engines.
     pub recipes: Vec<Recipe>,
@@ -69,7 +68,6 @@ impl Catalogue {
         })
     }
 
-    /// The MIG profiles of a GPU.
     pub fn mig_profiles<'a>(&'a self, gpu: &'a Gpu) -> impl Iterator<Item = &'a MigProfile> {
         self.mig
             .iter()

@@ -74,7 +74,6 @@ pub struct ClientLengths {
 pub struct LengthFigures {
     pub mean: f64,
     pub p50: f64,
-    /// 95th percentile.
     pub p95: f64,
     pub max: f64,
 }

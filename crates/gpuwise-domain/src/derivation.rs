@@ -7,70 +7,38 @@ use alloc::{
 };
 use gpuwise_units::{Bytes, significant};
 
-/// In what a figure of a derivation is counted. Values are in the base unit: bytes, seconds, operations.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Unit {
-    /// A plain number: a count, a share or a factor.
-    Number,
-    /// Bytes in the largest binary unit.
-    Bytes,
-    /// Bytes to the last one.
-    ByteCount,
-    Tokens,
-    /// Seconds, written in milliseconds.
-    Seconds,
-    /// Seconds, written in microseconds.
-    Microseconds,
-    /// Bytes a second.
-    BytesPerSecond,
-    /// Floating-point operations.
-    Flop,
-    /// Floating-point operations a second.
-    FlopPerSecond,
-    Watts,
-    /// Requests a second.
-    RequestsPerSecond,
-    RequestsInFlight,
-    /// Currency units an hour.
-    MoneyPerHour,
+gpuwise_units::named! {
+    /// In what a figure of a derivation is counted. Values are in the base unit: bytes, seconds, operations.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+    pub enum Unit:
+        /// The base unit's name in documents.
+        name
+    {
+        /// A plain number: a count, a share or a factor.
+        Number = "number",
+        /// Bytes in the largest binary unit.
+        Bytes = "bytes",
+        /// Bytes to the last one.
+        ByteCount = "bytes exactly",
+        Tokens = "tokens",
+        /// Seconds, written in milliseconds.
+        Seconds = "seconds",
+        /// Seconds, written in microseconds.
+        Microseconds = "seconds, small",
+        BytesPerSecond = "bytes/s",
+        /// Floating-point operations.
+        Flop = "FLOP",
+        /// Floating-point operations a second.
+        FlopPerSecond = "FLOP/s",
+        Watts = "W",
+        RequestsPerSecond = "requests/s",
+        RequestsInFlight = "concurrent requests",
+        /// Currency units an hour.
+        MoneyPerHour = "money/h",
+    }
 }
 
 impl Unit {
-    pub const ALL: [Self; 13] = [
-        Self::Number,
-        Self::Bytes,
-        Self::ByteCount,
-        Self::Tokens,
-        Self::Seconds,
-        Self::Microseconds,
-        Self::BytesPerSecond,
-        Self::Flop,
-        Self::FlopPerSecond,
-        Self::Watts,
-        Self::RequestsPerSecond,
-        Self::RequestsInFlight,
-        Self::MoneyPerHour,
-    ];
-
-    /// The base unit's name in documents.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Number => "number",
-            Self::Bytes => "bytes",
-            Self::ByteCount => "bytes exactly",
-            Self::Tokens => "tokens",
-            Self::Seconds => "seconds",
-            Self::Microseconds => "seconds, small",
-            Self::BytesPerSecond => "bytes/s",
-            Self::Flop => "FLOP",
-            Self::FlopPerSecond => "FLOP/s",
-            Self::Watts => "W",
-            Self::RequestsPerSecond => "requests/s",
-            Self::RequestsInFlight => "concurrent requests",
-            Self::MoneyPerHour => "money/h",
-        }
-    }
-
     /// A value of it for people, with so many significant digits.
     pub fn written(self, value: f64, digits: usize) -> String {
         let in_unit =

@@ -260,7 +260,6 @@ pub struct Engine {
     /// When it was current, if stated or known from its release.
     pub month: Option<Month>,
     pub channel: Channel,
-    /// As it was written.
     pub written: String,
 }
 

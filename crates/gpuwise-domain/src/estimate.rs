@@ -7,7 +7,6 @@ pub use crate::derivation::{Derivation, Figure, Unit};
 pub struct Estimate {
     pub value: f64,
     pub low: f64,
-    /// The upper end.
     pub high: f64,
 }
 
@@ -61,31 +60,23 @@ impl Estimate {
     }
 }
 
-/// On what a figure rests.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Basis {
-    /// Arithmetic on what the model and hardware state.
-    Exact,
-    /// Rows measured on this very deployment, given by the user.
-    MeasuredNearby,
-    /// A formula whose constants were fitted on this GPU, engine, precision and kind of model together.
-    Calibrated,
-    /// The same, where another GPU of the generation, release of the engine, precision or kind of
-    /// model was fitted and this one was not.
-    Transferred,
-    /// A formula used where nothing like it was measured.
-    Extrapolated,
-}
-
-impl Basis {
-    /// The word for people.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Exact => "exact",
-            Self::MeasuredNearby => "measured nearby",
-            Self::Calibrated => "calibrated",
-            Self::Transferred => "transferred",
-            Self::Extrapolated => "extrapolated",
-        }
+gpuwise_units::named! {
+    /// On what a figure rests.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+    pub enum Basis:
+        /// The word for people.
+        name
+    {
+        /// Arithmetic on what the model and hardware state.
+        Exact = "exact",
+        /// Rows measured on this very deployment, given by the user.
+        MeasuredNearby = "measured nearby",
+        /// A formula whose constants were fitted on this GPU, engine, precision and kind of model together.
+        Calibrated = "calibrated",
+        /// The same, where another GPU of the generation, release of the engine, precision or kind of
+        /// model was fitted and this one was not.
+        Transferred = "transferred",
+        /// A formula used where nothing like it was measured.
+        Extrapolated = "extrapolated",
     }
 }

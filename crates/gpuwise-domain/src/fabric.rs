@@ -44,7 +44,6 @@ pub struct FabricHost {
     pub count: u32,
     /// Processor cores of each.
     pub cores: u32,
-    /// Memory of each in GiB.
     pub memory_gib: f64,
     /// Ports of each into the fabric.
     pub ports: u32,
@@ -52,22 +51,16 @@ pub struct FabricHost {
     pub gpus_per_host: u32,
 }
 
-/// Which GPUs reach each other without passing through host memory.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum PeerToPeer {
-    /// All of the fabric.
-    Fabric,
-    /// None: what one GPU sends to another goes through host memory.
-    None,
-}
-
-impl PeerToPeer {
-    /// The word of files.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Fabric => "fabric",
-            Self::None => "none",
-        }
+gpuwise_units::named! {
+    /// Which GPUs reach each other without passing through host memory.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+    pub enum PeerToPeer:
+        /// The word of files.
+        name
+    {
+        Fabric = "fabric",
+        /// None: what one GPU sends to another goes through host memory.
+        None = "none",
     }
 }
 

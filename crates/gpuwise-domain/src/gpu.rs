@@ -64,13 +64,9 @@ pub struct PeakRates {
     pub fp16: Option<FlopPerSecond>,
     /// BF16.
     pub bf16: Option<FlopPerSecond>,
-    /// FP8.
     pub fp8: Option<FlopPerSecond>,
-    /// INT8.
     pub int8: Option<FlopPerSecond>,
-    /// FP4.
     pub fp4: Option<FlopPerSecond>,
-    /// INT4.
     pub int4: Option<FlopPerSecond>,
 }
 
@@ -114,9 +110,7 @@ pub struct MigProfile {
     pub compute_slices: u32,
     /// Memory slices it takes.
     pub memory_slices: u32,
-    /// Compute slices of the board.
     pub board_compute_slices: u32,
-    /// Memory slices of the board.
     pub board_memory_slices: u32,
     /// How many fit a board.
     pub max_instances: u32,

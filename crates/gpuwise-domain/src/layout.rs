@@ -47,7 +47,6 @@ impl Layout {
         self.tensor * self.attention_data
     }
 
-    /// GPUs of one replica.
     pub const fn replica_gpus(&self) -> u32 {
         self.stage_gpus() * self.pipeline
     }

@@ -25,46 +25,26 @@ impl<C> Limit<C> {
     }
 }
 
-/// What the GPUs' time of a deployment goes to.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum ServingCause {
-    Prompts,
-    /// Weights of dense layers in decode steps.
-    Weights,
-    /// Experts in decode steps.
-    Experts,
-    /// The key-value cache in decode steps.
-    Cache,
-    /// Collectives in decode steps.
-    Collectives,
-    /// Kernel launches and the scheduler.
-    Launches,
-    /// Steps of the draft model.
-    Drafts,
-}
-
-impl ServingCause {
-    pub const ALL: [Self; 7] = [
-        Self::Prompts,
-        Self::Weights,
-        Self::Experts,
-        Self::Cache,
-        Self::Collectives,
-        Self::Launches,
-        Self::Drafts,
-    ];
-
-    /// In words for people.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Prompts => "computing prompts",
-            Self::Weights => "reading weights in decode steps",
-            Self::Experts => "reading experts in decode steps",
-            Self::Cache => "reading the KV cache in decode steps",
-            Self::Collectives => "collectives between GPUs in decode steps",
-            Self::Launches => "launching kernels and scheduling",
-            Self::Drafts => "steps of the draft model",
-        }
+gpuwise_units::named! {
+    /// What the GPUs' time of a deployment goes to.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+    pub enum ServingCause:
+        /// In words for people.
+        name
+    {
+        Prompts = "computing prompts",
+        /// Weights of dense layers in decode steps.
+        Weights = "reading weights in decode steps",
+        /// Experts in decode steps.
+        Experts = "reading experts in decode steps",
+        /// The key-value cache in decode steps.
+        Cache = "reading the KV cache in decode steps",
+        /// Collectives in decode steps.
+        Collectives = "collectives between GPUs in decode steps",
+        /// Kernel launches and the scheduler.
+        Launches = "launching kernels and scheduling",
+        /// Steps of the draft model.
+        Drafts = "steps of the draft model",
     }
 }
 
@@ -82,27 +62,20 @@ impl fmt::Display for Limit<StepCause> {
     }
 }
 
-/// What an operation of a diffusion, vision or embedding model waits for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Resource {
-    /// Matmul and convolution units.
-    Compute,
-    Memory,
-    /// Launches and the host.
-    Host,
-    /// The link between GPUs.
-    Link,
-}
-
-impl Resource {
-    /// In words for people.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Compute => "arithmetic",
-            Self::Memory => "memory bandwidth",
-            Self::Host => "launches and the host",
-            Self::Link => "the link between GPUs",
-        }
+gpuwise_units::named! {
+    /// What an operation of a diffusion, vision or embedding model waits for.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+    pub enum Resource:
+        /// In words for people.
+        name
+    {
+        /// Matmul and convolution units.
+        Compute = "arithmetic",
+        Memory = "memory bandwidth",
+        /// Launches and the host.
+        Host = "launches and the host",
+        /// The link between GPUs.
+        Link = "the link between GPUs",
     }
 }
 
@@ -125,30 +98,22 @@ impl fmt::Display for Limit<PartCause> {
     }
 }
 
-/// What breaks first where more is asked of a deployment than it sustains.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Beyond {
-    /// Time to first token.
-    Ttft,
-    /// Time per output token.
-    Tpot,
-    EndToEnd,
-    /// The cache is full, or as many sequences run as the engine lets.
-    Sequences,
-    /// Queues grow without bound.
-    Throughput,
-}
-
-impl Beyond {
-    /// In words for people.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Ttft => "TTFT",
-            Self::Tpot => "TPOT",
-            Self::EndToEnd => "end-to-end latency",
-            Self::Sequences => "KV cache and the engine's limit on sequences",
-            Self::Throughput => "throughput: the queue grows",
-        }
+gpuwise_units::named! {
+    /// What breaks first where more is asked of a deployment than it sustains.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+    pub enum Beyond:
+        /// In words for people.
+        name
+    {
+        /// Time to first token.
+        Ttft = "TTFT",
+        /// Time per output token.
+        Tpot = "TPOT",
+        EndToEnd = "end-to-end latency",
+        /// The cache is full, or as many sequences run as the engine lets.
+        Sequences = "KV cache and the engine's limit on sequences",
+        /// Queues grow without bound.
+        Throughput = "throughput: the queue grows",
     }
 }
 

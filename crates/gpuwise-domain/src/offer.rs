@@ -43,24 +43,18 @@ impl Offer {
     }
 }
 
-/// The terms of renting.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Terms {
-    /// Pay by the hour.
-    OnDemand,
-    Reserved,
-    /// May be taken away.
-    Spot,
-}
-
-impl Terms {
-    /// The word for people.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::OnDemand => "on demand",
-            Self::Reserved => "reserved",
-            Self::Spot => "spot",
-        }
+gpuwise_units::named! {
+    /// The terms of renting.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+    pub enum Terms:
+        /// The word for people.
+        name
+    {
+        /// Pay by the hour.
+        OnDemand = "on demand",
+        Reserved = "reserved",
+        /// May be taken away.
+        Spot = "spot",
     }
 }
 

@@ -57,59 +57,33 @@ formats! {
     MXFP8 = "mxfp8", 32, 33, 0;
     /// NF4 with double quantization: 4.127 bits.
     NF4 = "nf4", 16384, 8452, 0;
-    /// GGUF Q4_0.
     Q4_0 = "q4_0", 32, 18, 0;
-    /// GGUF Q4_1.
     Q4_1 = "q4_1", 32, 20, 0;
-    /// GGUF Q5_0.
     Q5_0 = "q5_0", 32, 22, 0;
-    /// GGUF Q5_1.
     Q5_1 = "q5_1", 32, 24, 0;
-    /// GGUF Q8_0.
     Q8_0 = "q8_0", 32, 34, 0;
-    /// GGUF Q8_1.
     Q8_1 = "q8_1", 32, 36, 0;
-    /// GGUF Q2_K.
     Q2_K = "q2_k", 256, 84, 0;
-    /// GGUF Q3_K.
     Q3_K = "q3_k", 256, 110, 0;
-    /// GGUF Q4_K.
     Q4_K = "q4_k", 256, 144, 0;
-    /// GGUF Q5_K.
     Q5_K = "q5_k", 256, 176, 0;
-    /// GGUF Q6_K.
     Q6_K = "q6_k", 256, 210, 0;
-    /// GGUF Q8_K.
     Q8_K = "q8_k", 256, 292, 0;
-    /// GGUF IQ2_XXS.
     IQ2_XXS = "iq2_xxs", 256, 66, 0;
-    /// GGUF IQ2_XS.
     IQ2_XS = "iq2_xs", 256, 74, 0;
-    /// GGUF IQ2_S.
     IQ2_S = "iq2_s", 256, 82, 0;
-    /// GGUF IQ3_XXS.
     IQ3_XXS = "iq3_xxs", 256, 98, 0;
-    /// GGUF IQ3_S.
     IQ3_S = "iq3_s", 256, 110, 0;
-    /// GGUF IQ1_S.
     IQ1_S = "iq1_s", 256, 50, 0;
-    /// GGUF IQ1_M.
     IQ1_M = "iq1_m", 256, 56, 0;
-    /// GGUF IQ4_NL.
     IQ4_NL = "iq4_nl", 32, 18, 0;
-    /// GGUF IQ4_XS.
     IQ4_XS = "iq4_xs", 256, 136, 0;
-    /// GGUF TQ1_0.
     TQ1_0 = "tq1_0", 256, 54, 0;
-    /// GGUF TQ2_0.
     TQ2_0 = "tq2_0", 256, 66, 0;
     /// 8-bit integers without scales (buffers, indices).
     I8 = "i8", 1, 1, 0;
-    /// 16-bit integers.
     I16 = "i16", 1, 2, 0;
-    /// 32-bit integers.
     I32 = "i32", 1, 4, 0;
-    /// 64-bit integers.
     I64 = "i64", 1, 8, 0;
 }
 
@@ -128,36 +102,22 @@ impl WeightFormat {
         f64::from(self.block_bytes) / f64::from(self.block)
     }
 
-    /// The format of this name.
     pub fn by_name(name: &str) -> Option<Self> {
         Self::ALL.iter().copied().find(|format| format.name == name)
     }
 }
 
-/// In what a matmul multiplies.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Compute {
-    /// Single precision (or TF32 where the hardware has it).
-    Full,
-    /// BF16 or FP16.
-    Half,
-    /// FP8.
-    Fp8,
-    /// INT8.
-    Int8,
-    /// FP4.
-    Fp4,
-}
-
-impl Compute {
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Full => "fp32",
-            Self::Half => "bf16",
-            Self::Fp8 => "fp8",
-            Self::Int8 => "int8",
-            Self::Fp4 => "fp4",
-        }
+gpuwise_units::named! {
+    /// In what a matmul multiplies.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+    pub enum Compute: name {
+        /// Single precision (or TF32 where the hardware has it).
+        Full = "fp32",
+        /// BF16 or FP16.
+        Half = "bf16",
+        Fp8 = "fp8",
+        Int8 = "int8",
+        Fp4 = "fp4",
     }
 }
 
@@ -177,13 +137,11 @@ impl Roles {
         Self(self.0 | 1 << role as u32)
     }
 
-    /// Without the roles of the other.
     #[must_use]
     pub const fn without(self, other: Self) -> Self {
         Self(self.0 & !other.0)
     }
 
-    /// With the roles of the other.
     #[must_use]
     pub const fn union(self, other: Self) -> Self {
         Self(self.0 | other.0)
@@ -249,7 +207,6 @@ pub struct Assignment {
 pub struct Quantization {
     /// The method as configurations name it: `fp8`, `awq`, `gptq`, `compressed-tensors`, `mxfp4` …
     pub method: String,
-    /// What is stored how.
     pub assignments: Vec<Assignment>,
     /// The format of the key-value cache that the checkpoint asks for, if it does.
     pub cache: Option<CacheFormat>,
@@ -282,7 +239,6 @@ pub struct CacheFormat {
     pub name: &'static str,
     /// Elements of a block.
     pub block: u32,
-    /// Bytes of a block.
     pub block_bytes: u32,
 }
 
@@ -299,7 +255,6 @@ impl CacheFormat {
         block: 1,
         block_bytes: 1,
     };
-    /// INT8.
     pub const INT8: Self = Self {
         name: "int8",
         block: 1,

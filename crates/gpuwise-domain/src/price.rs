@@ -6,36 +6,20 @@ use gpuwise_units::{Currency, HourlyPrice, Money};
 /// Hours that a month is billed for: a twelfth of 8,760.
 pub const HOURS_A_MONTH: f64 = 730.0;
 
-/// What a price is for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Per {
-    Hour,
-    Month,
-    MillionTokens,
-    /// A picture, an hour of audio, a thousand texts: what an answer counts.
-    Unit,
-    /// All of it: a run, a purchase, a horizon.
-    All,
-}
-
-impl Per {
-    pub const ALL: [Self; 5] = [
-        Self::Hour,
-        Self::Month,
-        Self::MillionTokens,
-        Self::Unit,
-        Self::All,
-    ];
-
-    /// The word in documents.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Hour => "hour",
-            Self::Month => "month",
-            Self::MillionTokens => "million tokens",
-            Self::Unit => "unit",
-            Self::All => "all",
-        }
+gpuwise_units::named! {
+    /// What a price is for.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+    pub enum Per:
+        /// The word in documents.
+        name
+    {
+        Hour = "hour",
+        Month = "month",
+        MillionTokens = "million tokens",
+        /// A picture, an hour of audio, a thousand texts: what an answer counts.
+        Unit = "unit",
+        /// All of it: a run, a purchase, a horizon.
+        All = "all",
     }
 }
 

@@ -38,7 +38,6 @@ pub struct Recipe {
 /// What a launch script sets; `None` leaves it to the engine.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct RecipeSettings {
-    /// The format of the cache.
     pub cache: Option<CacheFormat>,
     /// The share of memory (of what is free beside the weights, in TensorRT-LLM).
     pub memory_fraction: Option<f64>,

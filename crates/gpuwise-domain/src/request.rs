@@ -118,43 +118,24 @@ impl RequestRecord {
     }
 }
 
-/// How a request ended.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Outcome {
-    /// All of its tokens came.
-    Completed,
-    /// The service refused it because it was full (429, 503).
-    Rejected,
-    /// It can never be served: longer than the context, or than all cache memory.
-    Impossible,
-    /// The client gave up waiting.
-    TimedOut,
-    /// The service answered with an error, or broke off.
-    Failed,
-    /// Still queued or running when the run ended.
-    Unfinished,
-}
-
-impl Outcome {
-    /// All of them, in the order of reports.
-    pub const ALL: [Self; 6] = [
-        Self::Completed,
-        Self::Rejected,
-        Self::Impossible,
-        Self::TimedOut,
-        Self::Failed,
-        Self::Unfinished,
-    ];
-
-    /// The word for people.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Completed => "completed",
-            Self::Rejected => "rejected",
-            Self::Impossible => "impossible",
-            Self::TimedOut => "timed out",
-            Self::Failed => "failed",
-            Self::Unfinished => "unfinished",
-        }
+gpuwise_units::named! {
+    /// How a request ended.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+    pub enum Outcome:
+        /// The word for people.
+        name
+    {
+        /// All of its tokens came.
+        Completed = "completed",
+        /// The service refused it because it was full (429, 503).
+        Rejected = "rejected",
+        /// It can never be served: longer than the context, or than all cache memory.
+        Impossible = "impossible",
+        /// The client gave up waiting.
+        TimedOut = "timed out",
+        /// The service answered with an error, or broke off.
+        Failed = "failed",
+        /// Still queued or running when the run ended.
+        Unfinished = "unfinished",
     }
 }

@@ -106,86 +106,52 @@ pub struct TierCondition {
     pub threshold: f64,
 }
 
-/// What a rule prefers among the tiers that fit.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Preference {
-    /// The least cost of a unit of work.
-    Cheapest,
-    /// The least cost of a unit of work among slices of a GPU; none where no slice fits.
-    Slice,
-    /// The lowest price an hour: time hardly depends on the GPU.
-    LowestPrice,
-    /// The most memory bandwidth for the money.
-    Bandwidth,
-    /// The highest peak for the money.
-    Compute,
-    FewestGpus,
-}
-
-impl Preference {
-    /// Every preference with its name in files of rules.
-    pub const ALL: [(&'static str, Self); 6] = [
-        ("cheapest", Self::Cheapest),
-        ("slice", Self::Slice),
-        ("lowest_price", Self::LowestPrice),
-        ("bandwidth", Self::Bandwidth),
-        ("compute", Self::Compute),
-        ("fewest_gpus", Self::FewestGpus),
-    ];
-
-    /// Its name in files of rules.
-    pub fn name(self) -> &'static str {
-        Self::ALL
-            .iter()
-            .find(|(_, preference)| *preference == self)
-            .map_or("", |(name, _)| name)
+gpuwise_units::named! {
+    /// What a rule prefers among the tiers that fit.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+    pub enum Preference:
+        /// Its name in files of rules.
+        name
+    {
+        /// The least cost of a unit of work.
+        Cheapest = "cheapest",
+        /// The least cost of a unit of work among slices of a GPU; none where no slice fits.
+        Slice = "slice",
+        /// The lowest price an hour: time hardly depends on the GPU.
+        LowestPrice = "lowest_price",
+        /// The most memory bandwidth for the money.
+        Bandwidth = "bandwidth",
+        /// The highest peak for the money.
+        Compute = "compute",
+        FewestGpus = "fewest_gpus",
     }
 }
 
-/// A figure of a workload that rules may ask for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum JobFigure {
-    /// Share of the time bound by computing.
-    ComputeShare,
-    /// Share bound by device memory.
-    MemoryTimeShare,
-    /// Share waiting for launches.
-    LaunchShare,
-    /// Share of exposed communication.
-    CommunicationShare,
-    /// Share of exposed copies.
-    CopyShare,
-    /// The host's share.
-    HostShare,
-    /// Peak memory over the GPU's.
-    MemoryUsed,
-    /// Share of the time in which multiprocessors were at work.
-    Busy,
-    /// Time over what it may take.
-    SloUsed,
-    Gpus,
-}
-
-impl JobFigure {
-    /// Every figure with its name in files of rules.
-    pub const ALL: [(&'static str, Self); 10] = [
-        ("compute_share", Self::ComputeShare),
-        ("memory_time_share", Self::MemoryTimeShare),
-        ("launch_share", Self::LaunchShare),
-        ("communication_share", Self::CommunicationShare),
-        ("copy_share", Self::CopyShare),
-        ("host_share", Self::HostShare),
-        ("memory_used", Self::MemoryUsed),
-        ("busy", Self::Busy),
-        ("slo_used", Self::SloUsed),
-        ("gpus", Self::Gpus),
-    ];
-
-    /// Its name in files of rules.
-    pub fn name(self) -> &'static str {
-        Self::ALL
-            .iter()
-            .find(|(_, figure)| *figure == self)
-            .map_or("", |(name, _)| name)
+gpuwise_units::named! {
+    /// A figure of a workload that rules may ask for.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+    pub enum JobFigure:
+        /// Its name in files of rules.
+        name
+    {
+        /// Share of the time bound by computing.
+        ComputeShare = "compute_share",
+        /// Share bound by device memory.
+        MemoryTimeShare = "memory_time_share",
+        /// Share waiting for launches.
+        LaunchShare = "launch_share",
+        /// Share of exposed communication.
+        CommunicationShare = "communication_share",
+        /// Share of exposed copies.
+        CopyShare = "copy_share",
+        /// The host's share.
+        HostShare = "host_share",
+        /// Peak memory over the GPU's.
+        MemoryUsed = "memory_used",
+        /// Share of the time in which multiprocessors were at work.
+        Busy = "busy",
+        /// Time over what it may take.
+        SloUsed = "slo_used",
+        Gpus = "gpus",
     }
 }

@@ -11,15 +11,11 @@ pub struct TrainingSetup {
     pub method: Method,
     /// In which numbers it computes.
     pub recipe: Recipe,
-    /// What updates the weights.
     pub optimizer: Optimizer,
     /// What of the forward pass is computed again in the backward pass.
     pub recompute: Recompute,
-    /// How logits become a loss.
     pub loss: LossKernel,
-    /// Whose allocations and kernels these are.
     pub framework: Framework,
-    /// Tokens of one sequence.
     pub sequence: Tokens,
     /// Sequences of one micro-batch on one data-parallel rank.
     pub micro_batch: u64,
@@ -27,9 +23,7 @@ pub struct TrainingSetup {
     pub global_batch: u64,
     /// How the model lies on GPUs.
     pub layout: TrainingLayout,
-    /// How states are divided over data-parallel ranks.
     pub sharding: Sharding,
-    /// What is kept in host memory.
     pub offload: Offload,
     /// Whether the graph is compiled (`torch.compile` and its like).
     pub compiled: bool,
@@ -94,7 +88,6 @@ pub struct Adapter {
     pub modules: Vec<String>,
     /// Trainable parameters where they were counted; `None`: by the method's formula.
     pub trainable: Option<u64>,
-    /// How the base is stored.
     pub base: BaseStorage,
 }
 
@@ -139,7 +132,6 @@ pub enum AdapterKind {
 pub enum BaseStorage {
     /// In the recipe's 16 bits, or as it came.
     SixteenBit,
-    /// In 32 bits.
     ThirtyTwoBit,
     /// 8-bit integers (LLM.int8).
     EightBit,
@@ -365,7 +357,6 @@ pub struct StepTime {
     pub parts: Vec<(StepCause, f64)>,
     /// Seconds a step.
     pub step: Estimate,
-    /// Tokens a second and GPU.
     pub tokens_per_second_per_gpu: Estimate,
     /// Model FLOPs a second and GPU, of the model's own work alone (no recomputation).
     pub model_flops_per_gpu: Estimate,

@@ -6,7 +6,6 @@ use alloc::{string::String, vec::Vec};
 /// Everything that the catalogue states of training.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct TrainingFacts {
-    /// Shares of the peak that large matmuls reach.
     pub matmul: Vec<MatmulShare>,
     /// Shares of the BF16 peak that attention kernels reach.
     pub attention: Vec<AttentionShare>,
@@ -18,7 +17,6 @@ pub struct TrainingFacts {
     pub residuals: Vec<Residual>,
     /// How far predictions lay from rows that their constants had not seen.
     pub errors: Vec<HeldOutError>,
-    /// Benchmarks of time to a quality.
     pub benchmarks: Vec<ConvergenceBenchmark>,
     /// What they share, where it was fitted.
     pub convergence: Option<ConvergenceConstants>,
@@ -42,7 +40,6 @@ pub struct MatmulShare {
 /// What attention kernels reach of the BF16 peak on a generation of GPUs.
 #[derive(Debug, Clone, PartialEq)]
 pub struct AttentionShare {
-    /// The generation.
     pub generation: String,
     /// FlashAttention-2, as PyTorch calls it.
     pub flash2: f64,
@@ -57,7 +54,6 @@ pub struct AttentionShare {
 pub struct UsualNetwork {
     /// Catalogue name of the GPU; empty where the row is of a generation.
     pub gpu: String,
-    /// The generation.
     pub generation: String,
     /// Bytes a second of one GPU, one direction.
     pub bytes_per_second: f64,
@@ -204,7 +200,6 @@ impl TrainingFacts {
         self.errors.iter().find(wanted)
     }
 
-    /// A benchmark by name.
     pub fn benchmark(&self, name: &str) -> Option<&ConvergenceBenchmark> {
         self.benchmarks.iter().find(|row| row.name == name)
     }

@@ -13,7 +13,6 @@ use gpuwise_units::{HourlyPrice, Money};
 pub struct Current {
     /// Catalogue name of the GPU.
     pub gpu: String,
-    /// GPUs of one host.
     pub gpus_per_host: u32,
     pub hosts: u32,
     /// How the model is spread, where that is known; `None`: as well as these GPUs allow.
@@ -35,25 +34,19 @@ impl Current {
     }
 }
 
-/// The word on a system.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Standing {
-    /// Something that costs less keeps the SLO too.
-    OverProvisioned,
-    /// Nothing that keeps the SLO costs much less.
-    RightSized,
-    /// It does not keep the SLO, or a part of it holds the rest up.
-    UnderProvisioned,
-}
-
-impl Standing {
-    /// The words for people.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::OverProvisioned => "over-provisioned",
-            Self::RightSized => "right-sized",
-            Self::UnderProvisioned => "under-provisioned",
-        }
+gpuwise_units::named! {
+    /// The word on a system.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+    pub enum Standing:
+        /// The words for people.
+        name
+    {
+        /// Something that costs less keeps the SLO too.
+        OverProvisioned = "over-provisioned",
+        /// Nothing that keeps the SLO costs much less.
+        RightSized = "right-sized",
+        /// It does not keep the SLO, or a part of it holds the rest up.
+        UnderProvisioned = "under-provisioned",
     }
 }
 
@@ -70,7 +63,6 @@ pub enum Dimension {
     Link,
     /// How the model is spread over GPUs.
     Layout,
-    /// A part of the host.
     Host(Part),
 }
 

@@ -12,7 +12,6 @@ pub struct Workload {
     /// Share of prompt tokens that the prefix cache holds (0 to 1).
     pub prefix_hit: f64,
     pub slo: Slo,
-    /// What the plan may use.
     pub limits: Limits,
 }
 
@@ -111,7 +110,6 @@ impl Slo {
 pub struct Target {
     /// At which percentile; `None` is the mean.
     pub percentile: Option<Percentile>,
-    /// At most this.
     pub at_most: Seconds,
 }
 

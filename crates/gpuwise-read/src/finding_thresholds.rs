@@ -38,14 +38,10 @@ struct Row {
 /// # Errors
 /// Where the text is no such TOML, with its line.
 pub fn read(file: &str, text: &str) -> Result<Vec<Threshold>, ThresholdsError> {
-    let parsed: File = toml::from_str(text).map_err(|error| {
-        let at = error.span().map_or(0, |span| span.start);
-        let before = text.get(..at).unwrap_or_default();
-        ThresholdsError {
-            file: file.to_owned(),
-            line: before.matches('\n').count() + 1,
-            what: error.message().to_owned(),
-        }
+    let parsed: File = toml::from_str(text).map_err(|error| ThresholdsError {
+        file: file.to_owned(),
+        line: crate::catalogue::toml_line(text, &error),
+        what: error.message().to_owned(),
     })?;
     Ok(parsed
         .threshold

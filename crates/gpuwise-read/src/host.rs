@@ -80,9 +80,7 @@ struct Storage {
 /// When the text is no TOML of this form, or a figure cannot be: none of 0, no PCIe that there is not.
 pub fn read_host(file: &str, text: &str) -> Result<HostSystem, HostFileError> {
     let parsed: File = toml::from_str(text).map_err(|error| {
-        let at = error.span().map_or(0, |span| span.start);
-        let before = text.get(..at).unwrap_or_default();
-        let line = before.matches('\n').count() + 1;
+        let line = crate::catalogue::toml_line(text, &error);
         fail(file, &format!("line {line}"), error.message())
     })?;
     let cpu = &parsed.cpu;

@@ -137,13 +137,7 @@ impl TryFrom<String> for Source {
 pub fn read(file: &str, text: &str) -> Result<KernelRules, KernelRulesError> {
     let parsed: File = toml::from_str(text).map_err(|error| KernelRulesError {
         file: file.to_owned(),
-        line: error.span().map_or(1, |span| {
-            1 + text
-                .bytes()
-                .take(span.start)
-                .filter(|byte| *byte == b'\n')
-                .count()
-        }),
+        line: crate::catalogue::toml_line(text, &error),
         what: error.message().to_owned(),
     })?;
     let mut rules = KernelRules::default();

@@ -26,7 +26,6 @@ pub(crate) struct Field<'a> {
     pub(crate) at: usize,
 }
 
-/// The value of a field.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Value<'a> {
     /// Variable length, or four fixed bytes.

@@ -61,7 +61,6 @@ pub fn read_questions(text: &str) -> Result<Vec<Question>, QuestionError> {
 pub struct QuestionRow {
     /// The question as far as it can be read.
     pub question: Question,
-    /// What is wrong in it.
     pub problem: Option<QuestionError>,
 }
 

@@ -43,11 +43,7 @@ pub fn read_reliability(
     base: Option<&Reliability>,
 ) -> Result<Reliability, CatalogueError> {
     let wrong = |place: &str, problem: String| CatalogueError::new(file, place, problem);
-    let read: File = toml::from_str(text).map_err(|error| {
-        let before = error.span().and_then(|span| text.get(..span.start));
-        let line = before.map_or(1, |before| before.matches('\n').count() + 1);
-        wrong(&format!("line {line}"), error.message().to_owned())
-    })?;
+    let read: File = crate::catalogue::from_toml(file, text)?;
     let mut found: [Option<(Estimate, String)>; 3] = match base {
         None => [None, None, None],
         Some(base) => {

@@ -15,7 +15,6 @@ pub enum StoreError {
         /// Which, without its password.
         address: String,
     },
-    /// The database cannot be opened.
     #[error("database {address} cannot be opened")]
     Open {
         /// Which, without its password.
@@ -46,7 +45,6 @@ pub enum StoreError {
         "migration {version} was applied with another text: the database was made by a changed build"
     )]
     Changed { version: i64 },
-    /// What is stored cannot be read back.
     #[error("run {run}: {what} cannot be read back: {problem}")]
     Stored {
         run: String,
@@ -61,7 +59,6 @@ pub enum StoreError {
         /// How many there are.
         count: usize,
     },
-    /// The runtime of the driver cannot be started.
     #[error("the database driver cannot be started")]
     Runtime(#[source] std::io::Error),
 }

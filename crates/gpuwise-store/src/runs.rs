@@ -47,11 +47,9 @@ pub struct RunRow {
 /// A run with all that is kept of it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct StoredRun {
-    /// As in a list.
     pub row: RunRow,
     /// Files it was made from.
     pub files: Vec<String>,
-    /// What was missing in them.
     pub missing: Vec<String>,
     pub software: Vec<(String, String)>,
     /// Figures, in the order in which they were saved.

@@ -16,6 +16,7 @@ mod count;
 mod error;
 mod fraction;
 mod money;
+mod named;
 mod percentile;
 mod real;
 mod stream;

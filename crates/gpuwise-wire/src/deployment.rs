@@ -1,7 +1,7 @@
 //! Saved deployments.
 
 use crate::{
-    mirror::{Mirror, document, words},
+    mirror::{Mirror, document, variants, words},
     quantities::{ByteCount, EngineName, HourlyPriceText, Real, ReleaseText, Statistic},
 };
 use gpuwise_domain::{
@@ -129,64 +129,25 @@ document! {
     }
 }
 
-/// What a lower precision costs.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
-#[serde(tag = "kind", rename_all = "snake_case", deny_unknown_fields)]
-pub(crate) enum QualityDocument {
-    /// The weights are as published: nothing is lost.
-    Published {},
-    /// Lost percent of the baseline's score in a named evaluation.
-    Loss {
-        /// Percent of the baseline; negative is a gain.
-        percent: Real,
-        /// Evaluation, the model that was evaluated, and the scheme.
-        evaluation: String,
-        /// Whether it is that of this very model.
-        same_model: bool,
-        /// Where it was published.
-        source: String,
-    },
-    /// No published evaluation was found.
-    Unknown {},
-}
-
-impl Mirror for QualityDocument {
-    type Noun = Quality;
-
-    fn of(noun: &Quality) -> Self {
-        match noun {
-            Quality::Published => Self::Published {},
-            Quality::Loss {
-                percent,
-                evaluation,
-                same_model,
-                source,
-            } => Self::Loss {
-                percent: Real(*percent),
-                evaluation: evaluation.clone(),
-                same_model: *same_model,
-                source: source.clone(),
-            },
-            Quality::Unknown => Self::Unknown {},
+variants! {
+    /// What a lower precision costs.
+    #[serde(tag = "kind")]
+    QualityDocument = Quality {
+        /// The weights are as published: nothing is lost.
+        Published {}
+        /// Lost percent of the baseline's score in a named evaluation.
+        Loss {
+            /// Percent of the baseline; negative is a gain.
+            percent(percent): Real,
+            /// Evaluation, the model that was evaluated, and the scheme.
+            evaluation(evaluation): String,
+            /// Whether it is that of this very model.
+            same_model(same_model): bool,
+            /// Where it was published.
+            source(source): String,
         }
-    }
-
-    fn noun(self) -> Quality {
-        match self {
-            Self::Published {} => Quality::Published,
-            Self::Loss {
-                percent,
-                evaluation,
-                same_model,
-                source,
-            } => Quality::Loss {
-                percent: percent.0,
-                evaluation,
-                same_model,
-                source,
-            },
-            Self::Unknown {} => Quality::Unknown,
-        }
+        /// No published evaluation was found.
+        Unknown {}
     }
 }
 
@@ -491,48 +452,22 @@ words! {
     }
 }
 
-/// How a number came about.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
-#[serde(deny_unknown_fields)]
-pub(crate) struct DerivationDocument {
-    /// What it is.
-    name: String,
-    /// Its value with its unit.
-    value: String,
-    /// The same as a number, where it was kept.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    figure: Option<FigureDocument>,
-    /// The formula over the inputs; empty for a fact.
-    formula: String,
-    /// Where a fact comes from; empty for what follows from inputs.
-    source: String,
-    /// What it was computed from.
-    #[schema(no_recursion)]
-    inputs: Vec<DerivationDocument>,
-}
-
-impl Mirror for DerivationDocument {
-    type Noun = Derivation;
-
-    fn of(noun: &Derivation) -> Self {
-        Self {
-            name: noun.name.clone(),
-            value: noun.value.clone(),
-            figure: Mirror::of(&noun.figure),
-            formula: noun.formula.clone(),
-            source: noun.source.clone(),
-            inputs: Mirror::of(&noun.inputs),
-        }
-    }
-
-    fn noun(self) -> Derivation {
-        Derivation {
-            name: self.name,
-            value: self.value,
-            figure: self.figure.noun(),
-            formula: self.formula,
-            source: self.source,
-            inputs: self.inputs.noun(),
-        }
+document! {
+    /// How a number came about.
+    DerivationDocument = Derivation {
+        /// What it is.
+        name(name): String,
+        /// Its value with its unit.
+        value(value): String,
+        /// The same as a number, where it was kept.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        figure(figure): Option<FigureDocument>,
+        /// The formula over the inputs; empty for a fact.
+        formula(formula): String,
+        /// Where a fact comes from; empty for what follows from inputs.
+        source(source): String,
+        /// What it was computed from.
+        #[schema(no_recursion)]
+        inputs(inputs): Vec<DerivationDocument>,
     }
 }

@@ -28,9 +28,7 @@ use utoipa::ToSchema;
 use workload::WorkloadDocument;
 
 pub use plan::{PLAN_SCHEMA, PlanFile, StateDocument, plan_from_json, plan_to_json};
-pub use profile::{
-    PROFILE_SCHEMA, finding_from_json, finding_to_json, profile_to_json, summary_from_json,
-};
+pub use profile::{PROFILE_SCHEMA, finding_to_json, profile_to_json};
 pub use schema::{deployment_schema, plan_schema, profile_schema, run_schema, workload_schema};
 
 /// The schema of saved deployments.

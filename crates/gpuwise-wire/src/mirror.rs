@@ -23,7 +23,7 @@ macro_rules! same {
         }
     )*};
 }
-same!(bool, u32, u64, String);
+same!(bool, i64, u32, u64, String);
 
 impl<M: Mirror> Mirror for Option<M> {
     type Noun = Option<M::Noun>;
@@ -93,4 +93,39 @@ macro_rules! words {
     };
 }
 
-pub(crate) use {document, words};
+/// An enumeration with fields: `Variant { key (field of the noun): type of the document }`; the field
+/// of a tuple is its number.
+macro_rules! variants {
+    ($(#[$doc:meta])* $name:ident = $noun:ident {
+        $($(#[$variant_doc:meta])* $variant:ident {
+            $($(#[$field_doc:meta])* $key:ident ($field:tt): $kind:ty,)*
+        })*
+    }) => {
+        #[derive(Debug, Clone, PartialEq, serde::Serialize, serde::Deserialize, utoipa::ToSchema)]
+        $(#[$doc])*
+        #[serde(rename_all = "snake_case", deny_unknown_fields)]
+        pub(crate) enum $name {
+            $($(#[$variant_doc])* $variant { $($(#[$field_doc])* $key: $kind,)* },)*
+        }
+
+        impl crate::mirror::Mirror for $name {
+            type Noun = $noun;
+            fn of(noun: &$noun) -> Self {
+                match noun {$(
+                    $noun::$variant { $($field: $key,)* } => Self::$variant {
+                        $($key: crate::mirror::Mirror::of($key),)*
+                    },
+                )*}
+            }
+            fn noun(self) -> $noun {
+                match self {$(
+                    Self::$variant { $($key,)* } => $noun::$variant {
+                        $($field: crate::mirror::Mirror::noun($key),)*
+                    },
+                )*}
+            }
+        }
+    };
+}
+
+pub(crate) use {document, variants, words};

@@ -1,7 +1,7 @@
 //! The workload as it was understood.
 
 use crate::{
-    mirror::{Mirror, document},
+    mirror::{Mirror, document, variants},
     quantities::{
         HourlyPriceText, RateNumber, Real, SecondsNumber, Statistic, TokenCount, WattsNumber,
     },
@@ -28,49 +28,21 @@ document! {
     }
 }
 
-/// How requests come.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
-#[serde(tag = "kind", rename_all = "snake_case", deny_unknown_fields)]
-pub(crate) enum TrafficDocument {
-    /// At random at a mean rate.
-    Open {
-        /// Requests a second.
-        requests_per_second: RateNumber,
-        /// Squared coefficient of variation of the gaps between requests.
-        burstiness: Real,
-    },
-    /// A fixed number in flight.
-    Closed {
-        /// Requests in flight.
-        concurrency: u64,
-    },
-}
-
-impl Mirror for TrafficDocument {
-    type Noun = Traffic;
-
-    fn of(noun: &Traffic) -> Self {
-        match noun {
-            Traffic::Open { rate, burstiness } => Self::Open {
-                requests_per_second: Mirror::of(rate),
-                burstiness: Real(*burstiness),
-            },
-            Traffic::Closed { concurrency } => Self::Closed {
-                concurrency: *concurrency,
-            },
+variants! {
+    /// How requests come.
+    #[serde(tag = "kind")]
+    TrafficDocument = Traffic {
+        /// At random at a mean rate.
+        Open {
+            /// Requests a second.
+            requests_per_second(rate): RateNumber,
+            /// Squared coefficient of variation of the gaps between requests.
+            burstiness(burstiness): Real,
         }
-    }
-
-    fn noun(self) -> Traffic {
-        match self {
-            Self::Open {
-                requests_per_second,
-                burstiness,
-            } => Traffic::Open {
-                rate: requests_per_second.noun(),
-                burstiness: burstiness.0,
-            },
-            Self::Closed { concurrency } => Traffic::Closed { concurrency },
+        /// A fixed number in flight.
+        Closed {
+            /// Requests in flight.
+            concurrency(concurrency): u64,
         }
     }
 }

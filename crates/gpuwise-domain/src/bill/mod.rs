@@ -55,7 +55,6 @@ pub struct CostInput {
     pub key: CostKey,
     pub low: Fraction,
     pub value: Fraction,
-    /// The upper end.
     pub high: Fraction,
     /// The day or month it is of; empty where it has none.
     pub date: String,
@@ -66,7 +65,6 @@ pub struct CostInput {
 /// A row of assumptions as a file states it: also whose it is.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CostRow {
-    /// The assumption.
     pub input: CostInput,
     /// Its currency, where it is money.
     pub currency: Option<Currency>,
@@ -78,59 +76,27 @@ pub struct CostRow {
     pub valid_months: Option<u32>,
 }
 
-/// Ways to have hosts.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Strategy {
-    /// Rented on demand, all hours.
-    OnDemand,
-    /// Rented on demand, as many as the load of the hour needs.
-    Following,
-    Reserved,
-    /// Spot capacity, all hours.
-    Spot,
-    /// Bought as the load grows, by the calendar.
-    Owned,
-    /// Bought at once for the whole horizon.
-    OwnedAtOnce,
-    /// Base load owned, peaks rented on demand.
-    Hybrid,
+gpuwise_units::named! {
+    /// Ways to have hosts.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+    pub enum Strategy: name, key {
+        /// Rented on demand, all hours.
+        OnDemand = "on demand, all hours", "on_demand",
+        /// Rented on demand, as many as the load of the hour needs.
+        Following = "on demand, following the load", "following",
+        Reserved = "reserved", "reserved",
+        /// Spot capacity, all hours.
+        Spot = "spot", "spot",
+        /// Bought as the load grows, by the calendar.
+        Owned = "owned, bought as it grows", "owned",
+        /// Bought at once for the whole horizon.
+        OwnedAtOnce = "owned, all bought now", "owned_at_once",
+        /// Base load owned, peaks rented on demand.
+        Hybrid = "base owned, peaks rented", "hybrid",
+    }
 }
 
 impl Strategy {
-    pub const ALL: [Self; 7] = [
-        Self::OnDemand,
-        Self::Following,
-        Self::Reserved,
-        Self::Spot,
-        Self::Owned,
-        Self::OwnedAtOnce,
-        Self::Hybrid,
-    ];
-
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::OnDemand => "on demand, all hours",
-            Self::Following => "on demand, following the load",
-            Self::Reserved => "reserved",
-            Self::Spot => "spot",
-            Self::Owned => "owned, bought as it grows",
-            Self::OwnedAtOnce => "owned, all bought now",
-            Self::Hybrid => "base owned, peaks rented",
-        }
-    }
-
-    pub const fn key(self) -> &'static str {
-        match self {
-            Self::OnDemand => "on_demand",
-            Self::Following => "following",
-            Self::Reserved => "reserved",
-            Self::Spot => "spot",
-            Self::Owned => "owned",
-            Self::OwnedAtOnce => "owned_at_once",
-            Self::Hybrid => "hybrid",
-        }
-    }
-
     /// Whether hosts are bought.
     pub const fn buys(self) -> bool {
         matches!(self, Self::Owned | Self::OwnedAtOnce | Self::Hybrid)
@@ -142,7 +108,6 @@ impl Strategy {
 pub struct Amount {
     pub value: Money,
     pub low: Money,
-    /// The upper end.
     pub high: Money,
 }
 
@@ -154,7 +119,6 @@ pub struct StrategyBill {
     pub outcome: Result<Costs, String>,
 }
 
-/// What a strategy costs.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Costs {
     /// Everything that is paid within the horizon, less what hosts are still worth at its end.
@@ -172,7 +136,6 @@ pub struct ServedUnit {
     pub name: String,
     /// How many of them one unit of load comes to in a month at full load.
     pub per_load_month: Fraction,
-    /// Which part of the bill is its.
     pub share: UnitShare,
 }
 
@@ -245,10 +208,8 @@ pub struct Bill {
     /// In what load is counted.
     pub load_unit: String,
     pub hosts_now: i64,
-    /// GPUs of a host.
     pub gpus_per_host: Fraction,
     pub strategies: Vec<StrategyBill>,
-    /// What money is spread over.
     pub units: Vec<ServedUnit>,
     /// An owned GPU's hour, used all hours that it can be; `None` where it is not known.
     pub owned_gpu_hour: Option<Amount>,

@@ -19,7 +19,6 @@ pub struct SheetRow {
     pub unit: String,
     /// To how many decimals its figures are rounded.
     pub decimals: u32,
-    /// Where its figures come from.
     pub origin: RowOrigin,
     /// Whether its cells are months.
     pub monthly: bool,
@@ -30,7 +29,6 @@ pub struct SheetRow {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum RowOrigin {
     Input {
-        /// Its range, where it has one.
         range: Option<(Fraction, Fraction)>,
         /// The day it is of.
         date: String,

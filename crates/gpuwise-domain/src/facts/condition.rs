@@ -9,11 +9,9 @@ use gpuwise_units::ParseQuantityError;
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Condition {
     pub terms: Vec<Term>,
-    /// As it is written.
     pub written: String,
 }
 
-/// One term of a condition.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Term {
     /// A quantity against a number.
@@ -36,17 +34,11 @@ pub enum Quantity {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Comparison {
-    /// `=`
     Equal,
-    /// `!=`
     Unequal,
-    /// `<`
     Less,
-    /// `<=`
     AtMost,
-    /// `>`
     More,
-    /// `>=`
     AtLeast,
 }
 

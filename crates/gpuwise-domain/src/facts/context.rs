@@ -66,11 +66,16 @@ pub enum Usage {
     Offline,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Vendor {
-    Nvidia,
-    Amd,
-    Intel,
+gpuwise_units::named! {
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+    pub enum Vendor:
+        /// Its name for people.
+        name
+    {
+        Nvidia = "NVIDIA",
+        Amd = "AMD",
+        Intel = "Intel",
+    }
 }
 
 impl Vendor {
@@ -85,15 +90,6 @@ impl Vendor {
         .find(|(known, _)| known.eq_ignore_ascii_case(name.trim()))
         .map(|(_, vendor)| vendor)
     }
-
-    /// Its name for people.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Nvidia => "NVIDIA",
-            Self::Amd => "AMD",
-            Self::Intel => "Intel",
-        }
-    }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -104,7 +100,6 @@ pub enum Backend {
 }
 
 impl Backend {
-    /// The backend of this name.
     pub fn by_name(name: &str) -> Option<Self> {
         match name {
             "tensorrt" | "trt" => Some(Self::TensorRt),

@@ -52,14 +52,11 @@ pub struct Launch {
     pub draft_tokens: Option<u32>,
     /// How they are drafted, as the engine names it.
     pub draft_method: Option<String>,
-    /// The model that drafts.
     pub draft_model: Option<String>,
     pub adapters: Option<Adapters>,
-    /// Its part in disaggregated serving.
     pub role: Option<PoolRole>,
     /// Further settings that sizing does not read, by name.
     pub other: Vec<(String, String)>,
-    /// What was not understood, and left aside.
     pub unknown: Vec<NotUnderstood>,
 }
 

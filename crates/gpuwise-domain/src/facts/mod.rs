@@ -23,7 +23,6 @@ use crate::{
 };
 use alloc::{string::String, vec::Vec};
 
-/// The facts of one engine.
 #[derive(Debug, Clone, PartialEq)]
 pub struct EngineFacts {
     pub engine: EngineKind,
@@ -38,11 +37,9 @@ pub struct EngineFacts {
     pub settings: Vec<SettingFact>,
     /// Flags of its server, and keys of its settings file.
     pub flags: Vec<FlagFact>,
-    /// What it needs to support what.
     pub support: Vec<SupportFact>,
     /// What it does, by name.
     pub behaviours: Vec<BehaviourFact>,
-    /// How its server is started.
     pub commands: Vec<CommandFact>,
     /// Where its container images are.
     pub images: Vec<ImageFact>,

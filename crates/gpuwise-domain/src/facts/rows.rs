@@ -35,7 +35,6 @@ pub struct SettingFact {
     pub source: String,
 }
 
-/// A value of a setting.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Value {
     Switch(bool),
@@ -45,7 +44,6 @@ pub enum Value {
 }
 
 impl Value {
-    /// The number, if it is one.
     pub fn number(&self) -> Option<f64> {
         match self {
             Self::Number(number) => Some(*number),
@@ -61,7 +59,6 @@ impl Value {
         }
     }
 
-    /// The text, if it is one.
     pub fn text(&self) -> Option<&str> {
         match self {
             Self::Text(text) => Some(text),

@@ -31,13 +31,11 @@ pub struct Architecture {
     pub outside: Vec<Tensor>,
     /// The encoder of an encoder-decoder model, whose output the decoder attends to.
     pub encoder: Option<Encoder>,
-    /// Vision or audio towers, with their projectors.
     pub towers: Vec<Tower>,
     /// Multi-token-prediction layers: loaded only where speculation uses them.
     pub prediction: Vec<LayerRun>,
     /// The format in which unquantized weights are stored.
     pub native: WeightFormat,
-    /// How the checkpoint is quantized, if it is.
     pub quantization: Option<Quantization>,
     /// What a tensor header says is stored, where one was read: the truth for sizes, while the
     /// shapes above say how it is shared.
@@ -83,7 +81,6 @@ pub struct LayerRun {
 #[derive(Debug, Clone, PartialEq)]
 pub struct Layer {
     pub mixer: Mixer,
-    /// What works on each token alone.
     pub feed_forward: FeedForward,
     /// Every tensor of the layer.
     pub tensors: Vec<Tensor>,
@@ -94,7 +91,6 @@ pub struct Layer {
 /// The encoder of an encoder-decoder model.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Encoder {
-    /// Layers of the encoder.
     pub layers: Vec<LayerRun>,
     /// Tensors outside of its layers.
     pub outside: Vec<Tensor>,

@@ -14,7 +14,6 @@ pub struct Tensor {
     pub columns: u64,
     /// Equal tensors side by side.
     pub copies: u64,
-    /// How tensor parallelism splits it.
     pub split: Split,
 }
 
@@ -42,7 +41,6 @@ impl Tensor {
         Self::matrix(name, role, length, 1, Split::Replicated)
     }
 
-    /// `copies` of it.
     #[must_use]
     pub fn times(mut self, copies: u64) -> Self {
         self.copies = copies;

@@ -43,7 +43,6 @@ pub struct DiffusionUnet {
 pub struct Autoencoder {
     pub input_channels: u64,
     pub output_channels: u64,
-    /// Channels of the latents.
     pub latent_channels: u64,
     /// Channels of each level, from the outside in.
     pub levels: Vec<u64>,
@@ -69,7 +68,6 @@ impl Autoencoder {
 pub struct VideoAutoencoder {
     /// Channels of the outermost level.
     pub base: u64,
-    /// Channels of the latents.
     pub latent_channels: u64,
     pub channels: u64,
     /// Channels of each level as multiples of the outermost.
@@ -97,7 +95,6 @@ impl VideoAutoencoder {
 pub enum DiffusionTransformer {
     /// FLUX.1 and FLUX.2: blocks with a stream each for text and image, then blocks with one.
     Flux(FluxDenoiser),
-    /// Stable Diffusion 3.
     StableDiffusion3(StableDiffusion3),
     /// Wan: attention over space and time, then to the text.
     Wan(Wan),
@@ -122,7 +119,6 @@ pub struct FluxDenoiser {
     /// Blocks of one stream.
     pub single_blocks: u64,
     pub heads: u64,
-    /// Width of a head.
     pub head_width: u64,
     /// Inner width of the feed-forward, before gating.
     pub feed_forward: u64,
@@ -136,7 +132,6 @@ pub struct FluxDenoiser {
     pub guidance: bool,
 }
 
-/// Stable Diffusion 3.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StableDiffusion3 {
     /// Side of a patch, in latents.
@@ -151,7 +146,6 @@ pub struct StableDiffusion3 {
     /// Of these the first so many attend a second time, over the image alone.
     pub dual_blocks: u64,
     pub heads: u64,
-    /// Width of a head.
     pub head_width: u64,
     /// Width of the text's states.
     pub text_width: u64,
@@ -173,7 +167,6 @@ pub struct Wan {
     pub output_channels: u64,
     pub blocks: u64,
     pub heads: u64,
-    /// Width of a head.
     pub head_width: u64,
     /// Inner width of the feed-forward.
     pub feed_forward: u64,
@@ -195,7 +188,6 @@ pub struct QwenImage {
     pub output_channels: u64,
     pub blocks: u64,
     pub heads: u64,
-    /// Width of a head.
     pub head_width: u64,
     /// Width of the text's states.
     pub text_width: u64,
@@ -217,7 +209,6 @@ pub struct HunyuanVideo {
     /// Blocks that refine the text's states.
     pub refiner_blocks: u64,
     pub heads: u64,
-    /// Width of a head.
     pub head_width: u64,
     /// Inner width of the feed-forward.
     pub feed_forward: u64,

@@ -26,7 +26,6 @@ pub struct TextEncoder {
     pub spare_positions: u64,
     /// Rows of the table of segments.
     pub segments: u64,
-    /// What stands on it.
     pub head: BertHead,
 }
 
@@ -91,7 +90,6 @@ pub struct Recommender {
     /// Widths of the layers for dense features; the last is a row's.
     pub bottom: Vec<u64>,
     pub crosses: u64,
-    /// Rank of a cross.
     pub cross_rank: u64,
     /// Widths of the layers on top.
     pub top: Vec<u64>,

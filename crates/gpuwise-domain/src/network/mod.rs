@@ -37,7 +37,6 @@ pub struct Network {
 pub struct Component {
     /// As its folder or field is named (`text_encoder_2`).
     pub name: String,
-    /// What it is built of.
     pub shape: Shape,
 }
 

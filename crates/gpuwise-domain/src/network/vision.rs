@@ -12,7 +12,6 @@ pub struct VisionTransformer {
     /// Pixels of the image's side for which positions are stored.
     pub image: u64,
     pub channels: u64,
-    /// What stands on it.
     pub head: VisionHead,
 }
 

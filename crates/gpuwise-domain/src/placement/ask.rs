@@ -16,12 +16,9 @@ pub struct Job {
     pub priority: i32,
     /// When it was asked for.
     pub submitted: Nanoseconds,
-    /// What each worker needs.
     pub worker: WorkerAsk,
     pub gang: Gang,
-    /// How near its workers must or should be.
     pub topology: Option<TopologyWish>,
-    /// How far its workers must be apart.
     pub spread: Option<Spread>,
     /// When it must have ended.
     pub deadline: Option<Nanoseconds>,
@@ -44,16 +41,13 @@ pub struct WorkerAsk {
     pub gpu: GpuAsk,
 }
 
-/// GPUs of one worker.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum GpuAsk {
-    /// None.
     None,
     /// Whole GPUs, all of one kind.
     Whole {
         count: u32,
         kinds: Kinds,
-        /// What each must have at least.
         need: Need,
     },
     /// A part of one GPU, by time.
@@ -147,11 +141,6 @@ impl Gang {
             preferred: count,
             most: count,
         }
-    }
-
-    /// Whether it can run with more or fewer workers.
-    pub const fn is_elastic(self) -> bool {
-        self.least < self.most
     }
 }
 

@@ -24,8 +24,10 @@ pub enum Event {
     Failed(Action),
     /// A job is asked for.
     Submitted(Job),
-    /// A job has ended.
-    Ended { job: JobId, how: Ended },
+    Ended {
+        job: JobId,
+        how: Ended,
+    },
     /// A node joins with its GPUs.
     NodeJoined {
         /// The node; the GPUs that it names are those below, in their order.
@@ -33,9 +35,15 @@ pub enum Event {
         gpus: Vec<FleetGpu>,
     },
     /// A node's health has changed.
-    NodeHealth { node: NodeId, health: Health },
+    NodeHealth {
+        node: NodeId,
+        health: Health,
+    },
     /// A GPU's health has changed.
-    GpuHealth { gpu: GpuId, health: Health },
+    GpuHealth {
+        gpu: GpuId,
+        health: Health,
+    },
     /// A queue is new, or has changed.
     QueueSet(Queue),
     /// What counts of what queues take has changed.
@@ -43,7 +51,9 @@ pub enum Event {
     /// GPUs are reserved for a queue.
     Reserved(Reservation),
     /// A reservation is over.
-    ReservationEnded { name: String },
+    ReservationEnded {
+        name: String,
+    },
     /// A kind's price has changed.
     PriceSet {
         kind: KindId,
@@ -57,7 +67,9 @@ pub enum Event {
         busy_milli: u32,
     },
     /// A holder whose GPUs were taken because it was idle has work again.
-    Wanted { job: JobId },
+    Wanted {
+        job: JobId,
+    },
 }
 
 /// How a job ended.

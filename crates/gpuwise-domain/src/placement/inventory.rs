@@ -27,13 +27,11 @@ pub struct Fleet {
     pub queues: Vec<Queue>,
     /// GPUs reserved for queues and when.
     pub reservations: Vec<Reservation>,
-    /// How what queues take is made comparable.
     pub sharing: Sharing,
     /// In which order those who wait are taken, and who may go ahead.
     pub scheduling: Scheduling,
 }
 
-/// A kind of GPU.
 #[derive(Debug, Clone, PartialEq)]
 pub struct GpuKind {
     /// Its name: the catalogue's where it is known there.
@@ -67,7 +65,6 @@ pub struct Node {
     pub pools: Vec<PoolId>,
     /// Pooled GPUs that can be attached to it at once.
     pub slots: u32,
-    /// Whether it can be used.
     pub health: Health,
 }
 
@@ -110,7 +107,6 @@ pub struct FleetGpu {
     pub island: Option<IslandId>,
     /// The rail (the NIC of its own) that it is on.
     pub rail: Option<u32>,
-    /// Whether it can be used.
     pub health: Health,
     /// Whether MIG is on.
     pub mig_on: bool,
@@ -161,44 +157,24 @@ pub struct Domain {
     pub parent: Option<DomainId>,
 }
 
-/// How near workers can be, nearest first.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Level {
-    /// On GPUs of one PCIe switch.
-    Switch,
-    /// On GPUs of one NUMA node.
-    Numa,
-    /// On GPUs of one island of NVLink or its like.
-    Island,
-    Node,
-    Rack,
-    /// In one block of racks (a leaf or spine group).
-    Block,
-    Zone,
-}
-
-impl Level {
-    pub const ALL: [Self; 7] = [
-        Self::Switch,
-        Self::Numa,
-        Self::Island,
-        Self::Node,
-        Self::Rack,
-        Self::Block,
-        Self::Zone,
-    ];
-
-    /// The word of files.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Switch => "switch",
-            Self::Numa => "numa",
-            Self::Island => "nvlink",
-            Self::Node => "node",
-            Self::Rack => "rack",
-            Self::Block => "block",
-            Self::Zone => "zone",
-        }
+gpuwise_units::named! {
+    /// How near workers can be, nearest first.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+    pub enum Level:
+        /// The word of files.
+        name
+    {
+        /// On GPUs of one PCIe switch.
+        Switch = "switch",
+        /// On GPUs of one NUMA node.
+        Numa = "numa",
+        /// On GPUs of one island of NVLink or its like.
+        Island = "nvlink",
+        Node = "node",
+        Rack = "rack",
+        /// In one block of racks (a leaf or spine group).
+        Block = "block",
+        Zone = "zone",
     }
 }
 

@@ -80,7 +80,6 @@ pub enum GeometryFault {
     Board { memory: u8, compute: u8 },
     #[error("a board has at most 16 profiles, not {0}")]
     Shapes(usize),
-    /// A profile is there twice.
     #[error("profile {0} is there twice")]
     Twice(String),
     /// A profile takes nothing, or more than the board has.
@@ -170,7 +169,6 @@ impl MigGeometry {
         Ok(())
     }
 
-    /// The profile of this name.
     pub fn named(&self, profile: &str) -> Option<u8> {
         let at = self.shapes.iter().position(|s| s.profile == profile)?;
         u8::try_from(at).ok()
@@ -240,7 +238,6 @@ impl MigGeometry {
         taken.is_some_and(|taken| self.created(taken, shape, start).is_some())
     }
 
-    /// The geometry with only these profiles.
     #[must_use]
     pub fn only(&self, set: ProfileSet) -> Self {
         let least = |shape: &MigShape| {

@@ -21,7 +21,6 @@ pub struct Plan {
 pub enum Action {
     Place {
         job: JobId,
-        /// One assignment for each worker.
         assignments: Vec<Assignment>,
     },
     /// Stops a job; it waits again, from its last checkpoint.
@@ -69,7 +68,6 @@ pub enum Action {
     /// Gives GPUs back to a holder who was idle.
     Restore {
         job: JobId,
-        /// One assignment for each worker.
         assignments: Vec<Assignment>,
     },
 }
@@ -103,7 +101,6 @@ pub struct GpuShare {
     pub part: Part,
 }
 
-/// What of a GPU.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Part {
     Whole,
@@ -113,7 +110,6 @@ pub enum Part {
         milli: u32,
         /// Memory in MiB; 0: nothing was said of it.
         memory_mib: u32,
-        /// How it is kept apart.
         isolation: Isolation,
     },
     Slice {

@@ -29,7 +29,6 @@ pub struct Queue {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Quota {
     pub kinds: Kinds,
-    /// Nominal quota.
     pub nominal_milli: u64,
     /// Borrowing limit: what it may take beyond that; `None`: no limit.
     pub borrowing_milli: Option<u64>,
@@ -67,69 +66,42 @@ pub enum Weigh {
     Dominant,
 }
 
-/// In which order those who wait are looked at.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Order {
-    Arrival,
-    /// By priority, then as they came.
-    Priority,
-    /// By priority, then the one that is expected to take least.
-    Shortest,
-    /// By priority, then the one that has held least GPU time.
-    LeastServed,
-    /// By priority, then the one whose deadline comes first.
-    Deadline,
-    /// The queue with the least share beside its weight first; in it by priority, then as they came.
-    Share,
-}
-
-impl Order {
-    pub const ALL: [Self; 6] = [
-        Self::Arrival,
-        Self::Priority,
-        Self::Shortest,
-        Self::LeastServed,
-        Self::Deadline,
-        Self::Share,
-    ];
-
-    /// The word of files.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Arrival => "fifo",
-            Self::Priority => "priority",
-            Self::Shortest => "shortest",
-            Self::LeastServed => "least-served",
-            Self::Deadline => "deadline",
-            Self::Share => "fair-share",
-        }
+gpuwise_units::named! {
+    /// In which order those who wait are looked at.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+    pub enum Order:
+        /// The word of files.
+        name
+    {
+        Arrival = "fifo",
+        /// By priority, then as they came.
+        Priority = "priority",
+        /// By priority, then the one that is expected to take least.
+        Shortest = "shortest",
+        /// By priority, then the one that has held least GPU time.
+        LeastServed = "least-served",
+        /// By priority, then the one whose deadline comes first.
+        Deadline = "deadline",
+        /// The queue with the least share beside its weight first; in it by priority, then as they came.
+        Share = "fair-share",
     }
 }
 
-/// Who may go ahead of one who finds no place.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Backfill {
-    /// Nobody.
-    None,
-    /// Whoever finds a place, even where that delays those before it.
-    Any,
-    /// Whoever does not delay the first who waits: its start is reserved.
-    Easy,
-    /// Whoever delays nobody before it: all starts are reserved.
-    Conservative,
-}
-
-impl Backfill {
-    pub const ALL: [Self; 4] = [Self::None, Self::Any, Self::Easy, Self::Conservative];
-
-    /// The word of files.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::None => "none",
-            Self::Any => "any",
-            Self::Easy => "easy",
-            Self::Conservative => "conservative",
-        }
+gpuwise_units::named! {
+    /// Who may go ahead of one who finds no place.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+    pub enum Backfill:
+        /// The word of files.
+        name
+    {
+        /// Nobody.
+        None = "none",
+        /// Whoever finds a place, even where that delays those before it.
+        Any = "any",
+        /// Whoever does not delay the first who waits: its start is reserved.
+        Easy = "easy",
+        /// Whoever delays nobody before it: all starts are reserved.
+        Conservative = "conservative",
     }
 }
 
@@ -137,7 +109,6 @@ impl Backfill {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Scheduling {
     pub order: Option<Order>,
-    /// Who may go ahead.
     pub backfill: Option<Backfill>,
     /// Who has waited so long goes first, and its start is reserved.
     pub starvation: Option<Nanoseconds>,

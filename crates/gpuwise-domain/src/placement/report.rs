@@ -145,10 +145,8 @@ pub struct QuotaShort {
     pub needed_milli: u64,
     /// What its queue may still take.
     pub room_milli: u64,
-    /// What sets the limit.
     pub by: QuotaLimit,
     pub limit_milli: u64,
-    /// What is used of it.
     pub used_milli: u64,
     /// What of the rest is guaranteed to queues below the limit, which do not lend it.
     pub guaranteed_milli: u64,
@@ -188,7 +186,6 @@ impl QuotaShort {
 /// What would help a job that waits.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Fix {
-    /// What is to be done.
     pub remedy: Remedy,
     /// The same in words.
     pub what: String,

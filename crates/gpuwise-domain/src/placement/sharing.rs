@@ -2,23 +2,17 @@
 
 use alloc::{string::String, vec::Vec};
 
-/// How far something is kept apart.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Apart {
-    None,
-    /// By the driver, the hypervisor or a library, where it is set.
-    Software,
-    Hardware,
-}
-
-impl Apart {
-    /// The word of files.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::None => "none",
-            Self::Software => "software",
-            Self::Hardware => "hardware",
-        }
+gpuwise_units::named! {
+    /// How far something is kept apart.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+    pub enum Apart:
+        /// The word of files.
+        name
+    {
+        None = "none",
+        /// By the driver, the hypervisor or a library, where it is set.
+        Software = "software",
+        Hardware = "hardware",
     }
 }
 
@@ -49,7 +43,6 @@ pub struct VgpuProfile {
     pub gpus: Vec<String>,
     /// Its name, such as `L40S-24C`.
     pub profile: String,
-    /// Frame buffer in MiB.
     pub frame_buffer_mib: u32,
     /// How many of it a GPU has where all are of one size.
     pub most: u32,

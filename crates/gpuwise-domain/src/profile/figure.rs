@@ -33,12 +33,10 @@ pub enum Better {
 pub struct Figure {
     /// Its name: that of a [`FigureDefinition`], or of a metric the user brought.
     pub name: String,
-    /// What it is a figure of.
     pub scope: Scope,
     pub value: Value,
 }
 
-/// What a figure is a figure of.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Default)]
 pub struct Scope {
     /// Of one rank; of all when absent.

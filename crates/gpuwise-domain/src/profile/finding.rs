@@ -25,7 +25,6 @@ pub struct FindingDefinition {
 pub struct Finding {
     /// Its class, by the name of its definition.
     pub class: String,
-    /// What it is a finding of.
     pub scope: Scope,
     /// What was found, in one sentence with its figures.
     pub statement: String,
@@ -33,7 +32,6 @@ pub struct Finding {
     pub evidence: Vec<Evidence>,
     /// Where it can be seen, the largest first; not more than a few dozen.
     pub places: Vec<Place>,
-    /// What a fix would gain.
     pub gain: Gain,
     /// What to do, for this very case.
     pub advice: Vec<String>,

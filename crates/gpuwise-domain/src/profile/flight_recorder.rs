@@ -52,7 +52,6 @@ pub struct FlightEntry {
     pub output_sizes: Vec<Vec<u64>>,
     /// Type of each input, as stated.
     pub input_types: Vec<String>,
-    /// How far it came.
     pub state: FlightState,
     /// When the host called it, in nanoseconds since 1970 of that host's clock.
     pub created_ns: Option<i64>,

@@ -19,7 +19,6 @@ pub struct KernelCounters {
     pub losses: Vec<Loss>,
 }
 
-/// One launch of a kernel with its counters.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct CountedLaunch {
     /// Its number in the file, as written.
@@ -41,7 +40,6 @@ pub struct CountedLaunch {
     pub compute_capability: Option<(u32, u32)>,
     /// Counters in the order of the file.
     pub metrics: Vec<CountedMetric>,
-    /// What the profiler's own rules said.
     pub advice: Vec<ProfilerAdvice>,
 }
 
@@ -99,14 +97,12 @@ impl KernelCounters {
 pub struct CounterRules {
     /// Labels of sections and the metrics that they stand for.
     pub labels: Vec<(String, String)>,
-    /// Metrics that count operations of arithmetic.
     pub operations: Vec<OperationRule>,
     /// Sets of metrics whose sum is the bytes moved to and from device memory; the first complete one
     /// counts.
     pub memory_bytes: Vec<Vec<String>>,
     /// Names of the metrics that are judged, each with its spellings; the first present counts.
     pub judged: JudgedMetrics,
-    /// Limits of the classes.
     pub limits: BoundLimits,
 }
 
@@ -156,28 +152,20 @@ pub struct BoundLimits {
     pub waves: f64,
 }
 
-/// What limits a kernel.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Bound {
-    Compute,
-    /// Caches or device memory.
-    Memory,
-    Balanced,
-    /// Neither: waiting for results.
-    Latency,
-    /// Neither: too few blocks to fill the GPU.
-    SmallGrid,
-}
-
-impl Bound {
-    /// Its name, as in JSON.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Compute => "compute",
-            Self::Memory => "memory",
-            Self::Balanced => "balanced",
-            Self::Latency => "latency",
-            Self::SmallGrid => "small_grid",
-        }
+gpuwise_units::named! {
+    /// What limits a kernel.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+    pub enum Bound:
+        /// Its name, as in JSON.
+        name
+    {
+        Compute = "compute",
+        /// Caches or device memory.
+        Memory = "memory",
+        Balanced = "balanced",
+        /// Neither: waiting for results.
+        Latency = "latency",
+        /// Neither: too few blocks to fill the GPU.
+        SmallGrid = "small_grid",
     }
 }

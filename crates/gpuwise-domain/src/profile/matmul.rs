@@ -3,29 +3,20 @@
 use crate::gpu::Gpu;
 use alloc::string::String;
 
-/// In what a product was computed, as timing tables tell them apart.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum MatmulPrecision {
-    /// BF16, or FP16 on silicon that has both, with FP32 accumulation.
-    Bf16,
-    /// FP8 with a scale a tensor or a row.
-    Fp8,
-    /// FP8 with scales of 128 × 128 blocks, which engines of several kinds compute.
-    Fp8Block,
+gpuwise_units::named! {
+    /// In what a product was computed, as timing tables tell them apart.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+    pub enum MatmulPrecision: name {
+        /// BF16, or FP16 on silicon that has both, with FP32 accumulation.
+        Bf16 = "bf16",
+        /// FP8 with a scale a tensor or a row.
+        Fp8 = "fp8",
+        /// FP8 with scales of 128 × 128 blocks, which engines of several kinds compute.
+        Fp8Block = "fp8_block",
+    }
 }
 
 impl MatmulPrecision {
-    /// Every precision, in order.
-    pub const ALL: [Self; 3] = [Self::Bf16, Self::Fp8, Self::Fp8Block];
-
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Bf16 => "bf16",
-            Self::Fp8 => "fp8",
-            Self::Fp8Block => "fp8_block",
-        }
-    }
-
     /// The precision of this name, as tables spell it.
     pub fn by_name(name: &str) -> Option<Self> {
         Some(match name {
@@ -73,10 +64,8 @@ impl MatmulShape {
 #[derive(Debug, Clone, PartialEq)]
 pub struct TimedMatmul {
     pub system: String,
-    /// In what it was computed.
     pub precision: MatmulPrecision,
     pub shape: MatmulShape,
-    /// Seconds it took.
     pub seconds: f64,
 }
 

@@ -55,7 +55,6 @@ pub struct Block {
     pub bytes: u64,
     /// Bytes that were asked for, where stated.
     pub requested_bytes: Option<u64>,
-    /// Whether it is in use.
     pub state: BlockState,
     /// Index into [`Stacks::stacks`]: who asked for it, where recorded.
     pub stack: Index,
@@ -84,7 +83,6 @@ impl BlockState {
     }
 }
 
-/// One event of the allocator.
 #[derive(Debug, Clone, PartialEq)]
 pub struct AllocatorEvent {
     pub action: AllocatorAction,
@@ -225,49 +223,25 @@ pub struct CategoryEvent {
     pub category: MemoryCategory,
 }
 
-/// What memory is used for, as PyTorch's profiler tells.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum MemoryCategory {
-    Parameter,
-    /// State of the optimizer.
-    OptimizerState,
-    /// Inputs of the model.
-    Input,
-    /// What lives within an operator.
-    Temporary,
-    /// Activations kept for the backward pass.
-    Activation,
-    Gradient,
-    /// Book-keeping of automatic differentiation.
-    AutogradDetail,
-    /// What the profiler could not tell.
-    Unknown,
-}
-
-impl MemoryCategory {
-    /// All of them, in the order of their numbers in the file.
-    pub const ALL: [Self; 8] = [
-        Self::Parameter,
-        Self::OptimizerState,
-        Self::Input,
-        Self::Temporary,
-        Self::Activation,
-        Self::Gradient,
-        Self::AutogradDetail,
-        Self::Unknown,
-    ];
-
-    /// Its name, as in JSON.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Parameter => "parameter",
-            Self::OptimizerState => "optimizer_state",
-            Self::Input => "input",
-            Self::Temporary => "temporary",
-            Self::Activation => "activation",
-            Self::Gradient => "gradient",
-            Self::AutogradDetail => "autograd_detail",
-            Self::Unknown => "unknown",
-        }
+gpuwise_units::named! {
+    /// What memory is used for, as PyTorch's profiler tells.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+    pub enum MemoryCategory:
+        /// Its name, as in JSON.
+        name
+    {
+        Parameter = "parameter",
+        OptimizerState = "optimizer_state",
+        /// Inputs of the model.
+        Input = "input",
+        /// What lives within an operator.
+        Temporary = "temporary",
+        /// Activations kept for the backward pass.
+        Activation = "activation",
+        Gradient = "gradient",
+        /// Book-keeping of automatic differentiation.
+        AutogradDetail = "autograd_detail",
+        /// What the profiler could not tell.
+        Unknown = "unknown",
     }
 }

@@ -16,7 +16,6 @@ pub struct NsightExport {
     pub processes: Vec<NsightProcess>,
 }
 
-/// One process of an export.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct NsightProcess {
     /// Its process id; 0 where the file does not tell it.

@@ -8,7 +8,6 @@ use alloc::{boxed::Box, string::String, vec::Vec};
 /// A trace of one process (one rank), whichever profiler wrote it.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Timeline {
-    /// Which kind of file it was read from.
     pub format: Format,
     /// Nanoseconds since 1970 at time zero of this clock, where the file says so.
     pub epoch_ns: Option<i64>,
@@ -172,7 +171,6 @@ pub struct Work {
     pub operator: Index,
     /// Index into [`Timeline::details`].
     pub detail: Index,
-    /// What kind of work.
     pub class: WorkClass,
 }
 
@@ -192,7 +190,6 @@ pub enum WorkClass {
 pub struct Index(u32);
 
 impl Index {
-    /// There is none.
     pub const NONE: Self = Self(u32::MAX);
 
     /// The index of an element; none beyond 2³² − 2 elements.
@@ -200,7 +197,6 @@ impl Index {
         u32::try_from(index).map_or(Self::NONE, Self)
     }
 
-    /// The index, if there is one.
     pub fn get(self) -> Option<usize> {
         (self != Self::NONE).then_some(self.0 as usize)
     }
@@ -267,7 +263,6 @@ pub enum MemoryKind {
     /// Host memory that the system may page out: the driver copies it twice.
     Pageable,
     Pinned,
-    /// Memory of a device.
     Device,
     Managed,
     #[default]
@@ -291,7 +286,6 @@ pub struct Collective {
     pub group: Option<String>,
     /// Its number within the group.
     pub sequence: Option<u64>,
-    /// How it was launched.
     pub launch: LaunchShape,
 }
 
@@ -333,13 +327,11 @@ pub struct MemoryEvent {
     pub reserved: Option<u64>,
 }
 
-/// One sample of a counter.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct CounterSample {
     pub at_ns: i64,
     /// The device's number in the file.
     pub device: i64,
-    /// The counter, by name.
     pub name: NameId,
     /// Its value, in the unit that the name states.
     pub value: f64,

@@ -6,7 +6,6 @@ use alloc::{string::String, vec::Vec};
 /// In what the figures of a row are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ComparisonUnit {
-    /// Seconds.
     Seconds,
     /// Something a second, as the name of the row says.
     PerSecond,

@@ -3,81 +3,44 @@
 use alloc::vec::Vec;
 use gpuwise_units::Percentile;
 
-/// What is measured of requests.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Metric {
-    /// Time to first token, from when the request was due.
-    Ttft,
-    /// Time per output token after the first, for each request of at least two.
-    Tpot,
-    /// Gaps between tokens (or chunks) that follow one another, of all requests pooled.
-    InterToken,
-    /// From when the request was due to its last token.
-    EndToEnd,
-    /// End to end divided by the output tokens.
-    Normalised,
-    /// From when the request was sent until it was first in a batch.
-    Queueing,
-    /// Tokens of the prompt (ISL).
-    Input,
-    /// Tokens generated (OSL).
-    Output,
-    /// From when the request was due until the client sent it.
-    ClientDelay,
+gpuwise_units::named! {
+    /// What is measured of requests.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+    pub enum Metric:
+        /// As reports name it.
+        name,
+        /// As files name it.
+        key
+    {
+        /// Time to first token, from when the request was due.
+        Ttft = "TTFT", "ttft",
+        /// Time per output token after the first, for each request of at least two.
+        Tpot = "TPOT", "tpot",
+        /// Gaps between tokens (or chunks) that follow one another, of all requests pooled.
+        InterToken = "inter-token", "inter_token",
+        /// From when the request was due to its last token.
+        EndToEnd = "end to end", "end_to_end",
+        /// End to end divided by the output tokens.
+        Normalised = "end to end / token", "normalised",
+        /// From when the request was sent until it was first in a batch.
+        Queueing = "queueing", "queueing",
+        /// Tokens of the prompt (ISL).
+        Input = "ISL", "input",
+        /// Tokens generated (OSL).
+        Output = "OSL", "output",
+        /// From when the request was due until the client sent it.
+        ClientDelay = "client delay", "client_delay",
+    }
 }
 
 /// In what a metric is counted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum MetricUnit {
-    /// Seconds.
     Seconds,
     Tokens,
 }
 
 impl Metric {
-    /// All of them, in the order of reports.
-    pub const ALL: [Self; 9] = [
-        Self::Ttft,
-        Self::Tpot,
-        Self::InterToken,
-        Self::EndToEnd,
-        Self::Normalised,
-        Self::Queueing,
-        Self::Input,
-        Self::Output,
-        Self::ClientDelay,
-    ];
-
-    /// As reports name it.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Ttft => "TTFT",
-            Self::Tpot => "TPOT",
-            Self::InterToken => "inter-token",
-            Self::EndToEnd => "end to end",
-            Self::Normalised => "end to end / token",
-            Self::Queueing => "queueing",
-            Self::Input => "ISL",
-            Self::Output => "OSL",
-            Self::ClientDelay => "client delay",
-        }
-    }
-
-    /// As files name it.
-    pub const fn key(self) -> &'static str {
-        match self {
-            Self::Ttft => "ttft",
-            Self::Tpot => "tpot",
-            Self::InterToken => "inter_token",
-            Self::EndToEnd => "end_to_end",
-            Self::Normalised => "normalised",
-            Self::Queueing => "queueing",
-            Self::Input => "input",
-            Self::Output => "output",
-            Self::ClientDelay => "client_delay",
-        }
-    }
-
     /// In what it is counted.
     pub const fn unit(self) -> MetricUnit {
         match self {

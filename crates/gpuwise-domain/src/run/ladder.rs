@@ -3,28 +3,21 @@
 use alloc::{string::String, vec::Vec};
 use gpuwise_units::Percentile;
 
-/// In what loads are counted.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum LoadUnit {
-    /// Requests a second.
-    RequestsPerSecond,
-    InFlight,
-}
-
-impl LoadUnit {
-    /// As reports name it.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::RequestsPerSecond => "requests/s",
-            Self::InFlight => "concurrent requests",
-        }
+gpuwise_units::named! {
+    /// In what loads are counted.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+    pub enum LoadUnit:
+        /// As reports name it.
+        name
+    {
+        RequestsPerSecond = "requests/s",
+        InFlight = "concurrent requests",
     }
 }
 
 /// Runs at rising loads.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Ladder {
-    /// In what loads are counted.
     pub unit: LoadUnit,
     /// At which percentile times to first token are; `None` is the mean.
     pub ttft_at: Option<Percentile>,

@@ -30,14 +30,11 @@ pub struct RunSet {
 #[derive(Debug, Clone, PartialEq)]
 pub struct RunReport {
     pub subject: Subject,
-    /// Where the figures come from.
     pub origin: Origin,
-    /// What is needed to do it again.
     pub repeat: Repeat,
     pub traffic: RunTraffic,
     /// From when to when, and what of it counts.
     pub span: Span,
-    /// What was promised, and whether it was kept.
     pub attainment: Attainment,
     /// Throughput over the whole span, the drain included.
     pub whole: Throughput,
@@ -48,7 +45,6 @@ pub struct RunReport {
     /// All requests first, then by tenant, then by stage; a way to tell apart that has one group
     /// only is not there.
     pub groups: Vec<Group>,
-    /// How tokens were counted.
     pub tokens: TokenCounts,
     /// What the engine did, as far as it is known.
     pub engine: EngineUse,
@@ -228,7 +224,6 @@ impl Outcomes {
 /// Why requests were not served.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Reason {
-    /// What became of them.
     pub outcome: Outcome,
     /// The reason, equal for all of them.
     pub text: String,
@@ -260,7 +255,6 @@ pub struct Group {
 }
 
 impl Group {
-    /// The distribution of a metric.
     pub fn distribution(&self, metric: Metric) -> Option<&Distribution> {
         let found = self
             .distributions
@@ -290,34 +284,26 @@ pub struct Attainment {
     pub goodput: Option<PerSecond>,
 }
 
-/// What a target is about.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Promised {
-    /// Time to first token, in seconds.
-    Ttft,
-    /// Time per output token, in seconds.
-    Tpot,
-    /// From when it was due to its last token, in seconds.
-    EndToEnd,
-    /// Output tokens a second in all, at least.
-    Throughput,
-}
-
-impl Promised {
-    /// As reports name it.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Ttft => "TTFT",
-            Self::Tpot => "TPOT",
-            Self::EndToEnd => "end to end",
-            Self::Throughput => "output tokens/s",
-        }
+gpuwise_units::named! {
+    /// What a target is about.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+    pub enum Promised:
+        /// As reports name it.
+        name
+    {
+        /// Time to first token, in seconds.
+        Ttft = "TTFT",
+        /// Time per output token, in seconds.
+        Tpot = "TPOT",
+        /// From when it was due to its last token, in seconds.
+        EndToEnd = "end to end",
+        /// Output tokens a second in all, at least.
+        Throughput = "output tokens/s",
     }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Verdict {
-    /// What it is about.
     pub about: Promised,
     /// At which percentile; `None` is the mean, or the whole.
     pub at: Option<Percentile>,
@@ -346,14 +332,12 @@ pub struct Throughput {
     pub in_flight: Option<f64>,
 }
 
-/// How tokens were counted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct TokenCounts {
     /// Prompt tokens that were meant to be sent; `None` where nobody meant a number.
     pub asked_input: Option<u64>,
     /// Prompt tokens that the server says it had.
     pub served_input: Option<u64>,
-    /// Output tokens that were asked for.
     pub asked_output: Option<u64>,
     /// Output tokens that the server says it made.
     pub served_output: Option<u64>,

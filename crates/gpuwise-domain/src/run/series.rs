@@ -39,42 +39,30 @@ pub struct Bucket {
     pub ttft_p95: Option<f64>,
 }
 
-/// What happens to a request.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Moment {
-    /// The client means to send it.
-    Due,
-    /// The client sends it.
-    Sent,
-    /// It is in the queue of an engine.
-    Queued,
-    /// It is in a batch for the first time.
-    Scheduled,
-    /// Its first token is at the client.
-    FirstToken,
-    /// It loses its place.
-    Preempted,
-    /// It is in a batch again.
-    Resumed,
-    /// It is sent again.
-    Retried,
-    End,
-}
-
-impl Moment {
-    /// The words for people.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Due => "due",
-            Self::Sent => "sent",
-            Self::Queued => "queued",
-            Self::Scheduled => "in a batch",
-            Self::FirstToken => "first token",
-            Self::Preempted => "preempted",
-            Self::Resumed => "in a batch again",
-            Self::Retried => "sent again",
-            Self::End => "end",
-        }
+gpuwise_units::named! {
+    /// What happens to a request.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+    pub enum Moment:
+        /// The words for people.
+        name
+    {
+        /// The client means to send it.
+        Due = "due",
+        /// The client sends it.
+        Sent = "sent",
+        /// It is in the queue of an engine.
+        Queued = "queued",
+        /// It is in a batch for the first time.
+        Scheduled = "in a batch",
+        /// Its first token is at the client.
+        FirstToken = "first token",
+        /// It loses its place.
+        Preempted = "preempted",
+        /// It is in a batch again.
+        Resumed = "in a batch again",
+        /// It is sent again.
+        Retried = "sent again",
+        End = "end",
     }
 }
 

@@ -11,7 +11,6 @@ pub struct Topology {
     pub rows: Vec<TopologyRow>,
 }
 
-/// A row of it.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct TopologyRow {
     /// `GPU0`, `NIC3`.

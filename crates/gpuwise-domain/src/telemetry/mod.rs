@@ -54,7 +54,6 @@ pub struct Reading {
     pub value: ReadingValue,
 }
 
-/// The value of a reading.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum ReadingValue {
     /// A finite number in the quantity's unit.
@@ -129,11 +128,6 @@ pub struct Unread {
 }
 
 impl Telemetry {
-    /// The subject of a reading.
-    pub fn subject_of(&self, reading: &Reading) -> Option<&Subject> {
-        self.subjects.get(reading.subject as usize)
-    }
-
     /// The last known value of a quantity of a subject.
     pub fn value(&self, subject: u32, quantity: Quantity) -> Option<f64> {
         self.readings

@@ -119,7 +119,6 @@ quantities! {
 }
 
 impl Quantity {
-    /// The quantity of a name.
     pub fn named(name: &str) -> Option<Self> {
         Self::ALL.iter().copied().find(|one| one.name() == name)
     }

@@ -65,15 +65,6 @@ impl Holder {
     pub fn is_unknown(&self) -> bool {
         *self == Self::default()
     }
-
-    /// The same without the process.
-    #[must_use]
-    pub fn without_process(&self) -> Self {
-        Self {
-            process: None,
-            ..self.clone()
-        }
-    }
 }
 
 impl fmt::Display for Holder {

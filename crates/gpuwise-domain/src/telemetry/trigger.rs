@@ -9,7 +9,6 @@ pub struct Condition {
     pub figure: String,
     /// Over the rows for which it is known: any of them, all, or their mean.
     pub over: Aggregate,
-    /// How it is compared.
     pub comparison: Comparison,
     /// With what, in the figure's unit.
     pub value: f64,
@@ -24,21 +23,21 @@ pub enum Aggregate {
     Any,
     /// Every row for which the figure is known, and at least one.
     All,
-    /// The mean of them.
     Mean,
 }
 
-/// How two values are compared.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Comparison {
-    /// `<`
-    Below,
-    /// `<=`
-    AtMost,
-    /// `>`
-    Above,
-    /// `>=`
-    AtLeast,
+gpuwise_units::named! {
+    /// How two values are compared.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+    pub enum Comparison:
+        /// As it is written.
+        sign
+    {
+        Below = "<",
+        AtMost = "<=",
+        Above = ">",
+        AtLeast = ">=",
+    }
 }
 
 impl Comparison {
@@ -48,16 +47,6 @@ impl Comparison {
             Self::AtMost => left <= right,
             Self::Above => left > right,
             Self::AtLeast => left >= right,
-        }
-    }
-
-    /// As it is written.
-    pub fn sign(self) -> &'static str {
-        match self {
-            Self::Below => "<",
-            Self::AtMost => "<=",
-            Self::Above => ">",
-            Self::AtLeast => ">=",
         }
     }
 }

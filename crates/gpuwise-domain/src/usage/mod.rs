@@ -38,25 +38,19 @@ pub struct ResourceRequest {
     pub cpus_limited: bool,
 }
 
-/// What one device of it shows: the measure behind `compute`, from the best to the weakest.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum ComputeMeasure {
-    /// Share of multiprocessors with work (DCGM 1002).
-    SmActive,
-    /// Share of time in which any engine worked (DCGM 1001): an upper bound.
-    EngineActive,
-    /// Share of time in which any kernel ran (DCGM 203, nvidia-smi): an upper bound.
-    Utilisation,
-}
-
-impl ComputeMeasure {
-    /// Its name for people.
-    pub const fn title(self) -> &'static str {
-        match self {
-            Self::SmActive => "SM active",
-            Self::EngineActive => "engine active",
-            Self::Utilisation => "GPU utilisation",
-        }
+gpuwise_units::named! {
+    /// What one device of it shows: the measure behind `compute`, from the best to the weakest.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+    pub enum ComputeMeasure:
+        /// Its name for people.
+        title
+    {
+        /// Share of multiprocessors with work (DCGM 1002).
+        SmActive = "SM active",
+        /// Share of time in which any engine worked (DCGM 1001): an upper bound.
+        EngineActive = "engine active",
+        /// Share of time in which any kernel ran (DCGM 203, nvidia-smi): an upper bound.
+        Utilisation = "GPU utilisation",
     }
 }
 
@@ -112,7 +106,6 @@ pub struct Usage {
     pub holder: Holder,
     /// Who it is charged to: its namespace, or the label that was asked for.
     pub tenant: String,
-    /// What it asked for.
     pub asked: ResourceRequest,
     /// Hours in which it was seen.
     pub hours: f64,
@@ -210,7 +203,6 @@ pub struct Declared {
 /// A fleet over a window.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Fleet {
-    /// Where it was looked for.
     pub scope: Scope,
     pub window: Window,
     /// Its workloads, by holder.

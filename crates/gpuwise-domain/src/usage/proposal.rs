@@ -4,68 +4,35 @@ use super::Holder;
 use alloc::{string::String, vec::Vec};
 use gpuwise_units::Money;
 
-/// What an audit says of a workload.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Verdict {
-    /// It holds GPUs and did nothing.
-    Idle,
-    /// It does nothing for long stretches of the day or week.
-    PartTime,
-    /// A smaller GPU, a slice or fewer replicas suffice.
-    OverProvisioned,
-    /// What it holds fits what it does.
-    RightSized,
-    /// Its memory is full, or requests wait.
-    UnderProvisioned,
-    /// Its GPU waits for its CPUs.
-    Starved,
-    /// It was seen for too short a time.
-    TooEarly,
-    /// What is needed to tell is not there.
-    Unknown,
+gpuwise_units::named! {
+    /// What an audit says of a workload.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+    pub enum Verdict:
+        /// Its name in JSON, CSV and databases.
+        name,
+        /// Its name for people.
+        title
+    {
+        /// It holds GPUs and did nothing.
+        Idle = "idle", "idle",
+        /// It does nothing for long stretches of the day or week.
+        PartTime = "part_time", "part time",
+        /// A smaller GPU, a slice or fewer replicas suffice.
+        OverProvisioned = "over_provisioned", "too large",
+        /// What it holds fits what it does.
+        RightSized = "right_sized", "right size",
+        /// Its memory is full, or requests wait.
+        UnderProvisioned = "under_provisioned", "too small",
+        /// Its GPU waits for its CPUs.
+        Starved = "starved", "CPU-starved",
+        /// It was seen for too short a time.
+        TooEarly = "too_early", "too early",
+        /// What is needed to tell is not there.
+        Unknown = "unknown", "unknown",
+    }
 }
 
 impl Verdict {
-    pub const ALL: [Self; 8] = [
-        Self::Idle,
-        Self::PartTime,
-        Self::OverProvisioned,
-        Self::RightSized,
-        Self::UnderProvisioned,
-        Self::Starved,
-        Self::TooEarly,
-        Self::Unknown,
-    ];
-
-    /// Its name in JSON, CSV and databases.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Idle => "idle",
-            Self::PartTime => "part_time",
-            Self::OverProvisioned => "over_provisioned",
-            Self::RightSized => "right_sized",
-            Self::UnderProvisioned => "under_provisioned",
-            Self::Starved => "starved",
-            Self::TooEarly => "too_early",
-            Self::Unknown => "unknown",
-        }
-    }
-
-    /// Its name for people.
-    pub const fn title(self) -> &'static str {
-        match self {
-            Self::Idle => "idle",
-            Self::PartTime => "part time",
-            Self::OverProvisioned => "too large",
-            Self::RightSized => "right size",
-            Self::UnderProvisioned => "too small",
-            Self::Starved => "CPU-starved",
-            Self::TooEarly => "too early",
-            Self::Unknown => "unknown",
-        }
-    }
-
-    /// The verdict of this name.
     pub fn named(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|verdict| verdict.name() == name)
     }
@@ -131,47 +98,20 @@ pub enum Change {
     },
 }
 
-/// A change without its quantities.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum ChangeKind {
-    /// [`Change::ScaleToZero`].
-    ScaleToZero,
-    /// [`Change::Schedule`].
-    Schedule,
-    /// [`Change::Slice`].
-    Slice,
-    /// [`Change::OtherGpu`].
-    OtherGpu,
-    /// [`Change::Replicas`].
-    Replicas,
-    /// [`Change::Cpus`].
-    Cpus,
-    /// [`Change::MoreMemory`].
-    MoreMemory,
-}
-
-impl ChangeKind {
-    pub const ALL: [Self; 7] = [
-        Self::ScaleToZero,
-        Self::Schedule,
-        Self::Slice,
-        Self::OtherGpu,
-        Self::Replicas,
-        Self::Cpus,
-        Self::MoreMemory,
-    ];
-
-    /// Its name in JSON, CSV and databases.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::ScaleToZero => "scale_to_zero",
-            Self::Schedule => "schedule",
-            Self::Slice => "slice",
-            Self::OtherGpu => "other_gpu",
-            Self::Replicas => "replicas",
-            Self::Cpus => "cpus",
-            Self::MoreMemory => "more_memory",
-        }
+gpuwise_units::named! {
+    /// A change without its quantities.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+    pub enum ChangeKind:
+        /// Its name in JSON, CSV and databases.
+        name
+    {
+        ScaleToZero = "scale_to_zero",
+        Schedule = "schedule",
+        Slice = "slice",
+        OtherGpu = "other_gpu",
+        Replicas = "replicas",
+        Cpus = "cpus",
+        MoreMemory = "more_memory",
     }
 }
 
@@ -217,7 +157,6 @@ pub struct Saving {
 pub struct Risk {
     /// Hours in which it would have had too little; unknown where hours were not seen one by one.
     pub hours_short: Option<u32>,
-    /// Hours that were seen.
     pub hours_seen: u32,
     /// What to beware of.
     pub note: String,

@@ -14,11 +14,9 @@ pub struct Remembered {
     pub tenant: String,
     /// When it was made: the end of its window, seconds since 1970.
     pub made_at: i64,
-    /// The kind of the change.
     pub kind: ChangeKind,
     /// The change in words.
     pub title: String,
-    /// What it asked for before.
     pub before: ResourceRequest,
     /// What it should ask for: slice, GPU, replicas or CPUs as the change has them.
     pub wanted: ResourceRequest,
@@ -34,58 +32,31 @@ pub struct Remembered {
     pub latency: Option<f64>,
 }
 
-/// What became of a proposal.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum State {
-    /// Applied, and the saving came.
-    Proven,
-    /// Applied, and less came than the tolerance allows.
-    Short,
-    /// The workload changed in another way.
-    Otherwise,
-    /// Nothing was changed yet.
-    Open,
-    /// It cannot be told.
-    Untold,
-    /// This look is not at where it was seen, and tells nothing of it.
-    Elsewhere,
+gpuwise_units::named! {
+    /// What became of a proposal.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+    pub enum State:
+        /// Its name in JSON, CSV and databases.
+        name,
+        /// Its name for people.
+        title
+    {
+        /// Applied, and the saving came.
+        Proven = "proven", "proven",
+        /// Applied, and less came than the tolerance allows.
+        Short = "short", "fell short",
+        /// The workload changed in another way.
+        Otherwise = "otherwise", "changed otherwise",
+        /// Nothing was changed yet.
+        Open = "open", "not applied",
+        /// It cannot be told.
+        Untold = "untold", "cannot be told",
+        /// This look is not at where it was seen, and tells nothing of it.
+        Elsewhere = "elsewhere", "out of scope",
+    }
 }
 
 impl State {
-    pub const ALL: [Self; 6] = [
-        Self::Proven,
-        Self::Short,
-        Self::Otherwise,
-        Self::Open,
-        Self::Untold,
-        Self::Elsewhere,
-    ];
-
-    /// Its name in JSON, CSV and databases.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Proven => "proven",
-            Self::Short => "short",
-            Self::Otherwise => "otherwise",
-            Self::Open => "open",
-            Self::Untold => "untold",
-            Self::Elsewhere => "elsewhere",
-        }
-    }
-
-    /// Its name for people.
-    pub const fn title(self) -> &'static str {
-        match self {
-            Self::Proven => "proven",
-            Self::Short => "fell short",
-            Self::Otherwise => "changed otherwise",
-            Self::Open => "not applied",
-            Self::Untold => "cannot be told",
-            Self::Elsewhere => "out of scope",
-        }
-    }
-
-    /// The state of this name.
     pub fn named(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|state| state.name() == name)
     }
@@ -94,7 +65,6 @@ impl State {
 /// What became of a proposal, and how it is known.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Outcome {
-    /// What became of it.
     pub state: State,
     /// GPUs that were freed.
     pub gpus: Option<f64>,

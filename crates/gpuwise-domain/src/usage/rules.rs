@@ -90,6 +90,5 @@ impl Rules {
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct AuditCatalogue {
     pub thresholds: Vec<Threshold>,
-    /// Names of metrics and labels.
     pub vocabulary: super::vocabulary::Vocabulary,
 }

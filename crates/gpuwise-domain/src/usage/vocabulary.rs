@@ -2,91 +2,62 @@
 
 use alloc::{string::String, vec::Vec};
 
-/// What an audit needs to know of workloads.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Quantity {
-    /// Device memory in use.
-    MemoryUsed,
-    /// Share of multiprocessors with work.
-    SmActive,
-    /// Share of time in which any engine worked.
-    EngineActive,
-    /// Share of time in which any kernel ran.
-    Utilisation,
-    /// Share of time in which tensor cores worked.
-    TensorActive,
-    /// Share of time in which device memory was busy.
-    DramActive,
-    /// CPU-seconds used, a counter.
-    CpuSeconds,
-    /// Scheduling periods in which it was throttled, a counter.
-    ThrottledPeriods,
-    /// Scheduling periods, a counter.
-    Periods,
-    /// What containers ask for, by resource.
-    Requests,
-    /// What containers are limited to, by resource.
-    Limits,
-    /// Who owns a pod.
-    PodOwner,
-    /// Who owns a replica set.
-    ReplicaSetOwner,
-    /// Who owns a job.
-    JobOwner,
-    Replicas,
-    /// Labels of pods, for the tenant.
-    PodLabels,
-    /// Requests that wait in an engine.
-    EngineWaiting,
-    /// Share of an engine's cache in use.
-    EngineCache,
-    /// Sum of seconds of requests, a counter.
-    EngineLatencySum,
-    /// Count of the same.
-    EngineLatencyCount,
-    /// Tokens of prompts, a counter.
-    EnginePromptTokens,
-    /// Tokens of answers, a counter.
-    EngineAnswerTokens,
+gpuwise_units::named! {
+    /// What an audit needs to know of workloads.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+    pub enum Quantity:
+        /// Its name in the catalogue.
+        name
+    {
+        /// Device memory in use.
+        MemoryUsed = "memory_used",
+        /// Share of multiprocessors with work.
+        SmActive = "sm_active",
+        /// Share of time in which any engine worked.
+        EngineActive = "engine_active",
+        /// Share of time in which any kernel ran.
+        Utilisation = "utilisation",
+        /// Share of time in which tensor cores worked.
+        TensorActive = "tensor_active",
+        /// Share of time in which device memory was busy.
+        DramActive = "dram_active",
+        /// CPU-seconds used, a counter.
+        CpuSeconds = "cpu_seconds",
+        /// Scheduling periods in which it was throttled, a counter.
+        ThrottledPeriods = "throttled_periods",
+        /// Scheduling periods, a counter.
+        Periods = "periods",
+        /// What containers ask for, by resource.
+        Requests = "requests",
+        /// What containers are limited to, by resource.
+        Limits = "limits",
+        /// Who owns a pod.
+        PodOwner = "pod_owner",
+        /// Who owns a replica set.
+        ReplicaSetOwner = "replica_set_owner",
+        /// Who owns a job.
+        JobOwner = "job_owner",
+        Replicas = "replicas",
+        /// Labels of pods, for the tenant.
+        PodLabels = "pod_labels",
+        /// Requests that wait in an engine.
+        EngineWaiting = "engine_waiting",
+        /// Share of an engine's cache in use.
+        EngineCache = "engine_cache",
+        /// Sum of seconds of requests, a counter.
+        EngineLatencySum = "engine_latency_sum",
+        /// Count of the same.
+        EngineLatencyCount = "engine_latency_count",
+        /// Tokens of prompts, a counter.
+        EnginePromptTokens = "engine_prompt_tokens",
+        /// Tokens of answers, a counter.
+        EngineAnswerTokens = "engine_answer_tokens",
+    }
 }
 
 impl Quantity {
-    /// All of them, with their names in the catalogue.
-    pub const ALL: [(Self, &'static str); 22] = [
-        (Self::MemoryUsed, "memory_used"),
-        (Self::SmActive, "sm_active"),
-        (Self::EngineActive, "engine_active"),
-        (Self::Utilisation, "utilisation"),
-        (Self::TensorActive, "tensor_active"),
-        (Self::DramActive, "dram_active"),
-        (Self::CpuSeconds, "cpu_seconds"),
-        (Self::ThrottledPeriods, "throttled_periods"),
-        (Self::Periods, "periods"),
-        (Self::Requests, "requests"),
-        (Self::Limits, "limits"),
-        (Self::PodOwner, "pod_owner"),
-        (Self::ReplicaSetOwner, "replica_set_owner"),
-        (Self::JobOwner, "job_owner"),
-        (Self::Replicas, "replicas"),
-        (Self::PodLabels, "pod_labels"),
-        (Self::EngineWaiting, "engine_waiting"),
-        (Self::EngineCache, "engine_cache"),
-        (Self::EngineLatencySum, "engine_latency_sum"),
-        (Self::EngineLatencyCount, "engine_latency_count"),
-        (Self::EnginePromptTokens, "engine_prompt_tokens"),
-        (Self::EngineAnswerTokens, "engine_answer_tokens"),
-    ];
-
-    /// Its name in the catalogue.
-    pub fn name(self) -> &'static str {
-        let found = Self::ALL.iter().find(|(quantity, _)| *quantity == self);
-        found.map_or("", |(_, name)| name)
-    }
-
-    /// The quantity of this name.
     pub fn named(name: &str) -> Option<Self> {
-        let found = Self::ALL.iter().find(|(_, known)| *known == name);
-        found.map(|(quantity, _)| *quantity)
+        Self::ALL.into_iter().find(|one| one.name() == name)
     }
 }
 

@@ -1,5 +1,7 @@
 //! Drift of a series: when its level has moved for good, and not for a moment.
 
+use crate::regress::noise::median;
+
 /// How a detector judges. A series is held against its own first samples.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Settings {
@@ -146,24 +148,13 @@ impl Detector {
     /// Level by the median, spread by the median of absolute deviations, so that single outliers in
     /// the warm-up do not widen it.
     fn learn(&mut self) {
-        self.level = median(&mut self.learning.clone());
-        let mut away: Vec<f64> = self
+        self.level = median(self.learning.clone());
+        let away: Vec<f64> = self
             .learning
             .iter()
             .map(|value| (value - self.level).abs())
             .collect();
         // 1.4826 makes it the standard deviation of a Gaussian.
-        self.spread = (1.4826 * median(&mut away)).max(self.settings.least_spread);
+        self.spread = (1.4826 * median(away)).max(self.settings.least_spread);
     }
-}
-
-fn median(values: &mut [f64]) -> f64 {
-    values.sort_unstable_by(f64::total_cmp);
-    let middle = values.len() / 2;
-    let upper = values.get(middle).copied().unwrap_or(0.0);
-    if values.len() % 2 == 1 {
-        return upper;
-    }
-    let lower = middle.checked_sub(1).and_then(|place| values.get(place));
-    f64::midpoint(lower.copied().unwrap_or(upper), upper)
 }

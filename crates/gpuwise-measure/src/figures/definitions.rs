@@ -112,7 +112,6 @@ figures! {
     "gpu_matmul_flops_per_s", "FLOP/s", HIGHER, "Its rate.", "2 · m · n · k / gpu_matmul_ns", "CUDA events, `gpuwise profile gpu`";
 }
 
-/// The definition of a figure.
 pub fn definition(name: &str) -> Option<&'static FigureDefinition> {
     FIGURES.iter().find(|figure| figure.name == name)
 }

@@ -101,7 +101,6 @@ pub(super) struct Times {
     pub(super) busy: Intervals,
     /// It communicated and computed nothing.
     pub(super) exposed_communication: Intervals,
-    /// It waited for the host.
     pub(super) host_waits: Intervals,
 }
 

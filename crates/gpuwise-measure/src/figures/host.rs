@@ -26,7 +26,6 @@ pub(super) struct HostTimes {
 }
 
 impl HostTimes {
-    /// As a timeline has them.
     pub(super) fn new(timeline: &Timeline, names: &Classifier) -> Self {
         let mut purposes = Remembered::new(&timeline.names);
         let mut of = |span: &HostSpan| purposes.of(span.name, |name| names.host(name));

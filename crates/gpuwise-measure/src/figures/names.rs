@@ -62,9 +62,7 @@ pub enum HostPurpose {
 pub const OTHER_KIND: &str = "other";
 /// The kind of kernels that communicate.
 pub const COMMUNICATION_KIND: &str = "communication";
-/// The kind of copies.
 pub const COPY_KIND: &str = "copy";
-/// The kind of fills.
 pub const FILL_KIND: &str = "fill";
 
 /// Whether a kind is that of copies or fills.
@@ -105,7 +103,6 @@ impl Classifier {
         }
     }
 
-    /// What a kernel of this name is.
     pub fn kernel(&self, name: &str) -> WorkTraits {
         let name = Lowered::new(name);
         let communication = any(&self.communication, &name);
@@ -144,7 +141,6 @@ impl Classifier {
         }
     }
 
-    /// The name of a kind.
     pub fn kind_name(&self, kind: u16) -> &str {
         self.kinds
             .get(usize::from(kind))

@@ -16,7 +16,6 @@ pub(super) struct Piece {
     pub(super) end: i64,
     /// Index into the timeline's work.
     pub(super) index: u32,
-    /// What its name says.
     pub(super) traits: WorkTraits,
 }
 
@@ -34,7 +33,6 @@ impl Piece {
 #[derive(Debug, Clone, Default)]
 pub(super) struct Ordered {
     pub(super) pieces: Vec<Piece>,
-    /// The window that was asked for.
     pub(super) asked: Option<Window>,
 }
 

@@ -15,7 +15,6 @@ const NAMED: usize = 5;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Cause(pub(super) &'static str);
 
-/// What was charged to one cause.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Charged {
     /// Nanoseconds in all.

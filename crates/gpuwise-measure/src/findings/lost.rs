@@ -33,8 +33,19 @@ pub(super) struct Lost<'a> {
 
 impl<'a> Lost<'a> {
     /// `None` where less was lost than `threshold`.
-    pub(super) fn of(profile: &Profile<'a>, cause: Cause, threshold: &Row) -> Option<Self> {
+    fn of(profile: &Profile<'a>, cause: Cause, threshold: &Row) -> Option<Self> {
         Self::but(profile, cause, threshold, |_, _| 0.0)
+    }
+
+    /// What `say` makes of it; nothing where less was lost.
+    pub(super) fn said(
+        profile: &Profile<'a>,
+        cause: Cause,
+        threshold: &Row,
+        say: impl FnOnce(Self) -> Finding,
+    ) -> Vec<Finding> {
+        let lost = Self::of(profile, cause, threshold);
+        lost.map(say).into_iter().collect()
     }
 
     /// The same without time that another finding answers for: `excused` of each rank, in ns.

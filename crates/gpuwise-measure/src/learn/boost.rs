@@ -16,7 +16,6 @@ pub struct BoostSettings {
     pub outlier: f64,
     /// Share of the rows that a tree sees.
     pub rows: f64,
-    /// How each tree is grown.
     pub tree: TreeSettings,
 }
 

@@ -11,7 +11,6 @@ use gpuwise_units::RandomStream;
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct ForestSettings {
     pub trees: u32,
-    /// How each is grown.
     pub tree: TreeSettings,
 }
 
@@ -51,7 +50,6 @@ pub struct Prediction {
     pub value: f64,
     /// The 80 % range, by errors on rows that trees had not drawn.
     pub low: f64,
-    /// Its upper end.
     pub high: f64,
     /// Standard deviation between trees.
     pub disagreement: f64,

@@ -45,7 +45,6 @@ pub enum Abstention {
     /// Kernels of this precision differ too much from architecture to architecture.
     #[error("{0} kernels differ from architecture to architecture, and none like it was timed")]
     Architecture(&'static str),
-    /// Nobody timed this.
     #[error("nothing was timed in {0}")]
     Nothing(&'static str),
 }

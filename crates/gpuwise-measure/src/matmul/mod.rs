@@ -30,7 +30,6 @@ pub struct Timings {
 pub struct Timing {
     /// Index of its processor.
     pub processor: usize,
-    /// In what it was computed.
     pub precision: MatmulPrecision,
     pub shape: MatmulShape,
     /// Seconds it took.

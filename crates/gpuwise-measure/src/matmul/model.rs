@@ -15,7 +15,6 @@ use gpuwise_domain::profile::matmul::{MatmulPrecision, MatmulShape, Processor};
 pub struct Settings {
     /// How neighbours are weighed, over log₂ of m, n, k.
     pub nearby: NearbySettings,
-    /// How the trees are boosted.
     pub boost: BoostSettings,
     /// Seed of the trees.
     pub seed: u64,
@@ -49,7 +48,6 @@ impl Default for Settings {
 
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Prediction {
-    /// Seconds.
     pub seconds: f64,
     /// Typical |ln(measured/predicted)| of neighbours: how rough the times are around here. What a
     /// range is made of.

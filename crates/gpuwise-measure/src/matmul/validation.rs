@@ -11,7 +11,6 @@ use std::collections::{BTreeMap, BTreeSet};
 /// A prediction of a row that was left out, in the order of the rows.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Unseen {
-    /// Seconds predicted.
     pub seconds: f64,
     /// How rough it is around there, as |ln|.
     pub roughness: f64,

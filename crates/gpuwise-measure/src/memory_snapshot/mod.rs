@@ -11,7 +11,6 @@ pub use peak::live_timeline;
 use gpuwise_domain::profile::memory_snapshot::MemorySnapshot;
 use gpuwise_domain::profile::sources::{MemoryFigures, MemorySource};
 
-/// Figures of a snapshot.
 pub fn memory_figures(snapshot: &MemorySnapshot) -> MemoryFigures {
     let mut figures = totals::totals(snapshot);
     let traces = snapshot.traces.iter().enumerate();

@@ -6,7 +6,7 @@
 //! in units of that scatter, plus a penalty for each cut: Killick, Fearnhead and Eckley, "Optimal
 //! detection of changepoints with a linear computational cost", 2012.
 
-mod noise;
+pub(crate) mod noise;
 mod segments;
 
 use gpuwise_domain::profile::figure::Better;

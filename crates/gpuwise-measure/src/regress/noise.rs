@@ -43,7 +43,7 @@ pub(super) fn without_outliers(values: &[f64], scatter: f64) -> Vec<f64> {
 }
 
 /// The middle value; 0 of none.
-fn median(mut values: Vec<f64>) -> f64 {
+pub(crate) fn median(mut values: Vec<f64>) -> f64 {
     values.sort_unstable_by(f64::total_cmp);
     let half = values.len() / 2;
     match values.len() {

@@ -91,7 +91,6 @@ pub struct State {
     replicas: BTreeMap<ReplicaKey, ReplicaTrack>,
     /// How the machine's parts are connected, where a source said it.
     pub topology: Option<Topology>,
-    /// What was wrong with samples so far.
     pub anomalies: Anomalies,
 }
 

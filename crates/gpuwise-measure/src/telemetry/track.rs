@@ -99,7 +99,6 @@ impl Track {
         self.samples.len()
     }
 
-    /// Whether none is.
     pub fn is_empty(&self) -> bool {
         self.samples.is_empty()
     }

@@ -17,36 +17,26 @@ use crate::{
 };
 use gpuwise_domain::profile::matmul::MatmulPrecision;
 
-/// What was left out.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum LeftOut {
-    /// Whole shapes, a fifth at a time, on every GPU and in every precision at once.
-    Shapes,
-    /// Whole GPUs, one at a time.
-    Gpus,
-    /// Whole architectures, one at a time.
-    Architectures,
-    /// Whole GPUs and shapes at once.
-    GpusAndShapes,
-}
-
-impl LeftOut {
-    /// The words for people.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Shapes => "shapes",
-            Self::Gpus => "a GPU",
-            Self::Architectures => "an architecture",
-            Self::GpusAndShapes => "a GPU and shapes",
-        }
+gpuwise_units::named! {
+    #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+    pub enum LeftOut:
+        /// The words for people.
+        name
+    {
+        /// Whole shapes, a fifth at a time, on every GPU and in every precision at once.
+        Shapes = "shapes",
+        /// Whole GPUs, one at a time.
+        Gpus = "a GPU",
+        /// Whole architectures, one at a time.
+        Architectures = "an architecture",
+        /// Whole GPUs and shapes at once.
+        GpusAndShapes = "a GPU and shapes",
     }
 }
 
 #[derive(Debug, Clone, PartialEq)]
 pub struct ErrorRow {
-    /// What was left out.
     pub left_out: LeftOut,
-    /// In what was computed.
     pub precision: MatmulPrecision,
     /// The GPU as the table calls it; all of them when absent.
     pub gpu: Option<String>,
@@ -63,11 +53,9 @@ pub struct ErrorRow {
 
 #[derive(Debug, Clone, PartialEq)]
 pub struct ChoiceRow {
-    /// What was left out.
     pub left_out: LeftOut,
     /// What is to be least: `power × time` or `price × time`.
     pub cost: &'static str,
-    /// In what was computed.
     pub precision: MatmulPrecision,
     pub chooser: String,
     /// What came of it.
@@ -77,11 +65,9 @@ pub struct ChoiceRow {
 /// What is lost at a share of the decisions.
 #[derive(Debug, Clone, PartialEq)]
 pub struct RiskRow {
-    /// What was left out.
     pub left_out: LeftOut,
     /// What is to be least.
     pub cost: &'static str,
-    /// In what was computed.
     pub precision: MatmulPrecision,
     /// By share of decisions taken.
     pub curve: Vec<(f64, Judgement)>,

@@ -21,20 +21,12 @@ pub struct Deciders<'a> {
     pub most_regret: f64,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Decider {
-    Forest,
-    Rule,
-    Physics,
-}
-
-impl Decider {
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Forest => "forest",
-            Self::Rule => "rule",
-            Self::Physics => "physics",
-        }
+gpuwise_units::named! {
+    #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+    pub enum Decider: name {
+        Forest = "forest",
+        Rule = "rule",
+        Physics = "physics",
     }
 }
 
@@ -70,7 +62,6 @@ pub enum Refused {
     UnknownMemory,
     #[error("takes {0} s, longer than it may")]
     Slow(String),
-    /// No price is known.
     #[error("no price of it is known")]
     Price,
     /// Its time cannot be told.

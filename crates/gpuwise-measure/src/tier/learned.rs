@@ -111,7 +111,6 @@ pub struct Corrected {
     pub seconds: f64,
     /// The lower end of the 80 % range.
     pub low: f64,
-    /// Its upper end.
     pub high: f64,
     /// What the forest said of ln(actual/scaled).
     pub said: Prediction,

@@ -46,7 +46,6 @@ pub struct Move {
 /// Where a workload is, and where it is about to move.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Watch {
-    /// The tier it is on.
     pub tier: String,
     reluctance: Reluctance,
     /// A better tier, since when it was seen without a gap, and since when the SLO is missed.

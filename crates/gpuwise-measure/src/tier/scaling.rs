@@ -53,7 +53,6 @@ pub struct Scaled {
     pub seconds: f64,
     /// The lower end of the 80 % range.
     pub low: f64,
-    /// Its upper end.
     pub high: f64,
     pub parts: Parts,
 }
@@ -61,7 +60,6 @@ pub struct Scaled {
 /// Why a time cannot be scaled.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Unscaled {
-    /// Where the time goes is not known.
     #[error("where its time goes is not known: state compute_s and memory_s, or flops and bytes")]
     Parts,
     /// The parts are longer than the whole.
@@ -74,7 +72,6 @@ pub enum Unscaled {
     Vendor(String, String),
     #[error("it ran on one GPU: what several would say to one another is not known")]
     Alone,
-    /// The link is not known.
     #[error("the link between GPUs is not known of {0}")]
     Link(String),
 }

@@ -12,7 +12,6 @@ pub enum Failure {
     /// Nobody listens there.
     #[error("connection refused")]
     Refused,
-    /// The name has no address.
     #[error("the name of the host has no address: {0}")]
     Unresolved(String),
     /// The connection could not be made otherwise.
@@ -27,7 +26,6 @@ pub enum Failure {
     /// The server wants a key, or another one.
     #[error("{code}, a key is needed or this one is not accepted: {message}")]
     Key { code: u16, message: String },
-    /// The server is full.
     #[error("{code}, the server is full: {message}")]
     Busy {
         code: u16,

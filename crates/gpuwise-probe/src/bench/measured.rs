@@ -16,7 +16,6 @@ pub struct Measured {
     pub record: RequestRecord,
     /// When each piece that brought tokens was read; several of one read have one time.
     pub pieces: Box<[Nanoseconds]>,
-    /// What the server counted.
     pub usage: Option<Usage>,
     /// What the server says that it took, where it does.
     pub timings: Option<Timings>,
@@ -26,7 +25,6 @@ pub struct Measured {
     pub asked_output: u32,
     /// How long its connection took to make, where it needed one of its own; latencies hold it.
     pub connect: Option<Nanoseconds>,
-    /// Why it has no whole answer.
     pub failure: Option<Failure>,
     /// Why the server's counts were not believed.
     pub doubt: Option<Doubt>,
@@ -35,15 +33,12 @@ pub struct Measured {
 /// What is wrong with the token counts of a server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum Doubt {
-    /// Fewer tokens than pieces that brought tokens.
     #[error(
         "the server counted fewer tokens than the pieces that brought some: these were counted"
     )]
     TooFew,
-    /// More tokens than were asked for.
     #[error("the server counted more tokens than were asked for: pieces were counted")]
     TooMany,
-    /// No counts at all.
     #[error("the server counted no tokens: pieces of the answer were counted")]
     Absent,
     /// The answer came whole, so that no pieces could be counted, and its count is absent or cannot be.

@@ -98,7 +98,6 @@ struct Session {
     busy: bool,
     /// When the last one ended.
     ended: Nanoseconds,
-    /// Those that wait for it.
     waiting: VecDeque<Ready>,
     /// What the server said so far, which later prompts repeat. It goes with the session, so that a
     /// run holds those of open sessions alone, however long it is.

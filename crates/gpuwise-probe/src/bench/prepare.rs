@@ -36,7 +36,6 @@ pub struct Options {
     pub model: Option<String>,
     /// The key that it needs.
     pub key: Option<Secret>,
-    /// Whose certificates are accepted.
     pub trust: Trust,
     /// Answers come as streams.
     pub stream: bool,
@@ -71,7 +70,6 @@ pub enum PrepareError {
         /// What came of it.
         failure: Failure,
     },
-    /// It names no model, and none was given.
     #[error("{server} names no model ({why}), and none was given")]
     NoModel {
         server: String,
@@ -93,9 +91,7 @@ pub struct Prepared {
     pub engine: Option<String>,
     /// Longest context, where it says so.
     pub longest_context: Option<u64>,
-    /// Which interface is used.
     pub interface: Interface,
-    /// Which fields it takes.
     pub dialect: Dialect,
     /// Answers come as streams.
     pub stream: bool,

@@ -13,7 +13,6 @@ const WORDS_A_DRAW: usize = 8;
 /// How the server counts words.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Calibration {
-    /// Tokens of one word.
     pub tokens_per_word: f64,
     /// Tokens that every prompt has besides: the chat template, the beginning of the text.
     pub overhead: f64,

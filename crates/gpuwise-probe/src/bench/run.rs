@@ -37,7 +37,6 @@ const LEAD: Nanoseconds = Nanoseconds(2_000_000);
 pub struct Load {
     /// What to send, in the order in which it is due.
     pub requests: Box<dyn Iterator<Item = Request> + Send>,
-    /// When to send it.
     pub pacing: Pacing,
     /// Nothing that is due later from the start is sent; what is in flight then is waited for.
     pub until: Option<Duration>,
@@ -97,7 +96,6 @@ pub type ClockOrigin = std::time::Instant;
 pub enum RunError {
     #[error("the load cannot be sent: no thread for it can be started")]
     Thread(#[source] io::Error),
-    /// A thread ended by a fault.
     #[error("the load cannot be sent: one of its threads ended by a fault")]
     Fault,
 }

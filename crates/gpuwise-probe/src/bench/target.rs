@@ -28,7 +28,6 @@ pub enum TargetError {
     /// The key has characters that no header can hold.
     #[error("the key has a character that cannot be sent, such as a line break in its middle")]
     Key,
-    /// The certificates cannot be read.
     #[error("the certificate authorities cannot be read: {0}")]
     Authorities(String),
 }
@@ -188,7 +187,6 @@ impl Target {
         self.named
     }
 
-    /// The path of an interface.
     pub(crate) fn path(&self, interface: Interface) -> String {
         format!("{}{}{}", self.base, interface.path(), self.query)
     }

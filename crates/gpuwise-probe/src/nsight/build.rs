@@ -19,12 +19,10 @@ pub(super) fn process_key(global: i64) -> ProcessKey {
     global >> THREAD_BITS
 }
 
-/// The process id of a key.
 pub(super) fn process_id(key: ProcessKey) -> i64 {
     key & LOW_BITS
 }
 
-/// The thread id of a global id.
 pub(super) fn thread_id(global: i64) -> i64 {
     global & LOW_BITS
 }

@@ -6,7 +6,6 @@ use std::io::ErrorKind;
 use std::path::Path;
 use std::process::{Command, Output};
 
-/// A kind of report.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ReportKind {
     /// `.nsys-rep` (`.qdrep` in old versions): Nsight Systems.

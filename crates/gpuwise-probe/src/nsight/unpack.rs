@@ -33,7 +33,6 @@ pub enum UnpackError {
         free: u64,
         place: String,
     },
-    /// It grows as no export does.
     #[error("it unpacks to more than {}, over {MOST_TIMES} times its {packed} bytes: no export does", gib(*.most))]
     Grows {
         packed: u64,
@@ -45,7 +44,6 @@ pub enum UnpackError {
     Io(#[from] io::Error),
 }
 
-/// Bytes in GiB.
 fn gib(bytes: u64) -> String {
     let text = gpuwise_units::significant(bytes as f64 / 1_073_741_824.0, 3);
     format!("{text} GiB")

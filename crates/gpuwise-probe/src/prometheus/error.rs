@@ -19,7 +19,6 @@ pub enum PrometheusError {
         /// What the network said.
         why: String,
     },
-    /// Its certificate is not trusted.
     #[error("{server}: its certificate is not trusted: {why}")]
     Untrusted {
         server: String,
@@ -59,7 +58,6 @@ pub enum PrometheusError {
         status: u16,
         said: String,
     },
-    /// The answer is not one of a Prometheus server.
     #[error("{server} does not answer as Prometheus does: {why}")]
     NotPrometheus { server: String, why: String },
     /// The answer broke off or went wrong within.

@@ -12,8 +12,10 @@ pub enum Authentication {
     None,
     /// By a bearer token.
     Bearer(String),
-    /// By user and password.
-    Basic { user: String, password: String },
+    Basic {
+        user: String,
+        password: String,
+    },
 }
 
 /// How a server is asked.
@@ -21,7 +23,6 @@ pub enum Authentication {
 pub struct Settings {
     /// Its address before `/api/v1`, such as `http://prometheus:9090`.
     pub address: String,
-    /// Who we say we are.
     pub authentication: Authentication,
     /// More headers of each request, such as `X-Scope-OrgID` of Mimir.
     pub headers: Vec<(String, String)>,

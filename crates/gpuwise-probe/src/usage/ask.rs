@@ -24,32 +24,22 @@ const MOST_NAMED: usize = 300;
 /// Pods whose samples are asked for again where they hold what is no number.
 const AGAIN_AT_ONCE: usize = 100;
 
-/// How samples of the window become one figure, or one an hour.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Aggregate {
-    /// The largest of each hour.
-    HourlyMax,
-    Average,
-    /// The 95th percentile.
-    P95,
-    Max,
-    /// What a counter grew by, resets seen.
-    Increase,
-    /// The last, with its labels.
-    Last,
-}
-
-impl Aggregate {
-    /// Its name for people.
-    pub const fn title(self) -> &'static str {
-        match self {
-            Self::HourlyMax => "hourly maxima of",
-            Self::Average => "averages of",
-            Self::P95 => "95th percentiles of",
-            Self::Max => "maxima of",
-            Self::Increase => "growth of",
-            Self::Last => "last values of",
-        }
+gpuwise_units::named! {
+    /// How samples of the window become one figure, or one an hour.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+    pub enum Aggregate:
+        /// Its name for people.
+        title
+    {
+        /// The largest of each hour.
+        HourlyMax = "hourly maxima of",
+        Average = "averages of",
+        P95 = "95th percentiles of",
+        Max = "maxima of",
+        /// What a counter grew by, resets seen.
+        Increase = "growth of",
+        /// The last, with its labels.
+        Last = "last values of",
     }
 }
 
@@ -87,7 +77,6 @@ pub enum Values {
 /// One series of an answer.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Row {
-    /// Whom it is about.
     pub place: Place,
     pub container: String,
     pub model: String,

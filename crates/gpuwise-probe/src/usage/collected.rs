@@ -115,7 +115,6 @@ impl Collected {
         ));
     }
 
-    /// Adds the rows of a task.
     pub fn add(&mut self, task: &Task, rows: Vec<Row>, notes: Vec<String>) {
         self.tasks.insert(task.quantity);
         if !notes.is_empty() {

@@ -3,50 +3,30 @@
 
 use super::AccessLogError;
 
-/// What is read of a request.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Field {
-    Arrival,
-    /// Tokens of its prompt.
-    Input,
-    Output,
-    /// Prompt tokens found in the prefix cache.
-    Cached,
-    /// The conversation that it is part of.
-    Session,
-    Tenant,
-    /// The model that it asked for.
-    Model,
-    /// The HTTP status of its answer.
-    Status,
+gpuwise_units::named! {
+    /// What is read of a request.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+    pub enum Field:
+        /// Its name in a mapping.
+        name
+    {
+        Arrival = "arrival",
+        /// Tokens of its prompt.
+        Input = "isl",
+        Output = "osl",
+        /// Prompt tokens found in the prefix cache.
+        Cached = "cached",
+        /// The conversation that it is part of.
+        Session = "session",
+        Tenant = "tenant",
+        /// The model that it asked for.
+        Model = "model",
+        /// The HTTP status of its answer.
+        Status = "status",
+    }
 }
 
 impl Field {
-    pub const ALL: [Self; 8] = [
-        Self::Arrival,
-        Self::Input,
-        Self::Output,
-        Self::Cached,
-        Self::Session,
-        Self::Tenant,
-        Self::Model,
-        Self::Status,
-    ];
-
-    /// Its name in a mapping.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Arrival => "arrival",
-            Self::Input => "isl",
-            Self::Output => "osl",
-            Self::Cached => "cached",
-            Self::Session => "session",
-            Self::Tenant => "tenant",
-            Self::Model => "model",
-            Self::Status => "status",
-        }
-    }
-
     /// Names under which it usually stands, best first; dots lead into objects.
     pub(super) fn usual(self) -> &'static [&'static str] {
         let found = USUAL.iter().find(|(field, _)| *field == self);

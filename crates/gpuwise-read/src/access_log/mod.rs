@@ -34,7 +34,6 @@ pub enum AccessLogError {
         /// Columns or paths that there are.
         there: Vec<String>,
     },
-    /// Too many lines cannot be read.
     #[error("{bad} of {lines} lines cannot be read, first line {line}: {problem}")]
     TooManyBad {
         /// Lines that cannot be read.

@@ -12,7 +12,6 @@ pub struct Planned {
     pub model: String,
     /// Catalogue name of the GPU.
     pub gpu: String,
-    /// GPUs of a host.
     pub gpus_per_host: u32,
     pub hosts: u32,
     /// Hosts that are added at a time: those of a job or a replica.

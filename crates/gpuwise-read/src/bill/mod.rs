@@ -13,7 +13,6 @@ use gpuwise_units::{Currency, Fraction, ParseQuantityError};
 pub struct Given {
     pub low: Fraction,
     pub value: Fraction,
-    /// The upper end.
     pub high: Fraction,
     /// Its currency, where it is money.
     pub currency: Option<Currency>,

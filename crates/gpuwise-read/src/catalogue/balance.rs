@@ -28,12 +28,7 @@ struct Row {
 /// # Errors
 /// When the text is no such TOML, or a value does not lie between its ends, is not finite or below 0.
 pub fn read_balance(file: &str, text: &str) -> Result<Vec<BalanceConstant>, CatalogueError> {
-    let parsed: File = toml::from_str(text).map_err(|error| {
-        let at = error.span().map_or(0, |span| span.start);
-        let before = text.get(..at).unwrap_or_default();
-        let line = before.matches('\n').count() + 1;
-        CatalogueError::new(file, format!("line {line}"), error.message())
-    })?;
+    let parsed: File = super::from_toml(file, text)?;
     parsed
         .constant
         .into_iter()

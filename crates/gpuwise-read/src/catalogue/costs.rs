@@ -75,13 +75,7 @@ pub fn cost_key(name: &str) -> Result<CostKey, String> {
 /// When the file is no TOML of this form, a key is unknown, a range does not hold its value, or money
 /// names no currency.
 pub fn read_costs(file: &str, text: &str) -> Result<Vec<CostRow>, CatalogueError> {
-    let read: File = toml::from_str(text).map_err(|error| {
-        let at = error.span().map_or(0, |span| span.start);
-        let line = text
-            .get(..at)
-            .map_or(1, |before| before.matches('\n').count() + 1);
-        CatalogueError::new(file, format!("line {line}"), error.message().to_string())
-    })?;
+    let read: File = super::from_toml(file, text)?;
     let rows = read.cost.iter().enumerate();
     rows.map(|(index, row)| {
         cost(row).map_err(|problem| {

@@ -122,17 +122,7 @@ struct ImageRow {
 /// When it is not TOML of this form, names no engine that we know, or a row has no source, a
 /// release that cannot be read or a condition that cannot be understood.
 pub fn read_engine_facts(file: &str, text: &str) -> Result<EngineFacts, CatalogueError> {
-    let parsed: File = toml::from_str(text).map_err(|error| {
-        let line = error.span().map_or(0, |span| {
-            text.as_bytes()
-                .iter()
-                .take(span.start)
-                .filter(|byte| **byte == b'\n')
-                .count()
-                + 1
-        });
-        CatalogueError::new(file, format!("line {line}"), error.message().to_string())
-    })?;
+    let parsed: File = super::from_toml(file, text)?;
     let engine = EngineKind::ALL
         .into_iter()
         .find(|kind| kind.name() == parsed.name)
@@ -152,37 +142,20 @@ pub fn read_engine_facts(file: &str, text: &str) -> Result<EngineFacts, Catalogu
         title: parsed.title,
         checked: parsed.checked,
         source: parsed.source,
-        settings: parsed
-            .setting
-            .into_iter()
-            .map(|row| rows.setting(row))
-            .collect::<Result<_, _>>()?,
-        flags: parsed
-            .flag
-            .into_iter()
-            .map(|row| rows.flag(row))
-            .collect::<Result<_, _>>()?,
-        support: parsed
-            .support
-            .into_iter()
-            .map(|row| rows.support(row))
-            .collect::<Result<_, _>>()?,
-        behaviours: parsed
-            .behaviour
-            .into_iter()
-            .map(|row| rows.behaviour(row))
-            .collect::<Result<_, _>>()?,
-        commands: parsed
-            .command
-            .into_iter()
-            .map(|row| rows.command(row))
-            .collect::<Result<_, _>>()?,
-        images: parsed
-            .image
-            .into_iter()
-            .map(|row| rows.image(row))
-            .collect::<Result<_, _>>()?,
+        settings: each(parsed.setting, |row| rows.setting(row))?,
+        flags: each(parsed.flag, |row| rows.flag(row))?,
+        support: each(parsed.support, |row| rows.support(row))?,
+        behaviours: each(parsed.behaviour, |row| rows.behaviour(row))?,
+        commands: each(parsed.command, |row| rows.command(row))?,
+        images: each(parsed.image, |row| rows.image(row))?,
     })
+}
+
+fn each<R, F>(
+    rows: Vec<R>,
+    fact: impl Fn(R) -> Result<F, CatalogueError>,
+) -> Result<Vec<F>, CatalogueError> {
+    rows.into_iter().map(fact).collect()
 }
 
 /// What rows of a file have in common.

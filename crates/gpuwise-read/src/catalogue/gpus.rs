@@ -76,12 +76,7 @@ struct Peak {
 /// # Errors
 /// When it is not TOML of this form, or a row has no source or an impossible figure.
 pub fn read_gpus(file: &str, text: &str) -> Result<Vec<Gpu>, CatalogueError> {
-    let parsed: File = toml::from_str(text).map_err(|error| {
-        let line = error.span().map_or(0, |span| {
-            text[..span.start.min(text.len())].lines().count().max(1)
-        });
-        CatalogueError::new(file, format!("line {line}"), error.message().to_string())
-    })?;
+    let parsed: File = super::from_toml(file, text)?;
     parsed.gpu.into_iter().map(|row| gpu(file, row)).collect()
 }
 

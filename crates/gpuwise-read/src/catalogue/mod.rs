@@ -33,6 +33,21 @@ pub use tables::{
 };
 pub use training::read_training_facts;
 
+use serde::de::DeserializeOwned;
+
+pub(crate) fn from_toml<T: DeserializeOwned>(file: &str, text: &str) -> Result<T, CatalogueError> {
+    toml::from_str(text).map_err(|error| {
+        let place = format!("line {}", toml_line(text, &error));
+        CatalogueError::new(file, place, error.message())
+    })
+}
+
+/// The line, from 1, on which a TOML text is wrong.
+pub(crate) fn toml_line(text: &str, error: &toml::de::Error) -> usize {
+    let before = error.span().and_then(|span| text.get(..span.start));
+    before.map_or(1, |before| before.matches('\n').count() + 1)
+}
+
 /// What is wrong with a catalogue file.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{file}: {place}: {problem}")]

@@ -146,13 +146,7 @@ struct Convergence {
 /// # Errors
 /// When it is not TOML of this form, a row has no source, or a figure is impossible.
 pub fn read_training_facts(file: &str, text: &str) -> Result<TrainingFacts, CatalogueError> {
-    let parsed: File = toml::from_str(text).map_err(|error| {
-        let line = error.span().map_or(0, |span| {
-            text.get(..span.start.min(text.len()))
-                .map_or(0, |before| before.lines().count().max(1))
-        });
-        CatalogueError::new(file, format!("line {line}"), error.message().to_string())
-    })?;
+    let parsed: File = super::from_toml(file, text)?;
     check(file, &parsed)?;
     Ok(TrainingFacts {
         matmul: parsed.matmul.into_iter().map(matmul).collect(),

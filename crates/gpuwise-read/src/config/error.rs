@@ -1,7 +1,6 @@
 /// What is wrong with a model configuration.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ConfigError {
-    /// It is not JSON.
     #[error("not a JSON document: {0}")]
     Syntax(String),
     /// It is JSON, but not an object.

@@ -199,7 +199,6 @@ impl<'a> Fields<'a> {
         Ok(Some(text))
     }
 
-    /// One text for each layer.
     pub(crate) fn texts_of_layers(
         &self,
         name: &'static str,

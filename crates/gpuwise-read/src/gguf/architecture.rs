@@ -17,7 +17,6 @@ pub enum ArchitectureError {
     /// A file that holds no language model.
     #[error("the file holds {0}, not a language model")]
     NotALanguageModel(String),
-    /// One part of a split file.
     #[error(
         "this is part {part} of {parts} of a split file: read all parts and append their headers, because the others hold the remaining tensors"
     )]

@@ -22,7 +22,6 @@ use thiserror::Error;
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum KernelCountersError {
-    /// There is no header.
     #[error(
         "not an export of Nsight Compute: no header with \"ID\" and \"Kernel Name\" in {lines} lines"
     )]

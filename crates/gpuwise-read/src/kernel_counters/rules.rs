@@ -93,9 +93,7 @@ struct Labels {
 pub fn read_counter_rules(file: &str, text: &str) -> Result<CounterRules, CounterRulesError> {
     let read: File = toml::from_str(text).map_err(|error| CounterRulesError {
         file: file.into(),
-        line: error.span().map_or(1, |span| {
-            text.get(..span.start).unwrap_or("").matches('\n').count() + 1
-        }),
+        line: crate::catalogue::toml_line(text, &error),
         what: error.message().to_owned(),
     })?;
     let operations = read.operations.into_iter().flat_map(|family| {

@@ -71,7 +71,6 @@ pub enum KinetoError {
         what: &'static str,
         place: u64,
     },
-    /// It ends before its events begin.
     #[error("the file ends after {read} bytes, before its events (`traceEvents`) begin{}", why.as_ref().map(|why| format!(": {why}")).unwrap_or_default())]
     CutBeforeEvents {
         /// Bytes that were read (of the uncompressed text).

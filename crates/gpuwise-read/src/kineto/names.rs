@@ -97,7 +97,6 @@ impl Interner {
         }
     }
 
-    /// The id of a name.
     pub(super) fn id(&mut self, text: Text<'_>) -> NameId {
         if text.escaped {
             let (decoded, whole) = unescape(text.raw);

@@ -22,7 +22,6 @@ impl Once {
         }
     }
 
-    /// The index of a detail.
     pub(super) fn detail(&mut self, known: &mut Vec<Detail>, detail: Detail) -> Index {
         let next = known.len() as u32;
         let found = self.details.find_or(

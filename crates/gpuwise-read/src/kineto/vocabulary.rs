@@ -10,7 +10,6 @@ pub struct Vocabulary {
     pub counted_operators: Vec<String>,
     /// Beginnings of operators' names that are ranges of the framework.
     pub annotation_prefixes: Vec<String>,
-    /// Devices that are no GPUs.
     pub other_devices: Vec<OtherDevice>,
 }
 

@@ -12,7 +12,6 @@ pub(super) struct Flags {
     pub(super) set: Vec<Setting>,
     /// Words that belong to no flag.
     pub(super) positional: Vec<String>,
-    /// What was left aside.
     pub(super) unknown: Vec<NotUnderstood>,
 }
 

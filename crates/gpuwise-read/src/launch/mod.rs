@@ -20,16 +20,13 @@ const LONGEST_COMMAND: usize = 1 << 18;
 /// Why a launch command could not be read.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum LaunchError {
-    /// It is too long to be a command.
     #[error("the command has {length} bytes; a launch command has at most {LONGEST_COMMAND}")]
     TooLong {
         /// Its bytes.
         length: usize,
     },
-    /// A quote is not closed.
     #[error("a {quote} quote is not closed; it was opened before `{before}`")]
     Quote { quote: &'static str, before: String },
-    /// No engine is started.
     #[error(
         "no engine is started in `{command}`; expected `vllm serve`, `python -m sglang.launch_server`, \
          `trtllm-serve`, `llama-server`, `transformers serve`, or a `docker run` of one"
@@ -38,7 +35,6 @@ pub enum LaunchError {
         /// The beginning of the command.
         command: String,
     },
-    /// The catalogue has no facts of the engine.
     #[error("{engine}: the catalogue has no facts of this engine, so its flags cannot be read")]
     NoFacts { engine: EngineKind },
     /// A flag without its value.

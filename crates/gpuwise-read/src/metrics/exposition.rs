@@ -30,7 +30,6 @@ pub enum ExpositionError {
     },
     #[error("there is no sample in it")]
     Empty,
-    /// It is too large.
     #[error("more than {LARGEST_TEXT} bytes or {MOST_SAMPLES} samples")]
     TooLarge,
 }
@@ -97,7 +96,6 @@ pub struct Exposition<'a> {
 }
 
 impl<'a> Exposition<'a> {
-    /// Samples of a name.
     pub fn named<'b>(&'b self, name: &'b str) -> impl Iterator<Item = &'b Sample<'a>> {
         self.samples
             .iter()

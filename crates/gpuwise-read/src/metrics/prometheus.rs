@@ -7,7 +7,6 @@ use std::collections::BTreeMap;
 /// What is wrong with an answer.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum AnswerError {
-    /// It is not of the form.
     #[error("the answer is not that of a Prometheus server: {0}")]
     Form(String),
     /// The server says that the query is wrong.

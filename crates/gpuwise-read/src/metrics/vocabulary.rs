@@ -201,7 +201,6 @@ pub(crate) struct Named {
 }
 
 impl Vocabulary {
-    /// The vocabulary of an engine.
     pub fn of(engine: &str) -> Option<&'static Self> {
         VOCABULARIES
             .iter()

@@ -5,11 +5,7 @@ use crate::config::ConfigError;
 pub enum NetworkError {
     /// A configuration that is wrong.
     #[error("{part}: {source}")]
-    Config {
-        part: String,
-        /// What is wrong with it.
-        source: ConfigError,
-    },
+    Config { part: String, source: ConfigError },
     /// A class of network that cannot be walked.
     #[error("{part}: class {class:?} is not known; known are {KNOWN}")]
     UnknownClass { part: String, class: String },

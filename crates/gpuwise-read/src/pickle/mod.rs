@@ -27,9 +27,7 @@ pub const MAX_OPEN: usize = 1_024;
 /// A value of a [`Pickle`].
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Value {
-    /// `None`.
     None,
-    /// `True` or `False`.
     Bool(bool),
     Integer(i64),
     /// A whole number from 2⁶³ to 2⁶⁴ − 1: an address.
@@ -62,7 +60,6 @@ impl Value {
     }
 }
 
-/// Values of one pickle.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Pickle<'a> {
     root: Value,
@@ -83,7 +80,6 @@ impl<'a> Pickle<'a> {
         machine::run(bytes)
     }
 
-    /// The value that was pickled.
     pub fn root(&self) -> Value {
         self.root
     }

@@ -47,36 +47,23 @@ pub enum ResultsError {
         /// What is missing and where it is.
         problem: String,
     },
-    /// It is too large.
     #[error("{0} bytes; a result file has at most {LARGEST_FILE}")]
     TooLarge(usize),
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Tool {
-    /// `vllm bench serve`, or its fork in SGLang.
-    VllmBench,
-    /// SGLang's `bench_serving`.
-    SglangBench,
-    InferenceX,
-    GuideLlm,
-    InferencePerf,
-    AiPerf,
-    /// `gpuwise bench`.
-    Gpuwise,
-}
-
-impl Tool {
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::VllmBench => "vLLM bench",
-            Self::SglangBench => "SGLang bench",
-            Self::InferenceX => "InferenceX",
-            Self::GuideLlm => "GuideLLM",
-            Self::InferencePerf => "inference-perf",
-            Self::AiPerf => "AIPerf",
-            Self::Gpuwise => "gpuwise",
-        }
+gpuwise_units::named! {
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+    pub enum Tool: name {
+        /// `vllm bench serve`, or its fork in SGLang.
+        VllmBench = "vLLM bench",
+        /// SGLang's `bench_serving`.
+        SglangBench = "SGLang bench",
+        InferenceX = "InferenceX",
+        GuideLlm = "GuideLLM",
+        InferencePerf = "inference-perf",
+        AiPerf = "AIPerf",
+        /// `gpuwise bench`.
+        Gpuwise = "gpuwise",
     }
 }
 

@@ -69,7 +69,6 @@ impl Census {
 
 /// How the architecture divides what names leave open.
 struct Split {
-    /// Roles that it has.
     has: Roles,
     /// Elements of query, key and value.
     fused: [(Role, u64); 3],

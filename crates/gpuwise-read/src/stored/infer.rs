@@ -33,7 +33,6 @@ pub enum InferError {
         hidden: u64,
         /// Rows of the embedding.
         vocabulary: u64,
-        /// Parameters of all tensors.
         parameters: Parameters,
         /// What the header does not show.
         unknown: &'static str,

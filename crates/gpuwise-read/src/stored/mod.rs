@@ -30,7 +30,6 @@ pub struct StoredTensor {
     pub format: WeightFormat,
     /// Its dimensions, outermost first.
     pub shape: Vec<u64>,
-    /// Its bytes.
     pub bytes: u64,
 }
 
@@ -48,7 +47,6 @@ impl StoredTensor {
     }
 }
 
-/// What a tensor is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Place {
     Role(Role),

@@ -125,7 +125,6 @@ impl<'a> Names<'a> {
         }
     }
 
-    /// A tensor by its name.
     pub(super) fn get(&self, name: &str) -> Option<&'a StoredTensor> {
         self.by_name.get(name).copied()
     }
@@ -142,7 +141,6 @@ impl<'a> Names<'a> {
         split(name, |other| self.by_name.contains_key(other))
     }
 
-    /// What a tensor is for.
     pub(super) fn place(&self, tensor: &StoredTensor) -> (Place, Kind) {
         let (module, kind) = self.split(&tensor.name);
         let place = match self.naming {

@@ -57,7 +57,6 @@ fn states_8_bit(architecture: &Architecture) -> bool {
 /// How a weight is stored, its scales considered.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Weight {
-    /// The format of the weight with its scales.
     pub(super) format: WeightFormat,
     /// Elements in one item of the tensor.
     pub(super) per_item: u64,

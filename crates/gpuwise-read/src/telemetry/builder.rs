@@ -78,7 +78,6 @@ impl<'n> Builder<'n> {
         }
     }
 
-    /// A value that was read.
     pub(super) fn put(&mut self, subject: u32, field: &Field, read: ReadingValue) {
         let key = (subject, field.quantity);
         let Some(&place) = self.slots.get(&key) else {

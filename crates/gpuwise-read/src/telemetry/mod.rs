@@ -42,7 +42,6 @@ pub enum TelemetryError {
          CSV, dmon, pmon, topo -m, nvlink -s, -L), rocm-smi --json, or GPU metrics of a cloud provider in CSV"
     )]
     Unknown,
-    /// It is too large.
     #[error("it is larger than {LARGEST_TEXT} bytes")]
     TooLarge,
 }

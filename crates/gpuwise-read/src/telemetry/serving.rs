@@ -150,7 +150,6 @@ struct Spellings {
 /// A quantity, the label that picks it where it needs one, and the rank of the spelling.
 type Spelling = (Quantity, Option<(&'static str, &'static str)>, usize);
 
-/// Quantities that are read here.
 const READ: &[Quantity] = &[
     Quantity::Running,
     Quantity::Waiting,

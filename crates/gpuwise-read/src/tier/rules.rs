@@ -91,7 +91,7 @@ fn rule(table: RuleTable) -> Result<TierRule, TierFileError> {
         .iter()
         .map(|text| {
             condition(text).ok_or_else(|| {
-                let figures: Vec<&str> = JobFigure::ALL.iter().map(|(name, _)| *name).collect();
+                let figures = JobFigure::ALL.map(JobFigure::name);
                 wrong(format!(
                     "{text:?} is no condition; expected a figure, < or >, and a number, such as \
                      \"busy < 0.5\"; figures are {}",
@@ -101,11 +101,10 @@ fn rule(table: RuleTable) -> Result<TierRule, TierFileError> {
         })
         .collect::<Result<_, _>>()?;
     let prefer = Preference::ALL
-        .iter()
-        .find(|(name, _)| *name == table.prefer)
-        .map(|(_, preference)| *preference)
+        .into_iter()
+        .find(|preference| preference.name() == table.prefer)
         .ok_or_else(|| {
-            let known: Vec<&str> = Preference::ALL.iter().map(|(name, _)| *name).collect();
+            let known = Preference::ALL.map(Preference::name);
             wrong(format!(
                 "prefers {:?}; expected one of {}",
                 table.prefer,
@@ -124,10 +123,11 @@ fn rule(table: RuleTable) -> Result<TierRule, TierFileError> {
 fn condition(text: &str) -> Option<TierCondition> {
     let (at, sign) = text.char_indices().find(|(_, c)| matches!(c, '<' | '>'))?;
     let name = text.get(..at)?.trim();
-    let (_, figure) = JobFigure::ALL.iter().find(|(known, _)| *known == name)?;
+    let mut figures = JobFigure::ALL.into_iter();
+    let figure = figures.find(|figure| figure.name() == name)?;
     let threshold: f64 = text.get(at + 1..)?.trim().parse().ok()?;
     threshold.is_finite().then_some(TierCondition {
-        figure: *figure,
+        figure,
         above: sign == '>',
         threshold,
     })

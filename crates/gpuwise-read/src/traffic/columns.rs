@@ -113,7 +113,6 @@ pub(super) fn field(name: &str) -> Option<(Field, usize)> {
     })
 }
 
-/// The name at a rank.
 pub(super) fn name(field: Field, rank: usize) -> &'static str {
     let (_, names) = &NAMES[field as usize];
     names.get(rank).or(names.first()).copied().unwrap_or("")
@@ -138,7 +137,6 @@ pub(super) fn places(name: &str) -> u32 {
     }
 }
 
-/// The unit that those places are of.
 pub(super) const fn unit(places: u32) -> &'static str {
     match places {
         6 => "milliseconds",

@@ -44,7 +44,6 @@ pub enum TraceError {
         /// What is wrong and what would be right.
         problem: String,
     },
-    /// The bytes are no text.
     #[error("line {line}, byte {column} of it: this is no text in UTF-8; {hint}")]
     NotText {
         /// Line in the file, from 1.
@@ -74,36 +73,25 @@ impl TraceError {
     }
 }
 
-/// From what a trace was read.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum TraceKind {
-    /// Azure's production traces of 2023 and 2024.
-    Azure,
-    /// Mooncake's traces with blocks of 512 tokens.
-    Mooncake,
-    BurstGpt,
-    /// ShareGPT conversations: no times, and tokens are estimated.
-    ShareGpt,
-    /// A plain table or lines of arrivals and lengths.
-    Plain,
-}
-
-impl TraceKind {
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Azure => "Azure",
-            Self::Mooncake => "Mooncake",
-            Self::BurstGpt => "BurstGPT",
-            Self::ShareGpt => "ShareGPT",
-            Self::Plain => "plain",
-        }
+gpuwise_units::named! {
+    /// From what a trace was read.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+    pub enum TraceKind: name {
+        /// Azure's production traces of 2023 and 2024.
+        Azure = "Azure",
+        /// Mooncake's traces with blocks of 512 tokens.
+        Mooncake = "Mooncake",
+        BurstGpt = "BurstGPT",
+        /// ShareGPT conversations: no times, and tokens are estimated.
+        ShareGpt = "ShareGPT",
+        /// A plain table or lines of arrivals and lengths.
+        Plain = "plain",
     }
 }
 
 /// Requests in the order in which they came.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Trace {
-    /// From what it was read.
     pub kind: TraceKind,
     /// The requests; the first is due at 0, and where the file says nothing of time all are.
     pub requests: Vec<Request>,

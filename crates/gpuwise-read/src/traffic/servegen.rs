@@ -23,7 +23,6 @@ pub struct RateTable {
     pub windows: Vec<RateWindow>,
 }
 
-/// The rate in one window.
 #[derive(Debug, Clone, PartialEq)]
 pub struct RateWindow {
     /// Index of the model.
@@ -77,7 +76,6 @@ pub struct LengthWindow {
     pub field: String,
     pub mean: f64,
     pub p50: f64,
-    /// 95th percentile.
     pub p95: f64,
     pub max: f64,
 }

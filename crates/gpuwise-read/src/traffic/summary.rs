@@ -31,9 +31,7 @@ pub struct TraceSummary {
 pub struct LengthSummary {
     pub mean: f64,
     pub p50: f64,
-    /// 95th percentile.
     pub p95: f64,
-    /// 99th percentile.
     pub p99: f64,
     pub max: u64,
     /// Squared coefficient of variation (0: all equal).

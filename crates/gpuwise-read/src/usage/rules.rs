@@ -58,13 +58,7 @@ struct Labels {
 /// When the text is not of this form, a threshold is not a number from 0 up, or a quantity is not known.
 pub fn read_audit_catalogue(file: &str, text: &str) -> Result<AuditCatalogue, CatalogueError> {
     let wrong = |place: String, problem: String| CatalogueError::new(file, place, problem);
-    let read: File = toml::from_str(text).map_err(|error| {
-        let line = error.span().map_or(1, |span| {
-            text.get(..span.start)
-                .map_or(1, |before| before.matches('\n').count() + 1)
-        });
-        wrong(format!("line {line}"), error.message().to_owned())
-    })?;
+    let read: File = crate::catalogue::from_toml(file, text)?;
     let mut thresholds = Vec::new();
     for row in read.threshold {
         if !row.value.is_finite() || row.value < 0.0 {
@@ -83,7 +77,7 @@ pub fn read_audit_catalogue(file: &str, text: &str) -> Result<AuditCatalogue, Ca
     let mut metrics = Vec::new();
     for row in read.metric {
         let quantity = Quantity::named(&row.quantity).ok_or_else(|| {
-            let known: Vec<&str> = Quantity::ALL.iter().map(|(_, name)| *name).collect();
+            let known = Quantity::ALL.map(Quantity::name);
             wrong(
                 format!("metric {}", row.names.join(", ")),
                 format!("{:?} is not one of {}", row.quantity, known.join(", ")),

@@ -46,7 +46,6 @@ pub struct WorkloadFile {
     /// The scheme in which weights are stored.
     pub precision: Option<String>,
     pub workload: Workload,
-    /// What was measured of the traffic beyond its means.
     pub detail: TrafficDetail,
 }
 
@@ -85,7 +84,6 @@ pub enum WorkloadError {
         file: String,
         /// The line of the field, where it stands in the file.
         line: Option<u64>,
-        /// The field and what is wrong.
         wrong: FieldError,
     },
 }

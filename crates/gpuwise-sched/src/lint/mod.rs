@@ -30,84 +30,55 @@ pub struct Note {
     pub what: String,
 }
 
-/// How bad a note is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Severity {
-    /// It can be carried out, and somebody will not like it, or it cannot be told.
-    Warning,
-    /// It must not be carried out.
-    Error,
-}
-
-/// What a note is about.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Rule {
-    /// The plan continues the plan in force, and time goes forward.
-    Parent,
-    /// Something named does not exist.
-    Unknown,
-    /// A job waits, runs or is reclaimed, as the action needs.
-    Phase,
-    /// Processor time, memory and GPUs are there.
-    Capacity,
-    /// An assignment has what its worker asks for, of a kind that it accepts.
-    Ask,
-    /// All workers of a gang, no fewer than its least and no more than its most.
-    Gang,
-    /// A GPU is held by one whole, or shared in one way.
-    Exclusive,
-    /// What is used is healthy and attached.
-    Health,
-    /// MIG instances lie where the board allows them.
-    Geometry,
-    /// Pooled GPUs, their hosts and slots.
-    Fabric,
-    /// Workers are as near each other as they must be.
-    Topology,
-    /// Workers are as far from each other as they must be.
-    Spread,
-    /// What a queue may take.
-    Quota,
-    /// What is kept for somebody else.
-    Reservation,
-    /// Who may be disrupted, for whom and how often.
-    Disruption,
-    /// A deadline is kept.
-    Deadline,
-    /// What the world says of itself agrees.
-    Sums,
-}
-
-impl Rule {
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Parent => "parent",
-            Self::Unknown => "unknown",
-            Self::Phase => "phase",
-            Self::Capacity => "capacity",
-            Self::Ask => "ask",
-            Self::Gang => "gang",
-            Self::Exclusive => "exclusive",
-            Self::Health => "health",
-            Self::Geometry => "geometry",
-            Self::Fabric => "fabric",
-            Self::Topology => "topology",
-            Self::Spread => "spread",
-            Self::Quota => "quota",
-            Self::Reservation => "reservation",
-            Self::Disruption => "disruption",
-            Self::Deadline => "deadline",
-            Self::Sums => "sums",
-        }
+gpuwise_units::named! {
+    /// How bad a note is.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+    pub enum Severity: name {
+        /// It can be carried out, and somebody will not like it, or it cannot be told.
+        Warning = "warning",
+        /// It must not be carried out.
+        Error = "error",
     }
 }
 
-impl Severity {
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Warning => "warning",
-            Self::Error => "error",
-        }
+gpuwise_units::named! {
+    /// What a note is about.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+    pub enum Rule: name {
+        /// The plan continues the plan in force, and time goes forward.
+        Parent = "parent",
+        /// Something named does not exist.
+        Unknown = "unknown",
+        /// A job waits, runs or is reclaimed, as the action needs.
+        Phase = "phase",
+        /// Processor time, memory and GPUs are there.
+        Capacity = "capacity",
+        /// An assignment has what its worker asks for, of a kind that it accepts.
+        Ask = "ask",
+        /// All workers of a gang, no fewer than its least and no more than its most.
+        Gang = "gang",
+        /// A GPU is held by one whole, or shared in one way.
+        Exclusive = "exclusive",
+        /// What is used is healthy and attached.
+        Health = "health",
+        /// MIG instances lie where the board allows them.
+        Geometry = "geometry",
+        /// Pooled GPUs, their hosts and slots.
+        Fabric = "fabric",
+        /// Workers are as near each other as they must be.
+        Topology = "topology",
+        /// Workers are as far from each other as they must be.
+        Spread = "spread",
+        /// What a queue may take.
+        Quota = "quota",
+        /// What is kept for somebody else.
+        Reservation = "reservation",
+        /// Who may be disrupted, for whom and how often.
+        Disruption = "disruption",
+        /// A deadline is kept.
+        Deadline = "deadline",
+        /// What the world says of itself agrees.
+        Sums = "sums",
     }
 }
 

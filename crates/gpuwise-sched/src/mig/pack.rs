@@ -19,7 +19,6 @@ pub struct Boards {
     pub count: u32,
 }
 
-/// How boards are cut.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Cut {
     /// Of which boards: their place in the list.

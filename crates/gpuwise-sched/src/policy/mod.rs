@@ -49,7 +49,6 @@ const POLICIES: &[Registered] = &[
 /// What a policy chose.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Choice {
-    /// Where, and what must be done first.
     pub candidate: Candidate,
     /// Nodes that had room.
     pub candidates: u32,

@@ -19,7 +19,6 @@ pub struct PolicyContext {
 /// A policy as users find it: in the list of `--policy`, in its help and in the reference.
 #[derive(Debug, Clone, Copy)]
 pub struct Registered {
-    /// Its name.
     pub name: &'static str,
     /// Which node it takes, in a few words.
     pub about: &'static str,

@@ -21,7 +21,6 @@ pub struct Spending {
 }
 
 impl Spending {
-    /// What is left.
     pub const fn left_micros(&self) -> i64 {
         let spent = self.spent.micros.saturating_add(self.committed.micros);
         self.budget.micros.saturating_sub(spent)

@@ -22,7 +22,7 @@ pub use gpuwise_domain::placement::queue_problems as validate;
 pub use order::SchedulingOrder;
 pub use pool::{Limit, Pool};
 pub use shares::{Shares, held_by, milli_of, slice_milli};
-pub use victims::{may_reclaim, reclaimable};
+pub use victims::reclaimable;
 
 pub(crate) use admission_gate::Tentative;
 pub(crate) use admit::{narrowed, within_quota};

@@ -135,8 +135,3 @@ fn over_quota_share(
             .min(u128::from(u64::MAX)) as u64,
     )
 }
-
-/// Whether a running job may be preempted for another by the quotas of their queues and what they hold.
-pub fn may_reclaim(world: &World, reclaimer: &Job, victim: JobId, now: Nanoseconds) -> bool {
-    reclaimable(world, reclaimer, now).contains(&victim)
-}

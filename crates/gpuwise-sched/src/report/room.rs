@@ -19,7 +19,6 @@ pub struct Room<'a> {
 }
 
 impl Room<'_> {
-    /// As it is now.
     pub const NOW: Room<'static> = Room {
         gone: &[],
         empty: false,

@@ -10,10 +10,8 @@ use std::sync::Arc;
 /// Why an event cannot have happened in this world.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum Refused {
-    /// There is no such node.
     #[error("there is no node {0}")]
     NoSuchNode(NodeId),
-    /// There is no such GPU.
     #[error("there is no GPU {0}")]
     NoSuchGpu(GpuId),
     /// There is no such job, or it has ended.
@@ -22,22 +20,17 @@ pub enum Refused {
     /// There is a job of this number.
     #[error("there is a job {0} already")]
     SecondJob(JobId),
-    /// The node takes no work.
     #[error("node {0} takes no work")]
     NodeClosed(NodeId),
-    /// The node lacks processor time or memory.
     #[error("node {0} lacks processor time or memory")]
     NodeFull(NodeId),
-    /// The GPU takes no work.
     #[error("GPU {0} takes no work")]
     GpuClosed(GpuId),
     /// The GPU lacks what is asked of it, or is shared in another way.
     #[error("GPU {0} is held, or has too little left")]
     GpuBusy(GpuId),
-    /// The GPU is not attached to this node.
     #[error("GPU {0} is not attached to node {1}")]
     NotThere(GpuId, NodeId),
-    /// The job is in no phase for this.
     #[error("job {0} is in no phase for this")]
     WrongPhase(JobId),
     /// The GPU's geometry forbids this instance here and now.
@@ -49,7 +42,6 @@ pub enum Refused {
     /// Something that the action needs is still being made ready.
     #[error("what job {0} starts on is not ready")]
     NotReady(JobId),
-    /// There is no such queue.
     #[error("there is no queue {0}")]
     NoSuchQueue(QueueId),
     /// The parent of a queue does not come before it.

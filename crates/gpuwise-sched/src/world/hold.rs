@@ -168,7 +168,7 @@ impl World {
         };
         match (share.part, &mut state.held) {
             (Part::Whole, held @ Tenancy::Whole(_)) if *held == Tenancy::Whole(job) => {
-                *held = Tenancy::Free
+                *held = Tenancy::Free;
             }
             (
                 Part::Fraction {

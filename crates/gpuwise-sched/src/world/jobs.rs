@@ -8,7 +8,6 @@ use gpuwise_units::Nanoseconds;
 pub struct JobState {
     /// What was asked for.
     pub job: Job,
-    /// Whether it waits, starts or runs.
     pub phase: Phase,
     /// Where its workers are; empty while it waits. While it is reclaimed they name the nodes whose
     /// processor time and memory it keeps, and no GPU.
@@ -24,7 +23,6 @@ pub struct JobState {
     pub done: Nanoseconds,
     /// How busy its GPUs were when last measured, in thousandths of the time.
     pub busy_milli: Option<u32>,
-    /// Since when it has been idle, by how idle.
     pub idle: IdleTracker,
     /// Since when it has work again, while its GPUs are reclaimed.
     pub wanted: Option<Nanoseconds>,

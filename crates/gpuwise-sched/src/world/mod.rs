@@ -88,9 +88,7 @@ pub struct GpuState {
     pub gpu: FleetGpu,
     /// Where it is attached.
     pub node: Option<NodeId>,
-    /// How it is attached.
     pub link: Link,
-    /// Who holds what of it.
     pub held: Tenancy,
     /// Instances that are being destroyed: their room counts as free for plans.
     pub going: Vec<Instance>,
@@ -202,7 +200,6 @@ impl World {
         &self.kinds
     }
 
-    /// A kind of GPU.
     pub fn kind(&self, id: KindId) -> Option<&GpuKind> {
         self.kinds.get(id.index())
     }

@@ -2,7 +2,7 @@
 
 use gpuwise_domain::placement::{Apart, GpuKind};
 use gpuwise_read::catalogue::{read_mig_boards, read_sharing_means, read_vgpu_profiles};
-use gpuwise_sched::fraction::{Part, mig_instance, mps, on_kind, time_slice, vgpu};
+use gpuwise_sched::fraction::on_kind;
 
 const VGPU: &str = include_str!("../../../../catalogue/vgpu_profiles.csv");
 const MEANS: &str = include_str!("../../../../catalogue/isolation.toml");
@@ -38,89 +38,6 @@ fn a_quarter_of_one_gpu_is_not_a_quarter_of_another() {
         ..l4.clone()
     };
     assert_eq!(on_kind(10, &unknown, &h100), None);
-}
-
-#[test]
-fn what_a_part_takes_under_each_way_of_sharing() {
-    let profiles = read_vgpu_profiles("vgpu_profiles.csv", VGPU).unwrap();
-    let a100 = kind("A100 SXM4 80GB", 81_920, 108, 312, 2039);
-    let l40s = kind("L40S", 46_068, 142, 362, 864);
-    let part = |milli, memory_mib| Part { milli, memory_mib };
-    for (takes, milli, memory, alike, setting) in [
-        (
-            time_slice(&l40s, part(333, 20_000)),
-            333,
-            20_000,
-            2,
-            "replica",
-        ),
-        (
-            mps(&l40s, part(333, 10_000), Some(48)),
-            340,
-            10_000,
-            2,
-            "34 % of threads, 10000 MiB",
-        ),
-        (
-            mps(&l40s, part(5, 100), Some(48)),
-            10,
-            100,
-            48,
-            "1 % of threads, 100 MiB",
-        ),
-        (
-            vgpu(&l40s, part(333, 10_000), &profiles),
-            333,
-            16_384,
-            3,
-            "L40S-16C",
-        ),
-        (
-            vgpu(&l40s, part(100, 13_000), &profiles),
-            333,
-            16_384,
-            3,
-            "L40S-16C",
-        ),
-        (
-            vgpu(&a100, part(200, 18_000), &profiles),
-            250,
-            20_480,
-            4,
-            "A100DX-20C",
-        ),
-        // 108 SMs: 3g has 42 of them.
-        (
-            mig_instance(&a100, part(300, 18_000)),
-            388,
-            40_192,
-            2,
-            "3g.40gb",
-        ),
-        (
-            mig_instance(&a100, part(100, 9_000)),
-            129,
-            9_856,
-            7,
-            "1g.10gb",
-        ),
-    ] {
-        let takes = takes.expect(setting);
-        assert_eq!(
-            (takes.milli, takes.memory_mib, takes.alike),
-            (milli, memory, alike),
-            "{setting}"
-        );
-        assert_eq!(takes.setting, setting);
-    }
-    for none in [
-        time_slice(&l40s, part(100, 50_000)),
-        vgpu(&l40s, part(600, 30_000), &[]),
-        mig_instance(&l40s, part(100, 1_000)),
-        mig_instance(&a100, part(950, 1_000)),
-    ] {
-        assert_eq!(none, None);
-    }
 }
 
 #[test]

@@ -45,7 +45,6 @@ pub(super) struct Flight {
     /// The replica that serves it, or is to.
     pub(super) replica: u16,
     pub(super) ticket: Option<Ticket>,
-    /// The part that another replica computes.
     pub(super) prefill: Option<Box<Prefill>>,
     pub(super) retries: u16,
     pub(super) preemptions: u16,

@@ -71,7 +71,6 @@ impl Gateway {
         *own
     }
 
-    /// The first.
     pub(super) fn first(&self) -> Option<u64> {
         self.waiting.first_key_value().map(|(_, number)| *number)
     }

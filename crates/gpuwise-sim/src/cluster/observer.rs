@@ -132,9 +132,7 @@ pub struct Sample<'a> {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ReplicaSample {
     pub pool: u16,
-    /// What it is doing.
     pub state: ReplicaState,
-    /// What its engine has to do.
     pub load: Load,
 }
 
@@ -153,7 +151,6 @@ pub struct RunStatistics {
     pub end: Nanoseconds,
     /// Most requests that waited at a gateway at a time.
     pub most_held: u64,
-    /// KV caches moved between replicas.
     pub moves: Moves,
     /// Each replica, by its number.
     pub replicas: Vec<ReplicaStatistics>,

@@ -15,7 +15,6 @@ pub struct Scenario<C> {
     pub seed: u64,
     /// The pools. Each request goes to the first pool that serves its tenant.
     pub pools: Vec<Pool<C>>,
-    /// Pools whose replicas share GPUs.
     pub together: Option<CoLocated>,
     /// How long a client waits for the whole answer, from each time that it sends.
     pub time_out: Option<Nanoseconds>,
@@ -47,7 +46,6 @@ pub struct Pool<C> {
     /// The gateway looks at counts only so often, and sees the replicas as of then; 0: as they are.
     /// What routers remember of their own, and what replicas say they have cached, is not aged.
     pub signal_age: Nanoseconds,
-    /// What the gateway takes.
     pub admission: Admission,
     /// The tenants it serves; empty: everyone.
     pub tenants: Vec<u16>,
@@ -98,7 +96,6 @@ pub struct Admission {
     pub tokens_in_replica: Option<u64>,
     /// Requests that wait at the gateway for a replica.
     pub held: GatewayQueue,
-    /// Which of them is first.
     pub order: GatewayOrder,
     /// Most requests of a tenant in flight; beyond these it is refused (429).
     pub tenant_limits: Vec<(u16, u32)>,
@@ -107,7 +104,6 @@ pub struct Admission {
 /// How many requests wait at the gateway.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum GatewayQueue {
-    /// None.
     #[default]
     None,
     /// At most so many.

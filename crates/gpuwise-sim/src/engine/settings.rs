@@ -5,7 +5,6 @@ use crate::cache::PoolSettings;
 /// One serving engine: one or more ranks that step together.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Settings {
-    /// Whose rules decide what is in a step.
     pub policy: Policy,
     /// Ranks that step in lock: data-parallel attention with expert parallelism. Otherwise 1; ranks
     /// that do not wait for each other are replicas of their own.
@@ -26,7 +25,6 @@ pub struct Settings {
     pub ends_by_stop: bool,
     /// Drafted tokens, verified in the same step.
     pub speculation: Option<Speculation>,
-    /// Which phases it serves.
     pub role: Role,
     /// Most LoRA adapters in a batch (`max_loras`); `None`: as many as come.
     pub max_adapters: Option<u32>,
@@ -75,14 +73,12 @@ impl Default for VllmRules {
     }
 }
 
-/// The rules of SGLang.
 #[derive(Debug, Clone, PartialEq)]
 pub struct SglangRules {
     /// Most tokens of one prompt in a step (`chunked_prefill_size`); `None`: whole prompts.
     pub chunked_prefill: Option<u32>,
     /// Decodes join prefill steps (`enable_mixed_chunk`).
     pub mixed_chunk: bool,
-    /// Which waiting request is next.
     pub order: SglangOrder,
     /// Factor of the output that admission keeps room for (`schedule_conservativeness`).
     pub conservativeness: f64,
@@ -103,7 +99,6 @@ pub struct SglangRules {
 /// Which waiting request SGLang takes next.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SglangOrder {
-    /// In the order of arrival.
     Arrival,
     /// The longest prefix in the cache first (`lpm`); in the order of arrival while more than so many
     /// wait.
@@ -116,7 +111,6 @@ pub enum SglangOrder {
 /// The rules of TensorRT-LLM.
 #[derive(Debug, Clone, PartialEq)]
 pub struct TensorRtLlmRules {
-    /// Which requests have a place in the KV cache.
     pub capacity: Capacity,
     /// Long prompts are computed in chunks of whole KV blocks (`enable_chunked_prefill`).
     pub chunked_context: bool,

@@ -16,7 +16,6 @@ pub trait Sink {
     fn blocks_taken(&mut self, _time: u64, _ticket: Ticket, _number: u64) {}
     /// So many tokens came `gap` picoseconds after the one before them, other than by one step.
     fn gaps(&mut self, _time: u64, _gap: u64, _tokens: u32) {}
-    /// Steps that were run.
     fn steps(&mut self, _run: &StepRun) {}
     /// A request is over.
     fn ended(&mut self, _done: Done) {}

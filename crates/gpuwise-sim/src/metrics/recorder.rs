@@ -47,9 +47,7 @@ pub struct RecorderSettings {
 #[derive(Debug, Clone, PartialEq)]
 pub struct Frame {
     pub subject: Subject,
-    /// Where the figures come from.
     pub origin: Origin,
-    /// What is needed to do it again.
     pub repeat: Repeat,
     /// The traffic in words.
     pub words: String,

@@ -54,11 +54,6 @@ impl Samples {
         }
     }
 
-    /// Adds a value `weight` times.
-    pub fn add_weighted(&mut self, value: u64, weight: u64) {
-        self.add_progression(value, 0, 1, weight);
-    }
-
     /// Adds `first`, `first + increment`, …, `count` of them, each `weight` times.
     pub fn add_progression(&mut self, first: u64, increment: u64, count: u64, weight: u64) {
         if self.fits(count.saturating_mul(weight)) {

@@ -27,7 +27,6 @@ pub struct Conversations {
     pub system: SystemPrompts,
     /// New tokens of a round's prompt.
     pub question: LengthLaw,
-    /// Tokens of an answer.
     pub answer: LengthLaw,
     /// A conversation ends before a prompt and its answer would be longer than this.
     pub longest: u32,

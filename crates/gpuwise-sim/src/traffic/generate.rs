@@ -44,7 +44,6 @@ pub struct Pattern {
     pub in_flight: Option<u32>,
     /// How long they are.
     pub lengths: Lengths,
-    /// What prompts share.
     pub prefix: Option<PrefixPool>,
 }
 

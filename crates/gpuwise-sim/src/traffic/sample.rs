@@ -57,11 +57,6 @@ pub fn log_normal(stream: &mut RandomStream, sigma: f64) -> f64 {
     libm::exp(sigma * normal(stream) - sigma * sigma / 2.0)
 }
 
-/// Pareto's law from 1 upwards: longer than x with probability x^-alpha.
-pub fn pareto(stream: &mut RandomStream, alpha: f64) -> f64 {
-    libm::pow(open_uniform(stream), -1.0 / alpha)
-}
-
 /// A gap between requests at a rate of 1.
 pub fn gap(stream: &mut RandomStream, law: GapLaw) -> f64 {
     let gap = match law {

@@ -31,7 +31,6 @@ pub struct Summary {
 pub struct LengthFigures {
     pub mean: f64,
     pub p50: f64,
-    /// 95th percentile.
     pub p95: f64,
     pub max: u32,
     /// Squared coefficient of variation (0: all equal).

@@ -14,9 +14,7 @@ pub struct SharedPrefix {
     pub users_per_prompt: u32,
     /// Tokens of a system prompt.
     pub system_tokens: u32,
-    /// Tokens of a question.
     pub question_tokens: u32,
-    /// Tokens of an answer.
     pub answer_tokens: u32,
     /// Whether a user's next question waits for the answer before.
     pub multi_turn: bool,

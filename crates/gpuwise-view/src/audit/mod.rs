@@ -28,7 +28,6 @@ pub struct Report<'a> {
     pub window: Window,
     /// Workloads, and what is said of each, in the same order.
     pub workloads: &'a [Usage],
-    /// What is said of each.
     pub said: &'a [Judgement],
     pub totals: &'a Totals,
     pub tenants: &'a [Totals],
@@ -67,21 +66,9 @@ impl<'a> Report<'a> {
 
 /// `2025-11-21 12:00 UTC`, of seconds since 1970.
 pub fn civil(at: i64) -> String {
-    // Howard Hinnant, "chrono-compatible low-level date algorithms", civil_from_days.
-    let days = at.div_euclid(86_400) + 719_468;
-    let era = days.div_euclid(146_097);
-    let of_era = days.rem_euclid(146_097);
-    let year_of_era = (of_era - of_era / 1460 + of_era / 36_524 - of_era / 146_096) / 365;
-    let of_year = of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
-    let month = (5 * of_year + 2) / 153;
-    let day = of_year - (153 * month + 2) / 5 + 1;
-    let month = if month < 10 { month + 3 } else { month - 9 };
-    let year = year_of_era + era * 400 + i64::from(month <= 2);
-    let second = at.rem_euclid(86_400);
-    format!(
-        "{year}-{month:02}-{day:02} {:02}:{:02} UTC",
-        second / 3600,
-        second / 60 % 60
+    jiff::Timestamp::from_second(at).map_or_else(
+        |_| format!("{at} s from 1970"),
+        |at| at.strftime("%Y-%m-%d %H:%M UTC").to_string(),
     )
 }
 

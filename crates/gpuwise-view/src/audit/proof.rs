@@ -18,7 +18,6 @@ pub struct ProofRow {
     pub predicted: Option<Money>,
     /// Money an hour that came.
     pub proven: Option<Money>,
-    /// GPUs that were predicted.
     pub predicted_gpus: f64,
     pub proven_gpus: Option<f64>,
     /// Mean latency before and after, seconds.

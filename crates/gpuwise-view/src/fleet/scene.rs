@@ -15,34 +15,26 @@ pub struct Scene<'a> {
     attached: BTreeMap<NodeId, Vec<GpuId>>,
 }
 
-/// What is the matter with a GPU, told by a mark of its own each.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Use {
-    /// Nobody holds any of it.
-    Free,
-    /// One worker holds all of it.
-    Whole,
-    /// Workers share its time.
-    Shared,
-    /// It is cut into MIG instances, or MIG is on.
-    Cut,
-    /// What runs there may end; nothing new starts.
-    Draining,
-    Maintenance,
-    Lost,
+gpuwise_units::named! {
+    /// What is the matter with a GPU, told by a mark of its own each.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+    pub enum Use: word {
+        /// Nobody holds any of it.
+        Free = "free",
+        /// One worker holds all of it.
+        Whole = "held",
+        /// Workers share its time.
+        Shared = "shared",
+        /// It is cut into MIG instances, or MIG is on.
+        Cut = "MIG",
+        /// What runs there may end; nothing new starts.
+        Draining = "draining",
+        Maintenance = "maintenance",
+        Lost = "lost",
+    }
 }
 
 impl Use {
-    pub const ALL: [Self; 7] = [
-        Self::Free,
-        Self::Whole,
-        Self::Shared,
-        Self::Cut,
-        Self::Draining,
-        Self::Maintenance,
-        Self::Lost,
-    ];
-
     /// Its mark in text.
     pub const fn mark(self) -> char {
         match self {
@@ -53,18 +45,6 @@ impl Use {
             Self::Draining => '▲',
             Self::Maintenance => '◇',
             Self::Lost => '✗',
-        }
-    }
-
-    pub const fn word(self) -> &'static str {
-        match self {
-            Self::Free => "free",
-            Self::Whole => "held",
-            Self::Shared => "shared",
-            Self::Cut => "MIG",
-            Self::Draining => "draining",
-            Self::Maintenance => "maintenance",
-            Self::Lost => "lost",
         }
     }
 }
@@ -102,7 +82,6 @@ impl<'a> Scene<'a> {
         self.fleet.gpus.get(gpu.index())
     }
 
-    /// The kind of a GPU.
     pub fn kind(&self, gpu: GpuId) -> Option<&'a GpuKind> {
         let kind = self.gpu(gpu)?.kind;
         self.fleet.kinds.get(kind.index())
@@ -193,7 +172,6 @@ impl<'a> Scene<'a> {
         None
     }
 
-    /// GPUs that are in nodes, with their node.
     pub fn placed(&self) -> impl Iterator<Item = (NodeId, &'a Node, GpuId)> + '_ {
         let nodes = (0..).map(NodeId).zip(&self.fleet.nodes);
         nodes.flat_map(move |(id, node)| self.gpus_of(id).map(move |gpu| (id, node, gpu)))

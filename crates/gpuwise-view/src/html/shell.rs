@@ -102,7 +102,6 @@ pub(crate) fn facts(pairs: &[(&str, String)]) -> String {
     out + "</dl>\n"
 }
 
-/// A picture with its caption.
 pub(crate) fn figure(picture: &Picture, caption: &str) -> String {
     format!(
         "<figure>\n{}<figcaption>{}</figcaption>\n</figure>\n",

@@ -82,7 +82,6 @@ pub(super) const fn direction(way: Direction) -> &'static str {
     }
 }
 
-/// A kind of memory.
 pub(super) const fn memory(kind: MemoryKind) -> &'static str {
     match kind {
         MemoryKind::Pageable => "pageable",

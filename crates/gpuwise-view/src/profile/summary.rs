@@ -47,7 +47,6 @@ pub fn text(figures: &ProfileFigures, summary: &Summary, style: Style) -> String
     style.finish(out)
 }
 
-/// The summary as Markdown.
 pub fn markdown(figures: &ProfileFigures, summary: &Summary) -> String {
     let escape = crate::escape_markdown;
     let mut out = format!("{}\n\n", escape(&words::answer(figures, summary)));

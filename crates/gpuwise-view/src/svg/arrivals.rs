@@ -11,38 +11,20 @@ const MOST: usize = 8;
 /// Ranks in a row of squares, at most.
 const ACROSS: usize = 64;
 
-/// What became of a rank; each has a colour and a shape of its own.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum Came {
-    Completed,
-    Waits,
-    NotBegun,
-    Elsewhere,
-    Late,
-    NoDump,
+gpuwise_units::named! {
+    /// What became of a rank; each has a colour and a shape of its own.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+    enum Came: said {
+        Completed = "finished it",
+        Waits = "waits in it",
+        NotBegun = "called it, not begun on the device",
+        Elsewhere = "called something else",
+        Late = "did not come",
+        NoDump = "left no dump",
+    }
 }
 
 impl Came {
-    const ALL: [Self; 6] = [
-        Self::Completed,
-        Self::Waits,
-        Self::NotBegun,
-        Self::Elsewhere,
-        Self::Late,
-        Self::NoDump,
-    ];
-
-    fn said(self) -> &'static str {
-        match self {
-            Self::Completed => "finished it",
-            Self::Waits => "waits in it",
-            Self::NotBegun => "called it, not begun on the device",
-            Self::Elsewhere => "called something else",
-            Self::Late => "did not come",
-            Self::NoDump => "left no dump",
-        }
-    }
-
     fn look(self) -> String {
         let hollow = |colour| {
             format!(

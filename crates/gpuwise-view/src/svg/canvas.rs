@@ -138,16 +138,7 @@ impl Canvas {
 
     /// A path through points, with attributes as they are given.
     pub(super) fn path(&mut self, points: &[(f64, f64)], attributes: &str) {
-        let mut data = String::new();
-        for (index, (x, y)) in points.iter().enumerate() {
-            let _ = write!(
-                data,
-                "{}{} {}",
-                if index == 0 { 'M' } else { 'L' },
-                short(*x),
-                short(*y)
-            );
-        }
+        let data = data(points);
         let _ = writeln!(self.content, "<path d=\"{data}\" {attributes}/>");
     }
 
@@ -160,16 +151,7 @@ impl Canvas {
 
     /// A filled area, with a text shown on hovering.
     pub(super) fn area(&mut self, points: &[(f64, f64)], attributes: &str, hint: &str) {
-        let mut data = String::new();
-        for (index, (x, y)) in points.iter().enumerate() {
-            let _ = write!(
-                data,
-                "{}{} {}",
-                if index == 0 { 'M' } else { 'L' },
-                short(*x),
-                short(*y)
-            );
-        }
+        let data = data(points);
         let _ = writeln!(
             self.content,
             "<path d=\"{data}Z\" {attributes}><title>{}</title></path>",
@@ -307,4 +289,19 @@ impl Axis {
             ""
         }
     }
+}
+
+/// The points as a path's data.
+fn data(points: &[(f64, f64)]) -> String {
+    let mut data = String::new();
+    for (index, (x, y)) in points.iter().enumerate() {
+        let _ = write!(
+            data,
+            "{}{} {}",
+            if index == 0 { 'M' } else { 'L' },
+            short(*x),
+            short(*y)
+        );
+    }
+    data
 }

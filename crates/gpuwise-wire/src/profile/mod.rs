@@ -7,11 +7,12 @@ mod file;
 mod sources;
 mod summary;
 
+use crate::mirror::Mirror;
 use file::FileDocument;
 use gpuwise_domain::profile::{
     figure::Summary, figures::ProfileFigures, finding::Finding, sources::Source,
 };
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 use sources::SourceDocument;
 use summary::{FindingDocument, StragglersDocument, SummaryDocument};
 use utoipa::ToSchema;
@@ -34,12 +35,6 @@ pub(crate) struct ProfileFile {
     summary: SummaryDocument,
 }
 
-/// What of a profile is read back.
-#[derive(Deserialize)]
-struct Kept {
-    summary: SummaryDocument,
-}
-
 /// A profile as a document (`gpuwise.profile/v1`), indented, with a line end.
 pub fn profile_to_json(figures: &ProfileFigures, sources: &[Source], summary: &Summary) -> String {
     crate::written(&ProfileFile {
@@ -54,27 +49,4 @@ pub fn profile_to_json(figures: &ProfileFigures, sources: &[Source], summary: &S
 /// One finding as a document, on one line: what a database keeps.
 pub fn finding_to_json(finding: &Finding) -> String {
     serde_json::to_string(&FindingDocument::of(finding)).unwrap_or_default()
-}
-
-/// Reads a finding that [`finding_to_json`] wrote.
-///
-/// # Errors
-/// When it is no JSON, or a field is missing, unknown or cannot be.
-pub fn finding_from_json(text: &str) -> Result<Finding, crate::WireError> {
-    let document: FindingDocument =
-        serde_json::from_str(text).map_err(|error| crate::WireError::Syntax {
-            line: error.line(),
-            column: error.column(),
-            problem: error.to_string(),
-        })?;
-    Ok(document.noun())
-}
-
-/// Reads the summary of a saved profile.
-///
-/// # Errors
-/// When it is no JSON, of another schema or version, or a field is missing, unknown or cannot be.
-pub fn summary_from_json(text: &str) -> Result<Summary, crate::WireError> {
-    let kept: Kept = crate::read(text, PROFILE_SCHEMA)?;
-    Ok(kept.summary.noun())
 }

@@ -1,16 +1,19 @@
 //! The summary of a profile: what a database keeps and two runs compare.
 
-use crate::quantities::Real;
+use crate::{
+    mirror::{Mirror, document, variants},
+    quantities::Real,
+};
 use gpuwise_domain::profile::{
     figure::{Figure, Scope, Summary, Value},
     figures::Stragglers,
     finding::{Evidence, Finding, Gain, Place},
 };
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 use utoipa::ToSchema;
 
 /// What is concluded from a profile.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+#[derive(Serialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct SummaryDocument {
     /// Files it was made from.
@@ -30,24 +33,24 @@ pub(crate) struct SummaryDocument {
 }
 
 /// A piece of software.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+#[derive(Serialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct SoftwareDocument {
     name: String,
     version: String,
 }
 
-/// What a figure or finding is of; null is all.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
-#[serde(deny_unknown_fields)]
-pub(crate) struct ScopeDocument {
-    rank: Option<u32>,
-    device: Option<i64>,
-    part: Option<String>,
+document! {
+    /// What a figure or finding is of; null is all.
+    ScopeDocument = Scope {
+        rank(rank): Option<u32>,
+        device(device): Option<i64>,
+        part(part): Option<String>,
+    }
 }
 
 /// One figure: a whole number, a real one, or why there is none.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+#[derive(Serialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct FigureDocument {
     name: String,
@@ -60,69 +63,70 @@ pub(crate) struct FigureDocument {
     unknown: Option<String>,
 }
 
-/// One thing found.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
-#[serde(deny_unknown_fields)]
-pub(crate) struct FindingDocument {
-    class: String,
-    of: ScopeDocument,
-    statement: String,
-    evidence: Vec<EvidenceDocument>,
-    places: Vec<PlaceDocument>,
-    gain: GainDocument,
-    advice: Vec<String>,
+document! {
+    /// One thing found.
+    FindingDocument = Finding {
+        class(class): String,
+        of(scope): ScopeDocument,
+        statement(statement): String,
+        evidence(evidence): Vec<EvidenceDocument>,
+        places(places): Vec<PlaceDocument>,
+        gain(gain): GainDocument,
+        advice(advice): Vec<String>,
+    }
 }
 
-/// A figure that a finding rests on.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
-#[serde(deny_unknown_fields)]
-pub(crate) struct EvidenceDocument {
-    figure: String,
-    value: Real,
-    unit: String,
-    threshold: Option<Real>,
+document! {
+    /// A figure that a finding rests on.
+    EvidenceDocument = Evidence {
+        figure(figure): String,
+        value(value): Real,
+        unit(unit): String,
+        threshold(threshold): Option<Real>,
+    }
 }
 
-/// Where a finding can be seen.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
-#[serde(deny_unknown_fields)]
-pub(crate) struct PlaceDocument {
-    rank: Option<u32>,
-    device: Option<i64>,
-    start_ns: i64,
-    end_ns: i64,
-    what: String,
+document! {
+    /// Where a finding can be seen.
+    PlaceDocument = Place {
+        rank(rank): Option<u32>,
+        device(device): Option<i64>,
+        start_ns(start_ns): i64,
+        end_ns(end_ns): i64,
+        what(what): String,
+    }
 }
 
-/// What a fix would gain.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
-#[serde(tag = "of", rename_all = "snake_case", deny_unknown_fields)]
-pub(crate) enum GainDocument {
-    /// A share of the time.
-    Time {
-        /// At least.
-        low: Real,
-        /// At most.
-        high: Real,
-    },
-    /// Bytes of device memory.
-    Memory {
-        /// At least.
-        low: u64,
-        /// At most.
-        high: u64,
-    },
-    /// A share of the device.
-    Device {
-        /// At least.
-        low: Real,
-        /// At most.
-        high: Real,
-    },
-    /// About correctness or safety.
-    Safety {},
-    /// Cannot be told.
-    Unknown {},
+variants! {
+    /// What a fix would gain.
+    #[serde(tag = "of")]
+    GainDocument = Gain {
+        /// A share of the time.
+        Time {
+            /// At least.
+            low(low): Real,
+            /// At most.
+            high(high): Real,
+        }
+        /// Bytes of device memory.
+        Memory {
+            /// At least.
+            low(low): u64,
+            /// At most.
+            high(high): u64,
+        }
+        /// A share of the device.
+        Device {
+            /// At least.
+            low(low): Real,
+            /// At most.
+            high(high): Real,
+        }
+        /// About correctness or safety.
+        Safety {}
+        /// Cannot be told.
+        Unknown {}
+    }
 }
 
 impl SummaryDocument {
@@ -139,47 +143,9 @@ impl SummaryDocument {
                     version: version.clone(),
                 })
                 .collect(),
-            findings: summary.findings.iter().map(FindingDocument::of).collect(),
+            findings: summary.findings.iter().map(Mirror::of).collect(),
             figures: summary.figures.iter().map(FigureDocument::of).collect(),
             missing: summary.missing.clone(),
-        }
-    }
-
-    pub(super) fn noun(self) -> Summary {
-        Summary {
-            files: self.files,
-            started_at_ns: self.started_at_ns,
-            hardware: self.hardware,
-            software: self
-                .software
-                .into_iter()
-                .map(|software| (software.name, software.version))
-                .collect(),
-            figures: self.figures.into_iter().map(FigureDocument::noun).collect(),
-            findings: self
-                .findings
-                .into_iter()
-                .map(FindingDocument::noun)
-                .collect(),
-            missing: self.missing,
-        }
-    }
-}
-
-impl ScopeDocument {
-    fn of(scope: &Scope) -> Self {
-        Self {
-            rank: scope.rank,
-            device: scope.device,
-            part: scope.part.clone(),
-        }
-    }
-
-    fn noun(self) -> Scope {
-        Scope {
-            rank: self.rank,
-            device: self.device,
-            part: self.part,
         }
     }
 }
@@ -198,125 +164,6 @@ impl FigureDocument {
             count,
             value,
             unknown,
-        }
-    }
-
-    fn noun(self) -> Figure {
-        let value = match (self.count, self.value) {
-            (Some(count), _) => Value::Integer(count),
-            (None, Some(value)) => Value::Real(value.0),
-            (None, None) => Value::Unknown(self.unknown.unwrap_or_default()),
-        };
-        Figure {
-            name: self.name,
-            scope: self.of.noun(),
-            value,
-        }
-    }
-}
-
-impl FindingDocument {
-    pub(super) fn of(finding: &Finding) -> Self {
-        Self {
-            class: finding.class.clone(),
-            of: ScopeDocument::of(&finding.scope),
-            statement: finding.statement.clone(),
-            evidence: finding.evidence.iter().map(EvidenceDocument::of).collect(),
-            places: finding.places.iter().map(PlaceDocument::of).collect(),
-            gain: GainDocument::of(finding.gain),
-            advice: finding.advice.clone(),
-        }
-    }
-
-    pub(super) fn noun(self) -> Finding {
-        Finding {
-            class: self.class,
-            scope: self.of.noun(),
-            statement: self.statement,
-            evidence: self
-                .evidence
-                .into_iter()
-                .map(EvidenceDocument::noun)
-                .collect(),
-            places: self.places.into_iter().map(PlaceDocument::noun).collect(),
-            gain: self.gain.noun(),
-            advice: self.advice,
-        }
-    }
-}
-
-impl EvidenceDocument {
-    fn of(evidence: &Evidence) -> Self {
-        Self {
-            figure: evidence.figure.clone(),
-            value: Real(evidence.value),
-            unit: evidence.unit.clone(),
-            threshold: evidence.threshold.map(Real),
-        }
-    }
-
-    fn noun(self) -> Evidence {
-        Evidence {
-            figure: self.figure,
-            value: self.value.0,
-            unit: self.unit,
-            threshold: self.threshold.map(|threshold| threshold.0),
-        }
-    }
-}
-
-impl PlaceDocument {
-    fn of(place: &Place) -> Self {
-        Self {
-            rank: place.rank,
-            device: place.device,
-            start_ns: place.start_ns,
-            end_ns: place.end_ns,
-            what: place.what.clone(),
-        }
-    }
-
-    fn noun(self) -> Place {
-        Place {
-            rank: self.rank,
-            device: self.device,
-            start_ns: self.start_ns,
-            end_ns: self.end_ns,
-            what: self.what,
-        }
-    }
-}
-
-impl GainDocument {
-    fn of(gain: Gain) -> Self {
-        match gain {
-            Gain::Time { low, high } => Self::Time {
-                low: Real(low),
-                high: Real(high),
-            },
-            Gain::Memory { low, high } => Self::Memory { low, high },
-            Gain::Device { low, high } => Self::Device {
-                low: Real(low),
-                high: Real(high),
-            },
-            Gain::Safety => Self::Safety {},
-            Gain::Unknown => Self::Unknown {},
-        }
-    }
-
-    fn noun(self) -> Gain {
-        match self {
-            Self::Time { low, high } => Gain::Time {
-                low: low.0,
-                high: high.0,
-            },
-            Self::Memory { low, high } => Gain::Memory { low, high },
-            Self::Device { low, high } => Gain::Device {
-                low: low.0,
-                high: high.0,
-            },
-            Self::Safety {} => Gain::Safety,
-            Self::Unknown {} => Gain::Unknown,
         }
     }
 }

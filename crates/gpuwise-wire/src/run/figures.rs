@@ -1,12 +1,10 @@
 //! Distributions.
 
 use crate::{
-    mirror::{Mirror, document, words},
+    mirror::{document, variants, words},
     quantities::{PercentileText, Real},
 };
 use gpuwise_domain::run::{Distribution, Method, Metric, Quantile};
-use serde::{Deserialize, Serialize};
-use utoipa::ToSchema;
 
 words! {
     /// What is measured of requests.
@@ -32,33 +30,16 @@ words! {
     }
 }
 
-/// How percentiles were found.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
-#[serde(tag = "kind", rename_all = "snake_case", deny_unknown_fields)]
-pub(crate) enum MethodDocument {
-    /// From every value, by linear interpolation.
-    Exact {},
-    /// From a histogram.
-    Histogram {
-        /// Significant decimal digits of its values.
-        digits: u32,
-    },
-}
-
-impl Mirror for MethodDocument {
-    type Noun = Method;
-
-    fn of(noun: &Method) -> Self {
-        match *noun {
-            Method::Exact => Self::Exact {},
-            Method::Histogram { digits } => Self::Histogram { digits },
-        }
-    }
-
-    fn noun(self) -> Method {
-        match self {
-            Self::Exact {} => Method::Exact,
-            Self::Histogram { digits } => Method::Histogram { digits },
+variants! {
+    /// How percentiles were found.
+    #[serde(tag = "kind")]
+    MethodDocument = Method {
+        /// From every value, by linear interpolation.
+        Exact {}
+        /// From a histogram.
+        Histogram {
+            /// Significant decimal digits of its values.
+            digits(digits): u32,
         }
     }
 }

@@ -5,7 +5,7 @@ mod ladder;
 mod series;
 
 use crate::{
-    mirror::{Mirror, document, words},
+    mirror::{Mirror, document, variants, words},
     quantities::{JoulesNumber, MoneyText, NanosecondCount, RateNumber, Real, Statistic},
     workload::SloDocument,
 };
@@ -95,38 +95,18 @@ document! {
     }
 }
 
-/// Where the figures come from.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
-#[serde(tag = "kind", rename_all = "snake_case", deny_unknown_fields)]
-pub(crate) enum OriginDocument {
-    /// Computed.
-    Simulated {},
-    /// Measured from outside.
-    Measured {
-        /// When it began, in RFC 3339.
-        started: String,
-        /// The machine of the client in words.
-        client: Option<String>,
-    },
-}
-
-impl Mirror for OriginDocument {
-    type Noun = Origin;
-
-    fn of(noun: &Origin) -> Self {
-        match noun {
-            Origin::Simulated => Self::Simulated {},
-            Origin::Measured { started, client } => Self::Measured {
-                started: started.clone(),
-                client: client.clone(),
-            },
-        }
-    }
-
-    fn noun(self) -> Origin {
-        match self {
-            Self::Simulated {} => Origin::Simulated,
-            Self::Measured { started, client } => Origin::Measured { started, client },
+variants! {
+    /// Where the figures come from.
+    #[serde(tag = "kind")]
+    OriginDocument = Origin {
+        /// Computed.
+        Simulated {}
+        /// Measured from outside.
+        Measured {
+            /// When it began, in RFC 3339.
+            started(started): String,
+            /// The machine of the client in words.
+            client(client): Option<String>,
         }
     }
 }
@@ -293,40 +273,21 @@ document! {
     }
 }
 
-/// Which requests.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
-#[serde(tag = "kind", rename_all = "snake_case", deny_unknown_fields)]
-pub(crate) enum PartDocument {
-    /// All.
-    All {},
-    /// Of one tenant.
-    Tenant {
-        /// Its name or number.
-        name: String,
-    },
-    /// Of one stage of a load test.
-    Stage {
-        /// Its name or number.
-        name: String,
-    },
-}
-
-impl Mirror for PartDocument {
-    type Noun = Part;
-
-    fn of(noun: &Part) -> Self {
-        match noun {
-            Part::All => Self::All {},
-            Part::Tenant(name) => Self::Tenant { name: name.clone() },
-            Part::Stage(name) => Self::Stage { name: name.clone() },
+variants! {
+    /// Which requests.
+    #[serde(tag = "kind")]
+    PartDocument = Part {
+        /// All.
+        All {}
+        /// Of one tenant.
+        Tenant {
+            /// Its name or number.
+            name(0): String,
         }
-    }
-
-    fn noun(self) -> Part {
-        match self {
-            Self::All {} => Part::All,
-            Self::Tenant { name } => Part::Tenant(name),
-            Self::Stage { name } => Part::Stage(name),
+        /// Of one stage of a load test.
+        Stage {
+            /// Its name or number.
+            name(0): String,
         }
     }
 }

@@ -5,11 +5,11 @@ use crate::{error::Problem, progress, prometheus::problem};
 use gpuwise_domain::usage::{Declared, Fleet, Scope, Window, vocabulary::Vocabulary};
 use gpuwise_probe::usage::{Settings, collect};
 use gpuwise_read::usage::read_usage;
+use jiff::{Timestamp, civil::DateTime, tz::TimeZone};
 use std::{
     collections::BTreeSet,
     fs,
     sync::atomic::{AtomicUsize, Ordering},
-    time::{SystemTime, UNIX_EPOCH},
 };
 
 /// The fleet, with what is declared in these namespaces also where nothing there holds a GPU.
@@ -93,11 +93,7 @@ fn window(flags: &Flags) -> anyhow::Result<Window> {
             Problem::new(format!("--end {text:?} is no time"))
                 .hint("2026-11-21, 2026-11-21T12:00Z or seconds since 1970")
         })?,
-        None => SystemTime::now()
-            .duration_since(UNIX_EPOCH)
-            .ok()
-            .and_then(|since| i64::try_from(since.as_secs()).ok())
-            .unwrap_or(0),
+        None => Timestamp::now().as_second(),
     };
     let end = end - end.rem_euclid(3600);
     Ok(Window {
@@ -111,38 +107,14 @@ fn time(text: &str) -> Option<i64> {
     if let Ok(seconds) = text.parse::<i64>() {
         return (0..=253_402_300_799).contains(&seconds).then_some(seconds);
     }
-    let text = text.trim_end_matches('Z');
-    let (date, clock) = text.split_once(['T', ' ']).unwrap_or((text, "00:00"));
-    let mut parts = date.splitn(3, '-').map(str::parse::<i64>);
-    let (year, month, day) = (
-        parts.next()?.ok()?,
-        parts.next()?.ok()?,
-        parts.next()?.ok()?,
-    );
-    let mut parts = clock.splitn(3, ':').map(str::parse::<i64>);
-    let (hour, minute) = (parts.next()?.ok()?, parts.next()?.ok()?);
-    let second = parts.next().transpose().ok()?.unwrap_or(0);
-    let sound = (1970..=9999).contains(&year)
-        && (1..=12).contains(&month)
-        && (1..=31).contains(&day)
-        && (0..24).contains(&hour)
-        && (0..60).contains(&minute)
-        && (0..60).contains(&second);
-    if !sound {
-        return None;
-    }
-    // Howard Hinnant, "chrono-compatible low-level date algorithms", days_from_civil.
-    let shifted = year - i64::from(month <= 2);
-    let era = shifted.div_euclid(400);
-    let year_of_era = shifted.rem_euclid(400);
-    let of_year = (153 * (if month > 2 { month - 3 } else { month + 9 }) + 2) / 5 + day - 1;
-    let days =
-        era * 146_097 + year_of_era * 365 + year_of_era / 4 - year_of_era / 100 + of_year - 719_468;
-    let at = days * 86_400 + hour * 3600 + minute * 60 + second;
-    // The thirty-first of a month of thirty days is another day.
-    gpuwise_view::audit::civil(at)
-        .starts_with(date)
-        .then_some(at)
+    // A civil time with the name of a zone would be read without it.
+    let utc = || {
+        let civil = text.trim_end_matches('Z');
+        let civil: DateTime = (!text.contains('[')).then(|| civil.parse().ok())??;
+        Some(civil.to_zoned(TimeZone::UTC).ok()?.timestamp())
+    };
+    let at = text.parse().ok().or_else(utc).map(Timestamp::as_second)?;
+    (at >= 0).then_some(at)
 }
 
 #[cfg(test)]
@@ -155,6 +127,8 @@ mod tests {
             ("1763726400", Some(1_763_726_400)),
             ("2025-11-21T12:00Z", Some(1_763_726_400)),
             ("2025-11-21 12:00:30", Some(1_763_726_430)),
+            ("2025-11-21T14:00+02:00", Some(1_763_726_400)),
+            ("2025-11-21T12:00[Europe/Paris]", None),
             ("2000-02-29", Some(951_782_400)),
             ("2025-02-29", None),
             ("2025-11-31", None),

@@ -19,10 +19,7 @@ use loads::{Loads, Trial};
 use point::{Finished, Session};
 use ready::{options, ready};
 use records::Records;
-use std::{
-    env, thread,
-    time::{Duration, SystemTime, UNIX_EPOCH},
-};
+use std::{env, thread, time::Duration};
 
 /// A server that was given more than it serves is left alone for so long.
 const RECOVERY: Duration = Duration::from_secs(2);
@@ -65,7 +62,10 @@ pub fn run(context: &Context, flags: &Bench) -> anyhow::Result<Exit> {
         only_whole(&first.workload.slo)?;
     }
     let target = Target::parse(&flags.url)?;
-    let prompt_seed = flags.shape.prompt_seed.unwrap_or_else(by_the_clock);
+    let prompt_seed = flags
+        .shape
+        .prompt_seed
+        .unwrap_or_else(|| jiff::Timestamp::now().as_nanosecond() as u64);
     let options = options(flags, target.clone(), prompt_seed, first.longest_input)?;
     let stop = stop();
     let records = records.map(Records::new).transpose()?;
@@ -252,11 +252,6 @@ fn nothing(runs: &RunSet) -> anyhow::Error {
     .into()
 }
 
-fn by_the_clock() -> u64 {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH);
-    since.map_or(0, |since| since.as_nanos() as u64)
-}
-
 /// Arguments that do the same again, without what may be secret in an address.
 fn arguments(flags: &Bench, target: &Target, prompt_seed: u64) -> Vec<String> {
     let mut arguments: Vec<String> = env::args_os()
@@ -282,27 +277,10 @@ fn client() -> String {
     format!("{cores} cores, {} {}", env::consts::OS, env::consts::ARCH)
 }
 
-/// Now, in RFC 3339.
+/// Now, in RFC 3339 without fractions of a second.
 fn started() -> String {
-    let seconds = SystemTime::now()
-        .duration_since(UNIX_EPOCH)
-        .map_or(0, |since| since.as_secs());
-    let (days, rest) = (seconds / 86_400, seconds % 86_400);
-    // Years that begin in March have their leap day last; 400 of them have 146,097 days.
-    let shifted = days + 719_468;
-    let (era, day) = (shifted / 146_097, shifted % 146_097);
-    let year = (day - day / 1460 + day / 36_524 - day / 146_096) / 365;
-    let day = day - (365 * year + year / 4 - year / 100);
-    let month = (5 * day + 2) / 153;
-    let date = day - (153 * month + 2) / 5 + 1;
-    let month = if month < 10 { month + 3 } else { month - 9 };
-    let year = era * 400 + year + u64::from(month <= 2);
-    format!(
-        "{year:04}-{month:02}-{date:02}T{:02}:{:02}:{:02}Z",
-        rest / 3600,
-        rest / 60 % 60,
-        rest % 60
-    )
+    let now = jiff::Timestamp::now();
+    now.strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
 }
 
 /// Files that are going to be written.

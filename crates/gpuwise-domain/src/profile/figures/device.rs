@@ -49,15 +49,12 @@ pub struct DeviceFigures {
     pub kernels: Vec<KernelFigures>,
     /// All work by kind (`gemm`, `attention`, `copy`), the longest sum first.
     pub kinds: Vec<KernelGroup>,
-    /// Time of kernels by their use of tensor cores.
     pub tensor_cores: TensorCoreTime,
-    /// Copies by direction and kinds of memory.
     pub copies: Vec<CopyFigures>,
     /// Estimated achieved occupancy in percent, weighted by time, where the file states it.
     pub occupancy_percent: Option<Weighted>,
     /// min(blocks / multiprocessors, 1) in percent, weighted by time, where the file states it.
     pub sm_efficiency_percent: Option<Weighted>,
-    /// How much ran at once.
     pub concurrency: Concurrency,
 }
 
@@ -83,11 +80,8 @@ pub struct ClassFigures {
     pub communication_count: u64,
     pub computation_count: u64,
     pub memory_count: u64,
-    /// Sum of durations.
     pub communication_sum_ns: i64,
-    /// Sum of durations.
     pub computation_sum_ns: i64,
-    /// Sum of durations.
     pub memory_sum_ns: i64,
     /// Time in which some communication ran.
     pub communication_ns: i64,

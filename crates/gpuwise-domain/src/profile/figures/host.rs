@@ -23,7 +23,6 @@ pub struct CallGroup {
     /// The name or purpose.
     pub name: String,
     pub count: u64,
-    /// Sum of durations.
     pub sum_ns: i64,
     pub max_ns: i64,
     /// How many began within a step.
@@ -151,42 +150,30 @@ pub struct PathSegment {
     pub work: Option<u32>,
 }
 
-/// What a piece of the critical path went into.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum PathCause {
-    /// A kernel that computes.
-    Computation,
-    /// A kernel that communicates.
-    Communication,
-    /// A copy or fill on the device.
-    Memory,
-    /// The host loaded data.
-    Loader,
-    /// The host waited in a synchronising call for nothing that the device did.
-    Synchronisation,
-    /// The host was in a call of the runtime: launches, copies, allocation.
-    Call,
-    /// The host ran the framework or Python.
-    Framework,
-    /// Between the launching call and the start on an idle stream.
-    Launch,
-    /// Nothing that the file shows.
-    Unknown,
-}
-
-impl PathCause {
-    /// Its name for people, and as a part of figures.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Computation => "computation",
-            Self::Communication => "communication",
-            Self::Memory => "copies",
-            Self::Loader => "data loading",
-            Self::Synchronisation => "synchronisation",
-            Self::Call => "runtime calls",
-            Self::Framework => "framework",
-            Self::Launch => "launch latency",
-            Self::Unknown => "unknown",
-        }
+gpuwise_units::named! {
+    /// What a piece of the critical path went into.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+    pub enum PathCause:
+        /// Its name for people, and as a part of figures.
+        name
+    {
+        /// A kernel that computes.
+        Computation = "computation",
+        /// A kernel that communicates.
+        Communication = "communication",
+        /// A copy or fill on the device.
+        Memory = "copies",
+        /// The host loaded data.
+        Loader = "data loading",
+        /// The host waited in a synchronising call for nothing that the device did.
+        Synchronisation = "synchronisation",
+        /// The host was in a call of the runtime: launches, copies, allocation.
+        Call = "runtime calls",
+        /// The host ran the framework or Python.
+        Framework = "framework",
+        /// Between the launching call and the start on an idle stream.
+        Launch = "launch latency",
+        /// Nothing that the file shows.
+        Unknown = "unknown",
     }
 }

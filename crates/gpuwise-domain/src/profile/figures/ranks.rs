@@ -32,7 +32,6 @@ pub struct RankFigures {
     pub event_count: u64,
     /// Complete events by category, the most frequent first, equal ones in order of appearance.
     pub categories: Vec<(String, u64)>,
-    /// All devices of the file taken together.
     pub whole: DeviceFigures,
     /// Each device, in ascending order of its number.
     pub devices: Vec<DeviceFigures>,
@@ -42,7 +41,6 @@ pub struct RankFigures {
     pub flops: FlopFigures,
     /// Memory by device, where the file has the allocator's events.
     pub memory: Vec<MemoryFigures>,
-    /// Collectives of this rank by kind.
     pub collectives: Vec<CollectiveKind>,
     /// The critical path, where there was GPU work.
     pub critical_path: Option<CriticalPath>,
@@ -56,7 +54,6 @@ pub struct CollectiveKind {
     /// Ranks that take part, where stated.
     pub group_size: Option<u32>,
     pub count: u64,
-    /// Sum of durations.
     pub sum_ns: i64,
     /// Bytes of those that state them.
     pub bytes: u64,

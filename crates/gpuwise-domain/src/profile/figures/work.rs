@@ -10,10 +10,8 @@ pub struct KernelFigures {
     pub name: String,
     /// Its kind, by the rules for names (`gemm`, `copy`, `other`).
     pub kind: String,
-    /// Whether it uses tensor cores.
     pub tensor_cores: TensorCores,
     pub count: u64,
-    /// Sum of durations.
     pub sum_ns: i64,
     pub min_ns: i64,
     pub max_ns: i64,
@@ -25,7 +23,6 @@ pub struct KernelGroup {
     /// The kind (`gemm`, `attention`, `copy`, `other`).
     pub kind: String,
     pub count: u64,
-    /// Sum of durations.
     pub sum_ns: i64,
 }
 
@@ -66,7 +63,6 @@ pub struct CopyFigures {
     /// The memory they were written to.
     pub target: MemoryKind,
     pub count: u64,
-    /// Sum of durations.
     pub sum_ns: i64,
     /// How many of them state their bytes.
     pub sized_count: u64,
@@ -74,7 +70,6 @@ pub struct CopyFigures {
     pub bytes: u64,
     /// Sum of durations of those.
     pub sized_ns: i64,
-    /// Bytes of the largest.
     pub largest_bytes: u64,
 }
 

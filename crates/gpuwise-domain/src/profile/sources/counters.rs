@@ -62,7 +62,6 @@ impl CountedFigures {
         Some(self.total_operations()? / bytes)
     }
 
-    /// Operations per second.
     pub fn operations_per_second(&self) -> Option<f64> {
         let duration = self.duration_ns.filter(|duration| *duration > 0.0)?;
         Some(self.total_operations()? / (duration * 1e-9))

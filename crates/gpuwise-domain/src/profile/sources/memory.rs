@@ -92,7 +92,6 @@ pub struct TraceFigures {
     pub sites_at_peak: Vec<AllocationSite>,
     /// Live at the peak, but allocated before the recording began: nobody is known to hold it.
     pub unattributed_at_peak: i64,
-    /// Requests that found no memory.
     pub out_of_memory: Vec<OutOfMemory>,
 }
 
@@ -109,7 +108,6 @@ pub struct AllocationSite {
     /// The call stack, in the snapshot's stacks.
     pub stack: Index,
     pub count: u64,
-    /// Bytes.
     pub bytes: u64,
 }
 

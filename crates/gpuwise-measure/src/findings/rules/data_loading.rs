@@ -42,8 +42,7 @@ pub(super) const RULE: Rule = Rule {
 };
 
 fn find(profile: &Profile<'_>) -> Vec<Finding> {
-    let lost = Lost::of(profile, CAUSE, &SHARE);
-    lost.map(|lost| {
+    Lost::said(profile, CAUSE, &SHARE, |lost| {
         let low = lost.high() * profile.limits.of(&CERTAIN);
 
         let advice: &[&str] = if lost.first_contains("SingleProcess") {
@@ -58,8 +57,6 @@ fn find(profile: &Profile<'_>) -> Vec<Finding> {
         let statement = format!("The GPU stood idle {share} while {first} fetched data");
         lost.finding(low, statement, advice, Vec::new())
     })
-    .into_iter()
-    .collect()
 }
 
 #[cfg(test)]

@@ -43,8 +43,7 @@ pub(super) const RULE: Rule = Rule {
 };
 
 fn find(profile: &Profile<'_>) -> Vec<Finding> {
-    let lost = Lost::of(profile, CAUSE, &SHARE);
-    lost.map(|lost| {
+    Lost::said(profile, CAUSE, &SHARE, |lost| {
         let low = lost.high() * profile.limits.of(&CERTAIN_HOST);
 
         let (share, first) = (lost.of_the_time(), lost.first());
@@ -57,8 +56,6 @@ fn find(profile: &Profile<'_>) -> Vec<Finding> {
         );
         lost.finding(low, statement, &[&advice], Vec::new())
     })
-    .into_iter()
-    .collect()
 }
 
 #[cfg(test)]

@@ -50,8 +50,7 @@ pub(super) const RULE: Rule = Rule {
 };
 
 fn find(profile: &Profile<'_>) -> Vec<Finding> {
-    let lost = Lost::of(profile, CAUSE, &SHARE);
-    lost.map(|lost| {
+    Lost::said(profile, CAUSE, &SHARE, |lost| {
         let low = lost.high() * profile.limits.of(&CERTAIN_HOST);
 
         let (share, first, count) = (lost.of_the_time(), lost.first(), lost.count);
@@ -61,8 +60,6 @@ fn find(profile: &Profile<'_>) -> Vec<Finding> {
         let advice = "See what Python did in these places: evaluation, logging, checkpoints, input. Profile with `with_stack=True` to have its names.";
         lost.finding(low, statement, &[advice], Vec::new())
     })
-    .into_iter()
-    .collect()
 }
 
 #[cfg(test)]

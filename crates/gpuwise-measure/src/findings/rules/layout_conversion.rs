@@ -39,8 +39,7 @@ pub(super) const RULE: Rule = Rule {
 };
 
 fn find(profile: &Profile<'_>) -> Vec<Finding> {
-    let lost = Lost::of(profile, CAUSE, &SHARE);
-    lost.map(|lost| {
+    Lost::said(profile, CAUSE, &SHARE, |lost| {
         let low = lost.high() * profile.limits.of(&CERTAIN_KERNEL);
         let (share, first, count) = (lost.of_the_time(), lost.first(), lost.count);
         let statement = format!(
@@ -49,8 +48,6 @@ fn find(profile: &Profile<'_>) -> Vec<Finding> {
         let advice = "Keep the model and its inputs in channels-last (`model.to(memory_format=torch.channels_last)`, and the same of the batch), so that convolutions need no transposes around them; an operator between them that falls back to channels-first brings them back.";
         lost.finding(low, statement, &[advice], Vec::new())
     })
-    .into_iter()
-    .collect()
 }
 
 fn charge(rank: &Rank<'_>, ledger: &mut Ledger<'_>) {

@@ -44,8 +44,7 @@ pub(super) const RULE: Rule = Rule {
 };
 
 fn find(profile: &Profile<'_>) -> Vec<Finding> {
-    let lost = Lost::of(profile, CAUSE, &SHARE);
-    lost.map(|lost| {
+    Lost::said(profile, CAUSE, &SHARE, |lost| {
         let low = lost.high() * profile.limits.of(&CERTAIN_KERNEL);
         let statement = format!(
             "Kernels that leave most multiprocessors empty lost {}, most of it {}",
@@ -58,8 +57,6 @@ fn find(profile: &Profile<'_>) -> Vec<Finding> {
         );
         lost.finding(low, statement, &[&advice], Vec::new())
     })
-    .into_iter()
-    .collect()
 }
 
 fn charge(rank: &Rank<'_>, ledger: &mut Ledger<'_>) {

@@ -35,8 +35,7 @@ pub(super) const RULE: Rule = Rule {
 };
 
 fn find(profile: &Profile<'_>) -> Vec<Finding> {
-    let lost = Lost::of(profile, CAUSE, &SHARE);
-    lost.map(|lost| {
+    Lost::said(profile, CAUSE, &SHARE, |lost| {
         let statement = format!(
             "Copies of pageable host memory took {}, with nothing computed beside them",
             lost.of_the_time()
@@ -44,8 +43,6 @@ fn find(profile: &Profile<'_>) -> Vec<Finding> {
         let advice = "Pin the host memory (`pin_memory=True` of the loader, `tensor.pin_memory()`), and copy with `non_blocking=True`.";
         finding(profile, lost, statement, advice)
     })
-    .into_iter()
-    .collect()
 }
 
 fn charge(rank: &Rank<'_>, ledger: &mut Ledger<'_>) {

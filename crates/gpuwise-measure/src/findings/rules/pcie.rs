@@ -48,8 +48,7 @@ pub(super) const RULE: Rule = Rule {
 };
 
 fn find(profile: &Profile<'_>) -> Vec<Finding> {
-    let lost = Lost::of(profile, CAUSE, &SHARE);
-    lost.map(|lost| {
+    Lost::said(profile, CAUSE, &SHARE, |lost| {
         let statement = format!(
             "Copies between host and GPU took {}, with nothing computed beside them",
             lost.of_the_time()
@@ -57,8 +56,6 @@ fn find(profile: &Profile<'_>) -> Vec<Finding> {
         let advice = "Keep the data on the GPU, or copy ahead of time on a stream of its own; if the rate is below the link's, check slot, link width under load and NUMA node.";
         finding(profile, lost, statement, advice)
     })
-    .into_iter()
-    .collect()
 }
 
 fn charge(rank: &Rank<'_>, ledger: &mut Ledger<'_>) {

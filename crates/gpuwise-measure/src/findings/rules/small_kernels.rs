@@ -50,8 +50,7 @@ pub(super) const RULE: Rule = Rule {
 };
 
 fn find(profile: &Profile<'_>) -> Vec<Finding> {
-    let lost = Lost::of(profile, CAUSE, &SHARE);
-    lost.map(|lost| {
+    Lost::said(profile, CAUSE, &SHARE, |lost| {
         let low = lost.high() * profile.limits.of(&CERTAIN_HOST);
         let (share, first) = (lost.of_the_time(), lost.first());
         let statement = format!(
@@ -68,8 +67,6 @@ fn find(profile: &Profile<'_>) -> Vec<Finding> {
         let more = vec![count("kernels"), count("small_kernels")];
         lost.finding(low, statement, &[&advice], more)
     })
-    .into_iter()
-    .collect()
 }
 
 /// Waiting is charged with the gaps; here kernels are counted.

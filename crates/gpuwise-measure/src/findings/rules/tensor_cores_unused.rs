@@ -42,8 +42,7 @@ pub(super) const RULE: Rule = Rule {
 };
 
 fn find(profile: &Profile<'_>) -> Vec<Finding> {
-    let lost = Lost::of(profile, CAUSE, &SHARE);
-    lost.map(|lost| {
+    Lost::said(profile, CAUSE, &SHARE, |lost| {
         let low = lost.high() * profile.limits.of(&CERTAIN_KERNEL);
         let statement = format!(
             "Kernels such as {} do not use tensor cores, though their operands fit: up to {} could go",
@@ -56,8 +55,6 @@ fn find(profile: &Profile<'_>) -> Vec<Finding> {
         );
         lost.finding(low, statement, &[&advice], Vec::new())
     })
-    .into_iter()
-    .collect()
 }
 
 fn charge(rank: &Rank<'_>, ledger: &mut Ledger<'_>) {

@@ -78,8 +78,7 @@ pub(super) const RULE: Rule = Rule {
 };
 
 fn find(profile: &Profile<'_>) -> Vec<Finding> {
-    let lost = Lost::of(profile, CAUSE, &SHARE);
-    lost.map(|lost| {
+    Lost::said(profile, CAUSE, &SHARE, |lost| {
         let low = lost.high() * profile.limits.of(&CERTAIN);
         let statement = format!(
             "The same kernels ran slower in part of the trace: {} was lost to it",
@@ -91,8 +90,6 @@ fn find(profile: &Profile<'_>) -> Vec<Finding> {
         let advice = "Look at clock, power cap and temperature of that time (`nvidia-smi -q -d CLOCK,PERFORMANCE`), and at who shares the GPU.";
         lost.finding(low, statement, &[advice], more)
     })
-    .into_iter()
-    .collect()
 }
 
 fn charge(rank: &Rank<'_>, ledger: &mut Ledger<'_>) {

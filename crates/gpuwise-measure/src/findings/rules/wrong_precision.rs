@@ -35,8 +35,7 @@ pub(super) const RULE: Rule = Rule {
 };
 
 fn find(profile: &Profile<'_>) -> Vec<Finding> {
-    let lost = Lost::of(profile, CAUSE, &SHARE);
-    lost.map(|lost| {
+    Lost::said(profile, CAUSE, &SHARE, |lost| {
         let low = lost.high() * certain(profile);
         let statement = format!(
             "Kernels such as {} compute in FP32 without tensor cores: up to {} could go",
@@ -49,8 +48,6 @@ fn find(profile: &Profile<'_>) -> Vec<Finding> {
         );
         lost.finding(low, statement, &[&advice], Vec::new())
     })
-    .into_iter()
-    .collect()
 }
 
 /// TF32 is a switch where the device has it; before, precision must change in the model, and nothing

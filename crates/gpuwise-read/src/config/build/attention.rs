@@ -20,7 +20,6 @@ pub(crate) enum OutputGate {
     None,
     /// The query projection is twice as wide and its second half gates.
     InQuery,
-    /// One gate a head.
     PerHead,
     /// A projection beside the query's, as wide as all heads together.
     Full,
@@ -71,7 +70,6 @@ impl AttentionShape {
     }
 }
 
-/// The mixer of a shape and its tensors.
 pub(crate) fn attention(shape: &AttentionShape) -> (Mixer, Vec<Tensor>) {
     let mixer = Mixer::Attention {
         heads: shape.heads,

@@ -29,7 +29,6 @@ pub struct FoundNode {
     pub zone: Option<String>,
     /// The island of NVLink beyond the node that it is in.
     pub island: Option<String>,
-    /// Whether it can be used.
     pub health: Option<Health>,
     /// Whether it was said which GPUs are joined by NVLink.
     pub links_said: bool,
@@ -58,7 +57,6 @@ pub struct FoundGpu {
 pub struct FoundSlice {
     pub profile: Option<String>,
     pub units: Option<u32>,
-    /// Its memory in MiB.
     pub memory_mib: Option<u32>,
 }
 

@@ -94,7 +94,6 @@ fn named(text: &str) -> String {
     quoted(&plain(text))
 }
 
-/// Text of a comment.
 fn comment(text: &str) -> String {
     text.chars()
         .map(|c| if c.is_control() { ' ' } else { c })

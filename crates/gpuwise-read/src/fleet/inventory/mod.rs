@@ -30,7 +30,6 @@ pub struct KnownGpu {
     pub kind: GpuKind,
     /// GPUs that its NVLink or its like joins at most; `None`: it has none.
     pub joined: Option<u32>,
-    /// How it can be shared.
     pub parts: KnownParts,
 }
 

@@ -222,7 +222,6 @@ impl Build<'_> {
         Ok((time, memory, kinds))
     }
 
-    /// Kinds that are asked for and known.
     fn asked(&self, kinds: Kinds) -> impl Iterator<Item = (KindId, &KnownGpu)> {
         let each = kinds.iter();
         each.filter_map(|id| Some((id, self.kinds.get(id)?)))

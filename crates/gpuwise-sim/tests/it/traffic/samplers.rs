@@ -4,7 +4,7 @@ use super::{mean, near, variation};
 use gpuwise_domain::client::GapLaw;
 use gpuwise_sim::traffic::sample::{
     Zipf, exponential, first_gap, gamma, gap, log_normal, normal, normal_below, normal_quantile,
-    pareto, weibull,
+    weibull,
 };
 use gpuwise_units::RandomStream;
 
@@ -104,7 +104,6 @@ fn draws_follow_their_laws() {
         );
         near(mean(&drawn), 1.0, 0.03);
     }
-    follows(|stream| pareto(stream, 1.5), |x| 1.0 - x.powf(-1.5));
 }
 
 #[test]

@@ -14,7 +14,6 @@ pub(super) struct Names {
 }
 
 impl Names {
-    /// The number of a name in a colour.
     pub(super) fn number(&mut self, text: &str, colour: u8) -> u32 {
         let key = (text.to_owned(), colour);
         if let Some(number) = self.known.get(&key) {

@@ -23,7 +23,6 @@ const ROWS: usize = 48;
 /// GPUs that are drawn a square each.
 const SQUARES: usize = 15_000;
 
-/// The picture of a fleet.
 pub fn fleet(scene: &Scene<'_>, id: &str) -> Picture {
     let tenants = Tenants::of(scene);
     let mut canvas = Canvas::default();
