@@ -1,6 +1,6 @@
 //! Settings to flags, each held against the release.
 
-use super::EmitError;
+use super::{EmitError, hosts::Hosts};
 use gpuwise_domain::{
     engine::Release,
     facts::{EngineFacts, FlagKind, PoolRole},
@@ -34,6 +34,8 @@ pub(super) struct Server {
     pub(super) port: u16,
     /// Host memory for prefixes that its GPUs' caches have no room for; 0: none.
     pub(super) host_cache: Bytes,
+    /// Where it spans hosts and the form starts all of them.
+    pub(super) hosts: Option<Hosts>,
 }
 
 impl Server {
@@ -124,6 +126,14 @@ impl<'a> Arguments<'a> {
             .ok_or_else(|| self.missing(setting, "on"))?;
         self.flags.push((flag.name.clone(), None));
         Ok(())
+    }
+
+    /// The release's flag for a setting, which takes this value.
+    pub(super) fn flag(&self, setting: &str, value: &str) -> Result<String, EmitError> {
+        self.facts
+            .flag_for(setting, Some(self.release))
+            .map(|flag| flag.name.clone())
+            .ok_or_else(|| self.missing(setting, value))
     }
 
     /// Sets a setting where it is more than one rank.

@@ -18,7 +18,7 @@ use std::fmt::Write as _;
 pub(super) const PREFILL_PORT: u16 = 100;
 
 /// GiB that ranks of one server exchange messages through.
-const SHARED_MEMORY: u64 = 16;
+pub(super) const SHARED_MEMORY: u64 = 16;
 
 /// Shared memory of a server in GiB: that for messages, and the prefixes that are kept on the host,
 /// which engines map there.

@@ -11,6 +11,7 @@ use super::{
     arguments::{Arguments, Script, Server},
     containers::PREFILL_PORT,
     engine_at, host_gpus,
+    hosts::{self, Hosts},
 };
 use gpuwise_domain::{
     deployment::Deployment,
@@ -19,6 +20,7 @@ use gpuwise_domain::{
     layout::Layout,
 };
 use gpuwise_units::Bytes;
+use serde_json::Value as Json;
 
 /// How an engine's server is started.
 pub(super) trait Launcher: Sync {
@@ -30,6 +32,25 @@ pub(super) trait Launcher: Sync {
     /// Whether its images start the server themselves.
     fn image_starts_server(&self) -> bool {
         false
+    }
+
+    /// Its package of PyPI, whose versions are its releases.
+    fn package(&self) -> Option<&'static str> {
+        None
+    }
+
+    /// What hosts are told to serve together: so many, with so many GPUs each.
+    fn hosts(
+        &self,
+        pool: &Pool<'_>,
+        arguments: &Arguments<'_>,
+        count: u32,
+        gpus: u32,
+    ) -> Result<Hosts, EmitError> {
+        let _ = (pool, gpus);
+        Err(arguments.unsupported(format!(
+            "how {count} hosts serve together is not written here for it; vLLM and SGLang are"
+        )))
     }
 
     /// Flags of a pool's server, and what to know about them.
@@ -173,7 +194,7 @@ fn server(pool: &Pool<'_>, form: Form, notes: &mut Vec<String>) -> Result<Server
         words.push(pool.deployment.model.clone());
     }
     launcher.flags(pool, &mut arguments, notes)?;
-    let contained = matches!(form, Form::Docker | Form::Kubernetes | Form::KServe);
+    let contained = form.listens_outside();
     if contained && arguments.has("host") {
         arguments.set("host", "0.0.0.0")?;
     }
@@ -183,23 +204,31 @@ fn server(pool: &Pool<'_>, form: Form, notes: &mut Vec<String>) -> Result<Server
         port += PREFILL_PORT;
         arguments.set("port", port)?;
     }
+    let replica = pool.layout.replica_gpus();
+    let hosts = if form.spans_hosts() {
+        hosts::of(pool.deployment, replica)?
+    } else {
+        None
+    };
+    let hosts = hosts
+        .map(|(count, gpus)| launcher.hosts(pool, &arguments, count, gpus))
+        .transpose()?;
     if let Some((instance, host)) =
-        host_gpus(pool.deployment).filter(|(_, host)| pool.layout.replica_gpus() > *host)
+        host_gpus(pool.deployment).filter(|(_, host)| hosts.is_none() && replica > *host)
     {
-        let gpus = pool.layout.replica_gpus();
-        let hosts = gpus.div_ceil(host);
+        let count = replica.div_ceil(host);
         let how = if arguments.has("nnodes") {
-            format!(" (--nnodes {hosts}, --node-rank 0 to {})", hosts - 1)
+            format!(" (--nnodes {count}, --node-rank 0 to {})", count - 1)
         } else {
             String::new()
         };
-        notes.push(format!("a replica takes {gpus} GPUs and {instance} has {host}: start it on {hosts} hosts together{how}"));
+        notes.push(format!("a replica takes {replica} GPUs and {instance} has {host}: start it on {count} hosts together{how}"));
     }
     unsupported(pool, notes);
     let file = (!arguments.keys.is_empty()).then(|| {
         (
             "extra_llm_api_options.yaml",
-            super::shell::yaml(&arguments.keys),
+            super::yaml::document(&Json::Object(arguments.keys.clone())),
         )
     });
     if let Some((name, _)) = file {
@@ -213,12 +242,13 @@ fn server(pool: &Pool<'_>, form: Form, notes: &mut Vec<String>) -> Result<Server
     Ok(Server {
         role: pool.role,
         replicas: pool.layout.replicas,
-        gpus: pool.layout.replica_gpus(),
+        gpus: replica,
         words,
         flags: arguments.flags,
         file,
         port,
-        host_cache: pool.host_cache_of(pool.layout.replica_gpus()),
+        host_cache: pool.host_cache_of(replica),
+        hosts,
     })
 }
 

@@ -284,7 +284,7 @@ fn memory(server: &Server) -> String {
 }
 
 /// What a pod asks for: whole GPUs or slices, as device plugins name them.
-fn resource(deployment: &Deployment, context: &Context) -> String {
+pub(super) fn resource(deployment: &Deployment, context: &Context) -> String {
     match (vendor(context), &deployment.slice) {
         // `1g.10gb+me` is `mig-1g.10gb.me`: a plus cannot stand in a resource's name.
         (Vendor::Nvidia, Some(slice)) => format!("nvidia.com/mig-{}", slice.replace('+', ".")),
@@ -295,7 +295,7 @@ fn resource(deployment: &Deployment, context: &Context) -> String {
 }
 
 /// A name by DNS rules from the model's: lower case, letters, digits and hyphens, at most 63.
-fn name(deployment: &Deployment, server: &Server) -> String {
+pub(super) fn name(deployment: &Deployment, server: &Server) -> String {
     let base = deployment
         .model
         .rsplit('/')

@@ -4,8 +4,15 @@
 mod arguments;
 mod containers;
 mod engines;
+mod hosts;
 mod kubernetes;
+mod llmd;
+mod lws;
+mod ollama;
+mod pods;
 mod shell;
+mod skypilot;
+mod yaml;
 
 use gpuwise_domain::{
     deployment::Deployment,
@@ -23,14 +30,29 @@ pub enum Form {
     Kubernetes,
     /// Inference services of KServe.
     KServe,
+    /// Values for the Helm chart of llm-d's model service.
+    LlmD,
+    /// LeaderWorkerSets of Kubernetes, for replicas that span hosts.
+    Lws,
+    /// A service of SkyPilot.
+    SkyPilot,
+    /// A Modelfile of Ollama, and the environment of its server.
+    Ollama,
 }
 
 impl Form {
     /// Every form: engines whose servers are started here first.
     pub fn all() -> impl Iterator<Item = Self> {
         let own = EngineKind::ALL.into_iter().filter(|kind| starts(*kind));
-        own.map(Self::Engine)
-            .chain([Self::Docker, Self::Kubernetes, Self::KServe])
+        own.map(Self::Engine).chain([
+            Self::Docker,
+            Self::Kubernetes,
+            Self::KServe,
+            Self::LlmD,
+            Self::Lws,
+            Self::SkyPilot,
+            Self::Ollama,
+        ])
     }
 
     /// The word for flags.
@@ -40,6 +62,10 @@ impl Form {
             Self::Docker => "docker",
             Self::Kubernetes => "k8s",
             Self::KServe => "kserve",
+            Self::LlmD => "llm-d",
+            Self::Lws => "lws",
+            Self::SkyPilot => "skypilot",
+            Self::Ollama => "ollama",
         }
     }
 
@@ -48,12 +74,25 @@ impl Form {
         Self::all().find(|form| form.name() == name)
     }
 
-    /// The engine that it is a command of; the others start any.
+    /// The engine that it starts; the others start more than one.
     pub const fn engine(self) -> Option<EngineKind> {
         match self {
             Self::Engine(kind) => Some(kind),
-            Self::Docker | Self::Kubernetes | Self::KServe => None,
+            Self::LlmD => Some(EngineKind::Vllm),
+            // It runs llama.cpp's server.
+            Self::Ollama => Some(EngineKind::LlamaCpp),
+            Self::Docker | Self::Kubernetes | Self::KServe | Self::Lws | Self::SkyPilot => None,
         }
+    }
+
+    /// Whether the server is asked from outside the machine or container that it alone has.
+    const fn listens_outside(self) -> bool {
+        !matches!(self, Self::Engine(_) | Self::Ollama)
+    }
+
+    /// Whether it starts servers on several hosts together.
+    const fn spans_hosts(self) -> bool {
+        matches!(self, Self::Lws | Self::SkyPilot)
     }
 }
 
@@ -113,6 +152,27 @@ pub enum EmitError {
         /// The form that needs none.
         own: &'static str,
     },
+    /// A replica takes a part of a host.
+    #[error(
+        "a replica takes {gpus} GPUs and {instance} has {host}: it does not fill its hosts, which are started \
+         alike here; emit {own} and start it on every host"
+    )]
+    UnevenHosts {
+        /// GPUs of a replica.
+        gpus: u32,
+        instance: String,
+        host: u32,
+        /// The form that leaves hosts to the user.
+        own: &'static str,
+    },
+    /// The form has no words for it.
+    #[error("{form} {problem}; {instead}")]
+    NotInForm {
+        form: &'static str,
+        /// What it has not.
+        problem: String,
+        instead: String,
+    },
     /// A replica spans hosts.
     #[error(
         "a replica takes {gpus} GPUs and {instance} has {host}: one container cannot hold it; emit {own} and \
@@ -164,6 +224,10 @@ pub fn emit(
             context,
             kubernetes::Kind::InferenceService,
         ),
+        Form::LlmD => llmd::values(&script, deployment, facts, context),
+        Form::Lws => lws::manifests(&script, deployment, facts, context),
+        Form::SkyPilot => skypilot::service(&script, deployment, facts, context),
+        Form::Ollama => ollama::modelfile(&script, deployment),
         Form::Engine(_) => Ok(shell::commands(&script)),
     }
 }

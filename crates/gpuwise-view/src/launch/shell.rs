@@ -1,7 +1,6 @@
-//! Commands for a shell, and the YAML of settings files.
+//! Commands for a shell.
 
 use super::arguments::{Script, Server};
-use serde_json::{Map, Value};
 use std::fmt::Write as _;
 
 /// Comments, then one command for each pool.
@@ -68,39 +67,4 @@ pub(super) fn quoted(word: &str) -> String {
         return word.into();
     }
     format!("'{}'", word.replace('\'', "'\\''"))
-}
-
-pub(super) fn yaml(keys: &Map<String, Value>) -> String {
-    let mut out = String::new();
-    write_map(&mut out, keys, 0);
-    out
-}
-
-fn write_map(out: &mut String, keys: &Map<String, Value>, depth: usize) {
-    for (key, value) in keys {
-        let indent = "  ".repeat(depth);
-        match value {
-            Value::Object(inner) => {
-                let _ = writeln!(out, "{indent}{key}:");
-                write_map(out, inner, depth + 1);
-            }
-            // Scalars of JSON are scalars of YAML.
-            Value::String(text) if plain_scalar(text) => {
-                let _ = writeln!(out, "{indent}{key}: {text}");
-            }
-            other => {
-                let _ = writeln!(out, "{indent}{key}: {other}");
-            }
-        }
-    }
-}
-
-/// Whether a text is a text in YAML without quotes.
-fn plain_scalar(text: &str) -> bool {
-    let word = text.chars().all(|c| c.is_ascii_alphanumeric() || c == '_');
-    let reserved = ["true", "false", "null", "yes", "no", "on", "off", "y", "n"];
-    word && text.starts_with(|c: char| c.is_ascii_alphabetic())
-        && !reserved
-            .iter()
-            .any(|taken| taken.eq_ignore_ascii_case(text))
 }

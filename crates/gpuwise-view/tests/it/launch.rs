@@ -25,11 +25,11 @@ static FACTS: LazyLock<Vec<EngineFacts>> = LazyLock::new(|| {
         .into()
 });
 
-fn facts(engine: EngineKind) -> &'static EngineFacts {
+pub(crate) fn facts(engine: EngineKind) -> &'static EngineFacts {
     FACTS.iter().find(|facts| facts.engine == engine).unwrap()
 }
 
-fn sized(engine: EngineKind, release: &str, layout: Layout) -> Deployment {
+pub(crate) fn sized(engine: EngineKind, release: &str, layout: Layout) -> Deployment {
     let row = Row {
         gpu: "H100 SXM5 80GB",
         layout,
@@ -60,7 +60,7 @@ fn sized(engine: EngineKind, release: &str, layout: Layout) -> Deployment {
     }
 }
 
-fn hopper() -> Context {
+pub(crate) fn hopper() -> Context {
     Context {
         gpu_gib: Some(79.6),
         compute_capability: Some((9, 0)),
@@ -69,7 +69,7 @@ fn hopper() -> Context {
     }
 }
 
-fn emitted(form: Form, deployment: &Deployment) -> Result<String, EmitError> {
+pub(crate) fn emitted(form: Form, deployment: &Deployment) -> Result<String, EmitError> {
     emit(form, deployment, facts(deployment.engine), &hopper())
 }
 

@@ -10,6 +10,7 @@ mod fixture;
 mod fleet;
 mod html;
 mod launch;
+mod launch_forms;
 mod memory;
 mod names;
 mod plan;

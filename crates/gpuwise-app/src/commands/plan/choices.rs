@@ -227,7 +227,7 @@ fn chosen_engine(
             engine.kind
         ))
         .hint(format!(
-            "--emit docker, k8s and kserve work for every engine; or plan for {form} with --engine {}",
+            "--emit docker, k8s and kserve work for every engine, lws and skypilot for vLLM and SGLang; or plan for {form} with --engine {}",
             form.name()
         ))
         .into()),

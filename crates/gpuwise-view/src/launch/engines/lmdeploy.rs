@@ -6,6 +6,10 @@ use crate::launch::{EmitError, arguments::Arguments};
 pub(super) struct LmDeploy;
 
 impl Launcher for LmDeploy {
+    fn package(&self) -> Option<&'static str> {
+        Some("lmdeploy")
+    }
+
     fn flags(
         &self,
         pool: &Pool<'_>,

@@ -1,13 +1,49 @@
 //! SGLang: sequences and tokens are stated for all attention groups together.
 
 use super::{Launcher, Pool, defaults_note, host_cache_elsewhere, quantized_elsewhere};
-use crate::launch::{EmitError, arguments::Arguments};
+use crate::launch::{
+    EmitError,
+    arguments::Arguments,
+    hosts::{Hosts, Said},
+};
 use gpuwise_domain::facts::PoolRole;
 use gpuwise_units::Bytes;
 
 pub(super) struct Sglang;
 
+/// Where hosts meet; the port that LeaderWorkerSet's example of SGLang has.
+const MEETING_PORT: u16 = 20000;
+
 impl Launcher for Sglang {
+    fn package(&self) -> Option<&'static str> {
+        Some("sglang")
+    }
+
+    /// `docs/examples/sglang` of kubernetes-sigs/lws: the same command on every host, and its place.
+    fn hosts(
+        &self,
+        _: &Pool<'_>,
+        arguments: &Arguments<'_>,
+        count: u32,
+        gpus: u32,
+    ) -> Result<Hosts, EmitError> {
+        let nodes = count.to_string();
+        let address = arguments.flag("dist_init_addr", "of the first host")?;
+        Ok(Hosts {
+            count,
+            gpus,
+            flags: vec![
+                (address, Some(Said::LeaderAt(MEETING_PORT))),
+                (arguments.flag("nnodes", &nodes)?, Some(Said::Text(nodes))),
+                (
+                    arguments.flag("node_rank", "of each host")?,
+                    Some(Said::Place),
+                ),
+            ],
+            others: Vec::new(),
+        })
+    }
+
     fn flags(
         &self,
         pool: &Pool<'_>,

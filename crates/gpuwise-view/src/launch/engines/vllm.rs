@@ -1,14 +1,80 @@
 //! vLLM.
 
 use super::{Launcher, Pool, defaults_note, host_cache_elsewhere, quantized_elsewhere};
-use crate::launch::{EmitError, arguments::Arguments};
+use crate::launch::{
+    EmitError,
+    arguments::Arguments,
+    hosts::{Hosts, Said},
+};
 use gpuwise_domain::facts::{PoolRole, Value as Fact};
 use gpuwise_units::Bytes;
 use serde_json::json;
 
 pub(super) struct Vllm;
 
+/// Where data-parallel engines of other hosts report to the first, as vLLM's documents have it.
+const DATA_PARALLEL_PORT: u16 = 13345;
+
 impl Launcher for Vllm {
+    fn package(&self) -> Option<&'static str> {
+        Some("vllm")
+    }
+
+    /// `docs/serving/parallelism_scaling.md` and `data_parallel_deployment.md` of vLLM: tensor and
+    /// pipeline ranks span hosts by their place, data-parallel ranks by the first rank of each host.
+    fn hosts(
+        &self,
+        pool: &Pool<'_>,
+        arguments: &Arguments<'_>,
+        count: u32,
+        gpus: u32,
+    ) -> Result<Hosts, EmitError> {
+        let layout = &pool.layout;
+        let flag = |setting: &str, said: Said| -> Result<_, EmitError> {
+            let told = match &said {
+                Said::Text(text) => text.as_str(),
+                _ => "of each host",
+            };
+            Ok((arguments.flag(setting, told)?, Some(said)))
+        };
+        let headless = (arguments.flag("headless", "on")?, None);
+        if layout.attention_data <= 1 {
+            return Ok(Hosts {
+                count,
+                gpus,
+                flags: vec![
+                    flag("nnodes", Said::Text(count.to_string()))?,
+                    flag("node_rank", Said::Place)?,
+                    flag("master_addr", Said::Leader)?,
+                ],
+                others: vec![headless],
+            });
+        }
+        let rank = layout.tensor * layout.pipeline;
+        if rank > gpus || !gpus.is_multiple_of(rank) {
+            return Err(arguments.unsupported(format!(
+                "a data-parallel rank of {rank} GPUs does not lie within a host of {gpus}"
+            )));
+        }
+        let local = gpus / rank;
+        Ok(Hosts {
+            count,
+            gpus,
+            flags: vec![
+                flag("data_parallel_size_local", Said::Text(local.to_string()))?,
+                flag("data_parallel_address", Said::Leader)?,
+                flag(
+                    "data_parallel_rpc_port",
+                    Said::Text(DATA_PARALLEL_PORT.to_string()),
+                )?,
+            ],
+            others: vec![
+                headless,
+                flag("data_parallel_start_rank", Said::RanksBefore(local))?,
+            ],
+        })
+    }
+
     fn flags(
         &self,
         pool: &Pool<'_>,
