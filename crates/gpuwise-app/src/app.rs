@@ -1,6 +1,7 @@
 //! What every question stands on, and where its answer goes.
 
 use crate::catalogue::Overrides;
+use crate::schemas::Answer;
 use clap::ValueEnum;
 use gpuwise_view::{Style, table::Table};
 use serde_json::{Map, Value};
@@ -120,12 +121,12 @@ impl Context {
         }
     }
 
-    /// The same for an answer of this name: its JSON says `gpuwise.NAME/v1`, and `gpuwise schema NAME`
+    /// The same for an answer of this kind: its JSON says `gpuwise.NAME/v1`, and `gpuwise schema NAME`
     /// prints what it holds.
     #[must_use]
-    pub fn answering(&self, answer: &'static str) -> Self {
+    pub fn answering(&self, answer: Answer) -> Self {
         Self {
-            answer,
+            answer: answer.name(),
             ..self.clone()
         }
     }

@@ -1,10 +1,30 @@
 //! JSON Schemas of what is answered and saved.
 
 use crate::{commands, error::Problem};
+use gpuwise_view::{
+    audit::{ProofRow, Report},
+    record,
+};
 
-macro_rules! committed {
-    ($($name:literal)*) => {
-        /// Every schema, by its name in `gpuwise.NAME/v1`.
+macro_rules! answers {
+    ($($answer:ident: $name:literal,)*) => {
+        /// Every kind of answer, and every kind of document that is saved. One without a committed
+        /// schema does not compile.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+        pub enum Answer {
+            $($answer,)*
+        }
+
+        impl Answer {
+            /// What stands for `NAME` in `gpuwise.NAME/v1`.
+            pub const fn name(self) -> &'static str {
+                match self {
+                    $(Self::$answer => $name,)*
+                }
+            }
+        }
+
+        /// Every schema, by its name.
         const ALL: &[(&str, &str)] = &[$((
             $name,
             include_str!(concat!("../../../docs/reference/schema/", $name, ".v1.json")),
@@ -12,12 +32,59 @@ macro_rules! committed {
     };
 }
 
-committed! {
-    "accuracy" "audit" "calibrate" "capacity" "check" "check-host" "compare" "composed"
-    "composed-replay" "deployment" "evidence" "fleet" "gpus" "gpus-check" "lint" "media-plan" "memory"
-    "models" "models-parts" "offers" "place" "place-why" "plan" "predict" "profile" "replay" "run"
-    "runs-export" "runs-list" "runs-prune" "serving-plan" "table" "tco" "tco-explain" "tier" "train"
-    "watch" "workload"
+answers! {
+    Accuracy: "accuracy",
+    Audit: "audit",
+    AuditProof: "audit-proof",
+    Calibrate: "calibrate",
+    CalibrateCrossValidation: "calibrate-cross-validation",
+    Capacity: "capacity",
+    Check: "check",
+    CheckHost: "check-host",
+    Compare: "compare",
+    Composed: "composed",
+    ComposedReplay: "composed-replay",
+    Deployment: "deployment",
+    Evidence: "evidence",
+    Fleet: "fleet",
+    FleetMig: "fleet-mig",
+    FleetMigCounts: "fleet-mig-counts",
+    FleetMigPacking: "fleet-mig-packing",
+    Gpus: "gpus",
+    GpusCheck: "gpus-check",
+    Lint: "lint",
+    MediaPlan: "media-plan",
+    Memory: "memory",
+    Models: "models",
+    ModelsParts: "models-parts",
+    Offers: "offers",
+    OperatorsCheck: "operators-check",
+    OperatorsShow: "operators-show",
+    Place: "place",
+    PlaceWhy: "place-why",
+    Plan: "plan",
+    Predict: "predict",
+    Profile: "profile",
+    ProfileEach: "profile-each",
+    ProfileGpu: "profile-gpu",
+    ProfileHta: "profile-hta",
+    ProfileVariants: "profile-variants",
+    Replay: "replay",
+    Run: "run",
+    RunsDiff: "runs-diff",
+    RunsExport: "runs-export",
+    RunsList: "runs-list",
+    RunsPrune: "runs-prune",
+    RunsRegress: "runs-regress",
+    RunsShow: "runs-show",
+    ServingPlan: "serving-plan",
+    Table: "table",
+    Tco: "tco",
+    TcoExplain: "tco-explain",
+    Tier: "tier",
+    Train: "train",
+    Watch: "watch",
+    Workload: "workload",
 }
 
 /// Names of all schemas.
@@ -42,8 +109,18 @@ pub fn schema(name: &str) -> anyhow::Result<&'static str> {
 }
 
 /// Those that follow from the declaration of an answer's fields.
+///
+/// Some need features that not every build has.
 pub fn declared() -> Vec<(&'static str, String)> {
-    vec![
+    let audit = record::document_schema::<Report<'_>>("audit", "Who holds too much of a fleet");
+    let proof = record::rows_schema::<ProofRow>("audit-proof", "What became of proposals");
+    #[cfg_attr(
+        not(all(feature = "bench", feature = "cuda", feature = "database")),
+        expect(unused_mut, reason = "all that there is")
+    )]
+    let mut all = vec![
+        ("audit", audit),
+        ("audit-proof", proof),
         ("serving-plan", commands::plan::schema("serving-plan")),
         ("media-plan", commands::plan::media_schema("media-plan")),
         ("train", commands::train::schema("train")),
@@ -55,7 +132,15 @@ pub fn declared() -> Vec<(&'static str, String)> {
             "tco-explain",
             commands::tco::explained_schema("tco-explain"),
         ),
+        ("tier", commands::tier::schema("tier")),
+        (
+            "calibrate-cross-validation",
+            commands::calibrate::cross_validation_schema("calibrate-cross-validation"),
+        ),
         ("gpus", commands::gpus::schema("gpus")),
         ("offers", commands::offers::schema("offers")),
-    ]
+    ];
+    #[cfg(all(feature = "bench", feature = "cuda", feature = "database"))]
+    all.extend(commands::profile::schemas());
+    all
 }

@@ -35,6 +35,7 @@ pub mod validate;
 pub mod watch;
 pub mod workload;
 
+use crate::schemas::Answer;
 use crate::{
     app::{App, Context},
     catalogue::Loaded,
@@ -272,41 +273,41 @@ pub enum Command {
 impl Command {
     /// What the JSON of its answer is called; commands with several kinds of answers name the others
     /// where they give them.
-    const fn answer(&self) -> &'static str {
+    const fn answer(&self) -> Answer {
         match self {
             // A saved plan of a fleet is `gpuwise.plan/v1`.
-            Self::Plan(_) => "serving-plan",
-            Self::Train(_) => "train",
-            Self::Memory(_) => "memory",
-            Self::Table(_) => "table",
-            Self::Check(_) => "check",
-            Self::Composed(_) => "composed",
+            Self::Plan(_) => Answer::ServingPlan,
+            Self::Train(_) => Answer::Train,
+            Self::Memory(_) => Answer::Memory,
+            Self::Table(_) => Answer::Table,
+            Self::Check(_) => Answer::Check,
+            Self::Composed(_) => Answer::Composed,
             #[cfg(feature = "bench")]
-            Self::Bench(_) => "run",
-            Self::Simulate(_) | Self::Validate(_) => "run",
-            Self::Fleet(_) => "fleet",
-            Self::Place(_) => "place",
-            Self::Lint(_) => "lint",
-            Self::Capacity(_) => "capacity",
-            Self::Replay(_) => "replay",
-            Self::Gpus(_) => "gpus",
-            Self::Models(_) => "models",
-            Self::Offers(_) => "offers",
-            Self::Operators(_) => "operators",
-            Self::Evidence(_) => "evidence",
-            Self::Compare(_) => "compare",
-            Self::Profile(_) => "profile",
-            Self::Predict(_) => "predict",
-            Self::Tier(_) => "tier",
-            Self::Tco(_) => "tco",
-            Self::Accuracy(_) => "accuracy",
-            Self::Calibrate(_) => "calibrate",
+            Self::Bench(_) => Answer::Run,
+            Self::Simulate(_) | Self::Validate(_) => Answer::Run,
+            Self::Fleet(_) => Answer::Fleet,
+            Self::Place(_) => Answer::Place,
+            Self::Lint(_) => Answer::Lint,
+            Self::Capacity(_) => Answer::Capacity,
+            Self::Replay(_) => Answer::Replay,
+            Self::Gpus(_) => Answer::Gpus,
+            Self::Models(_) => Answer::Models,
+            Self::Offers(_) => Answer::Offers,
+            Self::Operators(_) => Answer::OperatorsShow,
+            Self::Evidence(_) => Answer::Evidence,
+            Self::Compare(_) => Answer::Compare,
+            Self::Profile(_) => Answer::Profile,
+            Self::Predict(_) => Answer::Predict,
+            Self::Tier(_) => Answer::Tier,
+            Self::Tco(_) => Answer::Tco,
+            Self::Accuracy(_) => Answer::Accuracy,
+            Self::Calibrate(_) => Answer::Calibrate,
             #[cfg(feature = "bench")]
-            Self::Audit(_) => "audit",
+            Self::Audit(_) => Answer::Audit,
             #[cfg(feature = "database")]
-            Self::Runs(_) => "runs",
-            Self::Watch(_) => "watch",
-            Self::Workload(_) => "workload",
+            Self::Runs(_) => Answer::RunsList,
+            Self::Watch(_) => Answer::Watch,
+            Self::Workload(_) => Answer::Workload,
         }
     }
 }

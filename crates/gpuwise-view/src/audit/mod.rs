@@ -3,6 +3,7 @@
 mod page;
 mod patch;
 mod proof;
+mod record;
 mod tables;
 
 pub use page::page;
@@ -16,7 +17,7 @@ use gpuwise_domain::usage::{
     proposal::{Judgement, Proposal, Side},
     totals::Totals,
 };
-use serde_json::{Value, json};
+use record::Workload;
 use std::fmt::Write as _;
 
 /// Hours of a month: 365 days over 12.
@@ -61,6 +62,12 @@ impl<'a> Report<'a> {
                 .then_with(|| a.0.holder.cmp(&b.0.holder))
         });
         rows
+    }
+
+    /// The same as rows.
+    fn rows(&self) -> Vec<Workload<'a>> {
+        let ranked = self.ranked().into_iter();
+        ranked.map(|(usage, said)| Workload(usage, said)).collect()
     }
 }
 
@@ -173,96 +180,4 @@ fn heading(report: &Report<'_>) -> String {
         );
     }
     out
-}
-
-/// The whole audit as a document.
-pub fn json(report: &Report<'_>) -> Value {
-    let of = |totals: &Totals| {
-        let verdicts: serde_json::Map<String, Value> = totals
-            .by_verdict
-            .iter()
-            .map(|(verdict, count)| (verdict.name().into(), json!(count)))
-            .collect();
-        json!({
-            "workloads": totals.workloads,
-            "gpus": totals.gpus,
-            "share_over": totals.share(Side::Over),
-            "share_right": totals.share(Side::Right),
-            "share_under": totals.share(Side::Under),
-            "gpus_untold": totals.by_side[3],
-            "verdicts": verdicts,
-            "currency": totals.hourly.currency.code(),
-            "cost_per_hour": totals.hourly.as_f64(),
-            "saving_per_hour": totals.saved.as_f64(),
-            "saving_per_hour_low": totals.saved_low.as_f64(),
-            "saving_per_hour_high": totals.saved_high.as_f64(),
-            "saving_gpus": totals.freed,
-            "workloads_without_price": totals.unpriced,
-        })
-    };
-    let tenants: Vec<Value> = report
-        .tenants
-        .iter()
-        .map(|tenant| {
-            let mut value = of(tenant);
-            if let Some(object) = value.as_object_mut() {
-                object.insert("tenant".into(), json!(tenant.tenant));
-            }
-            value
-        })
-        .collect();
-    let mut rows = Vec::new();
-    for ((usage, said), mut row) in report.ranked().into_iter().zip(table_rows(report)) {
-        if let Some(object) = row.as_object_mut() {
-            object.insert("notes".into(), json!(said.notes));
-            object.insert(
-                "change".into(),
-                said.proposal
-                    .as_ref()
-                    .map_or(Value::Null, |p| change(p, usage)),
-            );
-        }
-        rows.push(row);
-    }
-    json!({
-        "window": {"start": civil(report.window.start), "end": civil(report.window.end)},
-        "total": of(report.totals),
-        "tenants": tenants,
-        "gpus_held_by_nobody": report.unheld,
-        "prices": report.prices,
-        "notes": report.notes,
-        "workloads": rows,
-    })
-}
-
-fn table_rows(report: &Report<'_>) -> Vec<Value> {
-    match workloads(report).to_json() {
-        Value::Array(rows) => rows,
-        _ => Vec::new(),
-    }
-}
-
-/// A change with its figures.
-fn change(proposal: &Proposal, usage: &Usage) -> Value {
-    use gpuwise_domain::usage::proposal::Change;
-    let details = match &proposal.change {
-        Change::ScaleToZero => json!({"replicas": 0}),
-        Change::Schedule { busy_hours } => json!({"busy_hours_of_week_utc": busy_hours}),
-        Change::Slice { gpu, profile } => json!({"gpu": gpu, "mig_profile": profile}),
-        Change::OtherGpu { gpu } => json!({"gpu": gpu}),
-        Change::Replicas { from, to } => json!({"from": from, "to": to}),
-        Change::Cpus { from, to } => json!({"from": from, "to": to}),
-        Change::MoreMemory { gpu } => json!({"gpu": gpu}),
-    };
-    json!({
-        "kind": proposal.change.kind().name(),
-        "details": details,
-        "saving_gpus_low": proposal.saving.gpus_low,
-        "saving_gpus_high": proposal.saving.gpus_high,
-        "saving_per_hour_low": proposal.saving.hourly_low.map(gpuwise_units::Money::as_f64),
-        "saving_per_hour_high": proposal.saving.hourly_high.map(gpuwise_units::Money::as_f64),
-        "hours_seen": proposal.risk.hours_seen,
-        "beware": proposal.risk.note,
-        "container": usage.asked.container,
-    })
 }

@@ -1,8 +1,9 @@
 //! Proposals that were remembered, and what became of them.
 
+use super::{civil, record::hourly};
 use crate::{
-    figures,
-    table::{Cell, Column, Table},
+    record::{self, Fields, Record},
+    table::Table,
 };
 use gpuwise_units::Money;
 
@@ -26,54 +27,36 @@ pub struct ProofRow {
     pub why: String,
 }
 
-pub fn proof_table(rows: &[ProofRow]) -> Table {
-    let mut table = Table::new(vec![
-        Column::left("workload", "Workload").wrap(10),
-        Column::left("proposal", "proposed").wrap(12),
-        Column::left("made", "on").priority(1),
-        Column::left("state", "is"),
-        Column::right("predicted_saving_per_hour", "predicted").unit("$/h"),
-        Column::right("proven_saving_per_hour", "proven").unit("$/h"),
-        Column::raw("predicted_saving_gpus"),
-        Column::raw("proven_saving_gpus"),
-        Column::right("latency_change", "latency"),
-        Column::raw("latency_before_seconds"),
-        Column::raw("latency_after_seconds"),
-        Column::left("why", "because").wrap(18).priority(3),
-    ])
-    .when_empty("Nothing has been proposed yet: `gpuwise audit --prometheus URL` remembers what it proposes.");
-    let money = |value: Option<Money>| {
-        Cell::of(value, |money| {
-            Cell::new(figures::amount(money.as_f64()), money.as_f64())
+impl Record for ProofRow {
+    const NAME: &'static str = "Proof";
+
+    fn fields(of: &mut Fields<'_, Self>) {
+        of.column("workload", "Workload", |r| &r.workload).wrap(10);
+        of.column("proposal", "proposed", |r| &r.proposal).wrap(12);
+        of.column("made", "on", |r| {
+            civil(r.made_at).chars().take(10).collect::<String>()
         })
-    };
-    for row in rows {
-        let (before, after) = row.latency;
-        let change = before
-            .zip(after)
-            .filter(|(before, _)| *before > 0.0)
-            .map(|(b, a)| a / b - 1.0);
-        table.push(vec![
-            Cell::text(row.workload.clone()),
-            Cell::text(row.proposal.clone()),
-            Cell::text(
-                super::civil(row.made_at)
-                    .chars()
-                    .take(10)
-                    .collect::<String>(),
-            ),
-            Cell::text(row.state),
-            money(row.predicted),
-            money(row.proven),
-            Cell::number(row.predicted_gpus),
-            Cell::of(row.proven_gpus, Cell::number),
-            Cell::of(change, |change| {
-                Cell::new(format!("{:+.0} %", change * 100.0), change)
-            }),
-            Cell::of(before, Cell::number),
-            Cell::of(after, Cell::number),
-            Cell::text(row.why.clone()),
-        ]);
+        .priority(1);
+        of.column("state", "is", |r| r.state);
+        of.column("predicted_saving_per_hour", "predicted", |r| {
+            r.predicted.map(hourly)
+        })
+        .unit("¤/h");
+        of.column("proven_saving_per_hour", "proven", |r| r.proven.map(hourly))
+            .unit("¤/h");
+        of.field("predicted_saving_gpus", |r| r.predicted_gpus);
+        of.field("proven_saving_gpus", |r| r.proven_gpus);
+        of.column("latency_change", "latency", |r| {
+            let before = r.latency.0.filter(|before| *before > 0.0)?;
+            Some(r.latency.1? / before - 1.0)
+        })
+        .said_of(|change| format!("{:+.0} %", change * 100.0));
+        of.field("latency_before_seconds", |r| r.latency.0);
+        of.field("latency_after_seconds", |r| r.latency.1);
+        of.column("why", "because", |r| &r.why).wrap(18).priority(3);
     }
-    table
+}
+
+pub fn proof_table(rows: &[ProofRow]) -> Table {
+    record::table(rows).when_empty("Nothing has been proposed yet: `gpuwise audit --prometheus URL` remembers what it proposes.")
 }

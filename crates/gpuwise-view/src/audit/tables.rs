@@ -1,52 +1,16 @@
 //! Tables of an audit.
 
-use super::{Report, gpus};
+use super::{Report, gpus, record::Tenant};
 use crate::{
-    figures,
+    figures, record,
     table::{Cell, Column, Table},
 };
-use gpuwise_domain::usage::{
-    Usage,
-    proposal::{Judgement, Side},
-};
-use gpuwise_units::{Bytes, Money};
+use gpuwise_domain::usage::{Usage, proposal::Judgement};
+use gpuwise_units::Money;
 
 /// Tenants, the one that could save most first.
 pub fn tenants(report: &Report<'_>) -> Table {
-    let mut table = Table::new(vec![
-        Column::left("tenant", "Tenant").wrap(12),
-        Column::right("workloads", "workloads").priority(2),
-        Column::right("gpus", "GPUs"),
-        Column::right("share_over", "too much"),
-        Column::right("share_right", "right").priority(1),
-        Column::right("share_under", "too little").priority(3),
-        Column::right("cost_per_hour", "cost").unit("$/h"),
-        Column::right("saving_per_hour", "saving").unit("$/h"),
-        Column::right("saving_gpus", "saving").unit("GPUs"),
-    ]);
-    for tenant in report.tenants {
-        let share = |side| {
-            Cell::of(tenant.share(side), |share| {
-                Cell::new(figures::percent(share), share)
-            })
-        };
-        table.push(vec![
-            Cell::text(if tenant.tenant.is_empty() {
-                "(none)"
-            } else {
-                &tenant.tenant
-            }),
-            Cell::count(u64::from(tenant.workloads)),
-            Cell::new(gpus(tenant.gpus), tenant.gpus),
-            share(Side::Over),
-            share(Side::Right),
-            share(Side::Under),
-            money(Some(tenant.hourly)),
-            money(Some(tenant.saved)),
-            Cell::new(gpus(tenant.freed), tenant.freed),
-        ]);
-    }
-    table
+    record::table(&report.tenants.iter().map(Tenant).collect::<Vec<_>>())
 }
 
 fn money(value: Option<Money>) -> Cell {
@@ -124,86 +88,5 @@ pub(super) fn proposals(rows: &[(&Usage, &Judgement)], top: usize) -> Table {
 
 /// Every workload with its figures.
 pub fn workloads(report: &Report<'_>) -> Table {
-    let mut table = Table::new(vec![
-        Column::left("tenant", "Tenant"),
-        Column::raw("namespace"),
-        Column::left("workload", "Workload"),
-        Column::raw("kind"),
-        Column::left("holds", "holds"),
-        Column::raw("gpu"),
-        Column::raw("mig_profile"),
-        Column::raw("gpus"),
-        Column::raw("replicas"),
-        Column::left("verdict", "is"),
-        Column::left("reason", "because"),
-        Column::raw("proposal_kind"),
-        Column::left("proposal", "do"),
-        Column::right("saving_gpus", "saving").unit("GPUs"),
-        Column::right("saving_per_hour", "saving").unit("$/h"),
-        Column::right("hours_short", "short").unit("h"),
-        Column::raw("present"),
-        Column::raw("hours"),
-        Column::raw("device_hours"),
-        Column::raw("memory_peak_mib"),
-        Column::raw("memory_average_mib"),
-        Column::raw("compute_measure"),
-        Column::raw("compute_average"),
-        Column::raw("compute_p95"),
-        Column::raw("tensor_active_average"),
-        Column::raw("dram_active_p95"),
-        Column::raw("cpus"),
-        Column::raw("cpu_share"),
-        Column::raw("throttled_share"),
-        Column::raw("requests_waiting"),
-        Column::raw("latency_seconds"),
-    ])
-    .when_empty("No workload holds a GPU.");
-    for (usage, said) in report.ranked() {
-        table.push(row(usage, said));
-    }
-    table
-}
-
-fn row(usage: &Usage, said: &Judgement) -> Vec<Cell> {
-    let text = |value: Option<&str>| Cell::of(value, Cell::text);
-    let number = |value: Option<f64>| Cell::of(value, Cell::number);
-    let mib = |value: Option<Bytes>| number(value.map(Bytes::mib));
-    let proposal = said.proposal.as_ref();
-    let compute = usage.compute.as_ref();
-    let engine = usage.engine.as_ref();
-    vec![
-        Cell::text(usage.tenant.clone()),
-        Cell::text(usage.holder.namespace.clone()),
-        Cell::text(usage.holder.name.clone()),
-        Cell::text(usage.holder.kind.clone()),
-        Cell::text(holds(usage)),
-        text(usage.asked.gpu.as_deref()),
-        text(usage.asked.slice.as_deref()),
-        Cell::count(u64::from(usage.asked.devices)),
-        Cell::count(u64::from(usage.asked.replicas)),
-        Cell::new(said.verdict.title(), said.verdict.name()),
-        Cell::text(said.reason.clone()),
-        text(proposal.map(|p| p.change.kind().name())),
-        text(proposal.map(|p| p.title.as_str())),
-        Cell::of(proposal, |p| Cell::new(gpus(p.saving.gpus), p.saving.gpus)),
-        money(proposal.and_then(|p| p.saving.hourly)),
-        Cell::of(proposal.and_then(|p| p.risk.hours_short), |hours| {
-            Cell::count(u64::from(hours))
-        }),
-        Cell::new(if usage.present { "yes" } else { "no" }, usage.present),
-        Cell::number(usage.hours),
-        Cell::number(usage.device_hours),
-        mib(usage.memory_peak),
-        mib(usage.memory_average),
-        text(compute.map(|compute| compute.measure.title())),
-        number(compute.and_then(|compute| compute.average)),
-        number(compute.and_then(|compute| compute.p95)),
-        number(usage.tensor_average),
-        number(usage.dram_p95),
-        number(usage.asked.cpus),
-        number(usage.cpu_share),
-        number(usage.throttled_share),
-        number(engine.and_then(|engine| engine.waiting)),
-        number(engine.and_then(|engine| engine.latency)),
-    ]
+    record::table(&report.rows()).when_empty("No workload holds a GPU.")
 }

@@ -66,7 +66,6 @@ pub fn kernel_types(figures: &HtaFigures) -> Table {
 /// Everything, as HolisticTraceAnalysis names it.
 pub fn json(figures: &HtaFigures) -> Value {
     json!({
-        "schema": "gpuwise.profile.hta/v1",
         "temporal_breakdown": figures.ranks.iter().map(|rank| {
             let share = |value: f64| two_decimals(100.0 * value / rank.kernel_us);
             json!({

@@ -1,9 +1,10 @@
 //! Kinds of values, and the Rust types that they are of.
 
 use super::{Field, Record, described};
-use gpuwise_domain::{estimate::Estimate, price::Price};
+use gpuwise_domain::{estimate::Estimate, price::Price, profile::figure::Value as Figure};
 use gpuwise_units::{Bytes, PerSecond, Percentile, Seconds, Tokens, Watts};
 use serde_json::{Value, json};
+use std::collections::BTreeMap;
 
 /// What programs may expect of a value.
 #[derive(Debug, Clone)]
@@ -12,6 +13,8 @@ pub enum Kind {
     Flag,
     /// A whole number that is not negative.
     Count,
+    /// A whole number.
+    Whole,
     /// A number; null where it is none, or has no end.
     Real,
     /// A figure with its 80 % range.
@@ -24,6 +27,8 @@ pub enum Kind {
     /// It, or null.
     Maybe(Box<Kind>),
     List(Box<Kind>),
+    /// Values by names that are not known beforehand.
+    Named(Box<Kind>),
     /// An object: its name in schemas, and what it is made of.
     Record(&'static str, fn() -> Vec<Field>),
     /// For people alone.
@@ -40,6 +45,7 @@ impl Kind {
         match self {
             Self::Maybe(inner) => inner.is_number(),
             Self::Count
+            | Self::Whole
             | Self::Real
             | Self::Estimate
             | Self::Latency
@@ -101,7 +107,13 @@ data! {
     usize: Count, count => count;
     Bytes: Count, bytes => bytes.count();
     Tokens: Count, tokens => tokens.0;
+    i64: Whole, number => number;
     f64: Real, real => real;
+    &Figure: Real, figure => match figure {
+        Figure::Integer(exact) => Value::from(*exact),
+        Figure::Real(real) => Value::from(*real),
+        Figure::Unknown(_) => Value::Null,
+    };
     Seconds: Real, seconds => seconds.get();
     PerSecond: Real, rate => rate.get();
     Watts: Real, watts => watts.get();
@@ -151,6 +163,21 @@ impl<D: Datum> Datum for Vec<D> {
 
     fn value(self) -> Value {
         self.into_iter().map(Datum::value).collect()
+    }
+}
+
+impl<D: Datum> Datum for BTreeMap<&'static str, D> {
+    fn kind() -> Kind {
+        Kind::Named(Box::new(D::kind()))
+    }
+
+    fn value(self) -> Value {
+        let pairs = self.into_iter();
+        Value::Object(
+            pairs
+                .map(|(name, one)| (name.into(), one.value()))
+                .collect(),
+        )
     }
 }
 

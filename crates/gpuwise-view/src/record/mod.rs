@@ -12,7 +12,7 @@ pub use kind::{Datum, Kind};
 pub use rows::{Shown, table};
 pub use schema::{document_schema, rows_schema};
 
-use crate::table::Column;
+use crate::table::{Align, Column};
 use serde_json::{Map, Value};
 
 /// A noun that programs and people read.
@@ -83,6 +83,16 @@ impl<'a, T> Fields<'a, T> {
     ) -> &mut Field {
         let value = self.noun.map_or(Value::Null, |noun| get(noun).value());
         self.push(key, D::kind(), value)
+    }
+
+    /// A value that people see too, in a column with this heading.
+    pub fn column<D: Datum>(
+        &mut self,
+        key: &'static str,
+        title: &str,
+        get: impl FnOnce(&'a T) -> D,
+    ) -> &mut Field {
+        self.field(key, get).title(title)
     }
 
     /// An object; its columns begin with its key.
@@ -250,6 +260,20 @@ impl Field {
     pub fn said_of(&mut self, say: impl FnOnce(f64) -> String) -> &mut Self {
         let said = self.value.as_f64().map(say);
         self.said(Shown::maybe(said))
+    }
+
+    /// A text said in fewer or other words.
+    pub fn said_as(&mut self, say: impl FnOnce(&str) -> String) -> &mut Self {
+        let said = self.value.as_str().map(say);
+        self.said(Shown::maybe(said))
+    }
+
+    /// A text that stands to the right, as numbers do.
+    pub fn right(&mut self) -> &mut Self {
+        self.column(|column| Column {
+            align: Align::Right,
+            ..column
+        })
     }
 
     /// What people see in place of its value, be it known or not.

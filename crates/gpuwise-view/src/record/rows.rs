@@ -147,6 +147,7 @@ fn spread(prefix: &str, kinds: &[Field], rows: &[&[Field]], out: &mut Vec<Cells>
                 spread(&prefix, &field.inner, &rows, out);
             }
             Kind::List(of) if matches!(**of, Kind::Record(..)) => {}
+            Kind::Named(_) => {}
             Kind::People => out.push(Cells {
                 key: String::new(),
                 values: own.iter().map(|_| Value::Null).collect(),

@@ -67,6 +67,7 @@ fn of(kind: &Kind, definitions: &mut Definitions) -> Value {
         Kind::Text => json!({"type": "string"}),
         Kind::Flag => json!({"type": "boolean"}),
         Kind::Count => json!({"type": "integer", "minimum": 0}),
+        Kind::Whole => json!({"type": "integer"}),
         Kind::Real => json!({"type": ["number", "null"]}),
         Kind::Estimate => named("Estimate", definitions, |_| range(&[])),
         Kind::Latency => named("Latency", definitions, |_| {
@@ -76,6 +77,9 @@ fn of(kind: &Kind, definitions: &mut Definitions) -> Value {
         Kind::PriceRange => named("PriceRange", definitions, |_| price(&["low", "high"])),
         Kind::Maybe(inner) => maybe(of(inner, definitions)),
         Kind::List(inner) => json!({"type": "array", "items": of(inner, definitions)}),
+        Kind::Named(inner) => {
+            json!({"type": "object", "additionalProperties": of(inner, definitions)})
+        }
         Kind::Record(name, fields) => named(name, definitions, |definitions| {
             of_fields(&fields(), definitions)
         }),

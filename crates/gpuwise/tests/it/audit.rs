@@ -29,7 +29,9 @@ fn proposals_are_followed_up() {
     assert_eq!(ran.code, 0, "{}", ran.err);
     let said = json(&ran.out);
     // Two L40S of one dollar, and six sevenths of an A100 of two.
-    let saving = said["total"]["saving_per_hour"].as_f64().expect("a saving");
+    let saving = said["total"]["saving_per_hour"]["amount"]
+        .as_f64()
+        .expect("a saving");
     assert!((saving - 2.0 - 12.0 / 7.0).abs() < 1e-5, "{saving}");
     assert_eq!(said["workloads"][0]["verdict"], "idle");
     let patch = std::fs::read_to_string(place.path("patches/team-small.yaml")).expect("a patch");
@@ -48,8 +50,12 @@ fn proposals_are_followed_up() {
         found.unwrap_or_else(|| panic!("{name} in {rows}")).clone()
     };
     assert_eq!(of("team/small")["state"], "proven");
-    let came = of("team/small")["proven_saving_per_hour"].as_f64();
-    assert_eq!(came, of("team/small")["predicted_saving_per_hour"].as_f64());
+    let came = of("team/small")["proven_saving_per_hour"]["amount"].as_f64();
+    assert_eq!(
+        came,
+        of("team/small")["predicted_saving_per_hour"]["amount"].as_f64()
+    );
+    assert!(came.is_some());
     assert_eq!(of("team/asleep")["state"], "not applied");
     assert_eq!(of("team/asleep")["proven_saving_per_hour"], Value::Null);
 }
@@ -79,7 +85,7 @@ fn a_workload_that_is_not_in_the_table_is_not_proven() {
     assert_eq!(other["state"], "cannot be told", "another kind: {other}");
     let zero = state("team,asleep,Deployment,L40S,,0,336,,,,\n");
     assert_eq!(zero["state"], "proven", "{zero}");
-    assert_eq!(zero["proven_saving_per_hour"], 2.0);
+    assert_eq!(zero["proven_saving_per_hour"]["amount"], 2.0);
     // With no replica there is nothing more to propose.
     let said = json(&audit(&place, &["after.csv", "--end", "2025-11-21", "--forget"]).out);
     assert_eq!(said["workloads"][0]["proposal"], Value::Null, "{said}");

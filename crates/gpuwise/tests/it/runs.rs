@@ -37,7 +37,7 @@ fn kept(store: &Store, hour: i64, idle: f64, driver: &str) -> String {
 }
 
 /// Ten calm runs and, with the eleventh, a new level.
-fn history(place: &Place) -> Vec<String> {
+pub(crate) fn history(place: &Place) -> Vec<String> {
     let store = Store::open(place.path("runs.db").to_str().expect("a path")).expect("opens");
     (0..16)
         .map(|hour| {

@@ -15,7 +15,7 @@ use clap::Args;
 use gpuwise_domain::{catalogue::Catalogue, usage::Fleet};
 use gpuwise_measure::audit::{Market, judge, totals};
 use gpuwise_units::{HourlyPrice, Money};
-use gpuwise_view::audit as view;
+use gpuwise_view::{audit as view, record};
 use std::{
     collections::{BTreeMap, BTreeSet},
     fs,
@@ -132,7 +132,7 @@ pub fn run(context: &Context, flags: &Flags) -> anyhow::Result<Exit> {
     }
     match context.form.format {
         Format::Table => context.data(&view::text(&report, flags.top, context.form.style))?,
-        Format::Json => context.json(&view::json(&report))?,
+        Format::Json => context.json(&record::json(&report))?,
         Format::Csv | Format::Md => context.table(&view::workloads(&report))?,
     }
     Ok(Exit::Yes)

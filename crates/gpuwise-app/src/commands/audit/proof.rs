@@ -1,6 +1,7 @@
 //! Proposals are remembered, and a later look says what became of them.
 
 use super::{Context, Exit, Flags};
+use crate::schemas::Answer;
 use crate::{commands::runs::store::now_ns, error::Problem};
 use anyhow::Context as _;
 use gpuwise_domain::usage::{
@@ -182,5 +183,7 @@ fn show(context: &Context, mut rows: Vec<ProofRow>) -> anyhow::Result<()> {
             count(State::Elsewhere)
         ))?;
     }
-    context.answering("audit-proof").table(&proof_table(&rows))
+    context
+        .answering(Answer::AuditProof)
+        .table(&proof_table(&rows))
 }

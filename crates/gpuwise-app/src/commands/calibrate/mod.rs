@@ -5,6 +5,7 @@ pub mod keep;
 pub mod results;
 
 use super::{Context, Exit};
+use crate::schemas::Answer;
 use crate::{
     catalogue,
     error::Problem,
@@ -13,11 +14,11 @@ use crate::{
     write::Pending,
 };
 use gpuwise_lab::{
-    accuracy::{Compared, errors},
+    accuracy::{Compared, Errors, errors},
     fit::LeaveOut,
     fitting, media,
 };
-use gpuwise_view::table::{Cell, Column, Table};
+use gpuwise_view::record::{self, Fields, Record};
 use std::{collections::BTreeMap, fs, path::PathBuf};
 
 /// Flags of `gpuwise calibrate`.
@@ -154,14 +155,6 @@ fn cross_validate(
             })
         })
         .collect();
-    let mut table = Table::new(vec![
-        Column::left("metric", "metric"),
-        Column::left("group", "left out").wrap(20),
-        Column::right("questions", "questions"),
-        Column::right("mean_error_percent", "mean error").unit("%"),
-        Column::right("median_error_percent", "median").unit("%"),
-        Column::right("bias_percent", "bias").unit("%"),
-    ]);
     let mut groups: BTreeMap<(String, String), Vec<&Compared>> = BTreeMap::new();
     for row in &compared {
         groups
@@ -173,17 +166,13 @@ fn cross_validate(
             .or_default()
             .push(row);
     }
-    for ((metric, group), rows) in groups {
-        let errors = errors(rows.into_iter());
-        table.push(vec![
-            Cell::text(metric),
-            Cell::text(group),
-            Cell::count(errors.questions as u64),
-            Cell::new(format!("{:.1}", errors.mean), errors.mean),
-            Cell::new(format!("{:.1}", errors.median), errors.median),
-            Cell::new(format!("{:.1}", errors.bias), errors.bias),
-        ]);
-    }
+    let held = |((metric, group), rows): ((String, String), Vec<&Compared>)| LeftOutGroup {
+        errors: errors(rows.into_iter()),
+        metric,
+        group,
+    };
+    let groups: Vec<LeftOutGroup> = groups.into_iter().map(held).collect();
+    let mut table = record::table(&groups);
     table.footnote(format!(
         "each group was predicted by constants refitted without it; {} numbers could move",
         predicted
@@ -194,7 +183,36 @@ fn cross_validate(
             .unwrap_or(0)
     ));
     context
-        .answering("calibrate-cross-validation")
+        .answering(Answer::CalibrateCrossValidation)
         .table(&table)?;
     Ok(Exit::Yes)
+}
+
+/// Errors on a group that the constants were refitted without.
+struct LeftOutGroup {
+    metric: String,
+    group: String,
+    errors: Errors,
+}
+
+impl Record for LeftOutGroup {
+    const NAME: &'static str = "LeftOutGroup";
+
+    fn fields(of: &mut Fields<'_, Self>) {
+        let tenths = |percent: f64| format!("{percent:.1}");
+        of.column("metric", "metric", |g| &g.metric);
+        of.column("group", "left out", |g| &g.group).wrap(20);
+        of.column("questions", "questions", |g| g.errors.questions);
+        of.column("mean_error_percent", "mean error, %", |g| g.errors.mean)
+            .said_of(tenths);
+        of.column("median_error_percent", "median, %", |g| g.errors.median)
+            .said_of(tenths);
+        of.column("bias_percent", "bias, %", |g| g.errors.bias)
+            .said_of(tenths);
+    }
+}
+
+/// The schema of a cross-validation.
+pub(crate) fn cross_validation_schema(answer: &str) -> String {
+    record::rows_schema::<LeftOutGroup>(answer, "Errors on groups that were left out")
 }

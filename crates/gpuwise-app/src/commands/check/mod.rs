@@ -7,6 +7,7 @@ use super::{
     App, Context, Exit,
     plan::{Grounds, choices},
 };
+use crate::schemas::Answer;
 use crate::{
     catalogue::{self, Loaded},
     error::Problem,
@@ -89,7 +90,7 @@ pub fn run(context: &Context, flags: &settings::Check) -> anyhow::Result<Exit> {
     let checked = check(&context.app, flags)?;
     match &checked {
         Checked::Served(verdict) => show(context, flags, verdict)?,
-        Checked::Job(found) => show_balance(&context.answering("check-host"), flags, found)?,
+        Checked::Job(found) => show_balance(&context.answering(Answer::CheckHost), flags, found)?,
     }
     Ok(if checked.right() { Exit::Yes } else { Exit::No })
 }

@@ -5,6 +5,7 @@ use super::{
     rows::{Systems, samples},
 };
 use crate::operators::{functions, operator};
+use crate::schemas::Answer;
 use crate::{
     catalogue, progress,
     settings::{KeepOut, OperatorsCheck, OperatorsFit},
@@ -100,7 +101,7 @@ pub(super) fn check(context: &Context, flags: &OperatorsCheck) -> anyhow::Result
             table.push(line(operator.name, kept_out, &of, basis, &judged));
         }
     }
-    context.answering("operators-check").table(&table)?;
+    context.answering(Answer::OperatorsCheck).table(&table)?;
     Ok(Exit::Yes)
 }
 

@@ -1,6 +1,7 @@
 //! `gpuwise profile --compat`: figures by the definitions of others.
 
 use super::{Context, Exit};
+use crate::schemas::Answer;
 use crate::{
     error::Problem,
     profiles::{expand, rank_in_name},
@@ -51,7 +52,7 @@ fn hta(context: &Context, places: &[PathBuf]) -> anyhow::Result<Exit> {
     let figures = compat_hta::figures(&ranks);
     match context.form.format {
         Format::Json => context
-            .answering("profile-hta")
+            .answering(Answer::ProfileHta)
             .json(&view::json(&figures))?,
         Format::Csv => context.table(&view::ranks(&figures))?,
         Format::Md => context.data(&format!(

@@ -1,6 +1,7 @@
 //! Many files, each a job of its own: one line for each, and all kept.
 
 use super::{Context, Flags, concluded, keep::keep_all};
+use crate::schemas::Answer;
 use crate::{
     commands::Exit,
     profiles::{self, Everything, ProfileQuery},
@@ -10,7 +11,7 @@ use gpuwise_domain::profile::figure::{Scope, Summary};
 use gpuwise_store::{NewRun, Store};
 use gpuwise_view::{
     figures,
-    table::{Cell, Column, Table},
+    record::{self, Fields, Record},
 };
 use std::path::PathBuf;
 
@@ -32,8 +33,8 @@ pub(super) fn run(
         .save
         .then(|| flags.keep.database.open())
         .transpose()?;
-    let mut table = table();
-    let (mut used, mut first_error) = (0_usize, None);
+    let mut rows = Vec::new();
+    let mut first_error = None;
     for batch in files.chunks(BATCH) {
         let Everything {
             profiled,
@@ -54,20 +55,20 @@ pub(super) fn run(
             concluded::from(Vec::new(), one, hash, &[], &wanted.limits)
         });
         for concluded in with_work.chain(without) {
-            used += 1;
-            row(&mut table, &concluded.summary);
             runs.push(flags.keep.run(&concluded, "profile", wanted, &[]));
+            rows.push(Job(concluded.summary));
         }
         if let Some(store) = &store {
             kept(store, &runs)?;
         }
-        progress::doing(&format!("{used} of {} files", files.len()));
+        progress::doing(&format!("{} of {} files", rows.len(), files.len()));
     }
     progress::doing("");
-    if let (0, Some(error)) = (used, first_error) {
+    if let (true, Some(error)) = (rows.is_empty(), first_error) {
         return Err(error);
     }
-    context.answering("profile-each").table(&table)?;
+    let table = record::table(&rows);
+    context.answering(Answer::ProfileEach).table(&table)?;
     Ok(Exit::Yes)
 }
 
@@ -75,39 +76,35 @@ fn kept(store: &Store, runs: &[NewRun]) -> anyhow::Result<()> {
     keep_all(store, runs).map(drop)
 }
 
-fn table() -> Table {
-    Table::new(vec![
-        Column::left("file", "file").wrap(24),
-        Column::right("span_ns", "span"),
-        Column::right("idle_pct", "idle").unit("%"),
-        Column::left("first_finding", "limited by"),
-        Column::left("statement", "because").wrap(30).priority(1),
-        Column::right("findings", "findings").priority(2),
-    ])
+/// A file as a job of its own.
+pub(super) struct Job(Summary);
+
+impl Job {
+    /// A figure of the whole.
+    fn whole(&self, name: &str) -> Option<f64> {
+        let of_all = |scope: &Scope| scope.device.is_none() && scope.part.is_none();
+        let mut figures = self.0.figures.iter();
+        let figure = figures.find(|figure| figure.name == name && of_all(&figure.scope))?;
+        figure.value.real()
+    }
 }
 
-fn row(table: &mut Table, summary: &Summary) {
-    let whole = |name: &str| {
-        let of_all = |scope: &Scope| scope.device.is_none() && scope.part.is_none();
-        let figure = summary
-            .figures
-            .iter()
-            .find(|figure| figure.name == name && of_all(&figure.scope))?;
-        figure.value.real()
-    };
-    let first = summary.findings.first();
-    table.push(vec![
-        Cell::text(summary.files.join(", ")),
-        Cell::of(whole("span_ns"), |span| {
-            Cell::new(figures::seconds(span * 1e-9), span)
-        }),
-        Cell::of(whole("idle_pct"), |idle| {
-            Cell::new(format!("{idle:.1}"), idle)
-        }),
-        first.map_or_else(Cell::missing, |found| {
-            Cell::new(found.class.replace('_', " "), found.class.as_str())
-        }),
-        first.map_or_else(Cell::missing, |found| Cell::text(&found.statement)),
-        Cell::count(summary.findings.len() as u64),
-    ]);
+impl Record for Job {
+    const NAME: &'static str = "ProfiledFile";
+
+    fn fields(of: &mut Fields<'_, Self>) {
+        of.column("file", "file", |j| j.0.files.join(", ")).wrap(24);
+        of.column("span_ns", "span", |j| j.whole("span_ns"))
+            .said_of(|span| figures::seconds(span * 1e-9));
+        of.column("idle_pct", "idle, %", |j| j.whole("idle_pct"))
+            .said_of(|idle| format!("{idle:.1}"));
+        let first = |job: &Self| job.0.findings.first().cloned();
+        of.column("first_finding", "limited by", |j| Some(first(j)?.class))
+            .said_as(|class| class.replace('_', " "));
+        of.column("statement", "because", |j| Some(first(j)?.statement))
+            .wrap(30)
+            .priority(1);
+        of.column("findings", "findings", |j| j.0.findings.len())
+            .priority(2);
+    }
 }

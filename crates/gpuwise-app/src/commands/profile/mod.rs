@@ -21,6 +21,8 @@ use crate::{
 use gpuwise_domain::profile::figures::Window;
 use gpuwise_measure::figures::definitions::{FIGURES, definition};
 use gpuwise_view::profile::{sources as of_sources, summary as view};
+#[cfg(all(feature = "bench", feature = "cuda", feature = "database"))]
+use gpuwise_view::record;
 use gpuwise_wire::profile_to_json;
 use std::{fmt::Write as _, path::PathBuf};
 use written::Written;
@@ -216,4 +218,17 @@ fn explained(summary: &gpuwise_domain::profile::figure::Summary) -> String {
         }
     }
     text
+}
+
+/// Schemas of its answers that are rows.
+#[cfg(all(feature = "bench", feature = "cuda", feature = "database"))]
+pub(crate) fn schemas() -> [(&'static str, String); 3] {
+    let each = record::rows_schema::<each::Job>("profile-each", "Files, each a job of its own");
+    let variants = record::rows_schema::<job::Outcome>("profile-variants", "Variants of a job");
+    let timed = gpu::schema("profile-gpu");
+    [
+        ("profile-each", each),
+        ("profile-variants", variants),
+        ("profile-gpu", timed),
+    ]
 }

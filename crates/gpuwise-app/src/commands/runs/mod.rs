@@ -11,6 +11,7 @@ pub mod store;
 mod words;
 
 use super::{Context, Exit};
+use crate::schemas::Answer;
 use crate::{error::Problem, questions::QuestionRow};
 use clap::{Args, Subcommand};
 use gpuwise_read::question::read_questions;
@@ -137,13 +138,13 @@ pub fn label(text: &str) -> Result<(String, String), String> {
 
 pub fn run(context: &Context, flags: &Flags) -> anyhow::Result<Exit> {
     match &flags.command {
-        Command::List(flags) => list::run(&context.answering("runs-list"), flags),
-        Command::Show(flags) => show::run(&context.answering("runs-show"), flags),
-        Command::Diff(flags) => diff::run(&context.answering("runs-diff"), flags),
-        Command::Regress(flags) => regress::run(&context.answering("runs-regress"), flags),
+        Command::List(flags) => list::run(&context.answering(Answer::RunsList), flags),
+        Command::Show(flags) => show::run(&context.answering(Answer::RunsShow), flags),
+        Command::Diff(flags) => diff::run(&context.answering(Answer::RunsDiff), flags),
+        Command::Regress(flags) => regress::run(&context.answering(Answer::RunsRegress), flags),
         Command::Import(flags) => import::run(flags),
-        Command::Export(flags) => export::run(&context.answering("runs-export"), flags),
-        Command::Prune(flags) => prune::run(&context.answering("runs-prune"), flags),
+        Command::Export(flags) => export::run(&context.answering(Answer::RunsExport), flags),
+        Command::Prune(flags) => prune::run(&context.answering(Answer::RunsPrune), flags),
     }
 }
 

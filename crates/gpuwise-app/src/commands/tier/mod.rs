@@ -7,6 +7,8 @@ mod show;
 mod tiers;
 mod workloads;
 
+pub(crate) use show::schema;
+
 use super::{Context, Exit};
 use crate::{
     catalogue::{self, Loaded},

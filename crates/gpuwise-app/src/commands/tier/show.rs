@@ -2,21 +2,22 @@
 
 use super::{Context, Decided};
 use crate::settings::Format;
+use gpuwise_domain::{
+    estimate::Estimate,
+    price::{Per, Price},
+};
 use gpuwise_measure::tier::{
-    engine::{Candidate, Opinion},
+    engine::{Candidate, Decision, Opinion},
     scaling::Tier,
 };
-use gpuwise_units::significant;
-use gpuwise_view::table::{Cell, Column, Table};
-use serde_json::json;
+use gpuwise_units::{Currency, significant};
+use gpuwise_view::record::{self, Fields, Record};
 use std::fmt::Write as _;
 
 pub(super) fn show(context: &Context, decided: &[Decided], explain: bool) -> anyhow::Result<()> {
-    if context.form.format == Format::Json {
-        let all: Vec<serde_json::Value> = decided.iter().map(document).collect();
-        return context.json(&json!(all));
-    }
-    context.table(&table(decided))?;
+    let mut table = record::table(decided);
+    table.footnote("a unit of work takes so long there, with its 80 % range; cost: of a unit of work, against now; prices are the cheapest of the catalogue on demand, a slice at its share of the board");
+    context.table(&table)?;
     if explain && matches!(context.form.format, Format::Table | Format::Md) {
         for one in decided {
             context.data(&explanation(one))?;
@@ -55,81 +56,146 @@ fn change(one: &Decided, candidate: &Candidate) -> Option<f64> {
     Some(candidate.cost.0 / now - 1.0)
 }
 
-fn table(decided: &[Decided]) -> Table {
-    let mut table = Table::new(vec![
-        Column::left("job", "job").wrap(10),
-        Column::left("now", "now").wrap(10),
-        Column::left("tier", "tier").wrap(12),
-        Column::right("usd_per_hour", "price").unit("USD/h"),
-        Column::left("time", "a unit of work").priority(60).wrap(10),
-        Column::right("cost_change", "cost"),
-        Column::left("decided_by", "by"),
-        Column::left("why", "why").wrap(16),
-        Column::raw("seconds"),
-        Column::raw("seconds_low"),
-        Column::raw("seconds_high"),
-        Column::raw("usd_per_unit_of_work"),
-        Column::raw("usd_per_unit_of_work_low"),
-        Column::raw("usd_per_unit_of_work_high"),
-        Column::raw("saving_usd_per_month"),
-        Column::raw("slo_miss_chance"),
-    ]);
-    for one in decided {
-        table.push(row(one));
+/// Below half a percent nothing is gained or lost.
+fn changed(change: f64) -> String {
+    match change {
+        small if small.abs() < 0.005 => "0 %".into(),
+        less if less < 0.0 => format!("−{} %", significant(-100.0 * less, 2)),
+        more => format!("+{} %", significant(100.0 * more, 2)),
     }
-    table.footnote("a unit of work takes so long there, with its 80 % range; cost: of a unit of work, against now; prices are the cheapest of the catalogue on demand, a slice at its share of the board");
-    table
 }
 
-fn row(one: &Decided) -> Vec<Cell> {
-    let decision = &one.decision;
-    let mut cells = vec![Cell::text(&one.job.name), Cell::text(title(&one.now))];
-    let found = decision
-        .decided
-        .and_then(|(decider, at)| Some((decider, decision.candidates.get(at)?)));
-    let Some((decider, candidate)) = found else {
-        cells.extend([
-            Cell::missing(),
-            Cell::missing(),
-            Cell::missing(),
-            Cell::missing(),
-            Cell::missing(),
-            Cell::text(nothing_fits(one)),
-        ]);
-        return cells;
-    };
-    let tier = &one.tiers[candidate.tier];
-    let opinion = [&decision.forest, &decision.rule, &decision.physics][decider as usize];
-    let change = change(one, candidate);
-    let saving = one.job.hours.and_then(|hours| {
-        let hourly = one.now.hourly?;
-        Some(-change? * hourly * hours)
-    });
-    cells.extend([
-        Cell::text(title(tier)),
-        Cell::of(tier.hourly, Cell::number),
-        Cell::new(range(candidate.seconds), range(candidate.seconds)),
-        Cell::of(change, |change| {
-            // Below half a percent nothing is gained or lost.
-            let shown = match change {
-                small if small.abs() < 0.005 => "0 %".into(),
-                less if less < 0.0 => format!("−{} %", significant(-100.0 * less, 2)),
-                more => format!("+{} %", significant(100.0 * more, 2)),
-            };
-            Cell::new(shown, change)
-        }),
-        Cell::text(decider.name()),
-        Cell::text(opinion.reasons.first().cloned().unwrap_or_default()),
-        Cell::number(candidate.seconds.0),
-        Cell::number(candidate.seconds.1),
-        Cell::number(candidate.seconds.2),
-        Cell::number(candidate.cost.0),
-        Cell::number(candidate.cost.1),
-        Cell::number(candidate.cost.2),
-        Cell::of(saving, Cell::number),
-        Cell::number(candidate.miss),
-    ]);
-    cells
+impl Decided {
+    fn decided(&self) -> Option<Choice<'_>> {
+        let (_, at) = self.decision.decided?;
+        Some(Choice(self, self.decision.candidates.get(at)?))
+    }
+
+    fn why(&self) -> String {
+        let Decision {
+            forest,
+            rule,
+            physics,
+            decided,
+            ..
+        } = &self.decision;
+        let Some((decider, _)) = decided.filter(|_| self.decided().is_some()) else {
+            return nothing_fits(self);
+        };
+        let opinion = [forest, rule, physics][decider as usize];
+        opinion.reasons.first().cloned().unwrap_or_default()
+    }
+
+    /// USD a month that the change saves.
+    fn saving(&self) -> Option<f64> {
+        let change = change(self, self.decided()?.1)?;
+        Some(-change * self.now.hourly? * self.job.hours?)
+    }
+}
+
+impl Record for Decided {
+    const NAME: &'static str = "TierDecision";
+
+    fn fields(of: &mut Fields<'_, Self>) {
+        of.column("job", "job", |d| &d.job.name).wrap(10);
+        of.column("now", "now", |d| title(&d.now)).wrap(10);
+        of.made_maybe("decided", Self::decided).grouped();
+        of.column("decided_by", "by", |d| Some(d.decision.decided?.0.name()));
+        of.column("why", "why", Self::why).wrap(16);
+        of.field("saving_per_month", |d| {
+            Some(Price::new(d.saving()?, Currency::USD, Per::Month))
+        });
+        of.made_part("rule", |d| Said(d, &d.decision.rule));
+        of.made_part("forest", |d| Said(d, &d.decision.forest));
+        of.made_part("physics", |d| Said(d, &d.decision.physics));
+        of.made("candidates", |d| {
+            let candidates = d.decision.candidates.iter();
+            candidates.map(|one| Choice(d, one)).collect()
+        });
+        of.made("refused", |d| {
+            let refused = d.decision.refused.iter();
+            let tier = |at: usize| &d.tiers[at];
+            refused
+                .map(|(at, why)| NoTier(tier(*at), why.to_string()))
+                .collect()
+        });
+    }
+}
+
+/// A tier that fits.
+struct Choice<'a>(&'a Decided, &'a Candidate);
+
+impl Choice<'_> {
+    fn tier(&self) -> &Tier {
+        &self.0.tiers[self.1.tier]
+    }
+}
+
+impl Record for Choice<'_> {
+    const NAME: &'static str = "TierCandidate";
+
+    fn fields(of: &mut Fields<'_, Self>) {
+        of.column("tier", "tier", |c| title(c.tier())).wrap(12);
+        of.field("gpu", |c| &c.tier().name);
+        of.field("gpus", |c| c.tier().gpus);
+        of.field("slice", |c| c.tier().slice);
+        of.field("offer", |c| &c.tier().offer);
+        of.column("price_per_hour", "price", |c| {
+            let price = |amount| Price::new(amount, Currency::USD, Per::Hour);
+            c.tier().hourly.map(price)
+        })
+        .unit("¤/h");
+        let time = of.noun().map(|c| range(c.1.seconds).into());
+        of.column("seconds", "a unit of work", |c| {
+            let (value, low, high) = c.1.seconds;
+            Estimate { value, low, high }
+        })
+        .priority(60)
+        .wrap(10)
+        .seen(time);
+        of.field("price_per_unit_of_work", |c| {
+            let price = |amount| Price::new(amount, Currency::USD, Per::Unit);
+            let (value, low, high) = c.1.cost;
+            (price(value), price(low), price(high))
+        });
+        of.column("cost_change", "cost", |c| change(c.0, c.1))
+            .said_of(changed);
+        of.field("slo_miss_chance", |c| c.1.miss);
+    }
+}
+
+/// What one of those who decide says.
+struct Said<'a>(&'a Decided, &'a Opinion);
+
+impl Record for Said<'_> {
+    const NAME: &'static str = "TierOpinion";
+
+    fn fields(of: &mut Fields<'_, Self>) {
+        of.field("tier", |s| {
+            let at = *s.1.candidate.as_ref().ok()?;
+            let candidate = s.0.decision.candidates.get(at)?;
+            Some(title(&s.0.tiers[candidate.tier]))
+        });
+        of.field("abstains", |s| s.1.candidate.as_ref().err());
+        of.field("reasons", |s| &s.1.reasons);
+    }
+}
+
+/// A tier that does not fit, and why.
+struct NoTier<'a>(&'a Tier, String);
+
+impl Record for NoTier<'_> {
+    const NAME: &'static str = "RefusedTier";
+
+    fn fields(of: &mut Fields<'_, Self>) {
+        of.field("tier", |r| title(r.0));
+        of.field("reason", |r| &r.1);
+    }
+}
+
+/// The schema of decisions.
+pub(crate) fn schema(answer: &str) -> String {
+    record::rows_schema::<Decided>(answer, "Which tier for each workload")
 }
 
 /// Why no tier fits: the reason of the present GPU, else the first.
@@ -225,56 +291,4 @@ fn grouped(one: &Decided) -> Vec<(String, String)> {
             (reason, tiers)
         })
         .collect()
-}
-
-/// Everything about one decision, for programs.
-fn document(one: &Decided) -> serde_json::Value {
-    let opinion = |opinion: &Opinion| {
-        let tier = opinion.candidate.as_ref().ok().and_then(|at| {
-            let candidate = one.decision.candidates.get(*at)?;
-            Some(title(&one.tiers[candidate.tier]))
-        });
-        json!({
-            "tier": tier,
-            "abstains": opinion.candidate.as_ref().err(),
-            "reasons": opinion.reasons,
-        })
-    };
-    let candidate = |candidate: &Candidate| {
-        let tier = &one.tiers[candidate.tier];
-        json!({
-            "tier": title(tier),
-            "gpu": tier.name,
-            "gpus": tier.gpus,
-            "slice": tier.slice,
-            "offer": tier.offer,
-            "usd_per_hour": tier.hourly,
-            "seconds": candidate.seconds.0,
-            "seconds_low": candidate.seconds.1,
-            "seconds_high": candidate.seconds.2,
-            "usd_per_unit_of_work": candidate.cost.0,
-            "usd_per_unit_of_work_low": candidate.cost.1,
-            "usd_per_unit_of_work_high": candidate.cost.2,
-            "cost_change": change(one, candidate),
-            "slo_miss_chance": candidate.miss,
-        })
-    };
-    let decision = &one.decision;
-    let decided = decision
-        .decided
-        .and_then(|(_, at)| decision.candidates.get(at));
-    json!({
-        "job": one.job.name,
-        "now": title(&one.now),
-        "decided_by": decision.decided.map(|(decider, _)| decider.name()),
-        "decided": decided.map(candidate),
-        "rule": opinion(&decision.rule),
-        "forest": opinion(&decision.forest),
-        "physics": opinion(&decision.physics),
-        "candidates": decision.candidates.iter().map(candidate).collect::<Vec<_>>(),
-        "refused": decision.refused.iter().map(|(tier, reason)| json!({
-            "tier": title(&one.tiers[*tier]),
-            "reason": reason.to_string(),
-        })).collect::<Vec<_>>(),
-    })
 }

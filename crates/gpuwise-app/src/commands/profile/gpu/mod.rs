@@ -3,6 +3,9 @@
 #[cfg(feature = "cuda")]
 mod timed;
 
+#[cfg(feature = "cuda")]
+pub(crate) use timed::schema;
+
 use crate::commands::{Context, Exit};
 use std::path::PathBuf;
 

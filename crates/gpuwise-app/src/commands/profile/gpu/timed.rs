@@ -1,6 +1,7 @@
 //! A GPU is timed, shown, kept and written for calibration.
 
 use super::{Flags, Kind, What};
+use crate::schemas::Answer;
 use crate::{
     catalogue,
     commands::{Context, Exit},
@@ -9,9 +10,11 @@ use crate::{
     write::Pending,
 };
 use gpuwise_cuda::{CudaError, Group, Options, Precision, Report, Shape, Timing, Work, measure};
+use gpuwise_domain::profile::matmul::MatmulShape;
 use gpuwise_view::{
     figures,
-    table::{Cell, Column, Table},
+    record::{self, Fields, Record},
+    table::Table,
 };
 
 impl From<What> for Group {
@@ -62,7 +65,9 @@ pub(super) fn run(context: &Context, flags: &Flags) -> anyhow::Result<Exit> {
     for missing in &report.missing {
         progress::say(&format!("note: not measured: {missing}"));
     }
-    context.answering("profile-gpu").table(&shown(&report))?;
+    context
+        .answering(Answer::ProfileGpu)
+        .table(&shown(&report))?;
     if let Some(table) = table {
         let name = &report.device.name;
         let system = flags.system.clone().unwrap_or_else(|| {
@@ -108,23 +113,7 @@ fn problem(error: CudaError) -> Problem {
 }
 
 fn shown(report: &Report) -> Table {
-    let mut table = Table::new(vec![
-        Column::left("work", "work"),
-        Column::right("seconds", "time"),
-        Column::right("spread_pct", "spread").unit("%").priority(1),
-        Column::right("bytes_per_second", "GB/s"),
-        Column::right("flop_per_second", "TFLOP/s"),
-        Column::raw("dtype"),
-        Column::raw("m"),
-        Column::raw("n"),
-        Column::raw("k"),
-        Column::raw("bytes"),
-        Column::raw("repeats"),
-        Column::raw("pieces"),
-    ]);
-    for timing in &report.timings {
-        table.push(row(timing));
-    }
+    let mut table = record::table(&report.timings.iter().map(Timed).collect::<Vec<_>>());
     let device = &report.device;
     let cublas = device.cublas.as_ref();
     table.footnote(format!(
@@ -142,33 +131,47 @@ fn shown(report: &Report) -> Table {
     table
 }
 
-fn row(timing: &Timing) -> Vec<Cell> {
-    let Timing { work, sample } = timing;
-    let scaled = |value: Option<f64>, unit: f64| {
-        Cell::of(value, |value| {
-            Cell::new(figures::number(value / unit), value)
-        })
-    };
-    let mut cells = vec![
-        Cell::text(work.name()),
-        Cell::new(figures::seconds(sample.median), sample.median),
-        Cell::new(
-            format!("{:.1}", sample.spread * 100.0),
-            sample.spread * 100.0,
-        ),
-        scaled(timing.bytes_per_second(), 1e9),
-        scaled(timing.operations_per_second(), 1e12),
-    ];
-    if let Work::Matmul(precision, shape) = work {
-        cells.push(Cell::text(precision.name()));
-        cells.extend([shape.m, shape.n, shape.k].map(|side| Cell::count(u64::from(side))));
-    } else {
-        cells.extend((0..4).map(|_| Cell::missing()));
+/// Work, and how long it took.
+struct Timed<'a>(&'a Timing);
+
+impl Timed<'_> {
+    fn product(&self) -> Option<(Precision, MatmulShape)> {
+        match self.0.work {
+            Work::Matmul(precision, shape) => Some((precision, shape)),
+            _ => None,
+        }
     }
-    cells.push(Cell::of(work.bytes(), Cell::count));
-    cells.push(Cell::count(u64::from(sample.repeats)));
-    cells.push(Cell::count(u64::from(sample.pieces)));
-    cells
+}
+
+impl Record for Timed<'_> {
+    const NAME: &'static str = "TimedWork";
+
+    fn fields(of: &mut Fields<'_, Self>) {
+        of.column("work", "work", |t| t.0.work.name());
+        of.column("seconds", "time", |t| t.0.sample.median)
+            .said_of(figures::seconds);
+        of.column("spread_pct", "spread, %", |t| t.0.sample.spread * 100.0)
+            .said_of(|percent| format!("{percent:.1}"))
+            .priority(1);
+        of.column("bytes_per_second", "GB/s", |t| t.0.bytes_per_second())
+            .scaled(1e9);
+        of.column("flop_per_second", "TFLOP/s", |t| {
+            t.0.operations_per_second()
+        })
+        .scaled(1e12);
+        of.field("dtype", |t| Some(t.product()?.0.name()));
+        of.field("m", |t| Some(t.product()?.1.m));
+        of.field("n", |t| Some(t.product()?.1.n));
+        of.field("k", |t| Some(t.product()?.1.k));
+        of.field("bytes", |t| t.0.work.bytes());
+        of.field("repeats", |t| t.0.sample.repeats);
+        of.field("pieces", |t| t.0.sample.pieces);
+    }
+}
+
+/// The schema of what a GPU does.
+pub(crate) fn schema(answer: &str) -> String {
+    record::rows_schema::<Timed<'_>>(answer, "What a GPU does, and how long it takes")
 }
 
 /// The run to keep.
@@ -213,7 +216,6 @@ fn kept(flags: &Flags, report: &Report, started: i64) -> gpuwise_store::NewRun {
 mod tests {
     use super::*;
     use gpuwise_cuda::{DeviceFacts, Sample};
-    use gpuwise_domain::profile::matmul::MatmulShape;
 
     fn report() -> Report {
         let timing = |work, median| Timing {
@@ -282,5 +284,32 @@ mod tests {
         assert!(text.contains("cuBLAS 12.8.4"), "{text}");
         // 2 · 64 · 4096 · 4096 operations in 10 µs.
         assert!(text.contains("215"), "{text}");
+    }
+
+    #[test]
+    fn a_report_is_as_the_committed_schema_says() {
+        let committed = crate::schemas::schema("profile-gpu").expect("it is committed");
+        let committed: serde_json::Value = serde_json::from_str(committed).expect("JSON");
+        let row = &committed["$defs"]["TimedWork"];
+        let properties = row["properties"].as_object().expect("properties");
+        let rows = shown(&report()).to_json();
+        for row in rows.as_array().expect("rows") {
+            let values = row.as_object().expect("an object");
+            assert!(values.keys().eq(properties.keys()), "{row}");
+            for (key, value) in values {
+                let kind = match value {
+                    serde_json::Value::Null => "null",
+                    serde_json::Value::String(_) => "string",
+                    number if number.is_f64() => "number",
+                    _ => "integer",
+                };
+                let said = &properties[key]["type"];
+                let known = said == kind
+                    || said
+                        .as_array()
+                        .is_some_and(|all| all.contains(&kind.into()));
+                assert!(known, "{key}: {value} where {said} is");
+            }
+        }
     }
 }

@@ -6,6 +6,7 @@ mod sampled;
 mod variants;
 
 use super::{concluded, keep::KeepFlags};
+use crate::schemas::Answer;
 use crate::{
     catalogue,
     commands::{Context, Exit},
@@ -17,7 +18,7 @@ use child::Ended;
 use gpuwise_domain::profile::figure::{Figure, Scope, Summary, Value};
 use gpuwise_view::{
     figures,
-    table::{Cell, Column, Table},
+    record::{self, Fields, Record},
 };
 use std::path::{Path, PathBuf};
 use variants::Variant;
@@ -75,7 +76,7 @@ fn steps(text: &str) -> Result<(u32, u32), String> {
 }
 
 /// What became of one variant.
-struct Outcome {
+pub(crate) struct Outcome {
     variant: Variant,
     ended: Ended,
     summary: Option<Summary>,
@@ -120,8 +121,8 @@ pub(super) fn run(context: &Context, flags: &Flags) -> anyhow::Result<Exit> {
         }
     }
     context
-        .answering("profile-variants")
-        .table(&table(&outcomes))?;
+        .answering(Answer::ProfileVariants)
+        .table(&record::table(&outcomes))?;
     let worst = outcomes
         .iter()
         .map(|one| one.ended.code)
@@ -223,57 +224,47 @@ fn concluded_of(
     Ok(Some(concluded.summary))
 }
 
-fn table(outcomes: &[Outcome]) -> Table {
-    let mut table = Table::new(vec![
-        Column::left("variant", "variant").wrap(16),
-        Column::right("exit_code", "exit"),
-        Column::right("job_seconds", "job"),
-        Column::right("step_median_ns", "step, median"),
-        Column::right("idle_pct", "GPU idle").unit("%"),
-        Column::right("gpu_util_mean", "GPU use, mean")
-            .unit("%")
-            .priority(2),
-        Column::right("memory_used_peak_bytes", "memory, peak").priority(3),
-        Column::left("first_finding", "limited by")
-            .wrap(14)
-            .priority(4),
-    ]);
-    for one in outcomes {
-        let of = |name: &str| {
-            let summary = one.summary.as_ref()?;
-            let mut same = summary.figures.iter().filter(|figure| figure.name == name);
-            same.find_map(|figure| figure.value.real())
-        };
-        let time = |name: &str| {
-            Cell::of(of(name), |value| {
-                Cell::new(figures::seconds(value * 1e-9), value)
-            })
-        };
-        let percent =
-            |name: &str| Cell::of(of(name), |value| Cell::new(format!("{value:.1}"), value));
-        let first = one
-            .summary
-            .as_ref()
-            .and_then(|summary| summary.findings.first());
-        table.push(vec![
-            Cell::text(one.variant.shown()),
-            Cell::count(u64::from(one.ended.code)),
-            Cell::new(figures::seconds(one.ended.seconds), one.ended.seconds),
-            time("step_median_ns"),
-            percent("idle_pct"),
-            Cell::of(of("gpu_util_mean"), |share| {
-                Cell::new(format!("{:.1}", share * 100.0), share)
-            }),
-            Cell::of(of("memory_used_peak"), |bytes| {
-                Cell::new(
-                    figures::bytes(gpuwise_units::Bytes::new(bytes as u64)),
-                    bytes,
-                )
-            }),
-            first.map_or_else(Cell::missing, |found| {
-                Cell::new(found.class.replace('_', " "), found.class.as_str())
-            }),
-        ]);
+impl Outcome {
+    fn figure(&self, name: &str) -> Option<f64> {
+        let mut all = self.summary.as_ref()?.figures.iter();
+        all.find_map(|figure| figure.value.real().filter(|_| figure.name == name))
     }
-    table
+
+    fn first_finding(&self) -> Option<&str> {
+        let first = self.summary.as_ref()?.findings.first()?;
+        Some(&first.class)
+    }
+}
+
+impl Record for Outcome {
+    const NAME: &'static str = "Variant";
+
+    fn fields(of: &mut Fields<'_, Self>) {
+        let percent = |value: f64| format!("{value:.1}");
+        of.column("variant", "variant", |o| o.variant.shown())
+            .wrap(16);
+        of.column("exit_code", "exit", |o| u32::from(o.ended.code));
+        of.column("job_seconds", "job", |o| o.ended.seconds)
+            .said_of(figures::seconds);
+        of.column("step_median_ns", "step, median", |o| {
+            o.figure("step_median_ns")
+        })
+        .said_of(|ns| figures::seconds(ns * 1e-9));
+        of.column("idle_pct", "GPU idle, %", |o| o.figure("idle_pct"))
+            .said_of(percent);
+        of.column("gpu_util_mean", "GPU use, mean, %", |o| {
+            o.figure("gpu_util_mean")
+        })
+        .said_of(|share| percent(share * 100.0))
+        .priority(2);
+        of.column("memory_used_peak_bytes", "memory, peak", |o| {
+            o.figure("memory_used_peak")
+        })
+        .said_of(|bytes| figures::bytes(gpuwise_units::Bytes::from_f64(bytes)))
+        .priority(3);
+        of.column("first_finding", "limited by", Self::first_finding)
+            .said_as(|class| class.replace('_', " "))
+            .wrap(14)
+            .priority(4);
+    }
 }
