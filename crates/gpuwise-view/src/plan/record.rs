@@ -1,11 +1,16 @@
 //! What programs read of a plan: every field once, with units in the names of keys.
 
-use super::{tables::ranked, words};
-use crate::record::{Fields, Record};
+use super::{deployments, tables::ranked, words};
+use crate::{
+    answer::Candidates,
+    record::{Fields, Record},
+    table::Table,
+};
 use gpuwise_domain::{
     deployment::{
-        Adapters, Cost, Deployment, Figures, FrontPoint, Headroom, LoadPoint, MemoryPart,
-        MemoryReport, ModelSummary, Quality, Rental, Settings, Sizing,
+        Adapters, Cost, Deployment, Dropped, Figures, FrontPoint, Headroom, LoadPoint, MemoryPart,
+        MemoryReport, ModelSummary, Quality, Rental, ServingCharts, ServingQuestion, Settings,
+        Sizing,
     },
     estimate::Derivation,
     layout::Layout,
@@ -14,20 +19,32 @@ use gpuwise_domain::{
 };
 use gpuwise_units::Bytes;
 
-impl Record for Sizing {
+impl Candidates for Deployment {
+    type Question = ServingQuestion;
+    type Charts = ServingCharts;
     const NAME: &'static str = "ServingPlan";
 
-    fn fields(of: &mut Fields<'_, Self>) {
-        of.field("feasible", |s| !s.deployments.is_empty());
-        of.group("model", |s| &s.model);
-        of.group("workload", |s| &s.workload);
-        of.field("objective", |s| s.objective.name());
+    fn question(of: &mut Fields<'_, Sizing>) {
+        of.group("model", |s| &s.question.model);
+        of.group("workload", |s| &s.question.workload);
+        of.field("objective", |s| s.question.objective.name());
+    }
+
+    fn ranked(of: &mut Fields<'_, Sizing>) {
         of.made("deployments", ranked);
-        of.list("points", |s| &s.points);
-        of.list("dropped", |s| &s.dropped);
-        of.field("considered", |s| s.considered);
-        of.list("curve", |s| &s.curve);
-        of.field("notes", |s| &s.notes);
+        of.list("points", |s| &s.charts.points);
+    }
+
+    fn charts(of: &mut Fields<'_, Sizing>) {
+        of.list("curve", |s| &s.charts.curve);
+    }
+
+    fn table(answer: &Sizing) -> Table {
+        deployments(answer)
+    }
+
+    fn rejected(answer: &Sizing) -> Vec<&Dropped> {
+        answer.nearest()
     }
 }
 
