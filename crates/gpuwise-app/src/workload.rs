@@ -10,6 +10,7 @@ use crate::{
 use anyhow::Context as _;
 use gpuwise_domain::{
     catalogue::Catalogue,
+    note::TrafficNote,
     workload::{LengthDistribution, Target, Traffic, TrafficDetail, Workload},
 };
 use gpuwise_read::{
@@ -43,42 +44,7 @@ pub struct StatedWorkload {
     pub detail: TrafficDetail,
     /// Whether the longest prompt or answer follows from a law, and was not said.
     derived: bool,
-    pub notes: Vec<Note>,
-}
-
-/// Something to know of a workload.
-#[derive(Debug)]
-pub struct Note {
-    about: About,
-    text: String,
-}
-
-/// What a note is about.
-#[derive(Debug, PartialEq, Eq)]
-enum About {
-    /// What was assumed of the traffic because nothing says it.
-    Assumed,
-    /// How many requests a trace has.
-    Trace,
-    Other,
-}
-
-impl Note {
-    const fn other(text: String) -> Self {
-        let about = About::Other;
-        Self { about, text }
-    }
-
-    /// Whether it still says something where each request of a trace is sent as it was recorded.
-    pub fn beside_a_trace(&self) -> bool {
-        self.about == About::Other
-    }
-}
-
-impl From<Note> for String {
-    fn from(note: Note) -> Self {
-        note.text
-    }
+    pub notes: Vec<TrafficNote>,
 }
 
 /// Reads the workload of a plan.
@@ -107,11 +73,8 @@ pub fn read_within(
     if let (Traffic::Open { rate, .. }, Some(peak)) = (&asked.workload.traffic, asked.detail.peak)
         && peak > *rate
     {
-        asked.notes.push(Note::other(format!(
-            "sized for the mean rate; the busiest hour has {:.3}/s (--rate {:.3} sizes for it)",
-            peak.get(),
-            peak.get()
-        )));
+        let peak = peak.get();
+        asked.notes.push(TrafficNote::BusiestHour { peak });
     }
     Ok(asked)
 }
@@ -159,7 +122,7 @@ fn asked(
         base = base.overridden_by(fields);
     }
     let merged = assumed(base.overridden_by(given.clone()), &mut notes);
-    notes.extend(lengths::spread(&merged).map(Note::other));
+    notes.extend(lengths::spread(&merged));
     let derived = merged.isl_longest.is_none() || merged.osl_longest.is_none();
     let read = merged.read().map_err(|wrong| {
         let traced = matches!(wrong.field, "isl" | "osl" | "rate");
@@ -301,27 +264,25 @@ impl SloFlags {
 }
 
 /// Traffic and lengths where nothing says them.
-fn assumed(mut fields: WorkloadFields, notes: &mut Vec<Note>) -> WorkloadFields {
-    let mut said = Vec::new();
+fn assumed(mut fields: WorkloadFields, notes: &mut Vec<TrafficNote>) -> WorkloadFields {
+    let (mut rate, mut input, mut output) = (None, None, None);
     if fields.rate.is_none() && fields.concurrency.is_none() {
         fields.rate = Some(RATE.into());
-        said.push(format!("{RATE} requests (--rate)"));
+        rate = Some(RATE);
     }
     if fields.isl.is_none() {
         fields.isl = Some(ISL.into());
-        said.push(format!("{ISL} tokens in (--isl)"));
+        input = Some(ISL);
     }
     if fields.osl.is_none() {
         fields.osl = Some(OSL.into());
-        said.push(format!("{OSL} tokens out (--osl)"));
+        output = Some(OSL);
     }
-    if !said.is_empty() {
-        notes.push(Note {
-            about: About::Assumed,
-            text: format!(
-                "assumed of the traffic, because it was not said: {}",
-                said.join(", ")
-            ),
+    if rate.or(input).or(output).is_some() {
+        notes.push(TrafficNote::Assumed {
+            rate,
+            input,
+            output,
         });
     }
     fields
@@ -387,10 +348,18 @@ fn flag_of(field: &str) -> String {
 
 /// The fields that a trace makes; `each`: its requests are sent one by one, and these are only their
 /// summary, which a request that nobody can serve does not spoil.
-fn of_trace(path: &Path, trace: &Trace, each: bool, notes: &mut Vec<Note>) -> WorkloadFields {
+fn of_trace(
+    path: &Path,
+    trace: &Trace,
+    each: bool,
+    notes: &mut Vec<TrafficNote>,
+) -> WorkloadFields {
     let shown = path.display().to_string();
-    let own = trace.notes.iter().map(|note| format!("{shown}: {note}"));
-    notes.extend(own.map(Note::other));
+    let own = trace.notes.iter().map(|what| TrafficNote::OfTrace {
+        path: shown.clone(),
+        what: what.clone(),
+    });
+    notes.extend(own);
     let summary = trace.summary();
     let lengths = summary.lengths();
     let most = if each { LONGEST_PART } else { u64::MAX };
@@ -413,17 +382,10 @@ fn of_trace(path: &Path, trace: &Trace, each: bool, notes: &mut Vec<Note>) -> Wo
         fields.rate = Some(format!("{}/s", rate.get()));
         fields.burstiness = Some(burstiness.to_string());
     }
-    let article = match trace.kind.name() {
-        name if name.starts_with('A') => "an",
-        _ => "a",
-    };
-    notes.push(Note {
-        about: About::Trace,
-        text: format!(
-            "{shown}: {} requests of {article} {} trace",
-            summary.requests,
-            trace.kind.name()
-        ),
+    notes.push(TrafficNote::Trace {
+        path: shown,
+        requests: summary.requests,
+        kind: trace.kind.name(),
     });
     fields
 }

@@ -2,6 +2,7 @@
 //! recommended.
 
 use crate::{
+    answer::Answer,
     engine::{EngineKind, Release},
     estimate::{Basis, Derivation, Estimate},
     fix::Fix,
@@ -16,26 +17,27 @@ use alloc::{string::String, vec::Vec};
 use gpuwise_units::{Bytes, HourlyPrice, Percentile};
 
 /// The answer to "which GPUs does this model need under this traffic?".
+///
+/// Of its deployments one of a kind each (GPU, layout and precision) is there.
+pub type Sizing = Answer<ServingQuestion, Deployment, ServingCharts>;
+
+/// What is to be served, as understood.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Sizing {
-    /// The model as understood.
+pub struct ServingQuestion {
     pub model: ModelSummary,
-    /// The traffic, the SLO and the limits as understood.
+    /// The traffic, the SLO and the limits.
     pub workload: Workload,
     /// What deployments are ranked by.
     pub objective: Objective,
-    /// Feasible deployments, best first, one of a kind each (GPU, layout and precision).
-    pub deployments: Vec<Deployment>,
+}
+
+/// What is drawn of a plan for serving.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct ServingCharts {
     /// Cost, latency and energy of every feasible candidate, for the front.
     pub points: Vec<FrontPoint>,
-    /// Alternatives that people ask for and that are not there, with the reason.
-    pub dropped: Vec<Dropped>,
-    /// Candidates that were looked at.
-    pub considered: u64,
     /// Load against latency of the best deployment.
     pub curve: Vec<LoadPoint>,
-    /// What was assumed, in sentences.
-    pub notes: Vec<String>,
 }
 
 /// A model in a few figures.

@@ -6,6 +6,7 @@
 
 extern crate alloc;
 
+pub mod answer;
 pub mod balance;
 pub mod bill;
 pub mod catalogue;
@@ -26,6 +27,7 @@ pub mod limit;
 pub mod media;
 pub mod model;
 pub mod network;
+pub mod note;
 pub mod offer;
 pub mod placement;
 pub mod precision;

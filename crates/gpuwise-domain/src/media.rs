@@ -1,7 +1,8 @@
 //! Sizing of diffusion, vision and embedding models: what is asked, and what is recommended.
 
 use crate::{
-    deployment::{Dropped, Objective, Rental},
+    answer::Answer,
+    deployment::{Objective, Rental},
     estimate::{Basis, Derivation, Estimate},
     limit::{Limit, PartCause},
     network::InputSize,
@@ -68,8 +69,11 @@ impl MediaUnit {
 }
 
 /// The answer to "which GPUs does this network need for so much a second?".
+pub type MediaSizing = Answer<MediaQuestion, MediaDeployment>;
+
+/// What is to be run, as understood.
 #[derive(Debug, Clone, PartialEq)]
-pub struct MediaSizing {
+pub struct MediaQuestion {
     /// The network as it was named.
     pub name: String,
     /// What it makes of what.
@@ -86,14 +90,6 @@ pub struct MediaSizing {
     pub latency: Option<Target>,
     /// What deployments are ranked by.
     pub objective: Objective,
-    /// What keeps the SLO, best first.
-    pub deployments: Vec<MediaDeployment>,
-    /// GPUs that do not, or are not worth it, and why; the nearest that would do in words.
-    pub dropped: Vec<Dropped>,
-    /// Candidates that were looked at.
-    pub considered: u64,
-    /// What was assumed, in sentences.
-    pub notes: Vec<String>,
 }
 
 /// What memory of a GPU is held for.

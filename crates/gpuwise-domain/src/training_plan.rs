@@ -2,7 +2,8 @@
 //! what they ask of storage and network. Data only.
 
 use crate::{
-    deployment::{Dropped, ModelSummary, Rental},
+    answer::Answer,
+    deployment::{ModelSummary, Rental},
     estimate::{Basis, Derivation, Estimate},
     limit::Limit,
     training::{Method, Optimizer, Recipe, StepCause, StepTime, TrainingMemory, TrainingSetup},
@@ -57,23 +58,16 @@ pub struct Reliability {
     pub sources: [String; 3],
 }
 
-/// The answer to a training request.
+/// The answer to a training request: ways to run it, one for each kind of cluster.
+pub type TrainingSizing = Answer<TrainingQuestion, TrainingPlan>;
+
+/// What is to be trained, as understood.
 #[derive(Debug, Clone, PartialEq)]
-pub struct TrainingSizing {
-    /// The model as understood.
+pub struct TrainingQuestion {
     pub model: ModelSummary,
     /// What is trained how.
     pub asked: TrainingAsked,
-    /// The job as understood.
     pub job: TrainingJob,
-    /// Ways to run it, best first, one for each kind of cluster.
-    pub plans: Vec<TrainingPlan>,
-    /// What people ask for and is not there, the nearest first.
-    pub dropped: Vec<Dropped>,
-    /// Setups that were looked at.
-    pub considered: u64,
-    /// What was assumed, in sentences.
-    pub notes: Vec<String>,
 }
 
 /// One way to run the job.

@@ -81,7 +81,7 @@ impl Case {
             draft: None,
             choices: self.choices.clone(),
         });
-        sizing.deployments.len()
+        sizing.ranked.len()
     }
 
     /// Eight H100s as one replica, weights as published.

@@ -4,6 +4,7 @@
 //! `gpuwise-domain`. Nothing here reads a file, a clock, the environment or a terminal: width and
 //! colour are arguments ([`Style`]).
 
+pub mod answer;
 pub mod audit;
 pub mod balance;
 pub mod bill;

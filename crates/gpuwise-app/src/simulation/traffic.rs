@@ -14,6 +14,7 @@ use crate::{
 use gpuwise_domain::{
     client::GapLaw,
     deployment::Saved,
+    note::TrafficNote,
     workload::{Traffic, TrafficDetail, Workload},
 };
 use gpuwise_read::traffic::{RateTable, TrafficFile};
@@ -121,7 +122,7 @@ impl Sent {
         };
         if let Kind::Recorded(_) = kind {
             // What was assumed of traffic is in the trace.
-            notes.retain(workload::Note::beside_a_trace);
+            notes.retain(TrafficNote::beside_a_trace);
         }
         let extent = extent(changes, &kind, &asked.workload)?;
         let sent = Self {
@@ -138,7 +139,7 @@ impl Sent {
                 .transpose()?,
             tenants,
             stages: changes.stages.clone(),
-            notes: notes.into_iter().map(Into::into).collect(),
+            notes: notes.iter().map(ToString::to_string).collect(),
         };
         if sent.is_closed() {
             only_open(changes)?;

@@ -91,11 +91,11 @@ pub fn whole(
     let replicas = (f64::from(deployment.replicas.max(1)) * share).max(1.0);
     let replicas = libm::ceil(replicas - 1e-9) as u32;
     let processes = gpus + replicas * constants.get(Known::EngineProcesses) as u32;
-    let rate = sizing.rate * inputs * share;
+    let rate = sizing.question.rate * inputs * share;
     let number = |count: Option<u64>| count.unwrap_or(0) as f64;
     let pixels = number(size.width) * number(size.height);
     // Images are decoded where they come in, and are made on the GPU where they go out.
-    let encoded = if sizing.task.starts_with("image") {
+    let encoded = if sizing.question.task.starts_with("image") {
         rate * constants.get(Known::SampleImage)
     } else {
         0.0
@@ -111,7 +111,7 @@ pub fn whole(
     let held = f64::from(processes) * constants.get(Known::ProcessMemory)
         + host_bytes * f64::from(replicas);
     HostWork {
-        name: format!("serving of {}", sizing.name),
+        name: format!("serving of {}", sizing.question.name),
         seconds: 1.0,
         gpus,
         nodes: devices.div_ceil(gpus),

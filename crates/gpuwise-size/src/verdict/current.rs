@@ -66,7 +66,7 @@ pub(crate) fn sized(request: &Request<'_>, current: &Current, host: Option<&Host
         };
         deployments.iter().find(placed).cloned()
     };
-    let best = fits(&free.deployments);
+    let best = fits(&free.ranked);
     let (mut deployment, mut dropped, mut spread_otherwise) = (best, free.dropped, None);
     if let Some(layout) = current.layout {
         let replica = layout.replica_gpus().max(1);
@@ -76,7 +76,7 @@ pub(crate) fn sized(request: &Request<'_>, current: &Current, host: Option<&Host
             ..settings
         });
         let fixed = plan(&own);
-        let as_it_runs = fits(&fixed.deployments);
+        let as_it_runs = fits(&fixed.ranked);
         spread_otherwise = deployment.filter(|other| {
             let sustains =
                 |one: &Deployment| one.headroom.rate / f64::from(one.layout.gpus().max(1));

@@ -8,7 +8,12 @@ use crate::{
     balance::{BalanceConstants, Known, balance, serving},
     search::{Request, plan},
 };
-use alloc::{format, string::String, vec, vec::Vec};
+use alloc::{
+    format,
+    string::{String, ToString},
+    vec,
+    vec::Vec,
+};
 use current::{Sized, sized};
 use dimensions::{excess, lack};
 use gpuwise_domain::{
@@ -40,13 +45,15 @@ pub fn check(
         workload: &roomy,
         ..request.clone()
     });
-    let best = free.deployments.first();
+    let best = free.ranked.first();
     let around = host
         .zip(now.deployment.as_ref())
         .map(|(host, running)| around(&request, current, running, host, constants));
     let mut verdict = judged(&request, current, &now, best, around.as_ref(), constants);
     verdict.notes.extend(now.notes);
-    verdict.notes.extend(free.notes);
+    verdict
+        .notes
+        .extend(free.notes.iter().map(ToString::to_string));
     verdict.balance = around;
     verdict.running = now.deployment;
     verdict

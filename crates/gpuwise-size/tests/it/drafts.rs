@@ -162,7 +162,7 @@ fn what_is_accepted_decides_whether_drafting_pays() {
         drafted(4, Some(0.8), newest),
         drafted(4, Some(0.05), newest),
     );
-    let best = |sizing: &Sizing| sizing.deployments.first().cloned().expect("a deployment");
+    let best = |sizing: &Sizing| sizing.ranked.first().cloned().expect("a deployment");
     let (plain, better, worse) = (best(&none), best(&well), best(&badly));
     let tpot = |deployment: &Deployment| deployment.figures.tpot.value;
     assert!(
@@ -186,7 +186,12 @@ fn what_is_accepted_decides_whether_drafting_pays() {
     );
     let drafts = |step: &Derivation| step.inputs.iter().any(|input| input.name == "drafts");
     assert!(better.derivations.iter().any(drafts) && !plain.derivations.iter().any(drafts));
-    let said = |sizing: &Sizing, what: &str| sizing.notes.iter().any(|note| note.contains(what));
+    let said = |sizing: &Sizing, what: &str| {
+        sizing
+            .notes
+            .iter()
+            .any(|note| note.to_string().contains(what))
+    };
     assert!(said(&well, "drafts 4 tokens a step"), "{:?}", well.notes);
     assert!(
         !said(&well, "assumed because --acceptance")
@@ -203,11 +208,7 @@ fn releases_that_draft_with_no_model_are_refused() {
         ([0, 15, 0], 4, true),
     ] {
         let sizing = drafted(tokens, None, release);
-        assert_eq!(
-            !sizing.deployments.is_empty(),
-            served,
-            "{release:?} {tokens}"
-        );
+        assert_eq!(!sizing.ranked.is_empty(), served, "{release:?} {tokens}");
         let refused = |d: &gpuwise_domain::deployment::Dropped| {
             d.test == Test::Support
                 && d.shortfall

@@ -67,7 +67,7 @@ fn held(sizing: &Sizing) -> usize {
         let all = deployment.derivations.iter();
         all.map(|step| check(step, &deployment.gpu)).sum::<usize>()
     };
-    sizing.deployments.iter().map(of).sum()
+    sizing.ranked.iter().map(of).sum()
 }
 
 const MODELS: [&str; 6] = [
@@ -122,9 +122,9 @@ proptest! {
             *base += moved;
         }
         let sizing = case.plan();
-        prop_assume!(!sizing.deployments.is_empty());
+        prop_assume!(!sizing.ranked.is_empty());
         let formulas = held(&sizing);
-        prop_assert!(formulas >= 12 * sizing.deployments.len());
+        prop_assert!(formulas >= 12 * sizing.ranked.len());
     }
 }
 
@@ -139,7 +139,7 @@ fn links_are_explained_by_the_constants_that_were_used() {
         };
         let sizing = case.plan();
         let several = sizing
-            .deployments
+            .ranked
             .iter()
             .find(|deployment| deployment.layout.tensor > 1)
             .expect("several ranks");

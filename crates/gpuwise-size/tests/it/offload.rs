@@ -21,8 +21,8 @@ fn case(offload: u64) -> Case {
 #[test]
 fn the_host_holds_prefixes_and_no_requests() {
     let (without, with) = (case(0).plan(), case(64 * GIB).plan());
-    assert!(!with.deployments.is_empty());
-    for (plain, kept) in without.deployments.iter().zip(&with.deployments) {
+    assert!(!with.ranked.is_empty());
+    for (plain, kept) in without.ranked.iter().zip(&with.ranked) {
         assert_eq!(kept.host_cache, Bytes::new(64 * GIB));
         assert_eq!(plain.host_cache, Bytes::ZERO);
         assert_eq!(plain.memory, kept.memory, "memory of the GPU");
@@ -34,7 +34,9 @@ fn the_host_holds_prefixes_and_no_requests() {
     }
     let note = "64 GiB of host memory a GPU keeps prefixes of 524,288 tokens";
     assert!(
-        with.notes.iter().any(|said| said.starts_with(note)),
+        with.notes
+            .iter()
+            .any(|said| said.to_string().starts_with(note)),
         "{:?}",
         with.notes
     );
@@ -42,7 +44,7 @@ fn the_host_holds_prefixes_and_no_requests() {
         !without
             .notes
             .iter()
-            .any(|said| said.contains("host memory"))
+            .any(|said| said.to_string().contains("host memory"))
     );
 }
 
@@ -51,7 +53,7 @@ fn tokens_of_the_host_follow_the_layout() {
     // 131,072 bytes a token: 32 layers of 8 key-value heads of 128, keys and values, in 16 bits.
     let whole = 64 * GIB / 131_072;
     let sizing = case(64 * GIB).plan();
-    for deployment in &sizing.deployments {
+    for deployment in &sizing.ranked {
         let said = deployment
             .derivations
             .iter()
@@ -83,11 +85,7 @@ fn releases_without_it_are_refused() {
         ([0, 33, 0], GIB, true),
     ] {
         let sizing = of_release(release, offload);
-        assert_eq!(
-            !sizing.deployments.is_empty(),
-            served,
-            "{release:?} {offload}"
-        );
+        assert_eq!(!sizing.ranked.is_empty(), served, "{release:?} {offload}");
         let refused = sizing.dropped.iter().any(|dropped| {
             dropped.test == Test::Support
                 && dropped.shortfall.to_string().contains("mode:kv_offload")

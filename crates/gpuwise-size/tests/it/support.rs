@@ -33,7 +33,7 @@ fn on(model: &str, gpu: &str, release: &str, formats: &[&str]) -> Sizing {
 }
 
 fn first(sizing: &Sizing) -> &Deployment {
-    sizing.deployments.first().expect("a deployment")
+    sizing.ranked.first().expect("a deployment")
 }
 
 #[test]
@@ -76,7 +76,7 @@ fn what_cannot_start_is_dropped_with_the_reason() {
         ("google/gemma-3-4b-it", "T4", "0.33.0", &[], "in FP16"),
     ] {
         let sizing = on(model, gpu, release, formats);
-        assert!(sizing.deployments.is_empty(), "{model} on {gpu}");
+        assert!(sizing.ranked.is_empty(), "{model} on {gpu}");
         let Some(dropped) = sizing.dropped.first() else {
             panic!("{model} on {gpu}: no reason")
         };
@@ -97,7 +97,7 @@ fn eight_bits_without_the_units_are_unpacked_where_the_engine_does_that() {
         assert_eq!(first(&sizing).weights, "fp8", "{gpu}");
     }
     let sizing = on(llama, "MI250X", "0.33.0", &["fp8"]);
-    assert!(sizing.deployments.is_empty());
+    assert!(sizing.ranked.is_empty());
     assert_eq!(sizing.dropped.first().map(|d| d.test), Some(Test::Support));
 }
 
@@ -106,7 +106,7 @@ fn a_context_beyond_the_model_is_no_plan() {
     let mut case = Case::new("meta-llama/Meta-Llama-3-8B").on(&["H100 SXM5 80GB"]);
     case.choices.max_context = Some(8193);
     let sizing = case.plan();
-    assert!(sizing.deployments.is_empty());
+    assert!(sizing.ranked.is_empty());
     let said = sizing
         .dropped
         .first()
@@ -115,5 +115,5 @@ fn a_context_beyond_the_model_is_no_plan() {
         .to_string();
     assert!(said.contains("8193") && said.contains("8192"), "{said}");
     case.choices.max_context = Some(8192);
-    assert!(!case.plan().deployments.is_empty());
+    assert!(!case.plan().ranked.is_empty());
 }

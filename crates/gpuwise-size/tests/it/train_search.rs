@@ -458,22 +458,22 @@ fn a_deadline_takes_more_gpus_and_a_budget_refuses() {
         train(&asked, &TOY)
     };
     let free = plan(None, None);
-    let best = &free.plans[0];
+    let best = &free.ranked[0];
     let took = best.run.as_ref().expect("a run").total.value;
     let late = plan(Some(took / 3.0), None);
-    let faster = late.plans[0].run.as_ref().expect("a run");
+    let faster = late.ranked[0].run.as_ref().expect("a run");
     assert!(faster.total.value <= took / 3.0);
-    assert!(late.plans[0].gpus > best.gpus);
+    assert!(late.ranked[0].gpus > best.gpus);
     assert!(took > day / 100.0);
     // One of each GPU, cheapest first.
     let costs: Vec<i64> = free
-        .plans
+        .ranked
         .iter()
         .filter_map(|plan| Some(plan.run.as_ref()?.cost?.value.micros))
         .collect();
     assert!(costs.is_sorted(), "{costs:?}");
     let poor = plan(None, Some(1));
-    assert!(poor.plans.is_empty());
+    assert!(poor.ranked.is_empty());
     assert!(
         poor.dropped.iter().any(|d| d.test == Test::Limits),
         "{:?}",
@@ -504,7 +504,7 @@ fn hosts_of_ones_own_are_all_used_unless_gpu_hours_are_what_counts() {
         let mut asked = request(&architecture, &known, Machines::Offered(market), job);
         asked.choices.global_batch = None;
         asked.rank = rank;
-        let best = train(&asked, &toy).plans.swap_remove(0);
+        let best = train(&asked, &toy).ranked.swap_remove(0);
         (best.gpus, best.run.expect("a run").total.value)
     };
     for owned in [2, 3, 6, 8] {
@@ -532,7 +532,7 @@ fn a_plan_that_may_run_out_comes_after_those_that_do_not() {
             ..TrainingJob::default()
         };
         let machines = Machines::Offered(market);
-        train(&request(&architecture, &known, machines, job), &toy).plans
+        train(&request(&architecture, &known, machines, job), &toy).ranked
     };
     let sure = plans(1.0);
     assert!(!sure[0].tight());
@@ -560,7 +560,7 @@ fn small_hosts_are_joined_only_where_their_network_is_known() {
             ..TrainingJob::default()
         };
         let machines = Machines::Offered(market);
-        for plan in train(&request(&architecture, &known, machines, job), &TOY).plans {
+        for plan in train(&request(&architecture, &known, machines, job), &TOY).ranked {
             let hosts = plan.gpus > u64::from(plan.gpus_per_host.max(plan.domain));
             let network = plan.needs.network_has.is_some();
             assert!(!hosts || network || plan.gpus_per_host >= 8, "{plan:?}");
@@ -579,7 +579,7 @@ fn the_bill_is_price_by_time_rounded_once() {
     let gpu = known.gpu("H100").expect("a GPU");
     let machines = Machines::Given(cluster(&known, gpu, 16));
     let answer = train(&request(&architecture, &known, machines, job), &TOY);
-    let plan = &answer.plans[0];
+    let plan = &answer.ranked[0];
     let run = plan.run.as_ref().expect("a run");
     assert_eq!(run.steps, 954, "⌈10⁹ / (128 · 8192)⌉");
     let parts = run.stepping.value + run.evaluating + run.saving.value + run.lost.value;
@@ -618,7 +618,7 @@ fn what_traffic_needs_is_as_counted_by_hand() {
     asked.choices.micro_batch = Some(2);
     asked.choices.recompute = Some(Recompute::None);
     let answer = train(&asked, &TOY);
-    let plan = answer.plans.first().expect("a plan");
+    let plan = answer.ranked.first().expect("a plan");
     let of = |kind: TrafficKind| {
         let needs = &plan.needs.traffic;
         needs

@@ -7,6 +7,7 @@ mod tree;
 pub use answer::AnswerPage;
 
 use crate::{
+    answer::sentences,
     figures::{self, amount, percent, ranged_seconds},
     markup::escape,
     plan::{self, words},
@@ -32,14 +33,14 @@ pub fn report(sizing: &Sizing, made: &str) -> String {
     // The sentence that answers; those that follow say what is short.
     let verdict = verdict.split_once(". ").unwrap_or((&verdict, ""));
     let mut head = String::new();
-    if let Some(best) = sizing.deployments.first() {
+    if let Some(best) = sizing.ranked.first() {
         head += &headline(best);
     } else if !verdict.1.is_empty() {
         let _ = writeln!(head, "<p class=\"lead\">{}</p>", escape(verdict.1));
     }
     head += &facts(&plan::question(sizing));
     Page {
-        title: format!("GPUs for {}", sizing.model.name),
+        title: format!("GPUs for {}", sizing.question.model.name),
         answer: answer(sizing, verdict),
         head,
         sections: sections(sizing),
@@ -49,7 +50,7 @@ pub fn report(sizing: &Sizing, made: &str) -> String {
 
 /// One sentence that answers the question; `verdict` where nothing keeps the SLO.
 fn answer(sizing: &Sizing, verdict: (&str, &str)) -> String {
-    let Some(best) = sizing.deployments.first() else {
+    let Some(best) = sizing.ranked.first() else {
         return format!("{}.", verdict.0.trim_end_matches('.'));
     };
     let price = match (&best.rental, best.cost.per_hour) {
@@ -72,7 +73,7 @@ fn answer(sizing: &Sizing, verdict: (&str, &str)) -> String {
     } else {
         format!(" with {} weights", best.weights)
     };
-    let slo = if sizing.workload.slo.is_empty() {
+    let slo = if sizing.question.workload.slo.is_empty() {
         "this traffic"
     } else {
         "this traffic within the SLO"
@@ -149,7 +150,7 @@ fn headline(best: &Deployment) -> String {
 
 fn sections(sizing: &Sizing) -> Vec<Section> {
     let mut out = Vec::new();
-    if let Some(best) = sizing.deployments.first() {
+    if let Some(best) = sizing.ranked.first() {
         let mut body = plan::deployments(sizing).to_html("Ranked deployments");
         let mut about = plan::about_best(sizing, best);
         about.push(("Engine", words::engine(best)));
@@ -181,7 +182,7 @@ fn sections(sizing: &Sizing) -> Vec<Section> {
             title: "Memory of one GPU",
             body: memory(sizing),
         });
-        let body = tree::derivations(&sizing.deployments, DERIVATIONS);
+        let body = tree::derivations(&sizing.ranked, DERIVATIONS);
         if !body.is_empty() {
             out.push(Section {
                 id: "derivations",
@@ -198,7 +199,8 @@ fn sections(sizing: &Sizing) -> Vec<Section> {
         });
     }
     if !sizing.notes.is_empty() {
-        let items = sizing.notes.iter().fold(String::new(), |mut items, note| {
+        let notes = sentences(&sizing.notes);
+        let items = notes.iter().fold(String::new(), |mut items, note| {
             let _ = writeln!(items, "<li>{}</li>", escape(note));
             items
         });
@@ -215,7 +217,7 @@ fn sections(sizing: &Sizing) -> Vec<Section> {
 fn memory(sizing: &Sizing) -> String {
     let mut out = String::from("<div class=\"pictures\">\n");
     let mut seen: Vec<&Deployment> = Vec::new();
-    for (index, deployment) in sizing.deployments.iter().enumerate() {
+    for (index, deployment) in sizing.ranked.iter().enumerate() {
         if seen.iter().any(|other| other.memory == deployment.memory) {
             continue;
         }
@@ -233,7 +235,7 @@ fn memory(sizing: &Sizing) -> String {
 }
 
 fn alternatives(sizing: &Sizing) -> String {
-    let nearest = plan::nearest(sizing);
+    let nearest = sizing.nearest();
     let shown: Vec<&Dropped> = nearest.iter().copied().take(ALTERNATIVES).collect();
     let mut out = format!(
         "<p>{} candidates were looked at; the nearest first.</p>\n",

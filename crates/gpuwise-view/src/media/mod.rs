@@ -3,9 +3,9 @@
 mod record;
 
 use crate::{
+    answer::{self, Document, sentences},
     figures::{amount, bytes, number, percent, ranged_seconds, ranged_unit, seconds},
     html::AnswerPage,
-    markup::escape_markdown,
     plan::{labelled, words},
     record::{self as rows, Fields, Record, Shown},
     rejected,
@@ -31,7 +31,7 @@ pub fn text(sizing: &MediaSizing, style: Style) -> String {
         out += &labelled(style, label, &line);
     }
     out.push('\n');
-    if let Some(best) = sizing.deployments.first() {
+    if let Some(best) = sizing.ranked.first() {
         out += &deployments(sizing).to_text(style);
         out.push('\n');
         for (label, line) in about_best(sizing, best) {
@@ -59,62 +59,38 @@ pub fn text(sizing: &MediaSizing, style: Style) -> String {
 
 /// The plan as Markdown with every table.
 pub fn markdown(sizing: &MediaSizing) -> String {
-    let mut out = format!("# Running {}\n\n", escape_markdown(&sizing.name));
-    let list = |out: &mut String, pairs: &[(&str, String)]| {
-        for (label, line) in pairs {
-            let _ = writeln!(out, "- **{label}**: {}", escape_markdown(line));
-        }
-        out.push('\n');
-    };
-    list(&mut out, &question(sizing));
-    if let Some(best) = sizing.deployments.first() {
-        let _ = write!(
-            out,
-            "## Deployments\n\n{}\n",
-            deployments(sizing).to_markdown()
-        );
-        out.push_str("## The best one\n\n");
-        list(&mut out, &about_best(sizing, best));
+    let mut out = Document::new(&format!("Running {}", sizing.question.name));
+    out.list(&question(sizing));
+    if let Some(best) = sizing.ranked.first() {
+        out.heading("Deployments");
+        out.table(&deployments(sizing));
+        out.heading("The best one");
+        out.list(&about_best(sizing, best));
     } else {
-        out.push_str("## Nothing keeps the SLO\n\n");
+        out.heading("Nothing keeps the SLO");
     }
-    let _ = write!(out, "## Parts\n\n{}\n", parts(sizing).to_markdown());
-    if !sizing.dropped.is_empty() {
-        let _ = write!(
-            out,
-            "## Rejected\n\n{}\n",
-            rejected::table(&sizing.dropped).to_markdown()
-        );
-    }
-    if !sizing.notes.is_empty() {
-        out.push_str("## Assumed\n\n");
-        for note in &sizing.notes {
-            let _ = writeln!(out, "- {}", escape_markdown(note));
-        }
-    }
-    out.trim_end().to_string() + "\n"
+    out.heading("Parts");
+    out.table(&parts(sizing));
+    out.finish(sizing, &[])
 }
 
 /// The ranked deployments as CSV; where there are none, what was dropped and why.
 pub fn csv(sizing: &MediaSizing) -> String {
-    if sizing.deployments.is_empty() {
-        rejected::table(&sizing.dropped).to_csv()
-    } else {
-        deployments(sizing).to_csv()
-    }
+    answer::csv(sizing)
 }
 
 /// The plan as a page.
 pub fn page(sizing: &MediaSizing, made: &str) -> String {
+    let notes = sentences(&sizing.notes);
     let mut page = AnswerPage {
-        title: format!("GPUs for {}", sizing.name),
+        title: format!("GPUs for {}", sizing.question.name),
         answer: "Nothing keeps the SLO.".into(),
         asked: question(sizing),
         tables: vec![("Parts of the network".into(), parts(sizing))],
-        notes: &sizing.notes,
+        notes: &notes,
         ..AnswerPage::default()
     };
-    if let Some(best) = sizing.deployments.first() {
+    if let Some(best) = sizing.ranked.first() {
         page.answer = format!("{} in {}.", devices(best), best.precision);
         page.asked.extend(about_best(sizing, best));
         let latency = ranged_seconds(&best.latency);
@@ -144,7 +120,7 @@ pub fn page(sizing: &MediaSizing, made: &str) -> String {
 /// Why a GPU is not among the deployments, or that it is.
 pub fn why_not(sizing: &MediaSizing, gpu: &str, style: Style) -> String {
     let found = sizing.dropped.iter().find(|dropped| dropped.gpu == gpu);
-    let shown = sizing.deployments.iter().any(|one| one.gpu == gpu);
+    let shown = sizing.ranked.iter().any(|one| one.gpu == gpu);
     let line = match found {
         Some(dropped) => format!("{}.", rejected::line(dropped)),
         None if shown => format!("{gpu} is among the deployments."),
@@ -154,14 +130,14 @@ pub fn why_not(sizing: &MediaSizing, gpu: &str, style: Style) -> String {
 }
 
 fn question(sizing: &MediaSizing) -> Vec<(&'static str, String)> {
-    let parameters: u64 = sizing.parts.iter().map(|part| part.1).sum();
-    let flops: f64 = sizing.parts.iter().map(|part| part.2).sum();
-    let task = if sizing.task.is_empty() {
+    let parameters: u64 = sizing.question.parts.iter().map(|part| part.1).sum();
+    let flops: f64 = sizing.question.parts.iter().map(|part| part.2).sum();
+    let task = if sizing.question.task.is_empty() {
         String::new()
     } else {
-        format!(", {}", sizing.task)
+        format!(", {}", sizing.question.task)
     };
-    let slo = match &sizing.latency {
+    let slo = match &sizing.question.latency {
         Some(target) => format!(
             "{} from request to result at most {}",
             words::percentile(target.percentile),
@@ -174,9 +150,9 @@ fn question(sizing: &MediaSizing) -> Vec<(&'static str, String)> {
             "Network",
             format!(
                 "{}{task}: {} parameters in {}",
-                sizing.name,
+                sizing.question.name,
                 billions(parameters),
-                match sizing.parts.len() {
+                match sizing.question.parts.len() {
                     1 => "1 part".to_string(),
                     many => format!("{many} parts"),
                 }
@@ -184,12 +160,12 @@ fn question(sizing: &MediaSizing) -> Vec<(&'static str, String)> {
         ),
         (
             "Input",
-            format!("{}: {} TFLOP", sizing.input, number(flops / 1e12)),
+            format!("{}: {} TFLOP", sizing.question.input, number(flops / 1e12)),
         ),
         ("Rate", rate(sizing)),
         (
             "SLO",
-            format!("{slo}; ranked by {}", sizing.objective.name()),
+            format!("{slo}; ranked by {}", sizing.question.objective.name()),
         ),
     ]
 }
@@ -203,14 +179,21 @@ fn billions(parameters: u64) -> String {
 }
 
 fn rate(sizing: &MediaSizing) -> String {
-    if sizing.unit == gpuwise_domain::media::MediaUnit::AudioHours {
-        return format!("{} × real time (RTFx)", number(sizing.rate * 3600.0));
+    if sizing.question.unit == gpuwise_domain::media::MediaUnit::AudioHours {
+        return format!(
+            "{} × real time (RTFx)",
+            number(sizing.question.rate * 3600.0)
+        );
     }
-    format!("{} {} a second", number(sizing.rate), sizing.unit.plural())
+    format!(
+        "{} {} a second",
+        number(sizing.question.rate),
+        sizing.question.unit.plural()
+    )
 }
 
 pub fn deployments(sizing: &MediaSizing) -> Table {
-    let list = &sizing.deployments;
+    let list = &sizing.ranked;
     let mut table = rows::table(&ranked(sizing)).when_empty("Nothing keeps the SLO.");
     table.footnote("ranges: 80 %, from rows of GPUs that the constants had not seen; load: the rate over what full batches bear");
     let eight = |one: &&MediaDeployment| ["fp8", "int8"].contains(&one.precision.as_str());
@@ -236,7 +219,7 @@ struct Ranked<'a> {
 
 fn ranked(sizing: &MediaSizing) -> Vec<Ranked<'_>> {
     let one = |(rank, one)| Ranked { rank, one, sizing };
-    (1..).zip(&sizing.deployments).map(one).collect()
+    (1..).zip(&sizing.ranked).map(one).collect()
 }
 
 impl Record for Ranked<'_> {
@@ -246,12 +229,12 @@ impl Record for Ranked<'_> {
         of.field("rank", |r| r.rank).title("#");
         of.inline(|r| r.one);
         let asked = of.noun().map(|r| r.sizing);
-        let latency = asked.and_then(|sizing| sizing.latency.as_ref());
+        let latency = asked.and_then(|sizing| sizing.question.latency.as_ref());
         let at = latency.map_or_else(
             || "p95".to_owned(),
             |target| words::percentile(target.percentile),
         );
-        let together = asked.map_or("", |sizing| sizing.unit.priced().1);
+        let together = asked.map_or("", |sizing| sizing.question.unit.priced().1);
         let right = |title: &str| Column::right("", title);
         let left = |title: &str| Column::left("", title);
         of.shown(left("GPUs").wrap(14), |r| devices(r.one).into());
@@ -291,12 +274,12 @@ fn devices(one: &MediaDeployment) -> String {
 fn about_best(sizing: &MediaSizing, best: &MediaDeployment) -> Vec<(&'static str, String)> {
     let limit = words::said(best.bottleneck.as_ref());
     let mut lines = vec![("Limit", format!("1 is limited by {limit}"))];
-    let sustains = if sizing.unit == gpuwise_domain::media::MediaUnit::AudioHours {
+    let sustains = if sizing.question.unit == gpuwise_domain::media::MediaUnit::AudioHours {
         ranged_unit(&best.capacity.scaled(3600.0), "× real time (RTFx)")
     } else {
         ranged_unit(
             &best.capacity,
-            &format!("{} a second", sizing.unit.plural()),
+            &format!("{} a second", sizing.question.unit.plural()),
         )
     };
     lines.push((
@@ -309,7 +292,7 @@ fn about_best(sizing: &MediaSizing, best: &MediaDeployment) -> Vec<(&'static str
     ));
     lines.push(("Memory", memory(best)));
     if let (Some(power), Some(joules)) = (best.power, best.joules_per_unit) {
-        let (together, name) = sizing.unit.priced();
+        let (together, name) = sizing.question.unit.priced();
         let each = joules.value * f64::from(together) / 3600.0;
         lines.push((
             "Energy",
@@ -371,5 +354,5 @@ fn memory(best: &MediaDeployment) -> String {
 
 /// The parts of the network.
 pub fn parts(sizing: &MediaSizing) -> Table {
-    rows::table(&sizing.parts)
+    rows::table(&sizing.question.parts)
 }

@@ -1,33 +1,40 @@
 //! What programs read of a plan for a diffusion, vision or embedding model.
 
-use super::ranked;
+use super::{deployments, ranked};
 use crate::{
+    answer::Candidates,
     plan::words,
     record::{Fields, Record},
+    table::Table,
 };
 use gpuwise_domain::{
-    media::{MediaDeployment, MediaMemory, MediaSizing},
+    media::{MediaDeployment, MediaMemory, MediaQuestion, MediaSizing},
     price::{Per, Price},
 };
 use gpuwise_units::Bytes;
 
-impl Record for MediaSizing {
+impl Candidates for MediaDeployment {
+    type Question = MediaQuestion;
+    type Charts = ();
     const NAME: &'static str = "MediaPlan";
 
-    fn fields(of: &mut Fields<'_, Self>) {
-        of.field("feasible", |s| !s.deployments.is_empty());
-        of.field("network", |s| &s.name);
-        of.field("task", |s| &s.task);
-        of.list("parts", |s| &s.parts);
-        of.field("input", |s| &s.input);
-        of.field("unit", |s| s.unit.plural());
-        of.field("rate_per_second", |s| s.rate);
-        of.maybe("latency", |s| s.latency.as_ref());
-        of.field("objective", |s| s.objective.name());
+    fn question(of: &mut Fields<'_, MediaSizing>) {
+        of.field("network", |s| &s.question.name);
+        of.field("task", |s| &s.question.task);
+        of.list("parts", |s| &s.question.parts);
+        of.field("input", |s| &s.question.input);
+        of.field("unit", |s| s.question.unit.plural());
+        of.field("rate_per_second", |s| s.question.rate);
+        of.maybe("latency", |s| s.question.latency.as_ref());
+        of.field("objective", |s| s.question.objective.name());
+    }
+
+    fn ranked(of: &mut Fields<'_, MediaSizing>) {
         of.made("deployments", ranked);
-        of.list("dropped", |s| &s.dropped);
-        of.field("considered", |s| s.considered);
-        of.field("notes", |s| &s.notes);
+    }
+
+    fn table(answer: &MediaSizing) -> Table {
+        deployments(answer)
     }
 }
 

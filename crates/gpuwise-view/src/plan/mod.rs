@@ -8,7 +8,11 @@ pub mod words;
 pub use tables::{deployments, front};
 pub use why_not::{why_not, why_not_markdown};
 
-use crate::{markup::escape_markdown, rejected, style::Style, table::Table};
+use crate::{
+    answer::{self, Document, noted},
+    rejected,
+    style::Style,
+};
 use gpuwise_domain::deployment::{Deployment, Dropped, Sizing};
 use gpuwise_units::Bytes;
 use std::fmt::Write as _;
@@ -25,7 +29,7 @@ pub fn text(sizing: &Sizing, style: Style) -> String {
         out += &labelled(style, label, &line);
     }
     out.push('\n');
-    match sizing.deployments.first() {
+    match sizing.ranked.first() {
         Some(best) => {
             out += &deployments(sizing).to_text(style);
             out.push('\n');
@@ -45,64 +49,43 @@ pub fn text(sizing: &Sizing, style: Style) -> String {
 
 /// The plan as a Markdown document with every table.
 pub fn markdown(sizing: &Sizing) -> String {
-    let mut out = format!("# Serving {}\n\n", escape_markdown(&sizing.model.name));
-    let list = |out: &mut String, pairs: &[(&str, String)]| {
-        for (label, line) in pairs {
-            let _ = writeln!(out, "- **{label}**: {}", escape_markdown(line));
-        }
-        out.push('\n');
-    };
-    list(&mut out, &question(sizing));
-    let section = |out: &mut String, title: &str, table: &Table| {
-        let _ = write!(out, "## {title}\n\n{}\n", table.to_markdown());
-    };
-    if let Some(best) = sizing.deployments.first() {
-        section(&mut out, "Deployments", &deployments(sizing));
-        let _ = write!(out, "## The best one\n\n");
+    let mut out = Document::new(&format!("Serving {}", sizing.question.model.name));
+    out.list(&question(sizing));
+    if let Some(best) = sizing.ranked.first() {
+        out.heading("Deployments");
+        out.table(&deployments(sizing));
+        out.heading("The best one");
         let mut about = about_best(sizing, best);
         about.push(("Engine", words::engine(best)));
-        list(&mut out, &about);
-        section(&mut out, "Cost against latency", &front(sizing, false));
+        out.list(&about);
+        out.heading("Cost against latency");
+        out.table(&front(sizing, false));
     } else {
-        let _ = write!(
-            out,
-            "## No deployment keeps the SLO\n\n{}\n\n",
-            escape_markdown(&verdict(sizing))
-        );
+        out.heading("No deployment keeps the SLO");
+        out.sentence(&verdict(sizing));
     }
-    if !sizing.dropped.is_empty() {
-        section(&mut out, "Rejected", &rejected::table(nearest(sizing)));
-    }
-    if !sizing.notes.is_empty() {
-        let _ = write!(out, "## Assumed\n\n");
-        for note in &sizing.notes {
-            let _ = writeln!(out, "- {}", escape_markdown(note));
-        }
-    }
-    out.trim_end().to_string() + "\n"
+    out.finish(sizing, &[])
 }
 
 /// The ranked deployments as CSV; where there are none, what was dropped and why.
 pub fn csv(sizing: &Sizing) -> String {
-    if sizing.deployments.is_empty() && !sizing.dropped.is_empty() {
-        return rejected::table(nearest(sizing)).to_csv();
-    }
-    deployments(sizing).to_csv()
+    answer::csv(sizing)
 }
 
 /// The question as understood, by label.
 pub(crate) fn question(sizing: &Sizing) -> Vec<(&'static str, String)> {
-    let mut slo = words::slo(&sizing.workload.slo);
-    for limit in words::limits(&sizing.workload.limits) {
+    let mut slo = words::slo(&sizing.question.workload.slo);
+    for limit in words::limits(&sizing.question.workload.limits) {
         let _ = write!(slo, "; {limit}");
     }
-    let _ = write!(slo, "; ranked by {}", sizing.objective.name());
+    let _ = write!(slo, "; ranked by {}", sizing.question.objective.name());
     let mut lines = vec![
-        ("Model", words::model(&sizing.model)),
-        ("Traffic", words::traffic(&sizing.workload)),
+        ("Model", words::model(&sizing.question.model)),
+        ("Traffic", words::traffic(&sizing.question.workload)),
         ("SLO", slo),
     ];
     let assumed: Vec<&str> = sizing
+        .question
         .model
         .assumptions
         .iter()
@@ -201,7 +184,7 @@ pub(crate) fn next_steps(sizing: &Sizing, best: &Deployment) -> [(&'static str, 
             "Proof",
             format!(
                 "gpuwise evidence {} --gpu {}",
-                words::quoted(&sizing.model.name),
+                words::quoted(&sizing.question.model.name),
                 words::quoted(&best.gpu)
             ),
         ),
@@ -212,7 +195,7 @@ pub(crate) fn next_steps(sizing: &Sizing, best: &Deployment) -> [(&'static str, 
 fn infeasible(sizing: &Sizing, style: Style) -> String {
     let mut out = style.wrap(&verdict(sizing), 2);
     out.push('\n');
-    let nearest = nearest(sizing);
+    let nearest = sizing.nearest();
     if !nearest.is_empty() {
         let shown: Vec<&Dropped> = nearest.iter().copied().take(5).collect();
         let _ = write!(
@@ -228,10 +211,7 @@ fn infeasible(sizing: &Sizing, style: Style) -> String {
             );
         }
     }
-    for note in &sizing.notes {
-        out += &labelled(style, "Note", note);
-    }
-    out
+    out + &noted(&sizing.notes, style)
 }
 
 /// What is short, and the change that is nearest to a fix.
@@ -240,7 +220,7 @@ pub(crate) fn verdict(sizing: &Sizing) -> String {
         "No deployment of {} looked at keeps the SLO.",
         crate::figures::count(sizing.considered)
     );
-    let nearest = nearest(sizing);
+    let nearest = sizing.nearest();
     if let Some(first) = nearest.first() {
         let _ = write!(
             out,
@@ -254,20 +234,6 @@ pub(crate) fn verdict(sizing: &Sizing) -> String {
         let _ = write!(out, " Smallest fix: {fix} ({}).", candidate.label);
     }
     out
-}
-
-/// Dropped candidates, the nearest first.
-pub(crate) fn nearest(sizing: &Sizing) -> Vec<&Dropped> {
-    let mut list: Vec<&Dropped> = sizing.dropped.iter().collect();
-    let ratio = |dropped: &Dropped| {
-        if dropped.ratio > 0.0 {
-            dropped.ratio
-        } else {
-            f64::INFINITY
-        }
-    };
-    list.sort_by(|a, b| ratio(a).total_cmp(&ratio(b)));
-    list
 }
 
 /// Dropped candidates in the given order, the first of each GPU before the second of any.

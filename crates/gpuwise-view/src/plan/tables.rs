@@ -30,13 +30,13 @@ pub(crate) struct Ranked<'a> {
 }
 
 pub(crate) fn ranked(sizing: &Sizing) -> Vec<Ranked<'_>> {
-    let slo = &sizing.workload.slo;
+    let slo = &sizing.question.workload.slo;
     let one = |(rank, deployment)| Ranked {
         rank,
         deployment,
         slo,
     };
-    (1..).zip(&sizing.deployments).map(one).collect()
+    (1..).zip(&sizing.ranked).map(one).collect()
 }
 
 impl Record for Ranked<'_> {
@@ -131,7 +131,7 @@ fn latency(estimate: &Estimate, target: Option<&Target>) -> Shown {
 }
 
 fn footnotes(sizing: &Sizing, table: &mut Table) {
-    let list = &sizing.deployments;
+    let list = &sizing.ranked;
     if list.is_empty() {
         return;
     }
@@ -201,7 +201,12 @@ fn apart(list: &[Deployment]) -> bool {
 
 /// The cost–latency front, the cheapest first; points off it follow where `all` is set.
 pub fn front(sizing: &Sizing, all: bool) -> Table {
-    let mut points: Vec<&FrontPoint> = sizing.points.iter().filter(|p| all || p.on_front).collect();
+    let mut points: Vec<&FrontPoint> = sizing
+        .charts
+        .points
+        .iter()
+        .filter(|p| all || p.on_front)
+        .collect();
     let price = |point: &FrontPoint| point.per_hour.map_or(i64::MAX, |price| price.0.micros);
     points.sort_by(|a, b| b.on_front.cmp(&a.on_front).then(price(a).cmp(&price(b))));
     record::table(&points).when_empty("No candidate keeps the SLO, so there is no front.")

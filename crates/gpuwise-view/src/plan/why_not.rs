@@ -1,6 +1,6 @@
 //! Why a GPU is not among the deployments.
 
-use super::{nearest, words};
+use super::words;
 use crate::rejected;
 use crate::{markup::escape_markdown, style::Style};
 use gpuwise_domain::deployment::{Dropped, Sizing};
@@ -35,13 +35,14 @@ fn findings<'a>(sizing: &'a Sizing, gpu: &str) -> (String, Vec<&'a Dropped>) {
     let wanted = gpu.to_lowercase();
     let named = |name: &str| name.to_lowercase().contains(&wanted);
     let ranks: Vec<String> = sizing
-        .deployments
+        .ranked
         .iter()
         .enumerate()
         .filter(|(_, deployment)| named(&words::device(deployment)))
         .map(|(index, deployment)| format!("{} ({})", index + 1, words::deployment(deployment)))
         .collect();
-    let list: Vec<&Dropped> = nearest(sizing)
+    let list: Vec<&Dropped> = sizing
+        .nearest()
         .into_iter()
         .filter(|d| named(&d.gpu) || named(&d.label))
         .collect();

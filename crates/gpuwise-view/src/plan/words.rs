@@ -134,8 +134,8 @@ pub fn limits(limits: &Limits) -> Vec<String> {
 /// What the longest context that is served holds, where lengths vary.
 pub fn context(sizing: &Sizing, deployment: &Deployment) -> Option<String> {
     let (input, output) = (
-        &sizing.workload.lengths.input,
-        &sizing.workload.lengths.output,
+        &sizing.question.workload.lengths.input,
+        &sizing.question.workload.lengths.output,
     );
     let most = deployment.settings.max_context;
     let longest = input.longest.0 + output.longest.0;
@@ -280,7 +280,7 @@ pub fn quality(deployment: &Deployment) -> Option<String> {
 /// `11.3 requests/s, 1.41 × the asked; limited by TPOT`.
 pub fn headroom(sizing: &Sizing, deployment: &Deployment) -> String {
     let headroom = &deployment.headroom;
-    let closed = matches!(sizing.workload.traffic, Traffic::Closed { .. });
+    let closed = matches!(sizing.question.workload.traffic, Traffic::Closed { .. });
     let unit = if closed {
         "concurrent requests"
     } else {

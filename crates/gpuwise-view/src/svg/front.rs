@@ -43,6 +43,7 @@ const OTHERS: usize = 200;
 /// none has a price.
 pub fn front(sizing: &Sizing, id: &str) -> Option<Picture> {
     let priced: Vec<&FrontPoint> = sizing
+        .charts
         .points
         .iter()
         .filter(|p| p.per_hour.is_some())
@@ -50,7 +51,7 @@ pub fn front(sizing: &Sizing, id: &str) -> Option<Picture> {
     let (best, others): (Vec<&FrontPoint>, Vec<&FrontPoint>) =
         priced.iter().partition(|p| p.on_front);
     let plot = plot(&best, &priced)?;
-    let currency = words::currency(&sizing.deployments);
+    let currency = words::currency(&sizing.ranked);
     let mut canvas = Canvas::default();
     axes(&mut canvas, &plot, &words::per(currency.as_deref(), "h"));
     let mut line: Vec<(&FrontPoint, (f64, f64))> = best
@@ -97,7 +98,7 @@ pub fn front(sizing: &Sizing, id: &str) -> Option<Picture> {
         &mut canvas,
         thinned.len(),
         others.len(),
-        sizing.points.len() - priced.len(),
+        sizing.charts.points.len() - priced.len(),
     );
     Some(canvas.finish(
         id,
@@ -164,7 +165,7 @@ struct Obstacles {
 
 /// A ring and the rank around each deployment that is recommended.
 fn ranks(canvas: &mut Canvas, sizing: &Sizing, plot: &Plot, obstacles: &mut Obstacles) {
-    for (index, deployment) in sizing.deployments.iter().enumerate() {
+    for (index, deployment) in sizing.ranked.iter().enumerate() {
         let per_hour = deployment.cost.per_hour.map(|price| price.0.as_f64());
         let Some((x, y)) = plot.at(per_hour, deployment.figures.end_to_end.value) else {
             continue;

@@ -28,8 +28,9 @@ struct Panel<'a> {
 
 /// Latency of the best deployment over the load; `None` where there is no curve.
 pub fn load(sizing: &Sizing, id: &str) -> Option<Picture> {
-    let best = sizing.deployments.first()?;
+    let best = sizing.ranked.first()?;
     let curve: Vec<&LoadPoint> = sizing
+        .charts
         .curve
         .iter()
         .filter(|p| p.load.is_finite() && p.load >= 0.0)
@@ -49,11 +50,11 @@ pub fn load(sizing: &Sizing, id: &str) -> Option<Picture> {
     } else {
         last
     };
-    let asked = match sizing.workload.traffic {
+    let asked = match sizing.question.workload.traffic {
         Traffic::Open { rate, .. } => rate.get(),
         Traffic::Closed { concurrency } => concurrency as f64,
     };
-    let slo = &sizing.workload.slo;
+    let slo = &sizing.question.workload.slo;
     let panels = [
         Panel {
             title: format!("TTFT {}", words::percentile(best.figures.ttft_at)),
@@ -83,7 +84,7 @@ pub fn load(sizing: &Sizing, id: &str) -> Option<Picture> {
             &number(*mark),
         );
     }
-    let unit = match sizing.workload.traffic {
+    let unit = match sizing.question.workload.traffic {
         Traffic::Open { .. } => "requests/s",
         Traffic::Closed { .. } => "concurrent requests",
     };

@@ -8,9 +8,9 @@ pub mod words;
 pub use tables::{memory, plans, step};
 
 use crate::{
+    answer::{self, Document, noted, sentences},
     figures::{amount, ranged_seconds},
     html::AnswerPage,
-    markup::escape_markdown,
     plan::{labelled, words::said},
     rejected,
     style::Style,
@@ -32,7 +32,7 @@ pub fn text(sizing: &TrainingSizing, details: bool, style: Style) -> String {
         out += &labelled(style, label, &line);
     }
     out.push('\n');
-    let Some(best) = sizing.plans.first() else {
+    let Some(best) = sizing.ranked.first() else {
         return out + &infeasible(sizing, style);
     };
     out += &plans(sizing).to_text(style);
@@ -60,10 +60,7 @@ pub fn text(sizing: &TrainingSizing, details: bool, style: Style) -> String {
             let _ = writeln!(out, "  {more} more: --format md");
         }
     }
-    for note in &sizing.notes {
-        out += &labelled(style, "Note", note);
-    }
-    out
+    out + &noted(&sizing.notes, style)
 }
 
 /// What is short where nothing goes, with every fix.
@@ -77,10 +74,7 @@ fn infeasible(sizing: &TrainingSizing, style: Style) -> String {
         out.push('\n');
         out += &rejected::table(&sizing.dropped).to_text(style);
     }
-    for note in &sizing.notes {
-        out += &labelled(style, "Note", note);
-    }
-    out
+    out + &noted(&sizing.notes, style)
 }
 
 /// In a sentence, why nothing goes.
@@ -97,12 +91,12 @@ pub fn verdict(sizing: &TrainingSizing) -> String {
 /// The question as understood, by label.
 fn question(sizing: &TrainingSizing) -> Vec<(&'static str, String)> {
     let mut lines = vec![
-        ("Model", words::model(&sizing.model)),
+        ("Model", words::model(&sizing.question.model)),
         ("Train", words::job(sizing)),
     ];
     lines.extend(words::limits(sizing).map(|limits| ("Limits", limits)));
-    if !sizing.model.assumptions.is_empty() {
-        lines.push(("Assumed", sizing.model.assumptions.join("; ")));
+    if !sizing.question.model.assumptions.is_empty() {
+        lines.push(("Assumed", sizing.question.model.assumptions.join("; ")));
     }
     lines
 }
@@ -135,72 +129,42 @@ fn about(plan: &TrainingPlan, details: bool) -> Vec<(&'static str, String)> {
 
 /// All of it as a Markdown document.
 pub fn markdown(sizing: &TrainingSizing) -> String {
-    let mut out = format!("# Training {}\n\n", escape_markdown(&sizing.model.name));
-    let list = |out: &mut String, pairs: &[(&str, String)]| {
-        for (label, line) in pairs {
-            let _ = writeln!(out, "- **{label}**: {}", escape_markdown(line));
-        }
-        out.push('\n');
-    };
-    list(&mut out, &question(sizing));
-    if let Some(best) = sizing.plans.first() {
-        let _ = write!(out, "## Plans\n\n{}\n", plans(sizing).to_markdown());
-        let _ = write!(out, "## The best one\n\n");
-        list(&mut out, &about(best, true));
-        let _ = write!(
-            out,
-            "{}\n{}\n",
-            memory(best).to_markdown(),
-            step(best).to_markdown()
-        );
+    let mut out = Document::new(&format!("Training {}", sizing.question.model.name));
+    out.list(&question(sizing));
+    if let Some(best) = sizing.ranked.first() {
+        out.heading("Plans");
+        out.table(&plans(sizing));
+        out.heading("The best one");
+        out.list(&about(best, true));
+        out.table(&memory(best));
+        out.table(&step(best));
     } else {
-        let _ = write!(
-            out,
-            "## No plan\n\n{}\n\n",
-            escape_markdown(&verdict(sizing))
-        );
+        out.heading("No plan");
+        out.sentence(&verdict(sizing));
     }
-    if !sizing.dropped.is_empty() {
-        let _ = write!(
-            out,
-            "## Rejected\n\n{}\n",
-            rejected::table(&sizing.dropped).to_markdown()
-        );
-    }
-    let assumed = sizing
-        .plans
-        .first()
-        .into_iter()
-        .flat_map(|plan| plan.memory.assumptions.iter().chain(&plan.step.assumptions));
-    let notes: Vec<&String> = sizing.notes.iter().chain(assumed).collect();
-    if !notes.is_empty() {
-        let _ = write!(out, "## Assumed\n\n");
-        for note in notes {
-            let _ = writeln!(out, "- {}", escape_markdown(note));
-        }
-    }
-    out.trim_end().to_string() + "\n"
+    let best = sizing.ranked.first();
+    let assumed = best.map(|plan| (plan.memory.assumptions.iter()).chain(&plan.step.assumptions));
+    let assumed: Vec<&String> = assumed.into_iter().flatten().collect();
+    out.finish(sizing, &assumed)
 }
 
 /// Plans as CSV; where there are none, what was dropped and why.
 pub fn csv(sizing: &TrainingSizing) -> String {
-    if sizing.plans.is_empty() && !sizing.dropped.is_empty() {
-        return rejected::table(&sizing.dropped).to_csv();
-    }
-    plans(sizing).to_csv()
+    answer::csv(sizing)
 }
 
 /// The plans as a page; `start` is the recipe of the best one, where one is known.
 pub fn page(sizing: &TrainingSizing, start: Option<String>, made: &str) -> String {
+    let notes = sentences(&sizing.notes);
     let mut page = AnswerPage {
-        title: format!("Training {}", sizing.model.name),
+        title: format!("Training {}", sizing.question.model.name),
         answer: verdict(sizing),
         asked: question(sizing),
         start,
-        notes: &sizing.notes,
+        notes: &notes,
         ..AnswerPage::default()
     };
-    if let Some(best) = sizing.plans.first() {
+    if let Some(best) = sizing.ranked.first() {
         page.answer = format!(
             "{}, {}.",
             words::machines(best),

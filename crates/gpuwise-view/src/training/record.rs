@@ -1,9 +1,11 @@
 //! What programs read of training plans: every field once, with units in the names of keys.
 
-use super::tables::ranked;
+use super::tables::{plans, ranked};
 use crate::{
+    answer::Candidates,
     plan::words::said,
     record::{Fields, Record},
+    table::Table,
 };
 use gpuwise_domain::{
     price::{Per, Price},
@@ -13,22 +15,27 @@ use gpuwise_domain::{
     },
     training_plan::{
         CheckpointPlan, MoneyRange, TrafficNeed, TrainingAsked, TrainingEvaluation, TrainingJob,
-        TrainingNeeds, TrainingPlan, TrainingRun, TrainingSizing,
+        TrainingNeeds, TrainingPlan, TrainingQuestion, TrainingRun, TrainingSizing,
     },
 };
 use gpuwise_units::Bytes;
 
-impl Record for TrainingSizing {
+impl Candidates for TrainingPlan {
+    type Question = TrainingQuestion;
+    type Charts = ();
     const NAME: &'static str = "TrainingSizing";
 
-    fn fields(of: &mut Fields<'_, Self>) {
-        of.field("feasible", |s| !s.plans.is_empty());
-        of.group("model", |s| &s.model);
-        of.made_part("job", |s| Job(&s.asked, &s.job));
+    fn question(of: &mut Fields<'_, TrainingSizing>) {
+        of.group("model", |s| &s.question.model);
+        of.made_part("job", |s| Job(&s.question.asked, &s.question.job));
+    }
+
+    fn ranked(of: &mut Fields<'_, TrainingSizing>) {
         of.made("plans", ranked);
-        of.list("dropped", |s| &s.dropped);
-        of.field("considered", |s| s.considered);
-        of.field("notes", |s| &s.notes);
+    }
+
+    fn table(answer: &TrainingSizing) -> Table {
+        plans(answer)
     }
 }
 

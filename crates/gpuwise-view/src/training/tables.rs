@@ -19,7 +19,7 @@ const MOST_RANKS: usize = 4;
 
 /// Plans, best first.
 pub fn plans(sizing: &TrainingSizing) -> Table {
-    let list = &sizing.plans;
+    let list = &sizing.ranked;
     let mut table = record::table(&ranked(sizing)).when_empty("No plan meets what was asked.");
     if !list.is_empty() {
         let bases: BTreeSet<&str> = list.iter().map(|plan| plan.basis.name()).collect();
@@ -45,7 +45,7 @@ pub(super) struct Ranked<'a> {
 
 pub(super) fn ranked(sizing: &TrainingSizing) -> Vec<Ranked<'_>> {
     let one = |(rank, plan)| Ranked { rank, plan };
-    (1..).zip(&sizing.plans).map(one).collect()
+    (1..).zip(&sizing.ranked).map(one).collect()
 }
 
 impl Record for Ranked<'_> {

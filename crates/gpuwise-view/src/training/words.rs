@@ -30,7 +30,7 @@ pub fn model(model: &ModelSummary) -> String {
 
 /// What is trained, in which numbers and batches.
 pub fn job(sizing: &TrainingSizing) -> String {
-    let asked = &sizing.asked;
+    let asked = &sizing.question.asked;
     let mut out = format!(
         "{}; {}, {}; sequences of {} tokens",
         asked.method.words(),
@@ -40,11 +40,11 @@ pub fn job(sizing: &TrainingSizing) -> String {
     );
     let batch = asked
         .global_batch
-        .or_else(|| Some(sizing.plans.first()?.setup.global_batch));
+        .or_else(|| Some(sizing.ranked.first()?.setup.global_batch));
     if let Some(batch) = batch {
         let _ = write!(out, ", {batch} a step");
     }
-    if let Some(tokens) = sizing.job.tokens {
+    if let Some(tokens) = sizing.question.job.tokens {
         // Counts of this size read as those of parameters do.
         let _ = write!(out, "; {} tokens in all", Parameters(tokens));
     }
@@ -53,7 +53,7 @@ pub fn job(sizing: &TrainingSizing) -> String {
 
 /// Deadline and budget; `None` where there are none.
 pub fn limits(sizing: &TrainingSizing) -> Option<String> {
-    let job = &sizing.job;
+    let job = &sizing.question.job;
     let within = job
         .within
         .map(|within| format!("within {}", seconds(within)));

@@ -3,13 +3,15 @@
 use gpuwise_domain::{
     deployment::{
         Cost, Deployment, Dropped, Figures, FrontPoint, Headroom, LoadPoint, MemoryPart,
-        MemoryReport, ModelSummary, Objective, Quality, Rental, Settings, Sizing, Test,
+        MemoryReport, ModelSummary, Objective, Quality, Rental, ServingCharts, ServingQuestion,
+        Settings, Sizing, Test,
     },
     engine::{EngineKind, Release},
     estimate::{Basis, Derivation, Estimate},
     fix::Fix,
     layout::Layout,
     limit::{Beyond, Limit, ServingCause},
+    note::Note,
     offer::Terms,
     reason::Reason,
     workload::{LengthDistribution, Lengths, Limits, Slo, Target, Traffic, Workload},
@@ -252,18 +254,22 @@ pub(crate) fn sizing() -> Sizing {
         }),
     ];
     Sizing {
-        model: model(),
-        workload: workload(),
-        objective: Objective::Cost,
-        points: points(),
+        question: ServingQuestion {
+            model: model(),
+            workload: workload(),
+            objective: Objective::Cost,
+        },
+        ranked: deployments,
         dropped: dropped(),
         considered: 1482,
-        curve: curve(),
         notes: vec![
-            "Prompts are all of the mean length.".into(),
-            "The prefix cache is cold.".into(),
+            Note::Model("Prompts are all of the mean length.".into()),
+            Note::Model("The prefix cache is cold.".into()),
         ],
-        deployments,
+        charts: ServingCharts {
+            points: points(),
+            curve: curve(),
+        },
     }
 }
 
@@ -472,9 +478,8 @@ fn curve() -> Vec<LoadPoint> {
 /// Nothing keeps the SLO.
 pub(crate) fn infeasible() -> Sizing {
     Sizing {
-        deployments: Vec::new(),
-        points: Vec::new(),
-        curve: Vec::new(),
+        ranked: Vec::new(),
+        charts: ServingCharts::default(),
         ..sizing()
     }
 }
@@ -482,11 +487,11 @@ pub(crate) fn infeasible() -> Sizing {
 /// No deployment has a price.
 pub(crate) fn unpriced() -> Sizing {
     let mut sizing = sizing();
-    for deployment in &mut sizing.deployments {
+    for deployment in &mut sizing.ranked {
         deployment.rental = None;
         deployment.cost = Cost::default();
     }
-    for point in &mut sizing.points {
+    for point in &mut sizing.charts.points {
         point.per_hour = None;
     }
     sizing
@@ -498,10 +503,10 @@ pub(crate) fn hostile() -> Sizing {
         "<script>alert(\"x\")</script> & | 'quoted' \u{1b}[31m\nsecond line ÄÖ漢字 `code` *bold*";
     let long = "An-Organisation-With-A-Long-Name/A-Model-Whose-Name-Is-Longer-Than-Any-Terminal-Is-Wide-Instruct-v2";
     let mut sizing = sizing();
-    sizing.model.name = format!("{long} {evil}");
-    sizing.model.assumptions = vec![evil.into()];
-    sizing.notes.push(evil.into());
-    for deployment in &mut sizing.deployments {
+    sizing.question.model.name = format!("{long} {evil}");
+    sizing.question.model.assumptions = vec![evil.into()];
+    sizing.notes.push(Note::Model(evil.into()));
+    for deployment in &mut sizing.ranked {
         deployment.gpu = format!("RTX PRO 6000 Blackwell Workstation {evil}");
         deployment.memory.device.clone_from(&deployment.gpu);
         if let Some(rental) = &mut deployment.rental {
@@ -511,7 +516,7 @@ pub(crate) fn hostile() -> Sizing {
             part.name = evil.into();
         }
     }
-    for point in &mut sizing.points {
+    for point in &mut sizing.charts.points {
         point.label = evil.into();
     }
     for dropped in &mut sizing.dropped {

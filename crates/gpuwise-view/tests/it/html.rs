@@ -92,7 +92,7 @@ fn other_plans_are_pages_too() {
 fn a_large_plan_stays_small() {
     let mut sizing = fixture::sizing();
     let tree = fixture::derivation();
-    for deployment in &mut sizing.deployments {
+    for deployment in &mut sizing.ranked {
         deployment.derivations = vec![tree.clone(); 120];
     }
     sizing.dropped = fixture::dropped().into_iter().cycle().take(5000).collect();
@@ -108,7 +108,7 @@ fn a_large_plan_stays_small() {
         joules_per_token: None,
         on_front: index < 8,
     };
-    sizing.points = (0..10_000).map(point).collect();
+    sizing.charts.points = (0..10_000).map(point).collect();
     let text = check(&sizing);
     assert!(text.contains("left out to keep this page small"));
     assert!(text.contains("4940 more are left out here"));

@@ -280,12 +280,7 @@ fn what_a_release_cannot_do_is_said() {
             },
             ..row
         };
-        d.rental = Some(
-            crate::fixture::sizing().deployments[0]
-                .rental
-                .clone()
-                .unwrap(),
-        );
+        d.rental = Some(crate::fixture::sizing().ranked[0].rental.clone().unwrap());
         let rental = d.rental.as_mut().unwrap();
         (rental.instance, rental.gpu_thousandths) = ("hgx".into(), 8000);
     };

@@ -25,7 +25,7 @@ fn one_gpu_in_detail() {
 fn every_part_is_to_be_seen_and_no_line_is_too_wide() {
     for sizing in [fixture::sizing(), fixture::hostile()] {
         for width in [40, 80, 100, 150] {
-            for deployment in &sizing.deployments {
+            for deployment in &sizing.ranked {
                 let text = memory::text(&deployment.memory, style(width));
                 assert!(text.lines().all(|line| line.width() <= width), "{text}");
                 let bars = text

@@ -1,7 +1,7 @@
 //! Names come from files that anybody wrote: none may break a terminal, a page or a table.
 
 use crate::fixture;
-use gpuwise_domain::{deployment::Sizing, fix::Fix};
+use gpuwise_domain::{deployment::Sizing, fix::Fix, note::Note};
 use gpuwise_view::{Style, escape, escape_markdown, explain, html, memory, plan, svg};
 use proptest::prelude::*;
 use unicode_width::UnicodeWidthStr;
@@ -9,9 +9,9 @@ use unicode_width::UnicodeWidthStr;
 /// A plan in which everything that has a name is called so.
 fn named(name: &str) -> Sizing {
     let mut sizing = fixture::sizing();
-    sizing.model.name = name.into();
-    sizing.notes = vec![name.into()];
-    for deployment in &mut sizing.deployments {
+    sizing.question.model.name = name.into();
+    sizing.notes = vec![Note::Model(name.into())];
+    for deployment in &mut sizing.ranked {
         deployment.gpu = name.into();
         deployment.slice = Some(name.into());
         deployment.weights = name.into();
@@ -39,7 +39,7 @@ fn named(name: &str) -> Sizing {
             step.source = name.into();
         }
     }
-    for point in &mut sizing.points {
+    for point in &mut sizing.charts.points {
         point.label = name.into();
     }
     for dropped in &mut sizing.dropped {
@@ -64,11 +64,11 @@ proptest! {
     fn no_line_is_wider_than_the_terminal(name in NAMES, width in 40_usize..140) {
         let sizing = named(&name);
         let style = Style { width, colour: false };
-        let reports: Vec<_> = sizing.deployments.iter().map(|d| d.memory.clone()).collect();
-        let derivations = &sizing.deployments[0].derivations;
+        let reports: Vec<_> = sizing.ranked.iter().map(|d| d.memory.clone()).collect();
+        let derivations = &sizing.ranked[0].derivations;
         for text in [
             plan::text(&sizing, style),
-            plan::text(&Sizing { deployments: Vec::new(), ..sizing.clone() }, style),
+            plan::text(&Sizing { ranked: Vec::new(), ..sizing.clone() }, style),
             plan::why_not(&sizing, &name, style),
             memory::text(&reports[1], style),
             memory::text(&reports[0], style),
@@ -90,7 +90,7 @@ proptest! {
             - text.matches("<line").count() - 2 * text.matches("<span class=\"").count();
         prop_assert_eq!(tags(&page), tags(&plain));
         prop_assert!(!page.contains(ESCAPE), "a control character");
-        let picture = svg::memory(&named(&name).deployments[0].memory, &name).to_svg();
+        let picture = svg::memory(&named(&name).ranked[0].memory, &name).to_svg();
         let quotes = picture.split("<style>").next().unwrap_or("").matches('"').count();
         prop_assert_eq!(quotes % 2, 0);
     }

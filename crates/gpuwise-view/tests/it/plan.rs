@@ -151,8 +151,8 @@ fn csv_has_a_cell_for_every_key() {
 #[test]
 fn a_closed_load_and_several_bases_are_said() {
     let mut sizing = fixture::sizing();
-    sizing.workload.traffic = Traffic::Closed { concurrency: 64 };
-    sizing.deployments[1].basis = Basis::MeasuredNearby;
+    sizing.question.workload.traffic = Traffic::Closed { concurrency: 64 };
+    sizing.ranked[1].basis = Basis::MeasuredNearby;
     let text = at(&sizing, 100);
     assert!(
         text.contains("64 concurrent requests, 2000 tokens in, 300 out"),

@@ -4,7 +4,7 @@ use gpuwise_view::svg::{self, Picture};
 
 fn pictures(sizing: &Sizing) -> Vec<Picture> {
     let mut all: Vec<Picture> = sizing
-        .deployments
+        .ranked
         .iter()
         .enumerate()
         .map(|(index, deployment)| svg::memory(&deployment.memory, &format!("memory-{index}")))

@@ -5,6 +5,7 @@ use gpuwise_domain::{
     estimate::{Basis, Estimate},
     fix::Fix,
     limit::Limit,
+    note::Note,
     offer::Terms,
     reason::Reason,
     training::{
@@ -14,7 +15,7 @@ use gpuwise_domain::{
     },
     training_plan::{
         CheckpointPlan, MoneyRange, TrafficKind, TrafficNeed, TrainingAsked, TrainingJob,
-        TrainingNeeds, TrainingPlan, TrainingRun, TrainingSizing,
+        TrainingNeeds, TrainingPlan, TrainingQuestion, TrainingRun, TrainingSizing,
     },
 };
 use gpuwise_units::{Bytes, Currency, HourlyPrice, Money, Tokens};
@@ -151,26 +152,28 @@ fn plan(setup: TrainingSetup) -> TrainingPlan {
 
 fn sizing(plans: Vec<TrainingPlan>) -> TrainingSizing {
     TrainingSizing {
-        model: ModelSummary {
-            name: "org/A-model".into(),
-            parameters: 8_030_000_000,
-            layers: 32,
-            ..ModelSummary::default()
+        question: TrainingQuestion {
+            model: ModelSummary {
+                name: "org/A-model".into(),
+                parameters: 8_030_000_000,
+                layers: 32,
+                ..ModelSummary::default()
+            },
+            asked: TrainingAsked {
+                method: Method::Full,
+                recipe: Recipe::MixedBf16,
+                optimizer: Optimizer::AdamW,
+                sequence: 8192,
+                global_batch: Some(512),
+            },
+            job: TrainingJob {
+                tokens: Some(2_000_000_000),
+                within: Some(86_400.0),
+                budget: Some(dollars(500)),
+                evaluation: None,
+            },
         },
-        asked: TrainingAsked {
-            method: Method::Full,
-            recipe: Recipe::MixedBf16,
-            optimizer: Optimizer::AdamW,
-            sequence: 8192,
-            global_batch: Some(512),
-        },
-        job: TrainingJob {
-            tokens: Some(2_000_000_000),
-            within: Some(86_400.0),
-            budget: Some(dollars(500)),
-            evaluation: None,
-        },
-        plans,
+        ranked: plans,
         dropped: vec![Dropped {
             label: "16 × H100 SXM5 80GB, Megatron TP8 DP2".into(),
             gpu: "H100 SXM5 80GB".into(),
@@ -183,7 +186,8 @@ fn sizing(plans: Vec<TrainingPlan>) -> TrainingSizing {
             ratio: 1.12,
         }],
         considered: 1234,
-        notes: vec!["a note".into()],
+        notes: vec![Note::Model("a note".into())],
+        charts: (),
     }
 }
 

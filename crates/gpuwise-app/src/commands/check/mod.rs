@@ -172,9 +172,9 @@ fn judged(
         0..0,
         asked
             .notes
-            .into_iter()
-            .map(Into::into)
-            .chain(grounds.notes.iter().cloned())
+            .iter()
+            .map(ToString::to_string)
+            .chain(grounds.notes.iter().map(ToString::to_string))
             .chain(runs.notes),
     );
     verdict.notes.dedup();

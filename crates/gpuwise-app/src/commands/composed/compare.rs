@@ -68,7 +68,7 @@ pub(super) fn run(
         || compared
             .sizings
             .as_ref()
-            .is_some_and(|(_, sizing)| !sizing.deployments.is_empty());
+            .is_some_and(|(_, sizing)| !sizing.ranked.is_empty());
     Ok(if composable { Exit::Yes } else { Exit::No })
 }
 

@@ -191,7 +191,7 @@ fn candidates(compared: &Compared) -> Table {
         table.push(candidate(name, sizing));
     }
     if let Some(nearest) = composed
-        .deployments
+        .ranked
         .is_empty()
         .then(|| composed.dropped.first())
         .flatten()
@@ -205,7 +205,7 @@ fn candidates(compared: &Compared) -> Table {
 }
 
 fn candidate(name: &str, sizing: &Sizing) -> Vec<Cell> {
-    let Some(best) = sizing.deployments.first() else {
+    let Some(best) = sizing.ranked.first() else {
         return vec![Cell::text(name), Cell::text("none will do")];
     };
     let seconds = |value: f64| Cell::new(figures::seconds(value), value);
@@ -233,7 +233,7 @@ fn facts(compared: &Compared) -> Vec<(&'static str, String)> {
         let nearest = compared
             .sizings
             .as_ref()
-            .and_then(|(_, sizing)| sizing.deployments.first());
+            .and_then(|(_, sizing)| sizing.ranked.first());
         out.push((
             "infeasible",
             match nearest {

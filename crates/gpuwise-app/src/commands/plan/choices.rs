@@ -17,6 +17,7 @@ use gpuwise_domain::{
     engine::{Engine, EngineKind},
     facts::Launch,
     model::Architecture,
+    note::CommandNote,
     workload::Limits,
 };
 use gpuwise_read::{launch, workload as quantities};
@@ -94,7 +95,7 @@ pub(crate) fn choices(
     running: Option<&Running>,
     model: &ResolvedModel,
     catalogue: &Catalogue,
-) -> anyhow::Result<(Choices, Vec<String>)> {
+) -> anyhow::Result<(Choices, Vec<CommandNote>)> {
     let architecture = &model.architecture;
     let mut notes = Vec::new();
     let (engine, result) = (&flags.engine, &flags.result);
@@ -164,7 +165,7 @@ pub(crate) fn draft_model(
     choices: &Choices,
     loaded: &Loaded,
     app: &App,
-    notes: &mut Vec<String>,
+    notes: &mut Vec<CommandNote>,
 ) -> anyhow::Result<Option<ResolvedModel>> {
     let tokens = choices.draft_tokens;
     if let (Some(share), 0) = (&flags.acceptance, tokens) {
@@ -185,10 +186,7 @@ pub(crate) fn draft_model(
     };
     let model = super::super::draft_model(Some(name), tokens, loaded, app);
     if model.is_err() {
-        notes.push(format!(
-            "--from: the shape of the draft model {name} is not known; drafts are counted as those of \
-             prediction layers, or name a model like it with --draft-model"
-        ));
+        notes.push(CommandNote::UnknownDraftModel { name: name.into() });
     }
     Ok(model.unwrap_or_default())
 }
@@ -241,7 +239,7 @@ fn apply(
     running: &Running,
     architecture: &Architecture,
     choices: &mut Choices,
-    notes: &mut Vec<String>,
+    notes: &mut Vec<CommandNote>,
 ) {
     let launch = &running.launch;
     choices.fixed = Some(running.fixed(architecture));
@@ -256,18 +254,18 @@ fn apply(
     {
         match engine::cache(format) {
             Ok(format) => choices.cache.push(format.name.into()),
-            Err(_) => notes.push(format!(
-                "--from: the KV cache's format {format:?} is not known; 16 bits are assumed"
-            )),
+            Err(_) => notes.push(CommandNote::UnknownCache {
+                format: format.into(),
+            }),
         }
     }
     choices.draft_tokens = choices.draft_tokens.max(launch.draft_tokens.unwrap_or(0));
     choices.adapters = choices.adapters.or(launch.adapters);
-    notes.extend(launch.unknown.iter().map(|what| format!("--from: {what}")));
+    notes.extend(launch.unknown.iter().cloned().map(CommandNote::LeftAside));
 }
 
 /// The weight format of a launch command, where it changes that of the checkpoint.
-fn format(launch: &Launch, architecture: &Architecture, notes: &mut Vec<String>) -> String {
+fn format(launch: &Launch, architecture: &Architecture, notes: &mut Vec<CommandNote>) -> String {
     let published = String::from("published");
     match launch.quantization.as_deref() {
         // A quantized checkpoint states its own scheme.
@@ -275,9 +273,9 @@ fn format(launch: &Launch, architecture: &Architecture, notes: &mut Vec<String>)
             if engine::weights(architecture, stated).is_ok() {
                 return stated.into();
             }
-            notes.push(format!(
-                "--from: quantization {stated:?} is not known; weights as published are assumed"
-            ));
+            notes.push(CommandNote::UnknownQuantization {
+                name: stated.into(),
+            });
             published
         }
         _ => published,
@@ -287,7 +285,7 @@ fn format(launch: &Launch, architecture: &Architecture, notes: &mut Vec<String>)
 /// Whether what runs sustains the load that is asked of it.
 pub(crate) fn sustains(running: &Sizing) -> bool {
     running
-        .deployments
+        .ranked
         .first()
         .is_some_and(|best| best.headroom.factor >= 0.999)
 }
@@ -323,18 +321,13 @@ pub(super) fn one_gpu(limits: &Limits) -> anyhow::Result<()> {
 
 /// What runs beside the best that could.
 pub(crate) fn compared(running: &Sizing, free: &Sizing) -> String {
-    let price = |sizing: &Sizing| {
-        sizing
-            .deployments
-            .first()
-            .and_then(|best| best.cost.per_hour)
-    };
-    let Some(best) = free.deployments.first() else {
+    let price = |sizing: &Sizing| sizing.ranked.first().and_then(|best| best.cost.per_hour);
+    let Some(best) = free.ranked.first() else {
         return "Nothing else keeps the SLO either.".into();
     };
     let name = words::deployment(best);
     let cost = price(free).map_or_else(String::new, |price| format!(" at {price}"));
-    let Some(own) = running.deployments.first() else {
+    let Some(own) = running.ranked.first() else {
         return format!("What runs does not keep the SLO. What does: {name}{cost}.");
     };
     if !sustains(running) {

@@ -21,7 +21,7 @@ use gpuwise_size::media::{
     walk::walk,
 };
 use gpuwise_view::{
-    balance as around, explain, media as view,
+    answer, balance as around, explain, media as view,
     record::{self, Fields, Record},
 };
 use std::{fs, path::Path};
@@ -62,7 +62,7 @@ pub(super) fn run(context: &Context, flags: &settings::Plan) -> anyhow::Result<O
         file.finish(&view::page(&planned.sizing, MADE))?;
     }
     show(&context.answering(Answer::MediaPlan), flags, &planned)?;
-    Ok(Some(if planned.sizing.deployments.is_empty() {
+    Ok(Some(if planned.sizing.ranked.is_empty() {
         Exit::No
     } else {
         Exit::Yes
@@ -142,7 +142,7 @@ pub fn plan(app: &App, flags: &settings::Plan) -> anyhow::Result<Option<MediaPla
     let sizing = search::plan(&request);
     let at = usize::from(flags.result.pick).saturating_sub(1);
     let host = sizing
-        .deployments
+        .ranked
         .get(at)
         .map(|picked| host::of_media(&sizing, picked, &size, request.inputs, &loaded.catalogue))
         .transpose()?;
@@ -460,14 +460,11 @@ fn show(context: &Context, flags: &settings::Plan, planned: &MediaPlanned) -> an
     }
     if flags.result.explain {
         let at = usize::from(flags.result.pick).saturating_sub(1);
-        if let Some(picked) = sizing.deployments.get(at) {
+        if let Some(picked) = sizing.ranked.get(at) {
             text.push('\n');
             text += &explain::text(&picked.derivations, style);
         }
-        for note in &sizing.notes {
-            text += &style.wrap(&format!("note: {note}"), 6);
-            text.push('\n');
-        }
+        text += &answer::explained(&sizing.notes, style);
     }
     context.data(&text)
 }

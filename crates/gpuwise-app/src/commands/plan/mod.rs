@@ -23,6 +23,7 @@ use gpuwise_domain::{
     catalogue::Catalogue,
     deployment::{Deployment, Saved, Sizing},
     facts::EngineFacts,
+    note::{CommandNote, Note},
     workload::Workload,
 };
 use gpuwise_size::{
@@ -44,14 +45,14 @@ pub struct Planned {
     /// What the picked deployment asks of its host.
     pub host: Option<Balance>,
     /// What came of trying deployments under the traffic, where that was asked for.
-    pub tried: Option<String>,
+    pub tried: Option<Note>,
     loaded: Loaded,
 }
 
 impl Planned {
     /// Whether a deployment keeps the SLO; of a launch command, whether it sustains the load.
     pub fn feasible(&self) -> bool {
-        !self.sizing.deployments.is_empty()
+        !self.sizing.ranked.is_empty()
             && (self.instead.is_none() || choices::sustains(&self.sizing))
     }
 
@@ -70,7 +71,7 @@ impl Planned {
     pub fn saved(&self, pick: u16) -> anyhow::Result<Saved> {
         Ok(Saved {
             deployment: self.picked(pick)?.clone(),
-            workload: Some(self.sizing.workload.clone()),
+            workload: Some(self.sizing.question.workload.clone()),
         })
     }
 
@@ -142,10 +143,9 @@ pub fn plan(app: &App, settings: &settings::Plan) -> anyhow::Result<Planned> {
             app,
         )?);
     }
-    let notes = notes.into_iter().map(Into::into);
-    sizing
-        .notes
-        .splice(0..0, notes.chain(grounds.notes.iter().cloned()));
+    let notes = notes.into_iter().map(Note::from);
+    let command = grounds.notes.iter().cloned().map(Note::from);
+    sizing.notes.splice(0..0, notes.chain(command));
     let instead = request.choices.fixed.is_some().then(|| {
         let mut free = request.clone();
         free.choices.fixed = None;
@@ -175,7 +175,7 @@ pub fn plan(app: &App, settings: &settings::Plan) -> anyhow::Result<Planned> {
 pub(super) struct Grounds {
     pub(super) model: ResolvedModel,
     pub(super) choices: Choices,
-    pub(super) notes: Vec<String>,
+    pub(super) notes: Vec<CommandNote>,
     draft: Option<ResolvedModel>,
     knowledge: Knowledge,
     facts: EngineFacts,
@@ -280,10 +280,10 @@ pub fn run(context: &Context, flags: &settings::Plan) -> anyhow::Result<Exit> {
 /// The deployment that was picked, counted from 1.
 fn picked(sizing: &Sizing, pick: u16) -> anyhow::Result<&Deployment> {
     let index = usize::from(pick).saturating_sub(1);
-    sizing.deployments.get(index).ok_or_else(|| {
+    sizing.ranked.get(index).ok_or_else(|| {
         crate::error::Problem::new(format!(
             "--pick {pick}: there are {} deployments",
-            sizing.deployments.len()
+            sizing.ranked.len()
         ))
         .hint("a larger --top shows more")
         .into()

@@ -15,12 +15,12 @@ const MARGIN: f64 = 1.25;
 
 /// Bytes by the rule: parameters × bits / 8 × 1.25.
 fn by_rule(sizing: &Sizing) -> f64 {
-    sizing.model.parameters as f64 * bits(sizing) / 8.0 * MARGIN
+    sizing.question.model.parameters as f64 * bits(sizing) / 8.0 * MARGIN
 }
 
 /// Bits of a weight as published, from bytes and parameters.
 fn bits(sizing: &Sizing) -> f64 {
-    let model = &sizing.model;
+    let model = &sizing.question.model;
     (model.weight_bytes.as_f64() * 8.0 / (model.parameters.max(1) as f64)).round()
 }
 
@@ -44,7 +44,7 @@ pub(super) struct RuleOfThumb {
 
 impl RuleOfThumb {
     pub(super) fn of(sizing: &Sizing) -> Self {
-        let best = sizing.deployments.first();
+        let best = sizing.ranked.first();
         Self {
             bytes: by_rule(sizing),
             parts: best.map_or_else(Vec::new, |best| parts(sizing, best)),
@@ -95,8 +95,9 @@ fn parts(sizing: &Sizing, best: &Deployment) -> Vec<RulePart> {
     let weights = in_all(best, report.weight_bytes());
     let other = in_all(best, report.overhead_bytes());
     let running = best.figures.running * f64::from(best.layout.attention_data.max(1));
-    let held = sizing.workload.lengths.input.mean + sizing.workload.lengths.output.mean;
-    let cache = running * held * sizing.model.cache_bytes_per_token as f64;
+    let held =
+        sizing.question.workload.lengths.input.mean + sizing.question.workload.lengths.output.mean;
+    let cache = running * held * sizing.question.model.cache_bytes_per_token as f64;
     let row = |part, rule, ours, why| RulePart {
         part,
         rule,
@@ -110,7 +111,7 @@ fn parts(sizing: &Sizing, best: &Deployment) -> Vec<RulePart> {
             weights,
             format!(
                 "{} parameters, by the rule of {:.0} bits; ours {} on {}",
-                Parameters(sizing.model.parameters),
+                Parameters(sizing.question.model.parameters),
                 bits(sizing),
                 best.weights,
                 counted(best.layout.replica_gpus(), "GPU")
@@ -159,14 +160,14 @@ fn table(sizing: &Sizing, best: &Deployment) -> Table {
 }
 
 pub(super) fn text(sizing: &Sizing, style: Style) -> String {
-    match sizing.deployments.first() {
+    match sizing.ranked.first() {
         Some(best) => table(sizing, best).to_text(style),
         None => alone(sizing),
     }
 }
 
 pub(super) fn markdown(sizing: &Sizing) -> String {
-    match sizing.deployments.first() {
+    match sizing.ranked.first() {
         Some(best) => table(sizing, best).to_markdown(),
         None => alone(sizing),
     }

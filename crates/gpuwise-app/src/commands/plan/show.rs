@@ -7,7 +7,7 @@ use super::{
 use crate::{commands::Context, names, settings};
 use gpuwise_domain::{balance::Balance, deployment::Sizing, estimate::Derivation};
 use gpuwise_view::{
-    Style, balance as around, escape_markdown, explain, plan as view,
+    Style, answer, balance as around, escape_markdown, explain, plan as view,
     record::{self, Fields, Record},
 };
 use serde_json::Value;
@@ -41,7 +41,7 @@ pub(super) fn show(
         .map(|name| Ok(names::device(&planned.loaded.catalogue, "--why-not", name)?.name()));
     let sizing = &planned.sizing;
     let picked = sizing
-        .deployments
+        .ranked
         .get(usize::from(result.pick).saturating_sub(1));
     let shown = Shown {
         why_not: absent.collect::<anyhow::Result<_>>()?,
@@ -98,13 +98,8 @@ impl<'a> Shown<'a> {
         // The first screen says only how many notes there are; what was left aside of a command
         // that runs is part of the answer.
         let explained = self.derivations.is_some() || self.free.is_some();
-        if explained && !self.sizing.deployments.is_empty() && !self.sizing.notes.is_empty() {
-            let notes = self.sizing.notes.iter();
-            parts.push(
-                notes
-                    .map(|note| style.wrap(&format!("note: {note}"), 6) + "\n")
-                    .collect(),
-            );
+        if explained && !self.sizing.ranked.is_empty() && !self.sizing.notes.is_empty() {
+            parts.push(answer::explained(&self.sizing.notes, style));
         }
         parts.join("\n")
     }

@@ -9,6 +9,7 @@ use crate::{
 use gpuwise_domain::{
     deployment::{Deployment, Dropped, Sizing, Test},
     estimate::Estimate,
+    note::{Note, ServingNote},
     reason::Reason,
     run::{Metric, Promised, RunReport, Verdict},
 };
@@ -20,7 +21,7 @@ pub(super) const TRIED: usize = 3;
 
 /// Tries the deployments of a sizing in their order; keeps the first `top` that hold, with the
 /// simulated figures in place of computed ones, and says of the others why they do not. Gives the
-/// sentence that says so.
+/// note that says so.
 ///
 /// # Errors
 /// When a model cannot be found, or a number of the traffic cannot be.
@@ -30,13 +31,18 @@ pub(super) fn ranked(
     loaded: &Loaded,
     knowledge: &Knowledge,
     app: &App,
-) -> anyhow::Result<String> {
+) -> anyhow::Result<Note> {
     let changes = settings::ChangeFlags::of_requests(None);
-    let sent = Sent::new(&flags.traffic, &changes, &flags.slo, Some(&sizing.workload))?;
+    let sent = Sent::new(
+        &flags.traffic,
+        &changes,
+        &flags.slo,
+        Some(&sizing.question.workload),
+    )?;
     let top = usize::from(flags.result.top);
     let mut kept = Vec::new();
     let mut tried = 0;
-    for mut deployment in std::mem::take(&mut sizing.deployments) {
+    for mut deployment in std::mem::take(&mut sizing.ranked) {
         if kept.len() >= top {
             break;
         }
@@ -60,7 +66,7 @@ pub(super) fn ranked(
             simulated: &simulated,
             beside: None,
             cluster: Cluster::usual(),
-            slo: sizing.workload.slo.clone(),
+            slo: sizing.question.workload.slo.clone(),
             sent: sent.clone(),
             load: 1.0,
             seed: app.seed,
@@ -77,14 +83,14 @@ pub(super) fn ranked(
         put(&mut deployment, &report);
         kept.push(deployment);
     }
-    let said = format!(
-        "latencies are simulated, request by request, under {}: of {tried} deployments tried {} hold",
-        sent.words,
-        kept.len()
-    );
-    sizing.notes.push(said.clone());
-    sizing.deployments = kept;
-    Ok(said)
+    let note = Note::from(ServingNote::Simulated {
+        traffic: sent.words,
+        tried,
+        hold: kept.len() as u64,
+    });
+    sizing.notes.push(note.clone());
+    sizing.ranked = kept;
+    Ok(note)
 }
 
 /// Simulated figures in place of computed ones; ranges keep their width.

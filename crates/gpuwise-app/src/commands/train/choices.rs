@@ -5,6 +5,7 @@ use anyhow::Context as _;
 use gpuwise_domain::{
     catalogue::{Catalogue, distance},
     model::Architecture,
+    note::TrainingNote,
     training::{
         Adapter, AdapterKind, BaseStorage, Framework, LossKernel, Method, Offload, Optimizer,
         Recipe, Recompute, Sharding,
@@ -379,9 +380,7 @@ fn budget(text: &str, catalogue: &Catalogue) -> anyhow::Result<Money> {
 }
 
 /// That sequences are longer than the model was made for.
-pub(super) fn beyond(architecture: &Architecture, sequence: u64) -> Option<String> {
+pub(super) fn beyond(architecture: &Architecture, sequence: u64) -> Option<TrainingNote> {
     let most = architecture.max_context?.0;
-    (sequence > most).then(|| {
-        format!("sequences of {sequence} tokens are longer than the {most} that the model states")
-    })
+    (sequence > most).then_some(TrainingNote::BeyondContext { sequence, most })
 }

@@ -16,6 +16,7 @@ use anyhow::Context as _;
 use gpuwise_domain::{
     balance::Balance,
     estimate::Estimate,
+    note::Note,
     training_plan::{Reliability, TrainingPlan, TrainingSizing},
 };
 use gpuwise_read::reliability::read_reliability;
@@ -47,7 +48,7 @@ pub struct Trained {
 impl Trained {
     /// Whether it can be done.
     pub fn feasible(&self) -> bool {
-        !self.sizing.plans.is_empty()
+        !self.sizing.ranked.is_empty()
     }
 
     /// The plan that was picked, counted from 1.
@@ -64,7 +65,7 @@ impl Trained {
     /// When the form cannot say what the plan does.
     pub fn recipe(&self, form: emit::RecipeForm, pick: u16) -> anyhow::Result<String> {
         let plan = self.picked(pick)?;
-        emit::recipe(form, plan, self.sizing.model.layers)
+        emit::recipe(form, plan, self.sizing.question.model.layers)
             .map_err(|error| Problem::new(format!("--emit {}: {error}", form.name())).into())
     }
 
@@ -116,10 +117,8 @@ pub fn train(app: &App, flags: &settings::Train) -> anyhow::Result<Trained> {
         top: usize::from(flags.result.top.max(flags.result.pick)),
     };
     let mut sizing = search::train(&request, &physics);
-    sizing.notes.extend(choices::beyond(
-        &model.architecture,
-        request.choices.sequence,
-    ));
+    let beyond = choices::beyond(&model.architecture, request.choices.sequence);
+    sizing.notes.extend(beyond.map(Note::from));
     let host = match form {
         Some(_) => None,
         None => surroundings(flags, &sizing, &loaded)?,
@@ -167,7 +166,7 @@ fn surroundings(
     sizing: &TrainingSizing,
     loaded: &Loaded,
 ) -> anyhow::Result<Option<Balance>> {
-    let (Some(name), false) = (&flags.machines.host, sizing.plans.is_empty()) else {
+    let (Some(name), false) = (&flags.machines.host, sizing.ranked.is_empty()) else {
         return Ok(None);
     };
     let plan = picked(sizing, flags.result.pick)?;
@@ -182,10 +181,10 @@ fn surroundings(
 /// The plan that was picked, counted from 1.
 fn picked(sizing: &TrainingSizing, pick: u16) -> anyhow::Result<&TrainingPlan> {
     let index = usize::from(pick).saturating_sub(1);
-    sizing.plans.get(index).ok_or_else(|| {
+    sizing.ranked.get(index).ok_or_else(|| {
         Problem::new(format!(
             "--pick {pick}: there are {} plans",
-            sizing.plans.len()
+            sizing.ranked.len()
         ))
         .hint("a larger --top shows more")
         .into()

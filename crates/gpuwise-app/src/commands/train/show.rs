@@ -15,14 +15,14 @@ pub(super) fn show(
 ) -> anyhow::Result<()> {
     let sizing = &trained.sizing;
     let host = trained.host.as_ref();
-    let explained = flags.result.explain && !sizing.plans.is_empty();
+    let explained = flags.result.explain && !sizing.ranked.is_empty();
     let plan = explained
         .then(|| picked(sizing, flags.result.pick))
         .transpose()?;
     match context.form.format {
         settings::Format::Table => {
             let style = context.form.style;
-            let mut text = view::text(sizing, explained || sizing.plans.len() == 1, style);
+            let mut text = view::text(sizing, explained || sizing.ranked.len() == 1, style);
             if let Some(plan) = plan {
                 text.push('\n');
                 text += &explain::text(&plan.derivations, style);

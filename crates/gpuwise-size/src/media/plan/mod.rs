@@ -15,8 +15,9 @@ use gpuwise_domain::{
     catalogue::Catalogue,
     deployment::{Dropped, Objective, Rental, Test},
     gpu::Gpu,
-    media::{MediaSizing, MediaUnit},
+    media::{MediaQuestion, MediaSizing, MediaUnit},
     network::Walk,
+    note::{MediaNote, Note},
     offer::Terms,
     precision::Compute,
     reason::Reason,
@@ -85,20 +86,22 @@ pub fn plan(request: &Request<'_>) -> MediaSizing {
     let shown = ranked(request, &feasible);
     let parts = request.walk.parts.iter();
     MediaSizing {
-        name: request.name.clone(),
-        task: request.task.clone(),
-        parts: parts
-            .map(|part| {
-                let flops = part.passes * part.flops() as f64;
-                (part.name.clone(), part.parameters, flops)
-            })
-            .collect(),
-        input: request.input.clone(),
-        unit: request.unit,
-        rate: request.rate,
-        latency: request.latency,
-        objective: request.objective,
-        deployments: shown
+        question: MediaQuestion {
+            name: request.name.clone(),
+            task: request.task.clone(),
+            parts: parts
+                .map(|part| {
+                    let flops = part.passes * part.flops() as f64;
+                    (part.name.clone(), part.parameters, flops)
+                })
+                .collect(),
+            input: request.input.clone(),
+            unit: request.unit,
+            rate: request.rate,
+            latency: request.latency,
+            objective: request.objective,
+        },
+        ranked: shown
             .iter()
             .filter_map(|at| feasible.get(*at))
             .map(|one| report::deployment(request, &one.tried, one.rental.clone(), one.hour))
@@ -106,6 +109,7 @@ pub fn plan(request: &Request<'_>) -> MediaSizing {
         dropped: dropped(&feasible, &shown, failed),
         considered,
         notes: notes(request),
+        charts: (),
     }
 }
 
@@ -199,15 +203,12 @@ fn dropped(feasible: &[Feasible<'_>], shown: &[usize], mut failed: Vec<Dropped>)
     one_per_gpu(failed, &shown.iter().map(gpu).collect::<Vec<_>>())
 }
 
-fn notes(request: &Request<'_>) -> Vec<String> {
-    let mut notes = request.walk.assumptions.clone();
-    notes.push(String::from(
-        "requests come at random; replicas share a queue and take what waits, up to a batch",
-    ));
+fn notes(request: &Request<'_>) -> Vec<Note> {
+    let assumed = request.walk.assumptions.iter().cloned();
+    let mut notes: Vec<Note> = assumed.map(Note::Model).collect();
+    notes.push(MediaNote::RandomArrivals.into());
     if request.formats.is_empty() {
-        notes.push(String::from(
-            "8 bits: the main part alone, attention at 16; what that costs in quality is not known here",
-        ));
+        notes.push(MediaNote::EightBits.into());
     }
     notes
 }

@@ -5,9 +5,8 @@ use crate::{
     derive::{Amount, Term, TermLabel},
     setup::Draft,
 };
-use alloc::{format, string::String, vec, vec::Vec};
-use gpuwise_domain::derivation::Unit;
-use gpuwise_units::significant;
+use alloc::{string::String, vec, vec::Vec};
+use gpuwise_domain::{derivation::Unit, note::ServingNote};
 
 /// Drafting as it is asked for.
 pub(crate) fn draft<'a>(request: &Request<'a>) -> Draft<'a> {
@@ -26,31 +25,28 @@ pub(crate) fn name(request: &Request<'_>) -> Option<String> {
 }
 
 /// What drafting rests on, where a model drafts.
-pub(crate) fn notes(request: &Request<'_>) -> Vec<String> {
+pub(crate) fn notes(request: &Request<'_>) -> Vec<ServingNote> {
     let (Some(name), Some(model)) = (name(request), &request.draft) else {
         return Vec::new();
     };
     let draft = draft(request);
-    let assumed = match request.choices.acceptance {
-        Some(_) => "",
-        None => ", assumed because --acceptance does not say it",
-    };
-    let mut out = vec![format!(
-        "{name} drafts {} tokens a step, of which each is accepted with {} % once those before it are{assumed}: \
-         {} tokens a step in the mean",
-        draft.tokens,
-        significant(draft.acceptance * 100.0, 3),
-        significant(draft.tokens_per_step(), 3)
-    )];
+    let mut out = vec![ServingNote::Drafts {
+        model: name.clone(),
+        tokens: draft.tokens,
+        acceptance: draft.acceptance,
+        assumed: request.choices.acceptance.is_none(),
+        step: draft.tokens_per_step(),
+    }];
     let (own, other) = (
         request.architecture.vocabulary,
         model.architecture.vocabulary,
     );
     if own != other {
-        out.push(format!(
-            "{name} has a vocabulary of {other} tokens and the model one of {own}: engines draft only with a model \
-             of the same tokenizer, and some only with the same size"
-        ));
+        out.push(ServingNote::OtherVocabulary {
+            draft_model: name,
+            draft: other,
+            model: own,
+        });
     }
     out
 }

@@ -21,15 +21,16 @@ pub use rebuilt::{RebuildError, setups};
 pub use request::{Choices, DraftModel, Fixed, LayoutWish, Request};
 
 use super::{Failure, Market, Span, affordable, drawn};
-use alloc::{format, string::String, vec::Vec};
+use alloc::vec::Vec;
 use candidates::WeightChoice;
 use evaluate::{Evaluated, evaluate};
 use gpuwise_domain::{
-    deployment::{ModelSummary, Quality, Rental, Sizing, Test},
+    deployment::{ModelSummary, Quality, Rental, ServingCharts, ServingQuestion, Sizing, Test},
     fix::Fix,
     gpu::Device,
     layout::Layout,
     model::{Architecture, LayerRun},
+    note::{Note, ServingNote},
     offer::Offer,
     precision::{CacheFormat, WeightFormat},
     reason::Reason,
@@ -81,7 +82,7 @@ impl Screening<'_> {
 
 /// Sizes a model under a workload: ranked deployments, or why there are none.
 ///
-/// Infeasible is an answer: `deployments` is empty and `dropped` says what is short.
+/// Infeasible is an answer: `ranked` is empty and `dropped` says what is short.
 pub fn plan(request: &Request<'_>) -> Sizing {
     let merged = with_equal_layers_merged(request.architecture);
     let request = &Request {
@@ -91,28 +92,27 @@ pub fn plan(request: &Request<'_>) -> Sizing {
     let judged = judge(request);
     let considered = (judged.feasible.len() + judged.failed.len()) as u64;
     let ranked = rank::ranked(request, &judged);
-    let deployments: Vec<_> = ranked
-        .iter()
-        .map(|at| report::deployment(request, &judged, *at))
-        .collect();
     let curve = ranked
         .first()
         .map(|at| figures::curve(request, &judged.feasible[*at]))
         .unwrap_or_default();
     Sizing {
-        model: summary(request),
-        workload: request.workload.clone(),
-        objective: request.choices.objective,
-        points: rank::points(&judged),
+        question: ServingQuestion {
+            model: summary(request),
+            workload: request.workload.clone(),
+            objective: request.choices.objective,
+        },
+        ranked: ranked
+            .iter()
+            .map(|at| report::deployment(request, &judged, *at))
+            .collect(),
         dropped: dropped::dropped(request, &judged, &ranked),
         considered,
-        curve,
-        notes: notes(request, &judged)
-            .into_iter()
-            .chain(offload::note(request, &judged, &ranked))
-            .chain(drafts::notes(request))
-            .collect(),
-        deployments,
+        notes: notes(request, &judged, &ranked),
+        charts: ServingCharts {
+            points: rank::points(&judged),
+            curve,
+        },
     }
 }
 
@@ -315,8 +315,8 @@ pub fn model_summary(name: &str, origin: &str, architecture: &Architecture) -> M
     }
 }
 
-/// Where no GPU that was allowed will do: the best of all others, in a sentence.
-fn elsewhere(request: &Request<'_>) -> Option<String> {
+/// Where no GPU that was allowed will do: the best of all others.
+fn elsewhere(request: &Request<'_>) -> Option<ServingNote> {
     let limits = &request.workload.limits;
     if limits.gpus.is_empty() && limits.owned.is_empty() {
         return None;
@@ -331,34 +331,33 @@ fn elsewhere(request: &Request<'_>) -> Option<String> {
     let judged = judge(&free);
     let best = rank::ranked(&free, &judged).into_iter().next()?;
     let feasible = &judged.feasible[best];
-    let price = feasible.figures.cost.per_hour;
-    let price = price.map_or_else(|| "at an unknown price".into(), |hour| format!("at {hour}"));
-    Some(format!(
-        "of all GPUs the best that will do is {} {price}",
-        rank::label(&judged, feasible)
-    ))
+    Some(ServingNote::Elsewhere {
+        label: rank::label(&judged, feasible),
+        hour: feasible.figures.cost.per_hour,
+    })
 }
 
-fn notes(request: &Request<'_>, judged: &Screening<'_>) -> Vec<String> {
-    let mut out = request.architecture.assumptions.clone();
+fn notes(request: &Request<'_>, judged: &Screening<'_>, ranked: &[usize]) -> Vec<Note> {
+    let assumed = request.architecture.assumptions.iter().cloned();
+    let mut out: Vec<Note> = assumed.map(Note::Model).collect();
     let longest = service::longest(request.workload);
     if let Some(most) = request.architecture.max_context
         && longest > most.0 as f64
     {
-        out.push(format!(
-            "requests of up to {longest:.0} tokens are longer than the {} that the model takes: what is \
-             longer is refused",
-            most.0
-        ));
+        let most = most.0;
+        out.push(ServingNote::BeyondContext { longest, most }.into());
     }
     if judged.feasible.is_empty() {
-        out.extend(elsewhere(request));
+        out.extend(elsewhere(request).map(Note::from));
     }
     if judged.feasible.iter().all(|f| f.rental.is_none()) && !judged.feasible.is_empty() {
-        out.push(
-            "no offer in the catalogue has these GPUs under these limits: prices are unknown"
-                .into(),
-        );
+        out.push(ServingNote::Unpriced.into());
     }
+    let host = offload::note(request, judged, ranked);
+    out.extend(
+        host.into_iter()
+            .chain(drafts::notes(request))
+            .map(Note::from),
+    );
     out
 }

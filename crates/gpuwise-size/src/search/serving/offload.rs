@@ -5,9 +5,12 @@ use crate::{
     derive::{Amount, Term, TermLabel},
     memory::MemoryPlan,
 };
-use alloc::{format, string::String};
-use gpuwise_domain::derivation::{Derivation, Unit};
-use gpuwise_units::{Bytes, significant};
+
+use gpuwise_domain::{
+    derivation::{Derivation, Unit},
+    note::ServingNote,
+};
+use gpuwise_units::Bytes;
 
 /// Tokens that so many bytes of host memory hold of a GPU's part of the cache.
 fn tokens(plan: &MemoryPlan, bytes: u64) -> f64 {
@@ -34,15 +37,11 @@ pub(crate) fn note(
     request: &Request<'_>,
     judged: &Screening<'_>,
     ranked: &[usize],
-) -> Option<String> {
+) -> Option<ServingNote> {
     let bytes = request.choices.offload;
     let best = ranked.first().and_then(|at| judged.feasible.get(*at))?;
-    (bytes > 0).then(|| {
-        format!(
-            "{} of host memory a GPU keeps prefixes of {} tokens for reuse; it lets no more requests run at once, \
-             and prompts gain from it what --prefix-hit says",
-            Bytes::new(bytes),
-            significant(tokens(&best.evaluated.plan, bytes), 6)
-        )
+    (bytes > 0).then(|| ServingNote::HostCache {
+        bytes: Bytes::new(bytes),
+        tokens: tokens(&best.evaluated.plan, bytes),
     })
 }

@@ -21,9 +21,10 @@ use gpuwise_domain::{
     estimate::Basis,
     gpu::Device,
     limit::Limit,
+    note::{Note, TrainingNote},
     reason::Reason,
     training::Method,
-    training_plan::{TrainingAsked, TrainingPlan, TrainingSizing},
+    training_plan::{TrainingAsked, TrainingPlan, TrainingQuestion, TrainingSizing},
 };
 use gpuwise_units::Bytes;
 
@@ -40,19 +41,22 @@ const LEAST_WORK: f64 = 4.0;
 pub fn train(request: &TrainRequest<'_>, physics: &dyn Physics) -> TrainingSizing {
     let shape = Shape::of(request.architecture);
     let mut sizing = TrainingSizing {
-        model: model_summary(&request.name, &request.origin, request.architecture),
-        asked: TrainingAsked {
-            method: request.choices.method.clone(),
-            recipe: request.choices.recipe,
-            optimizer: request.choices.optimizer,
-            sequence: request.choices.sequence,
-            global_batch: request.choices.global_batch,
+        question: TrainingQuestion {
+            model: model_summary(&request.name, &request.origin, request.architecture),
+            asked: TrainingAsked {
+                method: request.choices.method.clone(),
+                recipe: request.choices.recipe,
+                optimizer: request.choices.optimizer,
+                sequence: request.choices.sequence,
+                global_batch: request.choices.global_batch,
+            },
+            job: request.job.clone(),
         },
-        job: request.job.clone(),
-        plans: Vec::new(),
+        ranked: Vec::new(),
         dropped: Vec::new(),
         considered: 0,
         notes: notes(request),
+        charts: (),
     };
     let market = market_of(request);
     let mut gpu = String::new();
@@ -175,7 +179,7 @@ fn consider(
             let name = format!("{}, {}", label(cluster), plan.setup.placement_words());
             sizing.dropped.push(failed.dropped(name, gpu));
         }
-        None => sizing.plans.push(plan),
+        None => sizing.ranked.push(plan),
     }
 }
 
@@ -250,7 +254,7 @@ fn standing(plan: &TrainingPlan, rank: Option<RankBy>) -> Standing {
 /// Sorts plans, keeps one of each GPU, explains the best.
 fn finish(request: &TrainRequest<'_>, physics: &dyn Physics, sizing: &mut TrainingSizing) {
     let standings: Vec<Standing> = sizing
-        .plans
+        .ranked
         .iter()
         .map(|plan| standing(plan, request.rank))
         .collect();
@@ -259,18 +263,18 @@ fn finish(request: &TrainRequest<'_>, physics: &dyn Physics, sizing: &mut Traini
         published_first: false,
     };
     let order = shortlist(&standings, shown);
-    sizing.plans = order
+    sizing.ranked = order
         .into_iter()
-        .filter_map(|at| sizing.plans.get(at).cloned())
+        .filter_map(|at| sizing.ranked.get(at).cloned())
         .collect();
     if matches!(request.machines, Machines::Offered(_)) {
-        let shown: Vec<&str> = sizing.plans.iter().map(|plan| plan.gpu.as_str()).collect();
+        let shown: Vec<&str> = sizing.ranked.iter().map(|plan| plan.gpu.as_str()).collect();
         sizing.dropped = one_per_gpu(core::mem::take(&mut sizing.dropped), &shown);
     } else {
         sizing.dropped.sort_by(|a, b| a.ratio.total_cmp(&b.ratio));
     }
     sizing.dropped.truncate(ALTERNATIVES);
-    for plan in &mut sizing.plans {
+    for plan in &mut sizing.ranked {
         let cluster = cluster_of(request, plan);
         if let Some(cluster) = cluster {
             plan.derivations = explain::derivations(request, plan, &cluster, physics);
@@ -350,42 +354,26 @@ fn worse(a: Basis, b: Basis) -> Basis {
 }
 
 /// What was assumed before any cluster is looked at.
-fn notes(request: &TrainRequest<'_>) -> Vec<String> {
+fn notes(request: &TrainRequest<'_>) -> Vec<Note> {
     let mut notes = Vec::new();
     let choices = &request.choices;
     if choices.global_batch.is_none() {
-        let batch = space::global_batch(choices, 1);
-        let why = match choices.method {
-            Method::Full => "about 2^20 tokens a step",
-            Method::Adapter(_) => "usual for adapters",
-        };
-        notes.push(format!(
-            "the global batch is taken to be {batch} sequences ({why}), or the next multiple of the GPUs; \
-             --global-batch states it"
-        ));
+        notes.push(TrainingNote::GlobalBatch {
+            sequences: space::global_batch(choices, 1),
+            adapters: matches!(choices.method, Method::Adapter(_)),
+        });
     }
     if let Machines::Offered(market) = &request.machines
         && !market.owned.is_empty()
         && request.rank.is_none()
     {
-        notes.push(
-            "hosts of your own cost the same busy or idle, so the fastest way to use them comes first; \
-             --objective cost ranks by GPU-hours"
-                .into(),
-        );
+        notes.push(TrainingNote::OwnHosts);
     }
     if choices.compiled {
-        notes.push(
-            "a compiled graph is taken to be as fast and as large as one that is not: no measured runs tell them \
-             apart; --emit writes it into the recipe"
-                .into(),
-        );
+        notes.push(TrainingNote::Compiled);
     }
     if request.job.tokens.is_none() {
-        notes.push(
-            "no tokens are stated: days, money and energy of the run cannot be told; --tokens states them"
-                .into(),
-        );
+        notes.push(TrainingNote::NoTokens);
     }
-    notes
+    notes.into_iter().map(Note::from).collect()
 }

@@ -82,7 +82,7 @@ impl Asked {
 
 fn hours(sizing: &MediaSizing) -> Vec<Option<Money>> {
     let of = |one: &gpuwise_domain::media::MediaDeployment| one.per_hour.map(|price| price.0);
-    sizing.deployments.iter().map(of).collect()
+    sizing.ranked.iter().map(of).collect()
 }
 
 #[test]
@@ -95,8 +95,8 @@ fn what_is_planned_keeps_what_was_asked() {
             ..asked.request(rate, Some((Percentile::P99, 0.1)))
         };
         let sizing = plan(&request);
-        assert!(!sizing.deployments.is_empty());
-        for one in &sizing.deployments {
+        assert!(!sizing.ranked.is_empty());
+        for one in &sizing.ranked {
             assert!(one.latency.value <= 0.1, "{one:?}");
             assert!(one.capacity.value >= rate && one.load < 1.0);
             assert!(one.latency.low <= one.latency.value && one.latency.value <= one.latency.high);
@@ -131,7 +131,7 @@ fn what_is_planned_keeps_what_was_asked() {
 fn what_cannot_be_kept_is_said_of_every_gpu() {
     let asked = Asked::new("BAAI/bge-large-en-v1.5", InputSize::text(512));
     let sizing = plan(&asked.request(10.0, Some((Percentile::P95, 1e-5))));
-    assert!(sizing.deployments.is_empty());
+    assert!(sizing.ranked.is_empty());
     let whole = asked
         .catalogue
         .gpus
@@ -153,12 +153,12 @@ fn limits_hold() {
     asked.limits.gpus = vec!["L4".into(), "H100 SXM5 80GB".into()];
     let free = plan(&asked.request(20000.0, None));
     assert!(
-        free.deployments
+        free.ranked
             .iter()
             .all(|one| asked.limits.gpus.contains(&one.gpu))
     );
     let eight: Vec<&str> = free
-        .deployments
+        .ranked
         .iter()
         .map(|one| one.precision.as_str())
         .collect();
@@ -176,7 +176,7 @@ fn limits_hold() {
             one.gpu == gpu && one.slice.is_none() && one.precision == "bf16"
         };
         sizing
-            .deployments
+            .ranked
             .iter()
             .find(of)
             .map(gpuwise_domain::media::MediaDeployment::devices)
@@ -190,7 +190,7 @@ fn limits_hold() {
     asked.limits.spare_replicas = 0;
     asked.limits.budget = Some(gpuwise_units::HourlyPrice::usd("0.01").expect("money"));
     let poor = plan(&asked.request(20000.0, None));
-    assert!(poor.deployments.iter().all(|one| one.per_hour.is_none()));
+    assert!(poor.ranked.iter().all(|one| one.per_hour.is_none()));
 }
 
 #[test]
@@ -204,7 +204,7 @@ fn tables_that_do_not_fit_are_spread() {
     };
     let sizing = plan(&request);
     let shards = |gpu: &str| {
-        let one = sizing.deployments.iter().find(|one| one.gpu == gpu);
+        let one = sizing.ranked.iter().find(|one| one.gpu == gpu);
         one.map(|one| one.shards)
     };
     // 204 M rows of 128 × 2 bytes are 52 GB: one H200 holds them, three of four A10G.
@@ -226,7 +226,7 @@ fn memory_is_saved_before_a_gpu_is_given_up() {
     };
     let sizing = plan(&request);
     let offloaded = |gpu: &str| {
-        let one = sizing.deployments.iter().find(|one| one.gpu == gpu);
+        let one = sizing.ranked.iter().find(|one| one.gpu == gpu);
         one.map(|one| one.encoders_offloaded)
     };
     // 33.8 GB of weights: 48 GB hold all; 32 GB all but the text encoders' 10 GB; 24 GB never.

@@ -4,24 +4,42 @@ mod deployment;
 mod figures;
 mod workload;
 
-use super::tables::ranked;
-use crate::record::{Fields, Record};
-use gpuwise_domain::deployment::{ModelSummary, Sizing};
+use super::{deployments, tables::ranked};
+use crate::{
+    answer::Candidates,
+    record::{Fields, Record},
+    table::Table,
+};
+use gpuwise_domain::deployment::{
+    Deployment, Dropped, ModelSummary, ServingCharts, ServingQuestion, Sizing,
+};
 
-impl Record for Sizing {
+impl Candidates for Deployment {
+    type Question = ServingQuestion;
+    type Charts = ServingCharts;
     const NAME: &'static str = "ServingPlan";
 
-    fn fields(of: &mut Fields<'_, Self>) {
-        of.field("feasible", |s| !s.deployments.is_empty());
-        of.group("model", |s| &s.model);
-        of.group("workload", |s| &s.workload);
-        of.field("objective", |s| s.objective.name());
+    fn question(of: &mut Fields<'_, Sizing>) {
+        of.group("model", |s| &s.question.model);
+        of.group("workload", |s| &s.question.workload);
+        of.field("objective", |s| s.question.objective.name());
+    }
+
+    fn ranked(of: &mut Fields<'_, Sizing>) {
         of.made("deployments", ranked);
-        of.list("points", |s| &s.points);
-        of.list("dropped", |s| &s.dropped);
-        of.field("considered", |s| s.considered);
-        of.list("curve", |s| &s.curve);
-        of.field("notes", |s| &s.notes);
+        of.list("points", |s| &s.charts.points);
+    }
+
+    fn charts(of: &mut Fields<'_, Sizing>) {
+        of.list("curve", |s| &s.charts.curve);
+    }
+
+    fn table(answer: &Sizing) -> Table {
+        deployments(answer)
+    }
+
+    fn rejected(answer: &Sizing) -> Vec<&Dropped> {
+        answer.nearest()
     }
 }
 
