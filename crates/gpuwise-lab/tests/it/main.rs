@@ -6,6 +6,7 @@
 #[allow(dead_code, reason = "shared with the tests of the core")]
 mod fixture;
 mod folds;
+mod media;
 mod memory_pools;
 mod memory_rows;
 mod recipes;
@@ -13,5 +14,6 @@ mod recipes;
 #[allow(dead_code, reason = "shared with the tests of the core")]
 mod setups;
 mod trainers;
+mod training_fit;
 mod training_memory_rows;
 mod training_rows;
