@@ -10,6 +10,7 @@ mod media;
 mod memory_pools;
 mod memory_rows;
 mod recipes;
+mod schedulers;
 #[path = "../../../gpuwise-size/tests/it/setups.rs"]
 #[allow(dead_code, reason = "shared with the tests of the core")]
 mod setups;
