@@ -6,12 +6,15 @@
 
 pub mod accuracy;
 pub mod answer;
+#[cfg(doctest)]
+mod concepts;
 pub mod fit;
 pub mod fitting;
 mod loaded;
 pub mod media;
 mod observed;
 mod questions;
+pub mod schedulers;
 pub mod training;
 
 pub use loaded::Loaded;

@@ -16,5 +16,4 @@ pub mod mig;
 pub mod policy;
 pub mod queues;
 pub mod report;
-pub mod rounds;
 pub mod world;

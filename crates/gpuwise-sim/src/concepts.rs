@@ -11,7 +11,6 @@ macro_rules! pages {
 
 pages! {
     measuring_a_server: "measuring-a-server.md",
-    rounds: "rounds.md",
     simulated_cluster: "simulated-cluster.md",
     simulated_engine: "simulated-engine.md",
     simulation: "simulation.md",

@@ -1,7 +1,7 @@
 //! Flags of `gpuwise replay`.
 
 use clap::{Args, ValueEnum};
-use gpuwise_sim::fleet::philly::Discipline;
+use gpuwise_lab::schedulers::philly::Discipline;
 use std::path::PathBuf;
 
 #[derive(Debug, Args)]
@@ -77,8 +77,8 @@ fn policies() -> String {
          gavel: {}; names with -aware know that GPUs differ in speed.",
         gpuwise_sched::policy::names().join(", "),
         philly.join(", "),
-        gpuwise_sim::fleet::genai::NAMES.join(", "),
-        gpuwise_sched::rounds::names().join(", "),
+        gpuwise_lab::schedulers::genai::NAMES.join(", "),
+        gpuwise_lab::schedulers::rounds::names().join(", "),
     )
 }
 

@@ -1,6 +1,8 @@
 //! Rows of published benchmarks about diffusion, vision and embedding models: answers, errors, the refit.
 
 mod file;
+pub mod fit;
+pub mod question;
 mod refit;
 
 pub use file::read_constants;
@@ -13,11 +15,8 @@ use gpuwise_domain::{
     network::Walk,
     question::Question,
 };
-use gpuwise_size::media::{
-    Constants,
-    question::{Reading, benchmark, read},
-    walk::walk,
-};
+use gpuwise_size::media::{Constants, walk::walk};
+use question::{Reading, benchmark, read};
 use std::collections::BTreeMap;
 
 /// What the benchmarks run, walked through.

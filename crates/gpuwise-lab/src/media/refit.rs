@@ -3,6 +3,8 @@
 use super::{
     Walks, about,
     file::{ErrorRow, MediaFile, constant_rows, rounded, write},
+    fit::{Row, fit, freedom_count},
+    question::Reading,
     reading, walks,
 };
 use crate::{
@@ -10,11 +12,7 @@ use crate::{
     accuracy::{Compared, errors},
 };
 use anyhow::bail;
-use gpuwise_size::media::{
-    Constants,
-    fit::{Row, fit, freedom_count},
-    question::Reading,
-};
+use gpuwise_size::media::Constants;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// A row that can be answered, by its place among those asked.

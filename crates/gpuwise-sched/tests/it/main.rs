@@ -11,5 +11,4 @@ mod mig;
 mod queues;
 mod report;
 mod restart;
-mod rounds;
 mod support;

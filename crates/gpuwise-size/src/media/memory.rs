@@ -1,8 +1,12 @@
 //! Memory of a diffusion, vision or embedding model: weights by part, the largest pass, the program.
 
 use super::time::{Numbers, element_bytes};
+use crate::memory::visible_memory;
 use alloc::{string::String, vec::Vec};
-use gpuwise_domain::network::{OperationKind, PartRole, Walk};
+use gpuwise_domain::{
+    gpu::Device,
+    network::{OperationKind, PartRole, Walk},
+};
 use gpuwise_units::Bytes;
 
 /// Context, libraries and what the allocator cannot use: what a program holds before any tensor.
@@ -11,7 +15,12 @@ const PROGRAM: f64 = 0.7e9;
 /// quarter of the picture at a time.
 const TILED: f64 = 0.25;
 /// Share of visible memory that is planned with: the rest is lost to fragments.
-pub const USABLE: f64 = 0.92;
+const USABLE: f64 = 0.92;
+
+/// Memory that is planned with on a device.
+pub fn usable(device: &Device<'_>) -> Bytes {
+    Bytes::new((visible_memory(device).0 * USABLE) as u64)
+}
 
 /// How parts stay in memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

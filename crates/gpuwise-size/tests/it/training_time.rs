@@ -8,8 +8,8 @@ use gpuwise_domain::training::{
 };
 use gpuwise_domain::training_facts::{ConstantSet, TrainingFacts};
 use gpuwise_size::training::time::{
-    ConvergenceRun, FitRow, FlopCount, SETS, StepWork, TRAINING_PARAMETERS, TrainingConstants,
-    TrainingParameter, TrainingSystem, converge, fit_training, model_flops_per_token, step_time,
+    FlopCount, SETS, StepWork, TRAINING_PARAMETERS, TrainingConstants, TrainingParameter,
+    TrainingSystem, model_flops_per_token, step_time,
 };
 use gpuwise_units::Tokens;
 use proptest::prelude::*;
@@ -394,90 +394,6 @@ fn the_catalogue_has_every_constant_of_every_set() {
             );
         }
     }
-}
-
-#[test]
-fn constants_are_found_again_from_runs_made_with_them() {
-    // An oracle: runs of known constants, fitted blind, are predicted again.
-    let catalogue = catalogue();
-    let facts = training_facts();
-    let mut truth = TrainingConstants::default();
-    for (parameter, factor) in [
-        (TrainingParameter::HalfMatmul, 0.85_f64),
-        (TrainingParameter::Passes, 1.3),
-        (TrainingParameter::LayerLaunch, 1.5),
-        (TrainingParameter::GatherLink, 0.8),
-    ] {
-        truth.logarithms[parameter as usize] += factor.ln();
-    }
-    let mut rows = Vec::new();
-    for name in [
-        "llm-foundry/mpt-125m",
-        "llm-foundry/mpt-1b",
-        "mosaicml/mpt-7b",
-    ] {
-        let architecture = model(name);
-        for gpu in ["A100 SXM4 80GB", "H100"] {
-            let system = TrainingSystem::usual(catalogue.gpu(gpu).expect("a GPU"), &facts);
-            for (sequence, micro_batch) in [(512, 16), (2048, 1), (2048, 8), (16384, 1)] {
-                let mut setup = megatron(TrainingLayout::data(8), sequence, 8 * micro_batch);
-                setup.framework = Framework::PyTorch;
-                setup.recipe = Recipe::MixedBf16;
-                setup.sharding = Sharding::Full;
-                setup.micro_batch = micro_batch;
-                let work = StepWork::new(&architecture, &setup, &system);
-                let mut row = FitRow {
-                    work,
-                    setup,
-                    system: system.clone(),
-                    measured: 1.0,
-                };
-                row.measured = row.predicted(&truth);
-                rows.push(row);
-            }
-        }
-    }
-    let fitted = fit_training(&rows.iter().collect::<Vec<_>>());
-    for row in &rows {
-        let off = (row.predicted(&fitted) / row.measured - 1.0).abs();
-        assert!(off < 0.03, "{off}");
-    }
-}
-
-#[test]
-fn time_to_a_quality_follows_its_table() {
-    let facts = training_facts();
-    let catalogue = catalogue();
-    let gpu = catalogue.gpu("H200").expect("a GPU");
-    let benchmark = facts.benchmark("stable_diffusion").expect("a benchmark");
-    let constants = facts.convergence.unwrap_or_default();
-    let run = |gpus: f64, batch: f64| {
-        let run = ConvergenceRun {
-            benchmark,
-            system: TrainingSystem::usual(gpu, &facts),
-            gpus,
-            batch: Some(batch),
-            without_libraries: false,
-            four_bit: None,
-        };
-        converge(&run, &constants)
-    };
-    // Known points, between them, below the first and beyond the last.
-    for (batch, samples) in [
-        (256.0, 2_022_000.0),
-        (512.0, 2_597_000.0),
-        (724.077_343_935, 2_736_000.0),
-        (64.0, 2_022_000.0),
-        (8192.0, 7_954_000.0),
-    ] {
-        let off = run(8.0, batch).samples / samples - 1.0;
-        assert!(off.abs() < 1e-6, "{batch}: {off}");
-    }
-    // More GPUs: sooner, by less than their number.
-    let (eight, sixty_four) = (run(8.0, 512.0), run(64.0, 512.0));
-    assert!(sixty_four.seconds < eight.seconds);
-    assert!(sixty_four.throughput < 8.0 * eight.throughput);
-    assert!((eight.throughput * eight.step / 512.0 - 1.0).abs() < 1e-12);
 }
 
 proptest! {

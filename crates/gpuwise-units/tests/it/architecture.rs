@@ -85,6 +85,8 @@ const PLACES: &[Place] = &[
         may_name: &[
             "gpuwise-operators",
             "gpuwise-read",
+            "gpuwise-sched",
+            "gpuwise-sim",
             "gpuwise-size",
             "gpuwise-view",
         ],

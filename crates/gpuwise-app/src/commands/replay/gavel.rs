@@ -3,12 +3,14 @@
 use super::{files, files::Places, policies};
 use crate::{error::Problem, progress, settings};
 use gpuwise_domain::placement::ReplayRow;
+use gpuwise_lab::schedulers::{
+    gavel::{Outcome, ROUND_S, Trace, TraceJob},
+    rounds::{RoundContext, Speeds, named, names},
+};
 use gpuwise_read::fleet::{
     GavelJob, GavelSpeeds, read_gavel_programs, read_gavel_speeds, read_gavel_trace,
     read_gavel_units,
 };
-use gpuwise_sched::rounds::{RoundContext, Speeds, named, names};
-use gpuwise_sim::fleet::gavel::{Outcome, Trace, TraceJob};
 use std::{path::Path, time::Instant};
 
 /// The trace that the name alone means.
@@ -176,7 +178,7 @@ fn trace(
         jobs,
         speeds,
         supply,
-        round_s: gpuwise_sim::fleet::gavel::ROUND_S,
+        round_s: ROUND_S,
         measured,
     })
 }

@@ -3,8 +3,8 @@
 use super::{files, files::Places, policies};
 use crate::{catalogue::Loaded, progress, settings};
 use gpuwise_domain::placement::{ProfileSet, ReplayRow, ServingDay};
+use gpuwise_lab::schedulers::genai::{Assumptions, Day, DayRun, NAMES, Sharing};
 use gpuwise_read::fleet::{GenaiTexts, read_genai_day};
-use gpuwise_sim::fleet::genai::{Assumptions, Day, DayRun, NAMES, Sharing};
 use std::path::Path;
 
 /// Files of the trace.

@@ -3,9 +3,9 @@
 use super::{files, files::Places, policies};
 use crate::{error::Problem, progress, settings};
 use gpuwise_domain::{fleet::VirtualCluster, placement::ReplayRow};
+use gpuwise_lab::schedulers::philly::{Discipline, Run, replay};
 use gpuwise_read::fleet::read_philly;
 use gpuwise_sched::policy::same_name;
-use gpuwise_sim::fleet::philly::{Discipline, Run, replay};
 use std::{path::Path, time::Instant};
 
 /// Files of the trace.

@@ -1,7 +1,10 @@
 //! Answers to questions about the speed of training, and about time to a quality.
 
 use super::{TrainingReading, TrainingWanted, read_training};
-use crate::answer::{Answer, reading::Refusal};
+use crate::{
+    answer::{Answer, reading::Refusal},
+    training::{ConvergenceRun, converge},
+};
 use gpuwise_domain::{
     catalogue::Catalogue,
     estimate::{Basis, Estimate},
@@ -13,8 +16,8 @@ use gpuwise_domain::{
     training_facts::TrainingFacts,
 };
 use gpuwise_size::training::time::{
-    ConvergenceRun, FlopCount, TrainingParameter, TrainingSystem, constants_of, converge,
-    model_flops_per_token, recipe_peak, step_time_on,
+    FlopCount, TrainingParameter, TrainingSystem, constants_of, model_flops_per_token, recipe_peak,
+    step_time_on,
 };
 use gpuwise_units::FlopPerSecond;
 

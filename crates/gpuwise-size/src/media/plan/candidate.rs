@@ -4,8 +4,7 @@ use super::Request;
 use crate::{
     media::{
         load::{Fleet, Served},
-        memory::{Memory, Residence, largest_batch, memory},
-        question::usable,
+        memory::{Memory, Residence, largest_batch, memory, usable},
         time::{Machine, Numbers, PartTime, part_times},
     },
     power::{Activity, watts},

@@ -7,9 +7,7 @@
 
 mod assumed;
 mod constants;
-mod converge;
 mod explain;
-mod fit;
 mod flops;
 mod parts;
 mod system;
@@ -20,11 +18,9 @@ pub use assumed::Assumed;
 pub use constants::{
     TRAINING_PARAMETERS, TrainingConstants, TrainingParameter, TrainingParameterInfo,
 };
-pub use converge::{Convergence, ConvergenceFit, ConvergenceRun, converge, fit_convergence};
 pub use explain::explain_step;
-pub use fit::{FitRow, Prior, fit_training, least_squares};
 pub use flops::{FlopCount, model_flops_per_token};
-pub use parts::{StepParts, step_parts};
+pub use parts::{STREAM, StepParts, step_parts};
 pub use system::{TrainingSystem, recipe_peak};
 pub use work::{Again, StepWork};
 

@@ -9,7 +9,7 @@ use alloc::vec::Vec;
 use gpuwise_domain::training::{Recipe, Sharding, StepCause, TrainingSetup};
 
 /// Share of memory bandwidth that streaming kernels reach.
-pub(super) const STREAM: f64 = 0.85;
+pub const STREAM: f64 = 0.85;
 
 /// Seconds of one step by cause; they sum to the step.
 #[derive(Debug, Clone, PartialEq)]

@@ -1,4 +1,3 @@
-mod fit;
 mod load;
 mod plan;
 mod time;

@@ -1,6 +1,12 @@
 //! What the catalogue says of training, fitted anew on measured rows: constants of steps, what runs of
 //! benchmarks reach, and what rows of a kind on a GPU leave.
 
+mod converge;
+mod fit;
+
+pub use converge::{Convergence, ConvergenceFit, ConvergenceRun, converge, fit_convergence};
+pub use fit::{FitRow, fit_training};
+
 use crate::answer::{TrainingWanted, four_bit_rate, read_training};
 use gpuwise_domain::{
     catalogue::Catalogue,
@@ -10,8 +16,7 @@ use gpuwise_domain::{
     training_facts::{ConvergenceBenchmark, Residual, TrainingFacts},
 };
 use gpuwise_size::training::time::{
-    ConvergenceFit, ConvergenceRun, FitRow, SETS, StepWork, TRAINING_PARAMETERS, TrainingConstants,
-    constants_of, converge, fit_convergence, fit_training, rows_of, set_of,
+    SETS, StepWork, TRAINING_PARAMETERS, TrainingConstants, constants_of, rows_of, set_of,
 };
 use std::{collections::BTreeMap, collections::BTreeSet};
 

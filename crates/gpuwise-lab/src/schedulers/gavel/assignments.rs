@@ -1,12 +1,12 @@
 //! From allocations to places: which GPUs, as plans and events of the kernel's world.
 
-use crate::fleet::PlansHash;
 use gpuwise_domain::placement::{
     Action, Assignment, Cause, Ended, Event, Fleet, FleetGpu, Gang, GpuAsk, GpuId, GpuKind,
     GpuShare, Health, Home, Isolation, Job, JobId, KindId, Kinds, Need, Node, NodeId, Part, Plan,
     Preemption, TimestampedEvent, WorkerAsk,
 };
 use gpuwise_sched::world::{Refused, World};
+use gpuwise_sim::fleet::PlansHash;
 use gpuwise_units::Nanoseconds;
 use std::collections::BTreeMap;
 

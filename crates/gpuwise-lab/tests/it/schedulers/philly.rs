@@ -4,12 +4,12 @@ use gpuwise_domain::{
     fleet::{TrainingJob, VirtualCluster},
     placement::Plan,
 };
+use gpuwise_lab::schedulers::philly::{Discipline, Run, replay, shape};
 use gpuwise_read::{fleet::read_philly, traffic::decompress};
 use gpuwise_sched::{
     lint::{Limits, errors, lint},
     world::World,
 };
-use gpuwise_sim::fleet::philly::{Discipline, Run, replay, shape};
 use gpuwise_units::Nanoseconds;
 use std::fs;
 

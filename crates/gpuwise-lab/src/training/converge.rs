@@ -3,14 +3,11 @@
 //! How many samples are needed is given: the organisers' reference runs, by global batch. A step is
 //! the GPU's share of the batch, operations and bytes in turn, and what does not shrink with GPUs.
 
-use super::{
-    constants::{TrainingConstants, TrainingParameter as P},
-    fit::{Prior, least_squares},
-    parts::STREAM,
-    system::TrainingSystem,
-};
-use alloc::vec::Vec;
+use super::fit::{Prior, least_squares};
 use gpuwise_domain::training_facts::{ConvergenceBenchmark, ConvergenceConstants};
+use gpuwise_size::training::time::{
+    STREAM, TrainingConstants, TrainingParameter as P, TrainingSystem,
+};
 
 /// The link for which a step's constant part is stated, in bytes a second.
 const REFERENCE_LINK: f64 = 450e9;

@@ -7,13 +7,11 @@
 
 mod assignments;
 
-use super::PlansHash;
+use super::rounds::{Allocation, Ground, Ran, RoundJob, RoundPolicy, Speeds};
 use assignments::Placements;
 use gpuwise_domain::placement::Plan;
-use gpuwise_sched::{
-    rounds::{Allocation, Ground, Ran, RoundJob, RoundPolicy, Speeds},
-    world::{Refused, World},
-};
+use gpuwise_sched::world::{Refused, World};
+use gpuwise_sim::fleet::PlansHash;
 use std::ops::Range;
 
 /// Longest time of a round in the published runs, in seconds.

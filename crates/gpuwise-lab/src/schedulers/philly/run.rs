@@ -1,7 +1,6 @@
 //! Events of a cluster in their order: jobs come, start, go on and end.
 
 use super::{Discipline, RESTART, fleet, job};
-use crate::fleet::PlansHash;
 use gpuwise_domain::{
     fleet::VirtualCluster,
     placement::{Action, Ended, Event, JobId, Plan, TimestampedEvent},
@@ -10,6 +9,7 @@ use gpuwise_sched::{
     decide::{Effort, Policy, decide},
     world::{Refused, World},
 };
+use gpuwise_sim::fleet::PlansHash;
 use gpuwise_units::Nanoseconds;
 use std::{
     cmp::Reverse,

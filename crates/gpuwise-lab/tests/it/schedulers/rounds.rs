@@ -1,6 +1,6 @@
 //! Shares of time and allocations: the interior-point method against a simplex, policies on small grounds.
 
-use gpuwise_sched::rounds::{
+use gpuwise_lab::schedulers::rounds::{
     Class, Ground, Rates, RoundContext, RoundJob, Speeds, max_min, maximise, meets, named, names,
 };
 use proptest::prelude::*;

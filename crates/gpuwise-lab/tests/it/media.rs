@@ -1,23 +1,33 @@
 //! The fit finds what made the rows; labels of rows are read by their rules.
 
-use super::{super::fixture, plan::walked};
+use crate::fixture;
 use gpuwise_domain::{
-    media::MediaBenchmark, network::InputSize, precision::Compute, question::Question,
+    media::MediaBenchmark,
+    network::{InputSize, Walk},
+    precision::Compute,
+    question::Question,
 };
-use gpuwise_read::catalogue::read_media_benchmarks;
-use gpuwise_size::media::{
-    Constants, Parameter,
+use gpuwise_lab::media::{
     fit::{Row, fit},
     question::{Objective, benchmark, read},
 };
+use gpuwise_read::catalogue::{ModelCatalogue, NetworkCatalogue, read_media_benchmarks};
+use gpuwise_size::media::{Constants, Parameter, walk::walk};
 
 fn benchmarks() -> Vec<MediaBenchmark> {
-    let path = concat!(
-        env!("CARGO_MANIFEST_DIR"),
-        "/../../catalogue/media_benchmarks.csv"
-    );
-    let text = std::fs::read_to_string(path).expect("benchmarks");
-    read_media_benchmarks("media_benchmarks.csv", &text).expect("benchmarks")
+    let file = "media_benchmarks.csv";
+    read_media_benchmarks(file, &fixture::text(file)).expect("benchmarks")
+}
+
+fn walked(id: &str, input: InputSize) -> Walk {
+    let mut networks = NetworkCatalogue::default();
+    for file in ["networks/text.json", "networks/vision.json"] {
+        networks.add(file, &fixture::text(file)).expect("networks");
+    }
+    let network = networks
+        .resolve(id, &ModelCatalogue::default())
+        .expect("a network");
+    walk(&network, &input).expect("walked")
 }
 
 fn question(model: &str, gpu: &str, precision: &str, engine: &str, extra: &str) -> Question {

@@ -10,7 +10,7 @@ use super::{
     mechanism::Mechanism,
     shares::{FinishTime, Isolated, LeastService, Makespan, ShareRule},
 };
-use crate::policy::same_name;
+use gpuwise_sched::policy::same_name;
 
 /// What policies may know and do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

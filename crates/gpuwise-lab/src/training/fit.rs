@@ -4,15 +4,13 @@
 //! linearly (Huber), steps are damped (Levenberg–Marquardt), and the same rows give the same
 //! constants, bit by bit.
 
-use super::{
-    constants::{TRAINING_PARAMETERS, TrainingConstants},
-    parts::step_parts,
-    system::TrainingSystem,
-    work::StepWork,
-};
-use crate::solve::solve_symmetric;
-use alloc::{vec, vec::Vec};
 use gpuwise_domain::training::TrainingSetup;
+use gpuwise_size::{
+    solve::solve_symmetric,
+    training::time::{
+        StepWork, TRAINING_PARAMETERS, TrainingConstants, TrainingSystem, step_parts,
+    },
+};
 
 /// Residual (in logarithm) beyond which a row counts linearly; also what one row's error is measured
 /// in against the priors' standard deviations.
@@ -64,17 +62,17 @@ pub fn fit_training(rows: &[&FitRow]) -> TrainingConstants {
 
 /// What is known of a constant before any data.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Prior {
+pub(super) struct Prior {
     /// Logarithm of its value.
-    pub logarithm: f64,
+    pub(super) logarithm: f64,
     /// Standard deviation of that.
-    pub spread: f64,
+    pub(super) spread: f64,
 }
 
 /// Logarithms of constants that make residuals small, near their priors.
 ///
 /// `residuals` gives the logarithm of predicted over measured for every row.
-pub fn least_squares(priors: &[Prior], residuals: &dyn Fn(&[f64]) -> Vec<f64>) -> Vec<f64> {
+pub(super) fn least_squares(priors: &[Prior], residuals: &dyn Fn(&[f64]) -> Vec<f64>) -> Vec<f64> {
     let count = priors.len();
     let mut logarithms: Vec<f64> = priors.iter().map(|prior| prior.logarithm).collect();
     let mut here = residuals(&logarithms);

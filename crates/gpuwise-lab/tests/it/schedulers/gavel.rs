@@ -1,11 +1,11 @@
 //! Rounds over GPUs of several kinds: tiny traces by hand, laws that hold for every policy, and the
 //! published runs.
 
-use gpuwise_sched::{
-    lint::{Limits, Severity, lint},
+use gpuwise_lab::schedulers::{
+    gavel::{Outcome, ROUND_S, Trace, TraceJob},
     rounds::{Class, RoundContext, Speeds, named, names},
 };
-use gpuwise_sim::fleet::gavel::{Outcome, ROUND_S, Trace, TraceJob};
+use gpuwise_sched::lint::{Limits, Severity, lint};
 use proptest::prelude::*;
 
 const SETTING: RoundContext = RoundContext {

@@ -1,8 +1,8 @@
 //! A serving day on fewer GPUs: small days by hand, and the trace where it is there.
 
 use gpuwise_domain::placement::{ServingDay, ServingHolder, ServingRequest};
+use gpuwise_lab::schedulers::genai::{Assumptions, Day, DayRun, GenaiError, Sharing};
 use gpuwise_read::fleet::{GenaiTexts, read_genai_day};
-use gpuwise_sim::fleet::genai::{Assumptions, Day, DayRun, GenaiError, Sharing};
 use gpuwise_units::Nanoseconds;
 
 const SECOND: u64 = 1_000_000_000;

@@ -1,17 +1,6 @@
 //! Rows of published benchmarks about whole networks: what ran, under rules that are written in
 //! `docs/decisions/0018-rows-of-whole-networks.md`.
 
-use super::{
-    constants::{Constants, Parameter},
-    memory::{Residence, USABLE, largest_batch, memory},
-    time::{Machine, Numbers, batch},
-};
-use crate::memory::visible_memory;
-use alloc::{
-    format,
-    string::{String, ToString},
-    vec::Vec,
-};
 use gpuwise_domain::{
     catalogue::Catalogue,
     gpu::Device,
@@ -20,7 +9,10 @@ use gpuwise_domain::{
     precision::Compute,
     question::{Load, Question},
 };
-use gpuwise_units::Bytes;
+use gpuwise_size::media::{
+    Constants, Machine, Numbers, Parameter, batch,
+    memory::{Residence, largest_batch, memory, usable},
+};
 
 /// Inputs of a batch at most where a row does not say.
 const MOST: u32 = 256;
@@ -276,9 +268,4 @@ impl Run<'_> {
         // Somebody ran it: where our sum says that it does not fit, batches are of one.
         self.batch = batch.map_or(1.0, f64::from);
     }
-}
-
-/// Memory that is planned with on a device.
-pub fn usable(device: &Device<'_>) -> Bytes {
-    Bytes::new((visible_memory(device).0 * USABLE) as u64)
 }

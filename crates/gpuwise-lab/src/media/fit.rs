@@ -1,11 +1,10 @@
 //! Fitting the constants of whole networks to measured rows, in logarithms.
 
-use super::{
-    constants::{COUNT, Constants, PARAMETERS},
-    question::Run,
+use super::question::Run;
+use gpuwise_size::{
+    media::{Constants, PARAMETERS, constants::COUNT},
+    solve::solve_symmetric,
 };
-use crate::solve::solve_symmetric;
-use alloc::{string::String, vec, vec::Vec};
 
 /// A row to fit: equal runs are one, with the mean of their logarithms.
 #[derive(Debug, Clone)]
