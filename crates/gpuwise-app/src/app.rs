@@ -1,7 +1,7 @@
 //! What every question stands on, and where its answer goes.
 
 use crate::catalogue::Overrides;
-use crate::schemas::Answer;
+use crate::schemas::AnswerName;
 use clap::ValueEnum;
 use gpuwise_view::{Style, table::Table};
 use serde_json::{Map, Value};
@@ -124,7 +124,7 @@ impl Context {
     /// The same for an answer of this kind: its JSON says `gpuwise.NAME/v1`, and `gpuwise schema NAME`
     /// prints what it holds.
     #[must_use]
-    pub fn answering(&self, answer: Answer) -> Self {
+    pub fn answering(&self, answer: AnswerName) -> Self {
         Self {
             answer: answer.name(),
             ..self.clone()

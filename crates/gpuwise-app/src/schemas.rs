@@ -11,11 +11,11 @@ macro_rules! answers {
         /// Every kind of answer, and every kind of document that is saved. One without a committed
         /// schema does not compile.
         #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-        pub enum Answer {
+        pub enum AnswerName {
             $($answer,)*
         }
 
-        impl Answer {
+        impl AnswerName {
             /// What stands for `NAME` in `gpuwise.NAME/v1`.
             pub const fn name(self) -> &'static str {
                 match self {

@@ -1,7 +1,7 @@
 //! `gpuwise gpus`: the GPUs of the catalogue.
 
 use super::{Context, Exit, offers};
-use crate::schemas::Answer;
+use crate::schemas::AnswerName;
 use crate::{
     catalogue::{
         self, Loaded,
@@ -372,7 +372,7 @@ fn check(context: &Context, paths: &[PathBuf]) -> anyhow::Result<Exit> {
             Cell::text(&finding.problem),
         ]);
     }
-    context.answering(Answer::GpusCheck).table(&table)?;
+    context.answering(AnswerName::GpusCheck).table(&table)?;
     if findings.is_empty() {
         return Ok(Exit::Yes);
     }

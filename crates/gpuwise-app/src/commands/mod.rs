@@ -35,7 +35,7 @@ pub mod validate;
 pub mod watch;
 pub mod workload;
 
-use crate::schemas::Answer;
+use crate::schemas::AnswerName;
 use crate::{
     app::{App, Context},
     catalogue::Loaded,
@@ -218,7 +218,7 @@ pub enum Command {
     ///
     /// Exit code 0: figures are there, with a word on what is missing. 2: no file can be used.
     Profile(Box<profile::Flags>),
-    /// Answer many questions at once
+    /// AnswerName many questions at once
     Predict(predict::Flags),
     /// Find the GPU, slice and count that fits each profiled workload
     ///
@@ -273,41 +273,41 @@ pub enum Command {
 impl Command {
     /// What the JSON of its answer is called; commands with several kinds of answers name the others
     /// where they give them.
-    const fn answer(&self) -> Answer {
+    const fn answer(&self) -> AnswerName {
         match self {
             // A saved plan of a fleet is `gpuwise.plan/v1`.
-            Self::Plan(_) => Answer::ServingPlan,
-            Self::Train(_) => Answer::Train,
-            Self::Memory(_) => Answer::Memory,
-            Self::Table(_) => Answer::Table,
-            Self::Check(_) => Answer::Check,
-            Self::Composed(_) => Answer::Composed,
+            Self::Plan(_) => AnswerName::ServingPlan,
+            Self::Train(_) => AnswerName::Train,
+            Self::Memory(_) => AnswerName::Memory,
+            Self::Table(_) => AnswerName::Table,
+            Self::Check(_) => AnswerName::Check,
+            Self::Composed(_) => AnswerName::Composed,
             #[cfg(feature = "bench")]
-            Self::Bench(_) => Answer::Run,
-            Self::Simulate(_) | Self::Validate(_) => Answer::Run,
-            Self::Fleet(_) => Answer::Fleet,
-            Self::Place(_) => Answer::Place,
-            Self::Lint(_) => Answer::Lint,
-            Self::Capacity(_) => Answer::Capacity,
-            Self::Replay(_) => Answer::Replay,
-            Self::Gpus(_) => Answer::Gpus,
-            Self::Models(_) => Answer::Models,
-            Self::Offers(_) => Answer::Offers,
-            Self::Operators(_) => Answer::OperatorsShow,
-            Self::Evidence(_) => Answer::Evidence,
-            Self::Compare(_) => Answer::Compare,
-            Self::Profile(_) => Answer::Profile,
-            Self::Predict(_) => Answer::Predict,
-            Self::Tier(_) => Answer::Tier,
-            Self::Tco(_) => Answer::Tco,
-            Self::Accuracy(_) => Answer::Accuracy,
-            Self::Calibrate(_) => Answer::Calibrate,
+            Self::Bench(_) => AnswerName::Run,
+            Self::Simulate(_) | Self::Validate(_) => AnswerName::Run,
+            Self::Fleet(_) => AnswerName::Fleet,
+            Self::Place(_) => AnswerName::Place,
+            Self::Lint(_) => AnswerName::Lint,
+            Self::Capacity(_) => AnswerName::Capacity,
+            Self::Replay(_) => AnswerName::Replay,
+            Self::Gpus(_) => AnswerName::Gpus,
+            Self::Models(_) => AnswerName::Models,
+            Self::Offers(_) => AnswerName::Offers,
+            Self::Operators(_) => AnswerName::OperatorsShow,
+            Self::Evidence(_) => AnswerName::Evidence,
+            Self::Compare(_) => AnswerName::Compare,
+            Self::Profile(_) => AnswerName::Profile,
+            Self::Predict(_) => AnswerName::Predict,
+            Self::Tier(_) => AnswerName::Tier,
+            Self::Tco(_) => AnswerName::Tco,
+            Self::Accuracy(_) => AnswerName::Accuracy,
+            Self::Calibrate(_) => AnswerName::Calibrate,
             #[cfg(feature = "bench")]
-            Self::Audit(_) => Answer::Audit,
+            Self::Audit(_) => AnswerName::Audit,
             #[cfg(feature = "database")]
-            Self::Runs(_) => Answer::RunsList,
-            Self::Watch(_) => Answer::Watch,
-            Self::Workload(_) => Answer::Workload,
+            Self::Runs(_) => AnswerName::RunsList,
+            Self::Watch(_) => AnswerName::Watch,
+            Self::Workload(_) => AnswerName::Workload,
         }
     }
 }

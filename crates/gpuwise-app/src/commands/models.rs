@@ -3,7 +3,7 @@
 mod networks;
 
 use super::{Context, Exit, gpus::source};
-use crate::schemas::Answer;
+use crate::schemas::AnswerName;
 use crate::{
     catalogue::{self, Loaded},
     error::Problem,
@@ -38,7 +38,7 @@ pub fn run(context: &Context, flags: &Models) -> anyhow::Result<Exit> {
         }
         ([], [one], Some(_)) => {
             context
-                .answering(Answer::ModelsParts)
+                .answering(AnswerName::ModelsParts)
                 .table(&networks::parts(&loaded, one)?)?;
             Ok(Exit::Yes)
         }
@@ -46,7 +46,7 @@ pub fn run(context: &Context, flags: &Models) -> anyhow::Result<Exit> {
             context.table(&details(models, one)?)?;
             for network in also {
                 context
-                    .answering(Answer::ModelsParts)
+                    .answering(AnswerName::ModelsParts)
                     .table(&networks::parts(&loaded, network)?)?;
             }
             Ok(Exit::Yes)

@@ -21,7 +21,7 @@ const SGLANG: (EngineKind, &str) = (EngineKind::Sglang, "0.5.23");
 
 fn on_hosts(engine: (EngineKind, &str), layout: Layout, host: u32) -> Deployment {
     let mut deployment = sized(engine.0, engine.1, layout);
-    let mut rental = sizing().deployments[0].rental.clone().unwrap();
+    let mut rental = sizing().ranked[0].rental.clone().unwrap();
     (rental.instance, rental.gpu_thousandths) = ("hgx".into(), host * 1000);
     deployment.rental = Some(rental);
     deployment

@@ -1,7 +1,7 @@
 //! Proposals are remembered, and a later look says what became of them.
 
 use super::{Context, Exit, Flags};
-use crate::schemas::Answer;
+use crate::schemas::AnswerName;
 use crate::{commands::runs::store::now_ns, error::Problem};
 use anyhow::Context as _;
 use gpuwise_domain::usage::{
@@ -184,6 +184,6 @@ fn show(context: &Context, mut rows: Vec<ProofRow>) -> anyhow::Result<()> {
         ))?;
     }
     context
-        .answering(Answer::AuditProof)
+        .answering(AnswerName::AuditProof)
         .table(&proof_table(&rows))
 }

@@ -5,7 +5,7 @@ pub mod keep;
 pub mod results;
 
 use super::{Context, Exit};
-use crate::schemas::Answer;
+use crate::schemas::AnswerName;
 use crate::{
     catalogue,
     error::Problem,
@@ -183,7 +183,7 @@ fn cross_validate(
             .unwrap_or(0)
     ));
     context
-        .answering(Answer::CalibrateCrossValidation)
+        .answering(AnswerName::CalibrateCrossValidation)
         .table(&table)?;
     Ok(Exit::Yes)
 }

@@ -7,7 +7,7 @@ use super::{
     App, Context, Exit,
     plan::{Grounds, choices},
 };
-use crate::schemas::Answer;
+use crate::schemas::AnswerName;
 use crate::{
     catalogue::{self, Loaded},
     error::Problem,
@@ -90,7 +90,9 @@ pub fn run(context: &Context, flags: &settings::Check) -> anyhow::Result<Exit> {
     let checked = check(&context.app, flags)?;
     match &checked {
         Checked::Served(verdict) => show(context, flags, verdict)?,
-        Checked::Job(found) => show_balance(&context.answering(Answer::CheckHost), flags, found)?,
+        Checked::Job(found) => {
+            show_balance(&context.answering(AnswerName::CheckHost), flags, found)?
+        }
     }
     Ok(if checked.right() { Exit::Yes } else { Exit::No })
 }

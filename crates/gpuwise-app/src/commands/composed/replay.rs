@@ -1,7 +1,7 @@
 //! A trace of a fleet on fixed hosts and on pools of the same GPUs.
 
 use super::{Context, Exit};
-use crate::schemas::Answer;
+use crate::schemas::AnswerName;
 use crate::{
     catalogue,
     error::Problem,
@@ -88,7 +88,9 @@ pub(super) fn run(context: &Context, flags: &settings::Composed) -> anyhow::Resu
     } else if !replay.stay {
         table.footnote("even with as many GPUs the pools do not serve as the fixed hosts do");
     }
-    context.answering(Answer::ComposedReplay).table(&table)?;
+    context
+        .answering(AnswerName::ComposedReplay)
+        .table(&table)?;
     Ok(Exit::Yes)
 }
 

@@ -1,7 +1,7 @@
 //! `gpuwise fleet mig`: how a GPU can be cut, and how a mix of instances is packed.
 
 use super::super::{Context, Exit};
-use crate::schemas::Answer;
+use crate::schemas::AnswerName;
 use crate::{
     catalogue::{self, Loaded},
     error::Problem,
@@ -29,7 +29,7 @@ pub(super) fn run(context: &Context, flags: &FleetMig) -> anyhow::Result<Exit> {
             rows.push(count(&board, &whole, flag)?);
         }
         context
-            .answering(Answer::FleetMigCounts)
+            .answering(AnswerName::FleetMigCounts)
             .table(&view::counts(&rows))?;
         return Ok(Exit::Yes);
     }
@@ -44,7 +44,7 @@ pub(super) fn run(context: &Context, flags: &FleetMig) -> anyhow::Result<Exit> {
          instance stays where it starts: place large ones first, and keep aligned halves free.",
         counted.maximal, counted.multisets, counted.valid
     ));
-    context.answering(Answer::FleetMig).table(&table)?;
+    context.answering(AnswerName::FleetMig).table(&table)?;
     Ok(Exit::Yes)
 }
 
@@ -67,7 +67,9 @@ fn pack(context: &Context, flags: &FleetMig, cut: &MigGeometry) -> anyhow::Resul
         .collect();
     let mut table = view::cuts(cut, &cuts);
     table.footnote(said(flags.boards, &packed, placed, asked));
-    context.answering(Answer::FleetMigPacking).table(&table)?;
+    context
+        .answering(AnswerName::FleetMigPacking)
+        .table(&table)?;
     Ok(if placed == asked { Exit::Yes } else { Exit::No })
 }
 

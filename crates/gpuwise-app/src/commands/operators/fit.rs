@@ -5,7 +5,7 @@ use super::{
     rows::{Systems, samples},
 };
 use crate::operators::{functions, operator};
-use crate::schemas::Answer;
+use crate::schemas::AnswerName;
 use crate::{
     catalogue, progress,
     settings::{KeepOut, OperatorsCheck, OperatorsFit},
@@ -101,7 +101,9 @@ pub(super) fn check(context: &Context, flags: &OperatorsCheck) -> anyhow::Result
             table.push(line(operator.name, kept_out, &of, basis, &judged));
         }
     }
-    context.answering(Answer::OperatorsCheck).table(&table)?;
+    context
+        .answering(AnswerName::OperatorsCheck)
+        .table(&table)?;
     Ok(Exit::Yes)
 }
 

@@ -2,7 +2,7 @@
 
 use super::super::{Context, Exit};
 use crate::operators::{functions, operator};
-use crate::schemas::Answer;
+use crate::schemas::AnswerName;
 use crate::{catalogue, error::Problem, names, settings::OperatorsShow, write::Pending};
 use gpuwise_operators::{Basis, Example, Functions, Line, Silicon, Size, tables::Operator};
 use gpuwise_view::{
@@ -49,7 +49,7 @@ pub(super) fn run(context: &Context, flags: &OperatorsShow) -> anyhow::Result<Ex
             efficiency(&series, &on, axis(example.size), "efficiency").ok_or_else(nothing)?;
         pending.finish(&picture.to_svg())?;
     }
-    context.answering(Answer::OperatorsShow).table(&table)?;
+    context.answering(AnswerName::OperatorsShow).table(&table)?;
     Ok(Exit::Yes)
 }
 

@@ -1,7 +1,7 @@
 //! What is shown of a plan.
 
 use super::{Context, Decided, Estate, SchedulingOrder, late, pending, places, rows};
-use crate::schemas::Answer;
+use crate::schemas::AnswerName;
 use crate::settings::{self, Format};
 use gpuwise_domain::placement::JobId;
 use gpuwise_sched::{
@@ -156,7 +156,7 @@ pub(super) fn some(
     let wait: Vec<WaitingRow> = rows::waiting(decided);
     let wait: Vec<WaitingRow> = wait.into_iter().filter(|row| mine(&row.job)).collect();
     match context.form.format {
-        Format::Json => context.answering(Answer::PlaceWhy).json(&json!({
+        Format::Json => context.answering(AnswerName::PlaceWhy).json(&json!({
             "fleet": estate.fleet.name,
             "placed": placed(&start, true).to_json(),
             "waiting": waiting_json(&wait),

@@ -1,6 +1,6 @@
 //! `gpuwise plan` for diffusion, vision and embedding models: `--images`, `--audio`, `--texts` and the like.
 
-use crate::schemas::Answer;
+use crate::schemas::AnswerName;
 use crate::{
     catalogue::{self, Loaded},
     commands::{App, Context, Exit, MADE},
@@ -61,7 +61,7 @@ pub(super) fn run(context: &Context, flags: &settings::Plan) -> anyhow::Result<O
     if let Some(file) = page.map(Pending::new).transpose()? {
         file.finish(&view::page(&planned.sizing, MADE))?;
     }
-    show(&context.answering(Answer::MediaPlan), flags, &planned)?;
+    show(&context.answering(AnswerName::MediaPlan), flags, &planned)?;
     Ok(Some(if planned.sizing.ranked.is_empty() {
         Exit::No
     } else {

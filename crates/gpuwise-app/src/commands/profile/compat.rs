@@ -1,7 +1,7 @@
 //! `gpuwise profile --compat`: figures by the definitions of others.
 
 use super::{Context, Exit};
-use crate::schemas::Answer;
+use crate::schemas::AnswerName;
 use crate::{
     error::Problem,
     profiles::{expand, rank_in_name},
@@ -52,7 +52,7 @@ fn hta(context: &Context, places: &[PathBuf]) -> anyhow::Result<Exit> {
     let figures = compat_hta::figures(&ranks);
     match context.form.format {
         Format::Json => context
-            .answering(Answer::ProfileHta)
+            .answering(AnswerName::ProfileHta)
             .json(&view::json(&figures))?,
         Format::Csv => context.table(&view::ranks(&figures))?,
         Format::Md => context.data(&format!(

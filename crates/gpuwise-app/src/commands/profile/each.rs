@@ -1,7 +1,7 @@
 //! Many files, each a job of its own: one line for each, and all kept.
 
 use super::{Context, Flags, concluded, keep::keep_all};
-use crate::schemas::Answer;
+use crate::schemas::AnswerName;
 use crate::{
     commands::Exit,
     profiles::{self, Everything, ProfileQuery},
@@ -68,7 +68,7 @@ pub(super) fn run(
         return Err(error);
     }
     let table = record::table(&rows);
-    context.answering(Answer::ProfileEach).table(&table)?;
+    context.answering(AnswerName::ProfileEach).table(&table)?;
     Ok(Exit::Yes)
 }
 

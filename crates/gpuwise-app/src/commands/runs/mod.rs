@@ -11,7 +11,7 @@ pub mod store;
 mod words;
 
 use super::{Context, Exit};
-use crate::schemas::Answer;
+use crate::schemas::AnswerName;
 use crate::{error::Problem, questions::QuestionRow};
 use clap::{Args, Subcommand};
 use gpuwise_read::question::read_questions;
@@ -138,13 +138,13 @@ pub fn label(text: &str) -> Result<(String, String), String> {
 
 pub fn run(context: &Context, flags: &Flags) -> anyhow::Result<Exit> {
     match &flags.command {
-        Command::List(flags) => list::run(&context.answering(Answer::RunsList), flags),
-        Command::Show(flags) => show::run(&context.answering(Answer::RunsShow), flags),
-        Command::Diff(flags) => diff::run(&context.answering(Answer::RunsDiff), flags),
-        Command::Regress(flags) => regress::run(&context.answering(Answer::RunsRegress), flags),
+        Command::List(flags) => list::run(&context.answering(AnswerName::RunsList), flags),
+        Command::Show(flags) => show::run(&context.answering(AnswerName::RunsShow), flags),
+        Command::Diff(flags) => diff::run(&context.answering(AnswerName::RunsDiff), flags),
+        Command::Regress(flags) => regress::run(&context.answering(AnswerName::RunsRegress), flags),
         Command::Import(flags) => import::run(flags),
-        Command::Export(flags) => export::run(&context.answering(Answer::RunsExport), flags),
-        Command::Prune(flags) => prune::run(&context.answering(Answer::RunsPrune), flags),
+        Command::Export(flags) => export::run(&context.answering(AnswerName::RunsExport), flags),
+        Command::Prune(flags) => prune::run(&context.answering(AnswerName::RunsPrune), flags),
     }
 }
 

@@ -5,7 +5,7 @@ mod prices;
 mod subject;
 
 use super::{App, Context, Exit, MADE};
-use crate::schemas::Answer;
+use crate::schemas::AnswerName;
 use crate::{
     catalogue,
     error::Problem,
@@ -94,7 +94,7 @@ fn show(context: &Context, flags: &Tco, bill: &Bill) -> anyhow::Result<()> {
         return match context.form.format {
             Format::Json => {
                 let steps = explain::json(&steps);
-                context.answering(Answer::TcoExplain).json(&steps)
+                context.answering(AnswerName::TcoExplain).json(&steps)
             }
             Format::Md => context.data(&explain::markdown(&steps)),
             _ => context.data(&explain::text(&steps, style)),

@@ -1,7 +1,7 @@
 //! A GPU is timed, shown, kept and written for calibration.
 
 use super::{Flags, Kind, What};
-use crate::schemas::Answer;
+use crate::schemas::AnswerName;
 use crate::{
     catalogue,
     commands::{Context, Exit},
@@ -66,7 +66,7 @@ pub(super) fn run(context: &Context, flags: &Flags) -> anyhow::Result<Exit> {
         progress::say(&format!("note: not measured: {missing}"));
     }
     context
-        .answering(Answer::ProfileGpu)
+        .answering(AnswerName::ProfileGpu)
         .table(&shown(&report))?;
     if let Some(table) = table {
         let name = &report.device.name;

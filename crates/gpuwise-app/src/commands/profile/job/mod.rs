@@ -6,7 +6,7 @@ mod sampled;
 mod variants;
 
 use super::{concluded, keep::KeepFlags};
-use crate::schemas::Answer;
+use crate::schemas::AnswerName;
 use crate::{
     catalogue,
     commands::{Context, Exit},
@@ -121,7 +121,7 @@ pub(super) fn run(context: &Context, flags: &Flags) -> anyhow::Result<Exit> {
         }
     }
     context
-        .answering(Answer::ProfileVariants)
+        .answering(AnswerName::ProfileVariants)
         .table(&record::table(&outcomes))?;
     let worst = outcomes
         .iter()
