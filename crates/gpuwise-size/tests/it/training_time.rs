@@ -8,8 +8,7 @@ use gpuwise_domain::training::{
 };
 use gpuwise_domain::training_facts::{ConstantSet, TrainingFacts};
 use gpuwise_size::training::time::{
-    FlopCount, SETS, StepWork, TRAINING_PARAMETERS, TrainingConstants, TrainingParameter,
-    TrainingSystem, model_flops_per_token, step_time,
+    FlopCount, SETS, TRAINING_PARAMETERS, TrainingConstants, model_flops_per_token, step_time,
 };
 use gpuwise_units::Tokens;
 use proptest::prelude::*;

@@ -231,18 +231,33 @@ pub fn rental(rental: &Rental) -> String {
             }
         },
     );
-    if let Some(day) = rental.priced_at() {
-        let _ = write!(text, ", list of {day}");
-    } else if rental.price.is_some() {
-        text += ", price as of (unknown)";
-        if !rental.date.is_empty() {
-            let _ = write!(text, " ({})", rental.date);
-        }
-    }
+    text += &priced(rental);
     if rental.idle > 0 {
         let _ = write!(text, "; {} paid for and idle", rental.idle);
     }
     text
+}
+
+/// Of which day a price is: `, list of 2026-07-20`, `, from an undated list (2025H2-2026)`; nothing is said
+/// where there is no price or one's own hosts are asked for.
+fn priced(rental: &Rental) -> String {
+    if let Some(day) = rental.priced_at() {
+        return format!(", list of {day}");
+    }
+    if rental.price.is_none() || rental.is_owned() {
+        return String::new();
+    }
+    let said = rental.date.trim();
+    // Rows write `undated(2025H2-2026)`: when it was collected.
+    let about = said
+        .strip_prefix("undated(")
+        .and_then(|rest| rest.strip_suffix(')'))
+        .unwrap_or(if said == "undated" { "" } else { said });
+    if about.is_empty() {
+        ", from an undated list".into()
+    } else {
+        format!(", from an undated list ({about})")
+    }
 }
 
 /// What the weight format costs; `None` where the weights are as published.

@@ -91,7 +91,7 @@ pub fn run(context: &Context, flags: &settings::Check) -> anyhow::Result<Exit> {
     match &checked {
         Checked::Served(verdict) => show(context, flags, verdict)?,
         Checked::Job(found) => {
-            show_balance(&context.answering(AnswerName::CheckHost), flags, found)?
+            show_balance(&context.answering(AnswerName::CheckHost), flags, found)?;
         }
     }
     Ok(if checked.right() { Exit::Yes } else { Exit::No })

@@ -107,7 +107,7 @@ fn json(text: &str) -> Found<Vec<FoundNode>> {
 
 /// What several outputs say of the same nodes, together; nodes in the order in which they first come.
 ///
-/// Names are brought into the form of a fleet file: no braces, no spaces around them, nothing that does not
+/// Names are brought into the form of a fleet file: no braces or brackets, no spaces around them, nothing that does not
 /// print.
 ///
 /// # Errors

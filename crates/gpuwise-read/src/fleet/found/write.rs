@@ -80,8 +80,8 @@ fn quoted(text: &str) -> String {
 /// The name of one thing: a brace would be taken for a range, and what does not print is no name.
 pub(super) fn plain(text: &str) -> String {
     let plain = |c: char| match c {
-        '{' => '(',
-        '}' => ')',
+        '{' | '[' => '(',
+        '}' | ']' => ')',
         c if c.is_control() => ' ',
         c => c,
     };
@@ -152,7 +152,7 @@ fn range(first: &FoundNode, other: &FoundNode, distance: usize) -> Option<String
     let (low, high): (usize, usize) = (from.parse().ok()?, to.parse().ok()?);
     let width = from.len();
     let same = prefix == other_prefix && high == low + distance && to == format!("{high:0width$}");
-    (same && !prefix.contains(['{', '}'])).then(|| format!("{prefix}{{{from}..{to}}}"))
+    (same && !prefix.contains(['{', '}', '[', ']'])).then(|| format!("{prefix}{{{from}..{to}}}"))
 }
 
 /// All of a node's table but its name.

@@ -1,4 +1,4 @@
-//! Where a job runs already: `gpu-01:0-7`, `gpu-02:3@4`, `cpu-1`; one for each worker.
+//! Where a job runs already: `gpu-01:0-7`, `gpu-{02..08}:0-7`, `gpu-09:3@4`, `cpu-1`; one for each worker.
 
 use super::Build;
 use crate::fleet::text::{Found, expand, parts};
@@ -23,7 +23,7 @@ impl Build<'_> {
         let count = out.len() as u64;
         if !(u64::from(job.gang.least)..=u64::from(job.gang.most)).contains(&count) {
             return Err(format!(
-                "running names {count} assignments, and the job has {} to {} workers; one for each is expected",
+                "it names {count} assignments, and the job has {} to {} workers; one for each is expected",
                 job.gang.least, job.gang.most
             ));
         }

@@ -10,7 +10,7 @@ mod wishes;
 use super::{
     FindGpu,
     inventory::kinds::Kinds,
-    text::{FleetProblems, Piece, Problems, expand, pieces},
+    text::{FleetProblems, Piece, Problems, expand_braces, pieces},
 };
 use gpuwise_domain::placement::{Action, Fleet, Job, JobId, NodeId, QueueId};
 use gpuwise_units::Nanoseconds;
@@ -127,7 +127,8 @@ impl Build<'_> {
         let template = self.template(table)?;
         if let Some(assignments) = &table.running {
             let assignments = self.assignments(&template, assignments.all());
-            let assignments = assignments.map_err(|problem| ("running", problem))?;
+            let assignments =
+                assignments.map_err(|problem| ("running", format!("running: {problem}")))?;
             self.out.running.push(Action::Place {
                 // Its place for now; numbers are given at the end.
                 job: JobId(self.out.jobs.len() as u32),
@@ -253,7 +254,7 @@ impl Build<'_> {
 
 /// The names of the jobs that a table stands for.
 fn names(table: &JobTable) -> Field<Vec<String>> {
-    let mut names = expand(&table.name).map_err(|problem| ("name", problem))?;
+    let mut names = expand_braces(&table.name).map_err(|problem| ("name", problem))?;
     let Some(count) = table.count else {
         return Ok(names);
     };

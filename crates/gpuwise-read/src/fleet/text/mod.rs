@@ -6,7 +6,7 @@ mod pieces;
 mod problems;
 mod values;
 
-pub(super) use names::expand;
+pub(super) use names::{expand, expand_braces};
 pub(super) use pieces::{Piece, pieces};
 pub use problems::{FleetProblem, FleetProblems};
 pub(super) use problems::{Found, Problems};

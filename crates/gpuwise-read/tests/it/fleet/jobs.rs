@@ -6,6 +6,7 @@ use gpuwise_domain::placement::{
 };
 use gpuwise_read::fleet::read_jobs;
 use gpuwise_units::Nanoseconds;
+use proptest::prelude::*;
 
 const FLEET: &str = r#"
 [[node]]
@@ -138,6 +139,55 @@ cpu = 4
     assert_eq!(read.jobs[6].worker.gpu, GpuAsk::None);
 }
 
+/// A fleet of these nodes, and where a job on `text` of them runs.
+fn runs_on(nodes: &[String], text: &str) -> Vec<String> {
+    let rows: String = nodes
+        .iter()
+        .map(|name| format!("[[node]]\nname = \"{name}\"\ngpus = \"8xH100\"\n"))
+        .collect();
+    let mut lab = fleet(&rows).fleet;
+    let count = nodes.len();
+    let job = format!(
+        "[[job]]\nname = \"j[0]\"\ngpus = 8\nworkers = {count}\nrunning = \"{text}:0-7\"\n"
+    );
+    let read = jobs(&mut lab, &job);
+    let [Action::Place { assignments, .. }] = read.running.as_slice() else {
+        panic!("one runs: {:?}", read.running)
+    };
+    let name = |node: NodeId| lab.nodes[node.index()].name.clone();
+    assignments.iter().map(|one| name(one.node)).collect()
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
+    /// Names that are printed as a range, in braces or as Slurm does, are the names of its nodes.
+    #[test]
+    fn a_printed_range_is_its_names(
+        prefix in "[a-z][a-z0-9]{0,6}-",
+        first in 0u32..2000,
+        more in 0u32..30,
+        width in 1usize..6,
+        suffix in "(|-ib|\\.lab)",
+        cut in 0u32..30,
+    ) {
+        let last = first + more;
+        let name = |number: u32| format!("{prefix}{number:0width$}{suffix}");
+        let names: Vec<String> = (first..=last).map(name).collect();
+        let braces = format!("{prefix}{{{first:0width$}..{last:0width$}}}{suffix}");
+        prop_assert_eq!(runs_on(&names, &braces), names.clone());
+        // Cut in two, as Slurm writes what is not in one row.
+        let middle = first + cut.min(more);
+        let brackets = if middle < last {
+            let next = middle + 1;
+            format!("{prefix}[{first:0width$}-{middle:0width$},{next:0width$}-{last:0width$}]{suffix}")
+        } else {
+            format!("{prefix}[{first:0width$}-{last:0width$}]{suffix}")
+        };
+        prop_assert_eq!(runs_on(&names, &brackets), names);
+    }
+}
+
 #[test]
 fn wrong_jobs_are_told_what_and_where() {
     let job = |rest: &str| format!("[[job]]\nname = \"j\"\n{rest}\n");
@@ -175,12 +225,40 @@ fn wrong_jobs_are_told_what_and_where() {
         (job("near = \"z\""), "the fleet has no node \"z\""),
         (
             job("gpus = 2\nrunning = \"a1:0\""),
-            "line 4: a1:0 are 1 GPUs, and a worker has 2",
+            "line 4: running: a1:0 are 1 GPUs, and a worker has 2",
         ),
         (job("gpus = 2\nrunning = \"a1:7-8\""), "has no GPU 8"),
         (
             job("gpus = 1\nworkers = 2\nrunning = \"a1:0\""),
-            "names 1 assignments",
+            "line 5: running: it names 1 assignments, and the job has 2 to 2 workers",
+        ),
+        (
+            job("gpus = 8\nworkers = 2\nrunning = \"a[1-2]:0-3\""),
+            "line 5: running: a1:0-3 are 4 GPUs, and a worker has 8",
+        ),
+        (
+            job("gpus = 8\nworkers = 2\nrunning = \"a{2..1}:0-7\""),
+            "line 5: running: \"a{2..1}\": the range {2..1} is empty; in order it is {1..2}",
+        ),
+        (
+            job("gpus = 8\nworkers = 2\nrunning = \"a[2-1]:0-7\""),
+            "running: \"a[2-1]\": the range 2-1 is empty; in order it is 1-2",
+        ),
+        (
+            job("gpus = 8\nworkers = 2\nrunning = \"a[1-2:0-7\""),
+            "line 5: running: \"a[1-2\": what stands in brackets are numbers such as [01-16,20]",
+        ),
+        (
+            job("gpus = 8\nrunning = \"a1]:0-7\""),
+            "running: \"a1]\": a closing brace or bracket has none that opens",
+        ),
+        (
+            job("gpus = 8\nrunning = \"a[1-9,000000001-999999999]:0-7\""),
+            "stands for more than 1000000 names",
+        ),
+        (
+            job("gpus = 8\nworkers = 3\nrunning = \"a{1..3}:0-7\""),
+            "line 5: running: the fleet has no node \"a3\"",
         ),
         (
             job("slice = \"3g.40gb\"\nrunning = \"a1:7@2\""),
