@@ -1,4 +1,7 @@
-//! The worked example of `docs/concepts` that is about published schedulers, run as a test.
+//! The worked examples of `docs/concepts` that are about published schedulers and benchmarks, run as tests.
 
 #[doc = include_str!("../../../docs/concepts/rounds.md")]
 mod rounds {}
+
+#[doc = include_str!("../../../docs/concepts/time-to-quality.md")]
+mod time_to_quality {}

@@ -157,7 +157,7 @@ fn footnotes(sizing: &Sizing, table: &mut Table) {
     if list.iter().any(undated) {
         let _ = write!(
             reading,
-            " {UNDATED} price of an undated list: ask before relying on it."
+            " {UNDATED} price as of (unknown): ask before relying on it."
         );
     }
     for (index, deployment) in list.iter().enumerate() {

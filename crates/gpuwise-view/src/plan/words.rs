@@ -238,7 +238,7 @@ pub fn rental(rental: &Rental) -> String {
     text
 }
 
-/// Of which day a price is: `, list of 2026-07-20`, `, from an undated list (2025H2-2026)`; nothing is said
+/// Of which day a price is: `, list of 2026-07-20`, `, price as of (unknown; about 2025H2-2026)`; nothing is said
 /// where there is no price or one's own hosts are asked for.
 fn priced(rental: &Rental) -> String {
     if let Some(day) = rental.priced_at() {
@@ -254,9 +254,9 @@ fn priced(rental: &Rental) -> String {
         .and_then(|rest| rest.strip_suffix(')'))
         .unwrap_or(if said == "undated" { "" } else { said });
     if about.is_empty() {
-        ", from an undated list".into()
+        ", price as of (unknown)".into()
     } else {
-        format!(", from an undated list ({about})")
+        format!(", price as of (unknown; about {about})")
     }
 }
 
