@@ -1,5 +1,6 @@
 //! Integration tests of the lab.
 
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 #![allow(clippy::print_stdout, reason = "tests say how near they came")]
 
 #[path = "../../../gpuwise-size/tests/it/fixture.rs"]
