@@ -18,7 +18,6 @@ pub enum CudaError {
     /// There is no GPU of this number.
     #[error("there is no GPU {asked}: CUDA shows {count}, numbered from 0")]
     NoSuchGpu {
-        /// The number that was asked for.
         asked: u32,
         /// How many there are.
         count: u32,
@@ -30,7 +29,6 @@ pub enum CudaError {
     Call {
         /// What was being done.
         doing: String,
-        /// What the library said.
         said: String,
     },
 }
@@ -44,7 +42,6 @@ impl CudaError {
         }
     }
 
-    /// What to do about it.
     pub fn hint(&self) -> &'static str {
         match self {
             Self::NoDriver => {

@@ -36,7 +36,6 @@ pub(crate) struct Cublas {
     version: String,
 }
 
-/// Pointers to the operands of one product.
 struct Operands {
     weights: u64,
     inputs: u64,

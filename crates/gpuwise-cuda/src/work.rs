@@ -63,14 +63,12 @@ impl fmt::Display for Shape {
     }
 }
 
-/// What is asked for.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Options {
     /// The GPU's number, as CUDA counts them.
     pub gpu: u32,
     /// How often each piece of work is timed.
     pub repeats: u32,
-    /// Which kinds of work.
     pub groups: Vec<Group>,
     /// Rows of the first operand: tokens.
     pub tokens: Vec<u32>,
@@ -79,7 +77,6 @@ pub struct Options {
     pub precisions: Vec<Precision>,
 }
 
-/// One piece of work.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Work {
     /// So many bytes are copied within the memory of the GPU: read and written.

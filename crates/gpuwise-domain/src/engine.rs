@@ -264,7 +264,6 @@ pub struct Engine {
 }
 
 impl Engine {
-    /// An engine at its newest version.
     pub fn newest(kind: EngineKind) -> Self {
         Self {
             kind,

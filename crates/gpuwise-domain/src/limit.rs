@@ -35,15 +35,11 @@ gpuwise_units::named! {
         Prompts = "computing prompts",
         /// Weights of dense layers in decode steps.
         Weights = "reading weights in decode steps",
-        /// Experts in decode steps.
         Experts = "reading experts in decode steps",
         /// The key-value cache in decode steps.
         Cache = "reading the KV cache in decode steps",
-        /// Collectives in decode steps.
         Collectives = "collectives between GPUs in decode steps",
-        /// Kernel launches and the scheduler.
         Launches = "launching kernels and scheduling",
-        /// Steps of the draft model.
         Drafts = "steps of the draft model",
     }
 }
@@ -72,9 +68,7 @@ gpuwise_units::named! {
         /// Matmul and convolution units.
         Compute = "arithmetic",
         Memory = "memory bandwidth",
-        /// Launches and the host.
         Host = "launches and the host",
-        /// The link between GPUs.
         Link = "the link between GPUs",
     }
 }

@@ -18,11 +18,9 @@ use gpuwise_units::{Bytes, HourlyPrice, Money};
 pub enum MediaUnit {
     /// Pictures that are made.
     Images,
-    /// Videos that are made.
     Videos,
     /// Hours of audio that are written down.
     AudioHours,
-    /// Texts that are embedded.
     Texts,
     /// Pairs of query and document that are judged.
     Pairs,
@@ -31,7 +29,6 @@ pub enum MediaUnit {
 }
 
 impl MediaUnit {
-    /// The flag that asks for it.
     pub const fn flag(self) -> &'static str {
         match self {
             Self::Images => "--images",
@@ -74,15 +71,12 @@ pub type MediaSizing = Answer<MediaQuestion, MediaDeployment>;
 /// What is to be run, as understood.
 #[derive(Debug, Clone, PartialEq)]
 pub struct MediaQuestion {
-    /// The network as it was named.
     pub name: String,
-    /// What it makes of what.
     pub task: String,
     /// Its parts: name, parameters, and floating-point operations of one input, all passes.
     pub parts: Vec<(String, u64, f64)>,
     /// One input in words: `1024 × 1024, 28 steps`.
     pub input: String,
-    /// In what is counted.
     pub unit: MediaUnit,
     /// How many a second.
     pub rate: f64,
@@ -95,7 +89,6 @@ pub struct MediaQuestion {
 /// What memory of a GPU is held for.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum MediaMemory {
-    /// Weights of a part.
     Weights(String),
     /// Activations of the part whose pass is the widest.
     Activations(String),
@@ -151,9 +144,7 @@ pub struct MediaDeployment {
     pub host_bytes: Bytes,
     /// Watts of all GPUs.
     pub power: Option<Estimate>,
-    /// Joules of all GPUs for one unit.
     pub joules_per_unit: Option<Estimate>,
-    /// Where it is rented.
     pub rental: Option<Rental>,
     pub per_hour: Option<HourlyPrice>,
     /// Money for as many units as [`MediaUnit::priced`] says.
@@ -180,7 +171,6 @@ pub struct MediaBenchmark {
     pub prefix: String,
     /// The network, as the catalogue names it.
     pub network: String,
-    /// The size of one input of the network.
     pub input: InputSize,
     /// Inputs of the network for one sample of the benchmark.
     pub inputs: f64,

@@ -44,7 +44,6 @@ impl Offer {
 }
 
 gpuwise_units::named! {
-    /// The terms of renting.
     #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
     pub enum Terms:
         /// The word for people.
@@ -72,7 +71,6 @@ pub struct Host {
     pub numa_nodes: Option<u32>,
     /// How its GPUs are linked, as text.
     pub link: String,
-    /// Network in Gbit/s.
     pub network_gbit: Option<f64>,
     /// Local NVMe in 10⁹ bytes.
     pub nvme_gb: Option<f64>,
@@ -80,7 +78,6 @@ pub struct Host {
     pub max_power_kw: String,
     /// Where the row comes from.
     pub source: String,
-    /// What to beware of.
     pub notes: String,
 }
 

@@ -106,7 +106,6 @@ pub struct HeldOutError {
 /// A benchmark of time to a quality: what a sample is and how many are needed.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ConvergenceBenchmark {
-    /// As its organisers name it.
     pub name: String,
     /// What it trains, for people.
     pub network: String,
@@ -138,7 +137,6 @@ pub struct ConvergenceBenchmark {
     pub samples: Vec<(f64, f64)>,
     /// Samples of one GPU in a step where a row states no batch.
     pub usual_batch: f64,
-    /// Where its facts come from.
     pub source: String,
 }
 

@@ -26,7 +26,6 @@ pub struct TrainingJob {
 /// Evaluation during a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TrainingEvaluation {
-    /// Tokens of one evaluation.
     pub tokens: u64,
     /// Optimizer steps between evaluations.
     pub every: u64,
@@ -65,7 +64,6 @@ pub type TrainingSizing = Answer<TrainingQuestion, TrainingPlan>;
 #[derive(Debug, Clone, PartialEq)]
 pub struct TrainingQuestion {
     pub model: ModelSummary,
-    /// What is trained how.
     pub asked: TrainingAsked,
     pub job: TrainingJob,
 }
@@ -76,7 +74,6 @@ pub struct TrainingPlan {
     /// Catalogue name of the GPU.
     pub gpu: String,
     pub gpus: u64,
-    /// GPUs of one host.
     pub gpus_per_host: u32,
     /// GPUs that reach one another over the fast link.
     pub domain: u32,
@@ -87,7 +84,6 @@ pub struct TrainingPlan {
     pub visible: Bytes,
     /// Memory of it that a job may fill.
     pub usable: Bytes,
-    /// Time of a step.
     pub step: StepTime,
     /// The whole run; `None` where the job does not say how many tokens.
     pub run: Option<TrainingRun>,
@@ -133,7 +129,6 @@ pub struct TrainingRun {
     pub energy: Option<Estimate>,
 }
 
-/// An amount of money with its range.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct MoneyRange {
     pub value: Money,
@@ -148,10 +143,8 @@ impl MoneyRange {
     }
 }
 
-/// Checkpoints of a plan.
 #[derive(Debug, Clone, PartialEq)]
 pub struct CheckpointPlan {
-    /// Bytes of one.
     pub bytes: Bytes,
     /// Seconds that writing one takes.
     pub write: Estimate,
@@ -168,7 +161,6 @@ pub struct CheckpointPlan {
 /// What network and storage must give so that they do not hold steps up.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct TrainingNeeds {
-    /// By kind of traffic.
     pub traffic: Vec<TrafficNeed>,
     /// Network of one GPU between hosts, as known, in bits a second.
     pub network_has: Option<f64>,

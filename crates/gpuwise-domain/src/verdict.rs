@@ -19,7 +19,6 @@ pub struct Current {
     pub layout: Option<Layout>,
     /// Price of one host; unknown is not 0.
     pub price: Option<HourlyPrice>,
-    /// Where that price comes from.
     pub price_source: String,
 }
 

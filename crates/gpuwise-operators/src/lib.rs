@@ -54,7 +54,6 @@ pub enum OperatorError {
         /// Header that is missing from the file.
         column: &'static str,
     },
-    /// A field of a row.
     #[error("{column}: {value:?} is not {wanted}")]
     Field {
         /// Header of the field that cannot be read.

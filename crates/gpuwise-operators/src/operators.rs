@@ -26,7 +26,6 @@ struct Key {
     engine: EngineKind,
     /// What is asked, in which format.
     operator: Operator,
-    /// Bits of the sizes.
     sizes: [u64; 8],
 }
 
@@ -73,7 +72,6 @@ enum Operator {
 #[derive(Debug, Clone, Copy)]
 pub struct On<'a> {
     pub silicon: &'a Arc<Silicon>,
-    /// The engine whose kernels they are.
     pub engine: EngineKind,
 }
 

@@ -14,7 +14,6 @@ pub enum Class {
 }
 
 impl Class {
-    /// Its name in tables.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Hbm => "hbm",

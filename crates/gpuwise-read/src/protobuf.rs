@@ -17,7 +17,6 @@ pub(crate) enum WireError {
     },
 }
 
-/// A field of a message.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Field<'a> {
     pub(crate) number: u64,
@@ -77,7 +76,6 @@ impl<'a> Field<'a> {
     }
 }
 
-/// Fields of a message.
 pub(crate) struct Fields<'a> {
     bytes: &'a [u8],
     at: usize,

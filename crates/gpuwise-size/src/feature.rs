@@ -46,7 +46,6 @@ impl Feature {
         }
     }
 
-    /// Its key in the facts.
     pub(crate) fn key(&self) -> String {
         match self {
             Self::Any => "engine:any".into(),

@@ -54,7 +54,6 @@ pub enum StoreError {
     /// There is none, or more than one, by this name.
     #[error("{count} runs have an id that begins with `{prefix}`")]
     Which {
-        /// What was asked for.
         prefix: String,
         /// How many there are.
         count: usize,

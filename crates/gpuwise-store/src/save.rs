@@ -9,7 +9,6 @@ use gpuwise_domain::profile::figure::{Figure, Summary, Value};
 use sqlx::{Any, AnyConnection, query::Query};
 use std::collections::BTreeMap;
 
-/// A run to keep.
 #[derive(Debug, Clone, PartialEq)]
 pub struct NewRun {
     /// What makes it this run and no other: the same bytes are the same run.

@@ -175,7 +175,6 @@ fn longer(part: &PartBalance) -> Shown {
     }
 }
 
-/// A factor that has an end.
 fn finite(factor: f64) -> Option<f64> {
     factor.is_finite().then_some(factor)
 }
@@ -197,7 +196,6 @@ pub fn derivations(balance: &Balance) -> Vec<Derivation> {
         .collect()
 }
 
-/// The answer in a sentence.
 pub fn answer(balance: &Balance) -> String {
     match balance.cause() {
         Some(part) if part.slower.is_finite() => format!(

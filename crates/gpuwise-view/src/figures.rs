@@ -109,7 +109,6 @@ pub enum TimeUnit {
     Microseconds,
     /// 10⁻³ s.
     Milliseconds,
-    /// Seconds.
     Seconds,
     /// 60 s.
     Minutes,

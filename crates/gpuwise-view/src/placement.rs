@@ -29,7 +29,6 @@ pub struct PlacedRow {
     pub weighed: Vec<(&'static str, i64)>,
 }
 
-/// A job that waits.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WaitingRow {
     pub job: String,

@@ -208,7 +208,6 @@ impl Record for Slice<'_> {
     }
 }
 
-/// The schema of the list of GPUs.
 pub(crate) fn schema(answer: &str) -> String {
     record::rows_schema::<Row<'_>>(answer, "GPUs of the catalogue")
 }

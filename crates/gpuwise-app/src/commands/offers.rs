@@ -170,7 +170,6 @@ impl Record for Row<'_> {
     }
 }
 
-/// The schema of the list of offers.
 pub(crate) fn schema(answer: &str) -> String {
     record::rows_schema::<Row<'_>>(answer, "Instances that can be rented, with prices")
 }

@@ -13,7 +13,6 @@ pub(super) const LARGEST_DOCUMENT: u64 = 64 << 20;
 
 /// Something of which parts can be read.
 pub(super) trait Parts {
-    /// Bytes of all of it.
     fn length(&self) -> u64;
 
     /// The bytes from `offset`, exactly so many.
@@ -23,7 +22,6 @@ pub(super) trait Parts {
     fn read(&mut self, offset: u64, length: u64) -> anyhow::Result<Vec<u8>>;
 }
 
-/// A file on this machine.
 #[derive(Debug)]
 pub(super) struct LocalFile {
     file: File,

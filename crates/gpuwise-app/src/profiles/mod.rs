@@ -35,7 +35,6 @@ use std::{
 /// What names of kernels and calls say, as the binary carries it.
 const KERNELS: &str = include_str!("../../../../catalogue/kernels.toml");
 
-/// What is asked of profiles.
 #[derive(Debug)]
 pub struct ProfileQuery {
     names: Classifier,
@@ -44,7 +43,6 @@ pub struct ProfileQuery {
     pub limits: Thresholds,
     /// Only what happened within it, from the first work of a file on.
     pub window: Option<Window>,
-    /// Only the device of this number.
     pub device: Option<i64>,
     /// Whether each file is told apart from others by its content, which takes another look at it.
     pub identified: bool,
@@ -208,7 +206,6 @@ fn name_of(file: &Path) -> String {
     file.display().to_string()
 }
 
-/// What was read of one file.
 #[derive(Debug, Default)]
 struct Read {
     profiled: Vec<Profiled>,

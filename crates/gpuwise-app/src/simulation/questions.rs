@@ -44,7 +44,6 @@ const ROUNDS: u64 = 20;
 /// Groups of users with one system prompt, where a row names a shared prompt and no number of them.
 const PROMPTS: u32 = 10;
 
-/// Which rows are simulated.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Simulate {
     /// Those with a rate or a trace.

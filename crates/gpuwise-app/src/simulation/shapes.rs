@@ -19,7 +19,6 @@ use std::fmt::Write as _;
 pub(super) struct Replay {
     /// In order; there is at least one.
     pub(super) traces: Vec<Recorded>,
-    /// How often all of them.
     pub(super) repeat: u32,
     /// Stretches of this length are drawn at random, in place of each trace's order.
     pub(super) resample: Option<Nanoseconds>,

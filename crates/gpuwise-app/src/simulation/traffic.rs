@@ -54,7 +54,6 @@ pub struct Sent {
     pub notes: Vec<String>,
 }
 
-/// What traffic is made of.
 #[derive(Debug, Clone)]
 pub(super) enum Kind {
     Recorded(Replay),

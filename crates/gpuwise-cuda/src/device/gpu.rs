@@ -58,12 +58,9 @@ const ELAPSED: &str = "cuEventElapsedTime";
 /// Pieces of work before any is timed.
 const BEFORE: u32 = 3;
 
-/// Memory of the GPU.
 pub(crate) type Buffer = CudaSlice<u8>;
 
-/// Memory of the host.
 pub(super) enum Host {
-    /// As any program has it.
     Pageable(Vec<u8>),
     /// Held in place for the GPU.
     Pinned(PinnedHostSlice<u8>),
@@ -140,7 +137,6 @@ impl Gpu {
         })
     }
 
-    /// Its stream of work.
     pub(crate) fn stream(&self) -> &Arc<CudaStream> {
         &self.stream
     }

@@ -58,7 +58,6 @@ pub struct CostInput {
     pub high: Fraction,
     /// The day or month it is of; empty where it has none.
     pub date: String,
-    /// Where it comes from.
     pub source: String,
 }
 
@@ -111,7 +110,6 @@ pub struct Amount {
     pub high: Money,
 }
 
-/// What a strategy comes to.
 #[derive(Debug, Clone, PartialEq)]
 pub struct StrategyBill {
     pub strategy: Strategy,
@@ -156,7 +154,6 @@ pub struct Band {
     pub high: Fraction,
 }
 
-/// A month of the purchase calendar.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CalendarMonth {
     pub month: Month,
@@ -200,12 +197,10 @@ pub struct Footprint {
 pub struct Bill {
     /// What is billed, in words.
     pub subject: String,
-    /// The currency of all amounts.
     pub currency: Currency,
     /// The first month.
     pub start: Month,
     pub horizon: u32,
-    /// In what load is counted.
     pub load_unit: String,
     pub hosts_now: i64,
     pub gpus_per_host: Fraction,

@@ -30,13 +30,10 @@ pub struct SheetRow {
 pub enum RowOrigin {
     Input {
         range: Option<(Fraction, Fraction)>,
-        /// The day it is of.
         date: String,
-        /// Where it comes from.
         source: String,
     },
     Line {
-        /// The formula in words.
         words: String,
     },
 }

@@ -50,7 +50,6 @@ pub enum State {
     Always,
     /// It is not offered at all.
     Never,
-    /// It runs on the CPU.
     OnCpu,
     /// Chunked prefill is on, or off.
     ChunkedPrefill(bool),

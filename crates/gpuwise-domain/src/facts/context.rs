@@ -69,7 +69,6 @@ pub enum Usage {
 gpuwise_units::named! {
     #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
     pub enum Vendor:
-        /// Its name for people.
         name
     {
         Nvidia = "NVIDIA",

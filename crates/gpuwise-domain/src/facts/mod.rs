@@ -32,7 +32,6 @@ pub struct EngineFacts {
     pub latest: Release,
     /// The day on which they were looked at, as text.
     pub checked: String,
-    /// What was looked at.
     pub source: String,
     pub settings: Vec<SettingFact>,
     /// Flags of its server, and keys of its settings file.
@@ -41,7 +40,6 @@ pub struct EngineFacts {
     /// What it does, by name.
     pub behaviours: Vec<BehaviourFact>,
     pub commands: Vec<CommandFact>,
-    /// Where its container images are.
     pub images: Vec<ImageFact>,
 }
 
@@ -51,7 +49,6 @@ pub enum Verdict {
     Supported,
     /// It does not on this hardware or in this setting: what it needs.
     Needs(Condition),
-    /// Only from this release on.
     Since(Release),
     /// No longer since this release.
     Until(Release),
@@ -97,7 +94,6 @@ impl EngineFacts {
         })
     }
 
-    /// The flag of this spelling in a release.
     pub fn flag(&self, name: &str, release: Option<Release>) -> Option<&FlagFact> {
         let release = self.resolve(release);
         let folded = self.folded(name);
@@ -237,12 +233,10 @@ impl EngineFacts {
         !self.supports("weights:bf16", release, context).refused()
     }
 
-    /// Whether the engine behaves so in a release.
     pub fn behaves(&self, name: &str, release: Option<Release>) -> bool {
         self.behaviour(name, release).is_some()
     }
 
-    /// What is known of a behaviour in a release.
     pub fn behaviour(&self, name: &str, release: Option<Release>) -> Option<&BehaviourFact> {
         let release = self.resolve(release);
         self.behaviours

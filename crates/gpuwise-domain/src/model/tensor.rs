@@ -47,7 +47,6 @@ impl Tensor {
         self
     }
 
-    /// Elements of all copies.
     pub fn elements(&self) -> u64 {
         self.rows
             .saturating_mul(self.columns)
@@ -85,7 +84,6 @@ pub enum Role {
     Query,
     Key,
     Value,
-    /// Output projection of attention.
     AttentionOutput,
     /// Down-projection of latent attention: small, on every rank.
     LatentDown,
@@ -117,7 +115,6 @@ pub enum Role {
     SharedUp,
     /// Down projections of shared experts.
     SharedDown,
-    /// Norms and biases of norms.
     Norm,
     /// Query, key, value and output of cross attention.
     CrossAttention,

@@ -14,7 +14,6 @@ pub struct Job {
     pub queue: Option<QueueId>,
     /// Higher goes first.
     pub priority: i32,
-    /// When it was asked for.
     pub submitted: Nanoseconds,
     pub worker: WorkerAsk,
     pub gang: Gang,
@@ -28,7 +27,6 @@ pub struct Job {
     pub duration: Option<Belief>,
     /// Its speed on kinds of GPU in thousandths of the reference; kinds that are not named: 1000.
     pub speeds: Vec<(KindId, u32)>,
-    /// Nodes that have its data.
     pub near: Vec<NodeId>,
 }
 
@@ -158,7 +156,6 @@ pub struct TopologyWish {
 /// How far workers must be apart.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Spread {
-    /// Over which domains.
     pub over: Level,
     /// How many workers one of them may have.
     pub most: u32,

@@ -105,10 +105,8 @@ pub struct FleetGpu {
     pub switch: Option<u32>,
     /// The island of NVLink or its like that it is in.
     pub island: Option<IslandId>,
-    /// The rail (the NIC of its own) that it is on.
     pub rail: Option<u32>,
     pub health: Health,
-    /// Whether MIG is on.
     pub mig_on: bool,
 }
 
@@ -117,7 +115,6 @@ pub struct FleetGpu {
 pub enum Home {
     /// In a node for good.
     Node(NodeId),
-    /// In a fabric pool.
     Pool(PoolId),
 }
 

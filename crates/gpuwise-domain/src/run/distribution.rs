@@ -7,7 +7,6 @@ gpuwise_units::named! {
     /// What is measured of requests.
     #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
     pub enum Metric:
-        /// As reports name it.
         name,
         /// As files name it.
         key
@@ -33,7 +32,6 @@ gpuwise_units::named! {
     }
 }
 
-/// In what a metric is counted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum MetricUnit {
     Seconds,
@@ -41,7 +39,6 @@ pub enum MetricUnit {
 }
 
 impl Metric {
-    /// In what it is counted.
     pub const fn unit(self) -> MetricUnit {
         match self {
             Self::Input | Self::Output => MetricUnit::Tokens,
@@ -62,7 +59,6 @@ pub enum Method {
 /// A value that a share of all does not exceed.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Quantile {
-    /// Which share.
     pub at: Percentile,
     pub value: f64,
 }

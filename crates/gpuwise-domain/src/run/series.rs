@@ -8,7 +8,6 @@ use gpuwise_units::Nanoseconds;
 pub struct Series {
     /// Where the first stretch begins.
     pub start: Nanoseconds,
-    /// How long each is.
     pub width: Nanoseconds,
     /// The stretches; 200 at most.
     pub buckets: Vec<Bucket>,
@@ -58,9 +57,7 @@ gpuwise_units::named! {
         FirstToken = "first token",
         /// It loses its place.
         Preempted = "preempted",
-        /// It is in a batch again.
         Resumed = "in a batch again",
-        /// It is sent again.
         Retried = "sent again",
         End = "end",
     }

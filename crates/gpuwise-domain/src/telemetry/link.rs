@@ -31,7 +31,6 @@ impl Topology {
         row.links.get(column).map(String::as_str)
     }
 
-    /// The row of the GPU of this number.
     pub fn gpu(&self, index: u32) -> Option<&TopologyRow> {
         self.rows.iter().find(|row| {
             row.name

@@ -20,7 +20,6 @@ pub struct Holder {
     pub name: String,
 }
 
-/// What it asked for.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct ResourceRequest {
     /// The GPU as exporters name it; unknown where they do not.
@@ -84,7 +83,6 @@ pub struct IdleUse {
 pub struct EngineUse {
     /// The engine, by the prefix of its metrics.
     pub engine: String,
-    /// The model that it serves.
     pub model: Option<String>,
     /// Requests that waited, mean over time and replicas.
     pub waiting: Option<f64>,
@@ -107,7 +105,6 @@ pub struct Usage {
     /// Who it is charged to: its namespace, or the label that was asked for.
     pub tenant: String,
     pub asked: ResourceRequest,
-    /// Hours in which it was seen.
     pub hours: f64,
     /// Hours from its first to its last sign, gaps included.
     pub spanned_hours: f64,
@@ -159,7 +156,6 @@ pub struct Window {
 }
 
 impl Window {
-    /// Whole hours of it.
     pub fn hours(self) -> usize {
         usize::try_from((self.end - self.start) / 3600).unwrap_or(0)
     }

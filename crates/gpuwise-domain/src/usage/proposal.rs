@@ -86,7 +86,6 @@ pub enum Change {
     },
     /// More CPUs beside its GPU.
     Cpus {
-        /// How many it has.
         from: f64,
         /// How many it should have.
         to: f64,
@@ -158,11 +157,9 @@ pub struct Risk {
     /// Hours in which it would have had too little; unknown where hours were not seen one by one.
     pub hours_short: Option<u32>,
     pub hours_seen: u32,
-    /// What to beware of.
     pub note: String,
 }
 
-/// A proposal for one workload.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Proposal {
     pub change: Change,

@@ -6,7 +6,6 @@ gpuwise_units::named! {
     /// What an audit needs to know of workloads.
     #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
     pub enum Quantity:
-        /// Its name in the catalogue.
         name
     {
         /// Device memory in use.
@@ -31,11 +30,8 @@ gpuwise_units::named! {
         Requests = "requests",
         /// What containers are limited to, by resource.
         Limits = "limits",
-        /// Who owns a pod.
         PodOwner = "pod_owner",
-        /// Who owns a replica set.
         ReplicaSetOwner = "replica_set_owner",
-        /// Who owns a job.
         JobOwner = "job_owner",
         Replicas = "replicas",
         /// Labels of pods, for the tenant.

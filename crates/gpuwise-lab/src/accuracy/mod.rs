@@ -67,7 +67,6 @@ impl By {
     }
 }
 
-/// Errors of a group.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Errors {
     /// Different questions, and how many were answered.
@@ -97,7 +96,6 @@ fn questions<'a>(rows: impl Iterator<Item = &'a Compared>) -> Vec<(&'a Compared,
         .collect()
 }
 
-/// Errors of rows.
 pub fn errors<'a>(rows: impl Iterator<Item = &'a Compared>) -> Errors {
     let questions = questions(rows);
     let mut relative = Vec::new();

@@ -7,7 +7,6 @@ use std::{collections::BTreeMap, num::NonZero, thread};
 
 pub(crate) struct Evaluator<'m, 'a> {
     material: &'m Material<'a>,
-    /// The run of each sample.
     runs: Vec<usize>,
     threads: usize,
 }

@@ -93,7 +93,6 @@ pub(crate) fn rounded(value: f64) -> f64 {
     format!("{value:.4e}").parse().unwrap_or(value)
 }
 
-/// Constants as rows of the file.
 pub(crate) fn constant_rows(constants: &Constants) -> Vec<ConstantRow> {
     PARAMETERS
         .iter()

@@ -42,10 +42,7 @@ pub enum Objective {
         each: f64,
     },
     /// Seconds of so many samples alone.
-    Alone {
-        /// Samples of a query.
-        samples: f64,
-    },
+    Alone { samples: f64 },
 }
 
 /// A run understood: enough to predict its figure.
@@ -53,7 +50,6 @@ pub enum Objective {
 pub struct Run<'a> {
     /// What one input costs.
     pub walk: &'a Walk,
-    /// Inputs of a sample.
     pub inputs: f64,
     pub device: Device<'a>,
     pub devices: u32,
@@ -61,7 +57,6 @@ pub struct Run<'a> {
     pub shards: u32,
     /// Inputs of a batch.
     pub batch: f64,
-    /// In which formats it runs.
     pub numbers: Numbers,
     pub wanted: Objective,
 }

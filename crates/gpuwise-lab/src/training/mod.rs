@@ -60,7 +60,6 @@ pub struct TrainingRow<'a> {
 
 #[derive(Debug, Clone)]
 pub enum MeasuredRun<'a> {
-    /// The speed of steps.
     Steps(Box<FitRow>),
     /// Time to train of an MLPerf benchmark, from which its samples to converge follow.
     Benchmark(ConvergenceFit<'a>),

@@ -11,7 +11,6 @@ pub struct NearbySettings {
     pub lengths: [f64; 3],
     /// Share of a value that is noise.
     pub noise: f64,
-    /// Neighbours that are asked.
     pub neighbours: usize,
 }
 

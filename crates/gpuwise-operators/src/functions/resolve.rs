@@ -37,7 +37,6 @@ impl Basis {
         Self::OtherFormat,
     ];
 
-    /// Its name in tables.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Measured => "measured",

@@ -42,7 +42,6 @@ pub const ENGINE: Operator = Operator {
     smooth: 1.0,
 };
 
-/// A collective operation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Collective {
     /// Every GPU gets the sum of all.
@@ -64,7 +63,6 @@ impl Collective {
         Self::AllToAll,
     ];
 
-    /// The label in tables.
     pub const fn label(self) -> &'static str {
         match self {
             Self::AllReduce => "all_reduce",

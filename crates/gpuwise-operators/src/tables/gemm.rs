@@ -59,7 +59,6 @@ impl GemmFormat {
         Self::Int8,
     ];
 
-    /// The label in tables.
     pub const fn label(self) -> &'static str {
         match self {
             Self::Bf16 => "bfloat16",
@@ -72,7 +71,6 @@ impl GemmFormat {
         }
     }
 
-    /// The format of a label.
     pub fn of(label: &str) -> Option<Self> {
         match label {
             "float16" => Some(Self::Bf16),

@@ -95,7 +95,6 @@ impl MoeFormat {
         Self::Mxfp4Mxfp8,
     ];
 
-    /// The label in tables.
     pub const fn label(self) -> &'static str {
         match self {
             Self::Bf16 => "bfloat16",
@@ -108,7 +107,6 @@ impl MoeFormat {
         }
     }
 
-    /// The format of a label.
     pub fn of(label: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|format| format.label() == label)
     }
@@ -166,7 +164,6 @@ impl Experts {
         format!("{hidden}x{inter}x{topk}x{experts}")
     }
 
-    /// How the lane names it.
     pub fn lane_format(&self, format: MoeFormat) -> alloc::string::String {
         let gate = if self.gated { "" } else { "/ungated" };
         format!("{}{gate}", format.label())

@@ -34,7 +34,6 @@ pub struct Options {
     pub interface: Option<Interface>,
     /// The model; `None`: the first that it names.
     pub model: Option<String>,
-    /// The key that it needs.
     pub key: Option<Secret>,
     pub trust: Trust,
     /// Answers come as streams.
@@ -67,7 +66,6 @@ pub enum PrepareError {
     Server {
         /// What was tried, and where.
         what: String,
-        /// What came of it.
         failure: Failure,
     },
     #[error("{server} names no model ({why}), and none was given")]

@@ -7,10 +7,8 @@ use ureq::tls::{PemItem, RootCerts, parse_pem};
 /// Who we say we are.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub enum Authentication {
-    /// Nobody.
     #[default]
     None,
-    /// By a bearer token.
     Bearer(String),
     Basic {
         user: String,

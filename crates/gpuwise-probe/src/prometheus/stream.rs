@@ -25,7 +25,6 @@ pub struct Point {
     pub value: f64,
 }
 
-/// One series of an answer.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Series<'a> {
     /// Its labels as the server lists them; none for a scalar.
@@ -68,7 +67,6 @@ pub struct Answer {
 #[derive(Debug)]
 pub(super) enum Event<'a> {
     Series(Series<'a>),
-    /// A name of a list of names.
     Name(&'a str),
 }
 

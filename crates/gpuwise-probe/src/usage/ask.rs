@@ -65,10 +65,8 @@ pub struct Place {
     pub instance: String,
 }
 
-/// Values of a row.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Values {
-    /// One for the window.
     One(f64),
     /// One an hour; NaN where nothing came.
     Hours(Vec<f32>),
@@ -87,7 +85,6 @@ pub struct Row {
 }
 
 impl Row {
-    /// The value of a label.
     pub fn label(&self, name: &str) -> &str {
         let found = self.labels.iter().find(|(known, _)| known == name);
         found.map_or("", |(_, value)| value)

@@ -7,7 +7,6 @@ gpuwise_units::named! {
     /// What is read of a request.
     #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
     pub enum Field:
-        /// Its name in a mapping.
         name
     {
         Arrival = "arrival",

@@ -17,7 +17,6 @@ pub struct ModelEntry {
     pub aliases: Vec<String>,
     /// The configuration, if it has its own.
     pub config: Option<Value>,
-    /// The entry that it is derived from.
     pub base: Option<String>,
     /// What differs from the base.
     pub patch: Map<String, Value>,

@@ -17,7 +17,6 @@ pub struct NetworkEntry {
     /// Its name on the hub, or the usual one.
     pub id: String,
     pub aliases: Vec<String>,
-    /// What it makes of what.
     pub task: String,
     /// Its parts in the order in which they run.
     pub parts: Vec<PartEntry>,
@@ -30,13 +29,11 @@ pub struct NetworkEntry {
 /// One part: a configuration, or where it is found, with what differs.
 #[derive(Debug, Clone, PartialEq)]
 pub struct PartEntry {
-    /// As its folder is named.
     pub name: String,
     /// A configuration, or what differs from that which is referred to.
     pub config: Map<String, Value>,
     /// `ID:PART` of another network.
     pub same: Option<String>,
-    /// A model of the catalogue of language models.
     pub model: Option<String>,
 }
 

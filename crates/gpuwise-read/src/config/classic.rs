@@ -35,7 +35,6 @@ struct Classic {
     mlp_bias: bool,
     /// Rows of a learned position table.
     positions: u64,
-    /// Norm after the embedding.
     embedding_norm: bool,
     head_bias: bool,
     rotary: u64,

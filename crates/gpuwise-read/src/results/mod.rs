@@ -150,7 +150,6 @@ struct LoadSetting {
     rate: Option<f64>,
     cap: Option<f64>,
     requests: f64,
-    /// Seconds that they took.
     seconds: Option<f64>,
     /// Mean seconds of one.
     end_to_end: Option<f64>,
@@ -266,7 +265,6 @@ impl Figures {
         }
     }
 
-    /// The figures and what is to be said of them.
     fn done(self, mut notes: Vec<String>) -> (Vec<MetricValue>, Vec<String>) {
         if !self.left_out.is_empty() {
             notes.push(format!(

@@ -167,7 +167,6 @@ fn protobuf(body: &[u8]) -> Result<OtlpMetrics, OtlpError> {
     Ok(out)
 }
 
-/// Messages of one field.
 fn messages(
     bytes: &[u8],
     base: usize,

@@ -177,7 +177,6 @@ impl<'a> Row<'a> {
     }
 }
 
-/// A cell and the name of its column.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Cell<'a> {
     pub(super) name: &'static str,

@@ -89,7 +89,6 @@ pub(crate) fn shapes() -> Vec<(WorkerAsk, u64)> {
     (0..100).map(&mut one).collect()
 }
 
-/// A job of one worker.
 pub(crate) fn job(id: u32, worker: WorkerAsk, at: Nanoseconds) -> Job {
     Job {
         id: JobId(id),

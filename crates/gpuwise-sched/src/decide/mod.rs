@@ -29,7 +29,6 @@ pub use gpuwise_domain::placement::Order;
 pub struct Policy {
     /// Who goes first.
     pub order: Order,
-    /// Which node is taken.
     pub selector: Box<dyn NodeSelector>,
     /// Whether those behind one who finds no place are looked at where nobody's start is reserved.
     pub skips: bool,

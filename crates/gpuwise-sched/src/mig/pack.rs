@@ -23,7 +23,6 @@ pub struct Boards {
 pub struct Cut {
     /// Of which boards: their place in the list.
     pub boards: usize,
-    /// How many of them.
     pub count: u32,
     /// What is created on each beside what is taken.
     pub layout: Layout,

@@ -17,7 +17,6 @@ pub struct Changes {
     count: u64,
 }
 
-/// A change of a node.
 #[derive(Debug, Clone, Copy)]
 struct Change {
     node: NodeId,

@@ -27,11 +27,9 @@ pub struct Openb {
     pub pods: Vec<Pod>,
 }
 
-/// A pod of the list.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Pod {
     pub name: String,
-    /// What it asks for.
     pub ask: WorkerAsk,
     /// Models of GPU that will do, joined by `|`, in the order of the list; empty: any.
     pub models: String,
@@ -48,9 +46,7 @@ pub enum OpenbError {
     NoSuchPod {
         /// The arrival, from 0.
         position: usize,
-        /// The row that it names.
         row: u32,
-        /// Pods of the list.
         pods: usize,
     },
     /// A plan could not be applied.
@@ -64,7 +60,6 @@ pub struct Sample {
     /// Asked for until then, by those without a place too.
     pub arrived_milli: u64,
     pub allocated_milli: u64,
-    /// Pods with a place.
     pub placed: u64,
     pub pending: u64,
 }

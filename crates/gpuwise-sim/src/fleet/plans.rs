@@ -14,12 +14,10 @@ impl Default for PlansHash {
 }
 
 impl PlansHash {
-    /// Takes a plan in.
     pub fn add(&mut self, plan: &Plan) {
         plan.hash(self);
     }
 
-    /// The hash of all that was taken in.
     pub const fn value(self) -> u64 {
         self.0
     }

@@ -68,7 +68,6 @@ pub trait Source: Iterator<Item = Request> {
     }
 }
 
-/// Traffic of any kind.
 pub type Traffic = Box<dyn Source + Send>;
 
 impl<S: Source + ?Sized> Source for Box<S> {

@@ -70,7 +70,6 @@ impl ArchitectureClass {
         }
     }
 
-    /// Its key in files.
     pub const fn key(self) -> &'static str {
         match self {
             Self::Dense => "dense",
@@ -82,7 +81,6 @@ impl ArchitectureClass {
         }
     }
 
-    /// The class of a key.
     pub fn by_key(key: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|class| class.key() == key)
     }
@@ -110,7 +108,6 @@ pub enum Regime {
 }
 
 impl Regime {
-    /// Its key in files.
     pub const fn key(self) -> &'static str {
         match self {
             Self::Batch => "batch",
@@ -118,7 +115,6 @@ impl Regime {
         }
     }
 
-    /// The regime of a key.
     pub fn by_key(key: &str) -> Option<Self> {
         [Self::Batch, Self::Served]
             .into_iter()

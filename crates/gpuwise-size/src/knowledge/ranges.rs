@@ -62,7 +62,6 @@ impl MetricClass {
         }
     }
 
-    /// The class of what is asked.
     pub const fn of(wanted: Metric) -> Self {
         const fn tail(statistic: Statistic) -> bool {
             match statistic {
@@ -96,7 +95,6 @@ impl MetricClass {
         )
     }
 
-    /// Its key in files.
     pub const fn key(self) -> &'static str {
         match self {
             Self::Ttft => "ttft",
@@ -113,7 +111,6 @@ impl MetricClass {
         }
     }
 
-    /// The class of a key.
     pub fn by_key(key: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|class| class.key() == key)
     }

@@ -212,7 +212,6 @@ impl Default for Constants {
 }
 
 impl Constants {
-    /// A constant on a generation of hardware.
     pub fn get(&self, parameter: Parameter, generation: &str) -> f64 {
         let at = parameter as usize;
         let base = self.values.get(at).copied().unwrap_or(1.0);

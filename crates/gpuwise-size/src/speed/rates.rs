@@ -18,7 +18,6 @@ pub(super) struct Rate {
     pub(super) parameter: P,
 }
 
-/// Which peak of the silicon.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Peak {
     Bandwidth,
@@ -50,7 +49,6 @@ impl Rate {
         A::input(self.peak, || said().from(fitted.row()))
     }
 
-    /// What is reached of it.
     pub(super) fn reached<A: Amount>(&self, fitted: &Fitted) -> A {
         self.peak::<A>(fitted) * fitted.constant(self.parameter, self.share)
     }

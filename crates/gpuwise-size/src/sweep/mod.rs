@@ -31,7 +31,6 @@ pub struct Entry<'a> {
 #[derive(Debug, Clone)]
 pub struct Ground<'a> {
     pub device: Device<'a>,
-    /// The engine of inference.
     pub engine: Engine,
     /// Offers and their terms.
     pub catalogue: &'a Catalogue,
@@ -41,7 +40,6 @@ pub struct Ground<'a> {
     pub cache: CacheFormat,
 }
 
-/// What one row is about.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Purpose {
     Inference {

@@ -77,7 +77,6 @@ pub fn median(sorted: &[f64]) -> Option<f64> {
 #[derive(Debug, Clone, PartialEq)]
 pub struct Assumption {
     pub words: String,
-    /// What it comes to.
     pub bytes: f64,
     /// Whether it is what serving in 16 bits takes, with which ranges are compared.
     pub serving: bool,
@@ -90,7 +89,6 @@ pub struct RangeEnd {
     pub said: f64,
     /// The same for each parameter.
     pub per_parameter: f64,
-    /// The nearest assumption.
     pub nearest: Assumption,
     /// The range's end over the nearest assumption, less 1.
     pub off: f64,

@@ -79,7 +79,6 @@ pub fn csv(sizing: &MediaSizing) -> String {
     answer::csv(sizing)
 }
 
-/// The plan as a page.
 pub fn page(sizing: &MediaSizing, made: &str) -> String {
     let notes = sentences(&sizing.notes);
     let mut page = AnswerPage {
@@ -352,7 +351,6 @@ fn memory(best: &MediaDeployment) -> String {
     line
 }
 
-/// The parts of the network.
 pub fn parts(sizing: &MediaSizing) -> Table {
     rows::table(&sizing.question.parts)
 }

@@ -17,7 +17,6 @@ use serde_json::{Map, Value};
 
 /// A noun that programs and people read.
 pub trait Record: Sized {
-    /// Its name in schemas.
     const NAME: &'static str;
 
     /// Says its fields, in order.
@@ -75,7 +74,6 @@ impl<'a, T> Fields<'a, T> {
         &mut self.list[last]
     }
 
-    /// A value.
     pub fn field<D: Datum>(
         &mut self,
         key: &'static str,
@@ -218,7 +216,6 @@ impl Field {
         self
     }
 
-    /// With a unit on the header.
     pub fn unit(&mut self, unit: &str) -> &mut Self {
         self.column(|column| column.unit(unit))
     }
@@ -295,7 +292,6 @@ impl Field {
     }
 }
 
-/// A noun as JSON.
 pub fn json<T: Record>(noun: &T) -> Value {
     object(&Fields::of(Some(noun)))
 }

@@ -37,7 +37,6 @@ pub struct Column {
 }
 
 impl Column {
-    /// A column of words.
     pub fn left(key: impl Into<String>, title: impl Into<String>) -> Self {
         Self {
             key: key.into(),
@@ -51,7 +50,6 @@ impl Column {
         }
     }
 
-    /// A column of numbers.
     pub fn right(key: impl Into<String>, title: impl Into<String>) -> Self {
         Self {
             align: Align::Right,
@@ -68,7 +66,6 @@ impl Column {
         }
     }
 
-    /// With a unit on the header.
     #[must_use]
     pub fn unit(mut self, unit: impl Into<String>) -> Self {
         self.unit = unit.into();
@@ -119,7 +116,6 @@ impl Cell {
         }
     }
 
-    /// Text that is its own value.
     pub fn text(text: impl Into<String>) -> Self {
         let text = text.into();
         Self {

@@ -37,7 +37,6 @@ pub fn plans(sizing: &TrainingSizing) -> Table {
     table
 }
 
-/// A plan with its rank.
 pub(super) struct Ranked<'a> {
     rank: u64,
     plan: &'a TrainingPlan,
@@ -190,7 +189,6 @@ fn telling(all: &[RankMemory]) -> Vec<&RankMemory> {
     out
 }
 
-/// A step by cause.
 pub fn step(plan: &TrainingPlan) -> Table {
     let shares = words::shares(plan);
     let unit = TimeUnit::of([plan.step.step.value]);

@@ -9,7 +9,6 @@ const CLOSE: f64 = 1.06;
 /// A ladder climbs by this factor at least …
 const STEP: f64 = 2.0;
 
-/// Which loads are tried.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Loads {
     /// As the workload or trace says.
@@ -86,7 +85,6 @@ fn read(
     Ok(Loads::List(unit, list))
 }
 
-/// What was found at a load.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Trial {
     pub load: f64,

@@ -163,7 +163,6 @@ fn key(flags: &ServerFlags) -> anyhow::Result<Option<Secret>> {
     Ok(Some(Secret::new(&text)?))
 }
 
-/// How long the server is waited for.
 fn wait(flags: &ServerFlags) -> anyhow::Result<Duration> {
     match &flags.wait {
         Some(text) => duration("--wait", text),

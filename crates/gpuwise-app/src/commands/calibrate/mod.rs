@@ -212,7 +212,6 @@ impl Record for LeftOutGroup {
     }
 }
 
-/// The schema of a cross-validation.
 pub(crate) fn cross_validation_schema(answer: &str) -> String {
     record::rows_schema::<LeftOutGroup>(answer, "Errors on groups that were left out")
 }

@@ -110,7 +110,6 @@ impl Runs {
     }
 }
 
-/// How many of which GPU.
 fn gpus<'a>(
     flags: &settings::CurrentFlags,
     deployment: Option<&Deployment>,

@@ -76,7 +76,6 @@ pub fn check(app: &App, flags: &settings::Check) -> anyhow::Result<Checked> {
     Ok(Checked::Served(Box::new(verdict)))
 }
 
-/// The schema of a verdict.
 pub(crate) fn schema(answer: &str) -> String {
     record::document_schema::<Verdict>(answer, "Whether what runs is the right size")
 }

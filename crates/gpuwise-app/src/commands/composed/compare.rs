@@ -38,7 +38,6 @@ pub(super) struct Compared {
     pub(super) gpus: u32,
     pub(super) load: Load,
     pub(super) layouts: Vec<LayoutStep>,
-    /// Its own link to its peers.
     pub(super) own_link: Option<ScaleUp>,
     /// What is short where the deployment's own number of GPUs cannot be composed.
     pub(super) short: Option<String>,

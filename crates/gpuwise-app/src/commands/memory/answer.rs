@@ -58,7 +58,6 @@ pub struct DeviceMemory {
     pub requests: f64,
     /// Tokens that the cache holds in such requests.
     pub held_tokens: u64,
-    /// What is short on each GPU.
     pub short: Bytes,
     pub report: MemoryReport,
     /// What would make it fit, cheapest first.

@@ -36,7 +36,6 @@ impl<'a> Systems<'a> {
     }
 }
 
-/// A file of rows as it is read.
 pub(super) struct File {
     name: String,
     text: String,

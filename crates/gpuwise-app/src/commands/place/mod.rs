@@ -51,7 +51,6 @@ pub struct Decided {
     pub report: Report,
     /// The fleet once the plan is carried out.
     pub after: World,
-    /// Figures of that fleet.
     pub figures: FleetFigures,
 }
 
@@ -373,7 +372,6 @@ pub(super) fn pending(report: &Report) -> usize {
         .count()
 }
 
-/// Jobs that a plan places.
 pub(super) fn places(plan: &Plan) -> usize {
     let places = |action: &&Action| matches!(action, Action::Place { .. });
     plan.actions.iter().filter(places).count()

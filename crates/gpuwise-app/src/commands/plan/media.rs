@@ -219,7 +219,6 @@ fn refused(app: &App, flags: &settings::Plan, name: &str) -> anyhow::Result<()> 
     .into())
 }
 
-/// The unit in which a task is counted.
 fn unit_of(task: &str) -> MediaUnit {
     match task {
         "text to image" => MediaUnit::Images,
@@ -358,7 +357,6 @@ fn pixels(text: &str) -> anyhow::Result<(u64, u64)> {
     })
 }
 
-/// One input in words.
 fn words(size: &InputSize, unit: MediaUnit) -> String {
     let mut parts = Vec::new();
     let pictured = !matches!(

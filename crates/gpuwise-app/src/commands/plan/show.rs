@@ -58,7 +58,6 @@ pub(super) fn show(
     }
 }
 
-/// A plan as JSON.
 pub(super) fn json(planned: &Planned) -> Value {
     record::json(&Shown::of(planned, false))
 }

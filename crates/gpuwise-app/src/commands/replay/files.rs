@@ -79,7 +79,6 @@ impl Places {
     }
 }
 
-/// The directory that a file is in.
 pub(super) fn folder(path: &Path) -> &Path {
     let parent = path
         .parent()

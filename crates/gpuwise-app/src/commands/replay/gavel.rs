@@ -17,7 +17,6 @@ use std::{path::Path, time::Instant};
 const USUAL: &str = "trace_physical_continuous.csv";
 /// The fleet of the published runs of that trace.
 const FLEET: &str = "8xv100,16xp100,24xk80";
-/// The fleet of the published sweeps.
 const SWEEP_FLEET: &str = "36xv100,36xp100,36xk80";
 /// The jobs that the published sweeps measure.
 const SWEEP_MEASURED: std::ops::Range<usize> = 4000..5000;

@@ -7,7 +7,6 @@ use gpuwise_lab::schedulers::genai::{Assumptions, Day, DayRun, NAMES, Sharing};
 use gpuwise_read::fleet::{GenaiTexts, read_genai_day};
 use std::path::Path;
 
-/// Files of the trace.
 pub(super) const FILES: [&str; 6] = [
     "queue_wait_ms.csv",
     "pipeline_load_ms.csv",

@@ -8,7 +8,6 @@ use gpuwise_read::fleet::read_philly;
 use gpuwise_sched::policy::same_name;
 use std::{path::Path, time::Instant};
 
-/// Files of the trace.
 pub(super) const FILES: [&str; 2] = ["jobs.csv", "vc_nodes.csv"];
 
 /// A row for each cluster and policy.

@@ -111,7 +111,6 @@ fn swept<'a>(
     })
 }
 
-/// The ways to train that are named.
 fn ways(names: &[String]) -> anyhow::Result<Vec<Way>> {
     if names.iter().all(|name| name.trim() == "none") {
         return Ok(Vec::new());

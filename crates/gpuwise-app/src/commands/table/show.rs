@@ -47,7 +47,6 @@ pub(super) fn show(context: &Context, swept: &Swept<'_>) -> anyhow::Result<()> {
     }
 }
 
-/// The tables as a page.
 pub(super) fn page(swept: &Swept<'_>) -> AnswerPage<'static> {
     let named: Vec<&str> = swept
         .models

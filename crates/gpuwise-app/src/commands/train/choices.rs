@@ -90,7 +90,6 @@ fn counted(flag: &'static str, text: Option<&str>) -> anyhow::Result<Option<u64>
     Ok(Some(count.0))
 }
 
-/// The choice of this name.
 fn one_of<T: Copy + 'static>(
     flag: &str,
     text: &str,
@@ -175,7 +174,6 @@ fn sharding(text: &str) -> anyhow::Result<Sharding> {
     })
 }
 
-/// The method with its size.
 fn method(flags: &settings::MethodFlags, architecture: &Architecture) -> anyhow::Result<Method> {
     let name = flags.method.trim();
     let lower = name.to_ascii_lowercase();

@@ -69,7 +69,6 @@ impl Trained {
             .map_err(|error| Problem::new(format!("--emit {}: {error}", form.name())).into())
     }
 
-    /// All of it as JSON.
     pub fn json(&self) -> Value {
         record::json(self)
     }
@@ -126,7 +125,6 @@ pub fn train(app: &App, flags: &settings::Train) -> anyhow::Result<Trained> {
     Ok(Trained { sizing, host })
 }
 
-/// The schema of a training plan.
 pub(crate) fn schema(answer: &str) -> String {
     record::document_schema::<Trained>(answer, "Machines and layouts that a training job needs")
 }

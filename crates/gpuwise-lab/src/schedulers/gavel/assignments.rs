@@ -127,7 +127,6 @@ impl Placements {
         })
     }
 
-    /// A job has ended.
     pub(super) fn end(&mut self, number: u32, now_s: f64) -> Result<(), Refused> {
         self.at.remove(&number);
         self.needs.remove(&number);

@@ -32,7 +32,6 @@ pub const NAMES: [&str; 6] = [
 pub struct Assumptions {
     /// Memory of a GPU in MiB: the smallest usual board that holds what the largest container had.
     pub gpu_mib: u32,
-    /// GPUs of a host.
     pub host_gpus: u32,
     /// Base models that a host keeps in its memory beside parked containers.
     pub host_models: u32,
@@ -51,7 +50,6 @@ impl Default for Assumptions {
     }
 }
 
-/// How GPUs are shared.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Sharing {
     /// A GPU for each container.
@@ -69,7 +67,6 @@ pub enum Sharing {
 }
 
 impl Sharing {
-    /// The policy of this name.
     pub fn named(name: &str) -> Option<Self> {
         Some(match name {
             "dedicated" => Self::Dedicated,
@@ -95,7 +92,6 @@ impl Sharing {
     }
 }
 
-/// What a day came to.
 #[derive(Debug, Clone, PartialEq)]
 pub struct DayRun {
     /// How GPUs were shared.
@@ -139,7 +135,6 @@ pub enum GenaiError {
     TooLarge {
         container: u32,
         mib: u32,
-        /// What a GPU has.
         gpu_mib: u32,
     },
     /// Slices were asked and no board was given that can be cut.

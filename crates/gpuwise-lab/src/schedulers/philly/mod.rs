@@ -25,7 +25,6 @@ use gpuwise_sched::{
 };
 use gpuwise_units::Nanoseconds;
 
-/// GPUs of a node.
 pub const NODE_GPUS: u32 = 8;
 /// From placing a job that was stopped before until it goes on where it was.
 pub const RESTART: Nanoseconds = Nanoseconds(60_000_000_000);

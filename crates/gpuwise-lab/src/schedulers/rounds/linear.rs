@@ -6,7 +6,6 @@ pub struct Optimum {
     /// The greatest c·x.
     pub value: f64,
     pub x: Vec<f64>,
-    /// The price of each row.
     pub prices: Vec<f64>,
 }
 

@@ -21,7 +21,6 @@ const EVERY: u32 = 4;
 /// Times that critical jobs are looked for.
 const LOOKS: usize = 8;
 
-/// Ours for the makespan.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(super) struct MakespanAssignment {
     sharing: bool,

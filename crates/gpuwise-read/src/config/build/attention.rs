@@ -2,7 +2,6 @@
 
 use gpuwise_domain::model::{Mixer, Role, Split, Tensor, Window};
 
-/// How queries and keys are normalised.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum QueryKeyNorm {
     None,
@@ -14,7 +13,6 @@ pub(crate) enum QueryKeyNorm {
     EachHead,
 }
 
-/// A gate on the output of attention.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum OutputGate {
     None,

@@ -12,7 +12,6 @@ use gpuwise_domain::{
 use gpuwise_units::HourlyPrice;
 use std::collections::BTreeMap;
 
-/// Kinds as they are found.
 pub(in crate::fleet) struct Kinds<'a> {
     find: &'a FindGpu<'a>,
     known: Vec<KnownGpu>,

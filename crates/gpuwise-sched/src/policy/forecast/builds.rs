@@ -21,7 +21,6 @@ struct Build {
 pub(super) struct Builds {
     /// In the order of the first node of each.
     list: Vec<Build>,
-    /// The build of each node.
     nodes: Vec<u32>,
 }
 
@@ -65,7 +64,6 @@ impl Builds {
         true
     }
 
-    /// The build of a node as a set of one.
     pub(super) fn of(&self, id: NodeId) -> u64 {
         bit(self.nodes.get(id.index()).copied().unwrap_or(0) as usize)
     }

@@ -19,7 +19,6 @@ use gpuwise_units::RandomStream;
 
 #[derive(Debug, Clone, PartialEq)]
 pub enum Routing {
-    /// One after the other.
     RoundRobin,
     Random,
     /// The one that has the least; equals take turns (as nginx's `least_conn` has it).
@@ -81,7 +80,6 @@ pub struct Needs {
     pub adapters: bool,
 }
 
-/// A rule with what it remembers.
 #[derive(Debug, Clone)]
 pub struct Router(Rule);
 
@@ -121,7 +119,6 @@ impl Router {
         })
     }
 
-    /// What it has to be shown.
     pub fn needs(&self) -> Needs {
         match &self.0 {
             Rule::KvAware(_) => Needs {
@@ -156,7 +153,6 @@ impl Router {
         }
     }
 
-    /// A replica lost its cache.
     pub fn lost(&mut self, replica: u16) {
         match &mut self.0 {
             Rule::CacheAware(rule) => rule.lost(replica),

@@ -11,7 +11,6 @@ const FULL_TOKENS: f64 = 4.0 * 1024.0 * 1024.0;
 /// Nodes of remembered prompts, beyond which the least recently used are forgotten.
 const NODES: usize = 32_768;
 
-/// A scorer and its weight.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Weighted {
     pub scorer: Scorer,
@@ -19,7 +18,6 @@ pub struct Weighted {
     pub weight: f64,
 }
 
-/// What a replica is scored by.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Scorer {
     /// The share of the prompt that it has cached, as it tells.
@@ -44,7 +42,6 @@ pub enum Scorer {
     ColdTurn,
 }
 
-/// The rule with what it remembers.
 #[derive(Debug, Clone)]
 pub(super) struct Rule {
     scorers: Vec<Weighted>,

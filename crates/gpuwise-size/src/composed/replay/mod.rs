@@ -22,7 +22,6 @@ pub enum Choice {
     BestFit,
 }
 
-/// How GPUs are pooled.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Pooling {
     /// GPUs that a host can have at most.
@@ -82,7 +81,6 @@ fn shape(task: &FleetTask, models: &[String]) -> Shape {
     }
 }
 
-/// The demand on the nodes as they are.
 pub fn fixed(nodes: &[FleetNode], demand: &Demand, choice: Choice) -> Outcome {
     let names = models(nodes);
     run::run(FixedHosts::new(nodes, &names, choice), demand, &names)

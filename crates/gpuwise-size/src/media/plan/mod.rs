@@ -28,13 +28,10 @@ use gpuwise_units::HourlyPrice;
 #[derive(Debug, Clone)]
 pub struct Request<'a> {
     pub name: String,
-    /// What it makes of what.
     pub task: String,
     /// What one input of it costs.
     pub walk: &'a Walk,
-    /// One input in words.
     pub input: String,
-    /// In what is counted.
     pub unit: MediaUnit,
     /// Units a second.
     pub rate: f64,

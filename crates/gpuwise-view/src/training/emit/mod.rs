@@ -36,7 +36,6 @@ impl RecipeForm {
         Self::Accelerate,
     ];
 
-    /// Its name in flags.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Torchtune => "torchtune",
@@ -46,7 +45,6 @@ impl RecipeForm {
         }
     }
 
-    /// The form of this name.
     pub fn by_name(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|form| form.name() == name)
     }
@@ -115,7 +113,6 @@ fn only_data(tool: &'static str, setup: &TrainingSetup) -> Result<(), EmitError>
 struct Yaml(String);
 
 impl Yaml {
-    /// A comment of its own lines.
     fn comment(&mut self, text: &str) {
         for line in text.lines() {
             self.0 += "# ";
@@ -130,7 +127,6 @@ impl Yaml {
         let _ = writeln!(self.0, "{}{key}: {value}", "  ".repeat(depth));
     }
 
-    /// A key that opens a map.
     fn open(&mut self, depth: usize, key: &str) {
         self.0 += &"  ".repeat(depth);
         self.0 += key;
@@ -149,7 +145,6 @@ fn quoted(text: &str) -> String {
     serde_json::Value::from(text).to_string()
 }
 
-/// A heading that says what this is for.
 fn heading(yaml: &mut Yaml, plan: &TrainingPlan, checked: &str) {
     yaml.comment(&format!(
         "The sizing part for {} × {}: {}; keys as of {checked}.",
