@@ -5,6 +5,7 @@ mod report;
 pub use report::{Section, report};
 
 use gpuwise_domain::estimate::Basis;
+use gpuwise_units::math;
 use gpuwise_view::table::{Cell, Column, Table};
 use std::collections::BTreeMap;
 
@@ -135,11 +136,7 @@ pub fn errors<'a>(rows: impl Iterator<Item = &'a Compared>) -> Errors {
 
 fn median(values: &mut [f64]) -> f64 {
     values.sort_by(f64::total_cmp);
-    match values.len() {
-        0 => f64::NAN,
-        odd if odd % 2 == 1 => values[odd / 2],
-        even => 0.5 * (values[even / 2 - 1] + values[even / 2]),
-    }
+    math::median(values).unwrap_or(f64::NAN)
 }
 
 /// A table of errors by metric and group.

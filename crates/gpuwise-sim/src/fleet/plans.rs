@@ -9,7 +9,7 @@ pub struct PlansHash(u64);
 
 impl Default for PlansHash {
     fn default() -> Self {
-        Self(0xcbf2_9ce4_8422_2325)
+        Self(gpuwise_units::math::FNV1A)
     }
 }
 

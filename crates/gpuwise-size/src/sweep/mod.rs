@@ -5,9 +5,7 @@ mod rules;
 mod training;
 
 pub use inference::inference;
-pub use rules::{
-    Assumption, RangeEnd, RuleError, ends, median, rule_bytes, rule_error, usual_assumptions,
-};
+pub use rules::{Assumption, RangeEnd, RuleError, ends, rule_bytes, rule_error, usual_assumptions};
 
 pub use training::{Way, training};
 

@@ -6,7 +6,7 @@ use alloc::{
     string::{String, ToString},
     vec::Vec,
 };
-use gpuwise_units::Bytes;
+use gpuwise_units::{Bytes, math::median};
 
 /// What the rule adds for everything that is not weights.
 pub(super) const MARGIN: f64 = 1.25;
@@ -61,16 +61,6 @@ pub fn rule_error(rows: &[Row]) -> Vec<RuleError> {
             })
         })
         .collect()
-}
-
-/// The median of sorted values.
-pub fn median(sorted: &[f64]) -> Option<f64> {
-    let upper = *sorted.get(sorted.len() / 2)?;
-    if sorted.len() % 2 == 1 {
-        return Some(upper);
-    }
-    let lower = *sorted.get(sorted.len() / 2 - 1)?;
-    Some(f64::midpoint(lower, upper))
 }
 
 /// A way to reckon a model's memory.
