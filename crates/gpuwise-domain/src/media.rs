@@ -13,45 +13,28 @@ use alloc::{string::String, vec::Vec};
 use core::fmt;
 use gpuwise_units::{Bytes, HourlyPrice, Money};
 
-/// In what a service of such a network is counted.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum MediaUnit {
-    /// Pictures that are made.
-    Images,
-    Videos,
-    /// Hours of audio that are written down.
-    AudioHours,
-    Texts,
-    /// Pairs of query and document that are judged.
-    Pairs,
-    /// Pictures, volumes or users that are judged.
-    Samples,
+gpuwise_units::named! {
+    /// In what a service of such a network is counted.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+    pub enum MediaUnit:
+        flag,
+        /// What a rate counts a second.
+        plural
+    {
+        /// Pictures that are made.
+        Images = "--images", "images",
+        Videos = "--videos", "videos",
+        /// Hours of audio that are written down.
+        AudioHours = "--audio", "hours of audio",
+        Texts = "--texts", "texts",
+        /// Pairs of query and document that are judged.
+        Pairs = "--pairs", "pairs",
+        /// Pictures, volumes or users that are judged.
+        Samples = "--samples", "samples",
+    }
 }
 
 impl MediaUnit {
-    pub const fn flag(self) -> &'static str {
-        match self {
-            Self::Images => "--images",
-            Self::Videos => "--videos",
-            Self::AudioHours => "--audio",
-            Self::Texts => "--texts",
-            Self::Pairs => "--pairs",
-            Self::Samples => "--samples",
-        }
-    }
-
-    /// What a rate counts a second.
-    pub const fn plural(self) -> &'static str {
-        match self {
-            Self::Images => "images",
-            Self::Videos => "videos",
-            Self::AudioHours => "hours of audio",
-            Self::Texts => "texts",
-            Self::Pairs => "pairs",
-            Self::Samples => "samples",
-        }
-    }
-
     /// How many of them are priced together, and how that is called.
     pub const fn priced(self) -> (u32, &'static str) {
         match self {

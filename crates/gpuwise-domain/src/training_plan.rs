@@ -186,28 +186,20 @@ pub struct TrafficNeed {
     pub across_hosts: bool,
 }
 
-/// Kinds of traffic between GPUs of a training job.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum TrafficKind {
-    Tensor,
-    /// Keys and values between parts of a sequence.
-    Context,
-    /// Tokens to experts and back.
-    Expert,
-    Pipeline,
-    /// Gradients and weights between copies.
-    Data,
-}
-
-impl TrafficKind {
-    /// The words for people.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Tensor => "tensor parallel",
-            Self::Context => "context parallel",
-            Self::Expert => "expert parallel",
-            Self::Pipeline => "pipeline",
-            Self::Data => "data parallel",
-        }
+gpuwise_units::named! {
+    /// Kinds of traffic between GPUs of a training job.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+    pub enum TrafficKind:
+        /// The words for people.
+        name
+    {
+        Tensor = "tensor parallel",
+        /// Keys and values between parts of a sequence.
+        Context = "context parallel",
+        /// Tokens to experts and back.
+        Expert = "expert parallel",
+        Pipeline = "pipeline",
+        /// Gradients and weights between copies.
+        Data = "data parallel",
     }
 }

@@ -27,35 +27,26 @@ pub struct Compared {
     pub in_sample: bool,
 }
 
-/// By what errors are grouped.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-pub enum By {
-    /// By table and metric.
-    Source,
-    /// By metric alone.
-    Metric,
-    /// By metric and GPU.
-    Gpu,
-    /// By metric and model.
-    Model,
-    /// By metric and engine.
-    Engine,
-    /// By metric and what the figure rests on.
-    Basis,
+gpuwise_units::named! {
+    /// By what errors are grouped.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+    pub enum By: title {
+        /// By table and metric.
+        Source = "table",
+        /// By metric alone.
+        Metric = "metric",
+        /// By metric and GPU.
+        Gpu = "GPU",
+        /// By metric and model.
+        Model = "model",
+        /// By metric and engine.
+        Engine = "engine",
+        /// By metric and what the figure rests on.
+        Basis = "basis",
+    }
 }
 
 impl By {
-    pub const fn title(self) -> &'static str {
-        match self {
-            Self::Source => "table",
-            Self::Metric => "metric",
-            Self::Gpu => "GPU",
-            Self::Model => "model",
-            Self::Engine => "engine",
-            Self::Basis => "basis",
-        }
-    }
-
     fn of(self, row: &Compared) -> String {
         match self {
             Self::Source => row.source.clone(),

@@ -35,6 +35,34 @@ pub use training::read_training_facts;
 
 use serde::de::DeserializeOwned;
 
+/// A row of a file and the noun that it becomes: `column: type => field`, or `=> field = value` of the
+/// columns by their names.
+macro_rules! row {
+    ($(#[$meta:meta])* $name:ident => $noun:ty {
+        $($(#[$column_meta:meta])* $column:ident: $kind:ty => $field:ident $(= $value:expr)?,)*
+    }) => {
+        #[derive(serde::Deserialize)]
+        $(#[$meta])*
+        struct $name {
+            $($(#[$column_meta])* $column: $kind,)*
+        }
+
+        impl From<$name> for $noun {
+            fn from(row: $name) -> Self {
+                let $name { $($column,)* } = row;
+                Self { $($field: row!(@ $column $($value)?),)* }
+            }
+        }
+    };
+    (@ $column:ident) => { $column };
+    (@ $column:ident $value:expr) => { $value };
+}
+use row;
+
+fn nouns<R, N: From<R>>(rows: impl IntoIterator<Item = R>) -> Vec<N> {
+    rows.into_iter().map(N::from).collect()
+}
+
 pub(crate) fn from_toml<T: DeserializeOwned>(file: &str, text: &str) -> Result<T, CatalogueError> {
     toml::from_str(text).map_err(|error| {
         let place = format!("line {}", toml_line(text, &error));

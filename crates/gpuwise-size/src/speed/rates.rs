@@ -18,24 +18,14 @@ pub(super) struct Rate {
     pub(super) parameter: P,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Peak {
-    Bandwidth,
-    Half,
-    EightBit,
-    Fp4,
-    Full,
-}
-
-impl Peak {
-    const fn name(self) -> &'static str {
-        match self {
-            Self::Bandwidth => "peak memory bandwidth",
-            Self::Half => "16-bit peak",
-            Self::EightBit => "8-bit peak",
-            Self::Fp4 => "FP4 peak",
-            Self::Full => "32-bit peak",
-        }
+gpuwise_units::named! {
+    #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+    enum Peak: name {
+        Bandwidth = "peak memory bandwidth",
+        Half = "16-bit peak",
+        EightBit = "8-bit peak",
+        Fp4 = "FP4 peak",
+        Full = "32-bit peak",
     }
 }
 

@@ -50,20 +50,25 @@ impl Default for Assumptions {
     }
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Sharing {
-    /// A GPU for each container.
-    Dedicated,
-    /// Time slices on GPUs that hold the most that each of their containers ever had.
-    Fixed,
-    /// A MIG instance for each container, the smallest that holds the most it ever had.
-    Slices,
-    /// An idle container's GPU memory is taken where another needs it; its base model is loaded anew.
-    Reclaim,
-    /// The same, while what was taken waits in host memory.
-    Park,
-    /// The same, and hosts keep the base models that were used last: requests go where theirs is.
-    KeepWarm,
+gpuwise_units::named! {
+    #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+    pub enum Sharing:
+        /// Its name, as users give it.
+        name
+    {
+        /// A GPU for each container.
+        Dedicated = "dedicated",
+        /// Time slices on GPUs that hold the most that each of their containers ever had.
+        Fixed = "sharing",
+        /// A MIG instance for each container, the smallest that holds the most it ever had.
+        Slices = "slices",
+        /// An idle container's GPU memory is taken where another needs it; its base model is loaded anew.
+        Reclaim = "reclaim",
+        /// The same, while what was taken waits in host memory.
+        Park = "park",
+        /// The same, and hosts keep the base models that were used last: requests go where theirs is.
+        KeepWarm = "keep-warm",
+    }
 }
 
 impl Sharing {
@@ -77,18 +82,6 @@ impl Sharing {
             "keep-warm" => Self::KeepWarm,
             _ => return None,
         })
-    }
-
-    /// Its name, as users give it.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Dedicated => "dedicated",
-            Self::Fixed => "sharing",
-            Self::Slices => "slices",
-            Self::Reclaim => "reclaim",
-            Self::Park => "park",
-            Self::KeepWarm => "keep-warm",
-        }
     }
 }
 

@@ -31,46 +31,30 @@ pub const RESTART: Nanoseconds = Nanoseconds(60_000_000_000);
 /// Those whose start is guaranteed under conservative backfill.
 const GUARANTEES: u32 = 16;
 
-/// How a cluster is scheduled.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Discipline {
-    /// As they came; nobody goes ahead.
-    Fifo,
-    /// As they came; others go ahead where they do not delay the first (EASY).
-    Backfill,
-    /// As they came; others go ahead where they do not delay the first sixteen.
-    Conservative,
-    /// The shortest first; whoever fits goes ahead.
-    Shortest,
-    /// Those who have held least GPU time first, in steps, and by stopping others; durations are not
-    /// looked at.
-    LeastServed,
-    /// Those with least GPU time left first, in steps, and by stopping others.
-    LeastLeft,
+gpuwise_units::named! {
+    /// How a cluster is scheduled.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+    pub enum Discipline:
+        /// The name that users give.
+        name
+    {
+        /// As they came; nobody goes ahead.
+        Fifo = "fifo",
+        /// As they came; others go ahead where they do not delay the first (EASY).
+        Backfill = "backfill",
+        /// As they came; others go ahead where they do not delay the first sixteen.
+        Conservative = "conservative",
+        /// The shortest first; whoever fits goes ahead.
+        Shortest = "sjf",
+        /// Those who have held least GPU time first, in steps, and by stopping others; durations are not
+        /// looked at.
+        LeastServed = "las",
+        /// Those with least GPU time left first, in steps, and by stopping others.
+        LeastLeft = "srsf",
+    }
 }
 
 impl Discipline {
-    pub const ALL: [Self; 6] = [
-        Self::Fifo,
-        Self::Backfill,
-        Self::Conservative,
-        Self::Shortest,
-        Self::LeastServed,
-        Self::LeastLeft,
-    ];
-
-    /// The name that users give.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Fifo => "fifo",
-            Self::Backfill => "backfill",
-            Self::Conservative => "conservative",
-            Self::Shortest => "sjf",
-            Self::LeastServed => "las",
-            Self::LeastLeft => "srsf",
-        }
-    }
-
     fn policy(self) -> Policy {
         let reservations = match self {
             Self::Backfill => 1,

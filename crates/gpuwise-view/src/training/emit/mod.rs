@@ -16,35 +16,21 @@ use gpuwise_domain::{
     training_plan::TrainingPlan,
 };
 
-/// Tools whose recipes can be written.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum RecipeForm {
-    /// torchtune: YAML over a recipe's own.
-    Torchtune,
-    Axolotl,
-    /// Megatron-LM: arguments of a training script.
-    Megatron,
-    /// Hugging Face accelerate: the configuration of `accelerate launch`.
-    Accelerate,
+gpuwise_units::named! {
+    /// Tools whose recipes can be written.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+    pub enum RecipeForm: name {
+        /// torchtune: YAML over a recipe's own.
+        Torchtune = "torchtune",
+        Axolotl = "axolotl",
+        /// Megatron-LM: arguments of a training script.
+        Megatron = "megatron",
+        /// Hugging Face accelerate: the configuration of `accelerate launch`.
+        Accelerate = "accelerate",
+    }
 }
 
 impl RecipeForm {
-    pub const ALL: [Self; 4] = [
-        Self::Torchtune,
-        Self::Axolotl,
-        Self::Megatron,
-        Self::Accelerate,
-    ];
-
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Torchtune => "torchtune",
-            Self::Axolotl => "axolotl",
-            Self::Megatron => "megatron",
-            Self::Accelerate => "accelerate",
-        }
-    }
-
     pub fn by_name(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|form| form.name() == name)
     }
