@@ -19,6 +19,7 @@ use gpuwise_domain::{
         timeline::{Loss, Timeline},
     },
 };
+use gpuwise_lab::spread;
 use gpuwise_measure::{
     figures::{Classifier, Input, Measured, Settings, gaps, of_rank},
     findings::{self, Signals, Thresholds},
@@ -155,19 +156,7 @@ pub fn measure(files: &[PathBuf], wanted: &ProfileQuery) -> Everything {
             progress::doing(&format!("{count} of {} files read", files.len()));
         }
     };
-    let mut found = thread::scope(|scope| {
-        let workers: Vec<_> = (0..cores.min(files.len()))
-            .map(|_| scope.spawn(work))
-            .collect();
-        let mut all = Vec::new();
-        for worker in workers {
-            match worker.join() {
-                Ok(found) => all.extend(found),
-                Err(panic) => std::panic::resume_unwind(panic),
-            }
-        }
-        all
-    });
+    let mut found = spread(cores.min(files.len()), |_| work());
     progress::doing("");
     found.sort_by_key(|(place, _)| *place);
     let mut everything = Everything::default();

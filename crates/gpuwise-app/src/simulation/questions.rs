@@ -15,7 +15,10 @@ use gpuwise_domain::{
     run::{Metric, Origin, Repeat, RunReport, Spent, Subject},
     workload::Slo,
 };
-use gpuwise_lab::answer::{Answer, Kind, Reading, read, with_value};
+use gpuwise_lab::{
+    answer::{Answer, Kind, Reading, read, with_value},
+    spread,
+};
 use gpuwise_sim::{
     cluster::{
         self, Pool, Scenario,
@@ -79,23 +82,9 @@ pub fn simulated(
         .min(runs.len())
         .max(1);
     let mut out = computed;
-    let found: Vec<(usize, Answer)> = thread::scope(|scope| {
-        let workers: Vec<_> = (0..threads)
-            .map(|first| {
-                let runs = &runs;
-                scope.spawn(move || {
-                    let mine = runs.iter().skip(first).step_by(threads);
-                    mine.flat_map(|rows| group(rows, asked, models, loaded, knowledge, seed))
-                        .collect::<Vec<_>>()
-                })
-            })
-            .collect();
-        workers
-            .into_iter()
-            .flat_map(|worker| match worker.join() {
-                Ok(answers) => answers,
-                Err(panic) => std::panic::resume_unwind(panic),
-            })
+    let found = spread(threads, |first| {
+        let mine = runs.iter().skip(first).step_by(threads);
+        mine.flat_map(|rows| group(rows, asked, models, loaded, knowledge, seed))
             .collect()
     });
     for (at, answer) in found {

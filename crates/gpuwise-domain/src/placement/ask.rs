@@ -202,6 +202,27 @@ impl GpuAsk {
 }
 
 impl Job {
+    /// One worker from the beginning, of whom no more is known, and who is never stopped.
+    pub const fn new(id: JobId, name: String, worker: WorkerAsk) -> Self {
+        Self {
+            id,
+            name,
+            tenant: String::new(),
+            queue: None,
+            priority: 0,
+            submitted: Nanoseconds(0),
+            worker,
+            gang: Gang::exactly(1),
+            topology: None,
+            spread: None,
+            deadline: None,
+            preemption: Preemption::Never,
+            duration: None,
+            speeds: Vec::new(),
+            near: Vec::new(),
+        }
+    }
+
     /// Its speed on a kind in thousandths of the reference.
     pub fn speed(&self, kind: KindId) -> u32 {
         let found = self.speeds.iter().find(|(named, _)| *named == kind);

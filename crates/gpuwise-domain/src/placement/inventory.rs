@@ -50,6 +50,21 @@ pub struct GpuKind {
     pub mig: Option<MigGeometry>,
 }
 
+impl GpuKind {
+    /// A kind of which nothing but its name is known.
+    pub fn named(name: impl Into<String>) -> Self {
+        Self {
+            name: name.into(),
+            memory_mib: None,
+            units: None,
+            bandwidth_gbs: None,
+            tflops: None,
+            price: None,
+            mig: None,
+        }
+    }
+}
+
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Node {
     pub name: String,
@@ -108,6 +123,23 @@ pub struct FleetGpu {
     pub rail: Option<u32>,
     pub health: Health,
     pub mig_on: bool,
+}
+
+impl FleetGpu {
+    /// One that is up, with MIG off, of whose surroundings nothing is known.
+    pub const fn new(kind: KindId, home: Home, index: u32) -> Self {
+        Self {
+            kind,
+            home,
+            index,
+            numa: None,
+            switch: None,
+            island: None,
+            rail: None,
+            health: Health::Up,
+            mig_on: false,
+        }
+    }
 }
 
 /// Where a GPU belongs.

@@ -246,15 +246,7 @@ fn add_node(fleet: &mut Fleet, node: &FleetNode, id: NodeId) -> Result<(), Openb
         Some(at) => at,
         None if node.gpus == 0 => 0,
         None => {
-            fleet.kinds.push(GpuKind {
-                name: node.model.clone(),
-                memory_mib: None,
-                units: None,
-                bandwidth_gbs: None,
-                tflops: None,
-                price: None,
-                mig: None,
-            });
+            fleet.kinds.push(GpuKind::named(node.model.clone()));
             fleet.kinds.len() - 1
         }
     };
@@ -262,17 +254,9 @@ fn add_node(fleet: &mut Fleet, node: &FleetNode, id: NodeId) -> Result<(), Openb
         return Err(OpenbError::Kinds);
     }
     let first = fleet.gpus.len() as u32;
-    fleet.gpus.extend((0..node.gpus).map(|index| FleetGpu {
-        kind: KindId(kind as u32),
-        home: Home::Node(id),
-        index,
-        numa: None,
-        switch: None,
-        island: None,
-        rail: None,
-        health: Health::Up,
-        mig_on: false,
-    }));
+    fleet.gpus.extend(
+        (0..node.gpus).map(|index| FleetGpu::new(KindId(kind as u32), Home::Node(id), index)),
+    );
     fleet.nodes.push(Node {
         name: node.name.clone(),
         cpu_milli: node.cpu_milli,
@@ -309,20 +293,7 @@ fn ask(task: &FleetTask, kinds: Kinds) -> WorkerAsk {
 
 fn job(pod: &Pod, id: JobId, at: Nanoseconds) -> Job {
     Job {
-        id,
-        name: pod.name.clone(),
-        tenant: String::new(),
-        queue: None,
-        priority: 0,
         submitted: at,
-        worker: pod.ask,
-        gang: Gang::exactly(1),
-        topology: None,
-        spread: None,
-        deadline: None,
-        preemption: Preemption::Never,
-        duration: None,
-        speeds: Vec::new(),
-        near: Vec::new(),
+        ..Job::new(id, pod.name.clone(), pod.ask)
     }
 }

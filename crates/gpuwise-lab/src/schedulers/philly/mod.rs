@@ -91,30 +91,14 @@ pub fn nodes_of(cluster: &VirtualCluster) -> u32 {
 pub fn fleet(cluster: &VirtualCluster) -> Fleet {
     let mut fleet = Fleet {
         name: cluster.name.clone(),
-        kinds: vec![GpuKind {
-            name: "GPU".into(),
-            memory_mib: None,
-            units: None,
-            bandwidth_gbs: None,
-            tflops: None,
-            price: None,
-            mig: None,
-        }],
+        kinds: vec![GpuKind::named("GPU")],
         ..Fleet::default()
     };
     for id in 0..nodes_of(cluster) {
         let first = fleet.gpus.len() as u32;
-        fleet.gpus.extend((0..NODE_GPUS).map(|index| FleetGpu {
-            kind: KindId(0),
-            home: Home::Node(NodeId(id)),
-            index,
-            numa: None,
-            switch: None,
-            island: None,
-            rail: None,
-            health: Health::Up,
-            mig_on: false,
-        }));
+        fleet.gpus.extend(
+            (0..NODE_GPUS).map(|index| FleetGpu::new(KindId(0), Home::Node(NodeId(id)), index)),
+        );
         fleet.nodes.push(Node {
             name: format!("node {id}"),
             gpus: (first..first + NODE_GPUS).map(GpuId).collect(),
@@ -136,25 +120,8 @@ pub fn shape(gpus: u32) -> (u32, u32) {
 fn job(traced: &TrainingJob, id: u32) -> Job {
     let (workers, each) = shape(traced.gpus);
     Job {
-        id: JobId(id),
-        name: traced.number.to_string(),
-        tenant: String::new(),
-        queue: None,
-        priority: 0,
         submitted: traced.submitted,
-        worker: WorkerAsk {
-            cpu_milli: 0,
-            memory_mib: 0,
-            gpu: GpuAsk::Whole {
-                count: each,
-                kinds: Kinds::ANY,
-                need: Need::default(),
-            },
-        },
         gang: Gang::exactly(workers),
-        topology: None,
-        spread: None,
-        deadline: None,
         preemption: Preemption::Allowed {
             checkpoint_every: Nanoseconds(1),
             restart: RESTART,
@@ -163,7 +130,18 @@ fn job(traced: &TrainingJob, id: u32) -> Job {
             expected: traced.duration,
             spread: 0.0,
         }),
-        speeds: Vec::new(),
-        near: Vec::new(),
+        ..Job::new(
+            JobId(id),
+            traced.number.to_string(),
+            WorkerAsk {
+                cpu_milli: 0,
+                memory_mib: 0,
+                gpu: GpuAsk::Whole {
+                    count: each,
+                    kinds: Kinds::ANY,
+                    need: Need::default(),
+                },
+            },
+        )
     }
 }

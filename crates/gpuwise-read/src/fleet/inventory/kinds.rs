@@ -115,15 +115,7 @@ fn described(
     problems: &mut Problems,
 ) -> Option<KnownGpu> {
     let mut out = base.unwrap_or_else(|| KnownGpu {
-        kind: GpuKind {
-            name: table.name.trim().into(),
-            memory_mib: None,
-            units: None,
-            bandwidth_gbs: None,
-            tflops: None,
-            price: None,
-            mig: None,
-        },
+        kind: GpuKind::named(table.name.trim()),
         joined: None,
         parts: KnownParts::default(),
     });

@@ -72,20 +72,9 @@ impl Build<'_> {
         }
         let there = |gpu: &&FleetGpu| gpu.home == Home::Pool(pool);
         let first = self.out.fleet.gpus.iter().filter(there).count() as u32;
-        self.out
-            .fleet
-            .gpus
-            .extend((first..first + count).map(|index| FleetGpu {
-                kind,
-                home: Home::Pool(pool),
-                index,
-                numa: None,
-                switch: None,
-                island: None,
-                rail: None,
-                health: Health::Up,
-                mig_on: false,
-            }));
+        self.out.fleet.gpus.extend(
+            (first..first + count).map(|index| FleetGpu::new(kind, Home::Pool(pool), index)),
+        );
         Ok(())
     }
 
