@@ -12,7 +12,6 @@ mod gandiva;
 mod greedy;
 mod interior;
 mod jct;
-mod linear;
 mod makespan;
 mod mechanism;
 mod packing;
@@ -21,7 +20,6 @@ pub mod shares;
 mod speeds;
 
 pub use interior::{Rates, Solved, max_min, meets};
-pub use linear::{Optimum, maximise};
 pub use registry::{RoundContext, named, names};
 pub use speeds::{Alone, Beside, Class, Classes, Speeds};
 
