@@ -36,6 +36,25 @@ impl Tensor {
         }
     }
 
+    /// A matrix that every rank has whole.
+    pub fn whole(name: impl Into<Cow<'static, str>>, role: Role, rows: u64, columns: u64) -> Self {
+        Self::matrix(name, role, rows, columns, Split::Replicated)
+    }
+
+    /// Split by its rows into at most so many parts.
+    #[must_use]
+    pub fn by_output(self, parts: u64) -> Self {
+        let split = Split::Output(parts);
+        Self { split, ..self }
+    }
+
+    /// Split by its columns into at most so many parts.
+    #[must_use]
+    pub fn by_input(self, parts: u64) -> Self {
+        let split = Split::Input(parts);
+        Self { split, ..self }
+    }
+
     /// A vector of `length` elements.
     pub fn vector(name: impl Into<Cow<'static, str>>, role: Role, length: u64) -> Self {
         Self::matrix(name, role, length, 1, Split::Replicated)

@@ -89,12 +89,11 @@ fn read(context: &Context<'_>) -> Result<Parts, ConfigError> {
         ));
     }
     if shape.positions > 0 {
-        outside.push(Tensor::matrix(
+        outside.push(Tensor::whole(
             "positions",
             Role::Position,
             shape.positions,
             hidden,
-            Split::Replicated,
         ));
     }
     if shape.embedding_norm {

@@ -123,13 +123,9 @@ fn projections(shape: &AttentionShape) -> Vec<Tensor> {
             kv_heads,
         ));
     }
-    tensors.push(Tensor::matrix(
-        "o_proj",
-        Role::AttentionOutput,
-        hidden,
-        heads * value_dim,
-        Split::Input(heads),
-    ));
+    tensors.push(
+        Tensor::whole("o_proj", Role::AttentionOutput, hidden, heads * value_dim).by_input(heads),
+    );
     match shape.gate {
         OutputGate::None | OutputGate::InQuery => {}
         OutputGate::PerHead => tensors.push(output("g_proj", Role::AttentionOther, heads, heads)),
