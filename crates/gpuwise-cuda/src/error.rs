@@ -17,20 +17,12 @@ pub enum CudaError {
     NoGpu,
     /// There is no GPU of this number.
     #[error("there is no GPU {asked}: CUDA shows {count}, numbered from 0")]
-    NoSuchGpu {
-        asked: u32,
-        /// How many there are.
-        count: u32,
-    },
+    NoSuchGpu { asked: u32, count: u32 },
     /// cuBLAS is not there, or cannot be loaded.
     #[error("matrix products need cuBLAS, and its library libcublas cannot be loaded")]
     NoCublas,
     #[error("{doing}: {said}")]
-    Call {
-        /// What was being done.
-        doing: String,
-        said: String,
-    },
+    Call { doing: String, said: String },
 }
 
 impl CudaError {

@@ -95,7 +95,6 @@ gpuwise_units::named! {
     /// A part of a node, or the GPUs themselves.
     #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
     pub enum Part:
-        /// The word for people.
         name
     {
         /// Cores: decoding, tokenizing, driving GPUs.

@@ -44,7 +44,6 @@ pub struct ServingCharts {
 pub struct ModelSummary {
     /// As the user named it, or the catalogue's name for it.
     pub name: String,
-    /// Where its shape was read.
     pub origin: String,
     /// `model_type` of its configuration.
     pub model_type: String,
@@ -126,13 +125,11 @@ pub struct Deployment {
     pub figures: Figures,
     /// What it costs; parts are unknown where the price is.
     pub cost: Cost,
-    /// On what the figures rest.
     pub basis: Basis,
     /// What limits it; `None` where a saved document does not say it in a form that is known.
     pub bottleneck: Option<Limit<ServingCause>>,
     /// How much more it sustains.
     pub headroom: Headroom,
-    /// How its figures came about.
     pub derivations: Vec<Derivation>,
 }
 
@@ -218,7 +215,6 @@ pub struct Rental {
     pub price: Option<HourlyPrice>,
     /// Day of the price list.
     pub date: String,
-    /// Where the price comes from.
     pub source: String,
 }
 
@@ -401,7 +397,6 @@ pub enum Test {
 }
 
 impl Test {
-    /// The word for people.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Support => "support",

@@ -62,7 +62,6 @@ impl Unit {
     }
 }
 
-/// A number with its unit.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Figure {
     /// The number, in the base unit.

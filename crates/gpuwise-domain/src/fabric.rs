@@ -53,7 +53,6 @@ gpuwise_units::named! {
     /// Which GPUs reach each other without passing through host memory.
     #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
     pub enum PeerToPeer:
-        /// The word of files.
         name
     {
         Fabric = "fabric",

@@ -45,7 +45,6 @@ pub struct Gpu {
     pub form_factor: String,
     /// When it came out, as text.
     pub launch: String,
-    /// Where the row comes from.
     pub source: String,
     pub notes: String,
 }
@@ -108,7 +107,6 @@ pub struct MigProfile {
     pub board_memory_slices: u32,
     /// How many fit a board.
     pub max_instances: u32,
-    /// Where the row comes from.
     pub source: String,
 }
 
@@ -177,6 +175,5 @@ pub struct Collective {
     pub gpus: u32,
     pub message: Bytes,
     pub bus_bandwidth: BytesPerSecond,
-    /// Where the row comes from.
     pub source: String,
 }

@@ -29,7 +29,6 @@ gpuwise_units::named! {
     /// What the GPUs' time of a deployment goes to.
     #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
     pub enum ServingCause:
-        /// In words for people.
         name
     {
         Prompts = "computing prompts",
@@ -62,7 +61,6 @@ gpuwise_units::named! {
     /// What an operation of a diffusion, vision or embedding model waits for.
     #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
     pub enum Resource:
-        /// In words for people.
         name
     {
         /// Matmul and convolution units.
@@ -96,7 +94,6 @@ gpuwise_units::named! {
     /// What breaks first where more is asked of a deployment than it sustains.
     #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
     pub enum Beyond:
-        /// In words for people.
         name
     {
         /// Time to first token.

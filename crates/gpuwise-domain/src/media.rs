@@ -65,7 +65,6 @@ pub struct MediaQuestion {
     pub rate: f64,
     /// Promised latency from request to result.
     pub latency: Option<Target>,
-    /// What deployments are ranked by.
     pub objective: Objective,
 }
 
@@ -132,11 +131,9 @@ pub struct MediaDeployment {
     pub per_hour: Option<HourlyPrice>,
     /// Money for as many units as [`MediaUnit::priced`] says.
     pub per_unit: Option<Money>,
-    /// On what the figures rest.
     pub basis: Basis,
     /// What takes the time.
     pub bottleneck: Option<Limit<PartCause>>,
-    /// How the figures came about.
     pub derivations: Vec<Derivation>,
 }
 
@@ -159,6 +156,5 @@ pub struct MediaBenchmark {
     pub inputs: f64,
     /// In which format its main part multiplies, where rows are known to be labelled otherwise.
     pub compute: Option<Compute>,
-    /// Where the row comes from.
     pub source: String,
 }

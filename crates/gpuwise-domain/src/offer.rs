@@ -23,7 +23,6 @@ pub struct Offer {
     pub spot: Option<HourlyPrice>,
     /// The day of the price list, as text.
     pub date: String,
-    /// Where the row comes from.
     pub source: String,
 }
 
@@ -46,7 +45,6 @@ impl Offer {
 gpuwise_units::named! {
     #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
     pub enum Terms:
-        /// The word for people.
         name
     {
         /// Pay by the hour.
@@ -76,7 +74,6 @@ pub struct Host {
     pub nvme_gb: Option<f64>,
     /// Largest power in kW, as text.
     pub max_power_kw: String,
-    /// Where the row comes from.
     pub source: String,
     pub notes: String,
 }

@@ -9,7 +9,6 @@ pub const HOURS_A_MONTH: f64 = 730.0;
 gpuwise_units::named! {
     #[derive(Debug, Clone, Copy, PartialEq, Eq)]
     pub enum Per:
-        /// The word in documents.
         name
     {
         Hour = "hour",

@@ -67,6 +67,5 @@ pub struct Benchmark {
     pub beams: f64,
     /// Its bound on end-to-end latency in seconds, where it has one.
     pub latency_promise: Option<f64>,
-    /// Where the row comes from.
     pub source: String,
 }

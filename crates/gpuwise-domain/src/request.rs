@@ -120,7 +120,6 @@ impl RequestRecord {
 gpuwise_units::named! {
     #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
     pub enum Outcome:
-        /// The word for people.
         name
     {
         /// All of its tokens came.

@@ -91,7 +91,6 @@ pub struct TierRule {
     /// What is preferred then.
     pub prefer: Preference,
     pub reason: String,
-    /// Where the threshold comes from.
     pub source: String,
 }
 

@@ -33,7 +33,6 @@ pub struct MatmulShare {
     pub half: f64,
     /// Of the FP8 peak, where it was timed.
     pub fp8: Option<f64>,
-    /// Where the row comes from.
     pub source: String,
 }
 
@@ -45,7 +44,6 @@ pub struct AttentionShare {
     pub flash2: f64,
     /// The vendor's own kernels, as Megatron calls them.
     pub vendor: f64,
-    /// Where the row comes from.
     pub source: String,
 }
 
@@ -57,7 +55,6 @@ pub struct UsualNetwork {
     pub generation: String,
     /// Bytes a second of one GPU, one direction.
     pub bytes_per_second: f64,
-    /// Where the row comes from.
     pub source: String,
 }
 

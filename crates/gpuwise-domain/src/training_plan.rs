@@ -92,7 +92,6 @@ pub struct TrainingPlan {
     pub needs: TrainingNeeds,
     /// Where it is rented; `None` where no offer has this GPU.
     pub rental: Option<Rental>,
-    /// On what the figures rest.
     pub basis: Basis,
     /// What takes the largest share of a step.
     pub bottleneck: Option<Limit<StepCause>>,
@@ -190,7 +189,6 @@ gpuwise_units::named! {
     /// Kinds of traffic between GPUs of a training job.
     #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
     pub enum TrafficKind:
-        /// The words for people.
         name
     {
         Tensor = "tensor parallel",

@@ -37,7 +37,6 @@ gpuwise_units::named! {
     /// The word on a system.
     #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
     pub enum Standing:
-        /// The words for people.
         name
     {
         /// Something that costs less keeps the SLO too.
@@ -66,7 +65,6 @@ pub enum Dimension {
 }
 
 impl Dimension {
-    /// The words for people.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Count => "number of GPUs",

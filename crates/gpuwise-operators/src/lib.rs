@@ -59,7 +59,6 @@ pub enum OperatorError {
         /// Header of the field that cannot be read.
         column: &'static str,
         value: String,
-        /// What it should hold.
         wanted: &'static str,
     },
     /// A line of the table of functions.

@@ -25,7 +25,6 @@ pub enum Form {
     Protobuf,
 }
 
-/// What a body came to.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Decoded<T> {
     pub value: T,

@@ -10,11 +10,7 @@ pub(crate) enum WireError {
     Damaged { what: &'static str, offset: usize },
     /// A message that goes beyond the bytes that are there.
     #[error("cut off within {what} at byte {offset}")]
-    Truncated {
-        /// What was being read.
-        what: &'static str,
-        offset: usize,
-    },
+    Truncated { what: &'static str, offset: usize },
 }
 
 #[derive(Debug, Clone, Copy)]

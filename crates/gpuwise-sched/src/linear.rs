@@ -11,7 +11,6 @@ pub struct Optimum {
 
 const TINY: f64 = 1e-9;
 
-/// How a program is solved.
 #[derive(Debug, Clone, Copy)]
 pub struct Steps {
     /// In so many steps the steepest column enters, then the first (Bland's rule, which never cycles).

@@ -20,7 +20,6 @@ pub(crate) enum Feature {
 }
 
 gpuwise_units::named! {
-    /// A way of running.
     #[derive(Debug, Clone, Copy, PartialEq, Eq)]
     pub(crate) enum Mode: name {
         Tensor = "tp",

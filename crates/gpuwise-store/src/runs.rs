@@ -28,12 +28,10 @@ pub struct Filter {
 pub struct RunRow {
     pub id: String,
     pub source: String,
-    /// What people call it.
     pub name: String,
     /// When it ran, in nanoseconds since 1970, where known.
     pub started_at_ns: Option<i64>,
     pub imported_at_ns: i64,
-    /// What people sort it by.
     pub labels: BTreeMap<String, String>,
     /// Products it ran on.
     pub hardware: Vec<String>,

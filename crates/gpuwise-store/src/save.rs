@@ -15,11 +15,9 @@ pub struct NewRun {
     pub id: RunId,
     /// Where it comes from: `profile`, `bench`, `simulate`, `sampling`, `gpu`.
     pub source: String,
-    /// What people call it.
     pub name: String,
     /// When it is brought, in nanoseconds since 1970.
     pub imported_at_ns: i64,
-    /// What people sort it by.
     pub labels: BTreeMap<String, String>,
     pub summary: Summary,
     /// Findings as documents, in the order of `summary.findings`.

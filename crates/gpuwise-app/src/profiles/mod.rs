@@ -126,7 +126,6 @@ pub struct Unusable {
     pub error: anyhow::Error,
 }
 
-/// What all files say.
 #[derive(Debug, Default)]
 pub struct Everything {
     /// Timelines, measured, in the order of the files.

@@ -76,7 +76,6 @@ pub struct CostRow {
 }
 
 gpuwise_units::named! {
-    /// Ways to have hosts.
     #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
     pub enum Strategy: name, key {
         /// Rented on demand, all hours.

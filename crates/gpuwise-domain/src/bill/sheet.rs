@@ -38,7 +38,6 @@ pub enum RowOrigin {
     },
 }
 
-/// A figure with its formula.
 #[derive(Debug, Clone, PartialEq)]
 pub struct SheetCell {
     /// The figure, rounded to the row's decimals.

@@ -20,7 +20,6 @@ pub enum Term {
     Is(State),
 }
 
-/// What can be compared.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Quantity {
     /// Memory of the GPU as the driver reports it, in GiB.

@@ -59,7 +59,6 @@ impl Default for Context {
     }
 }
 
-/// How an engine is used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Usage {
     Server,

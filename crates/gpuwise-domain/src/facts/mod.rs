@@ -26,7 +26,6 @@ use alloc::{string::String, vec::Vec};
 #[derive(Debug, Clone, PartialEq)]
 pub struct EngineFacts {
     pub engine: EngineKind,
-    /// Its name for people.
     pub title: String,
     /// The newest release that the facts cover.
     pub latest: Release,

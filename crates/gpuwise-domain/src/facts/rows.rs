@@ -97,7 +97,6 @@ pub enum FlagKind {
     Choice(Vec<String>),
 }
 
-/// What a feature needs.
 #[derive(Debug, Clone, PartialEq)]
 pub struct SupportFact {
     /// `weights:fp8`, `kv:fp8`, `mode:ep` …
@@ -117,7 +116,6 @@ pub struct BehaviourFact {
     pub source: String,
 }
 
-/// How a server is started.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CommandFact {
     /// The words before model and flags: `vllm serve`.

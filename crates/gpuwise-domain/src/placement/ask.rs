@@ -102,7 +102,6 @@ pub enum Isolation {
 }
 
 impl Isolation {
-    /// The word of files.
     pub const fn name(self) -> &'static str {
         match self {
             Self::TimeSlice => "time-slice",

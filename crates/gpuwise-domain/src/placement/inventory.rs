@@ -190,7 +190,6 @@ gpuwise_units::named! {
     /// How near workers can be, nearest first.
     #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
     pub enum Level:
-        /// The word of files.
         name
     {
         /// On GPUs of one PCIe switch.

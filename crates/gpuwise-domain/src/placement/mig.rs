@@ -17,7 +17,6 @@ pub struct MigGeometry {
     pub shapes: Vec<MigShape>,
 }
 
-/// A profile of a board.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MigShape {
     /// Its name, such as `3g.40gb`.

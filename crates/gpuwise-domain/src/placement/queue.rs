@@ -70,7 +70,6 @@ gpuwise_units::named! {
     /// In which order those who wait are looked at.
     #[derive(Debug, Clone, Copy, PartialEq, Eq)]
     pub enum Order:
-        /// The word of files.
         name
     {
         Arrival = "fifo",
@@ -91,7 +90,6 @@ gpuwise_units::named! {
     /// Who may go ahead of one who finds no place.
     #[derive(Debug, Clone, Copy, PartialEq, Eq)]
     pub enum Backfill:
-        /// The word of files.
         name
     {
         /// Nobody.

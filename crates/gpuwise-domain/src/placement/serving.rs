@@ -13,7 +13,6 @@ pub struct ServingDay {
     pub popularity: Vec<u32>,
 }
 
-/// A container with a GPU.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct ServingHolder {
     pub number: u32,

@@ -69,7 +69,6 @@ pub enum FlightState {
     Completed,
 }
 
-/// A line of the program.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Default)]
 pub struct Frame {
     pub function: String,

@@ -134,7 +134,6 @@ impl Names {
         self.texts.get(id.0 as usize).map_or("", |text| text)
     }
 
-    /// How many there are.
     pub fn len(&self) -> usize {
         self.texts.len()
     }
@@ -293,7 +292,6 @@ pub struct HostSpan {
     pub operands: Index,
 }
 
-/// What an operator was given.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Operands {
     /// Shape of each argument; empty where it is no tensor.

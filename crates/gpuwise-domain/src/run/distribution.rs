@@ -4,7 +4,6 @@ use alloc::vec::Vec;
 use gpuwise_units::Percentile;
 
 gpuwise_units::named! {
-    /// What is measured of requests.
     #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
     pub enum Metric:
         name,

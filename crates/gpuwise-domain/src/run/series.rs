@@ -13,7 +13,6 @@ pub struct Series {
     pub buckets: Vec<Bucket>,
 }
 
-/// A stretch of time.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct Bucket {
     /// Requests that were due in it.
@@ -42,7 +41,6 @@ gpuwise_units::named! {
     /// What happens to a request.
     #[derive(Debug, Clone, Copy, PartialEq, Eq)]
     pub enum Moment:
-        /// The words for people.
         name
     {
         /// The client means to send it.

@@ -40,7 +40,6 @@ impl Topology {
     }
 }
 
-/// One NVLink of a GPU.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Link {
     /// Index into the subjects.

@@ -41,7 +41,6 @@ gpuwise_units::named! {
     /// What one device of it shows: the measure behind `compute`, from the best to the weakest.
     #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
     pub enum ComputeMeasure:
-        /// Its name for people.
         title
     {
         /// Share of multiprocessors with work (DCGM 1002).

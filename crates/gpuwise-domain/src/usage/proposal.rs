@@ -10,7 +10,6 @@ gpuwise_units::named! {
     pub enum Verdict:
         /// Its name in JSON, CSV and databases.
         name,
-        /// Its name for people.
         title
     {
         /// It holds GPUs and did nothing.
@@ -79,7 +78,6 @@ pub enum Change {
     },
     /// Another number of replicas.
     Replicas {
-        /// How many there are.
         from: u32,
         /// How many suffice.
         to: u32,

@@ -37,7 +37,6 @@ gpuwise_units::named! {
     pub enum State:
         /// Its name in JSON, CSV and databases.
         name,
-        /// Its name for people.
         title
     {
         /// Applied, and the saving came.

@@ -64,7 +64,6 @@ pub struct MetricName {
     pub quantity: Quantity,
     /// By what its values are multiplied: to MiB, to shares of 1, to seconds.
     pub scale: f64,
-    /// Where the row comes from.
     pub source: String,
 }
 

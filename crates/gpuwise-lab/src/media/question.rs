@@ -29,7 +29,6 @@ pub fn benchmark<'a>(
         .max_by_key(|benchmark| benchmark.prefix.len())
 }
 
-/// What is asked of a run.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Objective {
     /// Samples a second of all devices, as many at once as is best.

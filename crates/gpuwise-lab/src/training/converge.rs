@@ -42,7 +42,6 @@ impl ConvergenceRun<'_> {
     }
 }
 
-/// How a run goes.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Convergence {
     /// Samples of a step.

@@ -46,7 +46,6 @@ pub(crate) struct Job {
     pub(crate) body: Bytes,
 }
 
-/// A request that has ended.
 #[derive(Debug)]
 pub(crate) struct Freed {
     pub(crate) at: Nanoseconds,

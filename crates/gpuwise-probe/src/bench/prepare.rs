@@ -26,7 +26,6 @@ const FIRST_WORDS: u64 = 24;
 /// Words of the longest request that is sent to find out how the server counts.
 const MOST_WORDS: u64 = 512;
 
-/// What is asked of a server.
 #[derive(Debug, Clone)]
 pub struct Options {
     pub target: Target,

@@ -10,7 +10,6 @@ pub enum NsightError {
     #[error("{file}: no SQLite file, or a damaged or cut-off one ({place}: {why})")]
     Damaged {
         file: String,
-        /// What was being read.
         place: String,
         why: String,
     },

@@ -16,7 +16,6 @@ pub enum Authentication {
     },
 }
 
-/// How a server is asked.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Settings {
     /// Its address before `/api/v1`, such as `http://prometheus:9090`.

@@ -63,7 +63,6 @@ pub struct Answer {
     pub histograms: u64,
 }
 
-/// What is found in an answer.
 #[derive(Debug)]
 pub(super) enum Event<'a> {
     Series(Series<'a>),

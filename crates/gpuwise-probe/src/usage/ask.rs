@@ -28,7 +28,6 @@ gpuwise_units::named! {
     /// How samples of the window become one figure, or one an hour.
     #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
     pub enum Aggregate:
-        /// Its name for people.
         title
     {
         /// The largest of each hour.
@@ -72,7 +71,6 @@ pub enum Values {
     Hours(Vec<f32>),
 }
 
-/// One series of an answer.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Row {
     pub place: Place,

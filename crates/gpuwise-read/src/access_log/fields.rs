@@ -4,7 +4,6 @@
 use super::AccessLogError;
 
 gpuwise_units::named! {
-    /// What is read of a request.
     #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
     pub enum Field:
         name

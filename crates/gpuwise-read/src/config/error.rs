@@ -27,7 +27,6 @@ pub enum ConfigError {
     Wrong {
         field: String,
         found: String,
-        /// What would be right.
         expected: &'static str,
     },
     /// Two fields contradict each other.

@@ -42,7 +42,6 @@ pub enum LaunchError {
     BadValue {
         flag: String,
         value: String,
-        /// What would be right.
         expected: &'static str,
     },
     /// A settings file that is no YAML.

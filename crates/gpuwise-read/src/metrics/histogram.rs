@@ -223,7 +223,6 @@ impl Histogram {
     }
 }
 
-/// A bucket with its ends.
 struct Part {
     low: f64,
     high: f64,

@@ -73,7 +73,6 @@ impl std::fmt::Display for Tool {
     }
 }
 
-/// One figure of a run.
 #[derive(Debug, Clone, PartialEq)]
 pub struct MetricValue {
     /// As questions name it: `ttft_mean`, `tpot_p99`, `output_throughput`.

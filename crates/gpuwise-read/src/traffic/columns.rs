@@ -25,7 +25,6 @@ pub(super) enum Field {
     Stage,
 }
 
-/// How many there are.
 pub(super) const FIELDS: usize = 13;
 
 /// Names by field in lower case; the first that is present counts.

@@ -76,7 +76,6 @@ pub fn is_mean_alone(text: &str) -> bool {
     matches!(Law::read(text), Ok(Law::Mean(mean)) if mean.0 > 1)
 }
 
-/// What a text says.
 enum Law {
     Mean(Tokens),
     Constant(Tokens),

@@ -25,7 +25,6 @@ use std::borrow::Cow;
 
 pub use gpuwise_domain::placement::Order;
 
-/// How a decision is made.
 pub struct Policy {
     /// Who goes first.
     pub order: Order,

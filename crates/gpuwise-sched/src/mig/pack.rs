@@ -13,7 +13,6 @@ use gpuwise_domain::placement::{MigGeometry, Occupancy};
 pub struct Boards {
     /// What is taken, and stays.
     pub taken: Occupancy,
-    /// How many there are.
     pub count: u32,
 }
 

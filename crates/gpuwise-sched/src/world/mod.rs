@@ -95,7 +95,6 @@ pub struct GpuState {
     pub switching: bool,
 }
 
-/// How a GPU is attached.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Link {
     Here,

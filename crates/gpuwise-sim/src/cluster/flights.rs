@@ -100,7 +100,6 @@ impl Flights {
         self.base + self.window.len() as u64
     }
 
-    /// How many there are.
     pub(super) fn len(&self) -> usize {
         self.slab.len() - self.spare.len()
     }

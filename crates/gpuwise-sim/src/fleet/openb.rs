@@ -35,7 +35,6 @@ pub struct Pod {
     pub models: String,
 }
 
-/// What is wrong with a list.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum OpenbError {
     /// Nodes have more models of GPU than a fleet can hold.
@@ -64,7 +63,6 @@ pub struct Sample {
     pub pending: u64,
 }
 
-/// What a replay came to.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Run {
     pub samples: Vec<Sample>,

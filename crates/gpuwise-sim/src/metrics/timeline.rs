@@ -37,7 +37,6 @@ impl Level {
     }
 }
 
-/// What is kept as levels.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Quantity {
     InFlight,

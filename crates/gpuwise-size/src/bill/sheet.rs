@@ -79,7 +79,6 @@ impl Book {
         self.push(row)
     }
 
-    /// A figure that is computed.
     pub(super) fn line(&mut self, line: &Line<'_>, formula: Formula) -> Result<Row, BillError> {
         let row = self.push(row_of(line, false));
         self.cell(row, line, formula)?;

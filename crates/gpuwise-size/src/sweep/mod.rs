@@ -16,7 +16,6 @@ use gpuwise_domain::{
 };
 use gpuwise_units::{Bytes, HourlyPrice};
 
-/// A model of the table.
 #[derive(Debug, Clone)]
 pub struct Entry<'a> {
     pub name: String,

@@ -16,7 +16,6 @@ gpuwise_units::named! {
     /// Ways to train that the table knows.
     #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
     pub enum Way:
-        /// The word of flags.
         name,
         words
     {

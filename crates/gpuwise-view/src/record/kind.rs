@@ -75,7 +75,6 @@ impl Kind {
     }
 }
 
-/// A value of a field.
 pub trait Datum {
     fn kind() -> Kind;
     fn value(self) -> Value;

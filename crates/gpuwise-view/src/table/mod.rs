@@ -21,7 +21,6 @@ pub enum Align {
 pub struct Column {
     /// Its name in CSV and JSON: snake_case, with its unit, such as `ttft_seconds`.
     pub key: String,
-    /// Its name for people.
     pub title: String,
     /// The unit that its cells share; empty where each says its own.
     pub unit: String,

@@ -39,7 +39,6 @@ pub(super) struct Session<'a> {
     pub(super) gives_up: bool,
 }
 
-/// What a load came to.
 pub(super) struct Finished {
     pub(super) report: RunReport,
     /// It was ended because more came than was served.

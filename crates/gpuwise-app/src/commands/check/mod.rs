@@ -26,7 +26,6 @@ use gpuwise_size::{
 };
 use gpuwise_view::{balance as around, explain, record, verdict as view};
 
-/// What is found of what runs.
 #[derive(Debug)]
 #[must_use]
 pub enum Checked {
@@ -112,7 +111,6 @@ fn of_job(
     Ok(balance(work, host, constants))
 }
 
-/// What a verdict rests on.
 struct Ground<'a> {
     loaded: &'a Loaded,
     constants: &'a BalanceConstants,

@@ -29,7 +29,6 @@ const PROMPT: f64 = 1536.0;
 const ANSWER: f64 = 512.0;
 const CONTEXT: f64 = PROMPT + ANSWER;
 
-/// Everything that is shown.
 pub(super) struct Compared {
     pub(super) deployment: Deployment,
     pub(super) joined: Joined,

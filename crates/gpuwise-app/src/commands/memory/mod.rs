@@ -157,7 +157,6 @@ fn obstacles(fits: &[Fit<'_>]) -> Vec<String> {
     said.collect()
 }
 
-/// What all devices have in common.
 struct Build<'a> {
     model: &'a ResolvedModel,
     wanted: Demand,

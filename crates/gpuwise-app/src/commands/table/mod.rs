@@ -17,7 +17,6 @@ use gpuwise_read::workload as quantities;
 use gpuwise_size::sweep::{self, Entry, Ground, Row, Way};
 use models::Named;
 
-/// Everything that is shown.
 struct Swept<'a> {
     models: &'a [Named],
     rows: Vec<Row>,

@@ -16,7 +16,6 @@ pub(super) struct Spread {
     pub(super) low: f64,
     /// For the upper end.
     pub(super) high: f64,
-    /// On what the figure rests.
     pub(super) basis: Basis,
 }
 

@@ -42,7 +42,6 @@ pub struct Trace {
     pub measured: Option<Range<usize>>,
 }
 
-/// What a run came to.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Outcome {
     /// For each job the time from its coming to its end, in seconds; `None`: it did not end.

@@ -32,7 +32,6 @@ pub const RESTART: Nanoseconds = Nanoseconds(60_000_000_000);
 const GUARANTEES: u32 = 16;
 
 gpuwise_units::named! {
-    /// How a cluster is scheduled.
     #[derive(Debug, Clone, Copy, PartialEq, Eq)]
     pub enum Discipline:
         /// The name that users give.

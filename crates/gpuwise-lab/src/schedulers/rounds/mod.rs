@@ -63,7 +63,6 @@ pub struct Allocation {
     pub kind: usize,
 }
 
-/// A allocation that was taken.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Ran {
     pub job: u32,

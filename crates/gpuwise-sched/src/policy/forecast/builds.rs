@@ -6,7 +6,6 @@ use gpuwise_domain::placement::{KindId, Kinds, NodeId};
 /// Builds that are told apart; further ones are taken together.
 pub(super) const BUILDS: usize = 64;
 
-/// How a node is built.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Build {
     /// The kind of its first GPU.
@@ -25,7 +24,6 @@ pub(super) struct Builds {
 }
 
 impl Builds {
-    /// How many there are.
     pub(super) const fn len(&self) -> usize {
         self.list.len()
     }

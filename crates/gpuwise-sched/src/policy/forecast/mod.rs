@@ -64,7 +64,6 @@ pub struct ForecastPacking {
     uses: u64,
 }
 
-/// What is known of an ask.
 #[derive(Debug)]
 struct Shape {
     kinds: Kinds,

@@ -37,7 +37,6 @@ impl Node {
     }
 }
 
-/// What is remembered of a prompt.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct PrefixMatch {
     /// Its tokens that were sent before.

@@ -71,7 +71,6 @@ pub struct Ask<'a> {
     pub hits: &'a dyn Fn(u16) -> u32,
 }
 
-/// What a rule has to be shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Needs {
     /// The counts that engines tell.

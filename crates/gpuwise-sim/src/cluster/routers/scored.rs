@@ -14,7 +14,6 @@ const NODES: usize = 32_768;
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Weighted {
     pub scorer: Scorer,
-    /// How much it counts.
     pub weight: f64,
 }
 

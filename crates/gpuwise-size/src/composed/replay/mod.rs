@@ -13,7 +13,6 @@ use fixed::FixedHosts;
 use gpuwise_domain::fleet::{FleetNode, FleetTask};
 use pooled::PooledHosts;
 
-/// How a node is chosen.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Choice {
     /// The first that has room.

@@ -42,7 +42,6 @@ pub struct Request<'a> {
     pub limits: &'a Limits,
     /// Under which terms offers are priced.
     pub terms: Terms,
-    /// What deployments are ranked by.
     pub objective: Objective,
     /// Formats of the main part; empty: 16 bits, and 8 bits as alternatives.
     pub formats: Vec<Compute>,

@@ -52,7 +52,6 @@ pub enum WalkError {
     Wrong {
         what: &'static str,
         found: String,
-        /// What would be right.
         expected: &'static str,
     },
     /// Parts that do not fit together, or dimensions that contradict each other.
