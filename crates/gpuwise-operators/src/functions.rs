@@ -190,9 +190,6 @@ fn floor(work: &Work) -> f64 {
 
 impl Functions {
     /// What is known of a table's operator.
-    ///
-    /// # Errors
-    /// When nothing is.
     pub(crate) fn table(&self, table: &str) -> Result<&Known, OperatorError> {
         self.known.get(table).ok_or_else(|| OperatorError::NoTable {
             table: table.to_string(),

@@ -468,9 +468,6 @@ fn has_stages(kind: &Kind) -> bool {
 }
 
 /// A time of a flag.
-///
-/// # Errors
-/// When it is none.
 pub(crate) fn time(flag: &str, text: &str) -> anyhow::Result<Nanoseconds> {
     text.parse()
         .map_err(|error| Problem::new(format!("{flag}: {error}")).into())

@@ -82,9 +82,6 @@ pub(super) fn doing(what: &str) -> impl Fn(DriverError) -> CudaError + '_ {
 
 impl Gpu {
     /// Loads the driver and takes a GPU.
-    ///
-    /// # Errors
-    /// When there is no driver, an old one, or no such GPU.
     pub(super) fn open(number: u32) -> Result<Self, CudaError> {
         driver_is_there()?;
         let count = match CudaContext::device_count() {
@@ -226,9 +223,6 @@ impl Gpu {
     }
 
     /// Times queued work by events of the GPU.
-    ///
-    /// # Errors
-    /// When the work, or the timing, fails.
     pub(crate) fn timed(
         &self,
         repeats: u32,
@@ -245,9 +239,6 @@ impl Gpu {
     }
 
     /// Times work that waits for itself, by the clock of the host.
-    ///
-    /// # Errors
-    /// When the work fails.
     #[allow(
         clippy::unused_self,
         reason = "beside the other way of timing; the work is this GPU's"

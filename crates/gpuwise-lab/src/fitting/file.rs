@@ -320,9 +320,6 @@ pub(crate) fn range_cells(ranges: &Ranges) -> Vec<RangeCell> {
 }
 
 /// The text of the file.
-///
-/// # Errors
-/// Never for files made here; TOML refuses what it cannot write.
 pub(crate) fn write(file: &ConstantsFile) -> anyhow::Result<String> {
     let head = "# Fitted constants of the speed model. Written by `gpuwise calibrate --refit`; not edited by hand.\n\
                 # What each means and its prior: docs/reference/constants.md. Factors by generation and by\n\

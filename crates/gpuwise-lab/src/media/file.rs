@@ -113,9 +113,6 @@ pub(crate) fn constant_rows(constants: &Constants) -> Vec<ConstantRow> {
 }
 
 /// The text of the file.
-///
-/// # Errors
-/// Never for files made here; TOML refuses what it cannot write.
 pub(crate) fn write(file: &MediaFile) -> anyhow::Result<String> {
     let head = "# Fitted constants of diffusion, vision and embedding models. Written by `gpuwise calibrate --refit-media`;\n\
                 # not edited by hand. Factors by generation multiply the value. Errors are of constants refitted\n\

@@ -85,9 +85,6 @@ pub fn cost(
 }
 
 /// The first queue, from below, whose budget has not so much left; `Ok`: all have.
-///
-/// # Errors
-/// That queue.
 pub(super) fn affordable(
     left: &[(QueueId, Option<i64>)],
     cost: Option<i64>,

@@ -30,9 +30,6 @@ pub(super) struct Hosts {
 }
 
 /// Hosts of a server and GPUs of each; `None`: one is enough.
-///
-/// # Errors
-/// When the server does not fill them.
 pub(super) fn of(deployment: &Deployment, gpus: u32) -> Result<Option<(u32, u32)>, EmitError> {
     let Some((instance, host)) = super::host_gpus(deployment).filter(|(_, host)| gpus > *host)
     else {

@@ -20,9 +20,6 @@ pub(crate) enum Loads {
 
 impl Loads {
     /// As flags have it.
-    ///
-    /// # Errors
-    /// When a load cannot be, or several ways are given at once.
     pub(crate) fn of(rate: Option<&str>, concurrency: Option<&str>) -> anyhow::Result<Self> {
         let many = |text: &&str| text.contains("..") || text.contains(',');
         match (rate, concurrency) {

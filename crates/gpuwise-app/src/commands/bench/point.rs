@@ -60,9 +60,6 @@ struct Sums {
 
 impl Session<'_> {
     /// Sends a load.
-    ///
-    /// # Errors
-    /// When it cannot be sent from here.
     pub(super) fn run(&mut self, point: Point) -> anyhow::Result<Finished> {
         let mut recorder = Recorder::new(RecorderSettings {
             steady_from: point.warm_up,

@@ -48,9 +48,6 @@ struct Shared {
 }
 
 /// The traffic of a load; `None`: as stated.
-///
-/// # Errors
-/// When a quantity is missing or cannot be, or a file cannot be read.
 pub(super) fn point(
     flags: &Bench,
     load: Option<(LoadUnit, f64)>,

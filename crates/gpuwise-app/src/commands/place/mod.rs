@@ -267,9 +267,6 @@ impl SchedulingOrder {
 }
 
 /// Decides of all who wait, and checks the plan.
-///
-/// # Errors
-/// When the plan does not hold together: then the kernel is wrong, and nothing is shown.
 pub(super) fn decided(world: &World, policy: &mut Policy) -> anyhow::Result<Decided> {
     let waiting = world.jobs().filter(|(_, state)| state.phase.waits());
     let waiting: Vec<JobId> = waiting.map(|(id, _)| id).collect();

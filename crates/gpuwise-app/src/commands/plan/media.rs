@@ -50,9 +50,6 @@ impl Record for MediaPlanned {
 }
 
 /// Plans for a diffusion, vision or embedding model; `None` where the flags ask for a language model.
-///
-/// # Errors
-/// As [`plan`].
 pub(super) fn run(context: &Context, flags: &settings::Plan) -> anyhow::Result<Option<Exit>> {
     let page = flags.result.html.as_deref();
     let Some(planned) = plan(&context.app, flags)? else {

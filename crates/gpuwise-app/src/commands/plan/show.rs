@@ -26,9 +26,6 @@ struct Shown<'a> {
 }
 
 /// Writes the plan.
-///
-/// # Errors
-/// When a GPU is not known, or stdout cannot be written.
 pub(super) fn show(
     context: &Context,
     flags: &settings::Plan,

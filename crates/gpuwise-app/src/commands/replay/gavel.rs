@@ -29,9 +29,6 @@ pub(super) fn knows(name: &str) -> bool {
 }
 
 /// Rows of every policy and seed that is asked for.
-///
-/// # Errors
-/// When files are missing or not of the form, or a flag names what is not there.
 pub(super) fn rows(
     flags: &settings::Replay,
     path: Option<&Path>,
@@ -52,9 +49,6 @@ pub(super) fn rows(
 }
 
 /// Rows of a unit trace at so many jobs an hour.
-///
-/// # Errors
-/// As [`rows`].
 pub(super) fn unit_rows(
     flags: &settings::Replay,
     path: &Path,

@@ -25,9 +25,6 @@ use std::collections::BTreeSet;
 const RANK: u32 = 16;
 
 /// The choices of a command.
-///
-/// # Errors
-/// When a flag is wrong or contradicts another.
 pub(super) fn choices(
     flags: &settings::Train,
     form: Option<RecipeForm>,
@@ -272,9 +269,6 @@ fn modules(stated: &[String], architecture: &Architecture) -> anyhow::Result<Vec
 }
 
 /// Tokens, evaluation, deadline and budget.
-///
-/// # Errors
-/// When a number is wrong, or the budget is in another currency than prices.
 pub(super) fn job(
     flags: &settings::Train,
     sequence: u64,

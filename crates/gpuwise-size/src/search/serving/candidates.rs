@@ -265,9 +265,6 @@ fn wished(request: &Request<'_>, wish: &LayoutWish, host: u32) -> Vec<Layout> {
 }
 
 /// Whether a layout that was asked for stays on what one host joins.
-///
-/// # Errors
-/// When it does not, and hosts may not be joined.
 pub(crate) fn joined(
     request: &Request<'_>,
     device: &Device<'_>,
