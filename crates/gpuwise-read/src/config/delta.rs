@@ -6,7 +6,7 @@ use super::{
     common::{Common, full_layers, plain_attention, usual_feed_forward},
     mamba::state_bytes,
 };
-use gpuwise_domain::model::{LayerRun, Mixer, RecurrentState, Role, Split, Tensor};
+use gpuwise_domain::model::{LayerRun, Mixer, RecurrentState, Role, Tensor};
 
 pub(super) fn reader(model_type: &str) -> Option<Reader> {
     match model_type {

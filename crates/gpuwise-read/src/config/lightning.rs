@@ -7,7 +7,7 @@ use super::{
     common::{Common, Heads, full_layers, plain_attention, usual_feed_forward},
     standard,
 };
-use gpuwise_domain::model::{Mixer, RecurrentState, Role, Split, Tensor};
+use gpuwise_domain::model::{Mixer, RecurrentState, Role, Tensor};
 
 pub(super) fn reader(model_type: &str) -> Option<Reader> {
     match model_type {

@@ -7,8 +7,8 @@ use super::PlansHash;
 use gpuwise_domain::{
     fleet::{FleetNode, FleetTask, WHOLE_GPU},
     placement::{
-        Event, Fleet, FleetGpu, Gang, GpuAsk, GpuId, GpuKind, Health, Home, Isolation, Job, JobId,
-        KindId, Kinds, Need, Node, NodeId, Plan, Preemption, TimestampedEvent, WorkerAsk,
+        Event, Fleet, FleetGpu, GpuAsk, GpuId, GpuKind, Home, Isolation, Job, JobId, KindId, Kinds,
+        Need, Node, NodeId, Plan, TimestampedEvent, WorkerAsk,
     },
 };
 use gpuwise_sched::{

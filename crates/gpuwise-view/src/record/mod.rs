@@ -183,6 +183,18 @@ impl<'a, T> Fields<'a, T> {
     }
 }
 
+/// A noun's name in schemas and its fields, in order.
+#[macro_export]
+macro_rules! record {
+    ($noun:ty, $name:literal, |$of:ident| $fields:block) => {
+        impl $crate::record::Record for $noun {
+            const NAME: &'static str = $name;
+
+            fn fields($of: &mut $crate::record::Fields<'_, Self>) $fields
+        }
+    };
+}
+
 impl<T: Record> Record for &T {
     const NAME: &'static str = T::NAME;
 

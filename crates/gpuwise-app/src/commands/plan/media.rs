@@ -22,7 +22,7 @@ use gpuwise_size::media::{
 };
 use gpuwise_view::{
     answer, balance as around, explain, media as view,
-    record::{self, Fields, Record},
+    record::{self},
 };
 use std::{fs, path::Path};
 
@@ -40,14 +40,10 @@ pub struct MediaPlanned {
     loaded: Loaded,
 }
 
-impl Record for MediaPlanned {
-    const NAME: &'static str = "MediaPlanAnswer";
-
-    fn fields(of: &mut Fields<'_, Self>) {
-        of.inline(|m| &m.sizing);
-        of.maybe("host", |m| m.host.as_ref());
-    }
-}
+gpuwise_view::record!(MediaPlanned, "MediaPlanAnswer", |of| {
+    of.inline(|m| &m.sizing);
+    of.maybe("host", |m| m.host.as_ref());
+});
 
 /// Plans for a diffusion, vision or embedding model; `None` where the flags ask for a language model.
 pub(super) fn run(context: &Context, flags: &settings::Plan) -> anyhow::Result<Option<Exit>> {

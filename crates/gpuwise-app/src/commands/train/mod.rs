@@ -26,7 +26,7 @@ use gpuwise_size::{
 };
 use gpuwise_units::Bytes;
 use gpuwise_view::{
-    record::{self, Fields, Record},
+    record::{self},
     training::{self as view, emit},
 };
 use serde_json::Value;
@@ -74,14 +74,10 @@ impl Trained {
     }
 }
 
-impl Record for Trained {
-    const NAME: &'static str = "TrainAnswer";
-
-    fn fields(of: &mut Fields<'_, Self>) {
-        of.inline(|t| &t.sizing);
-        of.maybe("host", |t| t.host.as_ref());
-    }
-}
+gpuwise_view::record!(Trained, "TrainAnswer", |of| {
+    of.inline(|t| &t.sizing);
+    of.maybe("host", |t| t.host.as_ref());
+});
 
 /// Plans a training job: machines, layout, memory, time and cost.
 ///

@@ -14,7 +14,7 @@ use super::{
     build::{AttentionShape, attention, layer, norms, outside_with, push},
     common::Common,
 };
-use gpuwise_domain::model::{FeedForward, Layer, LayerRun, Mixer, Role, Split, Tensor};
+use gpuwise_domain::model::{FeedForward, Layer, LayerRun, Mixer, Role, Tensor};
 use heads::Plan;
 use style::{Style, style};
 

@@ -4,7 +4,7 @@ use super::{Build, Field, MOST, tables::PoolTable};
 use crate::fleet::text::{Found, Piece, counted_gpu, duration, expand};
 use gpuwise_domain::{
     fabric::Fabric,
-    placement::{FabricPool, FleetGpu, Health, Home, KindId, Node, NodeId, PoolId},
+    placement::{FabricPool, FleetGpu, Home, KindId, Node, NodeId, PoolId},
 };
 use gpuwise_units::{Nanoseconds, Seconds};
 
