@@ -2,7 +2,7 @@
 
 use gpuwise_domain::placement::{
     Action, Assignment, Cause, Ended, Event, Fleet, FleetGpu, Gang, GpuAsk, GpuId, GpuKind,
-    GpuShare, Health, Home, Isolation, Job, JobId, KindId, Kinds, Need, Node, NodeId, Part, Plan,
+    GpuShare, Home, Isolation, Job, JobId, KindId, Kinds, Need, Node, NodeId, Part, Plan,
     Preemption, TimestampedEvent, WorkerAsk,
 };
 use gpuwise_sched::world::{Refused, World};

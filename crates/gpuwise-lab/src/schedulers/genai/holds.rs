@@ -1,9 +1,8 @@
 //! Who holds which memory, in the kernel's world: every step is an event there.
 
 use gpuwise_domain::placement::{
-    Action, Assignment, Event, Fleet, FleetGpu, Gang, GpuAsk, GpuId, GpuKind, GpuShare, Health,
-    Home, Isolation, Job, JobId, KindId, Kinds, Node, NodeId, Part, Preemption, TimestampedEvent,
-    WorkerAsk,
+    Action, Assignment, Event, Fleet, FleetGpu, GpuAsk, GpuId, GpuKind, GpuShare, Home, Isolation,
+    Job, JobId, KindId, Kinds, Node, NodeId, Part, Preemption, TimestampedEvent, WorkerAsk,
 };
 use gpuwise_sched::world::{Refused, World};
 use gpuwise_units::Nanoseconds;

@@ -14,7 +14,7 @@ pub use run::{Failure, Run, replay};
 use gpuwise_domain::{
     fleet::{TrainingJob, VirtualCluster},
     placement::{
-        Belief, Fleet, FleetGpu, Gang, GpuAsk, GpuId, GpuKind, Health, Home, Job, JobId, KindId,
+        Belief, Fleet, FleetGpu, Gang, GpuAsk, GpuId, GpuKind, Home, Job, JobId, KindId,
         Kinds, Need, Node, NodeId, Preemption, WorkerAsk,
     },
 };
