@@ -15,29 +15,14 @@ pub fn seconds(count: u64) -> Nanoseconds {
 /// Nodes with so many GPUs each, all of one kind, and more processor time and memory than is asked for.
 pub fn fleet(nodes: &[u32]) -> Fleet {
     let kind = GpuKind {
-        name: "A".into(),
-        memory_mib: Some(81_920),
-        units: None,
-        bandwidth_gbs: None,
-        tflops: None,
-        price: None,
-        mig: None,
-    };
+ memory_mib: Some(81_920),
+ ..GpuKind::named("A")
+};
     let mut fleet = Fleet { kinds: vec![kind], ..Fleet::default() };
     for (id, count) in nodes.iter().enumerate() {
         let first = fleet.gpus.len() as u32;
         for index in 0..*count {
-            fleet.gpus.push(FleetGpu {
-                kind: KindId(0),
-                home: Home::Node(NodeId(id as u32)),
-                index,
-                numa: None,
-                switch: None,
-                island: None,
-                rail: None,
-                health: Health::Up,
-                mig_on: false,
-            });
+            fleet.gpus.push(FleetGpu::new(KindId(0), Home::Node(NodeId(id as u32)), index));
         }
         fleet.nodes.push(Node {
             name: format!("n{id}"),
@@ -54,25 +39,14 @@ pub fn fleet(nodes: &[u32]) -> Fleet {
 pub fn job(id: u32, gpus: u32, priority: i32, preemption: Preemption) -> Job {
     let (kinds, need) = (Kinds::ANY, Need::default());
     Job {
-        id: JobId(id),
-        name: format!("job {id}"),
         tenant: "t".into(),
-        queue: None,
         priority,
-        submitted: Nanoseconds(0),
-        worker: WorkerAsk {
+        preemption,
+        ..Job::new(JobId(id), format!("job {id}"), WorkerAsk {
             cpu_milli: 1000,
             memory_mib: 1000,
             gpu: GpuAsk::Whole { count: gpus, kinds, need },
-        },
-        gang: Gang::exactly(1),
-        topology: None,
-        spread: None,
-        deadline: None,
-        preemption,
-        duration: None,
-        speeds: Vec::new(),
-        near: Vec::new(),
+        })
     }
 }
 

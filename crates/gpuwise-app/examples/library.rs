@@ -6,8 +6,6 @@ use gpuwise_app::{App, place, plan, simulate};
 
 const FILES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/guides/files");
 
-/// # Errors
-/// When a setting is wrong.
 pub(crate) fn main() -> anyhow::Result<()> {
     let app = App::shipped();
     let flags = "meta-llama/Llama-3.1-8B-Instruct --rate 4/s --isl 1000 --osl 200 --ttft p95:1s";

@@ -65,9 +65,6 @@ pub struct Form {
 /// Where answers go.
 pub trait Sink: Send + Sync {
     /// Takes a part of an answer.
-    ///
-    /// # Errors
-    /// When it cannot be written.
     fn data(&self, text: &str) -> anyhow::Result<()>;
 }
 

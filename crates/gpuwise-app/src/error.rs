@@ -12,7 +12,6 @@ pub struct Problem {
 }
 
 impl Problem {
-    /// An error of its own.
     pub fn new(what: impl Into<String>) -> Self {
         Self {
             what: what.into(),
@@ -37,7 +36,6 @@ impl Problem {
         }
     }
 
-    /// With the error that led to it.
     #[must_use]
     pub fn because(mut self, source: impl Into<anyhow::Error>) -> Self {
         self.source = Some(source.into());

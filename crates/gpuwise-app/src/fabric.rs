@@ -13,7 +13,6 @@ use std::{fs, path::Path};
 #[derive(Debug, Clone)]
 pub struct Joined {
     pub fabric: Fabric,
-    /// Constants of its links.
     pub constants: PcieConstants,
 }
 

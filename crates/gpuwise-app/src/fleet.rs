@@ -102,7 +102,6 @@ fn fabric(path: &Path) -> anyhow::Result<Fabric> {
     Ok(read_fabric(&shown, &text)?)
 }
 
-/// A GPU of the catalogue as a kind of a fleet.
 pub fn known(catalogue: &Catalogue, name: &str) -> Result<KnownGpu, String> {
     let found = names::gpu(catalogue, "GPU", name).map_err(|error| {
         let like = catalogue.gpus_like(name).join(", ");
@@ -111,7 +110,6 @@ pub fn known(catalogue: &Catalogue, name: &str) -> Result<KnownGpu, String> {
     Ok(kind_of(catalogue, found))
 }
 
-/// A row of the catalogue as a kind of a fleet.
 pub fn kind_of(catalogue: &Catalogue, gpu: &Gpu) -> KnownGpu {
     let memory = gpu.memory_reported.or(gpu.memory_visible);
     let peak = gpu.peak.of(Compute::Half);

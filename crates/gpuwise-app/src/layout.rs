@@ -69,8 +69,6 @@ pub fn wish(
     Ok(wish)
 }
 
-/// # Errors
-/// When the model cannot be spread so.
 fn possible(
     flags: &LayoutFlags,
     layout: &Layout,

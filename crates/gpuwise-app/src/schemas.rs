@@ -87,7 +87,6 @@ answers! {
     Workload: "workload",
 }
 
-/// Names of all schemas.
 pub fn names() -> impl Iterator<Item = &'static str> {
     ALL.iter().map(|(name, _)| *name)
 }

@@ -329,7 +329,6 @@ fn is_given(fields: &WorkloadFields, field: &str) -> bool {
     }
 }
 
-/// The flag of a field.
 fn flag_of(field: &str) -> String {
     match field {
         "gpus" => "--gpu".into(),

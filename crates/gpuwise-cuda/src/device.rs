@@ -23,7 +23,6 @@ pub struct DeviceFacts {
     /// Its product, as the driver names it.
     pub name: String,
     pub capability: (u32, u32),
-    /// Bytes of its memory.
     pub memory_bytes: u64,
     /// Bytes of its last cache.
     pub cache_bytes: u64,

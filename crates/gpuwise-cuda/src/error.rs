@@ -17,22 +17,12 @@ pub enum CudaError {
     NoGpu,
     /// There is no GPU of this number.
     #[error("there is no GPU {asked}: CUDA shows {count}, numbered from 0")]
-    NoSuchGpu {
-        /// The number that was asked for.
-        asked: u32,
-        /// How many there are.
-        count: u32,
-    },
+    NoSuchGpu { asked: u32, count: u32 },
     /// cuBLAS is not there, or cannot be loaded.
     #[error("matrix products need cuBLAS, and its library libcublas cannot be loaded")]
     NoCublas,
     #[error("{doing}: {said}")]
-    Call {
-        /// What was being done.
-        doing: String,
-        /// What the library said.
-        said: String,
-    },
+    Call { doing: String, said: String },
 }
 
 impl CudaError {
@@ -44,7 +34,6 @@ impl CudaError {
         }
     }
 
-    /// What to do about it.
     pub fn hint(&self) -> &'static str {
         match self {
             Self::NoDriver => {

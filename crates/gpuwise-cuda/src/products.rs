@@ -36,7 +36,6 @@ pub(crate) struct Cublas {
     version: String,
 }
 
-/// Pointers to the operands of one product.
 struct Operands {
     weights: u64,
     inputs: u64,
@@ -49,9 +48,6 @@ fn doing(what: &str) -> impl Fn(CublasError) -> CudaError + '_ {
 
 impl Cublas {
     /// Loads the library.
-    ///
-    /// # Errors
-    /// When it is not there, is too old, or refuses.
     #[allow(unsafe_code, reason = "loading a library runs code of it")]
     pub(crate) fn load(gpu: &Gpu) -> Result<Self, CudaError> {
         // SAFETY: the library may be loaded in any program; nothing else is asked of it here.
@@ -90,9 +86,6 @@ impl Cublas {
     }
 
     /// Times every product that is asked for.
-    ///
-    /// # Errors
-    /// When a call fails; what was timed before stays in the report.
     pub(crate) fn measure(
         &self,
         gpu: &Gpu,

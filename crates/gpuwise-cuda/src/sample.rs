@@ -1,5 +1,7 @@
 //! Repeated times, and what stands for them.
 
+use gpuwise_units::math::quantile;
+
 /// Seconds of one piece of work, from repeats.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Sample {
@@ -31,15 +33,6 @@ impl Sample {
             pieces: pieces.max(1),
         })
     }
-}
-
-/// A quantile of sorted values, interpolated linearly between neighbours.
-fn quantile(sorted: &[f64], share: f64) -> Option<f64> {
-    let last = sorted.len().checked_sub(1)?;
-    let place = share * last as f64;
-    let below = *sorted.get(place.floor() as usize)?;
-    let above = *sorted.get(place.ceil() as usize)?;
-    Some(below + (above - below) * place.fract())
 }
 
 /// Seconds that one time should take at least: events tell half a microsecond apart (CUDA driver API,

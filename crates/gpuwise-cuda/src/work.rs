@@ -15,32 +15,22 @@ pub enum Group {
     Matmul,
 }
 
-/// What a matrix product is computed in; sums are in FP32.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Precision {
-    /// BF16 operands and results.
-    Bf16,
-    /// FP16 operands and results.
-    Fp16,
-    /// FP32 operands, rounded to TF32 by the tensor cores.
-    Tf32,
-    /// FP32 throughout.
-    Fp32,
+gpuwise_units::named! {
+    /// What a matrix product is computed in; sums are in FP32.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+    pub enum Precision: name {
+        /// BF16 operands and results.
+        Bf16 = "bf16",
+        /// FP16 operands and results.
+        Fp16 = "fp16",
+        /// FP32 operands, rounded to TF32 by the tensor cores.
+        Tf32 = "tf32",
+        /// FP32 throughout.
+        Fp32 = "fp32",
+    }
 }
 
 impl Precision {
-    /// Every precision, in order.
-    pub const ALL: [Self; 4] = [Self::Bf16, Self::Fp16, Self::Tf32, Self::Fp32];
-
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Bf16 => "bf16",
-            Self::Fp16 => "fp16",
-            Self::Tf32 => "tf32",
-            Self::Fp32 => "fp32",
-        }
-    }
-
     /// Bytes of an element of operands and results.
     pub const fn bytes(self) -> u64 {
         match self {
@@ -63,14 +53,12 @@ impl fmt::Display for Shape {
     }
 }
 
-/// What is asked for.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Options {
     /// The GPU's number, as CUDA counts them.
     pub gpu: u32,
     /// How often each piece of work is timed.
     pub repeats: u32,
-    /// Which kinds of work.
     pub groups: Vec<Group>,
     /// Rows of the first operand: tokens.
     pub tokens: Vec<u32>,
@@ -79,7 +67,6 @@ pub struct Options {
     pub precisions: Vec<Precision>,
 }
 
-/// One piece of work.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Work {
     /// So many bytes are copied within the memory of the GPU: read and written.

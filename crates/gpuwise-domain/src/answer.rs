@@ -8,7 +8,6 @@ use alloc::vec::Vec;
 /// That nothing meets the question is an answer: `ranked` is empty and `dropped` says what is short.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Answer<Q, D, C = ()> {
-    /// The question as understood.
     pub question: Q,
     /// Candidates that meet it, best first.
     pub ranked: Vec<D>,

@@ -9,11 +9,9 @@ use gpuwise_units::{Bytes, BytesPerSecond, HourlyPrice};
 pub struct HostSystem {
     /// Its name: a file's, or a shape of the catalogue.
     pub name: String,
-    /// Where this comes from.
     pub source: String,
     /// Catalogue name of its GPU.
     pub gpu: Option<String>,
-    /// GPUs of the node.
     pub gpus: Option<u32>,
     pub sockets: Option<u32>,
     /// Physical cores of all sockets.
@@ -47,14 +45,12 @@ pub struct HostSystem {
 pub struct HostWork {
     /// In words, such as `training of meta-llama/Llama-3.1-8B`.
     pub name: String,
-    /// Seconds of a step.
     pub seconds: f64,
     /// GPUs in use on one node.
     pub gpus: u32,
     pub nodes: u32,
     /// Processes that each keep a core busy: one a GPU, one an engine.
     pub processes: u32,
-    /// Work of the cores beside that.
     pub cores: CoreWork,
     /// Bytes of storage that the samples of a step are read as.
     pub stored: Bytes,
@@ -99,7 +95,6 @@ gpuwise_units::named! {
     /// A part of a node, or the GPUs themselves.
     #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
     pub enum Part:
-        /// The word for people.
         name
     {
         /// Cores: decoding, tokenizing, driving GPUs.
@@ -117,7 +112,6 @@ gpuwise_units::named! {
     }
 }
 
-/// The unit of what a part has and must have.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum PartUnit {
     /// Cores of the reference clock.
@@ -130,7 +124,6 @@ pub enum PartUnit {
 #[derive(Debug, Clone, PartialEq)]
 pub struct PartBalance {
     pub part: Part,
-    /// In what it is counted.
     pub unit: PartUnit,
     /// What keeps GPUs busy.
     pub needed: Estimate,
@@ -190,6 +183,5 @@ pub struct BalanceConstant {
     pub high: f64,
     pub unit: String,
     pub meaning: String,
-    /// Where it comes from.
     pub source: String,
 }

@@ -39,7 +39,6 @@ pub struct SizeClass {
     pub model: String,
     /// The popular range of its memory in 10⁹ bytes, low and high, where there is one.
     pub popular_gb: Option<(f64, f64)>,
-    /// Where the row comes from.
     pub source: String,
 }
 

@@ -7,7 +7,6 @@ use gpuwise_units::{Nanoseconds, PerSecond};
 /// The law of the gaps between requests, at any rate.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub enum GapLaw {
-    /// All gaps are equal.
     Constant,
     #[default]
     Exponential,
@@ -17,7 +16,9 @@ pub enum GapLaw {
         shape: f64,
     },
     /// The smaller the shape, the burstier; 1 is exponential.
-    Weibull { shape: f64 },
+    Weibull {
+        shape: f64,
+    },
     /// The wider, the burstier.
     LogNormal {
         /// Standard deviation of the logarithm.

@@ -27,7 +27,6 @@ pub struct ServingQuestion {
     pub model: ModelSummary,
     /// The traffic, the SLO and the limits.
     pub workload: Workload,
-    /// What deployments are ranked by.
     pub objective: Objective,
 }
 
@@ -45,7 +44,6 @@ pub struct ServingCharts {
 pub struct ModelSummary {
     /// As the user named it, or the catalogue's name for it.
     pub name: String,
-    /// Where its shape was read.
     pub origin: String,
     /// `model_type` of its configuration.
     pub model_type: String,
@@ -56,7 +54,6 @@ pub struct ModelSummary {
     pub layers: u64,
     /// Weight format as published.
     pub published: String,
-    /// Bytes of the published weights.
     pub weight_bytes: Bytes,
     /// Bytes that one token adds to the key-value cache of the whole model at 16 bits.
     pub cache_bytes_per_token: u64,
@@ -66,7 +63,6 @@ pub struct ModelSummary {
     pub assumptions: Vec<String>,
 }
 
-/// What deployments are ranked by.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
 pub enum Objective {
     #[default]
@@ -129,13 +125,11 @@ pub struct Deployment {
     pub figures: Figures,
     /// What it costs; parts are unknown where the price is.
     pub cost: Cost,
-    /// On what the figures rest.
     pub basis: Basis,
     /// What limits it; `None` where a saved document does not say it in a form that is known.
     pub bottleneck: Option<Limit<ServingCause>>,
     /// How much more it sustains.
     pub headroom: Headroom,
-    /// How its figures came about.
     pub derivations: Vec<Derivation>,
 }
 
@@ -198,7 +192,6 @@ pub enum Quality {
         evaluation: String,
         /// Whether it is that of this very model, or of its nearest relative.
         same_model: bool,
-        /// Where it was published.
         source: String,
     },
     /// No published evaluation was found.
@@ -222,7 +215,6 @@ pub struct Rental {
     pub price: Option<HourlyPrice>,
     /// Day of the price list.
     pub date: String,
-    /// Where the price comes from.
     pub source: String,
 }
 
@@ -244,7 +236,6 @@ impl Rental {
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct MemoryReport {
     pub device: String,
-    /// What the driver reports.
     pub reported: Option<Bytes>,
     /// What a program sees.
     pub visible: Bytes,
@@ -265,14 +256,12 @@ pub struct MemoryReport {
     pub sequences: f64,
 }
 
-/// A part of memory.
 #[derive(Debug, Clone, PartialEq)]
 pub struct MemoryPart {
     pub name: String,
     pub bytes: Bytes,
     /// Whether it lies outside of the engine's budget.
     pub outside_budget: bool,
-    /// How it is computed.
     pub formula: String,
 }
 
@@ -281,7 +270,6 @@ impl MemoryReport {
         Bytes::new(self.weights.iter().map(|part| part.bytes.count()).sum())
     }
 
-    /// All overheads.
     pub fn overhead_bytes(&self) -> Bytes {
         Bytes::new(self.overheads.iter().map(|part| part.bytes.count()).sum())
     }
@@ -316,7 +304,6 @@ pub struct Figures {
     pub joules_per_token: Option<Estimate>,
 }
 
-/// What a deployment costs.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct Cost {
     /// All instances, an hour; unknown where a price is.
@@ -377,7 +364,6 @@ pub struct Dropped {
     /// `4 × L40S TP4 bf16`.
     pub label: String,
     pub gpu: String,
-    /// Which test it failed.
     pub test: Test,
     pub shortfall: Reason,
     /// What would fix it, the least change first.
@@ -411,7 +397,6 @@ pub enum Test {
 }
 
 impl Test {
-    /// The word for people.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Support => "support",

@@ -62,7 +62,6 @@ impl Unit {
     }
 }
 
-/// A number with its unit.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Figure {
     /// The number, in the base unit.
@@ -74,7 +73,6 @@ pub struct Figure {
 #[derive(Debug, Clone, PartialEq)]
 pub struct Derivation {
     pub name: String,
-    /// Its value with its unit.
     pub value: String,
     /// The same as a number; `None` where it is not one, or was not kept.
     pub figure: Option<Figure>,
@@ -82,12 +80,10 @@ pub struct Derivation {
     pub formula: String,
     /// Where a fact or constant comes from; empty for what follows from inputs.
     pub source: String,
-    /// What it was computed from.
     pub inputs: Vec<Derivation>,
 }
 
 impl Derivation {
-    /// A fact with its source.
     pub fn fact(
         name: impl Into<String>,
         value: impl Into<String>,

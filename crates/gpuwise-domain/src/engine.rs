@@ -114,7 +114,6 @@ impl EngineKind {
         self.facts().name
     }
 
-    /// The name for people.
     pub const fn title(self) -> &'static str {
         self.facts().title
     }
@@ -202,7 +201,6 @@ impl Month {
     }
 }
 
-/// What a build comes from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Channel {
     #[default]
@@ -264,7 +262,6 @@ pub struct Engine {
 }
 
 impl Engine {
-    /// An engine at its newest version.
     pub fn newest(kind: EngineKind) -> Self {
         Self {
             kind,

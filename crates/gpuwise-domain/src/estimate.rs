@@ -61,10 +61,8 @@ impl Estimate {
 }
 
 gpuwise_units::named! {
-    /// On what a figure rests.
     #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
     pub enum Basis:
-        /// The word for people.
         name
     {
         /// Arithmetic on what the model and hardware state.

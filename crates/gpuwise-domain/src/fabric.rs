@@ -42,10 +42,8 @@ pub struct Pool {
 pub struct FabricHost {
     pub name: String,
     pub count: u32,
-    /// Processor cores of each.
     pub cores: u32,
     pub memory_gib: f64,
-    /// Ports of each into the fabric.
     pub ports: u32,
     /// GPUs that each can have at most.
     pub gpus_per_host: u32,
@@ -55,7 +53,6 @@ gpuwise_units::named! {
     /// Which GPUs reach each other without passing through host memory.
     #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
     pub enum PeerToPeer:
-        /// The word of files.
         name
     {
         Fabric = "fabric",
@@ -101,14 +98,12 @@ pub struct PcieConstants {
 }
 
 impl Fabric {
-    /// GPUs of all pools.
     pub fn gpus(&self) -> u32 {
         self.pools
             .iter()
             .fold(0, |sum, pool| sum.saturating_add(pool.gpus))
     }
 
-    /// Hosts of all kinds.
     pub fn host_count(&self) -> u32 {
         self.hosts
             .iter()
@@ -125,7 +120,6 @@ impl Fabric {
             .unwrap_or(self.gpus_per_host)
     }
 
-    /// GPUs of one kind.
     pub fn gpus_of(&self, gpu: &str) -> u32 {
         let pools = self.pools.iter().filter(|pool| pool.gpu == gpu);
         pools.fold(0, |sum, pool| sum.saturating_add(pool.gpus))

@@ -3,10 +3,8 @@
 use alloc::{string::String, vec::Vec};
 use gpuwise_units::Nanoseconds;
 
-/// Milli-GPUs of a whole GPU.
 pub const WHOLE_GPU: u32 = 1000;
 
-/// A node with what it has for tasks.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FleetNode {
     pub name: String,
@@ -53,10 +51,8 @@ pub struct VirtualCluster {
     pub jobs: Vec<TrainingJob>,
 }
 
-/// A training job of a trace.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TrainingJob {
-    /// Its number in the trace.
     pub number: u32,
     /// When it came, from the cluster's first job on.
     pub submitted: Nanoseconds,

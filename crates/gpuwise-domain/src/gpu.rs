@@ -24,7 +24,6 @@ pub struct Gpu {
     pub memory_kind: String,
     /// Memory as sold, in 10⁹ bytes.
     pub memory_marketing_gb: f64,
-    /// Memory as the driver reports it.
     pub memory_reported: Option<Bytes>,
     /// Memory that a CUDA program sees.
     pub memory_visible: Option<Bytes>,
@@ -36,7 +35,6 @@ pub struct Gpu {
     pub bridge: Option<ScaleUp>,
     /// Bandwidth to the host, one direction.
     pub host_link: Option<BytesPerSecond>,
-    /// Power limit as shipped.
     pub power_limit: Option<Watts>,
     /// Power when idle, as observed.
     pub idle_power: Option<Watts>,
@@ -47,9 +45,7 @@ pub struct Gpu {
     pub form_factor: String,
     /// When it came out, as text.
     pub launch: String,
-    /// Where the row comes from.
     pub source: String,
-    /// What to beware of.
     pub notes: String,
 }
 
@@ -96,7 +92,6 @@ pub struct ScaleUp {
     pub fabric: Option<FabricLink>,
 }
 
-/// A MIG profile of a board.
 #[derive(Debug, Clone, PartialEq)]
 pub struct MigProfile {
     /// Catalogue names of the GPUs that have it.
@@ -106,15 +101,12 @@ pub struct MigProfile {
     /// Its memory as a driver printed it.
     pub memory: Bytes,
     pub units: u32,
-    /// Compute slices it takes.
     pub compute_slices: u32,
-    /// Memory slices it takes.
     pub memory_slices: u32,
     pub board_compute_slices: u32,
     pub board_memory_slices: u32,
     /// How many fit a board.
     pub max_instances: u32,
-    /// Where the row comes from.
     pub source: String,
 }
 
@@ -168,7 +160,6 @@ impl<'a> Device<'a> {
             .map(|rate| rate * self.compute_share())
     }
 
-    /// Compute units of the device.
     pub fn units(&self) -> Option<u32> {
         self.slice.map_or(self.gpu.units, |slice| Some(slice.units))
     }
@@ -184,6 +175,5 @@ pub struct Collective {
     pub gpus: u32,
     pub message: Bytes,
     pub bus_bandwidth: BytesPerSecond,
-    /// Where the row comes from.
     pub source: String,
 }

@@ -42,7 +42,6 @@ impl Layout {
         }
     }
 
-    /// GPUs of one pipeline stage.
     pub const fn stage_gpus(&self) -> u32 {
         self.tensor * self.attention_data
     }
@@ -51,7 +50,6 @@ impl Layout {
         self.stage_gpus() * self.pipeline
     }
 
-    /// GPUs of all replicas.
     pub const fn gpus(&self) -> u32 {
         self.replica_gpus() * self.replicas
     }

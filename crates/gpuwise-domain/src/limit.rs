@@ -29,21 +29,16 @@ gpuwise_units::named! {
     /// What the GPUs' time of a deployment goes to.
     #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
     pub enum ServingCause:
-        /// In words for people.
         name
     {
         Prompts = "computing prompts",
         /// Weights of dense layers in decode steps.
         Weights = "reading weights in decode steps",
-        /// Experts in decode steps.
         Experts = "reading experts in decode steps",
         /// The key-value cache in decode steps.
         Cache = "reading the KV cache in decode steps",
-        /// Collectives in decode steps.
         Collectives = "collectives between GPUs in decode steps",
-        /// Kernel launches and the scheduler.
         Launches = "launching kernels and scheduling",
-        /// Steps of the draft model.
         Drafts = "steps of the draft model",
     }
 }
@@ -66,15 +61,12 @@ gpuwise_units::named! {
     /// What an operation of a diffusion, vision or embedding model waits for.
     #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
     pub enum Resource:
-        /// In words for people.
         name
     {
         /// Matmul and convolution units.
         Compute = "arithmetic",
         Memory = "memory bandwidth",
-        /// Launches and the host.
         Host = "launches and the host",
-        /// The link between GPUs.
         Link = "the link between GPUs",
     }
 }
@@ -102,7 +94,6 @@ gpuwise_units::named! {
     /// What breaks first where more is asked of a deployment than it sustains.
     #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
     pub enum Beyond:
-        /// In words for people.
         name
     {
         /// Time to first token.

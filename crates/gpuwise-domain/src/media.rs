@@ -13,48 +13,28 @@ use alloc::{string::String, vec::Vec};
 use core::fmt;
 use gpuwise_units::{Bytes, HourlyPrice, Money};
 
-/// In what a service of such a network is counted.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum MediaUnit {
-    /// Pictures that are made.
-    Images,
-    /// Videos that are made.
-    Videos,
-    /// Hours of audio that are written down.
-    AudioHours,
-    /// Texts that are embedded.
-    Texts,
-    /// Pairs of query and document that are judged.
-    Pairs,
-    /// Pictures, volumes or users that are judged.
-    Samples,
+gpuwise_units::named! {
+    /// In what a service of such a network is counted.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+    pub enum MediaUnit:
+        flag,
+        /// What a rate counts a second.
+        plural
+    {
+        /// Pictures that are made.
+        Images = "--images", "images",
+        Videos = "--videos", "videos",
+        /// Hours of audio that are written down.
+        AudioHours = "--audio", "hours of audio",
+        Texts = "--texts", "texts",
+        /// Pairs of query and document that are judged.
+        Pairs = "--pairs", "pairs",
+        /// Pictures, volumes or users that are judged.
+        Samples = "--samples", "samples",
+    }
 }
 
 impl MediaUnit {
-    /// The flag that asks for it.
-    pub const fn flag(self) -> &'static str {
-        match self {
-            Self::Images => "--images",
-            Self::Videos => "--videos",
-            Self::AudioHours => "--audio",
-            Self::Texts => "--texts",
-            Self::Pairs => "--pairs",
-            Self::Samples => "--samples",
-        }
-    }
-
-    /// What a rate counts a second.
-    pub const fn plural(self) -> &'static str {
-        match self {
-            Self::Images => "images",
-            Self::Videos => "videos",
-            Self::AudioHours => "hours of audio",
-            Self::Texts => "texts",
-            Self::Pairs => "pairs",
-            Self::Samples => "samples",
-        }
-    }
-
     /// How many of them are priced together, and how that is called.
     pub const fn priced(self) -> (u32, &'static str) {
         match self {
@@ -74,28 +54,23 @@ pub type MediaSizing = Answer<MediaQuestion, MediaDeployment>;
 /// What is to be run, as understood.
 #[derive(Debug, Clone, PartialEq)]
 pub struct MediaQuestion {
-    /// The network as it was named.
     pub name: String,
-    /// What it makes of what.
     pub task: String,
     /// Its parts: name, parameters, and floating-point operations of one input, all passes.
     pub parts: Vec<(String, u64, f64)>,
     /// One input in words: `1024 × 1024, 28 steps`.
     pub input: String,
-    /// In what is counted.
     pub unit: MediaUnit,
     /// How many a second.
     pub rate: f64,
     /// Promised latency from request to result.
     pub latency: Option<Target>,
-    /// What deployments are ranked by.
     pub objective: Objective,
 }
 
 /// What memory of a GPU is held for.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum MediaMemory {
-    /// Weights of a part.
     Weights(String),
     /// Activations of the part whose pass is the widest.
     Activations(String),
@@ -151,18 +126,14 @@ pub struct MediaDeployment {
     pub host_bytes: Bytes,
     /// Watts of all GPUs.
     pub power: Option<Estimate>,
-    /// Joules of all GPUs for one unit.
     pub joules_per_unit: Option<Estimate>,
-    /// Where it is rented.
     pub rental: Option<Rental>,
     pub per_hour: Option<HourlyPrice>,
     /// Money for as many units as [`MediaUnit::priced`] says.
     pub per_unit: Option<Money>,
-    /// On what the figures rest.
     pub basis: Basis,
     /// What takes the time.
     pub bottleneck: Option<Limit<PartCause>>,
-    /// How the figures came about.
     pub derivations: Vec<Derivation>,
 }
 
@@ -180,12 +151,10 @@ pub struct MediaBenchmark {
     pub prefix: String,
     /// The network, as the catalogue names it.
     pub network: String,
-    /// The size of one input of the network.
     pub input: InputSize,
     /// Inputs of the network for one sample of the benchmark.
     pub inputs: f64,
     /// In which format its main part multiplies, where rows are known to be labelled otherwise.
     pub compute: Option<Compute>,
-    /// Where the row comes from.
     pub source: String,
 }

@@ -23,7 +23,6 @@ pub struct Offer {
     pub spot: Option<HourlyPrice>,
     /// The day of the price list, as text.
     pub date: String,
-    /// Where the row comes from.
     pub source: String,
 }
 
@@ -44,10 +43,8 @@ impl Offer {
 }
 
 gpuwise_units::named! {
-    /// The terms of renting.
     #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
     pub enum Terms:
-        /// The word for people.
         name
     {
         /// Pay by the hour.
@@ -72,15 +69,12 @@ pub struct Host {
     pub numa_nodes: Option<u32>,
     /// How its GPUs are linked, as text.
     pub link: String,
-    /// Network in Gbit/s.
     pub network_gbit: Option<f64>,
     /// Local NVMe in 10⁹ bytes.
     pub nvme_gb: Option<f64>,
     /// Largest power in kW, as text.
     pub max_power_kw: String,
-    /// Where the row comes from.
     pub source: String,
-    /// What to beware of.
     pub notes: String,
 }
 

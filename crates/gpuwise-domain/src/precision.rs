@@ -147,7 +147,6 @@ impl Roles {
         Self(self.0 | other.0)
     }
 
-    /// Whether the role is in it.
     pub const fn contains(self, role: Role) -> bool {
         self.0 >> (role as u32) & 1 == 1
     }
@@ -294,7 +293,6 @@ impl CacheFormat {
         Self::Q4_0,
     ];
 
-    /// Bytes an element takes.
     pub fn bytes_per_element(self) -> f64 {
         f64::from(self.block_bytes) / f64::from(self.block)
     }

@@ -7,10 +7,8 @@ use gpuwise_units::{Currency, HourlyPrice, Money};
 pub const HOURS_A_MONTH: f64 = 730.0;
 
 gpuwise_units::named! {
-    /// What a price is for.
     #[derive(Debug, Clone, Copy, PartialEq, Eq)]
     pub enum Per:
-        /// The word in documents.
         name
     {
         Hour = "hour",
@@ -58,7 +56,6 @@ impl Price {
         Self::new(price.0.as_f64() * HOURS_A_MONTH, currency, Per::Month)
     }
 
-    /// Of the list of a day.
     #[must_use]
     pub fn as_of(mut self, day: Option<&str>) -> Self {
         self.priced_at = day.map(ToString::to_string);

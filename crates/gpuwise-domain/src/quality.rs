@@ -17,6 +17,5 @@ pub struct QualityRow {
     pub quantized: Option<f64>,
     /// Loss in percent of the baseline; positive is worse.
     pub loss_percent: f64,
-    /// Where the row comes from.
     pub source: String,
 }

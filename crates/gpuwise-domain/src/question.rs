@@ -10,7 +10,6 @@ pub struct Question {
     pub id: String,
     /// The model as written: a name, an alias or a path.
     pub model: String,
-    /// The GPU as written.
     pub gpu: String,
     /// GPUs in all, if stated.
     pub gpus: Option<u32>,
@@ -29,7 +28,6 @@ pub struct Question {
     pub output: Option<f64>,
     pub load: Load,
     pub metric: String,
-    /// The unit in which it is wanted.
     pub unit: String,
     /// Further inputs, in order.
     pub extra: Vec<(String, String)>,
@@ -47,7 +45,6 @@ impl Question {
     }
 }
 
-/// The load cell of a question.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub enum Load {
     /// Nothing stated: the most that the system can do.
@@ -70,6 +67,5 @@ pub struct Benchmark {
     pub beams: f64,
     /// Its bound on end-to-end latency in seconds, where it has one.
     pub latency_promise: Option<f64>,
-    /// Where the row comes from.
     pub source: String,
 }

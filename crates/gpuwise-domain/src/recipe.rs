@@ -41,9 +41,7 @@ pub struct RecipeSettings {
     pub cache: Option<CacheFormat>,
     /// The share of memory (of what is free beside the weights, in TensorRT-LLM).
     pub memory_fraction: Option<f64>,
-    /// Tokens of a step.
     pub batched_tokens: Option<BatchedTokens>,
-    /// Sequences of a step.
     pub sequences: Option<Sequences>,
     /// Steps for which requests are gathered before their prompts are computed: the interval at which
     /// SGLang's scheduler receives, or for which TensorRT-LLM waits until ranks are balanced.
@@ -89,9 +87,7 @@ pub struct BenchmarkRun<'q> {
     pub engine: &'q Engine,
     /// Whether prefill and decode run on workers apart.
     pub apart: bool,
-    /// The model as written.
     pub model: &'q str,
-    /// The precision as written.
     pub precision: &'q str,
     /// The GPU's name in the catalogue.
     pub gpu: &'q str,
@@ -102,7 +98,6 @@ pub struct BenchmarkRun<'q> {
 }
 
 impl Recipe {
-    /// Whether it is for a run.
     pub fn is_for(&self, run: &BenchmarkRun<'_>) -> bool {
         let released = |since: Release| {
             (run.engine.release).is_some_and(|release| release.numbers >= since.numbers)

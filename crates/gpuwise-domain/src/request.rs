@@ -65,7 +65,6 @@ pub struct RequestRecord {
     /// holds requests back hides no queue; a request of a session counts from its predecessor's
     /// end where that is later.
     pub due: Nanoseconds,
-    /// When it was sent.
     pub sent: Nanoseconds,
     /// When it was first in a batch; `None` where it never was, or nobody saw it.
     pub scheduled: Option<Nanoseconds>,
@@ -119,10 +118,8 @@ impl RequestRecord {
 }
 
 gpuwise_units::named! {
-    /// How a request ended.
     #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
     pub enum Outcome:
-        /// The word for people.
         name
     {
         /// All of its tokens came.

@@ -13,7 +13,6 @@ pub struct Job {
     pub gpu: String,
     /// How many of them it held.
     pub gpus: u32,
-    /// In what it multiplies.
     pub precision: Option<MatmulPrecision>,
     /// Wall seconds of a unit of its work.
     pub seconds: f64,
@@ -34,7 +33,6 @@ pub struct Job {
     pub bytes: Option<f64>,
     /// Kernels launched in a unit of work, per GPU.
     pub kernels: Option<f64>,
-    /// Peak memory of a GPU.
     pub peak_memory: Option<Bytes>,
     /// Share of the time in which multiprocessors were at work (95th percentile), 0 to 1.
     pub busy: Option<f64>,
@@ -93,7 +91,6 @@ pub struct TierRule {
     /// What is preferred then.
     pub prefer: Preference,
     pub reason: String,
-    /// Where the threshold comes from.
     pub source: String,
 }
 

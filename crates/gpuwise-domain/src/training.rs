@@ -229,10 +229,7 @@ pub enum Sharding {
     /// Weights too (ZeRO-3, FSDP's `FULL_SHARD`).
     Full,
     /// Weights too, within groups of so many ranks, copies between groups (HSDP).
-    Hybrid {
-        /// Ranks of one group.
-        group: u32,
-    },
+    Hybrid { group: u32 },
 }
 
 /// What is kept in host memory.
@@ -244,17 +241,13 @@ pub struct Offload {
     pub activations: bool,
 }
 
-/// What memory is held for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum MemoryCause {
-    /// Weights as they are computed with.
     Weights,
     /// FP32 copies of weights.
     MasterWeights,
     Gradients,
-    /// Moments of the optimizer.
     OptimizerStates,
-    /// Adapters with all their states.
     Adapters,
     /// Weights gathered from other ranks.
     Gathered,
@@ -262,7 +255,6 @@ pub enum MemoryCause {
     Activations,
     /// The layer that is being computed.
     Working,
-    /// Logits and their gradients.
     Logits,
     /// What the optimizer makes on its way.
     OptimizerTemporaries,
@@ -283,14 +275,12 @@ pub enum Phase {
     Evaluation,
 }
 
-/// Memory of one kind of rank.
 #[derive(Debug, Clone, PartialEq)]
 pub struct RankMemory {
     /// Pipeline stage, from 0.
     pub stage: u32,
     /// Bytes by cause at the highest phase; they sum to `peak`.
     pub causes: Vec<(MemoryCause, Bytes)>,
-    /// The highest of each phase.
     pub phases: Vec<(Phase, Bytes)>,
     /// The highest of all, allocated, in bytes.
     pub peak: Estimate,
@@ -298,7 +288,6 @@ pub struct RankMemory {
     pub reserved: Estimate,
 }
 
-/// Memory of a training setup.
 #[derive(Debug, Clone, PartialEq)]
 pub struct TrainingMemory {
     /// One for each pipeline stage whose memory differs from the one before, first stage first.
@@ -332,7 +321,6 @@ pub enum StepCause {
     Loss,
     /// Computing again what was not kept.
     Recompute,
-    /// Launches and the host.
     Launch,
     /// All-reduces or reduce-scatters of tensor parallelism.
     TensorParallel,
@@ -350,7 +338,6 @@ pub enum StepCause {
     Data,
 }
 
-/// The time of one optimizer step.
 #[derive(Debug, Clone, PartialEq)]
 pub struct StepTime {
     /// Seconds by cause; they sum to `step`.

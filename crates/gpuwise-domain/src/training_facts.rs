@@ -33,7 +33,6 @@ pub struct MatmulShare {
     pub half: f64,
     /// Of the FP8 peak, where it was timed.
     pub fp8: Option<f64>,
-    /// Where the row comes from.
     pub source: String,
 }
 
@@ -45,7 +44,6 @@ pub struct AttentionShare {
     pub flash2: f64,
     /// The vendor's own kernels, as Megatron calls them.
     pub vendor: f64,
-    /// Where the row comes from.
     pub source: String,
 }
 
@@ -57,7 +55,6 @@ pub struct UsualNetwork {
     pub generation: String,
     /// Bytes a second of one GPU, one direction.
     pub bytes_per_second: f64,
-    /// Where the row comes from.
     pub source: String,
 }
 
@@ -106,7 +103,6 @@ pub struct HeldOutError {
 /// A benchmark of time to a quality: what a sample is and how many are needed.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ConvergenceBenchmark {
-    /// As its organisers name it.
     pub name: String,
     /// What it trains, for people.
     pub network: String,
@@ -138,7 +134,6 @@ pub struct ConvergenceBenchmark {
     pub samples: Vec<(f64, f64)>,
     /// Samples of one GPU in a step where a row states no batch.
     pub usual_batch: f64,
-    /// Where its facts come from.
     pub source: String,
 }
 

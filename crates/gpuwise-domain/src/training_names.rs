@@ -138,7 +138,6 @@ impl Sharding {
 }
 
 impl Framework {
-    /// Its name in a sentence.
     pub const fn title(self) -> &'static str {
         match self {
             Self::HuggingFace => "Hugging Face",

@@ -26,7 +26,6 @@ pub struct TrainingJob {
 /// Evaluation during a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TrainingEvaluation {
-    /// Tokens of one evaluation.
     pub tokens: u64,
     /// Optimizer steps between evaluations.
     pub every: u64,
@@ -65,7 +64,6 @@ pub type TrainingSizing = Answer<TrainingQuestion, TrainingPlan>;
 #[derive(Debug, Clone, PartialEq)]
 pub struct TrainingQuestion {
     pub model: ModelSummary,
-    /// What is trained how.
     pub asked: TrainingAsked,
     pub job: TrainingJob,
 }
@@ -76,7 +74,6 @@ pub struct TrainingPlan {
     /// Catalogue name of the GPU.
     pub gpu: String,
     pub gpus: u64,
-    /// GPUs of one host.
     pub gpus_per_host: u32,
     /// GPUs that reach one another over the fast link.
     pub domain: u32,
@@ -87,7 +84,6 @@ pub struct TrainingPlan {
     pub visible: Bytes,
     /// Memory of it that a job may fill.
     pub usable: Bytes,
-    /// Time of a step.
     pub step: StepTime,
     /// The whole run; `None` where the job does not say how many tokens.
     pub run: Option<TrainingRun>,
@@ -96,7 +92,6 @@ pub struct TrainingPlan {
     pub needs: TrainingNeeds,
     /// Where it is rented; `None` where no offer has this GPU.
     pub rental: Option<Rental>,
-    /// On what the figures rest.
     pub basis: Basis,
     /// What takes the largest share of a step.
     pub bottleneck: Option<Limit<StepCause>>,
@@ -133,7 +128,6 @@ pub struct TrainingRun {
     pub energy: Option<Estimate>,
 }
 
-/// An amount of money with its range.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct MoneyRange {
     pub value: Money,
@@ -148,10 +142,8 @@ impl MoneyRange {
     }
 }
 
-/// Checkpoints of a plan.
 #[derive(Debug, Clone, PartialEq)]
 pub struct CheckpointPlan {
-    /// Bytes of one.
     pub bytes: Bytes,
     /// Seconds that writing one takes.
     pub write: Estimate,
@@ -168,7 +160,6 @@ pub struct CheckpointPlan {
 /// What network and storage must give so that they do not hold steps up.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct TrainingNeeds {
-    /// By kind of traffic.
     pub traffic: Vec<TrafficNeed>,
     /// Network of one GPU between hosts, as known, in bits a second.
     pub network_has: Option<f64>,
@@ -194,28 +185,19 @@ pub struct TrafficNeed {
     pub across_hosts: bool,
 }
 
-/// Kinds of traffic between GPUs of a training job.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum TrafficKind {
-    Tensor,
-    /// Keys and values between parts of a sequence.
-    Context,
-    /// Tokens to experts and back.
-    Expert,
-    Pipeline,
-    /// Gradients and weights between copies.
-    Data,
-}
-
-impl TrafficKind {
-    /// The words for people.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Tensor => "tensor parallel",
-            Self::Context => "context parallel",
-            Self::Expert => "expert parallel",
-            Self::Pipeline => "pipeline",
-            Self::Data => "data parallel",
-        }
+gpuwise_units::named! {
+    /// Kinds of traffic between GPUs of a training job.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+    pub enum TrafficKind:
+        name
+    {
+        Tensor = "tensor parallel",
+        /// Keys and values between parts of a sequence.
+        Context = "context parallel",
+        /// Tokens to experts and back.
+        Expert = "expert parallel",
+        Pipeline = "pipeline",
+        /// Gradients and weights between copies.
+        Data = "data parallel",
     }
 }

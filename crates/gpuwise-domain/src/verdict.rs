@@ -19,7 +19,6 @@ pub struct Current {
     pub layout: Option<Layout>,
     /// Price of one host; unknown is not 0.
     pub price: Option<HourlyPrice>,
-    /// Where that price comes from.
     pub price_source: String,
 }
 
@@ -38,7 +37,6 @@ gpuwise_units::named! {
     /// The word on a system.
     #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
     pub enum Standing:
-        /// The words for people.
         name
     {
         /// Something that costs less keeps the SLO too.
@@ -67,7 +65,6 @@ pub enum Dimension {
 }
 
 impl Dimension {
-    /// The words for people.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Count => "number of GPUs",

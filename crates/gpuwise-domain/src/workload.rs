@@ -7,7 +7,6 @@ use gpuwise_units::{HourlyPrice, PerSecond, Percentile, Seconds, Tokens, Watts};
 #[derive(Debug, Clone, PartialEq)]
 pub struct Workload {
     pub traffic: Traffic,
-    /// How long they are.
     pub lengths: Lengths,
     /// Share of prompt tokens that the prefix cache holds (0 to 1).
     pub prefix_hit: f64,
@@ -32,9 +31,7 @@ pub enum Traffic {
 /// Lengths of requests in tokens.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Lengths {
-    /// Input (ISL).
     pub input: LengthDistribution,
-    /// Output (OSL).
     pub output: LengthDistribution,
 }
 
@@ -48,7 +45,6 @@ pub struct LengthDistribution {
 }
 
 impl LengthDistribution {
-    /// All of one length.
     pub fn fixed(tokens: Tokens) -> Self {
         Self {
             mean: tokens.0 as f64,

@@ -9,7 +9,6 @@ mod readers;
 
 pub use mutate::{Mutator, Random};
 
-/// Names of the targets.
 pub fn targets() -> impl Iterator<Item = &'static str> {
     readers::TARGETS.iter().map(|(name, _)| *name)
 }

@@ -15,8 +15,10 @@ pub mod media;
 mod observed;
 mod questions;
 pub mod schedulers;
+mod threads;
 pub mod training;
 
 pub use loaded::Loaded;
 pub use observed::{Observed, observations, observed};
 pub use questions::{FitInputs, Models, QuestionRow, Rows, answers, canonical, with_stated_gpus};
+pub use threads::spread;

@@ -4,7 +4,7 @@ use crate::{
     Loaded,
     answer::{Answer, STATED_GPU, about_memory, about_training_time, from_outcome, read, solve},
     fit::Sample,
-    media,
+    media, spread,
 };
 use gpuwise_domain::{
     engine::{Engine, EngineKind, Release},
@@ -130,20 +130,9 @@ pub fn answers(rows: Rows<'_>, knowledge: &Knowledge, facts: &[EngineFacts]) -> 
     let walks = &walks;
     let threads = thread::available_parallelism().map_or(1, NonZero::get);
     let size = asked.len().div_ceil(threads).max(1);
-    thread::scope(|scope| {
-        let workers: Vec<_> = asked
-            .chunks(size)
-            .map(|rows| {
-                scope.spawn(move || some_answers(rows, models, walks, facts, (loaded, knowledge)))
-            })
-            .collect();
-        workers
-            .into_iter()
-            .flat_map(|worker| match worker.join() {
-                Ok(answers) => answers,
-                Err(panic) => std::panic::resume_unwind(panic),
-            })
-            .collect()
+    spread(asked.len().div_ceil(size), |number| {
+        let rows = asked.chunks(size).nth(number).unwrap_or_default();
+        some_answers(rows, models, walks, facts, (loaded, knowledge))
     })
 }
 

@@ -17,7 +17,6 @@ struct Seen<'r> {
     last_completed: Option<u64>,
 }
 
-/// What is known of one group.
 #[derive(Default)]
 struct Group<'r> {
     description: Option<&'r str>,

@@ -90,7 +90,6 @@ fn covered(others: &[(i128, i128)], from: i128, to: i128) -> i128 {
     sum
 }
 
-/// Figures of the events of a line.
 pub fn line_figures(line: &Line) -> PlaneFigures {
     figures(&mut line.events.iter().map(|event| (line, event)))
 }

@@ -15,7 +15,6 @@ pub(crate) struct Coded {
     pub(crate) values: Vec<f32>,
 }
 
-/// One for each grid of a surface.
 pub(crate) type Surface = Vec<Coded>;
 
 /// Rounds values to what the text can carry: steps of a 10,000th that fit the widest value.

@@ -21,9 +21,7 @@ use gpuwise_domain::{engine::EngineKind, precision::Compute};
 pub enum Size {
     /// Tokens of a step, or of a sequence.
     Tokens,
-    /// Sequences of a step.
     Sequences,
-    /// Bytes of a message.
     Bytes,
 }
 
@@ -60,7 +58,6 @@ pub struct Line {
     lane: Lane,
     model: String,
     work: Box<dyn Fn(f64) -> Work>,
-    /// What it multiplies in.
     unit: Compute,
     /// Bytes that are stated to move, over those that surely do.
     stated: f64,

@@ -12,6 +12,7 @@ use crate::{
     tables::{Operator, Work},
 };
 use alloc::{collections::BTreeMap, string::String, vec::Vec};
+use gpuwise_units::math::{FNV1A, fnv1a};
 
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Sample {
@@ -77,7 +78,7 @@ impl Samples {
             let fields = columns
                 .iter()
                 .map(|column| row.optional(column).unwrap_or(""));
-            fields.fold(HASH_START, hashed)
+            fields.fold(FNV1A, hashed)
         };
         let next = self.models.len() as u32;
         let model = *self
@@ -115,13 +116,8 @@ pub(crate) fn lane_of(
     ))
 }
 
-/// FNV-1a of the fields of a shape.
-const HASH_START: u64 = 0xcbf2_9ce4_8422_2325;
-
 fn hashed(hash: u64, text: &str) -> u64 {
-    text.bytes().chain([b'|']).fold(hash, |hash, byte| {
-        (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3)
-    })
+    fnv1a(fnv1a(hash, text.as_bytes()), b"|")
 }
 
 /// Fits one operator to the rows that are kept.

@@ -36,7 +36,6 @@ pub struct Spread {
     pub low: f64,
     /// Factor on a time for its high end.
     pub high: f64,
-    /// What it rests on.
     pub basis: Basis,
 }
 
@@ -49,11 +48,9 @@ pub struct Prediction {
     pub low: f64,
     /// High end of the 80 % range.
     pub high: f64,
-    /// What it rests on.
     pub basis: Basis,
 }
 
-/// What is known of one operator.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Known {
     pub(crate) operator: &'static Operator,
@@ -193,9 +190,6 @@ fn floor(work: &Work) -> f64 {
 
 impl Functions {
     /// What is known of a table's operator.
-    ///
-    /// # Errors
-    /// When nothing is.
     pub(crate) fn table(&self, table: &str) -> Result<&Known, OperatorError> {
         self.known.get(table).ok_or_else(|| OperatorError::NoTable {
             table: table.to_string(),

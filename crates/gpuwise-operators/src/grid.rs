@@ -31,7 +31,6 @@ pub(crate) struct Grid {
     len: usize,
 }
 
-/// One tensor of the sum.
 #[derive(Debug, Clone, PartialEq)]
 struct Block {
     axes: &'static [Axis],

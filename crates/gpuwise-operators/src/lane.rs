@@ -45,7 +45,6 @@ impl Lane {
         }
     }
 
-    /// The part of a level.
     pub fn part(&self, level: usize) -> &str {
         &self.parts[level]
     }

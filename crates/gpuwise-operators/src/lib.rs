@@ -54,13 +54,11 @@ pub enum OperatorError {
         /// Header that is missing from the file.
         column: &'static str,
     },
-    /// A field of a row.
     #[error("{column}: {value:?} is not {wanted}")]
     Field {
         /// Header of the field that cannot be read.
         column: &'static str,
         value: String,
-        /// What it should hold.
         wanted: &'static str,
     },
     /// A line of the table of functions.

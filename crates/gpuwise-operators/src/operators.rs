@@ -26,7 +26,6 @@ struct Key {
     engine: EngineKind,
     /// What is asked, in which format.
     operator: Operator,
-    /// Bits of the sizes.
     sizes: [u64; 8],
 }
 
@@ -52,7 +51,7 @@ impl Key {
             self.engine as u64,
         ];
         let all = words.into_iter().chain(self.sizes);
-        all.fold(0xcbf2_9ce4_8422_2325, |hash, word| {
+        all.fold(gpuwise_units::math::FNV1A, |hash, word| {
             (hash ^ word ^ (word >> 29)).wrapping_mul(0x9e37_79b9_7f4a_7c15)
         })
     }
@@ -73,7 +72,6 @@ enum Operator {
 #[derive(Debug, Clone, Copy)]
 pub struct On<'a> {
     pub silicon: &'a Arc<Silicon>,
-    /// The engine whose kernels they are.
     pub engine: EngineKind,
 }
 

@@ -1,7 +1,6 @@
 use crate::OperatorError;
 use alloc::{string::ToString as _, vec::Vec};
 
-/// Where the columns of a file are.
 #[derive(Debug, Clone)]
 pub struct Columns<'a> {
     names: Vec<&'a str>,
@@ -22,7 +21,6 @@ impl<'a> Columns<'a> {
         &self.names
     }
 
-    /// Where a column is.
     pub fn position(&self, name: &str) -> Option<usize> {
         self.names.iter().position(|known| *known == name)
     }

@@ -2,25 +2,16 @@ use alloc::{format, string::String};
 use gpuwise_domain::{gpu::Device, precision::Compute};
 use gpuwise_units::{BytesPerSecond, FlopPerSecond};
 
-/// Families of chips between which shares of the roofline carry over.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Class {
-    /// CUDA with stacked memory: A100 to B300.
-    Hbm,
-    /// CUDA with GDDR: L40S, RTX.
-    Gddr,
-    /// AMD, Intel and other vendors, whatever their memory.
-    Other,
-}
-
-impl Class {
-    /// Its name in tables.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Hbm => "hbm",
-            Self::Gddr => "gddr",
-            Self::Other => "other",
-        }
+gpuwise_units::named! {
+    /// Families of chips between which shares of the roofline carry over.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+    pub enum Class: name {
+        /// CUDA with stacked memory: A100 to B300.
+        Hbm = "hbm",
+        /// CUDA with GDDR: L40S, RTX.
+        Gddr = "gddr",
+        /// AMD, Intel and other vendors, whatever their memory.
+        Other = "other",
     }
 }
 

@@ -25,7 +25,6 @@ pub enum Form {
     Protobuf,
 }
 
-/// What a body came to.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Decoded<T> {
     pub value: T,
@@ -65,7 +64,6 @@ const LONGEST: Duration = Duration::from_mins(10);
 /// Reads a body; what is wrong with it is told to its sender.
 type Decode<T> = dyn Fn(Form, &[u8]) -> Result<Decoded<T>, String> + Send + Sync;
 
-/// What connections share.
 struct Shared<T> {
     decode: Box<Decode<T>>,
     waiting: Mutex<VecDeque<T>>,

@@ -5,10 +5,9 @@
 
 use gpuwise_domain::profile::hta::{HtaRow, HtaTrace};
 use rustc_hash::FxHashMap;
-use serde::de::{
-    Deserialize, DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor,
-};
-use std::{borrow::Cow, fmt, io::Read};
+use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
+use serde_json::{Map, Value};
+use std::{fmt, io::Read};
 
 /// Why a trace could not be read in this way.
 #[derive(Debug, thiserror::Error)]
@@ -36,31 +35,35 @@ struct Collected {
 }
 
 impl Collected {
-    fn add(&mut self, event: Event<'_>) {
-        self.fractions |= event.start.is_none_or(|start| start.fraction);
-        let (Some(start), Some(duration), Some(category)) =
-            (event.start, event.duration, event.category)
-        else {
+    fn add(&mut self, event: &Map<String, Value>) {
+        let number = |key: &str| event.get(key).filter(|value| value.is_number());
+        self.fractions |= number("ts").is_none_or(Value::is_f64);
+        let (Some(start), Some(duration), Some(category)) = (
+            number("ts").and_then(Value::as_f64),
+            number("dur").and_then(Value::as_f64),
+            event.get("cat").and_then(text),
+        ) else {
             return;
         };
         if category == "Trace" {
             return;
         }
-        let name = event.name.unwrap_or_default();
+        let name = event.get("name").and_then(text).unwrap_or_default();
         let next = self.names.len() as u32;
-        let name = if let Some(known) = self.names.get(name.as_ref()) {
+        let name = if let Some(known) = self.names.get(&name) {
             *known
         } else {
-            self.trace.names.push(name.clone().into_owned());
-            self.names.insert(name.into_owned(), next);
+            self.trace.names.push(name.clone());
+            self.names.insert(name, next);
             next
         };
+        let argument = |key: &str| event.get("args")?.get(key).and_then(whole);
         self.trace.rows.push(HtaRow {
-            start_us: start.value,
-            end_us: start.value + duration.value,
+            start_us: start,
+            end_us: start + duration,
             name,
-            stream: event.stream.unwrap_or(-1),
-            correlation: event.correlation.unwrap_or(-1),
+            stream: argument("stream").unwrap_or(-1),
+            correlation: argument("correlation").unwrap_or(-1),
         });
     }
 
@@ -73,23 +76,6 @@ impl Collected {
         }
         self.trace
     }
-}
-
-/// A number, and whether it is written with a fraction.
-#[derive(Clone, Copy)]
-struct Number {
-    value: f64,
-    fraction: bool,
-}
-
-#[derive(Default)]
-struct Event<'a> {
-    name: Option<Cow<'a, str>>,
-    category: Option<Cow<'a, str>>,
-    start: Option<Number>,
-    duration: Option<Number>,
-    stream: Option<i64>,
-    correlation: Option<i64>,
 }
 
 /// The object with `traceEvents`, or the events alone.
@@ -137,166 +123,26 @@ impl<'de> Visitor<'de> for Events<'_> {
         f.write_str("a list of events")
     }
     fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<(), A::Error> {
-        while let Some(event) = seq.next_element::<Event<'_>>()? {
-            self.0.add(event);
+        while let Some(event) = seq.next_element::<Map<String, Value>>()? {
+            self.0.add(&event);
         }
         Ok(())
     }
 }
 
-impl<'de> Deserialize<'de> for Event<'_> {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Fields;
-        impl<'de> Visitor<'de> for Fields {
-            type Value = Event<'static>;
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("an event")
-            }
-            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
-                let mut event = Event::default();
-                while let Some(key) = map.next_key::<String>()? {
-                    match key.as_str() {
-                        "name" => event.name = text(map.next_value()?),
-                        "cat" => event.category = text(map.next_value()?),
-                        "ts" => event.start = number(&map.next_value()?),
-                        "dur" => event.duration = number(&map.next_value()?),
-                        "args" => {
-                            let arguments: Arguments = map.next_value()?;
-                            event.stream = arguments.stream;
-                            event.correlation = arguments.correlation;
-                        }
-                        _ => {
-                            map.next_value::<IgnoredAny>()?;
-                        }
-                    }
-                }
-                Ok(event)
-            }
-        }
-        deserializer.deserialize_map(Fields)
-    }
-}
-
-/// A value that is a text, a number, or something else.
-enum Scalar {
-    Text(String),
-    Number(Number),
-    Other,
-}
-
-fn text(value: Scalar) -> Option<Cow<'static, str>> {
+fn text(value: &Value) -> Option<String> {
     match value {
-        Scalar::Text(text) => Some(Cow::Owned(text)),
-        Scalar::Number(number) => Some(Cow::Owned(number.value.to_string())),
-        Scalar::Other => None,
-    }
-}
-
-fn number(value: &Scalar) -> Option<Number> {
-    match value {
-        Scalar::Number(number) => Some(*number),
-        Scalar::Text(_) | Scalar::Other => None,
+        Value::String(text) => Some(text.clone()),
+        Value::Number(number) => Some(number.as_f64()?.to_string()),
+        _ => None,
     }
 }
 
 /// What `pandas.to_numeric` makes of it.
-fn whole(value: &Scalar) -> Option<i64> {
+fn whole(value: &Value) -> Option<i64> {
     match value {
-        Scalar::Number(number) => Some(number.value as i64),
-        Scalar::Text(text) => text.trim().parse::<f64>().ok().map(|value| value as i64),
-        Scalar::Other => None,
-    }
-}
-
-#[derive(Default)]
-struct Arguments {
-    stream: Option<i64>,
-    correlation: Option<i64>,
-}
-
-macro_rules! anything {
-    ($value:ty, $other:expr) => {
-        fn visit_unit<E>(self) -> Result<$value, E> {
-            Ok($other)
-        }
-        fn visit_bool<E>(self, _: bool) -> Result<$value, E> {
-            Ok($other)
-        }
-        fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<$value, A::Error> {
-            while seq.next_element::<IgnoredAny>()?.is_some() {}
-            Ok($other)
-        }
-    };
-}
-
-impl<'de> Deserialize<'de> for Arguments {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Fields;
-        impl<'de> Visitor<'de> for Fields {
-            type Value = Arguments;
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("arguments")
-            }
-            anything!(Arguments, Arguments::default());
-            fn visit_str<E>(self, _: &str) -> Result<Arguments, E> {
-                Ok(Arguments::default())
-            }
-            fn visit_f64<E>(self, _: f64) -> Result<Arguments, E> {
-                Ok(Arguments::default())
-            }
-            fn visit_u64<E>(self, _: u64) -> Result<Arguments, E> {
-                Ok(Arguments::default())
-            }
-            fn visit_i64<E>(self, _: i64) -> Result<Arguments, E> {
-                Ok(Arguments::default())
-            }
-            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Arguments, A::Error> {
-                let mut arguments = Arguments::default();
-                while let Some(key) = map.next_key::<String>()? {
-                    match key.as_str() {
-                        "stream" => arguments.stream = whole(&map.next_value()?),
-                        "correlation" => arguments.correlation = whole(&map.next_value()?),
-                        _ => {
-                            map.next_value::<IgnoredAny>()?;
-                        }
-                    }
-                }
-                Ok(arguments)
-            }
-        }
-        deserializer.deserialize_any(Fields)
-    }
-}
-
-impl<'de> Deserialize<'de> for Scalar {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Any;
-        impl<'de> Visitor<'de> for Any {
-            type Value = Scalar;
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("a value")
-            }
-            anything!(Scalar, Scalar::Other);
-            fn visit_str<E>(self, text: &str) -> Result<Scalar, E> {
-                Ok(Scalar::Text(text.to_owned()))
-            }
-            fn visit_f64<E>(self, value: f64) -> Result<Scalar, E> {
-                let fraction = true;
-                Ok(Scalar::Number(Number { value, fraction }))
-            }
-            fn visit_u64<E>(self, value: u64) -> Result<Scalar, E> {
-                let (value, fraction) = (value as f64, false);
-                Ok(Scalar::Number(Number { value, fraction }))
-            }
-            fn visit_i64<E>(self, value: i64) -> Result<Scalar, E> {
-                let (value, fraction) = (value as f64, false);
-                Ok(Scalar::Number(Number { value, fraction }))
-            }
-            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Scalar, A::Error> {
-                while map.next_entry::<IgnoredAny, IgnoredAny>()?.is_some() {}
-                Ok(Scalar::Other)
-            }
-        }
-        deserializer.deserialize_any(Any)
+        Value::Number(number) => number.as_f64().map(|value| value as i64),
+        Value::String(text) => text.trim().parse::<f64>().ok().map(|value| value as i64),
+        _ => None,
     }
 }

@@ -10,14 +10,9 @@ pub(crate) enum WireError {
     Damaged { what: &'static str, offset: usize },
     /// A message that goes beyond the bytes that are there.
     #[error("cut off within {what} at byte {offset}")]
-    Truncated {
-        /// What was being read.
-        what: &'static str,
-        offset: usize,
-    },
+    Truncated { what: &'static str, offset: usize },
 }
 
-/// A field of a message.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Field<'a> {
     pub(crate) number: u64,
@@ -77,7 +72,6 @@ impl<'a> Field<'a> {
     }
 }
 
-/// Fields of a message.
 pub(crate) struct Fields<'a> {
     bytes: &'a [u8],
     at: usize,

@@ -11,6 +11,7 @@ pub mod decide;
 pub mod disruption;
 pub mod fit;
 pub mod fraction;
+pub mod linear;
 pub mod lint;
 pub mod mig;
 pub mod policy;

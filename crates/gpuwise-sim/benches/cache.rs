@@ -5,7 +5,6 @@ use gpuwise_domain::request::{Request, Segment};
 use gpuwise_sim::cache::{Holding, Pool, PoolSettings};
 use std::collections::VecDeque;
 
-/// Requests of one timing.
 const REQUESTS: u64 = 20_000;
 /// Requests that hold blocks at a time.
 const RUNNING: usize = 256;

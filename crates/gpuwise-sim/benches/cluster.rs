@@ -29,7 +29,6 @@ const REQUESTS: u64 = 200_000;
 const SHARE: f64 = 0.7;
 /// Rows of the conversation trace, repeated six times.
 const CONVERSATION: u64 = 19_366;
-/// Picoseconds of a millisecond.
 const MILLISECOND: u64 = 1_000_000_000;
 
 fn main() {

@@ -36,15 +36,12 @@ const SECOND: f64 = 1e12;
 /// Sums of constants: what the step models of the peers have in common. All in picoseconds.
 #[derive(Debug, Clone, Copy, Default)]
 struct Sum {
-    /// Any step.
     step: u64,
     /// A step that computes prompts, on top.
     prefill: u64,
     /// A step in which a sequence decodes, on top.
     decode: u64,
-    /// Each sequence that decodes.
     sequence: u64,
-    /// Each prompt token.
     token: u64,
     /// Each token of context that a decoding sequence attends to.
     context: u64,

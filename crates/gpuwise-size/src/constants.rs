@@ -183,7 +183,6 @@ parameters! {
 /// Values of the constants, with corrections.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Constants {
-    /// Generations that have corrections.
     pub generations: Vec<String>,
     /// Engine buckets that have corrections.
     pub buckets: Vec<String>,
@@ -242,7 +241,6 @@ impl Constants {
         }
     }
 
-    /// The value of a constant at a place.
     pub fn get(&self, parameter: Parameter, place: Place) -> f64 {
         let at = parameter as usize;
         let mut log = self.base[at];

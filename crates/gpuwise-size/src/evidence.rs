@@ -36,7 +36,6 @@ pub struct Shape {
 }
 
 impl Shape {
-    /// The shape of a model.
     pub fn of(architecture: &Architecture) -> Self {
         Self {
             parameters: architecture.parameters().0 as f64,

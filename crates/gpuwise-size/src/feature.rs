@@ -19,15 +19,16 @@ pub(crate) enum Feature {
     Mode(Mode),
 }
 
-/// A way of running.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Mode {
-    Tensor,
-    Pipeline,
-    Expert,
-    DecodeContext,
-    CacheOffload,
-    DraftModel,
+gpuwise_units::named! {
+    #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+    pub(crate) enum Mode: name {
+        Tensor = "tp",
+        Pipeline = "pp",
+        Expert = "ep",
+        DecodeContext = "dcp",
+        CacheOffload = "kv_offload",
+        DraftModel = "speculative_draft_model",
+    }
 }
 
 impl Feature {
@@ -46,7 +47,6 @@ impl Feature {
         }
     }
 
-    /// Its key in the facts.
     pub(crate) fn key(&self) -> String {
         match self {
             Self::Any => "engine:any".into(),
@@ -73,18 +73,5 @@ impl Feature {
 impl fmt::Display for Feature {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.key())
-    }
-}
-
-impl Mode {
-    const fn name(self) -> &'static str {
-        match self {
-            Self::Tensor => "tp",
-            Self::Pipeline => "pp",
-            Self::Expert => "ep",
-            Self::DecodeContext => "dcp",
-            Self::CacheOffload => "kv_offload",
-            Self::DraftModel => "speculative_draft_model",
-        }
     }
 }

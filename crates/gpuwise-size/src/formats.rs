@@ -23,7 +23,6 @@ fn plain(native: WeightFormat) -> Weights {
     }
 }
 
-/// The quantization of a format by its name.
 pub fn quantization_named(name: &str) -> Option<Quantization> {
     use gpuwise_domain::precision::{Compute, WeightFormat as F};
     let (format, compute) = match name {

@@ -18,7 +18,6 @@ pub enum Metric {
     RequestThroughput,
     /// Prompt and generated tokens of a static batch over its latency.
     BatchThroughput,
-    /// Latency of a static batch.
     BatchLatency,
     /// Time until a static batch has its first tokens.
     BatchFirstToken,

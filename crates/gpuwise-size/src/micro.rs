@@ -11,7 +11,6 @@ use gpuwise_domain::{gpu::Device, precision::Compute};
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Matmul<'a> {
     pub device: Device<'a>,
-    /// In what it multiplied.
     pub compute: Compute,
     /// Rows of activations (m).
     pub tokens: f64,

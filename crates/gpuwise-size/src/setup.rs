@@ -25,11 +25,8 @@ pub struct Setup<'a> {
     pub bucket: VersionBucket,
     /// How the model is spread.
     pub layout: Layout,
-    /// How weights are stored.
     pub weights: Weights,
-    /// How the cache is stored.
     pub cache: CacheFormat,
-    /// Settings of the engine.
     pub settings: Settings,
     /// Drafting, where it is stated; `None`: what the engine does by itself.
     pub draft: Option<Draft<'a>>,
@@ -91,12 +88,10 @@ impl Draft<'_> {
 pub struct Weights {
     /// For roles that are not quantized.
     pub native: WeightFormat,
-    /// How the others are.
     pub quantization: Option<Quantization>,
 }
 
 impl Weights {
-    /// As the checkpoint is published.
     pub fn published(architecture: &Architecture) -> Self {
         Self {
             native: architecture.native,
@@ -104,7 +99,6 @@ impl Weights {
         }
     }
 
-    /// The format of a tensor.
     pub fn format(&self, tensor: &Tensor) -> WeightFormat {
         match self.assignment(tensor) {
             Some((format, _)) => format,

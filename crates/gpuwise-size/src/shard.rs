@@ -15,7 +15,6 @@ pub struct Shard {
 }
 
 impl Shard {
-    /// Elements on the rank.
     pub fn elements(&self) -> f64 {
         self.rows * self.columns * self.copies
     }

@@ -25,7 +25,6 @@ pub enum StoreError {
     },
     #[error("database: {deed} failed")]
     Statement {
-        /// What was being done.
         deed: &'static str,
         /// What the driver says.
         #[source]
@@ -53,12 +52,7 @@ pub enum StoreError {
     },
     /// There is none, or more than one, by this name.
     #[error("{count} runs have an id that begins with `{prefix}`")]
-    Which {
-        /// What was asked for.
-        prefix: String,
-        /// How many there are.
-        count: usize,
-    },
+    Which { prefix: String, count: usize },
     #[error("the database driver cannot be started")]
     Runtime(#[source] std::io::Error),
 }

@@ -6,12 +6,9 @@ use crate::{
 };
 use sqlx::Row as _;
 
-/// A proposal as it is kept.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StoredProposal {
-    /// What it is known by.
     pub id: String,
-    /// The workload it is about.
     pub workload: String,
     pub tenant: String,
     /// When it was made, in nanoseconds since 1970.

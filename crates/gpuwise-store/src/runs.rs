@@ -24,19 +24,14 @@ pub struct Filter {
     pub limit: Option<u32>,
 }
 
-/// A run in a list.
 #[derive(Debug, Clone, PartialEq)]
 pub struct RunRow {
     pub id: String,
-    /// Where it comes from.
     pub source: String,
-    /// What people call it.
     pub name: String,
     /// When it ran, in nanoseconds since 1970, where known.
     pub started_at_ns: Option<i64>,
-    /// When it was brought.
     pub imported_at_ns: i64,
-    /// What people sort it by.
     pub labels: BTreeMap<String, String>,
     /// Products it ran on.
     pub hardware: Vec<String>,
@@ -44,11 +39,9 @@ pub struct RunRow {
     pub first_finding: Option<String>,
 }
 
-/// A run with all that is kept of it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct StoredRun {
     pub row: RunRow,
-    /// Files it was made from.
     pub files: Vec<String>,
     pub missing: Vec<String>,
     pub software: Vec<(String, String)>,

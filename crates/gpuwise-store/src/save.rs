@@ -9,18 +9,15 @@ use gpuwise_domain::profile::figure::{Figure, Summary, Value};
 use sqlx::{Any, AnyConnection, query::Query};
 use std::collections::BTreeMap;
 
-/// A run to keep.
 #[derive(Debug, Clone, PartialEq)]
 pub struct NewRun {
     /// What makes it this run and no other: the same bytes are the same run.
     pub id: RunId,
     /// Where it comes from: `profile`, `bench`, `simulate`, `sampling`, `gpu`.
     pub source: String,
-    /// What people call it.
     pub name: String,
     /// When it is brought, in nanoseconds since 1970.
     pub imported_at_ns: i64,
-    /// What people sort it by.
     pub labels: BTreeMap<String, String>,
     pub summary: Summary,
     /// Findings as documents, in the order of `summary.findings`.

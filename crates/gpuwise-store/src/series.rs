@@ -8,11 +8,9 @@ use crate::{
 use gpuwise_domain::profile::figure::Scope;
 use sqlx::Row as _;
 
-/// One figure of one run.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Point {
     pub run: String,
-    /// What people call it.
     pub name: String,
     /// When it ran, or was brought where that is not known, in nanoseconds since 1970.
     pub at_ns: i64,

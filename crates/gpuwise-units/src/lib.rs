@@ -15,6 +15,7 @@ mod bytes;
 mod count;
 mod error;
 mod fraction;
+pub mod math;
 mod money;
 mod named;
 mod percentile;

@@ -1,3 +1,4 @@
+use crate::math::{FNV1A, fnv1a};
 use rand_chacha::{
     ChaCha8Rng,
     rand_core::{Rng, SeedableRng},
@@ -23,7 +24,7 @@ impl RandomStream {
     pub fn new(seed: u64, purpose: &str, entity: u64) -> Self {
         let mut key = [0u8; 32];
         key[..8].copy_from_slice(&seed.to_le_bytes());
-        key[8..16].copy_from_slice(&fnv1a(purpose.as_bytes()).to_le_bytes());
+        key[8..16].copy_from_slice(&fnv1a(FNV1A, purpose.as_bytes()).to_le_bytes());
         key[16..24].copy_from_slice(&entity.to_le_bytes());
         Self(ChaCha8Rng::from_seed(key))
     }
@@ -52,11 +53,4 @@ impl RandomStream {
             }
         }
     }
-}
-
-/// FNV-1a: stable over platforms and versions, which the standard hasher is not.
-fn fnv1a(bytes: &[u8]) -> u64 {
-    bytes.iter().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
-        (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3)
-    })
 }

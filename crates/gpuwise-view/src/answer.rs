@@ -20,10 +20,8 @@ pub(crate) trait Candidates: Sized {
     /// The answer's name in schemas.
     const NAME: &'static str;
 
-    /// Says the fields of the question.
     fn question(of: &mut Fields<'_, AnswerOf<Self>>);
 
-    /// Says the candidates.
     fn ranked(of: &mut Fields<'_, AnswerOf<Self>>);
 
     /// Says what is drawn of them, where something is.
@@ -38,7 +36,6 @@ pub(crate) trait Candidates: Sized {
     }
 }
 
-/// The answer that has candidates of a kind.
 pub(crate) type AnswerOf<D> = Answer<<D as Candidates>::Question, D, <D as Candidates>::Charts>;
 
 impl<Q, D, C> Record for Answer<Q, D, C>
@@ -84,7 +81,6 @@ pub(crate) fn csv<D: Candidates>(answer: &AnswerOf<D>) -> String {
     }
 }
 
-/// An answer as Markdown.
 pub(crate) struct Document(String);
 
 impl Document {

@@ -1,7 +1,7 @@
 //! What a job asks of its host: a table, and the answer in a line.
 
 use crate::{
-    record::{self, Fields, Record, Shown},
+    record::{self, Shown},
     style::Style,
     table::Table,
 };
@@ -124,47 +124,39 @@ fn ranged(needed: &Estimate, unit: PartUnit) -> String {
     format!("{number} ({}–{}) {unit}", end(needed.low), end(needed.high))
 }
 
-impl Record for Balance {
-    const NAME: &'static str = "HostBalance";
+crate::record!(Balance, "HostBalance", |of| {
+    of.field("job", |b| &b.work.name);
+    of.field("host", |b| &b.host.name);
+    of.field("seconds_of_a_step", |b| b.work.seconds);
+    of.field("times_as_long", |b| finite(b.slower));
+    of.field("cause", |b| b.cause().map(|part| part.part.name()));
+    of.list("parts", |b| &b.parts);
+    of.field("start_seconds", |b| b.start.as_ref().map(|start| start.0));
+    of.field("notes", |b| &b.notes);
+});
 
-    fn fields(of: &mut Fields<'_, Self>) {
-        of.field("job", |b| &b.work.name);
-        of.field("host", |b| &b.host.name);
-        of.field("seconds_of_a_step", |b| b.work.seconds);
-        of.field("times_as_long", |b| finite(b.slower));
-        of.field("cause", |b| b.cause().map(|part| part.part.name()));
-        of.list("parts", |b| &b.parts);
-        of.field("start_seconds", |b| b.start.as_ref().map(|start| start.0));
-        of.field("notes", |b| &b.notes);
-    }
-}
-
-impl Record for PartBalance {
-    const NAME: &'static str = "HostPart";
-
-    fn fields(of: &mut Fields<'_, Self>) {
-        let noun = of.noun();
-        let said = |say: fn(&Self) -> String| noun.map(say).unwrap_or_default();
-        of.field("part", |p| p.part.name()).title("part");
-        of.field("needed", |p| p.needed)
-            .title("must have")
-            .said(said(|p| ranged(&p.needed, p.unit)));
-        of.field("unit", |p| unit(p.unit));
-        of.field("has", |p| p.has)
-            .title("has")
-            .said(said(|p| amount(p.has.unwrap_or_default(), p.unit)));
-        of.field("times_as_long", |p| finite(p.slower))
-            .title("takes")
-            .seen(noun.map(longer));
-        of.field("runs", |p| p.slower.is_finite());
-        of.field("short", |p| p.short);
-        of.field("wasted_per_hour", |p| p.wasted_per_hour.map(Price::hourly))
-            .title("wasted, /h")
-            .priority(1);
-        of.field("why", |p| &p.why).title("why").wrap(24);
-        of.part("derivation", |p| &p.derivation);
-    }
-}
+crate::record!(PartBalance, "HostPart", |of| {
+    let noun = of.noun();
+    let said = |say: fn(&Self) -> String| noun.map(say).unwrap_or_default();
+    of.field("part", |p| p.part.name()).title("part");
+    of.field("needed", |p| p.needed)
+        .title("must have")
+        .said(said(|p| ranged(&p.needed, p.unit)));
+    of.field("unit", |p| unit(p.unit));
+    of.field("has", |p| p.has)
+        .title("has")
+        .said(said(|p| amount(p.has.unwrap_or_default(), p.unit)));
+    of.field("times_as_long", |p| finite(p.slower))
+        .title("takes")
+        .seen(noun.map(longer));
+    of.field("runs", |p| p.slower.is_finite());
+    of.field("short", |p| p.short);
+    of.field("wasted_per_hour", |p| p.wasted_per_hour.map(Price::hourly))
+        .title("wasted, /h")
+        .priority(1);
+    of.field("why", |p| &p.why).title("why").wrap(24);
+    of.part("derivation", |p| &p.derivation);
+});
 
 /// How much longer it takes, where the host says what it has.
 fn longer(part: &PartBalance) -> Shown {
@@ -175,7 +167,6 @@ fn longer(part: &PartBalance) -> Shown {
     }
 }
 
-/// A factor that has an end.
 fn finite(factor: f64) -> Option<f64> {
     factor.is_finite().then_some(factor)
 }
@@ -197,7 +188,6 @@ pub fn derivations(balance: &Balance) -> Vec<Derivation> {
         .collect()
 }
 
-/// The answer in a sentence.
 pub fn answer(balance: &Balance) -> String {
     match balance.cause() {
         Some(part) if part.slower.is_finite() => format!(

@@ -102,19 +102,20 @@ pub fn currency_sign(code: &str) -> String {
     }
 }
 
-/// A unit that the times of a column share.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum TimeUnit {
-    /// 10⁻⁶ s.
-    Microseconds,
-    /// 10⁻³ s.
-    Milliseconds,
-    /// Seconds.
-    Seconds,
-    /// 60 s.
-    Minutes,
-    /// 3600 s.
-    Hours,
+gpuwise_units::named! {
+    /// A unit that the times of a column share.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+    pub enum TimeUnit: symbol {
+        /// 10⁻⁶ s.
+        Microseconds = "µs",
+        /// 10⁻³ s.
+        Milliseconds = "ms",
+        Seconds = "s",
+        /// 60 s.
+        Minutes = "min",
+        /// 3600 s.
+        Hours = "h",
+    }
 }
 
 impl TimeUnit {
@@ -135,16 +136,6 @@ impl TimeUnit {
             Self::Minutes
         } else {
             Self::Hours
-        }
-    }
-
-    pub const fn symbol(self) -> &'static str {
-        match self {
-            Self::Microseconds => "µs",
-            Self::Milliseconds => "ms",
-            Self::Seconds => "s",
-            Self::Minutes => "min",
-            Self::Hours => "h",
         }
     }
 

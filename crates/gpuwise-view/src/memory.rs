@@ -17,11 +17,9 @@ pub(crate) struct Segment {
     pub name: String,
     pub start: Bytes,
     pub bytes: Bytes,
-    /// What kind of part.
     pub kind: Kind,
 }
 
-/// What kind of part of memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
     Weights,

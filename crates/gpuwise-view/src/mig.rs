@@ -43,7 +43,6 @@ pub fn layouts(geometry: &MigGeometry, layouts: &[Vec<(u8, u8)>]) -> Table {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CountRow {
     pub board: String,
-    /// The set of profiles.
     pub profiles: &'static str,
     /// All layouts, the uncut board among them.
     pub valid: usize,

@@ -7,7 +7,6 @@ use serde_json::json;
 /// A time as people read it, and exactly.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Span {
-    /// As people read it.
     pub shown: String,
     pub exact: Nanoseconds,
 }
@@ -29,7 +28,6 @@ pub struct PlacedRow {
     pub weighed: Vec<(&'static str, i64)>,
 }
 
-/// A job that waits.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WaitingRow {
     pub job: String,

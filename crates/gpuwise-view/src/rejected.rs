@@ -1,7 +1,7 @@
 //! Candidates that a plan rejects, whatever is planned.
 
 use crate::{
-    record::{self, Fields, Record, Shown},
+    record::{self, Shown},
     table::Table,
 };
 use gpuwise_domain::deployment::{Dropped, Test};
@@ -26,31 +26,27 @@ pub fn line(dropped: &Dropped) -> String {
     format!("{}: {}", dropped.label, clause(dropped))
 }
 
-impl Record for Dropped {
-    const NAME: &'static str = "Dropped";
-
-    fn fields(of: &mut Fields<'_, Self>) {
-        let fixes = of.noun().map(|d| match words(d).as_slice() {
-            [] => Shown::Missing,
-            many => many.join("; ").into(),
-        });
-        of.field("label", |d| &d.label).title("candidate").wrap(16);
-        of.field("gpu", |d| &d.gpu);
-        of.field("test", |d| d.test.name()).title("fails");
-        of.field("shortfall", |d| d.shortfall.to_string())
-            .title("by how much")
-            .wrap(24);
-        of.field("fixes", words)
-            .title("suffices")
-            .wrap(16)
-            .seen(fixes);
-        of.field("needed_over_had", |d| {
-            (d.ratio.is_finite() && d.ratio > 0.0).then_some(d.ratio)
-        })
-        .title("needed / had")
-        .priority(50);
-    }
-}
+crate::record!(Dropped, "Dropped", |of| {
+    let fixes = of.noun().map(|d| match words(d).as_slice() {
+        [] => Shown::Missing,
+        many => many.join("; ").into(),
+    });
+    of.field("label", |d| &d.label).title("candidate").wrap(16);
+    of.field("gpu", |d| &d.gpu);
+    of.field("test", |d| d.test.name()).title("fails");
+    of.field("shortfall", |d| d.shortfall.to_string())
+        .title("by how much")
+        .wrap(24);
+    of.field("fixes", words)
+        .title("suffices")
+        .wrap(16)
+        .seen(fixes);
+    of.field("needed_over_had", |d| {
+        (d.ratio.is_finite() && d.ratio > 0.0).then_some(d.ratio)
+    })
+    .title("needed / had")
+    .priority(50);
+});
 
 fn words(dropped: &Dropped) -> Vec<String> {
     dropped.fixes.iter().map(ToString::to_string).collect()

@@ -21,32 +21,14 @@ impl Default for Style {
     }
 }
 
-/// A state with a mark of its own shape, so that colour is never the only carrier.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum State {
-    Good,
-    /// Works, with something to know.
-    Warning,
-    Bad,
-}
-
-impl State {
-    const ALL: [Self; 3] = [Self::Good, Self::Warning, Self::Bad];
-
-    pub const fn mark(self) -> &'static str {
-        match self {
-            Self::Good => "✓",
-            Self::Warning => "▲",
-            Self::Bad => "✗",
-        }
-    }
-
-    const fn sequence(self) -> &'static str {
-        match self {
-            Self::Good => "\u{1b}[32m",
-            Self::Warning => "\u{1b}[33m",
-            Self::Bad => "\u{1b}[31m",
-        }
+gpuwise_units::named! {
+    /// A state with a mark of its own shape, so that colour is never the only carrier.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+    pub enum State: mark, sequence {
+        Good = "✓", "\u{1b}[32m",
+        /// Works, with something to know.
+        Warning = "▲", "\u{1b}[33m",
+        Bad = "✗", "\u{1b}[31m",
     }
 }
 

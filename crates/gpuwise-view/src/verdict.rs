@@ -4,7 +4,7 @@ use crate::{
     balance, figures,
     markup::escape_markdown,
     plan::{labelled, words},
-    record::{self, Fields, Record},
+    record::{self},
     style::Style,
     table::Table,
 };
@@ -207,48 +207,36 @@ pub fn markdown(verdict: &Verdict) -> String {
     out
 }
 
-impl Record for Verdict {
-    const NAME: &'static str = "Verdict";
+crate::record!(Verdict, "Verdict", |of| {
+    of.field("standing", |v| v.standing.name()).title("verdict");
+    of.field("dimension", |v| v.dimension().map(Dimension::name))
+        .title("in");
+    of.field("reason", |v| &v.reason).title("why");
+    of.part("current", |v| &v.current);
+    of.list("uses", |v| &v.uses);
+    of.maybe("running", |v| v.running.as_ref());
+    of.maybe("instead", |v| v.instead.as_ref());
+    of.field("saving_per_hour", |v| {
+        v.saving.map(|saving| Price::of(saving, Per::Hour))
+    })
+    .title("saves")
+    .unit("¤/h");
+    of.maybe("host", |v| v.balance.as_ref());
+    of.field("notes", |v| &v.notes);
+});
 
-    fn fields(of: &mut Fields<'_, Self>) {
-        of.field("standing", |v| v.standing.name()).title("verdict");
-        of.field("dimension", |v| v.dimension().map(Dimension::name))
-            .title("in");
-        of.field("reason", |v| &v.reason).title("why");
-        of.part("current", |v| &v.current);
-        of.list("uses", |v| &v.uses);
-        of.maybe("running", |v| v.running.as_ref());
-        of.maybe("instead", |v| v.instead.as_ref());
-        of.field("saving_per_hour", |v| {
-            v.saving.map(|saving| Price::of(saving, Per::Hour))
-        })
-        .title("saves")
-        .unit("¤/h");
-        of.maybe("host", |v| v.balance.as_ref());
-        of.field("notes", |v| &v.notes);
-    }
-}
+crate::record!(Current, "Current", |of| {
+    of.field("gpu", |c| &c.gpu);
+    of.field("gpus_per_host", |c| c.gpus_per_host);
+    of.field("hosts", |c| c.hosts);
+    of.field("price_per_hour", |c| c.per_hour().map(Price::hourly));
+    of.field("price_source", |c| &c.price_source);
+});
 
-impl Record for Current {
-    const NAME: &'static str = "Current";
-
-    fn fields(of: &mut Fields<'_, Self>) {
-        of.field("gpu", |c| &c.gpu);
-        of.field("gpus_per_host", |c| c.gpus_per_host);
-        of.field("hosts", |c| c.hosts);
-        of.field("price_per_hour", |c| c.per_hour().map(Price::hourly));
-        of.field("price_source", |c| &c.price_source);
-    }
-}
-
-impl Record for DimensionUse {
-    const NAME: &'static str = "DimensionUse";
-
-    fn fields(of: &mut Fields<'_, Self>) {
-        of.field("dimension", |u| u.dimension.name()).title("in");
-        of.field("has_over_needed", |u| u.factor)
-            .title("has over needed")
-            .said_of(|factor| format!("{}×", significant(factor, 2)));
-        of.field("words", |u| &u.words).title("that is").wrap(24);
-    }
-}
+crate::record!(DimensionUse, "DimensionUse", |of| {
+    of.field("dimension", |u| u.dimension.name()).title("in");
+    of.field("has_over_needed", |u| u.factor)
+        .title("has over needed")
+        .said_of(|factor| format!("{}×", significant(factor, 2)));
+    of.field("words", |u| &u.words).title("that is").wrap(24);
+});

@@ -180,11 +180,8 @@ document! {
 words! {
     /// The terms of renting.
     TermsWord = Terms {
-        /// Pay by the hour.
         OnDemand = "on_demand",
-        /// Committed in advance.
         Reserved = "reserved",
-        /// May be taken away.
         Spot = "spot",
     }
 }
@@ -317,11 +314,8 @@ document! {
 words! {
     /// What breaks first where more is asked of a deployment than it sustains.
     BeyondWord = Beyond {
-        /// Time to first token.
         Ttft = "TTFT",
-        /// Time per output token.
         Tpot = "TPOT",
-        /// End-to-end latency.
         EndToEnd = "end-to-end latency",
         /// The cache is full, or as many sequences run as the engine lets.
         Sequences = "KV cache and the engine's limit on sequences",
@@ -333,19 +327,12 @@ words! {
 words! {
     /// What the GPUs' time of a deployment goes to.
     ServingCauseWord = ServingCause {
-        /// Prompts.
         Prompts = "prompts",
-        /// Weights of dense layers in decode steps.
         Weights = "weights",
-        /// Experts in decode steps.
         Experts = "experts",
-        /// The key-value cache in decode steps.
         Cache = "cache",
-        /// Collectives in decode steps.
         Collectives = "collectives",
-        /// Kernel launches and the scheduler.
         Launches = "launches",
-        /// Steps of the draft model.
         Drafts = "drafts",
     }
 }
@@ -397,15 +384,10 @@ impl Mirror for LimitDocument {
 words! {
     /// On what a figure rests.
     BasisWord = Basis {
-        /// Arithmetic on what the model and hardware state.
         Exact = "exact",
-        /// Rows measured on this very deployment.
         MeasuredNearby = "measured_nearby",
-        /// Constants fitted on this GPU, engine, precision and kind of model together.
         Calibrated = "calibrated",
-        /// Constants fitted on this generation under this engine, but not on this very joint.
         Transferred = "transferred",
-        /// A formula used where nothing like it was measured.
         Extrapolated = "extrapolated",
     }
 }
@@ -425,29 +407,17 @@ words! {
     UnitWord = Unit {
         /// A plain number: a count, a share or a factor.
         Number = "number",
-        /// Bytes, written in the largest binary unit.
         Bytes = "bytes",
-        /// Bytes, written to the last one.
         ByteCount = "bytes exactly",
-        /// Tokens.
         Tokens = "tokens",
-        /// Seconds, written in milliseconds.
         Seconds = "seconds",
-        /// Seconds, written in microseconds.
         Microseconds = "seconds, small",
-        /// Bytes a second.
         BytesPerSecond = "bytes/s",
-        /// Floating-point operations.
         Flop = "FLOP",
-        /// Floating-point operations a second.
         FlopPerSecond = "FLOP/s",
-        /// Watts.
         Watts = "W",
-        /// Requests a second.
         RequestsPerSecond = "requests/s",
-        /// Requests in flight.
         RequestsInFlight = "requests in flight",
-        /// Currency units an hour.
         MoneyPerHour = "money/h",
     }
 }

@@ -128,4 +128,28 @@ macro_rules! variants {
     };
 }
 
-pub(crate) use {document, variants, words};
+/// A form that is written and never read back: `key: type = value`, of a noun by the name it has here.
+macro_rules! written {
+    ($(#[$doc:meta])* $vis:vis $name:ident = |$noun:tt: $kind:ty| {
+        $($(#[$field_doc:meta])* $key:ident: $field:ty = $value:expr,)*
+    }) => {
+        #[derive(serde::Serialize, utoipa::ToSchema)]
+        $(#[$doc])*
+        $vis struct $name {
+            $($(#[$field_doc])* $key: $field,)*
+        }
+
+        impl From<$kind> for $name {
+            fn from($noun: $kind) -> Self {
+                Self { $($key: $value,)* }
+            }
+        }
+    };
+}
+
+/// The forms of some nouns, in their order.
+pub(crate) fn forms<N, D: From<N>>(nouns: impl IntoIterator<Item = N>) -> Vec<D> {
+    nouns.into_iter().map(D::from).collect()
+}
+
+pub(crate) use {document, variants, words, written};

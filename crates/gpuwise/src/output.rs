@@ -41,9 +41,6 @@ fn width() -> usize {
 }
 
 /// Writes data to stdout. A reader that left (a closed pipe) is no error.
-///
-/// # Errors
-/// When stdout cannot be written.
 pub(crate) fn data(text: &str) -> anyhow::Result<()> {
     let mut stdout = io::stdout().lock();
     match stdout

@@ -27,7 +27,6 @@ pub struct Finding {
     pub problem: String,
 }
 
-/// A file with its text.
 struct Source {
     kind: Kind,
     file: String,

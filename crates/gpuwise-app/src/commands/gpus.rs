@@ -20,7 +20,7 @@ use gpuwise_size::memory::visible_memory;
 use gpuwise_units::{Bytes, FlopPerSecond};
 use gpuwise_view::{
     figures,
-    record::{self, Fields, Record},
+    record::{self},
     table::{Cell, Column, Table},
 };
 use std::path::PathBuf;
@@ -132,83 +132,74 @@ impl<'a> Row<'a> {
     }
 }
 
-impl Record for Row<'_> {
-    const NAME: &'static str = "Gpu";
-
-    fn fields(of: &mut Fields<'_, Self>) {
-        let visible = of.noun().map(|r| {
-            let (bytes, known) = visible_memory(&Device::whole(r.gpu));
-            (Bytes::from_f64(bytes), if known { "" } else { "~" })
-        });
-        let tera = |rate: Option<FlopPerSecond>| rate.map(|rate| rate.get() / 1e12);
-        of.field("gpu", |r| &r.gpu.name).title("GPU").wrap(16);
-        of.field("vendor", |r| &r.gpu.vendor);
-        of.field("generation", |r| &r.gpu.generation)
-            .title("generation")
-            .priority(40);
-        of.field("memory_gb", |r| r.gpu.memory_marketing_gb)
-            .title("memory")
-            .unit("GB");
-        of.field("memory_visible_bytes", |r| {
-            Bytes::from_f64(visible_memory(&Device::whole(r.gpu)).0)
-        })
-        .title("visible")
-        .unit("GiB")
-        .priority(90)
-        .seen(visible.map(|(bytes, mark)| format!("{mark}{}", figures::gib(bytes)).into()));
-        of.field("bandwidth_gb_per_second", |r| r.gpu.bandwidth.get() / 1e9)
-            .title("bandwidth")
-            .unit("GB/s");
-        of.field("bf16_tflops", |r| tera(r.gpu.peak.bf16.or(r.gpu.peak.fp16)))
-            .title("BF16")
-            .unit("TFLOPS");
-        of.field("fp8_tflops", |r| tera(r.gpu.peak.fp8))
-            .title("FP8")
-            .unit("TFLOPS")
-            .priority(80);
-        of.field("power_watts", |r| r.gpu.power_limit)
-            .title("power")
-            .unit("W")
-            .priority(60);
-        of.field("mig", |r| r.gpu.mig).title("MIG").priority(70);
-        of.field("price_per_hour", |r| r.from.clone())
-            .title("from")
-            .unit("USD/h")
-            .priority(85);
-        let source = of.noun().map(|r| brief(&r.gpu.source).into());
-        of.field("source", |r| &r.gpu.source)
-            .title("source")
-            .wrap(14)
-            .seen(source);
-        of.field("memory_kind", |r| &r.gpu.memory_kind);
-        of.field("compute_capability", |r| {
-            let capability = r.gpu.compute_capability;
-            capability.map(|(major, minor)| format!("{major}.{minor}"))
-        });
-        of.field("announced", |r| r.gpu.announced);
-        of.list("mig_profiles", |r| &r.slices);
-    }
-}
+gpuwise_view::record!(Row<'_>, "Gpu", |of| {
+    let visible = of.noun().map(|r| {
+        let (bytes, known) = visible_memory(&Device::whole(r.gpu));
+        (Bytes::from_f64(bytes), if known { "" } else { "~" })
+    });
+    let tera = |rate: Option<FlopPerSecond>| rate.map(|rate| rate.get() / 1e12);
+    of.field("gpu", |r| &r.gpu.name).title("GPU").wrap(16);
+    of.field("vendor", |r| &r.gpu.vendor);
+    of.field("generation", |r| &r.gpu.generation)
+        .title("generation")
+        .priority(40);
+    of.field("memory_gb", |r| r.gpu.memory_marketing_gb)
+        .title("memory")
+        .unit("GB");
+    of.field("memory_visible_bytes", |r| {
+        Bytes::from_f64(visible_memory(&Device::whole(r.gpu)).0)
+    })
+    .title("visible")
+    .unit("GiB")
+    .priority(90)
+    .seen(visible.map(|(bytes, mark)| format!("{mark}{}", figures::gib(bytes)).into()));
+    of.field("bandwidth_gb_per_second", |r| r.gpu.bandwidth.get() / 1e9)
+        .title("bandwidth")
+        .unit("GB/s");
+    of.field("bf16_tflops", |r| tera(r.gpu.peak.bf16.or(r.gpu.peak.fp16)))
+        .title("BF16")
+        .unit("TFLOPS");
+    of.field("fp8_tflops", |r| tera(r.gpu.peak.fp8))
+        .title("FP8")
+        .unit("TFLOPS")
+        .priority(80);
+    of.field("power_watts", |r| r.gpu.power_limit)
+        .title("power")
+        .unit("W")
+        .priority(60);
+    of.field("mig", |r| r.gpu.mig).title("MIG").priority(70);
+    of.field("price_per_hour", |r| r.from.clone())
+        .title("from")
+        .unit("USD/h")
+        .priority(85);
+    let source = of.noun().map(|r| brief(&r.gpu.source).into());
+    of.field("source", |r| &r.gpu.source)
+        .title("source")
+        .wrap(14)
+        .seen(source);
+    of.field("memory_kind", |r| &r.gpu.memory_kind);
+    of.field("compute_capability", |r| {
+        let capability = r.gpu.compute_capability;
+        capability.map(|(major, minor)| format!("{major}.{minor}"))
+    });
+    of.field("announced", |r| r.gpu.announced);
+    of.list("mig_profiles", |r| &r.slices);
+});
 
 /// A size into which a GPU can be partitioned.
 struct Slice<'a>(&'a MigProfile);
 
-impl Record for Slice<'_> {
-    const NAME: &'static str = "MigProfile";
+gpuwise_view::record!(Slice<'_>, "MigProfile", |of| {
+    of.field("profile", |s| &s.0.profile).title("MIG profile");
+    of.field("memory_bytes", |s| s.0.memory)
+        .title("memory")
+        .gib();
+    of.field("units", |s| s.0.units).title("SMs");
+    of.field("max_instances", |s| s.0.max_instances)
+        .title("per GPU");
+    of.field("source", |s| &s.0.source).title("source").wrap(20);
+});
 
-    fn fields(of: &mut Fields<'_, Self>) {
-        of.field("profile", |s| &s.0.profile).title("MIG profile");
-        of.field("memory_bytes", |s| s.0.memory)
-            .title("memory")
-            .gib();
-        of.field("units", |s| s.0.units).title("SMs");
-        of.field("max_instances", |s| s.0.max_instances)
-            .title("per GPU");
-        of.field("source", |s| &s.0.source).title("source").wrap(20);
-    }
-}
-
-/// The schema of the list of GPUs.
 pub(crate) fn schema(answer: &str) -> String {
     record::rows_schema::<Row<'_>>(answer, "GPUs of the catalogue")
 }

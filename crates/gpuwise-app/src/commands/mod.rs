@@ -356,9 +356,6 @@ pub fn run(context: &Context, command: &Command) -> anyhow::Result<Exit> {
 }
 
 /// The model of a command: by flags, or as a file or launch command names it.
-///
-/// # Errors
-/// When none is named, or it cannot be found or read.
 pub(crate) fn model(
     flags: &ModelFlags,
     named: Option<&str>,
@@ -381,9 +378,6 @@ pub(crate) fn model(
 }
 
 /// The model that drafts, as `--draft-model` names it.
-///
-/// # Errors
-/// When no tokens are drafted, or it cannot be found or read.
 pub(crate) fn draft_model(
     name: Option<&str>,
     tokens: u32,

@@ -14,7 +14,7 @@ use gpuwise_domain::{
 };
 use gpuwise_units::HourlyPrice;
 use gpuwise_view::{
-    record::{self, Fields, Record, Shown},
+    record::{self, Shown},
     table::Table,
 };
 use std::cmp::Ordering;
@@ -118,59 +118,54 @@ struct Row<'a> {
     source: usize,
 }
 
-impl Record for Row<'_> {
-    const NAME: &'static str = "Offer";
+gpuwise_view::record!(Row<'_>, "Offer", |of| {
+    let price = |r: &Self, price: Option<HourlyPrice>| {
+        price.map(|price| Price::hourly(price).as_of(day(r.offer)))
+    };
+    of.field("provider", |r| &r.offer.provider)
+        .title("provider");
+    of.field("instance", |r| &r.offer.instance)
+        .title("instance")
+        .wrap(11);
+    let region = |r: &Self| Some(r.offer.region.clone()).filter(|region| !region.is_empty());
+    of.field("region", region)
+        .title("region")
+        .priority(90)
+        .wrap(7);
+    of.field("gpu", |r| &r.offer.gpu).title("GPU").wrap(10);
+    of.field("gpus", |r| f64::from(r.offer.gpu_thousandths) / 1000.0)
+        .title("GPUs");
+    of.field("price_per_hour", |r| price(r, r.offer.on_demand))
+        .title("on demand")
+        .unit("USD/h");
+    of.field("reserved_price_per_hour", |r| price(r, r.offer.reserved))
+        .title("reserved")
+        .unit("USD/h")
+        .priority(40);
+    of.field("spot_price_per_hour", |r| price(r, r.offer.spot))
+        .title("spot")
+        .unit("USD/h")
+        .priority(50);
+    of.field("price_per_gpu_hour", |r| each(r.offer))
+        .title("per GPU")
+        .unit("USD/h")
+        .priority(85);
+    let date = of.noun().map(|r| date(&r.offer.date));
+    of.field("date", |r| &r.offer.date)
+        .title("prices of")
+        .priority(55)
+        .seen(date);
+    let source = of.noun().map(|r| format!("[{}]", r.source).into());
+    of.field("source", |r| &r.offer.source)
+        .title("source")
+        .priority(95)
+        .seen(source);
+    of.field("vcpus", |r| r.offer.vcpus);
+    of.field("ram_gb", |r| {
+        r.offer.memory.map(|memory| memory.as_f64() / 1e9)
+    });
+});
 
-    fn fields(of: &mut Fields<'_, Self>) {
-        let price = |r: &Self, price: Option<HourlyPrice>| {
-            price.map(|price| Price::hourly(price).as_of(day(r.offer)))
-        };
-        of.field("provider", |r| &r.offer.provider)
-            .title("provider");
-        of.field("instance", |r| &r.offer.instance)
-            .title("instance")
-            .wrap(11);
-        let region = |r: &Self| Some(r.offer.region.clone()).filter(|region| !region.is_empty());
-        of.field("region", region)
-            .title("region")
-            .priority(90)
-            .wrap(7);
-        of.field("gpu", |r| &r.offer.gpu).title("GPU").wrap(10);
-        of.field("gpus", |r| f64::from(r.offer.gpu_thousandths) / 1000.0)
-            .title("GPUs");
-        of.field("price_per_hour", |r| price(r, r.offer.on_demand))
-            .title("on demand")
-            .unit("USD/h");
-        of.field("reserved_price_per_hour", |r| price(r, r.offer.reserved))
-            .title("reserved")
-            .unit("USD/h")
-            .priority(40);
-        of.field("spot_price_per_hour", |r| price(r, r.offer.spot))
-            .title("spot")
-            .unit("USD/h")
-            .priority(50);
-        of.field("price_per_gpu_hour", |r| each(r.offer))
-            .title("per GPU")
-            .unit("USD/h")
-            .priority(85);
-        let date = of.noun().map(|r| date(&r.offer.date));
-        of.field("date", |r| &r.offer.date)
-            .title("prices of")
-            .priority(55)
-            .seen(date);
-        let source = of.noun().map(|r| format!("[{}]", r.source).into());
-        of.field("source", |r| &r.offer.source)
-            .title("source")
-            .priority(95)
-            .seen(source);
-        of.field("vcpus", |r| r.offer.vcpus);
-        of.field("ram_gb", |r| {
-            r.offer.memory.map(|memory| memory.as_f64() / 1e9)
-        });
-    }
-}
-
-/// The schema of the list of offers.
 pub(crate) fn schema(answer: &str) -> String {
     record::rows_schema::<Row<'_>>(answer, "Instances that can be rented, with prices")
 }

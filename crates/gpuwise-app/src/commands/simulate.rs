@@ -116,7 +116,6 @@ fn unused(cluster: &ClusterFlags) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Files to be written.
 struct Files {
     save: Option<Pending>,
     html: Option<Pending>,

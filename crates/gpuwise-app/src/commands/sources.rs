@@ -27,7 +27,6 @@ impl<'a> Sources<'a> {
         at + 1
     }
 
-    /// The sources below the table.
     pub(super) fn footnotes(&self, table: &mut Table) {
         for (at, source) in self.known.iter().enumerate() {
             table.footnote(format!("[{}] {source}", at + 1));

@@ -8,9 +8,6 @@ use std::{
 };
 
 /// A model of this id in the cache; `None` where it is not there, or without its configuration.
-///
-/// # Errors
-/// When it is there and cannot be read.
 pub(super) fn resolve(id: &str) -> anyhow::Result<Option<ResolvedModel>> {
     let folder = format!("models--{}", id.replace('/', "--"));
     let snapshots = folders()

@@ -15,9 +15,6 @@ use std::collections::BTreeSet;
 const LENGTH_BYTES: u64 = 8;
 
 /// The tensors that one file's header describes.
-///
-/// # Errors
-/// When the file is cut short, or its header is no such header.
 pub(super) fn tensors(name: &str, file: &mut dyn Parts) -> anyhow::Result<Vec<StoredTensor>> {
     let length = file.length();
     if length < LENGTH_BYTES {
@@ -41,9 +38,6 @@ pub(super) fn tensors(name: &str, file: &mut dyn Parts) -> anyhow::Result<Vec<St
 }
 
 /// The tensors of all shards together.
-///
-/// # Errors
-/// When one stands in two of them, or the index lists another number.
 pub(super) fn joined(
     shards: Vec<(String, Vec<StoredTensor>)>,
     listed: Option<u64>,
@@ -72,9 +66,6 @@ pub(super) fn joined(
 
 /// The architecture of a configuration with what headers say is stored; of headers alone where
 /// there is no configuration.
-///
-/// # Errors
-/// When the configuration cannot be read, or headers alone do not show what is needed.
 pub(super) fn architecture(
     config: Option<(&str, &str)>,
     tensors: Option<&[StoredTensor]>,

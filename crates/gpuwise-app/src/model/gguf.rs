@@ -38,9 +38,6 @@ fn header(name: &str, file: &mut dyn Parts) -> anyhow::Result<GgufHeader> {
 }
 
 /// A model in a GGUF file, with the other parts where it is split.
-///
-/// # Errors
-/// When a part is missing or cannot be read, or the file holds no language model.
 pub(super) fn resolve(path: &Path, name: String) -> anyhow::Result<ResolvedModel> {
     let mut whole: Option<GgufHeader> = None;
     let parts = parts(path)?;

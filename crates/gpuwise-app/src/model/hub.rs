@@ -28,10 +28,6 @@ struct Hub {
 }
 
 /// A model of this id on the hub.
-///
-/// # Errors
-/// When the hub cannot be reached, does not have it or does not give it, or what it has cannot be
-/// read.
 pub(super) fn resolve(id: &str) -> anyhow::Result<ResolvedModel> {
     let hub = Hub::from_environment();
     let config = hub.document(id, "config.json")?.ok_or_else(|| {

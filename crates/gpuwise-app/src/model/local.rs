@@ -16,9 +16,6 @@ const INDEX: &str = "model.safetensors.index.json";
 const WHOLE: &str = "model.safetensors";
 
 /// A model at a path; `None` where the text is none.
-///
-/// # Errors
-/// When it is written like a path and nothing is there, or what is there cannot be read.
 pub(super) fn resolve(text: &str) -> anyhow::Result<Option<ResolvedModel>> {
     let path = expanded(text);
     let name = || text.trim_end_matches('/').to_owned();
@@ -68,9 +65,6 @@ fn is_written_as_path(text: &str) -> bool {
 }
 
 /// A directory as model hubs lay it out.
-///
-/// # Errors
-/// When it holds no model, several, or one that cannot be read.
 pub(super) fn directory(path: &Path, name: String) -> anyhow::Result<ResolvedModel> {
     let config = path.join(CONFIG);
     let config = config.is_file().then_some(config);

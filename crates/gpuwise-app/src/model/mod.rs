@@ -24,7 +24,6 @@ use std::path::Path;
 pub struct ResolvedModel {
     /// The name under which it is shown and launched.
     pub name: String,
-    /// Where its shape was read.
     pub origin: String,
     pub architecture: Architecture,
     /// Whether it is stored as GGUF, which llama.cpp serves.

@@ -61,7 +61,6 @@ fn parameters(text: &str) -> Result<u64, String> {
         .map_err(|error| error.to_string())
 }
 
-/// A shape with what was assumed.
 struct Shape {
     layers: u64,
     hidden: u64,
@@ -75,7 +74,6 @@ struct Shape {
 }
 
 impl Numbers {
-    /// Whether any was given.
     pub fn given(&self) -> bool {
         self.fields().iter().any(|(_, value)| value.is_some())
     }

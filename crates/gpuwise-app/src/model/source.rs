@@ -13,17 +13,12 @@ pub(super) const LARGEST_DOCUMENT: u64 = 64 << 20;
 
 /// Something of which parts can be read.
 pub(super) trait Parts {
-    /// Bytes of all of it.
     fn length(&self) -> u64;
 
     /// The bytes from `offset`, exactly so many.
-    ///
-    /// # Errors
-    /// When they cannot be read, or it ends before.
     fn read(&mut self, offset: u64, length: u64) -> anyhow::Result<Vec<u8>>;
 }
 
-/// A file on this machine.
 #[derive(Debug)]
 pub(super) struct LocalFile {
     file: File,
@@ -32,9 +27,6 @@ pub(super) struct LocalFile {
 
 impl LocalFile {
     /// Opens a file.
-    ///
-    /// # Errors
-    /// When it cannot be opened, or is no file.
     pub(super) fn open(path: &Path) -> anyhow::Result<Self> {
         let unreadable =
             |error| Problem::new(format!("cannot read {}", path.display())).because(error);
@@ -66,9 +58,6 @@ impl Parts for LocalFile {
 }
 
 /// Reads a whole document as text.
-///
-/// # Errors
-/// When it cannot be read, is larger than any such document, or is no UTF-8.
 pub(super) fn document(path: &Path) -> anyhow::Result<String> {
     let mut file = LocalFile::open(path)?;
     if file.length() > LARGEST_DOCUMENT {

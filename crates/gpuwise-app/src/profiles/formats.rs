@@ -25,7 +25,6 @@ use std::{
 /// default hundred thousand events with their stacks has some hundred megabytes.
 const LARGEST: u64 = 4 << 30;
 
-/// What a file holds.
 #[derive(Debug, Default)]
 pub(super) struct Opened {
     /// What ran, by process: a name for it where the file holds several, and what it did.

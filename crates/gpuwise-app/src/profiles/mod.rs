@@ -19,6 +19,7 @@ use gpuwise_domain::{
         timeline::{Loss, Timeline},
     },
 };
+use gpuwise_lab::spread;
 use gpuwise_measure::{
     figures::{Classifier, Input, Measured, Settings, gaps, of_rank},
     findings::{self, Signals, Thresholds},
@@ -35,7 +36,6 @@ use std::{
 /// What names of kernels and calls say, as the binary carries it.
 const KERNELS: &str = include_str!("../../../../catalogue/kernels.toml");
 
-/// What is asked of profiles.
 #[derive(Debug)]
 pub struct ProfileQuery {
     names: Classifier,
@@ -44,7 +44,6 @@ pub struct ProfileQuery {
     pub limits: Thresholds,
     /// Only what happened within it, from the first work of a file on.
     pub window: Option<Window>,
-    /// Only the device of this number.
     pub device: Option<i64>,
     /// Whether each file is told apart from others by its content, which takes another look at it.
     pub identified: bool,
@@ -127,7 +126,6 @@ pub struct Unusable {
     pub error: anyhow::Error,
 }
 
-/// What all files say.
 #[derive(Debug, Default)]
 pub struct Everything {
     /// Timelines, measured, in the order of the files.
@@ -157,19 +155,7 @@ pub fn measure(files: &[PathBuf], wanted: &ProfileQuery) -> Everything {
             progress::doing(&format!("{count} of {} files read", files.len()));
         }
     };
-    let mut found = thread::scope(|scope| {
-        let workers: Vec<_> = (0..cores.min(files.len()))
-            .map(|_| scope.spawn(work))
-            .collect();
-        let mut all = Vec::new();
-        for worker in workers {
-            match worker.join() {
-                Ok(found) => all.extend(found),
-                Err(panic) => std::panic::resume_unwind(panic),
-            }
-        }
-        all
-    });
+    let mut found = spread(cores.min(files.len()), |_| work());
     progress::doing("");
     found.sort_by_key(|(place, _)| *place);
     let mut everything = Everything::default();
@@ -208,7 +194,6 @@ fn name_of(file: &Path) -> String {
     file.display().to_string()
 }
 
-/// What was read of one file.
 #[derive(Debug, Default)]
 struct Read {
     profiled: Vec<Profiled>,

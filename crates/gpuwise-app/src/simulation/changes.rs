@@ -92,9 +92,6 @@ pub(super) fn only_clients(
 }
 
 /// Flags that change a rate, where a number is kept in flight.
-///
-/// # Errors
-/// When one is given.
 pub(super) fn only_open(flags: &ChangeFlags) -> anyhow::Result<()> {
     let wrong = [
         ("--growth", flags.growth.is_some()),

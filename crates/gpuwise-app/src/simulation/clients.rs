@@ -29,9 +29,6 @@ pub(super) struct Clients {
 
 impl Clients {
     /// The requests under a seed, at `load` times the rate.
-    ///
-    /// # Errors
-    /// When nobody sends anything in the excerpt, or lengths are unknown.
     pub(super) fn source(&self, seed: u64, load: f64) -> anyhow::Result<Source> {
         let excerpt = Excerpt {
             scale: self.excerpt.scale * load,
@@ -45,9 +42,6 @@ impl Clients {
 }
 
 /// The clients that flags ask for, with the workload in its means and the words for it.
-///
-/// # Errors
-/// When a file or flag cannot be read, or there is no such model in the table.
 pub(super) fn read(
     path: &Path,
     table: &RateTable,

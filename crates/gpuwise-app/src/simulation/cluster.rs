@@ -25,7 +25,6 @@ const USUAL_START: &str = "3min";
 
 /// The tenant of a deployment that shares its GPUs.
 pub(super) const FIRST: u16 = 1;
-/// The tenant of the one beside it.
 pub(super) const BESIDE: u16 = 2;
 
 /// What is between the clients and the engines.

@@ -68,7 +68,6 @@ impl Shapes {
         &self.model
     }
 
-    /// That of the model that drafts.
     pub fn drafter(&self) -> Option<&Architecture> {
         self.drafter.as_ref()
     }
@@ -122,7 +121,6 @@ impl Neighbour {
     }
 }
 
-/// A deployment that can be simulated.
 #[derive(Debug, Clone)]
 pub struct Simulated<'a> {
     pub deployment: Deployment,
@@ -197,7 +195,6 @@ impl<'a> Simulated<'a> {
         })
     }
 
-    /// The subject of a report.
     pub fn subject(&self) -> Subject {
         let deployment = &self.deployment;
         Subject {

@@ -15,7 +15,10 @@ use gpuwise_domain::{
     run::{Metric, Origin, Repeat, RunReport, Spent, Subject},
     workload::Slo,
 };
-use gpuwise_lab::answer::{Answer, Kind, Reading, read, with_value};
+use gpuwise_lab::{
+    answer::{Answer, Kind, Reading, read, with_value},
+    spread,
+};
 use gpuwise_sim::{
     cluster::{
         self, Pool, Scenario,
@@ -44,7 +47,6 @@ const ROUNDS: u64 = 20;
 /// Groups of users with one system prompt, where a row names a shared prompt and no number of them.
 const PROMPTS: u32 = 10;
 
-/// Which rows are simulated.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Simulate {
     /// Those with a rate or a trace.
@@ -80,23 +82,9 @@ pub fn simulated(
         .min(runs.len())
         .max(1);
     let mut out = computed;
-    let found: Vec<(usize, Answer)> = thread::scope(|scope| {
-        let workers: Vec<_> = (0..threads)
-            .map(|first| {
-                let runs = &runs;
-                scope.spawn(move || {
-                    let mine = runs.iter().skip(first).step_by(threads);
-                    mine.flat_map(|rows| group(rows, asked, models, loaded, knowledge, seed))
-                        .collect::<Vec<_>>()
-                })
-            })
-            .collect();
-        workers
-            .into_iter()
-            .flat_map(|worker| match worker.join() {
-                Ok(answers) => answers,
-                Err(panic) => std::panic::resume_unwind(panic),
-            })
+    let found = spread(threads, |first| {
+        let mine = runs.iter().skip(first).step_by(threads);
+        mine.flat_map(|rows| group(rows, asked, models, loaded, knowledge, seed))
             .collect()
     });
     for (at, answer) in found {

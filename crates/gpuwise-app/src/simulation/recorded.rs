@@ -18,9 +18,6 @@ use std::path::Path;
 
 /// A trace as it was recorded, or at another rate where one is said; with the words for it and the
 /// names of its tenants.
-///
-/// # Errors
-/// When a flag contradicts it, or nothing says when its requests come.
 pub(super) fn recorded(
     path: &Path,
     trace: Trace,
@@ -64,9 +61,6 @@ pub(super) fn recorded(
 }
 
 /// That no flag says what the trace says request by request.
-///
-/// # Errors
-/// When one does.
 pub(super) fn uncontradicted(path: &Path, flags: &TrafficFlags) -> anyhow::Result<()> {
     let given = [
         ("--isl", flags.isl.is_some()),

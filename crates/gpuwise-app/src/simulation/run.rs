@@ -12,6 +12,7 @@ use gpuwise_domain::{
     run::{EngineUse, Origin, Repeat, RunReport, Spent},
     workload::{self, Slo},
 };
+use gpuwise_lab::spread;
 use gpuwise_sim::{
     cluster::{self, Observer},
     engine::StepRun,
@@ -166,27 +167,14 @@ pub fn run_many(
         .map_or(1, NonZero::get)
         .min(runs.len())
         .max(1);
-    let mut out: Vec<(usize, anyhow::Result<RunReport>)> = thread::scope(|scope| {
-        let workers: Vec<_> = (0..threads)
-            .map(|first| {
-                scope.spawn(move || {
-                    let mine = runs.iter().enumerate().skip(first).step_by(threads);
-                    mine.map(|(at, one)| {
-                        let observed = run(one, constants, &mut cluster::Unheard);
-                        done();
-                        (at, observed)
-                    })
-                    .collect::<Vec<_>>()
-                })
-            })
-            .collect();
-        workers
-            .into_iter()
-            .flat_map(|worker| match worker.join() {
-                Ok(results) => results,
-                Err(panic) => std::panic::resume_unwind(panic),
-            })
-            .collect()
+    let mut out = spread(threads, |first| {
+        let mine = runs.iter().enumerate().skip(first).step_by(threads);
+        mine.map(|(at, one)| {
+            let observed = run(one, constants, &mut cluster::Unheard);
+            done();
+            (at, observed)
+        })
+        .collect()
     });
     out.sort_by_key(|(at, _)| *at);
     out.into_iter().map(|(_, observed)| observed).collect()

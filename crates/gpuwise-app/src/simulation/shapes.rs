@@ -19,7 +19,6 @@ use std::fmt::Write as _;
 pub(super) struct Replay {
     /// In order; there is at least one.
     pub(super) traces: Vec<Recorded>,
-    /// How often all of them.
     pub(super) repeat: u32,
     /// Stretches of this length are drawn at random, in place of each trace's order.
     pub(super) resample: Option<Nanoseconds>,
@@ -27,9 +26,6 @@ pub(super) struct Replay {
 
 impl Replay {
     /// The requests under a seed.
-    ///
-    /// # Errors
-    /// When a stretch is too short.
     pub(super) fn source(&self, seed: u64) -> anyhow::Result<sim::Traffic> {
         let one = |trace: &Recorded, round: u64| -> anyhow::Result<sim::Traffic> {
             Ok(match self.resample {
@@ -55,9 +51,6 @@ impl Replay {
 
 /// Traffic that flags and a workload tell of, with its words; the workload's rate becomes the mean of
 /// stages and states.
-///
-/// # Errors
-/// When a flag or a number of the workload cannot be.
 pub(super) fn generated(
     changes: &ChangeFlags,
     workload: &mut Workload,
@@ -105,9 +98,6 @@ pub(super) fn generated(
 }
 
 /// Conversations of so many rounds whose requests, all rounds counted, come at a rate.
-///
-/// # Errors
-/// When the time to think or a length cannot be.
 pub(crate) fn conversations(
     turns: u32,
     think: &str,

@@ -54,7 +54,6 @@ pub struct Sent {
     pub notes: Vec<String>,
 }
 
-/// What traffic is made of.
 #[derive(Debug, Clone)]
 pub(super) enum Kind {
     Recorded(Replay),
@@ -469,9 +468,6 @@ fn has_stages(kind: &Kind) -> bool {
 }
 
 /// A time of a flag.
-///
-/// # Errors
-/// When it is none.
 pub(crate) fn time(flag: &str, text: &str) -> anyhow::Result<Nanoseconds> {
     text.parse()
         .map_err(|error| Problem::new(format!("{flag}: {error}")).into())

@@ -58,12 +58,9 @@ const ELAPSED: &str = "cuEventElapsedTime";
 /// Pieces of work before any is timed.
 const BEFORE: u32 = 3;
 
-/// Memory of the GPU.
 pub(crate) type Buffer = CudaSlice<u8>;
 
-/// Memory of the host.
 pub(super) enum Host {
-    /// As any program has it.
     Pageable(Vec<u8>),
     /// Held in place for the GPU.
     Pinned(PinnedHostSlice<u8>),
@@ -85,9 +82,6 @@ pub(super) fn doing(what: &str) -> impl Fn(DriverError) -> CudaError + '_ {
 
 impl Gpu {
     /// Loads the driver and takes a GPU.
-    ///
-    /// # Errors
-    /// When there is no driver, an old one, or no such GPU.
     pub(super) fn open(number: u32) -> Result<Self, CudaError> {
         driver_is_there()?;
         let count = match CudaContext::device_count() {
@@ -140,7 +134,6 @@ impl Gpu {
         })
     }
 
-    /// Its stream of work.
     pub(crate) fn stream(&self) -> &Arc<CudaStream> {
         &self.stream
     }
@@ -230,9 +223,6 @@ impl Gpu {
     }
 
     /// Times queued work by events of the GPU.
-    ///
-    /// # Errors
-    /// When the work, or the timing, fails.
     pub(crate) fn timed(
         &self,
         repeats: u32,
@@ -249,9 +239,6 @@ impl Gpu {
     }
 
     /// Times work that waits for itself, by the clock of the host.
-    ///
-    /// # Errors
-    /// When the work fails.
     #[allow(
         clippy::unused_self,
         reason = "beside the other way of timing; the work is this GPU's"

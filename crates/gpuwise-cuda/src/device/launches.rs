@@ -18,9 +18,6 @@ pub(super) struct EmptyKernel {
 
 impl EmptyKernel {
     /// Loads it. The GPU's context is that of this thread.
-    ///
-    /// # Errors
-    /// When the driver cannot translate it.
     #[allow(unsafe_code, reason = "loading code on the GPU is a foreign call")]
     pub(super) fn load(gpu: &Gpu) -> Result<Self, CudaError> {
         gpu.wait()?;
@@ -34,9 +31,6 @@ impl EmptyKernel {
     }
 
     /// Queues one launch of one thread.
-    ///
-    /// # Errors
-    /// When the driver refuses.
     #[allow(unsafe_code, reason = "launching is a foreign call")]
     pub(super) fn launch(&self, gpu: &Gpu) -> Result<(), CudaError> {
         let stream = gpu.stream().cu_stream();

@@ -1,7 +1,6 @@
 //! What a bill is computed from, by name.
 
 gpuwise_units::named! {
-    /// What a bill is computed from.
     #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
     pub enum CostKey:
         /// Its name in files and flags.
@@ -19,7 +18,6 @@ gpuwise_units::named! {
         Interruption = "interruption", "hours lost to interruption",
         /// Mean price of renting over the horizon, over today's.
         RentFactor = "rent_factor", "rent over the horizon, over today's",
-        /// Price of a host.
         Capital = "capital", "price of a host",
         /// Network and storage, as a share of the host's price.
         Network = "network", "network and storage",
@@ -60,7 +58,6 @@ gpuwise_units::named! {
         Safety = "safety", "standard deviations bought on top",
         /// Standard deviation of the forecast, as a share of it.
         Spread = "spread", "standard deviation of the forecast",
-        /// Share of hours that prompts take.
         InputShare = "input_share", "share of hours that prompts take",
         /// Grams of CO2-equivalent of a kWh.
         Grid = "grid", "CO2-equivalent of the grid",
@@ -72,7 +69,6 @@ gpuwise_units::named! {
 }
 
 impl CostKey {
-    /// In what it is counted.
     pub const fn unit(self) -> CostUnit {
         match self {
             Self::OnDemand | Self::Reserved | Self::Spot => CostUnit::Money("host-hour"),
@@ -110,6 +106,5 @@ pub enum CostUnit {
     Share,
     /// A share per this time.
     ShareOf(&'static str),
-    /// A plain number of this.
     Plain(&'static str),
 }

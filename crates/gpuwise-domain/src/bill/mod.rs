@@ -58,7 +58,6 @@ pub struct CostInput {
     pub high: Fraction,
     /// The day or month it is of; empty where it has none.
     pub date: String,
-    /// Where it comes from.
     pub source: String,
 }
 
@@ -77,7 +76,6 @@ pub struct CostRow {
 }
 
 gpuwise_units::named! {
-    /// Ways to have hosts.
     #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
     pub enum Strategy: name, key {
         /// Rented on demand, all hours.
@@ -111,7 +109,6 @@ pub struct Amount {
     pub high: Money,
 }
 
-/// What a strategy comes to.
 #[derive(Debug, Clone, PartialEq)]
 pub struct StrategyBill {
     pub strategy: Strategy,
@@ -156,7 +153,6 @@ pub struct Band {
     pub high: Fraction,
 }
 
-/// A month of the purchase calendar.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CalendarMonth {
     pub month: Month,
@@ -200,12 +196,10 @@ pub struct Footprint {
 pub struct Bill {
     /// What is billed, in words.
     pub subject: String,
-    /// The currency of all amounts.
     pub currency: Currency,
     /// The first month.
     pub start: Month,
     pub horizon: u32,
-    /// In what load is counted.
     pub load_unit: String,
     pub hosts_now: i64,
     pub gpus_per_host: Fraction,

@@ -30,18 +30,14 @@ pub struct SheetRow {
 pub enum RowOrigin {
     Input {
         range: Option<(Fraction, Fraction)>,
-        /// The day it is of.
         date: String,
-        /// Where it comes from.
         source: String,
     },
     Line {
-        /// The formula in words.
         words: String,
     },
 }
 
-/// A figure with its formula.
 #[derive(Debug, Clone, PartialEq)]
 pub struct SheetCell {
     /// The figure, rounded to the row's decimals.

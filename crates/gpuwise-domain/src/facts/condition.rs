@@ -20,7 +20,6 @@ pub enum Term {
     Is(State),
 }
 
-/// What can be compared.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Quantity {
     /// Memory of the GPU as the driver reports it, in GiB.
@@ -50,7 +49,6 @@ pub enum State {
     Always,
     /// It is not offered at all.
     Never,
-    /// It runs on the CPU.
     OnCpu,
     /// Chunked prefill is on, or off.
     ChunkedPrefill(bool),

@@ -59,7 +59,6 @@ impl Default for Context {
     }
 }
 
-/// How an engine is used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Usage {
     Server,
@@ -69,7 +68,6 @@ pub enum Usage {
 gpuwise_units::named! {
     #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
     pub enum Vendor:
-        /// Its name for people.
         name
     {
         Nvidia = "NVIDIA",

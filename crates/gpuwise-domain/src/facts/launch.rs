@@ -48,7 +48,6 @@ pub struct Launch {
     pub block_size: Option<u64>,
     /// Whether steps run without CUDA graphs.
     pub eager: bool,
-    /// Draft tokens a step.
     pub draft_tokens: Option<u32>,
     /// How they are drafted, as the engine names it.
     pub draft_method: Option<String>,
@@ -81,7 +80,6 @@ pub enum NotUnderstood {
     /// A value that the flag does not take in this release.
     Choice {
         flag: String,
-        /// The value as written.
         value: String,
         engine: String,
         choices: Vec<String>,

@@ -26,13 +26,11 @@ use alloc::{string::String, vec::Vec};
 #[derive(Debug, Clone, PartialEq)]
 pub struct EngineFacts {
     pub engine: EngineKind,
-    /// Its name for people.
     pub title: String,
     /// The newest release that the facts cover.
     pub latest: Release,
     /// The day on which they were looked at, as text.
     pub checked: String,
-    /// What was looked at.
     pub source: String,
     pub settings: Vec<SettingFact>,
     /// Flags of its server, and keys of its settings file.
@@ -41,7 +39,6 @@ pub struct EngineFacts {
     /// What it does, by name.
     pub behaviours: Vec<BehaviourFact>,
     pub commands: Vec<CommandFact>,
-    /// Where its container images are.
     pub images: Vec<ImageFact>,
 }
 
@@ -51,7 +48,6 @@ pub enum Verdict {
     Supported,
     /// It does not on this hardware or in this setting: what it needs.
     Needs(Condition),
-    /// Only from this release on.
     Since(Release),
     /// No longer since this release.
     Until(Release),
@@ -97,7 +93,6 @@ impl EngineFacts {
         })
     }
 
-    /// The flag of this spelling in a release.
     pub fn flag(&self, name: &str, release: Option<Release>) -> Option<&FlagFact> {
         let release = self.resolve(release);
         let folded = self.folded(name);
@@ -237,12 +232,10 @@ impl EngineFacts {
         !self.supports("weights:bf16", release, context).refused()
     }
 
-    /// Whether the engine behaves so in a release.
     pub fn behaves(&self, name: &str, release: Option<Release>) -> bool {
         self.behaviour(name, release).is_some()
     }
 
-    /// What is known of a behaviour in a release.
     pub fn behaviour(&self, name: &str, release: Option<Release>) -> Option<&BehaviourFact> {
         let release = self.resolve(release);
         self.behaviours

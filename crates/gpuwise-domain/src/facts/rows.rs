@@ -15,7 +15,6 @@ pub struct Span {
 }
 
 impl Span {
-    /// Whether it holds in a release.
     pub fn holds(&self, release: Release) -> bool {
         self.since.is_none_or(|since| since <= release)
             && self.until.is_none_or(|until| release < until)
@@ -29,9 +28,7 @@ pub struct SettingFact {
     pub when: Condition,
     /// Its value; a text may be a formula.
     pub value: Value,
-    /// What to beware of.
     pub note: String,
-    /// Where it was read.
     pub source: String,
 }
 
@@ -83,17 +80,13 @@ pub struct FlagFact {
     /// As it is written; a name without dashes is a positional argument.
     pub name: String,
     pub aliases: Vec<String>,
-    /// The setting that it sets.
     pub setting: String,
     pub kind: FlagKind,
     pub span: Span,
-    /// What to beware of.
     pub note: String,
-    /// Where it was read.
     pub source: String,
 }
 
-/// What follows a flag.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum FlagKind {
     Switch,
@@ -104,16 +97,13 @@ pub enum FlagKind {
     Choice(Vec<String>),
 }
 
-/// What a feature needs.
 #[derive(Debug, Clone, PartialEq)]
 pub struct SupportFact {
     /// `weights:fp8`, `kv:fp8`, `mode:ep` …
     pub feature: String,
     pub span: Span,
     pub needs: Condition,
-    /// What to beware of.
     pub note: String,
-    /// Where it was read.
     pub source: String,
 }
 
@@ -123,17 +113,14 @@ pub struct BehaviourFact {
     pub name: String,
     pub span: Span,
     pub note: String,
-    /// Where it was read.
     pub source: String,
 }
 
-/// How a server is started.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CommandFact {
     /// The words before model and flags: `vllm serve`.
     pub words: Vec<String>,
     pub span: Span,
-    /// Where it was read.
     pub source: String,
 }
 
@@ -146,6 +133,5 @@ pub struct ImageFact {
     pub tag: String,
     pub vendor: Vendor,
     pub span: Span,
-    /// Where it was read.
     pub source: String,
 }

@@ -161,9 +161,7 @@ pub enum FeedForward {
     /// A router chooses a few of many.
     Experts {
         count: u64,
-        /// Chosen for a token.
         chosen: u64,
-        /// Inner width of one.
         width: u64,
         /// Width of its input and output (the residual stream, or a latent of it).
         input: u64,

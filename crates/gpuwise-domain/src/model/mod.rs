@@ -62,7 +62,6 @@ impl StoredWeights {
             .map(|(_, bytes)| *bytes)
     }
 
-    /// All bytes.
     pub fn total(&self) -> u64 {
         self.by_role.iter().map(|(_, bytes)| bytes).sum()
     }
@@ -82,13 +81,11 @@ pub struct LayerRun {
 pub struct Layer {
     pub mixer: Mixer,
     pub feed_forward: FeedForward,
-    /// Every tensor of the layer.
     pub tensors: Vec<Tensor>,
     /// Heads × dimension of cross attention to an encoder (0: none).
     pub cross_attention: u64,
 }
 
-/// The encoder of an encoder-decoder model.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Encoder {
     pub layers: Vec<LayerRun>,
@@ -107,7 +104,6 @@ pub struct Tower {
     pub hidden: u64,
     /// Width of its feed-forward.
     pub width: u64,
-    /// Number of its layers.
     pub layers: u64,
     /// Tokens handed to the language model for its largest item, where known.
     pub largest_item: Option<Tokens>,
@@ -117,7 +113,6 @@ pub struct Tower {
     pub tensors: Vec<Tensor>,
 }
 
-/// What a tower perceives.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum TowerKind {
     Vision,

@@ -36,6 +36,25 @@ impl Tensor {
         }
     }
 
+    /// A matrix that every rank has whole.
+    pub fn whole(name: impl Into<Cow<'static, str>>, role: Role, rows: u64, columns: u64) -> Self {
+        Self::matrix(name, role, rows, columns, Split::Replicated)
+    }
+
+    /// Split by its rows into at most so many parts.
+    #[must_use]
+    pub fn by_output(self, parts: u64) -> Self {
+        let split = Split::Output(parts);
+        Self { split, ..self }
+    }
+
+    /// Split by its columns into at most so many parts.
+    #[must_use]
+    pub fn by_input(self, parts: u64) -> Self {
+        let split = Split::Input(parts);
+        Self { split, ..self }
+    }
+
     /// A vector of `length` elements.
     pub fn vector(name: impl Into<Cow<'static, str>>, role: Role, length: u64) -> Self {
         Self::matrix(name, role, length, 1, Split::Replicated)
@@ -47,7 +66,6 @@ impl Tensor {
         self
     }
 
-    /// Elements of all copies.
     pub fn elements(&self) -> u64 {
         self.rows
             .saturating_mul(self.columns)
@@ -85,7 +103,6 @@ pub enum Role {
     Query,
     Key,
     Value,
-    /// Output projection of attention.
     AttentionOutput,
     /// Down-projection of latent attention: small, on every rank.
     LatentDown,
@@ -117,7 +134,6 @@ pub enum Role {
     SharedUp,
     /// Down projections of shared experts.
     SharedDown,
-    /// Norms and biases of norms.
     Norm,
     /// Query, key, value and output of cross attention.
     CrossAttention,

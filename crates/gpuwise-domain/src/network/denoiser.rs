@@ -16,13 +16,10 @@ pub struct UnetLevel {
 /// The U-net of Stable Diffusion.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DiffusionUnet {
-    /// Channels of the latents.
     pub input_channels: u64,
-    /// Channels that it predicts.
     pub output_channels: u64,
     /// Side of the latents for which it was trained.
     pub sample: Option<u64>,
-    /// Levels from the outside in.
     pub levels: Vec<UnetLevel>,
     /// Residual blocks a level on the way down; one more on the way up.
     pub blocks: u64,
@@ -34,7 +31,6 @@ pub struct DiffusionUnet {
     pub linear_projection: bool,
     /// Width of the added embedding of text and sizes (0: none), and of one of its sizes.
     pub added_width: u64,
-    /// Width of the embedding of each added size.
     pub added_size_width: u64,
 }
 
@@ -112,11 +108,9 @@ pub struct FluxDenoiser {
     pub second: bool,
     /// Channels of a packed latent.
     pub input_channels: u64,
-    /// Channels that it predicts.
     pub output_channels: u64,
     /// Blocks of two streams.
     pub double_blocks: u64,
-    /// Blocks of one stream.
     pub single_blocks: u64,
     pub heads: u64,
     pub head_width: u64,
@@ -136,9 +130,7 @@ pub struct FluxDenoiser {
 pub struct StableDiffusion3 {
     /// Side of a patch, in latents.
     pub patch: u64,
-    /// Channels of the latents.
     pub input_channels: u64,
-    /// Channels that it predicts.
     pub output_channels: u64,
     /// Side of the latents for which it was trained.
     pub sample: Option<u64>,
@@ -149,7 +141,6 @@ pub struct StableDiffusion3 {
     pub head_width: u64,
     /// Width of the text's states.
     pub text_width: u64,
-    /// Width of the pooled text.
     pub pooled_width: u64,
     /// Patches of a side for which positions are stored.
     pub largest_side: u64,
@@ -161,9 +152,7 @@ pub struct StableDiffusion3 {
 pub struct Wan {
     /// Latents of a patch: time, height, width.
     pub patch: [u64; 3],
-    /// Channels of the latents.
     pub input_channels: u64,
-    /// Channels that it predicts.
     pub output_channels: u64,
     pub blocks: u64,
     pub heads: u64,
@@ -172,7 +161,6 @@ pub struct Wan {
     pub feed_forward: u64,
     /// Width of the text's states.
     pub text_width: u64,
-    /// Channels of the sinusoids of time.
     pub time_channels: u64,
     /// Whether attention to the text has a norm with parameters.
     pub cross_norm: bool,
@@ -198,13 +186,10 @@ pub struct QwenImage {
 pub struct HunyuanVideo {
     /// Latents of a patch: time, height, width.
     pub patch: [u64; 3],
-    /// Channels of the latents.
     pub input_channels: u64,
-    /// Channels that it predicts.
     pub output_channels: u64,
     /// Blocks of two streams.
     pub double_blocks: u64,
-    /// Blocks of one stream.
     pub single_blocks: u64,
     /// Blocks that refine the text's states.
     pub refiner_blocks: u64,
@@ -214,7 +199,6 @@ pub struct HunyuanVideo {
     pub feed_forward: u64,
     /// Width of the text's states.
     pub text_width: u64,
-    /// Width of the pooled text.
     pub pooled_width: u64,
     /// Whether guidance is an input.
     pub guidance: bool,

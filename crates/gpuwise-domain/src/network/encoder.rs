@@ -65,7 +65,6 @@ pub struct ClipText {
 /// Which part of a language model is run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LanguagePart {
-    /// Its encoder and embedding.
     Encoder,
     /// Its decoder over a whole text, without the head.
     Body,
@@ -79,13 +78,11 @@ pub enum LanguagePart {
 /// crosses, and a network on top.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Recommender {
-    /// Rows of each table.
     pub rows: Vec<u64>,
     /// Rows that one sample reads of each table.
     pub lookups: Vec<u64>,
     /// Elements of a row.
     pub embedding: u64,
-    /// Dense features of a sample.
     pub dense_features: u64,
     /// Widths of the layers for dense features; the last is a row's.
     pub bottom: Vec<u64>,

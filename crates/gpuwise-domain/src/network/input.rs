@@ -13,7 +13,6 @@ pub struct InputSize {
     pub guided: Option<bool>,
     /// Tokens of text; those to which prompts are padded.
     pub text_tokens: Option<u64>,
-    /// Seconds of audio.
     pub seconds: Option<f64>,
     /// Tokens that a decoder writes for one input, or for one window of audio.
     pub written_tokens: Option<u64>,
@@ -47,7 +46,6 @@ impl InputSize {
         }
     }
 
-    /// A text of this many tokens.
     pub fn text(tokens: u64) -> Self {
         Self {
             text_tokens: Some(tokens),
@@ -55,7 +53,6 @@ impl InputSize {
         }
     }
 
-    /// Audio of this many seconds.
     pub fn audio(seconds: f64) -> Self {
         Self {
             seconds: Some(seconds),

@@ -44,7 +44,6 @@ pub struct Component {
 #[derive(Debug, Clone, PartialEq)]
 pub enum Shape {
     Text(TextEncoder),
-    /// The text tower of CLIP.
     ClipText(ClipText),
     /// A language model, or what of one is run: T5, Whisper, a decoder that embeds.
     Language(Box<Architecture>, LanguagePart),
@@ -60,9 +59,7 @@ pub enum Shape {
     Unet(DiffusionUnet),
     /// A variational autoencoder of images.
     Autoencoder(Autoencoder),
-    /// A variational autoencoder of video.
     VideoAutoencoder(VideoAutoencoder),
-    /// A transformer that denoises.
     Transformer(DiffusionTransformer),
     /// Tables of embeddings, a network below and one above.
     Recommender(Recommender),
@@ -96,7 +93,6 @@ pub struct Part {
     pub live_elements: u64,
 }
 
-/// What a part does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum PartRole {
     TextEncoder,
@@ -107,7 +103,6 @@ pub enum PartRole {
     Encoder,
     /// A decoder that writes token by token.
     Decoder,
-    /// The whole of a network that has one part.
     Backbone,
     Tables,
     /// What follows: heads, poolers, interaction.
@@ -155,7 +150,6 @@ pub enum OperationKind {
 }
 
 impl Walk {
-    /// Parameters of all parts.
     pub fn parameters(&self) -> u64 {
         self.parts.iter().map(|part| part.parameters).sum()
     }

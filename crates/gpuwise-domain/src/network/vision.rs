@@ -62,7 +62,6 @@ pub struct ResidualNetwork {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Retinanet {
     pub backbone: ResidualNetwork,
-    /// Channels of the pyramid.
     pub pyramid: u64,
     /// Convolutions of a head before its last.
     pub convolutions: u64,

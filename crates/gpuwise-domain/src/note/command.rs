@@ -7,12 +7,15 @@ use core::fmt;
 /// What a launch command says that is not known, and what is done instead.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum CommandNote {
-    /// The shape of the model that drafts.
-    UnknownDraftModel { name: String },
-    /// The format of the KV cache.
-    UnknownCache { format: String },
-    /// The quantization of the weights.
-    UnknownQuantization { name: String },
+    UnknownDraftModel {
+        name: String,
+    },
+    UnknownCache {
+        format: String,
+    },
+    UnknownQuantization {
+        name: String,
+    },
     /// A flag or value that was left aside.
     LeftAside(NotUnderstood),
 }

@@ -21,12 +21,7 @@ pub enum ServingNote {
     /// Nobody is known to rent out what will do.
     Unpriced,
     /// Host memory that keeps prefixes.
-    HostCache {
-        /// Of each GPU.
-        bytes: Bytes,
-        tokens: f64,
-    },
-    /// A model drafts.
+    HostCache { bytes: Bytes, tokens: f64 },
     Drafts {
         model: String,
         /// Drafted a step.
@@ -46,7 +41,6 @@ pub enum ServingNote {
     },
     /// Latencies are those of simulated requests.
     Simulated {
-        /// Under which traffic.
         traffic: String,
         tried: u64,
         hold: u64,

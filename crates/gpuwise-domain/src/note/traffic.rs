@@ -5,7 +5,6 @@ use alloc::{format, string::String, vec::Vec};
 use core::fmt;
 use gpuwise_units::Tokens;
 
-/// What is to be known of traffic.
 #[derive(Debug, Clone, PartialEq)]
 pub enum TrafficNote {
     /// Sized for the mean rate; requests a second of the busiest hour.
@@ -29,7 +28,6 @@ pub enum TrafficNote {
         input: Tokens,
         output: Tokens,
     },
-    /// A trace is the traffic.
     Trace {
         path: String,
         requests: u64,

@@ -14,7 +14,6 @@ pub struct Job {
     pub queue: Option<QueueId>,
     /// Higher goes first.
     pub priority: i32,
-    /// When it was asked for.
     pub submitted: Nanoseconds,
     pub worker: WorkerAsk,
     pub gang: Gang,
@@ -28,7 +27,6 @@ pub struct Job {
     pub duration: Option<Belief>,
     /// Its speed on kinds of GPU in thousandths of the reference; kinds that are not named: 1000.
     pub speeds: Vec<(KindId, u32)>,
-    /// Nodes that have its data.
     pub near: Vec<NodeId>,
 }
 
@@ -104,7 +102,6 @@ pub enum Isolation {
 }
 
 impl Isolation {
-    /// The word of files.
     pub const fn name(self) -> &'static str {
         match self {
             Self::TimeSlice => "time-slice",
@@ -158,7 +155,6 @@ pub struct TopologyWish {
 /// How far workers must be apart.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Spread {
-    /// Over which domains.
     pub over: Level,
     /// How many workers one of them may have.
     pub most: u32,
@@ -205,6 +201,27 @@ impl GpuAsk {
 }
 
 impl Job {
+    /// One worker from the beginning, of whom no more is known, and who is never stopped.
+    pub const fn new(id: JobId, name: String, worker: WorkerAsk) -> Self {
+        Self {
+            id,
+            name,
+            tenant: String::new(),
+            queue: None,
+            priority: 0,
+            submitted: Nanoseconds(0),
+            worker,
+            gang: Gang::exactly(1),
+            topology: None,
+            spread: None,
+            deadline: None,
+            preemption: Preemption::Never,
+            duration: None,
+            speeds: Vec::new(),
+            near: Vec::new(),
+        }
+    }
+
     /// Its speed on a kind in thousandths of the reference.
     pub fn speed(&self, kind: KindId) -> u32 {
         let found = self.speeds.iter().find(|(named, _)| *named == kind);

@@ -6,7 +6,6 @@ use super::{
 use alloc::{string::String, vec::Vec};
 use gpuwise_units::{HourlyPrice, Nanoseconds};
 
-/// An event and when it happened.
 #[derive(Debug, Clone, PartialEq)]
 pub struct TimestampedEvent {
     pub at: Nanoseconds,
@@ -22,13 +21,11 @@ pub enum Event {
     /// An action that had begun did not succeed: what it held is free, and who counted on it waits
     /// again.
     Failed(Action),
-    /// A job is asked for.
     Submitted(Job),
     Ended {
         job: JobId,
         how: Ended,
     },
-    /// A node joins with its GPUs.
     NodeJoined {
         /// The node; the GPUs that it names are those below, in their order.
         node: Node,
@@ -50,7 +47,6 @@ pub enum Event {
     SharingSet(Sharing),
     /// GPUs are reserved for a queue.
     Reserved(Reservation),
-    /// A reservation is over.
     ReservationEnded {
         name: String,
     },
@@ -72,11 +68,9 @@ pub enum Event {
     },
 }
 
-/// How a job ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Ended {
     Finished,
-    /// It failed by itself.
     Failed,
     Cancelled,
 }

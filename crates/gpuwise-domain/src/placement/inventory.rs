@@ -50,6 +50,21 @@ pub struct GpuKind {
     pub mig: Option<MigGeometry>,
 }
 
+impl GpuKind {
+    /// A kind of which nothing but its name is known.
+    pub fn named(name: impl Into<String>) -> Self {
+        Self {
+            name: name.into(),
+            memory_mib: None,
+            units: None,
+            bandwidth_gbs: None,
+            tflops: None,
+            price: None,
+            mig: None,
+        }
+    }
+}
+
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Node {
     pub name: String,
@@ -105,11 +120,26 @@ pub struct FleetGpu {
     pub switch: Option<u32>,
     /// The island of NVLink or its like that it is in.
     pub island: Option<IslandId>,
-    /// The rail (the NIC of its own) that it is on.
     pub rail: Option<u32>,
     pub health: Health,
-    /// Whether MIG is on.
     pub mig_on: bool,
+}
+
+impl FleetGpu {
+    /// One that is up, with MIG off, of whose surroundings nothing is known.
+    pub const fn new(kind: KindId, home: Home, index: u32) -> Self {
+        Self {
+            kind,
+            home,
+            index,
+            numa: None,
+            switch: None,
+            island: None,
+            rail: None,
+            health: Health::Up,
+            mig_on: false,
+        }
+    }
 }
 
 /// Where a GPU belongs.
@@ -117,7 +147,6 @@ pub struct FleetGpu {
 pub enum Home {
     /// In a node for good.
     Node(NodeId),
-    /// In a fabric pool.
     Pool(PoolId),
 }
 
@@ -161,7 +190,6 @@ gpuwise_units::named! {
     /// How near workers can be, nearest first.
     #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
     pub enum Level:
-        /// The word of files.
         name
     {
         /// On GPUs of one PCIe switch.

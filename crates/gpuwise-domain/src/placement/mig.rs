@@ -10,7 +10,6 @@ use alloc::{string::String, vec::Vec};
 /// The geometry of a board: which instances there are and where each may start.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct MigGeometry {
-    /// Compute slices of the board.
     pub compute_slices: u8,
     /// Memory slices of the board; at most 16.
     pub memory_slices: u8,
@@ -18,7 +17,6 @@ pub struct MigGeometry {
     pub shapes: Vec<MigShape>,
 }
 
-/// A profile of a board.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MigShape {
     /// Its name, such as `3g.40gb`.
@@ -111,7 +109,6 @@ impl MigShape {
 }
 
 impl Occupancy {
-    /// Instances of a shape.
     pub const fn count(self, shape: u8) -> u8 {
         if shape >= 16 {
             return 0;

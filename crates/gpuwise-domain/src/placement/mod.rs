@@ -59,10 +59,7 @@ macro_rules! number {
     };
 }
 
-number!(
-    /// A node of a fleet.
-    NodeId
-);
+number!(NodeId);
 number!(
     /// A GPU of a fleet, wherever it is attached.
     GpuId

@@ -21,6 +21,5 @@ pub struct Holding {
     pub part: Part,
     pub job: JobId,
     pub name: String,
-    /// Who asked for it.
     pub tenant: String,
 }

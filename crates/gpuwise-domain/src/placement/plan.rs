@@ -9,9 +9,7 @@ use gpuwise_units::Nanoseconds;
 pub struct Plan {
     /// Its number: one above its parent's.
     pub number: u64,
-    /// The plan that it continues.
     pub parent: u64,
-    /// When it was made.
     pub made: Nanoseconds,
     /// What is done, in this order.
     pub actions: Vec<Action>,
@@ -32,7 +30,6 @@ pub enum Action {
     /// Moves a job: it stops at its present assignments and goes on at these.
     Move {
         job: JobId,
-        /// All its assignments afterwards.
         assignments: Vec<Assignment>,
         /// For whom or what.
         cause: Cause,
@@ -40,12 +37,13 @@ pub enum Action {
     /// Gives a running elastic job more or fewer workers.
     Resize {
         job: JobId,
-        /// All its assignments afterwards.
         assignments: Vec<Assignment>,
     },
     /// Switches MIG on or off on an empty GPU.
-    SetMig { gpu: GpuId, on: bool },
-    /// Creates a MIG instance.
+    SetMig {
+        gpu: GpuId,
+        on: bool,
+    },
     CreateInstance {
         gpu: GpuId,
         /// Which profile: its place in the kind's geometry.
@@ -59,12 +57,18 @@ pub enum Action {
         /// At which memory slice it starts.
         start: u8,
     },
-    /// Attaches a pooled GPU to a node.
-    Attach { gpu: GpuId, node: NodeId },
+    Attach {
+        gpu: GpuId,
+        node: NodeId,
+    },
     /// Gives an idle pooled GPU back to its pool.
-    Detach { gpu: GpuId },
+    Detach {
+        gpu: GpuId,
+    },
     /// Takes the GPUs of an idle holder, who keeps its host memory and gets GPUs back on demand.
-    Reclaim { job: JobId },
+    Reclaim {
+        job: JobId,
+    },
     /// Gives GPUs back to a holder who was idle.
     Restore {
         job: JobId,
@@ -94,7 +98,6 @@ pub struct Assignment {
     pub gpus: Vec<GpuShare>,
 }
 
-/// What a worker has of a GPU.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct GpuShare {
     pub gpu: GpuId,
@@ -104,7 +107,6 @@ pub struct GpuShare {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Part {
     Whole,
-    /// A part by time.
     Fraction {
         /// Thousandths of its time.
         milli: u32,

@@ -70,7 +70,6 @@ gpuwise_units::named! {
     /// In which order those who wait are looked at.
     #[derive(Debug, Clone, Copy, PartialEq, Eq)]
     pub enum Order:
-        /// The word of files.
         name
     {
         Arrival = "fifo",
@@ -91,7 +90,6 @@ gpuwise_units::named! {
     /// Who may go ahead of one who finds no place.
     #[derive(Debug, Clone, Copy, PartialEq, Eq)]
     pub enum Backfill:
-        /// The word of files.
         name
     {
         /// Nobody.
@@ -120,21 +118,32 @@ pub struct Scheduling {
 /// What is wrong with a list of queues.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum QueueProblem {
-    /// Two queues have one name.
-    SecondName { queue: QueueId, first: QueueId },
+    SecondName {
+        queue: QueueId,
+        first: QueueId,
+    },
     /// Its parent is not in the list.
-    NoSuchParent { queue: QueueId },
+    NoSuchParent {
+        queue: QueueId,
+    },
     /// It is above itself.
     Cycle {
         /// The first queue of the list that is on the cycle.
         queue: QueueId,
     },
     /// Its parent comes later in the list.
-    ParentLater { queue: QueueId },
+    ParentLater {
+        queue: QueueId,
+    },
     /// Its quota names no kind.
-    NoKinds { queue: QueueId },
+    NoKinds {
+        queue: QueueId,
+    },
     /// It has two quotas for the same kinds.
-    SecondQuota { queue: QueueId, kinds: Kinds },
+    SecondQuota {
+        queue: QueueId,
+        kinds: Kinds,
+    },
     /// More is its own than it may ever take.
     NominalAboveCap {
         queue: QueueId,
@@ -152,11 +161,12 @@ pub enum QueueProblem {
         own_milli: u64,
     },
     /// Its budget is below zero.
-    NegativeBudget { queue: QueueId },
+    NegativeBudget {
+        queue: QueueId,
+    },
 }
 
 impl QueueProblem {
-    /// The queue that is to be corrected.
     pub const fn queue(&self) -> QueueId {
         match self {
             Self::SecondName { queue, .. }

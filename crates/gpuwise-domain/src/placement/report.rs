@@ -43,15 +43,11 @@ pub enum Shortage {
     /// It was not asked what is short.
     Untold,
     /// No GPU of the fleet is of a kind that is asked for.
-    NoSuchGpu {
-        /// What was asked for.
-        kinds: Kinds,
-    },
+    NoSuchGpu { kinds: Kinds },
     /// The fleet could never hold it, even empty.
     LargerThanFleet {
         /// Workers that fit the empty fleet.
         fit: u32,
-        /// Workers that are needed.
         needed: u32,
     },
     /// Too few GPUs are free together in one node.
@@ -89,7 +85,6 @@ pub enum Shortage {
     Slice,
     /// Too few workers find an assignment.
     Workers {
-        /// Workers that are needed.
         needed: u32,
         /// Workers that find one.
         fit: u32,
@@ -97,7 +92,6 @@ pub enum Shortage {
     /// Too few GPUs are free together in one domain.
     Topology {
         within: Level,
-        /// Workers that are needed.
         needed: u32,
         /// The most that one has room for.
         best: u32,
@@ -107,7 +101,6 @@ pub enum Shortage {
     },
     /// Workers must be further apart than there is room.
     Spread {
-        /// Workers that are needed.
         needed: u32,
         /// Workers that find an assignment.
         fit: u32,

@@ -13,10 +13,8 @@ pub struct ServingDay {
     pub popularity: Vec<u32>,
 }
 
-/// A container with a GPU.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct ServingHolder {
-    /// Its number in the trace.
     pub number: u32,
     /// What it was asked, in the order in which it was served.
     pub requests: Vec<ServingRequest>,

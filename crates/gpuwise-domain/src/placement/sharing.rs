@@ -6,7 +6,6 @@ gpuwise_units::named! {
     /// How far something is kept apart.
     #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
     pub enum Apart:
-        /// The word of files.
         name
     {
         None = "none",
@@ -21,7 +20,6 @@ gpuwise_units::named! {
 pub struct SharingMeans {
     /// The word of files: `time-slice`, `mps`, `vgpu`, `mig`.
     pub name: String,
-    /// Its name for people.
     pub title: String,
     /// Whether one can take another's memory.
     pub memory: Apart,
@@ -32,7 +30,6 @@ pub struct SharingMeans {
     /// How many share one GPU at most, where there is a limit of its own.
     pub most: Option<u32>,
     pub meaning: String,
-    /// Where the row comes from.
     pub source: String,
 }
 
@@ -48,7 +45,6 @@ pub struct VgpuProfile {
     pub most: u32,
     /// How many of it a GPU has where sizes are mixed; `None`: they cannot be.
     pub most_mixed: Option<u32>,
-    /// Where the row comes from.
     pub source: String,
 }
 

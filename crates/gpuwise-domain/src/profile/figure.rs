@@ -13,22 +13,18 @@ pub struct FigureDefinition {
     pub unit: &'static str,
     /// What it says, in a sentence.
     pub meaning: &'static str,
-    /// How it is computed.
     pub formula: &'static str,
-    /// Where the definition comes from.
     pub source: &'static str,
     /// Which way is better, where that can be said.
     pub better: Option<Better>,
 }
 
-/// Which way of a figure is the better one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Better {
     Lower,
     Higher,
 }
 
-/// One figure of one thing.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Figure {
     /// Its name: that of a [`FigureDefinition`], or of a metric the user brought.
@@ -47,7 +43,6 @@ pub struct Scope {
     pub part: Option<String>,
 }
 
-/// The value of a figure.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Value {
     /// An exact count of its unit.

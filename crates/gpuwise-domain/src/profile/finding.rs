@@ -15,7 +15,6 @@ pub struct FindingDefinition {
     /// What must be seen for it to be said, thresholds in words.
     pub signal: &'static str,
     pub advice: &'static str,
-    /// How the gain is bounded.
     pub gain: &'static str,
     /// Where signal and threshold come from.
     pub source: &'static str,
@@ -37,7 +36,6 @@ pub struct Finding {
     pub advice: Vec<String>,
 }
 
-/// One figure of a finding.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Evidence {
     pub figure: String,

@@ -9,7 +9,6 @@ pub struct FlightRecord {
     pub rank: Option<u32>,
     /// Version of the format, as stated (`2.5`).
     pub version: Option<String>,
-    /// Process groups that it knows.
     pub groups: Vec<ProcessGroup>,
     /// Collectives and messages, in the order in which the host called them. It is a ring: older
     /// ones may be gone.
@@ -46,9 +45,7 @@ pub struct FlightEntry {
     pub operation: String,
     /// A message from one rank to another, no collective.
     pub is_point_to_point: bool,
-    /// Shape of each input.
     pub input_sizes: Vec<Vec<u64>>,
-    /// Shape of each output.
     pub output_sizes: Vec<Vec<u64>>,
     /// Type of each input, as stated.
     pub input_types: Vec<String>,
@@ -72,7 +69,6 @@ pub enum FlightState {
     Completed,
 }
 
-/// A line of the program.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Default)]
 pub struct Frame {
     pub function: String,

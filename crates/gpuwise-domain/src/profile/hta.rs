@@ -56,7 +56,6 @@ pub struct HtaKernelType {
     /// `COMPUTATION`, `COMMUNICATION overlapping MEMORY`.
     pub kernel_type: String,
     pub sum_us: f64,
-    /// Of the time of all.
     pub percentage: f64,
 }
 

@@ -6,7 +6,6 @@
 use super::timeline::{Loss, NameId, Names};
 use alloc::{string::String, vec::Vec};
 
-/// Counters of the kernels of one file.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct KernelCounters {
     /// Launches in the order of the file.
@@ -48,18 +47,15 @@ pub struct CountedMetric {
     /// Its canonical name (`sm__throughput.avg.pct_of_peak_sustained_elapsed`) where it is known; else
     /// its label in the file.
     pub name: NameId,
-    /// Its name as the file has it.
     pub label: NameId,
     /// The section it stands in, where stated.
     pub section: Option<NameId>,
     /// The unit of its value: a base unit (`ns`, `byte`, `hz`, `byte/second`, `%`) where the file's
     /// unit is known, else that of the file; empty for counts and ratios.
     pub unit: NameId,
-    /// Its value in that unit.
     pub value: CountedValue,
 }
 
-/// The value of a counter.
 #[derive(Debug, Clone, PartialEq)]
 pub enum CountedValue {
     Number(f64),
@@ -118,7 +114,6 @@ pub struct OperationRule {
     pub family: String,
 }
 
-/// Spellings of the metrics that are judged.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct JudgedMetrics {
     /// Time of the kernel, in nanoseconds.
@@ -153,7 +148,6 @@ pub struct BoundLimits {
 }
 
 gpuwise_units::named! {
-    /// What limits a kernel.
     #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
     pub enum Bound:
         /// Its name, as in JSON.

@@ -3,7 +3,6 @@
 use super::figures::TensorCores;
 use alloc::{string::String, vec::Vec};
 
-/// All rules for names of kernels.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct KernelRules {
     /// Patterns of kernels that communicate (the wide list); any that matches decides.
@@ -42,7 +41,6 @@ pub struct HostRules {
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct NamePattern(pub String);
 
-/// What kind of kernel has such a name.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct KindRule {
     /// The kind (`gemm`).

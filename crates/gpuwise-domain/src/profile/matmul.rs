@@ -74,7 +74,6 @@ pub struct TimedMatmul {
 pub struct Processor {
     /// Who makes it: nothing is carried over between vendors.
     pub vendor: String,
-    /// Its architecture generation.
     pub generation: String,
     pub capability: Option<(u8, u8)>,
     /// Dense peak in BF16, FLOP/s.
@@ -90,7 +89,6 @@ pub struct Processor {
 }
 
 impl Processor {
-    /// Of a GPU of the catalogue.
     pub fn of(gpu: &Gpu) -> Self {
         Self {
             vendor: gpu.vendor.clone(),

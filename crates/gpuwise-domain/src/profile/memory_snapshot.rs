@@ -97,7 +97,6 @@ pub struct AllocatorEvent {
     pub stack: Index,
 }
 
-/// What an allocator did.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum AllocatorAction {
     Alloc,

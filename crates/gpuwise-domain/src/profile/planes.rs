@@ -6,7 +6,6 @@ use alloc::{string::String, vec::Vec};
 /// A file of planes (`*.xplane.pb`).
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Planes {
-    /// Bytes of the file.
     pub byte_count: u64,
     /// Planes in the order of the file.
     pub planes: Vec<Plane>,
@@ -72,7 +71,6 @@ impl Line {
 }
 
 impl Plane {
-    /// Whether it is of a device.
     pub fn is_device(&self) -> bool {
         self.name.starts_with("/device:")
     }

@@ -80,7 +80,6 @@ pub struct Rank {
 /// A device on which work ran.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Device {
-    /// Its number in the file.
     pub number: i64,
     /// Its product name, where stated and not empty.
     pub name: Option<String>,
@@ -99,7 +98,6 @@ pub struct Device {
 pub struct Stream {
     /// Index into [`Timeline::devices`].
     pub device: u16,
-    /// Its number in the file.
     pub number: i64,
 }
 
@@ -136,7 +134,6 @@ impl Names {
         self.texts.get(id.0 as usize).map_or("", |text| text)
     }
 
-    /// How many there are.
     pub fn len(&self) -> usize {
         self.texts.len()
     }
@@ -179,7 +176,6 @@ pub struct Work {
 pub enum WorkClass {
     /// A kernel, communication included.
     Kernel,
-    /// A copy of memory.
     Copy,
     /// A fill of memory.
     Set,
@@ -205,9 +201,7 @@ impl Index {
 /// What is known of a piece of GPU work beyond its time.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Detail {
-    /// How a kernel was launched.
     Launch(LaunchShape),
-    /// What a copy moved.
     Copy(CopyShape),
     /// What a fill wrote, in bytes.
     Set(u64),
@@ -231,16 +225,13 @@ pub struct LaunchShape {
     pub occupancy_percent: Option<f64>,
 }
 
-/// What a copy moved.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct CopyShape {
     /// Bytes, where stated.
     pub bytes: Option<u64>,
     /// From where to where, where it can be told.
     pub direction: Option<Direction>,
-    /// The memory it was read from.
     pub source: MemoryKind,
-    /// The memory it was written to.
     pub target: MemoryKind,
 }
 
@@ -289,7 +280,6 @@ pub struct Collective {
     pub launch: LaunchShape,
 }
 
-/// A span on a host thread.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct HostSpan {
     pub start_ns: i64,
@@ -302,7 +292,6 @@ pub struct HostSpan {
     pub operands: Index,
 }
 
-/// What an operator was given.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Operands {
     /// Shape of each argument; empty where it is no tensor.
@@ -348,7 +337,6 @@ pub struct Loss {
 }
 
 impl Timeline {
-    /// The device of a piece of work.
     pub fn device_of(&self, work: &Work) -> Option<&Device> {
         let stream = self.streams.get(work.stream as usize)?;
         self.devices.get(usize::from(stream.device))

@@ -4,10 +4,8 @@ use alloc::vec::Vec;
 use gpuwise_units::Percentile;
 
 gpuwise_units::named! {
-    /// What is measured of requests.
     #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
     pub enum Metric:
-        /// As reports name it.
         name,
         /// As files name it.
         key
@@ -33,7 +31,6 @@ gpuwise_units::named! {
     }
 }
 
-/// In what a metric is counted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum MetricUnit {
     Seconds,
@@ -41,7 +38,6 @@ pub enum MetricUnit {
 }
 
 impl Metric {
-    /// In what it is counted.
     pub const fn unit(self) -> MetricUnit {
         match self {
             Self::Input | Self::Output => MetricUnit::Tokens,
@@ -62,7 +58,6 @@ pub enum Method {
 /// A value that a share of all does not exceed.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Quantile {
-    /// Which share.
     pub at: Percentile,
     pub value: f64,
 }

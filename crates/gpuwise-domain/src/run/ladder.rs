@@ -4,10 +4,8 @@ use alloc::{string::String, vec::Vec};
 use gpuwise_units::Percentile;
 
 gpuwise_units::named! {
-    /// In what loads are counted.
     #[derive(Debug, Clone, Copy, PartialEq, Eq)]
     pub enum LoadUnit:
-        /// As reports name it.
         name
     {
         RequestsPerSecond = "requests/s",

@@ -80,7 +80,6 @@ pub struct Subject {
     pub release: Option<String>,
     /// The GPU by its catalogue name.
     pub gpu: Option<String>,
-    /// GPUs of all replicas.
     pub gpus: Option<u64>,
     pub replicas: Option<u64>,
     /// The address of a measured server, without user, key and query.
@@ -103,11 +102,9 @@ pub enum Origin {
 /// What is needed to do a run again.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Repeat {
-    /// The version of the program.
     pub version: String,
     /// Its arguments, one by one, without secrets.
     pub arguments: Vec<String>,
-    /// The seed of all chance.
     pub seed: u64,
 }
 
@@ -167,7 +164,6 @@ impl Span {
     }
 }
 
-/// Requests by their outcome.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Outcomes {
     /// All of their tokens came.
@@ -185,7 +181,6 @@ pub struct Outcomes {
 }
 
 impl Outcomes {
-    /// How many of one outcome.
     pub fn of(&self, outcome: Outcome) -> u64 {
         match outcome {
             Outcome::Completed => self.completed,
@@ -285,10 +280,8 @@ pub struct Attainment {
 }
 
 gpuwise_units::named! {
-    /// What a target is about.
     #[derive(Debug, Clone, Copy, PartialEq, Eq)]
     pub enum Promised:
-        /// As reports name it.
         name
     {
         /// Time to first token, in seconds.
@@ -384,7 +377,6 @@ pub struct EngineUse {
 pub struct Spent {
     /// Seconds of GPUs, busy or not.
     pub gpu_seconds: Option<f64>,
-    /// Energy of the GPUs.
     pub energy: Option<Joules>,
     pub money: Option<Money>,
     /// Input and output tokens of requests served whole: what the rest is divided by.

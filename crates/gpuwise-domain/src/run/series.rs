@@ -8,13 +8,11 @@ use gpuwise_units::Nanoseconds;
 pub struct Series {
     /// Where the first stretch begins.
     pub start: Nanoseconds,
-    /// How long each is.
     pub width: Nanoseconds,
     /// The stretches; 200 at most.
     pub buckets: Vec<Bucket>,
 }
 
-/// A stretch of time.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct Bucket {
     /// Requests that were due in it.
@@ -43,7 +41,6 @@ gpuwise_units::named! {
     /// What happens to a request.
     #[derive(Debug, Clone, Copy, PartialEq, Eq)]
     pub enum Moment:
-        /// The words for people.
         name
     {
         /// The client means to send it.
@@ -58,9 +55,7 @@ gpuwise_units::named! {
         FirstToken = "first token",
         /// It loses its place.
         Preempted = "preempted",
-        /// It is in a batch again.
         Resumed = "in a batch again",
-        /// It is sent again.
         Retried = "sent again",
         End = "end",
     }

@@ -9,7 +9,6 @@ pub enum FaultClass {
     Device,
     /// A link between devices.
     Link,
-    /// The program on it.
     Application,
 }
 

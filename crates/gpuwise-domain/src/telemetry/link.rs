@@ -31,7 +31,6 @@ impl Topology {
         row.links.get(column).map(String::as_str)
     }
 
-    /// The row of the GPU of this number.
     pub fn gpu(&self, index: u32) -> Option<&TopologyRow> {
         self.rows.iter().find(|row| {
             row.name
@@ -41,7 +40,6 @@ impl Topology {
     }
 }
 
-/// One NVLink of a GPU.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Link {
     /// Index into the subjects.

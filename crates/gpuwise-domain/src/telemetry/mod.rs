@@ -85,7 +85,6 @@ pub enum Missing {
     NotFound,
     /// The driver no longer gives it.
     Deprecated,
-    /// The driver met an error.
     DriverError,
     /// A number that stands for none.
     Blank,

@@ -27,7 +27,6 @@ macro_rules! quantities {
                 match self { $(Self::$variant => $name,)* }
             }
 
-            /// The unit of its values.
             pub fn unit(self) -> &'static str {
                 match self { $(Self::$variant => $unit,)* }
             }

@@ -51,7 +51,6 @@ pub struct Holder {
     pub process: Option<Process>,
 }
 
-/// A process on a GPU.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Process {
     /// Its id on the host.
@@ -104,7 +103,6 @@ impl fmt::Display for MigInstance {
 }
 
 impl Subject {
-    /// A GPU as a whole.
     pub fn of(gpu: GpuIdentity) -> Self {
         Self {
             gpu,

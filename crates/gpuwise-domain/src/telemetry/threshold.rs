@@ -9,7 +9,6 @@ pub struct Threshold {
     pub unit: String,
     /// What it decides, in words.
     pub meaning: String,
-    /// Where it comes from.
     pub source: String,
 }
 

@@ -30,7 +30,6 @@ gpuwise_units::named! {
     /// How two values are compared.
     #[derive(Debug, Clone, Copy, PartialEq, Eq)]
     pub enum Comparison:
-        /// As it is written.
         sign
     {
         Below = "<",

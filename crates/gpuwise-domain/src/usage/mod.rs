@@ -20,7 +20,6 @@ pub struct Holder {
     pub name: String,
 }
 
-/// What it asked for.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct ResourceRequest {
     /// The GPU as exporters name it; unknown where they do not.
@@ -42,7 +41,6 @@ gpuwise_units::named! {
     /// What one device of it shows: the measure behind `compute`, from the best to the weakest.
     #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
     pub enum ComputeMeasure:
-        /// Its name for people.
         title
     {
         /// Share of multiprocessors with work (DCGM 1002).
@@ -84,7 +82,6 @@ pub struct IdleUse {
 pub struct EngineUse {
     /// The engine, by the prefix of its metrics.
     pub engine: String,
-    /// The model that it serves.
     pub model: Option<String>,
     /// Requests that waited, mean over time and replicas.
     pub waiting: Option<f64>,
@@ -107,7 +104,6 @@ pub struct Usage {
     /// Who it is charged to: its namespace, or the label that was asked for.
     pub tenant: String,
     pub asked: ResourceRequest,
-    /// Hours in which it was seen.
     pub hours: f64,
     /// Hours from its first to its last sign, gaps included.
     pub spanned_hours: f64,
@@ -159,7 +155,6 @@ pub struct Window {
 }
 
 impl Window {
-    /// Whole hours of it.
     pub fn hours(self) -> usize {
         usize::try_from((self.end - self.start) / 3600).unwrap_or(0)
     }

@@ -10,7 +10,6 @@ gpuwise_units::named! {
     pub enum Verdict:
         /// Its name in JSON, CSV and databases.
         name,
-        /// Its name for people.
         title
     {
         /// It holds GPUs and did nothing.
@@ -79,14 +78,12 @@ pub enum Change {
     },
     /// Another number of replicas.
     Replicas {
-        /// How many there are.
         from: u32,
         /// How many suffice.
         to: u32,
     },
     /// More CPUs beside its GPU.
     Cpus {
-        /// How many it has.
         from: f64,
         /// How many it should have.
         to: f64,
@@ -158,11 +155,9 @@ pub struct Risk {
     /// Hours in which it would have had too little; unknown where hours were not seen one by one.
     pub hours_short: Option<u32>,
     pub hours_seen: u32,
-    /// What to beware of.
     pub note: String,
 }
 
-/// A proposal for one workload.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Proposal {
     pub change: Change,

@@ -10,7 +10,6 @@ pub struct Remembered {
     /// Where it was seen; absent where that was not remembered.
     pub scope: Option<Scope>,
     pub holder: Holder,
-    /// Who it is charged to.
     pub tenant: String,
     /// When it was made: the end of its window, seconds since 1970.
     pub made_at: i64,
@@ -38,7 +37,6 @@ gpuwise_units::named! {
     pub enum State:
         /// Its name in JSON, CSV and databases.
         name,
-        /// Its name for people.
         title
     {
         /// Applied, and the saving came.
@@ -49,7 +47,6 @@ gpuwise_units::named! {
         Otherwise = "otherwise", "changed otherwise",
         /// Nothing was changed yet.
         Open = "open", "not applied",
-        /// It cannot be told.
         Untold = "untold", "cannot be told",
         /// This look is not at where it was seen, and tells nothing of it.
         Elsewhere = "elsewhere", "out of scope",

@@ -8,7 +8,6 @@ pub struct Threshold {
     pub name: String,
     pub value: f64,
     pub meaning: String,
-    /// Where it comes from.
     pub source: String,
 }
 

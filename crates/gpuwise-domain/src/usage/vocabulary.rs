@@ -6,7 +6,6 @@ gpuwise_units::named! {
     /// What an audit needs to know of workloads.
     #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
     pub enum Quantity:
-        /// Its name in the catalogue.
         name
     {
         /// Device memory in use.
@@ -31,11 +30,8 @@ gpuwise_units::named! {
         Requests = "requests",
         /// What containers are limited to, by resource.
         Limits = "limits",
-        /// Who owns a pod.
         PodOwner = "pod_owner",
-        /// Who owns a replica set.
         ReplicaSetOwner = "replica_set_owner",
-        /// Who owns a job.
         JobOwner = "job_owner",
         Replicas = "replicas",
         /// Labels of pods, for the tenant.
@@ -68,7 +64,6 @@ pub struct MetricName {
     pub quantity: Quantity,
     /// By what its values are multiplied: to MiB, to shares of 1, to seconds.
     pub scale: f64,
-    /// Where the row comes from.
     pub source: String,
 }
 

@@ -5,6 +5,7 @@ mod report;
 pub use report::{Section, report};
 
 use gpuwise_domain::estimate::Basis;
+use gpuwise_units::math;
 use gpuwise_view::table::{Cell, Column, Table};
 use std::collections::BTreeMap;
 
@@ -26,35 +27,26 @@ pub struct Compared {
     pub in_sample: bool,
 }
 
-/// By what errors are grouped.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-pub enum By {
-    /// By table and metric.
-    Source,
-    /// By metric alone.
-    Metric,
-    /// By metric and GPU.
-    Gpu,
-    /// By metric and model.
-    Model,
-    /// By metric and engine.
-    Engine,
-    /// By metric and what the figure rests on.
-    Basis,
+gpuwise_units::named! {
+    /// By what errors are grouped.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+    pub enum By: title {
+        /// By table and metric.
+        Source = "table",
+        /// By metric alone.
+        Metric = "metric",
+        /// By metric and GPU.
+        Gpu = "GPU",
+        /// By metric and model.
+        Model = "model",
+        /// By metric and engine.
+        Engine = "engine",
+        /// By metric and what the figure rests on.
+        Basis = "basis",
+    }
 }
 
 impl By {
-    pub const fn title(self) -> &'static str {
-        match self {
-            Self::Source => "table",
-            Self::Metric => "metric",
-            Self::Gpu => "GPU",
-            Self::Model => "model",
-            Self::Engine => "engine",
-            Self::Basis => "basis",
-        }
-    }
-
     fn of(self, row: &Compared) -> String {
         match self {
             Self::Source => row.source.clone(),
@@ -67,7 +59,6 @@ impl By {
     }
 }
 
-/// Errors of a group.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Errors {
     /// Different questions, and how many were answered.
@@ -97,7 +88,6 @@ fn questions<'a>(rows: impl Iterator<Item = &'a Compared>) -> Vec<(&'a Compared,
         .collect()
 }
 
-/// Errors of rows.
 pub fn errors<'a>(rows: impl Iterator<Item = &'a Compared>) -> Errors {
     let questions = questions(rows);
     let mut relative = Vec::new();
@@ -137,11 +127,7 @@ pub fn errors<'a>(rows: impl Iterator<Item = &'a Compared>) -> Errors {
 
 fn median(values: &mut [f64]) -> f64 {
     values.sort_by(f64::total_cmp);
-    match values.len() {
-        0 => f64::NAN,
-        odd if odd % 2 == 1 => values[odd / 2],
-        even => 0.5 * (values[even / 2 - 1] + values[even / 2]),
-    }
+    math::median(values).unwrap_or(f64::NAN)
 }
 
 /// A table of errors by metric and group.

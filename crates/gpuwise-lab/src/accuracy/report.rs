@@ -95,7 +95,6 @@ const TAIL: &str = "\n## Marks that are missed, and why\n\n\
   repeat another's value. Video was never measured.\n\n\
 Not covered: power (`avg_power`).\n";
 
-/// What the constants were fitted on.
 fn fitted_on(out: &mut String, file: &ConstantsFile) {
     let _ = writeln!(out, "\n## What was fitted on what\n");
     let mut sets = Table::new(vec![

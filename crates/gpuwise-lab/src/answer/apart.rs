@@ -12,7 +12,6 @@ use gpuwise_domain::{
 use gpuwise_size::{setup::Setup, speed::StepShape};
 use std::sync::Arc;
 
-/// Workers of one side.
 #[derive(Debug, Clone, Copy)]
 struct Workers {
     layout: Layout,

@@ -41,7 +41,6 @@ pub enum Kind {
 }
 
 impl Reading<'_> {
-    /// How it is solved.
     pub fn kind(&self) -> Kind {
         match self.wanted {
             Metric::BatchLatency | Metric::BatchThroughput | Metric::BatchFirstToken => Kind::Batch,
@@ -116,7 +115,6 @@ pub fn solve(reading: &Reading<'_>, constants: &Constants) -> Option<Outcome> {
     }
 }
 
-/// The figure that a reading asks of its outcome.
 pub fn figure(reading: &Reading<'_>, outcome: &Outcome, constants: &Constants) -> f64 {
     let groups = reading.groups();
     let (input, output) = (reading.input.unwrap_or(0.0), reading.output.unwrap_or(1.0));

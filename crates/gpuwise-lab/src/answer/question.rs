@@ -16,12 +16,10 @@ use gpuwise_domain::{
 };
 use gpuwise_size::knowledge::{Correction, Knowledge, MetricClass, Observation, Range, Standing};
 
-/// What is said to a question.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Answer {
     /// The figure in the question's unit with its 80 % range; `None` where there is no answer.
     pub estimate: Option<Estimate>,
-    /// On what it rests.
     pub basis: Option<Basis>,
     /// What was read into the question, or why there is no answer.
     pub reason: String,

@@ -96,7 +96,6 @@ pub struct Pool<'a> {
     /// How each worker serves.
     pub setup: Setup<'a>,
     pub shape: Arc<StepShape>,
-    /// How many there are.
     pub workers: f64,
 }
 

@@ -106,7 +106,6 @@ const POSITIVE: [&str; 10] = [
     "slo_ttft_ms",
     "slo_tpot_ms",
 ];
-/// Shares of the memory.
 const SHARES: [&str; 2] = ["gpu_memory_utilization", "mem_fraction_static"];
 
 /// Ranks in `extra`.

@@ -26,7 +26,6 @@ pub struct Row {
     pub bucket: Option<usize>,
     /// Index of what was measured together with it, if it has corrections.
     pub joint: Option<usize>,
-    /// How much it counts.
     pub weight: f64,
     /// Logarithm of the measured value.
     pub target: f64,

@@ -22,31 +22,23 @@ pub struct Sample<'a> {
     pub measured: f64,
 }
 
-/// What is left out together.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-pub enum LeaveOut {
-    /// All rows of a GPU
-    Gpu,
-    /// All rows of an architecture family, quantized variants included
-    Model,
-    /// All rows of an engine (as its constants are kept)
-    Engine,
-    /// A fifth of the configurations
-    Configuration,
-    /// All rows of a table
-    Source,
-}
-
-impl LeaveOut {
-    /// The word in flags and tables.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Gpu => "gpu",
-            Self::Model => "model",
-            Self::Engine => "engine",
-            Self::Configuration => "configuration",
-            Self::Source => "source",
-        }
+gpuwise_units::named! {
+    /// What is left out together.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+    pub enum LeaveOut:
+        /// The word in flags and tables.
+        name
+    {
+        /// All rows of a GPU
+        Gpu = "gpu",
+        /// All rows of an architecture family, quantized variants included
+        Model = "model",
+        /// All rows of an engine (as its constants are kept)
+        Engine = "engine",
+        /// A fifth of the configurations
+        Configuration = "configuration",
+        /// All rows of a table
+        Source = "source",
     }
 }
 

@@ -34,9 +34,6 @@ impl Anchor<'_> {
 }
 
 /// Reads `system,dtype,m,n,k,latency_ms` rows of large matmuls in BF16 and FP8.
-///
-/// # Errors
-/// When a column is missing or a cell is no number.
 pub(crate) fn read_anchors<'a>(
     text: &str,
     catalogue: &'a Catalogue,

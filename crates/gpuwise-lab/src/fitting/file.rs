@@ -249,7 +249,6 @@ fn cells_of(file: &str, set: &ConstantSet) -> anyhow::Result<Vec<FittedCell>> {
     Ok(out)
 }
 
-/// Fitted cells as rows of the file.
 pub(crate) fn cell_rows(cells: &Cells) -> Vec<CellRow> {
     let mut out: BTreeMap<(&str, &str, &str, &str), BTreeMap<String, u64>> = BTreeMap::new();
     for FittedCell { cell, rows } in &cells.rows {
@@ -280,7 +279,6 @@ fn rounded(value: f64) -> f64 {
     format!("{value:.4e}").parse().unwrap_or(value)
 }
 
-/// Constants and ranges as rows of the file.
 pub(crate) fn constant_rows(constants: &Constants, set: &str) -> Vec<ConstantRow> {
     let factors = |names: &[String], logs: &[f64]| -> BTreeMap<String, f64> {
         names
@@ -305,7 +303,6 @@ pub(crate) fn constant_rows(constants: &Constants, set: &str) -> Vec<ConstantRow
         .collect()
 }
 
-/// Ranges as cells of the file.
 pub(crate) fn range_cells(ranges: &Ranges) -> Vec<RangeCell> {
     ranges
         .rows
@@ -323,9 +320,6 @@ pub(crate) fn range_cells(ranges: &Ranges) -> Vec<RangeCell> {
 }
 
 /// The text of the file.
-///
-/// # Errors
-/// Never for files made here; TOML refuses what it cannot write.
 pub(crate) fn write(file: &ConstantsFile) -> anyhow::Result<String> {
     let head = "# Fitted constants of the speed model. Written by `gpuwise calibrate --refit`; not edited by hand.\n\
                 # What each means and its prior: docs/reference/constants.md. Factors by generation and by\n\

@@ -16,11 +16,9 @@ const SMALL: usize = 400;
 
 /// Predictions that had not seen their group.
 pub(crate) struct Folded {
-    /// What was left out.
     pub by: LeaveOut,
     /// The predicted value of each sample in SI units; NaN where there is none.
     pub predicted: Vec<f64>,
-    /// The group that each sample is in.
     pub group: Vec<String>,
     /// How each sample stands to the rows that stayed.
     pub basis: Vec<Basis>,

@@ -106,7 +106,6 @@ impl Material<'_> {
             .collect()
     }
 
-    /// Fits constants from the priors.
     pub fn fit(&self) -> Constants {
         let start = self.prior();
         let rows = self.rows(&start);

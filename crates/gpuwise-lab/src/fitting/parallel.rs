@@ -1,13 +1,15 @@
 //! Evaluating samples: each run once, over all threads, in an order that does not depend on them.
 
 use super::Material;
-use crate::answer::{Outcome, figure, solve};
+use crate::{
+    answer::{Outcome, figure, solve},
+    spread,
+};
 use gpuwise_size::{constants::Constants, micro};
 use std::{collections::BTreeMap, num::NonZero, thread};
 
 pub(crate) struct Evaluator<'m, 'a> {
     material: &'m Material<'a>,
-    /// The run of each sample.
     runs: Vec<usize>,
     threads: usize,
 }
@@ -72,24 +74,13 @@ impl<'m, 'a> Evaluator<'m, 'a> {
         };
         let mut out = vec![f64::NAN; indices.len()];
         let threads = self.threads;
-        thread::scope(|scope| {
-            let groups = &groups;
-            let evaluate = &evaluate;
-            let workers: Vec<_> = (0..threads)
-                .map(|worker| {
-                    scope.spawn(move || {
-                        let mine = groups.iter().skip(worker).step_by(threads);
-                        mine.flat_map(evaluate).collect::<Vec<_>>()
-                    })
-                })
-                .collect();
-            for worker in workers {
-                match worker.join() {
-                    Ok(values) => values.into_iter().for_each(|(at, value)| out[at] = value),
-                    Err(panic) => std::panic::resume_unwind(panic),
-                }
-            }
+        let values = spread(threads, |worker| {
+            let mine = groups.iter().skip(worker).step_by(threads);
+            mine.flat_map(&evaluate).collect()
         });
+        for (at, value) in values {
+            out[at] = value;
+        }
         out
     }
 }

@@ -93,7 +93,6 @@ pub(crate) fn rounded(value: f64) -> f64 {
     format!("{value:.4e}").parse().unwrap_or(value)
 }
 
-/// Constants as rows of the file.
 pub(crate) fn constant_rows(constants: &Constants) -> Vec<ConstantRow> {
     PARAMETERS
         .iter()
@@ -114,9 +113,6 @@ pub(crate) fn constant_rows(constants: &Constants) -> Vec<ConstantRow> {
 }
 
 /// The text of the file.
-///
-/// # Errors
-/// Never for files made here; TOML refuses what it cannot write.
 pub(crate) fn write(file: &MediaFile) -> anyhow::Result<String> {
     let head = "# Fitted constants of diffusion, vision and embedding models. Written by `gpuwise calibrate --refit-media`;\n\
                 # not edited by hand. Factors by generation multiply the value. Errors are of constants refitted\n\

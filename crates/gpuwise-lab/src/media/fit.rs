@@ -12,7 +12,6 @@ pub struct Row<'a> {
     pub run: Run<'a>,
     /// Logarithm of the measured figure, in SI units.
     pub target: f64,
-    /// How much it counts.
     pub weight: f64,
 }
 

@@ -27,7 +27,6 @@ pub fn about<'a>(question: &Question, loaded: &'a Loaded) -> Option<&'a MediaBen
     benchmark(question, &loaded.media_benchmarks)
 }
 
-/// Walks through what rows are about.
 pub fn walks(asked: &[QuestionRow], loaded: &Loaded) -> Walks {
     let mut out = Walks::new();
     for row in asked {

@@ -29,7 +29,6 @@ pub fn benchmark<'a>(
         .max_by_key(|benchmark| benchmark.prefix.len())
 }
 
-/// What is asked of a run.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Objective {
     /// Samples a second of all devices, as many at once as is best.
@@ -42,10 +41,7 @@ pub enum Objective {
         each: f64,
     },
     /// Seconds of so many samples alone.
-    Alone {
-        /// Samples of a query.
-        samples: f64,
-    },
+    Alone { samples: f64 },
 }
 
 /// A run understood: enough to predict its figure.
@@ -53,7 +49,6 @@ pub enum Objective {
 pub struct Run<'a> {
     /// What one input costs.
     pub walk: &'a Walk,
-    /// Inputs of a sample.
     pub inputs: f64,
     pub device: Device<'a>,
     pub devices: u32,
@@ -61,7 +56,6 @@ pub struct Run<'a> {
     pub shards: u32,
     /// Inputs of a batch.
     pub batch: f64,
-    /// In which formats it runs.
     pub numbers: Numbers,
     pub wanted: Objective,
 }

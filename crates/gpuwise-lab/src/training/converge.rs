@@ -12,7 +12,6 @@ use gpuwise_size::training::time::{
 /// The link for which a step's constant part is stated, in bytes a second.
 const REFERENCE_LINK: f64 = 450e9;
 
-/// A run of a benchmark.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ConvergenceRun<'a> {
     pub benchmark: &'a ConvergenceBenchmark,
@@ -43,7 +42,6 @@ impl ConvergenceRun<'_> {
     }
 }
 
-/// How a run goes.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Convergence {
     /// Samples of a step.
@@ -54,11 +52,9 @@ pub struct Convergence {
     pub step: f64,
     /// Samples a second.
     pub throughput: f64,
-    /// Seconds to the quality.
     pub seconds: f64,
 }
 
-/// How a run goes.
 pub fn converge(run: &ConvergenceRun<'_>, constants: &ConvergenceConstants) -> Convergence {
     let benchmark = run.benchmark;
     let gpus = run.gpus.max(1.0);

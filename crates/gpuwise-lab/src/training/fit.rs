@@ -22,7 +22,6 @@ const DELTA: f64 = 1e-3;
 pub struct FitRow {
     pub work: StepWork,
     pub setup: TrainingSetup,
-    /// What it ran on.
     pub system: TrainingSystem,
     /// Tokens a second and GPU that were measured.
     pub measured: f64,
@@ -63,7 +62,6 @@ pub fn fit_training(rows: &[&FitRow]) -> TrainingConstants {
 /// What is known of a constant before any data.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Prior {
-    /// Logarithm of its value.
     pub(super) logarithm: f64,
     /// Standard deviation of that.
     pub(super) spread: f64,

@@ -18,6 +18,7 @@ use gpuwise_domain::{
 use gpuwise_size::training::time::{
     SETS, StepWork, TRAINING_PARAMETERS, TrainingConstants, constants_of, rows_of, set_of,
 };
+use gpuwise_units::math;
 use std::{collections::BTreeMap, collections::BTreeSet};
 
 /// Tables that constants of training are fitted on.
@@ -60,7 +61,6 @@ pub struct TrainingRow<'a> {
 
 #[derive(Debug, Clone)]
 pub enum MeasuredRun<'a> {
-    /// The speed of steps.
     Steps(Box<FitRow>),
     /// Time to train of an MLPerf benchmark, from which its samples to converge follow.
     Benchmark(ConvergenceFit<'a>),
@@ -193,9 +193,7 @@ pub fn fifth(question: &Question) -> u64 {
             ..question.clone()
         }
     );
-    let hash = asked.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
-        (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
-    });
+    let hash = math::fnv1a(math::FNV1A, asked.as_bytes());
     hash % FOLDS + 1
 }
 

@@ -61,7 +61,6 @@ pub struct Detector {
     down: Side,
 }
 
-/// One direction of the chart.
 #[derive(Debug, Clone, Copy, Default)]
 struct Side {
     sum: f64,

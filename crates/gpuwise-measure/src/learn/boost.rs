@@ -6,7 +6,6 @@ use super::{
 };
 use gpuwise_units::RandomStream;
 
-/// How trees are boosted.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct BoostSettings {
     pub rounds: u32,
@@ -53,7 +52,6 @@ impl Boosted {
         boosted
     }
 
-    /// What they say of a row.
     pub fn predict(&self, row: &[f64]) -> f64 {
         let sum: f64 = self.trees.iter().map(|tree| tree.predict(row)).sum();
         self.rate * sum

@@ -7,7 +7,6 @@ use super::{
 };
 use gpuwise_units::RandomStream;
 
-/// How a forest is grown.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct ForestSettings {
     pub trees: u32,
@@ -39,7 +38,6 @@ pub struct Forest {
     pub bounds: Vec<(f64, f64)>,
     /// What lies 10 % and 90 % up the errors (actual − predicted) on rows that trees had not drawn.
     pub range: (f64, f64),
-    /// Rows it was grown on.
     pub rows: u64,
 }
 
@@ -110,7 +108,6 @@ impl Forest {
         }
     }
 
-    /// What it says of a row.
     pub fn predict(&self, row: &[f64]) -> Prediction {
         let votes: Vec<f64> = self.trees.iter().map(|tree| tree.predict(row)).collect();
         let value = mean(&votes);

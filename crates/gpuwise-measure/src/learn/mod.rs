@@ -11,16 +11,13 @@ pub mod tree;
 
 pub use table::{Binned, Table};
 
+use gpuwise_units::math;
+
 /// The value below which this share of the values lies, linear between neighbours; NaN of none.
 pub fn quantile(values: &[f64], share: f64) -> f64 {
     let mut sorted = values.to_vec();
     sorted.sort_by(f64::total_cmp);
-    let Some(last) = sorted.len().checked_sub(1) else {
-        return f64::NAN;
-    };
-    let at = share.clamp(0.0, 1.0) * last as f64;
-    let (below, above) = (libm::floor(at) as usize, libm::ceil(at) as usize);
-    sorted[below] + (sorted[above] - sorted[below]) * (at - below as f64)
+    math::quantile(&sorted, share).unwrap_or(f64::NAN)
 }
 
 /// The median; NaN of no values.

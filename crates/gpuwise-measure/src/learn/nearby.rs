@@ -4,6 +4,8 @@
 //! distances go together: exp(−distance), with a share of noise of their own (Rasmussen and Williams,
 //! *Gaussian Processes for Machine Learning*, 2006, equations 2.23 and 4.18).
 
+use gpuwise_size::solve::solve_symmetric;
+
 /// How neighbours are weighed.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct NearbySettings {
@@ -11,7 +13,6 @@ pub struct NearbySettings {
     pub lengths: [f64; 3],
     /// Share of a value that is noise.
     pub noise: f64,
-    /// Neighbours that are asked.
     pub neighbours: usize,
 }
 
@@ -58,8 +59,8 @@ pub fn interpolate(
             matrix[row * count + column] = together;
         }
     }
-    let mut weights: Vec<f64> = values.iter().map(|value| value - middle).collect();
-    solve(&mut matrix, count, &mut weights);
+    let right: Vec<f64> = values.iter().map(|value| value - middle).collect();
+    let weights = solve_symmetric(matrix, right);
     let value = near
         .iter()
         .zip(&weights)
@@ -75,36 +76,4 @@ fn distance(a: &[f64; 3], b: &[f64; 3], settings: &NearbySettings) -> f64 {
         sum += apart * apart;
     }
     sum.sqrt()
-}
-
-/// Solves a positive definite system in place by Cholesky's decomposition; `matrix` holds the lower
-/// triangle.
-fn solve(matrix: &mut [f64], size: usize, right: &mut [f64]) {
-    for row in 0..size {
-        for column in 0..=row {
-            let mut sum = matrix[row * size + column];
-            for inner in 0..column {
-                sum -= matrix[row * size + inner] * matrix[column * size + inner];
-            }
-            matrix[row * size + column] = if row == column {
-                sum.max(1e-12).sqrt()
-            } else {
-                sum / matrix[column * size + column]
-            };
-        }
-    }
-    for row in 0..size {
-        let mut sum = right[row];
-        for inner in 0..row {
-            sum -= matrix[row * size + inner] * right[inner];
-        }
-        right[row] = sum / matrix[row * size + row];
-    }
-    for row in (0..size).rev() {
-        let mut sum = right[row];
-        for inner in row + 1..size {
-            sum -= matrix[inner * size + row] * right[inner];
-        }
-        right[row] = sum / matrix[row * size + row];
-    }
 }

@@ -38,7 +38,6 @@ impl Table {
         self.rows == 0
     }
 
-    /// Names of the columns.
     pub fn names(&self) -> &[String] {
         &self.names
     }
@@ -91,7 +90,6 @@ impl Binned {
         &self.bins[feature]
     }
 
-    /// The upper edge of a bin.
     pub fn edge(&self, feature: usize, bin: u8) -> f64 {
         self.edges[feature]
             .get(usize::from(bin))

@@ -3,7 +3,6 @@
 use super::Binned;
 use gpuwise_units::RandomStream;
 
-/// How a tree is grown.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct TreeSettings {
     /// Splits between root and leaf at most.
@@ -25,7 +24,6 @@ pub struct Tree {
 /// A node: a split, or a leaf where it has no children.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Node {
-    /// The feature that is asked for.
     pub feature: u32,
     /// Rows up to this go to the first child, and those whose feature is missing.
     pub threshold: f64,

@@ -32,7 +32,6 @@ pub struct Timing {
     pub processor: usize,
     pub precision: MatmulPrecision,
     pub shape: MatmulShape,
-    /// Seconds it took.
     pub seconds: f64,
 }
 

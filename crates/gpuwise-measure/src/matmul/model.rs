@@ -10,13 +10,11 @@ use crate::learn::{
 };
 use gpuwise_domain::profile::matmul::{MatmulPrecision, MatmulShape, Processor};
 
-/// How the model is fitted.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Settings {
     /// How neighbours are weighed, over log₂ of m, n, k.
     pub nearby: NearbySettings,
     pub boost: BoostSettings,
-    /// Seed of the trees.
     pub seed: u64,
 }
 

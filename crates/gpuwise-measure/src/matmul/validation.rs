@@ -57,13 +57,11 @@ pub fn unseen_shapes(timings: &Timings, folds: u64, settings: &Settings) -> Vec<
     out
 }
 
-/// Donors with their weights.
 type Weights = Vec<(usize, f64)>;
 
 /// Seconds of every product on every processor, by precision and shape.
 pub type ByShape = BTreeMap<(MatmulPrecision, MatmulShape), Vec<Option<f64>>>;
 
-/// The rows by shape.
 pub fn by_shape(timings: &Timings) -> ByShape {
     let mut out = ByShape::new();
     for row in &timings.rows {

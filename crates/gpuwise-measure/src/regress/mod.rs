@@ -11,7 +11,6 @@ mod segments;
 
 use gpuwise_domain::profile::figure::Better;
 
-/// What a series is judged by.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Settings {
     /// A stretch has at least so many runs: what one or two runs do is no change yet.
@@ -36,7 +35,6 @@ impl Settings {
     };
 }
 
-/// A level that moved.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Change {
     /// Index of the first run on the new level.

@@ -1,5 +1,7 @@
 //! How much neighbouring runs differ, and which run stands alone.
 
+use gpuwise_units::math;
+
 /// The median of absolute deviations of normal noise, in standard deviations.
 const NORMAL_MEDIAN_DEVIATION: f64 = 0.674_489_750_196_081_7;
 
@@ -45,10 +47,5 @@ pub(super) fn without_outliers(values: &[f64], scatter: f64) -> Vec<f64> {
 /// The middle value; 0 of none.
 pub(crate) fn median(mut values: Vec<f64>) -> f64 {
     values.sort_unstable_by(f64::total_cmp);
-    let half = values.len() / 2;
-    match values.len() {
-        0 => 0.0,
-        length if length % 2 == 1 => values[half],
-        _ => f64::midpoint(values[half - 1], values[half]),
-    }
+    math::median(&values).unwrap_or(0.0)
 }

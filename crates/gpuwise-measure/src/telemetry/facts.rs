@@ -6,7 +6,6 @@ use std::collections::BTreeMap;
 /// What the catalogue says of a product.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct DeviceFacts {
-    /// Its name in the catalogue.
     pub name: String,
     pub multiprocessors: Option<u32>,
     /// Its MIG profiles; empty where it has none.

@@ -237,7 +237,6 @@ impl State {
         self.window
     }
 
-    /// Instances of the GPU of a row.
     pub fn instances_of<'a>(&'a self, row: &'a Row) -> impl Iterator<Item = &'a Row> {
         self.rows.iter().filter(|other| {
             other.subject.instance.is_some()

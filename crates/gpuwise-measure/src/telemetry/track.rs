@@ -116,7 +116,6 @@ impl Track {
         }
     }
 
-    /// Mean of the samples.
     pub fn mean(&self) -> Option<f64> {
         (!self.samples.is_empty()).then(|| {
             self.samples.iter().map(|(_, value)| value).sum::<f64>() / self.samples.len() as f64

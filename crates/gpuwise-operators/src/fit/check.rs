@@ -18,7 +18,6 @@ const FOLDS: u32 = 4;
 pub struct Group {
     /// What was kept out: `shapes`, `models`, or a GPU.
     pub kept_out: String,
-    /// The GPU that the rows are of.
     pub gpu: String,
     /// Engine as the table names it: `vllm`, `sglang`, `trtllm`.
     pub engine: String,
@@ -54,7 +53,6 @@ fn held(row: &Sample) -> bool {
     (row.shape ^ (row.shape >> 29)) % 100 < HELD
 }
 
-/// Kinds of what is kept out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum KeptOut {
     /// Shapes, on every GPU.

@@ -11,7 +11,6 @@ use crate::{
 use alloc::{collections::BTreeMap, string::String, vec::Vec};
 use solve::Pull;
 
-/// Of the surfaces that all share.
 const SHARED: Pull = Pull {
     smooth: 0.1,
     zero: 1e-3,

@@ -4,53 +4,29 @@ use crate::{
     lane::{CLASS, ENGINE, GPU, KERNEL, MAJOR, MINOR, VERSION},
 };
 
-/// What a time rests on, nearest first.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Basis {
-    /// Shapes measured on this GPU under this engine.
-    Measured,
-    /// Shapes of a model of which nothing was measured, though the GPU and the engine were.
-    NewShape,
-    /// Another GPU of the same compute capability.
-    Architecture,
-    /// Another GPU of the same generation.
-    Generation,
-    /// Another GPU of the family.
-    Family,
-    /// GPUs of another family.
-    AnyGpu,
-    /// The same kind of silicon was measured, under another engine only.
-    OtherEngine,
-    OtherFormat,
+gpuwise_units::named! {
+    /// What a time rests on, nearest first.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+    pub enum Basis: name {
+        /// Shapes measured on this GPU under this engine.
+        Measured = "measured",
+        /// Shapes of a model of which nothing was measured, though the GPU and the engine were.
+        NewShape = "measured for other models",
+        /// Another GPU of the same compute capability.
+        Architecture = "carried from its architecture",
+        /// Another GPU of the same generation.
+        Generation = "carried from its generation",
+        /// Another GPU of the family.
+        Family = "carried from its family",
+        /// GPUs of another family.
+        AnyGpu = "carried from another family",
+        /// The same kind of silicon was measured, under another engine only.
+        OtherEngine = "carried from another engine",
+        OtherFormat = "carried from another format",
+    }
 }
 
 impl Basis {
-    /// Every basis, nearest first.
-    pub const ALL: [Self; 8] = [
-        Self::Measured,
-        Self::NewShape,
-        Self::Architecture,
-        Self::Generation,
-        Self::Family,
-        Self::AnyGpu,
-        Self::OtherEngine,
-        Self::OtherFormat,
-    ];
-
-    /// Its name in tables.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Measured => "measured",
-            Self::NewShape => "measured for other models",
-            Self::Architecture => "carried from its architecture",
-            Self::Generation => "carried from its generation",
-            Self::Family => "carried from its family",
-            Self::AnyGpu => "carried from another family",
-            Self::OtherEngine => "carried from another engine",
-            Self::OtherFormat => "carried from another format",
-        }
-    }
-
     /// Whether nothing of the kind was measured on this GPU under this engine in this format.
     pub const fn extrapolated(self) -> bool {
         !matches!(self, Self::Measured | Self::NewShape)

@@ -21,7 +21,6 @@ pub enum KvFormat {
 }
 
 impl KvFormat {
-    /// The label in tables.
     pub const fn label(self) -> &'static str {
         match self {
             Self::Bf16 => "bfloat16",
@@ -29,7 +28,6 @@ impl KvFormat {
         }
     }
 
-    /// Bytes of an element.
     pub const fn bytes(self) -> f64 {
         match self {
             Self::Bf16 => 2.0,
@@ -37,7 +35,6 @@ impl KvFormat {
         }
     }
 
-    /// The format in a column of a row.
     pub(crate) fn read(row: &Row<'_>, column: &'static str) -> Result<Self, OperatorError> {
         match row.text(column)? {
             "bfloat16" | "float16" | "half" | "auto" => Ok(Self::Bf16),

@@ -42,38 +42,21 @@ pub const ENGINE: Operator = Operator {
     smooth: 1.0,
 };
 
-/// A collective operation.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Collective {
-    /// Every GPU gets the sum of all.
-    AllReduce,
-    /// Every GPU gets every GPU's part.
-    AllGather,
-    /// Every GPU gets its part of the sum.
-    ReduceScatter,
-    /// Every GPU sends a part to every other.
-    AllToAll,
+gpuwise_units::named! {
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+    pub enum Collective: label {
+        /// Every GPU gets the sum of all.
+        AllReduce = "all_reduce",
+        /// Every GPU gets every GPU's part.
+        AllGather = "all_gather",
+        /// Every GPU gets its part of the sum.
+        ReduceScatter = "reduce_scatter",
+        /// Every GPU sends a part to every other.
+        AllToAll = "alltoall",
+    }
 }
 
 impl Collective {
-    /// Those of the NCCL table, in the order in which `label` names them.
-    pub const ALL: [Self; 4] = [
-        Self::AllReduce,
-        Self::AllGather,
-        Self::ReduceScatter,
-        Self::AllToAll,
-    ];
-
-    /// The label in tables.
-    pub const fn label(self) -> &'static str {
-        match self {
-            Self::AllReduce => "all_reduce",
-            Self::AllGather => "all_gather",
-            Self::ReduceScatter => "reduce_scatter",
-            Self::AllToAll => "alltoall",
-        }
-    }
-
     /// Bytes that pass a GPU's link one way, over those of the whole buffer.
     pub fn passes(self, gpus: f64) -> f64 {
         let others = (gpus - 1.0) / gpus;

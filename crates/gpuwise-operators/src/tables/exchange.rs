@@ -77,7 +77,6 @@ pub struct Exchange {
     pub sms: f64,
 }
 
-/// A phase of the exchange.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Phase {
     /// Tokens of prompts to their experts.

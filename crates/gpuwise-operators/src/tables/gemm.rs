@@ -28,51 +28,28 @@ pub const GEMM: Operator = Operator {
     like,
 };
 
-/// Number formats of GEMMs, as engines run them.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum GemmFormat {
-    /// BF16 (or FP16) throughout.
-    Bf16,
-    /// FP8, one scale per tensor, activations quantised on the way.
-    Fp8,
-    /// FP8 in blocks of 128.
-    Fp8Block,
-    /// NVIDIA FP4, activations quantised on the way.
-    Nvfp4,
-    /// INT8 weights alone.
-    Int8Weights,
-    /// INT4 weights alone.
-    Int4Weights,
-    /// INT8 weights and activations.
-    Int8,
+gpuwise_units::named! {
+    /// Number formats of GEMMs, as engines run them.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+    pub enum GemmFormat: label {
+        /// BF16 (or FP16) throughout.
+        Bf16 = "bfloat16",
+        /// FP8, one scale per tensor, activations quantised on the way.
+        Fp8 = "fp8",
+        /// FP8 in blocks of 128.
+        Fp8Block = "fp8_block",
+        /// NVIDIA FP4, activations quantised on the way.
+        Nvfp4 = "nvfp4",
+        /// INT8 weights alone.
+        Int8Weights = "int8_wo",
+        /// INT4 weights alone.
+        Int4Weights = "int4_wo",
+        /// INT8 weights and activations.
+        Int8 = "sq",
+    }
 }
 
 impl GemmFormat {
-    /// In the order in which tables and pages show them.
-    pub const ALL: [Self; 7] = [
-        Self::Bf16,
-        Self::Fp8,
-        Self::Fp8Block,
-        Self::Nvfp4,
-        Self::Int8Weights,
-        Self::Int4Weights,
-        Self::Int8,
-    ];
-
-    /// The label in tables.
-    pub const fn label(self) -> &'static str {
-        match self {
-            Self::Bf16 => "bfloat16",
-            Self::Fp8 => "fp8",
-            Self::Fp8Block => "fp8_block",
-            Self::Nvfp4 => "nvfp4",
-            Self::Int8Weights => "int8_wo",
-            Self::Int4Weights => "int4_wo",
-            Self::Int8 => "sq",
-        }
-    }
-
-    /// The format of a label.
     pub fn of(label: &str) -> Option<Self> {
         match label {
             "float16" => Some(Self::Bf16),

@@ -24,7 +24,6 @@ pub struct Operator {
     pub(crate) hosts: f64,
     /// How strongly deviations are smoothed, on second differences between knots.
     pub(crate) smooth: f64,
-    /// What a row asks.
     pub(crate) read: fn(&Row<'_>, &Silicon) -> Result<Case, OperatorError>,
     /// Formats to borrow from where this one was not measured, nearest first.
     pub(crate) like: fn(&str) -> &'static [&'static str],
@@ -51,7 +50,6 @@ pub const ALL: [&Operator; 11] = [
     &exchange::EXCHANGE,
 ];
 
-/// The operator of a table's name.
 pub fn named(name: &str) -> Option<&'static Operator> {
     ALL.into_iter().find(|operator| operator.name == name)
 }

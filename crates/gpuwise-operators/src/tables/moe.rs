@@ -64,51 +64,28 @@ pub const MOE: Operator = Operator {
     like,
 };
 
-/// Number formats of expert layers, as engines run them.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum MoeFormat {
-    /// BF16 weights and activations.
-    Bf16,
-    /// FP8, one scale per tensor.
-    Fp8,
-    /// FP8 in blocks of 128.
-    Fp8Block,
-    /// NVIDIA FP4: groups of 16 with an FP8 scale, activations quantized too.
-    Nvfp4,
-    /// INT4 weights alone.
-    Int4Weights,
-    /// MXFP4 weights, BF16 activations.
-    Mxfp4Weights,
-    /// MXFP4 weights, MXFP8 activations.
-    Mxfp4Mxfp8,
+gpuwise_units::named! {
+    /// Number formats of expert layers, as engines run them.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+    pub enum MoeFormat: label {
+        /// BF16 weights and activations.
+        Bf16 = "bfloat16",
+        /// FP8, one scale per tensor.
+        Fp8 = "fp8",
+        /// FP8 in blocks of 128.
+        Fp8Block = "fp8_block",
+        /// NVIDIA FP4: groups of 16 with an FP8 scale, activations quantized too.
+        Nvfp4 = "nvfp4",
+        /// INT4 weights alone.
+        Int4Weights = "int4_wo",
+        /// MXFP4 weights, BF16 activations.
+        Mxfp4Weights = "w4a16_mxfp4",
+        /// MXFP4 weights, MXFP8 activations.
+        Mxfp4Mxfp8 = "w4a8_mxfp4_mxfp8",
+    }
 }
 
 impl MoeFormat {
-    /// In the order in which tables and pages show them.
-    pub const ALL: [Self; 7] = [
-        Self::Bf16,
-        Self::Fp8,
-        Self::Fp8Block,
-        Self::Nvfp4,
-        Self::Int4Weights,
-        Self::Mxfp4Weights,
-        Self::Mxfp4Mxfp8,
-    ];
-
-    /// The label in tables.
-    pub const fn label(self) -> &'static str {
-        match self {
-            Self::Bf16 => "bfloat16",
-            Self::Fp8 => "fp8",
-            Self::Fp8Block => "fp8_block",
-            Self::Nvfp4 => "nvfp4",
-            Self::Int4Weights => "int4_wo",
-            Self::Mxfp4Weights => "w4a16_mxfp4",
-            Self::Mxfp4Mxfp8 => "w4a8_mxfp4_mxfp8",
-        }
-    }
-
-    /// The format of a label.
     pub fn of(label: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|format| format.label() == label)
     }
@@ -166,7 +143,6 @@ impl Experts {
         format!("{hidden}x{inter}x{topk}x{experts}")
     }
 
-    /// How the lane names it.
     pub fn lane_format(&self, format: MoeFormat) -> alloc::string::String {
         let gate = if self.gated { "" } else { "/ungated" };
         format!("{}{gate}", format.label())

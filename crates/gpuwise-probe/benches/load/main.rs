@@ -25,7 +25,6 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// A load on the server.
 struct Scene {
     name: &'static str,
     in_flight: u32,

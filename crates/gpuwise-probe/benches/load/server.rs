@@ -72,7 +72,6 @@ pub(crate) fn serve(timing: Timing) -> io::Result<()> {
     out.flush()
 }
 
-/// Reads a log.
 pub(crate) fn log(bytes: &[u8]) -> Vec<Written> {
     let four = |slice: &[u8]| u32::from_le_bytes(slice.try_into().expect("four bytes"));
     bytes

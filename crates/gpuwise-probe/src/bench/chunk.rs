@@ -11,7 +11,6 @@ const LONGEST_MESSAGE: usize = 200;
 pub enum Chunk {
     /// The stream ends here.
     Done,
-    /// A piece of an answer.
     Piece(Piece),
     /// The server says that it failed.
     Error(String),
@@ -19,7 +18,6 @@ pub enum Chunk {
     Garbage(String),
 }
 
-/// A piece of an answer.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Piece {
     /// It brings text, reasoning or a tool call, so at least one token; pieces that bring a role or

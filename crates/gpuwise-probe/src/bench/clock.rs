@@ -10,7 +10,6 @@ pub struct Clock {
 }
 
 impl Clock {
-    /// A clock that starts now.
     pub fn start() -> Self {
         Self {
             origin: Instant::now(),

@@ -100,9 +100,6 @@ impl Seen {
 }
 
 /// Sends a request and reads its answer to its end.
-///
-/// # Errors
-/// With why there is no whole answer; what came before is in `seen`.
 pub(crate) async fn exchange(
     client: &Arc<Client>,
     sending: &Sending,

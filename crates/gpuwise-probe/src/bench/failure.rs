@@ -168,7 +168,6 @@ impl Failure {
     }
 }
 
-/// An error with its causes.
 fn chain(error: &dyn Error) -> String {
     let mut text = error.to_string();
     let mut cause = error.source();

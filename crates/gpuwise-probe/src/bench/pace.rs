@@ -46,7 +46,6 @@ pub(crate) struct Job {
     pub(crate) body: Bytes,
 }
 
-/// A request that has ended.
 #[derive(Debug)]
 pub(crate) struct Freed {
     pub(crate) at: Nanoseconds,
@@ -69,12 +68,10 @@ pub(crate) struct Pacer {
     pub(crate) source: Receiver<Ready>,
     pub(crate) workers: Vec<UnboundedSender<Job>>,
     pub(crate) freed: Receiver<Freed>,
-    /// When the traffic starts.
     pub(crate) start: Nanoseconds,
     pub(crate) state: State,
 }
 
-/// Where the pacer stands.
 #[derive(Debug, Default)]
 pub(crate) struct State {
     /// Requests that were made beforehand, in order.

@@ -26,7 +26,6 @@ const FIRST_WORDS: u64 = 24;
 /// Words of the longest request that is sent to find out how the server counts.
 const MOST_WORDS: u64 = 512;
 
-/// What is asked of a server.
 #[derive(Debug, Clone)]
 pub struct Options {
     pub target: Target,
@@ -34,7 +33,6 @@ pub struct Options {
     pub interface: Option<Interface>,
     /// The model; `None`: the first that it names.
     pub model: Option<String>,
-    /// The key that it needs.
     pub key: Option<Secret>,
     pub trust: Trust,
     /// Answers come as streams.
@@ -67,7 +65,6 @@ pub enum PrepareError {
     Server {
         /// What was tried, and where.
         what: String,
-        /// What came of it.
         failure: Failure,
     },
     #[error("{server} names no model ({why}), and none was given")]

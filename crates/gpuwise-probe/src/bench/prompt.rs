@@ -34,7 +34,6 @@ pub(crate) enum Role {
     Assistant,
 }
 
-/// One part of a prompt.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Turn {
     pub(crate) role: Role,

@@ -49,7 +49,6 @@ pub struct Load {
     pub threads: usize,
 }
 
-/// How a run stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Progress {
     /// Since the traffic started.
@@ -72,7 +71,6 @@ pub enum LoadEvent {
     Tick(Progress),
 }
 
-/// How a run ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Ended {
     pub sent: u64,
@@ -84,11 +82,9 @@ pub struct Ended {
     pub stopped: bool,
     /// When the traffic started, by the clock of the run.
     pub start: Nanoseconds,
-    /// The clock of the run.
     pub clock: ClockOrigin,
 }
 
-/// When a clock started.
 pub type ClockOrigin = std::time::Instant;
 
 /// A run could not be started.

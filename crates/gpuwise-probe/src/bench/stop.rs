@@ -19,7 +19,6 @@ impl Stop {
         self.0.send_replace(true);
     }
 
-    /// Whether it was stopped.
     pub fn is_set(&self) -> bool {
         *self.0.borrow()
     }

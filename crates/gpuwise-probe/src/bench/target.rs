@@ -191,7 +191,6 @@ impl Target {
         format!("{}{}{}", self.base, interface.path(), self.query)
     }
 
-    /// A path beside the interfaces.
     pub(crate) fn beside(&self, path: &str) -> String {
         format!("{}{path}{}", self.base, self.query)
     }

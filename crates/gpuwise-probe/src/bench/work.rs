@@ -16,7 +16,6 @@ use std::{
 };
 use tokio::{sync::mpsc::UnboundedReceiver, task::JoinSet};
 
-/// What ends a request.
 enum Ended<R> {
     Answered(R),
     TimedOut,

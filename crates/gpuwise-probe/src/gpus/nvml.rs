@@ -148,48 +148,59 @@ impl Sampler for Driver {
 
 type Values = Vec<(Quantity, Result<f64, Missing>)>;
 
+/// Takes what the driver says.
+struct Read<'v>(&'v mut Values);
+
+impl Read<'_> {
+    fn put(&mut self, quantity: Quantity, value: Result<impl Into<f64>, NvmlError>) {
+        self.per(quantity, value, 1.0);
+    }
+
+    /// A value in so many parts of the quantity's unit.
+    fn per(&mut self, quantity: Quantity, value: Result<impl Into<f64>, NvmlError>, parts: f64) {
+        match value {
+            Ok(value) => self.0.push((quantity, Ok(value.into() / parts))),
+            Err(error) => self.missing(quantity, &error),
+        }
+    }
+
+    fn missing(&mut self, quantity: Quantity, error: &NvmlError) {
+        self.0.push((quantity, Err(why(error))));
+    }
+}
+
 /// What changes from sample to sample.
 fn fast(device: &Device<'_>, divided: bool, values: &mut Values) {
-    let mut put = |quantity, value: Result<f64, NvmlError>| {
-        values.push((quantity, value.map_err(|error| why(&error))));
-    };
+    let mut values = Read(values);
     match device.utilization_rates() {
         Ok(rates) => {
-            put(Quantity::GpuUtil, Ok(f64::from(rates.gpu) / 100.0));
-            put(Quantity::MemoryUtil, Ok(f64::from(rates.memory) / 100.0));
+            values.per(Quantity::GpuUtil, Ok(rates.gpu), 100.0);
+            values.per(Quantity::MemoryUtil, Ok(rates.memory), 100.0);
         }
-        Err(error) => put(Quantity::GpuUtil, Err(error)),
+        Err(error) => values.missing(Quantity::GpuUtil, &error),
     }
     match device.memory_info() {
         Ok(memory) => {
-            put(Quantity::MemoryTotal, Ok(memory.total as f64));
-            put(Quantity::MemoryUsed, Ok(memory.used as f64));
-            put(Quantity::MemoryFree, Ok(memory.free as f64));
+            values.put(Quantity::MemoryTotal, Ok(memory.total as f64));
+            values.put(Quantity::MemoryUsed, Ok(memory.used as f64));
+            values.put(Quantity::MemoryFree, Ok(memory.free as f64));
         }
-        Err(error) => put(Quantity::MemoryUsed, Err(error)),
+        Err(error) => values.missing(Quantity::MemoryUsed, &error),
     }
-    put(
-        Quantity::PowerDraw,
-        device
-            .power_usage()
-            .map(|milliwatts| f64::from(milliwatts) / 1e3),
-    );
-    put(
+    values.per(Quantity::PowerDraw, device.power_usage(), 1e3);
+    values.put(
         Quantity::Temperature,
-        device.temperature(TemperatureSensor::Gpu).map(f64::from),
+        device.temperature(TemperatureSensor::Gpu),
     );
-    put(
-        Quantity::SmClock,
-        device.clock_info(Clock::SM).map(f64::from),
-    );
-    put(
+    values.put(Quantity::SmClock, device.clock_info(Clock::SM));
+    values.put(
         Quantity::ClockReasons,
         device
             .current_throttle_reasons()
             .map(|reasons| reasons.bits() as f64),
     );
     if divided {
-        for (quantity, value) in values.iter_mut() {
+        for (quantity, value) in values.0.iter_mut() {
             if matches!(quantity, Quantity::GpuUtil) && value.is_err() {
                 *value = Err(Missing::MigMode);
             }
@@ -199,38 +210,24 @@ fn fast(device: &Device<'_>, divided: bool, values: &mut Values) {
 
 /// What changes seldom, or takes the driver longer.
 fn slow(device: &Device<'_>, values: &mut Values) {
-    let mut put = |quantity, value: Result<f64, NvmlError>| {
-        values.push((quantity, value.map_err(|error| why(&error))));
-    };
-    put(
-        Quantity::PowerLimit,
-        device
-            .enforced_power_limit()
-            .map(|limit| f64::from(limit) / 1e3),
-    );
-    put(
+    let mut values = Read(values);
+    values.per(Quantity::PowerLimit, device.enforced_power_limit(), 1e3);
+    values.per(
         Quantity::PowerLimitDefault,
-        device
-            .power_management_limit_default()
-            .map(|limit| f64::from(limit) / 1e3),
+        device.power_management_limit_default(),
+        1e3,
     );
-    put(
+    values.put(
         Quantity::Energy,
         device
             .total_energy_consumption()
             .map(|millijoules| millijoules as f64 / 1e3),
     );
-    put(
-        Quantity::MemoryClock,
-        device.clock_info(Clock::Memory).map(f64::from),
-    );
-    put(
-        Quantity::SmClockMax,
-        device.max_clock_info(Clock::SM).map(f64::from),
-    );
-    put(
+    values.put(Quantity::MemoryClock, device.clock_info(Clock::Memory));
+    values.put(Quantity::SmClockMax, device.max_clock_info(Clock::SM));
+    values.put(
         Quantity::MemoryClockMax,
-        device.max_clock_info(Clock::Memory).map(f64::from),
+        device.max_clock_info(Clock::Memory),
     );
     for (quantity, policy) in [
         (Quantity::PowerViolation, PerformancePolicy::Power),
@@ -239,41 +236,26 @@ fn slow(device: &Device<'_>, values: &mut Values) {
         let time = device
             .violation_status(policy)
             .map(|time| time.violation_time as f64 / 1e9);
-        put(quantity, time);
+        values.put(quantity, time);
     }
-    put(
-        Quantity::PcieGeneration,
-        device.current_pcie_link_gen().map(f64::from),
-    );
-    put(
-        Quantity::PcieGenerationMax,
-        device.max_pcie_link_gen().map(f64::from),
-    );
-    put(
-        Quantity::PcieWidth,
-        device.current_pcie_link_width().map(f64::from),
-    );
-    put(
-        Quantity::PcieWidthMax,
-        device.max_pcie_link_width().map(f64::from),
-    );
-    put(
-        Quantity::PcieReplays,
-        device.pcie_replay_counter().map(f64::from),
-    );
-    put(
+    values.put(Quantity::PcieGeneration, device.current_pcie_link_gen());
+    values.put(Quantity::PcieGenerationMax, device.max_pcie_link_gen());
+    values.put(Quantity::PcieWidth, device.current_pcie_link_width());
+    values.put(Quantity::PcieWidthMax, device.max_pcie_link_width());
+    values.put(Quantity::PcieReplays, device.pcie_replay_counter());
+    values.put(
         Quantity::EccCorrected,
         device
             .total_ecc_errors(MemoryError::Corrected, EccCounter::Volatile)
             .map(|count| count as f64),
     );
-    put(
+    values.put(
         Quantity::EccUncorrected,
         device
             .total_ecc_errors(MemoryError::Uncorrected, EccCounter::Volatile)
             .map(|count| count as f64),
     );
-    put(
+    values.put(
         Quantity::MigMode,
         device.mig_mode().map(|mode| f64::from(mode.current)),
     );

@@ -92,7 +92,6 @@ impl Scraper {
         })
     }
 
-    /// The address that is asked.
     pub fn address(&self) -> &str {
         &self.address
     }

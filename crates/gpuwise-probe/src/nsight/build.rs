@@ -14,7 +14,6 @@ pub(super) type ProcessKey = i64;
 const THREAD_BITS: u32 = 24;
 const LOW_BITS: i64 = (1 << THREAD_BITS) - 1;
 
-/// The process of a global id.
 pub(super) fn process_key(global: i64) -> ProcessKey {
     global >> THREAD_BITS
 }

@@ -71,12 +71,10 @@ impl Database {
         &self.file
     }
 
-    /// Names of all tables.
     pub(super) fn tables(&self) -> impl Iterator<Item = &str> {
         self.tables.keys().map(String::as_str)
     }
 
-    /// Rows of a table.
     pub(super) fn count(&self, table: &str) -> Result<u64, NsightError> {
         let sql = format!("SELECT count(*) FROM {}", quoted(table));
         self.connection

@@ -10,24 +10,15 @@ pub enum NsightError {
     #[error("{file}: no SQLite file, or a damaged or cut-off one ({place}: {why})")]
     Damaged {
         file: String,
-        /// What was being read.
         place: String,
         why: String,
     },
     /// It is an SQLite file of something else.
     #[error("{file} is an SQLite file, but no export of Nsight Systems; it holds {tables}")]
-    Foreign {
-        file: String,
-        /// Some of its tables.
-        tables: String,
-    },
+    Foreign { file: String, tables: String },
     /// It is an export without anything of a GPU in it.
     #[error("{file} has no activity of a GPU: its tables are {tables}")]
-    NothingOfGpu {
-        file: String,
-        /// Its tables that have rows.
-        tables: String,
-    },
+    NothingOfGpu { file: String, tables: String },
     /// A table lacks a column without which it says nothing.
     #[error("{file}: table {table} has no column {column}")]
     Column {

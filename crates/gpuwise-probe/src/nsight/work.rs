@@ -18,7 +18,6 @@ const COMMON: [&str; 6] = [
 ];
 const NEEDED: usize = 3;
 
-/// What all work has.
 struct Common {
     start_ns: i64,
     end_ns: i64,

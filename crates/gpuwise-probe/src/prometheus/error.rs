@@ -7,10 +7,7 @@ use thiserror::Error;
 pub enum PrometheusError {
     /// The address or another setting cannot be used.
     #[error("{what}")]
-    Setting {
-        /// What is wrong with it.
-        what: String,
-    },
+    Setting { what: String },
     /// No connection, or it broke before an answer began.
     #[error("{server} cannot be asked: {why}")]
     Unreachable {

@@ -7,10 +7,8 @@ use ureq::tls::{PemItem, RootCerts, parse_pem};
 /// Who we say we are.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub enum Authentication {
-    /// Nobody.
     #[default]
     None,
-    /// By a bearer token.
     Bearer(String),
     Basic {
         user: String,
@@ -18,7 +16,6 @@ pub enum Authentication {
     },
 }
 
-/// How a server is asked.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Settings {
     /// Its address before `/api/v1`, such as `http://prometheus:9090`.

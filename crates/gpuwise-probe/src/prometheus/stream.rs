@@ -25,7 +25,6 @@ pub struct Point {
     pub value: f64,
 }
 
-/// One series of an answer.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Series<'a> {
     /// Its labels as the server lists them; none for a scalar.
@@ -64,11 +63,9 @@ pub struct Answer {
     pub histograms: u64,
 }
 
-/// What is found in an answer.
 #[derive(Debug)]
 pub(super) enum Event<'a> {
     Series(Series<'a>),
-    /// A name of a list of names.
     Name(&'a str),
 }
 

@@ -28,7 +28,6 @@ gpuwise_units::named! {
     /// How samples of the window become one figure, or one an hour.
     #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
     pub enum Aggregate:
-        /// Its name for people.
         title
     {
         /// The largest of each hour.
@@ -65,16 +64,13 @@ pub struct Place {
     pub instance: String,
 }
 
-/// Values of a row.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Values {
-    /// One for the window.
     One(f64),
     /// One an hour; NaN where nothing came.
     Hours(Vec<f32>),
 }
 
-/// One series of an answer.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Row {
     pub place: Place,
@@ -87,7 +83,6 @@ pub struct Row {
 }
 
 impl Row {
-    /// The value of a label.
     pub fn label(&self, name: &str) -> &str {
         let found = self.labels.iter().find(|(known, _)| known == name);
         found.map_or("", |(_, value)| value)

@@ -19,7 +19,6 @@ use gpuwise_domain::usage::{
 };
 use std::{collections::BTreeSet, sync::Mutex, thread};
 
-/// How a fleet is asked for.
 #[derive(Debug, Clone)]
 pub struct Settings {
     /// The days; its end is a whole hour.

@@ -4,10 +4,8 @@
 use super::AccessLogError;
 
 gpuwise_units::named! {
-    /// What is read of a request.
     #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
     pub enum Field:
-        /// Its name in a mapping.
         name
     {
         Arrival = "arrival",
@@ -27,184 +25,18 @@ gpuwise_units::named! {
 }
 
 impl Field {
-    /// Names under which it usually stands, best first; dots lead into objects.
-    pub(super) fn usual(self) -> &'static [&'static str] {
-        let found = USUAL.iter().find(|(field, _)| *field == self);
-        found.map_or(&[], |(_, names)| names)
+    /// Names under which it usually stands, best first.
+    pub(super) fn usual(self) -> impl Iterator<Item = &'static str> {
+        let of = |line: &'static str| {
+            Some(line.split_once(": ")?).filter(|(key, _)| *key == self.name())
+        };
+        let names = USUAL.lines().find_map(of).map_or("", |(_, names)| names);
+        names.split(' ')
     }
 }
 
-/// Names under which fields usually stand, best first; dots lead into objects.
-const USUAL: [(Field, &[&str]); 8] = [
-    (
-        Field::Arrival,
-        &[
-            "arrival",
-            "arrival_time",
-            "arrival_s",
-            "arrived_at",
-            "received_at",
-            "start_time",
-            "startTime",
-            "request_start_time",
-            "request.timestamp",
-            "timestamp",
-            "@timestamp",
-            "ts",
-            "time",
-            "created_at",
-            "created",
-            "response.created",
-            "response.body.created",
-            "datetime",
-            "date",
-            "time_local",
-            "time_iso8601",
-        ],
-    ),
-    (
-        Field::Input,
-        &[
-            "usage.prompt_tokens",
-            "usage.input_tokens",
-            "response.usage.prompt_tokens",
-            "response.usage.input_tokens",
-            "response.body.usage.prompt_tokens",
-            "response.body.usage.input_tokens",
-            "body.usage.prompt_tokens",
-            "prompt_tokens",
-            "input_tokens",
-            "isl",
-            "input_length",
-            "promptTokens",
-            "inputTokens",
-            "usage.promptTokens",
-            "usage.inputTokens",
-            "num_prompt_tokens",
-            "n_prompt_tokens",
-            "prompt_token_count",
-            "usageMetadata.promptTokenCount",
-            "gen_ai.usage.input_tokens",
-            "gen_ai.usage.prompt_tokens",
-            "attributes.gen_ai.usage.input_tokens",
-            "attributes.gen_ai.usage.prompt_tokens",
-            "genai_tokens_input",
-            "llm_input_token",
-            "ContextTokens",
-        ],
-    ),
-    (
-        Field::Output,
-        &[
-            "usage.completion_tokens",
-            "usage.output_tokens",
-            "response.usage.completion_tokens",
-            "response.usage.output_tokens",
-            "response.body.usage.completion_tokens",
-            "response.body.usage.output_tokens",
-            "body.usage.completion_tokens",
-            "completion_tokens",
-            "output_tokens",
-            "generated_tokens",
-            "osl",
-            "output_length",
-            "completionTokens",
-            "outputTokens",
-            "usage.completionTokens",
-            "usage.outputTokens",
-            "num_output_tokens",
-            "num_generation_tokens",
-            "completion_token_count",
-            "usageMetadata.candidatesTokenCount",
-            "gen_ai.usage.output_tokens",
-            "gen_ai.usage.completion_tokens",
-            "attributes.gen_ai.usage.output_tokens",
-            "attributes.gen_ai.usage.completion_tokens",
-            "genai_tokens_output",
-            "llm_output_token",
-            "GeneratedTokens",
-        ],
-    ),
-    (
-        Field::Cached,
-        &[
-            "usage.prompt_tokens_details.cached_tokens",
-            "usage.input_tokens_details.cached_tokens",
-            "usage.cache_read_input_tokens",
-            "usage.prompt_cache_hit_tokens",
-            "response.usage.prompt_tokens_details.cached_tokens",
-            "response.usage.input_tokens_details.cached_tokens",
-            "response.body.usage.prompt_tokens_details.cached_tokens",
-            "prompt_tokens_details.cached_tokens",
-            "cache_read_input_tokens",
-            "cached_tokens",
-            "num_cached_tokens",
-            "genai_tokens_cached_input",
-        ],
-    ),
-    (
-        Field::Session,
-        &[
-            "session_id",
-            "sessionId",
-            "session",
-            "conversation_id",
-            "conversationId",
-            "conversation",
-            "thread_id",
-            "chat_id",
-            "metadata.session_id",
-            "metadata.conversation_id",
-            "gen_ai.conversation.id",
-            "attributes.gen_ai.conversation.id",
-            "prompt_cache_key",
-        ],
-    ),
-    (
-        Field::Tenant,
-        &[
-            "tenant",
-            "tenant_id",
-            "metadata.user_api_key_team_alias",
-            "metadata.user_api_key_alias",
-            "api_key_alias",
-            "team_id",
-            "organization",
-            "org_id",
-            "project",
-            "client_id",
-            "consumer",
-            "client",
-        ],
-    ),
-    (
-        Field::Model,
-        &[
-            "model",
-            "model_name",
-            "model_id",
-            "request.model",
-            "response.model",
-            "response.body.model",
-            "gen_ai.request.model",
-            "attributes.gen_ai.request.model",
-            "genai_model_name",
-        ],
-    ),
-    (
-        Field::Status,
-        &[
-            "status_code",
-            "status",
-            "response_code",
-            "http_status",
-            "response.status_code",
-            "http.response.status_code",
-            "attributes.http.response.status_code",
-            "code",
-        ],
-    ),
-];
+/// Names under which fields usually stand: `field: names`, best first; dots lead into objects.
+const USUAL: &str = include_str!("fields.txt");
 
 /// Where the user says that fields stand.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]

@@ -17,7 +17,6 @@ use rows::Rows;
 /// Share of lines that may be unreadable before the whole log is refused.
 const MOST_BAD: f64 = 0.1;
 
-/// What is wrong with an access log.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum AccessLogError {
     /// A mapping of columns that cannot be.
@@ -41,7 +40,6 @@ pub enum AccessLogError {
         lines: u64,
         /// The first of them.
         line: u64,
-        /// What is wrong with it.
         problem: String,
     },
     /// No request is left.
@@ -76,7 +74,6 @@ pub struct Entry {
     pub tenant: Option<u16>,
 }
 
-/// A log as understood.
 #[derive(Debug, Clone, PartialEq)]
 pub struct AccessLog {
     /// Answered requests in the order of their arrival.
@@ -97,7 +94,6 @@ pub struct AccessLog {
     pub models: Vec<(String, u64)>,
     pub tenants: Vec<String>,
     pub sessions: u64,
-    /// Where each field was found.
     pub columns: Vec<(Field, String)>,
 }
 

@@ -31,7 +31,6 @@ enum Form<'a> {
     },
 }
 
-/// Where each field stands.
 pub(super) type Columns = Vec<(Field, String)>;
 
 impl<'a> Rows<'a> {
@@ -373,7 +372,6 @@ fn paths(sample: &[Value]) -> Vec<String> {
     paths
 }
 
-/// What a line is.
 enum Read {
     Entry(Entry),
     Failed,

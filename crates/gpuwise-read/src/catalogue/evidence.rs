@@ -1,31 +1,31 @@
 //! Published measurements: `evidence.csv`, compressed or not.
 
-use super::CatalogueError;
+use super::{CatalogueError, row};
 use crate::traffic::decompress;
 use gpuwise_domain::evidence::EvidenceRow;
-use serde::Deserialize;
 
 /// Far above any table of measurements.
 const LIMIT: u64 = 64 << 20;
 
-#[derive(Deserialize)]
-struct Row {
-    model: String,
-    gpu: String,
-    gpus: Option<u32>,
-    tp: Option<u32>,
-    dp: Option<u32>,
-    precision: String,
-    engine: String,
-    isl: Option<f64>,
-    osl: Option<f64>,
-    load: String,
-    metric: String,
-    unit: String,
-    value: f64,
-    runs: Option<u32>,
-    note: Option<String>,
-    source: String,
+row! {
+    Row => EvidenceRow {
+        model: String => model,
+        gpu: String => gpu,
+        gpus: Option<u32> => gpus,
+        tp: Option<u32> => tensor,
+        dp: Option<u32> => data,
+        precision: String => precision,
+        engine: String => engine,
+        isl: Option<f64> => input,
+        osl: Option<f64> => output,
+        load: String => load,
+        metric: String => metric,
+        unit: String => unit,
+        value: f64 => value,
+        runs: Option<u32> => runs = runs.unwrap_or(1),
+        note: Option<String> => note = note.unwrap_or_default(),
+        source: String => source,
+    }
 }
 
 /// Reads published measurements from CSV, gzip or plain, with the columns `model, gpu, gpus, tp,
@@ -69,27 +69,6 @@ pub fn read_evidence(file: &str, bytes: &[u8]) -> Result<Vec<EvidenceRow>, Catal
                 "`source` is empty: say where the row comes from".into(),
             ));
         }
-        rows.push(noun(row));
-    }
-}
-
-fn noun(row: Row) -> EvidenceRow {
-    EvidenceRow {
-        model: row.model,
-        gpu: row.gpu,
-        gpus: row.gpus,
-        tensor: row.tp,
-        data: row.dp,
-        precision: row.precision,
-        engine: row.engine,
-        input: row.isl,
-        output: row.osl,
-        load: row.load,
-        metric: row.metric,
-        unit: row.unit,
-        value: row.value,
-        runs: row.runs.unwrap_or(1),
-        note: row.note.unwrap_or_default(),
-        source: row.source,
+        rows.push(row.into());
     }
 }

@@ -33,7 +33,63 @@ pub use tables::{
 };
 pub use training::read_training_facts;
 
+use crate::config::parse_lenient;
 use serde::de::DeserializeOwned;
+use serde_json::Value;
+
+/// A row of a file and the noun that it becomes: `column: type => field`, or `=> field = value` of the
+/// columns by their names.
+macro_rules! row {
+    ($(#[$meta:meta])* $name:ident => $noun:ty {
+        $($(#[$column_meta:meta])* $column:ident: $kind:ty => $field:ident $(= $value:expr)?,)*
+    }) => {
+        #[derive(serde::Deserialize)]
+        $(#[$meta])*
+        struct $name {
+            $($(#[$column_meta])* $column: $kind,)*
+        }
+
+        impl From<$name> for $noun {
+            fn from(row: $name) -> Self {
+                let $name { $($column,)* } = row;
+                Self { $($field: row!(@ $column $($value)?),)* }
+            }
+        }
+    };
+    (@ $column:ident) => { $column };
+    (@ $column:ident $value:expr) => { $value };
+}
+use row;
+
+fn nouns<R, N: From<R>>(rows: impl IntoIterator<Item = R>) -> Vec<N> {
+    rows.into_iter().map(N::from).collect()
+}
+
+/// The items of a JSON file that is a list of these.
+fn listed(file: &str, text: &str, what: &str) -> Result<Vec<Value>, CatalogueError> {
+    match parse_lenient(text) {
+        Ok(Value::Array(items)) => Ok(items),
+        Ok(_) => Err(CatalogueError::new(
+            file,
+            "file",
+            format!("expected a list of {what}"),
+        )),
+        Err(error) => Err(CatalogueError::new(file, "file", error.to_string())),
+    }
+}
+
+/// Up to three different ids, nearest first.
+fn three<'e>(ranked: impl Iterator<Item = (usize, &'e str)>) -> Vec<String> {
+    let mut ranked: Vec<_> = ranked.collect();
+    ranked.sort_unstable();
+    let mut out: Vec<String> = Vec::new();
+    for (_, id) in ranked {
+        if out.len() < 3 && !out.iter().any(|known| known == id) {
+            out.push(id.into());
+        }
+    }
+    out
+}
 
 pub(crate) fn from_toml<T: DeserializeOwned>(file: &str, text: &str) -> Result<T, CatalogueError> {
     toml::from_str(text).map_err(|error| {

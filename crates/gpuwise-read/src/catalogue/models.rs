@@ -1,7 +1,7 @@
 //! The models of the catalogue: configurations by name, resolved on demand.
 
-use super::CatalogueError;
-use crate::config::{ConfigError, parse_lenient, read_config_value};
+use super::{CatalogueError, listed, three};
+use crate::config::{ConfigError, read_config_value};
 use gpuwise_domain::{
     catalogue::{distance, folded, run_together},
     model::Architecture,
@@ -17,7 +17,6 @@ pub struct ModelEntry {
     pub aliases: Vec<String>,
     /// The configuration, if it has its own.
     pub config: Option<Value>,
-    /// The entry that it is derived from.
     pub base: Option<String>,
     /// What differs from the base.
     pub patch: Map<String, Value>,
@@ -56,16 +55,7 @@ impl ModelCatalogue {
     /// # Errors
     /// When the file is not a list of models, or a model lacks its id, source or configuration.
     pub fn add(&mut self, file: &str, text: &str) -> Result<(), CatalogueError> {
-        let value = parse_lenient(text)
-            .map_err(|error| CatalogueError::new(file, "file", error.to_string()))?;
-        let Value::Array(items) = value else {
-            return Err(CatalogueError::new(
-                file,
-                "file",
-                "expected a list of models",
-            ));
-        };
-        for (position, item) in items.into_iter().enumerate() {
+        for (position, item) in listed(file, text, "models")?.into_iter().enumerate() {
             let entry = entry(file, position, item)?;
             let known = self.entries.iter().position(|known| known.id == entry.id);
             let at = known.unwrap_or(self.entries.len());
@@ -153,19 +143,11 @@ impl ModelCatalogue {
     /// Up to three ids like a name, best first.
     pub fn names_like(&self, name: &str) -> Vec<String> {
         let typed = folded(name);
-        let mut ranked: Vec<(usize, &str)> = self
+        let ranked = self
             .index
             .iter()
-            .map(|(key, (_, at))| (distance(key, &typed), self.entries[*at].id.as_str()))
-            .collect();
-        ranked.sort_unstable();
-        let mut out: Vec<String> = Vec::new();
-        for (_, id) in ranked {
-            if out.len() < 3 && !out.iter().any(|known| known == id) {
-                out.push(id.into());
-            }
-        }
-        out
+            .map(|(key, (_, at))| (distance(key, &typed), self.entries[*at].id.as_str()));
+        three(ranked)
     }
 }
 

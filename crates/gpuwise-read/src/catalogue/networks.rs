@@ -1,10 +1,7 @@
 //! The networks of the catalogue that are run whole: parts by name, resolved on demand.
 
-use super::{CatalogueError, ModelCatalogue};
-use crate::{
-    config::parse_lenient,
-    network::{NetworkError, read_network_value, read_part},
-};
+use super::{CatalogueError, ModelCatalogue, listed, three};
+use crate::network::{NetworkError, read_network_value, read_part};
 use gpuwise_domain::{
     catalogue::{distance, folded},
     network::{InputSize, Network},
@@ -17,7 +14,6 @@ pub struct NetworkEntry {
     /// Its name on the hub, or the usual one.
     pub id: String,
     pub aliases: Vec<String>,
-    /// What it makes of what.
     pub task: String,
     /// Its parts in the order in which they run.
     pub parts: Vec<PartEntry>,
@@ -30,13 +26,11 @@ pub struct NetworkEntry {
 /// One part: a configuration, or where it is found, with what differs.
 #[derive(Debug, Clone, PartialEq)]
 pub struct PartEntry {
-    /// As its folder is named.
     pub name: String,
     /// A configuration, or what differs from that which is referred to.
     pub config: Map<String, Value>,
     /// `ID:PART` of another network.
     pub same: Option<String>,
-    /// A model of the catalogue of language models.
     pub model: Option<String>,
 }
 
@@ -54,16 +48,7 @@ impl NetworkCatalogue {
     /// # Errors
     /// When the file is not a list of networks, or a network lacks its id, source or parts.
     pub fn add(&mut self, file: &str, text: &str) -> Result<(), CatalogueError> {
-        let value = parse_lenient(text)
-            .map_err(|error| CatalogueError::new(file, "file", error.to_string()))?;
-        let Value::Array(items) = value else {
-            return Err(CatalogueError::new(
-                file,
-                "file",
-                "expected a list of networks",
-            ));
-        };
-        for (position, item) in items.into_iter().enumerate() {
+        for (position, item) in listed(file, text, "networks")?.into_iter().enumerate() {
             let entry = entry(file, position, item)?;
             self.entries.retain(|known| known.id != entry.id);
             self.entries.push(entry);
@@ -172,22 +157,11 @@ impl NetworkCatalogue {
     /// Up to three ids like a name, best first.
     pub fn names_like(&self, name: &str) -> Vec<String> {
         let typed = folded(name);
-        let mut ranked: Vec<(usize, &str)> = self
-            .entries
-            .iter()
-            .flat_map(|entry| {
-                let names = entry.aliases.iter().chain([&entry.id]);
-                names.map(|known| (distance(&folded(known), &typed), entry.id.as_str()))
-            })
-            .collect();
-        ranked.sort_unstable();
-        let mut out: Vec<String> = Vec::new();
-        for (_, id) in ranked {
-            if out.len() < 3 && !out.iter().any(|known| known == id) {
-                out.push(id.into());
-            }
-        }
-        out
+        let ranked = self.entries.iter().flat_map(|entry| {
+            let names = entry.aliases.iter().chain([&entry.id]);
+            names.map(|known| (distance(&folded(known), &typed), entry.id.as_str()))
+        });
+        three(ranked)
     }
 }
 

@@ -1,6 +1,6 @@
 //! CSV tables of the catalogue.
 
-use super::CatalogueError;
+use super::{CatalogueError, nouns, row};
 use crate::table_error;
 use gpuwise_domain::{
     catalogue::SizeClass,
@@ -125,24 +125,25 @@ pub fn read_collectives(file: &str, text: &str) -> Result<Vec<Collective>, Catal
     Ok(rows(file, text)?.into_iter().filter_map(convert).collect())
 }
 
-#[derive(Deserialize)]
-struct HostRow {
-    provider: String,
-    shape: String,
-    gpu: String,
-    gpus: u32,
-    vcpus: Option<u32>,
-    ram_gib: Option<f64>,
-    numa_nodes: Option<u32>,
-    #[serde(default)]
-    link: String,
-    network_gbit: Option<f64>,
-    nvme_gb: Option<f64>,
-    #[serde(default)]
-    max_power_kw: String,
-    source: String,
-    #[serde(default)]
-    notes: String,
+row! {
+    HostRow => Host {
+        provider: String => provider,
+        shape: String => shape,
+        gpu: String => gpu,
+        gpus: u32 => gpus,
+        vcpus: Option<u32> => vcpus,
+        ram_gib: Option<f64> => memory = ram_gib.map(|gib| Bytes::from_f64(gib * (1u64 << 30) as f64)),
+        numa_nodes: Option<u32> => numa_nodes,
+        #[serde(default)]
+        link: String => link,
+        network_gbit: Option<f64> => network_gbit,
+        nvme_gb: Option<f64> => nvme_gb,
+        #[serde(default)]
+        max_power_kw: String => max_power_kw,
+        source: String => source,
+        #[serde(default)]
+        notes: String => notes,
+    }
 }
 
 /// Reads `hosts.csv`.
@@ -150,24 +151,8 @@ struct HostRow {
 /// # Errors
 /// When a row is not of this form.
 pub fn read_hosts(file: &str, text: &str) -> Result<Vec<Host>, CatalogueError> {
-    let convert = |(_, row): (u64, HostRow)| Host {
-        provider: row.provider,
-        shape: row.shape,
-        gpu: row.gpu,
-        gpus: row.gpus,
-        vcpus: row.vcpus,
-        memory: row
-            .ram_gib
-            .map(|gib| Bytes::from_f64(gib * (1u64 << 30) as f64)),
-        numa_nodes: row.numa_nodes,
-        link: row.link,
-        network_gbit: row.network_gbit,
-        nvme_gb: row.nvme_gb,
-        max_power_kw: row.max_power_kw,
-        source: row.source,
-        notes: row.notes,
-    };
-    Ok(rows(file, text)?.into_iter().map(convert).collect())
+    let rows = rows::<HostRow>(file, text)?;
+    Ok(nouns(rows.into_iter().map(|(_, row)| row)))
 }
 
 #[derive(Deserialize)]
@@ -247,17 +232,18 @@ pub fn read_offers(file: &str, text: &str) -> Result<Vec<Offer>, CatalogueError>
     Ok(out)
 }
 
-#[derive(Deserialize)]
-struct QualityCsv {
-    model: String,
-    family: String,
-    parameters_b: Option<f64>,
-    scheme: String,
-    evaluation: String,
-    baseline: Option<f64>,
-    quantized: Option<f64>,
-    loss_percent: f64,
-    source: String,
+row! {
+    QualityCsv => QualityRow {
+        model: String => model,
+        family: String => family,
+        parameters_b: Option<f64> => parameters_b = parameters_b.unwrap_or(0.0),
+        scheme: String => scheme,
+        evaluation: String => evaluation,
+        baseline: Option<f64> => baseline,
+        quantized: Option<f64> => quantized,
+        loss_percent: f64 => loss_percent,
+        source: String => source,
+    }
 }
 
 /// Reads `quality.csv`.
@@ -265,28 +251,19 @@ struct QualityCsv {
 /// # Errors
 /// When a row is not of this form.
 pub fn read_quality(file: &str, text: &str) -> Result<Vec<QualityRow>, CatalogueError> {
-    let convert = |(_, row): (u64, QualityCsv)| QualityRow {
-        model: row.model,
-        family: row.family,
-        parameters_b: row.parameters_b.unwrap_or(0.0),
-        scheme: row.scheme,
-        evaluation: row.evaluation,
-        baseline: row.baseline,
-        quantized: row.quantized,
-        loss_percent: row.loss_percent,
-        source: row.source,
-    };
-    Ok(rows(file, text)?.into_iter().map(convert).collect())
+    let rows = rows::<QualityCsv>(file, text)?;
+    Ok(nouns(rows.into_iter().map(|(_, row)| row)))
 }
 
-#[derive(Deserialize)]
-struct BenchmarkRow {
-    benchmark: String,
-    input_tokens: f64,
-    output_tokens: f64,
-    beams: f64,
-    latency_promise_s: Option<f64>,
-    source: String,
+row! {
+    BenchmarkRow => Benchmark {
+        benchmark: String => prefix,
+        input_tokens: f64 => input,
+        output_tokens: f64 => output,
+        beams: f64 => beams,
+        latency_promise_s: Option<f64> => latency_promise,
+        source: String => source,
+    }
 }
 
 /// Reads `benchmarks.csv`.
@@ -294,15 +271,8 @@ struct BenchmarkRow {
 /// # Errors
 /// When a row is not of this form.
 pub fn read_benchmarks(file: &str, text: &str) -> Result<Vec<Benchmark>, CatalogueError> {
-    let convert = |(_, row): (u64, BenchmarkRow)| Benchmark {
-        prefix: row.benchmark,
-        input: row.input_tokens,
-        output: row.output_tokens,
-        beams: row.beams,
-        latency_promise: row.latency_promise_s,
-        source: row.source,
-    };
-    Ok(rows(file, text)?.into_iter().map(convert).collect())
+    let rows = rows::<BenchmarkRow>(file, text)?;
+    Ok(nouns(rows.into_iter().map(|(_, row)| row)))
 }
 
 #[derive(Deserialize)]

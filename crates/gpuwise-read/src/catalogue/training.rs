@@ -1,4 +1,4 @@
-use super::CatalogueError;
+use super::{CatalogueError, nouns, row};
 use gpuwise_domain::training_facts::{
     AttentionShare, ConstantSet, ConvergenceBenchmark, ConvergenceConstants, HeldOutError,
     MatmulShare, Residual, TrainingFacts, UsualNetwork,
@@ -28,68 +28,74 @@ struct File {
     convergence: Option<Convergence>,
 }
 
-/// Shares of the dense peak.
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Matmul {
-    #[serde(default)]
-    gpu: String,
-    generation: String,
-    half: f64,
-    fp8: Option<f64>,
-    source: String,
+row! {
+    /// Shares of the dense peak.
+    #[serde(deny_unknown_fields)]
+    Matmul => MatmulShare {
+        #[serde(default)]
+        gpu: String => gpu,
+        generation: String => generation,
+        half: f64 => half,
+        fp8: Option<f64> => fp8,
+        source: String => source,
+    }
 }
 
-/// Shares of the BF16 peak.
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Attention {
-    generation: String,
-    flash2: f64,
-    vendor: f64,
-    source: String,
+row! {
+    /// Shares of the BF16 peak.
+    #[serde(deny_unknown_fields)]
+    Attention => AttentionShare {
+        generation: String => generation,
+        flash2: f64 => flash2,
+        vendor: f64 => vendor,
+        source: String => source,
+    }
 }
 
-/// 10⁹ bytes a second of one GPU.
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Network {
-    #[serde(default)]
-    gpu: String,
-    generation: String,
-    gbs: f64,
-    source: String,
+row! {
+    /// 10⁹ bytes a second of one GPU.
+    #[serde(deny_unknown_fields)]
+    Network => UsualNetwork {
+        #[serde(default)]
+        gpu: String => gpu,
+        generation: String => generation,
+        gbs: f64 => bytes_per_second = gbs * 1e9,
+        source: String => source,
+    }
 }
 
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Set {
-    name: String,
-    rows: u64,
-    error_percent: f64,
-    value: BTreeMap<String, f64>,
+row! {
+    #[serde(deny_unknown_fields)]
+    Set => ConstantSet {
+        name: String => name,
+        rows: u64 => rows,
+        error_percent: f64 => error,
+        value: BTreeMap<String, f64> => values = value.into_iter().collect(),
+    }
 }
 
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Left {
-    rows: String,
-    gpu: String,
-    count: u64,
-    shift: f64,
+row! {
+    #[serde(deny_unknown_fields)]
+    Left => Residual {
+        rows: String => rows,
+        gpu: String => gpu,
+        count: u64 => count,
+        shift: f64 => shift,
+    }
 }
 
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct HeldOut {
-    rows: String,
-    left_out: String,
-    count: u64,
-    mean_percent: f64,
-    median_percent: f64,
-    range: [f64; 2],
-    #[serde(default)]
-    each: Vec<Each>,
+row! {
+    #[serde(deny_unknown_fields)]
+    HeldOut => HeldOutError {
+        rows: String => rows,
+        left_out: String => left_out,
+        count: u64 => count,
+        mean_percent: f64 => mean,
+        median_percent: f64 => median,
+        range: [f64; 2] => range = range.into(),
+        #[serde(default)]
+        each: Vec<Each> => each = each.into_iter().map(|one| (one.name, one.count, one.mean_percent)).collect(),
+    }
 }
 
 #[derive(Deserialize)]
@@ -134,11 +140,12 @@ struct Run {
     step_ms: f64,
 }
 
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Convergence {
-    fixed_seconds: f64,
-    without_libraries: f64,
+row! {
+    #[serde(deny_unknown_fields)]
+    Convergence => ConvergenceConstants {
+        fixed_seconds: f64 => fixed_seconds,
+        without_libraries: f64 => without_libraries,
+    }
 }
 
 /// Reads `training.toml`.
@@ -149,26 +156,16 @@ pub fn read_training_facts(file: &str, text: &str) -> Result<TrainingFacts, Cata
     let parsed: File = super::from_toml(file, text)?;
     check(file, &parsed)?;
     Ok(TrainingFacts {
-        matmul: parsed.matmul.into_iter().map(matmul).collect(),
-        attention: parsed.attention.into_iter().map(attention).collect(),
-        networks: parsed.network.into_iter().map(network).collect(),
-        sets: parsed.set.into_iter().map(set).collect(),
-        residuals: (parsed.residual.into_iter())
-            .map(|row| Residual {
-                rows: row.rows,
-                gpu: row.gpu,
-                count: row.count,
-                shift: row.shift,
-            })
-            .collect(),
-        errors: parsed.error.into_iter().map(held_out).collect(),
+        matmul: nouns(parsed.matmul),
+        attention: nouns(parsed.attention),
+        networks: nouns(parsed.network),
+        sets: nouns(parsed.set),
+        residuals: nouns(parsed.residual),
+        errors: nouns(parsed.error),
         benchmarks: (parsed.benchmark.into_iter())
             .map(|row| benchmark(row, &parsed.run))
             .collect(),
-        convergence: parsed.convergence.map(|row| ConvergenceConstants {
-            fixed_seconds: row.fixed_seconds,
-            without_libraries: row.without_libraries,
-        }),
+        convergence: parsed.convergence.map(Into::into),
     })
 }
 
@@ -254,57 +251,6 @@ fn check(file: &str, parsed: &File) -> Result<(), CatalogueError> {
         }
     }
     Ok(())
-}
-
-fn matmul(row: Matmul) -> MatmulShare {
-    MatmulShare {
-        gpu: row.gpu,
-        generation: row.generation,
-        half: row.half,
-        fp8: row.fp8,
-        source: row.source,
-    }
-}
-
-fn attention(row: Attention) -> AttentionShare {
-    AttentionShare {
-        generation: row.generation,
-        flash2: row.flash2,
-        vendor: row.vendor,
-        source: row.source,
-    }
-}
-
-fn network(row: Network) -> UsualNetwork {
-    UsualNetwork {
-        gpu: row.gpu,
-        generation: row.generation,
-        bytes_per_second: row.gbs * 1e9,
-        source: row.source,
-    }
-}
-
-fn set(row: Set) -> ConstantSet {
-    ConstantSet {
-        name: row.name,
-        rows: row.rows,
-        error: row.error_percent,
-        values: row.value.into_iter().collect(),
-    }
-}
-
-fn held_out(row: HeldOut) -> HeldOutError {
-    HeldOutError {
-        rows: row.rows,
-        left_out: row.left_out,
-        count: row.count,
-        mean: row.mean_percent,
-        median: row.median_percent,
-        range: (row.range[0], row.range[1]),
-        each: (row.each.into_iter())
-            .map(|each| (each.name, each.count, each.mean_percent))
-            .collect(),
-    }
 }
 
 /// What runs reach before any of a benchmark was fitted: 0.6 of the timed rate, and a byte for

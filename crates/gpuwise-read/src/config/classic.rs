@@ -35,7 +35,6 @@ struct Classic {
     mlp_bias: bool,
     /// Rows of a learned position table.
     positions: u64,
-    /// Norm after the embedding.
     embedding_norm: bool,
     head_bias: bool,
     rotary: u64,
@@ -90,12 +89,11 @@ fn read(context: &Context<'_>) -> Result<Parts, ConfigError> {
         ));
     }
     if shape.positions > 0 {
-        outside.push(Tensor::matrix(
+        outside.push(Tensor::whole(
             "positions",
             Role::Position,
             shape.positions,
             hidden,
-            Split::Replicated,
         ));
     }
     if shape.embedding_norm {

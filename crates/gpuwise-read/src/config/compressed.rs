@@ -27,12 +27,11 @@ fn read(context: &Context<'_>) -> Result<Parts, ConfigError> {
     }
     let rotary = text.count(&["qk_rope_head_dim"])?.unwrap_or(64);
     let mut parts = common.parts(context, layers, rotary);
-    parts.outside.push(Tensor::matrix(
+    parts.outside.push(Tensor::whole(
         "hc_head.fn",
         Role::Router,
         streams,
         streams * hidden,
-        Split::Replicated,
     ));
     parts
         .outside
@@ -40,13 +39,8 @@ fn read(context: &Context<'_>) -> Result<Parts, ConfigError> {
     let predicted = text.count_or_zero(&["num_nextn_predict_layers"])?;
     if let Some(count) = predicted.filter(|count| (1..=16).contains(count)) {
         let mut one = compressed_layer(context, hidden, streams, 0)?;
-        one.tensors.push(Tensor::matrix(
-            "eh_proj",
-            Role::MlpUp,
-            hidden,
-            2 * hidden,
-            Split::Replicated,
-        ));
+        one.tensors
+            .push(Tensor::whole("eh_proj", Role::MlpUp, hidden, 2 * hidden));
         parts.prediction.push(LayerRun { count, layer: one });
     }
     Ok(parts)
@@ -79,14 +73,7 @@ fn compression_ratios(context: &Context<'_>, count: u64) -> Result<Vec<u64>, Con
 pub(super) fn stream_connections(hidden: u64, streams: u64) -> [Tensor; 2] {
     let joined = (2 + streams) * streams;
     [
-        Tensor::matrix(
-            "hc.fn",
-            Role::Router,
-            joined,
-            streams * hidden,
-            Split::Replicated,
-        )
-        .times(2),
+        Tensor::whole("hc.fn", Role::Router, joined, streams * hidden).times(2),
         Tensor::vector("hc.base", Role::Router, joined + 3).times(2),
     ]
 }
@@ -107,15 +94,7 @@ fn compressed_layer(
     let mut tensors = projections(context, hidden, heads, dim)?;
     if ratio > 0 {
         let halves = if indexed { 2 } else { 1 };
-        let matrix = |name| {
-            Tensor::matrix(
-                name,
-                Role::LatentDown,
-                halves * dim,
-                hidden,
-                Split::Replicated,
-            )
-        };
+        let matrix = |name| Tensor::whole(name, Role::LatentDown, halves * dim, hidden);
         tensors.push(matrix("compressor.kv"));
         tensors.push(matrix("compressor.gate"));
         tensors.push(Tensor::vector(
@@ -165,38 +144,18 @@ fn projections(
     let rank = text.need(&["q_lora_rank"], "query heads")?;
     let groups = text.count(&["o_groups"])?.unwrap_or(8);
     let output_rank = groups * text.count(&["o_lora_rank"])?.unwrap_or(1024);
-    let matrix =
-        |name, role, rows, columns, split| Tensor::matrix(name, role, rows, columns, split);
     Ok(vec![
-        matrix(
-            "q_a_proj",
-            Role::LatentDown,
-            rank,
-            hidden,
-            Split::Replicated,
-        ),
-        matrix(
-            "q_b_proj",
-            Role::LatentQuery,
-            heads * dim,
-            rank,
-            Split::Output(heads),
-        ),
-        matrix("kv_proj", Role::LatentDown, dim, hidden, Split::Replicated),
-        matrix(
+        Tensor::whole("q_a_proj", Role::LatentDown, rank, hidden),
+        Tensor::whole("q_b_proj", Role::LatentQuery, heads * dim, rank).by_output(heads),
+        Tensor::whole("kv_proj", Role::LatentDown, dim, hidden),
+        Tensor::whole(
             "o_a_proj",
             Role::LatentQuery,
             output_rank,
             heads * dim / groups,
-            Split::Output(groups),
-        ),
-        matrix(
-            "o_b_proj",
-            Role::AttentionOutput,
-            hidden,
-            output_rank,
-            Split::Input(groups),
-        ),
+        )
+        .by_output(groups),
+        Tensor::whole("o_b_proj", Role::AttentionOutput, hidden, output_rank).by_input(groups),
         Tensor::vector(
             "attention.vectors",
             Role::AttentionOther,

@@ -6,7 +6,7 @@ use super::{
     common::{Common, full_layers, plain_attention, usual_feed_forward},
     mamba::state_bytes,
 };
-use gpuwise_domain::model::{LayerRun, Mixer, RecurrentState, Role, Split, Tensor};
+use gpuwise_domain::model::{LayerRun, Mixer, RecurrentState, Role, Tensor};
 
 pub(super) fn reader(model_type: &str) -> Option<Reader> {
     match model_type {
@@ -49,13 +49,8 @@ fn read(context: &Context<'_>) -> Result<Parts, ConfigError> {
     let mut parts = common.parts(context, layers, rotary_elements(context, olmo)?);
     let predicted = text.count_or_zero(&["mtp_num_hidden_layers", "num_nextn_predict_layers"])?;
     if let (Some(mut one), Some(count)) = (last_full, predicted.filter(|n| (1..=16).contains(n))) {
-        one.tensors.push(Tensor::matrix(
-            "mtp.fc",
-            Role::MlpUp,
-            hidden,
-            2 * hidden,
-            Split::Replicated,
-        ));
+        one.tensors
+            .push(Tensor::whole("mtp.fc", Role::MlpUp, hidden, 2 * hidden));
         one.tensors.extend(norms(3, 1, hidden));
         parts.prediction.push(LayerRun { count, layer: one });
     }
@@ -91,32 +86,14 @@ fn mixer(context: &Context<'_>, hidden: u64) -> Result<(Mixer, Vec<Tensor>), Con
     }
     let (keys, values) = (key_heads * key_dim, value_heads * value_dim);
     let mixed = 2 * keys + values;
-    let matrix =
-        |name, role, rows, columns, split| Tensor::matrix(name, role, rows, columns, split);
     let tensors = vec![
-        matrix(
-            "in_proj_qkvz",
-            Role::StateInput,
-            mixed + values,
-            hidden,
-            Split::Output(key_heads),
-        ),
-        matrix(
-            "in_proj_ba",
-            Role::StateInput,
-            2 * value_heads,
-            hidden,
-            Split::Output(value_heads),
-        ),
+        Tensor::whole("in_proj_qkvz", Role::StateInput, mixed + values, hidden)
+            .by_output(key_heads),
+        Tensor::whole("in_proj_ba", Role::StateInput, 2 * value_heads, hidden)
+            .by_output(value_heads),
         Tensor::vector("conv1d", Role::StateOther, mixed * kernel),
         Tensor::vector("decay", Role::StateOther, 2 * value_heads + value_dim),
-        matrix(
-            "out_proj",
-            Role::StateOutput,
-            hidden,
-            values,
-            Split::Input(value_heads),
-        ),
+        Tensor::whole("out_proj", Role::StateOutput, hidden, values).by_input(value_heads),
     ];
     let state = RecurrentState {
         heads: value_heads,

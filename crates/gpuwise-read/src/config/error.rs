@@ -10,7 +10,6 @@ pub enum ConfigError {
     #[error("`{field}` is missing; without it the {purpose} is unknown")]
     Missing {
         field: &'static str,
-        /// What it is needed for.
         purpose: &'static str,
     },
     /// A type that is not known, whose fields are not those of a usual decoder either.
@@ -28,7 +27,6 @@ pub enum ConfigError {
     Wrong {
         field: String,
         found: String,
-        /// What would be right.
         expected: &'static str,
     },
     /// Two fields contradict each other.

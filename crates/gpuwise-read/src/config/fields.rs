@@ -8,7 +8,6 @@ use serde_json::{Map, Value};
 const LARGEST_DIMENSION: u64 = 1 << 20;
 /// Rows of tables and tokens of context, 2^40: they are multiplied by one dimension only.
 const LARGEST_LENGTH: u64 = 1 << 40;
-/// Layers are built one by one.
 const MOST_LAYERS: u64 = 10_000;
 /// Entries of a list that are looked at.
 const LONGEST_LIST: usize = 100_000;
@@ -85,7 +84,6 @@ impl<'a> Fields<'a> {
             })
     }
 
-    /// The number of layers.
     pub(crate) fn layers(&self, names: &[&'static str]) -> Result<u64, ConfigError> {
         self.first(names, &LAYERS)?.ok_or(ConfigError::Missing {
             field: names.first().copied().unwrap_or_default(),
@@ -169,7 +167,6 @@ impl<'a> Fields<'a> {
         self.object.clone()
     }
 
-    /// A list of texts.
     pub(crate) fn texts(&self, name: &'static str) -> Result<Option<Vec<&'a str>>, ConfigError> {
         let Some(items) = self.list(name)? else {
             return Ok(None);

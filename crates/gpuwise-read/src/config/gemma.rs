@@ -113,13 +113,7 @@ fn read_gemma3n(context: &Context<'_>) -> Result<Parts, ConfigError> {
     let mut parts = common.parts(context, layers, heads.dim);
     parts.outside.extend(own_embeddings(context, common, own)?);
     // The other streams start as projections of the first, and return into it.
-    let stream = Tensor::matrix(
-        "altup_projections",
-        Role::MlpUp,
-        hidden,
-        hidden,
-        Split::Replicated,
-    );
+    let stream = Tensor::whole("altup_projections", Role::MlpUp, hidden, hidden);
     parts.outside.push(stream.times(2 * (streams - 1)));
     Ok(parts)
 }
@@ -128,27 +122,9 @@ fn read_gemma3n(context: &Context<'_>) -> Result<Parts, ConfigError> {
 fn alternating_updates(hidden: u64, streams: u64) -> Vec<Tensor> {
     vec![
         Tensor::vector("altup.correct_output_scale", Role::Norm, hidden),
-        Tensor::matrix(
-            "altup.prediction",
-            Role::Router,
-            streams * streams,
-            streams,
-            Split::Replicated,
-        ),
-        Tensor::matrix(
-            "altup.correction",
-            Role::Router,
-            streams,
-            streams,
-            Split::Replicated,
-        ),
-        Tensor::matrix(
-            "altup.modality_router",
-            Role::Router,
-            streams,
-            hidden,
-            Split::Replicated,
-        ),
+        Tensor::whole("altup.prediction", Role::Router, streams * streams, streams),
+        Tensor::whole("altup.correction", Role::Router, streams, streams),
+        Tensor::whole("altup.modality_router", Role::Router, streams, hidden),
         Tensor::vector("altup.router_norm", Role::Norm, hidden),
     ]
 }
@@ -157,13 +133,7 @@ fn alternating_updates(hidden: u64, streams: u64) -> Vec<Tensor> {
 fn low_rank_residual(hidden: u64, rank: u64) -> Vec<Tensor> {
     vec![
         Tensor::matrix("laurel.left", Role::MlpUp, rank, hidden, Split::Replicated),
-        Tensor::matrix(
-            "laurel.right",
-            Role::MlpDown,
-            hidden,
-            rank,
-            Split::Replicated,
-        ),
+        Tensor::whole("laurel.right", Role::MlpDown, hidden, rank),
         Tensor::vector("laurel.norm", Role::Norm, hidden),
     ]
 }

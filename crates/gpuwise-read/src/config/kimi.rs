@@ -45,13 +45,7 @@ impl Delta {
             matrix("f_b_proj", inner, dim, by_heads),
             Tensor::vector("conv1d", Role::StateOther, 3 * inner * kernel),
             Tensor::vector("decay", Role::StateOther, heads + inner + dim),
-            Tensor::matrix(
-                "o_proj",
-                Role::StateOutput,
-                hidden,
-                inner,
-                Split::Input(heads),
-            ),
+            Tensor::whole("o_proj", Role::StateOutput, hidden, inner).by_input(heads),
         ];
         if self.full_rank_gate {
             tensors.push(matrix("g_proj", inner, hidden, by_heads));
@@ -100,13 +94,10 @@ fn read_kimi(context: &Context<'_>) -> Result<Parts, ConfigError> {
                 true,
             ) = (latent.0, gated)
             {
-                latent.1.push(Tensor::matrix(
-                    "g_proj",
-                    Role::Query,
-                    heads * value_dim,
-                    hidden,
-                    Split::Output(heads),
-                ));
+                latent.1.push(
+                    Tensor::whole("g_proj", Role::Query, heads * value_dim, hidden)
+                        .by_output(heads),
+                );
             }
             latent
         } else {
@@ -169,13 +160,7 @@ fn read_glm(context: &Context<'_>) -> Result<Parts, ConfigError> {
             {
                 *index_pool = pool;
                 let index_dim = *index_dim;
-                let gate = Tensor::matrix(
-                    "indexer.pool_gate",
-                    Role::Indexer,
-                    index_dim,
-                    hidden,
-                    Split::Replicated,
-                );
+                let gate = Tensor::whole("indexer.pool_gate", Role::Indexer, index_dim, hidden);
                 latent.1.push(gate);
                 latent.1.push(Tensor::vector(
                     "indexer.pool_positions",

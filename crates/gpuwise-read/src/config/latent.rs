@@ -30,13 +30,8 @@ pub(super) fn read(context: &Context<'_>) -> Result<Parts, ConfigError> {
     let predicted = text.count_or_zero(&["num_nextn_predict_layers"])?;
     if let Some(count) = predicted.filter(|count| (1..=16).contains(count)) {
         let mut one = latent_layer(context, hidden, common.count - 1)?;
-        one.tensors.push(Tensor::matrix(
-            "eh_proj",
-            Role::MlpUp,
-            hidden,
-            2 * hidden,
-            Split::Replicated,
-        ));
+        one.tensors
+            .push(Tensor::whole("eh_proj", Role::MlpUp, hidden, 2 * hidden));
         one.tensors.extend(norms(3, 1, hidden));
         parts.prediction.push(LayerRun { count, layer: one });
     }

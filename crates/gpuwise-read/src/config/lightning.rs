@@ -7,7 +7,7 @@ use super::{
     common::{Common, Heads, full_layers, plain_attention, usual_feed_forward},
     standard,
 };
-use gpuwise_domain::model::{Mixer, RecurrentState, Role, Split, Tensor};
+use gpuwise_domain::model::{Mixer, RecurrentState, Role, Tensor};
 
 pub(super) fn reader(model_type: &str) -> Option<Reader> {
     match model_type {
@@ -44,31 +44,11 @@ fn read_lightning(context: &Context<'_>) -> Result<Parts, ConfigError> {
 fn lightning(heads: Heads, hidden: u64) -> (Mixer, Vec<Tensor>) {
     let Heads { heads, dim, .. } = heads;
     let inner = heads * dim;
-    let matrix =
-        |name, role, rows, columns, split| Tensor::matrix(name, role, rows, columns, split);
     let tensors = vec![
-        matrix(
-            "qkv_proj",
-            Role::StateInput,
-            3 * inner,
-            hidden,
-            Split::Output(heads),
-        ),
-        matrix(
-            "output_gate",
-            Role::StateInput,
-            inner,
-            hidden,
-            Split::Output(heads),
-        ),
+        Tensor::whole("qkv_proj", Role::StateInput, 3 * inner, hidden).by_output(heads),
+        Tensor::whole("output_gate", Role::StateInput, inner, hidden).by_output(heads),
         Tensor::vector("norm", Role::StateOther, inner),
-        matrix(
-            "out_proj",
-            Role::StateOutput,
-            hidden,
-            inner,
-            Split::Input(heads),
-        ),
+        Tensor::whole("out_proj", Role::StateOutput, hidden, inner).by_input(heads),
     ];
     let state = RecurrentState {
         heads,
@@ -114,24 +94,10 @@ fn read_convolution(context: &Context<'_>) -> Result<Parts, ConfigError> {
 
 /// A short convolution between two gates, which keeps the last inputs only.
 fn convolution(hidden: u64, kernel: u64) -> (Mixer, Vec<Tensor>) {
-    let matrix =
-        |name, role, rows, columns, split| Tensor::matrix(name, role, rows, columns, split);
     let tensors = vec![
-        matrix(
-            "in_proj",
-            Role::StateInput,
-            3 * hidden,
-            hidden,
-            Split::Output(hidden),
-        ),
+        Tensor::whole("in_proj", Role::StateInput, 3 * hidden, hidden).by_output(hidden),
         Tensor::vector("conv", Role::StateOther, kernel * hidden),
-        matrix(
-            "out_proj",
-            Role::StateOutput,
-            hidden,
-            hidden,
-            Split::Input(hidden),
-        ),
+        Tensor::whole("out_proj", Role::StateOutput, hidden, hidden).by_input(hidden),
     ];
     let state = RecurrentState {
         heads: hidden,

@@ -96,43 +96,17 @@ pub(super) fn mamba1(
         .flag("mamba_conv_bias")?
         .or(text.flag("use_conv_bias")?)
         .unwrap_or(true);
-    let matrix =
-        |name, role, rows, columns, split| Tensor::matrix(name, role, rows, columns, split);
     let mut tensors = vec![
-        matrix(
-            "in_proj",
-            Role::StateInput,
-            2 * inner,
-            hidden,
-            Split::Output(inner),
-        ),
+        Tensor::whole("in_proj", Role::StateInput, 2 * inner, hidden).by_output(inner),
         Tensor::vector(
             "conv1d",
             Role::StateOther,
             inner * (kernel + u64::from(conv_bias)),
         ),
-        matrix(
-            "x_proj",
-            Role::StateInput,
-            step + 2 * state,
-            inner,
-            Split::Input(inner),
-        ),
-        matrix(
-            "dt_proj",
-            Role::StateInput,
-            inner,
-            step,
-            Split::Output(inner),
-        ),
+        Tensor::whole("x_proj", Role::StateInput, step + 2 * state, inner).by_input(inner),
+        Tensor::whole("dt_proj", Role::StateInput, inner, step).by_output(inner),
         Tensor::vector("decay", Role::StateOther, inner * state + 2 * inner),
-        matrix(
-            "out_proj",
-            Role::StateOutput,
-            hidden,
-            inner,
-            Split::Input(inner),
-        ),
+        Tensor::whole("out_proj", Role::StateOutput, hidden, inner).by_input(inner),
     ];
     if normed {
         tensors.push(Tensor::vector("norms", Role::StateOther, step + 2 * state));
@@ -192,13 +166,7 @@ pub(super) fn mamba2(shape: &Mamba2) -> (Mixer, Vec<Tensor>) {
             mixed * (shape.kernel + u64::from(shape.conv_bias)),
         ),
         Tensor::vector("decay", Role::StateOther, 3 * shape.heads),
-        Tensor::matrix(
-            "out_proj",
-            Role::StateOutput,
-            shape.hidden,
-            inner,
-            Split::Input(shape.heads),
-        ),
+        Tensor::whole("out_proj", Role::StateOutput, shape.hidden, inner).by_input(shape.heads),
     ];
     if shape.norm {
         tensors.push(Tensor::vector("norm", Role::StateOther, inner));

@@ -97,7 +97,6 @@ pub fn read_config_value(value: &Value) -> Result<Architecture, ConfigError> {
 pub(crate) struct Context<'a> {
     pub(crate) root: Fields<'a>,
     pub(crate) text: Fields<'a>,
-    /// The type of the language model.
     pub(crate) model_type: &'a str,
     /// The type of the whole, where it has towers too.
     pub(crate) whole_type: &'a str,
@@ -130,7 +129,6 @@ pub(crate) struct Parts {
     pub(crate) assumptions: Vec<String>,
 }
 
-/// A reader of one family.
 type Reader = fn(&Context<'_>) -> Result<Parts, ConfigError>;
 
 fn decoder(context: &Context<'_>) -> Result<Parts, ConfigError> {

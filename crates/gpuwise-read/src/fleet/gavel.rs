@@ -4,14 +4,12 @@
 use super::FleetError;
 use serde_json::Value;
 
-/// A job of a trace.
 #[derive(Debug, Clone, PartialEq)]
 pub struct GavelJob {
     /// When it comes, in seconds; in a unit trace, in mean times between two jobs.
     pub came: f64,
     pub program: String,
     pub gpus: u32,
-    /// Steps that it has to do.
     pub steps: u64,
     /// Its weight among others.
     pub weight: f64,
@@ -29,7 +27,6 @@ pub struct GavelSpeeds {
     pub beside: Vec<GavelPair>,
 }
 
-/// The columns of a trace.
 const TRACE: &str = "job_id,arrival_s,job_type,scale_factor,total_steps,priority_weight";
 /// The columns of a unit trace.
 const UNIT: &str = "job_id,unit_arrival,template_index,scale_factor,v100_duration_s,total_steps";

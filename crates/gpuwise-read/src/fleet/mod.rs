@@ -24,7 +24,6 @@ pub use openb_order::{SeededOrder, read_openb_orders};
 pub use philly::{is_philly_trace, read_philly};
 pub use text::{FleetProblem, FleetProblems};
 
-/// What is wrong with a trace.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{file}: {place}: {problem}")]
 pub struct FleetError {

@@ -3,7 +3,6 @@
 use crate::pickle::{Pickle, Value as Pickled};
 use serde_json::Value as Json;
 
-/// A value of a dump.
 #[derive(Clone, Copy)]
 pub(super) enum Node<'d> {
     Json(&'d Json),

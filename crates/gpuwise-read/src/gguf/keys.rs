@@ -58,7 +58,6 @@ impl<'a> Keys<'a> {
             .is_some()
     }
 
-    /// Whether this layer has it.
     pub(super) fn layer_has(&self, layer: u64, suffix: &str) -> bool {
         self.in_layers.contains(&(suffix, layer))
     }

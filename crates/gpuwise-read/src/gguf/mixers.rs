@@ -211,7 +211,6 @@ fn is_recurrent(keys: &Keys<'_>, layer: u64) -> bool {
     .any(|tensor| keys.layer_has(layer, tensor))
 }
 
-/// The kind of each layer.
 fn layer_types(keys: &Keys<'_>, layers: u64, recurrent: &str, config: &mut Map<String, Value>) {
     let kinds: Vec<&str> = (0..layers)
         .map(|layer| {

@@ -37,7 +37,6 @@ pub enum GgufError {
         "byte {offset}: {what} needs the file to have {needed} bytes, it has {file}: the file is cut short"
     )]
     CutShort {
-        /// Where it was read.
         offset: u64,
         what: &'static str,
         /// Bytes that the file would need.
@@ -79,7 +78,6 @@ pub struct GgufHeader {
 }
 
 impl GgufHeader {
-    /// The value under a key.
     pub fn value(&self, key: &str) -> Option<&GgufValue> {
         self.metadata
             .iter()
@@ -87,7 +85,6 @@ impl GgufHeader {
             .map(|(_, value)| value)
     }
 
-    /// The text under a key.
     pub fn text(&self, key: &str) -> Option<&str> {
         match self.value(key) {
             Some(GgufValue::Text(text)) => Some(text),

@@ -27,7 +27,6 @@ pub enum GgufValue {
     Flag(bool),
     /// A text; what is not UTF-8 in it is replaced.
     Text(String),
-    /// A list that was kept.
     List(Vec<GgufValue>),
     /// A list or text that was passed over: tokenizers, and what is too long.
     Skipped {
@@ -99,7 +98,6 @@ enum Scalar {
     Flag,
 }
 
-/// Reads the type and value of a key.
 pub(super) fn read(cursor: &mut Cursor<'_>, key: &str) -> Result<GgufValue, GgufError> {
     let kind = kind(cursor, key)?;
     match kind {

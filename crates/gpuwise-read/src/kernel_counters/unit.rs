@@ -22,7 +22,6 @@ pub(super) fn base(unit: &str) -> (String, f64) {
     (format!("{above}/{below}"), factor / divisor)
 }
 
-/// Nanoseconds of a unit of time.
 fn time(unit: &str) -> Option<f64> {
     Some(match unit {
         "ns" | "nsecond" => 1.0,

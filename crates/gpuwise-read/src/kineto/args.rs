@@ -152,7 +152,6 @@ pub(super) fn link(args: &[u8], keys: [&[u8]; 2]) -> Option<u64> {
     found
 }
 
-/// What an operator was given.
 pub(super) fn operands(args: &[u8]) -> Option<Operands> {
     let mut operands = Operands::default();
     let mut has_shapes = false;

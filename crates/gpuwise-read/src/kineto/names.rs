@@ -77,11 +77,9 @@ pub(super) fn hash(bytes: &[u8]) -> u64 {
     hasher.finish().wrapping_mul(0x9e37_79b9_7f4a_7c15)
 }
 
-/// Names with their ids.
 pub(super) struct Interner {
     table: Table,
     pub(super) names: Names,
-    /// Bytes of all names.
     pub(super) bytes: usize,
     /// Names that were no UTF-8, or had escapes that mean nothing.
     pub(super) damaged: u64,
@@ -149,7 +147,6 @@ pub(super) fn unescape(raw: &[u8]) -> (String, bool) {
     }
 }
 
-/// A quoted value as text.
 pub(super) fn text(value: &[u8]) -> String {
     let raw = super::number::unquoted(value);
     if raw.contains(&b'\\') {

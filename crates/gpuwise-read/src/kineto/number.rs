@@ -157,7 +157,6 @@ pub(super) fn count(value: &[u8]) -> Option<u64> {
     }
 }
 
-/// A finite real number.
 pub(super) fn real(value: &[u8]) -> Option<f64> {
     let value: f64 = std::str::from_utf8(unquoted(value)).ok()?.parse().ok()?;
     value.is_finite().then_some(value)

@@ -15,14 +15,11 @@ pub(super) struct Flags {
     pub(super) unknown: Vec<NotUnderstood>,
 }
 
-/// A setting that a flag sets.
 #[derive(Debug, Clone)]
 pub(super) struct Setting {
     /// The setting; with a dot, a key within its JSON object.
     pub(super) name: String,
-    /// The value as written.
     pub(super) value: String,
-    /// The flag as written.
     pub(super) flag: String,
 }
 
@@ -103,7 +100,6 @@ fn is_redirection(word: &str) -> bool {
     word.starts_with(['>', '<']) || word.ends_with('>')
 }
 
-/// A flag as it was found.
 struct Found<'a> {
     flag: &'a FlagFact,
     /// It is `--no-…`.

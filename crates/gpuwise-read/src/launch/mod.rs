@@ -21,20 +21,14 @@ const LONGEST_COMMAND: usize = 1 << 18;
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum LaunchError {
     #[error("the command has {length} bytes; a launch command has at most {LONGEST_COMMAND}")]
-    TooLong {
-        /// Its bytes.
-        length: usize,
-    },
+    TooLong { length: usize },
     #[error("a {quote} quote is not closed; it was opened before `{before}`")]
     Quote { quote: &'static str, before: String },
     #[error(
         "no engine is started in `{command}`; expected `vllm serve`, `python -m sglang.launch_server`, \
          `trtllm-serve`, `llama-server`, `transformers serve`, or a `docker run` of one"
     )]
-    NoEngine {
-        /// The beginning of the command.
-        command: String,
-    },
+    NoEngine { command: String },
     #[error("{engine}: the catalogue has no facts of this engine, so its flags cannot be read")]
     NoFacts { engine: EngineKind },
     /// A flag without its value.
@@ -47,9 +41,7 @@ pub enum LaunchError {
     #[error("`{flag} {value}`: expected {expected}")]
     BadValue {
         flag: String,
-        /// The value as written.
         value: String,
-        /// What would be right.
         expected: &'static str,
     },
     /// A settings file that is no YAML.

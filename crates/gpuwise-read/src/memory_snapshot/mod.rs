@@ -31,7 +31,6 @@ pub enum MemorySnapshotError {
         /// Where (`segment 3`).
         place: String,
         field: &'static str,
-        /// What it should be.
         wanted: &'static str,
     },
     /// The timeline by category is not one.

@@ -6,13 +6,11 @@ use std::{borrow::Cow, collections::BTreeMap};
 pub const LARGEST_TEXT: usize = 64 << 20;
 /// Samples of one page; the limit bounds memory.
 pub(super) const MOST_SAMPLES: usize = 1_000_000;
-/// Labels of one sample.
 const MOST_LABELS: usize = 64;
 
 /// What is wrong with a page of metrics.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ExpositionError {
-    /// A line that cannot be.
     #[error("line {line}: {problem}")]
     Line {
         /// Line, from 1.
@@ -24,10 +22,7 @@ pub enum ExpositionError {
     #[error(
         "this is {found}, not metrics in Prometheus' text form; servers keep them under /metrics"
     )]
-    OtherKind {
-        /// What it seems to be.
-        found: &'static str,
-    },
+    OtherKind { found: &'static str },
     #[error("there is no sample in it")]
     Empty,
     #[error("more than {LARGEST_TEXT} bytes or {MOST_SAMPLES} samples")]
@@ -77,7 +72,6 @@ impl Sample<'_> {
         }
     }
 
-    /// The value of a label.
     pub fn label(&self, name: &str) -> Option<&str> {
         self.labels
             .iter()
@@ -86,7 +80,6 @@ impl Sample<'_> {
     }
 }
 
-/// A page of metrics.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Exposition<'a> {
     /// Samples in the order written.

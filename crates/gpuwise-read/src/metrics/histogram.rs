@@ -25,7 +25,6 @@ pub struct Quantile {
     pub high: f64,
 }
 
-/// What a histogram says of a distribution.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Distribution {
     pub count: f64,
@@ -224,7 +223,6 @@ impl Histogram {
     }
 }
 
-/// A bucket with its ends.
 struct Part {
     low: f64,
     high: f64,

@@ -4,7 +4,6 @@ use super::histogram::Histogram;
 use serde::Deserialize;
 use std::collections::BTreeMap;
 
-/// What is wrong with an answer.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum AnswerError {
     #[error("the answer is not that of a Prometheus server: {0}")]

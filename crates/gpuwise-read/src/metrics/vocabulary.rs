@@ -6,7 +6,6 @@
 
 use super::exposition::Exposition;
 
-/// What a metric measures.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Quantity {
     /// Histogram: tokens of prompts.
@@ -57,9 +56,7 @@ pub enum Quantity {
 pub struct Vocabulary {
     /// The engine as flags name it.
     pub engine: &'static str,
-    /// How its metrics begin.
     pub prefix: &'static str,
-    /// Labels that tell the model.
     pub model_labels: &'static [&'static str],
     /// Names without the prefix; of several for one quantity the first that is there counts.
     names: &'static [(Quantity, &'static str)],

@@ -21,7 +21,6 @@ pub(super) fn reader(class: &str) -> Option<Reader> {
     })
 }
 
-/// Heads and their width.
 fn heads(root: Fields<'_>) -> Result<(u64, u64), ConfigError> {
     Ok((
         root.need(&["num_attention_heads"], "attention")?,

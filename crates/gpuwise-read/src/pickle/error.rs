@@ -33,7 +33,6 @@ pub enum PickleError {
     /// The bytes end within the pickle.
     #[error("the pickle is cut off: {what} at byte {offset} goes beyond its {length} bytes")]
     Truncated {
-        /// What was being read.
         what: &'static str,
         offset: usize,
         /// How long the input is.

@@ -34,7 +34,6 @@ pub(super) fn read(root: Node<'_>) -> Result<Vec<Measurement>, ResultsError> {
     Ok(out)
 }
 
-/// One benchmark of a report.
 struct Benchmark<'a> {
     node: Node<'a>,
     place: String,

@@ -3,7 +3,6 @@
 use super::ResultsError;
 use serde_json::Value;
 
-/// Lines of a file of results.
 const MOST_LINES: usize = 100_000;
 
 /// The documents of a file: one of JSON or YAML, or JSON lines.

@@ -73,7 +73,6 @@ impl std::fmt::Display for Tool {
     }
 }
 
-/// One figure of a run.
 #[derive(Debug, Clone, PartialEq)]
 pub struct MetricValue {
     /// As questions name it: `ttft_mean`, `tpot_p99`, `output_throughput`.
@@ -150,7 +149,6 @@ struct LoadSetting {
     rate: Option<f64>,
     cap: Option<f64>,
     requests: f64,
-    /// Seconds that they took.
     seconds: Option<f64>,
     /// Mean seconds of one.
     end_to_end: Option<f64>,
@@ -266,7 +264,6 @@ impl Figures {
         }
     }
 
-    /// The figures and what is to be said of them.
     fn done(self, mut notes: Vec<String>) -> (Vec<MetricValue>, Vec<String>) {
         if !self.left_out.is_empty() {
             notes.push(format!(

@@ -9,7 +9,6 @@ pub struct Setting {
     /// The model, as a name, an alias or a path.
     pub model: Option<String>,
     pub gpu: Option<String>,
-    /// The engine with its release.
     pub engine: Option<String>,
     /// The weights' precision; as published if not set.
     pub precision: Option<String>,

@@ -12,7 +12,6 @@ use std::{collections::BTreeSet, fmt};
 pub struct Index {
     /// Names of the files, each once, in the order of first mention; plain names beside the index.
     pub files: Vec<String>,
-    /// Tensors that it lists.
     pub tensors: u64,
     /// Bytes of all tensors as stated: some writers leave it out, and some quantizers keep the
     /// number of the model before.

@@ -48,11 +48,7 @@ pub enum SafetensorsError {
     Duplicate(String),
     /// A number format that this release does not know.
     #[error("tensor `{tensor}`: unknown dtype {dtype:?}")]
-    UnknownDtype {
-        tensor: String,
-        /// Its dtype as written.
-        dtype: String,
-    },
+    UnknownDtype { tensor: String, dtype: String },
     /// A shape that no machine can hold, or of more dimensions than exist.
     #[error("tensor `{0}`: its shape is impossible: {1}")]
     Shape(String, String),
@@ -72,7 +68,6 @@ pub enum SafetensorsError {
     Offset {
         tensor: String,
         begin: u64,
-        /// Where the one before ends.
         end: u64,
     },
     /// A place that ends before it begins.

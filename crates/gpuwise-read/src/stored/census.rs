@@ -89,7 +89,6 @@ impl Split {
         Self { has, fused }
     }
 
-    /// The bytes of a tensor by role.
     fn shares(&self, place: Place, bytes: u64) -> Vec<(Role, u64)> {
         match place {
             Place::Role(role) | Place::Buffer(role) | Place::Unknown(role) => {

@@ -27,7 +27,6 @@ pub enum InferError {
         "the header shows {layers} layers of width {hidden}, a vocabulary of {vocabulary} and {parameters} parameters, but not {unknown}: put the model's config.json beside the file"
     )]
     NeedsConfig {
-        /// Layers of the decoder.
         layers: u64,
         /// Width of the residual stream.
         hidden: u64,
@@ -157,7 +156,6 @@ fn is_embedding(name: &str) -> bool {
     .any(|ending| name.ends_with(ending))
 }
 
-/// The layer of the decoder in a name.
 fn layer_index(name: &str) -> Option<u64> {
     let mut parts = name.split('.');
     while let Some(part) = parts.next() {

@@ -3,7 +3,6 @@
 use super::{Naming, Place, StoredTensor, gguf_names, names};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// What a tensor is to its module.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
     /// Its weight, packed or not.

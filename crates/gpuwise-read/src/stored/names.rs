@@ -64,7 +64,6 @@ pub(super) fn recurrent_module(name: &str) -> Option<&str> {
     Some(module.strip_suffix(".forget_gate").unwrap_or(module))
 }
 
-/// What a module is for.
 pub(super) fn place(
     module: &str,
     kind: Kind,

@@ -53,7 +53,6 @@ pub(super) fn formats(
     architecture.quantization = quantization(&stored, architecture);
 }
 
-/// Formats of the matrices of each role.
 fn by_role(tensors: &[StoredTensor], names: &Names<'_>) -> BTreeMap<Role, Formats> {
     let mut by_role: BTreeMap<Role, Formats> = BTreeMap::new();
     for tensor in tensors {
@@ -129,7 +128,6 @@ fn native(architecture: &mut Architecture, by_role: &BTreeMap<Role, Formats>, is
     architecture.native = stored;
 }
 
-/// The format that the configuration states for a role.
 fn stated(architecture: &Architecture, role: Role) -> WeightFormat {
     let assigned = architecture
         .quantization

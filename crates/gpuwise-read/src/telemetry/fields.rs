@@ -6,7 +6,6 @@ use rustc_hash::FxHashMap;
 use serde::Deserialize;
 use std::collections::BTreeMap;
 
-/// What a field of a tool is.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Field {
     pub quantity: Quantity,

@@ -8,7 +8,6 @@ use thiserror::Error;
 /// Metrics of one request.
 const MOST: usize = 10_000;
 
-/// How a request is written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum OtlpForm {
     /// `application/json`.
@@ -17,7 +16,6 @@ pub enum OtlpForm {
     Protobuf,
 }
 
-/// What a request says.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct OtlpMetrics {
     /// The newest value of each metric: gauges and sums as they are, histograms and summaries as their
@@ -167,7 +165,6 @@ fn protobuf(body: &[u8]) -> Result<OtlpMetrics, OtlpError> {
     Ok(out)
 }
 
-/// Messages of one field.
 fn messages(
     bytes: &[u8],
     base: usize,

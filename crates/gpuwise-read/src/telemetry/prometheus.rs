@@ -240,9 +240,6 @@ fn holder<L: AsRef<str>>(labels: &[(L, L)]) -> Holder {
 }
 
 /// Reads a page of metrics line by line: a line that cannot be is listed, and the rest counts.
-///
-/// # Errors
-/// When it is another kind of document, or no line of it can be.
 pub(super) fn page(text: &str, names: &FieldNames) -> Result<Telemetry, TelemetryError> {
     let read = parse_leniently(text).map_err(|error| TelemetryError::Form(error.to_string()))?;
     if read.page.samples.is_empty() {

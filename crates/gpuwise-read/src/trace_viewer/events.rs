@@ -73,7 +73,6 @@ enum Name<'a> {
     Other(IgnoredAny),
 }
 
-/// What a thread of the trace is.
 #[derive(Clone, Copy)]
 enum Place {
     Stream(u32),

@@ -25,7 +25,6 @@ pub(super) enum Field {
     Stage,
 }
 
-/// How many there are.
 pub(super) const FIELDS: usize = 13;
 
 /// Names by field in lower case; the first that is present counts.
@@ -177,7 +176,6 @@ impl<'a> Row<'a> {
     }
 }
 
-/// A cell and the name of its column.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Cell<'a> {
     pub(super) name: &'static str,

@@ -26,7 +26,6 @@ pub(super) fn read(text: &str) -> Result<Trace, TraceError> {
     trace(conversations.iter().map(request))
 }
 
-/// A conversation a line.
 pub(super) fn read_lines(text: &str) -> Result<Trace, TraceError> {
     let mut requests = Vec::new();
     for (number, line) in (1_u64..).zip(text.lines()) {

@@ -25,7 +25,6 @@ use gpuwise_units::Nanoseconds;
 /// More requests than any published trace; the limit bounds memory.
 pub const MOST_REQUESTS: usize = 20_000_000;
 
-/// What is wrong with a trace.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum TraceError {
     /// The first line shows none of the kinds that are read.
@@ -74,7 +73,6 @@ impl TraceError {
 }
 
 gpuwise_units::named! {
-    /// From what a trace was read.
     #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
     pub enum TraceKind: name {
         /// Azure's production traces of 2023 and 2024.
@@ -107,10 +105,8 @@ pub struct Trace {
     pub notes: Vec<String>,
 }
 
-/// What a file of traffic holds.
 #[derive(Debug, Clone, PartialEq)]
 pub enum TrafficFile {
-    /// Requests one by one.
     Trace(Trace),
     /// Rates by window (ServeGen).
     Rates(RateTable),

@@ -2,6 +2,7 @@
 
 use super::{Trace, TraceKind};
 use gpuwise_domain::request::Segment;
+use gpuwise_units::math::{fnv1a, mixed};
 use std::collections::BTreeSet;
 
 /// Tokens of a block in Mooncake's traces; the last block of a prompt may be partial.
@@ -15,22 +16,12 @@ const MOST_STEPS: usize = 16;
 
 /// The content of that name; the same in every file.
 pub(super) fn content(name: &str) -> u64 {
-    mixed(name.bytes().fold(0x6a09_e667_f3bc_c908, |hash, byte| {
-        (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
-    }))
+    mixed(fnv1a(0x6a09_e667_f3bc_c908, name.as_bytes()))
 }
 
 /// The content of a group's beginning.
 pub(super) fn group(name: &str) -> u64 {
     mixed(content(name) ^ 0xbb67_ae85_84ca_a73b)
-}
-
-/// Every bit of the result depends on every bit of the argument, and no two have one result.
-const fn mixed(value: u64) -> u64 {
-    let value = value.wrapping_add(0x9e37_79b9_7f4a_7c15);
-    let value = (value ^ (value >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    let value = (value ^ (value >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    value ^ (value >> 31)
 }
 
 /// A prompt up to and with a segment, by what came before it.

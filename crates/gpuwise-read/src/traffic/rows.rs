@@ -44,7 +44,6 @@ impl Names {
         Some(number)
     }
 
-    /// The names by number.
     fn list(self) -> Vec<String> {
         let mut pairs: Vec<(String, u16)> = self.0.into_iter().collect();
         pairs.sort_by_key(|(_, number)| *number);
@@ -255,7 +254,6 @@ impl Rows {
 /// Says that the order of the file was another.
 pub(super) const SORTED: &str = "requests were not in the order of their arrival: sorted";
 
-/// A cell of a table.
 pub(super) fn cell(text: &str) -> Option<Scalar<'_>> {
     (!text.is_empty()).then(|| Scalar::Text(text.into()))
 }

@@ -48,7 +48,6 @@ pub struct RateSummary {
     pub busiest: f64,
     /// When the busiest window begins.
     pub busiest_start_seconds: f64,
-    /// Length of a window.
     pub window_seconds: f64,
     /// Squared coefficient of variation of the gaps within a client, weighted by requests; many
     /// clients together are smoother. `None` where the table has none.

@@ -8,7 +8,6 @@ use std::collections::BTreeSet;
 /// Seconds over which the busiest rate is taken.
 const BUSIEST_SECONDS: f64 = 60.0;
 
-/// A trace in figures.
 #[derive(Debug, Clone, PartialEq)]
 pub struct TraceSummary {
     pub requests: u64,

@@ -64,7 +64,6 @@ pub const COLUMNS: [(&str, &str); 25] = [
     ),
 ];
 
-/// What is wrong with a table of usage.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[error("{file}: {place}: {problem}")]
 pub struct UsageError {

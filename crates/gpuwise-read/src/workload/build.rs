@@ -11,7 +11,6 @@ use gpuwise_domain::workload::{
 };
 use gpuwise_units::{ParseQuantityError, PerSecond};
 
-/// A year of hours.
 const MOST_HOURS: usize = 24 * 366;
 
 impl WorkloadFields {

@@ -79,10 +79,8 @@ pub struct WorkloadFields {
     /// Output tokens a second in all, at least: `5000/s`.
     #[serde(deserialize_with = "scalar")]
     pub throughput: Option<String>,
-    /// Only these GPUs.
     #[serde(deserialize_with = "list")]
     pub gpus: Vec<String>,
-    /// Only these providers.
     #[serde(deserialize_with = "list")]
     pub providers: Vec<String>,
     /// Only regions that begin with one of these.
@@ -181,7 +179,6 @@ impl WorkloadFields {
     }
 }
 
-/// The schema of workload files.
 pub(super) const WORKLOAD_SCHEMA: &str = "gpuwise.workload/v1";
 
 fn schema<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<String>, D::Error> {

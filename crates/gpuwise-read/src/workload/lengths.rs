@@ -25,9 +25,6 @@ const TOLD_AT: [(&str, f64); 4] = [
 /// Lengths as a text says them: a mean (`2000`, of the usual spread), `constant:2000`, a mean and a
 /// percentile (`mean:2000,p95:6000`), or anything between two (`500..4000`). `usual` is the spread of
 /// a mean alone, as a squared coefficient of variation.
-///
-/// # Errors
-/// When it is none of these, or the spread that is said contradicts it.
 pub(super) fn read(
     text: &str,
     usual: f64,
@@ -76,7 +73,6 @@ pub fn is_mean_alone(text: &str) -> bool {
     matches!(Law::read(text), Ok(Law::Mean(mean)) if mean.0 > 1)
 }
 
-/// What a text says.
 enum Law {
     Mean(Tokens),
     Constant(Tokens),

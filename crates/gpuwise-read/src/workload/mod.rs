@@ -78,7 +78,6 @@ pub enum WorkloadError {
         line: Option<u64>,
         problem: String,
     },
-    /// A field that cannot be.
     #[error("{file}{}: {wrong}", at(*.line))]
     Field {
         file: String,

@@ -4,7 +4,6 @@ use super::{WorkloadFields, fields::WORKLOAD_SCHEMA};
 use serde_json::{Map, Value};
 use std::fmt::Write as _;
 
-/// A workload with what is to be said of it.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Written {
     /// The fields; those that are `None` or empty are not written.

@@ -21,11 +21,7 @@ pub enum XPlaneError {
     Damaged { what: &'static str, offset: usize },
     /// A message that goes beyond the bytes that are there.
     #[error("the xplane file is cut off within {what} at byte {offset}")]
-    Truncated {
-        /// What was being read.
-        what: &'static str,
-        offset: usize,
-    },
+    Truncated { what: &'static str, offset: usize },
     /// It is protobuf, but holds no plane.
     #[error("not an xplane file: no plane in {bytes} bytes")]
     NoPlane {

@@ -10,17 +10,7 @@ use gpuwise_units::{Nanoseconds, RandomStream};
 pub(crate) fn fleet(nodes: u32) -> Fleet {
     let mut fleet = Fleet {
         name: "mixed".into(),
-        kinds: (0..7)
-            .map(|at| GpuKind {
-                name: format!("G{at}"),
-                memory_mib: None,
-                units: None,
-                bandwidth_gbs: None,
-                tflops: None,
-                price: None,
-                mig: None,
-            })
-            .collect(),
+        kinds: (0..7).map(|at| GpuKind::named(format!("G{at}"))).collect(),
         ..Fleet::default()
     };
     let mut stream = RandomStream::new(7, "fleet", 0);
@@ -33,17 +23,9 @@ pub(crate) fn fleet(nodes: u32) -> Fleet {
         };
         let kind = KindId(stream.below(7) as u32);
         let first = fleet.gpus.len() as u32;
-        fleet.gpus.extend((0..gpus).map(|index| FleetGpu {
-            kind,
-            home: Home::Node(NodeId(id)),
-            index,
-            numa: None,
-            switch: None,
-            island: None,
-            rail: None,
-            health: Health::Up,
-            mig_on: false,
-        }));
+        fleet
+            .gpus
+            .extend((0..gpus).map(|index| FleetGpu::new(kind, Home::Node(NodeId(id)), index)));
         fleet.nodes.push(Node {
             name: format!("n{id}"),
             cpu_milli: cores * 1000,
@@ -89,23 +71,9 @@ pub(crate) fn shapes() -> Vec<(WorkerAsk, u64)> {
     (0..100).map(&mut one).collect()
 }
 
-/// A job of one worker.
 pub(crate) fn job(id: u32, worker: WorkerAsk, at: Nanoseconds) -> Job {
     Job {
-        id: JobId(id),
-        name: format!("job {id}"),
-        tenant: String::new(),
-        queue: None,
-        priority: 0,
         submitted: at,
-        worker,
-        gang: Gang::exactly(1),
-        topology: None,
-        spread: None,
-        deadline: None,
-        preemption: Preemption::Never,
-        duration: None,
-        speeds: Vec::new(),
-        near: Vec::new(),
+        ..Job::new(JobId(id), format!("job {id}"), worker)
     }
 }

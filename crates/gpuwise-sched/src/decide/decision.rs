@@ -272,9 +272,6 @@ impl Decision<'_> {
 }
 
 /// Assignments for a job within what its queue may take, beside backfill reservations and reserved GPUs for others.
-///
-/// # Errors
-/// With what forbids it where it would find a place; with nothing where it finds none.
 fn place(
     world: &World,
     job: &Job,

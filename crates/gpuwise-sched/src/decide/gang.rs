@@ -7,7 +7,6 @@ use gpuwise_domain::placement::{
 };
 use std::{borrow::Cow, collections::BTreeMap};
 
-/// Assignments of a gang.
 pub(super) struct GangPlacement {
     pub(super) assignments: Vec<Assignment>,
     pub(super) prepare: Vec<Action>,

@@ -25,11 +25,9 @@ use std::borrow::Cow;
 
 pub use gpuwise_domain::placement::Order;
 
-/// How a decision is made.
 pub struct Policy {
     /// Who goes first.
     pub order: Order,
-    /// Which node is taken.
     pub selector: Box<dyn NodeSelector>,
     /// Whether those behind one who finds no place are looked at where nobody's start is reserved.
     pub skips: bool,

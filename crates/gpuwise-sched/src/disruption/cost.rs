@@ -21,7 +21,6 @@ pub enum DisruptionKind {
     Preempt,
 }
 
-/// One disruption and its cost.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Disruption {
     pub job: JobId,

@@ -54,7 +54,6 @@ pub struct Disruptions {
     pub worth_milli: u32,
 }
 
-/// Who counts as idle.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Idle {
     /// At most so busy, in thousandths of the time.

@@ -10,7 +10,6 @@ use std::{cmp::Reverse, collections::BTreeMap, collections::BinaryHeap};
 pub(super) struct Demands {
     /// Stops, reclaims and shrinks.
     pub(super) actions: Vec<Action>,
-    /// Who is to be moved.
     pub(super) movers: Vec<JobId>,
 }
 

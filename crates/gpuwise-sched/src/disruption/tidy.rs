@@ -19,7 +19,6 @@ use gpuwise_domain::placement::{Action, Cause, GpuId, Health, JobId, NodeId, Pla
 use gpuwise_units::Nanoseconds;
 use std::collections::BTreeMap;
 
-/// What is tidied up.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Tidy {
     /// Whether jobs that may be stopped leave nodes that are drained.

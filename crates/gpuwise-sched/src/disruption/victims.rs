@@ -99,7 +99,6 @@ fn nodes_of(world: &World, job: &Job, scope: Scope) -> Vec<NodeId> {
     .collect()
 }
 
-/// Who has an assignment on which node.
 fn holders(world: &World) -> BTreeMap<NodeId, Vec<JobId>> {
     let mut found: BTreeMap<NodeId, Vec<JobId>> = BTreeMap::new();
     for (id, state) in world.jobs() {

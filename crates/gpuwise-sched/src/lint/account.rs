@@ -12,7 +12,6 @@ pub(super) struct Account<'w> {
     jobs: BTreeMap<JobId, JobUse>,
 }
 
-/// What of a node is used.
 #[derive(Debug, Clone, Default)]
 pub(super) struct NodeUse {
     pub(super) cpu_milli: u64,
@@ -21,7 +20,6 @@ pub(super) struct NodeUse {
     pub(super) attached: u32,
 }
 
-/// Where a GPU is and who uses it.
 #[derive(Debug, Clone)]
 pub(super) struct GpuUse {
     /// Where it is, or will be once what is under way is done.

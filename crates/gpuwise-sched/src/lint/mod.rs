@@ -31,7 +31,6 @@ pub struct Note {
 }
 
 gpuwise_units::named! {
-    /// How bad a note is.
     #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
     pub enum Severity: name {
         /// It can be carried out, and somebody will not like it, or it cannot be told.
@@ -42,7 +41,6 @@ gpuwise_units::named! {
 }
 
 gpuwise_units::named! {
-    /// What a note is about.
     #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
     pub enum Rule: name {
         /// The plan continues the plan in force, and time goes forward.

@@ -9,7 +9,6 @@ mod assignment;
 pub mod layouts;
 mod pack;
 mod repartition;
-mod simplex;
 mod worth;
 
 pub(crate) use assignment::{Tier, assignment, merges, tier};

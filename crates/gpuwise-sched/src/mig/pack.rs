@@ -4,10 +4,8 @@
 //! 14 of them, 38 with the double-memory 1g. Its linear relaxation gives a bound and most of the
 //! answer; what is left when fractions of boards are cut off is searched by branch and bound.
 
-use super::{
-    layouts::{Layout, TooMany, completions, tally},
-    simplex,
-};
+use super::layouts::{Layout, TooMany, completions, tally};
+use crate::linear::{Optimum, Steps, maximise};
 use gpuwise_domain::placement::{MigGeometry, Occupancy};
 
 /// Boards of which the same is taken.
@@ -15,7 +13,6 @@ use gpuwise_domain::placement::{MigGeometry, Occupancy};
 pub struct Boards {
     /// What is taken, and stays.
     pub taken: Occupancy,
-    /// How many there are.
     pub count: u32,
 }
 
@@ -23,7 +20,6 @@ pub struct Boards {
 pub struct Cut {
     /// Of which boards: their place in the list.
     pub boards: usize,
-    /// How many of them.
     pub count: u32,
     /// What is created on each beside what is taken.
     pub layout: Layout,
@@ -135,7 +131,7 @@ pub fn fewest(geometry: &MigGeometry, wanted: &[u32], effort: u64) -> Result<Pac
     let mut goal: Vec<f64> = wanted.iter().map(|count| f64::from(*count)).collect();
     goal.resize(geometry.shapes.len(), 0.0);
     // The dual of covering: prices of profiles such that no board is worth more than one.
-    let dual = simplex::maximise(&goal, &rows, &vec![1.0; rows.len()], PIVOTS);
+    let dual = maximise(&goal, &rows, &vec![1.0; rows.len()], STEPS);
     let least = dual.map_or(0, |best| (best.value - 1e-6).ceil().max(0.0) as u32);
     let worth: Vec<u32> = geometry
         .shapes
@@ -170,7 +166,7 @@ pub fn fewest(geometry: &MigGeometry, wanted: &[u32], effort: u64) -> Result<Pac
 }
 
 /// Steps of the simplex: far more than columns.
-const PIVOTS: usize = 20_000;
+const STEPS: Steps = Steps::bland(20_000);
 
 fn worth_of(counts: &[u32], worth: &[u32]) -> u64 {
     let each = counts.iter().zip(worth);
@@ -185,7 +181,7 @@ fn relaxation(
     boards: &[Boards],
     wanted: &[u32],
     worth: &[u32],
-) -> Option<simplex::Best> {
+) -> Option<Optimum> {
     let (cuts, shapes) = (columns.len(), wanted.len());
     let mut goal = vec![0.0; cuts];
     goal.extend(worth.iter().map(|worth| f64::from(*worth)));
@@ -212,7 +208,7 @@ fn relaxation(
         rows.push(row);
         limits.push(f64::from(class.count));
     }
-    simplex::maximise(&goal, &rows, &limits, PIVOTS)
+    maximise(&goal, &rows, &limits, STEPS)
 }
 
 struct Search<'a> {

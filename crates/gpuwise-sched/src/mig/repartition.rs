@@ -6,7 +6,6 @@
 use super::layouts::Layout;
 use gpuwise_domain::placement::{MigGeometry, Occupancy};
 
-/// An instance that is there.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Present {
     /// Its profile's place in the geometry.

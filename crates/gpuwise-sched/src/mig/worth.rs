@@ -49,7 +49,6 @@ impl<'g> Worth<'g> {
         Self::new(geometry, &plain.collect::<Vec<_>>())
     }
 
-    /// What a board of which this is taken is worth.
     pub fn of(&self, taken: Occupancy) -> i64 {
         let shapes = self.geometry.shapes.iter().zip(0_u8..);
         shapes

@@ -141,7 +141,6 @@ pub struct GradientDescent {
 }
 
 impl GradientDescent {
-    /// For what is usually asked.
     pub fn new(usual: UsualAsks) -> Self {
         Self {
             usual,

@@ -46,7 +46,6 @@ const POLICIES: &[Registered] = &[
     random::POLICY,
 ];
 
-/// What a policy chose.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Choice {
     pub candidate: Candidate,

@@ -12,7 +12,6 @@ pub struct PolicyContext {
     /// What is usually asked for and how often, most frequent first; where it is empty policies that
     /// forecast go by the world's arrivals.
     pub demand: Vec<(WorkerAsk, u64)>,
-    /// Seed of policies that draw.
     pub seed: u64,
 }
 
@@ -30,7 +29,6 @@ pub fn policies() -> &'static [Registered] {
     super::POLICIES
 }
 
-/// Names of all policies.
 pub fn names() -> Vec<&'static str> {
     policies().iter().map(|one| one.name).collect()
 }

@@ -25,7 +25,6 @@ pub struct Account {
     /// What the present period of the budget has cost: micro-units times thousandths of GPUs times
     /// nanoseconds of an hour.
     spent: i128,
-    /// Until when all of this is counted.
     until: Nanoseconds,
 }
 

@@ -87,9 +87,6 @@ pub fn admit(world: &World, job: &Job, now: Nanoseconds) -> Result<Admitted, Sho
 
 /// Whether a job's queue may take what these assignments hold: an instance that is there can be larger than the
 /// one that was asked for.
-///
-/// # Errors
-/// With the limit that it would pass.
 pub(crate) fn within_quota(
     world: &World,
     job: &Job,

@@ -11,7 +11,6 @@ const PER_MICRO: i128 = 3_600_000_000_000 * 1000;
 /// What a queue may spend in a period, has spent and will spend.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Spending {
-    /// What it may spend.
     pub budget: Money,
     /// What it has spent in this period, with all below it.
     pub spent: Money,
@@ -86,9 +85,6 @@ pub fn cost(
 }
 
 /// The first queue, from below, whose budget has not so much left; `Ok`: all have.
-///
-/// # Errors
-/// That queue.
 pub(super) fn affordable(
     left: &[(QueueId, Option<i64>)],
     cost: Option<i64>,

@@ -14,7 +14,6 @@ pub struct Pool {
     pub capacity_milli: u64,
     /// What all queues together can share: what is lent to the fleet, and what nobody owns.
     shared_milli: u64,
-    /// What of that is taken.
     shared_taken: u64,
     rows: Vec<Row>,
 }
@@ -28,7 +27,6 @@ struct Row {
     total: u64,
     /// What of that it never lends: total less lending limit.
     guaranteed: u64,
-    /// What it may borrow.
     borrowing: Option<u64>,
     /// Its cap, borrowed or not.
     cap: Option<u64>,

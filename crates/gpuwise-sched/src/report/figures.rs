@@ -9,7 +9,6 @@ use std::collections::BTreeMap;
 /// Something that is asked for, and how often.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Typical {
-    /// A job that asks for it.
     pub job: Job,
     /// How often it is asked for.
     pub count: u64,

@@ -214,7 +214,6 @@ impl Room<'_> {
 /// own.
 pub type Domains = BTreeMap<(u32, u32), u32>;
 
-/// Workers that have room in each domain of a level.
 pub(super) fn domains(world: &World, ask: &WorkerAsk, level: Level, room: Room<'_>) -> Domains {
     let mut found = Domains::new();
     for id in (0..world.nodes().len() as u32).map(NodeId) {

@@ -17,7 +17,6 @@ pub struct Changes {
     count: u64,
 }
 
-/// A change of a node.
 #[derive(Debug, Clone, Copy)]
 struct Change {
     node: NodeId,
@@ -82,8 +81,5 @@ impl Changes {
 
 /// Mixes a word into a hash of 64 bits (the finalizer of SplitMix64 over their sum).
 pub(super) const fn mixed(hash: u64, word: u64) -> u64 {
-    let mut z = hash.wrapping_add(word).wrapping_add(0x9e37_79b9_7f4a_7c15);
-    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    z ^ (z >> 31)
+    gpuwise_units::math::mixed(hash.wrapping_add(word))
 }

@@ -24,7 +24,6 @@ impl World {
         Ok(())
     }
 
-    /// Gives all assignments back.
     pub(super) fn give(&mut self, job: JobId, ask: &WorkerAsk, assignments: &[Assignment]) {
         for assignment in assignments {
             self.give_seat(job, ask, assignment);

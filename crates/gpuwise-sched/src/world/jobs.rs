@@ -3,10 +3,8 @@
 use gpuwise_domain::placement::{Assignment, GpuId, Job};
 use gpuwise_units::Nanoseconds;
 
-/// A job as it is now.
 #[derive(Debug, Clone, PartialEq)]
 pub struct JobState {
-    /// What was asked for.
     pub job: Job,
     pub phase: Phase,
     /// Where its workers are; empty while it waits. While it is reclaimed they name the nodes whose

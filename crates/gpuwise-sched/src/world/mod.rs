@@ -60,7 +60,6 @@ pub struct World {
     pub(crate) members: members::Members,
 }
 
-/// A node as it is now.
 #[derive(Debug, Clone)]
 pub struct NodeState {
     pub node: Node,
@@ -82,11 +81,9 @@ pub struct NodeState {
     pub revision: u64,
 }
 
-/// A GPU as it is now.
 #[derive(Debug, Clone, PartialEq)]
 pub struct GpuState {
     pub gpu: FleetGpu,
-    /// Where it is attached.
     pub node: Option<NodeId>,
     pub link: Link,
     pub held: Tenancy,
@@ -98,7 +95,6 @@ pub struct GpuState {
     pub switching: bool,
 }
 
-/// How a GPU is attached.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Link {
     Here,
@@ -112,7 +108,6 @@ pub enum Link {
 /// Who holds what of a GPU.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Tenancy {
-    /// Nobody.
     Free,
     Whole(JobId),
     /// Several workers, by time. One way of sharing at a time.
@@ -264,7 +259,6 @@ impl World {
         &self.changes
     }
 
-    /// The domain of this level that a node is in.
     pub fn domain_of(&self, node: NodeId, level: Level) -> Option<DomainId> {
         let mut next = self.node(node)?.node.domain;
         while let Some(id) = next {

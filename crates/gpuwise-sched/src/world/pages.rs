@@ -5,7 +5,6 @@
 
 use std::{iter::FromIterator, slice, sync::Arc};
 
-/// Rows of a page.
 const ROWS: usize = 16;
 
 /// A list that is cheap to copy.

@@ -4,7 +4,6 @@ use super::JobState;
 use gpuwise_domain::placement::JobId;
 use std::{collections::BTreeMap, sync::Arc};
 
-/// Numbers of a page.
 const NUMBERS: u32 = 256;
 
 type Page = Vec<(JobId, Arc<JobState>)>;

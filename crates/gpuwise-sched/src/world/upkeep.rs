@@ -34,7 +34,6 @@ impl Upkeep {
 }
 
 impl World {
-    /// What upkeep goes by.
     pub fn upkeep(&self) -> &Upkeep {
         &self.upkeep
     }

@@ -62,24 +62,17 @@ pub(crate) fn job(id: u32, workers: u32, gpus: u32, milli: u32) -> Job {
         }
     };
     Job {
-        id: JobId(id),
-        name: format!("job {id}"),
         tenant: "t".into(),
-        queue: None,
-        priority: 0,
         submitted: Nanoseconds(u64::from(id)),
-        worker: WorkerAsk {
-            cpu_milli: 1000,
-            memory_mib: 1024,
-            gpu,
-        },
         gang: Gang::exactly(workers),
-        topology: None,
-        spread: None,
-        deadline: None,
-        preemption: Preemption::Never,
-        duration: None,
-        speeds: Vec::new(),
-        near: Vec::new(),
+        ..Job::new(
+            JobId(id),
+            format!("job {id}"),
+            WorkerAsk {
+                cpu_milli: 1000,
+                memory_mib: 1024,
+                gpu,
+            },
+        )
     }
 }

@@ -1,23 +1,16 @@
 //! Names of content: each stretch of a prompt by itself and by all that stands before it.
 
 use gpuwise_domain::request::Request;
+use gpuwise_units::math::{mixed, scrambled};
 
 /// What sort of content a stretch is, so that equal numbers of two sorts differ.
 const SHARED: u64 = 1;
 const PRIVATE: u64 = 2;
 
-/// Mixes the bits of a number: the finaliser of SplitMix64, a bijection.
-const fn scramble(value: u64) -> u64 {
-    let value = (value ^ (value >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    let value = (value ^ (value >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    value ^ (value >> 31)
-}
-
 /// One more number at the end of a chain. Two chains of 64 bits are equal by chance once in 2^64
 /// pairs, which is less than once in a million runs of ten million segments each.
 const fn link(chain: u64, value: u64) -> u64 {
-    let spread = scramble(value.wrapping_add(0x9e37_79b9_7f4a_7c15));
-    scramble(chain.rotate_left(23) ^ spread)
+    scrambled(chain.rotate_left(23) ^ mixed(value))
 }
 
 /// A stretch of a request's tokens that has a name.

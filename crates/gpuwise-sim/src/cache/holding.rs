@@ -41,7 +41,6 @@ impl Holding {
         self.found
     }
 
-    /// Blocks that it is known to have.
     pub const fn blocks(&self) -> u64 {
         self.blocks
     }

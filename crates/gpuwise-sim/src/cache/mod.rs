@@ -31,7 +31,6 @@ mod unit;
 pub use holding::{Hit, Holding};
 pub use pool::Pool;
 
-/// What a pool is like.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PoolSettings {
     /// Blocks in all, the null block included.
@@ -47,7 +46,6 @@ pub struct PoolSettings {
     pub unhashed_first: bool,
 }
 
-/// What a pool has seen.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct PoolStatistics {
     /// Prompt tokens of requests that were admitted; those that resume are not counted.
@@ -64,8 +62,6 @@ pub struct PoolStatistics {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("{needed} KV cache blocks are needed and {free} are free: preempt a request or wait")]
 pub struct Short {
-    /// Blocks that are needed.
     pub needed: u64,
-    /// Blocks that are free.
     pub free: u64,
 }

@@ -43,7 +43,6 @@ impl Pool {
         }
     }
 
-    /// What it was made with.
     pub const fn settings(&self) -> &PoolSettings {
         &self.settings
     }
@@ -63,7 +62,6 @@ impl Pool {
         self.total - self.queue.blocks()
     }
 
-    /// What it has seen.
     pub const fn statistics(&self) -> PoolStatistics {
         self.statistics
     }

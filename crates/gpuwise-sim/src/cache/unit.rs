@@ -20,7 +20,6 @@ pub(super) struct Unit {
 }
 
 impl Unit {
-    /// A unit that one holds.
     pub(super) const fn new(name: u64, blocks: u32) -> Self {
         Self {
             name,

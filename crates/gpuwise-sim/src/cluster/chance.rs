@@ -52,7 +52,6 @@ pub(super) fn exponential(chance: &mut RandomStream, mean: f64) -> f64 {
     -mean * libm::log1p(-chance.uniform())
 }
 
-/// Seconds as whole nanoseconds.
 pub(super) fn nanoseconds(seconds: f64) -> u64 {
     libm::round((seconds * 1e9).clamp(0.0, 1e18)) as u64
 }

@@ -13,7 +13,6 @@ use std::{
     collections::{BinaryHeap, VecDeque},
 };
 
-/// Picoseconds of a nanosecond.
 pub(super) const NANOSECOND: u64 = 1_000;
 
 /// Clients with what they have yet to send. Times are nanoseconds.

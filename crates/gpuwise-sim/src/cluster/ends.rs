@@ -250,7 +250,6 @@ where
         self.left(replica, input, adapter);
     }
 
-    /// A request has left a replica.
     pub(super) fn left(&mut self, replica: u16, input: u32, adapter: u16) {
         let pool = self.slots[usize::from(replica)].pool;
         self.pools[usize::from(pool)].router.ended(replica, adapter);

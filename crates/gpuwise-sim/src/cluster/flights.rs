@@ -7,7 +7,6 @@ use std::collections::VecDeque;
 
 pub(super) const NOWHERE: u16 = u16::MAX;
 
-/// Where a request is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Place {
     /// With its client: for its session, for a place under the limit, or to be sent again.
@@ -39,7 +38,6 @@ pub(super) struct Flight {
     pub(super) wake: u64,
     /// When its client gives up.
     pub(super) deadline: u64,
-    /// The key by which it waits at the gateway.
     pub(super) waits: Key,
     pub(super) place: Place,
     /// The replica that serves it, or is to.
@@ -57,7 +55,6 @@ pub(super) struct Flight {
     pub(super) tenant: u16,
     pub(super) adapter: u16,
     pub(super) session: Option<u32>,
-    /// The pool that it goes to.
     pub(super) pool: u16,
 }
 
@@ -79,7 +76,6 @@ pub(super) struct Prefill {
 pub(super) enum Stage {
     /// On its way there, or in its engine.
     Computing,
-    /// Its blocks are held by this ticket.
     Held(Ticket),
     /// The other replica has nothing of it.
     Done,
@@ -100,17 +96,14 @@ pub(super) struct Flights {
 const GONE: u32 = u32::MAX;
 
 impl Flights {
-    /// The number of the next one.
     pub(super) fn next(&self) -> u64 {
         self.base + self.window.len() as u64
     }
 
-    /// How many there are.
     pub(super) fn len(&self) -> usize {
         self.slab.len() - self.spare.len()
     }
 
-    /// Adds the next one.
     pub(super) fn add(&mut self, request: Request, pool: u16) -> u64 {
         let number = self.next();
         let flight = Flight {

@@ -10,9 +10,7 @@ use gpuwise_units::Nanoseconds;
 /// Listens to a run. Nothing is paid for what is left empty. Times inside of engines are picoseconds
 /// from the start of the run, others nanoseconds. What is told does not depend on who listens.
 pub trait Observer {
-    /// A request is over.
     fn record(&mut self, _record: &RequestRecord) {}
-    /// Steps that a replica ran.
     fn steps(&mut self, _replica: u16, _run: &StepRun) {}
     /// So many tokens came `gap` picoseconds after the one before them, other than by one step.
     fn gaps(&mut self, _replica: u16, _time: u64, _gap: u64, _tokens: u32) {}
@@ -102,7 +100,6 @@ impl<O: Observer> Observer for &mut O {
     }
 }
 
-/// What a replica is doing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum ReplicaState {
     /// It is coming up.
@@ -124,7 +121,6 @@ pub struct Sample<'a> {
     pub in_flight: u64,
     /// Of these, how many wait at gateways.
     pub held: u64,
-    /// The replicas by their numbers.
     pub replicas: &'a [ReplicaSample],
 }
 
@@ -136,7 +132,6 @@ pub struct ReplicaSample {
     pub load: Load,
 }
 
-/// What a run came to.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct RunStatistics {
     /// Requests that clients meant to send.
@@ -195,11 +190,9 @@ pub struct Moves {
     pub waited: Nanoseconds,
 }
 
-/// What a replica did.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ReplicaStatistics {
     pub pool: u16,
-    /// What its engine did.
     pub engine: Statistics,
     /// How long it was kept, from the beginning of its start; while it is down it is.
     pub kept: Nanoseconds,

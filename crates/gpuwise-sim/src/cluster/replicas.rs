@@ -73,7 +73,6 @@ pub(super) struct Slot<C> {
     pub(super) kept: u64,
     pub(super) ready_since: u64,
     pub(super) ready: u64,
-    /// When its links are free.
     pub(super) out_free: u64,
     pub(super) in_free: u64,
 }

@@ -353,7 +353,6 @@ where
         self.statistics
     }
 
-    /// Counts the end of a request.
     pub(super) fn count_end(&mut self, outcome: Outcome) {
         let counts = Outcome::ALL.iter().zip(&mut self.statistics.outcomes);
         for (_, count) in counts.filter(|(other, _)| **other == outcome) {

@@ -29,9 +29,7 @@ pub struct Scenario<C> {
 /// Equal replicas behind one gateway.
 #[derive(Debug, Clone)]
 pub struct Pool<C> {
-    /// Its name in reports.
     pub name: String,
-    /// The engine of each replica.
     pub engine: Settings,
     /// Step times of each replica.
     pub cost: C,
@@ -144,7 +142,6 @@ pub struct RemotePrefill {
 /// the order in which decoding replicas ask; others wait.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Link {
-    /// Its name in reports.
     pub name: String,
     /// Bytes per second of one transfer.
     pub bytes_per_second: f64,
@@ -156,7 +153,6 @@ pub struct Link {
 #[derive(Debug, Clone, PartialEq)]
 pub struct CoLocated {
     pub pools: Vec<usize>,
-    /// How they share.
     pub sharing: Sharing,
 }
 
@@ -182,7 +178,6 @@ pub enum ScenarioError {
     /// There is nothing to run on.
     #[error("the scenario has no pool of replicas: give at least one")]
     NoPool,
-    /// An engine is wrong.
     #[error("pool “{pool}”: {error}")]
     Engine { pool: String, error: SettingsError },
     /// More replicas than can be numbered.
@@ -191,7 +186,6 @@ pub enum ScenarioError {
     /// The number of replicas changes in the past.
     #[error("pool “{pool}”: the numbers of replicas are not in order of time")]
     Unordered { pool: String },
-    /// A number that cannot be.
     #[error("pool “{pool}”: {what} is {value}; it must be {must}")]
     Number {
         pool: String,

@@ -93,7 +93,6 @@ pub enum Failures {
     Listed(Vec<Failure>),
 }
 
-/// A failure that is to happen.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Failure {
     /// The replica, counted from 0 in its pool.

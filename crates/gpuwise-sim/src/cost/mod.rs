@@ -8,7 +8,6 @@ pub use graphs::Graphs;
 pub use picoseconds::Picoseconds;
 pub use sized::Sized;
 
-/// The work of one step on one rank.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct StepWork {
     /// Tokens decoded: one of each sequence, and the drafts that it verifies.
@@ -80,7 +79,6 @@ pub struct Around {
 /// tests, and for oracles that have a closed form.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Linear {
-    /// Picoseconds of any step.
     pub step: u64,
     /// Picoseconds per sequence that decodes.
     pub sequence: u64,

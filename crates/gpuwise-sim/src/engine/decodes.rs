@@ -105,7 +105,6 @@ impl Decodes {
         steps.min(most)
     }
 
-    /// Tokens that one of them has computed.
     pub(super) fn computed(&self, base: u64) -> u32 {
         (base.wrapping_add(self.steps)) as u32
     }
@@ -186,7 +185,6 @@ impl Decodes {
         None
     }
 
-    /// Forgets all of them.
     pub(super) fn clear(&mut self) {
         self.count = 0;
         self.computed = 0;

@@ -14,7 +14,6 @@ use crate::cache::{Hit, Pool};
 use gpuwise_domain::request::Request;
 use std::collections::VecDeque;
 
-/// One rank of an engine.
 #[derive(Debug)]
 pub(super) struct Rank {
     pub(super) index: u32,
@@ -27,7 +26,6 @@ pub(super) struct Rank {
     /// Running sequences whose prompt is not done, in running order.
     pub(super) prefills: Vec<u32>,
     pub(super) pool: Pool,
-    /// The step that runs.
     pub(super) current: Box<Step>,
     /// The step planned behind it.
     pub(super) next: Box<Step>,
@@ -55,7 +53,6 @@ pub(super) struct Rank {
     pub(super) scratch: Vec<u32>,
 }
 
-/// What a rank has done.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Counts {
     pub(super) prompt_tokens: u64,
@@ -64,7 +61,6 @@ pub(super) struct Counts {
     pub(super) broken: u64,
 }
 
-/// What a plan is made with.
 pub(super) struct Plan<'a, S> {
     pub(super) now: u64,
     pub(super) sink: &'a mut S,

@@ -90,7 +90,6 @@ impl<C: StepCost> Replica<C> {
         })
     }
 
-    /// What it was made with.
     pub const fn settings(&self) -> &Settings {
         &self.settings
     }
@@ -295,7 +294,6 @@ impl<C: StepCost> Replica<C> {
             .unwrap_or(0)
     }
 
-    /// What it has done.
     pub fn statistics(&self) -> Statistics {
         let mut all = self.statistics;
         for rank in &self.ranks {

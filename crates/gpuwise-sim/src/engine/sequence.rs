@@ -243,7 +243,6 @@ impl Table {
         (self.first, self.last, self.running) = (NONE, NONE, 0);
     }
 
-    /// Every sequence that has a place.
     pub(super) fn occupied(&self) -> impl Iterator<Item = u32> + '_ {
         (0..)
             .zip(&self.slots)

@@ -108,7 +108,6 @@ pub enum SglangOrder {
     },
 }
 
-/// The rules of TensorRT-LLM.
 #[derive(Debug, Clone, PartialEq)]
 pub struct TensorRtLlmRules {
     pub capacity: Capacity,
@@ -163,11 +162,7 @@ pub enum SettingsError {
     #[error(
         "a step of {tokens} tokens cannot hold a token of each of {sequences} sequences: raise the first or lower the second"
     )]
-    Budget {
-        /// Tokens in a step.
-        tokens: u32,
-        sequences: u32,
-    },
+    Budget { tokens: u32, sequences: u32 },
     /// Speculation under rules that are not modelled with it.
     #[error(
         "speculative decoding is modelled under vLLM's rules only: leave it out or change the engine"

@@ -34,7 +34,6 @@ pub struct Done {
     /// What it was submitted as; under [`super::Role::Prefill`] it holds its blocks by this ticket.
     pub ticket: Ticket,
     pub request: Request,
-    /// When it was submitted.
     pub submitted: u64,
     /// When it was first planned into a step.
     pub scheduled: Option<u64>,
@@ -67,7 +66,6 @@ pub struct StepRun {
     /// for all in later steps, the gap between tokens is the step. Others come as [`Sink::gaps`].
     /// Drafts that are right come with the token before them, without a gap.
     pub regular: u32,
-    /// Output tokens of each step.
     pub tokens: u32,
     /// Prompt tokens computed; of a single step.
     pub prefill: u32,
@@ -83,7 +81,6 @@ pub struct StepRun {
 }
 
 impl StepRun {
-    /// Picoseconds of all of them.
     pub fn duration(&self) -> u64 {
         span(self.first, self.increment, u64::from(self.steps))
     }

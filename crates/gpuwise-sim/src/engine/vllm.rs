@@ -8,7 +8,6 @@ use super::{
 };
 use crate::cache::Hit;
 
-/// What is left of a step.
 struct Room {
     budget: u32,
     /// Whether a running sequence lost its place.

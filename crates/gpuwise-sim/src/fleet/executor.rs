@@ -54,7 +54,6 @@ pub enum Step {
     Started(Nanoseconds, Action),
     /// It has ended, well or not; the world knows.
     Ended(Box<TimestampedEvent>),
-    /// What it was for is gone.
     Dropped(Nanoseconds, Action),
 }
 

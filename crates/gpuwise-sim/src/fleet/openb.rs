@@ -7,8 +7,8 @@ use super::PlansHash;
 use gpuwise_domain::{
     fleet::{FleetNode, FleetTask, WHOLE_GPU},
     placement::{
-        Event, Fleet, FleetGpu, Gang, GpuAsk, GpuId, GpuKind, Health, Home, Isolation, Job, JobId,
-        KindId, Kinds, Need, Node, NodeId, Plan, Preemption, TimestampedEvent, WorkerAsk,
+        Event, Fleet, FleetGpu, GpuAsk, GpuId, GpuKind, Home, Isolation, Job, JobId, KindId, Kinds,
+        Need, Node, NodeId, Plan, TimestampedEvent, WorkerAsk,
     },
 };
 use gpuwise_sched::{
@@ -27,17 +27,14 @@ pub struct Openb {
     pub pods: Vec<Pod>,
 }
 
-/// A pod of the list.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Pod {
     pub name: String,
-    /// What it asks for.
     pub ask: WorkerAsk,
     /// Models of GPU that will do, joined by `|`, in the order of the list; empty: any.
     pub models: String,
 }
 
-/// What is wrong with a list.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum OpenbError {
     /// Nodes have more models of GPU than a fleet can hold.
@@ -48,9 +45,7 @@ pub enum OpenbError {
     NoSuchPod {
         /// The arrival, from 0.
         position: usize,
-        /// The row that it names.
         row: u32,
-        /// Pods of the list.
         pods: usize,
     },
     /// A plan could not be applied.
@@ -64,12 +59,10 @@ pub struct Sample {
     /// Asked for until then, by those without a place too.
     pub arrived_milli: u64,
     pub allocated_milli: u64,
-    /// Pods with a place.
     pub placed: u64,
     pub pending: u64,
 }
 
-/// What a replay came to.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Run {
     pub samples: Vec<Sample>,
@@ -251,15 +244,7 @@ fn add_node(fleet: &mut Fleet, node: &FleetNode, id: NodeId) -> Result<(), Openb
         Some(at) => at,
         None if node.gpus == 0 => 0,
         None => {
-            fleet.kinds.push(GpuKind {
-                name: node.model.clone(),
-                memory_mib: None,
-                units: None,
-                bandwidth_gbs: None,
-                tflops: None,
-                price: None,
-                mig: None,
-            });
+            fleet.kinds.push(GpuKind::named(node.model.clone()));
             fleet.kinds.len() - 1
         }
     };
@@ -267,17 +252,9 @@ fn add_node(fleet: &mut Fleet, node: &FleetNode, id: NodeId) -> Result<(), Openb
         return Err(OpenbError::Kinds);
     }
     let first = fleet.gpus.len() as u32;
-    fleet.gpus.extend((0..node.gpus).map(|index| FleetGpu {
-        kind: KindId(kind as u32),
-        home: Home::Node(id),
-        index,
-        numa: None,
-        switch: None,
-        island: None,
-        rail: None,
-        health: Health::Up,
-        mig_on: false,
-    }));
+    fleet.gpus.extend(
+        (0..node.gpus).map(|index| FleetGpu::new(KindId(kind as u32), Home::Node(id), index)),
+    );
     fleet.nodes.push(Node {
         name: node.name.clone(),
         cpu_milli: node.cpu_milli,
@@ -314,20 +291,7 @@ fn ask(task: &FleetTask, kinds: Kinds) -> WorkerAsk {
 
 fn job(pod: &Pod, id: JobId, at: Nanoseconds) -> Job {
     Job {
-        id,
-        name: pod.name.clone(),
-        tenant: String::new(),
-        queue: None,
-        priority: 0,
         submitted: at,
-        worker: pod.ask,
-        gang: Gang::exactly(1),
-        topology: None,
-        spread: None,
-        deadline: None,
-        preemption: Preemption::Never,
-        duration: None,
-        speeds: Vec::new(),
-        near: Vec::new(),
+        ..Job::new(id, pod.name.clone(), pod.ask)
     }
 }

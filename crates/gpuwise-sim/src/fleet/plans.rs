@@ -9,17 +9,15 @@ pub struct PlansHash(u64);
 
 impl Default for PlansHash {
     fn default() -> Self {
-        Self(0xcbf2_9ce4_8422_2325)
+        Self(gpuwise_units::math::FNV1A)
     }
 }
 
 impl PlansHash {
-    /// Takes a plan in.
     pub fn add(&mut self, plan: &Plan) {
         plan.hash(self);
     }
 
-    /// The hash of all that was taken in.
     pub const fn value(self) -> u64 {
         self.0
     }

@@ -73,7 +73,6 @@ impl Members {
         }
     }
 
-    /// The values of a metric.
     pub(super) fn samples(&mut self, metric: Metric) -> Option<&mut Samples> {
         self.samples.get_mut(metric as usize)
     }

@@ -30,7 +30,6 @@ struct Line {
 /// How one request did.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Judgement {
-    /// It met every target.
     Met,
     Missed,
     /// It was not finished, and had missed none.

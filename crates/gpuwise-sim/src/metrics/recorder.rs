@@ -49,7 +49,6 @@ pub struct Frame {
     pub subject: Subject,
     pub origin: Origin,
     pub repeat: Repeat,
-    /// The traffic in words.
     pub words: String,
     /// Requests come at times of their own: an open loop, whose rate can be told.
     pub open: bool,

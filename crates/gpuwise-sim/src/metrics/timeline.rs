@@ -6,7 +6,6 @@ use gpuwise_units::Nanoseconds;
 
 /// Stretches of a report, at most.
 const BUCKETS: usize = 200;
-/// Cells in each of them.
 const FINER: usize = 16;
 const CELLS: usize = BUCKETS * FINER;
 /// Nanoseconds of the first cells, as a power of two.
@@ -38,7 +37,6 @@ impl Level {
     }
 }
 
-/// What is kept as levels.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Quantity {
     InFlight,
@@ -304,7 +302,6 @@ impl Timeline {
     }
 }
 
-/// Fractions of one token.
 const TOKEN: f64 = (1_u64 << TOKEN_BITS) as f64;
 
 /// A quantity's sum over a stretch, given all changes before it and to its end.

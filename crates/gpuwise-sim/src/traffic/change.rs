@@ -8,7 +8,6 @@ use gpuwise_domain::{
 use gpuwise_units::{Nanoseconds, RandomStream, group_thousands};
 use std::fmt;
 
-/// One change of traffic.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Change {
     /// Due times are divided by this, so that the rate is multiplied. How long clients think between
@@ -293,7 +292,6 @@ impl<S: Source> Changed<S> {
         })
     }
 
-    /// Moves a request of a burst.
     fn burst(&mut self, variation: f64, seed: u64, number: u64, request: &mut Request) {
         let (before, after) = self.last;
         let gap = request.due.0.saturating_sub(before) as f64;

@@ -35,14 +35,12 @@ pub struct Superposed {
     start: u64,
 }
 
-/// A client as it sends.
 #[derive(Debug, Clone)]
 struct Sender {
     windows: Vec<ClientWindow>,
     place: usize,
     /// Requests expected in the window up to the last one.
     used: f64,
-    /// What is left of a gap.
     gap: Option<f64>,
     gaps: RandomStream,
     laws: Arc<[ClientLengths]>,

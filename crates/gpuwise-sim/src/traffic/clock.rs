@@ -89,7 +89,6 @@ pub(super) struct Clock {
     used: f64,
     /// In an exact piece, requests still to come and what its gaps are stretched by.
     exact: Option<(u64, f64)>,
-    /// What is left of a gap.
     gap: Option<f64>,
 }
 

@@ -14,14 +14,12 @@ use gpuwise_domain::{
 use gpuwise_units::{Nanoseconds, RandomStream};
 use std::{cmp::Reverse, collections::BinaryHeap};
 
-/// The laws of conversations.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Conversations {
     pub starts: Arrivals,
     pub rounds: LengthLaw,
     /// How long a client thinks after an answer, in the mean.
     pub think: Nanoseconds,
-    /// The law of how long it thinks.
     pub thinking: GapLaw,
     /// What all prompts of a conversation begin with.
     pub system: SystemPrompts,
@@ -32,7 +30,6 @@ pub struct Conversations {
     pub longest: u32,
 }
 
-/// System prompts that conversations share.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct SystemPrompts {
     /// How many; 0: none.

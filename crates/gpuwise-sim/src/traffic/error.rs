@@ -6,7 +6,6 @@ pub enum TrafficError {
     Number {
         what: &'static str,
         value: f64,
-        /// What it may be.
         expected: &'static str,
     },
     /// Nothing would ever be sent.

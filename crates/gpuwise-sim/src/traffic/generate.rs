@@ -42,7 +42,6 @@ pub struct Pattern {
     pub arrivals: Option<Arrivals>,
     /// Concurrent requests: kept at this number without arrivals, held to it at most with them.
     pub in_flight: Option<u32>,
-    /// How long they are.
     pub lengths: Lengths,
     pub prefix: Option<PrefixPool>,
 }

@@ -94,7 +94,6 @@ impl LengthLaw {
 }
 
 impl Lengths {
-    /// All of one length.
     pub const fn fixed(input: u32, output: u32) -> Self {
         Self::Each {
             input: LengthLaw::Fixed(input),
@@ -214,7 +213,6 @@ impl Cut {
         }
     }
 
-    /// Mean of a power of the length.
     fn moment(&self, power: f64) -> f64 {
         if self.sigma <= 0.0 {
             return libm::pow(libm::exp(self.mu).min(self.end), power);

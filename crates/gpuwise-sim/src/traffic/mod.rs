@@ -20,6 +20,8 @@ pub mod sample;
 mod summary;
 mod users;
 
+use gpuwise_units::math::mixed;
+
 pub use arrivals::{Arrivals, Rate, Shape, Stage, State};
 pub use change::{Change, Changed, Label};
 pub use clients::{Excerpt, Superposed};
@@ -49,9 +51,6 @@ pub trait Source: Iterator<Item = Request> {
     }
 
     /// The same with a change made; changes are made in the order in which they are given.
-    ///
-    /// # Errors
-    /// When a number of the change cannot be.
     fn changed(self, change: Change) -> Result<Changed<Self>, TrafficError>
     where
         Self: Sized,
@@ -68,7 +67,6 @@ pub trait Source: Iterator<Item = Request> {
     }
 }
 
-/// Traffic of any kind.
 pub type Traffic = Box<dyn Source + Send>;
 
 impl<S: Source + ?Sized> Source for Box<S> {
@@ -97,13 +95,4 @@ impl Default for Pacing {
     fn default() -> Self {
         Self::Scheduled { cap: None }
     }
-}
-
-/// Every bit of the result depends on every bit of the argument, and no two have one result: names of
-/// contents that are told apart.
-pub(super) const fn mixed(value: u64) -> u64 {
-    let value = value.wrapping_add(0x9e37_79b9_7f4a_7c15);
-    let value = (value ^ (value >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    let value = (value ^ (value >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    value ^ (value >> 31)
 }

@@ -21,7 +21,6 @@ const GROUPS: u32 = 8;
 pub struct PrefixPool {
     /// Share of prompt tokens that are shared (0 to 1).
     pub share: f64,
-    /// Groups of a band.
     pub groups: u32,
 }
 

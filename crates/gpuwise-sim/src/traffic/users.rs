@@ -10,9 +10,7 @@ use gpuwise_units::RandomStream;
 pub struct SharedPrefix {
     /// System prompts, each of a group of users.
     pub system_prompts: u32,
-    /// Users of a group.
     pub users_per_prompt: u32,
-    /// Tokens of a system prompt.
     pub system_tokens: u32,
     pub question_tokens: u32,
     pub answer_tokens: u32,

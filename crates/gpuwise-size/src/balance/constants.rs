@@ -44,7 +44,6 @@ constants! {
     Room = "room",
 }
 
-/// Every constant that the balance needs.
 #[derive(Debug, Clone, PartialEq)]
 pub struct BalanceConstants {
     rows: Vec<BalanceConstant>,

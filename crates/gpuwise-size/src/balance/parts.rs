@@ -16,7 +16,6 @@ use gpuwise_domain::{
 };
 use gpuwise_units::significant;
 
-/// What a part must have and has.
 pub(crate) struct Need {
     pub(crate) unit: PartUnit,
     pub(crate) needed: Estimate,

@@ -136,7 +136,6 @@ pub fn whole(
     }
 }
 
-/// A step of a training plan on one of its hosts.
 pub fn training(plan: &TrainingPlan, constants: &BalanceConstants) -> HostWork {
     let gpus = plan
         .gpus_per_host

@@ -8,19 +8,15 @@ use super::{
 use alloc::{format, vec::Vec};
 use gpuwise_domain::bill::{CostKey, Formula};
 
-/// What an owned host costs.
 pub(super) struct HostCost {
     /// With its share of network, storage and spares.
     pub(super) capital: Row,
-    /// Running it for a month.
     pub(super) running: Row,
     /// A month in all, its price spread over its life.
     pub(super) month: Row,
-    /// An hour of one of its GPUs.
     pub(super) gpu_hour: Option<Row>,
     /// What it brings at the end of its life, as a share.
     pub(super) residual: Row,
-    /// Months of its life.
     pub(super) life: usize,
 }
 
@@ -74,7 +70,6 @@ pub(super) fn host_cost(
     }))
 }
 
-/// Running a host for a month.
 fn running(
     book: &mut Book,
     base: &Base,

@@ -22,7 +22,6 @@ use gpuwise_domain::bill::{Bill, CostKey};
 /// Why there is no bill.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum BillError {
-    /// The horizon is none.
     #[error("a horizon of {months} months: from 1 to {LONGEST_HORIZON} can be billed")]
     Horizon { months: u32 },
     #[error("no hosts, or hosts without GPUs, have no bill")]
@@ -40,11 +39,7 @@ pub enum BillError {
     Load,
     /// An assumption cannot be.
     #[error("{} {problem}", key.what())]
-    Input {
-        key: CostKey,
-        /// What is wrong with it.
-        problem: String,
-    },
+    Input { key: CostKey, problem: String },
     /// A figure is beyond what is computed exactly.
     #[error("{line}: too large to be computed exactly")]
     TooLarge { line: String },

@@ -268,7 +268,6 @@ fn worth(book: &mut Book, base: &Base, host: &HostCost, bill: &Paid) -> Result<R
     )
 }
 
-/// A line of whole hosts.
 pub(super) fn hosts<'a>(key: &'a str, what: &'a str, words: &'a str) -> Line<'a> {
     Line {
         key,

@@ -13,7 +13,6 @@ pub const LONGEST_HORIZON: u32 = 120;
 pub struct Question {
     /// What is billed, in words.
     pub subject: String,
-    /// The currency of all money.
     pub currency: Currency,
     /// The first month.
     pub start: Month,
@@ -23,7 +22,6 @@ pub struct Question {
     pub hosts_now: u32,
     /// By how many hosts at a time the service grows (those of one replica, where it spans several).
     pub step: u32,
-    /// GPUs of a host.
     pub gpus_per_host: Fraction,
     /// In what load is counted, such as `requests/s`.
     pub load_unit: String,
@@ -41,7 +39,6 @@ pub struct Question {
 }
 
 impl Question {
-    /// An assumption.
     pub fn input(&self, key: CostKey) -> Option<&CostInput> {
         self.inputs.iter().find(|input| input.key == key)
     }

@@ -12,7 +12,6 @@ pub(super) struct Variant {
     pub(super) high: Lines,
 }
 
-/// One for each assumption that has a range.
 pub(super) fn variants(question: &Question) -> Result<Vec<Variant>, BillError> {
     let ranged = question
         .inputs

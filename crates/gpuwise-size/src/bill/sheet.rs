@@ -15,7 +15,6 @@ pub(super) const LOAD: u32 = 9;
 /// A row of a [`Book`].
 pub(super) type Row = usize;
 
-/// A sheet in the making.
 #[derive(Debug)]
 pub(super) struct Book {
     pub(super) sheet: Sheet,
@@ -49,7 +48,6 @@ impl Book {
         }
     }
 
-    /// An assumption.
     pub(super) fn assumption(&mut self, input: &CostInput) -> Row {
         let row = SheetRow {
             key: input.key.name().into(),
@@ -81,7 +79,6 @@ impl Book {
         self.push(row)
     }
 
-    /// A figure that is computed.
     pub(super) fn line(&mut self, line: &Line<'_>, formula: Formula) -> Result<Row, BillError> {
         let row = self.push(row_of(line, false));
         self.cell(row, line, formula)?;
@@ -124,12 +121,10 @@ impl Book {
         Ok(())
     }
 
-    /// The figure of a row that has one.
     pub(super) fn value(&self, row: Row) -> Fraction {
         self.at(row, 0).unwrap_or(Fraction::ZERO)
     }
 
-    /// The figure of a month.
     pub(super) fn at(&self, row: Row, month: usize) -> Option<Fraction> {
         Some(self.sheet.rows.get(row)?.cells.get(month)?.value)
     }
@@ -204,17 +199,14 @@ pub(super) fn whole(number: i64) -> Formula {
     Formula::Number(Fraction::whole(number))
 }
 
-/// A number of months.
 pub(super) fn count(months: usize) -> Formula {
     whole(i64::try_from(months).unwrap_or(i64::MAX))
 }
 
-/// The larger of two.
 pub(super) fn larger(left: Formula, right: Formula) -> Formula {
     Formula::Larger(Box::new(left), Box::new(right))
 }
 
-/// The smaller of two.
 pub(super) fn smaller(left: Formula, right: Formula) -> Formula {
     Formula::Smaller(Box::new(left), Box::new(right))
 }

@@ -35,7 +35,6 @@ pub struct Load {
 pub struct Taken {
     /// A decode step of all requests of a replica.
     pub step: StepTime,
-    /// What a prompt adds to such a step.
     pub prompt: StepTime,
     /// Seconds of a replica for one request: its prompt, and its share of the steps of its answer.
     pub request: f64,
@@ -57,7 +56,6 @@ pub struct LayoutStep {
     pub fits: bool,
     /// Over the GPUs' own link.
     pub own: Taken,
-    /// Over the fabric.
     pub fabric: Taken,
     /// Requests a second that all GPUs serve over their own link with so many at once.
     pub own_requests: f64,

@@ -20,7 +20,6 @@ use gpuwise_domain::derivation::Unit;
 pub struct TermLabel {
     /// What it is called in formulas.
     pub name: Cow<'static, str>,
-    /// In what it is counted.
     pub unit: Unit,
     /// With how many digits it is written.
     pub digits: usize,

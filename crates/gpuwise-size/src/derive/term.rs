@@ -29,51 +29,34 @@ enum Made {
     Call(Function, Vec<Term>),
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Operator {
-    Plus,
-    Minus,
-    Times,
-    Over,
-    Power,
+gpuwise_units::named! {
+    #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+    enum Operator: sign {
+        Plus = " + ",
+        Minus = " − ",
+        Times = " × ",
+        Over = " ÷ ",
+        Power = "^",
+    }
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Function {
-    Max,
-    Min,
-    Floor,
-    Ceil,
+gpuwise_units::named! {
+    #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+    enum Function: name {
+        Max = "max",
+        Min = "min",
+        Floor = "floor",
+        Ceil = "ceil",
+    }
 }
 
 impl Operator {
-    const fn sign(self) -> &'static str {
-        match self {
-            Self::Plus => " + ",
-            Self::Minus => " − ",
-            Self::Times => " × ",
-            Self::Over => " ÷ ",
-            Self::Power => "^",
-        }
-    }
-
     /// How tightly it binds.
     const fn rank(self) -> u8 {
         match self {
             Self::Plus | Self::Minus => 1,
             Self::Times | Self::Over => 2,
             Self::Power => 3,
-        }
-    }
-}
-
-impl Function {
-    const fn name(self) -> &'static str {
-        match self {
-            Self::Max => "max",
-            Self::Min => "min",
-            Self::Floor => "floor",
-            Self::Ceil => "ceil",
         }
     }
 }

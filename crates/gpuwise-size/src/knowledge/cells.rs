@@ -17,33 +17,30 @@ use gpuwise_domain::{
     model::{Architecture, Mixer},
 };
 
-/// Architectures that engines run by the same kernels.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum ArchitectureClass {
-    /// Every layer attends, every weight is used by every token.
-    Dense,
-    /// Tokens choose among experts.
-    Experts,
-    /// Latent attention, with experts or without.
-    Latent,
-    /// Attention that reads only the tokens that an index finds.
-    Indexed,
-    /// A window, and compressed entries beyond it.
-    Compressed,
-    /// Recurrent layers, with attention between them or without.
-    Recurrent,
+gpuwise_units::named! {
+    /// Architectures that engines run by the same kernels.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+    pub enum ArchitectureClass:
+        key,
+        /// For people: `a model with experts`.
+        title
+    {
+        /// Every layer attends, every weight is used by every token.
+        Dense = "dense", "a dense model",
+        /// Tokens choose among experts.
+        Experts = "experts", "a model with experts",
+        /// Latent attention, with experts or without.
+        Latent = "latent", "latent attention",
+        /// Attention that reads only the tokens that an index finds.
+        Indexed = "indexed", "attention by an index",
+        /// A window, and compressed entries beyond it.
+        Compressed = "compressed", "compressed attention",
+        /// Recurrent layers, with attention between them or without.
+        Recurrent = "recurrent", "recurrent layers",
+    }
 }
 
 impl ArchitectureClass {
-    pub const ALL: [Self; 6] = [
-        Self::Dense,
-        Self::Experts,
-        Self::Latent,
-        Self::Indexed,
-        Self::Compressed,
-        Self::Recurrent,
-    ];
-
     /// The class of an architecture, by the part that is hardest to run.
     pub fn of(architecture: &Architecture) -> Self {
         let has = |wanted: fn(&Mixer) -> bool| {
@@ -70,55 +67,23 @@ impl ArchitectureClass {
         }
     }
 
-    /// Its key in files.
-    pub const fn key(self) -> &'static str {
-        match self {
-            Self::Dense => "dense",
-            Self::Experts => "experts",
-            Self::Latent => "latent",
-            Self::Indexed => "indexed",
-            Self::Compressed => "compressed",
-            Self::Recurrent => "recurrent",
-        }
-    }
-
-    /// The class of a key.
     pub fn by_key(key: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|class| class.key() == key)
     }
-
-    /// For people: `a model with experts`.
-    pub const fn title(self) -> &'static str {
-        match self {
-            Self::Dense => "a dense model",
-            Self::Experts => "a model with experts",
-            Self::Latent => "latent attention",
-            Self::Indexed => "attention by an index",
-            Self::Compressed => "compressed attention",
-            Self::Recurrent => "recurrent layers",
-        }
-    }
 }
 
-/// How work comes: all at once, or as a server gets it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Regime {
-    /// A batch that starts and ends together, or one stream.
-    Batch,
-    /// Requests that come and go.
-    Served,
+gpuwise_units::named! {
+    /// How work comes: all at once, or as a server gets it.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+    pub enum Regime: key {
+        /// A batch that starts and ends together, or one stream.
+        Batch = "batch",
+        /// Requests that come and go.
+        Served = "served",
+    }
 }
 
 impl Regime {
-    /// Its key in files.
-    pub const fn key(self) -> &'static str {
-        match self {
-            Self::Batch => "batch",
-            Self::Served => "served",
-        }
-    }
-
-    /// The regime of a key.
     pub fn by_key(key: &str) -> Option<Self> {
         [Self::Batch, Self::Served]
             .into_iter()

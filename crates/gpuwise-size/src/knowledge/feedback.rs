@@ -25,7 +25,6 @@ pub struct Observation {
     /// The model, folded as the catalogue folds names.
     pub model: String,
     pub weights: String,
-    /// The class of its metric.
     pub class: MetricClass,
     /// ln(measured / predicted).
     pub residual: f64,

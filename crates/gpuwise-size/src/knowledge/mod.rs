@@ -27,7 +27,6 @@ pub struct Knowledge {
 }
 
 impl Knowledge {
-    /// The constants of an engine.
     pub fn constants(&self, engine: EngineKind) -> &Constants {
         if engines::model(engine).is_local() {
             &self.local

@@ -13,46 +13,34 @@ use crate::{
 use alloc::{string::String, vec::Vec};
 use gpuwise_domain::{engine::EngineKind, estimate::Basis};
 
-/// Metrics whose errors are alike.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum MetricClass {
-    /// Time to first token under load.
-    Ttft,
-    /// A high percentile of it.
-    TtftTail,
-    /// Time per output token.
-    Tpot,
-    /// A high percentile of it.
-    TpotTail,
-    EndToEnd,
-    Throughput,
-    /// A static batch's latency.
-    Batch,
-    /// A static batch's throughput, which errs the other way.
-    BatchThroughput,
-    /// A static batch's first tokens.
-    BatchFirst,
-    /// Prompt tokens a second of one stream.
-    PromptSpeed,
-    /// Generated tokens a second of one stream.
-    DecodeSpeed,
+gpuwise_units::named! {
+    /// Metrics whose errors are alike.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+    pub enum MetricClass: key {
+        /// Time to first token under load.
+        Ttft = "ttft",
+        /// A high percentile of it.
+        TtftTail = "ttft_tail",
+        /// Time per output token.
+        Tpot = "tpot",
+        /// A high percentile of it.
+        TpotTail = "tpot_tail",
+        EndToEnd = "end_to_end",
+        Throughput = "throughput",
+        /// A static batch's latency.
+        Batch = "batch",
+        /// A static batch's throughput, which errs the other way.
+        BatchThroughput = "batch_throughput",
+        /// A static batch's first tokens.
+        BatchFirst = "batch_first_token",
+        /// Prompt tokens a second of one stream.
+        PromptSpeed = "prompt_speed",
+        /// Generated tokens a second of one stream.
+        DecodeSpeed = "decode_speed",
+    }
 }
 
 impl MetricClass {
-    pub const ALL: [Self; 11] = [
-        Self::Ttft,
-        Self::TtftTail,
-        Self::Tpot,
-        Self::TpotTail,
-        Self::EndToEnd,
-        Self::Throughput,
-        Self::Batch,
-        Self::BatchThroughput,
-        Self::BatchFirst,
-        Self::PromptSpeed,
-        Self::DecodeSpeed,
-    ];
-
     /// The class of the mean, where this is one of a high percentile.
     pub const fn mean(self) -> Option<Self> {
         match self {
@@ -62,7 +50,6 @@ impl MetricClass {
         }
     }
 
-    /// The class of what is asked.
     pub const fn of(wanted: Metric) -> Self {
         const fn tail(statistic: Statistic) -> bool {
             match statistic {
@@ -96,24 +83,6 @@ impl MetricClass {
         )
     }
 
-    /// Its key in files.
-    pub const fn key(self) -> &'static str {
-        match self {
-            Self::Ttft => "ttft",
-            Self::TtftTail => "ttft_tail",
-            Self::Tpot => "tpot",
-            Self::TpotTail => "tpot_tail",
-            Self::EndToEnd => "end_to_end",
-            Self::Throughput => "throughput",
-            Self::Batch => "batch",
-            Self::BatchThroughput => "batch_throughput",
-            Self::BatchFirst => "batch_first_token",
-            Self::PromptSpeed => "prompt_speed",
-            Self::DecodeSpeed => "decode_speed",
-        }
-    }
-
-    /// The class of a key.
     pub fn by_key(key: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|class| class.key() == key)
     }

@@ -2,33 +2,29 @@
 
 use alloc::{string::String, vec::Vec};
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-#[repr(usize)]
-pub enum Parameter {
-    Matmul,
-    /// Convolutions of two dimensions.
-    Convolution,
-    /// Convolutions of three dimensions.
-    Convolution3d,
-    /// Convolutions by channel, or by small groups.
-    Depthwise,
-    Attention,
-    Wide,
-    Memory,
-    /// Activations that reach memory.
-    Activation,
-    Elementwise,
-    Norm,
-    Lookup,
-    Power,
-    Launch,
-    Fill,
-    Cache,
-    Token,
-    Framework,
-    Exchange,
-    /// Under a bound on latency.
-    Served,
+macro_rules! parameters {
+    ($($name:ident = $key:literal, $value:literal, $spread:literal, $generation:literal, $unit:literal, $meaning:literal;)*) => {
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+        #[repr(usize)]
+        pub enum Parameter {
+            $(#[doc = $meaning] $name),*
+        }
+
+        /// How many there are.
+        pub const COUNT: usize = [$($key),*].len();
+
+        /// Every constant, in order.
+        pub const PARAMETERS: [ParameterInfo; COUNT] = [
+            $(ParameterInfo {
+                key: $key,
+                default: $value,
+                spread: $spread,
+                generation_spread: $generation,
+                unit: $unit,
+                meaning: $meaning,
+            }),*
+        ];
+    };
 }
 
 /// What a constant is, and how far data may move it.
@@ -46,142 +42,27 @@ pub struct ParameterInfo {
     pub meaning: &'static str,
 }
 
-const fn info(
-    key: &'static str,
-    (default, spread, generation_spread): (f64, f64, f64),
-    unit: &'static str,
-    meaning: &'static str,
-) -> ParameterInfo {
-    ParameterInfo {
-        key,
-        default,
-        spread,
-        generation_spread,
-        unit,
-        meaning,
-    }
+parameters! {
+    Matmul = "matmul_rate", 0.60, 0.4, 0.2, "share of peak", "achieved share of the 8-bit peak in large matmuls";
+    Convolution = "convolution_rate", 0.50, 0.4, 0.2, "share of peak", "the same in convolutions of two dimensions";
+    Convolution3d = "convolution_3d_rate", 0.40, 0.5, 0.2, "share of peak", "the same in convolutions of three dimensions";
+    Depthwise = "depthwise_rate", 0.10, 0.7, 0.0, "share of peak", "the same in convolutions by channel or by small groups";
+    Attention = "attention_rate", 0.40, 0.2, 0.0, "share of peak", "achieved share of the 16-bit peak in attention";
+    Wide = "wide_rate", 1.15, 0.2, 0.0, "factor", "achieved share of the peak of 16 and 32 bits over that of 8 bits";
+    Memory = "memory_rate", 0.85, 0.1, 0.0, "share of peak", "achieved share of peak memory bandwidth";
+    Activation = "activation_share", 0.60, 0.5, 0.3, "share", "share of the activations between operations that reaches memory: the rest stays in caches or is fused away";
+    Elementwise = "elementwise_share", 0.30, 0.7, 0.0, "share", "share of the traffic of norms, activation functions and residuals that fusion leaves, over that of other operations";
+    Norm = "norm_share", 0.60, 0.5, 0.0, "share", "the same beside attention, where norms cannot be folded into products and are computed at 16 bits; of all their traffic";
+    Lookup = "lookup_rate", 0.50, 0.5, 0.0, "share of peak", "achieved share of peak memory bandwidth in reading rows of tables";
+    Power = "power_exponent", 0.40, 0.5, 0.0, "exponent", "how much less a board computes whose power limit is low for its 16-bit peak";
+    Launch = "launch", 4.0, 0.3, 0.0, "µs", "time that one operation adds to a pass";
+    Fill = "fill", 0.50, 0.7, 0.0, "tiles per unit", "tiles of 128 × 128 per compute unit that leave half of the units idle";
+    Cache = "cache_rate", 0.60, 0.3, 0.0, "share of peak", "achieved share of peak memory bandwidth in reading a decoder's keys and values";
+    Token = "token", 40.0, 1.0, 0.0, "µs", "host time per token and sequence of a decoder";
+    Framework = "framework", 0.60, 0.4, 0.0, "factor", "speed under frameworks that do not compile the network over that under compilers";
+    Exchange = "exchange_rate", 0.50, 0.0, 0.0, "share of link", "achieved share of the link's bandwidth in all-to-all of looked-up rows; not fitted: rows spread over links are none";
+    Served = "served_share", 0.90, 0.2, 0.0, "share", "largest rate that benchmarks keep under their bounds on latency, over the rate of batches";
 }
-
-/// How many there are.
-pub const COUNT: usize = 19;
-
-/// Every constant, in order.
-pub const PARAMETERS: [ParameterInfo; COUNT] = [
-    info(
-        "matmul_rate",
-        (0.60, 0.4, 0.2),
-        "share of peak",
-        "achieved share of the 8-bit peak in large matmuls",
-    ),
-    info(
-        "convolution_rate",
-        (0.50, 0.4, 0.2),
-        "share of peak",
-        "the same in convolutions of two dimensions",
-    ),
-    info(
-        "convolution_3d_rate",
-        (0.40, 0.5, 0.2),
-        "share of peak",
-        "the same in convolutions of three dimensions",
-    ),
-    info(
-        "depthwise_rate",
-        (0.10, 0.7, 0.0),
-        "share of peak",
-        "the same in convolutions by channel or by small groups",
-    ),
-    info(
-        "attention_rate",
-        (0.40, 0.2, 0.0),
-        "share of peak",
-        "achieved share of the 16-bit peak in attention",
-    ),
-    info(
-        "wide_rate",
-        (1.15, 0.2, 0.0),
-        "factor",
-        "achieved share of the peak of 16 and 32 bits over that of 8 bits",
-    ),
-    info(
-        "memory_rate",
-        (0.85, 0.1, 0.0),
-        "share of peak",
-        "achieved share of peak memory bandwidth",
-    ),
-    info(
-        "activation_share",
-        (0.60, 0.5, 0.3),
-        "share",
-        "share of the activations between operations that reaches memory: the rest stays in caches or is fused away",
-    ),
-    info(
-        "elementwise_share",
-        (0.30, 0.7, 0.0),
-        "share",
-        "share of the traffic of norms, activation functions and residuals that fusion leaves, over that of other operations",
-    ),
-    info(
-        "norm_share",
-        (0.60, 0.5, 0.0),
-        "share",
-        "the same beside attention, where norms cannot be folded into products and are computed at 16 bits; of all their traffic",
-    ),
-    info(
-        "lookup_rate",
-        (0.50, 0.5, 0.0),
-        "share of peak",
-        "achieved share of peak memory bandwidth in reading rows of tables",
-    ),
-    info(
-        "power_exponent",
-        (0.40, 0.5, 0.0),
-        "exponent",
-        "how much less a board computes whose power limit is low for its 16-bit peak",
-    ),
-    info(
-        "launch",
-        (4.0, 0.3, 0.0),
-        "µs",
-        "time that one operation adds to a pass",
-    ),
-    info(
-        "fill",
-        (0.50, 0.7, 0.0),
-        "tiles per unit",
-        "tiles of 128 × 128 per compute unit that leave half of the units idle",
-    ),
-    info(
-        "cache_rate",
-        (0.60, 0.3, 0.0),
-        "share of peak",
-        "achieved share of peak memory bandwidth in reading a decoder's keys and values",
-    ),
-    info(
-        "token",
-        (40.0, 1.0, 0.0),
-        "µs",
-        "host time per token and sequence of a decoder",
-    ),
-    info(
-        "framework",
-        (0.60, 0.4, 0.0),
-        "factor",
-        "speed under frameworks that do not compile the network over that under compilers",
-    ),
-    info(
-        "exchange_rate",
-        (0.50, 0.0, 0.0),
-        "share of link",
-        "achieved share of the link's bandwidth in all-to-all of looked-up rows; not fitted: rows spread over links are none",
-    ),
-    info(
-        "served_share",
-        (0.90, 0.2, 0.0),
-        "share",
-        "largest rate that benchmarks keep under their bounds on latency, over the rate of batches",
-    ),
-];
 
 /// Where the rows' limit on power begins to bind: watts per 10¹² operations a second of the 16-bit
 /// peak (boards with more are not slowed).
@@ -212,7 +93,6 @@ impl Default for Constants {
 }
 
 impl Constants {
-    /// A constant on a generation of hardware.
     pub fn get(&self, parameter: Parameter, generation: &str) -> f64 {
         let at = parameter as usize;
         let base = self.values.get(at).copied().unwrap_or(1.0);

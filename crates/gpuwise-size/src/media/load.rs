@@ -25,7 +25,6 @@ pub struct Served {
     pub load: f64,
     /// Inputs of a batch, in the mean.
     pub batch: f64,
-    /// Seconds of such a batch.
     pub seconds: f64,
     /// Share of time in which a replica works.
     pub busy: f64,

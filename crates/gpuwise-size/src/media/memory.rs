@@ -17,7 +17,6 @@ const TILED: f64 = 0.25;
 /// Share of visible memory that is planned with: the rest is lost to fragments.
 const USABLE: f64 = 0.92;
 
-/// Memory that is planned with on a device.
 pub fn usable(device: &Device<'_>) -> Bytes {
     Bytes::new((visible_memory(device).0 * USABLE) as u64)
 }

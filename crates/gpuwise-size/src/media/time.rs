@@ -47,7 +47,6 @@ impl Numbers {
         }
     }
 
-    /// The format of a part.
     pub const fn part(&self, role: PartRole) -> Compute {
         match role {
             PartRole::Denoiser
@@ -63,7 +62,6 @@ impl Numbers {
     }
 }
 
-/// Bytes of an element.
 pub const fn element_bytes(compute: Compute) -> f64 {
     match compute {
         Compute::Full => 4.0,
@@ -84,7 +82,6 @@ pub struct Machine<'a> {
 }
 
 impl<'a> Machine<'a> {
-    /// A device under some constants.
     pub fn new(device: Device<'a>, constants: &'a Constants) -> Self {
         let mut machine = Self {
             device,
@@ -143,7 +140,6 @@ struct Taken {
     memory: f64,
 }
 
-/// Time of a part.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct PartTime {
     /// Its place among the walk's parts.
@@ -232,7 +228,6 @@ fn part_time(
     out
 }
 
-/// The format in which an operation of a part multiplies.
 fn format(kind: OperationKind, role: PartRole, numbers: Numbers) -> Compute {
     match kind {
         OperationKind::Attention => numbers.rest,

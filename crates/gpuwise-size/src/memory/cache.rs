@@ -95,7 +95,6 @@ impl CacheGroup {
     }
 }
 
-/// The cache of a setup.
 pub fn cache_shape(setup: &Setup<'_>) -> CacheShape {
     let groups = groups(setup);
     let engine = setup.engine_model();
@@ -311,7 +310,6 @@ impl CacheShape {
         self.groups.iter().map(|g| g.layers * g.token_bytes).sum()
     }
 
-    /// Bytes of the states of one sequence.
     pub fn state_bytes(&self) -> f64 {
         self.groups.iter().map(|g| g.layers * g.state_bytes).sum()
     }

@@ -47,11 +47,9 @@ pub struct Overhead {
     /// Under which heading engines log it.
     pub kind: Part,
     pub name: &'static str,
-    /// Bytes.
     pub bytes: f64,
     /// Whether it lies outside of the engine's budget.
     pub outside_budget: bool,
-    /// How it is computed.
     pub formula: String,
 }
 
@@ -70,7 +68,6 @@ pub enum Part {
 }
 
 impl MemoryPlan {
-    /// The overheads of a heading.
     pub fn overhead(&self, kind: Part) -> f64 {
         self.overheads
             .iter()
@@ -147,7 +144,6 @@ const LEAST_SERVING: f64 = 0.02;
 /// Share of a link's bandwidth that moving a cache achieves.
 const MOVING: f64 = 0.5;
 
-/// The memory plan of a setup.
 pub fn plan(setup: &Setup<'_>) -> MemoryPlan {
     plan_of_visible(setup, visible_memory(&setup.device))
 }

@@ -48,9 +48,7 @@ struct Pages {
     page: f64,
     /// Tokens of the smallest block.
     block: f64,
-    /// Layers of a group.
     group_layers: f64,
-    /// Groups of all kinds.
     groups: f64,
 }
 

@@ -18,7 +18,6 @@ pub struct WeightKind {
     /// The kind, as [`Role::kind`] names it; `prediction layers`, `draft model` and `LoRA adapters`
     /// beside those.
     pub kind: &'static str,
-    /// Bytes.
     pub bytes: f64,
 }
 
@@ -210,7 +209,6 @@ fn bytes_on_rank(tensor: &Tensor, setup: &Setup<'_>) -> f64 {
     setup.weights.bytes(tensor) as f64 * share
 }
 
-/// Weights of the fullest rank.
 pub fn weights_per_rank(setup: &Setup<'_>) -> f64 {
     weight_kinds(setup).iter().map(|kind| kind.bytes).sum()
 }

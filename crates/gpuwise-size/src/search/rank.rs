@@ -36,7 +36,6 @@ pub(crate) struct Standing {
     pub(crate) offered: Offered,
     /// Money, seconds or joules, as the objective says; infinite where unknown.
     pub(crate) key: f64,
-    /// What settles a tie.
     pub(crate) ties: [f64; 4],
     pub(crate) name: String,
     /// One candidate of a kind is shown.

@@ -37,7 +37,6 @@ struct Prompts {
     least: f64,
 }
 
-/// What a rate comes to.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Rated {
     pub(crate) latency: Latency,

@@ -68,7 +68,6 @@ pub(crate) struct Flow {
     pub(crate) rate: f64,
     /// What prompts add to steps.
     pub(crate) lump: Lump,
-    /// Prompts for each step.
     pub(crate) prompts: f64,
     /// Share of the prompt tokens that steps could compute at most.
     pub(crate) busy: f64,

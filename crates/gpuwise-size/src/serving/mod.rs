@@ -103,7 +103,6 @@ pub struct Cycle {
 }
 
 impl Cycle {
-    /// The cycle of a setup.
     pub fn new(setup: &Setup<'_>, shape: Arc<StepShape>, constants: &Constants) -> Self {
         let place = constants.place(&setup.silicon(), setup.bucket.key);
         let get = |parameter| constants.get(parameter, place);

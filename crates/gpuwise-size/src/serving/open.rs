@@ -25,7 +25,6 @@ pub struct OpenLoop {
 /// the fewest, and how its answers differ.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Among {
-    /// Groups of all replicas.
     pub groups: f64,
     /// Squared coefficient of variation of answers' lengths.
     pub output_variation: f64,

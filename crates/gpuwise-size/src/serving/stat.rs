@@ -8,7 +8,6 @@ pub struct StaticBatch {
     pub size: f64,
     /// Prompt tokens of each.
     pub input: f64,
-    /// Output tokens of each.
     pub output: f64,
     /// Sequences that fit at once; more run in waves.
     pub capacity: f64,

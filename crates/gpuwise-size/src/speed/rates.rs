@@ -18,25 +18,14 @@ pub(super) struct Rate {
     pub(super) parameter: P,
 }
 
-/// Which peak of the silicon.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Peak {
-    Bandwidth,
-    Half,
-    EightBit,
-    Fp4,
-    Full,
-}
-
-impl Peak {
-    const fn name(self) -> &'static str {
-        match self {
-            Self::Bandwidth => "peak memory bandwidth",
-            Self::Half => "16-bit peak",
-            Self::EightBit => "8-bit peak",
-            Self::Fp4 => "FP4 peak",
-            Self::Full => "32-bit peak",
-        }
+gpuwise_units::named! {
+    #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+    enum Peak: name {
+        Bandwidth = "peak memory bandwidth",
+        Half = "16-bit peak",
+        EightBit = "8-bit peak",
+        Fp4 = "FP4 peak",
+        Full = "32-bit peak",
     }
 }
 
@@ -50,7 +39,6 @@ impl Rate {
         A::input(self.peak, || said().from(fitted.row()))
     }
 
-    /// What is reached of it.
     pub(super) fn reached<A: Amount>(&self, fitted: &Fitted) -> A {
         self.peak::<A>(fitted) * fitted.constant(self.parameter, self.share)
     }

@@ -87,7 +87,6 @@ impl Batch {
 /// Seconds of a step by cause, on the slowest rank.
 pub type StepTime = Parts<f64>;
 
-/// A step by cause.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct Parts<A> {
     /// Matmuls of attention, dense feed-forwards and head.
@@ -134,7 +133,6 @@ const CAUSES: [&str; 5] = [
     "collectives",
     "kernels, scheduling, sampling",
 ];
-/// How steps of llama.cpp are timed.
 const LOCAL: &str = "llama.cpp's operators at fitted shares of the GPU's peaks";
 /// How the causes of a prefill are.
 const OPERATORS: &str = "operator by operator, as in a decode step";
@@ -170,7 +168,6 @@ impl<A: Amount> Parts<A> {
         }
     }
 
-    /// Each cause as a step of its own.
     pub(crate) fn named(self) -> Self {
         let called = |of: A, name: &'static str| of.called(|| TermLabel::new(name, Unit::Seconds));
         let [dense, experts, attention, communication, overhead] = CAUSES;
@@ -314,7 +311,6 @@ impl StepModel {
         f64::from(self.layout.pipeline.max(1))
     }
 
-    /// Seconds of the host for each sequence of a step.
     pub fn sequence_seconds(&self) -> f64 {
         self.rates.step_sequence
     }

@@ -13,12 +13,9 @@ use gpuwise_domain::{
 };
 use gpuwise_operators::Heads;
 
-/// A matmul on one rank.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Matmul {
-    /// What it is of a layer.
     pub(super) name: &'static str,
-    /// Bytes of its weights.
     pub(super) bytes: f64,
     /// Operations per token.
     pub(super) flop: f64,
@@ -113,7 +110,6 @@ pub(super) struct ExpertWork {
     pub(super) four_bit: bool,
     /// Width of what goes in and out.
     pub(super) input: f64,
-    /// Width of one expert.
     pub(super) width: f64,
     pub(super) gated: bool,
 }
@@ -130,7 +126,6 @@ pub struct StepShape {
 }
 
 impl StepShape {
-    /// The operators of a setup.
     pub fn new(setup: &Setup<'_>) -> Self {
         Self {
             layers: setup

@@ -5,9 +5,7 @@ mod rules;
 mod training;
 
 pub use inference::inference;
-pub use rules::{
-    Assumption, RangeEnd, RuleError, ends, median, rule_bytes, rule_error, usual_assumptions,
-};
+pub use rules::{Assumption, RangeEnd, RuleError, ends, rule_bytes, rule_error, usual_assumptions};
 
 pub use training::{Way, training};
 
@@ -18,7 +16,6 @@ use gpuwise_domain::{
 };
 use gpuwise_units::{Bytes, HourlyPrice};
 
-/// A model of the table.
 #[derive(Debug, Clone)]
 pub struct Entry<'a> {
     pub name: String,
@@ -31,7 +28,6 @@ pub struct Entry<'a> {
 #[derive(Debug, Clone)]
 pub struct Ground<'a> {
     pub device: Device<'a>,
-    /// The engine of inference.
     pub engine: Engine,
     /// Offers and their terms.
     pub catalogue: &'a Catalogue,
@@ -41,7 +37,6 @@ pub struct Ground<'a> {
     pub cache: CacheFormat,
 }
 
-/// What one row is about.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Purpose {
     Inference {

@@ -6,7 +6,7 @@ use alloc::{
     string::{String, ToString},
     vec::Vec,
 };
-use gpuwise_units::Bytes;
+use gpuwise_units::{Bytes, math::median};
 
 /// What the rule adds for everything that is not weights.
 pub(super) const MARGIN: f64 = 1.25;
@@ -63,21 +63,10 @@ pub fn rule_error(rows: &[Row]) -> Vec<RuleError> {
         .collect()
 }
 
-/// The median of sorted values.
-pub fn median(sorted: &[f64]) -> Option<f64> {
-    let upper = *sorted.get(sorted.len() / 2)?;
-    if sorted.len() % 2 == 1 {
-        return Some(upper);
-    }
-    let lower = *sorted.get(sorted.len() / 2 - 1)?;
-    Some(f64::midpoint(lower, upper))
-}
-
 /// A way to reckon a model's memory.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Assumption {
     pub words: String,
-    /// What it comes to.
     pub bytes: f64,
     /// Whether it is what serving in 16 bits takes, with which ranges are compared.
     pub serving: bool,
@@ -90,7 +79,6 @@ pub struct RangeEnd {
     pub said: f64,
     /// The same for each parameter.
     pub per_parameter: f64,
-    /// The nearest assumption.
     pub nearest: Assumption,
     /// The range's end over the nearest assumption, less 1.
     pub off: f64,

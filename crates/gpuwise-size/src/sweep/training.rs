@@ -12,37 +12,23 @@ use gpuwise_domain::training::{
 };
 use gpuwise_units::Bytes;
 
-/// Ways to train that the table knows.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Way {
-    /// Every weight: mixed precision, AdamW, states over all ranks, layers computed again.
-    Full,
-    /// LoRA of rank 16 beside a base in BF16.
-    Lora,
-    /// LoRA of rank 16 beside a base in NF4.
-    Qlora,
+gpuwise_units::named! {
+    /// Ways to train that the table knows.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+    pub enum Way:
+        name,
+        words
+    {
+        /// Every weight: mixed precision, AdamW, states over all ranks, layers computed again.
+        Full = "full", "train all",
+        /// LoRA of rank 16 beside a base in BF16.
+        Lora = "lora", "LoRA",
+        /// LoRA of rank 16 beside a base in NF4.
+        Qlora = "qlora", "QLoRA",
+    }
 }
 
 impl Way {
-    pub const ALL: [Self; 3] = [Self::Full, Self::Lora, Self::Qlora];
-
-    /// The word of flags.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Full => "full",
-            Self::Lora => "lora",
-            Self::Qlora => "qlora",
-        }
-    }
-
-    const fn words(self) -> &'static str {
-        match self {
-            Self::Full => "train all",
-            Self::Lora => "LoRA",
-            Self::Qlora => "QLoRA",
-        }
-    }
-
     /// Bits of a stored weight, as the rule counts them.
     const fn bits(self) -> f64 {
         match self {

@@ -21,7 +21,6 @@ const MUCH_MORE: f64 = 1.25;
 pub(crate) struct Sized {
     /// With as many hosts as the load needs; `None`: it cannot keep the SLO with any.
     pub(crate) deployment: Option<Deployment>,
-    /// Hosts that the load needs.
     pub(crate) hosts_needed: u32,
     /// A way to spread the model over the same GPUs that sustains much more, where it runs otherwise.
     pub(crate) spread_otherwise: Option<Deployment>,

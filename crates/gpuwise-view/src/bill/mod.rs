@@ -105,7 +105,6 @@ fn sections(bill: &Bill) -> Vec<(String, Table)> {
     out
 }
 
-/// The answer in sentences.
 fn sentences(bill: &Bill) -> Vec<String> {
     let mut out = Vec::new();
     let sign = currency_sign(bill.currency.code());

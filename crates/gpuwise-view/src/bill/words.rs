@@ -55,7 +55,6 @@ pub(super) fn band_share(band: &Band) -> String {
     )
 }
 
-/// A band of a plain number.
 pub(super) fn band_number(band: &Band) -> String {
     let of = |value: Fraction| number(value.as_f64());
     if band.low == band.high {

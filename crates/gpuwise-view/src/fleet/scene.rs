@@ -5,7 +5,6 @@ use gpuwise_domain::placement::{
 };
 use std::collections::BTreeMap;
 
-/// A fleet at a moment.
 #[derive(Debug)]
 pub struct Scene<'a> {
     pub fleet: &'a Fleet,
@@ -35,7 +34,6 @@ gpuwise_units::named! {
 }
 
 impl Use {
-    /// Its mark in text.
     pub const fn mark(self) -> char {
         match self {
             Self::Free => '□',
@@ -50,7 +48,6 @@ impl Use {
 }
 
 impl<'a> Scene<'a> {
-    /// A fleet with who holds what of it.
     pub fn new(fleet: &'a Fleet, moment: &'a Moment) -> Self {
         let mut held: BTreeMap<GpuId, Vec<&Holding>> = BTreeMap::new();
         for holding in &moment.holdings {
@@ -73,7 +70,6 @@ impl<'a> Scene<'a> {
         }
     }
 
-    /// Who holds what at this moment.
     pub fn moment(&self) -> &'a Moment {
         self.moment
     }
@@ -87,7 +83,6 @@ impl<'a> Scene<'a> {
         self.fleet.kinds.get(kind.index())
     }
 
-    /// What is held of a GPU.
     pub fn holdings(&self, gpu: GpuId) -> &[&'a Holding] {
         self.held.get(&gpu).map_or(&[], Vec::as_slice)
     }
@@ -119,7 +114,6 @@ impl<'a> Scene<'a> {
         self.holdings(gpu).iter().map(of).sum::<u32>().min(1000)
     }
 
-    /// What is the matter with a GPU of a node in this health.
     pub fn use_of(&self, gpu: GpuId, node: Health) -> Use {
         let Some(state) = self.gpu(gpu) else {
             return Use::Free;
@@ -158,7 +152,6 @@ impl<'a> Scene<'a> {
         out
     }
 
-    /// The domain of a level that a node is in.
     pub fn domain(&self, node: &Node, level: Level) -> Option<(DomainId, &'a str)> {
         let mut next = node.domain;
         while let Some(id) = next {

@@ -11,7 +11,6 @@ use serde_json::{Map, Value};
 /// All servers of a deployment, and what to know about them.
 #[derive(Debug)]
 pub(super) struct Script {
-    /// One for each pool.
     pub(super) servers: Vec<Server>,
     pub(super) notes: Vec<String>,
 }
@@ -27,7 +26,6 @@ pub(super) struct Server {
     pub(super) gpus: u32,
     /// Words that start it, the model last.
     pub(super) words: Vec<String>,
-    /// Flags with their values.
     pub(super) flags: Vec<(String, Option<String>)>,
     /// Its settings file: name and text.
     pub(super) file: Option<(&'static str, String)>,
@@ -75,7 +73,6 @@ pub(super) struct Arguments<'a> {
     release: Release,
     /// Engine and release in words.
     pub(super) engine: String,
-    /// Flags with their values.
     pub(super) flags: Vec<(String, Option<String>)>,
     /// Keys of the settings file.
     pub(super) keys: Map<String, Value>,
@@ -118,7 +115,6 @@ impl<'a> Arguments<'a> {
         Ok(())
     }
 
-    /// Switches a setting on.
     pub(super) fn switch(&mut self, setting: &str) -> Result<(), EmitError> {
         let flag = self
             .facts

@@ -90,7 +90,6 @@ impl Pool<'_> {
             .setting(setting, self.deployment.release, &self.context)
     }
 
-    /// Its default as a number.
     fn default_number(&self, setting: &str) -> Option<f64> {
         self.default(setting).and_then(Value::number)
     }

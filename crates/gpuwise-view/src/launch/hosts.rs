@@ -13,7 +13,6 @@ pub(super) enum Said {
     LeaderAt(u16),
     /// The host's place, from 0.
     Place,
-    /// So many ranks for each host before it.
     RanksBefore(u32),
 }
 
@@ -24,18 +23,13 @@ pub(super) type HostFlag = (String, Option<Said>);
 #[derive(Debug, Clone)]
 pub(super) struct Hosts {
     pub(super) count: u32,
-    /// GPUs of each.
     pub(super) gpus: u32,
-    /// Told to every host.
     pub(super) flags: Vec<HostFlag>,
     /// Told to all but the first, which answers requests.
     pub(super) others: Vec<HostFlag>,
 }
 
 /// Hosts of a server and GPUs of each; `None`: one is enough.
-///
-/// # Errors
-/// When the server does not fill them.
 pub(super) fn of(deployment: &Deployment, gpus: u32) -> Result<Option<(u32, u32)>, EmitError> {
     let Some((instance, host)) = super::host_gpus(deployment).filter(|(_, host)| gpus > *host)
     else {

@@ -129,7 +129,6 @@ fn accelerator(context: &Context, resource: &str) -> Value {
     json!({"type": kind, "resources": {kind: resource}})
 }
 
-/// The pods of a pool.
 fn pool(image: &str, resource: &str, server: &Server, layout: &Layout) -> Value {
     let shared = shared_gib(server, 1);
     let port = match server.role {

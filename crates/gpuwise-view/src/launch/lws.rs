@@ -72,7 +72,6 @@ fn one_host(deployment: &Deployment, server: &Server) -> EmitError {
     }
 }
 
-/// The groups of a pool.
 fn group(name: &str, image: &str, resource: &str, server: &Server, hosts: &Hosts) -> Value {
     let shared = shared_gib(server, hosts.count);
     let template = |role: &str, leads: bool| {

@@ -34,7 +34,6 @@ pub enum Form {
     LlmD,
     /// LeaderWorkerSets of Kubernetes, for replicas that span hosts.
     Lws,
-    /// A service of SkyPilot.
     SkyPilot,
     /// A Modelfile of Ollama, and the environment of its server.
     Ollama,
@@ -69,7 +68,6 @@ impl Form {
         }
     }
 
-    /// The form of this name.
     pub fn by_name(name: &str) -> Option<Self> {
         Self::all().find(|form| form.name() == name)
     }
@@ -110,9 +108,7 @@ pub enum EmitError {
          plan again for it, or emit {own}"
     )]
     OtherEngine {
-        /// The form asked for.
         form: &'static str,
-        /// The engine of the deployment.
         engine: EngineKind,
         /// The form of that engine.
         own: &'static str,
@@ -144,7 +140,6 @@ pub enum EmitError {
         /// What, and what can be.
         problem: String,
     },
-    /// No image is known.
     #[error("no container image of {engine} for {vendor} GPUs is known; emit {own} and build one")]
     NoImage {
         engine: String,
@@ -158,7 +153,6 @@ pub enum EmitError {
          alike here; emit {own} and start it on every host"
     )]
     UnevenHosts {
-        /// GPUs of a replica.
         gpus: u32,
         instance: String,
         host: u32,
@@ -179,7 +173,6 @@ pub enum EmitError {
          start it on every host"
     )]
     SpansHosts {
-        /// GPUs of a replica.
         gpus: u32,
         instance: String,
         host: u32,

@@ -48,7 +48,6 @@ pub(super) fn probes() -> Map<String, Value> {
     .collect()
 }
 
-/// The port by its name.
 pub(super) fn ports(port: u16) -> Value {
     json!([{"name": "http", "containerPort": port}])
 }

@@ -7,7 +7,7 @@ use crate::{
     figures::{amount, bytes, number, percent, ranged_seconds, ranged_unit, seconds},
     html::AnswerPage,
     plan::{labelled, words},
-    record::{self as rows, Fields, Record, Shown},
+    record::{self as rows, Shown},
     rejected,
     style::Style,
     table::{Column, Table},
@@ -79,7 +79,6 @@ pub fn csv(sizing: &MediaSizing) -> String {
     answer::csv(sizing)
 }
 
-/// The plan as a page.
 pub fn page(sizing: &MediaSizing, made: &str) -> String {
     let notes = sentences(&sizing.notes);
     let mut page = AnswerPage {
@@ -222,47 +221,43 @@ fn ranked(sizing: &MediaSizing) -> Vec<Ranked<'_>> {
     (1..).zip(&sizing.ranked).map(one).collect()
 }
 
-impl Record for Ranked<'_> {
-    const NAME: &'static str = "RankedMediaDeployment";
-
-    fn fields(of: &mut Fields<'_, Self>) {
-        of.field("rank", |r| r.rank).title("#");
-        of.inline(|r| r.one);
-        let asked = of.noun().map(|r| r.sizing);
-        let latency = asked.and_then(|sizing| sizing.question.latency.as_ref());
-        let at = latency.map_or_else(
-            || "p95".to_owned(),
-            |target| words::percentile(target.percentile),
-        );
-        let together = asked.map_or("", |sizing| sizing.question.unit.priced().1);
-        let right = |title: &str| Column::right("", title);
-        let left = |title: &str| Column::left("", title);
-        of.shown(left("GPUs").wrap(14), |r| devices(r.one).into());
-        of.shown(left("format"), |r| r.one.precision.as_str().into());
-        of.shown(right("batch").priority(70), |r| {
-            number(r.one.most_batch).into()
-        });
-        of.shown(right(&format!("latency {at}")).wrap(12), |r| {
-            Shown::Times(r.one.latency, "")
-        });
-        of.shown(right("load").priority(50), |r| percent(r.one.load).into());
-        of.shown(right("memory").unit("GB").priority(60), |r| {
-            let held: u64 = r.one.memory.iter().map(|(_, bytes)| bytes.count()).sum();
-            format!("{:.1}", held as f64 / 1e9).into()
-        });
-        of.shown(right("price").unit("¤/h"), |r| {
-            Shown::price(r.one.per_hour.map(Price::hourly).as_ref(), "")
-        });
-        of.shown(left("offer").priority(65).wrap(8), |r| {
-            let rental = r.one.rental.as_ref();
-            Shown::maybe(rental.map(|rental| rental.provider.name()))
-        });
-        of.shown(right("each").unit(format!("¤/{together}")).wrap(8), |r| {
-            let each = r.one.per_unit.map(|price| Price::of(price, Per::Unit));
-            Shown::price(each.as_ref(), "")
-        });
-    }
-}
+crate::record!(Ranked<'_>, "RankedMediaDeployment", |of| {
+    of.field("rank", |r| r.rank).title("#");
+    of.inline(|r| r.one);
+    let asked = of.noun().map(|r| r.sizing);
+    let latency = asked.and_then(|sizing| sizing.question.latency.as_ref());
+    let at = latency.map_or_else(
+        || "p95".to_owned(),
+        |target| words::percentile(target.percentile),
+    );
+    let together = asked.map_or("", |sizing| sizing.question.unit.priced().1);
+    let right = |title: &str| Column::right("", title);
+    let left = |title: &str| Column::left("", title);
+    of.shown(left("GPUs").wrap(14), |r| devices(r.one).into());
+    of.shown(left("format"), |r| r.one.precision.as_str().into());
+    of.shown(right("batch").priority(70), |r| {
+        number(r.one.most_batch).into()
+    });
+    of.shown(right(&format!("latency {at}")).wrap(12), |r| {
+        Shown::Times(r.one.latency, "")
+    });
+    of.shown(right("load").priority(50), |r| percent(r.one.load).into());
+    of.shown(right("memory").unit("GB").priority(60), |r| {
+        let held: u64 = r.one.memory.iter().map(|(_, bytes)| bytes.count()).sum();
+        format!("{:.1}", held as f64 / 1e9).into()
+    });
+    of.shown(right("price").unit("¤/h"), |r| {
+        Shown::price(r.one.per_hour.map(Price::hourly).as_ref(), "")
+    });
+    of.shown(left("offer").priority(65).wrap(8), |r| {
+        let rental = r.one.rental.as_ref();
+        Shown::maybe(rental.map(|rental| rental.provider.name()))
+    });
+    of.shown(right("each").unit(format!("¤/{together}")).wrap(8), |r| {
+        let each = r.one.per_unit.map(|price| Price::of(price, Per::Unit));
+        Shown::price(each.as_ref(), "")
+    });
+});
 
 fn devices(one: &MediaDeployment) -> String {
     match &one.slice {
@@ -352,7 +347,6 @@ fn memory(best: &MediaDeployment) -> String {
     line
 }
 
-/// The parts of the network.
 pub fn parts(sizing: &MediaSizing) -> Table {
     rows::table(&sizing.question.parts)
 }

@@ -3,7 +3,7 @@
 use super::words;
 use crate::{
     figures::percent,
-    record::{self, Fields, Record, Shown},
+    record::{self, Fields, Shown},
     style::State,
     table::{Column, Table},
 };
@@ -39,15 +39,11 @@ pub(crate) fn ranked(sizing: &Sizing) -> Vec<Ranked<'_>> {
     (1..).zip(&sizing.ranked).map(one).collect()
 }
 
-impl Record for Ranked<'_> {
-    const NAME: &'static str = "RankedDeployment";
-
-    fn fields(of: &mut Fields<'_, Self>) {
-        of.field("rank", |r| r.rank).title("#");
-        of.inline(|r| r.deployment);
-        seen(of);
-    }
-}
+crate::record!(Ranked<'_>, "RankedDeployment", |of| {
+    of.field("rank", |r| r.rank).title("#");
+    of.inline(|r| r.deployment);
+    seen(of);
+});
 
 /// What people see of a deployment.
 fn seen(of: &mut Fields<'_, Ranked<'_>>) {

@@ -371,7 +371,6 @@ pub fn per(currency: Option<&str>, what: &str) -> String {
     format!("{}/{what}", sign.trim_end())
 }
 
-/// A name as one word of a shell.
 pub fn quoted(name: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "-_./:@+,".contains(c);
     if !name.is_empty() && name.chars().all(plain) {

@@ -13,7 +13,6 @@ pub enum Kind {
     Flag,
     /// A whole number that is not negative.
     Count,
-    /// A whole number.
     Whole,
     /// A number; null where it is none, or has no end.
     Real,
@@ -36,7 +35,6 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// That of a noun.
     pub fn of<T: Record>() -> Self {
         Self::Record(T::NAME, described::<T>)
     }
@@ -77,7 +75,6 @@ impl Kind {
     }
 }
 
-/// A value of a field.
 pub trait Datum {
     fn kind() -> Kind;
     fn value(self) -> Value;

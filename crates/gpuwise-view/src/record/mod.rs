@@ -17,7 +17,6 @@ use serde_json::{Map, Value};
 
 /// A noun that programs and people read.
 pub trait Record: Sized {
-    /// Its name in schemas.
     const NAME: &'static str;
 
     /// Says its fields, in order.
@@ -75,7 +74,6 @@ impl<'a, T> Fields<'a, T> {
         &mut self.list[last]
     }
 
-    /// A value.
     pub fn field<D: Datum>(
         &mut self,
         key: &'static str,
@@ -185,6 +183,18 @@ impl<'a, T> Fields<'a, T> {
     }
 }
 
+/// A noun's name in schemas and its fields, in order.
+#[macro_export]
+macro_rules! record {
+    ($noun:ty, $name:literal, |$of:ident| $fields:block) => {
+        impl $crate::record::Record for $noun {
+            const NAME: &'static str = $name;
+
+            fn fields($of: &mut $crate::record::Fields<'_, Self>) $fields
+        }
+    };
+}
+
 impl<T: Record> Record for &T {
     const NAME: &'static str = T::NAME;
 
@@ -218,7 +228,6 @@ impl Field {
         self
     }
 
-    /// With a unit on the header.
     pub fn unit(&mut self, unit: &str) -> &mut Self {
         self.column(|column| column.unit(unit))
     }
@@ -295,7 +304,6 @@ impl Field {
     }
 }
 
-/// A noun as JSON.
 pub fn json<T: Record>(noun: &T) -> Value {
     object(&Fields::of(Some(noun)))
 }

@@ -43,7 +43,6 @@ impl Shown {
         })
     }
 
-    /// As values of a kind usually are.
     pub(super) fn of(kind: &Kind, value: &Value) -> Self {
         let number = |key: &str| value.get(key).and_then(Value::as_f64);
         match (kind, value) {
@@ -83,7 +82,6 @@ struct Cells {
     seen: Option<(Column, Vec<Shown>)>,
 }
 
-/// Rows as a table.
 pub fn table<T: Record>(rows: &[T]) -> Table {
     let filled: Vec<Vec<Field>> = rows.iter().map(|row| Fields::of(Some(row))).collect();
     let kind = described::<T>();

@@ -3,7 +3,6 @@
 use super::{Field, Kind, Record, described};
 use serde_json::{Map, Value, json};
 
-/// The dialect that the schemas are written in.
 const DIALECT: &str = "https://json-schema.org/draft/2020-12/schema";
 
 type Definitions = Map<String, Value>;
@@ -15,7 +14,6 @@ pub fn document_schema<T: Record>(answer: &str, title: &str) -> String {
     root(answer, title, &own, definitions)
 }
 
-/// The schema of an answer that is rows of nouns.
 pub fn rows_schema<T: Record>(answer: &str, title: &str) -> String {
     let mut definitions = Definitions::new();
     let rows = json!({"type": "array", "items": of(&Kind::of::<T>(), &mut definitions)});

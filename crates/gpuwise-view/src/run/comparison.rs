@@ -60,12 +60,10 @@ pub fn comparison(found: &Comparison) -> Table {
     table
 }
 
-/// The comparison for a terminal.
 pub fn comparison_text(found: &Comparison, style: Style) -> String {
     comparison(found).to_text(style)
 }
 
-/// The unit that the times of a row share.
 fn unit(row: &ComparisonRow) -> TimeUnit {
     let values = row.values.iter().flatten().map(|estimate| estimate.value);
     super::words::unit(values)

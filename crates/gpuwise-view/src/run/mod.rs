@@ -95,7 +95,6 @@ fn at_load(report: &RunReport) -> String {
     format!("One of them: {}", words::traffic(report))
 }
 
-/// A run as a Markdown document.
 pub fn markdown(report: &RunReport) -> String {
     let mut out = format!("# {}\n\n", escape_markdown(&words::title(report)));
     let _ = write!(out, "{}\n\n", escape_markdown(&words::answer(report)));
@@ -125,7 +124,6 @@ pub fn markdown(report: &RunReport) -> String {
     out
 }
 
-/// Runs as a Markdown document.
 pub fn set_markdown(runs: &RunSet) -> String {
     let mut out = String::new();
     if let Some(found) = &runs.ladder {

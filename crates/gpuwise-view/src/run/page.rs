@@ -15,7 +15,6 @@ use std::fmt::Write as _;
 
 /// Latencies of the head.
 const TOLD: [Metric; 3] = [Metric::Ttft, Metric::Tpot, Metric::EndToEnd];
-/// Distributions that are drawn.
 const DRAWN: [Metric; 4] = [
     Metric::Ttft,
     Metric::Tpot,

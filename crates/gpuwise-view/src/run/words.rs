@@ -413,7 +413,6 @@ fn tokens(report: &RunReport) -> Option<String> {
     (!parts.is_empty()).then(|| parts.join("; "))
 }
 
-/// What of the run counts.
 pub fn window(report: &RunReport) -> String {
     let span = &report.span;
     let mut left_out = Vec::new();
@@ -475,7 +474,6 @@ pub fn notes(report: &RunReport) -> Vec<String> {
     out
 }
 
-/// The metric of a target.
 pub fn metric(about: Promised) -> Option<Metric> {
     match about {
         Promised::Ttft => Some(Metric::Ttft),

@@ -1,9 +1,7 @@
 //! Which columns fit a width, and how wide each becomes.
 
-/// What a column needs.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Need {
-    /// Its place in the table.
     pub index: usize,
     /// Characters of its widest cell.
     pub natural: usize,

@@ -21,7 +21,6 @@ pub enum Align {
 pub struct Column {
     /// Its name in CSV and JSON: snake_case, with its unit, such as `ttft_seconds`.
     pub key: String,
-    /// Its name for people.
     pub title: String,
     /// The unit that its cells share; empty where each says its own.
     pub unit: String,
@@ -37,7 +36,6 @@ pub struct Column {
 }
 
 impl Column {
-    /// A column of words.
     pub fn left(key: impl Into<String>, title: impl Into<String>) -> Self {
         Self {
             key: key.into(),
@@ -51,7 +49,6 @@ impl Column {
         }
     }
 
-    /// A column of numbers.
     pub fn right(key: impl Into<String>, title: impl Into<String>) -> Self {
         Self {
             align: Align::Right,
@@ -68,7 +65,6 @@ impl Column {
         }
     }
 
-    /// With a unit on the header.
     #[must_use]
     pub fn unit(mut self, unit: impl Into<String>) -> Self {
         self.unit = unit.into();
@@ -119,7 +115,6 @@ impl Cell {
         }
     }
 
-    /// Text that is its own value.
     pub fn text(text: impl Into<String>) -> Self {
         let text = text.into();
         Self {

@@ -127,7 +127,6 @@ fn about(plan: &TrainingPlan, details: bool) -> Vec<(&'static str, String)> {
     lines
 }
 
-/// All of it as a Markdown document.
 pub fn markdown(sizing: &TrainingSizing) -> String {
     let mut out = Document::new(&format!("Training {}", sizing.question.model.name));
     out.list(&question(sizing));

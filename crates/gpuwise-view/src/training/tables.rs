@@ -3,7 +3,7 @@
 use super::words;
 use crate::{
     figures::{TimeUnit, number, percent},
-    record::{self, Fields, Record, Shown},
+    record::{self, Shown},
     table::{Cell, Column, Table},
 };
 use gpuwise_domain::{
@@ -37,7 +37,6 @@ pub fn plans(sizing: &TrainingSizing) -> Table {
     table
 }
 
-/// A plan with its rank.
 pub(super) struct Ranked<'a> {
     rank: u64,
     plan: &'a TrainingPlan,
@@ -48,46 +47,42 @@ pub(super) fn ranked(sizing: &TrainingSizing) -> Vec<Ranked<'_>> {
     (1..).zip(&sizing.ranked).map(one).collect()
 }
 
-impl Record for Ranked<'_> {
-    const NAME: &'static str = "RankedTrainingPlan";
-
-    fn fields(of: &mut Fields<'_, Self>) {
-        of.field("rank", |r| r.rank).title("#");
-        of.inline(|r| r.plan);
-        let right = |title: &str| Column::right("", title);
-        let left = |title: &str| Column::left("", title);
-        of.shown(left("GPUs").wrap(13), |r| words::machines(r.plan).into());
-        of.shown(left("layout").wrap(16), |r| {
-            r.plan.setup.placement_words().into()
-        });
-        of.shown(left("batch").wrap(14).priority(60), |r| {
-            words::setup(r.plan).into()
-        });
-        of.shown(right("memory").unit("GiB").wrap(8), |r| held(r.plan));
-        of.shown(right("step").priority(70), |r| {
-            Shown::Time(r.plan.step.step.value, "")
-        });
-        of.shown(right("tokens/s").unit("/ GPU").wrap(8).priority(80), |r| {
-            number(r.plan.step.tokens_per_second_per_gpu.value).into()
-        });
-        of.shown(right("MFU").priority(50), |r| {
-            Shown::maybe(r.plan.step.mfu.map(|mfu| percent(mfu.value)))
-        });
-        let run = |r: &Self| r.plan.run.as_ref();
-        of.shown(right("run").wrap(9), |r| {
-            run(r).map_or(Shown::Missing, |run| Shown::Times(run.total, ""))
-        });
-        of.shown(right("cost").unit("¤"), |r| {
-            let cost = run(r).and_then(|run| run.cost);
-            let cost = cost.map(|cost| Price::of(cost.value, Per::All));
-            Shown::price(cost.as_ref(), "")
-        });
-        of.shown(left("offer").priority(40).wrap(6), |r| {
-            let rental = r.plan.rental.as_ref();
-            Shown::maybe(rental.map(|rental| rental.provider.name()))
-        });
-    }
-}
+crate::record!(Ranked<'_>, "RankedTrainingPlan", |of| {
+    of.field("rank", |r| r.rank).title("#");
+    of.inline(|r| r.plan);
+    let right = |title: &str| Column::right("", title);
+    let left = |title: &str| Column::left("", title);
+    of.shown(left("GPUs").wrap(13), |r| words::machines(r.plan).into());
+    of.shown(left("layout").wrap(16), |r| {
+        r.plan.setup.placement_words().into()
+    });
+    of.shown(left("batch").wrap(14).priority(60), |r| {
+        words::setup(r.plan).into()
+    });
+    of.shown(right("memory").unit("GiB").wrap(8), |r| held(r.plan));
+    of.shown(right("step").priority(70), |r| {
+        Shown::Time(r.plan.step.step.value, "")
+    });
+    of.shown(right("tokens/s").unit("/ GPU").wrap(8).priority(80), |r| {
+        number(r.plan.step.tokens_per_second_per_gpu.value).into()
+    });
+    of.shown(right("MFU").priority(50), |r| {
+        Shown::maybe(r.plan.step.mfu.map(|mfu| percent(mfu.value)))
+    });
+    let run = |r: &Self| r.plan.run.as_ref();
+    of.shown(right("run").wrap(9), |r| {
+        run(r).map_or(Shown::Missing, |run| Shown::Times(run.total, ""))
+    });
+    of.shown(right("cost").unit("¤"), |r| {
+        let cost = run(r).and_then(|run| run.cost);
+        let cost = cost.map(|cost| Price::of(cost.value, Per::All));
+        Shown::price(cost.as_ref(), "")
+    });
+    of.shown(left("offer").priority(40).wrap(6), |r| {
+        let rental = r.plan.rental.as_ref();
+        Shown::maybe(rental.map(|rental| rental.provider.name()))
+    });
+});
 
 /// What the fullest GPU reserves, of what a job may fill.
 fn held(plan: &TrainingPlan) -> Shown {
@@ -190,7 +185,6 @@ fn telling(all: &[RankMemory]) -> Vec<&RankMemory> {
     out
 }
 
-/// A step by cause.
 pub fn step(plan: &TrainingPlan) -> Table {
     let shares = words::shares(plan);
     let unit = TimeUnit::of([plan.step.step.value]);

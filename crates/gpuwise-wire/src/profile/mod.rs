@@ -7,7 +7,7 @@ mod file;
 mod sources;
 mod summary;
 
-use crate::mirror::Mirror;
+use crate::mirror::{Mirror, forms};
 use file::FileDocument;
 use gpuwise_domain::profile::{
     figure::Summary, figures::ProfileFigures, finding::Finding, sources::Source,
@@ -39,10 +39,10 @@ pub(crate) struct ProfileFile {
 pub fn profile_to_json(figures: &ProfileFigures, sources: &[Source], summary: &Summary) -> String {
     crate::written(&ProfileFile {
         schema: PROFILE_SCHEMA.into(),
-        files: figures.ranks.iter().map(FileDocument::of).collect(),
-        sources: sources.iter().map(SourceDocument::of).collect(),
-        stragglers: figures.stragglers.as_ref().map(StragglersDocument::of),
-        summary: SummaryDocument::of(summary),
+        files: forms(&figures.ranks),
+        sources: forms(sources),
+        stragglers: figures.stragglers.as_ref().map(StragglersDocument::from),
+        summary: summary.into(),
     })
 }
 

@@ -1,43 +1,43 @@
 //! The summary of a profile: what a database keeps and two runs compare.
 
 use crate::{
-    mirror::{Mirror, document, variants},
+    mirror::{Mirror, document, forms, variants, written},
     quantities::Real,
 };
 use gpuwise_domain::profile::{
     figure::{Figure, Scope, Summary, Value},
-    figures::Stragglers,
+    figures::{MatchedCollective, RankLateness, Stragglers},
     finding::{Evidence, Finding, Gain, Place},
 };
-use serde::Serialize;
-use utoipa::ToSchema;
 
-/// What is concluded from a profile.
-#[derive(Serialize, ToSchema)]
-#[serde(deny_unknown_fields)]
-pub(crate) struct SummaryDocument {
-    /// Files it was made from.
-    files: Vec<String>,
-    /// When the first work ran, in nanoseconds since 1970, where known.
-    started_at_ns: Option<i64>,
-    /// Products of the devices, each once.
-    hardware: Vec<String>,
-    /// Software and versions.
-    software: Vec<SoftwareDocument>,
-    /// Findings, the one that gains most first.
-    findings: Vec<FindingDocument>,
-    /// Figures one by one.
-    figures: Vec<FigureDocument>,
-    /// What is missing in the input, in words.
-    missing: Vec<String>,
+written! {
+    /// What is concluded from a profile.
+    #[serde(deny_unknown_fields)]
+    pub(crate) SummaryDocument = |summary: &Summary| {
+        /// Files it was made from.
+        files: Vec<String> = summary.files.clone(),
+        /// When the first work ran, in nanoseconds since 1970, where known.
+        started_at_ns: Option<i64> = summary.started_at_ns,
+        /// Products of the devices, each once.
+        hardware: Vec<String> = summary.hardware.clone(),
+        /// Software and versions.
+        software: Vec<SoftwareDocument> = forms(&summary.software),
+        /// Findings, the one that gains most first.
+        findings: Vec<FindingDocument> = summary.findings.iter().map(Mirror::of).collect(),
+        /// Figures one by one.
+        figures: Vec<FigureDocument> = forms(&summary.figures),
+        /// What is missing in the input, in words.
+        missing: Vec<String> = summary.missing.clone(),
+    }
 }
 
-/// A piece of software.
-#[derive(Serialize, ToSchema)]
-#[serde(deny_unknown_fields)]
-pub(crate) struct SoftwareDocument {
-    name: String,
-    version: String,
+written! {
+    /// A piece of software.
+    #[serde(deny_unknown_fields)]
+    pub(crate) SoftwareDocument = |software: &(String, String)| {
+        name: String = software.0.clone(),
+        version: String = software.1.clone(),
+    }
 }
 
 document! {
@@ -49,18 +49,19 @@ document! {
     }
 }
 
-/// One figure: a whole number, a real one, or why there is none.
-#[derive(Serialize, ToSchema)]
-#[serde(deny_unknown_fields)]
-pub(crate) struct FigureDocument {
-    name: String,
-    of: ScopeDocument,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    count: Option<i64>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    value: Option<Real>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    unknown: Option<String>,
+written! {
+    /// One figure: a whole number, a real one, or why there is none.
+    #[serde(deny_unknown_fields)]
+    pub(crate) FigureDocument = |figure: &Figure| {
+        name: String = figure.name.clone(),
+        of: ScopeDocument = Mirror::of(&figure.scope),
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        count: Option<i64> = integer(&figure.value),
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        value: Option<Real> = real(&figure.value),
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        unknown: Option<String> = unknown(&figure.value),
+    }
 }
 
 document! {
@@ -129,119 +130,75 @@ variants! {
     }
 }
 
-impl SummaryDocument {
-    pub(super) fn of(summary: &Summary) -> Self {
-        Self {
-            files: summary.files.clone(),
-            started_at_ns: summary.started_at_ns,
-            hardware: summary.hardware.clone(),
-            software: summary
-                .software
-                .iter()
-                .map(|(name, version)| SoftwareDocument {
-                    name: name.clone(),
-                    version: version.clone(),
-                })
-                .collect(),
-            findings: summary.findings.iter().map(Mirror::of).collect(),
-            figures: summary.figures.iter().map(FigureDocument::of).collect(),
-            missing: summary.missing.clone(),
-        }
+const fn integer(value: &Value) -> Option<i64> {
+    match value {
+        Value::Integer(known) => Some(*known),
+        _ => None,
     }
 }
 
-impl FigureDocument {
-    fn of(figure: &Figure) -> Self {
-        let (mut count, mut value, mut unknown) = (None, None, None);
-        match &figure.value {
-            Value::Integer(known) => count = Some(*known),
-            Value::Real(known) => value = Some(Real(*known)),
-            Value::Unknown(reason) => unknown = Some(reason.clone()),
-        }
-        Self {
-            name: figure.name.clone(),
-            of: ScopeDocument::of(&figure.scope),
-            count,
-            value,
-            unknown,
-        }
+const fn real(value: &Value) -> Option<Real> {
+    match value {
+        Value::Real(known) => Some(Real(*known)),
+        _ => None,
     }
 }
 
-/// Who waited for whom in collectives.
-#[derive(Serialize, ToSchema)]
-pub(crate) struct StragglersDocument {
-    /// Collectives that could be laid beside one another.
-    matched: u64,
-    /// Those that could not.
-    unmatched: u64,
-    /// Each rank.
-    ranks: Vec<LatenessDocument>,
-    /// Collectives, the ones that cost most first.
-    collectives: Vec<MatchedDocument>,
+fn unknown(value: &Value) -> Option<String> {
+    match value {
+        Value::Unknown(reason) => Some(reason.clone()),
+        _ => None,
+    }
 }
 
-/// How late a rank was.
-#[derive(Serialize, ToSchema)]
-pub(crate) struct LatenessDocument {
-    rank: u32,
-    count: u64,
-    /// Collectives in which it came last.
-    last_count: u64,
-    /// What the others waited for it.
-    caused_ns: i64,
-    /// What it waited for others.
-    waited_ns: i64,
+written! {
+    /// Who waited for whom in collectives.
+    pub(crate) StragglersDocument = |stragglers: &Stragglers| {
+        /// Collectives that could be laid beside one another.
+        matched: u64 = stragglers.collectives.len() as u64,
+        /// Those that could not.
+        unmatched: u64 = stragglers.unmatched,
+        /// Each rank.
+        ranks: Vec<LatenessDocument> = forms(&stragglers.ranks),
+        /// Collectives, the ones that cost most first.
+        collectives: Vec<MatchedDocument> = worst(stragglers),
+    }
 }
 
-/// One collective over the ranks.
-#[derive(Serialize, ToSchema)]
-pub(crate) struct MatchedDocument {
-    name: String,
-    group: Option<String>,
-    order: u64,
-    last_rank: u32,
-    lateness_ns: i64,
-    transfer_ns: i64,
-    ranks: u32,
-    bus_bytes_per_s: Option<f64>,
+written! {
+    /// How late a rank was.
+    pub(crate) LatenessDocument = |rank: &RankLateness| {
+        rank: u32 = rank.rank,
+        count: u64 = rank.count,
+        /// Collectives in which it came last.
+        last_count: u64 = rank.last_count,
+        /// What the others waited for it.
+        caused_ns: i64 = rank.caused_ns,
+        /// What it waited for others.
+        waited_ns: i64 = rank.waited_ns,
+    }
+}
+
+written! {
+    /// One collective over the ranks.
+    pub(crate) MatchedDocument = |collective: &MatchedCollective| {
+        name: String = collective.name.clone(),
+        group: Option<String> = collective.group.clone(),
+        order: u64 = collective.order,
+        last_rank: u32 = collective.last_rank,
+        lateness_ns: i64 = collective.lateness_ns,
+        transfer_ns: i64 = collective.transfer_ns,
+        ranks: u32 = collective.ranks,
+        bus_bytes_per_s: Option<f64> = collective.bus_bandwidth,
+    }
 }
 
 /// Collectives that are listed.
 const COLLECTIVES: usize = 50;
 
-impl StragglersDocument {
-    pub(super) fn of(stragglers: &Stragglers) -> Self {
-        let mut worst: Vec<_> = stragglers.collectives.iter().collect();
-        worst.sort_by_key(|collective| std::cmp::Reverse(collective.lateness_ns));
-        Self {
-            matched: stragglers.collectives.len() as u64,
-            unmatched: stragglers.unmatched,
-            ranks: stragglers
-                .ranks
-                .iter()
-                .map(|rank| LatenessDocument {
-                    rank: rank.rank,
-                    count: rank.count,
-                    last_count: rank.last_count,
-                    caused_ns: rank.caused_ns,
-                    waited_ns: rank.waited_ns,
-                })
-                .collect(),
-            collectives: worst
-                .into_iter()
-                .take(COLLECTIVES)
-                .map(|collective| MatchedDocument {
-                    name: collective.name.clone(),
-                    group: collective.group.clone(),
-                    order: collective.order,
-                    last_rank: collective.last_rank,
-                    lateness_ns: collective.lateness_ns,
-                    transfer_ns: collective.transfer_ns,
-                    ranks: collective.ranks,
-                    bus_bytes_per_s: collective.bus_bandwidth,
-                })
-                .collect(),
-        }
-    }
+fn worst(stragglers: &Stragglers) -> Vec<MatchedDocument> {
+    let mut worst: Vec<_> = stragglers.collectives.iter().collect();
+    worst.sort_by_key(|collective| std::cmp::Reverse(collective.lateness_ns));
+    worst.truncate(COLLECTIVES);
+    forms(worst)
 }

@@ -9,23 +9,14 @@ use gpuwise_domain::run::{Distribution, Method, Metric, Quantile};
 words! {
     /// What is measured of requests.
     MetricWord = Metric {
-        /// Time to first token.
         Ttft = "ttft",
-        /// Time per output token after the first.
         Tpot = "tpot",
-        /// Gaps between tokens, pooled.
         InterToken = "inter_token",
-        /// From when it was due to its last token.
         EndToEnd = "end_to_end",
-        /// End to end divided by the output tokens.
         Normalised = "normalised",
-        /// From when it was sent until it was in a batch.
         Queueing = "queueing",
-        /// Tokens of the prompt.
         Input = "input",
-        /// Tokens generated.
         Output = "output",
-        /// From when it was due until the client sent it.
         ClientDelay = "client_delay",
     }
 }

@@ -9,9 +9,7 @@ use gpuwise_domain::run::{Knee, Ladder, LoadUnit, Rung};
 words! {
     /// In what loads are counted.
     LoadUnitWord = LoadUnit {
-        /// Requests a second.
         RequestsPerSecond = "requests_per_second",
-        /// Requests in flight.
         InFlight = "in_flight",
     }
 }

@@ -180,13 +180,9 @@ document! {
 words! {
     /// What a target is about.
     PromisedWord = Promised {
-        /// Time to first token, in seconds.
         Ttft = "ttft",
-        /// Time per output token, in seconds.
         Tpot = "tpot",
-        /// End to end, in seconds.
         EndToEnd = "end_to_end",
-        /// Output tokens a second, at least.
         Throughput = "output_tokens_per_second",
     }
 }
@@ -226,13 +222,9 @@ document! {
 words! {
     /// How a request ended.
     OutcomeWord = Outcome {
-        /// All of its tokens came.
         Completed = "completed",
-        /// The service was full.
         Rejected = "rejected",
-        /// It can never be served.
         Impossible = "impossible",
-        /// The client gave up waiting.
         TimedOut = "timed_out",
         /// An error, or broken off.
         Failed = "failed",

@@ -10,9 +10,6 @@ use gpuwise_app::{App, Context, Exit, commands as cases};
 use std::sync::Arc;
 
 /// Runs the command.
-///
-/// # Errors
-/// When the input is wrong, or the result cannot be written.
 pub(crate) fn run(arguments: Cli) -> anyhow::Result<Exit> {
     let global = arguments.global;
     let context = Context::new(

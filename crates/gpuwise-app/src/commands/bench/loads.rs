@@ -9,7 +9,6 @@ const CLOSE: f64 = 1.06;
 /// A ladder climbs by this factor at least …
 const STEP: f64 = 2.0;
 
-/// Which loads are tried.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Loads {
     /// As the workload or trace says.
@@ -21,9 +20,6 @@ pub(crate) enum Loads {
 
 impl Loads {
     /// As flags have it.
-    ///
-    /// # Errors
-    /// When a load cannot be, or several ways are given at once.
     pub(crate) fn of(rate: Option<&str>, concurrency: Option<&str>) -> anyhow::Result<Self> {
         let many = |text: &&str| text.contains("..") || text.contains(',');
         match (rate, concurrency) {
@@ -86,7 +82,6 @@ fn read(
     Ok(Loads::List(unit, list))
 }
 
-/// What was found at a load.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Trial {
     pub load: f64,

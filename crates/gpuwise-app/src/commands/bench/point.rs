@@ -39,7 +39,6 @@ pub(super) struct Session<'a> {
     pub(super) gives_up: bool,
 }
 
-/// What a load came to.
 pub(super) struct Finished {
     pub(super) report: RunReport,
     /// It was ended because more came than was served.
@@ -61,9 +60,6 @@ struct Sums {
 
 impl Session<'_> {
     /// Sends a load.
-    ///
-    /// # Errors
-    /// When it cannot be sent from here.
     pub(super) fn run(&mut self, point: Point) -> anyhow::Result<Finished> {
         let mut recorder = Recorder::new(RecorderSettings {
             steady_from: point.warm_up,

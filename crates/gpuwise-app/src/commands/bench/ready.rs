@@ -22,9 +22,6 @@ const BETWEEN_TRIES: Duration = Duration::from_millis(500);
 const USUAL_WAIT: Duration = Duration::from_secs(20);
 
 /// Asks the server until it is ready, for as long as was said.
-///
-/// # Errors
-/// When it is not ready by then, or cannot be measured.
 pub(super) fn ready(
     options: &Options,
     flags: &ServerFlags,
@@ -95,9 +92,6 @@ fn unready(error: PrepareError) -> anyhow::Error {
 }
 
 /// What is asked of the server, by flags.
-///
-/// # Errors
-/// When a quantity cannot be, or a file cannot be read.
 pub(super) fn options(
     flags: &Bench,
     target: Target,
@@ -163,7 +157,6 @@ fn key(flags: &ServerFlags) -> anyhow::Result<Option<Secret>> {
     Ok(Some(Secret::new(&text)?))
 }
 
-/// How long the server is waited for.
 fn wait(flags: &ServerFlags) -> anyhow::Result<Duration> {
     match &flags.wait {
         Some(text) => duration("--wait", text),

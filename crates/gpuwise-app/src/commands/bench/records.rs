@@ -14,9 +14,6 @@ pub(super) struct Records(Scratch);
 
 impl Records {
     /// The table of a file that is going to be written.
-    ///
-    /// # Errors
-    /// When nothing can be written beside it.
     pub(super) fn new(file: Pending) -> anyhow::Result<Self> {
         let mut lines = file.scratch()?;
         lines.write(|out| out.write_all(HEADER.as_bytes()));
@@ -61,9 +58,6 @@ impl Records {
     }
 
     /// Puts the table in its place.
-    ///
-    /// # Errors
-    /// When it could not be written.
     pub(super) fn finish(self) -> anyhow::Result<()> {
         self.0.finish()
     }

@@ -125,9 +125,6 @@ pub(super) fn html(runs: &RunSet) -> String {
 }
 
 /// Writes the result to stdout.
-///
-/// # Errors
-/// When it cannot be written.
 pub(super) fn show(context: &Context, runs: &RunSet) -> anyhow::Result<()> {
     let style = context.form.style;
     context.data(&match context.form.format {

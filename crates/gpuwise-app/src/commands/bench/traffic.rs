@@ -16,12 +16,10 @@ use gpuwise_units::{Nanoseconds, PerSecond, RandomStream, significant};
 
 /// How long a load lasts where nobody says it.
 const USUAL: &str = "60s";
-/// And each of several.
 const USUAL_OF_MANY: &str = "30s";
 /// What is left out at the beginning, at most, where nobody says how much.
 const LONGEST_WARM_UP: f64 = 10.0;
 
-/// The traffic of one load.
 pub(super) struct Point {
     /// In order of due time.
     pub(super) requests: Box<dyn Iterator<Item = Request> + Send>,
@@ -50,9 +48,6 @@ struct Shared {
 }
 
 /// The traffic of a load; `None`: as stated.
-///
-/// # Errors
-/// When a quantity is missing or cannot be, or a file cannot be read.
 pub(super) fn point(
     flags: &Bench,
     load: Option<(LoadUnit, f64)>,
@@ -171,7 +166,6 @@ fn optional_time(flag: &str, text: Option<&str>) -> anyhow::Result<Option<Nanose
     text.map(|text| time(flag, text)).transpose()
 }
 
-/// Traffic flags of one load.
 fn stated(flags: &Bench, load: Option<(LoadUnit, f64)>) -> anyhow::Result<TrafficFlags> {
     let mut traffic = flags.traffic.clone();
     match load {

@@ -18,7 +18,7 @@ use gpuwise_lab::{
     fit::LeaveOut,
     fitting, media,
 };
-use gpuwise_view::record::{self, Fields, Record};
+use gpuwise_view::record::{self};
 use std::{collections::BTreeMap, fs, path::PathBuf};
 
 /// Flags of `gpuwise calibrate`.
@@ -195,24 +195,19 @@ struct LeftOutGroup {
     errors: Errors,
 }
 
-impl Record for LeftOutGroup {
-    const NAME: &'static str = "LeftOutGroup";
+gpuwise_view::record!(LeftOutGroup, "LeftOutGroup", |of| {
+    let tenths = |percent: f64| format!("{percent:.1}");
+    of.column("metric", "metric", |g| &g.metric);
+    of.column("group", "left out", |g| &g.group).wrap(20);
+    of.column("questions", "questions", |g| g.errors.questions);
+    of.column("mean_error_percent", "mean error, %", |g| g.errors.mean)
+        .said_of(tenths);
+    of.column("median_error_percent", "median, %", |g| g.errors.median)
+        .said_of(tenths);
+    of.column("bias_percent", "bias, %", |g| g.errors.bias)
+        .said_of(tenths);
+});
 
-    fn fields(of: &mut Fields<'_, Self>) {
-        let tenths = |percent: f64| format!("{percent:.1}");
-        of.column("metric", "metric", |g| &g.metric);
-        of.column("group", "left out", |g| &g.group).wrap(20);
-        of.column("questions", "questions", |g| g.errors.questions);
-        of.column("mean_error_percent", "mean error, %", |g| g.errors.mean)
-            .said_of(tenths);
-        of.column("median_error_percent", "median, %", |g| g.errors.median)
-            .said_of(tenths);
-        of.column("bias_percent", "bias, %", |g| g.errors.bias)
-            .said_of(tenths);
-    }
-}
-
-/// The schema of a cross-validation.
 pub(crate) fn cross_validation_schema(answer: &str) -> String {
     record::rows_schema::<LeftOutGroup>(answer, "Errors on groups that were left out")
 }

@@ -26,9 +26,6 @@ pub(super) struct Runs {
 
 impl Runs {
     /// Reads what runs.
-    ///
-    /// # Errors
-    /// When it is not said, or parts of it contradict each other.
     pub(super) fn read(
         flags: &settings::CurrentFlags,
         saved: Option<&Saved>,
@@ -110,7 +107,6 @@ impl Runs {
     }
 }
 
-/// How many of which GPU.
 fn gpus<'a>(
     flags: &settings::CurrentFlags,
     deployment: Option<&Deployment>,

@@ -16,9 +16,6 @@ const GRADIENT: f64 = 4.0;
 const BACKWARD: f64 = 2.0 / 3.0;
 
 /// The work of one node in one batch.
-///
-/// # Errors
-/// When a figure is none, or there is too little to hold a job against a host.
 pub(super) fn work(
     flags: &settings::JobFlags,
     runs: &Runs,

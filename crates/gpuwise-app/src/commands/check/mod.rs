@@ -26,7 +26,6 @@ use gpuwise_size::{
 };
 use gpuwise_view::{balance as around, explain, record, verdict as view};
 
-/// What is found of what runs.
 #[derive(Debug)]
 #[must_use]
 pub enum Checked {
@@ -76,7 +75,6 @@ pub fn check(app: &App, flags: &settings::Check) -> anyhow::Result<Checked> {
     Ok(Checked::Served(Box::new(verdict)))
 }
 
-/// The schema of a verdict.
 pub(crate) fn schema(answer: &str) -> String {
     record::document_schema::<Verdict>(answer, "Whether what runs is the right size")
 }
@@ -113,7 +111,6 @@ fn of_job(
     Ok(balance(work, host, constants))
 }
 
-/// What a verdict rests on.
 struct Ground<'a> {
     loaded: &'a Loaded,
     constants: &'a BalanceConstants,

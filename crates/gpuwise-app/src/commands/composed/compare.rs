@@ -29,7 +29,6 @@ const PROMPT: f64 = 1536.0;
 const ANSWER: f64 = 512.0;
 const CONTEXT: f64 = PROMPT + ANSWER;
 
-/// Everything that is shown.
 pub(super) struct Compared {
     pub(super) deployment: Deployment,
     pub(super) joined: Joined,
@@ -38,7 +37,6 @@ pub(super) struct Compared {
     pub(super) gpus: u32,
     pub(super) load: Load,
     pub(super) layouts: Vec<LayoutStep>,
-    /// Its own link to its peers.
     pub(super) own_link: Option<ScaleUp>,
     /// What is short where the deployment's own number of GPUs cannot be composed.
     pub(super) short: Option<String>,

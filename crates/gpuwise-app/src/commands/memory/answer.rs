@@ -12,11 +12,7 @@ use gpuwise_domain::{
 };
 use gpuwise_size::memory;
 use gpuwise_units::Bytes;
-use gpuwise_view::{
-    State, figures,
-    record::{Fields, Record, Shown},
-    table::Column,
-};
+use gpuwise_view::{State, figures, record::Shown, table::Column};
 
 /// Whether a model fits in the memory of GPUs, and what fills it.
 #[derive(Debug, Clone)]
@@ -58,7 +54,6 @@ pub struct DeviceMemory {
     pub requests: f64,
     /// Tokens that the cache holds in such requests.
     pub held_tokens: u64,
-    /// What is short on each GPU.
     pub short: Bytes,
     pub report: MemoryReport,
     /// What would make it fit, cheapest first.
@@ -117,84 +112,71 @@ impl Remembered {
     }
 }
 
-impl Record for Remembered {
-    const NAME: &'static str = "MemoryAnswer";
+gpuwise_view::record!(Remembered, "MemoryAnswer", |of| {
+    of.field("fits", Remembered::fits);
+    of.group("model", |m| &m.model);
+    of.field("context_tokens", |m| m.context);
+    of.field("concurrency", |m| m.concurrency);
+    of.list("devices", |m| &m.devices);
+    of.field("notes", |m| &m.notes);
+});
 
-    fn fields(of: &mut Fields<'_, Self>) {
-        of.field("fits", Remembered::fits);
-        of.group("model", |m| &m.model);
-        of.field("context_tokens", |m| m.context);
-        of.field("concurrency", |m| m.concurrency);
-        of.list("devices", |m| &m.devices);
-        of.field("notes", |m| &m.notes);
-    }
-}
+gpuwise_view::record!(Fix, "MemoryFix", |of| {
+    of.field("what", |c| &c.what);
+    of.field("cures_all", |c| c.whole);
+});
 
-impl Record for Fix {
-    const NAME: &'static str = "MemoryFix";
-
-    fn fields(of: &mut Fields<'_, Self>) {
-        of.field("what", |c| &c.what);
-        of.field("cures_all", |c| c.whole);
-    }
-}
-
-impl Record for DeviceMemory {
-    const NAME: &'static str = "DeviceMemory";
-
-    fn fields(of: &mut Fields<'_, Self>) {
-        of.shown(Column::left("", "GPU").wrap(16), |d| {
-            d.report.device.as_str().into()
-        });
-        let fits = of.noun().map(|d| {
-            let (state, word) = if d.fits {
-                (State::Good, "yes")
-            } else {
-                (State::Bad, "no")
-            };
-            format!("{} {word}", state.mark()).into()
-        });
-        of.field("fits", |d| d.fits).title("fits").seen(fits);
-        of.field("starts", |d| d.starts);
-        of.field("gpus", |d| d.gpus).title("GPUs");
-        of.field("layout", |d| d.layout.to_string());
-        of.field("weights", |d| &d.weights);
-        of.field("kv_cache", |d| &d.kv_cache);
-        of.field("engine", |d| &d.engine);
-        let gib =
-            |title: &str, priority: u8| Column::right("", title).unit("GiB").priority(priority);
-        let size = |bytes: Bytes| Shown::from(figures::gib(bytes));
-        of.shown(gib("visible", 60), |d| size(d.report.visible));
-        of.shown(gib("engine", 50), |d| size(d.report.budget));
-        of.shown(gib("weights", u8::MAX), |d| size(d.report.weight_bytes()));
-        of.shown(gib("other", 70), |d| size(d.report.overhead_bytes()));
-        of.shown(gib("KV cache", u8::MAX), |d| size(d.report.cache));
-        let tokens =
-            |title: &str, priority: u8| Column::right("", title).unit("tokens").priority(priority);
-        of.shown(tokens("logged", 80), |d| {
-            figures::count(d.report.cache_tokens).into()
-        });
-        of.field("held_tokens", |d| d.held_tokens)
-            .title("held")
-            .unit("tokens")
-            .priority(75);
-        of.field("requests_at_once", |d| d.requests)
-            .title("requests")
-            .unit("at once")
-            .said_of(|requests| figures::number((requests * 10.0).floor() / 10.0));
-        let short = of.noun().map(|d| {
-            if d.fits {
-                "".into()
-            } else {
-                figures::gib(d.short).into()
-            }
-        });
-        of.field("short_bytes", |d| d.short)
-            .title("short")
-            .unit("GiB")
-            .seen(short);
-        of.part("memory", |d| &d.report);
-        of.list("fixes", |d| &d.fixes);
-        of.part("derivation", |d| &d.derivation);
-    }
-}
+gpuwise_view::record!(DeviceMemory, "DeviceMemory", |of| {
+    of.shown(Column::left("", "GPU").wrap(16), |d| {
+        d.report.device.as_str().into()
+    });
+    let fits = of.noun().map(|d| {
+        let (state, word) = if d.fits {
+            (State::Good, "yes")
+        } else {
+            (State::Bad, "no")
+        };
+        format!("{} {word}", state.mark()).into()
+    });
+    of.field("fits", |d| d.fits).title("fits").seen(fits);
+    of.field("starts", |d| d.starts);
+    of.field("gpus", |d| d.gpus).title("GPUs");
+    of.field("layout", |d| d.layout.to_string());
+    of.field("weights", |d| &d.weights);
+    of.field("kv_cache", |d| &d.kv_cache);
+    of.field("engine", |d| &d.engine);
+    let gib = |title: &str, priority: u8| Column::right("", title).unit("GiB").priority(priority);
+    let size = |bytes: Bytes| Shown::from(figures::gib(bytes));
+    of.shown(gib("visible", 60), |d| size(d.report.visible));
+    of.shown(gib("engine", 50), |d| size(d.report.budget));
+    of.shown(gib("weights", u8::MAX), |d| size(d.report.weight_bytes()));
+    of.shown(gib("other", 70), |d| size(d.report.overhead_bytes()));
+    of.shown(gib("KV cache", u8::MAX), |d| size(d.report.cache));
+    let tokens =
+        |title: &str, priority: u8| Column::right("", title).unit("tokens").priority(priority);
+    of.shown(tokens("logged", 80), |d| {
+        figures::count(d.report.cache_tokens).into()
+    });
+    of.field("held_tokens", |d| d.held_tokens)
+        .title("held")
+        .unit("tokens")
+        .priority(75);
+    of.field("requests_at_once", |d| d.requests)
+        .title("requests")
+        .unit("at once")
+        .said_of(|requests| figures::number((requests * 10.0).floor() / 10.0));
+    let short = of.noun().map(|d| {
+        if d.fits {
+            "".into()
+        } else {
+            figures::gib(d.short).into()
+        }
+    });
+    of.field("short_bytes", |d| d.short)
+        .title("short")
+        .unit("GiB")
+        .seen(short);
+    of.part("memory", |d| &d.report);
+    of.list("fixes", |d| &d.fixes);
+    of.part("derivation", |d| &d.derivation);
+});

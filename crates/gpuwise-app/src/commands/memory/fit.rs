@@ -14,7 +14,6 @@ use gpuwise_units::{Bytes, Tokens};
 /// GPUs of one host.
 const HOST: u32 = 8;
 
-/// What has to fit.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Demand {
     /// Tokens of a request.
@@ -22,7 +21,6 @@ pub(super) struct Demand {
     pub(super) concurrency: u64,
 }
 
-/// A setup with its memory.
 #[derive(Debug, Clone)]
 pub(super) struct Fit<'a> {
     pub(super) setup: Setup<'a>,
@@ -100,12 +98,10 @@ impl<'a> Fit<'a> {
         ))
     }
 
-    /// Whether all of it fits.
     pub(super) fn fits(&self) -> bool {
         self.requests() >= self.wanted.concurrency as f64
     }
 
-    /// What is short on each GPU.
     pub(super) fn short(&self) -> Bytes {
         if self.fits() {
             return Bytes::ZERO;

@@ -73,7 +73,6 @@ pub fn memory(app: &App, flags: &settings::Memory) -> anyhow::Result<Remembered>
     Ok(Remembered::of(summary, wanted, &fits, notes, catalogue))
 }
 
-/// The schema of the answer.
 pub(crate) fn schema(answer: &str) -> String {
     record::document_schema::<Remembered>(
         answer,
@@ -158,7 +157,6 @@ fn obstacles(fits: &[Fit<'_>]) -> Vec<String> {
     said.collect()
 }
 
-/// What all devices have in common.
 struct Build<'a> {
     model: &'a ResolvedModel,
     wanted: Demand,

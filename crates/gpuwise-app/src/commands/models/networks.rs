@@ -13,7 +13,6 @@ use gpuwise_view::{
 /// Bytes of an activation: 16 bits.
 const ACTIVATION_BYTES: u64 = 2;
 
-/// The walk of an entry at its usual input.
 pub(super) fn usual(loaded: &Loaded, entry: &NetworkEntry) -> anyhow::Result<(InputSize, Walk)> {
     let network = loaded.networks.resolve(&entry.id, &loaded.models)?;
     let walked = walk(&network, &InputSize::default())?;
@@ -135,7 +134,6 @@ fn role(role: PartRole) -> &'static str {
     }
 }
 
-/// An input in words.
 fn described(input: &InputSize) -> String {
     let mut words = Vec::new();
     if let (Some(width), Some(height)) = (input.width, input.height) {

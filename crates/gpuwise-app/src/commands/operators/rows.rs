@@ -21,9 +21,6 @@ impl<'a> Systems<'a> {
     }
 
     /// That of a system's name.
-    ///
-    /// # Errors
-    /// When no GPU of the catalogue has this name.
     pub(super) fn silicon(&mut self, name: &str) -> anyhow::Result<&Silicon> {
         if !self.known.contains_key(name) {
             let gpu = crate::names::gpu(self.catalogue, "system", name)?;
@@ -36,7 +33,6 @@ impl<'a> Systems<'a> {
     }
 }
 
-/// A file of rows as it is read.
 pub(super) struct File {
     name: String,
     text: String,
@@ -84,9 +80,6 @@ impl File {
 }
 
 /// The rows of a table in a directory.
-///
-/// # Errors
-/// When there is no such file, or a row is not what it should be.
 pub(super) fn samples(
     directory: &Path,
     operator: &'static Operator,

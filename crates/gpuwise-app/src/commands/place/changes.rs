@@ -141,17 +141,7 @@ fn joined(estate: &Estate, like: NodeId, gpus: Option<(u32, KindId)>, number: u3
         node.memory_mib = node
             .memory()
             .map_or(node.memory_mib, |mib| mib * want / have);
-        let bare = FleetGpu {
-            kind,
-            home: Home::Node(like),
-            index: 0,
-            numa: None,
-            switch: None,
-            island: None,
-            rail: None,
-            health: Health::Up,
-            mig_on: false,
-        };
+        let bare = FleetGpu::new(kind, Home::Node(like), 0);
         members = (0..count)
             .map(|index| FleetGpu {
                 index,

@@ -51,7 +51,6 @@ pub struct Decided {
     pub report: Report,
     /// The fleet once the plan is carried out.
     pub after: World,
-    /// Figures of that fleet.
     pub figures: FleetFigures,
 }
 
@@ -268,9 +267,6 @@ impl SchedulingOrder {
 }
 
 /// Decides of all who wait, and checks the plan.
-///
-/// # Errors
-/// When the plan does not hold together: then the kernel is wrong, and nothing is shown.
 pub(super) fn decided(world: &World, policy: &mut Policy) -> anyhow::Result<Decided> {
     let waiting = world.jobs().filter(|(_, state)| state.phase.waits());
     let waiting: Vec<JobId> = waiting.map(|(id, _)| id).collect();
@@ -373,7 +369,6 @@ pub(super) fn pending(report: &Report) -> usize {
         .count()
 }
 
-/// Jobs that a plan places.
 pub(super) fn places(plan: &Plan) -> usize {
     let places = |action: &&Action| matches!(action, Action::Place { .. });
     plan.actions.iter().filter(places).count()

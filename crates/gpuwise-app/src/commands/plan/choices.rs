@@ -33,9 +33,6 @@ pub(crate) struct Running {
 
 impl Running {
     /// Reads a launch command.
-    ///
-    /// # Errors
-    /// When it starts no engine that is known, or a value of it cannot be read.
     pub(crate) fn read(command: &str) -> anyhow::Result<Self> {
         let facts = catalogue::all_engine_facts()?;
         let mut launch = launch::parse(command, &facts, None).context("--from")?;
@@ -86,9 +83,6 @@ impl Running {
 }
 
 /// The choices, and what was assumed or left aside.
-///
-/// # Errors
-/// When a flag is wrong or contradicts another.
 pub(crate) fn choices(
     flags: &settings::Plan,
     asked: &StatedWorkload,
@@ -156,9 +150,6 @@ pub(crate) fn weights_of(deployment: &Deployment) -> String {
 }
 
 /// The model that drafts: by its flag, or as what runs names it.
-///
-/// # Errors
-/// When the flag's cannot be found or read, or nothing is drafted.
 pub(crate) fn draft_model(
     flags: &settings::EngineFlags,
     running: Option<&Running>,
@@ -291,9 +282,6 @@ pub(crate) fn sustains(running: &Sizing) -> bool {
 }
 
 /// The GPU on which what runs does is said: no command says it, and none is assumed.
-///
-/// # Errors
-/// When none is named, or several are.
 pub(super) fn one_gpu(limits: &Limits) -> anyhow::Result<()> {
     let owned = limits.owned.iter().map(|(name, _)| name.as_str());
     let named: Vec<&str> = limits

@@ -5,9 +5,6 @@ use gpuwise_domain::{catalogue::Catalogue, deployment::Deployment, facts, gpu::D
 use gpuwise_view::launch::{self, Form};
 
 /// The launch command or manifest.
-///
-/// # Errors
-/// When the form is of another engine, or the release lacks a flag that is needed.
 pub(super) fn text(
     form: &str,
     deployment: &Deployment,

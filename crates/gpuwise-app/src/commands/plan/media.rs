@@ -22,7 +22,7 @@ use gpuwise_size::media::{
 };
 use gpuwise_view::{
     answer, balance as around, explain, media as view,
-    record::{self, Fields, Record},
+    record::{self},
 };
 use std::{fs, path::Path};
 
@@ -40,19 +40,12 @@ pub struct MediaPlanned {
     loaded: Loaded,
 }
 
-impl Record for MediaPlanned {
-    const NAME: &'static str = "MediaPlanAnswer";
-
-    fn fields(of: &mut Fields<'_, Self>) {
-        of.inline(|m| &m.sizing);
-        of.maybe("host", |m| m.host.as_ref());
-    }
-}
+gpuwise_view::record!(MediaPlanned, "MediaPlanAnswer", |of| {
+    of.inline(|m| &m.sizing);
+    of.maybe("host", |m| m.host.as_ref());
+});
 
 /// Plans for a diffusion, vision or embedding model; `None` where the flags ask for a language model.
-///
-/// # Errors
-/// As [`plan`].
 pub(super) fn run(context: &Context, flags: &settings::Plan) -> anyhow::Result<Option<Exit>> {
     let page = flags.result.html.as_deref();
     let Some(planned) = plan(&context.app, flags)? else {
@@ -219,7 +212,6 @@ fn refused(app: &App, flags: &settings::Plan, name: &str) -> anyhow::Result<()> 
     .into())
 }
 
-/// The unit in which a task is counted.
 fn unit_of(task: &str) -> MediaUnit {
     match task {
         "text to image" => MediaUnit::Images,
@@ -358,7 +350,6 @@ fn pixels(text: &str) -> anyhow::Result<(u64, u64)> {
     })
 }
 
-/// One input in words.
 fn words(size: &InputSize, unit: MediaUnit) -> String {
     let mut parts = Vec::new();
     let pictured = !matches!(

@@ -88,7 +88,6 @@ impl Planned {
         emit::text(form, self.picked(pick)?, &self.loaded.catalogue)
     }
 
-    /// All of it as JSON.
     pub fn json(&self) -> Value {
         show::json(self)
     }
@@ -231,7 +230,6 @@ impl Grounds {
     }
 }
 
-/// The schema of a plan.
 pub(crate) fn schema(answer: &str) -> String {
     show::schema(answer)
 }

@@ -4,7 +4,7 @@ use gpuwise_domain::deployment::{Deployment, Sizing};
 use gpuwise_units::{Bytes, Parameters};
 use gpuwise_view::{
     Style, figures,
-    record::{self, Fields, Record},
+    record::{self},
     table::Table,
 };
 
@@ -52,16 +52,12 @@ impl RuleOfThumb {
     }
 }
 
-impl Record for RuleOfThumb {
-    const NAME: &'static str = "RuleOfThumb";
-
-    fn fields(of: &mut Fields<'_, Self>) {
-        of.field("name", |_| "liqid");
-        of.field("formula", |_| FORMULA);
-        of.field("bytes", |r| r.bytes);
-        of.list("parts", |r| &r.parts);
-    }
-}
+gpuwise_view::record!(RuleOfThumb, "RuleOfThumb", |of| {
+    of.field("name", |_| "liqid");
+    of.field("formula", |_| FORMULA);
+    of.field("bytes", |r| r.bytes);
+    of.list("parts", |r| &r.parts);
+});
 
 /// A part of memory by the rule and by ours.
 struct RulePart {
@@ -71,23 +67,19 @@ struct RulePart {
     why: String,
 }
 
-impl Record for RulePart {
-    const NAME: &'static str = "RulePart";
-
-    fn fields(of: &mut Fields<'_, Self>) {
-        let gib = |bytes: f64| figures::gib(Bytes::from_f64(bytes));
-        of.field("part", |p| p.part).title("memory of one replica");
-        of.field("rule_bytes", |p| p.rule)
-            .title("rule")
-            .unit("GiB")
-            .said_of(gib);
-        of.field("ours_bytes", |p| p.ours)
-            .title("ours")
-            .unit("GiB")
-            .said_of(gib);
-        of.field("why", |p| &p.why).title("why").wrap(30);
-    }
-}
+gpuwise_view::record!(RulePart, "RulePart", |of| {
+    let gib = |bytes: f64| figures::gib(Bytes::from_f64(bytes));
+    of.field("part", |p| p.part).title("memory of one replica");
+    of.field("rule_bytes", |p| p.rule)
+        .title("rule")
+        .unit("GiB")
+        .said_of(gib);
+    of.field("ours_bytes", |p| p.ours)
+        .title("ours")
+        .unit("GiB")
+        .said_of(gib);
+    of.field("why", |p| &p.why).title("why").wrap(30);
+});
 
 fn parts(sizing: &Sizing, best: &Deployment) -> Vec<RulePart> {
     let rule = by_rule(sizing);

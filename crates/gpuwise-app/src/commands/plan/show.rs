@@ -8,7 +8,7 @@ use crate::{commands::Context, names, settings};
 use gpuwise_domain::{balance::Balance, deployment::Sizing, estimate::Derivation};
 use gpuwise_view::{
     Style, answer, balance as around, escape_markdown, explain, plan as view,
-    record::{self, Fields, Record},
+    record::{self},
 };
 use serde_json::Value;
 
@@ -26,9 +26,6 @@ struct Shown<'a> {
 }
 
 /// Writes the plan.
-///
-/// # Errors
-/// When a GPU is not known, or stdout cannot be written.
 pub(super) fn show(
     context: &Context,
     flags: &settings::Plan,
@@ -58,7 +55,6 @@ pub(super) fn show(
     }
 }
 
-/// A plan as JSON.
 pub(super) fn json(planned: &Planned) -> Value {
     record::json(&Shown::of(planned, false))
 }
@@ -130,16 +126,12 @@ impl<'a> Shown<'a> {
     }
 }
 
-impl Record for Shown<'_> {
-    const NAME: &'static str = "ServingPlanAnswer";
-
-    fn fields(of: &mut Fields<'_, Self>) {
-        of.inline(|s| s.sizing);
-        of.maybe("instead", |s| s.free);
-        of.maybe("host", |s| s.host);
-        of.made_maybe("rule", |s| s.rule.then(|| RuleOfThumb::of(s.sizing)));
-    }
-}
+gpuwise_view::record!(Shown<'_>, "ServingPlanAnswer", |of| {
+    of.inline(|s| s.sizing);
+    of.maybe("instead", |s| s.free);
+    of.maybe("host", |s| s.host);
+    of.made_maybe("rule", |s| s.rule.then(|| RuleOfThumb::of(s.sizing)));
+});
 
 /// The schema of a plan's JSON.
 pub(super) fn schema(answer: &str) -> String {

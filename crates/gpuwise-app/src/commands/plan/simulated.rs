@@ -22,9 +22,6 @@ pub(super) const TRIED: usize = 3;
 /// Tries the deployments of a sizing in their order; keeps the first `top` that hold, with the
 /// simulated figures in place of computed ones, and says of the others why they do not. Gives the
 /// note that says so.
-///
-/// # Errors
-/// When a model cannot be found, or a number of the traffic cannot be.
 pub(super) fn ranked(
     sizing: &mut Sizing,
     flags: &settings::Plan,

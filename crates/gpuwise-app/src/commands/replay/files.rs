@@ -37,9 +37,6 @@ impl Places {
     }
 
     /// The file of this name, as it is or compressed.
-    ///
-    /// # Errors
-    /// When it is in none of the places.
     pub(super) fn find(&self, name: &str) -> anyhow::Result<PathBuf> {
         let tries = self.0.iter().flat_map(|place| {
             let plain = place.join(name);
@@ -79,7 +76,6 @@ impl Places {
     }
 }
 
-/// The directory that a file is in.
 pub(super) fn folder(path: &Path) -> &Path {
     let parent = path
         .parent()
@@ -96,9 +92,6 @@ pub(super) fn stem(path: &Path) -> String {
 }
 
 /// A file's text, decompressed.
-///
-/// # Errors
-/// When it cannot be read, is too large or is no text.
 pub(super) fn text(path: &Path) -> anyhow::Result<String> {
     let wrong = |error: anyhow::Error| {
         Problem::new(format!("cannot read {}", path.display())).because(error)

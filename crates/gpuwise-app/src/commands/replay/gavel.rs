@@ -17,7 +17,6 @@ use std::{path::Path, time::Instant};
 const USUAL: &str = "trace_physical_continuous.csv";
 /// The fleet of the published runs of that trace.
 const FLEET: &str = "8xv100,16xp100,24xk80";
-/// The fleet of the published sweeps.
 const SWEEP_FLEET: &str = "36xv100,36xp100,36xk80";
 /// The jobs that the published sweeps measure.
 const SWEEP_MEASURED: std::ops::Range<usize> = 4000..5000;
@@ -30,9 +29,6 @@ pub(super) fn knows(name: &str) -> bool {
 }
 
 /// Rows of every policy and seed that is asked for.
-///
-/// # Errors
-/// When files are missing or not of the form, or a flag names what is not there.
 pub(super) fn rows(
     flags: &settings::Replay,
     path: Option<&Path>,
@@ -53,9 +49,6 @@ pub(super) fn rows(
 }
 
 /// Rows of a unit trace at so many jobs an hour.
-///
-/// # Errors
-/// As [`rows`].
 pub(super) fn unit_rows(
     flags: &settings::Replay,
     path: &Path,

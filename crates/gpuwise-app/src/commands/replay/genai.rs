@@ -7,7 +7,6 @@ use gpuwise_lab::schedulers::genai::{Assumptions, Day, DayRun, NAMES, Sharing};
 use gpuwise_read::fleet::{GenaiTexts, read_genai_day};
 use std::path::Path;
 
-/// Files of the trace.
 pub(super) const FILES: [&str; 6] = [
     "queue_wait_ms.csv",
     "pipeline_load_ms.csv",
@@ -21,9 +20,6 @@ const BOARD: &str = "A100 SXM4 80GB";
 
 /// A row for each policy and seed: the fewest GPUs on which nobody waits longer, or the day on as many
 /// as were named.
-///
-/// # Errors
-/// When files are missing or not of the form, or a flag names what is not there.
 pub(super) fn rows(
     loaded: &Loaded,
     flags: &settings::Replay,

@@ -112,9 +112,6 @@ fn of_file(
 }
 
 /// Seeds as a range (`42..46`, both ends included) or a list; `None`: all that there are.
-///
-/// # Errors
-/// When it is neither, or a seed is not there.
 fn seeds(given: Option<&str>, there: &[u64]) -> anyhow::Result<Vec<u64>> {
     let Some(given) = given else {
         return Ok(there.to_vec());
@@ -132,9 +129,6 @@ fn seeds(given: Option<&str>, there: &[u64]) -> anyhow::Result<Vec<u64>> {
 }
 
 /// Seeds as they are given.
-///
-/// # Errors
-/// When it is neither a range nor a list.
 fn range(given: &str) -> anyhow::Result<Vec<u64>> {
     let wrong = || {
         Problem::new(format!("--seeds {given}: expected a range or a list"))
@@ -154,9 +148,6 @@ fn range(given: &str) -> anyhow::Result<Vec<u64>> {
 }
 
 /// Policies that were asked for, or all: what `find` gives for their names.
-///
-/// # Errors
-/// When there is none of a name for this kind of trace.
 fn policies<T>(
     flags: &settings::Replay,
     trace: &str,

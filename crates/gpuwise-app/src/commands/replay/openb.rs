@@ -18,9 +18,6 @@ const MARKS: [u32; 4] = [100, 110, 120, 130];
 const USUAL: &str = "default";
 
 /// Rows of every variant, seed, policy and mark that is asked for.
-///
-/// # Errors
-/// When files are missing or not of the form, or a flag names what is not there.
 pub(super) fn rows(
     flags: &settings::Replay,
     named: Option<&Path>,
@@ -90,9 +87,6 @@ pub(super) fn rows(
 
 /// A replay in which every plan is held against the world that it was made for, and every world, the last
 /// one excepted, against itself.
-///
-/// # Errors
-/// When a plan must not be carried out, or a world does not hold together.
 fn linted(trace: &Openb, arrivals: &[u32], policy: &mut Policy, what: &str) -> anyhow::Result<Run> {
     let mut found: Option<(usize, String)> = None;
     let mut step = 0;

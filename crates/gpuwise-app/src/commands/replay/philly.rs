@@ -8,13 +8,9 @@ use gpuwise_read::fleet::read_philly;
 use gpuwise_sched::policy::same_name;
 use std::{path::Path, time::Instant};
 
-/// Files of the trace.
 pub(super) const FILES: [&str; 2] = ["jobs.csv", "vc_nodes.csv"];
 
 /// A row for each cluster and policy.
-///
-/// # Errors
-/// When files are missing or not of the form, or a flag names what is not there.
 pub(super) fn rows(
     flags: &settings::Replay,
     named: Option<&Path>,
@@ -25,9 +21,6 @@ pub(super) fn rows(
 
 /// The same of a file of jobs; without a file of nodes beside it a cluster is as large as its largest job
 /// needs.
-///
-/// # Errors
-/// As [`rows`].
 pub(super) fn file_rows(
     flags: &settings::Replay,
     path: &Path,

@@ -17,7 +17,6 @@ use gpuwise_read::workload as quantities;
 use gpuwise_size::sweep::{self, Entry, Ground, Row, Way};
 use models::Named;
 
-/// Everything that is shown.
 struct Swept<'a> {
     models: &'a [Named],
     rows: Vec<Row>,
@@ -111,7 +110,6 @@ fn swept<'a>(
     })
 }
 
-/// The ways to train that are named.
 fn ways(names: &[String]) -> anyhow::Result<Vec<Way>> {
     if names.iter().all(|name| name.trim() == "none") {
         return Ok(Vec::new());

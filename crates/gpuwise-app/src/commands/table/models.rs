@@ -10,7 +10,6 @@ use gpuwise_domain::catalogue::folded;
 /// How far a model may be from the size that it is to stand for.
 const NEAR: f64 = 0.15;
 
-/// A model of the table.
 pub(super) struct Named {
     pub(super) resolved: ResolvedModel,
     /// The size that it stands for.

@@ -47,7 +47,6 @@ pub(super) fn show(context: &Context, swept: &Swept<'_>) -> anyhow::Result<()> {
     }
 }
 
-/// The tables as a page.
 pub(super) fn page(swept: &Swept<'_>) -> AnswerPage<'static> {
     let named: Vec<&str> = swept
         .models
@@ -257,7 +256,7 @@ fn rule_errors(swept: &Swept<'_>) -> Table {
     }
     let mut offs: Vec<f64> = swept.rows.iter().filter_map(Row::off).collect();
     offs.sort_by(f64::total_cmp);
-    if let Some(median) = sweep::median(&offs) {
+    if let Some(median) = gpuwise_units::math::median(&offs) {
         table.footnote(format!(
             "the rule (parameters × bits / 8 × 1.25) against what is needed: {} in the median of {} rows, {} to {}",
             signed(median),

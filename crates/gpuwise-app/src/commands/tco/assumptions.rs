@@ -170,7 +170,6 @@ impl Assumptions {
         }
     }
 
-    /// A figure of a flag.
     pub(super) fn flag(&mut self, flag: &str, key: CostKey, text: &str) -> anyhow::Result<()> {
         let given = read::assumption(key, text)
             .map_err(|error| Problem::new(format!("{flag}: {error}")))?;
@@ -196,7 +195,6 @@ impl Assumptions {
         self.rows.retain(|known| known.input.key != key);
     }
 
-    /// The newest month that anything is of.
     pub(super) fn newest(&self) -> Option<Month> {
         self.rows
             .iter()

@@ -77,7 +77,6 @@ pub fn run(context: &Context, flags: &Tco) -> anyhow::Result<Exit> {
     Ok(Exit::Yes)
 }
 
-/// The schema of a bill.
 pub(crate) fn schema(answer: &str) -> String {
     record::document_schema::<Bill>(answer, "What hosts cost over years")
 }

@@ -19,9 +19,6 @@ const TERMS: [(Terms, CostKey); 3] = [
 impl Subject {
     /// Prices of hosts like these: of the user's own list where one is given, else of the offer that
     /// the deployment names, at all terms that it has.
-    ///
-    /// # Errors
-    /// When the list has no such host.
     pub(super) fn priced(
         &mut self,
         rental: Option<&Rental>,

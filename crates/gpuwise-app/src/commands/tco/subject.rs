@@ -17,7 +17,6 @@ use gpuwise_read::bill::{self as read, Planned, PlannedUnit};
 use gpuwise_units::{Currency, Fraction};
 use std::{fs, path::Path};
 
-/// Hours of a month.
 const HOURS: i64 = 730;
 
 #[derive(Debug)]
@@ -259,7 +258,6 @@ impl Subject {
         }
     }
 
-    /// What flags say that is served.
     fn served_by(&mut self, flags: &Tco) -> anyhow::Result<()> {
         let hosts = &flags.hosts;
         if let Some(text) = &hosts.serves {
@@ -293,7 +291,6 @@ impl Subject {
         }
     }
 
-    /// What one host sustains.
     fn sustains(&mut self, headroom: Fraction) -> anyhow::Result<()> {
         if headroom < Fraction::ONE {
             return Err(Problem::new(
@@ -314,7 +311,6 @@ impl Subject {
         Ok(())
     }
 
-    /// From the watts of all GPUs.
     fn powered(&mut self, watts: Option<[f64; 3]>) {
         let Some(watts) = watts else { return };
         let hosts = f64::from(self.hosts.max(1));

@@ -25,9 +25,6 @@ use std::collections::BTreeSet;
 const RANK: u32 = 16;
 
 /// The choices of a command.
-///
-/// # Errors
-/// When a flag is wrong or contradicts another.
 pub(super) fn choices(
     flags: &settings::Train,
     form: Option<RecipeForm>,
@@ -90,7 +87,6 @@ fn counted(flag: &'static str, text: Option<&str>) -> anyhow::Result<Option<u64>
     Ok(Some(count.0))
 }
 
-/// The choice of this name.
 fn one_of<T: Copy + 'static>(
     flag: &str,
     text: &str,
@@ -175,7 +171,6 @@ fn sharding(text: &str) -> anyhow::Result<Sharding> {
     })
 }
 
-/// The method with its size.
 fn method(flags: &settings::MethodFlags, architecture: &Architecture) -> anyhow::Result<Method> {
     let name = flags.method.trim();
     let lower = name.to_ascii_lowercase();
@@ -274,9 +269,6 @@ fn modules(stated: &[String], architecture: &Architecture) -> anyhow::Result<Vec
 }
 
 /// Tokens, evaluation, deadline and budget.
-///
-/// # Errors
-/// When a number is wrong, or the budget is in another currency than prices.
 pub(super) fn job(
     flags: &settings::Train,
     sequence: u64,

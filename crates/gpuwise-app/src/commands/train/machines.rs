@@ -10,9 +10,6 @@ use gpuwise_size::training::search::{Machines, Market, cluster};
 const MOST: u64 = 65_536;
 
 /// Given machines, or what may be rented; beside it the composed GPUs of a fabric, by name and count.
-///
-/// # Errors
-/// When a GPU, provider or region is not known, or a number is wrong.
 pub(super) fn machines<'a>(
     flags: &settings::MachineFlags,
     catalogue: &'a Catalogue,

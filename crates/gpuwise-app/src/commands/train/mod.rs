@@ -26,7 +26,7 @@ use gpuwise_size::{
 };
 use gpuwise_units::Bytes;
 use gpuwise_view::{
-    record::{self, Fields, Record},
+    record::{self},
     training::{self as view, emit},
 };
 use serde_json::Value;
@@ -69,20 +69,15 @@ impl Trained {
             .map_err(|error| Problem::new(format!("--emit {}: {error}", form.name())).into())
     }
 
-    /// All of it as JSON.
     pub fn json(&self) -> Value {
         record::json(self)
     }
 }
 
-impl Record for Trained {
-    const NAME: &'static str = "TrainAnswer";
-
-    fn fields(of: &mut Fields<'_, Self>) {
-        of.inline(|t| &t.sizing);
-        of.maybe("host", |t| t.host.as_ref());
-    }
-}
+gpuwise_view::record!(Trained, "TrainAnswer", |of| {
+    of.inline(|t| &t.sizing);
+    of.maybe("host", |t| t.host.as_ref());
+});
 
 /// Plans a training job: machines, layout, memory, time and cost.
 ///
@@ -126,7 +121,6 @@ pub fn train(app: &App, flags: &settings::Train) -> anyhow::Result<Trained> {
     Ok(Trained { sizing, host })
 }
 
-/// The schema of a training plan.
 pub(crate) fn schema(answer: &str) -> String {
     record::document_schema::<Trained>(answer, "Machines and layouts that a training job needs")
 }

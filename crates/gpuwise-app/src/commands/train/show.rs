@@ -5,9 +5,6 @@ use crate::settings;
 use gpuwise_view::{balance as around, explain, training as view};
 
 /// Writes an answer in the form that was asked for.
-///
-/// # Errors
-/// When a plan is picked that is not there, or stdout cannot be written.
 pub(super) fn show(
     context: &Context,
     flags: &settings::Train,

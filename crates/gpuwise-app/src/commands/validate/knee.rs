@@ -47,7 +47,6 @@ impl Bracket {
         (LOWEST..=HIGHEST).contains(&load).then_some(load)
     }
 
-    /// The load in the middle.
     fn middle(&self) -> Option<f64> {
         Some((self.held?.load * self.broke?.load).sqrt())
     }

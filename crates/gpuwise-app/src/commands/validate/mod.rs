@@ -125,14 +125,12 @@ struct Trial<'a> {
     seeds: Vec<u64>,
 }
 
-/// What came of it.
 #[derive(Debug, Clone)]
 struct TrialResult {
     reports: Vec<RunReport>,
     ladder: Ladder,
     /// At the expected load, under every seed.
     expected_kept: bool,
-    /// The report at the expected load.
     expected: Option<RunReport>,
 }
 

@@ -11,9 +11,6 @@ use std::fmt::Write as _;
 const CALM: f64 = 0.7;
 
 /// Writes what was found in the form that was asked for.
-///
-/// # Errors
-/// When stdout cannot be written.
 pub(super) fn show(context: &Context, validated: &Validated) -> anyhow::Result<()> {
     let (set, found) = (&validated.runs, &validated.found);
     match context.form.format {

@@ -45,7 +45,6 @@ const ASKED: &[Quantity] = &[
     Quantity::MigMode,
 ];
 
-/// The server and what it is asked.
 pub(super) struct Server {
     client: Client,
     matching: String,

@@ -22,7 +22,6 @@ pub(super) enum Source {
     /// An exporter or engine.
     #[cfg(feature = "bench")]
     Page(Scraper),
-    /// The driver of this machine.
     #[cfg(feature = "bench")]
     Driver(Box<Driver>),
     #[cfg(feature = "bench")]

@@ -9,9 +9,6 @@ pub(super) struct Tokens(BTreeMap<String, String>);
 
 impl Tokens {
     /// Reads the files that are named.
-    ///
-    /// # Errors
-    /// When one cannot be read or holds no token, or it is not clear for which address it is.
     pub(super) fn read(flags: &Flags) -> anyhow::Result<Self> {
         let addresses: Vec<String> = flags
             .dcgm

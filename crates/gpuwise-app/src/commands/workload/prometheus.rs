@@ -25,7 +25,6 @@ const LATENCIES: [(&str, Quantity); 5] = [
     ("in the queue", Quantity::Queue),
 ];
 
-/// A server with what is asked of it.
 struct Server<'a> {
     client: Client,
     address: String,
@@ -139,7 +138,6 @@ impl Server<'_> {
         Ok((spoken, names))
     }
 
-    /// Labels that pick one model.
     fn model_labels(
         &self,
         vocabulary: &Vocabulary,

@@ -12,7 +12,6 @@ const FEW: f64 = 100.0;
 /// Why lengths are unknown.
 pub(super) const NOT_THERE: &str = "unknown: not among these metrics";
 
-/// Traffic as it was seen.
 #[derive(Debug, Default)]
 pub(super) struct Seen {
     /// From where, in words.
@@ -20,7 +19,6 @@ pub(super) struct Seen {
     pub(super) model: Option<String>,
     /// Requests that were answered.
     pub(super) requests: f64,
-    /// Seconds in which they came.
     pub(super) seconds: Option<f64>,
     /// Mean requests a second.
     pub(super) rate: Option<f64>,
@@ -44,7 +42,6 @@ pub(super) struct Seen {
     pub(super) notes: Vec<String>,
 }
 
-/// A distribution as it was seen.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Lengths {
     pub(super) mean: f64,

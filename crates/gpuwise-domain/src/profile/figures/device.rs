@@ -125,7 +125,6 @@ pub struct IdleSplit {
 }
 
 impl IdleSplit {
-    /// The sum of its parts.
     pub fn sum_ns(&self) -> i64 {
         self.host_wait_ns
             + self.in_call_ns

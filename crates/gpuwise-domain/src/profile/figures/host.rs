@@ -2,12 +2,10 @@
 
 use alloc::{string::String, vec::Vec};
 
-/// What the host did.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct HostFigures {
     /// Calls of runtime and driver by name, the longest sum first.
     pub calls: Vec<CallGroup>,
-    /// Calls that launch work.
     pub launches: CallGroup,
     /// Calls that wait for the device, by name, the longest sum first.
     pub synchronisations: Vec<CallGroup>,
@@ -41,7 +39,6 @@ pub struct LoaderFigures {
 /// Steps of a training or inference loop.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct StepFigures {
-    /// How they are known.
     pub source: StepSource,
     /// Each step, in order of time.
     pub steps: Vec<Step>,
@@ -53,7 +50,6 @@ pub struct StepFigures {
     pub outliers: Vec<u32>,
 }
 
-/// How steps are known.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum StepSource {
     /// `ProfilerStep#n` ranges.
@@ -98,7 +94,6 @@ pub struct FlopFigures {
     pub reason: Option<String>,
 }
 
-/// Work of one precision.
 #[derive(Debug, Clone, PartialEq)]
 pub struct FlopsOfPrecision {
     /// The precision as the catalogue names it (`bf16`, `tf32`).
@@ -107,7 +102,6 @@ pub struct FlopsOfPrecision {
     pub flops: f64,
     /// Dense peak of one device in operations a second, where known.
     pub peak: Option<f64>,
-    /// Time of its kernels.
     pub kernel_ns: i64,
 }
 
@@ -163,7 +157,6 @@ gpuwise_units::named! {
         Communication = "communication",
         /// A copy or fill on the device.
         Memory = "copies",
-        /// The host loaded data.
         Loader = "data loading",
         /// The host waited in a synchronising call for nothing that the device did.
         Synchronisation = "synchronisation",

@@ -94,11 +94,9 @@ pub struct MatchedCollective {
     pub bus_bandwidth: Option<f64>,
     /// When it started on the rank that came last, on that rank's clock.
     pub start_ns: i64,
-    /// When it ended there.
     pub end_ns: i64,
 }
 
-/// How late a rank was.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct RankLateness {
     pub rank: u32,

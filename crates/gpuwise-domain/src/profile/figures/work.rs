@@ -3,7 +3,6 @@
 use crate::profile::timeline::{Direction, MemoryKind};
 use alloc::string::String;
 
-/// All work of one name.
 #[derive(Debug, Clone, PartialEq)]
 pub struct KernelFigures {
     /// The name, as the file has it.
@@ -17,7 +16,6 @@ pub struct KernelFigures {
     pub max_ns: i64,
 }
 
-/// All work of one kind.
 #[derive(Debug, Clone, PartialEq)]
 pub struct KernelGroup {
     /// The kind (`gemm`, `attention`, `copy`, `other`).
@@ -66,7 +64,6 @@ pub struct CopyFigures {
     pub sum_ns: i64,
     /// How many of them state their bytes.
     pub sized_count: u64,
-    /// Bytes of those.
     pub bytes: u64,
     /// Sum of durations of those.
     pub sized_ns: i64,

@@ -39,7 +39,6 @@ pub struct CountedFigures {
     pub occupancy_limit_percent: Option<f64>,
     /// Waves of blocks over the multiprocessors.
     pub waves: Option<f64>,
-    /// Bytes to and from device memory.
     pub memory_bytes: Option<f64>,
     /// Operations by precision; empty where none are counted.
     pub operations: BTreeMap<String, f64>,

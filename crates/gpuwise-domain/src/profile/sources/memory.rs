@@ -74,7 +74,6 @@ pub struct TraceFigures {
     pub end_live: i64,
     /// Live before the first event.
     pub start_live: i64,
-    /// Most that was live.
     pub peak_live: i64,
     /// How many events had happened when the peak was first reached.
     pub peak_at_event: usize,
@@ -166,9 +165,7 @@ pub struct CategoryFigures {
     pub event_count: u64,
     /// What was there before the recording.
     pub start_live: i64,
-    /// What is there at its end.
     pub end_live: i64,
-    /// Most that was live.
     pub peak_live: i64,
     /// When that was, in nanoseconds since 1970; absent where it was before the recording.
     pub peak_at_ns: Option<i64>,

@@ -9,13 +9,11 @@ pub struct NsightSource {
     pub product_version: Option<String>,
     /// Version of the schema, where stated.
     pub schema_version: Option<String>,
-    /// Tables with their rows.
     pub tables: BTreeMap<String, u64>,
     /// Figures by device number, over all processes.
     pub devices: BTreeMap<i64, NsightDevice>,
     /// Calls of the runtime and driver with count and summed nanoseconds, the longest first.
     pub runtime: Vec<(String, u64, i64)>,
-    /// Processes with their names.
     pub processes: Vec<(i64, Option<String>)>,
 }
 
@@ -28,7 +26,6 @@ pub struct NsightDevice {
     pub span_ns: i64,
     /// Union of all work.
     pub busy_ns: i64,
-    /// Sum over kernels.
     pub kernel_sum_ns: i64,
     /// Union of kernels that do not communicate.
     pub computation_ns: i64,

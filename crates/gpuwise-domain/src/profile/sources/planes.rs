@@ -6,7 +6,6 @@ use alloc::{string::String, vec::Vec};
 /// A file of planes, measured.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct PlanesSource {
-    /// Bytes of the file.
     pub byte_count: u64,
     /// Planes in the order of the file.
     pub planes: Vec<PlaneSummary>,
@@ -17,7 +16,6 @@ pub struct PlanesSource {
 pub struct PlaneSummary {
     pub id: i64,
     pub name: String,
-    /// Whether it is of a device.
     pub is_device: bool,
     pub line_count: u64,
     /// Entries of its table of event names.

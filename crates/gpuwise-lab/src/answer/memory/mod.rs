@@ -22,7 +22,6 @@ use read::{Read, number, read};
 
 const GIB: f64 = 1073741824.0;
 
-/// The answer to a question about memory.
 #[derive(Debug, Clone, PartialEq)]
 pub struct MemoryAnswer {
     /// The figure in the question's unit.
@@ -31,13 +30,11 @@ pub struct MemoryAnswer {
     pub low: f64,
     /// The upper end.
     pub high: f64,
-    /// On what it rests.
     pub basis: Basis,
     /// How the question was read, and what the figure is.
     pub reason: String,
 }
 
-/// What is asked about memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Metric {
     Parameters,

@@ -13,11 +13,9 @@ use gpuwise_size::{
 /// The ends of a range as factors on the figure, and what it rests on.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Spread {
-    /// For the lower end.
     pub(super) low: f64,
     /// For the upper end.
     pub(super) high: f64,
-    /// On what the figure rests.
     pub(super) basis: Basis,
 }
 

@@ -35,7 +35,6 @@ pub(super) struct Read<'a> {
     visible: Option<f64>,
     /// Whether the row states the release and a limit of the step, so that the profile is known.
     pub(super) settled: bool,
-    /// Whether the release is stated.
     pub(super) release_stated: bool,
     notes: Vec<String>,
 }

@@ -27,7 +27,6 @@ pub enum TrainingWanted {
     TokensPerSecondPerGpu,
     /// Tokens a second of all GPUs.
     TokensPerSecond,
-    /// Model FLOP/s of one GPU.
     ModelFlopsPerGpu,
     /// Share of the peak by the model's own work, in percent.
     Mfu,
@@ -149,7 +148,6 @@ pub struct Stated {
     /// What is computed again.
     pub recompute: bool,
     pub recipe: bool,
-    /// How states are divided.
     pub sharding: bool,
 }
 

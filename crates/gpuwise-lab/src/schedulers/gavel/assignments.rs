@@ -2,7 +2,7 @@
 
 use gpuwise_domain::placement::{
     Action, Assignment, Cause, Ended, Event, Fleet, FleetGpu, Gang, GpuAsk, GpuId, GpuKind,
-    GpuShare, Health, Home, Isolation, Job, JobId, KindId, Kinds, Need, Node, NodeId, Part, Plan,
+    GpuShare, Home, Isolation, Job, JobId, KindId, Kinds, Need, Node, NodeId, Part, Plan,
     Preemption, TimestampedEvent, WorkerAsk,
 };
 use gpuwise_sched::world::{Refused, World};
@@ -39,29 +39,13 @@ impl Placements {
         };
         let mut kinds = Vec::new();
         for ((name, count), kind) in supply.iter().zip(0..) {
-            fleet.kinds.push(GpuKind {
-                name: name.clone(),
-                memory_mib: None,
-                units: None,
-                bandwidth_gbs: None,
-                tflops: None,
-                price: None,
-                mig: None,
-            });
+            fleet.kinds.push(GpuKind::named(name.clone()));
             let first = fleet.gpus.len() as u32;
             kinds.push((first..first + count).collect());
             for number in first..first + count {
-                fleet.gpus.push(FleetGpu {
-                    kind: KindId(kind),
-                    home: Home::Node(NodeId(number)),
-                    index: 0,
-                    numa: None,
-                    switch: None,
-                    island: None,
-                    rail: None,
-                    health: Health::Up,
-                    mig_on: false,
-                });
+                fleet
+                    .gpus
+                    .push(FleetGpu::new(KindId(kind), Home::Node(NodeId(number)), 0));
                 fleet.nodes.push(Node {
                     name: format!("{name}-{}", number - first),
                     gpus: vec![GpuId(number)],
@@ -98,28 +82,21 @@ impl Placements {
         };
         self.needs.insert(number, gpus);
         let job = Job {
-            id: JobId(number),
-            name: number.to_string(),
-            tenant: String::new(),
-            queue: None,
-            priority: 0,
             submitted: at(now_s),
-            worker: WorkerAsk {
-                cpu_milli: 0,
-                memory_mib: 0,
-                gpu,
-            },
             gang: Gang::exactly(gpus),
-            topology: None,
-            spread: None,
-            deadline: None,
             preemption: Preemption::Allowed {
                 checkpoint_every: Nanoseconds(0),
                 restart: Nanoseconds(0),
             },
-            duration: None,
-            speeds: Vec::new(),
-            near: Vec::new(),
+            ..Job::new(
+                JobId(number),
+                number.to_string(),
+                WorkerAsk {
+                    cpu_milli: 0,
+                    memory_mib: 0,
+                    gpu,
+                },
+            )
         };
         self.world.apply(&TimestampedEvent {
             at: at(now_s),
@@ -127,7 +104,6 @@ impl Placements {
         })
     }
 
-    /// A job has ended.
     pub(super) fn end(&mut self, number: u32, now_s: f64) -> Result<(), Refused> {
         self.at.remove(&number);
         self.needs.remove(&number);

@@ -17,14 +17,12 @@ use std::ops::Range;
 /// Longest time of a round in the published runs, in seconds.
 pub const ROUND_S: f64 = 360.0;
 
-/// A job of a trace.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct TraceJob {
     /// When it comes, in seconds.
     pub came_s: f64,
     /// Its class in [`Trace::speeds`].
     pub class: usize,
-    /// Steps that it has to do.
     pub steps: u64,
     /// Its weight among others.
     pub weight: f64,
@@ -35,7 +33,6 @@ pub struct TraceJob {
 pub struct Trace {
     /// In the order of their coming.
     pub jobs: Vec<TraceJob>,
-    /// Speeds of their classes.
     pub speeds: Speeds,
     /// Kinds of GPU, by name, and how many there are of each.
     pub supply: Vec<(String, u32)>,
@@ -45,7 +42,6 @@ pub struct Trace {
     pub measured: Option<Range<usize>>,
 }
 
-/// What a run came to.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Outcome {
     /// For each job the time from its coming to its end, in seconds; `None`: it did not end.
@@ -82,7 +78,6 @@ pub enum GavelError {
 /// A allocation under way.
 struct Running {
     allocation: Allocation,
-    /// Numbers of the jobs.
     jobs: (u32, Option<u32>),
     steps: (u64, u64),
     ends_s: (f64, f64),
@@ -120,7 +115,6 @@ impl Trace {
         Ok(state.outcome)
     }
 
-    /// Jobs that are measured.
     pub fn measured(&self) -> Range<usize> {
         self.measured.clone().unwrap_or(0..self.jobs.len())
     }

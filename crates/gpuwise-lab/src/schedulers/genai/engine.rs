@@ -58,7 +58,6 @@ struct Holder {
     /// The request that is being served.
     serves: Option<usize>,
     queue: VecDeque<usize>,
-    /// Since when it is idle.
     idle_since: u64,
 }
 

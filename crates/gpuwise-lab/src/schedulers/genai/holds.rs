@@ -1,9 +1,8 @@
 //! Who holds which memory, in the kernel's world: every step is an event there.
 
 use gpuwise_domain::placement::{
-    Action, Assignment, Event, Fleet, FleetGpu, Gang, GpuAsk, GpuId, GpuKind, GpuShare, Health,
-    Home, Isolation, Job, JobId, KindId, Kinds, Node, NodeId, Part, Preemption, TimestampedEvent,
-    WorkerAsk,
+    Action, Assignment, Event, Fleet, FleetGpu, GpuAsk, GpuId, GpuKind, GpuShare, Home, Isolation,
+    Job, JobId, KindId, Kinds, Node, NodeId, Part, Preemption, TimestampedEvent, WorkerAsk,
 };
 use gpuwise_sched::world::{Refused, World};
 use gpuwise_units::Nanoseconds;
@@ -27,26 +26,17 @@ impl Holds {
         let fleet = Fleet {
             name: "genai".into(),
             kinds: vec![GpuKind {
-                name: "undisclosed".into(),
                 memory_mib: Some(gpu_mib),
-                units: None,
-                bandwidth_gbs: None,
-                tflops: None,
-                price: None,
-                mig: None,
+                ..GpuKind::named("undisclosed")
             }],
             nodes: (0..gpus.div_ceil(host_gpus)).map(node).collect(),
             gpus: (0..gpus)
-                .map(|gpu| FleetGpu {
-                    kind: KindId(0),
-                    home: Home::Node(NodeId(gpu / host_gpus)),
-                    index: gpu % host_gpus,
-                    numa: None,
-                    switch: None,
-                    island: None,
-                    rail: None,
-                    health: Health::Up,
-                    mig_on: false,
+                .map(|gpu| {
+                    FleetGpu::new(
+                        KindId(0),
+                        Home::Node(NodeId(gpu / host_gpus)),
+                        gpu % host_gpus,
+                    )
                 })
                 .collect(),
             ..Fleet::default()
@@ -101,32 +91,24 @@ impl Holds {
 /// It asks for turns on a GPU; how much memory they take is known when it is placed.
 fn container(id: JobId) -> Job {
     Job {
-        id,
-        name: format!("container-{id}"),
         tenant: "serving".into(),
-        queue: None,
-        priority: 0,
-        submitted: Nanoseconds(0),
-        worker: WorkerAsk {
-            cpu_milli: 0,
-            memory_mib: 0,
-            gpu: GpuAsk::Fraction {
-                milli: 1,
-                memory_mib: None,
-                isolation: Isolation::TimeSlice,
-                kinds: Kinds::ANY,
-            },
-        },
-        gang: Gang::exactly(1),
-        topology: None,
-        spread: None,
-        deadline: None,
         preemption: Preemption::Allowed {
             checkpoint_every: Nanoseconds(0),
             restart: Nanoseconds(0),
         },
-        duration: None,
-        speeds: Vec::new(),
-        near: Vec::new(),
+        ..Job::new(
+            id,
+            format!("container-{id}"),
+            WorkerAsk {
+                cpu_milli: 0,
+                memory_mib: 0,
+                gpu: GpuAsk::Fraction {
+                    milli: 1,
+                    memory_mib: None,
+                    isolation: Isolation::TimeSlice,
+                    kinds: Kinds::ANY,
+                },
+            },
+        )
     }
 }

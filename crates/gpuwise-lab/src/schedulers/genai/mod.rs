@@ -32,7 +32,6 @@ pub const NAMES: [&str; 6] = [
 pub struct Assumptions {
     /// Memory of a GPU in MiB: the smallest usual board that holds what the largest container had.
     pub gpu_mib: u32,
-    /// GPUs of a host.
     pub host_gpus: u32,
     /// Base models that a host keeps in its memory beside parked containers.
     pub host_models: u32,
@@ -51,25 +50,28 @@ impl Default for Assumptions {
     }
 }
 
-/// How GPUs are shared.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Sharing {
-    /// A GPU for each container.
-    Dedicated,
-    /// Time slices on GPUs that hold the most that each of their containers ever had.
-    Fixed,
-    /// A MIG instance for each container, the smallest that holds the most it ever had.
-    Slices,
-    /// An idle container's GPU memory is taken where another needs it; its base model is loaded anew.
-    Reclaim,
-    /// The same, while what was taken waits in host memory.
-    Park,
-    /// The same, and hosts keep the base models that were used last: requests go where theirs is.
-    KeepWarm,
+gpuwise_units::named! {
+    #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+    pub enum Sharing:
+        /// Its name, as users give it.
+        name
+    {
+        /// A GPU for each container.
+        Dedicated = "dedicated",
+        /// Time slices on GPUs that hold the most that each of their containers ever had.
+        Fixed = "sharing",
+        /// A MIG instance for each container, the smallest that holds the most it ever had.
+        Slices = "slices",
+        /// An idle container's GPU memory is taken where another needs it; its base model is loaded anew.
+        Reclaim = "reclaim",
+        /// The same, while what was taken waits in host memory.
+        Park = "park",
+        /// The same, and hosts keep the base models that were used last: requests go where theirs is.
+        KeepWarm = "keep-warm",
+    }
 }
 
 impl Sharing {
-    /// The policy of this name.
     pub fn named(name: &str) -> Option<Self> {
         Some(match name {
             "dedicated" => Self::Dedicated,
@@ -81,21 +83,8 @@ impl Sharing {
             _ => return None,
         })
     }
-
-    /// Its name, as users give it.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Dedicated => "dedicated",
-            Self::Fixed => "sharing",
-            Self::Slices => "slices",
-            Self::Reclaim => "reclaim",
-            Self::Park => "park",
-            Self::KeepWarm => "keep-warm",
-        }
-    }
 }
 
-/// What a day came to.
 #[derive(Debug, Clone, PartialEq)]
 pub struct DayRun {
     /// How GPUs were shared.
@@ -139,7 +128,6 @@ pub enum GenaiError {
     TooLarge {
         container: u32,
         mib: u32,
-        /// What a GPU has.
         gpu_mib: u32,
     },
     /// Slices were asked and no board was given that can be cut.

@@ -22,7 +22,6 @@ const FIRST: u128 = 900_000_000_000_000;
 const STEP: u128 = 4;
 
 impl<W: FnMut(&World, &Plan)> Replay<'_, W> {
-    /// Which class a job is in now.
     fn class(&self, now: Nanoseconds, id: JobId) -> u32 {
         let Some(state) = self.world.job(id) else {
             return u32::MAX;

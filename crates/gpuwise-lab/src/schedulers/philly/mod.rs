@@ -14,7 +14,7 @@ pub use run::{Failure, Run, replay};
 use gpuwise_domain::{
     fleet::{TrainingJob, VirtualCluster},
     placement::{
-        Belief, Fleet, FleetGpu, Gang, GpuAsk, GpuId, GpuKind, Health, Home, Job, JobId, KindId,
+        Belief, Fleet, FleetGpu, Gang, GpuAsk, GpuId, GpuKind, Home, Job, JobId, KindId,
         Kinds, Need, Node, NodeId, Preemption, WorkerAsk,
     },
 };
@@ -25,53 +25,35 @@ use gpuwise_sched::{
 };
 use gpuwise_units::Nanoseconds;
 
-/// GPUs of a node.
 pub const NODE_GPUS: u32 = 8;
 /// From placing a job that was stopped before until it goes on where it was.
 pub const RESTART: Nanoseconds = Nanoseconds(60_000_000_000);
 /// Those whose start is guaranteed under conservative backfill.
 const GUARANTEES: u32 = 16;
 
-/// How a cluster is scheduled.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Discipline {
-    /// As they came; nobody goes ahead.
-    Fifo,
-    /// As they came; others go ahead where they do not delay the first (EASY).
-    Backfill,
-    /// As they came; others go ahead where they do not delay the first sixteen.
-    Conservative,
-    /// The shortest first; whoever fits goes ahead.
-    Shortest,
-    /// Those who have held least GPU time first, in steps, and by stopping others; durations are not
-    /// looked at.
-    LeastServed,
-    /// Those with least GPU time left first, in steps, and by stopping others.
-    LeastLeft,
+gpuwise_units::named! {
+    #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+    pub enum Discipline:
+        /// The name that users give.
+        name
+    {
+        /// As they came; nobody goes ahead.
+        Fifo = "fifo",
+        /// As they came; others go ahead where they do not delay the first (EASY).
+        Backfill = "backfill",
+        /// As they came; others go ahead where they do not delay the first sixteen.
+        Conservative = "conservative",
+        /// The shortest first; whoever fits goes ahead.
+        Shortest = "sjf",
+        /// Those who have held least GPU time first, in steps, and by stopping others; durations are not
+        /// looked at.
+        LeastServed = "las",
+        /// Those with least GPU time left first, in steps, and by stopping others.
+        LeastLeft = "srsf",
+    }
 }
 
 impl Discipline {
-    pub const ALL: [Self; 6] = [
-        Self::Fifo,
-        Self::Backfill,
-        Self::Conservative,
-        Self::Shortest,
-        Self::LeastServed,
-        Self::LeastLeft,
-    ];
-
-    /// The name that users give.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Fifo => "fifo",
-            Self::Backfill => "backfill",
-            Self::Conservative => "conservative",
-            Self::Shortest => "sjf",
-            Self::LeastServed => "las",
-            Self::LeastLeft => "srsf",
-        }
-    }
-
     fn policy(self) -> Policy {
         let reservations = match self {
             Self::Backfill => 1,
@@ -108,30 +90,14 @@ pub fn nodes_of(cluster: &VirtualCluster) -> u32 {
 pub fn fleet(cluster: &VirtualCluster) -> Fleet {
     let mut fleet = Fleet {
         name: cluster.name.clone(),
-        kinds: vec![GpuKind {
-            name: "GPU".into(),
-            memory_mib: None,
-            units: None,
-            bandwidth_gbs: None,
-            tflops: None,
-            price: None,
-            mig: None,
-        }],
+        kinds: vec![GpuKind::named("GPU")],
         ..Fleet::default()
     };
     for id in 0..nodes_of(cluster) {
         let first = fleet.gpus.len() as u32;
-        fleet.gpus.extend((0..NODE_GPUS).map(|index| FleetGpu {
-            kind: KindId(0),
-            home: Home::Node(NodeId(id)),
-            index,
-            numa: None,
-            switch: None,
-            island: None,
-            rail: None,
-            health: Health::Up,
-            mig_on: false,
-        }));
+        fleet.gpus.extend(
+            (0..NODE_GPUS).map(|index| FleetGpu::new(KindId(0), Home::Node(NodeId(id)), index)),
+        );
         fleet.nodes.push(Node {
             name: format!("node {id}"),
             gpus: (first..first + NODE_GPUS).map(GpuId).collect(),
@@ -153,25 +119,8 @@ pub fn shape(gpus: u32) -> (u32, u32) {
 fn job(traced: &TrainingJob, id: u32) -> Job {
     let (workers, each) = shape(traced.gpus);
     Job {
-        id: JobId(id),
-        name: traced.number.to_string(),
-        tenant: String::new(),
-        queue: None,
-        priority: 0,
         submitted: traced.submitted,
-        worker: WorkerAsk {
-            cpu_milli: 0,
-            memory_mib: 0,
-            gpu: GpuAsk::Whole {
-                count: each,
-                kinds: Kinds::ANY,
-                need: Need::default(),
-            },
-        },
         gang: Gang::exactly(workers),
-        topology: None,
-        spread: None,
-        deadline: None,
         preemption: Preemption::Allowed {
             checkpoint_every: Nanoseconds(1),
             restart: RESTART,
@@ -180,7 +129,18 @@ fn job(traced: &TrainingJob, id: u32) -> Job {
             expected: traced.duration,
             spread: 0.0,
         }),
-        speeds: Vec::new(),
-        near: Vec::new(),
+        ..Job::new(
+            JobId(id),
+            traced.number.to_string(),
+            WorkerAsk {
+                cpu_milli: 0,
+                memory_mib: 0,
+                gpu: GpuAsk::Whole {
+                    count: each,
+                    kinds: Kinds::ANY,
+                    need: Need::default(),
+                },
+            },
+        )
     }
 }

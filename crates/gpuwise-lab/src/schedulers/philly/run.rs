@@ -19,7 +19,6 @@ use std::{
 /// What a cluster's replay came to. GPU time is in GPUs times nanoseconds.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Run {
-    /// GPUs of the cluster.
     pub gpus: u32,
     /// Jobs that ran to their end.
     pub placed: u64,
@@ -58,7 +57,6 @@ pub enum Failure {
     )]
     NotConserved {
         job: JobId,
-        /// What it asked for.
         asked: u128,
         served: u128,
         /// What of that it needed to start again.

@@ -92,7 +92,6 @@ fn prices(choices: &[Choice], jobs: usize, supply: &[u32]) -> Vec<f64> {
     best.1
 }
 
-/// What is chosen so far.
 struct Board<'a> {
     choices: &'a [Choice],
     /// The choice that each job is in.

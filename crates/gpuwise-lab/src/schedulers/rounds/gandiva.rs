@@ -17,7 +17,6 @@ pub(super) struct Gandiva {
 }
 
 impl Gandiva {
-    /// With draws of this seed.
     pub(super) fn new(seed: u64) -> Self {
         Self {
             draws: RandomStream::new(seed, "pairs by trial", 0),

@@ -18,7 +18,6 @@ use system::System;
 pub struct Rates<'a> {
     /// What a whole share of a kind brings to a job: jobs × kinds, row by row.
     pub rates: &'a [f64],
-    /// GPUs of each job.
     pub gpus: &'a [f64],
     /// GPUs of each kind.
     pub supply: &'a [f64],

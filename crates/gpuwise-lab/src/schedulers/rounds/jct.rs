@@ -29,7 +29,6 @@ pub(super) struct JctAssignment {
 }
 
 impl JctAssignment {
-    /// What a step of each job is worth.
     fn steps(self, now_s: f64, jobs: &[RoundJob], ground: &Ground<'_>, crowded: f64) -> Vec<f64> {
         let means: Vec<f64> = jobs
             .iter()

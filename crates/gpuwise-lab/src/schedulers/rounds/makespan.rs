@@ -6,11 +6,11 @@
 //! again without it. The others are chosen by what their steps are worth, more so the longer they need.
 
 use super::{
-    Allocation, Ground, Optimum, RoundJob, RoundPolicy,
+    Allocation, Ground, RoundJob, RoundPolicy,
     jct::allocations,
-    maximise,
     packing::{LEAST_GAIN, Worths},
 };
+use gpuwise_sched::linear::{Optimum, Steps, maximise};
 
 /// A job that needs this part of the time for all is critical.
 const CRITICAL: f64 = 0.9;
@@ -21,7 +21,6 @@ const EVERY: u32 = 4;
 /// Times that critical jobs are looked for.
 const LOOKS: usize = 8;
 
-/// Ours for the makespan.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(super) struct MakespanAssignment {
     sharing: bool,
@@ -132,7 +131,7 @@ impl MakespanAssignment {
         limits.extend(free.iter().map(|count| f64::from(*count)));
         let mut goal = vec![0.0; n];
         goal.push(1.0);
-        let Optimum { value, prices, .. } = maximise(&goal, &rows, &limits)?;
+        let Optimum { value, prices, .. } = maximise(&goal, &rows, &limits, Steps::USUAL)?;
         let mut step = vec![0.0; ground.speeds.classes().len()];
         for (row, class) in classes.iter().enumerate() {
             step[*class] = prices[row] / left[row];

@@ -12,7 +12,6 @@ mod gandiva;
 mod greedy;
 mod interior;
 mod jct;
-mod linear;
 mod makespan;
 mod mechanism;
 mod packing;
@@ -21,11 +20,9 @@ pub mod shares;
 mod speeds;
 
 pub use interior::{Rates, Solved, max_min, meets};
-pub use linear::{Optimum, maximise};
 pub use registry::{RoundContext, named, names};
 pub use speeds::{Alone, Beside, Class, Classes, Speeds};
 
-/// A job as a round sees it.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct RoundJob {
     /// Its number: jobs are numbered as they come.
@@ -63,18 +60,13 @@ pub struct Allocation {
     pub job: usize,
     /// Who shares its GPUs.
     pub partner: Option<usize>,
-    /// The kind of GPU.
     pub kind: usize,
 }
 
-/// A allocation that was taken.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Ran {
-    /// The number of the job.
     pub job: u32,
-    /// The number of its partner.
     pub partner: Option<u32>,
-    /// The kind of GPU.
     pub kind: usize,
     /// How long it ran, in seconds.
     pub ran_s: f64,

@@ -13,7 +13,6 @@ pub(super) struct Choice {
 }
 
 impl Choice {
-    /// The jobs in it.
     pub(super) fn jobs(&self) -> impl Iterator<Item = usize> {
         std::iter::once(self.job).chain(self.partner)
     }
@@ -27,11 +26,9 @@ const PARTNERS: usize = 6;
 /// of speeds do not show.
 const STAYS: f64 = 1.02;
 
-/// What rounds are worth to jobs.
 pub(super) struct Worths<'a> {
     pub(super) jobs: &'a [RoundJob],
     pub(super) ground: &'a Ground<'a>,
-    /// What a step of each job is worth.
     pub(super) step: &'a [f64],
     /// Jobs that are dealt with already.
     pub(super) without: &'a [bool],

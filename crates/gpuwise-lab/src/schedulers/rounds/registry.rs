@@ -60,7 +60,6 @@ fn shares<R: ShareRule + 'static>(rule: R, context: &RoundContext) -> Box<dyn Ro
     Box::new(Mechanism::new(rule, context.seed))
 }
 
-/// Names of all policies.
 pub fn names() -> Vec<&'static str> {
     let first = |(names, _): &(&[&'static str], Make)| names.first().copied();
     POLICIES.iter().filter_map(first).collect()

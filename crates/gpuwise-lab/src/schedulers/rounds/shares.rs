@@ -7,12 +7,10 @@ use super::{Ground, Rates, RoundJob, max_min, meets};
 pub struct Share {
     /// The job: its place in the list.
     pub job: usize,
-    /// Who shares its GPUs.
     pub partner: Option<usize>,
     pub of: Vec<f64>,
 }
 
-/// What a rule is asked.
 pub trait ShareRule {
     /// Whether kinds are gone through in their order; else in an order that is drawn for each round.
     fn ordered(&self) -> bool {

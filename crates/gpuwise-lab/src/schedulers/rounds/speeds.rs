@@ -13,7 +13,6 @@ pub type Classes = BTreeMap<(String, u32), usize>;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Class {
     pub name: String,
-    /// GPUs of one job.
     pub gpus: u32,
 }
 
@@ -117,7 +116,6 @@ impl Speeds {
         self.alone.get(at).copied().unwrap_or(0.0)
     }
 
-    /// Speeds on every kind.
     pub fn row(&self, class: usize) -> &[f64] {
         let from = class * self.kinds;
         self.alone.get(from..from + self.kinds).unwrap_or(&[])

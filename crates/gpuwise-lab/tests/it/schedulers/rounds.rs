@@ -1,8 +1,9 @@
 //! Shares of time and allocations: the interior-point method against a simplex, policies on small grounds.
 
 use gpuwise_lab::schedulers::rounds::{
-    Class, Ground, Rates, RoundContext, RoundJob, Speeds, max_min, maximise, meets, named, names,
+    Class, Ground, Rates, RoundContext, RoundJob, Speeds, max_min, meets, named, names,
 };
+use gpuwise_sched::linear::{Steps, maximise};
 use proptest::prelude::*;
 
 /// The greatest least, by the simplex: a level below what each job gets.
@@ -32,7 +33,7 @@ fn by_simplex(rates: &Rates<'_>) -> f64 {
     }
     let mut goal = vec![0.0; n];
     goal[n - 1] = 1.0;
-    maximise(&goal, &rows, &limits).unwrap().value
+    maximise(&goal, &rows, &limits, Steps::USUAL).unwrap().value
 }
 
 /// What each job gets, and that shares are shares.
@@ -60,7 +61,7 @@ fn got(rates: &Rates<'_>, shares: &[f64]) -> Vec<f64> {
 fn a_simplex_with_prices_by_hand() {
     // 3x + 5y over x ≤ 4, 2y ≤ 12, 3x + 2y ≤ 18: 36 at (2, 6); the second row is worth 1.5, the third 1.
     let rows = [vec![1.0, 0.0], vec![0.0, 2.0], vec![3.0, 2.0]];
-    let best = maximise(&[3.0, 5.0], &rows, &[4.0, 12.0, 18.0]).unwrap();
+    let best = maximise(&[3.0, 5.0], &rows, &[4.0, 12.0, 18.0], Steps::USUAL).unwrap();
     assert!((best.value - 36.0).abs() < 1e-9);
     for (found, wanted) in best
         .x
@@ -70,9 +71,12 @@ fn a_simplex_with_prices_by_hand() {
     {
         assert!((found - wanted).abs() < 1e-9);
     }
-    assert_eq!(maximise(&[1.0], &[vec![-1.0]], &[1.0]), None);
-    assert_eq!(maximise(&[1.0], &[vec![1.0]], &[-1.0]), None);
-    assert_eq!(maximise(&[1.0, 1.0], &[vec![1.0]], &[1.0]), None);
+    assert_eq!(maximise(&[1.0], &[vec![-1.0]], &[1.0], Steps::USUAL), None);
+    assert_eq!(maximise(&[1.0], &[vec![1.0]], &[-1.0], Steps::USUAL), None);
+    assert_eq!(
+        maximise(&[1.0, 1.0], &[vec![1.0]], &[1.0], Steps::USUAL),
+        None
+    );
 }
 
 #[test]

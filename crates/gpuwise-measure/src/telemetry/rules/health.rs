@@ -35,7 +35,6 @@ fn share_gained(look: &Look<'_>, counter: Quantity) -> Option<f64> {
 enum ThrottleSignal {
     /// Bits of the reasons that the driver gives.
     Reasons,
-    /// A counter of the time.
     Counter(Quantity),
 }
 

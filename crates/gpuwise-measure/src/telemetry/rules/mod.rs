@@ -91,7 +91,6 @@ fn weight(finding: &Finding) -> f64 {
     }
 }
 
-/// What a rule looks at.
 struct Look<'a> {
     row: &'a Row,
     limits: &'a Thresholds,

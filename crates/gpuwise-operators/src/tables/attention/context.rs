@@ -76,7 +76,6 @@ impl Formats {
         }
     }
 
-    /// The label that lanes have.
     pub(crate) const fn label(self) -> &'static str {
         match (self.compute, self.cache) {
             (KvFormat::Bf16, KvFormat::Bf16) => "bfloat16",
@@ -189,7 +188,6 @@ pub(super) fn like(format: &str) -> &'static [&'static str] {
 mod tests {
     use super::*;
 
-    /// Pairs counted one by one.
     fn counted(new: u32, cached: u32, limit: u32) -> f64 {
         (cached..cached + new)
             .map(|i| f64::from((i + 1).min(limit)))

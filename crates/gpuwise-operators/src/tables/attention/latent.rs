@@ -86,7 +86,6 @@ pub fn context_work(
     }
 }
 
-/// Bytes of a cached token.
 pub(crate) fn row_bytes(cache: KvFormat) -> f64 {
     (LATENT + POSITION) * cache.bytes()
 }

@@ -20,7 +20,6 @@ use gpuwise_domain::precision::Compute;
 /// Width of the layer, and of the latent queries.
 const HIDDEN: f64 = 7168.0;
 const QUERIES: f64 = 1536.0;
-/// Kernels of a block.
 const KERNELS: f64 = 8.0;
 
 /// log2 of new tokens in all, of tokens cached per sequence, of heads, of sequences per SM.
@@ -51,7 +50,6 @@ const TENSORS: Tensors = &[
     ],
 ];
 
-/// Blocks of latent attention.
 pub const LATENT_BLOCK: Operator = Operator {
     name: "mla_module",
     shape: &["op", "heads", "batch", "new_tokens", "kv_len"],

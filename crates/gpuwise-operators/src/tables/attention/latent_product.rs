@@ -27,7 +27,6 @@ const TENSORS: Tensors = &[&[
     (1, &[0.0, 2.0, 4.0, 5.0, 6.0, 7.0]),
 ]];
 
-/// The absorbed products of latent attention.
 pub const LATENT_PRODUCT: Operator = Operator {
     name: "mla_bmm",
     shape: &["op", "heads", "tokens"],

@@ -2,7 +2,6 @@
 
 use gpuwise_domain::model::{Mixer, Role, Split, Tensor, Window};
 
-/// How queries and keys are normalised.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum QueryKeyNorm {
     None,
@@ -14,7 +13,6 @@ pub(crate) enum QueryKeyNorm {
     EachHead,
 }
 
-/// A gate on the output of attention.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum OutputGate {
     None,
@@ -125,13 +123,9 @@ fn projections(shape: &AttentionShape) -> Vec<Tensor> {
             kv_heads,
         ));
     }
-    tensors.push(Tensor::matrix(
-        "o_proj",
-        Role::AttentionOutput,
-        hidden,
-        heads * value_dim,
-        Split::Input(heads),
-    ));
+    tensors.push(
+        Tensor::whole("o_proj", Role::AttentionOutput, hidden, heads * value_dim).by_input(heads),
+    );
     match shape.gate {
         OutputGate::None | OutputGate::InQuery => {}
         OutputGate::PerHead => tensors.push(output("g_proj", Role::AttentionOther, heads, heads)),

@@ -4,7 +4,6 @@ use super::whole;
 use crate::config::ConfigError;
 use gpuwise_domain::model::{FeedForward, Role, Split, Tensor};
 
-/// A dense feed-forward and its tensors.
 pub(crate) fn dense(
     hidden: u64,
     width: u64,

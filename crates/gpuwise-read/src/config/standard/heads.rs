@@ -87,7 +87,6 @@ impl<'a> Plan<'a> {
         Ok(())
     }
 
-    /// What a layer sees.
     fn window(&self, context: &Context<'_>, index: u64) -> Result<Window, ConfigError> {
         let text = context.text;
         let at = index as usize;

@@ -14,7 +14,7 @@ use super::{
     build::{AttentionShape, attention, layer, norms, outside_with, push},
     common::Common,
 };
-use gpuwise_domain::model::{FeedForward, Layer, LayerRun, Mixer, Role, Split, Tensor};
+use gpuwise_domain::model::{FeedForward, Layer, LayerRun, Mixer, Role, Tensor};
 use heads::Plan;
 use style::{Style, style};
 
@@ -154,13 +154,8 @@ fn prediction(
     };
     let hidden = common.hidden;
     let mut one = one_layer(context, style, plan, hidden, common.count - 1)?;
-    one.tensors.push(Tensor::matrix(
-        "eh_proj",
-        Role::MlpUp,
-        hidden,
-        2 * hidden,
-        Split::Replicated,
-    ));
+    one.tensors
+        .push(Tensor::whole("eh_proj", Role::MlpUp, hidden, 2 * hidden));
     one.tensors.extend(norms(3, style.norm_parts, hidden));
     Ok(vec![LayerRun { count, layer: one }])
 }

@@ -41,12 +41,11 @@ pub(super) fn block_attention(
         return Ok(None);
     }
     if is(part, "replace_with_linear") {
-        let matrix = Tensor::matrix(
+        let matrix = Tensor::whole(
             "linear_attn",
             Role::AttentionOutput,
             shape.hidden,
             shape.hidden,
-            Split::Replicated,
         );
         return Ok(Some((Mixer::None, vec![matrix])));
     }

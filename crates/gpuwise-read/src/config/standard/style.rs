@@ -14,7 +14,6 @@ use super::super::{
 pub(super) struct Style {
     /// Vectors of a norm: 1 scale, 2 scale and bias, 0 none.
     pub(super) norm_parts: u64,
-    /// Norms of a layer.
     pub(super) norms: u64,
     pub(super) qkv_bias: bool,
     pub(super) output_bias: bool,

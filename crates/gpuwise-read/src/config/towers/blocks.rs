@@ -34,7 +34,6 @@ impl Sheet {
         self
     }
 
-    /// A matrix with a bias.
     pub(super) fn linear(&mut self, name: &'static str, rows: u64, columns: u64) -> &mut Self {
         self.matrix(name, rows, columns).vectors("bias", rows, 1)
     }

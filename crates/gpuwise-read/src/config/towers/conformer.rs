@@ -12,7 +12,6 @@ use super::{
 use crate::config::ConfigError;
 use gpuwise_domain::model::Tower;
 
-/// Layers of a conformer.
 #[derive(Debug, Clone, Copy)]
 struct Conformer {
     hidden: u64,

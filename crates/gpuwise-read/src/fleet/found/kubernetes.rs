@@ -9,7 +9,6 @@ use serde_json::Value;
 
 /// GPUs of a node at most.
 const MOST: u64 = 1024;
-/// Resources of whole GPUs.
 const RESOURCES: [&str; 3] = ["nvidia.com/gpu", "amd.com/gpu", "gpu.intel.com/i915"];
 
 pub(super) fn read(items: &[Value]) -> Found<Vec<FoundNode>> {

@@ -24,7 +24,6 @@ pub struct FoundNode {
     /// Its GPUs, in the driver's order.
     pub gpus: Vec<FoundGpu>,
     pub rack: Option<String>,
-    /// Its block of racks.
     pub block: Option<String>,
     pub zone: Option<String>,
     /// The island of NVLink beyond the node that it is in.

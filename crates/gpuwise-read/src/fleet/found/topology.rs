@@ -107,7 +107,6 @@ fn renumber(gpus: &mut [FoundGpu], field: fn(&mut FoundGpu) -> &mut Option<u32>)
     }
 }
 
-/// Sets that are joined.
 struct Sets {
     parent: Vec<usize>,
     alone: Vec<bool>,

@@ -58,7 +58,6 @@ fn product(gpu: &FoundGpu) -> &str {
         .unwrap_or("unknown GPU")
 }
 
-/// Text as TOML has it.
 fn quoted(text: &str) -> String {
     let mut out = String::from("\"");
     for c in text.chars() {

@@ -4,7 +4,6 @@ use super::Build;
 use gpuwise_domain::placement::{Home, Level, Node, QueueId};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Names that a doubt lists.
 const NAMED: usize = 3;
 
 impl Build<'_> {

@@ -12,7 +12,6 @@ use gpuwise_domain::{
 use gpuwise_units::HourlyPrice;
 use std::collections::BTreeMap;
 
-/// Kinds as they are found.
 pub(in crate::fleet) struct Kinds<'a> {
     find: &'a FindGpu<'a>,
     known: Vec<KnownGpu>,
@@ -116,15 +115,7 @@ fn described(
     problems: &mut Problems,
 ) -> Option<KnownGpu> {
     let mut out = base.unwrap_or_else(|| KnownGpu {
-        kind: GpuKind {
-            name: table.name.trim().into(),
-            memory_mib: None,
-            units: None,
-            bandwidth_gbs: None,
-            tflops: None,
-            price: None,
-            mig: None,
-        },
+        kind: GpuKind::named(table.name.trim()),
         joined: None,
         parts: KnownParts::default(),
     });

@@ -10,7 +10,6 @@ use gpuwise_domain::placement::{
     Action, FleetGpu, GpuId, Health, Home, IslandId, KindId, Node, NodeId,
 };
 
-/// What all nodes of a table have.
 struct Pattern {
     kinds: Vec<KindId>,
     numa: Vec<Option<u32>>,
@@ -142,7 +141,6 @@ impl Build<'_> {
         })
     }
 
-    /// The GPUs of one node.
     fn gpus(
         &mut self,
         pattern: &Pattern,

@@ -4,7 +4,7 @@ use super::{Build, Field, MOST, tables::PoolTable};
 use crate::fleet::text::{Found, Piece, counted_gpu, duration, expand};
 use gpuwise_domain::{
     fabric::Fabric,
-    placement::{FabricPool, FleetGpu, Health, Home, KindId, Node, NodeId, PoolId},
+    placement::{FabricPool, FleetGpu, Home, KindId, Node, NodeId, PoolId},
 };
 use gpuwise_units::{Nanoseconds, Seconds};
 
@@ -72,20 +72,9 @@ impl Build<'_> {
         }
         let there = |gpu: &&FleetGpu| gpu.home == Home::Pool(pool);
         let first = self.out.fleet.gpus.iter().filter(there).count() as u32;
-        self.out
-            .fleet
-            .gpus
-            .extend((first..first + count).map(|index| FleetGpu {
-                kind,
-                home: Home::Pool(pool),
-                index,
-                numa: None,
-                switch: None,
-                island: None,
-                rail: None,
-                health: Health::Up,
-                mig_on: false,
-            }));
+        self.out.fleet.gpus.extend(
+            (first..first + count).map(|index| FleetGpu::new(kind, Home::Pool(pool), index)),
+        );
         Ok(())
     }
 

@@ -124,7 +124,6 @@ pub(super) enum Links {
     All(bool),
     /// Groups of so many, in order.
     Groups(u32),
-    /// Groups as they are listed.
     Listed(Vec<Vec<u32>>),
 }
 

@@ -97,7 +97,6 @@ struct Build<'a> {
     out: JobsFile,
     /// Whether each job's number was given.
     given: Vec<bool>,
-    /// Where each job was said.
     lines: Vec<u32>,
 }
 
@@ -252,7 +251,6 @@ impl Build<'_> {
     }
 }
 
-/// The names of the jobs that a table stands for.
 fn names(table: &JobTable) -> Field<Vec<String>> {
     let mut names = expand_braces(&table.name).map_err(|problem| ("name", problem))?;
     let Some(count) = table.count else {

@@ -6,7 +6,6 @@ use gpuwise_domain::placement::{KindId, Kinds, NodeId};
 /// Builds that are told apart; further ones are taken together.
 pub(super) const BUILDS: usize = 64;
 
-/// How a node is built.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Build {
     /// The kind of its first GPU.
@@ -21,12 +20,10 @@ struct Build {
 pub(super) struct Builds {
     /// In the order of the first node of each.
     list: Vec<Build>,
-    /// The build of each node.
     nodes: Vec<u32>,
 }
 
 impl Builds {
-    /// How many there are.
     pub(super) const fn len(&self) -> usize {
         self.list.len()
     }
@@ -65,7 +62,6 @@ impl Builds {
         true
     }
 
-    /// The build of a node as a set of one.
     pub(super) fn of(&self, id: NodeId) -> u64 {
         bit(self.nodes.get(id.index()).copied().unwrap_or(0) as usize)
     }

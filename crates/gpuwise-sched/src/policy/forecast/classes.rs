@@ -25,9 +25,7 @@ pub(super) struct Class {
 /// What a look over all classes needs of each, side by side in memory.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Head {
-    /// As the class has it.
     pub(super) generation: u32,
-    /// The number of its build.
     pub(super) build: u32,
     pub(super) members: u32,
     /// The node of lowest rank.

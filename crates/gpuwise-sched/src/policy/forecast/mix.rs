@@ -47,7 +47,6 @@ pub(super) struct Demand {
     pub(super) rates: [(f64, f64); WIDTHS + 1],
 }
 
-/// What is usually asked for.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Mix {
     /// Imagined arrivals that ask for GPUs.

@@ -54,7 +54,6 @@ const SHAPES: usize = 256;
 pub struct ForecastPacking {
     /// What is usual, if it was said; else the world's arrivals tell.
     told: Arc<[(WorkerAsk, u64)]>,
-    /// What the mix is of.
     forecast: Arc<[(WorkerAsk, u64)]>,
     mix: Option<Mix>,
     values: Values,
@@ -65,7 +64,6 @@ pub struct ForecastPacking {
     uses: u64,
 }
 
-/// What is known of an ask.
 #[derive(Debug)]
 struct Shape {
     kinds: Kinds,

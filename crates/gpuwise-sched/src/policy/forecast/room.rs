@@ -23,7 +23,6 @@ pub(super) struct Room {
 }
 
 impl Room {
-    /// What is free on a node of a build.
     pub(super) fn of(world: &World, node: &NodeState, build: u64) -> Self {
         let mut free: Vec<u16> = Vec::with_capacity(node.gpus.len());
         for gpu in node.gpus.iter().filter_map(|id| world.gpu(*id)) {

@@ -17,7 +17,6 @@ const PATIENCE: u64 = 64_553;
 /// Weight below which the rest of a row is left out: 0.03.
 const NEGLIGIBLE: u64 = 1_966;
 
-/// What room is worth.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) struct Worth {
     /// GPU time that future arrivals are expected to take, in millionths of a GPU.
@@ -37,7 +36,6 @@ impl Values {
         self.known.clear();
     }
 
-    /// What room is worth under a mix.
     pub(super) fn worth(&mut self, mix: &Mix, room: Room) -> Worth {
         if let Some(known) = self.known.get(&room) {
             return *known;

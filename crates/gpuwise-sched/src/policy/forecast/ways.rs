@@ -29,7 +29,6 @@ pub(super) type Ways = [Option<Way>; 2];
 /// What every look needs of the ways of a class, apart from the rest: looks go over many classes.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Losses {
-    /// The class that they are for.
     pub(super) generation: u32,
     /// The loss of each way; [`Losses::NONE`]: there is no such way.
     pub(super) losses: [i32; 2],

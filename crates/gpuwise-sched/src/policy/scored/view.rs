@@ -22,7 +22,6 @@ pub struct View<'a> {
 }
 
 impl View<'_> {
-    /// Thousandths of GPUs that are free on it.
     pub fn gpu_free(&self) -> u32 {
         self.free.iter().map(|free| u32::from(*free)).sum()
     }

@@ -127,7 +127,6 @@ impl Trial<'_> {
     }
 }
 
-/// What a fix costs.
 #[derive(Debug, Clone, Copy, Default)]
 struct Costs {
     after: Nanoseconds,

@@ -7,7 +7,6 @@ use crate::{
 };
 use gpuwise_domain::placement::{Gang, GpuAsk, JobId, KindId, Kinds, Level, Remedy, TopologyWish};
 
-/// Changes what a job asks for.
 pub(super) fn changed(world: &mut World, job: JobId, remedy: &Remedy) -> bool {
     let Some(state) = world.jobs.get_mut(job) else {
         return false;

@@ -34,7 +34,6 @@ impl Default for CacheAware {
     }
 }
 
-/// The rule with its tree.
 #[derive(Debug, Clone)]
 pub(super) struct Rule {
     settings: CacheAware,

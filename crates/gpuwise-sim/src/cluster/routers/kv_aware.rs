@@ -27,7 +27,6 @@ impl Default for KvAware {
     }
 }
 
-/// The rule with its chances.
 #[derive(Debug, Clone)]
 pub(super) struct Rule {
     settings: KvAware,

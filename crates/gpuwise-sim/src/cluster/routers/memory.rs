@@ -1,15 +1,13 @@
 //! What a gateway remembers of the prompts that it sent: a guess at what replicas have cached.
 
 use gpuwise_domain::request::Request;
+use gpuwise_units::math::scrambled;
 use indexmap::IndexMap;
 use rustc_hash::FxBuildHasher;
 
 /// Mixes two numbers: the finaliser of SplitMix64 over both.
 pub(super) const fn mix(one: u64, other: u64) -> u64 {
-    let value = one.rotate_left(29) ^ other.wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-    let value = (value ^ (value >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    let value = (value ^ (value >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    value ^ (value >> 31)
+    scrambled(one.rotate_left(29) ^ other.wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15))
 }
 
 /// A tree of prompts, a node for each segment by all that stands before it, and for the rest of each
@@ -39,7 +37,6 @@ impl Node {
     }
 }
 
-/// What is remembered of a prompt.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct PrefixMatch {
     /// Its tokens that were sent before.

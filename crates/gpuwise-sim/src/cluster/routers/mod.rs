@@ -19,7 +19,6 @@ use gpuwise_units::RandomStream;
 
 #[derive(Debug, Clone, PartialEq)]
 pub enum Routing {
-    /// One after the other.
     RoundRobin,
     Random,
     /// The one that has the least; equals take turns (as nginx's `least_conn` has it).
@@ -72,7 +71,6 @@ pub struct Ask<'a> {
     pub hits: &'a dyn Fn(u16) -> u32,
 }
 
-/// What a rule has to be shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Needs {
     /// The counts that engines tell.
@@ -81,7 +79,6 @@ pub struct Needs {
     pub adapters: bool,
 }
 
-/// A rule with what it remembers.
 #[derive(Debug, Clone)]
 pub struct Router(Rule);
 
@@ -121,7 +118,6 @@ impl Router {
         })
     }
 
-    /// What it has to be shown.
     pub fn needs(&self) -> Needs {
         match &self.0 {
             Rule::KvAware(_) => Needs {
@@ -156,7 +152,6 @@ impl Router {
         }
     }
 
-    /// A replica lost its cache.
     pub fn lost(&mut self, replica: u16) {
         match &mut self.0 {
             Rule::CacheAware(rule) => rule.lost(replica),

@@ -2,7 +2,6 @@
 
 use super::Candidate;
 
-/// Whose turn it is.
 #[derive(Debug, Clone, Default)]
 pub(super) struct RoundRobin {
     /// The number after the last that had a turn.

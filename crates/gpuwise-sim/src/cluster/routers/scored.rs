@@ -11,15 +11,12 @@ const FULL_TOKENS: f64 = 4.0 * 1024.0 * 1024.0;
 /// Nodes of remembered prompts, beyond which the least recently used are forgotten.
 const NODES: usize = 32_768;
 
-/// A scorer and its weight.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Weighted {
     pub scorer: Scorer,
-    /// How much it counts.
     pub weight: f64,
 }
 
-/// What a replica is scored by.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Scorer {
     /// The share of the prompt that it has cached, as it tells.
@@ -44,7 +41,6 @@ pub enum Scorer {
     ColdTurn,
 }
 
-/// The rule with what it remembers.
 #[derive(Debug, Clone)]
 pub(super) struct Rule {
     scorers: Vec<Weighted>,

@@ -13,7 +13,6 @@ use fixed::FixedHosts;
 use gpuwise_domain::fleet::{FleetNode, FleetTask};
 use pooled::PooledHosts;
 
-/// How a node is chosen.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Choice {
     /// The first that has room.
@@ -22,7 +21,6 @@ pub enum Choice {
     BestFit,
 }
 
-/// How GPUs are pooled.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Pooling {
     /// GPUs that a host can have at most.
@@ -82,7 +80,6 @@ fn shape(task: &FleetTask, models: &[String]) -> Shape {
     }
 }
 
-/// The demand on the nodes as they are.
 pub fn fixed(nodes: &[FleetNode], demand: &Demand, choice: Choice) -> Outcome {
     let names = models(nodes);
     run::run(FixedHosts::new(nodes, &names, choice), demand, &names)

@@ -7,7 +7,6 @@ use super::{
 use alloc::{string::String, vec, vec::Vec};
 use gpuwise_domain::fleet::{FleetNode, WHOLE_GPU};
 
-/// A GPU that a host has.
 #[derive(Debug, Clone, Copy)]
 struct Attached {
     id: u64,

@@ -27,7 +27,6 @@ pub(super) trait Hosts {
     fn leave(&mut self, place: Self::Place, shape: &Shape) -> (Freed, Vec<(usize, usize)>);
     /// Seconds that a GPU takes back to its pool.
     fn detach(&self) -> u64;
-    /// A GPU is back in its pool.
     fn back(&mut self, pool: (usize, usize)) -> Freed;
     /// Thousandths of GPUs of these models that nobody has.
     fn free_milli(&self, models: u64) -> u64;
@@ -39,7 +38,6 @@ pub(super) trait Hosts {
 /// tasks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Reasons {
-    /// Of other models than asked for.
     pub model: u128,
     /// Too few on one host (or in one pool), or too little left of each.
     pub pieces: u128,
@@ -75,7 +73,6 @@ pub struct Outcome {
     pub waited: u64,
     /// Seconds that GPU tasks waited for room, in all; those still waiting until the end.
     pub waiting: u128,
-    /// The longest of them.
     pub longest_wait: u64,
     /// Times that GPUs were attached.
     pub attached: u64,

@@ -21,7 +21,6 @@ pub const FIRST_ENGINE: VersionBucket = VersionBucket::new("vllm-2024");
 const SYNCHRONOUS: VersionBucket = VersionBucket::new("vllm-sync");
 /// Builds between releases, run for models that no release had tuned yet.
 const NIGHTLY: VersionBucket = VersionBucket::new("vllm-nightly");
-/// The month from which the second engine was the default.
 const SECOND_ENGINE: Month = Month {
     year: 2025,
     month: 3,

@@ -298,7 +298,6 @@ fn fewest(
     keeps(high).map(|served| (high, served))
 }
 
-/// Watts of all devices.
 fn power(device: &Device<'_>, parts: &[PartTime], served: &Served, devices: u32) -> Option<f64> {
     let sum = |one: fn(&PartTime) -> f64| parts.iter().map(one).sum::<f64>();
     let seconds = sum(|part| part.seconds).max(1e-12);

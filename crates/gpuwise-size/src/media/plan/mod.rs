@@ -28,13 +28,10 @@ use gpuwise_units::HourlyPrice;
 #[derive(Debug, Clone)]
 pub struct Request<'a> {
     pub name: String,
-    /// What it makes of what.
     pub task: String,
     /// What one input of it costs.
     pub walk: &'a Walk,
-    /// One input in words.
     pub input: String,
-    /// In what is counted.
     pub unit: MediaUnit,
     /// Units a second.
     pub rate: f64,
@@ -45,7 +42,6 @@ pub struct Request<'a> {
     pub limits: &'a Limits,
     /// Under which terms offers are priced.
     pub terms: Terms,
-    /// What deployments are ranked by.
     pub objective: Objective,
     /// Formats of the main part; empty: 16 bits, and 8 bits as alternatives.
     pub formats: Vec<Compute>,

@@ -122,7 +122,6 @@ pub(super) fn encoder(tracer: &mut Tracer, shape: &Autoencoder, pixels: Grid) {
     }
 }
 
-/// Latents of this grid to pixels.
 pub(super) fn decoder(tracer: &mut Tracer, shape: &Autoencoder, latents: Grid) {
     let mut grid = latents;
     let mut channels = shape.levels.last().copied().unwrap_or(1);

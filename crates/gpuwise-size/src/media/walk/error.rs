@@ -8,22 +8,18 @@ pub enum WalkError {
         "{part} takes images whose sides are multiples of {multiple}, because {because}; {width} × {height} is none, the nearest is {nearest_width} × {nearest_height}"
     )]
     Resolution {
-        /// The part that cannot.
         part: String,
         width: u64,
         height: u64,
         /// What sides must be multiples of.
         multiple: u64,
         because: String,
-        /// The nearest that it can.
         nearest_width: u64,
-        /// The nearest that it can.
         nearest_height: u64,
     },
     /// An image with sides longer than positions are stored for.
     #[error("{part} has positions for sides of up to {most} pixels; {width} × {height} is larger")]
     ImageTooLarge {
-        /// The part that cannot.
         part: String,
         width: u64,
         height: u64,
@@ -34,18 +30,15 @@ pub enum WalkError {
         "{part} takes 1 frame and any multiple of {multiple} more; {frames} is none of these, the nearest is {nearest}"
     )]
     Frames {
-        /// The part that cannot.
         part: String,
         frames: u64,
         /// Frames of one latent.
         multiple: u64,
-        /// The nearest that it can.
         nearest: u64,
     },
     /// More text than the network has positions for.
     #[error("{part} takes at most {most} tokens; {tokens} were asked for")]
     TextTooLong {
-        /// The part that cannot.
         part: String,
         tokens: u64,
         /// The most.
@@ -53,17 +46,12 @@ pub enum WalkError {
     },
     /// Something that must be said and is not.
     #[error("{part} needs {what}, which is neither given nor usual for it")]
-    Missing {
-        /// The part that needs it.
-        part: String,
-        what: &'static str,
-    },
+    Missing { part: String, what: &'static str },
     /// A size that cannot be.
     #[error("{what} is {found}; expected {expected}")]
     Wrong {
         what: &'static str,
         found: String,
-        /// What would be right.
         expected: &'static str,
     },
     /// Parts that do not fit together, or dimensions that contradict each other.

@@ -114,7 +114,6 @@ impl Tracer {
         }
     }
 
-    /// The part that was walked.
     pub(super) fn part(self, name: impl Into<String>, role: PartRole, passes: f64) -> Part {
         Part {
             name: name.into(),

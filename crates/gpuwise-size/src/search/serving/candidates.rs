@@ -138,7 +138,6 @@ pub(crate) fn weight_choices(request: &Request<'_>) -> Vec<WeightChoice> {
     out
 }
 
-/// Cache formats that are tried.
 pub(crate) fn cache_choices(request: &Request<'_>) -> Vec<CacheFormat> {
     let named: Vec<CacheFormat> = request
         .choices
@@ -153,7 +152,6 @@ pub(crate) fn cache_choices(request: &Request<'_>) -> Vec<CacheFormat> {
     }
 }
 
-/// Layouts of one replica on a device.
 pub(crate) fn layouts(request: &Request<'_>, device: &Device<'_>) -> Vec<Layout> {
     if let Some(layout) = request
         .choices
@@ -267,9 +265,6 @@ fn wished(request: &Request<'_>, wish: &LayoutWish, host: u32) -> Vec<Layout> {
 }
 
 /// Whether a layout that was asked for stays on what one host joins.
-///
-/// # Errors
-/// When it does not, and hosts may not be joined.
 pub(crate) fn joined(
     request: &Request<'_>,
     device: &Device<'_>,

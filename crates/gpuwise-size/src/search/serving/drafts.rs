@@ -8,7 +8,6 @@ use crate::{
 use alloc::{string::String, vec, vec::Vec};
 use gpuwise_domain::{derivation::Unit, note::ServingNote};
 
-/// Drafting as it is asked for.
 pub(crate) fn draft<'a>(request: &Request<'a>) -> Draft<'a> {
     Draft {
         tokens: request.choices.draft_tokens,

@@ -29,7 +29,6 @@ const MOST_GPUS: f64 = 4096.0;
 /// Nor are more replicas than this of a candidate that sustains hardly anything.
 const MOST_REPLICAS: f64 = 256.0;
 
-/// A candidate that passed.
 #[derive(Debug, Clone)]
 pub(crate) struct Evaluated<'a> {
     /// One replica's setup; `layout.replicas` is what the load needs, spares included.

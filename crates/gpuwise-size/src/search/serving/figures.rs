@@ -134,7 +134,6 @@ pub(crate) fn power_of<A: Amount>(evaluated: &Evaluated<'_>, activity: Activity)
     Some(one * devices)
 }
 
-/// On what the figures rest.
 pub(crate) fn basis(request: &Request<'_>, evaluated: &Evaluated<'_>) -> Basis {
     if correction(request, evaluated, MetricClass::Tpot, None).is_some() {
         Basis::MeasuredNearby
@@ -193,7 +192,6 @@ fn correction(
     })
 }
 
-/// A figure with its range.
 fn estimate(
     request: &Request<'_>,
     evaluated: &Evaluated<'_>,
@@ -230,7 +228,6 @@ fn statistic(percentile: Option<Percentile>) -> Statistic {
     percentile.map_or(Statistic::Mean, |p| Statistic::Quantile(p.fraction()))
 }
 
-/// The figures with ranges.
 pub(crate) fn figures(request: &Request<'_>, feasible: &Feasible<'_>) -> Figures {
     let worked = &feasible.figures;
     let evaluated = &feasible.evaluated;

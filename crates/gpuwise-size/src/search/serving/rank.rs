@@ -59,7 +59,6 @@ fn standing(objective: Objective, judged: &Screening<'_>, feasible: &Feasible<'_
     }
 }
 
-/// What a deployment is ranked by.
 fn key(objective: Objective, feasible: &Feasible<'_>) -> f64 {
     match objective {
         Objective::Cost => cost(feasible),

@@ -22,7 +22,6 @@ use gpuwise_domain::{
 pub struct Request<'a> {
     /// The model's name as it is shown and launched.
     pub name: String,
-    /// Where its shape was read.
     pub origin: String,
     pub architecture: &'a Architecture,
     /// Traffic, SLO and limits.
@@ -59,7 +58,6 @@ pub struct DraftModel<'a> {
 #[derive(Debug, Clone, PartialEq)]
 pub struct Choices {
     pub engine: Engine,
-    /// What deployments are ranked by.
     pub objective: Objective,
     /// Under which terms offers are priced.
     pub terms: Terms,

@@ -125,7 +125,6 @@ struct Rates {
 pub(super) struct Local {
     layers: Vec<LocalLayer>,
     head: Option<Matrix>,
-    /// Bytes of all layers.
     bytes: f64,
     hidden: f64,
     spread: Spread,

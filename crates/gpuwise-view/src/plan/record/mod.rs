@@ -5,11 +5,7 @@ mod figures;
 mod workload;
 
 use super::{deployments, tables::ranked};
-use crate::{
-    answer::Candidates,
-    record::{Fields, Record},
-    table::Table,
-};
+use crate::{answer::Candidates, record::Fields, table::Table};
 use gpuwise_domain::deployment::{
     Deployment, Dropped, ModelSummary, ServingCharts, ServingQuestion, Sizing,
 };
@@ -43,20 +39,16 @@ impl Candidates for Deployment {
     }
 }
 
-impl Record for ModelSummary {
-    const NAME: &'static str = "Model";
-
-    fn fields(of: &mut Fields<'_, Self>) {
-        of.field("name", |m| &m.name);
-        of.field("origin", |m| &m.origin);
-        of.field("model_type", |m| &m.model_type);
-        of.field("parameters", |m| m.parameters);
-        of.field("active_parameters", |m| m.active_parameters);
-        of.field("layers", |m| m.layers);
-        of.field("published_weights", |m| &m.published);
-        of.field("weight_bytes", |m| m.weight_bytes);
-        of.field("kv_bytes_per_token", |m| m.cache_bytes_per_token);
-        of.field("max_context_tokens", |m| m.max_context);
-        of.field("assumptions", |m| &m.assumptions);
-    }
-}
+crate::record!(ModelSummary, "Model", |of| {
+    of.field("name", |m| &m.name);
+    of.field("origin", |m| &m.origin);
+    of.field("model_type", |m| &m.model_type);
+    of.field("parameters", |m| m.parameters);
+    of.field("active_parameters", |m| m.active_parameters);
+    of.field("layers", |m| m.layers);
+    of.field("published_weights", |m| &m.published);
+    of.field("weight_bytes", |m| m.weight_bytes);
+    of.field("kv_bytes_per_token", |m| m.cache_bytes_per_token);
+    of.field("max_context_tokens", |m| m.max_context);
+    of.field("assumptions", |m| &m.assumptions);
+});

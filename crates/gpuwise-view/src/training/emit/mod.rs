@@ -16,37 +16,21 @@ use gpuwise_domain::{
     training_plan::TrainingPlan,
 };
 
-/// Tools whose recipes can be written.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum RecipeForm {
-    /// torchtune: YAML over a recipe's own.
-    Torchtune,
-    Axolotl,
-    /// Megatron-LM: arguments of a training script.
-    Megatron,
-    /// Hugging Face accelerate: the configuration of `accelerate launch`.
-    Accelerate,
+gpuwise_units::named! {
+    /// Tools whose recipes can be written.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+    pub enum RecipeForm: name {
+        /// torchtune: YAML over a recipe's own.
+        Torchtune = "torchtune",
+        Axolotl = "axolotl",
+        /// Megatron-LM: arguments of a training script.
+        Megatron = "megatron",
+        /// Hugging Face accelerate: the configuration of `accelerate launch`.
+        Accelerate = "accelerate",
+    }
 }
 
 impl RecipeForm {
-    pub const ALL: [Self; 4] = [
-        Self::Torchtune,
-        Self::Axolotl,
-        Self::Megatron,
-        Self::Accelerate,
-    ];
-
-    /// Its name in flags.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Torchtune => "torchtune",
-            Self::Axolotl => "axolotl",
-            Self::Megatron => "megatron",
-            Self::Accelerate => "accelerate",
-        }
-    }
-
-    /// The form of this name.
     pub fn by_name(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|form| form.name() == name)
     }
@@ -115,7 +99,6 @@ fn only_data(tool: &'static str, setup: &TrainingSetup) -> Result<(), EmitError>
 struct Yaml(String);
 
 impl Yaml {
-    /// A comment of its own lines.
     fn comment(&mut self, text: &str) {
         for line in text.lines() {
             self.0 += "# ";
@@ -130,7 +113,6 @@ impl Yaml {
         let _ = writeln!(self.0, "{}{key}: {value}", "  ".repeat(depth));
     }
 
-    /// A key that opens a map.
     fn open(&mut self, depth: usize, key: &str) {
         self.0 += &"  ".repeat(depth);
         self.0 += key;
@@ -149,7 +131,6 @@ fn quoted(text: &str) -> String {
     serde_json::Value::from(text).to_string()
 }
 
-/// A heading that says what this is for.
 fn heading(yaml: &mut Yaml, plan: &TrainingPlan, checked: &str) {
     yaml.comment(&format!(
         "The sizing part for {} × {}: {}; keys as of {checked}.",

@@ -42,8 +42,8 @@ enum ContentDocument {
     Hangs(HangsDocument),
 }
 
-impl SourceDocument {
-    pub(super) fn of(source: &Source) -> Self {
+impl From<&Source> for SourceDocument {
+    fn from(source: &Source) -> Self {
         Self {
             file: source.file.clone(),
             format: source.content.format(),

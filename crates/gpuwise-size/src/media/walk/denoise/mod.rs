@@ -11,7 +11,6 @@ use super::tracer::{Attention, Tracer, product};
 /// Channels of the sinusoids of time, where a class fixes them: `Timesteps(256)` of diffusers.
 const TIME_CHANNELS: u64 = 256;
 
-/// Tokens that a denoiser works on.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Tokens {
     pub(super) image: u64,

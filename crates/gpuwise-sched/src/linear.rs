@@ -1,4 +1,4 @@
-//! A dense simplex with prices, for small programs and as an oracle for the interior-point method.
+//! A dense simplex with prices, for small programs.
 
 /// A greatest value, where it is reached, and what one more of each limit would bring.
 #[derive(Debug, Clone, PartialEq)]
@@ -6,16 +6,42 @@ pub struct Optimum {
     /// The greatest c·x.
     pub value: f64,
     pub x: Vec<f64>,
-    /// The price of each row.
     pub prices: Vec<f64>,
 }
 
 const TINY: f64 = 1e-9;
 
-/// Maximises c·x over A·x ≤ b, x ≥ 0, where b ≥ 0; `rows` are those of A. The steepest column enters,
-/// after many steps the first (Bland's rule, which never cycles). `None`: unbounded, of wrong shape,
-/// or not done after 20,000 steps.
-pub fn maximise(c: &[f64], rows: &[Vec<f64>], b: &[f64]) -> Option<Optimum> {
+#[derive(Debug, Clone, Copy)]
+pub struct Steps {
+    /// In so many steps the steepest column enters, then the first (Bland's rule, which never cycles).
+    pub steepest: usize,
+    /// Steps at most.
+    pub most: usize,
+    /// Ratios nearer than this are equal.
+    pub tie: f64,
+}
+
+impl Steps {
+    /// The steepest column for 2,000 of at most 20,000 steps.
+    pub const USUAL: Self = Self {
+        steepest: 2_000,
+        most: 20_000,
+        tie: 1e-12,
+    };
+
+    /// Bland's rule from the beginning.
+    pub const fn bland(most: usize) -> Self {
+        Self {
+            steepest: 0,
+            most,
+            tie: TINY,
+        }
+    }
+}
+
+/// Maximises c·x over A·x ≤ b, x ≥ 0, where b ≥ 0; `rows` are those of A. `None`: unbounded, of wrong
+/// shape, or not done after so many steps.
+pub fn maximise(c: &[f64], rows: &[Vec<f64>], b: &[f64], steps: Steps) -> Option<Optimum> {
     let (n, m) = (c.len(), rows.len());
     if b.len() != m || rows.iter().any(|row| row.len() != n) || b.iter().any(|b| *b < 0.0) {
         return None;
@@ -31,9 +57,9 @@ pub fn maximise(c: &[f64], rows: &[Vec<f64>], b: &[f64]) -> Option<Optimum> {
         *slot = -c;
     }
     let mut basis: Vec<usize> = (n..n + m).collect();
-    for step in 0..20_000 {
+    for step in 0..steps.most {
         let costs = &table[m * width..m * width + n + m];
-        let entering = if step < 2_000 {
+        let entering = if step < steps.steepest {
             let least = costs.iter().enumerate().min_by(|a, b| a.1.total_cmp(b.1));
             least
                 .filter(|(_, cost)| **cost < -TINY)
@@ -44,7 +70,7 @@ pub fn maximise(c: &[f64], rows: &[Vec<f64>], b: &[f64]) -> Option<Optimum> {
         let Some(entering) = entering else {
             return Some(optimum(&table, &basis, n, m));
         };
-        let leaving = leaving(&table, &basis, entering, width)?;
+        let leaving = leaving(&table, &basis, entering, steps.tie)?;
         pivot(&mut table, leaving, entering, width);
         basis[leaving] = entering;
     }
@@ -65,7 +91,8 @@ fn optimum(table: &[f64], basis: &[usize], n: usize, m: usize) -> Optimum {
     }
 }
 
-fn leaving(table: &[f64], basis: &[usize], entering: usize, width: usize) -> Option<usize> {
+fn leaving(table: &[f64], basis: &[usize], entering: usize, tie: f64) -> Option<usize> {
+    let width = table.len() / (basis.len() + 1);
     let mut best: Option<(f64, usize)> = None;
     for (i, basic) in basis.iter().enumerate() {
         let by = table[i * width + entering];
@@ -74,7 +101,7 @@ fn leaving(table: &[f64], basis: &[usize], entering: usize, width: usize) -> Opt
         }
         let ratio = table[i * width + width - 1] / by;
         let better = best.is_none_or(|(least, row)| {
-            ratio < least - 1e-12 || (ratio < least + 1e-12 && *basic < basis[row])
+            ratio < least - tie || (ratio < least + tie && *basic < basis[row])
         });
         if better {
             best = Some((ratio, i));
@@ -99,6 +126,40 @@ fn pivot(table: &mut [f64], leaving: usize, entering: usize, width: usize) {
             for (value, other) in line.iter_mut().zip(&row) {
                 *value -= factor * other;
             }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Steps, maximise};
+
+    #[test]
+    fn textbook_programs() {
+        for (c, rows, b, value) in [
+            // Wyndor Glass (Hillier and Lieberman): 3x + 5y, x ≤ 4, 2y ≤ 12, 3x + 2y ≤ 18.
+            (
+                vec![3.0, 5.0],
+                vec![vec![1.0, 0.0], vec![0.0, 2.0], vec![3.0, 2.0]],
+                vec![4.0, 12.0, 18.0],
+                Some(36.0),
+            ),
+            // Beale's example, on which the usual rule cycles.
+            (
+                vec![0.75, -150.0, 0.02, -6.0],
+                vec![
+                    vec![0.25, -60.0, -0.04, 9.0],
+                    vec![0.5, -90.0, -0.02, 3.0],
+                    vec![0.0, 0.0, 1.0, 0.0],
+                ],
+                vec![0.0, 0.0, 1.0],
+                Some(0.05),
+            ),
+            (vec![1.0], vec![vec![-1.0]], vec![1.0], None),
+        ] {
+            let best = maximise(&c, &rows, &b, Steps::bland(1000))
+                .map(|best| (best.value * 1e6).round() / 1e6);
+            assert_eq!(best, value);
         }
     }
 }

@@ -1,0 +1,16 @@
+//! Work over threads.
+
+use std::{panic::resume_unwind, thread};
+
+/// What so many threads make, each of its number, in the order of their numbers.
+pub fn spread<T: Send>(threads: usize, work: impl Fn(usize) -> Vec<T> + Sync) -> Vec<T> {
+    thread::scope(|scope| {
+        let work = &work;
+        let workers: Vec<_> = (0..threads)
+            .map(|number| scope.spawn(move || work(number)))
+            .collect();
+        let made = workers.into_iter().map(|worker| worker.join());
+        made.flat_map(|made| made.unwrap_or_else(|panic| resume_unwind(panic)))
+            .collect()
+    })
+}
