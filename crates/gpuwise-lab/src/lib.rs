@@ -17,6 +17,6 @@ mod questions;
 pub mod schedulers;
 pub mod training;
 
-pub use loaded::Loaded;
+pub use loaded::{Loaded, OwnFile, OwnRows};
 pub use observed::{Observed, observations, observed};
 pub use questions::{FitInputs, Models, QuestionRow, Rows, answers, canonical, with_stated_gpus};

@@ -27,7 +27,7 @@ pub fn run(context: &Context, flags: &Evidence) -> anyhow::Result<Exit> {
         .as_deref()
         .map(|name| names::device(&loaded.catalogue, "--gpu", name).map(|device| device.gpu))
         .transpose()?;
-    let mut rows = catalogue::evidence()?;
+    let mut rows = catalogue::evidence(&loaded)?;
     if let Some(metric) = &flags.metric {
         let known: std::collections::BTreeSet<String> =
             rows.iter().map(|row| row.metric.clone()).collect();

@@ -218,7 +218,7 @@ pub enum Command {
     ///
     /// Exit code 0: figures are there, with a word on what is missing. 2: no file can be used.
     Profile(Box<profile::Flags>),
-    /// AnswerName many questions at once
+    /// Answer a table of questions: latency, throughput or memory, row by row
     Predict(predict::Flags),
     /// Find the GPU, slice and count that fits each profiled workload
     ///

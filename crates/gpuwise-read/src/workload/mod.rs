@@ -145,7 +145,7 @@ pub fn read_fields(file: &str, text: &str) -> Result<WorkloadFields, WorkloadErr
             syntax(line, error.message().into())
         }),
         Form::Json => serde_json::from_str(text)
-            .map_err(|error| syntax(Some(error.line() as u64), error.to_string())),
+            .map_err(|error| syntax(Some(error.line().max(1) as u64), crate::json_error::json_error(&error))),
         Form::Yaml => serde_saphyr::from_str(text).map_err(|error| {
             let line = error.location().map(|location| location.line());
             syntax(line, first_line(&error.to_string()))

@@ -79,9 +79,9 @@ pub struct Flags {
 
 pub fn run(context: &Context, flags: &Flags) -> anyhow::Result<Exit> {
     let html = flags.html.as_deref().map(Pending::new).transpose()?;
-    let names = usage_rules::names(flags.rules.as_deref())?;
-    let rules = usage_rules::rules(&names)?;
     let loaded = catalogue::load(&context.app.overrides.with_prices(&flags.prices))?;
+    let names = usage_rules::names(&loaded, flags.rules.as_deref())?;
+    let rules = usage_rules::rules(&names)?;
     let catalogue = &loaded.catalogue;
     let own_prices = own_prices(flags, catalogue)?;
     if flags.proof && flags.files.is_empty() && flags.server.prometheus.is_none() {

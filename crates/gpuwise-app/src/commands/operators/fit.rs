@@ -43,7 +43,7 @@ pub(super) fn run(context: &Context, flags: &OperatorsFit) -> anyhow::Result<Exi
     let mut all = if flags.only.is_empty() {
         Functions::default()
     } else {
-        functions()?
+        functions(&loaded)?
     };
     for operator in chosen(&flags.only)? {
         let samples = samples(&flags.tables, operator, &mut systems)?;

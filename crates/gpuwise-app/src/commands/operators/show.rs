@@ -17,7 +17,7 @@ pub(super) fn run(context: &Context, flags: &OperatorsShow) -> anyhow::Result<Ex
     let silicon = Silicon::of(&device);
     let engine = crate::engine::engine(&flags.engine)?.kind;
     let operator = operator("operator", &flags.operator)?;
-    let functions = functions()?;
+    let functions = functions(&loaded)?;
     let nothing = || Problem::new(format!("operator {}: nothing to draw", operator.name));
     let example = functions
         .example(operator, engine, &silicon)

@@ -144,7 +144,7 @@ pub fn plan(app: &App, flags: &settings::Plan) -> anyhow::Result<Option<MediaPla
     let host = sizing
         .ranked
         .get(at)
-        .map(|picked| host::of_media(&sizing, picked, &size, request.inputs, &loaded.catalogue))
+        .map(|picked| host::of_media(&sizing, picked, &size, request.inputs, &loaded))
         .transpose()?;
     Ok(Some(MediaPlanned {
         sizing,

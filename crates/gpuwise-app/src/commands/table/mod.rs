@@ -75,7 +75,7 @@ fn swept<'a>(
         for model in models {
             let ground = Ground {
                 device,
-                engine: serving_engine(flags, model)?,
+                engine: serving_engine(flags, model, loaded)?,
                 catalogue: &loaded.catalogue,
                 terms: flags.terms.into(),
                 cache,
@@ -137,12 +137,16 @@ fn numbers<E: std::error::Error + Send + Sync + 'static>(
     texts.iter().map(|text| one(text).context(flag)).collect()
 }
 
-fn serving_engine(flags: &settings::Table, model: &Named) -> anyhow::Result<Engine> {
+fn serving_engine(
+    flags: &settings::Table,
+    model: &Named,
+    loaded: &Loaded,
+) -> anyhow::Result<Engine> {
     let mut engine = match &flags.engine {
         Some(text) => engine::engine(text)?,
         None => Engine::newest(model.resolved.usual_engine()),
     };
-    if let (None, Ok(facts)) = (engine.release, catalogue::engine_facts(engine.kind)) {
+    if let (None, Ok(facts)) = (engine.release, catalogue::engine_facts(loaded, engine.kind)) {
         engine.release = Some(facts.resolve(None));
     }
     Ok(engine)
