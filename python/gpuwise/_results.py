@@ -97,7 +97,7 @@ class DeviceMemory:
     layout: str
     weights: str
     kv_cache: str
-    #: Requests of the asked length that fit at once.
+    #: Concurrent requests of the asked length that fit.
     requests_at_once: float
     #: Bytes that are short on each GPU; 0 where it fits.
     short_bytes: int

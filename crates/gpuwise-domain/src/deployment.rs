@@ -164,7 +164,7 @@ pub struct PrefillPool {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Adapters {
-    /// How many are loaded at once.
+    /// How many are loaded concurrently.
     pub count: u32,
     pub rank: u32,
 }
@@ -261,7 +261,7 @@ pub struct MemoryReport {
     pub shortfall: Bytes,
     /// Tokens that the cache holds, as the engine reports them.
     pub cache_tokens: u64,
-    /// Requests of the asked length that fit at once.
+    /// Concurrent requests of the asked length that fit.
     pub sequences: f64,
 }
 
@@ -306,7 +306,7 @@ pub struct Figures {
     pub requests: Estimate,
     /// Output tokens a second, all replicas.
     pub output_throughput: Estimate,
-    /// Sequences decoding at once on one attention group, in the mean.
+    /// Concurrent sequences decoding on one attention group, in the mean.
     pub running: f64,
     /// Load over the most that keeps the SLO (0 to 1); with a closed load over the most that fits.
     pub utilization: f64,

@@ -104,7 +104,7 @@ document! {
 document! {
     /// LoRA adapters.
     AdaptersDocument = Adapters {
-        /// How many are loaded at once.
+        /// How many are loaded concurrently.
         count(count): u32,
         /// Their largest rank.
         rank(rank): u32,
@@ -229,7 +229,7 @@ document! {
         shortfall_bytes(shortfall): ByteCount,
         /// Tokens that the cache holds.
         cache_tokens(cache_tokens): u64,
-        /// Requests of the asked length that fit at once.
+        /// Concurrent requests of the asked length that fit.
         sequences(sequences): Real,
     }
 }
@@ -279,7 +279,7 @@ document! {
         requests_per_second(requests): EstimateDocument,
         /// Output tokens a second, all replicas.
         output_tokens_per_second(output_throughput): EstimateDocument,
-        /// Sequences decoding at once on one attention group, in the mean.
+        /// Concurrent sequences decoding on one attention group, in the mean.
         running_sequences(running): Real,
         /// Load over the most that keeps the SLO (0 to 1).
         utilization(utilization): Real,
@@ -446,7 +446,7 @@ words! {
         /// Requests a second.
         RequestsPerSecond = "requests/s",
         /// Requests in flight.
-        RequestsInFlight = "requests in flight",
+        RequestsInFlight = "concurrent requests",
         /// Currency units an hour.
         MoneyPerHour = "money/h",
     }

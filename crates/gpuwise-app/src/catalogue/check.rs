@@ -100,7 +100,7 @@ pub fn check_all(places: &[PathBuf]) -> anyhow::Result<Checked> {
 
 fn user_source(file: &Path) -> anyhow::Result<Source> {
     let text = fs::read_to_string(file).map_err(|error| {
-        Problem::new(format!("cannot read catalogue file {}", file.display())).because(error)
+        Problem::new(format!("cannot read {}", file.display())).because(error)
     })?;
     Ok(Source {
         kind: Kind::of(file).ok_or_else(|| unknown_kind(file))?,

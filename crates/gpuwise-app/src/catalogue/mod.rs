@@ -106,7 +106,7 @@ pub fn load(overrides: &Overrides) -> anyhow::Result<Loaded> {
 fn add_file(loaded: &mut Loaded, kind: Kind, file: PathBuf) -> anyhow::Result<()> {
     let shown = file.display().to_string();
     let text = fs::read_to_string(&file).map_err(|error| {
-        Problem::new(format!("cannot read catalogue file {shown}")).because(error)
+        Problem::new(format!("cannot read {shown}")).because(error)
     })?;
     match kind {
         Kind::Offers => add_offers(&mut loaded.catalogue, &shown, &text)?,
@@ -144,6 +144,11 @@ fn add_offers(catalogue: &mut Catalogue, file: &str, text: &str) -> anyhow::Resu
 /// A price list of the user's: its GPUs may be called by any of their names.
 fn own_offers(catalogue: &Catalogue, file: &str, text: &str) -> anyhow::Result<Vec<Offer>> {
     let mut offers = read::read_offers(file, text)?;
+    if offers.is_empty() {
+        return Err(Problem::new(format!("{file}: no offer is in it"))
+            .hint("`gpuwise example prices.csv` prints a price list")
+            .into());
+    }
     for offer in &mut offers {
         let Some(gpu) = catalogue.gpu(&offer.gpu) else {
             let line = text.lines().position(|line| line.contains(&offer.gpu));

@@ -184,7 +184,7 @@ fn load_of(row: &EvidenceRow) -> String {
     let load = match row.load.strip_prefix("rate=") {
         Some(rate) => Some(rate.to_owned()),
         None if row.load.is_empty() => None,
-        None => Some(format!("{} at once", row.load)),
+        None => Some(format!("{} concurrent", row.load)),
     };
     [tokens(row.input, "in"), tokens(row.output, "out"), load]
         .into_iter()

@@ -332,7 +332,7 @@ fn facts_of(gpu: &Gpu) -> Vec<(&'static str, String)> {
             if gpu.mig {
                 "yes".into()
             } else {
-                "no: it cannot be cut into slices".into()
+                "no".into()
             },
         ),
         (

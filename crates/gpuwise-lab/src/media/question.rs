@@ -1,4 +1,4 @@
-//! Rows of published benchmarks about whole networks: what ran, under rules that are written in
+//! Rows of published benchmarks about diffusion, vision and embedding models: what ran, under rules that are written in
 //! `docs/decisions/0018-rows-of-whole-networks.md`.
 
 use gpuwise_domain::{

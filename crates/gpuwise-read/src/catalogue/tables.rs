@@ -285,7 +285,7 @@ struct BenchmarkRow {
     input_tokens: f64,
     output_tokens: f64,
     beams: f64,
-    latency_promise_s: Option<f64>,
+    latency_slo_s: Option<f64>,
     source: String,
 }
 
@@ -299,7 +299,7 @@ pub fn read_benchmarks(file: &str, text: &str) -> Result<Vec<Benchmark>, Catalog
         input: row.input_tokens,
         output: row.output_tokens,
         beams: row.beams,
-        latency_promise: row.latency_promise_s,
+        latency_slo: row.latency_slo_s,
         source: row.source,
     };
     Ok(rows(file, text)?.into_iter().map(convert).collect())

@@ -23,7 +23,7 @@ impl<'w> Check<'w> {
         let same = used.cut == on;
         used.cut = on;
         if on && geometry.is_none() {
-            self.error(Rule::Geometry, format!("{gpu} cannot be cut"));
+            self.error(Rule::Geometry, format!("{gpu} has no MIG"));
         }
         if !empty {
             let what = format!("MIG of {gpu} is switched, but the GPU is not empty");
@@ -54,11 +54,11 @@ impl<'w> Check<'w> {
         });
         let wrong = geometry.map(|geometry| misfit(geometry, &used.instances));
         if !on {
-            self.error(Rule::Geometry, format!("{gpu} is cut, but MIG is off"));
+            self.error(Rule::Geometry, format!("{gpu} has MIG instances, but MIG is off"));
         }
         match wrong {
             Some(Some(why)) => self.error(Rule::Geometry, format!("{gpu}: {why}")),
-            None => self.error(Rule::Geometry, format!("{gpu} cannot be cut")),
+            None => self.error(Rule::Geometry, format!("{gpu} has no MIG")),
             Some(None) => {}
         }
     }
@@ -155,7 +155,7 @@ impl<'w> Check<'w> {
             self.error(Rule::Fabric, format!("{gpu} is no attached GPU of a pool"));
         }
         if !idle {
-            let what = format!("{gpu} is detached, but it is held or cut");
+            let what = format!("{gpu} is detached, but it is held or has MIG instances");
             self.error(Rule::Fabric, what);
         }
     }

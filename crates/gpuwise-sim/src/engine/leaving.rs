@@ -1,4 +1,4 @@
-//! How sequences leave the batch: by their end, by losing their place, by being given up.
+//! How sequences leave the batch: by their end, preempted or aborted.
 
 use super::{
     memory::SglangState,
@@ -69,7 +69,7 @@ impl Rank {
         match &self.settings.policy {
             Policy::Sglang(_) => self.sglang.forget(slot),
             Policy::TensorRtLlm(rules) if rules.capacity == Capacity::GuaranteedNoEvict => {
-                self.unpromise(slot);
+                self.release_reserved(slot);
             }
             _ => {}
         }
@@ -321,7 +321,7 @@ impl Rank {
         self.ended.clear();
         self.given_up.clear();
         self.stopping = 0;
-        self.promised = 0;
+        self.reserved = 0;
         self.behind = 0;
         self.owed = 0;
     }

@@ -164,8 +164,8 @@ pub(super) fn totals(
     };
     let (plain, discounted_words) = match worth {
         Some(_) => (
-            "all months added up, less what hosts are worth at the end",
-            "each month · its discount factor, added up, less what hosts are worth at the end · the discount factor of the end",
+            "all months added up, less the residual value of hosts",
+            "each month · its discount factor, added up, less the residual value of hosts · the discount factor of the end",
         ),
         None => (
             "all months added up",

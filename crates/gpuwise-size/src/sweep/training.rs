@@ -15,7 +15,7 @@ use gpuwise_units::Bytes;
 /// Ways to train that the table knows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Way {
-    /// Every weight: mixed precision, AdamW, states over all ranks, layers computed again.
+    /// Every weight: mixed precision, AdamW, states over all ranks, activation checkpointing.
     Full,
     /// LoRA of rank 16 beside a base in BF16.
     Lora,
@@ -37,7 +37,7 @@ impl Way {
 
     const fn words(self) -> &'static str {
         match self {
-            Self::Full => "train all",
+            Self::Full => "full fine-tuning",
             Self::Lora => "LoRA",
             Self::Qlora => "QLoRA",
         }
@@ -51,7 +51,7 @@ impl Way {
         }
     }
 
-    /// What is asked for: one sequence a GPU at a time, every layer computed again; how states and
+    /// What is asked for: one sequence a GPU at a time, every layer checkpointed; how states and
     /// layers are divided is searched.
     fn choices(self, sequence: u64) -> TrainChoices {
         let adapter = |base| {

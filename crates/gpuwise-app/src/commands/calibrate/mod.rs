@@ -121,6 +121,8 @@ fn forget() -> anyhow::Result<Exit> {
             Problem::new(format!("cannot remove {}", file.display())).because(error)
         })?;
         progress::say(&format!("forgot {}", file.display()));
+    } else {
+        progress::say("there are no rows of your own");
     }
     Ok(Exit::Yes)
 }

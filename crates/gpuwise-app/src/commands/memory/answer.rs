@@ -25,7 +25,7 @@ pub struct Remembered {
     pub model: ModelSummary,
     /// Tokens of a request.
     pub context: u64,
-    /// Requests at once.
+    /// Concurrent requests.
     pub concurrency: u64,
     /// GPU by GPU.
     pub devices: Vec<DeviceMemory>,
@@ -54,7 +54,7 @@ pub struct DeviceMemory {
     pub engine: String,
     /// The engine with its release, in words.
     pub release: String,
-    /// Requests of the asked length that fit at once.
+    /// Concurrent requests of the asked length that fit.
     pub requests: f64,
     /// Tokens that the cache holds in such requests.
     pub held_tokens: u64,

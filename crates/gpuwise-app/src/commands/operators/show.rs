@@ -66,7 +66,7 @@ fn columns(size: Size) -> Vec<Column> {
         Column::right("low", "Low").unit("ms"),
         Column::right("high", "High").unit("ms"),
         Column::right("share", "Of roofline").unit("%"),
-        Column::left("basis", "Rests on"),
+        Column::left("basis", "Basis"),
     ]
 }
 

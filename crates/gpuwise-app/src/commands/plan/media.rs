@@ -275,9 +275,8 @@ fn resolve(name: &str, unit: MediaUnit, loaded: &Loaded) -> anyhow::Result<Netwo
             .hint(format!("gpuwise plan {name} --rate 8/s --isl 2000 --osl 300"))
             .into();
         }
-        Problem::new(format!("{name} is no network that is known"))
-            .because(error)
-            .hint("`gpuwise models` lists those that are; a directory with its config.json or model_index.json will do too")
+        Problem::new(error.to_string())
+            .hint("`gpuwise models` lists those that are; a directory with its config.json or model_index.json suffices too")
             .into()
     })
 }

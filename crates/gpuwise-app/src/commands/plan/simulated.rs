@@ -11,7 +11,7 @@ use gpuwise_domain::{
     estimate::Estimate,
     note::{Note, ServingNote},
     reason::Reason,
-    run::{Metric, Promised, RunReport, Verdict},
+    run::{Metric, SloMetric, RunReport, Verdict},
 };
 use gpuwise_size::knowledge::Knowledge;
 use gpuwise_units::{Percentile, significant};
@@ -117,7 +117,7 @@ fn put(deployment: &mut Deployment, report: &RunReport) {
 
 fn broken(deployment: &Deployment, report: &RunReport) -> Dropped {
     let over = |verdict: &Verdict| match (verdict.found, verdict.about) {
-        (Some(found), Promised::Throughput) => verdict.bound / found.max(1e-12),
+        (Some(found), SloMetric::Throughput) => verdict.bound / found.max(1e-12),
         (Some(found), _) => found / verdict.bound,
         (None, _) => f64::INFINITY,
     };
@@ -131,10 +131,10 @@ fn broken(deployment: &Deployment, report: &RunReport) -> Dropped {
         return out(deployment, Test::Throughput, Reason::Unbounded, 1.0);
     };
     let test = match verdict.about {
-        Promised::Ttft => Test::Ttft,
-        Promised::Tpot => Test::Tpot,
-        Promised::EndToEnd => Test::EndToEnd,
-        Promised::Throughput => Test::Throughput,
+        SloMetric::Ttft => Test::Ttft,
+        SloMetric::Tpot => Test::Tpot,
+        SloMetric::EndToEnd => Test::EndToEnd,
+        SloMetric::Throughput => Test::Throughput,
     };
     let at = verdict.at.map_or("mean".into(), |at| at.to_string());
     let found = verdict

@@ -263,7 +263,7 @@ impl Trial<'_> {
         match self.sent.burstier(BURSTS) {
             Some(sent) => tried.push(("bursts", Run { sent, ..usual() })),
             None => untried.push(
-                "bursts are not tried: a number of requests is kept in flight, so that none come"
+                "bursts are not tried: a concurrency is kept, so that none come"
                     .into(),
             ),
         }

@@ -77,14 +77,14 @@ pub struct Flags {
     /// Rows to show; those with findings come first, then the busiest
     #[arg(long, value_name = "N", default_value_t = 40)]
     top: usize,
-    /// Thresholds of your own over ours: TOML as catalogue/telemetry.toml
+    /// Thresholds of your own over ours: TOML as `gpuwise example telemetry.toml` prints
     #[arg(long, value_name = "FILE")]
     pub(super) thresholds: Option<PathBuf>,
-    /// What decides whether a GPU is too large, of your own over ours: TOML as `gpuwise audit --rules`
-    /// takes it
+    /// What decides whether a GPU is too large, of your own over ours: TOML as `gpuwise example audit.toml`
+    /// prints
     #[arg(long, value_name = "FILE")]
     pub(super) rules: Option<PathBuf>,
-    /// Names of metrics of your own beside ours: CSV as catalogue/telemetry_fields.csv
+    /// Names of metrics of your own beside ours: CSV as `gpuwise example telemetry_fields.csv` prints
     #[arg(long, value_name = "FILE")]
     pub(super) names: Option<PathBuf>,
     /// A metric of your own beside the GPUs', such as accuracy=avg(model_accuracy)
@@ -120,11 +120,26 @@ pub struct Flags {
     pub(super) not_again_within: f64,
 }
 
+/// The shortest interval, in seconds: drivers refresh their counters no more often.
+const SHORTEST: f64 = 0.1;
+
 fn duration(text: &str) -> Result<f64, String> {
     read_duration(text).map_err(|error| error.problem)
 }
 
 pub fn run(context: &Context, flags: &Flags) -> anyhow::Result<Exit> {
+    if flags.run.is_some()
+        && flags.when.is_empty()
+        && flags.when_drifts.is_empty()
+        && flags.run_every.is_none()
+    {
+        return Err(Problem::new("--run: nothing says when to start it")
+            .hint("add --when 'tensor_active < 0.2 for 5m', --when-drifts FIGURE or --run-every 1h")
+            .into());
+    }
+    if flags.every.is_some_and(|seconds| seconds < SHORTEST) {
+        return Err(Problem::new("--every: it must be 100ms or more").into());
+    }
     let knowledge = Knowledge::load(context, flags)?;
     let mut sources = Source::all(context, flags)?;
     let recorded = sources.iter().all(Source::is_recorded);
@@ -208,7 +223,7 @@ struct Session<'a> {
     /// When each of them was last told.
     told: BTreeMap<String, f64>,
     otlp: Option<sources::Otlp>,
-    /// Whether the table is drawn anew in place.
+    /// Whether the table is redrawn in place.
     live: bool,
     /// What each source last failed with.
     failing: Vec<Option<String>>,

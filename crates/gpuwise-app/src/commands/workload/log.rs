@@ -34,6 +34,13 @@ pub(super) fn seen(flags: &FromLog) -> anyhow::Result<(Seen, AccessLog)> {
         bytes = fs::read(&flags.file).map_err(cannot)?;
     }
     let bytes = traffic::decompress(&bytes, LARGEST_LOG).with_context(|| shown.clone())?;
+    if let Err(error) = std::str::from_utf8(&bytes)
+        && error.valid_up_to() < bytes.len().min(4096) / 2
+    {
+        return Err(Problem::new(format!("{shown} is not text in UTF-8"))
+            .hint("a log is JSON lines or CSV; `gpuwise example requests.jsonl` prints one")
+            .into());
+    }
     let log = read_access_log(&bytes, &mapping, flags.model.as_deref()).map_err(|error| {
         use gpuwise_read::access_log::AccessLogError;
         let hint = match &error {

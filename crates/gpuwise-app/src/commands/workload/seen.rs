@@ -157,7 +157,7 @@ fn remarkable(observed: &Observed) -> Vec<String> {
     }
     if let Some(preempted) = observed.preempted.filter(|count| *count > 0.0) {
         notes.push(format!(
-            "{preempted:.0} times a request lost its place: the KV cache is short"
+            "{preempted:.0} preemptions: the KV cache is short"
         ));
     }
     notes

@@ -167,7 +167,7 @@ impl Build<'_> {
         self.queues(&queues);
         self.reservations(&reservations);
         self.out.fleet.kinds = self.kinds.finish();
-        if self.out.fleet.nodes.is_empty() && nodes.is_empty() {
+        if self.out.fleet.nodes.is_empty() && nodes.is_empty() && self.problems.is_empty() {
             let what = "there is no [[node]]; one has a name, gpus, cpu and memory";
             self.problems.add(0, what);
         }

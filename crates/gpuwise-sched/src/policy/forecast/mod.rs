@@ -308,7 +308,7 @@ impl SearchState<'_> {
     }
 }
 
-/// What a way costs, in millionths of a GPU: the worth that is lost, dearer where GPU time of such
+/// The placement score of a way, in millionths of a GPU: the capacity that is lost, dearer where GPU time of such
 /// nodes is scarce, and the places for several GPUs that will be missed.
 fn cost(mix: &Mix, prices: &[i64; WIDTHS + 1], way: &Way) -> i64 {
     let [_, places @ ..] = prices;

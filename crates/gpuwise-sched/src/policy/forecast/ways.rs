@@ -15,7 +15,7 @@ use gpuwise_domain::placement::{GpuAsk, Kinds, NodeId, WorkerAsk};
 /// One way to place a worker on a node of a class.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Way {
-    /// Worth that is lost, in millionths of a GPU.
+    /// Placement score: capacity lost, in millionths of a GPU.
     pub(super) loss: i32,
     /// Places that are lost, in thousandths.
     pub(super) places: [i16; WIDTHS],
