@@ -7,7 +7,7 @@ use crate::{
     estimate::{Basis, Derivation, Estimate},
     fix::Fix,
     layout::Layout,
-    limit::{Beyond, Limit, ServingCause},
+    limit::{LimitingFactor, Limit, ServingCause},
     offer::Terms,
     provider::Provider,
     reason::Reason,
@@ -335,7 +335,7 @@ pub struct Headroom {
     /// That over the asked rate; with a closed load, requests that fit over those asked.
     pub factor: f64,
     /// What breaks first beyond it.
-    pub limited_by: Option<Beyond>,
+    pub limited_by: Option<LimitingFactor>,
 }
 
 /// A feasible candidate on the cost–latency front.

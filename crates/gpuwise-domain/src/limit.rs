@@ -101,7 +101,7 @@ impl fmt::Display for Limit<PartCause> {
 gpuwise_units::named! {
     /// What breaks first where more is asked of a deployment than it sustains.
     #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-    pub enum Beyond:
+    pub enum LimitingFactor:
         /// In words for people.
         name
     {
@@ -117,7 +117,7 @@ gpuwise_units::named! {
     }
 }
 
-impl fmt::Display for Beyond {
+impl fmt::Display for LimitingFactor {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.name())
     }

@@ -12,7 +12,7 @@ use gpuwise_domain::{
     derivation::{Derivation, Figure, Unit},
     estimate::{Basis, Estimate},
     layout::Layout,
-    limit::{Beyond, Limit, ServingCause},
+    limit::{LimitingFactor, Limit, ServingCause},
     offer::Terms,
     provider::Provider,
 };
@@ -316,7 +316,7 @@ document! {
 
 words! {
     /// What breaks first where more is asked of a deployment than it sustains.
-    BeyondWord = Beyond {
+    BeyondWord = LimitingFactor {
         /// Time to first token.
         Ttft = "TTFT",
         /// Time per output token.

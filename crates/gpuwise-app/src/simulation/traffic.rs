@@ -20,7 +20,7 @@ use gpuwise_domain::{
 use gpuwise_read::traffic::{RateTable, TrafficFile};
 use gpuwise_sim::traffic::{
     self as sim, Arrivals, Change, Conversations, Extent, Generator, Pacing, Pattern, Rate,
-    Recorded, Source as _, Talk,
+    Recorded, Source as _, ConversationStream,
 };
 use gpuwise_units::{Nanoseconds, PerSecond};
 use std::path::Path;
@@ -217,7 +217,7 @@ impl Sent {
         let source = match &self.kind {
             Kind::Recorded(replay) => replay.source(seed)?,
             Kind::Talks(laws) => {
-                let made = Talk::new(laws.clone(), self.extent_at(load), seed);
+                let made = ConversationStream::new(laws.clone(), self.extent_at(load), seed);
                 made.map_err(cannot)?.boxed()
             }
             Kind::Clients(clients) => clients.source(seed, load)?,

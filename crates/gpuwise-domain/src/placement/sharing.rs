@@ -5,7 +5,7 @@ use alloc::{string::String, vec::Vec};
 gpuwise_units::named! {
     /// How far something is kept apart.
     #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-    pub enum Apart:
+    pub enum IsolationLevel:
         /// The word of files.
         name
     {
@@ -24,11 +24,11 @@ pub struct SharingMeans {
     /// Its name for people.
     pub title: String,
     /// Whether one can take another's memory.
-    pub memory: Apart,
+    pub memory: IsolationLevel,
     /// Whether one can take another's time.
-    pub compute: Apart,
+    pub compute: IsolationLevel,
     /// Whether one's fault ends another.
-    pub faults: Apart,
+    pub faults: IsolationLevel,
     /// How many share one GPU at most, where there is a limit of its own.
     pub most: Option<u32>,
     pub meaning: String,

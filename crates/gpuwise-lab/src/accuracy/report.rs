@@ -75,7 +75,7 @@ constants refitted without the group that the row is in; the ranges are those th
 
 const WHOLE: &str = "\n## Diffusion, vision and embedding models, GPUs left out\n\n\
 Images, vision, speech, embeddings and recommenders: rows are read and set aside by the rules of\n\
-[decision 0018](../decisions/0018-rows-of-whole-networks.md). Groups are a benchmark and its scenario; rows\n\
+[decision 0018](../decisions/0018-rows-of-diffusion-vision-embedding.md). Groups are a benchmark and its scenario; rows\n\
 that were set aside are answered too, and are groups of their own.\n\n";
 
 const TAIL: &str = "\n## Marks that are missed, and why\n\n\

@@ -6,7 +6,7 @@ use gpuwise_size::metric::{Metric, Statistic};
 use gpuwise_size::{
     constants::{Constants, Parameter as P},
     knowledge::Regime,
-    serving::{Apart, ClosedLoop, Cycle, Latency, Lengths, OpenLoop, Quantiles, StaticBatch},
+    serving::{DisaggregatedLoad, ClosedLoop, Cycle, Latency, Lengths, OpenLoop, Quantiles, StaticBatch},
 };
 
 /// What a run comes to: every figure of one configuration and load follows from it.
@@ -251,7 +251,7 @@ fn disaggregated(
 ) -> Option<Latency> {
     let prefill = Cycle::new(&pool.setup, pool.shape.clone(), constants);
     let lengths = lengths(reading)?;
-    let apart = Apart {
+    let apart = DisaggregatedLoad {
         prefill: &prefill,
         decode: cycle,
         prefill_groups: pool.workers * f64::from(pool.setup.layout.attention_data.max(1)),

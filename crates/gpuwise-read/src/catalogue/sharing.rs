@@ -1,7 +1,7 @@
 //! `isolation.toml` and `vgpu_profiles.csv`: ways of sharing a GPU.
 
 use super::{CatalogueError, from_toml, tables::rows};
-use gpuwise_domain::placement::{Apart, SharingMeans, VgpuProfile};
+use gpuwise_domain::placement::{IsolationLevel, SharingMeans, VgpuProfile};
 use serde::Deserialize;
 
 #[derive(Deserialize)]
@@ -32,7 +32,7 @@ enum Word {
     Hardware,
 }
 
-impl From<Word> for Apart {
+impl From<Word> for IsolationLevel {
     fn from(word: Word) -> Self {
         match word {
             Word::None => Self::None,

@@ -1,6 +1,6 @@
 //! The kernel: who of those who wait gets a place now.
 
-mod among;
+mod eligible;
 mod decision;
 mod gang;
 mod in_time;

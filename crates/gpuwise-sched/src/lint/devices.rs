@@ -2,7 +2,7 @@
 
 use super::{
     Check, Rule,
-    account::{GpuUse, Piece},
+    account::{GpuUse, InstanceState},
 };
 use crate::world::Link;
 use gpuwise_domain::placement::{GpuId, Home, MigGeometry, NodeId};
@@ -47,7 +47,7 @@ impl<'w> Check<'w> {
             return;
         };
         let on = used.cut;
-        used.instances.push(Piece {
+        used.instances.push(InstanceState {
             shape,
             start,
             ready: true,
@@ -191,7 +191,7 @@ impl<'w> Check<'w> {
     }
 }
 
-fn holds(used: &GpuUse, piece: Piece) -> bool {
+fn holds(used: &GpuUse, piece: InstanceState) -> bool {
     used.users.iter().any(|(_, part)| match part {
         gpuwise_domain::placement::Part::Slice { start, .. } => *start == piece.start,
         _ => false,
@@ -199,7 +199,7 @@ fn holds(used: &GpuUse, piece: Piece) -> bool {
 }
 
 /// Why instances cannot be together on a board: slice by slice.
-pub(super) fn misfit(geometry: &MigGeometry, pieces: &[Piece]) -> Option<String> {
+pub(super) fn misfit(geometry: &MigGeometry, pieces: &[InstanceState]) -> Option<String> {
     let mut cells: BTreeSet<u8> = BTreeSet::new();
     let (mut compute, mut media) = (0_u32, 0);
     for piece in pieces {

@@ -2,7 +2,7 @@
 
 use super::{
     Note, Rule, Severity,
-    account::{Piece, users},
+    account::{InstanceState, users},
     devices::misfit,
     gpu_name, job_name, node_name,
 };
@@ -161,9 +161,9 @@ impl Whole<'_> {
                 if !state.gpu.mig_on {
                     return Some("it has MIG instances, but MIG is off".to_owned());
                 }
-                let pieces: Vec<Piece> = instances
+                let pieces: Vec<InstanceState> = instances
                     .iter()
-                    .map(|one| Piece {
+                    .map(|one| InstanceState {
                         shape: one.shape,
                         start: one.start,
                         ready: one.ready,

@@ -2,7 +2,7 @@
 
 use crate::support::{fleet, job};
 use gpuwise_domain::placement::{
-    Action, Belief, Cause, Domain, DomainId, Ended, Event, Fix, Fleet, Gang, GpuAsk, IslandId, Job,
+    Action, DurationEstimate, Cause, Domain, DomainId, Ended, Event, Fix, Fleet, Gang, GpuAsk, IslandId, Job,
     JobId, Kinds, Level, Outcome, Plan, Preemption, Remedy, Shortage, TimestampedEvent,
     TopologyWish,
 };
@@ -60,7 +60,7 @@ fn stoppable(mut job: Job, checkpoint: u64, restart: u64) -> Job {
 }
 
 fn lasting(mut job: Job, expected: u64) -> Job {
-    job.duration = Some(Belief {
+    job.duration = Some(DurationEstimate {
         expected: minutes(expected),
         spread: 0.0,
     });

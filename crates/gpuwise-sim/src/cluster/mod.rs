@@ -38,7 +38,7 @@ mod start;
 
 pub use chance::Duration;
 pub use observer::{
-    Moves, Observer, ReplicaSample, ReplicaState, ReplicaStatistics, RunStatistics, Sample, Unheard,
+    Moves, Observer, ReplicaSample, ReplicaState, ReplicaStatistics, RunStatistics, Sample, NullObserver,
 };
 pub use retry::Retry;
 pub use run::run;

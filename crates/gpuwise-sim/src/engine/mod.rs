@@ -24,7 +24,7 @@
 
 mod decodes;
 mod flight;
-mod leaving;
+mod departures;
 mod memory;
 mod questions;
 mod rank;

@@ -42,7 +42,7 @@ pub(super) struct Rank {
     /// Decodes that got no token in the step planned last.
     pub(super) behind: u32,
     /// Aborted while they ran.
-    pub(super) given_up: Vec<(u32, u32)>,
+    pub(super) aborted: Vec<(u32, u32)>,
     arrivals: u64,
     late: bool,
     /// KV blocks that running sequences will have when they end, less those that they have:
@@ -91,7 +91,7 @@ impl Rank {
             ended: Vec::new(),
             stopping: 0,
             behind: 0,
-            given_up: Vec::new(),
+            aborted: Vec::new(),
             arrivals: 0,
             // SGLang asks whether a sequence has ended when its tokens are out, whatever ends it.
             late: settings.overlap

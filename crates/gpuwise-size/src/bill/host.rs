@@ -3,7 +3,7 @@
 use super::{
     BillError, Question,
     lines::Base,
-    sheet::{Book, Line, MONEY, Row, one, whole},
+    sheet::{SheetBuilder, Line, MONEY, Row, one, whole},
 };
 use alloc::{format, vec::Vec};
 use gpuwise_domain::bill::{CostKey, Formula};
@@ -26,7 +26,7 @@ pub(super) struct HostCost {
 
 /// What an owned host costs, or what is missing to tell.
 pub(super) fn host_cost(
-    book: &mut Book,
+    book: &mut SheetBuilder,
     base: &Base,
     question: &Question,
 ) -> Result<Result<HostCost, Vec<CostKey>>, BillError> {
@@ -76,7 +76,7 @@ pub(super) fn host_cost(
 
 /// Running a host for a month.
 fn running(
-    book: &mut Book,
+    book: &mut SheetBuilder,
     base: &Base,
     capital: Row,
     [support, power, peak, pue, energy, space, staff, _]: [Row; 8],
@@ -127,7 +127,7 @@ fn running(
 /// An owned host a month: its price less what it brings at the end, spread over its life at the cost
 /// of capital, and running it.
 fn month(
-    book: &mut Book,
+    book: &mut SheetBuilder,
     base: &Base,
     capital: Row,
     residual: Row,
@@ -152,7 +152,7 @@ fn month(
 }
 
 fn gpu_hour(
-    book: &mut Book,
+    book: &mut SheetBuilder,
     base: &Base,
     question: &Question,
     month: Row,
@@ -178,7 +178,7 @@ fn gpu_hour(
 
 /// A line of money per host and month.
 fn line(
-    book: &mut Book,
+    book: &mut SheetBuilder,
     key: &str,
     what: &str,
     words: &str,

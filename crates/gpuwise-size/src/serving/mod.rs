@@ -1,6 +1,6 @@
 //! From step times to what a user sees: time to first token, time per token, throughput.
 
-mod apart;
+mod disaggregated;
 mod closed;
 mod flow;
 mod least;
@@ -10,11 +10,11 @@ mod run;
 mod single;
 mod stat;
 
-pub use apart::Apart;
+pub use disaggregated::DisaggregatedLoad;
 pub use closed::{ClosedLoop, Latency};
 pub use flow::Gather;
 pub use least::Least;
-pub use open::{Among, Largest, OpenLoop, Quantiles, normal_quantile};
+pub use open::{RouterPeers, Largest, OpenLoop, Quantiles, normal_quantile};
 pub use stat::StaticBatch;
 
 use crate::{

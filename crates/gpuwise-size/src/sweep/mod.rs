@@ -9,7 +9,7 @@ pub use rules::{
     Assumption, RangeEnd, RuleError, ends, median, rule_bytes, rule_error, usual_assumptions,
 };
 
-pub use training::{Way, training};
+pub use training::{TrainingMethod, training};
 
 use alloc::{string::String, vec::Vec};
 use gpuwise_domain::{

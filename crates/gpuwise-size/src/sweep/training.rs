@@ -14,7 +14,7 @@ use gpuwise_units::Bytes;
 
 /// Ways to train that the table knows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Way {
+pub enum TrainingMethod {
     /// Every weight: mixed precision, AdamW, states over all ranks, activation checkpointing.
     Full,
     /// LoRA of rank 16 beside a base in BF16.
@@ -23,7 +23,7 @@ pub enum Way {
     Qlora,
 }
 
-impl Way {
+impl TrainingMethod {
     pub const ALL: [Self; 3] = [Self::Full, Self::Lora, Self::Qlora];
 
     /// The word of flags.
@@ -90,7 +90,7 @@ impl Way {
 }
 
 /// One row: one sequence a GPU at a time.
-pub fn training(entry: &Entry<'_>, ground: &Ground<'_>, way: Way, sequence: u64) -> Row {
+pub fn training(entry: &Entry<'_>, ground: &Ground<'_>, way: TrainingMethod, sequence: u64) -> Row {
     let parameters = entry.architecture.parameters().0;
     Row {
         model: entry.name.clone(),
@@ -106,7 +106,7 @@ pub fn training(entry: &Entry<'_>, ground: &Ground<'_>, way: Way, sequence: u64)
     }
 }
 
-fn need(entry: &Entry<'_>, ground: &Ground<'_>, way: Way, sequence: u64) -> Result<Need, String> {
+fn need(entry: &Entry<'_>, ground: &Ground<'_>, way: TrainingMethod, sequence: u64) -> Result<Need, String> {
     let mut gpu = ground.device.gpu.clone();
     let most = if ground.device.slice.is_some() {
         // A slice is a GPU of its own with what a program sees of it, and meets no other.

@@ -72,7 +72,7 @@ pub(super) fn ranked(
             seed: app.seed,
         };
         let constants = knowledge.constants(deployment.engine);
-        let report = simulation::run(&run, constants, &mut gpuwise_sim::cluster::Unheard);
+        let report = simulation::run(&run, constants, &mut gpuwise_sim::cluster::NullObserver);
         progress::doing("");
         let report = report?;
         let saturated = report.saturation.is_some_and(|sign| sign.saturated);

@@ -14,7 +14,7 @@ use crate::{
 use anyhow::Context as _;
 use gpuwise_domain::{engine::Engine, precision::CacheFormat};
 use gpuwise_read::workload as quantities;
-use gpuwise_size::sweep::{self, Entry, Ground, Row, Way};
+use gpuwise_size::sweep::{self, Entry, Ground, Row, TrainingMethod};
 use models::Named;
 
 /// Everything that is shown.
@@ -112,14 +112,14 @@ fn swept<'a>(
 }
 
 /// The ways to train that are named.
-fn ways(names: &[String]) -> anyhow::Result<Vec<Way>> {
+fn ways(names: &[String]) -> anyhow::Result<Vec<TrainingMethod>> {
     if names.iter().all(|name| name.trim() == "none") {
         return Ok(Vec::new());
     }
     let find = |name: &String| {
-        let found = Way::ALL.into_iter().find(|way| way.name() == name.trim());
+        let found = TrainingMethod::ALL.into_iter().find(|way| way.name() == name.trim());
         found.ok_or_else(|| {
-            let known: Vec<&str> = Way::ALL.iter().map(|way| way.name()).collect();
+            let known: Vec<&str> = TrainingMethod::ALL.iter().map(|way| way.name()).collect();
             Problem::new(format!("--method {name}: no such way to train"))
                 .hint(format!("ways are {}, or none", known.join(", ")))
                 .into()

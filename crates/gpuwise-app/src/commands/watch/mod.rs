@@ -2,12 +2,12 @@
 
 mod document;
 mod knowledge;
-mod near;
+mod numa;
 #[cfg(feature = "bench")]
 mod prometheus;
 mod show;
 mod sources;
-mod starts;
+mod actions;
 #[cfg(feature = "bench")]
 mod tokens;
 
@@ -155,7 +155,7 @@ pub fn run(context: &Context, flags: &Flags) -> anyhow::Result<Exit> {
                 .unwrap_or(60.0),
         ),
         knowledge,
-        starts: starts::Starts::new(flags)?,
+        starts: actions::Starts::new(flags)?,
         also: Vec::new(),
         told: BTreeMap::new(),
         otlp: sources::otlp(flags)?,
@@ -217,7 +217,7 @@ struct Session<'a> {
     knowledge: Knowledge,
     state: State,
     changes: Changes,
-    starts: starts::Starts,
+    starts: actions::Starts,
     /// The user's own metrics, by name.
     also: Vec<(String, f64)>,
     /// When each of them was last told.
@@ -285,7 +285,7 @@ impl Session<'_> {
         let mut found = self.knowledge.found(&self.state);
         if self.flags.nvml {
             // Process ids are this machine's.
-            found.extend(near::far(&self.state));
+            found.extend(numa::far(&self.state));
         }
         let changed = self.changes.take(now, found);
         let started = self.starts.look(&self.state, &self.also, now);

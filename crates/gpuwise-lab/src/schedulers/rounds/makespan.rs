@@ -9,7 +9,7 @@ use super::{
     Allocation, Ground, Optimum, RoundJob, RoundPolicy,
     jct::allocations,
     maximise,
-    packing::{LEAST_GAIN, Worths},
+    packing::{LEAST_GAIN, RoundValues},
 };
 
 /// A job that needs this part of the time for all is critical.
@@ -246,7 +246,7 @@ impl RoundPolicy for MakespanAssignment {
                 worth.max(cheap / 2.0) * (1.0 + URGENCY * urgent)
             })
             .collect();
-        let worths = Worths {
+        let worths = RoundValues {
             jobs,
             ground,
             step: &step,

@@ -28,7 +28,7 @@ const PARTNERS: usize = 6;
 const STAYS: f64 = 1.02;
 
 /// What rounds are worth to jobs.
-pub(super) struct Worths<'a> {
+pub(super) struct RoundValues<'a> {
     pub(super) jobs: &'a [RoundJob],
     pub(super) ground: &'a Ground<'a>,
     /// What a step of each job is worth.
@@ -37,7 +37,7 @@ pub(super) struct Worths<'a> {
     pub(super) without: &'a [bool],
 }
 
-impl Worths<'_> {
+impl RoundValues<'_> {
     /// What a round at this speed is worth to a job: steps that it does not need are worth nothing.
     fn worth(&self, job: usize, speed: f64) -> f64 {
         let round = self.ground.round_s;

@@ -13,7 +13,7 @@ mod queues;
 mod reservations;
 mod tables;
 
-use super::text::{FleetProblems, Piece, Problems, pieces};
+use super::text::{FleetProblems, TableText, Problems, pieces};
 use domains::Places;
 use gpuwise_domain::{
     fabric::Fabric,
@@ -126,7 +126,7 @@ const TABLES: [&str; 9] = [
 
 impl Build<'_> {
     fn sort(&mut self, text: &str, fabric: Option<&Fabric>) {
-        let mut sorted: [Vec<Piece<'_>>; TABLES.len()] = Default::default();
+        let mut sorted: [Vec<TableText<'_>>; TABLES.len()] = Default::default();
         for piece in pieces(text) {
             if piece.table.is_empty() {
                 self.head(&piece);
@@ -173,7 +173,7 @@ impl Build<'_> {
         }
     }
 
-    fn head(&mut self, piece: &Piece<'_>) {
+    fn head(&mut self, piece: &TableText<'_>) {
         let Some(head) = piece.read::<Head>(&mut self.problems) else {
             return;
         };

@@ -1,12 +1,12 @@
 //! What is kept for whom and when.
 
 use super::{Build, Field, tables::ReservationTable};
-use crate::fleet::text::{Piece, duration, expand};
+use crate::fleet::text::{TableText, duration, expand};
 use gpuwise_domain::placement::{QueueId, Reservation};
 use gpuwise_units::Nanoseconds;
 
 impl Build<'_> {
-    pub(super) fn reservations(&mut self, pieces: &[Piece<'_>]) {
+    pub(super) fn reservations(&mut self, pieces: &[TableText<'_>]) {
         for piece in pieces {
             let Some(table) = piece.read::<ReservationTable>(&mut self.problems) else {
                 continue;

@@ -2,12 +2,12 @@
 //! every problem with its line.
 
 mod names;
-mod pieces;
+mod table_text;
 mod problems;
 mod values;
 
 pub(super) use names::{expand, expand_braces};
-pub(super) use pieces::{Piece, pieces};
+pub(super) use table_text::{TableText, pieces};
 pub use problems::{FleetProblem, FleetProblems};
 pub(super) use problems::{Found, Problems};
 pub(super) use values::{

@@ -17,7 +17,7 @@ mod mix;
 mod prices;
 mod room;
 mod value;
-mod ways;
+mod fit_options;
 
 use super::registry::Registered;
 use super::{Choice, FirstFit, NodeSelector, Search, scored::follow::Follower};
@@ -32,7 +32,7 @@ use prices::{ONE, Prices};
 use rustc_hash::FxHashMap;
 use std::sync::Arc;
 use value::Values;
-use ways::{Losses, Way, Ways};
+use fit_options::{Losses, FitOption, FitOptions};
 
 pub(super) const POLICY: Registered = Registered {
     name: "gpuwise",
@@ -70,7 +70,7 @@ pub struct ForecastPacking {
 struct Shape {
     kinds: Kinds,
     losses: Vec<Losses>,
-    ways: Vec<Ways>,
+    ways: Vec<FitOptions>,
     /// When it was last asked for.
     used: u64,
 }
@@ -81,7 +81,7 @@ struct Best {
     grains: i64,
     rank: u32,
     node: NodeId,
-    way: Way,
+    way: FitOption,
     cost: i64,
 }
 
@@ -185,7 +185,7 @@ impl ForecastPacking {
         };
         let classes = &self.classes;
         shape.losses.resize(classes.list.len(), Losses::default());
-        shape.ways.resize(classes.list.len(), Ways::default());
+        shape.ways.resize(classes.list.len(), FitOptions::default());
         let mut look = SearchState {
             world,
             ask,
@@ -249,7 +249,7 @@ struct SearchState<'a> {
     values: &'a mut Values,
     kinds: Kinds,
     losses: &'a mut [Losses],
-    ways: &'a mut [Ways],
+    ways: &'a mut [FitOptions],
     best: Option<Best>,
 }
 
@@ -264,7 +264,7 @@ impl SearchState<'_> {
             else {
                 return false;
             };
-            *ways = ways::ways(
+            *ways = fit_options::ways(
                 self.world,
                 self.ask,
                 self.kinds,
@@ -310,7 +310,7 @@ impl SearchState<'_> {
 
 /// The placement score of a way, in millionths of a GPU: the capacity that is lost, dearer where GPU time of such
 /// nodes is scarce, and the places for several GPUs that will be missed.
-fn cost(mix: &Mix, prices: &[i64; WIDTHS + 1], way: &Way) -> i64 {
+fn cost(mix: &Mix, prices: &[i64; WIDTHS + 1], way: &FitOption) -> i64 {
     let [_, places @ ..] = prices;
     let missed: i64 = places
         .iter()

@@ -1,7 +1,7 @@
 //! Random fleets of all that there is, and random jobs that ask for all that can be asked for.
 
 use gpuwise_domain::placement::{
-    Action, Belief, Domain, DomainId, FabricPool, Fleet, FleetGpu, Gang, GpuAsk, GpuId, GpuKind,
+    Action, DurationEstimate, Domain, DomainId, FabricPool, Fleet, FleetGpu, Gang, GpuAsk, GpuId, GpuKind,
     Health, Home, IslandId, Isolation, Job, JobId, KindId, Kinds, Level, MigGeometry, MigShape,
     Need, Node, NodeId, PoolId, Preemption, SliceAsk, Spread, TopologyWish, WorkerAsk,
 };
@@ -216,7 +216,7 @@ pub(super) fn job(id: u32, fleet: &Fleet, random: &mut RandomStream) -> Job {
                 restart: Nanoseconds((1 + random.below(30)) * SECOND),
             }
         },
-        duration: Some(Belief {
+        duration: Some(DurationEstimate {
             expected: Nanoseconds((30 + random.below(400)) * SECOND),
             spread: 0.0,
         }),

@@ -14,7 +14,7 @@ pub(super) const NOT_THERE: &str = "unknown: not among these metrics";
 
 /// Traffic as it was seen.
 #[derive(Debug, Default)]
-pub(super) struct Seen {
+pub(super) struct ObservedTraffic {
     /// From where, in words.
     pub(super) source: String,
     pub(super) model: Option<String>,
@@ -163,7 +163,7 @@ fn remarkable(observed: &Observed) -> Vec<String> {
     notes
 }
 
-impl Seen {
+impl ObservedTraffic {
     /// What a server's metrics say, rates apart.
     pub(super) fn of_metrics(observed: &Observed, context: Option<f64>) -> Self {
         let bound = context.or(observed.context);
