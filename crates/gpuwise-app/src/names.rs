@@ -126,7 +126,9 @@ pub fn regions(catalogue: &Catalogue, flag: &str, prefixes: &[String]) -> anyhow
             .filter(|region| !region.is_empty())
             .collect();
         let begin: String = prefix.chars().take(3).collect();
-        let like = known.into_iter().filter(|region| region.starts_with(&begin));
+        let like = known
+            .into_iter()
+            .filter(|region| region.starts_with(&begin));
         let like: Vec<String> = like.take(8).map(str::to_owned).collect();
         return Err(
             Problem::new(format!("{flag} {prefix}: no offer is in such a region"))

@@ -74,9 +74,13 @@ fn files(paths: &[PathBuf]) -> anyhow::Result<Vec<PathBuf>> {
             }
         }
         if found.is_empty() {
-            return Err(Problem::new(format!("{}: no table is in it", path.display()))
-                .hint("tables end in .csv or .csv.gz; `gpuwise example questions.csv` prints one")
-                .into());
+            return Err(
+                Problem::new(format!("{}: no table is in it", path.display()))
+                    .hint(
+                        "tables end in .csv or .csv.gz; `gpuwise example questions.csv` prints one",
+                    )
+                    .into(),
+            );
         }
         found.sort();
         out.extend(found);

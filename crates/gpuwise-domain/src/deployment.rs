@@ -7,7 +7,7 @@ use crate::{
     estimate::{Basis, Derivation, Estimate},
     fix::Fix,
     layout::Layout,
-    limit::{LimitingFactor, Limit, ServingCause},
+    limit::{Limit, LimitingFactor, ServingCause},
     offer::Terms,
     provider::Provider,
     reason::Reason,

@@ -11,7 +11,7 @@ use gpuwise_read::traffic::{decompress, read_trace, text};
 use gpuwise_sim::{
     cache::PoolSettings,
     cluster::{
-        Pool, Scenario, NullObserver,
+        NullObserver, Pool, Scenario,
         routers::{CacheAware, KvAware, Measure, Routing},
         run,
     },
@@ -79,7 +79,11 @@ fn most(scenario: &Scenario<Linear>, requests: &[Request]) -> f64 {
         due: Nanoseconds(0),
         ..request.clone()
     });
-    let statistics = run(scenario, Recorded::new(at_once.collect()), &mut NullObserver);
+    let statistics = run(
+        scenario,
+        Recorded::new(at_once.collect()),
+        &mut NullObserver,
+    );
     statistics.map_or(1.0, |statistics| {
         statistics.requests as f64 / (statistics.end.0 as f64 * 1e-9)
     })

@@ -22,7 +22,7 @@ use gpuwise_domain::{
 };
 use gpuwise_sim::{
     cache::PoolSettings,
-    cost::{RequestOverhead, Picoseconds, CostSegment, StepCost, StepWork},
+    cost::{CostSegment, Picoseconds, RequestOverhead, StepCost, StepWork},
     engine::{Done, Policy, Replica, Role, Settings, Sink, StepRun, VllmRules},
     metrics::{Frame, Recorder, RecorderSettings},
 };

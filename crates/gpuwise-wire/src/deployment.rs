@@ -12,7 +12,7 @@ use gpuwise_domain::{
     derivation::{Derivation, Figure, Unit},
     estimate::{Basis, Estimate},
     layout::Layout,
-    limit::{LimitingFactor, Limit, ServingCause},
+    limit::{Limit, LimitingFactor, ServingCause},
     offer::Terms,
     provider::Provider,
 };

@@ -89,10 +89,7 @@ const GROUPS: [(&str, &[&str]); 7] = [
         "Data",
         &["gpus", "models", "workload", "calibrate", "accuracy"],
     ),
-    (
-        "Help",
-        &["example", "schema", "completions", "man", "help"],
-    ),
+    ("Help", &["example", "schema", "completions", "man", "help"]),
 ];
 
 /// The command line, whose help shows commands in groups.

@@ -28,9 +28,9 @@ fn negative(error: &Error, arguments: &[String]) -> Option<String> {
         let rest = text.strip_prefix('-');
         rest.is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_digit() || c == '.'))
     };
-    let at = arguments.iter().position(|word| {
-        is_number(word) && (word == argument || word.starts_with(argument))
-    })?;
+    let at = arguments
+        .iter()
+        .position(|word| is_number(word) && (word == argument || word.starts_with(argument)))?;
     let value = arguments.get(at)?;
     let flag = at
         .checked_sub(1)
@@ -78,8 +78,14 @@ mod tests {
     #[test]
     fn a_negative_value_is_told_as_one() {
         for (line, expected) in [
-            ("gpuwise plan m --rate -3", Some("error: --rate -3: it is negative\n")),
-            ("gpuwise plan m --budget -20USD", Some("error: --budget -20USD: it is negative\n")),
+            (
+                "gpuwise plan m --rate -3",
+                Some("error: --rate -3: it is negative\n"),
+            ),
+            (
+                "gpuwise plan m --budget -20USD",
+                Some("error: --budget -20USD: it is negative\n"),
+            ),
             ("gpuwise plan m --nonsense", None),
         ] {
             assert_eq!(said(line).as_deref(), expected, "{line}");
@@ -89,9 +95,18 @@ mod tests {
     #[test]
     fn numbers_are_told_by_their_range() {
         for (line, expected) in [
-            ("gpuwise plan m --tp 0", "error: --tp 0: it must be from 1 to 1024\n"),
-            ("gpuwise plan m --tp x", "error: --tp x: it is no whole number\n"),
-            ("gpuwise simulate d --requests 0", "error: --requests 0: it must be 1 or more\n"),
+            (
+                "gpuwise plan m --tp 0",
+                "error: --tp 0: it must be from 1 to 1024\n",
+            ),
+            (
+                "gpuwise plan m --tp x",
+                "error: --tp x: it is no whole number\n",
+            ),
+            (
+                "gpuwise simulate d --requests 0",
+                "error: --requests 0: it must be 1 or more\n",
+            ),
         ] {
             assert_eq!(said(line).as_deref(), Some(expected), "{line}");
         }

@@ -99,9 +99,8 @@ pub fn check_all(places: &[PathBuf]) -> anyhow::Result<Checked> {
 }
 
 fn user_source(file: &Path) -> anyhow::Result<Source> {
-    let text = fs::read_to_string(file).map_err(|error| {
-        Problem::new(format!("cannot read {}", file.display())).because(error)
-    })?;
+    let text = fs::read_to_string(file)
+        .map_err(|error| Problem::new(format!("cannot read {}", file.display())).because(error))?;
     Ok(Source {
         kind: Kind::of(file).ok_or_else(|| unknown_kind(file))?,
         file: file.display().to_string(),
@@ -332,7 +331,9 @@ fn whole(source: &Source, read: &anyhow::Result<()>) -> Option<Finding> {
     let told = format!("{error:#}").replace('\n', " ");
     let told = told
         .strip_prefix(&source.file)
-        .map_or(told.as_str(), |rest| rest.trim_start_matches([':', ',', ' ']));
+        .map_or(told.as_str(), |rest| {
+            rest.trim_start_matches([':', ',', ' '])
+        });
     let (line, problem) = told
         .strip_prefix("line ")
         .and_then(|rest| rest.split_once(": "))

@@ -49,10 +49,18 @@ const NAMES: &[(&str, &str, Kind)] = &[
     ("tco", "toml", Kind::Own(OwnRows::Costs)),
     ("findings", "toml", Kind::FindingThresholds),
     ("kernels", "toml", Kind::Own(OwnRows::KernelNames)),
-    ("kernel_counters", "toml", Kind::Own(OwnRows::KernelCounters)),
+    (
+        "kernel_counters",
+        "toml",
+        Kind::Own(OwnRows::KernelCounters),
+    ),
     ("audit", "toml", Kind::Own(OwnRows::Audit)),
     ("telemetry", "toml", Kind::Own(OwnRows::TelemetryThresholds)),
-    ("telemetry_fields", "csv", Kind::Own(OwnRows::TelemetryFields)),
+    (
+        "telemetry_fields",
+        "csv",
+        Kind::Own(OwnRows::TelemetryFields),
+    ),
     ("telemetry_dcgm", "csv", Kind::Own(OwnRows::DcgmFields)),
     ("telemetry_xid", "csv", Kind::Own(OwnRows::XidErrors)),
     ("tier_rules", "toml", Kind::Own(OwnRows::TierRules)),
@@ -147,8 +155,14 @@ mod tests {
             ("prices_2026.csv", Some(Kind::Offers)),
             ("mine.json", Some(Kind::Models)),
             ("engines/vllm.toml", Some(Kind::Own(OwnRows::EngineFacts))),
-            ("telemetry.toml", Some(Kind::Own(OwnRows::TelemetryThresholds))),
-            ("telemetry_fields.csv", Some(Kind::Own(OwnRows::TelemetryFields))),
+            (
+                "telemetry.toml",
+                Some(Kind::Own(OwnRows::TelemetryThresholds)),
+            ),
+            (
+                "telemetry_fields.csv",
+                Some(Kind::Own(OwnRows::TelemetryFields)),
+            ),
             ("media.toml", Some(Kind::MediaConstants)),
             ("media_benchmarks.csv", Some(Kind::MediaBenchmarks)),
             ("notes.txt", None),
@@ -160,7 +174,11 @@ mod tests {
 
     #[test]
     fn only_what_is_no_table_is_passed_over() {
-        for (name, other) in [("README.md", true), ("collectives.csv", true), ("gpu.toml", false)] {
+        for (name, other) in [
+            ("README.md", true),
+            ("collectives.csv", true),
+            ("gpu.toml", false),
+        ] {
             assert_eq!(is_other(Path::new(name)), other, "{name}");
         }
     }

@@ -6,9 +6,9 @@ mod kind;
 mod merge;
 mod own;
 
+pub use embedded::carried;
 pub use gpuwise_lab::{Loaded, OwnRows};
 pub use kind::Kind;
-pub use embedded::carried;
 pub use own::{all_engine_facts, engine_facts, evidence, file, files};
 
 use crate::error::Problem;
@@ -105,9 +105,8 @@ pub fn load(overrides: &Overrides) -> anyhow::Result<Loaded> {
 
 fn add_file(loaded: &mut Loaded, kind: Kind, file: PathBuf) -> anyhow::Result<()> {
     let shown = file.display().to_string();
-    let text = fs::read_to_string(&file).map_err(|error| {
-        Problem::new(format!("cannot read {shown}")).because(error)
-    })?;
+    let text = fs::read_to_string(&file)
+        .map_err(|error| Problem::new(format!("cannot read {shown}")).because(error))?;
     match kind {
         Kind::Offers => add_offers(&mut loaded.catalogue, &shown, &text)?,
         kind => add(loaded, kind, &shown, &text)?,

@@ -67,9 +67,11 @@ pub fn run(context: &Context, flags: &Flags) -> anyhow::Result<Exit> {
                 })
                 .collect()
         }
-        Some(by) => with_known(&loaded, &flags.matmuls, |known| left_out(rows, known, &[by]))?
-            .pop()
-            .unwrap_or_default(),
+        Some(by) => with_known(&loaded, &flags.matmuls, |known| {
+            left_out(rows, known, &[by])
+        })?
+        .pop()
+        .unwrap_or_default(),
     };
     let shown: Vec<By> = if flags.by.is_empty() {
         vec![By::Metric, By::Source]

@@ -18,9 +18,9 @@ use gpuwise_domain::{
     gpu::PeakRates,
     profile::{
         figures::{Gap, Window},
+        flight_recorder::FlightRecord,
         kernel_counters::CounterRules,
         kernel_rules::KernelRules,
-        flight_recorder::FlightRecord,
         sources::{HangSource, Source, SourceContent},
         timeline::{Loss, Timeline},
     },

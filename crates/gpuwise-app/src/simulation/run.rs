@@ -99,11 +99,11 @@ pub fn run(
         .map_err(|error| Problem::new("the deployment cannot be simulated").because(error))?;
     let mut report = recorder.finish(frame(run));
     if warm_up.0 > 0 && report.span.steady_from >= report.span.steady_to {
-        return Err(Problem::new(format!(
-            "--warm-up {warm_up}: no request is due after it"
-        ))
-        .hint("say a shorter one, or more --requests or a longer --duration")
-        .into());
+        return Err(
+            Problem::new(format!("--warm-up {warm_up}: no request is due after it"))
+                .hint("say a shorter one, or more --requests or a longer --duration")
+                .into(),
+        );
     }
     report.spent = spent(run, &report, constants);
     report.limited_by = limit(run, &report);

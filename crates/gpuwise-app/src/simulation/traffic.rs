@@ -19,8 +19,8 @@ use gpuwise_domain::{
 };
 use gpuwise_read::traffic::{RateTable, TrafficFile};
 use gpuwise_sim::traffic::{
-    self as sim, Arrivals, Change, Conversations, Extent, Generator, Pacing, Pattern, Rate,
-    Recorded, Source as _, ConversationStream,
+    self as sim, Arrivals, Change, ConversationStream, Conversations, Extent, Generator, Pacing,
+    Pattern, Rate, Recorded, Source as _,
 };
 use gpuwise_units::{Nanoseconds, PerSecond};
 use std::path::Path;

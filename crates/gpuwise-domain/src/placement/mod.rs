@@ -16,8 +16,8 @@ mod serving;
 mod sharing;
 
 pub use ask::{
-    DurationEstimate, Gang, GpuAsk, Isolation, Job, Need, Preemption, SliceAsk, Spread, TopologyWish,
-    WorkerAsk,
+    DurationEstimate, Gang, GpuAsk, Isolation, Job, Need, Preemption, SliceAsk, Spread,
+    TopologyWish, WorkerAsk,
 };
 pub use event::{Ended, Event, TimestampedEvent};
 pub use inventory::{

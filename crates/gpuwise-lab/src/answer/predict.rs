@@ -6,7 +6,9 @@ use gpuwise_size::metric::{Metric, Statistic};
 use gpuwise_size::{
     constants::{Constants, Parameter as P},
     knowledge::Regime,
-    serving::{DisaggregatedLoad, ClosedLoop, Cycle, Latency, Lengths, OpenLoop, Quantiles, StaticBatch},
+    serving::{
+        ClosedLoop, Cycle, DisaggregatedLoad, Latency, Lengths, OpenLoop, Quantiles, StaticBatch,
+    },
 };
 
 /// What a run comes to: every figure of one configuration and load follows from it.

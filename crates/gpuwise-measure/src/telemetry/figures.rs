@@ -48,7 +48,9 @@ pub fn figures(state: &State) -> Vec<Figure> {
                     push(format!("{name}_p95"), track.quantile(0.95), *quantity);
                     push(format!("{name}_max"), track.max(), *quantity);
                 }
-                MetricType::Counter => push(format!("{name}_increase"), track.increase(), *quantity),
+                MetricType::Counter => {
+                    push(format!("{name}_increase"), track.increase(), *quantity)
+                }
                 MetricType::State => push(name.into(), track.last(), *quantity),
             }
         }

@@ -1,6 +1,6 @@
 //! Streams of events, however they are cut, and what each event says.
 
-use gpuwise_probe::bench::{Chunk, EventStream, ChunkDelta, Usage};
+use gpuwise_probe::bench::{Chunk, ChunkDelta, EventStream, Usage};
 use proptest::prelude::*;
 
 /// Data of all events of a stream, and whether something had begun and not ended.

@@ -2,7 +2,7 @@
 
 use super::{
     Check, Rule,
-    account::{JobActivity, GpuUse, InstanceState},
+    account::{GpuUse, InstanceState, JobActivity},
 };
 use crate::world::Link;
 use gpuwise_domain::placement::{
@@ -18,7 +18,11 @@ impl Check<'_> {
     }
 
     pub(super) fn restore(&mut self, id: JobId, assignments: &[Assignment]) {
-        if self.expect(id, JobActivity::Reclaimed, "restored, but nothing was reclaimed") {
+        if self.expect(
+            id,
+            JobActivity::Reclaimed,
+            "restored, but nothing was reclaimed",
+        ) {
             self.account.give_back(id);
             self.take(id, assignments, &[]);
         }

@@ -54,7 +54,10 @@ impl<'w> Check<'w> {
         });
         let wrong = geometry.map(|geometry| misfit(geometry, &used.instances));
         if !on {
-            self.error(Rule::Geometry, format!("{gpu} has MIG instances, but MIG is off"));
+            self.error(
+                Rule::Geometry,
+                format!("{gpu} has MIG instances, but MIG is off"),
+            );
         }
         match wrong {
             Some(Some(why)) => self.error(Rule::Geometry, format!("{gpu}: {why}")),

@@ -65,13 +65,14 @@ impl Check<'_> {
             return;
         };
         // On what is reserved for its queue a job goes before all others.
-        let lent = self.world.reservations().iter().any(|kept| {
+        let lent = self.world.reservations().iter().any(|reservation| {
             let on = self.world.job(id).is_some_and(|state| {
                 let mut assignments = state.assignments.iter();
-                assignments.any(|assignment| assignment.node == kept.node)
+                assignments.any(|assignment| assignment.node == reservation.node)
             });
-            let mine = preemptor.queue == Some(kept.queue) && victim.queue != preemptor.queue;
-            on && mine && kept.from <= self.now && self.now < kept.until
+            let mine =
+                preemptor.queue == Some(reservation.queue) && victim.queue != preemptor.queue;
+            on && mine && reservation.from <= self.now && self.now < reservation.until
         });
         if victim.priority > preemptor.priority && !lent {
             let what = format!(

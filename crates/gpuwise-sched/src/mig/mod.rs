@@ -8,15 +8,15 @@
 mod assignment;
 pub mod layouts;
 mod pack;
+mod profile_demand;
 mod repartition;
 mod simplex;
-mod profile_demand;
 
 pub(crate) use assignment::{Tier, assignment, merges, tier};
 pub use assignment::{select_victims, taken};
 pub use pack::{Boards, Cut, Packed, fewest, fill};
+pub use profile_demand::{ProfileDemand, Spot, first_fit, most};
 pub use repartition::{Present, Repartition, arrange, repartition};
-pub use profile_demand::{Spot, ProfileDemand, first_fit, most};
 
 use gpuwise_domain::placement::{MigGeometry, MigShape, SliceAsk};
 

@@ -45,7 +45,10 @@ pub fn shortage_words(world: &World, job: &Job, shortage: &Shortage) -> String {
             tenths(*needed),
             tenths(*best)
         ),
-        Shortage::Slice => "needs a MIG instance; no GPU has a free one, or room for one, as it is partitioned".to_owned(),
+        Shortage::Slice => {
+            "needs a MIG instance; no GPU has a free one, or room for one, as it is partitioned"
+                .to_owned()
+        }
         Shortage::Workers { needed, fit } => {
             format!("needs {needed} workers; {fit} fit")
         }

@@ -1,6 +1,6 @@
 //! Parts of GPUs under each way of sharing.
 
-use gpuwise_domain::placement::{IsolationLevel, GpuKind};
+use gpuwise_domain::placement::{GpuKind, IsolationLevel};
 use gpuwise_read::catalogue::{read_mig_boards, read_sharing_means, read_vgpu_profiles};
 use gpuwise_sched::fraction::on_kind;
 
@@ -64,7 +64,10 @@ fn ways_of_sharing_are_rows_with_a_source() {
     let means = read_sharing_means("isolation.toml", MEANS).unwrap();
     let of = |name: &str| means.iter().find(|one| one.name == name).unwrap();
     assert_eq!(of("mig").memory, IsolationLevel::Hardware);
-    assert_eq!((of("mps").faults, of("mps").most), (IsolationLevel::None, Some(48)));
+    assert_eq!(
+        (of("mps").faults, of("mps").most),
+        (IsolationLevel::None, Some(48))
+    );
     assert_eq!(of("time-slice").memory, IsolationLevel::None);
     for (text, words) in [
         ("[[means]]\nname = \"x\"", "missing field"),

@@ -2,9 +2,9 @@
 
 use crate::support::{fleet, job};
 use gpuwise_domain::placement::{
-    Action, DurationEstimate, Cause, Domain, DomainId, Ended, Event, Fix, Fleet, Gang, GpuAsk, IslandId, Job,
-    JobId, Kinds, Level, Outcome, Plan, Preemption, Remedy, Shortage, TimestampedEvent,
-    TopologyWish,
+    Action, Cause, Domain, DomainId, DurationEstimate, Ended, Event, Fix, Fleet, Gang, GpuAsk,
+    IslandId, Job, JobId, Kinds, Level, Outcome, Plan, Preemption, Remedy, Shortage,
+    TimestampedEvent, TopologyWish,
 };
 use gpuwise_sched::{
     decide::{Effort, Order, Policy, decide, shortage},

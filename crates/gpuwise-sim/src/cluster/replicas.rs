@@ -8,7 +8,7 @@ use super::{
     scenario::Admission,
 };
 use crate::{
-    cost::{RequestOverhead, Picoseconds, CostSegment, StepCost, StepWork},
+    cost::{CostSegment, Picoseconds, RequestOverhead, StepCost, StepWork},
     engine::Replica,
 };
 use std::{cell::RefCell, rc::Rc};

@@ -6,7 +6,7 @@
 //! prompt adds is computed once for each pair of decodes and tokens, and is affine in the context
 //! that the chunk attends to.
 
-use super::{RequestOverhead, Graphs, Picoseconds, CostSegment, StepCost, StepWork};
+use super::{CostSegment, Graphs, Picoseconds, RequestOverhead, StepCost, StepWork};
 use gpuwise_size::{
     serving::Cycle,
     speed::{Batch, Peers},

@@ -23,8 +23,8 @@
 //! comes that may join. Nothing is kept or written for each token or for each decoding sequence.
 
 mod decodes;
-mod flight;
 mod departures;
+mod flight;
 mod memory;
 mod questions;
 mod rank;

@@ -142,7 +142,9 @@ impl Clock {
         let number = self.begun;
         self.begun += 1;
         match &self.arrivals.rate {
-            Rate::Constant(rate) => (number == 0).then(|| CostSegment::flat(*rate, f64::INFINITY, 0)),
+            Rate::Constant(rate) => {
+                (number == 0).then(|| CostSegment::flat(*rate, f64::INFINITY, 0))
+            }
             Rate::Stages(stages) => {
                 let stage = stages.get(number)?;
                 Some(CostSegment::flat(

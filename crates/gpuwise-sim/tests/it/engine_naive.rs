@@ -4,7 +4,7 @@ use crate::naive::{self, Record};
 use gpuwise_domain::request::{Outcome, Request, Segment};
 use gpuwise_sim::{
     cache::PoolSettings,
-    cost::{RequestOverhead, Picoseconds, CostSegment, StepCost, StepWork},
+    cost::{CostSegment, Picoseconds, RequestOverhead, StepCost, StepWork},
     engine::{
         Capacity, Done, Policy, Replica, Role, Settings, SglangOrder, SglangRules, Sink,
         Speculation, StepRun, TensorRtLlmRules, VllmRules,

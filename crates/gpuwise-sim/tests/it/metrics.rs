@@ -5,7 +5,7 @@
 
 use gpuwise_domain::{
     request::{Outcome, RequestRecord},
-    run::{Method, Metric, Origin, Part, SloMetric, Repeat, RunReport, Spent, Subject},
+    run::{Method, Metric, Origin, Part, Repeat, RunReport, SloMetric, Spent, Subject},
     workload::{Slo, Target},
 };
 use gpuwise_sim::{

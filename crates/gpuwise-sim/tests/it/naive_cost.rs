@@ -14,7 +14,7 @@ use gpuwise_domain::{
 };
 use gpuwise_read::catalogue::{ModelCatalogue, read_gpus};
 use gpuwise_sim::{
-    cost::{RequestOverhead, Picoseconds, CostSegment, Sized, StepCost, StepWork},
+    cost::{CostSegment, Picoseconds, RequestOverhead, Sized, StepCost, StepWork},
     engine::{Policy, Settings, SglangOrder, SglangRules, VllmRules},
 };
 use gpuwise_size::{

@@ -3,7 +3,7 @@
 use super::{
     BillError, Question,
     lines::Base,
-    sheet::{SheetBuilder, Line, MONEY, Row, one, whole},
+    sheet::{Line, MONEY, Row, SheetBuilder, one, whole},
 };
 use alloc::{format, vec::Vec};
 use gpuwise_domain::bill::{CostKey, Formula};

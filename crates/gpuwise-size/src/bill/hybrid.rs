@@ -6,7 +6,7 @@ use super::{
     lines::{Base, Totals},
     owned::{Paid, bought, hosts, paid},
     rented::Rent,
-    sheet::{SheetBuilder, FACTOR, LOAD, Line, Row, down, larger, one, smaller, up, whole},
+    sheet::{FACTOR, LOAD, Line, Row, SheetBuilder, down, larger, one, smaller, up, whole},
 };
 use alloc::{boxed::Box, vec, vec::Vec};
 use gpuwise_domain::bill::{CostKey, Formula, Strategy};

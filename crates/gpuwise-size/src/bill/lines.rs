@@ -6,7 +6,7 @@ use super::{
     hybrid::{hybrid, spread},
     owned::{Purchases, at_once, calendar},
     rented::{Rent, rented},
-    sheet::{SheetBuilder, FACTOR, LOAD, Line, MONEY, Row, larger, one, up, whole},
+    sheet::{FACTOR, LOAD, Line, MONEY, Row, SheetBuilder, larger, one, up, whole},
 };
 use alloc::{format, vec::Vec};
 use gpuwise_domain::bill::{CostKey, Formula, Strategy, UnitShare};
@@ -228,7 +228,11 @@ fn hosts(
 }
 
 /// What a payment of each month is worth in the first: up to the horizon, and to the end of a life.
-fn discounts(book: &mut SheetBuilder, question: &Question, rate: Option<Row>) -> Result<Row, BillError> {
+fn discounts(
+    book: &mut SheetBuilder,
+    question: &Question,
+    rate: Option<Row>,
+) -> Result<Row, BillError> {
     let life = question.months(CostKey::Life)?;
     let monthly = book.line(
         &Line {
@@ -256,7 +260,11 @@ fn discounts(book: &mut SheetBuilder, question: &Question, rate: Option<Row>) ->
     )
 }
 
-fn load(book: &mut SheetBuilder, question: &Question, growth: Option<Row>) -> Result<Row, BillError> {
+fn load(
+    book: &mut SheetBuilder,
+    question: &Question,
+    growth: Option<Row>,
+) -> Result<Row, BillError> {
     let months = question.horizon as usize;
     let words = match question.load.len() {
         1 => format!(
@@ -358,7 +366,10 @@ fn units(
     Ok(())
 }
 
-fn footprint(book: &mut SheetBuilder, base: &Base) -> Result<(Option<Row>, Option<Row>), BillError> {
+fn footprint(
+    book: &mut SheetBuilder,
+    base: &Base,
+) -> Result<(Option<Row>, Option<Row>), BillError> {
     let Ok([power, pue]) = base.inputs([CostKey::Power, CostKey::Pue]) else {
         return Ok((None, None));
     };

@@ -5,7 +5,7 @@ use super::{
     host::HostCost,
     lines::{Base, Totals},
     rented::{Rent, totals},
-    sheet::{SheetBuilder, Line, MONEY, Row, count, larger, one, whole},
+    sheet::{Line, MONEY, Row, SheetBuilder, count, larger, one, whole},
 };
 use alloc::{format, vec, vec::Vec};
 use gpuwise_domain::bill::{CostKey, Formula, Strategy};
@@ -76,7 +76,11 @@ pub(super) fn calendar(
 }
 
 /// Orders arrive every review from the lead time on, and last until the next ones do.
-fn arrivals(book: &mut SheetBuilder, base: &Base, question: &Question) -> Result<(Row, Row), BillError> {
+fn arrivals(
+    book: &mut SheetBuilder,
+    base: &Base,
+    question: &Question,
+) -> Result<(Row, Row), BillError> {
     let lead = question.months(CostKey::Lead)?;
     let review = question.months(CostKey::Review)?.max(1);
     // Arrivals need what is owned before them and the other way round: what arrived is added up.
@@ -242,7 +246,12 @@ pub(super) fn paid(
 
 /// What hosts bought in each month are worth at the end: their price falls evenly to the residual
 /// value over their life.
-fn worth(book: &mut SheetBuilder, base: &Base, host: &HostCost, bill: &Paid) -> Result<Row, BillError> {
+fn worth(
+    book: &mut SheetBuilder,
+    base: &Base,
+    host: &HostCost,
+    bill: &Paid,
+) -> Result<Row, BillError> {
     let currency = book.currency;
     let key = format!("{}_worth", bill.strategy.key());
     let what = format!("{}: worth at the end", bill.strategy.name());

@@ -4,7 +4,7 @@ use super::{
     BillError,
     hybrid::{Spread, in_use},
     lines::{Base, Totals},
-    sheet::{SheetBuilder, Line, MONEY, Row, one, whole},
+    sheet::{Line, MONEY, Row, SheetBuilder, one, whole},
 };
 use alloc::{format, vec, vec::Vec};
 use gpuwise_domain::bill::{CostKey, Formula, Strategy};

@@ -106,7 +106,12 @@ pub fn training(entry: &Entry<'_>, ground: &Ground<'_>, way: TrainingMethod, seq
     }
 }
 
-fn need(entry: &Entry<'_>, ground: &Ground<'_>, way: TrainingMethod, sequence: u64) -> Result<Need, String> {
+fn need(
+    entry: &Entry<'_>,
+    ground: &Ground<'_>,
+    way: TrainingMethod,
+    sequence: u64,
+) -> Result<Need, String> {
     let mut gpu = ground.device.gpu.clone();
     let most = if ground.device.slice.is_some() {
         // A slice is a GPU of its own with what a program sees of it, and meets no other.

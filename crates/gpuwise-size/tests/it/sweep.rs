@@ -192,7 +192,13 @@ fn training_takes_its_states_and_adapters_take_little() {
             18.5,
             2..=4,
         ),
-        ("meta-llama/Llama-3.1-8B", sweep::TrainingMethod::Lora, 2.0, 2.3, 1..=1),
+        (
+            "meta-llama/Llama-3.1-8B",
+            sweep::TrainingMethod::Lora,
+            2.0,
+            2.3,
+            1..=1,
+        ),
         (
             "meta-llama/Llama-3.1-8B",
             sweep::TrainingMethod::Qlora,
@@ -249,12 +255,36 @@ fn training_takes_its_states_and_adapters_take_little() {
 fn so_many_gpus_as_the_table_says_are_enough_to_train_and_fewer_are_not() {
     let catalogue = fixture::catalogue();
     for (name, gpu, way) in [
-        ("meta-llama/Llama-3.1-8B", "H100 SXM5 80GB", TrainingMethod::Full),
-        ("meta-llama/Llama-3.1-8B", "RTX A6000", TrainingMethod::Qlora),
-        ("meta-llama/Llama-3.1-70B", "H100 SXM5 80GB", TrainingMethod::Full),
-        ("meta-llama/Llama-3.1-70B", "A100 SXM4 80GB", TrainingMethod::Lora),
-        ("meta-llama/Llama-3.1-405B", "H100 SXM5 80GB", TrainingMethod::Full),
-        ("meta-llama/Llama-3.1-405B", "H100 SXM5 80GB", TrainingMethod::Qlora),
+        (
+            "meta-llama/Llama-3.1-8B",
+            "H100 SXM5 80GB",
+            TrainingMethod::Full,
+        ),
+        (
+            "meta-llama/Llama-3.1-8B",
+            "RTX A6000",
+            TrainingMethod::Qlora,
+        ),
+        (
+            "meta-llama/Llama-3.1-70B",
+            "H100 SXM5 80GB",
+            TrainingMethod::Full,
+        ),
+        (
+            "meta-llama/Llama-3.1-70B",
+            "A100 SXM4 80GB",
+            TrainingMethod::Lora,
+        ),
+        (
+            "meta-llama/Llama-3.1-405B",
+            "H100 SXM5 80GB",
+            TrainingMethod::Full,
+        ),
+        (
+            "meta-llama/Llama-3.1-405B",
+            "H100 SXM5 80GB",
+            TrainingMethod::Qlora,
+        ),
     ] {
         let architecture = fixture::model(name);
         let entry = Entry {

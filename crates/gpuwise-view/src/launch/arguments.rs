@@ -105,7 +105,11 @@ impl<'a> Arguments<'a> {
             .is_some_and(|flag| chosen(&flag.kind, value))
     }
 
-    pub(super) fn set(&mut self, setting: &str, value: impl Into<ArgumentValue>) -> Result<(), EmitError> {
+    pub(super) fn set(
+        &mut self,
+        setting: &str,
+        value: impl Into<ArgumentValue>,
+    ) -> Result<(), EmitError> {
         let ArgumentValue(value) = value.into();
         let flag = self
             .facts

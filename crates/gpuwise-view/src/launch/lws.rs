@@ -9,7 +9,7 @@ use super::{
     EmitError, Form,
     arguments::{Script, Server},
     containers::image,
-    hosts::{Hosts, HostArgument},
+    hosts::{HostArgument, Hosts},
     kubernetes::{name, resource},
     pods::{literal, mounts, ports, probes, resources, shared_gib, token, volumes},
     shell::comments,
@@ -131,7 +131,9 @@ fn command(server: &Server, hosts: &Hosts, leads: bool) -> Vec<String> {
     let program = server.words.iter().take(1).map(|word| literal(word));
     let computed: String = told(hosts, leads)
         .filter_map(|(flag, said)| match said {
-            Some(HostArgument::RanksBefore(ranks)) => Some(format!(" {flag} \"$(({PLACE} * {ranks}))\"")),
+            Some(HostArgument::RanksBefore(ranks)) => {
+                Some(format!(" {flag} \"$(({PLACE} * {ranks}))\""))
+            }
             _ => None,
         })
         .collect();

@@ -12,7 +12,7 @@ use super::{
     arguments::{Script, Server},
     engine_at,
     engines::{Launcher, launcher},
-    hosts::{HostFlag, Hosts, HostArgument},
+    hosts::{HostArgument, HostFlag, Hosts},
     kubernetes::name,
     shell::{command, comments, quoted},
     vendor, yaml,

@@ -8,7 +8,7 @@ use crate::{
 use gpuwise_domain::{
     request::Outcome,
     run::{
-        EngineUse, Gauge, Method, Metric, Origin, SloMetric, Reason, RunReport, Spent, Throughput,
+        EngineUse, Gauge, Method, Metric, Origin, Reason, RunReport, SloMetric, Spent, Throughput,
         Verdict,
     },
 };

@@ -10,7 +10,7 @@ use gpuwise_domain::{
     estimate::{Basis, Derivation, Estimate},
     fix::Fix,
     layout::Layout,
-    limit::{LimitingFactor, Limit, ServingCause},
+    limit::{Limit, LimitingFactor, ServingCause},
     note::Note,
     offer::Terms,
     reason::Reason,

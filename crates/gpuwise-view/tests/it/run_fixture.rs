@@ -5,8 +5,8 @@ use gpuwise_domain::{
     request::{Outcome, RequestRecord},
     run::{
         Attainment, Bucket, Comparison, ComparisonRow, ComparisonUnit, Distribution, EngineUse,
-        Gauge, Group, Knee, Ladder, LoadUnit, Method, Metric, Origin, Outcomes, Part, SloMetric,
-        Quantile, Reason, Repeat, RunReport, RunSet, RunTraffic, Rung, Saturation, Series, Slope,
+        Gauge, Group, Knee, Ladder, LoadUnit, Method, Metric, Origin, Outcomes, Part, Quantile,
+        Reason, Repeat, RunReport, RunSet, RunTraffic, Rung, Saturation, Series, SloMetric, Slope,
         Span, Spent, Subject, Throughput, TokenCounts, Verdict,
     },
     workload::{Slo, Target},

@@ -13,8 +13,8 @@ use figures::{DistributionDocument, MetricWord};
 use gpuwise_domain::{
     request::Outcome,
     run::{
-        Attainment, EngineUse, Gauge, Group, Origin, Outcomes, Part, SloMetric, Reason, Repeat,
-        RunReport, RunSet, RunTraffic, Saturation, Slope, Span, Spent, Subject, Throughput,
+        Attainment, EngineUse, Gauge, Group, Origin, Outcomes, Part, Reason, Repeat, RunReport,
+        RunSet, RunTraffic, Saturation, SloMetric, Slope, Span, Spent, Subject, Throughput,
         TokenCounts, Verdict,
     },
 };

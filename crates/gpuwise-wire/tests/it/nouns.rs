@@ -9,7 +9,7 @@ use gpuwise_domain::{
     engine::{EngineKind, Release},
     estimate::{Basis, Estimate},
     layout::Layout,
-    limit::{LimitingFactor, Limit, ServingCause},
+    limit::{Limit, LimitingFactor, ServingCause},
     offer::Terms,
     workload::{LengthDistribution, Lengths, Limits, Slo, Target, Traffic, Workload},
 };

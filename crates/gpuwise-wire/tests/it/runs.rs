@@ -9,8 +9,8 @@ use gpuwise_domain::{
     request::Outcome,
     run::{
         Attainment, Bucket, Distribution, EngineUse, Gauge, Group, Knee, Ladder, LoadUnit, Method,
-        Metric, Origin, Outcomes, Part, SloMetric, Quantile, Reason, Repeat, RunReport, RunSet,
-        RunTraffic, Rung, Saturation, Series, Slope, Span, Spent, Subject, Throughput, TokenCounts,
+        Metric, Origin, Outcomes, Part, Quantile, Reason, Repeat, RunReport, RunSet, RunTraffic,
+        Rung, Saturation, Series, SloMetric, Slope, Span, Spent, Subject, Throughput, TokenCounts,
         Verdict,
     },
     workload::{Slo, Target},

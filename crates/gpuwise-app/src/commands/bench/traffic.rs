@@ -11,7 +11,9 @@ use gpuwise_domain::{
     run::LoadUnit,
     workload::{Traffic, Workload},
 };
-use gpuwise_sim::traffic::{Arrivals, Extent, Pacing, Source as _, SystemPrompts, ConversationStream};
+use gpuwise_sim::traffic::{
+    Arrivals, ConversationStream, Extent, Pacing, Source as _, SystemPrompts,
+};
 use gpuwise_units::{Nanoseconds, PerSecond, RandomStream, significant};
 
 /// How long a load lasts where nobody says it.

@@ -178,7 +178,7 @@ impl Record for DeviceMemory {
             .title("held")
             .unit("tokens")
             .priority(75);
-        of.field("requests_at_once", |d| d.requests)
+        of.field("concurrent_requests", |d| d.requests)
             .title("requests")
             .unit("at once")
             .said_of(|requests| figures::number((requests * 10.0).floor() / 10.0));

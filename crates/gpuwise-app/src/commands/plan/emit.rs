@@ -11,22 +11,17 @@ use gpuwise_view::launch::{self, Form};
 ///
 /// # Errors
 /// When the form is of another engine, or the release lacks a flag that is needed.
-pub(super) fn text(
-    form: &str,
-    deployment: &Deployment,
-    loaded: &Loaded,
-) -> anyhow::Result<String> {
+pub(super) fn text(form: &str, deployment: &Deployment, loaded: &Loaded) -> anyhow::Result<String> {
     let form =
         Form::by_name(form).ok_or_else(|| Problem::new(format!("--emit {form}: no such form")))?;
     let known = &loaded.catalogue;
     let gpu = known
         .gpu(&deployment.gpu)
         .ok_or_else(|| Problem::new(format!("GPU {:?} is not in the catalogue", deployment.gpu)))?;
-    let slice = deployment.slice.as_deref().and_then(|name| {
-        known
-            .mig_profiles(gpu)
-            .find(|known| known.profile == name)
-    });
+    let slice = deployment
+        .slice
+        .as_deref()
+        .and_then(|name| known.mig_profiles(gpu).find(|known| known.profile == name));
     let device = Device { gpu, slice };
     let context = facts::Context::of(&device, &deployment.layout);
     let engine = catalogue::engine_facts(loaded, deployment.engine)?;

@@ -153,14 +153,7 @@ pub fn plan(app: &App, settings: &settings::Plan) -> anyhow::Result<Planned> {
     });
     let host = picked(&sizing, result.pick)
         .ok()
-        .map(|best| {
-            host::of_plan(
-                best,
-                &grounds.model.architecture,
-                &asked.workload,
-                &loaded,
-            )
-        })
+        .map(|best| host::of_plan(best, &grounds.model.architecture, &asked.workload, &loaded))
         .transpose()?;
     Ok(Planned {
         sizing,

@@ -11,7 +11,7 @@ use gpuwise_domain::{
     estimate::Estimate,
     note::{Note, ServingNote},
     reason::Reason,
-    run::{Metric, SloMetric, RunReport, Verdict},
+    run::{Metric, RunReport, SloMetric, Verdict},
 };
 use gpuwise_size::knowledge::Knowledge;
 use gpuwise_units::{Percentile, significant};

@@ -59,19 +59,21 @@ fn rows(context: &Context, flags: &settings::Replay) -> anyhow::Result<Vec<Repla
     if path.is_dir() {
         refuse_others(flags, Trace::Openb)?;
         if !openb::is_in(path) {
-            return Err(
-                Problem::new(format!("{}: no trace that is known is in it", path.display()))
-                    .hint(TRACES)
-                    .into(),
-            );
+            return Err(Problem::new(format!(
+                "{}: no trace that is known is in it",
+                path.display()
+            ))
+            .hint(TRACES)
+            .into());
         }
         return openb::rows(flags, Some(path), "");
     }
-    Err(
-        Problem::new(format!("{:?} is no trace that is known, and no such file is there", flags.trace))
-            .hint(TRACES)
-            .into(),
-    )
+    Err(Problem::new(format!(
+        "{:?} is no trace that is known, and no such file is there",
+        flags.trace
+    ))
+    .hint(TRACES)
+    .into())
 }
 
 /// A kind of trace.
@@ -89,13 +91,21 @@ fn refuse_others(flags: &settings::Replay, trace: Trace) -> anyhow::Result<()> {
     let given = [
         ("--lint", flags.lint, Trace::Openb, "openb"),
         ("--gpus", flags.gpus.is_some(), Trace::Genai, "genai"),
-        ("--host-models", flags.host_models.is_some(), Trace::Genai, "genai"),
+        (
+            "--host-models",
+            flags.host_models.is_some(),
+            Trace::Genai,
+            "genai",
+        ),
         ("--fleet", flags.fleet.is_some(), Trace::Gavel, "gavel"),
         ("--speeds", flags.speeds.is_some(), Trace::Gavel, "gavel"),
         ("--durations", unknown, Trace::Gavel, "gavel"),
         ("--no-sharing", flags.no_sharing, Trace::Gavel, "gavel"),
     ];
-    match given.iter().find(|(_, given, of, _)| *given && *of != trace) {
+    match given
+        .iter()
+        .find(|(_, given, of, _)| *given && *of != trace)
+    {
         Some((flag, _, _, of)) => Err(Problem::new(format!(
             "{flag} is for traces of {of}, and would change nothing on this one"
         ))

@@ -117,7 +117,9 @@ fn ways(names: &[String]) -> anyhow::Result<Vec<TrainingMethod>> {
         return Ok(Vec::new());
     }
     let find = |name: &String| {
-        let found = TrainingMethod::ALL.into_iter().find(|way| way.name() == name.trim());
+        let found = TrainingMethod::ALL
+            .into_iter()
+            .find(|way| way.name() == name.trim());
         found.ok_or_else(|| {
             let known: Vec<&str> = TrainingMethod::ALL.iter().map(|way| way.name()).collect();
             Problem::new(format!("--method {name}: no such way to train"))

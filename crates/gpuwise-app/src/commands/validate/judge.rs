@@ -1,6 +1,6 @@
 //! What a run of the ladder says: whether it holds, its row, what gives way.
 
-use gpuwise_domain::run::{Metric, SloMetric, RunReport, Rung};
+use gpuwise_domain::run::{Metric, RunReport, Rung, SloMetric};
 use gpuwise_domain::workload::{Slo, Target};
 use gpuwise_units::Percentile;
 

@@ -106,7 +106,9 @@ fn thresholds(loaded: &Loaded, flags: &Flags) -> anyhow::Result<Thresholds> {
     let named = named
         .map(|path| anyhow::Ok((path.display().to_string(), read(path)?)))
         .transpose()?;
-    let named = named.iter().map(|(file, text)| (file.as_str(), text.as_str()));
+    let named = named
+        .iter()
+        .map(|(file, text)| (file.as_str(), text.as_str()));
     for (file, text) in catalogue::files(loaded, OwnRows::TelemetryThresholds).chain(named) {
         let own = read_thresholds(file, text)?;
         limits = Some(match limits {
@@ -117,11 +119,7 @@ fn thresholds(loaded: &Loaded, flags: &Flags) -> anyhow::Result<Thresholds> {
     Ok(limits.unwrap_or_default())
 }
 
-fn known_thresholds(
-    file: &str,
-    own: Thresholds,
-    known: Thresholds,
-) -> anyhow::Result<Thresholds> {
+fn known_thresholds(file: &str, own: Thresholds, known: Thresholds) -> anyhow::Result<Thresholds> {
     let unknown = own.rows.keys().find(|name| !known.rows.contains_key(*name));
     if let Some(unknown) = unknown {
         let names: Vec<&str> = known.rows.keys().map(String::as_str).collect();

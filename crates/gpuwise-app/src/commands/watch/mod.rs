@@ -1,5 +1,6 @@
 //! `gpuwise watch`: what GPUs and serving engines do now, and what is wrong with them.
 
+mod actions;
 mod document;
 mod knowledge;
 mod numa;
@@ -7,7 +8,6 @@ mod numa;
 mod prometheus;
 mod show;
 mod sources;
-mod actions;
 #[cfg(feature = "bench")]
 mod tokens;
 

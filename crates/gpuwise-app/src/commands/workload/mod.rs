@@ -2,8 +2,8 @@
 
 mod log;
 mod metrics;
-mod prometheus;
 mod observed;
+mod prometheus;
 
 use super::{Context, Exit};
 use crate::{

@@ -156,9 +156,7 @@ fn remarkable(observed: &Observed) -> Vec<String> {
         ));
     }
     if let Some(preempted) = observed.preempted.filter(|count| *count > 0.0) {
-        notes.push(format!(
-            "{preempted:.0} preemptions: the KV cache is short"
-        ));
+        notes.push(format!("{preempted:.0} preemptions: the KV cache is short"));
     }
     notes
 }

@@ -37,7 +37,11 @@ struct Server<'a> {
     name: &'a str,
 }
 
-pub(super) fn seen(context: &Context, flags: &FromMetrics, address: &str) -> anyhow::Result<ObservedTraffic> {
+pub(super) fn seen(
+    context: &Context,
+    flags: &FromMetrics,
+    address: &str,
+) -> anyhow::Result<ObservedTraffic> {
     let range = time_of("--range", Some(&flags.range))?.unwrap_or(86_400.0);
     let step = time_of("--step", Some(&flags.step))?.unwrap_or(600.0);
     if step > range || range / step > MOST_WINDOWS {

@@ -14,8 +14,8 @@ pub use run::{Failure, Run, replay};
 use gpuwise_domain::{
     fleet::{TrainingJob, VirtualCluster},
     placement::{
-        DurationEstimate, Fleet, FleetGpu, Gang, GpuAsk, GpuId, GpuKind, Health, Home, Job, JobId, KindId,
-        Kinds, Need, Node, NodeId, Preemption, WorkerAsk,
+        DurationEstimate, Fleet, FleetGpu, Gang, GpuAsk, GpuId, GpuKind, Health, Home, Job, JobId,
+        KindId, Kinds, Need, Node, NodeId, Preemption, WorkerAsk,
     },
 };
 use gpuwise_sched::{

@@ -23,7 +23,7 @@ mod speeds;
 pub use interior::{Rates, Solved, max_min, meets};
 pub use linear::{Optimum, maximise};
 pub use registry::{RoundContext, named, names};
-pub use speeds::{SoloSpeed, PairSpeed, Class, Classes, Speeds};
+pub use speeds::{Class, Classes, PairSpeed, SoloSpeed, Speeds};
 
 /// A job as a round sees it.
 #[derive(Debug, Clone, Copy, PartialEq)]

@@ -37,7 +37,11 @@ impl Speeds {
     }
 
     /// What was measured, as tables, for these kinds of GPU; others are passed over.
-    pub fn measured(kinds: &[String], alone: &[SoloSpeed], beside: &[PairSpeed]) -> (Self, Classes) {
+    pub fn measured(
+        kinds: &[String],
+        alone: &[SoloSpeed],
+        beside: &[PairSpeed],
+    ) -> (Self, Classes) {
         let kind_of = |name: &String| kinds.iter().position(|kind| kind == name);
         let mut rows: BTreeMap<(String, u32), Vec<f64>> = BTreeMap::new();
         for (kind, program, gpus, speed) in alone {

@@ -4,7 +4,7 @@ use super::{
     FindGpu, KnownGpu, KnownParts,
     tables::{GeometryTable, KindTable},
 };
-use crate::fleet::text::{Found, TableText, Problems, memory_mib, money};
+use crate::fleet::text::{Found, Problems, TableText, memory_mib, money};
 use gpuwise_domain::{
     catalogue::folded,
     placement::{GpuKind, KindId, Kinds as Set, MigGeometry, MigShape},

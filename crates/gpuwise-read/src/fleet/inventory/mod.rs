@@ -13,7 +13,7 @@ mod queues;
 mod reservations;
 mod tables;
 
-use super::text::{FleetProblems, TableText, Problems, pieces};
+use super::text::{FleetProblems, Problems, TableText, pieces};
 use domains::Places;
 use gpuwise_domain::{
     fabric::Fabric,

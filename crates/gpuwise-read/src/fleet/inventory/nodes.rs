@@ -5,7 +5,9 @@ use super::{
     mig::{self, Cuts},
     tables::NodeTable,
 };
-use crate::fleet::text::{Found, TableText, counted_gpu, cpu_milli, expand, health, memory_mib, parts};
+use crate::fleet::text::{
+    Found, TableText, counted_gpu, cpu_milli, expand, health, memory_mib, parts,
+};
 use gpuwise_domain::placement::{
     Action, FleetGpu, GpuId, Health, Home, IslandId, KindId, Node, NodeId,
 };

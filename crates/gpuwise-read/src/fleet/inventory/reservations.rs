@@ -1,4 +1,4 @@
-//! What is kept for whom and when.
+//! Reservations: for which queue, and when.
 
 use super::{Build, Field, tables::ReservationTable};
 use crate::fleet::text::{TableText, duration, expand};
@@ -39,7 +39,7 @@ impl Build<'_> {
         if table.gpus == 0 {
             return Err((
                 "gpus",
-                "gpus is 0: nothing is kept; expected GPUs of each node".into(),
+                "gpus is 0: nothing is reserved; expected GPUs of each node".into(),
             ));
         }
         let mut names = Vec::new();

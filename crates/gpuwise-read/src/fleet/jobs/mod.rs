@@ -10,7 +10,7 @@ mod wishes;
 use super::{
     FindGpu,
     inventory::kinds::Kinds,
-    text::{FleetProblems, TableText, Problems, expand_braces, pieces},
+    text::{FleetProblems, Problems, TableText, expand_braces, pieces},
 };
 use gpuwise_domain::placement::{Action, Fleet, Job, JobId, NodeId, QueueId};
 use gpuwise_units::Nanoseconds;

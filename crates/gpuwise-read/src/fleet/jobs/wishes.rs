@@ -99,7 +99,10 @@ pub(super) fn duration(table: &JobTable) -> Field<Option<DurationEstimate>> {
     Ok(Some(DurationEstimate { expected, spread }))
 }
 
-pub(super) fn preemption(table: &JobTable, duration: Option<DurationEstimate>) -> Field<Preemption> {
+pub(super) fn preemption(
+    table: &JobTable,
+    duration: Option<DurationEstimate>,
+) -> Field<Preemption> {
     let field = "preemptible";
     let (checkpoint, restart) = match &table.preemptible {
         None | Some(Preemptible::Flag(false)) => return Ok(Preemption::Never),

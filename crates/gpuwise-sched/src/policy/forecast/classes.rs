@@ -4,7 +4,7 @@ use super::{
     builds::{BUILDS, Builds},
     mix::{Mix, WIDTHS},
     room::Room,
-    value::{Values, RoomValue},
+    value::{RoomValue, Values},
 };
 use crate::world::{NodeState, Tenancy, World};
 use gpuwise_domain::placement::NodeId;

@@ -13,11 +13,11 @@
 
 mod builds;
 mod classes;
+mod fit_options;
 mod mix;
 mod prices;
 mod room;
 mod value;
-mod fit_options;
 
 use super::registry::Registered;
 use super::{Choice, FirstFit, NodeSelector, Search, scored::follow::Follower};
@@ -26,13 +26,13 @@ use crate::{
     world::World,
 };
 use classes::{Classes, Head};
+use fit_options::{FitOption, FitOptions, Losses};
 use gpuwise_domain::placement::{Assignment, GpuAsk, Kinds, Need, NodeId, WorkerAsk};
 use mix::{Mix, WIDTHS};
 use prices::{ONE, Prices};
 use rustc_hash::FxHashMap;
 use std::sync::Arc;
 use value::Values;
-use fit_options::{Losses, FitOption, FitOptions};
 
 pub(super) const POLICY: Registered = Registered {
     name: "gpuwise",

@@ -4,8 +4,8 @@ mod laws;
 
 use crate::support::{fleet, job};
 use gpuwise_domain::placement::{
-    Action, DurationEstimate, Cause, Ended, Event, Fleet, GpuKind, Job, JobId, KindId, Kinds, NodeId,
-    Outcome, Plan, Preemption, Queue, QueueId, QueueProblem, Quota, QuotaLimit, Report,
+    Action, Cause, DurationEstimate, Ended, Event, Fleet, GpuKind, Job, JobId, KindId, Kinds,
+    NodeId, Outcome, Plan, Preemption, Queue, QueueId, QueueProblem, Quota, QuotaLimit, Report,
     Reservation, Sharing, Shortage, TimestampedEvent, Weigh,
 };
 use gpuwise_sched::{

@@ -1,7 +1,7 @@
 //! The replica that has probably cached the prompt, by the prompts sent before.
 
 use super::{
-    RoutingRequest, Candidate, Measure, any,
+    Candidate, Measure, RoutingRequest, any,
     least_loaded::least,
     memory::{Memory, PrefixMatch},
 };
@@ -51,7 +51,11 @@ impl Rule {
         }
     }
 
-    pub(super) fn pick(&mut self, ask: &RoutingRequest<'_>, candidates: &[Candidate]) -> Option<usize> {
+    pub(super) fn pick(
+        &mut self,
+        ask: &RoutingRequest<'_>,
+        candidates: &[Candidate],
+    ) -> Option<usize> {
         if ask.time - self.forgot >= self.settings.every {
             self.forgot = ask.time;
             self.memory.shrink(self.settings.nodes);
@@ -112,7 +116,11 @@ impl Blind {
         }
     }
 
-    pub(super) fn pick(&mut self, ask: &RoutingRequest<'_>, candidates: &[Candidate]) -> Option<usize> {
+    pub(super) fn pick(
+        &mut self,
+        ask: &RoutingRequest<'_>,
+        candidates: &[Candidate],
+    ) -> Option<usize> {
         let open = |replica: u16| place_of(replica, candidates).is_some();
         let PrefixMatch { holders, .. } = self.memory.longest(ask.request, open);
         let place = any(candidates, &mut self.chance, |_, one| {

@@ -1,6 +1,6 @@
 //! The cheapest replica by what it has cached, has yet to compute, and holds: Dynamo's rule.
 
-use super::{RoutingRequest, Candidate, any};
+use super::{Candidate, RoutingRequest, any};
 use gpuwise_units::RandomStream;
 
 /// The parameters of Dynamo's cost. Caches in host memory or on disk are not modelled.
@@ -44,7 +44,11 @@ impl Rule {
         }
     }
 
-    pub(super) fn pick(&mut self, ask: &RoutingRequest<'_>, candidates: &[Candidate]) -> Option<usize> {
+    pub(super) fn pick(
+        &mut self,
+        ask: &RoutingRequest<'_>,
+        candidates: &[Candidate],
+    ) -> Option<usize> {
         let settings = self.settings;
         self.costs.clear();
         self.costs.extend(

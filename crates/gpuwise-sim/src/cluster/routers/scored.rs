@@ -1,6 +1,6 @@
 //! The highest sum of weighted scores, each from 0 to 1: llm-d's way.
 
-use super::{RoutingRequest, Candidate, Needs, any, memory::Memory};
+use super::{Candidate, Needs, RoutingRequest, any, memory::Memory};
 use gpuwise_units::RandomStream;
 use indexmap::IndexMap;
 use rustc_hash::FxBuildHasher;
@@ -90,7 +90,11 @@ impl Rule {
         }
     }
 
-    pub(super) fn pick(&mut self, ask: &RoutingRequest<'_>, candidates: &[Candidate]) -> Option<usize> {
+    pub(super) fn pick(
+        &mut self,
+        ask: &RoutingRequest<'_>,
+        candidates: &[Candidate],
+    ) -> Option<usize> {
         let mut sums = std::mem::take(&mut self.sums);
         sums.clear();
         sums.resize(candidates.len(), 0.0);

@@ -15,8 +15,8 @@ use gpuwise_sim::{
     cost::Linear,
     engine::{Capacity, Policy, Role, SglangOrder, SglangRules, TensorRtLlmRules},
     traffic::{
-        Arrivals, Conversations, Extent, Generator, LengthLaw, Lengths, Pacing, Pattern,
-        PrefixPool, Recorded, Source, SystemPrompts, ConversationStream,
+        Arrivals, ConversationStream, Conversations, Extent, Generator, LengthLaw, Lengths, Pacing,
+        Pattern, PrefixPool, Recorded, Source, SystemPrompts,
     },
 };
 use gpuwise_units::{Nanoseconds, PerSecond};

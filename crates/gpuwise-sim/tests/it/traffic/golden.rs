@@ -6,9 +6,9 @@ use gpuwise_domain::{
     request::Request,
 };
 use gpuwise_sim::traffic::{
-    Arrivals, Change, Conversations, Excerpt, Extent, Generator, LengthLaw, Lengths, Pattern,
-    PrefixPool, Rate, Recorded, Resampled, SharedPrefix, Source as _, Stage, State, Superposed,
-    SystemPrompts, ConversationStream, Users,
+    Arrivals, Change, ConversationStream, Conversations, Excerpt, Extent, Generator, LengthLaw,
+    Lengths, Pattern, PrefixPool, Rate, Recorded, Resampled, SharedPrefix, Source as _, Stage,
+    State, Superposed, SystemPrompts, Users,
 };
 
 /// FNV-1a over all that a request says.

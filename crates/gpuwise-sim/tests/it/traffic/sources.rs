@@ -6,8 +6,8 @@ use gpuwise_domain::{
     request::Request,
 };
 use gpuwise_sim::traffic::{
-    Arrivals, Conversations, Excerpt, Extent, LengthLaw, Lengths, Rate, SharedPrefix, Stage,
-    Summary, Superposed, SystemPrompts, ConversationStream, Users,
+    Arrivals, ConversationStream, Conversations, Excerpt, Extent, LengthLaw, Lengths, Rate,
+    SharedPrefix, Stage, Summary, Superposed, SystemPrompts, Users,
 };
 use gpuwise_units::Nanoseconds;
 use std::collections::BTreeMap;

@@ -9,7 +9,7 @@ use super::{
 use crate::{
     memory,
     search::Failure,
-    serving::{DisaggregatedLoad, Cycle, Quantiles},
+    serving::{Cycle, DisaggregatedLoad, Quantiles},
     setup::Setup,
     speed::StepShape,
 };

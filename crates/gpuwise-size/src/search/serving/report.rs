@@ -4,7 +4,7 @@ use super::{Feasible, Screening, drafts, explain, figures, request::Request};
 use crate::memory;
 use gpuwise_domain::{
     deployment::{Deployment, Headroom, Test},
-    limit::{LimitingFactor, Limit, ServingCause},
+    limit::{Limit, LimitingFactor, ServingCause},
 };
 use gpuwise_units::Bytes;
 

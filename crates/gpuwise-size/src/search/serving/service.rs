@@ -3,7 +3,7 @@
 
 use crate::memory::held;
 use crate::serving::{
-    RouterPeers, ClosedLoop, Cycle, Largest, Latency, Lengths, OpenLoop, Quantiles, normal_quantile,
+    ClosedLoop, Cycle, Largest, Latency, Lengths, OpenLoop, Quantiles, RouterPeers, normal_quantile,
 };
 use gpuwise_domain::{
     deployment::Test,

@@ -4,7 +4,7 @@ use super::{Launcher, Pool, defaults_note, host_cache_elsewhere, quantized_elsew
 use crate::launch::{
     EmitError,
     arguments::Arguments,
-    hosts::{Hosts, HostArgument},
+    hosts::{HostArgument, Hosts},
 };
 use gpuwise_domain::facts::PoolRole;
 use gpuwise_units::Bytes;
@@ -34,7 +34,10 @@ impl Launcher for Sglang {
             gpus,
             flags: vec![
                 (address, Some(HostArgument::LeaderAt(MEETING_PORT))),
-                (arguments.flag("nnodes", &nodes)?, Some(HostArgument::Text(nodes))),
+                (
+                    arguments.flag("nnodes", &nodes)?,
+                    Some(HostArgument::Text(nodes)),
+                ),
                 (
                     arguments.flag("node_rank", "of each host")?,
                     Some(HostArgument::Place),

@@ -4,7 +4,7 @@ use super::{Launcher, Pool, defaults_note, host_cache_elsewhere, quantized_elsew
 use crate::launch::{
     EmitError,
     arguments::Arguments,
-    hosts::{Hosts, HostArgument},
+    hosts::{HostArgument, Hosts},
 };
 use gpuwise_domain::facts::{PoolRole, Value as Fact};
 use gpuwise_units::Bytes;
@@ -61,7 +61,10 @@ impl Launcher for Vllm {
             count,
             gpus,
             flags: vec![
-                flag("data_parallel_size_local", HostArgument::Text(local.to_string()))?,
+                flag(
+                    "data_parallel_size_local",
+                    HostArgument::Text(local.to_string()),
+                )?,
                 flag("data_parallel_address", HostArgument::Leader)?,
                 flag(
                     "data_parallel_rpc_port",

@@ -5,7 +5,7 @@ use crate::{
     figures::{TimeUnit, number, seconds},
     svg::canvas::{Anchor, Axis, Canvas, FONT, Picture, colour, text_width},
 };
-use gpuwise_domain::run::{Bucket, SloMetric, RunReport, Series};
+use gpuwise_domain::run::{Bucket, RunReport, Series, SloMetric};
 
 const TOP: f64 = 36.0;
 const HEIGHT: f64 = 130.0;
